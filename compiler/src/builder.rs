@@ -1,0 +1,156 @@
+//! Compiling models from a build script.
+
+use crate::{
+    ArenaIn, Options, Weights, compile,
+    diag::{Code, Diagnostic, Diagnostics},
+    ident,
+    import::Size,
+};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+/// Compiles one model, from `build.rs`:
+///
+/// ```no_run
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     onnxc::Builder::new("model.onnx").dim("batch", 1).compile()?;
+///     Ok(())
+/// }
+/// ```
+///
+/// and in the program `include!(concat!(env!("OUT_DIR"), "/model.rs"));`.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `compile`"]
+pub struct Builder {
+    model: PathBuf,
+    out_dir: Option<PathBuf>,
+    options: Options,
+}
+
+/// What a builder wrote, and what it found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// The module.
+    pub module: PathBuf,
+    /// The weights, where they stand in a file.
+    pub weights: Option<PathBuf>,
+    /// The bytes of memory that one run needs.
+    pub arena_bytes: usize,
+    /// The bytes of all weights.
+    pub weight_bytes: usize,
+    /// The multiply-adds of one run, where every size is known.
+    pub macs: u64,
+}
+
+impl Builder {
+    /// Compiles the model file at `path`, relative to the package.
+    pub fn new(path: impl Into<PathBuf>) -> Builder {
+        Builder { model: path.into(), out_dir: None, options: Options::default() }
+    }
+
+    /// Calls the model, and its struct, something else than its file.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.options.name = Some(name.into());
+        self
+    }
+
+    /// Fixes the size of the dimension called `name`.
+    pub fn dim(mut self, name: impl Into<String>, size: i64) -> Builder {
+        self.options.settings.dims.insert(name.into(), Size::Fixed(size));
+        self
+    }
+
+    /// Bounds the size of the dimension called `name`, so that the memory stays static.
+    pub fn dim_at_most(mut self, name: impl Into<String>, size: i64) -> Builder {
+        self.options.settings.dims.insert(name.into(), Size::AtMost(size));
+        self
+    }
+
+    /// Makes an input a constant: a number, or several in brackets.
+    pub fn constant(mut self, name: impl Into<String>, value: impl ToString) -> Builder {
+        self.options.settings.consts.insert(name.into(), value.to_string());
+        self
+    }
+
+    /// Says where the weights stand.
+    pub fn weights(mut self, weights: Weights) -> Builder {
+        self.options.weights = weights;
+        self
+    }
+
+    /// Says where the arena is.
+    pub fn arena(mut self, arena: ArenaIn) -> Builder {
+        self.options.arena = Some(arena);
+        self
+    }
+
+    /// Writes into `directory` instead of cargo's `OUT_DIR`.
+    pub fn out_dir(mut self, directory: impl Into<PathBuf>) -> Builder {
+        self.out_dir = Some(directory.into());
+        self
+    }
+
+    /// Compiles the model. Files are written only where their bytes change, and cargo is told to
+    /// run the build script again when the model does.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the model, at once, and each with its place.
+    pub fn compile(self) -> Result<Report, Diagnostics> {
+        let in_cargo = env::var_os("CARGO").is_some() && env::var_os("OUT_DIR").is_some();
+        if in_cargo {
+            println!("cargo::rerun-if-changed={}", self.model.display());
+        }
+        let output = compile(&self.model, &self.options, &mut |_, _| {})?;
+        if in_cargo {
+            let directory = self.model.parent().unwrap_or(Path::new(""));
+            for file in &output.files {
+                println!("cargo::rerun-if-changed={}", directory.join(file).display());
+            }
+        }
+        let out_dir = self.out_dir.or_else(|| env::var_os("OUT_DIR").map(PathBuf::from));
+        let out_dir = out_dir.ok_or_else(|| {
+            Diagnostic::new(Code::BadOption, "there is no `OUT_DIR` outside a build script")
+                .help("say where to write with `out_dir`")
+        })?;
+        let stem = self.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
+        let module = out_dir.join(format!("{}.rs", ident::snake(&stem)));
+        let weights = output.weights_file.map(|name| out_dir.join(name));
+        write_if_changed(&module, output.module.code.as_bytes())?;
+        if let (Some(path), Some(bytes)) = (&weights, &output.module.weights) {
+            write_if_changed(path, bytes)?;
+        }
+        Ok(Report {
+            module,
+            weights,
+            arena_bytes: output.plan.arena_bytes,
+            weight_bytes: output.plan.weight_bytes,
+            macs: output.plan.macs,
+        })
+    }
+}
+
+/// Writes a file where its bytes change: whole or not at all.
+///
+/// # Errors
+///
+/// Where the system refuses.
+pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
+    if fs::read(path).is_ok_and(|found| found == bytes) {
+        return Ok(());
+    }
+    let io = |error: std::io::Error| {
+        Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
+    };
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".{}.partial", std::process::id()));
+    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        // What could not be renamed is of no use; that it cannot be removed changes nothing.
+        drop(fs::remove_file(&partial));
+    }
+    written.map_err(io)
+}

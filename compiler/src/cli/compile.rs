@@ -1,0 +1,136 @@
+//! `onnxc MODEL -o FILE`: compiles a model.
+
+use onnxc::{
+    ArenaIn, Options, Weights,
+    diag::{Diagnostic, Diagnostics},
+    write_if_changed,
+};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// What can be said about how a model is compiled.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Shared {
+    /// Call the model, and its struct, something else than its file
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Fix a dimension (`batch=1`), or bound it (`batch=1..=32`)
+    #[arg(long, value_name = "NAME=N")]
+    pub dim: Vec<String>,
+    /// Make an input a constant: a number, or several in brackets
+    #[arg(long = "const", value_name = "NAME=VALUE")]
+    pub constant: Vec<String>,
+}
+
+/// What only compiling needs.
+#[derive(clap::Args, Debug)]
+pub struct Compile {
+    /// The model
+    pub model: Option<PathBuf>,
+    /// The module to write; the weights go beside it. Without it, the module is printed
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    shared: Shared,
+    /// Where the weights stand
+    #[arg(long, value_enum, default_value = "file")]
+    weights: WeightsArg,
+    /// Where the arena is; by default in the struct where it is small
+    #[arg(long, value_enum)]
+    arena: Option<ArenaArg>,
+    /// Print the graph after this pass (`import` is before all), or the plan (`plan`)
+    #[arg(long, value_name = "PASS")]
+    print_after: Vec<String>,
+    /// Say what was done
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum WeightsArg {
+    /// In a file beside the module
+    File,
+    /// In the module, as a byte string
+    Inline,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ArenaArg {
+    /// In the model's struct
+    Struct,
+    /// On the heap
+    Heap,
+}
+
+impl Shared {
+    /// The options that these are.
+    pub fn options(&self) -> Result<Options, Diagnostic> {
+        let mut options = Options::default();
+        options.name.clone_from(&self.name);
+        self.dim.iter().try_for_each(|text| options.dim(text))?;
+        self.constant.iter().try_for_each(|text| options.constant(text))?;
+        Ok(options)
+    }
+}
+
+/// Runs the command.
+pub fn run(command: &Compile) -> ExitCode {
+    let Some(model) = &command.model else {
+        eprintln!("error: no model was given (`onnxc model.onnx -o model.rs`)");
+        return ExitCode::FAILURE;
+    };
+    match try_run(command, model) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(findings) => {
+            eprintln!("{findings}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
+    let mut options = command.shared.options()?;
+    options.weights = match command.weights {
+        WeightsArg::Inline => Weights::Inline,
+        // What is printed has no file beside it.
+        WeightsArg::File if command.output.is_none() => Weights::Inline,
+        WeightsArg::File => Weights::File,
+    };
+    options.arena = command.arena.map(|arena| match arena {
+        ArenaArg::Struct => ArenaIn::Struct,
+        ArenaArg::Heap => ArenaIn::Heap,
+    });
+    let stem = command.output.as_deref().and_then(Path::file_stem);
+    if let (None, Some(stem)) = (&options.name, stem) {
+        options.name = Some(stem.to_string_lossy().into_owned());
+    }
+    let start = std::time::Instant::now();
+    let wanted = |pass: &str| command.print_after.iter().any(|wanted| wanted == pass);
+    let output = onnxc::compile(model, &options, &mut |pass, graph| {
+        if wanted(pass) {
+            println!("# after {pass}\n{graph}");
+        }
+    })?;
+    if wanted("plan") {
+        println!("# the plan\n{}", output.plan);
+    }
+    let Some(path) = &command.output else {
+        print!("{}", output.module.code);
+        return Ok(());
+    };
+    if let (Some(name), Some(weights)) = (&output.weights_file, &output.module.weights) {
+        write_if_changed(&path.with_file_name(name), weights)?;
+    }
+    write_if_changed(path, output.module.code.as_bytes())?;
+    if command.verbose {
+        let (arena, weights) = (output.plan.arena_bytes, output.plan.weight_bytes);
+        let lines = output.module.code.lines().count();
+        let seconds = start.elapsed().as_secs_f64();
+        eprintln!(
+            "{lines} lines, {weights} bytes of weights, {arena} bytes of arena, {seconds:.2} s"
+        );
+    }
+    Ok(())
+}

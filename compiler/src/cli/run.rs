@@ -1,0 +1,161 @@
+//! `onnxc run`: a model on inputs from files.
+
+use super::{
+    compile::Shared,
+    files::{self, Format},
+};
+use onnxc::{
+    diag::{Code, Diagnostic, Diagnostics, quoted},
+    host, import,
+    plan::{Plan, Port},
+    tensor::Tensor,
+};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Runs a model in this process, on inputs from files
+#[derive(clap::Args)]
+pub struct Options {
+    /// The model
+    model: PathBuf,
+    /// The file of an input: `.npy`, or `.pb` with a TensorProto
+    #[arg(long, value_name = "NAME=FILE")]
+    input: Vec<String>,
+    /// Where the outputs are written, each to a file of its name. Without it, they are printed
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// The format of the outputs
+    #[arg(long, value_enum, default_value = "npy")]
+    format: Format,
+    #[command(flatten)]
+    shared: Shared,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> ExitCode {
+    match try_run(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(findings) => {
+            eprintln!("{findings}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(options: &Options) -> Result<(), Diagnostics> {
+    let inputs = inputs(&options.input)?;
+    let place = options.model.display().to_string();
+    let bytes = files::bytes(&options.model)?;
+    let outcome = compute(bytes, options, &inputs).map_err(|findings| findings.within(&place));
+    let (plan, outputs) = outcome?;
+    let Some(directory) = &options.output_dir else {
+        for (port, tensor) in plan.outputs.iter().zip(&outputs) {
+            println!("{}: {tensor:?}", port.name);
+        }
+        return Ok(());
+    };
+    fs::create_dir_all(directory).map_err(|error| {
+        Diagnostic::new(Code::Io, error.to_string()).within(directory.display().to_string())
+    })?;
+    let mut taken = HashSet::new();
+    for (port, tensor) in plan.outputs.iter().zip(&outputs) {
+        let path = directory.join(file_name(&port.name, options.format, &mut taken));
+        files::write(&path, &port.name, tensor, options.format)?;
+    }
+    Ok(())
+}
+
+/// Compiles the model for the sizes of its inputs, and runs it.
+fn compute(
+    bytes: onnxc_proto::Bytes,
+    options: &Options,
+    inputs: &BTreeMap<String, Tensor>,
+) -> Result<(Plan, Vec<Tensor>), Diagnostics> {
+    let mut compile = options.shared.options()?;
+    compile.settings.directory = options.model.parent().map(Path::to_owned);
+    let dims = &mut compile.settings.dims;
+    let proto = import::decode(bytes.clone())?;
+    for (name, size) in proto.graph.iter().flat_map(|graph| import::free_sizes(graph, inputs)) {
+        dims.entry(name).or_insert(size);
+    }
+    let (plan, _) = onnxc::plan(bytes, &compile, &mut |_, _| {})?;
+    let given = in_order(&plan, inputs)?;
+    let outputs = host::run(&plan, &given)
+        .map_err(|error| Diagnostic::new(Code::Refused, error.to_string()))?;
+    Ok((plan, outputs))
+}
+
+/// The tensors of `NAME=FILE`, by name.
+fn inputs(texts: &[String]) -> Result<BTreeMap<String, Tensor>, Diagnostic> {
+    let mut inputs = BTreeMap::new();
+    for text in texts {
+        // A file may have an equals sign in its name, and so may an input: the first file that
+        // there is counts.
+        let splits = text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
+        let split = splits.clone().find(|(_, file)| Path::new(file).is_file());
+        let Some((name, file)) = split.or_else(|| splits.clone().next()) else {
+            let message = format!("{} does not have the form `--input NAME=FILE`", quoted(text));
+            return Err(Diagnostic::new(Code::BadOption, message));
+        };
+        if inputs.insert(name.to_owned(), files::read(Path::new(file))?).is_some() {
+            let message = format!("the input {} is given twice", quoted(name));
+            return Err(Diagnostic::new(Code::BadOption, message));
+        }
+    }
+    Ok(inputs)
+}
+
+/// The inputs as the plan wants them.
+fn in_order(plan: &Plan, inputs: &BTreeMap<String, Tensor>) -> Result<Vec<Tensor>, Diagnostics> {
+    let known: Vec<String> = plan.inputs.iter().map(|port| quoted(&port.name)).collect();
+    let mut findings = Vec::new();
+    for name in inputs.keys().filter(|name| plan.inputs.iter().all(|port| port.name != **name)) {
+        let message = format!("the model has no input {}", quoted(name));
+        let note = format!("its inputs are {}", known.join(", "));
+        findings.push(Diagnostic::new(Code::BadOption, message).note(note));
+    }
+    let mut given = Vec::new();
+    for port in &plan.inputs {
+        match one(port, inputs) {
+            Ok(tensor) => given.push(tensor),
+            Err(finding) => findings.push(finding),
+        }
+    }
+    if findings.is_empty() { Ok(given) } else { Err(Diagnostics(findings)) }
+}
+
+fn one(port: &Port, inputs: &BTreeMap<String, Tensor>) -> Result<Tensor, Diagnostic> {
+    let name = quoted(&port.name);
+    let tensor = inputs.get(&port.name).ok_or_else(|| {
+        Diagnostic::new(Code::BadOption, format!("the input {name} is not given"))
+            .help(format!("say `--input {}=FILE`", port.name))
+    })?;
+    let sizes = port.ty.shape.iter().zip(&tensor.shape);
+    let fits = tensor.dtype == port.ty.dtype
+        && tensor.shape.len() == port.ty.rank()
+        && sizes.into_iter().all(|(dim, &size)| dim.known().is_none_or(|dim| dim == size as i64));
+    if fits {
+        return Ok(tensor.clone());
+    }
+    let (found, wanted) = (tensor.ty(), onnxc::ty::Type::Tensor(port.ty.clone()));
+    let message = format!("the input {name} is {found}, but the model wants {wanted}");
+    Err(Diagnostic::new(Code::Refused, message))
+}
+
+/// A name for the file of an output: letters and digits of the output's own, each once.
+fn file_name(output: &str, format: Format, taken: &mut HashSet<String>) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' };
+    let stem: String = output.chars().map(plain).collect();
+    let stem = stem.trim_start_matches('.');
+    let mut name = stem.to_owned();
+    let mut number = 2;
+    while name.is_empty() || !taken.insert(name.to_lowercase()) {
+        name = format!("{stem}_{number}");
+        number += 1;
+    }
+    format!("{name}.{}", format.extension())
+}

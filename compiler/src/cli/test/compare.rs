@@ -1,0 +1,87 @@
+//! Results held against what was expected.
+
+use super::folder::Tolerance;
+use onnxc::tensor::Tensor;
+
+/// How far results lie off.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distance {
+    /// The largest absolute difference.
+    pub max_abs: f64,
+    /// The largest difference relative to the expected number.
+    pub max_rel: f64,
+    /// The largest absolute value expected.
+    pub max_expected: f64,
+    /// The first result that lies too far off, or has another type or shape.
+    pub wrong: Option<String>,
+}
+
+/// Holds `found` against `expected`, output by output.
+pub fn compare(found: &[Tensor], expected: &[Tensor], tolerance: Tolerance) -> Distance {
+    let mut distance = Distance::default();
+    if found.len() != expected.len() {
+        let (a, b) = (found.len(), expected.len());
+        distance.wrong = Some(format!("{a} outputs, but {b} are expected"));
+        return distance;
+    }
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        output(i, found, expected, tolerance, &mut distance);
+    }
+    distance
+}
+
+fn output(
+    i: usize,
+    found: &Tensor,
+    expected: &Tensor,
+    tolerance: Tolerance,
+    so_far: &mut Distance,
+) {
+    let mut wrong = |what: String| {
+        if so_far.wrong.is_none() {
+            so_far.wrong = Some(format!("output {i}{what}"));
+        }
+    };
+    if (found.dtype, &found.shape) != (expected.dtype, &expected.shape) {
+        wrong(format!(" is {}, but {} is expected", found.ty(), expected.ty()));
+        return;
+    }
+    if !found.dtype.is_float() {
+        if found.data != expected.data {
+            let at = first_difference(found, expected);
+            wrong(format!("[{at}] differs"));
+        }
+        return;
+    }
+    let numbers = found.floats().zip(expected.floats());
+    let Some((found_numbers, expected_numbers)) = numbers else {
+        if found.data != expected.data {
+            wrong(" differs".into());
+        }
+        return;
+    };
+    for (at, (x, y)) in found_numbers.into_iter().zip(expected_numbers).enumerate() {
+        if x == y || x.is_nan() && y.is_nan() {
+            so_far.max_expected =
+                so_far.max_expected.max(if y.is_finite() { y.abs() } else { 0.0 });
+            continue;
+        }
+        let difference = (x - y).abs();
+        let difference = if difference.is_nan() { f64::INFINITY } else { difference };
+        so_far.max_abs = so_far.max_abs.max(difference);
+        so_far.max_rel = so_far.max_rel.max(difference / y.abs());
+        so_far.max_expected = so_far.max_expected.max(if y.is_finite() { y.abs() } else { 0.0 });
+        if !(difference <= tolerance.atol + tolerance.rtol * y.abs()) && so_far.wrong.is_none() {
+            so_far.wrong = Some(format!("output {i}[{at}] is {x:?}, but {y:?} is expected"));
+        }
+    }
+}
+
+/// The place of the first element that differs.
+fn first_difference(found: &Tensor, expected: &Tensor) -> usize {
+    if let (Some(a), Some(b)) = (found.strings(), expected.strings()) {
+        return a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(0);
+    }
+    let mut pairs = found.bytes().iter().zip(expected.bytes());
+    pairs.position(|(a, b)| a != b).unwrap_or(0) / found.dtype.bytes()
+}

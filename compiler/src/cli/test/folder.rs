@@ -1,0 +1,88 @@
+//! Test folders in ONNX's layout: `model.onnx`, `test_data_set_K/{input,output}_J.pb`, and an
+//! optional `data.json` with tolerances.
+
+use crate::cli::files;
+use onnxc::{diag::Diagnostics, tensor::Tensor};
+use onnxc_proto::Bytes;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// One folder.
+pub struct Folder {
+    /// The folder.
+    pub path: PathBuf,
+    /// How far a result may lie off: absolute and relative.
+    pub tolerance: Tolerance,
+}
+
+/// How far a result may lie off: `atol + rtol · |expected|`.
+#[derive(Clone, Copy, Debug)]
+pub struct Tolerance {
+    /// The absolute part.
+    pub atol: f64,
+    /// The relative part.
+    pub rtol: f64,
+}
+
+/// Inputs, and the outputs that they should give.
+pub struct DataSet {
+    /// The inputs, in the model's order.
+    pub inputs: Vec<Tensor>,
+    /// The outputs, in the model's order.
+    pub outputs: Vec<Tensor>,
+}
+
+/// Every test folder that `path` is or holds, sorted.
+pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
+    if path.join("model.onnx").is_file() {
+        let tolerance = own_tolerance(path).unwrap_or(tolerance);
+        return vec![Folder { path: path.to_owned(), tolerance }];
+    }
+    let mut inside: Vec<PathBuf> = fs::read_dir(path)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    inside.retain(|path| path.is_dir());
+    inside.sort();
+    inside.iter().flat_map(|path| find(path, tolerance)).collect()
+}
+
+fn own_tolerance(path: &Path) -> Option<Tolerance> {
+    let text = fs::read(path.join("data.json")).ok()?;
+    let json: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    Some(Tolerance { atol: json.get("atol")?.as_f64()?, rtol: json.get("rtol")?.as_f64()? })
+}
+
+impl Folder {
+    /// The bytes of the model.
+    pub fn model(&self) -> Result<Bytes, Diagnostics> {
+        Ok(files::bytes(&self.path.join("model.onnx"))?)
+    }
+
+    /// The data sets, in order.
+    pub fn data_sets(&self) -> Result<Vec<DataSet>, Diagnostics> {
+        let mut sets = Vec::new();
+        loop {
+            let path = self.path.join(format!("test_data_set_{}", sets.len()));
+            if !path.is_dir() {
+                return Ok(sets);
+            }
+            sets.push(DataSet {
+                inputs: tensors(&path, "input")?,
+                outputs: tensors(&path, "output")?,
+            });
+        }
+    }
+}
+
+fn tensors(path: &Path, kind: &str) -> Result<Vec<Tensor>, Diagnostics> {
+    let mut all = Vec::new();
+    loop {
+        let file = path.join(format!("{kind}_{}.pb", all.len()));
+        if !file.is_file() {
+            return Ok(all);
+        }
+        all.push(files::read(&file)?);
+    }
+}

@@ -1,0 +1,192 @@
+//! `onnxc test`: models held against what they should give.
+
+mod compare;
+mod folder;
+mod project;
+mod report;
+
+use super::compile::Shared;
+use folder::{DataSet, Folder, Tolerance};
+use onnxc::{
+    diag::{Code, Diagnostics},
+    host,
+};
+use project::{Project, Runtime};
+use report::Outcome;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Compiles models to Rust, builds and runs them, and compares the results with what is expected
+#[derive(clap::Args)]
+pub struct Options {
+    /// Folders in ONNX's test layout, or folders that hold such
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    shared: Shared,
+    /// Print one JSON object a line for each folder
+    #[arg(long)]
+    json: bool,
+    /// The relative error allowed, where the folder says nothing else
+    #[arg(long, default_value_t = 1e-3)]
+    rtol: f64,
+    /// The absolute error allowed, where the folder says nothing else
+    #[arg(long, default_value_t = 1e-7)]
+    atol: f64,
+    /// Build with full optimisation
+    #[arg(long)]
+    release: bool,
+    /// Run the kernels in this process instead of building the generated code
+    #[arg(long)]
+    interpret: bool,
+    /// The source of the runtime library, or its version in the registry; by default the source
+    /// beside this program's, or this program's version
+    #[arg(long, value_name = "PATH|VERSION")]
+    runtime: Option<String>,
+    /// Where the code is built; by default in a temporary directory that is removed afterwards
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> ExitCode {
+    let tolerance = Tolerance { atol: options.atol, rtol: options.rtol };
+    let folders: Vec<Folder> =
+        options.paths.iter().flat_map(|path| folder::find(path, tolerance)).collect();
+    if folders.is_empty() {
+        eprintln!("error: no folder with a `model.onnx` in the paths given");
+        return ExitCode::FAILURE;
+    }
+    let outcomes =
+        if options.interpret { interpret(options, &folders) } else { compile(options, &folders) };
+    match outcomes {
+        Ok(outcomes) if report::summary(&outcomes, options.json) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(findings) => {
+            eprintln!("{findings}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs each model in this process.
+fn interpret(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diagnostics> {
+    let shared = options.shared.options()?;
+    let one = |folder: &Folder| {
+        let outcome = interpret_one(folder, &shared).unwrap_or_else(|found| refused(&found));
+        report::line(&folder.path, &outcome, options.json);
+        outcome
+    };
+    Ok(folders.iter().map(one).collect())
+}
+
+fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, Diagnostics> {
+    let mut options = options.clone();
+    options.settings.directory = Some(folder.path.clone());
+    let plan = onnxc::plan(folder.model()?, &options, &mut |_, _| {})?.0;
+    let sets = folder.data_sets()?;
+    let results = sets.iter().map(|set| {
+        let found = host::run(&plan, &set.inputs).map_err(|error| error.to_string());
+        compared(found, set, folder)
+    });
+    Ok(worst(results))
+}
+
+/// Compiles all models into one project, builds it once, and runs them.
+fn compile(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diagnostics> {
+    let temporary = std::env::temp_dir().join(format!("onnxc-test-{}", std::process::id()));
+    let root = options.scratch.clone().unwrap_or_else(|| temporary.clone());
+    let runtime = runtime(options.runtime.as_deref());
+    let result = compile_in(Project::new(root, runtime, options.release), options, folders);
+    if options.scratch.is_none() {
+        // What cannot be removed is left to the system.
+        drop(std::fs::remove_dir_all(&temporary));
+    }
+    result
+}
+
+fn compile_in(
+    mut project: Project,
+    options: &Options,
+    folders: &[Folder],
+) -> Result<Vec<Outcome>, Diagnostics> {
+    let shared = options.shared.options()?;
+    let mut outcomes: Vec<Option<Outcome>> = folders.iter().map(|_| None).collect();
+    let mut sets: Vec<Vec<DataSet>> = Vec::new();
+    for (number, folder) in folders.iter().enumerate() {
+        let added = project.add(number, &folder.path.join("model.onnx"), &shared);
+        let data = added.and_then(|()| folder.data_sets());
+        sets.push(data.unwrap_or_else(|findings| {
+            outcomes[number] = Some(refused(&findings));
+            Vec::new()
+        }));
+    }
+    for (number, text) in project.build()? {
+        outcomes[number] =
+            Some(Outcome::Failed(format!("the generated code does not compile\n{text}")));
+    }
+    let of = |number: usize| sets[number].iter().map(move |set| (number, set));
+    let open = (0..folders.len()).filter(|&number| outcomes[number].is_none());
+    let jobs: Vec<(usize, &DataSet)> = open.flat_map(of).collect();
+    let found = project.run(&jobs).map_err(|error| {
+        onnxc::diag::Diagnostic::new(Code::Io, error.to_string()).within("the test program")
+    })?;
+    let mut results: Vec<Vec<Outcome>> = folders.iter().map(|_| Vec::new()).collect();
+    for ((number, set), found) in jobs.into_iter().zip(found) {
+        results[number].push(compared(found, set, &folders[number]));
+    }
+    let mut finished = Vec::new();
+    for ((folder, outcome), results) in folders.iter().zip(outcomes).zip(results) {
+        let outcome = outcome.unwrap_or_else(|| worst(results.into_iter()));
+        report::line(&folder.path, &outcome, options.json);
+        finished.push(outcome);
+    }
+    Ok(finished)
+}
+
+fn compared(
+    found: Result<Vec<onnxc::tensor::Tensor>, String>,
+    set: &DataSet,
+    folder: &Folder,
+) -> Outcome {
+    match found {
+        Ok(found) => Outcome::of(compare::compare(&found, &set.outputs, folder.tolerance)),
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+/// The first outcome that is not good, or the one farthest off.
+fn worst(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
+    outcomes
+        .reduce(|a, b| if a.is_worse_than(&b) { a } else { b })
+        .unwrap_or_else(|| Outcome::Failed("the folder has no data set".into()))
+}
+
+/// Where the runtime library comes from: what the user says, else the source in the workspace
+/// around this program or the current directory, else the registry.
+fn runtime(said: Option<&str>) -> Runtime {
+    if let Some(said) = said {
+        let path = Path::new(said);
+        return match path.canonicalize() {
+            Ok(path) if path.is_dir() => Runtime::Path(path),
+            _ => Runtime::Version(said.to_owned()),
+        };
+    }
+    let from = [std::env::current_exe().ok(), std::env::current_dir().ok()];
+    let around = from.iter().flatten().flat_map(|path| path.ancestors());
+    let mut sources = around.map(|directory| directory.join("runtime-lib"));
+    match sources.find(|source| source.join("Cargo.toml").is_file()) {
+        Some(source) => Runtime::Path(source),
+        None => Runtime::Version(format!("={}", env!("CARGO_PKG_VERSION"))),
+    }
+}
+
+/// What findings of the compiler mean for a test.
+fn refused(findings: &Diagnostics) -> Outcome {
+    let codes = [Code::Unsupported, Code::UnknownOperator, Code::UnknownShape, Code::NeedsHeap];
+    let unsupported = findings.0.iter().all(|finding| codes.contains(&finding.code));
+    let text = findings.to_string();
+    if unsupported { Outcome::Unsupported(text) } else { Outcome::Failed(text) }
+}

@@ -1,0 +1,319 @@
+//! The scratch project in which models are compiled to Rust, built and run.
+
+use super::folder::DataSet;
+use onnxc::{
+    Options, Output, Weights,
+    diag::{Code, Diagnostic, Diagnostics},
+    dtype::DType,
+    emit::{self, Form, Signature},
+    tensor::{Data, Tensor},
+    write_if_changed,
+};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// How many models one crate of the project holds: few enough for both cores to have work.
+const PER_CRATE: usize = 50;
+
+/// The project.
+pub struct Project {
+    root: PathBuf,
+    runtime: Runtime,
+    release: bool,
+    /// The models in it, by number, with what calls each.
+    models: BTreeMap<usize, String>,
+}
+
+/// Where the runtime library comes from.
+pub enum Runtime {
+    /// A directory with its source.
+    Path(PathBuf),
+    /// A version from the registry.
+    Version(String),
+}
+
+impl Project {
+    /// A project in `root`.
+    pub fn new(root: PathBuf, runtime: Runtime, release: bool) -> Project {
+        Project { root, runtime, release, models: BTreeMap::new() }
+    }
+
+    /// Compiles the model file at `path` into the project, as model `number`.
+    pub fn add(
+        &mut self,
+        number: usize,
+        path: &Path,
+        options: &Options,
+    ) -> Result<(), Diagnostics> {
+        let mut options = options.clone();
+        options.name = Some(format!("model_{number}"));
+        options.weights = Weights::File;
+        let Output { plan, module, .. } = onnxc::compile(path, &options, &mut |_, _| {})?;
+        let style = options.style(&plan, &format!("model_{number}"));
+        let signature = emit::signature(&plan, &style);
+        let directory = self.crate_of(number).join("src");
+        let shapes: Vec<Option<Vec<usize>>> =
+            plan.outputs.iter().map(|port| port.ty.known_shape()).collect();
+        let types: Vec<DType> = plan.inputs.iter().map(|port| port.ty.dtype).collect();
+        let code = module.code + &glue(&signature, &types, &shapes);
+        // The weights are named after the model's own file; here each has its number.
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let theirs = format!("{}.weights", onnxc::ident::snake(&stem));
+        let code = code.replace(
+            &format!("include_bytes!(\"{theirs}\")"),
+            &format!("include_bytes!(\"model_{number}.weights\")"),
+        );
+        fs::create_dir_all(&directory).map_err(|error| io_finding(&directory, &error))?;
+        write_if_changed(&directory.join(format!("model_{number}.rs")), code.as_bytes())?;
+        if let Some(weights) = &module.weights {
+            write_if_changed(&directory.join(format!("model_{number}.weights")), weights)?;
+        }
+        self.models.insert(number, signature.model);
+        Ok(())
+    }
+
+    /// Builds the project. Models whose code does not compile are taken out; they come back with
+    /// what rustc says of them.
+    pub fn build(&mut self) -> Result<BTreeMap<usize, String>, Diagnostics> {
+        let mut failed = BTreeMap::new();
+        loop {
+            self.write()?;
+            let found = self.cargo_build()?;
+            if found.is_empty() {
+                return Ok(failed);
+            }
+            for (number, text) in found {
+                self.models.remove(&number);
+                failed.insert(number, text);
+            }
+        }
+    }
+
+    /// Runs model `number` on each data set in turn, all models in one process.
+    pub fn run(&self, jobs: &[(usize, &DataSet)]) -> io::Result<Vec<Result<Vec<Tensor>, String>>> {
+        let exchange = self.root.join("exchange");
+        fs::create_dir_all(&exchange)?;
+        let place = |i: usize, end: &str| exchange.join(format!("{i}.{end}"));
+        for (i, (_, set)) in jobs.iter().enumerate() {
+            fs::write(place(i, "in"), encode(&set.inputs))?;
+            for end in ["out", "out.failed"] {
+                drop(fs::remove_file(place(i, end)));
+            }
+        }
+        let mut results = Vec::new();
+        while results.len() < jobs.len() {
+            let mut list = String::new();
+            for (i, (number, _)) in jobs.iter().enumerate().skip(results.len()) {
+                let (input, output) = (place(i, "in"), place(i, "out"));
+                list += &format!("{number}\t{}\t{}\n", input.display(), output.display());
+            }
+            let path = exchange.join("list");
+            fs::write(&path, list)?;
+            let profile = if self.release { "release" } else { "debug" };
+            let program = self.root.join("target").join(profile).join("runner");
+            Command::new(program).arg(&path).stderr(Stdio::null()).status()?;
+            for i in results.len()..jobs.len() {
+                if let Ok(bytes) = fs::read(place(i, "out")) {
+                    results.push(Ok(decode(&bytes)));
+                } else if let Ok(text) = fs::read_to_string(place(i, "out.failed")) {
+                    results.push(Err(text));
+                } else {
+                    // The process ended here; the rest is tried again.
+                    results.push(Err("the process ended while the model ran".into()));
+                    break;
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    fn crate_of(&self, number: usize) -> PathBuf {
+        self.root.join(format!("models_{}", number / PER_CRATE))
+    }
+
+    fn write(&self) -> Result<(), Diagnostics> {
+        let mut crates: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for &number in self.models.keys() {
+            crates.entry(number / PER_CRATE).or_default().push(number);
+        }
+        let runtime = match &self.runtime {
+            Runtime::Path(path) => format!("path = {:?}", path.display().to_string()),
+            Runtime::Version(version) => format!("version = {version:?}"),
+        };
+        let runtime = format!("onnxc-runtime = {{ {runtime}, features = [\"half\", \"std\"] }}");
+        let members: Vec<String> = crates.keys().map(|n| format!("\"models_{n}\"")).collect();
+        let members = members.join(", ");
+        self.file("Cargo.toml", &format!("[workspace]\nresolver = \"3\"\nmembers = [\"runner\", \"runner_io\", \"runner_models\", {members}]\n\n[profile.dev]\ndebug = false\nincremental = false\n\n[profile.dev.package.onnxc-runtime]\nopt-level = 2\n\n[profile.release]\ndebug = false\n"))?;
+        self.member("runner_io", &runtime, include_str!("runner_io.rs"), "lib.rs")?;
+        let mut dependencies = String::from("runner_io.path = \"../runner_io\"");
+        let mut arms = String::new();
+        for (n, numbers) in &crates {
+            let ranges = numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" | ");
+            dependencies += &format!("\nmodels_{n}.path = \"../models_{n}\"");
+            arms += &format!("        {ranges} => models_{n}::run(number, input),\n");
+            let depends = format!("runner_io.path = \"../runner_io\"\n{runtime}");
+            self.member(&format!("models_{n}"), &depends, &crate_source(numbers), "lib.rs")?;
+        }
+        let source = format!(
+            "pub fn run(number: usize, input: &[u8]) -> Result<Vec<u8>, String> {{\n    match number {{\n{arms}        _ => Err(\"there is no such model\".into()),\n    }}\n}}\n"
+        );
+        self.member("runner_models", &dependencies, &source, "lib.rs")?;
+        let depends = "runner_models.path = \"../runner_models\"";
+        self.member("runner", depends, include_str!("runner_main.rs"), "main.rs")
+    }
+
+    fn member(
+        &self,
+        name: &str,
+        depends: &str,
+        source: &str,
+        file: &str,
+    ) -> Result<(), Diagnostics> {
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n{depends}\n"
+        );
+        self.file(&format!("{name}/Cargo.toml"), &manifest)?;
+        self.file(&format!("{name}/src/{file}"), source)
+    }
+
+    fn file(&self, path: &str, text: &str) -> Result<(), Diagnostics> {
+        let path = self.root.join(path);
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(|error| io_finding(directory, &error))?;
+        }
+        Ok(write_if_changed(&path, text.as_bytes())?)
+    }
+
+    /// Builds all there is, and gives what rustc says of models that do not compile.
+    fn cargo_build(&self) -> Result<BTreeMap<usize, String>, Diagnostics> {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        command.current_dir(&self.root).args(["build", "--quiet", "--keep-going"]);
+        command.env("CARGO_TARGET_DIR", self.root.join("target")).env("RUSTFLAGS", "-Awarnings");
+        if self.release {
+            command.arg("--release");
+        }
+        let output = command.output().map_err(|error| io_finding(Path::new("cargo"), &error))?;
+        if output.status.success() {
+            return Ok(BTreeMap::new());
+        }
+        let text = String::from_utf8_lossy(&output.stderr);
+        let mut found: BTreeMap<usize, String> = BTreeMap::new();
+        for message in text.split("\n\n").filter(|message| message.contains("error")) {
+            if let Some(number) = model_named(message) {
+                found.entry(number).or_insert_with(|| message.trim().to_owned());
+            }
+        }
+        found.retain(|number, _| self.models.contains_key(number));
+        if found.is_empty() {
+            let finding = Diagnostic::new(Code::Internal, "the scratch project does not build");
+            return Err(finding.note(text.into_owned()).into());
+        }
+        Ok(found)
+    }
+}
+
+/// The number of the model in whose file rustc finds an error.
+fn model_named(message: &str) -> Option<usize> {
+    let place = message.split("--> ").nth(1)?;
+    let (_, file) = place.split_once("model_")?;
+    file.split_once(".rs:")?.0.parse().ok()
+}
+
+fn io_finding(path: &Path, error: &io::Error) -> Diagnostic {
+    Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
+}
+
+fn crate_source(numbers: &[usize]) -> String {
+    let modules: String =
+        numbers.iter().map(|n| format!("#[rustfmt::skip]\nmod model_{n};\n")).collect();
+    let arms: String =
+        numbers.iter().map(|n| format!("        {n} => model_{n}::run(&inputs),\n")).collect();
+    format!(
+        "{modules}\npub fn run(number: usize, input: &[u8]) -> Result<Vec<u8>, String> {{\n    let inputs = runner_io::read(input);\n    let outputs = match number {{\n{arms}        _ => Err(\"there is no such model\".into()),\n    }};\n    Ok(runner_io::write(&outputs?))\n}}\n"
+    )
+}
+
+/// The function that runs a model on tensors from a file.
+fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>]) -> String {
+    let (mut before, mut arguments) = (String::new(), Vec::new());
+    for (i, (form, dtype)) in signature.inputs.iter().zip(types).enumerate() {
+        let ty = dtype.rust();
+        before += &format!("    let x{i}: Vec<{ty}> = inputs[{i}].elements()?;\n");
+        arguments.push(match form {
+            Form::Scalar => format!("x{i}[0].clone()"),
+            Form::Array(_) => format!("x{i}.as_slice().try_into().map_err(|_| \"input {i} has another size\")?"),
+            Form::View(_) | Form::Heap(_) => format!("::onnxc_runtime::view::View::new(inputs[{i}].shape()?, &x{i}).map_err(|error| error.to_string())?"),
+        });
+    }
+    let refuse = if signature.refuses { ".map_err(|error| error.to_string())?" } else { "" };
+    let outputs = signature.outputs.iter().zip(shapes).map(|((name, form), shape)| {
+        let value =
+            if signature.outputs.len() == 1 { "result".into() } else { format!("result.{name}") };
+        match (form, shape) {
+            (Form::Scalar, _) => format!("runner_io::Value::new(&[], &[{value}])"),
+            (Form::Array(_), Some(shape)) => format!("runner_io::Value::new(&{shape:?}, {value})"),
+            _ => format!("runner_io::Value::new(&{value}.shape(), {value}.data())"),
+        }
+    });
+    let outputs = outputs.collect::<Vec<_>>().join(", ");
+    let (model, arguments) = (&signature.model, arguments.join(", "));
+    format!(
+        "\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    if inputs.len() != {} {{\n        return Err(\"there are not as many inputs as the model has\".into());\n    }}\n{before}    let mut model = {model}::new();\n    let result = model.infer({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n",
+        types.len()
+    )
+}
+
+fn encode(tensors: &[Tensor]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let number = |n: usize, bytes: &mut Vec<u8>| bytes.extend((n as u64).to_le_bytes());
+    for tensor in tensors {
+        number(tensor.dtype.code() as usize, &mut bytes);
+        number(tensor.shape.len(), &mut bytes);
+        tensor.shape.iter().for_each(|&size| number(size, &mut bytes));
+        let data = match &tensor.data {
+            Data::Bytes(data) => data.to_vec(),
+            Data::Strings(strings) => {
+                let each = strings.iter().flat_map(|text| {
+                    (text.len() as u64).to_le_bytes().into_iter().chain(text.bytes())
+                });
+                each.collect()
+            }
+        };
+        number(data.len(), &mut bytes);
+        bytes.extend(data);
+    }
+    bytes
+}
+
+fn decode(mut bytes: &[u8]) -> Vec<Tensor> {
+    fn number(bytes: &mut &[u8]) -> Option<usize> {
+        let (number, rest) = bytes.split_first_chunk()?;
+        *bytes = rest;
+        usize::try_from(u64::from_le_bytes(*number)).ok()
+    }
+    let mut tensors = Vec::new();
+    while let Some(dtype) = number(&mut bytes).and_then(|n| DType::from_code(n as i32)) {
+        let rank = number(&mut bytes).unwrap_or(0);
+        let shape = (0..rank).filter_map(|_| number(&mut bytes)).collect();
+        let len = number(&mut bytes).unwrap_or(0).min(bytes.len());
+        let (mut data, rest) = bytes.split_at(len);
+        bytes = rest;
+        let data = if dtype == DType::String {
+            let mut strings = Vec::new();
+            while let Some(len) = number(&mut data) {
+                let (text, rest) = data.split_at(len.min(data.len()));
+                strings.push(String::from_utf8_lossy(text).into_owned());
+                data = rest;
+            }
+            Data::Strings(strings.into())
+        } else {
+            Data::Bytes(data.to_vec().into())
+        };
+        tensors.push(Tensor { dtype, shape, data });
+    }
+    tensors
+}

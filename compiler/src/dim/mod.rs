@@ -1,0 +1,459 @@
+//! Symbolic sizes. A [`Dim`] is kept as a sum of products in one normal form, so two sizes are
+//! known to be equal exactly when `==` says so.
+
+mod interval;
+mod text;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::{Add, Mul, Sub},
+    rc::Rc,
+};
+
+/// A size: a polynomial with whole coefficients over [`Atom`]s.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dim(Rc<BTreeMap<Vec<Atom>, i64>>);
+
+/// The name of a size that is known only when the model runs; a Rust identifier.
+pub type Symbol = Rc<str>;
+
+/// What a size is made of, where it is not a number.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Atom {
+    /// A size that has a name.
+    Symbol(Symbol),
+    /// The quotient, rounded down.
+    FloorDiv(Dim, Dim),
+    /// The larger of the two.
+    Max(Dim, Dim),
+    /// The smaller of the two.
+    Min(Dim, Dim),
+    /// The common size of two axes, of which one may be 1.
+    Broadcast(Dim, Dim),
+    /// 1 where the two are equal, else 0.
+    Equal(Dim, Dim),
+    /// 1 where the first is smaller, else 0.
+    Less(Dim, Dim),
+}
+
+impl Dim {
+    /// The size called `name`.
+    pub fn symbol(name: &str) -> Dim {
+        Dim::atom(Atom::Symbol(name.into()))
+    }
+
+    /// The number, where no symbol is left.
+    pub fn known(&self) -> Option<i64> {
+        match self.0.iter().next() {
+            None => Some(0),
+            Some((product, &n)) if product.is_empty() && self.0.len() == 1 => Some(n),
+            Some(_) => None,
+        }
+    }
+
+    /// The symbol, where the size is one symbol and no more.
+    pub fn as_symbol(&self) -> Option<&Symbol> {
+        match self.0.iter().next() {
+            Some((product, 1)) if self.0.len() == 1 => match product.as_slice() {
+                [Atom::Symbol(name)] => Some(name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The atom, where the size is one atom and no more.
+    pub fn as_atom(&self) -> Option<&Atom> {
+        match self.0.iter().next() {
+            Some((product, 1)) if self.0.len() == 1 && product.len() == 1 => product.first(),
+            _ => None,
+        }
+    }
+
+    /// The quotient, rounded down.
+    pub fn floor_div(&self, by: &Dim) -> Dim {
+        match (self.known(), by.known()) {
+            (Some(a), Some(b)) if b != 0 => a.checked_div_euclid(b).unwrap_or(i64::MAX).into(),
+            (_, Some(1)) => self.clone(),
+            (_, Some(n)) if n > 1 && self.0.values().all(|c| c % n == 0) => {
+                Dim::normal(self.0.iter().map(|(p, c)| (p.clone(), c / n)).collect())
+            }
+            _ if self == by => 1.into(),
+            _ => self
+                .divide_out(by)
+                .unwrap_or_else(|| Dim::atom(Atom::FloorDiv(self.clone(), by.clone()))),
+        }
+    }
+
+    /// The exact quotient by a single product, where every term has it as a factor.
+    fn divide_out(&self, by: &Dim) -> Option<Dim> {
+        let (factor, &n) = by.0.iter().next().filter(|_| by.0.len() == 1)?;
+        let mut terms = BTreeMap::new();
+        for (product, &c) in &*self.0 {
+            if c.checked_rem(n) != Some(0) {
+                return None;
+            }
+            let mut rest = product.clone();
+            for atom in factor {
+                rest.remove(rest.iter().position(|a| a == atom)?);
+            }
+            terms.insert(rest, c / n);
+        }
+        Some(Dim::normal(terms))
+    }
+
+    /// The quotient, rounded up.
+    pub fn ceil_div(&self, by: &Dim) -> Dim {
+        (self + by - 1).floor_div(by)
+    }
+
+    /// The remainder of [`Dim::floor_div`].
+    pub fn modulo(&self, by: &Dim) -> Dim {
+        self - self.floor_div(by) * by
+    }
+
+    /// The larger of the two.
+    pub fn at_least(&self, other: &Dim) -> Dim {
+        match (self - other).known() {
+            Some(difference) if difference >= 0 => self.clone(),
+            Some(_) => other.clone(),
+            None if (self - other).is_size() => self.clone(),
+            None if (other - self).is_size() => other.clone(),
+            None => {
+                let (a, b) = self.ordered(other);
+                Dim::atom(Atom::Max(a, b))
+            }
+        }
+    }
+
+    /// The smaller of the two.
+    pub fn at_most(&self, other: &Dim) -> Dim {
+        let difference = self - other;
+        match difference.known() {
+            Some(difference) if difference <= 0 => self.clone(),
+            Some(_) => other.clone(),
+            None if difference.is_size() => other.clone(),
+            None if (other - self).is_size() => self.clone(),
+            None => {
+                let (a, b) = self.ordered(other);
+                Dim::atom(Atom::Min(a, b))
+            }
+        }
+    }
+
+    /// The common size of two axes, of which one may be 1; `None` where no size fits both.
+    pub fn broadcast(&self, other: &Dim) -> Option<Dim> {
+        match (self.known(), other.known()) {
+            _ if self == other => Some(self.clone()),
+            (Some(1), _) => Some(other.clone()),
+            (_, Some(1)) => Some(self.clone()),
+            (Some(_), Some(_)) => None,
+            // A number other than 1 decides: the other is that number or 1.
+            (Some(_), None) => Some(self.clone()),
+            (None, Some(_)) => Some(other.clone()),
+            (None, None) => Some(Dim::atom(Atom::Broadcast(self.clone(), other.clone()))),
+        }
+    }
+
+    /// 1 where the two are equal, else 0.
+    pub fn equal(&self, other: &Dim) -> Dim {
+        let difference = self - other;
+        match difference.known() {
+            Some(difference) => i64::from(difference == 0).into(),
+            None if (&difference - 1).is_size() || (Dim::from(-1) - &difference).is_size() => {
+                0.into()
+            }
+            None => Dim::atom(Atom::Equal(self.clone(), other.clone())),
+        }
+    }
+
+    /// 1 where this is smaller, else 0.
+    pub fn less(&self, other: &Dim) -> Dim {
+        match (self - other).known() {
+            Some(difference) => i64::from(difference < 0).into(),
+            None if (self - other).is_size() => 0.into(),
+            None => Dim::atom(Atom::Less(self.clone(), other.clone())),
+        }
+    }
+
+    /// Whether this is surely not negative, knowing only that no symbol is.
+    pub fn is_size(&self) -> bool {
+        self.interval(&|_| (Some(0), None)).0.is_some_and(|least| least >= 0)
+    }
+
+    /// The number, given one for every symbol. Saturates where it does not fit.
+    pub fn eval(&self, symbols: &dyn Fn(&str) -> i64) -> i64 {
+        let atom = |atom: &Atom| match atom {
+            Atom::Symbol(name) => symbols(name),
+            Atom::FloorDiv(a, b) => {
+                a.eval(symbols).checked_div_euclid(b.eval(symbols)).unwrap_or(0)
+            }
+            Atom::Max(a, b) => a.eval(symbols).max(b.eval(symbols)),
+            Atom::Min(a, b) => a.eval(symbols).min(b.eval(symbols)),
+            Atom::Broadcast(a, b) => match (a.eval(symbols), b.eval(symbols)) {
+                (1, b) => b,
+                (a, _) => a,
+            },
+            Atom::Equal(a, b) => i64::from(a.eval(symbols) == b.eval(symbols)),
+            Atom::Less(a, b) => i64::from(a.eval(symbols) < b.eval(symbols)),
+        };
+        let term = |(product, n): (&Vec<Atom>, &i64)| {
+            product.iter().fold(*n, |value, a| value.saturating_mul(atom(a)))
+        };
+        self.0.iter().map(term).fold(0, i64::saturating_add)
+    }
+
+    /// The size with `by` in place of the symbol called `name`.
+    pub fn substitute(&self, name: &str, by: &Dim) -> Dim {
+        self.replace(&Atom::Symbol(name.into()), by)
+    }
+
+    /// The size with `by` in place of `atom`.
+    pub fn replace(&self, atom: &Atom, by: &Dim) -> Dim {
+        let each = |dim: &Dim| dim.replace(atom, by);
+        let replaced = |found: &Atom| match found {
+            found if found == atom => by.clone(),
+            Atom::Symbol(_) => Dim::atom(found.clone()),
+            Atom::FloorDiv(a, b) => each(a).floor_div(&each(b)),
+            Atom::Max(a, b) => each(a).at_least(&each(b)),
+            Atom::Min(a, b) => each(a).at_most(&each(b)),
+            Atom::Broadcast(a, b) => {
+                let (a, b) = (each(a), each(b));
+                a.broadcast(&b).unwrap_or_else(|| Dim::atom(Atom::Broadcast(a, b)))
+            }
+            Atom::Equal(a, b) => each(a).equal(&each(b)),
+            Atom::Less(a, b) => each(a).less(&each(b)),
+        };
+        let term = |(product, &n): (&Vec<Atom>, &i64)| {
+            product.iter().map(replaced).fold(Dim::from(n), |value, factor| value * factor)
+        };
+        self.0.iter().map(term).fold(Dim::from(0), |sum, term| sum + term)
+    }
+
+    /// What follows for one atom where this is known to be 0: the atom, and what it equals.
+    pub fn solve_zero(&self) -> Option<(Atom, Dim)> {
+        let alone = |(product, n): (&[Atom], i64)| match product {
+            [atom] if n.abs() == 1 => Some((atom.clone(), n)),
+            _ => None,
+        };
+        self.terms().filter_map(alone).find_map(|(atom, n)| {
+            let rest = self - Dim::term(std::slice::from_ref(&atom), n);
+            // Replacing the atom must get rid of it.
+            (rest.replace(&atom, &0.into()) == rest).then(|| (atom, rest * -n))
+        })
+    }
+
+    /// Adds to `found` every symbol that this is made of.
+    pub fn symbols(&self, found: &mut BTreeSet<Symbol>) {
+        for atom in self.0.keys().flatten() {
+            match atom {
+                Atom::Symbol(name) => {
+                    found.insert(name.clone());
+                }
+                Atom::FloorDiv(a, b)
+                | Atom::Max(a, b)
+                | Atom::Min(a, b)
+                | Atom::Broadcast(a, b)
+                | Atom::Equal(a, b)
+                | Atom::Less(a, b) => {
+                    a.symbols(found);
+                    b.symbols(found);
+                }
+            }
+        }
+    }
+
+    /// The terms, each a product of atoms with its coefficient.
+    pub fn terms(&self) -> impl DoubleEndedIterator<Item = (&[Atom], i64)> {
+        self.0.iter().map(|(product, &n)| (product.as_slice(), n))
+    }
+
+    /// One product with its coefficient.
+    pub fn term(product: &[Atom], n: i64) -> Dim {
+        Dim::normal(BTreeMap::from([(product.to_vec(), n)]))
+    }
+
+    fn atom(atom: Atom) -> Dim {
+        Dim(Rc::new(BTreeMap::from([(vec![atom], 1)])))
+    }
+
+    /// The two in the order in which an atom holds them, a number last.
+    fn ordered(&self, other: &Dim) -> (Dim, Dim) {
+        let as_they_are = match (self.known(), other.known()) {
+            (_, Some(_)) => true,
+            (Some(_), None) => false,
+            (None, None) => self >= other,
+        };
+        let (a, b) = if as_they_are { (self, other) } else { (other, self) };
+        (a.clone(), b.clone())
+    }
+
+    /// What is added and what is taken away.
+    pub fn parts(&self) -> (Dim, Dim) {
+        let of = |sign: i64| {
+            let terms = self.terms().filter(|(_, n)| n.signum() == sign);
+            Dim::normal(terms.map(|(p, n)| (p.to_vec(), n.saturating_mul(sign))).collect())
+        };
+        (of(1), of(-1))
+    }
+
+    fn normal(mut sum: BTreeMap<Vec<Atom>, i64>) -> Dim {
+        sum.retain(|_, n| *n != 0);
+        Dim(Rc::new(sum))
+    }
+
+    fn plus(&self, other: &Dim, sign: i64) -> Dim {
+        let mut sum = (*self.0).clone();
+        for (product, n) in &*other.0 {
+            let term = sum.entry(product.clone()).or_default();
+            *term = term.saturating_add(n.saturating_mul(sign));
+        }
+        Dim::normal(sum)
+    }
+
+    fn times(&self, other: &Dim) -> Dim {
+        let mut sum: BTreeMap<Vec<Atom>, i64> = BTreeMap::new();
+        for (p, n) in &*self.0 {
+            for (q, m) in &*other.0 {
+                let mut product = [p.as_slice(), q].concat();
+                product.sort();
+                let term = sum.entry(product).or_default();
+                *term = term.saturating_add(n.saturating_mul(*m));
+            }
+        }
+        Dim::normal(sum)
+    }
+}
+
+impl From<i64> for Dim {
+    fn from(n: i64) -> Dim {
+        Dim::normal(BTreeMap::from([(Vec::new(), n)]))
+    }
+}
+
+impl From<usize> for Dim {
+    fn from(n: usize) -> Dim {
+        Dim::from(i64::try_from(n).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<i32> for Dim {
+    fn from(n: i32) -> Dim {
+        Dim::from(i64::from(n))
+    }
+}
+
+impl From<&Dim> for Dim {
+    fn from(dim: &Dim) -> Dim {
+        dim.clone()
+    }
+}
+
+macro_rules! operator {
+    ($trait:ident $method:ident |$a:ident, $b:ident| $result:expr) => {
+        impl<D: Into<Dim>> $trait<D> for &Dim {
+            type Output = Dim;
+
+            fn $method(self, other: D) -> Dim {
+                let ($a, $b) = (self, &other.into());
+                $result
+            }
+        }
+
+        impl<D: Into<Dim>> $trait<D> for Dim {
+            type Output = Dim;
+
+            fn $method(self, other: D) -> Dim {
+                $trait::$method(&self, other)
+            }
+        }
+    };
+}
+
+operator!(Add add |a, b| a.plus(b, 1));
+operator!(Sub sub |a, b| a.plus(b, -1));
+operator!(Mul mul |a, b| a.times(b));
+
+impl std::iter::Product for Dim {
+    fn product<I: Iterator<Item = Dim>>(dims: I) -> Dim {
+        dims.fold(Dim::from(1), |a, b| a * b)
+    }
+}
+
+impl<'a> std::iter::Product<&'a Dim> for Dim {
+    fn product<I: Iterator<Item = &'a Dim>>(dims: I) -> Dim {
+        dims.fold(Dim::from(1), |a, b| a * b)
+    }
+}
+
+impl std::iter::Sum for Dim {
+    fn sum<I: Iterator<Item = Dim>>(dims: I) -> Dim {
+        dims.fold(Dim::from(0), |a, b| a + b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_equal_however_they_were_made() {
+        let n = Dim::symbol("n");
+        let square = (&n + 1) * (&n + 1);
+        assert_eq!(square, &n * &n + &n * 2 + 1);
+        assert_eq!(format!("{square:?}"), "n * n + 2 * n + 1");
+        assert_eq!((&n * 6 + 4).floor_div(&2.into()), &n * 3 + 2);
+        assert_eq!((&n * 6).floor_div(&n), 6.into());
+    }
+
+    #[test]
+    fn expressions_are_rust() {
+        let n = Dim::symbol("n");
+        let half = (&n + 1).floor_div(&2.into());
+        assert_eq!(format!("{half:?}"), "((n + 1) / 2)");
+        assert_eq!(format!("{:?}", (&n - 3).at_least(&0.into())), "n.saturating_sub(3)");
+        assert_eq!(format!("{:?}", Dim::from(7) - &n), "7 - n");
+        assert_eq!(format!("{:?}", n.at_most(&3.into())), "n.min(3)");
+        assert_eq!(n.at_most(&3.into()), Dim::from(3).at_most(&n));
+    }
+
+    #[test]
+    fn no_expression_dips_below_zero() {
+        let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
+        assert_eq!(format!("{:?}", (&n - 1).less(&0.into())), "usize::from(n < 1)");
+        assert_eq!(format!("{:?}", (&n - 1).equal(&m)), "usize::from(n == m + 1)");
+        assert_eq!(format!("{:?}", (&n - 1).at_least(&m)), "(n.saturating_sub(m + 1) + m)");
+        assert_eq!(format!("{:?}", n.at_least(&m)), "n.max(m)");
+        assert_eq!(format!("{:?}", &n + i64::MIN), "n - 9223372036854775808");
+        assert_eq!(Dim::from(i64::MIN).floor_div(&(-1i64).into()), i64::MAX.into());
+    }
+
+    #[test]
+    fn bounds_follow_the_signs() {
+        let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
+        let bound = |name: &str| (name == "n").then_some(32);
+        assert_eq!((&n * 2 + 5).upper(&bound), Some(69));
+        assert_eq!((Dim::from(5) - &n).upper(&bound), Some(5));
+        assert_eq!((Dim::from(5) - &m).upper(&bound), Some(5));
+        assert_eq!((&n * &m).upper(&bound), None);
+        assert_eq!(m.at_most(&n).upper(&bound), Some(32));
+    }
+
+    #[test]
+    fn an_equation_settles_an_atom() {
+        let n = Dim::symbol("n");
+        let steps = (&n - 3).floor_div(&64.into()) + 1;
+        let (atom, value) = (&steps - 1).solve_zero().expect("one atom stands alone");
+        assert_eq!((&steps * 5).replace(&atom, &value), 5.into());
+    }
+
+    #[test]
+    fn a_symbol_can_be_settled_later() {
+        let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
+        let size = (&n * &m + 3).floor_div(&4.into());
+        assert_eq!(size.substitute("n", &5.into()).substitute("m", &1.into()), 2.into());
+        assert_eq!(n.equal(&m).substitute("n", &m), 1.into());
+        let eval = |name: &str| if name == "n" { 5 } else { 2 };
+        assert_eq!(size.eval(&eval), 3);
+    }
+}

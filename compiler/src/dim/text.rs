@@ -1,0 +1,88 @@
+//! Sizes as Rust expressions.
+
+use super::{Atom, Dim};
+use std::fmt;
+
+/// As a Rust expression of type `usize`, which is also how the dump writes it. What is added
+/// stands before what is taken away, so that a size that is not negative never dips below zero.
+impl fmt::Debug for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (plus, minus): (Vec<_>, Vec<_>) = self.terms().rev().partition(|(_, n)| *n > 0);
+        if plus.is_empty() {
+            write!(f, "0")?;
+        }
+        for (i, (product, n)) in plus.into_iter().enumerate() {
+            f.write_str(if i == 0 { "" } else { " + " })?;
+            write_term(f, product, n)?;
+        }
+        for (product, n) in minus {
+            f.write_str(" - ")?;
+            write_term(f, product, n)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a term without its sign.
+fn write_term(f: &mut fmt::Formatter<'_>, product: &[Atom], n: i64) -> fmt::Result {
+    let mut separator = "";
+    let n = n.unsigned_abs();
+    if n != 1 || product.is_empty() {
+        write!(f, "{n}")?;
+        separator = " * ";
+    }
+    for atom in product {
+        write!(f, "{separator}{atom:?}")?;
+        separator = " * ";
+    }
+    Ok(())
+}
+
+impl fmt::Debug for Atom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Atom::Symbol(name) => f.write_str(name),
+            Atom::FloorDiv(a, b) => match b.known() {
+                Some(n) => write!(f, "({} / {n})", Factor(a)),
+                None => write!(f, "({} / {})", Factor(a), Factor(b)),
+            },
+            Atom::Max(a, b) if a.is_size() && b.is_size() && b.known() != Some(0) => {
+                write!(f, "{}.max({b:?})", Factor(a))
+            }
+            Atom::Max(a, b) => {
+                let (a, b) = if b.is_size() { (a, b) } else { (b, a) };
+                let (plus, minus) = (a - b).parts();
+                let over = format!("{}.saturating_sub({minus:?})", Factor(&plus));
+                if b.known() == Some(0) {
+                    f.write_str(&over)
+                } else {
+                    write!(f, "({over} + {b:?})")
+                }
+            }
+            Atom::Min(a, b) => write!(f, "{}.min({b:?})", Factor(a)),
+            Atom::Broadcast(a, b) => write!(f, "broadcast({a:?}, {b:?})"),
+            Atom::Equal(a, b) => {
+                let (a, b) = (a - b).parts();
+                write!(f, "usize::from({a:?} == {b:?})")
+            }
+            Atom::Less(a, b) => {
+                let (a, b) = (a - b).parts();
+                write!(f, "usize::from({a:?} < {b:?})")
+            }
+        }
+    }
+}
+
+/// A size in parentheses, where it is not a single word.
+struct Factor<'a>(&'a Dim);
+
+impl fmt::Display for Factor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.known() {
+            // A method on a bare number would not say which type of number it is.
+            Some(n) => write!(f, "{n}usize"),
+            None if self.0.as_atom().is_some() => write!(f, "{:?}", self.0),
+            None => write!(f, "({:?})", self.0),
+        }
+    }
+}

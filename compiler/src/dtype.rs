@@ -1,0 +1,234 @@
+//! The element types of ONNX.
+
+use std::fmt;
+
+/// An element type. Those of less than a byte take a byte an element in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum DType {
+    F32,
+    F64,
+    F16,
+    BF16,
+    F8E4M3FN,
+    F8E4M3FNUZ,
+    F8E5M2,
+    F8E5M2FNUZ,
+    F8E8M0,
+    F6E2M3,
+    F6E3M2,
+    F4E2M1,
+    I2,
+    I4,
+    I8,
+    I16,
+    I32,
+    I64,
+    U2,
+    U4,
+    U8,
+    U16,
+    U32,
+    U64,
+    Bool,
+    String,
+    C64,
+    C128,
+}
+
+use DType::*;
+
+/// One row of [`TABLE`]: what each room calls the type.
+struct Row {
+    dtype: DType,
+    /// The number of the type in the file format.
+    code: i32,
+    /// The name in ONNX's text.
+    onnx: &'static str,
+    /// The type in Rust, as generated code spells it.
+    rust: &'static str,
+    /// The size of an element in memory.
+    bytes: usize,
+    /// The bits of an element in a file's raw data.
+    bits: usize,
+}
+
+const fn row(
+    dtype: DType,
+    code: i32,
+    onnx: &'static str,
+    rust: &'static str,
+    bytes: usize,
+    bits: usize,
+) -> Row {
+    Row { dtype, code, onnx, rust, bytes, bits }
+}
+
+/// All types, in the order of [`DType`].
+const TABLE: &[Row] = &[
+    row(F32, 1, "float", "f32", 4, 32),
+    row(F64, 11, "double", "f64", 8, 64),
+    row(F16, 10, "float16", "::onnxc_runtime::f16", 2, 16),
+    row(BF16, 16, "bfloat16", "::onnxc_runtime::bf16", 2, 16),
+    row(F8E4M3FN, 17, "float8e4m3fn", "::onnxc_runtime::F8E4M3FN", 1, 8),
+    row(F8E4M3FNUZ, 18, "float8e4m3fnuz", "::onnxc_runtime::F8E4M3FNUZ", 1, 8),
+    row(F8E5M2, 19, "float8e5m2", "::onnxc_runtime::F8E5M2", 1, 8),
+    row(F8E5M2FNUZ, 20, "float8e5m2fnuz", "::onnxc_runtime::F8E5M2FNUZ", 1, 8),
+    row(F8E8M0, 24, "float8e8m0", "::onnxc_runtime::F8E8M0", 1, 8),
+    row(F6E2M3, 27, "float6e2m3", "::onnxc_runtime::F6E2M3", 1, 6),
+    row(F6E3M2, 28, "float6e3m2", "::onnxc_runtime::F6E3M2", 1, 6),
+    row(F4E2M1, 23, "float4e2m1", "::onnxc_runtime::F4E2M1", 1, 4),
+    row(I2, 26, "int2", "::onnxc_runtime::I2", 1, 2),
+    row(I4, 22, "int4", "::onnxc_runtime::I4", 1, 4),
+    row(I8, 3, "int8", "i8", 1, 8),
+    row(I16, 5, "int16", "i16", 2, 16),
+    row(I32, 6, "int32", "i32", 4, 32),
+    row(I64, 7, "int64", "i64", 8, 64),
+    row(U2, 25, "uint2", "::onnxc_runtime::U2", 1, 2),
+    row(U4, 21, "uint4", "::onnxc_runtime::U4", 1, 4),
+    row(U8, 2, "uint8", "u8", 1, 8),
+    row(U16, 4, "uint16", "u16", 2, 16),
+    row(U32, 12, "uint32", "u32", 4, 32),
+    row(U64, 13, "uint64", "u64", 8, 64),
+    row(Bool, 9, "bool", "bool", 1, 8),
+    row(String, 8, "string", "::onnxc_runtime::String", 24, 0),
+    row(C64, 14, "complex64", "::onnxc_runtime::Complex<f32>", 8, 64),
+    row(C128, 15, "complex128", "::onnxc_runtime::Complex<f64>", 16, 128),
+];
+
+/// The floating-point types that every numeric operator knows.
+pub const FLOATS: &[DType] = &[F32, F64, F16, BF16];
+/// The whole numbers of a byte and more.
+pub const INTEGERS: &[DType] = &[I8, I16, I32, I64, U8, U16, U32, U64];
+/// `float` alone.
+pub const F32_ONLY: &[DType] = &[F32];
+/// `int64` alone.
+pub const I64_ONLY: &[DType] = &[I64];
+/// `bool` alone.
+pub const BOOL_ONLY: &[DType] = &[Bool];
+/// What one can calculate with.
+pub const NUMBERS: &[DType] = &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64];
+/// What can be summed along axes.
+pub const SUMMABLE: &[DType] = &[F32, F64, F16, BF16, I32, I64, U32, U64];
+/// What has a largest and a smallest along axes, truth values aside.
+pub const ORDERED: &[DType] = &[F32, F64, F16, BF16, I8, I32, I64, U8, U32, U64];
+/// What has a largest and a smallest along axes.
+pub const EXTREMES: &[DType] = &[F32, F64, F16, BF16, I8, I32, I64, U8, U32, U64, Bool];
+/// What can be sorted.
+pub const SORTABLE: &[DType] =
+    &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String];
+/// What can be raised to a power.
+pub const POWERS: &[DType] = &[F32, F64, F16, BF16, I32, I64];
+/// What products of matrices are made of.
+pub const PRODUCTS: &[DType] = &[F32, F64, F16, BF16, I32, I64, U32, U64];
+/// What quantized tensors are made of.
+pub const BYTES: &[DType] = &[I8, U8];
+/// What the operators of classical machine learning take.
+pub const FEATURES: &[DType] = &[F32, F64, I32, I64];
+/// What is looked up in a table, beside strings.
+pub const KEYS: &[DType] = &[F32, F64, I16, I32, I64];
+/// The floating-point types of 32 bits and more.
+pub const WIDE: &[DType] = &[F32, F64];
+/// `string` alone.
+pub const STRING_ONLY: &[DType] = &[String];
+/// What has a largest element.
+pub const POOLED: &[DType] = &[F32, F64, F16, BF16, I8, U8];
+/// `double` alone.
+pub const F64_ONLY: &[DType] = &[F64];
+/// The types of indices.
+pub const INDICES: &[DType] = &[I32, I64];
+/// Every type.
+pub const ANY: &[DType] = &[
+    F32, F64, F16, BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F6E2M3, F6E3M2, F4E2M1,
+    I2, I4, I8, I16, I32, I64, U2, U4, U8, U16, U32, U64, Bool, String, C64, C128,
+];
+/// Every type whose elements stand for real numbers.
+pub const REALS: &[DType] = &[
+    F32, F64, F16, BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F6E2M3, F6E3M2, F4E2M1,
+    I2, I4, I8, I16, I32, I64, U2, U4, U8, U16, U32, U64, Bool,
+];
+/// What can be 0 or 1 as the result of a question.
+pub const TRUTHS: &[DType] = &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool];
+/// What `Dropout` works on.
+pub const DROPPED: &[DType] = &[F32, F64, F16, BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ];
+/// What a range counts in.
+pub const RANGES: &[DType] = &[F32, F64, F16, BF16, I16, I32, I64];
+/// The floating-point types of 8 bits.
+pub const FLOAT8S: &[DType] = &[F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0];
+/// `float8e8m0` alone.
+pub const SCALE_ONLY: &[DType] = &[F8E8M0];
+/// The types of 1 byte in memory and any number of bits.
+pub const BYTES_1: &[DType] = &[
+    F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F6E2M3, F6E3M2, F4E2M1, I2, I4, I8, U2, U4,
+    U8, Bool,
+];
+/// The types of 2 bytes.
+pub const BYTES_2: &[DType] = &[F16, BF16, I16, U16];
+/// The types of 4 bytes.
+pub const BYTES_4: &[DType] = &[F32, I32, U32];
+/// The types of 8 bytes.
+pub const BYTES_8: &[DType] = &[F64, I64, U64, C64];
+/// The types of 16 bytes.
+pub const BYTES_16: &[DType] = &[C128];
+
+impl DType {
+    /// The type of that number in the file format; `None` for `UNDEFINED` and unknown ones.
+    pub fn from_code(code: i32) -> Option<DType> {
+        TABLE.iter().find(|row| row.code == code).map(|row| row.dtype)
+    }
+
+    /// The type of that name in ONNX's text.
+    pub fn from_name(name: &str) -> Option<DType> {
+        TABLE.iter().find(|row| row.onnx == name).map(|row| row.dtype)
+    }
+
+    /// The number of the type in the file format.
+    pub fn code(self) -> i32 {
+        self.row().code
+    }
+
+    /// The type in Rust, as generated code spells it.
+    pub fn rust(self) -> &'static str {
+        self.row().rust
+    }
+
+    /// The size of an element in memory, in bytes.
+    pub fn bytes(self) -> usize {
+        self.row().bytes
+    }
+
+    /// The bits of an element in a file's raw data; 0 for strings, which have none.
+    pub fn bits(self) -> usize {
+        self.row().bits
+    }
+
+    /// Whether a value of the type is a real number that may have a fraction.
+    pub fn is_float(self) -> bool {
+        self <= F4E2M1
+    }
+
+    fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+}
+
+/// The name in ONNX's text.
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.row().onnx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_types() {
+        for (i, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.dtype as usize, i, "{}", row.onnx);
+            assert_eq!(DType::from_code(row.code), Some(row.dtype));
+            assert_eq!(DType::from_name(row.onnx), Some(row.dtype));
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Control flow as Rust's own.
+
+use super::{docs, face::element, steps::Body};
+use crate::{
+    dim::{Dim, Symbol},
+    plan::{Block, Carried, Cond, If, Loop, Operand, Place, Stacked, Step, Turns},
+};
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, format_ident, quote};
+
+impl Body<'_> {
+    pub(super) fn branch(&mut self, step: &If) -> TokenStream {
+        let comment = docs::line(&step.node);
+        let cond = match &step.cond {
+            Cond::Size(dim) => {
+                let dim = self.size(dim);
+                quote!(#dim != 0)
+            }
+            Cond::Tensor(operand) => self.element(operand),
+        };
+        let on_heap: Vec<usize> = (0..step.outputs.len())
+            .filter(|&i| self.plan.buffers[step.outputs[i].buffer].place == Place::Heap)
+            .collect();
+        let before = self.made.clone();
+        let blocks = step.branches.each_ref().map(|block| {
+            self.made.clone_from(&before);
+            self.block(block, step, &on_heap)
+        });
+        self.made = before;
+        self.made.extend(on_heap.iter().map(|&i| step.outputs[i].buffer));
+        let symbols = step.binds.iter().map(|symbol| format_ident!("{symbol}"));
+        let heap =
+            on_heap.iter().map(|&i| format_ident!("{}", self.face.names[step.outputs[i].buffer]));
+        let taken: Vec<Ident> = symbols.chain(heap).collect();
+        let [then, otherwise] = blocks;
+        let bind = match taken.as_slice() {
+            [] => TokenStream::new(),
+            [one] => quote!(let #one =),
+            _ => quote!(let (#(#taken),*) =),
+        };
+        let end = (!taken.is_empty()).then(|| quote!(;));
+        quote! {
+            comment!(#comment);
+            #bind if #cond { #then } else { #otherwise } #end
+        }
+    }
+
+    fn block(&mut self, block: &Block, step: &If, on_heap: &[usize]) -> TokenStream {
+        let steps = self.steps(&block.steps);
+        if let Some(why) = &block.refusal {
+            let why = docs::line(why);
+            return quote!(#steps return Err(::onnxc_runtime::Error::Value(#why)););
+        }
+        let mut copies = TokenStream::new();
+        let mut given: Vec<TokenStream> = block.sizes.iter().map(|dim| self.size(dim)).collect();
+        for (i, (from, to)) in block.results.iter().zip(&step.outputs).enumerate() {
+            if on_heap.contains(&i) {
+                given.push(self.owned(from, &block.steps));
+            } else if from != to {
+                copies.extend(self.copy(from, to));
+            }
+        }
+        let result = match given.as_slice() {
+            [] => TokenStream::new(),
+            [one] => quote!(#one),
+            _ => quote!((#(#given),*)),
+        };
+        quote!(#steps #copies #result)
+    }
+
+    /// A result of a block as a vector: the block's own where it has one.
+    fn owned(&mut self, operand: &Operand, steps: &[Step]) -> TokenStream {
+        let buffer = &self.plan.buffers[operand.buffer];
+        let whole = operand.start.known() == Some(0) && operand.len == buffer.len;
+        let own = steps.iter().any(|step| match step {
+            Step::Call(call) => call.writes().any(|written| written.buffer == operand.buffer),
+            Step::If(step) => step.outputs.iter().any(|output| output.buffer == operand.buffer),
+            Step::Loop(step) => {
+                let carried = step.carried.iter().map(|carried| &carried.value);
+                let stacked = step.stacked.iter().map(|stacked| &stacked.all);
+                carried.chain(stacked).any(|value| value.buffer == operand.buffer)
+            }
+            Step::Check(_) => false,
+        });
+        if buffer.place == Place::Heap && whole && own {
+            return format_ident!("{}", self.face.names[operand.buffer]).to_token_stream();
+        }
+        let mut locals = Vec::new();
+        self.local(operand, false, &mut locals);
+        if !locals.is_empty() {
+            self.borrows = true;
+            let slot = self.slot(operand);
+            return quote!(borrow(arena, #slot.read()).to_vec());
+        }
+        let slice = self.slice(operand, false, &locals);
+        quote!((#slice).to_vec())
+    }
+
+    fn copy(&mut self, from: &Operand, to: &Operand) -> TokenStream {
+        let mut locals = Vec::new();
+        self.local(to, true, &mut locals);
+        self.local(from, false, &mut locals);
+        let borrow = self.borrow(&locals);
+        let (from, to) = (self.slice(from, false, &locals), self.slice(to, true, &locals));
+        self.paths.insert("reshape".into());
+        quote!(#borrow reshape::identity(#from, #to);)
+    }
+
+    pub(super) fn turns(&mut self, step: &Loop) -> TokenStream {
+        let comment = docs::line(&step.node);
+        let turn = format_ident!("{}", &*step.turn);
+        let carried: TokenStream = step.carried.iter().map(|carried| self.carry(carried)).collect();
+        let stacks: TokenStream = step.stacked.iter().map(|stacked| self.stack(stacked)).collect();
+        let (bind_most, below) = self.most(step, &turn);
+        let decides = step.cond.is_some() || step.again.is_some();
+        let again = decides.then(|| format_ident!("{turn}_again"));
+        let first = step.cond.as_ref().map_or(quote!(true), |cond| self.element(cond));
+        let bind_again = again.as_ref().map(|again| quote!(let mut #again = #first;));
+        let goes_on = match (&again, below) {
+            (Some(again), Some(below)) => quote!(#again && #below),
+            (Some(again), None) => quote!(#again),
+            (None, Some(below)) => below,
+            (None, None) => quote!(true),
+        };
+        let made = self.made.clone();
+        let steps = self.steps(&step.body.steps);
+        let pushed: TokenStream =
+            step.stacked.iter().map(|stacked| self.push(stacked, &step.turn)).collect();
+        let decided = again.as_ref().zip(step.again.as_ref()).map(|(again, flag)| {
+            let flag = self.element(flag);
+            quote!(#again = #flag;)
+        });
+        let next: TokenStream =
+            step.carried.iter().map(|carried| self.hand_on(carried, &step.body.steps)).collect();
+        let resized = self.resize(&step.carried);
+        self.made = made;
+        quote! {
+            comment!(#comment);
+            #carried
+            #stacks
+            #bind_most
+            #bind_again
+            let mut #turn = 0;
+            while #goes_on {
+                #steps
+                #pushed
+                #decided
+                #next
+                #resized
+                #turn += 1;
+            }
+        }
+    }
+
+    /// The greatest number of turns: a variable for it, and what holds below it.
+    fn most(&mut self, step: &Loop, turn: &Ident) -> (TokenStream, Option<TokenStream>) {
+        match &step.most {
+            None => (TokenStream::new(), None),
+            Some(Turns::Size(dim)) => {
+                let dim = self.size(dim);
+                (TokenStream::new(), Some(quote!(#turn < #dim)))
+            }
+            Some(Turns::Tensor(operand)) => {
+                let (most, number) = (format_ident!("{turn}_most"), self.element(operand));
+                (
+                    quote!(let #most = usize::try_from(#number).unwrap_or(0);),
+                    Some(quote!(#turn < #most)),
+                )
+            }
+        }
+    }
+
+    /// Puts the initial value where the first turn finds it.
+    fn carry(&mut self, carried: &Carried) -> TokenStream {
+        let Carried { initial, value, sizes, .. } = carried;
+        let sizes: TokenStream = sizes
+            .iter()
+            .map(|(symbol, at_first, _)| {
+                let (symbol, size) = (format_ident!("{symbol}"), self.size(at_first));
+                quote!(let mut #symbol = #size;)
+            })
+            .collect();
+        let copy = if self.plan.buffers[value.buffer].place == Place::Heap {
+            let (name, owned) = (self.name(value), self.owned(initial, &[]));
+            self.made.insert(value.buffer);
+            quote!(let mut #name = #owned;)
+        } else if initial == value {
+            TokenStream::new()
+        } else {
+            self.copy(initial, &Operand { len: initial.len.clone(), ..value.clone() })
+        };
+        quote!(#copy #sizes)
+    }
+
+    /// Puts what a turn gives where the next one finds it.
+    fn hand_on(&mut self, carried: &Carried, steps: &[Step]) -> TokenStream {
+        let Carried { value, next, .. } = carried;
+        if next == value {
+            return TokenStream::new();
+        }
+        if self.plan.buffers[value.buffer].place == Place::Heap {
+            let (name, owned) = (self.name(value), self.owned(next, steps));
+            return quote!(#name = #owned;);
+        }
+        self.copy(next, &Operand { len: next.len.clone(), ..value.clone() })
+    }
+
+    /// Settles the sizes of the next turn, all at once.
+    fn resize(&mut self, carried: &[Carried]) -> TokenStream {
+        let sizes = carried.iter().flat_map(|carried| &carried.sizes);
+        let (symbols, sizes): (Vec<Ident>, Vec<TokenStream>) =
+            sizes.map(|(symbol, _, after)| (format_ident!("{symbol}"), self.size(after))).unzip();
+        match symbols.as_slice() {
+            [] => TokenStream::new(),
+            [symbol] => quote!(#symbol = #(#sizes)*;),
+            _ => quote!((#(#symbols),*) = (#(#sizes),*);),
+        }
+    }
+
+    /// Makes room for what the turns give one behind the other.
+    fn stack(&mut self, stacked: &Stacked) -> TokenStream {
+        if stacked.at.is_some() || self.plan.buffers[stacked.all.buffer].place != Place::Heap {
+            return self.make(&stacked.all);
+        }
+        let name = self.name(&stacked.all);
+        let ty = element(self.plan.buffers[stacked.all.buffer].dtype);
+        self.made.insert(stacked.all.buffer);
+        self.paths.insert("arena::heap".into());
+        quote!(let mut #name = heap::<#ty>(0);)
+    }
+
+    /// Puts what a turn gives behind what the turns before gave.
+    fn push(&mut self, stacked: &Stacked, turn: &Symbol) -> TokenStream {
+        let Stacked { item, all, at } = stacked;
+        if at.is_some() || self.plan.buffers[all.buffer].place != Place::Heap {
+            let behind = || Dim::symbol(turn) * &item.len;
+            let start = &all.start + at.clone().unwrap_or_else(behind);
+            return self.copy(item, &Operand { buffer: all.buffer, start, len: item.len.clone() });
+        }
+        let mut locals = Vec::new();
+        self.local(item, false, &mut locals);
+        let borrow = self.borrow(&locals);
+        let (name, slice) = (self.name(all), self.slice(item, false, &locals));
+        quote!(#borrow #name.extend_from_slice(#slice);)
+    }
+
+    /// The first element of an operand.
+    fn element(&mut self, operand: &Operand) -> TokenStream {
+        let mut locals = Vec::new();
+        self.local(operand, false, &mut locals);
+        if locals.is_empty() {
+            let slice = self.slice(operand, false, &locals);
+            return quote!((#slice)[0]);
+        }
+        self.borrows = true;
+        let slot = self.slot(operand);
+        quote!(borrow(arena, #slot.read())[0])
+    }
+
+    fn name(&self, operand: &Operand) -> Ident {
+        format_ident!("{}", self.face.names[operand.buffer])
+    }
+}

@@ -1,0 +1,105 @@
+//! From tokens to text, with what tokens cannot carry: comments and blank lines.
+
+use proc_macro2::{Group, Spacing, TokenStream, TokenTree};
+
+/// The source of a file of these tokens. A line `comment!("…");` becomes a comment, and a line
+/// `blank!();` becomes empty.
+pub fn print(tokens: TokenStream) -> String {
+    let file = syn::parse2(tokens).expect("the tokens of a file");
+    let text = prettyplease::unparse(&file);
+    let mut lines: Vec<String> = Vec::new();
+    let mut given = text.lines();
+    while let Some(line) = given.next() {
+        let text = line.trim_start();
+        let indent = &line[..line.len() - text.len()];
+        if text == "blank!();" {
+            blank(&mut lines);
+        } else if let Some(literal) = text.strip_prefix("comment!(") {
+            // A long comment stands on a line of its own, between the parentheses.
+            let literal = match literal.strip_suffix(");") {
+                Some(literal) => literal.to_owned(),
+                None => given.by_ref().take_while(|line| line.trim() != ");").collect(),
+            };
+            comment(&literal, indent, &mut lines);
+        } else {
+            lines.push(line.to_owned());
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The tokens without what only text can carry, as a macro gives them.
+pub fn plain(tokens: TokenStream) -> TokenStream {
+    let mut plain = TokenStream::new();
+    let mut trees = tokens.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        let called = matches!(trees.peek(), Some(TokenTree::Punct(mark)) if mark.as_char() == '!' && mark.spacing() == Spacing::Alone);
+        match tree {
+            TokenTree::Ident(word) if called && (word == "comment" || word == "blank") => {
+                // The mark, the arguments and the semicolon.
+                trees.by_ref().take(3).for_each(drop);
+            }
+            TokenTree::Group(group) => {
+                let inside = self::plain(group.stream());
+                plain.extend([TokenTree::Group(Group::new(group.delimiter(), inside))]);
+            }
+            tree => plain.extend([tree]),
+        }
+    }
+    plain
+}
+
+/// An empty line, where none stands already and no block begins.
+fn blank(lines: &mut Vec<String>) {
+    if lines.last().is_some_and(|before| !before.is_empty() && !before.ends_with('{')) {
+        lines.push(String::new());
+    }
+}
+
+fn comment(literal: &str, indent: &str, lines: &mut Vec<String>) {
+    let comment: syn::LitStr = syn::parse_str(literal).expect("a comment is a string");
+    if !lines.last().is_some_and(|before| before.trim().starts_with("//")) {
+        blank(lines);
+    }
+    lines.extend(comment.value().lines().map(|line| format!("{indent}// {line}")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::quote;
+
+    #[test]
+    fn comments_and_blank_lines_come_back() {
+        let text = print(quote! {
+            comment!("head \"quoted\"");
+            fn f() {
+                comment!("first");
+                a();
+                comment!("second");
+                b();
+                blank!();
+                c();
+            }
+        });
+        let expected = "// head \"quoted\"\nfn f() {\n    // first\n    a();\n\n    // second\n    b();\n\n    c();\n}\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_macro_gives_neither() {
+        let tokens = plain(quote! {
+            comment!("head");
+            fn f(comment: usize) -> bool {
+                blank!();
+                comment != 0
+            }
+        });
+        let expected = quote! {
+            fn f(comment: usize) -> bool {
+                comment != 0
+            }
+        };
+        assert_eq!(tokens.to_string(), expected.to_string());
+    }
+}

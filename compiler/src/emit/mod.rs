@@ -1,0 +1,94 @@
+//! The back end that writes a plan as a Rust module. The only room that knows of tokens; it sees
+//! plans, and nothing that came before them.
+
+mod docs;
+mod face;
+mod flow;
+mod format;
+mod steps;
+mod weights;
+
+use crate::{ident, plan::Plan};
+pub use face::{Form, Signature};
+
+use face::Face;
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// How a module is written.
+#[derive(Clone, Debug)]
+pub struct Style {
+    /// The name of the model, from which the struct has its own.
+    pub name: String,
+    /// Where the weights stand.
+    pub weights: WeightsIn,
+    /// Where the arena is.
+    pub arena: ArenaIn,
+}
+
+/// Where the weights stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WeightsIn {
+    /// In the module, as a byte string.
+    Module,
+    /// In a file of this name beside the module.
+    File(String),
+}
+
+/// Where the arena is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArenaIn {
+    /// In the model's struct.
+    Struct,
+    /// On the heap.
+    Heap,
+}
+
+/// A module, and the file beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// The source.
+    pub code: String,
+    /// The weights, where they stand in a file.
+    pub weights: Option<Vec<u8>>,
+}
+
+/// How a program calls the module of `plan`.
+pub fn signature(plan: &Plan, style: &Style) -> Signature {
+    Face::new(plan, style).signature()
+}
+
+/// Writes `plan` as a module.
+pub fn module(plan: &Plan, style: &Style) -> Module {
+    let code = format::print(tokens(plan, style));
+    let weights = matches!(style.weights, WeightsIn::File(_)).then(|| weights::blob(plan));
+    Module { code, weights }
+}
+
+/// Writes `plan` as the items of a module with its weights in it, as a macro gives them.
+pub fn items(plan: &Plan, style: &Style) -> TokenStream {
+    let style = Style { weights: WeightsIn::Module, ..style.clone() };
+    format::plain(tokens(plan, &style))
+}
+
+fn tokens(plan: &Plan, style: &Style) -> TokenStream {
+    let face = Face::new(plan, style);
+    let room = quote::format_ident!("{}", ident::snake(&style.name));
+    let version = env!("CARGO_PKG_VERSION");
+    let (head, model) = (docs::head(plan, style), face.items());
+    let body = steps::body(plan, &face);
+    let weights = weights::item(plan, style);
+    quote! {
+        #head
+        #model
+        blank!();
+        #[allow(clippy::all, elided_lifetimes_in_paths, unused_variables)]
+        mod #room {
+            #body
+            blank!();
+            #weights
+            blank!();
+            const _: () = ::onnxc_runtime::view::generated_by(#version);
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! The steps of a plan, a line or three each.
+
+use super::{
+    docs,
+    face::{Face, Form as PortForm, element, number, size},
+};
+use crate::{
+    dim::Dim,
+    ident::Names,
+    plan::{Arg, BufferId, Call, Check, Condition, Form, Operand, Place, Plan, Step},
+};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Arguments longer than this are named constants: what prettyplease keeps on one line.
+const INLINE: usize = 34;
+
+/// The function that does the steps, with the names that it uses.
+pub fn body(plan: &Plan, face: &Face<'_>) -> TokenStream {
+    let mut body = Body::new(plan, face);
+    let steps = body.steps(&plan.steps);
+    let outputs = face.give_outputs(&|i| body.output_slot(i), &|i| {
+        format_ident!("{}", face.names[plan.outputs[i].operand.buffer]).into_token_stream()
+    });
+    let (head, bind) = (face.steps_head(), face.bind_inputs());
+    let (uses, constants) = (body.uses(), body.constants());
+    quote! {
+        #uses
+        blank!();
+        #head {
+            #bind
+            #steps
+            #outputs
+        }
+        blank!();
+        #constants
+    }
+}
+
+use quote::ToTokens;
+
+pub(super) struct Body<'p> {
+    pub(super) plan: &'p Plan,
+    pub(super) face: &'p Face<'p>,
+    /// The paths in the runtime library that the steps name.
+    pub(super) paths: BTreeSet<String>,
+    constant_names: Names,
+    /// The constant for a slot, by buffer.
+    slots: BTreeMap<BufferId, Ident>,
+    /// The constant for a geometry, by its source.
+    geometries: HashMap<String, Ident>,
+    /// The geometries in the order of their first use.
+    geometry_items: Vec<TokenStream>,
+    /// The heap buffers that are there already.
+    pub(super) made: HashSet<BufferId>,
+    pub(super) borrows: bool,
+}
+
+/// A part of the arena that a call uses, and the variable for it.
+pub(super) struct Local {
+    operand: Operand,
+    written: bool,
+    name: Ident,
+}
+
+impl<'p> Body<'p> {
+    fn new(plan: &'p Plan, face: &'p Face<'p>) -> Body<'p> {
+        let mut constant_names = Names::default();
+        let mut slots = BTreeMap::new();
+        let mut used: HashSet<BufferId> =
+            plan.outputs.iter().map(|port| port.operand.buffer).collect();
+        crate::plan::memory::operands(&plan.steps, &mut |operand| {
+            used.insert(operand.buffer);
+        });
+        for (id, buffer) in plan.buffers.iter().filter(|(id, _)| used.contains(id)) {
+            if matches!(buffer.place, Place::Arena { .. } | Place::Weight { .. }) {
+                let name = constant_names.unique(face.names[id].to_uppercase());
+                slots.insert(id, format_ident!("{name}"));
+            }
+        }
+        Body {
+            plan,
+            face,
+            paths: BTreeSet::new(),
+            constant_names,
+            slots,
+            geometries: HashMap::new(),
+            geometry_items: Vec::new(),
+            made: HashSet::new(),
+            borrows: false,
+        }
+    }
+
+    pub(super) fn steps(&mut self, steps: &[Step]) -> TokenStream {
+        let mut tokens = TokenStream::new();
+        for step in steps {
+            tokens.extend(match step {
+                Step::Call(call) => self.call(call),
+                Step::Check(check) => self.check(check),
+                Step::If(step) => self.branch(step),
+                Step::Loop(step) => self.turns(step),
+            });
+        }
+        tokens
+    }
+
+    fn call(&mut self, call: &Call) -> TokenStream {
+        let comment = docs::line(&call.node);
+        let skip = usize::from(call.form == Form::InPlace);
+        let mut locals = Vec::new();
+        for operand in call.writes() {
+            self.local(operand, true, &mut locals);
+        }
+        for operand in call.inputs[skip..].iter().filter_map(Arg::operand) {
+            self.local(operand, false, &mut locals);
+        }
+        let made = call.writes().map(|operand| self.make(operand)).collect::<TokenStream>();
+        let borrow = self.borrow(&locals);
+        let given = call.inputs[skip..].iter().map(|arg| self.argument(arg, false, &locals));
+        let taken = call.outputs.iter().map(|arg| self.argument(arg, true, &locals));
+        let mut arguments: Vec<TokenStream> = match call.form {
+            Form::InPlace | Form::Updates => taken.chain(given).collect(),
+            Form::Apart | Form::MayReuse => given.chain(taken).collect(),
+        };
+        if !call.binds.is_empty() {
+            arguments.insert(0, quote!(&mut sizes));
+        }
+        arguments.extend(self.geometry(call));
+        let kernel = self.kernel(call);
+        let refuse = call.checked.then(|| quote!(?));
+        let (before, after) = binds(call);
+        quote! {
+            comment!(#comment);
+            #made
+            #borrow
+            #before
+            #kernel(#(#arguments),*) #refuse;
+            #after
+        }
+    }
+
+    /// The kernel's path behind its room.
+    fn kernel(&mut self, call: &Call) -> TokenStream {
+        let (room, name) = call.kernel.split_once("::").expect("a path has a room");
+        self.paths.insert(room.to_owned());
+        let suffix = if call.form == Form::InPlace { "_in_place" } else { "" };
+        let (room, name) = (format_ident!("{room}"), format_ident!("{name}{suffix}"));
+        quote!(#room::#name)
+    }
+
+    /// Takes the operand among those that are borrowed from the arena, where it lies there.
+    pub(super) fn local(&self, operand: &Operand, written: bool, locals: &mut Vec<Local>) {
+        let placed = matches!(self.plan.buffers[operand.buffer].place, Place::Arena { .. });
+        if !placed
+            || locals.iter().any(|local| local.operand == *operand && local.written == written)
+        {
+            return;
+        }
+        let same = locals.iter().filter(|local| local.operand.buffer == operand.buffer).count();
+        let name = &self.face.names[operand.buffer];
+        let name =
+            if same == 0 { format_ident!("{name}") } else { format_ident!("{name}_part_{same}") };
+        locals.push(Local { operand: operand.clone(), written, name });
+    }
+
+    pub(super) fn borrow(&mut self, locals: &[Local]) -> TokenStream {
+        self.borrows |= !locals.is_empty();
+        let names: Vec<&Ident> = locals.iter().map(|local| &local.name).collect();
+        let accesses: Vec<TokenStream> = locals
+            .iter()
+            .map(|local| {
+                let slot = self.slot(&local.operand);
+                if local.written { quote!(#slot.write()) } else { quote!(#slot.read()) }
+            })
+            .collect();
+        match names.as_slice() {
+            [] => TokenStream::new(),
+            [name] => quote!(let #name = borrow(arena, #(#accesses)*);),
+            _ => quote!(let (#(#names),*) = borrow(arena, (#(#accesses),*));),
+        }
+    }
+
+    /// The constant for the slot of an operand, cut to its part of the buffer.
+    pub(super) fn slot(&self, operand: &Operand) -> TokenStream {
+        let slot = &self.slots[&operand.buffer];
+        let all = match &self.plan.buffers[operand.buffer].place {
+            Place::Arena { capacity, .. } => Dim::from(*capacity),
+            Place::Weight { tensor, .. } => Dim::from(tensor.len()),
+            Place::Input(_) | Place::Heap => operand.len.clone(),
+        };
+        if operand.start.known() == Some(0) && operand.len == all {
+            return quote!(#slot);
+        }
+        let (start, len) = (size(&operand.start), size(&operand.len));
+        quote!(#slot.part(#start, #len))
+    }
+
+    /// The access to output `i` of the model, where it lies in the arena.
+    fn output_slot(&self, i: usize) -> TokenStream {
+        let slot = self.slot(&self.plan.outputs[i].operand);
+        match self.face.output_form(i) {
+            PortForm::Array(len) => {
+                let len = number(*len);
+                quote!(#slot.array::<#len>())
+            }
+            _ => quote!(#slot.read()),
+        }
+    }
+
+    /// Makes a heap buffer before it is first written.
+    pub(super) fn make(&mut self, operand: &Operand) -> TokenStream {
+        let buffer = &self.plan.buffers[operand.buffer];
+        if buffer.place != Place::Heap || !self.made.insert(operand.buffer) {
+            return TokenStream::new();
+        }
+        let name = format_ident!("{}", self.face.names[operand.buffer]);
+        let (ty, len) = (element(buffer.dtype), size(&buffer.len));
+        self.paths.insert("arena::heap".into());
+        quote!(let mut #name = heap::<#ty>(#len);)
+    }
+
+    fn argument(&self, arg: &Arg, written: bool, locals: &[Local]) -> TokenStream {
+        match arg {
+            Arg::Tensor(operand) => self.slice(operand, written, locals),
+            Arg::Optional(None) => quote!(None),
+            Arg::Optional(Some(operand)) => {
+                let slice = self.slice(operand, written, locals);
+                quote!(Some(#slice))
+            }
+        }
+    }
+
+    /// The slice that a kernel is given.
+    pub(super) fn slice(&self, operand: &Operand, written: bool, locals: &[Local]) -> TokenStream {
+        let buffer = &self.plan.buffers[operand.buffer];
+        let name = format_ident!("{}", self.face.names[operand.buffer]);
+        let part = (operand.start.known() != Some(0) || operand.len != buffer.len).then(|| {
+            let (start, end) = (size(&operand.start), size(&(&operand.start + &operand.len)));
+            quote!([#start..#end])
+        });
+        match &buffer.place {
+            Place::Arena { .. } => {
+                let found = locals.iter().find(|l| l.operand == *operand && l.written == written);
+                found.expect("every operand in the arena was borrowed").name.to_token_stream()
+            }
+            Place::Weight { .. } => {
+                let slot = self.slot(operand);
+                quote!(weights.get(#slot))
+            }
+            Place::Input(_) if part.is_none() => quote!(#name),
+            Place::Input(_) => quote!(&#name #part),
+            Place::Heap if written => quote!(&mut #name #part),
+            Place::Heap => quote!(&#name #part),
+        }
+    }
+
+    /// What a kernel takes after its inputs and outputs.
+    fn geometry(&mut self, call: &Call) -> Vec<TokenStream> {
+        self.paths.extend(call.params.uses().into_iter().map(str::to_owned));
+        let mut fixed = true;
+        call.params.visit(&mut |dim| fixed &= dim.known().is_some());
+        let sources = call.params.source();
+        let struct_only = sources.len() == 1 && sources[0].ends_with('}');
+        sources
+            .into_iter()
+            .map(|source| {
+                if source.contains("broadcast(") {
+                    self.paths.insert("view::broadcast".into());
+                }
+                if !struct_only || !fixed || source.len() <= INLINE {
+                    return source.parse().expect("a formula is an expression");
+                }
+                self.named_geometry(call, source)
+            })
+            .collect()
+    }
+
+    /// A constant for a geometry; equal ones share it.
+    fn named_geometry(&mut self, call: &Call, source: String) -> TokenStream {
+        if let Some(name) = self.geometries.get(&source) {
+            return name.to_token_stream();
+        }
+        let ty = source.split(' ').next().expect("a struct has a name").to_owned();
+        let node = call.node.split(": ").next().unwrap_or_default();
+        let word = format!("{}_{}", crate::ident::snake(node), crate::ident::snake(&ty));
+        let name = format_ident!("{}", self.constant_names.unique(word.to_uppercase()));
+        let (ty, value) = (
+            format_ident!("{ty}"),
+            source.parse::<TokenStream>().expect("a formula is an expression"),
+        );
+        self.geometry_items.push(quote!(blank!(); const #name: #ty = #value;));
+        self.geometries.insert(source, name.clone());
+        name.to_token_stream()
+    }
+
+    fn check(&mut self, check: &Check) -> TokenStream {
+        let node = docs::line(&check.node);
+        let (function, a, b) = match &check.condition {
+            Condition::Equal(a, b) => ("check_equal", a, b),
+            Condition::Broadcast(a, b) => ("check_broadcast", a, b),
+            Condition::AtLeast(a, b) => ("check_at_least", a, b),
+        };
+        // Both sides are moved to where they are sums, so that nothing dips below zero.
+        let (a, b) = if matches!(check.condition, Condition::Broadcast(..)) {
+            (a.clone(), b.clone())
+        } else {
+            (a - b).parts()
+        };
+        let (function, a, b) = (format_ident!("{function}"), self.size(&a), self.size(&b));
+        quote!(::onnxc_runtime::view::#function(#node, #a, #b)?;)
+    }
+
+    pub(super) fn size(&mut self, dim: &Dim) -> TokenStream {
+        let tokens = size(dim);
+        if tokens.to_string().contains("broadcast") {
+            self.paths.insert("view::broadcast".into());
+        }
+        tokens
+    }
+
+    fn uses(&self) -> TokenStream {
+        let mut paths = self.paths.clone();
+        paths.extend(["arena::Aligned", "arena::Block"].map(String::from));
+        if !self.slots.is_empty() {
+            paths.insert("arena::Slot".into());
+        }
+        if self.borrows
+            || self
+                .plan
+                .outputs
+                .iter()
+                .enumerate()
+                .any(|(i, _)| !matches!(self.face.output_form(i), PortForm::Heap(_)))
+        {
+            paths.insert("arena::borrow".into());
+        }
+        let takes_view = (0..self.plan.inputs.len())
+            .any(|i| matches!(self.face.input_form(i), PortForm::View(_) | PortForm::Heap(_)));
+        let gives_view = (0..self.plan.outputs.len())
+            .any(|i| matches!(self.face.output_form(i), PortForm::View(_)));
+        if takes_view || gives_view {
+            paths.insert("view::View".into());
+        }
+        grouped(&paths)
+    }
+
+    fn constants(&self) -> TokenStream {
+        let slots = self.slots.iter().map(|(&id, name)| {
+            let buffer = &self.plan.buffers[id];
+            let (offset, len) = match &buffer.place {
+                Place::Arena { offset, capacity } => (*offset, *capacity),
+                Place::Weight { offset, tensor } => (*offset, tensor.len()),
+                Place::Input(_) | Place::Heap => unreachable!("only planned buffers have slots"),
+            };
+            let (ty, offset, len) = (element(buffer.dtype), number(offset), number(len));
+            quote!(const #name: Slot<#ty> = Slot::new(#offset, #len);)
+        });
+        let geometries = &self.geometry_items;
+        quote!(#(#slots)* #(#geometries)*)
+    }
+}
+
+/// One `use` for each room of the runtime library, and one for the rooms themselves.
+fn grouped(paths: &BTreeSet<String>) -> TokenStream {
+    let mut rooms: BTreeMap<&str, Vec<Ident>> = BTreeMap::new();
+    for path in paths {
+        let (room, name) = path.split_once("::").unwrap_or(("", path));
+        rooms.entry(room).or_default().push(format_ident!("{name}"));
+    }
+    let uses = rooms.into_iter().map(|(room, names)| {
+        let room = (!room.is_empty()).then(|| format_ident!("{room}")).into_iter();
+        match names.as_slice() {
+            [name] => quote!(use ::onnxc_runtime::#(#room::)*#name;),
+            _ => quote!(use ::onnxc_runtime::#(#room::)*{#(#names),*};),
+        }
+    });
+    quote!(#(#uses)*)
+}
+
+/// What stands before and after a call that settles sizes.
+fn binds(call: &Call) -> (TokenStream, TokenStream) {
+    if call.binds.is_empty() {
+        return Default::default();
+    }
+    let count = call.binds.len();
+    let symbols = call.binds.iter().map(|symbol| format_ident!("{symbol}"));
+    let count = number(count);
+    (quote!(let mut sizes = [0; #count];), quote!(let [#(#symbols),*] = sizes;))
+}

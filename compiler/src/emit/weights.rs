@@ -1,0 +1,31 @@
+//! The weights: one blob, and a name for each part of it.
+
+use super::{Style, WeightsIn};
+use crate::plan::{Place, Plan};
+use proc_macro2::{Literal, TokenStream};
+use quote::quote;
+
+/// All weights, each where the plan placed it.
+pub fn blob(plan: &Plan) -> Vec<u8> {
+    let mut blob = vec![0; plan.weight_bytes];
+    for (_, buffer) in plan.buffers.iter() {
+        if let Place::Weight { offset, tensor } = &buffer.place {
+            blob[*offset..*offset + tensor.bytes().len()].copy_from_slice(tensor.bytes());
+        }
+    }
+    blob
+}
+
+/// The static that holds the weights.
+pub fn item(plan: &Plan, style: &Style) -> TokenStream {
+    let bytes = match &style.weights {
+        WeightsIn::File(name) => quote!(*include_bytes!(#name)),
+        WeightsIn::Module => {
+            let literal = Literal::byte_string(&blob(plan));
+            quote!(*#literal)
+        }
+    };
+    quote! {
+        pub(super) static WEIGHTS: &Aligned<[u8]> = &Aligned(#bytes);
+    }
+}

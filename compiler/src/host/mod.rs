@@ -1,0 +1,301 @@
+//! The back end that runs a plan here and now, with the very kernels that generated code calls.
+//! Constant folding, `onnxc run` and the tests stand on it.
+
+use crate::{
+    arena::Map,
+    array::Array,
+    dim::{Dim, Symbol},
+    plan::{
+        Args, Block, BufferId, Call, Check, Cond, Condition, Form, If, Loop, Operand, Place, Plan,
+        Step, Turns,
+    },
+    tensor::Tensor,
+};
+use onnxc_runtime::{Error, Result};
+use std::{cell::RefCell, collections::HashMap};
+
+/// Runs `plan` on `inputs`, one for each of the plan's, in order.
+pub fn run(plan: &Plan, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    let mut host = Host { plan, arrays: Map::default(), symbols: RefCell::default() };
+    for (port, tensor) in plan.inputs.iter().zip(inputs) {
+        host.bind_input(&port.ty.shape, tensor)?;
+        host.arrays.insert(port.operand.buffer, Array::from_tensor(tensor));
+    }
+    host.steps(&plan.steps)?;
+    let mut outputs = Vec::new();
+    for port in &plan.outputs {
+        // No call writes what has no elements.
+        host.ensure(&port.operand);
+        outputs.push(host.output(&port.operand, &port.ty.shape));
+    }
+    Ok(outputs)
+}
+
+struct Host<'p> {
+    plan: &'p Plan,
+    arrays: Map<BufferId, Array>,
+    symbols: RefCell<HashMap<Symbol, i64>>,
+}
+
+impl Host<'_> {
+    /// Settles the symbols of an input's shape, and holds the rest against it.
+    fn bind_input(&mut self, shape: &[Dim], tensor: &Tensor) -> Result {
+        if shape.len() != tensor.shape.len() {
+            return Err(Error::Length { expected: shape.len(), found: tensor.shape.len() });
+        }
+        for (dim, &size) in shape.iter().zip(&tensor.shape) {
+            match dim.as_symbol() {
+                Some(name) if !self.symbols.borrow().contains_key(name) => {
+                    self.symbols.borrow_mut().insert(name.clone(), size as i64);
+                }
+                _ => {
+                    let expected = self.size(dim);
+                    if expected != size {
+                        return Err(Error::Mismatch { node: "input", left: expected, right: size });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn output(&self, operand: &Operand, shape: &[Dim]) -> Tensor {
+        let shape = shape.iter().map(|dim| self.size(dim)).collect();
+        self.part(operand).into_tensor(shape)
+    }
+
+    fn eval(&self, dim: &Dim) -> i64 {
+        let symbols = self.symbols.borrow();
+        dim.eval(&|name| symbols.get(name).copied().unwrap_or(0))
+    }
+
+    fn size(&self, dim: &Dim) -> usize {
+        usize::try_from(self.eval(dim)).unwrap_or(0)
+    }
+
+    fn steps(&mut self, steps: &[Step]) -> Result {
+        for step in steps {
+            match step {
+                Step::Call(call) => self.call(call)?,
+                Step::Check(check) => self.check(check)?,
+                Step::If(step) => self.branch(step)?,
+                Step::Loop(step) => self.turns(step)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, check: &Check) -> Result {
+        let (holds, a, b) = match &check.condition {
+            Condition::Equal(a, b) => (self.eval(a) == self.eval(b), a, b),
+            Condition::AtLeast(a, b) => (self.eval(a) >= self.eval(b), a, b),
+            Condition::Broadcast(a, b) => {
+                let (x, y) = (self.eval(a), self.eval(b));
+                (x == y || x == 1 || y == 1, a, b)
+            }
+        };
+        let failed = Error::Mismatch { node: "check", left: self.size(a), right: self.size(b) };
+        if holds { Ok(()) } else { Err(failed) }
+    }
+
+    fn branch(&mut self, step: &If) -> Result {
+        let taken = match &step.cond {
+            Cond::Size(dim) => self.eval(dim) != 0,
+            Cond::Tensor(cond) => {
+                let start = self.size(&cond.start);
+                match self.arrays.get(cond.buffer) {
+                    Some(Array::Bool(values)) => values.get(start).copied().unwrap_or(false),
+                    _ => false,
+                }
+            }
+        };
+        let block: &Block = &step.branches[usize::from(!taken)];
+        self.steps(&block.steps)?;
+        if block.refusal.is_some() {
+            return Err(Error::Value("a branch was taken that does not fit the inputs"));
+        }
+        let sizes: Vec<i64> = block.sizes.iter().map(|dim| self.eval(dim)).collect();
+        self.symbols.borrow_mut().extend(step.binds.iter().cloned().zip(sizes));
+        for (from, to) in block.results.iter().zip(&step.outputs) {
+            if from != to {
+                let part = self.take(from);
+                self.put(to, part);
+            }
+        }
+        Ok(())
+    }
+
+    fn turns(&mut self, step: &Loop) -> Result {
+        let most = match &step.most {
+            Some(Turns::Size(dim)) => self.eval(dim),
+            Some(Turns::Tensor(operand)) => match self.take(operand) {
+                Array::I64(values) => values.first().copied().unwrap_or(0),
+                _ => 0,
+            },
+            None => i64::MAX,
+        };
+        let is_true = |array: Array| array == Array::Bool(vec![true]);
+        let mut again = step.cond.as_ref().is_none_or(|cond| is_true(self.take(cond)));
+        for carried in &step.carried {
+            let initial = self.take(&carried.initial);
+            let sizes = carried.sizes.iter().map(|(symbol, at_first, _)| (symbol, at_first));
+            self.settle(sizes);
+            self.renew(&carried.value, initial);
+        }
+        let mut stacks: Vec<Option<Array>> = vec![None; step.stacked.len()];
+        let mut turn = 0;
+        while again && turn < most {
+            self.symbols.borrow_mut().insert(step.turn.clone(), turn);
+            self.steps(&step.body.steps)?;
+            again = step.again.as_ref().is_none_or(|again| is_true(self.take(again)));
+            for (stack, stacked) in stacks.iter_mut().zip(&step.stacked) {
+                let item = self.take(&stacked.item);
+                if let Some(at) = &stacked.at {
+                    let (start, len) = (&stacked.all.start + at, stacked.item.len.clone());
+                    self.put(&Operand { buffer: stacked.all.buffer, start, len }, item);
+                    continue;
+                }
+                match stack {
+                    Some(stack) => stack.append(item),
+                    None => *stack = Some(item),
+                }
+            }
+            let next: Vec<Array> =
+                step.carried.iter().map(|carried| self.take(&carried.next)).collect();
+            let sizes = step.carried.iter().flat_map(|carried| &carried.sizes);
+            self.settle(sizes.map(|(symbol, _, after)| (symbol, after)));
+            for (carried, next) in step.carried.iter().zip(next) {
+                self.renew(&carried.value, next);
+            }
+            self.forget(&step.body.steps, step);
+            turn += 1;
+        }
+        self.symbols.borrow_mut().insert(step.turn.clone(), turn);
+        for (stack, stacked) in stacks.into_iter().zip(&step.stacked) {
+            self.ensure(&stacked.all);
+            if let Some(stack) = stack {
+                self.put(&stacked.all, stack);
+            }
+        }
+        Ok(())
+    }
+
+    /// Settles symbols, all at once.
+    fn settle<'s>(&self, sizes: impl Iterator<Item = (&'s Symbol, &'s Dim)>) {
+        let sizes: Vec<(Symbol, i64)> =
+            sizes.map(|(symbol, dim)| (symbol.clone(), self.eval(dim))).collect();
+        self.symbols.borrow_mut().extend(sizes);
+    }
+
+    /// Forgets the buffers whose sizes may be others in the next turn.
+    fn forget(&mut self, steps: &[Step], step: &Loop) {
+        let kept: Vec<BufferId> = step.carried.iter().map(|c| c.value.buffer).collect();
+        let mut written = Vec::new();
+        for step in steps {
+            if let Step::Call(call) = step {
+                written.extend(call.writes().map(|operand| operand.buffer));
+            }
+        }
+        written.retain(|id| !kept.contains(id) && !self.is_fixed(*id));
+        for id in written {
+            self.arrays.remove(id);
+        }
+    }
+
+    /// The elements of an operand.
+    fn take(&mut self, from: &Operand) -> Array {
+        self.ensure(from);
+        self.part(from)
+    }
+
+    /// Writes the elements of an operand.
+    fn put(&mut self, to: &Operand, part: Array) {
+        self.ensure(to);
+        let at = self.size(&to.start);
+        if let Some(array) = self.arrays.get_mut(to.buffer) {
+            array.set_part(at, part);
+        }
+    }
+
+    /// Writes all of a buffer, whose size may have changed.
+    fn renew(&mut self, to: &Operand, array: Array) {
+        if self.is_fixed(to.buffer) {
+            self.put(to, array);
+        } else {
+            self.arrays.insert(to.buffer, array);
+        }
+    }
+
+    /// Whether the size of a buffer is always the same.
+    fn is_fixed(&self, id: BufferId) -> bool {
+        self.plan.buffers[id].len.known().is_some()
+    }
+
+    fn call(&mut self, call: &Call) -> Result {
+        call.reads().chain(call.writes()).for_each(|operand| self.ensure(operand));
+        // A kernel borrows what it writes alone, so what it also reads of the same buffers is
+        // copied before.
+        let written: Vec<&Operand> = call.writes().collect();
+        let mut outputs: Vec<Option<Array>> = Vec::new();
+        for arg in &call.outputs {
+            outputs.push(arg.operand().map(|operand| self.part(operand)));
+        }
+        let skip = usize::from(call.form == Form::InPlace);
+        let mut inputs: Vec<Option<Array>> = Vec::new();
+        for arg in &call.inputs[skip..] {
+            let shared =
+                |o: &&Operand| written.iter().any(|w| w.buffer == o.buffer) || !self.is_whole(o);
+            inputs.push(arg.operand().filter(shared).map(|operand| self.part(operand)));
+        }
+        let mut sizes = vec![0; call.binds.len()];
+        let given = call.inputs[skip..].iter().zip(&inputs).map(|(arg, copy)| {
+            let operand = arg.operand()?;
+            let array = copy.as_ref().unwrap_or_else(|| &self.arrays[operand.buffer]);
+            Some((array, 0..array.len()))
+        });
+        let taken = outputs.iter_mut().map(|array| {
+            let array = array.as_mut()?;
+            let all = 0..array.len();
+            Some((array, all))
+        });
+        let (given, taken) = (given.collect(), taken.collect());
+        let mut args = Args::new(call.dtype, given, taken, &mut sizes);
+        let symbols = self.symbols.borrow();
+        let eval = |name: &str| symbols.get(name).copied().unwrap_or(0);
+        call.params.run(call.form, &eval, &mut args)?;
+        drop(symbols);
+        for (arg, array) in call.outputs.iter().zip(outputs) {
+            if let (Some(operand), Some(array)) = (arg.operand(), array) {
+                let at = self.size(&operand.start);
+                if let Some(whole) = self.arrays.get_mut(operand.buffer) {
+                    whole.set_part(at, array);
+                }
+            }
+        }
+        let sizes = sizes.into_iter().map(|size| size as i64);
+        self.symbols.borrow_mut().extend(call.binds.iter().cloned().zip(sizes));
+        Ok(())
+    }
+
+    fn part(&self, operand: &Operand) -> Array {
+        self.arrays[operand.buffer].part(self.size(&operand.start), self.size(&operand.len))
+    }
+
+    fn is_whole(&self, operand: &Operand) -> bool {
+        self.eval(&operand.start) == 0
+            && self.size(&operand.len) == self.arrays[operand.buffer].len()
+    }
+
+    /// Makes the buffer of an operand, where it is not there yet.
+    fn ensure(&mut self, operand: &Operand) {
+        if self.arrays.contains(operand.buffer) {
+            return;
+        }
+        let buffer = &self.plan.buffers[operand.buffer];
+        let array = match &buffer.place {
+            Place::Weight { tensor, .. } => Array::from_tensor(tensor),
+            _ => Array::zeroed(buffer.dtype, self.size(&buffer.len)),
+        };
+        self.arrays.insert(operand.buffer, array);
+    }
+}

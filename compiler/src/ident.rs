@@ -1,0 +1,110 @@
+//! Rust identifiers from the names of a model, which may be any text.
+
+use std::collections::HashSet;
+
+/// The longest identifier made of a name; longer ones are cut.
+const LONGEST: usize = 60;
+
+/// Words that cannot be identifiers, in any edition, and names that generated code uses itself.
+const RESERVED: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
+    "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "_", "arena",
+    "weights", "usize", "isize", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32",
+    "u64", "bool", "str", "char", "core", "std", "alloc",
+];
+
+/// `name` in snake case: `/stem/Conv_1` becomes `stem_conv_1`.
+pub fn snake(name: &str) -> String {
+    let mut word = String::new();
+    let mut lower_before = false;
+    for c in name.chars() {
+        if word.len() >= LONGEST {
+            break;
+        }
+        if !c.is_ascii_alphanumeric() {
+            if !word.is_empty() && !word.ends_with('_') {
+                word.push('_');
+            }
+            lower_before = false;
+            continue;
+        }
+        if c.is_ascii_uppercase() && lower_before {
+            word.push('_');
+        }
+        lower_before = c.is_ascii_lowercase() || c.is_ascii_digit();
+        word.push(c.to_ascii_lowercase());
+    }
+    let word = word.trim_end_matches('_');
+    match word.chars().next() {
+        None => "x".into(),
+        Some(c) if c.is_ascii_digit() => format!("x{word}"),
+        Some(_) if RESERVED.contains(&word) => format!("{word}_"),
+        Some(_) => word.into(),
+    }
+}
+
+/// `name` in camel case: `digits_cnn` becomes `DigitsCnn`.
+pub fn camel(name: &str) -> String {
+    let word = snake(name);
+    let parts = word.split('_').filter(|part| !part.is_empty());
+    let word: String = parts
+        .flat_map(|part| {
+            let (first, rest) = part.split_at(1);
+            [first.to_ascii_uppercase(), rest.to_owned()]
+        })
+        .collect();
+    if word == "Self" { "Self_".into() } else { word }
+}
+
+/// Hands out identifiers, each once.
+#[derive(Clone, Default)]
+pub struct Names(HashSet<String>);
+
+impl Names {
+    /// An identifier like `word` that was not handed out before.
+    pub fn unique(&mut self, word: String) -> String {
+        if self.0.insert(word.clone()) {
+            return word;
+        }
+        let numbered = (2..).map(|n| format!("{word}_{n}"));
+        let mut free = numbered.skip_while(|name| self.0.contains(name));
+        let name = free.next().expect("there are infinitely many");
+        self.0.insert(name.clone());
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_becomes_an_identifier() {
+        let long = "n".repeat(10_000);
+        for (name, word) in [
+            ("/stem/Conv_output_0", "stem_conv_output_0"),
+            ("layer.0.bias", "layer_0_bias"),
+            ("LayerNorm", "layer_norm"),
+            ("1x1", "x1x1"),
+            ("fn", "fn_"),
+            ("", "x"),
+            ("*/ \" \n\u{202e}", "x"),
+            (&long, &long[..LONGEST]),
+        ] {
+            assert_eq!(snake(name), word);
+            assert!(syn::parse_str::<syn::Ident>(&snake(name)).is_ok(), "{name}");
+            assert!(syn::parse_str::<syn::Ident>(&camel(name)).is_ok(), "{name}");
+        }
+        assert_eq!((camel("digits_cnn"), camel("self")), ("DigitsCnn".into(), "Self_".into()));
+    }
+
+    #[test]
+    fn names_are_handed_out_once() {
+        let mut names = Names::default();
+        let all = ["a", "a", "a_2", "a"].map(|word| names.unique(word.into()));
+        assert_eq!(all, ["a", "a_2", "a_2_2", "a_3"]);
+    }
+}

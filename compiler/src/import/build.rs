@@ -1,0 +1,516 @@
+//! From the messages of the file format to a graph, types inferred as it is built.
+
+use super::{
+    Imported, Settings, external,
+    function::{Call, known_attributes},
+    tensor::{sparse, tensor},
+    types::{self, Dimensions},
+};
+use crate::{
+    diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
+    ir::{Attribute, Domain, Graph, Info, NewNode, Reader, RegionId, ValueId},
+    ops::{self, Entry, How, Read},
+    tensor::Tensor,
+    ty::Type,
+};
+use onnxc_proto::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
+    attribute_proto::AttributeType,
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    rc::Rc,
+};
+
+/// How deep functions may call each other, and graphs may lie inside each other.
+const DEEPEST: usize = 100;
+
+/// The graph of a model.
+pub fn model(
+    proto: &ModelProto,
+    settings: &Settings,
+) -> std::result::Result<Imported, Diagnostics> {
+    let graph_proto = proto.graph.as_ref().expect("the decoder saw a graph");
+    let functions = proto
+        .functions
+        .iter()
+        .map(|function| ((function.domain(), function.name(), function.overload()), function));
+    let findings = Findings::default();
+    let mut builder = Builder {
+        settings,
+        findings: findings.clone(),
+        files: external::Files::within(settings.directory.clone()),
+        dims: Dimensions::new(settings),
+        graph: Graph::new(Rc::new(info(proto, graph_proto))),
+        functions: functions.collect(),
+        bodies: HashMap::new(),
+        depth: 0,
+    };
+    let opsets = findings.keep(opsets(proto)).unwrap_or_default();
+    builder.body(graph_proto, &opsets);
+    builder.dims.findings().into_iter().for_each(|finding| findings.push(finding));
+    findings
+        .finish()
+        .map_err(|all| all.within(&format!("graph {}", quoted(graph_proto.name()))))?;
+    Ok(Imported { graph: builder.graph, files: builder.files.into_read() })
+}
+
+pub(super) struct Builder<'p> {
+    settings: &'p Settings,
+    pub(super) findings: Findings,
+    files: external::Files,
+    dims: Dimensions<'p>,
+    pub(super) graph: Graph,
+    functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
+    /// The bodies of operators that were read so far, by their text.
+    pub(super) bodies: HashMap<&'static str, Rc<FunctionProto>>,
+    depth: usize,
+}
+
+/// What names mean in one graph, function or branch.
+#[derive(Clone)]
+pub(super) struct Scope<'s> {
+    pub region: RegionId,
+    pub values: HashMap<String, ValueId>,
+    pub opsets: &'s Opsets,
+    /// The function that is called, in its body.
+    pub call: Option<&'s Call>,
+}
+
+pub(super) type Opsets = BTreeMap<String, i64>;
+
+fn opsets(proto: &ModelProto) -> Result<Opsets> {
+    let mut opsets = Opsets::new();
+    for import in &proto.opset_import {
+        let name = if import.domain() == "ai.onnx" { "" } else { import.domain() };
+        // Exporters repeat themselves, but they must not contradict themselves.
+        let before = opsets.insert(name.to_owned(), import.version());
+        if before.is_some_and(|before| before != import.version()) {
+            let message = format!("the operator set {} is imported in two versions", quoted(name));
+            return Err(Diagnostic::new(Code::BadField, message));
+        }
+    }
+    // Files of before operator sets had versions.
+    if opsets.is_empty() && proto.ir_version() < 3 {
+        opsets.insert(String::new(), 1);
+    }
+    for (name, &version) in &opsets {
+        if let Some(domain) = Domain::from_name(name)
+            && (version < 1 || version > domain.newest())
+        {
+            let message = format!("version {version} of the operator set `{domain}` is not known");
+            return Err(Diagnostic::new(Code::UnknownDomain, message)
+                .note(format!("the newest version known is {}", domain.newest())));
+        }
+    }
+    Ok(opsets)
+}
+
+fn info(model: &ModelProto, graph: &GraphProto) -> Info {
+    let doc = [model.doc_string(), graph.doc_string()];
+    let doc: Vec<&str> = doc.into_iter().filter(|text| !text.is_empty()).collect();
+    let values = graph.input.iter().chain(&graph.output);
+    let docs = values.filter(|value| !value.doc_string().is_empty());
+    Info {
+        name: graph.name().to_owned(),
+        ir_version: model.ir_version(),
+        opsets: model
+            .opset_import
+            .iter()
+            .map(|set| (set.domain().to_owned(), set.version()))
+            .collect(),
+        producer: format!("{} {}", model.producer_name(), model.producer_version())
+            .trim()
+            .to_owned(),
+        domain: model.domain().to_owned(),
+        version: model.model_version(),
+        outputs: graph.output.iter().map(|output| output.name().to_owned()).collect(),
+        doc: doc.join("\n\n"),
+        metadata: model
+            .metadata_props
+            .iter()
+            .map(|entry| (entry.key().to_owned(), entry.value().to_owned()))
+            .collect(),
+        value_docs: docs.map(|v| (v.name().to_owned(), v.doc_string().to_owned())).collect(),
+    }
+}
+
+impl Builder<'_> {
+    fn body(&mut self, proto: &GraphProto, opsets: &Opsets) {
+        let region = self.graph.body;
+        let mut scope = Scope { region, values: HashMap::new(), opsets, call: None };
+        self.initializers(proto, &mut scope);
+        for input in &proto.input {
+            if scope.values.contains_key(input.name()) {
+                continue;
+            }
+            let ty = self.declared(input).unwrap_or(Type::Unknown);
+            let id = match self.settings.consts.get(input.name()) {
+                Some(text) => self.constant(input.name(), text, &ty),
+                None => self.graph.input(region, input.name(), ty),
+            };
+            scope.values.insert(input.name().to_owned(), id);
+        }
+        self.graph.symbols = self.dims.sizes.clone();
+        self.unused_constants(proto);
+        self.nodes(&proto.node, &mut scope);
+        let outputs = self.outputs(proto, &scope);
+        self.graph.set_outputs(region, outputs);
+    }
+
+    /// An input that the user made a constant.
+    fn constant(&mut self, name: &str, text: &str, ty: &Type) -> ValueId {
+        let at = |finding: Diagnostic| finding.within(format!("input {}", quoted(name)));
+        match self.findings.keep(super::constant::tensor(text, ty).map_err(at)) {
+            Some(tensor) => self.graph.constant(name, tensor),
+            None => self.graph.value(name, Type::Unknown),
+        }
+    }
+
+    fn unused_constants(&self, proto: &GraphProto) {
+        for name in self.settings.consts.keys() {
+            if !proto.input.iter().any(|input| input.name() == name) {
+                let names: Vec<&str> = proto.input.iter().map(|input| input.name()).collect();
+                let message = format!("the model has no input {}", quoted(name));
+                let finding = Diagnostic::new(Code::BadOption, message);
+                self.findings.push(finding.note(format!("its inputs: {}", names.join(", "))));
+            }
+        }
+    }
+
+    fn declared(&mut self, value: &ValueInfoProto) -> Option<Type> {
+        let at = format!("value {}", quoted(value.name()));
+        let Some(proto) = &value.r#type else {
+            let finding = Diagnostic::new(Code::MissingField, "the field `type` is missing");
+            self.findings.push(finding.within(at));
+            return None;
+        };
+        let ty = types::ty(proto, value.name(), &mut self.dims);
+        self.findings.keep(ty.map_err(|finding| finding.within(at)))
+    }
+
+    fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
+        for initializer in &proto.initializer {
+            let name = initializer.name();
+            let read = tensor(initializer, &self.files);
+            let read = read.map_err(|f| f.within(format!("initializer {}", quoted(name))));
+            self.initializer(name, read, scope);
+        }
+        for initializer in &proto.sparse_initializer {
+            let name = initializer.values.as_ref().map(|values| values.name()).unwrap_or_default();
+            let read = sparse(initializer, &self.files);
+            let read = read.map_err(|f| f.within(format!("sparse initializer {}", quoted(name))));
+            self.initializer(name, read, scope);
+        }
+    }
+
+    /// Defines a constant. One that cannot be read has no type, so that its uses are no findings.
+    fn initializer(&mut self, name: &str, read: Result<Tensor>, scope: &mut Scope<'_>) {
+        let id = match self.findings.keep(read) {
+            Some(tensor) => self.graph.constant(name, tensor),
+            None => self.graph.input(scope.region, name, Type::Unknown),
+        };
+        self.define(name, id, scope);
+    }
+
+    pub(super) fn define(&self, name: &str, id: ValueId, scope: &mut Scope<'_>) {
+        if scope.values.insert(name.to_owned(), id).is_some() {
+            let message = format!("the value {} is defined twice", quoted(name));
+            self.findings.push(Diagnostic::new(Code::DuplicateName, message));
+        }
+    }
+
+    fn outputs(&mut self, proto: &GraphProto, scope: &Scope<'_>) -> Vec<ValueId> {
+        let mut outputs = Vec::new();
+        for output in &proto.output {
+            let name = output.name();
+            let Some(&id) = scope.values.get(name) else {
+                let message = format!("nothing defines the graph output {}", quoted(name));
+                self.findings.push(Diagnostic::new(Code::UndefinedValue, message));
+                continue;
+            };
+            if output.r#type.is_some() && scope.region == self.graph.body {
+                let declared = self.declared(output).unwrap_or(Type::Unknown);
+                self.compare(name, &declared, &self.graph[id].ty.clone());
+            }
+            outputs.push(id);
+        }
+        outputs
+    }
+
+    /// Holds the declared type of an output against the inferred one.
+    fn compare(&self, name: &str, declared: &Type, inferred: &Type) {
+        let fits = match (declared, inferred) {
+            (Type::Tensor(a), Type::Tensor(b)) => {
+                let sizes = a.shape.iter().zip(&b.shape);
+                let differ = |(a, b): (&crate::dim::Dim, &crate::dim::Dim)| {
+                    a.known().is_some() && b.known().is_some() && a != b
+                };
+                a.dtype == b.dtype && a.rank() == b.rank() && !sizes.into_iter().any(differ)
+            }
+            _ => true,
+        };
+        if !fits {
+            let message = format!("the model declares {declared}, but its nodes give {inferred}");
+            let finding = Diagnostic::new(Code::DeclaredMismatch, message);
+            self.findings.push(finding.within(format!("output {}", quoted(name))));
+        }
+    }
+
+    pub(super) fn nodes(&mut self, nodes: &[NodeProto], scope: &mut Scope<'_>) {
+        for (i, node) in nodes.iter().enumerate() {
+            if let Err(findings) = self.node(node, scope) {
+                let at = format!("node {} ({}), number {i}", quoted(name(node)), node.op_type());
+                findings.within(&at).0.into_iter().for_each(|finding| self.findings.push(finding));
+                self.leave_unknown(node, scope);
+            }
+        }
+    }
+
+    /// Gives the outputs of a node that was found wrong, so that what comes after can be looked
+    /// at too.
+    fn leave_unknown(&mut self, node: &NodeProto, scope: &mut Scope<'_>) {
+        for output in node.output.iter().filter(|name| !name.is_empty()) {
+            if !scope.values.contains_key(output) {
+                let id = self.graph.value(output, Type::Unknown);
+                scope.values.insert(output.clone(), id);
+            }
+        }
+    }
+
+    fn node(
+        &mut self,
+        node: &NodeProto,
+        scope: &mut Scope<'_>,
+    ) -> std::result::Result<(), Diagnostics> {
+        let inputs = self.inputs(node, scope)?;
+        let attributes = scope.resolved(node)?;
+        let key = (node.domain(), node.op_type(), node.overload());
+        if let Some(&function) = self.functions.get(&key) {
+            return self.call(function, node, inputs, attributes, scope);
+        }
+        let (entry, version) = entry(node, scope)?;
+        match entry.how {
+            How::Read(read) => {
+                let cx = (read, version, attributes.as_slice());
+                Ok(self.operator(cx, node, inputs, scope)?)
+            }
+            How::Nodes(read) => {
+                let cx = (read, version, attributes.as_slice());
+                Ok(self.expand(cx, node, inputs, scope)?)
+            }
+            How::Body(text) => {
+                let function = self.body_of(entry, text)?;
+                known_attributes(&function, &attributes)?;
+                self.call(&function, node, inputs, attributes, scope)
+            }
+        }
+    }
+
+    /// Adds the node that an operator reads.
+    fn operator(
+        &mut self,
+        (read, version, attributes): (Read, i64, &[AttributeProto]),
+        node: &NodeProto,
+        inputs: Vec<Option<ValueId>>,
+        scope: &mut Scope<'_>,
+    ) -> Result {
+        let (typed, graphs) = self.typed(attributes)?;
+        let mut reader =
+            Reader::new(&mut self.graph, scope.region, version, inputs, node.output.len(), typed);
+        let op = read(&mut reader)?;
+        let (inputs, regions) = reader.finish()?;
+        let label = |name: &String| (!name.is_empty()).then(|| scope.label(name));
+        let mut names: Vec<Option<String>> = node.output.iter().map(label).collect();
+        while names.last().is_some_and(Option::is_none) {
+            names.pop();
+        }
+        let name = scope.label(name(node));
+        let mut new = NewNode { name: &name, op, inputs, outputs: &names, regions: Vec::new() };
+        for (i, graph) in regions.into_iter().enumerate() {
+            let types = self.graph.region_inputs(&new, i)?;
+            new.regions.push(self.region(graphs[graph], types, scope)?);
+        }
+        let (id, result) = self.graph.node(scope.region, new);
+        let outputs = self.graph[id].outputs.clone();
+        for (name, output) in node.output.iter().zip(outputs) {
+            if let Some(output) = output {
+                self.define(name, output, scope);
+            }
+        }
+        // A branch may never be taken, so what is wrong in it is said where it turns out to be.
+        if scope.region != self.graph.body {
+            return Ok(());
+        }
+        // The graph says the node too, but not its number in the file.
+        result.map_err(|mut finding| {
+            finding.at.remove(0);
+            finding
+        })
+    }
+
+    fn inputs(&self, node: &NodeProto, scope: &Scope<'_>) -> Result<Vec<Option<ValueId>>> {
+        let find = |name: &String| {
+            if name.is_empty() || scope.call.is_some_and(|call| call.absent.contains(name)) {
+                return Ok(None);
+            }
+            scope.values.get(name).copied().map(Some).ok_or_else(|| {
+                let message = format!("nothing before this node defines {}", quoted(name));
+                Diagnostic::new(Code::UndefinedValue, message)
+                    .help("add it as an input or an initializer, or sort the nodes")
+            })
+        };
+        node.input.iter().map(find).collect()
+    }
+
+    /// The attributes of a node by name, and its subgraphs.
+    pub(super) fn typed<'n>(
+        &self,
+        attributes: &'n [AttributeProto],
+    ) -> Result<(BTreeMap<String, Attribute>, Vec<&'n GraphProto>)> {
+        let mut graphs = Vec::new();
+        let mut typed = BTreeMap::new();
+        for attribute in attributes {
+            let at = || format!("attribute {}", quoted(attribute.name()));
+            let value = self.attribute(attribute, &mut graphs).map_err(|f| f.within(at()))?;
+            typed.insert(attribute.name().to_owned(), value);
+        }
+        Ok((typed, graphs))
+    }
+
+    fn attribute<'n>(
+        &self,
+        proto: &'n AttributeProto,
+        graphs: &mut Vec<&'n GraphProto>,
+    ) -> Result<Attribute> {
+        let missing = || Diagnostic::new(Code::MissingField, "the attribute has no value");
+        let mut graph = |proto: &'n GraphProto| {
+            graphs.push(proto);
+            graphs.len() - 1
+        };
+        // The type of a value that belongs to no input has no names of its own for dimensions.
+        let ty = |proto| types::ty(proto, "type", &mut Dimensions::new(&Settings::default()));
+        Ok(match kind(proto) {
+            AttributeType::Float => Attribute::Float(proto.f()),
+            AttributeType::Int => Attribute::Int(proto.i()),
+            AttributeType::String => Attribute::String(proto.s().to_vec()),
+            AttributeType::Tensor => {
+                Attribute::Tensor(tensor(proto.t.as_deref().ok_or_else(missing)?, &self.files)?)
+            }
+            AttributeType::Graph => {
+                Attribute::Graph(graph(proto.g.as_deref().ok_or_else(missing)?))
+            }
+            AttributeType::SparseTensor => {
+                let proto = proto.sparse_tensor.as_deref().ok_or_else(missing)?;
+                Attribute::Tensor(sparse(proto, &self.files)?)
+            }
+            AttributeType::TypeProto => {
+                Attribute::Type(ty(proto.tp.as_deref().ok_or_else(missing)?)?)
+            }
+            AttributeType::Floats => Attribute::Floats(proto.floats.clone()),
+            AttributeType::Ints => Attribute::Ints(proto.ints.clone()),
+            AttributeType::Strings => {
+                Attribute::Strings(proto.strings.iter().map(|s| s.to_vec()).collect())
+            }
+            AttributeType::Tensors => {
+                let tensors = proto.tensors.iter().map(|proto| tensor(proto, &self.files));
+                Attribute::Tensors(tensors.collect::<Result<_>>()?)
+            }
+            AttributeType::Graphs => Attribute::Graphs(proto.graphs.iter().map(graph).collect()),
+            AttributeType::SparseTensors => {
+                let tensors = proto.sparse_tensors.iter().map(|proto| sparse(proto, &self.files));
+                Attribute::Tensors(tensors.collect::<Result<_>>()?)
+            }
+            AttributeType::TypeProtos => {
+                Attribute::Types(proto.type_protos.iter().map(ty).collect::<Result<_>>()?)
+            }
+            AttributeType::Undefined => return Err(missing()),
+        })
+    }
+
+    fn region(
+        &mut self,
+        proto: &GraphProto,
+        types: Vec<Type>,
+        outer: &Scope<'_>,
+    ) -> Result<RegionId> {
+        self.deeper("graphs lie inside each other", |builder| {
+            let region = builder.graph.region(proto.name());
+            let mut scope = Scope { region, ..outer.clone() };
+            builder.initializers(proto, &mut scope);
+            let mut types = types.into_iter();
+            for input in &proto.input {
+                let id = builder.graph.input(
+                    region,
+                    input.name(),
+                    types.next().unwrap_or(Type::Unknown),
+                );
+                scope.values.insert(input.name().to_owned(), id);
+            }
+            builder.nodes(&proto.node, &mut scope);
+            let outputs = builder.outputs(proto, &scope);
+            builder.graph.set_outputs(region, outputs);
+            region
+        })
+    }
+
+    pub(super) fn deeper<T>(&mut self, what: &str, then: impl FnOnce(&mut Self) -> T) -> Result<T> {
+        if self.depth == DEEPEST {
+            let message = format!("{what} more than {DEEPEST} deep");
+            return Err(Diagnostic::new(Code::TooLarge, message));
+        }
+        self.depth += 1;
+        let result = then(self);
+        self.depth -= 1;
+        Ok(result)
+    }
+}
+
+/// What the file says of a node's operator, and the version of its operator set.
+fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
+    let name = if node.domain() == "ai.onnx" { "" } else { node.domain() };
+    let Some(&version) = scope.opsets.get(name) else {
+        let message = format!("the model does not import the operator set {}", quoted(name));
+        return Err(Diagnostic::new(Code::UnknownDomain, message));
+    };
+    let entry = Domain::from_name(name).and_then(|d| ops::find(d, node.op_type(), version));
+    let entry = entry.ok_or_else(|| {
+        let message = format!(
+            "there is no operator {} in version {version} of the operator set {}",
+            quoted(node.op_type()),
+            quoted(if name.is_empty() { "ai.onnx" } else { name })
+        );
+        Diagnostic::new(Code::UnknownOperator, message)
+    })?;
+    Ok((entry, version))
+}
+
+/// What a node is called: by its own name, or by that of its first output.
+pub(super) fn name(node: &NodeProto) -> &str {
+    let named = [node.name(), node.output.first().map_or("", String::as_str)];
+    named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
+}
+
+/// The kind of an attribute. Files of IR version 1 do not say it.
+fn kind(proto: &AttributeProto) -> AttributeType {
+    let said = proto.r#type();
+    let found = [
+        (proto.f.is_some(), AttributeType::Float),
+        (proto.i.is_some(), AttributeType::Int),
+        (proto.s.is_some(), AttributeType::String),
+        (proto.t.is_some(), AttributeType::Tensor),
+        (proto.g.is_some(), AttributeType::Graph),
+        (!proto.floats.is_empty(), AttributeType::Floats),
+        (!proto.ints.is_empty(), AttributeType::Ints),
+        (!proto.strings.is_empty(), AttributeType::Strings),
+        (!proto.tensors.is_empty(), AttributeType::Tensors),
+        (!proto.graphs.is_empty(), AttributeType::Graphs),
+    ];
+    match said {
+        AttributeType::Undefined => {
+            let mut present = found.into_iter().filter(|(is_there, _)| *is_there);
+            present.next().map_or(AttributeType::Undefined, |(_, kind)| kind)
+        }
+        said => said,
+    }
+}

@@ -1,0 +1,120 @@
+//! From the bytes of a file to a graph.
+
+mod build;
+mod constant;
+mod external;
+mod function;
+pub mod print;
+mod tensor;
+pub mod text;
+mod types;
+
+use crate::{
+    diag::{Code, Diagnostic, Diagnostics},
+    ir::Graph,
+    tensor::Tensor,
+};
+use onnxc_proto::{
+    Bytes, GraphProto, ModelProto, decode_model, tensor_shape_proto::dimension, type_proto,
+};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// What the user settles about a model before it is read.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Sizes of dimensions, by name.
+    pub dims: BTreeMap<String, Size>,
+    /// Inputs that are constants, by name: a number, or several in brackets.
+    pub consts: BTreeMap<String, String>,
+    /// Where the model's external data lies.
+    pub directory: Option<PathBuf>,
+}
+
+/// What the user says of a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// It is this.
+    Fixed(i64),
+    /// It is at most this.
+    AtMost(i64),
+}
+
+/// A graph, and the files beside the model that were read for it.
+pub struct Imported {
+    /// The graph.
+    pub graph: Graph,
+    /// External data files, relative to the model's directory.
+    pub files: Vec<PathBuf>,
+}
+
+/// The graph of a model file.
+pub fn model(bytes: Bytes, settings: &Settings) -> Result<Imported, Diagnostics> {
+    let proto = decode(bytes)?;
+    build::model(&proto, settings)
+}
+
+/// The message in a model file, which may be in ONNX's textual syntax.
+pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
+    if bytes.is_empty() {
+        return Err(not_a_model("the file is empty"));
+    }
+    if is_text(&bytes) {
+        let utf8 = std::str::from_utf8(&bytes);
+        let bad = |error: std::str::Utf8Error| {
+            not_a_model("it is text, but not UTF-8").note(error.to_string())
+        };
+        return text::model(utf8.map_err(bad)?);
+    }
+    let printable = |&b: &u8| matches!(b, b'\t'..=b'\r' | b' '..=b'~');
+    let what = if bytes.iter().take(256).all(printable) {
+        "the file is text, but not in ONNX's textual syntax, which starts with `<`"
+    } else {
+        "the file is cut short, or of another format"
+    };
+    let proto = decode_model(bytes).map_err(|error| not_a_model(what).note(error.to_string()))?;
+    if proto.graph.is_none() {
+        return Err(not_a_model("the file has no graph"));
+    }
+    Ok(proto)
+}
+
+/// Whether a model is text: behind white space and comments stands `<`, which starts the list of
+/// operator sets. No message of the binary format starts with any of these characters.
+fn is_text(bytes: &[u8]) -> bool {
+    let mut rest = bytes.trim_ascii_start();
+    while rest.starts_with(b"#") {
+        let line = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+        rest = rest[line..].trim_ascii_start();
+    }
+    rest.starts_with(b"<")
+}
+
+fn not_a_model(what: &str) -> Diagnostic {
+    Diagnostic::new(Code::NotAModel, format!("this is not an ONNX model: {what}"))
+}
+
+/// The constant that a tensor outside a model is.
+pub fn alone(proto: &onnxc_proto::TensorProto) -> Result<Tensor, Diagnostic> {
+    tensor::tensor(proto, &external::Files::none())
+}
+
+/// A constant as a tensor outside a model.
+pub fn proto(tensor: &Tensor, name: &str) -> onnxc_proto::TensorProto {
+    tensor::proto(tensor, name)
+}
+
+/// The names and sizes of the dimensions that are free in the model, as its inputs have them.
+pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Tensor>) -> Vec<(String, Size)> {
+    let mut sizes = Vec::new();
+    for info in &graph.input {
+        let ty = info.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+        let Some(type_proto::Value::TensorType(ty)) = ty else { continue };
+        let (Some(shape), Some(tensor)) = (&ty.shape, inputs.get(info.name())) else { continue };
+        for (axis, (dim, &size)) in shape.dim.iter().zip(&tensor.shape).enumerate() {
+            if !matches!(dim.value, Some(dimension::Value::DimValue(_))) {
+                sizes.push((types::label(dim, info.name(), axis), Size::Fixed(size as i64)));
+            }
+        }
+    }
+    sizes
+}

@@ -1,0 +1,268 @@
+//! From the tensors of the file format to ours.
+
+use super::{external, types};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dtype::DType,
+    tensor::{Data, Tensor},
+};
+use bytes::Bytes;
+use onnxc_proto::{SparseTensorProto, TensorProto, tensor_proto::DataLocation};
+
+/// The constant that a tensor of the file is; `files` reads the external data.
+pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
+    let dtype = types::dtype(proto.data_type())?;
+    let shape = shape(&proto.dims)?;
+    let len = checked_len(&shape)?;
+    if proto.segment.is_some() {
+        return Err(Diagnostic::new(Code::Unsupported, "tensors in segments are not supported"));
+    }
+    if dtype == DType::String {
+        return strings(proto, shape, len);
+    }
+    let data = if proto.data_location() == DataLocation::External {
+        unpack(dtype, len, files.read(proto, raw_len(dtype, len))?)?
+    } else if let Some(raw) = &proto.raw_data {
+        unpack(dtype, len, raw.clone())?
+    } else {
+        typed(proto, dtype, len)?
+    };
+    Ok(Tensor { dtype, shape, data: Data::Bytes(data) })
+}
+
+/// The dense tensor that a sparse one of the file stands for.
+pub fn sparse(proto: &SparseTensorProto, files: &external::Files) -> Result<Tensor> {
+    let missing = |field| Diagnostic::new(Code::MissingField, format!("`{field}` is missing"));
+    let values = tensor(proto.values.as_ref().ok_or_else(|| missing("values"))?, files)?;
+    let shape = shape(&proto.dims)?;
+    let len = checked_len(&shape)?;
+    let indices = match &proto.indices {
+        Some(indices) => tensor(indices, files)?,
+        None if values.is_empty() => Tensor::from_ints(&[]),
+        None => return Err(missing("indices")),
+    };
+    let bad = |what: &str| Diagnostic::new(Code::BadTensor, format!("sparse tensor: {what}"));
+    let places = indices.ints().ok_or_else(|| bad("the indices must be int64"))?;
+    let axes = if indices.shape.len() == 2 { shape.len() } else { 1 };
+    if places.len() != values.len() * axes {
+        return Err(bad("there are not as many indices as values"));
+    }
+    let size = values.dtype.bytes();
+    let mut data = vec![0; len * size];
+    for (i, place) in places.chunks_exact(axes.max(1)).enumerate() {
+        let mut at = 0;
+        let sizes: &[usize] = if axes == 1 && indices.shape.len() < 2 { &[len] } else { &shape };
+        for (&index, &size) in place.iter().zip(sizes) {
+            let index = usize::try_from(index).ok().filter(|&index| index < size);
+            at = at * size + index.ok_or_else(|| bad("an index lies outside the tensor"))?;
+        }
+        let value = values.bytes().get(i * size..(i + 1) * size);
+        let value = value.ok_or_else(|| bad("strings cannot be sparse"))?;
+        data[at * size..(at + 1) * size].copy_from_slice(value);
+    }
+    Ok(Tensor { dtype: values.dtype, shape, data: Data::Bytes(data.into()) })
+}
+
+/// The tensor of the file that a constant is.
+pub fn proto(tensor: &Tensor, name: &str) -> TensorProto {
+    let mut proto = TensorProto {
+        name: Some(name.to_owned()),
+        dims: tensor.shape.iter().map(|&size| size as i64).collect(),
+        data_type: Some(tensor.dtype.code()),
+        ..Default::default()
+    };
+    match &tensor.data {
+        Data::Bytes(bytes) => proto.raw_data = Some(pack(tensor.dtype, bytes)),
+        Data::Strings(strings) => {
+            proto.string_data =
+                strings.iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
+        }
+    }
+    proto
+}
+
+fn shape(dims: &[i64]) -> Result<Vec<usize>> {
+    let size = |&n: &i64| {
+        usize::try_from(n).map_err(|_| {
+            Diagnostic::new(Code::BadTensor, format!("the tensor has an axis of size {n}"))
+        })
+    };
+    dims.iter().map(size).collect()
+}
+
+/// The number of elements, where it and their bytes fit the address space.
+fn checked_len(shape: &[usize]) -> Result<usize> {
+    const LARGEST: usize = isize::MAX as usize / 32;
+    let len = shape.iter().try_fold(1usize, |len, &n| len.checked_mul(n));
+    len.filter(|&len| len <= LARGEST).ok_or_else(|| {
+        Diagnostic::new(Code::TooLarge, format!("a tensor of shape {shape:?} is too large"))
+    })
+}
+
+fn raw_len(dtype: DType, len: usize) -> usize {
+    (len * dtype.bits()).div_ceil(8)
+}
+
+fn wrong_len(field: &str, found: usize, expected: usize) -> Diagnostic {
+    let message = format!("`{field}` has {found} entries, but the type and shape want {expected}");
+    Diagnostic::new(Code::BadTensor, message)
+}
+
+fn strings(proto: &TensorProto, shape: Vec<usize>, len: usize) -> Result<Tensor> {
+    if proto.string_data.len() != len {
+        return Err(wrong_len("string_data", proto.string_data.len(), len));
+    }
+    let utf8 = |bytes: &Bytes| {
+        String::from_utf8(bytes.to_vec())
+            .map_err(|_| Diagnostic::new(Code::BadTensor, "a string is not valid UTF-8"))
+    };
+    let strings = proto.string_data.iter().map(utf8).collect::<Result<Vec<String>>>()?;
+    Ok(Tensor { dtype: DType::String, shape, data: Data::Strings(strings.into()) })
+}
+
+/// The elements, a byte or more each, of raw data that may hold several in a byte.
+fn unpack(dtype: DType, len: usize, raw: Bytes) -> Result<Bytes> {
+    let expected = raw_len(dtype, len);
+    if raw.len() != expected {
+        return Err(wrong_len("raw_data", raw.len(), expected));
+    }
+    if dtype.bits() >= 8 {
+        return Ok(raw);
+    }
+    // One after another, from the lowest bit of the first byte on.
+    let element = |i: usize| {
+        let (byte, bit) = (i * dtype.bits() / 8, i * dtype.bits() % 8);
+        let next = raw.get(byte + 1).copied().unwrap_or_default();
+        let [low, _] = (u16::from_le_bytes([raw[byte], next]) >> bit).to_le_bytes();
+        narrow(dtype, low)
+    };
+    Ok((0..len).map(element).collect())
+}
+
+/// Raw data, in which small elements follow each other from the lowest bit on.
+fn pack(dtype: DType, bytes: &Bytes) -> Bytes {
+    let bits = dtype.bits();
+    if bits >= 8 {
+        return bytes.clone();
+    }
+    let mut raw = vec![0; raw_len(dtype, bytes.len())];
+    for (i, &element) in bytes.iter().enumerate() {
+        let low = u16::from(element & ((1 << bits) - 1));
+        let [first, second] = (low << (i * bits % 8)).to_le_bytes();
+        raw[i * bits / 8] |= first;
+        if second != 0 {
+            raw[i * bits / 8 + 1] |= second;
+        }
+    }
+    raw.into()
+}
+
+/// The low bits of a byte as an element of less than a byte; signed ones keep their sign.
+fn narrow(dtype: DType, byte: u8) -> u8 {
+    let unused = 8 - dtype.bits();
+    match dtype {
+        DType::I2 | DType::I4 => ((byte << unused) as i8 >> unused) as u8,
+        _ => byte << unused >> unused,
+    }
+}
+
+/// The elements from the field that the type is stored in.
+fn typed(proto: &TensorProto, dtype: DType, len: usize) -> Result<Bytes> {
+    let check = |field: &str, found: usize, expected: usize| {
+        if found == expected { Ok(()) } else { Err(wrong_len(field, found, expected)) }
+    };
+    match dtype {
+        DType::F32 | DType::C64 => {
+            check("float_data", proto.float_data.len(), len * dtype.bytes() / 4)?;
+            Ok(proto.float_data.iter().flat_map(|x| x.to_le_bytes()).collect())
+        }
+        DType::F64 | DType::C128 => {
+            check("double_data", proto.double_data.len(), len * dtype.bytes() / 8)?;
+            Ok(proto.double_data.iter().flat_map(|x| x.to_le_bytes()).collect())
+        }
+        DType::I64 => {
+            check("int64_data", proto.int64_data.len(), len)?;
+            Ok(proto.int64_data.iter().flat_map(|x| x.to_le_bytes()).collect())
+        }
+        DType::U64 | DType::U32 => {
+            check("uint64_data", proto.uint64_data.len(), len)?;
+            let bytes = dtype.bytes();
+            Ok(proto
+                .uint64_data
+                .iter()
+                .flat_map(|x| x.to_le_bytes().into_iter().take(bytes))
+                .collect())
+        }
+        DType::I2 | DType::U2 | DType::I4 | DType::U4 | DType::F4E2M1 => {
+            let per_entry = 8 / dtype.bits();
+            check("int32_data", proto.int32_data.len(), len.div_ceil(per_entry))?;
+            let raw: Bytes = proto.int32_data.iter().map(|&x| x as u8).collect();
+            unpack(dtype, len, raw)
+        }
+        DType::F6E2M3 | DType::F6E3M2 => {
+            check("int32_data", proto.int32_data.len(), len)?;
+            Ok(proto.int32_data.iter().map(|&x| narrow(dtype, x as u8)).collect())
+        }
+        _ => {
+            check("int32_data", proto.int32_data.len(), len)?;
+            let bytes = dtype.bytes();
+            Ok(proto
+                .int32_data
+                .iter()
+                .flat_map(|x| x.to_le_bytes().into_iter().take(bytes))
+                .collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proto(dtype: DType, dims: &[i64]) -> TensorProto {
+        TensorProto { dims: dims.to_vec(), data_type: Some(dtype.code()), ..Default::default() }
+    }
+
+    #[test]
+    fn four_bits_are_unpacked_low_half_first() {
+        let raw_data = Some(Bytes::from_static(&[0x8f, 0x07]));
+        let packed = TensorProto { raw_data, ..proto(DType::I4, &[3]) };
+        let files = external::Files::none();
+        let found = tensor(&packed, &files).expect("the data fits");
+        assert_eq!(found.ints(), Some(vec![-1, -8, 7]));
+    }
+
+    #[test]
+    fn six_bits_may_lie_in_two_bytes() {
+        let raw_data = Some(Bytes::from_static(&[0b01_000001, 0b0011_0000, 0b111111_00, 0b10]));
+        let packed = TensorProto { raw_data, ..proto(DType::F6E2M3, &[5]) };
+        let found = tensor(&packed, &external::Files::none()).expect("the data fits");
+        assert_eq!(found.bytes(), [0b1, 0b1, 0b11, 0b111111, 0b10]);
+        assert_eq!(found.floats(), Some(vec![0.125, 0.125, 0.375, -7.5, 0.25]));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let files = external::Files::none();
+        for (dtype, elements) in
+            [(DType::I4, &[0xff, 0xf8, 7]), (DType::U2, &[3, 0, 1]), (DType::F6E2M3, &[1, 0x3f, 3])]
+        {
+            let data = Data::Bytes(Bytes::from_static(elements));
+            let small = Tensor { dtype, shape: vec![3, 1], data };
+            assert!(tensor(&super::proto(&small, "x"), &files).expect("it fits") == small);
+        }
+        let text = Tensor::from_strings(vec!["a".into(), "\u{e4}".into()]);
+        assert!(tensor(&super::proto(&text, "x"), &files).expect("it fits") == text);
+    }
+
+    #[test]
+    fn data_must_fit_the_shape() {
+        let files = external::Files::none();
+        let short = TensorProto { float_data: vec![1.0], ..proto(DType::F32, &[2]) };
+        assert_eq!(tensor(&short, &files).map(drop).unwrap_err().code, Code::BadTensor);
+        let huge = proto(DType::F32, &[i64::MAX, i64::MAX]);
+        assert_eq!(tensor(&huge, &files).map(drop).unwrap_err().code, Code::TooLarge);
+        let negative = proto(DType::F32, &[-1]);
+        assert_eq!(tensor(&negative, &files).map(drop).unwrap_err().code, Code::BadTensor);
+    }
+}

@@ -1,0 +1,208 @@
+//! The words of ONNX's textual syntax, and where they stand.
+
+use crate::diag::{Code, Diagnostic, Result, quoted};
+
+/// A word of the text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Word<'t> {
+    /// A name: letters, digits and underscores, no digit in front.
+    Name(&'t str),
+    /// Text in quotes, without them and without the backslashes that escape.
+    Quoted(String),
+    /// A whole number.
+    Int(&'t str),
+    /// A number with a point or an exponent, or one of `-inf` and `-nan`.
+    Float(&'t str),
+    /// A single character that stands for itself.
+    Mark(char),
+    /// `=>`
+    Arrow,
+    /// There is no more.
+    End,
+}
+
+/// Takes a text apart, word by word.
+pub struct Lexer<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+/// A place in a text: the number of bytes before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(usize);
+
+impl<'t> Lexer<'t> {
+    /// The words of `text`.
+    pub fn new(text: &'t str) -> Lexer<'t> {
+        Lexer { text, at: 0 }
+    }
+
+    /// The next word, and where it starts.
+    pub fn next(&mut self) -> Result<(Word<'t>, Place)> {
+        self.skip_blank();
+        let start = self.at;
+        let word = match self.peek() {
+            None => Word::End,
+            Some('"') => self.quoted()?,
+            Some(c) if is_letter(c) => {
+                self.skip_while(|c| is_letter(c) || c.is_ascii_digit());
+                Word::Name(&self.text[start..self.at])
+            }
+            Some(c) if c.is_ascii_digit() || c == '-' => self.number()?,
+            Some('=') if self.text[start..].starts_with("=>") => {
+                self.at += "=>".len();
+                Word::Arrow
+            }
+            Some(c) if "<>()[]{},:=@.?".contains(c) => {
+                self.at += 1;
+                Word::Mark(c)
+            }
+            Some(c) => {
+                let message = format!("no word starts with {}", quoted(&c.to_string()));
+                return Err(self.error(Place(start), message));
+            }
+        };
+        Ok((word, Place(start)))
+    }
+
+    /// A finding at a place of the text.
+    pub fn error(&self, place: Place, message: impl Into<String>) -> Diagnostic {
+        let before = &self.text[..place.0];
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        let line = before.matches('\n').count() + 1;
+        let column = before[line_start..].chars().count() + 1;
+        let source = self.text[line_start..].lines().next().unwrap_or_default().trim();
+        Diagnostic::new(Code::BadSyntax, message)
+            .within(format!("line {line}, column {column}"))
+            .note(format!("the line: {}", quoted(source)))
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn skip_while(&mut self, belongs: impl Fn(char) -> bool) {
+        let rest = &self.text[self.at..];
+        self.at += rest.find(|c| !belongs(c)).unwrap_or(rest.len());
+    }
+
+    /// Skips white space and comments, which go to the end of their line.
+    fn skip_blank(&mut self) {
+        loop {
+            self.skip_while(|c| matches!(c, '\t'..='\r' | ' '));
+            if self.peek() != Some('#') {
+                return;
+            }
+            self.skip_while(|c| c != '\n');
+        }
+    }
+
+    fn quoted(&mut self) -> Result<Word<'t>> {
+        let start = Place(self.at);
+        let mut value = String::new();
+        let mut chars = self.text[self.at..].char_indices().skip(1);
+        while let Some((i, c)) = chars.next() {
+            match c {
+                '"' => {
+                    self.at += i + 1;
+                    return Ok(Word::Quoted(value));
+                }
+                '\\' => value.extend(chars.next().map(|(_, escaped)| escaped)),
+                _ => value.push(c),
+            }
+        }
+        Err(self.error(start, "the quotes are not closed"))
+    }
+
+    fn number(&mut self) -> Result<Word<'t>> {
+        let start = self.at;
+        if self.peek() == Some('-') {
+            self.at += 1;
+        }
+        let digits = self.at;
+        self.skip_while(|c| c.is_ascii_alphanumeric() || c == '.');
+        // A sign belongs to the number where it follows the exponent's letter.
+        let is_exponent = self.text[digits..self.at].ends_with(['e', 'E']);
+        if is_exponent && self.text[self.at..].starts_with(['+', '-']) {
+            self.at += 1;
+            self.skip_while(|c| c.is_ascii_digit());
+        }
+        let text = &self.text[start..self.at];
+        let unsigned = &self.text[digits..self.at];
+        if !unsigned.is_empty() && unsigned.bytes().all(|b| b.is_ascii_digit()) {
+            return Ok(Word::Int(text));
+        }
+        if text.parse::<f64>().is_ok() {
+            return Ok(Word::Float(text));
+        }
+        Err(self.error(Place(start), format!("{} is not a number", quoted(text))))
+    }
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Result<Vec<Word<'_>>> {
+        let mut lexer = Lexer::new(text);
+        let mut words = Vec::new();
+        loop {
+            match lexer.next()?.0 {
+                Word::End => return Ok(words),
+                word => words.push(word),
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_falls_into_words() {
+        let text = "y_1=Op<a=-1.5e-3,b=[-7, 2.]># y\n(\"a \\\"b\\\\\")=>@c -inf";
+        let expected = [
+            Word::Name("y_1"),
+            Word::Mark('='),
+            Word::Name("Op"),
+            Word::Mark('<'),
+            Word::Name("a"),
+            Word::Mark('='),
+            Word::Float("-1.5e-3"),
+            Word::Mark(','),
+            Word::Name("b"),
+            Word::Mark('='),
+            Word::Mark('['),
+            Word::Int("-7"),
+            Word::Mark(','),
+            Word::Float("2."),
+            Word::Mark(']'),
+            Word::Mark('>'),
+            Word::Mark('('),
+            Word::Quoted("a \"b\\".into()),
+            Word::Mark(')'),
+            Word::Arrow,
+            Word::Mark('@'),
+            Word::Name("c"),
+            Word::Float("-inf"),
+        ];
+        assert_eq!(words(text).expect("every word is one"), expected);
+    }
+
+    #[test]
+    fn what_is_no_word_is_located() {
+        for (text, place) in [
+            ("a\n  ;", "line 2, column 3"),
+            ("é", "line 1, column 1"),
+            ("\"ü\" \"open", "line 1, column 5"),
+            ("\"escaped\\", "line 1, column 1"),
+            ("1.2.3", "line 1, column 1"),
+            ("-", "line 1, column 1"),
+            ("x -nano", "line 1, column 3"),
+            ("1e", "line 1, column 1"),
+        ] {
+            let finding = words(text).expect_err(text);
+            assert_eq!((finding.code, finding.at), (Code::BadSyntax, vec![place.to_owned()]));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! From the types of the file format to ours.
+
+use super::{Settings, Size};
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    dim::Dim,
+    dtype::DType,
+    ident::{self, Names},
+    plan,
+    ty::{TensorType, Type},
+};
+use onnxc_proto::{
+    TensorShapeProto, TypeProto,
+    tensor_shape_proto::{Dimension, dimension::Value as DimValue},
+    type_proto::Value,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Gives every dimension of the model its symbol, or the size that the user says.
+pub struct Dimensions<'a> {
+    settings: &'a Settings,
+    names: Names,
+    symbols: BTreeMap<String, Dim>,
+    /// What is known of each symbol, for the graph.
+    pub sizes: BTreeMap<crate::dim::Symbol, plan::Size>,
+    used: BTreeSet<String>,
+}
+
+impl<'a> Dimensions<'a> {
+    /// No dimension yet.
+    pub fn new(settings: &'a Settings) -> Dimensions<'a> {
+        Dimensions {
+            settings,
+            names: Names::default(),
+            symbols: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+            used: BTreeSet::new(),
+        }
+    }
+
+    /// The size of the dimension called `label`.
+    pub fn named(&mut self, label: &str) -> Dim {
+        if let Some(dim) = self.symbols.get(label) {
+            return dim.clone();
+        }
+        let said = self.settings.dims.get(label).copied();
+        if said.is_some() {
+            self.used.insert(label.to_owned());
+        }
+        let dim = match said {
+            Some(Size::Fixed(n)) => n.into(),
+            other => {
+                let name = self.names.unique(ident::snake(label));
+                let max = match other {
+                    Some(Size::AtMost(n)) => Some(n),
+                    _ => None,
+                };
+                let size = plan::Size { label: label.to_owned(), max };
+                self.sizes.insert(name.as_str().into(), size);
+                Dim::symbol(&name)
+            }
+        };
+        self.symbols.insert(label.to_owned(), dim.clone());
+        dim
+    }
+
+    /// A finding for each dimension that the user settled and the model does not have, and for
+    /// each negative size.
+    pub fn findings(&self) -> Vec<Diagnostic> {
+        let names: Vec<&str> = self.symbols.keys().map(String::as_str).collect();
+        let unused = self.settings.dims.keys().filter(|name| !self.used.contains(*name));
+        let finding = |name: &String| {
+            let message = format!("the model has no dimension {}", quoted(name));
+            Diagnostic::new(Code::BadOption, message).note(format!(
+                "its dimensions: {}",
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            ))
+        };
+        let negative = self.settings.dims.iter().filter_map(|(name, size)| match size {
+            Size::Fixed(n) | Size::AtMost(n) if *n < 0 => {
+                let message = format!("the size {n} of {} is negative", quoted(name));
+                Some(Diagnostic::new(Code::BadOption, message))
+            }
+            Size::Fixed(_) | Size::AtMost(_) => None,
+        });
+        unused.map(finding).chain(negative).collect()
+    }
+}
+
+/// The type that the file says; a dimension without a name is called after the value and its axis.
+pub fn ty(proto: &TypeProto, value: &str, dims: &mut Dimensions<'_>) -> Result<Type> {
+    let inner = |proto: Option<&TypeProto>, dims: &mut Dimensions<'_>| match proto {
+        Some(proto) => ty(proto, value, dims).map(Box::new),
+        None => Err(missing("elem_type")),
+    };
+    match &proto.value {
+        None => Err(missing("type")),
+        Some(Value::TensorType(tensor)) => {
+            let dtype = dtype(tensor.elem_type())?;
+            match &tensor.shape {
+                None => Ok(Type::Unranked(dtype)),
+                Some(proto) => Ok(TensorType { dtype, shape: shape(proto, value, dims)? }.into()),
+            }
+        }
+        Some(Value::SparseTensorType(tensor)) => {
+            let dtype = dtype(tensor.elem_type())?;
+            let Some(proto) = &tensor.shape else { return Err(missing("shape")) };
+            Ok(Type::Sparse(TensorType { dtype, shape: shape(proto, value, dims)? }))
+        }
+        Some(Value::SequenceType(of)) => Ok(Type::Sequence(inner(of.elem_type.as_deref(), dims)?)),
+        Some(Value::OptionalType(of)) => Ok(Type::Optional(inner(of.elem_type.as_deref(), dims)?)),
+        Some(Value::MapType(map)) => {
+            Ok(Type::Map(dtype(map.key_type())?, inner(map.value_type.as_deref(), dims)?))
+        }
+        Some(Value::OpaqueType(opaque)) => {
+            let name = quoted(&format!("{}.{}", opaque.domain(), opaque.name()));
+            Err(Diagnostic::new(
+                Code::Unsupported,
+                format!("the opaque type {name} has no meaning in ONNX"),
+            ))
+        }
+    }
+}
+
+/// The element type of that number.
+pub fn dtype(code: i32) -> Result<DType> {
+    DType::from_code(code).ok_or_else(|| match code {
+        0 => missing("elem_type"),
+        _ => Diagnostic::new(Code::BadField, format!("{code} is not an element type of ONNX")),
+    })
+}
+
+fn shape(proto: &TensorShapeProto, value: &str, dims: &mut Dimensions<'_>) -> Result<Vec<Dim>> {
+    let mut shape = Vec::new();
+    for (axis, dim) in proto.dim.iter().enumerate() {
+        shape.push(match &dim.value {
+            Some(DimValue::DimValue(n)) if *n >= 0 => Dim::from(*n),
+            Some(DimValue::DimValue(n)) => {
+                let message = format!("axis {axis} of {} has the size {n}", quoted(value));
+                return Err(Diagnostic::new(Code::BadField, message));
+            }
+            Some(DimValue::DimParam(_)) | None => dims.named(&label(dim, value, axis)),
+        });
+    }
+    Ok(shape)
+}
+
+/// What a dimension is called: by its own name, or after the value and its axis.
+pub fn label(dim: &Dimension, value: &str, axis: usize) -> String {
+    match &dim.value {
+        Some(DimValue::DimParam(name)) if !name.is_empty() => name.clone(),
+        _ => format!("{value}_{axis}"),
+    }
+}
+
+fn missing(field: &str) -> Diagnostic {
+    Diagnostic::new(Code::MissingField, format!("the field `{field}` is missing"))
+}

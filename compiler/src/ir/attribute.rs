@@ -1,0 +1,139 @@
+//! The attributes of a node, typed.
+
+use crate::{
+    tensor::Tensor,
+    ty::{TensorType, Type},
+};
+use std::fmt;
+
+/// The value of one attribute.
+#[derive(Clone, PartialEq)]
+#[allow(missing_docs)]
+pub enum Attribute {
+    Float(f32),
+    Int(i64),
+    String(Vec<u8>),
+    Tensor(Tensor),
+    Type(Type),
+    Floats(Vec<f32>),
+    Ints(Vec<i64>),
+    Strings(Vec<Vec<u8>>),
+    Tensors(Vec<Tensor>),
+    Types(Vec<Type>),
+    /// A sparse tensor: the values, where they are, and the type of the whole.
+    Sparse(Tensor, Tensor, TensorType),
+    /// A subgraph, by its number among the subgraphs of the node.
+    Graph(usize),
+    /// Several subgraphs, likewise.
+    Graphs(Vec<usize>),
+}
+
+/// What an operator says of its attributes.
+#[derive(Default, PartialEq)]
+pub struct Attributes(pub Vec<(&'static str, Attribute)>);
+
+impl Attributes {
+    /// A whole number.
+    pub fn int(&mut self, name: &'static str, value: i64) {
+        self.0.push((name, Attribute::Int(value)));
+    }
+
+    /// A flag, which ONNX writes as 0 or 1.
+    pub fn flag(&mut self, name: &'static str, value: bool) {
+        self.int(name, i64::from(value));
+    }
+
+    /// Whole numbers.
+    pub fn ints(&mut self, name: &'static str, values: &[i64]) {
+        self.0.push((name, Attribute::Ints(values.to_vec())));
+    }
+
+    /// A number.
+    pub fn float(&mut self, name: &'static str, value: f32) {
+        self.0.push((name, Attribute::Float(value)));
+    }
+
+    /// Numbers.
+    pub fn floats(&mut self, name: &'static str, values: &[f32]) {
+        self.0.push((name, Attribute::Floats(values.to_vec())));
+    }
+
+    /// A string.
+    pub fn string(&mut self, name: &'static str, value: &str) {
+        self.0.push((name, Attribute::String(value.as_bytes().to_vec())));
+    }
+
+    /// Strings.
+    pub fn strings<S: AsRef<str>>(&mut self, name: &'static str, values: &[S]) {
+        let values = values.iter().map(|value| value.as_ref().as_bytes().to_vec()).collect();
+        self.0.push((name, Attribute::Strings(values)));
+    }
+
+    /// A constant.
+    pub fn tensor(&mut self, name: &'static str, value: &Tensor) {
+        self.0.push((name, Attribute::Tensor(value.clone())));
+    }
+}
+
+impl Attribute {
+    /// What kind of attribute it is, for people.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Attribute::Float(_) => "float",
+            Attribute::Int(_) => "int",
+            Attribute::String(_) => "string",
+            Attribute::Tensor(_) => "tensor",
+            Attribute::Type(_) => "type",
+            Attribute::Floats(_) => "floats",
+            Attribute::Ints(_) => "ints",
+            Attribute::Strings(_) => "strings",
+            Attribute::Tensors(_) => "tensors",
+            Attribute::Types(_) => "types",
+            Attribute::Sparse(..) => "sparse tensor",
+            Attribute::Graph(_) => "graph",
+            Attribute::Graphs(_) => "graphs",
+        }
+    }
+}
+
+fn list<T>(f: &mut fmt::Formatter<'_>, items: &[T], text: fn(&T) -> String) -> fmt::Result {
+    let items: Vec<String> = items.iter().map(text).collect();
+    write!(f, "[{}]", items.join(", "))
+}
+
+fn string(bytes: &[u8]) -> String {
+    format!("{:?}", String::from_utf8_lossy(bytes))
+}
+
+/// As ONNX's text writes the value.
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Attribute::Float(x) => write!(f, "{x:?}"),
+            Attribute::Int(x) => write!(f, "{x}"),
+            Attribute::String(x) => f.write_str(&string(x)),
+            Attribute::Tensor(x) => write!(f, "{x:?}"),
+            Attribute::Type(x) => write!(f, "{x}"),
+            Attribute::Floats(x) => list(f, x, |x| format!("{x:?}")),
+            Attribute::Ints(x) => list(f, x, i64::to_string),
+            Attribute::Strings(x) => list(f, x, |x| string(x)),
+            Attribute::Tensors(x) => list(f, x, |x| format!("{x:?}")),
+            Attribute::Types(x) => list(f, x, Type::to_string),
+            Attribute::Sparse(values, indices, ty) => {
+                write!(f, "sparse {ty} {{{values:?} at {indices:?}}}")
+            }
+            Attribute::Graph(i) => write!(f, "graph {i}"),
+            Attribute::Graphs(x) => list(f, x, usize::to_string),
+        }
+    }
+}
+
+impl fmt::Display for Attributes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = self.0.iter().map(|(name, value)| format!("{name} = {value}"));
+        match each.collect::<Vec<_>>() {
+            none if none.is_empty() => Ok(()),
+            some => write!(f, " <{}>", some.join(", ")),
+        }
+    }
+}

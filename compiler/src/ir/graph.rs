@@ -1,0 +1,393 @@
+//! Values, nodes and regions.
+
+use super::{Infer, Op, Stop, infer::Finds};
+use crate::{
+    arena::{Arena, Id, ids},
+    diag::{Diagnostic, Result, quoted},
+    dim::{Dim, Symbol},
+    plan::{Check, Info, Size},
+    tensor::Tensor,
+    ty::Type,
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Index,
+    rc::Rc,
+};
+
+ids! {
+    /// Names a value of a graph.
+    ValueId
+    /// Names a node of a graph.
+    NodeId
+    /// Names a region of a graph.
+    RegionId
+}
+
+/// What a model computes.
+#[derive(Clone)]
+pub struct Graph {
+    values: Arena<ValueId, Value>,
+    nodes: Arena<NodeId, Node>,
+    regions: Arena<RegionId, Region>,
+    /// The region that is the model itself.
+    pub body: RegionId,
+    /// The sizes known only when the model runs.
+    pub symbols: BTreeMap<Symbol, Size>,
+    /// What the model says about itself.
+    pub info: Rc<Info>,
+}
+
+/// What is computed once.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// What the model calls it.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+    /// Its elements, where they are known. Nothing is then left to run for it.
+    pub constant: Option<Tensor>,
+    /// Its elements as sizes, for a tensor of whole numbers (or `bool`) of at most one axis.
+    pub known: Option<Vec<Dim>>,
+    /// The node that makes it.
+    pub producer: Option<NodeId>,
+}
+
+/// An operator at work.
+#[derive(Clone)]
+pub struct Node {
+    /// What the model calls it, or its first output's name.
+    pub name: String,
+    /// The operator.
+    pub op: Rc<dyn Op>,
+    /// What it is given; `None` for an optional input left out.
+    pub inputs: Vec<Option<ValueId>>,
+    /// What it makes; `None` for an optional output left out.
+    pub outputs: Vec<Option<ValueId>>,
+    /// The subgraphs of control flow.
+    pub regions: Vec<RegionId>,
+    /// The sizes that are settled when it runs.
+    pub binds: Vec<Symbol>,
+    /// What the sizes must fulfil.
+    pub checks: Vec<Check>,
+    /// What is wrong with it. In a branch that is never taken this does no harm.
+    pub fault: Option<Diagnostic>,
+}
+
+/// A list of nodes with inputs and outputs.
+#[derive(Clone, Debug, Default)]
+pub struct Region {
+    /// What the model calls it.
+    pub name: String,
+    /// What it is given.
+    pub inputs: Vec<ValueId>,
+    /// What it does, in order.
+    pub nodes: Vec<NodeId>,
+    /// What it gives.
+    pub outputs: Vec<ValueId>,
+}
+
+/// A node about to be added.
+pub struct NewNode<'a> {
+    /// What the model calls it.
+    pub name: &'a str,
+    /// The operator.
+    pub op: Rc<dyn Op>,
+    /// What it is given.
+    pub inputs: Vec<Option<ValueId>>,
+    /// The names of what it makes; `None` for an optional output left out.
+    pub outputs: &'a [Option<String>],
+    /// The subgraphs of control flow.
+    pub regions: Vec<RegionId>,
+}
+
+impl Graph {
+    /// A graph without nodes.
+    pub fn new(info: Rc<Info>) -> Graph {
+        let mut regions = Arena::default();
+        let body = regions.push(Region { name: info.name.clone(), ..Region::default() });
+        Graph {
+            values: Arena::default(),
+            nodes: Arena::default(),
+            regions,
+            body,
+            symbols: BTreeMap::new(),
+            info,
+        }
+    }
+
+    /// Adds a value that no node makes.
+    pub fn value(&mut self, name: &str, ty: Type) -> ValueId {
+        let name = name.to_owned();
+        self.values.push(Value { name, ty, constant: None, known: None, producer: None })
+    }
+
+    /// Adds a value that is given to `region`.
+    pub fn input(&mut self, region: RegionId, name: &str, ty: Type) -> ValueId {
+        let id = self.value(name, ty);
+        self.regions[region].inputs.push(id);
+        id
+    }
+
+    /// Adds a constant.
+    pub fn constant(&mut self, name: &str, tensor: Tensor) -> ValueId {
+        let known = known_elements(&tensor);
+        let id = self.value(name, tensor.ty());
+        self.values[id].known = known;
+        self.values[id].constant = Some(tensor);
+        id
+    }
+
+    /// Adds a region without nodes.
+    pub fn region(&mut self, name: &str) -> RegionId {
+        self.regions.push(Region { name: name.to_owned(), ..Region::default() })
+    }
+
+    /// Says what a region gives.
+    pub fn set_outputs(&mut self, region: RegionId, outputs: Vec<ValueId>) {
+        self.regions[region].outputs = outputs;
+    }
+
+    /// Calls a value differently.
+    pub fn rename(&mut self, value: ValueId, name: &str) {
+        self.values[value].name = name.to_owned();
+    }
+
+    /// Adds a node at the end of `region`, with its outputs, whose types its operator infers.
+    /// Where it finds something wrong, the node is added all the same, with outputs of unknown
+    /// type, so that what comes after can be looked at too.
+    pub fn node(&mut self, region: RegionId, new: NewNode<'_>) -> (NodeId, Result) {
+        let mut cx = Infer::new(self, &new);
+        let inferred = new.op.infer(&mut cx);
+        let Finds { constants, known, symbols, binds, mut checks } = cx.finish();
+        let (types, result) = match inferred {
+            Ok(types) => (types, Ok(())),
+            Err(Stop::Unknown) => (Vec::new(), Ok(())),
+            Err(Stop::Found(finding)) => (Vec::new(), Err(finding)),
+        };
+        for check in &mut checks {
+            check.node = new.name.to_owned();
+        }
+        self.symbols.extend(symbols);
+        let id = NodeId::new(self.nodes.len());
+        let mut types = types.into_iter();
+        let mut outputs = Vec::new();
+        for (i, name) in new.outputs.iter().enumerate() {
+            let ty = types.next().unwrap_or(Type::Unknown);
+            outputs.push(name.as_ref().map(|name| {
+                let constant = constants.iter().find(|(output, _)| *output == i);
+                let constant = constant.map(|(_, tensor)| tensor.clone());
+                let known = known.iter().find(|(output, _)| *output == i);
+                let known = known.map(|(_, known)| known.clone());
+                let known = known.or_else(|| known_elements(constant.as_ref()?));
+                let (name, producer) = (name.clone(), Some(id));
+                self.values.push(Value { name, ty, constant, known, producer })
+            }));
+        }
+        let result =
+            result.map_err(|finding: Diagnostic| finding.within(location(new.name, &*new.op)));
+        let fault = result.as_ref().err().cloned();
+        let NewNode { name, op, inputs, regions, .. } = new;
+        let name = name.to_owned();
+        self.nodes.push(Node { name, op, inputs, outputs, regions, binds, checks, fault });
+        self.regions[region].nodes.push(id);
+        (id, result)
+    }
+
+    /// The types of what region `i` of a node about to be added is given.
+    pub fn region_inputs(&mut self, new: &NewNode<'_>, i: usize) -> Result<Vec<Type>> {
+        let mut cx = Infer::new(self, new);
+        let types = match new.op.region_inputs(i, &mut cx) {
+            Ok(types) => Ok(types),
+            Err(Stop::Unknown) => Ok(Vec::new()),
+            Err(Stop::Found(finding)) => Err(finding),
+        };
+        self.symbols.extend(cx.finish().symbols);
+        types
+    }
+
+    /// Adds a node with one output, and gives that; for passes, which only write nodes that fit.
+    pub fn add(
+        &mut self,
+        region: RegionId,
+        name: &str,
+        op: impl Op,
+        inputs: &[ValueId],
+    ) -> Result<ValueId> {
+        let new = NewNode {
+            name,
+            op: Rc::new(op),
+            inputs: inputs.iter().copied().map(Some).collect(),
+            outputs: &[Some(name.to_owned())],
+            regions: Vec::new(),
+        };
+        let (id, result) = self.node(region, new);
+        result?;
+        Ok(self[id].outputs[0].expect("the output was named"))
+    }
+
+    /// The node that makes a value.
+    pub fn producer(&self, value: ValueId) -> Option<&Node> {
+        self[value].producer.map(|id| &self[id])
+    }
+
+    /// All values, in order.
+    pub fn values(&self) -> impl Iterator<Item = (ValueId, &Value)> {
+        self.values.iter()
+    }
+
+    /// All nodes of all regions, in order.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter()
+    }
+
+    /// The region, where the id is one of this graph.
+    pub fn get_region(&self, id: RegionId) -> Option<&Region> {
+        self.regions.get(id)
+    }
+
+    /// Whether a node of `region` itself is sure to be refused when it runs.
+    pub fn is_faulty(&self, region: RegionId) -> bool {
+        self[region].nodes.iter().any(|&id| self[id].fault.is_some())
+    }
+
+    /// What `region` uses of the regions around it: the nodes' inputs and the outputs that
+    /// nothing inside it makes, constants left out.
+    pub fn captures(&self, region: RegionId) -> Vec<ValueId> {
+        let mut inside = Vec::new();
+        let mut used = Vec::new();
+        self.walk(region, &mut inside, &mut used);
+        let mut captures = Vec::new();
+        for id in used {
+            let outer = !inside.contains(&id) && self[id].constant.is_none();
+            if outer && !captures.contains(&id) {
+                captures.push(id);
+            }
+        }
+        captures
+    }
+
+    fn walk(&self, region: RegionId, inside: &mut Vec<ValueId>, used: &mut Vec<ValueId>) {
+        let region = &self[region];
+        inside.extend(&region.inputs);
+        for &node in &region.nodes {
+            let node = &self[node];
+            used.extend(node.inputs.iter().flatten());
+            inside.extend(node.outputs.iter().flatten());
+            for &inner in &node.regions {
+                self.walk(inner, inside, used);
+            }
+        }
+        used.extend(&region.outputs);
+    }
+}
+
+/// Where a node is, for people.
+pub(super) fn location(name: &str, op: &dyn Op) -> String {
+    format!("node {} ({})", quoted(name), op.name())
+}
+
+/// The elements of a small tensor of whole numbers, as sizes.
+fn known_elements(tensor: &Tensor) -> Option<Vec<Dim>> {
+    const MOST: usize = 1024;
+    let fits = tensor.shape.len() <= 1 && tensor.len() <= MOST;
+    let ints = fits.then(|| tensor.ints()).flatten()?;
+    Some(ints.into_iter().map(Dim::from).collect())
+}
+
+macro_rules! indexed {
+    ($Id:ident $field:ident $T:ident) => {
+        impl Index<$Id> for Graph {
+            type Output = $T;
+
+            fn index(&self, id: $Id) -> &$T {
+                &self.$field[id]
+            }
+        }
+    };
+}
+
+indexed!(ValueId values Value);
+indexed!(NodeId nodes Node);
+indexed!(RegionId regions Region);
+
+impl Value {
+    /// The elements, where they are known numbers.
+    pub fn ints(&self) -> Option<Vec<i64>> {
+        if let Some(ints) = self.constant.as_ref().and_then(Tensor::ints) {
+            return Some(ints);
+        }
+        self.known.as_ref()?.iter().map(Dim::known).collect()
+    }
+}
+
+impl Node {
+    /// The inputs, where there are `N` and none is left out.
+    pub fn inputs<const N: usize>(&self) -> Option<[ValueId; N]> {
+        let inputs: Option<Vec<ValueId>> = self.inputs.iter().copied().collect();
+        inputs?.try_into().ok()
+    }
+
+    /// Input `i`, where it is given.
+    pub fn input(&self, i: usize) -> Option<ValueId> {
+        self.inputs.get(i).copied().flatten()
+    }
+
+    /// Output `i`, where it is wanted.
+    pub fn output(&self, i: usize) -> Option<ValueId> {
+        self.outputs.get(i).copied().flatten()
+    }
+
+    /// Where the node is, for people.
+    pub fn location(&self) -> String {
+        location(&self.name, &*self.op)
+    }
+}
+
+/// Who uses each value. Borrows the graph, so it cannot go stale.
+pub struct Uses<'a> {
+    nodes: HashMap<ValueId, Vec<NodeId>>,
+    outputs: HashMap<ValueId, usize>,
+    graph: &'a Graph,
+}
+
+impl<'a> Uses<'a> {
+    /// The uses of every value in `graph`.
+    pub fn of(graph: &'a Graph) -> Uses<'a> {
+        let mut uses = Uses { nodes: HashMap::new(), outputs: HashMap::new(), graph };
+        uses.region(graph.body);
+        uses
+    }
+
+    fn region(&mut self, region: RegionId) {
+        let graph = self.graph;
+        for &id in &graph[region].nodes {
+            for &input in graph[id].inputs.iter().flatten() {
+                self.nodes.entry(input).or_default().push(id);
+            }
+            graph[id].regions.iter().for_each(|&inner| self.region(inner));
+        }
+        for &output in &graph[region].outputs {
+            *self.outputs.entry(output).or_default() += 1;
+        }
+    }
+
+    /// How often a value is used, by nodes and as the output of a region.
+    pub fn count(&self, value: ValueId) -> usize {
+        self.nodes(value).count() + self.outputs.get(&value).copied().unwrap_or(0)
+    }
+
+    /// The nodes that use a value; one that does so twice is named twice.
+    pub fn nodes(&self, value: ValueId) -> impl Iterator<Item = &'a Node> {
+        let ids = self.nodes.get(&value).map(Vec::as_slice).unwrap_or_default();
+        let graph = self.graph;
+        ids.iter().map(move |&id| &graph[id])
+    }
+}
+
+/// For tests and messages: ids print as numbers.
+impl std::fmt::Display for ValueId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.index())
+    }
+}

@@ -1,0 +1,372 @@
+//! What an operator may ask when it infers the types of its outputs.
+
+use super::{Graph, NewNode, RegionId, ValueId};
+use crate::{
+    diag::{Code, Diagnostic, quoted},
+    dim::{Dim, Symbol},
+    dtype::DType,
+    plan::{Check, Condition, Size},
+    tensor::Tensor,
+    ty::{TensorType, Type},
+};
+use std::ops::Range;
+
+/// Types, or why there are none.
+pub type Inferred<T = Vec<Type>> = Result<T, Stop>;
+
+/// Why an operator infers no types.
+#[derive(Debug)]
+pub enum Stop {
+    /// An input's type is not known, so the outputs' types are not either.
+    Unknown,
+    /// Something is wrong.
+    Found(Diagnostic),
+}
+
+impl From<Diagnostic> for Stop {
+    fn from(finding: Diagnostic) -> Stop {
+        Stop::Found(finding)
+    }
+}
+
+/// The inputs of a node, and what its operator finds out beside the types of the outputs.
+pub struct Infer<'a> {
+    graph: &'a Graph,
+    inputs: &'a [Option<ValueId>],
+    regions: &'a [RegionId],
+    outputs: &'a [Option<String>],
+    finds: Finds,
+}
+
+/// What was found beside the types.
+#[derive(Default)]
+pub(super) struct Finds {
+    /// The elements of outputs.
+    pub constants: Vec<(usize, Tensor)>,
+    /// The elements of outputs, as sizes.
+    pub known: Vec<(usize, Vec<Dim>)>,
+    /// New symbols.
+    pub symbols: Vec<(Symbol, Size)>,
+    /// Those that running the node settles.
+    pub binds: Vec<Symbol>,
+    /// What sizes must fulfil.
+    pub checks: Vec<Check>,
+}
+
+impl<'a> Infer<'a> {
+    pub(super) fn new(graph: &'a Graph, new: &'a NewNode<'_>) -> Infer<'a> {
+        let finds = Finds::default();
+        Infer { graph, inputs: &new.inputs, regions: &new.regions, outputs: new.outputs, finds }
+    }
+
+    pub(super) fn finish(self) -> Finds {
+        self.finds
+    }
+
+    /// The number of inputs, with those left out before the last one given.
+    pub fn inputs(&self) -> usize {
+        self.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1)
+    }
+
+    /// The number of inputs, with all that are left out.
+    pub fn given(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The number of outputs, with those left out.
+    pub fn outputs(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Whether input `i` is given.
+    pub fn has(&self, i: usize) -> bool {
+        self.value(i).is_some()
+    }
+
+    /// The type of input `i`; a finding where it is not given.
+    pub fn any(&self, i: usize) -> Inferred<&'a Type> {
+        let Some(id) = self.value(i) else {
+            let message = format!("input {i} is missing, which the operator always wants");
+            return Err(Diagnostic::new(Code::BadArity, message).into());
+        };
+        Ok(&self.graph[id].ty)
+    }
+
+    /// The tensor type of input `i`; stops where it is not known yet, or is no tensor.
+    pub fn ty(&self, i: usize) -> Inferred<&'a TensorType> {
+        match self.any(i)? {
+            Type::Tensor(ty) => Ok(ty),
+            Type::Unknown | Type::Unranked(_) => Err(Stop::Unknown),
+            other => {
+                let message = format!("input {i} must be a tensor, but is {other}");
+                Err(self.finding(Code::TypeMismatch, message))
+            }
+        }
+    }
+
+    /// The tensor type of input `i`, where it is given.
+    pub fn optional(&self, i: usize) -> Inferred<Option<&'a TensorType>> {
+        if self.has(i) { self.ty(i).map(Some) } else { Ok(None) }
+    }
+
+    /// The sizes of input `i`.
+    pub fn shape(&self, i: usize) -> Inferred<&'a [Dim]> {
+        Ok(&self.ty(i)?.shape)
+    }
+
+    /// The tensor type of input `i`, whose element must be one of `allowed`.
+    pub fn of(&self, i: usize, allowed: &[DType]) -> Inferred<&'a TensorType> {
+        let ty = self.ty(i)?;
+        if allowed.contains(&ty.dtype) {
+            return Ok(ty);
+        }
+        let names: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+        let message = format!("input {i} is {}, which the operator does not allow", ty.dtype);
+        Err(self.finding(Code::TypeMismatch, message)).map_err(|stop| match stop {
+            Stop::Found(finding) => {
+                Stop::Found(finding.note(format!("allowed: {}", names.join(", "))))
+            }
+            Stop::Unknown => Stop::Unknown,
+        })
+    }
+
+    /// The tensor type of input `i`, which must have `rank` axes.
+    pub fn ranked(&self, i: usize, rank: usize) -> Inferred<&'a TensorType> {
+        let ty = self.ty(i)?;
+        if ty.rank() == rank {
+            return Ok(ty);
+        }
+        let message = format!("input {i} must have {rank} axes, but has {}", ty.rank());
+        Err(self.finding(Code::ShapeMismatch, message))
+    }
+
+    /// Says that inputs `i` and `j` must have the same element type.
+    pub fn same_dtype(&self, i: usize, j: usize) -> Inferred<()> {
+        let (a, b) = (self.ty(i)?.dtype, self.ty(j)?.dtype);
+        if a == b {
+            return Ok(());
+        }
+        let message = format!("inputs {i} and {j} must have one element type, not {a} and {b}");
+        Err(self.finding(Code::TypeMismatch, message))
+    }
+
+    /// The elements of input `i`, where it is a constant.
+    pub fn constant(&self, i: usize) -> Option<&'a Tensor> {
+        self.graph[self.value(i)?].constant.as_ref()
+    }
+
+    /// The elements of input `i` as sizes, where they are known as such.
+    pub fn known(&self, i: usize) -> Option<&'a [Dim]> {
+        self.graph[self.value(i)?].known.as_deref()
+    }
+
+    /// The elements of these inputs as sizes, where all are known as such; those of an input of
+    /// one element are repeated, as broadcasting does.
+    pub fn all_known(&self, inputs: Range<usize>) -> Option<Vec<Vec<Dim>>> {
+        let known: Vec<&[Dim]> = inputs.map(|i| self.known(i)).collect::<Option<_>>()?;
+        let len = known.iter().map(|known| known.len()).find(|&len| len != 1).unwrap_or(1);
+        let stretch = |known: &&[Dim]| match known {
+            [one] => Some(vec![one.clone(); len]),
+            all => (all.len() == len).then(|| all.to_vec()),
+        };
+        known.iter().map(stretch).collect()
+    }
+
+    /// The elements of input `i`, where they are known numbers.
+    pub fn ints(&self, i: usize) -> Option<Vec<i64>> {
+        self.graph[self.value(i)?].ints()
+    }
+
+    /// The number of elements of input `i`, which must have one axis of a known size.
+    pub fn count(&self, i: usize) -> Inferred<usize> {
+        let shape = self.shape(i)?;
+        let len: Dim = shape.iter().product();
+        match len.known() {
+            Some(n) if shape.len() <= 1 => Ok(usize::try_from(n).unwrap_or(0)),
+            Some(_) => {
+                let message = format!("input {i} must have one axis, but has {}", shape.len());
+                Err(self.finding(Code::ShapeMismatch, message))
+            }
+            None => Err(Stop::Unknown),
+        }
+    }
+
+    /// The types of what region `i` gives.
+    pub fn region_outputs(&self, i: usize) -> impl Iterator<Item = &'a Type> {
+        let graph = self.graph;
+        graph[self.regions[i]].outputs.iter().map(move |&id| &graph[id].ty)
+    }
+
+    /// The types of what region `i` is given, where it was built already.
+    pub fn region_inputs(&self, i: usize) -> Option<Vec<Type>> {
+        let region = &self.graph[*self.regions.get(i)?];
+        Some(region.inputs.iter().map(|&id| self.graph[id].ty.clone()).collect())
+    }
+
+    /// The types of what region `i` gives, where it was built already.
+    pub fn region_results(&self, i: usize) -> Vec<Type> {
+        let Some(&region) = self.regions.get(i) else { return Vec::new() };
+        self.graph[region].outputs.iter().map(|&id| self.graph[id].ty.clone()).collect()
+    }
+
+    /// Whether result `j` of region `i` is true whenever its input `k` is.
+    pub fn result_stays_true(&self, i: usize, j: usize, k: usize) -> bool {
+        stays_true(self.graph, self.regions[i], j, k)
+    }
+
+    /// Whether running region `i` is sure to be refused.
+    pub fn region_is_faulty(&self, i: usize) -> bool {
+        self.graph.is_faulty(self.regions[i])
+    }
+
+    /// Says that output `i` is this constant, so that nothing is left to run for it.
+    pub fn set_constant(&mut self, i: usize, elements: Tensor) {
+        self.finds.constants.push((i, elements));
+    }
+
+    /// Says that output `i` has these sizes for elements.
+    pub fn set_known(&mut self, i: usize, elements: Vec<Dim>) {
+        self.finds.known.push((i, elements));
+    }
+
+    /// A size known only when the node runs, which is what settles it.
+    pub fn fresh(&mut self, hint: &str, max: Option<i64>) -> Dim {
+        let name = self.unused(hint);
+        let label = name.to_string();
+        self.finds.symbols.push((name.clone(), Size { label, max }));
+        self.finds.binds.push(name.clone());
+        Dim::symbol(&name)
+    }
+
+    /// As many fresh sizes as `bounds`, each with its bound; named after the first output.
+    pub fn fresh_sizes(&mut self, bounds: impl IntoIterator<Item = Option<i64>>) -> Vec<Dim> {
+        let name = self.outputs.iter().flatten().next().cloned().unwrap_or_default();
+        let name = crate::ident::snake(&name);
+        let sizes = bounds.into_iter().enumerate();
+        sizes.map(|(i, max)| self.fresh(&format!("{name}_{i}"), max)).collect()
+    }
+
+    /// The greatest that `dim` can be.
+    pub fn upper(&self, dim: &Dim) -> Option<i64> {
+        let fresh = |name: &str| self.finds.symbols.iter().find(|(symbol, _)| &**symbol == name);
+        dim.upper(&|name| match self.graph.symbols.get(name) {
+            Some(size) => size.max,
+            None => fresh(name)?.1.max,
+        })
+    }
+
+    /// Says that two sizes must be equal; `what` they are stands in the finding where they
+    /// cannot be.
+    pub fn require_equal(&mut self, a: &Dim, b: &Dim, what: &str) -> Inferred<()> {
+        if a == b {
+            return Ok(());
+        }
+        if a.equal(b).known() == Some(0) {
+            let message = format!("{what} must be equal, but are {a:?} and {b:?}");
+            return Err(self.finding(Code::ShapeMismatch, message));
+        }
+        self.require(Condition::Equal(a.clone(), b.clone()));
+        Ok(())
+    }
+
+    /// Says that `a` must not be smaller than `b`.
+    pub fn require_at_least(&mut self, a: &Dim, b: &Dim, what: &str) -> Inferred<()> {
+        let difference = a - b;
+        match difference.known() {
+            Some(n) if n >= 0 => Ok(()),
+            Some(_) => {
+                let message = format!("{what}: {a:?} is less than {b:?}");
+                Err(self.finding(Code::ShapeMismatch, message))
+            }
+            None if difference.is_size() => Ok(()),
+            None => {
+                self.require(Condition::AtLeast(a.clone(), b.clone()));
+                Ok(())
+            }
+        }
+    }
+
+    /// The common shape of several, by ONNX's multidirectional broadcasting.
+    pub fn broadcast(&mut self, shapes: &[&[Dim]]) -> Inferred<Vec<Dim>> {
+        let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+        let mut common = vec![Dim::from(1); rank];
+        for shape in shapes {
+            for (size, dim) in common[rank - shape.len()..].iter_mut().zip(*shape) {
+                let Some(joined) = size.broadcast(dim) else {
+                    return Err(self.finding(Code::ShapeMismatch, "the inputs do not broadcast"));
+                };
+                if *size != *dim && size.known() != Some(1) && dim.known() != Some(1) {
+                    self.require(Condition::Broadcast(size.clone(), dim.clone()));
+                }
+                *size = joined;
+            }
+        }
+        Ok(common)
+    }
+
+    /// The axis counted from the front, where `axis` is one of `rank` axes.
+    pub fn axis(&self, name: &str, axis: i64, rank: usize) -> Inferred<usize> {
+        let signed = rank as i64;
+        if (-signed..signed).contains(&axis) {
+            return Ok(axis.rem_euclid(signed) as usize);
+        }
+        let message = format!("`{name}` is {axis}, but there are {rank} axes");
+        Err(self.finding(Code::BadAttribute, message))
+    }
+
+    /// The axes counted from the front, each of `rank` axes and none twice.
+    pub fn axes(&self, name: &str, axes: &[i64], rank: usize) -> Inferred<Vec<usize>> {
+        let mut found = Vec::new();
+        for &axis in axes {
+            let axis = self.axis(name, axis, rank)?;
+            if found.contains(&axis) {
+                let message = format!("`{name}` names axis {axis} twice");
+                return Err(self.finding(Code::BadAttribute, message));
+            }
+            found.push(axis);
+        }
+        Ok(found)
+    }
+
+    /// A finding with the types of the inputs beside it.
+    pub fn finding(&self, code: Code, message: impl Into<String>) -> Stop {
+        let mut finding = Diagnostic::new(code, message);
+        for (i, id) in self.inputs.iter().enumerate() {
+            if let Some(id) = id {
+                let value = &self.graph[*id];
+                finding = finding.note(format!("input {i}: {} {}", value.ty, quoted(&value.name)));
+            }
+        }
+        Stop::Found(finding)
+    }
+
+    fn value(&self, i: usize) -> Option<ValueId> {
+        self.inputs.get(i).copied().flatten()
+    }
+
+    fn require(&mut self, condition: Condition) {
+        let check = Check { node: String::new(), condition };
+        if !self.finds.checks.contains(&check) {
+            self.finds.checks.push(check);
+        }
+    }
+
+    /// A name like `hint` that no symbol has.
+    fn unused(&self, hint: &str) -> Symbol {
+        let taken = |name: &str| {
+            self.graph.symbols.contains_key(name)
+                || self.finds.symbols.iter().any(|(symbol, _)| &**symbol == name)
+        };
+        let numbered = (2..).map(|n| format!("{hint}_{n}"));
+        let mut names = std::iter::once(hint.to_owned()).chain(numbered);
+        names.find(|name| !taken(name)).expect("there are infinitely many").into()
+    }
+}
+
+/// Whether result `j` of a region is true whenever its input `k` is.
+pub(super) fn stays_true(graph: &Graph, region: RegionId, j: usize, k: usize) -> bool {
+    let region = &graph[region];
+    let Some(&result) = region.outputs.get(j) else { return false };
+    let constant = graph[result].constant.as_ref().and_then(Tensor::ints);
+    region.inputs.get(k) == Some(&result) || constant == Some(vec![1])
+}

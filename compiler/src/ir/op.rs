@@ -1,0 +1,111 @@
+//! What an operator has to say for itself.
+
+use super::{Attributes, Infer, Inferred, Lower, Views};
+use crate::{diag::Result, ty::Type};
+use std::{any::Any, fmt};
+
+/// One operator with its attributes, in the newest form that ONNX has for it.
+pub trait Op: Any {
+    /// The operator's name, as ONNX spells it.
+    fn name(&self) -> &'static str;
+
+    /// The operator set that it belongs to.
+    fn domain(&self) -> Domain {
+        Domain::Onnx
+    }
+
+    /// Says every attribute. The dump prints them, and equal text is an equal operator.
+    fn attributes(&self, _: &mut Attributes) {}
+
+    /// The types of what the region of that number is given; asked before the region is built.
+    fn region_inputs(&self, _region: usize, _: &mut Infer<'_>) -> Inferred {
+        Ok(Vec::<Type>::new())
+    }
+
+    /// Whether it gives something else each time.
+    fn is_random(&self) -> bool {
+        false
+    }
+
+    /// The types of the outputs.
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred;
+
+    /// Says which outputs are views of inputs, and which inputs can be made inside an output.
+    fn views(&self, _: &mut Views<'_>) {}
+
+    /// The kernel calls that compute it.
+    fn lower(&self, cx: &mut Lower<'_>) -> Result;
+}
+
+/// An operator set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Domain {
+    /// `ai.onnx`, also written as the empty string.
+    Onnx,
+    /// `ai.onnx.ml`: classical machine learning.
+    Ml,
+    /// `ai.onnx.preview.training`.
+    Training,
+    /// `ai.onnx.preview`.
+    Preview,
+    /// onnxc's own: what passes make of several nodes.
+    Internal,
+}
+
+impl Domain {
+    /// The operator set of that name.
+    pub fn from_name(name: &str) -> Option<Domain> {
+        Some(match name {
+            "" | "ai.onnx" => Domain::Onnx,
+            "ai.onnx.ml" => Domain::Ml,
+            "ai.onnx.preview.training" | "ai.onnx.training" => Domain::Training,
+            "ai.onnx.preview" => Domain::Preview,
+            "internal" => Domain::Internal,
+            _ => return None,
+        })
+    }
+
+    /// The newest version that onnxc knows.
+    pub fn newest(self) -> i64 {
+        match self {
+            Domain::Onnx => 28,
+            Domain::Ml => 5,
+            Domain::Training | Domain::Preview | Domain::Internal => 1,
+        }
+    }
+}
+
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Domain::Onnx => "ai.onnx",
+            Domain::Ml => "ai.onnx.ml",
+            Domain::Training => "ai.onnx.preview.training",
+            Domain::Preview => "ai.onnx.preview",
+            Domain::Internal => "internal",
+        })
+    }
+}
+
+impl dyn Op {
+    /// The operator, where it is of that type.
+    pub fn downcast<T: Op>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+
+    /// Whether the operator is of that type.
+    pub fn is<T: Op>(&self) -> bool {
+        (self as &dyn Any).is::<T>()
+    }
+
+    /// Whether the two are the same operator with the same attributes.
+    pub fn same(&self, other: &dyn Op) -> bool {
+        let attributes = |op: &dyn Op| {
+            let mut attributes = Attributes::default();
+            op.attributes(&mut attributes);
+            attributes
+        };
+        (self.domain(), self.name()) == (other.domain(), other.name())
+            && attributes(self) == attributes(other)
+    }
+}

@@ -1,0 +1,264 @@
+//! What the reader of an operator may ask of the file.
+
+use super::{Attribute, Graph, Op, RegionId, ValueId};
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    dtype::DType,
+    tensor::Tensor,
+    ty::Type,
+};
+use std::collections::BTreeMap;
+
+/// What a file says of one node. An attribute is taken out when it is asked for, so that what is
+/// left at the end is what no one knows.
+pub struct Reader<'a> {
+    /// The version of the operator set.
+    pub version: i64,
+    /// What the node is given. A reader of an old version may add to it what was an attribute.
+    pub inputs: Vec<Option<ValueId>>,
+    /// The number of outputs, with those left out before the last one wanted.
+    pub outputs: usize,
+    graph: &'a mut Graph,
+    region: RegionId,
+    attributes: BTreeMap<String, Attribute>,
+    regions: Vec<usize>,
+}
+
+/// Defines the readers of attributes of one kind each.
+macro_rules! kinds {
+    ($($name:ident $Variant:ident $T:ty, $what:literal;)*) => {$(
+        #[doc = concat!("The ", $what, " of that name, where the file has it.")]
+        pub fn $name(&mut self, name: &str) -> Result<Option<$T>> {
+            match self.attributes.remove(name) {
+                None => Ok(None),
+                Some(Attribute::$Variant(value)) => Ok(Some(value)),
+                Some(other) => {
+                    let message = format!(concat!("`{}` must be ", $what, ", but is {}"), name, other.kind());
+                    Err(Diagnostic::new(Code::BadAttribute, message).within(format!("attribute {}", quoted(name))))
+                }
+            }
+        }
+    )*};
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of a node with these attributes.
+    pub fn new(
+        graph: &'a mut Graph,
+        region: RegionId,
+        version: i64,
+        inputs: Vec<Option<ValueId>>,
+        outputs: usize,
+        attributes: BTreeMap<String, Attribute>,
+    ) -> Reader<'a> {
+        Reader { version, inputs, outputs, graph, region, attributes, regions: Vec::new() }
+    }
+
+    kinds! {
+        maybe_int Int i64, "int";
+        maybe_float Float f32, "float";
+        maybe_ints Ints Vec<i64>, "ints";
+        maybe_floats Floats Vec<f32>, "floats";
+        maybe_tensor Tensor Tensor, "tensor";
+        maybe_type Type Type, "type";
+        maybe_tensors Tensors Vec<Tensor>, "tensors";
+        maybe_bytes String Vec<u8>, "string";
+        maybe_byte_strings Strings Vec<Vec<u8>>, "strings";
+    }
+
+    /// The whole number of that name.
+    pub fn int(&mut self, name: &str, default: i64) -> Result<i64> {
+        Ok(self.maybe_int(name)?.unwrap_or(default))
+    }
+
+    /// The whole number of that name, which must be there.
+    pub fn required_int(&mut self, name: &str) -> Result<i64> {
+        let value = self.maybe_int(name)?;
+        value.ok_or_else(|| missing(name))
+    }
+
+    /// The flag of that name: 0 or 1.
+    pub fn flag(&mut self, name: &str, default: bool) -> Result<bool> {
+        Ok(self.maybe_int(name)?.map_or(default, |value| value != 0))
+    }
+
+    /// The number of that name.
+    pub fn float(&mut self, name: &str, default: f32) -> Result<f32> {
+        Ok(self.maybe_float(name)?.unwrap_or(default))
+    }
+
+    /// The string of that name, where the file has it.
+    pub fn maybe_string(&mut self, name: &str) -> Result<Option<String>> {
+        self.maybe_bytes(name)?.map(|bytes| utf8(name, bytes)).transpose()
+    }
+
+    /// The string of that name.
+    pub fn string(&mut self, name: &str, default: &str) -> Result<String> {
+        Ok(self.maybe_string(name)?.unwrap_or_else(|| default.to_owned()))
+    }
+
+    /// The strings of that name, where the file has them.
+    pub fn maybe_strings(&mut self, name: &str) -> Result<Option<Vec<String>>> {
+        let Some(strings) = self.maybe_byte_strings(name)? else { return Ok(None) };
+        strings.into_iter().map(|bytes| utf8(name, bytes)).collect::<Result<_>>().map(Some)
+    }
+
+    /// What the string of that name stands for; `choices` starts with the default.
+    pub fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Result<T> {
+        let Some(found) = self.maybe_string(name)? else { return Ok(choices[0].1) };
+        if let Some((_, choice)) = choices.iter().find(|(text, _)| *text == found) {
+            return Ok(*choice);
+        }
+        let all: Vec<&str> = choices.iter().map(|(text, _)| *text).collect();
+        let message = format!("`{name}` is {}", quoted(&found));
+        Err(Diagnostic::new(Code::BadAttribute, message)
+            .note(format!("allowed: {}", all.join(", "))))
+    }
+
+    /// The element type that the number of that name stands for, where the file has it.
+    pub fn maybe_dtype(&mut self, name: &str) -> Result<Option<DType>> {
+        let Some(code) = self.maybe_int(name)? else { return Ok(None) };
+        let dtype = i32::try_from(code).ok().and_then(DType::from_code);
+        let unknown = || {
+            let message = format!("`{name}` is {code}, which is not an element type");
+            Diagnostic::new(Code::BadAttribute, message)
+        };
+        dtype.map(Some).ok_or_else(unknown)
+    }
+
+    /// What an old version says by an attribute and the new one by input `position`: puts the
+    /// whole numbers of that name there, where the file has them.
+    pub fn ints_as_input(&mut self, name: &str, position: usize) -> Result {
+        if let Some(ints) = self.maybe_ints(name)? {
+            self.add_input(name, position, Tensor::from_ints(&ints));
+        }
+        Ok(())
+    }
+
+    /// Puts a constant where the new version has an input.
+    pub fn add_input(&mut self, name: &str, position: usize, tensor: Tensor) {
+        let value = self.graph.constant(name, tensor);
+        self.inputs.resize(self.inputs.len().max(position + 1), None);
+        self.inputs[position] = Some(value);
+    }
+
+    /// Adds a constant, for nodes in front of the one read.
+    pub fn constant(&mut self, name: &str, tensor: Tensor) -> ValueId {
+        self.graph.constant(name, tensor)
+    }
+
+    /// Input `i`, which must be given.
+    pub fn input(&self, i: usize) -> Result<ValueId> {
+        self.inputs.get(i).copied().flatten().ok_or_else(|| {
+            let message = format!("input {i} is missing, which the operator always wants");
+            Diagnostic::new(Code::BadArity, message)
+        })
+    }
+
+    /// The type of a value.
+    pub fn type_of(&self, value: ValueId) -> &Type {
+        &self.graph[value].ty
+    }
+
+    /// The elements of input `i`, where it is a constant.
+    pub fn constant_input(&self, i: usize) -> Option<&Tensor> {
+        self.graph[self.inputs.get(i).copied().flatten()?].constant.as_ref()
+    }
+
+    /// The type of input `i`, where it is given.
+    pub fn ty(&self, i: usize) -> Option<&Type> {
+        let id = self.inputs.get(i).copied().flatten()?;
+        Some(&self.graph[id].ty)
+    }
+
+    /// The element type of input `i`, which an old version cannot be read without.
+    pub fn dtype(&self, i: usize) -> Result<DType> {
+        match self.ty(i) {
+            Some(Type::Tensor(ty)) => Ok(ty.dtype),
+            Some(Type::Unranked(dtype)) => Ok(*dtype),
+            _ => Err(Diagnostic::new(
+                Code::UnknownShape,
+                format!("the element type of input {i} must be known in this version"),
+            )),
+        }
+    }
+
+    /// The elements of input `i`, where it is a constant.
+    pub fn elements(&self, i: usize) -> Option<&Tensor> {
+        self.graph[self.inputs.get(i).copied().flatten()?].constant.as_ref()
+    }
+
+    /// The number of axes of input `i`, which an old version cannot be read without.
+    pub fn rank(&self, i: usize) -> Result<usize> {
+        match self.ty(i).and_then(Type::as_tensor) {
+            Some(ty) => Ok(ty.rank()),
+            None => Err(Diagnostic::new(
+                Code::UnknownShape,
+                format!("the number of axes of input {i} must be known in this version"),
+            )),
+        }
+    }
+
+    /// Puts `op`, on input `i` and the constants given, in front of the node.
+    pub fn wrap_input(&mut self, i: usize, op: impl Op, others: &[Tensor]) -> Result {
+        let Some(input) = self.inputs.get(i).copied().flatten() else { return Ok(()) };
+        self.inputs[i] = Some(self.add(op, &[input], others)?);
+        Ok(())
+    }
+
+    /// Adds a node in front of the one read, on the inputs and then the constants given.
+    pub fn add(&mut self, op: impl Op, inputs: &[ValueId], others: &[Tensor]) -> Result<ValueId> {
+        let name = inputs.first().map_or("", |&id| &self.graph[id].name).to_owned();
+        let name = format!("{name}/{}", op.name());
+        let constants = others.iter().map(|tensor| self.graph.constant("constant", tensor.clone()));
+        let inputs: Vec<ValueId> = inputs.iter().copied().chain(constants).collect();
+        self.graph.add(self.region, &name, op, &inputs)
+    }
+
+    /// Says that the subgraph of that name is the node's next region.
+    pub fn region(&mut self, name: &str) -> Result {
+        match self.attributes.remove(name) {
+            Some(Attribute::Graph(i)) => {
+                self.regions.push(i);
+                Ok(())
+            }
+            Some(other) => {
+                let message = format!("`{name}` must be graph, but is {}", other.kind());
+                Err(Diagnostic::new(Code::BadAttribute, message))
+            }
+            None => Err(missing(name)),
+        }
+    }
+
+    /// Leaves an attribute unread that means nothing to a compiler.
+    pub fn ignore(&mut self, name: &str) {
+        self.attributes.remove(name);
+    }
+
+    /// The subgraphs in the order of the regions; a finding where an attribute is left.
+    pub fn finish(mut self) -> Result<(Vec<Option<ValueId>>, Vec<usize>)> {
+        // What the first operator sets said about memory has meant nothing since version 6.
+        if self.version < 6 {
+            self.ignore("consumed_inputs");
+        }
+        // ONNX reserves names with two underscores for tools.
+        let mut left = self.attributes.keys().filter(|name| !name.starts_with("__"));
+        match left.next() {
+            None => Ok((self.inputs, self.regions)),
+            Some(name) => {
+                let message = format!("{} is not an attribute of this operator", quoted(name));
+                Err(Diagnostic::new(Code::BadAttribute, message)
+                    .note(format!("operator set {}", self.version)))
+            }
+        }
+    }
+}
+
+fn missing(name: &str) -> Diagnostic {
+    Diagnostic::new(Code::BadAttribute, format!("the attribute `{name}` is missing"))
+}
+
+fn utf8(name: &str, bytes: Vec<u8>) -> Result<String> {
+    let bad = |_| Diagnostic::new(Code::BadAttribute, format!("`{name}` is not valid UTF-8"));
+    String::from_utf8(bytes).map_err(bad)
+}

@@ -1,0 +1,310 @@
+//! The one driver of all local passes. It reads a graph and writes the next, so no pass ever
+//! edits: what is not written is gone, and nothing can go stale.
+
+use super::{Attributes, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId};
+use crate::{
+    arena::Map,
+    diag::{Diagnostics, Findings},
+    ty::Type,
+};
+use std::{
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
+
+/// Says what to use in place of the outputs of `node`, whose inputs are values of the new graph.
+pub type Rule = fn(&mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>>;
+
+/// Where a rule writes, and what it may ask.
+pub struct Site<'a> {
+    /// The graph that is written.
+    pub graph: &'a mut Graph,
+    /// The region at whose end nodes are added.
+    pub region: RegionId,
+    /// How often each input's value is used in the graph that is read.
+    uses: &'a [usize],
+    /// The names of the outputs.
+    names: &'a [Option<String>],
+}
+
+impl Site<'_> {
+    /// How often the value of input `i` is used, by this node and by others.
+    pub fn uses(&self, i: usize) -> usize {
+        self.uses.get(i).copied().unwrap_or(0)
+    }
+
+    /// The node that makes `value` in this very region.
+    pub fn producer(&self, value: ValueId) -> Option<&Node> {
+        let id = self.graph[value].producer?;
+        let here = self.graph[self.region].nodes.iter().rev().any(|&node| node == id);
+        here.then(|| &self.graph[id])
+    }
+
+    /// Adds `op` on these inputs in place of `node`.
+    pub fn replace(
+        &mut self,
+        node: &Node,
+        op: Rc<dyn Op>,
+        inputs: Vec<Option<ValueId>>,
+    ) -> Option<Vec<Option<ValueId>>> {
+        let (name, outputs) = (node.name.as_str(), self.names);
+        let new = NewNode { name, op, inputs, outputs, regions: Vec::new() };
+        let (id, result) = self.graph.node(self.region, new);
+        result.ok()?;
+        Some(self.graph[id].outputs.clone())
+    }
+}
+
+/// Looks at the nodes still to be copied into a region before the first of them is; `outputs` are
+/// the outputs of the region, in the old graph.
+pub type Hook = fn(&mut Rewrite<'_>, rest: &[NodeId], into: RegionId, outputs: &[ValueId]) -> Next;
+
+/// What a [`Hook`] did.
+pub enum Next {
+    /// Nothing: the node is to be copied.
+    Copy,
+    /// It wrote what stands for the node.
+    Done,
+    /// It wrote what stands for all the rest, with these outputs of the region.
+    Finished(Vec<ValueId>),
+}
+
+/// A copy of a graph in the making.
+pub struct Rewrite<'a> {
+    /// The graph that is read.
+    pub old: &'a Graph,
+    /// The graph that is written.
+    pub new: Graph,
+    /// What each value of the old graph is in the new one.
+    pub to: Map<ValueId, ValueId>,
+    uses: Uses<'a>,
+    rules: &'a [Rule],
+    hook: Hook,
+    findings: Findings,
+    /// For each open region, what was computed already: the same again is the same value.
+    seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
+}
+
+/// Copies what the outputs need, asking the hook and then each rule in turn for something better.
+pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnostics> {
+    let mut cx = Rewrite::new(old, hook, rules);
+    cx.body();
+    cx.finish()
+}
+
+impl<'a> Rewrite<'a> {
+    /// An empty copy of `old`.
+    fn new(old: &'a Graph, hook: Hook, rules: &'a [Rule]) -> Rewrite<'a> {
+        Rewrite {
+            old,
+            new: Graph::new(old.info.clone()),
+            to: Map::default(),
+            uses: Uses::of(old),
+            rules,
+            hook,
+            findings: Findings::default(),
+            seen: Vec::new(),
+        }
+    }
+
+    fn finish(self) -> Result<Graph, Diagnostics> {
+        self.findings.finish()?;
+        Ok(self.new)
+    }
+
+    /// Copies the body of the model.
+    fn body(&mut self) {
+        for &id in &self.old[self.old.body].inputs {
+            self.symbols_of(id);
+            let value = &self.old[id];
+            let new = self.new.input(self.new.body, &value.name, value.ty.clone());
+            self.to.insert(id, new);
+        }
+        self.region(self.old.body, self.new.body);
+    }
+
+    /// Copies what `from` needs into `into`; the inputs are known already.
+    pub fn region(&mut self, from: RegionId, into: RegionId) {
+        let outputs = self.inline(from, into);
+        self.new.set_outputs(into, outputs);
+    }
+
+    /// Copies what the outputs of `from` need to the end of `into`, and gives those outputs.
+    pub fn inline(&mut self, from: RegionId, into: RegionId) -> Vec<ValueId> {
+        let nodes = self.live(from);
+        self.rest(&nodes, into, &self.old[from].outputs)
+    }
+
+    /// Copies `nodes` to the end of `into`, and gives what `outputs` are in the new graph.
+    pub fn rest(&mut self, nodes: &[NodeId], into: RegionId, outputs: &[ValueId]) -> Vec<ValueId> {
+        self.seen.push(HashMap::new());
+        let mut finished = None;
+        for (i, &node) in nodes.iter().enumerate() {
+            match (self.hook)(self, &nodes[i..], into, outputs) {
+                Next::Copy => self.node(node, into),
+                Next::Done => {}
+                Next::Finished(outputs) => {
+                    finished = Some(outputs);
+                    break;
+                }
+            }
+        }
+        self.seen.pop();
+        finished.unwrap_or_else(|| outputs.iter().map(|&id| self.value(id)).collect())
+    }
+
+    /// Adds a node, and takes in what is wrong with it where it is sure to run.
+    pub fn add(&mut self, into: RegionId, new: NewNode<'_>) -> NodeId {
+        let (id, result) = self.new.node(into, new);
+        if into == self.new.body {
+            self.findings.keep(result);
+        }
+        id
+    }
+
+    /// The nodes that the outputs of a region need. What is a constant needs none.
+    fn live(&self, region: RegionId) -> Vec<NodeId> {
+        let region = &self.old[region];
+        let mut needed: HashSet<ValueId> = region.outputs.iter().copied().collect();
+        let mut nodes = Vec::new();
+        for &id in region.nodes.iter().rev() {
+            let node = &self.old[id];
+            let runs = |output: &&ValueId| self.old[**output].constant.is_none();
+            if node.outputs.iter().flatten().filter(runs).any(|output| needed.contains(output)) {
+                needed.extend(node.inputs.iter().flatten());
+                for &inner in &node.regions {
+                    needed.extend(self.old.captures(inner));
+                }
+                nodes.push(id);
+            }
+        }
+        nodes.reverse();
+        nodes
+    }
+
+    /// What a value of the old graph is in the new one.
+    pub fn value(&mut self, id: ValueId) -> ValueId {
+        if let Some(&new) = self.to.get(id) {
+            return new;
+        }
+        let value = &self.old[id];
+        let new = match &value.constant {
+            Some(tensor) => self.new.constant(&value.name, tensor.clone()),
+            // A value that nothing defines was found wrong before.
+            None => self.new.value(&value.name, value.ty.clone()),
+        };
+        self.to.insert(id, new);
+        new
+    }
+
+    /// Copies one node, or what a rule has in its place, to the end of `into`.
+    pub fn node(&mut self, id: NodeId, into: RegionId) {
+        let old = &self.old[id];
+        let inputs: Vec<_> = old.inputs.iter().map(|id| id.map(|id| self.value(id))).collect();
+        let regions = self.inner_regions(old, &inputs);
+        let node = Node { inputs, regions, ..old.clone() };
+        let outputs = self.better(old, &node, into).unwrap_or_else(|| self.copy(&node, into));
+        for (&from, &to) in old.outputs.iter().zip(&outputs) {
+            if let (Some(from), Some(to)) = (from, to) {
+                self.to.insert(from, to);
+            }
+        }
+    }
+
+    fn better(&mut self, old: &Node, node: &Node, into: RegionId) -> Option<Vec<Option<ValueId>>> {
+        let uses = old.inputs.iter().map(|id| id.map_or(0, |id| self.uses.count(id)));
+        let uses: Vec<usize> = uses.collect();
+        let names = self.names(old);
+        let mut site = Site { graph: &mut self.new, region: into, uses: &uses, names: &names };
+        self.rules.iter().find_map(|rule| rule(&mut site, node))
+    }
+
+    /// The names of a node's outputs.
+    fn names(&self, old: &Node) -> Vec<Option<String>> {
+        let name = |id: &Option<ValueId>| id.map(|id| self.old[id].name.clone());
+        old.outputs.iter().map(name).collect()
+    }
+
+    fn copy(&mut self, node: &Node, into: RegionId) -> Vec<Option<ValueId>> {
+        let key = self.key(node);
+        let again = key.as_ref().and_then(|key| self.seen.iter().find_map(|seen| seen.get(key)));
+        if let Some(outputs) = again {
+            return outputs.clone();
+        }
+        let names = self.names(node);
+        let id = self.add(
+            into,
+            NewNode {
+                name: &node.name,
+                op: node.op.clone(),
+                inputs: node.inputs.clone(),
+                outputs: &names,
+                regions: node.regions.clone(),
+            },
+        );
+        let outputs = self.new[id].outputs.clone();
+        if let (Some(key), Some(seen)) = (key, self.seen.last_mut()) {
+            seen.insert(key, outputs.clone());
+        }
+        outputs
+    }
+
+    /// What makes two nodes compute the same; `None` where they may differ all the same.
+    fn key(&self, node: &Node) -> Option<String> {
+        if !node.regions.is_empty() || node.op.is_random() {
+            return None;
+        }
+        let mut attributes = Attributes::default();
+        node.op.attributes(&mut attributes);
+        let wanted: Vec<bool> = node.outputs.iter().map(Option::is_some).collect();
+        let (domain, name) = (node.op.domain(), node.op.name());
+        Some(format!("{domain}.{name}{attributes}{:?}{wanted:?}", node.inputs))
+    }
+
+    fn inner_regions(&mut self, old: &Node, inputs: &[Option<ValueId>]) -> Vec<RegionId> {
+        let mut new = NewNode {
+            name: &old.name,
+            op: old.op.clone(),
+            inputs: inputs.to_vec(),
+            outputs: &[],
+            regions: Vec::new(),
+        };
+        for (i, &from) in old.regions.iter().enumerate() {
+            let mut types = self.new.region_inputs(&new, i).unwrap_or_default();
+            loop {
+                let region = self.inner_region(from, &types);
+                new.regions.truncate(i);
+                new.regions.push(region);
+                let wider = self.new.region_inputs(&new, i).unwrap_or_default();
+                if wider == types {
+                    break;
+                }
+                types = wider;
+            }
+        }
+        new.regions
+    }
+
+    fn inner_region(&mut self, from: RegionId, types: &[Type]) -> RegionId {
+        let into = self.new.region(&self.old[from].name);
+        for (i, &id) in self.old[from].inputs.iter().enumerate() {
+            let ty = types.get(i).cloned().unwrap_or(Type::Unknown);
+            let new = self.new.input(into, &self.old[id].name, ty);
+            self.to.insert(id, new);
+        }
+        self.region(from, into);
+        into
+    }
+
+    /// Takes over the symbols of an input's type.
+    fn symbols_of(&mut self, input: ValueId) {
+        let mut symbols = std::collections::BTreeSet::new();
+        if let Some(ty) = self.old[input].ty.as_tensor() {
+            ty.shape.iter().for_each(|dim| dim.symbols(&mut symbols));
+        }
+        for symbol in symbols {
+            let size = self.old.symbols.get(&symbol).cloned().unwrap_or_default();
+            self.new.symbols.insert(symbol, size);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The graph in ONNX's own text syntax (the specification's `Syntax.md`), with the inferred type
+//! of each node's outputs as a comment.
+
+use super::{Attribute, Attributes, Graph, Node, RegionId, ValueId};
+use crate::tensor::Tensor;
+use std::fmt;
+
+/// Constants of at most so many elements are printed in full.
+const SMALL: usize = 16;
+
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let opsets = self.info.opsets.iter();
+        let opsets: Vec<String> = opsets.map(|(name, n)| format!("{name:?} : {n}")).collect();
+        let (version, opsets) = (self.info.ir_version, opsets.join(", "));
+        writeln!(f, "<ir_version: {version}, opset_import: [{opsets}]>")?;
+        self.write_region(f, self.body, 0)
+    }
+}
+
+impl Graph {
+    fn write_region(&self, f: &mut fmt::Formatter<'_>, id: RegionId, depth: usize) -> fmt::Result {
+        let region = &self[id];
+        let typed = |ids: &[ValueId]| {
+            let each = ids.iter().map(|&id| format!("{} {}", self[id].ty, self.name(id)));
+            each.collect::<Vec<_>>().join(", ")
+        };
+        let name = name(&region.name);
+        writeln!(f, "{name} ({}) => ({})", typed(&region.inputs), typed(&region.outputs))?;
+        let indent = "    ".repeat(depth);
+        writeln!(f, "{indent}{{")?;
+        for &node in &region.nodes {
+            self.write_node(f, &self[node], depth + 1)?;
+        }
+        writeln!(f, "{indent}}}")
+    }
+
+    fn write_node(&self, f: &mut fmt::Formatter<'_>, node: &Node, depth: usize) -> fmt::Result {
+        let optional = |ids: &[Option<ValueId>]| {
+            let each = ids.iter().map(|id| id.map_or("\"\"".into(), |id| self.operand(id)));
+            each.collect::<Vec<_>>().join(", ")
+        };
+        let mut attributes = Attributes::default();
+        node.op.attributes(&mut attributes);
+        let op = match node.op.domain() {
+            super::Domain::Onnx => node.op.name().to_owned(),
+            other => format!("{other}.{}", node.op.name()),
+        };
+        let indent = "    ".repeat(depth);
+        let (outputs, inputs) = (optional(&node.outputs), optional(&node.inputs));
+        let line = format!("{indent}{outputs} = {op}{attributes} ({inputs})");
+        let types = node.outputs.iter().flatten().map(|&id| self[id].ty.to_string());
+        writeln!(f, "{line:<80} # {}", types.collect::<Vec<_>>().join(", "))?;
+        for &region in &node.regions {
+            write!(f, "{indent}    ")?;
+            self.write_region(f, region, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn operand(&self, id: ValueId) -> String {
+        match &self[id].constant {
+            Some(tensor) => constant(tensor, &self.name(id)),
+            None => self.name(id),
+        }
+    }
+
+    fn name(&self, id: ValueId) -> String {
+        name(&self[id].name)
+    }
+}
+
+/// A name as an identifier of the syntax, quoted where it is none.
+fn name(text: &str) -> String {
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let first = text.chars().next().is_some_and(|c| !c.is_ascii_digit());
+    if plain && first { text.to_owned() } else { format!("{text:?}") }
+}
+
+fn constant(tensor: &Tensor, name: &str) -> String {
+    if tensor.len() > SMALL {
+        return format!("{name} {{{}}}", tensor.ty());
+    }
+    let elements = match (tensor.strings(), tensor.ints(), tensor.floats()) {
+        (Some(strings), ..) => {
+            Attribute::Strings(strings.iter().map(|string| string.as_bytes().to_vec()).collect())
+                .to_string()
+        }
+        (_, Some(ints), _) => format!("{ints:?}"),
+        (.., Some(floats)) => format!("{floats:?}"),
+        _ => String::from("[…]"),
+    };
+    format!("{}{{{}}}", tensor.ty(), elements.trim_matches(['[', ']']))
+}

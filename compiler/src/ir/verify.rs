@@ -1,0 +1,101 @@
+//! The law of the graph. After every pass holds:
+//!
+//! - every input of a node, and every output of a region, is a constant, or made before in the
+//!   same region or one around it;
+//! - a value is made once, and its producer makes it, unless it is a constant;
+//! - a constant has as many bytes as its type and shape say, and the type of its value;
+//! - elements known as sizes are as many as the value's type says;
+//! - a node has as many inputs of each region, and each region as many outputs, as its operator
+//!   infers types for (the types are inferred as the graph is built, so they hold by
+//!   construction).
+
+use super::{Graph, NodeId, RegionId, ValueId};
+use crate::{
+    diag::{Code, Diagnostic, Diagnostics, Findings, quoted},
+    tensor::Data,
+};
+use std::collections::HashSet;
+
+/// Finds every breach of the law, each with the node that it is in.
+pub fn verify(graph: &Graph) -> Result<(), Diagnostics> {
+    let mut verifier = Verifier { graph, findings: Findings::default(), made: HashSet::new() };
+    for (id, value) in graph.values() {
+        verifier.value(id);
+        if value.constant.is_some() {
+            verifier.made.insert(id);
+        }
+    }
+    verifier.region(graph.body);
+    verifier.findings.finish()
+}
+
+struct Verifier<'a> {
+    graph: &'a Graph,
+    findings: Findings,
+    /// The values that may be used here.
+    made: HashSet<ValueId>,
+}
+
+impl Verifier<'_> {
+    fn region(&mut self, id: RegionId) {
+        let outside = self.made.clone();
+        let region = &self.graph[id];
+        self.made.extend(&region.inputs);
+        for &node in &region.nodes {
+            self.node(node);
+        }
+        for &output in &region.outputs {
+            self.used(output, &format!("graph {}", quoted(&region.name)));
+        }
+        self.made = outside;
+    }
+
+    fn node(&mut self, id: NodeId) {
+        let node = &self.graph[id];
+        for &input in node.inputs.iter().flatten() {
+            self.used(input, &node.location());
+        }
+        for &region in &node.regions {
+            self.region(region);
+        }
+        let made = node.outputs.iter().flatten().filter(|&&id| self.graph[id].constant.is_none());
+        for &output in made {
+            if self.graph[output].producer != Some(id) || !self.made.insert(output) {
+                let name = quoted(&self.graph[output].name);
+                self.broken(format!("{name} is not made by this node alone"), &node.location());
+            }
+        }
+    }
+
+    fn used(&self, id: ValueId, at: &str) {
+        if !self.made.contains(&id) {
+            let name = quoted(&self.graph[id].name);
+            self.broken(format!("{name} is used before it is made"), at);
+        }
+    }
+
+    fn value(&self, id: ValueId) {
+        let value = &self.graph[id];
+        let at = format!("value {}", quoted(&value.name));
+        if let Some(tensor) = &value.constant {
+            let bytes = tensor.len() * tensor.dtype.bytes();
+            let fits = match &tensor.data {
+                Data::Bytes(data) => data.len() == bytes,
+                Data::Strings(strings) => strings.len() == tensor.len(),
+            };
+            if !fits || tensor.ty() != value.ty {
+                self.broken("the constant does not fit its type".into(), &at);
+            }
+        }
+        let len = value.ty.as_tensor().and_then(|ty| ty.len().known());
+        if let (Some(known), Some(len)) = (&value.known, len)
+            && known.len() as i64 != len
+        {
+            self.broken(format!("{} elements are known of {len}", known.len()), &at);
+        }
+    }
+
+    fn broken(&self, message: String, at: &str) {
+        self.findings.push(Diagnostic::new(Code::Internal, message).within(at));
+    }
+}

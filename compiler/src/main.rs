@@ -1,0 +1,7 @@
+//! The `onnxc` program.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -1,0 +1,306 @@
+//! Activation functions: a table of those with one input, and the few that have more.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{DType, FLOATS, NUMBERS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{
+        Kernel, NoParams,
+        activation::{from_parts, parts},
+        geometry::Broadcast,
+        kernel,
+    },
+    tensor::Tensor,
+};
+use onnxc_runtime::activation_fn;
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Celu", 12, |node| read(node, &CELU)),
+    entry("Clip", 1, |node| clip(node, [None; 2])),
+    entry("Clip", 6, |node| clip(node, [Some(f32::MIN), Some(f32::MAX)])),
+    entry("Clip", 11, |_| Ok(Rc::new(Clip))),
+    entry("Elu", 1, |node| read(node, &ELU)),
+    entry("Gelu", 20, |node| {
+        let choices = [("none", &GELU), ("tanh", &GELU_TANH)];
+        let row = node.choice("approximate", &choices)?;
+        read(node, row)
+    }),
+    entry("HardSigmoid", 1, |node| read(node, &HARD_SIGMOID)),
+    entry("HardSwish", 14, |node| read(node, &HARD_SWISH)),
+    entry("LeakyRelu", 1, |node| read(node, &LEAKY_RELU)),
+    entry("Mish", 18, |node| read(node, &MISH)),
+    entry("PRelu", 1, |node| {
+        // The slope was one number, or one for each channel, which is axis 1.
+        let (x, slope) = (node.rank(0)? as i64, node.rank(1)?);
+        if slope == 1 && x > 2 {
+            let behind: Vec<i64> = (1..x - 1).collect();
+            node.wrap_input(1, super::reshape::Unsqueeze, &[Tensor::from_ints(&behind)])?;
+        }
+        Ok(Rc::new(PRelu))
+    }),
+    entry("PRelu", 7, |_| Ok(Rc::new(PRelu))),
+    entry("Relu", 1, |node| read(node, &RELU)),
+    entry("Selu", 1, |node| read(node, &OLD_SELU)),
+    entry("Selu", 6, |node| read(node, &SELU)),
+    entry("Shrink", 9, |node| read(node, &SHRINK)),
+    entry("Sigmoid", 1, |node| read(node, &SIGMOID)),
+    entry("Softplus", 1, |node| read(node, &SOFTPLUS)),
+    entry("Softsign", 1, |node| read(node, &SOFTSIGN)),
+    entry("SwiGLU", 28, |node| Ok(Rc::new(SwiGlu { alpha: node.float("alpha", 1.0)? }))),
+    entry("Swish", 24, |node| read(node, &SWISH)),
+    entry("ThresholdedRelu", 10, |node| read(node, &THRESHOLDED_RELU)),
+];
+
+/// An activation function with up to two numbers as parameters.
+pub struct Activation {
+    row: &'static Row,
+    /// The parameters, in the order of the row; those that it lacks are 0.
+    parameters: [f32; 2],
+}
+
+impl Activation {
+    /// The logistic function.
+    pub fn sigmoid() -> Activation {
+        Activation { row: &SIGMOID, parameters: [0.0; 2] }
+    }
+}
+
+/// A row of the table.
+struct Row {
+    name: &'static str,
+    /// An attribute that tells the row from another of the same name.
+    variant: Option<(&'static str, &'static str)>,
+    types: &'static [DType],
+    /// The names of the parameters, each with its default.
+    parameters: &'static [(&'static str, f32)],
+    kernel: Function,
+}
+
+/// The kernel of a row, by the number of parameters that it takes.
+enum Function {
+    Of(Kernel),
+    Of1(Kernel<(f32,)>),
+    Of2(Kernel<(f32, f32)>),
+}
+
+macro_rules! row {
+    ($name:literal $set:ident, $kernel:ident, $in_place:ident,
+        $Function:ident [$($i:tt),*] [$($parameter:expr),*]) => {
+        Row {
+            name: $name,
+            variant: None,
+            types: $set,
+            parameters: &[$($parameter),*],
+            kernel: Function::$Function(kernel!($set T, activation::$kernel::<T>,
+                |f, a, _p| f(a.input(0), a.output(0) $(, _p.$i)*),
+                in_place $in_place::<T> |f, a, _p| f(a.output(0) $(, _p.$i)*))),
+        }
+    };
+}
+
+static CELU: Row = row!("Celu" FLOATS, celu, celu_in_place, Of1[0] [("alpha", 1.0)]);
+static ELU: Row = row!("Elu" FLOATS, elu, elu_in_place, Of1[0] [("alpha", 1.0)]);
+static GELU: Row = row!("Gelu" FLOATS, gelu, gelu_in_place, Of[] []);
+static GELU_TANH: Row = Row {
+    variant: Some(("approximate", "tanh")),
+    ..row!("Gelu" FLOATS, gelu_tanh, gelu_tanh_in_place, Of[] [])
+};
+static HARD_SIGMOID: Row = row!("HardSigmoid" FLOATS, hard_sigmoid, hard_sigmoid_in_place,
+    Of2[0, 1] [("alpha", 0.2), ("beta", 0.5)]);
+static HARD_SWISH: Row = row!("HardSwish" FLOATS, hard_swish, hard_swish_in_place, Of[] []);
+static LEAKY_RELU: Row =
+    row!("LeakyRelu" FLOATS, leaky_relu, leaky_relu_in_place, Of1[0] [("alpha", 0.01)]);
+static MISH: Row = row!("Mish" FLOATS, mish, mish_in_place, Of[] []);
+static RELU: Row = row!("Relu" NUMBERS, relu, relu_in_place, Of[] []);
+static SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
+    Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)]);
+/// Before version 6 the defaults had fewer digits.
+static OLD_SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
+    Of2[0, 1] [("alpha", 1.6732), ("gamma", 1.0507)]);
+static SHRINK: Row =
+    row!("Shrink" NUMBERS, shrink, shrink_in_place, Of2[0, 1] [("bias", 0.0), ("lambd", 0.5)]);
+static SIGMOID: Row = row!("Sigmoid" FLOATS, sigmoid, sigmoid_in_place, Of[] []);
+static SOFTPLUS: Row = row!("Softplus" FLOATS, softplus, softplus_in_place, Of[] []);
+static SOFTSIGN: Row = row!("Softsign" FLOATS, softsign, softsign_in_place, Of[] []);
+static SWISH: Row = row!("Swish" FLOATS, swish, swish_in_place, Of1[0] [("alpha", 1.0)]);
+static THRESHOLDED_RELU: Row = row!("ThresholdedRelu" FLOATS,
+    thresholded_relu, thresholded_relu_in_place, Of1[0] [("alpha", 1.0)]);
+
+fn read(node: &mut Reader<'_>, row: &'static Row) -> Result<Rc<dyn Op>> {
+    let mut parameters = [0.0; 2];
+    for (parameter, (name, default)) in parameters.iter_mut().zip(row.parameters) {
+        *parameter = node.float(name, *default)?;
+    }
+    Ok(Rc::new(Activation { row, parameters }))
+}
+
+impl Activation {
+    /// The function, as kernels that sum are told to apply it.
+    pub fn function(&self) -> Option<activation_fn::Activation> {
+        let name = if std::ptr::eq(self.row, &GELU_TANH) { "GeluTanh" } else { self.row.name };
+        from_parts(name, &self.parameters[..self.row.parameters.len()])
+    }
+
+    /// The operator that applies the function.
+    pub fn of(f: activation_fn::Activation) -> Option<Activation> {
+        let rows = [&HARD_SWISH, &SWISH];
+        let mut found = rows.into_iter().map(|row| {
+            let mut parameters = [0.0; 2];
+            let given = parts(f).1;
+            parameters.iter_mut().zip(given).for_each(|(to, (_, value))| *to = value);
+            Activation { row, parameters }
+        });
+        found.find(|activation| activation.function() == Some(f))
+    }
+}
+
+impl Op for Activation {
+    fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        if let Some((name, value)) = self.row.variant {
+            a.string(name, value);
+        }
+        for ((name, _), &value) in self.row.parameters.iter().zip(&self.parameters) {
+            a.float(name, value);
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        Ok(vec![cx.of(0, self.row.types)?.clone().into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let [first, second] = self.parameters;
+        match &self.row.kernel {
+            Function::Of(kernel) => cx.call(kernel, NoParams),
+            Function::Of1(kernel) => cx.call(kernel, (first,)),
+            Function::Of2(kernel) => cx.call(kernel, (first, second)),
+        }
+    }
+}
+
+/// Numbers below the second input are that, and numbers above the third are that; both may be
+/// left out.
+pub struct Clip;
+
+static CLIP: Kernel = kernel!(NUMBERS T, activation::clip::<T>,
+    |f, a, _p| f(a.input(0), a.optional(1), a.optional(2), a.output(0)),
+    in_place clip_in_place::<T> |f, a, _p| f(a.output(0), a.optional(0), a.optional(1)));
+
+/// Before version 11 the bounds were attributes.
+fn clip(node: &mut Reader<'_>, defaults: [Option<f32>; 2]) -> Result<Rc<dyn Op>> {
+    for (i, (name, default)) in ["min", "max"].into_iter().zip(defaults).enumerate() {
+        if let Some(bound) = node.maybe_float(name)?.or(default) {
+            let dtype = node.dtype(0)?;
+            node.add_input(name, i + 1, Tensor::from_number(dtype, f64::from(bound))?);
+        }
+    }
+    Ok(Rc::new(Clip))
+}
+
+impl Op for Clip {
+    fn name(&self) -> &'static str {
+        "Clip"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, NUMBERS)?.clone();
+        for i in 1..3 {
+            if let Some(bound) = cx.optional(i)? {
+                cx.same_dtype(0, i)?;
+                cx.require_equal(&bound.len(), &1.into(), "the elements of a bound and 1")?;
+            }
+        }
+        let bound = |i| if cx.has(i) { Some(Some(cx.known(i)?.first()?)) } else { Some(None) };
+        if let (Some(x), Some(min), Some(max)) = (cx.known(0), bound(1), bound(2)) {
+            let clip = |x: &Dim| {
+                let x = min.map_or_else(|| x.clone(), |min| x.at_least(min));
+                max.map_or_else(|| x.clone(), |max| x.at_most(max))
+            };
+            let clipped = x.iter().map(clip).collect();
+            cx.set_known(0, clipped);
+        }
+        Ok(vec![ty.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let x = cx.input(0)?.into();
+        let (min, max) = (cx.optional(1)?.into(), cx.optional(2)?.into());
+        let y = cx.output(0)?.into();
+        cx.call_on(&CLIP, cx.ty(0)?.dtype, vec![x, min, max], vec![y], NoParams)
+    }
+}
+
+/// The input, and below zero its product with the second input, which is stretched to its shape.
+pub struct PRelu;
+
+static PRELU: Kernel<Broadcast> = kernel!(NUMBERS T, activation::prelu::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p),
+    in_place prelu_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p));
+
+impl Op for PRelu {
+    fn name(&self) -> &'static str {
+        "PRelu"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (x, slope) = (cx.of(0, NUMBERS)?, cx.ty(1)?);
+        cx.same_dtype(0, 1)?;
+        let shape = cx.broadcast(&[&x.shape, &slope.shape])?;
+        if shape.len() != x.rank() {
+            let message = "the slope has more axes than what it is for";
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        }
+        for (size, joined) in x.shape.iter().zip(&shape) {
+            cx.require_equal(size, joined, "an axis before and after the slope is stretched")?;
+        }
+        Ok(vec![x.clone().into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let x = &cx.ty(0)?.shape;
+        cx.call(&PRELU, Broadcast::of(x, x, &cx.ty(1)?.shape))
+    }
+}
+
+/// The `Swish` of the first input, times the second.
+pub struct SwiGlu {
+    /// The factor of the exponent.
+    pub alpha: f32,
+}
+
+static SWIGLU: Kernel<(f32,)> = kernel!(FLOATS T, activation::swiglu::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0),
+    in_place swiglu_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p.0));
+
+impl Op for SwiGlu {
+    fn name(&self) -> &'static str {
+        "SwiGLU"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.float("alpha", self.alpha);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (gate, x) = (cx.of(0, FLOATS)?, cx.ty(1)?);
+        cx.same_dtype(0, 1)?;
+        if gate.rank() != x.rank() {
+            return Err(cx.finding(Code::ShapeMismatch, "the inputs must have the same shape"));
+        }
+        for (a, b) in gate.shape.iter().zip(&x.shape) {
+            cx.require_equal(a, b, "the sizes of the two inputs")?;
+        }
+        Ok(vec![gate.clone().into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        cx.call(&SWIGLU, (self.alpha,))
+    }
+}

@@ -1,0 +1,198 @@
+//! Arithmetic on two operands that are stretched to one shape: a table, and one [`Op`] for its
+//! rows.
+
+use super::{Entry, entry, reshape::Unsqueeze};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{DType, INTEGERS, NUMBERS, POWERS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{Kernel, geometry::Broadcast, kernel},
+    tensor::Tensor,
+    ty::TensorType,
+};
+use half::{bf16, f16};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Add", 1, |node| axis_style(node, &ADD)),
+    entry("Add", 7, |_| Ok(Rc::new(&ADD))),
+    entry("BitShift", 11, |node| {
+        let choices: [(&str, &'static Binary); 2] =
+            [("LEFT", &SHIFT_LEFT), ("RIGHT", &SHIFT_RIGHT)];
+        Ok(Rc::new(node.choice("direction", &choices)?))
+    }),
+    entry("BitwiseAnd", 18, |_| Ok(Rc::new(&BITWISE_AND))),
+    entry("BitwiseOr", 18, |_| Ok(Rc::new(&BITWISE_OR))),
+    entry("BitwiseXor", 18, |_| Ok(Rc::new(&BITWISE_XOR))),
+    entry("Div", 1, |node| axis_style(node, &DIV)),
+    entry("Div", 7, |_| Ok(Rc::new(&DIV))),
+    entry("Mod", 10, |node| Ok(Rc::new(if node.flag("fmod", false)? { &FMOD } else { &MODULO }))),
+    entry("Mul", 1, |node| axis_style(node, &MUL)),
+    entry("Mul", 7, |_| Ok(Rc::new(&MUL))),
+    entry("Pow", 1, |node| {
+        align(node)?;
+        Ok(Rc::new(Pow))
+    }),
+    entry("Pow", 7, |_| Ok(Rc::new(Pow))),
+    entry("Sub", 1, |node| axis_style(node, &SUB)),
+    entry("Sub", 7, |_| Ok(Rc::new(&SUB))),
+];
+
+/// A row of the table.
+pub struct Binary {
+    name: &'static str,
+    attribute: Option<(&'static str, &'static str)>,
+    types: &'static [DType],
+    /// The same on sizes, where it is a size again.
+    sizes: fn(&Dim, &Dim) -> Option<Dim>,
+    kernel: Kernel<Broadcast>,
+}
+
+macro_rules! row {
+    ($name:literal $set:ident, $kernel:ident :: <$($G:ty),+>, $in_place:ident, $sizes:expr) => {
+        Binary {
+            name: $name,
+            attribute: None,
+            types: $set,
+            sizes: $sizes,
+            kernel: kernel!($set T, binary::$kernel::<$($G),+>,
+                |f, a, p| f(a.input(0), a.input(1), a.output(0), p),
+                in_place $in_place::<$($G),+> |f, a, p| f(a.output(0), a.input(0), p)),
+        }
+    };
+}
+
+pub static ADD: Binary = row!("Add" NUMBERS, add::<T>, add_in_place, |a, b| Some(a + b));
+pub static SUB: Binary = row!("Sub" NUMBERS, sub::<T>, sub_in_place, |a, b| Some(a - b));
+pub static MUL: Binary = row!("Mul" NUMBERS, mul::<T>, mul_in_place, |a, b| Some(a * b));
+pub static DIV: Binary = row!("Div" NUMBERS, div::<T>, div_in_place, |a, b| {
+    // Sizes round down, whole numbers of a model toward zero: the same where none is negative.
+    (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.floor_div(b))
+});
+static MODULO: Binary = row!("Mod" NUMBERS, modulo::<T>, modulo_in_place, |a, b| {
+    b.known().is_some_and(|n| n > 0).then(|| a.modulo(b))
+});
+static FMOD: Binary = Binary {
+    attribute: Some(("fmod", "1")),
+    ..row!("Mod" NUMBERS, fmod::<T>, fmod_in_place, |_, _| None)
+};
+static SHIFT_LEFT: Binary = Binary {
+    attribute: Some(("direction", "LEFT")),
+    ..row!("BitShift" INTEGERS, bit_shift_left::<T>, bit_shift_left_in_place, |_, _| None)
+};
+static SHIFT_RIGHT: Binary = Binary {
+    attribute: Some(("direction", "RIGHT")),
+    ..row!("BitShift" INTEGERS, bit_shift_right::<T>, bit_shift_right_in_place, |_, _| None)
+};
+static BITWISE_AND: Binary =
+    row!("BitwiseAnd" INTEGERS, bitwise_and::<T>, bitwise_and_in_place, |_, _| None);
+static BITWISE_OR: Binary =
+    row!("BitwiseOr" INTEGERS, bitwise_or::<T>, bitwise_or_in_place, |_, _| None);
+static BITWISE_XOR: Binary =
+    row!("BitwiseXor" INTEGERS, bitwise_xor::<T>, bitwise_xor_in_place, |_, _| None);
+
+fn axis_style(node: &mut Reader<'_>, row: &'static Binary) -> Result<Rc<dyn Op>> {
+    align(node)?;
+    Ok(Rc::new(row))
+}
+
+/// Before version 7 the second operand was laid along the first from `axis` on, and stretched
+/// only where `broadcast` said so: the same as today's with axes of size 1 behind it.
+pub(super) fn align(node: &mut Reader<'_>) -> Result {
+    let (stretched, axis) = (node.flag("broadcast", false)?, node.maybe_int("axis")?);
+    if let (true, Some(axis)) = (stretched, axis) {
+        let (a, b) = (node.rank(0)? as i64, node.rank(1)? as i64);
+        let axis = if axis < 0 { axis + a } else { axis };
+        if axis < 0 || axis + b > a {
+            let message = format!("`axis` is {axis}, but the operands have {a} and {b} axes");
+            return Err(Diagnostic::new(Code::BadAttribute, message));
+        }
+        let behind: Vec<i64> = (b..a - axis).collect();
+        if !behind.is_empty() {
+            node.wrap_input(1, Unsqueeze, &[Tensor::from_ints(&behind)])?;
+        }
+    }
+    Ok(())
+}
+
+impl Op for &'static Binary {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        match self.attribute {
+            Some(("fmod", _)) => a.flag("fmod", true),
+            Some((name, value)) => a.string(name, value),
+            None => {}
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let a = cx.of(0, self.types)?;
+        let b = cx.ty(1)?;
+        cx.same_dtype(0, 1)?;
+        let shape = cx.broadcast(&[&a.shape, &b.shape])?;
+        if let Some([x, y]) = cx.all_known(0..2).as_deref() {
+            let sizes = x.iter().zip(y).map(|(x, y)| (self.sizes)(x, y));
+            if let Some(sizes) = sizes.collect() {
+                cx.set_known(0, sizes);
+            }
+        }
+        Ok(vec![TensorType { dtype: a.dtype, shape }.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = Broadcast::of(&cx.output_ty(0)?.shape, &cx.ty(0)?.shape, &cx.ty(1)?.shape);
+        cx.call(&self.kernel, geometry)
+    }
+}
+
+/// The first operand to the power of the second, which may be of another type.
+pub struct Pow;
+
+/// The kernel for an exponent of one type.
+macro_rules! pow {
+    ($E:ty) => {
+        kernel!(POWERS T, binary::pow::<T, $E>,
+            |f, a, p| f(a.input(0), a.input(1), a.output(0), p),
+            in_place pow_in_place::<T, $E> |f, a, p| f(a.output(0), a.input(0), p))
+    };
+}
+
+static POWS: &[(DType, Kernel<Broadcast>)] = &[
+    (DType::F32, pow!(f32)),
+    (DType::F64, pow!(f64)),
+    (DType::F16, pow!(f16)),
+    (DType::BF16, pow!(bf16)),
+    (DType::I8, pow!(i8)),
+    (DType::I16, pow!(i16)),
+    (DType::I32, pow!(i32)),
+    (DType::I64, pow!(i64)),
+    (DType::U8, pow!(u8)),
+    (DType::U16, pow!(u16)),
+    (DType::U32, pow!(u32)),
+    (DType::U64, pow!(u64)),
+];
+
+impl Op for Pow {
+    fn name(&self) -> &'static str {
+        "Pow"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (a, b) = (cx.of(0, POWERS)?, cx.of(1, NUMBERS)?);
+        let shape = cx.broadcast(&[&a.shape, &b.shape])?;
+        Ok(vec![TensorType { dtype: a.dtype, shape }.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = Broadcast::of(&cx.output_ty(0)?.shape, &cx.ty(0)?.shape, &cx.ty(1)?.shape);
+        let exponent = cx.ty(1)?.dtype;
+        let found = POWS.iter().find(|(dtype, _)| *dtype == exponent);
+        let (_, kernel) =
+            found.ok_or_else(|| cx.unsupported(&format!("exponents of {exponent}")))?;
+        cx.call(kernel, geometry)
+    }
+}

@@ -1,0 +1,329 @@
+//! Elements of one type as elements of another.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{DType, FLOAT8S, REALS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    plan::{Kernel, NoParams, Operand, kernel},
+    ty::Type,
+};
+use half::{bf16, f16};
+use onnxc_runtime::{
+    Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
+    U4,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("BitCast", 26, |node| Ok(Rc::new(BitCast { to: target(node)? }))),
+    entry("Cast", 1, |node| {
+        // Types were called by their names in the file format.
+        let name = node.maybe_string("to")?.unwrap_or_default();
+        let to = DType::from_name(&name.to_lowercase()).ok_or_else(|| {
+            let message = format!("`to` is {name:?}, which is not an element type");
+            Diagnostic::new(Code::BadAttribute, message)
+        })?;
+        Ok(Rc::new(Cast { to, fit: Fit::DEFAULT }))
+    }),
+    entry("Cast", 6, |node| Ok(Rc::new(Cast { to: target(node)?, fit: Fit::read(node)? }))),
+    entry("CastLike", 15, |node| Ok(Rc::new(CastLike { fit: Fit::read(node)? }))),
+];
+
+/// The element type that a node makes.
+fn target(node: &mut Reader<'_>) -> Result<DType> {
+    let missing = || Diagnostic::new(Code::BadAttribute, "the attribute `to` is missing");
+    node.maybe_dtype("to")?.ok_or_else(missing)
+}
+
+/// What becomes of numbers that an 8-bit floating-point type does not have.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Fit {
+    /// Whether a number that is too large becomes the largest.
+    pub saturate: bool,
+    /// How a number becomes a power of two.
+    pub rounding: Rounding,
+}
+
+/// How a number becomes a power of two.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Rounding {
+    /// To that above.
+    Up,
+    /// To that below.
+    Down,
+    /// To the nearest.
+    Nearest,
+}
+
+impl Fit {
+    /// What operators do that say nothing else.
+    pub const DEFAULT: Fit = Fit { saturate: true, rounding: Rounding::Up };
+
+    fn read(node: &mut Reader<'_>) -> Result<Fit> {
+        let roundings =
+            [("up", Rounding::Up), ("down", Rounding::Down), ("nearest", Rounding::Nearest)];
+        Ok(Fit {
+            saturate: node.flag("saturate", true)?,
+            rounding: node.choice("round_mode", &roundings)?,
+        })
+    }
+
+    fn attributes(self, a: &mut Attributes) {
+        if !self.saturate {
+            a.flag("saturate", false);
+        }
+        match self.rounding {
+            Rounding::Up => {}
+            Rounding::Down => a.string("round_mode", "down"),
+            Rounding::Nearest => a.string("round_mode", "nearest"),
+        }
+    }
+}
+
+/// The elements as those of another type.
+pub struct Cast {
+    /// The type.
+    pub to: DType,
+    /// What becomes of numbers that it does not have.
+    pub fit: Fit,
+}
+
+/// Kernels by the type that they make, each for all types that it can be made of.
+type Kernels = [(DType, Kernel)];
+
+macro_rules! kernels {
+    ($set:ident T, $kernel:ident: $($Variant:ident: $Type:ty,)*) => {
+        &[$((DType::$Variant, kernel!($set T, cast::$kernel::<T, $Type>,
+            |f, a, _p| f(a.input(0), a.output(0)))),)*]
+    };
+}
+
+static CAST: &Kernels = kernels!(REALS T, cast:
+    F32: f32, F64: f64, F16: f16, BF16: bf16, F8E4M3FN: F8E4M3FN, F8E4M3FNUZ: F8E4M3FNUZ,
+    F8E5M2: F8E5M2, F8E5M2FNUZ: F8E5M2FNUZ, F8E8M0: F8E8M0, F6E2M3: F6E2M3, F6E3M2: F6E3M2,
+    F4E2M1: F4E2M1, I2: I2, I4: I4, I8: i8, I16: i16, I32: i32, I64: i64, U2: U2, U4: U4, U8: u8,
+    U16: u16, U32: u32, U64: u64, Bool: bool,
+);
+static CAST_UNSATURATED: &Kernels = kernels!(REALS T, cast_unsaturated:
+    F8E4M3FN: F8E4M3FN, F8E4M3FNUZ: F8E4M3FNUZ, F8E5M2: F8E5M2, F8E5M2FNUZ: F8E5M2FNUZ,
+    F8E8M0: F8E8M0,
+);
+
+macro_rules! kernel_of_one {
+    ($kernel:ident) => {
+        kernel!(REALS T, cast::$kernel::<T>, |f, a, _p| f(a.input(0), a.output(0)))
+    };
+}
+
+static CAST_DOWN: Kernel = kernel_of_one!(cast_down);
+static CAST_DOWN_UNSATURATED: Kernel = kernel_of_one!(cast_down_unsaturated);
+static CAST_NEAREST: Kernel = kernel_of_one!(cast_nearest);
+static CAST_NEAREST_UNSATURATED: Kernel = kernel_of_one!(cast_nearest_unsaturated);
+static CAST_TO_STRINGS: Kernel = kernel_of_one!(cast_to_strings);
+static CAST_FROM_STRINGS: Kernel = kernel!(checked REALS T, cast::cast_from_strings::<T>,
+    |f, a, _p| f(a.input(0), a.output(0)));
+
+fn find(kernels: &'static Kernels, to: DType) -> Option<&'static Kernel> {
+    kernels.iter().find(|(dtype, _)| *dtype == to).map(|(_, kernel)| kernel)
+}
+
+impl Fit {
+    /// The kernel that makes elements of type `to`.
+    fn kernel(self, to: DType) -> Option<&'static Kernel> {
+        match (to, self.rounding, self.saturate) {
+            (DType::F8E8M0, Rounding::Down, true) => Some(&CAST_DOWN),
+            (DType::F8E8M0, Rounding::Down, false) => Some(&CAST_DOWN_UNSATURATED),
+            (DType::F8E8M0, Rounding::Nearest, true) => Some(&CAST_NEAREST),
+            (DType::F8E8M0, Rounding::Nearest, false) => Some(&CAST_NEAREST_UNSATURATED),
+            (DType::String, ..) => Some(&CAST_TO_STRINGS),
+            (to, _, false) if FLOAT8S.contains(&to) => find(CAST_UNSATURATED, to),
+            (to, ..) => find(CAST, to),
+        }
+    }
+
+    fn infer(self, cx: &mut Infer<'_>, to: DType) -> Inferred {
+        let ty = cx.ty(0)?;
+        for dtype in [ty.dtype, to] {
+            if dtype != DType::String && !REALS.contains(&dtype) {
+                let message = format!("elements of type {dtype} cannot be cast");
+                return Err(cx.finding(Code::TypeMismatch, message));
+            }
+        }
+        if let Some(known) = cx.known(0) {
+            let cast = known.iter().map(|dim| cast_size(dim, to)).collect::<Option<_>>();
+            cast.into_iter().for_each(|cast| cx.set_known(0, cast));
+        }
+        Ok(vec![Type::tensor(to, &ty.shape)])
+    }
+
+    fn lower(self, cx: &mut Lower<'_>, to: DType) -> Result {
+        let from = cx.ty(0)?.dtype;
+        if from == to {
+            return Ok(());
+        }
+        let (x, y) = (cx.input(0)?, cx.output(0)?);
+        if from == DType::String {
+            let fits = self == Fit::DEFAULT || !FLOAT8S.contains(&to);
+            let unsupported = || cx.unsupported("strings as 8-bit numbers, unless they saturate");
+            fits.then_some(()).ok_or_else(unsupported)?;
+            return cx.call_on(&CAST_FROM_STRINGS, to, vec![x.into()], vec![y.into()], NoParams);
+        }
+        self.call(cx, from, x, to, y)
+    }
+
+    /// Calls the kernel that makes `y`, of type `to`, of `x`, of type `from`.
+    pub fn call(
+        self,
+        cx: &mut Lower<'_>,
+        from: DType,
+        x: Operand,
+        to: DType,
+        y: Operand,
+    ) -> Result {
+        let kernel = self.kernel(to).ok_or_else(|| cx.unsupported(&format!("the type {to}")))?;
+        cx.call_on(kernel, from, vec![x.into()], vec![y.into()], NoParams)
+    }
+}
+
+/// A whole number as an element of another type, where that is a whole number again.
+fn cast_size(dim: &Dim, to: DType) -> Option<Dim> {
+    let n = dim.known();
+    let within = |least: i64, most: i64| n.filter(|n| (least..=most).contains(n)).map(Dim::from);
+    match to {
+        DType::Bool => Some(Dim::from(1) - dim.equal(&0.into())),
+        DType::I64 => Some(dim.clone()),
+        // A size that is not known fits: no tensor is so large.
+        DType::I32 if n.is_none() => Some(dim.clone()),
+        DType::I32 => within(i32::MIN.into(), i32::MAX.into()),
+        DType::I16 => within(i16::MIN.into(), i16::MAX.into()),
+        DType::I8 => within(i8::MIN.into(), i8::MAX.into()),
+        DType::U8 => within(0, u8::MAX.into()),
+        DType::U16 => within(0, u16::MAX.into()),
+        DType::U32 => within(0, u32::MAX.into()),
+        DType::U64 => within(0, i64::MAX),
+        _ => None,
+    }
+}
+
+/// Says that the output is the input where both have one type.
+fn view_of_same_type(cx: &mut Views<'_>) {
+    if let (Some(from), Some(to)) = (cx.ty(0), cx.output_ty(0))
+        && from.dtype == to.dtype
+    {
+        cx.view(0, 0, 0.into());
+    }
+}
+
+impl Op for Cast {
+    fn name(&self) -> &'static str {
+        "Cast"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("to", self.to.code().into());
+        self.fit.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        self.fit.infer(cx, self.to)
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        view_of_same_type(cx);
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        self.fit.lower(cx, self.to)
+    }
+}
+
+/// The elements of the first input as those of the type of the second.
+pub struct CastLike {
+    /// What becomes of numbers that the type does not have.
+    pub fit: Fit,
+}
+
+impl Op for CastLike {
+    fn name(&self) -> &'static str {
+        "CastLike"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.fit.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let to = match cx.any(1)? {
+            Type::Unranked(dtype) => *dtype,
+            _ => cx.ty(1)?.dtype,
+        };
+        self.fit.infer(cx, to)
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        view_of_same_type(cx);
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        self.fit.lower(cx, cx.output_ty(0)?.dtype)
+    }
+}
+
+/// The bits of the elements as those of another type.
+pub struct BitCast {
+    /// The type.
+    pub to: DType,
+}
+
+static BIT_CAST_1: &Kernels = kernels!(BYTES_1 T, bit_cast:
+    F8E4M3FN: F8E4M3FN, F8E4M3FNUZ: F8E4M3FNUZ, F8E5M2: F8E5M2, F8E5M2FNUZ: F8E5M2FNUZ,
+    F8E8M0: F8E8M0, F6E2M3: F6E2M3, F6E3M2: F6E3M2, F4E2M1: F4E2M1, I2: I2, I4: I4, I8: i8,
+    U2: U2, U4: U4, U8: u8, Bool: bool,
+);
+static BIT_CAST_2: &Kernels =
+    kernels!(BYTES_2 T, bit_cast: F16: f16, BF16: bf16, I16: i16, U16: u16,);
+static BIT_CAST_4: &Kernels = kernels!(BYTES_4 T, bit_cast: F32: f32, I32: i32, U32: u32,);
+static BIT_CAST_8: &Kernels =
+    kernels!(BYTES_8 T, bit_cast: F64: f64, I64: i64, U64: u64, C64: Complex<f32>,);
+
+impl Op for BitCast {
+    fn name(&self) -> &'static str {
+        "BitCast"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("to", self.to.code().into());
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.ty(0)?;
+        let (from, to) = (ty.dtype.bits(), self.to.bits());
+        if from != to || from == 0 {
+            let message =
+                format!("elements of type {} do not have the bits of {}", ty.dtype, self.to);
+            return Err(cx.finding(Code::TypeMismatch, message));
+        }
+        Ok(vec![Type::tensor(self.to, &ty.shape)])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        view_of_same_type(cx);
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let from = cx.ty(0)?.dtype;
+        if from == self.to {
+            return Ok(());
+        }
+        let kernels = match self.to.bytes() {
+            1 => BIT_CAST_1,
+            2 => BIT_CAST_2,
+            4 => BIT_CAST_4,
+            _ => BIT_CAST_8,
+        };
+        let missing = || cx.unsupported(&format!("the type {}", self.to));
+        cx.call_for_input(find(kernels, self.to).ok_or_else(missing)?, NoParams)
+    }
+}

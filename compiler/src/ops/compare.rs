@@ -1,0 +1,133 @@
+//! Comparisons and what is done with their results, on operands that are stretched to one shape: a
+//! table, one [`Op`] for its rows, and `Where`.
+
+use super::{Entry, binary::align, entry};
+use crate::{
+    diag::Result,
+    dim::Dim,
+    dtype::{ANY, BOOL_ONLY, DType, NUMBERS},
+    ir::{Infer, Inferred, Lower, Op, Reader},
+    plan::{
+        Kernel,
+        geometry::{Broadcast, Broadcast3},
+        kernel,
+    },
+    ty::{TensorType, Type},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("And", 1, |node| axis_style(node, &AND)),
+    entry("And", 7, |_| Ok(Rc::new(&AND))),
+    entry("Equal", 1, |node| axis_style(node, &EQUAL)),
+    entry("Equal", 7, |_| Ok(Rc::new(&EQUAL))),
+    entry("Greater", 1, |node| axis_style(node, &GREATER)),
+    entry("Greater", 7, |_| Ok(Rc::new(&GREATER))),
+    entry("GreaterOrEqual", 12, |_| Ok(Rc::new(&GREATER_OR_EQUAL))),
+    entry("Less", 1, |node| axis_style(node, &LESS)),
+    entry("Less", 7, |_| Ok(Rc::new(&LESS))),
+    entry("LessOrEqual", 12, |_| Ok(Rc::new(&LESS_OR_EQUAL))),
+    entry("Or", 1, |node| axis_style(node, &OR)),
+    entry("Or", 7, |_| Ok(Rc::new(&OR))),
+    entry("Where", 9, |_| Ok(Rc::new(Where))),
+    entry("Xor", 1, |node| axis_style(node, &XOR)),
+    entry("Xor", 7, |_| Ok(Rc::new(&XOR))),
+];
+
+/// A row of the table.
+pub struct Compare {
+    name: &'static str,
+    types: &'static [DType],
+    /// The same on sizes, where 1 is true.
+    sizes: fn(&Dim, &Dim) -> Dim,
+    kernel: Kernel<Broadcast>,
+}
+
+macro_rules! row {
+    ($name:literal $set:ident, $kernel:ident $(::<$G:ident>)?, $sizes:expr $(, $in_place:ident)?) => {
+        Compare {
+            name: $name,
+            types: $set,
+            sizes: $sizes,
+            kernel: kernel!($set T, compare::$kernel $(::<$G>)?,
+                |f, a, p| f(a.input(0), a.input(1), a.output(0), p)
+                $(, in_place $in_place |f, a, p| f(a.output(0), a.input(0), p))?),
+        }
+    };
+}
+
+static AND: Compare = row!("And" BOOL_ONLY, and, |a, b| a * b, and_in_place);
+static EQUAL: Compare = row!("Equal" ANY, equal::<T>, |a, b| a.equal(b));
+static GREATER: Compare = row!("Greater" NUMBERS, greater::<T>, |a, b| b.less(a));
+static GREATER_OR_EQUAL: Compare =
+    row!("GreaterOrEqual" NUMBERS, greater_or_equal::<T>, |a, b| not(&a.less(b)));
+static LESS: Compare = row!("Less" NUMBERS, less::<T>, |a, b| a.less(b));
+static LESS_OR_EQUAL: Compare =
+    row!("LessOrEqual" NUMBERS, less_or_equal::<T>, |a, b| not(&b.less(a)));
+static OR: Compare = row!("Or" BOOL_ONLY, or, |a, b| a + b - a * b, or_in_place);
+static XOR: Compare = row!("Xor" BOOL_ONLY, xor, |a, b| a + b - a * b * 2, xor_in_place);
+
+/// 1 for 0, and 0 for 1.
+fn not(condition: &Dim) -> Dim {
+    Dim::from(1) - condition
+}
+
+fn axis_style(node: &mut Reader<'_>, row: &'static Compare) -> Result<Rc<dyn Op>> {
+    align(node)?;
+    Ok(Rc::new(row))
+}
+
+impl Op for &'static Compare {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (a, b) = (cx.of(0, self.types)?, cx.ty(1)?);
+        cx.same_dtype(0, 1)?;
+        let shape = cx.broadcast(&[&a.shape, &b.shape])?;
+        if let Some([x, y]) = cx.all_known(0..2).as_deref() {
+            let compared = x.iter().zip(y).map(|(x, y)| (self.sizes)(x, y)).collect();
+            cx.set_known(0, compared);
+        }
+        Ok(vec![Type::tensor(DType::Bool, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = Broadcast::of(&cx.output_ty(0)?.shape, &cx.ty(0)?.shape, &cx.ty(1)?.shape);
+        cx.call_for_input(&self.kernel, geometry)
+    }
+}
+
+/// The second input where the first is true, and the third elsewhere.
+pub struct Where;
+
+static WHERE: Kernel<Broadcast3> = kernel!(ANY T, compare::where_::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), p));
+
+impl Op for Where {
+    fn name(&self) -> &'static str {
+        "Where"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (condition, a, b) = (cx.of(0, BOOL_ONLY)?, cx.ty(1)?, cx.ty(2)?);
+        cx.same_dtype(1, 2)?;
+        let shape = cx.broadcast(&[&condition.shape, &a.shape, &b.shape])?;
+        if let Some([condition, x, y]) = cx.all_known(0..3).as_deref() {
+            let pick = |(condition, (x, y)): (&Dim, (&Dim, &Dim))| match condition.known() {
+                Some(0) => y.clone(),
+                Some(_) => x.clone(),
+                None => condition * x + not(condition) * y,
+            };
+            cx.set_known(0, condition.iter().zip(x.iter().zip(y)).map(pick).collect());
+        }
+        Ok(vec![TensorType { dtype: a.dtype, shape }.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (condition, a, b) = (cx.ty(0)?, cx.ty(1)?, cx.ty(2)?);
+        let shape = &cx.output_ty(0)?.shape;
+        cx.call(&WHERE, Broadcast3::of(shape, &condition.shape, &a.shape, &b.shape))
+    }
+}

@@ -1,0 +1,298 @@
+//! Joining tensors along an axis, and taking one apart.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::{Dim, Symbol},
+    dtype::{ANY, DType},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    plan::{
+        Kernel, Operand,
+        geometry::{Axis, Strided},
+        kernel,
+    },
+    ty::TensorType,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Concat", 1, |node| Ok(Rc::new(Concat { axis: node.int("axis", 1)? }))),
+    entry("Concat", 4, |node| Ok(Rc::new(Concat { axis: node.required_int("axis")? }))),
+    entry("Split", 1, |node| {
+        if node.ty(1).is_some() {
+            let message = "`Split` does not support parts given as an input in version 1";
+            return Err(Diagnostic::new(Code::Unsupported, message));
+        }
+        node.ints_as_input("split", 1)?;
+        split(node)
+    }),
+    entry("Split", 2, |node| {
+        node.ints_as_input("split", 1)?;
+        split(node)
+    }),
+    entry("Split", 13, split),
+];
+
+/// Reads `Split`, which before version 18 makes as many equal parts as it has outputs.
+fn split(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    let axis = node.int("axis", 0)?;
+    let parts = node.maybe_int("num_outputs")?;
+    if node.ty(1).is_none() {
+        let outputs = i64::try_from(node.outputs).unwrap_or(i64::MAX);
+        return Ok(Rc::new(Split { axis, num_outputs: Some(parts.unwrap_or(outputs)) }));
+    }
+    if parts.is_some() {
+        let message = "`num_outputs` stands beside an input that says the parts";
+        return Err(Diagnostic::new(Code::BadAttribute, message));
+    }
+    Ok(Rc::new(Split { axis, num_outputs: None }))
+}
+
+/// The inputs one after another along an axis.
+pub struct Concat {
+    /// The axis.
+    pub axis: i64,
+}
+
+static CONCAT: Kernel<Strided> =
+    kernel!(ANY T, concat::concat::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+
+impl Op for Concat {
+    fn name(&self) -> &'static str {
+        "Concat"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let TensorType { dtype, mut shape } = cx.of(0, ANY)?.clone();
+        let rank = shape.len();
+        let joined = cx.axis("axis", self.axis, rank)?;
+        for i in 1..cx.inputs() {
+            cx.same_dtype(0, i)?;
+            for (axis, size) in cx.ranked(i, rank)?.shape.iter().enumerate() {
+                if axis == joined {
+                    shape[axis] = &shape[axis] + size;
+                } else {
+                    cx.require_equal(&shape[axis], size, &format!("the sizes of axis {axis}"))?;
+                    if size.known().is_some() {
+                        shape[axis] = size.clone();
+                    }
+                }
+            }
+        }
+        let elements: Option<Vec<&[Dim]>> = (0..cx.inputs()).map(|i| cx.known(i)).collect();
+        if let Some(elements) = elements {
+            cx.set_known(0, elements.concat());
+        }
+        Ok(vec![TensorType { dtype, shape }.into()])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        let Some(ty) = cx.output_ty(0) else { return };
+        let axis = cx.axis(self.axis, ty.rank());
+        if !is_outermost(ty, axis) {
+            return;
+        }
+        let mut start = Dim::from(0);
+        for j in 0..cx.inputs() {
+            let Some(part) = cx.ty(j) else { return };
+            cx.within(j, 0, start.clone());
+            start = start + part.len();
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let ty = cx.output_ty(0)?;
+        let axis = cx.axis(self.axis, ty.rank());
+        let mut start = Dim::from(0);
+        for i in 0..cx.node().inputs.len() {
+            let len = &cx.ty(i)?.shape[axis];
+            let (x, y) = (cx.input(i)?, cx.output(0)?);
+            if is_outermost(ty, axis) {
+                let start = &y.start + &start * Axis::of(&ty.shape, axis).inner;
+                cx.copy(ty.dtype, x.clone(), Operand { start, len: x.len, ..y });
+            } else if len.known() != Some(0) {
+                let geometry = Strided::part(&ty.shape, axis, &start, len);
+                cx.call_on(&CONCAT, ty.dtype, vec![x.into()], vec![y.into()], geometry)?;
+            }
+            start = start + len;
+        }
+        Ok(())
+    }
+}
+
+/// The input in parts along an axis. The second input says how long they are; without it they
+/// are equal, but for the last.
+pub struct Split {
+    /// The axis.
+    pub axis: i64,
+    /// The number of parts, where no input says them.
+    pub num_outputs: Option<i64>,
+}
+
+static SPLIT: Kernel<Strided> =
+    kernel!(ANY T, concat::split::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+static SPLIT_SIZES: Kernel<(Dim,)> =
+    kernel!(checked I64_ONLY T, concat::split_sizes, |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
+
+impl Split {
+    /// The sizes of the parts of an axis of `len` elements: those that the second input is known
+    /// to have for elements, else the symbols that the node settles.
+    fn parts(&self, len: &Dim, known: Option<&[Dim]>, settled: &[Symbol]) -> Vec<Dim> {
+        let Some(count) = self.num_outputs else {
+            let settled = || settled.iter().map(|name| Dim::symbol(name)).collect();
+            return known.map_or_else(settled, <[Dim]>::to_vec);
+        };
+        let others = Dim::from(count - 1);
+        let part = len.ceil_div(&count.into());
+        let last = len - &part * &others;
+        (1..count).map(|_| part.clone()).chain([last]).collect()
+    }
+
+    fn infer_parts(&self, cx: &mut Infer<'_>, len: &Dim) -> Inferred<Vec<Dim>> {
+        if let Some(count) = self.num_outputs
+            && usize::try_from(count).map_or(true, |count| count < cx.outputs().max(1))
+        {
+            let message = format!("`num_outputs` is {count}, but the node has {}", cx.outputs());
+            return Err(cx.finding(Code::BadAttribute, message));
+        }
+        if self.num_outputs.is_none() && cx.known(1).is_none() {
+            let (count, most) = (cx.count(1)?, cx.upper(len));
+            return Ok(cx.fresh_sizes(vec![most; count]));
+        }
+        let parts = self.parts(len, cx.known(1), &[]);
+        for part in &parts {
+            cx.require_at_least(part, &0.into(), "the size of a part and 0")?;
+        }
+        let sum = parts.iter().cloned().sum();
+        cx.require_equal(len, &sum, "the axis and the sum of its parts")?;
+        Ok(parts)
+    }
+}
+
+impl Op for Split {
+    fn name(&self) -> &'static str {
+        "Split"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+        if let Some(parts) = self.num_outputs {
+            a.int("num_outputs", parts);
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, ANY)?;
+        let axis = cx.axis("axis", self.axis, ty.rank())?;
+        let parts = self.infer_parts(cx, &ty.shape[axis])?;
+        if parts.len() < cx.outputs() {
+            let message = format!("there are {} parts for {} outputs", parts.len(), cx.outputs());
+            return Err(cx.finding(Code::BadArity, message));
+        }
+        let lens: Option<Vec<i64>> = parts.iter().map(Dim::known).collect();
+        if let (Some(mut rest), Some(lens)) = (cx.known(0), lens) {
+            for (i, len) in lens.into_iter().enumerate() {
+                let (part, after) = rest.split_at(usize::try_from(len).unwrap_or(0));
+                cx.set_known(i, part.to_vec());
+                rest = after;
+            }
+        }
+        let part = |len: Dim| {
+            let mut part = ty.clone();
+            part.shape[axis] = len;
+            part.into()
+        };
+        Ok(parts.into_iter().map(part).collect())
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        let Some(ty) = cx.ty(0) else { return };
+        let axis = cx.axis(self.axis, ty.rank());
+        if !is_outermost(ty, axis) {
+            return;
+        }
+        let Axis { len, inner, .. } = Axis::of(&ty.shape, axis);
+        let mut start = Dim::from(0);
+        for (i, part) in self.parts(&len, cx.known(1), &cx.node().binds).iter().enumerate() {
+            cx.view(i, 0, start.clone());
+            start = start + part * &inner;
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let ty = cx.ty(0)?;
+        let axis = cx.axis(self.axis, ty.rank());
+        let len = &ty.shape[axis];
+        if !cx.node().binds.is_empty() {
+            let parts = cx.input(1)?.into();
+            cx.bind(&SPLIT_SIZES, DType::I64, vec![parts], (len.clone(),))?;
+        }
+        if is_outermost(ty, axis) {
+            return Ok(());
+        }
+        let x = cx.input(0)?;
+        let mut start = Dim::from(0);
+        for (i, part) in self.parts(len, cx.known(1), &cx.node().binds).iter().enumerate() {
+            if cx.node().output(i).is_some() && part.known() != Some(0) {
+                let (x, y) = (x.clone().into(), cx.output(i)?.into());
+                let geometry = Strided::part(&ty.shape, axis, &start, part);
+                cx.call_on(&SPLIT, ty.dtype, vec![x], vec![y], geometry)?;
+            }
+            start = start + part;
+        }
+        Ok(())
+    }
+}
+
+/// Whether all axes before this one have size 1, so that a part along it is in one piece.
+fn is_outermost(ty: &TensorType, axis: usize) -> bool {
+    ty.shape[..axis].iter().all(|size| size.known() == Some(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::F32;
+
+    fn n() -> Dim {
+        Dim::symbol("n")
+    }
+
+    #[test]
+    fn joined_sizes_add_up_and_numbers_win() {
+        let inputs = [tensor(F32, [n(), n()]), tensor(F32, [n(), 3.into()])];
+        check(Concat { axis: -1 }, &inputs, 1, "float[n, n + 3]");
+        check(Concat { axis: 0 }, &inputs, 1, "float[2 * n, 3]");
+        let sizes = [Given::Sizes(vec![n(), 5.into()]), Given::Ints(vec![-1])];
+        check(Concat { axis: 0 }, &sizes, 1, "int64[3] = [n, 5, 0 - 1]");
+    }
+
+    #[test]
+    fn parts_may_be_sizes_of_the_model() {
+        let x = || tensor(F32, [n() + 3, 4.into()]);
+        let split = |num_outputs, axis| Split { axis, num_outputs };
+        let parts = Given::Sizes(vec![n(), 3.into()]);
+        check(split(None, 0), &[x(), parts], 2, "float[n, 4]; float[3, 4]");
+        let found = "float[n + 3, 2]; float[n + 3, 2]";
+        check(split(Some(2), -1), &[x()], 2, found);
+        let found = "float[n + 3, 2]; float[n + 3, 2]; float[n + 3, 0]";
+        check(split(Some(3), 1), &[x()], 3, found);
+        let found = "the size of a part and 0: 0 - 1 is less than 0";
+        check(split(Some(4), 0), &[tensor(F32, [5])], 4, found);
+    }
+
+    #[test]
+    fn parts_may_be_known_only_when_running() {
+        let inputs = [tensor(F32, [n(), 4.into()]), tensor(DType::I64, [2])];
+        let split = Split { axis: 1, num_outputs: None };
+        check(split, &inputs, 2, "float[n, y0_0]; float[n, y0_1]");
+        let sizes = [Given::Sizes(vec![n(), 5.into(), 1.into()]), Given::Ints(vec![1, 2])];
+        let split = Split { axis: 0, num_outputs: None };
+        check(split, &sizes, 2, "int64[1] = [n]; int64[2] = [5, 1]");
+    }
+}

@@ -1,0 +1,246 @@
+//! Tensors that are made of a few numbers.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{DType, I64_ONLY, RANGES, TRUTHS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{Kernel, Literal, NoParams, kernel},
+    tensor::Tensor,
+    ty::Type,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Constant", 1, |node| Ok(Rc::new(Constant { value: constant(node)? }))),
+    entry("ConstantOfShape", 9, |node| {
+        let value = node.maybe_tensor("value")?.unwrap_or_else(|| Tensor::from_floats(&[0.0]));
+        if value.len() != 1 {
+            let message = format!("`value` has {} elements, but must have one", value.len());
+            return Err(Diagnostic::new(Code::BadAttribute, message));
+        }
+        Ok(Rc::new(ConstantOfShape { value }))
+    }),
+    entry("EyeLike", 9, |node| {
+        Ok(Rc::new(EyeLike { dtype: node.maybe_dtype("dtype")?, k: node.int("k", 0)? }))
+    }),
+    entry("Range", 11, |_| Ok(Rc::new(Range { stash: DType::F32 }))),
+    entry("Range", 27, |node| {
+        let stash = node.maybe_dtype("stash_type")?.unwrap_or(DType::F32);
+        if ![DType::F32, DType::F64].contains(&stash) {
+            let message = format!("`stash_type` is {stash}, but must be float or double");
+            return Err(Diagnostic::new(Code::BadAttribute, message));
+        }
+        Ok(Rc::new(Range { stash }))
+    }),
+];
+
+/// A tensor that stands in the model.
+pub struct Constant {
+    /// The tensor.
+    pub value: Tensor,
+}
+
+/// The tensor, which may be spelled in several ways.
+fn constant(node: &mut Reader<'_>) -> Result<Tensor> {
+    let alone = |tensor: Tensor| Tensor { shape: Vec::new(), ..tensor };
+    let spelled = [
+        node.maybe_tensor("value")?,
+        node.maybe_tensor("sparse_value")?,
+        node.maybe_float("value_float")?.map(|x| alone(Tensor::from_floats(&[x]))),
+        node.maybe_floats("value_floats")?.map(|x| Tensor::from_floats(&x)),
+        node.maybe_int("value_int")?.map(Tensor::from_int),
+        node.maybe_ints("value_ints")?.map(|x| Tensor::from_ints(&x)),
+        node.maybe_string("value_string")?.map(|x| alone(Tensor::from_strings(vec![x]))),
+        node.maybe_strings("value_strings")?.map(Tensor::from_strings),
+    ];
+    let mut spelled = spelled.into_iter().flatten();
+    match (spelled.next(), spelled.next()) {
+        (Some(value), None) => Ok(value),
+        (found, _) => {
+            let found = if found.is_some() { "several" } else { "none" };
+            let message = format!("one attribute must say the value, but {found} does");
+            Err(Diagnostic::new(Code::BadAttribute, message))
+        }
+    }
+}
+
+impl Op for Constant {
+    fn name(&self) -> &'static str {
+        "Constant"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.tensor("value", &self.value);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.set_constant(0, self.value.clone());
+        Ok(vec![self.value.ty()])
+    }
+
+    fn lower(&self, _: &mut Lower<'_>) -> Result {
+        Ok(())
+    }
+}
+
+/// One value everywhere, in the shape that the input says.
+pub struct ConstantOfShape {
+    /// The value: a tensor of one element.
+    pub value: Tensor,
+}
+
+pub static CONSTANT_OF_SHAPE: Kernel<(Literal,)> =
+    kernel!(ANY T, constant::constant_of_shape::<T>, |f, a, p| f(a.output(0), p.0.get()));
+static CONSTANT_OF_SHAPE_SIZES: Kernel = kernel!(checked I64_ONLY T,
+    constant::constant_of_shape_sizes, |f, a, _p| f(a.sizes(), a.input(0)));
+
+impl Op for ConstantOfShape {
+    fn name(&self) -> &'static str {
+        "ConstantOfShape"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.tensor("value", &self.value);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        /// So many elements are worth knowing one by one.
+        const MOST: i64 = 1024;
+        cx.of(0, I64_ONLY)?;
+        let shape = match cx.known(0) {
+            Some(shape) => shape.to_vec(),
+            None => {
+                let rank = cx.count(0)?;
+                cx.fresh_sizes(vec![None; rank])
+            }
+        };
+        if let Some(size) = shape.iter().find(|size| size.known().is_some_and(|n| n < 0)) {
+            let message = format!("a size of the output is {size:?}");
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        }
+        let len = shape.iter().product::<Dim>().known().filter(|n| shape.len() < 2 && *n <= MOST);
+        if let (Some(len), Some(value)) = (len, self.value.ints()) {
+            cx.set_known(0, (0..len).map(|_| value[0].into()).collect());
+        }
+        Ok(vec![Type::tensor(self.value.dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (shape, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+        cx.bind(&CONSTANT_OF_SHAPE_SIZES, DType::I64, vec![shape], NoParams)?;
+        let value = Literal::first(&self.value);
+        cx.call_on(&CONSTANT_OF_SHAPE, self.value.dtype, Vec::new(), vec![y], (value,))
+    }
+}
+
+/// 1 on a diagonal and 0 elsewhere, in the shape of the input.
+pub struct EyeLike {
+    /// The element type; by default that of the input.
+    pub dtype: Option<DType>,
+    /// The column of the first row where the diagonal starts.
+    pub k: i64,
+}
+
+static EYE_LIKE: Kernel<(Dim, i64)> =
+    kernel!(TRUTHS T, constant::eye_like::<T>, |f, a, p| f(a.output(0), p.0, p.1));
+
+impl Op for EyeLike {
+    fn name(&self) -> &'static str {
+        "EyeLike"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        if let Some(dtype) = self.dtype {
+            a.int("dtype", dtype.code().into());
+        }
+        a.int("k", self.k);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.ranked(0, 2)?;
+        let dtype = self.dtype.unwrap_or(ty.dtype);
+        if !TRUTHS.contains(&dtype) {
+            let message = format!("{dtype} cannot be 0 and 1");
+            return Err(cx.finding(Code::TypeMismatch, message));
+        }
+        Ok(vec![Type::tensor(dtype, &ty.shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (ty, y) = (cx.output_ty(0)?, cx.output(0)?.into());
+        let formula = (ty.shape[1].clone(), self.k);
+        cx.call_on(&EYE_LIKE, ty.dtype, Vec::new(), vec![y], formula)
+    }
+}
+
+/// Numbers from the first input to before the second, in steps of the third.
+pub struct Range {
+    /// The least precision to calculate in.
+    pub stash: DType,
+}
+
+// Numbers with a fraction calculate in `f64`, which is precision enough for both kinds of stash.
+static RANGE: Kernel =
+    kernel!(RANGES T, constant::range::<T>, |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
+static RANGE_SIZES: Kernel = kernel!(checked RANGES T, constant::range_sizes::<T>,
+    |f, a, _p| f(a.sizes(), a.input(0), a.input(1), a.input(2)));
+
+impl Range {
+    /// The number of elements, where it is known before the model runs.
+    fn len(&self, cx: &Infer<'_>) -> Option<Dim> {
+        if let (Some([start]), Some([limit]), Some([delta])) =
+            (cx.known(0), cx.known(1), cx.known(2))
+        {
+            let step = delta.known().filter(|&step| step != 0)?;
+            let way = if step > 0 { limit - start } else { start - limit };
+            return Some(way.at_least(&0.into()).ceil_div(&step.saturating_abs().into()));
+        }
+        let number = |i| cx.constant(i)?.floats()?.first().copied();
+        let steps = ((number(1)? - number(0)?) / number(2)?).ceil().max(0.0);
+        (steps < 1e15).then_some(Dim::from(steps as i64))
+    }
+}
+
+impl Op for Range {
+    fn name(&self) -> &'static str {
+        "Range"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        if self.stash != DType::F32 {
+            a.int("stash_type", self.stash.code().into());
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        /// So many elements are worth knowing one by one.
+        const MOST: i64 = 1024;
+        let dtype = cx.of(0, RANGES)?.dtype;
+        for i in 0..3 {
+            cx.same_dtype(0, i)?;
+            let len = cx.ty(i)?.len();
+            cx.require_equal(&len, &1.into(), "the elements of a bound and 1")?;
+        }
+        let len = match self.len(cx) {
+            Some(len) => len,
+            None => cx.fresh_sizes([None]).remove(0),
+        };
+        if let (Some([start]), Some([delta]), Some(n @ 0..=MOST)) =
+            (cx.known(0), cx.known(2), len.known())
+        {
+            cx.set_known(0, (0..n).map(|i| start + delta * i).collect());
+        }
+        Ok(vec![Type::tensor(dtype, [len])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let dtype = cx.ty(0)?.dtype;
+        let (start, limit) = (cx.input(0)?, cx.input(1)?.into());
+        let (delta, y) = (cx.input(2)?, cx.output(0)?.into());
+        let bounds = vec![start.clone().into(), limit, delta.clone().into()];
+        cx.bind(&RANGE_SIZES, dtype, bounds, NoParams)?;
+        cx.call_on(&RANGE, dtype, vec![start.into(), delta.into()], vec![y], NoParams)
+    }
+}

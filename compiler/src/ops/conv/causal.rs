@@ -1,0 +1,86 @@
+//! Convolutions along time that go on where the last ones stopped.
+
+use super::bias;
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::FLOATS,
+    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ops::{Entry, entry},
+    plan::{Kernel, geometry::CausalConv, kernel},
+    ty::Type,
+};
+use onnxc_runtime::activation_fn::Activation;
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[entry("CausalConvWithState", 27, |node| {
+    let choices = [("none", false), ("silu", true), ("swish", true)];
+    Ok(Rc::new(CausalConvWithState { silu: node.choice("activation", &choices)? }))
+})];
+
+/// The convolution of each channel with its own kernel, over the elements up to now; and the
+/// elements that the next call will need.
+pub struct CausalConvWithState {
+    /// Whether `SiLU` follows.
+    pub silu: bool,
+}
+
+static CAUSAL_CONV: Kernel<(CausalConv, Activation)> = kernel!(FLOATS T, causal_conv::causal_conv_with_state::<T>,
+        |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.optional(3), a.output(0),
+            a.optional_output(1), p.0, p.1));
+
+impl Op for CausalConvWithState {
+    fn name(&self) -> &'static str {
+        "CausalConvWithState"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        if self.silu {
+            a.string("activation", "silu");
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, FLOATS)?.dtype;
+        cx.same_dtype(0, 1)?;
+        let ([batch, channels, len], [filters, one, kernel]) =
+            (&*cx.ranked(0, 3)?.shape, &*cx.ranked(1, 3)?.shape)
+        else {
+            return Err(cx.finding(Code::ShapeMismatch, "the signals have no channels"));
+        };
+        cx.require_equal(channels, filters, "the channels of the signals and of the kernels")?;
+        cx.require_equal(one, &1.into(), "the depth of a kernel and 1")?;
+        cx.require_at_least(kernel, &1.into(), "the size of the kernels")?;
+        bias(cx, 2, channels)?;
+        let state = vec![batch.clone(), channels.clone(), kernel - 1];
+        if cx.has(3) {
+            cx.same_dtype(0, 3)?;
+            for (a, b) in cx.ranked(3, 3)?.shape.iter().zip(&state) {
+                cx.require_equal(a, b, "a size of the state and what the kernels want")?;
+            }
+        }
+        let signal: Vec<Dim> = vec![batch.clone(), channels.clone(), len.clone()];
+        Ok(vec![Type::tensor(dtype, signal), Type::tensor(dtype, state)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let [batch, channels, len] =
+            [0, 1, 2].map(|axis| cx.ty(0).map(|ty| ty.shape[axis].clone()));
+        let kernel = cx.ty(1)?.shape[2].clone();
+        let geometry = CausalConv { batch: batch?, channels: channels?, len: len?, kernel };
+        cx.macs(&(&geometry.batch * &geometry.channels * &geometry.len * &geometry.kernel));
+        let inputs = vec![
+            cx.input(0)?.into(),
+            cx.input(1)?.into(),
+            cx.optional(2)?.into(),
+            cx.optional(3)?.into(),
+        ];
+        let y = match cx.optional_output(0)? {
+            Some(y) => y,
+            None => cx.scratch(cx.ty(0)?.dtype, cx.ty(0)?.len()),
+        };
+        let outputs = vec![y.into(), cx.optional_output(1)?.into()];
+        let f = if self.silu { Activation::Swish { alpha: 1.0 } } else { Activation::Identity };
+        cx.call_on(&CAUSAL_CONV, cx.ty(0)?.dtype, inputs, outputs, (geometry, f))
+    }
+}

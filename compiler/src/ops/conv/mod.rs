@@ -1,0 +1,218 @@
+//! Convolutions.
+
+pub(crate) mod causal;
+pub(crate) mod deform;
+pub(crate) mod integer;
+pub(crate) mod transpose;
+
+use super::{
+    Entry, entry, internal,
+    window::{self, Rounding, Slide, Window},
+};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{DType, FLOATS},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
+    plan::{Field, Formula, Kernel, geometry, kernel},
+    ty::Type,
+};
+use onnxc_runtime::{activation_fn::Activation, conv::Weights};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Conv", 1, |node| Ok(Rc::new(Conv::read(node)?))),
+    internal("Conv", |node| {
+        let activation = node.activation()?;
+        let fused = node.inputs.len() > 3 || activation != Activation::Identity;
+        Ok(Rc::new(Conv { activation, fused, ..Conv::read(node)? }))
+    }),
+];
+
+/// What windows that slide over the images of a group of channels have in common with the
+/// kernels of the group, summed up for each window and kernel.
+///
+/// As an operator of passes it may have a fourth input, of the result's shape, which is added.
+#[derive(Clone)]
+pub struct Conv {
+    /// The window.
+    pub window: Window,
+    /// The number of groups that the channels are cut into.
+    pub group: i64,
+    /// What follows the sum.
+    pub activation: Activation,
+    /// Whether a pass made it.
+    pub fused: bool,
+}
+
+impl Conv {
+    fn read(node: &mut Reader<'_>) -> Result<Conv> {
+        Ok(Conv {
+            window: Window::read(node)?,
+            group: node.int("group", 1)?,
+            activation: Activation::Identity,
+            fused: false,
+        })
+    }
+}
+
+/// The kernels of a convolution for each way to calculate.
+struct Kernels<F: Formula + Field> {
+    /// Any real numbers.
+    float: Kernel<(F, Activation)>,
+    /// `float`.
+    f32: Kernel<(F, Activation)>,
+    /// `double`.
+    f64: Kernel<(F, Activation)>,
+}
+
+macro_rules! kernels {
+    ($float:ident $f32:ident $f64:ident) => {
+        Kernels {
+            float: kernel!(FLOATS T, conv::$float::<T>, |f, a, p| f(a.input(0), a.input(1),
+                a.optional(2), a.optional(3), a.output(0), p.0, p.1)),
+            f32: kernel!(F32_ONLY T, conv::$f32, |f, a, p| f(a.input(0), a.input(1),
+                a.optional(2), a.optional(3), a.output(0), a.output(1), p.0, p.1)),
+            f64: kernel!(F64_ONLY T, conv::$f64, |f, a, p| f(a.input(0), a.input(1),
+                a.optional(2), a.optional(3), a.output(0), a.output(1), p.0, p.1)),
+        }
+    };
+}
+use kernels;
+
+static KERNELS: Kernels<geometry::Conv> = kernels!(conv conv_f32 conv_f64);
+
+/// Calls the kernel for the element type. The fast ones want scratch memory, of which one can say
+/// how much only where the sizes of the weights are fixed.
+fn call<F: Formula + Field>(
+    cx: &mut Lower<'_>,
+    kernels: &'static Kernels<F>,
+    formula: (F, Activation),
+    scratch: Option<Dim>,
+) -> Result {
+    let dtype = cx.output_ty(0)?.dtype;
+    let inputs = vec![
+        cx.input(0)?.into(),
+        cx.input(1)?.into(),
+        cx.optional(2)?.into(),
+        cx.optional(3)?.into(),
+    ];
+    let mut outputs = vec![cx.output(0)?.into()];
+    let (kernel, scratch) = match (dtype, scratch) {
+        (DType::F32, Some(scratch)) => (&kernels.f32, scratch),
+        (DType::F64, Some(scratch)) => (&kernels.f64, scratch),
+        _ => return cx.call_on(&kernels.float, dtype, inputs, outputs, formula),
+    };
+    outputs.push(cx.scratch(dtype, scratch).into());
+    cx.call_on(kernel, dtype, inputs, outputs, formula)
+}
+
+/// The shape of a convolution of input `x` with the kernels of input `w`.
+fn convolved(
+    cx: &mut Infer<'_>,
+    window: &Window,
+    group: i64,
+    [x, w]: [usize; 2],
+) -> Inferred<Vec<Dim>> {
+    let (x, w) = (cx.shape(x)?, cx.shape(w)?);
+    let ([batch, channels, image @ ..], [kernels, depth, sizes @ ..]) = (x, w) else {
+        return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
+    };
+    window.check_conv(cx, image, sizes, group)?;
+    cx.require_equal(channels, &(depth * group), "the channels of the images and of the kernels")?;
+    let whole = kernels.floor_div(&group.into()) * group;
+    cx.require_equal(kernels, &whole, "the number of kernels and a multiple of `group`")?;
+    let slides = window.slides(image, sizes, Rounding::Down);
+    for slide in &slides {
+        slide.require(cx)?;
+    }
+    let mut shape = vec![batch.clone(), kernels.clone()];
+    shape.extend(window::shape(&slides));
+    Ok(shape)
+}
+
+impl Op for Conv {
+    fn name(&self) -> &'static str {
+        "Conv"
+    }
+
+    fn domain(&self) -> Domain {
+        if self.fused { Domain::Internal } else { Domain::Onnx }
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.window.attributes(a);
+        a.int("group", self.group);
+        a.activation(self.activation);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, FLOATS)?.dtype;
+        cx.same_dtype(0, 1)?;
+        let shape = convolved(cx, &self.window, self.group, [0, 1])?;
+        bias(cx, 2, &shape[1])?;
+        addend(cx, self.fused, &shape)?;
+        Ok(vec![Type::tensor(dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = geometry(cx, &self.window, self.group, [0, 1])?;
+        cx.macs(&macs(&geometry));
+        let fixed = cx.ty(1)?.known_shape().is_some();
+        let scratch = fixed.then(|| geometry.scratch(&|dim| cx.most(dim)));
+        call(cx, &KERNELS, (geometry, self.activation), scratch)
+    }
+}
+
+/// The convolution of input `x` with the kernels of input `w`, as its kernel is told.
+fn geometry(
+    cx: &Lower<'_>,
+    window: &Window,
+    group: i64,
+    [x, w]: [usize; 2],
+) -> Result<geometry::Conv> {
+    let (x, w) = (&cx.ty(x)?.shape, &cx.ty(w)?.shape);
+    let slides = window.slides(&x[2..], &w[2..], Rounding::Down);
+    let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
+    Ok(geometry::Conv {
+        batch: x[0].clone(),
+        groups: usize::try_from(group).expect("inferring saw that there are groups"),
+        channels: w[1].clone(),
+        filters: w[0].floor_div(&group.into()),
+        size: each(|slide| &slide.image),
+        out: each(|slide| &slide.places),
+        kernel: each(|slide| &slide.kernel),
+        strides: slides.iter().map(|slide| slide.stride).collect(),
+        dilations: slides.iter().map(|slide| slide.dilation).collect(),
+        pads: each(|slide| &slide.before),
+        weights: Weights::Plain,
+    })
+}
+
+/// The number of multiply-adds.
+fn macs(conv: &geometry::Conv) -> Dim {
+    let sizes = conv.out.iter().chain(&conv.kernel).product::<Dim>();
+    sizes * &conv.batch * conv.groups * &conv.filters * &conv.channels
+}
+
+/// Looks over the addend of each channel, where it is given: input `i`.
+fn bias(cx: &mut Infer<'_>, i: usize, channels: &Dim) -> Inferred<()> {
+    if !cx.has(i) {
+        return Ok(());
+    }
+    cx.same_dtype(0, i)?;
+    let size = &cx.ranked(i, 1)?.shape[0];
+    cx.require_equal(size, channels, "the numbers of addends and of channels")
+}
+
+/// Looks over the addend of a result of that shape, which only operators of passes have.
+fn addend(cx: &mut Infer<'_>, fused: bool, shape: &[Dim]) -> Inferred<()> {
+    if !fused || !cx.has(3) {
+        return Ok(());
+    }
+    cx.same_dtype(0, 3)?;
+    for (a, b) in cx.ranked(3, shape.len())?.shape.iter().zip(shape) {
+        cx.require_equal(a, b, "the sizes of the addend and of the result")?;
+    }
+    Ok(())
+}

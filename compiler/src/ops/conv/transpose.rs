@@ -1,0 +1,180 @@
+//! Convolutions run backward.
+
+use super::{Kernels, addend, bias, call, kernels};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::FLOATS,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
+    ops::{
+        Entry, entry, internal,
+        window::{AutoPad, Window, halves, span},
+    },
+    plan::{geometry, kernel},
+    ty::Type,
+};
+use onnxc_runtime::{activation_fn::Activation, conv::Weights};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("ConvTranspose", 1, |node| Ok(Rc::new(ConvTranspose::read(node)?))),
+    internal("ConvTranspose", |node| {
+        let activation = node.activation()?;
+        Ok(Rc::new(ConvTranspose { activation, fused: true, ..ConvTranspose::read(node)? }))
+    }),
+];
+
+/// The kernels of each group, times each element of an image, added up where they overlap.
+///
+/// As an operator of passes it may have a fourth input, of the result's shape, which is added.
+#[derive(Clone)]
+pub struct ConvTranspose {
+    /// The window, whose padding is taken away from the result.
+    pub window: Window,
+    /// The number of groups that the channels are cut into.
+    pub group: i64,
+    /// How much larger the result is at the end of each axis; 0 by default.
+    pub output_padding: Vec<i64>,
+    /// The sizes of the resulting images, where they are said.
+    pub output_shape: Vec<i64>,
+    /// What follows the sum.
+    pub activation: Activation,
+    /// Whether a pass made it.
+    pub fused: bool,
+}
+
+static KERNELS: Kernels<geometry::ConvTranspose> =
+    kernels!(conv_transpose conv_transpose_f32 conv_transpose_f64);
+
+/// The result along one axis: its size, and how much is taken away at its start.
+struct Along {
+    out: Dim,
+    before: Dim,
+}
+
+impl ConvTranspose {
+    fn read(node: &mut Reader<'_>) -> Result<ConvTranspose> {
+        Ok(ConvTranspose {
+            window: Window::read(node)?,
+            group: node.int("group", 1)?,
+            output_padding: node.maybe_ints("output_padding")?.unwrap_or_default(),
+            output_shape: node.maybe_ints("output_shape")?.unwrap_or_default(),
+            activation: Activation::Identity,
+            fused: false,
+        })
+    }
+
+    /// The results along all axes.
+    fn along(&self, image: &[Dim], kernel: &[Dim]) -> Vec<Along> {
+        let axes = image.len();
+        let each = |axis| self.along_axis(axis, axes, &image[axis], &kernel[axis]);
+        (0..axes).map(each).collect()
+    }
+
+    fn along_axis(&self, axis: usize, axes: usize, image: &Dim, kernel: &Dim) -> Along {
+        let Window { auto_pad, pads, .. } = &self.window;
+        let number = |list: &[i64], i: usize| Dim::from(list.get(i).copied().unwrap_or(0));
+        let stride = self.window.stride(axis);
+        let extra = number(&self.output_padding, axis);
+        let full = image * stride + span(kernel, self.window.dilation(axis)) - stride + extra;
+        let same = matches!(auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
+        let out = match self.output_shape.get(axis) {
+            Some(&out) => out.into(),
+            None if same => image * stride,
+            None if *auto_pad == AutoPad::Valid => return Along { out: full, before: 0.into() },
+            None => {
+                let before = number(pads, axis);
+                return Along { out: full - &before - number(pads, axes + axis), before };
+            }
+        };
+        // What is odd is taken away at the start, unless the attribute says at the end.
+        let total = (full - &out).at_least(&0.into());
+        let upper = *auto_pad == AutoPad::SameUpper;
+        let [before, _] =
+            halves(&total, if upper { AutoPad::SameUpper } else { AutoPad::SameLower });
+        Along { out, before }
+    }
+
+    /// Looks over the attributes that a window does not have.
+    fn check(&self, cx: &Infer<'_>, axes: usize) -> Inferred<()> {
+        let lists =
+            [("output_padding", &self.output_padding), ("output_shape", &self.output_shape)];
+        for (name, list) in lists {
+            let fits = list.is_empty() || list.len() == axes;
+            if !fits || list.iter().any(|&n| !(0..=i64::from(i32::MAX)).contains(&n)) {
+                let message = format!("`{name}` is {list:?}, but there are {axes} axes");
+                return Err(cx.finding(Code::BadAttribute, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Op for ConvTranspose {
+    fn name(&self) -> &'static str {
+        "ConvTranspose"
+    }
+
+    fn domain(&self) -> Domain {
+        if self.fused { Domain::Internal } else { Domain::Onnx }
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.window.attributes(a);
+        a.int("group", self.group);
+        let lists =
+            [("output_padding", &self.output_padding), ("output_shape", &self.output_shape)];
+        for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            a.ints(name, list);
+        }
+        a.activation(self.activation);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, FLOATS)?.dtype;
+        cx.same_dtype(0, 1)?;
+        let (x, w) = (cx.shape(0)?, cx.shape(1)?);
+        let ([batch, channels, image @ ..], [depth, filters, kernel @ ..]) = (x, w) else {
+            return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
+        };
+        cx.require_equal(channels, depth, "the channels of the images and of the kernels")?;
+        self.window.check_conv(cx, image, kernel, self.group)?;
+        self.check(cx, image.len())?;
+        let whole = depth.floor_div(&self.group.into()) * self.group;
+        cx.require_equal(depth, &whole, "the number of channels and a multiple of `group`")?;
+        let channels = filters * self.group;
+        bias(cx, 2, &channels)?;
+        let mut shape = vec![batch.clone(), channels];
+        for Along { out, .. } in self.along(image, kernel) {
+            cx.require_at_least(&out, &0.into(), "a size of the result")?;
+            shape.push(out);
+        }
+        addend(cx, self.fused, &shape)?;
+        Ok(vec![Type::tensor(dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, w) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
+        let (size, kernel) = (x[2..].to_vec(), w[2..].to_vec());
+        let (out, pads) =
+            self.along(&size, &kernel).into_iter().map(|along| (along.out, along.before)).unzip();
+        let axes = 0..size.len();
+        let geometry = geometry::ConvTranspose {
+            batch: x[0].clone(),
+            groups: usize::try_from(self.group).expect("inferring saw that there are groups"),
+            channels: w[0].floor_div(&self.group.into()),
+            filters: w[1].clone(),
+            strides: axes.clone().map(|axis| self.window.stride(axis)).collect(),
+            dilations: axes.map(|axis| self.window.dilation(axis)).collect(),
+            weights: Weights::Plain,
+            size,
+            out,
+            kernel,
+            pads,
+        };
+        cx.macs(&(cx.ty(0)?.len() * &w[1..].iter().product()));
+        let fixed = cx.ty(1)?.known_shape().is_some();
+        let scratch = fixed.then(|| geometry.scratch(&|dim| cx.most(dim)));
+        call(cx, &KERNELS, (geometry, self.activation), scratch)
+    }
+}

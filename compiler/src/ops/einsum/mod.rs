@@ -1,0 +1,111 @@
+//! Sums of products along axes that an equation names.
+
+mod contract;
+mod equation;
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::NUMBERS,
+    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ty::{TensorType, Type},
+};
+use contract::Contraction;
+use equation::{Equation, Label, Labels};
+use std::{collections::BTreeMap, rc::Rc};
+
+pub const OPS: &[Entry] = &[entry("Einsum", 12, |node| {
+    let equation = node.maybe_string("equation")?.unwrap_or_default();
+    Ok(Rc::new(Einsum { equation }))
+})];
+
+/// The sums of products that the equation says.
+pub struct Einsum {
+    /// The equation.
+    pub equation: String,
+}
+
+/// The sizes of the axes of each label.
+type Sizes = BTreeMap<Label, Dim>;
+
+impl Einsum {
+    /// The labels of operands of these shapes.
+    fn labels(&self, shapes: &[&[Dim]]) -> std::result::Result<Labels, String> {
+        let ranks: Vec<usize> = shapes.iter().map(|shape| shape.len()).collect();
+        Equation::parse(&self.equation)?.labels(&ranks)
+    }
+}
+
+/// The size of each label's axes, those of size 1 stretched; `None` where two do not fit.
+fn sizes(labels: &Labels, shapes: &[&[Dim]]) -> Option<Sizes> {
+    let mut sizes = Sizes::new();
+    for (term, shape) in labels.terms.iter().zip(shapes) {
+        for (label, dim) in term.iter().zip(*shape) {
+            let size = sizes.entry(*label).or_insert_with(|| 1.into());
+            *size = match (label, size.known(), dim.known()) {
+                (_, Some(1), _) => dim.clone(),
+                (_, _, Some(1)) => size.clone(),
+                (Label::Letter(_), None, _) if dim.known().is_none() => size.clone(),
+                _ => size.broadcast(dim)?,
+            };
+        }
+    }
+    Some(sizes)
+}
+
+impl Op for Einsum {
+    fn name(&self) -> &'static str {
+        "Einsum"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("equation", &self.equation);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, NUMBERS)?.dtype;
+        let mut shapes = Vec::new();
+        for i in 0..cx.inputs() {
+            cx.same_dtype(0, i)?;
+            shapes.push(cx.shape(i)?);
+        }
+        let bad = |message| {
+            cx.finding(Code::BadAttribute, format!("`equation` is {:?}: {message}", self.equation))
+        };
+        let labels = self.labels(&shapes).map_err(bad)?;
+        let Some(sizes) = sizes(&labels, &shapes) else {
+            let message = "axes of one label have different sizes";
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        };
+        for (term, shape) in labels.terms.iter().zip(shapes) {
+            for (label, dim) in term.iter().zip(shape) {
+                match label {
+                    _ if dim.known() == Some(1) => {}
+                    Label::Letter(_) => {
+                        cx.require_equal(dim, &sizes[label], "the sizes of axes of one label")?;
+                    }
+                    Label::Spread(_) => {
+                        cx.broadcast(&[&[dim.clone()], &[sizes[label].clone()]])?;
+                    }
+                }
+            }
+        }
+        Ok(vec![Type::tensor(dtype, labels.output.iter().map(|label| sizes[label].clone()))])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let types = (0..cx.node().inputs.len()).map(|i| cx.ty(i)).collect::<Result<Vec<_>>>()?;
+        let shapes: Vec<&[Dim]> = types.iter().map(|TensorType { shape, .. }| &**shape).collect();
+        let labels = self.labels(&shapes).expect("inferring the types saw the equation");
+        let sizes = sizes(&labels, &shapes).expect("inferring the types saw the sizes");
+        cx.macs(&sizes.values().product());
+        let mut terms = Vec::new();
+        for (i, (term, shape)) in labels.terms.iter().zip(shapes).enumerate() {
+            terms.push(contract::Term::new(cx.input(i)?, term, shape, &sizes));
+        }
+        let mut output = labels.output;
+        output.retain(|label| sizes[label].known() != Some(1));
+        Contraction { cx, dtype: types[0].dtype, sizes, output }.lower(terms)
+    }
+}

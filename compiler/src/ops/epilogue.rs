@@ -1,0 +1,35 @@
+//! What follows a sum in the same kernel, as operators that passes have fused print and read it.
+
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    ir::{Attributes, Reader},
+    plan::activation::{from_parts, parts},
+};
+use onnxc_runtime::activation_fn::Activation;
+
+impl Attributes {
+    /// The function that follows the sum, where there is one.
+    pub fn activation(&mut self, f: Activation) {
+        if f == Activation::Identity {
+            return;
+        }
+        let (name, parameters) = parts(f);
+        self.string("activation", name);
+        if !parameters.is_empty() {
+            let values: Vec<f32> = parameters.into_iter().map(|(_, value)| value).collect();
+            self.floats("activation_parameters", &values);
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// The function that follows the sum.
+    pub fn activation(&mut self) -> Result<Activation> {
+        let name = self.string("activation", "Identity")?;
+        let parameters = self.maybe_floats("activation_parameters")?.unwrap_or_default();
+        from_parts(&name, &parameters).ok_or_else(|| {
+            let message = format!("there is no activation {} with {parameters:?}", quoted(&name));
+            Diagnostic::new(Code::BadAttribute, message)
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! Repeating a tensor: `Expand` along axes of size one, `Tile` along any.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{ANY, DType},
+    ir::{Infer, Inferred, Lower, Op, Reader, Views},
+    plan::{Kernel, geometry::Shapes, kernel},
+    tensor::Tensor,
+    ty::Type,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Expand", 8, |_| Ok(Rc::new(Expand))),
+    entry("Tile", 1, tile_axis),
+    entry("Tile", 6, |_| Ok(Rc::new(Tile))),
+];
+
+/// Before version 6 the second input said how often, and the third along which axis.
+fn tile_axis(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    let rank = node.rank(0)?;
+    let number = |i: usize| node.elements(i).and_then(Tensor::floats)?.first().copied();
+    let (Some(tiles), Some(axis)) = (number(1), number(2)) else {
+        let message = "`Tile` supports only constant tiles and axes in version 1";
+        return Err(Diagnostic::new(Code::Unsupported, message));
+    };
+    let mut repeats = vec![1; rank];
+    let Some(repeat) = repeats.get_mut(axis as usize).filter(|_| axis >= 0.0) else {
+        let message = format!("the axis is {axis}, but there are {rank} axes");
+        return Err(Diagnostic::new(Code::ShapeMismatch, message));
+    };
+    *repeat = tiles as i64;
+    node.inputs.truncate(1);
+    node.add_input("repeats", 1, Tensor::from_ints(&repeats));
+    Ok(Rc::new(Tile))
+}
+
+/// The input stretched to a shape that it fits.
+pub struct Expand;
+
+static EXPAND: Kernel<Shapes> =
+    kernel!(ANY T, expand::expand::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+static EXPAND_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, expand::expand_sizes,
+    |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
+
+impl Op for Expand {
+    fn name(&self) -> &'static str {
+        "Expand"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, ANY)?;
+        cx.of(1, &[DType::I64])?;
+        let shape = match cx.known(1) {
+            Some(wanted) => {
+                for size in wanted {
+                    cx.require_at_least(size, &0.into(), "a size and 0")?;
+                }
+                cx.broadcast(&[&ty.shape, wanted])?
+            }
+            None => {
+                let rank = ty.rank().max(cx.count(1)?);
+                cx.fresh_sizes(vec![None; rank])
+            }
+        };
+        know_repeated(cx, &shape);
+        Ok(vec![Type::tensor(ty.dtype, shape)])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        view_of_all(cx);
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        lower(cx, &EXPAND, &EXPAND_SIZES)
+    }
+}
+
+/// The input again and again, along each axis as often as the second input says.
+pub struct Tile;
+
+static TILE: Kernel<Shapes> =
+    kernel!(ANY T, expand::tile::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+static TILE_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, expand::tile_sizes,
+    |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
+
+impl Op for Tile {
+    fn name(&self) -> &'static str {
+        "Tile"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, ANY)?;
+        cx.of(1, &[DType::I64])?;
+        if cx.count(1)? != ty.rank() {
+            let message = format!("there are {} repeats for {} axes", cx.count(1)?, ty.rank());
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        }
+        let shape = match cx.known(1) {
+            Some(repeats) => {
+                for repeat in repeats {
+                    cx.require_at_least(repeat, &0.into(), "a number of repeats and 0")?;
+                }
+                ty.shape.iter().zip(repeats).map(|(size, repeat)| size * repeat).collect()
+            }
+            None => cx.fresh_sizes(vec![None; ty.rank()]),
+        };
+        know_repeated(cx, &shape);
+        Ok(vec![Type::tensor(ty.dtype, shape)])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        view_of_all(cx);
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        lower(cx, &TILE, &TILE_SIZES)
+    }
+}
+
+/// Says which sizes an output of that shape has for elements, where those of the input are known.
+fn know_repeated(cx: &mut Infer<'_>, shape: &[Dim]) {
+    const MOST: usize = 1024;
+    let len = match shape {
+        [] => Some(1),
+        [len] => len.known().and_then(|len| usize::try_from(len).ok()),
+        _ => None,
+    };
+    if let (Some(known), Some(len)) = (cx.known(0), len.filter(|&len| len <= MOST)) {
+        cx.set_known(0, known.iter().cycle().take(len).cloned().collect());
+    }
+}
+
+/// What has no more elements than the input has each of them once.
+fn view_of_all(cx: &mut Views<'_>) {
+    if cx.same_len(0, 0) {
+        cx.view(0, 0, 0.into());
+    }
+}
+
+fn lower(
+    cx: &mut Lower<'_>,
+    kernel: &'static Kernel<Shapes>,
+    sizes: &'static Kernel<(Vec<Dim>,)>,
+) -> Result {
+    let (x, y) = (cx.ty(0)?, cx.output_ty(0)?);
+    if !cx.node().binds.is_empty() {
+        let wanted = cx.input(1)?.into();
+        cx.bind(sizes, DType::I64, vec![wanted], (x.shape.clone(),))?;
+    }
+    if x.len() == y.len() {
+        return Ok(());
+    }
+    let (input, output) = (cx.input(0)?.into(), cx.output(0)?.into());
+    cx.call_on(kernel, y.dtype, vec![input], vec![output], Shapes::of(&x.shape, &y.shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::{F32, I64};
+
+    fn n() -> Dim {
+        Dim::symbol("n")
+    }
+
+    #[test]
+    fn a_shape_may_be_of_sizes() {
+        let x = || tensor(F32, [n(), 1.into(), 4.into()]);
+        let to = Given::Sizes(vec![2.into(), 1.into(), n() * 3, 1.into()]);
+        check(Expand, &[x(), to], 1, "float[2, n, 3 * n, 4]");
+        check(Expand, &[x(), tensor(I64, [4])], 1, "float[y0_0, y0_1, y0_2, y0_3]");
+        let found = "the inputs do not broadcast";
+        check(Expand, &[x(), Given::Ints(vec![3])], 1, found);
+        let found = "a size and 0: 0 - 1 is less than 0";
+        check(Expand, &[x(), Given::Ints(vec![-1])], 1, found);
+        let inputs = [Given::Sizes(vec![n()]), Given::Ints(vec![3])];
+        check(Expand, &inputs, 1, "int64[3] = [n, n, n]");
+    }
+
+    #[test]
+    fn repeats_may_be_sizes() {
+        let x = || tensor(F32, [n(), 4.into()]);
+        check(Tile, &[x(), Given::Sizes(vec![2.into(), n()])], 1, "float[2 * n, 4 * n]");
+        check(Tile, &[x(), tensor(I64, [2])], 1, "float[y0_0, y0_1]");
+        let found = "there are 3 repeats for 2 axes";
+        check(Tile, &[x(), tensor(I64, [3])], 1, found);
+        let inputs = [Given::Sizes(vec![n(), 3.into()]), Given::Ints(vec![2])];
+        check(Tile, &inputs, 1, "int64[4] = [n, 3, n, 3]");
+    }
+
+    #[test]
+    fn neighboring_axes_are_spread_as_one() {
+        let dims = |sizes: &[i64]| sizes.iter().map(|&size| size.into()).collect::<Vec<Dim>>();
+        let shapes = Shapes::of(&dims(&[1, 2, 3, 1]), &dims(&[4, 5, 2, 3, 7]));
+        assert_eq!((shapes.from, shapes.to), (dims(&[1, 6, 1]), dims(&[20, 6, 7])));
+        let shapes = Shapes::of(&dims(&[2, 3]), &dims(&[4, 6]));
+        assert_eq!((shapes.from, shapes.to), (dims(&[2, 3]), dims(&[4, 6])));
+        let shapes = Shapes::of(&[], &dims(&[1, 1]));
+        assert_eq!((shapes.from, shapes.to), (dims(&[]), dims(&[])));
+    }
+}

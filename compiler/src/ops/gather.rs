@@ -1,0 +1,283 @@
+//! Elements picked by indices: `Gather`, `GatherElements` and `GatherND`.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{ANY, DType, INDICES},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Views},
+    plan::{
+        Kernel,
+        geometry::{Axis, Elements, Points, Strided},
+        kernel,
+    },
+    ty::{TensorType, Type},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Gather", 1, |node| Ok(Rc::new(Gather { axis: node.int("axis", 0)? }))),
+    entry("GatherElements", 11, |node| Ok(Rc::new(GatherElements { axis: node.int("axis", 0)? }))),
+    entry("GatherND", 11, |node| Ok(Rc::new(GatherNd { batch_dims: node.int("batch_dims", 0)? }))),
+];
+
+/// A kernel for each type of indices.
+macro_rules! kernels {
+    ($($name:ident)::+) => {
+        &[
+            (DType::I32, kernels!(@ $($name)::+, i32)),
+            (DType::I64, kernels!(@ $($name)::+, i64)),
+        ]
+    };
+    (@ $room:ident::$name:ident, $I:ty) => {
+        kernel!(checked ANY T, $room::$name::<T, $I>,
+            |f, a, p| f(a.input(0), a.input(1), a.output(0), p))
+    };
+}
+
+/// The slices at the indices along an axis.
+pub struct Gather {
+    /// The axis.
+    pub axis: i64,
+}
+
+static GATHERS: &[(DType, Kernel<Axis>)] = kernels!(gather::gather);
+/// For indices that follow each other like the elements of a slice.
+static SLICE: Kernel<Strided> =
+    kernel!(ANY T, slice::slice::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+
+/// Indices that follow each other evenly.
+struct Range {
+    first: Dim,
+    step: i64,
+}
+
+impl Range {
+    /// The indices, where they are a range of an axis of `len` elements.
+    fn of(indices: &[i64], len: &Dim) -> Option<Range> {
+        let (&first, rest) = indices.split_first()?;
+        let step = rest.first().map_or(1, |next| next - first);
+        let mut pairs = indices.windows(2);
+        let one_end = indices.iter().all(|&index| (index < 0) == (first < 0));
+        let even = one_end && pairs.all(|pair| pair[1] - pair[0] == step);
+        let first = if first < 0 { len + first } else { first.into() };
+        even.then_some(Range { first, step })
+    }
+}
+
+impl Gather {
+    /// The indices, where they are a range of the axis; each is one of its places then.
+    fn range(&self, ty: &TensorType, axis: usize, indices: Option<Vec<i64>>) -> Option<Range> {
+        Range::of(&indices?, &ty.shape[axis])
+    }
+}
+
+impl Op for Gather {
+    fn name(&self) -> &'static str {
+        "Gather"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (x, indices) = (cx.of(0, ANY)?, cx.of(1, INDICES)?);
+        let axis = cx.axis("axis", self.axis, x.rank())?;
+        if let Some(known) = cx.ints(1) {
+            let wanted =
+                known.iter().map(|&i| if i < 0 { i.saturating_neg() } else { i.saturating_add(1) });
+            let wanted = Dim::from(wanted.max().unwrap_or(0));
+            cx.require_at_least(&x.shape[axis], &wanted, "an index points outside the axis")?;
+            if let Some(elements) = cx.known(0) {
+                let len = i64::try_from(elements.len()).unwrap_or(i64::MAX);
+                let place = |&i: &i64| usize::try_from(if i < 0 { i + len } else { i }).ok();
+                let picked = known.iter().map(|i| elements.get(place(i)?).cloned());
+                if let Some(picked) = picked.collect() {
+                    cx.set_known(0, picked);
+                }
+            }
+        }
+        let (before, after) = (&x.shape[..axis], &x.shape[axis + 1..]);
+        Ok(vec![Type::tensor(x.dtype, before.iter().chain(&indices.shape).chain(after))])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        let Some(ty) = cx.ty(0) else { return };
+        let axis = cx.axis(self.axis, ty.rank());
+        let Some(range) = self.range(ty, axis, cx.ints(1)) else { return };
+        let Axis { outer, inner, .. } = Axis::of(&ty.shape, axis);
+        if outer.known() == Some(1) && range.step == 1 {
+            cx.view(0, 0, range.first * inner);
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let ty = cx.ty(0)?;
+        let axis = cx.axis(self.axis, ty.rank());
+        let geometry = Axis::of(&ty.shape, axis);
+        let Some(range) = self.range(ty, axis, cx.ints(1)) else {
+            return cx.call(cx.choose(GATHERS, 1)?, geometry);
+        };
+        let Axis { outer, len, inner } = geometry;
+        if outer.known() == Some(1) && range.step == 1 {
+            return Ok(());
+        }
+        let sizes = [outer, cx.ty(1)?.len(), inner.clone()];
+        let strides = vec![len * &inner, &inner * range.step, 1.into()];
+        let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+        let geometry = Strided::of(&sizes, strides, range.first * inner);
+        cx.call_on(&SLICE, ty.dtype, vec![x], vec![y], geometry)
+    }
+}
+
+/// The element at each index along an axis, in the index's own place along the others.
+pub struct GatherElements {
+    /// The axis.
+    pub axis: i64,
+}
+
+static ELEMENTS: &[(DType, Kernel<Elements>)] = kernels!(gather::gather_elements);
+
+impl Op for GatherElements {
+    fn name(&self) -> &'static str {
+        "GatherElements"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, ANY)?.dtype;
+        let indices = elements(cx, self.axis)?;
+        Ok(vec![Type::tensor(dtype, indices)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, indices) = (cx.ty(0)?, cx.ty(1)?);
+        let axis = cx.axis(self.axis, x.rank());
+        cx.call(cx.choose(ELEMENTS, 1)?, Elements::of(&x.shape, axis, &indices.shape))
+    }
+}
+
+/// The shape of indices, input 1, into input 0 along `axis`, each in its own place along the
+/// others.
+pub(super) fn elements(cx: &mut Infer<'_>, axis: i64) -> Inferred<Vec<Dim>> {
+    let x = cx.ty(0)?;
+    cx.of(1, INDICES)?;
+    let indices = cx.ranked(1, x.rank())?.shape.clone();
+    let axis = cx.axis("axis", axis, x.rank())?;
+    for (i, (size, wanted)) in x.shape.iter().zip(&indices).enumerate() {
+        if i != axis {
+            cx.require_at_least(size, wanted, "there are more indices than places")?;
+        }
+    }
+    Ok(indices)
+}
+
+/// The slices at the points, which the last axis of the indices holds.
+pub struct GatherNd {
+    /// How many axes in front both inputs have in common.
+    pub batch_dims: i64,
+}
+
+static POINTS: &[(DType, Kernel<Points>)] = kernels!(gather::gather_nd);
+
+impl Op for GatherNd {
+    fn name(&self) -> &'static str {
+        "GatherND"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("batch_dims", self.batch_dims);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (x, indices) = (cx.of(0, ANY)?, cx.of(1, INDICES)?);
+        let batch = usize::try_from(self.batch_dims).unwrap_or(usize::MAX);
+        if batch >= x.rank().min(indices.rank()) {
+            let message = format!("`batch_dims` is {}, which is out of range", self.batch_dims);
+            return Err(cx.finding(Code::BadAttribute, message));
+        }
+        for (a, b) in x.shape[..batch].iter().zip(&indices.shape) {
+            cx.require_equal(a, b, "the sizes of an axis that both inputs have in common")?;
+        }
+        let slice = points(cx, batch)?;
+        let points = &indices.shape[..indices.rank() - 1];
+        Ok(vec![Type::tensor(x.dtype, points.iter().chain(slice))])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, indices, y) = (cx.ty(0)?, cx.ty(1)?, cx.output_ty(0)?);
+        let batch = usize::try_from(self.batch_dims).unwrap_or(0);
+        let inner = y.rank() + 1 - indices.rank();
+        let axes = x.rank() - batch - inner;
+        cx.call(cx.choose(POINTS, 1)?, Points::of(&x.shape, &indices.shape, batch, axes))
+    }
+}
+
+/// The shape of the slices of input 0 that the points of input 1 name, behind axes of a batch.
+pub(super) fn points<'a>(cx: &mut Infer<'a>, batch: usize) -> Inferred<&'a [Dim]> {
+    let (x, indices) = (cx.ty(0)?, cx.of(1, INDICES)?);
+    let Some(axes) = indices.shape.last() else {
+        return Err(cx.finding(Code::ShapeMismatch, "the indices must have an axis of points"));
+    };
+    let Some(axes) = axes.known() else {
+        let message = "how many axes a point names is known only when the model runs";
+        return Err(cx.finding(Code::UnknownShape, message));
+    };
+    let found = usize::try_from(axes).ok().and_then(|axes| x.shape.get(batch + axes..));
+    let message = || format!("a point names {axes} axes, which the input does not have");
+    found.ok_or_else(|| cx.finding(Code::ShapeMismatch, message()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::{F32, I64};
+
+    fn n() -> Dim {
+        Dim::symbol("n")
+    }
+
+    #[test]
+    fn indices_that_follow_each_other_are_a_range() {
+        let range = |indices: &[i64], len: Dim| {
+            Range::of(indices, &len).map(|range| format!("{:?} by {}", range.first, range.step))
+        };
+        assert_eq!(range(&[1, 2, 3], 9.into()).as_deref(), Some("1 by 1"));
+        assert_eq!(range(&[-1], n()).as_deref(), Some("n - 1 by 1"));
+        assert_eq!(range(&[-1, -3], 9.into()).as_deref(), Some("8 by -2"));
+        assert_eq!(range(&[2, 2], n()).as_deref(), Some("2 by 0"));
+        assert_eq!(range(&[-1, 0], 9.into()), None);
+        assert_eq!(range(&[0, 1, 3], 9.into()), None);
+        assert_eq!(range(&[], 9.into()), None);
+    }
+
+    #[test]
+    fn indices_take_the_place_of_their_axis() {
+        let gather = |axis| Gather { axis };
+        let x = || tensor(F32, [n(), 3.into(), 4.into()]);
+        let indices = tensor(I64, [n(), 7.into()]);
+        check(gather(-2), &[x(), indices], 1, "float[n, n, 7, 4]");
+        check(gather(1), &[x(), Given::Ints(vec![2, 0])], 1, "float[n, 2, 4]");
+        let found = "an index points outside the axis: 3 is less than 4";
+        check(gather(1), &[x(), Given::Ints(vec![0, -4])], 1, found);
+        let sizes = Given::Sizes(vec![n(), 3.into(), n() * 2]);
+        check(gather(0), &[sizes, Given::Ints(vec![-1, 0])], 1, "int64[2] = [2 * n, n]");
+    }
+
+    #[test]
+    fn elements_and_points() {
+        let x = || tensor(F32, [n(), 3.into(), 4.into()]);
+        let indices = tensor(I64, [n(), 9.into(), 2.into()]);
+        check(GatherElements { axis: 1 }, &[x(), indices], 1, "float[n, 9, 2]");
+        let indices = || tensor(I64, [n(), 5.into(), 1.into()]);
+        check(GatherNd { batch_dims: 1 }, &[x(), indices()], 1, "float[n, 5, 4]");
+        check(GatherNd { batch_dims: 0 }, &[x(), indices()], 1, "float[n, 5, 3, 4]");
+        let found = "a point names 4 axes, which the input does not have";
+        check(GatherNd { batch_dims: 0 }, &[x(), tensor(I64, [4])], 1, found);
+    }
+}

@@ -1,0 +1,110 @@
+//! Linear models: a product of matrices, and what is made of it.
+
+use super::{
+    classifier::{self, Labels, PostTransform},
+    input_as,
+};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dtype::DType,
+    ir::{Reader, ValueId},
+    ops::{Entry, matmul::Gemm, ml_nodes, reshape::Unsqueeze},
+    tensor::Tensor,
+    ty::Type,
+};
+use onnxc_runtime::activation_fn::Activation;
+
+pub const OPS: &[Entry] = &[
+    ml_nodes("LinearClassifier", 1, linear_classifier),
+    ml_nodes("LinearRegressor", 1, linear_regressor),
+];
+
+/// The label of the class whose function of the features is largest, and all of them.
+fn linear_classifier(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+    let transform = PostTransform::read(node)?;
+    let labels = Labels::read(node, "classlabels_ints", "classlabels_strings")?;
+    // Which strategy the model was trained by means nothing to its use.
+    node.ignore("multi_class");
+    let coefficients = coefficients(node)?;
+    let intercepts = node.maybe_floats("intercepts")?.unwrap_or_default();
+    let rows = if intercepts.is_empty() { labels.len() } else { intercepts.len() };
+    let x = matrix(node)?;
+    let scores = product(node, x, &coefficients, rows, &intercepts)?;
+    match (rows, labels.len()) {
+        (1, 2) => {
+            let spread = classifier::spread(transform, true);
+            classifier::binary(node, scores, transform, labels, 0.0, spread)
+        }
+        (1, _) => classifier::lone(node, scores, transform, labels),
+        (rows, classes) if rows == classes => {
+            let best = classifier::best(node, scores)?;
+            classifier::finish(node, best, scores, transform, labels)
+        }
+        (rows, classes) => Err(bad(format!("there are {rows} scores for {classes} classes"))),
+    }
+}
+
+/// Linear functions of the features.
+fn linear_regressor(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+    let transform = PostTransform::read(node)?;
+    let targets = node.int("targets", 1)?;
+    let targets = usize::try_from(targets).ok().filter(|&targets| targets > 0);
+    let targets = targets.ok_or_else(|| bad("`targets` is not a number of results".into()))?;
+    let coefficients = coefficients(node)?;
+    let intercepts = node.maybe_floats("intercepts")?.unwrap_or_default();
+    let x = matrix(node)?;
+    let scores = product(node, x, &coefficients, targets, &intercepts)?;
+    Ok(vec![classifier::regress(node, scores, transform, targets)?])
+}
+
+fn coefficients(node: &mut Reader<'_>) -> Result<Vec<f32>> {
+    let missing = || bad("the attribute `coefficients` is missing".into());
+    node.maybe_floats("coefficients")?.filter(|all| !all.is_empty()).ok_or_else(missing)
+}
+
+/// Input 0 as rows of `float`.
+pub fn matrix(node: &mut Reader<'_>) -> Result<ValueId> {
+    let x = input_as(node, DType::F32)?;
+    match node.type_of(x) {
+        Type::Tensor(ty) if ty.rank() == 1 => node.add(Unsqueeze, &[x], &[Tensor::from_ints(&[0])]),
+        _ => Ok(x),
+    }
+}
+
+/// `x · aᵀ + b`, where `a` has so many rows, and `b` a number for each, one for all, or none.
+pub fn product(
+    node: &mut Reader<'_>,
+    x: ValueId,
+    a: &[f32],
+    rows: usize,
+    b: &[f32],
+) -> Result<ValueId> {
+    if rows == 0 || a.len() % rows != 0 || !(b.len() <= 1 || b.len() == rows) {
+        let (a, b) = (a.len(), b.len());
+        return Err(bad(format!(
+            "{a} coefficients and {b} constants do not make {rows} functions"
+        )));
+    }
+    let a = constant(a, rows);
+    let gemm = Gemm {
+        alpha: 1.0,
+        beta: 1.0,
+        trans_a: false,
+        trans_b: true,
+        activation: Activation::Identity,
+    };
+    match b {
+        [] => node.add(gemm, &[x], &[a]),
+        _ => node.add(gemm, &[x], &[a, Tensor::from_floats(b)]),
+    }
+}
+
+/// A matrix as a constant, row after row.
+pub fn constant(values: &[f32], rows: usize) -> Tensor {
+    let columns = values.len().checked_div(rows).unwrap_or(0);
+    Tensor { shape: vec![rows, columns], ..Tensor::from_floats(values) }
+}
+
+fn bad(message: String) -> Diagnostic {
+    Diagnostic::new(Code::BadAttribute, message)
+}

@@ -1,0 +1,381 @@
+//! Support vector machines: how alike the features and the support vectors are, and what follows.
+
+use super::{
+    classifier::{self, Labels, PostTransform},
+    linear,
+};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{DType, F32_ONLY},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, ValueId},
+    ops::{Entry, binary::Pow, matmul::Gemm, ml_nodes, unary::TANH},
+    plan::{Kernel, NoParams, kernel},
+    tensor::Tensor,
+    ty::Type,
+};
+use onnxc_runtime::activation_fn::Activation;
+
+pub const OPS: &[Entry] =
+    &[ml_nodes("SVMClassifier", 1, svm_classifier), ml_nodes("SVMRegressor", 1, svm_regressor)];
+
+/// How alike two rows of features are.
+struct Likeness {
+    form: Form,
+    gamma: f32,
+    coef0: f32,
+    degree: f32,
+}
+
+/// The form of a [`Likeness`] of `a` and `b`.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// `a · b`
+    Linear,
+    /// `(gamma · a · b + coef0)^degree`
+    Poly,
+    /// `e^(-gamma · |a - b|²)`
+    Rbf,
+    /// `tanh(gamma · a · b + coef0)`
+    Sigmoid,
+}
+
+impl Likeness {
+    fn read(node: &mut Reader<'_>) -> Result<Likeness> {
+        let forms = [
+            ("LINEAR", Form::Linear),
+            ("POLY", Form::Poly),
+            ("RBF", Form::Rbf),
+            ("SIGMOID", Form::Sigmoid),
+        ];
+        let form = node.choice("kernel_type", &forms)?;
+        let parameters = node.maybe_floats("kernel_params")?.unwrap_or_default();
+        let [gamma, coef0, degree] = match parameters.as_slice() {
+            [] => [0.0; 3],
+            &[gamma, coef0, degree] => [gamma, coef0, degree],
+            other => {
+                let message = format!("`kernel_params` has {} numbers instead of 3", other.len());
+                return Err(bad(message));
+            }
+        };
+        Ok(Likeness { form, gamma, coef0, degree })
+    }
+
+    /// How alike each row of `x` is to each of the support vectors.
+    fn add(&self, node: &mut Reader<'_>, x: ValueId, support: Tensor) -> Result<ValueId> {
+        let product = |node: &mut Reader<'_>, alpha, coef0: f32| {
+            let gemm = Gemm {
+                alpha,
+                beta: 1.0,
+                trans_a: false,
+                trans_b: true,
+                activation: Activation::Identity,
+            };
+            node.add(gemm, &[x], &[support.clone(), Tensor::from_floats(&[coef0])])
+        };
+        match self.form {
+            Form::Linear => product(node, 1.0, 0.0),
+            Form::Rbf => node.add(Rbf { gamma: self.gamma }, &[x], &[support]),
+            Form::Poly => {
+                let base = product(node, self.gamma, self.coef0)?;
+                node.add(Pow, &[base], &[Tensor::from_floats(&[self.degree])])
+            }
+            Form::Sigmoid => {
+                let sum = product(node, self.gamma, self.coef0)?;
+                node.add(&TANH, &[sum], &[])
+            }
+        }
+    }
+}
+
+/// What both machines are made of.
+struct Machine {
+    likeness: Likeness,
+    coefficients: Vec<f32>,
+    vectors: Vec<f32>,
+    rho: Vec<f32>,
+}
+
+impl Machine {
+    fn read(node: &mut Reader<'_>) -> Result<Machine> {
+        let likeness = Likeness::read(node)?;
+        let mut floats =
+            |name: &str| Ok::<_, Diagnostic>(node.maybe_floats(name)?.unwrap_or_default());
+        let (coefficients, vectors) = (floats("coefficients")?, floats("support_vectors")?);
+        let rho = floats("rho")?;
+        if coefficients.is_empty() || rho.is_empty() {
+            return Err(bad("`coefficients` and `rho` must have numbers".into()));
+        }
+        Ok(Machine { likeness, coefficients, vectors, rho })
+    }
+
+    /// The support vectors as a matrix of so many rows.
+    fn support(&self, rows: usize) -> Result<Tensor> {
+        if rows == 0 || self.vectors.is_empty() || self.vectors.len() % rows != 0 {
+            let found = self.vectors.len();
+            return Err(bad(format!("{found} numbers do not make {rows} support vectors")));
+        }
+        Ok(linear::constant(&self.vectors, rows))
+    }
+}
+
+fn svm_regressor(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+    let machine = Machine::read(node)?;
+    // The transform of scores is meant for classes.
+    node.ignore("post_transform");
+    let one_class = node.flag("one_class", false)?;
+    let vectors = usize::try_from(node.int("n_supports", 0)?).unwrap_or(0);
+    let mut x = linear::matrix(node)?;
+    if vectors > 0 {
+        x = machine.likeness.add(node, x, machine.support(vectors)?)?;
+    }
+    let y = linear::product(node, x, &machine.coefficients, 1, &machine.rho[..1])?;
+    Ok(vec![if one_class { node.add(OneClass, &[y], &[])? } else { y }])
+}
+
+fn svm_classifier(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+    let machine = Machine::read(node)?;
+    let transform = PostTransform::read(node)?;
+    let labels = Labels::read(node, "classlabels_ints", "classlabels_strings")?;
+    let probabilities = ["prob_a", "prob_b"].map(|name| node.maybe_floats(name));
+    let vectors = node.maybe_ints("vectors_per_class")?.unwrap_or_default();
+    if vectors.iter().all(|&count| count == 0) {
+        return functions(node, machine, transform, labels);
+    }
+    let classes = labels.len();
+    let duels = classes * classes.saturating_sub(1) / 2;
+    let weights = weights(&machine, &vectors, classes)?;
+    let x = linear::matrix(node)?;
+    let count = weights.len() / duels.max(1);
+    let alike = machine.likeness.add(node, x, machine.support(count)?)?;
+    let scores = linear::product(node, alike, &weights, duels, &machine.rho[..duels])?;
+    let best = node.add(Votes { classes }, &[scores], &[])?;
+    let [a, b] = probabilities;
+    match (a?.unwrap_or_default(), b?.unwrap_or_default()) {
+        (a, b) if a.len() >= duels && b.len() >= duels => {
+            let [a, b] = [&a[..duels], &b[..duels]].map(Tensor::from_floats);
+            let shares = node.add(Probabilities { classes }, &[scores], &[a, b])?;
+            classifier::finish(node, best, shares, transform, labels)
+        }
+        (a, b) if !a.is_empty() || !b.is_empty() => {
+            Err(bad(format!("`prob_a` and `prob_b` must have {duels} numbers each")))
+        }
+        _ if classes == 2 => {
+            let spread = classifier::spread(transform, transform != PostTransform::None);
+            classifier::spread_out(node, best, scores, transform, labels, spread)
+        }
+        _ => classifier::finish(node, best, scores, transform, labels),
+    }
+}
+
+/// A classifier without support vectors: a linear function for each class.
+fn functions(
+    node: &mut Reader<'_>,
+    machine: Machine,
+    transform: PostTransform,
+    labels: Labels,
+) -> Result<Vec<ValueId>> {
+    let x = linear::matrix(node)?;
+    let scores = linear::product(node, x, &machine.coefficients, labels.len(), &machine.rho[..1])?;
+    let positive = machine.coefficients.iter().all(|&coefficient| coefficient >= 0.0);
+    let best = match labels.len() {
+        // A score of one half is enough.
+        2 if positive => node.add(Choose { threshold: 0.5f32.next_down() }, &[scores], &[])?,
+        2 => node.add(Choose { threshold: 0.0 }, &[scores], &[])?,
+        _ => classifier::best(node, scores)?,
+    };
+    classifier::finish(node, best, scores, transform, labels)
+}
+
+/// A row of weights of the support vectors for each duel of classes. The file has, for each vector,
+/// its weights in the duels of its class with all others.
+fn weights(machine: &Machine, vectors: &[i64], classes: usize) -> Result<Vec<f32>> {
+    let counts: Option<Vec<usize>> = vectors.iter().map(|&n| usize::try_from(n).ok()).collect();
+    let counts = counts.filter(|counts| counts.len() == classes && classes > 1);
+    let counts = counts.ok_or_else(|| {
+        bad(format!("`vectors_per_class` must have a count for each of {classes} classes"))
+    })?;
+    let total: usize = counts.iter().sum();
+    let duels = classes * (classes - 1) / 2;
+    if machine.coefficients.len() < total * (classes - 1) || machine.rho.len() < duels {
+        let message = format!("`coefficients` and `rho` are too few for {classes} classes");
+        return Err(bad(message));
+    }
+    let starts: Vec<usize> = (0..classes).map(|class| counts[..class].iter().sum()).collect();
+    let range = |class: usize| starts[class]..starts[class] + counts[class];
+    let mut weights = Vec::new();
+    for a in 0..classes {
+        for b in a + 1..classes {
+            let mut row = vec![0.0; total];
+            for (class, against) in [(a, b - 1), (b, a)] {
+                let said = &machine.coefficients[against * total..][..total];
+                row[range(class)].copy_from_slice(&said[range(class)]);
+            }
+            weights.extend(row);
+        }
+    }
+    Ok(weights)
+}
+
+/// `e^(-gamma · |x - s|²)` of each row and each support vector.
+struct Rbf {
+    gamma: f32,
+}
+
+static RBF: Kernel<(Dim, f32)> = kernel!(F32_ONLY T, svm::rbf::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0, p.1));
+
+impl Op for Rbf {
+    fn name(&self) -> &'static str {
+        "Rbf"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.float("gamma", self.gamma);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(0, F32_ONLY)?;
+        let (x, support) = (&cx.ranked(0, 2)?.shape, &cx.ranked(1, 2)?.shape);
+        cx.require_equal(&x[1], &support[1], "the features of rows and of support vectors")?;
+        Ok(vec![Type::tensor(DType::F32, [x[0].clone(), support[0].clone()])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let features = cx.ty(0)?.shape[1].clone();
+        cx.call(&RBF, (features, self.gamma))
+    }
+}
+
+/// The class that wins most duels.
+struct Votes {
+    classes: usize,
+}
+
+static VOTES: Kernel<(usize,)> =
+    kernel!(F32_ONLY T, svm::votes::<T>, |f, a, p| f(a.input(0), a.output(0), p.0));
+
+impl Op for Votes {
+    fn name(&self) -> &'static str {
+        "Votes"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("classes", i64::try_from(self.classes).unwrap_or(i64::MAX));
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        classes_of_rows(cx)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        cx.call_for_input(&VOTES, (self.classes,))
+    }
+}
+
+/// A class for each row of scores.
+fn classes_of_rows(cx: &Infer<'_>) -> Inferred {
+    let rows = cx.ranked(0, 2)?.shape[0].clone();
+    Ok(vec![Type::tensor(DType::I64, [rows])])
+}
+
+/// Of two classes the second where a score is above the threshold, else that of the larger score.
+struct Choose {
+    threshold: f32,
+}
+
+static CHOOSE: Kernel<(f32,)> =
+    kernel!(F32_ONLY T, svm::choose::<T>, |f, a, p| f(a.input(0), a.output(0), p.0));
+
+impl Op for Choose {
+    fn name(&self) -> &'static str {
+        "Choose"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.float("threshold", self.threshold);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        classes_of_rows(cx)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        cx.call_for_input(&CHOOSE, (self.threshold,))
+    }
+}
+
+/// The probability of each class from the scores of its duels.
+struct Probabilities {
+    classes: usize,
+}
+
+static PROBABILITIES: Kernel<(usize,)> = kernel!(F32_ONLY T, svm::probabilities::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p.0));
+
+impl Op for Probabilities {
+    fn name(&self) -> &'static str {
+        "Probabilities"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("classes", i64::try_from(self.classes).unwrap_or(i64::MAX));
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let rows = cx.ranked(0, 2)?.shape[0].clone();
+        Ok(vec![Type::tensor(DType::F32, [rows, self.classes.into()])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let inputs = (0..3).map(|i| Ok(cx.input(i)?.into())).collect::<Result<_>>()?;
+        let scratch = cx.scratch(DType::F32, (2 * self.classes + 1) * self.classes);
+        let outputs = vec![cx.output(0)?.into(), scratch.into()];
+        cx.call_on(&PROBABILITIES, DType::F32, inputs, outputs, (self.classes,))
+    }
+}
+
+/// 1 where a score is positive, else -1.
+struct OneClass;
+
+static ONE_CLASS: Kernel = kernel!(F32_ONLY T, svm::one_class::<T>,
+    |f, a, _p| f(a.input(0), a.output(0)),
+    in_place one_class_in_place::<T> |f, a, _p| f(a.output(0)));
+
+impl Op for OneClass {
+    fn name(&self) -> &'static str {
+        "OneClass"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        Ok(vec![cx.ty(0)?.clone().into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        cx.call(&ONE_CLASS, NoParams)
+    }
+}
+
+fn bad(message: String) -> Diagnostic {
+    Diagnostic::new(Code::BadAttribute, message)
+}

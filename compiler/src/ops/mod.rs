@@ -1,0 +1,164 @@
+//! Every operator, one file a family, and the list of the families.
+//!
+//! # How to add an operator
+//!
+//! 1. Find its family: that of the operator whose kernel it would share.
+//! 2. In the family's file add a row, or a struct with `impl Op`. The order is always: what it is
+//!    (doc) · how a file spells it, per version (`OPS`) · its attributes, typed (struct) · its
+//!    kernels · its types · its calls. `softmax.rs` is the example to follow.
+//! 3. Write its kernel in the file of the same name in the runtime library, with its tests.
+//! 4. A new family goes into [`FAMILIES`], sorted, and into the runtime library's `lib.rs`.
+//!
+//! Nothing else names operators: the conformance suite finds the new one by itself.
+
+pub(crate) mod activation;
+pub(crate) mod arg;
+pub(crate) mod binary;
+pub(crate) mod cast;
+pub(crate) mod compare;
+pub(crate) mod concat;
+pub(crate) mod constant;
+pub(crate) mod control;
+pub(crate) mod conv;
+pub(crate) mod cumulative;
+pub(crate) mod einsum;
+mod epilogue;
+pub(crate) mod expand;
+pub(crate) mod gather;
+pub(crate) mod linalg;
+pub(crate) mod matmul;
+pub(crate) mod ml;
+pub(crate) mod norm;
+pub(crate) mod pad;
+pub(crate) mod pool;
+pub(crate) mod random;
+pub(crate) mod reduce;
+pub(crate) mod reshape;
+pub(crate) mod rnn;
+pub(crate) mod scatter;
+pub(crate) mod select;
+pub(crate) mod slice;
+pub(crate) mod softmax;
+#[cfg(test)]
+pub(crate) mod testing;
+pub(crate) mod transpose;
+pub(crate) mod unary;
+pub(crate) mod variadic;
+mod window;
+
+use crate::{
+    diag::Result,
+    ir::{Domain, Op, Reader, ValueId},
+};
+use std::rc::Rc;
+
+/// How a node of an ONNX file becomes an [`Op`]: from one version of the operator set on, until
+/// the next entry of the same name.
+pub struct Entry {
+    /// The operator set.
+    pub domain: Domain,
+    /// The operator's name.
+    pub name: &'static str,
+    /// The first version that is read so.
+    pub since: i64,
+    /// How it is read.
+    pub how: How,
+}
+
+/// How a node is read.
+#[derive(Clone, Copy)]
+pub enum How {
+    /// By a function that makes an [`Op`] of it.
+    Read(Read),
+    /// By a function that adds nodes for it, and gives the values of its outputs.
+    Nodes(Nodes),
+    /// As other nodes: a function in ONNX's textual syntax without its name, over the newest
+    /// operators, such as `<axis: int = 1> (X) => (Y) { ... }`.
+    Body(&'static str),
+}
+
+/// Reads one node.
+pub type Read = fn(&mut Reader<'_>) -> Result<Rc<dyn Op>>;
+
+/// Reads one node as several.
+pub type Nodes = fn(&mut Reader<'_>) -> Result<Vec<ValueId>>;
+
+/// An operator of ONNX's main operator set.
+pub const fn entry(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Onnx, name, since, how: How::Read(read) }
+}
+
+/// An operator of ONNX's main operator set that stands for others.
+pub const fn body(name: &'static str, since: i64, text: &'static str) -> Entry {
+    Entry { domain: Domain::Onnx, name, since, how: How::Body(text) }
+}
+
+/// An operator of classical machine learning.
+pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Ml, name, since, how: How::Read(read) }
+}
+
+/// An operator of classical machine learning that stands for others.
+pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
+    Entry { domain: Domain::Ml, name, since, how: How::Nodes(read) }
+}
+
+/// What passes make of several nodes.
+pub const fn internal(name: &'static str, read: Read) -> Entry {
+    Entry { domain: Domain::Internal, name, since: 1, how: How::Read(read) }
+}
+
+/// Every family, sorted.
+#[rustfmt::skip]
+const FAMILIES: &[&[Entry]] = &[
+    activation::OPS,
+    arg::OPS,
+    binary::OPS,
+    cast::OPS,
+    compare::OPS,
+    concat::OPS,
+    constant::OPS,
+    control::OPS,
+    conv::OPS,
+    conv::causal::OPS,
+    conv::deform::OPS,
+    conv::integer::OPS,
+    conv::transpose::OPS,
+    cumulative::OPS,
+    einsum::OPS,
+    expand::OPS,
+    gather::OPS,
+    linalg::OPS,
+    matmul::OPS,
+    matmul::integer::OPS,
+    ml::encode::OPS,
+    ml::feature::OPS,
+    ml::linear::OPS,
+    ml::svm::OPS,
+    ml::tree::OPS,
+    norm::OPS,
+    pad::OPS,
+    pool::OPS,
+    random::OPS,
+    reduce::OPS,
+    reshape::OPS,
+    rnn::OPS,
+    scatter::OPS,
+    select::OPS,
+    slice::OPS,
+    softmax::OPS,
+    transpose::OPS,
+    unary::OPS,
+    variadic::OPS,
+];
+
+/// The reader of `name` as it stood in version `version` of the operator set.
+pub fn find(domain: Domain, name: &str, version: i64) -> Option<&'static Entry> {
+    let named = entries().filter(|entry| entry.domain == domain && entry.name == name);
+    named.filter(|entry| entry.since <= version).max_by_key(|entry| entry.since)
+}
+
+/// All entries of all families.
+pub fn entries() -> impl Iterator<Item = &'static Entry> {
+    FAMILIES.iter().copied().flatten()
+}

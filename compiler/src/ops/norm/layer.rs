@@ -1,0 +1,190 @@
+//! Normalizations of the last axes together: `LayerNormalization` and `RMSNormalization`.
+
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{DType, FLOATS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{
+        Arg, Kernel,
+        geometry::{Axis, Broadcast},
+        kernel,
+    },
+    ty::{TensorType, Type},
+};
+use std::rc::Rc;
+
+/// The elements from an axis on with a mean of 0 and a variance of 1, scaled and shifted.
+pub struct LayerNormalization {
+    /// The first axis that is normalized.
+    pub axis: i64,
+    /// What is added to the variances.
+    pub epsilon: f32,
+    /// The type of the statistics, where they are asked for.
+    pub stash_type: DType,
+}
+
+pub fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    Ok(Rc::new(LayerNormalization {
+        axis: node.int("axis", -1)?,
+        epsilon: node.float("epsilon", 1e-5)?,
+        stash_type: super::stash_type(node)?,
+    }))
+}
+
+static LAYER: Kernel<(Axis, f32)> = kernel!(FLOATS T, norm::layer_normalization::<T>,
+    |f, a, p| f(
+        a.input(0), a.optional(1), a.optional(2),
+        a.output(0), a.optional_output(1), a.optional_output(2), p.0, p.1),
+    in_place layer_normalization_in_place::<T> |f, a, p| f(
+        a.output(0), a.optional_output(1), a.optional_output(2),
+        a.optional(0), a.optional(1), p.0, p.1));
+
+/// A tensor of `shape` with the axes from `axis` on as one row each.
+fn rows(shape: &[Dim], axis: usize) -> Axis {
+    let (outer, len) = shape.split_at(axis);
+    Axis { outer: outer.iter().product(), len: len.iter().product(), inner: 1.into() }
+}
+
+/// Whether an operand of shape `scale` has one number for each element of a row of `shape`.
+fn is_row(scale: &[Dim], shape: &[Dim], axis: usize) -> bool {
+    let missing = shape.len() - scale.len();
+    let fits = |i: usize| {
+        let size = i.checked_sub(missing).map_or_else(|| 1.into(), |i| scale[i].clone());
+        if i < axis { size.known() == Some(1) } else { size == shape[i] }
+    };
+    (0..shape.len()).all(fits)
+}
+
+/// Says that input `i`, stretched, must have the shape of input 0.
+fn stretches(cx: &mut Infer<'_>, i: usize) -> Inferred<()> {
+    let (shape, operand) = (cx.shape(0)?, cx.shape(i)?);
+    let all = cx.broadcast(&[shape, operand])?;
+    if all.len() > shape.len() {
+        let message = format!("input {i} has more axes than input 0");
+        return Err(cx.finding(Code::ShapeMismatch, message));
+    }
+    for (all, size) in all.iter().zip(shape) {
+        cx.require_equal(all, size, "the sizes of input 0 before and after stretching")?;
+    }
+    Ok(())
+}
+
+static SCALE: Kernel<Broadcast> = kernel!(updates FLOATS T, binary::mul_in_place::<T>,
+    |f, a, p| f(a.output(0), a.input(0), p));
+static SHIFT: Kernel<Broadcast> = kernel!(updates FLOATS T, binary::add_in_place::<T>,
+    |f, a, p| f(a.output(0), a.input(0), p));
+
+/// Calls `kernel` on the first output and input `i`, stretched to its shape.
+fn stretch(cx: &mut Lower<'_>, kernel: &'static Kernel<Broadcast>, i: usize) -> Result {
+    let TensorType { dtype, shape } = cx.output_ty(0)?;
+    let geometry = Broadcast::of(shape, shape, &cx.ty(i)?.shape);
+    let (operand, y) = (cx.input(i)?.into(), cx.output(0)?.into());
+    cx.call_on(kernel, *dtype, vec![operand], vec![y], geometry)
+}
+
+impl Op for LayerNormalization {
+    fn name(&self) -> &'static str {
+        "LayerNormalization"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+        a.float("epsilon", self.epsilon);
+        a.int("stash_type", self.stash_type.code().into());
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, FLOATS)?;
+        let axis = cx.axis("axis", self.axis, ty.rank())?;
+        let factors = if cx.has(2) { 1..3 } else { 1..2 };
+        for i in factors {
+            cx.same_dtype(0, i)?;
+            stretches(cx, i)?;
+        }
+        let ones = vec![1.into(); ty.rank() - axis];
+        let statistics = Type::tensor(self.stash_type, [&ty.shape[..axis], &ones].concat());
+        Ok(vec![ty.clone().into(), statistics.clone(), statistics])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let TensorType { dtype, shape } = cx.ty(0)?;
+        let axis = cx.axis(self.axis, shape.len());
+        let statistics = [cx.optional_output(1)?, cx.optional_output(2)?];
+        if self.stash_type != DType::F32 && statistics.iter().any(Option::is_some) {
+            return Err(cx.unsupported(&format!("statistics of type {}", self.stash_type)));
+        }
+        let mut rows_alone = is_row(&cx.ty(1)?.shape, shape, axis);
+        if cx.has(2) {
+            rows_alone &= is_row(&cx.ty(2)?.shape, shape, axis);
+        }
+        let factors = if rows_alone { [cx.optional(1)?, cx.optional(2)?] } else { [None, None] };
+        let [scale, bias] = factors.map(Arg::Optional);
+        let [mean, inv_std_dev] = statistics.map(Arg::Optional);
+        let (inputs, y) = (vec![cx.input(0)?.into(), scale, bias], cx.output(0)?.into());
+        let formula = (rows(shape, axis), self.epsilon);
+        cx.call_on(&LAYER, *dtype, inputs, vec![y, mean, inv_std_dev], formula)?;
+        if !rows_alone {
+            stretch(cx, &SCALE, 1)?;
+            if cx.has(2) {
+                stretch(cx, &SHIFT, 2)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The elements from an axis on with a mean square of 1, scaled.
+pub struct RmsNormalization {
+    /// The first axis that is normalized.
+    pub axis: i64,
+    /// What is added to the mean squares.
+    pub epsilon: f32,
+    /// The type that they are said to be calculated in; ours is never less precise.
+    pub stash_type: DType,
+}
+
+pub fn read_rms(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    Ok(Rc::new(RmsNormalization {
+        axis: node.int("axis", -1)?,
+        epsilon: node.float("epsilon", 1e-5)?,
+        stash_type: super::stash_type(node)?,
+    }))
+}
+
+static RMS: Kernel<(Axis, f32)> = kernel!(FLOATS T, norm::rms_normalization::<T>,
+    |f, a, p| f(a.input(0), a.optional(1), a.output(0), p.0, p.1),
+    in_place rms_normalization_in_place::<T> |f, a, p| f(a.output(0), a.optional(0), p.0, p.1));
+
+impl Op for RmsNormalization {
+    fn name(&self) -> &'static str {
+        "RMSNormalization"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+        a.float("epsilon", self.epsilon);
+        a.int("stash_type", self.stash_type.code().into());
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, FLOATS)?;
+        cx.axis("axis", self.axis, ty.rank())?;
+        let scale = cx.of(1, FLOATS)?;
+        stretches(cx, 1)?;
+        Ok(vec![Type::tensor(scale.dtype, &ty.shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let TensorType { dtype, shape } = cx.ty(0)?;
+        if cx.ty(1)?.dtype != *dtype {
+            return Err(cx.unsupported("a scale of another type"));
+        }
+        let axis = cx.axis(self.axis, shape.len());
+        let row = is_row(&cx.ty(1)?.shape, shape, axis);
+        let scale = Arg::Optional(if row { cx.optional(1)? } else { None });
+        let (inputs, y) = (vec![cx.input(0)?.into(), scale], cx.output(0)?.into());
+        cx.call_on(&RMS, *dtype, inputs, vec![y], (rows(shape, axis), self.epsilon))?;
+        if row { Ok(()) } else { stretch(cx, &SCALE, 1) }
+    }
+}

@@ -1,0 +1,140 @@
+//! Normalizations along given axes, and by the channels around each.
+
+use crate::{
+    diag::{Code, Result},
+    dtype::FLOATS,
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ops::{binary, reduce, unary},
+    plan::{
+        Kernel,
+        geometry::{self, Axis},
+        kernel,
+    },
+    tensor::Tensor,
+};
+use std::rc::Rc;
+
+/// The elements along an axis divided by their norm.
+pub struct LpNormalization {
+    /// The axis.
+    pub axis: i64,
+    /// The order of the norm: 1 or 2.
+    pub p: i64,
+}
+
+pub fn read_lp(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    Ok(Rc::new(LpNormalization { axis: node.int("axis", -1)?, p: node.int("p", 2)? }))
+}
+
+static L1: Kernel<Axis> = kernel!(FLOATS T, norm::lp_normalization_l1::<T>,
+    |f, a, p| f(a.input(0), a.output(0), p),
+    in_place lp_normalization_l1_in_place::<T> |f, a, p| f(a.output(0), p));
+static L2: Kernel<Axis> = kernel!(FLOATS T, norm::lp_normalization_l2::<T>,
+    |f, a, p| f(a.input(0), a.output(0), p),
+    in_place lp_normalization_l2_in_place::<T> |f, a, p| f(a.output(0), p));
+
+impl Op for LpNormalization {
+    fn name(&self) -> &'static str {
+        "LpNormalization"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+        a.int("p", self.p);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, FLOATS)?;
+        cx.axis("axis", self.axis, ty.rank())?;
+        if !(1..=2).contains(&self.p) {
+            let message = format!("`p` is {}, but only norms of order 1 and 2 exist", self.p);
+            return Err(cx.finding(Code::BadAttribute, message));
+        }
+        Ok(vec![ty.clone().into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let shape = &cx.ty(0)?.shape;
+        let kernel = if self.p == 1 { &L1 } else { &L2 };
+        cx.call(kernel, Axis::of(shape, cx.axis(self.axis, shape.len())))
+    }
+}
+
+/// The elements divided by a power of the mean of squares over the channels around each.
+pub struct Lrn {
+    /// The factor of the mean.
+    pub alpha: f32,
+    /// The exponent.
+    pub beta: f32,
+    /// What is added to the mean.
+    pub bias: f32,
+    /// How many channels are around each, with itself.
+    pub size: i64,
+}
+
+pub fn read_lrn(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    Ok(Rc::new(Lrn {
+        alpha: node.float("alpha", 1e-4)?,
+        beta: node.float("beta", 0.75)?,
+        bias: node.float("bias", 1.0)?,
+        size: node.required_int("size")?,
+    }))
+}
+
+static LRN: Kernel<(Axis, geometry::Lrn)> =
+    kernel!(FLOATS T, norm::lrn::<T>, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
+
+impl Lrn {
+    fn size(&self) -> Option<usize> {
+        usize::try_from(self.size).ok().filter(|&size| size > 0)
+    }
+}
+
+impl Op for Lrn {
+    fn name(&self) -> &'static str {
+        "LRN"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.float("alpha", self.alpha);
+        a.float("beta", self.beta);
+        a.float("bias", self.bias);
+        a.int("size", self.size);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, FLOATS)?;
+        if ty.rank() < 2 {
+            let message = format!("input 0 must have channels, but has {} axes", ty.rank());
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        }
+        if self.size().is_none() {
+            let message = format!("`size` is {}", self.size);
+            return Err(cx.finding(Code::BadAttribute, message));
+        }
+        Ok(vec![ty.clone().into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let size = self.size().expect("inferring the types saw the size");
+        let parameters =
+            geometry::Lrn { size, alpha: self.alpha, beta: self.beta, bias: self.bias };
+        cx.call(&LRN, (Axis::of(&cx.ty(0)?.shape, 1), parameters))
+    }
+}
+
+/// `(x - mean) / (√variance + 1e-9)`, over the axes that the attribute names.
+pub fn read_mean_variance(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    let axes = node.maybe_ints("axes")?.unwrap_or_else(|| vec![0, 2, 3]);
+    let axes = [Tensor::from_ints(&axes)];
+    let Some(x) = node.inputs.first().copied().flatten() else { return Ok(Rc::new(&binary::DIV)) };
+    let epsilon = Tensor::from_number(node.dtype(0)?, 1e-9)?;
+    let mean = node.add(reduce::mean(), &[x], &axes)?;
+    let distance = node.add(&binary::SUB, &[x, mean], &[])?;
+    let square = node.add(&binary::MUL, &[distance, distance], &[])?;
+    let variance = node.add(reduce::mean(), &[square], &axes)?;
+    let deviation = node.add(&unary::SQRT, &[variance], &[])?;
+    let divisor = node.add(&binary::ADD, &[deviation], &[epsilon])?;
+    node.inputs = vec![Some(distance), Some(divisor)];
+    Ok(Rc::new(&binary::DIV))
+}

@@ -1,0 +1,36 @@
+//! Normalizations.
+
+pub(crate) mod batch;
+pub(crate) mod layer;
+pub(crate) mod local;
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dtype::{DType, FLOATS},
+    ir::Reader,
+};
+
+pub const OPS: &[Entry] = &[
+    entry("BatchNormalization", 1, batch::read_with_test_flag),
+    entry("BatchNormalization", 7, batch::read_by_outputs),
+    entry("BatchNormalization", 14, batch::read),
+    entry("GroupNormalization", 18, batch::read_group_by_group),
+    entry("GroupNormalization", 21, batch::read_group),
+    entry("InstanceNormalization", 1, batch::read_instance),
+    entry("LRN", 1, local::read_lrn),
+    entry("LayerNormalization", 17, layer::read),
+    entry("LpNormalization", 1, local::read_lp),
+    entry("MeanVarianceNormalization", 9, local::read_mean_variance),
+    entry("RMSNormalization", 23, layer::read_rms),
+];
+
+/// The type that the first stage of a normalization is said to be calculated in.
+fn stash_type(node: &mut Reader<'_>) -> Result<DType> {
+    let dtype = node.maybe_dtype("stash_type")?.unwrap_or(DType::F32);
+    if FLOATS.contains(&dtype) {
+        return Ok(dtype);
+    }
+    let message = format!("`stash_type` is {dtype}, which has no fractions");
+    Err(Diagnostic::new(Code::BadAttribute, message))
+}

@@ -1,0 +1,372 @@
+//! Pools: one number for each window of a channel's image.
+
+use super::{
+    Entry, entry,
+    window::{self, Rounding, Slide, Window},
+};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{DType, FLOATS, POOLED},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{Kernel, NoParams, geometry, kernel},
+    ty::Type,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("AveragePool", 1, |node| {
+        let count_include_pad = node.flag("count_include_pad", false)?;
+        Ok(Rc::new(AveragePool { pool: Pool::read(node)?, count_include_pad }))
+    }),
+    entry("GlobalAveragePool", 1, |_| Ok(Rc::new(GlobalPool::Average))),
+    entry("GlobalLpPool", 1, |node| Ok(Rc::new(GlobalPool::Lp(real_power(node)?)))),
+    entry("GlobalLpPool", 2, |node| Ok(Rc::new(GlobalPool::Lp(node.int("p", 2)?)))),
+    entry("GlobalMaxPool", 1, |_| Ok(Rc::new(GlobalPool::Max))),
+    entry("LpPool", 1, |node| {
+        Ok(Rc::new(LpPool { p: real_power(node)?, pool: Pool::read(node)? }))
+    }),
+    entry("LpPool", 2, |node| {
+        Ok(Rc::new(LpPool { p: node.int("p", 2)?, pool: Pool::read(node)? }))
+    }),
+    entry("MaxPool", 1, |node| {
+        let column_major = node.flag("storage_order", false)?;
+        Ok(Rc::new(MaxPool { pool: Pool::read(node)?, column_major }))
+    }),
+    entry("MaxUnpool", 9, |node| Ok(Rc::new(MaxUnpool { window: Window::read(node)? }))),
+];
+
+/// The power of a norm, which the first versions wrote as a real number.
+fn real_power(node: &mut Reader<'_>) -> Result<i64> {
+    let p = node.float("p", 2.0)?;
+    if p.fract() == 0.0 && (1.0..=1e6).contains(&p) {
+        return Ok(p as i64);
+    }
+    let message = format!("`p` is {p:?}: only whole powers from 1 on are supported");
+    Err(Diagnostic::new(Code::Unsupported, message))
+}
+
+/// The attributes that all pools share.
+pub struct Pool {
+    /// The window.
+    pub window: Window,
+    /// Whether the last window may end outside the padded image.
+    pub ceil_mode: bool,
+}
+
+impl Pool {
+    fn read(node: &mut Reader<'_>) -> Result<Pool> {
+        let ceil_mode = node.flag("ceil_mode", false)?;
+        Ok(Pool { window: Window::read(node)?, ceil_mode })
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.window.attributes(a);
+        a.flag("ceil_mode", self.ceil_mode);
+    }
+
+    fn slides(&self, shape: &[Dim]) -> Vec<Slide> {
+        let rounding = if self.ceil_mode { Rounding::Up } else { Rounding::Down };
+        self.window.slides(&shape[2..], &self.window.sizes(), rounding)
+    }
+
+    /// The type of the output, for elements of the types allowed.
+    fn infer(&self, cx: &mut Infer<'_>, types: &[DType]) -> Inferred<(DType, Vec<Dim>)> {
+        let ty = cx.of(0, types)?;
+        let axes = image_axes(cx, 0)?;
+        self.window.check(cx, axes)?;
+        self.window.kernel(cx, axes)?;
+        let slides = self.slides(&ty.shape);
+        for slide in &slides {
+            slide.require(cx)?;
+        }
+        let shape = [&ty.shape[..2], &window::shape(&slides)].concat();
+        Ok((ty.dtype, shape))
+    }
+}
+
+/// The number of axes of the images of input `i`.
+fn image_axes(cx: &Infer<'_>, i: usize) -> Inferred<usize> {
+    match cx.ty(i)?.rank().checked_sub(2) {
+        Some(axes) if axes > 0 => Ok(axes),
+        _ => {
+            let message = "the input must have a batch, channels and at least one axis more";
+            Err(cx.finding(Code::ShapeMismatch, message))
+        }
+    }
+}
+
+/// The window over the images of the node's first input, as the kernels are told.
+fn geometry(cx: &Lower<'_>, slides: &[Slide]) -> Result<geometry::Pool> {
+    let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
+    Ok(geometry::Pool {
+        planes: cx.ty(0)?.shape[..2].iter().product(),
+        size: each(|slide| &slide.image),
+        out: each(|slide| &slide.places),
+        kernel: each(|slide| &slide.kernel),
+        strides: slides.iter().map(|slide| slide.stride).collect(),
+        dilations: slides.iter().map(|slide| slide.dilation).collect(),
+        pads: each(|slide| &slide.before),
+        ends: each(|slide| &slide.after),
+    })
+}
+
+static MAX_POOL: Kernel<geometry::Pool> =
+    kernel!(POOLED T, pool::max_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+static MAX_POOL_INDICES: Kernel<(geometry::Pool, Vec<Dim>)> = kernel!(POOLED T, pool::max_pool_indices::<T>,
+        |f, a, p| f(a.input(0), a.output(0), a.output(1), p.0, p.1));
+static AVERAGE_POOL: Kernel<geometry::Pool> =
+    kernel!(FLOATS T, pool::average_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+static AVERAGE_POOL_PADDED: Kernel<geometry::Pool> =
+    kernel!(FLOATS T, pool::average_pool_padded::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+static LP_POOL: Kernel<(geometry::Pool, u32)> =
+    kernel!(FLOATS T, pool::lp_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
+
+/// The largest number of each window.
+pub struct MaxPool {
+    /// The window.
+    pub pool: Pool,
+    /// Whether the indices count the elements of an image with the first axis fastest.
+    pub column_major: bool,
+}
+
+impl MaxPool {
+    /// How far apart the indices of neighbors along each axis of an image are.
+    fn index_strides(&self, image: &[Dim]) -> Vec<Dim> {
+        if !self.column_major {
+            return geometry::strides(image);
+        }
+        (0..image.len()).map(|axis| image[..axis].iter().product()).collect()
+    }
+}
+
+impl Op for MaxPool {
+    fn name(&self) -> &'static str {
+        "MaxPool"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.pool.attributes(a);
+        a.flag("storage_order", self.column_major);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (dtype, shape) = self.pool.infer(cx, POOLED)?;
+        Ok(vec![Type::tensor(dtype, shape.clone()), Type::tensor(DType::I64, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = geometry(cx, &self.pool.slides(&cx.ty(0)?.shape))?;
+        let (dtype, inputs) = (cx.ty(0)?.dtype, vec![cx.input(0)?.into()]);
+        let Some(indices) = cx.optional_output(1)? else {
+            let outputs = vec![cx.output(0)?.into()];
+            return cx.call_on(&MAX_POOL, dtype, inputs, outputs, geometry);
+        };
+        // The values are always written, even where only the indices are wanted.
+        let values = match cx.optional_output(0)? {
+            Some(values) => values,
+            None => cx.scratch(dtype, indices.len.clone()),
+        };
+        let outputs = vec![values.into(), indices.into()];
+        let strides = self.index_strides(&geometry.size);
+        cx.call_on(&MAX_POOL_INDICES, dtype, inputs, outputs, (geometry, strides))
+    }
+}
+
+/// The mean of each window.
+pub struct AveragePool {
+    /// The window.
+    pub pool: Pool,
+    /// Whether the padding counts.
+    pub count_include_pad: bool,
+}
+
+impl Op for AveragePool {
+    fn name(&self) -> &'static str {
+        "AveragePool"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.pool.attributes(a);
+        a.flag("count_include_pad", self.count_include_pad);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (dtype, shape) = self.pool.infer(cx, FLOATS)?;
+        Ok(vec![Type::tensor(dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = geometry(cx, &self.pool.slides(&cx.ty(0)?.shape))?;
+        let kernel = if self.count_include_pad { &AVERAGE_POOL_PADDED } else { &AVERAGE_POOL };
+        cx.call(kernel, geometry)
+    }
+}
+
+/// The norm of each window, `(Σ |x|^p)^(1/p)`.
+pub struct LpPool {
+    /// The window.
+    pub pool: Pool,
+    /// The power.
+    pub p: i64,
+}
+
+impl Op for LpPool {
+    fn name(&self) -> &'static str {
+        "LpPool"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.pool.attributes(a);
+        a.int("p", self.p);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        check_power(cx, self.p)?;
+        let (dtype, shape) = self.pool.infer(cx, FLOATS)?;
+        Ok(vec![Type::tensor(dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = geometry(cx, &self.pool.slides(&cx.ty(0)?.shape))?;
+        cx.call(&LP_POOL, (geometry, power(self.p)))
+    }
+}
+
+fn check_power(cx: &Infer<'_>, p: i64) -> Inferred<()> {
+    if p >= 1 && u32::try_from(p).is_ok() {
+        return Ok(());
+    }
+    Err(cx.finding(Code::BadAttribute, format!("`p` is {p}, which is not the power of a norm")))
+}
+
+/// The power as the kernel is told.
+fn power(p: i64) -> u32 {
+    u32::try_from(p).expect("inferring saw that it fits")
+}
+
+/// A pool whose window is the whole image.
+#[derive(Clone, Copy)]
+pub enum GlobalPool {
+    /// The mean.
+    Average,
+    /// The largest number.
+    Max,
+    /// The norm of this power.
+    Lp(i64),
+}
+
+impl Op for GlobalPool {
+    fn name(&self) -> &'static str {
+        match self {
+            GlobalPool::Average => "GlobalAveragePool",
+            GlobalPool::Max => "GlobalMaxPool",
+            GlobalPool::Lp(_) => "GlobalLpPool",
+        }
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        if let GlobalPool::Lp(p) = self {
+            a.int("p", *p);
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        if let GlobalPool::Lp(p) = *self {
+            check_power(cx, p)?;
+        }
+        let ty = cx.of(0, FLOATS)?;
+        let axes = image_axes(cx, 0)?;
+        let shape = ty.shape[..2].iter().cloned().chain(vec![1.into(); axes]);
+        Ok(vec![Type::tensor(ty.dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let image = &cx.ty(0)?.shape[2..];
+        let slides: Vec<Slide> = image.iter().map(Slide::whole).collect();
+        let geometry = geometry(cx, &slides)?;
+        match *self {
+            GlobalPool::Average => cx.call(&AVERAGE_POOL, geometry),
+            GlobalPool::Max => cx.call(&MAX_POOL, geometry),
+            GlobalPool::Lp(p) => cx.call(&LP_POOL, (geometry, power(p))),
+        }
+    }
+}
+
+/// Zeros, with the numbers of the first input where the second says that they came from.
+pub struct MaxUnpool {
+    /// The window that the numbers were pooled with.
+    pub window: Window,
+}
+
+static MAX_UNPOOL: Kernel<(Vec<Dim>, Vec<Dim>)> = kernel!(checked FLOATS T, unpool::max_unpool::<T>,
+        |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0, p.1));
+static MAX_UNPOOL_SIZES: Kernel = kernel!(checked INDICES T, unpool::max_unpool_sizes::<T>,
+    |f, a, _p| f(a.sizes(), a.input(0)));
+
+impl MaxUnpool {
+    /// The sizes that the pool's input had, where the windows left nothing over.
+    fn unpooled(&self, shape: &[Dim]) -> Vec<Dim> {
+        let Window { kernel_shape, strides, pads, .. } = &self.window;
+        let axes = shape.len() - 2;
+        let number = |list: &[i64], i: usize, default| list.get(i).copied().unwrap_or(default);
+        let mut sizes = shape[..2].to_vec();
+        for (i, size) in shape[2..].iter().enumerate() {
+            let stride = number(strides, i, 1);
+            let pads = number(pads, i, 0) + number(pads, axes + i, 0);
+            sizes.push(size * stride + number(kernel_shape, i, 1) - stride - pads);
+        }
+        sizes
+    }
+}
+
+impl Op for MaxUnpool {
+    fn name(&self) -> &'static str {
+        "MaxUnpool"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.window.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, FLOATS)?;
+        let axes = image_axes(cx, 0)?;
+        self.window.check(cx, axes)?;
+        self.window.kernel(cx, axes)?;
+        let indices = cx.of(1, &[DType::I64])?;
+        cx.require_equal(&ty.len(), &indices.len(), "the numbers of elements and of indices")?;
+        let sizes = self.unpooled(&ty.shape);
+        for size in &sizes[2..] {
+            cx.require_at_least(size, &0.into(), "the padding must not be larger than the image")?;
+        }
+        if !cx.has(2) {
+            return Ok(vec![Type::tensor(ty.dtype, sizes)]);
+        }
+        cx.of(2, &[DType::I64])?;
+        if cx.count(2)? != ty.rank() {
+            let message = format!("`output_shape` must have {} elements", ty.rank());
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        }
+        let Some(wanted) = cx.known(2).map(<[Dim]>::to_vec) else {
+            // Whether they are large enough is seen by the kernel.
+            let sizes = cx.fresh_sizes(vec![None; ty.rank()]);
+            return Ok(vec![Type::tensor(ty.dtype, sizes)]);
+        };
+        for (wanted, size) in wanted.iter().zip(&sizes) {
+            cx.require_at_least(wanted, size, "`output_shape` must hold what was pooled")?;
+        }
+        Ok(vec![Type::tensor(ty.dtype, wanted)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        if cx.has(2) {
+            let shape = cx.input(2)?.into();
+            cx.bind(&MAX_UNPOOL_SIZES, DType::I64, vec![shape], NoParams)?;
+        }
+        let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into()];
+        let (sizes, shape) = (self.unpooled(&cx.ty(0)?.shape), cx.output_ty(0)?.shape.clone());
+        let y = cx.output(0)?;
+        cx.call_on(&MAX_UNPOOL, cx.ty(0)?.dtype, inputs, vec![y.into()], (sizes, shape))
+    }
+}

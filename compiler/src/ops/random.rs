@@ -1,0 +1,431 @@
+//! Random numbers, and what is done by chance.
+//!
+//! Every node draws from a stream of its own, which is a function of its seed alone: a model gives
+//! the same numbers each time it runs.
+
+use super::{Entry, cast::Fit, constant::CONSTANT_OF_SHAPE, entry, reshape::Identity};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{BOOL_ONLY, DROPPED, DType, FLOATS, INDICES, TRUTHS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    plan::{Kernel, Literal, NoParams, Operand, kernel},
+    tensor::Tensor,
+    ty::Type,
+};
+use half::{bf16, f16};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Bernoulli", 15, |node| {
+        Ok(Rc::new(Bernoulli {
+            dtype: node.maybe_dtype("dtype")?,
+            seed: node.maybe_float("seed")?,
+        }))
+    }),
+    entry("Dropout", 1, |node| {
+        let (ratio, is_test) = (node.float("ratio", 0.5)?, node.flag("is_test", false)?);
+        if !is_test {
+            node.add_input("ratio", 1, Tensor::from_floats(&[ratio]));
+            node.add_input("training_mode", 2, Tensor::from_bool(true));
+        }
+        dropout(node, None, Mask::Number)
+    }),
+    entry("Dropout", 7, |node| {
+        node.ignore("ratio");
+        dropout(node, None, Mask::Number)
+    }),
+    entry("Dropout", 10, |node| {
+        node.ignore("ratio");
+        dropout(node, None, Mask::Truth)
+    }),
+    entry("Dropout", 12, |node| {
+        let seed = node.maybe_int("seed")?;
+        dropout(node, seed, Mask::Truth)
+    }),
+    entry("Multinomial", 7, |node| {
+        Ok(Rc::new(Multinomial {
+            dtype: node.maybe_dtype("dtype")?.unwrap_or(DType::I32),
+            samples: node.int("sample_size", 1)?,
+            seed: node.maybe_float("seed")?,
+        }))
+    }),
+    entry("RandomNormal", 1, |node| random(node, Distribution::normal, false)),
+    entry("RandomNormalLike", 1, |node| random(node, Distribution::normal, true)),
+    entry("RandomUniform", 1, |node| random(node, Distribution::uniform, false)),
+    entry("RandomUniformLike", 1, |node| random(node, Distribution::uniform, true)),
+];
+
+/// The seed of a node's stream: the one that the model gives, else one that is always the same
+/// for nodes of that name. (A seed given when the model runs would be mixed in here.)
+fn seed(cx: &Lower<'_>, given: Option<u64>) -> u64 {
+    // FNV-1a.
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    given.unwrap_or_else(|| cx.node().name.bytes().fold(0xcbf2_9ce4_8422_2325, mix))
+}
+
+/// A seed that is written as a number with a fraction.
+fn float_seed(seed: Option<f32>) -> Option<u64> {
+    seed.map(|seed| seed.to_bits().into())
+}
+
+/// Random numbers in a shape given by an attribute, or in that of the input.
+pub struct Random {
+    /// How the numbers are distributed.
+    pub distribution: Distribution,
+    /// The shape; without one it is that of the input.
+    pub shape: Option<Vec<i64>>,
+    /// The element type; without one it is that of the input, or `float`.
+    pub dtype: Option<DType>,
+    /// The seed, where the model gives one.
+    pub seed: Option<f32>,
+}
+
+/// How random numbers are distributed.
+#[derive(Clone, Copy)]
+pub enum Distribution {
+    /// The normal distribution.
+    Normal {
+        /// The mean.
+        mean: f32,
+        /// The standard deviation.
+        scale: f32,
+    },
+    /// All numbers of an interval are as likely.
+    Uniform {
+        /// Where it starts.
+        low: f32,
+        /// Where it ends.
+        high: f32,
+    },
+}
+
+impl Distribution {
+    fn normal(node: &mut Reader<'_>) -> Result<Distribution> {
+        let (mean, scale) = (node.float("mean", 0.0)?, node.float("scale", 1.0)?);
+        Ok(Distribution::Normal { mean, scale })
+    }
+
+    fn uniform(node: &mut Reader<'_>) -> Result<Distribution> {
+        let (low, high) = (node.float("low", 0.0)?, node.float("high", 1.0)?);
+        Ok(Distribution::Uniform { low, high })
+    }
+}
+
+fn random(
+    node: &mut Reader<'_>,
+    distribution: fn(&mut Reader<'_>) -> Result<Distribution>,
+    like: bool,
+) -> Result<Rc<dyn Op>> {
+    let missing = || Diagnostic::new(Code::BadAttribute, "the attribute `shape` is missing");
+    let shape = if like { None } else { Some(node.maybe_ints("shape")?.ok_or_else(missing)?) };
+    let (dtype, seed) = (node.maybe_dtype("dtype")?, node.maybe_float("seed")?);
+    Ok(Rc::new(Random { distribution: distribution(node)?, shape, dtype, seed }))
+}
+
+static RANDOM_NORMAL: Kernel<(f32, f32, u64)> = kernel!(FLOATS T, random::random_normal::<T>,
+    |f, a, p| f(a.output(0), p.0, p.1, p.2));
+static RANDOM_UNIFORM: Kernel<(f32, f32, u64)> = kernel!(FLOATS T, random::random_uniform::<T>,
+    |f, a, p| f(a.output(0), p.0, p.1, p.2));
+
+impl Op for Random {
+    fn name(&self) -> &'static str {
+        match (self.distribution, &self.shape) {
+            (Distribution::Normal { .. }, Some(_)) => "RandomNormal",
+            (Distribution::Normal { .. }, None) => "RandomNormalLike",
+            (Distribution::Uniform { .. }, Some(_)) => "RandomUniform",
+            (Distribution::Uniform { .. }, None) => "RandomUniformLike",
+        }
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        match self.distribution {
+            Distribution::Normal { mean, scale } => {
+                a.float("mean", mean);
+                a.float("scale", scale);
+            }
+            Distribution::Uniform { low, high } => {
+                a.float("low", low);
+                a.float("high", high);
+            }
+        }
+        if let Some(shape) = &self.shape {
+            a.ints("shape", shape);
+        }
+        dtype_and_seed(a, self.dtype, self.seed);
+    }
+
+    fn is_random(&self) -> bool {
+        true
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (shape, like) = match &self.shape {
+            Some(shape) => (shape.iter().map(|&size| size.into()).collect(), DType::F32),
+            None => (cx.shape(0)?.to_vec(), cx.ty(0)?.dtype),
+        };
+        if let Some(size) = shape.iter().find(|size: &&Dim| size.known().is_some_and(|n| n < 0)) {
+            let message = format!("a size in `shape` is {size:?}");
+            return Err(cx.finding(Code::BadAttribute, message));
+        }
+        let dtype = self.dtype.unwrap_or(like);
+        one_of(cx, dtype, FLOATS)?;
+        Ok(vec![Type::tensor(dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (dtype, y) = (cx.output_ty(0)?.dtype, vec![cx.output(0)?.into()]);
+        let seed = seed(cx, float_seed(self.seed));
+        let (kernel, numbers) = match self.distribution {
+            Distribution::Normal { mean, scale } => (&RANDOM_NORMAL, (mean, scale, seed)),
+            Distribution::Uniform { low, high } => (&RANDOM_UNIFORM, (low, high, seed)),
+        };
+        cx.call_on(kernel, dtype, Vec::new(), y, numbers)
+    }
+}
+
+fn dtype_and_seed(a: &mut Attributes, dtype: Option<DType>, seed: Option<f32>) {
+    if let Some(dtype) = dtype {
+        a.int("dtype", dtype.code().into());
+    }
+    if let Some(seed) = seed {
+        a.float("seed", seed);
+    }
+}
+
+/// Says that the output may have elements of `dtype`, where it is one of `allowed`.
+fn one_of(cx: &Infer<'_>, dtype: DType, allowed: &[DType]) -> Inferred<()> {
+    if allowed.contains(&dtype) {
+        return Ok(());
+    }
+    let message = format!("the operator does not make elements of type {dtype}");
+    Err(cx.finding(Code::TypeMismatch, message))
+}
+
+/// 1 with the probability that the input says, else 0.
+pub struct Bernoulli {
+    /// The element type; by default that of the input.
+    pub dtype: Option<DType>,
+    /// The seed, where the model gives one.
+    pub seed: Option<f32>,
+}
+
+/// Kernels by the type of the first input.
+type Kernels<F> = [(DType, Kernel<F>)];
+
+macro_rules! kernels {
+    ($($Variant:ident $A:ident)*: $set:ident T, $kernel:ident, |$f:ident, $a:ident, $p:ident| $y:expr) => {
+        &[$((DType::$Variant, kernel!($set T, random::$kernel::<$A, T>, |$f, $a, $p| $y)),)*]
+    };
+}
+
+static BERNOULLI: &Kernels<(u64,)> = kernels!(F32 f32 F64 f64 F16 f16 BF16 bf16: TRUTHS T,
+    bernoulli, |f, a, p| f(a.input(0), a.output(0), p.0));
+
+fn find<F: crate::plan::Formula>(
+    kernels: &'static Kernels<F>,
+    cx: &Lower<'_>,
+) -> Result<&'static Kernel<F>> {
+    let from = cx.ty(0)?.dtype;
+    let found = kernels.iter().find(|(dtype, _)| *dtype == from);
+    let (_, kernel) = found.ok_or_else(|| cx.unsupported(&format!("inputs of type {from}")))?;
+    Ok(kernel)
+}
+
+impl Op for Bernoulli {
+    fn name(&self) -> &'static str {
+        "Bernoulli"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        dtype_and_seed(a, self.dtype, self.seed);
+    }
+
+    fn is_random(&self) -> bool {
+        true
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, FLOATS)?;
+        let dtype = self.dtype.unwrap_or(ty.dtype);
+        one_of(cx, dtype, TRUTHS)?;
+        Ok(vec![Type::tensor(dtype, &ty.shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        cx.call(find(BERNOULLI, cx)?, (seed(cx, float_seed(self.seed)),))
+    }
+}
+
+/// Classes, drawn for each row of the input with the probabilities whose logarithms it holds.
+pub struct Multinomial {
+    /// The element type: of an index.
+    pub dtype: DType,
+    /// How many are drawn for each row.
+    pub samples: i64,
+    /// The seed, where the model gives one.
+    pub seed: Option<f32>,
+}
+
+static MULTINOMIAL: &Kernels<(Dim, usize, u64)> = kernels!(F32 f32 F64 f64 F16 f16 BF16 bf16:
+    INDICES T, multinomial, |f, a, p| f(a.input(0), a.output(0), p.0, p.1, p.2));
+
+impl Op for Multinomial {
+    fn name(&self) -> &'static str {
+        "Multinomial"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("sample_size", self.samples);
+        dtype_and_seed(a, Some(self.dtype), self.seed);
+    }
+
+    fn is_random(&self) -> bool {
+        true
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(0, FLOATS)?;
+        let ty = cx.ranked(0, 2)?;
+        one_of(cx, self.dtype, INDICES)?;
+        if self.samples < 0 {
+            let message = format!("`sample_size` is {}", self.samples);
+            return Err(cx.finding(Code::BadAttribute, message));
+        }
+        cx.require_at_least(&ty.shape[1], &1.into(), "the number of classes")?;
+        Ok(vec![Type::tensor(self.dtype, [ty.shape[0].clone(), self.samples.into()])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let classes = cx.ty(0)?.shape[1].clone();
+        let samples = usize::try_from(self.samples).unwrap_or(0);
+        let seed = seed(cx, float_seed(self.seed));
+        cx.call(find(MULTINOMIAL, cx)?, (classes, samples, seed))
+    }
+}
+
+/// The input, of which in training some elements are dropped; and which of them stay. The second
+/// input is the share that is dropped, the third whether this is training; without the third it
+/// is not.
+pub struct Dropout {
+    /// The seed, where the model gives one.
+    pub seed: Option<i64>,
+    /// The elements of the second output.
+    pub mask: Mask,
+}
+
+/// How an output says which elements stay.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Mask {
+    /// By truth values.
+    Truth,
+    /// By 0 and 1 of the input's own type, as before version 10.
+    Number,
+}
+
+fn dropout(node: &mut Reader<'_>, seed: Option<i64>, mask: Mask) -> Result<Rc<dyn Op>> {
+    let training = node.constant_input(2).and_then(Tensor::ints);
+    if training.is_some_and(|training| training == [0]) {
+        node.inputs.truncate(1);
+    }
+    let trains = node.inputs.get(2).is_some_and(Option::is_some);
+    if !trains {
+        node.inputs.truncate(1);
+        if node.outputs < 2 {
+            return Ok(Rc::new(Identity));
+        }
+    } else if node.inputs[1].is_none() {
+        node.add_input("ratio", 1, Tensor::from_floats(&[0.5]));
+    }
+    Ok(Rc::new(Dropout { seed, mask }))
+}
+
+static DROPOUT: Kernel = kernel!(REALS T, random::dropout::<T>,
+    |f, a, _p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.output(0)));
+static DROPOUT_MASK: Kernel<(u64,)> = kernel!(BOOL_ONLY T, random::dropout_mask,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0));
+
+impl Dropout {
+    /// Drops elements, and gives the mask for it.
+    fn train(&self, cx: &mut Lower<'_>) -> Result<Operand> {
+        let (ty, training) = (cx.ty(0)?, cx.input(2)?);
+        let mut ratio = cx.input(1)?;
+        if cx.ty(1)?.dtype != DType::F64 {
+            let wide = cx.scratch(DType::F64, 1);
+            Fit::DEFAULT.call(cx, cx.ty(1)?.dtype, ratio, DType::F64, wide.clone())?;
+            ratio = wide;
+        }
+        let mask = match cx.optional_output(1)? {
+            Some(mask) if self.mask == Mask::Truth => mask,
+            _ => cx.scratch(DType::Bool, ty.len()),
+        };
+        let inputs = vec![ratio.clone().into(), training.clone().into()];
+        let seed = seed(cx, self.seed.map(i64::cast_unsigned));
+        cx.call_on(&DROPOUT_MASK, DType::Bool, inputs, vec![mask.clone().into()], (seed,))?;
+        let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+        let inputs = vec![x, mask.clone().into(), ratio.into(), training.into()];
+        cx.call_on(&DROPOUT, ty.dtype, inputs, vec![y], NoParams)?;
+        Ok(mask)
+    }
+}
+
+impl Op for Dropout {
+    fn name(&self) -> &'static str {
+        "Dropout"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        if let Some(seed) = self.seed {
+            a.int("seed", seed);
+        }
+        // No version that is read so has this: it tells what an old one asked for.
+        if self.mask == Mask::Number {
+            a.string("mask", "number");
+        }
+    }
+
+    fn is_random(&self) -> bool {
+        true
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, DROPPED)?.clone();
+        for i in 1..3 {
+            if let Some(one) = cx.optional(i)? {
+                cx.require_equal(&one.len(), &1.into(), "the elements of an input and 1")?;
+            }
+        }
+        if cx.has(2) {
+            cx.of(1, DROPPED)?;
+            cx.of(2, BOOL_ONLY)?;
+        }
+        let mask = if self.mask == Mask::Truth { DType::Bool } else { ty.dtype };
+        let mask = Type::tensor(mask, &ty.shape);
+        Ok(vec![ty.into(), mask])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        if cx.node().input(2).is_none() {
+            cx.view(0, 0, 0.into());
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let trains = cx.has(2);
+        let made = if trains { Some(self.train(cx)?) } else { None };
+        let Some(mask) = cx.optional_output(1)? else { return Ok(()) };
+        let dtype = cx.output_ty(1)?.dtype;
+        match made {
+            None => {
+                let one = match self.mask {
+                    Mask::Truth => Tensor::from_bool(true),
+                    Mask::Number => Tensor::from_number(dtype, 1.0)?,
+                };
+                let one = (Literal::first(&one),);
+                cx.call_on(&CONSTANT_OF_SHAPE, dtype, Vec::new(), vec![mask.into()], one)
+            }
+            Some(_) if self.mask == Mask::Truth => Ok(()),
+            Some(made) => Fit::DEFAULT.call(cx, DType::Bool, made, dtype, mask),
+        }
+    }
+}

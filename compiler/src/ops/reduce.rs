@@ -1,0 +1,323 @@
+//! Reductions along any set of axes: a table, and one [`Op`] for its rows.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{DType, EXTREMES, I64_ONLY, ORDERED, SUMMABLE},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    plan::{Kernel, geometry::Reduction, kernel},
+    ty::TensorType,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("ReduceL1", 1, |node| by_attribute(node, &L1)),
+    entry("ReduceL1", 18, |node| by_input(node, &L1)),
+    entry("ReduceL2", 1, |node| by_attribute(node, &L2)),
+    entry("ReduceL2", 18, |node| by_input(node, &L2)),
+    entry("ReduceLogSum", 1, |node| by_attribute(node, &LOG_SUM)),
+    entry("ReduceLogSum", 18, |node| by_input(node, &LOG_SUM)),
+    entry("ReduceLogSumExp", 1, |node| by_attribute(node, &LOG_SUM_EXP)),
+    entry("ReduceLogSumExp", 18, |node| by_input(node, &LOG_SUM_EXP)),
+    entry("ReduceMax", 1, |node| by_attribute(node, &MAX)),
+    entry("ReduceMax", 18, |node| by_input(node, &MAX)),
+    entry("ReduceMean", 1, |node| by_attribute(node, &MEAN)),
+    entry("ReduceMean", 18, |node| by_input(node, &MEAN)),
+    entry("ReduceMin", 1, |node| by_attribute(node, &MIN)),
+    entry("ReduceMin", 18, |node| by_input(node, &MIN)),
+    entry("ReduceProd", 1, |node| by_attribute(node, &PROD)),
+    entry("ReduceProd", 18, |node| by_input(node, &PROD)),
+    entry("ReduceSum", 1, |node| by_attribute(node, &SUM)),
+    entry("ReduceSum", 13, |node| by_input(node, &SUM)),
+    entry("ReduceSumSquare", 1, |node| by_attribute(node, &SUM_SQUARE)),
+    entry("ReduceSumSquare", 18, |node| by_input(node, &SUM_SQUARE)),
+];
+
+/// A row of the table.
+pub struct Reducer {
+    name: &'static str,
+    types: &'static [DType],
+    /// Whether the result of one element is that element.
+    keeps_one: bool,
+    /// The same on sizes, where it is a size again.
+    sizes: fn(&[Dim]) -> Option<Dim>,
+    kernel: Kernel<Reduction>,
+    /// The same for truth values.
+    truth: Option<Kernel<Reduction>>,
+}
+
+macro_rules! row {
+    ($name:literal $set:ident, $kernel:ident, $keeps_one:literal, $sizes:expr) => {
+        Reducer {
+            name: $name,
+            types: $set,
+            keeps_one: $keeps_one,
+            sizes: $sizes,
+            kernel: kernel!($set T, reduce::$kernel::<T>, |f, a, p| f(a.input(0), a.output(0), p)),
+            truth: None,
+        }
+    };
+}
+
+static L1: Reducer = row!("ReduceL1" SUMMABLE, reduce_l1, false, |_| None);
+static L2: Reducer = row!("ReduceL2" SUMMABLE, reduce_l2, false, |_| None);
+static LOG_SUM: Reducer = row!("ReduceLogSum" SUMMABLE, reduce_log_sum, false, |_| None);
+static LOG_SUM_EXP: Reducer = row!("ReduceLogSumExp" SUMMABLE, reduce_log_sum_exp, true, |_| None);
+static MAX: Reducer = Reducer {
+    types: EXTREMES,
+    truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_any, |f, a, p| f(a.input(0), a.output(0), p))),
+    ..row!("ReduceMax" ORDERED, reduce_max, true, |all| {
+        all.iter().cloned().reduce(|a, b| a.at_least(&b))
+    })
+};
+static MEAN: Reducer = row!("ReduceMean" SUMMABLE, reduce_mean, true, |_| None);
+static MIN: Reducer = Reducer {
+    types: EXTREMES,
+    truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_all, |f, a, p| f(a.input(0), a.output(0), p))),
+    ..row!("ReduceMin" ORDERED, reduce_min, true, |all| {
+        all.iter().cloned().reduce(|a, b| a.at_most(&b))
+    })
+};
+static PROD: Reducer =
+    row!("ReduceProd" SUMMABLE, reduce_prod, true, |all| Some(all.iter().product()));
+static SUM: Reducer =
+    row!("ReduceSum" SUMMABLE, reduce_sum, true, |all| Some(all.iter().cloned().sum()));
+static SUM_SQUARE: Reducer = row!("ReduceSumSquare" SUMMABLE, reduce_sum_square, false, |all| {
+    Some(all.iter().map(|dim| dim * dim).sum())
+});
+
+/// A reduction.
+pub struct Reduce {
+    /// What becomes of the elements.
+    pub by: &'static Reducer,
+    /// Whether a reduced axis stays, with size 1.
+    pub keepdims: bool,
+    /// Whether no axes are none, rather than all.
+    pub noop_with_empty_axes: bool,
+}
+
+/// The mean along axes, which stay with size 1.
+pub fn mean() -> Reduce {
+    Reduce { by: &MEAN, keepdims: true, noop_with_empty_axes: false }
+}
+
+/// Before version 18 (13 for `ReduceSum`) the axes were an attribute.
+fn by_attribute(node: &mut Reader<'_>, by: &'static Reducer) -> Result<Rc<dyn Op>> {
+    node.ints_as_input("axes", 1)?;
+    let keepdims = node.flag("keepdims", true)?;
+    Ok(Rc::new(Reduce { by, keepdims, noop_with_empty_axes: false }))
+}
+
+fn by_input(node: &mut Reader<'_>, by: &'static Reducer) -> Result<Rc<dyn Op>> {
+    let keepdims = node.flag("keepdims", true)?;
+    let noop_with_empty_axes = node.flag("noop_with_empty_axes", false)?;
+    Ok(Rc::new(Reduce { by, keepdims, noop_with_empty_axes }))
+}
+
+static PRUNED_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, axes::pruned_sizes,
+    |f, a, p| f(a.sizes(), a.input(0), p.0));
+static KEPT_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, axes::kept_sizes,
+    |f, a, p| f(a.sizes(), a.input(0), p.0));
+static KEPT_OR_ALL_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T,
+    axes::kept_or_all_sizes, |f, a, p| f(a.sizes(), a.input(0), p.0));
+
+impl Reduce {
+    /// The axes that are reduced, where they are known before the model runs.
+    fn axes(&self, cx: &Infer<'_>, rank: usize) -> Inferred<Option<Vec<usize>>> {
+        let no_axes = || if self.noop_with_empty_axes { Vec::new() } else { (0..rank).collect() };
+        if !cx.has(1) {
+            return Ok(Some(no_axes()));
+        }
+        cx.of(1, I64_ONLY)?;
+        match cx.ints(1) {
+            Some(axes) if axes.is_empty() => Ok(Some(no_axes())),
+            Some(axes) => cx.axes("axes", &axes, rank).map(Some),
+            None if cx.shape(1)?.iter().any(|dim| dim.known() == Some(0)) => Ok(Some(no_axes())),
+            None => Ok(None),
+        }
+    }
+
+    /// The sizes where the axes are known only when the node runs, which settles them.
+    fn later(&self, cx: &mut Infer<'_>, shape: &[Dim]) -> Inferred<Vec<Dim>> {
+        let bounds: Vec<_> =
+            shape.iter().map(|dim| cx.upper(dim).map(|most| most.max(1))).collect();
+        let kept = cx.fresh_sizes(bounds.clone());
+        if self.keepdims {
+            return Ok(kept);
+        }
+        let Some(count) = cx.shape(1)?.iter().product::<Dim>().known() else {
+            let message = "without `keepdims`, the number of `axes` must be known";
+            return Err(cx.finding(Code::UnknownShape, message));
+        };
+        let Some(left) = usize::try_from(count).ok().and_then(|n| shape.len().checked_sub(n))
+        else {
+            let message = format!("{count} axes of {} cannot be reduced", shape.len());
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        };
+        let most = bounds.into_iter().reduce(|a, b| Some(a?.max(b?))).flatten();
+        Ok(cx.fresh_sizes(vec![most; left]))
+    }
+
+    /// The result on sizes, where all or none of the elements are gathered.
+    fn pass_on(&self, cx: &mut Infer<'_>, shape: &[Dim], axes: &[usize]) {
+        let Some(known) = cx.known(0) else { return };
+        let reduced = if axes.len() == shape.len() {
+            (self.by.sizes)(known).map(|dim| vec![dim])
+        } else {
+            known.iter().map(|dim| (self.by.sizes)(std::slice::from_ref(dim))).collect()
+        };
+        if let Some(reduced) = reduced {
+            cx.set_known(0, reduced);
+        }
+    }
+}
+
+impl Op for Reduce {
+    fn name(&self) -> &'static str {
+        self.by.name
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.flag("keepdims", self.keepdims);
+        a.flag("noop_with_empty_axes", self.noop_with_empty_axes);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let TensorType { dtype, shape } = cx.of(0, self.by.types)?;
+        let sizes = match self.axes(cx, shape.len())? {
+            None => self.later(cx, shape)?,
+            Some(axes) => {
+                self.pass_on(cx, shape, &axes);
+                let sizes = shape.iter().enumerate().map(|(axis, size)| {
+                    if !axes.contains(&axis) {
+                        return Some(size.clone());
+                    }
+                    self.keepdims.then(|| 1.into())
+                });
+                sizes.flatten().collect()
+            }
+        };
+        Ok(vec![TensorType { dtype: *dtype, shape: sizes }.into()])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        if self.by.keeps_one && cx.same_len(0, 0) {
+            cx.view(0, 0, 0.into());
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (ty, output) = (cx.ty(0)?, cx.output_ty(0)?);
+        if self.by.keeps_one && ty.len() == output.len() {
+            return Ok(());
+        }
+        self.settle(cx)?;
+        let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+        let kernel = match &self.by.truth {
+            Some(kernel) if ty.dtype == DType::Bool => kernel,
+            _ => &self.by.kernel,
+        };
+        let kept = self.kept(cx, &ty.shape, &output.shape);
+        cx.call_on(kernel, ty.dtype, vec![x], vec![y], Reduction::to(&ty.shape, &kept))
+    }
+}
+
+impl Reduce {
+    /// Settles the sizes that depend on axes known only when the node runs.
+    fn settle(&self, cx: &mut Lower<'_>) -> Result {
+        if cx.node().binds.is_empty() {
+            return Ok(());
+        }
+        let kernel = match (self.keepdims, self.noop_with_empty_axes) {
+            (false, _) => &PRUNED_SIZES,
+            (true, true) => &KEPT_SIZES,
+            (true, false) => &KEPT_OR_ALL_SIZES,
+        };
+        let (axes, shape) = (cx.input(1)?.into(), cx.ty(0)?.shape.clone());
+        cx.bind(kernel, DType::I64, vec![axes], (shape,))
+    }
+
+    /// The sizes of the output, with 1 for every axis that is reduced.
+    fn kept(&self, cx: &Lower<'_>, shape: &[Dim], output: &[Dim]) -> Vec<Dim> {
+        if output.len() == shape.len() {
+            return output.to_vec();
+        }
+        // The first sizes that the node settles are those with all axes kept.
+        let settled = &cx.node().binds;
+        if !settled.is_empty() {
+            return settled[..shape.len()].iter().map(|name| Dim::symbol(name)).collect();
+        }
+        let rank = shape.len() as i64;
+        let reduced = |axis: usize| match cx.ints(1) {
+            Some(axes) if !axes.is_empty() => {
+                axes.iter().any(|named| named.rem_euclid(rank) == axis as i64)
+            }
+            _ => true,
+        };
+        let size =
+            |(axis, size): (usize, &Dim)| if reduced(axis) { 1.into() } else { size.clone() };
+        shape.iter().enumerate().map(size).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ir::{Graph, ValueId},
+        tensor::Tensor,
+        ty::Type,
+    };
+
+    fn graph() -> Graph {
+        Graph::new(Rc::default())
+    }
+
+    fn input(g: &mut Graph, dtype: DType, shape: &[Dim]) -> ValueId {
+        let ty = Type::tensor(dtype, shape);
+        g.input(g.body, "x", ty)
+    }
+
+    fn reduce(g: &mut Graph, by: &'static Reducer, keepdims: bool, inputs: &[ValueId]) -> ValueId {
+        let op = Reduce { by, keepdims, noop_with_empty_axes: false };
+        g.add(g.body, "y", op, inputs).expect("the node fits")
+    }
+
+    #[test]
+    fn a_product_of_sizes_is_a_size() {
+        let mut g = graph();
+        let n = Dim::symbol("n");
+        let x = input(&mut g, DType::F32, &[n.clone(), 3.into()]);
+        let op = crate::ops::reshape::Shape { start: 0, end: None };
+        let shape = g.add(g.body, "shape", op, &[x]).expect("the node fits");
+        let product = reduce(&mut g, &PROD, false, &[shape]);
+        assert_eq!(g[product].known, Some(vec![&n * 3]));
+        let least = reduce(&mut g, &MIN, true, &[shape]);
+        assert_eq!(g[least].known, Some(vec![n.at_most(&3.into())]));
+    }
+
+    #[test]
+    fn symbolic_sizes_stay_or_go() {
+        let mut g = graph();
+        let n = Dim::symbol("n");
+        let x = input(&mut g, DType::F32, &[n.clone(), 3.into(), 5.into()]);
+        let axes = g.constant("axes", Tensor::from_ints(&[-2]));
+        let pruned = reduce(&mut g, &SUM, false, &[x, axes]);
+        assert_eq!(g[pruned].ty, Type::tensor(DType::F32, [n.clone(), 5.into()]));
+        let kept = reduce(&mut g, &SUM, true, &[x, axes]);
+        assert_eq!(g[kept].ty, Type::tensor(DType::F32, [n, 1.into(), 5.into()]));
+    }
+
+    #[test]
+    fn axes_known_only_when_running_bound_every_size() {
+        let mut g = graph();
+        let x = input(&mut g, DType::F32, &[2.into(), 7.into()]);
+        let axes = input(&mut g, DType::I64, &[1.into()]);
+        let y = reduce(&mut g, &SUM, false, &[x, axes]);
+        let shape = &g[y].ty.as_tensor().expect("the rank is known").shape;
+        let most = |name: &str| g.symbols.get(name)?.max;
+        assert_eq!(shape.iter().map(|dim| dim.upper(&most)).collect::<Vec<_>>(), [Some(7)]);
+        assert_eq!(g.producer(y).map(|node| node.binds.len()), Some(3));
+    }
+}

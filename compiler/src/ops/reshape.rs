@@ -1,0 +1,425 @@
+//! Other shapes for the same elements: each output is a view of the input.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, ValueId, Views},
+    plan::{Arg, Kernel, kernel},
+    ty::Type,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Flatten", 1, |node| Ok(Rc::new(Flatten { axis: node.int("axis", 1)? }))),
+    entry("Identity", 1, |_| Ok(Rc::new(Identity))),
+    entry("Reshape", 1, |node| {
+        node.ints_as_input("shape", 1)?;
+        Ok(Rc::new(Reshape { allowzero: false }))
+    }),
+    entry("Reshape", 5, |node| Ok(Rc::new(Reshape { allowzero: node.flag("allowzero", false)? }))),
+    entry("Shape", 1, |node| {
+        let (start, end) = (node.int("start", 0)?, node.maybe_int("end")?);
+        Ok(Rc::new(Shape { start, end }))
+    }),
+    entry("Size", 1, |_| Ok(Rc::new(Size))),
+    entry("Squeeze", 1, |node| {
+        node.ints_as_input("axes", 1)?;
+        Ok(Rc::new(Squeeze))
+    }),
+    entry("Squeeze", 13, |_| Ok(Rc::new(Squeeze))),
+    entry("Unsqueeze", 1, |node| {
+        node.ints_as_input("axes", 1)?;
+        Ok(Rc::new(Unsqueeze))
+    }),
+    entry("Unsqueeze", 13, |_| Ok(Rc::new(Unsqueeze))),
+];
+
+/// The same elements, seen as the input's own shape with the axes before and after `axis` joined.
+pub struct Flatten {
+    /// The first axis that goes to the second part.
+    pub axis: i64,
+}
+
+impl Op for Flatten {
+    fn name(&self) -> &'static str {
+        "Flatten"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.ty(0)?;
+        let rank = ty.rank();
+        let axis = if self.axis == rank as i64 { rank } else { cx.axis("axis", self.axis, rank)? };
+        let (before, after) = ty.shape.split_at(axis);
+        Ok(vec![Type::tensor(ty.dtype, [before.iter().product::<Dim>(), after.iter().product()])])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        cx.view(0, 0, 0.into());
+    }
+
+    fn lower(&self, _: &mut Lower<'_>) -> Result {
+        Ok(())
+    }
+}
+
+/// The input itself.
+pub struct Identity;
+
+impl Op for Identity {
+    fn name(&self) -> &'static str {
+        "Identity"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        pass_on(cx);
+        if let Some(constant) = cx.constant(0) {
+            cx.set_constant(0, constant.clone());
+        }
+        Ok(vec![cx.any(0)?.clone()])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        cx.view(0, 0, 0.into());
+    }
+
+    fn lower(&self, _: &mut Lower<'_>) -> Result {
+        Ok(())
+    }
+}
+
+/// The shape that the second input says: 0 stands for the input's own size, unless `allowzero`,
+/// and -1 for what is left.
+pub struct Reshape {
+    /// Whether 0 means a size of 0.
+    pub allowzero: bool,
+}
+
+static SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reshape::reshape_sizes,
+    |f, a, p| f(a.sizes(), a.input(0), p.0));
+static ZERO_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T,
+    reshape::reshape_sizes_allowing_zero, |f, a, p| f(a.sizes(), a.input(0), p.0));
+
+impl Reshape {
+    /// The output's shape, where the elements of the second input are known.
+    fn shape(&self, cx: &mut Infer<'_>, input: &[Dim], wanted: &[Dim]) -> Inferred<Vec<Dim>> {
+        let mut shape = Vec::new();
+        let mut open = None;
+        for (axis, dim) in wanted.iter().enumerate() {
+            shape.push(match dim.known() {
+                Some(0) if !self.allowzero => match input.get(axis) {
+                    Some(size) => size.clone(),
+                    None => {
+                        return Err(cx.finding(
+                            Code::ShapeMismatch,
+                            format!("`shape` copies axis {axis}, which the input does not have"),
+                        ));
+                    }
+                },
+                Some(-1) if open.is_none() => {
+                    open = Some(axis);
+                    1.into()
+                }
+                Some(n) if n < 0 => {
+                    let message = format!("`shape` is {wanted:?}, of which only one may be -1");
+                    return Err(cx.finding(Code::ShapeMismatch, message));
+                }
+                _ => dim.clone(),
+            });
+        }
+        let (total, rest): (Dim, Dim) = (input.iter().product(), shape.iter().product());
+        if let Some(axis) = open {
+            shape[axis] = total.floor_div(&rest);
+        }
+        cx.require_equal(
+            &total,
+            &shape.iter().product(),
+            "the numbers of elements before and after",
+        )?;
+        Ok(shape)
+    }
+}
+
+impl Op for Reshape {
+    fn name(&self) -> &'static str {
+        "Reshape"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.flag("allowzero", self.allowzero);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.ty(0)?;
+        pass_on(cx);
+        let shape = match cx.known(1) {
+            Some(wanted) => self.shape(cx, &ty.shape, wanted)?,
+            None => {
+                let rank = cx.count(1)?;
+                cx.fresh_sizes(vec![None; rank])
+            }
+        };
+        Ok(vec![Type::tensor(ty.dtype, shape)])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        cx.view(0, 0, 0.into());
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        if cx.known(1).is_some() {
+            return Ok(());
+        }
+        let shape = cx.input(1)?.into();
+        let (from, dtype) = (cx.ty(0)?.shape.clone(), cx.ty(1)?.dtype);
+        let kernel = if self.allowzero { &ZERO_SIZES } else { &SIZES };
+        cx.bind(kernel, dtype, vec![shape], (from,))
+    }
+}
+
+/// What a reader gives for a node that is `y`, seen as the shape of `x`.
+pub fn shaped_like(node: &mut Reader<'_>, y: ValueId, x: ValueId) -> Result<Rc<dyn Op>> {
+    let shape = node.add(Shape { start: 0, end: None }, &[x], &[])?;
+    node.inputs = vec![Some(y), Some(shape)];
+    Ok(Rc::new(Reshape { allowzero: true }))
+}
+
+/// The sizes of the input, from axis `start` to before axis `end`.
+pub struct Shape {
+    /// The first axis.
+    pub start: i64,
+    /// The axis behind the last; by default all axes.
+    pub end: Option<i64>,
+}
+
+static SHAPE: Kernel<(Vec<Dim>,)> =
+    kernel!(I64_ONLY T, reshape::shape, |f, a, p| f(a.output(0), p.0));
+
+impl Op for Shape {
+    fn name(&self) -> &'static str {
+        "Shape"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("start", self.start);
+        if let Some(end) = self.end {
+            a.int("end", end);
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let shape = cx.shape(0)?;
+        let rank = shape.len() as i64;
+        let place = |axis: i64| (if axis < 0 { axis + rank } else { axis }).clamp(0, rank) as usize;
+        let (start, end) = (place(self.start), place(self.end.unwrap_or(rank)));
+        let sizes = shape[start..end.max(start)].to_vec();
+        let count = sizes.len();
+        cx.set_known(0, sizes);
+        Ok(vec![Type::tensor(DType::I64, [count])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        write_sizes(cx)
+    }
+}
+
+/// The number of elements of the input.
+pub struct Size;
+
+impl Op for Size {
+    fn name(&self) -> &'static str {
+        "Size"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let len = cx.ty(0)?.len();
+        cx.set_known(0, vec![len]);
+        Ok(vec![Type::tensor::<Dim>(DType::I64, [])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        write_sizes(cx)
+    }
+}
+
+/// Sizes as a tensor: what is left of shape arithmetic once its result is known.
+pub struct Sizes {
+    /// The elements.
+    pub sizes: Vec<Dim>,
+    /// 1, or 0 for a single element without axes.
+    pub rank: usize,
+}
+
+impl Op for Sizes {
+    fn name(&self) -> &'static str {
+        "Sizes"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        let sizes: Vec<String> = self.sizes.iter().map(|dim| format!("{dim:?}")).collect();
+        a.strings("sizes", &sizes);
+        a.int("rank", self.rank as i64);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.set_known(0, self.sizes.clone());
+        let shape: Vec<usize> = (0..self.rank).map(|_| self.sizes.len()).collect();
+        Ok(vec![Type::tensor(DType::I64, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        write_sizes(cx)
+    }
+}
+
+/// The input, of which more is known than its own node could say: it is used where a condition
+/// over sizes holds.
+pub struct Assume {
+    /// The type.
+    pub ty: Type,
+    /// The elements as sizes, where they are known.
+    pub known: Option<Vec<Dim>>,
+}
+
+impl Op for Assume {
+    fn name(&self) -> &'static str {
+        "Assume"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("type", &self.ty.to_string());
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        if let Some(known) = &self.known {
+            cx.set_known(0, known.clone());
+        }
+        Ok(vec![self.ty.clone()])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        cx.view(0, 0, 0.into());
+    }
+
+    fn lower(&self, _: &mut Lower<'_>) -> Result {
+        Ok(())
+    }
+}
+
+/// Writes the sizes that the node's output is known to have for elements.
+fn write_sizes(cx: &mut Lower<'_>) -> Result {
+    let sizes = cx.known_output(0).expect("the operator knows its elements").to_vec();
+    let y = cx.output(0)?;
+    cx.call_on(&SHAPE, DType::I64, Vec::new(), vec![y.into()], (sizes,))
+}
+
+/// The input without the axes of size 1 that the second input names, or without all such.
+pub struct Squeeze;
+
+static SQUEEZE_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reshape::squeeze_sizes,
+    |f, a, p| f(a.sizes(), a.optional(0), p.0));
+
+impl Op for Squeeze {
+    fn name(&self) -> &'static str {
+        "Squeeze"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.ty(0)?;
+        pass_on(cx);
+        let rank = ty.rank();
+        let axes = match (cx.has(1), cx.ints(1)) {
+            (true, Some(axes)) => cx.axes("axes", &axes, rank)?,
+            (true, None) => {
+                let left = rank.saturating_sub(cx.count(1)?);
+                let sizes = cx.fresh_sizes(vec![None; left]);
+                return Ok(vec![Type::tensor(ty.dtype, sizes)]);
+            }
+            (false, _) => (0..rank).filter(|&axis| ty.shape[axis].known() == Some(1)).collect(),
+        };
+        for &axis in &axes {
+            cx.require_equal(&ty.shape[axis], &1.into(), "a squeezed axis and 1")?;
+        }
+        if !cx.has(1) && ty.shape.iter().any(|dim| dim.known().is_none()) {
+            let message = "without `axes`, which axes are squeezed is known only when running";
+            return Err(cx.finding(Code::UnknownShape, message));
+        }
+        let kept = ty.shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+        Ok(vec![Type::tensor(ty.dtype, kept.map(|(_, dim)| dim))])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        cx.view(0, 0, 0.into());
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        if cx.node().binds.is_empty() {
+            return Ok(());
+        }
+        let axes = Arg::Optional(cx.optional(1)?);
+        let (shape, dtype) = (cx.ty(0)?.shape.clone(), cx.ty(1)?.dtype);
+        cx.bind(&SQUEEZE_SIZES, dtype, vec![axes], (shape,))
+    }
+}
+
+/// The input with axes of size 1 where the second input says.
+pub struct Unsqueeze;
+
+static UNSQUEEZE_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reshape::unsqueeze_sizes,
+    |f, a, p| f(a.sizes(), a.input(0), p.0));
+
+impl Op for Unsqueeze {
+    fn name(&self) -> &'static str {
+        "Unsqueeze"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.ty(0)?;
+        pass_on(cx);
+        let Some(axes) = cx.ints(1) else {
+            let rank = ty.rank() + cx.count(1)?;
+            let sizes = cx.fresh_sizes(vec![None; rank]);
+            return Ok(vec![Type::tensor(ty.dtype, sizes)]);
+        };
+        let rank = ty.rank() + axes.len();
+        let axes = cx.axes("axes", &axes, rank)?;
+        let mut sizes = ty.shape.iter().cloned();
+        let size = |axis| {
+            if axes.contains(&axis) { 1.into() } else { sizes.next().expect("as many as before") }
+        };
+        Ok(vec![Type::tensor(ty.dtype, (0..rank).map(size).collect::<Vec<Dim>>())])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        cx.view(0, 0, 0.into());
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        if cx.node().binds.is_empty() {
+            return Ok(());
+        }
+        let axes = cx.input(1)?.into();
+        let (shape, dtype) = (cx.ty(0)?.shape.clone(), cx.ty(1)?.dtype);
+        cx.bind(&UNSQUEEZE_SIZES, dtype, vec![axes], (shape,))
+    }
+}
+
+/// Says that the output has the elements of the input, where those are known as sizes.
+fn pass_on(cx: &mut Infer<'_>) {
+    if let Some(known) = cx.known(0) {
+        cx.set_known(0, known.to_vec());
+    }
+}

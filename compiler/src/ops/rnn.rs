@@ -1,0 +1,365 @@
+//! Recurrent networks.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    dim::Dim,
+    dtype::{DType, FLOATS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{
+        Field, Formula, Kernel,
+        activation::parts,
+        geometry::{Gru, Lstm, Rnn, Sequence},
+        kernel,
+    },
+    ty::Type,
+};
+use onnxc_runtime::{
+    Float,
+    activation_fn::Activation,
+    rnn::{Direction, Order, Weights},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("GRU", 1, |node| Recurrent::read(node, Cell::Gru)),
+    entry("LSTM", 1, |node| Recurrent::read(node, Cell::Lstm)),
+    entry("RNN", 1, |node| Recurrent::read(node, Cell::Rnn)),
+];
+
+/// What happens in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cell {
+    /// The state is one function of a sum.
+    Rnn,
+    /// Gated recurrent units.
+    Gru,
+    /// Long short-term memory.
+    Lstm,
+}
+
+/// A recurrent network, of any cell.
+#[derive(Clone)]
+pub struct Recurrent {
+    cell: Cell,
+    direction: Direction,
+    hidden_size: Option<i64>,
+    /// The functions of each direction, one direction after the other.
+    activations: Vec<Activation>,
+    clip: Option<f32>,
+    /// Whether the batch is the first axis.
+    layout: bool,
+    linear_before_reset: bool,
+    input_forget: bool,
+}
+
+/// A function that the attributes name: whether it takes `alpha` and `beta`, and their defaults.
+struct Function {
+    name: &'static str,
+    alpha: Option<f32>,
+    beta: Option<f32>,
+    make: fn(f32, f32) -> Activation,
+}
+
+const fn function(
+    name: &'static str,
+    alpha: Option<f32>,
+    beta: Option<f32>,
+    make: fn(f32, f32) -> Activation,
+) -> Function {
+    Function { name, alpha, beta, make }
+}
+
+/// Every function that the attributes may name.
+const FUNCTIONS: &[Function] = &[
+    function("Affine", Some(1.0), Some(0.0), |alpha, beta| Activation::Affine { alpha, beta }),
+    function("Elu", Some(1.0), None, |alpha, _| Activation::Elu { alpha }),
+    function("HardSigmoid", Some(0.2), Some(0.5), |alpha, beta| Activation::HardSigmoid {
+        alpha,
+        beta,
+    }),
+    function("LeakyRelu", Some(0.01), None, |alpha, _| Activation::LeakyRelu { alpha }),
+    function("Relu", None, None, |_, _| Activation::Relu),
+    function("ScaledTanh", Some(1.0), Some(1.0), |alpha, beta| Activation::ScaledTanh {
+        alpha,
+        beta,
+    }),
+    function("Sigmoid", None, None, |_, _| Activation::Sigmoid),
+    function("Softplus", None, None, |_, _| Activation::Softplus),
+    function("Softsign", None, None, |_, _| Activation::Softsign),
+    function("Tanh", None, None, |_, _| Activation::Tanh),
+    // Here the threshold itself is kept: the kernel's function lets go what is not above its own.
+    function("ThresholdedRelu", Some(1.0), None, |alpha, _| Activation::ThresholdedRelu {
+        alpha: alpha.next_down(),
+    }),
+];
+
+impl Cell {
+    fn name(self) -> &'static str {
+        match self {
+            Cell::Rnn => "RNN",
+            Cell::Gru => "GRU",
+            Cell::Lstm => "LSTM",
+        }
+    }
+
+    fn gates(self) -> i64 {
+        match self {
+            Cell::Rnn => 1,
+            Cell::Gru => 3,
+            Cell::Lstm => 4,
+        }
+    }
+
+    /// The functions of one direction, where the attributes name none.
+    fn defaults(self) -> &'static [&'static str] {
+        match self {
+            Cell::Rnn => &["Tanh"],
+            Cell::Gru => &["Sigmoid", "Tanh"],
+            Cell::Lstm => &["Sigmoid", "Tanh", "Tanh"],
+        }
+    }
+}
+
+/// How the file spells directions. The first version of `GRU` misspelled one.
+const DIRECTIONS: &[(&str, Direction)] = &[
+    ("forward", Direction::Forward),
+    ("foward", Direction::Forward),
+    ("reverse", Direction::Reverse),
+    ("bidirectional", Direction::Both),
+];
+
+fn ways(direction: Direction) -> usize {
+    if direction == Direction::Both { 2 } else { 1 }
+}
+
+impl Recurrent {
+    fn read(node: &mut Reader<'_>, cell: Cell) -> Result<Rc<dyn Op>> {
+        // Whether there is a sequence of outputs is seen by the outputs themselves.
+        node.ignore("output_sequence");
+        let direction = node.choice("direction", DIRECTIONS)?;
+        let linear_before_reset = cell == Cell::Gru && node.flag("linear_before_reset", false)?;
+        let input_forget = cell == Cell::Lstm && node.flag("input_forget", false)?;
+        Ok(Rc::new(Recurrent {
+            cell,
+            direction,
+            hidden_size: node.maybe_int("hidden_size")?,
+            activations: functions(node, cell, ways(direction))?,
+            clip: node.maybe_float("clip")?,
+            layout: node.flag("layout", false)?,
+            linear_before_reset,
+            input_forget,
+        }))
+    }
+
+    /// The function at place `i` of a direction; that of the first stands for a missing second.
+    fn activation(&self, way: usize, i: usize) -> Activation {
+        let each = self.cell.defaults().len();
+        let at = if way < ways(self.direction) { way * each + i } else { i };
+        self.activations[at]
+    }
+
+    /// The axes in the order that `layout` says: the batch comes first, or behind the other.
+    fn ordered(&self, other: &Dim, batch: &Dim) -> [Dim; 2] {
+        let axes = [other.clone(), batch.clone()];
+        if self.layout { [axes[1].clone(), axes[0].clone()] } else { axes }
+    }
+
+    /// Steps and batch of an input of that shape.
+    fn steps_and_batch<'s>(&self, x: &'s [Dim]) -> (&'s Dim, &'s Dim) {
+        if self.layout { (&x[1], &x[0]) } else { (&x[0], &x[1]) }
+    }
+}
+
+/// The functions of a node, for each direction.
+fn functions(node: &mut Reader<'_>, cell: Cell, ways: usize) -> Result<Vec<Activation>> {
+    let defaults = cell.defaults().repeat(ways);
+    let wanted = defaults.len();
+    let names = node.maybe_strings("activations")?.filter(|names| !names.is_empty());
+    let names = names.unwrap_or_else(|| defaults.into_iter().map(String::from).collect());
+    // The default of the first operator sets has one for each of two directions.
+    if names.len() < wanted {
+        let message = format!("`activations` must have {wanted} names, but has {}", names.len());
+        return Err(Diagnostic::new(Code::BadAttribute, message));
+    }
+    let mut alphas = node.maybe_floats("activation_alpha")?.unwrap_or_default().into_iter();
+    let mut betas = node.maybe_floats("activation_beta")?.unwrap_or_default().into_iter();
+    let mut found = Vec::new();
+    for name in &names[..wanted] {
+        let function = FUNCTIONS.iter().find(|f| f.name.eq_ignore_ascii_case(name));
+        let Some(Function { alpha, beta, make, .. }) = function else {
+            let message = format!("there is no activation {}", quoted(name));
+            return Err(Diagnostic::new(Code::BadAttribute, message));
+        };
+        // Each function takes what it needs of the lists, in order.
+        let alpha = alpha.map_or(0.0, |default| alphas.next().unwrap_or(default));
+        let beta = beta.map_or(0.0, |default| betas.next().unwrap_or(default));
+        found.push(make(alpha, beta));
+    }
+    Ok(found)
+}
+
+/// The kernels of a cell: for `float`, and for any real numbers.
+struct Kernels<F: Formula> {
+    f32: Kernel<F>,
+    float: Kernel<F>,
+}
+
+macro_rules! kernels {
+    ($f32:ident $float:ident: $($optional:literal)*; $($output:literal)*; $scratch:literal) => {
+        Kernels {
+            f32: kernel!(checked F32_ONLY T, rnn::$f32, |f, a, p| f(a.input(0), a.input(1),
+                a.input(2), $(a.optional($optional),)* $(a.optional_output($output),)*
+                a.output($scratch), p)),
+            float: kernel!(checked FLOATS T, rnn::$float::<T>, |f, a, p| f(a.input(0), a.input(1),
+                a.input(2), $(a.optional($optional),)* $(a.optional_output($output),)*
+                a.output::<<T as Float>::Wide>($scratch), p)),
+        }
+    };
+}
+
+static RNN: Kernels<Rnn> = kernels!(rnn_f32 rnn: 3 4 5; 0 1; 2);
+static GRU: Kernels<Gru> = kernels!(gru_f32 gru: 3 4 5; 0 1; 2);
+static LSTM: Kernels<Lstm> = kernels!(lstm_f32 lstm: 3 4 5 6 7; 0 1 2; 3);
+
+impl Op for Recurrent {
+    fn name(&self) -> &'static str {
+        self.cell.name()
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        let named = DIRECTIONS.iter().find(|(_, direction)| *direction == self.direction);
+        a.string("direction", named.map_or("forward", |(name, _)| name));
+        if let Some(size) = self.hidden_size {
+            a.int("hidden_size", size);
+        }
+        let (mut names, mut alphas, mut betas) = (Vec::new(), Vec::new(), Vec::new());
+        for &f in &self.activations {
+            let (name, parameters) = parts(f);
+            names.push(name);
+            let threshold = matches!(f, Activation::ThresholdedRelu { .. });
+            for (of, value) in parameters {
+                let list = if of == "alpha" { &mut alphas } else { &mut betas };
+                list.push(if threshold { value.next_up() } else { value });
+            }
+        }
+        a.strings("activations", &names);
+        a.floats("activation_alpha", &alphas);
+        a.floats("activation_beta", &betas);
+        if let Some(clip) = self.clip {
+            a.float("clip", clip);
+        }
+        a.flag("layout", self.layout);
+        match self.cell {
+            Cell::Rnn => {}
+            Cell::Gru => a.flag("linear_before_reset", self.linear_before_reset),
+            Cell::Lstm => a.flag("input_forget", self.input_forget),
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, FLOATS)?.dtype;
+        let (x, r) = (&cx.ranked(0, 3)?.shape, &cx.ranked(2, 3)?.shape);
+        let (steps, batch) = self.steps_and_batch(x);
+        let (hidden, ways) = (&r[2], Dim::from(ways(self.direction)));
+        if let Some(size) = self.hidden_size {
+            cx.require_equal(hidden, &size.into(), "the size of the state and `hidden_size`")?;
+        }
+        let rows = hidden * self.cell.gates();
+        let state = [&self.ordered(&ways, batch)[..], &[hidden.clone()]].concat();
+        let wanted: [(usize, Vec<Dim>); 6] = [
+            (1, vec![ways.clone(), rows.clone(), x[2].clone()]),
+            (2, vec![ways.clone(), rows.clone(), hidden.clone()]),
+            (3, vec![ways.clone(), rows * 2]),
+            (5, state.clone()),
+            (6, state.clone()),
+            (7, vec![ways.clone(), hidden * 3]),
+        ];
+        for (i, shape) in wanted {
+            if i > 2 && !cx.has(i) {
+                continue;
+            }
+            cx.same_dtype(0, i)?;
+            for (a, b) in cx.ranked(i, shape.len())?.shape.iter().zip(&shape) {
+                cx.require_equal(a, b, &format!("a size of input {i} and what the network wants"))?;
+            }
+        }
+        if cx.has(4) {
+            cx.of(4, &[DType::I32])?;
+            let len = &cx.ranked(4, 1)?.shape[0];
+            cx.require_equal(len, batch, "the number of lengths and of sequences")?;
+        }
+        let [outer, inner] = self.ordered(steps, batch);
+        let sequence = match self.layout {
+            true => vec![outer, inner, ways, hidden.clone()],
+            false => vec![outer, ways, inner, hidden.clone()],
+        };
+        let state = Type::tensor(dtype, state);
+        Ok(vec![Type::tensor(dtype, sequence), state.clone(), state])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, hidden) = (&cx.ty(0)?.shape, cx.ty(2)?.shape[2].clone());
+        if hidden.known().is_none() {
+            return Err(cx.unsupported("states whose size is known only when the model runs"));
+        }
+        let (steps, batch) = self.steps_and_batch(x);
+        let weights = (&x[2] + &hidden) * &hidden * self.cell.gates() * ways(self.direction);
+        cx.macs(&(steps * batch * weights));
+        let sequence = Sequence {
+            steps: steps.clone(),
+            batch: batch.clone(),
+            inputs: x[2].clone(),
+            hidden,
+            direction: self.direction,
+            order: if self.layout { Order::BatchFirst } else { Order::StepsFirst },
+            clip: self.clip.unwrap_or(f32::INFINITY),
+            weights: Weights::Plain,
+        };
+        let f = |way, i| self.activation(way, i);
+        match self.cell {
+            Cell::Rnn => {
+                let geometry = Rnn { sequence, activations: [0, 1].map(|way| f(way, 0)) };
+                let scratch = geometry.scratch(&|dim| cx.most(dim));
+                call(cx, &RNN, [6, 2], geometry, scratch)
+            }
+            Cell::Gru => {
+                let activations = [0, 1].map(|way| [f(way, 0), f(way, 1)]);
+                let linear_before_reset = self.linear_before_reset;
+                let geometry = Gru { sequence, activations, linear_before_reset };
+                let scratch = geometry.scratch(&|dim| cx.most(dim));
+                call(cx, &GRU, [6, 2], geometry, scratch)
+            }
+            Cell::Lstm => {
+                let activations = [0, 1].map(|way| [f(way, 0), f(way, 1), f(way, 2)]);
+                let input_forget = self.input_forget;
+                let geometry = Lstm { sequence, activations, input_forget };
+                let scratch = geometry.scratch(&|dim| cx.most(dim));
+                call(cx, &LSTM, [8, 3], geometry, scratch)
+            }
+        }
+    }
+}
+
+/// Calls the kernel for the element type, on so many inputs and outputs.
+fn call<F: Formula + Field>(
+    cx: &mut Lower<'_>,
+    kernels: &'static Kernels<F>,
+    [inputs, outputs]: [usize; 2],
+    geometry: F,
+    scratch: Dim,
+) -> Result {
+    let dtype = cx.ty(0)?.dtype;
+    let mut given = Vec::new();
+    for i in 0..inputs {
+        given.push(if i < 3 { cx.input(i)?.into() } else { cx.optional(i)?.into() });
+    }
+    let mut taken = Vec::new();
+    for i in 0..outputs {
+        taken.push(cx.optional_output(i)?.into());
+    }
+    let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    taken.push(cx.scratch(wide, scratch).into());
+    let kernel = if dtype == DType::F32 { &kernels.f32 } else { &kernels.float };
+    cx.call_on(kernel, dtype, given, taken, geometry)
+}

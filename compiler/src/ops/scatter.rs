@@ -1,0 +1,291 @@
+//! Elements replaced by indices: `ScatterElements`, `ScatterND` and `TensorScatter`.
+
+use super::{
+    Entry, entry,
+    gather::{elements, points},
+};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{ANY, DType, NUMBERS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{
+        Kernel,
+        geometry::{Caches, Elements, Points},
+        kernel,
+    },
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Scatter", 9, scatter_elements),
+    entry("ScatterElements", 11, scatter_elements),
+    entry("ScatterND", 11, |node| Ok(Rc::new(ScatterNd { reduction: reduction(node)? }))),
+    entry("TensorScatter", 24, |node| {
+        let axis = node.int("axis", -2)?;
+        let circular = node.choice("mode", &[("linear", false), ("circular", true)])?;
+        Ok(Rc::new(TensorScatter { axis, circular }))
+    }),
+];
+
+fn scatter_elements(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    let (axis, reduction) = (node.int("axis", 0)?, reduction(node)?);
+    Ok(Rc::new(ScatterElements { axis, reduction }))
+}
+
+fn reduction(node: &mut Reader<'_>) -> Result<&'static Reduction> {
+    let all = [&NONE, &ADD, &MUL, &MAX, &MIN].map(|reduction| (reduction.name, reduction));
+    node.choice("reduction", &all)
+}
+
+/// What an update and the element in its place become.
+pub struct Reduction {
+    name: &'static str,
+    types: &'static [DType],
+    elements: [(DType, Kernel<Elements>); 2],
+    slices: [(DType, Kernel<Points>); 2],
+}
+
+macro_rules! row {
+    ($name:literal $set:ident, $elements:ident $elements_in_place:ident,
+        $slices:ident $slices_in_place:ident) => {
+        Reduction {
+            name: $name,
+            types: $set,
+            elements: row!(@ $set $elements $elements_in_place),
+            slices: row!(@ $set $slices $slices_in_place),
+        }
+    };
+    (@ $set:ident $kernel:ident $in_place:ident) => {
+        [
+            (DType::I32, row!(@ $set $kernel $in_place i32)),
+            (DType::I64, row!(@ $set $kernel $in_place i64)),
+        ]
+    };
+    (@ $set:ident $kernel:ident $in_place:ident $I:ty) => {
+        kernel!(checked $set T, scatter::$kernel::<T, $I>,
+            |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), p),
+            in_place $in_place::<T, $I> |f, a, p| f(a.output(0), a.input(0), a.input(1), p))
+    };
+}
+
+static NONE: Reduction = row!("none" ANY, scatter_elements scatter_elements_in_place,
+    scatter_nd scatter_nd_in_place);
+static ADD: Reduction = row!("add" NUMBERS, scatter_elements_add scatter_elements_add_in_place,
+    scatter_nd_add scatter_nd_add_in_place);
+static MUL: Reduction = row!("mul" NUMBERS, scatter_elements_mul scatter_elements_mul_in_place,
+    scatter_nd_mul scatter_nd_mul_in_place);
+static MAX: Reduction = row!("max" NUMBERS, scatter_elements_max scatter_elements_max_in_place,
+    scatter_nd_max scatter_nd_max_in_place);
+static MIN: Reduction = row!("min" NUMBERS, scatter_elements_min scatter_elements_min_in_place,
+    scatter_nd_min scatter_nd_min_in_place);
+
+/// The input with the updates at the indices along an axis, each in its own place along the
+/// others.
+pub struct ScatterElements {
+    /// The axis.
+    pub axis: i64,
+    /// What an update and the element in its place become.
+    pub reduction: &'static Reduction,
+}
+
+impl Op for ScatterElements {
+    fn name(&self) -> &'static str {
+        "ScatterElements"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+        a.string("reduction", self.reduction.name);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, self.reduction.types)?.clone();
+        let indices = elements(cx, self.axis)?;
+        has_updates(cx, &indices)?;
+        know_scattered(cx, self.reduction);
+        Ok(vec![ty.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, indices) = (cx.ty(0)?, cx.ty(1)?);
+        let axis = cx.axis(self.axis, x.rank());
+        let geometry = Elements::of(&x.shape, axis, &indices.shape);
+        cx.call(cx.choose(&self.reduction.elements, 1)?, geometry)
+    }
+}
+
+/// The input with the updates in place of the slices at the points, which the last axis of the
+/// indices holds.
+pub struct ScatterNd {
+    /// What an update and the element in its place become.
+    pub reduction: &'static Reduction,
+}
+
+impl Op for ScatterNd {
+    fn name(&self) -> &'static str {
+        "ScatterND"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("reduction", self.reduction.name);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, self.reduction.types)?.clone();
+        let slice = points(cx, 0)?;
+        let points = cx.shape(1)?.split_last().map_or(&[][..], |(_, points)| points);
+        let updates: Vec<Dim> = points.iter().chain(slice).cloned().collect();
+        has_updates(cx, &updates)?;
+        know_scattered(cx, self.reduction);
+        Ok(vec![ty.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, indices, updates) = (cx.ty(0)?, cx.ty(1)?, cx.ty(2)?);
+        let inner = updates.rank() + 1 - indices.rank();
+        let geometry = Points::of(&x.shape, &indices.shape, 0, x.rank() - inner);
+        cx.call(cx.choose(&self.reduction.slices, 1)?, geometry)
+    }
+}
+
+/// Holds the updates, input 2, against the shape that they must have.
+fn has_updates(cx: &mut Infer<'_>, shape: &[Dim]) -> Inferred<()> {
+    cx.same_dtype(0, 2)?;
+    for (size, wanted) in cx.ranked(2, shape.len())?.shape.iter().zip(shape) {
+        cx.require_equal(size, wanted, "the sizes of the updates and of their places")?;
+    }
+    Ok(())
+}
+
+/// Says which sizes the output has for elements, where those of the inputs are known. A point in
+/// a tensor of one axis is an index.
+fn know_scattered(cx: &mut Infer<'_>, reduction: &Reduction) {
+    let (Some(x), Some(indices), Some(updates)) = (cx.known(0), cx.ints(1), cx.known(2)) else {
+        return;
+    };
+    let mut elements = x.to_vec();
+    let len = i64::try_from(elements.len()).unwrap_or(i64::MAX);
+    for (index, update) in indices.into_iter().zip(updates) {
+        let place = usize::try_from(if index < 0 { index + len } else { index });
+        match place.ok().and_then(|place| elements.get_mut(place)) {
+            Some(element) if reduction.name == "none" => *element = update.clone(),
+            _ => return,
+        }
+    }
+    cx.set_known(0, elements);
+}
+
+/// Caches with sequences written into them, each instance's from the place on that the third
+/// input says.
+pub struct TensorScatter {
+    /// The axis of the sequences' steps.
+    pub axis: i64,
+    /// Whether the beginning of a cache follows its end.
+    pub circular: bool,
+}
+
+static LINEAR: Kernel<Caches> = kernel!(checked ANY T, scatter::tensor_scatter::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p),
+    in_place tensor_scatter_in_place::<T>
+    |f, a, p| f(a.output(0), a.input(0), a.optional(1), p));
+static CIRCULAR: Kernel<Caches> = kernel!(checked ANY T, scatter::tensor_scatter_circular::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p),
+    in_place tensor_scatter_circular_in_place::<T>
+    |f, a, p| f(a.output(0), a.input(0), a.optional(1), p));
+
+impl Op for TensorScatter {
+    fn name(&self) -> &'static str {
+        "TensorScatter"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+        a.string("mode", if self.circular { "circular" } else { "linear" });
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, ANY)?.clone();
+        let steps = cx.axis("axis", self.axis, ty.rank())?;
+        if steps == 0 {
+            return Err(cx.finding(Code::BadAttribute, "`axis` is that of the instances"));
+        }
+        cx.same_dtype(0, 1)?;
+        let update = cx.ranked(1, ty.rank())?;
+        for (axis, (size, wanted)) in update.shape.iter().zip(&ty.shape).enumerate() {
+            if axis == steps {
+                cx.require_at_least(wanted, size, "the sequences are longer than the caches")?;
+            } else {
+                cx.require_equal(size, wanted, "the sizes of the sequences and of the caches")?;
+            }
+        }
+        if cx.has(2) {
+            cx.of(2, &[DType::I64])?;
+            let starts = &cx.ranked(2, 1)?.shape[0];
+            cx.require_equal(starts, &ty.shape[0], "the numbers of starts and of caches")?;
+        }
+        Ok(vec![ty.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let ty = cx.ty(0)?;
+        let axis = cx.axis(self.axis, ty.rank());
+        let caches = Caches {
+            batch: ty.shape[0].clone(),
+            outer: ty.shape[1..axis].iter().product(),
+            len: ty.shape[axis].clone(),
+            update: cx.ty(1)?.shape[axis].clone(),
+            inner: ty.shape[axis + 1..].iter().product(),
+        };
+        let kernel = if self.circular { &CIRCULAR } else { &LINEAR };
+        let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into(), cx.optional(2)?.into()];
+        let output = cx.output(0)?.into();
+        cx.call_on(kernel, ty.dtype, inputs, vec![output], caches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::{F32, I64};
+
+    fn n() -> Dim {
+        Dim::symbol("n")
+    }
+
+    #[test]
+    fn updates_fit_their_places() {
+        let x = || tensor(F32, [n(), 3.into(), 4.into()]);
+        let indices = || tensor(I64, [n(), 2.into()]);
+        let op = || ScatterNd { reduction: &ADD };
+        let inputs = [x(), indices(), tensor(F32, [n(), 4.into()])];
+        check(op(), &inputs, 1, "float[n, 3, 4]");
+        let inputs = [x(), indices(), tensor(F32, [n(), 3.into()])];
+        let found = "the sizes of the updates and of their places must be equal, but are 3 and 4";
+        check(op(), &inputs, 1, found);
+        let op = ScatterElements { axis: -1, reduction: &NONE };
+        let indices = || tensor(I64, [1, 4, 9]);
+        let found = "there are more indices than places: 3 is less than 4";
+        check(op, &[x(), indices(), tensor(F32, [1, 4, 9])], 1, found);
+    }
+
+    #[test]
+    fn sizes_are_replaced() {
+        let sizes = || Given::Sizes(vec![n(), 3.into(), n() * 2]);
+        let inputs = [sizes(), Given::Ints(vec![-1, 0]), Given::Sizes(vec![7.into(), n() + 1])];
+        let op = |reduction| ScatterElements { axis: 0, reduction };
+        check(op(&NONE), &inputs, 1, "int64[3] = [n + 1, 3, 7]");
+        check(op(&MAX), &inputs, 1, "int64[3]");
+    }
+
+    #[test]
+    fn sequences_fit_into_their_caches() {
+        let op = || TensorScatter { axis: -2, circular: false };
+        let cache = || tensor(F32, [n(), 4.into(), 8.into()]);
+        let inputs = [cache(), tensor(F32, [n(), 2.into(), 8.into()]), tensor(I64, [n()])];
+        check(op(), &inputs, 1, "float[n, 4, 8]");
+        let found = "the sequences are longer than the caches: 4 is less than 5";
+        check(op(), &[cache(), tensor(F32, [n(), 5.into(), 8.into()])], 1, found);
+    }
+}

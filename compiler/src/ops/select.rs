@@ -1,0 +1,314 @@
+//! Elements chosen by what they are: `Compress`, `NonZero`, `OneHot` and `Unique`.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{ANY, BOOL_ONLY, DType, NUMBERS, SORTABLE},
+    ir::{Attributes, Infer, Inferred, Lower, Op},
+    plan::{Arg, Kernel, NoParams, geometry::Axis, kernel},
+    tensor::Tensor,
+    ty::{TensorType, Type},
+};
+use half::{bf16, f16};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Compress", 9, |node| Ok(Rc::new(Compress { axis: node.maybe_int("axis")? }))),
+    entry("NonZero", 9, |_| Ok(Rc::new(NonZero))),
+    entry("OneHot", 9, |node| Ok(Rc::new(OneHot { axis: node.int("axis", -1)? }))),
+    entry("Unique", 11, |node| {
+        Ok(Rc::new(Unique { axis: node.maybe_int("axis")?, sorted: node.flag("sorted", true)? }))
+    }),
+];
+
+/// The tensor seen from the axis, or all its elements one after another.
+fn along(cx: &Lower<'_>, ty: &TensorType, axis: Option<i64>) -> Axis {
+    match axis {
+        Some(axis) => Axis::of(&ty.shape, cx.axis(axis, ty.rank())),
+        None => Axis { outer: 1.into(), len: ty.len(), inner: 1.into() },
+    }
+}
+
+/// The shape of a tensor with another size along the axis, or of that many of its elements.
+fn resized(cx: &Infer<'_>, axis: Option<i64>, size: Dim) -> Inferred<Vec<Dim>> {
+    let mut shape = cx.shape(0)?.to_vec();
+    match axis {
+        Some(axis) => {
+            let axis = cx.axis("axis", axis, shape.len())?;
+            shape[axis] = size;
+            Ok(shape)
+        }
+        None => Ok(vec![size]),
+    }
+}
+
+/// The size along the axis of input 0, or the number of all its elements.
+fn size(cx: &Infer<'_>, axis: Option<i64>) -> Inferred<Dim> {
+    let ty = cx.ty(0)?;
+    match axis {
+        Some(axis) => Ok(ty.shape[cx.axis("axis", axis, ty.rank())?].clone()),
+        None => Ok(ty.len()),
+    }
+}
+
+/// The slices along an axis, or the elements, whose condition is true.
+pub struct Compress {
+    /// The axis.
+    pub axis: Option<i64>,
+}
+
+static COMPRESS: Kernel<Axis> = kernel!(ANY T, select::compress::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
+static COMPRESS_SIZES: Kernel<(Dim,)> = kernel!(BOOL_ONLY T, select::compress_sizes,
+    |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
+
+impl Op for Compress {
+    fn name(&self) -> &'static str {
+        "Compress"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        if let Some(axis) = self.axis {
+            a.int("axis", axis);
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, ANY)?.dtype;
+        cx.of(1, BOOL_ONLY)?;
+        let conditions = cx.ranked(1, 1)?.shape[0].clone();
+        let len = size(cx, self.axis)?;
+        cx.require_at_least(&len, &conditions, "there are more conditions than slices")?;
+        let chosen = match cx.known(1) {
+            Some(conditions) => conditions.iter().cloned().sum(),
+            None => cx.fresh_sizes([cx.upper(&conditions.at_most(&len))]).remove(0),
+        };
+        Ok(vec![Type::tensor(dtype, resized(cx, self.axis, chosen)?)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let axis = along(cx, cx.ty(0)?, self.axis);
+        let conditions = cx.input(1)?.into();
+        cx.bind(&COMPRESS_SIZES, DType::Bool, vec![conditions], (axis.len.clone(),))?;
+        cx.call(&COMPRESS, axis)
+    }
+}
+
+/// The indices of the elements that are not zero, a row for each axis.
+pub struct NonZero;
+
+static NON_ZERO: Kernel<(Vec<Dim>,)> =
+    kernel!(ANY T, select::non_zero::<T>, |f, a, p| f(a.input(0), a.output(0), p.0));
+static NON_ZERO_SIZES: Kernel =
+    kernel!(ANY T, select::non_zero_sizes::<T>, |f, a, _p| f(a.sizes(), a.input(0)));
+
+impl Op for NonZero {
+    fn name(&self) -> &'static str {
+        "NonZero"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, ANY)?;
+        let constant = cx.constant(0).and_then(Tensor::floats);
+        let count = match constant {
+            Some(elements) => elements.iter().filter(|&&x| x != 0.0).count().into(),
+            None => cx.fresh_sizes([cx.upper(&ty.len())]).remove(0),
+        };
+        Ok(vec![Type::tensor(DType::I64, [ty.rank().into(), count])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (ty, x) = (cx.ty(0)?, cx.input(0)?);
+        cx.bind(&NON_ZERO_SIZES, ty.dtype, vec![x.into()], NoParams)?;
+        cx.call_for_input(&NON_ZERO, (ty.shape.clone(),))
+    }
+}
+
+/// Along a new axis the second of the two values at the index, and the first elsewhere: indices,
+/// size of the axis, values.
+pub struct OneHot {
+    /// The axis, of the output.
+    pub axis: i64,
+}
+
+/// The kernel for indices of one type.
+macro_rules! one_hot {
+    ($I:ty) => {
+        kernel!(checked ANY T, select::one_hot::<T, $I>,
+            |f, a, p| f(a.input(0), a.input(1), a.output(0), p))
+    };
+}
+
+static ONE_HOTS: &[(DType, Kernel<Axis>)] = &[
+    (DType::F32, one_hot!(f32)),
+    (DType::F64, one_hot!(f64)),
+    (DType::F16, one_hot!(f16)),
+    (DType::BF16, one_hot!(bf16)),
+    (DType::I8, one_hot!(i8)),
+    (DType::I16, one_hot!(i16)),
+    (DType::I32, one_hot!(i32)),
+    (DType::I64, one_hot!(i64)),
+    (DType::U8, one_hot!(u8)),
+    (DType::U16, one_hot!(u16)),
+    (DType::U32, one_hot!(u32)),
+    (DType::U64, one_hot!(u64)),
+];
+static ONE_HOT_SIZES: Kernel = kernel!(checked NUMBERS D, select::one_hot_sizes::<D>,
+    |f, a, _p| f(a.sizes(), a.input(0)));
+
+impl OneHot {
+    fn axis(&self, cx: &Infer<'_>, rank: usize) -> Inferred<usize> {
+        cx.axis("axis", self.axis, rank)
+    }
+
+    /// The size of the new axis, where it is known.
+    fn depth(cx: &Infer<'_>) -> Option<Dim> {
+        if let Some([depth]) = cx.known(1) {
+            return Some(depth.clone());
+        }
+        let depth = cx.constant(1)?.floats()?;
+        depth.first().map(|&depth| Dim::from(depth as i64))
+    }
+}
+
+impl Op for OneHot {
+    fn name(&self) -> &'static str {
+        "OneHot"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let indices = cx.of(0, NUMBERS)?;
+        cx.of(1, NUMBERS)?;
+        let dtype = cx.of(2, ANY)?.dtype;
+        if cx.count(1)? != 1 || cx.count(2)? != 2 {
+            return Err(cx.finding(Code::ShapeMismatch, "there must be one depth and two values"));
+        }
+        let axis = self.axis(cx, indices.rank() + 1)?;
+        let depth = match OneHot::depth(cx) {
+            Some(depth) => depth,
+            None => cx.fresh_sizes([None]).remove(0),
+        };
+        if depth.known().is_some() {
+            cx.require_at_least(&depth, &0.into(), "the depth and 0")?;
+        }
+        let mut shape = indices.shape.clone();
+        shape.insert(axis, depth);
+        Ok(vec![Type::tensor(dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let y = cx.output_ty(0)?;
+        let (depth, dtype) = (cx.input(1)?.into(), cx.ty(1)?.dtype);
+        cx.bind(&ONE_HOT_SIZES, dtype, vec![depth], NoParams)?;
+        let (inputs, output) = (vec![cx.input(0)?.into(), cx.input(2)?.into()], cx.output(0)?);
+        let axis = Axis::of(&y.shape, cx.axis(self.axis, y.rank()));
+        cx.call_on(cx.choose(ONE_HOTS, 0)?, y.dtype, inputs, vec![output.into()], axis)
+    }
+}
+
+/// The slices along an axis, or the elements, that differ; where each is first; which of them each
+/// slice is; and how often each is there.
+pub struct Unique {
+    /// The axis.
+    pub axis: Option<i64>,
+    /// Whether they are sorted; else they stand in the order in which they come first.
+    pub sorted: bool,
+}
+
+static UNIQUE: Kernel<Axis> = kernel!(checked SORTABLE T, select::unique::<T>,
+    |f, a, p| f(a.input(0), a.output(0), a.output(1), a.output(2), a.output(3), p));
+static UNSORTED: Kernel<Axis> = kernel!(checked SORTABLE T, select::unique_unsorted::<T>,
+    |f, a, p| f(a.input(0), a.output(0), a.output(1), a.output(2), a.output(3), p));
+static UNIQUE_SIZES: Kernel<Axis> = kernel!(SORTABLE T, select::unique_sizes::<T>,
+    |f, a, p| f(a.sizes(), a.input(0), a.output(0), p));
+
+impl Op for Unique {
+    fn name(&self) -> &'static str {
+        "Unique"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        if let Some(axis) = self.axis {
+            a.int("axis", axis);
+        }
+        a.flag("sorted", self.sorted);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, SORTABLE)?.dtype;
+        let len = size(cx, self.axis)?;
+        let count = cx.fresh_sizes([cx.upper(&len)]).remove(0);
+        let list = |len: &Dim| Type::tensor(DType::I64, [len]);
+        let y = Type::tensor(dtype, resized(cx, self.axis, count.clone())?);
+        Ok(vec![y, list(&count), list(&len), list(&count)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let ty = cx.ty(0)?;
+        let axis = along(cx, ty, self.axis);
+        let count = Dim::symbol(&cx.node().binds[0]);
+        let lens = [count.clone(), axis.len.clone(), count];
+        // The kernels want also what the model does not ask for.
+        let mut lists: Vec<Arg> = Vec::new();
+        for (i, len) in lens.into_iter().enumerate() {
+            let wanted = cx.optional_output(i + 1)?;
+            lists.push(wanted.unwrap_or_else(|| cx.scratch(DType::I64, len)).into());
+        }
+        let x = vec![Arg::from(cx.input(0)?)];
+        let order = vec![lists[1].clone()];
+        cx.bind_with(&UNIQUE_SIZES, ty.dtype, x.clone(), order, axis.clone())?;
+        let y = vec![cx.output(0)?.into()];
+        let kernel = if self.sorted { &UNIQUE } else { &UNSORTED };
+        cx.call_on(kernel, ty.dtype, x, [y, lists].concat(), axis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::{Bool, F32, I64};
+
+    fn n() -> Dim {
+        Dim::symbol("n")
+    }
+
+    #[test]
+    fn as_many_slices_as_conditions_hold() {
+        let x = || tensor(F32, [n(), 4.into()]);
+        let op = |axis| Compress { axis };
+        check(op(Some(-1)), &[x(), tensor(Bool, [3])], 1, "float[n, y0_0]");
+        check(op(None), &[x(), tensor(Bool, [n()])], 1, "float[y0_0]");
+        let found = "there are more conditions than slices: 4 is less than 5";
+        check(op(Some(1)), &[x(), tensor(Bool, [5])], 1, found);
+    }
+
+    #[test]
+    fn constants_have_a_known_number_of_elements() {
+        let ints = Given::Ints(vec![0, 3, 0, -1]);
+        check(NonZero, &[ints], 1, "int64[1, 2]");
+        check(NonZero, &[tensor(F32, [n(), 4.into()])], 1, "int64[2, y0_0]");
+        let inputs = |depth| [tensor(I64, [n(), 4.into()]), depth, tensor(F32, [2])];
+        let depth = Given::Sizes(vec![n() + 1]);
+        check(OneHot { axis: 1 }, &inputs(depth), 1, "float[n, n + 1, 4]");
+        let depth = tensor(F32, [1]);
+        check(OneHot { axis: -1 }, &inputs(depth), 1, "float[n, 4, y0_0]");
+        let found = "the depth and 0: 0 - 2 is less than 0";
+        check(OneHot { axis: -1 }, &inputs(Given::Ints(vec![-2])), 1, found);
+    }
+
+    #[test]
+    fn what_differs_is_known_when_running() {
+        let op = |axis| Unique { axis, sorted: false };
+        let x = || tensor(F32, [n(), 4.into()]);
+        let found = "float[y0_0]; int64[y0_0]; int64[4 * n]; int64[y0_0]";
+        check(op(None), &[x()], 4, found);
+        let found = "float[n, y0_0]; int64[y0_0]; int64[4]";
+        check(op(Some(-1)), &[x()], 3, found);
+    }
+}

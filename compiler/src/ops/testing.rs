@@ -1,0 +1,67 @@
+//! What the families' tests share: one node on inputs made for it.
+
+use super::reshape::Shape;
+use crate::{
+    dim::Dim,
+    dtype::DType,
+    ir::{Graph, NewNode, Op, ValueId, plan},
+    tensor::Tensor,
+    ty::Type,
+};
+use std::rc::Rc;
+
+/// An input of the node under test.
+pub enum Given {
+    /// A tensor known only when the model runs.
+    Runtime(DType, Vec<Dim>),
+    /// Constant whole numbers along one axis.
+    Ints(Vec<i64>),
+    /// Whole numbers along one axis that are sizes.
+    Sizes(Vec<Dim>),
+    /// An optional input left out.
+    Nothing,
+}
+
+/// A tensor known only when the model runs.
+pub fn tensor<D: Into<Dim>, const N: usize>(dtype: DType, shape: [D; N]) -> Given {
+    Given::Runtime(dtype, shape.into_iter().map(Into::into).collect())
+}
+
+/// Holds the types of a node's outputs, their known elements, or why there are none against what
+/// is expected. A node that has types must also lower.
+pub fn check(op: impl Op, inputs: &[Given], outputs: usize, expected: &str) {
+    let mut graph = Graph::new(Rc::default());
+    let inputs = inputs.iter().map(|input| value(&mut graph, input)).collect();
+    let names: Vec<Option<String>> = (0..outputs).map(|i| Some(format!("y{i}"))).collect();
+    let new = NewNode { name: "y", op: Rc::new(op), inputs, outputs: &names, regions: Vec::new() };
+    let (id, result) = graph.node(graph.body, new);
+    let outputs: Vec<ValueId> = graph[id].outputs.iter().flatten().copied().collect();
+    let found = match result {
+        Err(finding) => finding.message,
+        Ok(()) => {
+            let text = |&id: &ValueId| match &graph[id].known {
+                Some(known) => format!("{} = {known:?}", graph[id].ty),
+                None => graph[id].ty.to_string(),
+            };
+            outputs.iter().map(text).collect::<Vec<_>>().join("; ")
+        }
+    };
+    assert_eq!(found, expected);
+    if graph[outputs[0]].ty != Type::Unknown {
+        graph.set_outputs(graph.body, outputs);
+        plan(&graph).expect("a node that has types lowers");
+    }
+}
+
+fn value(graph: &mut Graph, given: &Given) -> Option<ValueId> {
+    Some(match given {
+        Given::Runtime(dtype, shape) => graph.input(graph.body, "x", Type::tensor(*dtype, shape)),
+        Given::Ints(values) => graph.constant("ints", Tensor::from_ints(values)),
+        Given::Sizes(sizes) => {
+            let like = graph.input(graph.body, "like", Type::tensor(DType::F32, sizes));
+            let shape = Shape { start: 0, end: None };
+            graph.add(graph.body, "sizes", shape, &[like]).expect("every tensor has a shape")
+        }
+        Given::Nothing => return None,
+    })
+}

@@ -1,0 +1,396 @@
+//! Exchanging axes, and `Col2Im`, which lays blocks over each other.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{ANY, DType, NUMBERS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    plan::{
+        Kernel,
+        geometry::{Blocks, Strided},
+        kernel,
+    },
+    ty::{TensorType, Type},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Col2Im", 18, |node| {
+        Ok(Rc::new(Col2Im {
+            dilations: node.maybe_ints("dilations")?,
+            pads: node.maybe_ints("pads")?,
+            strides: node.maybe_ints("strides")?,
+        }))
+    }),
+    entry("DepthToSpace", 1, |node| {
+        Ok(Rc::new(DepthToSpace { blocksize: block_size(node)?, order: order(node)? }))
+    }),
+    entry("SpaceToDepth", 1, |node| {
+        Ok(Rc::new(SpaceToDepth { blocksize: block_size(node)?, order: order(node)? }))
+    }),
+    entry("Transpose", 1, |node| Ok(Rc::new(Transpose { perm: node.maybe_ints("perm")? }))),
+];
+
+/// The input with its axes in another order.
+pub struct Transpose {
+    /// For each axis of the output, the axis of the input; by default all in reverse.
+    pub perm: Option<Vec<i64>>,
+}
+
+static TRANSPOSE: Kernel<Strided> =
+    kernel!(ANY T, transpose::transpose::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+
+impl Transpose {
+    /// The order of the axes, in words of [`Lower::axis`] or [`Views::axis`].
+    fn order(&self, rank: usize, axis: impl Fn(i64, usize) -> usize) -> Vec<usize> {
+        match &self.perm {
+            Some(perm) => perm.iter().map(|&named| axis(named, rank)).collect(),
+            None => (0..rank).rev().collect(),
+        }
+    }
+}
+
+impl Op for Transpose {
+    fn name(&self) -> &'static str {
+        "Transpose"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        if let Some(perm) = &self.perm {
+            a.ints("perm", perm);
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, ANY)?;
+        let rank = ty.rank();
+        let order = match &self.perm {
+            Some(perm) => cx.axes("perm", perm, rank)?,
+            None => (0..rank).rev().collect(),
+        };
+        if order.len() != rank {
+            let message = format!("`perm` names {} axes, but there are {rank}", order.len());
+            return Err(cx.finding(Code::BadAttribute, message));
+        }
+        if let Some(known) = cx.known(0) {
+            cx.set_known(0, known.to_vec());
+        }
+        Ok(vec![Type::tensor(ty.dtype, order.iter().map(|&axis| &ty.shape[axis]))])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        let Some(ty) = cx.ty(0) else { return };
+        if moves_nothing(ty, &self.order(ty.rank(), |named, rank| cx.axis(named, rank))) {
+            cx.view(0, 0, 0.into());
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let ty = cx.ty(0)?;
+        let order = self.order(ty.rank(), |named, rank| cx.axis(named, rank));
+        if moves_nothing(ty, &order) {
+            return Ok(());
+        }
+        cx.call(&TRANSPOSE, Strided::permuted(&ty.shape, &order))
+    }
+}
+
+/// Whether the axes that have more than one element keep their order.
+fn moves_nothing(ty: &TensorType, order: &[usize]) -> bool {
+    order.iter().filter(|&&axis| ty.shape[axis].known() != Some(1)).is_sorted()
+}
+
+/// Which of the channels that make a block counts the channels of the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Depth, column, row: the last.
+    Dcr,
+    /// Column, row, depth: the first.
+    Crd,
+}
+
+impl Order {
+    fn name(self) -> &'static str {
+        match self {
+            Order::Dcr => "DCR",
+            Order::Crd => "CRD",
+        }
+    }
+}
+
+fn order(node: &mut Reader<'_>) -> Result<Order> {
+    node.choice("mode", &[("DCR", Order::Dcr), ("CRD", Order::Crd)])
+}
+
+fn block_size(node: &mut Reader<'_>) -> Result<i64> {
+    match node.required_int("blocksize")? {
+        size if size > 0 => Ok(size),
+        size => {
+            let message = format!("`blocksize` is {size}, but a block has at least one element");
+            Err(Diagnostic::new(Code::BadAttribute, message))
+        }
+    }
+}
+
+/// The four sizes of a batch of images.
+fn images(cx: &Infer<'_>) -> Inferred<(DType, [Dim; 4])> {
+    let ty = cx.of(0, ANY)?;
+    cx.ranked(0, 4)?;
+    let shape = <[Dim; 4]>::try_from(ty.shape.clone()).expect("there are four axes");
+    Ok((ty.dtype, shape))
+}
+
+/// Blocks of channels become blocks of the image.
+pub struct DepthToSpace {
+    /// The side of a block.
+    pub blocksize: i64,
+    /// Where the channels of the image are.
+    pub order: Order,
+}
+
+impl Op for DepthToSpace {
+    fn name(&self) -> &'static str {
+        "DepthToSpace"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("blocksize", self.blocksize);
+        a.string("mode", self.order.name());
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (dtype, [n, c, h, w]) = images(cx)?;
+        let side = Dim::from(self.blocksize);
+        let block = &side * &side;
+        cx.require_equal(&c.modulo(&block), &0.into(), "what blocks leave of the channels, and 0")?;
+        Ok(vec![Type::tensor(dtype, [n, c.floor_div(&block), h * &side, w * &side])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, y) = (&cx.ty(0)?.shape, &cx.output_ty(0)?.shape);
+        let [n, c, h, w] = [&x[0], &y[1], &x[2], &x[3]].map(Dim::clone);
+        let [b, d] = [Dim::from(self.blocksize), Dim::from(self.blocksize)];
+        let geometry = match self.order {
+            Order::Dcr => Strided::permuted(&[n, b, d, c, h, w], &[0, 3, 4, 1, 5, 2]),
+            Order::Crd => Strided::permuted(&[n, c, b, d, h, w], &[0, 1, 4, 2, 5, 3]),
+        };
+        cx.call(&TRANSPOSE, geometry)
+    }
+}
+
+/// Blocks of the image become blocks of channels.
+pub struct SpaceToDepth {
+    /// The side of a block.
+    pub blocksize: i64,
+    /// Where the channels of the image are.
+    pub order: Order,
+}
+
+impl Op for SpaceToDepth {
+    fn name(&self) -> &'static str {
+        "SpaceToDepth"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("blocksize", self.blocksize);
+        a.string("mode", self.order.name());
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (dtype, [n, c, h, w]) = images(cx)?;
+        let side = Dim::from(self.blocksize);
+        for size in [&h, &w] {
+            let rest = size.modulo(&side);
+            cx.require_equal(&rest, &0.into(), "what blocks leave of the image, and 0")?;
+        }
+        let (h, w) = (h.floor_div(&side), w.floor_div(&side));
+        Ok(vec![Type::tensor(dtype, [n, c * &side * &side, h, w])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, y) = (&cx.ty(0)?.shape, &cx.output_ty(0)?.shape);
+        let [n, c, h, w] = [&x[0], &x[1], &y[2], &y[3]].map(Dim::clone);
+        let [b, d] = [Dim::from(self.blocksize), Dim::from(self.blocksize)];
+        let order = match self.order {
+            Order::Dcr => [0, 3, 5, 1, 2, 4],
+            Order::Crd => [0, 1, 3, 5, 2, 4],
+        };
+        cx.call(&TRANSPOSE, Strided::permuted(&[n, c, h, b, w, d], &order))
+    }
+}
+
+/// The sum of blocks where they lie over an image, which is what became of its gradient.
+pub struct Col2Im {
+    /// How far apart the elements of a block lie, along each axis.
+    pub dilations: Option<Vec<i64>>,
+    /// How far the blocks reach over the image: before each axis, then behind each.
+    pub pads: Option<Vec<i64>>,
+    /// How far apart the blocks lie, along each axis.
+    pub strides: Option<Vec<i64>>,
+}
+
+static COL2IM: Kernel<Blocks> =
+    kernel!(NUMBERS T, transpose::col2im::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+static COL2IM_SIZES: Kernel<Columns> = kernel!(checked I64_ONLY T, transpose::col2im_sizes,
+    |f, a, p| f(a.sizes(), a.input::<T>(0), a.input::<T>(1), p.0, p.1, p.2, p.3));
+
+/// The sizes of the columns, and the strides, dilations and pads of the blocks.
+type Columns = ([Dim; 2], Vec<Dim>, Vec<Dim>, Vec<Dim>);
+
+/// The attributes of [`Col2Im`] for each axis of the image.
+struct Steps {
+    strides: Vec<Dim>,
+    dilations: Vec<Dim>,
+    pads_before: Vec<Dim>,
+    pads: Vec<Dim>,
+}
+
+impl Col2Im {
+    fn steps(&self, rank: usize) -> Option<Steps> {
+        let all = |given: &Option<Vec<i64>>, default: i64, len: usize| {
+            let values = given.clone().unwrap_or_else(|| vec![default; len]);
+            let fits = values.len() == len && values.iter().all(|&value| value >= default);
+            fits.then(|| values.into_iter().map(Dim::from).collect::<Vec<_>>())
+        };
+        let pads = all(&self.pads, 0, 2 * rank)?;
+        let (before, after) = pads.split_at(rank);
+        Some(Steps {
+            strides: all(&self.strides, 1, rank)?,
+            dilations: all(&self.dilations, 1, rank)?,
+            pads: before.iter().zip(after).map(|(before, after)| before + after).collect(),
+            pads_before: before.to_vec(),
+        })
+    }
+}
+
+impl Steps {
+    /// How many blocks lie along each axis.
+    fn places(&self, image: &[Dim], block: &[Dim]) -> Vec<Dim> {
+        let place = |axis: usize| {
+            let extent = (&block[axis] - 1) * &self.dilations[axis];
+            (&image[axis] + &self.pads[axis] - extent).ceil_div(&self.strides[axis])
+        };
+        (0..image.len()).map(place).collect()
+    }
+}
+
+impl Op for Col2Im {
+    fn name(&self) -> &'static str {
+        "Col2Im"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        let lists =
+            [("dilations", &self.dilations), ("pads", &self.pads), ("strides", &self.strides)];
+        for (name, list) in lists {
+            if let Some(list) = list {
+                a.ints(name, list);
+            }
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, NUMBERS)?;
+        let [n, columns, blocks] = cx.ranked(0, 3)?.shape.as_slice() else {
+            unreachable!("there are three axes")
+        };
+        let rank = cx.count(1)?;
+        if cx.count(2)? != rank {
+            let message = "`image_shape` and `block_shape` differ in length";
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        }
+        let Some(steps) = self.steps(rank) else {
+            let message = format!("the attributes do not fit an image of {rank} axes");
+            return Err(cx.finding(Code::BadAttribute, message));
+        };
+        let (Some(image), Some(block)) = (cx.known(1), cx.known(2)) else {
+            let mut sizes = cx.fresh_sizes(vec![None; 1 + 2 * rank]);
+            sizes.truncate(1 + rank);
+            return Ok(vec![Type::tensor(ty.dtype, std::iter::once(n.clone()).chain(sizes))]);
+        };
+        let element: Dim = block.iter().product();
+        let channels = columns.floor_div(&element);
+        cx.require_equal(columns, &(&channels * element), "the channels and whole blocks")?;
+        let places = steps.places(image, block);
+        for place in &places {
+            cx.require_at_least(place, &0.into(), "the number of blocks and 0")?;
+        }
+        cx.require_equal(blocks, &places.iter().product(), "the numbers of blocks and of places")?;
+        let sizes = [n.clone(), channels];
+        Ok(vec![Type::tensor(ty.dtype, sizes.iter().chain(image))])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, y) = (&cx.ty(0)?.shape, cx.output_ty(0)?);
+        let image = y.shape[2..].to_vec();
+        let rank = image.len();
+        let steps = self.steps(rank).expect("inferring the types saw that the attributes fit");
+        let block = match (cx.node().binds.get(1 + rank..), cx.known(2)) {
+            (Some(settled), _) => settled.iter().map(|name| Dim::symbol(name)).collect(),
+            (None, known) => known.unwrap_or_default().to_vec(),
+        };
+        let (shapes, sizes) =
+            (vec![cx.input(1)?.into(), cx.input(2)?.into()], [x[1].clone(), x[2].clone()]);
+        let Steps { strides, dilations, pads, .. } = &steps;
+        let formula = (sizes, strides.clone(), dilations.clone(), pads.clone());
+        cx.bind(&COL2IM_SIZES, DType::I64, shapes, formula)?;
+        let blocks = Blocks {
+            planes: &y.shape[0] * &y.shape[1],
+            places: steps.places(&image, &block),
+            image,
+            block,
+            strides: steps.strides,
+            dilations: steps.dilations,
+            pads: steps.pads_before,
+        };
+        let (x, output) = (cx.input(0)?.into(), cx.output(0)?.into());
+        cx.call_on(&COL2IM, y.dtype, vec![x], vec![output], blocks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::{F32, I64};
+
+    fn n() -> Dim {
+        Dim::symbol("n")
+    }
+
+    #[test]
+    fn axes_of_size_one_move_for_free() {
+        let ty = TensorType::new(F32, [n(), 1.into(), 3.into()]);
+        assert!(moves_nothing(&ty, &[1, 0, 2]) && !moves_nothing(&ty, &[2, 1, 0]));
+        let perm = Some(vec![1, 0, 2]);
+        check(Transpose { perm }, &[Given::Runtime(F32, ty.shape)], 1, "float[1, n, 3]");
+        let perm = Some(vec![0, 1]);
+        let found = "`perm` names 2 axes, but there are 3";
+        check(Transpose { perm }, &[tensor(F32, [1, 2, 3])], 1, found);
+        check(Transpose { perm: None }, &[Given::Sizes(vec![n()])], 1, "int64[1] = [n]");
+    }
+
+    #[test]
+    fn blocks_of_symbolic_images() {
+        let x = || tensor(F32, [n(), 8.into(), n() * 2, 6.into()]);
+        let (blocksize, order) = (2, Order::Dcr);
+        check(DepthToSpace { blocksize, order }, &[x()], 1, "float[n, 2, 4 * n, 12]");
+        check(SpaceToDepth { blocksize, order }, &[x()], 1, "float[n, 32, n, 3]");
+        let found = "what blocks leave of the image, and 0 must be equal, but are 2 and 0";
+        check(SpaceToDepth { blocksize: 4, order }, &[tensor(F32, [1, 1, 4, 6])], 1, found);
+    }
+
+    #[test]
+    fn an_image_may_be_known_only_when_running() {
+        let op = || Col2Im { dilations: None, pads: None, strides: None };
+        let x = || tensor(F32, [n(), 12.into(), 6.into()]);
+        let known = [x(), Given::Ints(vec![3, 4]), Given::Ints(vec![2, 2])];
+        check(op(), &known, 1, "float[n, 3, 3, 4]");
+        let open = [x(), tensor(I64, [2]), Given::Ints(vec![2, 2])];
+        check(op(), &open, 1, "float[n, y0_0, y0_1, y0_2]");
+        let wrong = [x(), Given::Ints(vec![3, 5]), Given::Ints(vec![2, 2])];
+        let found = "the numbers of blocks and of places must be equal, but are 6 and 8";
+        check(op(), &wrong, 1, found);
+    }
+}

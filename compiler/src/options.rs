@@ -1,0 +1,104 @@
+//! What a user can say about how a model is compiled: one set of options for the program, the
+//! build script and the macro.
+
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    emit::{ArenaIn, Style, WeightsIn},
+    ident,
+    import::{Settings, Size},
+    plan::Plan,
+};
+
+/// Arenas of at most so many bytes stand in the model's struct, where the options say nothing.
+const LARGEST_IN_STRUCT: usize = 64 * 1024;
+
+/// How a model is compiled.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// The name of the model, from which the struct has its own; by default the file's.
+    pub name: Option<String>,
+    /// Sizes and constants that the user settles.
+    pub settings: Settings,
+    /// Where the weights stand.
+    pub weights: Weights,
+    /// Where the arena is; by default in the struct where it is small.
+    pub arena: Option<ArenaIn>,
+}
+
+/// Where the weights stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weights {
+    /// In a file beside the module.
+    #[default]
+    File,
+    /// In the module, as a byte string.
+    Inline,
+}
+
+impl Options {
+    /// Takes in `NAME=N` or `NAME=1..=N`: the size of a dimension, or its bound.
+    pub fn dim(&mut self, text: &str) -> Result {
+        let (name, size) = split(text, "--dim NAME=N")?;
+        let bad = || {
+            let message = format!("the size {} of a dimension must be N or 1..=N", quoted(size));
+            Diagnostic::new(Code::BadOption, message)
+        };
+        let size = match size.split_once("..=") {
+            None => size.parse().map(Size::Fixed),
+            Some((least, most)) => {
+                least.trim().parse::<i64>().map_err(|_| bad())?;
+                most.trim().parse().map(Size::AtMost)
+            }
+        };
+        let size = size.map_err(|_| bad())?;
+        let (Size::Fixed(n) | Size::AtMost(n)) = size;
+        if n < 0 {
+            return Err(bad());
+        }
+        self.settings.dims.insert(name.to_owned(), size);
+        Ok(())
+    }
+
+    /// Takes in `NAME=VALUE`: an input that is a constant.
+    pub fn constant(&mut self, text: &str) -> Result {
+        let (name, value) = split(text, "--const NAME=VALUE")?;
+        self.settings.consts.insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    /// How the module of `plan` is written; `stem` is the name of the file.
+    pub fn style(&self, plan: &Plan, stem: &str) -> Style {
+        let name = self.name.clone().unwrap_or_else(|| stem.to_owned());
+        let weights = match self.weights {
+            Weights::Inline => WeightsIn::Module,
+            Weights::File => WeightsIn::File(format!("{}.weights", ident::snake(stem))),
+        };
+        let small = plan.arena_bytes <= LARGEST_IN_STRUCT;
+        let arena = self.arena.unwrap_or(if small { ArenaIn::Struct } else { ArenaIn::Heap });
+        Style { name, weights, arena }
+    }
+}
+
+fn split<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str)> {
+    let message = || format!("{} does not have the form `{form}`", quoted(text));
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| Diagnostic::new(Code::BadOption, message()))?;
+    Ok((name.trim(), value.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dimensions_are_fixed_or_bounded() {
+        let mut options = Options::default();
+        assert!(options.dim("batch=8").is_ok() && options.dim("seq=1..=32").is_ok());
+        assert_eq!(options.settings.dims["batch"], Size::Fixed(8));
+        assert_eq!(options.settings.dims["seq"], Size::AtMost(32));
+        for bad in ["batch", "batch=x", "batch=-1", "batch=1..=x"] {
+            assert!(options.dim(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What is known before the model runs.
+
+use crate::{
+    arena::Id,
+    dim::Dim,
+    dtype::DType,
+    host,
+    ir::{self, Graph, NewNode, Node, RegionId, Site, ValueId},
+    ops::{
+        cast::Cast,
+        reshape::{Identity, Sizes},
+    },
+    tensor::{Data, Tensor},
+};
+
+/// A constant made by folding has at most so many bytes more than the constants it was made of.
+const LARGEST_GROWTH: usize = 1 << 20;
+
+/// `Identity(x)` is `x`.
+pub fn identity(_: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    node.op.is::<Identity>().then(|| vec![node.input(0)])
+}
+
+/// `Cast` to the type that its input has is the input.
+pub fn same_type(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    let (cast, input) = (node.op.downcast::<Cast>()?, node.input(0)?);
+    (site.graph[input].ty.as_tensor()?.dtype == cast.to).then(|| vec![Some(input)])
+}
+
+/// A node whose inputs are all constants is a constant: the one that its kernels make of them.
+/// So is one whose elements are known otherwise.
+pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    let (g, into) = (&mut *site.graph, site.region);
+    if node.op.is_random() || !node.regions.is_empty() {
+        return None;
+    }
+    let inputs: Vec<Option<Tensor>> = node
+        .inputs
+        .iter()
+        .map(|id| id.map(|id| g[id].constant.clone()))
+        .map(|t| t.flatten())
+        .collect();
+    let all = node.inputs.iter().zip(&inputs).all(|(id, tensor)| id.is_some() == tensor.is_some());
+    let mut alone = Graph::new(g.info.clone());
+    let ids = node.inputs.iter().zip(inputs.clone()).map(|(&id, tensor)| {
+        let value = &g[id?];
+        Some(match tensor {
+            Some(tensor) => alone.constant(&value.name, tensor),
+            None => alone.value(&value.name, value.ty.clone()),
+        })
+    });
+    let ids: Vec<Option<ValueId>> = ids.collect();
+    let names: Vec<Option<String>> =
+        node.outputs.iter().map(|id| id.map(|id| format!("{}", id.index()))).collect();
+    let new = NewNode {
+        name: &node.name,
+        op: node.op.clone(),
+        inputs: ids,
+        outputs: &names,
+        regions: Vec::new(),
+    };
+    let (id, result) = alone.node(alone.body, new);
+    result.ok()?;
+    let outputs: Vec<ValueId> = alone[id].outputs.iter().flatten().copied().collect();
+    let known: Option<Vec<Tensor>> = outputs.iter().map(|&id| known(&alone, id)).collect();
+    let made = match known {
+        Some(made) => made,
+        None if all => run(alone, outputs, &inputs)?,
+        None => return sizes(g, into, node, &alone, &outputs),
+    };
+    let mut made = made.into_iter();
+    let constant = |name: &Option<String>| {
+        let tensor = made.next().filter(|_| name.is_some())?;
+        Some(g.constant(&node.name, tensor))
+    };
+    Some(names.iter().map(constant).collect())
+}
+
+/// A node whose elements are known as sizes needs no input to write them.
+fn sizes(
+    g: &mut Graph,
+    into: RegionId,
+    node: &Node,
+    alone: &Graph,
+    outputs: &[ValueId],
+) -> Option<Vec<Option<ValueId>>> {
+    let &[output] = outputs else { return None };
+    let ty = alone[output].ty.as_tensor()?;
+    let settles = alone.nodes().any(|(_, node)| !node.binds.is_empty() || !node.checks.is_empty());
+    if node.op.is::<Sizes>() || settles || ty.dtype != DType::I64 || ty.rank() > 1 {
+        return None;
+    }
+    let sizes = Sizes { sizes: alone[output].known.clone()?, rank: ty.rank() };
+    Some(vec![g.add(into, &node.name, sizes, &[]).ok()])
+}
+
+/// What the kernels make of constants.
+fn run(mut alone: Graph, outputs: Vec<ValueId>, inputs: &[Option<Tensor>]) -> Option<Vec<Tensor>> {
+    let before: usize = inputs.iter().flatten().map(|tensor| tensor.bytes().len()).sum();
+    let size = |&id: &ValueId| {
+        let ty = alone[id].ty.as_tensor()?;
+        usize::try_from(ty.len().known()?).ok()?.checked_mul(ty.dtype.bytes())
+    };
+    let after: usize = outputs.iter().map(size).sum::<Option<usize>>()?;
+    if after > before.saturating_add(LARGEST_GROWTH) {
+        return None;
+    }
+    alone.set_outputs(alone.body, outputs);
+    let plan = ir::plan(&alone).ok()?;
+    host::run(&plan, &[]).ok()
+}
+
+/// The constant that a value is known to be by its elements.
+fn known(g: &Graph, id: ValueId) -> Option<Tensor> {
+    let (value, ty) = (&g[id], g[id].ty.as_tensor()?);
+    let ints: Vec<i64> = value.known.as_ref()?.iter().map(Dim::known).collect::<Option<_>>()?;
+    let shape = ty.known_shape()?;
+    if shape.iter().product::<usize>() != ints.len() {
+        return None;
+    }
+    let bytes: bytes::Bytes = match ty.dtype {
+        DType::I64 => ints.iter().flat_map(|n| n.to_le_bytes()).collect(),
+        DType::I32 => ints.iter().flat_map(|n| (*n as i32).to_le_bytes()).collect(),
+        DType::Bool => ints.iter().map(|&n| u8::from(n != 0)).collect(),
+        _ => return None,
+    };
+    Some(Tensor { dtype: ty.dtype, shape, data: Data::Bytes(bytes) })
+}

@@ -1,0 +1,48 @@
+//! The functions that may follow a sum.
+
+use crate::{
+    ir::{Graph, Node, ValueId},
+    ops::{
+        activation::{self, Clip},
+        unary::{TANH, Unary},
+    },
+};
+use onnxc_runtime::activation_fn::Activation;
+
+/// The function that a node applies to its first input, where it is known.
+pub fn of(graph: &Graph, node: &Node) -> Option<Activation> {
+    if let Some(op) = node.op.downcast::<activation::Activation>() {
+        return op.function();
+    }
+    if node.op.downcast::<&'static Unary>().is_some_and(|op| std::ptr::eq(*op, &TANH)) {
+        return Some(Activation::Tanh);
+    }
+    if !node.op.is::<Clip>() {
+        return None;
+    }
+    let bound = |i: usize, open: f32| match node.input(i) {
+        Some(id) => number(graph, id),
+        None => Some(open),
+    };
+    let (min, max) = (bound(1, f32::NEG_INFINITY)?, bound(2, f32::INFINITY)?);
+    let relu = min == 0.0 && max == f32::INFINITY;
+    Some(if relu { Activation::Relu } else { Activation::Clip { min, max } })
+}
+
+/// The one number that a value is, where it is constant and has an exact `f32`.
+fn number(graph: &Graph, id: ValueId) -> Option<f32> {
+    let &[value] = graph[id].constant.as_ref()?.floats()?.as_slice() else { return None };
+    let nearest = value as f32;
+    (f64::from(nearest) == value).then_some(nearest)
+}
+
+/// `x · f(x)` as a function of `x`, where it is one.
+pub fn gated(f: Activation) -> Option<Activation> {
+    match f {
+        Activation::Sigmoid => Some(Activation::Swish { alpha: 1.0 }),
+        Activation::HardSigmoid { alpha, beta: 0.5 } if alpha == 1.0 / 6.0 => {
+            Some(Activation::HardSwish)
+        }
+        _ => None,
+    }
+}

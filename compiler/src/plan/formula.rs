@@ -1,0 +1,365 @@
+//! The geometry of a call as formulas over sizes: source text for the one back end, numbers for
+//! the other.
+
+use crate::dim::Dim;
+use onnxc_runtime::{bf16, f16};
+
+/// Gives the number for the name of a size.
+pub type Symbols<'a> = dyn Fn(&str) -> i64 + 'a;
+
+/// What a kernel takes after its inputs and outputs, with every size a formula: a struct of
+/// geometry, or a few plain arguments as a tuple.
+pub trait Formula: Clone + 'static {
+    /// What the kernel takes.
+    type Numbers<'a>;
+
+    /// The arguments as Rust source.
+    fn source(&self) -> Vec<String>;
+
+    /// The paths in the runtime library that the source names.
+    fn uses(&self, paths: &mut Vec<&'static str>);
+
+    /// Shows every size.
+    fn visit(&self, see: &mut dyn FnMut(&Dim));
+
+    /// Hands the kernel's struct to `then`.
+    fn with(&self, symbols: &Symbols<'_>, then: &mut dyn FnMut(Self::Numbers<'_>));
+}
+
+/// One field of a [`Formula`].
+pub trait Field: Clone + 'static {
+    /// The value with every size a number.
+    type Number;
+    /// What the kernel's struct holds.
+    type Given<'a>;
+
+    /// The value as Rust source.
+    fn source(&self) -> String;
+
+    /// The paths in the runtime library that the source names.
+    fn uses(&self, _: &mut Vec<&'static str>) {}
+
+    /// Shows every size.
+    fn visit(&self, _: &mut dyn FnMut(&Dim)) {}
+
+    /// The value with every size a number.
+    fn number(&self, symbols: &Symbols<'_>) -> Self::Number;
+
+    /// The number as the kernel's struct holds it.
+    fn give(number: &Self::Number) -> Self::Given<'_>;
+}
+
+/// The formula of a kernel that takes no geometry.
+#[derive(Clone, Copy, Debug)]
+pub struct NoParams;
+
+impl Formula for NoParams {
+    type Numbers<'a> = ();
+
+    fn source(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn uses(&self, _: &mut Vec<&'static str>) {}
+
+    fn visit(&self, _: &mut dyn FnMut(&Dim)) {}
+
+    fn with(&self, _: &Symbols<'_>, then: &mut dyn FnMut(())) {
+        then(());
+    }
+}
+
+/// Defines structs of formulas, one for each geometry of the runtime library. rustc holds the
+/// fields against the kernel's own struct. A struct is all that a kernel takes, or one of its
+/// arguments, or a field of another struct.
+macro_rules! formulas {
+    ($($(#[$doc:meta])* $path:literal $name:ident: $target:path { $($field:ident: $ty:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs)]
+        pub struct $name {
+            $(pub $field: $ty,)*
+        }
+
+        impl $crate::plan::Field for $name {
+            type Number = ($(<$ty as $crate::plan::Field>::Number,)*);
+            type Given<'a> = $target;
+
+            fn source(&self) -> String {
+                let values = [$($crate::plan::Field::source(&self.$field)),*];
+                let fields = [$(stringify!($field)),*].into_iter().zip(values);
+                let fields: Vec<String> = fields.map(|(name, x)| format!("{name}: {x}")).collect();
+                format!("{} {{ {} }}", stringify!($name), fields.join(", "))
+            }
+
+            fn uses(&self, paths: &mut Vec<&'static str>) {
+                paths.push($path);
+                $($crate::plan::Field::uses(&self.$field, paths);)*
+            }
+
+            fn visit(&self, see: &mut dyn FnMut(&$crate::dim::Dim)) {
+                $($crate::plan::Field::visit(&self.$field, see);)*
+            }
+
+            fn number(&self, symbols: &$crate::plan::Symbols<'_>) -> Self::Number {
+                ($($crate::plan::Field::number(&self.$field, symbols),)*)
+            }
+
+            fn give(($($field,)*): &Self::Number) -> Self::Given<'_> {
+                type Target<'a> = $target;
+                Target { $($field: <$ty as $crate::plan::Field>::give($field),)* }
+            }
+        }
+
+        impl $crate::plan::Formula for $name {
+            type Numbers<'a> = $target;
+
+            fn source(&self) -> Vec<String> {
+                vec![$crate::plan::Field::source(self)]
+            }
+
+            fn uses(&self, paths: &mut Vec<&'static str>) {
+                $crate::plan::Field::uses(self, paths);
+            }
+
+            fn visit(&self, see: &mut dyn FnMut(&$crate::dim::Dim)) {
+                $crate::plan::Field::visit(self, see);
+            }
+
+            fn with(
+                &self,
+                symbols: &$crate::plan::Symbols<'_>,
+                then: &mut dyn FnMut(Self::Numbers<'_>),
+            ) {
+                let numbers = $crate::plan::Field::number(self, symbols);
+                then(<Self as $crate::plan::Field>::give(&numbers));
+            }
+        }
+    )*};
+}
+pub(crate) use formulas;
+
+/// Makes tuples of fields serve as the plain arguments of a kernel.
+macro_rules! tuples {
+    ($(($($F:ident $x:ident),*))*) => {$(
+        impl<$($F: Field),*> Formula for ($($F,)*) {
+            type Numbers<'a> = ($($F::Given<'a>,)*);
+
+            fn source(&self) -> Vec<String> {
+                let ($($x,)*) = self;
+                vec![$($x.source()),*]
+            }
+
+            fn uses(&self, paths: &mut Vec<&'static str>) {
+                let ($($x,)*) = self;
+                $($x.uses(paths);)*
+            }
+
+            fn visit(&self, see: &mut dyn FnMut(&Dim)) {
+                let ($($x,)*) = self;
+                $($x.visit(see);)*
+            }
+
+            fn with(&self, symbols: &Symbols<'_>, then: &mut dyn FnMut(Self::Numbers<'_>)) {
+                let ($($x,)*) = self;
+                $(let $x = $x.number(symbols);)*
+                then(($($F::give(&$x),)*));
+            }
+        }
+    )*};
+}
+
+tuples! { (A a) (A a, B b) (A a, B b, C c) (A a, B b, C c, D d) }
+
+/// Fields that hold no size: the source is the value, and so is the number.
+macro_rules! plain_fields {
+    ($($T:ty: |$x:ident| $source:expr;)*) => {$(
+        impl $crate::plan::Field for $T {
+            type Number = $T;
+            type Given<'a> = $T;
+
+            fn source(&self) -> String {
+                let $x = self;
+                $source
+            }
+
+            fn number(&self, _: &$crate::plan::Symbols<'_>) -> $T {
+                self.clone()
+            }
+
+            fn give(number: &$T) -> $T {
+                number.clone()
+            }
+        }
+    )*};
+}
+
+plain_fields! {
+    bool: |x| x.to_string();
+    i32: |x| x.to_string();
+    i64: |x| x.to_string();
+    u8: |x| x.to_string();
+    u32: |x| x.to_string();
+    u64: |x| x.to_string();
+    usize: |x| x.to_string();
+    f32: |x| real(f64::from(*x), "f32", &format!("{x:?}"));
+    f64: |x| real(*x, "f64", &format!("{x:?}"));
+    f16: |x| format!("f16::from_bits({})", x.to_bits());
+    bf16: |x| format!("bf16::from_bits({})", x.to_bits());
+}
+
+/// A number as Rust writes it, where it may be infinite or none.
+fn real(x: f64, ty: &str, finite: &str) -> String {
+    match x {
+        _ if x.is_nan() => format!("{ty}::NAN"),
+        f64::INFINITY => format!("{ty}::INFINITY"),
+        f64::NEG_INFINITY => format!("{ty}::NEG_INFINITY"),
+        _ => finite.to_owned(),
+    }
+}
+
+impl Field for Dim {
+    type Number = usize;
+    type Given<'a> = usize;
+
+    fn source(&self) -> String {
+        format!("{self:?}")
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Dim)) {
+        see(self);
+    }
+
+    fn number(&self, symbols: &Symbols<'_>) -> usize {
+        // A size below zero belongs to a call that a check before it keeps from running.
+        usize::try_from(self.eval(symbols)).unwrap_or(0)
+    }
+
+    fn give(number: &usize) -> usize {
+        *number
+    }
+}
+
+/// A number that may be negative: a step, or where a step starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signed(pub Dim);
+
+impl Field for Signed {
+    type Number = isize;
+    type Given<'a> = isize;
+
+    fn source(&self) -> String {
+        if let Some(n) = self.0.known() {
+            return n.to_string();
+        }
+        let (plus, minus) = self.0.parts();
+        match (plus.known(), minus.known()) {
+            (_, Some(0)) => format!("({plus:?}) as isize"),
+            (Some(0), _) => format!("-(({minus:?}) as isize)"),
+            _ => format!("({plus:?}) as isize - ({minus:?}) as isize"),
+        }
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Dim)) {
+        see(&self.0);
+    }
+
+    fn number(&self, symbols: &Symbols<'_>) -> isize {
+        isize::try_from(self.0.eval(symbols)).unwrap_or(0)
+    }
+
+    fn give(number: &isize) -> isize {
+        *number
+    }
+}
+
+/// A list of any length: a slice in the kernel's struct.
+impl<F> Field for Vec<F>
+where
+    F: Field,
+    F::Number: 'static,
+{
+    type Number = Vec<F::Number>;
+    type Given<'a> = &'a [F::Number];
+
+    fn source(&self) -> String {
+        let items: Vec<String> = self.iter().map(F::source).collect();
+        format!("&[{}]", items.join(", "))
+    }
+
+    fn uses(&self, paths: &mut Vec<&'static str>) {
+        self.iter().for_each(|field| field.uses(paths));
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Dim)) {
+        self.iter().for_each(|field| field.visit(see));
+    }
+
+    fn number(&self, symbols: &Symbols<'_>) -> Vec<F::Number> {
+        self.iter().map(|field| field.number(symbols)).collect()
+    }
+
+    fn give(number: &Vec<F::Number>) -> &[F::Number] {
+        number
+    }
+}
+
+/// A list of a fixed length: an array in the kernel's struct.
+impl<F, const N: usize> Field for [F; N]
+where
+    F: Field,
+    F::Number: Copy + 'static,
+{
+    type Number = [F::Number; N];
+    type Given<'a> = [F::Number; N];
+
+    fn source(&self) -> String {
+        let items: Vec<String> = self.iter().map(F::source).collect();
+        format!("[{}]", items.join(", "))
+    }
+
+    fn uses(&self, paths: &mut Vec<&'static str>) {
+        self.iter().for_each(|field| field.uses(paths));
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Dim)) {
+        self.iter().for_each(|field| field.visit(see));
+    }
+
+    fn number(&self, symbols: &Symbols<'_>) -> [F::Number; N] {
+        std::array::from_fn(|i| self[i].number(symbols))
+    }
+
+    fn give(number: &[F::Number; N]) -> [F::Number; N] {
+        *number
+    }
+}
+
+/// A value that may be absent.
+impl<F: Field> Field for Option<F> {
+    type Number = Option<F::Number>;
+    type Given<'a> = Option<F::Given<'a>>;
+
+    fn source(&self) -> String {
+        match self {
+            Some(field) => format!("Some({})", field.source()),
+            None => "None".into(),
+        }
+    }
+
+    fn uses(&self, paths: &mut Vec<&'static str>) {
+        self.iter().for_each(|field| field.uses(paths));
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Dim)) {
+        self.iter().for_each(|field| field.visit(see));
+    }
+
+    fn number(&self, symbols: &Symbols<'_>) -> Option<F::Number> {
+        self.as_ref().map(|field| field.number(symbols))
+    }
+
+    fn give(number: &Option<F::Number>) -> Option<F::Given<'_>> {
+        number.as_ref().map(F::give)
+    }
+}

@@ -1,0 +1,340 @@
+//! The geometries of the runtime library, as formulas.
+
+mod dense;
+
+pub use dense::{
+    CausalConv, Conv, ConvTranspose, Gemm, Gru, IntegerMatMul, Layout, Lstm, MatMul, Pool, Rnn,
+    Sequence,
+};
+
+use super::formula::{Signed, formulas};
+use crate::dim::Dim;
+use onnxc_runtime::{einsum, feature, geometry as rt, norm, scatter, tree};
+
+formulas! {
+    /// A tensor seen from one of its axes.
+    "geometry::Axis" Axis: rt::Axis {
+        outer: Dim,
+        len: Dim,
+        inner: Dim,
+    }
+
+    /// Two operands that are stretched to one shape.
+    "geometry::Broadcast" Broadcast: rt::Broadcast<'a> {
+        sizes: Vec<Dim>,
+        a: Vec<Dim>,
+        b: Vec<Dim>,
+    }
+
+    /// Three operands that are stretched to one shape.
+    "geometry::Broadcast3" Broadcast3: rt::Broadcast3<'a> {
+        sizes: Vec<Dim>,
+        a: Vec<Dim>,
+        b: Vec<Dim>,
+        c: Vec<Dim>,
+    }
+
+    /// Some elements of a tensor.
+    "geometry::Strided" Strided: rt::Strided<'a> {
+        sizes: Vec<Dim>,
+        strides: Vec<Signed>,
+        start: Dim,
+    }
+
+    /// The sizes of an operand and of the result that it is spread over.
+    "geometry::Shapes" Shapes: rt::Shapes<'a> {
+        from: Vec<Dim>,
+        to: Vec<Dim>,
+    }
+
+    /// How many elements are put before and after a tensor along each axis.
+    "geometry::Pads" Pads: rt::Pads<'a> {
+        sizes: Vec<Dim>,
+        before: Vec<Signed>,
+        after: Vec<Signed>,
+    }
+
+    /// A pile of matrices.
+    "geometry::Planes" Planes: rt::Planes {
+        count: Dim,
+        rows: Dim,
+        columns: Dim,
+    }
+
+    /// Blocks that slide over an image of any number of axes.
+    "geometry::Blocks" Blocks: rt::Blocks<'a> {
+        planes: Dim,
+        image: Vec<Dim>,
+        block: Vec<Dim>,
+        places: Vec<Dim>,
+        strides: Vec<Dim>,
+        dilations: Vec<Dim>,
+        pads: Vec<Dim>,
+    }
+
+    /// Elements of a tensor that are picked one by one, each by an index along one axis.
+    "geometry::Elements" Elements: rt::Elements<'a> {
+        sizes: Vec<Dim>,
+        strides: Vec<Dim>,
+        len: Dim,
+        step: Dim,
+    }
+
+    /// Slices of tensors that are picked by an index along each of their first axes.
+    "geometry::Points" Points: rt::Points<'a> {
+        batch: Dim,
+        count: Dim,
+        sizes: Vec<Dim>,
+        inner: Dim,
+    }
+
+    /// Sequences that are written into caches.
+    "scatter::Caches" Caches: scatter::Caches {
+        batch: Dim,
+        outer: Dim,
+        len: Dim,
+        update: Dim,
+        inner: Dim,
+    }
+
+    /// Channels in groups.
+    "norm::Groups" Groups: norm::Groups {
+        batch: Dim,
+        groups: Dim,
+        channels: Dim,
+        inner: Dim,
+    }
+
+    /// The attributes of `LRN`.
+    "norm::Lrn" Lrn: norm::Lrn {
+        size: usize,
+        alpha: f32,
+        beta: f32,
+        bias: f32,
+    }
+
+    /// The axes that a reduction keeps and those that it does away with.
+    "geometry::Reduction" Reduction: rt::Reduction<'a> {
+        kept: Vec<Dim>,
+        kept_strides: Vec<Dim>,
+        reduced: Vec<Dim>,
+        reduced_strides: Vec<Dim>,
+    }
+}
+
+formulas! {
+    /// Sums of products along shared axes.
+    "einsum::Contraction" Contraction: einsum::Contraction<'a> {
+        sizes: Vec<Dim>,
+        a: Vec<Dim>,
+        b: Vec<Dim>,
+        summed: Vec<Dim>,
+        a_summed: Vec<Dim>,
+        b_summed: Vec<Dim>,
+    }
+
+    /// Some columns of a table.
+    "feature::Columns" Columns: feature::Columns {
+        of: usize,
+        from: usize,
+        count: usize,
+    }
+
+    /// An ensemble of trees.
+    "tree::Trees" Trees: tree::Trees {
+        features: Dim,
+        targets: usize,
+        width: usize,
+        divisor: usize,
+    }
+
+}
+
+/// The row-major strides of a shape.
+pub fn strides(shape: &[Dim]) -> Vec<Dim> {
+    let mut strides = vec![Dim::from(1); shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = &strides[i] * &shape[i];
+    }
+    strides
+}
+
+/// The strides of a tensor of `shape` stretched to the shape `to`: 0 along the axes that it
+/// repeats.
+pub fn stretched(shape: &[Dim], to: &[Dim]) -> Vec<Dim> {
+    let missing = to.len() - shape.len();
+    let mut all = vec![Dim::from(0); missing];
+    for ((stride, size), to) in strides(shape).into_iter().zip(shape).zip(&to[missing..]) {
+        all.push(match size.known() {
+            _ if size == to => stride,
+            Some(1) => 0.into(),
+            Some(_) => stride,
+            // Whether it repeats is known only when the model runs.
+            None => stride * (Dim::from(1) - size.equal(&1.into())),
+        });
+    }
+    all
+}
+
+/// Joins neighboring axes that every operand walks as one, and drops axes of size 1.
+pub fn merged(sizes: &[Dim], operands: &[Vec<Dim>]) -> (Vec<Dim>, Vec<Vec<Dim>>) {
+    let mut merged: Vec<Dim> = Vec::new();
+    let mut strides: Vec<Vec<Dim>> = vec![Vec::new(); operands.len()];
+    for (axis, size) in sizes.iter().enumerate() {
+        if size.known() == Some(1) {
+            continue;
+        }
+        let walks_on = |(i, operand): (usize, &Vec<Dim>)| {
+            strides[i].last().is_some_and(|before| *before == &operand[axis] * size)
+        };
+        let joins = !merged.is_empty() && operands.iter().enumerate().all(walks_on);
+        if joins {
+            let last = merged.pop().expect("there is one before");
+            merged.push(last * size);
+        } else {
+            merged.push(size.clone());
+        }
+        for (strides, operand) in strides.iter_mut().zip(operands) {
+            if joins {
+                strides.pop();
+            }
+            strides.push(operand[axis].clone());
+        }
+    }
+    (merged, strides)
+}
+
+impl Axis {
+    /// A tensor of `shape` seen from `axis`.
+    pub fn of(shape: &[Dim], axis: usize) -> Axis {
+        Axis {
+            outer: shape[..axis].iter().product(),
+            len: shape[axis].clone(),
+            inner: shape[axis + 1..].iter().product(),
+        }
+    }
+}
+
+impl Broadcast {
+    /// Two operands of shapes `a` and `b`, stretched to `shape`.
+    pub fn of(shape: &[Dim], a: &[Dim], b: &[Dim]) -> Broadcast {
+        let (sizes, strides) = merged(shape, &[stretched(a, shape), stretched(b, shape)]);
+        let [a, b] = <[_; 2]>::try_from(strides).expect("two operands");
+        Broadcast { sizes, a, b }
+    }
+}
+
+impl Broadcast3 {
+    /// Three operands of shapes `a`, `b` and `c`, stretched to `shape`.
+    pub fn of(shape: &[Dim], a: &[Dim], b: &[Dim], c: &[Dim]) -> Broadcast3 {
+        let operands = [a, b, c].map(|operand| stretched(operand, shape));
+        let (sizes, strides) = merged(shape, &operands);
+        let [a, b, c] = <[_; 3]>::try_from(strides).expect("three operands");
+        Broadcast3 { sizes, a, b, c }
+    }
+}
+
+impl Strided {
+    /// Elements of axes of those sizes and strides, from `start` on.
+    pub fn of(sizes: &[Dim], strides: Vec<Dim>, start: Dim) -> Strided {
+        let (sizes, strides) = merged(sizes, &[strides]);
+        let strides = strides.into_iter().flatten().map(Signed).collect();
+        Strided { sizes, strides, start }
+    }
+
+    /// A tensor of `shape` with its axes in the order `perm`.
+    pub fn permuted(shape: &[Dim], perm: &[usize]) -> Strided {
+        let all = strides(shape);
+        let sizes: Vec<Dim> = perm.iter().map(|&axis| shape[axis].clone()).collect();
+        Strided::of(&sizes, perm.iter().map(|&axis| all[axis].clone()).collect(), 0.into())
+    }
+
+    /// Of a tensor of `shape`, `len` places along `axis` from `start` on.
+    pub fn part(shape: &[Dim], axis: usize, start: &Dim, len: &Dim) -> Strided {
+        let Axis { outer, len: all, inner } = Axis::of(shape, axis);
+        let strides = vec![&all * &inner, 1.into()];
+        Strided::of(&[outer, len * &inner], strides, start * inner)
+    }
+}
+
+impl Shapes {
+    /// A tensor of shape `from` spread over the shape `to`, with neighboring axes joined where
+    /// both keep theirs or both repeat one element.
+    pub fn of(from: &[Dim], to: &[Dim]) -> Shapes {
+        let missing = vec![Dim::from(1); to.len() - from.len()];
+        let mut shapes = Shapes { from: Vec::new(), to: Vec::new() };
+        for (from, to) in missing.iter().chain(from).zip(to) {
+            let one = |dim: &Dim| dim.known() == Some(1);
+            let joins = match (shapes.from.last(), shapes.to.last()) {
+                (Some(before), Some(before_to)) => {
+                    before == before_to && from == to || one(before) && one(from)
+                }
+                _ => false,
+            };
+            if one(from) && one(to) {
+                continue;
+            }
+            let (before, before_to) = match joins {
+                true => (shapes.from.pop(), shapes.to.pop()),
+                false => (None, None),
+            };
+            shapes.from.push(before.map_or_else(|| from.clone(), |before| before * from));
+            shapes.to.push(before_to.map_or_else(|| to.clone(), |before| before * to));
+        }
+        shapes
+    }
+}
+
+impl Elements {
+    /// Elements of a tensor of `shape` along `axis`, for indices of the shape given.
+    pub fn of(shape: &[Dim], axis: usize, indices: &[Dim]) -> Elements {
+        let mut all = strides(shape);
+        let step = std::mem::replace(&mut all[axis], 0.into());
+        let (sizes, strides) = walk(indices, &all);
+        Elements { sizes, strides, len: shape[axis].clone(), step }
+    }
+}
+
+impl Points {
+    /// Slices of tensors of `shape`, which has `batch` axes in front of those that the points of
+    /// the indices name.
+    pub fn of(shape: &[Dim], indices: &[Dim], batch: usize, axes: usize) -> Points {
+        let points = &indices[..indices.len() - 1];
+        Points {
+            batch: points[..batch].iter().product(),
+            count: points[batch..].iter().product(),
+            sizes: shape[batch..batch + axes].to_vec(),
+            inner: shape[batch + axes..].iter().product(),
+        }
+    }
+}
+
+impl Reduction {
+    /// A tensor of `shape` reduced to the shape `kept`, which has a 1 for every axis that goes.
+    pub fn to(shape: &[Dim], kept: &[Dim]) -> Reduction {
+        let gathered = |(from, to): (&Dim, &Dim)| match to.known() {
+            _ if from == to => 1.into(),
+            Some(1) => from.clone(),
+            // An axis known to go only when the model runs; one of size 0 may stay.
+            _ => from.floor_div(&to.at_least(&1.into())),
+        };
+        let reduced: Vec<Dim> = shape.iter().zip(kept).map(gathered).collect();
+        let strides = strides(shape);
+        Reduction::of((kept, &strides), (&reduced, &strides))
+    }
+}
+
+impl Reduction {
+    /// Axes that are kept and axes that are not, each by its sizes and strides.
+    pub fn of(kept: (&[Dim], &[Dim]), reduced: (&[Dim], &[Dim])) -> Reduction {
+        let (kept, kept_strides) = walk(kept.0, kept.1);
+        let (reduced, reduced_strides) = walk(reduced.0, reduced.1);
+        Reduction { kept, kept_strides, reduced, reduced_strides }
+    }
+}
+
+/// The sizes and strides of one operand, with neighboring axes joined where they can be.
+fn walk(sizes: &[Dim], strides: &[Dim]) -> (Vec<Dim>, Vec<Dim>) {
+    let (sizes, strides) = merged(sizes, &[strides.to_vec()]);
+    (sizes, strides.into_iter().flatten().collect())
+}

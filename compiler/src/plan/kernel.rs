@@ -1,0 +1,404 @@
+//! Kernels of the runtime library, and calls of them.
+
+use super::{Arg, Formula, NoParams, Operand, Symbols};
+use crate::{
+    array::{Array, Element},
+    dim::{Dim, Symbol},
+    dtype::DType,
+};
+use onnxc_runtime::Result;
+use std::{ops::Range, rc::Rc};
+
+/// A kernel of the runtime library: where it is, and how to run it here and now.
+pub struct Kernel<F: Formula = NoParams> {
+    /// The path in the runtime library.
+    pub path: &'static str,
+    /// The element types that it works on.
+    pub types: &'static [DType],
+    /// Runs it.
+    pub run: Run<F>,
+    /// Runs the form that overwrites its first input, which is called `…_in_place`.
+    pub in_place: Option<Run<F>>,
+    /// Whether it can refuse the values of its inputs.
+    pub checked: bool,
+    /// Whether it changes what the outputs hold already; such a kernel takes them first.
+    pub updates: bool,
+}
+
+type Run<F> = for<'p> fn(&mut Args<'_>, <F as Formula>::Numbers<'p>) -> Result;
+
+/// The arguments of a kernel that is run here and now.
+pub struct Args<'a> {
+    dtype: DType,
+    inputs: Vec<Option<(&'a Array, Range<usize>)>>,
+    outputs: Vec<Option<(&'a mut Array, Range<usize>)>>,
+    sizes: Option<&'a mut [usize]>,
+}
+
+/// One call of a kernel.
+#[derive(Clone)]
+pub struct Call {
+    /// The ONNX nodes that the call is for.
+    pub node: String,
+    /// The path of the kernel in the runtime library.
+    pub kernel: &'static str,
+    /// The element type for which the kernel is called.
+    pub dtype: DType,
+    /// What it reads.
+    pub inputs: Vec<Arg>,
+    /// What it writes.
+    pub outputs: Vec<Arg>,
+    /// The sizes that it settles.
+    pub binds: Vec<Symbol>,
+    /// Whether it can refuse the values of its inputs.
+    pub checked: bool,
+    /// Whether the first input is overwritten.
+    pub form: Form,
+    /// The kernel, bound to its geometry.
+    pub params: Rc<dyn Params>,
+}
+
+/// Whether a call overwrites its first input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// It does not, and cannot.
+    Apart,
+    /// It could, where nobody needs the input any more.
+    MayReuse,
+    /// It does: the first output is where the first input was.
+    InPlace,
+    /// The kernel has no other form: it changes what the outputs hold already.
+    Updates,
+}
+
+/// A kernel with its geometry, whatever the struct.
+pub trait Params {
+    /// What the kernel takes after its inputs and outputs, as Rust source.
+    fn source(&self) -> Vec<String>;
+    /// The paths in the runtime library that the source names.
+    fn uses(&self) -> Vec<&'static str>;
+    /// Shows every size.
+    fn visit(&self, see: &mut dyn FnMut(&Dim));
+    /// Runs the kernel.
+    fn run(&self, form: Form, symbols: &Symbols<'_>, args: &mut Args<'_>) -> Result;
+}
+
+struct Bound<F: Formula> {
+    formula: F,
+    kernel: &'static Kernel<F>,
+}
+
+impl<F: Formula> Params for Bound<F> {
+    fn source(&self) -> Vec<String> {
+        self.formula.source()
+    }
+
+    fn uses(&self) -> Vec<&'static str> {
+        let mut paths = Vec::new();
+        self.formula.uses(&mut paths);
+        paths
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Dim)) {
+        self.formula.visit(see);
+    }
+
+    fn run(&self, form: Form, symbols: &Symbols<'_>, args: &mut Args<'_>) -> Result {
+        let run = match form {
+            Form::Apart | Form::MayReuse | Form::Updates => self.kernel.run,
+            Form::InPlace => self.kernel.in_place.expect("the plan saw that there is such a form"),
+        };
+        let mut result = Ok(());
+        self.formula.with(symbols, &mut |numbers| result = run(args, numbers));
+        result
+    }
+}
+
+impl Call {
+    /// A call of `kernel` for elements of `dtype`, which stands for the ONNX node named.
+    pub fn new<F: Formula>(
+        node: String,
+        kernel: &'static Kernel<F>,
+        dtype: DType,
+        formula: F,
+    ) -> Call {
+        Call {
+            node,
+            kernel: kernel.path,
+            dtype,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            binds: Vec::new(),
+            checked: kernel.checked,
+            form: match (kernel.updates, kernel.in_place) {
+                (true, _) => Form::Updates,
+                (false, Some(_)) => Form::MayReuse,
+                (false, None) => Form::Apart,
+            },
+            params: Rc::new(Bound { formula, kernel }),
+        }
+    }
+
+    /// Every part of a buffer that is read.
+    pub fn reads(&self) -> impl Iterator<Item = &Operand> {
+        self.inputs.iter().filter_map(Arg::operand)
+    }
+
+    /// Every part of a buffer that is written.
+    pub fn writes(&self) -> impl Iterator<Item = &Operand> {
+        self.outputs.iter().filter_map(Arg::operand)
+    }
+}
+
+impl<'a> Args<'a> {
+    /// The arguments of one call.
+    pub fn new(
+        dtype: DType,
+        inputs: Vec<Option<(&'a Array, Range<usize>)>>,
+        outputs: Vec<Option<(&'a mut Array, Range<usize>)>>,
+        sizes: &'a mut [usize],
+    ) -> Args<'a> {
+        Args { dtype, inputs, outputs, sizes: Some(sizes) }
+    }
+
+    /// The element type for which the kernel is called.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The element type of input `i`.
+    pub fn input_dtype(&self, i: usize) -> DType {
+        self.inputs[i].as_ref().expect("the call gives the input").0.dtype()
+    }
+
+    /// Input `i`.
+    pub fn input<T: Element>(&self, i: usize) -> &'a [T] {
+        self.optional(i).expect("the call gives the input")
+    }
+
+    /// Input `i`, where it is given.
+    pub fn optional<T: Element>(&self, i: usize) -> Option<&'a [T]> {
+        let (array, range) = self.inputs[i].as_ref()?;
+        Some(&T::of(array).expect("the verifier saw the types")[range.clone()])
+    }
+
+    /// Output `i`; each is handed out once.
+    pub fn output<T: Element>(&mut self, i: usize) -> &'a mut [T] {
+        self.optional_output(i).expect("the call takes the output")
+    }
+
+    /// Output `i`, where the call takes it; each is handed out once.
+    pub fn optional_output<T: Element>(&mut self, i: usize) -> Option<&'a mut [T]> {
+        let (array, range) = self.outputs.get_mut(i)?.take()?;
+        Some(&mut T::of_mut(array).expect("the verifier saw the types")[range])
+    }
+
+    /// Where the sizes go that the kernel settles; handed out once.
+    pub fn sizes(&mut self) -> &'a mut [usize] {
+        self.sizes.take().expect("a kernel asks for the sizes once")
+    }
+}
+
+/// What a kernel returns: nothing, or a refusal.
+pub trait Outcome {
+    /// As a result.
+    fn into_result(self) -> Result;
+}
+
+impl Outcome for () {
+    fn into_result(self) -> Result {
+        Ok(())
+    }
+}
+
+impl Outcome for Result {
+    fn into_result(self) -> Result {
+        self
+    }
+}
+
+/// Runs `$body` with `$T` bound to the Rust type of an element type in the set named.
+macro_rules! dispatch {
+    (FLOATS $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16, BF16: half::bf16)
+    };
+    (F32_ONLY $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32)
+    };
+    (I64_ONLY $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, I64: i64)
+    };
+    (F64_ONLY $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F64: f64)
+    };
+    (FEATURES $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, I32: i32, I64: i64)
+    };
+    (KEYS $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F32: f32, F64: f64, I16: i16, I32: i32, I64: i64)
+    };
+    (STRING_ONLY $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, String: String)
+    };
+    (WIDE $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64)
+    };
+    (BYTES $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, I8: i8, U8: u8)
+    };
+    (POOLED $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16,
+            BF16: half::bf16, I8: i8, U8: u8)
+    };
+    (PRODUCTS $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16,
+            BF16: half::bf16, I32: i32, I64: i64, U32: u32, U64: u64)
+    };
+    (INDICES $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, I32: i32, I64: i64)
+    };
+    (BOOL_ONLY $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, Bool: bool)
+    };
+    (SORTABLE $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16,
+            BF16: half::bf16, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32,
+            U64: u64, Bool: bool, String: String)
+    };
+    (POWERS $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I32: i32, I64: i64)
+    };
+    (SUMMABLE $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16, BF16: half::bf16,
+            I32: i32, I64: i64, U32: u32, U64: u64)
+    };
+    (ORDERED $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16, BF16: half::bf16,
+            I8: i8, I32: i32, I64: i64, U8: u8, U32: u32, U64: u64)
+    };
+    (INTEGERS $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, I8: i8, I16: i16, I32: i32, I64: i64,
+            U8: u8, U16: u16, U32: u32, U64: u64)
+    };
+    (NUMBERS $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16, BF16: half::bf16,
+            I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32, U64: u64)
+    };
+    (ANY $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, I16: i16, I32: i32,
+            I64: i64, U8: u8, U16: u16, U32: u32, U64: u64, Bool: bool, String: String,
+            F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
+            F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
+            F8E8M0: onnxc_runtime::F8E8M0, F6E2M3: onnxc_runtime::F6E2M3,
+            F6E3M2: onnxc_runtime::F6E3M2, F4E2M1: onnxc_runtime::F4E2M1, I2: onnxc_runtime::I2,
+            I4: onnxc_runtime::I4, U2: onnxc_runtime::U2, U4: onnxc_runtime::U4,
+            C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>)
+    };
+    (REALS $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, I16: i16, I32: i32,
+            I64: i64, U8: u8, U16: u16, U32: u32, U64: u64, Bool: bool,
+            F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
+            F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
+            F8E8M0: onnxc_runtime::F8E8M0, F6E2M3: onnxc_runtime::F6E2M3,
+            F6E3M2: onnxc_runtime::F6E3M2, F4E2M1: onnxc_runtime::F4E2M1, I2: onnxc_runtime::I2,
+            I4: onnxc_runtime::I4, U2: onnxc_runtime::U2, U4: onnxc_runtime::U4)
+    };
+    (TRUTHS $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, I16: i16, I32: i32,
+            I64: i64, U8: u8, U16: u16, U32: u32, U64: u64, Bool: bool)
+    };
+    (RANGES $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I16: i16, I32: i32, I64: i64)
+    };
+    (FLOAT8S $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
+            F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
+            F8E8M0: onnxc_runtime::F8E8M0)
+    };
+    (SCALE_ONLY $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F8E8M0: onnxc_runtime::F8E8M0)
+    };
+    (BYTES_1 $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
+            F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
+            F8E8M0: onnxc_runtime::F8E8M0, F6E2M3: onnxc_runtime::F6E2M3,
+            F6E3M2: onnxc_runtime::F6E3M2, F4E2M1: onnxc_runtime::F4E2M1, I2: onnxc_runtime::I2,
+            I4: onnxc_runtime::I4, U2: onnxc_runtime::U2, U4: onnxc_runtime::U4, I8: i8, U8: u8,
+            Bool: bool)
+    };
+    (BYTES_2 $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F16: half::f16, BF16: half::bf16, I16: i16, U16: u16)
+    };
+    (BYTES_4 $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F32: f32, I32: i32, U32: u32)
+    };
+    (BYTES_8 $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F64: f64, I64: i64, U64: u64, C64: onnxc_runtime::Complex<f32>)
+    };
+    (BYTES_16 $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            C128: onnxc_runtime::Complex<f64>)
+    };
+    (@ $dtype:expr, $T:ident => $body:expr, $($variant:ident: $Type:ty),*) => {
+        match $dtype {
+            $($crate::dtype::DType::$variant => {
+                #[allow(dead_code)]
+                type $T = $Type;
+                $body
+            })*
+            // No other is left where the set is of all types.
+            #[allow(unreachable_patterns)]
+            other => unreachable!("a call for {other} was lowered"),
+        }
+    };
+}
+pub(crate) use dispatch;
+
+/// A [`Kernel`] of the path given, for a set of element types: `kernel!(FLOATS T,
+/// softmax::softmax::<T>, |f, a, p| f(a.input(0), a.output(0), p))`. `checked` in front says that
+/// it can refuse its inputs, `updates` that it changes what its outputs hold; `in_place … |f, a, p|
+/// …` behind, how to run its other form.
+macro_rules! kernel {
+    (updates $($rest:tt)*) => {
+        $crate::plan::Kernel { updates: true, ..$crate::plan::kernel!($($rest)*) }
+    };
+    (checked $($rest:tt)*) => {
+        $crate::plan::Kernel { checked: true, ..$crate::plan::kernel!($($rest)*) }
+    };
+    ($set:ident $T:ident, $room:ident :: $name:ident $(:: <$($G:ty),+>)?,
+        |$f:ident, $a:ident, $p:ident| $body:expr
+        $(, in_place $other:ident $(:: <$($H:ty),+>)? |$g:ident, $b:ident, $q:ident| $in_place:expr)?) => {
+        $crate::plan::Kernel {
+            path: concat!(stringify!($room), "::", stringify!($name)),
+            types: $crate::dtype::$set,
+            run: |$a, $p| $crate::plan::dispatch!($set $a.dtype(), $T => {
+                let $f = onnxc_runtime::$room::$name $(::<$($G),+>)?;
+                $crate::plan::Outcome::into_result($body)
+            }),
+            in_place: $crate::plan::kernel!(@ $set $T $room $($other $(:: <$($H),+>)?, $g, $b, $q, $in_place)?),
+            checked: false,
+            updates: false,
+        }
+    };
+    (@ $set:ident $T:ident $room:ident) => { None };
+    (@ $set:ident $T:ident $room:ident $name:ident $(:: <$($G:ty),+>)?,
+        $f:ident, $a:ident, $p:ident, $body:expr) => {
+        Some(|$a, $p| $crate::plan::dispatch!($set $a.dtype(), $T => {
+            let $f = onnxc_runtime::$room::$name $(::<$($G),+>)?;
+            $crate::plan::Outcome::into_result($body)
+        }))
+    };
+}
+pub(crate) use kernel;

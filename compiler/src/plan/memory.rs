@@ -1,0 +1,337 @@
+//! Lays out the memory of a plan: which calls overwrite an input that nobody needs any more,
+//! where each buffer lies in the arena, and where each weight lies in the blob.
+
+use super::{
+    Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Stacked, Step, Turns,
+};
+use crate::arena::Map;
+
+/// The alignment of every buffer and weight, in bytes: a cache line, and the widest vector.
+pub const ALIGNMENT: usize = 64;
+
+/// From which step to which a buffer is needed; steps are counted through all blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Life {
+    first: usize,
+    last: usize,
+}
+
+/// Lays out the memory of `plan`.
+pub fn lay_out(plan: &mut Plan) {
+    reuse(plan);
+    place_weights(plan);
+    place_buffers(plan);
+}
+
+/// The least memory that any layout of the plan can have: the largest sum of the bytes of buffers
+/// needed at the same time.
+pub fn lower_bound(plan: &Plan) -> usize {
+    let boxes = boxes(plan);
+    let live_at = |step| {
+        let live = boxes.iter().filter(|b| b.life.first <= step && step <= b.life.last);
+        live.map(|b| b.bytes).sum()
+    };
+    boxes.iter().map(|b| live_at(b.life.first)).max().unwrap_or(0)
+}
+
+/// A buffer to be placed.
+struct Box {
+    buffer: BufferId,
+    bytes: usize,
+    life: Life,
+}
+
+fn boxes(plan: &Plan) -> Vec<Box> {
+    let lives = lives(plan);
+    let each = plan.buffers.iter().filter_map(|(buffer, found)| {
+        let Place::Arena { capacity, .. } = found.place else { return None };
+        let bytes = (capacity * found.dtype.bytes()).next_multiple_of(ALIGNMENT);
+        Some(Box { buffer, bytes, life: *lives.get(buffer)? })
+    });
+    each.collect()
+}
+
+/// The order in which buffers are placed: each has its models, so all are tried.
+const ORDERS: &[fn(&Box) -> (std::cmp::Reverse<usize>, usize)] = &[
+    |b| (std::cmp::Reverse(b.bytes), b.life.first),
+    |b| (std::cmp::Reverse(b.bytes * (b.life.last - b.life.first + 1)), b.life.first),
+    |b| (std::cmp::Reverse(b.life.last - b.life.first), b.life.first),
+    |b| (std::cmp::Reverse(usize::MAX - b.life.first), b.bytes),
+];
+
+fn place_buffers(plan: &mut Plan) {
+    let boxes = boxes(plan);
+    let layouts = ORDERS.iter().map(|order| {
+        let mut sorted: Vec<&Box> = boxes.iter().collect();
+        sorted.sort_by_key(|b| (order(b), b.buffer));
+        best_fit(&sorted)
+    });
+    let Some((bytes, offsets)) = layouts.min_by_key(|(bytes, _)| *bytes) else { return };
+    plan.arena_bytes = bytes;
+    for (buffer, at) in offsets {
+        if let Place::Arena { offset, .. } = &mut plan.buffers[buffer].place {
+            *offset = at;
+        }
+    }
+}
+
+/// Puts each box into the smallest gap that is free as long as the box lives.
+fn best_fit(boxes: &[&Box]) -> (usize, Vec<(BufferId, usize)>) {
+    let mut placed: Vec<(usize, &Box)> = Vec::new();
+    let mut end = 0;
+    for b in boxes {
+        let meets =
+            |other: &Box| other.life.first <= b.life.last && b.life.first <= other.life.last;
+        let mut busy: Vec<(usize, usize)> =
+            placed.iter().filter(|(_, o)| meets(o)).map(|(at, o)| (*at, at + o.bytes)).collect();
+        busy.sort_unstable();
+        let mut best: Option<(usize, usize)> = None;
+        let mut from = 0;
+        for (start, stop) in busy {
+            let gap = start.saturating_sub(from);
+            if gap >= b.bytes && best.is_none_or(|(size, _)| gap < size) {
+                best = Some((gap, from));
+            }
+            from = from.max(stop);
+        }
+        let at = best.map_or(from, |(_, at)| at);
+        end = end.max(at + b.bytes);
+        placed.push((at, b));
+    }
+    (end, placed.into_iter().map(|(at, b)| (b.buffer, at)).collect())
+}
+
+fn place_weights(plan: &mut Plan) {
+    let lives = lives(plan);
+    let mut end = 0;
+    for id in plan.buffers.ids() {
+        if !lives.contains(id) && matches!(plan.buffers[id].place, Place::Weight { .. }) {
+            // Nobody reads it any more, so it is never made.
+            plan.buffers[id].place = Place::Heap;
+        }
+        if let Place::Weight { offset, tensor } = &mut plan.buffers[id].place {
+            *offset = end;
+            end = (end + tensor.bytes().len()).next_multiple_of(ALIGNMENT);
+        }
+    }
+    plan.weight_bytes = end;
+}
+
+fn lives(plan: &Plan) -> Map<BufferId, Life> {
+    let mut lives = Lives::default();
+    lives.steps(&plan.steps);
+    let now = lives.now;
+    for port in &plan.outputs {
+        lives.see(&port.operand, now);
+    }
+    lives.of
+}
+
+/// The lives of buffers, as far as the steps were walked.
+#[derive(Default)]
+struct Lives {
+    of: Map<BufferId, Life>,
+    /// The number of steps walked.
+    now: usize,
+}
+
+impl Lives {
+    fn see(&mut self, operand: &Operand, now: usize) {
+        match self.of.get_mut(operand.buffer) {
+            Some(life) => life.last = now,
+            None => {
+                self.of.insert(operand.buffer, Life { first: now, last: now });
+            }
+        }
+    }
+
+    fn see_all<'o>(&mut self, operands: impl IntoIterator<Item = &'o Operand>) {
+        let now = self.now;
+        operands.into_iter().for_each(|operand| self.see(operand, now));
+    }
+
+    fn steps(&mut self, steps: &[Step]) {
+        for step in steps {
+            self.now += 1;
+            match step {
+                Step::Call(call) => self.see_all(call.reads().chain(call.writes())),
+                Step::Check(_) => {}
+                Step::If(step) => self.branches(step),
+                Step::Loop(step) => self.turns(step),
+            }
+        }
+    }
+
+    fn branches(&mut self, step: &If) {
+        if let Cond::Tensor(cond) = &step.cond {
+            self.see_all([cond]);
+        }
+        // What a branch writes into an output must not be overwritten by the other branch's
+        // temporaries, nor by what lives until the branches meet.
+        for Block { steps, results, .. } in &step.branches {
+            self.steps(steps);
+            self.now += 1;
+            self.see_all(results.iter().chain(&step.outputs));
+        }
+        self.now += 1;
+        self.see_all(&step.outputs);
+    }
+
+    fn turns(&mut self, step: &Loop) {
+        self.see_all(loop_operands(step));
+        let start = self.now;
+        self.steps(&step.body.steps);
+        self.now += 1;
+        self.see_all(loop_operands(step).filter(|operand| Some(*operand) != step.cond.as_ref()));
+        // What was there before the first turn and is used in one is needed in all.
+        let end = self.now;
+        let ids: Vec<BufferId> = self.of.ids().collect();
+        for id in ids {
+            if let Some(life) = self.of.get_mut(id)
+                && life.first <= start
+                && life.last > start
+            {
+                life.last = end;
+            }
+        }
+    }
+}
+
+/// What a loop itself reads and writes, beside the steps of its body.
+fn loop_operands(step: &Loop) -> impl Iterator<Item = &Operand> {
+    let most = match &step.most {
+        Some(Turns::Tensor(operand)) => Some(operand),
+        Some(Turns::Size(_)) | None => None,
+    };
+    let carried = step.carried.iter().flat_map(|c| [&c.initial, &c.value, &c.next]);
+    let stacked = step.stacked.iter().flat_map(|s| [&s.item, &s.all]);
+    most.into_iter().chain(&step.cond).chain(&step.again).chain(carried).chain(stacked)
+}
+
+/// Shows every operand of `steps`.
+pub fn operands(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
+    for step in steps {
+        match step {
+            Step::Call(call) => call.reads().chain(call.writes()).for_each(&mut *see),
+            Step::Check(_) => {}
+            Step::If(step) => {
+                if let Cond::Tensor(cond) = &step.cond {
+                    see(cond);
+                }
+                step.outputs.iter().for_each(&mut *see);
+                for block in &step.branches {
+                    block.results.iter().for_each(&mut *see);
+                    operands(&block.steps, see);
+                }
+            }
+            Step::Loop(step) => {
+                loop_operands(step).for_each(&mut *see);
+                operands(&step.body.steps, see);
+            }
+        }
+    }
+}
+
+/// Lets calls overwrite their first input where nobody needs it any more.
+fn reuse(plan: &mut Plan) {
+    let lives = lives(plan);
+    let mut merged: Map<BufferId, BufferId> = Map::default();
+    let kept: Vec<BufferId> = plan.outputs.iter().map(|port| port.operand.buffer).collect();
+    let mut steps = std::mem::take(&mut plan.steps);
+    let mut now = 0;
+    reuse_in(&mut steps, &mut now, &mut |step, now| {
+        let Step::Call(call) = step else { return };
+        if call.form != Form::MayReuse {
+            return;
+        }
+        call.form = Form::Apart;
+        let (Some(x), Some(y)) = (
+            call.inputs.first().and_then(|arg| arg.operand()).cloned(),
+            call.outputs.first().and_then(|arg| arg.operand()).cloned(),
+        ) else {
+            return;
+        };
+        let whole = |o: &Operand| o.start.known() == Some(0) && plan.buffers[o.buffer].len == o.len;
+        let other = call.inputs[1..].iter().chain(&call.outputs[1..]);
+        let apart = other.filter_map(|arg| arg.operand()).all(|o| o.buffer != x.buffer);
+        let dies = lives.get(x.buffer).is_some_and(|life| life.last == now);
+        let starts = lives.get(y.buffer).is_some_and(|life| life.first == now);
+        let planned = |id: BufferId| matches!(plan.buffers[id].place, Place::Arena { .. });
+        let free = planned(x.buffer) && planned(y.buffer) && !kept.contains(&x.buffer);
+        if whole(&x) && whole(&y) && apart && dies && starts && free {
+            merged.insert(y.buffer, x.buffer);
+            call.form = Form::InPlace;
+        }
+    });
+    rename(&mut steps, &|id| settled(&merged, id));
+    for port in &mut plan.outputs {
+        port.operand.buffer = settled(&merged, port.operand.buffer);
+    }
+    plan.steps = steps;
+}
+
+fn settled(merged: &Map<BufferId, BufferId>, mut id: BufferId) -> BufferId {
+    while let Some(&into) = merged.get(id) {
+        id = into;
+    }
+    id
+}
+
+/// Shows every step with its number, counted as [`Lives`] does.
+fn reuse_in(steps: &mut [Step], now: &mut usize, see: &mut dyn FnMut(&mut Step, usize)) {
+    for step in steps {
+        *now += 1;
+        see(step, *now);
+        match step {
+            Step::Call(_) | Step::Check(_) => {}
+            Step::If(step) => {
+                for block in &mut step.branches {
+                    reuse_in(&mut block.steps, now, see);
+                    *now += 1;
+                }
+                *now += 1;
+            }
+            Step::Loop(step) => {
+                reuse_in(&mut step.body.steps, now, see);
+                *now += 1;
+            }
+        }
+    }
+}
+
+fn rename(steps: &mut [Step], to: &dyn Fn(BufferId) -> BufferId) {
+    let rename_operand = |operand: &mut Operand| operand.buffer = to(operand.buffer);
+    for step in steps {
+        match step {
+            Step::Call(call) => {
+                let args = call.inputs.iter_mut().chain(&mut call.outputs);
+                args.filter_map(|arg| arg.operand_mut()).for_each(rename_operand);
+            }
+            Step::Check(_) => {}
+            Step::Loop(step) => {
+                if let Some(Turns::Tensor(operand)) = &mut step.most {
+                    rename_operand(operand);
+                }
+                step.cond.iter_mut().chain(&mut step.again).for_each(rename_operand);
+                for carried in &mut step.carried {
+                    let Carried { initial, value, next, .. } = carried;
+                    [initial, value, next].into_iter().for_each(rename_operand);
+                }
+                for Stacked { item, all, .. } in &mut step.stacked {
+                    [item, all].into_iter().for_each(rename_operand);
+                }
+                rename(&mut step.body.steps, to);
+            }
+            Step::If(step) => {
+                if let Cond::Tensor(cond) = &mut step.cond {
+                    rename_operand(cond);
+                }
+                step.outputs.iter_mut().for_each(rename_operand);
+                for block in &mut step.branches {
+                    block.results.iter_mut().for_each(rename_operand);
+                    rename(&mut block.steps, to);
+                }
+            }
+        }
+    }
+}

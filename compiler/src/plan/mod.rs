@@ -1,0 +1,302 @@
+//! A plan: the kernel calls of a model in order, and the buffers between them. It is all that the
+//! back ends see; nothing here knows of graphs or operators.
+
+pub mod activation;
+pub mod dead;
+pub mod formula;
+pub mod geometry;
+mod info;
+mod kernel;
+mod literal;
+pub mod memory;
+mod text;
+
+pub use formula::{Field, Formula, NoParams, Symbols};
+pub use info::Info;
+pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};
+pub(crate) use kernel::{dispatch, kernel};
+pub use literal::Literal;
+
+use crate::{
+    arena::{Arena, ids},
+    dim::{Dim, Symbol},
+    dtype::DType,
+    tensor::Tensor,
+    ty::TensorType,
+};
+use std::{collections::BTreeMap, rc::Rc};
+
+ids! {
+    /// Names a buffer of a plan.
+    BufferId
+}
+
+/// A model, as the calls that compute it.
+#[derive(Clone, Default)]
+pub struct Plan {
+    /// What the model says about itself.
+    pub info: Rc<Info>,
+    /// The sizes known only when the model runs.
+    pub symbols: BTreeMap<Symbol, Size>,
+    /// All memory that the calls touch.
+    pub buffers: Arena<BufferId, Buffer>,
+    /// What the model is given.
+    pub inputs: Vec<Port>,
+    /// What the model gives.
+    pub outputs: Vec<Port>,
+    /// The calls, in order.
+    pub steps: Vec<Step>,
+    /// The bytes of memory that hold the buffers placed in the arena.
+    pub arena_bytes: usize,
+    /// The bytes of all weights, with the gaps that align them.
+    pub weight_bytes: usize,
+    /// The multiply-adds of one run, where every size is known.
+    pub macs: u64,
+}
+
+/// What is known of a symbol.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// What the model calls it.
+    pub label: String,
+    /// The greatest size for which memory is planned.
+    pub max: Option<i64>,
+}
+
+/// A piece of memory that holds one tensor, or several one after another.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// What the model calls the value.
+    pub name: String,
+    /// The element type.
+    pub dtype: DType,
+    /// The number of elements.
+    pub len: Dim,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// Where a buffer is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// The caller's memory: the input of that number.
+    Input(usize),
+    /// Among the weights, from that byte on.
+    Weight {
+        /// The first byte.
+        offset: usize,
+        /// The elements.
+        tensor: Tensor,
+    },
+    /// In the arena, from that byte on, as many elements as `capacity`.
+    Arena {
+        /// The first byte.
+        offset: usize,
+        /// The greatest number of elements that it holds.
+        capacity: usize,
+    },
+    /// On the heap, from when it is first written.
+    Heap,
+}
+
+/// A part of a buffer: what a call reads or writes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Operand {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// The first element.
+    pub start: Dim,
+    /// The number of elements.
+    pub len: Dim,
+}
+
+/// What a call is given for one of its inputs.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    /// A tensor that the kernel always wants.
+    Tensor(Operand),
+    /// A tensor that the kernel can do without.
+    Optional(Option<Operand>),
+}
+
+/// An input or an output of the model.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// What the model calls it.
+    pub name: String,
+    /// What the model says of it.
+    pub doc: String,
+    /// Its type.
+    pub ty: TensorType,
+    /// Where its elements are.
+    pub operand: Operand,
+}
+
+/// One thing to do.
+#[derive(Clone)]
+pub enum Step {
+    /// Call a kernel.
+    Call(Call),
+    /// Make sure of what the sizes must fulfil.
+    Check(Check),
+    /// Do one of two things.
+    If(If),
+    /// Do something again and again.
+    Loop(Loop),
+}
+
+/// What sizes must fulfil, for the node named.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    /// What the model calls the node.
+    pub node: String,
+    /// The condition.
+    pub condition: Condition,
+}
+
+/// What two sizes must fulfil.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// They are equal.
+    Equal(Dim, Dim),
+    /// They are equal, or one of them is 1.
+    Broadcast(Dim, Dim),
+    /// The first is not smaller.
+    AtLeast(Dim, Dim),
+}
+
+/// Two ways to get the same outputs.
+#[derive(Clone)]
+pub struct If {
+    /// What the model calls the node.
+    pub node: String,
+    /// What decides.
+    pub cond: Cond,
+    /// The sizes that the branches settle.
+    pub binds: Vec<Symbol>,
+    /// Where the results go.
+    pub outputs: Vec<Operand>,
+    /// What to do where the condition holds, and where it does not.
+    pub branches: [Block; 2],
+}
+
+/// Steps that are done again and again.
+#[derive(Clone)]
+pub struct Loop {
+    /// What the model calls the node.
+    pub node: String,
+    /// The number of the turn, from 0 on; after the loop, the number of turns.
+    pub turn: Symbol,
+    /// The greatest number of turns.
+    pub most: Option<Turns>,
+    /// Whether there is a first turn, a `bool`.
+    pub cond: Option<Operand>,
+    /// Whether there is another turn, a `bool` that each turn makes.
+    pub again: Option<Operand>,
+    /// What each turn gives to the next.
+    pub carried: Vec<Carried>,
+    /// What the turns give one behind the other.
+    pub stacked: Vec<Stacked>,
+    /// What a turn does; its results are named above.
+    pub body: Block,
+}
+
+/// The greatest number of turns of a [`Loop`].
+#[derive(Clone, Debug)]
+pub enum Turns {
+    /// A size.
+    Size(Dim),
+    /// An `int64`.
+    Tensor(Operand),
+}
+
+/// A value that each turn of a [`Loop`] gives to the next.
+#[derive(Clone)]
+pub struct Carried {
+    /// What the first turn is given.
+    pub initial: Operand,
+    /// Where each turn finds it; after the loop, what the last turn gave.
+    pub value: Operand,
+    /// What a turn gives.
+    pub next: Operand,
+    /// Its sizes that change from turn to turn: at first, and after a turn.
+    pub sizes: Vec<(Symbol, Dim, Dim)>,
+}
+
+/// Values that the turns of a [`Loop`] give, one behind the other.
+#[derive(Clone)]
+pub struct Stacked {
+    /// What a turn gives.
+    pub item: Operand,
+    /// Where all are put.
+    pub all: Operand,
+    /// Where this turn's is put among them; `None` where their number is not known before, so
+    /// that each is put behind those before.
+    pub at: Option<Dim>,
+}
+
+/// What decides an [`If`].
+#[derive(Clone, Debug)]
+pub enum Cond {
+    /// A tensor of one `bool`.
+    Tensor(Operand),
+    /// Sizes: true where this is not 0.
+    Size(Dim),
+}
+
+/// Steps with results.
+#[derive(Clone, Default)]
+pub struct Block {
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// The sizes that the block settles.
+    pub sizes: Vec<Dim>,
+    /// The results; those that lie where they must be already are not copied.
+    pub results: Vec<Operand>,
+    /// Why the model cannot go on after the steps, where it cannot; there are no results then.
+    pub refusal: Option<String>,
+}
+
+impl Plan {
+    /// The greatest that `dim` can be.
+    pub fn upper(&self, dim: &Dim) -> Option<i64> {
+        dim.upper(&|name| self.symbols.get(name)?.max)
+    }
+}
+
+impl Operand {
+    /// All of a buffer.
+    pub fn whole(buffer: BufferId, len: Dim) -> Operand {
+        Operand { buffer, start: 0.into(), len }
+    }
+}
+
+impl Arg {
+    /// The operand, where there is one.
+    pub fn operand(&self) -> Option<&Operand> {
+        match self {
+            Arg::Tensor(operand) => Some(operand),
+            Arg::Optional(operand) => operand.as_ref(),
+        }
+    }
+
+    /// The operand to be changed, where there is one.
+    pub fn operand_mut(&mut self) -> Option<&mut Operand> {
+        match self {
+            Arg::Tensor(operand) => Some(operand),
+            Arg::Optional(operand) => operand.as_mut(),
+        }
+    }
+}
+
+impl From<Operand> for Arg {
+    fn from(operand: Operand) -> Arg {
+        Arg::Tensor(operand)
+    }
+}
+
+impl From<Option<Operand>> for Arg {
+    fn from(operand: Option<Operand>) -> Arg {
+        Arg::Optional(operand)
+    }
+}

@@ -1,0 +1,156 @@
+//! What `include_onnx!` is told.
+
+use onnxc::{ArenaIn, Options, Weights, import::Size};
+use std::collections::HashSet;
+use syn::{
+    Ident, Lit, LitInt, LitStr, Result, Token, bracketed,
+    ext::IdentExt,
+    parenthesized,
+    parse::{Parse, ParseStream},
+};
+
+/// The model, and how it is compiled.
+pub struct Arguments {
+    /// The path of the model.
+    pub model: LitStr,
+    /// All else.
+    pub options: Options,
+}
+
+impl Parse for Arguments {
+    fn parse(input: ParseStream<'_>) -> Result<Arguments> {
+        let model = input.parse()?;
+        let mut options = Options::default();
+        options.weights = Weights::Inline;
+        let mut given = HashSet::new();
+        while !input.is_empty() {
+            input.parse::<Token![,]>()?;
+            if input.is_empty() {
+                break;
+            }
+            let name = input.call(Ident::parse_any)?;
+            if !given.insert(name.to_string()) {
+                return Err(syn::Error::new(name.span(), format!("`{name}` is given twice")));
+            }
+            option(&name, input, &mut options)?;
+        }
+        Ok(Arguments { model, options })
+    }
+}
+
+/// Takes in the option called `name`, of which `input` holds the rest.
+fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result<()> {
+    match name.to_string().as_str() {
+        "name" => {
+            input.parse::<Token![=]>()?;
+            options.name = Some(input.parse::<LitStr>()?.value());
+        }
+        "dims" => {
+            let dims = entries(input, size)?;
+            options.settings.dims = dims.into_iter().collect();
+        }
+        "consts" => {
+            let consts = entries(input, value)?;
+            options.settings.consts = consts.into_iter().collect();
+        }
+        "arena" => {
+            let places = [("struct", ArenaIn::Struct), ("heap", ArenaIn::Heap)];
+            options.arena = Some(word(input, &places)?);
+        }
+        "weights" => {
+            options.weights = word(input, &[("inline", Weights::Inline), ("file", Weights::File)])?;
+            if options.weights == Weights::File {
+                let text = "a macro writes no file: the weights are `inline`, or a build script compiles the model";
+                return Err(syn::Error::new(name.span(), text));
+            }
+        }
+        _ => {
+            let text = format!(
+                "there is no option `{name}`: the options are `name`, `dims`, `consts`, `arena` and `weights`"
+            );
+            return Err(syn::Error::new(name.span(), text));
+        }
+    }
+    Ok(())
+}
+
+/// `= WORD`, one of those given.
+fn word<T: Copy>(input: ParseStream<'_>, words: &[(&str, T)]) -> Result<T> {
+    input.parse::<Token![=]>()?;
+    let found = input.call(Ident::parse_any)?;
+    let row = words.iter().find(|(word, _)| found == word);
+    row.map(|&(_, meaning)| meaning).ok_or_else(|| {
+        let words: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+        syn::Error::new(found.span(), format!("expected {}", words.join(" or ")))
+    })
+}
+
+/// `(NAME = …, NAME = …)`, in which a name is an identifier or a string.
+fn entries<T>(
+    input: ParseStream<'_>,
+    entry: fn(ParseStream<'_>) -> Result<T>,
+) -> Result<Vec<(String, T)>> {
+    let inside;
+    parenthesized!(inside in input);
+    list(&inside, |input| {
+        let name = if input.peek(LitStr) {
+            input.parse::<LitStr>()?.value()
+        } else {
+            input.call(Ident::parse_any)?.unraw().to_string()
+        };
+        input.parse::<Token![=]>()?;
+        Ok((name, entry(input)?))
+    })
+}
+
+/// Items with commas between them, up to the end.
+fn list<T>(input: ParseStream<'_>, item: impl Fn(ParseStream<'_>) -> Result<T>) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    while !input.is_empty() {
+        items.push(item(input)?);
+        if !input.is_empty() {
+            input.parse::<Token![,]>()?;
+        }
+    }
+    Ok(items)
+}
+
+/// `N` or `1..=N`.
+fn size(input: ParseStream<'_>) -> Result<Size> {
+    let first: LitInt = input.parse()?;
+    if !input.peek(Token![..=]) {
+        return Ok(Size::Fixed(first.base10_parse()?));
+    }
+    input.parse::<Token![..=]>()?;
+    if first.base10_parse::<i64>()? != 1 {
+        return Err(syn::Error::new(first.span(), "a bound starts at 1: `1..=N`"));
+    }
+    Ok(Size::AtMost(input.parse::<LitInt>()?.base10_parse()?))
+}
+
+/// A number, `true`, `false` or a string, or several of them in brackets; in the words of
+/// `--const`.
+fn value(input: ParseStream<'_>) -> Result<String> {
+    if !input.peek(syn::token::Bracket) {
+        return scalar(input);
+    }
+    let inside;
+    bracketed!(inside in input);
+    Ok(format!("[{}]", list(&inside, scalar)?.join(", ")))
+}
+
+fn scalar(input: ParseStream<'_>) -> Result<String> {
+    let sign = if input.parse::<Option<Token![-]>>()?.is_some() { "-" } else { "" };
+    Ok(match input.parse()? {
+        Lit::Int(number) => format!("{sign}{}", number.base10_digits()),
+        Lit::Float(number) => format!("{sign}{}", number.base10_digits()),
+        Lit::Bool(truth) if sign.is_empty() => truth.value.to_string(),
+        Lit::Str(text) if sign.is_empty() => text.value(),
+        other => {
+            return Err(syn::Error::new(
+                other.span(),
+                "expected a number, `true`, `false` or a string",
+            ));
+        }
+    })
+}

@@ -1,0 +1,54 @@
+//! From the arguments to the items that stand in place of the macro.
+
+use crate::arguments::Arguments;
+use proc_macro2::TokenStream;
+use quote::quote;
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+use syn::{LitStr, Result};
+
+/// The module of the model, and what makes its files count as sources of the program.
+pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
+    let literal = &arguments.model;
+    let refused = |text: String| syn::Error::new(literal.span(), text);
+    let (place, path) = (literal.value(), locate(literal)?);
+    let model = fs::read(&path).map_err(|error| refused(format!("{place}: {error}")))?;
+    let mut options = arguments.options.clone();
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    options.settings.directory = Some(directory.to_owned());
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let (items, files) = onnxc::items(model.into(), &stem, &options)
+        .map_err(|findings| refused(findings.within(&place).to_string()))?;
+    let beside = files.iter().map(|file| directory.join(file));
+    let sources = [path.clone()].into_iter().chain(beside).map(|path| tracked(&path, literal));
+    let sources = sources.collect::<Result<TokenStream>>()?;
+    Ok(quote!(#items #sources))
+}
+
+/// The model's absolute path: in the package, or beside the file that calls the macro.
+fn locate(literal: &LitStr) -> Result<PathBuf> {
+    let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let file = literal.span().unwrap().local_file();
+    let beside = file.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let mut paths = [package, beside].into_iter().flatten().map(|base| base.join(literal.value()));
+    let found = paths.find(|path| path.is_file()).and_then(|path| std::path::absolute(path).ok());
+    found.ok_or_else(|| {
+        let text = format!(
+            "there is no file `{}`, neither in the package nor beside this file",
+            literal.value()
+        );
+        syn::Error::new(literal.span(), text)
+    })
+}
+
+/// An item through which the compiler learns that the program depends on a file.
+fn tracked(path: &Path, literal: &LitStr) -> Result<TokenStream> {
+    let path = path.to_str().ok_or_else(|| {
+        syn::Error::new(literal.span(), format!("the path {} is not UTF-8", path.display()))
+    })?;
+    Ok(quote!(
+        const _: &[u8] = ::core::include_bytes!(#path);
+    ))
+}

@@ -1,0 +1,40 @@
+//! [`include_onnx!`], the macro that compiles a model where the program names it.
+
+mod arguments;
+mod expand;
+
+use arguments::Arguments;
+use proc_macro::TokenStream;
+use syn::parse_macro_input;
+
+/// Compiles an ONNX model, and stands for the items of its module.
+///
+/// ```ignore
+/// use onnxc_macros::include_onnx;
+///
+/// include_onnx!("model.onnx", name = "Digits", dims(batch = 1));
+///
+/// let scores = Digits::new().infer(&image);
+/// ```
+///
+/// The path is relative to the package (`CARGO_MANIFEST_DIR`), or else to the file that calls the
+/// macro. The package needs `onnxc-runtime` among its dependencies, and is compiled again when the
+/// model, or a file with its external data, changes.
+///
+/// | argument | what it says |
+/// |---|---|
+/// | `name = "Digits"` | calls the model, and its struct, something else than its file |
+/// | `dims(batch = 1, seq = 1..=32)` | fixes a dimension, or bounds it |
+/// | `consts(sr = 8000, mean = [0.5, 0.5])` | makes an input a constant |
+/// | `arena = struct` or `arena = heap` | where the arena is; by default in the struct where it is small |
+/// | `weights = inline` | the weights stand in the program: the only way there is for a macro |
+///
+/// A name that is no identifier stands in quotes: `dims("sequence length" = 32)`.
+///
+/// The compiler reads the model once more to notice its changes, so a model of gigabytes is better
+/// compiled by a build script, with `onnxc::Builder`.
+#[proc_macro]
+pub fn include_onnx(input: TokenStream) -> TokenStream {
+    let arguments = parse_macro_input!(input as Arguments);
+    expand::expand(&arguments).unwrap_or_else(syn::Error::into_compile_error).into()
+}

@@ -1,0 +1,104 @@
+//! Attributes of nodes.
+
+use bytes::Bytes;
+
+use crate::{GraphProto, SparseTensorProto, TensorProto, TypeProto};
+
+/// A named attribute of a node: one value or one list, or a reference to an attribute of the
+/// enclosing function.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct AttributeProto {
+    /// The name of the attribute.
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
+    /// In a function body: the attribute of the function that gives the value.
+    #[prost(string, optional, tag = "21")]
+    pub ref_attr_name: Option<String>,
+    /// Text for people, Markdown allowed.
+    #[prost(string, optional, tag = "13")]
+    pub doc_string: Option<String>,
+    /// Which of the fields below holds the value; files of IR version 1 leave it out.
+    #[prost(enumeration = "attribute_proto::AttributeType", optional, tag = "20")]
+    pub r#type: Option<i32>,
+    /// A number.
+    #[prost(float, optional, tag = "2")]
+    pub f: Option<f32>,
+    /// An integer.
+    #[prost(int64, optional, tag = "3")]
+    pub i: Option<i64>,
+    /// Text in UTF-8, or plain bytes.
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub s: Option<Bytes>,
+    /// A tensor.
+    #[prost(message, optional, boxed, tag = "5")]
+    pub t: Option<Box<TensorProto>>,
+    /// A graph, such as a branch of `If`.
+    #[prost(message, optional, boxed, tag = "6")]
+    pub g: Option<Box<GraphProto>>,
+    /// A sparse tensor.
+    #[prost(message, optional, boxed, tag = "22")]
+    pub sparse_tensor: Option<Box<SparseTensorProto>>,
+    /// A type.
+    #[prost(message, optional, boxed, tag = "14")]
+    pub tp: Option<Box<TypeProto>>,
+    /// Numbers.
+    #[prost(float, repeated, packed = "false", tag = "7")]
+    pub floats: Vec<f32>,
+    /// Integers.
+    #[prost(int64, repeated, packed = "false", tag = "8")]
+    pub ints: Vec<i64>,
+    /// Texts in UTF-8, or plain bytes.
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub strings: Vec<Bytes>,
+    /// Tensors.
+    #[prost(message, repeated, tag = "10")]
+    pub tensors: Vec<TensorProto>,
+    /// Graphs.
+    #[prost(message, repeated, tag = "11")]
+    pub graphs: Vec<GraphProto>,
+    /// Sparse tensors.
+    #[prost(message, repeated, tag = "23")]
+    pub sparse_tensors: Vec<SparseTensorProto>,
+    /// Types.
+    #[prost(message, repeated, tag = "15")]
+    pub type_protos: Vec<TypeProto>,
+}
+
+/// The parts of [`AttributeProto`].
+pub mod attribute_proto {
+    /// Says which of the value fields is meant.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+    #[repr(i32)]
+    pub enum AttributeType {
+        /// Not said.
+        Undefined = 0,
+        /// A number, in `f`.
+        Float = 1,
+        /// An integer, in `i`.
+        Int = 2,
+        /// Text, in `s`.
+        String = 3,
+        /// A tensor, in `t`.
+        Tensor = 4,
+        /// A graph, in `g`.
+        Graph = 5,
+        /// A sparse tensor, in `sparse_tensor`.
+        SparseTensor = 11,
+        /// A type, in `tp`.
+        TypeProto = 13,
+        /// Numbers, in `floats`.
+        Floats = 6,
+        /// Integers, in `ints`.
+        Ints = 7,
+        /// Texts, in `strings`.
+        Strings = 8,
+        /// Tensors, in `tensors`.
+        Tensors = 9,
+        /// Graphs, in `graphs`.
+        Graphs = 10,
+        /// Sparse tensors, in `sparse_tensors`.
+        SparseTensors = 12,
+        /// Types, in `type_protos`.
+        TypeProtos = 14,
+    }
+}

@@ -1,0 +1,93 @@
+//! How a model is spread over devices.
+
+/// A named set of devices.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct DeviceConfigurationProto {
+    /// The name that nodes refer to.
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
+    /// How many devices there are.
+    #[prost(int32, optional, tag = "2")]
+    pub num_devices: Option<i32>,
+    /// The names of the devices, none or all.
+    #[prost(string, repeated, tag = "3")]
+    pub device: Vec<String>,
+}
+
+/// How a node is spread over the devices of one configuration.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct NodeDeviceConfigurationProto {
+    /// The name of a `DeviceConfigurationProto`.
+    #[prost(string, optional, tag = "1")]
+    pub configuration_id: Option<String>,
+    /// How inputs and outputs are divided.
+    #[prost(message, repeated, tag = "2")]
+    pub sharding_spec: Vec<ShardingSpecProto>,
+    /// The stage of the pipeline that the node belongs to.
+    #[prost(int32, optional, tag = "3")]
+    pub pipeline_stage: Option<i32>,
+}
+
+/// How one tensor is divided among devices.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct ShardingSpecProto {
+    /// The name of an input or output of the node.
+    #[prost(string, optional, tag = "1")]
+    pub tensor_name: Option<String>,
+    /// The devices, or device groups, that hold the shards.
+    #[prost(int64, repeated, packed = "false", tag = "2")]
+    pub device: Vec<i64>,
+    /// From an entry of `device` that is a group to the devices in it.
+    #[prost(message, repeated, tag = "3")]
+    pub index_to_device_group_map: Vec<IntIntListEntryProto>,
+    /// How the axes are divided.
+    #[prost(message, repeated, tag = "4")]
+    pub sharded_dim: Vec<ShardedDimProto>,
+}
+
+/// A key and its values, all integers.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct IntIntListEntryProto {
+    /// The key.
+    #[prost(int64, optional, tag = "1")]
+    pub key: Option<i64>,
+    /// The values.
+    #[prost(int64, repeated, packed = "false", tag = "2")]
+    pub value: Vec<i64>,
+}
+
+/// How one axis is divided.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct ShardedDimProto {
+    /// The axis, counted from the back where negative.
+    #[prost(int64, optional, tag = "1")]
+    pub axis: Option<i64>,
+    /// The division; several where the axis was fused from several.
+    #[prost(message, repeated, tag = "2")]
+    pub simple_sharding: Vec<SimpleShardedDimProto>,
+}
+
+/// A size divided into equal shards.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct SimpleShardedDimProto {
+    /// The size that is divided.
+    #[prost(oneof = "simple_sharded_dim_proto::Dim", tags = "1, 2")]
+    pub dim: Option<simple_sharded_dim_proto::Dim>,
+    /// How many shards there are.
+    #[prost(int64, optional, tag = "3")]
+    pub num_shards: Option<i64>,
+}
+
+/// The parts of [`SimpleShardedDimProto`].
+pub mod simple_sharded_dim_proto {
+    /// The size that is divided.
+    #[derive(Clone, PartialEq, Eq, Hash, prost::Oneof)]
+    pub enum Dim {
+        /// A number.
+        #[prost(int64, tag = "1")]
+        DimValue(i64),
+        /// A symbol.
+        #[prost(string, tag = "2")]
+        DimParam(String),
+    }
+}

@@ -1,0 +1,46 @@
+//! Functions of a model.
+
+use crate::{
+    AttributeProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, ValueInfoProto,
+};
+
+/// A function that nodes call like an operator; callers may inline it.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct FunctionProto {
+    /// The name that nodes give as `op_type`.
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
+    /// The names of the parameters.
+    #[prost(string, repeated, tag = "4")]
+    pub input: Vec<String>,
+    /// The names of the results.
+    #[prost(string, repeated, tag = "5")]
+    pub output: Vec<String>,
+    /// The attributes without a default.
+    #[prost(string, repeated, tag = "6")]
+    pub attribute: Vec<String>,
+    /// The attributes with a default, and that default.
+    #[prost(message, repeated, tag = "11")]
+    pub attribute_proto: Vec<AttributeProto>,
+    /// The body, in topological order.
+    #[prost(message, repeated, tag = "7")]
+    pub node: Vec<NodeProto>,
+    /// Text for people, Markdown allowed.
+    #[prost(string, optional, tag = "8")]
+    pub doc_string: Option<String>,
+    /// The operator sets that the body is bound to.
+    #[prost(message, repeated, tag = "9")]
+    pub opset_import: Vec<OperatorSetIdProto>,
+    /// The domain that nodes give to call it.
+    #[prost(string, optional, tag = "10")]
+    pub domain: Option<String>,
+    /// Tells functions of the same domain and name apart.
+    #[prost(string, optional, tag = "13")]
+    pub overload: Option<String>,
+    /// The types of values in the body.
+    #[prost(message, repeated, tag = "12")]
+    pub value_info: Vec<ValueInfoProto>,
+    /// Named text about the function; keys are distinct.
+    #[prost(message, repeated, tag = "14")]
+    pub metadata_props: Vec<StringStringEntryProto>,
+}

@@ -1,0 +1,59 @@
+//! The ONNX file format as Rust structs.
+//!
+//! The structs follow `onnx.proto`, which lies beside the sources of this crate: IR version 14, as
+//! of ONNX 1.23. They are committed, so that building needs neither `protoc` nor a build script,
+//! and a test holds them against the schema.
+//!
+//! ```
+//! use onnxc_proto::{Bytes, ModelProto, decode_model};
+//!
+//! let file: &[u8] = &[0x08, 14]; // field 1, `ir_version`
+//! let model = decode_model(Bytes::from_static(file))?;
+//! assert_eq!(model, ModelProto { ir_version: Some(14), ..ModelProto::default() });
+//! # Ok::<(), onnxc_proto::DecodeError>(())
+//! ```
+//!
+//! - A field that is `optional` in the schema is an `Option`, so a checker can tell absent from
+//!   zero; a method of the same name gives the value or its default: `model.ir_version()`.
+//! - A field that is `bytes` in the schema, such as [`TensorProto::raw_data`], is a slice of the
+//!   buffer that was decoded: reading a model copies none of them.
+//! - Enumerations are stored as `i32`, for a file may hold numbers that are newer than this crate;
+//!   `DataType::try_from` reads them.
+//! - Lists of numbers are read in both forms that protobuf has, packed and not.
+//! - A field that the schema does not know is skipped, and lost when the message is written again.
+
+mod attribute;
+mod data;
+mod device;
+mod function;
+mod graph;
+mod model;
+mod operator;
+mod tensor;
+mod training;
+mod types;
+
+pub use attribute::{AttributeProto, attribute_proto};
+pub use bytes::Bytes;
+pub use data::{MapProto, OptionalProto, SequenceProto, optional_proto, sequence_proto};
+pub use device::{
+    DeviceConfigurationProto, IntIntListEntryProto, NodeDeviceConfigurationProto, ShardedDimProto,
+    ShardingSpecProto, SimpleShardedDimProto, simple_sharded_dim_proto,
+};
+pub use function::FunctionProto;
+pub use graph::{GraphProto, NodeProto, TensorAnnotation, ValueInfoProto};
+pub use model::{ModelProto, OperatorSetIdProto, StringStringEntryProto, Version};
+pub use operator::{OperatorProto, OperatorSetProto, OperatorStatus};
+pub use prost::{DecodeError, Message};
+pub use tensor::{SparseTensorProto, TensorProto, tensor_proto};
+pub use training::TrainingInfoProto;
+pub use types::{TensorShapeProto, TypeProto, tensor_shape_proto, type_proto};
+
+/// Reads a model from the bytes of its file.
+///
+/// Byte fields of the model are slices of `bytes` and keep it alive. Any bytes are safe to read: what
+/// is not a model is an error that names the field, and so are messages nested more than 100 deep
+/// and text that is not UTF-8.
+pub fn decode_model(bytes: Bytes) -> Result<ModelProto, DecodeError> {
+    ModelProto::decode(bytes)
+}

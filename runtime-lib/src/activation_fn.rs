@@ -1,0 +1,352 @@
+//! The functions that follow a sum: the epilogues of products and convolutions, and the
+//! activations of recurrent networks.
+
+use crate::simd::{Simd, WithSimd, dispatch, math};
+use crate::{Float, Number};
+
+/// A function of one number. The attributes are named as ONNX names them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Activation {
+    /// `x`
+    Identity,
+    /// `max(0, x)`
+    Relu,
+    /// `x`, or `alpha · x` below 0
+    LeakyRelu {
+        /// The slope below 0.
+        alpha: f32,
+    },
+    /// `x`, or 0 where `x ≤ alpha`. (Recurrent operators say `x < alpha`: their `alpha` is the
+    /// next smaller number.)
+    ThresholdedRelu {
+        /// The threshold.
+        alpha: f32,
+    },
+    /// `min(max(x, min), max)`
+    Clip {
+        /// The lower bound.
+        min: f32,
+        /// The upper bound.
+        max: f32,
+    },
+    /// `1 / (1 + e^-x)`
+    Sigmoid,
+    /// `min(max(alpha · x + beta, 0), 1)`
+    HardSigmoid {
+        /// The slope.
+        alpha: f32,
+        /// The value at 0.
+        beta: f32,
+    },
+    /// The hyperbolic tangent
+    Tanh,
+    /// `alpha · tanh(beta · x)`
+    ScaledTanh {
+        /// The factor of the result.
+        alpha: f32,
+        /// The factor of the argument.
+        beta: f32,
+    },
+    /// `alpha · x + beta`
+    Affine {
+        /// The slope.
+        alpha: f32,
+        /// The value at 0.
+        beta: f32,
+    },
+    /// `x`, or `alpha · (e^x - 1)` below 0
+    Elu {
+        /// The factor below 0.
+        alpha: f32,
+    },
+    /// `gamma · Elu(x)`
+    Selu {
+        /// The factor below 0.
+        alpha: f32,
+        /// The factor of all.
+        gamma: f32,
+    },
+    /// `x`, or `alpha · (e^(x/alpha) - 1)` below 0
+    Celu {
+        /// The scale below 0.
+        alpha: f32,
+    },
+    /// `ln(1 + e^x)`
+    Softplus,
+    /// `x / (1 + |x|)`
+    Softsign,
+    /// `x / (1 + e^(-alpha · x))`
+    Swish {
+        /// The factor of the exponent; 1 for SiLU.
+        alpha: f32,
+    },
+    /// `x · min(max(x/6 + 1/2, 0), 1)`
+    HardSwish,
+    /// `x · tanh(ln(1 + e^x))`
+    Mish,
+    /// `x/2 · (1 + erf(x/√2))`
+    Gelu,
+    /// `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`
+    GeluTanh,
+}
+
+/// √(1/2).
+const SQRT_HALF: f64 = core::f64::consts::FRAC_1_SQRT_2;
+/// √(2/π).
+const SQRT_2_PI: f64 = 0.797_884_560_802_865_4;
+/// The factor of x³ in the approximation of Gelu.
+const GELU_CUBE: f64 = 0.044_715;
+
+impl Activation {
+    /// `y[i] = f(y[i])`.
+    #[inline(never)]
+    pub fn apply(self, y: &mut [f32]) {
+        let cols = y.len();
+        self.apply_rows(y, 1, cols, cols);
+    }
+
+    /// `y[i] = f(y[i])` for `rows` times `cols` numbers, whose rows start `stride` apart.
+    #[inline(never)]
+    pub(crate) fn apply_rows(self, y: &mut [f32], rows: usize, cols: usize, stride: usize) {
+        if self != Activation::Identity && cols > 0 {
+            dispatch(Rows { f: self, y, rows, cols, stride });
+        }
+    }
+
+    /// `f(x)`, for one number of any type.
+    pub fn of<T: Float>(self, x: T) -> T {
+        T::narrow(self.of_wide(x.widen()))
+    }
+
+    fn of_wide<T: Float>(self, x: T) -> T {
+        let c = |x: f32| T::from_f64(f64::from(x));
+        let (zero, one) = (T::ZERO, T::ONE);
+        let below = |y: T| if x < zero { y } else { x };
+        let clamp = |x: T, min, max| Number::minimum(Number::maximum(x, min), max);
+        match self {
+            Activation::Identity => x,
+            Activation::Relu => Number::maximum(x, zero),
+            Activation::LeakyRelu { alpha } => below(c(alpha).mul(x)),
+            Activation::ThresholdedRelu { alpha } if x <= c(alpha) => zero,
+            Activation::ThresholdedRelu { .. } => x,
+            Activation::Clip { min, max } => clamp(x, c(min), c(max)),
+            Activation::Sigmoid => one.div(one.add(x.neg().exp())),
+            Activation::HardSigmoid { alpha, beta } => {
+                clamp(c(alpha).mul(x).add(c(beta)), zero, one)
+            }
+            Activation::Tanh => x.tanh(),
+            Activation::ScaledTanh { alpha, beta } => c(alpha).mul(c(beta).mul(x).tanh()),
+            Activation::Affine { alpha, beta } => c(alpha).mul(x).add(c(beta)),
+            Activation::Elu { alpha } => below(c(alpha).mul(x.exp_m1())),
+            Activation::Selu { alpha, gamma } => c(gamma).mul(below(c(alpha).mul(x.exp_m1()))),
+            Activation::Celu { alpha } => below(c(alpha).mul(x.div(c(alpha)).exp_m1())),
+            Activation::Softplus => softplus(x),
+            Activation::Softsign => x.div(one.add(x.abs())),
+            Activation::Swish { alpha } => x.div(one.add(c(alpha).mul(x).neg().exp())),
+            Activation::HardSwish => x.mul(clamp(x.div(c(6.0)).add(c(0.5)), zero, one)),
+            Activation::Mish => x.mul(softplus(x).tanh()),
+            Activation::Gelu => x.mul(c(0.5)).mul(one.add(x.mul(T::from_f64(SQRT_HALF)).erf())),
+            Activation::GeluTanh => {
+                let t = x.mul(T::from_f64(SQRT_2_PI));
+                let cube = t.mul(x.mul(x)).mul(T::from_f64(GELU_CUBE));
+                x.mul(c(0.5)).mul(one.add(t.add(cube).tanh()))
+            }
+        }
+    }
+}
+
+/// `ln(1 + e^x)`, without overflow.
+fn softplus<T: Float>(x: T) -> T {
+    Number::maximum(x, T::ZERO).add(x.abs().neg().exp().ln_1p())
+}
+
+struct Rows<'a> {
+    f: Activation,
+    y: &'a mut [f32],
+    rows: usize,
+    cols: usize,
+    stride: usize,
+}
+
+impl Rows<'_> {
+    #[inline(always)]
+    fn each<S: Simd>(self, s: S, f: impl Fn(S::F32) -> S::F32) {
+        for row in self.y.chunks_mut(self.stride).take(self.rows) {
+            let mut vectors = row[..self.cols].chunks_exact_mut(S::LANES);
+            for y in &mut vectors {
+                s.store(f(s.load(y)), y);
+            }
+            let tail = vectors.into_remainder();
+            if !tail.is_empty() {
+                s.store_head(f(s.load_head(tail)), tail);
+            }
+        }
+    }
+}
+
+/// `f` over the rows, inlined as [`crate::simd`] asks.
+macro_rules! each {
+    ($rows:ident, $s:ident, |$x:ident| $y:expr) => {
+        $rows.each(
+            $s,
+            #[inline(always)]
+            |$x| $y,
+        )
+    };
+}
+
+impl WithSimd for Rows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let zero = s.splat(0.0);
+        match self.f {
+            Activation::Identity => {}
+            Activation::Relu => each!(self, s, |x| s.max(zero, x)),
+            Activation::LeakyRelu { alpha } => {
+                each!(self, s, |x| leaky_relu(s, x, alpha))
+            }
+            Activation::ThresholdedRelu { alpha } => {
+                each!(self, s, |x| s.select(s.le(x, s.splat(alpha)), zero, x))
+            }
+            Activation::Clip { min, max } => {
+                each!(self, s, |x| clip(s, x, min, max))
+            }
+            Activation::Sigmoid => each!(self, s, |x| math::sigmoid(s, x)),
+            Activation::HardSigmoid { alpha, beta } => {
+                each!(self, s, |x| hard_sigmoid(s, x, alpha, beta))
+            }
+            Activation::Tanh => each!(self, s, |x| math::tanh(s, x)),
+            Activation::ScaledTanh { alpha, beta } => {
+                each!(self, s, |x| s.mul(s.splat(alpha), math::tanh(s, s.mul(s.splat(beta), x))))
+            }
+            Activation::Affine { alpha, beta } => {
+                each!(self, s, |x| s.mul_add(s.splat(alpha), x, s.splat(beta)))
+            }
+            Activation::Elu { alpha } => each!(self, s, |x| elu(s, x, alpha, 1.0)),
+            Activation::Selu { alpha, gamma } => {
+                each!(self, s, |x| s.mul(s.splat(gamma), elu(s, x, alpha, 1.0)))
+            }
+            Activation::Celu { alpha } => each!(self, s, |x| elu(s, x, alpha, alpha)),
+            Activation::Softplus => each!(self, s, |x| math::softplus(s, x)),
+            Activation::Softsign => each!(self, s, |x| s.div(x, s.add(s.splat(1.0), s.abs(x)))),
+            Activation::Swish { alpha } => {
+                each!(self, s, |x| s.mul(x, math::sigmoid(s, s.mul(s.splat(alpha), x))))
+            }
+            Activation::HardSwish => {
+                each!(self, s, |x| s.mul(x, hard_sigmoid(s, x, 1.0 / 6.0, 0.5)))
+            }
+            Activation::Mish => each!(self, s, |x| s.mul(x, math::tanh(s, math::softplus(s, x)))),
+            Activation::Gelu => each!(self, s, |x| gelu(s, x)),
+            Activation::GeluTanh => each!(self, s, |x| gelu_tanh(s, x)),
+        }
+    }
+}
+
+/// `min(max(x, min), max)`; the number comes second, so that NaN stays.
+#[inline(always)]
+fn clip<S: Simd>(s: S, x: S::F32, min: f32, max: f32) -> S::F32 {
+    s.min(s.splat(max), s.max(s.splat(min), x))
+}
+
+#[inline(always)]
+fn hard_sigmoid<S: Simd>(s: S, x: S::F32, alpha: f32, beta: f32) -> S::F32 {
+    clip(s, s.mul_add(s.splat(alpha), x, s.splat(beta)), 0.0, 1.0)
+}
+
+#[inline(always)]
+fn leaky_relu<S: Simd>(s: S, x: S::F32, alpha: f32) -> S::F32 {
+    s.select(s.lt(x, s.splat(0.0)), s.mul(s.splat(alpha), x), x)
+}
+
+/// `x`, or `alpha · (e^(x/scale) - 1)` below 0.
+#[inline(always)]
+fn elu<S: Simd>(s: S, x: S::F32, alpha: f32, scale: f32) -> S::F32 {
+    let e = math::exp_m1(s, s.div(x, s.splat(scale)));
+    s.select(s.lt(x, s.splat(0.0)), s.mul(s.splat(alpha), e), x)
+}
+
+#[inline(always)]
+fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    let t = math::erf(s, s.mul(x, s.splat(SQRT_HALF as f32)));
+    s.mul(s.mul(x, s.splat(0.5)), s.add(s.splat(1.0), t))
+}
+
+#[inline(always)]
+fn gelu_tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    let t = s.mul(x, s.splat(SQRT_2_PI as f32));
+    let t = s.mul_add(s.mul(t, s.mul(x, x)), s.splat(GELU_CUBE as f32), t);
+    s.mul(s.mul(x, s.splat(0.5)), s.add(s.splat(1.0), math::tanh(s, t)))
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::simd::each_level;
+    use std::vec::Vec;
+
+    const ALL: [Activation; 20] = [
+        Activation::Identity,
+        Activation::Relu,
+        Activation::LeakyRelu { alpha: 0.1 },
+        Activation::ThresholdedRelu { alpha: 0.5 },
+        Activation::Clip { min: -1.0, max: 2.5 },
+        Activation::Sigmoid,
+        Activation::HardSigmoid { alpha: 0.2, beta: 0.5 },
+        Activation::Tanh,
+        Activation::ScaledTanh { alpha: 1.5, beta: 0.7 },
+        Activation::Affine { alpha: -2.0, beta: 0.25 },
+        Activation::Elu { alpha: 1.5 },
+        Activation::Selu { alpha: 1.673_263_2, gamma: 1.050_701 },
+        Activation::Celu { alpha: 0.75 },
+        Activation::Softplus,
+        Activation::Softsign,
+        Activation::Swish { alpha: 1.25 },
+        Activation::HardSwish,
+        Activation::Mish,
+        Activation::Gelu,
+        Activation::GeluTanh,
+    ];
+
+    #[test]
+    fn vectors_agree_with_numbers() {
+        let x: Vec<f32> = (-300..300).map(|i| i as f32 / 23.0).collect();
+        each_level(|level| {
+            for f in ALL {
+                let mut y = x.clone();
+                f.apply(&mut y);
+                for (&x, &y) in x.iter().zip(&y) {
+                    let truth = f.of(f64::from(x));
+                    // Where two terms cancel, the error is that of the larger one.
+                    let bound = 1e-6 * truth.abs().max(x.abs().into()).max(0.1);
+                    let near = (f64::from(y) - truth).abs() <= bound;
+                    assert!(near, "{level:?}: {f:?} of {x} is {y}, not {truth}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn not_a_number_stays() {
+        each_level(|level| {
+            for f in ALL {
+                let mut y = [f32::NAN; 17];
+                f.apply(&mut y);
+                assert!(y.iter().all(|y| y.is_nan()), "{level:?}: {f:?} gave {y:?}");
+                assert!(f.of(f32::NAN).is_nan(), "{f:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn only_the_rows_are_touched() {
+        each_level(|level| {
+            let mut y = [-1.0; 3 * 20];
+            Activation::Relu.apply_rows(&mut y, 3, 19, 20);
+            for row in y.chunks(20) {
+                assert!(row[..19] == [0.0; 19] && row[19] == -1.0, "{level:?}: {row:?}");
+            }
+        });
+    }
+}

@@ -1,0 +1,186 @@
+//! `Conv`: convolutions over any number of axes, `y = f(w ∗ x + bias + add)`.
+//!
+//! The kernel of `f32` first lays the input out anew in scratch memory, padded, with one *plane*
+//! for each phase of the strides, so that what one weight is multiplied with lies in one piece;
+//! the rest is a product of matrices whose right rows are places in the planes. It works on as
+//! many rows of the output at once as the scratch memory has room for: [`conv_scratch`] says what
+//! serves best, [`conv_least_scratch`] what is needed.
+
+mod group;
+mod plain;
+mod planes;
+#[cfg(all(test, feature = "std"))]
+mod tests;
+mod transpose;
+
+pub use plain::conv;
+pub use transpose::{
+    ConvTranspose, conv_transpose, conv_transpose_f32, conv_transpose_f64,
+    conv_transpose_least_scratch, conv_transpose_scratch, pack_transpose_weights,
+    packed_transpose_weights_len,
+};
+
+use crate::Number;
+use crate::activation_fn::Activation;
+use crate::gemm::{Packing, pack_a, packed_a_len, scratch};
+use crate::taps::Taps;
+use group::{Operands, conv_real};
+use planes::Window;
+
+/// A convolution of `[batch, groups · channels, size…]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conv<'a> {
+    /// How many inputs there are.
+    pub batch: usize,
+    /// How many groups of channels are convolved apart.
+    pub groups: usize,
+    /// Input channels of a group.
+    pub channels: usize,
+    /// Output channels of a group.
+    pub filters: usize,
+    /// The sizes of the input.
+    pub size: &'a [usize],
+    /// The sizes of the output.
+    pub out: &'a [usize],
+    /// The sizes of the kernel.
+    pub kernel: &'a [usize],
+    /// The steps of the kernel.
+    pub strides: &'a [usize],
+    /// The distances of the kernel's elements.
+    pub dilations: &'a [usize],
+    /// The zeros before the input. Those behind it follow from the sizes.
+    pub pads: &'a [usize],
+    /// How the weights stand in memory.
+    pub weights: Weights,
+}
+
+/// How the weights of a convolution stand in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weights {
+    /// `[groups · filters, channels, kernel…]`, as in ONNX: for depthwise convolutions, for
+    /// outputs of one element, and for weights that are not constant.
+    Plain,
+    /// As [`pack_weights`] leaves them.
+    Packed,
+}
+
+/// Elements of scratch memory for planes that leave room in a second-level cache.
+const PLANES: usize = 96 * 1024;
+
+/// Columns that are worth the reading of all weights.
+const COLUMNS: usize = 64;
+
+impl<'a> Conv<'a> {
+    /// The window that slides over each channel.
+    pub(crate) fn window(&self) -> Taps<'a> {
+        let Conv { size, out, kernel, strides, dilations, pads, .. } = *self;
+        Taps { size, out, kernel, strides, dilations, pads }
+    }
+
+    /// How many weights one output element is the sum of.
+    const fn depth(&self) -> usize {
+        self.channels * product(self.kernel)
+    }
+
+    /// Whether each output element reads the input elements at its own place only.
+    const fn is_pointwise(&self) -> bool {
+        let mut axis = 0;
+        while axis < self.size.len() {
+            if self.kernel[axis] != 1 || self.strides[axis] != 1 || self.pads[axis] != 0 {
+                return false;
+            }
+            if self.size[axis] != self.out[axis] {
+                return false;
+            }
+            axis += 1;
+        }
+        true
+    }
+
+    const fn packing(&self) -> Packing {
+        let depth = self.depth();
+        Packing { rows: self.filters, cols: depth, strides: [depth, 1] }
+    }
+
+    /// The product that a group is.
+    const fn scratch_of_product(&self, columns: usize) -> usize {
+        let plain = matches!(self.weights, Weights::Plain);
+        scratch(self.filters, columns, self.depth(), plain, self.is_pointwise())
+    }
+}
+
+const fn product(sizes: &[usize]) -> usize {
+    let mut product = 1;
+    let mut axis = 0;
+    while axis < sizes.len() {
+        product *= sizes[axis];
+        axis += 1;
+    }
+    product
+}
+
+/// How many elements of scratch memory the convolution of `f32` or `f64` wants, to be fastest.
+pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
+    scratch_for(geometry, PLANES)
+}
+
+/// How many elements of scratch memory the convolution of `f32` or `f64` needs.
+pub const fn conv_least_scratch(geometry: &Conv<'_>) -> usize {
+    scratch_for(geometry, 0)
+}
+
+const fn scratch_for(geometry: &Conv<'_>, planes: usize) -> usize {
+    if geometry.is_pointwise() {
+        return geometry.scratch_of_product(product(geometry.out));
+    }
+    let Some(window) = Window::of(geometry) else { return 0 };
+    let band = window.band_of_at_least(if planes > 0 { COLUMNS } else { 1 }, planes);
+    window.starts_len() + band.planes_len::<f32>() + geometry.scratch_of_product(0)
+}
+
+/// How many elements [`pack_weights`] writes.
+pub const fn packed_weights_len(geometry: &Conv<'_>) -> usize {
+    geometry.groups * packed_a_len(&geometry.packing())
+}
+
+/// Packs the weights of a convolution; what is packed is best placed at a multiple of 64 bytes.
+pub fn pack_weights<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
+    let packing = geometry.packing();
+    let (from, to) = (packing.rows * packing.cols, packed_a_len(&packing));
+    if from > 0 {
+        let groups = w.chunks_exact(from).zip(y.chunks_exact_mut(to));
+        groups.for_each(|(w, y)| pack_a(w, y, packing));
+    }
+}
+
+/// `y = f(w ∗ x + bias + add)`.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn conv_f32(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    conv_real(&Operands { x, w, bias, add }, y, scratch, geometry, f);
+}
+
+/// `y = f(w ∗ x + bias + add)`.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn conv_f64(
+    x: &[f64],
+    w: &[f64],
+    bias: Option<&[f64]>,
+    add: Option<&[f64]>,
+    y: &mut [f64],
+    scratch: &mut [f64],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    conv_real(&Operands { x, w, bias, add }, y, scratch, geometry, f);
+}

@@ -1,0 +1,213 @@
+//! The input of a convolution, laid out anew.
+//!
+//! Along an axis with stride `s`, the kernel's elements see the padded input at places
+//! `s · o + p` only, for `p` one of few *phases*. Each phase of each channel becomes a plane of
+//! its own, in which neighboring outputs read neighboring elements.
+
+use super::Conv;
+use crate::gemm::{Real, panel_cols};
+
+/// One axis of a convolution.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis {
+    pub size: usize,
+    pub out: usize,
+    pub kernel: usize,
+    pub stride: usize,
+    pub dilation: usize,
+    pub pad: usize,
+}
+
+impl Axis {
+    /// An axis that is not there.
+    const NONE: Axis = Axis { size: 1, out: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
+
+    /// How far the kernel reaches past its first element.
+    const fn reach(&self) -> usize {
+        (self.kernel - 1) * self.dilation
+    }
+
+    /// How many phases the kernel reads.
+    const fn phases(&self) -> usize {
+        if self.reach() < self.stride { self.reach() + 1 } else { self.stride }
+    }
+
+    /// How many more elements than outputs a plane has.
+    const fn extra(&self) -> usize {
+        self.reach() / self.stride
+    }
+
+    /// The phase that an element of the kernel reads, and from where on.
+    const fn tap(&self, at: usize) -> (usize, usize) {
+        let place = at * self.dilation;
+        (place % self.stride, place / self.stride)
+    }
+
+    /// Where the element of a phase for output `o` is in the input, if it is not padding.
+    fn input(&self, o: usize, phase: usize) -> Option<usize> {
+        let place = (o * self.stride + phase).checked_sub(self.pad)?;
+        (place < self.size).then_some(place)
+    }
+}
+
+/// The three last axes of a group, where there are no more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub channels: usize,
+    pub axes: [Axis; 3],
+}
+
+/// The part of the output that is computed at once: rows and columns of one depth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Band {
+    /// Rows of the output.
+    pub rows: usize,
+    /// Columns of the output.
+    pub cols: usize,
+    /// Columns of a plane.
+    pub pitch: usize,
+    /// Elements of a plane.
+    plane: usize,
+    /// How many planes there are.
+    planes: usize,
+}
+
+impl Window {
+    /// The window of a convolution with at most three axes.
+    pub const fn of(conv: &Conv<'_>) -> Option<Window> {
+        let rank = conv.size.len();
+        if rank > 3 {
+            return None;
+        }
+        let mut axes = [Axis::NONE; 3];
+        let mut i = 0;
+        while i < rank {
+            axes[3 - rank + i] = Axis {
+                size: conv.size[i],
+                out: conv.out[i],
+                kernel: conv.kernel[i],
+                stride: conv.strides[i],
+                dilation: conv.dilations[i],
+                pad: conv.pads[i],
+            };
+            i += 1;
+        }
+        Some(Window { channels: conv.channels, axes })
+    }
+
+    /// How many planes a band has.
+    const fn planes(&self) -> usize {
+        let [d, h, w] = &self.axes;
+        self.channels * d.kernel * h.phases() * w.phases()
+    }
+
+    /// The band with as many rows, or else columns, as fit in `limit` elements; one at least.
+    pub const fn band(&self, limit: usize) -> Band {
+        let [_, h, w] = &self.axes;
+        let each = limit / at_least(self.planes(), 1);
+        let rows = (each / (w.out + w.extra())).saturating_sub(h.extra());
+        if rows > 0 {
+            return self.band_of(part(h.out, rows), w.out);
+        }
+        let cols = (each / (1 + h.extra())).saturating_sub(w.extra());
+        self.band_of(1, part(w.out, at_least(cols, 1)))
+    }
+
+    /// The band of so many rows and columns.
+    const fn band_of(&self, rows: usize, cols: usize) -> Band {
+        let [_, h, w] = &self.axes;
+        let pitch = cols + w.extra();
+        Band { rows, cols, pitch, plane: (rows + h.extra()) * pitch, planes: self.planes() }
+    }
+
+    /// The band that fits in `limit` elements, or one of so many columns if that is larger.
+    pub const fn band_of_at_least(&self, cols: usize, limit: usize) -> Band {
+        let band = self.band(limit);
+        let cols = if self.axes[2].out < cols { self.axes[2].out } else { cols };
+        if band.cols < cols { self.band_of(1, cols) } else { band }
+    }
+
+    /// How many elements [`Window::starts`] writes.
+    pub const fn starts_len(&self) -> usize {
+        let [d, h, w] = &self.axes;
+        self.channels * d.kernel * h.kernel * w.kernel
+    }
+
+    /// Writes where in the planes each weight's row starts, as bits.
+    pub fn starts<T: Real>(&self, band: &Band, starts: &mut [T]) {
+        let [d, h, w] = self.axes;
+        let mut starts = starts.iter_mut();
+        for plane in 0..self.channels * d.kernel {
+            for i in 0..h.kernel {
+                let (row_phase, row) = h.tap(i);
+                for ((col_phase, col), to) in (0..w.kernel).map(|j| w.tap(j)).zip(&mut starts) {
+                    let plane = (plane * h.phases() + row_phase) * w.phases() + col_phase;
+                    *to = T::of_offset(plane * band.plane + row * band.pitch + col);
+                }
+            }
+        }
+    }
+
+    /// Fills the planes for the outputs at depth `at[0]` from row `at[1]` and column `at[2]` on.
+    /// `x` is the input of the group.
+    pub fn fill<T: Real>(&self, x: &[T], band: &Band, at: [usize; 3], planes: &mut [T]) {
+        let [d, h, w] = self.axes;
+        let mut planes = planes.chunks_exact_mut(band.plane);
+        for channel in x.chunks_exact(d.size * h.size * w.size) {
+            for depth in (0..d.kernel).map(|k| d.input(at[0], k * d.dilation)) {
+                let slice = depth.map(|depth| &channel[depth * h.size * w.size..]);
+                for row_phase in 0..h.phases() {
+                    for (col_phase, plane) in (0..w.phases()).zip(&mut planes) {
+                        for (i, to) in plane.chunks_exact_mut(band.pitch).enumerate() {
+                            let row = slice.zip(h.input(at[1] + i, row_phase));
+                            let row = row.map(|(x, row)| &x[row * w.size..][..w.size]);
+                            fill_row(row.unwrap_or(&[]), &w, at[2], col_phase, to);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Band {
+    /// How many elements the planes have, with room for a panel behind them.
+    pub const fn planes_len<T>(&self) -> usize {
+        self.planes * self.plane + Band::behind::<T>()
+    }
+
+    /// How much room is behind the planes.
+    pub const fn behind<T>() -> usize {
+        panel_cols::<T>()
+    }
+
+    /// How many columns a product has that computes so many rows and columns of the output.
+    pub fn columns(&self, rows: usize, cols: usize) -> usize {
+        (rows - 1) * self.pitch + cols
+    }
+}
+
+/// Writes a row of a plane, for the outputs from `first` on.
+fn fill_row<T: Real>(x: &[T], axis: &Axis, first: usize, phase: usize, to: &mut [T]) {
+    let start = first * axis.stride + phase;
+    let skip = axis.pad.saturating_sub(start).div_ceil(axis.stride).min(to.len());
+    let (before, to) = to.split_at_mut(skip);
+    let from = (start + skip * axis.stride).saturating_sub(axis.pad);
+    let from = x.get(from..).unwrap_or(&[]);
+    let (to, after) = to.split_at_mut(from.len().div_ceil(axis.stride).min(to.len()));
+    before.fill(T::ZERO);
+    match axis.stride {
+        1 => to.copy_from_slice(&from[..to.len()]),
+        stride => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
+    }
+    after.fill(T::ZERO);
+}
+
+const fn at_least(x: usize, least: usize) -> usize {
+    if x < least { least } else { x }
+}
+
+/// The length of the parts of `x`, when it is cut in equal ones that are at most `most` long.
+const fn part(x: usize, most: usize) -> usize {
+    if x <= most { x } else { x.div_ceil(x.div_ceil(most)) }
+}

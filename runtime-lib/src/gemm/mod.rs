@@ -1,0 +1,158 @@
+//! Products of matrices, `y = f(alpha · a · b + beta · c)`.
+//!
+//! The factors are copied into *panels*, in the order in which the innermost loop reads them: 12
+//! rows of the left one, 64 bytes of columns of the right one. All SIMD levels read the same
+//! panels, so a constant factor can be packed once, when a model is compiled, for every
+//! processor ([`pack_a`], [`pack_b`]).
+//!
+//! Copies go to scratch memory of the caller: [`gemm_scratch`] says how much.
+
+mod pack;
+mod plain;
+mod product;
+mod real;
+#[cfg(all(test, feature = "std"))]
+pub(crate) mod tests;
+mod tile;
+mod vector;
+
+use crate::Number;
+use crate::activation_fn::Activation;
+pub(crate) use pack::{Factor, Matrix};
+use pack::{pack_left, pack_right};
+pub use plain::{gemm, gemm_float};
+pub(crate) use product::{Product, scratch};
+pub(crate) use real::Real;
+pub(crate) use tile::{Addend, PANEL_ROWS, Target, panel_cols};
+
+/// `m` rows and `n` columns of sums of `k` products.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gemm {
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// The length of the sums.
+    pub k: usize,
+    /// Where the elements of the left factor are.
+    pub a: Layout,
+    /// Where the elements of the right factor are.
+    pub b: Layout,
+    /// How far one row and one column of the addend `c` start from the next; a column's distance
+    /// is 1, or 0 where the addend is broadcast along it.
+    pub c: [usize; 2],
+    /// How far one row of the result starts from the next.
+    pub y_row: usize,
+    /// The factor of the product.
+    pub alpha: f32,
+    /// The factor of the addend.
+    pub beta: f32,
+}
+
+/// Where the elements of a factor are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// One row starts as far from the next, and one column.
+    Strides(usize, usize),
+    /// In panels, as [`pack_a`] and [`pack_b`] leave it.
+    Packed,
+}
+
+/// How many elements of scratch memory the product wants.
+pub const fn gemm_scratch(geometry: &Gemm) -> usize {
+    let Gemm { m, n, k, a, b, .. } = *geometry;
+    scratch(m, n, k, matches!(a, Layout::Strides(..)), matches!(b, Layout::Strides(..)))
+}
+
+/// `y = f(alpha · a · b + beta · c)`.
+#[inline(never)]
+pub fn gemm_f32(
+    a: &[f32],
+    b: &[f32],
+    c: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Gemm,
+    f: Activation,
+) {
+    gemm_real(a, b, c, y, scratch, geometry, f);
+}
+
+/// `y = f(alpha · a · b + beta · c)`.
+#[inline(never)]
+pub fn gemm_f64(
+    a: &[f64],
+    b: &[f64],
+    c: Option<&[f64]>,
+    y: &mut [f64],
+    scratch: &mut [f64],
+    geometry: Gemm,
+    f: Activation,
+) {
+    gemm_real(a, b, c, y, scratch, geometry, f);
+}
+
+/// A matrix to be packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// Its rows.
+    pub rows: usize,
+    /// Its columns.
+    pub cols: usize,
+    /// How far one row and one column start from the next.
+    pub strides: [usize; 2],
+}
+
+/// How many elements [`pack_a`] writes.
+pub const fn packed_a_len(geometry: &Packing) -> usize {
+    geometry.rows.next_multiple_of(PANEL_ROWS) * geometry.cols
+}
+
+/// How many elements [`pack_b`] writes.
+pub const fn packed_b_len<T>(geometry: &Packing) -> usize {
+    geometry.cols.next_multiple_of(panel_cols::<T>()) * geometry.rows
+}
+
+/// Packs a left factor. What is packed is best placed at a multiple of 64 bytes.
+pub fn pack_a<T: Number>(a: &[T], y: &mut [T], geometry: Packing) {
+    let Packing { rows, cols, strides: [row, col] } = geometry;
+    pack_left(Matrix { data: a, row, col }, (0, rows), (0, cols), y);
+}
+
+/// Packs a right factor. What is packed is best placed at a multiple of 64 bytes.
+pub fn pack_b<T: Number>(b: &[T], y: &mut [T], geometry: Packing) {
+    let Packing { rows, cols, strides: [row, col] } = geometry;
+    pack_right(Matrix { data: b, row, col }, (0, rows), (0, cols), y);
+}
+
+fn gemm_real<T: Real>(
+    a: &[T],
+    b: &[T],
+    c: Option<&[T]>,
+    y: &mut [T],
+    scratch: &mut [T],
+    geometry: Gemm,
+    f: Activation,
+) {
+    let Gemm { m, n, k, c: [row, col], .. } = geometry;
+    let scale = T::from_f64(f64::from(geometry.beta));
+    let addend = c.map_or(Addend::NONE, |data| Addend { data, row, col, scale });
+    let product = Product {
+        m,
+        n,
+        k,
+        a: factor(a, geometry.a),
+        b: factor(b, geometry.b),
+        alpha: T::from_f64(f64::from(geometry.alpha)),
+        addends: [addend, Addend::NONE],
+        f,
+    };
+    product.run(y, Target::whole(geometry.y_row), scratch);
+}
+
+fn factor<T>(data: &[T], layout: Layout) -> Factor<'_, T> {
+    match layout {
+        Layout::Strides(row, col) => Factor::Matrix(Matrix { data, row, col }),
+        Layout::Packed => Factor::Packed(data),
+    }
+}

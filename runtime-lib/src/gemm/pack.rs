@@ -1,0 +1,89 @@
+//! Factors in the order in which the tiles read them.
+
+use super::tile::{PANEL_ROWS, panel_cols};
+use crate::Number;
+
+/// A factor of a product.
+#[derive(Clone, Copy)]
+pub(crate) enum Factor<'a, T> {
+    /// As it stands in memory.
+    Matrix(Matrix<'a, T>),
+    /// In panels: of [`PANEL_ROWS`] rows on the left, of [`panel_cols`] columns on the right.
+    Packed(&'a [T]),
+    /// On the right only: rows that start anywhere in `data`, at the offsets that are the bits of
+    /// the elements of `starts`. After the last row there is room for a panel.
+    Rows {
+        /// All rows.
+        data: &'a [T],
+        /// Where each starts.
+        starts: &'a [T],
+    },
+}
+
+/// A matrix: element (i, j) is `data[i · row + j · col]`.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a, T> {
+    /// The matrix, from its first element on.
+    pub data: &'a [T],
+    /// How far one row starts from the next.
+    pub row: usize,
+    /// How far one column starts from the next.
+    pub col: usize,
+}
+
+/// A part of an axis: where it starts and how long it is.
+pub(crate) type Part = (usize, usize);
+
+/// Writes these rows and columns of a left factor as panels of rows; zeros fill the last one.
+pub(crate) fn pack_left<T: Number>(
+    a: Matrix<'_, T>,
+    (i, rows): Part,
+    (k, depth): Part,
+    panels: &mut [T],
+) {
+    for (p, panel) in panels.chunks_exact_mut((PANEL_ROWS * depth).max(1)).enumerate() {
+        let first = p * PANEL_ROWS;
+        let there = PANEL_ROWS.min(rows - first);
+        let from = &a.data[(i + first) * a.row + k * a.col..];
+        for r in there..PANEL_ROWS {
+            panel[r..].iter_mut().step_by(PANEL_ROWS).for_each(|to| *to = T::ZERO);
+        }
+        if a.row == 1 {
+            for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate() {
+                to[..there].copy_from_slice(&from[k * a.col..][..there]);
+            }
+        } else {
+            for r in 0..there {
+                let to = panel[r..].iter_mut().step_by(PANEL_ROWS);
+                let from = from[r * a.row..].iter().step_by(a.col);
+                to.zip(from).for_each(|(to, &from)| *to = from);
+            }
+        }
+    }
+}
+
+/// Writes these rows and columns of a right factor as panels of columns; zeros fill the last one.
+pub(crate) fn pack_right<T: Number>(
+    b: Matrix<'_, T>,
+    (k, depth): Part,
+    (n, cols): Part,
+    panels: &mut [T],
+) {
+    let width = panel_cols::<T>();
+    if depth > 0 {
+        panels[cols / width * width * depth..].fill(T::ZERO);
+    }
+    for r in 0..depth {
+        let from = &b.data[(k + r) * b.row + n * b.col..];
+        for j in (0..cols).step_by(width) {
+            let there = width.min(cols - j);
+            let to = &mut panels[j * depth + r * width..][..there];
+            if b.col == 1 {
+                to.copy_from_slice(&from[j..j + there]);
+            } else {
+                let from = from[j * b.col..].iter().step_by(b.col);
+                to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+            }
+        }
+    }
+}

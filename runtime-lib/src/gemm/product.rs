@@ -1,0 +1,266 @@
+//! The outer loops of a product: blocks that fit in the caches.
+
+use super::pack::{Factor, Matrix, Part, pack_left, pack_right};
+use super::real::Real;
+use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, panel_cols};
+use super::vector::{Row, RowProduct, Stored};
+use crate::activation_fn::Activation;
+use crate::simd::MAX_LANES;
+
+/// The most rows of a block: with `MAX_K` columns, a third of a second-level cache.
+const MAX_M: usize = 16 * PANEL_ROWS;
+/// The most columns of a block.
+const MAX_N: usize = 512;
+/// The longest sums of a block.
+const MAX_K: usize = 384;
+/// Up to so many rows, the right factor is read so seldom that packing it does not pay.
+const FEW_ROWS: usize = 24;
+/// Rows that are a multiple of so many bytes apart compete for the same lines of the caches.
+const ALIASING: usize = 2048;
+/// Scratch memory is used from an address on that is a multiple of this many elements.
+const ALIGN: usize = MAX_LANES;
+
+/// `y = f(alpha · a · b + addends)`.
+#[derive(Clone, Copy)]
+pub(crate) struct Product<'a, T> {
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// The length of the sums.
+    pub k: usize,
+    /// The left factor.
+    pub a: Factor<'a, T>,
+    /// The right factor.
+    pub b: Factor<'a, T>,
+    /// The factor of the product.
+    pub alpha: T,
+    /// What is added.
+    pub addends: [Addend<'a, T>; 2],
+    /// What is applied to the sum of all.
+    pub f: Activation,
+}
+
+/// How many elements of scratch memory a product needs at most: for a left factor that is not
+/// packed, and for such a right one.
+pub(crate) const fn scratch(m: usize, n: usize, k: usize, left: bool, right: bool) -> usize {
+    let depth = at_most(k, MAX_K);
+    let left = if left { at_most(m.next_multiple_of(PANEL_ROWS), MAX_M) * depth } else { 0 };
+    let right = if right { at_most(n.next_multiple_of(MAX_LANES), MAX_N) * depth } else { 0 };
+    left + right + if left + right > 0 { 2 * ALIGN } else { 0 }
+}
+
+const fn at_most(x: usize, most: usize) -> usize {
+    if x < most { x } else { most }
+}
+
+/// The length of the parts of `x`, when it is cut in equal ones that are at most `most` long.
+fn part(x: usize, most: usize, multiple: usize) -> usize {
+    x.div_ceil(x.div_ceil(most).max(1)).next_multiple_of(multiple)
+}
+
+/// The first `n` elements from an aligned address on, and what follows them.
+fn split_aligned<T>(scratch: &mut [T], n: usize) -> (&mut [T], &mut [T]) {
+    let skip = scratch.as_ptr().align_offset(ALIGN * size_of::<T>());
+    let skip = if n == 0 || skip > ALIGN { 0 } else { skip };
+    scratch[skip..].split_at_mut(n)
+}
+
+/// Panels of the right factor, as a [`Block`] wants them.
+#[derive(Clone, Copy)]
+struct Panels<'a, T> {
+    data: &'a [T],
+    panel: usize,
+    rows: Rows<'a, T>,
+}
+
+/// Where the rows of panels start.
+#[derive(Clone, Copy)]
+enum Rows<'a, T> {
+    Apart(usize),
+    At(&'a [T]),
+}
+
+impl<T: Real> Product<'_, T> {
+    /// Multiplies. The result has no rows or columns to skip where it is a single column.
+    pub fn run(self, y: &mut [T], to: Target, scratch: &mut [T]) {
+        if let Some(row) = self.as_row(to) {
+            let n = self.m * self.n;
+            T::multiply_row(RowProduct { row, n, y: &mut *y, to });
+            return self.activate(y, to, (1, (0, n)));
+        }
+        let cols = panel_cols::<T>();
+        let depth = part(self.k, MAX_K, 1);
+        let in_place = self.in_place().is_some();
+        let width = part(self.n, MAX_N, cols);
+        let (scratch_a, rest) = split_aligned(scratch, self.left_len(depth));
+        let mut n = 0;
+        while n < self.n {
+            // Whole panels are read where they stand; columns that do not fill one are packed.
+            let left = self.n - n;
+            let whole = if in_place && left > cols { left - left % cols } else { left };
+            let ns = (n, whole.min(width));
+            let mut k = 0;
+            loop {
+                let ks = (k, depth.min(self.k - k));
+                let right = self.right(ns, ks, rest);
+                self.rows(right, ns, ks, scratch_a, (&mut *y, to));
+                k += depth;
+                if k >= self.k {
+                    break;
+                }
+            }
+            n += ns.1;
+        }
+    }
+
+    /// A product with a single row or column, as one with a row. Nothing, where what is needed
+    /// is not in one piece.
+    fn as_row(&self, to: Target) -> Option<Row<'_, T>> {
+        let Factor::Matrix(a) = self.a else { return None };
+        let end = self.end(0, (0, self.k));
+        if self.m == 1 && a.col == 1 {
+            let b = match self.b {
+                Factor::Matrix(b) => Stored::of(b)?,
+                Factor::Packed(data) => Stored::Packed(data),
+                Factor::Rows { data, starts } => Stored::Scattered(data, starts),
+            };
+            return Some(Row { x: &a.data[..self.k], b, end });
+        }
+        // A column is the row of the transposed product.
+        let Factor::Matrix(x) = self.b else { return None };
+        if self.n != 1 || x.row != 1 || to.row != 1 {
+            return None;
+        }
+        let b = Stored::of(Matrix { row: a.col, col: a.row, ..a })?;
+        let addends = end.addends.map(|x| Addend { row: x.col, col: x.row, ..x });
+        let row = Row { x: &x.data[..self.k], b, end: End { addends, ..end } };
+        addends.iter().all(|x| x.col <= 1).then_some(row)
+    }
+
+    /// The right factor, where its rows are in one piece and better read where they stand.
+    fn in_place(&self) -> Option<Matrix<'_, T>> {
+        let Factor::Matrix(b) = self.b else { return None };
+        let apart = !(b.row * size_of::<T>()).is_multiple_of(ALIASING);
+        (b.col == 1 && (self.m <= FEW_ROWS || apart)).then_some(b)
+    }
+
+    /// Applies the activation to these rows and columns, unless their sums were only clamped.
+    fn activate(&self, y: &mut [T], to: Target, (rows, (n, cols)): (usize, Part)) {
+        if self.clamp().is_none() {
+            let (first, last) = (to.place(n), to.place(n + cols));
+            // A column that is computed as a row is longer than the rows are apart.
+            let row = to.row.max(last - first);
+            T::activate(self.f, &mut y[first..], rows, last - first, row);
+        }
+    }
+
+    /// How many elements the packed rows of a block have.
+    fn left_len(&self, depth: usize) -> usize {
+        match self.a {
+            Factor::Matrix(_) => part(self.m, MAX_M, PANEL_ROWS) * depth,
+            Factor::Packed(_) | Factor::Rows { .. } => 0,
+        }
+    }
+
+    /// The panels of the right factor for these columns and rows.
+    fn right<'s>(&'s self, ns: Part, ks: Part, scratch: &'s mut [T]) -> Panels<'s, T> {
+        let ((n, width), (k, depth)) = (ns, ks);
+        let cols = panel_cols::<T>();
+        match self.b {
+            Factor::Packed(data) => Panels {
+                data: &data[n * self.k + k * cols..],
+                panel: self.k * cols,
+                rows: Rows::Apart(cols),
+            },
+            Factor::Rows { data, starts } => {
+                Panels { data: &data[n..], panel: cols, rows: Rows::At(&starts[k..k + depth]) }
+            }
+            Factor::Matrix(b) if self.in_place().is_some() && width.is_multiple_of(cols) => {
+                let data = b.data.get(k * b.row + n..).unwrap_or(&[]);
+                Panels { data, panel: cols, rows: Rows::Apart(b.row) }
+            }
+            Factor::Matrix(b) => {
+                let panel = cols * depth;
+                let (data, _) = split_aligned(scratch, width.div_ceil(cols) * panel);
+                pack_right(b, ks, ns, data);
+                Panels { data, panel, rows: Rows::Apart(cols) }
+            }
+        }
+    }
+
+    /// The blocks of all rows, for these columns and a part of the sums.
+    fn rows(
+        &self,
+        right: Panels<'_, T>,
+        ns: Part,
+        ks: Part,
+        scratch: &mut [T],
+        (y, to): (&mut [T], Target),
+    ) {
+        let height = part(self.m, MAX_M, PANEL_ROWS);
+        for m in (0..self.m).step_by(height.max(1)) {
+            let rows = height.min(self.m - m);
+            let y = &mut y[m * to.row..];
+            let (a, a_panel) = self.left((m, rows), ks, scratch);
+            let block = Block {
+                m: rows,
+                n: ns.1,
+                k: ks.1,
+                a,
+                a_panel,
+                b: right.data,
+                b_panel: right.panel,
+                b_rows: (),
+                y: &mut *y,
+                to,
+                first: ns.0,
+                end: self.end(m, ks),
+            };
+            match right.rows {
+                Rows::Apart(distance) => T::multiply(block.with_rows(Distance(distance))),
+                Rows::At(starts) => T::multiply_rows(block.with_rows(Starts(starts))),
+            }
+            if ks.0 + ks.1 == self.k {
+                self.activate(y, to, (rows, ns));
+            }
+        }
+    }
+
+    /// The panels of the left factor for these rows and columns, and how far they are apart.
+    fn left<'s>(&'s self, ms: Part, ks: Part, scratch: &'s mut [T]) -> (&'s [T], usize) {
+        let ((m, rows), (k, depth)) = (ms, ks);
+        match self.a {
+            Factor::Matrix(a) => {
+                let len = rows.next_multiple_of(PANEL_ROWS) * depth;
+                pack_left(a, ms, ks, &mut scratch[..len]);
+                (&scratch[..len], PANEL_ROWS * depth)
+            }
+            Factor::Packed(data) | Factor::Rows { data, .. } => {
+                (&data[m * self.k + k * PANEL_ROWS..], PANEL_ROWS * self.k)
+            }
+        }
+    }
+
+    /// What becomes of the sums of a block that starts at a row.
+    fn end(&self, m: usize, (k, depth): Part) -> End<'_, T> {
+        let last = k + depth == self.k;
+        End {
+            alpha: self.alpha,
+            accumulate: k > 0,
+            addends: self.addends.map(|x| if k > 0 { Addend::NONE } else { x.from(m, 0) }),
+            clamp: self.clamp().filter(|_| last),
+        }
+    }
+
+    /// The activation, where it only keeps results between two bounds.
+    fn clamp(&self) -> Option<(T, T)> {
+        match self.f {
+            Activation::Relu => Some((T::ZERO, T::HIGHEST)),
+            Activation::Clip { min, max } => {
+                Some((T::from_f64(f64::from(min)), T::from_f64(f64::from(max))))
+            }
+            _ => None,
+        }
+    }
+}

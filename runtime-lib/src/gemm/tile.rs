@@ -1,0 +1,331 @@
+//! The inner loops of a product: a tile of the result is held in registers while `k` runs.
+
+use super::real::Real;
+use crate::simd::{MAX_LANES, Simd, WithSimd};
+use core::mem::MaybeUninit;
+use core::slice::from_raw_parts;
+
+/// Rows in a panel of the left factor. All levels' tiles divide it.
+pub(crate) const PANEL_ROWS: usize = 12;
+/// The most elements that a tile has.
+const MAX_TILE: usize = PANEL_ROWS * 2 * MAX_LANES;
+/// Whether a tile of the portable level is two vectors wide: where arrays become vectors, not
+/// where each element takes a register of its own.
+const WIDE_PORTABLE: bool = cfg!(target_arch = "x86_64");
+
+/// Columns in a panel of the right factor: as many as the widest vector has lanes, so that every
+/// level can take its tiles from the same panels.
+pub(crate) const fn panel_cols<T>() -> usize {
+    MAX_LANES * size_of::<f32>() / size_of::<T>()
+}
+
+/// A part of `y = end(a · b)`, for factors in panels.
+pub(crate) struct Block<'a, T, R> {
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// The length of the sums.
+    pub k: usize,
+    /// The left factor: panels of [`PANEL_ROWS`] rows, one column after the other.
+    pub a: &'a [T],
+    /// How far one panel of `a` starts from the next.
+    pub a_panel: usize,
+    /// The right factor: panels of [`panel_cols`] columns.
+    pub b: &'a [T],
+    /// How far one panel of `b` starts from the next.
+    pub b_panel: usize,
+    /// Where the rows of a panel of `b` start.
+    pub b_rows: R,
+    /// The result, from the block's first row on.
+    pub y: &'a mut [T],
+    /// Where the elements of `y` are.
+    pub to: Target,
+    /// The column of the result at which the block starts.
+    pub first: usize,
+    /// What becomes of the sums. The addends start at the block's first row and at column 0.
+    pub end: End<'a, T>,
+}
+
+/// Where the rows of a panel start.
+pub(crate) trait RowStarts: Copy {
+    /// How far row `k` starts from the panel.
+    fn start(self, k: usize) -> usize;
+    /// How far the last of so many rows starts from the panel.
+    fn last(self, k: usize) -> usize;
+}
+
+/// Rows at equal distances.
+#[derive(Clone, Copy)]
+pub(crate) struct Distance(pub usize);
+
+impl RowStarts for Distance {
+    #[inline(always)]
+    fn start(self, k: usize) -> usize {
+        k * self.0
+    }
+
+    fn last(self, k: usize) -> usize {
+        (k - 1) * self.0
+    }
+}
+
+/// Rows at offsets that are the bits of these elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Starts<'a, T>(pub &'a [T]);
+
+impl<T: Real> RowStarts for Starts<'_, T> {
+    #[inline(always)]
+    fn start(self, k: usize) -> usize {
+        self.0[k].offset()
+    }
+
+    fn last(self, k: usize) -> usize {
+        self.0[..k].iter().map(|x| x.offset()).max().unwrap_or(0)
+    }
+}
+
+/// Where the elements of a result are. Its columns are lines of `pitch` columns, of which only
+/// the first `width` are stored, one line after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    /// How far one row starts from the next.
+    pub row: usize,
+    /// Columns of a line that are computed.
+    pub pitch: usize,
+    /// Columns of a line that are stored.
+    pub width: usize,
+}
+
+impl Target {
+    /// All columns are stored.
+    pub const fn whole(row: usize) -> Target {
+        Target { row, pitch: usize::MAX, width: usize::MAX }
+    }
+
+    /// Where column `j` is in a row, or the next one that is stored.
+    pub fn place(self, j: usize) -> usize {
+        let (line, at) = (j / self.pitch, j % self.pitch);
+        line.saturating_mul(self.width) + at.min(self.width)
+    }
+
+    /// The stored columns from column `j` on, of at most `n`: how many to skip before them, where
+    /// they are in a row, and how many they are.
+    fn stored(self, j: usize, n: usize) -> Option<(usize, usize, usize)> {
+        let (line, at) = (j / self.pitch, j % self.pitch);
+        if at < self.width {
+            return Some((0, line * self.width + at, n.min(self.width - at)));
+        }
+        let skip = self.pitch - at;
+        (skip < n).then(|| (skip, (line + 1) * self.width, (n - skip).min(self.width)))
+    }
+}
+
+/// What becomes of a sum before it is stored: `clamp(alpha · sum + addends)`.
+#[derive(Clone, Copy)]
+pub(crate) struct End<'a, T> {
+    /// The factor of the sum.
+    pub alpha: T,
+    /// Whether what stands in `y` is added.
+    pub accumulate: bool,
+    /// What else is added; nothing where `data` is empty.
+    pub addends: [Addend<'a, T>; 2],
+    /// The least and the largest result.
+    pub clamp: Option<(T, T)>,
+}
+
+/// A matrix that is added to a product: element (i, j) is `scale · data[i · row + j · col]`.
+#[derive(Clone, Copy)]
+pub(crate) struct Addend<'a, T> {
+    /// The matrix, from its first element on.
+    pub data: &'a [T],
+    /// How far one row starts from the next; 0 where all are the same.
+    pub row: usize,
+    /// 1, or 0 where all columns are the same.
+    pub col: usize,
+    /// The factor of the matrix.
+    pub scale: T,
+}
+
+impl<'a, T: Real> Addend<'a, T> {
+    /// Nothing to add.
+    pub const NONE: Addend<'a, T> = Addend { data: &[], row: 0, col: 0, scale: T::ONE };
+
+    /// The matrix from row `i` and column `j` on.
+    #[inline(always)]
+    pub fn from(self, i: usize, j: usize) -> Addend<'a, T> {
+        Addend { data: self.data.get(i * self.row + j * self.col..).unwrap_or(&[]), ..self }
+    }
+}
+
+impl<'a, T> Block<'a, T, ()> {
+    /// The block, told where the rows of its panels start.
+    pub fn with_rows<R: RowStarts>(self, b_rows: R) -> Block<'a, T, R> {
+        let Block { m, n, k, a, a_panel, b, b_panel, y, to, first, end, .. } = self;
+        Block { m, n, k, a, a_panel, b, b_panel, b_rows, y, to, first, end }
+    }
+}
+
+impl<T: Real, R: RowStarts> WithSimd for Block<'_, T, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        if self.m == 0 || self.n == 0 {
+            return;
+        }
+        self.check();
+        let lanes = S::LANES / T::WIDTH;
+        let wide = S::LANES > 4 || WIDE_PORTABLE;
+        let mut j = 0;
+        while j < self.n {
+            // SAFETY: `check` saw that all panels are there, and `j < n`.
+            unsafe {
+                if wide && self.n - j > lanes {
+                    self.columns::<S, 2>(s, j);
+                    j += 2 * lanes;
+                } else {
+                    self.columns::<S, 1>(s, j);
+                    j += lanes;
+                }
+            }
+        }
+    }
+}
+
+impl<T: Real, R: RowStarts> Block<'_, T, R> {
+    /// That every element of a panel which the tiles touch is there.
+    fn check(&self) {
+        let cols = panel_cols::<T>();
+        let (down, across) = (self.m.div_ceil(PANEL_ROWS), self.n.div_ceil(cols));
+        if self.k > 0 {
+            let last = self.b_rows.last(self.k);
+            assert!((down - 1) * self.a_panel + self.k * PANEL_ROWS <= self.a.len());
+            assert!((across - 1) * self.b_panel + last + cols <= self.b.len());
+        }
+    }
+
+    /// All rows of the `V` vectors of columns from `j` on.
+    ///
+    /// # Safety
+    /// `check` has passed, and `j < n`.
+    #[inline(always)]
+    unsafe fn columns<S: Simd, const V: usize>(&mut self, s: S, j: usize) {
+        for i in (0..self.m).step_by(PANEL_ROWS) {
+            let rows = PANEL_ROWS.min(self.m - i);
+            // SAFETY: every tile starts above row `m`, and none leaves the panel.
+            unsafe {
+                match (S::LANES, rows) {
+                    (16, 9..) => self.tile::<S, 12, V>(s, i, j),
+                    (16, 5..) => self.tile::<S, 8, V>(s, i, j),
+                    (8, 9..) => {
+                        self.tile::<S, 6, V>(s, i, j);
+                        self.tile::<S, 6, V>(s, i + 6, j);
+                    }
+                    (8, 5..=6) => self.tile::<S, 6, V>(s, i, j),
+                    _ => {
+                        for i in (i..i + rows).step_by(4) {
+                            self.tile::<S, 4, V>(s, i, j);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The tile of `H` rows and `V` vectors at row `i` and column `j`, less what lies outside.
+    ///
+    /// # Safety
+    /// `check` has passed, `i < m`, `j < n`, and the rows lie in one panel.
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const H: usize, const V: usize>(&mut self, s: S, i: usize, j: usize) {
+        let lanes = S::LANES / T::WIDTH;
+        let panel = panel_cols::<T>();
+        // From one vector of a row to the next: in the same panel, or in the next one.
+        let apart = if lanes == panel { self.b_panel } else { lanes };
+        let mut tile = [MaybeUninit::<T>::uninit(); MAX_TILE];
+        // SAFETY: the panels hold `k` columns of `a` and rows of `b`, the tile has `H · V` vectors.
+        unsafe {
+            let mut a = self.a.as_ptr().add(i / PANEL_ROWS * self.a_panel + i % PANEL_ROWS);
+            let b = self.b.as_ptr().add(j / panel * self.b_panel + j % panel);
+            let mut sums = [[T::splat(s, T::ZERO); V]; H];
+            for k in 0..self.k {
+                let b = b.add(self.b_rows.start(k));
+                let mut row = [T::splat(s, T::ZERO); V];
+                for (j, row) in row.iter_mut().enumerate() {
+                    *row = T::load_at(s, b.add(j * apart));
+                }
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let x = T::splat(s, *a.add(i));
+                    for (sum, &y) in sums.iter_mut().zip(&row) {
+                        *sum = T::mul_add(s, x, y, *sum);
+                    }
+                }
+                a = a.add(PANEL_ROWS);
+            }
+            for (i, sums) in sums.iter().enumerate() {
+                for (j, &sum) in sums.iter().enumerate() {
+                    T::store_at(s, sum, tile.as_mut_ptr().cast::<T>().add((i * V + j) * lanes));
+                }
+            }
+        }
+        // SAFETY: the loop above wrote these `H · V` vectors, which a tile has room for.
+        let tile = unsafe { from_raw_parts(tile.as_ptr().cast::<T>(), H * V * lanes) };
+        let end = End { addends: self.end.addends.map(|x| x.from(i, 0)), ..self.end };
+        let y = (&mut self.y[i * self.to.row..], self.to, self.first + j);
+        store(s, tile, V * lanes, (self.m - i, self.n - j), y, &end);
+    }
+}
+
+/// Finishes and stores a tile with `cols` columns, less what lies outside of the `m` rows and `n`
+/// columns that are left. The result is given from the tile's first row on, with where its
+/// elements are and the column at which the tile starts; the addends start at that row.
+#[inline(always)]
+pub(crate) fn store<S: Simd, T: Real>(
+    s: S,
+    tile: &[T],
+    cols: usize,
+    (m, n): (usize, usize),
+    (y, to, first): (&mut [T], Target, usize),
+    end: &End<'_, T>,
+) {
+    let n = n.min(cols);
+    let mut c = 0;
+    while let Some((skip, at, width)) = to.stored(first + c, n - c)
+        && width > 0
+    {
+        c += skip;
+        for (r, sums) in tile.chunks_exact(cols).take(m).enumerate() {
+            let addends = end.addends.map(|x| x.from(r, at));
+            let y = &mut y[r * to.row + at..][..width];
+            finish(s, &sums[c..c + width], y, &End { addends, ..*end });
+        }
+        c += width;
+    }
+}
+
+/// Stores a row of sums. The addends start at its first column.
+#[inline(always)]
+pub(crate) fn finish<S: Simd, T: Real>(s: S, sums: &[T], y: &mut [T], end: &End<'_, T>) {
+    let lanes = S::LANES / T::WIDTH;
+    let alpha = T::splat(s, end.alpha);
+    for j in (0..y.len()).step_by(lanes) {
+        let width = lanes.min(y.len() - j);
+        let to = &mut y[j..j + width];
+        let start = if end.accumulate { T::load_head(s, to) } else { T::splat(s, T::ZERO) };
+        let mut sum = T::mul_add(s, alpha, T::load_head(s, &sums[j..j + width]), start);
+        for x in &end.addends {
+            if let Some(&first) = x.data.first() {
+                let added = match x.col {
+                    0 => T::splat(s, first),
+                    _ => T::load_head(s, &x.data[j..j + width]),
+                };
+                sum = T::mul_add(s, T::splat(s, x.scale), added, sum);
+            }
+        }
+        if let Some((low, high)) = end.clamp {
+            sum = T::clamp(s, sum, low, high);
+        }
+        T::store_head(s, sum, to);
+    }
+}

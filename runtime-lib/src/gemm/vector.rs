@@ -1,0 +1,280 @@
+//! Products with a single row or column. Each number of the matrix is used once, so that its way
+//! from memory is all that counts: it is read where it stands, in order.
+
+use super::pack::Matrix;
+use super::real::Real;
+use super::tile::{End, RowStarts, Starts, Target, finish, panel_cols, store};
+use crate::simd::{MAX_LANES, Simd, WithSimd};
+
+/// A row times a matrix, `y = end(x · b)`: `y` has as many elements as `b` has columns.
+pub(crate) struct RowProduct<'a, T> {
+    /// The factors.
+    pub row: Row<'a, T>,
+    /// How many columns the result has.
+    pub n: usize,
+    /// The result.
+    pub y: &'a mut [T],
+    /// Where its elements are.
+    pub to: Target,
+}
+
+/// What a row product reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a, T> {
+    /// The row.
+    pub x: &'a [T],
+    /// The matrix, with as many rows as `x` has elements.
+    pub b: Stored<'a, T>,
+    /// What becomes of the sums.
+    pub end: End<'a, T>,
+}
+
+/// How the matrix stands in memory.
+#[derive(Clone, Copy)]
+pub(crate) enum Stored<'a, T> {
+    /// Each column in one piece; columns start `usize` apart.
+    Columns(&'a [T], usize),
+    /// Each row in one piece; rows start `usize` apart.
+    Rows(&'a [T], usize),
+    /// In panels.
+    Packed(&'a [T]),
+    /// Rows that start anywhere: at the offsets that are the bits of the second slice's elements.
+    Scattered(&'a [T], &'a [T]),
+}
+
+impl<'a, T> Stored<'a, T> {
+    /// The matrix, where its rows or its columns are in one piece.
+    pub fn of(matrix: Matrix<'a, T>) -> Option<Stored<'a, T>> {
+        match matrix {
+            Matrix { data, row, col: 1 } => Some(Stored::Rows(data, row)),
+            Matrix { data, row: 1, col } => Some(Stored::Columns(data, col)),
+            Matrix { .. } => None,
+        }
+    }
+}
+
+impl<T: Real> WithSimd for RowProduct<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Row { x, b, end } = self.row;
+        let (n, to) = (self.n, self.to);
+        match b {
+            Stored::Scattered(b, starts) => {
+                scattered(s, x, (b, starts), n, self.y, to, &end);
+            }
+            Stored::Columns(b, col) => columns(s, x, b, col, &mut self.y[..n], &end),
+            Stored::Rows(b, row) => rows(s, x, b, row, &mut self.y[..n], &end),
+            Stored::Packed(b) => packed(s, x, b, &mut self.y[..n], &end),
+        }
+    }
+}
+
+/// Sums that are finished together.
+const GROUP: usize = 16;
+
+/// Finishes the sums for the elements of `y` from `j` on.
+#[inline(always)]
+fn finish_at<S: Simd, T: Real>(s: S, sums: &[T], y: &mut [T], j: usize, end: &End<'_, T>) {
+    let addends = end.addends.map(|x| x.from(0, j));
+    finish(s, sums, &mut y[j..j + sums.len()], &End { addends, ..*end });
+}
+
+#[inline(always)]
+fn columns<S: Simd, T: Real>(s: S, x: &[T], b: &[T], col: usize, y: &mut [T], end: &End<'_, T>) {
+    let n = y.len();
+    for j in (0..n).step_by(GROUP) {
+        let mut sums = [T::ZERO; GROUP];
+        let count = GROUP.min(n - j);
+        for g in (0..count).step_by(4) {
+            let column = |i: usize| &b[(j + g + i).min(n - 1) * col..][..x.len()];
+            let four = dots(s, x, [column(0), column(1), column(2), column(3)]);
+            sums[g..g + 4].copy_from_slice(&four);
+        }
+        finish_at(s, &sums[..count], y, j, end);
+    }
+}
+
+/// The products of `x` with four columns that are as long.
+#[inline(always)]
+fn dots<S: Simd, T: Real>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
+    let lanes = S::LANES / T::WIDTH;
+    let whole = x.len() - x.len() % lanes;
+    let mut sums = [T::splat(s, T::ZERO); 4];
+    for k in (0..whole).step_by(lanes) {
+        // SAFETY: all five are as long as `x`, of which a whole vector is left.
+        unsafe {
+            let x = T::load_at(s, x.as_ptr().add(k));
+            for (sum, column) in sums.iter_mut().zip(&columns) {
+                *sum = T::mul_add(s, x, T::load_at(s, column.as_ptr().add(k)), *sum);
+            }
+        }
+    }
+    let mut y = [T::ZERO; 4];
+    let rest = T::load_head(s, &x[whole..]);
+    for ((y, sum), column) in y.iter_mut().zip(sums).zip(&columns) {
+        let column = T::load_head(s, &column[whole..]);
+        *y = T::sum(s, T::mul_add(s, rest, column, sum));
+    }
+    y
+}
+
+/// Columns whose sums stay in the first-level cache while the rows are added to them.
+const STRIP: usize = 1024;
+/// Rows that are added to the sums at once.
+const SWEEP: usize = 8;
+
+#[inline(always)]
+fn rows<S: Simd, T: Real>(s: S, x: &[T], b: &[T], row: usize, y: &mut [T], end: &End<'_, T>) {
+    let n = y.len();
+    for j in (0..n).step_by(STRIP) {
+        let mut sums = [T::ZERO; STRIP];
+        let width = STRIP.min(n - j);
+        let sums = &mut sums[..width];
+        let row_of = |k: usize| &b[k * row + j..][..width];
+        let whole = x.len() - x.len() % SWEEP;
+        for k in (0..whole).step_by(SWEEP) {
+            let rows = core::array::from_fn(|i| row_of(k + i));
+            sweep::<S, T, SWEEP>(s, sums, &x[k..], rows);
+        }
+        for k in whole..x.len() {
+            sweep::<S, T, 1>(s, sums, &x[k..], [row_of(k)]);
+        }
+        finish_at(s, sums, y, j, end);
+    }
+}
+
+/// Adds to the sums as many rows, each times its element of `x`.
+#[inline(always)]
+fn sweep<S: Simd, T: Real, const R: usize>(s: S, sums: &mut [T], x: &[T], rows: [&[T]; R]) {
+    let lanes = S::LANES / T::WIDTH;
+    let mut factors = [T::splat(s, T::ZERO); R];
+    for (factor, &x) in factors.iter_mut().zip(x) {
+        *factor = T::splat(s, x);
+    }
+    let whole = sums.len() - sums.len() % lanes;
+    for j in (0..whole).step_by(lanes) {
+        // SAFETY: the rows are as long as the sums, of which a whole vector is left.
+        unsafe {
+            let to = sums.as_mut_ptr().add(j);
+            let mut sum = T::load_at(s, to);
+            for (&factor, row) in factors.iter().zip(&rows) {
+                sum = T::mul_add(s, factor, T::load_at(s, row.as_ptr().add(j)), sum);
+            }
+            T::store_at(s, sum, to);
+        }
+    }
+    let mut sum = T::load_head(s, &sums[whole..]);
+    for (&factor, row) in factors.iter().zip(&rows) {
+        sum = T::mul_add(s, factor, T::load_head(s, &row[whole..]), sum);
+    }
+    T::store_head(s, sum, &mut sums[whole..]);
+}
+
+#[inline(always)]
+fn packed<S: Simd, T: Real>(s: S, x: &[T], b: &[T], y: &mut [T], end: &End<'_, T>) {
+    let cols = panel_cols::<T>();
+    for (p, j) in (0..y.len()).step_by(cols).enumerate() {
+        let panel = &b[p * cols * x.len()..][..cols * x.len()];
+        let sums = match S::LANES {
+            16 => panel_sums::<S, T, 1>(s, x, panel),
+            8 => panel_sums::<S, T, 2>(s, x, panel),
+            _ => panel_sums::<S, T, 4>(s, x, panel),
+        };
+        finish_at(s, &sums[..cols.min(y.len() - j)], y, j, end);
+    }
+}
+
+/// `x` times one panel, whose rows are `V` vectors.
+#[inline(always)]
+fn panel_sums<S: Simd, T: Real, const V: usize>(s: S, x: &[T], panel: &[T]) -> [T; GROUP] {
+    // Sums of every fourth row, so that an addition need not wait for the last one.
+    const APART: usize = 4;
+    let lanes = S::LANES / T::WIDTH;
+    let mut sums = [[T::splat(s, T::ZERO); V]; APART];
+    let mut ks = x.chunks_exact(APART);
+    let mut rows = panel.chunks_exact(V * lanes);
+    for x in &mut ks {
+        for (&x, sums) in x.iter().zip(&mut sums) {
+            add_row(s, x, rows.next().unwrap_or(&[]), sums);
+        }
+    }
+    for (&x, row) in ks.remainder().iter().zip(rows) {
+        add_row(s, x, row, &mut sums[0]);
+    }
+    let mut y = [T::ZERO; GROUP];
+    let one = T::splat(s, T::ONE);
+    for (j, y) in y.chunks_exact_mut(lanes).take(V).enumerate() {
+        let even = T::mul_add(s, sums[0][j], one, sums[2][j]);
+        let odd = T::mul_add(s, sums[1][j], one, sums[3][j]);
+        T::store_head(s, T::mul_add(s, even, one, odd), y);
+    }
+    y
+}
+
+/// Adds `x` times a row of `V` vectors to the sums.
+#[inline(always)]
+fn add_row<S: Simd, T: Real, const V: usize>(s: S, x: T, row: &[T], sums: &mut [T::Vector<S>; V]) {
+    let x = T::splat(s, x);
+    for (row, sum) in row.chunks_exact(S::LANES / T::WIDTH).zip(sums) {
+        *sum = T::mul_add(s, x, T::load_head(s, row), *sum);
+    }
+}
+
+#[inline(always)]
+fn scattered<S: Simd, T: Real>(
+    s: S,
+    x: &[T],
+    (b, starts): (&[T], &[T]),
+    n: usize,
+    y: &mut [T],
+    to: Target,
+    end: &End<'_, T>,
+) {
+    const WIDE: usize = 4;
+    let lanes = S::LANES / T::WIDTH;
+    assert!(starts.len() == x.len() && n > 0);
+    assert!(x.is_empty() || Starts(starts).last(x.len()) + n.next_multiple_of(lanes) <= b.len());
+    let mut j = 0;
+    while j < n {
+        let mut tile = [T::ZERO; WIDE * MAX_LANES];
+        // SAFETY: each row has a vector from every column before `n` on, as was just seen.
+        let cols = unsafe {
+            if n - j > (WIDE - 1) * lanes {
+                scattered_sums::<S, T, WIDE>(s, x, (&b[j..], starts), &mut tile)
+            } else {
+                scattered_sums::<S, T, 1>(s, x, (&b[j..], starts), &mut tile)
+            }
+        };
+        store(s, &tile[..cols], cols, (1, n - j), (&mut *y, to, j), end);
+        j += cols;
+    }
+}
+
+/// The sums of `V` vectors of columns; how many columns that are.
+///
+/// # Safety
+/// From each start on, `b` has `V` vectors.
+#[inline(always)]
+unsafe fn scattered_sums<S: Simd, T: Real, const V: usize>(
+    s: S,
+    x: &[T],
+    (b, starts): (&[T], &[T]),
+    tile: &mut [T; 4 * MAX_LANES],
+) -> usize {
+    let lanes = S::LANES / T::WIDTH;
+    let mut sums = [T::splat(s, T::ZERO); V];
+    for (&x, start) in x.iter().zip(starts) {
+        let x = T::splat(s, x);
+        for (j, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller vouches for the vector.
+            let b = unsafe { T::load_at(s, b.as_ptr().add(start.offset() + j * lanes)) };
+            *sum = T::mul_add(s, x, b, *sum);
+        }
+    }
+    for (sum, to) in sums.into_iter().zip(tile.chunks_exact_mut(lanes)) {
+        T::store_head(s, sum, to);
+    }
+    V * lanes
+}

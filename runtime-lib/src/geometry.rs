@@ -1,0 +1,194 @@
+//! What a kernel is told of its tensors: sizes, strides, and no more.
+//!
+//! Strides count elements. The stride of an axis of size one is never used.
+
+use crate::error::{Error, Result};
+
+/// A tensor seen from one of its axes: `outer · len · inner` elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    /// The product of the sizes before the axis.
+    pub outer: usize,
+    /// The size of the axis.
+    pub len: usize,
+    /// The product of the sizes after the axis.
+    pub inner: usize,
+}
+
+/// Two operands that are stretched to one shape: a stride is 0 where an operand is repeated.
+#[derive(Clone, Copy, Debug)]
+pub struct Broadcast<'a> {
+    /// The sizes of the result, which is contiguous.
+    pub sizes: &'a [usize],
+    /// The strides of the left operand.
+    pub a: &'a [usize],
+    /// The strides of the right operand.
+    pub b: &'a [usize],
+}
+
+/// Three operands that are stretched to one shape: a stride is 0 where an operand is repeated.
+#[derive(Clone, Copy, Debug)]
+pub struct Broadcast3<'a> {
+    /// The sizes of the result, which is contiguous.
+    pub sizes: &'a [usize],
+    /// The strides of the first operand.
+    pub a: &'a [usize],
+    /// The strides of the second operand.
+    pub b: &'a [usize],
+    /// The strides of the third operand.
+    pub c: &'a [usize],
+}
+
+/// Some elements of a tensor: the axes of a view and how far apart their elements lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Strided<'a> {
+    /// The sizes of the view.
+    pub sizes: &'a [usize],
+    /// The strides of its axes, negative where they are crossed backward.
+    pub strides: &'a [isize],
+    /// Where its first element lies.
+    pub start: usize,
+}
+
+/// The sizes of an operand and of the result that it is spread over.
+#[derive(Clone, Copy, Debug)]
+pub struct Shapes<'a> {
+    /// The sizes of the operand; it may lack axes in front.
+    pub from: &'a [usize],
+    /// The sizes of the result.
+    pub to: &'a [usize],
+}
+
+/// How many elements are put before and after a tensor along each axis; a negative number takes
+/// elements away.
+#[derive(Clone, Copy, Debug)]
+pub struct Pads<'a> {
+    /// The sizes of the tensor.
+    pub sizes: &'a [usize],
+    /// What is put before it.
+    pub before: &'a [isize],
+    /// What is put after it.
+    pub after: &'a [isize],
+}
+
+/// A pile of matrices.
+#[derive(Clone, Copy, Debug)]
+pub struct Planes {
+    /// The number of matrices.
+    pub count: usize,
+    /// The number of rows in each.
+    pub rows: usize,
+    /// The number of columns in each.
+    pub columns: usize,
+}
+
+/// Blocks that slide over an image of any number of axes.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks<'a> {
+    /// The number of images.
+    pub planes: usize,
+    /// The sizes of an image.
+    pub image: &'a [usize],
+    /// The sizes of a block.
+    pub block: &'a [usize],
+    /// How many blocks there are along each axis.
+    pub places: &'a [usize],
+    /// How far apart the blocks lie.
+    pub strides: &'a [usize],
+    /// How far apart the elements of a block lie.
+    pub dilations: &'a [usize],
+    /// How far before the image the first block begins.
+    pub pads: &'a [usize],
+}
+
+/// The axes that a reduction keeps and those that it does away with.
+#[derive(Clone, Copy, Debug)]
+pub struct Reduction<'a> {
+    /// The sizes of the axes that are kept: those of the result, which is contiguous.
+    pub kept: &'a [usize],
+    /// Their strides in the operand.
+    pub kept_strides: &'a [usize],
+    /// The sizes of the other axes, the one with the smallest stride last.
+    pub reduced: &'a [usize],
+    /// Their strides in the operand.
+    pub reduced_strides: &'a [usize],
+}
+
+/// Elements of a tensor that are picked one by one, each by an index along one axis.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements<'a> {
+    /// The sizes of the indices.
+    pub sizes: &'a [usize],
+    /// The strides of the tensor, 0 along the axis that the indices point into.
+    pub strides: &'a [usize],
+    /// The size of that axis.
+    pub len: usize,
+    /// Its stride.
+    pub step: usize,
+}
+
+/// Slices of tensors that are picked by an index along each of their first axes.
+#[derive(Clone, Copy, Debug)]
+pub struct Points<'a> {
+    /// The number of tensors.
+    pub batch: usize,
+    /// The number of points in each.
+    pub count: usize,
+    /// The sizes of the axes that the indices point into.
+    pub sizes: &'a [usize],
+    /// The number of elements in a slice.
+    pub inner: usize,
+}
+
+/// Writes the row-major strides of a tensor of `sizes`: 0 for axes of size one and for those
+/// that `strides` has in front of them, so that the result serves in a [`Broadcast`].
+pub fn broadcast_strides(strides: &mut [usize], sizes: &[usize]) {
+    debug_assert!(sizes.len() <= strides.len(), "an operand has at most the axes of the result");
+    let missing = strides.len() - sizes.len();
+    let mut stride = 1;
+    for (into, &size) in strides[missing..].iter_mut().zip(sizes).rev() {
+        *into = if size == 1 { 0 } else { stride };
+        stride *= size;
+    }
+    strides[..missing].fill(0);
+}
+
+/// Writes the sizes that tensors of sizes `a` and `b` are stretched to.
+pub fn broadcast_sizes(sizes: &mut [usize], a: &[usize], b: &[usize]) -> Result {
+    let rank = sizes.len();
+    debug_assert_eq!(rank, a.len().max(b.len()), "the result has the axes of the longer operand");
+    for (i, size) in sizes.iter_mut().enumerate() {
+        let of = |sizes: &[usize]| (i + sizes.len()).checked_sub(rank).map_or(1, |i| sizes[i]);
+        *size = match (of(a), of(b)) {
+            (1, b) => b,
+            (a, 1) => a,
+            (a, b) if a == b => a,
+            _ => return Err(Error::Value("the sizes of two operands do not fit together")),
+        };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_of_size_one_and_missing_axes_are_repeated() {
+        let mut strides = [9; 4];
+        broadcast_strides(&mut strides, &[2, 1, 3]);
+        assert_eq!(strides, [0, 3, 0, 1]);
+        broadcast_strides(&mut strides, &[]);
+        assert_eq!(strides, [0; 4]);
+    }
+
+    #[test]
+    fn sizes_meet_from_the_last_axis() {
+        let mut sizes = [9; 3];
+        assert_eq!(broadcast_sizes(&mut sizes, &[2, 1, 3], &[4, 1]), Ok(()));
+        assert_eq!(sizes, [2, 4, 3]);
+        assert_eq!(broadcast_sizes(&mut sizes, &[2, 1, 1], &[0, 1]), Ok(()));
+        assert_eq!(sizes, [2, 0, 1]);
+        assert!(broadcast_sizes(&mut sizes, &[2, 1, 3], &[2]).is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! Kernels over slices. No tensor, no graph, no ONNX: a kernel is told its geometry as plain
+//! numbers, and reads and writes the slices that it is handed.
+//!
+//! A kernel's arguments stand in this order: inputs, outputs, geometry. Tensors are row-major
+//! (the last axis is contiguous); geometry is checked by the compiler that wrote the call, so a
+//! kernel asserts it in debug builds only. What depends on the *values* of an input (an index, a
+//! size) is checked by the kernel, which then returns an [`Error`] and never panics.
+//!
+//! Without features the crate needs `core` alone; `alloc` adds the heap, `std` the detection of
+//! the processor's SIMD level.
+#![no_std]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod activation;
+pub mod activation_fn;
+pub mod arena;
+pub mod arg;
+pub mod axes;
+pub mod binary;
+mod broadcast;
+pub mod cast;
+pub mod causal_conv;
+pub mod classifier;
+pub mod compare;
+mod complex;
+pub mod concat;
+pub mod constant;
+pub mod conv;
+pub mod conv_integer;
+pub mod cumulative;
+pub mod deform_conv;
+pub mod einsum;
+mod elem;
+mod error;
+pub mod expand;
+pub mod feature;
+mod fold;
+pub mod gather;
+pub mod gemm;
+pub mod geometry;
+mod index;
+mod integer;
+pub mod linalg;
+pub mod lookup;
+mod map;
+pub mod matmul;
+pub mod matmul_integer;
+pub mod norm;
+pub mod pad;
+pub mod pool;
+pub mod random;
+mod real;
+pub mod reduce;
+pub mod reshape;
+pub mod rnn;
+pub mod scatter;
+pub mod select;
+pub mod simd;
+pub mod slice;
+mod small_float;
+mod small_int;
+pub mod softmax;
+pub mod strided;
+pub mod svm;
+mod taps;
+pub mod transpose;
+pub mod tree;
+pub mod unary;
+pub mod unpool;
+pub mod variadic;
+pub mod view;
+mod walk;
+
+#[cfg(feature = "alloc")]
+pub use alloc::string::String;
+pub use complex::Complex;
+pub use elem::{Elem, Float, Integer, Number};
+pub use error::{Error, Result};
+#[cfg(feature = "half")]
+pub use half::{bf16, f16};
+pub use real::{Exact, Real};
+pub use small_float::{
+    F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, Float8,
+};
+pub use small_int::{I2, I4, U2, U4};

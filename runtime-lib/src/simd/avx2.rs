@@ -1,0 +1,176 @@
+//! AVX2 with FMA, of x86-64 processors since 2013 (Intel) and 2015 (AMD).
+
+use super::{Simd, WithSimd, instructions};
+use core::arch::x86_64::*;
+
+/// Vectors of eight `f32`, on a processor that has AVX2 and FMA.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx2(());
+
+impl Avx2 {
+    /// The level, without a look at the processor.
+    ///
+    /// # Safety
+    /// The processor has AVX2 and FMA.
+    #[inline(always)]
+    pub const unsafe fn assume() -> Avx2 {
+        Avx2(())
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn compiled<O: WithSimd>(s: Avx2, op: O) -> O::Output {
+    op.run(s)
+}
+
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+const UP: i32 = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
+
+/// 2^n for `n` from -126 to 127.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn exp2_whole(n: __m256i) -> __m256 {
+    _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(n, _mm256_set1_epi32(127))))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn scale(x: __m256, n: __m256) -> __m256 {
+    // Two factors, because 2^n may lie outside the range of `f32` where x · 2^n does not.
+    let n = _mm256_cvtps_epi32(n);
+    let half = _mm256_srai_epi32::<1>(n);
+    let rest = _mm256_sub_epi32(n, half);
+    _mm256_mul_ps(_mm256_mul_ps(x, exp2_whole(half)), exp2_whole(rest))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn sum(x: __m256) -> f32 {
+    let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+    let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn sum_f64(x: __m256d) -> f64 {
+    let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
+    _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
+}
+
+/// The mask of the first `n` lanes.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn head(n: usize) -> __m256i {
+    const LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    let from = &LANES[8 - n.min(8)..];
+    // SAFETY: at least eight lanes are left.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+}
+
+impl Simd for Avx2 {
+    type F32 = __m256;
+    type I32 = __m256i;
+    type F64 = __m256d;
+    type Mask = __m256;
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    fn run<O: WithSimd>(self, op: O) -> O::Output {
+        // SAFETY: whoever holds the token has the level.
+        unsafe { compiled(self, op) }
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> __m256 {
+        let from: &[f32; 8] = from.first_chunk().expect("a whole vector");
+        // SAFETY: the array has eight elements.
+        unsafe { self.load_at(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, x: __m256, to: &mut [f32]) {
+        let to: &mut [f32; 8] = to.first_chunk_mut().expect("a whole vector");
+        // SAFETY: the array has eight elements.
+        unsafe { self.store_at(x, to.as_mut_ptr()) }
+    }
+
+    #[inline(always)]
+    fn load_head(self, from: &[f32]) -> __m256 {
+        // SAFETY: the token; the mask lets no lane past the slice's end be read.
+        unsafe { _mm256_maskload_ps(from.as_ptr(), head(from.len())) }
+    }
+
+    #[inline(always)]
+    fn store_head(self, x: __m256, to: &mut [f32]) {
+        // SAFETY: the token; the mask lets no lane past the slice's end be written.
+        unsafe { _mm256_maskstore_ps(to.as_mut_ptr(), head(to.len()), x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const f32) -> __m256 {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_at(self, x: __m256, to: *mut f32) {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm256_storeu_ps(to, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f64_at(self, from: *const f64) -> __m256d {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm256_loadu_pd(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_f64_at(self, x: __m256d, to: *mut f64) {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm256_storeu_pd(to, x) }
+    }
+
+    instructions! {
+        splat(x: f32) -> __m256 = _mm256_set1_ps(x);
+        add(a: __m256, b: __m256) -> __m256 = _mm256_add_ps(a, b);
+        sub(a: __m256, b: __m256) -> __m256 = _mm256_sub_ps(a, b);
+        mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
+        div(a: __m256, b: __m256) -> __m256 = _mm256_div_ps(a, b);
+        mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+        max(a: __m256, b: __m256) -> __m256 = _mm256_max_ps(a, b);
+        min(a: __m256, b: __m256) -> __m256 = _mm256_min_ps(a, b);
+        sqrt(x: __m256) -> __m256 = _mm256_sqrt_ps(x);
+        round(x: __m256) -> __m256 = _mm256_round_ps::<NEAREST>(x);
+        floor(x: __m256) -> __m256 = _mm256_round_ps::<DOWN>(x);
+        ceil(x: __m256) -> __m256 = _mm256_round_ps::<UP>(x);
+        scale(x: __m256, n: __m256) -> __m256 = scale(x, n);
+
+        lt(a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_LT_OQ>(a, b);
+        le(a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_LE_OQ>(a, b);
+        eq(a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b);
+        select(mask: __m256, a: __m256, b: __m256) -> __m256 = _mm256_blendv_ps(b, a, mask);
+
+        bits(x: __m256) -> __m256i = _mm256_castps_si256(x);
+        with_bits(x: __m256i) -> __m256 = _mm256_castsi256_ps(x);
+        to_i32(x: __m256) -> __m256i = _mm256_cvtps_epi32(x);
+        to_f32(x: __m256i) -> __m256 = _mm256_cvtepi32_ps(x);
+        splat_i32(x: i32) -> __m256i = _mm256_set1_epi32(x);
+        add_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
+        sub_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi32(a, b);
+        and_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_and_si256(a, b);
+        or_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_or_si256(a, b);
+        shl_i32<const BITS>(x: __m256i) -> __m256i = _mm256_slli_epi32::<BITS>(x);
+        shr_i32<const BITS>(x: __m256i) -> __m256i = _mm256_srai_epi32::<BITS>(x);
+
+        sum(x: __m256) -> f32 = sum(x);
+
+        splat_f64(x: f64) -> __m256d = _mm256_set1_pd(x);
+        add_f64(a: __m256d, b: __m256d) -> __m256d = _mm256_add_pd(a, b);
+        max_f64(a: __m256d, b: __m256d) -> __m256d = _mm256_max_pd(a, b);
+        min_f64(a: __m256d, b: __m256d) -> __m256d = _mm256_min_pd(a, b);
+        sum_f64(x: __m256d) -> f64 = sum_f64(x);
+        mul_add_f64(a: __m256d, b: __m256d, c: __m256d) -> __m256d = _mm256_fmadd_pd(a, b, c);
+    }
+}

@@ -1,0 +1,152 @@
+//! AVX-512, of x86-64 server processors since 2017 (Intel) and 2022 (AMD).
+
+use super::{Simd, WithSimd, instructions};
+use core::arch::x86_64::*;
+
+/// Vectors of sixteen `f32`, on a processor that has AVX-512 F, BW, DQ and VL.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx512(());
+
+impl Avx512 {
+    /// The level, without a look at the processor.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 F, BW, DQ and VL, AVX2 and FMA.
+    #[inline(always)]
+    pub const unsafe fn assume() -> Avx512 {
+        Avx512(())
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+fn compiled<O: WithSimd>(s: Avx512, op: O) -> O::Output {
+    op.run(s)
+}
+
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+const UP: i32 = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
+
+/// The mask of the first `n` lanes.
+#[inline(always)]
+fn head(n: usize) -> __mmask16 {
+    // The shift leaves at least one bit, as `n` is capped.
+    if n == 0 { 0 } else { u16::MAX >> (16 - n.min(16)) }
+}
+
+impl Simd for Avx512 {
+    type F32 = __m512;
+    type I32 = __m512i;
+    type F64 = __m512d;
+    type Mask = __mmask16;
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    fn run<O: WithSimd>(self, op: O) -> O::Output {
+        // SAFETY: whoever holds the token has the level.
+        unsafe { compiled(self, op) }
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> __m512 {
+        let from: &[f32; 16] = from.first_chunk().expect("a whole vector");
+        // SAFETY: the array has sixteen elements.
+        unsafe { self.load_at(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, x: __m512, to: &mut [f32]) {
+        let to: &mut [f32; 16] = to.first_chunk_mut().expect("a whole vector");
+        // SAFETY: the array has sixteen elements.
+        unsafe { self.store_at(x, to.as_mut_ptr()) }
+    }
+
+    #[inline(always)]
+    fn load_head(self, from: &[f32]) -> __m512 {
+        // SAFETY: the token; the mask lets no lane past the slice's end be read.
+        unsafe { _mm512_maskz_loadu_ps(head(from.len()), from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store_head(self, x: __m512, to: &mut [f32]) {
+        // SAFETY: the token; the mask lets no lane past the slice's end be written.
+        unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), head(to.len()), x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const f32) -> __m512 {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_at(self, x: __m512, to: *mut f32) {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm512_storeu_ps(to, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f64_at(self, from: *const f64) -> __m512d {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm512_loadu_pd(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_f64_at(self, x: __m512d, to: *mut f64) {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm512_storeu_pd(to, x) }
+    }
+
+    instructions! {
+        splat(x: f32) -> __m512 = _mm512_set1_ps(x);
+        add(a: __m512, b: __m512) -> __m512 = _mm512_add_ps(a, b);
+        sub(a: __m512, b: __m512) -> __m512 = _mm512_sub_ps(a, b);
+        mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
+        div(a: __m512, b: __m512) -> __m512 = _mm512_div_ps(a, b);
+        mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+        max(a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
+        min(a: __m512, b: __m512) -> __m512 = _mm512_min_ps(a, b);
+        sqrt(x: __m512) -> __m512 = _mm512_sqrt_ps(x);
+        round(x: __m512) -> __m512 = _mm512_roundscale_ps::<NEAREST>(x);
+        floor(x: __m512) -> __m512 = _mm512_roundscale_ps::<DOWN>(x);
+        ceil(x: __m512) -> __m512 = _mm512_roundscale_ps::<UP>(x);
+        scale(x: __m512, n: __m512) -> __m512 = _mm512_scalef_ps(x, n);
+
+        lt(a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b);
+        le(a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b);
+        eq(a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b);
+        select(mask: __mmask16, a: __m512, b: __m512) -> __m512 = _mm512_mask_blend_ps(mask, b, a);
+
+        bits(x: __m512) -> __m512i = _mm512_castps_si512(x);
+        with_bits(x: __m512i) -> __m512 = _mm512_castsi512_ps(x);
+        to_i32(x: __m512) -> __m512i = _mm512_cvtps_epi32(x);
+        to_f32(x: __m512i) -> __m512 = _mm512_cvtepi32_ps(x);
+        splat_i32(x: i32) -> __m512i = _mm512_set1_epi32(x);
+        add_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
+        sub_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi32(a, b);
+        and_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_and_si512(a, b);
+        or_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
+
+        sum(x: __m512) -> f32 = _mm512_reduce_add_ps(x);
+
+        splat_f64(x: f64) -> __m512d = _mm512_set1_pd(x);
+        add_f64(a: __m512d, b: __m512d) -> __m512d = _mm512_add_pd(a, b);
+        max_f64(a: __m512d, b: __m512d) -> __m512d = _mm512_max_pd(a, b);
+        min_f64(a: __m512d, b: __m512d) -> __m512d = _mm512_min_pd(a, b);
+        sum_f64(x: __m512d) -> f64 = _mm512_reduce_add_pd(x);
+        mul_add_f64(a: __m512d, b: __m512d, c: __m512d) -> __m512d = _mm512_fmadd_pd(a, b, c);
+    }
+
+    #[inline(always)]
+    fn shl_i32<const N: i32>(self, x: __m512i) -> __m512i {
+        // SAFETY: whoever holds the token has the level. (The instruction that takes its count
+        // from a register: the one with a constant wants a `u32`, which `N` cannot become.)
+        unsafe { _mm512_sll_epi32(x, _mm_cvtsi32_si128(N)) }
+    }
+
+    #[inline(always)]
+    fn shr_i32<const N: i32>(self, x: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_sra_epi32(x, _mm_cvtsi32_si128(N)) }
+    }
+}

@@ -1,0 +1,66 @@
+//! The exponential function and its relatives.
+
+use super::polynomial;
+use crate::simd::Simd;
+use core::f32::consts::LOG2_E;
+
+/// `x = n ln 2 + r` with a whole `n` and `|r| ≤ ln 2 / 2`; returns `n` and `e^r - 1`.
+#[inline(always)]
+fn reduced<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
+    // (e^r - 1 - r) / r², so that the relative error of e^r - 1 is least: 1.4e-8.
+    const P: [f32; 5] = [0.5, 0.166_665_45, 0.041_666_403, 0.008_366_406, 0.001_394_065_8];
+    // ln 2 in two parts. The first has 9 bits, so that n · LN2_HIGH is exact.
+    const LN2_HIGH: f32 = 0.693_359_4;
+    const LN2_LOW: f32 = -2.121_944_4e-4;
+
+    let n = s.round(s.mul(x, s.splat(LOG2_E)));
+    let r = s.mul_add(n, s.splat(-LN2_HIGH), x);
+    let r = s.mul_add(n, s.splat(-LN2_LOW), r);
+    (n, s.mul_add(s.mul(r, r), polynomial(s, r, P), r))
+}
+
+/// `min(max(x, low), high)`, and NaN where `x` is.
+#[inline(always)]
+fn clamp<S: Simd>(s: S, x: S::F32, low: f32, high: f32) -> S::F32 {
+    s.min(s.splat(high), s.max(s.splat(low), x))
+}
+
+/// `e^x`.
+#[inline(always)]
+pub fn exp<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    // Outside of this, e^x is infinite or zero; inside, `scale` allows its exponent.
+    let (n, e) = reduced(s, clamp(s, x, -104.0, 89.0));
+    s.scale(s.add(e, s.splat(1.0)), n)
+}
+
+/// `e^x - 1`, accurate near zero.
+#[inline(always)]
+pub fn exp_m1<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    // Below -20 the result rounds to -1.
+    let (n, e) = reduced(s, clamp(s, x, -20.0, 89.0));
+    // (e^r - 1) 2^n + (2^n - 1), at half its size, because 2^n may overflow where it does not.
+    let half = s.scale(s.splat(0.5), n);
+    let y = s.mul_add(e, half, s.sub(half, s.splat(0.5)));
+    s.copysign(s.add(y, y), x)
+}
+
+/// `1 / (1 + e^-x)`.
+#[inline(always)]
+pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    // With e^-|x| neither side overflows, and small results keep all their bits.
+    let e = exp(s, s.neg(s.abs(x)));
+    let one = s.splat(1.0);
+    let negative = s.lt(x, s.splat(0.0));
+    s.div(s.select(negative, e, one), s.add(one, e))
+}
+
+/// The hyperbolic tangent.
+#[inline(always)]
+pub fn tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    // tanh |x| = t / (t + 2) with t = e^(2|x|) - 1. From 10 on it rounds to 1.
+    let a = s.min(s.splat(10.0), s.abs(x));
+    let (n, e) = reduced(s, s.add(a, a));
+    let power = s.scale(s.splat(1.0), n);
+    let t = s.mul_add(e, power, s.sub(power, s.splat(1.0)));
+    s.copysign(s.div(t, s.add(t, s.splat(2.0))), x)
+}

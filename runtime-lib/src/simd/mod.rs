@@ -1,0 +1,244 @@
+//! Vectors at one SIMD level. A kernel is written once against [`Simd`]; a level is one file of
+//! this folder, and [`dispatch`] runs the kernel at the best level that the processor has.
+//!
+//! **The trap.** Whatever runs at a level must be inlined into the level's own function, or its
+//! vector operations become calls that are fifty times slower. So [`WithSimd::run`],
+//! [`Pointwise::apply`], all functions that take a token, and all closures in them are
+//! `#[inline(always)]`.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod level;
+mod map;
+pub mod math;
+mod portable;
+#[cfg(all(test, feature = "std"))]
+mod tests;
+
+#[cfg(target_arch = "x86_64")]
+pub use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub use avx512::Avx512;
+#[cfg(all(test, feature = "std"))]
+pub(crate) use level::each_level;
+pub use level::{Level, dispatch, level};
+pub use map::{Pointwise, map, map_at, map_in_place, map_in_place_at};
+pub use portable::Portable;
+
+/// The most `f32` that a vector holds at any level.
+pub const MAX_LANES: usize = 16;
+
+/// Work that is written once for all levels: the struct holds the arguments, `run` is the body.
+pub trait WithSimd {
+    /// What the work returns.
+    type Output;
+
+    /// Does the work at the level `s`. Every implementation must be `#[inline(always)]`.
+    fn run<S: Simd>(self, s: S) -> Self::Output;
+}
+
+/// The operations of one level. To hold a value of the type is the proof that the processor has
+/// the level: only [`level`] and the level's own constructors make one.
+pub trait Simd: Copy + 'static {
+    /// A vector of `f32`.
+    type F32: Copy;
+    /// A vector of `i32`, with as many lanes.
+    type I32: Copy;
+    /// A vector of `f64`, with half as many lanes.
+    type F64: Copy;
+    /// True or false for each lane.
+    type Mask: Copy;
+
+    /// How many `f32` a vector holds: a power of two, at most [`MAX_LANES`].
+    const LANES: usize;
+
+    /// Runs `op` compiled for this level.
+    fn run<O: WithSimd>(self, op: O) -> O::Output;
+
+    /// `x` in every lane.
+    fn splat(self, x: f32) -> Self::F32;
+    /// The first `LANES` elements of a slice that has as many.
+    fn load(self, from: &[f32]) -> Self::F32;
+    /// Writes the first `LANES` elements of a slice that has as many.
+    fn store(self, x: Self::F32, to: &mut [f32]);
+    /// `LANES` elements from an address.
+    ///
+    /// # Safety
+    /// The elements at the address can be read; the address is aligned for one of them.
+    unsafe fn load_at(self, from: *const f32) -> Self::F32;
+    /// Writes `LANES` elements at an address.
+    ///
+    /// # Safety
+    /// The elements at the address can be written; the address is aligned for one of them.
+    unsafe fn store_at(self, x: Self::F32, to: *mut f32);
+
+    /// `a + b`.
+    fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// `a - b`.
+    fn sub(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// `a · b`.
+    fn mul(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// `a / b`.
+    fn div(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// `a · b + c`, rounded once where the level has the instruction.
+    fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
+    /// The larger of the two; `b` where either is NaN.
+    fn max(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// The smaller of the two; `b` where either is NaN.
+    fn min(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// The square root.
+    fn sqrt(self, x: Self::F32) -> Self::F32;
+    /// The nearest whole number; halves go to the even one.
+    fn round(self, x: Self::F32) -> Self::F32;
+    /// The largest whole number that is not larger.
+    fn floor(self, x: Self::F32) -> Self::F32;
+    /// The smallest whole number that is not smaller.
+    fn ceil(self, x: Self::F32) -> Self::F32;
+    /// `x · 2^n` for a whole `n` in `-252..=254`, rounded once where `|x|` is from 1/2 to 2.
+    fn scale(self, x: Self::F32, n: Self::F32) -> Self::F32;
+
+    /// `a < b`; false where either is NaN.
+    fn lt(self, a: Self::F32, b: Self::F32) -> Self::Mask;
+    /// `a <= b`; false where either is NaN.
+    fn le(self, a: Self::F32, b: Self::F32) -> Self::Mask;
+    /// `a == b`; false where either is NaN.
+    fn eq(self, a: Self::F32, b: Self::F32) -> Self::Mask;
+    /// `a` where the mask is true, `b` elsewhere.
+    fn select(self, mask: Self::Mask, a: Self::F32, b: Self::F32) -> Self::F32;
+
+    /// The bits of each lane.
+    fn bits(self, x: Self::F32) -> Self::I32;
+    /// The number that has these bits.
+    fn with_bits(self, x: Self::I32) -> Self::F32;
+    /// The nearest whole number, where it fits; halves go to the even one.
+    fn to_i32(self, x: Self::F32) -> Self::I32;
+    /// The nearest `f32`.
+    fn to_f32(self, x: Self::I32) -> Self::F32;
+    /// `x` in every lane.
+    fn splat_i32(self, x: i32) -> Self::I32;
+    /// `a + b`, wrapping around.
+    fn add_i32(self, a: Self::I32, b: Self::I32) -> Self::I32;
+    /// `a - b`, wrapping around.
+    fn sub_i32(self, a: Self::I32, b: Self::I32) -> Self::I32;
+    /// Every bit that is set in both.
+    fn and_i32(self, a: Self::I32, b: Self::I32) -> Self::I32;
+    /// Every bit that is set in either.
+    fn or_i32(self, a: Self::I32, b: Self::I32) -> Self::I32;
+    /// `x · 2^N`; the high bits leave.
+    fn shl_i32<const N: i32>(self, x: Self::I32) -> Self::I32;
+    /// `x / 2^N`, rounded down.
+    fn shr_i32<const N: i32>(self, x: Self::I32) -> Self::I32;
+
+    /// The sum of all lanes.
+    fn sum(self, x: Self::F32) -> f32;
+
+    /// `x` in every lane.
+    fn splat_f64(self, x: f64) -> Self::F64;
+    /// `LANES / 2` elements from an address.
+    ///
+    /// # Safety
+    /// The elements at the address can be read; the address is aligned for one of them.
+    unsafe fn load_f64_at(self, from: *const f64) -> Self::F64;
+    /// Writes `LANES / 2` elements at an address.
+    ///
+    /// # Safety
+    /// The elements at the address can be written; the address is aligned for one of them.
+    unsafe fn store_f64_at(self, x: Self::F64, to: *mut f64);
+    /// `a + b`.
+    fn add_f64(self, a: Self::F64, b: Self::F64) -> Self::F64;
+    /// The larger of the two; `b` where either is NaN.
+    fn max_f64(self, a: Self::F64, b: Self::F64) -> Self::F64;
+    /// The smaller of the two; `b` where either is NaN.
+    fn min_f64(self, a: Self::F64, b: Self::F64) -> Self::F64;
+    /// `a · b + c`, rounded once where the level has the instruction.
+    fn mul_add_f64(self, a: Self::F64, b: Self::F64, c: Self::F64) -> Self::F64;
+
+    /// The sum of all lanes.
+    fn sum_f64(self, x: Self::F64) -> f64;
+
+    /// The elements of a slice that may be shorter than a vector; zeros follow.
+    #[inline(always)]
+    fn load_head_f64(self, from: &[f64]) -> Self::F64 {
+        let mut whole = [0.0; MAX_LANES / 2];
+        let n = from.len().min(Self::LANES / 2);
+        whole[..n].copy_from_slice(&from[..n]);
+        // SAFETY: the array is as long as the longest vector.
+        unsafe { self.load_f64_at(whole.as_ptr()) }
+    }
+
+    /// Writes as many lanes as a slice has room for.
+    #[inline(always)]
+    fn store_head_f64(self, x: Self::F64, to: &mut [f64]) {
+        let mut whole = [0.0; MAX_LANES / 2];
+        // SAFETY: the array is as long as the longest vector.
+        unsafe { self.store_f64_at(x, whole.as_mut_ptr()) };
+        let n = to.len().min(Self::LANES / 2);
+        to[..n].copy_from_slice(&whole[..n]);
+    }
+
+    /// The elements of a slice that may be shorter than a vector; zeros follow.
+    #[inline(always)]
+    fn load_head(self, from: &[f32]) -> Self::F32 {
+        if from.len() >= Self::LANES {
+            return self.load(from);
+        }
+        let mut whole = [0.0; MAX_LANES];
+        whole[..from.len()].copy_from_slice(from);
+        self.load(&whole)
+    }
+
+    /// Writes as many lanes as a slice has room for.
+    #[inline(always)]
+    fn store_head(self, x: Self::F32, to: &mut [f32]) {
+        if to.len() >= Self::LANES {
+            return self.store(x, to);
+        }
+        let mut whole = [0.0; MAX_LANES];
+        self.store(x, &mut whole);
+        to.copy_from_slice(&whole[..to.len()]);
+    }
+
+    /// `-x`.
+    #[inline(always)]
+    fn neg(self, x: Self::F32) -> Self::F32 {
+        self.sub(self.splat(-0.0), x)
+    }
+
+    /// `|x|`.
+    #[inline(always)]
+    fn abs(self, x: Self::F32) -> Self::F32 {
+        self.with_bits(self.and_i32(self.bits(x), self.splat_i32(i32::MAX)))
+    }
+
+    /// `|x|`, with the sign of `sign`.
+    #[inline(always)]
+    fn copysign(self, x: Self::F32, sign: Self::F32) -> Self::F32 {
+        let sign = self.and_i32(self.bits(sign), self.splat_i32(i32::MIN));
+        self.with_bits(self.or_i32(self.bits(self.abs(x)), sign))
+    }
+
+    /// The lanes, folded by a function of two numbers.
+    #[inline(always)]
+    fn fold(self, x: Self::F32, f: impl Fn(f32, f32) -> f32) -> f32 {
+        let mut whole = [0.0; MAX_LANES];
+        self.store(x, &mut whole);
+        whole[1..Self::LANES].iter().fold(whole[0], |a, &b| f(a, b))
+    }
+}
+
+/// Writes the methods of a level whose body is one expression over its instructions. The
+/// processor has them: a token exists only where it does.
+#[cfg(target_arch = "x86_64")]
+macro_rules! instructions {
+    ($($name:ident $(<const $N:ident>)? ($($x:ident: $T:ty),*) -> $R:ty = $body:expr;)*) => {$(
+        #[inline(always)]
+        fn $name $(<const $N: i32>)? (self, $($x: $T),*) -> $R {
+            // SAFETY: whoever holds the token has the level.
+            unsafe { $body }
+        }
+    )*};
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use instructions;

@@ -1,0 +1,127 @@
+//! Where the elements of a sliding window lie, over any number of axes.
+
+/// A window that slides over an image.
+#[derive(Clone, Copy)]
+pub(crate) struct Taps<'a> {
+    /// The sizes of the image.
+    pub size: &'a [usize],
+    /// How many places the window has along each axis.
+    pub out: &'a [usize],
+    /// The sizes of the window.
+    pub kernel: &'a [usize],
+    /// How far the places are apart.
+    pub strides: &'a [usize],
+    /// How far the elements of the window are apart.
+    pub dilations: &'a [usize],
+    /// How far before the image the first place begins.
+    pub pads: &'a [usize],
+}
+
+impl<'a> Taps<'a> {
+    /// How many elements the image has.
+    pub fn elements(&self) -> usize {
+        self.size.iter().product()
+    }
+
+    /// How many places the window has.
+    pub fn places(&self) -> usize {
+        self.out.iter().product()
+    }
+
+    /// How many elements the window has.
+    pub fn taps(&self) -> usize {
+        self.kernel.iter().product()
+    }
+
+    /// Whether the window is the image.
+    pub fn is_whole(&self) -> bool {
+        self.kernel == self.size
+            && self.places() == 1
+            && self.pads.iter().all(|&pad| pad == 0)
+            && self.dilations.iter().all(|&dilation| dilation == 1)
+    }
+
+    /// The last axis: size, places, elements of the window, stride, dilation and padding.
+    pub fn last(&self) -> [usize; 6] {
+        let Taps { size, out, kernel, strides, dilations, pads } = *self;
+        [(size, 1), (out, 1), (kernel, 1), (strides, 1), (dilations, 1), (pads, 0)]
+            .map(|(of, missing)| of.last().copied().unwrap_or(missing))
+    }
+
+    /// The window without its last axis.
+    pub fn without_last(&self) -> Taps<'a> {
+        let but_last = |of: &'a [usize]| &of[..of.len().saturating_sub(1)];
+        Taps {
+            size: but_last(self.size),
+            out: but_last(self.out),
+            kernel: but_last(self.kernel),
+            strides: but_last(self.strides),
+            dilations: but_last(self.dilations),
+            pads: but_last(self.pads),
+        }
+    }
+
+    /// Which element of the image lies under an element of the window at a place, if any does.
+    pub fn input(&self, mut place: usize, mut tap: usize) -> Option<usize> {
+        let (mut input, mut distance) = (0, 1);
+        for axis in (0..self.size.len()).rev() {
+            let (out, kernel, size) = (self.out[axis], self.kernel[axis], self.size[axis]);
+            let at = place % out * self.strides[axis] + tap % kernel * self.dilations[axis];
+            let at = at.checked_sub(self.pads[axis]).filter(|&at| at < size)?;
+            input += at * distance;
+            distance *= size;
+            place /= out;
+            tap /= kernel;
+        }
+        Some(input)
+    }
+
+    /// The place at which an element of the window lies over an element of the image, if any does:
+    /// the inverse of [`Taps::input`].
+    pub fn place(&self, mut element: usize, mut tap: usize) -> Option<usize> {
+        let (mut place, mut distance) = (0, 1);
+        for axis in (0..self.size.len()).rev() {
+            let (size, kernel, out) = (self.size[axis], self.kernel[axis], self.out[axis]);
+            let at = element % size + self.pads[axis];
+            let at = at.checked_sub(tap % kernel * self.dilations[axis])?;
+            let stride = self.strides[axis];
+            if !at.is_multiple_of(stride) || at / stride >= out {
+                return None;
+            }
+            place += at / stride * distance;
+            distance *= out;
+            element /= size;
+            tap /= kernel;
+        }
+        Some(place)
+    }
+
+    /// How many elements of the window at a place lie in the image, and in its padding if it is
+    /// told how far that reaches behind the image.
+    pub fn count(&self, mut place: usize, ends: Option<&[usize]>) -> usize {
+        let mut count = 1;
+        for axis in (0..self.size.len()).rev() {
+            let first = place % self.out[axis] * self.strides[axis];
+            let (kernel, dilation) = (self.kernel[axis], self.dilations[axis]);
+            // Elements of the window before a limit.
+            let before = |limit: usize| limit.saturating_sub(first).div_ceil(dilation).min(kernel);
+            let end = self.pads[axis] + self.size[axis];
+            count *= match ends {
+                Some(ends) => before(end + ends[axis]),
+                None => before(end) - before(self.pads[axis]),
+            };
+            place /= self.out[axis];
+        }
+        count
+    }
+
+    /// Where an element of the image is when its axes count with other strides.
+    pub fn along(&self, mut input: usize, strides: &[usize]) -> usize {
+        let mut at = 0;
+        for (&size, &stride) in self.size.iter().zip(strides).rev() {
+            at += input % size * stride;
+            input /= size;
+        }
+        at
+    }
+}

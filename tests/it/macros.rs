@@ -1,0 +1,51 @@
+//! `include_onnx!`: what compiles, and what people read where it does not.
+
+use crate::{golden, programs};
+use std::path::Path;
+
+#[test]
+fn good_uses_compile_without_warnings_in_each_edition() {
+    for file in golden::files(&programs::folder("ui/good"), ".rs") {
+        for edition in ["2021", "2024"] {
+            let output = programs::rustc(&file, edition, "lib");
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && text.is_empty(), "{}\n{text}", file.display());
+        }
+    }
+}
+
+#[test]
+fn bad_uses_are_refused_where_they_stand() {
+    for file in golden::files(&programs::folder("ui/bad"), ".rs") {
+        let output = programs::rustc(relative(&file), "2024", "lib");
+        assert_eq!(output.status.code(), Some(1), "{}", file.display());
+        let text = String::from_utf8(output.stderr).expect("rustc writes UTF-8");
+        let (findings, _) = text.split_once("error: aborting").unwrap_or((&text, ""));
+        golden::check(
+            &file.with_extension("stderr"),
+            format!("{}\n", findings.trim_end()).as_bytes(),
+        );
+    }
+}
+
+#[test]
+fn a_wrong_size_does_not_compile() {
+    let output = programs::rustc(&programs::folder("ui/wrong_size.rs"), "2024", "lib");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("E0308") && text.contains("an array with a size of 3"), "{text}");
+}
+
+#[test]
+fn the_model_and_its_external_data_are_sources_of_the_program() {
+    let file = programs::folder("ui/good/external.rs");
+    assert!(programs::rustc(&file, "2024", "lib").status.success());
+    let depends = Path::new(env!("CARGO_TARGET_TMPDIR")).join("external.d");
+    let depends = std::fs::read_to_string(depends).expect("rustc wrote it");
+    assert!(depends.contains("models/external.onnxtxt"), "{depends}");
+    assert!(depends.contains("models/external.data"), "{depends}");
+}
+
+/// The path that messages are to name: the same on every machine.
+fn relative(file: &Path) -> &Path {
+    file.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("the file is one of this package")
+}

@@ -1,0 +1,100 @@
+//! The programs that the tests call: `onnxc`, and rustc as cargo would call it.
+
+use serde_json::Value;
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::OnceLock,
+};
+
+/// What cargo built.
+struct Built {
+    onnxc: PathBuf,
+    macros: PathBuf,
+    runtime: PathBuf,
+}
+
+/// The root of the workspace.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a member of the workspace")
+}
+
+/// A folder of this package.
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// A new empty directory that tests may fill.
+pub fn scratch(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        std::fs::remove_dir_all(&path).expect("the directory is ours");
+    }
+    std::fs::create_dir_all(&path).expect("cargo made the directory around");
+    path
+}
+
+/// The program `onnxc`.
+pub fn onnxc() -> Command {
+    Command::new(&built().onnxc)
+}
+
+/// Has rustc check a file, as a library or a program that depends on the macro and the runtime
+/// library. Paths of models are relative to this package.
+pub fn rustc(file: &Path, edition: &str, crate_type: &str) -> Output {
+    let built = built();
+    let artifact = |name: &str, path: &Path| format!("--extern={name}={}", path.display());
+    let dependencies = built.runtime.parent().expect("an artifact lies in a directory");
+    let mut command = Command::new("rustc");
+    command
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"))
+        .arg(file)
+        .arg(format!("--edition={edition}"))
+        .arg(format!("--crate-type={crate_type}"))
+        .arg("--emit=metadata,dep-info")
+        .arg(format!("--out-dir={}", env!("CARGO_TARGET_TMPDIR")))
+        .arg(format!("-Ldependency={}", dependencies.display()))
+        .arg(artifact("onnxc_macros", &built.macros))
+        .arg(artifact("onnxc_runtime", &built.runtime));
+    command.output().expect("rustc is there, for it compiled this")
+}
+
+/// Has cargo build the workspace, of which most is built already, and say where all lies.
+fn built() -> &'static Built {
+    static BUILT: OnceLock<Built> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        // The tests lie in `TARGET/PROFILE/deps`.
+        let exe = env::current_exe().expect("the program that runs has a path");
+        let target = exe.ancestors().nth(3).expect("cargo put it three levels deep");
+        let cargo = env::var_os("CARGO").unwrap_or("cargo".into());
+        let output = Command::new(cargo)
+            .current_dir(root())
+            .args(["build", "--workspace", "--message-format=json", "--target-dir"])
+            .arg(target)
+            .output()
+            .expect("cargo is there, for it built this");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let messages = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+        let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let messages: Vec<Value> = messages.collect();
+        Built {
+            onnxc: artifact(&messages, "onnxc", "bin"),
+            macros: artifact(&messages, "onnxc_macros", "proc-macro"),
+            runtime: artifact(&messages, "onnxc_runtime", "lib"),
+        }
+    })
+}
+
+/// The file that cargo says it made of a target.
+fn artifact(messages: &[Value], name: &str, kind: &str) -> PathBuf {
+    let made = |message: &&Value| {
+        message["target"]["name"] == name && message["target"]["kind"][0] == kind
+    };
+    let file = messages.iter().filter(made).find_map(|message| {
+        let files = [&message["executable"], &message["filenames"][0]];
+        files.into_iter().find_map(Value::as_str)
+    });
+    file.unwrap_or_else(|| panic!("cargo says nothing of {name}")).into()
+}

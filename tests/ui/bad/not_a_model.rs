@@ -1,0 +1,1 @@
+onnxc_macros::include_onnx!("models/text.onnx");
