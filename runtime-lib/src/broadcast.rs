@@ -61,7 +61,7 @@ fn zip_row<A, B, Y>(a: &[A], b: &[B], y: &mut [Y], steps: [isize; 2], f: impl Fn
             }
         }
         steps => {
-            let [i, j] = steps.map(isize::cast_unsigned);
+            let [i, j] = [steps[0].cast_unsigned(), steps[1].cast_unsigned()];
             for (k, y) in y.iter_mut().enumerate() {
                 *y = f(&a[k * i], &b[k * j]);
             }
@@ -301,7 +301,8 @@ fn zip3_row<A, B, C, Y>(
             }
         }
         steps => {
-            let [i, j, k] = steps.map(isize::cast_unsigned);
+            let [i, j] = [steps[0].cast_unsigned(), steps[1].cast_unsigned()];
+            let k = steps[2].cast_unsigned();
             for (n, y) in y.iter_mut().enumerate() {
                 *y = f(&a[n * i], &b[n * j], &c[n * k]);
             }

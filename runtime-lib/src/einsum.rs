@@ -1,7 +1,7 @@
 //! Sums of products along axes that operands share.
 
 use crate::Number;
-use crate::walk::walk;
+use crate::walk::{Row, walk};
 
 /// Which elements of two operands are multiplied, and which products are summed.
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +23,17 @@ pub struct Contraction<'a> {
 /// `y = Σ a · b`, along any axes.
 pub fn contract<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Contraction<'_>) {
     debug_assert_eq!(y.len(), geometry.sizes.iter().product(), "the result has the sizes");
+    let strides = [geometry.a_summed, geometry.b_summed];
+    let row = Row::of(geometry.summed, strides);
+    let steps = [row.steps[0].cast_unsigned(), row.steps[1].cast_unsigned()];
     let mut results = y.iter_mut();
     walk(geometry.sizes, [geometry.a, geometry.b], [0; 2], &mut |at| {
         let mut sum = T::ZERO;
-        let strides = [geometry.a_summed, geometry.b_summed];
-        walk(geometry.summed, strides, at, &mut |[i, j]| sum = sum.add(a[i].mul(b[j])));
+        walk(&geometry.summed[..row.rank], strides, at, &mut |[i, j]| {
+            for k in 0..row.len {
+                sum = sum.add(a[i + k * steps[0]].mul(b[j + k * steps[1]]));
+            }
+        });
         if let Some(y) = results.next() {
             *y = sum;
         }

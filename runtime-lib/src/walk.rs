@@ -22,16 +22,22 @@ impl Stride for isize {
 
 /// Calls `visit` with each tensor's offset, starting from `at`, for every index over `sizes`,
 /// the last axis fastest.
+///
+/// A visit is of a whole row, so that its call through a pointer costs little, while the walk is
+/// compiled once and not for every kernel and element type.
 pub(crate) fn walk<S: Stride, const N: usize>(
     sizes: &[usize],
     strides: [&[S]; N],
     at: [usize; N],
-    visit: &mut impl FnMut([usize; N]),
+    visit: &mut dyn FnMut([usize; N]),
 ) {
     let Some((&size, inner)) = sizes.split_first() else { return visit(at) };
-    let mut at = at;
+    let (mut at, mut inner_strides) = (at, strides);
+    for strides in &mut inner_strides {
+        *strides = &strides[1..];
+    }
     for _ in 0..size {
-        walk(inner, strides.map(|strides| &strides[1..]), at, visit);
+        walk(inner, inner_strides, at, visit);
         for (at, strides) in at.iter_mut().zip(strides) {
             *at = at.wrapping_add_signed(strides[0].signed());
         }

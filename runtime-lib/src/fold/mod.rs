@@ -13,7 +13,7 @@ pub(crate) trait Fold<T>: Copy {
     /// What is known of the elements so far.
     type State: Copy;
 
-    /// The state of no elements.
+    /// The state of no elements, which is the same for all of one reduction.
     fn start(self) -> Self::State;
     /// The state with one element more.
     fn take(self, state: Self::State, x: T) -> Self::State;
@@ -142,7 +142,7 @@ fn reduce_columns<T: Copy, F: Fold<T>>(
             for (into, &y) in folds.iter_mut().zip(&*y) {
                 *into = fold(y);
             }
-            let mut states = folds.map(F::start);
+            let mut states = [folds[0].start(); COLUMNS];
             let at = at + i * COLUMNS;
             walk(&reduced[..along.rank], [reduced_strides], [at], &mut |[at]| {
                 let (x, step) = (&x[at..], along.steps[0].cast_unsigned());
@@ -172,7 +172,7 @@ impl<T: Copy, F: Fold<T>> WithSimd for TakeRows<'_, T, F> {
         let columns = self.states.len();
         let rows = |first: usize| (first..self.rows).take(RUN).map(|i| &self.x[i * self.step..]);
         for first in (0..self.rows).step_by(RUN) {
-            let mut states = self.folds.map(F::start);
+            let mut states = [self.folds[0].start(); COLUMNS];
             if columns == COLUMNS {
                 // All states stay in registers.
                 for x in rows(first) {
