@@ -4,6 +4,7 @@
 use crate::Number;
 use crate::index::number;
 use crate::simd::{Simd, WithSimd, dispatch, math};
+use core::ops::Range;
 
 /// The sizes of a linear attention.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,9 +107,9 @@ impl WithSimd for Head<'_> {
         let width = self.geometry.width;
         let mut first = 0;
         while first < width {
-            if width - first >= 2 * S::LANES {
-                self.columns::<S, 2>(s, first);
-                first += 2 * S::LANES;
+            if width - first >= 4 * S::LANES {
+                self.columns::<S, 4>(s, first);
+                first += 4 * S::LANES;
             } else {
                 self.columns::<S, 1>(s, first);
                 first += S::LANES;
@@ -143,7 +144,7 @@ fn add<S: Simd, const V: usize>(s: S, x: &mut [S::F32; V], a: f32, b: &[S::F32; 
     }
 }
 
-impl Head<'_> {
+impl<'a> Head<'a> {
     /// All steps, for `V` vectors of columns from `first` on.
     #[inline(always)]
     fn columns<S: Simd, const V: usize>(&mut self, s: S, first: usize) {
@@ -161,14 +162,31 @@ impl Head<'_> {
                     }
                 }
             }
-            for (state, &k) in self.state.chunks_exact_mut(width).zip(k) {
+            // The first query reads each row of the state as it is written.
+            let (mut sum, q) = ([s.splat(0.0); V], self.query(t, 0));
+            for ((state, &k), &q) in self.state.chunks_exact_mut(width).zip(k).zip(q) {
                 let state = &mut state[columns.clone()];
                 let mut x = load::<S, V>(s, state);
                 add(s, &mut x, k, &v);
                 store(s, x, state);
+                add(s, &mut sum, q, &x);
             }
-            self.read::<S, V>(s, t, columns.clone());
+            self.give(s, sum, t, 0, columns.clone());
+            for g in 1..self.geometry.group {
+                self.read::<S, V>(s, t, g, columns.clone());
+            }
         }
+    }
+
+    /// The place of a query and its result.
+    fn row(&self, t: usize, g: usize) -> usize {
+        let LinearAttention { steps, heads, group, .. } = self.geometry;
+        (self.b * steps + t) * heads * group + self.h * group + g
+    }
+
+    fn query(&self, t: usize, g: usize) -> &'a [f32] {
+        let depth = self.geometry.depth;
+        &self.q[self.row(t, g) * depth..][..depth]
     }
 
     fn rate_of(&self, t: usize) -> Option<f32> {
@@ -184,7 +202,7 @@ impl Head<'_> {
         s: S,
         t: usize,
         k: &[f32],
-        columns: core::ops::Range<usize>,
+        columns: Range<usize>,
     ) -> [S::F32; V] {
         let LinearAttention { width, decays, .. } = self.geometry;
         let factors = self.factors.map_or(&[1.0][..], |all| &all[t * decays..][..decays]);
@@ -202,22 +220,31 @@ impl Head<'_> {
         found
     }
 
-    /// What the queries read.
+    /// What a query reads.
     #[inline(always)]
-    fn read<S: Simd, const V: usize>(&mut self, s: S, t: usize, columns: core::ops::Range<usize>) {
-        let LinearAttention { steps, heads, group, depth, width, .. } = self.geometry;
-        for g in 0..group {
-            let row = (self.b * steps + t) * heads * group + self.h * group + g;
-            let q = &self.q[row * depth..][..depth];
-            let mut sum = [s.splat(0.0); V];
-            for (state, &q) in self.state.chunks_exact(width).zip(q) {
-                add(s, &mut sum, q, &load::<S, V>(s, &state[columns.clone()]));
-            }
-            for sum in &mut sum {
-                *sum = s.mul(*sum, s.splat(self.scale));
-            }
-            store(s, sum, &mut self.y[row * width..][columns.clone()]);
+    fn read<S: Simd, const V: usize>(&mut self, s: S, t: usize, g: usize, columns: Range<usize>) {
+        let mut sum = [s.splat(0.0); V];
+        for (state, &q) in self.state.chunks_exact(self.geometry.width).zip(self.query(t, g)) {
+            add(s, &mut sum, q, &load::<S, V>(s, &state[columns.clone()]));
         }
+        self.give(s, sum, t, g, columns);
+    }
+
+    /// Writes what a query has read, scaled.
+    #[inline(always)]
+    fn give<S: Simd, const V: usize>(
+        &mut self,
+        s: S,
+        mut sum: [S::F32; V],
+        t: usize,
+        g: usize,
+        columns: Range<usize>,
+    ) {
+        for sum in &mut sum {
+            *sum = s.mul(*sum, s.splat(self.scale));
+        }
+        let row = self.row(t, g);
+        store(s, sum, &mut self.y[row * self.geometry.width..][columns]);
     }
 }
 

@@ -471,6 +471,14 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "half")]
+    #[test]
+    fn a_sum_of_many_short_numbers_goes_on_growing() {
+        let mut y = [half::bf16::ONE; 1000];
+        softmax_in_place(&mut y, Axis { outer: 1, len: 1000, inner: 1 });
+        assert!(y.iter().all(|y| (y.to_f64() * 1000.0 - 1.0).abs() < 0.01), "{}", y[0]);
+    }
+
     #[test]
     fn the_first_of_the_largest_is_one() {
         let mut y = [9; 6];

@@ -250,8 +250,8 @@ impl<W: Real> Head<'_, W> {
         scores: &mut [W],
         scratch: &mut [W],
     ) {
-        /// Keys that stay in the first-level cache while rows are multiplied with them.
-        const FEW_KEYS: usize = 64;
+        /// Keys that stay in the caches while rows are multiplied with them.
+        const FEW_KEYS: usize = 128;
         let len = keys.len();
         if scores.is_empty() {
             return;

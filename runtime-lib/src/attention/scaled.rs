@@ -1,7 +1,7 @@
 //! Queries and keys, each times the root of the scale.
 
-use crate::index::number;
 use crate::Float;
+use crate::index::number;
 
 /// The root of a scale, in the type of the elements; of `1 / √depth` where there is none.
 pub(super) fn root<T: Float>(scale: f64) -> T {

@@ -6,7 +6,7 @@ use crate::{
     dtype::DType,
     ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
     ops::{Entry, cast::Fit, entry},
-    plan::{Kernel, Operand, geometry, kernel},
+    plan::{Arg, Kernel, Operand, geometry, kernel},
     ty::Type,
 };
 use std::rc::Rc;
@@ -23,7 +23,7 @@ pub struct LinearAttention {
     /// The factor of the results; 0 for one that depends on the size of a key.
     pub scale: f32,
     /// How the state changes: a place in [`RULES`].
-    rule: usize,
+    pub(super) rule: usize,
 }
 
 /// A way to change the state.
@@ -93,8 +93,15 @@ impl LinearAttention {
             for (a, b) in shape.iter().zip(&steps) {
                 cx.require_equal(a, b, &format!("a size of the queries and of input {i}"))?;
             }
-            if shape[2] != heads {
-                cx.require_equal(&shape[2], &other, &format!("what input {i} has for a step"))?;
+            let (size, what) = (&shape[2], format!("what input {i} has for a step"));
+            match size.known() {
+                Some(_) if *size == heads => {}
+                Some(_) => cx.require_equal(size, &other, &what)?,
+                // One of the two: (size - heads) · (size - other) = 0.
+                None => {
+                    let (a, b) = (size * size + &heads * &other, (&heads + &other) * size);
+                    cx.require_equal(&a, &b, &what)?;
+                }
             }
         }
         Ok(())
@@ -181,10 +188,9 @@ impl Op for LinearAttention {
         cx.macs(&(&state * &geometry.steps * (&geometry.group + 2)));
         let mut inputs = Vec::new();
         for i in 0..6 {
-            let x = Self::single(cx, i)?;
-            inputs.push(match x {
-                Some(x) if i < 3 => x.into(),
-                x => x.into(),
+            inputs.push(match (i, Self::single(cx, i)?) {
+                (..3, Some(x)) => Arg::Tensor(x),
+                (_, x) => Arg::Optional(x),
             });
         }
         let (dtype, of_state) = (cx.ty(0)?.dtype, cx.ty(if cx.has(3) { 3 } else { 0 })?.dtype);

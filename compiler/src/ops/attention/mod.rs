@@ -3,6 +3,8 @@
 pub(crate) mod flex;
 pub(crate) mod linear;
 pub(crate) mod rotary;
+#[cfg(test)]
+mod tests;
 
 use super::{
     Entry,
