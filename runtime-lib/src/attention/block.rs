@@ -75,7 +75,8 @@ pub(super) fn run<T: Float>(
     let packs = !wide || g.shared_rows() > FEW_ROWS;
     let packed = if packs { g.keys.next_multiple_of(PANEL) * g.depth } else { 0 };
     let (packed, rest) = scratch.split_at_mut(packed);
-    let (copied, rest) = rest.split_at_mut(if wide { 0 } else { g.keys * g.width });
+    let copies = g.copies(if wide { size_of::<T>() } else { 0 });
+    let (copied, rest) = rest.split_at_mut(if copies { g.keys * g.width } else { 0 });
     let mut room = Room::of(rest, &g);
     let mut finish = Finish::new(&g, x.mask, x.allowed, scores, wide);
     let [q_scale, k_scale] = scales::<T>(&g, wide);
@@ -93,8 +94,8 @@ pub(super) fn run<T: Float>(
             }
         };
         let values = match (kind.as_wide)(v) {
-            Some(data) => Matrix { data, row: g.v[2], col: 1 },
-            None => {
+            Some(data) if !copies => Matrix { data, row: g.v[2], col: 1 },
+            _ => {
                 widen_rows(v, g.v[2], g.width, &mut copied[..len * g.width]);
                 Matrix { data: &*copied, row: g.width, col: 1 }
             }

@@ -105,7 +105,17 @@ const FEW_ROWS: usize = 8;
 /// Packed keys take at most so many more than there are.
 const PANEL: usize = crate::simd::MAX_LANES;
 
+/// Values that start a multiple of so many bytes apart compete for the same lines of the caches.
+const ALIASING: usize = 2048;
+
 impl Attention {
+    /// Whether values are copied before they are multiplied; `size` is that of an element, or 0
+    /// where elements are not of the wide type.
+    const fn copies(&self, size: usize) -> bool {
+        let aliases = self.v[2] > self.width && (self.v[2] * size).is_multiple_of(ALIASING);
+        size == 0 || aliases && self.shared_rows() > FEW_ROWS
+    }
+
     /// How many rows share a head of keys.
     const fn shared_rows(&self) -> usize {
         self.group * self.queries
@@ -118,14 +128,14 @@ impl Attention {
     }
 }
 
-/// How many elements of scratch memory an attention wants, in the wide type; `wide` says that
-/// this is the type of the elements, too.
-pub const fn attention_scratch(geometry: &Attention, wide: bool) -> usize {
+/// How many elements of scratch memory an attention wants, in the wide type; `size` is that of an
+/// element in bytes, or 0 where elements are not of the wide type.
+pub const fn attention_scratch(geometry: &Attention, size: usize) -> usize {
     let Attention { keys, depth, width, .. } = *geometry;
     let rows = geometry.block_rows();
-    let packs = !wide || geometry.shared_rows() > FEW_ROWS;
+    let packs = size == 0 || geometry.shared_rows() > FEW_ROWS;
     let packed = if packs { (keys + PANEL) * depth } else { 0 };
-    let copied = if wide { 0 } else { keys * width };
+    let copied = if geometry.copies(size) { keys * width } else { 0 };
     packed + copied + rows * (depth + keys + width) + product_scratch(geometry)
 }
 

@@ -158,7 +158,10 @@ fn check_with<T: Float>(kernel: Kernel<T>, wide: bool, error: f64, g: Attention,
         for with_scores in [false, true] {
             let mut y = vec![T::HIGHEST; truth.len()];
             let mut scores = vec![T::HIGHEST; heads * g.group * g.queries * g.keys];
-            let mut scratch = vec![T::Wide::from_f64(f64::NAN); attention_scratch(&g, wide)];
+            let mut scratch = vec![
+                T::Wide::from_f64(f64::NAN);
+                attention_scratch(&g, if wide { size_of::<T>() } else { 0 })
+            ];
             kernel(
                 &q,
                 &k,
@@ -207,6 +210,11 @@ fn heads_share_keys() {
 }
 
 #[test]
+fn rows_of_values_may_be_as_far_apart_as_lines_of_a_cache() {
+    check(sizes(1, [4, 1], [20, 30], [3, 128]), &nothing());
+}
+
+#[test]
 fn queries_attend_what_windows_and_lengths_say() {
     let one = sizes(2, [1, 2], [14, 40], [8, 5]);
     for (left, right) in
@@ -250,7 +258,7 @@ fn what_is_not_attended_may_be_anything() {
     for rows in [1, 12] {
         let mut y = [0.0; 4];
         let g = Attention { rows, ..g };
-        let mut scratch = vec![0.0; attention_scratch(&g, true)];
+        let mut scratch = vec![0.0; attention_scratch(&g, 4)];
         attention_f32(&q, &k, &v, None, None, Some(&[3]), &mut y, None, &mut scratch, g);
         assert!(y.iter().all(|y| y.is_finite()));
     }

@@ -359,7 +359,8 @@ fn attend(
         DType::F64 => (&ATTENTION_F64, DType::F64),
         _ => (&ATTENTION_HALF, DType::F32),
     };
-    let scratch = geometry.scratch(&|dim| cx.most(dim), dtype == wide);
+    let size = if dtype == wide { dtype.bytes() } else { 0 };
+    let scratch = geometry.scratch(&|dim| cx.most(dim), size);
     let allows = mask.is_some() && cx.ty(3)?.dtype == DType::Bool;
     let (mask, allowed) = if allows { (None, mask) } else { (mask, None) };
     let inputs = vec![q.into(), k.into(), v.into(), mask.into(), allowed.into(), lengths.into()];

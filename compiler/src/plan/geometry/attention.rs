@@ -75,19 +75,19 @@ choices! {
 }
 
 impl Attention {
-    /// How many elements of scratch memory the attention wants, in the wide type; `wide` says that
-    /// this is the type of the elements, too.
-    pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim, wide: bool) -> Dim {
+    /// How many elements of scratch memory the attention wants, in the wide type; `size` is that of
+    /// an element in bytes, or 0 where elements are not of the wide type.
+    pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim, size: usize) -> Dim {
         let own = [&self.heads, &self.group, &self.queries, &self.keys, &self.depth, &self.width];
         let [heads, group, queries, keys, depth, width] = own.map(most);
         let bounded = Attention { heads, group, queries, keys, depth, width, ..self.clone() };
         if own.iter().all(|dim| dim.known().is_some()) {
-            return largest(&bounded, |g| attention::attention_scratch(&g, wide));
+            return largest(&bounded, |g| attention::attention_scratch(&g, size));
         }
         // What `attention_scratch` says, with formulas for sizes.
         let rows = Dim::from(self.rows);
         let Attention { keys, depth, width, .. } = self;
-        let copied = if wide { 0.into() } else { keys * width };
+        let copied = keys * width;
         let packed = (keys + i64::try_from(onnxc_runtime::simd::MAX_LANES).unwrap_or(0)) * depth;
         let products = largest(&bounded, |g| attention::product_scratch(&g));
         packed + copied + rows * (depth + keys + width) + products
