@@ -3,6 +3,7 @@
 use super::{
     compile::Shared,
     files::{self, Format},
+    outln,
 };
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
@@ -54,7 +55,7 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
     let (plan, outputs) = outcome?;
     let Some(directory) = &options.output_dir else {
         for (port, tensor) in plan.outputs.iter().zip(&outputs) {
-            println!("{}: {tensor:?}", port.name);
+            outln!("{}: {tensor:?}", port.name);
         }
         return Ok(());
     };
