@@ -1,6 +1,5 @@
 //! `onnxc MODEL -o FILE`: compiles a model.
 
-use super::{out, outln};
 use onnxc::{
     ArenaIn, Options, Weights,
     diag::{Diagnostic, Diagnostics},

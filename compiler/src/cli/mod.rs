@@ -16,8 +16,6 @@ macro_rules! outln {
     }};
 }
 
-pub(crate) use {out, outln};
-
 mod compile;
 mod files;
 mod npy;

@@ -3,7 +3,6 @@
 use super::{
     compile::Shared,
     files::{self, Format},
-    outln,
 };
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics, quoted},

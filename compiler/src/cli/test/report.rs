@@ -1,7 +1,6 @@
 //! What the person sees: a line for each folder, and a summary.
 
 use super::compare::Distance;
-use crate::cli::outln;
 use serde_json::json;
 use std::path::Path;
 
