@@ -76,6 +76,8 @@ pub enum Precision {
     Wide,
     /// In the wide type, in which they are multiplied with the values, too.
     Through,
+    /// In `f64`, and rounded to the type of the elements.
+    Double,
     /// With every step rounded to `f32`.
     Single,
     /// With every step rounded to `f16`.

@@ -161,13 +161,16 @@ impl<'a, T: Float> Finish<'a, T> {
         match T::Wide::as_f32_mut(row) {
             Some(row) => match precision {
                 Precision::Wide | Precision::Through | Precision::Single => softmax_f32(row),
+                Precision::Double => softmax_double(row),
                 #[cfg(feature = "half")]
                 Precision::F16 => softmax_in::<half::f16, f32>(row, rounded::<half::f16>),
                 #[cfg(feature = "half")]
                 Precision::BF16 => softmax_in::<half::bf16, f32>(row, rounded::<half::bf16>),
             },
             None => match precision {
-                Precision::Wide | Precision::Through => softmax_in::<T::Wide, _>(row, |x| x),
+                Precision::Wide | Precision::Through | Precision::Double => {
+                    softmax_in::<T::Wide, _>(row, |x| x);
+                }
                 Precision::Single => softmax_in::<f32, _>(row, rounded_from_afar::<f32, _>),
                 #[cfg(feature = "half")]
                 Precision::F16 => {
@@ -203,6 +206,17 @@ fn softmax_in<P: Float, W: Float>(row: &mut [W], round: fn(W) -> W) {
         return row.fill(W::ZERO);
     }
     softmax_rounded::<P, W>(row, round);
+}
+
+/// The softmax of a row, in `f64`; zeros where all of it is -∞.
+fn softmax_double(row: &mut [f32]) {
+    let max = row.iter().fold(f32::NEG_INFINITY, |max, &x| Number::maximum(max, x));
+    if max == f32::NEG_INFINITY {
+        return row.fill(0.0);
+    }
+    let e = |x: f32| libm::exp(f64::from(x) - f64::from(max));
+    let sum: f64 = row.iter().map(|&x| e(x)).sum();
+    row.iter_mut().for_each(|x| *x = f32::from_f64(e(*x) / sum));
 }
 
 /// The softmax of a row; zeros where all of it is -∞.

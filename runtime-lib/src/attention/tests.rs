@@ -231,6 +231,22 @@ fn queries_attend_what_windows_and_lengths_say() {
 }
 
 #[test]
+fn weights_may_be_calculated_in_double_precision() {
+    let g = sizes(1, [1, 1], [5, 70], [8, 4]);
+    let q: Vec<f32> = numbers(40, 1);
+    let (k, v): (Vec<f32>, Vec<f32>) = (numbers(560, 2), numbers(280, 3));
+    let all = |precision| {
+        let mut y = vec![0.0; 20];
+        let mut scratch = vec![f32::NAN; attention_scratch(&g, 4)];
+        let g = Attention { precision, ..g };
+        attention_f32(&q, &k, &v, None, None, None, &mut y, None, &mut scratch, g);
+        y
+    };
+    let (wide, double) = (all(Precision::Wide), all(Precision::Double));
+    assert!(wide.iter().zip(&double).all(|(a, b)| (a - b).abs() < 1e-6));
+}
+
+#[test]
 fn masks_are_added_or_allow() {
     let one = sizes(2, [2, 2], [5, 19], [6, 7]);
     for mask_len in [19, 11] {
@@ -278,7 +294,7 @@ fn half_precision_is_near() {
     use half::{bf16, f16};
     let one = Attention { rows: 4, ..sizes(2, [2, 2], [9, 40], [16, 20]) };
     for g in [one, rows_first(one), Attention { softcap: 2.0, right: Some(3), ..one }] {
-        for precision in [Precision::Wide, Precision::F16, Precision::Through] {
+        for precision in [Precision::Wide, Precision::Double, Precision::F16, Precision::Through] {
             let g = Attention { precision, ..g };
             check_with(attention_half::<f16>, false, 4e-3, g, &nothing());
         }

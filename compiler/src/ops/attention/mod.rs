@@ -105,8 +105,8 @@ fn precision(dtype: DType, of: DType) -> Precision {
         (_, DType::F16) => Precision::F16,
         (_, DType::BF16) => Precision::BF16,
         (DType::F64, DType::F32) => Precision::Single,
-        // The wide type of 16-bit numbers is `f32`, and more than that is lost at once.
-        _ => Precision::Wide,
+        (DType::F64, _) | (_, DType::F32) => Precision::Wide,
+        _ => Precision::Double,
     }
 }
 
