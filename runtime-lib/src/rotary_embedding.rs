@@ -98,13 +98,16 @@ fn rotated<T: Float>(a: T, b: T, cos: T, sin: T) -> (T, T) {
     (cos.mul(a).sub(sin.mul(b)), sin.mul(a).add(cos.mul(b)))
 }
 
+/// What is done to a head, given its cosines and sines.
+type Visit<'a, T> = dyn FnMut(&mut [T], &[T], &[T]) + 'a;
+
 /// Calls `visit` with each head of each row and its cosines and sines.
 fn each_head<T: Float>(
     y: &mut [T],
     (cos, sin): (&[T], &[T]),
     places: Option<&[i64]>,
     geometry: Rotary,
-    visit: &mut dyn FnMut(&mut [T], &[T], &[T]),
+    visit: &mut Visit<'_, T>,
 ) -> Result {
     let Rotary { batch, heads, len, size, pairs, x, places: strides, angles } = geometry;
     if y.is_empty() {
@@ -175,11 +178,10 @@ mod tests {
         (0..n).map(|i| ((i * step) % 97) as f32 / 50.0 - 1.0).collect()
     }
 
+    type Kernel = fn(&[f32], &[f32], &[f32], Option<&[i64]>, &mut [f32], Rotary) -> Result;
+
     /// The formula, for the pair of elements at the places given in a head.
-    fn check(
-        kernel: fn(&[f32], &[f32], &[f32], Option<&[i64]>, &mut [f32], Rotary) -> Result,
-        pair: fn(usize) -> [usize; 2],
-    ) {
+    fn check(kernel: Kernel, pair: fn(usize) -> [usize; 2]) {
         let (x, cos, sin) = (numbers(1200, 7), numbers(147, 11), numbers(147, 13));
         let places: Vec<i64> = (0..8).map(|i| (i * 5) % 14 - 7).collect();
         let mut y = vec![0.0; 1200];
