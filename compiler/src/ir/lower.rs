@@ -7,8 +7,8 @@ use crate::{
     dim::Dim,
     dtype::DType,
     plan::{
-        Arg, Block, Buffer, BufferId, Call, Form, Formula, Kernel, NoParams, Operand, Optimize, Place,
-        Plan, Port, Step, kernel,
+        Arg, Block, Buffer, BufferId, Call, Form, Formula, Kernel, NoParams, Operand, Optimize,
+        Place, Plan, Port, Step, kernel,
     },
     tensor::Tensor,
     ty::TensorType,

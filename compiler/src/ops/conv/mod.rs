@@ -96,12 +96,8 @@ fn call<F: Formula + Field>(
         Some(packed) => packed,
         None => cx.input(1)?,
     };
-    let inputs = vec![
-        cx.input(0)?.into(),
-        weights.into(),
-        cx.optional(2)?.into(),
-        cx.optional(3)?.into(),
-    ];
+    let inputs =
+        vec![cx.input(0)?.into(), weights.into(), cx.optional(2)?.into(), cx.optional(3)?.into()];
     let mut outputs = vec![cx.output(0)?.into()];
     let (kernel, scratch) = match (dtype, scratch) {
         (DType::F32, Some(scratch)) => (&kernels.f32, scratch),
@@ -207,10 +203,7 @@ fn is_shallow(filters: &Dim) -> bool {
 }
 
 /// The scratch memory that the fast kernels want, where they are wanted.
-fn scratch(
-    cx: &Lower<'_>,
-    of: impl Fn(&dyn Fn(&Dim) -> Dim) -> Dim,
-) -> Result<Option<Dim>> {
+fn scratch(cx: &Lower<'_>, of: impl Fn(&dyn Fn(&Dim) -> Dim) -> Dim) -> Result<Option<Dim>> {
     let fast = cx.optimize() == Optimize::Speed && cx.ty(1)?.known_shape().is_some();
     Ok(fast.then(|| of(&|dim| cx.most(dim))))
 }
