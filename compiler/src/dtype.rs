@@ -129,6 +129,8 @@ pub const FEATURES: &[DType] = &[F32, F64, I32, I64];
 pub const KEYS: &[DType] = &[F32, F64, I16, I32, I64];
 /// The floating-point types of 32 bits and more.
 pub const WIDE: &[DType] = &[F32, F64];
+/// The floating-point types of 16 bits.
+pub const HALVES: &[DType] = &[F16, BF16];
 /// `string` alone.
 pub const STRING_ONLY: &[DType] = &[String];
 /// What has a largest element.

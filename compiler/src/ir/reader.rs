@@ -230,6 +230,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The same, where the file has it; whether it does.
+    pub fn maybe_region(&mut self, name: &str) -> Result<bool> {
+        let given = self.attributes.contains_key(name);
+        if given {
+            self.region(name)?;
+        }
+        Ok(given)
+    }
+
     /// Leaves an attribute unread that means nothing to a compiler.
     pub fn ignore(&mut self, name: &str) {
         self.attributes.remove(name);

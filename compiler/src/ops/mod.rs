@@ -13,6 +13,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod arg;
+pub(crate) mod attention;
 pub(crate) mod binary;
 pub(crate) mod cast;
 pub(crate) mod compare;
@@ -104,6 +105,11 @@ pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Nodes(read) }
 }
 
+/// An operator that ONNX is trying out.
+pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Preview, name, since, how: How::Read(read) }
+}
+
 /// What passes make of several nodes.
 pub const fn internal(name: &'static str, read: Read) -> Entry {
     Entry { domain: Domain::Internal, name, since: 1, how: How::Read(read) }
@@ -114,6 +120,10 @@ pub const fn internal(name: &'static str, read: Read) -> Entry {
 const FAMILIES: &[&[Entry]] = &[
     activation::OPS,
     arg::OPS,
+    attention::OPS,
+    attention::flex::OPS,
+    attention::linear::OPS,
+    attention::rotary::OPS,
     binary::OPS,
     cast::OPS,
     compare::OPS,

@@ -1,7 +1,9 @@
 //! The geometries of the runtime library, as formulas.
 
+mod attention;
 mod dense;
 
+pub use attention::{Append, Attention, LinearAttention, Rotary};
 pub use dense::{
     CausalConv, Conv, ConvTranspose, Gemm, Gru, IntegerMatMul, Layout, Lstm, MatMul, Pool, Rnn,
     Sequence,

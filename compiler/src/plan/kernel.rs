@@ -244,6 +244,9 @@ macro_rules! dispatch {
     (WIDE $dtype:expr, $T:ident => $body:expr) => {
         $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64)
     };
+    (HALVES $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F16: half::f16, BF16: half::bf16)
+    };
     (BYTES $dtype:expr, $T:ident => $body:expr) => {
         $crate::plan::dispatch!(@ $dtype, $T => $body, I8: i8, U8: u8)
     };
