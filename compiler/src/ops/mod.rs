@@ -26,11 +26,14 @@ mod epilogue;
 pub(crate) mod expand;
 pub(crate) mod gather;
 pub(crate) mod linalg;
+pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod ml;
 pub(crate) mod norm;
+pub(crate) mod optimizer;
 pub(crate) mod pad;
 pub(crate) mod pool;
+pub(crate) mod quantize;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
@@ -103,6 +106,11 @@ pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Nodes(read) }
 }
 
+/// An operator that trains a model.
+pub const fn training(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Training, name, since, how: How::Read(read) }
+}
+
 /// What passes make of several nodes.
 pub const fn internal(name: &'static str, read: Read) -> Entry {
     Entry { domain: Domain::Internal, name, since: 1, how: How::Read(read) }
@@ -129,6 +137,7 @@ const FAMILIES: &[&[Entry]] = &[
     expand::OPS,
     gather::OPS,
     linalg::OPS,
+    loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
     ml::encode::OPS,
@@ -137,8 +146,10 @@ const FAMILIES: &[&[Entry]] = &[
     ml::svm::OPS,
     ml::tree::OPS,
     norm::OPS,
+    optimizer::OPS,
     pad::OPS,
     pool::OPS,
+    quantize::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,
