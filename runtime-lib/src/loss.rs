@@ -6,7 +6,8 @@
 
 use crate::error::{Error, Result};
 use crate::geometry::Axis;
-use crate::softmax::log_softmax;
+use crate::map::map;
+use crate::softmax::log_softmax_in_place;
 use crate::{Float, Integer, Number};
 
 /// The class wanted of each sample.
@@ -38,10 +39,10 @@ impl<'a, T: Float, I: Integer> Targets<'a, T, I> {
 
     /// Calls `visit` with the number of each sample, from `first` on, its loss and its weight. `x`
     /// has the logarithms of the probabilities of these samples.
-    fn each(
+    fn each<X: Float<Wide = T::Wide>>(
         self,
         first: usize,
-        x: &[T],
+        x: &[X],
         geometry: Axis,
         visit: &mut dyn FnMut(usize, T::Wide, T::Wide),
     ) -> Result {
@@ -59,11 +60,12 @@ impl<'a, T: Float, I: Integer> Targets<'a, T, I> {
     }
 
     /// [`Targets::each`] for numbers that become the logarithms of probabilities by
-    /// [`log_softmax`], in `log`, which is as long as what one index of the outer axes has.
+    /// [`log_softmax_in_place`], in `log`, which is as long as what one index of the outer axes
+    /// has.
     fn each_of_scores(
         self,
         x: &[T],
-        log: &mut [T],
+        log: &mut [T::Wide],
         geometry: Axis,
         visit: &mut dyn FnMut(usize, T::Wide, T::Wide),
     ) -> Result {
@@ -73,7 +75,8 @@ impl<'a, T: Float, I: Integer> Targets<'a, T, I> {
             return self.each(0, x, geometry, visit);
         }
         for (i, x) in x.chunks_exact(log.len()).enumerate() {
-            log_softmax(x, log, one);
+            map(x, log, T::widen);
+            log_softmax_in_place(log, one);
             self.each(i * geometry.inner, log, one, visit)?;
         }
         Ok(())
@@ -145,14 +148,14 @@ pub fn negative_log_likelihood_loss_mean<T: Float, I: Integer>(
     Ok(())
 }
 
-/// [`negative_log_likelihood_loss`] of `log_softmax(x)`, of which `scratch` holds a part: as many
-/// numbers as one index of the outer axes has.
+/// [`negative_log_likelihood_loss`] of the logarithms of `softmax(x)`, of which `scratch` holds a
+/// part: as many numbers as one index of the outer axes has.
 pub fn softmax_cross_entropy_loss<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
     weight: Option<&[T]>,
     y: &mut [T],
-    scratch: &mut [T],
+    scratch: &mut [T::Wide],
     ignored: Option<i64>,
     geometry: Axis,
 ) -> Result {
@@ -166,7 +169,7 @@ pub fn softmax_cross_entropy_loss_sum<T: Float, I: Integer>(
     target: &[I],
     weight: Option<&[T]>,
     y: &mut [T],
-    scratch: &mut [T],
+    scratch: &mut [T::Wide],
     ignored: Option<i64>,
     geometry: Axis,
 ) -> Result {
@@ -183,7 +186,7 @@ pub fn softmax_cross_entropy_loss_mean<T: Float, I: Integer>(
     target: &[I],
     weight: Option<&[T]>,
     y: &mut [T],
-    scratch: &mut [T],
+    scratch: &mut [T::Wide],
     ignored: Option<i64>,
     geometry: Axis,
 ) -> Result {
@@ -197,6 +200,7 @@ pub fn softmax_cross_entropy_loss_mean<T: Float, I: Integer>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::softmax::log_softmax;
     use core::array::from_fn;
 
     const GEOMETRY: Axis = Axis { outer: 2, len: 3, inner: 2 };
@@ -228,7 +232,7 @@ mod tests {
         let soft = soft.map(|x| x.to_f64());
         let weights: [T; 3] = from_fn(|i| T::from_f64(0.5 + i as f64 / 4.0));
         for weight in [None, Some(&weights[..])] {
-            let (mut y, mut z, mut scratch) = ([T::ZERO; 4], [T::ZERO; 1], [T::ZERO; 6]);
+            let (mut y, mut z, mut scratch) = ([T::ZERO; 4], [T::ZERO; 1], [T::Wide::ZERO; 6]);
             let all = expected(&log, weight);
             let sums = all.iter().fold((0.0, 0.0), |sum, x| (sum.0 + x.0, sum.1 + x.1));
             let result = negative_log_likelihood_loss(&x, &TARGETS, weight, &mut y, none, GEOMETRY);

@@ -233,7 +233,8 @@ impl Op for SoftmaxCrossEntropyLoss {
             Reduction::Sum => CROSS_ENTROPIES_SUM,
             Reduction::Mean => CROSS_ENTROPIES_MEAN,
         };
-        let scratch = cx.scratch(dtype, &geometry.len * &geometry.inner);
+        let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+        let scratch = cx.scratch(wide, &geometry.len * &geometry.inner);
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
         cx.call_on(cx.choose(kernels, 1)?, dtype, inputs, outputs, (ignore_index, geometry))
     }

@@ -6,7 +6,6 @@ use crate::{
     dtype::{DType, I64_ONLY, WIDE},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
     plan::{Arg, Formula, Kernel, geometry, kernel},
-    ty::Type,
 };
 use std::rc::Rc;
 
@@ -67,9 +66,7 @@ fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
             cx.require_equal(size, wanted, "the sizes of a tensor and of its gradient")?;
         }
     }
-    let tensors: Vec<Type> =
-        (2..2 + tensors).map(|i| Ok(cx.ty(i)?.clone().into())).collect::<Inferred<_>>()?;
-    Ok(tensors.repeat(given - 1))
+    (0..tensors * (given - 1)).map(|i| Ok(cx.ty(2 + i % tensors)?.clone().into())).collect()
 }
 
 /// Calls `kernel` for each tensor.
