@@ -4,13 +4,14 @@
 //! The elements are worked on in blocks: one loop makes `f32` of one type, another one makes
 //! another type of `f32`, so that there is a loop for each type and not for each pair of types.
 
+mod quantum;
+
+pub use quantum::{Quantum, WholeQuantum};
+
 use crate::fold::{Fold, Max, Min};
 use crate::real::sticky_f32;
 use crate::simd::{Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
-use crate::{
-    Exact, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, Float, Float8, I2, I4,
-    Number, Real, U2, U4,
-};
+use crate::{Exact, Float, Float8, Number, Real};
 
 /// Which elements of a tensor of `outer · len · inner` elements share a scale: those of `block`
 /// places along the axis of `len`. Another stride is 0 where all along an axis share one.
@@ -62,90 +63,6 @@ impl Scales {
 /// How many elements are worked on at a time, so that they stay in the cache.
 const BLOCK: usize = 256;
 
-/// What a tensor can be quantized to, and `i32`: a type whose numbers are quotients of scales.
-pub trait Quantum: Real {
-    /// The number, or the nearest one.
-    fn single(self) -> f32;
-}
-
-/// A whole number that a tensor can be quantized to: all that are not beyond its limits, and their
-/// sums, are `f32`.
-pub trait WholeQuantum: Quantum {
-    /// The smallest.
-    const LOW: f32;
-    /// The largest.
-    const HIGH: f32;
-
-    /// A whole number within the limits.
-    fn whole(x: f32) -> Self;
-}
-
-macro_rules! whole {
-    ($($T:ident)*) => {$(
-        impl Quantum for $T {
-            #[inline(always)]
-            fn single(self) -> f32 {
-                f32::from(self)
-            }
-        }
-
-        impl WholeQuantum for $T {
-            const LOW: f32 = $T::MIN as f32;
-            const HIGH: f32 = $T::MAX as f32;
-
-            #[inline(always)]
-            fn whole(x: f32) -> $T {
-                x as $T
-            }
-        }
-    )*};
-}
-
-whole!(i8 u8 i16 u16);
-
-macro_rules! small_whole {
-    ($($T:ident: $Byte:ident;)*) => {$(
-        impl Quantum for $T {
-            #[inline(always)]
-            fn single(self) -> f32 {
-                f32::from(self.get())
-            }
-        }
-
-        impl WholeQuantum for $T {
-            const LOW: f32 = $T::MIN.get() as f32;
-            const HIGH: f32 = $T::MAX.get() as f32;
-
-            #[inline(always)]
-            fn whole(x: f32) -> $T {
-                $T::new(x as $Byte)
-            }
-        }
-    )*};
-}
-
-small_whole! { I2: i8; I4: i8; U2: u8; U4: u8; }
-
-macro_rules! real {
-    ($($T:ident)*) => {$(
-        impl Quantum for $T {
-            #[inline(always)]
-            fn single(self) -> f32 {
-                self.to_f32()
-            }
-        }
-    )*};
-}
-
-real!(F8E4M3FN F8E4M3FNUZ F8E5M2 F8E5M2FNUZ F4E2M1 F6E2M3 F6E3M2);
-
-impl Quantum for i32 {
-    #[inline(always)]
-    fn single(self) -> f32 {
-        self as f32
-    }
-}
-
 /// `y = round(x / scale) + zero`, within the limits of the type. Halves go to the even number; what
 /// is not a number, to the smallest.
 pub fn quantize_linear<T: Float + Real, Y: WholeQuantum>(
@@ -194,14 +111,16 @@ fn quantized<T: Float + Real, Y: Quantum>(
     store: &dyn Fn(Quotients<'_>, &mut [Y]),
 ) {
     let (mut scales, mut zeros, mut block) = ([T::ONE; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
+    let mut spread_for = None;
     geometry.each(&mut |run| {
         let step = geometry.inner_step;
         for at in (0..run.len).step_by(BLOCK) {
             let n = BLOCK.min(run.len - at);
-            if at == 0 || step != 0 {
-                spread(&mut scales[..n], scale, run.scale + at * step, step, |scale| scale);
+            let place = run.scale + at * step;
+            if spread_for.replace((place, n)) != Some((place, n)) {
+                spread(&mut scales[..n], scale, place, step, |scale| scale);
                 if let Some(zero) = zero {
-                    spread(&mut zeros[..n], zero, run.scale + at * step, step, Y::single);
+                    spread(&mut zeros[..n], zero, place, step, Y::single);
                 }
             }
             divide(&x[run.first + at..][..n], &scales[..n], &mut block[..n]);
@@ -230,30 +149,25 @@ fn spread<A: Copy, B: Copy>(
 /// here.
 #[inline(never)]
 fn divide<T: Float + Real>(x: &[T], scale: &[T], q: &mut [f32]) {
-    if let (Some(x), Some(scale)) = (T::as_f32(x), T::as_f32(scale)) {
-        return dispatch(Divide { x, scale, q });
-    }
-    for ((q, x), &scale) in q.iter_mut().zip(x).zip(scale) {
-        *q = match x.div(scale).exact() {
-            Exact::Single(quotient) => quotient,
-            other => sticky_f32(other.to_f64()),
-        };
-    }
+    dispatch(Divide { x, scale, q });
 }
 
-struct Divide<'a> {
-    x: &'a [f32],
-    scale: &'a [f32],
+struct Divide<'a, T> {
+    x: &'a [T],
+    scale: &'a [T],
     q: &'a mut [f32],
 }
 
-impl WithSimd for Divide<'_> {
+impl<T: Float + Real> WithSimd for Divide<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        for ((q, x), scale) in self.q.iter_mut().zip(self.x).zip(self.scale) {
-            *q = x / scale;
+        for ((q, x), &scale) in self.q.iter_mut().zip(self.x).zip(self.scale) {
+            *q = match x.div(scale).exact() {
+                Exact::Single(quotient) => quotient,
+                other => sticky_f32(other.to_f64()),
+            };
         }
     }
 }
@@ -307,14 +221,16 @@ pub fn dequantize_linear<X: Quantum, Y: Float<Wide = f32>>(
     geometry: Scales,
 ) {
     let (mut scales, mut zeros, mut block) = ([1.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
+    let mut spread_for = None;
     geometry.each(&mut |run| {
         let step = geometry.inner_step;
         for at in (0..run.len).step_by(BLOCK) {
             let n = BLOCK.min(run.len - at);
-            if at == 0 || step != 0 {
-                spread(&mut scales[..n], scale, run.scale + at * step, step, |scale| scale);
+            let place = run.scale + at * step;
+            if spread_for.replace((place, n)) != Some((place, n)) {
+                spread(&mut scales[..n], scale, place, step, |scale| scale);
                 if let Some(zero) = zero {
-                    spread(&mut zeros[..n], zero, run.scale + at * step, step, X::single);
+                    spread(&mut zeros[..n], zero, place, step, X::single);
                 }
             }
             widen(&x[run.first + at..][..n], &mut block[..n]);
@@ -393,6 +309,7 @@ pub fn dynamic_quantize_linear(x: &[f32], y: &mut [u8], y_scale: &mut [f32], y_z
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
+    use crate::{F8E4M3FN, I4, U2, U4};
     use std::{vec, vec::Vec};
 
     /// Scales of every kind over a tensor of the sizes given, and how many there are.
