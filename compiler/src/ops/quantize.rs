@@ -27,7 +27,7 @@ pub const OPS: &[Entry] = &[
         let dtype = node.maybe_dtype("output_dtype")?;
         let precision = node.maybe_dtype("precision")?;
         if let Some(precision) = precision.filter(|precision| !FLOATS.contains(precision)) {
-            let message = format!("`precision` is {precision}, which has no fractions");
+            let message = format!("`precision` is {precision}, in which nothing is divided");
             return Err(Diagnostic::new(Code::BadAttribute, message));
         }
         let saturate = node.flag("saturate", true)?;

@@ -12,6 +12,7 @@ use crate::fold::{Fold, Max, Min};
 use crate::real::sticky_f32;
 use crate::simd::{Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
 use crate::{Exact, Float, Float8, Number, Real};
+use core::ops::Range;
 
 /// Which elements of a tensor of `outer · len · inner` elements share a scale: those of `block`
 /// places along the axis of `len`. Another stride is 0 where all along an axis share one.
@@ -110,22 +111,36 @@ fn quantized<T: Float + Real, Y: Quantum>(
     geometry: Scales,
     store: &dyn Fn(Quotients<'_>, &mut [Y]),
 ) {
-    let (mut scales, mut zeros, mut block) = ([T::ONE; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
-    let mut spread_for = None;
+    let mut block = [0.0; BLOCK];
+    each_block(scale, zero, geometry, &mut |here, scale, zero| {
+        let quotients = &mut block[..here.len()];
+        divide(&x[here.clone()], scale, quotients);
+        store(Quotients { x: quotients, zero }, &mut y[here]);
+    });
+}
+
+/// Calls `visit` with all elements, so many at a time, and with the scale and the zero point of
+/// each.
+fn each_block<S: Number, Z: Quantum>(
+    scale: &[S],
+    zero: Option<&[Z]>,
+    geometry: Scales,
+    visit: &mut dyn FnMut(Range<usize>, &[S], &[f32]),
+) {
+    let (mut scales, mut zeros) = ([S::ONE; BLOCK], [0.0; BLOCK]);
+    let mut filled = None;
     geometry.each(&mut |run| {
         let step = geometry.inner_step;
         for at in (0..run.len).step_by(BLOCK) {
-            let n = BLOCK.min(run.len - at);
-            let place = run.scale + at * step;
-            if spread_for.replace((place, n)) != Some((place, n)) {
+            let (n, place) = (BLOCK.min(run.len - at), run.scale + at * step);
+            if filled.replace((place, n)) != Some((place, n)) {
                 spread(&mut scales[..n], scale, place, step, |scale| scale);
                 if let Some(zero) = zero {
-                    spread(&mut zeros[..n], zero, place, step, Y::single);
+                    spread(&mut zeros[..n], zero, place, step, Z::single);
                 }
             }
-            divide(&x[run.first + at..][..n], &scales[..n], &mut block[..n]);
-            let quotients = Quotients { x: &mut block[..n], zero: &zeros[..n] };
-            store(quotients, &mut y[run.first + at..][..n]);
+            let first = run.first + at;
+            visit(first..first + n, &scales[..n], &zeros[..n]);
         }
     });
 }
@@ -220,23 +235,11 @@ pub fn dequantize_linear<X: Quantum, Y: Float<Wide = f32>>(
     y: &mut [Y],
     geometry: Scales,
 ) {
-    let (mut scales, mut zeros, mut block) = ([1.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
-    let mut spread_for = None;
-    geometry.each(&mut |run| {
-        let step = geometry.inner_step;
-        for at in (0..run.len).step_by(BLOCK) {
-            let n = BLOCK.min(run.len - at);
-            let place = run.scale + at * step;
-            if spread_for.replace((place, n)) != Some((place, n)) {
-                spread(&mut scales[..n], scale, place, step, |scale| scale);
-                if let Some(zero) = zero {
-                    spread(&mut zeros[..n], zero, place, step, X::single);
-                }
-            }
-            widen(&x[run.first + at..][..n], &mut block[..n]);
-            let (x, scale, zero) = (&block[..n], &scales[..n], &zeros[..n]);
-            multiply(x, scale, zero, &mut y[run.first + at..][..n]);
-        }
+    let mut block = [0.0; BLOCK];
+    each_block(scale, zero, geometry, &mut |here, scale, zero| {
+        let wide = &mut block[..here.len()];
+        widen(&x[here.clone()], wide);
+        multiply(wide, scale, zero, &mut y[here]);
     });
 }
 
