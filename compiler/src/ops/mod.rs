@@ -27,12 +27,15 @@ mod epilogue;
 pub(crate) mod expand;
 pub(crate) mod gather;
 pub(crate) mod linalg;
+pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod ml;
 pub(crate) mod norm;
 mod pack;
+pub(crate) mod optimizer;
 pub(crate) mod pad;
 pub(crate) mod pool;
+pub(crate) mod quantize;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
@@ -108,6 +111,9 @@ pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
 /// An operator that ONNX is trying out.
 pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Preview, name, since, how: How::Read(read) }
+/// An operator that trains a model.
+pub const fn training(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Training, name, since, how: How::Read(read) }
 }
 
 /// What passes make of several nodes.
@@ -140,6 +146,7 @@ const FAMILIES: &[&[Entry]] = &[
     expand::OPS,
     gather::OPS,
     linalg::OPS,
+    loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
     ml::encode::OPS,
@@ -148,8 +155,10 @@ const FAMILIES: &[&[Entry]] = &[
     ml::svm::OPS,
     ml::tree::OPS,
     norm::OPS,
+    optimizer::OPS,
     pad::OPS,
     pool::OPS,
+    quantize::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,

@@ -11,7 +11,7 @@ pub use dense::{
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;
-use onnxc_runtime::{einsum, feature, geometry as rt, norm, scatter, tree};
+use onnxc_runtime::{einsum, feature, geometry as rt, norm, optimizer, quantize, scatter, tree};
 
 formulas! {
     /// A tensor seen from one of its axes.
@@ -150,6 +150,39 @@ formulas! {
         divisor: usize,
     }
 
+    /// Which elements of a quantized tensor share a scale.
+    "quantize::Scales" Scales: quantize::Scales {
+        outer: Dim,
+        len: Dim,
+        inner: Dim,
+        block: Dim,
+        outer_step: Dim,
+        block_step: Dim,
+        inner_step: usize,
+    }
+
+    /// The attributes of `Adagrad`.
+    "optimizer::Adagrad" Adagrad: optimizer::Adagrad {
+        decay_factor: f32,
+        epsilon: f32,
+        norm_coefficient: f32,
+    }
+
+    /// The attributes of `Adam`.
+    "optimizer::Adam" Adam: optimizer::Adam {
+        alpha: f32,
+        beta: f32,
+        epsilon: f32,
+        norm_coefficient: f32,
+        norm_coefficient_post: f32,
+    }
+
+    /// The attributes of `Momentum`.
+    "optimizer::Momentum" Momentum: optimizer::Momentum {
+        alpha: f32,
+        beta: f32,
+        norm_coefficient: f32,
+    }
 }
 
 /// The row-major strides of a shape.
