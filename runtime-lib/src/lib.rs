@@ -39,6 +39,7 @@ mod error;
 pub mod expand;
 pub mod feature;
 mod fold;
+pub mod fourier;
 pub mod gather;
 pub mod gemm;
 pub mod geometry;
@@ -65,6 +66,8 @@ mod small_float;
 mod small_int;
 pub mod softmax;
 pub mod strided;
+#[cfg(feature = "alloc")]
+pub mod strings;
 pub mod svm;
 mod taps;
 pub mod transpose;

@@ -24,6 +24,7 @@ pub(crate) mod cumulative;
 pub(crate) mod einsum;
 mod epilogue;
 pub(crate) mod expand;
+pub(crate) mod fourier;
 pub(crate) mod gather;
 pub(crate) mod linalg;
 pub(crate) mod matmul;
@@ -127,6 +128,10 @@ const FAMILIES: &[&[Entry]] = &[
     cumulative::OPS,
     einsum::OPS,
     expand::OPS,
+    fourier::OPS,
+    fourier::frames::OPS,
+    fourier::mel::OPS,
+    fourier::window::OPS,
     gather::OPS,
     linalg::OPS,
     matmul::OPS,

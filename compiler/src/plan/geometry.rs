@@ -1,11 +1,14 @@
 //! The geometries of the runtime library, as formulas.
 
 mod dense;
+mod fourier;
 
 pub use dense::{
     CausalConv, Conv, ConvTranspose, Gemm, Gru, IntegerMatMul, Layout, Lstm, MatMul, Pool, Rnn,
     Sequence,
 };
+
+pub use fourier::{Ends, Lines, Transform};
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;
