@@ -20,10 +20,12 @@ pub fn blob(plan: &Plan) -> Vec<u8> {
 
 /// The constant tensors of strings, in the order in which the module has them.
 pub fn strings(plan: &Plan) -> Vec<(BufferId, &[String])> {
-    let of = |tensor| match tensor {
-        Data::Strings(strings) => Some(&**strings),
-        Data::Bytes(_) => None,
-    };
+    fn of(data: &Data) -> Option<&[String]> {
+        match data {
+            Data::Strings(strings) => Some(strings),
+            Data::Bytes(_) => None,
+        }
+    }
     let each = plan.buffers.iter().filter_map(|(id, buffer)| match &buffer.place {
         Place::Weight { tensor, .. } => Some((id, of(&tensor.data)?)),
         Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
