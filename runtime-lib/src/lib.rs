@@ -70,6 +70,7 @@ pub mod strided;
 pub mod strings;
 pub mod svm;
 mod taps;
+pub mod text;
 pub mod transpose;
 pub mod tree;
 pub mod unary;

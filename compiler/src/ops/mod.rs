@@ -42,6 +42,7 @@ pub(crate) mod slice;
 pub(crate) mod softmax;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod text;
 pub(crate) mod transpose;
 pub(crate) mod unary;
 pub(crate) mod variadic;
@@ -92,6 +93,11 @@ pub const fn entry(name: &'static str, since: i64, read: Read) -> Entry {
 /// An operator of ONNX's main operator set that stands for others.
 pub const fn body(name: &'static str, since: i64, text: &'static str) -> Entry {
     Entry { domain: Domain::Onnx, name, since, how: How::Body(text) }
+}
+
+/// An operator of ONNX's main operator set that stands for other nodes.
+pub const fn nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
+    Entry { domain: Domain::Onnx, name, since, how: How::Nodes(read) }
 }
 
 /// An operator of classical machine learning.
@@ -152,6 +158,9 @@ const FAMILIES: &[&[Entry]] = &[
     select::OPS,
     slice::OPS,
     softmax::OPS,
+    text::OPS,
+    text::grams::OPS,
+    text::pattern::OPS,
     transpose::OPS,
     unary::OPS,
     variadic::OPS,

@@ -12,7 +12,7 @@ pub use fourier::{Ends, Lines, Transform};
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;
-use onnxc_runtime::{einsum, feature, geometry as rt, norm, scatter, tree};
+use onnxc_runtime::{einsum, feature, geometry as rt, norm, scatter, text, tree};
 
 formulas! {
     /// A tensor seen from one of its axes.
@@ -141,6 +141,15 @@ formulas! {
         of: usize,
         from: usize,
         count: usize,
+    }
+
+    /// Rows of elements, and the grams that are looked for.
+    "text::Grams" Grams: text::Grams {
+        row: Dim,
+        width: usize,
+        shortest: usize,
+        longest: usize,
+        skips: usize,
     }
 
     /// An ensemble of trees.
