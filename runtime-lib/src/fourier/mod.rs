@@ -3,6 +3,7 @@
 //! convolution (Bluestein's way). Some lines are transformed at a time, side by side, so that
 //! vectors run across them.
 
+mod halves;
 mod lines;
 mod mel;
 mod stages;
@@ -17,8 +18,8 @@ pub use window::{window, window_sizes};
 use crate::error::{Error, Result};
 use crate::index::{index, number, size};
 use crate::{Float, Number};
-use lines::{Read, Write, each_block};
-use stages::{Pair, fft};
+use lines::{Part, Read, Write, each_block};
+use stages::{Done, Pair, fft};
 use table::{Table, read};
 
 /// The most lines that are transformed at a time.
@@ -56,18 +57,12 @@ pub fn dft<T: Float>(
     let Transform { n, given, taken, parts, .. } = geometry;
     let table = read(table, n, false);
     each_block(&geometry, n, &mut |block| {
-        let pairs = split(work, &table, block.lanes);
-        let from = Read { x, window, block: &block, step: geometry.from.step, stride: 1 };
-        from.to_lanes(pairs[0].re, 0, given.min(n));
-        if parts == 2 {
-            from.to_lanes(pairs[0].im, 1, given.min(n));
-        } else {
-            pairs[0].im[..n * block.lanes].fill(T::Wide::ZERO);
-        }
-        let done = transform(&table, block.lanes, pairs);
+        let [first, other] = split(work, &table, block.lanes);
+        let from = Read { x, window, block: &block, step: geometry.from.step, stride: 1, count: n };
+        from.to_lanes(numbers(first.re, first.im, given.min(n), parts));
+        let done = transform(&table, block.lanes, [first, other]).pair;
         let to = Write { block: &block, step: geometry.to.step, scale: T::Wide::ONE };
-        to.from_lanes(done.re, y, 0, taken);
-        to.from_lanes(done.im, y, 1, taken);
+        to.from_lanes(&[(done.re, 0, taken), (done.im, 1, taken)], y);
     });
 }
 
@@ -82,20 +77,15 @@ pub fn inverse_dft<T: Float>(
     let Transform { n, given, taken, parts, .. } = geometry;
     let table = read(table, n, false);
     each_block(&geometry, n, &mut |block| {
-        let pairs = split(work, &table, block.lanes);
-        let from = Read { x, window: None, block: &block, step: geometry.from.step, stride: 1 };
+        let [first, other] = split(work, &table, block.lanes);
+        let step = geometry.from.step;
+        let from = Read { x, window: None, block: &block, step, stride: 1, count: n };
         // With the parts exchanged before and after, the transform turns the other way.
-        from.to_lanes(pairs[0].im, 0, given.min(n));
-        if parts == 2 {
-            from.to_lanes(pairs[0].re, 1, given.min(n));
-        } else {
-            pairs[0].re[..n * block.lanes].fill(T::Wide::ZERO);
-        }
-        let done = transform(&table, block.lanes, pairs);
+        from.to_lanes(numbers(first.im, first.re, given.min(n), parts));
+        let done = transform(&table, block.lanes, [first, other]).pair;
         let scale = T::Wide::ONE.div(number(n));
         let to = Write { block: &block, step: geometry.to.step, scale };
-        to.from_lanes(done.im, y, 0, taken);
-        to.from_lanes(done.re, y, 1, taken);
+        to.from_lanes(&[(done.im, 0, taken), (done.re, 1, taken)], y);
     });
 }
 
@@ -109,34 +99,29 @@ pub fn real_dft<T: Float>(
     work: &mut [T::Wide],
     geometry: Transform,
 ) {
-    let Transform { n, given, taken, .. } = geometry;
+    let Transform { n, given, taken, from, to, .. } = geometry;
     if !n.is_multiple_of(2) {
         return dft(x, window, table, y, work, geometry);
     }
     let table = read(table, n, true);
     each_block(&geometry, n, &mut |block| {
         let (lanes, given) = (block.lanes, given.min(n));
-        let pairs = split(work, &table, lanes);
-        let from = Read { x, window, block: &block, step: geometry.from.step, stride: 2 };
-        from.to_lanes(pairs[0].re, 0, given.div_ceil(2));
-        from.to_lanes_behind(pairs[0].im, given / 2);
-        let done = transform(&table, lanes, pairs);
-        let half = T::Wide::from_f64(0.5);
-        for k in 0..taken {
-            // The second half of a real line's transform mirrors the first.
-            let (k, mirrored) = if k <= n / 2 { (k, k) } else { (n - k, k) };
-            let root = (table.joints.re[k], table.joints.im[k]);
-            let (this, other) = (k % (n / 2) * lanes, (n / 2 - k) % (n / 2) * lanes);
-            for (lane, &to) in block.to.iter().enumerate() {
-                let z = (done.re[this + lane], done.im[this + lane]);
-                let c = (done.re[other + lane], done.im[other + lane]);
-                let even = (z.0.add(c.0).mul(half), z.1.sub(c.1).mul(half));
-                let odd = (z.1.add(c.1).mul(half), c.0.sub(z.0).mul(half));
-                let (re, im) = plus(even, times(odd, root));
-                let im = if mirrored == k { im } else { im.neg() };
-                let to = to + mirrored * geometry.to.step;
-                (y[to], y[to + 1]) = (T::narrow(re), T::narrow(im));
-            }
+        let [first, other] = split(work, &table, lanes);
+        let read = Read { x, window, block: &block, step: from.step, stride: 2, count: n / 2 };
+        read.to_lanes([
+            Part { into: first.re, offset: 0, place: 0, given: given.div_ceil(2) },
+            Part { into: first.im, offset: from.step, place: 1, given: given / 2 },
+        ]);
+        let done = transform(&table, lanes, [first, other]);
+        let mut whole = done.other;
+        halves::join(&done.pair, &mut whole, table.joints, lanes);
+        let write = Write { block: &block, step: to.step, scale: T::Wide::ONE };
+        let half = taken.min(n / 2 + 1);
+        write.from_lanes(&[(whole.re, 0, half), (whole.im, 1, half)], y);
+        // The second half of a real line's transform mirrors the first.
+        for (start, k) in block.to.iter().flat_map(|&at| (half..taken).map(move |k| (at, k))) {
+            let (this, other) = (start + k * to.step, start + (n - k) * to.step);
+            (y[this], y[this + 1]) = (y[other], y[other + 1].neg());
         }
     });
 }
@@ -151,71 +136,59 @@ pub fn inverse_real_dft<T: Float>(
     work: &mut [T::Wide],
     geometry: Transform,
 ) {
-    let Transform { n, given, taken, parts, .. } = geometry;
-    let table = read(table, n, true);
-    let wide = |at: usize| x[at].widen();
-    // Number `k` of a line that starts at `from`.
-    let get = |from: usize, k: usize| {
-        if k >= given {
-            return (T::Wide::ZERO, T::Wide::ZERO);
-        }
-        let at = from + k * geometry.from.step;
-        let is_real = parts == 1 || k == 0 || 2 * k == n;
-        (wide(at), if is_real { T::Wide::ZERO } else { wide(at + 1) })
-    };
+    let Transform { n, given, taken, parts, to, .. } = geometry;
+    let (table, half) = (read(table, n, true), n / 2);
     each_block(&geometry, n, &mut |block| {
-        let lanes = block.lanes;
-        let pairs = split(work, &table, lanes);
-        for (k, lane) in (0..table.n).flat_map(|k| (0..lanes).map(move |lane| (k, lane))) {
-            let z = match block.from.get(lane) {
-                None => (T::Wide::ZERO, T::Wide::ZERO),
-                Some(&from) if n.is_multiple_of(2) => {
-                    let root = (table.joints.re[k], table.joints.im[k].neg());
-                    joined(get(from, k), get(from, n / 2 - k), root)
-                }
-                Some(&from) if k <= n / 2 => get(from, k),
-                Some(&from) => conjugate(get(from, n - k)),
-            };
-            // Exchanged, as in `inverse_dft`.
-            (pairs[0].im[k * lanes + lane], pairs[0].re[k * lanes + lane]) = z;
-        }
-        let done = transform(&table, lanes, pairs);
-        let scale = T::Wide::ONE.div(number(table.n));
-        let to = Write { block: &block, step: geometry.to.step, scale };
+        let (lanes, step) = (block.lanes, geometry.from.step);
+        let [mut first, other] = split(work, &table, lanes);
+        let from = Read { x, window: None, block: &block, step, stride: 1, count: half + 1 };
+        from.to_lanes(numbers(other.re, other.im, given.min(half + 1), parts));
+        other.im[..lanes].fill(T::Wide::ZERO);
         if n.is_multiple_of(2) {
-            let to = Write { step: 2 * geometry.to.step, ..to };
-            to.from_lanes(done.im, y, 0, taken.div_ceil(2));
-            to.from_lanes(done.re, y, geometry.to.step, taken / 2);
+            other.im[half * lanes..][..lanes].fill(T::Wide::ZERO);
+            halves::part(&other, &mut first, table.joints, lanes);
         } else {
-            to.from_lanes(done.im, y, 0, taken);
+            halves::mirror(&other, &mut first, n, lanes);
+        }
+        // Exchanged, as in `inverse_dft`.
+        let exchanged = Pair { re: first.im, im: first.re };
+        let done = transform(&table, lanes, [exchanged, other]).pair;
+        let scale = T::Wide::ONE.div(number(table.n));
+        let write = Write { block: &block, step: to.step, scale };
+        if n.is_multiple_of(2) {
+            let odd = (&*done.re, to.step, taken / 2);
+            let write = Write { step: 2 * to.step, ..write };
+            write.from_lanes(&[(done.im, 0, taken.div_ceil(2)), odd], y);
+        } else {
+            write.from_lanes(&[(done.im, 0, taken)], y);
         }
     });
 }
 
-/// What the even and the odd places of a real line are together, by two numbers that mirror each
-/// other in its transform.
-fn joined<W: Float>(a: (W, W), b: (W, W), root: (W, W)) -> (W, W) {
-    let half = W::from_f64(0.5);
-    let even = (a.0.add(b.0).mul(half), a.1.sub(b.1).mul(half));
-    let odd = times((a.0.sub(b.0).mul(half), a.1.add(b.1).mul(half)), root);
-    (even.0.sub(odd.1), even.1.add(odd.0))
+/// The two parts of the numbers given, of which the second may be zeros.
+fn numbers<'a, W>(
+    re: &'a mut [W],
+    im: &'a mut [W],
+    given: usize,
+    parts: usize,
+) -> [Part<'a, W>; 2] {
+    let imaginary = if parts == 2 { given } else { 0 };
+    [
+        Part { into: re, offset: 0, place: 0, given },
+        Part { into: im, offset: usize::from(parts == 2), place: 0, given: imaginary },
+    ]
 }
 
-fn plus<W: Float>(a: (W, W), b: (W, W)) -> (W, W) {
-    (a.0.add(b.0), a.1.add(b.1))
-}
-
+/// The product of two complex numbers.
+#[inline(always)]
 fn times<W: Float>(a: (W, W), b: (W, W)) -> (W, W) {
     (a.0.mul(b.0).sub(a.1.mul(b.1)), a.0.mul(b.1).add(a.1.mul(b.0)))
 }
 
-fn conjugate<W: Float>((re, im): (W, W)) -> (W, W) {
-    (re, im.neg())
-}
-
 /// Work memory as two pairs.
 fn split<'w, W>(work: &'w mut [W], table: &Table<'_, W>, lanes: usize) -> [Pair<'w, W>; 2] {
-    let len = table.size() * lanes;
+    // One more than is transformed: half a real line's transform has the number in the middle.
+    let len = (table.size() + 1) * lanes;
     let (a, rest) = work.split_at_mut(len);
     let (b, rest) = rest.split_at_mut(len);
     let (c, rest) = rest.split_at_mut(len);
@@ -227,8 +200,8 @@ fn transform<'w, W: Float<Wide = W>>(
     table: &Table<'_, W>,
     lanes: usize,
     [mut x, y]: [Pair<'w, W>; 2],
-) -> Pair<'w, W> {
-    let Some(with) = &table.chirp else { return fft(table.roots, lanes, x, y).pair };
+) -> Done<'w, W> {
+    let Some(with) = &table.chirp else { return fft(table.roots, lanes, x, y) };
     let end = table.n * lanes;
     multiply(&mut x, with.chirp, lanes);
     x.re[end..].fill(W::ZERO);
@@ -238,10 +211,10 @@ fn transform<'w, W: Float<Wide = W>>(
     multiply(&mut x, with.filter, lanes);
     // Exchanged, as in `inverse_dft`.
     let exchanged = Pair { re: x.im, im: x.re };
-    let done = fft(table.roots, lanes, exchanged, y).pair;
-    let mut y = Pair { re: done.im, im: done.re };
-    multiply(&mut y, with.chirp, lanes);
-    y
+    let mut done = fft(table.roots, lanes, exchanged, y);
+    done.pair = Pair { re: done.pair.im, im: done.pair.re };
+    multiply(&mut done.pair, with.chirp, lanes);
+    done
 }
 
 /// Multiplies each line by the numbers of one.

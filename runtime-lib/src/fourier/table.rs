@@ -24,7 +24,7 @@ pub fn table_len(n: usize, halved: bool) -> usize {
 /// transformed at a time.
 pub fn work_len(n: usize, halved: bool) -> usize {
     let core = core_len(n, halved);
-    4 * convolution_len(core).unwrap_or(core)
+    4 * (convolution_len(core).unwrap_or(core) + 1)
 }
 
 /// The most that [`table_len`] is for a length known only when the model runs, as a multiple of it.

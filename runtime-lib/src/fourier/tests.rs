@@ -10,7 +10,8 @@ fn naive(x: &[(f64, f64)], n: usize, k: usize, sign: f64) -> (f64, f64) {
     for (t, &x) in x.iter().take(n).enumerate() {
         let turn: f64 = number(k * t % n);
         let angle = sign * core::f64::consts::TAU * turn / number::<f64>(n);
-        sum = plus(sum, times(x, (libm::cos(angle), libm::sin(angle))));
+        let term = times(x, (libm::cos(angle), libm::sin(angle)));
+        sum = (sum.0 + term.0, sum.1 + term.1);
     }
     sum
 }

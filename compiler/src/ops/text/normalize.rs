@@ -138,7 +138,7 @@ mod tests {
         };
         let words = || tensor(DType::String, [Dim::symbol("n")]);
         check(op(&["the"]), &[words()], 1, "string[y0_0]");
-        check(op(&[]), &[words()], 1, "string[max(n, 1)]");
+        check(op(&[]), &[words()], 1, "string[n.max(1)]");
         check(op(&["the"]), &[tensor(DType::String, [1, 3])], 1, "string[1, y0_0]");
         let expected = "the number of rows and 1 must be equal, but are 2 and 1";
         check(op(&[]), &[tensor(DType::String, [2, 3])], 1, expected);
