@@ -373,11 +373,7 @@ impl<'p> Face<'p> {
                 let name = format_ident!("{}Output", self.model);
                 let fields = (0..n).map(|i| {
                     let (field, value) = (local(i), value(i));
-                    if value.to_string() == field.to_string() {
-                        quote!(#field)
-                    } else {
-                        quote!(#field: #value)
-                    }
+                    if field == value.to_string() { quote!(#field) } else { quote!(#field: #value) }
                 });
                 quote!(super::#name { #(#fields),* })
             }
@@ -385,7 +381,7 @@ impl<'p> Face<'p> {
         let result = if self.refuses { quote!(Ok(#result)) } else { result };
         // One borrowed output that is given as it is needs no name.
         match (names.as_slice(), accesses.as_slice()) {
-            ([name], [access]) if result.to_string() == name.to_string() => {
+            ([name], [access]) if *name == result.to_string() => {
                 quote!(blank!(); borrow(arena, #access))
             }
             _ => quote!(blank!(); #borrow #result),
@@ -465,10 +461,7 @@ fn output_form(plan: &Plan, port: &Port) -> Form {
     if plan.buffers[port.operand.buffer].place == Place::Heap {
         return Form::Heap(port.ty.rank());
     }
-    match input_form(port) {
-        Form::View(rank) => Form::View(rank),
-        fixed => fixed,
-    }
+    input_form(port)
 }
 
 /// Whether a step can refuse the inputs.

@@ -30,6 +30,7 @@ pub(crate) mod linalg;
 pub(crate) mod matmul;
 pub(crate) mod ml;
 pub(crate) mod norm;
+mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod random;
