@@ -16,7 +16,7 @@ use crate::{
     dtype::{DType, FLOATS, I64_ONLY, INDICES},
     ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
     plan::{
-        Arg, Kernel,
+        Arg, Kernel, Optimize,
         geometry::{Ends, Lines, Transform},
         kernel,
     },
@@ -271,7 +271,10 @@ impl Way {
         let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
         let (table, work) = match geometry.n.known().map(usize::try_from) {
             Some(Ok(n)) => {
-                geometry.lanes = lanes(n, &(&geometry.from.piles * &geometry.from.lines));
+                geometry.lanes = match cx.optimize() {
+                    Optimize::Speed => lanes(n, &(&geometry.from.piles * &geometry.from.lines)),
+                    Optimize::Size => 1,
+                };
                 let work = rt::work_len(n, self.halved) * geometry.lanes;
                 (cx.weight(&self.table_of(n, wide)), cx.scratch(wide, work))
             }
