@@ -25,6 +25,7 @@ pub(crate) mod cumulative;
 pub(crate) mod einsum;
 mod epilogue;
 pub(crate) mod expand;
+pub(crate) mod fourier;
 pub(crate) mod gather;
 pub(crate) mod linalg;
 pub(crate) mod loss;
@@ -46,6 +47,7 @@ pub(crate) mod slice;
 pub(crate) mod softmax;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod text;
 pub(crate) mod transpose;
 pub(crate) mod unary;
 pub(crate) mod variadic;
@@ -98,6 +100,11 @@ pub const fn body(name: &'static str, since: i64, text: &'static str) -> Entry {
     Entry { domain: Domain::Onnx, name, since, how: How::Body(text) }
 }
 
+/// An operator of ONNX's main operator set that stands for other nodes.
+pub const fn nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
+    Entry { domain: Domain::Onnx, name, since, how: How::Nodes(read) }
+}
+
 /// An operator of classical machine learning.
 pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Read(read) }
@@ -144,6 +151,10 @@ const FAMILIES: &[&[Entry]] = &[
     cumulative::OPS,
     einsum::OPS,
     expand::OPS,
+    fourier::OPS,
+    fourier::frames::OPS,
+    fourier::mel::OPS,
+    fourier::window::OPS,
     gather::OPS,
     linalg::OPS,
     loss::OPS,
@@ -167,6 +178,9 @@ const FAMILIES: &[&[Entry]] = &[
     select::OPS,
     slice::OPS,
     softmax::OPS,
+    text::OPS,
+    text::grams::OPS,
+    text::pattern::OPS,
     transpose::OPS,
     unary::OPS,
     variadic::OPS,

@@ -2,6 +2,7 @@
 
 mod attention;
 mod dense;
+mod fourier;
 
 pub use attention::{Append, Attention, LinearAttention, Rotary};
 pub use dense::{
@@ -9,9 +10,12 @@ pub use dense::{
     Sequence,
 };
 
+pub use fourier::{Ends, Lines, Transform};
+
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;
 use onnxc_runtime::{einsum, feature, geometry as rt, norm, optimizer, quantize, scatter, tree};
+use onnxc_runtime::{einsum, feature, geometry as rt, norm, scatter, text, tree};
 
 formulas! {
     /// A tensor seen from one of its axes.
@@ -140,6 +144,15 @@ formulas! {
         of: usize,
         from: usize,
         count: usize,
+    }
+
+    /// Rows of elements, and the grams that are looked for.
+    "text::Grams" Grams: text::Grams {
+        row: Dim,
+        width: usize,
+        shortest: usize,
+        longest: usize,
+        skips: usize,
     }
 
     /// An ensemble of trees.
