@@ -32,8 +32,8 @@ pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod ml;
 pub(crate) mod norm;
-mod pack;
 pub(crate) mod optimizer;
+mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod quantize;
@@ -118,6 +118,8 @@ pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
 /// An operator that ONNX is trying out.
 pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Preview, name, since, how: How::Read(read) }
+}
+
 /// An operator that trains a model.
 pub const fn training(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Training, name, since, how: How::Read(read) }

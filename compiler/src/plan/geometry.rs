@@ -9,13 +9,13 @@ pub use dense::{
     CausalConv, Conv, ConvTranspose, Gemm, Gru, IntegerMatMul, Layout, Lstm, MatMul, Pool, Rnn,
     Sequence,
 };
-
 pub use fourier::{Ends, Lines, Transform};
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;
-use onnxc_runtime::{einsum, feature, geometry as rt, norm, optimizer, quantize, scatter, tree};
-use onnxc_runtime::{einsum, feature, geometry as rt, norm, scatter, text, tree};
+use onnxc_runtime::{
+    einsum, feature, geometry as rt, norm, optimizer, quantize, scatter, text, tree,
+};
 
 formulas! {
     /// A tensor seen from one of its axes.
