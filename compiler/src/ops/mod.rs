@@ -28,13 +28,17 @@ pub(crate) mod gather;
 pub(crate) mod linalg;
 pub(crate) mod matmul;
 pub(crate) mod ml;
+pub(crate) mod nms;
 pub(crate) mod norm;
 pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
+pub(crate) mod resize;
 pub(crate) mod rnn;
+pub(crate) mod roi;
+pub(crate) mod sample;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod slice;
@@ -136,13 +140,17 @@ const FAMILIES: &[&[Entry]] = &[
     ml::linear::OPS,
     ml::svm::OPS,
     ml::tree::OPS,
+    nms::OPS,
     norm::OPS,
     pad::OPS,
     pool::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,
+    resize::OPS,
     rnn::OPS,
+    roi::OPS,
+    sample::OPS,
     scatter::OPS,
     select::OPS,
     slice::OPS,

@@ -1,11 +1,13 @@
 //! The geometries of the runtime library, as formulas.
 
 mod dense;
+mod image;
 
 pub use dense::{
     CausalConv, Conv, ConvTranspose, Gemm, Gru, IntegerMatMul, Layout, Lstm, MatMul, Pool, Rnn,
     Sequence,
 };
+pub use image::{Boxes, Filter, Images, Line, Picked, Regions, Resample, Sampling};
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;
