@@ -60,10 +60,7 @@ impl Op for Expand {
                 }
                 cx.broadcast(&[&ty.shape, wanted])?
             }
-            None => {
-                let rank = ty.rank().max(cx.count(1)?);
-                cx.fresh_sizes(vec![None; rank])
-            }
+            None => partly_expanded(cx, &ty.shape)?,
         };
         know_repeated(cx, &shape);
         Ok(vec![Type::tensor(ty.dtype, shape)])
@@ -76,6 +73,32 @@ impl Op for Expand {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         lower(cx, &EXPAND, &EXPAND_SIZES)
     }
+}
+
+/// The shape that `from` is stretched to, where not all of what is wanted is known. Every size is
+/// settled when the node runs, but only those are used that are not known before.
+fn partly_expanded(cx: &mut Infer<'_>, from: &[Dim]) -> Inferred<Vec<Dim>> {
+    let count = cx.count(1)?;
+    let rank = from.len().max(count);
+    let wanted = cx.partly(1).unwrap_or_else(|| vec![None; count]);
+    let mut shape = cx.fresh_sizes(vec![None; rank]);
+    for (axis, size) in shape.iter_mut().enumerate() {
+        let given = (axis + from.len()).checked_sub(rank).map(|i| &from[i]);
+        let wanted = match (axis + count).checked_sub(rank) {
+            Some(i) => wanted[i].as_ref(),
+            None => Some(&Dim::from(1)),
+        };
+        match (given, wanted) {
+            (Some(given), Some(wanted)) => {
+                *size = cx.broadcast(&[&[given.clone()], &[wanted.clone()]])?.remove(0)
+            }
+            (None, Some(wanted)) => *size = wanted.clone(),
+            // Whatever is wanted, an axis of another size than 1 keeps it.
+            (Some(given), None) if given.known().is_some_and(|n| n != 1) => *size = given.clone(),
+            (_, None) => {}
+        }
+    }
+    Ok(shape)
 }
 
 /// The input again and again, along each axis as often as the second input says.

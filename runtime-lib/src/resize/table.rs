@@ -237,8 +237,9 @@ pub fn filter_table<W: Float>(
             sum += weight;
         }
         if filter.antialias || filter.exclude_outside {
-            let factor = W::from_f64(if sum == 0.0 { 0.0 } else { 1.0 / sum });
-            row.iter_mut().for_each(|weight| *weight = weight.mul(factor));
+            // Where nothing counts the sum is zero, and so is every weight.
+            let sum = W::from_f64(if sum == 0.0 { 1.0 } else { sum });
+            row.iter_mut().for_each(|weight| *weight = weight.div(sum));
         }
     }
 }

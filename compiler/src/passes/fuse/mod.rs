@@ -9,7 +9,7 @@ mod function;
 
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Next, Node, NodeId, Op, RegionId, Rewrite, Rule, Site, ValueId, rewrite},
+    ir::{Graph, Next, Node, NodeId, Op, RegionId, Rewrite, Rule, Site, Todo, ValueId, rewrite},
     ops::{
         activation,
         binary::{ADD, Binary, MUL},
@@ -31,7 +31,7 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     rewrite(&fused, keep, &[])
 }
 
-fn keep(_: &mut Rewrite<'_>, _: &[NodeId], _: RegionId, _: &[ValueId]) -> Next {
+fn keep(_: &mut Rewrite<'_>, _: NodeId, _: &[Todo], _: RegionId, _: &[ValueId]) -> Next {
     Next::Copy
 }
 
