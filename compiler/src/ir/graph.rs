@@ -10,7 +10,7 @@ use crate::{
     ty::Type,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ops::Index,
     rc::Rc,
 };
@@ -254,6 +254,14 @@ impl Graph {
     /// Whether a node of `region` itself is sure to be refused when it runs.
     pub fn is_faulty(&self, region: RegionId) -> bool {
         self[region].nodes.iter().any(|&id| self[id].fault.is_some())
+    }
+
+    /// Whether a node of `region` itself settles a symbol of `dim`.
+    pub fn settles(&self, region: RegionId, dim: &Dim) -> bool {
+        let mut symbols = BTreeSet::new();
+        dim.symbols(&mut symbols);
+        let settles = |&id: &NodeId| self[id].binds.iter().any(|symbol| symbols.contains(symbol));
+        self[region].nodes.iter().any(settles)
     }
 
     /// What `region` uses of the regions around it: the nodes' inputs and the outputs that

@@ -228,6 +228,11 @@ impl<'a> Infer<'a> {
         self.graph.is_faulty(self.regions[i])
     }
 
+    /// Whether a node of region `i` settles a symbol of `dim`.
+    pub fn region_settles(&self, i: usize, dim: &Dim) -> bool {
+        self.graph.settles(self.regions[i], dim)
+    }
+
     /// Says that output `i` is this constant, so that nothing is left to run for it.
     pub fn set_constant(&mut self, i: usize, elements: Tensor) {
         self.finds.constants.push((i, elements));

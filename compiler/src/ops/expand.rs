@@ -195,7 +195,9 @@ mod tests {
         let x = || tensor(F32, [n(), 1.into(), 4.into()]);
         let to = Given::Sizes(vec![2.into(), 1.into(), n() * 3, 1.into()]);
         check(Expand, &[x(), to], 1, "float[2, n, 3 * n, 4]");
-        check(Expand, &[x(), tensor(I64, [4])], 1, "float[y0_0, y0_1, y0_2, y0_3]");
+        check(Expand, &[x(), tensor(I64, [4])], 1, "float[y0_0, y0_1, y0_2, 4]");
+        let kept = tensor(F32, [n(), 5.into(), 1.into()]);
+        check(Expand, &[kept, tensor(I64, [4])], 1, "float[y0_0, y0_1, 5, y0_3]");
         let found = "the inputs do not broadcast";
         check(Expand, &[x(), Given::Ints(vec![3])], 1, found);
         let found = "a size and 0: 0 - 1 is less than 0";

@@ -261,3 +261,30 @@ fn fact(g: &Graph, cond: ValueId, holds: bool) -> Option<(Atom, Dim)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{dtype::DType, ir::rewrite, ops::reshape::Shape};
+
+    fn ops(g: &Graph, region: RegionId) -> Vec<&str> {
+        g[region].nodes.iter().map(|&id| g[id].op.name()).collect()
+    }
+
+    #[test]
+    fn a_size_decides_what_is_squeezed() {
+        let mut g = Graph::new(Rc::default());
+        let n = Dim::symbol("n");
+        let x = g.input(g.body, "x", Type::tensor(DType::F32, [n.clone(), 3.into(), n]));
+        let y = g.add(g.body, "y", Squeeze, &[x]).expect("its axes may be open");
+        let z = g.add(g.body, "z", Shape { start: 0, end: None }, &[y]).expect("it has a shape");
+        g.set_outputs(g.body, vec![z]);
+        let g = rewrite(&g, decide, &[]).expect("both ways are possible");
+        assert_eq!(ops(&g, g.body), ["Sizes", "If"]);
+        let branches = &g[*g[g.body].nodes.last().expect("there are two")].regions;
+        assert_eq!(ops(&g, branches[0]), ["Assume", "Squeeze", "Shape"]);
+        assert_eq!(ops(&g, branches[1]), ["Squeeze", "Shape"]);
+        let ty = |region: RegionId| g[g[region].outputs[0]].ty.to_string();
+        assert_eq!((ty(branches[0]), ty(branches[1])), ("int64[1]".into(), "int64[3]".into()));
+    }
+}
