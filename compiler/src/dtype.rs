@@ -165,6 +165,9 @@ pub const TRUTHS: &[DType] = &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, 
 pub const DROPPED: &[DType] = &[F32, F64, F16, BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ];
 /// What a range counts in.
 pub const RANGES: &[DType] = &[F32, F64, F16, BF16, I16, I32, I64];
+/// What images and the like are made of.
+pub const PIXELS: &[DType] =
+    &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String, C64, C128];
 /// The floating-point types of 8 bits.
 pub const FLOAT8S: &[DType] = &[F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0];
 /// `float8e8m0` alone.

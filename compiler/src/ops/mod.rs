@@ -31,6 +31,7 @@ pub(crate) mod linalg;
 pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod ml;
+pub(crate) mod nms;
 pub(crate) mod norm;
 pub(crate) mod optimizer;
 mod pack;
@@ -40,7 +41,10 @@ pub(crate) mod quantize;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
+pub(crate) mod resize;
 pub(crate) mod rnn;
+pub(crate) mod roi;
+pub(crate) mod sample;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod slice;
@@ -167,6 +171,7 @@ const FAMILIES: &[&[Entry]] = &[
     ml::linear::OPS,
     ml::svm::OPS,
     ml::tree::OPS,
+    nms::OPS,
     norm::OPS,
     optimizer::OPS,
     pad::OPS,
@@ -175,7 +180,10 @@ const FAMILIES: &[&[Entry]] = &[
     random::OPS,
     reduce::OPS,
     reshape::OPS,
+    resize::OPS,
     rnn::OPS,
+    roi::OPS,
+    sample::OPS,
     scatter::OPS,
     select::OPS,
     slice::OPS,

@@ -3,6 +3,7 @@
 mod attention;
 mod dense;
 mod fourier;
+mod image;
 
 pub use attention::{Append, Attention, LinearAttention, Rotary};
 pub use dense::{
@@ -10,6 +11,7 @@ pub use dense::{
     Sequence,
 };
 pub use fourier::{Ends, Lines, Transform};
+pub use image::{Boxes, Filter, Images, Line, Picked, Regions, Resample, Sampling};
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;
