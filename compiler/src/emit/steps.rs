@@ -3,9 +3,11 @@
 use super::{
     docs,
     face::{Face, Form as PortForm, element, number, size},
+    weights,
 };
 use crate::{
     dim::Dim,
+    dtype::DType,
     ident::Names,
     plan::{Arg, BufferId, Call, Check, Condition, Form, Operand, Place, Plan, Step},
 };
@@ -48,6 +50,8 @@ pub(super) struct Body<'p> {
     constant_names: Names,
     /// The constant for a slot, by buffer.
     slots: BTreeMap<BufferId, Ident>,
+    /// Which of the constant strings it is, by buffer.
+    strings: HashMap<BufferId, usize>,
     /// The constant for a geometry, by its source.
     geometries: HashMap<String, Ident>,
     /// The geometries in the order of their first use.
@@ -73,7 +77,10 @@ impl<'p> Body<'p> {
         crate::plan::memory::operands(&plan.steps, &mut |operand| {
             used.insert(operand.buffer);
         });
-        for (id, buffer) in plan.buffers.iter().filter(|(id, _)| used.contains(id)) {
+        let strings = weights::strings(plan).into_iter().enumerate();
+        let strings: HashMap<BufferId, usize> = strings.map(|(i, (id, _))| (id, i)).collect();
+        let held = |id: &BufferId| used.contains(id) && !strings.contains_key(id);
+        for (id, buffer) in plan.buffers.iter().filter(|(id, _)| held(id)) {
             if matches!(buffer.place, Place::Arena { .. } | Place::Weight { .. }) {
                 let name = constant_names.unique(face.names[id].to_uppercase());
                 slots.insert(id, format_ident!("{name}"));
@@ -85,6 +92,7 @@ impl<'p> Body<'p> {
             paths: BTreeSet::new(),
             constant_names,
             slots,
+            strings,
             geometries: HashMap::new(),
             geometry_items: Vec::new(),
             made: HashSet::new(),
@@ -243,6 +251,10 @@ impl<'p> Body<'p> {
             Place::Arena { .. } => {
                 let found = locals.iter().find(|l| l.operand == *operand && l.written == written);
                 found.expect("every operand in the arena was borrowed").name.to_token_stream()
+            }
+            Place::Weight { .. } if buffer.dtype == DType::String => {
+                let i = number(self.strings[&operand.buffer]);
+                quote!(&strings[#i] #part)
             }
             Place::Weight { .. } => {
                 let slot = self.slot(operand);

@@ -115,9 +115,10 @@ impl<'a> Reader<'a> {
             .note(format!("allowed: {}", all.join(", "))))
     }
 
-    /// The element type that the number of that name stands for, where the file has it.
+    /// The element type that the number of that name stands for, where the file has it; 0 stands
+    /// for none.
     pub fn maybe_dtype(&mut self, name: &str) -> Result<Option<DType>> {
-        let Some(code) = self.maybe_int(name)? else { return Ok(None) };
+        let Some(code) = self.maybe_int(name)?.filter(|&code| code != 0) else { return Ok(None) };
         let dtype = i32::try_from(code).ok().and_then(DType::from_code);
         let unknown = || {
             let message = format!("`{name}` is {code}, which is not an element type");

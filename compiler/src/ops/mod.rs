@@ -25,24 +25,33 @@ pub(crate) mod cumulative;
 pub(crate) mod einsum;
 mod epilogue;
 pub(crate) mod expand;
+pub(crate) mod fourier;
 pub(crate) mod gather;
 pub(crate) mod linalg;
+pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod ml;
+pub(crate) mod nms;
 pub(crate) mod norm;
+pub(crate) mod optimizer;
 mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
+pub(crate) mod quantize;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
+pub(crate) mod resize;
 pub(crate) mod rnn;
+pub(crate) mod roi;
+pub(crate) mod sample;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod slice;
 pub(crate) mod softmax;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod text;
 pub(crate) mod transpose;
 pub(crate) mod unary;
 pub(crate) mod variadic;
@@ -95,6 +104,11 @@ pub const fn body(name: &'static str, since: i64, text: &'static str) -> Entry {
     Entry { domain: Domain::Onnx, name, since, how: How::Body(text) }
 }
 
+/// An operator of ONNX's main operator set that stands for other nodes.
+pub const fn nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
+    Entry { domain: Domain::Onnx, name, since, how: How::Nodes(read) }
+}
+
 /// An operator of classical machine learning.
 pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Read(read) }
@@ -108,6 +122,11 @@ pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
 /// An operator that ONNX is trying out.
 pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Preview, name, since, how: How::Read(read) }
+}
+
+/// An operator that trains a model.
+pub const fn training(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Training, name, since, how: How::Read(read) }
 }
 
 /// What passes make of several nodes.
@@ -138,8 +157,13 @@ const FAMILIES: &[&[Entry]] = &[
     cumulative::OPS,
     einsum::OPS,
     expand::OPS,
+    fourier::OPS,
+    fourier::frames::OPS,
+    fourier::mel::OPS,
+    fourier::window::OPS,
     gather::OPS,
     linalg::OPS,
+    loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
     ml::encode::OPS,
@@ -147,17 +171,26 @@ const FAMILIES: &[&[Entry]] = &[
     ml::linear::OPS,
     ml::svm::OPS,
     ml::tree::OPS,
+    nms::OPS,
     norm::OPS,
+    optimizer::OPS,
     pad::OPS,
     pool::OPS,
+    quantize::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,
+    resize::OPS,
     rnn::OPS,
+    roi::OPS,
+    sample::OPS,
     scatter::OPS,
     select::OPS,
     slice::OPS,
     softmax::OPS,
+    text::OPS,
+    text::grams::OPS,
+    text::pattern::OPS,
     transpose::OPS,
     unary::OPS,
     variadic::OPS,

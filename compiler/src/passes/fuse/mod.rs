@@ -10,7 +10,7 @@ mod function;
 use crate::{
     diag::Diagnostics,
     dtype::DType,
-    ir::{Graph, Next, Node, NodeId, Op, RegionId, Rewrite, Rule, Site, ValueId, rewrite},
+    ir::{Graph, Next, Node, NodeId, Op, RegionId, Rewrite, Rule, Site, Todo, ValueId, rewrite},
     ops::{
         activation,
         binary::{ADD, Binary, MUL},
@@ -32,7 +32,7 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     rewrite(&fused, keep, &[])
 }
 
-fn keep(_: &mut Rewrite<'_>, _: &[NodeId], _: RegionId, _: &[ValueId]) -> Next {
+fn keep(_: &mut Rewrite<'_>, _: NodeId, _: &[Todo], _: RegionId, _: &[ValueId]) -> Next {
     Next::Copy
 }
 
