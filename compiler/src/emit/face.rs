@@ -358,11 +358,7 @@ impl<'p> Face<'p> {
                 let name = format_ident!("{}Output", self.model);
                 let fields = (0..n).map(|i| {
                     let (field, value) = (local(i), value(i));
-                    if field == value.to_string() {
-                        quote!(#field)
-                    } else {
-                        quote!(#field: #value)
-                    }
+                    if field == value.to_string() { quote!(#field) } else { quote!(#field: #value) }
                 });
                 quote!(super::#name { #(#fields),* })
             }
