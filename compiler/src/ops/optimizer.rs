@@ -53,7 +53,7 @@ fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
         cx.require_equal(&cx.ty(i)?.len(), &1.into(), "the elements of an input and 1")?;
     }
     let inputs = cx.given() - 2;
-    if inputs == 0 || inputs % given != 0 {
+    if inputs == 0 || !inputs.is_multiple_of(given) {
         let message = format!("there are {inputs} inputs behind the second, not {given} a tensor");
         return Err(cx.finding(Code::BadArity, message));
     }

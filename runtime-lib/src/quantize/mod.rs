@@ -119,13 +119,16 @@ fn quantized<T: Float + Real, Y: Quantum>(
     });
 }
 
+/// Takes the places of some elements, and the scale and the zero point of each.
+type Visit<'a, S> = dyn FnMut(Range<usize>, &[S], &[f32]) + 'a;
+
 /// Calls `visit` with all elements, so many at a time, and with the scale and the zero point of
 /// each.
 fn each_block<S: Number, Z: Quantum>(
     scale: &[S],
     zero: Option<&[Z]>,
     geometry: Scales,
-    visit: &mut dyn FnMut(Range<usize>, &[S], &[f32]),
+    visit: &mut Visit<'_, S>,
 ) {
     let (mut scales, mut zeros) = ([S::ONE; BLOCK], [0.0; BLOCK]);
     let mut filled = None;
