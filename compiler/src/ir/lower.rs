@@ -456,6 +456,16 @@ impl<'a> Lower<'a> {
         self.state.weight(name, tensor)
     }
 
+    /// Whether running region `i` is sure to be refused.
+    pub fn region_is_faulty(&self, i: usize) -> bool {
+        self.graph.is_faulty(self.node.regions[i])
+    }
+
+    /// Whether a node of region `i` settles a symbol of `dim`.
+    pub fn region_settles(&self, i: usize, dim: &Dim) -> bool {
+        self.graph.settles(self.node.regions[i], dim)
+    }
+
     /// Where a constant of the operator itself is.
     pub fn weight(&mut self, tensor: &Tensor) -> Operand {
         self.state.weight(&self.node.name, tensor)

@@ -57,15 +57,24 @@ pub fn join(a: &Type, b: &Type) -> Joined {
     }
 }
 
-impl If {
-    /// Which sizes of output `i` differ between the branches.
-    fn differing(cx: &Lower<'_>, i: usize) -> Option<Vec<usize>> {
-        let (a, b) = (cx.result_ty(0, i)?, cx.result_ty(1, i)?);
-        match join(&a.clone().into(), &b.clone().into()) {
-            Joined::Same(_) => Some(Vec::new()),
-            Joined::Sizes(_, axes) => Some(axes),
-            Joined::Differ => None,
-        }
+/// The type of what the branches give, and the axes whose sizes the one that runs says. A branch
+/// that is sure to be refused gives nothing; what the other settles itself is not known outside.
+fn given(
+    types: [&Type; 2],
+    refused: [bool; 2],
+    settles: &dyn Fn(usize, &Dim) -> bool,
+) -> (Type, Vec<usize>) {
+    let alone = |i: usize| {
+        let shape = types[i].as_tensor().map_or(&[][..], |ty| &ty.shape);
+        let axes = (0..shape.len()).filter(|&axis| settles(i, &shape[axis])).collect();
+        (types[i].clone(), axes)
+    };
+    match (refused, join(types[0], types[1])) {
+        ([true, false], _) => alone(1),
+        ([false, true], _) => alone(0),
+        (_, Joined::Same(ty)) => (ty, Vec::new()),
+        (_, Joined::Sizes(ty, axes)) => (ty.into(), axes),
+        (_, Joined::Differ) => (Type::Unknown, Vec::new()),
     }
 }
 
@@ -86,24 +95,22 @@ impl Op for If {
             );
             return Err(Diagnostic::new(Code::BadArity, message).into());
         }
-        // A branch that is sure to be refused gives nothing.
         let refused = [cx.region_is_faulty(0), cx.region_is_faulty(1)];
-        let types = then.iter().zip(&otherwise).map(|(a, b)| match (refused, join(a, b)) {
-            ([true, false], _) => b.clone(),
-            ([false, true], _) => a.clone(),
-            (_, Joined::Same(ty)) => ty,
-            (_, Joined::Differ) => Type::Unknown,
-            (_, Joined::Sizes(mut ty, axes)) => {
-                let other = b.as_tensor().expect("both are tensors");
+        let mut types = Vec::new();
+        for branches in then.iter().zip(&otherwise) {
+            let branches = [branches.0, branches.1];
+            let (mut ty, axes) = given(branches, refused, &|i, dim| cx.region_settles(i, dim));
+            if let Type::Tensor(ty) = &mut ty {
                 for axis in axes {
-                    let bounds = (cx.upper(&ty.shape[axis]), cx.upper(&other.shape[axis]));
-                    let max = bounds.0.zip(bounds.1).map(|(a, b)| a.max(b));
+                    let size = |ty: &'_ Type| Some(ty.as_tensor()?.shape.get(axis)?.clone());
+                    let bounds = branches.into_iter().filter_map(size).map(|dim| cx.upper(&dim));
+                    let max = bounds.reduce(|a, b| Some(a?.max(b?))).flatten();
                     ty.shape[axis] = cx.fresh("branch", max);
                 }
-                ty.into()
             }
-        });
-        Ok(types.collect())
+            types.push(ty);
+        }
+        Ok(types)
     }
 
     fn views(&self, cx: &mut Views<'_>) {
@@ -121,11 +128,15 @@ impl Op for If {
         };
         let outputs = (0..cx.node().outputs.len()).map(|i| cx.output(i)).collect::<Result<_>>()?;
         let mut branches = [cx.block(0)?, cx.block(1)?];
+        let refused = [cx.region_is_faulty(0), cx.region_is_faulty(1)];
         for i in 0..cx.node().outputs.len() {
-            for axis in Self::differing(cx, i).unwrap_or_default() {
+            let ty = |branch| cx.result_ty(branch, i).map_or(Type::Unknown, |ty| ty.clone().into());
+            let types = [ty(0), ty(1)];
+            let (_, axes) = given(types.each_ref(), refused, &|i, dim| cx.region_settles(i, dim));
+            for axis in axes {
                 for (branch, block) in branches.iter_mut().enumerate() {
-                    let ty = cx.result_ty(branch, i);
-                    block.sizes.push(ty.map_or(Dim::from(0), |ty| ty.shape[axis].clone()));
+                    let size = cx.result_ty(branch, i).and_then(|ty| ty.shape.get(axis));
+                    block.sizes.push(size.cloned().unwrap_or_else(|| 0.into()));
                 }
             }
         }

@@ -13,6 +13,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod arg;
+pub(crate) mod attention;
 pub(crate) mod binary;
 pub(crate) mod cast;
 pub(crate) mod compare;
@@ -27,16 +28,23 @@ pub(crate) mod expand;
 pub(crate) mod fourier;
 pub(crate) mod gather;
 pub(crate) mod linalg;
+pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod ml;
+pub(crate) mod nms;
 pub(crate) mod norm;
+pub(crate) mod optimizer;
 mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
+pub(crate) mod quantize;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
+pub(crate) mod resize;
 pub(crate) mod rnn;
+pub(crate) mod roi;
+pub(crate) mod sample;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod slice;
@@ -111,6 +119,16 @@ pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Nodes(read) }
 }
 
+/// An operator that ONNX is trying out.
+pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Preview, name, since, how: How::Read(read) }
+}
+
+/// An operator that trains a model.
+pub const fn training(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Training, name, since, how: How::Read(read) }
+}
+
 /// What passes make of several nodes.
 pub const fn internal(name: &'static str, read: Read) -> Entry {
     Entry { domain: Domain::Internal, name, since: 1, how: How::Read(read) }
@@ -121,6 +139,10 @@ pub const fn internal(name: &'static str, read: Read) -> Entry {
 const FAMILIES: &[&[Entry]] = &[
     activation::OPS,
     arg::OPS,
+    attention::OPS,
+    attention::flex::OPS,
+    attention::linear::OPS,
+    attention::rotary::OPS,
     binary::OPS,
     cast::OPS,
     compare::OPS,
@@ -141,6 +163,7 @@ const FAMILIES: &[&[Entry]] = &[
     fourier::window::OPS,
     gather::OPS,
     linalg::OPS,
+    loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
     ml::encode::OPS,
@@ -148,13 +171,19 @@ const FAMILIES: &[&[Entry]] = &[
     ml::linear::OPS,
     ml::svm::OPS,
     ml::tree::OPS,
+    nms::OPS,
     norm::OPS,
+    optimizer::OPS,
     pad::OPS,
     pool::OPS,
+    quantize::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,
+    resize::OPS,
     rnn::OPS,
+    roi::OPS,
+    sample::OPS,
     scatter::OPS,
     select::OPS,
     slice::OPS,
