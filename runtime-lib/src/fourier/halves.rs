@@ -16,11 +16,11 @@ pub(super) fn join<W: Float>(
         let root = (joints.re[k], joints.im[k]);
         let (z, c) = (row(x, k % n, lanes), row(x, (n - k) % n, lanes));
         let (re, im) = row_mut(y, k, lanes);
-        for lane in 0..lanes {
+        for (lane, (re, im)) in re.iter_mut().zip(im).enumerate() {
             let even = (z.0[lane].add(c.0[lane]).mul(half), z.1[lane].sub(c.1[lane]).mul(half));
             let odd = (z.1[lane].add(c.1[lane]).mul(half), c.0[lane].sub(z.0[lane]).mul(half));
             let odd = times(odd, root);
-            (re[lane], im[lane]) = (even.0.add(odd.0), even.1.add(odd.1));
+            (*re, *im) = (even.0.add(odd.0), even.1.add(odd.1));
         }
     }
 }
@@ -37,11 +37,11 @@ pub(super) fn part<W: Float>(
         let root = (joints.re[k], joints.im[k].neg());
         let (a, b) = (row(x, k, lanes), row(x, n - k, lanes));
         let (re, im) = row_mut(y, k, lanes);
-        for lane in 0..lanes {
+        for (lane, (re, im)) in re.iter_mut().zip(im).enumerate() {
             let even = (a.0[lane].add(b.0[lane]).mul(half), a.1[lane].sub(b.1[lane]).mul(half));
             let odd = (a.0[lane].sub(b.0[lane]).mul(half), a.1[lane].add(b.1[lane]).mul(half));
             let odd = times(odd, root);
-            (re[lane], im[lane]) = (even.0.sub(odd.1), even.1.add(odd.0));
+            (*re, *im) = (even.0.sub(odd.1), even.1.add(odd.0));
         }
     }
 }

@@ -39,10 +39,10 @@ pub(super) fn each_block(geometry: &Transform, n: usize, visit: &mut dyn FnMut(B
     for first in (0..total).step_by(lanes) {
         let (mut starts, mut ends) = ([0; MOST_LANES], [0; MOST_LANES]);
         let count = lanes.min(total - first).min(MOST_LANES);
-        for lane in 0..count {
+        for (lane, (start, end)) in starts.iter_mut().zip(&mut ends).take(count).enumerate() {
             let (pile, line) = ((first + lane) / from.lines, (first + lane) % from.lines);
-            starts[lane] = pile * from.pile + line * from.line;
-            ends[lane] = pile * to.pile + line * to.line;
+            *start = pile * from.pile + line * from.line;
+            *end = pile * to.pile + line * to.line;
         }
         visit(Block { lanes, from: &starts[..count], to: &ends[..count] });
     }

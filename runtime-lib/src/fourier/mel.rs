@@ -16,7 +16,7 @@ pub fn mel_weight_matrix<T: Real>(
 ) -> Result {
     let one = |x: &[f64]| x.first().copied().unwrap_or(0.0);
     let (sample_rate, lower, upper) = (one(sample_rate), one(lower), one(upper));
-    if !(sample_rate > 0.0) {
+    if sample_rate.is_nan() || sample_rate <= 0.0 {
         return Err(Error::Value("the sample rate of a mel weight matrix must be positive"));
     }
     let (first, last) = (mel(lower), mel(upper));

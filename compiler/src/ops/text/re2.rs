@@ -163,8 +163,7 @@ impl Reader<'_> {
 
     fn hexadecimal(&mut self) -> Result<char, String> {
         let digits: String = if self.rest.next_if_eq(&'{').is_some() {
-            let digits = self.rest.by_ref().take_while(|&c| c != '}').collect();
-            digits
+            self.rest.by_ref().take_while(|&c| c != '}').collect()
         } else {
             self.rest.by_ref().take(2).collect()
         };
