@@ -25,6 +25,7 @@ pub(crate) mod einsum;
 mod epilogue;
 pub(crate) mod expand;
 pub(crate) mod gather;
+pub(crate) mod image;
 pub(crate) mod linalg;
 pub(crate) mod matmul;
 pub(crate) mod ml;
@@ -132,6 +133,7 @@ const FAMILIES: &[&[Entry]] = &[
     einsum::OPS,
     expand::OPS,
     gather::OPS,
+    image::OPS,
     linalg::OPS,
     matmul::OPS,
     matmul::integer::OPS,
