@@ -7,7 +7,7 @@
 //! size) is checked by the kernel, which then returns an [`Error`] and never panics.
 //!
 //! Without features the crate needs `core` alone; `alloc` adds the heap, `std` the detection of
-//! the processor's SIMD level.
+//! the processor's SIMD level, `image` the decoders of image files.
 #![no_std]
 
 #[cfg(feature = "alloc")]
@@ -44,6 +44,8 @@ pub mod fourier;
 pub mod gather;
 pub mod gemm;
 pub mod geometry;
+#[cfg(feature = "image")]
+pub mod image_decoder;
 mod index;
 mod integer;
 pub mod linalg;

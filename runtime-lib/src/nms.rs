@@ -132,7 +132,7 @@ fn overlaps(a: Sides, b: Sides, most: f32) -> bool {
     let (mut common, mut area_a, mut area_b) = (1.0, 1.0, 1.0);
     for ([a_start, a_end], [b_start, b_end]) in a.into_iter().zip(b) {
         let len = a_end.min(b_end) - a_start.max(b_start);
-        if !(len > 0.0) {
+        if len <= 0.0 || len.is_nan() {
             return false;
         }
         common *= len;

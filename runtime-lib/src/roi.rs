@@ -147,11 +147,9 @@ impl<W: Float<Wide = W>> Samples<W> {
     fn of(ends: [W; 2], size: usize, out: usize, scale: f32, sampling: Sampling) -> Samples<W> {
         let offset = W::from_f64(if sampling.half_pixel { 0.5 } else { 0.0 });
         let [start, end] = ends.map(|end| end.mul(W::from_f64(scale.into())).sub(offset));
-        let mut len = end.sub(start);
-        if !sampling.half_pixel && !(len >= W::ONE) {
-            // The old way: a region has at least the size of one element.
-            len = W::ONE;
-        }
+        let len = end.sub(start);
+        // The old way: a region has at least the size of one element.
+        let len = if sampling.half_pixel || len >= W::ONE { len } else { W::ONE };
         let part = len.div(number(out));
         let wanted = usize::try_from(u64::from_f64(Float::ceil(part).to_f64())).unwrap_or(0);
         // No more than could make a difference, so that a region without an end has one.
@@ -262,7 +260,7 @@ mod tests {
         let mut y = [0.0; 2];
         let sampling = Sampling { ratio: 1, half_pixel: true };
         let done = roi_align_max(&X, &[0.0, 0.0, 3.0, 3.0], &[0], &mut y, REGIONS, sampling);
-        assert_eq!((done, y), (Ok(()), [3.0 + 0.75 - 0.75, 3.75]));
+        assert_eq!((done, y), (Ok(()), [3.0, 4.5]));
         // One that lies elsewhere is nothing, and one without an end has one.
         let far = [7.0, 7.0, 9.0, 9.0, 0.0, 0.0, f32::INFINITY, f32::INFINITY];
         let mut y = [9.0; 4];

@@ -10,7 +10,7 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
-use std::rc::Rc;
+use std::{rc::Rc, slice::from_ref};
 
 pub const OPS: &[Entry] = &[
     entry("Expand", 8, |_| Ok(Rc::new(Expand))),
@@ -88,9 +88,12 @@ fn partly_expanded(cx: &mut Infer<'_>, from: &[Dim]) -> Inferred<Vec<Dim>> {
             Some(i) => wanted[i].as_ref(),
             None => Some(&Dim::from(1)),
         };
+        if let Some(wanted) = wanted {
+            cx.require_at_least(wanted, &0.into(), "a size and 0")?;
+        }
         match (given, wanted) {
             (Some(given), Some(wanted)) => {
-                *size = cx.broadcast(&[&[given.clone()], &[wanted.clone()]])?.remove(0)
+                *size = cx.broadcast(&[from_ref(given), from_ref(wanted)])?.remove(0);
             }
             (None, Some(wanted)) => *size = wanted.clone(),
             // Whatever is wanted, an axis of another size than 1 keeps it.

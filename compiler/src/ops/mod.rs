@@ -27,6 +27,7 @@ mod epilogue;
 pub(crate) mod expand;
 pub(crate) mod fourier;
 pub(crate) mod gather;
+pub(crate) mod image;
 pub(crate) mod linalg;
 pub(crate) mod loss;
 pub(crate) mod matmul;
@@ -162,6 +163,7 @@ const FAMILIES: &[&[Entry]] = &[
     fourier::mel::OPS,
     fourier::window::OPS,
     gather::OPS,
+    image::OPS,
     linalg::OPS,
     loss::OPS,
     matmul::OPS,

@@ -26,6 +26,8 @@ pub struct Project {
     release: bool,
     /// The models in it, by number, with what calls each.
     models: BTreeMap<usize, String>,
+    /// Whether any wants the decoders of image files.
+    images: bool,
 }
 
 /// Where the runtime library comes from.
@@ -39,7 +41,7 @@ pub enum Runtime {
 impl Project {
     /// A project in `root`.
     pub fn new(root: PathBuf, runtime: Runtime, release: bool) -> Project {
-        Project { root, runtime, release, models: BTreeMap::new() }
+        Project { root, runtime, release, models: BTreeMap::new(), images: false }
     }
 
     /// Compiles the model file at `path` into the project, as model `number`.
@@ -60,6 +62,7 @@ impl Project {
         let shapes: Vec<Option<Vec<usize>>> =
             plan.outputs.iter().map(|port| port.ty.known_shape()).collect();
         let types: Vec<DType> = plan.inputs.iter().map(|port| port.ty.dtype).collect();
+        self.images |= module.code.contains("image_decoder::");
         let code = module.code + &glue(&signature, &types, &shapes);
         fs::create_dir_all(&directory).map_err(|error| io_finding(&directory, &error))?;
         write_if_changed(&directory.join(format!("model_{number}.rs")), code.as_bytes())?;
@@ -138,7 +141,9 @@ impl Project {
             Runtime::Path(path) => format!("path = {:?}", path.display().to_string()),
             Runtime::Version(version) => format!("version = {version:?}"),
         };
-        let runtime = format!("onnxc-runtime = {{ {runtime}, features = [\"half\", \"std\"] }}");
+        let images = if self.images { ", \"image\"" } else { "" };
+        let features = format!("features = [\"half\", \"std\"{images}]");
+        let runtime = format!("onnxc-runtime = {{ {runtime}, {features} }}");
         let members: Vec<String> = crates.keys().map(|n| format!("\"models_{n}\"")).collect();
         let members = members.join(", ");
         self.file("Cargo.toml", &format!("[workspace]\nresolver = \"3\"\nmembers = [\"runner\", \"runner_io\", \"runner_models\", {members}]\n\n[profile.dev]\ndebug = false\nincremental = false\n\n[profile.dev.package.onnxc-runtime]\nopt-level = 2\n\n[profile.release]\ndebug = false\n"))?;
