@@ -57,8 +57,9 @@ impl Body<'_> {
         for (i, (from, to)) in block.results.iter().zip(&step.outputs).enumerate() {
             if on_heap.contains(&i) {
                 given.push(self.owned(from, &block.steps));
-            } else if from != to {
-                copies.extend(self.copy(from, to));
+            } else if (from.buffer, &from.start) != (to.buffer, &to.start) {
+                // How long the output is has a name only behind the branches.
+                copies.extend(self.copy(from, &Operand { len: from.len.clone(), ..to.clone() }));
             }
         }
         let result = match given.as_slice() {
