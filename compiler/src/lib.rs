@@ -13,7 +13,7 @@
 //! | [`ops`] | every operator, one file a family | the file format, passes, tokens |
 //! | [`ir`] | graph, the trait [`ir::Op`], lowering to a plan | any particular operator |
 //! | [`plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
-//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`ident`], [`tensor`], [`ty`] | everything above |
+//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
 
 pub mod arena;
 pub mod array;
@@ -32,6 +32,7 @@ pub mod passes;
 pub mod plan;
 pub mod tensor;
 pub mod ty;
+pub mod value;
 
 pub use builder::{Builder, Report, write_if_changed};
 pub use emit::{ArenaIn, Module};

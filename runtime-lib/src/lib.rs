@@ -33,6 +33,8 @@ pub mod conv;
 pub mod conv_integer;
 pub mod cumulative;
 pub mod deform_conv;
+#[cfg(feature = "alloc")]
+pub mod dictionary;
 pub mod einsum;
 mod elem;
 mod error;
@@ -59,6 +61,8 @@ pub mod reshape;
 pub mod rnn;
 pub mod scatter;
 pub mod select;
+#[cfg(feature = "alloc")]
+pub mod sequence;
 pub mod simd;
 pub mod slice;
 mod small_float;

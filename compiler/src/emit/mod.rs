@@ -1,15 +1,18 @@
 //! The back end that writes a plan as a Rust module. The only room that knows of tokens; it sees
 //! plans, and nothing that came before them.
 
+mod bind;
 mod docs;
 mod face;
 mod flow;
 mod format;
+mod port;
 mod steps;
 mod weights;
 
 use crate::{ident, plan::Plan};
-pub use face::{Form, Signature};
+pub use face::Signature;
+pub use port::{Form, Values};
 
 use face::Face;
 use proc_macro2::TokenStream;

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
     ir::{Attribute, Domain, Graph, Info, NewNode, Reader, RegionId, ValueId},
-    ops::{self, Entry, How, Read},
+    ops::{self, Entry, How, Read, optional::OptionalGetElement},
     tensor::Tensor,
     ty::Type,
 };
@@ -229,13 +229,24 @@ impl Builder<'_> {
                 self.findings.push(Diagnostic::new(Code::UndefinedValue, message));
                 continue;
             };
-            if output.r#type.is_some() && scope.region == self.graph.body {
-                let declared = self.declared(output).unwrap_or(Type::Unknown);
-                self.compare(name, &declared, &self.graph[id].ty.clone());
-            }
-            outputs.push(id);
+            let declared = (output.r#type.is_some() && scope.region == self.graph.body)
+                .then(|| self.declared(output).unwrap_or(Type::Unknown));
+            outputs.push(declared.map_or(id, |declared| self.as_declared(name, &declared, id)));
         }
         outputs
+    }
+
+    /// An output of the declared type. A loop that takes in an optional and gives its value has
+    /// that value for output, though it may end before its first turn.
+    fn as_declared(&mut self, name: &str, declared: &Type, id: ValueId) -> ValueId {
+        let inferred = self.graph[id].ty.clone();
+        let is_optional = |ty: &Type| matches!(ty, Type::Optional(_));
+        if is_optional(&inferred) && !is_optional(declared) && *declared != Type::Unknown {
+            let content = self.graph.add(self.graph.body, name, OptionalGetElement, &[id]);
+            return self.findings.keep(content).unwrap_or(id);
+        }
+        self.compare(name, declared, &inferred);
+        id
     }
 
     /// Holds the declared type of an output against the inferred one.

@@ -104,6 +104,17 @@ impl<'a> Infer<'a> {
         }
     }
 
+    /// The type of the tensors of input `i`, which must be a sequence of such.
+    pub fn sequence(&self, i: usize) -> Inferred<&'a Type> {
+        match self.any(i)? {
+            Type::Unknown => Err(Stop::Unknown),
+            ty => ty.element().ok_or_else(|| {
+                let message = format!("input {i} must be a sequence of tensors, but is {ty}");
+                self.finding(Code::TypeMismatch, message)
+            }),
+        }
+    }
+
     /// The tensor type of input `i`, where it is given.
     pub fn optional(&self, i: usize) -> Inferred<Option<&'a TensorType>> {
         if self.has(i) { self.ty(i).map(Some) } else { Ok(None) }

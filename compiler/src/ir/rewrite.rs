@@ -299,7 +299,7 @@ impl<'a> Rewrite<'a> {
     /// Takes over the symbols of an input's type.
     fn symbols_of(&mut self, input: ValueId) {
         let mut symbols = std::collections::BTreeSet::new();
-        if let Some(ty) = self.old[input].ty.as_tensor() {
+        if let Some(ty) = self.old[input].ty.kept() {
             ty.shape.iter().for_each(|dim| dim.symbols(&mut symbols));
         }
         for symbol in symbols {

@@ -29,6 +29,7 @@ pub(crate) mod linalg;
 pub(crate) mod matmul;
 pub(crate) mod ml;
 pub(crate) mod norm;
+pub(crate) mod optional;
 pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod random;
@@ -37,6 +38,7 @@ pub(crate) mod reshape;
 pub(crate) mod rnn;
 pub(crate) mod scatter;
 pub(crate) mod select;
+pub(crate) mod sequence;
 pub(crate) mod slice;
 pub(crate) mod softmax;
 #[cfg(test)]
@@ -134,9 +136,11 @@ const FAMILIES: &[&[Entry]] = &[
     ml::encode::OPS,
     ml::feature::OPS,
     ml::linear::OPS,
+    ml::map::OPS,
     ml::svm::OPS,
     ml::tree::OPS,
     norm::OPS,
+    optional::OPS,
     pad::OPS,
     pool::OPS,
     random::OPS,
@@ -145,6 +149,9 @@ const FAMILIES: &[&[Entry]] = &[
     rnn::OPS,
     scatter::OPS,
     select::OPS,
+    sequence::OPS,
+    sequence::map::OPS,
+    sequence::split::OPS,
     slice::OPS,
     softmax::OPS,
     transpose::OPS,

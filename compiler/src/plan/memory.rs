@@ -121,8 +121,8 @@ fn lives(plan: &Plan) -> Map<BufferId, Life> {
     let mut lives = Lives::default();
     lives.steps(&plan.steps);
     let now = lives.now;
-    for port in &plan.outputs {
-        lives.see(&port.operand, now);
+    for operand in plan.outputs.iter().flat_map(|port| port.operands()) {
+        lives.see(operand, now);
     }
     lives.of
 }
@@ -236,7 +236,12 @@ pub fn operands(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
 fn reuse(plan: &mut Plan) {
     let lives = lives(plan);
     let mut merged: Map<BufferId, BufferId> = Map::default();
-    let kept: Vec<BufferId> = plan.outputs.iter().map(|port| port.operand.buffer).collect();
+    let kept: Vec<BufferId> = plan
+        .outputs
+        .iter()
+        .flat_map(|port| port.operands())
+        .map(|operand| operand.buffer)
+        .collect();
     let mut steps = std::mem::take(&mut plan.steps);
     let mut now = 0;
     reuse_in(&mut steps, &mut now, &mut |step, now| {
@@ -265,7 +270,9 @@ fn reuse(plan: &mut Plan) {
     });
     rename(&mut steps, &|id| settled(&merged, id));
     for port in &mut plan.outputs {
-        port.operand.buffer = settled(&merged, port.operand.buffer);
+        for operand in std::iter::once(&mut port.operand).chain(&mut port.beside) {
+            operand.buffer = settled(&merged, operand.buffer);
+        }
     }
     plan.steps = steps;
 }

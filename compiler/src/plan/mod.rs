@@ -22,7 +22,7 @@ use crate::{
     dim::{Dim, Symbol},
     dtype::DType,
     tensor::Tensor,
-    ty::TensorType,
+    ty::Type,
 };
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -63,17 +63,28 @@ pub struct Size {
     pub max: Option<i64>,
 }
 
-/// A piece of memory that holds one tensor, or several one after another.
+/// A piece of memory that holds one tensor, or several one after another, or a sequence.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     /// What the model calls the value.
     pub name: String,
+    /// Of what kind it is.
+    pub kind: Kind,
     /// The element type.
     pub dtype: DType,
     /// The number of elements.
     pub len: Dim,
     /// Where it is.
     pub place: Place,
+}
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Elements.
+    Elements,
+    /// A sequence of tensors, which counts as one element.
+    Sequence,
 }
 
 /// Where a buffer is.
@@ -127,9 +138,11 @@ pub struct Port {
     /// What the model says of it.
     pub doc: String,
     /// Its type.
-    pub ty: TensorType,
-    /// Where its elements are.
+    pub ty: Type,
+    /// Where its elements are: those of an optional's value, the values of a map.
     pub operand: Operand,
+    /// What stands beside them: whether an optional has its value, the keys of a map.
+    pub beside: Option<Operand>,
 }
 
 /// One thing to do.
@@ -261,6 +274,23 @@ impl Plan {
     /// The greatest that `dim` can be.
     pub fn upper(&self, dim: &Dim) -> Option<i64> {
         dim.upper(&|name| self.symbols.get(name)?.max)
+    }
+}
+
+impl Port {
+    /// The sizes of the tensor in which the value is kept.
+    pub fn shape(&self) -> &[Dim] {
+        self.ty.kept().map_or(&[], |ty| &ty.shape)
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.ty.dtype().expect("a port has a type that is known")
+    }
+
+    /// Every part of a buffer that the value is made of.
+    pub fn operands(&self) -> impl Iterator<Item = &Operand> {
+        std::iter::once(&self.operand).chain(&self.beside)
     }
 }
 
