@@ -1,7 +1,10 @@
 //! Types of values.
 
-use crate::{dim::Dim, dtype::DType};
-use std::fmt;
+use crate::{
+    dim::{Dim, Symbol},
+    dtype::DType,
+};
+use std::{collections::BTreeSet, fmt};
 
 /// The type of a value.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -140,6 +143,17 @@ impl Type {
             Type::Unranked(dtype) | Type::Never(dtype) => Some(*dtype),
             Type::Sequence(ty) | Type::Optional(ty) | Type::Map(_, ty) => ty.dtype(),
             Type::Unknown => None,
+        }
+    }
+
+    /// Adds the symbols of every size to `found`.
+    pub fn symbols(&self, found: &mut BTreeSet<Symbol>) {
+        match self {
+            Type::Tensor(ty) | Type::Sparse(ty) => {
+                ty.shape.iter().for_each(|size| size.symbols(found));
+            }
+            Type::Sequence(ty) | Type::Optional(ty) | Type::Map(_, ty) => ty.symbols(found),
+            Type::Unranked(_) | Type::Never(_) | Type::Unknown => {}
         }
     }
 

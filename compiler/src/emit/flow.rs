@@ -3,7 +3,7 @@
 use super::{docs, face::element, steps::Body};
 use crate::{
     dim::{Dim, Symbol},
-    plan::{Block, BufferId, Carried, Cond, If, Kind, Loop, Operand, Place, Stacked, Step, Turns},
+    plan::{Block, BufferId, Carried, Cond, If, Kind, Loop, Operand, Place, Resized, Stacked, Step, Turns},
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -136,6 +136,7 @@ impl Body<'_> {
         let comment = docs::line(&step.node);
         let turn = format_ident!("{}", &*step.turn);
         let carried: TokenStream = step.carried.iter().map(|carried| self.carry(carried)).collect();
+        let sizes = self.size_at_first(&step.sizes);
         let stacks: TokenStream = step.stacked.iter().map(|stacked| self.stack(stacked)).collect();
         let (bind_most, below) = self.most(step, &turn);
         let decides = step.cond.is_some() || step.again.is_some();
@@ -158,11 +159,12 @@ impl Body<'_> {
         });
         let next: TokenStream =
             step.carried.iter().map(|carried| self.hand_on(carried, step)).collect();
-        let resized = self.resize(&step.carried);
+        let resized = self.resize(&step.sizes);
         self.made = made;
         quote! {
             comment!(#comment);
             #carried
+            #sizes
             #stacks
             #bind_most
             #bind_again
@@ -198,15 +200,8 @@ impl Body<'_> {
 
     /// Puts the initial value where the first turn finds it.
     fn carry(&mut self, carried: &Carried) -> TokenStream {
-        let Carried { initial, value, sizes, .. } = carried;
-        let sizes: TokenStream = sizes
-            .iter()
-            .map(|(symbol, at_first, _)| {
-                let (symbol, size) = (format_ident!("{symbol}"), self.size(at_first));
-                quote!(let mut #symbol = #size;)
-            })
-            .collect();
-        let copy = if self.plan.buffers[value.buffer].place == Place::Heap {
+        let Carried { initial, value, .. } = carried;
+        if self.plan.buffers[value.buffer].place == Place::Heap {
             let (name, owned) = (self.name(value), self.owned(initial, &[], Given::Once));
             self.made.insert(value.buffer);
             quote!(let mut #name = #owned;)
@@ -214,8 +209,7 @@ impl Body<'_> {
             TokenStream::new()
         } else {
             self.copy(initial, &Operand { len: initial.len.clone(), ..value.clone() })
-        };
-        quote!(#copy #sizes)
+        }
     }
 
     /// Puts what a turn gives where the next one finds it.
@@ -232,11 +226,21 @@ impl Body<'_> {
         self.copy(next, &Operand { len: next.len.clone(), ..value.clone() })
     }
 
+    /// Settles the sizes of the first turn.
+    fn size_at_first(&mut self, sizes: &[Resized]) -> TokenStream {
+        let each = sizes.iter().map(|Resized { symbol, at_first, .. }| {
+            let (symbol, size) = (format_ident!("{symbol}"), self.size(at_first));
+            quote!(let mut #symbol = #size;)
+        });
+        each.collect()
+    }
+
     /// Settles the sizes of the next turn, all at once.
-    fn resize(&mut self, carried: &[Carried]) -> TokenStream {
-        let sizes = carried.iter().flat_map(|carried| &carried.sizes);
-        let (symbols, sizes): (Vec<Ident>, Vec<TokenStream>) =
-            sizes.map(|(symbol, _, after)| (format_ident!("{symbol}"), self.size(after))).unzip();
+    fn resize(&mut self, sizes: &[Resized]) -> TokenStream {
+        let (symbols, sizes): (Vec<Ident>, Vec<TokenStream>) = sizes
+            .iter()
+            .map(|Resized { symbol, after, .. }| (format_ident!("{symbol}"), self.size(after)))
+            .unzip();
         match symbols.as_slice() {
             [] => TokenStream::new(),
             [symbol] => quote!(#symbol = #(#sizes)*;),

@@ -14,7 +14,10 @@ use crate::{
     value::Value,
 };
 use onnxc_runtime::{Error, Result};
-use std::{cell::RefCell, collections::HashMap};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+};
 
 /// Runs `plan` on `inputs`, one for each of the plan's, in order.
 pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
@@ -206,10 +209,10 @@ impl Host<'_> {
         let mut again = step.cond.as_ref().is_none_or(|cond| is_true(self.take(cond)));
         for carried in &step.carried {
             let initial = self.take(&carried.initial);
-            let sizes = carried.sizes.iter().map(|(symbol, at_first, _)| (symbol, at_first));
-            self.settle(sizes);
             self.renew(&carried.value, initial);
         }
+        self.settle(step.sizes.iter().map(|size| (&size.symbol, &size.at_first)));
+        let before: HashSet<BufferId> = self.arrays.ids().collect();
         let mut stacks: Vec<Option<Array>> = vec![None; step.stacked.len()];
         let mut turn = 0;
         while again && turn < most {
@@ -230,12 +233,11 @@ impl Host<'_> {
             }
             let next: Vec<Array> =
                 step.carried.iter().map(|carried| self.take(&carried.next)).collect();
-            let sizes = step.carried.iter().flat_map(|carried| &carried.sizes);
-            self.settle(sizes.map(|(symbol, _, after)| (symbol, after)));
+            self.settle(step.sizes.iter().map(|size| (&size.symbol, &size.after)));
             for (carried, next) in step.carried.iter().zip(next) {
                 self.renew(&carried.value, next);
             }
-            self.forget(&step.body.steps, step);
+            self.forget(&step.body.steps, &before);
             turn += 1;
         }
         self.symbols.borrow_mut().insert(step.turn.clone(), turn);
@@ -255,16 +257,15 @@ impl Host<'_> {
         self.symbols.borrow_mut().extend(sizes);
     }
 
-    /// Forgets the buffers whose sizes may be others in the next turn.
-    fn forget(&mut self, steps: &[Step], step: &Loop) {
-        let kept: Vec<BufferId> = step.carried.iter().map(|c| c.value.buffer).collect();
+    /// Forgets the buffers that a turn made and whose sizes may be others in the next turn.
+    fn forget(&mut self, steps: &[Step], before: &HashSet<BufferId>) {
         let mut written = Vec::new();
         for step in steps {
             if let Step::Call(call) = step {
                 written.extend(call.writes().map(|operand| operand.buffer));
             }
         }
-        written.retain(|id| !kept.contains(id) && !self.is_fixed(*id));
+        written.retain(|id| !before.contains(id) && !self.is_fixed(*id));
         for id in written {
             self.arrays.remove(id);
         }

@@ -198,7 +198,7 @@ impl Lives {
 }
 
 /// What a loop itself reads and writes, beside the steps of its body.
-fn loop_operands(step: &Loop) -> impl Iterator<Item = &Operand> {
+pub(super) fn loop_operands(step: &Loop) -> impl Iterator<Item = &Operand> {
     let most = match &step.most {
         Some(Turns::Tensor(operand)) => Some(operand),
         Some(Turns::Size(_)) | None => None,
@@ -306,7 +306,7 @@ fn reuse_in(steps: &mut [Step], now: &mut usize, see: &mut dyn FnMut(&mut Step, 
     }
 }
 
-fn rename(steps: &mut [Step], to: &dyn Fn(BufferId) -> BufferId) {
+pub(super) fn rename(steps: &mut [Step], to: &dyn Fn(BufferId) -> BufferId) {
     let rename_operand = |operand: &mut Operand| operand.buffer = to(operand.buffer);
     for step in steps {
         match step {

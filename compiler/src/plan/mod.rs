@@ -210,6 +210,8 @@ pub struct Loop {
     pub carried: Vec<Carried>,
     /// What the turns give one behind the other.
     pub stacked: Vec<Stacked>,
+    /// The sizes that change from turn to turn.
+    pub sizes: Vec<Resized>,
     /// What a turn does; its results are named above.
     pub body: Block,
 }
@@ -232,8 +234,17 @@ pub struct Carried {
     pub value: Operand,
     /// What a turn gives.
     pub next: Operand,
-    /// Its sizes that change from turn to turn: at first, and after a turn.
-    pub sizes: Vec<(Symbol, Dim, Dim)>,
+}
+
+/// A size that changes from turn to turn of a [`Loop`].
+#[derive(Clone)]
+pub struct Resized {
+    /// Its name.
+    pub symbol: Symbol,
+    /// What it is before the first turn.
+    pub at_first: Dim,
+    /// What it is after a turn.
+    pub after: Dim,
 }
 
 /// Values that the turns of a [`Loop`] give, one behind the other.
@@ -274,6 +285,23 @@ impl Plan {
     /// The greatest that `dim` can be.
     pub fn upper(&self, dim: &Dim) -> Option<i64> {
         dim.upper(&|name| self.symbols.get(name)?.max)
+    }
+}
+
+impl Loop {
+    /// Turns that nothing ends and that give nothing to each other.
+    pub fn new(node: String, turn: Symbol, body: Block) -> Loop {
+        Loop {
+            node,
+            turn,
+            most: None,
+            cond: None,
+            again: None,
+            carried: Vec::new(),
+            stacked: Vec::new(),
+            sizes: Vec::new(),
+            body,
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 use super::common;
 use crate::{
     diag::Result,
-    dim::{Dim, Symbol},
-    ir::{Infer, Inferred, Lower},
-    plan::{Block, Carried, Operand},
+    dim::Dim,
+    ir::{Infer, Inferred, Lower, Stop},
+    plan::{Block, Carried, Operand, Resized},
     ty::{TensorType, Type},
 };
+use std::collections::BTreeSet;
 
 /// The values that turns give each other: where they stand among the inputs of the node, the
 /// inputs of the body and its results, and how many they are.
@@ -77,16 +78,20 @@ fn widened_tensor(
     wide
 }
 
-/// What is carried from turn to turn, for the plan.
-pub fn lower(cx: &mut Lower<'_>, places: &Places, results: &[Operand]) -> Result<Vec<Carried>> {
-    let mut all = Vec::new();
+/// What is carried from turn to turn, for the plan, and the sizes that change with it.
+pub fn lower(
+    cx: &mut Lower<'_>,
+    places: &Places,
+    results: &[Operand],
+) -> Result<(Vec<Carried>, Vec<Resized>)> {
+    let (mut all, mut resized) = (Vec::new(), Vec::new());
     for (j, next) in results.iter().enumerate() {
         let mut initial = cx.input(places.input + j)?;
         let (value, mut next) = (cx.region_input(0, places.given + j)?, next.clone());
         let at_first = cx.any(places.input + j)?.content();
         let given = cx.region_input_ty(0, places.given + j);
         let gave = cx.result_ty(0, places.result + j).map(Type::content);
-        let sizes = sizes(at_first, given.content(), gave);
+        resized.extend(sizes(at_first, given.content(), gave));
         // A value that is never there is some other memory of the size that it would have.
         if matches!((at_first, given.content()), (Type::Never(_), Type::Tensor(_))) {
             initial = cx.like(&value);
@@ -94,20 +99,20 @@ pub fn lower(cx: &mut Lower<'_>, places: &Places, results: &[Operand]) -> Result
         if matches!((gave, given.content()), (Some(Type::Never(_)), Type::Tensor(_))) {
             next = cx.like(&value);
         }
-        all.push(Carried { initial, value, next, sizes });
+        all.push(Carried { initial, value, next });
     }
     for j in 0..places.count {
         if let Some(value) = cx.region_input_beside(0, places.given + j) {
             let initial = cx.input_given(places.input + j);
             let next = cx.given(0, places.result + j);
-            all.push(Carried { initial, value, next, sizes: Vec::new() });
+            all.push(Carried { initial, value, next });
         }
     }
-    Ok(all)
+    Ok((all, resized))
 }
 
 /// The sizes of a value that change from turn to turn: at first, and after a turn.
-fn sizes(at_first: &Type, given: &Type, gave: Option<&Type>) -> Vec<(Symbol, Dim, Dim)> {
+fn sizes(at_first: &Type, given: &Type, gave: Option<&Type>) -> Vec<Resized> {
     let Some(given) = given.as_tensor() else { return Vec::new() };
     let size = |ty: Option<&Type>, axis: usize| match ty {
         Some(Type::Tensor(ty)) => ty.shape.get(axis).cloned(),
@@ -115,8 +120,9 @@ fn sizes(at_first: &Type, given: &Type, gave: Option<&Type>) -> Vec<(Symbol, Dim
         _ => None,
     };
     let each = given.shape.iter().enumerate().filter_map(|(axis, dim)| {
-        let (first, after) = (size(Some(at_first), axis)?, size(gave, axis)?);
-        (*dim != first).then_some((dim.as_symbol()?.clone(), first, after))
+        let (at_first, after) = (size(Some(at_first), axis)?, size(gave, axis)?);
+        let symbol = dim.as_symbol()?.clone();
+        (*dim != at_first).then_some(Resized { symbol, at_first, after })
     });
     each.collect()
 }
@@ -133,4 +139,35 @@ pub fn keep_apart(cx: &mut Lower<'_>, carried: &mut [Carried], body: &mut Block)
             carried.next = aside;
         }
     }
+}
+
+/// The type of what a turn gives to be put behind what the turns before gave, as it is known behind
+/// the loop: a size that a turn settles has another name there.
+pub fn stacked(cx: &mut Infer<'_>, item: &Type) -> Inferred<TensorType> {
+    let Type::Tensor(TensorType { dtype, shape }) = item else { return Err(Stop::Unknown) };
+    let inside = cx.settled_inside(0);
+    let mut outside = Vec::new();
+    for size in shape {
+        let mut symbols = BTreeSet::new();
+        size.symbols(&mut symbols);
+        outside.push(match symbols.is_disjoint(&inside) {
+            true => size.clone(),
+            false => {
+                let max = cx.upper(size);
+                cx.fresh("item_size", max)
+            }
+        });
+    }
+    Ok(TensorType { dtype: *dtype, shape: outside })
+}
+
+/// The sizes of such a value that have another name behind the loop, given the name that it has
+/// there.
+pub fn renamed(item: &[Dim], outside: &[Dim]) -> Vec<Resized> {
+    let differs = item.iter().zip(outside).filter(|(item, outside)| item != outside);
+    let each = differs.filter_map(|(item, outside)| {
+        let symbol = outside.as_symbol()?.clone();
+        Some(Resized { symbol, at_first: 0.into(), after: item.clone() })
+    });
+    each.collect()
 }

@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::{Dim, Symbol},
     dtype::DType,
-    ir::{Infer, Inferred, Lower, Op, Stop, Views},
+    ir::{Infer, Inferred, Lower, Op, Views},
     plan::{self, Block, Call, Kernel, Stacked, Step, Turns, kernel},
     ty::{TensorType, Type},
 };
@@ -70,10 +70,10 @@ impl Op for Loop {
         }
         let mut types: Vec<Type> = given.into_iter().skip(HEAD).collect();
         for item in &gave[1 + count..] {
-            let Type::Tensor(item) = item else { return Err(Stop::Unknown) };
+            let TensorType { dtype, mut shape } = carried::stacked(cx, item)?;
             let turns = most.clone().filter(|_| exact).unwrap_or_else(|| turn.clone());
-            let shape = std::iter::once(&turns).chain(&item.shape).cloned();
-            types.push(TensorType { dtype: item.dtype, shape: shape.collect() }.into());
+            shape.insert(0, turns);
+            types.push(TensorType { dtype, shape }.into());
         }
         Ok(types)
     }
@@ -103,17 +103,21 @@ impl Op for Loop {
         let again = (!goes_on).then(|| results[0].clone());
         self.say_turn(cx, &mut body, &turn)?;
         let places = Self::places(cx.node().inputs.len());
-        let mut carried = carried::lower(cx, &places, &results[1..=count])?;
+        let (mut carried, mut sizes) = carried::lower(cx, &places, &results[1..=count])?;
         carried::keep_apart(cx, &mut carried, &mut body);
         let mut stacked = Vec::new();
         for (i, item) in results.into_iter().enumerate().skip(1 + count) {
             let Some(all) = cx.optional_output(i - 1)? else { continue };
-            let counted = cx.output_ty(i - 1)?.shape[0] != Dim::symbol(&turn);
+            let (item_ty, all_ty) = (cx.result_ty(0, i), cx.output_ty(i - 1)?);
+            let item_shape = item_ty.and_then(Type::as_tensor).map_or(&[][..], |ty| &ty.shape);
+            let renamed = carried::renamed(item_shape, &all_ty.shape[1..]);
+            let counted = all_ty.shape[0] != Dim::symbol(&turn) && renamed.is_empty();
+            sizes.extend(renamed);
             let at = counted.then(|| Dim::symbol(&turn) * &item.len);
             stacked.push(Stacked { item, all, at });
         }
-        let node = cx.comment();
-        cx.step(Step::Loop(plan::Loop { node, turn, most, cond, again, carried, stacked, body }));
+        let turns = plan::Loop::new(cx.comment(), turn, body);
+        cx.step(Step::Loop(plan::Loop { most, cond, again, carried, stacked, sizes, ..turns }));
         Ok(())
     }
 }

@@ -128,9 +128,7 @@ impl Op for Scan {
         let mut types: Vec<Type> = cx.region_inputs(0).unwrap_or_default();
         types.truncate(count);
         for (i, item) in cx.region_results(0).iter().skip(count).enumerate() {
-            let Type::Tensor(TensorType { dtype, mut shape }) = item.clone() else {
-                return Err(Stop::Unknown);
-            };
+            let TensorType { dtype, mut shape } = carried::stacked(cx, item)?;
             shape.insert(self.output_axis(cx, i, shape.len() + 1)?, turns.clone());
             types.push(TensorType { dtype, shape }.into());
         }
@@ -162,7 +160,7 @@ impl Op for Scan {
             first.shape[cx.axis(self.axes.first().copied().unwrap_or(0), first.rank())].clone();
         let mut body = cx.block(0)?;
         let results = std::mem::take(&mut body.results);
-        let mut carried = carried::lower(cx, &self.places(inputs), &results[..count])?;
+        let (mut carried, mut sizes) = carried::lower(cx, &self.places(inputs), &results[..count])?;
         carried::keep_apart(cx, &mut carried, &mut body);
         self.take_parts(cx, &mut body, &turn)?;
         let mut stacked = Vec::new();
@@ -171,6 +169,18 @@ impl Op for Scan {
             let shape = &cx.output_ty(count + i)?.shape;
             let axis = cx.axis(self.output_axes.get(i).copied().unwrap_or(0), shape.len());
             let at = part(&self.reversed_outputs, i, &turn, &turns);
+            let mut outside = shape.clone();
+            outside.remove(axis);
+            let item_ty = cx.result_ty(0, count + i).and_then(Type::as_tensor);
+            let renamed = carried::renamed(item_ty.map_or(&[][..], |ty| &ty.shape), &outside);
+            if !renamed.is_empty() {
+                if axis != 0 || self.reversed_outputs.get(i) == Some(&true) {
+                    return Err(cx.unsupported("outputs of sizes that only its turns settle, but along the first axis and forward"));
+                }
+                sizes.extend(renamed);
+                stacked.push(Stacked { item, all, at: None });
+                continue;
+            }
             if axis == 0 {
                 let at = Some(at * &item.len);
                 stacked.push(Stacked { item, all, at });
@@ -183,9 +193,9 @@ impl Op for Scan {
             let copy = |cx: &mut Lower<'_>| cx.call_on(&CONCAT, dtype, item, all, geometry);
             body.steps.extend(cx.steps_of(copy)?);
         }
-        let (node, most) = (cx.comment(), Some(Turns::Size(turns)));
-        let (cond, again) = (None, None);
-        cx.step(Step::Loop(plan::Loop { node, turn, most, cond, again, carried, stacked, body }));
+        let most = Some(Turns::Size(turns));
+        let turns = plan::Loop::new(cx.comment(), turn, body);
+        cx.step(Step::Loop(plan::Loop { most, carried, stacked, sizes, ..turns }));
         Ok(())
     }
 }
@@ -325,7 +335,7 @@ impl Op for Batches {
             let value = cx.region_input(0, j)?;
             let initial = cx.input(1 + j)?;
             let initial = element_of(&initial, &at, &value.len);
-            carried.push(Carried { initial, value, next: next.clone(), sizes: Vec::new() });
+            carried.push(Carried { initial, value, next: next.clone() });
         }
         carried::keep_apart(cx, &mut carried, &mut body);
         let mut stacked = Vec::new();
@@ -337,10 +347,9 @@ impl Op for Batches {
         }
         let mut steps = vec![self.settle_turns(cx, &at, turns, &shape[1])?];
         let finals: Vec<Operand> = carried.iter().map(|carried| carried.value.clone()).collect();
-        let (node, most) = (cx.comment(), Some(Turns::Size(Dim::symbol(turns))));
-        let (cond, again) = (None, None);
-        let turn = turn.clone();
-        let inner = plan::Loop { node, turn, most, cond, again, carried, stacked, body };
+        let most = Some(Turns::Size(Dim::symbol(turns)));
+        let inner = plan::Loop::new(cx.comment(), turn.clone(), body);
+        let inner = plan::Loop { most, carried, stacked, ..inner };
         steps.push(Step::Loop(inner));
         for (j, value) in finals.into_iter().enumerate() {
             let Some(all) = cx.optional_output(j)? else { continue };
@@ -348,16 +357,9 @@ impl Op for Batches {
             let to = element_of(&all, &at, &value.len);
             steps.push(cx.copy_step(value, to));
         }
-        cx.step(Step::Loop(plan::Loop {
-            node: cx.comment(),
-            turn: batch.clone(),
-            most: Some(Turns::Size(shape[0].clone())),
-            cond: None,
-            again: None,
-            carried: Vec::new(),
-            stacked: Vec::new(),
-            body: Block { steps, ..Block::default() },
-        }));
+        let body = Block { steps, ..Block::default() };
+        let outer = plan::Loop::new(cx.comment(), batch.clone(), body);
+        cx.step(Step::Loop(plan::Loop { most: Some(Turns::Size(shape[0].clone())), ..outer }));
         Ok(())
     }
 }

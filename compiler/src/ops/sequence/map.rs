@@ -107,16 +107,8 @@ impl Op for SequenceMap {
         let given = given.into_iter().chain(steps);
         let pushed = cx.steps_of(|cx| self.push(cx, results))?;
         let body = Block { steps: given.chain(pushed).collect(), ..Block::default() };
-        cx.step(Step::Loop(plan::Loop {
-            node: cx.comment(),
-            turn,
-            most: Some(most),
-            cond: None,
-            again: None,
-            carried: Vec::new(),
-            stacked: Vec::new(),
-            body,
-        }));
+        let turns = plan::Loop::new(cx.comment(), turn, body);
+        cx.step(Step::Loop(plan::Loop { most: Some(most), ..turns }));
         Ok(())
     }
 }
