@@ -126,6 +126,7 @@ pub fn plan(
     let graph = passes::run(imported.graph, seen)?;
     let mut plan = ir::plan(&graph)?;
     plan::dead::drop_unread(&mut plan);
+    plan::moves::move_sequences(&mut plan);
     plan::memory::lay_out(&mut plan);
     Ok((plan, imported.files))
 }

@@ -73,7 +73,7 @@ impl Face<'_> {
             },
             _ => {
                 let of = |axis| quote!(#name.map_or(0, |#name| #name.shape()[#axis]));
-                let when_there = |check| quote!(if let Some(#name) = #name { #check });
+                let when_there = |check| quote!(if #is_there[0] { #check });
                 self.settle(port, bound, &of, &when_there);
                 let zeros = zeros(size(&port.shape().iter().product::<Dim>()));
                 quote!(#zeros let #name = #name.map_or(&#absent[..], |#name| #name.data());)

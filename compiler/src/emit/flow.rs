@@ -3,7 +3,10 @@
 use super::{docs, face::element, steps::Body};
 use crate::{
     dim::{Dim, Symbol},
-    plan::{Block, BufferId, Carried, Cond, If, Kind, Loop, Operand, Place, Resized, Stacked, Step, Turns},
+    plan::{
+        Block, BufferId, Carried, Cond, If, Kind, Loop, Operand, Place, Resized, Stacked, Step,
+        Turns,
+    },
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -57,9 +60,16 @@ impl Body<'_> {
         self.made = before;
         self.made.extend(on_heap.iter().map(|&i| step.outputs[i].buffer));
         let symbols = step.binds.iter().map(|symbol| format_ident!("{symbol}"));
-        let heap =
-            on_heap.iter().map(|&i| format_ident!("{}", self.face.names[step.outputs[i].buffer]));
-        let taken: Vec<Ident> = symbols.chain(heap).collect();
+        let symbols = symbols.map(|symbol| quote!(#symbol));
+        let heap = on_heap.iter().map(|&i| {
+            let name = self.name(&step.outputs[i]);
+            // A sequence may be changed where it is.
+            match self.plan.buffers[step.outputs[i].buffer].kind {
+                Kind::Elements => quote!(#name),
+                Kind::Sequence => quote!(mut #name),
+            }
+        });
+        let taken: Vec<TokenStream> = symbols.chain(heap).collect();
         let [then, otherwise] = blocks;
         let bind = match taken.as_slice() {
             [] => TokenStream::new(),

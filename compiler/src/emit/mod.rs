@@ -10,7 +10,10 @@ mod port;
 mod steps;
 mod weights;
 
-use crate::{ident, plan::Plan};
+use crate::{
+    ident,
+    plan::{Kind, Plan},
+};
 pub use face::Signature;
 pub use port::{Form, Values};
 
@@ -81,11 +84,13 @@ fn tokens(plan: &Plan, style: &Style) -> TokenStream {
     let (head, model) = (docs::head(plan, style), face.items());
     let body = steps::body(plan, &face);
     let weights = weights::item(plan, style);
+    let has_sequences = plan.buffers.iter().any(|(_, buffer)| buffer.kind == Kind::Sequence);
+    let unused_mut = has_sequences.then(|| quote!(, unused_mut));
     quote! {
         #head
         #model
         blank!();
-        #[allow(clippy::all, elided_lifetimes_in_paths, unused_variables)]
+        #[allow(clippy::all, elided_lifetimes_in_paths, unused_variables #unused_mut)]
         mod #room {
             #body
             blank!();

@@ -211,7 +211,7 @@ impl<'p> Body<'p> {
     /// The access to output `i` of the model, where it lies in the arena.
     fn output_slot(&self, i: usize) -> TokenStream {
         let slot = self.slot(&self.plan.outputs[i].operand);
-        match self.face.output_form(i) {
+        match self.face.output_form(i).content() {
             PortForm::Array(len) => {
                 let len = number(*len);
                 quote!(#slot.array::<#len>())

@@ -136,3 +136,28 @@ impl Op for OptionalHasElement {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::F32;
+
+    #[test]
+    fn what_is_known_of_an_optional_is_whether_it_is_there() {
+        let optional = |content| Given::Value(Type::Optional(Box::new(content)));
+        let some = || optional(Type::tensor(F32, [2, 3]));
+        check(Optional { ty: None }, &[tensor(F32, [2, 3])], 1, "optional(float[2, 3]) = [1]");
+        let none = Optional { ty: Some(Type::tensor(F32, [2, 3])) };
+        check(none, &[], 1, "optional(float) = [0]");
+        let none = Optional { ty: Some(Type::Sequence(Type::tensor(F32, [2]).into())) };
+        check(none, &[], 1, "optional(seq(float)) = [0]");
+        check(OptionalGetElement, &[some()], 1, "float[2, 3]");
+        check(OptionalGetElement, &[tensor(F32, [2])], 1, "float[2]");
+        check(OptionalHasElement, &[some()], 1, "bool[]");
+        check(OptionalHasElement, &[tensor(F32, [2])], 1, "bool[] = [1]");
+        check(OptionalHasElement, &[], 1, "bool[] = [0]");
+        let found = "an optional value cannot be optional(float[2, 3])";
+        check(Optional { ty: None }, &[some()], 1, found);
+    }
+}

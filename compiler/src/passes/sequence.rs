@@ -80,9 +80,8 @@ fn joined(
     mut tensors: Vec<ValueId>,
 ) -> Option<Outputs> {
     let rank = site.graph[*tensors.first()?].ty.as_tensor()?.rank();
-    let same = tensors.iter().all(|&id| {
-        site.graph[id].ty.as_tensor().is_some_and(|ty| ty.rank() == rank)
-    });
+    let same =
+        tensors.iter().all(|&id| site.graph[id].ty.as_tensor().is_some_and(|ty| ty.rank() == rank));
     if !same {
         return None;
     }

@@ -9,6 +9,7 @@ mod info;
 mod kernel;
 mod literal;
 pub mod memory;
+pub mod moves;
 mod text;
 
 pub use formula::{Field, Formula, NoParams, Symbols};

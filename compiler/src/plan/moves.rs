@@ -110,8 +110,7 @@ impl Moves {
                 Around::Model => is_last,
                 Around::Branch => is_last && is_local,
                 Around::Loop(step) => {
-                    let hands_on =
-                        |c: &Carried| c.value.buffer == from && c.next.buffer == to;
+                    let hands_on = |c: &Carried| c.value.buffer == from && c.next.buffer == to;
                     let named = |id| loop_operands(step).filter(|o| o.buffer == id).count();
                     let handed_on = step.carried.iter().any(hands_on)
                         && named(from) == 1

@@ -173,3 +173,34 @@ impl Op for MapValues {
         cx.call_on(&PICK, *dtype, vec![values, places.into()], vec![y], NoParams)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::{F32, F64, I64};
+
+    #[test]
+    fn maps_are_rows_under_keys() {
+        let zip = || ZipMap { keys: Tensor::from_ints(&[7, 8, 9]) };
+        let n = Dim::symbol("n");
+        let found = "seq(map(int64, float[n, 3]))";
+        check(zip(), &[tensor(F32, [n, 3.into()])], 1, found);
+        check(zip(), &[tensor(F32, [3])], 1, "seq(map(int64, float[1, 3]))");
+        let found = "the numbers of values and of keys must be equal, but are 2 and 3";
+        check(zip(), &[tensor(F32, [5, 2])], 1, found);
+    }
+
+    #[test]
+    fn maps_become_one_row() {
+        let map = |key| {
+            let values = Type::tensor(F64, [Dim::symbol("n")]);
+            Given::Value(Type::Map(key, values.into()))
+        };
+        check(MapValues { count: None }, &[map(I64)], 1, "double[1, n]");
+        let wanted = Given::Ints(vec![1, 2]);
+        check(MapValues { count: Some(2) }, &[map(I64), wanted], 1, "double[1, 2]");
+        let found = "the keys of the map must be int64, but are string";
+        check(MapValues { count: None }, &[map(DType::String)], 1, found);
+    }
+}

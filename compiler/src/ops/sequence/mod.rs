@@ -288,3 +288,76 @@ impl Op for SequenceLength {
         cx.call_on(&LENGTH, dtype, vec![x], vec![y], NoParams)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        split::{ConcatFromSequence, SplitToSequence},
+        *,
+    };
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::{F32, F64, I64};
+
+    fn n() -> Dim {
+        Dim::symbol("n")
+    }
+
+    fn sequence(element: Type) -> Given {
+        Given::Value(sequence_of(&element))
+    }
+
+    fn of<const N: usize>(shape: [Dim; N]) -> Given {
+        sequence(Type::tensor(F32, shape))
+    }
+
+    #[test]
+    fn a_sequence_says_what_its_tensors_have_in_common() {
+        let [x, y] = [[n(), 3.into()], [2.into(), 3.into()]];
+        let inputs = [tensor(F32, x.clone()), tensor(F32, y.clone())];
+        check(SequenceConstruct, &inputs, 1, "seq(float[?, 3]) = [2]");
+        let inputs = [tensor(F32, x.clone()), tensor(F32, x.clone())];
+        check(SequenceConstruct, &inputs, 1, "seq(float[n, 3]) = [2]");
+        check(SequenceInsert, &[of(x.clone()), tensor(F32, y)], 1, "seq(float[?, 3])");
+        check(SequenceInsert, &[of(x.clone()), tensor(F32, [2])], 1, "seq(float)");
+        let never = sequence(Type::Never(F32));
+        check(SequenceInsert, &[never, tensor(F32, x.clone())], 1, "seq(float[n, 3])");
+        let found = "a tensor must have the element type of its sequence";
+        check(SequenceInsert, &[of(x.clone()), tensor(F64, x.clone())], 1, found);
+        check(SequenceErase, &[of(x)], 1, "seq(float[n, 3])");
+    }
+
+    #[test]
+    fn what_is_taken_out_has_sizes_of_its_own() {
+        let at = || tensor::<Dim, 0>(I64, []);
+        let open = || [n(), any_size(), any_size()];
+        check(SequenceAt, &[of(open()), at()], 1, "float[n, y0_0, y0_1]");
+        check(SequenceLength, &[of(open())], 1, "int64[]");
+        let concat = |axis, new_axis| ConcatFromSequence { axis, new_axis };
+        check(concat(0, false), &[of(open())], 1, "float[y0_0, y0_1, y0_2]");
+        check(concat(-1, true), &[of(open())], 1, "float[n, y0_0, y0_1, y0_2]");
+        let found = "`axis` is 3, but there are 3 axes";
+        check(concat(3, false), &[of(open())], 1, found);
+        let found = "input 0 must be a sequence of tensors, but is float[2]";
+        check(SequenceAt, &[tensor(F32, [2]), at()], 1, found);
+    }
+
+    #[test]
+    fn parts_are_of_one_size_where_that_is_known() {
+        let split = |axis, keepdims| SplitToSequence { axis, keepdims };
+        let x = || tensor(F32, [n(), 6.into()]);
+        check(split(0, true), &[x()], 1, "seq(float[1, 6]) = [n]");
+        check(split(-1, false), &[x()], 1, "seq(float[n]) = [6]");
+        let parts = |parts: &[i64]| Given::Ints(parts.to_vec());
+        check(split(1, true), &[x(), parts(&[3, 3])], 1, "seq(float[n, 3]) = [2]");
+        check(split(1, true), &[x(), parts(&[2, 4])], 1, "seq(float[n, ?]) = [2]");
+        check(split(1, true), &[x(), tensor::<Dim, 0>(I64, [])], 1, "seq(float[n, ?])");
+        let found = "the axis and the sum of its parts must be equal, but are 6 and 7";
+        check(split(1, true), &[x(), parts(&[3, 4])], 1, found);
+    }
+
+    #[test]
+    fn positions_count_from_both_ends() {
+        let found = [-3, -2, 0, 2, 3].map(|position| place(position, 3, 2));
+        assert_eq!(found, [None, Some(0), Some(0), Some(2), None]);
+    }
+}
