@@ -18,6 +18,9 @@ const LARGEST_IN_STRUCT: usize = 64 * 1024;
 pub struct Options {
     /// The name of the model, from which the struct has its own; by default the file's.
     pub name: Option<String>,
+    /// What the files that are written are called, without what follows the dot; by default as the
+    /// model's.
+    pub stem: Option<String>,
     /// Sizes and constants that the user settles.
     pub settings: Settings,
     /// Where the weights stand.
@@ -67,8 +70,9 @@ impl Options {
         Ok(())
     }
 
-    /// How the module of `plan` is written; `stem` is the name of the file.
+    /// How the module of `plan` is written; `stem` is the name of the model's file.
     pub fn style(&self, plan: &Plan, stem: &str) -> Style {
+        let stem = self.stem.as_deref().unwrap_or(stem);
         let name = self.name.clone().unwrap_or_else(|| stem.to_owned());
         let weights = match self.weights {
             Weights::Inline => WeightsIn::Module,

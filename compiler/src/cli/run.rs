@@ -57,7 +57,7 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
     let (plan, outputs) = outcome?;
     let Some(directory) = &options.output_dir else {
         for (port, value) in plan.outputs.iter().zip(&outputs) {
-            println!("{}: {value:?}", port.name);
+            outln!("{}: {value:?}", port.name);
         }
         return Ok(());
     };

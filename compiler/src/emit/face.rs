@@ -76,7 +76,7 @@ impl<'p> Face<'p> {
             .iter()
             .map(|port| Given {
                 name: format_ident!("{}", buffers[port.operand.buffer]),
-                form: Form::of_input(port),
+                form: Form::of_input(&port.ty),
                 element: element(port.dtype()),
             })
             .collect();
@@ -309,11 +309,7 @@ impl<'p> Face<'p> {
                 let name = format_ident!("{}Output", self.model);
                 let fields = (0..n).map(|i| {
                     let (field, value) = (local(i), value(i));
-                    if value.to_string() == field.to_string() {
-                        quote!(#field)
-                    } else {
-                        quote!(#field: #value)
-                    }
+                    if field == value.to_string() { quote!(#field) } else { quote!(#field: #value) }
                 });
                 quote!(super::#name { #(#fields),* })
             }
@@ -321,7 +317,7 @@ impl<'p> Face<'p> {
         let result = if self.refuses { quote!(Ok(#result)) } else { result };
         // One borrowed output that is given as it is needs no name.
         match (names.as_slice(), accesses.as_slice()) {
-            ([name], [access]) if result.to_string() == name.to_string() => {
+            ([name], [access]) if *name == result.to_string() => {
                 quote!(blank!(); borrow(arena, #access))
             }
             _ => quote!(blank!(); #flags #borrow #result),

@@ -42,12 +42,17 @@ pub enum Values {
 
 impl Form {
     /// The form of an input.
-    pub fn of_input(port: &Port) -> Form {
-        Form::of(&port.ty, port, |ty| match ty.known_shape() {
-            Some(shape) if shape.is_empty() && ty.dtype != DType::String => Form::Scalar,
-            Some(shape) => Form::Array(shape.iter().product()),
-            None => Form::View(ty.rank()),
-        })
+    pub fn of_input(ty: &Type) -> Form {
+        match (ty, ty.key()) {
+            (Type::Optional(content), _) => Form::Optional(Form::of_input(content).into()),
+            (_, Some(key)) => Form::Map(key),
+            (Type::Tensor(ty), None) => match ty.known_shape() {
+                Some(shape) if shape.is_empty() && ty.dtype != DType::String => Form::Scalar,
+                Some(shape) => Form::Array(shape.iter().product()),
+                None => Form::View(ty.rank()),
+            },
+            (_, None) => Form::Sequence,
+        }
     }
 
     /// The form of an output.
@@ -56,7 +61,7 @@ impl Form {
         if let (Type::Sequence(_), Some(key)) = (&port.ty, port.ty.key()) {
             return Form::Maps(key, if on_heap { Values::Heap } else { Values::Arena });
         }
-        match Form::of_input(port) {
+        match Form::of_input(&port.ty) {
             Form::Scalar | Form::Array(_) | Form::View(_) if on_heap => {
                 Form::Heap(port.shape().len())
             }
@@ -64,14 +69,6 @@ impl Form {
                 Form::Optional(Form::Heap(port.shape().len()).into())
             }
             form => form,
-        }
-    }
-
-    fn of(ty: &Type, port: &Port, tensor: impl Fn(&crate::ty::TensorType) -> Form) -> Form {
-        match (ty, ty.key()) {
-            (Type::Optional(content), _) => Form::Optional(Form::of(content, port, tensor).into()),
-            (_, Some(key)) => Form::Map(key),
-            (_, None) => ty.as_tensor().map_or(Form::Sequence, tensor),
         }
     }
 

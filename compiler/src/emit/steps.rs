@@ -299,14 +299,13 @@ impl<'p> Body<'p> {
         let mut fixed = true;
         call.params.visit(&mut |dim| fixed &= dim.known().is_some());
         let sources = call.params.source();
-        let struct_only = sources.len() == 1 && sources[0].ends_with('}');
         sources
             .into_iter()
             .map(|source| {
                 if source.contains("broadcast(") {
                     self.paths.insert("view::broadcast".into());
                 }
-                if !struct_only || !fixed || source.len() <= INLINE {
+                if !fixed || struct_name(&source).is_none() || source.len() <= INLINE {
                     return source.parse().expect("a formula is an expression");
                 }
                 self.named_geometry(call, source)
@@ -319,7 +318,7 @@ impl<'p> Body<'p> {
         if let Some(name) = self.geometries.get(&source) {
             return name.to_token_stream();
         }
-        let ty = source.split(' ').next().expect("a struct has a name").to_owned();
+        let ty = struct_name(&source).expect("only structs are named").to_owned();
         let node = call.node.split(": ").next().unwrap_or_default();
         let word = format!("{}_{}", crate::ident::snake(node), crate::ident::snake(&ty));
         let name = format_ident!("{}", self.constant_names.unique(word.to_uppercase()));
@@ -414,6 +413,12 @@ fn grouped(paths: &BTreeSet<String>) -> TokenStream {
         }
     });
     quote!(#(#uses)*)
+}
+
+/// The name of the struct, where the source is a literal of one.
+fn struct_name(source: &str) -> Option<&str> {
+    let (name, _) = source.split_once(" {")?;
+    name.chars().all(char::is_alphanumeric).then_some(name)
 }
 
 /// What stands before and after a call that settles sizes.

@@ -16,7 +16,8 @@ pub fn blob(plan: &Plan) -> Vec<u8> {
     blob
 }
 
-/// The static that holds the weights.
+/// The static that holds the weights. A file of another length than the module was made for does
+/// not compile.
 pub fn item(plan: &Plan, style: &Style) -> TokenStream {
     let bytes = match &style.weights {
         WeightsIn::File(name) => quote!(*include_bytes!(#name)),
@@ -25,7 +26,8 @@ pub fn item(plan: &Plan, style: &Style) -> TokenStream {
             quote!(*#literal)
         }
     };
+    let len = Literal::usize_unsuffixed(plan.weight_bytes);
     quote! {
-        pub(super) static WEIGHTS: &Aligned<[u8]> = &Aligned(#bytes);
+        pub(super) static WEIGHTS: &Aligned<[u8; #len]> = &Aligned(#bytes);
     }
 }

@@ -113,7 +113,9 @@ impl<'a> Lower<'a> {
 
     /// Memory that is needed only by the next call.
     pub fn scratch(&mut self, dtype: DType, len: impl Into<Dim>) -> Operand {
-        let name = format!("{} scratch", self.node.name);
+        let made = self.node.outputs.iter().flatten().next();
+        let made = made.map_or(&self.node.name, |&id| &self.graph[id].name);
+        let name = format!("{made} scratch");
         self.state.scratch(&name, dtype, len.into())
     }
 
