@@ -189,7 +189,7 @@ impl Builder<'_> {
         self.findings.keep(ty.map_err(|finding| finding.within(at)))
     }
 
-    fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
+    pub(super) fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
         for initializer in &proto.initializer {
             let name = initializer.name();
             let read = tensor(initializer, &self.files);
@@ -220,7 +220,7 @@ impl Builder<'_> {
         }
     }
 
-    fn outputs(&mut self, proto: &GraphProto, scope: &Scope<'_>) -> Vec<ValueId> {
+    pub(super) fn outputs(&mut self, proto: &GraphProto, scope: &Scope<'_>) -> Vec<ValueId> {
         let mut outputs = Vec::new();
         for output in &proto.output {
             let name = output.name();
@@ -338,9 +338,8 @@ impl Builder<'_> {
         }
         let name = scope.label(name(node));
         let mut new = NewNode { name: &name, op, inputs, outputs: &names, regions: Vec::new() };
-        for (i, graph) in regions.into_iter().enumerate() {
-            let types = self.graph.region_inputs(&new, i)?;
-            new.regions.push(self.region(graphs[graph], types, scope)?);
+        for graph in regions {
+            self.fitting_region(&mut new, graphs[graph], scope)?;
         }
         let (id, result) = self.graph.node(scope.region, new);
         let outputs = self.graph[id].outputs.clone();
@@ -436,32 +435,6 @@ impl Builder<'_> {
                 Attribute::Types(proto.type_protos.iter().map(ty).collect::<Result<_>>()?)
             }
             AttributeType::Undefined => return Err(missing()),
-        })
-    }
-
-    fn region(
-        &mut self,
-        proto: &GraphProto,
-        types: Vec<Type>,
-        outer: &Scope<'_>,
-    ) -> Result<RegionId> {
-        self.deeper("graphs lie inside each other", |builder| {
-            let region = builder.graph.region(proto.name());
-            let mut scope = Scope { region, ..outer.clone() };
-            builder.initializers(proto, &mut scope);
-            let mut types = types.into_iter();
-            for input in &proto.input {
-                let id = builder.graph.input(
-                    region,
-                    input.name(),
-                    types.next().unwrap_or(Type::Unknown),
-                );
-                scope.values.insert(input.name().to_owned(), id);
-            }
-            builder.nodes(&proto.node, &mut scope);
-            let outputs = builder.outputs(proto, &scope);
-            builder.graph.set_outputs(region, outputs);
-            region
         })
     }
 

@@ -5,6 +5,7 @@ mod constant;
 mod external;
 mod function;
 pub mod print;
+mod region;
 mod tensor;
 pub mod text;
 mod types;

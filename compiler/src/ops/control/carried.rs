@@ -68,9 +68,11 @@ fn widened_tensor(
     mut wide: TensorType,
     gave: &TensorType,
 ) -> TensorType {
-    let initial = initial.as_tensor().map_or(&[][..], |initial| &initial.shape);
     for (axis, size) in wide.shape.iter_mut().enumerate() {
-        let fixed = initial.get(axis) == Some(size);
+        let fixed = match initial.as_tensor() {
+            Some(initial) => initial.shape.get(axis) == Some(size),
+            None => size.known().is_some(),
+        };
         if fixed && gave.shape.get(axis).is_some_and(|gave| gave != size) {
             *size = cx.fresh("turn_size", None);
         }
