@@ -6,7 +6,7 @@ use crate::{
     emit::{ArenaIn, Style, WeightsIn},
     ident,
     import::{Settings, Size},
-    plan::Plan,
+    plan::{Optimize, Plan},
 };
 
 /// Arenas of at most so many bytes stand in the model's struct, where the options say nothing.
@@ -23,6 +23,8 @@ pub struct Options {
     pub stem: Option<String>,
     /// Sizes and constants that the user settles.
     pub settings: Settings,
+    /// What matters most: time, or space.
+    pub optimize: Optimize,
     /// Where the weights stand.
     pub weights: Weights,
     /// Where the arena is; by default in the struct where it is small.

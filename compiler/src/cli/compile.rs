@@ -1,7 +1,7 @@
 //! `onnxc MODEL -o FILE`: compiles a model.
 
 use onnxc::{
-    ArenaIn, Options, Weights,
+    ArenaIn, Optimize, Options, Weights,
     diag::{Diagnostic, Diagnostics},
     plan, write_if_changed,
 };
@@ -22,6 +22,17 @@ pub struct Shared {
     /// Make an input a constant: a number, or several in brackets
     #[arg(long = "const", value_name = "NAME=VALUE")]
     pub constant: Vec<String>,
+    /// What matters most
+    #[arg(long, value_enum, default_value = "speed")]
+    optimize: OptimizeArg,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OptimizeArg {
+    /// Time: kernels take scratch memory, and constant factors are packed
+    Speed,
+    /// Space: simple loops over weights as they are
+    Size,
 }
 
 /// What only compiling needs.
@@ -69,6 +80,10 @@ impl Shared {
     pub fn options(&self) -> Result<Options, Diagnostic> {
         let mut options = Options::default();
         options.name.clone_from(&self.name);
+        options.optimize = match self.optimize {
+            OptimizeArg::Speed => Optimize::Speed,
+            OptimizeArg::Size => Optimize::Size,
+        };
         self.dim.iter().try_for_each(|text| options.dim(text))?;
         self.constant.iter().try_for_each(|text| options.constant(text))?;
         Ok(options)

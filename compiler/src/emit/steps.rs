@@ -4,6 +4,7 @@ use super::{
     docs,
     face::{Face, element, number, size},
     port::Form as PortForm,
+    weights,
 };
 use crate::{
     dim::Dim,
@@ -58,6 +59,8 @@ pub(super) struct Body<'p> {
     constant_names: Names,
     /// The constant for a slot, by buffer.
     slots: BTreeMap<BufferId, Ident>,
+    /// Which of the constant strings it is, by buffer.
+    strings: HashMap<BufferId, usize>,
     /// The constant for a geometry, by its source.
     geometries: HashMap<String, Ident>,
     /// The geometries in the order of their first use.
@@ -83,10 +86,11 @@ impl<'p> Body<'p> {
         crate::plan::memory::operands(&plan.steps, &mut |operand| {
             used.insert(operand.buffer);
         });
-        for (id, buffer) in plan.buffers.iter().filter(|(id, _)| used.contains(id)) {
-            // Strings are no weights: the keys of maps stand where the maps are given.
-            let placed = matches!(buffer.place, Place::Arena { .. } | Place::Weight { .. });
-            if placed && buffer.dtype != DType::String {
+        let strings = weights::strings(plan).into_iter().enumerate();
+        let strings: HashMap<BufferId, usize> = strings.map(|(i, (id, _))| (id, i)).collect();
+        let held = |id: &BufferId| used.contains(id) && !strings.contains_key(id);
+        for (id, buffer) in plan.buffers.iter().filter(|(id, _)| held(id)) {
+            if matches!(buffer.place, Place::Arena { .. } | Place::Weight { .. }) {
                 let name = constant_names.unique(face.names[id].to_uppercase());
                 slots.insert(id, format_ident!("{name}"));
             }
@@ -97,6 +101,7 @@ impl<'p> Body<'p> {
             paths: BTreeSet::new(),
             constant_names,
             slots,
+            strings,
             geometries: HashMap::new(),
             geometry_items: Vec::new(),
             made: HashSet::new(),
@@ -281,6 +286,10 @@ impl<'p> Body<'p> {
             Place::Arena { .. } => {
                 let found = locals.iter().find(|l| l.operand == *operand && l.written == written);
                 found.expect("every operand in the arena was borrowed").name.to_token_stream()
+            }
+            Place::Weight { .. } if buffer.dtype == DType::String => {
+                let i = number(self.strings[&operand.buffer]);
+                quote!(&strings[#i] #part)
             }
             Place::Weight { .. } => {
                 let slot = self.slot(operand);

@@ -11,8 +11,8 @@ use crate::{
     dim::Dim,
     dtype::DType,
     plan::{
-        Block, Buffer, BufferId, Call, Kernel, Kind, NoParams, Operand, Place, Plan, Port, Step,
-        kernel,
+        Block, Buffer, BufferId, Call, Kernel, Kind, NoParams, Operand, Optimize, Place, Plan,
+        Port, Step, kernel,
     },
     tensor::Tensor,
     ty::{TensorType, Type},
@@ -24,10 +24,11 @@ static COPY_SEQUENCE: Kernel = kernel!(LISTED T, sequence::identity::<T>,
     |f, a, _p| f(a.sequence(0), a.output_sequence(0)));
 
 /// The plan of a graph, before its memory is laid out.
-pub fn plan(graph: &Graph) -> std::result::Result<Plan, Diagnostics> {
+pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diagnostics> {
     let findings = Findings::default();
     let mut state = State {
         graph,
+        optimize,
         plan: Plan::default(),
         homes: Homes::of(graph),
         buffers: Map::default(),
@@ -58,6 +59,7 @@ pub fn plan(graph: &Graph) -> std::result::Result<Plan, Diagnostics> {
 
 struct State<'g> {
     graph: &'g Graph,
+    optimize: Optimize,
     plan: Plan,
     homes: Homes,
     buffers: Map<ValueId, BufferId>,
@@ -213,6 +215,10 @@ impl Lowering for State<'_> {
 
     fn upper(&self, dim: &Dim) -> Option<i64> {
         self.plan.upper(dim)
+    }
+
+    fn optimize(&self) -> Optimize {
+        self.optimize
     }
 
     fn weight(&mut self, name: &str, tensor: &Tensor) -> Operand {

@@ -49,6 +49,8 @@ pub struct Value {
     pub constant: Option<Tensor>,
     /// Its elements as sizes, for a tensor of whole numbers (or `bool`) of at most one axis.
     pub known: Option<Vec<Dim>>,
+    /// Likewise, where only some of them are known.
+    pub partly: Option<Vec<Option<Dim>>>,
     /// The node that makes it.
     pub producer: Option<NodeId>,
 }
@@ -119,7 +121,8 @@ impl Graph {
     /// Adds a value that no node makes.
     pub fn value(&mut self, name: &str, ty: Type) -> ValueId {
         let name = name.to_owned();
-        self.values.push(Value { name, ty, constant: None, known: None, producer: None })
+        let (constant, known, partly, producer) = (None, None, None, None);
+        self.values.push(Value { name, ty, constant, known, partly, producer })
     }
 
     /// Adds a value that is given to `region`.
@@ -159,7 +162,7 @@ impl Graph {
     pub fn node(&mut self, region: RegionId, new: NewNode<'_>) -> (NodeId, Result) {
         let mut cx = Infer::new(self, &new);
         let inferred = new.op.infer(&mut cx);
-        let Finds { constants, known, symbols, binds, mut checks } = cx.finish();
+        let Finds { constants, known, partly, symbols, binds, mut checks } = cx.finish();
         let (types, result) = match inferred {
             Ok(types) => (types, Ok(())),
             Err(Stop::Unknown) => (Vec::new(), Ok(())),
@@ -180,8 +183,10 @@ impl Graph {
                 let known = known.iter().find(|(output, _)| *output == i);
                 let known = known.map(|(_, known)| known.clone());
                 let known = known.or_else(|| known_elements(constant.as_ref()?));
+                let partly = partly.iter().find(|(output, _)| *output == i);
+                let partly = partly.map(|(_, partly)| partly.clone());
                 let (name, producer) = (name.clone(), Some(id));
-                self.values.push(Value { name, ty, constant, known, producer })
+                self.values.push(Value { name, ty, constant, known, partly, producer })
             }));
         }
         let result =
@@ -249,6 +254,14 @@ impl Graph {
     /// Whether a node of `region` itself is sure to be refused when it runs.
     pub fn is_faulty(&self, region: RegionId) -> bool {
         self[region].nodes.iter().any(|&id| self[id].fault.is_some())
+    }
+
+    /// Whether a node of `region` itself settles a symbol of `dim`.
+    pub fn settles(&self, region: RegionId, dim: &Dim) -> bool {
+        let mut symbols = BTreeSet::new();
+        dim.symbols(&mut symbols);
+        let settles = |&id: &NodeId| self[id].binds.iter().any(|symbol| symbols.contains(symbol));
+        self[region].nodes.iter().any(settles)
     }
 
     /// What `region` uses of the regions around it: the nodes' inputs and the outputs that

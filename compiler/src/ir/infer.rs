@@ -45,6 +45,8 @@ pub(super) struct Finds {
     pub constants: Vec<(usize, Tensor)>,
     /// The elements of outputs, as sizes.
     pub known: Vec<(usize, Vec<Dim>)>,
+    /// Likewise, where only some are known.
+    pub partly: Vec<(usize, Vec<Option<Dim>>)>,
     /// New symbols.
     pub symbols: Vec<(Symbol, Size)>,
     /// Those that running the node settles.
@@ -171,6 +173,13 @@ impl<'a> Infer<'a> {
         self.graph[self.value(i)?].known.as_deref()
     }
 
+    /// The elements of input `i` as sizes, each where it is known as such.
+    pub fn partly(&self, i: usize) -> Option<Vec<Option<Dim>>> {
+        let value = &self.graph[self.value(i)?];
+        let all = || Some(value.known.as_ref()?.iter().cloned().map(Some).collect());
+        all().or_else(|| value.partly.clone())
+    }
+
     /// The elements of these inputs as sizes, where all are known as such; those of an input of
     /// one element are repeated, as broadcasting does.
     pub fn all_known(&self, inputs: Range<usize>) -> Option<Vec<Vec<Dim>>> {
@@ -237,6 +246,11 @@ impl<'a> Infer<'a> {
         self.graph.is_faulty(self.regions[i])
     }
 
+    /// Whether a node of region `i` settles a symbol of `dim`.
+    pub fn region_settles(&self, i: usize, dim: &Dim) -> bool {
+        self.graph.settles(self.regions[i], dim)
+    }
+
     /// Says that output `i` is this constant, so that nothing is left to run for it.
     pub fn set_constant(&mut self, i: usize, elements: Tensor) {
         self.finds.constants.push((i, elements));
@@ -245,6 +259,11 @@ impl<'a> Infer<'a> {
     /// Says that output `i` has these sizes for elements.
     pub fn set_known(&mut self, i: usize, elements: Vec<Dim>) {
         self.finds.known.push((i, elements));
+    }
+
+    /// Says which elements output `i` has, where they are known as sizes.
+    pub fn set_partly(&mut self, i: usize, elements: Vec<Option<Dim>>) {
+        self.finds.partly.push((i, elements));
     }
 
     /// A size known only when the node runs, which is what settles it.

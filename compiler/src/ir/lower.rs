@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
-    plan::{Arg, Block, Call, Form, Formula, Kernel, Operand, Step},
+    plan::{Arg, Block, Call, Form, Formula, Kernel, Operand, Optimize, Step},
     tensor::Tensor,
     ty::{TensorType, Type},
 };
@@ -24,6 +24,7 @@ pub(super) trait Lowering {
     fn scratch(&mut self, name: &str, dtype: DType, len: Dim) -> Operand;
     fn region(&mut self, region: RegionId) -> Result<Block>;
     fn upper(&self, dim: &Dim) -> Option<i64>;
+    fn optimize(&self) -> Optimize;
     fn count(&mut self, macs: u64);
     fn weight(&mut self, name: &str, tensor: &Tensor) -> Operand;
     fn beside(&mut self, value: ValueId) -> Option<Operand>;
@@ -310,6 +311,27 @@ impl<'a> Lower<'a> {
     /// Whether result `j` of region `i` is true whenever its input `k` is.
     pub fn result_stays_true(&self, i: usize, j: usize, k: usize) -> bool {
         super::infer::stays_true(self.graph, self.node.regions[i], j, k)
+    }
+
+    /// What matters most.
+    pub fn optimize(&self) -> Optimize {
+        self.state.optimize()
+    }
+
+    /// Where a constant is that stands for input `i`.
+    pub fn weight_for(&mut self, i: usize, tensor: &Tensor) -> Operand {
+        let name = self.node.input(i).map_or(&self.node.name, |id| &self.graph[id].name);
+        self.state.weight(name, tensor)
+    }
+
+    /// Whether running region `i` is sure to be refused.
+    pub fn region_is_faulty(&self, i: usize) -> bool {
+        self.graph.is_faulty(self.node.regions[i])
+    }
+
+    /// Whether a node of region `i` settles a symbol of `dim`.
+    pub fn region_settles(&self, i: usize, dim: &Dim) -> bool {
+        self.graph.settles(self.node.regions[i], dim)
     }
 
     /// Where a constant of the operator itself is.

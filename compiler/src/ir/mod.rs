@@ -30,6 +30,6 @@ pub use infer::{Infer, Inferred, Stop};
 pub use lower::Lower;
 pub use op::{Domain, Op};
 pub use reader::Reader;
-pub use rewrite::{Hook, Next, Rewrite, Rule, Site, rewrite};
+pub use rewrite::{Hook, Next, Rewrite, Rule, Site, Todo, rewrite};
 pub use verify::verify;
 pub use views::Views;

@@ -5,7 +5,7 @@ use super::{Attributes, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueI
 use crate::{
     arena::Map,
     diag::{Diagnostics, Findings},
-    dim::Symbol,
+    dim::{Dim, Symbol},
     ty::Type,
 };
 use std::{
@@ -56,9 +56,19 @@ impl Site<'_> {
     }
 }
 
-/// Looks at the nodes still to be copied into a region before the first of them is; `outputs` are
-/// the outputs of the region, in the old graph.
-pub type Hook = fn(&mut Rewrite<'_>, rest: &[NodeId], into: RegionId, outputs: &[ValueId]) -> Next;
+/// Looks at a node before it is copied into a region, and at what is still to be done after it;
+/// `outputs` are the outputs of the region, in the old graph.
+pub type Hook =
+    fn(&mut Rewrite<'_>, node: NodeId, rest: &[Todo], into: RegionId, outputs: &[ValueId]) -> Next;
+
+/// What is still to be done for a region.
+#[derive(Clone, Copy)]
+pub enum Todo {
+    /// A node is to be copied.
+    Node(NodeId),
+    /// The outputs of a node are what its region gives, whose nodes were copied in its place.
+    Results(NodeId, RegionId),
+}
 
 /// What a [`Hook`] did.
 pub enum Next {
@@ -81,6 +91,8 @@ pub struct Rewrite<'a> {
     uses: Uses<'a>,
     rules: &'a [Rule],
     hook: Hook,
+    /// What is known not to be 1 where the copy is now, of sizes that are 0 or 1.
+    pub denied: Vec<Dim>,
     findings: Findings,
     /// For each open region, what was computed already: the same again is the same value.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
@@ -103,6 +115,7 @@ impl<'a> Rewrite<'a> {
             uses: Uses::of(old),
             rules,
             hook,
+            denied: Vec::new(),
             findings: Findings::default(),
             seen: Vec::new(),
         }
@@ -132,16 +145,27 @@ impl<'a> Rewrite<'a> {
 
     /// Copies what the outputs of `from` need to the end of `into`, and gives those outputs.
     pub fn inline(&mut self, from: RegionId, into: RegionId) -> Vec<ValueId> {
-        let nodes = self.live(from);
-        self.rest(&nodes, into, &self.old[from].outputs)
+        self.rest(&self.todo(from), into, &self.old[from].outputs)
     }
 
-    /// Copies `nodes` to the end of `into`, and gives what `outputs` are in the new graph.
-    pub fn rest(&mut self, nodes: &[NodeId], into: RegionId, outputs: &[ValueId]) -> Vec<ValueId> {
+    /// What is to be done for the outputs of a region.
+    pub fn todo(&self, region: RegionId) -> Vec<Todo> {
+        self.live(region).into_iter().map(Todo::Node).collect()
+    }
+
+    /// Does `todo` at the end of `into`, and gives what `outputs` are in the new graph.
+    pub fn rest(&mut self, todo: &[Todo], into: RegionId, outputs: &[ValueId]) -> Vec<ValueId> {
         self.seen.push(HashMap::new());
         let mut finished = None;
-        for (i, &node) in nodes.iter().enumerate() {
-            match (self.hook)(self, &nodes[i..], into, outputs) {
+        for (i, &next) in todo.iter().enumerate() {
+            let node = match next {
+                Todo::Node(node) => node,
+                Todo::Results(node, region) => {
+                    self.results(node, region);
+                    continue;
+                }
+            };
+            match (self.hook)(self, node, &todo[i + 1..], into, outputs) {
                 Next::Copy => self.node(node, into),
                 Next::Done => {}
                 Next::Finished(outputs) => {
@@ -152,6 +176,17 @@ impl<'a> Rewrite<'a> {
         }
         self.seen.pop();
         finished.unwrap_or_else(|| outputs.iter().map(|&id| self.value(id)).collect())
+    }
+
+    /// Says that the outputs of a node are what its region gives.
+    fn results(&mut self, node: NodeId, region: RegionId) {
+        let old = self.old;
+        for (output, &result) in old[node].outputs.iter().zip(&old[region].outputs) {
+            let result = self.value(result);
+            if let Some(output) = output {
+                self.to.insert(*output, result);
+            }
+        }
     }
 
     /// Adds a node, and takes in what is wrong with it where it is sure to run.

@@ -48,6 +48,22 @@ fn split(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(Split { axis, num_outputs: None }))
 }
 
+/// Says which elements are known, where some are and their places are too.
+fn know_partly(cx: &mut Infer<'_>) {
+    const MOST: usize = 1024;
+    let mut elements = Vec::new();
+    for i in 0..cx.inputs() {
+        match (cx.partly(i), cx.count(i)) {
+            (Some(partly), _) => elements.extend(partly),
+            (None, Ok(count)) if count <= MOST => elements.extend(vec![None; count]),
+            _ => return,
+        }
+    }
+    if elements.iter().any(Option::is_some) {
+        cx.set_partly(0, elements);
+    }
+}
+
 /// The inputs one after another along an axis.
 pub struct Concat {
     /// The axis.
@@ -84,8 +100,10 @@ impl Op for Concat {
             }
         }
         let elements: Option<Vec<&[Dim]>> = (0..cx.inputs()).map(|i| cx.known(i)).collect();
-        if let Some(elements) = elements {
-            cx.set_known(0, elements.concat());
+        match elements {
+            Some(elements) => cx.set_known(0, elements.concat()),
+            None if rank == 1 && dtype == DType::I64 => know_partly(cx),
+            None => {}
         }
         Ok(vec![TensorType { dtype, shape }.into()])
     }

@@ -60,10 +60,7 @@ impl Op for Expand {
                 }
                 cx.broadcast(&[&ty.shape, wanted])?
             }
-            None => {
-                let rank = ty.rank().max(cx.count(1)?);
-                cx.fresh_sizes(vec![None; rank])
-            }
+            None => partly_expanded(cx, &ty.shape)?,
         };
         know_repeated(cx, &shape);
         Ok(vec![Type::tensor(ty.dtype, shape)])
@@ -76,6 +73,32 @@ impl Op for Expand {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         lower(cx, &EXPAND, &EXPAND_SIZES)
     }
+}
+
+/// The shape that `from` is stretched to, where not all of what is wanted is known. Every size is
+/// settled when the node runs, but only those are used that are not known before.
+fn partly_expanded(cx: &mut Infer<'_>, from: &[Dim]) -> Inferred<Vec<Dim>> {
+    let count = cx.count(1)?;
+    let rank = from.len().max(count);
+    let wanted = cx.partly(1).unwrap_or_else(|| vec![None; count]);
+    let mut shape = cx.fresh_sizes(vec![None; rank]);
+    for (axis, size) in shape.iter_mut().enumerate() {
+        let given = (axis + from.len()).checked_sub(rank).map(|i| &from[i]);
+        let wanted = match (axis + count).checked_sub(rank) {
+            Some(i) => wanted[i].as_ref(),
+            None => Some(&Dim::from(1)),
+        };
+        match (given, wanted) {
+            (Some(given), Some(wanted)) => {
+                *size = cx.broadcast(&[&[given.clone()], &[wanted.clone()]])?.remove(0)
+            }
+            (None, Some(wanted)) => *size = wanted.clone(),
+            // Whatever is wanted, an axis of another size than 1 keeps it.
+            (Some(given), None) if given.known().is_some_and(|n| n != 1) => *size = given.clone(),
+            (_, None) => {}
+        }
+    }
+    Ok(shape)
 }
 
 /// The input again and again, along each axis as often as the second input says.
@@ -172,7 +195,9 @@ mod tests {
         let x = || tensor(F32, [n(), 1.into(), 4.into()]);
         let to = Given::Sizes(vec![2.into(), 1.into(), n() * 3, 1.into()]);
         check(Expand, &[x(), to], 1, "float[2, n, 3 * n, 4]");
-        check(Expand, &[x(), tensor(I64, [4])], 1, "float[y0_0, y0_1, y0_2, y0_3]");
+        check(Expand, &[x(), tensor(I64, [4])], 1, "float[y0_0, y0_1, y0_2, 4]");
+        let kept = tensor(F32, [n(), 5.into(), 1.into()]);
+        check(Expand, &[kept, tensor(I64, [4])], 1, "float[y0_0, y0_1, 5, y0_3]");
         let found = "the inputs do not broadcast";
         check(Expand, &[x(), Given::Ints(vec![3])], 1, found);
         let found = "a size and 0: 0 - 1 is less than 0";

@@ -13,6 +13,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod arg;
+pub(crate) mod attention;
 pub(crate) mod binary;
 pub(crate) mod cast;
 pub(crate) mod compare;
@@ -24,18 +25,27 @@ pub(crate) mod cumulative;
 pub(crate) mod einsum;
 mod epilogue;
 pub(crate) mod expand;
+pub(crate) mod fourier;
 pub(crate) mod gather;
 pub(crate) mod linalg;
+pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod ml;
+pub(crate) mod nms;
 pub(crate) mod norm;
+pub(crate) mod optimizer;
 pub(crate) mod optional;
+mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
+pub(crate) mod quantize;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
+pub(crate) mod resize;
 pub(crate) mod rnn;
+pub(crate) mod roi;
+pub(crate) mod sample;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod sequence;
@@ -43,6 +53,7 @@ pub(crate) mod slice;
 pub(crate) mod softmax;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod text;
 pub(crate) mod transpose;
 pub(crate) mod unary;
 pub(crate) mod variadic;
@@ -95,6 +106,11 @@ pub const fn body(name: &'static str, since: i64, text: &'static str) -> Entry {
     Entry { domain: Domain::Onnx, name, since, how: How::Body(text) }
 }
 
+/// An operator of ONNX's main operator set that stands for other nodes.
+pub const fn nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
+    Entry { domain: Domain::Onnx, name, since, how: How::Nodes(read) }
+}
+
 /// An operator of classical machine learning.
 pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Read(read) }
@@ -103,6 +119,16 @@ pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
 /// An operator of classical machine learning that stands for others.
 pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Nodes(read) }
+}
+
+/// An operator that ONNX is trying out.
+pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Preview, name, since, how: How::Read(read) }
+}
+
+/// An operator that trains a model.
+pub const fn training(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Training, name, since, how: How::Read(read) }
 }
 
 /// What passes make of several nodes.
@@ -115,6 +141,10 @@ pub const fn internal(name: &'static str, read: Read) -> Entry {
 const FAMILIES: &[&[Entry]] = &[
     activation::OPS,
     arg::OPS,
+    attention::OPS,
+    attention::flex::OPS,
+    attention::linear::OPS,
+    attention::rotary::OPS,
     binary::OPS,
     cast::OPS,
     compare::OPS,
@@ -129,8 +159,13 @@ const FAMILIES: &[&[Entry]] = &[
     cumulative::OPS,
     einsum::OPS,
     expand::OPS,
+    fourier::OPS,
+    fourier::frames::OPS,
+    fourier::mel::OPS,
+    fourier::window::OPS,
     gather::OPS,
     linalg::OPS,
+    loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
     ml::encode::OPS,
@@ -139,14 +174,20 @@ const FAMILIES: &[&[Entry]] = &[
     ml::map::OPS,
     ml::svm::OPS,
     ml::tree::OPS,
+    nms::OPS,
     norm::OPS,
     optional::OPS,
+    optimizer::OPS,
     pad::OPS,
     pool::OPS,
+    quantize::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,
+    resize::OPS,
     rnn::OPS,
+    roi::OPS,
+    sample::OPS,
     scatter::OPS,
     select::OPS,
     sequence::OPS,
@@ -154,6 +195,9 @@ const FAMILIES: &[&[Entry]] = &[
     sequence::split::OPS,
     slice::OPS,
     softmax::OPS,
+    text::OPS,
+    text::grams::OPS,
+    text::pattern::OPS,
     transpose::OPS,
     unary::OPS,
     variadic::OPS,

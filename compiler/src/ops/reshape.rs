@@ -2,7 +2,7 @@
 
 use super::{Entry, entry};
 use crate::{
-    diag::{Code, Result},
+    diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, ValueId, Views},
@@ -332,6 +332,13 @@ pub struct Squeeze;
 static SQUEEZE_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reshape::squeeze_sizes,
     |f, a, p| f(a.sizes(), a.optional(0), p.0));
 
+impl Squeeze {
+    /// Whether an axis of that size is squeezed is known only when the model runs.
+    pub fn is_open(size: &Dim) -> bool {
+        size.equal(&1.into()).known().is_none()
+    }
+}
+
 impl Op for Squeeze {
     fn name(&self) -> &'static str {
         "Squeeze"
@@ -348,14 +355,13 @@ impl Op for Squeeze {
                 let sizes = cx.fresh_sizes(vec![None; left]);
                 return Ok(vec![Type::tensor(ty.dtype, sizes)]);
             }
+            (false, _) if ty.shape.iter().any(Squeeze::is_open) => {
+                return Ok(vec![Type::Unranked(ty.dtype)]);
+            }
             (false, _) => (0..rank).filter(|&axis| ty.shape[axis].known() == Some(1)).collect(),
         };
         for &axis in &axes {
             cx.require_equal(&ty.shape[axis], &1.into(), "a squeezed axis and 1")?;
-        }
-        if !cx.has(1) && ty.shape.iter().any(|dim| dim.known().is_none()) {
-            let message = "without `axes`, which axes are squeezed is known only when running";
-            return Err(cx.finding(Code::UnknownShape, message));
         }
         let kept = ty.shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
         Ok(vec![Type::tensor(ty.dtype, kept.map(|(_, dim)| dim))])
@@ -366,6 +372,10 @@ impl Op for Squeeze {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        if !cx.has(1) && cx.ty(0)?.shape.iter().any(Squeeze::is_open) {
+            let message = "without `axes`, which axes are squeezed is known only when running";
+            return Err(Diagnostic::new(Code::UnknownShape, message));
+        }
         if cx.node().binds.is_empty() {
             return Ok(());
         }

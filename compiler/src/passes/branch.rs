@@ -2,106 +2,96 @@
 //!
 //! Where the branches of an `If` give tensors of different numbers of axes, no type fits what
 //! comes after. What comes after is then copied into both branches, each of which knows its own
-//! types, and what the condition says of sizes.
+//! types, and what the condition says of sizes. A `Squeeze` whose axes depend on sizes is such a
+//! branch too.
 
 use crate::{
     dim::{Atom, Dim},
-    ir::{Graph, NewNode, Next, NodeId, RegionId, Rewrite, ValueId},
+    ir::{Graph, NewNode, Next, Node, NodeId, RegionId, Rewrite, Todo, ValueId},
     ops::{
         control::{If, Joined, join},
-        reshape::Assume,
+        reshape::{Assume, Sizes, Squeeze},
     },
+    tensor::Tensor,
     ty::Type,
 };
 use std::rc::Rc;
 
-/// Decides the `If` that is the first of the nodes left, as far as that can be done.
-pub fn decide(cx: &mut Rewrite<'_>, rest: &[NodeId], into: RegionId, outputs: &[ValueId]) -> Next {
+/// Decides the node, where it is an `If` or stands for one, as far as that can be done.
+pub fn decide(
+    cx: &mut Rewrite<'_>,
+    id: NodeId,
+    rest: &[Todo],
+    into: RegionId,
+    outputs: &[ValueId],
+) -> Next {
     let old = cx.old;
-    let node = &old[rest[0]];
+    let node = &old[id];
+    if is_open_squeeze(node) {
+        return squeeze(cx, id, rest, into, outputs);
+    }
     if !node.op.is::<If>() || node.fault.is_some() {
         return Next::Copy;
     }
     let Some(cond) = node.input(0).map(|id| cx.value(id)) else { return Next::Copy };
-    if let Some(taken) = decided(&cx.new, cond) {
-        let results = cx.inline(node.regions[taken], into);
-        for (output, result) in node.outputs.iter().zip(results) {
-            if let Some(output) = output {
-                cx.to.insert(*output, result);
-            }
-        }
-        return Next::Done;
+    let Some(taken) = decided(cx, cond) else { return both(cx, id, rest, into, outputs, cond) };
+    let region = node.regions[taken];
+    if old[region]
+        .nodes
+        .iter()
+        .any(|&inner| old[inner].op.is::<If>() || is_open_squeeze(&old[inner]))
+    {
+        // What comes after may have to be copied with what comes after a branch inside.
+        let todo = [cx.todo(region), vec![Todo::Results(id, region)], rest.to_vec()].concat();
+        return Next::Finished(cx.rest(&todo, into, outputs));
     }
-    both(cx, rest, into, outputs, cond)
+    let results = cx.inline(region, into);
+    for (output, result) in node.outputs.iter().zip(results) {
+        if let Some(output) = output {
+            cx.to.insert(*output, result);
+        }
+    }
+    Next::Done
 }
 
 /// The branch that a known condition takes.
-fn decided(g: &Graph, cond: ValueId) -> Option<usize> {
-    let value = &g[cond];
+fn decided(cx: &Rewrite<'_>, cond: ValueId) -> Option<usize> {
+    let value = &cx.new[cond];
     let constant = value.constant.as_ref().and_then(|tensor| tensor.ints()?.first().copied());
-    let known = value.known.as_ref().and_then(|known| known.first()?.known());
-    Some(usize::from(constant.or(known)? == 0))
+    let known = value.known.as_ref().and_then(|known| known.first());
+    let denied = known.filter(|known| cx.denied.contains(known)).map(|_| 0);
+    Some(usize::from(constant.or(known.and_then(Dim::known)).or(denied)? == 0))
 }
 
 /// Copies both branches; where they give different kinds of values, with all that comes after.
 fn both(
     cx: &mut Rewrite<'_>,
-    rest: &[NodeId],
+    id: NodeId,
+    rest: &[Todo],
     into: RegionId,
     outputs: &[ValueId],
     cond: ValueId,
 ) -> Next {
     let old = cx.old;
-    let node = &old[rest[0]];
-    let before = cx.to.clone();
-    let mut branches = Vec::new();
-    for (i, &from) in node.regions.iter().enumerate() {
-        cx.to = before.clone();
-        let region = cx.new.region(&old[from].name);
-        assume(cx, cond, i == 0, region, from, &rest[1..], outputs);
-        let results = cx.inline(from, region);
-        branches.push((region, results, cx.to.clone()));
-    }
-    let ty = |cx: &Rewrite<'_>, id: ValueId| cx.new[id].ty.clone();
-    let differ = branches[0].1.iter().zip(&branches[1].1).any(|(&a, &b)| {
-        let faulty = cx.new.is_faulty(branches[0].0) || cx.new.is_faulty(branches[1].0);
-        !faulty && matches!(join(&ty(cx, a), &ty(cx, b)), Joined::Differ)
-    });
+    let node = &old[id];
     let mut regions = Vec::new();
-    for (region, results, to) in branches {
-        let results = if differ {
-            cx.to = to;
-            for (output, &result) in node.outputs.iter().zip(&results) {
-                if let Some(output) = output {
-                    cx.to.insert(*output, result);
-                }
-            }
-            cx.rest(&rest[1..], region, outputs)
-        } else {
-            results
+    for (i, &from) in node.regions.iter().enumerate() {
+        let todo = cx.todo(from);
+        regions.push(branch(cx, cond, i == 0, &todo, &old[from].name, &old[from].outputs));
+    }
+    let faulty = regions.iter().any(|&region| cx.new.is_faulty(region));
+    let results = |i: usize| cx.new[regions[i]].outputs.iter().map(|&id| &cx.new[id].ty);
+    let differ = results(0).zip(results(1)).any(|(a, b)| matches!(join(a, b), Joined::Differ));
+    if differ && !faulty {
+        let todo = |&from: &RegionId| {
+            [cx.todo(from), vec![Todo::Results(id, from)], rest.to_vec()].concat()
         };
-        cx.new.set_outputs(region, results);
-        regions.push(region);
+        let todo: Vec<Vec<Todo>> = node.regions.iter().map(todo).collect();
+        return split(cx, &node.name, cond, &todo, into, outputs);
     }
-    cx.to = before;
-    let outer = node.outputs.iter().map(|id| id.map(|id| old[id].name.clone()));
-    let names: Vec<Option<String>> = if differ {
-        outputs.iter().map(|&id| Some(old[id].name.clone())).collect()
-    } else {
-        outer.collect()
-    };
-    let new = NewNode {
-        name: &node.name,
-        op: Rc::new(If),
-        inputs: vec![Some(cond)],
-        outputs: &names,
-        regions,
-    };
-    let id = cx.add(into, new);
-    let made = cx.new[id].outputs.clone();
-    if differ {
-        return Next::Finished(made.into_iter().flatten().collect());
-    }
+    let names: Vec<Option<String>> =
+        node.outputs.iter().map(|id| id.map(|id| old[id].name.clone())).collect();
+    let made = add(cx, &node.name, cond, regions, &names, into);
     for (output, made) in node.outputs.iter().zip(made) {
         if let (Some(output), Some(made)) = (output, made) {
             cx.to.insert(*output, made);
@@ -110,19 +100,133 @@ fn both(
     Next::Done
 }
 
+/// Two branches that each do all that is left for the region.
+fn split(
+    cx: &mut Rewrite<'_>,
+    name: &str,
+    cond: ValueId,
+    todo: &[Vec<Todo>],
+    into: RegionId,
+    outputs: &[ValueId],
+) -> Next {
+    let mut regions = Vec::new();
+    for (i, todo) in todo.iter().enumerate() {
+        regions.push(branch(cx, cond, i == 0, todo, name, outputs));
+    }
+    let names: Vec<Option<String>> =
+        outputs.iter().map(|&id| Some(cx.old[id].name.clone())).collect();
+    let made = add(cx, name, cond, regions, &names, into);
+    Next::Finished(made.into_iter().flatten().collect())
+}
+
+/// A region that does `todo` where the condition holds, or where it does not.
+fn branch(
+    cx: &mut Rewrite<'_>,
+    cond: ValueId,
+    holds: bool,
+    todo: &[Todo],
+    name: &str,
+    outputs: &[ValueId],
+) -> RegionId {
+    let (before, denied) = (cx.to.clone(), cx.denied.len());
+    let region = cx.new.region(name);
+    if !holds && let Some([known]) = cx.new[cond].known.as_deref() {
+        cx.denied.push(known.clone());
+    }
+    assume(cx, cond, holds, region, todo, outputs);
+    let results = cx.rest(todo, region, outputs);
+    cx.new.set_outputs(region, results);
+    cx.to = before;
+    cx.denied.truncate(denied);
+    region
+}
+
+/// Adds the `If` with these branches, and gives its outputs.
+fn add(
+    cx: &mut Rewrite<'_>,
+    name: &str,
+    cond: ValueId,
+    regions: Vec<RegionId>,
+    names: &[Option<String>],
+    into: RegionId,
+) -> Vec<Option<ValueId>> {
+    let op = Rc::new(If);
+    let new = NewNode { name, op, inputs: vec![Some(cond)], outputs: names, regions };
+    let id = cx.add(into, new);
+    cx.new[id].outputs.clone()
+}
+
+/// Whether the node squeezes whichever axes are of size 1.
+fn is_open_squeeze(node: &Node) -> bool {
+    node.op.is::<Squeeze>() && node.input(1).is_none()
+}
+
+/// Decides which axes are squeezed: by a branch, where it depends on a size.
+fn squeeze(
+    cx: &mut Rewrite<'_>,
+    id: NodeId,
+    rest: &[Todo],
+    into: RegionId,
+    outputs: &[ValueId],
+) -> Next {
+    /// The code after it is there once for each number of axes that may be left.
+    const MOST: usize = 2;
+    let node = &cx.old[id];
+    let Some(x) = node.input(0).map(|id| cx.value(id)) else { return Next::Copy };
+    let Type::Tensor(ty) = &cx.new[x].ty else { return Next::Copy };
+    let denied = |dim: &Dim| cx.denied.contains(&dim.equal(&1.into()));
+    let mut open: Vec<Dim> = ty.shape.iter().filter(|dim| Squeeze::is_open(dim)).cloned().collect();
+    if open.is_empty() {
+        return Next::Copy;
+    }
+    open.retain(|dim| !denied(dim));
+    open.sort();
+    open.dedup();
+    let Some(first) = open.first() else {
+        let ones = (0..ty.shape.len()).filter(|&axis| ty.shape[axis].known() == Some(1));
+        let axes: Vec<i64> = ones.map(|axis| i64::try_from(axis).unwrap_or(i64::MAX)).collect();
+        let axes = cx.new.constant("axes", Tensor::from_ints(&axes));
+        let names: Vec<Option<String>> =
+            node.outputs.iter().map(|id| id.map(|id| cx.old[id].name.clone())).collect();
+        let (op, inputs) = (node.op.clone(), vec![Some(x), Some(axes)]);
+        let new = NewNode { name: &node.name, op, inputs, outputs: &names, regions: Vec::new() };
+        let (made, &[Some(output)]) = (cx.add(into, new), node.outputs.as_slice()) else {
+            return Next::Copy;
+        };
+        if let &[Some(made)] = cx.new[made].outputs.as_slice() {
+            cx.to.insert(output, made);
+        }
+        return Next::Done;
+    };
+    if open.len() > MOST {
+        return Next::Copy;
+    }
+    let sizes = Sizes { sizes: vec![first.equal(&1.into())], rank: 0 };
+    let name = format!("{} is 1", node.name);
+    let Ok(cond) = cx.new.add(into, &name, sizes, &[]) else { return Next::Copy };
+    let todo = [&[Todo::Node(id)], rest].concat();
+    split(cx, &node.name, cond, &[todo.clone(), todo], into, outputs)
+}
+
 /// Puts what the condition says of sizes into the types of all that a branch uses.
 fn assume(
     cx: &mut Rewrite<'_>,
     cond: ValueId,
     holds: bool,
     region: RegionId,
-    from: RegionId,
-    rest: &[NodeId],
+    todo: &[Todo],
     outputs: &[ValueId],
 ) {
     let Some((atom, value)) = fact(&cx.new, cond, holds) else { return };
-    let mut used = cx.old.captures(from);
-    for &id in rest {
+    let mut used = Vec::new();
+    for &next in todo {
+        let id = match next {
+            Todo::Node(id) => id,
+            Todo::Results(_, region) => {
+                used.extend(&cx.old[region].outputs);
+                continue;
+            }
+        };
         let node = &cx.old[id];
         used.extend(node.inputs.iter().flatten());
         node.regions.iter().for_each(|&inner| used.extend(cx.old.captures(inner)));
@@ -155,5 +259,32 @@ fn fact(g: &Graph, cond: ValueId, holds: bool) -> Option<(Atom, Dim)> {
     match equal.as_atom()? {
         Atom::Equal(a, b) => (a - b).solve_zero(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{dtype::DType, ir::rewrite, ops::reshape::Shape};
+
+    fn ops(g: &Graph, region: RegionId) -> Vec<&str> {
+        g[region].nodes.iter().map(|&id| g[id].op.name()).collect()
+    }
+
+    #[test]
+    fn a_size_decides_what_is_squeezed() {
+        let mut g = Graph::new(Rc::default());
+        let n = Dim::symbol("n");
+        let x = g.input(g.body, "x", Type::tensor(DType::F32, [n.clone(), 3.into(), n]));
+        let y = g.add(g.body, "y", Squeeze, &[x]).expect("its axes may be open");
+        let z = g.add(g.body, "z", Shape { start: 0, end: None }, &[y]).expect("it has a shape");
+        g.set_outputs(g.body, vec![z]);
+        let g = rewrite(&g, decide, &[]).expect("both ways are possible");
+        assert_eq!(ops(&g, g.body), ["Sizes", "If"]);
+        let branches = &g[*g[g.body].nodes.last().expect("there are two")].regions;
+        assert_eq!(ops(&g, branches[0]), ["Assume", "Squeeze", "Shape"]);
+        assert_eq!(ops(&g, branches[1]), ["Squeeze", "Shape"]);
+        let ty = |region: RegionId| g[g[region].outputs[0]].ty.to_string();
+        assert_eq!((ty(branches[0]), ty(branches[1])), ("int64[1]".into(), "int64[3]".into()));
     }
 }

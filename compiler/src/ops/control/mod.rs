@@ -80,37 +80,38 @@ pub fn common(a: &Type, b: &Type) -> Type {
     }
 }
 
-impl If {
-    /// Which sizes of output `i` differ between the branches.
-    fn differing(cx: &Lower<'_>, i: usize) -> Vec<usize> {
-        match (cx.result_ty(0, i), cx.result_ty(1, i)) {
-            (Some(a), Some(b)) => match join(a, b) {
-                Joined::Sizes(_, axes) => axes,
-                Joined::Same(_) | Joined::Differ => Vec::new(),
-            },
-            _ => Vec::new(),
-        }
-    }
+/// The type of what the branches give, and the axes whose sizes the one that runs says. A branch
+/// that is sure to be refused gives nothing; what the other settles itself is not known outside.
+fn given(
+    types: [&Type; 2],
+    refused: [bool; 2],
+    settles: &dyn Fn(usize, &Dim) -> bool,
+) -> (Type, Vec<usize>) {
+    let alone = |i: usize| {
+        let shape = types[i].content().as_tensor().map_or(&[][..], |ty| &ty.shape);
+        let axes = (0..shape.len()).filter(|&axis| settles(i, &shape[axis])).collect();
+        (types[i].clone(), axes)
+    };
+    let (ty, axes) = match (refused, join(types[0], types[1])) {
+        ([true, false], _) => return alone(1),
+        ([false, true], _) => return alone(0),
+        (_, Joined::Same(ty)) => (ty, Vec::new()),
+        (_, Joined::Sizes(ty, axes)) => (ty.into(), axes),
+        (_, Joined::Differ) => return (Type::Unknown, Vec::new()),
+    };
+    let may_be_absent = types.iter().any(|ty| matches!(ty, Type::Optional(_)));
+    (if may_be_absent { Type::Optional(ty.into()) } else { ty }, axes)
+}
 
-    /// The type of an output, of what each branch gives for it.
-    fn output(cx: &mut Infer<'_>, a: &Type, b: &Type) -> Type {
-        let ty = match join(a, b) {
-            Joined::Same(ty) => ty,
-            Joined::Differ => return Type::Unknown,
-            Joined::Sizes(mut ty, axes) => {
-                for axis in axes {
-                    let most = |ty: &Type| match ty.content().as_tensor() {
-                        Some(ty) => cx.upper(&ty.shape[axis]),
-                        None => Some(0),
-                    };
-                    let max = most(a).zip(most(b)).map(|(a, b)| a.max(b));
-                    ty.shape[axis] = cx.fresh("branch", max);
-                }
-                ty.into()
-            }
-        };
-        let may_be_absent = [a, b].iter().any(|ty| matches!(ty, Type::Optional(_)));
-        if may_be_absent { Type::Optional(ty.into()) } else { ty }
+/// The type with `size` for the size of an axis of the tensor that it is, or that is its value.
+fn with_size(ty: Type, axis: usize, size: Dim) -> Type {
+    match ty {
+        Type::Tensor(mut ty) => {
+            ty.shape[axis] = size;
+            ty.into()
+        }
+        Type::Optional(ty) => Type::Optional(with_size(*ty, axis, size).into()),
+        other => other,
     }
 }
 
@@ -131,14 +132,20 @@ impl Op for If {
             );
             return Err(Diagnostic::new(Code::BadArity, message).into());
         }
-        // A branch that is sure to be refused gives nothing.
         let refused = [cx.region_is_faulty(0), cx.region_is_faulty(1)];
-        let types = then.iter().zip(&otherwise).map(|(a, b)| match refused {
-            [true, false] => b.clone(),
-            [false, true] => a.clone(),
-            _ => If::output(cx, a, b),
-        });
-        Ok(types.collect())
+        let mut types = Vec::new();
+        for branches in then.iter().zip(&otherwise) {
+            let branches = [branches.0, branches.1];
+            let (mut ty, axes) = given(branches, refused, &|i, dim| cx.region_settles(i, dim));
+            for axis in axes {
+                let size = |ty: &Type| ty.content().as_tensor()?.shape.get(axis).cloned();
+                let sizes = branches.into_iter().filter_map(size).map(|dim| cx.upper(&dim));
+                let max = sizes.reduce(|a, b| Some(a?.max(b?))).flatten();
+                ty = with_size(ty, axis, cx.fresh("branch", max));
+            }
+            types.push(ty);
+        }
+        Ok(types)
     }
 
     fn views(&self, cx: &mut Views<'_>) {
@@ -157,11 +164,16 @@ impl Op for If {
         let count = cx.node().outputs.len();
         let mut outputs = (0..count).map(|i| cx.output(i)).collect::<Result<Vec<_>>>()?;
         let mut branches = [cx.block(0)?, cx.block(1)?];
+        let refused = [cx.region_is_faulty(0), cx.region_is_faulty(1)];
         for i in 0..count {
-            for axis in Self::differing(cx, i) {
-                for (branch, block) in branches.iter_mut().enumerate() {
-                    let ty = cx.result_ty(branch, i).and_then(|ty| ty.content().as_tensor());
-                    block.sizes.push(ty.map_or(Dim::from(0), |ty| ty.shape[axis].clone()));
+            let ty = |branch| cx.result_ty(branch, i).unwrap_or(&Type::Unknown);
+            let types = [ty(0), ty(1)];
+            let (_, axes) = given(types, refused, &|i, dim| cx.region_settles(i, dim));
+            for axis in axes {
+                for (block, ty) in branches.iter_mut().zip(types) {
+                    let ty = ty.content().as_tensor();
+                    let size = ty.and_then(|ty| ty.shape.get(axis));
+                    block.sizes.push(size.cloned().unwrap_or_else(|| 0.into()));
                 }
             }
         }

@@ -1,0 +1,550 @@
+//! The calls that resize: tables, which are constants where the sizes are, and what reads them.
+
+use super::{Mode, ROI, Resize, SCALES, SIZES, number, single};
+use crate::{
+    array::{Array, Element},
+    diag::Result,
+    dim::Dim,
+    dtype::{DType, FLOATS, NUMBERS},
+    ir::Lower,
+    plan::{
+        Arg, Kernel, Operand, dispatch,
+        geometry::{self, Picked, Resample},
+        kernel,
+    },
+    tensor::Tensor,
+};
+use onnxc_runtime::{
+    Float, Number,
+    resize::{self, Coordinates, Filter, Fit, Rounding, filter_table, fitted_scale, nearest_table},
+};
+
+static REPEAT: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(PIXELS T, resize::repeat::<T>,
+    |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
+static NEAREST: Kernel<Picked> = kernel!(PIXELS T, resize::nearest::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p));
+static INTERPOLATE: Kernel<Resample> = kernel!(FLOATS T, resize::interpolate::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input::<<T as Float>::Wide>(2), a.optional(3),
+        a.output(0), a.output::<<T as Float>::Wide>(1), p));
+static INTERPOLATE_WHOLE: Kernel<Resample> = kernel!(INTEGERS T, resize::interpolate_whole::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.output(0), a.output(1), p));
+
+static NEAREST_TABLE: Kernel<(geometry::Line, Rounding)> = kernel!(I64_ONLY T, resize::nearest_table, |f, a, p| f(a.optional(0), a.optional(1),
+        a.output::<T>(0), p.0, p.1));
+static FILTER_TABLE: Kernel<(geometry::Line, geometry::Filter)> = kernel!(WIDE W, resize::filter_table::<W>,
+        |f, a, p| f(a.optional(0), a.optional(1), a.output(0), a.output(1), p.0, p.1));
+static WIDEN: Kernel = kernel!(FLOATS T, resize::widen::<T>,
+    |f, a, _p| f(a.input(0), a.output(0)));
+static FITTED_SCALES: Kernel<(Vec<Dim>, Fit)> = kernel!(I64_ONLY T, resize::fitted_scales,
+    |f, a, p| f(a.input::<T>(0), a.output(0), p.0, p.1));
+
+static SCALED_SIZES: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(checked F32_ONLY T, resize::scaled_sizes,
+        |f, a, p| f(a.sizes(), a.input::<T>(0), p.0, p.1));
+static GIVEN_SIZES: Kernel = kernel!(checked I64_ONLY T, resize::given_sizes,
+    |f, a, _p| f(a.sizes(), a.input::<T>(0)));
+static FITTED_SIZES: Kernel<(Vec<Dim>, Fit)> = kernel!(checked I64_ONLY T, resize::fitted_sizes,
+    |f, a, p| f(a.sizes(), a.input::<T>(0), p.0, p.1));
+
+/// An axis of the input.
+#[derive(Clone)]
+struct Line {
+    /// The axis.
+    axis: usize,
+    /// Where the inputs name it, where they do.
+    at: Option<usize>,
+    /// The sizes before and after.
+    from: Dim,
+    to: Dim,
+    /// The scale, where it is known.
+    scale: Option<f64>,
+}
+
+/// What is known of the resizing before the model runs.
+struct Known {
+    lines: Vec<Line>,
+    /// The scales of the axes that the inputs name, where they are not those of the sizes.
+    scales: Scales,
+    /// The region of interest.
+    roi: Option<Vec<f64>>,
+    /// How many axes the inputs name.
+    axes: usize,
+}
+
+/// Where the scales come from.
+enum Scales {
+    /// They are the quotients of the sizes.
+    Ratios,
+    /// They are these.
+    Given(Vec<f64>),
+    /// They are known only when the model runs.
+    Open,
+}
+
+pub(super) fn lower(op: &Resize, cx: &mut Lower<'_>) -> Result {
+    let known = Known::of(op, cx)?;
+    settle(op, cx, &known)?;
+    let resized: Vec<Line> =
+        known.lines.iter().filter(|line| !line.is_kept(op, &known)).cloned().collect();
+    let (Some(first), Some(last)) = (resized.first(), resized.last()) else {
+        let (x, y) = (cx.input(0)?, cx.output(0)?);
+        cx.copy(x, y);
+        return Ok(());
+    };
+    let span = &known.lines[first.axis..=last.axis];
+    match op.mode {
+        Mode::Nearest(rounding) => {
+            let factors: Option<Vec<usize>> =
+                span.iter().map(|line| line.factor(op, &known, rounding)).collect();
+            match factors {
+                Some(factors) => repeat(cx, span, &factors),
+                None => nearest(op, cx, &known, span, rounding),
+            }
+        }
+        Mode::Filter(filter) => interpolate(op, cx, &known, span, &resized, filter),
+    }
+}
+
+/// Calls the kernel that settles sizes known only when the model runs.
+fn settle(op: &Resize, cx: &mut Lower<'_>, known: &Known) -> Result {
+    let named: Vec<&Line> = known.named();
+    let from: Vec<Dim> = named.iter().map(|line| line.from.clone()).collect();
+    if cx.has(SCALES) {
+        let binds = &cx.node().binds;
+        let open = |line: &&&Line| line.to.as_symbol().is_some_and(|symbol| binds.contains(symbol));
+        let open: Vec<&Line> = named.iter().filter(open).copied().collect();
+        let from = open.iter().map(|line| line.from.clone()).collect();
+        let at = open.iter().filter_map(|line| line.at).collect();
+        let scales = cx.input(SCALES)?.into();
+        return cx.bind(&SCALED_SIZES, DType::F32, vec![scales], (from, at));
+    }
+    let wanted = vec![cx.input(SIZES)?.into()];
+    match op.fit {
+        Some(fit) => cx.bind(&FITTED_SIZES, DType::I64, wanted, (from, fit)),
+        None => cx.bind(&GIVEN_SIZES, DType::I64, wanted, crate::plan::NoParams),
+    }
+}
+
+impl Known {
+    fn of(op: &Resize, cx: &Lower<'_>) -> Result<Known> {
+        let (x, y) = (cx.ty(0)?, cx.output_ty(0)?);
+        let rank = x.rank();
+        let named: Vec<usize> = match &op.axes {
+            Some(axes) => axes.iter().map(|&axis| cx.axis(axis, rank)).collect(),
+            None => (0..rank).collect(),
+        };
+        let numbers =
+            || -> Option<Vec<usize>> { named.iter().map(|&axis| number(&x.shape[axis])).collect() };
+        let scales = match (cx.has(SCALES), op.fit) {
+            (true, _) => match cx.constant(SCALES).and_then(single) {
+                Some(scales) => Scales::Given(scales.into_iter().map(f64::from).collect()),
+                None => Scales::Open,
+            },
+            (false, None) => Scales::Ratios,
+            (false, Some(fit)) => match (cx.ints(SIZES), numbers()) {
+                (Some(wanted), Some(from)) => {
+                    Scales::Given(vec![fitted_scale(&wanted, &from, fit); from.len()])
+                }
+                _ => Scales::Open,
+            },
+        };
+        let line = |axis: usize| {
+            let (from, to) = (x.shape[axis].clone(), y.shape[axis].clone());
+            let at = named.iter().position(|&named| named == axis);
+            let scale = match (&scales, at) {
+                (Scales::Given(scales), Some(at)) => Some(scales[at]),
+                (Scales::Open, Some(_)) => None,
+                _ if from == to => Some(1.0),
+                _ => number(&from).zip(number(&to)).map(|(from, to)| to as f64 / from as f64),
+            };
+            Line { axis, at, from, to, scale }
+        };
+        let roi = cx.constant(ROI).and_then(Tensor::floats);
+        Ok(Known { lines: (0..rank).map(line).collect(), axes: named.len(), roi, scales })
+    }
+
+    /// The axes that the inputs name, in their order.
+    fn named(&self) -> Vec<&Line> {
+        let mut named: Vec<&Line> = self.lines.iter().filter(|line| line.at.is_some()).collect();
+        named.sort_by_key(|line| line.at);
+        named
+    }
+
+    /// Whether everything is known that these axes' tables are made of.
+    fn is_all(&self, op: &Resize, lines: &[Line]) -> bool {
+        let sized = |line: &Line| {
+            number(&line.from).and(number(&line.to)).is_some() && line.scale.is_some()
+        };
+        lines.iter().all(sized)
+            && (self.roi.is_some() || op.coordinates != Coordinates::TfCropAndResize)
+    }
+}
+
+impl Line {
+    /// Whether the axis stays as it is.
+    fn is_kept(&self, op: &Resize, known: &Known) -> bool {
+        let Some(at) = self.at else { return true };
+        let whole = || {
+            let roi = known.roi.as_ref()?;
+            Some((*roi.get(at)?, *roi.get(known.axes + at)?) == (0.0, 1.0))
+        };
+        let in_place = match op.coordinates {
+            Coordinates::TfCropAndResize => whole() == Some(true),
+            Coordinates::TfHalfPixelForNn => {
+                matches!(op.mode, Mode::Nearest(Rounding::Floor | Rounding::PreferFloor))
+            }
+            _ => true,
+        };
+        in_place && self.scale == Some(1.0) && self.from == self.to
+    }
+
+    /// How often each element is repeated, where that is all there is to do.
+    fn factor(&self, op: &Resize, known: &Known, rounding: Rounding) -> Option<usize> {
+        if self.is_kept(op, known) {
+            return Some(1);
+        }
+        let by_halves = matches!(rounding, Rounding::PreferFloor | Rounding::PreferCeil);
+        let down = matches!(rounding, Rounding::Floor | Rounding::Simple);
+        let repeats = match op.coordinates {
+            Coordinates::HalfPixel
+            | Coordinates::HalfPixelSymmetric
+            | Coordinates::PytorchHalfPixel => by_halves,
+            Coordinates::Asymmetric | Coordinates::TfHalfPixelForNn => down,
+            Coordinates::AlignCorners | Coordinates::TfCropAndResize => false,
+        };
+        let factor = match self.scale {
+            Some(scale) => (scale.fract() == 0.0).then_some(scale as usize),
+            None if matches!(known.scales, Scales::Ratios) => {
+                number(&self.to.floor_div(&self.from))
+            }
+            None => None,
+        };
+        let exact = |&factor: &usize| factor > 0 && &self.from * factor == self.to;
+        factor.filter(exact).filter(|_| repeats)
+    }
+
+    /// The axis as the kernels are told.
+    fn geometry(&self, op: &Resize, known: &Known) -> geometry::Line {
+        geometry::Line {
+            from: self.from.clone(),
+            to: self.to.clone(),
+            at: self.at.unwrap_or(0),
+            axes: known.axes,
+            // An axis that no input names stays as it is.
+            coordinates: self.at.map_or(Coordinates::Asymmetric, |_| op.coordinates),
+        }
+    }
+
+    /// The axis in numbers, and its scale.
+    fn numbers(&self, op: &Resize, known: &Known) -> resize::Line {
+        let size = |dim: &Dim| number(dim).unwrap_or(0);
+        let geometry::Line { from, to, at, axes, coordinates } = self.geometry(op, known);
+        resize::Line { from: size(&from), to: size(&to), at, axes, coordinates }
+    }
+
+    /// How many weights the table of the axis has for a place.
+    fn taps(&self, known: &Known, filter: Filter) -> Dim {
+        let support = i64::from(filter.curve.support());
+        let least = Dim::from(2 * support);
+        let taps = match (filter.antialias, self.scale) {
+            (false, _) => least,
+            (true, Some(scale)) => filter.taps(scale).into(),
+            (true, None) => {
+                // Scales that are given may be a bit smaller than the quotient of the sizes.
+                let slack = if matches!(known.scales, Scales::Ratios) { 1 } else { 2 };
+                let reach = (&self.from * (support * slack)).ceil_div(&self.to.at_least(&1.into()));
+                least.at_least(&(reach * 2))
+            }
+        };
+        taps.at_most(&self.from)
+    }
+}
+
+fn repeat(cx: &mut Lower<'_>, span: &[Line], factors: &[usize]) -> Result {
+    let shape = &cx.ty(0)?.shape;
+    let (mut sizes, mut all): (Vec<Dim>, Vec<usize>) = (Vec::new(), Vec::new());
+    let named = |axis: usize| {
+        span.iter().zip(factors).find(|(line, _)| line.axis == axis).map_or(1, |(_, &f)| f)
+    };
+    for (axis, size) in shape.iter().enumerate() {
+        // What is not repeated is copied as one with its neighbors.
+        match (named(axis), all.last()) {
+            (1, Some(1)) => {
+                let last = sizes.pop().expect("there is one before");
+                sizes.push(last * size);
+            }
+            (factor, _) => {
+                sizes.push(size.clone());
+                all.push(factor);
+            }
+        }
+    }
+    let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+    cx.call_on(&REPEAT, cx.ty(0)?.dtype, vec![x], vec![y], (sizes, all))
+}
+
+fn nearest(
+    op: &Resize,
+    cx: &mut Lower<'_>,
+    known: &Known,
+    span: &[Line],
+    rounding: Rounding,
+) -> Result {
+    let tables = if known.is_all(op, span) {
+        let mut tables = Vec::new();
+        for line in span {
+            let numbers = line.numbers(op, known);
+            let mut table = vec![0; numbers.to];
+            let scales = known.constant_scales(line);
+            nearest_table(scales, known.roi.as_deref(), &mut table, numbers, rounding);
+            tables.extend(table);
+        }
+        cx.weight(&Tensor::from_ints(&tables))
+    } else {
+        let len = span.iter().map(|line| line.to.clone()).sum::<Dim>();
+        let tables = cx.scratch(DType::I64, len);
+        let (scales, roi) = operands(op, cx, known)?;
+        let mut start = tables.start.clone();
+        for line in span {
+            let table = part(&tables, &mut start, &line.to);
+            let scales = if line.at.is_some() { scales.clone() } else { None };
+            let inputs = vec![Arg::Optional(scales), Arg::Optional(roi.clone())];
+            let line = (line.geometry(op, known), rounding);
+            cx.call_on(&NEAREST_TABLE, DType::I64, inputs, vec![table.into()], line)?;
+        }
+        tables
+    };
+    let geometry = Picked {
+        planes: before(cx, span)?,
+        from: span.iter().map(|line| line.from.clone()).collect(),
+        to: span.iter().map(|line| line.to.clone()).collect(),
+        inner: behind(cx, span)?,
+    };
+    let inputs = vec![cx.input(0)?.into(), tables.into(), outside(op, cx)?];
+    let y = cx.output(0)?.into();
+    cx.call_on(&NEAREST, cx.ty(0)?.dtype, inputs, vec![y], geometry)
+}
+
+fn interpolate(
+    op: &Resize,
+    cx: &mut Lower<'_>,
+    known: &Known,
+    span: &[Line],
+    resized: &[Line],
+    filter: Filter,
+) -> Result {
+    let dtype = cx.ty(0)?.dtype;
+    let single = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
+    let wide = if single { DType::F32 } else { DType::F64 };
+    // First what makes the tensor smallest; among equals the axis along which elements lie next
+    // to each other, as the others are cheaper.
+    let mut steps: Vec<&Line> = resized.iter().rev().collect();
+    steps.sort_by(|a, b| {
+        let scale = |line: &Line| line.scale.unwrap_or(1.0);
+        scale(a).total_cmp(&scale(b))
+    });
+    let taps: Vec<Dim> = steps.iter().map(|line| line.taps(known, filter)).collect();
+    let (places, weights) = if known.is_all(op, resized) {
+        constant_tables(op, cx, known, &steps, &taps, filter, wide)
+    } else {
+        let (places, weights) = (
+            cx.scratch(DType::I64, steps.iter().map(|line| line.to.clone()).sum::<Dim>()),
+            cx.scratch(
+                wide,
+                steps.iter().zip(&taps).map(|(line, taps)| &line.to * taps).sum::<Dim>(),
+            ),
+        );
+        let (scales, roi) = operands(op, cx, known)?;
+        let (mut place, mut weight) = (places.start.clone(), weights.start.clone());
+        for (line, taps) in steps.iter().zip(&taps) {
+            let outputs = vec![
+                part(&places, &mut place, &line.to).into(),
+                part(&weights, &mut weight, &(&line.to * taps)).into(),
+            ];
+            let inputs = vec![Arg::Optional(scales.clone()), Arg::Optional(roi.clone())];
+            let Filter { curve, a, antialias, exclude_outside } = filter;
+            let filter = geometry::Filter { curve, a, antialias, exclude_outside };
+            cx.call_on(&FILTER_TABLE, wide, inputs, outputs, (line.geometry(op, known), filter))?;
+        }
+        (places, weights)
+    };
+    let inner = behind(cx, span)?;
+    let scratch = scratch(span, &steps, &inner, dtype == DType::F32);
+    let scratch = cx.scratch(wide, scratch);
+    let geometry = Resample {
+        planes: before(cx, span)?,
+        from: span.iter().map(|line| line.from.clone()).collect(),
+        to: span.iter().map(|line| line.to.clone()).collect(),
+        axes: steps.iter().map(|line| line.axis - span[0].axis).collect(),
+        taps,
+        inner,
+    };
+    let inputs = vec![cx.input(0)?.into(), places.into(), weights.into(), outside(op, cx)?];
+    let outputs = vec![cx.output(0)?.into(), scratch.into()];
+    let kernel = if FLOATS.contains(&dtype) { &INTERPOLATE } else { &INTERPOLATE_WHOLE };
+    if let Some(taps) = geometry.taps.last() {
+        cx.macs(&(taps * cx.output_ty(0)?.len()));
+    }
+    cx.call_on(kernel, dtype, inputs, outputs, geometry)
+}
+
+/// The tables of weights, as constants.
+fn constant_tables(
+    op: &Resize,
+    cx: &mut Lower<'_>,
+    known: &Known,
+    steps: &[&Line],
+    taps: &[Dim],
+    filter: Filter,
+    wide: DType,
+) -> (Operand, Operand) {
+    let (mut places, mut weights) = (Vec::new(), Vec::new());
+    for (line, taps) in steps.iter().zip(taps) {
+        let numbers = line.numbers(op, known);
+        let mut table = vec![0; numbers.to];
+        let mut rows = vec![0.0; numbers.to * number(taps).unwrap_or(0)];
+        let (scales, roi) = (known.constant_scales(line), known.roi.as_deref());
+        filter_table(scales, roi, &mut table, &mut rows, numbers, filter);
+        places.extend(table);
+        weights.extend(rows);
+    }
+    (cx.weight(&Tensor::from_ints(&places)), cx.weight(&Tensor::from_wide(wide, &weights)))
+}
+
+impl Known {
+    /// The scales that the table of an axis is told.
+    fn constant_scales(&self, line: &Line) -> Option<&[f64]> {
+        match &self.scales {
+            Scales::Given(scales) => line.at.map(|_| scales.as_slice()),
+            Scales::Ratios | Scales::Open => None,
+        }
+    }
+}
+
+/// The scales and the region of interest, in double precision.
+fn operands(
+    op: &Resize,
+    cx: &mut Lower<'_>,
+    known: &Known,
+) -> Result<(Option<Operand>, Option<Operand>)> {
+    let scales = match &known.scales {
+        Scales::Ratios => None,
+        Scales::Given(scales) => Some(cx.weight(&Tensor::from_wide(DType::F64, scales))),
+        Scales::Open => {
+            let scales = cx.scratch(DType::F64, known.axes);
+            match op.fit.filter(|_| cx.has(SIZES)) {
+                Some(fit) => {
+                    let from = known.named().iter().map(|line| line.from.clone()).collect();
+                    let (wanted, outputs) = (cx.input(SIZES)?, vec![scales.clone().into()]);
+                    let inputs = vec![wanted.into()];
+                    cx.call_on(&FITTED_SCALES, DType::I64, inputs, outputs, (from, fit))?;
+                }
+                None => widen(cx, SCALES, &scales)?,
+            }
+            Some(scales)
+        }
+    };
+    if op.coordinates != Coordinates::TfCropAndResize {
+        return Ok((scales, None));
+    }
+    let roi = match &known.roi {
+        Some(roi) => cx.weight(&Tensor::from_wide(DType::F64, roi)),
+        None => {
+            let roi = cx.scratch(DType::F64, 2 * known.axes);
+            widen(cx, ROI, &roi)?;
+            roi
+        }
+    };
+    Ok((scales, Some(roi)))
+}
+
+/// Writes input `i` in double precision.
+fn widen(cx: &mut Lower<'_>, i: usize, to: &Operand) -> Result {
+    let (dtype, inputs) = (cx.ty(i)?.dtype, vec![cx.input(i)?.into()]);
+    cx.call_on(&WIDEN, dtype, inputs, vec![to.clone().into()], crate::plan::NoParams)
+}
+
+/// The next `len` elements of a buffer.
+fn part(of: &Operand, start: &mut Dim, len: &Dim) -> Operand {
+    let part = Operand { buffer: of.buffer, start: start.clone(), len: len.clone() };
+    *start = &*start + len;
+    part
+}
+
+/// The product of the sizes before some axes.
+fn before(cx: &Lower<'_>, span: &[Line]) -> Result<Dim> {
+    Ok(cx.ty(0)?.shape[..span[0].axis].iter().product())
+}
+
+/// The product of the sizes behind some axes.
+fn behind(cx: &Lower<'_>, span: &[Line]) -> Result<Dim> {
+    Ok(cx.ty(0)?.shape[span[0].axis + span.len()..].iter().product())
+}
+
+/// What stands where there is nothing; where that is zero, the kernels know it.
+fn outside(op: &Resize, cx: &mut Lower<'_>) -> Result<Arg> {
+    if op.extrapolation == 0.0 || op.coordinates != Coordinates::TfCropAndResize {
+        return Ok(Arg::Optional(None));
+    }
+    let dtype = cx.ty(0)?.dtype;
+    if !NUMBERS.contains(&dtype) {
+        return Err(cx.unsupported(&format!("`extrapolation_value` for elements of type {dtype}")));
+    }
+    let value = f64::from(op.extrapolation);
+    let value = if FLOATS.contains(&dtype) { value } else { value.round_ties_even() };
+    let mut array = Array::zeroed(dtype, 1);
+    dispatch!(NUMBERS dtype, T => {
+        let element = T::of_mut(&mut array).expect("it is of the type");
+        element[0] = T::from_f64(value);
+    });
+    Ok(Arg::Optional(Some(cx.weight(&array.into_tensor(Vec::new())))))
+}
+
+/// How many elements lie in the scratch memory: what is between two steps, twice where there are
+/// more than two; and the plane and the result, where they are of another type than the weights.
+fn scratch(span: &[Line], steps: &[&Line], inner: &Dim, is_direct: bool) -> Dim {
+    let size_after = |done: usize| -> Dim {
+        let sizes = span.iter().map(|line| {
+            let resized = steps[..done].iter().any(|step| step.axis == line.axis);
+            if resized { &line.to } else { &line.from }
+        });
+        sizes.product::<Dim>() * inner
+    };
+    let between = (1..steps.len()).map(size_after);
+    let largest = between.reduce(|a, b| a.at_least(&b)).unwrap_or_else(|| 0.into());
+    let between = if steps.len() > 2 { largest * 2 } else { largest };
+    if is_direct { between } else { between + size_after(0) + size_after(steps.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onnxc_runtime::resize::Curve;
+
+    fn line(axis: usize, from: i64, to: i64) -> Line {
+        let scale = Some(to as f64 / from as f64);
+        Line { axis, at: Some(axis), from: from.into(), to: to.into(), scale }
+    }
+
+    #[test]
+    fn scratch_memory_holds_what_is_between_steps() {
+        let lines = [line(2, 4, 8), line(3, 6, 3), line(4, 5, 10)];
+        let all = |n: usize| lines[..n].iter().rev().collect::<Vec<_>>();
+        assert_eq!(scratch(&lines[..1], &all(1), &2.into(), true), 0.into());
+        assert_eq!(scratch(&lines[..2], &all(2), &2.into(), true), (4 * 3 * 2).into());
+        assert_eq!(scratch(&lines, &all(3), &1.into(), true), (2 * 4 * 6 * 10).into());
+        assert_eq!(scratch(&lines[..1], &all(1), &2.into(), false), (8 + 16).into());
+    }
+
+    #[test]
+    fn a_filter_has_room_for_all_it_reaches() {
+        let known = |scales| Known { lines: Vec::new(), scales, roi: None, axes: 1 };
+        let n = Dim::symbol("n");
+        let open = Line { axis: 0, at: Some(0), from: n, to: 4.into(), scale: None };
+        let filter =
+            Filter { curve: Curve::Linear, a: 0.0, antialias: true, exclude_outside: false };
+        let taps = |scales| format!("{:?}", open.taps(&known(scales), filter));
+        assert!(taps(Scales::Ratios).contains("(n + 3) / 4"), "{}", taps(Scales::Ratios));
+        assert!(taps(Scales::Open).contains("(2 * n + 3) / 4"), "{}", taps(Scales::Open));
+        assert_eq!(line(0, 9, 3).taps(&known(Scales::Ratios), filter), 6.into());
+    }
+}

@@ -1,0 +1,394 @@
+//! `Resize` and `Upsample`: axes made longer or shorter.
+
+mod lower;
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{DType, NUMBERS, PIXELS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    tensor::Tensor,
+    ty::Type,
+};
+use onnxc_runtime::resize::{Coordinates, Curve, Filter, Fit, Rounding, fitted_sizes, scaled_size};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Resize", 10, |node| {
+        node.inputs.insert(1, None);
+        first_form(node)
+    }),
+    entry("Resize", 11, |node| Ok(Rc::new(Resize::read(node)?))),
+    entry("Upsample", 1, |node| {
+        let mut scale = |name: &str| {
+            let missing = || {
+                let message = format!("the attribute `{name}` is missing");
+                Diagnostic::new(Code::BadAttribute, message)
+            };
+            node.maybe_float(name)?.ok_or_else(missing)
+        };
+        let scales = [1.0, 1.0, scale("height_scale")?, scale("width_scale")?];
+        node.add_input("scales", SCALES, Tensor::from_floats(&scales));
+        first_form(node)
+    }),
+    entry("Upsample", 7, |node| {
+        let scales = node.maybe_floats("scales")?.unwrap_or_default();
+        node.add_input("scales", SCALES, Tensor::from_floats(&scales));
+        first_form(node)
+    }),
+    entry("Upsample", 9, |node| {
+        node.inputs.insert(1, None);
+        first_form(node)
+    }),
+];
+
+/// Where the inputs stand.
+const ROI: usize = 1;
+const SCALES: usize = 2;
+const SIZES: usize = 3;
+
+/// What the first versions of the operators say: each place is divided by the scale.
+fn first_form(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    let modes = [
+        ("nearest", Mode::Nearest(Rounding::Simple)),
+        ("linear", Mode::Filter(LINEAR)),
+        ("bilinear", Mode::Filter(LINEAR)),
+    ];
+    Ok(Rc::new(Resize {
+        mode: node.choice("mode", &modes)?,
+        coordinates: Coordinates::Asymmetric,
+        extrapolation: 0.0,
+        fit: None,
+        axes: None,
+    }))
+}
+
+const LINEAR: Filter =
+    Filter { curve: Curve::Linear, a: 0.0, antialias: false, exclude_outside: false };
+
+/// Each attribute's choices and what they are called.
+const COORDINATES: [(&str, Coordinates); 7] = [
+    ("half_pixel", Coordinates::HalfPixel),
+    ("half_pixel_symmetric", Coordinates::HalfPixelSymmetric),
+    ("pytorch_half_pixel", Coordinates::PytorchHalfPixel),
+    ("align_corners", Coordinates::AlignCorners),
+    ("asymmetric", Coordinates::Asymmetric),
+    ("tf_half_pixel_for_nn", Coordinates::TfHalfPixelForNn),
+    ("tf_crop_and_resize", Coordinates::TfCropAndResize),
+];
+const ROUNDINGS: [(&str, Rounding); 4] = [
+    ("round_prefer_floor", Rounding::PreferFloor),
+    ("round_prefer_ceil", Rounding::PreferCeil),
+    ("floor", Rounding::Floor),
+    ("ceil", Rounding::Ceil),
+];
+const FITS: [(&str, Option<Fit>); 3] = [
+    ("stretch", None),
+    ("not_larger", Some(Fit::NotLarger)),
+    ("not_smaller", Some(Fit::NotSmaller)),
+];
+
+/// The name of a choice; none for what no newer version can say.
+fn name_of<T: PartialEq>(choices: &[(&'static str, T)], choice: &T) -> &'static str {
+    choices.iter().find(|(_, other)| other == choice).map_or("", |(name, _)| name)
+}
+
+/// The input with axes made longer or shorter: region of interest, scales, sizes.
+pub struct Resize {
+    /// What an element is made of.
+    pub mode: Mode,
+    /// How places are found on the original axis.
+    pub coordinates: Coordinates,
+    /// What stands where there is nothing.
+    pub extrapolation: f32,
+    /// Which sizes keep the proportions, where they are kept.
+    pub fit: Option<Fit>,
+    /// The axes that the inputs name; by default all.
+    pub axes: Option<Vec<i64>>,
+}
+
+/// What an element is made of.
+#[derive(Clone, Copy)]
+pub enum Mode {
+    /// Of the nearest.
+    Nearest(Rounding),
+    /// Of several.
+    Filter(Filter),
+}
+
+impl Resize {
+    fn read(node: &mut Reader<'_>) -> Result<Resize> {
+        let coordinates = node.choice("coordinate_transformation_mode", &COORDINATES)?;
+        if coordinates != Coordinates::TfCropAndResize {
+            leave_out(node, ROI);
+        }
+        // Before version 13 an input that is not meant has no elements.
+        for i in [SCALES, SIZES] {
+            let ty = node.ty(i).and_then(Type::as_tensor);
+            if ty.is_some_and(|ty| ty.len().known() == Some(0)) {
+                leave_out(node, i);
+            }
+        }
+        let curves =
+            [("nearest", None), ("linear", Some(Curve::Linear)), ("cubic", Some(Curve::Cubic))];
+        let (curve, rounding) =
+            (node.choice("mode", &curves)?, node.choice("nearest_mode", &ROUNDINGS)?);
+        let a = node.float("cubic_coeff_a", -0.75)?;
+        let antialias = node.flag("antialias", false)?;
+        let exclude_outside = node.flag("exclude_outside", false)?;
+        Ok(Resize {
+            mode: match curve {
+                None => Mode::Nearest(rounding),
+                Some(curve) => Mode::Filter(Filter { curve, a, antialias, exclude_outside }),
+            },
+            coordinates,
+            extrapolation: node.float("extrapolation_value", 0.0)?,
+            fit: node.choice("keep_aspect_ratio_policy", &FITS)?,
+            axes: node.maybe_ints("axes")?,
+        })
+    }
+
+    /// The axes that the inputs name.
+    fn axes(&self, cx: &Infer<'_>, rank: usize) -> Inferred<Vec<usize>> {
+        match &self.axes {
+            Some(axes) => cx.axes("axes", axes, rank),
+            None => Ok((0..rank).collect()),
+        }
+    }
+
+    /// Looks over the inputs.
+    fn check(&self, cx: &Infer<'_>, axes: usize) -> Inferred<()> {
+        let dtype = cx.of(0, PIXELS)?.dtype;
+        if matches!(self.mode, Mode::Filter(_)) && !NUMBERS.contains(&dtype) {
+            let message = format!("elements of type {dtype} cannot be interpolated");
+            return Err(cx.finding(Code::Unsupported, message));
+        }
+        let counted = |i: usize, types: &[DType], wanted: usize, what: &str| {
+            cx.of(i, types)?;
+            let found = cx.count(i)?;
+            if found == wanted {
+                return Ok(());
+            }
+            let message = format!("there are {found} {what} for {axes} axes");
+            Err(cx.finding(Code::ShapeMismatch, message))
+        };
+        if self.coordinates == Coordinates::TfCropAndResize {
+            counted(ROI, &[DType::F32, DType::F64, DType::F16], 2 * axes, "ends of regions")?;
+        }
+        match (cx.has(SCALES), cx.has(SIZES)) {
+            (true, false) => counted(SCALES, &[DType::F32], axes, "scales"),
+            (false, true) => counted(SIZES, &[DType::I64], axes, "sizes"),
+            _ => {
+                let message = "there must be scales or sizes, and not both";
+                Err(cx.finding(Code::BadArity, message))
+            }
+        }
+    }
+
+    /// The sizes that the axes come to have; none for those known only when the model runs.
+    fn resized(&self, cx: &Infer<'_>, from: &[&Dim]) -> Inferred<Vec<Option<Dim>>> {
+        let refused =
+            |error: onnxc_runtime::Error| cx.finding(Code::ShapeMismatch, error.to_string());
+        if let Some(scales) = cx.constant(SCALES).and_then(single) {
+            let sizes = from.iter().zip(scales).map(|(from, scale)| scaled(from, scale));
+            return sizes.collect::<onnxc_runtime::Result<_>>().map_err(refused);
+        }
+        let Some(wanted) = cx.known(SIZES) else { return Ok(vec![None; from.len()]) };
+        let Some(fit) = self.fit else { return Ok(wanted.iter().cloned().map(Some).collect()) };
+        let numbers: Option<Vec<usize>> = from.iter().map(|from| number(from)).collect();
+        let (Some(wanted), Some(from)) = (cx.ints(SIZES), numbers) else {
+            return Ok(vec![None; from.len()]);
+        };
+        let mut sizes = vec![0; from.len()];
+        fitted_sizes(&mut sizes, &wanted, &from, fit).map_err(refused)?;
+        Ok(sizes.into_iter().map(|size| Some(size.into())).collect())
+    }
+
+    /// The greatest size that an axis can come to have.
+    fn bound(&self, cx: &Infer<'_>, i: usize, from: &Dim) -> Option<i64> {
+        if let Some(scales) = cx.constant(SCALES).and_then(single) {
+            let from = usize::try_from(cx.upper(from)?).ok()?;
+            return i64::try_from(scaled_size(from, scales[i]).ok()?).ok();
+        }
+        match self.fit? {
+            Fit::NotLarger => cx.upper(cx.known(SIZES)?.get(i)?),
+            Fit::NotSmaller => None,
+        }
+    }
+}
+
+fn leave_out(node: &mut Reader<'_>, i: usize) {
+    if let Some(input) = node.inputs.get_mut(i) {
+        *input = None;
+    }
+}
+
+/// The elements of a constant, of single precision.
+fn single(tensor: &Tensor) -> Option<Vec<f32>> {
+    Some(tensor.floats()?.into_iter().map(|x| x as f32).collect())
+}
+
+fn number(dim: &Dim) -> Option<usize> {
+    dim.known().and_then(|n| usize::try_from(n).ok())
+}
+
+/// The size of an axis that is scaled, where it is a formula.
+fn scaled(from: &Dim, scale: f32) -> onnxc_runtime::Result<Option<Dim>> {
+    if let Some(from) = number(from) {
+        return Ok(Some(scaled_size(from, scale)?.into()));
+    }
+    scaled_size(1, scale)?;
+    // Sizes times such fractions are exact in single precision.
+    const MOST: f32 = 64.0;
+    let denominator = [1u8, 2, 4, 8].into_iter().find(|&q| (scale * f32::from(q)).fract() == 0.0);
+    let fraction = denominator.map(|q| (scale * f32::from(q), i64::from(q)));
+    let exact = fraction.filter(|&(p, _)| p <= MOST);
+    Ok(exact.map(|(p, q)| (from * (p as i64)).floor_div(&q.into())))
+}
+
+impl Op for Resize {
+    fn name(&self) -> &'static str {
+        "Resize"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        match self.mode {
+            Mode::Nearest(rounding) => {
+                a.string("mode", "nearest");
+                a.string("nearest_mode", name_of(&ROUNDINGS, &rounding));
+            }
+            Mode::Filter(filter) => {
+                let linear = filter.curve == Curve::Linear;
+                a.string("mode", if linear { "linear" } else { "cubic" });
+                if !linear {
+                    a.float("cubic_coeff_a", filter.a);
+                }
+                a.flag("antialias", filter.antialias);
+                a.flag("exclude_outside", filter.exclude_outside);
+            }
+        }
+        a.string("coordinate_transformation_mode", name_of(&COORDINATES, &self.coordinates));
+        if self.coordinates == Coordinates::TfCropAndResize {
+            a.float("extrapolation_value", self.extrapolation);
+        }
+        if self.fit.is_some() {
+            a.string("keep_aspect_ratio_policy", name_of(&FITS, &self.fit));
+        }
+        if let Some(axes) = &self.axes {
+            a.ints("axes", axes);
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, PIXELS)?;
+        let axes = self.axes(cx, ty.rank())?;
+        self.check(cx, axes.len())?;
+        let from: Vec<&Dim> = axes.iter().map(|&axis| &ty.shape[axis]).collect();
+        let sizes = self.resized(cx, &from)?;
+        let open = sizes.iter().enumerate().filter(|(_, size)| size.is_none());
+        let bounds: Vec<Option<i64>> = open.map(|(i, _)| self.bound(cx, i, from[i])).collect();
+        let mut fresh = cx.fresh_sizes(bounds).into_iter();
+        let mut shape = ty.shape.clone();
+        for (axis, size) in axes.into_iter().zip(sizes) {
+            let size = size.or_else(|| fresh.next()).expect("there is one for each that is open");
+            cx.require_at_least(&size, &0.into(), "a size and 0")?;
+            if ty.shape[axis].known() == Some(0) {
+                cx.require_equal(&size, &0.into(), "the size of what is made of nothing and 0")?;
+            }
+            shape[axis] = size;
+        }
+        Ok(vec![Type::tensor(ty.dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        lower::lower(self, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ir::{Attribute, Graph},
+        ops::testing::{Given, check, tensor},
+    };
+    use DType::{F32, I64};
+
+    fn n() -> Dim {
+        Dim::symbol("n")
+    }
+
+    fn image() -> Given {
+        tensor(F32, [1.into(), 3.into(), n(), 6.into()])
+    }
+
+    fn resize(mode: Mode, fit: Option<Fit>, axes: Option<Vec<i64>>) -> Resize {
+        let coordinates = Coordinates::HalfPixel;
+        Resize { mode, coordinates, extrapolation: 0.0, fit, axes }
+    }
+
+    fn sizes(sizes: Given) -> [Given; 4] {
+        [image(), Given::Nothing, Given::Nothing, sizes]
+    }
+
+    #[test]
+    fn sizes_may_be_formulas() {
+        let op = |axes| resize(Mode::Nearest(Rounding::Floor), None, axes);
+        let wanted = Given::Sizes(vec![n() * 2, 12.into()]);
+        check(op(Some(vec![-2, -1])), &sizes(wanted), 1, "float[1, 3, 2 * n, 12]");
+        let wanted = Given::Ints(vec![1, 3, 4, 5]);
+        check(op(None), &sizes(wanted), 1, "float[1, 3, 4, 5]");
+        let found = "there are 2 sizes for 4 axes";
+        check(op(None), &sizes(Given::Ints(vec![4, 5])), 1, found);
+        let found = "there must be scales or sizes, and not both";
+        check(op(None), &[image()], 1, found);
+    }
+
+    #[test]
+    fn sizes_may_be_known_only_when_running() {
+        let op = |fit| resize(Mode::Filter(LINEAR), fit, Some(vec![3, 2]));
+        check(op(None), &sizes(tensor(I64, [2])), 1, "float[1, 3, y0_1, y0_0]");
+        let wanted = || sizes(Given::Ints(vec![12, 5]));
+        check(op(None), &wanted(), 1, "float[1, 3, 5, 12]");
+        check(op(Some(Fit::NotLarger)), &wanted(), 1, "float[1, 3, y0_1, y0_0]");
+        let inputs = [image(), Given::Nothing, tensor(F32, [2])];
+        check(op(None), &inputs, 1, "float[1, 3, y0_1, y0_0]");
+    }
+
+    #[test]
+    fn what_cannot_be_interpolated_can_be_picked() {
+        let wanted = || {
+            let x = tensor(DType::String, [2, 3]);
+            [x, Given::Nothing, Given::Nothing, Given::Ints(vec![4, 3])]
+        };
+        let op = |mode| resize(mode, None, None);
+        check(op(Mode::Nearest(Rounding::Ceil)), &wanted(), 1, "string[4, 3]");
+        let found = "elements of type string cannot be interpolated";
+        check(op(Mode::Filter(LINEAR)), &wanted(), 1, found);
+    }
+
+    #[test]
+    fn fractions_of_sizes_are_formulas_where_they_are_exact() {
+        let text = |scale| scaled(&n(), scale).map(|dim| dim.map(|dim| format!("{dim:?}")));
+        assert_eq!(text(2.0), Ok(Some("2 * n".into())));
+        assert_eq!(text(1.5), Ok(Some("((3 * n) / 2)".into())));
+        assert_eq!(text(0.7), Ok(None));
+        assert!(text(-1.0).is_err());
+        assert_eq!(scaled(&7.into(), 0.5), Ok(Some(3.into())));
+    }
+
+    #[test]
+    fn inputs_without_elements_are_not_meant() {
+        let mut g = Graph::new(Rc::default());
+        let x = g.input(g.body, "x", Type::tensor(F32, [1, 2]));
+        let none = g.constant("none", Tensor::from_floats(&[]));
+        let to = g.constant("to", Tensor::from_ints(&[2, 4]));
+        let attributes = [("mode".to_owned(), Attribute::String(b"linear".to_vec()))].into();
+        let inputs = vec![Some(x), Some(none), Some(none), Some(to)];
+        let body = g.body;
+        let mut reader = Reader::new(&mut g, body, 11, inputs, 1, attributes);
+        Resize::read(&mut reader).expect("the node fits");
+        assert_eq!(reader.inputs, [Some(x), None, None, Some(to)]);
+    }
+}

@@ -1,0 +1,183 @@
+//! The same number of elements for each region of an image: `RoiAlign` and `MaxRoiPool`.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{DType, FLOATS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{
+        Kernel,
+        geometry::{Regions, Sampling},
+        kernel,
+    },
+    ty::Type,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("MaxRoiPool", 1, |node| {
+        let shape = node.maybe_ints("pooled_shape")?.unwrap_or_default();
+        let &[height, width] = shape.as_slice() else {
+            let message = "`pooled_shape` must be a height and a width";
+            return Err(Diagnostic::new(Code::BadAttribute, message));
+        };
+        let out = [size("pooled_shape", height)?, size("pooled_shape", width)?];
+        Ok(Rc::new(MaxRoiPool { out, scale: node.float("spatial_scale", 1.0)? }))
+    }),
+    // The first version counted coordinates from the middles of elements.
+    entry("RoiAlign", 10, |node| RoiAlign::read(node, false)),
+    entry("RoiAlign", 16, |node| {
+        let modes = [("half_pixel", true), ("output_half_pixel", false)];
+        let half_pixel = node.choice("coordinate_transformation_mode", &modes)?;
+        RoiAlign::read(node, half_pixel)
+    }),
+];
+
+/// A size that an attribute says.
+fn size(name: &str, size: i64) -> Result<usize> {
+    let message = || format!("`{name}` is {size}, which is not a size");
+    let checked = u32::try_from(size).ok().filter(|&size| size > 0);
+    let checked = checked.and_then(|size| usize::try_from(size).ok());
+    checked.ok_or_else(|| Diagnostic::new(Code::BadAttribute, message()))
+}
+
+/// Samples of regions, interpolated linearly: images, regions, the image of each.
+pub struct RoiAlign {
+    /// Whether the largest corner counts; else it is the mean of the samples.
+    pub largest: bool,
+    /// The height and width that each region comes to have.
+    pub out: [usize; 2],
+    /// What coordinates are multiplied with.
+    pub scale: f32,
+    /// How many samples an element has along each axis; 0 for as many as its size asks for.
+    pub ratio: usize,
+    /// Whether coordinates count from the edges of elements; else from their middles.
+    pub half_pixel: bool,
+}
+
+static AVERAGE: Kernel<(Regions, Sampling)> = kernel!(checked FLOATS T, roi::roi_align_average::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), p.0, p.1));
+static LARGEST: Kernel<(Regions, Sampling)> = kernel!(checked FLOATS T, roi::roi_align_max::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), p.0, p.1));
+
+impl RoiAlign {
+    fn read(node: &mut Reader<'_>, half_pixel: bool) -> Result<Rc<dyn Op>> {
+        let height = size("output_height", node.int("output_height", 1)?)?;
+        let width = size("output_width", node.int("output_width", 1)?)?;
+        let ratio = match node.int("sampling_ratio", 0)? {
+            ratio if ratio <= 0 => 0,
+            ratio => size("sampling_ratio", ratio)?,
+        };
+        Ok(Rc::new(RoiAlign {
+            largest: node.choice("mode", &[("avg", false), ("max", true)])?,
+            out: [height, width],
+            scale: node.float("spatial_scale", 1.0)?,
+            ratio,
+            half_pixel,
+        }))
+    }
+}
+
+/// The types of both operators: regions, each of that many numbers, of images.
+fn pooled(cx: &mut Infer<'_>, numbers: i64, out: [usize; 2]) -> Inferred {
+    let dtype = cx.of(0, FLOATS)?.dtype;
+    let (x, rois) = (cx.ranked(0, 4)?, cx.ranked(1, 2)?);
+    cx.same_dtype(0, 1)?;
+    cx.require_equal(&rois.shape[1], &numbers.into(), "the numbers of a region and those wanted")?;
+    let [height, width] = out.map(Dim::from);
+    Ok(vec![Type::tensor(dtype, [&rois.shape[0], &x.shape[1], &height, &width])])
+}
+
+fn regions(cx: &Lower<'_>, out: [usize; 2], scale: f32) -> Result<Regions> {
+    let [batch, channels, height, width] = cx.ty(0)?.shape.as_slice() else {
+        unreachable!("inferring saw four axes")
+    };
+    let image = [height.clone(), width.clone()];
+    Ok(Regions { batch: batch.clone(), channels: channels.clone(), image, out, scale })
+}
+
+impl Op for RoiAlign {
+    fn name(&self) -> &'static str {
+        "RoiAlign"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("mode", if self.largest { "max" } else { "avg" });
+        let [height, width] = self.out.map(|size| i64::try_from(size).unwrap_or(i64::MAX));
+        a.int("output_height", height);
+        a.int("output_width", width);
+        a.float("spatial_scale", self.scale);
+        a.int("sampling_ratio", i64::try_from(self.ratio).unwrap_or(i64::MAX));
+        let mode = if self.half_pixel { "half_pixel" } else { "output_half_pixel" };
+        a.string("coordinate_transformation_mode", mode);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(2, &[DType::I64])?;
+        let (rois, images) = (&cx.ranked(1, 2)?.shape[0], &cx.ranked(2, 1)?.shape[0]);
+        cx.require_equal(rois, images, "the regions and the images named")?;
+        pooled(cx, 4, self.out)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let kernel = if self.largest { &LARGEST } else { &AVERAGE };
+        let sampling = Sampling { ratio: self.ratio, half_pixel: self.half_pixel };
+        cx.call(kernel, (regions(cx, self.out, self.scale)?, sampling))
+    }
+}
+
+/// The largest element of each part of a region, which begins with the number of its image.
+pub struct MaxRoiPool {
+    /// The height and width that each region comes to have.
+    pub out: [usize; 2],
+    /// What coordinates are multiplied with.
+    pub scale: f32,
+}
+
+static MAX_ROI_POOL: Kernel<Regions> = kernel!(checked FLOATS T, roi::max_roi_pool::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
+
+impl Op for MaxRoiPool {
+    fn name(&self) -> &'static str {
+        "MaxRoiPool"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.ints("pooled_shape", &self.out.map(|size| i64::try_from(size).unwrap_or(i64::MAX)));
+        a.float("spatial_scale", self.scale);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        pooled(cx, 5, self.out)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        cx.call(&MAX_ROI_POOL, regions(cx, self.out, self.scale)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{check, tensor};
+    use DType::{F16, F32, I64};
+
+    fn n() -> Dim {
+        Dim::symbol("n")
+    }
+
+    #[test]
+    fn each_region_comes_to_have_one_size() {
+        let align =
+            |largest| RoiAlign { largest, out: [2, 3], scale: 0.5, ratio: 0, half_pixel: true };
+        let x = |dtype| tensor(dtype, [2.into(), 5.into(), n(), 8.into()]);
+        let inputs = || [x(F32), tensor(F32, [n(), 4.into()]), tensor(I64, [n()])];
+        check(align(true), &inputs(), 1, "float[n, 5, 2, 3]");
+        check(align(false), &inputs(), 1, "float[n, 5, 2, 3]");
+        let pool = || MaxRoiPool { out: [2, 3], scale: 1.0 };
+        check(pool(), &[x(F16), tensor(F16, [7, 5])], 1, "float16[7, 5, 2, 3]");
+        let found = "the numbers of a region and those wanted must be equal, but are 4 and 5";
+        check(pool(), &[x(F16), tensor(F16, [7, 4])], 1, found);
+    }
+}

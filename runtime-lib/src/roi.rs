@@ -1,0 +1,282 @@
+//! `RoiAlign` and `MaxRoiPool`: the same number of elements for each region of an image.
+
+use crate::error::Result;
+use crate::index::{index, number};
+use crate::{Float, Number};
+
+/// Images, and regions of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Regions {
+    /// The number of images.
+    pub batch: usize,
+    /// The number of channels of each.
+    pub channels: usize,
+    /// The height and width of an image.
+    pub image: [usize; 2],
+    /// The height and width that each region comes to have.
+    pub out: [usize; 2],
+    /// What coordinates are multiplied with.
+    pub scale: f32,
+}
+
+/// How `RoiAlign` takes samples of a region.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampling {
+    /// How many samples an element has along each axis; 0 for as many as its size asks for.
+    pub ratio: usize,
+    /// Whether coordinates count from the edges of elements; else from their middles.
+    pub half_pixel: bool,
+}
+
+/// The mean of samples of each part of each region, interpolated linearly.
+pub fn roi_align_average<T: Float>(
+    x: &[T],
+    rois: &[T],
+    images: &[i64],
+    y: &mut [T],
+    regions: Regions,
+    sampling: Sampling,
+) -> Result {
+    roi_align(x, rois, images, y, regions, sampling, |corners, count| {
+        let (mut sum, n) = (T::Wide::ZERO, count);
+        corners(&mut |values| {
+            for value in values {
+                sum = sum.add(value);
+            }
+        });
+        sum.div(number(n.max(1)))
+    })
+}
+
+/// The largest of the weighted corners of all samples of each part of each region.
+pub fn roi_align_max<T: Float>(
+    x: &[T],
+    rois: &[T],
+    images: &[i64],
+    y: &mut [T],
+    regions: Regions,
+    sampling: Sampling,
+) -> Result {
+    roi_align(x, rois, images, y, regions, sampling, |corners, _| {
+        let mut largest: Option<T::Wide> = None;
+        corners(&mut |values| {
+            for value in values {
+                largest = Some(largest.map_or(value, |largest| largest.maximum(value)));
+            }
+        });
+        largest.unwrap_or(T::Wide::ZERO)
+    })
+}
+
+/// Shows the weighted corners of every sample.
+type Corners<'a, W> = dyn FnMut(&mut dyn FnMut([W; 4])) + 'a;
+
+/// Calls `part` for each element of the result, with what shows the samples and their number.
+fn roi_align<T: Float>(
+    x: &[T],
+    rois: &[T],
+    images: &[i64],
+    y: &mut [T],
+    regions: Regions,
+    sampling: Sampling,
+    part: impl Fn(&mut Corners<'_, T::Wide>, usize) -> T::Wide,
+) -> Result {
+    let Regions { batch, channels, image: [height, width], out: [rows, columns], .. } = regions;
+    let (plane, out) = (height * width, rows * columns);
+    for (i, (roi, &image)) in rois.chunks_exact(4).zip(images).enumerate() {
+        let image = index(image, batch)?;
+        let along = |start: usize, size: usize, out: usize| {
+            let ends = [roi[start].widen(), roi[start + 2].widen()];
+            Samples::of(ends, size, out, regions.scale, sampling)
+        };
+        let (down, across) = (along(1, height, rows), along(0, width, columns));
+        let count = down.count * across.count;
+        for channel in 0..channels {
+            let x = &x[(image * channels + channel) * plane..][..plane];
+            let y = &mut y[(i * channels + channel) * out..][..out];
+            for (j, y) in y.iter_mut().enumerate() {
+                let (row, column) = (j / columns, j % columns);
+                let mut corners = |visit: &mut dyn FnMut([T::Wide; 4])| {
+                    for v in 0..down.count {
+                        let vertical = down.sample(row, v);
+                        for h in 0..across.count {
+                            visit(weighted(x, width, vertical, across.sample(column, h)));
+                        }
+                    }
+                };
+                *y = T::narrow(part(&mut corners, count));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Two neighbors along an axis and how much each counts.
+type Pair<W> = Option<[(usize, W); 2]>;
+
+/// The four elements around a sample, times their weights; zeros for one outside of the image.
+#[inline(always)]
+fn weighted<T: Float>(
+    x: &[T],
+    width: usize,
+    down: Pair<T::Wide>,
+    across: Pair<T::Wide>,
+) -> [T::Wide; 4] {
+    let (Some([top, bottom]), Some([left, right])) = (down, across) else {
+        return [T::Wide::ZERO; 4];
+    };
+    let corner = |(row, v): (usize, T::Wide), (column, h): (usize, T::Wide)| {
+        v.mul(h).mul(x[row * width + column].widen())
+    };
+    [corner(top, left), corner(top, right), corner(bottom, left), corner(bottom, right)]
+}
+
+/// The samples of a region along one axis.
+struct Samples<W> {
+    /// The size of the image.
+    size: usize,
+    /// Where the region begins.
+    start: W,
+    /// The size of a part of it.
+    part: W,
+    /// How many samples a part has.
+    count: usize,
+}
+
+impl<W: Float<Wide = W>> Samples<W> {
+    fn of(ends: [W; 2], size: usize, out: usize, scale: f32, sampling: Sampling) -> Samples<W> {
+        let offset = W::from_f64(if sampling.half_pixel { 0.5 } else { 0.0 });
+        let [start, end] = ends.map(|end| end.mul(W::from_f64(scale.into())).sub(offset));
+        let mut len = end.sub(start);
+        if !sampling.half_pixel && !(len >= W::ONE) {
+            // The old way: a region has at least the size of one element.
+            len = W::ONE;
+        }
+        let part = len.div(number(out));
+        let wanted = usize::try_from(u64::from_f64(Float::ceil(part).to_f64())).unwrap_or(0);
+        // No more than could make a difference, so that a region without an end has one.
+        let most = 4 * (size + 1);
+        let count = if sampling.ratio > 0 { sampling.ratio } else { wanted.min(most) };
+        Samples { size, start, part, count }
+    }
+
+    /// The elements around a sample of a part; none where it is outside of the image.
+    #[inline(always)]
+    fn sample(&self, part: usize, sample: usize) -> Pair<W> {
+        let half = W::from_f64(0.5);
+        let inside = number::<W>(sample).add(half).mul(self.part).div(number(self.count));
+        let at = self.start.add(number::<W>(part).mul(self.part)).add(inside);
+        if !(at >= W::ONE.neg() && at <= number(self.size)) || self.size == 0 {
+            return None;
+        }
+        let at = if at > W::ZERO { at } else { W::ZERO };
+        let low = usize::try_from(u64::from_f64(at.to_f64())).unwrap_or(0);
+        if low + 1 >= self.size {
+            let last = self.size - 1;
+            return Some([(last, W::ONE), (last, W::ZERO)]);
+        }
+        let behind = at.sub(number(low));
+        Some([(low, W::ONE.sub(behind)), (low + 1, behind)])
+    }
+}
+
+/// The largest element of each part of each region, whose ends are rounded.
+pub fn max_roi_pool<T: Float>(x: &[T], rois: &[T], y: &mut [T], regions: Regions) -> Result {
+    let Regions { batch, channels, image: [height, width], out: [rows, columns], .. } = regions;
+    let (plane, out) = (height * width, rows * columns);
+    for (i, roi) in rois.chunks_exact(5).enumerate() {
+        let image = index(i64::from_f64(roi[0].to_f64()), batch)?;
+        let along = |start: usize, size: usize, out: usize| {
+            let ends = [roi[start].to_f64(), roi[start + 2].to_f64()];
+            Parts::of(ends, size, out, regions.scale)
+        };
+        let (down, across) = (along(2, height, rows), along(1, width, columns));
+        for channel in 0..channels {
+            let x = &x[(image * channels + channel) * plane..][..plane];
+            let y = &mut y[(i * channels + channel) * out..][..out];
+            for (j, y) in y.iter_mut().enumerate() {
+                let [top, bottom] = down.part(j / columns);
+                let [left, right] = across.part(j % columns);
+                let rows = (top..bottom).flat_map(|row| &x[row * width..][left..right]);
+                // An empty part is zero.
+                *y = rows.copied().reduce(T::maximum).unwrap_or(T::ZERO);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The parts of a region along one axis.
+struct Parts {
+    size: f64,
+    start: f64,
+    part: f32,
+}
+
+impl Parts {
+    fn of(ends: [f64; 2], size: usize, out: usize, scale: f32) -> Parts {
+        // Halves are rounded away from zero.
+        let round = |x: f64| {
+            let x = f32::from_f64(x) * scale;
+            f64::from(Float::trunc(x + 0.5f32.copysign(x)))
+        };
+        let [start, end] = ends.map(round);
+        let len = f64::max(end - start + 1.0, 1.0);
+        Parts { size: number(size), start, part: f32::from_f64(len) / number::<f32>(out) }
+    }
+
+    /// The first element of a part and that behind its last.
+    fn part(&self, i: usize) -> [usize; 2] {
+        let first = Float::floor(number::<f32>(i) * self.part);
+        let last = Float::ceil(number::<f32>(i + 1) * self.part);
+        let ends = [first, last].map(|x| (f64::from(x) + self.start).clamp(0.0, self.size));
+        let [first, last] = ends.map(|x| usize::try_from(u64::from_f64(x)).unwrap_or(0));
+        [first, last.max(first)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    const X: [f32; 9] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
+    const REGIONS: Regions =
+        Regions { batch: 1, channels: 1, image: [3, 3], out: [1, 2], scale: 1.0 };
+
+    #[test]
+    fn a_region_is_the_mean_of_its_samples() {
+        let mut y = [0.0; 2];
+        let sampling = Sampling { ratio: 1, half_pixel: true };
+        let done = roi_align_average(&X, &[0.0, 0.0, 3.0, 3.0], &[0], &mut y, REGIONS, sampling);
+        assert_eq!((done, y), (Ok(()), [4.25, 5.75]));
+        let sampling = Sampling { ratio: 0, half_pixel: false };
+        let done = roi_align_average(&X, &[0.0, 0.0, 2.0, 2.0], &[0], &mut y, REGIONS, sampling);
+        assert_eq!((done, y), (Ok(()), [4.5, 5.5]));
+        let done = roi_align_average(&X, &[0.0; 4], &[1], &mut y, REGIONS, sampling);
+        assert_eq!(done, Err(Error::Index { index: 1, size: 1 }));
+    }
+
+    #[test]
+    fn a_region_may_be_the_largest_corner() {
+        let mut y = [0.0; 2];
+        let sampling = Sampling { ratio: 1, half_pixel: true };
+        let done = roi_align_max(&X, &[0.0, 0.0, 3.0, 3.0], &[0], &mut y, REGIONS, sampling);
+        assert_eq!((done, y), (Ok(()), [3.0 + 0.75 - 0.75, 3.75]));
+        // One that lies elsewhere is nothing, and one without an end has one.
+        let far = [7.0, 7.0, 9.0, 9.0, 0.0, 0.0, f32::INFINITY, f32::INFINITY];
+        let mut y = [9.0; 4];
+        let sampling = Sampling { ratio: 0, half_pixel: true };
+        assert_eq!(roi_align_max(&X, &far, &[0, 0], &mut y, REGIONS, sampling), Ok(()));
+        assert_eq!(y[..2], [0.0, 0.0]);
+    }
+
+    #[test]
+    fn parts_of_a_region_may_share_elements() {
+        let mut y = [0.0; 4];
+        let rois = [0.0, 0.0, 0.0, 2.0, 1.0, 0.0, 5.0, 5.0, 9.0, 9.0];
+        assert_eq!(max_roi_pool(&X, &rois, &mut y, REGIONS), Ok(()));
+        assert_eq!(y, [5.0, 6.0, 0.0, 0.0]);
+        assert!(max_roi_pool(&X, &[3.0; 5], &mut y[..2], REGIONS).is_err());
+    }
+}
