@@ -8,8 +8,9 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 use onnxc_runtime::{
     Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
-    U4,
+    U4, sequence::Sequence,
 };
+use std::{any::Any, fmt};
 
 /// An element type that kernels work on.
 pub trait Element: onnxc_runtime::Elem {
@@ -19,15 +20,18 @@ pub trait Element: onnxc_runtime::Elem {
     fn of(array: &Array) -> Option<&[Self]>;
     /// The elements to be written, where they are of this type.
     fn of_mut(array: &mut Array) -> Option<&mut [Self]>;
+    /// These elements.
+    fn array(elements: Vec<Self>) -> Array;
 }
 
 macro_rules! arrays {
     ($($variant:ident: $T:ty,)*) => {
-        /// Elements of one type, owned.
+        /// What a buffer holds: elements of one type, or a sequence of tensors.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs)]
         pub enum Array {
             $($variant(Vec<$T>),)*
+            Sequence(Box<dyn List>),
         }
 
         $(
@@ -40,6 +44,9 @@ macro_rules! arrays {
                 fn of_mut(array: &mut Array) -> Option<&mut [$T]> {
                     if let Array::$variant(x) = array { Some(x) } else { None }
                 }
+                fn array(elements: Vec<$T>) -> Array {
+                    Array::$variant(elements)
+                }
             }
         )*
 
@@ -51,24 +58,34 @@ macro_rules! arrays {
                 }
             }
 
+            /// A sequence of tensors.
+            pub fn sequence_of(dtype: DType, tensors: &[Tensor]) -> Array {
+                match dtype {
+                    $(DType::$variant => Array::Sequence(Box::new(listed::<$T>(tensors))),)*
+                }
+            }
+
             /// The element type.
             pub fn dtype(&self) -> DType {
                 match self {
                     $(Array::$variant(_) => DType::$variant,)*
+                    Array::Sequence(list) => list.dtype(),
                 }
             }
 
-            /// The number of elements.
+            /// The number of elements; a sequence is one.
             pub fn len(&self) -> usize {
                 match self {
                     $(Array::$variant(x) => x.len(),)*
+                    Array::Sequence(_) => 1,
                 }
             }
 
-            /// The elements from `start` on, as many as `len`.
+            /// The elements from `start` on, as many as `len`; all of a sequence.
             pub fn part(&self, start: usize, len: usize) -> Array {
                 match self {
                     $(Array::$variant(x) => Array::$variant(x[start..start + len].to_vec()),)*
+                    Array::Sequence(_) => self.clone(),
                 }
             }
 
@@ -86,6 +103,7 @@ macro_rules! arrays {
                     $((Array::$variant(x), Array::$variant(part)) => {
                         x[start..start + part.len()].clone_from_slice(&part);
                     })*
+                    (Array::Sequence(x), Array::Sequence(part)) => *x = part,
                     _ => unreachable!("both are of the type of one buffer"),
                 }
             }
@@ -108,7 +126,7 @@ macro_rules! little_endian {
             $(Array::$word(x) => to_bytes(&x, <$W>::to_le_bytes),)*
             $(Array::$variant(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),)*
             Array::Bool(x) => x.iter().map(|&x| u8::from(x)).collect(),
-            Array::String(_) => Vec::new(),
+            Array::String(_) | Array::Sequence(_) => Vec::new(),
         }
     };
 }
@@ -180,6 +198,75 @@ impl Array {
                 I2 I4 U2 U4 C64 C128
         };
         Tensor { dtype, shape, data: Data::Bytes(bytes.into()) }
+    }
+}
+
+/// A sequence, whatever its element type.
+pub trait List: Any {
+    /// The element type.
+    fn dtype(&self) -> DType;
+    /// A copy.
+    fn copy(&self) -> Box<dyn List>;
+    /// The tensors.
+    fn tensors(&self) -> Vec<Tensor>;
+}
+
+impl<T: Element> List for Sequence<T> {
+    fn dtype(&self) -> DType {
+        T::DTYPE
+    }
+
+    fn copy(&self) -> Box<dyn List> {
+        Box::new(self.clone())
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        self.iter()
+            .map(|(shape, data)| T::array(data.to_vec()).into_tensor(shape.to_vec()))
+            .collect()
+    }
+}
+
+/// A sequence of these tensors, as far as they are of its type.
+fn listed<T: Element>(tensors: &[Tensor]) -> Sequence<T> {
+    let mut list = Sequence::new();
+    for tensor in tensors {
+        let array = Array::from_tensor(tensor);
+        let pushed = T::of(&array).map(|data| list.push(&tensor.shape, data));
+        debug_assert_eq!(pushed, Some(Ok(())), "a tensor has the elements of its type and sizes");
+    }
+    list
+}
+
+impl Array {
+    /// The sequence, where it is one of such elements.
+    pub fn sequence<T: Element>(&self) -> Option<&Sequence<T>> {
+        let Array::Sequence(list) = self else { return None };
+        (&**list as &dyn Any).downcast_ref()
+    }
+
+    /// The sequence to be changed, where it is one of such elements.
+    pub fn sequence_mut<T: Element>(&mut self) -> Option<&mut Sequence<T>> {
+        let Array::Sequence(list) = self else { return None };
+        (&mut **list as &mut dyn Any).downcast_mut()
+    }
+}
+
+impl Clone for Box<dyn List> {
+    fn clone(&self) -> Self {
+        (**self).copy()
+    }
+}
+
+impl PartialEq for Box<dyn List> {
+    fn eq(&self, other: &Self) -> bool {
+        self.dtype() == other.dtype() && self.tensors() == other.tensors()
+    }
+}
+
+impl fmt::Debug for Box<dyn List> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.tensors()).finish()
     }
 }
 

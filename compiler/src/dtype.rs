@@ -154,6 +154,9 @@ pub const ANY: &[DType] = &[
     F32, F64, F16, BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F6E2M3, F6E3M2, F4E2M1,
     I2, I4, I8, I16, I32, I64, U2, U4, U8, U16, U32, U64, Bool, String, C64, C128,
 ];
+/// What the tensors of a sequence are made of.
+pub const LISTED: &[DType] =
+    &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String, C64, C128];
 /// Every type whose elements stand for real numbers.
 pub const REALS: &[DType] = &[
     F32, F64, F16, BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F6E2M3, F6E3M2, F4E2M1,

@@ -13,7 +13,7 @@
 //! | [`ops`] | every operator, one file a family | the file format, passes, tokens |
 //! | [`ir`] | graph, the trait [`ir::Op`], lowering to a plan | any particular operator |
 //! | [`plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
-//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`ident`], [`tensor`], [`ty`] | everything above |
+//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
 
 pub mod arena;
 pub mod array;
@@ -32,6 +32,7 @@ pub mod passes;
 pub mod plan;
 pub mod tensor;
 pub mod ty;
+pub mod value;
 
 pub use builder::{Builder, Report, write_if_changed};
 pub use emit::{ArenaIn, Module};
@@ -126,6 +127,7 @@ pub fn plan(
     let graph = passes::run(imported.graph, seen)?;
     let mut plan = ir::plan(&graph, options.optimize)?;
     plan::dead::drop_unread(&mut plan);
+    plan::moves::move_sequences(&mut plan);
     plan::memory::lay_out(&mut plan);
     Ok((plan, imported.files))
 }

@@ -1,7 +1,10 @@
 //! Types of values.
 
-use crate::{dim::Dim, dtype::DType};
-use std::fmt;
+use crate::{
+    dim::{Dim, Symbol},
+    dtype::DType,
+};
+use std::{collections::BTreeSet, fmt};
 
 /// The type of a value.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -10,12 +13,17 @@ pub enum Type {
     Tensor(TensorType),
     /// A tensor of any number of axes.
     Unranked(DType),
-    /// A list of values of one type.
+    /// A list of tensors of one element type. A size that differs from one to another, or is not
+    /// known, is [`any_size`]. A list of maps with the same keys is a sequence of the map that has
+    /// for values a matrix with a row for each.
     Sequence(Box<Type>),
     /// A value that may be absent.
     Optional(Box<Type>),
-    /// Values under keys.
+    /// A value for each key: a tensor of one axis.
     Map(DType, Box<Type>),
+    /// A tensor that there never is: the element of a sequence that is surely empty, the value of
+    /// an optional that surely has none.
+    Never(DType),
     /// A tensor of which only some elements are stored.
     Sparse(TensorType),
     /// Nothing is known, because what comes before is wrong or not yet decided.
@@ -29,6 +37,11 @@ pub struct TensorType {
     pub dtype: DType,
     /// The size of each axis.
     pub shape: Vec<Dim>,
+}
+
+/// The size of an axis that is another one in each tensor of a sequence.
+pub fn any_size() -> Dim {
+    Dim::symbol("?")
 }
 
 impl TensorType {
@@ -84,7 +97,85 @@ impl Type {
             Type::Sequence(ty) => Type::Sequence(ty.map_dims(change).into()),
             Type::Optional(ty) => Type::Optional(ty.map_dims(change).into()),
             Type::Map(key, ty) => Type::Map(*key, ty.map_dims(change).into()),
-            Type::Unranked(_) | Type::Unknown => self.clone(),
+            Type::Unranked(_) | Type::Never(_) | Type::Unknown => self.clone(),
+        }
+    }
+
+    /// The type of the value of an optional; the type itself where it is none.
+    pub fn content(&self) -> &Type {
+        match self {
+            Type::Optional(content) => content,
+            other => other,
+        }
+    }
+
+    /// The type of the tensors, where this is a sequence of such.
+    pub fn element(&self) -> Option<&Type> {
+        match self {
+            Type::Sequence(element) if !matches!(**element, Type::Map(..)) => Some(element),
+            _ => None,
+        }
+    }
+
+    /// The tensor in which the value is kept: an optional's own, the values of a map.
+    pub fn kept(&self) -> Option<&TensorType> {
+        match self {
+            Type::Tensor(ty) => Some(ty),
+            Type::Optional(ty) | Type::Map(_, ty) => ty.kept(),
+            Type::Sequence(ty) => ty.key().and_then(|_| ty.kept()),
+            _ => None,
+        }
+    }
+
+    /// The type of the keys, where this is a map or a sequence of maps.
+    pub fn key(&self) -> Option<DType> {
+        match self {
+            Type::Map(key, _) => Some(*key),
+            Type::Sequence(map) => map.key(),
+            _ => None,
+        }
+    }
+
+    /// The element type of a tensor, or of the tensors of a sequence.
+    pub fn dtype(&self) -> Option<DType> {
+        match self {
+            Type::Tensor(ty) | Type::Sparse(ty) => Some(ty.dtype),
+            Type::Unranked(dtype) | Type::Never(dtype) => Some(*dtype),
+            Type::Sequence(ty) | Type::Optional(ty) | Type::Map(_, ty) => ty.dtype(),
+            Type::Unknown => None,
+        }
+    }
+
+    /// Adds the symbols of every size to `found`.
+    pub fn symbols(&self, found: &mut BTreeSet<Symbol>) {
+        match self {
+            Type::Tensor(ty) | Type::Sparse(ty) => {
+                ty.shape.iter().for_each(|size| size.symbols(found));
+            }
+            Type::Sequence(ty) | Type::Optional(ty) | Type::Map(_, ty) => ty.symbols(found),
+            Type::Unranked(_) | Type::Never(_) | Type::Unknown => {}
+        }
+    }
+
+    /// Whether this stands for a tensor.
+    pub fn is_tensor(&self) -> bool {
+        matches!(self, Type::Tensor(_) | Type::Unranked(_))
+    }
+
+    /// What the tensors of a sequence are where each is of one of two types.
+    pub fn either(&self, other: &Type) -> Type {
+        match (self, other) {
+            (Type::Never(_), other) => other.clone(),
+            (one, Type::Never(_)) => one.clone(),
+            (Type::Tensor(a), Type::Tensor(b)) if a.dtype == b.dtype && a.rank() == b.rank() => {
+                let common = |(a, b): (&Dim, &Dim)| if a == b { a.clone() } else { any_size() };
+                let shape = a.shape.iter().zip(&b.shape).map(common).collect();
+                TensorType { dtype: a.dtype, shape }.into()
+            }
+            (one, other) => match (one.dtype(), other.dtype()) {
+                (Some(a), Some(b)) if a == b => Type::Unranked(a),
+                _ => Type::Unknown,
+            },
         }
     }
 }
@@ -111,6 +202,7 @@ impl fmt::Display for Type {
             Type::Optional(ty) => write!(f, "optional({ty})"),
             Type::Map(key, ty) => write!(f, "map({key}, {ty})"),
             Type::Sparse(ty) => write!(f, "sparse_tensor({ty})"),
+            Type::Never(dtype) => write!(f, "{dtype}"),
             Type::Unknown => f.write_str("?"),
         }
     }

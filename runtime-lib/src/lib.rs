@@ -34,6 +34,8 @@ pub mod conv;
 pub mod conv_integer;
 pub mod cumulative;
 pub mod deform_conv;
+#[cfg(feature = "alloc")]
+pub mod dictionary;
 pub mod einsum;
 mod elem;
 mod error;
@@ -72,6 +74,8 @@ pub mod rotary_embedding;
 pub mod sample;
 pub mod scatter;
 pub mod select;
+#[cfg(feature = "alloc")]
+pub mod sequence;
 pub mod simd;
 pub mod slice;
 mod small_float;

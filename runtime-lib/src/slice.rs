@@ -206,6 +206,16 @@ fn rows<'a, T>(
     })
 }
 
+/// The number of turns that `Scan` takes for one of a batch, of at most `most`.
+pub fn scan_turns(sizes: &mut [usize], lens: Option<&[i64]>, most: usize) -> Result {
+    sizes[0] = lens.map_or(Ok(most), |lens| crate::index::size(lens[0]))?;
+    if sizes[0] <= most {
+        Ok(())
+    } else {
+        Err(Error::Value("a sequence is longer than its tensor"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,7 +22,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 /// What all may use, and what knows nothing of the rooms.
-const BASE: &[&str] = &["arena", "array", "diag", "dim", "dtype", "ident", "tensor", "ty"];
+const BASE: &[&str] = &["arena", "array", "diag", "dim", "dtype", "ident", "tensor", "ty", "value"];
 
 /// Every file of Rust below a folder that git would list.
 fn sources(folder: &Path) -> Vec<PathBuf> {

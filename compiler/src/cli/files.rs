@@ -1,13 +1,13 @@
-//! Tensors in files of their own.
+//! Values in files of their own.
 
 use super::npy;
 use onnxc::{
     diag::{Code, Diagnostic, Result},
     import,
-    tensor::Tensor,
+    value::Value,
     write_if_changed,
 };
-use onnxc_proto::{Bytes, Message, TensorProto};
+use onnxc_proto::{Bytes, TypeProto};
 use std::{fs, path::Path};
 
 /// The formats of such files.
@@ -15,7 +15,7 @@ use std::{fs, path::Path};
 pub enum Format {
     /// NumPy's
     Npy,
-    /// ONNX's TensorProto
+    /// ONNX's TensorProto, or what it has for other values
     Pb,
 }
 
@@ -35,30 +35,32 @@ pub fn bytes(path: &Path) -> Result<Bytes> {
     read.map_err(|error| Diagnostic::new(Code::Io, error.to_string()).within(place(path)))
 }
 
-/// The tensor in a file, whose name says the format.
-pub fn read(path: &Path) -> Result<Tensor> {
+/// The value in a file, whose name says the format: in `.pb` it is of the type given, or a tensor.
+pub fn read(path: &Path, ty: Option<&TypeProto>) -> Result<Value> {
     let bytes = bytes(path)?;
-    let tensor = match path.extension().and_then(|end| end.to_str()) {
-        Some("npy") => npy::read(&bytes),
-        Some("pb") => pb(bytes),
+    let value = match path.extension().and_then(|end| end.to_str()) {
+        Some("npy") => npy::read(&bytes).map(Value::Tensor),
+        Some("pb") => import::value::read(bytes, ty),
         _ => Err(Diagnostic::new(Code::BadOption, "the name must end in `.npy` or `.pb`")),
     };
-    tensor.map_err(|finding| finding.within(place(path)))
+    value.map_err(|finding| finding.within(place(path)))
 }
 
-/// Writes a tensor to a file.
-pub fn write(path: &Path, name: &str, tensor: &Tensor, format: Format) -> Result {
+/// Writes a value to a file.
+pub fn write(path: &Path, name: &str, value: &Value, format: Format) -> Result {
     let bytes = match format {
-        Format::Npy => npy::write(tensor).map_err(|finding| finding.within(place(path)))?,
-        Format::Pb => import::proto(tensor, name).encode_to_vec(),
+        Format::Npy => npy(value).map_err(|finding| finding.within(place(path)))?,
+        Format::Pb => import::value::write(value, name),
     };
     write_if_changed(path, &bytes)
 }
 
-fn pb(bytes: Bytes) -> Result<Tensor> {
-    let proto = TensorProto::decode(bytes)
-        .map_err(|error| Diagnostic::new(Code::BadTensor, error.to_string()))?;
-    import::alone(&proto)
+fn npy(value: &Value) -> Result<Vec<u8>> {
+    let tensor = value.tensor().ok_or_else(|| {
+        let message = format!("NumPy's format does not hold {}", value.kind());
+        Diagnostic::new(Code::BadOption, message).help("say `--format pb`")
+    })?;
+    npy::write(tensor)
 }
 
 fn place(path: &Path) -> String {

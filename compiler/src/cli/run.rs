@@ -8,8 +8,10 @@ use onnxc::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
     host, import,
     plan::{Plan, Port},
-    tensor::Tensor,
+    ty::Type,
+    value::Value,
 };
+use onnxc_proto::GraphProto;
 use std::{
     collections::{BTreeMap, HashSet},
     fs,
@@ -22,7 +24,7 @@ use std::{
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The file of an input: `.npy`, or `.pb` with a TensorProto
+    /// The file of an input: `.npy`, or `.pb` with a TensorProto or the like
     #[arg(long, value_name = "NAME=FILE")]
     input: Vec<String>,
     /// Where the outputs are written, each to a file of its name. Without it, they are printed
@@ -47,14 +49,15 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn try_run(options: &Options) -> Result<(), Diagnostics> {
-    let inputs = inputs(&options.input)?;
     let place = options.model.display().to_string();
     let bytes = files::bytes(&options.model)?;
+    let proto = import::decode(bytes.clone()).map_err(|finding| finding.within(place.clone()))?;
+    let inputs = inputs(&options.input, proto.graph.as_ref())?;
     let outcome = compute(bytes, options, &inputs).map_err(|findings| findings.within(&place));
     let (plan, outputs) = outcome?;
     let Some(directory) = &options.output_dir else {
-        for (port, tensor) in plan.outputs.iter().zip(&outputs) {
-            outln!("{}: {tensor:?}", port.name);
+        for (port, value) in plan.outputs.iter().zip(&outputs) {
+            outln!("{}: {value:?}", port.name);
         }
         return Ok(());
     };
@@ -62,9 +65,9 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
         Diagnostic::new(Code::Io, error.to_string()).within(directory.display().to_string())
     })?;
     let mut taken = HashSet::new();
-    for (port, tensor) in plan.outputs.iter().zip(&outputs) {
+    for (port, value) in plan.outputs.iter().zip(&outputs) {
         let path = directory.join(file_name(&port.name, options.format, &mut taken));
-        files::write(&path, &port.name, tensor, options.format)?;
+        files::write(&path, &port.name, value, options.format)?;
     }
     Ok(())
 }
@@ -73,8 +76,8 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
 fn compute(
     bytes: onnxc_proto::Bytes,
     options: &Options,
-    inputs: &BTreeMap<String, Tensor>,
-) -> Result<(Plan, Vec<Tensor>), Diagnostics> {
+    inputs: &BTreeMap<String, Value>,
+) -> Result<(Plan, Vec<Value>), Diagnostics> {
     let mut compile = options.shared.options()?;
     compile.settings.directory = options.model.parent().map(Path::to_owned);
     let dims = &mut compile.settings.dims;
@@ -89,8 +92,11 @@ fn compute(
     Ok((plan, outputs))
 }
 
-/// The tensors of `NAME=FILE`, by name.
-fn inputs(texts: &[String]) -> Result<BTreeMap<String, Tensor>, Diagnostic> {
+/// The values of `NAME=FILE`, by name.
+fn inputs(
+    texts: &[String],
+    graph: Option<&GraphProto>,
+) -> Result<BTreeMap<String, Value>, Diagnostic> {
     let mut inputs = BTreeMap::new();
     for text in texts {
         // A file may have an equals sign in its name, and so may an input: the first file that
@@ -101,7 +107,9 @@ fn inputs(texts: &[String]) -> Result<BTreeMap<String, Tensor>, Diagnostic> {
             let message = format!("{} does not have the form `--input NAME=FILE`", quoted(text));
             return Err(Diagnostic::new(Code::BadOption, message));
         };
-        if inputs.insert(name.to_owned(), files::read(Path::new(file))?).is_some() {
+        let mut infos = graph.iter().flat_map(|graph| &graph.input);
+        let ty = infos.find(|info| info.name() == name).and_then(|info| info.r#type.as_ref());
+        if inputs.insert(name.to_owned(), files::read(Path::new(file), ty)?).is_some() {
             let message = format!("the input {} is given twice", quoted(name));
             return Err(Diagnostic::new(Code::BadOption, message));
         }
@@ -110,7 +118,7 @@ fn inputs(texts: &[String]) -> Result<BTreeMap<String, Tensor>, Diagnostic> {
 }
 
 /// The inputs as the plan wants them.
-fn in_order(plan: &Plan, inputs: &BTreeMap<String, Tensor>) -> Result<Vec<Tensor>, Diagnostics> {
+fn in_order(plan: &Plan, inputs: &BTreeMap<String, Value>) -> Result<Vec<Value>, Diagnostics> {
     let known: Vec<String> = plan.inputs.iter().map(|port| quoted(&port.name)).collect();
     let mut findings = Vec::new();
     for name in inputs.keys().filter(|name| plan.inputs.iter().all(|port| port.name != **name)) {
@@ -128,20 +136,28 @@ fn in_order(plan: &Plan, inputs: &BTreeMap<String, Tensor>) -> Result<Vec<Tensor
     if findings.is_empty() { Ok(given) } else { Err(Diagnostics(findings)) }
 }
 
-fn one(port: &Port, inputs: &BTreeMap<String, Tensor>) -> Result<Tensor, Diagnostic> {
+fn one(port: &Port, inputs: &BTreeMap<String, Value>) -> Result<Value, Diagnostic> {
     let name = quoted(&port.name);
-    let tensor = inputs.get(&port.name).ok_or_else(|| {
-        Diagnostic::new(Code::BadOption, format!("the input {name} is not given"))
-            .help(format!("say `--input {}=FILE`", port.name))
-    })?;
-    let sizes = port.ty.shape.iter().zip(&tensor.shape);
-    let fits = tensor.dtype == port.ty.dtype
-        && tensor.shape.len() == port.ty.rank()
+    let value = match (inputs.get(&port.name), &port.ty) {
+        (Some(value), _) => value.clone(),
+        (None, Type::Optional(_)) => Value::Optional(None),
+        (None, _) => {
+            let message = format!("the input {name} is not given");
+            return Err(Diagnostic::new(Code::BadOption, message)
+                .help(format!("say `--input {}=FILE`", port.name)));
+        }
+    };
+    let (Value::Tensor(tensor), Type::Tensor(ty)) = (&value, port.ty.content()) else {
+        return Ok(value);
+    };
+    let sizes = ty.shape.iter().zip(&tensor.shape);
+    let fits = tensor.dtype == ty.dtype
+        && tensor.shape.len() == ty.rank()
         && sizes.into_iter().all(|(dim, &size)| dim.known().is_none_or(|dim| dim == size as i64));
     if fits {
-        return Ok(tensor.clone());
+        return Ok(value);
     }
-    let (found, wanted) = (tensor.ty(), onnxc::ty::Type::Tensor(port.ty.clone()));
+    let (found, wanted) = (tensor.ty(), &port.ty);
     let message = format!("the input {name} is {found}, but the model wants {wanted}");
     Err(Diagnostic::new(Code::Refused, message))
 }

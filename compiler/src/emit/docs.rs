@@ -1,10 +1,7 @@
 //! What a person reads about a generated module.
 
 use super::Style;
-use crate::{
-    dim::Dim,
-    plan::{Place, Plan, Port},
-};
+use crate::plan::{Place, Plan, Port};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -86,8 +83,7 @@ fn row(kind: &str, port: &Port) -> String {
 
 /// The type of a port, as ONNX's text writes it.
 fn shape(port: &Port) -> String {
-    let sizes: Vec<String> = port.ty.shape.iter().map(|dim: &Dim| format!("{dim:?}")).collect();
-    format!("{}[{}]", port.ty.dtype, sizes.join(", "))
+    port.ty.to_string()
 }
 
 fn parameters(plan: &Plan) -> usize {

@@ -1,16 +1,15 @@
 //! The public face of a module: the struct, its constants, and `infer`.
 
-use super::{ArenaIn, Style, docs, weights};
+use super::{ArenaIn, Style, docs, port::Form, weights};
 use crate::{
     arena::Map,
-    dim::{Dim, Symbol},
+    dim::Dim,
     dtype::DType,
     ident::{self, Names},
-    plan::{BufferId, Place, Plan, Port, Step},
+    plan::{BufferId, Plan, Step},
 };
 use proc_macro2::{Ident, Literal, TokenStream};
-use quote::{format_ident, quote};
-use std::collections::BTreeSet;
+use quote::{ToTokens, format_ident, quote};
 
 /// How a program calls a generated module.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,13 +26,13 @@ pub struct Signature {
 
 /// What the face and the steps must agree on.
 pub struct Face<'p> {
-    plan: &'p Plan,
+    pub(super) plan: &'p Plan,
     style: &'p Style,
     /// The model's struct.
     pub model: Ident,
     /// The name of each buffer, in snake case.
     pub names: Map<BufferId, String>,
-    inputs: Vec<Given>,
+    pub(super) inputs: Vec<Given>,
     outputs: Vec<Taken>,
     /// How many constant tensors of strings there are.
     strings: usize,
@@ -61,19 +60,6 @@ pub struct Taken {
     pub element: TokenStream,
 }
 
-/// The form of a tensor at the face.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Form {
-    /// One number, by value.
-    Scalar,
-    /// So many elements, by reference.
-    Array(usize),
-    /// A view with so many axes, whose sizes are known when the model runs.
-    View(usize),
-    /// A tensor on the heap with so many axes.
-    Heap(usize),
-}
-
 impl<'p> Face<'p> {
     pub fn new(plan: &'p Plan, style: &'p Style) -> Face<'p> {
         let mut names = Names::default();
@@ -92,19 +78,19 @@ impl<'p> Face<'p> {
             .iter()
             .map(|port| Given {
                 name: format_ident!("{}", buffers[port.operand.buffer]),
-                form: input_form(port),
-                element: element(port.ty.dtype),
+                form: Form::of_input(&port.ty),
+                element: element(port.dtype()),
             })
             .collect();
         let mut fields = Names::default();
         let outputs = plan.outputs.iter().map(|port| Taken {
             name: format_ident!("{}", fields.unique(ident::snake(&port.name))),
-            form: output_form(plan, port),
-            element: element(port.ty.dtype),
+            form: Form::of_output(plan, port),
+            element: element(port.dtype()),
         });
         let outputs: Vec<Taken> = outputs.collect();
-        let dynamic = inputs.iter().any(|input| matches!(input.form, Form::View(_)))
-            || outputs.iter().any(|taken| matches!(taken.form, Form::View(_) | Form::Heap(_)));
+        let dynamic = inputs.iter().any(|given| given.form.refuses())
+            || outputs.iter().any(|taken| taken.form.refuses());
         Face {
             plan,
             style,
@@ -196,16 +182,9 @@ impl<'p> Face<'p> {
     }
 
     fn infer(&self, room: &Ident) -> TokenStream {
-        let arguments = self.inputs.iter().map(|Given { name, form, element }| match form {
-            Form::Scalar => quote!(#name: #element),
-            Form::Array(len) => {
-                let len = number(*len);
-                quote!(#name: &[#element; #len])
-            }
-            Form::View(rank) | Form::Heap(rank) => {
-                let rank = number(*rank);
-                quote!(#name: ::onnxc_runtime::view::View<'_, #element, #rank>)
-            }
+        let arguments = self.inputs.iter().map(|Given { name, form, element }| {
+            let ty = form.given(element);
+            quote!(#name: #ty)
         });
         let given = self.inputs.iter().map(|Given { name, form, .. }| match form {
             Form::Scalar => quote!(&[#name]),
@@ -258,7 +237,7 @@ impl<'p> Face<'p> {
 
     /// Whether an output is borrowed from the arena.
     fn borrows(&self) -> bool {
-        self.outputs.iter().any(|taken| matches!(taken.form, Form::Array(_) | Form::View(_)))
+        self.outputs.iter().any(|taken| taken.form.borrows())
     }
 
     fn result(&self, lifetime: &TokenStream) -> TokenStream {
@@ -274,12 +253,16 @@ impl<'p> Face<'p> {
 
     /// The head of the function that does the steps.
     pub fn steps_head(&self) -> TokenStream {
-        let arguments = self.inputs.iter().map(|Given { name, form, element }| match form {
-            Form::Scalar | Form::Array(_) => quote!(#name: &[#element]),
-            Form::View(rank) | Form::Heap(rank) => {
-                let rank = number(*rank);
-                quote!(#name: View<'_, #element, #rank>)
-            }
+        let arguments = self.inputs.iter().map(|Given { name, form, element }| {
+            let ty = match form {
+                Form::Scalar | Form::Array(_) => quote!(&[#element]),
+                Form::View(rank) => {
+                    let rank = number(*rank);
+                    quote!(View<'_, #element, #rank>)
+                }
+                form => form.given(element),
+            };
+            quote!(#name: #ty)
         });
         let result = match self.outputs.len() {
             1 => self.result(&quote!('a)),
@@ -306,48 +289,22 @@ impl<'p> Face<'p> {
         }
     }
 
-    /// Settles the symbols of the inputs, and holds their sizes against the model.
-    pub fn bind_inputs(&self) -> TokenStream {
-        let mut bound: BTreeSet<Symbol> = BTreeSet::new();
-        let (mut binds, mut checks) = (TokenStream::new(), TokenStream::new());
-        for (given, port) in self.inputs.iter().zip(&self.plan.inputs) {
-            let (Form::View(_), name) = (&given.form, &given.name) else { continue };
-            for (axis, dim) in port.ty.shape.iter().enumerate() {
-                let axis = number(axis);
-                match dim.as_symbol() {
-                    Some(symbol) if bound.insert(symbol.clone()) => {
-                        let ident = format_ident!("{symbol}");
-                        binds.extend(quote!(let #ident = #name.shape()[#axis];));
-                        checks.extend(self.check_bound(symbol));
-                    }
-                    _ => checks.extend(check_size(port, name, &axis, dim)),
-                }
-            }
-            checks.extend(quote!(let #name = #name.data();));
-        }
-        quote!(#binds #checks)
-    }
-
-    fn check_bound(&self, symbol: &Symbol) -> TokenStream {
-        let Some(size) = self.plan.symbols.get(symbol) else { return TokenStream::new() };
-        let Some(bound) = size.max.and_then(|max| usize::try_from(max).ok()) else {
-            return TokenStream::new();
-        };
-        let (label, ident, bound) =
-            (docs::line(&size.label), format_ident!("{symbol}"), number(bound));
-        quote!(::onnxc_runtime::view::check_bound(#label, #bound, #ident)?;)
-    }
-
     /// The last lines of the function: borrows the outputs and gives them.
     pub fn give_outputs(
         &self,
         slots: &dyn Fn(usize) -> TokenStream,
         heap: &dyn Fn(usize) -> TokenStream,
+        given: &dyn Fn(usize) -> Option<TokenStream>,
     ) -> TokenStream {
-        let borrowed: Vec<usize> = (0..self.outputs.len())
-            .filter(|&i| !matches!(self.outputs[i].form, Form::Heap(_)))
-            .collect();
+        let borrowed: Vec<usize> =
+            (0..self.outputs.len()).filter(|&i| self.outputs[i].form.is_in_arena()).collect();
         let local = |i: usize| format_ident!("{}", self.outputs[i].name);
+        let is_there = |i: usize| format_ident!("{}_given", self.outputs[i].name);
+        let flags: TokenStream = (0..self.outputs.len())
+            .filter(|&i| matches!(self.outputs[i].form, Form::Optional(_)))
+            .filter_map(|i| Some((is_there(i), given(i)?)))
+            .map(|(name, flag)| quote!(let #name = #flag;))
+            .collect();
         let names: Vec<Ident> = borrowed.iter().map(|&i| local(i)).collect();
         let accesses: Vec<TokenStream> = borrowed.iter().map(|&i| slots(i)).collect();
         let borrow = match names.as_slice() {
@@ -356,16 +313,10 @@ impl<'p> Face<'p> {
             _ => quote!(let (#(#names),*) = borrow(arena, (#(#accesses),*));),
         };
         let value = |i: usize| {
-            let (name, shape) = (local(i), sizes(&self.plan.outputs[i].ty.shape));
-            match self.outputs[i].form {
-                Form::Scalar => quote!(#name[0]),
-                Form::Array(_) => quote!(#name),
-                Form::View(_) => quote!(View::new(#shape, #name)?),
-                Form::Heap(_) => {
-                    let data = heap(i);
-                    quote!(::onnxc_runtime::view::Tensor::new(#shape, #data)?)
-                }
-            }
+            let (port, form) = (&self.plan.outputs[i], &self.outputs[i].form);
+            let flag = is_there(i).into_token_stream();
+            let heap = if form.is_in_arena() { TokenStream::new() } else { heap(i) };
+            form.give(self.plan, port, &local(i), &heap, &flag)
         };
         let result = match self.outputs.len() {
             1 => value(0),
@@ -384,7 +335,7 @@ impl<'p> Face<'p> {
             ([name], [access]) if *name == result.to_string() => {
                 quote!(blank!(); borrow(arena, #access))
             }
-            _ => quote!(blank!(); #borrow #result),
+            _ => quote!(blank!(); #flags #borrow #result),
         }
     }
 
@@ -401,23 +352,7 @@ impl<'p> Face<'p> {
 
 impl Taken {
     fn ty(&self, lifetime: &TokenStream) -> TokenStream {
-        let element = &self.element;
-        match self.form {
-            Form::Scalar => quote!(#element),
-            Form::Array(len) => {
-                let len = number(len);
-                let life = (lifetime.to_string() != "'_").then(|| lifetime.clone());
-                quote!(&#life [#element; #len])
-            }
-            Form::View(rank) => {
-                let rank = number(rank);
-                quote!(::onnxc_runtime::view::View<#lifetime, #element, #rank>)
-            }
-            Form::Heap(rank) => {
-                let rank = number(rank);
-                quote!(::onnxc_runtime::view::Tensor<#element, #rank>)
-            }
-        }
+        self.form.taken(&self.element, lifetime)
     }
 }
 
@@ -440,28 +375,6 @@ pub fn sizes(shape: &[Dim]) -> TokenStream {
 /// A size as an expression.
 pub fn size(dim: &Dim) -> TokenStream {
     format!("{dim:?}").parse().expect("a size is an expression")
-}
-
-fn check_size(port: &Port, name: &Ident, axis: &Literal, dim: &Dim) -> TokenStream {
-    let (label, wanted, expected) = (docs::line(&port.name), format!("{dim:?}"), size(dim));
-    quote! {
-        ::onnxc_runtime::view::check_size(#label, #axis, #wanted, #expected, #name.shape()[#axis])?;
-    }
-}
-
-fn input_form(port: &Port) -> Form {
-    match port.ty.known_shape() {
-        Some(shape) if shape.is_empty() && port.ty.dtype != DType::String => Form::Scalar,
-        Some(shape) => Form::Array(shape.iter().product()),
-        None => Form::View(port.ty.rank()),
-    }
-}
-
-fn output_form(plan: &Plan, port: &Port) -> Form {
-    if plan.buffers[port.operand.buffer].place == Place::Heap {
-        return Form::Heap(port.ty.rank());
-    }
-    input_form(port)
 }
 
 /// Whether a step can refuse the inputs.

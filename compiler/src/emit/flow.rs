@@ -3,10 +3,41 @@
 use super::{docs, face::element, steps::Body};
 use crate::{
     dim::{Dim, Symbol},
-    plan::{Block, Carried, Cond, If, Loop, Operand, Place, Stacked, Step, Turns},
+    plan::{
+        Block, BufferId, Carried, Cond, If, Kind, Loop, Operand, Place, Resized, Stacked, Step,
+        Turns,
+    },
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
+
+/// How often the steps of a block give one buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Given {
+    Once,
+    Often,
+}
+
+impl Given {
+    fn of<'o>(operand: &Operand, all: impl IntoIterator<Item = &'o Operand>) -> Given {
+        let same = all.into_iter().filter(|other| other.buffer == operand.buffer);
+        if same.count() > 1 { Given::Often } else { Given::Once }
+    }
+}
+
+/// Whether a step makes a buffer.
+fn makes(step: &Step, buffer: BufferId) -> bool {
+    match step {
+        Step::Call(call) => call.writes().any(|written| written.buffer == buffer),
+        Step::If(step) => step.outputs.iter().any(|output| output.buffer == buffer),
+        Step::Loop(step) => {
+            let carried = step.carried.iter().map(|carried| &carried.value);
+            let stacked = step.stacked.iter().map(|stacked| &stacked.all);
+            carried.chain(stacked).any(|value| value.buffer == buffer)
+        }
+        Step::Check(_) => false,
+    }
+}
 
 impl Body<'_> {
     pub(super) fn branch(&mut self, step: &If) -> TokenStream {
@@ -30,9 +61,16 @@ impl Body<'_> {
         self.made = before;
         self.made.extend(on_heap.iter().map(|&i| step.outputs[i].buffer));
         let symbols = step.binds.iter().map(|symbol| format_ident!("{symbol}"));
-        let heap =
-            on_heap.iter().map(|&i| format_ident!("{}", self.face.names[step.outputs[i].buffer]));
-        let taken: Vec<Ident> = symbols.chain(heap).collect();
+        let symbols = symbols.map(|symbol| quote!(#symbol));
+        let heap = on_heap.iter().map(|&i| {
+            let name = self.name(&step.outputs[i]);
+            // A sequence may be changed where it is.
+            match self.plan.buffers[step.outputs[i].buffer].kind {
+                Kind::Elements => quote!(#name),
+                Kind::Sequence => quote!(mut #name),
+            }
+        });
+        let taken: Vec<TokenStream> = symbols.chain(heap).collect();
         let [then, otherwise] = blocks;
         let bind = match taken.as_slice() {
             [] => TokenStream::new(),
@@ -56,7 +94,7 @@ impl Body<'_> {
         let mut given: Vec<TokenStream> = block.sizes.iter().map(|dim| self.size(dim)).collect();
         for (i, (from, to)) in block.results.iter().zip(&step.outputs).enumerate() {
             if on_heap.contains(&i) {
-                given.push(self.owned(from, &block.steps));
+                given.push(self.owned(from, &block.steps, Given::of(from, &block.results)));
             } else if (from.buffer, &from.start) != (to.buffer, &to.start) {
                 // How long the output is has a name only behind the branches.
                 copies.extend(self.copy(from, &Operand { len: from.len.clone(), ..to.clone() }));
@@ -70,20 +108,15 @@ impl Body<'_> {
         quote!(#steps #copies #result)
     }
 
-    /// A result of a block as a vector: the block's own where it has one.
-    fn owned(&mut self, operand: &Operand, steps: &[Step]) -> TokenStream {
+    /// A result of a block as a vector or a sequence: the block's own where it has one that is not
+    /// given twice.
+    fn owned(&mut self, operand: &Operand, steps: &[Step], given: Given) -> TokenStream {
         let buffer = &self.plan.buffers[operand.buffer];
         let whole = operand.start.known() == Some(0) && operand.len == buffer.len;
-        let own = steps.iter().any(|step| match step {
-            Step::Call(call) => call.writes().any(|written| written.buffer == operand.buffer),
-            Step::If(step) => step.outputs.iter().any(|output| output.buffer == operand.buffer),
-            Step::Loop(step) => {
-                let carried = step.carried.iter().map(|carried| &carried.value);
-                let stacked = step.stacked.iter().map(|stacked| &stacked.all);
-                carried.chain(stacked).any(|value| value.buffer == operand.buffer)
-            }
-            Step::Check(_) => false,
-        });
+        let own = given == Given::Once && steps.iter().any(|step| makes(step, operand.buffer));
+        if buffer.place == Place::Heap && !self.made.contains(&operand.buffer) {
+            return self.new_buffer(operand.buffer);
+        }
         if buffer.place == Place::Heap && whole && own {
             return format_ident!("{}", self.face.names[operand.buffer]).to_token_stream();
         }
@@ -95,7 +128,10 @@ impl Body<'_> {
             return quote!(borrow(arena, #slot.read()).to_vec());
         }
         let slice = self.slice(operand, false, &locals);
-        quote!((#slice).to_vec())
+        match buffer.kind {
+            Kind::Elements => quote!((#slice).to_vec()),
+            Kind::Sequence => quote!((#slice).clone()),
+        }
     }
 
     fn copy(&mut self, from: &Operand, to: &Operand) -> TokenStream {
@@ -112,6 +148,7 @@ impl Body<'_> {
         let comment = docs::line(&step.node);
         let turn = format_ident!("{}", &*step.turn);
         let carried: TokenStream = step.carried.iter().map(|carried| self.carry(carried)).collect();
+        let sizes = self.size_at_first(&step.sizes);
         let stacks: TokenStream = step.stacked.iter().map(|stacked| self.stack(stacked)).collect();
         let (bind_most, below) = self.most(step, &turn);
         let decides = step.cond.is_some() || step.again.is_some();
@@ -133,12 +170,13 @@ impl Body<'_> {
             quote!(#again = #flag;)
         });
         let next: TokenStream =
-            step.carried.iter().map(|carried| self.hand_on(carried, &step.body.steps)).collect();
-        let resized = self.resize(&step.carried);
+            step.carried.iter().map(|carried| self.hand_on(carried, step)).collect();
+        let resized = self.resize(&step.sizes);
         self.made = made;
         quote! {
             comment!(#comment);
             #carried
+            #sizes
             #stacks
             #bind_most
             #bind_again
@@ -174,44 +212,47 @@ impl Body<'_> {
 
     /// Puts the initial value where the first turn finds it.
     fn carry(&mut self, carried: &Carried) -> TokenStream {
-        let Carried { initial, value, sizes, .. } = carried;
-        let sizes: TokenStream = sizes
-            .iter()
-            .map(|(symbol, at_first, _)| {
-                let (symbol, size) = (format_ident!("{symbol}"), self.size(at_first));
-                quote!(let mut #symbol = #size;)
-            })
-            .collect();
-        let copy = if self.plan.buffers[value.buffer].place == Place::Heap {
-            let (name, owned) = (self.name(value), self.owned(initial, &[]));
+        let Carried { initial, value, .. } = carried;
+        if self.plan.buffers[value.buffer].place == Place::Heap {
+            let (name, owned) = (self.name(value), self.owned(initial, &[], Given::Once));
             self.made.insert(value.buffer);
             quote!(let mut #name = #owned;)
         } else if initial == value {
             TokenStream::new()
         } else {
             self.copy(initial, &Operand { len: initial.len.clone(), ..value.clone() })
-        };
-        quote!(#copy #sizes)
+        }
     }
 
     /// Puts what a turn gives where the next one finds it.
-    fn hand_on(&mut self, carried: &Carried, steps: &[Step]) -> TokenStream {
+    fn hand_on(&mut self, carried: &Carried, step: &Loop) -> TokenStream {
         let Carried { value, next, .. } = carried;
         if next == value {
             return TokenStream::new();
         }
         if self.plan.buffers[value.buffer].place == Place::Heap {
-            let (name, owned) = (self.name(value), self.owned(next, steps));
+            let given = Given::of(next, step.carried.iter().map(|carried| &carried.next));
+            let (name, owned) = (self.name(value), self.owned(next, &step.body.steps, given));
             return quote!(#name = #owned;);
         }
         self.copy(next, &Operand { len: next.len.clone(), ..value.clone() })
     }
 
+    /// Settles the sizes of the first turn.
+    fn size_at_first(&mut self, sizes: &[Resized]) -> TokenStream {
+        let each = sizes.iter().map(|Resized { symbol, at_first, .. }| {
+            let (symbol, size) = (format_ident!("{symbol}"), self.size(at_first));
+            quote!(let mut #symbol = #size;)
+        });
+        each.collect()
+    }
+
     /// Settles the sizes of the next turn, all at once.
-    fn resize(&mut self, carried: &[Carried]) -> TokenStream {
-        let sizes = carried.iter().flat_map(|carried| &carried.sizes);
-        let (symbols, sizes): (Vec<Ident>, Vec<TokenStream>) =
-            sizes.map(|(symbol, _, after)| (format_ident!("{symbol}"), self.size(after))).unzip();
+    fn resize(&mut self, sizes: &[Resized]) -> TokenStream {
+        let (symbols, sizes): (Vec<Ident>, Vec<TokenStream>) = sizes
+            .iter()
+            .map(|Resized { symbol, after, .. }| (format_ident!("{symbol}"), self.size(after)))
+            .unzip();
         match symbols.as_slice() {
             [] => TokenStream::new(),
             [symbol] => quote!(#symbol = #(#sizes)*;),
@@ -247,7 +288,7 @@ impl Body<'_> {
     }
 
     /// The first element of an operand.
-    fn element(&mut self, operand: &Operand) -> TokenStream {
+    pub(super) fn element(&mut self, operand: &Operand) -> TokenStream {
         let mut locals = Vec::new();
         self.local(operand, false, &mut locals);
         if locals.is_empty() {

@@ -1,15 +1,21 @@
 //! The back end that writes a plan as a Rust module. The only room that knows of tokens; it sees
 //! plans, and nothing that came before them.
 
+mod bind;
 mod docs;
 mod face;
 mod flow;
 mod format;
+mod port;
 mod steps;
 mod weights;
 
-use crate::{ident, plan::Plan};
-pub use face::{Form, Signature};
+use crate::{
+    ident,
+    plan::{Kind, Plan},
+};
+pub use face::Signature;
+pub use port::{Form, Values};
 
 use face::Face;
 use proc_macro2::TokenStream;
@@ -78,11 +84,13 @@ fn tokens(plan: &Plan, style: &Style) -> TokenStream {
     let (head, model) = (docs::head(plan, style), face.items());
     let body = steps::body(plan, &face);
     let (strings, weights) = (weights::strings_item(plan), weights::item(plan, style));
+    let has_sequences = plan.buffers.iter().any(|(_, buffer)| buffer.kind == Kind::Sequence);
+    let unused_mut = has_sequences.then(|| quote!(, unused_mut));
     quote! {
         #head
         #model
         blank!();
-        #[allow(clippy::all, elided_lifetimes_in_paths, unused_variables)]
+        #[allow(clippy::all, elided_lifetimes_in_paths, unused_variables #unused_mut)]
         mod #room {
             #body
             blank!();

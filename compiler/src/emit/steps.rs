@@ -2,14 +2,16 @@
 
 use super::{
     docs,
-    face::{Face, Form as PortForm, element, number, size},
+    face::{Face, element, number, size},
+    port::Form as PortForm,
     weights,
 };
 use crate::{
     dim::Dim,
     dtype::DType,
     ident::Names,
-    plan::{Arg, BufferId, Call, Check, Condition, Form, Operand, Place, Plan, Step},
+    plan::{Arg, BufferId, Call, Check, Condition, Form, Kind, Operand, Place, Plan, Port, Step},
+    ty::Type,
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -22,9 +24,16 @@ const INLINE: usize = 34;
 pub fn body(plan: &Plan, face: &Face<'_>) -> TokenStream {
     let mut body = Body::new(plan, face);
     let steps = body.steps(&plan.steps);
-    let outputs = face.give_outputs(&|i| body.output_slot(i), &|i| {
-        format_ident!("{}", face.names[plan.outputs[i].operand.buffer]).into_token_stream()
+    let ports = plan.outputs.iter();
+    let flags = ports.clone().map(|port| match port.ty {
+        Type::Optional(_) => Some(body.element(port.beside.as_ref()?)),
+        _ => None,
     });
+    let flags: Vec<Option<TokenStream>> = flags.collect();
+    let heap = ports.map(|port| body.made_or_new(port.operand.buffer));
+    let heap: Vec<TokenStream> = heap.collect();
+    let outputs =
+        face.give_outputs(&|i| body.output_slot(i), &|i| heap[i].clone(), &|i| flags[i].clone());
     let (head, bind) = (face.steps_head(), face.bind_inputs());
     let (uses, constants) = (body.uses(), body.constants());
     quote! {
@@ -73,7 +82,7 @@ impl<'p> Body<'p> {
         let mut constant_names = Names::default();
         let mut slots = BTreeMap::new();
         let mut used: HashSet<BufferId> =
-            plan.outputs.iter().map(|port| port.operand.buffer).collect();
+            plan.outputs.iter().flat_map(Port::operands).map(|operand| operand.buffer).collect();
         crate::plan::memory::operands(&plan.steps, &mut |operand| {
             used.insert(operand.buffer);
         });
@@ -207,7 +216,7 @@ impl<'p> Body<'p> {
     /// The access to output `i` of the model, where it lies in the arena.
     fn output_slot(&self, i: usize) -> TokenStream {
         let slot = self.slot(&self.plan.outputs[i].operand);
-        match self.face.output_form(i) {
+        match self.face.output_form(i).content() {
             PortForm::Array(len) => {
                 let len = number(*len);
                 quote!(#slot.array::<#len>())
@@ -223,9 +232,35 @@ impl<'p> Body<'p> {
             return TokenStream::new();
         }
         let name = format_ident!("{}", self.face.names[operand.buffer]);
+        let new = self.new_buffer(operand.buffer);
+        quote!(let mut #name = #new;)
+    }
+
+    /// A heap buffer that nothing was written to.
+    pub(super) fn new_buffer(&mut self, id: BufferId) -> TokenStream {
+        let buffer = &self.plan.buffers[id];
         let (ty, len) = (element(buffer.dtype), size(&buffer.len));
-        self.paths.insert("arena::heap".into());
-        quote!(let mut #name = heap::<#ty>(#len);)
+        match buffer.kind {
+            Kind::Elements => {
+                self.paths.insert("arena::heap".into());
+                quote!(heap::<#ty>(#len))
+            }
+            Kind::Sequence => {
+                self.paths.insert("sequence::Sequence".into());
+                quote!(Sequence::<#ty>::new())
+            }
+        }
+    }
+
+    /// A heap buffer, which is new where nothing was written to it; nothing for another buffer.
+    pub(super) fn made_or_new(&mut self, id: BufferId) -> TokenStream {
+        match self.plan.buffers[id].place {
+            Place::Heap if self.made.contains(&id) => {
+                format_ident!("{}", self.face.names[id]).into_token_stream()
+            }
+            Place::Heap => self.new_buffer(id),
+            Place::Arena { .. } | Place::Weight { .. } | Place::Input(_) => TokenStream::new(),
+        }
     }
 
     fn argument(&self, arg: &Arg, written: bool, locals: &[Local]) -> TokenStream {
@@ -342,14 +377,14 @@ impl<'p> Body<'p> {
                 .outputs
                 .iter()
                 .enumerate()
-                .any(|(i, _)| !matches!(self.face.output_form(i), PortForm::Heap(_)))
+                .any(|(i, _)| self.face.output_form(i).is_in_arena())
         {
             paths.insert("arena::borrow".into());
         }
         let takes_view = (0..self.plan.inputs.len())
-            .any(|i| matches!(self.face.input_form(i), PortForm::View(_) | PortForm::Heap(_)));
+            .any(|i| matches!(self.face.input_form(i), PortForm::View(_)));
         let gives_view = (0..self.plan.outputs.len())
-            .any(|i| matches!(self.face.output_form(i), PortForm::View(_)));
+            .any(|i| matches!(self.face.output_form(i).content(), PortForm::View(_)));
         if takes_view || gives_view {
             paths.insert("view::View".into());
         }

@@ -2,10 +2,11 @@
 //! are text in the module.
 
 use super::{Style, WeightsIn};
-use crate::plan::{BufferId, Place, Plan};
+use crate::plan::{BufferId, Place, Plan, memory::operands};
 use crate::tensor::Data;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
+use std::collections::HashSet;
 
 /// All weights, each where the plan placed it.
 pub fn blob(plan: &Plan) -> Vec<u8> {
@@ -26,8 +27,15 @@ pub fn strings(plan: &Plan) -> Vec<(BufferId, &[String])> {
             Data::Bytes(_) => None,
         }
     }
+    // The keys of maps stand where the maps are given.
+    let mut used = HashSet::new();
+    operands(&plan.steps, &mut |operand| {
+        used.insert(operand.buffer);
+    });
     let each = plan.buffers.iter().filter_map(|(id, buffer)| match &buffer.place {
-        Place::Weight { tensor, .. } => Some((id, of(&tensor.data)?)),
+        Place::Weight { tensor, .. } => {
+            Some((id, of(&tensor.data)?)).filter(|_| used.contains(&id))
+        }
         Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
     });
     each.collect()

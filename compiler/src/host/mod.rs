@@ -6,30 +6,30 @@ use crate::{
     array::Array,
     dim::{Dim, Symbol},
     plan::{
-        Args, Block, BufferId, Call, Check, Cond, Condition, Form, If, Loop, Operand, Place, Plan,
-        Step, Turns,
+        Args, Block, BufferId, Call, Check, Cond, Condition, Form, If, Kind, Loop, Operand, Place,
+        Plan, Port, Step, Turns,
     },
     tensor::Tensor,
+    ty::Type,
+    value::Value,
 };
 use onnxc_runtime::{Error, Result};
-use std::{cell::RefCell, collections::HashMap};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+};
 
 /// Runs `plan` on `inputs`, one for each of the plan's, in order.
-pub fn run(plan: &Plan, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
     let mut host = Host { plan, arrays: Map::default(), symbols: RefCell::default() };
-    for (port, tensor) in plan.inputs.iter().zip(inputs) {
-        host.bind_input(&port.ty.shape, tensor)?;
-        host.arrays.insert(port.operand.buffer, Array::from_tensor(tensor));
+    for (port, value) in plan.inputs.iter().zip(inputs) {
+        host.give(port, value)?;
     }
     host.steps(&plan.steps)?;
-    let mut outputs = Vec::new();
-    for port in &plan.outputs {
-        // No call writes what has no elements.
-        host.ensure(&port.operand);
-        outputs.push(host.output(&port.operand, &port.ty.shape));
-    }
-    Ok(outputs)
+    Ok(plan.outputs.iter().map(|port| host.output(port)).collect())
 }
+
+const OTHER_KIND: Error = Error::Value("an input is of another kind than the model wants");
 
 struct Host<'p> {
     plan: &'p Plan,
@@ -38,6 +38,42 @@ struct Host<'p> {
 }
 
 impl Host<'_> {
+    /// Takes an input in.
+    fn give(&mut self, port: &Port, value: &Value) -> Result {
+        let id = port.operand.buffer;
+        match value {
+            Value::Tensor(tensor) if port.ty.content().kept().is_some() => {
+                self.bind_input(port.shape(), tensor)?;
+                self.arrays.insert(id, Array::from_tensor(tensor));
+                self.give_beside(port, Array::Bool(vec![true]));
+            }
+            Value::Sequence(tensors) if port.ty.content().element().is_some() => {
+                let tensors: Option<Vec<Tensor>> =
+                    tensors.iter().map(|value| value.tensor().cloned()).collect();
+                let tensors = tensors.ok_or(OTHER_KIND)?;
+                self.arrays.insert(id, Array::sequence_of(port.dtype(), &tensors));
+                self.give_beside(port, Array::Bool(vec![true]));
+            }
+            Value::Map(keys, values) if port.ty.key().is_some() => {
+                self.bind_input(port.shape(), values)?;
+                self.arrays.insert(id, Array::from_tensor(values));
+                self.give_beside(port, Array::from_tensor(keys));
+            }
+            Value::Optional(Some(value)) => self.give(port, value)?,
+            Value::Optional(None) if matches!(port.ty, Type::Optional(_)) => {
+                self.give_beside(port, Array::Bool(vec![false]));
+            }
+            _ => return Err(OTHER_KIND),
+        }
+        Ok(())
+    }
+
+    fn give_beside(&mut self, port: &Port, array: Array) {
+        if let Some(beside) = &port.beside {
+            self.arrays.insert(beside.buffer, array);
+        }
+    }
+
     /// Settles the symbols of an input's shape, and holds the rest against it.
     fn bind_input(&mut self, shape: &[Dim], tensor: &Tensor) -> Result {
         if shape.len() != tensor.shape.len() {
@@ -59,9 +95,44 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn output(&self, operand: &Operand, shape: &[Dim]) -> Tensor {
-        let shape = shape.iter().map(|dim| self.size(dim)).collect();
-        self.part(operand).into_tensor(shape)
+    fn output(&mut self, port: &Port) -> Value {
+        // No call writes what has no elements.
+        let array = self.take(&port.operand);
+        let beside = port.beside.as_ref().map(|beside| self.take(beside));
+        let value = match (array, beside) {
+            (Array::Sequence(list), _) => {
+                Value::Sequence(list.tensors().into_iter().map(Value::Tensor).collect())
+            }
+            (array, Some(keys)) if port.ty.key().is_some() => return self.maps(port, keys, &array),
+            (array, _) => {
+                let shape = port.shape().iter().map(|dim| self.size(dim)).collect();
+                Value::Tensor(array.into_tensor(shape))
+            }
+        };
+        let given = || port.beside.as_ref().map(|beside| self.part(beside));
+        match &port.ty {
+            Type::Optional(_) => {
+                let is_there = given() != Some(Array::Bool(vec![false]));
+                Value::Optional(is_there.then(|| Box::new(value)))
+            }
+            _ => value,
+        }
+    }
+
+    /// A map, or a map for each row of values.
+    fn maps(&self, port: &Port, keys: Array, values: &Array) -> Value {
+        let count = keys.len();
+        let keys = keys.into_tensor(vec![count]);
+        let row = |at: usize| {
+            Value::Map(keys.clone(), values.part(at * count, count).into_tensor(vec![count]))
+        };
+        match port.ty {
+            Type::Sequence(_) => {
+                let rows = port.shape().first().map_or(0, |rows| self.size(rows));
+                Value::Sequence((0..rows).map(row).collect())
+            }
+            _ => row(0),
+        }
     }
 
     fn eval(&self, dim: &Dim) -> i64 {
@@ -138,10 +209,10 @@ impl Host<'_> {
         let mut again = step.cond.as_ref().is_none_or(|cond| is_true(self.take(cond)));
         for carried in &step.carried {
             let initial = self.take(&carried.initial);
-            let sizes = carried.sizes.iter().map(|(symbol, at_first, _)| (symbol, at_first));
-            self.settle(sizes);
             self.renew(&carried.value, initial);
         }
+        self.settle(step.sizes.iter().map(|size| (&size.symbol, &size.at_first)));
+        let before: HashSet<BufferId> = self.arrays.ids().collect();
         let mut stacks: Vec<Option<Array>> = vec![None; step.stacked.len()];
         let mut turn = 0;
         while again && turn < most {
@@ -162,12 +233,11 @@ impl Host<'_> {
             }
             let next: Vec<Array> =
                 step.carried.iter().map(|carried| self.take(&carried.next)).collect();
-            let sizes = step.carried.iter().flat_map(|carried| &carried.sizes);
-            self.settle(sizes.map(|(symbol, _, after)| (symbol, after)));
+            self.settle(step.sizes.iter().map(|size| (&size.symbol, &size.after)));
             for (carried, next) in step.carried.iter().zip(next) {
                 self.renew(&carried.value, next);
             }
-            self.forget(&step.body.steps, step);
+            self.forget(&step.body.steps, &before);
             turn += 1;
         }
         self.symbols.borrow_mut().insert(step.turn.clone(), turn);
@@ -187,16 +257,15 @@ impl Host<'_> {
         self.symbols.borrow_mut().extend(sizes);
     }
 
-    /// Forgets the buffers whose sizes may be others in the next turn.
-    fn forget(&mut self, steps: &[Step], step: &Loop) {
-        let kept: Vec<BufferId> = step.carried.iter().map(|c| c.value.buffer).collect();
+    /// Forgets the buffers that a turn made and whose sizes may be others in the next turn.
+    fn forget(&mut self, steps: &[Step], before: &HashSet<BufferId>) {
         let mut written = Vec::new();
         for step in steps {
             if let Step::Call(call) = step {
                 written.extend(call.writes().map(|operand| operand.buffer));
             }
         }
-        written.retain(|id| !kept.contains(id) && !self.is_fixed(*id));
+        written.retain(|id| !before.contains(id) && !self.is_fixed(*id));
         for id in written {
             self.arrays.remove(id);
         }
@@ -294,6 +363,7 @@ impl Host<'_> {
         let buffer = &self.plan.buffers[operand.buffer];
         let array = match &buffer.place {
             Place::Weight { tensor, .. } => Array::from_tensor(tensor),
+            _ if buffer.kind == Kind::Sequence => Array::sequence_of(buffer.dtype, &[]),
             _ => Array::zeroed(buffer.dtype, self.size(&buffer.len)),
         };
         self.arrays.insert(operand.buffer, array);

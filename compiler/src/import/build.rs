@@ -9,7 +9,7 @@ use super::{
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
     ir::{Attribute, Domain, Graph, Info, NewNode, Reader, RegionId, ValueId},
-    ops::{self, Entry, How, Read},
+    ops::{self, Entry, How, Read, optional::OptionalGetElement},
     tensor::Tensor,
     ty::Type,
 };
@@ -189,7 +189,7 @@ impl Builder<'_> {
         self.findings.keep(ty.map_err(|finding| finding.within(at)))
     }
 
-    fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
+    pub(super) fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
         for initializer in &proto.initializer {
             let name = initializer.name();
             let read = tensor(initializer, &self.files);
@@ -220,7 +220,7 @@ impl Builder<'_> {
         }
     }
 
-    fn outputs(&mut self, proto: &GraphProto, scope: &Scope<'_>) -> Vec<ValueId> {
+    pub(super) fn outputs(&mut self, proto: &GraphProto, scope: &Scope<'_>) -> Vec<ValueId> {
         let mut outputs = Vec::new();
         for output in &proto.output {
             let name = output.name();
@@ -229,13 +229,24 @@ impl Builder<'_> {
                 self.findings.push(Diagnostic::new(Code::UndefinedValue, message));
                 continue;
             };
-            if output.r#type.is_some() && scope.region == self.graph.body {
-                let declared = self.declared(output).unwrap_or(Type::Unknown);
-                self.compare(name, &declared, &self.graph[id].ty.clone());
-            }
-            outputs.push(id);
+            let declared = (output.r#type.is_some() && scope.region == self.graph.body)
+                .then(|| self.declared(output).unwrap_or(Type::Unknown));
+            outputs.push(declared.map_or(id, |declared| self.as_declared(name, &declared, id)));
         }
         outputs
+    }
+
+    /// An output of the declared type. A loop that takes in an optional and gives its value has
+    /// that value for output, though it may end before its first turn.
+    fn as_declared(&mut self, name: &str, declared: &Type, id: ValueId) -> ValueId {
+        let inferred = self.graph[id].ty.clone();
+        let is_optional = |ty: &Type| matches!(ty, Type::Optional(_));
+        if is_optional(&inferred) && !is_optional(declared) && *declared != Type::Unknown {
+            let content = self.graph.add(self.graph.body, name, OptionalGetElement, &[id]);
+            return self.findings.keep(content).unwrap_or(id);
+        }
+        self.compare(name, declared, &inferred);
+        id
     }
 
     /// Holds the declared type of an output against the inferred one.
@@ -327,9 +338,8 @@ impl Builder<'_> {
         }
         let name = scope.label(name(node));
         let mut new = NewNode { name: &name, op, inputs, outputs: &names, regions: Vec::new() };
-        for (i, graph) in regions.into_iter().enumerate() {
-            let types = self.graph.region_inputs(&new, i)?;
-            new.regions.push(self.region(graphs[graph], types, scope)?);
+        for graph in regions {
+            self.fitting_region(&mut new, graphs[graph], scope)?;
         }
         let (id, result) = self.graph.node(scope.region, new);
         let outputs = self.graph[id].outputs.clone();
@@ -425,32 +435,6 @@ impl Builder<'_> {
                 Attribute::Types(proto.type_protos.iter().map(ty).collect::<Result<_>>()?)
             }
             AttributeType::Undefined => return Err(missing()),
-        })
-    }
-
-    fn region(
-        &mut self,
-        proto: &GraphProto,
-        types: Vec<Type>,
-        outer: &Scope<'_>,
-    ) -> Result<RegionId> {
-        self.deeper("graphs lie inside each other", |builder| {
-            let region = builder.graph.region(proto.name());
-            let mut scope = Scope { region, ..outer.clone() };
-            builder.initializers(proto, &mut scope);
-            let mut types = types.into_iter();
-            for input in &proto.input {
-                let id = builder.graph.input(
-                    region,
-                    input.name(),
-                    types.next().unwrap_or(Type::Unknown),
-                );
-                scope.values.insert(input.name().to_owned(), id);
-            }
-            builder.nodes(&proto.node, &mut scope);
-            let outputs = builder.outputs(proto, &scope);
-            builder.graph.set_outputs(region, outputs);
-            region
         })
     }
 

@@ -5,14 +5,17 @@ mod constant;
 mod external;
 mod function;
 pub mod print;
+mod region;
 mod tensor;
 pub mod text;
 mod types;
+pub mod value;
 
 use crate::{
     diag::{Code, Diagnostic, Diagnostics},
     ir::Graph,
     tensor::Tensor,
+    value::Value,
 };
 use onnxc_proto::{
     Bytes, GraphProto, ModelProto, decode_model, tensor_shape_proto::dimension, type_proto,
@@ -104,12 +107,13 @@ pub fn proto(tensor: &Tensor, name: &str) -> onnxc_proto::TensorProto {
 }
 
 /// The names and sizes of the dimensions that are free in the model, as its inputs have them.
-pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Tensor>) -> Vec<(String, Size)> {
+pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(String, Size)> {
     let mut sizes = Vec::new();
     for info in &graph.input {
         let ty = info.r#type.as_ref().and_then(|ty| ty.value.as_ref());
         let Some(type_proto::Value::TensorType(ty)) = ty else { continue };
-        let (Some(shape), Some(tensor)) = (&ty.shape, inputs.get(info.name())) else { continue };
+        let tensor = inputs.get(info.name()).and_then(Value::tensor);
+        let (Some(shape), Some(tensor)) = (&ty.shape, tensor) else { continue };
         for (axis, (dim, &size)) in shape.dim.iter().zip(&tensor.shape).enumerate() {
             if !matches!(dim.value, Some(dimension::Value::DimValue(_))) {
                 sizes.push((types::label(dim, info.name(), axis), Size::Fixed(size as i64)));

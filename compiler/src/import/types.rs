@@ -7,7 +7,7 @@ use crate::{
     dtype::DType,
     ident::{self, Names},
     plan,
-    ty::{TensorType, Type},
+    ty::{TensorType, Type, any_size},
 };
 use onnxc_proto::{
     TensorShapeProto, TypeProto,
@@ -24,6 +24,8 @@ pub struct Dimensions<'a> {
     /// What is known of each symbol, for the graph.
     pub sizes: BTreeMap<crate::dim::Symbol, plan::Size>,
     used: BTreeSet<String>,
+    /// Whether the type is that of a sequence's tensors, whose sizes may differ.
+    any: bool,
 }
 
 impl<'a> Dimensions<'a> {
@@ -35,11 +37,15 @@ impl<'a> Dimensions<'a> {
             symbols: BTreeMap::new(),
             sizes: BTreeMap::new(),
             used: BTreeSet::new(),
+            any: false,
         }
     }
 
     /// The size of the dimension called `label`.
     pub fn named(&mut self, label: &str) -> Dim {
+        if self.any {
+            return any_size();
+        }
         if let Some(dim) = self.symbols.get(label) {
             return dim.clone();
         }
@@ -107,10 +113,19 @@ pub fn ty(proto: &TypeProto, value: &str, dims: &mut Dimensions<'_>) -> Result<T
             let Some(proto) = &tensor.shape else { return Err(missing("shape")) };
             Ok(Type::Sparse(TensorType { dtype, shape: shape(proto, value, dims)? }))
         }
-        Some(Value::SequenceType(of)) => Ok(Type::Sequence(inner(of.elem_type.as_deref(), dims)?)),
+        Some(Value::SequenceType(of)) => {
+            let outside = std::mem::replace(&mut dims.any, true);
+            let element = inner(of.elem_type.as_deref(), dims);
+            dims.any = outside;
+            Ok(Type::Sequence(element?))
+        }
         Some(Value::OptionalType(of)) => Ok(Type::Optional(inner(of.elem_type.as_deref(), dims)?)),
         Some(Value::MapType(map)) => {
-            Ok(Type::Map(dtype(map.key_type())?, inner(map.value_type.as_deref(), dims)?))
+            let values = map.value_type.as_deref().and_then(|ty| ty.value.as_ref());
+            let Some(Value::TensorType(values)) = values else { return Err(missing("value_type")) };
+            let len = dims.named(&format!("{value}_len"));
+            let values = Type::tensor(dtype(values.elem_type())?, [len]);
+            Ok(Type::Map(dtype(map.key_type())?, Box::new(values)))
         }
         Some(Value::OpaqueType(opaque)) => {
             let name = quoted(&format!("{}.{}", opaque.domain(), opaque.name()));

@@ -5,7 +5,7 @@ use crate::{
     arena::{Arena, Id, ids},
     diag::{Diagnostic, Result, quoted},
     dim::{Dim, Symbol},
-    plan::{Check, Info, Size},
+    plan::{Check, Condition, Info, Size},
     tensor::Tensor,
     ty::Type,
 };
@@ -280,6 +280,40 @@ impl Graph {
         captures
     }
 
+    /// Adds the symbols of the sizes that a node works with to `found`.
+    pub fn symbols_of(&self, node: NodeId, found: &mut BTreeSet<Symbol>) {
+        let node = &self[node];
+        for &id in node.inputs.iter().chain(&node.outputs).flatten() {
+            self[id].symbols(found);
+        }
+        for check in &node.checks {
+            let (Condition::Equal(a, b) | Condition::Broadcast(a, b) | Condition::AtLeast(a, b)) =
+                &check.condition;
+            [a, b].into_iter().for_each(|dim| dim.symbols(found));
+        }
+        for &region in &node.regions {
+            let region = &self[region];
+            region.outputs.iter().for_each(|&id| self[id].symbols(found));
+            region.nodes.iter().for_each(|&id| self.symbols_of(id, found));
+        }
+    }
+
+    /// Adds the symbols that the nodes of a region settle to `found`.
+    pub fn settled_in(&self, region: RegionId, found: &mut BTreeSet<Symbol>) {
+        for &id in &self[region].nodes {
+            let node = &self[id];
+            found.extend(node.binds.iter().cloned());
+            let (mut inside, mut outside) = (BTreeSet::new(), BTreeSet::new());
+            node.inputs.iter().flatten().for_each(|&id| self[id].symbols(&mut outside));
+            for &inner in &node.regions {
+                self.settled_in(inner, found);
+                self[inner].inputs.iter().for_each(|&id| self[id].symbols(&mut inside));
+            }
+            // What a loop hands from turn to turn may change its size.
+            found.extend(inside.difference(&outside).cloned());
+        }
+    }
+
     fn walk(&self, region: RegionId, inside: &mut Vec<ValueId>, used: &mut Vec<ValueId>) {
         let region = &self[region];
         inside.extend(&region.inputs);
@@ -325,6 +359,12 @@ indexed!(NodeId nodes Node);
 indexed!(RegionId regions Region);
 
 impl Value {
+    /// Adds the symbols of the sizes that are known of it to `found`.
+    pub fn symbols(&self, found: &mut BTreeSet<Symbol>) {
+        self.ty.symbols(found);
+        self.known.iter().flatten().for_each(|dim| dim.symbols(found));
+    }
+
     /// The elements, where they are known numbers.
     pub fn ints(&self) -> Option<Vec<i64>> {
         if let Some(ints) = self.constant.as_ref().and_then(Tensor::ints) {

@@ -9,7 +9,7 @@ use crate::{
     tensor::Tensor,
     ty::{TensorType, Type},
 };
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 /// Types, or why there are none.
 pub type Inferred<T = Vec<Type>> = Result<T, Stop>;
@@ -103,6 +103,17 @@ impl<'a> Infer<'a> {
                 let message = format!("input {i} must be a tensor, but is {other}");
                 Err(self.finding(Code::TypeMismatch, message))
             }
+        }
+    }
+
+    /// The type of the tensors of input `i`, which must be a sequence of such.
+    pub fn sequence(&self, i: usize) -> Inferred<&'a Type> {
+        match self.any(i)? {
+            Type::Unknown => Err(Stop::Unknown),
+            ty => ty.element().ok_or_else(|| {
+                let message = format!("input {i} must be a sequence of tensors, but is {ty}");
+                self.finding(Code::TypeMismatch, message)
+            }),
         }
     }
 
@@ -221,6 +232,13 @@ impl<'a> Infer<'a> {
     /// Whether result `j` of region `i` is true whenever its input `k` is.
     pub fn result_stays_true(&self, i: usize, j: usize, k: usize) -> bool {
         stays_true(self.graph, self.regions[i], j, k)
+    }
+
+    /// The symbols that running region `i` settles, which mean nothing outside.
+    pub fn settled_inside(&self, i: usize) -> BTreeSet<Symbol> {
+        let mut settled = BTreeSet::new();
+        self.graph.settled_in(self.regions[i], &mut settled);
+        settled
     }
 
     /// Whether running region `i` is sure to be refused.

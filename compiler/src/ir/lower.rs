@@ -1,63 +1,14 @@
-//! From a graph to a plan: where every value lies, and which kernels are called.
+//! What an operator may ask when it lowers itself, and how it says which kernels to call.
 
-use super::{Graph, Node, NodeId, RegionId, ValueId, views::Homes};
+use super::{Graph, Node, RegionId, ValueId, driver::tensor_type};
 use crate::{
-    arena::Map,
-    diag::{Code, Diagnostic, Diagnostics, Findings, Result},
+    diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
-    plan::{
-        Arg, Block, Buffer, BufferId, Call, Form, Formula, Kernel, NoParams, Operand, Optimize,
-        Place, Plan, Port, Step, kernel,
-    },
+    plan::{Arg, Block, Call, Form, Formula, Kernel, Operand, Optimize, Step},
     tensor::Tensor,
-    ty::TensorType,
+    ty::{TensorType, Type},
 };
-use std::collections::HashMap;
-
-static COPY: Kernel = kernel!(ANY T, reshape::identity, |f, a, _p| f(a.input::<T>(0), a.output(0)));
-
-/// The plan of a graph, before its memory is laid out.
-pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diagnostics> {
-    let findings = Findings::default();
-    let mut state = State {
-        graph,
-        optimize,
-        plan: Plan::default(),
-        homes: Homes::of(graph),
-        buffers: Map::default(),
-        weights: HashMap::new(),
-    };
-    state.plan.info = graph.info.clone();
-    state.plan.symbols = graph.symbols.clone();
-    for (i, &id) in graph[graph.body].inputs.iter().enumerate() {
-        if let Some(port) = findings.keep(state.input(i, id)) {
-            state.plan.inputs.push(port);
-        }
-    }
-    let mut steps = Vec::new();
-    for &id in &graph[graph.body].nodes {
-        findings.keep(state.node(id, &mut steps));
-    }
-    for (i, &id) in graph[graph.body].outputs.iter().enumerate() {
-        // The model's name for it: the value may have come to have another.
-        let name = graph.info.outputs.get(i).unwrap_or(&graph[id].name).clone();
-        if let Some(port) = findings.keep(state.output(&name, id, &mut steps)) {
-            state.plan.outputs.push(port);
-        }
-    }
-    findings.finish()?;
-    Ok(Plan { steps, ..state.plan })
-}
-
-struct State<'g> {
-    graph: &'g Graph,
-    optimize: Optimize,
-    plan: Plan,
-    homes: Homes,
-    buffers: Map<ValueId, BufferId>,
-    weights: HashMap<(DType, bytes::Bytes), BufferId>,
-}
 
 /// What an operator may ask when it lowers itself, and how it says which kernels to call.
 pub struct Lower<'a> {
@@ -68,7 +19,7 @@ pub struct Lower<'a> {
 }
 
 /// What [`Lower`] needs of the driver.
-trait Lowering {
+pub(super) trait Lowering {
     fn operand(&mut self, value: ValueId) -> Result<Operand>;
     fn scratch(&mut self, name: &str, dtype: DType, len: Dim) -> Operand;
     fn region(&mut self, region: RegionId) -> Result<Block>;
@@ -76,154 +27,22 @@ trait Lowering {
     fn optimize(&self) -> Optimize;
     fn count(&mut self, macs: u64);
     fn weight(&mut self, name: &str, tensor: &Tensor) -> Operand;
-}
-
-impl State<'_> {
-    fn input(&mut self, i: usize, id: ValueId) -> Result<Port> {
-        let ty = tensor_type(self.graph, id)?.clone();
-        let buffer = self.buffer(&self.graph[id].name, ty.dtype, ty.len(), Place::Input(i));
-        self.buffers.insert(id, buffer);
-        Ok(self.port(&self.graph[id].name, ty, buffer))
-    }
-
-    fn output(&mut self, name: &str, id: ValueId, steps: &mut Vec<Step>) -> Result<Port> {
-        let ty = tensor_type(self.graph, id)?.clone();
-        let found = self.operand(id)?;
-        // What the caller or the weights own, and a part of something else, is copied out.
-        let whole =
-            found.start.known() == Some(0) && self.plan.buffers[found.buffer].len == found.len;
-        let taken = self.plan.outputs.iter().any(|port| port.operand.buffer == found.buffer);
-        let buffer = match self.plan.buffers[found.buffer].place {
-            Place::Arena { .. } => found.buffer,
-            Place::Heap if whole && !taken => found.buffer,
-            _ => {
-                let to = self.scratch(name, ty.dtype, ty.len());
-                steps.push(Step::Call(copy(name, ty.dtype, found, to.clone())));
-                return Ok(self.port(name, ty, to.buffer));
-            }
-        };
-        Ok(Port { operand: found, ..self.port(name, ty, buffer) })
-    }
-
-    fn port(&self, name: &str, ty: TensorType, buffer: BufferId) -> Port {
-        let doc = self.graph.info.value_docs.get(name).cloned().unwrap_or_default();
-        Port { name: name.to_owned(), doc, operand: Operand::whole(buffer, ty.len()), ty }
-    }
-
-    fn buffer(&mut self, name: &str, dtype: DType, len: Dim, place: Place) -> BufferId {
-        self.plan.buffers.push(Buffer { name: name.to_owned(), dtype, len, place })
-    }
-
-    fn node(&mut self, id: NodeId, steps: &mut Vec<Step>) -> Result {
-        let (graph, node) = (self.graph, &self.graph[id]);
-        if let Some(fault) = &node.fault {
-            return Err(fault.clone());
-        }
-        let mut outputs = node.outputs.iter().flatten().peekable();
-        if outputs.peek().is_some() && outputs.all(|&id| graph[id].constant.is_some()) {
-            return Ok(());
-        }
-        steps.extend(node.checks.iter().cloned().map(Step::Check));
-        let mut cx = Lower { state: self, graph, node, steps };
-        node.op.lower(&mut cx).map_err(|finding| finding.within(node.location()))
-    }
-
-    /// The buffer of a constant. Equal constants share one.
-    fn constant(&mut self, name: &str, tensor: &Tensor) -> BufferId {
-        let place = Place::Weight { offset: 0, tensor: tensor.clone() };
-        let bytes = bytes::Bytes::copy_from_slice(&tensor.bytes()[..tensor.bytes().len().min(64)]);
-        let key = (tensor.dtype, bytes);
-        if let Some(&found) = self.weights.get(&key) {
-            let same = matches!(&self.plan.buffers[found].place,
-                Place::Weight { tensor: other, .. } if other.data == tensor.data);
-            if same {
-                return found;
-            }
-        }
-        let buffer = self.buffer(name, tensor.dtype, tensor.len().into(), place);
-        self.weights.insert(key, buffer);
-        buffer
-    }
-}
-
-impl Lowering for State<'_> {
-    fn operand(&mut self, value: ValueId) -> Result<Operand> {
-        if let Some(tensor) = &self.graph[value].constant {
-            return Ok(self.weight(&self.graph[value].name, tensor));
-        }
-        let len = tensor_type(self.graph, value)?.len();
-        let (home, start) = self.homes.find(value);
-        if let Some(tensor) = &self.graph[home].constant {
-            let buffer = self.constant(&self.graph[home].name, tensor);
-            return Ok(Operand { buffer, start, len });
-        }
-        if let Some(&buffer) = self.buffers.get(home) {
-            return Ok(Operand { buffer, start, len });
-        }
-        let ty = tensor_type(self.graph, home)?;
-        let whole = self.scratch(&self.graph[home].name, ty.dtype, ty.len());
-        self.buffers.insert(home, whole.buffer);
-        Ok(Operand { buffer: whole.buffer, start, len })
-    }
-
-    fn scratch(&mut self, name: &str, dtype: DType, len: Dim) -> Operand {
-        let most = self.plan.upper(&len).and_then(|most| usize::try_from(most).ok());
-        let place = match most {
-            Some(capacity) if dtype != DType::String => Place::Arena { offset: 0, capacity },
-            _ => Place::Heap,
-        };
-        Operand::whole(self.buffer(name, dtype, len.clone(), place), len)
-    }
-
-    fn region(&mut self, region: RegionId) -> Result<Block> {
-        let mut steps = Vec::new();
-        for &id in &self.graph[region].nodes {
-            if let Some(fault) = &self.graph[id].fault {
-                let refusal = Some(format!("{}: {}", self.graph[id].name, fault.message));
-                return Ok(Block { steps, refusal, ..Block::default() });
-            }
-            self.node(id, &mut steps)?;
-        }
-        let outputs = &self.graph[region].outputs;
-        let results = outputs.iter().map(|&id| self.operand(id)).collect::<Result<_>>()?;
-        Ok(Block { steps, results, ..Block::default() })
-    }
-
-    fn upper(&self, dim: &Dim) -> Option<i64> {
-        self.plan.upper(dim)
-    }
-
-    fn optimize(&self) -> Optimize {
-        self.optimize
-    }
-
-    fn weight(&mut self, name: &str, tensor: &Tensor) -> Operand {
-        Operand::whole(self.constant(name, tensor), tensor.len().into())
-    }
-
-    fn count(&mut self, macs: u64) {
-        self.plan.macs = self.plan.macs.saturating_add(macs);
-    }
-}
-
-fn tensor_type(graph: &Graph, id: ValueId) -> Result<&TensorType> {
-    let value = &graph[id];
-    value.ty.as_tensor().ok_or_else(|| {
-        let name = crate::diag::quoted(&value.name);
-        let message =
-            format!("the value {name} is {}, which needs a fixed number of axes", value.ty);
-        Diagnostic::new(Code::UnknownShape, message)
-    })
-}
-
-fn copy(name: &str, dtype: DType, from: Operand, to: Operand) -> Call {
-    let mut call = Call::new(name.to_owned(), &COPY, dtype, NoParams);
-    call.inputs.push(from.into());
-    call.outputs.push(to.into());
-    call
+    fn beside(&mut self, value: ValueId) -> Option<Operand>;
+    fn set_beside(&mut self, value: ValueId, operand: Operand);
+    fn like(&mut self, name: &str, operand: &Operand) -> Operand;
+    fn copy(&self, node: &str, from: Operand, to: Operand) -> Call;
 }
 
 impl<'a> Lower<'a> {
+    pub(super) fn new(
+        state: &'a mut dyn Lowering,
+        graph: &'a Graph,
+        node: &'a Node,
+        steps: &'a mut Vec<Step>,
+    ) -> Lower<'a> {
+        Lower { state, graph, node, steps }
+    }
+
     /// The node.
     pub fn node(&self) -> &'a Node {
         self.node
@@ -408,15 +227,64 @@ impl<'a> Lower<'a> {
     }
 
     /// Copies `from` to `to`.
-    pub fn copy(&mut self, dtype: DType, from: Operand, to: Operand) {
+    pub fn copy(&mut self, from: Operand, to: Operand) {
         if from != to {
-            self.steps.push(Step::Call(copy(&self.comment(), dtype, from, to)));
+            self.steps.push(self.copy_step(from, to));
         }
     }
 
     /// The step that copies `from` to `to`, for a block.
-    pub fn copy_step(&self, dtype: DType, from: Operand, to: Operand) -> Step {
-        Step::Call(copy(&self.comment(), dtype, from, to))
+    pub fn copy_step(&self, from: Operand, to: Operand) -> Step {
+        Step::Call(self.state.copy(&self.comment(), from, to))
+    }
+
+    /// What stands beside the elements of input `i`: whether an optional has its value, the keys
+    /// of a map.
+    pub fn beside(&mut self, i: usize) -> Option<Operand> {
+        self.state.beside(self.node.input(i)?)
+    }
+
+    /// What stands beside the elements of output `i`.
+    pub fn output_beside(&mut self, i: usize) -> Option<Operand> {
+        self.state.beside(self.node.output(i)?)
+    }
+
+    /// Says what stands beside the elements of output `i`.
+    pub fn set_output_beside(&mut self, i: usize, operand: Operand) {
+        if let Some(id) = self.node.output(i) {
+            self.state.set_beside(id, operand);
+        }
+    }
+
+    /// What stands beside the elements of input `j` of region `i`.
+    pub fn region_input_beside(&mut self, i: usize, j: usize) -> Option<Operand> {
+        self.state.beside(self.graph[self.node.regions[i]].inputs[j])
+    }
+
+    /// Whether input `i` is there: what an optional says, true for anything else.
+    pub fn input_given(&mut self, i: usize) -> Operand {
+        let beside = self.beside(i);
+        beside.unwrap_or_else(|| self.weight(&Tensor::from_bool(true)))
+    }
+
+    /// Whether result `j` of region `i` is there, likewise.
+    pub fn given(&mut self, i: usize, j: usize) -> Operand {
+        let beside = self.state.beside(self.graph[self.node.regions[i]].outputs[j]);
+        beside.unwrap_or_else(|| self.weight(&Tensor::from_bool(true)))
+    }
+
+    /// Memory for another value of the kind and size of `operand`.
+    pub fn like(&mut self, operand: &Operand) -> Operand {
+        let name = format!("{} scratch", self.node.name);
+        self.state.like(&name, operand)
+    }
+
+    /// Takes the steps made by `then` instead of doing them.
+    pub fn steps_of(&mut self, then: impl FnOnce(&mut Self) -> Result) -> Result<Vec<Step>> {
+        let before = std::mem::take(self.steps);
+        let result = then(self);
+        let made = std::mem::replace(self.steps, before);
+        result.map(|()| made)
     }
 
     /// Does `step`.
@@ -435,9 +303,9 @@ impl<'a> Lower<'a> {
         self.state.operand(id)
     }
 
-    /// The tensor type of input `j` of region `i`.
-    pub fn region_input_ty(&self, i: usize, j: usize) -> Result<&'a TensorType> {
-        tensor_type(self.graph, self.graph[self.node.regions[i]].inputs[j])
+    /// The type of input `j` of region `i`.
+    pub fn region_input_ty(&self, i: usize, j: usize) -> &'a Type {
+        &self.graph[self.graph[self.node.regions[i]].inputs[j]].ty
     }
 
     /// Whether result `j` of region `i` is true whenever its input `k` is.
@@ -471,10 +339,22 @@ impl<'a> Lower<'a> {
         self.state.weight(&self.node.name, tensor)
     }
 
-    /// The type of result `j` of region `i`, where it is a tensor.
-    pub fn result_ty(&self, i: usize, j: usize) -> Option<&'a TensorType> {
+    /// The type of result `j` of region `i`.
+    pub fn result_ty(&self, i: usize, j: usize) -> Option<&'a Type> {
         let &id = self.graph[self.node.regions[i]].outputs.get(j)?;
-        self.graph[id].ty.as_tensor()
+        Some(&self.graph[id].ty)
+    }
+
+    /// The type of input `i`, whatever it is.
+    pub fn any(&self, i: usize) -> Result<&'a Type> {
+        let id = self.node.input(i).ok_or_else(|| missing("input", i))?;
+        Ok(&self.graph[id].ty)
+    }
+
+    /// The type of output `i`, whatever it is.
+    pub fn output_any(&self, i: usize) -> Result<&'a Type> {
+        let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
+        Ok(&self.graph[id].ty)
     }
 
     /// Counts multiply-adds.

@@ -11,6 +11,7 @@
 //! anew as it is built, so no analysis can go stale.
 
 mod attribute;
+mod driver;
 mod graph;
 mod infer;
 mod lower;
@@ -23,9 +24,10 @@ mod views;
 
 pub use crate::plan::Info;
 pub use attribute::{Attribute, Attributes};
+pub use driver::plan;
 pub use graph::{Graph, NewNode, Node, NodeId, Region, RegionId, Uses, Value, ValueId};
 pub use infer::{Infer, Inferred, Stop};
-pub use lower::{Lower, plan};
+pub use lower::Lower;
 pub use op::{Domain, Op};
 pub use reader::Reader;
 pub use rewrite::{Hook, Next, Rewrite, Rule, Site, Todo, rewrite};

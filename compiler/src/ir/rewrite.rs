@@ -5,11 +5,11 @@ use super::{Attributes, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueI
 use crate::{
     arena::Map,
     diag::{Diagnostics, Findings},
-    dim::Dim,
+    dim::{Dim, Symbol},
     ty::Type,
 };
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     rc::Rc,
 };
 
@@ -198,19 +198,28 @@ impl<'a> Rewrite<'a> {
         id
     }
 
-    /// The nodes that the outputs of a region need. What is a constant needs none.
+    /// The nodes that the outputs of a region need: for their values, or for the sizes that they
+    /// settle. What is a constant needs none.
     fn live(&self, region: RegionId) -> Vec<NodeId> {
-        let region = &self.old[region];
-        let mut needed: HashSet<ValueId> = region.outputs.iter().copied().collect();
+        let old = self.old;
+        let mut needed: HashSet<ValueId> = HashSet::new();
+        let mut sizes: BTreeSet<Symbol> = BTreeSet::new();
+        for &output in &old[region].outputs {
+            needed.insert(output);
+            old[output].symbols(&mut sizes);
+        }
         let mut nodes = Vec::new();
-        for &id in region.nodes.iter().rev() {
-            let node = &self.old[id];
-            let runs = |output: &&ValueId| self.old[**output].constant.is_none();
-            if node.outputs.iter().flatten().filter(runs).any(|output| needed.contains(output)) {
+        for &id in old[region].nodes.iter().rev() {
+            let node = &old[id];
+            let runs = |output: &&ValueId| old[**output].constant.is_none();
+            let mut made = node.outputs.iter().flatten().filter(runs);
+            let settles = node.binds.iter().any(|symbol| sizes.contains(symbol));
+            if settles || made.any(|output| needed.contains(output)) {
                 needed.extend(node.inputs.iter().flatten());
                 for &inner in &node.regions {
-                    needed.extend(self.old.captures(inner));
+                    needed.extend(old.captures(inner));
                 }
+                old.symbols_of(id, &mut sizes);
                 nodes.push(id);
             }
         }
@@ -334,10 +343,8 @@ impl<'a> Rewrite<'a> {
 
     /// Takes over the symbols of an input's type.
     fn symbols_of(&mut self, input: ValueId) {
-        let mut symbols = std::collections::BTreeSet::new();
-        if let Some(ty) = self.old[input].ty.as_tensor() {
-            ty.shape.iter().for_each(|dim| dim.symbols(&mut symbols));
-        }
+        let mut symbols = BTreeSet::new();
+        self.old[input].symbols(&mut symbols);
         for symbol in symbols {
             let size = self.old.symbols.get(&symbol).cloned().unwrap_or_default();
             self.new.symbols.insert(symbol, size);

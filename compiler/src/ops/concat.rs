@@ -70,7 +70,7 @@ pub struct Concat {
     pub axis: i64,
 }
 
-static CONCAT: Kernel<Strided> =
+pub static CONCAT: Kernel<Strided> =
     kernel!(ANY T, concat::concat::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 
 impl Op for Concat {
@@ -131,7 +131,7 @@ impl Op for Concat {
             let (x, y) = (cx.input(i)?, cx.output(0)?);
             if is_outermost(ty, axis) {
                 let start = &y.start + &start * Axis::of(&ty.shape, axis).inner;
-                cx.copy(ty.dtype, x.clone(), Operand { start, len: x.len, ..y });
+                cx.copy(x.clone(), Operand { start, len: x.len, ..y });
             } else if len.known() != Some(0) {
                 let geometry = Strided::part(&ty.shape, axis, &start, len);
                 cx.call_on(&CONCAT, ty.dtype, vec![x.into()], vec![y.into()], geometry)?;
@@ -151,7 +151,7 @@ pub struct Split {
     pub num_outputs: Option<i64>,
 }
 
-static SPLIT: Kernel<Strided> =
+pub static SPLIT: Kernel<Strided> =
     kernel!(ANY T, concat::split::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static SPLIT_SIZES: Kernel<(Dim,)> =
     kernel!(checked I64_ONLY T, concat::split_sizes, |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));

@@ -35,6 +35,7 @@ pub(crate) mod ml;
 pub(crate) mod nms;
 pub(crate) mod norm;
 pub(crate) mod optimizer;
+pub(crate) mod optional;
 mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
@@ -48,6 +49,7 @@ pub(crate) mod roi;
 pub(crate) mod sample;
 pub(crate) mod scatter;
 pub(crate) mod select;
+pub(crate) mod sequence;
 pub(crate) mod slice;
 pub(crate) mod softmax;
 #[cfg(test)]
@@ -171,11 +173,13 @@ const FAMILIES: &[&[Entry]] = &[
     ml::encode::OPS,
     ml::feature::OPS,
     ml::linear::OPS,
+    ml::map::OPS,
     ml::svm::OPS,
     ml::tree::OPS,
     nms::OPS,
     norm::OPS,
     optimizer::OPS,
+    optional::OPS,
     pad::OPS,
     pool::OPS,
     quantize::OPS,
@@ -188,6 +192,9 @@ const FAMILIES: &[&[Entry]] = &[
     sample::OPS,
     scatter::OPS,
     select::OPS,
+    sequence::OPS,
+    sequence::map::OPS,
+    sequence::split::OPS,
     slice::OPS,
     softmax::OPS,
     text::OPS,

@@ -90,7 +90,7 @@ impl Op for NonMaxSuppression {
         cx.bind_with(kernel, DType::F32, inputs, outputs, geometry)?;
         let y = cx.output(0)?;
         let found = crate::plan::Operand { len: y.len.clone(), ..kept };
-        cx.copy(DType::I64, found, y);
+        cx.copy(found, y);
         Ok(())
     }
 }

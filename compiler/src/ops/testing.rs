@@ -15,6 +15,8 @@ use std::rc::Rc;
 pub enum Given {
     /// A tensor known only when the model runs.
     Runtime(DType, Vec<Dim>),
+    /// A value of that type known only when the model runs.
+    Value(Type),
     /// Constant whole numbers along one axis.
     Ints(Vec<i64>),
     /// Whole numbers along one axis that are sizes.
@@ -57,6 +59,7 @@ pub fn check(op: impl Op, inputs: &[Given], outputs: usize, expected: &str) {
 fn value(graph: &mut Graph, given: &Given) -> Option<ValueId> {
     Some(match given {
         Given::Runtime(dtype, shape) => graph.input(graph.body, "x", Type::tensor(*dtype, shape)),
+        Given::Value(ty) => graph.input(graph.body, "x", ty.clone()),
         Given::Ints(values) => graph.constant("ints", Tensor::from_ints(values)),
         Given::Sizes(sizes) => {
             let like = graph.input(graph.body, "like", Type::tensor(DType::F32, sizes));

@@ -3,6 +3,7 @@
 mod branch;
 mod fold;
 mod fuse;
+mod sequence;
 
 use crate::{
     diag::Diagnostics,
@@ -21,7 +22,8 @@ pub const PIPELINE: &[Pass] =
     &[Pass { name: "simplify", run: simplify }, Pass { name: "fuse", run: fuse::run }];
 
 /// What is simpler without looking further than a node's inputs.
-const SIMPLER: &[Rule] = &[fold::identity, fold::same_type, fold::constants];
+const SIMPLER: &[Rule] =
+    &[fold::identity, fold::same_type, sequence::optional, sequence::sequence, fold::constants];
 
 /// Runs every pass, showing `seen` the graph after each.
 pub fn run(graph: Graph, seen: &mut dyn FnMut(&str, &Graph)) -> Result<Graph, Diagnostics> {

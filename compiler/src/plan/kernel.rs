@@ -6,7 +6,7 @@ use crate::{
     dim::{Dim, Symbol},
     dtype::DType,
 };
-use onnxc_runtime::Result;
+use onnxc_runtime::{Result, sequence::Sequence};
 use std::{ops::Range, rc::Rc};
 
 /// A kernel of the runtime library: where it is, and how to run it here and now.
@@ -193,6 +193,19 @@ impl<'a> Args<'a> {
         Some(&mut T::of_mut(array).expect("the verifier saw the types")[range])
     }
 
+    /// The sequence that input `i` is.
+    pub fn sequence<T: Element>(&self, i: usize) -> &'a Sequence<T> {
+        let (array, _) = self.inputs[i].as_ref().expect("the call gives the input");
+        array.sequence().expect("the verifier saw the types")
+    }
+
+    /// The sequence that output `i` is; each is handed out once.
+    pub fn output_sequence<T: Element>(&mut self, i: usize) -> &'a mut Sequence<T> {
+        let taken = self.outputs.get_mut(i).and_then(Option::take);
+        let (array, _) = taken.expect("the call takes the output");
+        array.sequence_mut().expect("the verifier saw the types")
+    }
+
     /// Where the sizes go that the kernel settles; handed out once.
     pub fn sizes(&mut self) -> &'a mut [usize] {
         self.sizes.take().expect("a kernel asks for the sizes once")
@@ -298,6 +311,12 @@ macro_rules! dispatch {
             F8E8M0: onnxc_runtime::F8E8M0, F6E2M3: onnxc_runtime::F6E2M3,
             F6E3M2: onnxc_runtime::F6E3M2, F4E2M1: onnxc_runtime::F4E2M1, I2: onnxc_runtime::I2,
             I4: onnxc_runtime::I4, U2: onnxc_runtime::U2, U4: onnxc_runtime::U4,
+            C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>)
+    };
+    (LISTED $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, I16: i16, I32: i32,
+            I64: i64, U8: u8, U16: u16, U32: u32, U64: u64, Bool: bool, String: String,
             C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>)
     };
     (REALS $dtype:expr, $T:ident => $body:expr) => {

@@ -124,8 +124,8 @@ fn lives(plan: &Plan) -> Map<BufferId, Life> {
     let mut lives = Lives::default();
     lives.steps(&plan.steps);
     let now = lives.now;
-    for port in &plan.outputs {
-        lives.see(&port.operand, now);
+    for operand in plan.outputs.iter().flat_map(|port| port.operands()) {
+        lives.see(operand, now);
     }
     lives.of
 }
@@ -201,7 +201,7 @@ impl Lives {
 }
 
 /// What a loop itself reads and writes, beside the steps of its body.
-fn loop_operands(step: &Loop) -> impl Iterator<Item = &Operand> {
+pub(super) fn loop_operands(step: &Loop) -> impl Iterator<Item = &Operand> {
     let most = match &step.most {
         Some(Turns::Tensor(operand)) => Some(operand),
         Some(Turns::Size(_)) | None => None,
@@ -239,7 +239,12 @@ pub fn operands(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
 fn reuse(plan: &mut Plan) {
     let lives = lives(plan);
     let mut merged: Map<BufferId, BufferId> = Map::default();
-    let kept: Vec<BufferId> = plan.outputs.iter().map(|port| port.operand.buffer).collect();
+    let kept: Vec<BufferId> = plan
+        .outputs
+        .iter()
+        .flat_map(|port| port.operands())
+        .map(|operand| operand.buffer)
+        .collect();
     let mut steps = std::mem::take(&mut plan.steps);
     let mut now = 0;
     reuse_in(&mut steps, &mut now, &mut |step, now| {
@@ -268,7 +273,9 @@ fn reuse(plan: &mut Plan) {
     });
     rename(&mut steps, &|id| settled(&merged, id));
     for port in &mut plan.outputs {
-        port.operand.buffer = settled(&merged, port.operand.buffer);
+        for operand in std::iter::once(&mut port.operand).chain(&mut port.beside) {
+            operand.buffer = settled(&merged, operand.buffer);
+        }
     }
     plan.steps = steps;
 }
@@ -302,7 +309,7 @@ fn reuse_in(steps: &mut [Step], now: &mut usize, see: &mut dyn FnMut(&mut Step, 
     }
 }
 
-fn rename(steps: &mut [Step], to: &dyn Fn(BufferId) -> BufferId) {
+pub(super) fn rename(steps: &mut [Step], to: &dyn Fn(BufferId) -> BufferId) {
     let rename_operand = |operand: &mut Operand| operand.buffer = to(operand.buffer);
     for step in steps {
         match step {

@@ -9,6 +9,7 @@ mod info;
 mod kernel;
 mod literal;
 pub mod memory;
+pub mod moves;
 mod text;
 
 pub use formula::{Field, Formula, NoParams, Symbols};
@@ -22,7 +23,7 @@ use crate::{
     dim::{Dim, Symbol},
     dtype::DType,
     tensor::Tensor,
-    ty::TensorType,
+    ty::Type,
 };
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -73,17 +74,28 @@ pub enum Optimize {
     Size,
 }
 
-/// A piece of memory that holds one tensor, or several one after another.
+/// A piece of memory that holds one tensor, or several one after another, or a sequence.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     /// What the model calls the value.
     pub name: String,
+    /// Of what kind it is.
+    pub kind: Kind,
     /// The element type.
     pub dtype: DType,
     /// The number of elements.
     pub len: Dim,
     /// Where it is.
     pub place: Place,
+}
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Elements.
+    Elements,
+    /// A sequence of tensors, which counts as one element.
+    Sequence,
 }
 
 /// Where a buffer is.
@@ -137,9 +149,11 @@ pub struct Port {
     /// What the model says of it.
     pub doc: String,
     /// Its type.
-    pub ty: TensorType,
-    /// Where its elements are.
+    pub ty: Type,
+    /// Where its elements are: those of an optional's value, the values of a map.
     pub operand: Operand,
+    /// What stands beside them: whether an optional has its value, the keys of a map.
+    pub beside: Option<Operand>,
 }
 
 /// One thing to do.
@@ -207,6 +221,8 @@ pub struct Loop {
     pub carried: Vec<Carried>,
     /// What the turns give one behind the other.
     pub stacked: Vec<Stacked>,
+    /// The sizes that change from turn to turn.
+    pub sizes: Vec<Resized>,
     /// What a turn does; its results are named above.
     pub body: Block,
 }
@@ -229,8 +245,17 @@ pub struct Carried {
     pub value: Operand,
     /// What a turn gives.
     pub next: Operand,
-    /// Its sizes that change from turn to turn: at first, and after a turn.
-    pub sizes: Vec<(Symbol, Dim, Dim)>,
+}
+
+/// A size that changes from turn to turn of a [`Loop`].
+#[derive(Clone)]
+pub struct Resized {
+    /// Its name.
+    pub symbol: Symbol,
+    /// What it is before the first turn.
+    pub at_first: Dim,
+    /// What it is after a turn.
+    pub after: Dim,
 }
 
 /// Values that the turns of a [`Loop`] give, one behind the other.
@@ -271,6 +296,40 @@ impl Plan {
     /// The greatest that `dim` can be.
     pub fn upper(&self, dim: &Dim) -> Option<i64> {
         dim.upper(&|name| self.symbols.get(name)?.max)
+    }
+}
+
+impl Loop {
+    /// Turns that nothing ends and that give nothing to each other.
+    pub fn new(node: String, turn: Symbol, body: Block) -> Loop {
+        Loop {
+            node,
+            turn,
+            most: None,
+            cond: None,
+            again: None,
+            carried: Vec::new(),
+            stacked: Vec::new(),
+            sizes: Vec::new(),
+            body,
+        }
+    }
+}
+
+impl Port {
+    /// The sizes of the tensor in which the value is kept.
+    pub fn shape(&self) -> &[Dim] {
+        self.ty.kept().map_or(&[], |ty| &ty.shape)
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.ty.dtype().expect("a port has a type that is known")
+    }
+
+    /// Every part of a buffer that the value is made of.
+    pub fn operands(&self) -> impl Iterator<Item = &Operand> {
+        std::iter::once(&self.operand).chain(&self.beside)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Results held against what was expected.
 
 use super::folder::Tolerance;
-use onnxc::tensor::Tensor;
+use onnxc::{tensor::Tensor, value::Value};
 
 /// How far results lie off.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,7 +17,7 @@ pub struct Distance {
 }
 
 /// Holds `found` against `expected`, output by output.
-pub fn compare(found: &[Tensor], expected: &[Tensor], tolerance: Tolerance) -> Distance {
+pub fn compare(found: &[Value], expected: &[Value], tolerance: Tolerance) -> Distance {
     let mut distance = Distance::default();
     if found.len() != expected.len() {
         let (a, b) = (found.len(), expected.len());
@@ -25,31 +25,66 @@ pub fn compare(found: &[Tensor], expected: &[Tensor], tolerance: Tolerance) -> D
         return distance;
     }
     for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
-        output(i, found, expected, tolerance, &mut distance);
+        value(&format!("output {i}"), found, expected, tolerance, &mut distance);
     }
     distance
 }
 
+fn value(at: &str, found: &Value, expected: &Value, tolerance: Tolerance, so_far: &mut Distance) {
+    match (found, expected) {
+        (Value::Tensor(found), Value::Tensor(expected)) => {
+            output(at, found, expected, tolerance, so_far);
+        }
+        (Value::Sequence(found), Value::Sequence(expected)) if found.len() == expected.len() => {
+            for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+                value(&format!("{at}[{i}]"), found, expected, tolerance, so_far);
+            }
+        }
+        (Value::Sequence(found), Value::Sequence(expected)) => {
+            let (found, expected) = (found.len(), expected.len());
+            so_far.say(format!("{at} has {found} elements, but {expected} are expected"));
+        }
+        (Value::Optional(None), Value::Optional(None)) => {}
+        (Value::Optional(Some(found)), Value::Optional(Some(expected))) => {
+            value(at, found, expected, tolerance, so_far);
+        }
+        (Value::Map(keys, values), Value::Map(expected_keys, expected_values)) => {
+            output(&format!("{at}, keys"), keys, expected_keys, tolerance, so_far);
+            output(at, values, expected_values, tolerance, so_far);
+        }
+        (found, expected) => {
+            so_far.say(format!("{at} is {}, but {} is expected", name(found), name(expected)));
+        }
+    }
+}
+
+fn name(value: &Value) -> &'static str {
+    if *value == Value::Optional(None) { "absent" } else { value.kind() }
+}
+
+impl Distance {
+    /// Says what is wrong first.
+    fn say(&mut self, what: String) {
+        self.wrong.get_or_insert(what);
+    }
+}
+
 fn output(
-    i: usize,
+    at: &str,
     found: &Tensor,
     expected: &Tensor,
     tolerance: Tolerance,
     so_far: &mut Distance,
 ) {
-    let mut wrong = |what: String| {
-        if so_far.wrong.is_none() {
-            so_far.wrong = Some(format!("output {i}{what}"));
-        }
-    };
+    let mut wrong = |what: String| so_far.say(format!("{at}{what}"));
     if (found.dtype, &found.shape) != (expected.dtype, &expected.shape) {
         wrong(format!(" is {}, but {} is expected", found.ty(), expected.ty()));
         return;
     }
     if !found.dtype.is_float() {
         if found.data != expected.data {
-            let at = first_difference(found, expected);
-            wrong(format!("[{at}] differs"));
+            let place = first_difference(found, expected);
+            wrong(format!("[{place}] differs"));
         }
         return;
     }
@@ -60,7 +95,7 @@ fn output(
         }
         return;
     };
-    for (at, (x, y)) in found_numbers.into_iter().zip(expected_numbers).enumerate() {
+    for (place, (x, y)) in found_numbers.into_iter().zip(expected_numbers).enumerate() {
         if x == y || x.is_nan() && y.is_nan() {
             so_far.max_expected =
                 so_far.max_expected.max(if y.is_finite() { y.abs() } else { 0.0 });
@@ -74,7 +109,7 @@ fn output(
         // An infinite result allows no difference, though its tolerance would be infinite too.
         let near = difference <= tolerance.atol + tolerance.rtol * y.abs();
         if (!near || difference.is_infinite()) && so_far.wrong.is_none() {
-            so_far.wrong = Some(format!("output {i}[{at}] is {x:?}, but {y:?} is expected"));
+            so_far.wrong = Some(format!("{at}[{place}] is {x:?}, but {y:?} is expected"));
         }
     }
 }

@@ -2,8 +2,8 @@
 //! optional `data.json` with tolerances.
 
 use crate::cli::files;
-use onnxc::{diag::Diagnostics, tensor::Tensor};
-use onnxc_proto::Bytes;
+use onnxc::{diag::Diagnostics, import, value::Value};
+use onnxc_proto::{Bytes, TypeProto, ValueInfoProto};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -29,9 +29,9 @@ pub struct Tolerance {
 /// Inputs, and the outputs that they should give.
 pub struct DataSet {
     /// The inputs, in the model's order.
-    pub inputs: Vec<Tensor>,
+    pub inputs: Vec<Value>,
     /// The outputs, in the model's order.
-    pub outputs: Vec<Tensor>,
+    pub outputs: Vec<Value>,
 }
 
 /// Every test folder that `path` is or holds, sorted.
@@ -63,26 +63,42 @@ impl Folder {
     /// The data sets, in order.
     pub fn data_sets(&self) -> Result<Vec<DataSet>, Diagnostics> {
         let mut sets = Vec::new();
+        let graph = import::decode(self.model()?)?.graph.unwrap_or_default();
+        let constant = |info: &&ValueInfoProto| {
+            graph.initializer.iter().any(|initializer| initializer.name() == info.name())
+        };
+        let inputs = types(graph.input.iter().filter(|info| !constant(info)));
+        let outputs = types(&graph.output);
         loop {
             let path = self.path.join(format!("test_data_set_{}", sets.len()));
             if !path.is_dir() {
                 return Ok(sets);
             }
             sets.push(DataSet {
-                inputs: tensors(&path, "input")?,
-                outputs: tensors(&path, "output")?,
+                inputs: values(&path, "input", &inputs)?,
+                outputs: values(&path, "output", &outputs)?,
             });
         }
     }
 }
 
-fn tensors(path: &Path, kind: &str) -> Result<Vec<Tensor>, Diagnostics> {
+fn types<'g>(infos: impl IntoIterator<Item = &'g ValueInfoProto>) -> Vec<Option<&'g TypeProto>> {
+    infos.into_iter().map(|info| info.r#type.as_ref()).collect()
+}
+
+/// The values in the files of a kind, of the types that the model says.
+fn values(
+    path: &Path,
+    kind: &str,
+    types: &[Option<&TypeProto>],
+) -> Result<Vec<Value>, Diagnostics> {
     let mut all = Vec::new();
     loop {
         let file = path.join(format!("{kind}_{}.pb", all.len()));
         if !file.is_file() {
             return Ok(all);
         }
-        all.push(files::read(&file)?);
+        let ty = types.get(all.len()).copied().flatten();
+        all.push(files::read(&file, ty)?);
     }
 }

@@ -1,7 +1,9 @@
 //! `onnxc test`: models held against what they should give.
 
 mod compare;
+mod exchange;
 mod folder;
+mod glue;
 mod project;
 mod report;
 
@@ -10,6 +12,7 @@ use folder::{DataSet, Folder, Tolerance};
 use onnxc::{
     diag::{Code, Diagnostics},
     host,
+    value::Value,
 };
 use project::{Project, Runtime};
 use report::Outcome;
@@ -146,11 +149,7 @@ fn compile_in(
     Ok(finished)
 }
 
-fn compared(
-    found: Result<Vec<onnxc::tensor::Tensor>, String>,
-    set: &DataSet,
-    folder: &Folder,
-) -> Outcome {
+fn compared(found: Result<Vec<Value>, String>, set: &DataSet, folder: &Folder) -> Outcome {
     match found {
         Ok(found) => Outcome::of(compare::compare(&found, &set.outputs, folder.tolerance)),
         Err(error) => Outcome::Failed(error),

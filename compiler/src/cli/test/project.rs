@@ -1,12 +1,16 @@
 //! The scratch project in which models are compiled to Rust, built and run.
 
-use super::folder::DataSet;
+use super::{
+    exchange::{decode, encode},
+    folder::DataSet,
+    glue::glue,
+};
 use onnxc::{
     Options, Output, Weights,
     diag::{Code, Diagnostic, Diagnostics},
     dtype::DType,
-    emit::{self, Form, Signature},
-    tensor::{Data, Tensor},
+    emit,
+    value::Value,
     write_if_changed,
 };
 use std::{
@@ -60,8 +64,8 @@ impl Project {
         let signature = emit::signature(&plan, &style);
         let directory = self.crate_of(number).join("src");
         let shapes: Vec<Option<Vec<usize>>> =
-            plan.outputs.iter().map(|port| port.ty.known_shape()).collect();
-        let types: Vec<DType> = plan.inputs.iter().map(|port| port.ty.dtype).collect();
+            plan.outputs.iter().map(|port| port.ty.kept()?.known_shape()).collect();
+        let types: Vec<DType> = plan.inputs.iter().map(|port| port.dtype()).collect();
         self.images |= module.code.contains("image_decoder::");
         let code = module.code + &glue(&signature, &types, &shapes);
         fs::create_dir_all(&directory).map_err(|error| io_finding(&directory, &error))?;
@@ -91,7 +95,7 @@ impl Project {
     }
 
     /// Runs model `number` on each data set in turn, all models in one process.
-    pub fn run(&self, jobs: &[(usize, &DataSet)]) -> io::Result<Vec<Result<Vec<Tensor>, String>>> {
+    pub fn run(&self, jobs: &[(usize, &DataSet)]) -> io::Result<Vec<Result<Vec<Value>, String>>> {
         let exchange = self.root.join("exchange");
         fs::create_dir_all(&exchange)?;
         let place = |i: usize, end: &str| exchange.join(format!("{i}.{end}"));
@@ -234,85 +238,4 @@ fn crate_source(numbers: &[usize]) -> String {
     format!(
         "{modules}\npub fn run(number: usize, input: &[u8]) -> Result<Vec<u8>, String> {{\n    let inputs = runner_io::read(input);\n    let outputs = match number {{\n{arms}        _ => Err(\"there is no such model\".into()),\n    }};\n    Ok(runner_io::write(&outputs?))\n}}\n"
     )
-}
-
-/// The function that runs a model on tensors from a file.
-fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>]) -> String {
-    let (mut before, mut arguments) = (String::new(), Vec::new());
-    for (i, (form, dtype)) in signature.inputs.iter().zip(types).enumerate() {
-        let ty = dtype.rust();
-        before += &format!("    let x{i}: Vec<{ty}> = inputs[{i}].elements()?;\n");
-        arguments.push(match form {
-            Form::Scalar => format!("x{i}[0].clone()"),
-            Form::Array(_) => format!("x{i}.as_slice().try_into().map_err(|_| \"input {i} has another size\")?"),
-            Form::View(_) | Form::Heap(_) => format!("::onnxc_runtime::view::View::new(inputs[{i}].shape()?, &x{i}).map_err(|error| error.to_string())?"),
-        });
-    }
-    let refuse = if signature.refuses { ".map_err(|error| error.to_string())?" } else { "" };
-    let outputs = signature.outputs.iter().zip(shapes).map(|((name, form), shape)| {
-        let value =
-            if signature.outputs.len() == 1 { "result".into() } else { format!("result.{name}") };
-        match (form, shape) {
-            (Form::Scalar, _) => format!("runner_io::Value::new(&[], &[{value}])"),
-            (Form::Array(_), Some(shape)) => format!("runner_io::Value::new(&{shape:?}, {value})"),
-            _ => format!("runner_io::Value::new(&{value}.shape(), {value}.data())"),
-        }
-    });
-    let outputs = outputs.collect::<Vec<_>>().join(", ");
-    let (model, arguments) = (&signature.model, arguments.join(", "));
-    format!(
-        "\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    if inputs.len() != {} {{\n        return Err(\"there are not as many inputs as the model has\".into());\n    }}\n{before}    let mut model = {model}::new();\n    let result = model.infer({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n",
-        types.len()
-    )
-}
-
-fn encode(tensors: &[Tensor]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let number = |n: usize, bytes: &mut Vec<u8>| bytes.extend((n as u64).to_le_bytes());
-    for tensor in tensors {
-        number(tensor.dtype.code() as usize, &mut bytes);
-        number(tensor.shape.len(), &mut bytes);
-        tensor.shape.iter().for_each(|&size| number(size, &mut bytes));
-        let data = match &tensor.data {
-            Data::Bytes(data) => data.to_vec(),
-            Data::Strings(strings) => {
-                let each = strings.iter().flat_map(|text| {
-                    (text.len() as u64).to_le_bytes().into_iter().chain(text.bytes())
-                });
-                each.collect()
-            }
-        };
-        number(data.len(), &mut bytes);
-        bytes.extend(data);
-    }
-    bytes
-}
-
-fn decode(mut bytes: &[u8]) -> Vec<Tensor> {
-    fn number(bytes: &mut &[u8]) -> Option<usize> {
-        let (number, rest) = bytes.split_first_chunk()?;
-        *bytes = rest;
-        usize::try_from(u64::from_le_bytes(*number)).ok()
-    }
-    let mut tensors = Vec::new();
-    while let Some(dtype) = number(&mut bytes).and_then(|n| DType::from_code(n as i32)) {
-        let rank = number(&mut bytes).unwrap_or(0);
-        let shape = (0..rank).filter_map(|_| number(&mut bytes)).collect();
-        let len = number(&mut bytes).unwrap_or(0).min(bytes.len());
-        let (mut data, rest) = bytes.split_at(len);
-        bytes = rest;
-        let data = if dtype == DType::String {
-            let mut strings = Vec::new();
-            while let Some(len) = number(&mut data) {
-                let (text, rest) = data.split_at(len.min(data.len()));
-                strings.push(String::from_utf8_lossy(text).into_owned());
-                data = rest;
-            }
-            Data::Strings(strings.into())
-        } else {
-            Data::Bytes(data.to_vec().into())
-        };
-        tensors.push(Tensor { dtype, shape, data });
-    }
-    tensors
 }

@@ -1,17 +1,25 @@
-//! How the test program and the models that it runs exchange tensors: files of tensors, each its
-//! element type's number, the number of axes, the sizes, and the elements, little-endian.
+//! How the test program and the models that it runs exchange values: files of values. A tensor is
+//! its element type's number, the number of axes, the sizes, and the elements, little-endian; a
+//! sequence or an optional is its kind, the number of values, and these; a map is its kind and two
+//! tensors.
 
 use onnxc_runtime::{
     Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
-    U4, bf16, f16,
+    U4, bf16, f16, sequence::Sequence,
 };
 
-/// A tensor as it stands in a file.
-pub struct Value {
-    dtype: u32,
-    shape: Vec<usize>,
-    data: Vec<u8>,
+/// A value as it stands in a file.
+pub enum Value {
+    Tensor { dtype: u32, shape: Vec<usize>, data: Vec<u8> },
+    Sequence(Vec<Value>),
+    Optional(Option<Box<Value>>),
+    Map(Box<[Value; 2]>),
 }
+
+/// What stands in place of an element type for what is no tensor.
+const SEQUENCE: u64 = 1000;
+const OPTIONAL: u64 = 1001;
+const MAP: u64 = 1002;
 
 /// An element type that tensors in files have.
 pub trait Element: Sized {
@@ -82,52 +90,137 @@ impl Value {
     pub fn new<T: Element>(shape: &[usize], elements: &[T]) -> Value {
         let mut data = Vec::new();
         T::encode(elements, &mut data);
-        Value { dtype: T::CODE, shape: shape.to_vec(), data }
+        Value::Tensor { dtype: T::CODE, shape: shape.to_vec(), data }
+    }
+
+    /// A sequence of tensors.
+    pub fn of_sequence<T: Element>(sequence: &Sequence<T>) -> Value {
+        Value::Sequence(sequence.iter().map(|(shape, data)| Value::new(shape, data)).collect())
+    }
+
+    /// A value that may be absent.
+    pub fn of_optional(value: Option<Value>) -> Value {
+        Value::Optional(value.map(Box::new))
+    }
+
+    /// A map for each row of values.
+    pub fn of_maps<K: Element, V: Element>(keys: &[K], values: &[V]) -> Value {
+        let maps = values.chunks(keys.len().max(1)).map(|values| {
+            let tensors = [Value::new(&[keys.len()], keys), Value::new(&[values.len()], values)];
+            Value::Map(Box::new(tensors))
+        });
+        Value::Sequence(maps.collect())
     }
 
     /// The elements, where they are of that type.
     pub fn elements<T: Element>(&self) -> Result<Vec<T>, String> {
-        if self.dtype != T::CODE {
-            return Err(format!("an input has element type {}, not {}", self.dtype, T::CODE));
+        match self {
+            Value::Tensor { dtype, data, .. } if *dtype == T::CODE => Ok(T::decode(data)),
+            Value::Tensor { dtype, .. } => {
+                Err(format!("an input has element type {dtype}, not {}", T::CODE))
+            }
+            Value::Optional(Some(value)) => value.elements(),
+            _ => Err("an input is no tensor".into()),
         }
-        Ok(T::decode(&self.data))
     }
 
     /// The sizes, where there are so many axes.
     pub fn shape<const R: usize>(&self) -> Result<[usize; R], String> {
-        let found = self.shape.as_slice();
+        let Value::Tensor { shape, .. } = self else { return Err("an input is no tensor".into()) };
+        let found = shape.as_slice();
         found.try_into().map_err(|_| format!("an input has {} axes, not {R}", found.len()))
     }
+
+    /// The sequence, where it is one of such elements.
+    pub fn sequence<T: Element + Clone>(&self) -> Result<Sequence<T>, String> {
+        let Value::Sequence(values) = self else { return Err("an input is no sequence".into()) };
+        let mut sequence = Sequence::new();
+        for value in values {
+            let data = value.elements::<T>()?;
+            let Value::Tensor { shape, .. } = value else { continue };
+            sequence.push(shape, &data).map_err(|error| error.to_string())?;
+        }
+        Ok(sequence)
+    }
+
+    /// The keys and the values, where it is a map of such.
+    pub fn map<K: Element, V: Element>(&self) -> Result<(Vec<K>, Vec<V>), String> {
+        let Value::Map(tensors) = self else { return Err("an input is no map".into()) };
+        Ok((tensors[0].elements()?, tensors[1].elements()?))
+    }
+
+    /// The value, where it is there; what cannot be absent is.
+    pub fn optional(&self) -> Option<&Value> {
+        match self {
+            Value::Optional(value) => value.as_deref(),
+            value => Some(value),
+        }
+    }
 }
 
-/// The tensors in a file.
+/// The values in a file.
 pub fn read(mut bytes: &[u8]) -> Vec<Value> {
-    fn number(bytes: &mut &[u8]) -> Option<u64> {
-        let (number, rest) = bytes.split_first_chunk()?;
-        *bytes = rest;
-        Some(u64::from_le_bytes(*number))
-    }
-    let mut values = Vec::new();
-    while let Some(dtype) = number(&mut bytes) {
-        let rank = number(&mut bytes).unwrap_or(0);
-        let shape = (0..rank).map(|_| number(&mut bytes).unwrap_or(0) as usize).collect();
-        let len = number(&mut bytes).unwrap_or(0) as usize;
-        let (data, rest) = bytes.split_at(len.min(bytes.len()));
-        values.push(Value { dtype: dtype as u32, shape, data: data.to_vec() });
-        bytes = rest;
-    }
-    values
+    std::iter::from_fn(|| read_value(&mut bytes)).collect()
 }
 
-/// The file of these tensors.
+fn read_number(bytes: &mut &[u8]) -> Option<u64> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(u64::from_le_bytes(*number))
+}
+
+fn read_value(bytes: &mut &[u8]) -> Option<Value> {
+    let kind = read_number(bytes)?;
+    let many = |bytes: &mut &[u8]| {
+        let count = read_number(bytes)?;
+        (0..count).map(|_| read_value(bytes)).collect::<Option<Vec<Value>>>()
+    };
+    Some(match kind {
+        SEQUENCE => Value::Sequence(many(bytes)?),
+        OPTIONAL => Value::Optional(many(bytes)?.pop().map(Box::new)),
+        MAP => Value::Map(Box::new([read_value(bytes)?, read_value(bytes)?])),
+        dtype => {
+            let rank = read_number(bytes)?;
+            let shape = (0..rank).map(|_| Some(read_number(bytes)? as usize));
+            let shape = shape.collect::<Option<Vec<usize>>>()?;
+            let len = read_number(bytes)? as usize;
+            let (data, rest) = bytes.split_at(len.min(bytes.len()));
+            *bytes = rest;
+            Value::Tensor { dtype: dtype as u32, shape, data: data.to_vec() }
+        }
+    })
+}
+
+/// The file of these values.
 pub fn write(values: &[Value]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for value in values {
-        bytes.extend(u64::from(value.dtype).to_le_bytes());
-        bytes.extend((value.shape.len() as u64).to_le_bytes());
-        value.shape.iter().for_each(|&size| bytes.extend((size as u64).to_le_bytes()));
-        bytes.extend((value.data.len() as u64).to_le_bytes());
-        bytes.extend(&value.data);
-    }
+    values.iter().for_each(|value| write_value(value, &mut bytes));
     bytes
+}
+
+fn write_value(value: &Value, bytes: &mut Vec<u8>) {
+    let number = |n: u64, bytes: &mut Vec<u8>| bytes.extend(n.to_le_bytes());
+    match value {
+        Value::Tensor { dtype, shape, data } => {
+            number(u64::from(*dtype), bytes);
+            number(shape.len() as u64, bytes);
+            shape.iter().for_each(|&size| number(size as u64, bytes));
+            number(data.len() as u64, bytes);
+            bytes.extend(data);
+        }
+        Value::Sequence(values) => {
+            number(SEQUENCE, bytes);
+            number(values.len() as u64, bytes);
+            values.iter().for_each(|value| write_value(value, bytes));
+        }
+        Value::Optional(value) => {
+            number(OPTIONAL, bytes);
+            number(u64::from(value.is_some()), bytes);
+            value.iter().for_each(|value| write_value(value, bytes));
+        }
+        Value::Map(tensors) => {
+            number(MAP, bytes);
+            tensors.iter().for_each(|value| write_value(value, bytes));
+        }
+    }
 }

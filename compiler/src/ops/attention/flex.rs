@@ -110,7 +110,7 @@ impl FlexAttention {
         let mut scores = Self::cast(cx, products, dtype, of_scores)?;
         if self.score_mod {
             let given = cx.region_input(0, 0)?;
-            cx.copy(of_scores, scores, given);
+            cx.copy(scores, given);
             scores = Self::change(cx, 0)?;
         }
         let Sizes { queries, keys, width, .. } = sizes;

@@ -5,6 +5,7 @@ pub(super) mod encode;
 pub(super) mod feature;
 pub(super) mod linear;
 pub(super) mod lookup;
+pub(super) mod map;
 pub(super) mod svm;
 pub(super) mod tree;
 

@@ -87,7 +87,7 @@ pub(super) fn lower(op: &Resize, cx: &mut Lower<'_>) -> Result {
         known.lines.iter().filter(|line| !line.is_kept(op, &known)).cloned().collect();
     let (Some(first), Some(last)) = (resized.first(), resized.last()) else {
         let (x, y) = (cx.input(0)?, cx.output(0)?);
-        cx.copy(cx.ty(0)?.dtype, x, y);
+        cx.copy(x, y);
         return Ok(());
     };
     let span = &known.lines[first.axis..=last.axis];

@@ -1,0 +1,127 @@
+//! The first lines of a module's function: what the inputs settle.
+
+use super::{
+    docs,
+    face::{Face, Given, number, size},
+    port::Form,
+};
+use crate::{
+    dim::{Dim, Symbol},
+    plan::Port,
+};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+use std::collections::BTreeSet;
+
+/// What was bound so far.
+#[derive(Default)]
+struct Bound {
+    symbols: BTreeSet<Symbol>,
+    binds: TokenStream,
+    checks: TokenStream,
+}
+
+impl Face<'_> {
+    /// Settles the symbols of the inputs, holds their sizes against the model, and names their
+    /// elements.
+    pub fn bind_inputs(&self) -> TokenStream {
+        let mut bound = Bound::default();
+        let ports = || self.inputs.iter().zip(&self.plan.inputs);
+        let is_optional = |given: &Given| matches!(given.form, Form::Optional(_));
+        // An absent value settles nothing that another one can settle.
+        for (given, port) in ports().filter(|(given, _)| !is_optional(given)) {
+            self.bind(given, port, &mut bound);
+        }
+        for (given, port) in ports().filter(|(given, _)| is_optional(given)) {
+            self.bind_optional(given, port, &mut bound);
+        }
+        let Bound { binds, checks, .. } = bound;
+        quote!(#binds #checks)
+    }
+
+    fn bind(&self, given: &Given, port: &Port, bound: &mut Bound) {
+        let name = &given.name;
+        match &given.form {
+            Form::View(_) => {
+                self.settle(port, bound, &|axis| quote!(#name.shape()[#axis]), &|check| check);
+                bound.checks.extend(quote!(let #name = #name.data();));
+            }
+            Form::Map(_) => {
+                self.settle(port, bound, &|_| quote!(#name.len()), &|check| check);
+                let keys = self.beside(port);
+                bound.checks.extend(quote!(let (#keys, #name) = (#name.keys(), #name.values());));
+            }
+            _ => {}
+        }
+    }
+
+    fn bind_optional(&self, given: &Given, port: &Port, bound: &mut Bound) {
+        let (name, element) = (&given.name, &given.element);
+        let (is_there, absent) = (self.beside(port), format_ident!("{name}_absent"));
+        bound.binds.extend(quote!(let #is_there = &[#name.is_some()];));
+        // An absent value is as many zeros as the model would have of it.
+        let zeros = |len: TokenStream| quote!(let #absent = ::onnxc_runtime::arena::heap::<#element>(if #is_there[0] { 0 } else { #len }););
+        let bind = match given.form.content() {
+            Form::Scalar => quote!(let #name = &[#name.unwrap_or_default()];),
+            Form::Array(len) => {
+                let zeros = zeros(quote::ToTokens::into_token_stream(number(*len)));
+                quote!(#zeros let #name = #name.map_or(&#absent[..], |#name| &#name[..]);)
+            }
+            Form::Sequence => quote! {
+                let #absent = ::onnxc_runtime::sequence::Sequence::new();
+                let #name = #name.unwrap_or(&#absent);
+            },
+            _ => {
+                let of = |axis| quote!(#name.map_or(0, |#name| #name.shape()[#axis]));
+                let when_there = |check| quote!(if #is_there[0] { #check });
+                self.settle(port, bound, &of, &when_there);
+                let zeros = zeros(size(&port.shape().iter().product::<Dim>()));
+                quote!(#zeros let #name = #name.map_or(&#absent[..], |#name| #name.data());)
+            }
+        };
+        bound.checks.extend(bind);
+    }
+
+    /// Binds the symbols among the sizes of an input, and checks the others.
+    fn settle(
+        &self,
+        port: &Port,
+        bound: &mut Bound,
+        of: &dyn Fn(proc_macro2::Literal) -> TokenStream,
+        guarded: &dyn Fn(TokenStream) -> TokenStream,
+    ) {
+        for (axis, dim) in port.shape().iter().enumerate() {
+            let (axis, found) = (number(axis), of(number(axis)));
+            match dim.as_symbol() {
+                Some(symbol) if bound.symbols.insert(symbol.clone()) => {
+                    let ident = format_ident!("{symbol}");
+                    bound.binds.extend(quote!(let #ident = #found;));
+                    bound.checks.extend(self.check_bound(symbol));
+                }
+                _ => {
+                    let (label, wanted) = (docs::line(&port.name), format!("{dim:?}"));
+                    let expected = size(dim);
+                    bound.checks.extend(guarded(quote! {
+                        ::onnxc_runtime::view::check_size(#label, #axis, #wanted, #expected, #found)?;
+                    }));
+                }
+            }
+        }
+    }
+
+    /// The name of what stands beside the elements of an input.
+    fn beside(&self, port: &Port) -> Ident {
+        let beside = port.beside.as_ref().expect("such a port has something beside its elements");
+        format_ident!("{}", self.names[beside.buffer])
+    }
+
+    fn check_bound(&self, symbol: &Symbol) -> TokenStream {
+        let Some(size) = self.plan.symbols.get(symbol) else { return TokenStream::new() };
+        let Some(bound) = size.max.and_then(|max| usize::try_from(max).ok()) else {
+            return TokenStream::new();
+        };
+        let (label, ident, bound) =
+            (docs::line(&size.label), format_ident!("{symbol}"), number(bound));
+        quote!(::onnxc_runtime::view::check_bound(#label, #bound, #ident)?;)
+    }
+}

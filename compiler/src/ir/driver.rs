@@ -1,0 +1,304 @@
+//! From a graph to a plan: where every value lies, and which kernels are called.
+
+use super::{
+    Graph, NodeId, RegionId, ValueId,
+    lower::{Lower, Lowering},
+    views::Homes,
+};
+use crate::{
+    arena::Map,
+    diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
+    dim::Dim,
+    dtype::DType,
+    plan::{
+        Block, Buffer, BufferId, Call, Kernel, Kind, NoParams, Operand, Optimize, Place, Plan,
+        Port, Step, kernel,
+    },
+    tensor::Tensor,
+    ty::{TensorType, Type},
+};
+use std::collections::HashMap;
+
+static COPY: Kernel = kernel!(ANY T, reshape::identity, |f, a, _p| f(a.input::<T>(0), a.output(0)));
+static COPY_SEQUENCE: Kernel = kernel!(LISTED T, sequence::identity::<T>,
+    |f, a, _p| f(a.sequence(0), a.output_sequence(0)));
+
+/// The plan of a graph, before its memory is laid out.
+pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diagnostics> {
+    let findings = Findings::default();
+    let mut state = State {
+        graph,
+        optimize,
+        plan: Plan::default(),
+        homes: Homes::of(graph),
+        buffers: Map::default(),
+        besides: Map::default(),
+        weights: HashMap::new(),
+    };
+    state.plan.info = graph.info.clone();
+    state.plan.symbols = graph.symbols.clone();
+    for (i, &id) in graph[graph.body].inputs.iter().enumerate() {
+        if let Some(port) = findings.keep(state.input(i, id)) {
+            state.plan.inputs.push(port);
+        }
+    }
+    let mut steps = Vec::new();
+    for &id in &graph[graph.body].nodes {
+        findings.keep(state.node(id, &mut steps));
+    }
+    for (i, &id) in graph[graph.body].outputs.iter().enumerate() {
+        // The model's name for it: the value may have come to have another.
+        let name = graph.info.outputs.get(i).unwrap_or(&graph[id].name).clone();
+        if let Some(port) = findings.keep(state.output(&name, id, &mut steps)) {
+            state.plan.outputs.push(port);
+        }
+    }
+    findings.finish()?;
+    Ok(Plan { steps, ..state.plan })
+}
+
+struct State<'g> {
+    graph: &'g Graph,
+    optimize: Optimize,
+    plan: Plan,
+    homes: Homes,
+    buffers: Map<ValueId, BufferId>,
+    /// What stands beside the elements of optionals and maps.
+    besides: Map<ValueId, Operand>,
+    weights: HashMap<(DType, bytes::Bytes), BufferId>,
+}
+
+impl State<'_> {
+    fn input(&mut self, i: usize, id: ValueId) -> Result<Port> {
+        let (name, ty) = (&self.graph[id].name, &self.graph[id].ty);
+        let Kept { dtype, len, kind } = kept(self.graph, id)?;
+        let buffer = self.buffer(name, kind, dtype, len, Place::Input(i));
+        self.buffers.insert(id, buffer);
+        let beside = match (ty, ty.content()) {
+            (Type::Map(key, _), _) => Some((" keys", *key, self.plan.buffers[buffer].len.clone())),
+            (Type::Optional(_), Type::Tensor(_)) => Some((" given", DType::Bool, 1.into())),
+            (Type::Optional(_), content) if content.element().is_some() => {
+                Some((" given", DType::Bool, 1.into()))
+            }
+            (Type::Tensor(_), _) => None,
+            (ty, _) if ty.element().is_some() => None,
+            _ => {
+                let message =
+                    format!("inputs of type {ty}, such as {}, are not supported yet", quoted(name));
+                return Err(Diagnostic::new(Code::Unsupported, message));
+            }
+        };
+        if let Some((suffix, dtype, len)) = beside {
+            let name = format!("{name}{suffix}");
+            let beside = self.buffer(&name, Kind::Elements, dtype, len.clone(), Place::Input(i));
+            self.besides.insert(id, Operand::whole(beside, len));
+        }
+        self.port(name, id, None)
+    }
+
+    fn output(&mut self, name: &str, id: ValueId, steps: &mut Vec<Step>) -> Result<Port> {
+        let found = self.operand(id)?;
+        // What the caller or the weights own, and a part of something else, is copied out.
+        let whole =
+            found.start.known() == Some(0) && self.plan.buffers[found.buffer].len == found.len;
+        let taken = self.plan.outputs.iter().any(|port| port.operand.buffer == found.buffer);
+        match self.plan.buffers[found.buffer].place {
+            Place::Arena { .. } => {}
+            Place::Heap if whole && !taken => {}
+            _ => {
+                let to = self.like(name, &found);
+                steps.push(Step::Call(self.copy(name, found, to.clone())));
+                return self.port(name, id, Some(to));
+            }
+        };
+        self.port(name, id, Some(found))
+    }
+
+    fn port(&mut self, name: &str, id: ValueId, operand: Option<Operand>) -> Result<Port> {
+        let doc = self.graph.info.value_docs.get(name).cloned().unwrap_or_default();
+        let operand = operand.map_or_else(|| self.operand(id), Ok)?;
+        let ty = match &self.graph[id].ty {
+            // An optional that surely has no value is one of no elements.
+            Type::Optional(ty) if ty.kept().is_none() && ty.element().is_none() => {
+                Type::Optional(Type::tensor(kept(self.graph, id)?.dtype, [0]).into())
+            }
+            ty => ty.clone(),
+        };
+        Ok(Port { name: name.to_owned(), doc, ty, operand, beside: self.beside(id) })
+    }
+
+    fn buffer(&mut self, name: &str, kind: Kind, dtype: DType, len: Dim, place: Place) -> BufferId {
+        self.plan.buffers.push(Buffer { name: name.to_owned(), kind, dtype, len, place })
+    }
+
+    /// Memory that a value needs.
+    fn space(&mut self, name: &str, Kept { dtype, len, kind }: Kept) -> Operand {
+        let most = self.plan.upper(&len).and_then(|most| usize::try_from(most).ok());
+        let place = match (most, kind) {
+            (Some(capacity), Kind::Elements) if dtype != DType::String => {
+                Place::Arena { offset: 0, capacity }
+            }
+            _ => Place::Heap,
+        };
+        Operand::whole(self.buffer(name, kind, dtype, len.clone(), place), len)
+    }
+
+    fn node(&mut self, id: NodeId, steps: &mut Vec<Step>) -> Result {
+        let (graph, node) = (self.graph, &self.graph[id]);
+        if let Some(fault) = &node.fault {
+            return Err(fault.clone());
+        }
+        let mut outputs = node.outputs.iter().flatten().peekable();
+        if outputs.peek().is_some() && outputs.all(|&id| graph[id].constant.is_some()) {
+            return Ok(());
+        }
+        steps.extend(node.checks.iter().cloned().map(Step::Check));
+        let mut cx = Lower::new(self, graph, node, steps);
+        node.op.lower(&mut cx).map_err(|finding| finding.within(node.location()))
+    }
+
+    /// The buffer of a constant. Equal constants share one.
+    fn constant(&mut self, name: &str, tensor: &Tensor) -> BufferId {
+        let place = Place::Weight { offset: 0, tensor: tensor.clone() };
+        let bytes = bytes::Bytes::copy_from_slice(&tensor.bytes()[..tensor.bytes().len().min(64)]);
+        let key = (tensor.dtype, bytes);
+        if let Some(&found) = self.weights.get(&key) {
+            let same = matches!(&self.plan.buffers[found].place,
+                Place::Weight { tensor: other, .. } if other.data == tensor.data);
+            if same {
+                return found;
+            }
+        }
+        let len = tensor.len().into();
+        let buffer = self.buffer(name, Kind::Elements, tensor.dtype, len, place);
+        self.weights.insert(key, buffer);
+        buffer
+    }
+}
+
+impl Lowering for State<'_> {
+    fn operand(&mut self, value: ValueId) -> Result<Operand> {
+        if let Some(tensor) = &self.graph[value].constant {
+            return Ok(self.weight(&self.graph[value].name, tensor));
+        }
+        let len = kept(self.graph, value)?.len;
+        let (home, start) = self.homes.find(value);
+        if let Some(tensor) = &self.graph[home].constant {
+            let buffer = self.constant(&self.graph[home].name, tensor);
+            return Ok(Operand { buffer, start, len });
+        }
+        if let Some(&buffer) = self.buffers.get(home) {
+            return Ok(Operand { buffer, start, len });
+        }
+        let whole = self.space(&self.graph[home].name, kept(self.graph, home)?);
+        self.buffers.insert(home, whole.buffer);
+        Ok(Operand { buffer: whole.buffer, start, len })
+    }
+
+    fn scratch(&mut self, name: &str, dtype: DType, len: Dim) -> Operand {
+        self.space(name, Kept { dtype, len, kind: Kind::Elements })
+    }
+
+    fn region(&mut self, region: RegionId) -> Result<Block> {
+        let mut steps = Vec::new();
+        for &id in &self.graph[region].nodes {
+            if let Some(fault) = &self.graph[id].fault {
+                let refusal = Some(format!("{}: {}", self.graph[id].name, fault.message));
+                return Ok(Block { steps, refusal, ..Block::default() });
+            }
+            self.node(id, &mut steps)?;
+        }
+        let outputs = &self.graph[region].outputs;
+        let results = outputs.iter().map(|&id| self.operand(id)).collect::<Result<_>>()?;
+        Ok(Block { steps, results, ..Block::default() })
+    }
+
+    fn upper(&self, dim: &Dim) -> Option<i64> {
+        self.plan.upper(dim)
+    }
+
+    fn optimize(&self) -> Optimize {
+        self.optimize
+    }
+
+    fn weight(&mut self, name: &str, tensor: &Tensor) -> Operand {
+        Operand::whole(self.constant(name, tensor), tensor.len().into())
+    }
+
+    fn beside(&mut self, value: ValueId) -> Option<Operand> {
+        let (value, home) = (&self.graph[value], self.homes.find(value).0);
+        if let Type::Optional(_) = &value.ty {
+            let known = value.known.as_ref().and_then(|known| known.first()?.known());
+            let always = !matches!(self.graph[home].ty, Type::Optional(_));
+            if let Some(given) = known.or(always.then_some(1)) {
+                return Some(self.weight("given", &Tensor::from_bool(given != 0)));
+            }
+        }
+        if let Some(beside) = self.besides.get(home) {
+            return Some(beside.clone());
+        }
+        let (suffix, dtype, len) = match (&value.ty, value.ty.kept()) {
+            (Type::Optional(_), _) => ("given", DType::Bool, 1.into()),
+            (ty, Some(values)) => ("keys", ty.key()?, values.shape.last()?.clone()),
+            _ => return None,
+        };
+        let beside = self.scratch(&format!("{} {suffix}", self.graph[home].name), dtype, len);
+        self.besides.insert(home, beside.clone());
+        Some(beside)
+    }
+
+    fn set_beside(&mut self, value: ValueId, operand: Operand) {
+        self.besides.insert(self.homes.find(value).0, operand);
+    }
+
+    fn like(&mut self, name: &str, operand: &Operand) -> Operand {
+        let Buffer { kind, dtype, .. } = self.plan.buffers[operand.buffer];
+        self.space(name, Kept { dtype, len: operand.len.clone(), kind })
+    }
+
+    fn copy(&self, node: &str, from: Operand, to: Operand) -> Call {
+        let Buffer { kind, dtype, .. } = self.plan.buffers[to.buffer];
+        let kernel = match kind {
+            Kind::Elements => &COPY,
+            Kind::Sequence => &COPY_SEQUENCE,
+        };
+        let mut call = Call::new(node.to_owned(), kernel, dtype, NoParams);
+        call.inputs.push(from.into());
+        call.outputs.push(to.into());
+        call
+    }
+
+    fn count(&mut self, macs: u64) {
+        self.plan.macs = self.plan.macs.saturating_add(macs);
+    }
+}
+
+pub(super) fn tensor_type(graph: &Graph, id: ValueId) -> Result<&TensorType> {
+    let value = &graph[id];
+    value.ty.as_tensor().ok_or_else(|| {
+        let name = quoted(&value.name);
+        let message =
+            format!("the value {name} is {}, which needs a fixed number of axes", value.ty);
+        Diagnostic::new(Code::UnknownShape, message)
+    })
+}
+
+/// What memory a value takes.
+struct Kept {
+    dtype: DType,
+    len: Dim,
+    kind: Kind,
+}
+
+fn kept(graph: &Graph, id: ValueId) -> Result<Kept> {
+    let content = graph[id].ty.content();
+    if let (Some(_), Some(dtype)) = (content.element(), content.dtype()) {
+        return Ok(Kept { dtype, len: 1.into(), kind: Kind::Sequence });
+    }
+    let (dtype, len) = match (content, content.kept()) {
+        (Type::Never(dtype), _) => (*dtype, 0.into()),
+        (_, Some(ty)) => (ty.dtype, ty.len()),
+        (_, None) => tensor_type(graph, id).map(|ty| (ty.dtype, ty.len()))?,
+    };
+    Ok(Kept { dtype, len, kind: Kind::Elements })
+}

@@ -1,0 +1,214 @@
+//! Control flow.
+
+mod carried;
+pub mod repeat;
+pub mod scan;
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    ir::{Infer, Inferred, Lower, Op, Views},
+    plan::{self, Block, Cond, Operand, Step},
+    ty::{TensorType, Type, any_size},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("If", 1, |node| {
+        node.region("then_branch")?;
+        node.region("else_branch")?;
+        Ok(Rc::new(If))
+    }),
+    entry("Loop", 1, |node| {
+        node.region("body")?;
+        Ok(Rc::new(repeat::Loop))
+    }),
+    entry("Scan", 8, scan::read_batches),
+    entry("Scan", 9, scan::read),
+];
+
+/// One of two regions, as the input says.
+pub struct If;
+
+/// What two branches agree on.
+pub enum Joined {
+    /// The type that both give.
+    Same(Type),
+    /// Both give tensors of so many axes, of which some differ in size.
+    Sizes(TensorType, Vec<usize>),
+    /// They differ in more than sizes, or a type is not known.
+    Differ,
+}
+
+/// What the types of two branches have in common, whether a value may be absent left aside.
+pub fn join(a: &Type, b: &Type) -> Joined {
+    match (a.content(), b.content()) {
+        (Type::Tensor(a), Type::Tensor(b)) => join_tensors(a, b),
+        (Type::Never(_), Type::Tensor(ty)) | (Type::Tensor(ty), Type::Never(_)) => {
+            let open = |&axis: &usize| ty.shape[axis].known().is_none();
+            Joined::Sizes(ty.clone(), (0..ty.rank()).filter(open).collect())
+        }
+        (a, b) => match (a.element(), b.element()) {
+            (Some(x), Some(y)) if x.dtype() == y.dtype() => {
+                Joined::Same(Type::Sequence(common(x, y).into()))
+            }
+            _ if a == b && *a != Type::Unknown => Joined::Same(a.clone()),
+            _ => Joined::Differ,
+        },
+    }
+}
+
+fn join_tensors(a: &TensorType, b: &TensorType) -> Joined {
+    if (a.dtype, a.rank()) != (b.dtype, b.rank()) {
+        return Joined::Differ;
+    }
+    let differs = |&axis: &usize| a.shape[axis] != b.shape[axis];
+    match (0..a.rank()).filter(differs).collect::<Vec<_>>() {
+        same if same.is_empty() => Joined::Same(a.clone().into()),
+        differing => Joined::Sizes(a.clone(), differing),
+    }
+}
+
+/// The type of the tensors of a sequence that comes from one of two regions: what only one of them
+/// knows is not known behind them.
+pub fn common(a: &Type, b: &Type) -> Type {
+    let open = |size: &Dim| if size.known().is_some() { size.clone() } else { any_size() };
+    match (a, b) {
+        (Type::Never(_), ty) | (ty, Type::Never(_)) => ty.map_dims(&open),
+        (a, b) => a.either(b),
+    }
+}
+
+/// The type of what the branches give, and the axes whose sizes the one that runs says. A branch
+/// that is sure to be refused gives nothing; what the other settles itself is not known outside.
+fn given(
+    types: [&Type; 2],
+    refused: [bool; 2],
+    settles: &dyn Fn(usize, &Dim) -> bool,
+) -> (Type, Vec<usize>) {
+    let alone = |i: usize| {
+        let shape = types[i].content().as_tensor().map_or(&[][..], |ty| &ty.shape);
+        let axes = (0..shape.len()).filter(|&axis| settles(i, &shape[axis])).collect();
+        (types[i].clone(), axes)
+    };
+    let (ty, axes) = match (refused, join(types[0], types[1])) {
+        ([true, false], _) => return alone(1),
+        ([false, true], _) => return alone(0),
+        (_, Joined::Same(ty)) => (ty, Vec::new()),
+        (_, Joined::Sizes(ty, axes)) => (ty.into(), axes),
+        (_, Joined::Differ) => return (Type::Unknown, Vec::new()),
+    };
+    let may_be_absent = types.iter().any(|ty| matches!(ty, Type::Optional(_)));
+    (if may_be_absent { Type::Optional(ty.into()) } else { ty }, axes)
+}
+
+/// The type with `size` for the size of an axis of the tensor that it is, or that is its value.
+fn with_size(ty: Type, axis: usize, size: Dim) -> Type {
+    match ty {
+        Type::Tensor(mut ty) => {
+            ty.shape[axis] = size;
+            ty.into()
+        }
+        Type::Optional(ty) => Type::Optional(with_size(*ty, axis, size).into()),
+        other => other,
+    }
+}
+
+impl Op for If {
+    fn name(&self) -> &'static str {
+        "If"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let outputs = cx.outputs();
+        let (then, otherwise): (Vec<Type>, Vec<Type>) =
+            (cx.region_outputs(0).cloned().collect(), cx.region_outputs(1).cloned().collect());
+        if then.len() != outputs || otherwise.len() != outputs {
+            let message = format!(
+                "the branches give {} and {} values, but the node has {outputs} outputs",
+                then.len(),
+                otherwise.len()
+            );
+            return Err(Diagnostic::new(Code::BadArity, message).into());
+        }
+        let refused = [cx.region_is_faulty(0), cx.region_is_faulty(1)];
+        let mut types = Vec::new();
+        for branches in then.iter().zip(&otherwise) {
+            let branches = [branches.0, branches.1];
+            let (mut ty, axes) = given(branches, refused, &|i, dim| cx.region_settles(i, dim));
+            for axis in axes {
+                let size = |ty: &Type| ty.content().as_tensor()?.shape.get(axis).cloned();
+                let sizes = branches.into_iter().filter_map(size).map(|dim| cx.upper(&dim));
+                let max = sizes.reduce(|a, b| Some(a?.max(b?))).flatten();
+                ty = with_size(ty, axis, cx.fresh("branch", max));
+            }
+            types.push(ty);
+        }
+        Ok(types)
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        for i in 0..cx.outputs() {
+            for branch in 0..2 {
+                cx.result_within(branch, i, i);
+            }
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let cond = match cx.known(0) {
+            Some([dim]) => Cond::Size(dim.clone()),
+            _ => Cond::Tensor(cx.input(0)?),
+        };
+        let count = cx.node().outputs.len();
+        let mut outputs = (0..count).map(|i| cx.output(i)).collect::<Result<Vec<_>>>()?;
+        let mut branches = [cx.block(0)?, cx.block(1)?];
+        let refused = [cx.region_is_faulty(0), cx.region_is_faulty(1)];
+        for i in 0..count {
+            let ty = |branch| cx.result_ty(branch, i).unwrap_or(&Type::Unknown);
+            let types = [ty(0), ty(1)];
+            let (_, axes) = given(types, refused, &|i, dim| cx.region_settles(i, dim));
+            for axis in axes {
+                for (block, ty) in branches.iter_mut().zip(types) {
+                    let ty = ty.content().as_tensor();
+                    let size = ty.and_then(|ty| ty.shape.get(axis));
+                    block.sizes.push(size.cloned().unwrap_or_else(|| 0.into()));
+                }
+            }
+        }
+        let besides: Vec<Option<Operand>> = (0..count).map(|i| cx.output_beside(i)).collect();
+        for (branch, block) in branches.iter_mut().enumerate() {
+            give(cx, branch, block, &outputs, &besides);
+        }
+        outputs.extend(besides.into_iter().flatten());
+        let (node, binds) = (cx.comment(), cx.node().binds.clone());
+        cx.step(Step::If(plan::If { node, cond, binds, outputs, branches }));
+        Ok(())
+    }
+}
+
+/// Completes the results of a branch: a value that is never there is some other memory of the size
+/// that the output has, and what stands beside the elements comes behind all of them.
+fn give(
+    cx: &mut Lower<'_>,
+    branch: usize,
+    block: &mut Block,
+    outputs: &[Operand],
+    besides: &[Option<Operand>],
+) {
+    for (i, (result, output)) in block.results.iter_mut().zip(outputs).enumerate() {
+        let never = cx.result_ty(branch, i).map(Type::content);
+        if matches!(never, Some(Type::Never(_))) {
+            *result = cx.like(output);
+        }
+    }
+    if block.refusal.is_some() {
+        return;
+    }
+    for (i, output) in besides.iter().enumerate() {
+        if output.is_some() {
+            block.results.push(cx.given(branch, i));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Turns as long as a condition holds.
+
+use super::carried::{self, Places};
+use crate::{
+    array::Array,
+    diag::{Code, Diagnostic, Result},
+    dim::{Dim, Symbol},
+    dtype::DType,
+    ir::{Infer, Inferred, Lower, Op, Views},
+    plan::{self, Block, Call, Kernel, Stacked, Step, Turns, kernel},
+    ty::{TensorType, Type},
+};
+
+/// A region that is run again and again, as long as its condition holds and at most as often as
+/// the first input says.
+pub struct Loop;
+
+/// The inputs of the body before the values that turns give each other: the turn's number and
+/// the condition.
+const HEAD: usize = 2;
+
+pub static NUMBER: Kernel<(Vec<Dim>,)> =
+    kernel!(I64_ONLY T, reshape::shape, |f, a, p| f(a.output(0), p.0));
+
+impl Loop {
+    /// The number of values that turns give each other.
+    fn carried(inputs: usize) -> usize {
+        inputs.saturating_sub(HEAD)
+    }
+
+    /// Where they stand.
+    fn places(inputs: usize) -> Places {
+        Places { input: HEAD, given: HEAD, result: 1, count: Loop::carried(inputs) }
+    }
+
+    /// The greatest number of turns, and whether it is the number.
+    fn turns(cx: &Infer<'_>) -> (Option<Dim>, bool) {
+        let most = cx.has(0).then(|| cx.known(0).and_then(|known| known.first())).flatten();
+        let starts = !cx.has(1) || cx.ints(1) == Some(vec![1]);
+        (most.cloned(), starts && cx.result_stays_true(0, 0, 1))
+    }
+}
+
+impl Op for Loop {
+    fn name(&self) -> &'static str {
+        "Loop"
+    }
+
+    fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
+        let scalar = |dtype| Type::tensor::<Dim>(dtype, []);
+        let mut types = vec![scalar(DType::I64), scalar(DType::Bool)];
+        types.extend(carried::types(cx, &Self::places(cx.given()))?);
+        Ok(types)
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let count = Self::carried(cx.given());
+        let (most, exact) = Self::turns(cx);
+        let bound = most.as_ref().and_then(|most| cx.upper(most));
+        let turn = cx.fresh("turn", bound);
+        let given = cx.region_inputs(0).unwrap_or_default();
+        let gave = cx.region_results(0);
+        if gave.len() < 1 + count || cx.outputs() > gave.len() - 1 {
+            let message = format!(
+                "the body gives {} values, but the node carries {count} and has {} outputs",
+                gave.len(),
+                cx.outputs()
+            );
+            return Err(Diagnostic::new(Code::BadArity, message).into());
+        }
+        let mut types: Vec<Type> = given.into_iter().skip(HEAD).collect();
+        for item in &gave[1 + count..] {
+            let TensorType { dtype, mut shape } = carried::stacked(cx, item)?;
+            let turns = most.clone().filter(|_| exact).unwrap_or_else(|| turn.clone());
+            shape.insert(0, turns);
+            types.push(TensorType { dtype, shape }.into());
+        }
+        Ok(types)
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        for j in 0..Self::carried(cx.inputs()) {
+            cx.region_input_is_output(0, HEAD + j, j);
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let count = Self::carried(cx.node().inputs.len());
+        let turn = cx.node().binds[0].clone();
+        let most = match (cx.has(0), cx.known(0)) {
+            (false, _) => None,
+            (true, Some([dim])) => Some(Turns::Size(dim.clone())),
+            (true, _) => Some(Turns::Tensor(cx.input(0)?)),
+        };
+        let starts = !cx.has(1) || cx.ints(1) == Some(vec![1]);
+        let cond = if starts { None } else { Some(cx.input(1)?) };
+        let mut body = cx.block(0)?;
+        let goes_on = cx.result_stays_true(0, 0, 1);
+        if most.is_none() && cond.is_none() && goes_on {
+            return Err(cx.unsupported("a loop that never ends"));
+        }
+        let results = std::mem::take(&mut body.results);
+        let again = (!goes_on).then(|| results[0].clone());
+        self.say_turn(cx, &mut body, &turn)?;
+        let places = Self::places(cx.node().inputs.len());
+        let (mut carried, mut sizes) = carried::lower(cx, &places, &results[1..=count])?;
+        carried::keep_apart(cx, &mut carried, &mut body);
+        let mut stacked = Vec::new();
+        for (i, item) in results.into_iter().enumerate().skip(1 + count) {
+            let Some(all) = cx.optional_output(i - 1)? else { continue };
+            let (item_ty, all_ty) = (cx.result_ty(0, i), cx.output_ty(i - 1)?);
+            let item_shape = item_ty.and_then(Type::as_tensor).map_or(&[][..], |ty| &ty.shape);
+            let renamed = carried::renamed(item_shape, &all_ty.shape[1..]);
+            let counted = all_ty.shape[0] != Dim::symbol(&turn) && renamed.is_empty();
+            sizes.extend(renamed);
+            let at = counted.then(|| Dim::symbol(&turn) * &item.len);
+            stacked.push(Stacked { item, all, at });
+        }
+        let turns = plan::Loop::new(cx.comment(), turn, body);
+        cx.step(Step::Loop(plan::Loop { most, cond, again, carried, stacked, sizes, ..turns }));
+        Ok(())
+    }
+}
+
+impl Loop {
+    /// Gives the body the number of the turn, and that the condition holds.
+    fn say_turn(&self, cx: &mut Lower<'_>, body: &mut Block, turn: &Symbol) -> Result {
+        let (number, holds) = (cx.region_input(0, 0)?, cx.region_input(0, 1)?);
+        let mut call = Call::new(cx.comment(), &NUMBER, DType::I64, (vec![Dim::symbol(turn)],));
+        call.outputs.push(number.into());
+        let yes = Array::Bool(vec![true]).into_tensor(Vec::new());
+        let yes = cx.weight(&yes);
+        let copy = cx.copy_step(yes, holds);
+        body.steps.splice(0..0, [Step::Call(call), copy]);
+        Ok(())
+    }
+}

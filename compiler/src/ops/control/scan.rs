@@ -1,0 +1,387 @@
+//! Turns along an axis.
+
+use super::carried::{self, Places};
+use crate::{
+    array::Array,
+    diag::{Code, Result},
+    dim::{Dim, Symbol},
+    dtype::DType,
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Stop, Views},
+    ops::{
+        concat::{CONCAT, SPLIT},
+        constant::CONSTANT_OF_SHAPE,
+    },
+    plan::{
+        self, Block, Call, Carried, Kernel, Literal, Operand, Stacked, Step, Turns,
+        geometry::Strided, kernel,
+    },
+    ty::{TensorType, Type},
+};
+use std::rc::Rc;
+
+/// A region that is run once for each part of its inputs along an axis.
+pub struct Scan {
+    /// The number of inputs that are taken apart; those before are handed from turn to turn.
+    pub scanned: usize,
+    /// The axis of each of them.
+    pub axes: Vec<i64>,
+    /// Whether each of them is taken from the end on.
+    pub reversed: Vec<bool>,
+    /// The axis of each output made of parts.
+    pub output_axes: Vec<i64>,
+    /// Whether each of these is put together from the end on.
+    pub reversed_outputs: Vec<bool>,
+}
+
+/// Reads `Scan`.
+pub fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    let scan = Scan {
+        scanned: scanned(node)?,
+        axes: node.maybe_ints("scan_input_axes")?.unwrap_or_default(),
+        reversed: flags(node, "scan_input_directions")?,
+        output_axes: node.maybe_ints("scan_output_axes")?.unwrap_or_default(),
+        reversed_outputs: flags(node, "scan_output_directions")?,
+    };
+    node.region("body")?;
+    Ok(Rc::new(scan))
+}
+
+fn scanned(node: &mut Reader<'_>) -> Result<usize> {
+    Ok(usize::try_from(node.required_int("num_scan_inputs")?).unwrap_or(0))
+}
+
+fn flags(node: &mut Reader<'_>, name: &str) -> Result<Vec<bool>> {
+    let flags = node.maybe_ints(name)?.unwrap_or_default();
+    Ok(flags.into_iter().map(|direction| direction != 0).collect())
+}
+
+fn numbers(flags: &[bool]) -> Vec<i64> {
+    flags.iter().map(|&flag| i64::from(flag)).collect()
+}
+
+/// The place of a turn's part.
+fn part(reversed: &[bool], i: usize, turn: &Symbol, turns: &Dim) -> Dim {
+    let turn = Dim::symbol(turn);
+    if reversed.get(i) == Some(&true) { turns - 1 - turn } else { turn }
+}
+
+impl Scan {
+    /// The number of values that turns give each other.
+    fn carried(&self, inputs: usize) -> usize {
+        inputs.saturating_sub(self.scanned)
+    }
+
+    /// Where they stand.
+    fn places(&self, inputs: usize) -> Places {
+        Places { input: 0, given: 0, result: 0, count: self.carried(inputs) }
+    }
+
+    /// The axis of scanned input `i`, of so many axes.
+    fn axis(&self, cx: &Infer<'_>, i: usize, rank: usize) -> Inferred<usize> {
+        cx.axis("scan_input_axes", self.axes.get(i).copied().unwrap_or(0), rank)
+    }
+
+    /// The axis of output `i`, of so many axes.
+    fn output_axis(&self, cx: &Infer<'_>, i: usize, rank: usize) -> Inferred<usize> {
+        cx.axis("scan_output_axes", self.output_axes.get(i).copied().unwrap_or(0), rank)
+    }
+}
+
+impl Op for Scan {
+    fn name(&self) -> &'static str {
+        "Scan"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("num_scan_inputs", self.scanned as i64);
+        a.ints("scan_input_axes", &self.axes);
+        a.ints("scan_input_directions", &numbers(&self.reversed));
+        a.ints("scan_output_axes", &self.output_axes);
+        a.ints("scan_output_directions", &numbers(&self.reversed_outputs));
+    }
+
+    fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
+        let count = self.carried(cx.given());
+        let mut types = carried::types(cx, &self.places(cx.given()))?;
+        for i in 0..self.scanned {
+            let mut ty = cx.ty(count + i)?.clone();
+            ty.shape.remove(self.axis(cx, i, ty.rank())?);
+            types.push(ty.into());
+        }
+        Ok(types)
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let count = self.carried(cx.given());
+        let mut turns: Option<Dim> = None;
+        for i in 0..self.scanned {
+            let shape = cx.shape(count + i)?;
+            let size = shape[self.axis(cx, i, shape.len())?].clone();
+            match &turns {
+                Some(turns) => cx.require_equal(turns, &size, "the numbers of parts")?,
+                None => turns = Some(size),
+            }
+        }
+        let turns = turns.ok_or(Stop::Unknown)?;
+        let bound = cx.upper(&turns);
+        cx.fresh("turn", bound);
+        let mut types: Vec<Type> = cx.region_inputs(0).unwrap_or_default();
+        types.truncate(count);
+        for (i, item) in cx.region_results(0).iter().skip(count).enumerate() {
+            let TensorType { dtype, mut shape } = carried::stacked(cx, item)?;
+            shape.insert(self.output_axis(cx, i, shape.len() + 1)?, turns.clone());
+            types.push(TensorType { dtype, shape }.into());
+        }
+        Ok(types)
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        let count = self.carried(cx.inputs());
+        for j in 0..count {
+            cx.region_input_is_output(0, j, j);
+        }
+        for i in 0..self.scanned {
+            let (Some(ty), Some(turn)) = (cx.ty(count + i), cx.binds().first()) else { continue };
+            let axis = cx.axis(self.axes.get(i).copied().unwrap_or(0), ty.rank());
+            if axis == 0 {
+                let len: Dim = ty.shape[1..].iter().product();
+                let start = part(&self.reversed, i, turn, &ty.shape[0]) * len;
+                cx.region_input_is_part(0, count + i, count + i, start);
+            }
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let inputs = cx.node().inputs.len();
+        let count = self.carried(inputs);
+        let turn = cx.node().binds[0].clone();
+        let first = cx.ty(count)?;
+        let turns =
+            first.shape[cx.axis(self.axes.first().copied().unwrap_or(0), first.rank())].clone();
+        let mut body = cx.block(0)?;
+        let results = std::mem::take(&mut body.results);
+        let (mut carried, mut sizes) = carried::lower(cx, &self.places(inputs), &results[..count])?;
+        carried::keep_apart(cx, &mut carried, &mut body);
+        self.take_parts(cx, &mut body, &turn)?;
+        let mut stacked = Vec::new();
+        for (i, item) in results.into_iter().skip(count).enumerate() {
+            let Some(all) = cx.optional_output(count + i)? else { continue };
+            let shape = &cx.output_ty(count + i)?.shape;
+            let axis = cx.axis(self.output_axes.get(i).copied().unwrap_or(0), shape.len());
+            let at = part(&self.reversed_outputs, i, &turn, &turns);
+            let mut outside = shape.clone();
+            outside.remove(axis);
+            let item_ty = cx.result_ty(0, count + i).and_then(Type::as_tensor);
+            let renamed = carried::renamed(item_ty.map_or(&[][..], |ty| &ty.shape), &outside);
+            if !renamed.is_empty() {
+                if axis != 0 || self.reversed_outputs.get(i) == Some(&true) {
+                    return Err(cx.unsupported("outputs of sizes that only its turns settle, but along the first axis and forward"));
+                }
+                sizes.extend(renamed);
+                stacked.push(Stacked { item, all, at: None });
+                continue;
+            }
+            if axis == 0 {
+                let at = Some(at * &item.len);
+                stacked.push(Stacked { item, all, at });
+                continue;
+            }
+            clear(cx, count + i)?;
+            let dtype = cx.output_ty(count + i)?.dtype;
+            let geometry = Strided::part(shape, axis, &at, &1.into());
+            let (item, all) = (vec![item.into()], vec![all.into()]);
+            let copy = |cx: &mut Lower<'_>| cx.call_on(&CONCAT, dtype, item, all, geometry);
+            body.steps.extend(cx.steps_of(copy)?);
+        }
+        let most = Some(Turns::Size(turns));
+        let turns = plan::Loop::new(cx.comment(), turn, body);
+        cx.step(Step::Loop(plan::Loop { most, carried, stacked, sizes, ..turns }));
+        Ok(())
+    }
+}
+
+impl Scan {
+    /// Gives the body the parts of inputs that are not in one piece.
+    fn take_parts(&self, cx: &mut Lower<'_>, body: &mut Block, turn: &Symbol) -> Result {
+        let count = self.carried(cx.node().inputs.len());
+        let mut taken = Vec::new();
+        for i in 0..self.scanned {
+            let TensorType { dtype, shape } = cx.ty(count + i)?;
+            let axis = cx.axis(self.axes.get(i).copied().unwrap_or(0), shape.len());
+            if axis == 0 {
+                continue;
+            }
+            let at = part(&self.reversed, i, turn, &shape[axis]);
+            let geometry = Strided::part(shape, axis, &at, &1.into());
+            let x = vec![cx.input(count + i)?.into()];
+            let y = vec![cx.region_input(0, count + i)?.into()];
+            let take = |cx: &mut Lower<'_>| cx.call_on(&SPLIT, *dtype, x, y, geometry);
+            taken.extend(cx.steps_of(take)?);
+        }
+        body.steps.splice(0..0, taken);
+        Ok(())
+    }
+}
+
+/// Fills output `i` with zeros, so that turns can write parts of it.
+fn clear(cx: &mut Lower<'_>, i: usize) -> Result {
+    let (dtype, y) = (cx.output_ty(i)?.dtype, cx.output(i)?.into());
+    let zero = Literal::first(&Array::zeroed(dtype, 1).into_tensor(Vec::new()));
+    cx.call_on(&CONSTANT_OF_SHAPE, dtype, Vec::new(), vec![y], (zero,))
+}
+
+/// `Scan` as it stood in version 8: for each of a batch, along the second axis, as far as the first
+/// input says.
+struct Batches {
+    /// The number of inputs that are taken apart; those before are handed from turn to turn.
+    scanned: usize,
+    /// Whether each of them is taken from the end on.
+    reversed: Vec<bool>,
+}
+
+/// Reads `Scan` of version 8.
+pub fn read_batches(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    let batches = Batches { scanned: scanned(node)?, reversed: flags(node, "directions")? };
+    node.region("body")?;
+    Ok(Rc::new(batches))
+}
+
+static TURNS: Kernel<(Dim,)> =
+    kernel!(checked I64_ONLY T, slice::scan_turns, |f, a, p| f(a.sizes(), a.optional::<T>(0), p.0));
+
+impl Batches {
+    /// The number of values that turns give each other; the input before them says the lengths.
+    fn carried(&self, inputs: usize) -> usize {
+        inputs.saturating_sub(1 + self.scanned)
+    }
+}
+
+impl Op for Batches {
+    fn name(&self) -> &'static str {
+        "Scan"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("num_scan_inputs", self.scanned as i64);
+        a.ints("directions", &numbers(&self.reversed));
+    }
+
+    fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
+        let count = self.carried(cx.given());
+        let axes = |i: usize| if i < count { 1 } else { 2 };
+        let inner = |i: usize| {
+            let ty = cx.ty(1 + i)?;
+            let shape = ty.shape.get(axes(i)..).ok_or_else(|| {
+                let message = format!("input {} needs {} axes", 1 + i, axes(i));
+                cx.finding(Code::ShapeMismatch, message)
+            })?;
+            Ok(Type::tensor(ty.dtype, shape))
+        };
+        (0..count + self.scanned).map(inner).collect()
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let count = self.carried(cx.given());
+        let given = self.region_inputs(0, cx)?;
+        let [batch, turns, ..] = cx.shape(1 + count)? else { return Err(Stop::Unknown) };
+        for i in 0..count + self.scanned {
+            let shape = cx.shape(1 + i)?;
+            cx.require_equal(batch, &shape[0], "the sizes of the batch")?;
+            if i >= count {
+                cx.require_equal(turns, &shape[1], "the numbers of parts")?;
+            }
+        }
+        let bounds = [cx.upper(batch), cx.upper(turns)];
+        cx.fresh("batch_turn", bounds[0]);
+        cx.fresh("turn", bounds[1]);
+        cx.fresh("turns", bounds[1]);
+        let mut types = Vec::new();
+        for (i, item) in cx.region_results(0).iter().enumerate() {
+            let Type::Tensor(item) = item else { return Err(Stop::Unknown) };
+            let outer =
+                if i < count { &cx.shape(1 + i)?[..1] } else { &[batch.clone(), turns.clone()] };
+            if i < count && Some(item) != given[i].as_tensor() {
+                let message = format!("a turn gives {item}, but is given {}", given[i]);
+                return Err(cx.finding(Code::ShapeMismatch, message));
+            }
+            let shape = outer.iter().chain(&item.shape).cloned().collect();
+            types.push(TensorType { dtype: item.dtype, shape }.into());
+        }
+        Ok(types)
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        let count = self.carried(cx.inputs());
+        for i in count..count + self.scanned {
+            let (Some(ty), [batch, turn, turns]) = (cx.ty(1 + i), cx.binds()) else { continue };
+            let place = part(&self.reversed, i - count, turn, &Dim::symbol(turns));
+            let len: Dim = ty.shape[2..].iter().product();
+            let start = (Dim::symbol(batch) * &ty.shape[1] + place) * len;
+            cx.region_input_is_part(0, i, 1 + i, start);
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let count = self.carried(cx.node().inputs.len());
+        let [batch, turn, turns] = cx.node().binds.as_slice() else {
+            unreachable!("inferring the types made these symbols")
+        };
+        let at = Dim::symbol(batch);
+        let shape = cx.ty(1 + count)?.shape.clone();
+        let mut body = cx.block(0)?;
+        let results = std::mem::take(&mut body.results);
+        let mut carried = Vec::new();
+        for (j, next) in results[..count].iter().enumerate() {
+            let value = cx.region_input(0, j)?;
+            let initial = cx.input(1 + j)?;
+            let initial = element_of(&initial, &at, &value.len);
+            carried.push(Carried { initial, value, next: next.clone() });
+        }
+        carried::keep_apart(cx, &mut carried, &mut body);
+        let mut stacked = Vec::new();
+        for (i, item) in results.into_iter().enumerate().skip(count) {
+            let Some(all) = cx.optional_output(i)? else { continue };
+            clear(cx, i)?;
+            let at = Some((&at * &shape[1] + Dim::symbol(turn)) * &item.len);
+            stacked.push(Stacked { item, all, at });
+        }
+        let mut steps = vec![self.settle_turns(cx, &at, turns, &shape[1])?];
+        let finals: Vec<Operand> = carried.iter().map(|carried| carried.value.clone()).collect();
+        let most = Some(Turns::Size(Dim::symbol(turns)));
+        let inner = plan::Loop::new(cx.comment(), turn.clone(), body);
+        let inner = plan::Loop { most, carried, stacked, ..inner };
+        steps.push(Step::Loop(inner));
+        for (j, value) in finals.into_iter().enumerate() {
+            let Some(all) = cx.optional_output(j)? else { continue };
+            clear(cx, j)?;
+            let to = element_of(&all, &at, &value.len);
+            steps.push(cx.copy_step(value, to));
+        }
+        let body = Block { steps, ..Block::default() };
+        let outer = plan::Loop::new(cx.comment(), batch.clone(), body);
+        cx.step(Step::Loop(plan::Loop { most: Some(Turns::Size(shape[0].clone())), ..outer }));
+        Ok(())
+    }
+}
+
+/// The part of an operand at the place `at` along its first axis, of `len` elements.
+fn element_of(all: &Operand, at: &Dim, len: &Dim) -> Operand {
+    Operand { buffer: all.buffer, start: &all.start + at * len, len: len.clone() }
+}
+
+impl Batches {
+    /// Settles the number of turns for one of the batch.
+    fn settle_turns(
+        &self,
+        cx: &mut Lower<'_>,
+        at: &Dim,
+        turns: &Symbol,
+        most: &Dim,
+    ) -> Result<Step> {
+        let lens = cx.optional(0)?.map(|lens| element_of(&lens, at, &1.into()));
+        let mut call = Call::new(cx.comment(), &TURNS, DType::I64, (most.clone(),));
+        call.inputs.push(lens.into());
+        call.binds = vec![turns.clone()];
+        Ok(Step::Call(call))
+    }
+}

@@ -1,0 +1,206 @@
+//! Maps: tensors as maps and maps as tensors.
+
+use super::{as_type, lookup::texts};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, Stop, ValueId, Views},
+    ops::{Entry, ml, ml_nodes},
+    plan::{Arg, Kernel, NoParams, kernel},
+    tensor::Tensor,
+    ty::{TensorType, Type},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    ml("ZipMap", 1, |node| {
+        let strings = node.maybe_strings("classlabels_strings")?.map(Tensor::from_strings);
+        let ints = node.maybe_ints("classlabels_int64s")?.map(|ints| Tensor::from_ints(&ints));
+        Ok(Rc::new(ZipMap { keys: one_of([strings, ints], "the keys")? }))
+    }),
+    ml_nodes("CastMap", 1, cast_map),
+    ml_nodes("DictVectorizer", 1, |node| {
+        let strings = node.maybe_strings("string_vocabulary")?.map(Tensor::from_strings);
+        let ints = node.maybe_ints("int64_vocabulary")?.map(|ints| Tensor::from_ints(&ints));
+        let keys = one_of([strings, ints], "the vocabulary")?;
+        let map = node.input(0)?;
+        Ok(vec![values_of(node, map, Some(keys))?])
+    }),
+];
+
+/// The one of two attributes that is there.
+fn one_of(attributes: [Option<Tensor>; 2], what: &str) -> Result<Tensor> {
+    let mut given = attributes.into_iter().flatten().filter(|tensor| !tensor.is_empty());
+    match (given.next(), given.next()) {
+        (Some(tensor), None) => Ok(tensor),
+        _ => {
+            let message = format!("one attribute must say {what}, as strings or as numbers");
+            Err(Diagnostic::new(Code::BadAttribute, message))
+        }
+    }
+}
+
+/// A map for each row, from keys that all have in common. Nothing is left to run for it.
+struct ZipMap {
+    keys: Tensor,
+}
+
+impl Op for ZipMap {
+    fn name(&self) -> &'static str {
+        "ZipMap"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Ml
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.tensor("classlabels", &self.keys);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let [rows, count] = super::rows(cx)?;
+        let dtype = cx.of(0, &[DType::F32])?.dtype;
+        cx.require_equal(&count, &self.keys.len().into(), "the numbers of values and of keys")?;
+        let values = Type::tensor(dtype, [rows, self.keys.len().into()]);
+        let map = Type::Map(self.keys.dtype, values.into());
+        Ok(vec![Type::Sequence(map.into())])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        cx.view(0, 0, 0.into());
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let keys = cx.weight(&self.keys);
+        cx.set_output_beside(0, keys);
+        Ok(())
+    }
+}
+
+/// Reads `CastMap`: the values in the order of the keys, or each at the place that its key says.
+fn cast_map(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+    let to = node.choice(
+        "cast_to",
+        &[("TO_FLOAT", DType::F32), ("TO_STRING", DType::String), ("TO_INT64", DType::I64)],
+    )?;
+    let is_sparse = node.choice("map_form", &[("DENSE", false), ("SPARSE", true)])?;
+    let places = node.int("max_map", 1)?;
+    let keys = is_sparse.then(|| Tensor::from_ints(&(0..places).collect::<Vec<_>>()));
+    let map = node.input(0)?;
+    let values = values_of(node, map, keys)?;
+    Ok(vec![as_type(node, values, to)?])
+}
+
+/// The values of a map for the keys given, or all in the order of the keys.
+fn values_of(node: &mut Reader<'_>, map: ValueId, keys: Option<Tensor>) -> Result<ValueId> {
+    let Some(keys) = keys else { return node.add(MapValues { count: None }, &[map], &[]) };
+    let op = MapValues { count: Some(keys.len()) };
+    match keys.strings() {
+        Some(strings) => {
+            let [text, ends] = texts(node, strings);
+            node.add(op, &[map, text, ends], &[])
+        }
+        None => node.add(op, &[map], &[keys]),
+    }
+}
+
+/// The values of a map as one row: those for the keys in the second input, or all in the order of
+/// the keys.
+struct MapValues {
+    /// The number of keys in the second input.
+    count: Option<usize>,
+}
+
+static FIND: Kernel = kernel!(I64_ONLY T, dictionary::find::<T>,
+    |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
+static FIND_TEXT: Kernel = kernel!(I64_ONLY T, dictionary::find_text,
+    |f, a, _p| f(a.input(0), a.input(1), a.input(2), a.output::<T>(0)));
+static ORDER: Kernel =
+    kernel!(I64_ONLY T, dictionary::order, |f, a, _p| f(a.input::<T>(0), a.output(0)));
+static PICK: Kernel = kernel!(LISTED T, dictionary::pick::<T>,
+    |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
+
+impl Op for MapValues {
+    fn name(&self) -> &'static str {
+        "MapValues"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        if let Some(count) = self.count {
+            a.int("count", i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (key, values) = match cx.any(0)? {
+            Type::Map(key, values) => (*key, values.kept().ok_or(Stop::Unknown)?),
+            Type::Unknown => return Err(Stop::Unknown),
+            ty => {
+                let message = format!("input 0 must be a map, but is {ty}");
+                return Err(cx.finding(Code::TypeMismatch, message));
+            }
+        };
+        let wanted = if cx.inputs() > 2 { DType::String } else { DType::I64 };
+        if key != wanted {
+            let message = format!("the keys of the map must be {wanted}, but are {key}");
+            return Err(cx.finding(Code::TypeMismatch, message));
+        }
+        let count = self.count.map_or_else(|| values.len(), Dim::from);
+        Ok(vec![Type::tensor(values.dtype, [1.into(), count])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let TensorType { dtype, shape } = cx.output_ty(0)?;
+        let places = cx.scratch(DType::I64, shape[1].clone());
+        let keys = cx.beside(0).ok_or_else(|| cx.unsupported("a map without keys"))?;
+        let mut inputs = vec![Arg::from(keys)];
+        for i in 1..cx.node().inputs.len() {
+            inputs.push(cx.input(i)?.into());
+        }
+        let kernel = match inputs.len() {
+            1 => &ORDER,
+            2 => &FIND,
+            _ => &FIND_TEXT,
+        };
+        cx.call_on(kernel, DType::I64, inputs, vec![places.clone().into()], NoParams)?;
+        let (values, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+        cx.call_on(&PICK, *dtype, vec![values, places.into()], vec![y], NoParams)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::{F32, F64, I64};
+
+    #[test]
+    fn maps_are_rows_under_keys() {
+        let zip = || ZipMap { keys: Tensor::from_ints(&[7, 8, 9]) };
+        let n = Dim::symbol("n");
+        let found = "seq(map(int64, float[n, 3]))";
+        check(zip(), &[tensor(F32, [n, 3.into()])], 1, found);
+        check(zip(), &[tensor(F32, [3])], 1, "seq(map(int64, float[1, 3]))");
+        let found = "the numbers of values and of keys must be equal, but are 2 and 3";
+        check(zip(), &[tensor(F32, [5, 2])], 1, found);
+    }
+
+    #[test]
+    fn maps_become_one_row() {
+        let map = |key| {
+            let values = Type::tensor(F64, [Dim::symbol("n")]);
+            Given::Value(Type::Map(key, values.into()))
+        };
+        check(MapValues { count: None }, &[map(I64)], 1, "double[1, n]");
+        let wanted = Given::Ints(vec![1, 2]);
+        check(MapValues { count: Some(2) }, &[map(I64), wanted], 1, "double[1, 2]");
+        let found = "the keys of the map must be int64, but are string";
+        check(MapValues { count: None }, &[map(DType::String)], 1, found);
+    }
+}

@@ -1,0 +1,363 @@
+//! Sequences of tensors. What is known of a sequence as a size is its length.
+
+pub mod map;
+pub mod split;
+
+use super::{
+    Entry,
+    cast::{Cast, Fit},
+    entry,
+};
+use crate::{
+    diag::{Code, Result},
+    dim::{Dim, Symbol},
+    dtype::{DType, LISTED},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Stop},
+    plan::{Arg, Kernel, NoParams, kernel},
+    ty::{TensorType, Type, any_size},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("SequenceConstruct", 11, |_| Ok(Rc::new(SequenceConstruct))),
+    entry("SequenceEmpty", 11, |node| {
+        Ok(Rc::new(SequenceEmpty { dtype: node.maybe_dtype("dtype")?.unwrap_or(DType::F32) }))
+    }),
+    entry("SequenceInsert", 11, |node| {
+        with_position(node, 2)?;
+        Ok(Rc::new(SequenceInsert))
+    }),
+    entry("SequenceErase", 11, |node| {
+        with_position(node, 1)?;
+        Ok(Rc::new(SequenceErase))
+    }),
+    entry("SequenceAt", 11, |node| {
+        with_position(node, 1)?;
+        Ok(Rc::new(SequenceAt))
+    }),
+    entry("SequenceLength", 11, |_| Ok(Rc::new(SequenceLength))),
+];
+
+/// Makes input `i` an `int64`.
+pub fn with_position(node: &mut Reader<'_>, i: usize) -> Result {
+    let found = node.ty(i).and_then(Type::dtype);
+    if found.is_some_and(|dtype| dtype != DType::I64) {
+        node.wrap_input(i, Cast { to: DType::I64, fit: Fit::DEFAULT }, &[])?;
+    }
+    Ok(())
+}
+
+/// The place that a position known before the model runs means among `places`, in a sequence of
+/// `len` tensors.
+pub fn place(position: i64, places: usize, len: usize) -> Option<usize> {
+    let from_end = i64::try_from(len).ok()?;
+    let place = if position < 0 { position.checked_add(from_end)? } else { position };
+    usize::try_from(place).ok().filter(|&place| place < places)
+}
+
+/// The type of a sequence whose tensors are of these types.
+fn sequence_of(element: &Type) -> Type {
+    Type::Sequence(element.clone().into())
+}
+
+/// The length of the sequence that input `i` is, where it is known.
+fn length<'a>(cx: &Infer<'a>, i: usize) -> Option<&'a Dim> {
+    cx.known(i)?.first()
+}
+
+/// The type of a tensor taken out of a sequence, whose open sizes the node settles.
+pub fn taken(cx: &mut Infer<'_>, element: &Type) -> Inferred<Type> {
+    match element {
+        Type::Tensor(ty) => {
+            let shape = settled(cx, &ty.shape);
+            Ok(TensorType { dtype: ty.dtype, shape }.into())
+        }
+        Type::Never(dtype) | Type::Unranked(dtype) => Ok(Type::Unranked(*dtype)),
+        _ => Err(Stop::Unknown),
+    }
+}
+
+/// Sizes, with a fresh one for each that is open.
+fn settled(cx: &mut Infer<'_>, shape: &[Dim]) -> Vec<Dim> {
+    let open = shape.iter().filter(|size| **size == any_size()).count();
+    let mut fresh = cx.fresh_sizes(vec![None; open]).into_iter();
+    let size = |size: &Dim| match *size == any_size() {
+        true => fresh.next().expect("there is one for each open size"),
+        false => size.clone(),
+    };
+    shape.iter().map(size).collect()
+}
+
+/// Which of the sizes a kernel can take for granted: those that it does not settle.
+pub fn granted(shape: &[Dim], binds: &[Symbol]) -> Vec<Option<Dim>> {
+    let fresh = |size: &Dim| size.as_symbol().is_some_and(|name| binds.contains(name));
+    shape.iter().map(|size| (!fresh(size)).then(|| size.clone())).collect()
+}
+
+/// The inputs as a sequence.
+pub struct SequenceConstruct;
+
+pub static EMPTY: Kernel =
+    kernel!(LISTED T, sequence::sequence_empty::<T>, |f, a, _p| f(a.output_sequence(0)));
+pub static PUSH: Kernel<(Vec<Dim>,)> = kernel!(updates LISTED T, sequence::sequence_push::<T>,
+    |f, a, p| f(a.output_sequence(0), a.input(0), p.0));
+
+impl Op for SequenceConstruct {
+    fn name(&self) -> &'static str {
+        "SequenceConstruct"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let mut element = Type::Never(cx.of(0, LISTED)?.dtype);
+        for i in 0..cx.inputs() {
+            cx.same_dtype(0, i)?;
+            element = element.either(&cx.ty(i)?.clone().into());
+        }
+        cx.set_known(0, vec![cx.inputs().into()]);
+        Ok(vec![sequence_of(&element)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (dtype, y) = (cx.ty(0)?.dtype, cx.output(0)?);
+        cx.call_on(&EMPTY, dtype, Vec::new(), vec![y.clone().into()], NoParams)?;
+        for i in 0..cx.node().inputs.len() {
+            let (x, shape) = (cx.input(i)?.into(), cx.ty(i)?.shape.clone());
+            cx.call_on(&PUSH, dtype, vec![x], vec![y.clone().into()], (shape,))?;
+        }
+        Ok(())
+    }
+}
+
+/// A sequence without tensors.
+pub struct SequenceEmpty {
+    /// The element type.
+    pub dtype: DType,
+}
+
+impl Op for SequenceEmpty {
+    fn name(&self) -> &'static str {
+        "SequenceEmpty"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("dtype", self.dtype.code().into());
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.set_known(0, vec![0.into()]);
+        Ok(vec![sequence_of(&Type::Never(self.dtype))])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let y = cx.output(0)?.into();
+        cx.call_on(&EMPTY, self.dtype, Vec::new(), vec![y], NoParams)
+    }
+}
+
+/// A sequence with one tensor more: before the position given, or at the end.
+pub struct SequenceInsert;
+
+static INSERT: Kernel<(Vec<Dim>,)> = kernel!(updates checked LISTED T,
+    sequence::sequence_insert::<T>,
+    |f, a, p| f(a.output_sequence(0), a.input(0), a.input(1), p.0));
+
+impl Op for SequenceInsert {
+    fn name(&self) -> &'static str {
+        "SequenceInsert"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (element, added) = (cx.sequence(0)?, cx.of(1, LISTED)?);
+        if element.dtype() != Some(added.dtype) {
+            let message = "a tensor must have the element type of its sequence";
+            return Err(cx.finding(Code::TypeMismatch, message));
+        }
+        if let Some(len) = length(cx, 0) {
+            let places = |len: i64| usize::try_from(len).unwrap_or(0);
+            if let (Some(at), Some(len)) = (cx.ints(2), len.known().map(places))
+                && at.first().is_some_and(|&at| place(at, len + 1, len).is_none())
+            {
+                let message = format!("there is no place {} in {len} tensors", at[0]);
+                return Err(cx.finding(Code::ShapeMismatch, message));
+            }
+            cx.set_known(0, vec![len + 1]);
+        }
+        Ok(vec![sequence_of(&element.either(&added.clone().into()))])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (sequence, y) = (cx.input(0)?, cx.output(0)?);
+        cx.copy(sequence, y.clone());
+        let TensorType { dtype, shape } = cx.ty(1)?.clone();
+        let x = Arg::from(cx.input(1)?);
+        match cx.has(2) {
+            false => cx.call_on(&PUSH, dtype, vec![x], vec![y.into()], (shape,)),
+            true => {
+                let inputs = vec![x, cx.input(2)?.into()];
+                cx.call_on(&INSERT, dtype, inputs, vec![y.into()], (shape,))
+            }
+        }
+    }
+}
+
+/// A sequence without the tensor at the position given, or without the last.
+pub struct SequenceErase;
+
+static ERASE: Kernel = kernel!(updates checked LISTED T, sequence::sequence_erase::<T>,
+    |f, a, _p| f(a.output_sequence(0), a.optional(0)));
+
+impl Op for SequenceErase {
+    fn name(&self) -> &'static str {
+        "SequenceErase"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let element = cx.sequence(0)?;
+        if let Some(len) = length(cx, 0) {
+            cx.require_at_least(len, &1.into(), "the length of a sequence and 1")?;
+            cx.set_known(0, vec![len - 1]);
+        }
+        Ok(vec![sequence_of(element)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (sequence, y) = (cx.input(0)?, cx.output(0)?);
+        cx.copy(sequence, y.clone());
+        let dtype = dtype(cx, 0)?;
+        let position = Arg::from(cx.optional(1)?);
+        cx.call_on(&ERASE, dtype, vec![position], vec![y.into()], NoParams)
+    }
+}
+
+/// The element type of the sequence that input `i` is.
+pub fn dtype(cx: &Lower<'_>, i: usize) -> Result<DType> {
+    let dtype = cx.any(i)?.dtype();
+    dtype.ok_or_else(|| cx.unsupported("a sequence whose element type is not known"))
+}
+
+/// The tensor at a position of a sequence.
+pub struct SequenceAt;
+
+pub static AT: Kernel = kernel!(checked LISTED T, sequence::sequence_at::<T>,
+    |f, a, _p| f(a.sequence(0), a.input(1), a.output(0)));
+pub static AT_SIZES: Kernel<(Vec<Option<Dim>>,)> = kernel!(checked LISTED T,
+    sequence::sequence_at_sizes::<T>, |f, a, p| f(a.sizes(), a.sequence(0), a.input(1), p.0));
+
+impl Op for SequenceAt {
+    fn name(&self) -> &'static str {
+        "SequenceAt"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let element = cx.sequence(0)?;
+        Ok(vec![taken(cx, element)?])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let TensorType { dtype, shape } = cx.output_ty(0)?;
+        let inputs: Vec<Arg> = vec![cx.input(0)?.into(), cx.input(1)?.into()];
+        let shape = granted(shape, &cx.node().binds);
+        cx.bind(&AT_SIZES, *dtype, inputs.clone(), (shape,))?;
+        let y = cx.output(0)?.into();
+        cx.call_on(&AT, *dtype, inputs, vec![y], NoParams)
+    }
+}
+
+/// The number of tensors in a sequence.
+pub struct SequenceLength;
+
+pub static LENGTH: Kernel = kernel!(LISTED T, sequence::sequence_length::<T>,
+    |f, a, _p| f(a.sequence(0), a.output(0)));
+
+impl Op for SequenceLength {
+    fn name(&self) -> &'static str {
+        "SequenceLength"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.sequence(0)?;
+        if let Some(len) = length(cx, 0) {
+            cx.set_known(0, vec![len.clone()]);
+        }
+        Ok(vec![Type::tensor::<Dim>(DType::I64, [])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let dtype = dtype(cx, 0)?;
+        let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+        cx.call_on(&LENGTH, dtype, vec![x], vec![y], NoParams)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        split::{ConcatFromSequence, SplitToSequence},
+        *,
+    };
+    use crate::ops::testing::{Given, check, tensor};
+    use DType::{F32, F64, I64};
+
+    fn n() -> Dim {
+        Dim::symbol("n")
+    }
+
+    fn sequence(element: Type) -> Given {
+        Given::Value(sequence_of(&element))
+    }
+
+    fn of<const N: usize>(shape: [Dim; N]) -> Given {
+        sequence(Type::tensor(F32, shape))
+    }
+
+    #[test]
+    fn a_sequence_says_what_its_tensors_have_in_common() {
+        let [x, y] = [[n(), 3.into()], [2.into(), 3.into()]];
+        let inputs = [tensor(F32, x.clone()), tensor(F32, y.clone())];
+        check(SequenceConstruct, &inputs, 1, "seq(float[?, 3]) = [2]");
+        let inputs = [tensor(F32, x.clone()), tensor(F32, x.clone())];
+        check(SequenceConstruct, &inputs, 1, "seq(float[n, 3]) = [2]");
+        check(SequenceInsert, &[of(x.clone()), tensor(F32, y)], 1, "seq(float[?, 3])");
+        check(SequenceInsert, &[of(x.clone()), tensor(F32, [2])], 1, "seq(float)");
+        let never = sequence(Type::Never(F32));
+        check(SequenceInsert, &[never, tensor(F32, x.clone())], 1, "seq(float[n, 3])");
+        let found = "a tensor must have the element type of its sequence";
+        check(SequenceInsert, &[of(x.clone()), tensor(F64, x.clone())], 1, found);
+        check(SequenceErase, &[of(x)], 1, "seq(float[n, 3])");
+    }
+
+    #[test]
+    fn what_is_taken_out_has_sizes_of_its_own() {
+        let at = || tensor::<Dim, 0>(I64, []);
+        let open = || [n(), any_size(), any_size()];
+        check(SequenceAt, &[of(open()), at()], 1, "float[n, y0_0, y0_1]");
+        check(SequenceLength, &[of(open())], 1, "int64[]");
+        let concat = |axis, new_axis| ConcatFromSequence { axis, new_axis };
+        check(concat(0, false), &[of(open())], 1, "float[y0_0, y0_1, y0_2]");
+        check(concat(-1, true), &[of(open())], 1, "float[n, y0_0, y0_1, y0_2]");
+        let found = "`axis` is 3, but there are 3 axes";
+        check(concat(3, false), &[of(open())], 1, found);
+        let found = "input 0 must be a sequence of tensors, but is float[2]";
+        check(SequenceAt, &[tensor(F32, [2]), at()], 1, found);
+    }
+
+    #[test]
+    fn parts_are_of_one_size_where_that_is_known() {
+        let split = |axis, keepdims| SplitToSequence { axis, keepdims };
+        let x = || tensor(F32, [n(), 6.into()]);
+        check(split(0, true), &[x()], 1, "seq(float[1, 6]) = [n]");
+        check(split(-1, false), &[x()], 1, "seq(float[n]) = [6]");
+        let parts = |parts: &[i64]| Given::Ints(parts.to_vec());
+        check(split(1, true), &[x(), parts(&[3, 3])], 1, "seq(float[n, 3]) = [2]");
+        check(split(1, true), &[x(), parts(&[2, 4])], 1, "seq(float[n, ?]) = [2]");
+        check(split(1, true), &[x(), tensor::<Dim, 0>(I64, [])], 1, "seq(float[n, ?])");
+        let found = "the axis and the sum of its parts must be equal, but are 6 and 7";
+        check(split(1, true), &[x(), parts(&[3, 4])], 1, found);
+    }
+
+    #[test]
+    fn positions_count_from_both_ends() {
+        let found = [-3, -2, 0, 2, 3].map(|position| place(position, 3, 2));
+        assert_eq!(found, [None, Some(0), Some(0), Some(2), None]);
+    }
+}

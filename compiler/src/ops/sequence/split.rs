@@ -1,0 +1,183 @@
+//! Between tensors and sequences: parts of a tensor, and their joining.
+
+use super::{granted, with_position};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::LISTED,
+    ir::{Attributes, Infer, Inferred, Lower, Op, Stop},
+    ops::{Entry, entry},
+    plan::{Arg, Kernel, kernel},
+    tensor::Tensor,
+    ty::{TensorType, Type, any_size},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("ConcatFromSequence", 11, |node| {
+        let axis = node.required_int("axis")?;
+        Ok(Rc::new(ConcatFromSequence { axis, new_axis: node.flag("new_axis", false)? }))
+    }),
+    entry("SplitToSequence", 11, |node| {
+        with_position(node, 1)?;
+        // Parts that are given keep their axis.
+        let keepdims = node.flag("keepdims", true)? || node.ty(1).is_some();
+        Ok(Rc::new(SplitToSequence { axis: node.int("axis", 0)?, keepdims }))
+    }),
+];
+
+/// The tensors of a sequence in one, along an axis that they have or a new one.
+pub struct ConcatFromSequence {
+    /// The axis of the result.
+    pub axis: i64,
+    /// Whether the axis is a new one.
+    pub new_axis: bool,
+}
+
+static CONCAT: Kernel<(Dim,)> = kernel!(checked LISTED T, sequence::concat_from_sequence::<T>,
+    |f, a, p| f(a.sequence(0), a.output(0), p.0));
+static CONCAT_SIZES: Kernel<(usize, Vec<Option<Dim>>)> = kernel!(checked LISTED T,
+    sequence::concat_from_sequence_sizes::<T>, |f, a, p| f(a.sizes(), a.sequence(0), p.0, p.1));
+static STACK_SIZES: Kernel<(usize, Vec<Option<Dim>>)> = kernel!(checked LISTED T,
+    sequence::stack_sequence_sizes::<T>, |f, a, p| f(a.sizes(), a.sequence(0), p.0, p.1));
+
+impl Op for ConcatFromSequence {
+    fn name(&self) -> &'static str {
+        "ConcatFromSequence"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+        a.flag("new_axis", self.new_axis);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let TensorType { dtype, mut shape } = match cx.sequence(0)? {
+            Type::Tensor(ty) => ty.clone(),
+            Type::Unranked(dtype) => return Ok(vec![Type::Unranked(*dtype)]),
+            _ => return Err(Stop::Unknown),
+        };
+        let axis = cx.axis("axis", self.axis, shape.len() + usize::from(self.new_axis))?;
+        let len = cx.known(0).and_then(<[Dim]>::first).cloned();
+        if self.new_axis {
+            shape.insert(axis, len.unwrap_or_else(any_size));
+        } else {
+            // Equal sizes need not be known to be joined.
+            shape[axis] = match len {
+                Some(len) if shape[axis] != any_size() => &shape[axis] * &len,
+                _ => any_size(),
+            };
+        }
+        let shape = super::settled(cx, &shape);
+        Ok(vec![TensorType { dtype, shape }.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let TensorType { dtype, shape } = cx.output_ty(0)?;
+        let axis = cx.axis(self.axis, shape.len());
+        let x = Arg::from(cx.input(0)?);
+        let kernel = if self.new_axis { &STACK_SIZES } else { &CONCAT_SIZES };
+        let open = granted(shape, &cx.node().binds);
+        cx.bind(kernel, *dtype, vec![x.clone()], (axis, open))?;
+        let y = cx.output(0)?.into();
+        let outer = shape[..axis].iter().product();
+        cx.call_on(&CONCAT, *dtype, vec![x], vec![y], (outer,))
+    }
+}
+
+/// A tensor in parts along an axis: of the sizes that the second input says, all of the one size
+/// that it says but for the last, or of size 1.
+pub struct SplitToSequence {
+    /// The axis.
+    pub axis: i64,
+    /// Whether the parts have the axis.
+    pub keepdims: bool,
+}
+
+static SPLIT: Kernel<(Vec<Dim>, usize)> = kernel!(checked LISTED T,
+    sequence::split_to_sequence::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output_sequence(0), p.0, p.1));
+static SPLIT_EVENLY: Kernel<(Vec<Dim>, usize)> = kernel!(checked LISTED T,
+    sequence::split_to_sequence_evenly::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output_sequence(0), p.0, p.1));
+static UNSTACK: Kernel<(Vec<Dim>, usize)> = kernel!(LISTED T, sequence::unstack_to_sequence::<T>,
+    |f, a, p| f(a.input(0), a.output_sequence(0), p.0, p.1));
+
+impl SplitToSequence {
+    /// The sizes of the parts of an axis of `len` elements, where they are known, or how many
+    /// there are, where that is.
+    fn parts(&self, cx: &Infer<'_>, len: &Dim) -> Inferred<(Option<Vec<Dim>>, Option<Dim>)> {
+        if !cx.has(1) {
+            let all = len.known().and_then(|len| usize::try_from(len).ok());
+            return Ok((all.map(|len| vec![1.into(); len]), Some(len.clone())));
+        }
+        let given = cx.known(1);
+        if cx.ty(1)?.rank() > 0 {
+            let count = cx.shape(1)?[0].clone();
+            return Ok((given.map(<[Dim]>::to_vec), Some(count)));
+        }
+        let Some([part]) = given else { return Ok((None, None)) };
+        if part.known().is_some_and(|part| part <= 0) {
+            return Err(cx.finding(Code::ShapeMismatch, "the size of a part must be positive"));
+        }
+        let count = len.ceil_div(part);
+        let (Some(len), Some(part)) = (len.known(), part.known()) else {
+            return Ok((None, Some(count)));
+        };
+        let sizes = (0..(len + part - 1) / part).map(|i| part.min(len - i * part).into());
+        Ok((Some(sizes.collect()), Some(count)))
+    }
+}
+
+impl Op for SplitToSequence {
+    fn name(&self) -> &'static str {
+        "SplitToSequence"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+        a.flag("keepdims", self.keepdims);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let TensorType { dtype, mut shape } = cx.of(0, LISTED)?.clone();
+        let axis = cx.axis("axis", self.axis, shape.len())?;
+        let len = shape[axis].clone();
+        let (parts, count) = self.parts(cx, &len)?;
+        if let Some(parts) = &parts
+            && cx.has(1)
+        {
+            let sum = parts.iter().cloned().sum();
+            cx.require_equal(&len, &sum, "the axis and the sum of its parts")?;
+        }
+        if let Some(count) = count {
+            cx.set_known(0, vec![count]);
+        }
+        let first = parts.as_ref().and_then(|parts| parts.first());
+        let same = first.filter(|first| parts.iter().flatten().all(|part| part == *first));
+        shape[axis] = same.cloned().unwrap_or_else(any_size);
+        if !self.keepdims {
+            shape.remove(axis);
+        } else if !cx.has(1) {
+            shape[axis] = 1.into();
+        }
+        Ok(vec![super::sequence_of(&TensorType { dtype, shape }.into())])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let TensorType { dtype, shape } = cx.ty(0)?.clone();
+        let axis = cx.axis(self.axis, shape.len());
+        let (x, y) = (Arg::from(cx.input(0)?), cx.output(0)?.into());
+        let geometry = (shape, axis);
+        if !self.keepdims {
+            return cx.call_on(&UNSTACK, dtype, vec![x], vec![y], geometry);
+        }
+        if !cx.has(1) {
+            let one = cx.weight(&Tensor::from_int(1)).into();
+            return cx.call_on(&SPLIT_EVENLY, dtype, vec![x, one], vec![y], geometry);
+        }
+        let kernel = if cx.ty(1)?.rank() > 0 { &SPLIT } else { &SPLIT_EVENLY };
+        let inputs = vec![x, cx.input(1)?.into()];
+        cx.call_on(kernel, dtype, inputs, vec![y], geometry)
+    }
+}

@@ -1,0 +1,152 @@
+//! Sequences and optionals whose structure is known before the model runs: they vanish.
+
+use crate::{
+    diag::Result,
+    ir::{Graph, NewNode, Node, RegionId, Site, ValueId},
+    ops::{
+        concat::{Concat, Split},
+        optional::{Optional, OptionalGetElement},
+        reshape::{Squeeze, Unsqueeze},
+        sequence::{
+            SequenceAt, SequenceConstruct, SequenceEmpty, SequenceErase, SequenceInsert, place,
+            split::{ConcatFromSequence, SplitToSequence},
+        },
+    },
+    tensor::Tensor,
+    ty::Type,
+};
+use std::rc::Rc;
+
+/// A sequence is taken apart where it has at most so many tensors.
+const MOST: usize = 64;
+
+type Outputs = Vec<Option<ValueId>>;
+
+/// The value of an optional that surely has it is that value.
+pub fn optional(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
+    let optional = node.input(0).filter(|_| node.op.is::<OptionalGetElement>())?;
+    if !matches!(site.graph[optional].ty, Type::Optional(_) | Type::Unknown) {
+        return Some(vec![Some(optional)]);
+    }
+    let made = site.graph.producer(optional).filter(|made| made.op.is::<Optional>())?;
+    made.input(0).map(|value| vec![Some(value)])
+}
+
+/// A sequence of tensors that are known one by one is changed before the model runs.
+pub fn sequence(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
+    if let Some(split) = node.op.downcast::<SplitToSequence>() {
+        return parts(site, node, split);
+    }
+    let mut tensors = tensors(site.graph, node.input(0)?)?;
+    let position = |i: usize| match node.input(i) {
+        None => Some(None),
+        Some(id) => site.graph[id].ints().and_then(|at| at.first().copied()).map(Some),
+    };
+    let len = tensors.len();
+    if node.op.is::<SequenceAt>() {
+        let at = place(position(1)??, len, len)?;
+        return Some(vec![Some(tensors[at])]);
+    }
+    if node.op.is::<SequenceInsert>() {
+        let at = position(2)?.map_or(Some(len), |at| place(at, len + 1, len))?;
+        tensors.insert(at, node.input(1)?);
+    } else if node.op.is::<SequenceErase>() {
+        let at = place(position(1)?.unwrap_or(-1), len, len)?;
+        tensors.remove(at);
+    } else {
+        let concat = node.op.downcast::<ConcatFromSequence>()?;
+        return joined(site, node, concat, tensors);
+    }
+    let kept = !tensors.is_empty() && tensors.len() <= MOST;
+    let inputs = tensors.into_iter().map(Some).collect();
+    if kept { site.replace(node, Rc::new(SequenceConstruct), inputs) } else { None }
+}
+
+/// The tensors of a sequence that is made in one place.
+fn tensors(g: &Graph, sequence: ValueId) -> Option<Vec<ValueId>> {
+    let node = g.producer(sequence)?;
+    match () {
+        () if node.op.is::<SequenceEmpty>() => Some(Vec::new()),
+        () if node.op.is::<SequenceConstruct>() => node.inputs.iter().copied().collect(),
+        () => None,
+    }
+}
+
+/// Tensors that are known one by one are joined as tensors are.
+fn joined(
+    site: &mut Site<'_>,
+    node: &Node,
+    concat: &ConcatFromSequence,
+    mut tensors: Vec<ValueId>,
+) -> Option<Outputs> {
+    let rank = site.graph[*tensors.first()?].ty.as_tensor()?.rank();
+    let same =
+        tensors.iter().all(|&id| site.graph[id].ty.as_tensor().is_some_and(|ty| ty.rank() == rank));
+    if !same {
+        return None;
+    }
+    if concat.new_axis {
+        let axes = site.graph.constant("axis", Tensor::from_ints(&[concat.axis]));
+        for tensor in &mut tensors {
+            let name = format!("{}/Unsqueeze", node.name);
+            *tensor = site.graph.add(site.region, &name, Unsqueeze, &[*tensor, axes]).ok()?;
+        }
+    }
+    let inputs = tensors.into_iter().map(Some).collect();
+    site.replace(node, Rc::new(Concat { axis: concat.axis }), inputs)
+}
+
+/// A tensor in parts whose sizes are known is a sequence of these parts.
+fn parts(site: &mut Site<'_>, node: &Node, split: &SplitToSequence) -> Option<Outputs> {
+    let (x, ty) = (node.input(0)?, site.graph[node.input(0)?].ty.as_tensor()?);
+    let rank = i64::try_from(ty.rank()).ok().filter(|&rank| rank > 0)?;
+    let axis = usize::try_from(split.axis.rem_euclid(rank)).ok()?;
+    let sizes = sizes(site.graph, node, ty.shape[axis].known()?)?;
+    if sizes.is_empty() || sizes.len() > MOST {
+        return None;
+    }
+    let (g, region) = (&mut *site.graph, site.region);
+    let mut made = split_into(g, region, node, split.axis, x, &sizes).ok()?;
+    if !split.keepdims {
+        let axes = g.constant("axis", Tensor::from_ints(&[split.axis]));
+        for part in made.iter_mut().flatten() {
+            let name = format!("{}/Squeeze", node.name);
+            *part = g.add(region, &name, Squeeze, &[*part, axes]).ok()?;
+        }
+    }
+    site.replace(node, Rc::new(SequenceConstruct), made)
+}
+
+/// The sizes of the parts of an axis of `len` elements, where they are known.
+fn sizes(g: &Graph, node: &Node, len: i64) -> Option<Vec<i64>> {
+    let Some(id) = node.input(1) else {
+        return usize::try_from(len).ok().map(|len| vec![1; len]);
+    };
+    let given = g[id].ints()?;
+    if g[id].ty.as_tensor()?.rank() > 0 {
+        return Some(given);
+    }
+    let part = given.first().copied().filter(|&part| part > 0)?;
+    Some((0..len).step_by(usize::try_from(part).ok()?).map(|start| part.min(len - start)).collect())
+}
+
+fn split_into(
+    g: &mut Graph,
+    region: RegionId,
+    node: &Node,
+    axis: i64,
+    x: ValueId,
+    sizes: &[i64],
+) -> Result<Outputs> {
+    let parts = g.constant("parts", Tensor::from_ints(sizes));
+    let names: Vec<_> = (0..sizes.len()).map(|i| Some(format!("{}/{i}", node.name))).collect();
+    let new = NewNode {
+        name: &node.name,
+        op: Rc::new(Split { axis, num_outputs: None }),
+        inputs: vec![Some(x), Some(parts)],
+        outputs: &names,
+        regions: Vec::new(),
+    };
+    let (id, result) = g.node(region, new);
+    result.map(|()| g[id].outputs.clone())
+}
