@@ -4,6 +4,7 @@ use crate::{
     dtype::DType,
     tensor::{Data, Tensor},
 };
+use bytemuck::Pod;
 use half::{bf16, f16};
 use onnxc_runtime::{
     Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
@@ -102,8 +103,9 @@ arrays! {
 }
 
 macro_rules! little_endian {
-    ($self:expr, $($variant:ident)*) => {
+    ($self:expr, words: $($word:ident: $W:ty),*; others: $($variant:ident)*) => {
         match $self {
+            $(Array::$word(x) => to_bytes(&x, <$W>::to_le_bytes),)*
             $(Array::$variant(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),)*
             Array::Bool(x) => x.iter().map(|&x| u8::from(x)).collect(),
             Array::String(_) => Vec::new(),
@@ -112,8 +114,9 @@ macro_rules! little_endian {
 }
 
 macro_rules! from_little_endian {
-    ($dtype:expr, $bytes:expr, $($variant:ident: $T:ty,)*) => {
+    ($dtype:expr, $bytes:expr, words: $($word:ident: $W:ty),*; others: $($variant:ident: $T:ty),*) => {
         match $dtype {
+            $(DType::$word => Array::$word(from_bytes($bytes, <$W>::from_le_bytes)),)*
             $(DType::$variant => {
                 let chunks = $bytes.as_chunks().0.iter();
                 Array::$variant(chunks.map(|&chunk| <$T>::from_le_bytes(chunk)).collect())
@@ -122,6 +125,23 @@ macro_rules! from_little_endian {
             DType::String => Array::String(Vec::new()),
         }
     };
+}
+
+/// The elements as a file has them: a copy in one piece where the machine has the same order of
+/// bytes, since weights are many.
+fn to_bytes<T: Pod, const N: usize>(x: &[T], to_le_bytes: fn(T) -> [u8; N]) -> Vec<u8> {
+    if cfg!(target_endian = "little") {
+        return bytemuck::cast_slice(x).to_vec();
+    }
+    x.iter().flat_map(|&x| to_le_bytes(x)).collect()
+}
+
+/// The elements that a file has, likewise.
+fn from_bytes<T: Pod, const N: usize>(bytes: &[u8], from_le_bytes: fn([u8; N]) -> T) -> Vec<T> {
+    if cfg!(target_endian = "little") {
+        return bytemuck::allocation::pod_collect_to_vec(bytes);
+    }
+    bytes.as_chunks().0.iter().map(|&chunk| from_le_bytes(chunk)).collect()
 }
 
 impl Array {
@@ -137,12 +157,12 @@ impl Array {
         }
         from_little_endian! {
             tensor.dtype, tensor.bytes(),
-            F32: f32, F64: f64, F16: f16, BF16: bf16,
+            words: F32: f32, F64: f64, I8: i8, I16: i16, I32: i32, I64: i64,
+            U8: u8, U16: u16, U32: u32, U64: u64;
+            others: F16: f16, BF16: bf16,
             F8E4M3FN: F8E4M3FN, F8E4M3FNUZ: F8E4M3FNUZ, F8E5M2: F8E5M2, F8E5M2FNUZ: F8E5M2FNUZ,
             F8E8M0: F8E8M0, F6E2M3: F6E2M3, F6E3M2: F6E3M2, F4E2M1: F4E2M1,
-            I2: I2, I4: I4, I8: i8, I16: i16, I32: i32, I64: i64,
-            U2: U2, U4: U4, U8: u8, U16: u16, U32: u32, U64: u64,
-            C64: Complex<f32>, C128: Complex<f64>,
+            I2: I2, I4: I4, U2: U2, U4: U4, C64: Complex<f32>, C128: Complex<f64>
         }
     }
 
@@ -152,9 +172,13 @@ impl Array {
         if let Array::String(strings) = self {
             return Tensor { dtype, shape, data: Data::Strings(strings.into()) };
         }
-        let bytes: Vec<u8> = little_endian!(self, F32 F64 F16 BF16 F8E4M3FN F8E4M3FNUZ F8E5M2
-            F8E5M2FNUZ F8E8M0 F6E2M3 F6E3M2 F4E2M1 I2 I4 I8 I16 I32 I64 U2 U4 U8 U16 U32 U64 C64
-            C128);
+        let bytes: Vec<u8> = little_endian! {
+            self,
+            words: F32: f32, F64: f64, I8: i8, I16: i16, I32: i32, I64: i64,
+            U8: u8, U16: u16, U32: u32, U64: u64;
+            others: F16 BF16 F8E4M3FN F8E4M3FNUZ F8E5M2 F8E5M2FNUZ F8E8M0 F6E2M3 F6E3M2 F4E2M1
+                I2 I4 U2 U4 C64 C128
+        };
         Tensor { dtype, shape, data: Data::Bytes(bytes.into()) }
     }
 }

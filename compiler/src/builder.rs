@@ -1,7 +1,7 @@
 //! Compiling models from a build script.
 
 use crate::{
-    ArenaIn, Options, Weights, compile,
+    ArenaIn, Optimize, Options, Weights, compile,
     diag::{Code, Diagnostic, Diagnostics},
     ident,
     import::Size,
@@ -72,6 +72,12 @@ impl Builder {
     /// Makes an input a constant: a number, or several in brackets.
     pub fn constant(mut self, name: impl Into<String>, value: impl ToString) -> Builder {
         self.options.settings.consts.insert(name.into(), value.to_string());
+        self
+    }
+
+    /// Says what matters most: time, which is the default, or space.
+    pub fn optimize(mut self, optimize: Optimize) -> Builder {
+        self.options.optimize = optimize;
         self
     }
 

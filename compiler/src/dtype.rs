@@ -123,12 +123,24 @@ pub const POWERS: &[DType] = &[F32, F64, F16, BF16, I32, I64];
 pub const PRODUCTS: &[DType] = &[F32, F64, F16, BF16, I32, I64, U32, U64];
 /// What quantized tensors are made of.
 pub const BYTES: &[DType] = &[I8, U8];
+/// What a tensor can be quantized to.
+pub const QUANTA: &[DType] = &[
+    I8, U8, I16, U16, I4, U4, I2, U2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1, F6E2M3,
+    F6E3M2,
+];
+/// What a tensor is dequantized from.
+pub const DEQUANTIZED: &[DType] = &[
+    I8, U8, I16, U16, I32, I4, U4, I2, U2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1,
+    F6E2M3, F6E3M2,
+];
 /// What the operators of classical machine learning take.
 pub const FEATURES: &[DType] = &[F32, F64, I32, I64];
 /// What is looked up in a table, beside strings.
 pub const KEYS: &[DType] = &[F32, F64, I16, I32, I64];
 /// The floating-point types of 32 bits and more.
 pub const WIDE: &[DType] = &[F32, F64];
+/// The floating-point types of 16 bits.
+pub const HALVES: &[DType] = &[F16, BF16];
 /// `string` alone.
 pub const STRING_ONLY: &[DType] = &[String];
 /// What has a largest element.

@@ -36,6 +36,7 @@ pub mod ty;
 pub use builder::{Builder, Report, write_if_changed};
 pub use emit::{ArenaIn, Module};
 pub use options::{Options, Weights};
+pub use plan::Optimize;
 
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::Graph;
@@ -123,7 +124,7 @@ pub fn plan(
 ) -> Result<(Plan, Vec<PathBuf>), Diagnostics> {
     let imported = import::model(model, &options.settings)?;
     let graph = passes::run(imported.graph, seen)?;
-    let mut plan = ir::plan(&graph)?;
+    let mut plan = ir::plan(&graph, options.optimize)?;
     plan::dead::drop_unread(&mut plan);
     plan::memory::lay_out(&mut plan);
     Ok((plan, imported.files))

@@ -6,7 +6,7 @@ use crate::{
     emit::{ArenaIn, Style, WeightsIn},
     ident,
     import::{Settings, Size},
-    plan::Plan,
+    plan::{Optimize, Plan},
 };
 
 /// Arenas of at most so many bytes stand in the model's struct, where the options say nothing.
@@ -18,8 +18,13 @@ const LARGEST_IN_STRUCT: usize = 64 * 1024;
 pub struct Options {
     /// The name of the model, from which the struct has its own; by default the file's.
     pub name: Option<String>,
+    /// What the files that are written are called, without what follows the dot; by default as the
+    /// model's.
+    pub stem: Option<String>,
     /// Sizes and constants that the user settles.
     pub settings: Settings,
+    /// What matters most: time, or space.
+    pub optimize: Optimize,
     /// Where the weights stand.
     pub weights: Weights,
     /// Where the arena is; by default in the struct where it is small.
@@ -67,8 +72,9 @@ impl Options {
         Ok(())
     }
 
-    /// How the module of `plan` is written; `stem` is the name of the file.
+    /// How the module of `plan` is written; `stem` is the name of the model's file.
     pub fn style(&self, plan: &Plan, stem: &str) -> Style {
+        let stem = self.stem.as_deref().unwrap_or(stem);
         let name = self.name.clone().unwrap_or_else(|| stem.to_owned());
         let weights = match self.weights {
             Weights::Inline => WeightsIn::Module,

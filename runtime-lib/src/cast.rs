@@ -190,7 +190,7 @@ mod tests {
             let mut y = [0.0f32];
             cast_from_strings(&[text.to_owned()], &mut y).map(|()| y[0])
         };
-        for (text, x) in [("3.14", 3.14), ("1E8", 1e8), ("+inf", f32::INFINITY), (" -7 ", -7.0)] {
+        for (text, x) in [("3.25", 3.25), ("1E8", 1e8), ("+inf", f32::INFINITY), (" -7 ", -7.0)] {
             assert_eq!(read(text), Ok(x));
         }
         assert!(read("nAn").is_ok_and(f32::is_nan));

@@ -90,6 +90,9 @@ pub trait Integer: Number + Eq + Ord {
 pub trait Float: Number {
     /// What a sum of many is gathered in, and what functions are evaluated in: `f32` or `f64`.
     type Wide: Float<Wide = Self::Wide>;
+    /// Whether operators that are defined by others round a sum at each step, as ONNX's reference
+    /// does for `bf16` alone.
+    const ROUNDS_SUMS: bool = false;
 
     /// Exactly the value, in the wide type.
     fn widen(self) -> Self::Wide;
@@ -339,7 +342,7 @@ mod half_types {
     use half::{bf16, f16};
 
     macro_rules! half {
-        ($T:ident: $($name:ident)*) => {
+        ($T:ident, $rounds_sums:literal: $($name:ident)*) => {
             impl Elem for $T {}
 
             impl Number for $T {
@@ -388,6 +391,7 @@ mod half_types {
 
             impl Float for $T {
                 type Wide = f32;
+                const ROUNDS_SUMS: bool = $rounds_sums;
 
                 #[inline(always)]
                 fn widen(self) -> f32 {
@@ -411,9 +415,9 @@ mod half_types {
         };
     }
 
-    half!(f16: exp ln ln_1p exp_m1 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh
+    half!(f16, false: exp ln ln_1p exp_m1 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh
         atanh erf floor ceil round trunc);
-    half!(bf16: exp ln ln_1p exp_m1 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh
+    half!(bf16, true: exp ln ln_1p exp_m1 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh
         atanh erf floor ceil round trunc);
 }
 

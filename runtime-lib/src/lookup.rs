@@ -3,6 +3,7 @@
 //! Strings of a table are one text, with the place behind each.
 
 use crate::error::{Error, Result};
+#[cfg(feature = "alloc")]
 use crate::index::place;
 use crate::{Elem, Number};
 use core::cmp::Ordering;
@@ -54,6 +55,7 @@ pub fn one_hot_checked(x: &[i64], columns: &[i64], y: &mut [f32], width: usize) 
 }
 
 /// The strings of a table.
+#[cfg(feature = "alloc")]
 pub(crate) struct Texts<'a> {
     /// The strings one after another.
     pub text: &'a [u8],
@@ -61,6 +63,7 @@ pub(crate) struct Texts<'a> {
     pub ends: &'a [u32],
 }
 
+#[cfg(feature = "alloc")]
 impl<'a> Texts<'a> {
     /// The bytes of string `i`.
     pub fn bytes(&self, i: usize) -> &'a [u8] {

@@ -1,6 +1,6 @@
 //! Random numbers.
 //!
-//! Every number is a function of a seed and of the place of the element that it is for: Philox
+//! But for those of `Dropout`, every number is a function of a seed and of the place of the element that it is for: Philox
 //! 4×32 with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). The
 //! same seed gives the same numbers on every machine, in whatever order and in however many parts
 //! they are asked for.
@@ -60,10 +60,11 @@ impl Philox {
     }
 }
 
+/// 2^-53.
+const STEP: f64 = 1.0 / (1u64 << f64::MANTISSA_DIGITS) as f64;
+
 /// The high 53 of 64 bits, as a number from 0 to below 1.
 fn unit(low: u32, high: u32) -> f64 {
-    /// 2^-53.
-    const STEP: f64 = 1.0 / (1u64 << f64::MANTISSA_DIGITS) as f64;
     let bits = u64::from(high) << 32 | u64::from(low);
     (bits >> (u64::BITS - f64::MANTISSA_DIGITS)) as f64 * STEP
 }
@@ -150,12 +151,66 @@ fn drawn<T: Float>(row: &[T], largest: f64, place: f64) -> i64 {
     last
 }
 
+/// The Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998), with which the results that ONNX
+/// publishes for `Dropout` with a seed are made.
+struct MersenneTwister {
+    state: [u32; MersenneTwister::WORDS],
+    next: usize,
+}
+
+impl MersenneTwister {
+    /// How many words the state has.
+    const WORDS: usize = 624;
+
+    /// The source that the low 32 bits of `seed` stand for.
+    fn new(seed: u64) -> MersenneTwister {
+        let mut word = seed as u32;
+        let mut state = [word; MersenneTwister::WORDS];
+        for (i, to) in (1..).zip(&mut state[1..]) {
+            word = 1_812_433_253u32.wrapping_mul(word ^ word >> 30).wrapping_add(i);
+            *to = word;
+        }
+        MersenneTwister { state, next: MersenneTwister::WORDS }
+    }
+
+    /// Mixes all words.
+    fn turn(&mut self) {
+        /// How far the words lie apart that are mixed, beside neighbors.
+        const FAR: usize = 397;
+        for i in 0..MersenneTwister::WORDS {
+            let [next, far] = [i + 1, i + FAR].map(|i| self.state[i % MersenneTwister::WORDS]);
+            let mixed = self.state[i] & 0x8000_0000 | next & 0x7fff_ffff;
+            let factor = if mixed & 1 == 1 { 0x9908_b0df } else { 0 };
+            self.state[i] = far ^ mixed >> 1 ^ factor;
+        }
+        self.next = 0;
+    }
+
+    /// The next bits.
+    fn bits(&mut self) -> u32 {
+        if self.next == MersenneTwister::WORDS {
+            self.turn();
+        }
+        let mut bits = self.state[self.next];
+        self.next += 1;
+        bits ^= bits >> 11;
+        bits ^= bits << 7 & 0x9d2c_5680;
+        bits ^= bits << 15 & 0xefc6_0000;
+        bits ^ bits >> 18
+    }
+
+    /// The next number from 0 to below 1: 27 bits, and 26 lower ones.
+    fn unit(&mut self) -> f64 {
+        let (high, low) = (self.bits() >> 5, self.bits() >> 6);
+        (u64::from(high) << 26 | u64::from(low)) as f64 * STEP
+    }
+}
+
 /// Whether each element stays: with probability `1 - ratio` in training, else always.
 pub fn dropout_mask(ratio: &[f64], training: &[bool], mask: &mut [bool], seed: u64) {
-    match rate(ratio, training) {
-        Some(ratio) => Philox::new(seed).each(mask, |mask, u| *mask = u >= ratio),
-        None => mask.fill(true),
-    }
+    let Some(ratio) = rate(ratio, training) else { return mask.fill(true) };
+    let mut source = MersenneTwister::new(seed);
+    mask.fill_with(|| source.unit() >= ratio);
 }
 
 /// `y = x / (1 - ratio)` where the mask is true, else 0; outside training `y = x`.
@@ -195,6 +250,23 @@ mod tests {
         for (counter, key, expected) in cases {
             assert_eq!(Philox { key }.rounds(counter), expected);
         }
+    }
+
+    /// The first and the ten thousandth bits of the generator's best known seed.
+    #[test]
+    fn bits_are_those_of_the_twister() {
+        let mut source = MersenneTwister::new(5489);
+        assert_eq!(source.bits(), 3_499_211_612);
+        (2..10_000).for_each(|_| {
+            source.bits();
+        });
+        assert_eq!(source.bits(), 4_123_659_995);
+        let mut source = MersenneTwister::new(0);
+        let units = [source.unit(), source.unit(), source.unit()];
+        assert_eq!(
+            units,
+            [0.548_813_503_927_324_8, 0.715_189_366_372_419_5, 0.602_763_376_071_643_9]
+        );
     }
 
     /// Holds the mean and the variance of numbers against those of their distribution, and the

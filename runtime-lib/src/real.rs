@@ -64,9 +64,8 @@ fn sticky_f64(x: u64) -> f64 {
     kept as f64
 }
 
-/// A number of single precision that rounds to a 16-bit type as `x` does: where bits are lost, the
-/// last of those kept is set.
-#[cfg(feature = "half")]
+/// A number of single precision that rounds to any narrower type as `x` does: where bits are lost,
+/// the last of those kept is set.
 #[inline(always)]
 pub(crate) fn sticky_f32(x: f64) -> f32 {
     let nearest = x as f32;

@@ -212,7 +212,7 @@ fn each_vector<S: Simd>(s: S, x: &[f32], fill: f32, mut visit: impl FnMut(S::F32
 
 /// The largest number. (Where one is NaN, so is its exponential, and all of the result.)
 #[inline(always)]
-fn max_of<S: Simd>(s: S, x: &[f32]) -> f32 {
+pub(crate) fn max_of<S: Simd>(s: S, x: &[f32]) -> f32 {
     let mut max = s.splat(f32::NEG_INFINITY);
     each_vector(
         s,
@@ -256,8 +256,9 @@ impl Pointwise for ExpMinus {
     }
 }
 
+/// `x` times a number.
 #[derive(Clone, Copy)]
-struct Times(f32);
+pub(crate) struct Times(pub f32);
 
 impl Pointwise for Times {
     #[inline(always)]
@@ -293,11 +294,20 @@ fn each_lane<T: Float>(y: &mut [T], geometry: Axis, work: fn(Lane<'_, T>)) {
 }
 
 impl<T: Float> Lane<'_, T> {
+    /// Each step is rounded to the type of the elements, as in the function that defines the
+    /// operator.
     fn softmax(mut self) {
+        let round = |x| T::narrow(x).widen();
         let max = self.max();
-        let sum = self.sum_exp(max);
+        let mut sum = T::Wide::ZERO;
+        self.each_block(|block, _| {
+            exp_minus_rounded(block, max, round);
+            let more = sum_rounded::<T, _>(block, round);
+            sum = if T::ROUNDS_SUMS { round(sum.add(more)) } else { sum.add(more) };
+        });
+        let sum = round(sum);
         self.replace(|block| {
-            exp_minus(block, max);
+            exp_minus_rounded(block, max, round);
             block.iter_mut().for_each(|e| *e = e.div(sum));
         });
     }
@@ -344,6 +354,35 @@ impl<T: Float> Lane<'_, T> {
             visit(block, y);
         }
     }
+}
+
+/// The softmax of a row of `T`s that stand in a wide type; every step is rounded to `T`.
+pub(crate) fn softmax_rounded<T: Float, W: Float>(row: &mut [W], round: fn(W) -> W) {
+    let max = row.iter().fold(W::LOWEST, |max, &x| max.maximum(x));
+    exp_minus_rounded(row, max, round);
+    let sum = round(sum_rounded::<T, W>(row, round));
+    row.iter_mut().for_each(|e| *e = round(e.div(sum)));
+}
+
+/// `e^(x - max)`, where the difference is rounded, too.
+fn exp_minus_rounded<W: Float>(x: &mut [W], max: W, round: impl Fn(W) -> W) {
+    x.iter_mut().for_each(|x| *x = round(x.sub(max)));
+    exp_in_place(x);
+    x.iter_mut().for_each(|x| *x = round(*x));
+}
+
+/// The sum of `T`s, with each step rounded where that is how they are summed: the halves of a
+/// long row apart, so that what each step loses does not add up.
+fn sum_rounded<T: Float, W: Float>(x: &[W], round: impl Fn(W) -> W + Copy) -> W {
+    const SHORT: usize = 8;
+    if !T::ROUNDS_SUMS {
+        return W::narrow(Sum.take_all(x));
+    }
+    if x.len() <= SHORT {
+        return x.iter().fold(W::ZERO, |sum, &x| round(sum.add(x)));
+    }
+    let (a, b) = x.split_at(x.len() / 2);
+    round(sum_rounded::<T, W>(a, round).add(sum_rounded::<T, W>(b, round)))
 }
 
 fn exp_minus<W: Float>(x: &mut [W], max: W) {
@@ -430,6 +469,14 @@ mod tests {
             softmax_in_place(&mut y, geometry);
             assert_eq!(y.map(f32::is_nan), spoiled);
         }
+    }
+
+    #[cfg(feature = "half")]
+    #[test]
+    fn a_sum_of_many_short_numbers_goes_on_growing() {
+        let mut y = [half::bf16::ONE; 1000];
+        softmax_in_place(&mut y, Axis { outer: 1, len: 1000, inner: 1 });
+        assert!(y.iter().all(|y| (y.to_f64() * 1000.0 - 1.0).abs() < 0.01), "{}", y[0]);
     }
 
     #[test]

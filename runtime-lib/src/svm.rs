@@ -6,7 +6,7 @@ use crate::index::{number, signed};
 /// How alike each row of features is to each support vector: `e^(-gamma · |x - s|²)`.
 pub fn rbf<T: Float>(x: &[T], support: &[T], y: &mut [T], features: usize, gamma: f32) {
     let gamma = T::from_f64(f64::from(-gamma));
-    let vectors = if features == 0 { 0 } else { support.len() / features };
+    let vectors = support.len().checked_div(features).unwrap_or(0);
     if vectors == 0 {
         return;
     }

@@ -1,9 +1,9 @@
 //! `onnxc MODEL -o FILE`: compiles a model.
 
 use onnxc::{
-    ArenaIn, Options, Weights,
+    ArenaIn, Optimize, Options, Weights,
     diag::{Diagnostic, Diagnostics},
-    write_if_changed,
+    plan, write_if_changed,
 };
 use std::{
     path::{Path, PathBuf},
@@ -22,6 +22,17 @@ pub struct Shared {
     /// Make an input a constant: a number, or several in brackets
     #[arg(long = "const", value_name = "NAME=VALUE")]
     pub constant: Vec<String>,
+    /// What matters most
+    #[arg(long, value_enum, default_value = "speed")]
+    optimize: OptimizeArg,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OptimizeArg {
+    /// Time: kernels take scratch memory, and constant factors are packed
+    Speed,
+    /// Space: simple loops over weights as they are
+    Size,
 }
 
 /// What only compiling needs.
@@ -69,6 +80,10 @@ impl Shared {
     pub fn options(&self) -> Result<Options, Diagnostic> {
         let mut options = Options::default();
         options.name.clone_from(&self.name);
+        options.optimize = match self.optimize {
+            OptimizeArg::Speed => Optimize::Speed,
+            OptimizeArg::Size => Optimize::Size,
+        };
         self.dim.iter().try_for_each(|text| options.dim(text))?;
         self.constant.iter().try_for_each(|text| options.constant(text))?;
         Ok(options)
@@ -103,21 +118,19 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         ArenaArg::Heap => ArenaIn::Heap,
     });
     let stem = command.output.as_deref().and_then(Path::file_stem);
-    if let (None, Some(stem)) = (&options.name, stem) {
-        options.name = Some(stem.to_string_lossy().into_owned());
-    }
+    options.stem = stem.map(|stem| stem.to_string_lossy().into_owned());
     let start = std::time::Instant::now();
     let wanted = |pass: &str| command.print_after.iter().any(|wanted| wanted == pass);
     let output = onnxc::compile(model, &options, &mut |pass, graph| {
         if wanted(pass) {
-            println!("# after {pass}\n{graph}");
+            outln!("# after {pass}\n{graph}");
         }
     })?;
     if wanted("plan") {
-        println!("# the plan\n{}", output.plan);
+        outln!("# the plan\n{}", output.plan);
     }
     let Some(path) = &command.output else {
-        print!("{}", output.module.code);
+        out!("{}", output.module.code);
         return Ok(());
     };
     if let (Some(name), Some(weights)) = (&output.weights_file, &output.module.weights) {
@@ -125,11 +138,13 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
     }
     write_if_changed(path, output.module.code.as_bytes())?;
     if command.verbose {
-        let (arena, weights) = (output.plan.arena_bytes, output.plan.weight_bytes);
-        let lines = output.module.code.lines().count();
-        let seconds = start.elapsed().as_secs_f64();
+        let plan = &output.plan;
+        let (least, lines) = (plan::memory::lower_bound(plan), output.module.code.lines().count());
         eprintln!(
-            "{lines} lines, {weights} bytes of weights, {arena} bytes of arena, {seconds:.2} s"
+            "{lines} lines, {} bytes of weights, {} bytes of arena ({least} live at once), {:.2} s",
+            plan.weight_bytes,
+            plan.arena_bytes,
+            start.elapsed().as_secs_f64()
         );
     }
     Ok(())

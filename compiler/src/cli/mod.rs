@@ -1,5 +1,21 @@
 //! The commands of the `onnxc` program.
 
+/// Prints what was asked for. Where nobody reads any more (`onnxc … | head`), that is no fault.
+macro_rules! out {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        drop(write!(std::io::stdout().lock(), $($text)*))
+    }};
+}
+
+/// Prints a line of what was asked for, as `out` does.
+macro_rules! outln {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        drop(writeln!(std::io::stdout().lock(), $($text)*))
+    }};
+}
+
 mod compile;
 mod files;
 mod npy;

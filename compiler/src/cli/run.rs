@@ -54,7 +54,7 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
     let (plan, outputs) = outcome?;
     let Some(directory) = &options.output_dir else {
         for (port, tensor) in plan.outputs.iter().zip(&outputs) {
-            println!("{}: {tensor:?}", port.name);
+            outln!("{}: {tensor:?}", port.name);
         }
         return Ok(());
     };

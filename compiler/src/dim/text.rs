@@ -52,7 +52,10 @@ impl fmt::Debug for Atom {
             Atom::Max(a, b) => {
                 let (a, b) = if b.is_size() { (a, b) } else { (b, a) };
                 let (plus, minus) = (a - b).parts();
-                let over = format!("{}.saturating_sub({minus:?})", Factor(&plus));
+                let over = match minus.known() {
+                    Some(0) => format!("{}", Factor(&plus)),
+                    _ => format!("{}.saturating_sub({minus:?})", Factor(&plus)),
+                };
                 if b.known() == Some(0) {
                     f.write_str(&over)
                 } else {
@@ -61,15 +64,33 @@ impl fmt::Debug for Atom {
             }
             Atom::Min(a, b) => write!(f, "{}.min({b:?})", Factor(a)),
             Atom::Broadcast(a, b) => write!(f, "broadcast({a:?}, {b:?})"),
-            Atom::Equal(a, b) => {
-                let (a, b) = (a - b).parts();
-                write!(f, "usize::from({a:?} == {b:?})")
-            }
-            Atom::Less(a, b) => {
-                let (a, b) = (a - b).parts();
-                write!(f, "usize::from({a:?} < {b:?})")
-            }
+            Atom::Equal(..) | Atom::Less(..) => write!(f, "usize::from({})", Truth(self)),
         }
+    }
+}
+
+impl Dim {
+    /// Whether it is not zero, as a Rust expression.
+    pub fn condition(&self) -> String {
+        match self.as_atom() {
+            Some(atom @ (Atom::Equal(..) | Atom::Less(..))) => Truth(atom).to_string(),
+            _ => format!("{self:?} != 0"),
+        }
+    }
+}
+
+/// A comparison as a Rust expression.
+struct Truth<'a>(&'a Atom);
+
+impl fmt::Display for Truth<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (a, sign, b) = match self.0 {
+            Atom::Equal(a, b) => (a, "==", b),
+            Atom::Less(a, b) => (a, "<", b),
+            other => return write!(f, "{other:?} != 0"),
+        };
+        let (a, b) = (a - b).parts();
+        write!(f, "{a:?} {sign} {b:?}")
     }
 }
 

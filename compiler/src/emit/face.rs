@@ -1,6 +1,6 @@
 //! The public face of a module: the struct, its constants, and `infer`.
 
-use super::{ArenaIn, Style, docs};
+use super::{ArenaIn, Style, docs, weights};
 use crate::{
     arena::Map,
     dim::{Dim, Symbol},
@@ -35,6 +35,8 @@ pub struct Face<'p> {
     pub names: Map<BufferId, String>,
     inputs: Vec<Given>,
     outputs: Vec<Taken>,
+    /// How many constant tensors of strings there are.
+    strings: usize,
     /// Whether the model can refuse its inputs.
     pub refuses: bool,
 }
@@ -109,6 +111,7 @@ impl<'p> Face<'p> {
             model: format_ident!("{}", ident::camel(&style.name)),
             names: buffers,
             refuses: dynamic || plan.steps.iter().any(refuses),
+            strings: weights::strings(plan).len(),
             outputs,
             inputs,
         }
@@ -136,7 +139,12 @@ impl<'p> Face<'p> {
         let (arena_bytes, weight_bytes) =
             (number(self.plan.arena_bytes), number(self.plan.weight_bytes));
         let macs = Literal::u64_unsuffixed(self.plan.macs);
-        let infer = self.infer(&room);
+        let (infer, count) = (self.infer(&room), number(self.strings));
+        let has_strings = self.strings > 0;
+        let strings =
+            has_strings.then(|| quote!(strings: ::onnxc_runtime::strings::Strings<#count>,));
+        let no_strings =
+            has_strings.then(|| quote!(, strings: ::onnxc_runtime::strings::Strings::new()));
         let output = self.output_struct();
         let new = match self.style.arena {
             ArenaIn::Struct => quote!(::onnxc_runtime::arena::InlineArena::new()),
@@ -148,6 +156,7 @@ impl<'p> Face<'p> {
             pub struct #model {
                 weights: ::onnxc_runtime::arena::Weights,
                 arena: #arena,
+                #strings
             }
             blank!();
             #[allow(dead_code)]
@@ -161,7 +170,7 @@ impl<'p> Face<'p> {
                 blank!();
                 /// The model with the weights that the program carries.
                 pub const fn new() -> #model {
-                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS), arena: #new }
+                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS), arena: #new #no_strings }
                 }
                 blank!();
                 /// The model with weights that the caller has, in flash or mapped from a file.
@@ -171,7 +180,7 @@ impl<'p> Face<'p> {
                 /// Where they are not as long as the model's, or start at an odd address.
                 pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<#model> {
                     let weights = ::onnxc_runtime::arena::Weights::from_bytes(weights, #model::WEIGHT_BYTES)?;
-                    Ok(#model { weights, arena: #new })
+                    Ok(#model { weights, arena: #new #no_strings })
                 }
                 blank!();
                 #infer
@@ -202,6 +211,7 @@ impl<'p> Face<'p> {
             Form::Scalar => quote!(&[#name]),
             _ => quote!(#name),
         });
+        let strings = (self.strings > 0).then(|| quote!(self.strings.of(&#room::STRINGS),));
         let result = self.result(&quote!('_));
         let mut text = vec!["Runs the model.".to_owned()];
         if self.refuses {
@@ -219,7 +229,7 @@ impl<'p> Face<'p> {
         quote! {
             #doc
             pub fn infer(&mut self, #(#arguments),*) -> #result {
-                #room::infer(&self.weights, self.arena.blocks(), #(#given),*)
+                #room::infer(&self.weights, self.arena.blocks(), #strings #(#given),*)
             }
         }
     }
@@ -282,10 +292,15 @@ impl<'p> Face<'p> {
         };
         let generics = self.borrows().then(|| quote!(<'a>));
         let life = self.borrows().then(|| quote!('a));
+        let strings = (self.strings > 0).then(|| {
+            let count = number(self.strings);
+            quote!(strings: &::onnxc_runtime::strings::Constants<#count>,)
+        });
         quote! {
             pub(super) fn infer #generics (
                 weights: &::onnxc_runtime::arena::Weights,
                 arena: &#life mut [Block],
+                #strings
                 #(#arguments),*
             ) -> #result
         }
@@ -358,11 +373,7 @@ impl<'p> Face<'p> {
                 let name = format_ident!("{}Output", self.model);
                 let fields = (0..n).map(|i| {
                     let (field, value) = (local(i), value(i));
-                    if value.to_string() == field.to_string() {
-                        quote!(#field)
-                    } else {
-                        quote!(#field: #value)
-                    }
+                    if field == value.to_string() { quote!(#field) } else { quote!(#field: #value) }
                 });
                 quote!(super::#name { #(#fields),* })
             }
@@ -370,7 +381,7 @@ impl<'p> Face<'p> {
         let result = if self.refuses { quote!(Ok(#result)) } else { result };
         // One borrowed output that is given as it is needs no name.
         match (names.as_slice(), accesses.as_slice()) {
-            ([name], [access]) if result.to_string() == name.to_string() => {
+            ([name], [access]) if *name == result.to_string() => {
                 quote!(blank!(); borrow(arena, #access))
             }
             _ => quote!(blank!(); #borrow #result),
@@ -450,10 +461,7 @@ fn output_form(plan: &Plan, port: &Port) -> Form {
     if plan.buffers[port.operand.buffer].place == Place::Heap {
         return Form::Heap(port.ty.rank());
     }
-    match input_form(port) {
-        Form::View(rank) => Form::View(rank),
-        fixed => fixed,
-    }
+    input_form(port)
 }
 
 /// Whether a step can refuse the inputs.

@@ -13,8 +13,9 @@ impl Body<'_> {
         let comment = docs::line(&step.node);
         let cond = match &step.cond {
             Cond::Size(dim) => {
-                let dim = self.size(dim);
-                quote!(#dim != 0)
+                // The paths that the size names are noted.
+                self.size(dim);
+                dim.condition().parse().expect("a condition is an expression")
             }
             Cond::Tensor(operand) => self.element(operand),
         };

@@ -77,7 +77,7 @@ fn tokens(plan: &Plan, style: &Style) -> TokenStream {
     let version = env!("CARGO_PKG_VERSION");
     let (head, model) = (docs::head(plan, style), face.items());
     let body = steps::body(plan, &face);
-    let weights = weights::item(plan, style);
+    let (strings, weights) = (weights::strings_item(plan), weights::item(plan, style));
     quote! {
         #head
         #model
@@ -86,6 +86,7 @@ fn tokens(plan: &Plan, style: &Style) -> TokenStream {
         mod #room {
             #body
             blank!();
+            #strings
             #weights
             blank!();
             const _: () = ::onnxc_runtime::view::generated_by(#version);

@@ -3,9 +3,11 @@
 use super::{
     docs,
     face::{Face, Form as PortForm, element, number, size},
+    weights,
 };
 use crate::{
     dim::Dim,
+    dtype::DType,
     ident::Names,
     plan::{Arg, BufferId, Call, Check, Condition, Form, Operand, Place, Plan, Step},
 };
@@ -48,6 +50,8 @@ pub(super) struct Body<'p> {
     constant_names: Names,
     /// The constant for a slot, by buffer.
     slots: BTreeMap<BufferId, Ident>,
+    /// Which of the constant strings it is, by buffer.
+    strings: HashMap<BufferId, usize>,
     /// The constant for a geometry, by its source.
     geometries: HashMap<String, Ident>,
     /// The geometries in the order of their first use.
@@ -73,7 +77,10 @@ impl<'p> Body<'p> {
         crate::plan::memory::operands(&plan.steps, &mut |operand| {
             used.insert(operand.buffer);
         });
-        for (id, buffer) in plan.buffers.iter().filter(|(id, _)| used.contains(id)) {
+        let strings = weights::strings(plan).into_iter().enumerate();
+        let strings: HashMap<BufferId, usize> = strings.map(|(i, (id, _))| (id, i)).collect();
+        let held = |id: &BufferId| used.contains(id) && !strings.contains_key(id);
+        for (id, buffer) in plan.buffers.iter().filter(|(id, _)| held(id)) {
             if matches!(buffer.place, Place::Arena { .. } | Place::Weight { .. }) {
                 let name = constant_names.unique(face.names[id].to_uppercase());
                 slots.insert(id, format_ident!("{name}"));
@@ -85,6 +92,7 @@ impl<'p> Body<'p> {
             paths: BTreeSet::new(),
             constant_names,
             slots,
+            strings,
             geometries: HashMap::new(),
             geometry_items: Vec::new(),
             made: HashSet::new(),
@@ -244,6 +252,10 @@ impl<'p> Body<'p> {
                 let found = locals.iter().find(|l| l.operand == *operand && l.written == written);
                 found.expect("every operand in the arena was borrowed").name.to_token_stream()
             }
+            Place::Weight { .. } if buffer.dtype == DType::String => {
+                let i = number(self.strings[&operand.buffer]);
+                quote!(&strings[#i] #part)
+            }
             Place::Weight { .. } => {
                 let slot = self.slot(operand);
                 quote!(weights.get(#slot))
@@ -261,14 +273,13 @@ impl<'p> Body<'p> {
         let mut fixed = true;
         call.params.visit(&mut |dim| fixed &= dim.known().is_some());
         let sources = call.params.source();
-        let struct_only = sources.len() == 1 && sources[0].ends_with('}');
         sources
             .into_iter()
             .map(|source| {
                 if source.contains("broadcast(") {
                     self.paths.insert("view::broadcast".into());
                 }
-                if !struct_only || !fixed || source.len() <= INLINE {
+                if !fixed || struct_name(&source).is_none() || source.len() <= INLINE {
                     return source.parse().expect("a formula is an expression");
                 }
                 self.named_geometry(call, source)
@@ -281,7 +292,7 @@ impl<'p> Body<'p> {
         if let Some(name) = self.geometries.get(&source) {
             return name.to_token_stream();
         }
-        let ty = source.split(' ').next().expect("a struct has a name").to_owned();
+        let ty = struct_name(&source).expect("only structs are named").to_owned();
         let node = call.node.split(": ").next().unwrap_or_default();
         let word = format!("{}_{}", crate::ident::snake(node), crate::ident::snake(&ty));
         let name = format_ident!("{}", self.constant_names.unique(word.to_uppercase()));
@@ -376,6 +387,12 @@ fn grouped(paths: &BTreeSet<String>) -> TokenStream {
         }
     });
     quote!(#(#uses)*)
+}
+
+/// The name of the struct, where the source is a literal of one.
+fn struct_name(source: &str) -> Option<&str> {
+    let (name, _) = source.split_once(" {")?;
+    name.chars().all(char::is_alphanumeric).then_some(name)
 }
 
 /// What stands before and after a call that settles sizes.

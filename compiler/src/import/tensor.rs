@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn six_bits_may_lie_in_two_bytes() {
-        let raw_data = Some(Bytes::from_static(&[0b01_000001, 0b0011_0000, 0b111111_00, 0b10]));
+        let raw_data = Some(Bytes::from_static(&[0b0100_0001, 0b0011_0000, 0b1111_1100, 0b10]));
         let packed = TensorProto { raw_data, ..proto(DType::F6E2M3, &[5]) };
         let found = tensor(&packed, &external::Files::none()).expect("the data fits");
         assert_eq!(found.bytes(), [0b1, 0b1, 0b11, 0b111111, 0b10]);

@@ -7,8 +7,8 @@ use crate::{
     dim::Dim,
     dtype::DType,
     plan::{
-        Arg, Block, Buffer, BufferId, Call, Form, Formula, Kernel, NoParams, Operand, Place, Plan,
-        Port, Step, kernel,
+        Arg, Block, Buffer, BufferId, Call, Form, Formula, Kernel, NoParams, Operand, Optimize,
+        Place, Plan, Port, Step, kernel,
     },
     tensor::Tensor,
     ty::TensorType,
@@ -18,10 +18,11 @@ use std::collections::HashMap;
 static COPY: Kernel = kernel!(ANY T, reshape::identity, |f, a, _p| f(a.input::<T>(0), a.output(0)));
 
 /// The plan of a graph, before its memory is laid out.
-pub fn plan(graph: &Graph) -> std::result::Result<Plan, Diagnostics> {
+pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diagnostics> {
     let findings = Findings::default();
     let mut state = State {
         graph,
+        optimize,
         plan: Plan::default(),
         homes: Homes::of(graph),
         buffers: Map::default(),
@@ -51,6 +52,7 @@ pub fn plan(graph: &Graph) -> std::result::Result<Plan, Diagnostics> {
 
 struct State<'g> {
     graph: &'g Graph,
+    optimize: Optimize,
     plan: Plan,
     homes: Homes,
     buffers: Map<ValueId, BufferId>,
@@ -71,6 +73,7 @@ trait Lowering {
     fn scratch(&mut self, name: &str, dtype: DType, len: Dim) -> Operand;
     fn region(&mut self, region: RegionId) -> Result<Block>;
     fn upper(&self, dim: &Dim) -> Option<i64>;
+    fn optimize(&self) -> Optimize;
     fn count(&mut self, macs: u64);
     fn weight(&mut self, name: &str, tensor: &Tensor) -> Operand;
 }
@@ -190,6 +193,10 @@ impl Lowering for State<'_> {
         self.plan.upper(dim)
     }
 
+    fn optimize(&self) -> Optimize {
+        self.optimize
+    }
+
     fn weight(&mut self, name: &str, tensor: &Tensor) -> Operand {
         Operand::whole(self.constant(name, tensor), tensor.len().into())
     }
@@ -288,7 +295,9 @@ impl<'a> Lower<'a> {
 
     /// Memory that is needed only by the next call.
     pub fn scratch(&mut self, dtype: DType, len: impl Into<Dim>) -> Operand {
-        let name = format!("{} scratch", self.node.name);
+        let made = self.node.outputs.iter().flatten().next();
+        let made = made.map_or(&self.node.name, |&id| &self.graph[id].name);
+        let name = format!("{made} scratch");
         self.state.scratch(&name, dtype, len.into())
     }
 
@@ -434,6 +443,17 @@ impl<'a> Lower<'a> {
     /// Whether result `j` of region `i` is true whenever its input `k` is.
     pub fn result_stays_true(&self, i: usize, j: usize, k: usize) -> bool {
         super::infer::stays_true(self.graph, self.node.regions[i], j, k)
+    }
+
+    /// What matters most.
+    pub fn optimize(&self) -> Optimize {
+        self.state.optimize()
+    }
+
+    /// Where a constant is that stands for input `i`.
+    pub fn weight_for(&mut self, i: usize, tensor: &Tensor) -> Operand {
+        let name = self.node.input(i).map_or(&self.node.name, |id| &self.graph[id].name);
+        self.state.weight(name, tensor)
     }
 
     /// Whether running region `i` is sure to be refused.

@@ -115,9 +115,10 @@ impl<'a> Reader<'a> {
             .note(format!("allowed: {}", all.join(", "))))
     }
 
-    /// The element type that the number of that name stands for, where the file has it.
+    /// The element type that the number of that name stands for, where the file has it; 0 stands
+    /// for none.
     pub fn maybe_dtype(&mut self, name: &str) -> Result<Option<DType>> {
-        let Some(code) = self.maybe_int(name)? else { return Ok(None) };
+        let Some(code) = self.maybe_int(name)?.filter(|&code| code != 0) else { return Ok(None) };
         let dtype = i32::try_from(code).ok().and_then(DType::from_code);
         let unknown = || {
             let message = format!("`{name}` is {code}, which is not an element type");
@@ -228,6 +229,15 @@ impl<'a> Reader<'a> {
             }
             None => Err(missing(name)),
         }
+    }
+
+    /// The same, where the file has it; whether it does.
+    pub fn maybe_region(&mut self, name: &str) -> Result<bool> {
+        let given = self.attributes.contains_key(name);
+        if given {
+            self.region(name)?;
+        }
+        Ok(given)
     }
 
     /// Leaves an attribute unread that means nothing to a compiler.

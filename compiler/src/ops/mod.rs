@@ -13,6 +13,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod arg;
+pub(crate) mod attention;
 pub(crate) mod binary;
 pub(crate) mod cast;
 pub(crate) mod compare;
@@ -24,15 +25,20 @@ pub(crate) mod cumulative;
 pub(crate) mod einsum;
 mod epilogue;
 pub(crate) mod expand;
+pub(crate) mod fourier;
 pub(crate) mod gather;
 pub(crate) mod image;
 pub(crate) mod linalg;
+pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod ml;
 pub(crate) mod nms;
 pub(crate) mod norm;
+pub(crate) mod optimizer;
+mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
+pub(crate) mod quantize;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
@@ -46,6 +52,7 @@ pub(crate) mod slice;
 pub(crate) mod softmax;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod text;
 pub(crate) mod transpose;
 pub(crate) mod unary;
 pub(crate) mod variadic;
@@ -98,6 +105,11 @@ pub const fn body(name: &'static str, since: i64, text: &'static str) -> Entry {
     Entry { domain: Domain::Onnx, name, since, how: How::Body(text) }
 }
 
+/// An operator of ONNX's main operator set that stands for other nodes.
+pub const fn nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
+    Entry { domain: Domain::Onnx, name, since, how: How::Nodes(read) }
+}
+
 /// An operator of classical machine learning.
 pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Read(read) }
@@ -106,6 +118,16 @@ pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
 /// An operator of classical machine learning that stands for others.
 pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Nodes(read) }
+}
+
+/// An operator that ONNX is trying out.
+pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Preview, name, since, how: How::Read(read) }
+}
+
+/// An operator that trains a model.
+pub const fn training(name: &'static str, since: i64, read: Read) -> Entry {
+    Entry { domain: Domain::Training, name, since, how: How::Read(read) }
 }
 
 /// What passes make of several nodes.
@@ -118,6 +140,10 @@ pub const fn internal(name: &'static str, read: Read) -> Entry {
 const FAMILIES: &[&[Entry]] = &[
     activation::OPS,
     arg::OPS,
+    attention::OPS,
+    attention::flex::OPS,
+    attention::linear::OPS,
+    attention::rotary::OPS,
     binary::OPS,
     cast::OPS,
     compare::OPS,
@@ -132,9 +158,14 @@ const FAMILIES: &[&[Entry]] = &[
     cumulative::OPS,
     einsum::OPS,
     expand::OPS,
+    fourier::OPS,
+    fourier::frames::OPS,
+    fourier::mel::OPS,
+    fourier::window::OPS,
     gather::OPS,
     image::OPS,
     linalg::OPS,
+    loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
     ml::encode::OPS,
@@ -144,8 +175,10 @@ const FAMILIES: &[&[Entry]] = &[
     ml::tree::OPS,
     nms::OPS,
     norm::OPS,
+    optimizer::OPS,
     pad::OPS,
     pool::OPS,
+    quantize::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,
@@ -157,6 +190,9 @@ const FAMILIES: &[&[Entry]] = &[
     select::OPS,
     slice::OPS,
     softmax::OPS,
+    text::OPS,
+    text::grams::OPS,
+    text::pattern::OPS,
     transpose::OPS,
     unary::OPS,
     variadic::OPS,

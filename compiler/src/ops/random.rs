@@ -203,6 +203,9 @@ fn one_of(cx: &Infer<'_>, dtype: DType, allowed: &[DType]) -> Inferred<()> {
 }
 
 /// 1 with the probability that the input says, else 0.
+///
+/// ONNX publishes results for it that no generator gives from what the model says: they were drawn
+/// from the one that had drawn the inputs before.
 pub struct Bernoulli {
     /// The element type; by default that of the input.
     pub dtype: Option<DType>,

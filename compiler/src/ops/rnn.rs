@@ -19,7 +19,7 @@ use onnxc_runtime::{
     activation_fn::Activation,
     rnn::{Direction, Order, Weights},
 };
-use std::rc::Rc;
+use std::{rc::Rc, slice::from_ref};
 
 pub const OPS: &[Entry] = &[
     entry("GRU", 1, |node| Recurrent::read(node, Cell::Gru)),
@@ -266,7 +266,7 @@ impl Op for Recurrent {
             cx.require_equal(hidden, &size.into(), "the size of the state and `hidden_size`")?;
         }
         let rows = hidden * self.cell.gates();
-        let state = [&self.ordered(&ways, batch)[..], &[hidden.clone()]].concat();
+        let state = [&self.ordered(&ways, batch)[..], from_ref(hidden)].concat();
         let wanted: [(usize, Vec<Dim>); 6] = [
             (1, vec![ways.clone(), rows.clone(), x[2].clone()]),
             (2, vec![ways.clone(), rows.clone(), hidden.clone()]),

@@ -71,7 +71,7 @@ impl Cut {
         let (start, end) = (place(size, start, backward), place(size, end, backward));
         let (low, high) = if step < 0 { (&end, &start) } else { (&start, &end) };
         let high = match backward {
-            0 if (size - high).is_size() => high.clone(),
+            0 if is_size(&(size - high), size) => high.clone(),
             0 => clamp(high, size),
             // A backward cut starts at an element, which is unlike Python's.
             _ => high.at_least(&1.into()).at_most(size),
@@ -79,7 +79,8 @@ impl Cut {
         let span = &high - low;
         // Where the low place may lie before the first element, no more than up to the high one.
         let span = if low.is_size() { span } else { high.at_least(&0.into()).at_most(&span) };
-        let len = span.at_least(&0.into()).ceil_div(&step.saturating_abs().into());
+        let span = if is_size(&span, size) { span } else { span.at_least(&0.into()) };
+        let len = span.ceil_div(&step.saturating_abs().into());
         let first = if step < 0 { (&high - 1).at_least(&0.into()) } else { clamp(low, size) };
         Cut { start: first, step, len }
     }
@@ -102,7 +103,12 @@ fn place(size: &Dim, at: &Dim, above: i64) -> Dim {
 
 fn clamp(place: &Dim, size: &Dim) -> Dim {
     let low = place.at_least(&0.into());
-    if (size - place).is_size() { low } else { low.at_most(size) }
+    if is_size(&(size - place), size) { low } else { low.at_most(size) }
+}
+
+/// Whether a number is never below zero, where `size`, being the size of an axis, is not.
+fn is_size(dim: &Dim, size: &Dim) -> bool {
+    dim.is_size() || (dim - size).is_size()
 }
 
 /// What is taken of each axis, where that is known before running.

@@ -10,6 +10,7 @@ use crate::{
         cast::Cast,
         reshape::{Identity, Sizes},
     },
+    plan::Optimize,
     tensor::{Data, Tensor},
 };
 
@@ -106,7 +107,7 @@ fn run(mut alone: Graph, outputs: Vec<ValueId>, inputs: &[Option<Tensor>]) -> Op
         return None;
     }
     alone.set_outputs(alone.body, outputs);
-    let plan = ir::plan(&alone).ok()?;
+    let plan = ir::plan(&alone, Optimize::Size).ok()?;
     host::run(&plan, &[]).ok()
 }
 

@@ -194,6 +194,33 @@ macro_rules! plain_fields {
     )*};
 }
 
+/// Enums that a kernel's struct has as they are.
+macro_rules! choices {
+    ($($T:ty: $path:literal as $name:literal;)*) => {$(
+        impl $crate::plan::Field for $T {
+            type Number = $T;
+            type Given<'a> = $T;
+
+            fn source(&self) -> String {
+                format!(concat!($name, "::{:?}"), self)
+            }
+
+            fn uses(&self, paths: &mut Vec<&'static str>) {
+                paths.push($path);
+            }
+
+            fn number(&self, _: &$crate::plan::Symbols<'_>) -> $T {
+                *self
+            }
+
+            fn give(number: &$T) -> $T {
+                *number
+            }
+        }
+    )*};
+}
+pub(crate) use choices;
+
 plain_fields! {
     bool: |x| x.to_string();
     i32: |x| x.to_string();

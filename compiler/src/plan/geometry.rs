@@ -1,17 +1,23 @@
 //! The geometries of the runtime library, as formulas.
 
+mod attention;
 mod dense;
+mod fourier;
 mod image;
 
+pub use attention::{Append, Attention, LinearAttention, Rotary};
 pub use dense::{
     CausalConv, Conv, ConvTranspose, Gemm, Gru, IntegerMatMul, Layout, Lstm, MatMul, Pool, Rnn,
     Sequence,
 };
+pub use fourier::{Ends, Lines, Transform};
 pub use image::{Boxes, Filter, Images, Line, Picked, Regions, Resample, Sampling};
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;
-use onnxc_runtime::{einsum, feature, geometry as rt, norm, scatter, tree};
+use onnxc_runtime::{
+    einsum, feature, geometry as rt, norm, optimizer, quantize, scatter, text, tree,
+};
 
 formulas! {
     /// A tensor seen from one of its axes.
@@ -142,6 +148,15 @@ formulas! {
         count: usize,
     }
 
+    /// Rows of elements, and the grams that are looked for.
+    "text::Grams" Grams: text::Grams {
+        row: Dim,
+        width: usize,
+        shortest: usize,
+        longest: usize,
+        skips: usize,
+    }
+
     /// An ensemble of trees.
     "tree::Trees" Trees: tree::Trees {
         features: Dim,
@@ -150,6 +165,39 @@ formulas! {
         divisor: usize,
     }
 
+    /// Which elements of a quantized tensor share a scale.
+    "quantize::Scales" Scales: quantize::Scales {
+        outer: Dim,
+        len: Dim,
+        inner: Dim,
+        block: Dim,
+        outer_step: Dim,
+        block_step: Dim,
+        inner_step: usize,
+    }
+
+    /// The attributes of `Adagrad`.
+    "optimizer::Adagrad" Adagrad: optimizer::Adagrad {
+        decay_factor: f32,
+        epsilon: f32,
+        norm_coefficient: f32,
+    }
+
+    /// The attributes of `Adam`.
+    "optimizer::Adam" Adam: optimizer::Adam {
+        alpha: f32,
+        beta: f32,
+        epsilon: f32,
+        norm_coefficient: f32,
+        norm_coefficient_post: f32,
+    }
+
+    /// The attributes of `Momentum`.
+    "optimizer::Momentum" Momentum: optimizer::Momentum {
+        alpha: f32,
+        beta: f32,
+        norm_coefficient: f32,
+    }
 }
 
 /// The row-major strides of a shape.

@@ -244,6 +244,9 @@ macro_rules! dispatch {
     (WIDE $dtype:expr, $T:ident => $body:expr) => {
         $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64)
     };
+    (HALVES $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F16: half::f16, BF16: half::bf16)
+    };
     (BYTES $dtype:expr, $T:ident => $body:expr) => {
         $crate::plan::dispatch!(@ $dtype, $T => $body, I8: i8, U8: u8)
     };
@@ -315,6 +318,15 @@ macro_rules! dispatch {
     (RANGES $dtype:expr, $T:ident => $body:expr) => {
         $crate::plan::dispatch!(@ $dtype, $T => $body,
             F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I16: i16, I32: i32, I64: i64)
+    };
+    (DEQUANTIZED $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body,
+            I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, I4: onnxc_runtime::I4,
+            U4: onnxc_runtime::U4, I2: onnxc_runtime::I2, U2: onnxc_runtime::U2,
+            F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
+            F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
+            F4E2M1: onnxc_runtime::F4E2M1, F6E2M3: onnxc_runtime::F6E2M3,
+            F6E3M2: onnxc_runtime::F6E3M2)
     };
     (PIXELS $dtype:expr, $T:ident => $body:expr) => {
         $crate::plan::dispatch!(@ $dtype, $T => $body,

@@ -51,8 +51,11 @@ fn boxes(plan: &Plan) -> Vec<Box> {
     each.collect()
 }
 
+/// What comes first, and what of those that are the same.
+type Key = (std::cmp::Reverse<usize>, usize);
+
 /// The order in which buffers are placed: each has its models, so all are tried.
-const ORDERS: &[fn(&Box) -> (std::cmp::Reverse<usize>, usize)] = &[
+const ORDERS: &[fn(&Box) -> Key] = &[
     |b| (std::cmp::Reverse(b.bytes), b.life.first),
     |b| (std::cmp::Reverse(b.bytes * (b.life.last - b.life.first + 1)), b.life.first),
     |b| (std::cmp::Reverse(b.life.last - b.life.first), b.life.first),

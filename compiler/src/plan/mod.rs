@@ -63,6 +63,16 @@ pub struct Size {
     pub max: Option<i64>,
 }
 
+/// What matters most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Optimize {
+    /// Time: kernels take scratch memory, and constant factors are packed.
+    #[default]
+    Speed,
+    /// Space: simple loops over weights as they are.
+    Size,
+}
+
 /// A piece of memory that holds one tensor, or several one after another.
 #[derive(Clone, Debug)]
 pub struct Buffer {

@@ -216,7 +216,7 @@ mod digits {
     const NODE_MEAN_REDUCTION: Reduction =
         Reduction { kept: &[32], kept_strides: &[16], reduced: &[16], reduced_strides: &[1] };
 
-    pub(super) static WEIGHTS: &Aligned<[u8]> = &Aligned(*include_bytes!("digits.weights"));
+    pub(super) static WEIGHTS: &Aligned<[u8; 57536]> = &Aligned(*include_bytes!("digits.weights"));
 
     const _: () = ::onnxc_runtime::view::generated_by("0.1.0");
 }

@@ -1,4 +1,5 @@
-//! Classifies handwritten digits with a model that the program `onnxc` compiled:
+//! Prints the scores of a handwritten digit, and how many digits are right, with a model that the
+//! program `onnxc` compiled:
 //!
 //! ```sh
 //! onnxc examples/models/digits.onnx -o examples/cli/src/digits.rs
@@ -10,6 +11,11 @@ use digits::Digits;
 use digits_data::{COUNT, Digit, best, held_out};
 
 fn main() {
+    if let Some(digit) = held_out().next() {
+        for score in Digits::new().infer(&digit.image) {
+            println!("{score:.4}");
+        }
+    }
     println!("{} of {COUNT} digits are right", count_right());
 }
 

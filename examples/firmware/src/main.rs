@@ -17,7 +17,7 @@ fn main() -> ! {
     static mut MODEL: Digits = Digits::new();
     if let Some(digit) = digits_data::held_out().next() {
         for score in MODEL.infer(&digit.image) {
-            hprintln!("{}", score);
+            hprintln!("{:.4}", score);
         }
     }
     debug::exit(debug::EXIT_SUCCESS);

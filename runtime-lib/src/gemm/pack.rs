@@ -53,10 +53,13 @@ pub(crate) fn pack_left<T: Number>(
                 to[..there].copy_from_slice(&from[k * a.col..][..there]);
             }
         } else {
+            // Plain indices, since models are compiled by unoptimized build scripts, too.
             for r in 0..there {
-                let to = panel[r..].iter_mut().step_by(PANEL_ROWS);
-                let from = from[r * a.row..].iter().step_by(a.col);
-                to.zip(from).for_each(|(to, &from)| *to = from);
+                let (mut at, mut to) = (r * a.row, r);
+                while to < panel.len() {
+                    panel[to] = from[at];
+                    (at, to) = (at + a.col, to + PANEL_ROWS);
+                }
             }
         }
     }
@@ -81,8 +84,11 @@ pub(crate) fn pack_right<T: Number>(
             if b.col == 1 {
                 to.copy_from_slice(&from[j..j + there]);
             } else {
-                let from = from[j * b.col..].iter().step_by(b.col);
-                to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+                let (mut at, mut i) = (j * b.col, 0);
+                while i < there {
+                    to[i] = from[at];
+                    (at, i) = (at + b.col, i + 1);
+                }
             }
         }
     }

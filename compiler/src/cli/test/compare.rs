@@ -71,7 +71,9 @@ fn output(
         so_far.max_abs = so_far.max_abs.max(difference);
         so_far.max_rel = so_far.max_rel.max(difference / y.abs());
         so_far.max_expected = so_far.max_expected.max(if y.is_finite() { y.abs() } else { 0.0 });
-        if !(difference <= tolerance.atol + tolerance.rtol * y.abs()) && so_far.wrong.is_none() {
+        // An infinite result allows no difference, though its tolerance would be infinite too.
+        let near = difference <= tolerance.atol + tolerance.rtol * y.abs();
+        if (!near || difference.is_infinite()) && so_far.wrong.is_none() {
             so_far.wrong = Some(format!("output {i}[{at}] is {x:?}, but {y:?} is expected"));
         }
     }

@@ -53,6 +53,7 @@ impl Project {
     ) -> Result<(), Diagnostics> {
         let mut options = options.clone();
         options.name = Some(format!("model_{number}"));
+        options.stem.clone_from(&options.name);
         options.weights = Weights::File;
         let Output { plan, module, .. } = onnxc::compile(path, &options, &mut |_, _| {})?;
         let style = options.style(&plan, &format!("model_{number}"));
@@ -63,13 +64,6 @@ impl Project {
         let types: Vec<DType> = plan.inputs.iter().map(|port| port.ty.dtype).collect();
         self.images |= module.code.contains("image_decoder::");
         let code = module.code + &glue(&signature, &types, &shapes);
-        // The weights are named after the model's own file; here each has its number.
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        let theirs = format!("{}.weights", onnxc::ident::snake(&stem));
-        let code = code.replace(
-            &format!("include_bytes!(\"{theirs}\")"),
-            &format!("include_bytes!(\"model_{number}.weights\")"),
-        );
         fs::create_dir_all(&directory).map_err(|error| io_finding(&directory, &error))?;
         write_if_changed(&directory.join(format!("model_{number}.rs")), code.as_bytes())?;
         if let Some(weights) = &module.weights {

@@ -71,16 +71,16 @@ pub fn line(path: &Path, outcome: &Outcome, as_json: bool) {
             "max_expected": number(|d| d.max_expected),
             "reason": outcome.reason(),
         });
-        println!("{line}");
+        outln!("{line}");
         return;
     }
     let worst = match distance {
         Some(d) if d.max_abs > 0.0 => format!("  (abs {:.1e}, rel {:.1e})", d.max_abs, d.max_rel),
         _ => String::new(),
     };
-    println!("{:<11} {}{worst}", outcome.status(), path.display());
+    outln!("{:<11} {}{worst}", outcome.status(), path.display());
     for line in outcome.reason().into_iter().flat_map(str::lines) {
-        println!("    {line}");
+        outln!("    {line}");
     }
 }
 
@@ -90,7 +90,7 @@ pub fn summary(outcomes: &[Outcome], as_json: bool) -> bool {
     let (ok, differs) = (count("ok"), count("differs"));
     let (unsupported, failed) = (count("unsupported"), count("failed"));
     if !as_json {
-        println!("\n{ok} ok, {differs} differ, {unsupported} unsupported, {failed} failed");
+        outln!("\n{ok} ok, {differs} differ, {unsupported} unsupported, {failed} failed");
     }
     ok == outcomes.len()
 }

@@ -6,7 +6,7 @@ pub(crate) mod integer;
 pub(crate) mod transpose;
 
 use super::{
-    Entry, entry, internal,
+    Entry, entry, internal, pack,
     window::{self, Rounding, Slide, Window},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
-    plan::{Field, Formula, Kernel, geometry, kernel},
+    plan::{Field, Formula, Kernel, Operand, Optimize, geometry, kernel},
     ty::Type,
 };
 use onnxc_runtime::{activation_fn::Activation, conv::Weights};
@@ -82,21 +82,22 @@ use kernels;
 
 static KERNELS: Kernels<geometry::Conv> = kernels!(conv conv_f32 conv_f64);
 
-/// Calls the kernel for the element type. The fast ones want scratch memory, of which one can say
-/// how much only where the sizes of the weights are fixed.
+/// Calls the kernel for the element type, with the weights where they were packed. The fast ones
+/// want scratch memory, of which one can say how much only where the sizes of the weights are fixed.
 fn call<F: Formula + Field>(
     cx: &mut Lower<'_>,
     kernels: &'static Kernels<F>,
     formula: (F, Activation),
+    packed: Option<Operand>,
     scratch: Option<Dim>,
 ) -> Result {
     let dtype = cx.output_ty(0)?.dtype;
-    let inputs = vec![
-        cx.input(0)?.into(),
-        cx.input(1)?.into(),
-        cx.optional(2)?.into(),
-        cx.optional(3)?.into(),
-    ];
+    let weights = match packed {
+        Some(packed) => packed,
+        None => cx.input(1)?,
+    };
+    let inputs =
+        vec![cx.input(0)?.into(), weights.into(), cx.optional(2)?.into(), cx.optional(3)?.into()];
     let mut outputs = vec![cx.output(0)?.into()];
     let (kernel, scratch) = match (dtype, scratch) {
         (DType::F32, Some(scratch)) => (&kernels.f32, scratch),
@@ -156,11 +157,18 @@ impl Op for Conv {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let geometry = geometry(cx, &self.window, self.group, [0, 1])?;
+        let mut geometry = geometry(cx, &self.window, self.group, [0, 1])?;
         cx.macs(&macs(&geometry));
-        let fixed = cx.ty(1)?.known_shape().is_some();
-        let scratch = fixed.then(|| geometry.scratch(&|dim| cx.most(dim)));
-        call(cx, &KERNELS, (geometry, self.activation), scratch)
+        let one_pixel = geometry.out.iter().product::<Dim>().known() == Some(1);
+        let packed = match one_pixel || is_shallow(&geometry.filters) {
+            true => None,
+            false => pack::weights(cx, 1, &geometry),
+        };
+        if packed.is_some() {
+            geometry.weights = Weights::Packed;
+        }
+        let scratch = scratch(cx, |most| geometry.scratch(most))?;
+        call(cx, &KERNELS, (geometry, self.activation), packed, scratch)
     }
 }
 
@@ -187,6 +195,17 @@ fn geometry(
         pads: each(|slide| &slide.before),
         weights: Weights::Plain,
     })
+}
+
+/// Whether a group has so few filters that packing, which pads them to 12, does not pay.
+fn is_shallow(filters: &Dim) -> bool {
+    filters.known().is_none_or(|filters| filters < 4)
+}
+
+/// The scratch memory that the fast kernels want, where they are wanted.
+fn scratch(cx: &Lower<'_>, of: impl Fn(&dyn Fn(&Dim) -> Dim) -> Dim) -> Result<Option<Dim>> {
+    let fast = cx.optimize() == Optimize::Speed && cx.ty(1)?.known_shape().is_some();
+    Ok(fast.then(|| of(&|dim| cx.most(dim))))
 }
 
 /// The number of multiply-adds.

@@ -1,6 +1,6 @@
 //! Convolutions run backward.
 
-use super::{Kernels, addend, bias, call, kernels};
+use super::{Kernels, addend, bias, call, is_shallow, kernels, pack, scratch};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -159,7 +159,7 @@ impl Op for ConvTranspose {
         let (out, pads) =
             self.along(&size, &kernel).into_iter().map(|along| (along.out, along.before)).unzip();
         let axes = 0..size.len();
-        let geometry = geometry::ConvTranspose {
+        let mut geometry = geometry::ConvTranspose {
             batch: x[0].clone(),
             groups: usize::try_from(self.group).expect("inferring saw that there are groups"),
             channels: w[0].floor_div(&self.group.into()),
@@ -173,8 +173,14 @@ impl Op for ConvTranspose {
             pads,
         };
         cx.macs(&(cx.ty(0)?.len() * &w[1..].iter().product()));
-        let fixed = cx.ty(1)?.known_shape().is_some();
-        let scratch = fixed.then(|| geometry.scratch(&|dim| cx.most(dim)));
-        call(cx, &KERNELS, (geometry, self.activation), scratch)
+        let packed = match is_shallow(&geometry.filters) {
+            true => None,
+            false => pack::weights(cx, 1, &geometry),
+        };
+        if packed.is_some() {
+            geometry.weights = Weights::Packed;
+        }
+        let scratch = scratch(cx, |most| geometry.scratch(most))?;
+        call(cx, &KERNELS, (geometry, self.activation), packed, scratch)
     }
 }

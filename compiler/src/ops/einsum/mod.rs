@@ -13,7 +13,7 @@ use crate::{
 };
 use contract::Contraction;
 use equation::{Equation, Label, Labels};
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, rc::Rc, slice::from_ref};
 
 pub const OPS: &[Entry] = &[entry("Einsum", 12, |node| {
     let equation = node.maybe_string("equation")?.unwrap_or_default();
@@ -86,7 +86,7 @@ impl Op for Einsum {
                         cx.require_equal(dim, &sizes[label], "the sizes of axes of one label")?;
                     }
                     Label::Spread(_) => {
-                        cx.broadcast(&[&[dim.clone()], &[sizes[label].clone()]])?;
+                        cx.broadcast(&[from_ref(dim), from_ref(&sizes[label])])?;
                     }
                 }
             }

@@ -2,20 +2,20 @@
 
 pub(crate) mod integer;
 
-use super::{Entry, entry, internal};
+use super::{Entry, entry, internal, pack};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS, PRODUCTS},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
     plan::{
-        Arg, Field, Formula, Kernel, Operand,
+        Arg, Field, Formula, Kernel, Operand, Optimize,
         geometry::{self, Layout},
         kernel,
     },
     ty::Type,
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::{activation_fn::Activation, gemm};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -37,7 +37,8 @@ pub const OPS: &[Entry] = &[
 struct Kernels<F: Formula + Field> {
     /// Whole numbers.
     plain: Kernel<F>,
-    /// 16-bit numbers, whose sums are gathered in a wider type.
+    /// 16-bit numbers, whose sums are gathered in a wider type; and all real ones without scratch
+    /// memory.
     float: Kernel<(F, Activation)>,
     /// `float`.
     f32: Kernel<(F, Activation)>,
@@ -64,16 +65,35 @@ static GEMM: Kernels<geometry::Gemm> = kernels!(gemm: gemm gemm_float gemm_f32 g
 static MATMUL: Kernels<geometry::MatMul> =
     kernels!(matmul: matmul matmul_float matmul_f32 matmul_f64);
 
-/// Calls the kernel for the element type, on the node's inputs.
+/// Packs the right factor, where it is one constant matrix.
+fn pack_right(cx: &mut Lower<'_>, geometry: &mut geometry::Gemm) -> Option<Operand> {
+    let Layout::Strides(row, col) = &geometry.b else { return None };
+    let size = |dim: &Dim| usize::try_from(dim.known()?).ok();
+    let packing = gemm::Packing {
+        rows: size(&geometry.k)?,
+        cols: size(&geometry.n)?,
+        strides: [size(row)?, size(col)?],
+    };
+    let packed = pack::packed(cx, 1, &pack::Right(packing))?;
+    geometry.b = Layout::Packed;
+    Some(packed)
+}
+
+/// Calls the kernel for the element type, on the node's inputs, or the right factor packed.
 fn multiply<F: Formula + Field>(
     cx: &mut Lower<'_>,
     kernels: &'static Kernels<F>,
+    packed: Option<Operand>,
     geometry: F,
     scratch: Dim,
     f: Activation,
 ) -> Result {
     let dtype = cx.output_ty(0)?.dtype;
-    let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into(), Arg::Optional(cx.optional(2)?)];
+    let b = match packed {
+        Some(packed) => packed,
+        None => cx.input(1)?,
+    };
+    let inputs = vec![cx.input(0)?.into(), b.into(), Arg::Optional(cx.optional(2)?)];
     let y = cx.output(0)?;
     multiply_on(cx, kernels, dtype, (inputs, y), geometry, scratch, f)
 }
@@ -105,13 +125,13 @@ fn multiply_on<F: Formula + Field>(
     f: Activation,
 ) -> Result {
     let mut outputs = vec![y.into()];
-    let kernel = match dtype {
-        DType::F32 => &kernels.f32,
-        DType::F64 => &kernels.f64,
-        DType::F16 | DType::BF16 => &kernels.float,
+    let kernel = match (dtype, cx.optimize()) {
+        (DType::F32, Optimize::Speed) => &kernels.f32,
+        (DType::F64, Optimize::Speed) => &kernels.f64,
+        (DType::F32 | DType::F64 | DType::F16 | DType::BF16, _) => &kernels.float,
         _ => return cx.call_on(&kernels.plain, dtype, inputs, outputs, geometry),
     };
-    if matches!(dtype, DType::F32 | DType::F64) {
+    if matches!(dtype, DType::F32 | DType::F64) && cx.optimize() == Optimize::Speed {
         outputs.push(cx.scratch(dtype, scratch).into());
     }
     cx.call_on(kernel, dtype, inputs, outputs, (geometry, f))
@@ -199,7 +219,7 @@ impl Op for Gemm {
             false => vec![0.into(); 2],
         };
         cx.macs(&(&m * &n * &k));
-        let geometry = geometry::Gemm {
+        let mut geometry = geometry::Gemm {
             a: layout(a, self.trans_a),
             b: layout(b, self.trans_b),
             c: c.try_into().expect("a matrix has two strides"),
@@ -210,8 +230,9 @@ impl Op for Gemm {
             n,
             k,
         };
+        let packed = pack_right(cx, &mut geometry);
         let scratch = geometry.scratch(&|dim| cx.most(dim));
-        multiply(cx, &GEMM, geometry, scratch, self.activation)
+        multiply(cx, &GEMM, packed, geometry, scratch, self.activation)
     }
 }
 
@@ -319,11 +340,13 @@ impl Op for MatMul {
         };
         let (sizes, strides) = geometry::merged(pile, &[a, b, c]);
         let [a, b, c] = strides.try_into().expect("three operands");
-        let stack = geometry::MatMul { sizes, a, b, c, matrix };
+        let mut stack = geometry::MatMul { sizes, a, b, c, matrix };
+        let same_right = stack.b.iter().all(|stride| stride.known() == Some(0));
+        let packed = if same_right { pack_right(cx, &mut stack.matrix) } else { None };
         let scratch = stack.scratch(&|dim| cx.most(dim));
         match stack.as_one() {
-            Some(geometry) => multiply(cx, &GEMM, geometry, scratch, self.activation),
-            None => multiply(cx, &MATMUL, stack, scratch, self.activation),
+            Some(one) => multiply(cx, &GEMM, packed, one, scratch, self.activation),
+            None => multiply(cx, &MATMUL, packed, stack, scratch, self.activation),
         }
     }
 }

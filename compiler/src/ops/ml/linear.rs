@@ -79,7 +79,7 @@ pub fn product(
     rows: usize,
     b: &[f32],
 ) -> Result<ValueId> {
-    if rows == 0 || a.len() % rows != 0 || !(b.len() <= 1 || b.len() == rows) {
+    if rows == 0 || !a.len().is_multiple_of(rows) || !(b.len() <= 1 || b.len() == rows) {
         let (a, b) = (a.len(), b.len());
         return Err(bad(format!(
             "{a} coefficients and {b} constants do not make {rows} functions"

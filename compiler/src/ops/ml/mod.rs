@@ -4,7 +4,7 @@ pub(super) mod classifier;
 pub(super) mod encode;
 pub(super) mod feature;
 pub(super) mod linear;
-mod lookup;
+pub(super) mod lookup;
 pub(super) mod svm;
 pub(super) mod tree;
 

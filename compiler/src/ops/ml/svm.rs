@@ -111,7 +111,7 @@ impl Machine {
 
     /// The support vectors as a matrix of so many rows.
     fn support(&self, rows: usize) -> Result<Tensor> {
-        if rows == 0 || self.vectors.is_empty() || self.vectors.len() % rows != 0 {
+        if rows == 0 || self.vectors.is_empty() || !self.vectors.len().is_multiple_of(rows) {
             let found = self.vectors.len();
             return Err(bad(format!("{found} numbers do not make {rows} support vectors")));
         }

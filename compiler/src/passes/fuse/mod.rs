@@ -9,6 +9,7 @@ mod function;
 
 use crate::{
     diag::Diagnostics,
+    dtype::DType,
     ir::{Graph, Next, Node, NodeId, Op, RegionId, Rewrite, Rule, Site, Todo, ValueId, rewrite},
     ops::{
         activation,
@@ -59,11 +60,17 @@ fn then(op: &dyn Op, activation: Activation) -> Option<Rc<dyn Op>> {
 }
 
 /// The node that sums what input `i` is, where nothing but this node, with so many uses, uses it,
-/// and where its elements are real numbers.
+/// and where its elements are wide.
 fn sum<'s>(site: &'s Site<'_>, node: &Node, i: usize, uses: usize) -> Option<&'s Node> {
     let value = node.input(i)?;
-    let real = tensor(site.graph, value)?.dtype.is_float();
-    (real && site.uses(i) == uses).then(|| site.producer(value)).flatten()
+    let fuses = is_wide(site.graph, value) && site.uses(i) == uses;
+    fuses.then(|| site.producer(value)).flatten()
+}
+
+/// Whether a kernel that goes on with the value gives what two kernels would: results of 16 bits
+/// are rounded between them.
+fn is_wide(graph: &Graph, value: ValueId) -> bool {
+    tensor(graph, value).is_some_and(|ty| matches!(ty.dtype, DType::F32 | DType::F64))
 }
 
 fn tensor(graph: &Graph, value: ValueId) -> Option<&TensorType> {
@@ -90,6 +97,9 @@ fn gate(site: &mut Site<'_>, node: &Node) -> Replaced {
         let f = function::gated(function::of(site.graph, gate)?)?;
         (same && site.uses(j) == 1).then_some((i, f))
     })?;
+    if !is_wide(site.graph, node.input(i)?) {
+        return None;
+    }
     if let Some(sum) = sum(site, node, i, 2)
         && let Some(op) = then(&*sum.op, f)
     {

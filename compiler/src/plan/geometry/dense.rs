@@ -2,7 +2,10 @@
 
 use crate::{
     dim::Dim,
-    plan::{Field, Formula, Symbols, formula::formulas},
+    plan::{
+        Field, Formula, Symbols,
+        formula::{choices, formulas},
+    },
 };
 use onnxc_runtime::{
     activation_fn::Activation, causal_conv, conv, gemm, matmul, matmul_integer, pool, rnn,
@@ -128,32 +131,6 @@ formulas! {
     }
 }
 
-/// Enums that a kernel's struct has as they are.
-macro_rules! choices {
-    ($($T:ty: $path:literal as $name:literal;)*) => {$(
-        impl Field for $T {
-            type Number = $T;
-            type Given<'a> = $T;
-
-            fn source(&self) -> String {
-                format!(concat!($name, "::{:?}"), self)
-            }
-
-            fn uses(&self, paths: &mut Vec<&'static str>) {
-                paths.push($path);
-            }
-
-            fn number(&self, _: &Symbols<'_>) -> $T {
-                *self
-            }
-
-            fn give(number: &$T) -> $T {
-                *number
-            }
-        }
-    )*};
-}
-
 choices! {
     conv::Weights: "conv::Weights" as "Weights";
     rnn::Direction: "rnn::Direction" as "Direction";
@@ -210,7 +187,7 @@ impl Field for Layout {
 }
 
 /// What a kernel says of a geometry that it is never given a larger one of.
-fn largest<F: Formula>(geometry: &F, of: impl Fn(F::Numbers<'_>) -> usize) -> Dim {
+pub(super) fn largest<F: Formula>(geometry: &F, of: impl Fn(F::Numbers<'_>) -> usize) -> Dim {
     let mut found = 0;
     geometry.with(&|_| 0, &mut |numbers| found = of(numbers));
     found.into()

@@ -1,0 +1,264 @@
+//! Attention whose scores and weights regions change.
+
+use super::{Attention, attend, softmax_precision};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{DType, FLOATS},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Stop},
+    ops::{Entry, cast::Fit, matmul::product, preview},
+    plan::{
+        Kernel, Operand,
+        geometry::{self, Axis, Layout},
+        kernel,
+    },
+    ty::Type,
+};
+use onnxc_runtime::attention::Precision;
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[preview("FlexAttention", 1, |node| {
+    Ok(Rc::new(FlexAttention {
+        scale: node.maybe_float("scale")?,
+        softmax_precision: softmax_precision(node)?,
+        score_mod: node.maybe_region("score_mod")?,
+        prob_mod: node.maybe_region("prob_mod")?,
+    }))
+})];
+
+/// `prob_mod(softmax(score_mod(scale · Q · Kᵀ))) · V`, for each head.
+#[derive(Clone)]
+pub struct FlexAttention {
+    /// The factor of the products.
+    pub scale: Option<f32>,
+    /// The type of scores and weights.
+    pub softmax_precision: Option<DType>,
+    /// Whether the first region changes the scores.
+    pub score_mod: bool,
+    /// Whether the last region changes the weights.
+    pub prob_mod: bool,
+}
+
+static SCALED: Kernel<(Option<f32>, Dim)> = kernel!(FLOATS T, attention::scaled::<T>,
+    |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
+static SOFTMAX: Kernel<Axis> = kernel!(FLOATS T, softmax::softmax::<T>,
+    |f, a, p| f(a.input(0), a.output(0), p));
+
+impl FlexAttention {
+    /// The type of scores and weights.
+    fn precision(&self, dtype: DType) -> DType {
+        let default = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+        self.softmax_precision.unwrap_or(default)
+    }
+
+    /// The type of scores and weights as tensors, of queries and keys of these shapes.
+    fn scores(&self, dtype: DType, q: &[Dim], k: &[Dim]) -> Type {
+        Type::tensor(self.precision(dtype), [&q[0], &q[1], &q[2], &k[2]])
+    }
+
+    /// The attention without regions.
+    fn plain(&self) -> Attention {
+        Attention { scale: self.scale, ..Attention::default() }
+    }
+
+    /// Changes a tensor by region `i`.
+    fn change(cx: &mut Lower<'_>, i: usize) -> Result<Operand> {
+        let block = cx.block(i)?;
+        if let Some(refusal) = block.refusal {
+            return Err(Diagnostic::new(Code::Unsupported, refusal));
+        }
+        block.steps.into_iter().for_each(|step| cx.step(step));
+        let missing = || Diagnostic::new(Code::BadArity, "the region gives nothing");
+        block.results.into_iter().next().ok_or_else(missing)
+    }
+
+    /// `x` as elements of another type, where they are not yet.
+    fn cast(cx: &mut Lower<'_>, x: Operand, from: DType, to: DType) -> Result<Operand> {
+        if from == to {
+            return Ok(x);
+        }
+        let y = cx.scratch(to, x.len.clone());
+        Fit::DEFAULT.call(cx, from, x, to, y.clone())?;
+        Ok(y)
+    }
+
+    /// `scale · Q · Kᵀ`, in the type of the inputs.
+    fn products(&self, cx: &mut Lower<'_>, sizes: &Sizes) -> Result<Operand> {
+        let dtype = cx.ty(0)?.dtype;
+        let mut factors = Vec::new();
+        for i in 0..2 {
+            let (x, y) = (cx.input(i)?, cx.scratch(dtype, cx.ty(i)?.len()));
+            let factor = (self.scale, sizes.depth.clone());
+            cx.call_on(&SCALED, dtype, vec![x.into()], vec![y.clone().into()], factor)?;
+            factors.push(y);
+        }
+        let Ok([q, k]) = <[Operand; 2]>::try_from(factors) else { unreachable!("two factors") };
+        let Sizes { queries, keys, depth, .. } = sizes;
+        let scores = cx.scratch(dtype, sizes.rows() * keys);
+        let (row, column) =
+            (Layout::Strides(depth.clone(), 1.into()), Layout::Strides(1.into(), depth.clone()));
+        let stack = sizes.stack([queries, keys, depth], [row, column]);
+        product(cx, dtype, [q, k], scores.clone(), stack)?;
+        Ok(scores)
+    }
+
+    /// Attention step by step, as regions or another type of weights want it.
+    fn in_steps(&self, cx: &mut Lower<'_>, sizes: &Sizes) -> Result {
+        let dtype = cx.ty(0)?.dtype;
+        let of_scores = self.precision(dtype);
+        let products = self.products(cx, sizes)?;
+        let mut scores = Self::cast(cx, products, dtype, of_scores)?;
+        if self.score_mod {
+            let given = cx.region_input(0, 0)?;
+            cx.copy(of_scores, scores, given);
+            scores = Self::change(cx, 0)?;
+        }
+        let Sizes { queries, keys, width, .. } = sizes;
+        let last = usize::from(self.score_mod);
+        let mut weights = match self.prob_mod {
+            true => cx.region_input(last, 0)?,
+            false => cx.scratch(of_scores, sizes.rows() * keys),
+        };
+        let lanes = Axis { outer: sizes.rows(), len: keys.clone(), inner: 1.into() };
+        cx.call_on(&SOFTMAX, of_scores, vec![scores.into()], vec![weights.clone().into()], lanes)?;
+        if self.prob_mod {
+            weights = Self::change(cx, last)?;
+        }
+        let v = cx.input(2)?;
+        let v = Self::cast(cx, v, dtype, of_scores)?;
+        let y = cx.output(0)?;
+        let results = match of_scores == dtype {
+            true => y.clone(),
+            false => cx.scratch(of_scores, y.len.clone()),
+        };
+        let rows = |size: &Dim| Layout::Strides(size.clone(), 1.into());
+        let stack = sizes.stack([queries, width, keys], [rows(keys), rows(width)]);
+        product(cx, of_scores, [weights, v], results.clone(), stack)?;
+        if of_scores == dtype {
+            return Ok(());
+        }
+        Fit::DEFAULT.call(cx, of_scores, results, dtype, y)
+    }
+}
+
+/// The sizes of heads.
+struct Sizes {
+    batch: Dim,
+    /// Heads of keys, and of queries that share each.
+    heads: [Dim; 2],
+    queries: Dim,
+    keys: Dim,
+    depth: Dim,
+    width: Dim,
+}
+
+impl Sizes {
+    /// The rows of scores.
+    fn rows(&self) -> Dim {
+        &self.batch * &self.heads[0] * &self.heads[1] * &self.queries
+    }
+
+    /// Products of all heads, of which those that share keys or values share the right factor.
+    fn stack(&self, [m, n, k]: [&Dim; 3], [a, b]: [Layout; 2]) -> geometry::MatMul {
+        let [heads, group] = &self.heads;
+        let (left, right) = (m * k, k * n);
+        let sizes = [self.batch.clone(), heads.clone(), group.clone()];
+        let over_a = vec![heads * group * &left, group * &left, left];
+        let over_b = vec![heads * &right, right, 0.into()];
+        let (sizes, strides) = geometry::merged(&sizes, &[over_a, over_b, vec![0.into(); 3]]);
+        let [over_a, over_b, over_c] = strides.try_into().expect("three operands");
+        let matrix = geometry::Gemm {
+            m: m.clone(),
+            n: n.clone(),
+            k: k.clone(),
+            a,
+            b,
+            c: [0.into(), 0.into()],
+            y_row: n.clone(),
+            alpha: 1.0,
+            beta: 1.0,
+        };
+        geometry::MatMul { sizes, a: over_a, b: over_b, c: over_c, matrix }
+    }
+}
+
+impl Op for FlexAttention {
+    fn name(&self) -> &'static str {
+        "FlexAttention"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Preview
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.scale.into_iter().for_each(|scale| a.float("scale", scale));
+        if let Some(dtype) = self.softmax_precision {
+            a.int("softmax_precision", dtype.code().into());
+        }
+        a.flag("score_mod", self.score_mod);
+        a.flag("prob_mod", self.prob_mod);
+    }
+
+    fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
+        let (q, k) = (cx.ranked(0, 4)?, cx.ranked(1, 4)?);
+        Ok(vec![self.scores(q.dtype, &q.shape, &k.shape)])
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, FLOATS)?.dtype;
+        cx.same_dtype(0, 1)?;
+        cx.same_dtype(0, 2)?;
+        let [q, k, _] = [cx.ranked(0, 4)?, cx.ranked(1, 4)?, cx.ranked(2, 4)?];
+        let wanted = self.scores(dtype, &q.shape, &k.shape);
+        let wanted = wanted.as_tensor().ok_or(Stop::Unknown)?.clone();
+        self.plain().require(cx)?;
+        for i in 0..usize::from(self.score_mod) + usize::from(self.prob_mod) {
+            let results = cx.region_results(i);
+            let [result] = &*results else {
+                let message = format!("region {i} must give one tensor, not {}", results.len());
+                return Err(cx.finding(Code::BadArity, message));
+            };
+            let Some(found) = result.as_tensor() else { continue };
+            if (found.dtype, found.rank()) != (wanted.dtype, wanted.rank()) {
+                let message = format!("region {i} must give {wanted}, not {found}");
+                return Err(cx.finding(Code::TypeMismatch, message));
+            }
+            for (a, b) in found.shape.iter().zip(&wanted.shape) {
+                cx.require_equal(a, b, &format!("a size that region {i} gives and is given"))?;
+            }
+        }
+        let width = cx.shape(2)?[3].clone();
+        let [batch, heads, queries] = [0, 1, 2].map(|axis| q.shape[axis].clone());
+        Ok(vec![Type::tensor(dtype, [batch, heads, queries, width])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (q, k, v) = (cx.ty(0)?, cx.ty(1)?, cx.ty(2)?);
+        let plain = self.plain();
+        let sizes = plain.sizes([&q.shape, &k.shape, &v.shape], None);
+        let as_usual = self.precision(q.dtype) == self.with_default().precision(q.dtype);
+        if !self.score_mod && !self.prob_mod && as_usual {
+            let strides = [
+                super::strides(4, &sizes.heads[1], &sizes.new, &sizes.depth),
+                super::strides(4, &sizes.heads[1], &sizes.new, &sizes.width),
+            ];
+            let mut geometry = plain.geometry(cx, &sizes, strides)?;
+            geometry.precision = Precision::Through;
+            let inputs = [cx.input(0)?, cx.input(1)?, cx.input(2)?];
+            let y = cx.output(0)?;
+            return attend(cx, q.dtype, inputs, [None, None], (y, None), geometry);
+        }
+        let super::Sizes { batch, heads: [_, heads], group, queries, new, depth, width, .. } =
+            sizes;
+        let sizes = Sizes { batch, heads: [heads, group], queries, keys: new, depth, width };
+        cx.macs(&(sizes.rows() * &sizes.keys * (&sizes.depth + &sizes.width)));
+        self.in_steps(cx, &sizes)
+    }
+}
+
+impl FlexAttention {
+    fn with_default(&self) -> FlexAttention {
+        FlexAttention { softmax_precision: None, ..self.clone() }
+    }
+}

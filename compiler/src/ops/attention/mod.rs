@@ -1,0 +1,441 @@
+//! `Attention` and its kin.
+
+pub(crate) mod flex;
+pub(crate) mod linear;
+pub(crate) mod rotary;
+#[cfg(test)]
+mod tests;
+
+use super::{
+    Entry,
+    cast::{Cast, Fit},
+    entry,
+};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{DType, FLOATS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{
+        Arg, Kernel, Operand,
+        geometry::{self, Append},
+        kernel,
+    },
+    ty::Type,
+};
+use onnxc_runtime::attention::{Precision, Stage};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("Attention", 23, |node| Ok(Rc::new(Attention::read(node)?))),
+    entry("Attention", 25, |node| {
+        let (left, right) = (window(node, "left_window_size")?, window(node, "right_window_size")?);
+        let attention = Attention { left, right, ..Attention::read(node)? };
+        let four_axes = node.ty(0).and_then(Type::as_tensor).is_some_and(|ty| ty.rank() == 4);
+        if four_axes && attention.heads.iter().any(Option::is_some) {
+            let message = "`q_num_heads` and `kv_num_heads` are for inputs of three axes";
+            return Err(Diagnostic::new(Code::BadAttribute, message));
+        }
+        Ok(Rc::new(attention))
+    }),
+];
+
+/// `softmax(scale · Q · Kᵀ + mask) · V`, for each head.
+#[derive(Clone, Default)]
+pub struct Attention {
+    /// Whether no query attends what stands behind it.
+    pub is_causal: bool,
+    /// Heads of queries, and of keys and values, where inputs have three axes.
+    pub heads: [Option<i64>; 2],
+    /// How many keys before its own a query attends, where there is a bound.
+    pub left: Option<i64>,
+    /// How many keys behind its own a query attends, where there is a bound.
+    pub right: Option<i64>,
+    /// The factor of the products.
+    pub scale: Option<f32>,
+    /// What the scores stay below; 0 for no bound.
+    pub softcap: f32,
+    /// What the last output is: a place in [`STAGES`].
+    pub qk_matmul_output_mode: i64,
+    /// The type in which weights are calculated.
+    pub softmax_precision: Option<DType>,
+}
+
+/// The stages that the last output can have, in the order of their numbers.
+const STAGES: [Stage; 4] = [Stage::Products, Stage::Capped, Stage::Masked, Stage::Weights];
+
+static ATTENTION_F32: Kernel<geometry::Attention> = kernel!(F32_ONLY T, attention::attention_f32,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
+        a.output(0), a.optional_output(1), a.output(2), p));
+static ATTENTION_F64: Kernel<geometry::Attention> = kernel!(F64_ONLY T, attention::attention_f64,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
+        a.output(0), a.optional_output(1), a.output(2), p));
+static ATTENTION_HALF: Kernel<geometry::Attention> = kernel!(HALVES T,
+    attention::attention_half::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
+        a.output(0), a.optional_output(1), a.output(2), p));
+static APPEND: Kernel<Append> = kernel!(FLOATS T, attention::append::<T>,
+    |f, a, p| f(a.input(0), a.optional(1), a.output(0), p));
+
+/// The bound on one side of a window; -1 stands for none.
+fn window(node: &mut Reader<'_>, name: &str) -> Result<Option<i64>> {
+    match node.int(name, -1)? {
+        -1 => Ok(None),
+        size if size >= 0 => Ok(Some(size)),
+        size => {
+            let message = format!("`{name}` is {size}, but must be -1 or a size");
+            Err(Diagnostic::new(Code::BadAttribute, message))
+        }
+    }
+}
+
+/// The type in which weights are calculated, where the file says it.
+fn softmax_precision(node: &mut Reader<'_>) -> Result<Option<DType>> {
+    let found = node.maybe_dtype("softmax_precision")?;
+    if found.is_none_or(|dtype| FLOATS.contains(&dtype)) {
+        return Ok(found);
+    }
+    let message = "`softmax_precision` is not a floating-point type that the operator knows";
+    Err(Diagnostic::new(Code::BadAttribute, message))
+}
+
+/// The precision of weights of type `of` that are made of elements of type `dtype`.
+fn precision(dtype: DType, of: DType) -> Precision {
+    match (dtype, of) {
+        (_, DType::F16) => Precision::F16,
+        (_, DType::BF16) => Precision::BF16,
+        (DType::F64, DType::F32) => Precision::Single,
+        // The wide type of 16-bit numbers is `f32`, and more than that is lost at once.
+        _ => Precision::Wide,
+    }
+}
+
+/// The sizes of an attention, by its inputs' shapes.
+struct Sizes {
+    batch: Dim,
+    /// Heads of queries, and of keys and values.
+    heads: [Dim; 2],
+    /// Heads of queries that share keys.
+    group: Dim,
+    queries: Dim,
+    /// Keys that stand in the cache.
+    past: Dim,
+    /// Keys that are given.
+    new: Dim,
+    depth: Dim,
+    width: Dim,
+}
+
+impl Sizes {
+    fn keys(&self) -> Dim {
+        &self.past + &self.new
+    }
+}
+
+/// How far sequences, heads and rows start from each other, in a tensor of so many axes.
+fn strides(rank: usize, heads: &Dim, rows: &Dim, size: &Dim) -> [Dim; 3] {
+    let all = heads * rows * size;
+    if rank == 3 { [all, size.clone(), heads * size] } else { [all, rows * size, size.clone()] }
+}
+
+impl Attention {
+    fn read(node: &mut Reader<'_>) -> Result<Attention> {
+        // A mask of numbers of another type is added as if it were of the right one.
+        if let (Ok(dtype), Ok(mask)) = (node.dtype(0), node.dtype(3))
+            && ![DType::Bool, dtype].contains(&mask)
+        {
+            node.wrap_input(3, Cast { to: dtype, fit: Fit::DEFAULT }, &[])?;
+        }
+        let mode = node.int("qk_matmul_output_mode", 0)?;
+        if !(0..4).contains(&mode) {
+            let message = format!("`qk_matmul_output_mode` is {mode}, but must be from 0 to 3");
+            return Err(Diagnostic::new(Code::BadAttribute, message));
+        }
+        Ok(Attention {
+            is_causal: node.flag("is_causal", false)?,
+            heads: [node.maybe_int("q_num_heads")?, node.maybe_int("kv_num_heads")?],
+            left: None,
+            right: None,
+            scale: node.maybe_float("scale")?,
+            softcap: node.float("softcap", 0.0)?,
+            qk_matmul_output_mode: mode,
+            softmax_precision: softmax_precision(node)?,
+        })
+    }
+
+    /// The sizes for inputs of these shapes, which have three or four axes.
+    fn sizes(&self, [q, k, v]: [&[Dim]; 3], past: Option<&[Dim]>) -> Sizes {
+        let past = past.map_or(Dim::from(0), |past| past[2].clone());
+        let batch = q[0].clone();
+        let ([queries, new, depth, width], heads) = if let (
+            [_, heads, queries, depth],
+            [_, kv_heads, new, _],
+            [_, _, _, width],
+        ) = (q, k, v)
+        {
+            ([queries, new, depth, width].map(Clone::clone), [heads, kv_heads].map(Clone::clone))
+        } else {
+            let heads = self.heads.map(|heads| Dim::from(heads.unwrap_or(1).max(1)));
+            let (depth, width) = (q[2].floor_div(&heads[0]), v[2].floor_div(&heads[1]));
+            ([q[1].clone(), k[1].clone(), depth, width], heads)
+        };
+        let group = heads[0].floor_div(&heads[1].at_least(&1.into()));
+        Sizes { batch, heads, group, queries, past, new, depth, width }
+    }
+
+    /// Refuses inputs whose sizes do not fit each other.
+    fn require(&self, cx: &mut Infer<'_>) -> Inferred<Sizes> {
+        let [q, k, v] = [0, 1, 2].map(|i| cx.shape(i).map(<[Dim]>::to_vec));
+        let (q, k, v) = (q?, k?, v?);
+        if ![3, 4].contains(&q.len()) || k.len() != q.len() || v.len() != q.len() {
+            let message = "queries, keys and values must all have three or four axes";
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        }
+        if q.len() == 3 && self.heads.iter().any(|heads| heads.is_none_or(|heads| heads < 1)) {
+            let message = "inputs of three axes need `q_num_heads` and `kv_num_heads`";
+            return Err(cx.finding(Code::BadAttribute, message));
+        }
+        let past = cx.optional(4)?.map(|ty| ty.shape.clone());
+        if past.as_ref().is_some_and(|past| past.len() != 4) {
+            cx.ranked(4, 4)?;
+        }
+        let sizes = self.sizes([&q, &k, &v], past.as_deref());
+        let Sizes { batch, heads: [heads, kv_heads], group, queries, new, depth, width, .. } =
+            &sizes;
+        let shape = |heads: &Dim, rows: &Dim, size: &Dim| match q.len() {
+            3 => vec![batch.clone(), rows.clone(), heads * size],
+            _ => vec![batch.clone(), heads.clone(), rows.clone(), size.clone()],
+        };
+        let wanted = [
+            (&q, shape(heads, queries, depth)),
+            (&k, shape(kv_heads, new, depth)),
+            (&v, shape(kv_heads, new, width)),
+        ];
+        for (i, (found, wanted)) in wanted.iter().enumerate() {
+            for (a, b) in found.iter().zip(wanted) {
+                cx.require_equal(a, b, &format!("a size of input {i} and what attention wants"))?;
+            }
+        }
+        cx.require_equal(heads, &(group * kv_heads), "heads of queries and a multiple of others")?;
+        Ok(sizes)
+    }
+
+    /// Refuses a cache that does not fit the keys and values.
+    fn require_past(&self, cx: &mut Infer<'_>, sizes: &Sizes) -> Inferred<()> {
+        if cx.has(4) != cx.has(5) {
+            let message = "`past_key` and `past_value` go together";
+            return Err(cx.finding(Code::BadArity, message));
+        }
+        if !cx.has(4) {
+            return Ok(());
+        }
+        for (i, of, size) in [(4, 1, &sizes.depth), (5, 2, &sizes.width)] {
+            cx.same_dtype(i, of)?;
+            let wanted = [&sizes.batch, &sizes.heads[1], &sizes.past, size].map(Clone::clone);
+            for (a, b) in cx.ranked(i, 4)?.shape.iter().zip(&wanted) {
+                cx.require_equal(a, b, &format!("a size of input {i} and what attention wants"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a mask that cannot be stretched to all scores, but for the last keys.
+    fn require_mask(&self, cx: &mut Infer<'_>, dtype: DType, sizes: &Sizes) -> Inferred<()> {
+        let Some(mask) = cx.optional(3)? else { return Ok(()) };
+        cx.of(3, &[DType::Bool, dtype])?;
+        let Some((len, others)) = mask.shape.split_last().filter(|(_, all)| all.len() < 4) else {
+            let message = "the mask must have one to four axes";
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        };
+        let scores = [&sizes.batch, &sizes.heads[0], &sizes.queries].map(Clone::clone);
+        let joined = cx.broadcast(&[&scores, others])?;
+        for (a, b) in scores.iter().zip(&joined) {
+            cx.require_equal(a, b, "an axis of the scores and of the mask")?;
+        }
+        cx.require_at_least(&sizes.keys(), len, "the mask has more keys than there are")
+    }
+
+    /// The keys (`i` is 1) or values (`i` is 2), with those in the cache in front, and how far
+    /// their sequences, heads and rows start from each other.
+    fn cached(
+        cx: &mut Lower<'_>,
+        i: usize,
+        sizes: &Sizes,
+        size: &Dim,
+    ) -> Result<(Operand, [Dim; 3])> {
+        let (ty, heads) = (cx.ty(i)?, &sizes.heads[1]);
+        let new = strides(ty.rank(), heads, &sizes.new, size);
+        let (x, past, present) = (cx.input(i)?, cx.optional(i + 3)?, cx.optional_output(i)?);
+        if past.is_none() && present.is_none() {
+            return Ok((x, new));
+        }
+        let keys = sizes.keys();
+        let to =
+            present.unwrap_or_else(|| cx.scratch(ty.dtype, &sizes.batch * heads * &keys * size));
+        let geometry = Append {
+            batch: sizes.batch.clone(),
+            heads: heads.clone(),
+            past: sizes.past.clone(),
+            new: sizes.new.clone(),
+            width: size.clone(),
+            x: new,
+        };
+        let inputs = vec![x.into(), Arg::Optional(past)];
+        cx.call_on(&APPEND, ty.dtype, inputs, vec![to.clone().into()], geometry)?;
+        Ok((to, strides(4, heads, &keys, size)))
+    }
+
+    /// How many rows are worked on at a time: as many as leave their scores in the caches.
+    fn rows(cx: &Lower<'_>, keys: &Dim) -> usize {
+        const SCORES: i64 = 96 << 10;
+        const PANEL: i64 = 12;
+        let keys = cx.most(keys).known().unwrap_or(SCORES).max(1);
+        let rows = (SCORES / keys / PANEL * PANEL).clamp(PANEL, 8 * PANEL);
+        usize::try_from(rows).unwrap_or(1)
+    }
+
+    /// What the kernel is told.
+    fn geometry(
+        &self,
+        cx: &Lower<'_>,
+        sizes: &Sizes,
+        [k, v]: [[Dim; 3]; 2],
+    ) -> Result<geometry::Attention> {
+        let (dtype, rank) = (cx.ty(0)?.dtype, cx.ty(0)?.rank());
+        let Sizes { batch, heads: [heads, kv_heads], group, queries, past, depth, width, .. } =
+            sizes;
+        let keys = sizes.keys();
+        let (mask, mask_len) = match cx.has(3) {
+            false => ([(); 3].map(|()| 0.into()), keys.clone()),
+            true => {
+                let shape = &cx.ty(3)?.shape;
+                let len = shape.last().cloned().unwrap_or_else(|| 1.into());
+                let scores = [batch, heads, queries, &len].map(Clone::clone);
+                let all = geometry::stretched(shape, &scores);
+                ([all[0].clone(), all[1].clone(), all[2].clone()], len)
+            }
+        };
+        let bound = |size: i64| usize::try_from(size).unwrap_or(0);
+        Ok(geometry::Attention {
+            batch: batch.clone(),
+            heads: kv_heads.clone(),
+            group: group.clone(),
+            queries: queries.clone(),
+            rows: Self::rows(cx, &keys),
+            keys,
+            depth: depth.clone(),
+            width: width.clone(),
+            q: strides(rank, heads, queries, depth),
+            k,
+            v,
+            y: strides(rank, heads, queries, width),
+            mask,
+            mask_len,
+            past: past.clone(),
+            left: self.left.map(bound),
+            right: if self.is_causal { Some(0) } else { self.right.map(bound) },
+            scale: self.scale,
+            softcap: self.softcap,
+            precision: precision(dtype, self.softmax_precision.unwrap_or(dtype)),
+            stage: STAGES[usize::try_from(self.qk_matmul_output_mode).unwrap_or(0)],
+        })
+    }
+}
+
+/// Calls the kernel for the element type, on queries, keys, values, mask and lengths, for results
+/// and scores.
+fn attend(
+    cx: &mut Lower<'_>,
+    dtype: DType,
+    [q, k, v]: [Operand; 3],
+    [mask, lengths]: [Option<Operand>; 2],
+    (y, scores): (Operand, Option<Operand>),
+    geometry: geometry::Attention,
+) -> Result {
+    let sizes = &geometry.batch * &geometry.heads * &geometry.group * &geometry.queries;
+    cx.macs(&(sizes * &geometry.keys * (&geometry.depth + &geometry.width)));
+    let (kernel, wide) = match dtype {
+        DType::F32 => (&ATTENTION_F32, DType::F32),
+        DType::F64 => (&ATTENTION_F64, DType::F64),
+        _ => (&ATTENTION_HALF, DType::F32),
+    };
+    let size = if dtype == wide { dtype.bytes() } else { 0 };
+    let scratch = geometry.scratch(&|dim| cx.most(dim), size);
+    let allows = mask.is_some() && cx.ty(3)?.dtype == DType::Bool;
+    let (mask, allowed) = if allows { (None, mask) } else { (mask, None) };
+    let inputs = vec![q.into(), k.into(), v.into(), mask.into(), allowed.into(), lengths.into()];
+    let outputs = vec![y.into(), scores.into(), cx.scratch(wide, scratch).into()];
+    cx.call_on(kernel, dtype, inputs, outputs, geometry)
+}
+
+impl Op for Attention {
+    fn name(&self) -> &'static str {
+        "Attention"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.flag("is_causal", self.is_causal);
+        let numbers = [
+            ("q_num_heads", self.heads[0]),
+            ("kv_num_heads", self.heads[1]),
+            ("left_window_size", self.left),
+            ("right_window_size", self.right),
+            ("softmax_precision", self.softmax_precision.map(|dtype| dtype.code().into())),
+        ];
+        for (name, number) in numbers {
+            number.into_iter().for_each(|number| a.int(name, number));
+        }
+        self.scale.into_iter().for_each(|scale| a.float("scale", scale));
+        a.float("softcap", self.softcap);
+        a.int("qk_matmul_output_mode", self.qk_matmul_output_mode);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, FLOATS)?.dtype;
+        cx.same_dtype(0, 1)?;
+        let of_values = cx.of(2, FLOATS)?.dtype;
+        let sizes = self.require(cx)?;
+        self.require_past(cx, &sizes)?;
+        self.require_mask(cx, dtype, &sizes)?;
+        if cx.has(6) {
+            cx.of(6, &[DType::I64])?;
+            let len = &cx.ranked(6, 1)?.shape[0];
+            cx.require_equal(len, &sizes.batch, "the number of lengths and of sequences")?;
+            if cx.has(4) {
+                let message = "lengths are for caches that are kept outside of the operator";
+                return Err(cx.finding(Code::BadArity, message));
+            }
+        }
+        let keys = sizes.keys();
+        let Sizes { batch, heads: [heads, kv_heads], queries, depth, width, .. } = sizes;
+        let y = match cx.ty(0)?.rank() {
+            3 => vec![batch.clone(), queries.clone(), &heads * &width],
+            _ => vec![batch.clone(), heads.clone(), queries.clone(), width.clone()],
+        };
+        Ok(vec![
+            Type::tensor(dtype, y),
+            Type::tensor(dtype, [&batch, &kv_heads, &keys, &depth]),
+            Type::tensor(of_values, [&batch, &kv_heads, &keys, &width]),
+            Type::tensor(dtype, [&batch, &heads, &queries, &keys]),
+        ])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let shapes = [&*cx.ty(0)?.shape, &*cx.ty(1)?.shape, &*cx.ty(2)?.shape];
+        let past = if cx.has(4) { Some(&*cx.ty(4)?.shape) } else { None };
+        let sizes = self.sizes(shapes, past);
+        let (dtype, of_values) = (cx.ty(0)?.dtype, cx.ty(2)?.dtype);
+        let (k, k_strides) = Self::cached(cx, 1, &sizes, &sizes.depth)?;
+        let (mut v, v_strides) = Self::cached(cx, 2, &sizes, &sizes.width)?;
+        if of_values != dtype {
+            let cast = cx.scratch(dtype, v.len.clone());
+            Fit::DEFAULT.call(cx, of_values, v, dtype, cast.clone())?;
+            v = cast;
+        }
+        let geometry = self.geometry(cx, &sizes, [k_strides, v_strides])?;
+        let q = cx.input(0)?;
+        let others = [cx.optional(3)?, cx.optional(6)?];
+        let results = (cx.output(0)?, cx.optional_output(3)?);
+        attend(cx, dtype, [q, k, v], others, results, geometry)
+    }
+}

@@ -1,0 +1,180 @@
+//! `STFT`: the Fourier transforms of frames of a signal.
+
+use super::{DFT, REAL_DFT, known_size, length_as_i64, signal};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ops::{Entry, entry},
+    plan::{
+        Kernel,
+        geometry::{Lines, Transform},
+        kernel,
+    },
+    ty::Type,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[entry("STFT", 17, |node| {
+    length_as_i64(node, 1)?;
+    length_as_i64(node, 3)?;
+    Ok(Rc::new(Stft { onesided: node.flag("onesided", true)? }))
+})];
+
+/// The Fourier transforms of frames of each signal, which start as far apart as the second input
+/// says. The third is a window that they are multiplied by, the fourth their length; without it
+/// they are as long as the window, or the signal.
+pub struct Stft {
+    /// Whether the half of each transform that the other mirrors is left out.
+    pub onesided: bool,
+}
+
+static FRAME_SIZES: Kernel<(Dim, Option<Dim>)> = kernel!(checked I64_ONLY T, fourier::frame_sizes,
+    |f, a, p| f(a.sizes(), a.input::<T>(0), a.optional(1), p.0, p.1));
+
+/// The frames of a signal.
+struct Frames {
+    /// Their length.
+    n: Dim,
+    /// How many there are.
+    count: Dim,
+}
+
+impl Stft {
+    fn taken(&self, n: &Dim) -> Dim {
+        if self.onesided { n.floor_div(&2.into()) + 1 } else { n.clone() }
+    }
+
+    fn frames(&self, cx: &mut Infer<'_>, len: &Dim) -> Inferred<Frames> {
+        let step = known_size(cx, 1, 1, "the step from frame to frame")?;
+        let window = match cx.has(2) {
+            true => Some(&cx.ranked(2, 1)?.shape[0]),
+            false => None,
+        };
+        let given = match cx.has(3) {
+            true => known_size(cx, 3, 1, "the length of a frame")?,
+            false => Some(window.unwrap_or(len).clone()),
+        };
+        if let (Some(window), Some(n)) = (window, &given) {
+            cx.require_equal(window, n, "the lengths of the window and of a frame")?;
+        }
+        Ok(match (step, given) {
+            (Some(step), Some(n)) => {
+                cx.require_at_least(&n, &1.into(), "the length of a frame")?;
+                cx.require_at_least(len, &n, "the length of the signal and of a frame")?;
+                let count = (len - &n).floor_div(&step) + 1;
+                Frames { n, count }
+            }
+            (_, n) => {
+                let most = cx.upper(len);
+                let fresh = cx.fresh_sizes([None, most, most]);
+                let n = n.or_else(|| window.cloned()).unwrap_or_else(|| fresh[1].clone());
+                Frames { n, count: fresh[2].clone() }
+            }
+        })
+    }
+}
+
+impl Op for Stft {
+    fn name(&self) -> &'static str {
+        "STFT"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.flag("onesided", self.onesided);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (signal, _) = signal(cx)?;
+        let [batch, len] = signal else {
+            let message = "input 0 must be signals of numbers of parts: three axes";
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        };
+        let dtype = cx.ty(0)?.dtype;
+        if cx.has(2) {
+            cx.same_dtype(0, 2)?;
+        }
+        let frames = self.frames(cx, len)?;
+        let shape = [batch.clone(), frames.count, self.taken(&frames.n), 2.into()];
+        Ok(vec![Type::tensor(dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, y) = (&cx.ty(0)?.shape, &cx.output_ty(0)?.shape);
+        let (len, parts) = (&x[1], &x[2]);
+        let window = if cx.has(2) { Some(cx.ty(2)?.shape[0].clone()) } else { None };
+        let (step, length) = (cx.input(1)?.into(), cx.optional(3)?.into());
+        let inputs = vec![step, length];
+        cx.bind(&FRAME_SIZES, DType::I64, inputs, (len.clone(), window.clone()))?;
+        let bound = |i: usize| cx.node().binds.get(i).map(|symbol| Dim::symbol(symbol));
+        let known = |i: usize| cx.known(i).and_then(<[Dim]>::first).cloned();
+        let missing = || cx.unsupported("sizes that nothing says");
+        let step = bound(0).or_else(|| known(1)).ok_or_else(missing)?;
+        let n = match (window, cx.has(3)) {
+            (Some(window), _) => window,
+            (None, true) => known(3).or_else(|| bound(1)).ok_or_else(missing)?,
+            (None, false) => len.clone(),
+        };
+        let (frames, taken) = (&y[1], &y[2]);
+        let geometry = Transform {
+            given: n.clone(),
+            taken: taken.clone(),
+            parts: parts.clone(),
+            lanes: 1,
+            from: Lines {
+                piles: x[0].clone(),
+                pile: len * parts,
+                lines: frames.clone(),
+                line: step * parts,
+                step: parts.clone(),
+            },
+            to: Lines {
+                piles: x[0].clone(),
+                pile: frames * taken * 2,
+                lines: frames.clone(),
+                line: taken * 2,
+                step: 2.into(),
+            },
+            n,
+        };
+        let way = if parts.known() == Some(1) { &REAL_DFT } else { &DFT };
+        let window = cx.optional(2)?.into();
+        way.call(cx, window, geometry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+
+    #[test]
+    fn frames_are_as_many_as_fit() {
+        let signal = |parts| tensor(DType::F32, [Dim::symbol("b"), 128.into(), Dim::from(parts)]);
+        let (ints, none) = (|n| Given::Ints(vec![n]), || Given::Nothing);
+        let stft = |onesided| Stft { onesided };
+        check(stft(true), &[signal(1), ints(8), none(), ints(16)], 1, "float[b, 15, 9, 2]");
+        check(stft(false), &[signal(2), ints(8), none(), ints(16)], 1, "float[b, 15, 16, 2]");
+        let window = || tensor(DType::F32, [Dim::from(12)]);
+        check(stft(true), &[signal(1), ints(10), window()], 1, "float[b, 12, 7, 2]");
+        check(stft(true), &[signal(1), ints(10)], 1, "float[b, 1, 65, 2]");
+        let any = || tensor::<Dim, 0>(DType::I64, []);
+        check(stft(true), &[signal(1), any(), window()], 1, "float[b, y0_2, 7, 2]");
+        let all = "float[b, y0_2, (y0_1 / 2) + 1, 2]";
+        check(stft(true), &[signal(1), ints(3), none(), any()], 1, all);
+    }
+
+    #[test]
+    fn frames_must_fit() {
+        let signal = || tensor(DType::F32, [1, 8, 1]);
+        let (ints, none) = (|n| Given::Ints(vec![n]), || Given::Nothing);
+        let stft = || Stft { onesided: true };
+        let expected = "the length of the signal and of a frame: 8 is less than 9";
+        check(stft(), &[signal(), ints(2), none(), ints(9)], 1, expected);
+        let expected = "the step from frame to frame: 0 is less than 1";
+        check(stft(), &[signal(), ints(0), none(), ints(4)], 1, expected);
+        let expected = "the lengths of the window and of a frame must be equal, but are 5 and 4";
+        check(stft(), &[signal(), ints(2), tensor(DType::F32, [5]), ints(4)], 1, expected);
+    }
+}

@@ -1,0 +1,279 @@
+//! How far predictions lie from the classes that were wanted.
+
+use super::{Entry, entry};
+use crate::{
+    diag::{Code, Result},
+    dtype::{DType, FLOATS, INDICES},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{Arg, Kernel, geometry::Axis, kernel},
+    ty::{TensorType, Type},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("NegativeLogLikelihoodLoss", 12, |node| {
+        let (reduction, ignore_index) = (Reduction::read(node)?, node.maybe_int("ignore_index")?);
+        Ok(Rc::new(NegativeLogLikelihoodLoss { reduction, ignore_index }))
+    }),
+    entry("SoftmaxCrossEntropyLoss", 12, |node| {
+        let (reduction, ignore_index) = (Reduction::read(node)?, node.maybe_int("ignore_index")?);
+        Ok(Rc::new(SoftmaxCrossEntropyLoss { reduction, ignore_index }))
+    }),
+];
+
+/// What is made of the losses of all samples.
+#[derive(Clone, Copy)]
+pub enum Reduction {
+    /// Their sum by that of the weights.
+    Mean,
+    /// Nothing.
+    None,
+    /// Their sum.
+    Sum,
+}
+
+impl Reduction {
+    fn read(node: &mut Reader<'_>) -> Result<Reduction> {
+        let choices =
+            [("mean", Reduction::Mean), ("none", Reduction::None), ("sum", Reduction::Sum)];
+        node.choice("reduction", &choices)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Reduction::Mean => "mean",
+            Reduction::None => "none",
+            Reduction::Sum => "sum",
+        }
+    }
+}
+
+fn attributes(a: &mut Attributes, reduction: Reduction, ignore_index: Option<i64>) {
+    a.string("reduction", reduction.name());
+    if let Some(index) = ignore_index {
+        a.int("ignore_index", index);
+    }
+}
+
+/// The type of the loss: that of one number, or of one for each sample.
+fn loss(cx: &mut Infer<'_>, reduction: Reduction) -> Inferred<Type> {
+    let TensorType { dtype, shape } = cx.of(0, FLOATS)?;
+    let [batch, classes, rest @ ..] = shape.as_slice() else {
+        let message = format!("input 0 must have two axes or more, but has {}", shape.len());
+        return Err(cx.finding(Code::ShapeMismatch, message));
+    };
+    cx.of(1, INDICES)?;
+    let targets = &cx.ranked(1, shape.len() - 1)?.shape;
+    for (size, wanted) in targets.iter().zip([batch].into_iter().chain(rest)) {
+        cx.require_equal(size, wanted, "the sizes of the targets and of the samples")?;
+    }
+    if cx.has(2) {
+        cx.same_dtype(0, 2)?;
+        let weights = &cx.ranked(2, 1)?.shape[0];
+        cx.require_equal(weights, classes, "the numbers of weights and of classes")?;
+    }
+    Ok(match reduction {
+        Reduction::None => Type::tensor(*dtype, targets),
+        Reduction::Mean | Reduction::Sum => Type::tensor(*dtype, [0; 0]),
+    })
+}
+
+/// What the kernels read: the predictions, the classes wanted, and the weights.
+fn inputs(cx: &mut Lower<'_>) -> Result<Vec<Arg>> {
+    Ok(vec![cx.input(0)?.into(), cx.input(1)?.into(), cx.optional(2)?.into()])
+}
+
+/// A kernel for each type of targets.
+type Kernels = [(DType, Kernel<(Option<i64>, Axis)>)];
+
+macro_rules! kernels {
+    ($name:ident, |$f:ident, $a:ident, $p:ident| $call:expr) => {
+        &[
+            (DType::I32, kernel!(checked FLOATS T, loss::$name::<T, i32>, |$f, $a, $p| $call)),
+            (DType::I64, kernel!(checked FLOATS T, loss::$name::<T, i64>, |$f, $a, $p| $call)),
+        ]
+    };
+}
+
+/// The negative of the logarithm of the probability that was given to each target.
+pub struct NegativeLogLikelihoodLoss {
+    /// What is made of the losses of all samples.
+    pub reduction: Reduction,
+    /// The target that stands for none.
+    pub ignore_index: Option<i64>,
+}
+
+static LIKELIHOODS: &Kernels = kernels!(negative_log_likelihood_loss, |f, a, p| f(
+    a.input(0),
+    a.input(1),
+    a.optional(2),
+    a.output(0),
+    p.0,
+    p.1
+));
+static LIKELIHOODS_SUM: &Kernels = kernels!(negative_log_likelihood_loss_sum, |f, a, p| f(
+    a.input(0),
+    a.input(1),
+    a.optional(2),
+    a.output(0),
+    p.0,
+    p.1
+));
+static LIKELIHOODS_MEAN: &Kernels = kernels!(negative_log_likelihood_loss_mean, |f, a, p| f(
+    a.input(0),
+    a.input(1),
+    a.optional(2),
+    a.output(0),
+    p.0,
+    p.1
+));
+
+impl NegativeLogLikelihoodLoss {
+    /// Calls the kernel on those inputs, of which the first are predictions of the geometry given.
+    fn call(&self, cx: &mut Lower<'_>, inputs: Vec<Arg>, geometry: Axis) -> Result {
+        let kernels = match self.reduction {
+            Reduction::None => LIKELIHOODS,
+            Reduction::Sum => LIKELIHOODS_SUM,
+            Reduction::Mean => LIKELIHOODS_MEAN,
+        };
+        let (kernel, dtype) = (cx.choose(kernels, 1)?, cx.ty(0)?.dtype);
+        let outputs = vec![cx.output(0)?.into()];
+        cx.call_on(kernel, dtype, inputs, outputs, (self.ignore_index, geometry))
+    }
+}
+
+impl Op for NegativeLogLikelihoodLoss {
+    fn name(&self) -> &'static str {
+        "NegativeLogLikelihoodLoss"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        attributes(a, self.reduction, self.ignore_index);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        Ok(vec![loss(cx, self.reduction)?])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (inputs, geometry) = (inputs(cx)?, Axis::of(&cx.ty(0)?.shape, 1));
+        self.call(cx, inputs, geometry)
+    }
+}
+
+/// The negative log-likelihood loss of the probabilities that `Softmax` makes of scores; and the
+/// logarithms of these.
+pub struct SoftmaxCrossEntropyLoss {
+    /// What is made of the losses of all samples.
+    pub reduction: Reduction,
+    /// The target that stands for none.
+    pub ignore_index: Option<i64>,
+}
+
+static LOG_SOFTMAX: Kernel<Axis> = kernel!(FLOATS T, softmax::log_softmax::<T>,
+    |f, a, p| f(a.input(0), a.output(0), p),
+    in_place log_softmax_in_place::<T> |f, a, p| f(a.output(0), p));
+static CROSS_ENTROPIES: &Kernels = kernels!(softmax_cross_entropy_loss, |f, a, p| f(
+    a.input(0),
+    a.input(1),
+    a.optional(2),
+    a.output(0),
+    a.output(1),
+    p.0,
+    p.1
+));
+static CROSS_ENTROPIES_SUM: &Kernels = kernels!(softmax_cross_entropy_loss_sum, |f, a, p| f(
+    a.input(0),
+    a.input(1),
+    a.optional(2),
+    a.output(0),
+    a.output(1),
+    p.0,
+    p.1
+));
+static CROSS_ENTROPIES_MEAN: &Kernels = kernels!(softmax_cross_entropy_loss_mean, |f, a, p| f(
+    a.input(0),
+    a.input(1),
+    a.optional(2),
+    a.output(0),
+    a.output(1),
+    p.0,
+    p.1
+));
+
+impl Op for SoftmaxCrossEntropyLoss {
+    fn name(&self) -> &'static str {
+        "SoftmaxCrossEntropyLoss"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        attributes(a, self.reduction, self.ignore_index);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let loss = loss(cx, self.reduction)?;
+        Ok(vec![loss, cx.ty(0)?.clone().into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (dtype, mut inputs) = (cx.ty(0)?.dtype, inputs(cx)?);
+        let geometry = Axis::of(&cx.ty(0)?.shape, 1);
+        let SoftmaxCrossEntropyLoss { reduction, ignore_index } = *self;
+        if let Some(log) = cx.optional_output(1)? {
+            let x = std::mem::replace(&mut inputs[0], log.clone().into());
+            cx.call_on(&LOG_SOFTMAX, dtype, vec![x], vec![log.into()], geometry.clone())?;
+            if cx.optional_output(0)?.is_none() {
+                return Ok(());
+            }
+            let rest = NegativeLogLikelihoodLoss { reduction, ignore_index };
+            return rest.call(cx, inputs, geometry);
+        }
+        let kernels = match reduction {
+            Reduction::None => CROSS_ENTROPIES,
+            Reduction::Sum => CROSS_ENTROPIES_SUM,
+            Reduction::Mean => CROSS_ENTROPIES_MEAN,
+        };
+        let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+        let scratch = cx.scratch(wide, &geometry.len * &geometry.inner);
+        let outputs = vec![cx.output(0)?.into(), scratch.into()];
+        cx.call_on(cx.choose(kernels, 1)?, dtype, inputs, outputs, (ignore_index, geometry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        dim::Dim,
+        ops::testing::{Given, check, tensor},
+    };
+
+    fn cross_entropy(reduction: Reduction) -> SoftmaxCrossEntropyLoss {
+        SoftmaxCrossEntropyLoss { reduction, ignore_index: None }
+    }
+
+    #[test]
+    fn a_loss_is_one_number_or_one_for_each_sample() {
+        let x = || Given::Runtime(DType::F16, vec![Dim::symbol("n"), 3.into(), 4.into()]);
+        let target = || Given::Runtime(DType::I32, vec![Dim::symbol("n"), 4.into()]);
+        let inputs = || [x(), target(), tensor(DType::F16, [3])];
+        check(cross_entropy(Reduction::None), &inputs(), 1, "float16[n, 4]");
+        check(cross_entropy(Reduction::Mean), &inputs(), 2, "float16[]; float16[n, 3, 4]");
+        let op = NegativeLogLikelihoodLoss { reduction: Reduction::Sum, ignore_index: Some(-1) };
+        check(op, &inputs()[..2], 1, "float16[]");
+    }
+
+    #[test]
+    fn targets_have_all_axes_but_that_of_the_classes() {
+        let op = || cross_entropy(Reduction::None);
+        let x = || tensor(DType::F32, [2, 3]);
+        let found = "input 1 must have 1 axes, but has 2";
+        check(op(), &[x(), tensor(DType::I64, [2, 3])], 1, found);
+        let found = "the sizes of the targets and of the samples must be equal, but are 3 and 2";
+        check(op(), &[x(), tensor(DType::I64, [3])], 1, found);
+        let found = "the numbers of weights and of classes must be equal, but are 2 and 3";
+        check(op(), &[x(), tensor(DType::I64, [2]), tensor(DType::F32, [2])], 1, found);
+        let found = "input 0 must have two axes or more, but has 1";
+        check(op(), &[tensor(DType::F32, [2]), tensor(DType::I64, [2])], 1, found);
+    }
+}

@@ -1,0 +1,237 @@
+//! Steps that optimizers take.
+
+use super::{Entry, cast::Fit, training};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dtype::{DType, I64_ONLY, WIDE},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
+    plan::{Arg, Formula, Kernel, geometry, kernel},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    training("Adagrad", 1, |node| {
+        Ok(Rc::new(Adagrad(geometry::Adagrad {
+            decay_factor: node.float("decay_factor", 0.0)?,
+            epsilon: node.float("epsilon", 1e-6)?,
+            norm_coefficient: node.float("norm_coefficient", 0.0)?,
+        })))
+    }),
+    training("Adam", 1, |node| {
+        Ok(Rc::new(Adam(geometry::Adam {
+            alpha: node.float("alpha", 0.9)?,
+            beta: node.float("beta", 0.999)?,
+            epsilon: node.float("epsilon", 1e-6)?,
+            norm_coefficient: node.float("norm_coefficient", 0.0)?,
+            norm_coefficient_post: node.float("norm_coefficient_post", 0.0)?,
+        })))
+    }),
+    training("Momentum", 1, |node| {
+        let nesterov = node.choice("mode", &[("standard", false), ("nesterov", true)])?;
+        let attributes = geometry::Momentum {
+            alpha: required(node, "alpha")?,
+            beta: required(node, "beta")?,
+            norm_coefficient: required(node, "norm_coefficient")?,
+        };
+        Ok(Rc::new(Momentum { nesterov, attributes }))
+    }),
+];
+
+fn required(node: &mut Reader<'_>, name: &str) -> Result<f32> {
+    let missing =
+        || Diagnostic::new(Code::BadAttribute, format!("the attribute `{name}` is missing"));
+    node.maybe_float(name)?.ok_or_else(missing)
+}
+
+/// The types of what becomes of tensors. After the learning rate and the number of steps there are
+/// `given` inputs for each, all tensors' first inputs in front; and as many outputs, but that of the
+/// gradient, the second input.
+fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
+    cx.of(0, WIDE)?;
+    cx.of(1, I64_ONLY)?;
+    for i in 0..2 {
+        cx.require_equal(&cx.ty(i)?.len(), &1.into(), "the elements of an input and 1")?;
+    }
+    let inputs = cx.given() - 2;
+    if inputs == 0 || inputs % given != 0 {
+        let message = format!("there are {inputs} inputs behind the second, not {given} a tensor");
+        return Err(cx.finding(Code::BadArity, message));
+    }
+    let tensors = inputs / given;
+    for i in 2..2 + inputs {
+        let first = cx.of(2 + (i - 2) % tensors, WIDE)?;
+        cx.same_dtype(2 + (i - 2) % tensors, i)?;
+        let ty = cx.ranked(i, first.rank())?;
+        for (size, wanted) in ty.shape.iter().zip(&first.shape) {
+            cx.require_equal(size, wanted, "the sizes of a tensor and of its gradient")?;
+        }
+    }
+    (0..tensors * (given - 1)).map(|i| Ok(cx.ty(2 + i % tensors)?.clone().into())).collect()
+}
+
+/// Calls `kernel` for each tensor.
+fn lower<F: Formula>(
+    cx: &mut Lower<'_>,
+    given: usize,
+    kernel: &'static Kernel<F>,
+    attributes: &F,
+) -> Result {
+    let (mut rate, step) = (cx.input(0)?, cx.input(1)?);
+    if cx.ty(0)?.dtype != DType::F64 {
+        let wide = cx.scratch(DType::F64, 1);
+        Fit::DEFAULT.call(cx, cx.ty(0)?.dtype, rate, DType::F64, wide.clone())?;
+        rate = wide;
+    }
+    let tensors = (cx.node().inputs.len() - 2) / given;
+    for i in 0..tensors {
+        let ty = cx.ty(2 + i)?;
+        let mut inputs: Vec<Arg> = vec![rate.clone().into(), step.clone().into()];
+        for j in 0..given {
+            inputs.push(cx.input(2 + j * tensors + i)?.into());
+        }
+        let mut outputs = Vec::new();
+        for j in 0..given - 1 {
+            // The kernel writes all, wanted or not.
+            let wanted = cx.optional_output(j * tensors + i)?;
+            outputs.push(wanted.unwrap_or_else(|| cx.scratch(ty.dtype, ty.len())).into());
+        }
+        cx.call_on(kernel, ty.dtype, inputs, outputs, attributes.clone())?;
+    }
+    Ok(())
+}
+
+/// A step of ADAGRAD.
+pub struct Adagrad(pub geometry::Adagrad);
+
+static ADAGRAD: Kernel<geometry::Adagrad> = kernel!(WIDE T, optimizer::adagrad::<T>, |f, a, p| f(
+    a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.output(0), a.output(1), p));
+
+impl Op for Adagrad {
+    fn name(&self) -> &'static str {
+        "Adagrad"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Training
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.float("decay_factor", self.0.decay_factor);
+        a.float("epsilon", self.0.epsilon);
+        a.float("norm_coefficient", self.0.norm_coefficient);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        infer(cx, 3)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        lower(cx, 3, &ADAGRAD, &self.0)
+    }
+}
+
+/// A step of Adam.
+pub struct Adam(pub geometry::Adam);
+
+static ADAM: Kernel<geometry::Adam> = kernel!(WIDE T, optimizer::adam::<T>, |f, a, p| f(
+    a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.output(0),
+    a.output(1), a.output(2), p));
+
+impl Op for Adam {
+    fn name(&self) -> &'static str {
+        "Adam"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Training
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.float("alpha", self.0.alpha);
+        a.float("beta", self.0.beta);
+        a.float("epsilon", self.0.epsilon);
+        a.float("norm_coefficient", self.0.norm_coefficient);
+        a.float("norm_coefficient_post", self.0.norm_coefficient_post);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        infer(cx, 4)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        lower(cx, 4, &ADAM, &self.0)
+    }
+}
+
+/// A step of gradient descent with momentum.
+pub struct Momentum {
+    /// Whether the step looks ahead, as Nesterov's does.
+    pub nesterov: bool,
+    /// The numbers.
+    pub attributes: geometry::Momentum,
+}
+
+static MOMENTUM: Kernel<geometry::Momentum> = kernel!(WIDE T, optimizer::momentum::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.output(0),
+        a.output(1), p));
+static NESTEROV_MOMENTUM: Kernel<geometry::Momentum> = kernel!(WIDE T,
+    optimizer::nesterov_momentum::<T>, |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3),
+        a.input(4), a.output(0), a.output(1), p));
+
+impl Op for Momentum {
+    fn name(&self) -> &'static str {
+        "Momentum"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Training
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.float("alpha", self.attributes.alpha);
+        a.float("beta", self.attributes.beta);
+        a.string("mode", if self.nesterov { "nesterov" } else { "standard" });
+        a.float("norm_coefficient", self.attributes.norm_coefficient);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        infer(cx, 3)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let kernel = if self.nesterov { &NESTEROV_MOMENTUM } else { &MOMENTUM };
+        lower(cx, 3, kernel, &self.attributes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+
+    fn momentum() -> Momentum {
+        let attributes = geometry::Momentum { alpha: 0.9, beta: 0.1, norm_coefficient: 0.0 };
+        Momentum { nesterov: false, attributes }
+    }
+
+    fn inputs(tensors: impl IntoIterator<Item = Given>) -> Vec<Given> {
+        let first = [tensor(DType::F32, [0; 0]), tensor(DType::I64, [1])];
+        first.into_iter().chain(tensors).collect()
+    }
+
+    #[test]
+    fn every_tensor_has_a_gradient_and_a_momentum() {
+        let tensors = || [tensor(DType::F32, [2, 3]), tensor(DType::F64, [0; 0])];
+        let given = inputs((0..3).flat_map(|_| tensors()));
+        check(momentum(), &given, 4, "float[2, 3]; double[]; float[2, 3]; double[]");
+        let found = "there are 4 inputs behind the second, not 3 a tensor";
+        check(momentum(), &inputs((0..2).flat_map(|_| tensors())), 2, found);
+        let found = "inputs 2 and 3 must have one element type, not float and double";
+        check(
+            momentum(),
+            &inputs(tensors().into_iter().chain([tensor(DType::F32, [2, 3])])),
+            2,
+            found,
+        );
+    }
+}

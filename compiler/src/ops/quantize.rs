@@ -1,0 +1,412 @@
+//! Numbers in few bits, by scales and zero points.
+
+use super::{Entry, cast::Fit, entry};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    dtype::{DEQUANTIZED, DType, FLOAT8S, FLOATS, QUANTA},
+    ir::{Attributes, Infer, Inferred, Lower, Op},
+    plan::{Kernel, NoParams, Operand, geometry::Scales, kernel},
+    ty::Type,
+};
+use half::{bf16, f16};
+use onnxc_runtime::{
+    F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, I2, I4, U2, U4,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    entry("DequantizeLinear", 10, |node| {
+        let parts = Parts { axis: node.int("axis", 1)?, block_size: node.int("block_size", 0)? };
+        let dtype = node.maybe_dtype("output_dtype")?;
+        Ok(Rc::new(DequantizeLinear { parts, dtype }))
+    }),
+    entry("DynamicQuantizeLinear", 11, |_| Ok(Rc::new(DynamicQuantizeLinear))),
+    entry("QuantizeLinear", 10, |node| {
+        let parts = Parts { axis: node.int("axis", 1)?, block_size: node.int("block_size", 0)? };
+        let dtype = node.maybe_dtype("output_dtype")?;
+        let precision = node.maybe_dtype("precision")?;
+        if let Some(precision) = precision.filter(|precision| !FLOATS.contains(precision)) {
+            let message = format!("`precision` is {precision}, in which nothing is divided");
+            return Err(Diagnostic::new(Code::BadAttribute, message));
+        }
+        let saturate = node.flag("saturate", true)?;
+        Ok(Rc::new(QuantizeLinear { parts, dtype, precision, saturate }))
+    }),
+];
+
+/// What is quantized.
+const QUANTIZED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I32];
+/// What scales are to quantize by.
+const SCALES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F8E8M0, DType::I32];
+/// What scales are to go back by, and what there is made of them.
+const FACTORS: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F8E8M0];
+
+/// Which elements share a scale: all of them where there is only one, else those of a place along
+/// an axis, or those of a block of places.
+#[derive(Clone, Copy)]
+pub struct Parts {
+    /// The axis.
+    pub axis: i64,
+    /// How many places along the axis make a block; 0 where there are no blocks.
+    pub block_size: i64,
+}
+
+impl Parts {
+    fn attributes(self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+        if self.block_size != 0 {
+            a.int("block_size", self.block_size);
+        }
+    }
+
+    /// Looks over the shapes of the scales, input 1, and of the zero points, input 2.
+    fn check(self, cx: &mut Infer<'_>) -> Inferred<()> {
+        let (x, scale) = (cx.shape(0)?, cx.shape(1)?);
+        if self.block_size < 0 {
+            let message = format!("`block_size` is {}", self.block_size);
+            return Err(cx.finding(Code::BadAttribute, message));
+        }
+        if let Some(zero) = cx.optional(2)? {
+            self.check_zero(cx, scale, &zero.shape)?;
+        }
+        if is_one(scale) {
+            return Ok(());
+        }
+        let axis = cx.axis("axis", self.axis, x.len())?;
+        if self.block_size == 0 {
+            let len = &cx.ranked(1, 1)?.shape[0];
+            return cx.require_equal(
+                len,
+                &x[axis],
+                "the number of scales and the size of the axis",
+            );
+        }
+        cx.ranked(1, x.len())?;
+        for (i, (size, scales)) in x.iter().zip(scale).enumerate() {
+            let wanted =
+                if i == axis { size.ceil_div(&self.block_size.into()) } else { size.clone() };
+            cx.require_equal(scales, &wanted, "the numbers of scales and of blocks")?;
+        }
+        Ok(())
+    }
+
+    fn check_zero(self, cx: &mut Infer<'_>, scale: &[Dim], zero: &[Dim]) -> Inferred<()> {
+        if is_one(scale) && is_one(zero) {
+            return Ok(());
+        }
+        if scale.len() != zero.len() {
+            let message = "scales and zero points must have the same axes";
+            return Err(cx.finding(Code::ShapeMismatch, message));
+        }
+        for (scale, zero) in scale.iter().zip(zero) {
+            cx.require_equal(scale, zero, "the numbers of scales and of zero points")?;
+        }
+        Ok(())
+    }
+
+    /// The scale of each element of a tensor.
+    fn geometry(self, cx: &Lower<'_>, x: &[Dim], scale: &[Dim]) -> Scales {
+        let (zero, one) = (Dim::from(0), Dim::from(1));
+        if is_one(scale) {
+            let len: Dim = x.iter().product();
+            return Scales {
+                outer: one.clone(),
+                len: len.clone(),
+                inner: one,
+                block: len,
+                outer_step: zero.clone(),
+                block_step: zero,
+                inner_step: 0,
+            };
+        }
+        let axis = cx.axis(self.axis, x.len());
+        let (outer, len) = (x[..axis].iter().product(), x[axis].clone());
+        let inner: Dim = x[axis + 1..].iter().product();
+        let last = inner.known() == Some(1);
+        match self.block_size {
+            // The places are neighbors, and so are their scales.
+            0 if last => Scales {
+                outer,
+                len: one.clone(),
+                inner: len,
+                block: one,
+                outer_step: zero.clone(),
+                block_step: zero,
+                inner_step: 1,
+            },
+            0 => Scales {
+                outer,
+                len,
+                inner,
+                block: one.clone(),
+                outer_step: zero,
+                block_step: one,
+                inner_step: 0,
+            },
+            size => Scales {
+                outer,
+                block: size.into(),
+                outer_step: len.ceil_div(&size.into()) * &inner,
+                len,
+                block_step: inner.clone(),
+                inner,
+                inner_step: usize::from(!last),
+            },
+        }
+    }
+}
+
+/// Whether a shape is that of one number.
+fn is_one(shape: &[Dim]) -> bool {
+    shape.iter().all(|size| size.known() == Some(1))
+}
+
+/// Numbers over their scales, rounded to a type of few bits around a zero point.
+pub struct QuantizeLinear {
+    /// Which elements share a scale.
+    pub parts: Parts,
+    /// The type; without one it is that of the zero points, or a byte.
+    pub dtype: Option<DType>,
+    /// The type in which is divided; without one it is that of the scales.
+    pub precision: Option<DType>,
+    /// Whether a number that is too large becomes the largest, where the type can say otherwise.
+    pub saturate: bool,
+}
+
+/// Kernels by the type that they make, each for all types in which is divided.
+type Quantize = [(DType, Kernel<Scales>)];
+
+macro_rules! quantize {
+    ($kernel:ident: $($Variant:ident: $Type:ty,)*) => {
+        &[$((DType::$Variant, kernel!(FLOATS T, quantize::$kernel::<T, $Type>,
+            |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p))),)*]
+    };
+}
+
+static QUANTIZE: &Quantize = quantize!(quantize_linear:
+    I8: i8, U8: u8, I16: i16, U16: u16, I4: I4, U4: U4, I2: I2, U2: U2,);
+static QUANTIZE_REAL: &Quantize = quantize!(quantize_linear_real:
+    F8E4M3FN: F8E4M3FN, F8E4M3FNUZ: F8E4M3FNUZ, F8E5M2: F8E5M2, F8E5M2FNUZ: F8E5M2FNUZ,
+    F4E2M1: F4E2M1, F6E2M3: F6E2M3, F6E3M2: F6E3M2,);
+static QUANTIZE_UNSATURATED: &Quantize = quantize!(quantize_linear_unsaturated:
+    F8E4M3FN: F8E4M3FN, F8E4M3FNUZ: F8E4M3FNUZ, F8E5M2: F8E5M2, F8E5M2FNUZ: F8E5M2FNUZ,);
+
+impl QuantizeLinear {
+    /// The type in which numbers are divided by scales of type `scale`.
+    fn divides_in(&self, scale: DType) -> DType {
+        self.precision.unwrap_or(match scale {
+            // The exact quotient of two whole numbers is rounded.
+            DType::I32 => DType::F64,
+            // A power of two changes no other number but its exponent.
+            DType::F8E8M0 => DType::F32,
+            other => other,
+        })
+    }
+}
+
+/// Where the elements of input `i` are, as elements of `dtype`.
+fn converted(cx: &mut Lower<'_>, i: usize, dtype: DType) -> Result<Operand> {
+    let (ty, found) = (cx.ty(i)?, cx.input(i)?);
+    if ty.dtype == dtype {
+        return Ok(found);
+    }
+    let to = cx.scratch(dtype, ty.len());
+    Fit::DEFAULT.call(cx, ty.dtype, found, dtype, to.clone())?;
+    Ok(to)
+}
+
+impl Op for QuantizeLinear {
+    fn name(&self) -> &'static str {
+        "QuantizeLinear"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.parts.attributes(a);
+        if let Some(dtype) = self.dtype {
+            a.int("output_dtype", dtype.code().into());
+        }
+        if let Some(precision) = self.precision {
+            a.int("precision", precision.code().into());
+        }
+        if !self.saturate {
+            a.flag("saturate", false);
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let x = cx.of(0, QUANTIZED)?;
+        cx.of(1, SCALES)?;
+        let zero = if cx.has(2) { Some(cx.of(2, QUANTA)?.dtype) } else { None };
+        let dtype = self.dtype.or(zero).unwrap_or(DType::U8);
+        if zero.is_some_and(|zero| zero != dtype) {
+            let message = format!("`output_dtype` is {dtype}, but the zero points are not");
+            return Err(cx.finding(Code::TypeMismatch, message));
+        }
+        if !QUANTA.contains(&dtype) {
+            let message = format!("numbers are not quantized to {dtype}");
+            return Err(cx.finding(Code::TypeMismatch, message));
+        }
+        self.parts.check(cx)?;
+        Ok(vec![Type::tensor(dtype, &x.shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (scale, to) = (cx.ty(1)?, cx.output_ty(0)?.dtype);
+        let geometry = self.parts.geometry(cx, &cx.ty(0)?.shape, &scale.shape);
+        let dtype = self.divides_in(scale.dtype);
+        let kernels = match to {
+            to if FLOAT8S.contains(&to) && !self.saturate => QUANTIZE_UNSATURATED,
+            to if to.is_float() => QUANTIZE_REAL,
+            _ => QUANTIZE,
+        };
+        let found = kernels.iter().find(|(dtype, _)| *dtype == to);
+        let (_, kernel) = found.ok_or_else(|| cx.unsupported(&format!("the type {to}")))?;
+        let (x, scale) = (converted(cx, 0, dtype)?, converted(cx, 1, dtype)?);
+        let inputs = vec![x.into(), scale.into(), cx.optional(2)?.into()];
+        let outputs = vec![cx.output(0)?.into()];
+        cx.call_on(kernel, dtype, inputs, outputs, geometry)
+    }
+}
+
+/// Numbers of few bits, less their zero points and times their scales.
+pub struct DequantizeLinear {
+    /// Which elements share a scale.
+    pub parts: Parts,
+    /// The type; without one it is that of the scales.
+    pub dtype: Option<DType>,
+}
+
+macro_rules! dequantize {
+    ($($Variant:ident: $Type:ty,)*) => {
+        &[$((DType::$Variant, kernel!(DEQUANTIZED T, quantize::dequantize_linear::<T, $Type>,
+            |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p))),)*]
+    };
+}
+
+/// Kernels by the type that they make.
+static DEQUANTIZE: &Quantize = dequantize!(F32: f32, F16: f16, BF16: bf16,);
+
+impl Op for DequantizeLinear {
+    fn name(&self) -> &'static str {
+        "DequantizeLinear"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.parts.attributes(a);
+        if let Some(dtype) = self.dtype {
+            a.int("output_dtype", dtype.code().into());
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let x = cx.of(0, DEQUANTIZED)?;
+        let dtype = self.dtype.unwrap_or(cx.of(1, FACTORS)?.dtype);
+        if !DEQUANTIZE.iter().any(|(made, _)| *made == dtype) {
+            let message =
+                format!("numbers are not dequantized to {dtype}; `output_dtype` says to what");
+            return Err(cx.finding(Code::TypeMismatch, message));
+        }
+        if cx.has(2) {
+            cx.same_dtype(0, 2)?;
+        }
+        self.parts.check(cx)?;
+        Ok(vec![Type::tensor(dtype, &x.shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, to) = (cx.ty(0)?, cx.output_ty(0)?.dtype);
+        let geometry = self.parts.geometry(cx, &x.shape, &cx.ty(1)?.shape);
+        let found = DEQUANTIZE.iter().find(|(dtype, _)| *dtype == to);
+        let (_, kernel) = found.ok_or_else(|| cx.unsupported(&format!("the type {to}")))?;
+        let scale = converted(cx, 1, DType::F32)?;
+        let inputs = vec![cx.input(0)?.into(), scale.into(), cx.optional(2)?.into()];
+        let outputs = vec![cx.output(0)?.into()];
+        cx.call_on(kernel, x.dtype, inputs, outputs, geometry)
+    }
+}
+
+/// Numbers quantized to bytes, with a scale and a zero point that are found in them.
+pub struct DynamicQuantizeLinear;
+
+static DYNAMIC_QUANTIZE: Kernel = kernel!(F32_ONLY T, quantize::dynamic_quantize_linear,
+    |f, a, _p| f(a.input(0), a.output(0), a.output(1), a.output(2)));
+
+impl Op for DynamicQuantizeLinear {
+    fn name(&self) -> &'static str {
+        "DynamicQuantizeLinear"
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let y = Type::tensor(DType::U8, &cx.of(0, &[DType::F32])?.shape);
+        let one = |dtype| Type::tensor(dtype, [0; 0]);
+        Ok(vec![y, one(DType::F32), one(DType::U8)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (x, len) = (cx.input(0)?.into(), cx.ty(0)?.len());
+        let made = [(DType::U8, len), (DType::F32, 1.into()), (DType::U8, 1.into())];
+        let mut outputs = Vec::new();
+        for (i, (dtype, len)) in made.into_iter().enumerate() {
+            // The kernel writes all, wanted or not.
+            let wanted = cx.optional_output(i)?;
+            outputs.push(wanted.unwrap_or_else(|| cx.scratch(dtype, len)).into());
+        }
+        cx.call_on(&DYNAMIC_QUANTIZE, DType::F32, vec![x], outputs, NoParams)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Given, check, tensor};
+
+    fn quantize(axis: i64, block_size: i64) -> QuantizeLinear {
+        let parts = Parts { axis, block_size };
+        QuantizeLinear { parts, dtype: None, precision: None, saturate: true }
+    }
+
+    fn dequantize(dtype: Option<DType>) -> DequantizeLinear {
+        DequantizeLinear { parts: Parts { axis: 1, block_size: 0 }, dtype }
+    }
+
+    #[test]
+    fn the_zero_points_or_an_attribute_say_what_is_made() {
+        let (x, scale) = (|| tensor(DType::F16, [2, 3]), || tensor(DType::F16, [0; 0]));
+        check(quantize(1, 0), &[x(), scale()], 1, "uint8[2, 3]");
+        check(quantize(1, 0), &[x(), scale(), tensor(DType::I4, [1])], 1, "int4[2, 3]");
+        let op = || QuantizeLinear { dtype: Some(DType::F4E2M1), ..quantize(1, 0) };
+        check(op(), &[x(), tensor(DType::F8E8M0, [3])], 1, "float4e2m1[2, 3]");
+        let found = "`output_dtype` is float4e2m1, but the zero points are not";
+        check(op(), &[x(), scale(), tensor(DType::I4, [0; 0])], 1, found);
+        let op = QuantizeLinear { dtype: Some(DType::I64), ..quantize(1, 0) };
+        check(op, &[x(), scale()], 1, "numbers are not quantized to int64");
+        let (x, scale) = (|| tensor(DType::I32, [2, 3]), || tensor(DType::F8E8M0, [3]));
+        check(dequantize(Some(DType::BF16)), &[x(), scale()], 1, "bfloat16[2, 3]");
+        let found = "numbers are not dequantized to float8e8m0; `output_dtype` says to what";
+        check(dequantize(None), &[x(), scale()], 1, found);
+        check(DynamicQuantizeLinear, &[tensor(DType::F32, [4])], 3, "uint8[4]; float[]; uint8[]");
+    }
+
+    #[test]
+    fn there_are_scales_for_all_for_places_or_for_blocks() {
+        let x = || Given::Runtime(DType::F32, vec![Dim::symbol("n"), 7.into(), 4.into()]);
+        let scale = |shape: &[Dim]| Given::Runtime(DType::F32, shape.to_vec());
+        let n = Dim::symbol("n");
+        check(quantize(1, 0), &[x(), scale(&[7.into()])], 1, "uint8[n, 7, 4]");
+        check(quantize(-1, 0), &[x(), scale(&[4.into()])], 1, "uint8[n, 7, 4]");
+        let blocks = [n.clone(), 3.into(), 4.into()];
+        check(quantize(1, 3), &[x(), scale(&blocks)], 1, "uint8[n, 7, 4]");
+        let blocks = [n.ceil_div(&2.into()), 7.into(), 4.into()];
+        check(quantize(0, 2), &[x(), scale(&blocks)], 1, "uint8[n, 7, 4]");
+        let found = "the number of scales and the size of the axis must be equal, but are 4 and 7";
+        check(quantize(1, 0), &[x(), scale(&[4.into()])], 1, found);
+        let found = "the numbers of scales and of blocks must be equal, but are 2 and 3";
+        check(quantize(1, 3), &[x(), scale(&[n, 2.into(), 4.into()])], 1, found);
+        let found = "`axis` is 3, but there are 3 axes";
+        check(quantize(3, 0), &[x(), scale(&[7.into()])], 1, found);
+        let zero = || Given::Runtime(DType::U8, vec![4.into()]);
+        let found = "the numbers of scales and of zero points must be equal, but are 7 and 4";
+        check(quantize(1, 0), &[x(), scale(&[7.into()]), zero()], 1, found);
+    }
+}

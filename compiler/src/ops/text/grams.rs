@@ -1,0 +1,256 @@
+//! `TfIdfVectorizer`: how often rows have certain grams, which are several elements behind each
+//! other.
+
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dtype::{DType, I64_ONLY},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, ValueId},
+    ops::{
+        Entry,
+        cast::{Cast, Fit},
+        ml::lookup::{self, Which},
+        nodes,
+    },
+    plan::{Kernel, geometry, kernel},
+    tensor::Tensor,
+    ty::Type,
+};
+use std::collections::BTreeMap;
+
+pub const OPS: &[Entry] = &[nodes("TfIdfVectorizer", 9, vectorizer)];
+
+/// The known grams of rows whose elements are numbers of words.
+struct Grams {
+    mode: &'static Mode,
+    width: usize,
+    shortest: usize,
+    longest: usize,
+    skips: usize,
+}
+
+/// What is made of a gram that is there.
+struct Mode {
+    name: &'static str,
+    kernel: Kernel<geometry::Grams>,
+}
+
+static TFIDF: Mode = Mode {
+    name: "TFIDF",
+    kernel: kernel!(I64_ONLY T, text::count_grams, |f, a, p| f(a.input::<T>(0), a.input(1),
+        a.input(2), a.input(3), a.input(4), a.output(0), p)),
+};
+static IDF: Mode = Mode {
+    name: "IDF",
+    kernel: kernel!(I64_ONLY T, text::find_grams, |f, a, p| f(a.input::<T>(0), a.input(1),
+        a.input(2), a.input(3), a.input(4), a.output(0), p)),
+};
+
+/// A gram and all that start like it, by the number of the next word.
+#[derive(Default)]
+struct Tree {
+    next: BTreeMap<i64, Tree>,
+    /// The column and the weight of the gram that ends here.
+    gram: Option<(i64, f32)>,
+}
+
+/// The numbers of a node's attributes.
+struct Attribute {
+    limits: [usize; 2],
+    skips: usize,
+    counts: Vec<usize>,
+    columns: Vec<i64>,
+    weights: Vec<f32>,
+}
+
+fn vectorizer(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+    let mode = node.string("mode", "")?;
+    let (mode, weighted) = match mode.as_str() {
+        "TF" => (&TFIDF, false),
+        "IDF" => (&IDF, true),
+        "TFIDF" => (&TFIDF, true),
+        other => return Err(bad(format!("`mode` is {other:?}, which is none of TF, IDF, TFIDF"))),
+    };
+    let ints = node.maybe_ints("pool_int64s")?.filter(|pool| !pool.is_empty());
+    let strings = node.maybe_strings("pool_strings")?.filter(|pool| !pool.is_empty());
+    let x = node.input(0)?;
+    let (x, pool) = match (node.dtype(0)?, ints, strings) {
+        (DType::String, None, strings) => (x, Tensor::from_strings(strings.unwrap_or_default())),
+        (DType::I64, ints, None) => (x, Tensor::from_ints(&ints.unwrap_or_default())),
+        (DType::I32, ints, None) => {
+            let cast = Cast { to: DType::I64, fit: Fit::DEFAULT };
+            (node.add(cast, &[x], &[])?, Tensor::from_ints(&ints.unwrap_or_default()))
+        }
+        (found, ..) => {
+            return Err(bad(format!("the input is {found}, but the pool is of another type")));
+        }
+    };
+    let attribute = Attribute::read(node, pool.len(), weighted)?;
+    let keys = lookup::order(&pool, Which::First);
+    let words = lookup::find(node, x, &pool.take(&keys))?;
+    let tree = tree(&attribute, &numbers(&pool, &keys))?;
+    let width = attribute.columns.iter().max().map_or(0, |last| last + 1);
+    let [shortest, longest] = attribute.limits;
+    let width = usize::try_from(width).unwrap_or(0);
+    let op = Grams { mode, width, shortest, longest, skips: attribute.skips };
+    Ok(vec![node.add(op, &[words], &tree.table())?])
+}
+
+impl Attribute {
+    fn read(node: &mut Reader<'_>, pool: usize, weighted: bool) -> Result<Attribute> {
+        let mut size = |name: &str, least: i64| {
+            let found = node.required_int(name)?;
+            let size = usize::try_from(found).ok().filter(|_| found >= least);
+            size.ok_or_else(|| bad(format!("`{name}` is {found}")))
+        };
+        let limits = [size("min_gram_length", 1)?, size("max_gram_length", 1)?];
+        let skips = size("max_skip_count", 0)?;
+        if limits[0] > limits[1] {
+            return Err(bad("`max_gram_length` is less than `min_gram_length`".into()));
+        }
+        let columns = node.maybe_ints("ngram_indexes")?.unwrap_or_default();
+        if columns.iter().any(|&column| column < 0) {
+            return Err(bad("a column in `ngram_indexes` is negative".into()));
+        }
+        let counts = node.maybe_ints("ngram_counts")?.unwrap_or_default();
+        let counts =
+            counts.into_iter().map(|n| usize::try_from(n).ok()).collect::<Option<Vec<usize>>>();
+        let counts = counts
+            .filter(|counts| counts.is_sorted() && counts.last().is_none_or(|&last| last <= pool));
+        let counts =
+            counts.ok_or_else(|| bad("`ngram_counts` must rise within the pool".into()))?;
+        let weights = node.maybe_floats("weights")?.unwrap_or_default();
+        let weights = if weighted { weights } else { Vec::new() };
+        if !weights.is_empty() && weights.len() < columns.len() {
+            return Err(bad("there are fewer weights than grams".into()));
+        }
+        Ok(Attribute { limits, skips, counts, columns, weights })
+    }
+}
+
+/// The number of each word of the pool: its place among the different ones.
+fn numbers(pool: &Tensor, keys: &[usize]) -> Vec<i64> {
+    let number = |same: &dyn Fn(usize) -> std::cmp::Ordering| {
+        keys.binary_search_by(|&key| same(key)).map_or(-1, |place| place as i64)
+    };
+    match (pool.strings(), pool.ints()) {
+        (Some(all), _) => all.iter().map(|x| number(&|key| all[key].cmp(x))).collect(),
+        (None, Some(all)) => all.iter().map(|x| number(&|key| all[key].cmp(x))).collect(),
+        (None, None) => Vec::new(),
+    }
+}
+
+/// The grams of the pool as a tree.
+fn tree(attribute: &Attribute, pool: &[i64]) -> Result<Tree> {
+    let Attribute { limits: [shortest, longest], counts, columns, weights, .. } = attribute;
+    let (mut root, mut number) = (Tree::default(), 0);
+    for (i, &start) in counts.iter().enumerate() {
+        let (end, length) = (counts.get(i + 1).copied().unwrap_or(pool.len()), i + 1);
+        for gram in pool[start..end].chunks_exact(length) {
+            let Some(&column) = columns.get(number) else {
+                return Err(bad("`ngram_indexes` has fewer columns than there are grams".into()));
+            };
+            if (*shortest..=*longest).contains(&length) {
+                let end =
+                    gram.iter().fold(&mut root, |tree, &word| tree.next.entry(word).or_default());
+                end.gram = Some((column, weights.get(number).copied().unwrap_or(1.0)));
+            }
+            number += 1;
+        }
+    }
+    Ok(root)
+}
+
+impl Tree {
+    /// The tree as the kernels want it, breadth first.
+    fn table(&self) -> [Tensor; 4] {
+        let (mut first, mut words, mut columns, mut weights) = (vec![0], vec![], vec![], vec![]);
+        let mut queue = std::collections::VecDeque::from([self]);
+        while let Some(tree) = queue.pop_front() {
+            for (&word, next) in &tree.next {
+                let (column, weight) = next.gram.unwrap_or((-1, 0.0));
+                words.push(word);
+                columns.push(column);
+                weights.push(weight);
+                queue.push_back(next);
+            }
+            first.push(u32::try_from(words.len()).unwrap_or(u32::MAX));
+        }
+        let (words, columns) = (Tensor::from_ints(&words), Tensor::from_ints(&columns));
+        [Tensor::from_places(&first), words, columns, Tensor::from_floats(&weights)]
+    }
+}
+
+fn bad(message: String) -> Diagnostic {
+    Diagnostic::new(Code::BadAttribute, message)
+}
+
+impl Op for Grams {
+    fn name(&self) -> &'static str {
+        "TfIdfVectorizer"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("mode", self.mode.name);
+        for (name, size) in [
+            ("width", self.width),
+            ("min_gram_length", self.shortest),
+            ("max_gram_length", self.longest),
+            ("max_skip_count", self.skips),
+        ] {
+            a.int(name, i64::try_from(size).unwrap_or(i64::MAX));
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let shape = match &*cx.of(0, I64_ONLY)?.shape {
+            [] | [_] => vec![self.width.into()],
+            [rows, _] => vec![rows.clone(), self.width.into()],
+            shape => {
+                let message = format!("input 0 must be rows, but has {} axes", shape.len());
+                return Err(cx.finding(Code::ShapeMismatch, message));
+            }
+        };
+        Ok(vec![Type::tensor(DType::F32, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let row = cx.ty(0)?.shape.last().cloned().unwrap_or_else(|| 1.into());
+        let &Grams { width, shortest, longest, skips, .. } = self;
+        let geometry = geometry::Grams { row, width, shortest, longest, skips };
+        cx.call_for_input(&self.mode.kernel, geometry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grams_become_a_tree() {
+        let attribute = Attribute {
+            limits: [2, 3],
+            skips: 0,
+            counts: vec![0, 1, 5],
+            columns: vec![0, 1, 2, 3],
+            weights: vec![0.5, 1.5, 2.5, 3.5],
+        };
+        let pool = [7, 8, 9, 7, 9, 8, 9, 9];
+        let tree = tree(&attribute, &pool).expect("the attributes fit");
+        let [first, words, columns, weights] = tree.table();
+        assert_eq!(first.ints(), Some(vec![0, 2, 3, 4, 4, 5, 5]));
+        assert_eq!(words.ints(), Some(vec![7, 8, 9, 9, 9]));
+        assert_eq!(columns.ints(), Some(vec![-1, -1, 2, 1, 3]));
+        assert_eq!(weights.floats(), Some(vec![0.0, 0.0, 2.5, 1.5, 3.5]));
+    }
+
+    #[test]
+    fn words_have_their_place_as_number() {
+        let pool = Tensor::from_strings(["b", "a", "b", "c"].map(String::from).to_vec());
+        let keys = lookup::order(&pool, Which::First);
+        assert_eq!(numbers(&pool, &keys), [1, 0, 1, 2]);
+    }
+}

@@ -1,0 +1,146 @@
+//! `StringNormalizer`: words without those that do not count, in one case.
+
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{DType, STRING_ONLY},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    plan::{Kernel, kernel},
+    tensor::Tensor,
+    ty::Type,
+};
+use onnxc_runtime::text;
+
+/// The words of a row that are no stop words, in one case.
+pub struct StringNormalizer {
+    /// The words that go.
+    pub stops: Vec<String>,
+    /// Whether words that differ in case alone are the same one.
+    pub any_case: bool,
+    /// Whether the language is one where `I` is the capital of `ı`.
+    pub turkic: bool,
+    case: &'static Case,
+}
+
+/// What is made of the words that stay.
+struct Case {
+    name: &'static str,
+    kernel: Kernel<(bool, bool)>,
+}
+
+macro_rules! case {
+    ($name:literal $kernel:ident) => {
+        Case {
+            name: $name,
+            kernel: kernel!(STRING_ONLY T, text::$kernel, |f, a, p| f(a.input::<T>(0), a.input(1),
+                a.input(2), a.output(0), p.0, p.1)),
+        }
+    };
+}
+
+static NONE: Case = case!("NONE" string_normalizer);
+static LOWER: Case = case!("LOWER" string_normalizer_lower);
+static UPPER: Case = case!("UPPER" string_normalizer_upper);
+
+static SIZES: Kernel<(bool, bool)> = kernel!(STRING_ONLY T, text::string_normalizer_sizes,
+    |f, a, p| f(a.sizes(), a.input::<T>(0), a.input(1), a.input(2), p.0, p.1));
+
+impl StringNormalizer {
+    /// Reads a node.
+    pub fn read(node: &mut Reader<'_>) -> Result<StringNormalizer> {
+        let cases = [("NONE", &NONE), ("LOWER", &LOWER), ("UPPER", &UPPER)];
+        let case = node.choice("case_change_action", &cases)?;
+        let locale = node.string("locale", "en_US")?;
+        Ok(StringNormalizer {
+            stops: node.maybe_strings("stopwords")?.unwrap_or_default(),
+            any_case: !node.flag("is_case_sensitive", false)?,
+            turkic: ["tr", "az"].contains(&locale.split(['_', '-', '.']).next().unwrap_or("")),
+            case,
+        })
+    }
+
+    /// The stop words as the kernels want them: their bytes, rising, and the place behind each.
+    fn table(&self) -> [Tensor; 2] {
+        let fold = |word: &String| match self.any_case {
+            true => text::lower(word, self.turkic),
+            false => word.clone(),
+        };
+        let mut words: Vec<String> = self.stops.iter().map(fold).collect();
+        words.sort();
+        words.dedup();
+        let ends = words.iter().scan(0, |end, word| {
+            *end += word.len();
+            u32::try_from(*end).ok()
+        });
+        [Tensor::from_text(&words.concat()), Tensor::from_places(&ends.collect::<Vec<_>>())]
+    }
+}
+
+impl Op for StringNormalizer {
+    fn name(&self) -> &'static str {
+        "StringNormalizer"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("case_change_action", self.case.name);
+        a.flag("is_case_sensitive", !self.any_case);
+        if self.turkic {
+            a.string("locale", "tr");
+        }
+        a.strings("stopwords", &self.stops);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (pile, words) = match &*cx.of(0, STRING_ONLY)?.shape {
+            [words] => (None, words),
+            [pile, words] => {
+                cx.require_equal(pile, &1.into(), "the number of rows and 1")?;
+                (Some(Dim::from(1)), words)
+            }
+            shape => {
+                let message =
+                    format!("input 0 must be a row of words, but has {} axes", shape.len());
+                return Err(cx.finding(Code::ShapeMismatch, message));
+            }
+        };
+        let left = if self.stops.is_empty() {
+            words.at_least(&1.into())
+        } else {
+            let most = cx.upper(words).map(|most| most.max(1));
+            cx.fresh_sizes([most]).remove(0)
+        };
+        let shape: Vec<Dim> = pile.into_iter().chain([left]).collect();
+        Ok(vec![Type::tensor(DType::String, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let [text, ends] = self.table().map(|tensor| cx.weight(&tensor));
+        let (x, y) = (cx.input(0)?, cx.output(0)?.into());
+        let (inputs, flags) =
+            (vec![x.into(), text.into(), ends.into()], (self.any_case, self.turkic));
+        cx.bind(&SIZES, DType::String, inputs.clone(), flags)?;
+        cx.call_on(&self.case.kernel, DType::String, inputs, vec![y], flags)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{check, tensor};
+
+    #[test]
+    fn how_many_words_stay_is_known_when_the_model_runs() {
+        let op = |stops: &[&str]| StringNormalizer {
+            stops: stops.iter().map(ToString::to_string).collect(),
+            any_case: true,
+            turkic: false,
+            case: &LOWER,
+        };
+        let words = || tensor(DType::String, [Dim::symbol("n")]);
+        check(op(&["the"]), &[words()], 1, "string[y0_0]");
+        check(op(&[]), &[words()], 1, "string[n.max(1)]");
+        check(op(&["the"]), &[tensor(DType::String, [1, 3])], 1, "string[1, y0_0]");
+        let expected = "the number of rows and 1 must be equal, but are 2 and 1";
+        check(op(&[]), &[tensor(DType::String, [2, 3])], 1, expected);
+    }
+}

@@ -1,0 +1,246 @@
+//! `RegexFullMatch`: strings that match a pattern. The pattern becomes an automaton when the model
+//! is compiled, so that all a program needs is its table.
+
+use super::re2;
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    dtype::{DType, STRING_ONLY},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ops::{Entry, entry},
+    plan::{Kernel, kernel},
+    tensor::{Data, Tensor},
+    ty::Type,
+};
+use regex_automata::{
+    Anchored, MatchKind,
+    dfa::{Automaton, StartKind, dense},
+    util::{primitives::StateID, start, syntax},
+};
+use std::{collections::HashMap, rc::Rc};
+
+pub const OPS: &[Entry] = &[entry("RegexFullMatch", 20, read)];
+
+/// The most bytes of an automaton before it is made small.
+const LARGEST: usize = 8 << 20;
+
+/// Automata of more states than this are not made smaller, which takes long.
+const MANY_STATES: usize = 4000;
+
+/// Whether all of a string matches a pattern.
+pub struct RegexFullMatch {
+    /// The pattern, in RE2's syntax.
+    pub pattern: String,
+    table: Table,
+}
+
+/// An automaton, as the kernel wants it.
+struct Table {
+    /// The class of each byte.
+    classes: Vec<u8>,
+    /// A row for each state, with the next state for each class and a last one for the end.
+    next: Vec<u16>,
+    /// The numbers of a row.
+    width: usize,
+}
+
+static REGEX_FULL_MATCH: Kernel<(usize,)> = kernel!(STRING_ONLY T, text::regex_full_match,
+    |f, a, p| f(a.input::<T>(0), a.input(1), a.input(2), a.output(0), p.0));
+
+fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    let missing = || Diagnostic::new(Code::BadAttribute, "the attribute `pattern` is missing");
+    let pattern = node.maybe_string("pattern")?.ok_or_else(missing)?;
+    let table = Table::of(&pattern)?;
+    Ok(Rc::new(RegexFullMatch { pattern, table }))
+}
+
+impl Table {
+    /// The automaton for a pattern.
+    fn of(pattern: &str) -> Result<Table> {
+        let bad = |why: &dyn std::fmt::Display| {
+            let message = format!("`pattern` is {}, which is no pattern of RE2", quoted(pattern));
+            Diagnostic::new(Code::BadAttribute, message).note(why.to_string())
+        };
+        let text = re2::translate(pattern).map_err(|why| bad(&why))?;
+        let config = syntax::Config::new().utf8(false);
+        let parse = |text: &str| syntax::parse_with(text, &config);
+        // Alone, so that no parenthesis of it can close the one put around it.
+        parse(&text).map_err(|why| bad(&why))?;
+        let automaton = |minimize: bool| {
+            dense::Builder::new()
+                .syntax(config)
+                .configure(
+                    dense::Config::new()
+                        .start_kind(StartKind::Anchored)
+                        .match_kind(MatchKind::All)
+                        .minimize(minimize)
+                        .dfa_size_limit(Some(LARGEST))
+                        .determinize_size_limit(Some(LARGEST)),
+                )
+                .build(&format!(r"\A(?:{text})\z"))
+        };
+        let large = || {
+            let message = "`RegexFullMatch` does not support a pattern with so many states yet";
+            Diagnostic::new(Code::Unsupported, message).note(quoted(pattern))
+        };
+        let found = Table::read(&automaton(false).map_err(|_| large())?).ok_or_else(large)?;
+        if found.next.len() / found.width > MANY_STATES {
+            return Ok(found);
+        }
+        Table::read(&automaton(true).map_err(|_| large())?).ok_or_else(large)
+    }
+
+    /// The states that can be reached, in the order in which they are; none where they are too many.
+    fn read(automaton: &dense::DFA<Vec<u32>>) -> Option<Table> {
+        let classes = automaton.byte_classes();
+        let classes: Vec<u8> = (0..=u8::MAX).map(|byte| classes.get(byte)).collect();
+        let count = usize::from(classes.iter().copied().max().unwrap_or(0)) + 1;
+        let member = |class: usize| classes.iter().position(|&c| usize::from(c) == class);
+        let members: Vec<u8> =
+            (0..count).map(|class| u8::try_from(member(class)?).ok()).collect::<Option<_>>()?;
+        let first = automaton
+            .start_state(&start::Config::new().anchored(Anchored::Yes))
+            .expect("the automaton was made for this start");
+        let width = count + 1;
+        let mut next = vec![0; width];
+        let mut numbers = HashMap::from([(first, 1)]);
+        let mut states = vec![first];
+        let mut done = 0;
+        while let Some(&state) = states.get(done) {
+            for &byte in &members {
+                let to = automaton.next_state(state, byte);
+                next.push(number(automaton, to, &mut numbers, &mut states)?);
+            }
+            let end = automaton.next_eoi_state(state);
+            next.push(u16::from(automaton.is_match_state(end)));
+            done += 1;
+        }
+        Some(Table { classes, next, width })
+    }
+}
+
+/// The number of a state, which may be a new one.
+fn number(
+    automaton: &dense::DFA<Vec<u32>>,
+    state: StateID,
+    numbers: &mut HashMap<StateID, u16>,
+    states: &mut Vec<StateID>,
+) -> Option<u16> {
+    if automaton.is_dead_state(state) {
+        return Some(0);
+    }
+    if let Some(&number) = numbers.get(&state) {
+        return Some(number);
+    }
+    states.push(state);
+    let number = u16::try_from(states.len()).ok()?;
+    numbers.insert(state, number);
+    Some(number)
+}
+
+impl Op for RegexFullMatch {
+    fn name(&self) -> &'static str {
+        "RegexFullMatch"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("pattern", &self.pattern);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let shape = &cx.of(0, STRING_ONLY)?.shape;
+        Ok(vec![Type::tensor(DType::Bool, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let Table { classes, next, width } = &self.table;
+        let bytes = next.iter().flat_map(|state| state.to_le_bytes()).collect();
+        let next = Tensor { dtype: DType::U16, shape: vec![next.len()], data: Data::Bytes(bytes) };
+        let data = Data::Bytes(classes.clone().into());
+        let classes = Tensor { dtype: DType::U8, shape: vec![classes.len()], data };
+        let (classes, next) = (cx.weight(&classes).into(), cx.weight(&next).into());
+        let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+        let inputs = vec![x, classes, next];
+        cx.call_on(&REGEX_FULL_MATCH, DType::String, inputs, vec![y], (*width,))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of the texts match.
+    fn matches(pattern: &str, texts: &[&str]) -> Vec<bool> {
+        let table = Table::of(pattern).expect(pattern);
+        let x: Vec<String> = texts.iter().map(ToString::to_string).collect();
+        let mut y = vec![false; x.len()];
+        onnxc_runtime::text::regex_full_match(&x, &table.classes, &table.next, &mut y, table.width);
+        y
+    }
+
+    /// Holds what matches among some texts against what is expected.
+    fn check(pattern: &str, expected: &[&str]) {
+        const TEXTS: &[&str] = &[
+            "", "ab", "a&b", "a{,3}", "a.b", "K", "x_y", "A", "9", "-", "a\nb", "é", "c-e", "aaa",
+            "ab ab", "\u{212a}", "日本",
+        ];
+        let found = matches(pattern, TEXTS);
+        let found: Vec<&str> =
+            TEXTS.iter().zip(found).filter(|(_, found)| *found).map(|(text, _)| *text).collect();
+        assert_eq!(found, expected, "{pattern}");
+    }
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_re2() {
+        check("", &[""]);
+        check("a|b|ab", &["ab"]);
+        check(r"\w+", &["ab", "K", "x_y", "A", "9", "aaa"]);
+        check("[a&&b]+", &["ab", "a&b", "aaa"]);
+        check(r"\bab\b( ab)?", &["ab", "ab ab"]);
+        check("a{,3}", &["a{,3}"]);
+        check("a{2,3}", &["aaa"]);
+        check(r"\Qa.b\E", &["a.b"]);
+        check("(?i)k", &["K", "\u{212a}"]);
+        check(r"x\_y|\101", &["x_y", "A"]);
+        check(r"[\d-z]", &["9", "-"]);
+        check("[a-c-e]+", &["ab", "-", "c-e", "aaa"]);
+        check("^ab$", &["ab"]);
+        check(r"(?m)^a$\n^b$", &["a\nb"]);
+        check("a.b", &["a&b", "a.b"]);
+        check("(?s)a.b", &["a&b", "a.b", "a\nb"]);
+        check(r"\pL+", &["ab", "K", "A", "é", "aaa", "\u{212a}", "日本"]);
+        check(r"\p{^L}|\p{Han}+", &["9", "-", "日本"]);
+        check("[[:word:]]+", &["ab", "K", "x_y", "A", "9", "aaa"]);
+        check("[[:^alpha:]]", &["9", "-", "é"]);
+        check(r"\C\C", &["ab", "é"]);
+        check("(?P<x>a)(?<y>b)", &["ab"]);
+        check("[^[a]", &["K", "A", "9", "-", "é", "\u{212a}"]);
+        check("a+?b*", &["ab", "aaa"]);
+    }
+
+    #[test]
+    fn what_re2_refuses_is_refused() {
+        for pattern in [
+            "a**", "(", "[", "a)", "a)(b", r"\1", r"\q", "(?x)a", "(?=a)", "a{1001}", "*",
+            r"[b-\d]",
+        ] {
+            let finding = Table::of(pattern).err().map(|finding| finding.code);
+            assert_eq!(finding, Some(Code::BadAttribute), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn automata_are_as_small_as_they_can_be() {
+        let states = |pattern| {
+            let table = Table::of(pattern).expect("it is a pattern");
+            table.next.len() / table.width
+        };
+        assert_eq!(states("ab|cb|db"), 4);
+        assert_eq!(states("[0-9]*"), 2);
+    }
+
+    #[test]
+    fn an_automaton_may_be_too_large() {
+        let finding = Table::of("(a|b)*a(a|b){30}").err().map(|finding| finding.code);
+        assert_eq!(finding, Some(Code::Unsupported));
+    }
+}

@@ -1,0 +1,298 @@
+//! RE2's syntax of patterns, in which ONNX writes them, as that of the `regex` crates. The two are
+//! kin; what differs is spelled out here, so that a pattern means the same in both.
+
+use std::{iter::Peekable, str::Chars};
+
+/// RE2 refuses to repeat more often than this.
+const MOST_REPEATS: u32 = 1000;
+
+/// The pattern in the other syntax, or what is wrong with it.
+pub fn translate(pattern: &str) -> Result<String, String> {
+    let mut reader = Reader { rest: pattern.chars().peekable(), text: String::new() };
+    reader.pattern()?;
+    Ok(reader.text)
+}
+
+struct Reader<'a> {
+    rest: Peekable<Chars<'a>>,
+    text: String,
+}
+
+/// What stands for one character, or for a set of them.
+enum Atom {
+    Char(char),
+    /// A set as the other syntax spells it, to be put into brackets or between other ones.
+    Set(String),
+}
+
+impl Reader<'_> {
+    fn pattern(&mut self) -> Result<(), String> {
+        let mut repeated = false;
+        while let Some(c) = self.rest.next() {
+            let repeats = match c {
+                '*' | '+' | '?' => {
+                    self.text.push(c);
+                    true
+                }
+                '{' => self.repetition()?,
+                _ => {
+                    self.item(c)?;
+                    false
+                }
+            };
+            if repeats {
+                if repeated {
+                    return Err("a repetition is repeated".into());
+                }
+                // A question mark behind says what to prefer, which a full match does not ask.
+                if self.rest.next_if_eq(&'?').is_some() {
+                    self.text.push('?');
+                }
+            }
+            repeated = repeats;
+        }
+        Ok(())
+    }
+
+    /// Whether a brace starts a repetition; it stands for itself where it does not.
+    fn repetition(&mut self) -> Result<bool, String> {
+        let inside: String = self.rest.clone().take_while(|&c| c != '}').collect();
+        let closed = self.rest.clone().nth(inside.chars().count()) == Some('}');
+        let (least, most) = inside.split_once(',').unwrap_or((&inside, ""));
+        let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+        if !closed || least.is_empty() || !digits(least) || !digits(most) {
+            self.text.push_str(r"\{");
+            return Ok(false);
+        }
+        let large =
+            |text: &str| !text.is_empty() && text.parse::<u32>().map_or(true, |n| n > MOST_REPEATS);
+        if large(least) || large(most) {
+            return Err(format!("a repetition of more than {MOST_REPEATS} times"));
+        }
+        self.text.extend(['{'].into_iter().chain(inside.chars()).chain(['}']));
+        self.rest.nth(inside.chars().count());
+        Ok(true)
+    }
+
+    fn item(&mut self, c: char) -> Result<(), String> {
+        match c {
+            '\\' => self.escape(),
+            '[' => self.class(),
+            '(' => self.group(),
+            '.' | '^' | '$' | '|' | ')' => {
+                self.text.push(c);
+                Ok(())
+            }
+            c => {
+                self.char(c);
+                Ok(())
+            }
+        }
+    }
+
+    /// A character that stands for itself.
+    fn char(&mut self, c: char) {
+        if c.is_ascii_alphanumeric() || !c.is_ascii() {
+            self.text.push(c);
+        } else {
+            self.text.push_str(&hex(c));
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), String> {
+        match self.rest.peek() {
+            Some('Q') => {
+                self.rest.next();
+                self.quoted();
+                return Ok(());
+            }
+            // RE2 knows words and single bytes of ASCII.
+            Some('b') => self.text.push_str(r"(?-u:\b)"),
+            Some('B') => self.text.push_str(r"(?-u:\B)"),
+            Some('C') => self.text.push_str("(?s-u:.)"),
+            Some('A') => self.text.push_str(r"\A"),
+            Some('z') => self.text.push_str(r"\z"),
+            _ => {
+                match self.escaped()? {
+                    Atom::Char(c) => self.text.push_str(&hex(c)),
+                    Atom::Set(set) => self.text.push_str(&format!("[{set}]")),
+                }
+                return Ok(());
+            }
+        }
+        self.rest.next();
+        Ok(())
+    }
+
+    /// What is between `\Q` and `\E`.
+    fn quoted(&mut self) {
+        while let Some(c) = self.rest.next() {
+            if c == '\\' && self.rest.next_if_eq(&'E').is_some() {
+                return;
+            }
+            self.text.push_str(&hex(c));
+        }
+    }
+
+    /// What a backslash makes of what follows it, within brackets or without.
+    fn escaped(&mut self) -> Result<Atom, String> {
+        let c = self.rest.next().ok_or("a pattern ends with a backslash")?;
+        let set = |text: &str| Ok(Atom::Set(text.into()));
+        let control = match c {
+            'd' => return set("0-9"),
+            'D' => return set("[^0-9]"),
+            'w' => return set("0-9A-Za-z_"),
+            'W' => return set("[^0-9A-Za-z_]"),
+            's' => return set(r"\t\n\f\r "),
+            'S' => return set(r"[^\t\n\f\r ]"),
+            'p' => return self.property(false),
+            'P' => return self.property(true),
+            'a' => '\x07',
+            'f' => '\x0c',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'v' => '\x0b',
+            'x' => self.hexadecimal()?,
+            '0'..='7' => self.octal(c)?,
+            c if c.is_ascii() && !c.is_ascii_alphanumeric() => c,
+            c => return Err(format!("`\\{c}` means nothing")),
+        };
+        Ok(Atom::Char(control))
+    }
+
+    fn hexadecimal(&mut self) -> Result<char, String> {
+        let digits: String = if self.rest.next_if_eq(&'{').is_some() {
+            let digits = self.rest.by_ref().take_while(|&c| c != '}').collect();
+            digits
+        } else {
+            self.rest.by_ref().take(2).collect()
+        };
+        let code = u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32);
+        code.ok_or_else(|| format!("`\\x{digits}` is no character"))
+    }
+
+    /// Up to three digits. One alone that is not 0 would be what a group has matched.
+    fn octal(&mut self, first: char) -> Result<char, String> {
+        let digit = |c: char| c.to_digit(8);
+        let mut code = digit(first).unwrap_or(0);
+        if first != '0' && self.rest.peek().is_none_or(|c| !c.is_digit(8)) {
+            return Err(format!("`\\{first}` stands for what was matched before"));
+        }
+        for _ in 0..2 {
+            let Some(more) = self.rest.peek().copied().and_then(digit) else { break };
+            code = 8 * code + more;
+            self.rest.next();
+        }
+        char::from_u32(code).ok_or_else(|| "a character beyond the last".into())
+    }
+
+    /// A property of characters, by one letter or a name.
+    fn property(&mut self, negated: bool) -> Result<Atom, String> {
+        let name: String = match self.rest.next() {
+            Some('{') => self.rest.by_ref().take_while(|&c| c != '}').collect(),
+            Some(c) => c.into(),
+            None => return Err("a property without a name".into()),
+        };
+        let (name, negated) = match name.strip_prefix('^') {
+            Some(name) => (name, !negated),
+            None => (name.as_str(), negated),
+        };
+        let letter = if negated { 'P' } else { 'p' };
+        Ok(Atom::Set(format!("\\{letter}{{{name}}}")))
+    }
+
+    /// A set in brackets. Every character is spelled by its number, so that none has a meaning.
+    fn class(&mut self) -> Result<(), String> {
+        self.text.push('[');
+        if self.rest.next_if_eq(&'^').is_some() {
+            self.text.push('^');
+        }
+        let mut first = true;
+        loop {
+            let c = self.rest.next().ok_or("a set without an end")?;
+            if c == ']' && !first {
+                break;
+            }
+            first = false;
+            match self.class_atom(c)? {
+                Atom::Set(set) => self.text.push_str(&set),
+                Atom::Char(low) => {
+                    self.text.push_str(&hex(low));
+                    let mut ahead = self.rest.clone();
+                    if ahead.next() == Some('-') && ahead.next().is_some_and(|c| c != ']') {
+                        self.range()?;
+                    }
+                }
+            }
+        }
+        self.text.push(']');
+        Ok(())
+    }
+
+    /// The end of a range.
+    fn range(&mut self) -> Result<(), String> {
+        self.rest.next();
+        let c = self.rest.next().ok_or("a set without an end")?;
+        let high = if c == '\\' { self.escaped()? } else { Atom::Char(c) };
+        let Atom::Char(high) = high else { return Err("a range that ends in a set".into()) };
+        self.text.push('-');
+        self.text.push_str(&hex(high));
+        Ok(())
+    }
+
+    fn class_atom(&mut self, c: char) -> Result<Atom, String> {
+        if c == '\\' {
+            return self.escaped();
+        }
+        if c == '[' && self.rest.peek() == Some(&':') {
+            let inside: String = self.rest.clone().skip(1).take_while(|&c| c != ':').collect();
+            let mut behind = self.rest.clone().skip(1 + inside.chars().count());
+            if behind.next() == Some(':') && behind.next() == Some(']') {
+                self.rest.nth(inside.chars().count() + 2);
+                return Ok(Atom::Set(format!("[:{inside}:]")));
+            }
+        }
+        Ok(Atom::Char(c))
+    }
+
+    /// What follows an opening parenthesis. No group needs its name or its number.
+    fn group(&mut self) -> Result<(), String> {
+        if self.rest.next_if_eq(&'?').is_none() {
+            self.text.push_str("(?:");
+            return Ok(());
+        }
+        let mut ahead = self.rest.clone();
+        let named = match (ahead.next(), ahead.next()) {
+            (Some('P'), Some('<')) => 2,
+            (Some('<'), Some(c)) if c != '=' && c != '!' => 1,
+            _ => 0,
+        };
+        if named > 0 {
+            self.rest.nth(named - 1);
+            let name: String = self.rest.by_ref().take_while(|&c| c != '>').collect();
+            if name.is_empty() || !name.chars().all(|c| c == '_' || c.is_alphanumeric()) {
+                return Err(format!("a group named `{name}`"));
+            }
+            self.text.push_str("(?:");
+            return Ok(());
+        }
+        self.text.push_str("(?");
+        for c in self.rest.by_ref() {
+            match c {
+                'i' | 'm' | 's' | 'U' | '-' => self.text.push(c),
+                ':' | ')' => {
+                    self.text.push(c);
+                    return Ok(());
+                }
+                c => return Err(format!("a group of the kind `(?{c}`")),
+            }
+        }
+        Err("a group without an end".into())
+    }
+}
+
+/// A character by its number.
+fn hex(c: char) -> String {
+    format!(r"\x{{{:x}}}", u32::from(c))
+}

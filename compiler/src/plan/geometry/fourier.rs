@@ -1,0 +1,47 @@
+//! The geometries of Fourier transforms.
+
+use crate::{dim::Dim, plan::formula::formulas};
+use onnxc_runtime::fourier;
+
+formulas! {
+    /// Lines of a tensor, in piles.
+    "fourier::Lines" Lines: fourier::Lines {
+        piles: Dim,
+        pile: Dim,
+        lines: Dim,
+        line: Dim,
+        step: Dim,
+    }
+
+    /// Lines that are transformed, and their length.
+    "fourier::Transform" Transform: fourier::Transform {
+        n: Dim,
+        given: Dim,
+        taken: Dim,
+        parts: Dim,
+        lanes: usize,
+        from: Lines,
+        to: Lines,
+    }
+
+    /// What a transform is given and gives of a line.
+    "fourier::Ends" Ends: fourier::Ends {
+        axis: usize,
+        halved_input: bool,
+        halved_output: bool,
+    }
+}
+
+impl Lines {
+    /// The lines along an axis of size `len`, with `outer` in front of it and `inner` behind, of
+    /// numbers of some parts.
+    pub fn along(outer: &Dim, len: &Dim, inner: &Dim, parts: &Dim) -> Lines {
+        Lines {
+            piles: outer.clone(),
+            pile: len * inner * parts,
+            lines: inner.clone(),
+            line: parts.clone(),
+            step: inner * parts,
+        }
+    }
+}

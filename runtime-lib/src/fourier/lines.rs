@@ -1,0 +1,160 @@
+//! Lines of a tensor, a few at a time.
+
+use super::{MOST_LANES, Transform};
+use crate::{Float, Number};
+use core::ops::Range;
+
+/// Lines of a tensor: piles of lines, whose numbers lie a step apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines {
+    /// How many piles there are.
+    pub piles: usize,
+    /// From one pile to the next.
+    pub pile: usize,
+    /// How many lines a pile has.
+    pub lines: usize,
+    /// From one line to the next.
+    pub line: usize,
+    /// From one number to the next.
+    pub step: usize,
+}
+
+/// Some lines that are transformed together.
+pub(super) struct Block<'a> {
+    /// How many lines there are room for, at least as many as there are.
+    pub lanes: usize,
+    /// Where each line starts.
+    pub from: &'a [usize],
+    /// Where each result starts.
+    pub to: &'a [usize],
+}
+
+/// Calls `visit` with all lines, a few at a time.
+pub(super) fn each_block(geometry: &Transform, n: usize, visit: &mut dyn FnMut(Block<'_>)) {
+    let &Transform { lanes, from, to, .. } = geometry;
+    let total = from.piles * from.lines;
+    if n == 0 || lanes == 0 {
+        return;
+    }
+    for first in (0..total).step_by(lanes) {
+        let (mut starts, mut ends) = ([0; MOST_LANES], [0; MOST_LANES]);
+        let count = lanes.min(total - first).min(MOST_LANES);
+        for lane in 0..count {
+            let (pile, line) = ((first + lane) / from.lines, (first + lane) % from.lines);
+            starts[lane] = pile * from.pile + line * from.line;
+            ends[lane] = pile * to.pile + line * to.line;
+        }
+        visit(Block { lanes, from: &starts[..count], to: &ends[..count] });
+    }
+}
+
+/// How many numbers of a line are moved before those of the next one: those of a cache line, and
+/// few enough for all lines to stay in the cache, however they lie.
+const RUN: usize = 16;
+
+/// Calls `visit` with each lane and each run of `len` numbers, a run of all lanes at a time.
+#[inline(always)]
+fn each_run(lanes: usize, len: usize, mut visit: impl FnMut(usize, Range<usize>)) {
+    for first in (0..len).step_by(RUN) {
+        for lane in 0..lanes {
+            visit(lane, first..len.min(first + RUN));
+        }
+    }
+}
+
+/// How lines are read: `count` numbers, `stride` numbers apart, each `step` elements from the next.
+pub(super) struct Read<'a, T> {
+    pub x: &'a [T],
+    pub window: Option<&'a [T]>,
+    pub block: &'a Block<'a>,
+    pub step: usize,
+    pub stride: usize,
+    pub count: usize,
+}
+
+/// Which numbers of a line go where.
+pub(super) struct Part<'a, W> {
+    /// Where they go, a row of all lines for each.
+    pub into: &'a mut [W],
+    /// The first, in elements behind the start of a line.
+    pub offset: usize,
+    /// The place of the first in the window.
+    pub place: usize,
+    /// How many there are; zeros follow.
+    pub given: usize,
+}
+
+impl<T: Float> Read<'_, T> {
+    /// The numbers of two parts.
+    pub fn to_lanes(&self, mut parts: [Part<'_, T::Wide>; 2]) {
+        let Block { lanes, from, .. } = *self.block;
+        each_run(from.len(), self.count, |lane, run| {
+            for part in &mut parts {
+                self.run(part, lane, run.clone());
+            }
+        });
+        for part in &mut parts {
+            for row in part.into.chunks_exact_mut(lanes).take(self.count) {
+                row[from.len()..].fill(T::Wide::ZERO);
+            }
+            self.multiply(part);
+        }
+    }
+
+    /// Some numbers of one line.
+    #[inline(always)]
+    fn run(&self, part: &mut Part<'_, T::Wide>, lane: usize, run: Range<usize>) {
+        let Block { lanes, from, .. } = *self.block;
+        let given = run.start..run.end.min(part.given);
+        if !given.is_empty() {
+            let step = self.stride * self.step;
+            let line = self.x[from[lane] + part.offset + given.start * step..].iter();
+            let into = part.into[given.start * lanes + lane..].iter_mut().step_by(lanes);
+            for (into, x) in into.zip(line.step_by(step)).take(given.len()) {
+                *into = x.widen();
+            }
+        }
+        for t in run.start.max(given.end)..run.end {
+            part.into[t * lanes + lane] = T::Wide::ZERO;
+        }
+    }
+
+    /// Multiplies numbers by the window.
+    fn multiply(&self, part: &mut Part<'_, T::Wide>) {
+        let Some(window) = self.window else { return };
+        let rows = part.into.chunks_exact_mut(self.block.lanes).take(part.given);
+        for (t, row) in rows.enumerate() {
+            let factor = window[t * self.stride + part.place].widen();
+            row.iter_mut().for_each(|x| *x = x.mul(factor));
+        }
+    }
+}
+
+/// How results are written.
+pub(super) struct Write<'a, W> {
+    pub block: &'a Block<'a>,
+    pub step: usize,
+    pub scale: W,
+}
+
+impl<W: Float> Write<'_, W> {
+    /// Writes the first numbers of some parts: each part with the place of its first, in elements
+    /// behind the start of a result, and how many are wanted.
+    pub fn from_lanes<T: Float<Wide = W>>(&self, parts: &[(&[W], usize, usize)], y: &mut [T]) {
+        let Block { lanes, to, .. } = *self.block;
+        let most = parts.iter().map(|part| part.2).max().unwrap_or(0);
+        each_run(to.len(), most, |lane, run| {
+            for &(from, offset, taken) in parts {
+                let run = run.start..run.end.min(taken);
+                if run.is_empty() {
+                    continue;
+                }
+                let from = from[run.start * lanes + lane..].iter().step_by(lanes);
+                let y = y[to[lane] + offset + run.start * self.step..].iter_mut();
+                for (x, y) in from.zip(y.step_by(self.step)).take(run.len()) {
+                    *y = T::narrow(x.mul(self.scale));
+                }
+            }
+        });
+    }
+}

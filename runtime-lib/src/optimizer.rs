@@ -1,0 +1,355 @@
+//! Steps that optimizers take: `Adagrad`, `Adam` and `Momentum`.
+//!
+//! Each kernel is for one tensor, of which it is given the gradient and what was gathered in steps
+//! before. The learning rate and the number of steps so far are tensors of one element.
+
+use crate::simd::{Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
+use crate::{Float, Number};
+
+/// The attributes of `Adagrad`.
+#[derive(Clone, Copy, Debug)]
+pub struct Adagrad {
+    /// How fast the learning rate decays.
+    pub decay_factor: f32,
+    /// What keeps a divisor from zero.
+    pub epsilon: f32,
+    /// How much each number is drawn to zero.
+    pub norm_coefficient: f32,
+}
+
+/// The attributes of `Adam`.
+#[derive(Clone, Copy, Debug)]
+pub struct Adam {
+    /// How much of the mean gradient is kept.
+    pub alpha: f32,
+    /// How much of the mean squared gradient is kept.
+    pub beta: f32,
+    /// What keeps a divisor from zero.
+    pub epsilon: f32,
+    /// How much each number is drawn to zero.
+    pub norm_coefficient: f32,
+    /// How much each number is drawn to zero after the step.
+    pub norm_coefficient_post: f32,
+}
+
+/// The attributes of `Momentum`.
+#[derive(Clone, Copy, Debug)]
+pub struct Momentum {
+    /// How much of the momentum is kept.
+    pub alpha: f32,
+    /// How much of the gradient joins it, but for the first time.
+    pub beta: f32,
+    /// How much each number is drawn to zero.
+    pub norm_coefficient: f32,
+}
+
+/// How many elements are worked on at a time, so that they stay in the cache.
+const BLOCK: usize = 256;
+
+fn number<T: Number>(x: f32) -> T {
+    T::from_f64(f64::from(x))
+}
+
+#[derive(Clone, Copy)]
+struct Root;
+
+impl Pointwise for Root {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32 {
+        s.sqrt(x)
+    }
+}
+
+/// The square roots of as many numbers as a block has at most.
+#[inline(always)]
+fn roots<'a, T: Float, S: Simd>(s: S, x: &[T], block: &'a mut [T; BLOCK]) -> &'a [T] {
+    let roots = &mut block[..x.len()];
+    roots.copy_from_slice(x);
+    match T::as_f32_mut(roots) {
+        Some(roots) => map_in_place_at(s, roots, Root),
+        None => roots.iter_mut().for_each(|x| *x = x.sqrt()),
+    }
+    roots
+}
+
+/// A tensor `x`, its gradient and the gathered squares `h` of this; and what becomes of them.
+#[allow(clippy::too_many_arguments)]
+pub fn adagrad<T: Float>(
+    rate: &[f64],
+    step: &[i64],
+    x: &[T],
+    gradient: &[T],
+    h: &[T],
+    new_x: &mut [T],
+    new_h: &mut [T],
+    adagrad: Adagrad,
+) {
+    let decay = 1.0 + step[0].to_f64() * f64::from(adagrad.decay_factor);
+    let rate = T::from_f64(rate[0] / decay);
+    dispatch(AdagradStep { adagrad, rate, x, gradient, h, new_x, new_h });
+}
+
+struct AdagradStep<'a, T> {
+    adagrad: Adagrad,
+    rate: T,
+    x: &'a [T],
+    gradient: &'a [T],
+    h: &'a [T],
+    new_x: &'a mut [T],
+    new_h: &'a mut [T],
+}
+
+impl<T: Float> WithSimd for AdagradStep<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Adagrad { epsilon, norm_coefficient, .. } = self.adagrad;
+        let (epsilon, norm) = (number::<T>(epsilon), number::<T>(norm_coefficient));
+        let mut block = [T::ZERO; BLOCK];
+        for (i, new_x) in self.new_x.chunks_mut(BLOCK).enumerate() {
+            let here = i * BLOCK..i * BLOCK + new_x.len();
+            let (x, gradient) = (&self.x[here.clone()], &self.gradient[here.clone()]);
+            let (h, new_h) = (&self.h[here.clone()], &mut self.new_h[here]);
+            for ((new_h, &h), (&x, &g)) in new_h.iter_mut().zip(h).zip(x.iter().zip(gradient)) {
+                let g = norm.mul(x).add(g);
+                *new_h = h.add(g.mul(g));
+            }
+            let roots = roots(s, new_h, &mut block);
+            for ((new_x, &root), (&x, &g)) in
+                new_x.iter_mut().zip(roots).zip(x.iter().zip(gradient))
+            {
+                let g = norm.mul(x).add(g);
+                *new_x = x.sub(self.rate.mul(g).div(root.add(epsilon)));
+            }
+        }
+    }
+}
+
+/// A tensor `x`, its gradient, the means `v` of the gradients so far and `h` of their squares; and
+/// what becomes of them.
+#[allow(clippy::too_many_arguments)]
+pub fn adam<T: Float>(
+    rate: &[f64],
+    step: &[i64],
+    x: &[T],
+    gradient: &[T],
+    v: &[T],
+    h: &[T],
+    new_x: &mut [T],
+    new_v: &mut [T],
+    new_h: &mut [T],
+    adam: Adam,
+) {
+    let mut rate = rate[0];
+    if step[0] > 0 {
+        // The means started from zero.
+        let kept = |share: f32| 1.0 - Float::powf(f64::from(share), step[0].to_f64());
+        rate *= Float::sqrt(kept(adam.beta)) / kept(adam.alpha);
+    }
+    let rate = T::from_f64(rate);
+    dispatch(AdamStep { adam, rate, x, gradient, v, h, new_x, new_v, new_h });
+}
+
+struct AdamStep<'a, T> {
+    adam: Adam,
+    rate: T,
+    x: &'a [T],
+    gradient: &'a [T],
+    v: &'a [T],
+    h: &'a [T],
+    new_x: &'a mut [T],
+    new_v: &'a mut [T],
+    new_h: &'a mut [T],
+}
+
+impl<T: Float> WithSimd for AdamStep<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Adam { alpha, beta, epsilon, norm_coefficient, norm_coefficient_post } = self.adam;
+        let (alpha, beta) = (number::<T>(alpha), number::<T>(beta));
+        let (rest_of_alpha, rest_of_beta) = (T::ONE.sub(alpha), T::ONE.sub(beta));
+        let (epsilon, norm) = (number::<T>(epsilon), number::<T>(norm_coefficient));
+        let post = T::ONE.sub(number(norm_coefficient_post));
+        let mut block = [T::ZERO; BLOCK];
+        for (i, new_x) in self.new_x.chunks_mut(BLOCK).enumerate() {
+            let here = i * BLOCK..i * BLOCK + new_x.len();
+            let (x, gradient) = (&self.x[here.clone()], &self.gradient[here.clone()]);
+            let (v, new_v) = (&self.v[here.clone()], &mut self.new_v[here.clone()]);
+            let (h, new_h) = (&self.h[here.clone()], &mut self.new_h[here]);
+            let gathered = new_v.iter_mut().zip(v).zip(new_h.iter_mut().zip(h));
+            for (((new_v, &v), (new_h, &h)), (&x, &g)) in gathered.zip(x.iter().zip(gradient)) {
+                let g = norm.mul(x).add(g);
+                *new_v = alpha.mul(v).add(rest_of_alpha.mul(g));
+                *new_h = beta.mul(h).add(rest_of_beta.mul(g.mul(g)));
+            }
+            let roots = roots(s, new_h, &mut block);
+            for ((new_x, &root), (&x, &v)) in new_x.iter_mut().zip(roots).zip(x.iter().zip(&*new_v))
+            {
+                *new_x = post.mul(x.sub(self.rate.mul(v.div(root.add(epsilon)))));
+            }
+        }
+    }
+}
+
+/// A tensor `x`, its gradient and its momentum `v`; and what becomes of them.
+#[allow(clippy::too_many_arguments)]
+pub fn momentum<T: Float>(
+    rate: &[f64],
+    step: &[i64],
+    x: &[T],
+    gradient: &[T],
+    v: &[T],
+    new_x: &mut [T],
+    new_v: &mut [T],
+    momentum: Momentum,
+) {
+    let (rate, beta) = (T::from_f64(rate[0]), momentum.share(step[0]));
+    let step = |_: T, v: T| rate.mul(v);
+    dispatch(MomentumStep { momentum, beta, step, x, gradient, v, new_x, new_v });
+}
+
+/// [`momentum`] of Nesterov, who looks ahead.
+#[allow(clippy::too_many_arguments)]
+pub fn nesterov_momentum<T: Float>(
+    rate: &[f64],
+    step: &[i64],
+    x: &[T],
+    gradient: &[T],
+    v: &[T],
+    new_x: &mut [T],
+    new_v: &mut [T],
+    momentum: Momentum,
+) {
+    let (rate, beta) = (T::from_f64(rate[0]), momentum.share(step[0]));
+    let alpha = number::<T>(momentum.alpha);
+    let step = |g: T, v: T| rate.mul(g.add(alpha.mul(v)));
+    dispatch(MomentumStep { momentum, beta, step, x, gradient, v, new_x, new_v });
+}
+
+impl Momentum {
+    /// How much of the gradient joins the momentum.
+    fn share<T: Number>(self, step: i64) -> T {
+        if step > 0 { number(self.beta) } else { T::ONE }
+    }
+}
+
+struct MomentumStep<'a, T, F> {
+    momentum: Momentum,
+    beta: T,
+    /// How far the step goes that a gradient and a momentum lead to.
+    step: F,
+    x: &'a [T],
+    gradient: &'a [T],
+    v: &'a [T],
+    new_x: &'a mut [T],
+    new_v: &'a mut [T],
+}
+
+impl<T: Float, F: Fn(T, T) -> T> WithSimd for MomentumStep<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Momentum { alpha, norm_coefficient, .. } = self.momentum;
+        let (alpha, norm) = (number::<T>(alpha), number::<T>(norm_coefficient));
+        let given = self.x.iter().zip(self.gradient).zip(self.v);
+        let made = self.new_x.iter_mut().zip(self.new_v);
+        for ((new_x, new_v), ((&x, &g), &v)) in made.zip(given) {
+            let g = norm.mul(x).add(g);
+            *new_v = alpha.mul(v).add(self.beta.mul(g));
+            *new_x = x.sub((self.step)(g, *new_v));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::array::from_fn;
+
+    /// More than a block, and not as many as some.
+    const N: usize = 2 * BLOCK + 37;
+
+    fn numbers<T: Number>(factor: usize) -> [T; N] {
+        from_fn(|i| T::from_f64((i * factor % 101) as f64 / 50.0 - 1.0))
+    }
+
+    fn squares<T: Number>(factor: usize) -> [T; N] {
+        numbers::<T>(factor).map(|x| x.mul(x))
+    }
+
+    /// Holds what a kernel writes against a formula of the elements' numbers.
+    fn close<T: Number>(found: &[T; N], error: f64, expected: impl Fn(usize) -> f64) {
+        for (i, y) in found.iter().enumerate() {
+            let expected = expected(i);
+            assert!((y.to_f64() - expected).abs() <= error, "{i}: {} {expected}", y.to_f64());
+        }
+    }
+
+    fn check_adagrad<T: Float>(error: f64) {
+        let (x, g, h) = (numbers::<T>(37), numbers::<T>(11), squares::<T>(7));
+        let (mut new_x, mut new_h) = ([T::ZERO; N], [T::ZERO; N]);
+        let attributes = Adagrad { decay_factor: 0.25, epsilon: 0.5, norm_coefficient: 0.125 };
+        adagrad(&[0.1], &[4], &x, &g, &h, &mut new_x, &mut new_h, attributes);
+        let gradient = |i: usize| 0.125 * x[i].to_f64() + g[i].to_f64();
+        let wanted_h = |i: usize| h[i].to_f64() + gradient(i) * gradient(i);
+        close(&new_h, error, wanted_h);
+        let divisor = |i: usize| libm::sqrt(wanted_h(i)) + 0.5;
+        close(&new_x, error, |i| x[i].to_f64() - 0.05 * gradient(i) / divisor(i));
+    }
+
+    fn check_adam<T: Float>(step: i64, error: f64) {
+        let (x, g, v, h) = (numbers::<T>(37), numbers::<T>(11), numbers::<T>(5), squares::<T>(7));
+        let (mut new_x, mut new_v, mut new_h) = ([T::ZERO; N], [T::ZERO; N], [T::ZERO; N]);
+        let attributes = Adam {
+            alpha: 0.75,
+            beta: 0.875,
+            epsilon: 0.5,
+            norm_coefficient: 0.125,
+            norm_coefficient_post: 0.25,
+        };
+        let outputs = (&mut new_x, &mut new_v, &mut new_h);
+        adam(&[0.1], &[step], &x, &g, &v, &h, outputs.0, outputs.1, outputs.2, attributes);
+        let gradient = |i: usize| 0.125 * x[i].to_f64() + g[i].to_f64();
+        let wanted_v = |i: usize| 0.75 * v[i].to_f64() + 0.25 * gradient(i);
+        let wanted_h = |i: usize| 0.875 * h[i].to_f64() + 0.125 * gradient(i) * gradient(i);
+        close(&new_v, error, wanted_v);
+        close(&new_h, error, wanted_h);
+        let rate = match step {
+            1.. => 0.1 * libm::sqrt(1.0 - f64::powi(0.875, 3)) / (1.0 - f64::powi(0.75, 3)),
+            _ => 0.1,
+        };
+        let moved = |i: usize| x[i].to_f64() - rate * wanted_v(i) / (libm::sqrt(wanted_h(i)) + 0.5);
+        close(&new_x, error, |i| 0.75 * moved(i));
+    }
+
+    fn check_momentum<T: Float>(step: i64, error: f64) {
+        let (x, g, v) = (numbers::<T>(37), numbers::<T>(11), numbers::<T>(5));
+        let (mut new_x, mut new_v) = ([T::ZERO; N], [T::ZERO; N]);
+        let attributes = Momentum { alpha: 0.75, beta: 0.5, norm_coefficient: 0.125 };
+        momentum(&[0.1], &[step], &x, &g, &v, &mut new_x, &mut new_v, attributes);
+        let beta = if step > 0 { 0.5 } else { 1.0 };
+        let gradient = |i: usize| 0.125 * x[i].to_f64() + g[i].to_f64();
+        let wanted_v = |i: usize| 0.75 * v[i].to_f64() + beta * gradient(i);
+        close(&new_v, error, wanted_v);
+        close(&new_x, error, |i| x[i].to_f64() - 0.1 * wanted_v(i));
+        nesterov_momentum(&[0.1], &[step], &x, &g, &v, &mut new_x, &mut new_v, attributes);
+        close(&new_v, error, wanted_v);
+        close(&new_x, error, |i| x[i].to_f64() - 0.1 * (gradient(i) + 0.75 * wanted_v(i)));
+    }
+
+    #[test]
+    fn steps_are_those_of_the_formulas() {
+        check_adagrad::<f32>(1e-6);
+        check_adagrad::<f64>(1e-14);
+        for step in [-1, 0, 3] {
+            check_adam::<f32>(step, 1e-6);
+            check_adam::<f64>(step, 1e-14);
+            check_momentum::<f32>(step, 1e-6);
+            check_momentum::<f64>(step, 1e-14);
+        }
+    }
+}

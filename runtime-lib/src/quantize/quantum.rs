@@ -1,0 +1,112 @@
+//! The numbers of few bits.
+
+use crate::{
+    F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, I2, I4, Real, U2, U4,
+};
+
+/// What a tensor can be quantized to, and `i32`: a type whose numbers are quotients of scales.
+pub trait Quantum: Real {
+    /// The number, or the nearest one.
+    fn single(self) -> f32;
+}
+
+/// A whole number that a tensor can be quantized to: all that are not beyond its limits, and their
+/// sums, are `f32`.
+pub trait WholeQuantum: Quantum {
+    /// The smallest.
+    const LOW: f32;
+    /// The largest.
+    const HIGH: f32;
+
+    /// A whole number within the limits.
+    fn whole(x: f32) -> Self;
+}
+
+/// A number that has no bits left for fractions: added to a whole number of few bits, it has these
+/// as its last.
+const NO_FRACTION: f32 = 1.5 * (1 << (f32::MANTISSA_DIGITS - 1)) as f32;
+
+macro_rules! whole {
+    ($($T:ident)*) => {$(
+        impl Quantum for $T {
+            #[inline(always)]
+            fn single(self) -> f32 {
+                f32::from(self)
+            }
+        }
+
+        impl WholeQuantum for $T {
+            const LOW: f32 = $T::MIN as f32;
+            const HIGH: f32 = $T::MAX as f32;
+
+            #[inline(always)]
+            fn whole(x: f32) -> $T {
+                (x + NO_FRACTION).to_bits() as $T
+            }
+        }
+    )*};
+}
+
+whole!(i8 u8 i16 u16);
+
+macro_rules! small_whole {
+    ($($T:ident: $Byte:ident;)*) => {$(
+        impl Quantum for $T {
+            #[inline(always)]
+            fn single(self) -> f32 {
+                f32::from(self.get())
+            }
+        }
+
+        impl WholeQuantum for $T {
+            const LOW: f32 = $T::MIN.get() as f32;
+            const HIGH: f32 = $T::MAX.get() as f32;
+
+            #[inline(always)]
+            fn whole(x: f32) -> $T {
+                $T::new((x + NO_FRACTION).to_bits() as $Byte)
+            }
+        }
+    )*};
+}
+
+small_whole! { I2: i8; I4: i8; U2: u8; U4: u8; }
+
+macro_rules! real {
+    ($($T:ident)*) => {$(
+        impl Quantum for $T {
+            #[inline(always)]
+            fn single(self) -> f32 {
+                self.to_f32()
+            }
+        }
+    )*};
+}
+
+real!(F8E4M3FN F8E4M3FNUZ F8E5M2 F8E5M2FNUZ F4E2M1 F6E2M3 F6E3M2);
+
+impl Quantum for i32 {
+    #[inline(always)]
+    fn single(self) -> f32 {
+        self as f32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_found_in_the_last_bits() {
+        for x in -(1 << 15)..1 << 16 {
+            let single = x as f32;
+            assert_eq!(
+                (i32::from(i16::whole(single)), u16::whole(single)),
+                (i32::from(x as i16), x as u16)
+            );
+        }
+        assert_eq!([-128.0, -1.0, 0.0, 127.0].map(i8::whole), [-128, -1, 0, 127]);
+        assert_eq!([-2.0, -1.0, 0.0, 1.0].map(|x| I2::whole(x).get()), [-2, -1, 0, 1]);
+        assert_eq!([0.0, 7.0, 15.0].map(|x| U4::whole(x).get()), [0, 7, 15]);
+    }
+}

@@ -1,0 +1,50 @@
+//! The constant strings of a generated module.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Constant tensors of strings.
+pub type Constants<const N: usize> = [Vec<String>; N];
+
+/// Constant tensors of strings, as kernels read them. They are made when they are first needed, as
+/// no heap is there when a program is compiled.
+#[derive(Clone, Debug)]
+pub struct Strings<const N: usize>(Constants<N>);
+
+impl<const N: usize> Strings<N> {
+    /// None yet.
+    pub const fn new() -> Strings<N> {
+        Strings([const { Vec::new() }; N])
+    }
+
+    /// The strings that these texts are, always the same ones.
+    pub fn of(&mut self, texts: &[&[&str]; N]) -> &Constants<N> {
+        for (made, texts) in self.0.iter_mut().zip(texts) {
+            if made.len() != texts.len() {
+                *made = texts.iter().map(|&text| text.into()).collect();
+            }
+        }
+        &self.0
+    }
+}
+
+impl<const N: usize> Default for Strings<N> {
+    fn default() -> Strings<N> {
+        Strings::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_become_strings_once() {
+        let mut strings = Strings::new();
+        let texts: [&[&str]; 3] = [&["a", "bc"], &[], &[""]];
+        let made = strings.of(&texts).each_ref().map(|made| made.as_ptr());
+        assert_eq!(strings.of(&texts)[0], ["a", "bc"]);
+        assert!(strings.of(&texts)[1].is_empty());
+        assert_eq!(strings.of(&texts).each_ref().map(|made| made.as_ptr()), made);
+    }
+}

@@ -1,0 +1,248 @@
+// The model digits, compiled by onnxc 0.1.0.
+// ONNX IR version 10; operator sets: ai.onnx 20; written by pytorch 2.11.0+cu130.
+
+/// The model `digits`.
+///
+/// | | name | type |
+/// |---|---|---|
+/// | input | `image` | `float[1, 1, 8, 8]` |
+/// | output | `scores` | `float[1, 10]` |
+///
+/// - Parameters: 14378
+/// - Weights: 57536 bytes
+/// - Arena: 51520 bytes
+/// - Multiply-adds: 451904
+#[derive(Clone, Debug)]
+pub struct Digits {
+    weights: ::onnxc_runtime::arena::Weights,
+    arena: ::onnxc_runtime::arena::InlineArena<805>,
+}
+
+#[allow(dead_code)]
+impl Digits {
+    /// The bytes of memory that one run needs, beside what the caller gives.
+    pub const PEAK_ARENA_BYTES: usize = 51520;
+    /// The bytes of all weights.
+    pub const WEIGHT_BYTES: usize = 57536;
+    /// The multiply-adds of one run, where every size is known.
+    pub const MACS: u64 = 451904;
+
+    /// The model with the weights that the program carries.
+    pub const fn new() -> Digits {
+        Digits {
+            weights: ::onnxc_runtime::arena::Weights::new(digits::WEIGHTS),
+            arena: ::onnxc_runtime::arena::InlineArena::new(),
+        }
+    }
+
+    /// The model with weights that the caller has, in flash or mapped from a file.
+    ///
+    /// # Errors
+    ///
+    /// Where they are not as long as the model's, or start at an odd address.
+    pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<Digits> {
+        let weights = ::onnxc_runtime::arena::Weights::from_bytes(
+            weights,
+            Digits::WEIGHT_BYTES,
+        )?;
+        Ok(Digits {
+            weights,
+            arena: ::onnxc_runtime::arena::InlineArena::new(),
+        })
+    }
+
+    /// Runs the model.
+    pub fn infer(&mut self, image: &[f32; 64]) -> &[f32; 10] {
+        digits::infer(&self.weights, self.arena.blocks(), image)
+    }
+}
+
+impl Default for Digits {
+    fn default() -> Digits {
+        Digits::new()
+    }
+}
+
+#[allow(clippy::all, elided_lifetimes_in_paths, unused_variables)]
+mod digits {
+    use ::onnxc_runtime::{conv, gemm, pool, reduce};
+    use ::onnxc_runtime::activation_fn::Activation;
+    use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
+    use ::onnxc_runtime::conv::{Conv, Weights};
+    use ::onnxc_runtime::gemm::{Gemm, Layout};
+    use ::onnxc_runtime::geometry::Reduction;
+    use ::onnxc_runtime::pool::Pool;
+
+    pub(super) fn infer<'a>(
+        weights: &::onnxc_runtime::arena::Weights,
+        arena: &'a mut [Block],
+        image: &[f32],
+    ) -> &'a [f32; 10] {
+        // node_relu: Conv -> float[1, 16, 8, 8]
+        let (relu, relu_scratch) = borrow(arena, (RELU.write(), RELU_SCRATCH.write()));
+        conv::conv_f32(
+            image,
+            weights.get(X0_WEIGHT),
+            Some(weights.get(X0_BIAS)),
+            None,
+            relu,
+            relu_scratch,
+            NODE_RELU_CONV,
+            Activation::Relu,
+        );
+
+        // node_relu_1: Conv -> float[1, 32, 8, 8]
+        let (relu_1, relu_1_scratch, relu) = borrow(
+            arena,
+            (RELU_1.write(), RELU_1_SCRATCH.write(), RELU.read()),
+        );
+        conv::conv_f32(
+            relu,
+            weights.get(X3_WEIGHT),
+            Some(weights.get(X3_BIAS)),
+            None,
+            relu_1,
+            relu_1_scratch,
+            NODE_RELU_1_CONV,
+            Activation::Relu,
+        );
+
+        // node_max_pool2d: MaxPool -> float[1, 32, 4, 4]
+        let (max_pool2d, relu_1) = borrow(arena, (MAX_POOL2D.write(), RELU_1.read()));
+        pool::max_pool(relu_1, max_pool2d, NODE_MAX_POOL2D_POOL);
+
+        // node_relu_2: Conv -> float[1, 32, 4, 4]
+        let (relu_2, relu_2_scratch, max_pool2d) = borrow(
+            arena,
+            (RELU_2.write(), RELU_2_SCRATCH.write(), MAX_POOL2D.read()),
+        );
+        conv::conv_f32(
+            max_pool2d,
+            weights.get(X7_WEIGHT),
+            Some(weights.get(X7_BIAS)),
+            None,
+            relu_2,
+            relu_2_scratch,
+            NODE_RELU_2_CONV,
+            Activation::Relu,
+        );
+
+        // node_mean: ReduceMean -> float[1, 32, 1, 1]
+        let (mean, relu_2) = borrow(arena, (MEAN.write(), RELU_2.read()));
+        reduce::reduce_mean(relu_2, mean, NODE_MEAN_REDUCTION);
+
+        // node_linear: Gemm -> float[1, 10]
+        let (scores, scores_scratch, mean) = borrow(
+            arena,
+            (SCORES.write(), SCORES_SCRATCH.write(), MEAN.read()),
+        );
+        gemm::gemm_f32(
+            mean,
+            weights.get(X11_WEIGHT),
+            Some(weights.get(X11_BIAS)),
+            scores,
+            scores_scratch,
+            NODE_LINEAR_GEMM,
+            Activation::Identity,
+        );
+
+        borrow(arena, SCORES.array::<10>())
+    }
+
+    const X0_WEIGHT: Slot<f32> = Slot::new(0, 144);
+    const X0_BIAS: Slot<f32> = Slot::new(576, 16);
+    const RELU: Slot<f32> = Slot::new(36096, 1024);
+    const RELU_SCRATCH: Slot<f32> = Slot::new(0, 373);
+    const X3_WEIGHT: Slot<f32> = Slot::new(640, 4608);
+    const X3_BIAS: Slot<f32> = Slot::new(19072, 32);
+    const RELU_1: Slot<f32> = Slot::new(27904, 2048);
+    const RELU_1_SCRATCH: Slot<f32> = Slot::new(0, 6976);
+    const MAX_POOL2D: Slot<f32> = Slot::new(47424, 512);
+    const X7_WEIGHT: Slot<f32> = Slot::new(19200, 9216);
+    const X7_BIAS: Slot<f32> = Slot::new(56064, 32);
+    const RELU_2: Slot<f32> = Slot::new(49472, 512);
+    const RELU_2_SCRATCH: Slot<f32> = Slot::new(0, 11856);
+    const MEAN: Slot<f32> = Slot::new(3712, 32);
+    const X11_WEIGHT: Slot<f32> = Slot::new(56192, 320);
+    const X11_BIAS: Slot<f32> = Slot::new(57472, 10);
+    const SCORES: Slot<f32> = Slot::new(3840, 10);
+    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 928);
+
+    const NODE_RELU_CONV: Conv = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 1,
+        filters: 16,
+        size: &[8, 8],
+        out: &[8, 8],
+        kernel: &[3, 3],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[1, 1],
+        weights: Weights::Plain,
+    };
+
+    const NODE_RELU_1_CONV: Conv = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 16,
+        filters: 32,
+        size: &[8, 8],
+        out: &[8, 8],
+        kernel: &[3, 3],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[1, 1],
+        weights: Weights::Plain,
+    };
+
+    const NODE_MAX_POOL2D_POOL: Pool = Pool {
+        planes: 32,
+        size: &[8, 8],
+        out: &[4, 4],
+        kernel: &[2, 2],
+        strides: &[2, 2],
+        dilations: &[1, 1],
+        pads: &[0, 0],
+        ends: &[0, 0],
+    };
+
+    const NODE_RELU_2_CONV: Conv = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 32,
+        filters: 32,
+        size: &[4, 4],
+        out: &[4, 4],
+        kernel: &[3, 3],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[1, 1],
+        weights: Weights::Plain,
+    };
+
+    const NODE_MEAN_REDUCTION: Reduction = Reduction {
+        kept: &[32],
+        kept_strides: &[16],
+        reduced: &[16],
+        reduced_strides: &[1],
+    };
+
+    const NODE_LINEAR_GEMM: Gemm = Gemm {
+        m: 1,
+        n: 10,
+        k: 32,
+        a: Layout::Strides(32, 1),
+        b: Layout::Strides(1, 32),
+        c: [0, 1],
+        y_row: 10,
+        alpha: 1.0,
+        beta: 1.0,
+    };
+
+    pub(super) static WEIGHTS: &Aligned<[u8; 57536]> = &Aligned(
+        *include_bytes!("digits.weights"),
+    );
+
+    const _: () = ::onnxc_runtime::view::generated_by("0.1.0");
+}

@@ -1,0 +1,74 @@
+//! What holds for every module that is written: the same bytes on every machine, no `unsafe`, no
+//! warning.
+
+use crate::{
+    golden,
+    programs::{folder, onnxc, root, rustc, scratch},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The models that are checked in and that compile.
+fn models() -> Vec<PathBuf> {
+    let names = ["mlp.onnxtxt", "scale.onnxtxt", "external.onnxtxt"];
+    let mut models: Vec<PathBuf> = names.iter().map(|name| folder("models").join(name)).collect();
+    models.push(root().join("examples/models/digits.onnx"));
+    models
+}
+
+/// Compiles the model to `module` and gives the module and the weights, where they are apart.
+fn compile(model: &Path, module: &Path, arguments: &[&str]) -> (String, Option<Vec<u8>>) {
+    let run = onnxc().arg(model).arg("-o").arg(module).args(arguments).output();
+    let run = run.expect("the program was built");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(run.stdout.is_empty() && run.stderr.is_empty(), "compiling says nothing");
+    let code = fs::read_to_string(module).expect("the program wrote it");
+    (code, fs::read(module.with_extension("weights")).ok())
+}
+
+#[test]
+fn the_same_model_gives_the_same_bytes_wherever_it_lies() {
+    let (here, there) = (scratch("same_here"), scratch("same_there/deeper"));
+    for model in models() {
+        let name = model.file_name().expect("a model is a file");
+        fs::copy(&model, there.join(name)).expect("the directory is ours");
+        let data = model.with_file_name("external.data");
+        if data.exists() {
+            fs::copy(&data, there.join("external.data")).expect("the directory is ours");
+        }
+        let first = compile(&model, &here.join("model.rs"), &[]);
+        assert!(first == compile(&model, &here.join("model.rs"), &[]), "{name:?} twice");
+        let moved = compile(&there.join(name), &there.join("model.rs"), &[]);
+        assert!(first == moved, "{name:?} on another path");
+        let root = root().to_string_lossy();
+        assert!(!first.0.contains(&*root), "{name:?}: an absolute path");
+    }
+}
+
+#[test]
+fn modules_compile_without_warnings_in_each_edition_and_hold_no_unsafe() {
+    let directory = scratch("emitted");
+    for (model, weights) in models().iter().flat_map(|m| [(m, "file"), (m, "inline")]) {
+        let (code, _) = compile(model, &directory.join("model.rs"), &["--weights", weights]);
+        assert!(!code.contains("unsafe"), "{}", model.display());
+        let program = "#![deny(warnings)]\n#![forbid(unsafe_code)]\nmod model;\n";
+        fs::write(directory.join("lib.rs"), program).expect("the directory is ours");
+        for edition in ["2021", "2024"] {
+            let output = rustc(&directory.join("lib.rs"), edition, "lib");
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && text.is_empty(), "{}\n{text}", model.display());
+        }
+    }
+}
+
+#[test]
+fn modules_read_as_they_did() {
+    let directory = scratch("golden");
+    for model in models() {
+        let name = model.file_stem().expect("a model is a file").to_string_lossy();
+        let (code, _) = compile(&model, &directory.join(format!("{name}.rs")), &[]);
+        golden::check(&folder("golden").join(format!("{name}.rs")), code.as_bytes());
+    }
+}

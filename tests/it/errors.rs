@@ -1,0 +1,75 @@
+//! What a person is told who gives the program something that is no model, or a wrong one.
+
+use crate::programs::{folder, onnxc, root, scratch};
+use std::{fs, path::Path};
+
+/// Compiles the file, holds the message against what must stand in it, and looks that nothing was
+/// written.
+fn refused(name: &str, bytes: &[u8], arguments: &[&str], message: &[&str]) {
+    let directory = scratch(&format!("errors_{name}"));
+    let model = directory.join(name);
+    fs::write(&model, bytes).expect("the directory is ours");
+    let output = directory.join("model.rs");
+    let run = onnxc().arg(&model).arg("-o").arg(&output).args(arguments).output();
+    let run = run.expect("the program was built");
+    let text = String::from_utf8(run.stderr).expect("messages are UTF-8");
+    assert_eq!(run.status.code(), Some(1), "{name}: {text}");
+    for part in message.iter().chain(&["error[E", name]) {
+        assert!(text.contains(part), "{name}: `{part}` is not said in\n{text}");
+    }
+    assert!(run.stdout.is_empty() && !text.contains("panicked"), "{name}: {text}");
+    let left = fs::read_dir(&directory).expect("the directory is ours").count();
+    assert_eq!(left, 1, "{name}: something was written beside the model");
+}
+
+fn digits() -> Vec<u8> {
+    fs::read(root().join("examples/models/digits.onnx")).expect("the model is checked in")
+}
+
+#[test]
+fn a_truncated_file() {
+    let whole = digits();
+    for len in [1, 10, 100, whole.len() / 2, whole.len() - 1] {
+        refused("truncated.onnx", &whole[..len], &[], &[]);
+    }
+}
+
+#[test]
+fn a_text_file() {
+    refused("notes.onnx", b"Buy milk.\nCall the plumber.\n", &[], &[]);
+    refused("empty.onnx", b"", &[], &[]);
+}
+
+#[test]
+fn an_unknown_operator_and_what_else_is_wrong() {
+    let text = fs::read(folder("models/operators.onnxtxt")).expect("the model is checked in");
+    let message = ["`Frobnicate`", "node `first`", "[2, 3]", "node `second`", "`missing`"];
+    refused("operators.onnxtxt", &text, &[], &message);
+}
+
+#[test]
+fn a_missing_initializer() {
+    let text = b"<ir_version: 10, opset_import: [\"\" : 21]>
+        g (float[2, 3] x) => (float[2, 4] y) { [product] y = MatMul(x, weights) }";
+    refused("missing.onnxtxt", text, &[], &["`weights`", "node `product`"]);
+}
+
+#[test]
+fn a_wrong_dimension() {
+    let text = b"<ir_version: 10, opset_import: [\"\" : 21]>
+        g (float[2, 3] x, float[4, 5] w) => (float[2, 5] y) { [product] y = MatMul(x, w) }";
+    refused("shapes.onnxtxt", text, &[], &["node `product`", "3", "4"]);
+}
+
+#[test]
+fn a_dimension_that_the_model_does_not_have() {
+    refused("named.onnx", &digits(), &["--dim", "sequence=8"], &["`sequence`"]);
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let run = onnxc().arg("nowhere.onnx").output().expect("the program was built");
+    assert_eq!(run.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&run.stderr).contains("nowhere.onnx"));
+    assert!(!Path::new("nowhere.rs").exists());
+}

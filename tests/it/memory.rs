@@ -1,0 +1,33 @@
+//! The memory that is planned, against the least that any plan can need.
+
+use crate::programs::root;
+use onnxc::{Options, plan::memory::lower_bound};
+use std::{env, fs, path::PathBuf};
+
+/// The models checked in, and those in the folder that `ONNXC_MODELS` names: a folder for each,
+/// with a `model.onnx`.
+fn models() -> Vec<PathBuf> {
+    let mut models = vec![root().join("examples/models/digits.onnx")];
+    if let Some(folder) = env::var_os("ONNXC_MODELS") {
+        let entries = fs::read_dir(folder).expect("`ONNXC_MODELS` names a folder");
+        let each = entries.flatten().map(|entry| entry.path().join("model.onnx"));
+        models.extend(each.filter(|model| model.exists()));
+    }
+    models
+}
+
+#[test]
+fn a_plan_needs_hardly_more_memory_than_is_live_at_once() {
+    for model in models() {
+        let output = onnxc::compile(&model, &Options::default(), &mut |_, _| {});
+        // What does not compile yet is the concern of other tests.
+        let Ok(output) = output else { continue };
+        let (planned, least) = (output.plan.arena_bytes, lower_bound(&output.plan));
+        println!("{}: {planned} bytes, {least} live at once", model.display());
+        assert!(
+            planned * 100 <= least * 105,
+            "{}: {planned} bytes are planned, {least} are live at once",
+            model.display()
+        );
+    }
+}

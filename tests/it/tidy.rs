@@ -1,0 +1,152 @@
+//! The rules of the house that no compiler checks.
+
+use crate::programs::root;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The rooms of the compiler from the top down, each with those below it that it may enter; all
+/// may enter the base, and themselves.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("cli", &["builder", "emit", "host", "import", "ir", "ops", "options", "passes", "plan"]),
+    ("builder", &["emit", "import", "options", "plan"]),
+    ("options", &["emit", "import", "plan"]),
+    ("import", &["ir", "ops", "plan"]),
+    ("passes", &["host", "ir", "ops", "plan"]),
+    ("emit", &["plan"]),
+    ("host", &["plan"]),
+    ("ops", &["ir", "plan"]),
+    ("ir", &["plan"]),
+    ("plan", &[]),
+];
+
+/// What all may use, and what knows nothing of the rooms.
+const BASE: &[&str] = &["arena", "array", "diag", "dim", "dtype", "ident", "tensor", "ty"];
+
+/// Every file of Rust below a folder that git would list.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("the folder is checked in").flatten() {
+        let path = entry.path();
+        if path.is_dir() && entry.file_name() != "target" {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).expect("sources are UTF-8")
+}
+
+/// The part of a file before its tests.
+fn without_tests(text: &str) -> &str {
+    text.split_once("#[cfg(test)]\nmod tests").map_or(text, |(code, _)| code)
+}
+
+/// The names that stand after `crate::` in code, those of a list in braces included.
+fn rooms_entered(code: &str) -> Vec<&str> {
+    let word = |text: &'_ str| text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    let mut rooms = Vec::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + "crate::".len()..];
+        let Some(list) = rest.strip_prefix('{') else {
+            rooms.push(&rest[..word(rest).unwrap_or(rest.len())]);
+            continue;
+        };
+        let mut depth = 1;
+        let mut start = Some(0);
+        for (i, c) in list.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 1 => start = Some(i + 1),
+                c if depth == 1 && c.is_alphabetic() && start.is_some() => {
+                    start = None;
+                    rooms.push(&list[i..i + word(&list[i..]).unwrap_or(0)]);
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    rooms
+}
+
+#[test]
+fn imports_point_downward() {
+    let folder = root().join("compiler/src");
+    let mut wrong = Vec::new();
+    for path in sources(&folder) {
+        let inside = path.strip_prefix(&folder).expect("it lies in the folder");
+        let room = inside.iter().next().expect("it has a name").to_string_lossy();
+        let room = room.trim_end_matches(".rs");
+        let below = match ROOMS.iter().find(|(name, _)| *name == room) {
+            Some((_, below)) => *below,
+            None if BASE.contains(&room) => &[],
+            // `lib.rs` and `main.rs` put the rooms together.
+            None => continue,
+        };
+        let text = text(&path);
+        for entered in rooms_entered(without_tests(&text)) {
+            let is_room = ROOMS.iter().any(|(name, _)| *name == entered);
+            if is_room && entered != room && !below.contains(&entered) {
+                wrong.push(format!("{} enters {entered}", inside.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_can_be_read_at_one_sitting() {
+    for folder in ["compiler/src", "runtime-lib/src", "macros/src", "tests/it"] {
+        for path in sources(&root().join(folder)) {
+            let lines = text(&path).lines().count();
+            assert!(lines <= 550, "{} has {lines} lines", path.display());
+        }
+    }
+}
+
+#[test]
+fn unsafe_lives_in_few_corners() {
+    let corners = ["runtime-lib/src/arena.rs", "runtime-lib/src/simd", "runtime-lib/src/gemm"];
+    for folder in ["compiler/src", "runtime-lib/src", "macros/src", "examples"] {
+        for path in sources(&root().join(folder)) {
+            let inside = path.strip_prefix(root()).expect("it lies in the root");
+            let allowed = corners.iter().any(|corner| inside.starts_with(corner));
+            let words = ["unsafe {", "unsafe fn", "unsafe impl"];
+            let found = words.iter().any(|word| text(&path).contains(word));
+            assert!(allowed || !found, "{} has `unsafe`", inside.display());
+        }
+    }
+}
+
+#[test]
+fn every_family_of_operators_is_listed_once_and_in_order() {
+    let list = text(&root().join("compiler/src/ops/mod.rs"));
+    let (_, list) = list.split_once("const FAMILIES").expect("the list has that name");
+    let (list, _) = list.split_once("];").expect("the list ends");
+    let listed: Vec<&str> =
+        list.lines().filter_map(|line| line.trim().strip_suffix("::OPS,")).collect();
+    assert!(listed.is_sorted(), "{listed:?}");
+    let folder = root().join("compiler/src/ops");
+    for path in sources(&folder) {
+        if !text(&path).contains("\npub const OPS: ")
+            && !text(&path).contains("\npub(crate) const OPS: ")
+        {
+            continue;
+        }
+        let inside = path.strip_prefix(&folder).expect("it lies in the folder").with_extension("");
+        let words: Vec<_> = inside.iter().map(|word| word.to_string_lossy()).collect();
+        let family = words.join("::").trim_end_matches("::mod").to_owned();
+        let times = listed.iter().filter(|name| **name == family).count();
+        assert_eq!(times, 1, "{family} is listed {times} times");
+    }
+}

@@ -1,0 +1,22 @@
+//! Compiles the model three times: with the sample rate a constant, with the sample rate an input,
+//! and with every size fixed too. `SILERO` names its folder.
+
+use onnxc::Builder;
+use std::{env, error::Error, fs, path::PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-env-changed=SILERO");
+    let model = PathBuf::from(env::var("SILERO")?).join("model.onnx");
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
+    let to = |name: &str| {
+        let directory = out_dir.join(name);
+        fs::create_dir_all(&directory)?;
+        Ok::<_, Box<dyn Error>>(Builder::new(&model).name("silero").out_dir(directory))
+    };
+    to("constant")?.constant("sr", 8000).compile()?;
+    to("input")?.compile()?;
+    let sizes = [("input_0", 1), ("input_1", 288), ("state_1", 1)];
+    let fixed = sizes.iter().fold(to("fixed")?, |builder, &(name, size)| builder.dim(name, size));
+    fixed.compile()?;
+    Ok(())
+}
