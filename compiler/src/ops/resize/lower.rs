@@ -1,6 +1,10 @@
 //! The calls that resize: tables, which are constants where the sizes are, and what reads them.
 
-use super::{Mode, ROI, Resize, SCALES, SIZES, number, single};
+use super::{
+    Mode, ROI, Resize, SCALES, SIZES,
+    known::{Known, Line, Scales},
+    number,
+};
 use crate::{
     array::{Array, Element},
     diag::Result,
@@ -16,7 +20,7 @@ use crate::{
 };
 use onnxc_runtime::{
     Float, Number,
-    resize::{self, Coordinates, Filter, Fit, Rounding, filter_table, fitted_scale, nearest_table},
+    resize::{Coordinates, Filter, Fit, Rounding, filter_table, nearest_table},
 };
 
 static REPEAT: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(PIXELS T, resize::repeat::<T>,
@@ -44,41 +48,6 @@ static GIVEN_SIZES: Kernel = kernel!(checked I64_ONLY T, resize::given_sizes,
     |f, a, _p| f(a.sizes(), a.input::<T>(0)));
 static FITTED_SIZES: Kernel<(Vec<Dim>, Fit)> = kernel!(checked I64_ONLY T, resize::fitted_sizes,
     |f, a, p| f(a.sizes(), a.input::<T>(0), p.0, p.1));
-
-/// An axis of the input.
-#[derive(Clone)]
-struct Line {
-    /// The axis.
-    axis: usize,
-    /// Where the inputs name it, where they do.
-    at: Option<usize>,
-    /// The sizes before and after.
-    from: Dim,
-    to: Dim,
-    /// The scale, where it is known.
-    scale: Option<f64>,
-}
-
-/// What is known of the resizing before the model runs.
-struct Known {
-    lines: Vec<Line>,
-    /// The scales of the axes that the inputs name, where they are not those of the sizes.
-    scales: Scales,
-    /// The region of interest.
-    roi: Option<Vec<f64>>,
-    /// How many axes the inputs name.
-    axes: usize,
-}
-
-/// Where the scales come from.
-enum Scales {
-    /// They are the quotients of the sizes.
-    Ratios,
-    /// They are these.
-    Given(Vec<f64>),
-    /// They are known only when the model runs.
-    Open,
-}
 
 pub(super) fn lower(op: &Resize, cx: &mut Lower<'_>) -> Result {
     let known = Known::of(op, cx)?;
@@ -121,141 +90,6 @@ fn settle(op: &Resize, cx: &mut Lower<'_>, known: &Known) -> Result {
     match op.fit {
         Some(fit) => cx.bind(&FITTED_SIZES, DType::I64, wanted, (from, fit)),
         None => cx.bind(&GIVEN_SIZES, DType::I64, wanted, crate::plan::NoParams),
-    }
-}
-
-impl Known {
-    fn of(op: &Resize, cx: &Lower<'_>) -> Result<Known> {
-        let (x, y) = (cx.ty(0)?, cx.output_ty(0)?);
-        let rank = x.rank();
-        let named: Vec<usize> = match &op.axes {
-            Some(axes) => axes.iter().map(|&axis| cx.axis(axis, rank)).collect(),
-            None => (0..rank).collect(),
-        };
-        let numbers =
-            || -> Option<Vec<usize>> { named.iter().map(|&axis| number(&x.shape[axis])).collect() };
-        let scales = match (cx.has(SCALES), op.fit) {
-            (true, _) => match cx.constant(SCALES).and_then(single) {
-                Some(scales) => Scales::Given(scales.into_iter().map(f64::from).collect()),
-                None => Scales::Open,
-            },
-            (false, None) => Scales::Ratios,
-            (false, Some(fit)) => match (cx.ints(SIZES), numbers()) {
-                (Some(wanted), Some(from)) => {
-                    Scales::Given(vec![fitted_scale(&wanted, &from, fit); from.len()])
-                }
-                _ => Scales::Open,
-            },
-        };
-        let line = |axis: usize| {
-            let (from, to) = (x.shape[axis].clone(), y.shape[axis].clone());
-            let at = named.iter().position(|&named| named == axis);
-            let scale = match (&scales, at) {
-                (Scales::Given(scales), Some(at)) => Some(scales[at]),
-                (Scales::Open, Some(_)) => None,
-                _ if from == to => Some(1.0),
-                _ => number(&from).zip(number(&to)).map(|(from, to)| to as f64 / from as f64),
-            };
-            Line { axis, at, from, to, scale }
-        };
-        let roi = cx.constant(ROI).and_then(Tensor::floats);
-        Ok(Known { lines: (0..rank).map(line).collect(), axes: named.len(), roi, scales })
-    }
-
-    /// The axes that the inputs name, in their order.
-    fn named(&self) -> Vec<&Line> {
-        let mut named: Vec<&Line> = self.lines.iter().filter(|line| line.at.is_some()).collect();
-        named.sort_by_key(|line| line.at);
-        named
-    }
-
-    /// Whether everything is known that these axes' tables are made of.
-    fn is_all(&self, op: &Resize, lines: &[Line]) -> bool {
-        let sized = |line: &Line| {
-            number(&line.from).and(number(&line.to)).is_some() && line.scale.is_some()
-        };
-        lines.iter().all(sized)
-            && (self.roi.is_some() || op.coordinates != Coordinates::TfCropAndResize)
-    }
-}
-
-impl Line {
-    /// Whether the axis stays as it is.
-    fn is_kept(&self, op: &Resize, known: &Known) -> bool {
-        let Some(at) = self.at else { return true };
-        let whole = || {
-            let roi = known.roi.as_ref()?;
-            Some((*roi.get(at)?, *roi.get(known.axes + at)?) == (0.0, 1.0))
-        };
-        let in_place = match op.coordinates {
-            Coordinates::TfCropAndResize => whole() == Some(true),
-            Coordinates::TfHalfPixelForNn => {
-                matches!(op.mode, Mode::Nearest(Rounding::Floor | Rounding::PreferFloor))
-            }
-            _ => true,
-        };
-        in_place && self.scale == Some(1.0) && self.from == self.to
-    }
-
-    /// How often each element is repeated, where that is all there is to do.
-    fn factor(&self, op: &Resize, known: &Known, rounding: Rounding) -> Option<usize> {
-        if self.is_kept(op, known) {
-            return Some(1);
-        }
-        let by_halves = matches!(rounding, Rounding::PreferFloor | Rounding::PreferCeil);
-        let down = matches!(rounding, Rounding::Floor | Rounding::Simple);
-        let repeats = match op.coordinates {
-            Coordinates::HalfPixel
-            | Coordinates::HalfPixelSymmetric
-            | Coordinates::PytorchHalfPixel => by_halves,
-            Coordinates::Asymmetric | Coordinates::TfHalfPixelForNn => down,
-            Coordinates::AlignCorners | Coordinates::TfCropAndResize => false,
-        };
-        let factor = match self.scale {
-            Some(scale) => (scale.fract() == 0.0).then_some(scale as usize),
-            None if matches!(known.scales, Scales::Ratios) => {
-                number(&self.to.floor_div(&self.from))
-            }
-            None => None,
-        };
-        let exact = |&factor: &usize| factor > 0 && &self.from * factor == self.to;
-        factor.filter(exact).filter(|_| repeats)
-    }
-
-    /// The axis as the kernels are told.
-    fn geometry(&self, op: &Resize, known: &Known) -> geometry::Line {
-        geometry::Line {
-            from: self.from.clone(),
-            to: self.to.clone(),
-            at: self.at.unwrap_or(0),
-            axes: known.axes,
-            // An axis that no input names stays as it is.
-            coordinates: self.at.map_or(Coordinates::Asymmetric, |_| op.coordinates),
-        }
-    }
-
-    /// The axis in numbers, and its scale.
-    fn numbers(&self, op: &Resize, known: &Known) -> resize::Line {
-        let size = |dim: &Dim| number(dim).unwrap_or(0);
-        let geometry::Line { from, to, at, axes, coordinates } = self.geometry(op, known);
-        resize::Line { from: size(&from), to: size(&to), at, axes, coordinates }
-    }
-
-    /// How many weights the table of the axis has for a place.
-    fn taps(&self, known: &Known, filter: Filter) -> Dim {
-        let support = i64::from(filter.curve.support());
-        let least = Dim::from(2 * support);
-        let taps = match (filter.antialias, self.scale) {
-            (false, _) => least,
-            (true, Some(scale)) => filter.taps(scale).into(),
-            (true, None) => {
-                // Scales that are given may be a bit smaller than the quotient of the sizes.
-                let slack = if matches!(known.scales, Scales::Ratios) { 1 } else { 2 };
-                let reach = (&self.from * (support * slack)).ceil_div(&self.to.at_least(&1.into()));
-                least.at_least(&(reach * 2))
-            }
-        };
-        taps.at_most(&self.from)
     }
 }
 
@@ -410,16 +244,6 @@ fn constant_tables(
     (cx.weight(&Tensor::from_ints(&places)), cx.weight(&Tensor::from_wide(wide, &weights)))
 }
 
-impl Known {
-    /// The scales that the table of an axis is told.
-    fn constant_scales(&self, line: &Line) -> Option<&[f64]> {
-        match &self.scales {
-            Scales::Given(scales) => line.at.map(|_| scales.as_slice()),
-            Scales::Ratios | Scales::Open => None,
-        }
-    }
-}
-
 /// The scales and the region of interest, in double precision.
 fn operands(
     op: &Resize,
@@ -518,7 +342,6 @@ fn scratch(span: &[Line], steps: &[&Line], inner: &Dim, is_direct: bool) -> Dim 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onnxc_runtime::resize::Curve;
 
     fn line(axis: usize, from: i64, to: i64) -> Line {
         let scale = Some(to as f64 / from as f64);
@@ -533,18 +356,5 @@ mod tests {
         assert_eq!(scratch(&lines[..2], &all(2), &2.into(), true), (4 * 3 * 2).into());
         assert_eq!(scratch(&lines, &all(3), &1.into(), true), (2 * 4 * 6 * 10).into());
         assert_eq!(scratch(&lines[..1], &all(1), &2.into(), false), (8 + 16).into());
-    }
-
-    #[test]
-    fn a_filter_has_room_for_all_it_reaches() {
-        let known = |scales| Known { lines: Vec::new(), scales, roi: None, axes: 1 };
-        let n = Dim::symbol("n");
-        let open = Line { axis: 0, at: Some(0), from: n, to: 4.into(), scale: None };
-        let filter =
-            Filter { curve: Curve::Linear, a: 0.0, antialias: true, exclude_outside: false };
-        let taps = |scales| format!("{:?}", open.taps(&known(scales), filter));
-        assert!(taps(Scales::Ratios).contains("(n + 3) / 4"), "{}", taps(Scales::Ratios));
-        assert!(taps(Scales::Open).contains("(2 * n + 3) / 4"), "{}", taps(Scales::Open));
-        assert_eq!(line(0, 9, 3).taps(&known(Scales::Ratios), filter), 6.into());
     }
 }

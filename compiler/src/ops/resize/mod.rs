@@ -1,5 +1,6 @@
 //! `Resize` and `Upsample`: axes made longer or shorter.
 
+mod known;
 mod lower;
 
 use super::{Entry, entry};
