@@ -88,7 +88,7 @@ impl<'p> Body<'p> {
         });
         let strings = weights::strings(plan).into_iter().enumerate();
         let strings: HashMap<BufferId, usize> = strings.map(|(i, (id, _))| (id, i)).collect();
-        let held = |id: &BufferId| used.contains(id) && !strings.contains_key(id);
+        let held = |id: &BufferId| used.contains(id) && plan.buffers[*id].dtype != DType::String;
         for (id, buffer) in plan.buffers.iter().filter(|(id, _)| held(id)) {
             if matches!(buffer.place, Place::Arena { .. } | Place::Weight { .. }) {
                 let name = constant_names.unique(face.names[id].to_uppercase());
