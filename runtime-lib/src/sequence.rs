@@ -437,7 +437,7 @@ mod tests {
                     _ => (1, Ok(shape[axis])),
                 }
             );
-            assert!(split_to_sequence(&x, &[1], &mut y, &[7, 7, 7], axis).is_err());
+            assert!(split_to_sequence(&x, &[1], &mut y, &shape, axis).is_err());
         }
     }
 

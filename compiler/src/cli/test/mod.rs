@@ -101,6 +101,8 @@ fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, D
 fn compile(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diagnostics> {
     let temporary = std::env::temp_dir().join(format!("onnxc-test-{}", std::process::id()));
     let root = options.scratch.clone().unwrap_or_else(|| temporary.clone());
+    // Cargo and the runner are started in it.
+    let root = std::path::absolute(&root).unwrap_or(root);
     let runtime = runtime(options.runtime.as_deref());
     let result = compile_in(Project::new(root, runtime, options.release), options, folders);
     if options.scratch.is_none() {
