@@ -8,22 +8,22 @@
 /// | input | `image` | `float[1, 1, 8, 8]` |
 /// | output | `scores` | `float[1, 10]` |
 ///
-/// - Parameters: 14378
-/// - Weights: 57536 bytes
-/// - Arena: 51520 bytes
+/// - Parameters: 16370
+/// - Weights: 65536 bytes
+/// - Arena: 19328 bytes
 /// - Multiply-adds: 451904
 #[derive(Clone, Debug)]
 pub struct Digits {
     weights: ::onnxc_runtime::arena::Weights,
-    arena: ::onnxc_runtime::arena::InlineArena<805>,
+    arena: ::onnxc_runtime::arena::InlineArena<302>,
 }
 
 #[allow(dead_code)]
 impl Digits {
     /// The bytes of memory that one run needs, beside what the caller gives.
-    pub const PEAK_ARENA_BYTES: usize = 51520;
+    pub const PEAK_ARENA_BYTES: usize = 19328;
     /// The bytes of all weights.
-    pub const WEIGHT_BYTES: usize = 57536;
+    pub const WEIGHT_BYTES: usize = 65536;
     /// The multiply-adds of one run, where every size is known.
     pub const MACS: u64 = 451904;
 
@@ -149,24 +149,24 @@ mod digits {
         borrow(arena, SCORES.array::<10>())
     }
 
-    const X0_WEIGHT: Slot<f32> = Slot::new(0, 144);
-    const X0_BIAS: Slot<f32> = Slot::new(576, 16);
-    const RELU: Slot<f32> = Slot::new(36096, 1024);
-    const RELU_SCRATCH: Slot<f32> = Slot::new(0, 373);
-    const X3_WEIGHT: Slot<f32> = Slot::new(640, 4608);
-    const X3_BIAS: Slot<f32> = Slot::new(19072, 32);
-    const RELU_1: Slot<f32> = Slot::new(27904, 2048);
-    const RELU_1_SCRATCH: Slot<f32> = Slot::new(0, 6976);
-    const MAX_POOL2D: Slot<f32> = Slot::new(47424, 512);
-    const X7_WEIGHT: Slot<f32> = Slot::new(19200, 9216);
-    const X7_BIAS: Slot<f32> = Slot::new(56064, 32);
-    const RELU_2: Slot<f32> = Slot::new(49472, 512);
-    const RELU_2_SCRATCH: Slot<f32> = Slot::new(0, 11856);
-    const MEAN: Slot<f32> = Slot::new(3712, 32);
-    const X11_WEIGHT: Slot<f32> = Slot::new(56192, 320);
-    const X11_BIAS: Slot<f32> = Slot::new(57472, 10);
-    const SCORES: Slot<f32> = Slot::new(3840, 10);
-    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 928);
+    const X0_WEIGHT: Slot<f32> = Slot::new(0, 216);
+    const X0_BIAS: Slot<f32> = Slot::new(896, 16);
+    const RELU: Slot<f32> = Slot::new(15232, 1024);
+    const RELU_SCRATCH: Slot<f32> = Slot::new(0, 125);
+    const X3_WEIGHT: Slot<f32> = Slot::new(960, 5184);
+    const X3_BIAS: Slot<f32> = Slot::new(21696, 32);
+    const RELU_1: Slot<f32> = Slot::new(0, 2048);
+    const RELU_1_SCRATCH: Slot<f32> = Slot::new(8192, 1760);
+    const MAX_POOL2D: Slot<f32> = Slot::new(8192, 512);
+    const X7_WEIGHT: Slot<f32> = Slot::new(21824, 10368);
+    const X7_BIAS: Slot<f32> = Slot::new(63296, 32);
+    const RELU_2: Slot<f32> = Slot::new(5824, 512);
+    const RELU_2_SCRATCH: Slot<f32> = Slot::new(0, 1456);
+    const MEAN: Slot<f32> = Slot::new(1664, 32);
+    const X11_WEIGHT: Slot<f32> = Slot::new(63424, 512);
+    const X11_BIAS: Slot<f32> = Slot::new(65472, 10);
+    const SCORES: Slot<f32> = Slot::new(1792, 10);
+    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 416);
 
     const NODE_RELU_CONV: Conv = Conv {
         batch: 1,
@@ -179,7 +179,7 @@ mod digits {
         strides: &[1, 1],
         dilations: &[1, 1],
         pads: &[1, 1],
-        weights: Weights::Plain,
+        weights: Weights::Packed,
     };
 
     const NODE_RELU_1_CONV: Conv = Conv {
@@ -193,7 +193,7 @@ mod digits {
         strides: &[1, 1],
         dilations: &[1, 1],
         pads: &[1, 1],
-        weights: Weights::Plain,
+        weights: Weights::Packed,
     };
 
     const NODE_MAX_POOL2D_POOL: Pool = Pool {
@@ -218,7 +218,7 @@ mod digits {
         strides: &[1, 1],
         dilations: &[1, 1],
         pads: &[1, 1],
-        weights: Weights::Plain,
+        weights: Weights::Packed,
     };
 
     const NODE_MEAN_REDUCTION: Reduction = Reduction {
@@ -233,14 +233,14 @@ mod digits {
         n: 10,
         k: 32,
         a: Layout::Strides(32, 1),
-        b: Layout::Strides(1, 32),
+        b: Layout::Packed,
         c: [0, 1],
         y_row: 10,
         alpha: 1.0,
         beta: 1.0,
     };
 
-    pub(super) static WEIGHTS: &Aligned<[u8; 57536]> = &Aligned(
+    pub(super) static WEIGHTS: &Aligned<[u8; 65536]> = &Aligned(
         *include_bytes!("digits.weights"),
     );
 

@@ -8,22 +8,22 @@
 /// | input | `image` | `float[1, 1, 8, 8]` |
 /// | output | `scores` | `float[1, 10]` |
 ///
-/// - Parameters: 14378
-/// - Weights: 57536 bytes
-/// - Arena: 51520 bytes
+/// - Parameters: 16370
+/// - Weights: 65536 bytes
+/// - Arena: 19328 bytes
 /// - Multiply-adds: 451904
 #[derive(Clone, Debug)]
 pub struct Digits {
     weights: ::onnxc_runtime::arena::Weights,
-    arena: ::onnxc_runtime::arena::InlineArena<805>,
+    arena: ::onnxc_runtime::arena::InlineArena<302>,
 }
 
 #[allow(dead_code)]
 impl Digits {
     /// The bytes of memory that one run needs, beside what the caller gives.
-    pub const PEAK_ARENA_BYTES: usize = 51520;
+    pub const PEAK_ARENA_BYTES: usize = 19328;
     /// The bytes of all weights.
-    pub const WEIGHT_BYTES: usize = 57536;
+    pub const WEIGHT_BYTES: usize = 65536;
     /// The multiply-adds of one run, where every size is known.
     pub const MACS: u64 = 451904;
 
@@ -41,8 +41,14 @@ impl Digits {
     ///
     /// Where they are not as long as the model's, or start at an odd address.
     pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<Digits> {
-        let weights = ::onnxc_runtime::arena::Weights::from_bytes(weights, Digits::WEIGHT_BYTES)?;
-        Ok(Digits { weights, arena: ::onnxc_runtime::arena::InlineArena::new() })
+        let weights = ::onnxc_runtime::arena::Weights::from_bytes(
+            weights,
+            Digits::WEIGHT_BYTES,
+        )?;
+        Ok(Digits {
+            weights,
+            arena: ::onnxc_runtime::arena::InlineArena::new(),
+        })
     }
 
     /// Runs the model.
@@ -59,13 +65,13 @@ impl Default for Digits {
 
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_variables)]
 mod digits {
+    use ::onnxc_runtime::{conv, gemm, pool, reduce};
     use ::onnxc_runtime::activation_fn::Activation;
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::gemm::{Gemm, Layout};
     use ::onnxc_runtime::geometry::Reduction;
     use ::onnxc_runtime::pool::Pool;
-    use ::onnxc_runtime::{conv, gemm, pool, reduce};
 
     pub(super) fn infer<'a>(
         weights: &::onnxc_runtime::arena::Weights,
@@ -73,53 +79,31 @@ mod digits {
         image: &[f32],
     ) -> &'a [f32; 10] {
         // node_relu: Conv -> float[1, 16, 8, 8]
-        let (relu, node_relu_scratch) = borrow(arena, (RELU.write(), NODE_RELU_SCRATCH.write()));
+        let (relu, relu_scratch) = borrow(arena, (RELU.write(), RELU_SCRATCH.write()));
         conv::conv_f32(
             image,
             weights.get(X0_WEIGHT),
             Some(weights.get(X0_BIAS)),
             None,
             relu,
-            node_relu_scratch,
-            Conv {
-                batch: 1,
-                groups: 1,
-                channels: 1,
-                filters: 16,
-                size: &[8, 8],
-                out: &[8, 8],
-                kernel: &[3, 3],
-                strides: &[1, 1],
-                dilations: &[1, 1],
-                pads: &[1, 1],
-                weights: Weights::Plain,
-            },
+            relu_scratch,
+            NODE_RELU_CONV,
             Activation::Relu,
         );
 
         // node_relu_1: Conv -> float[1, 32, 8, 8]
-        let (relu_1, node_relu_1_scratch, relu) =
-            borrow(arena, (RELU_1.write(), NODE_RELU_1_SCRATCH.write(), RELU.read()));
+        let (relu_1, relu_1_scratch, relu) = borrow(
+            arena,
+            (RELU_1.write(), RELU_1_SCRATCH.write(), RELU.read()),
+        );
         conv::conv_f32(
             relu,
             weights.get(X3_WEIGHT),
             Some(weights.get(X3_BIAS)),
             None,
             relu_1,
-            node_relu_1_scratch,
-            Conv {
-                batch: 1,
-                groups: 1,
-                channels: 16,
-                filters: 32,
-                size: &[8, 8],
-                out: &[8, 8],
-                kernel: &[3, 3],
-                strides: &[1, 1],
-                dilations: &[1, 1],
-                pads: &[1, 1],
-                weights: Weights::Plain,
-            },
+            relu_1_scratch,
+            NODE_RELU_1_CONV,
             Activation::Relu,
         );
 
@@ -128,28 +112,18 @@ mod digits {
         pool::max_pool(relu_1, max_pool2d, NODE_MAX_POOL2D_POOL);
 
         // node_relu_2: Conv -> float[1, 32, 4, 4]
-        let (relu_2, node_relu_2_scratch, max_pool2d) =
-            borrow(arena, (RELU_2.write(), NODE_RELU_2_SCRATCH.write(), MAX_POOL2D.read()));
+        let (relu_2, relu_2_scratch, max_pool2d) = borrow(
+            arena,
+            (RELU_2.write(), RELU_2_SCRATCH.write(), MAX_POOL2D.read()),
+        );
         conv::conv_f32(
             max_pool2d,
             weights.get(X7_WEIGHT),
             Some(weights.get(X7_BIAS)),
             None,
             relu_2,
-            node_relu_2_scratch,
-            Conv {
-                batch: 1,
-                groups: 1,
-                channels: 32,
-                filters: 32,
-                size: &[4, 4],
-                out: &[4, 4],
-                kernel: &[3, 3],
-                strides: &[1, 1],
-                dilations: &[1, 1],
-                pads: &[1, 1],
-                weights: Weights::Plain,
-            },
+            relu_2_scratch,
+            NODE_RELU_2_CONV,
             Activation::Relu,
         );
 
@@ -158,49 +132,69 @@ mod digits {
         reduce::reduce_mean(relu_2, mean, NODE_MEAN_REDUCTION);
 
         // node_linear: Gemm -> float[1, 10]
-        let (scores, node_linear_scratch, mean) =
-            borrow(arena, (SCORES.write(), NODE_LINEAR_SCRATCH.write(), MEAN.read()));
+        let (scores, scores_scratch, mean) = borrow(
+            arena,
+            (SCORES.write(), SCORES_SCRATCH.write(), MEAN.read()),
+        );
         gemm::gemm_f32(
             mean,
             weights.get(X11_WEIGHT),
             Some(weights.get(X11_BIAS)),
             scores,
-            node_linear_scratch,
-            Gemm {
-                m: 1,
-                n: 10,
-                k: 32,
-                a: Layout::Strides(32, 1),
-                b: Layout::Strides(1, 32),
-                c: [0, 1],
-                y_row: 10,
-                alpha: 1.0,
-                beta: 1.0,
-            },
+            scores_scratch,
+            NODE_LINEAR_GEMM,
             Activation::Identity,
         );
 
         borrow(arena, SCORES.array::<10>())
     }
 
-    const X0_WEIGHT: Slot<f32> = Slot::new(0, 144);
-    const X0_BIAS: Slot<f32> = Slot::new(576, 16);
-    const RELU: Slot<f32> = Slot::new(36096, 1024);
-    const NODE_RELU_SCRATCH: Slot<f32> = Slot::new(0, 373);
-    const X3_WEIGHT: Slot<f32> = Slot::new(640, 4608);
-    const X3_BIAS: Slot<f32> = Slot::new(19072, 32);
-    const RELU_1: Slot<f32> = Slot::new(27904, 2048);
-    const NODE_RELU_1_SCRATCH: Slot<f32> = Slot::new(0, 6976);
-    const MAX_POOL2D: Slot<f32> = Slot::new(47424, 512);
-    const X7_WEIGHT: Slot<f32> = Slot::new(19200, 9216);
-    const X7_BIAS: Slot<f32> = Slot::new(56064, 32);
-    const RELU_2: Slot<f32> = Slot::new(49472, 512);
-    const NODE_RELU_2_SCRATCH: Slot<f32> = Slot::new(0, 11856);
-    const MEAN: Slot<f32> = Slot::new(3712, 32);
-    const X11_WEIGHT: Slot<f32> = Slot::new(56192, 320);
-    const X11_BIAS: Slot<f32> = Slot::new(57472, 10);
-    const SCORES: Slot<f32> = Slot::new(3840, 10);
-    const NODE_LINEAR_SCRATCH: Slot<f32> = Slot::new(0, 928);
+    const X0_WEIGHT: Slot<f32> = Slot::new(0, 216);
+    const X0_BIAS: Slot<f32> = Slot::new(896, 16);
+    const RELU: Slot<f32> = Slot::new(15232, 1024);
+    const RELU_SCRATCH: Slot<f32> = Slot::new(0, 125);
+    const X3_WEIGHT: Slot<f32> = Slot::new(960, 5184);
+    const X3_BIAS: Slot<f32> = Slot::new(21696, 32);
+    const RELU_1: Slot<f32> = Slot::new(0, 2048);
+    const RELU_1_SCRATCH: Slot<f32> = Slot::new(8192, 1760);
+    const MAX_POOL2D: Slot<f32> = Slot::new(8192, 512);
+    const X7_WEIGHT: Slot<f32> = Slot::new(21824, 10368);
+    const X7_BIAS: Slot<f32> = Slot::new(63296, 32);
+    const RELU_2: Slot<f32> = Slot::new(5824, 512);
+    const RELU_2_SCRATCH: Slot<f32> = Slot::new(0, 1456);
+    const MEAN: Slot<f32> = Slot::new(1664, 32);
+    const X11_WEIGHT: Slot<f32> = Slot::new(63424, 512);
+    const X11_BIAS: Slot<f32> = Slot::new(65472, 10);
+    const SCORES: Slot<f32> = Slot::new(1792, 10);
+    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 416);
+
+    const NODE_RELU_CONV: Conv = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 1,
+        filters: 16,
+        size: &[8, 8],
+        out: &[8, 8],
+        kernel: &[3, 3],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[1, 1],
+        weights: Weights::Packed,
+    };
+
+    const NODE_RELU_1_CONV: Conv = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 16,
+        filters: 32,
+        size: &[8, 8],
+        out: &[8, 8],
+        kernel: &[3, 3],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[1, 1],
+        weights: Weights::Packed,
+    };
 
     const NODE_MAX_POOL2D_POOL: Pool = Pool {
         planes: 32,
@@ -213,10 +207,42 @@ mod digits {
         ends: &[0, 0],
     };
 
-    const NODE_MEAN_REDUCTION: Reduction =
-        Reduction { kept: &[32], kept_strides: &[16], reduced: &[16], reduced_strides: &[1] };
+    const NODE_RELU_2_CONV: Conv = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 32,
+        filters: 32,
+        size: &[4, 4],
+        out: &[4, 4],
+        kernel: &[3, 3],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[1, 1],
+        weights: Weights::Packed,
+    };
 
-    pub(super) static WEIGHTS: &Aligned<[u8; 57536]> = &Aligned(*include_bytes!("digits.weights"));
+    const NODE_MEAN_REDUCTION: Reduction = Reduction {
+        kept: &[32],
+        kept_strides: &[16],
+        reduced: &[16],
+        reduced_strides: &[1],
+    };
+
+    const NODE_LINEAR_GEMM: Gemm = Gemm {
+        m: 1,
+        n: 10,
+        k: 32,
+        a: Layout::Strides(32, 1),
+        b: Layout::Packed,
+        c: [0, 1],
+        y_row: 10,
+        alpha: 1.0,
+        beta: 1.0,
+    };
+
+    pub(super) static WEIGHTS: &Aligned<[u8; 65536]> = &Aligned(
+        *include_bytes!("digits.weights"),
+    );
 
     const _: () = ::onnxc_runtime::view::generated_by("0.1.0");
 }
