@@ -5,6 +5,7 @@
 //! onnxc examples/models/digits.onnx -o examples/cli/src/digits.rs
 //! ```
 
+#[rustfmt::skip] // It stays as the compiler wrote it.
 mod digits;
 
 use digits::Digits;

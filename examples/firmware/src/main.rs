@@ -3,6 +3,7 @@
 #![no_std]
 #![no_main]
 
+#[rustfmt::skip]
 #[path = "../../cli/src/digits.rs"]
 mod digits;
 
