@@ -10,7 +10,7 @@
 /// | input | `features` | `float[1, 3]` |
 /// | output | `scores` | `float[1, 2]` |
 ///
-/// - Parameters: 116
+/// - Parameters: 24
 /// - Weights: 512 bytes
 /// - Arena: 448 bytes
 /// - Multiply-adds: 20

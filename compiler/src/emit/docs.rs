@@ -88,7 +88,7 @@ fn shape(port: &Port) -> String {
 
 fn parameters(plan: &Plan) -> usize {
     let weights = plan.buffers.iter().filter_map(|(_, buffer)| match &buffer.place {
-        Place::Weight { tensor, .. } => Some(tensor.len()),
+        Place::Weight { parameters, .. } => Some(*parameters),
         _ => None,
     });
     weights.sum()

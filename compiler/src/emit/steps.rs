@@ -396,7 +396,7 @@ impl<'p> Body<'p> {
             let buffer = &self.plan.buffers[id];
             let (offset, len) = match &buffer.place {
                 Place::Arena { offset, capacity } => (*offset, *capacity),
-                Place::Weight { offset, tensor } => (*offset, tensor.len()),
+                Place::Weight { offset, tensor, .. } => (*offset, tensor.len()),
                 Place::Input(_) | Place::Heap => unreachable!("only planned buffers have slots"),
             };
             let (ty, offset, len) = (element(buffer.dtype), number(offset), number(len));

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 pub fn blob(plan: &Plan) -> Vec<u8> {
     let mut blob = vec![0; plan.weight_bytes];
     for (_, buffer) in plan.buffers.iter() {
-        if let Place::Weight { offset, tensor } = &buffer.place {
+        if let Place::Weight { offset, tensor, .. } = &buffer.place {
             blob[*offset..*offset + tensor.bytes().len()].copy_from_slice(tensor.bytes());
         }
     }

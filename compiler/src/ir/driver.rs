@@ -158,8 +158,8 @@ impl State<'_> {
     }
 
     /// The buffer of a constant. Equal constants share one.
-    fn constant(&mut self, name: &str, tensor: &Tensor) -> BufferId {
-        let place = Place::Weight { offset: 0, tensor: tensor.clone() };
+    fn constant(&mut self, name: &str, tensor: &Tensor, parameters: usize) -> BufferId {
+        let place = Place::Weight { offset: 0, tensor: tensor.clone(), parameters };
         let bytes = bytes::Bytes::copy_from_slice(&tensor.bytes()[..tensor.bytes().len().min(64)]);
         let key = (tensor.dtype, bytes);
         if let Some(&found) = self.weights.get(&key) {
@@ -179,12 +179,12 @@ impl State<'_> {
 impl Lowering for State<'_> {
     fn operand(&mut self, value: ValueId) -> Result<Operand> {
         if let Some(tensor) = &self.graph[value].constant {
-            return Ok(self.weight(&self.graph[value].name, tensor));
+            return Ok(self.weight(&self.graph[value].name, tensor, tensor.len()));
         }
         let len = kept(self.graph, value)?.len;
         let (home, start) = self.homes.find(value);
         if let Some(tensor) = &self.graph[home].constant {
-            let buffer = self.constant(&self.graph[home].name, tensor);
+            let buffer = self.constant(&self.graph[home].name, tensor, tensor.len());
             return Ok(Operand { buffer, start, len });
         }
         if let Some(&buffer) = self.buffers.get(home) {
@@ -221,8 +221,8 @@ impl Lowering for State<'_> {
         self.optimize
     }
 
-    fn weight(&mut self, name: &str, tensor: &Tensor) -> Operand {
-        Operand::whole(self.constant(name, tensor), tensor.len().into())
+    fn weight(&mut self, name: &str, tensor: &Tensor, parameters: usize) -> Operand {
+        Operand::whole(self.constant(name, tensor, parameters), tensor.len().into())
     }
 
     fn beside(&mut self, value: ValueId) -> Option<Operand> {
@@ -231,7 +231,7 @@ impl Lowering for State<'_> {
             let known = value.known.as_ref().and_then(|known| known.first()?.known());
             let always = !matches!(self.graph[home].ty, Type::Optional(_));
             if let Some(given) = known.or(always.then_some(1)) {
-                return Some(self.weight("given", &Tensor::from_bool(given != 0)));
+                return Some(self.weight("given", &Tensor::from_bool(given != 0), 0));
             }
         }
         if let Some(beside) = self.besides.get(home) {

@@ -26,7 +26,7 @@ pub(super) trait Lowering {
     fn upper(&self, dim: &Dim) -> Option<i64>;
     fn optimize(&self) -> Optimize;
     fn count(&mut self, macs: u64);
-    fn weight(&mut self, name: &str, tensor: &Tensor) -> Operand;
+    fn weight(&mut self, name: &str, tensor: &Tensor, parameters: usize) -> Operand;
     fn beside(&mut self, value: ValueId) -> Option<Operand>;
     fn set_beside(&mut self, value: ValueId, operand: Operand);
     fn like(&mut self, name: &str, operand: &Operand) -> Operand;
@@ -321,7 +321,8 @@ impl<'a> Lower<'a> {
     /// Where a constant is that stands for input `i`.
     pub fn weight_for(&mut self, i: usize, tensor: &Tensor) -> Operand {
         let name = self.node.input(i).map_or(&self.node.name, |id| &self.graph[id].name);
-        self.state.weight(name, tensor)
+        let parameters = self.constant(i).map_or(0, Tensor::len);
+        self.state.weight(name, tensor, parameters)
     }
 
     /// Whether running region `i` is sure to be refused.
@@ -336,7 +337,7 @@ impl<'a> Lower<'a> {
 
     /// Where a constant of the operator itself is.
     pub fn weight(&mut self, tensor: &Tensor) -> Operand {
-        self.state.weight(&self.node.name, tensor)
+        self.state.weight(&self.node.name, tensor, 0)
     }
 
     /// The type of result `j` of region `i`.

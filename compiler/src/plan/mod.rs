@@ -109,6 +109,8 @@ pub enum Place {
         offset: usize,
         /// The elements.
         tensor: Tensor,
+        /// How many parameters of the model they are, before anything was packed.
+        parameters: usize,
     },
     /// In the arena, from that byte on, as many elements as `capacity`.
     Arena {

@@ -8,7 +8,7 @@
 /// | input | `image` | `float[1, 1, 8, 8]` |
 /// | output | `scores` | `float[1, 10]` |
 ///
-/// - Parameters: 16370
+/// - Parameters: 14378
 /// - Weights: 65536 bytes
 /// - Arena: 19328 bytes
 /// - Multiply-adds: 451904

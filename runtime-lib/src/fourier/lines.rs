@@ -86,7 +86,7 @@ pub(super) struct Part<'a, W> {
 
 impl<T: Float> Read<'_, T> {
     /// The numbers of two parts.
-    pub fn to_lanes(&self, mut parts: [Part<'_, T::Wide>; 2]) {
+    pub fn read_lanes(&self, mut parts: [Part<'_, T::Wide>; 2]) {
         let Block { lanes, from, .. } = *self.block;
         each_run(from.len(), self.count, |lane, run| {
             for part in &mut parts {
@@ -140,7 +140,7 @@ pub(super) struct Write<'a, W> {
 impl<W: Float> Write<'_, W> {
     /// Writes the first numbers of some parts: each part with the place of its first, in elements
     /// behind the start of a result, and how many are wanted.
-    pub fn from_lanes<T: Float<Wide = W>>(&self, parts: &[(&[W], usize, usize)], y: &mut [T]) {
+    pub fn write_lanes<T: Float<Wide = W>>(&self, parts: &[(&[W], usize, usize)], y: &mut [T]) {
         let Block { lanes, to, .. } = *self.block;
         let most = parts.iter().map(|part| part.2).max().unwrap_or(0);
         each_run(to.len(), most, |lane, run| {

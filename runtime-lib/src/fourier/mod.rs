@@ -59,10 +59,10 @@ pub fn dft<T: Float>(
     each_block(&geometry, n, &mut |block| {
         let [first, other] = split(work, &table, block.lanes);
         let from = Read { x, window, block: &block, step: geometry.from.step, stride: 1, count: n };
-        from.to_lanes(numbers(first.re, first.im, given.min(n), parts));
+        from.read_lanes(numbers(first.re, first.im, given.min(n), parts));
         let done = transform(&table, block.lanes, [first, other]).pair;
         let to = Write { block: &block, step: geometry.to.step, scale: T::Wide::ONE };
-        to.from_lanes(&[(done.re, 0, taken), (done.im, 1, taken)], y);
+        to.write_lanes(&[(done.re, 0, taken), (done.im, 1, taken)], y);
     });
 }
 
@@ -81,11 +81,11 @@ pub fn inverse_dft<T: Float>(
         let step = geometry.from.step;
         let from = Read { x, window: None, block: &block, step, stride: 1, count: n };
         // With the parts exchanged before and after, the transform turns the other way.
-        from.to_lanes(numbers(first.im, first.re, given.min(n), parts));
+        from.read_lanes(numbers(first.im, first.re, given.min(n), parts));
         let done = transform(&table, block.lanes, [first, other]).pair;
         let scale = T::Wide::ONE.div(number(n));
         let to = Write { block: &block, step: geometry.to.step, scale };
-        to.from_lanes(&[(done.im, 0, taken), (done.re, 1, taken)], y);
+        to.write_lanes(&[(done.im, 0, taken), (done.re, 1, taken)], y);
     });
 }
 
@@ -108,7 +108,7 @@ pub fn real_dft<T: Float>(
         let (lanes, given) = (block.lanes, given.min(n));
         let [first, other] = split(work, &table, lanes);
         let read = Read { x, window, block: &block, step: from.step, stride: 2, count: n / 2 };
-        read.to_lanes([
+        read.read_lanes([
             Part { into: first.re, offset: 0, place: 0, given: given.div_ceil(2) },
             Part { into: first.im, offset: from.step, place: 1, given: given / 2 },
         ]);
@@ -117,7 +117,7 @@ pub fn real_dft<T: Float>(
         halves::join(&done.pair, &mut whole, table.joints, lanes);
         let write = Write { block: &block, step: to.step, scale: T::Wide::ONE };
         let half = taken.min(n / 2 + 1);
-        write.from_lanes(&[(whole.re, 0, half), (whole.im, 1, half)], y);
+        write.write_lanes(&[(whole.re, 0, half), (whole.im, 1, half)], y);
         // The second half of a real line's transform mirrors the first.
         for (start, k) in block.to.iter().flat_map(|&at| (half..taken).map(move |k| (at, k))) {
             let (this, other) = (start + k * to.step, start + (n - k) * to.step);
@@ -142,7 +142,7 @@ pub fn inverse_real_dft<T: Float>(
         let (lanes, step) = (block.lanes, geometry.from.step);
         let [mut first, other] = split(work, &table, lanes);
         let from = Read { x, window: None, block: &block, step, stride: 1, count: half + 1 };
-        from.to_lanes(numbers(other.re, other.im, given.min(half + 1), parts));
+        from.read_lanes(numbers(other.re, other.im, given.min(half + 1), parts));
         other.im[..lanes].fill(T::Wide::ZERO);
         if n.is_multiple_of(2) {
             other.im[half * lanes..][..lanes].fill(T::Wide::ZERO);
@@ -158,9 +158,9 @@ pub fn inverse_real_dft<T: Float>(
         if n.is_multiple_of(2) {
             let odd = (&*done.re, to.step, taken / 2);
             let write = Write { step: 2 * to.step, ..write };
-            write.from_lanes(&[(done.im, 0, taken.div_ceil(2)), odd], y);
+            write.write_lanes(&[(done.im, 0, taken.div_ceil(2)), odd], y);
         } else {
-            write.from_lanes(&[(done.im, 0, taken)], y);
+            write.write_lanes(&[(done.im, 0, taken)], y);
         }
     });
 }

@@ -62,9 +62,8 @@ impl Table {
         };
         let text = re2::translate(pattern).map_err(|why| bad(&why))?;
         let config = syntax::Config::new().utf8(false);
-        let parse = |text: &str| syntax::parse_with(text, &config);
         // Alone, so that no parenthesis of it can close the one put around it.
-        parse(&text).map_err(|why| bad(&why))?;
+        syntax::parse_with(&text, &config).map_err(|why| bad(&why))?;
         let automaton = |minimize: bool| {
             dense::Builder::new()
                 .syntax(config)
@@ -77,16 +76,17 @@ impl Table {
                         .determinize_size_limit(Some(LARGEST)),
                 )
                 .build(&format!(r"\A(?:{text})\z"))
+                .ok()
         };
         let large = || {
             let message = "`RegexFullMatch` does not support a pattern with so many states yet";
             Diagnostic::new(Code::Unsupported, message).note(quoted(pattern))
         };
-        let found = Table::read(&automaton(false).map_err(|_| large())?).ok_or_else(large)?;
+        let found = Table::read(&automaton(false).ok_or_else(large)?).ok_or_else(large)?;
         if found.next.len() / found.width > MANY_STATES {
             return Ok(found);
         }
-        Table::read(&automaton(true).map_err(|_| large())?).ok_or_else(large)
+        Table::read(&automaton(true).ok_or_else(large)?).ok_or_else(large)
     }
 
     /// The states that can be reached, in the order in which they are; none where they are too many.
