@@ -2,7 +2,7 @@
 
 use crate::{
     dim::Dim,
-    plan::{Field, Symbols, formula::formulas},
+    plan::formula::{choices, formulas},
 };
 use onnxc_runtime::{nms, resize, roi, sample};
 
@@ -75,36 +75,10 @@ formulas! {
     }
 }
 
-/// Enums without fields: the source is the variant's name.
-macro_rules! choices {
-    ($($path:literal $name:literal $T:ty;)*) => {$(
-        impl Field for $T {
-            type Number = $T;
-            type Given<'a> = $T;
-
-            fn source(&self) -> String {
-                format!("{}::{self:?}", $name)
-            }
-
-            fn uses(&self, paths: &mut Vec<&'static str>) {
-                paths.push($path);
-            }
-
-            fn number(&self, _: &Symbols<'_>) -> $T {
-                *self
-            }
-
-            fn give(number: &$T) -> $T {
-                *number
-            }
-        }
-    )*};
-}
-
 choices! {
-    "resize::Coordinates" "Coordinates" resize::Coordinates;
-    "resize::Fit" "Fit" resize::Fit;
-    "resize::Curve" "Curve" resize::Curve;
-    "resize::Rounding" "Rounding" resize::Rounding;
-    "sample::Padding" "Padding" sample::Padding;
+    resize::Coordinates: "resize::Coordinates" as "Coordinates";
+    resize::Fit: "resize::Fit" as "Fit";
+    resize::Curve: "resize::Curve" as "Curve";
+    resize::Rounding: "resize::Rounding" as "Rounding";
+    sample::Padding: "sample::Padding" as "Padding";
 }
