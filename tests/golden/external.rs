@@ -62,7 +62,7 @@ impl Default for External {
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_variables)]
+#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod external {
     use ::onnxc_runtime::binary;
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};

@@ -67,7 +67,7 @@ impl Default for Mlp {
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_variables)]
+#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod mlp {
     use ::onnxc_runtime::{gemm, softmax};
     use ::onnxc_runtime::activation_fn::Activation;

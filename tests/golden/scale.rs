@@ -73,7 +73,7 @@ impl Default for Scale {
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_variables)]
+#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod scale {
     use ::onnxc_runtime::{binary, compare};
     use ::onnxc_runtime::arena::{Aligned, Block, heap};

@@ -12,7 +12,7 @@ use std::{
 
 /// The models that are checked in and that compile.
 fn models() -> Vec<PathBuf> {
-    let names = ["mlp.onnxtxt", "scale.onnxtxt", "external.onnxtxt"];
+    let names = ["mlp.onnxtxt", "scale.onnxtxt", "external.onnxtxt", "free.onnxtxt"];
     let mut models: Vec<PathBuf> = names.iter().map(|name| folder("models").join(name)).collect();
     models.push(root().join("examples/models/digits.onnx"));
     models

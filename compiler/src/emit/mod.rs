@@ -90,7 +90,7 @@ fn tokens(plan: &Plan, style: &Style) -> TokenStream {
         #head
         #model
         blank!();
-        #[allow(clippy::all, elided_lifetimes_in_paths, unused_variables #unused_mut)]
+        #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables #unused_mut)]
         mod #room {
             #body
             blank!();

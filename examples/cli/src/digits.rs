@@ -63,7 +63,7 @@ impl Default for Digits {
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_variables)]
+#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits {
     use ::onnxc_runtime::{conv, gemm, pool, reduce};
     use ::onnxc_runtime::activation_fn::Activation;

@@ -1,7 +1,7 @@
 //! Runs the voice-activity detector over a clip of speech, window by window with its state, and
 //! holds every probability against the one that ONNX Runtime gave.
 
-use onnxc_runtime::{Result, view::View};
+use onnxc_runtime::view::View;
 use std::{env, error::Error, fs, path::Path};
 
 /// Each module is one of the model's three ways to be compiled.
@@ -73,7 +73,7 @@ impl Clip {
     fn check(
         &self,
         name: &str,
-        mut infer: impl FnMut(&Input, &mut State) -> Result<f32>,
+        mut infer: impl FnMut(&Input, &mut State) -> onnxc_runtime::Result<f32>,
     ) -> Result<(), Box<dyn Error>> {
         let (mut input, mut state) = ([0.0; CONTEXT + WINDOW], [0.0; 256]);
         let windows = self.samples.chunks_exact(WINDOW);
