@@ -3,6 +3,7 @@
 mod branch;
 mod fold;
 mod fuse;
+mod recognize;
 mod sequence;
 
 use crate::{
@@ -18,8 +19,11 @@ pub struct Pass {
 }
 
 /// All passes, in order.
-pub const PIPELINE: &[Pass] =
-    &[Pass { name: "simplify", run: simplify }, Pass { name: "fuse", run: fuse::run }];
+pub const PIPELINE: &[Pass] = &[
+    Pass { name: "simplify", run: simplify },
+    Pass { name: "recognize", run: recognize::run },
+    Pass { name: "fuse", run: fuse::run },
+];
 
 /// What is simpler without looking further than a node's inputs.
 const SIMPLER: &[Rule] =
