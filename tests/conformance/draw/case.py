@@ -1,0 +1,135 @@
+"""A drawn case: one node, its inputs, and what judges its outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, TypeProto, helper, numpy_helper
+
+from .types import F64, finest, onnx_type
+
+
+@dataclass
+class Case:
+    """One node on drawn inputs. An input is an array, a list, a dictionary, or None."""
+
+    domain: str
+    op: str
+    opsets: dict[str, int]
+    inputs: list[Any]
+    attributes: dict[str, Any]
+    # Which outputs the node has.
+    outputs: list[bool]
+    # What gives the outputs from the inputs, instead of other implementations.
+    reference: Callable | None
+    # Inputs that are initializers.
+    constants: set[int] = field(default_factory=set)
+    # Types of inputs that their values do not say, by place.
+    types: dict[int, TypeProto] = field(default_factory=dict)
+    # Types of outputs that their values do not say, by place.
+    output_types: dict[int, TypeProto] = field(default_factory=dict)
+    # Whether sizes are symbols, or unknown.
+    symbolic: bool = False
+    # Whether outputs have sizes that depend on values.
+    dynamic: bool = False
+    tolerance: tuple[float, float] | None = None
+
+    def model(self, expected: list[Any] | None = None) -> ModelProto:
+        """The model; without what is expected, its outputs have no types."""
+        names = [f"x{i}" if x is not None else "" for i, x in enumerate(self.inputs)]
+        outputs = [f"y{i}" if used else "" for i, used in enumerate(self.outputs)]
+        while names and not names[-1]:
+            names.pop()
+        node = helper.make_node(self.op, names, outputs, domain=self.domain, **self.attributes)
+        given = [(i, x) for i, x in enumerate(self.inputs) if x is not None]
+        constants = [numpy_helper.from_array(x, f"x{i}") for i, x in given if i in self.constants]
+        inputs = [
+            helper.make_value_info(f"x{i}", self.types.get(i) or type_of(x, self.symbolic))
+            for i, x in given
+            if i not in self.constants
+        ]
+        graph = GraphProto(name="drawn", node=[node], initializer=constants, input=inputs)
+        used = [i for i, used in enumerate(self.outputs) if used]
+        for place, i in enumerate(used):
+            value = None if expected is None else expected[place]
+            graph.output.append(helper.make_value_info(f"y{i}", self.output_type(i, value)))
+        opsets = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
+        ir = max(8, helper.find_min_ir_version_for(opsets, ignore_unknown=True))
+        return helper.make_model(graph, opset_imports=opsets, ir_version=ir)
+
+    def output_type(self, place, value):
+        if place in self.output_types:
+            return self.output_types[place]
+        return TypeProto() if value is None else type_of(value, False, self.symbolic or self.dynamic)
+
+    def feeds(self) -> dict[str, Any]:
+        """The inputs that are known only when the model runs, by name."""
+        given = enumerate(self.inputs)
+        return {f"x{i}": x for i, x in given if x is not None and i not in self.constants}
+
+    def write(self, folder: Path, expected: list[Any], again: str):
+        """Writes the case in ONNX's test layout; `again` is the command that draws it."""
+        data = folder / "test_data_set_0"
+        data.mkdir(parents=True, exist_ok=True)
+        (folder / "model.onnx").write_bytes(self.model(expected).SerializeToString(deterministic=True))
+        for kind, values in (("input", self.feeds().values()), ("output", expected)):
+            for i, value in enumerate(values):
+                (data / f"{kind}_{i}.pb").write_bytes(message(value).SerializeToString(deterministic=True))
+        rtol, atol = self.tolerance or self.usual_tolerance(expected)
+        text = json.dumps({"rtol": rtol, "atol": atol, "again": again})
+        (folder / "data.json").write_text(text + "\n")
+
+    def usual_tolerance(self, expected):
+        """The tolerance of the coarsest type among inputs and outputs."""
+        arrays = [x for x in [*self.inputs, *expected] if isinstance(x, np.ndarray)]
+        return max((finest(x.dtype) for x in arrays if x.dtype.kind not in "iubO"), default=finest(F64))
+
+
+def as_value(x):
+    """The value; a bare number becomes a tensor without axes."""
+    return np.asarray(x) if isinstance(x, (np.generic, int, float, str)) else x
+
+
+def type_of(value, symbolic, unknown=False) -> TypeProto:
+    """The type of a value; sizes are symbols where `symbolic`, and left out where `unknown`."""
+    if isinstance(value, SparseTensorProto):
+        return helper.make_sparse_tensor_type_proto(value.values.data_type, value.dims)
+    if isinstance(value, dict):
+        key, content = next(iter(value.items()))
+        key_type = TensorProto.STRING if isinstance(key, str) else TensorProto.INT64
+        return helper.make_map_type_proto(key_type, type_of(np.asarray(content), False))
+    if isinstance(value, list):
+        if value and isinstance(value[0], dict):
+            return helper.make_sequence_type_proto(type_of(value[0], False))
+        return helper.make_sequence_type_proto(type_of_elements(value))
+    shape = [size_of(size, symbolic) for size in value.shape]
+    return helper.make_tensor_type_proto(onnx_type(value.dtype), None if unknown else shape)
+
+
+def type_of_elements(values) -> TypeProto:
+    """What the types of a sequence's tensors have in common."""
+    ranks = {value.ndim for value in values}
+    shape = None
+    if len(ranks) == 1:
+        sizes = zip(*(value.shape for value in values))
+        shape = [size[0] if len(set(size)) == 1 else None for size in sizes]
+    return helper.make_tensor_type_proto(onnx_type(values[0].dtype), shape)
+
+
+def size_of(size, symbolic):
+    """Equal sizes get the same symbol; one stays one, because it may be broadcast."""
+    return f"n{size}" if symbolic and size != 1 else size
+
+
+def message(value):
+    """The message that stands for a value in a file."""
+    if isinstance(value, list):
+        return numpy_helper.from_list(value)
+    if isinstance(value, dict):
+        return numpy_helper.from_dict(value)
+    return numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
