@@ -29,6 +29,8 @@ class Case:
     reference: Callable | None
     # Inputs that are initializers.
     constants: set[int] = field(default_factory=set)
+    # Inputs whose sizes are no symbols.
+    fixed: tuple[int, ...] = ()
     # Types of inputs that their values do not say, by place.
     types: dict[int, TypeProto] = field(default_factory=dict)
     # Types of outputs that their values do not say, by place.
@@ -49,7 +51,7 @@ class Case:
         given = [(i, x) for i, x in enumerate(self.inputs) if x is not None]
         constants = [numpy_helper.from_array(x, f"x{i}") for i, x in given if i in self.constants]
         inputs = [
-            helper.make_value_info(f"x{i}", self.types.get(i) or type_of(x, self.symbolic))
+            helper.make_value_info(f"x{i}", self.types.get(i) or type_of(x, self.symbolic and not self.is_operand(i)))
             for i, x in given
             if i not in self.constants
         ]
@@ -61,6 +63,11 @@ class Case:
         opsets = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
         ir = max(8, helper.find_min_ir_version_for(opsets, ignore_unknown=True))
         return helper.make_model(graph, opset_imports=opsets, ir_version=ir)
+
+    def is_operand(self, place):
+        """Whether an input says sizes or axes: how many is known where the rank of a result is."""
+        x = self.inputs[place]
+        return place in self.fixed or place > 0 and isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind == "i"
 
     def output_type(self, place, value):
         if place in self.output_types:

@@ -65,7 +65,7 @@ def gather_nd(d):
         result = [x[(*where[:batch], *at[where])] for where in np.ndindex(at.shape[:-1])]
         return np.array(result, x.dtype).reshape(at.shape[:-1] + kept)
 
-    return d.case([x, at], reference, attributes=d.attributes(batch_dims=batch if batch else d.maybe(0)))
+    return d.case([x, at], reference, attributes=d.attributes(batch_dims=batch if batch else d.maybe(0)), fixed=(1,))
 
 
 REDUCE = {"none": lambda old, new: new, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -132,7 +132,7 @@ def scatter_nd(d):
                 y[tuple(at[where])] = REDUCE[how](y[tuple(at[where])], updates[where])
         return y
 
-    return d.case([x, at, updates], reference, attributes=attributes)
+    return d.case([x, at, updates], reference, attributes=attributes, fixed=(1,))
 
 
 @operator("TensorScatter")
