@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, TypeProto, helper, numpy_helper
+from onnx import (
+    GraphProto,
+    MapProto,
+    ModelProto,
+    SequenceProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    helper,
+    numpy_helper,
+)
 
 from .types import F64, finest, onnx_type
 
@@ -81,12 +91,12 @@ class Case:
 
     def write(self, folder: Path, expected: list[Any], again: str):
         """Writes the case in ONNX's test layout; `again` is the command that draws it."""
-        data = folder / "test_data_set_0"
-        data.mkdir(parents=True, exist_ok=True)
-        (folder / "model.onnx").write_bytes(self.model(expected).SerializeToString(deterministic=True))
+        files = {"model.onnx": self.model(expected)}
         for kind, values in (("input", self.feeds().values()), ("output", expected)):
-            for i, value in enumerate(values):
-                (data / f"{kind}_{i}.pb").write_bytes(message(value).SerializeToString(deterministic=True))
+            files |= {f"test_data_set_0/{kind}_{i}.pb": message(value) for i, value in enumerate(values)}
+        (folder / "test_data_set_0").mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content.SerializeToString(deterministic=True))
         rtol, atol = self.tolerance or self.usual_tolerance(expected)
         text = json.dumps({"rtol": rtol, "atol": atol, "again": again})
         (folder / "data.json").write_text(text + "\n")
@@ -109,7 +119,7 @@ def type_of(value, symbolic, unknown=False) -> TypeProto:
     if isinstance(value, dict):
         key, content = next(iter(value.items()))
         key_type = TensorProto.STRING if isinstance(key, str) else TensorProto.INT64
-        return helper.make_map_type_proto(key_type, type_of(np.asarray(content), False))
+        return helper.make_map_type_proto(key_type, type_of(array_of(content), False))
     if isinstance(value, list):
         if value and isinstance(value[0], dict):
             return helper.make_sequence_type_proto(type_of(value[0], False))
@@ -136,7 +146,22 @@ def size_of(size, symbolic):
 def message(value):
     """The message that stands for a value in a file."""
     if isinstance(value, list):
+        if value and isinstance(value[0], dict):
+            return SequenceProto(elem_type=SequenceProto.MAP, map_values=[message(each) for each in value])
         return numpy_helper.from_list(value)
     if isinstance(value, dict):
-        return numpy_helper.from_dict(value)
+        return map_message(value)
     return numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+
+
+def map_message(value):
+    """The message of a map, whose values are numbers or text."""
+    of_text = isinstance(next(iter(value)), str)
+    content = numpy_helper.from_list([array_of(x) for x in value.values()])
+    if of_text:
+        return MapProto(key_type=TensorProto.STRING, string_keys=[key.encode() for key in value], values=content)
+    return MapProto(key_type=TensorProto.INT64, keys=list(value), values=content)
+
+
+def array_of(x):
+    return np.array(x, object) if isinstance(x, str) else np.asarray(x)
