@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 from onnx import (
+    AttributeProto,
     GraphProto,
     MapProto,
     ModelProto,
+    NodeProto,
     SequenceProto,
     SparseTensorProto,
     TensorProto,
@@ -41,6 +43,11 @@ class Case:
     constants: set[int] = field(default_factory=set)
     # Inputs whose sizes are no symbols.
     fixed: tuple[int, ...] = ()
+    # Inputs of the model that only the bodies of the node use.
+    around: set[int] = field(default_factory=set)
+    # Nodes behind the node, and their values that are the model's outputs instead of the node's.
+    after: list[NodeProto] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
     # Types of inputs that their values do not say, by place.
     types: dict[int, TypeProto] = field(default_factory=dict)
     # Types of outputs that their values do not say, by place.
@@ -53,11 +60,13 @@ class Case:
 
     def model(self, expected: list[Any] | None = None) -> ModelProto:
         """The model; without what is expected, its outputs have no types."""
-        names = [f"x{i}" if x is not None else "" for i, x in enumerate(self.inputs)]
+        own = [x for i, x in enumerate(self.inputs) if i not in self.around]
+        names = [f"x{i}" if x is not None else "" for i, x in enumerate(own)]
         outputs = [f"y{i}" if used else "" for i, used in enumerate(self.outputs)]
         while names and not names[-1]:
             names.pop()
-        node = helper.make_node(self.op, names, outputs, domain=self.domain, **self.attributes)
+        node = helper.make_node(self.op, names, outputs, domain=self.domain)
+        node.attribute.extend(attribute(name, value) for name, value in sorted(self.attributes.items()))
         given = [(i, x) for i, x in enumerate(self.inputs) if x is not None]
         constants = [numpy_helper.from_array(x, f"x{i}") for i, x in given if i in self.constants]
         inputs = [
@@ -65,11 +74,11 @@ class Case:
             for i, x in given
             if i not in self.constants
         ]
-        graph = GraphProto(name="drawn", node=[node], initializer=constants, input=inputs)
-        used = [i for i, used in enumerate(self.outputs) if used]
-        for place, i in enumerate(used):
-            value = None if expected is None else expected[place]
-            graph.output.append(helper.make_value_info(f"y{i}", self.output_type(i, value)))
+        graph = GraphProto(name="drawn", node=[node, *self.after], initializer=constants, input=inputs)
+        results = self.results or [name for name in outputs if name]
+        for i, name in enumerate(results):
+            value = None if expected is None else expected[i]
+            graph.output.append(helper.make_value_info(name, self.output_type(i, value)))
         opsets = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
         ir = max(8, helper.find_min_ir_version_for(opsets, ignore_unknown=True))
         return helper.make_model(graph, opset_imports=opsets, ir_version=ir)
@@ -92,8 +101,10 @@ class Case:
     def write(self, folder: Path, expected: list[Any], again: str):
         """Writes the case in ONNX's test layout; `again` is the command that draws it."""
         files = {"model.onnx": self.model(expected)}
-        for kind, values in (("input", self.feeds().values()), ("output", expected)):
-            files |= {f"test_data_set_0/{kind}_{i}.pb": message(value) for i, value in enumerate(values)}
+        inputs = [(value, self.types.get(int(name[1:]))) for name, value in self.feeds().items()]
+        outputs = [(value, self.output_types.get(i)) for i, value in enumerate(expected)]
+        for name, values in (("input", inputs), ("output", outputs)):
+            files |= {f"test_data_set_0/{name}_{i}.pb": message(*value) for i, value in enumerate(values)}
         (folder / "test_data_set_0").mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (folder / name).write_bytes(content.SerializeToString(deterministic=True))
@@ -105,6 +116,11 @@ class Case:
         """The tolerance of the coarsest type among inputs and outputs."""
         arrays = [x for x in [*self.inputs, *expected] if isinstance(x, np.ndarray)]
         return max((finest(x.dtype) for x in arrays if x.dtype.kind not in "iubO"), default=finest(F64))
+
+
+def attribute(name, value):
+    """An attribute; an empty list is one of whole numbers."""
+    return helper.make_attribute(name, value, attr_type=AttributeProto.INTS if value == [] else None)
 
 
 def as_value(x):
@@ -143,8 +159,10 @@ def size_of(size, symbolic):
     return f"n{size}" if symbolic and size != 1 else size
 
 
-def message(value):
-    """The message that stands for a value in a file."""
+def message(value, kind=None):
+    """The message that stands for a value in a file, where it is of that type."""
+    if kind is not None and kind.HasField("optional_type"):
+        return numpy_helper.from_optional(value)
     if isinstance(value, list):
         if value and isinstance(value[0], dict):
             return SequenceProto(elem_type=SequenceProto.MAP, map_values=[message(each) for each in value])

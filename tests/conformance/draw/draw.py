@@ -98,10 +98,10 @@ class Draw:
         if dtype == STRING:
             return np.array([self.one_of(WORDS) for _ in range(int(np.prod(shape)))], object).reshape(shape)
         if dtype == BOOL:
-            return self.rng.random(shape) < 0.5
+            return np.asarray(self.rng.random(shape) < 0.5)
         if dtype in types.COMPLEX:
             parts = self.rng.uniform(low, high, (2, *shape))
-            return (parts[0] + 1j * parts[1]).astype(dtype)
+            return np.asarray(parts[0] + 1j * parts[1]).astype(dtype)
         if dtype in types.INTEGERS + types.NIBBLES:
             return self.integers(dtype, shape, low, high, extremes)
         numbers = np.asarray(self.rng.uniform(low, high, shape))
