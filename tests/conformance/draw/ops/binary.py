@@ -10,8 +10,8 @@ def divide(a, b):
     """A quotient; whole numbers are rounded towards zero."""
     if a.dtype.kind == "f":
         return a / b
-    wide = [x.astype(object) for x in (a, b)]
-    return (abs(wide[0]) // abs(wide[1]) * np.sign(a).astype(object) * np.sign(b).astype(object)).astype(a.dtype)
+    size, of = (np.asarray(abs(x.astype(object)), object) for x in (a, b))
+    return np.asarray(size // of * np.sign(a).astype(object) * np.sign(b).astype(object)).astype(a.dtype)
 
 
 ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": divide}
@@ -125,7 +125,8 @@ def power(d):
     base = d.type("T")
     exponent = d.type("T1") if d.version > 7 else base
     low, high = (0, 3) if base in INTEGERS or exponent in INTEGERS else (-2, 3)
-    least = 0.25 if is_float(base) and not exponent in INTEGERS else -3
+    # A negative number has no power between whole ones.
+    least = -3 if exponent in INTEGERS else 0.25
 
     def reference(x, y):
         y = np.asarray(y, np.int64) if y.dtype.kind in "iu" else y.astype(np.float64)

@@ -1,5 +1,6 @@
 """Elements as another type, and constants."""
 
+import ml_dtypes
 import numpy as np
 from onnx import helper, numpy_helper
 
@@ -37,6 +38,17 @@ def convert(x, to):
         return x.astype(F32).astype(to) if x.dtype in MINIFLOATS or x.dtype in NIBBLES else x.astype(to)
 
 
+def narrowed(x, to, saturate=True):
+    """The elements as floats of a byte or less: what lies beyond these is their largest, where it `saturate`s."""
+    x = x.astype(F64)
+    if str(to) == "float8_e8m0fnu":
+        exponents = np.ceil(np.log2(x))
+        return (2.0 ** exponents).astype(to)
+    most = float(ml_dtypes.finfo(to).max)
+    beyond = saturate or not str(to).startswith("float8")
+    return (np.clip(x, -most, most) if beyond else x).astype(F32).astype(to)
+
+
 def text(x):
     """A number as text."""
     if isinstance(x, str):
@@ -64,6 +76,22 @@ def minifloat(d, first, second):
             return a, b
 
 
+def before_narrowing(d, a, b):
+    """Values to be converted from `a` to `b`."""
+    if b not in MINIFLOATS or a in MINIFLOATS:
+        positive = str(b) == "float8_e8m0fnu" or str(b)[0] == "u"
+        return d.tensor(a, low=1 if positive else -3, high=3, extremes=0)
+    if str(b) == "float8_e8m0fnu":
+        return np.asarray(2.0 ** d.rng.integers(0, 6, d.shape())).astype(a)
+    most = d.one_of([3, 500])
+    return d.tensor(a, low=-most, high=most, extremes=0)
+
+
+def narrow(x, to, saturate):
+    """The conversion, one of whose types is a float of a byte or less."""
+    return narrowed(x, to, saturate != 0) if to in MINIFLOATS else convert(x, to)
+
+
 def has_minifloats(d, parameter):
     return any("float8" in text for c in d.schema.type_constraints for text in c.allowed_type_strs if c.type_param_str == parameter)
 
@@ -72,9 +100,9 @@ def has_minifloats(d, parameter):
 def cast(d):
     if has_minifloats(d, "T2") and d.chance(0.4):
         a, b = minifloat(d, "T1", "T2")
-        x = d.tensor(a, low=-3 if str(b) != "float8_e8m0fnu" and "u" not in str(b)[:1] else 1, high=3, extremes=0)
-        attributes = d.attributes(saturate=d.maybe(d.int(0, 1)))
-        return d.case([x], attributes=attributes | {"to": onnx_type(b)})
+        x, saturate = before_narrowing(d, a, b), d.maybe(d.int(0, 1))
+        attributes = d.attributes(saturate=saturate) | {"to": onnx_type(b)}
+        return d.case([x], lambda x: narrow(x, b, saturate), attributes=attributes)
     a, b = pair(d, "T1", "T2")
     x = values(d, a, d.shape(), b)
     to = next(name for name, dtype in BY_NAME.items() if dtype == b).upper() if d.version < 6 else onnx_type(b)
@@ -85,9 +113,9 @@ def cast(d):
 def cast_like(d):
     if has_minifloats(d, "T2") and d.chance(0.4):
         a, b = minifloat(d, "T1", "T2")
-        low = 1 if str(b) == "float8_e8m0fnu" or str(b)[0] == "u" else -3
-        attributes = d.attributes(saturate=d.maybe(d.int(0, 1)))
-        return d.case([d.tensor(a, low=low, high=3, extremes=0), d.tensor(b, [1], 1, 2, 0)], attributes=attributes)
+        x, saturate = before_narrowing(d, a, b), d.maybe(d.int(0, 1))
+        inputs = [x, d.tensor(b, [1], 1, 2, 0)]
+        return d.case(inputs, lambda x, like: narrow(x, b, saturate), attributes=d.attributes(saturate=saturate))
     a, b = pair(d, "T1", "T2")
     return d.case([values(d, a, d.shape(), b), d.tensor(b, d.shape(most=1))], lambda x, like: convert(x, b))
 

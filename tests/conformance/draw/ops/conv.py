@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..registry import operator
-from ..types import BY_NAME, F32, F64, INTEGERS, wide
+from ..types import BY_NAME, F32, F64, INTEGERS, NUMBERS, wide
 from .matmul import less, saturated
 
 
@@ -240,7 +240,9 @@ def col2im(d):
     image = window.sizes(d)
     places = [window.axis(i, size)[-1] for i, size in enumerate(image)]
     taps, channels = math.prod(window.kernel), d.int(1, 3)
-    x = d.tensor(d.type(), [d.int(1, 2), channels * taps, math.prod(places)], extremes=0)
+    # What the sum of texts is, is not said; complex numbers are refused.
+    dtype = d.type(among=NUMBERS)
+    x = d.tensor(dtype, [d.int(1, 2), channels * taps, math.prod(places)], extremes=0)
     axes = [window.axis(i, size) for i, size in enumerate(image)]
 
     def reference(x, image, block):
@@ -254,4 +256,4 @@ def col2im(d):
         return y
 
     attributes = window.attributes()
-    return d.case([x, d.ints(image), d.ints(window.kernel)], wide(reference) if x.dtype.kind in "fV" else reference, attributes=attributes, dynamic=True)
+    return d.case([x, d.ints(image), d.ints(window.kernel)], wide(reference), attributes=attributes, dynamic=True)

@@ -30,7 +30,7 @@ def batch_normalization(d):
     elif d.version < 7:
         attributes["is_test"] = 1
         attributes |= d.attributes(consumed_inputs=[0, 0, 0, 1, 1])
-    epsilon, momentum = attributes.get("epsilon", 1e-5), attributes.get("momentum", 0.9)
+    epsilon, momentum = (d.value(attributes, name) for name in ("epsilon", "momentum"))
 
     def reference(x, scale, bias, mean, variance):
         kinds = [x.dtype, mean.dtype, variance.dtype]

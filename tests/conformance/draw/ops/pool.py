@@ -102,19 +102,14 @@ def max_unpool(d):
     larger = d.maybe([size + d.int(0, 2) for size in full])
     # The places are those of the size that the attributes say; all of them differ.
     each = int(np.prod(full))
-    count = int(np.prod(sizes))
-    images = x.shape[0] * x.shape[1]
-    at = np.concatenate([np.sort(d.rng.permutation(each)[:count]) + i * each for i in range(images)])
-    if larger and rank == 1:
-        at = at - np.repeat(np.arange(images) * each, count) + np.repeat(np.arange(images) * larger[0], count)
+    count, images = int(np.prod(sizes)), x.shape[0] * x.shape[1]
+    at = np.stack([np.sort(d.rng.permutation(each)[:count]) + i * each for i in range(images)])
     at = at.reshape(x.shape).astype(I64)
-    if larger and rank == 2:
-        larger = None
 
     def reference(x, at, shape=None):
-        y = np.zeros([*x.shape[:2], *(shape[2:] if shape is not None else full)], x.dtype)
+        y = np.zeros([*x.shape[:2], *full], x.dtype)
         y.reshape(-1)[at.reshape(-1)] = x.reshape(-1)
-        return y
+        return y if shape is None else np.pad(y, [(0, new - old) for new, old in zip(shape, y.shape)])
 
     shape = None if larger is None else d.ints([*x.shape[:2], *larger])
     attributes = d.attributes(kernel_shape=kernel, strides=strides, pads=pads)

@@ -4,6 +4,7 @@ import numpy as np
 
 from ..registry import operator
 from ..types import BF16, BY_NAME, F16, F32, F64, FLOATS, I32, INTEGERS, MINIFLOATS, NIBBLES, limits, onnx_type
+from .cast import narrowed
 
 EXPONENTS = BY_NAME["float8e8m0"]
 
@@ -41,7 +42,7 @@ def quantize_linear(d):
     scale_type = dtype if same else F32 if d.version < 23 else d.type("T2", among=FLOATS)
     to = d.type("T3" if d.version >= 23 else "T2")
     scales, attributes, stand = layout(d, shape)
-    low, high = (-40, 40) if to in INTEGERS else (-6, 6)
+    low, high = (-40, 40) if to in INTEGERS else (-6, 6) if to in NIBBLES else d.one_of([(-6, 6), (-999, 999)])
     x = d.tensor(dtype, shape, low, high, extremes=0)
     scale = drawn_scale(d, scale_type, scales)
     zero = d.tensor(to, scales, 0 if to in MINIFLOATS else -5, 0 if to in MINIFLOATS else 5, 0)
@@ -49,12 +50,18 @@ def quantize_linear(d):
         zero = None
         if to != BY_NAME["uint8"] or d.chance(0.3):
             attributes["output_dtype"] = onnx_type(to)
-    if to in MINIFLOATS:
-        return d.case([x, scale, zero], attributes=attributes | d.attributes(saturate=d.maybe(1)))
+    precision = d.maybe(d.one_of([F32, F16, BF16]), 0.3) if "precision" in d.schema.attributes else None
+    attributes |= d.attributes(precision=None if precision is None else onnx_type(precision))
+    saturate = d.maybe(d.int(0, 1)) if to in MINIFLOATS else None
+    attributes |= d.attributes(saturate=saturate)
 
     def reference(x, scale, zero=None):
-        quotient = np.rint(x.astype(F64) / stand(scale).astype(F64))
-        quotient = quotient + (0 if zero is None else stand(zero).astype(F64))
+        # The quotient is rounded to the type of the scale, or to what the attribute says.
+        inner = precision or scale.dtype
+        quotient = (x.astype(inner).astype(F64) / stand(scale).astype(inner).astype(F64)).astype(inner).astype(F64)
+        if to in MINIFLOATS:
+            return narrowed(quotient, to, saturate != 0)
+        quotient = np.rint(quotient) + (0 if zero is None else stand(zero).astype(F64))
         return np.clip(quotient, *limits(to)).astype(to)
 
     return d.case([x, scale, zero], reference, attributes=attributes)

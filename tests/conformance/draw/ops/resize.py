@@ -18,7 +18,8 @@ class Axis:
 
     def place(self, x):
         """The place in the image that a place of the result comes from."""
-        mode, n, m, scale = self.options["coordinates"], self.size, self.to, self.scale
+        # Where the sizes are rounded, the length is what it was before.
+        mode, n, m, scale = self.options["coordinates"], self.size, round(self.size * self.scale, 9), self.scale
         if mode == "asymmetric":
             return x / scale
         if mode == "align_corners":
@@ -28,7 +29,7 @@ class Axis:
         if mode == "tf_crop_and_resize":
             start, end = self.roi
             return (start * (n - 1) + x * (end - start) * (n - 1) / (m - 1)) if m > 1 else (start + end) * (n - 1) / 2
-        shift = n / 2 * (1 - m / (n * scale)) if mode == "half_pixel_symmetric" else 0
+        shift = n / 2 * (1 - self.to / (n * scale)) if mode == "half_pixel_symmetric" else 0
         return shift + (x + 0.5) / scale - 0.5
 
     def nearest(self, at):
@@ -128,7 +129,7 @@ def resize(d):
     policy = None
     sizes = scales = None
     axes = list(which or range(len(shape)))
-    whole = options["coordinates"] in ("align_corners", "tf_crop_and_resize", "pytorch_half_pixel")
+    whole = options["coordinates"] in ("tf_crop_and_resize", "pytorch_half_pixel")
     if d.version >= 11 and d.chance(0.5):
         sizes = [d.int(1, 8) for _ in axes]
         factors = [size / shape[axis] for size, axis in zip(sizes, axes)]

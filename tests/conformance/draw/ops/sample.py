@@ -41,10 +41,15 @@ def taps(at, mode):
     return [(low + i, cubic(at - low - i)) for i in (-1, 0, 1, 2)]
 
 
+def inside(at, size, aligned):
+    """Whether a place lies between the edges of the image."""
+    return 0 <= at <= size - 1 if aligned else -0.5 <= at <= size - 0.5
+
+
 def reflected(at, size, aligned):
     """A place, reflected at the edges until it lies between them."""
     low, high = (0, size - 1) if aligned else (-0.5, size - 0.5)
-    if low <= at <= high:
+    if inside(at, size, aligned):
         return at
     if low == high:
         return 0.0
@@ -79,7 +84,7 @@ def grid_sample(d):
             if padding == "reflection":
                 at = [reflected(v, s, aligned) for v, s in zip(at, image)]
             if padding == "border":
-                at = [min(max(v, 0), s - 1) for v, s in zip(at, image)]
+                at = [v if inside(v, s, aligned) else min(max(v, 0), s - 1) for v, s in zip(at, image)]
             total = np.zeros(c)
             lines = [taps(v, mode) for v in at]
             for corner in np.ndindex(*(len(line) for line in lines)):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import BOOL, COMPLEX, F32, F64, I64, INTEGERS, STRING, is_float, onnx_type, wide
+from ..types import BOOL, BY_NAME, COMPLEX, F32, F64, I64, INTEGERS, STRING, is_float, onnx_type, wide
 
 
 @operator("Compress")
@@ -79,7 +79,9 @@ def top_one(d, x, reference, attributes):
 
 @operator("Unique")
 def unique(d):
-    x = d.tensor(d.type(), d.shape(least=1, most=3, empty=0), low=-1, high=2, extremes=0)
+    # Complex numbers have no order.
+    dtype = d.type(among=set(BY_NAME.values()) - set(COMPLEX))
+    x = d.tensor(dtype, d.shape(least=1, most=3, empty=0), low=-1, high=2, extremes=0)
     x = np.rint(x.astype(F64)).astype(x.dtype) if is_float(x.dtype) else x
     axis = d.maybe(d.axis(x.ndim))
     attributes = d.attributes(axis=axis, sorted=d.maybe(d.int(0, 1)))
@@ -88,7 +90,7 @@ def unique(d):
         outputs.pop()
 
     def reference(x):
-        parts = list(x.reshape(-1)) if axis is None else [np.take(x, i, axis) for i in range(x.shape[axis])]
+        parts = list(x.reshape(-1)) if axis is None else [np.asarray(np.take(x, i, axis)) for i in range(x.shape[axis])]
         keys = [part if axis is None else tuple(part.reshape(-1).tolist()) for part in parts]
         found = list(dict.fromkeys(keys))
         found = sorted(found) if attributes.get("sorted", 1) else found

@@ -133,7 +133,8 @@ def clip(d):
 
     if d.version < 11:
         attributes = d.attributes(min=low, max=high, consumed_inputs=d.maybe([0]))
-        attributes = {name: float(value) if name != "consumed_inputs" else value for name, value in attributes.items()}
+        attributes |= {name: float(attributes[name]) for name in ("min", "max") if name in attributes}
+        low, high = (d.value(attributes, name) for name in ("min", "max"))
         return d.case([x], wide(lambda x: reference(x, low, high)), attributes=attributes)
     bounds = [value if value is None else np.array(value, dtype) for value in (low, high)]
     return d.case([x, *bounds], wide(reference))
