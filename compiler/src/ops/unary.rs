@@ -67,7 +67,8 @@ fn erf(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let Some(whole) = dtype(node).filter(|dtype| INTEGERS.contains(dtype)) else {
         return Ok(vec![node.add(&ERF, &[x], &[])?]);
     };
-    let x = node.add(Cast { to: DType::F32, fit: Fit::DEFAULT }, &[x], &[])?;
+    // In single precision, what is nearly 1 would be 1.
+    let x = node.add(Cast { to: DType::F64, fit: Fit::DEFAULT }, &[x], &[])?;
     let y = node.add(&ERF, &[x], &[])?;
     Ok(vec![node.add(Cast { to: whole, fit: Fit::DEFAULT }, &[y], &[])?])
 }

@@ -351,7 +351,8 @@ def cast_map(d):
         found = given if form == "SPARSE" else dict(zip(range(len(given)), given.values()))
         length = size if form == "SPARSE" else len(given)
         convert = text if dtype == STRING else float
-        return np.array([[convert(found[i]) if i in found else ("" if dtype == STRING else 0) for i in range(length)]], dtype)
+        missing = ("" if texts else "0") if dtype == STRING else 0
+        return np.array([[convert(found[i]) if i in found else missing for i in range(length)]], dtype)
 
     element = TensorProto.STRING if texts else TensorProto.FLOAT
     kind = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(element, []))

@@ -25,8 +25,9 @@ def string_split(d):
 
     def reference(x):
         parts = [text.split(delimiter or None, -1 if most is None else most) for text in x.reshape(-1)]
-        if not delimiter and most is not None:
-            parts = [[part.rstrip() if False else part for part in row] for row in parts]
+        if not delimiter:
+            # White space at the end ends the last part, too.
+            parts = [[part.rstrip() for part in row] for row in parts]
         length = max(map(len, parts), default=0)
         padded = [[*row, *[""] * (length - len(row))] for row in parts]
         counts = np.array([len(row) for row in parts], I64).reshape(x.shape)
