@@ -45,6 +45,9 @@ class Case:
     fixed: tuple[int, ...] = ()
     # Inputs of the model that only the bodies of the node use.
     around: set[int] = field(default_factory=set)
+    # Nodes in front of the node, and the names of its inputs where they are in another order.
+    before: list[NodeProto] = field(default_factory=list)
+    names: list[str] | None = None
     # Nodes behind the node, and their values that are the model's outputs instead of the node's.
     after: list[NodeProto] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
@@ -65,7 +68,7 @@ class Case:
         outputs = [f"y{i}" if used else "" for i, used in enumerate(self.outputs)]
         while names and not names[-1]:
             names.pop()
-        node = helper.make_node(self.op, names, outputs, domain=self.domain)
+        node = helper.make_node(self.op, self.names or names, outputs, domain=self.domain)
         node.attribute.extend(attribute(name, value) for name, value in sorted(self.attributes.items()))
         given = [(i, x) for i, x in enumerate(self.inputs) if x is not None]
         constants = [numpy_helper.from_array(x, f"x{i}") for i, x in given if i in self.constants]
@@ -74,7 +77,7 @@ class Case:
             for i, x in given
             if i not in self.constants
         ]
-        graph = GraphProto(name="drawn", node=[node, *self.after], initializer=constants, input=inputs)
+        graph = GraphProto(name="drawn", node=[*self.before, node, *self.after], initializer=constants, input=inputs)
         results = self.results or [name for name in outputs if name]
         for i, name in enumerate(results):
             value = None if expected is None else expected[i]

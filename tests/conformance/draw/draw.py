@@ -116,7 +116,8 @@ class Draw:
         low, high = max(int(low), least), min(int(high), most)
         numbers = self.rng.integers(low, high, shape, endpoint=True)
         if self.chance(extremes):
-            numbers = np.where(self.rng.random(shape) < 0.3, self.rng.choice([least, most], shape), numbers)
+            ends = np.array([least, most], dtype)[self.rng.integers(0, 2, shape)]
+            return np.where(self.rng.random(shape) < 0.3, ends, numbers.astype(dtype))
         return np.asarray(numbers).astype(dtype)
 
     def ints(self, values, dtype=I64):

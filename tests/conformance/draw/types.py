@@ -52,7 +52,7 @@ def limits(dtype):
 def finest(dtype):
     """The relative and absolute error that a result of this type may have."""
     if dtype in MINIFLOATS or dtype == BF16:
-        return 2e-2, 1e-2
+        return 2e-2, 3e-2
     return {F16: (4e-3, 2e-3), F32: (1e-4, 1e-5), F64: (1e-9, 1e-10)}.get(dtype, (1e-4, 1e-5))
 
 

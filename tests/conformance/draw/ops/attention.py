@@ -1,8 +1,5 @@
 """Attention. Beside the rotary embedding it is judged by onnx's reference evaluator."""
 
-import numpy as np
-from onnx import helper
-
 from ..registry import operator
 from ..types import BF16, BOOL, F16, F32, F64, I64, onnx_type, wide
 from .control import graph

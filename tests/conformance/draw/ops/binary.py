@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import BOOL, FLOATS, I32, INTEGERS, U8, is_float, limits, wide
+from ..types import BOOL, INTEGERS, wide
 
 
 def divide(a, b):
@@ -46,7 +46,6 @@ def with_axis(d, function, make):
         at_the_end = shape[len(shape) - len(other):] == other
         if other != shape and not (at_the_end and d.chance(0.4)):
             attributes["axis"] = start - (len(shape) if d.chance(0.3) and d.op not in COMPARISONS else 0)
-            start = start
         elif other != shape:
             start = len(shape) - len(other)
         else:

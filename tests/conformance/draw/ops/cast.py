@@ -7,6 +7,7 @@ from onnx import helper, numpy_helper
 from ..registry import operator
 from ..types import BOOL, BY_NAME, COMPLEX, F32, F64, FLOATS, I64, INTEGERS, MINIFLOATS, NIBBLES, STRING, limits, onnx_type
 
+EXPONENTS = BY_NAME["float8e8m0"]
 NUMERALS = ("1", "-2.5", "0.125", "1e3", "3")
 
 
@@ -41,7 +42,7 @@ def convert(x, to):
 def narrowed(x, to, saturate=True):
     """The elements as floats of a byte or less: what lies beyond these is their largest, where it `saturate`s."""
     x = x.astype(F64)
-    if str(to) == "float8_e8m0fnu":
+    if to == EXPONENTS:
         exponents = np.ceil(np.log2(x))
         return (2.0 ** exponents).astype(to)
     most = float(ml_dtypes.finfo(to).max)
@@ -78,11 +79,13 @@ def minifloat(d, first, second):
 
 def before_narrowing(d, a, b):
     """Values to be converted from `a` to `b`."""
+    if EXPONENTS in (a, b):
+        # These are powers of two, as large as both types have.
+        integers = [dtype for dtype in (a, b) if dtype in INTEGERS + NIBBLES]
+        top = min((limits(dtype)[1].bit_length() - 1 for dtype in integers), default=2)
+        return np.asarray(2.0 ** d.rng.integers(0, min(top, 5) + 1, d.shape())).astype(a)
     if b not in MINIFLOATS or a in MINIFLOATS:
-        positive = str(b) == "float8_e8m0fnu" or str(b)[0] == "u"
-        return d.tensor(a, low=1 if positive else -3, high=3, extremes=0)
-    if str(b) == "float8_e8m0fnu":
-        return np.asarray(2.0 ** d.rng.integers(0, 6, d.shape())).astype(a)
+        return d.tensor(a, low=1 if str(b)[0] == "u" else -3, high=3, extremes=0)
     most = d.one_of([3, 500])
     return d.tensor(a, low=-most, high=most, extremes=0)
 
@@ -140,7 +143,6 @@ def size(dtype):
 def constant(d):
     dtype = d.type("T")
     x = d.tensor(dtype)
-    line = d.shape(least=1, most=1)
     forms = {
         "value": lambda: (numpy_helper.from_array(x), x),
         "sparse_value": lambda: sparse(d),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import F16, F32, F64, FLOATS, I32, I64, INTEGERS, onnx_type
+from ..types import F16, F32, F64, FLOATS, I32, I64, onnx_type
 
 # How far sums of many products may lie off.
 TOLERANCE = {F16: (2e-2, 5e-2), F32: (1e-4, 1e-4), F64: (1e-8, 1e-8)}

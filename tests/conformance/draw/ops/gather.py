@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import BOOL, I64, NUMBERS, STRING, is_float
+from ..types import BOOL, I64, NUMBERS, STRING
 
 
 def places(d, size, shape, dtype=I64, negative=True):

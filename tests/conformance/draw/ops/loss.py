@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import F64, I64, wide
+from ..types import F64, wide
 
 
 def operands(d):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import F64, INTEGERS, is_float, wide
+from ..types import F64, INTEGERS, wide
 
 
 def matrices(d):
@@ -103,7 +103,8 @@ def qlinear_matmul(d):
 
     def reference(x, x_scale, x_zero, y, y_scale, y_zero, scale, zero):
         product = np.matmul(less(x, x_zero, -2), less(y, y_zero, -1)).astype(F64)
-        return saturated(product * x_scale.astype(F64) * y_scale.astype(F64) / scale.astype(F64) + int(zero), zero.dtype) if False else saturated(np.rint(product * x_scale.astype(F64) * y_scale.astype(F64) / scale.astype(F64)) + int(zero), zero.dtype)
+        x_scale, y_scale, scale = (factor.astype(F64) for factor in (x_scale, y_scale, scale))
+        return saturated(np.rint(product * x_scale * y_scale / scale) + int(zero), zero.dtype)
 
     return d.case(operands, reference)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import BOOL, F32, F64, is_float, wide
+from ..types import BOOL, F32, F64, wide
 
 
 def along_channels(x, rank):

@@ -1,6 +1,7 @@
 """Steps of training."""
 
 import numpy as np
+from onnx import helper
 
 from ..registry import operator
 from ..types import F32, F64, I64
@@ -86,3 +87,33 @@ def momentum(d):
 
     attributes = {"mode": mode, "alpha": alpha, "beta": beta, "norm_coefficient": norm}
     return d.case([rate, step, *flat(tensors)], reference, outputs=2 * count, attributes=attributes)
+
+
+# Functions of two tensors, and their gradients.
+FORMULAS = (
+    ([("Mul", ["x0", "x1"], "z")], lambda a, b: (b, a)),
+    ([("Div", ["x0", "x1"], "z")], lambda a, b: (1 / b, -a / b**2)),
+    ([("Sin", ["x0"], "s"), ("Mul", ["s", "x1"], "z")], lambda a, b: (np.cos(a) * b, np.sin(a))),
+    ([("Exp", ["x0"], "s"), ("Sub", ["s", "x1"], "z")], lambda a, b: (np.exp(a), -np.ones_like(b))),
+    ([("Mul", ["x0", "x0"], "s"), ("Add", ["s", "x1"], "z")], lambda a, b: (2 * a, np.ones_like(b))),
+    ([("Tanh", ["x0"], "s"), ("Mul", ["s", "x1"], "z")], lambda a, b: (b / np.cosh(a) ** 2, np.tanh(a))),
+)
+
+
+@operator("Gradient", domain=TRAINING)
+def gradient(d):
+    nodes, function = d.one_of(FORMULAS)
+    dtype, shape = d.one_of([F32, F64]), d.shape(empty=0)
+    inputs = [d.tensor(dtype, shape, 0.5, 2, 0) for _ in range(2)]
+    which = d.one_of([(0, 1), (0,), (1,)])
+    attributes = {"xs": [f"x{i}" for i in which], "y": "y"}
+    if len(which) == 1:
+        attributes["zs"] = [f"x{1 - which[0]}"]
+    order = [*which, *(i for i in (0, 1) if i not in which)]
+    reference = lambda a, b: tuple(function(a, b)[i] for i in which)
+    opsets = {TRAINING: 1, "": d.int(13, 17)}
+    case = d.case(inputs, reference, outputs=len(which), attributes=attributes, opsets=opsets, running=(0, 1))
+    case.before = [helper.make_node(op, names, [out]) for op, names, out in nodes]
+    case.before.append(helper.make_node("ReduceSum", ["z"], ["y"], keepdims=0))
+    case.names = [f"x{i}" for i in order]
+    return case

@@ -3,13 +3,12 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import F64, I64, is_float, wide
+from ..types import F64, I64, wide
 from .conv import Window
 
 
-def patches(x, window, ceil, outside):
+def patches(x, window, axes):
     """For each place of a window, the elements that it covers and which of them are in the image or its padding."""
-    axes = [window.axis(i, size, ceil) for i, size in enumerate(x.shape[2:])]
     for place in np.ndindex(*(length for *_, length in axes)):
         rows = []
         for at, k, size, (stride, dilation, before, after, _) in zip(place, window.kernel, x.shape[2:], axes):
@@ -22,7 +21,7 @@ def pool(x, window, ceil, function):
     """The function of what is inside the image, and of how much of the window is not beyond the padding."""
     axes = [window.axis(i, size, ceil) for i, size in enumerate(x.shape[2:])]
     y = np.zeros((*x.shape[:2], *(length for *_, length in axes)))
-    for place, rows in patches(x, window, ceil, 0):
+    for place, rows in patches(x, window, axes):
         inside = np.ix_(*([p for p, within, _ in row if within] for row in rows))
         counted = int(np.prod([sum(padded for *_, padded in row) for row in rows]))
         y[(..., *place)] = function(x[(..., *inside)].reshape(*x.shape[:2], -1), counted)

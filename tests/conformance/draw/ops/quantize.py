@@ -6,15 +6,13 @@ from ..registry import operator
 from ..types import BF16, BY_NAME, F16, F32, F64, FLOATS, I32, INTEGERS, MINIFLOATS, NIBBLES, limits, onnx_type
 from .cast import narrowed
 
-EXPONENTS = BY_NAME["float8e8m0"]
-
 
 def layout(d, shape):
     """The shape of the scales, the axis, the block, and how scales stand against elements."""
     kinds = ["tensor"] + (["axis"] if "axis" in d.schema.attributes else []) + (["block"] if "block_size" in d.schema.attributes else [])
     kind = d.one_of(kinds)
     if kind == "tensor" or not shape:
-        return d.one_of([(), (1,)] if d.version >= 13 or True else [()]), {}, lambda scale: scale.reshape(())
+        return d.one_of([(), (1,)]), {}, lambda scale: scale.reshape(())
     axis = d.axis(len(shape))
     attributes = {"axis": axis}
     if kind == "axis":

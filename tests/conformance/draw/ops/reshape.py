@@ -52,7 +52,7 @@ def flatten(d):
     return d.case([x], lambda x: x.reshape(rows(x), int(np.prod(x.shape[axis:]))), attributes=attributes)
 
 
-def with_axes(d, x, axes, reference, required):
+def with_axes(d, x, axes, reference):
     """A case that takes axes by an input, or by an attribute in old versions."""
     if "axes" in d.schema.attributes:
         return d.case([x], lambda x: reference(x, axes), attributes={"axes": axes} if axes is not None else {})
@@ -68,7 +68,7 @@ def squeeze(d):
     ones = [i for i, size in enumerate(shape) if size == 1]
     axes = d.maybe(signed(d, d.some(ones, least=1), len(shape)), 0.7)
     reference = lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(int(axis) for axis in axes))
-    case = with_axes(d, d.tensor(d.type(), shape), axes, reference, False)
+    case = with_axes(d, d.tensor(d.type(), shape), axes, reference)
     case.symbolic &= axes is not None
     return case
 
@@ -78,7 +78,7 @@ def unsqueeze(d):
     x = d.tensor(d.type(), d.shape(most=3))
     rank = x.ndim + d.int(1, 2)
     axes = signed(d, d.some(range(rank), least=rank - x.ndim)[: rank - x.ndim], rank)
-    return with_axes(d, x, axes, lambda x, axes: np.expand_dims(x, tuple(int(axis) for axis in axes)), True)
+    return with_axes(d, x, axes, lambda x, axes: np.expand_dims(x, tuple(int(axis) for axis in axes)))
 
 
 @operator("Shape")
@@ -161,7 +161,6 @@ def expand(d):
 def tile(d):
     if d.version < 6:
         x = d.tensor(d.type(), d.shape(least=1))
-        dtype = d.type("T1") if len(d.schema.type_constraints) > 1 else x.dtype
         axis = d.int(0, x.ndim - 1)
         count = d.int(1, 3)
         tiles, axes = np.array([count], x.dtype), np.array([axis], x.dtype)
@@ -181,11 +180,8 @@ def concat(d):
     for _ in range(d.int(1, 4)):
         shape[axis] = d.int(0 if d.chance(0.2) else 1, 4)
         parts.append(d.tensor(dtype, shape))
-    attributes = {"axis": axis}
-    if d.version < 4 and d.chance(0.5) and len(shape) > 1:
-        attributes, axis = {}, 1
-        parts = [np.swapaxes(part, 1, 0).copy() if False else d.tensor(dtype, [shape[0], *part.shape[1:]]) for part in parts]
-        parts = [part[:, :1].copy() if i else part for i, part in enumerate(parts)] if len(shape) == 2 else [parts[0]]
+    # The first version had a default.
+    attributes = {} if d.version < 4 and axis == 1 and d.chance(0.5) else {"axis": axis}
     return d.case(parts, lambda *parts: np.concatenate(parts, axis), attributes=attributes)
 
 

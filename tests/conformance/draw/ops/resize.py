@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..registry import operator
-from ..types import BF16, F16, F32, F64, I64, INTEGERS, NUMBERS, is_float, limits
+from ..types import BF16, F16, F32, F64, NUMBERS, is_float, limits
 
 COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "tf_crop_and_resize", "half_pixel_symmetric")
 

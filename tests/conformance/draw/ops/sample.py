@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..registry import operator
-from ..types import F32, F64, I64, is_float, wide
+from ..types import F32, F64, I64, wide
 
 
 def outside(at, size, padding, aligned):

@@ -68,13 +68,8 @@ def top_k(d):
         return np.take_along_axis(x, order, axis), order
 
     if d.version < 10:
-        return d.case([x], reference, outputs=2, attributes=attributes | {"k": max(k, 1)}) if k else top_one(d, x, reference, attributes)
+        return d.case([x], reference, outputs=2, attributes=attributes | {"k": k})
     return d.case([x, d.ints([k])], reference, outputs=2, attributes=attributes, dynamic=True)
-
-
-def top_one(d, x, reference, attributes):
-    """Nothing of a tensor, by an attribute."""
-    return d.case([x], reference, outputs=2, attributes=attributes | {"k": 0})
 
 
 @operator("Unique")

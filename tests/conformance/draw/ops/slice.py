@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import BOOL, I64, STRING
+from ..types import I64, STRING
 from .reshape import signed
 
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from ..registry import operator
-from ..types import F32, F64, I32, I64, STRING
+from ..types import F32, I32, I64, STRING
 
 
 @operator("StringConcat")

@@ -4,7 +4,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from ..registry import operator
-from ..types import F16, F32, F64, I64, STRING
+from ..types import F32, F64, I64
 from .ml import ML, classes, transformed
 
 MODES = {
@@ -120,7 +120,7 @@ def tree_regressor(d):
         return transformed(found, after).astype(F32)
 
     attributes = tensors(d, attributes, ("nodes_values", "target_weights", "base_values"))
-    return d.case([x.astype(x.dtype)], reference, attributes=attributes, fixed=(0,))
+    return d.case([x], reference, attributes=attributes, fixed=(0,))
 
 
 @operator("TreeEnsembleClassifier", domain=ML)
@@ -151,7 +151,7 @@ def tree_ensemble(d):
     x = np.where(d.rng.random(x.shape) < 0.5, np.rint(x), x)
     x = np.where(d.rng.random(x.shape) < d.one_of([0, 0.2]), np.nan, x).astype(dtype)
     how, after = d.one_of(["AVERAGE", "SUM", "MIN", "MAX"]), d.int(0, 3)
-    trees = [root for root in forest(d, x.shape[1], targets, every=True, members=True)]
+    trees = forest(d, x.shape[1], targets, every=True, members=True)
     # A leaf of this version has one target.
     questions, leaves, roots, members = [], [], [], []
 
@@ -178,7 +178,6 @@ def tree_ensemble(d):
         return tree_ensemble(d)
     features, modes, values, yes, yes_leaf, no, no_leaf, missing = (list(column) for column in zip(*questions))
     tensor = lambda values, dtype: numpy_helper.from_array(np.array(values, dtype))
-    weight_type = dtype
     attributes = {
         "aggregate_function": list(("AVERAGE", "SUM", "MIN", "MAX")).index(how),
         "post_transform": after,
@@ -186,18 +185,18 @@ def tree_ensemble(d):
         "tree_roots": roots,
         "nodes_featureids": features,
         "nodes_modes": tensor(modes, np.uint8),
-        "nodes_splits": tensor(values, weight_type),
+        "nodes_splits": tensor(values, dtype),
         "nodes_truenodeids": yes,
         "nodes_trueleafs": yes_leaf,
         "nodes_falsenodeids": no,
         "nodes_falseleafs": no_leaf,
         "leaf_targetids": [target for target, _ in leaves],
-        "leaf_weights": tensor([weight for _, weight in leaves], weight_type),
+        "leaf_weights": tensor([weight for _, weight in leaves], dtype),
     }
     if any(missing) or d.chance(0.5):
         attributes["nodes_missing_value_tracks_true"] = missing
     if members:
-        attributes["membership_values"] = tensor(members, weight_type)
+        attributes["membership_values"] = tensor(members, dtype)
 
     def reference(x):
         result = np.zeros((len(x), targets))
