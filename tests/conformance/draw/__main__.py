@@ -56,7 +56,10 @@ def table(drawn):
     for (domain, op), since in registry.versions():
         counts = {version: drawn[domain, op, version] for version, _ in since}
         total = sum(counts.values())
-        print(f"{domain or 'ai.onnx':<24} {op:<28} {total:>4}  " + " ".join(f"{v}:{n}" for v, n in counts.items()))
+        print(
+            f"{domain or 'ai.onnx':<24} {op:<28} {total:>4}  "
+            + " ".join(f"{v}:{n}" for v, n in counts.items())
+        )
         if (domain, op) in registry.AWAITED:
             continue
         if total < registry.CASES_OF_OPERATOR or min(counts.values()) < registry.CASES_OF_VERSION:

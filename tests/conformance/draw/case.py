@@ -73,11 +73,15 @@ class Case:
         given = [(i, x) for i, x in enumerate(self.inputs) if x is not None]
         constants = [numpy_helper.from_array(x, f"x{i}") for i, x in given if i in self.constants]
         inputs = [
-            helper.make_value_info(f"x{i}", self.types.get(i) or type_of(x, self.symbolic and not self.is_operand(i)))
+            helper.make_value_info(
+                f"x{i}", self.types.get(i) or type_of(x, self.symbolic and not self.is_operand(i))
+            )
             for i, x in given
             if i not in self.constants
         ]
-        graph = GraphProto(name="drawn", node=[*self.before, node, *self.after], initializer=constants, input=inputs)
+        graph = GraphProto(
+            name="drawn", node=[*self.before, node, *self.after], initializer=constants, input=inputs
+        )
         results = self.results or [name for name in outputs if name]
         for i, name in enumerate(results):
             value = None if expected is None else expected[i]
@@ -89,7 +93,13 @@ class Case:
     def is_operand(self, place):
         """Whether an input says sizes or axes: how many is known where the rank of a result is."""
         x = self.inputs[place]
-        return place in self.fixed or place > 0 and isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind == "i"
+        return (
+            place in self.fixed
+            or place > 0
+            and isinstance(x, np.ndarray)
+            and x.ndim == 1
+            and x.dtype.kind == "i"
+        )
 
     def output_type(self, place, value):
         if place in self.output_types:
@@ -180,7 +190,9 @@ def map_message(value):
     of_text = isinstance(next(iter(value)), str)
     content = numpy_helper.from_list([array_of(x) for x in value.values()])
     if of_text:
-        return MapProto(key_type=TensorProto.STRING, string_keys=[key.encode() for key in value], values=content)
+        return MapProto(
+            key_type=TensorProto.STRING, string_keys=[key.encode() for key in value], values=content
+        )
     return MapProto(key_type=TensorProto.INT64, keys=list(value), values=content)
 
 

@@ -66,7 +66,9 @@ class Draw:
     def type(self, parameter="T", among=None):
         """One of the element types that the schema allows for a parameter."""
         allowed = next(c for c in self.schema.type_constraints if c.type_param_str == parameter)
-        names = [text.split("(")[1].rstrip(")") for text in allowed.allowed_type_strs if text.startswith("tensor(")]
+        names = [
+            text.split("(")[1].rstrip(")") for text in allowed.allowed_type_strs if text.startswith("tensor(")
+        ]
         choices = [types.BY_NAME[name] for name in names]
         choices = [dtype for dtype in choices if among is None or dtype in among]
         # Single precision is what most models have.
@@ -83,7 +85,7 @@ class Draw:
 
     def broadcast(self, shape, one_way=True):
         """A shape that is broadcast to this one."""
-        kept = shape[self.int(0, len(shape)):]
+        kept = shape[self.int(0, len(shape)) :]
         return tuple(1 if size != 0 and self.chance(0.25) else size for size in kept)
 
     def axis(self, rank, past=0):
@@ -126,7 +128,9 @@ class Draw:
 
     # Cases.
 
-    def case(self, inputs, reference=None, outputs=1, constant=(), running=(), symbolic=True, opsets=None, **rest):
+    def case(
+        self, inputs, reference=None, outputs=1, constant=(), running=(), symbolic=True, opsets=None, **rest
+    ):
         """One node on these inputs.
 
         Inputs in `constant` are initializers and those in `running` are not; the others may be.

@@ -34,7 +34,9 @@ def by_runtime(case):
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
-    session = onnxruntime.InferenceSession(case.model(expected(case)).SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        case.model(expected(case)).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     return session.run(None, case.feeds())
 
 

@@ -16,7 +16,13 @@ def attention(d):
     key_type, value_type = d.type("T1"), d.type("T2")
     value_type = key_type if d.chance(0.8) else value_type
     q_heads, kv_heads = heads(d)
-    batch, queries, keys, size, value_size = d.int(1, 2), d.int(1, 3), d.int(1, 4), 2 * d.int(1, 2), d.int(1, 3)
+    batch, queries, keys, size, value_size = (
+        d.int(1, 2),
+        d.int(1, 3),
+        d.int(1, 4),
+        2 * d.int(1, 2),
+        d.int(1, 3),
+    )
     flat = d.chance(0.4)
 
     def tensor(dtype, count, length, width):
@@ -24,7 +30,9 @@ def attention(d):
         return d.tensor(dtype, shape, -2, 2, 0)
 
     inputs = [
-        tensor(key_type, q_heads, queries, size), tensor(key_type, kv_heads, keys, size), tensor(value_type, kv_heads, keys, value_size),
+        tensor(key_type, q_heads, queries, size),
+        tensor(key_type, kv_heads, keys, size),
+        tensor(value_type, kv_heads, keys, value_size),
     ]
     attributes = d.attributes(
         scale=d.maybe(d.float(0.2, 1), 0.3),
@@ -62,7 +70,13 @@ def attention(d):
         attributes |= d.attributes(qk_matmul_output_mode=d.int("softcap" in attributes, 3))
     while not outputs[-1]:
         outputs.pop()
-    return d.case(inputs, outputs=outputs, attributes=attributes, symbolic=d.chance(0.3), tolerance=coarse(key_type, value_type))
+    return d.case(
+        inputs,
+        outputs=outputs,
+        attributes=attributes,
+        symbolic=d.chance(0.3),
+        tolerance=coarse(key_type, value_type),
+    )
 
 
 def coarse(*dtypes):
@@ -83,7 +97,11 @@ def rotary_embedding(d):
     positions = d.maybe(d.integers(I64, [batch, length], 0, 4))
     shape = [batch, length, half] if positions is None else [5, half]
     caches = [d.tensor(dtype, shape, -1, 1, 0) for _ in range(2)]
-    attributes = d.attributes(interleaved=d.maybe(d.int(0, 1)), num_heads=count if flat else d.maybe(count), rotary_embedding_dim=2 * half if partial else d.maybe(0))
+    attributes = d.attributes(
+        interleaved=d.maybe(d.int(0, 1)),
+        num_heads=count if flat else d.maybe(count),
+        rotary_embedding_dim=2 * half if partial else d.maybe(0),
+    )
 
     def reference(x, cos, sin, at=None):
         rows = x.reshape(batch, length, count, size) if flat else x.transpose(0, 2, 1, 3)
@@ -107,10 +125,23 @@ def linear_attention(d):
     rule = d.one_of([None, "linear", "gated", "delta", "gated_delta"])
     tensor = lambda width, low=-1, high=1: d.tensor(dtype, [batch, length, width], low, high, 0)
     past = d.maybe(d.tensor(d.type("S"), [batch, kv_heads, size, value_size], -1, 1, 0))
-    decay = tensor(d.one_of([kv_heads, kv_heads * size]), -1, 0) if rule in (None, "gated", "gated_delta") else None
+    decay = (
+        tensor(d.one_of([kv_heads, kv_heads * size]), -1, 0)
+        if rule in (None, "gated", "gated_delta")
+        else None
+    )
     beta = tensor(d.one_of([1, kv_heads]), 0, 1) if rule in (None, "delta", "gated_delta") else None
-    inputs = [tensor(q_heads * size), tensor(kv_heads * size), tensor(kv_heads * value_size), past, decay, beta]
-    attributes = d.attributes(update_rule=rule, scale=d.maybe(d.float(0.2, 1)), chunk_size=d.maybe(d.int(1, 3)))
+    inputs = [
+        tensor(q_heads * size),
+        tensor(kv_heads * size),
+        tensor(kv_heads * value_size),
+        past,
+        decay,
+        beta,
+    ]
+    attributes = d.attributes(
+        update_rule=rule, scale=d.maybe(d.float(0.2, 1)), chunk_size=d.maybe(d.int(1, 3))
+    )
     attributes |= {"q_num_heads": q_heads, "kv_num_heads": kv_heads}
     kinds = [dtype] if past is None else [dtype, past.dtype]
     return d.case(inputs, outputs=2, attributes=attributes, symbolic=d.chance(0.3), tolerance=coarse(*kinds))
@@ -124,9 +155,18 @@ def flex_attention(d):
     shapes = [q_heads, queries, size], [kv_heads, keys, size], [kv_heads, keys, d.int(1, 3)]
     inputs = [d.tensor(dtype, [batch, *shape], -1, 1, 0) for shape in shapes]
     inner = F64 if dtype == F64 else F32
-    mod = lambda name: graph(d, name, [("Mul", ["x", "x"], "y")], {"x": inner}, {"y": inner}, dict.fromkeys("xy", (batch, q_heads, queries, keys)))
+    mod = lambda name: graph(
+        d,
+        name,
+        [("Mul", ["x", "x"], "y")],
+        {"x": inner},
+        {"y": inner},
+        dict.fromkeys("xy", (batch, q_heads, queries, keys)),
+    )
     attributes = d.attributes(
-        scale=d.maybe(d.float(0.2, 1)), score_mod=d.maybe(mod("score"), 0.4), prob_mod=d.maybe(mod("prob"), 0.4)
+        scale=d.maybe(d.float(0.2, 1)),
+        score_mod=d.maybe(mod("score"), 0.4),
+        prob_mod=d.maybe(mod("prob"), 0.4),
     )
     opsets = {"ai.onnx.preview": 1, "": 26}
     return d.case(inputs, attributes=attributes, opsets=opsets, symbolic=False, tolerance=coarse(dtype))

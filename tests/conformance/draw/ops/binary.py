@@ -43,7 +43,7 @@ def with_axis(d, function, make):
     attributes = {}
     if other != shape or d.chance(0.3):
         attributes = {"broadcast": 1}
-        at_the_end = shape[len(shape) - len(other):] == other
+        at_the_end = shape[len(shape) - len(other) :] == other
         if other != shape and not (at_the_end and d.chance(0.4)):
             attributes["axis"] = start - (len(shape) if d.chance(0.3) and d.op not in COMPARISONS else 0)
         elif other != shape:
@@ -75,7 +75,9 @@ def arithmetic(d):
         return np.where(x == 0, x + 1, x).astype(dtype) if d.op == "Div" and dtype in INTEGERS else x
 
     if d.op == "Div" and dtype in INTEGERS:
-        return pair(d, divide, lambda shape: np.maximum(make(shape), -100 if np.dtype(dtype).kind == "i" else 0))
+        return pair(
+            d, divide, lambda shape: np.maximum(make(shape), -100 if np.dtype(dtype).kind == "i" else 0)
+        )
     return pair(d, wide(ARITHMETIC[d.op]), make)
 
 
@@ -116,7 +118,9 @@ def modulo(d):
     if np.dtype(dtype).kind != "u" and d.chance(0.4):
         divisor = (divisor * dtype.type(-1)).astype(dtype)
     inputs = [d.tensor(dtype, a, low=-50, high=50), divisor]
-    return d.case(inputs, wide(np.fmod if fmod else np.mod), attributes={"fmod": fmod} if fmod or d.chance(0.5) else {})
+    return d.case(
+        inputs, wide(np.fmod if fmod else np.mod), attributes={"fmod": fmod} if fmod or d.chance(0.5) else {}
+    )
 
 
 @operator("Pow")

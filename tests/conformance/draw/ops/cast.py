@@ -5,7 +5,21 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 from ..registry import operator
-from ..types import BOOL, BY_NAME, COMPLEX, F32, F64, FLOATS, I64, INTEGERS, MINIFLOATS, NIBBLES, STRING, limits, onnx_type
+from ..types import (
+    BOOL,
+    BY_NAME,
+    COMPLEX,
+    F32,
+    F64,
+    FLOATS,
+    I64,
+    INTEGERS,
+    MINIFLOATS,
+    NIBBLES,
+    STRING,
+    limits,
+    onnx_type,
+)
 
 EXPONENTS = BY_NAME["float8e8m0"]
 NUMERALS = ("1", "-2.5", "0.125", "1e3", "3")
@@ -18,7 +32,9 @@ def values(d, dtype, shape, to):
         if to in FLOATS and d.chance(0.3):
             texts = (*texts, "NaN", "INF", "-INF", "inf", "-inf", "nan")
         return np.array([d.one_of(texts) for _ in range(int(np.prod(shape)))], object).reshape(shape)
-    low, high = (-4, 4) if to not in INTEGERS + NIBBLES else (max(limits(to)[0], -100), min(limits(to)[1], 100))
+    low, high = (
+        (-4, 4) if to not in INTEGERS + NIBBLES else (max(limits(to)[0], -100), min(limits(to)[1], 100))
+    )
     extremes = 0.2 if to in FLOATS or dtype in INTEGERS and to in INTEGERS else 0
     return d.tensor(dtype, shape, low, high, extremes)
 
@@ -44,7 +60,7 @@ def narrowed(x, to, saturate=True):
     x = x.astype(F64)
     if to == EXPONENTS:
         exponents = np.ceil(np.log2(x))
-        return (2.0 ** exponents).astype(to)
+        return (2.0**exponents).astype(to)
     most = float(ml_dtypes.finfo(to).max)
     beyond = saturate or not str(to).startswith("float8")
     return (np.clip(x, -most, most) if beyond else x).astype(F32).astype(to)
@@ -73,7 +89,11 @@ def minifloat(d, first, second):
     """Two types, one of which is a float of a byte or less."""
     while True:
         a, b = d.type(first), d.type(second)
-        if (a in MINIFLOATS) + (b in MINIFLOATS) and a not in (STRING, BOOL) and b not in (STRING, BOOL) + COMPLEX:
+        if (
+            (a in MINIFLOATS) + (b in MINIFLOATS)
+            and a not in (STRING, BOOL)
+            and b not in (STRING, BOOL) + COMPLEX
+        ):
             return a, b
 
 
@@ -96,7 +116,12 @@ def narrow(x, to, saturate):
 
 
 def has_minifloats(d, parameter):
-    return any("float8" in text for c in d.schema.type_constraints for text in c.allowed_type_strs if c.type_param_str == parameter)
+    return any(
+        "float8" in text
+        for c in d.schema.type_constraints
+        for text in c.allowed_type_strs
+        if c.type_param_str == parameter
+    )
 
 
 @operator("Cast")
@@ -108,7 +133,9 @@ def cast(d):
         return d.case([x], lambda x: narrow(x, b, saturate), attributes=attributes)
     a, b = pair(d, "T1", "T2")
     x = values(d, a, d.shape(), b)
-    to = next(name for name, dtype in BY_NAME.items() if dtype == b).upper() if d.version < 6 else onnx_type(b)
+    to = (
+        next(name for name, dtype in BY_NAME.items() if dtype == b).upper() if d.version < 6 else onnx_type(b)
+    )
     return d.case([x], lambda x: convert(x, b), attributes={"to": to})
 
 
@@ -118,7 +145,9 @@ def cast_like(d):
         a, b = minifloat(d, "T1", "T2")
         x, saturate = before_narrowing(d, a, b), d.maybe(d.int(0, 1))
         inputs = [x, d.tensor(b, [1], 1, 2, 0)]
-        return d.case(inputs, lambda x, like: narrow(x, b, saturate), attributes=d.attributes(saturate=saturate))
+        return d.case(
+            inputs, lambda x, like: narrow(x, b, saturate), attributes=d.attributes(saturate=saturate)
+        )
     a, b = pair(d, "T1", "T2")
     return d.case([values(d, a, d.shape(), b), d.tensor(b, d.shape(most=1))], lambda x, like: convert(x, b))
 
@@ -126,8 +155,25 @@ def cast_like(d):
 @operator("BitCast")
 def bit_cast(d):
     a = d.type("T1")
-    same = [dtype for dtype in BY_NAME.values() if size(dtype) == size(a) and BOOL not in (a, dtype) and dtype != STRING]
-    b = d.one_of([dtype for dtype in same if any(f"({name})" in text for name, d2 in BY_NAME.items() if d2 == dtype for c in d.schema.type_constraints for text in c.allowed_type_strs)] or [a])
+    same = [
+        dtype
+        for dtype in BY_NAME.values()
+        if size(dtype) == size(a) and BOOL not in (a, dtype) and dtype != STRING
+    ]
+    b = d.one_of(
+        [
+            dtype
+            for dtype in same
+            if any(
+                f"({name})" in text
+                for name, d2 in BY_NAME.items()
+                if d2 == dtype
+                for c in d.schema.type_constraints
+                for text in c.allowed_type_strs
+            )
+        ]
+        or [a]
+    )
     x = d.tensor(a, d.shape(least=1))
     return d.case([x], lambda x: x if a == b else x.view(b), attributes={"to": onnx_type(b)})
 
@@ -180,5 +226,7 @@ def constant_of_shape(d):
     dtype = d.type("T2")
     value = d.maybe(d.tensor(dtype, [1]), 0.8)
     attributes = {} if value is None else {"value": numpy_helper.from_array(value)}
-    reference = lambda shape: np.full(shape, np.float32(0) if value is None else value[0], F32 if value is None else dtype)
+    reference = lambda shape: np.full(
+        shape, np.float32(0) if value is None else value[0], F32 if value is None else dtype
+    )
     return d.case([d.ints(shape)], reference, attributes=attributes, dynamic=True, symbolic=False)

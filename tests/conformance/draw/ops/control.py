@@ -9,8 +9,13 @@ from ..types import BOOL, F32, F64, I32, I64, onnx_type
 
 def graph(d, name, nodes, inputs, outputs, ranks=None):
     """A body: nodes as operator, inputs and output (and attributes), values with their element types."""
-    made = [helper.make_node(op, names, [out], **(rest[0] if rest else {})) for op, names, out, *rest in nodes]
-    info = lambda values: [helper.make_tensor_value_info(key, onnx_type(dtype), (ranks or {}).get(key)) for key, dtype in values.items()]
+    made = [
+        helper.make_node(op, names, [out], **(rest[0] if rest else {})) for op, names, out, *rest in nodes
+    ]
+    info = lambda values: [
+        helper.make_tensor_value_info(key, onnx_type(dtype), (ranks or {}).get(key))
+        for key, dtype in values.items()
+    ]
     return helper.make_graph(made, name, info(inputs), info(outputs))
 
 
@@ -25,9 +30,17 @@ def branch(d):
     # The branches use values of the graph around them.
     shapes = {"y": shape}
     then = graph(d, "then", [("Add", ["x1", "x2"], "y")], {}, {"y": dtype}, shapes)
-    other = graph(d, "other", [("Mul", ["x1", "x2"], "s"), ("Sub", ["s", "x1"], "y")], {}, {"y": dtype}, shapes)
+    other = graph(
+        d, "other", [("Mul", ["x1", "x2"], "s"), ("Sub", ["s", "x1"], "y")], {}, {"y": dtype}, shapes
+    )
     condition = d.tensor(BOOL, d.one_of([(), (1,)]))
-    return captured(d, [condition], [a, b], lambda c, a, b: a + b if c.reshape(()) else a * b - a, {"then_branch": then, "else_branch": other})
+    return captured(
+        d,
+        [condition],
+        [a, b],
+        lambda c, a, b: a + b if c.reshape(()) else a * b - a,
+        {"then_branch": then, "else_branch": other},
+    )
 
 
 def captured(d, inputs, around, reference, attributes, **rest):
@@ -52,8 +65,19 @@ def loop(d):
         limit = helper.make_tensor("limit", 7, [], [until])
         nodes[2:] = [("Constant", [], "limit", {"value": limit}), ("Less", ["turn", "limit"], "go")]
     body = graph(
-        d, "body", nodes, {"turn": I64, "condition": BOOL, "state": dtype}, {"go": BOOL, "next": dtype, "seen": dtype},
-        {"turn": (), "condition": (), "go": (), "state": state.shape, "next": state.shape, "seen": state.shape},
+        d,
+        "body",
+        nodes,
+        {"turn": I64, "condition": BOOL, "state": dtype},
+        {"go": BOOL, "next": dtype, "seen": dtype},
+        {
+            "turn": (),
+            "condition": (),
+            "go": (),
+            "state": state.shape,
+            "next": state.shape,
+            "seen": state.shape,
+        },
     )
     first = d.maybe(np.array(d.chance(0.9)))
     count = d.maybe(np.array(most, I64), 0.8) if d.opset >= 9 else np.array(most, I64)
@@ -76,8 +100,12 @@ def scan(d):
     turns, shape = d.int(1, 4), d.shape(most=2, empty=0)
     shapes = {name: shape for name in ("state", "element", "next", "seen")}
     body = graph(
-        d, "body", [("Add", ["state", "element"], "next"), ("Mul", ["next", "element"], "seen")],
-        {"state": dtype, "element": dtype}, {"next": dtype, "seen": dtype}, shapes,
+        d,
+        "body",
+        [("Add", ["state", "element"], "next"), ("Mul", ["next", "element"], "seen")],
+        {"state": dtype, "element": dtype},
+        {"next": dtype, "seen": dtype},
+        shapes,
     )
     attributes = {"body": body, "num_scan_inputs": 1}
     if d.version == 8:
@@ -88,7 +116,12 @@ def scan(d):
     axis, out = (d.int(past, rank - 1) for _ in range(2))
     given = {"scan_input_directions": [backward], "scan_output_directions": [written_backward]}
     given |= {"scan_input_axes": [axis], "scan_output_axes": [out]}
-    defaults = {"scan_input_directions": [0], "scan_output_directions": [0], "scan_input_axes": [0], "scan_output_axes": [0]}
+    defaults = {
+        "scan_input_directions": [0],
+        "scan_output_directions": [0],
+        "scan_input_axes": [0],
+        "scan_output_axes": [0],
+    }
     attributes |= {name: value for name, value in given.items() if value != defaults[name] or d.chance(0.4)}
     x = np.moveaxis(d.tensor(dtype, [turns, *shape], extremes=0), 0, axis)
 
@@ -100,7 +133,9 @@ def scan(d):
             seen.append(state * row)
         return state, np.stack(seen[::-1] if written_backward else seen, out)
 
-    return d.case([d.tensor(dtype, shape, extremes=0), x], reference, outputs=2, attributes=attributes, symbolic=False)
+    return d.case(
+        [d.tensor(dtype, shape, extremes=0), x], reference, outputs=2, attributes=attributes, symbolic=False
+    )
 
 
 def batched_scan(d, dtype, turns, shape, attributes):

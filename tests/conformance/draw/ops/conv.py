@@ -20,7 +20,9 @@ class Window:
         self.auto = d.one_of(["SAME_UPPER", "SAME_LOWER", "VALID"]) if auto and d.chance(0.3) else None
         if self.auto and self.auto != "VALID":
             self.dilations = None
-        self.pads = d.maybe([d.int(0, size - 1) for size in self.kernel * 2]) if padded and not self.auto else None
+        self.pads = (
+            d.maybe([d.int(0, size - 1) for size in self.kernel * 2]) if padded and not self.auto else None
+        )
 
     def attributes(self):
         auto = self.auto
@@ -45,7 +47,9 @@ class Window:
 
     def sizes(self, d, extra=4):
         """The sizes of an image that the window fits into."""
-        reach = [(k - 1) * (self.dilations[i] if self.dilations else 1) + 1 for i, k in enumerate(self.kernel)]
+        reach = [
+            (k - 1) * (self.dilations[i] if self.dilations else 1) + 1 for i, k in enumerate(self.kernel)
+        ]
         return [d.int(size, size + extra) for size in reach]
 
 
@@ -56,10 +60,15 @@ def correlate(x, w, window, group=1):
     n, m, each = x.shape[0], w.shape[0], w.shape[0] // group
     y = np.zeros((n, m, *(length for *_, length in axes)), np.result_type(x, w))
     for place in np.ndindex(y.shape[2:]):
-        part = padded[(..., *(
-            slice(at * stride, at * stride + (k - 1) * dilation + 1, dilation)
-            for at, k, (stride, dilation, *_) in zip(place, w.shape[2:], axes)
-        ))]
+        part = padded[
+            (
+                ...,
+                *(
+                    slice(at * stride, at * stride + (k - 1) * dilation + 1, dilation)
+                    for at, k, (stride, dilation, *_) in zip(place, w.shape[2:], axes)
+                ),
+            )
+        ]
         for c in range(m):
             first = c // each * w.shape[1]
             y[(slice(None), c, *place)] = (part[:, first : first + w.shape[1]] * w[c]).reshape(n, -1).sum(1)
@@ -114,7 +123,11 @@ def qlinear_conv(d):
         channels = (-1, *[1] * window.rank)
         y = correlate(less(x, x_zero, 0), less(w, w_zero, 0), window, group).astype(F64)
         y = y if bias is None else y + bias.reshape(channels)
-        factor = x_scale.astype(F64) * (w_scale.astype(F64).reshape(channels) if w_scale.ndim else w_scale) / y_scale
+        factor = (
+            x_scale.astype(F64)
+            * (w_scale.astype(F64).reshape(channels) if w_scale.ndim else w_scale)
+            / y_scale
+        )
         return saturated(np.rint(y * factor) + int(y_zero), y_zero.dtype)
 
     return d.case(inputs, reference, attributes=attributes, symbolic=d.chance(0.3))
@@ -129,7 +142,11 @@ def conv_transpose(d):
     channels, features = group * d.int(1, 2), d.int(1, 3)
     strides, dilations = window.strides or [1] * rank, window.dilations or [1] * rank
     sizes = [d.int(1, 4) for _ in range(rank)]
-    extra = [d.int(0, max(stride, dilation) - 1) for stride, dilation in zip(strides, dilations)] if d.chance(0.4) else None
+    extra = (
+        [d.int(0, max(stride, dilation) - 1) for stride, dilation in zip(strides, dilations)]
+        if d.chance(0.4)
+        else None
+    )
     reach = [s * (n - 1) + (k - 1) * a + 1 for s, n, k, a in zip(strides, sizes, window.kernel, dilations)]
     attributes = window.attributes() | {"group": group}
     pads = window.pads or [0] * 2 * rank
@@ -149,7 +166,10 @@ def conv_transpose(d):
         else:
             attributes["auto_pad"] = auto
         if any(r + a < s for r, a, s in zip(reach, added, shape)):
-            extra, added = [max(s - r, 0) for s, r in zip(shape, reach)], [max(s - r, 0) for s, r in zip(shape, reach)]
+            extra, added = (
+                [max(s - r, 0) for s, r in zip(shape, reach)],
+                [max(s - r, 0) for s, r in zip(shape, reach)],
+            )
         total = [r + a - s for r, a, s in zip(reach, added, shape)]
         before = [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total]
         pads = before + [t - b for t, b in zip(total, before)]
@@ -167,10 +187,15 @@ def conv_transpose(d):
     def reference(x, w, bias=None):
         full = np.zeros((x.shape[0], features * group, *(r + a for r, a in zip(reach, added))))
         for at in np.ndindex(*x.shape[2:]):
-            to = tuple(slice(p * s, p * s + (k - 1) * a + 1, a) for p, s, k, a in zip(at, strides, window.kernel, dilations))
+            to = tuple(
+                slice(p * s, p * s + (k - 1) * a + 1, a)
+                for p, s, k, a in zip(at, strides, window.kernel, dilations)
+            )
             for c in range(channels):
                 first = c // (channels // group) * features
-                full[(slice(None), slice(first, first + features), *to)] += x[(slice(None), c, *at)].reshape(-1, *[1] * (rank + 1)) * w[c]
+                full[(slice(None), slice(first, first + features), *to)] += (
+                    x[(slice(None), c, *at)].reshape(-1, *[1] * (rank + 1)) * w[c]
+                )
         y = full[(..., *(slice(b, size - e) for b, e, size in zip(pads, pads[rank:], full.shape[2:])))]
         return y if bias is None else y + bias.reshape(-1, *[1] * rank)
 
@@ -215,7 +240,9 @@ def deform_conv(d):
                     tap = channel // each * taps + a * window.kernel[1] + b
                     row, column = (
                         at * stride - before + k * dilation + offset[n, 2 * tap + axis, i, j]
-                        for axis, (at, k, (stride, dilation, before, *_)) in enumerate(zip((i, j), (a, b), axes))
+                        for axis, (at, k, (stride, dilation, before, *_)) in enumerate(
+                            zip((i, j), (a, b), axes)
+                        )
                     )
                     value = sample(x[n, channel], row, column) * w[m, c, a, b]
                     y[n, m, i, j] += value if mask is None else value * mask[n, tap, i, j]
@@ -228,10 +255,17 @@ def deform_conv(d):
 def causal_conv(d):
     dtype = d.type()
     batch, channels, length, k = d.int(1, 2), d.int(1, 3), d.int(1, 5), d.int(1, 4)
-    x, w = d.tensor(dtype, [batch, channels, length], extremes=0), d.tensor(dtype, [channels, 1, k], extremes=0)
+    x, w = (
+        d.tensor(dtype, [batch, channels, length], extremes=0),
+        d.tensor(dtype, [channels, 1, k], extremes=0),
+    )
     bias = d.maybe(d.tensor(dtype, [channels], extremes=0))
     past = d.maybe(d.tensor(dtype, [batch, channels, k - 1], extremes=0))
-    return d.case([x, w, bias, past], outputs=2, attributes=d.attributes(activation=d.one_of([None, "none", "silu", "swish"])))
+    return d.case(
+        [x, w, bias, past],
+        outputs=2,
+        attributes=d.attributes(activation=d.one_of([None, "none", "silu", "swish"])),
+    )
 
 
 @operator("Col2Im")
@@ -252,10 +286,19 @@ def col2im(d):
         columns = x.reshape(x.shape[0], channels, *block, *places)
         for tap in np.ndindex(*block):
             for place in np.ndindex(*places):
-                at = [p * stride - before + t * dilation for p, t, (stride, dilation, before, *_) in zip(place, tap, axes)]
+                at = [
+                    p * stride - before + t * dilation
+                    for p, t, (stride, dilation, before, *_) in zip(place, tap, axes)
+                ]
                 if all(0 <= a < size for a, size in zip(at, image)):
                     y[(..., *at)] = y[(..., *at)] + columns[(..., *tap, *place)]
         return y
 
     attributes = window.attributes()
-    return d.case([x, d.ints(image), d.ints(window.kernel)], wide(reference), attributes=attributes, dynamic=True, tolerance=tolerance)
+    return d.case(
+        [x, d.ints(image), d.ints(window.kernel)],
+        wide(reference),
+        attributes=attributes,
+        dynamic=True,
+        tolerance=tolerance,
+    )

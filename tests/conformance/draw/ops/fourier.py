@@ -59,7 +59,9 @@ def stft(d):
     dtype = d.type("T1", among=(F32, F64, F16))
     onesided = d.maybe(d.int(0, 1))
     length, step = d.int(2, 6), d.int(1, 4)
-    signal = d.tensor(dtype, [d.int(1, 2), length + d.int(0, 8), 1 if onesided != 0 else d.int(1, 2)], -2, 2, 0)
+    signal = d.tensor(
+        dtype, [d.int(1, 2), length + d.int(0, 8), 1 if onesided != 0 else d.int(1, 2)], -2, 2, 0
+    )
     window = d.maybe(d.tensor(dtype, [length], 0, 1, 0))
     frame = np.array(length, I64) if window is None or d.chance(0.5) else None
 
@@ -71,10 +73,21 @@ def stft(d):
         return pairs(z[..., : length // 2 + 1] if onesided != 0 else z, dtype)
 
     inputs = [signal, np.array(step, d.one_of([I32, I64]) if frame is None else I64), window, frame]
-    return d.case(inputs, reference, attributes=d.attributes(onesided=onesided), dynamic=True, tolerance=TOLERANCE[dtype], symbolic=False)
+    return d.case(
+        inputs,
+        reference,
+        attributes=d.attributes(onesided=onesided),
+        dynamic=True,
+        tolerance=TOLERANCE[dtype],
+        symbolic=False,
+    )
 
 
-WINDOWS = {"HannWindow": (0.5, 0.5, 0.0), "HammingWindow": (25 / 46, 21 / 46, 0.0), "BlackmanWindow": (0.42, 0.5, 0.08)}
+WINDOWS = {
+    "HannWindow": (0.5, 0.5, 0.0),
+    "HammingWindow": (25 / 46, 21 / 46, 0.0),
+    "BlackmanWindow": (0.42, 0.5, 0.08),
+}
 
 
 @operator(*WINDOWS)
@@ -96,7 +109,9 @@ def mel_weights(d):
     bins, size, rate = d.int(1, 6), d.one_of([8, 16, 32]), d.one_of([4000, 8000])
     low, high = float(d.int(0, 100)), float(d.int(800, 1900))
     dtype = d.maybe(d.one_of([F32, F64]))
-    inputs = [np.array(value, I64) for value in (bins, size, rate)] + [np.array(value, F32) for value in (low, high)]
+    inputs = [np.array(value, I64) for value in (bins, size, rate)] + [
+        np.array(value, F32) for value in (low, high)
+    ]
     attributes = d.attributes(output_datatype=None if dtype is None else onnx_type(dtype))
     mel = lambda hertz: 2595 * np.log10(1 + hertz / 700)
 

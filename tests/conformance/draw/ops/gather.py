@@ -65,10 +65,18 @@ def gather_nd(d):
         result = [x[(*where[:batch], *at[where])] for where in np.ndindex(at.shape[:-1])]
         return np.array(result, x.dtype).reshape(at.shape[:-1] + kept)
 
-    return d.case([x, at], reference, attributes=d.attributes(batch_dims=batch if batch else d.maybe(0)), fixed=(1,))
+    return d.case(
+        [x, at], reference, attributes=d.attributes(batch_dims=batch if batch else d.maybe(0)), fixed=(1,)
+    )
 
 
-REDUCE = {"none": lambda old, new: new, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+REDUCE = {
+    "none": lambda old, new: new,
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
 
 
 def reduction(d, x):
@@ -93,7 +101,13 @@ def scatter_elements(d):
     shape[axis] = d.int(1, x.shape[axis])
     if how == "none":
         # A place may be written once only.
-        order = d.rng.permuted(np.broadcast_to(np.expand_dims(np.arange(x.shape[axis]), tuple(range(1, x.ndim))), (x.shape[axis], *np.delete(shape, axis))), axis=0)
+        order = d.rng.permuted(
+            np.broadcast_to(
+                np.expand_dims(np.arange(x.shape[axis]), tuple(range(1, x.ndim))),
+                (x.shape[axis], *np.delete(shape, axis)),
+            ),
+            axis=0,
+        )
         at = np.moveaxis(order, 0, axis)[tuple(slice(0, size) for size in shape)].copy()
         if d.version >= 11 and d.op != "Scatter":
             at = np.where(d.rng.random(at.shape) < 0.3, at - x.shape[axis], at)
@@ -111,7 +125,9 @@ def scatter_elements(d):
                 y[tuple(place)] = REDUCE[how](y[tuple(place)], updates[where])
         return y
 
-    return d.case([x, at, updates], reference, attributes=attributes | d.attributes(axis=axis if axis else d.maybe(0)))
+    return d.case(
+        [x, at, updates], reference, attributes=attributes | d.attributes(axis=axis if axis else d.maybe(0))
+    )
 
 
 @operator("ScatterND")
@@ -142,7 +158,10 @@ def tensor_scatter(d):
     mode = d.one_of([None, "linear", "circular"])
     length = d.int(1, shape[axis])
     room = shape[axis] - (0 if mode == "circular" else length)
-    at = d.maybe(d.ints([d.int(0, max(room, 0) if mode != "circular" else shape[axis] - 1) for _ in range(shape[0])]), 0.8)
+    at = d.maybe(
+        d.ints([d.int(0, max(room, 0) if mode != "circular" else shape[axis] - 1) for _ in range(shape[0])]),
+        0.8,
+    )
     dtype = d.type()
     update = d.tensor(dtype, [*shape[:axis], length, *shape[axis + 1 :]])
 
@@ -156,4 +175,6 @@ def tensor_scatter(d):
         return y
 
     given = axis - len(shape) if d.chance(0.5) else axis
-    return d.case([d.tensor(dtype, shape), update, at], reference, attributes=d.attributes(mode=mode, axis=given))
+    return d.case(
+        [d.tensor(dtype, shape), update, at], reference, attributes=d.attributes(mode=mode, axis=given)
+    )

@@ -32,7 +32,9 @@ def gemm(d):
     rows, inner, columns = d.int(0 if d.chance(0.05) else 1, 4), d.int(1, 5), d.int(1, 4)
     whole = dtype in INTEGERS
     factor = lambda: d.maybe(float(d.int(0, 3)) if whole else d.float(-2, 2))
-    attributes = d.attributes(alpha=factor(), beta=factor(), transA=d.maybe(d.int(0, 1)), transB=d.maybe(d.int(0, 1)))
+    attributes = d.attributes(
+        alpha=factor(), beta=factor(), transA=d.maybe(d.int(0, 1)), transB=d.maybe(d.int(0, 1))
+    )
     a = (inner, rows) if attributes.get("transA") else (rows, inner)
     b = (columns, inner) if attributes.get("transB") else (inner, columns)
     c = d.one_of([(), (1,), (columns,), (1, columns), (rows, 1), (rows, columns)])
@@ -73,6 +75,7 @@ def matmul_integer(d):
     a, b = matrices(d)
     kinds = d.type("T1"), d.type("T2")
     x, y = (d.tensor(kind, shape, -128, 255) for kind, shape in zip(kinds, (a, b)))
+
     def zero_point(kind, each):
         if d.chance(0.3):
             return None
@@ -80,7 +83,9 @@ def matmul_integer(d):
 
     left = zero_point(kinds[0], a[-2] if len(a) > 1 else 1)
     right = zero_point(kinds[1], b[-1] if len(b) > 1 else 1)
-    reference = lambda x, y, left=None, right=None: np.matmul(less(x, left, -2), less(y, right, -1)).astype(np.int32)
+    reference = lambda x, y, left=None, right=None: np.matmul(less(x, left, -2), less(y, right, -1)).astype(
+        np.int32
+    )
     return d.case([x, y, left, right], reference)
 
 
@@ -113,8 +118,23 @@ def qlinear_matmul(d):
 def einsum(d):
     sizes = {letter: d.int(1, 4) for letter in "abcdij"}
     equations = (
-        "ab,bc->ac", "ab,bc", "ab->ba", "ab->", "aa->a", "aab->b", "ab,ab->a", "a,b->ab", "abc,abd->acd",
-        "...ab,...bc->...ac", "...a->...", "ab,bc,cd->ad", " a b , b c -> c a ", "abc->cab", "a,a", "...ij->...ji", "abab->",
+        "ab,bc->ac",
+        "ab,bc",
+        "ab->ba",
+        "ab->",
+        "aa->a",
+        "aab->b",
+        "ab,ab->a",
+        "a,b->ab",
+        "abc,abd->acd",
+        "...ab,...bc->...ac",
+        "...a->...",
+        "ab,bc,cd->ad",
+        " a b , b c -> c a ",
+        "abc->cab",
+        "a,a",
+        "...ij->...ji",
+        "abab->",
     )
     equation = d.one_of(equations)
     batch = d.shape(most=2, size=(1, 3), empty=0)
@@ -122,8 +142,15 @@ def einsum(d):
     inputs = []
     for term in equation.split("->")[0].replace(" ", "").split(","):
         letters = [sizes[letter] for letter in term.replace("...", "")]
-        inputs.append(d.tensor(dtype, [*(d.broadcast(batch) if "..." in term else ()), *letters], -2, 3, extremes=0))
-    return d.case(inputs, wide(lambda *inputs: np.einsum(equation, *inputs)), attributes={"equation": equation}, symbolic=d.chance(0.5))
+        inputs.append(
+            d.tensor(dtype, [*(d.broadcast(batch) if "..." in term else ()), *letters], -2, 3, extremes=0)
+        )
+    return d.case(
+        inputs,
+        wide(lambda *inputs: np.einsum(equation, *inputs)),
+        attributes={"equation": equation},
+        symbolic=d.chance(0.5),
+    )
 
 
 @operator("Det")

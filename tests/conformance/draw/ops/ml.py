@@ -27,7 +27,9 @@ def array_feature_extractor(d):
 def binarizer(d):
     threshold = d.maybe(float(d.int(-2, 2)))
     reference = lambda x: (x > (threshold or 0)).astype(x.dtype)
-    return d.case([d.tensor(d.type(), d.shape(), extremes=0)], reference, attributes=d.attributes(threshold=threshold))
+    return d.case(
+        [d.tensor(d.type(), d.shape(), extremes=0)], reference, attributes=d.attributes(threshold=threshold)
+    )
 
 
 @operator("FeatureVectorizer", domain=ML)
@@ -49,7 +51,11 @@ def imputer(d):
     replaced = d.int(-1, 1) if whole else d.one_of([0.0, 1.0, float("nan")])
     some = d.rng.random(x.shape) < 0.4
     x = np.where(some, replaced, x).astype(dtype)
-    names = ("imputed_value_int64s", "replaced_value_int64") if whole else ("imputed_value_floats", "replaced_value_float")
+    names = (
+        ("imputed_value_int64s", "replaced_value_int64")
+        if whole
+        else ("imputed_value_floats", "replaced_value_float")
+    )
     missing = lambda x: np.isnan(x) if replaced != replaced else x == replaced
     reference = lambda x: np.where(missing(x), np.array(values, F32 if not whole else I64), x).astype(dtype)
     return d.case([x], reference, attributes=dict(zip(names, (values, replaced))), fixed=(0,))
@@ -120,7 +126,16 @@ def label_encoder(d):
         if d.chance(0.5):
             keys, values, default = names, list(range(count)), d.maybe(d.int(-9, -2))
             attributes = d.attributes(default_int64=default)
-            return encode(d, keys, values, STRING, I64, -1 if default is None else default, shape, attributes | {"classes_strings": names})
+            return encode(
+                d,
+                keys,
+                values,
+                STRING,
+                I64,
+                -1 if default is None else default,
+                shape,
+                attributes | {"classes_strings": names},
+            )
         default = d.maybe("nothing")
         attributes = d.attributes(default_string=default) | {"classes_strings": names}
         return encode(d, list(range(count)), names, I64, STRING, default or "_Unused", shape, attributes)
@@ -131,7 +146,9 @@ def label_encoder(d):
     if by_tensor:
         default = labels(d, b, 1)[0]
         tensors = {"keys_tensor": (keys, a), "values_tensor": (values, b), "default_tensor": ([default], b)}
-        attributes = {name: numpy_helper.from_array(np.array(value, dtype)) for name, (value, dtype) in tensors.items()}
+        attributes = {
+            name: numpy_helper.from_array(np.array(value, dtype)) for name, (value, dtype) in tensors.items()
+        }
     else:
         default = {STRING: "_Unused", I64: -1, F32: -0.0}[b]
         attributes = {f"keys_{KINDS[a][0]}": keys, f"values_{KINDS[b][0]}": values}
@@ -159,7 +176,9 @@ def one_hot_encoder(d):
     choices = cats if known else cats + ["missing" if dtype == STRING else 99]
     shape = d.shape(most=2)
     x = np.array([d.one_of(choices) for _ in range(int(np.prod(shape)))], dtype).reshape(shape)
-    attributes = {"cats_strings" if dtype == STRING else "cats_int64s": cats} | d.attributes(zeros=d.maybe(0) if known else d.maybe(1))
+    attributes = {"cats_strings" if dtype == STRING else "cats_int64s": cats} | d.attributes(
+        zeros=d.maybe(0) if known else d.maybe(1)
+    )
 
     def reference(x):
         hot = [[float(v == cat) for cat in cats] for v in x.reshape(-1).tolist()]
@@ -258,7 +277,11 @@ def machine(d, x, count):
     name = d.one_of(["LINEAR", "POLY", "RBF", "SIGMOID"])
     numbers = [d.float(0.1, 0.5), d.float(0, 1), 2.0]
     vectors = d.tensor(F32, [count, x.shape[1]], -2, 2, 0)
-    attributes = {"kernel_type": name, "kernel_params": numbers, "support_vectors": vectors.reshape(-1).tolist()}
+    attributes = {
+        "kernel_type": name,
+        "kernel_params": numbers,
+        "support_vectors": vectors.reshape(-1).tolist(),
+    }
     return lambda x: kernel(name, x.astype(F64), vectors.astype(F64), *numbers), attributes
 
 
@@ -269,7 +292,9 @@ def svm_regressor(d):
     alike, attributes = machine(d, x, count)
     coefficients, rho = d.tensor(F32, [count], -1, 1, 0), d.float(-1, 1)
     one_class = d.maybe(d.int(0, 1), 0.3)
-    attributes |= {"coefficients": coefficients.tolist(), "rho": [rho], "n_supports": count} | d.attributes(one_class=one_class)
+    attributes |= {"coefficients": coefficients.tolist(), "rho": [rho], "n_supports": count} | d.attributes(
+        one_class=one_class
+    )
 
     def reference(x):
         y = alike(x) @ coefficients + rho
@@ -288,7 +313,12 @@ def svm_classifier(d):
     coefficients = d.tensor(F32, [many - 1, count], -1, 1, 0)
     pairs = [(i, j) for i in range(many) for j in range(i + 1, many)]
     rho = d.tensor(F32, [len(pairs)], -1, 1, 0)
-    attributes |= {"coefficients": coefficients.reshape(-1).tolist(), "rho": rho.tolist(), "vectors_per_class": each, attribute: names}
+    attributes |= {
+        "coefficients": coefficients.reshape(-1).tolist(),
+        "rho": rho.tolist(),
+        "vectors_per_class": each,
+        attribute: names,
+    }
     starts = np.cumsum([0, *each])
 
     def reference(x):
@@ -296,7 +326,10 @@ def svm_classifier(d):
         scores, votes = np.zeros((len(x), len(pairs))), np.zeros((len(x), many), int)
         for place, (i, j) in enumerate(pairs):
             first, second = slice(starts[i], starts[i + 1]), slice(starts[j], starts[j + 1])
-            score = products[:, first] @ coefficients[j - 1, first] + products[:, second] @ coefficients[i, second]
+            score = (
+                products[:, first] @ coefficients[j - 1, first]
+                + products[:, second] @ coefficients[i, second]
+            )
             scores[:, place] = score + rho[place]
             votes[np.arange(len(x)), np.where(scores[:, place] > 0, i, j)] += 1
         if many == 2:
@@ -338,7 +371,9 @@ def cast_map(d):
     texts = d.chance(0.4)
     keys = sorted(d.some([0, 1, 2, 4, 6], least=1))
     values = [d.one_of(["1", "2.5", "-3"]) if texts else np.float32(d.int(-4, 4)) for _ in keys]
-    to = d.one_of([None, "TO_FLOAT", "TO_INT64", "TO_STRING"] if not texts else [None, "TO_FLOAT", "TO_STRING"])
+    to = d.one_of(
+        [None, "TO_FLOAT", "TO_INT64", "TO_STRING"] if not texts else [None, "TO_FLOAT", "TO_STRING"]
+    )
     dtype = {"TO_INT64": I64, "TO_STRING": STRING}.get(to, F32)
     form = d.one_of([None, "DENSE", "SPARSE"])
     size = max(keys) + d.int(1, 3)

@@ -14,7 +14,9 @@ def along_channels(x, rank):
 @operator("BatchNormalization")
 def batch_normalization(d):
     dtype = d.type()
-    pair = lambda name: d.type(name) if any(c.type_param_str == name for c in d.schema.type_constraints) else dtype
+    pair = lambda name: (
+        d.type(name) if any(c.type_param_str == name for c in d.schema.type_constraints) else dtype
+    )
     flat = d.version in (1, 6) or d.chance(0.7)
     shape = d.shape(least=2, empty=0)
     spatial = d.maybe(1) if flat or "spatial" not in d.schema.attributes else 0
@@ -23,7 +25,9 @@ def batch_normalization(d):
     kinds = [scale_type, scale_type, *[pair("T2") if d.version >= 14 else scale_type] * 2]
     inputs = [d.tensor(dtype, shape, extremes=0)]
     inputs += [d.tensor(kind, channels, 0.5, 2, extremes=0) for kind in kinds]
-    attributes = d.attributes(epsilon=d.maybe(d.float(1e-3, 1e-1)), momentum=d.maybe(d.float(0.5, 1)), spatial=spatial)
+    attributes = d.attributes(
+        epsilon=d.maybe(d.float(1e-3, 1e-1)), momentum=d.maybe(d.float(0.5, 1)), spatial=spatial
+    )
     training = d.version >= 14 and d.chance(0.4)
     if training:
         attributes["training_mode"] = 1
@@ -52,12 +56,17 @@ def batch_normalization(d):
 def instance_normalization(d):
     shape = d.shape(least=3, empty=0)
     dtype = d.type()
-    inputs = [d.tensor(dtype, shape, extremes=0), *(d.tensor(dtype, shape[1:2], extremes=0) for _ in range(2))]
+    inputs = [
+        d.tensor(dtype, shape, extremes=0),
+        *(d.tensor(dtype, shape[1:2], extremes=0) for _ in range(2)),
+    ]
     attributes = d.attributes(epsilon=d.maybe(d.float(1e-3, 1e-1), 0.8), consumed_inputs=d.maybe([0, 0, 0]))
 
     def reference(x, scale, bias):
         inner = tuple(range(2, x.ndim))
-        y = (x - x.mean(inner, keepdims=True)) / np.sqrt(x.var(inner, keepdims=True) + attributes.get("epsilon", 1e-5))
+        y = (x - x.mean(inner, keepdims=True)) / np.sqrt(
+            x.var(inner, keepdims=True) + attributes.get("epsilon", 1e-5)
+        )
         return along_channels(scale, x.ndim) * y + along_channels(bias, x.ndim)
 
     return d.case(inputs, wide(reference), attributes=attributes)
@@ -75,7 +84,9 @@ def group_normalization(d):
 
     def reference(x, scale, bias):
         rows = x.reshape(shape[0], groups, -1)
-        rows = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + attributes.get("epsilon", 1e-5))
+        rows = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(
+            rows.var(-1, keepdims=True) + attributes.get("epsilon", 1e-5)
+        )
         if d.version < 21:
             return (rows * scale[:, None] + bias[:, None]).reshape(shape)
         return rows.reshape(shape) * along_channels(scale, len(shape)) + along_channels(bias, len(shape))
@@ -102,7 +113,9 @@ def layer_normalization(d):
         rows = x.astype(F64)
         inner = tuple(range(first, x.ndim))
         mean = rows.mean(inner, keepdims=True) if mean_of else 0
-        deviation = 1 / np.sqrt(((rows - mean) ** 2).mean(inner, keepdims=True) + attributes.get("epsilon", 1e-5))
+        deviation = 1 / np.sqrt(
+            ((rows - mean) ** 2).mean(inner, keepdims=True) + attributes.get("epsilon", 1e-5)
+        )
         y = (rows - mean) * deviation * scale.astype(F64) + (0 if bias is None else bias.astype(F64))
         results = y.astype(scale.dtype), np.asarray(mean).astype(F32), deviation.astype(F32)
         return results[:outputs]
@@ -118,7 +131,11 @@ def lp_normalization(d):
     axis = attributes.get("axis", -1)
 
     def reference(x):
-        norm = np.abs(x).sum(axis, keepdims=True) if attributes.get("p") == 1 else np.sqrt(np.square(x).sum(axis, keepdims=True))
+        norm = (
+            np.abs(x).sum(axis, keepdims=True)
+            if attributes.get("p") == 1
+            else np.sqrt(np.square(x).sum(axis, keepdims=True))
+        )
         return np.where(norm == 0, 0, x / norm)
 
     return d.case([x], wide(reference), attributes=attributes)
@@ -162,6 +179,8 @@ def dropout(d):
         training = d.maybe(np.array(False)) if ratio is not None and d.chance(0.7) else None
         if d.chance(0.3):
             ratio, training = np.array(0, F32 if ratio is None else ratio.dtype), np.array(True)
-        return d.case([x, ratio, training], reference, outputs=outputs, attributes=d.attributes(seed=d.maybe(3)))
+        return d.case(
+            [x, ratio, training], reference, outputs=outputs, attributes=d.attributes(seed=d.maybe(3))
+        )
     attributes = d.attributes(ratio=d.maybe(d.float(0, 0.9)), is_test=1, consumed_inputs=d.maybe([0]))
     return d.case([x], reference, outputs=outputs, attributes=attributes)

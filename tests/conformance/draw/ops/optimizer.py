@@ -15,7 +15,10 @@ def operands(d, states, count):
     shapes = [d.shape(most=2) for _ in range(count)]
     rate = np.array(d.float(0.01, 0.5), d.type("T1"))
     step = np.array(d.int(0, 5), I64)
-    tensors = [[d.tensor(dtype, shape, *(0, 2) if i > 1 else (-3, 3), 0) for shape in shapes] for i in range(2 + states)]
+    tensors = [
+        [d.tensor(dtype, shape, *(0, 2) if i > 1 else (-3, 3), 0) for shape in shapes]
+        for i in range(2 + states)
+    ]
     return rate, step, tensors
 
 
@@ -31,8 +34,14 @@ def grouped(values, count):
 def adagrad(d):
     count = d.int(1, 2)
     rate, step, tensors = operands(d, 1, count)
-    attributes = d.attributes(decay_factor=d.maybe(d.float(0, 0.2)), epsilon=d.maybe(d.float(1e-4, 1e-2)), norm_coefficient=d.maybe(d.float(0, 0.2)))
-    decay, epsilon, norm = (d.value(attributes, name) for name in ("decay_factor", "epsilon", "norm_coefficient"))
+    attributes = d.attributes(
+        decay_factor=d.maybe(d.float(0, 0.2)),
+        epsilon=d.maybe(d.float(1e-4, 1e-2)),
+        norm_coefficient=d.maybe(d.float(0, 0.2)),
+    )
+    decay, epsilon, norm = (
+        d.value(attributes, name) for name in ("decay_factor", "epsilon", "norm_coefficient")
+    )
 
     def reference(rate, step, *rest):
         rate = float(rate) / (1 + int(step) * decay)
@@ -50,7 +59,13 @@ def adagrad(d):
 def adam(d):
     count = d.int(1, 2)
     rate, step, tensors = operands(d, 2, count)
-    names = {"alpha": (0.5, 0.95), "beta": (0.5, 0.99), "epsilon": (1e-4, 1e-2), "norm_coefficient": (0, 0.2), "norm_coefficient_post": (0, 0.2)}
+    names = {
+        "alpha": (0.5, 0.95),
+        "beta": (0.5, 0.99),
+        "epsilon": (1e-4, 1e-2),
+        "norm_coefficient": (0, 0.2),
+        "norm_coefficient_post": (0, 0.2),
+    }
     attributes = {name: d.float(*span) for name, span in names.items() if d.chance(0.5)}
     alpha, beta, epsilon, norm, post = (d.value(attributes, name) for name in names)
 

@@ -45,7 +45,9 @@ def average_pool(d):
     def mean(values, counted):
         return values.sum(-1) / (counted if attributes.get("count_include_pad") else values.shape[-1])
 
-    return d.case([x], wide(lambda x: pool(x, window, ceil, mean)), attributes=attributes, symbolic=d.chance(0.3))
+    return d.case(
+        [x], wide(lambda x: pool(x, window, ceil, mean)), attributes=attributes, symbolic=d.chance(0.3)
+    )
 
 
 @operator("LpPool")
@@ -58,7 +60,9 @@ def lp_pool(d):
         attributes["p"] = p
     x = d.tensor(d.type(), [d.int(1, 2), d.int(1, 3), *window.sizes(d)], extremes=0)
     norm = lambda values, _: (np.abs(values) ** p).sum(-1) ** (1 / p)
-    return d.case([x], wide(lambda x: pool(x, window, ceil, norm)), attributes=attributes, symbolic=d.chance(0.3))
+    return d.case(
+        [x], wide(lambda x: pool(x, window, ceil, norm)), attributes=attributes, symbolic=d.chance(0.3)
+    )
 
 
 @operator("MaxPool")
@@ -77,7 +81,12 @@ def max_pool(d):
         values = pool(wider, window, ceil, lambda values, _: values.max(-1))
         # The first of equal ones, in the order of the rows.
         ids = np.arange(x.size).reshape(x.shape)
-        first = pool(ids, window, ceil, lambda at, _: np.take_along_axis(at, wider.reshape(-1)[at].argmax(-1)[..., None], -1)[..., 0])
+        first = pool(
+            ids,
+            window,
+            ceil,
+            lambda at, _: np.take_along_axis(at, wider.reshape(-1)[at].argmax(-1)[..., None], -1)[..., 0],
+        )
         indices = places.reshape(-1)[first.astype(int)].astype(I64)
         return (values.astype(x.dtype), indices)[:outputs]
 

@@ -3,13 +3,30 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import BF16, BY_NAME, F16, F32, F64, FLOATS, I32, INTEGERS, MINIFLOATS, NIBBLES, limits, onnx_type
+from ..types import (
+    BF16,
+    BY_NAME,
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    I32,
+    INTEGERS,
+    MINIFLOATS,
+    NIBBLES,
+    limits,
+    onnx_type,
+)
 from .cast import narrowed
 
 
 def layout(d, shape):
     """The shape of the scales, the axis, the block, and how scales stand against elements."""
-    kinds = ["tensor"] + (["axis"] if "axis" in d.schema.attributes else []) + (["block"] if "block_size" in d.schema.attributes else [])
+    kinds = (
+        ["tensor"]
+        + (["axis"] if "axis" in d.schema.attributes else [])
+        + (["block"] if "block_size" in d.schema.attributes else [])
+    )
     kind = d.one_of(kinds)
     if kind == "tensor" or not shape:
         return d.one_of([(), (1,)]), {}, lambda scale: scale.reshape(())
@@ -29,7 +46,7 @@ def layout(d, shape):
 def drawn_scale(d, dtype, shape):
     """Powers of two, so that quotients are exact."""
     exponents = d.rng.integers(0 if dtype == I32 else -3, 3, shape)
-    return np.asarray(2.0 ** exponents).astype(dtype)
+    return np.asarray(2.0**exponents).astype(dtype)
 
 
 @operator("QuantizeLinear")
@@ -40,7 +57,9 @@ def quantize_linear(d):
     scale_type = dtype if same else F32 if d.version < 23 else d.type("T2", among=FLOATS)
     to = d.type("T3" if d.version >= 23 else "T2")
     scales, attributes, stand = layout(d, shape)
-    low, high = (-40, 40) if to in INTEGERS else (-6, 6) if to in NIBBLES else d.one_of([(-6, 6), (-999, 999)])
+    low, high = (
+        (-40, 40) if to in INTEGERS else (-6, 6) if to in NIBBLES else d.one_of([(-6, 6), (-999, 999)])
+    )
     x = d.tensor(dtype, shape, low, high, extremes=0)
     scale = drawn_scale(d, scale_type, scales)
     zero = d.tensor(to, scales, 0 if to in MINIFLOATS else -5, 0 if to in MINIFLOATS else 5, 0)
@@ -56,7 +75,9 @@ def quantize_linear(d):
     def reference(x, scale, zero=None):
         # The quotient is rounded to the type of the scale, or to what the attribute says.
         inner = precision or scale.dtype
-        quotient = (x.astype(inner).astype(F64) / stand(scale).astype(inner).astype(F64)).astype(inner).astype(F64)
+        quotient = (
+            (x.astype(inner).astype(F64) / stand(scale).astype(inner).astype(F64)).astype(inner).astype(F64)
+        )
         if to in MINIFLOATS:
             return narrowed(quotient, to, saturate != 0)
         quotient = np.rint(quotient) + (0 if zero is None else stand(zero).astype(F64))
@@ -72,7 +93,11 @@ def dequantize_linear(d):
     to = d.type("T2", among=FLOATS) if d.version >= 19 else F32
     result = d.type("T3") if d.version >= 23 and d.chance(0.3) else None
     scales, attributes, stand = layout(d, shape)
-    x = d.tensor(dtype, shape, -100, 100, 0) if dtype in INTEGERS + NIBBLES else d.tensor(dtype, shape, -6, 6, 0)
+    x = (
+        d.tensor(dtype, shape, -100, 100, 0)
+        if dtype in INTEGERS + NIBBLES
+        else d.tensor(dtype, shape, -6, 6, 0)
+    )
     scale = drawn_scale(d, to, scales)
     with_zero = dtype not in (I32,) + MINIFLOATS and d.chance(0.6)
     zero = d.tensor(dtype, scales, -5, 5, 0) if with_zero else None

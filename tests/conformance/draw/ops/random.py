@@ -29,7 +29,9 @@ def judged(d, inputs, dtype, shape, bounds, attributes, seeded=True):
         helper.make_node("Cast", ["again"], ["wide_again"], **whole),
         helper.make_node("Sub", ["wide", "wide_again"], ["change"]),
         # The type is told by what it can be multiplied with.
-        helper.make_node("CastLike", ["shape", "y0"], ["like"]) if d.opset >= 15 else helper.make_node("Shape", ["again"], ["like"]),
+        helper.make_node("CastLike", ["shape", "y0"], ["like"])
+        if d.opset >= 15
+        else helper.make_node("Shape", ["again"], ["like"]),
     ]
     expected = [np.array(shape, I64), np.zeros(shape, bool)]
     results = ["shape", "outside"]
@@ -92,6 +94,8 @@ def multinomial(d):
     rows, classes, samples = d.int(1, 3), d.int(1, 4), d.maybe(d.int(1, 5))
     dtype = d.type("T1")
     to = d.maybe(d.one_of([I32, I64]))
-    attributes = d.attributes(dtype=None if to is None else onnx_type(to), sample_size=samples, seed=d.float(0, 9))
+    attributes = d.attributes(
+        dtype=None if to is None else onnx_type(to), sample_size=samples, seed=d.float(0, 9)
+    )
     x = d.tensor(dtype, [rows, classes], -3, 3, 0)
     return judged(d, [x], to or I32, (rows, samples or 1), (0.0, classes - 1.0), attributes)

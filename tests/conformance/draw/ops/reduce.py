@@ -29,7 +29,9 @@ def reduce(d):
     shape = d.shape(empty=0 if no_empty else 0.1)
     if dtype in INTEGERS and d.op in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"):
         low = largest = 4
-    x = d.tensor(dtype, shape, low=low, high=largest, extremes=0.1 if d.op in ("ReduceMax", "ReduceMin") else 0)
+    x = d.tensor(
+        dtype, shape, low=low, high=largest, extremes=0.1 if d.op in ("ReduceMax", "ReduceMin") else 0
+    )
     rank = len(shape)
     axes = [axis - rank * (d.version >= 11 and d.chance(0.4)) for axis in d.some(range(rank))]
     axes = d.maybe(axes, 0.8)
@@ -42,7 +44,11 @@ def reduce(d):
         axes = () if axes is None else tuple(int(axis) for axis in axes)
         if not axes and not attributes.get("noop_with_empty_axes"):
             axes = tuple(range(rank))
-        x = x.astype(np.float64) if dtype in INTEGERS and d.op.startswith(("ReduceL", "ReduceMean")) and d.op != "ReduceL1" else x
+        x = (
+            x.astype(np.float64)
+            if dtype in INTEGERS and d.op.startswith(("ReduceL", "ReduceMean")) and d.op != "ReduceL1"
+            else x
+        )
         with np.errstate(all="ignore"):
             result = REDUCTIONS[d.op](x, axis=axes, keepdims=bool(attributes.get("keepdims", 1)))
         return result.astype(dtype) if dtype in INTEGERS else result
@@ -73,7 +79,11 @@ def arg(d):
             found = x.shape[axis] - 1 - find(np.flip(x, axis), axis)
         else:
             found = find(x, axis)
-        return np.expand_dims(found, axis).astype(I64) if attributes.get("keepdims", 1) else np.asarray(found, I64)
+        return (
+            np.expand_dims(found, axis).astype(I64)
+            if attributes.get("keepdims", 1)
+            else np.asarray(found, I64)
+        )
 
     return d.case([d.tensor(dtype, shape, low=-2, high=2, extremes=0)], reference, attributes=attributes)
 

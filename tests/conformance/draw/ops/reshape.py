@@ -27,7 +27,10 @@ def reshape(d):
     if x.size and d.chance(0.4) and target:
         target[d.int(0, len(target) - 1)] = -1
     if x.size and "allowzero" not in attributes:
-        target = [0 if i < x.ndim and x.shape[i] == size and d.chance(0.4) else size for i, size in enumerate(target)]
+        target = [
+            0 if i < x.ndim and x.shape[i] == size and d.chance(0.4) else size
+            for i, size in enumerate(target)
+        ]
     if x.size == 0 and "allowzero" not in d.schema.attributes:
         target = [0 if i < x.ndim else 1 for i in range(x.ndim)]
 
@@ -55,7 +58,9 @@ def flatten(d):
 def with_axes(d, x, axes, reference):
     """A case that takes axes by an input, or by an attribute in old versions."""
     if "axes" in d.schema.attributes:
-        return d.case([x], lambda x: reference(x, axes), attributes={"axes": axes} if axes is not None else {})
+        return d.case(
+            [x], lambda x: reference(x, axes), attributes={"axes": axes} if axes is not None else {}
+        )
     return d.case([x, None if axes is None else d.ints(axes)], reference, constant=(1,))
 
 
@@ -67,7 +72,9 @@ def squeeze(d):
         shape = (*shape[:place], 1, *shape[place:])
     ones = [i for i, size in enumerate(shape) if size == 1]
     axes = d.maybe(signed(d, d.some(ones, least=1), len(shape)), 0.7)
-    reference = lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(int(axis) for axis in axes))
+    reference = lambda x, axes=None: np.squeeze(
+        x, None if axes is None else tuple(int(axis) for axis in axes)
+    )
     case = with_axes(d, d.tensor(d.type(), shape), axes, reference)
     case.symbolic &= axes is not None
     return case
@@ -106,7 +113,9 @@ def size(d):
 def transpose(d):
     x = d.tensor(d.type(), d.shape(most=5))
     permutation = d.maybe([int(i) for i in d.rng.permutation(x.ndim)], 0.8)
-    return d.case([x], lambda x: np.transpose(x, permutation), attributes=d.attributes(perm=permutation or None))
+    return d.case(
+        [x], lambda x: np.transpose(x, permutation), attributes=d.attributes(perm=permutation or None)
+    )
 
 
 def blocks(d):
@@ -152,7 +161,7 @@ def expand(d):
     x = d.tensor(d.type(), d.broadcast(shape))
     # The shape may be broadcast in its turn.
     target = [1 if d.chance(0.2) else size for size in shape]
-    target = target[d.int(0, len(target)):]
+    target = target[d.int(0, len(target)) :]
     reference = lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
     return d.case([x, d.ints(target)], reference, dynamic=True)
 

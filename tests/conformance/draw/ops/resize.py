@@ -7,7 +7,14 @@ import numpy as np
 from ..registry import operator
 from ..types import BF16, F16, F32, F64, NUMBERS, is_float, limits
 
-COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "tf_crop_and_resize", "half_pixel_symmetric")
+COORDINATES = (
+    "half_pixel",
+    "asymmetric",
+    "align_corners",
+    "pytorch_half_pixel",
+    "tf_crop_and_resize",
+    "half_pixel_symmetric",
+)
 
 
 class Axis:
@@ -19,7 +26,12 @@ class Axis:
     def place(self, x):
         """The place in the image that a place of the result comes from."""
         # Where the sizes are rounded, the length is what it was before.
-        mode, n, m, scale = self.options["coordinates"], self.size, round(self.size * self.scale, 9), self.scale
+        mode, n, m, scale = (
+            self.options["coordinates"],
+            self.size,
+            round(self.size * self.scale, 9),
+            self.scale,
+        )
         if mode == "asymmetric":
             return x / scale
         if mode == "align_corners":
@@ -28,7 +40,11 @@ class Axis:
             return 0.0
         if mode == "tf_crop_and_resize":
             start, end = self.roi
-            return (start * (n - 1) + x * (end - start) * (n - 1) / (m - 1)) if m > 1 else (start + end) * (n - 1) / 2
+            return (
+                (start * (n - 1) + x * (end - start) * (n - 1) / (m - 1))
+                if m > 1
+                else (start + end) * (n - 1) / 2
+            )
         shift = n / 2 * (1 - self.to / (n * scale)) if mode == "half_pixel_symmetric" else 0
         return shift + (x + 0.5) / scale - 0.5
 
@@ -61,7 +77,10 @@ class Axis:
             return self.nearest(at)
         stretch = min(self.scale, 1) if self.options["antialias"] else 1
         reach = {"linear": 1, "cubic": 2}[self.options["mode"]] / stretch
-        taps = [(i, self.weight((i - at) * stretch)) for i in range(math.floor(at - reach), math.ceil(at + reach) + 1)]
+        taps = [
+            (i, self.weight((i - at) * stretch))
+            for i in range(math.floor(at - reach), math.ceil(at + reach) + 1)
+        ]
         if self.options["exclude_outside"]:
             taps = [(i, weight) for i, weight in taps if 0 <= i < self.size]
         total = sum(weight for _, weight in taps) or math.nan
@@ -107,7 +126,9 @@ def as_pixels(x, dtype):
 def resize(d):
     mode = d.one_of(["nearest", "linear", "cubic"] if d.version >= 11 else ["nearest", "linear"])
     coordinates = [name for name in COORDINATES if name != "half_pixel_symmetric" or d.version >= 18]
-    options = dict(coordinates="asymmetric", rounding="simple", mode=mode, a=-0.75, antialias=0, exclude_outside=0)
+    options = dict(
+        coordinates="asymmetric", rounding="simple", mode=mode, a=-0.75, antialias=0, exclude_outside=0
+    )
     attributes = {"mode": mode} if mode != "nearest" or d.chance(0.5) else {}
     if d.version >= 11:
         options["coordinates"] = d.one_of(coordinates)
@@ -121,7 +142,9 @@ def resize(d):
             attributes["exclude_outside"] = options["exclude_outside"] = 1
         if mode != "nearest" and d.version >= 18 and d.chance(0.4):
             attributes["antialias"] = options["antialias"] = 1
-    dtype = d.type("T1" if d.version >= 11 else "T", among=(F32, F64, F16, BF16) if mode != "nearest" else NUMBERS)
+    dtype = d.type(
+        "T1" if d.version >= 11 else "T", among=(F32, F64, F16, BF16) if mode != "nearest" else NUMBERS
+    )
     shape = d.shape(least=1, most=4, empty=0)
     if mode != "nearest":
         shape = shape[-2:]
@@ -171,7 +194,14 @@ def resize(d):
     sizes = None if sizes is None else d.ints(sizes)
     # An empty list of scales stands for none, which must be known.
     constant = (2,) if scales is not None and not scales.size else ()
-    return d.case([x, region, scales, sizes], reference, attributes=attributes, constant=constant, dynamic=True, fixed=(1, 2, 3))
+    return d.case(
+        [x, region, scales, sizes],
+        reference,
+        attributes=attributes,
+        constant=constant,
+        dynamic=True,
+        fixed=(1, 2, 3),
+    )
 
 
 @operator("Upsample")
@@ -183,7 +213,14 @@ def upsample(d):
     scales = [d.one_of([1.0, 1.5, 2.0, 3.0]) for _ in shape]
     if rank > 2:
         scales[:-2] = [1.0] * (rank - 2)
-    options = dict(coordinates="asymmetric", rounding="floor", mode="nearest" if mode == "nearest" else "linear", a=0, antialias=0, exclude_outside=0)
+    options = dict(
+        coordinates="asymmetric",
+        rounding="floor",
+        mode="nearest" if mode == "nearest" else "linear",
+        a=0,
+        antialias=0,
+        exclude_outside=0,
+    )
     axes = [Axis(size, math.floor(size * scale), scale, None, options) for size, scale in zip(shape, scales)]
     if mode != "nearest" and dtype not in (F32, F64, F16, BF16):
         mode, options["mode"] = "nearest", "nearest"

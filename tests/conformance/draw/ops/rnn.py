@@ -55,7 +55,9 @@ def gru_step(cell, x, h, c, w, r, b, p):
     n = h.shape[-1]
     wb, rb = b[: 3 * n], b[3 * n :]
     gates, state = x @ w.T + wb, h @ r.T + rb
-    z, reset = (cell.f[0](cell.clip(gates[:, i * n : (i + 1) * n] + state[:, i * n : (i + 1) * n])) for i in (0, 1))
+    z, reset = (
+        cell.f[0](cell.clip(gates[:, i * n : (i + 1) * n] + state[:, i * n : (i + 1) * n])) for i in (0, 1)
+    )
     if cell.linear_before_reset:
         inner = reset * state[:, 2 * n :]
     else:

@@ -64,10 +64,16 @@ def grid_sample(d):
     image = [d.int(1, 5) for _ in range(rank)]
     n, c = d.int(1, 2), d.int(1, 2)
     dtype, grid_type = d.type("T1", among=(F32, F64)), d.type("T2", among=(F32, F64))
-    names = {"nearest": "nearest", "linear": "bilinear" if d.version < 20 else "linear", "cubic": "bicubic" if d.version < 20 else "cubic"}
+    names = {
+        "nearest": "nearest",
+        "linear": "bilinear" if d.version < 20 else "linear",
+        "cubic": "bicubic" if d.version < 20 else "cubic",
+    }
     mode = d.one_of(["nearest", "linear", "cubic"] if rank == 2 else ["nearest", "linear"])
     attributes = d.attributes(
-        mode=names[mode], padding_mode=d.one_of([None, "zeros", "border", "reflection"]), align_corners=d.maybe(d.int(0, 1))
+        mode=names[mode],
+        padding_mode=d.one_of([None, "zeros", "border", "reflection"]),
+        align_corners=d.maybe(d.int(0, 1)),
     )
     if mode == "linear" and d.chance(0.3):
         del attributes["mode"]
@@ -147,7 +153,7 @@ def roi_align(d):
             return [np.zeros(image.shape[0])]
         y, x = max(y, 0), max(x, 0)
         rows, columns = (clamped(v, size) for v, size in ((y, image.shape[1]), (x, image.shape[2])))
-        return [image[:, row] [:, column] * a * b for row, a in rows for column, b in columns]
+        return [image[:, row][:, column] * a * b for row, a in rows for column, b in columns]
 
     def clamped(at, size):
         low = int(at)
@@ -167,7 +173,10 @@ def roi_align(d):
             for i, j in np.ndindex(height, width):
                 values = []
                 for a, b in np.ndindex(*counts):
-                    at = top + (i + (a + 0.5) / counts[0]) * per[0], left + (j + (b + 0.5) / counts[1]) * per[1]
+                    at = (
+                        top + (i + (a + 0.5) / counts[0]) * per[0],
+                        left + (j + (b + 0.5) / counts[1]) * per[1],
+                    )
                     values.append(corners(x[which[r]], *at))
                 if attributes.get("mode") == "max":
                     result[r, :, i, j] = np.max([np.max(value, 0) for value in values], 0)
@@ -175,7 +184,9 @@ def roi_align(d):
                     result[r, :, i, j] = np.mean([np.sum(value, 0) for value in values], 0)
         return result
 
-    return d.case([x, np.array(rois, dtype), which], wide(reference), attributes=attributes, symbolic=d.chance(0.3))
+    return d.case(
+        [x, np.array(rois, dtype), which], wide(reference), attributes=attributes, symbolic=d.chance(0.3)
+    )
 
 
 @operator("NonMaxSuppression")
@@ -216,4 +227,6 @@ def non_max_suppression(d):
             found += [[batch, kind, box] for box in chosen]
         return np.array(found, I64).reshape(-1, 3)
 
-    return d.case([rows, scores, *options], reference, attributes=d.attributes(center_point_box=center), dynamic=True)
+    return d.case(
+        [rows, scores, *options], reference, attributes=d.attributes(center_point_box=center), dynamic=True
+    )

@@ -19,7 +19,9 @@ def compress(d):
 @operator("NonZero")
 def non_zero(d):
     x = d.tensor(d.type(), d.shape(least=1), low=-1, high=1)
-    x = np.where(d.rng.random(x.shape) < 0.4, "" if x.dtype == STRING else np.zeros((), x.dtype), x).astype(x.dtype)
+    x = np.where(d.rng.random(x.shape) < 0.4, "" if x.dtype == STRING else np.zeros((), x.dtype), x).astype(
+        x.dtype
+    )
     return d.case([x], lambda x: np.array(np.nonzero(x), I64).reshape(x.ndim, -1), dynamic=True)
 
 
@@ -46,7 +48,9 @@ def one_hot(d):
         return np.where(hot == np.arange(depth).reshape(shape), values[1], values[0]).astype(values.dtype)
 
     count = np.array(depth, d.type("T2"))
-    return d.case([indices, count.reshape(d.one_of([(), (1,)])), values], reference, attributes=attributes, dynamic=True)
+    return d.case(
+        [indices, count.reshape(d.one_of([(), (1,)])), values], reference, attributes=attributes, dynamic=True
+    )
 
 
 @operator("TopK")
@@ -85,7 +89,11 @@ def unique(d):
         outputs.pop()
 
     def reference(x):
-        parts = list(x.reshape(-1)) if axis is None else [np.asarray(np.take(x, i, axis)) for i in range(x.shape[axis])]
+        parts = (
+            list(x.reshape(-1))
+            if axis is None
+            else [np.asarray(np.take(x, i, axis)) for i in range(x.shape[axis])]
+        )
         keys = [part if axis is None else tuple(part.reshape(-1).tolist()) for part in parts]
         found = list(dict.fromkeys(keys))
         found = sorted(found) if attributes.get("sorted", 1) else found

@@ -11,7 +11,12 @@ from .control import graph
 
 def element_type(d):
     """An element type that sequences of this version may have."""
-    names = {text.split("tensor(")[1].rstrip(")") for c in d.schema.type_constraints for text in c.allowed_type_strs if text.startswith("seq(tensor(")}
+    names = {
+        text.split("tensor(")[1].rstrip(")")
+        for c in d.schema.type_constraints
+        for text in c.allowed_type_strs
+        if text.startswith("seq(tensor(")
+    }
     return BY_NAME[d.one_of(sorted(names))] if not d.chance(0.4) else F32
 
 
@@ -32,7 +37,12 @@ def sequence_construct(d):
 def sequence_empty(d):
     dtype = d.maybe(element_type(d))
     kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(onnx_type(dtype or F32), None))
-    return d.case([], lambda: ([],), attributes=d.attributes(dtype=None if dtype is None else onnx_type(dtype)), output_types={0: kind})
+    return d.case(
+        [],
+        lambda: ([],),
+        attributes=d.attributes(dtype=None if dtype is None else onnx_type(dtype)),
+        output_types={0: kind},
+    )
 
 
 def place(d, length, past=0):

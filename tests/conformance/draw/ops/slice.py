@@ -15,7 +15,11 @@ def slicing(d):
     steps = [d.one_of([1, 1, 2, -1, -2, 3]) if by_input else 1 for _ in axes]
     bounds = [(d.int(-size - 2, size + 2), d.int(-size - 2, size + 2)) for size in (x.shape[a] for a in axes)]
     starts, ends = (list(values) for values in zip(*bounds))
-    huge = [np.iinfo(np.int32).max, np.iinfo(np.int32).min] if d.chance(0.5) else [np.iinfo(np.int64).max, np.iinfo(np.int64).min]
+    huge = (
+        [np.iinfo(np.int32).max, np.iinfo(np.int32).min]
+        if d.chance(0.5)
+        else [np.iinfo(np.int64).max, np.iinfo(np.int64).min]
+    )
     ends = [huge[step < 0] if d.chance(0.2) else end for end, step in zip(ends, steps)]
     all_axes = d.chance(0.3)
     if all_axes:
@@ -41,7 +45,12 @@ def slicing(d):
         return d.case([x], reference, attributes=attributes)
     dtype = d.type("Tind") if max(map(abs, ends)) < 2**31 else I64
     unit = all(step == 1 for step in steps) and d.chance(0.5)
-    operands = [starts, ends, None if all_axes and (unit or d.chance(0.5)) else given, None if unit else steps]
+    operands = [
+        starts,
+        ends,
+        None if all_axes and (unit or d.chance(0.5)) else given,
+        None if unit else steps,
+    ]
     operands = [None if values is None else d.ints(values, dtype) for values in operands]
     return d.case([x, *operands], reference, dynamic=True)
 
@@ -75,7 +84,11 @@ def pad(d):
         if flat:
             return np.pad(x, widths, mode)
         nothing = "" if x.dtype == STRING else x.dtype.type(0)
-        y = np.full([size + a + b for size, (a, b) in zip(x.shape, widths)], nothing if value is None else value.reshape(()), x.dtype)
+        y = np.full(
+            [size + a + b for size, (a, b) in zip(x.shape, widths)],
+            nothing if value is None else value.reshape(()),
+            x.dtype,
+        )
         y[tuple(slice(a, a + size) for size, (a, b) in zip(x.shape, widths))] = x
         return y
 
@@ -83,11 +96,20 @@ def pad(d):
         value = None if value is None else d.float(-2, 2)
         name = "paddings" if d.version == 1 else "pads"
         attributes = d.attributes(mode=mode, value=value, **{name: before + after})
-        return d.case([x], lambda x: reference(x, None if value is None else np.array(value, x.dtype)), attributes=attributes)
+        return d.case(
+            [x],
+            lambda x: reference(x, None if value is None else np.array(value, x.dtype)),
+            attributes=attributes,
+        )
     inputs = [x, d.ints(before + after), value]
     if d.version >= 18:
         inputs.append(None if axes is None else d.ints(signed(d, axes, rank), d.type("Tind")))
-    return d.case(inputs, lambda x, pads, value=None, axes=None: reference(x, value), attributes=d.attributes(mode=mode), dynamic=True)
+    return d.case(
+        inputs,
+        lambda x, pads, value=None, axes=None: reference(x, value),
+        attributes=d.attributes(mode=mode),
+        dynamic=True,
+    )
 
 
 @operator("Trilu")
@@ -101,7 +123,9 @@ def trilu(d):
         kept = columns - rows >= int(k) if upper != 0 else columns - rows <= int(k)
         return np.where(kept, x, "" if x.dtype == STRING else np.zeros((), x.dtype)).astype(x.dtype)
 
-    return d.case([x, k], lambda x, k=None: reference(x, 0 if k is None else k), attributes=d.attributes(upper=upper))
+    return d.case(
+        [x, k], lambda x, k=None: reference(x, 0 if k is None else k), attributes=d.attributes(upper=upper)
+    )
 
 
 @operator("ReverseSequence")

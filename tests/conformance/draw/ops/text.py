@@ -33,13 +33,44 @@ def string_split(d):
         counts = np.array([len(row) for row in parts], I64).reshape(x.shape)
         return np.array(padded, object).reshape(*x.shape, length), counts
 
-    return d.case([x], reference, outputs=2, attributes=d.attributes(delimiter=delimiter, maxsplit=most), dynamic=True)
+    return d.case(
+        [x], reference, outputs=2, attributes=d.attributes(delimiter=delimiter, maxsplit=most), dynamic=True
+    )
 
 
 @operator("RegexFullMatch")
 def regex_full_match(d):
-    patterns = ("a+", "[a-z]*", r"\d{2,3}", "(ab|cd)?x", ".*", r"\w+@\w+\.com", "", "[^a]b", "(?i)cat", r"日.", r"a|b|", r"\s*x")
-    words = ("a", "aaa", "abc", "12", "1234", "abx", "x", "me@b.com", "", "xb", "CAT", "日本", "b", " x", "a\nb")
+    patterns = (
+        "a+",
+        "[a-z]*",
+        r"\d{2,3}",
+        "(ab|cd)?x",
+        ".*",
+        r"\w+@\w+\.com",
+        "",
+        "[^a]b",
+        "(?i)cat",
+        r"日.",
+        r"a|b|",
+        r"\s*x",
+    )
+    words = (
+        "a",
+        "aaa",
+        "abc",
+        "12",
+        "1234",
+        "abx",
+        "x",
+        "me@b.com",
+        "",
+        "xb",
+        "CAT",
+        "日本",
+        "b",
+        " x",
+        "a\nb",
+    )
     shape = d.shape(most=2)
     x = np.array([d.one_of(words) for _ in range(int(np.prod(shape)))], object).reshape(shape)
     pattern = d.one_of(patterns)
@@ -54,7 +85,9 @@ def string_normalizer(d):
     x = x.reshape(d.one_of([(-1,), (1, -1)]))
     case, sensitive = d.one_of([None, "NONE", "LOWER", "UPPER"]), d.maybe(d.int(0, 1))
     stops = d.maybe(d.some(["monday", "the", "ZÜRICH", "été"], least=1))
-    attributes = d.attributes(case_change_action=case, is_case_sensitive=sensitive, stopwords=stops, locale=d.maybe("en_US"))
+    attributes = d.attributes(
+        case_change_action=case, is_case_sensitive=sensitive, stopwords=stops, locale=d.maybe("en_US")
+    )
 
     def reference(x):
         same = (lambda text: text) if sensitive else str.lower
@@ -86,11 +119,18 @@ def tf_idf(d):
     places = [int(i) for i in d.rng.permutation(len(pool))]
     weights = d.maybe([d.float(0.5, 2) for _ in pool])
     attributes = {
-        "max_gram_length": longest, "max_skip_count": skip, "min_gram_length": shortest, "mode": mode,
-        "ngram_counts": starts, "ngram_indexes": places, "pool_strings" if texts else "pool_int64s": flat,
+        "max_gram_length": longest,
+        "max_skip_count": skip,
+        "min_gram_length": shortest,
+        "mode": mode,
+        "ngram_counts": starts,
+        "ngram_indexes": places,
+        "pool_strings" if texts else "pool_int64s": flat,
     } | d.attributes(weights=weights)
     shape = d.one_of([(d.int(1, 7),), (d.int(1, 2), d.int(1, 7))])
-    x = np.array([d.one_of(choices) for _ in range(int(np.prod(shape)))], STRING if texts else d.one_of([I32, I64])).reshape(shape)
+    x = np.array(
+        [d.one_of(choices) for _ in range(int(np.prod(shape)))], STRING if texts else d.one_of([I32, I64])
+    ).reshape(shape)
 
     def counts(row):
         result = np.zeros(len(pool))

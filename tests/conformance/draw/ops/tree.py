@@ -26,7 +26,10 @@ class Node:
             chosen = range(targets) if every else sorted(d.some(range(targets), least=1))
             self.weights = {target: d.float(0.1, 1) for target in chosen}
             return
-        self.feature, self.mode = d.int(0, features - 1), d.one_of([*MODES, *(["BRANCH_MEMBER"] if members else [])])
+        self.feature, self.mode = (
+            d.int(0, features - 1),
+            d.one_of([*MODES, *(["BRANCH_MEMBER"] if members else [])]),
+        )
         self.value, self.missing = float(d.int(-3, 3)), d.int(0, 1)
         self.members = sorted({float(d.int(-3, 3)) for _ in range(d.int(1, 3))})
         self.sides = [Node(d, depth - 1, features, targets, every, members) for _ in range(2)]
@@ -50,7 +53,16 @@ def forest(d, features, targets, every, members=False):
 
 def listed(trees, kind):
     """The attributes that say trees node by node, as all versions but the last do."""
-    names = ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids", "missing_value_tracks_true")
+    names = (
+        "treeids",
+        "nodeids",
+        "featureids",
+        "modes",
+        "values",
+        "truenodeids",
+        "falsenodeids",
+        "missing_value_tracks_true",
+    )
     lists = {f"nodes_{name}": [] for name in names}
     lists |= {f"{kind}_{name}": [] for name in ("treeids", "nodeids", "ids", "weights")}
 
@@ -67,10 +79,20 @@ def listed(trees, kind):
                 waiting.append(side)
             number = numbered[id(node)]
             yes, no = (0, 0) if node.leaf else (numbered[id(side)] for side in node.sides)
-            row = (0, "LEAF", 0.0, 0, 0, 0) if node.leaf else (node.feature, node.mode, node.value, yes, no, node.missing)
+            row = (
+                (0, "LEAF", 0.0, 0, 0, 0)
+                if node.leaf
+                else (node.feature, node.mode, node.value, yes, no, node.missing)
+            )
             add([f"nodes_{name}" for name in names], tree, number, *row)
             for target, weight in node.weights.items() if node.leaf else ():
-                add([f"{kind}_{name}" for name in ("treeids", "nodeids", "ids", "weights")], tree, number, target, weight)
+                add(
+                    [f"{kind}_{name}" for name in ("treeids", "nodeids", "ids", "weights")],
+                    tree,
+                    number,
+                    target,
+                    weight,
+                )
     return lists
 
 
@@ -113,7 +135,9 @@ def tree_regressor(d):
     trees = forest(d, x.shape[1], targets, every=how in ("MIN", "MAX"))
     after = d.one_of([None, "NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
     base = d.maybe([d.float(-1, 1) for _ in range(targets)])
-    attributes = listed(trees, "target") | d.attributes(aggregate_function=how, post_transform=after, base_values=base, n_targets=targets)
+    attributes = listed(trees, "target") | d.attributes(
+        aggregate_function=how, post_transform=after, base_values=base, n_targets=targets
+    )
 
     def reference(x):
         found = scores(trees, x.astype(F32), targets, how or "SUM") + (0 if base is None else np.array(base))
@@ -130,7 +154,9 @@ def tree_classifier(d):
     trees = forest(d, x.shape[1], len(names), every=len(names) == 2)
     after = d.one_of([None, "NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
     base = d.maybe([d.float(-1, 1) for _ in names], 0.3)
-    attributes = listed(trees, "class") | d.attributes(post_transform=after, base_values=base) | {attribute: names}
+    attributes = (
+        listed(trees, "class") | d.attributes(post_transform=after, base_values=base) | {attribute: names}
+    )
 
     def reference(x):
         found = scores(trees, x.astype(F32), len(names), "SUM") + (0 if base is None else np.array(base))
@@ -141,7 +167,12 @@ def tree_classifier(d):
     return d.case([x], reference, outputs=2, attributes=attributes, fixed=(0,))
 
 
-CODES = {name: code for code, name in enumerate(("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER"))}
+CODES = {
+    name: code
+    for code, name in enumerate(
+        ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+    )
+}
 
 
 @operator("TreeEnsemble", domain=ML)
@@ -166,7 +197,16 @@ def tree_ensemble(d):
         if node.mode == "BRANCH_MEMBER":
             members.extend([*node.members, float("nan")])
         (yes, yes_leaf), (no, no_leaf) = (visit(side) for side in node.sides)
-        questions[place] = (node.feature, CODES[node.mode], node.value, yes, yes_leaf, no, no_leaf, node.missing)
+        questions[place] = (
+            node.feature,
+            CODES[node.mode],
+            node.value,
+            yes,
+            yes_leaf,
+            no,
+            no_leaf,
+            node.missing,
+        )
         return place, 0
 
     for tree in list(trees):
@@ -176,7 +216,9 @@ def tree_ensemble(d):
             roots.append(visit(tree)[0])
     if not trees:
         return tree_ensemble(d)
-    features, modes, values, yes, yes_leaf, no, no_leaf, missing = (list(column) for column in zip(*questions))
+    features, modes, values, yes, yes_leaf, no, no_leaf, missing = (
+        list(column) for column in zip(*questions)
+    )
     tensor = lambda values, dtype: numpy_helper.from_array(np.array(values, dtype))
     attributes = {
         "aggregate_function": list(("AVERAGE", "SUM", "MIN", "MAX")).index(how),
@@ -205,7 +247,9 @@ def tree_ensemble(d):
             for target in range(targets):
                 values = [np.float64(np.array(w[target], dtype)) for w in found if target in w]
                 if values:
-                    result[i, target] = np.sum(values) / len(trees) if how == "AVERAGE" else AGGREGATES[how](values)
+                    result[i, target] = (
+                        np.sum(values) / len(trees) if how == "AVERAGE" else AGGREGATES[how](values)
+                    )
         return transformed(result, ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")[after]).astype(dtype)
 
     return d.case([x], reference, attributes=attributes, fixed=(0,))

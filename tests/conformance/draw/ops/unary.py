@@ -91,8 +91,6 @@ def gelu(d):
     return d.case([d.tensor(d.type(), extremes=0)], wide(reference), attributes=attributes)
 
 
-
-
 @operator("SwiGLU")
 def swiglu(d):
     dtype, shape = d.type(), d.shape()
@@ -146,7 +144,9 @@ def is_special(d):
     if d.op == "IsNaN":
         return d.case([x], lambda x: np.isnan(x.astype(F32)))
     attributes = d.attributes(detect_positive=d.maybe(d.int(0, 1)), detect_negative=d.maybe(d.int(0, 1)))
-    wanted = [sign for sign, name in ((1, "detect_positive"), (-1, "detect_negative")) if attributes.get(name, 1)]
+    wanted = [
+        sign for sign, name in ((1, "detect_positive"), (-1, "detect_negative")) if attributes.get(name, 1)
+    ]
     values = np.array(wanted, F32) * np.float32(np.inf)
     return d.case([x], lambda x: np.isin(x.astype(F64), values), attributes=attributes)
 
