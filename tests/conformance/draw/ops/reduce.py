@@ -5,7 +5,6 @@ import numpy as np
 from ..registry import operator
 from ..types import F16, I64, INTEGERS, wide
 
-
 REDUCTIONS = {
     "ReduceL1": lambda x, **how: np.sum(np.abs(x), **how),
     "ReduceL2": lambda x, **how: np.sqrt(np.sum(np.square(x), **how)),
