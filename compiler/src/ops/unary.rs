@@ -61,14 +61,13 @@ fn dtype(node: &Reader<'_>) -> Option<DType> {
     }
 }
 
-/// Reads `Erf`, which whole numbers have, too: theirs is cut to one.
+/// Reads `Erf`, which whole numbers have, too: theirs, in single precision, is cut to one.
 fn erf(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let x = node.input(0)?;
     let Some(whole) = dtype(node).filter(|dtype| INTEGERS.contains(dtype)) else {
         return Ok(vec![node.add(&ERF, &[x], &[])?]);
     };
-    // In single precision, what is nearly 1 would be 1.
-    let x = node.add(Cast { to: DType::F64, fit: Fit::DEFAULT }, &[x], &[])?;
+    let x = node.add(Cast { to: DType::F32, fit: Fit::DEFAULT }, &[x], &[])?;
     let y = node.add(&ERF, &[x], &[])?;
     Ok(vec![node.add(Cast { to: whole, fit: Fit::DEFAULT }, &[y], &[])?])
 }
