@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..registry import operator
-from ..types import BOOL, F32, F64, wide
+from ..types import BOOL, F32, F64, INTEGERS, wide
 
 erf = np.vectorize(math.erf, otypes=[F64])
 
@@ -53,8 +53,10 @@ def unary(d):
     high = 1.25 if d.op in ("Acos", "Asin", "Atanh") else 6
     x = d.tensor(dtype, low=-high, high=high, extremes=0 if d.op in NO_LIMITS else 0.15)
     attributes = d.attributes(consumed_inputs=d.maybe([0]))
-    # Whole numbers have an error function, too, which is cut to one.
-    function = FUNCTIONS[d.op] if d.op != "Erf" else lambda x: erf(x).astype(F32)
+    function = FUNCTIONS[d.op]
+    if d.op == "Erf" and dtype in INTEGERS:
+        # That of whole numbers is cut to one.
+        function = lambda x: erf(x).astype(F32)
     return d.case([x], wide(function), attributes=attributes)
 
 
