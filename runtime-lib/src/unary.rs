@@ -299,6 +299,11 @@ pub fn is_negative_inf<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, |x| x == T::LOWEST);
 }
 
+/// No, where neither infinity counts.
+pub fn is_neither_inf<T: Float>(x: &[T], y: &mut [bool]) {
+    map(x, y, |_| false);
+}
+
 /// Whether `x` is not a number.
 pub fn is_nan<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, T::is_nan);
@@ -361,6 +366,7 @@ mod tests {
         check(is_inf, x, [true, true, false, false]);
         check(is_positive_inf, x, [true, false, false, false]);
         check(is_negative_inf, x, [false, true, false, false]);
+        check(is_neither_inf, x, [false; 4]);
         check(is_nan, x, [false, false, false, true]);
     }
 
