@@ -50,6 +50,8 @@ pub mod geometry;
 pub mod image_decoder;
 mod index;
 mod integer;
+#[cfg(feature = "image")]
+mod jpeg;
 pub mod linalg;
 pub mod linear_attention;
 pub mod lookup;
