@@ -19,6 +19,7 @@ macro_rules! outln {
 mod compile;
 mod files;
 mod npy;
+mod ops;
 mod run;
 mod test;
 
@@ -37,6 +38,7 @@ struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Ops(ops::Options),
     Run(run::Options),
     Test(test::Options),
 }
@@ -46,6 +48,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         None => compile::run(&cli.compile),
+        Some(Command::Ops(options)) => ops::run(&options),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Test(options)) => test::run(&options),
     }

@@ -1,11 +1,17 @@
 //! Operators on every element by itself: a table, and one [`Op`] for its rows.
 
-use super::{Entry, entry};
+use super::{
+    Entry,
+    cast::{Cast, Fit},
+    constant::CONSTANT_OF_SHAPE,
+    entry, nodes,
+};
 use crate::{
     diag::Result,
-    dtype::{BOOL_ONLY, DType, FLOATS, INTEGERS, NUMBERS},
-    ir::{Attributes, Infer, Inferred, Lower, Op},
-    plan::{Kernel, NoParams, kernel},
+    dtype::{BOOL_ONLY, DType, FLOAT8S, FLOATS, INTEGERS, NUMBERS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, ValueId},
+    plan::{Kernel, Literal, NoParams, kernel},
+    tensor::Tensor,
     ty::Type,
 };
 use std::rc::Rc;
@@ -22,16 +28,21 @@ pub const OPS: &[Entry] = &[
     entry("Ceil", 1, |_| Ok(Rc::new(&CEIL))),
     entry("Cos", 7, |_| Ok(Rc::new(&COS))),
     entry("Cosh", 9, |_| Ok(Rc::new(&COSH))),
-    entry("Erf", 9, |_| Ok(Rc::new(&ERF))),
+    nodes("Erf", 9, erf_9),
+    entry("Erf", 13, |_| Ok(Rc::new(&ERF))),
     entry("Exp", 1, |_| Ok(Rc::new(&EXP))),
     entry("Floor", 1, |_| Ok(Rc::new(&FLOOR))),
     entry("IsInf", 10, |node| {
+        widen(node)?;
         Ok(Rc::new(IsInf {
             negative: node.flag("detect_negative", true)?,
             positive: node.flag("detect_positive", true)?,
         }))
     }),
-    entry("IsNaN", 9, |_| Ok(Rc::new(IsNaN))),
+    entry("IsNaN", 9, |node| {
+        widen(node)?;
+        Ok(Rc::new(IsNaN))
+    }),
     entry("Log", 1, |_| Ok(Rc::new(&LOG))),
     entry("Neg", 1, |_| Ok(Rc::new(&NEG))),
     entry("Not", 1, |_| Ok(Rc::new(&NOT))),
@@ -44,6 +55,25 @@ pub const OPS: &[Entry] = &[
     entry("Tan", 7, |_| Ok(Rc::new(&TAN))),
     entry("Tanh", 1, |_| Ok(Rc::new(&TANH))),
 ];
+
+/// The error function of whole numbers, too: calculated in double precision, and cut off.
+fn erf_9(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+    let (x, dtype) = (node.input(0)?, node.dtype(0)?);
+    if dtype.is_float() {
+        return Ok(vec![node.add(&ERF, &[x], &[])?]);
+    }
+    let cast = |to| Cast { to, fit: Fit::DEFAULT };
+    let x = node.add(cast(DType::F64), &[x], &[])?;
+    let y = node.add(&ERF, &[x], &[])?;
+    Ok(vec![node.add(cast(dtype), &[y], &[])?])
+}
+
+/// Makes an input of 8 bits one of 32, which has the same numbers.
+fn widen(node: &mut Reader<'_>) -> Result {
+    let narrow = node.ty(0).and_then(Type::dtype).is_some_and(|dtype| FLOAT8S.contains(&dtype));
+    let wide = Cast { to: DType::F32, fit: Fit::DEFAULT };
+    if narrow { node.wrap_input(0, wide, &[]) } else { Ok(()) }
+}
 
 /// A row of the table: an operator whose output has the type of its input.
 pub struct Unary {
@@ -145,8 +175,11 @@ impl Op for IsInf {
             (true, true) => &IS_INF,
             (false, true) => &IS_POSITIVE_INF,
             (true, false) => &IS_NEGATIVE_INF,
-            // Nothing counts: memory that is never written is false.
-            (false, false) => return Err(cx.unsupported("detecting neither infinity")),
+            (false, false) => {
+                let never = (Literal::first(&Tensor::from_bool(false)),);
+                let y = vec![cx.output(0)?.into()];
+                return cx.call_on(&CONSTANT_OF_SHAPE, DType::Bool, Vec::new(), y, never);
+            }
         };
         cx.call_for_input(kernel, NoParams)
     }

@@ -128,7 +128,8 @@ impl Decoder {
             let (lengths, rest) = rest.split_first_chunk::<16>()?;
             let total = lengths.iter().map(|&n| usize::from(n)).sum();
             let (symbols, rest) = rest.split_at_checked(total)?;
-            let tables = if head >> 4 == 0 { &mut self.tables.first } else { &mut self.tables.rest };
+            let tables =
+                if head >> 4 == 0 { &mut self.tables.first } else { &mut self.tables.rest };
             *tables.get_mut(usize::from(head & 15))? = Some(Codes::new(lengths, symbols)?);
             body = rest;
         }
