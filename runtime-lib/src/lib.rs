@@ -15,6 +15,8 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(all(test, feature = "std"))]
+mod accuracy;
 pub mod activation;
 pub mod activation_fn;
 pub mod arena;
