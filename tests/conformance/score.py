@@ -12,6 +12,10 @@ import sys
 import unittest
 
 
+# The runner asks for the length of a tensor without axes, so that no backend passes.
+NOT_COMPARABLE = "^test_loop16_seq_none_"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--onnxc", help="the program; else that of the variable ONNXC, or on the path")
@@ -25,7 +29,7 @@ def main():
     from backend import Onnxc
     from onnx.backend.test import BackendTest
 
-    runner = BackendTest(Onnxc, __name__).include(options.include).exclude("_cuda$")
+    runner = BackendTest(Onnxc, __name__).include(options.include).exclude("_cuda$").exclude(NOT_COMPARABLE)
     lines = pathlib.Path(__file__).with_name("not_ok").read_text().splitlines()
     for case in (line.split()[0] for line in lines if line and not line.startswith("#")):
         runner.xfail(f"^{case.rsplit('/')[-1]}_cpu$")
