@@ -61,11 +61,8 @@ fn check(name: &str, kernel: Kernel, truth: fn(f64) -> f64, bound: f64) {
         }
         let (x, y, truth) = (x[at], y[at], truths[at]);
         let found = std::format!("{level:?}: {name}({x:e}) = {y:e}, not {truth:e}: {worst} ulp");
-        if std::env::var_os("SHOW").is_some() {
-            std::println!("{found}");
-        } else {
-            assert!(worst <= bound, "{found}");
-        }
+        std::println!("{found}");
+        assert!(worst <= bound, "{found}");
     });
 }
 
@@ -95,19 +92,19 @@ fn functions_of_angles_are_within_an_ulp() {
 
 #[test]
 fn hyperbolic_functions_are_within_4_ulp() {
-    check("sinh", unary::sinh, libm::sinh, 4.0);
-    check("cosh", unary::cosh, libm::cosh, 4.0);
-    check("tanh", unary::tanh, libm::tanh, 4.0);
-    check("asinh", unary::asinh, libm::asinh, 4.0);
-    check("acosh", unary::acosh, libm::acosh, 4.0);
-    check("atanh", unary::atanh, libm::atanh, 4.0);
+    check("sinh", unary::sinh, libm::sinh, 2.0);
+    check("cosh", unary::cosh, libm::cosh, 2.0);
+    check("tanh", unary::tanh, libm::tanh, 2.5);
+    check("asinh", unary::asinh, libm::asinh, 2.0);
+    check("acosh", unary::acosh, libm::acosh, 2.5);
+    check("atanh", unary::atanh, libm::atanh, 2.0);
 }
 
 #[test]
 fn powers_and_their_kin_are_within_4_ulp() {
-    check("exp", unary::exp, libm::exp, 4.0);
-    check("log", unary::log, libm::log, 4.0);
-    check("erf", unary::erf, libm::erf, 4.0);
+    check("exp", unary::exp, libm::exp, 1.2);
+    check("log", unary::log, libm::log, 1.0);
+    check("erf", unary::erf, libm::erf, 1.3);
     check("sqrt", unary::sqrt, libm::sqrt, 0.5);
     check("reciprocal", unary::reciprocal, |x| 1.0 / x, 0.5);
     for exponent in [2.0, 3.0, 0.5, -1.0, 1.5, -2.5, 0.1, 10.0, 31.0, 1.0 / 3.0] {
@@ -117,35 +114,37 @@ fn powers_and_their_kin_are_within_4_ulp() {
         binary::pow(&x, &[exponent], &mut y, geometry);
         for (&x, &y) in x.iter().zip(&y) {
             let truth = libm::pow(x.into(), f64::from(exponent));
-            assert!(ulps(y, truth) <= 1.0, "{x:e}^{exponent} = {y:e}, not {truth:e}");
+            assert!(ulps(y, truth) <= 4.0, "{x:e}^{exponent} = {y:e}, not {truth:e}");
         }
     }
 }
 
 #[test]
 fn activations_are_within_4_ulp() {
-    check("sigmoid", activation::sigmoid, |x| 1.0 / (1.0 + libm::exp(-x)), 4.0);
-    check("softplus", activation::softplus, softplus, 4.0);
-    check("softsign", activation::softsign, |x| 1.0 / (1.0 / x + 1.0f64.copysign(x)), 4.0);
+    check("sigmoid", activation::sigmoid, |x| 1.0 / (1.0 + libm::exp(-x)), 2.5);
+    check("softplus", activation::softplus, softplus, 1.8);
+    check("softsign", activation::softsign, |x| x / (1.0 + x.abs()), 1.5);
     check("gelu", activation::gelu, |x| times(x, normal(x)), 4.0);
     check("mish", activation::mish, |x| times(x, libm::tanh(softplus(x))), 4.0);
     let silu: Kernel = |x, y| activation::swish(x, y, 1.0);
-    check("silu", silu, |x| times(x, 1.0 / (1.0 + libm::exp(-x))), 4.0);
+    check("silu", silu, |x| times(x, 1.0 / (1.0 + libm::exp(-x))), 3.0);
     let elu: Kernel = |x, y| activation::elu(x, y, 1.0);
-    check("elu", elu, |x| if x < 0.0 { libm::expm1(x) } else { x }, 4.0);
-    check(
-        "gelu_tanh",
-        |x, y| {
-            activation::gelu_tanh(x, y);
-            // Below, the error is that of the exponent.
-            y.iter_mut()
-                .zip(x)
-                .filter(|(_, x)| **x < -1.5)
-                .for_each(|(y, x)| *y = gelu_tanh(f64::from(*x)) as f32);
-        },
-        gelu_tanh,
-        4.0,
-    );
+    check("elu", elu, |x| if x < 0.0 { libm::expm1(x) } else { x }, 1.9);
+}
+
+#[test]
+fn the_approximation_of_gelu_is_as_good_as_its_exponent() {
+    let x = inputs();
+    each_level(|level| {
+        let mut y = vec![0.0; x.len()];
+        activation::gelu_tanh(&x, &mut y);
+        for (&x, &y) in x.iter().zip(&y) {
+            let (wide, truth) = (f64::from(x), gelu_tanh(x.into()));
+            let bound = if x < -0.75 { 4.0 - 2.0 * wide * wide * wide } else { 4.0 };
+            let error = ulps(y, truth);
+            assert!(!(error > bound), "{level:?}: {x:e}: {y:e}, not {truth:e}: {error} ulp");
+        }
+    });
 }
 
 fn gelu_tanh(x: f64) -> f64 {

@@ -6,4 +6,5 @@ mod golden;
 mod macros;
 mod memory;
 mod programs;
+mod random;
 mod tidy;

@@ -190,7 +190,7 @@ fn each_turn_and_each_seed_gives_other_numbers() {
         draws.named(0, 9),
         draws.named(0, 9),
         draws.named(1, 10),
-        draws.given(1, 9),
+        draws.given(1, 12),
         Draws::<1>::new(1).named(0, 9),
         Draws::<1>::new(2).named(0, 9),
     ];

@@ -1,7 +1,7 @@
 //! One node of each operator, by which is seen what is accepted.
 
 use super::facts::Version;
-use onnxc::dtype::DType;
+use onnxc::{dtype::DType, ir::Domain};
 use std::collections::BTreeMap;
 
 /// The samples. A line is `Name since <attributes> (inputs) -> outputs`, where the version and the
@@ -96,6 +96,7 @@ impl Sample {
     }
 
     /// Whether the node has anything of the type of a constraint.
+    #[cfg(test)]
     pub fn uses(&self, version: &Version, constraint: &str) -> bool {
         let given = |(i, input): (usize, &Input)| {
             matches!(input, Input::Given { .. })
@@ -115,43 +116,33 @@ impl Sample {
     pub fn model(&self, version: &Version, types: &Types<'_>) -> String {
         let (mut inputs, mut constants, mut names) = (Vec::new(), Vec::new(), Vec::new());
         for (i, input) in self.inputs.iter().enumerate() {
-            match input {
+            let value = format!("i{i}");
+            match *input {
                 Input::Absent => names.push("\"\"".to_owned()),
                 Input::Given { shape, elements } => {
                     let ty = version.input(i).map_or("float", |value| value.ty);
                     let ty = types.get(ty).copied().unwrap_or(ty);
-                    names.push(format!("i{i}"));
                     match elements {
-                        Some(elements) => {
-                            let shape = match *shape {
-                                "" => format!("[{}]", count(elements)),
-                                "[]" => String::new(),
-                                shape => shape.to_owned(),
-                            };
-                            let elements = if ty == "string" {
-                                quoted(elements)
-                            } else {
-                                (*elements).to_owned()
-                            };
-                            constants.push(format!("{ty}{shape} i{i} = {elements}"));
-                        }
-                        None => inputs.push(format!("{} i{i}", shaped(ty, shape))),
+                        Some(elements) => constants.push(constant(ty, shape, &value, elements)),
+                        None => inputs.push(format!("{} {value}", shaped(ty, shape))),
                     }
+                    names.push(value);
                 }
                 Input::Around { ty, shape } => {
                     let ty = types.get(ty).copied().unwrap_or(ty);
-                    inputs.push(format!("{} i{i}", shaped(ty, shape)));
+                    inputs.push(format!("{} {value}", shaped(ty, shape)));
                 }
             }
         }
         let outputs: Vec<String> = (0..self.outputs(version)).map(|i| format!("o{i}")).collect();
-        let (inputs, constants) = (inputs.join(", "), constants.join(", "));
-        let (names, outputs) = (names.join(", "), outputs.join(", "));
+        let [inputs, constants, names, outputs] =
+            [inputs, constants, names, outputs].map(|list| list.join(", "));
         let (domain, name, since) = (version.domain, version.name, version.since);
         // What stands in subgraphs is of the main operator set.
+        let newest = Domain::Onnx.newest();
         let (sets, domain) = match domain {
             "ai.onnx" => (format!("\"\" : {since}"), String::new()),
-            _ => (format!("\"\" : 28, \"{domain}\" : {since}"), format!("{domain}.")),
+            _ => (format!("\"\" : {newest}, \"{domain}\" : {since}"), format!("{domain}.")),
         };
         let attributes = filled(self.attributes, types);
         format!(
@@ -161,6 +152,17 @@ impl Sample {
              }}"
         )
     }
+}
+
+/// A constant with its elements, in ONNX's text.
+fn constant(ty: &str, shape: &str, name: &str, elements: &str) -> String {
+    let shape = match shape {
+        "" => format!("[{}]", count(elements)),
+        "[]" => String::new(),
+        shape => shape.to_owned(),
+    };
+    let elements = if ty == "string" { quoted(elements) } else { elements.to_owned() };
+    format!("{ty}{shape} {name} = {elements}")
 }
 
 /// How many elements stand in braces.
