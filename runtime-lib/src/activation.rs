@@ -38,7 +38,8 @@ pub fn elu_in_place<T: Float>(y: &mut [T], alpha: f32) {
     activate_in_place(y, Activation::Elu { alpha });
 }
 
-/// `y = x Φ(x)`, with the distribution function `Φ` of the normal distribution. In `f32` within 4 ulp.
+/// `y = x Φ(x)`, with the distribution function `Φ` of the normal distribution. In `f32` within
+/// 4 ulp.
 pub fn gelu<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Gelu);
 }

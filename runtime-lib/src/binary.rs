@@ -134,7 +134,14 @@ pub trait Power: Number {
 impl<T: Float> Power for T {
     #[inline(always)]
     fn power<E: Number>(self, exponent: E) -> T {
-        T::narrow(self.widen().powf(Number::from_f64(exponent.to_f64())))
+        let exact = exponent.to_f64();
+        let exponent = <T::Wide as Number>::from_f64(exact);
+        if exponent.to_f64() == exact {
+            T::narrow(self.widen().powf(exponent))
+        } else {
+            // The exponent has more bits than the type that the base is calculated in.
+            T::from_f64(self.to_f64().powf(exact))
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Random numbers.
 //!
-//! Every number is a function of a seed, of how often the call has drawn before, and of the place of
-//! the element that it is for: Philox 4×32 with ten rounds (Salmon et al., "Parallel random numbers:
-//! as easy as 1, 2, 3", 2011), whose key is the seed and whose counter has the place in its low and
-//! the number of earlier draws in its high half. The same seed gives the same bits on every machine,
-//! in whatever order and in however many parts they are asked for. The masks of `Dropout` alone come
-//! from the Mersenne Twister, as in what ONNX publishes for it.
+//! Every number is a function of a seed, of how often the call has drawn before, and of the place
+//! of the element that it is for: Philox 4×32 with ten rounds (Salmon et al., "Parallel random
+//! numbers: as easy as 1, 2, 3", 2011). The seed is its key; its counter has the place in the low
+//! and the number of earlier draws in the high half. The same seed gives the same bits on every
+//! machine, in whatever order and in however many parts they are asked for. Only the masks of
+//! `Dropout` come from the Mersenne Twister, as in what ONNX publishes for it.
 
 mod dropout;
 #[cfg(test)]

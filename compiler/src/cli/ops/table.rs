@@ -4,7 +4,6 @@ use super::{
     facts::Version,
     probe::{Constraint, Found},
 };
-use std::fmt::Write as _;
 
 /// Types that are mostly named together.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -124,11 +123,9 @@ pub fn plain(operators: &[Operator<'_>]) -> String {
         let (version, found) = operator.newest();
         let how = found.how.unwrap_or("refused");
         let (name, since) = (version.name, operator.since());
-        write!(text, "{name} ({}) {since}: {how}; {}\n", version.domain, operator.types())
-            .expect("a string has room");
-        for note in operator.notes() {
-            write!(text, "    {note}\n").expect("a string has room");
-        }
+        let types = operator.types();
+        text.push_str(&format!("{name} ({}) {since}: {how}; {types}\n", version.domain));
+        text.extend(operator.notes().iter().map(|note| format!("    {note}\n")));
     }
     text
 }

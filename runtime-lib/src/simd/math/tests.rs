@@ -6,7 +6,7 @@ use crate::simd::each_level;
 use std::{vec, vec::Vec};
 
 fn check(name: &str, f: fn(&[f32], &mut [f32]), truth: fn(f64) -> f64, bound: f64) {
-    let x = inputs();
+    let x = inputs(1_009);
     let truths: Vec<f64> = x.iter().map(|&x| truth(f64::from(x))).collect();
     each_level(|level| {
         let mut y = vec![0.0; x.len()];
