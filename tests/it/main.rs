@@ -6,5 +6,6 @@ mod golden;
 mod macros;
 mod memory;
 mod programs;
+mod random;
 mod recognized;
 mod tidy;

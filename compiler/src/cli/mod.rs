@@ -20,6 +20,7 @@ mod bench;
 mod compile;
 mod files;
 mod npy;
+mod ops;
 mod run;
 mod test;
 
@@ -39,6 +40,7 @@ struct Cli {
 #[derive(clap::Subcommand)]
 enum Command {
     Bench(bench::Options),
+    Ops(ops::Options),
     Run(run::Options),
     Test(test::Options),
 }
@@ -49,6 +51,7 @@ pub fn main() -> ExitCode {
     match cli.command {
         None => compile::run(&cli.compile),
         Some(Command::Bench(options)) => bench::run(&options),
+        Some(Command::Ops(options)) => ops::run(&options),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Test(options)) => test::run(&options),
     }

@@ -3,6 +3,7 @@
 
 mod bind;
 mod docs;
+mod draws;
 mod face;
 mod flow;
 mod format;

@@ -21,7 +21,12 @@ use std::{
 
 /// Runs `plan` on `inputs`, one for each of the plan's, in order.
 pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
-    let mut host = Host { plan, arrays: Map::default(), symbols: RefCell::default() };
+    let mut host = Host {
+        plan,
+        arrays: Map::default(),
+        symbols: RefCell::default(),
+        turns: RefCell::default(),
+    };
     for (port, value) in plan.inputs.iter().zip(inputs) {
         host.give(port, value)?;
     }
@@ -35,6 +40,8 @@ struct Host<'p> {
     plan: &'p Plan,
     arrays: Map<BufferId, Array>,
     symbols: RefCell<HashMap<Symbol, i64>>,
+    /// How often each call has drawn random numbers.
+    turns: RefCell<Vec<u64>>,
 }
 
 impl Host<'_> {
@@ -328,7 +335,7 @@ impl Host<'_> {
             Some((array, all))
         });
         let (given, taken) = (given.collect(), taken.collect());
-        let mut args = Args::new(call.dtype, given, taken, &mut sizes);
+        let mut args = Args::new(call.dtype, given, taken, &mut sizes, &self.turns);
         let symbols = self.symbols.borrow();
         let eval = |name: &str| symbols.get(name).copied().unwrap_or(0);
         call.params.run(call.form, &eval, &mut args)?;

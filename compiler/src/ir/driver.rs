@@ -271,6 +271,11 @@ impl Lowering for State<'_> {
     fn count(&mut self, macs: u64) {
         self.plan.macs = self.plan.macs.saturating_add(macs);
     }
+
+    fn draws(&mut self) -> usize {
+        self.plan.draws += 1;
+        self.plan.draws - 1
+    }
 }
 
 pub(super) fn tensor_type(graph: &Graph, id: ValueId) -> Result<&TensorType> {

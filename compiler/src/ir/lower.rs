@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
-    plan::{Arg, Block, Call, Form, Formula, Kernel, Operand, Optimize, Step},
+    plan::{Arg, Block, Call, Draw, Form, Formula, Kernel, Operand, Optimize, Seed, Step},
     tensor::Tensor,
     ty::{TensorType, Type},
 };
@@ -26,6 +26,7 @@ pub(super) trait Lowering {
     fn upper(&self, dim: &Dim) -> Option<i64>;
     fn optimize(&self) -> Optimize;
     fn count(&mut self, macs: u64);
+    fn draws(&mut self) -> usize;
     fn weight(&mut self, name: &str, tensor: &Tensor, parameters: usize) -> Operand;
     fn beside(&mut self, value: ValueId) -> Option<Operand>;
     fn set_beside(&mut self, value: ValueId, operand: Operand);
@@ -125,6 +126,16 @@ impl<'a> Lower<'a> {
     pub fn most(&self, dim: &Dim) -> Dim {
         const MANY: i64 = 1 << 12;
         self.state.upper(dim).unwrap_or(MANY).into()
+    }
+
+    /// What the next call draws random numbers from: a stream with the seed given, or one of the
+    /// model's seed and the node's name.
+    pub fn draw(&mut self, seed: Option<u64>) -> Draw {
+        // FNV-1a.
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        let named = || Seed::Named(self.node.name.bytes().fold(0xcbf2_9ce4_8422_2325, mix));
+        let seed = seed.map_or_else(named, Seed::Given);
+        Draw { call: self.state.draws(), seed }
     }
 
     /// Calls `kernel` on the inputs and outputs of the node, in their order, for the element type

@@ -3,6 +3,7 @@
 
 pub mod activation;
 pub mod dead;
+mod draw;
 pub mod formula;
 pub mod geometry;
 mod info;
@@ -12,6 +13,7 @@ pub mod memory;
 pub mod moves;
 mod text;
 
+pub use draw::{Draw, Seed};
 pub use formula::{Field, Formula, NoParams, Symbols};
 pub use info::Info;
 pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};
@@ -53,6 +55,8 @@ pub struct Plan {
     pub weight_bytes: usize,
     /// The multiply-adds of one run, where every size is known.
     pub macs: u64,
+    /// How many calls draw random numbers.
+    pub draws: usize,
 }
 
 /// What is known of a symbol.
