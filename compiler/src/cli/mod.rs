@@ -16,7 +16,9 @@ macro_rules! outln {
     }};
 }
 
+mod check;
 mod compile;
+mod explain;
 mod files;
 mod npy;
 mod run;
@@ -37,6 +39,8 @@ struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Check(check::Options),
+    Explain(explain::Options),
     Run(run::Options),
     Test(test::Options),
 }
@@ -46,6 +50,8 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         None => compile::run(&cli.compile),
+        Some(Command::Check(options)) => check::run(&options),
+        Some(Command::Explain(options)) => explain::run(&options),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Test(options)) => test::run(&options),
     }
