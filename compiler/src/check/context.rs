@@ -102,11 +102,6 @@ impl<'p> Context<'p> {
         self.faulty.extend(markable);
     }
 
-    /// Marks a function, so that its calls are passed over.
-    pub fn mark_function(&mut self, function: &FunctionProto) {
-        self.faulty.insert(address(function));
-    }
-
     /// Whether findings are still kept; who would search for long need not search otherwise.
     pub fn has_room(&self) -> bool {
         self.findings.len() < MOST
@@ -117,7 +112,7 @@ impl<'p> Context<'p> {
         self.findings.len() + self.left_out
     }
 
-    /// The node around the place, where there is one.
+    /// The function around the place, where there is one.
     pub fn in_function(&self) -> Option<&'p FunctionProto> {
         self.places.iter().find_map(|place| match place {
             Place::Function(function) => Some(*function),

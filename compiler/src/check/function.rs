@@ -52,66 +52,80 @@ pub(super) fn functions<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto]) -> 
 
 /// Walks from function to called function, without recursion, for chains may be long.
 fn calls<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto], functions: &Functions<'p>) {
-    /// Those that were walked to the end, by address: how deep they call others.
-    type Depths = HashMap<*const FunctionProto, usize>;
-    let mut depths = Depths::new();
-    for root in list {
-        let mut path: Vec<(&FunctionProto, Vec<&FunctionProto>)> = Vec::new();
-        let mut next = (!depths.contains_key(&std::ptr::from_ref(root))).then_some(root);
-        let mut on_path = HashSet::new();
-        while let Some(function) = next.take() {
-            let mut callees = Vec::new();
-            callees_of(&function.node, functions, &mut callees);
-            on_path.insert(std::ptr::from_ref(function));
-            path.push((function, callees));
-            while let Some((caller, callees)) = path.last_mut() {
-                let Some(callee) = callees.pop() else {
-                    let (done, _) = path.pop().expect("there is a last one");
-                    on_path.remove(&std::ptr::from_ref(done));
-                    depth(cx, done, functions, &mut depths);
-                    continue;
-                };
-                if on_path.contains(&std::ptr::from_ref(callee)) {
-                    cycle(cx, caller, callee);
-                } else if !depths.contains_key(&std::ptr::from_ref(callee)) {
-                    next = Some(callee);
-                    break;
-                }
-            }
-        }
-    }
-
-    fn depth<'p>(
-        cx: &mut Context<'p>,
-        function: &'p FunctionProto,
-        functions: &Functions<'p>,
-        depths: &mut Depths,
-    ) {
-        let mut callees = Vec::new();
-        callees_of(&function.node, functions, &mut callees);
-        let below = callees.iter().filter_map(|callee| depths.get(&std::ptr::from_ref(*callee)));
-        let mut depth = 1 + below.max().copied().unwrap_or(0);
-        if depth > DEEPEST {
-            let message = format!("functions call each other more than {DEEPEST} deep");
-            cx.within(Place::Function(function), |cx| cx.fault(Code::FunctionLimit, message));
-            // Those that call this one are not deeper for it.
-            depth = 0;
-        }
-        depths.insert(std::ptr::from_ref(function), depth);
-    }
-
-    fn cycle<'p>(cx: &mut Context<'p>, caller: &'p FunctionProto, callee: &'p FunctionProto) {
-        cx.mark_function(caller);
-        let message = if std::ptr::eq(caller, callee) {
-            "the function calls itself".to_owned()
-        } else {
-            format!("the function calls {}, which leads back to it", quoted(callee.name()))
+    let address = |function: &FunctionProto| std::ptr::from_ref(function);
+    // How deep a function calls others; none while it is on the path.
+    let mut depths: HashMap<*const FunctionProto, Option<usize>> = HashMap::new();
+    let mut path: Vec<Caller<'p>> = Vec::new();
+    let mut roots = list.iter();
+    loop {
+        let callee = match path.last_mut() {
+            Some(caller) => caller.open.pop(),
+            None => match roots.next() {
+                Some(root) => Some(root),
+                None => return,
+            },
         };
-        let help = "loops are written with `Loop` or `Scan`";
-        cx.within(Place::Function(caller), |cx| {
-            cx.fault_with(Code::RecursiveFunction, message, help)
-        });
+        let below = match callee {
+            Some(callee) => match depths.get(&address(callee)) {
+                None => {
+                    depths.insert(address(callee), None);
+                    path.push(Caller::new(callee, functions));
+                    continue;
+                }
+                Some(Some(depth)) => *depth,
+                Some(None) => {
+                    let caller = path.last().expect("who is on the path is called from there");
+                    cycle(cx, caller.function, callee);
+                    0
+                }
+            },
+            None => {
+                let done = path.pop().expect("the path has a last function");
+                let depth = depth(cx, &done);
+                depths.insert(address(done.function), Some(depth));
+                depth
+            }
+        };
+        if let Some(caller) = path.last_mut() {
+            caller.below = caller.below.max(below);
+        }
     }
+}
+
+/// A function, whom of those that it calls are to be looked at, and how deep the others go.
+struct Caller<'p> {
+    function: &'p FunctionProto,
+    open: Vec<&'p FunctionProto>,
+    below: usize,
+}
+
+impl<'p> Caller<'p> {
+    fn new(function: &'p FunctionProto, functions: &Functions<'p>) -> Caller<'p> {
+        let mut open = Vec::new();
+        callees_of(&function.node, functions, &mut open);
+        Caller { function, open, below: 0 }
+    }
+}
+
+/// How deep a function calls others, itself included.
+fn depth<'p>(cx: &mut Context<'p>, caller: &Caller<'p>) -> usize {
+    if caller.below < DEEPEST {
+        return caller.below + 1;
+    }
+    let message = format!("functions call each other more than {DEEPEST} deep");
+    cx.within(Place::Function(caller.function), |cx| cx.fault(Code::FunctionLimit, message));
+    // Those that call this one are not at fault for it.
+    0
+}
+
+fn cycle<'p>(cx: &mut Context<'p>, caller: &'p FunctionProto, callee: &'p FunctionProto) {
+    let message = if std::ptr::eq(caller, callee) {
+        "the function calls itself".to_owned()
+    } else {
+        format!("the function calls {}, which leads back to it", quoted(callee.name()))
+    };
+    let help = "loops are written with `Loop` or `Scan`";
+    cx.within(Place::Function(caller), |cx| cx.fault_with(Code::RecursiveFunction, message, help));
 }
 
 /// Adds the functions that nodes call, those in graphs inside them, too.

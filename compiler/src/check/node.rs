@@ -151,7 +151,7 @@ fn unknown(cx: &mut Context<'_>, domain: &str, name: &str, version: i64) {
             "the operator set {} has it: name it as the domain",
             quoted(shown(other))
         ))
-    } else if let Some(near) = signature::nearest(domain, name) {
+    } else if let Some(near) = cx.has_room().then(|| signature::nearest(domain, name)).flatten() {
         finding.help(format!("did you mean `{near}`?"))
     } else {
         finding

@@ -95,7 +95,8 @@ pub(in super::super) fn gradients<'p>(
     if found.is_empty() {
         return;
     }
-    let cyclic = Paths::new(nodes, scope).cyclic(nodes);
+    let mut paths = Paths::new(nodes, scope);
+    let cyclic = paths.cyclic(nodes);
     for (i, names) in &found {
         let node = &nodes[*i];
         cx.within(Place::Node(node, *i), |cx| {
@@ -106,7 +107,7 @@ pub(in super::super) fn gradients<'p>(
                 cx.fault(Code::GradientCycle, message);
             }
             if cx.count() == before {
-                Paths::new(nodes, scope).dead(cx, names);
+                paths.dead(cx, names);
             }
         });
     }
@@ -164,42 +165,40 @@ impl<'p> Paths<'p> {
     /// The `Gradient`s, by number, that need themselves. All other nodes are in order, so every
     /// cycle goes through one; the search keeps its own stack.
     fn cyclic(&self, nodes: &'p [NodeProto]) -> HashSet<usize> {
-        let address = |node: &NodeProto| std::ptr::from_ref(node);
         let numbers: HashMap<_, usize> =
-            nodes.iter().enumerate().map(|(i, node)| (address(node), i)).collect();
+            nodes.iter().enumerate().map(|(i, node)| (std::ptr::from_ref(node), i)).collect();
         let mut cyclic = HashSet::new();
         // Where a node is on the path, or none where it was left again.
         let mut places: HashMap<*const NodeProto, Option<usize>> = HashMap::new();
-        for root in nodes {
-            let mut path: Vec<(&NodeProto, Vec<&NodeProto>)> = Vec::new();
-            let mut next = Some(root).filter(|root| !places.contains_key(&address(root)));
-            while let Some(node) = next.take() {
-                places.insert(address(node), Some(path.len()));
-                path.push((node, self.needs(node)));
-                while let Some((node, needs)) = path.last_mut() {
-                    let Some(need) = needs.pop() else {
-                        places.insert(address(node), None);
-                        path.pop();
-                        continue;
-                    };
-                    match places.get(&address(need)) {
-                        None => {
-                            next = Some(need);
-                            break;
-                        }
-                        Some(Some(start)) => {
-                            let on_cycle = path[*start..].iter().map(|(node, _)| *node);
-                            let mut gradients = on_cycle.filter(|node| Names::of(node).is_some());
-                            let first =
-                                gradients.next().and_then(|node| numbers.get(&address(node)));
-                            cyclic.extend(first);
-                        }
-                        Some(None) => {}
-                    }
+        let mut path: Vec<(&NodeProto, Vec<&NodeProto>)> = Vec::new();
+        let mut roots = nodes.iter();
+        loop {
+            let need = match path.last_mut() {
+                Some((_, needs)) => needs.pop(),
+                None => match roots.next() {
+                    Some(root) => Some(root),
+                    None => return cyclic,
+                },
+            };
+            let Some(need) = need else {
+                let (done, _) = path.pop().expect("the path has a last node");
+                places.insert(std::ptr::from_ref(done), None);
+                continue;
+            };
+            match places.get(&std::ptr::from_ref(need)) {
+                None => {
+                    places.insert(std::ptr::from_ref(need), Some(path.len()));
+                    path.push((need, self.needs(need)));
                 }
+                Some(Some(start)) => {
+                    let on_cycle = path[*start..].iter().map(|(node, _)| *node);
+                    let mut gradients = on_cycle.filter(|node| Names::of(node).is_some());
+                    let first = gradients.next().map(std::ptr::from_ref);
+                    cyclic.extend(first.and_then(|node| numbers.get(&node)));
+                }
+                Some(None) => {}
             }
         }
-        cyclic
     }
 
     /// The nodes whose outputs a node needs.

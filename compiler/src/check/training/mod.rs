@@ -19,6 +19,8 @@ const FIRST_VERSION: i64 = 7;
 struct State<'p> {
     /// The initializers of the model's graph.
     initializers: HashSet<&'p str>,
+    /// Those of the algorithm of the training information that is checked.
+    own: HashSet<&'p str>,
     /// How many algorithms have an initializer of that name.
     algorithms: HashMap<&'p str, usize>,
     /// The outputs of the model's graph.
@@ -43,6 +45,7 @@ pub(super) fn training<'p>(
     }
     let mut state = State {
         initializers: main.initializer.iter().map(TensorProto::name).collect(),
+        own: HashSet::new(),
         algorithms: HashMap::new(),
         outputs: main.output.iter().map(|output| output.name()).collect(),
         updated: HashMap::new(),
@@ -53,6 +56,8 @@ pub(super) fn training<'p>(
         }
     }
     for (i, info) in infos.iter().enumerate() {
+        let own = info.algorithm.iter().flat_map(|graph| &graph.initializer);
+        state.own = own.map(TensorProto::name).collect();
         cx.within(Place::Item("training_info", i), |cx| {
             initialization(cx, unit, info, &state);
             algorithm(cx, unit, info, scope);
@@ -95,7 +100,7 @@ fn initialization<'p>(
                 let message = format!("a second binding assigns to {}", quoted(key));
                 cx.fault(Code::InitDuplicate, message);
             }
-            variable(cx, Code::InitKey, key, info, state);
+            variable(cx, Code::InitKey, key, state);
             if !outputs.contains(value) {
                 let message =
                     format!("{} is not an output of the initialization graph", quoted(value));
@@ -132,7 +137,7 @@ fn updates<'p>(
     let outputs: HashSet<&str> = own.map(|output| output.name()).collect();
     for (i, binding) in info.update_binding.iter().enumerate() {
         cx.within(Place::Item("update_binding", i), |cx| {
-            update(cx, number, info, binding, state);
+            update(cx, number, binding, state);
             let value = binding.value();
             if !outputs.contains(value) && !state.outputs.contains(value) {
                 let message = format!(
@@ -149,7 +154,6 @@ fn updates<'p>(
 fn update<'p>(
     cx: &mut Context<'p>,
     number: usize,
-    info: &'p TrainingInfoProto,
     binding: &'p StringStringEntryProto,
     state: &mut State<'p>,
 ) {
@@ -166,20 +170,13 @@ fn update<'p>(
             let message = format!("{} is assigned by training_info {before} already", quoted(key));
             cx.fault(Code::UpdateDuplicate, message);
         }
-        None => variable(cx, Code::UpdateKey, key, info, state),
+        None => variable(cx, Code::UpdateKey, key, state),
     }
 }
 
 /// Checks that a key is an initializer of the model's graph or of the algorithm.
-fn variable(
-    cx: &mut Context<'_>,
-    code: Code,
-    key: &str,
-    info: &TrainingInfoProto,
-    state: &State<'_>,
-) {
-    let mut own = info.algorithm.iter().flat_map(|graph| &graph.initializer);
-    if state.initializers.contains(key) || own.any(|tensor| tensor.name() == key) {
+fn variable(cx: &mut Context<'_>, code: Code, key: &str, state: &State<'_>) {
+    if state.initializers.contains(key) || state.own.contains(key) {
         return;
     }
     let message =
