@@ -172,7 +172,8 @@ fn input<'p>(cx: &mut Context<'p>, input: &'p ValueInfoProto, scope: &mut Scope<
 
 /// Whether a name of a training algorithm is one of the graph that it is to be one with.
 fn hides_inference(scope: &Scope<'_, '_>, name: &str) -> bool {
-    scope.kind == Kind::Algorithm && scope.outer.is_some_and(|outer| outer.defines(name))
+    let outer = scope.outer.filter(|_| scope.kind == Kind::Algorithm);
+    outer.is_some_and(|outer| outer.taken(name).is_some())
 }
 
 fn initializers<'p>(

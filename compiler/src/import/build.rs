@@ -252,8 +252,9 @@ impl<'p> Builder<'p> {
         let mut outputs = Vec::new();
         for output in &proto.output {
             let name = output.name();
+            let found = scope.values.get(name).copied();
             // One that nothing defines was found before.
-            let Some(&id) = scope.values.get(name) else { continue };
+            let id = found.unwrap_or_else(|| self.graph.value(name, Type::Unknown));
             let declared = (output.r#type.is_some() && scope.region == self.graph.body)
                 .then(|| self.declared(output).unwrap_or(Type::Unknown));
             outputs.push(declared.map_or(id, |declared| self.as_declared(name, &declared, id)));

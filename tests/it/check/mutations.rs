@@ -43,11 +43,11 @@ const CONTAINERS: &str = r#"
         y = Gather<axis = 1>(turned, at)
         m = ai.onnx.ml.ZipMap<classlabels_strings = ["a", "b", "c"]>(x)
         has = OptionalHasElement(maybe)
+        two = Constant<value_ints = [2]>()
         o = If<
             then_branch = yes () => (value) { value = OptionalGetElement(maybe) },
             else_branch = no () => (zeros) { zeros = ConstantOfShape(two) }
         >(has)
-        two = Constant<value_ints = [2]>()
         wide = Cast<to = 1>(small)
         p = Einsum<equation = "ij,jk->ik">(x, turned)
     }
@@ -68,8 +68,8 @@ const IMAGES: &str = r#"
         normal = BatchNormalization(part, b, b, b, b)
         left, right = Split<axis = 1, num_outputs = 2>(normal)
         both = Concat<axis = -1>(left, right)
-        top, where = TopK(both, k)
         k = Constant<value_ints = [2]>()
+        top, where = TopK(both, k)
         z = Softmax(top)
     }
 "#;
@@ -375,11 +375,10 @@ fn damaged_models_are_compiled_or_refused() {
     let tries = env::var("ONNXC_MUTATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(FEW);
     let first = env::var("ONNXC_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let models = models();
-    let named = move |seed: u64| &models[(seed % models.len() as u64) as usize];
     let (send, receive) = mpsc::channel();
     let work = move || {
         for seed in first..first + tries {
-            let (name, model) = named(seed);
+            let (name, model) = &models[(seed % models.len() as u64) as usize];
             let model = damaged(model, seed);
             // Said first, so that it is known which one does not end.
             if send.send((seed, name.clone(), model.clone(), None)).is_err() {

@@ -27,6 +27,21 @@ struct State<'p> {
     outputs: HashSet<&'p str>,
     /// The variables that were assigned, and by which training information.
     updated: HashMap<&'p str, usize>,
+    /// The variables that were found to be two.
+    ambiguous: HashSet<&'p str>,
+}
+
+impl<'p> State<'p> {
+    /// Whether a variable is an initializer of several algorithms, so that nobody can tell which
+    /// of them is meant; said once.
+    fn is_ambiguous(&mut self, cx: &mut Context<'p>, key: &'p str) -> bool {
+        let is_ambiguous = self.algorithms.get(key).is_some_and(|count| *count > 1);
+        if is_ambiguous && self.ambiguous.insert(key) {
+            let message = format!("{} is an initializer of more than one algorithm", quoted(key));
+            cx.fault_with(Code::AmbiguousState, message, "rename it in one of them");
+        }
+        is_ambiguous
+    }
 }
 
 /// Checks how a model is trained. `main` is its graph, and `scope` what that defines.
@@ -49,6 +64,7 @@ pub(super) fn training<'p>(
         algorithms: HashMap::new(),
         outputs: main.output.iter().map(|output| output.name()).collect(),
         updated: HashMap::new(),
+        ambiguous: HashSet::new(),
     };
     for graph in infos.iter().filter_map(|info| info.algorithm.as_ref()) {
         for tensor in &graph.initializer {
@@ -59,7 +75,7 @@ pub(super) fn training<'p>(
         let own = info.algorithm.iter().flat_map(|graph| &graph.initializer);
         state.own = own.map(TensorProto::name).collect();
         cx.within(Place::Item("training_info", i), |cx| {
-            initialization(cx, unit, info, &state);
+            initialization(cx, unit, info, &mut state);
             algorithm(cx, unit, info, scope);
             updates(cx, i, info, &mut state);
         });
@@ -70,7 +86,7 @@ fn initialization<'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
     info: &'p TrainingInfoProto,
-    state: &State<'p>,
+    state: &mut State<'p>,
 ) {
     let Some(graph) = &info.initialization else {
         if !info.initialization_binding.is_empty() {
@@ -100,7 +116,9 @@ fn initialization<'p>(
                 let message = format!("a second binding assigns to {}", quoted(key));
                 cx.fault(Code::InitDuplicate, message);
             }
-            variable(cx, Code::InitKey, key, state);
+            if !state.is_ambiguous(cx, key) {
+                variable(cx, Code::InitKey, key, state);
+            }
             if !outputs.contains(value) {
                 let message =
                     format!("{} is not an output of the initialization graph", quoted(value));
@@ -158,14 +176,10 @@ fn update<'p>(
     state: &mut State<'p>,
 ) {
     let key = binding.key();
-    let before = state.updated.insert(key, number);
-    let is_ambiguous = state.algorithms.get(key).is_some_and(|count| *count > 1);
-    match before {
-        // One finding says that the two are not to be told apart.
-        Some(before) if is_ambiguous && before != number => {
-            let message = format!("{} is an initializer of more than one algorithm", quoted(key));
-            cx.fault_with(Code::AmbiguousState, message, "rename it in one of them");
-        }
+    if state.is_ambiguous(cx, key) {
+        return;
+    }
+    match state.updated.insert(key, number) {
         Some(before) => {
             let message = format!("{} is assigned by training_info {before} already", quoted(key));
             cx.fault(Code::UpdateDuplicate, message);
