@@ -56,7 +56,7 @@ pub(super) struct Builder<'p> {
     files: external::Files,
     dims: Dimensions<'p>,
     pub(super) graph: Graph,
-    functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
+    pub(super) functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
     /// The bodies of operators that were read so far, by their text.
     pub(super) bodies: HashMap<&'static str, Rc<FunctionProto>>,
     depth: usize,
@@ -362,7 +362,8 @@ impl<'p> Builder<'p> {
         let inputs = self.inputs(node, scope);
         let attributes = scope.resolved(node);
         let key = (node.domain(), node.op_type(), node.overload());
-        if let Some(&function) = self.functions.get(&key) {
+        let is_in_operator = scope.call.is_some_and(|call| call.is_operator);
+        if let Some(&function) = self.functions.get(&key).filter(|_| !is_in_operator) {
             if self.checked.is_faulty(function) {
                 self.leave_unknown(node, scope);
                 return Ok(());

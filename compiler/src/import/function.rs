@@ -25,6 +25,8 @@ pub(super) struct Call {
     attributes: HashMap<String, AttributeProto>,
     /// The inputs that the caller leaves out.
     pub absent: HashSet<String>,
+    /// Whether the body is that of an operator, which knows nothing of the model's functions.
+    pub is_operator: bool,
 }
 
 impl Scope<'_> {
@@ -76,6 +78,9 @@ impl Builder<'_> {
         given: Vec<AttributeProto>,
         outer: &mut Scope<'_>,
     ) -> std::result::Result<(), Diagnostics> {
+        let key = (function.domain(), function.name(), function.overload());
+        let known = self.functions.get(&key);
+        let is_operator = !known.is_some_and(|known| std::ptr::eq(*known, function));
         let mut opsets: Opsets = outer.opsets.clone();
         for import in &function.opset_import {
             let name = if import.domain() == "ai.onnx" { "" } else { import.domain() };
@@ -86,6 +91,7 @@ impl Builder<'_> {
             prefix: format!("{}/", outer.label(name(node))),
             attributes: attributes.map(|a| (a.name().to_owned(), a.clone())).collect(),
             absent: HashSet::new(),
+            is_operator,
         };
         let mut values = HashMap::new();
         let given = inputs.iter().copied().chain(std::iter::repeat(None));

@@ -285,7 +285,9 @@ fn damage(model: &mut Vec<Field>, random: &mut Random) {
 /// The bytes of the model after some changes, of fields or, rarely, of bytes.
 fn damaged(model: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    (0..8).for_each(|_| drop(random.next()));
+    for _ in 0..8 {
+        random.next();
+    }
     if random.below(20) == 0 {
         let mut bytes = model.to_vec();
         let at = random.below(bytes.len());
@@ -376,11 +378,14 @@ fn damaged_models_are_compiled_or_refused() {
     let first = env::var("ONNXC_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let models = models();
     let (send, receive) = mpsc::channel();
+    let current = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged.onnx");
     let work = move || {
         for seed in first..first + tries {
             let (name, model) = &models[(seed % models.len() as u64) as usize];
             let model = damaged(model, seed);
-            // Said first, so that it is known which one does not end.
+            // Said first, so that it is known which one does not end, and kept, for what ends the
+            // process ends the test, too.
+            fs::write(&current, &model).expect("cargo made the directory");
             if send.send((seed, name.clone(), model.clone(), None)).is_err() {
                 return;
             }

@@ -127,7 +127,7 @@ fn dense() -> Vec<Case> {
             "tensor_short",
             BadTensor,
             "2 entries, but type and shape want 3",
-            tensor(|t| drop(t.float_data.pop())),
+            tensor(|t| t.float_data.truncate(2)),
         ),
         case(
             "tensor_long",
