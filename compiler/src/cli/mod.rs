@@ -16,6 +16,7 @@ macro_rules! outln {
     }};
 }
 
+mod bench;
 mod check;
 mod compile;
 mod explain;
@@ -39,6 +40,7 @@ struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Bench(bench::Options),
     Check(check::Options),
     Explain(explain::Options),
     Run(run::Options),
@@ -50,6 +52,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         None => compile::run(&cli.compile),
+        Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Check(options)) => check::run(&options),
         Some(Command::Explain(options)) => explain::run(&options),
         Some(Command::Run(options)) => run::run(&options),
