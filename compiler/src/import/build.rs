@@ -9,14 +9,13 @@ use super::{
 use crate::{
     check::{Checked, attribute_kind, node_place},
     diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
-    dtype::DType,
     ir::{Attribute, Domain, Graph, Info, NewNode, Reader, RegionId, ValueId},
-    ops::{self, Entry, How, Read, optional::OptionalGetElement},
+    ops::{self, Entry, How, Read},
     tensor::Tensor,
     ty::Type,
 };
 use onnxc_proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto,
     attribute_proto::AttributeType,
 };
 use std::{
@@ -49,12 +48,12 @@ pub fn model(
 }
 
 pub(super) struct Builder<'p> {
-    settings: &'p Settings,
+    pub(super) settings: &'p Settings,
     /// What was found at fault in the messages, and is passed over.
-    checked: &'p Checked,
+    pub(super) checked: &'p Checked,
     pub(super) findings: Findings,
     files: external::Files,
-    dims: Dimensions<'p>,
+    pub(super) dims: Dimensions<'p>,
     pub(super) graph: Graph,
     pub(super) functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
     /// The bodies of operators that were read so far, by their text.
@@ -197,13 +196,6 @@ impl<'p> Builder<'p> {
         }
     }
 
-    pub(super) fn declared(&mut self, value: &ValueInfoProto) -> Option<Type> {
-        let at = format!("value {}", quoted(value.name()));
-        let proto = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value))?;
-        let ty = types::ty(proto, value.name(), &mut self.dims);
-        self.findings.keep(ty.map_err(|finding| finding.within(at)))
-    }
-
     pub(super) fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
         for initializer in &proto.initializer {
             let name = initializer.name();
@@ -260,58 +252,6 @@ impl<'p> Builder<'p> {
             outputs.push(declared.map_or(id, |declared| self.as_declared(name, &declared, id)));
         }
         outputs
-    }
-
-    /// An output of the declared type. A loop that takes in an optional and gives its value has
-    /// that value for output, though it may end before its first turn.
-    fn as_declared(&mut self, name: &str, declared: &Type, id: ValueId) -> ValueId {
-        let inferred = self.graph[id].ty.clone();
-        let is_optional = |ty: &Type| matches!(ty, Type::Optional(_));
-        if is_optional(&inferred) && !is_optional(declared) && *declared != Type::Unknown {
-            let content = self.graph.add(self.graph.body, name, OptionalGetElement, &[id]);
-            return self.findings.keep(content).unwrap_or(id);
-        }
-        self.compare(name, declared, &inferred);
-        id
-    }
-
-    /// Holds the declared types of inner values against the inferred ones. Sizes are often those of
-    /// another batch, so only the kind and the element count.
-    fn inner_types(&mut self, proto: &GraphProto, scope: &Scope<'_>) {
-        for value in &proto.value_info {
-            let Some(&id) = scope.values.get(value.name()) else { continue };
-            // Its dimensions are none of the model's.
-            let mut dims = Dimensions::new(self.settings);
-            let declared = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value));
-            let declared = declared.and_then(|ty| types::ty(ty, value.name(), &mut dims).ok());
-            let Some(declared) = declared else { continue };
-            let inferred = &self.graph[id].ty;
-            if element(&declared).zip(element(inferred)).is_some_and(|(a, b)| a != b) {
-                let message =
-                    format!("the model declares {declared}, but its nodes give {inferred}");
-                let finding = Diagnostic::new(Code::DeclaredMismatch, message);
-                self.findings.push(finding.within(format!("value {}", quoted(value.name()))));
-            }
-        }
-    }
-
-    /// Holds the declared type of an output against the inferred one.
-    fn compare(&self, name: &str, declared: &Type, inferred: &Type) {
-        let fits = match (declared, inferred) {
-            (Type::Tensor(a), Type::Tensor(b)) => {
-                let sizes = a.shape.iter().zip(&b.shape);
-                let differ = |(a, b): (&crate::dim::Dim, &crate::dim::Dim)| {
-                    a.known().is_some() && b.known().is_some() && a != b
-                };
-                a.dtype == b.dtype && a.rank() == b.rank() && !sizes.into_iter().any(differ)
-            }
-            _ => true,
-        };
-        if !fits {
-            let message = format!("the model declares {declared}, but its nodes give {inferred}");
-            let finding = Diagnostic::new(Code::DeclaredMismatch, message);
-            self.findings.push(finding.within(format!("output {}", quoted(name))));
-        }
     }
 
     pub(super) fn nodes(&mut self, nodes: &[NodeProto], scope: &mut Scope<'_>) {
@@ -538,18 +478,4 @@ fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
 pub(super) fn name(node: &NodeProto) -> &str {
     let named = [node.name(), node.output.first().map_or("", String::as_str)];
     named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
-}
-
-/// The element of a tensor's type.
-fn element(ty: &Type) -> Option<DType> {
-    match ty {
-        Type::Tensor(ty) => Some(ty.dtype),
-        Type::Unranked(dtype) => Some(*dtype),
-        Type::Sequence(_)
-        | Type::Optional(_)
-        | Type::Map(..)
-        | Type::Never(_)
-        | Type::Sparse(_)
-        | Type::Unknown => None,
-    }
 }

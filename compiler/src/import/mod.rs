@@ -3,6 +3,7 @@
 mod bindings;
 mod build;
 mod constant;
+mod declared;
 mod external;
 mod function;
 pub mod print;
