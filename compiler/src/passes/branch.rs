@@ -205,7 +205,7 @@ fn squeeze(
         return Next::Done;
     };
     // A size that is never 1, or of which it cannot be said when, would be asked for again.
-    let is_decided = (first - &1.into()).solve_zero().is_some();
+    let is_decided = (first - 1).solve_zero().is_some();
     if open.len() > MOST || !is_decided || cx.splits == DEEPEST {
         return Next::Copy;
     }
