@@ -7,6 +7,7 @@
 //! | room | what it holds | what it must not know |
 //! |---|---|---|
 //! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
+//! | [`check`] | messages → findings: the rules of the format | everything but the base |
 //! | [`passes`] | graph → graph, one file a pass | the file format, generated code |
 //! | [`emit`] | plan → tokens → text | graphs, operators, ONNX |
 //! | [`host`] | runs a plan here and now | graphs, operators |
@@ -18,6 +19,7 @@
 pub mod arena;
 pub mod array;
 mod builder;
+pub mod check;
 pub mod diag;
 pub mod dim;
 pub mod dtype;
@@ -66,15 +68,59 @@ pub fn compile(
     options: &Options,
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<Output, Diagnostics> {
+    let (model, options) = read(path, options)?;
+    let stem = path.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
     let place = path.display().to_string();
-    let model = std::fs::read(path)
-        .map_err(|error| Diagnostic::new(Code::Io, error.to_string()).within(place.clone()))?;
+    compile_bytes(model, &stem, &options, seen).map_err(|all| all.within(&place))
+}
+
+/// The bytes of a model file, and the options with the directory in which it lies.
+fn read(path: &Path, options: &Options) -> Result<(bytes::Bytes, Options), Diagnostic> {
+    let model = std::fs::read(path).map_err(|error| {
+        Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
+    })?;
     let mut options = options.clone();
     if options.settings.directory.is_none() {
         options.settings.directory = path.parent().map(Path::to_owned);
     }
-    let stem = path.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
-    compile_bytes(model.into(), &stem, &options, seen).map_err(|all| all.within(&place))
+    Ok((model.into(), options))
+}
+
+/// What is to be said of a model.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// What is wrong with it. Where nothing is, the model is valid.
+    pub invalid: Vec<Diagnostic>,
+    /// What is valid, but cannot be compiled.
+    pub unsupported: Vec<Diagnostic>,
+}
+
+/// Whether the model file at `path` is valid, and whether it can be compiled.
+pub fn check(path: &Path, options: &Options) -> Verdict {
+    match read(path, options) {
+        Ok((model, options)) => {
+            let verdict = check_bytes(model, &options);
+            let place = path.display().to_string();
+            let within = |found: Vec<Diagnostic>| Diagnostics(found).within(&place).0;
+            Verdict { invalid: within(verdict.invalid), unsupported: within(verdict.unsupported) }
+        }
+        Err(finding) => Verdict { invalid: vec![finding], ..Verdict::default() },
+    }
+}
+
+/// Whether the bytes of a model file are valid, and whether they can be compiled.
+pub fn check_bytes(model: bytes::Bytes, options: &Options) -> Verdict {
+    let found = plan(model, options, &mut |_, _| {}).err().map_or(Vec::new(), |found| found.0);
+    let mut verdict = Verdict::default();
+    for finding in found {
+        let invalid = finding.code.is_invalidity();
+        let list = if invalid { &mut verdict.invalid } else { &mut verdict.unsupported };
+        // The same fault at the same place is said once, however many rooms met it.
+        if !list.contains(&finding) {
+            list.push(finding);
+        }
+    }
+    verdict
 }
 
 /// Compiles the bytes of a model file; `stem` names it.

@@ -1,5 +1,6 @@
 //! Tests of all the crates together. One program, so that it is linked once.
 
+mod check;
 mod emitted;
 mod errors;
 mod golden;

@@ -17,7 +17,9 @@ macro_rules! outln {
 }
 
 mod bench;
+mod check;
 mod compile;
+mod explain;
 mod files;
 mod npy;
 mod ops;
@@ -41,6 +43,8 @@ struct Cli {
 enum Command {
     Bench(bench::Options),
     Ops(ops::Options),
+    Check(check::Options),
+    Explain(explain::Options),
     Run(run::Options),
     Test(test::Options),
 }
@@ -52,6 +56,8 @@ pub fn main() -> ExitCode {
         None => compile::run(&cli.compile),
         Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Ops(options)) => ops::run(&options),
+        Some(Command::Check(options)) => check::run(&options),
+        Some(Command::Explain(options)) => explain::run(&options),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Test(options)) => test::run(&options),
     }

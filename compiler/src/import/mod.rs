@@ -1,7 +1,9 @@
 //! From the bytes of a file to a graph.
 
+mod bindings;
 mod build;
 mod constant;
+mod declared;
 mod external;
 mod function;
 pub mod print;
@@ -12,6 +14,7 @@ mod types;
 pub mod value;
 
 use crate::{
+    check,
     diag::{Code, Diagnostic, Diagnostics},
     ir::Graph,
     tensor::Tensor,
@@ -53,7 +56,17 @@ pub struct Imported {
 /// The graph of a model file.
 pub fn model(bytes: Bytes, settings: &Settings) -> Result<Imported, Diagnostics> {
     let proto = decode(bytes)?;
-    build::model(&proto, settings)
+    let checked = check::model(&proto);
+    let built = build::model(&proto, settings, &checked);
+    let bound = bindings::types(&proto, settings, &checked);
+    let mut found = checked.findings;
+    let (imported, more) = match built {
+        Ok(imported) => (Some(imported), bound),
+        // What is wrong with the model's graph is wrong in training, too.
+        Err(found) => (None, found.0),
+    };
+    found.extend(more);
+    imported.filter(|_| found.is_empty()).ok_or(Diagnostics(found))
 }
 
 /// The message in a model file, which may be in ONNX's textual syntax.
@@ -74,7 +87,14 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     } else {
         "the file is cut short, or of another format"
     };
-    let proto = decode_model(bytes).map_err(|error| not_a_model(what).note(error.to_string()))?;
+    let proto = decode_model(bytes).map_err(|error| {
+        let error = error.to_string();
+        if error.contains("recursion limit") {
+            let message = "messages lie inside each other more than 100 deep";
+            return Diagnostic::new(Code::TooDeep, message).note(error);
+        }
+        not_a_model(what).note(error)
+    })?;
     if proto.graph.is_none() {
         return Err(not_a_model("the file has no graph"));
     }
@@ -98,6 +118,7 @@ fn not_a_model(what: &str) -> Diagnostic {
 
 /// The constant that a tensor outside a model is.
 pub fn alone(proto: &onnxc_proto::TensorProto) -> Result<Tensor, Diagnostic> {
+    check::tensor(proto)?;
     tensor::tensor(proto, &external::Files::none())
 }
 

@@ -164,8 +164,7 @@ fn worst(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
 
 /// What findings of the compiler mean for a test.
 fn refused(findings: &Diagnostics) -> Outcome {
-    let codes = [Code::Unsupported, Code::UnknownOperator, Code::UnknownShape, Code::NeedsHeap];
-    let unsupported = findings.0.iter().all(|finding| codes.contains(&finding.code));
+    let unsupported = findings.0.iter().all(|finding| !finding.code.is_invalidity());
     let text = findings.to_string();
     if unsupported { Outcome::Unsupported(text) } else { Outcome::Failed(text) }
 }
