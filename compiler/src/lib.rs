@@ -13,7 +13,7 @@
 //! | [`ops`] | every operator, one file a family | the file format, passes, tokens |
 //! | [`ir`] | graph, the trait [`ir::Op`], lowering to a plan | any particular operator |
 //! | [`plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
-//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
+//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
 
 pub mod arena;
 pub mod array;
@@ -22,10 +22,12 @@ pub mod diag;
 pub mod dim;
 pub mod dtype;
 pub mod emit;
+pub mod file;
 pub mod host;
 pub mod ident;
 pub mod import;
 pub mod ir;
+mod mapping;
 pub mod ops;
 pub mod options;
 pub mod passes;
@@ -34,8 +36,9 @@ pub mod tensor;
 pub mod ty;
 pub mod value;
 
-pub use builder::{Builder, Report, write_if_changed};
+pub use builder::{Builder, Report};
 pub use emit::{ArenaIn, Module};
+pub use file::write_if_changed;
 pub use options::{Options, Weights};
 pub use plan::Optimize;
 
@@ -56,6 +59,23 @@ pub struct Output {
     pub files: Vec<PathBuf>,
 }
 
+impl Output {
+    /// Writes the module to `path` and the weights, where they have a file, to theirs beside it,
+    /// which is given back. Files are written only where their bytes change.
+    ///
+    /// # Errors
+    ///
+    /// Where the system refuses.
+    pub fn write(&self, path: &Path) -> Result<Option<PathBuf>, Diagnostic> {
+        let weights = self.weights_file.as_ref().map(|name| path.with_file_name(name));
+        if let Some(weights) = &weights {
+            file::replace(weights, |out| emit::write_weights(&self.plan, out))?;
+        }
+        write_if_changed(path, self.module.code.as_bytes())?;
+        Ok(weights)
+    }
+}
+
 /// Compiles the model file at `path`; `seen` is shown the graph after each pass.
 ///
 /// # Errors
@@ -67,14 +87,14 @@ pub fn compile(
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<Output, Diagnostics> {
     let place = path.display().to_string();
-    let model = std::fs::read(path)
+    let model = file::read(path)
         .map_err(|error| Diagnostic::new(Code::Io, error.to_string()).within(place.clone()))?;
     let mut options = options.clone();
     if options.settings.directory.is_none() {
         options.settings.directory = path.parent().map(Path::to_owned);
     }
     let stem = path.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
-    compile_bytes(model.into(), &stem, &options, seen).map_err(|all| all.within(&place))
+    compile_bytes(model, &stem, &options, seen).map_err(|all| all.within(&place))
 }
 
 /// Compiles the bytes of a model file; `stem` names it.

@@ -3,7 +3,7 @@
 use onnxc::{
     ArenaIn, Optimize, Options, Weights,
     diag::{Diagnostic, Diagnostics},
-    plan, write_if_changed,
+    plan,
 };
 use std::{
     path::{Path, PathBuf},
@@ -133,10 +133,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         out!("{}", output.module.code);
         return Ok(());
     };
-    if let (Some(name), Some(weights)) = (&output.weights_file, &output.module.weights) {
-        write_if_changed(&path.with_file_name(name), weights)?;
-    }
-    write_if_changed(path, output.module.code.as_bytes())?;
+    output.write(path)?;
     if command.verbose {
         let plan = &output.plan;
         let (least, lines) = (plan::memory::lower_bound(plan), output.module.code.lines().count());

@@ -203,7 +203,7 @@ impl<'p> Body<'p> {
         let slot = &self.slots[&operand.buffer];
         let all = match &self.plan.buffers[operand.buffer].place {
             Place::Arena { capacity, .. } => Dim::from(*capacity),
-            Place::Weight { tensor, .. } => Dim::from(tensor.len()),
+            Place::Weight { weight, .. } => Dim::from(weight.len()),
             Place::Input(_) | Place::Heap => operand.len.clone(),
         };
         if operand.start.known() == Some(0) && operand.len == all {
@@ -396,7 +396,7 @@ impl<'p> Body<'p> {
             let buffer = &self.plan.buffers[id];
             let (offset, len) = match &buffer.place {
                 Place::Arena { offset, capacity } => (*offset, *capacity),
-                Place::Weight { offset, tensor, .. } => (*offset, tensor.len()),
+                Place::Weight { offset, weight, .. } => (*offset, weight.len()),
                 Place::Input(_) | Place::Heap => unreachable!("only planned buffers have slots"),
             };
             let (ty, offset, len) = (element(buffer.dtype), number(offset), number(len));

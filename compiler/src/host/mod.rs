@@ -362,7 +362,7 @@ impl Host<'_> {
         }
         let buffer = &self.plan.buffers[operand.buffer];
         let array = match &buffer.place {
-            Place::Weight { tensor, .. } => Array::from_tensor(tensor),
+            Place::Weight { weight, .. } => Array::from_tensor(&weight.tensor()),
             _ if buffer.kind == Kind::Sequence => Array::sequence_of(buffer.dtype, &[]),
             _ => Array::zeroed(buffer.dtype, self.size(&buffer.len)),
         };

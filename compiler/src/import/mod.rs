@@ -62,11 +62,12 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
         return Err(not_a_model("the file is empty"));
     }
     if is_text(&bytes) {
-        let utf8 = std::str::from_utf8(&bytes);
-        let bad = |error: std::str::Utf8Error| {
+        // A copy, for nobody may change what was found to be UTF-8.
+        let utf8 = String::from_utf8(bytes.to_vec());
+        let bad = |error: std::string::FromUtf8Error| {
             not_a_model("it is text, but not UTF-8").note(error.to_string())
         };
-        return text::model(utf8.map_err(bad)?);
+        return text::model(&utf8.map_err(bad)?);
     }
     let printable = |&b: &u8| matches!(b, b'\t'..=b'\r' | b' '..=b'~');
     let what = if bytes.iter().take(256).all(printable) {

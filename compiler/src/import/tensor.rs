@@ -17,10 +17,14 @@ pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
     if proto.segment.is_some() {
         return Err(Diagnostic::new(Code::Unsupported, "tensors in segments are not supported"));
     }
+    let is_external = proto.data_location() == DataLocation::External;
+    if dtype == DType::String && is_external {
+        return Err(Diagnostic::new(Code::BadExternalData, "strings cannot be external data"));
+    }
     if dtype == DType::String {
         return strings(proto, shape, len);
     }
-    let data = if proto.data_location() == DataLocation::External {
+    let data = if is_external {
         unpack(dtype, len, files.read(proto, raw_len(dtype, len))?)?
     } else if let Some(raw) = &proto.raw_data {
         unpack(dtype, len, raw.clone())?

@@ -59,20 +59,18 @@ impl Project {
         options.name = Some(format!("model_{number}"));
         options.stem.clone_from(&options.name);
         options.weights = Weights::File;
-        let Output { plan, module, .. } = onnxc::compile(path, &options, &mut |_, _| {})?;
-        let style = options.style(&plan, &format!("model_{number}"));
-        let signature = emit::signature(&plan, &style);
+        let mut output = onnxc::compile(path, &options, &mut |_, _| {})?;
+        let Output { plan, module, .. } = &mut output;
+        let style = options.style(plan, &format!("model_{number}"));
+        let signature = emit::signature(plan, &style);
         let directory = self.crate_of(number).join("src");
         let shapes: Vec<Option<Vec<usize>>> =
             plan.outputs.iter().map(|port| port.ty.kept()?.known_shape()).collect();
         let types: Vec<DType> = plan.inputs.iter().map(|port| port.dtype()).collect();
         self.images |= module.code.contains("image_decoder::");
-        let code = module.code + &glue(&signature, &types, &shapes);
+        module.code += &glue(&signature, &types, &shapes);
         fs::create_dir_all(&directory).map_err(|error| io_finding(&directory, &error))?;
-        write_if_changed(&directory.join(format!("model_{number}.rs")), code.as_bytes())?;
-        if let Some(weights) = &module.weights {
-            write_if_changed(&directory.join(format!("model_{number}.weights")), weights)?;
-        }
+        output.write(&directory.join(format!("model_{number}.rs")))?;
         self.models.insert(number, signature.model);
         Ok(())
     }
