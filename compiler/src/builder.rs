@@ -4,7 +4,7 @@ use crate::{
     ArenaIn, Optimize, Options, Weights, compile,
     diag::{Code, Diagnostic, Diagnostics},
     ident,
-    import::Size,
+    import::{Axis, Size},
 };
 use std::{
     env,
@@ -66,6 +66,17 @@ impl Builder {
     /// Bounds the size of the dimension called `name`, so that the memory stays static.
     pub fn dim_at_most(mut self, name: impl Into<String>, size: i64) -> Builder {
         self.options.settings.dims.insert(name.into(), Size::AtMost(size));
+        self
+    }
+
+    /// Says the axes of the input called `name`, whose number the model does not say: each has a
+    /// size or a name, as in `[1.into(), 3.into(), "height".into(), "width".into()]`.
+    pub fn shape(
+        mut self,
+        name: impl Into<String>,
+        axes: impl IntoIterator<Item = Axis>,
+    ) -> Builder {
+        self.options.settings.shapes.insert(name.into(), axes.into_iter().collect());
         self
     }
 

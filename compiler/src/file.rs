@@ -39,6 +39,42 @@ pub fn contents(mut file: &File) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
+/// So many bytes and more are laid aside.
+const LARGE: usize = 16 << 20;
+
+/// The same bytes, mapped from a temporary file without a name where they are many. Where there
+/// can be none, they stay in memory.
+pub fn lay_aside(bytes: Bytes) -> Bytes {
+    if bytes.len() < LARGE {
+        return bytes;
+    }
+    let aside = nameless().and_then(|mut file| {
+        file.write_all(&bytes)?;
+        mapping::of(&file)
+    });
+    aside.unwrap_or(bytes)
+}
+
+/// A new file that has no name, so that it is gone when nobody uses it any more.
+#[cfg(unix)]
+fn nameless() -> io::Result<File> {
+    use std::{
+        os::unix::fs::OpenOptionsExt,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("onnxc-{}-{number}", std::process::id()));
+    let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    fs::remove_file(path)?;
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+fn nameless() -> io::Result<File> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
 /// Writes a file where its bytes change: whole or not at all.
 ///
 /// # Errors
@@ -198,6 +234,12 @@ mod tests {
         assert_eq!(fs::read(&path).expect("it is there"), b"before");
         assert_eq!(fs::read_dir(&directory).expect("it is ours").count(), 1);
         fs::remove_dir_all(directory).expect("it is ours");
+    }
+
+    #[test]
+    fn what_is_laid_aside_stays_the_same() {
+        let bytes: Vec<u8> = (0..LARGE).map(|i| (i % 251) as u8).collect();
+        assert!(lay_aside(bytes.clone().into()) == bytes);
     }
 
     #[test]

@@ -110,6 +110,9 @@ pub fn compile_bytes(
 ) -> Result<Output, Diagnostics> {
     let (plan, files) = plan(model, options, seen)?;
     let style = options.style(&plan, stem);
+    if style.weights == emit::WeightsIn::Module {
+        fits_a_module(&plan)?;
+    }
     let module = emit::module(&plan, &style);
     let weights_file = match style.weights {
         emit::WeightsIn::File(name) => Some(name),
@@ -130,7 +133,19 @@ pub fn items(
     options: &Options,
 ) -> Result<(proc_macro2::TokenStream, Vec<PathBuf>), Diagnostics> {
     let (plan, files) = plan(model, options, &mut |_, _| {})?;
+    fits_a_module(&plan)?;
     Ok((emit::items(&plan, &options.style(&plan, stem)), files))
+}
+
+/// Refuses weights that are too many for source text.
+fn fits_a_module(plan: &Plan) -> Result<(), Diagnostic> {
+    const MOST: usize = 256 << 20;
+    if plan.weight_bytes <= MOST {
+        return Ok(());
+    }
+    let message = format!("{} bytes of weights do not fit in a module", plan.weight_bytes);
+    Err(Diagnostic::new(Code::TooLarge, message)
+        .help("have them written to a file: `onnxc model.onnx -o model.rs`, or a build script"))
 }
 
 /// The plan of a model file, and the files beside it that were read.

@@ -3,6 +3,7 @@
 use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::DType,
+    file,
     ty::{TensorType, Type},
 };
 use bytes::Bytes;
@@ -172,6 +173,15 @@ impl Tensor {
         match &self.data {
             Data::Bytes(bytes) => bytes,
             Data::Strings(_) => &[],
+        }
+    }
+
+    /// The same, in a file of the system's where it is large: what is made of a large model's
+    /// constants need not stay in memory.
+    pub fn laid_aside(self) -> Tensor {
+        match self.data {
+            Data::Bytes(bytes) => Tensor { data: Data::Bytes(file::lay_aside(bytes)), ..self },
+            Data::Strings(_) => self,
         }
     }
 

@@ -2,6 +2,8 @@
 
 mod emitted;
 mod errors;
+#[cfg(unix)]
+mod external;
 mod golden;
 mod macros;
 mod memory;

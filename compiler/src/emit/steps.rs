@@ -241,6 +241,12 @@ impl<'p> Body<'p> {
         let buffer = &self.plan.buffers[id];
         let (ty, len) = (element(buffer.dtype), size(&buffer.len));
         match buffer.kind {
+            Kind::Elements if buffer.len.known().is_none() => {
+                self.paths.insert("arena::heap_of".into());
+                let factors = factors(&buffer.len).into_iter().map(|factor| self.size(&factor));
+                let factors: Vec<TokenStream> = factors.collect();
+                quote!(heap_of::<#ty>(&[#(#factors),*])?)
+            }
             Kind::Elements => {
                 self.paths.insert("arena::heap".into());
                 quote!(heap::<#ty>(#len))
@@ -428,6 +434,18 @@ fn grouped(paths: &BTreeSet<String>) -> TokenStream {
 fn struct_name(source: &str) -> Option<&str> {
     let (name, _) = source.split_once(" {")?;
     name.chars().all(char::is_alphanumeric).then_some(name)
+}
+
+/// What a size is the product of, as far as that can be seen.
+fn factors(size: &Dim) -> Vec<Dim> {
+    let mut terms = size.terms();
+    match (terms.next(), terms.next()) {
+        (Some((atoms, n)), None) => {
+            let atoms = atoms.iter().map(|atom| Dim::term(std::slice::from_ref(atom), 1));
+            (n != 1).then(|| n.into()).into_iter().chain(atoms).collect()
+        }
+        _ => vec![size.clone()],
+    }
 }
 
 /// What stands before and after a call that settles sizes.

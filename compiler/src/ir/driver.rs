@@ -3,6 +3,7 @@
 use super::{
     Graph, NodeId, RegionId, ValueId,
     lower::{Lower, Lowering},
+    promise,
     views::Homes,
 };
 use crate::{
@@ -37,6 +38,7 @@ pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diag
     };
     state.plan.info = graph.info.clone();
     state.plan.symbols = graph.symbols.clone();
+    let promised = promise::bound(graph, &mut state.plan);
     for (i, &id) in graph[graph.body].inputs.iter().enumerate() {
         if let Some(port) = findings.keep(state.input(i, id)) {
             state.plan.inputs.push(port);
@@ -54,6 +56,7 @@ pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diag
         }
     }
     findings.finish()?;
+    promise::check(&mut steps, &promised);
     Ok(Plan { steps, ..state.plan })
 }
 
@@ -72,6 +75,12 @@ struct State<'g> {
 impl State<'_> {
     fn input(&mut self, i: usize, id: ValueId) -> Result<Port> {
         let (name, ty) = (&self.graph[id].name, &self.graph[id].ty);
+        if let Type::Unranked(_) = ty {
+            let message =
+                format!("the model does not say how many axes the input {} has", quoted(name));
+            return Err(Diagnostic::new(Code::UnknownShape, message)
+                .help(format!("say `--shape {name}=…`, such as `1,3,224,224` or `batch,8`")));
+        }
         let Kept { dtype, len, kind } = kept(self.graph, id)?;
         let buffer = self.buffer(name, kind, dtype, len, Place::Input(i));
         self.buffers.insert(id, buffer);
