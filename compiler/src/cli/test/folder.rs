@@ -52,6 +52,17 @@ pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
     inside.iter().flat_map(|path| find(path, tolerance)).collect()
 }
 
+/// The inputs of the first data set of the folder that a model lies in, where it is such a folder.
+pub fn first_inputs(model: &Path) -> Result<Option<Vec<Value>>, Diagnostics> {
+    let path = model.parent().unwrap_or(Path::new(""));
+    if model.file_name() != Some("model.onnx".as_ref()) || !path.join("test_data_set_0").is_dir() {
+        return Ok(None);
+    }
+    let tolerance = Tolerance { atol: 0.0, rtol: 0.0 };
+    let folder = Folder { path: path.to_owned(), tolerance, dims: Vec::new() };
+    Ok(folder.data_sets()?.into_iter().next().map(|set| set.inputs))
+}
+
 /// What `data.json` says; nothing where there is none.
 fn json(path: &Path) -> serde_json::Value {
     let text = fs::read(path.join("data.json")).unwrap_or_default();
