@@ -97,13 +97,13 @@ mod system {
     const LINK: u32 = 0x400;
 
     pub fn open(directory: &Path, path: &Path) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).share_mode(READ_ONLY).custom_flags(OPEN_LINK | DIRECTORIES_TOO);
         let mut way = Vec::new();
         let mut place = directory.to_owned();
         for name in path {
             place.push(name);
-            let flags = OPEN_LINK | DIRECTORIES_TOO;
-            let step = OpenOptions::new().read(true).share_mode(READ_ONLY).custom_flags(flags);
-            let opened = step.open(&place)?;
+            let opened = options.open(&place)?;
             if opened.metadata()?.file_attributes() & LINK != 0 {
                 return Err(io::Error::from(io::ErrorKind::InvalidInput));
             }
