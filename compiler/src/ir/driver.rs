@@ -44,6 +44,8 @@ pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diag
             state.plan.inputs.push(port);
         }
     }
+    // What follows from an input without axes is no second finding.
+    findings.finish()?;
     let mut steps = Vec::new();
     for &id in &graph[graph.body].nodes {
         findings.keep(state.node(id, &mut steps));

@@ -60,3 +60,27 @@ fn checks(call: &Call, promised: &BTreeMap<Symbol, i64>) -> Vec<Step> {
     };
     call.binds.iter().filter_map(check).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, host, plan::Place, tensor::Tensor, value::Value};
+
+    #[test]
+    fn what_a_model_declares_bounds_what_only_running_tells() {
+        let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (int64 limit) => (int64[4] y) {
+                zero = Constant<value = int64 {0}>()
+                one = Constant<value = int64 {1}>()
+                y = Range(zero, limit, one)
+            }";
+        let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
+        let (plan, _) = planned.expect("the model is whole");
+        assert!(plan.buffers.iter().all(|(_, buffer)| buffer.place != Place::Heap));
+        let run = |limit| host::run(&plan, &[Value::Tensor(Tensor::from_int(limit))]);
+        for limit in [0, 3, 4] {
+            let found = run(limit).expect("the output has room").remove(0);
+            assert_eq!(found.tensor().and_then(Tensor::ints), Some((0..limit).collect()));
+        }
+        assert!(run(5).is_err(), "five are more than the model promises");
+    }
+}
