@@ -2,7 +2,7 @@
 
 mod emitted;
 mod errors;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod external;
 mod golden;
 mod macros;
