@@ -14,7 +14,7 @@
 //! | [`ops`] | every operator, one file a family | the file format, passes, tokens |
 //! | [`ir`] | graph, the trait [`ir::Op`], lowering to a plan | any particular operator |
 //! | [`plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
-//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
+//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
 
 pub mod arena;
 pub mod array;
@@ -24,10 +24,12 @@ pub mod diag;
 pub mod dim;
 pub mod dtype;
 pub mod emit;
+pub mod file;
 pub mod host;
 pub mod ident;
 pub mod import;
 pub mod ir;
+mod mapping;
 pub mod ops;
 pub mod options;
 pub mod passes;
@@ -36,8 +38,9 @@ pub mod tensor;
 pub mod ty;
 pub mod value;
 
-pub use builder::{Builder, Report, write_if_changed};
+pub use builder::{Builder, Report};
 pub use emit::{ArenaIn, Module};
+pub use file::write_if_changed;
 pub use options::{Options, Weights};
 pub use plan::Optimize;
 
@@ -58,6 +61,23 @@ pub struct Output {
     pub files: Vec<PathBuf>,
 }
 
+impl Output {
+    /// Writes the module to `path` and the weights, where they have a file, to theirs beside it,
+    /// which is given back. Files are written only where their bytes change.
+    ///
+    /// # Errors
+    ///
+    /// Where the system refuses.
+    pub fn write(&self, path: &Path) -> Result<Option<PathBuf>, Diagnostic> {
+        let weights = self.weights_file.as_ref().map(|name| path.with_file_name(name));
+        if let Some(weights) = &weights {
+            file::replace(weights, |out| emit::write_weights(&self.plan, out))?;
+        }
+        write_if_changed(path, self.module.code.as_bytes())?;
+        Ok(weights)
+    }
+}
+
 /// Compiles the model file at `path`; `seen` is shown the graph after each pass.
 ///
 /// # Errors
@@ -76,14 +96,14 @@ pub fn compile(
 
 /// The bytes of a model file, and the options with the directory in which it lies.
 fn read(path: &Path, options: &Options) -> Result<(bytes::Bytes, Options), Diagnostic> {
-    let model = std::fs::read(path).map_err(|error| {
+    let model = file::read(path).map_err(|error| {
         Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
     })?;
     let mut options = options.clone();
     if options.settings.directory.is_none() {
         options.settings.directory = path.parent().map(Path::to_owned);
     }
-    Ok((model.into(), options))
+    Ok((model, options))
 }
 
 /// What is to be said of a model.
@@ -136,6 +156,9 @@ pub fn compile_bytes(
 ) -> Result<Output, Diagnostics> {
     let (plan, files) = plan(model, options, seen)?;
     let style = options.style(&plan, stem);
+    if style.weights == emit::WeightsIn::Module {
+        fits_a_module(&plan)?;
+    }
     let module = emit::module(&plan, &style);
     let weights_file = match style.weights {
         emit::WeightsIn::File(name) => Some(name),
@@ -156,7 +179,19 @@ pub fn items(
     options: &Options,
 ) -> Result<(proc_macro2::TokenStream, Vec<PathBuf>), Diagnostics> {
     let (plan, files) = plan(model, options, &mut |_, _| {})?;
+    fits_a_module(&plan)?;
     Ok((emit::items(&plan, &options.style(&plan, stem)), files))
+}
+
+/// Refuses weights that are too many for source text.
+fn fits_a_module(plan: &Plan) -> Result<(), Diagnostic> {
+    const MOST: usize = 256 << 20;
+    if plan.weight_bytes <= MOST {
+        return Ok(());
+    }
+    let message = format!("{} bytes of weights do not fit in a module", plan.weight_bytes);
+    Err(Diagnostic::new(Code::TooLarge, message)
+        .help("have them written to a file: `onnxc model.onnx -o model.rs`, or a build script"))
 }
 
 /// The plan of a model file, and the files beside it that were read.

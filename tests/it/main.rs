@@ -3,6 +3,8 @@
 mod check;
 mod emitted;
 mod errors;
+#[cfg(target_os = "linux")]
+mod external;
 mod golden;
 mod macros;
 mod memory;

@@ -6,7 +6,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ident::{self, Names},
-    plan::{BufferId, Plan, Step},
+    plan::{BufferId, Kind, Place, Plan, Step},
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -96,7 +96,7 @@ impl<'p> Face<'p> {
             style,
             model: format_ident!("{}", ident::camel(&style.name)),
             names: buffers,
-            refuses: dynamic || plan.steps.iter().any(refuses),
+            refuses: dynamic || has_open_sizes(plan) || plan.steps.iter().any(refuses),
             strings: weights::strings(plan).len(),
             outputs,
             inputs,
@@ -385,6 +385,13 @@ pub fn size(dim: &Dim) -> TokenStream {
 }
 
 /// Whether a step can refuse the inputs.
+/// Whether memory for a value of unknown size may be refused.
+fn has_open_sizes(plan: &Plan) -> bool {
+    plan.buffers.iter().any(|(_, buffer)| {
+        buffer.place == Place::Heap && buffer.kind == Kind::Elements && buffer.len.known().is_none()
+    })
+}
+
 fn refuses(step: &Step) -> bool {
     match step {
         Step::Call(call) => call.checked,

@@ -1,7 +1,7 @@
 //! From the messages of the file format to a graph, types inferred as it is built.
 
 use super::{
-    Imported, Settings, external,
+    Axis, Imported, Settings, external,
     function::Call,
     tensor::{sparse, tensor},
     types::{self, Dimensions},
@@ -94,6 +94,7 @@ fn info(model: &ModelProto, graph: &GraphProto) -> Info {
         domain: model.domain().to_owned(),
         version: model.model_version(),
         outputs: graph.output.iter().map(|output| output.name().to_owned()).collect(),
+        output_sizes: graph.output.iter().map(types::declared_sizes).collect(),
         doc: doc.join("\n\n"),
         metadata: model
             .metadata_props
@@ -161,6 +162,7 @@ impl<'p> Builder<'p> {
                 continue;
             }
             let ty = self.declared(input).unwrap_or(Type::Unknown);
+            let ty = self.with_axes(input.name(), ty);
             let id = match self.settings.consts.get(input.name()) {
                 Some(text) => self.constant(input.name(), text, &ty),
                 None => self.graph.input(region, input.name(), ty),
@@ -176,6 +178,25 @@ impl<'p> Builder<'p> {
         scope
     }
 
+    /// The type of an input, with the axes that the user says where the model says none.
+    fn with_axes(&mut self, name: &str, ty: Type) -> Type {
+        match (self.settings.shapes.get(name), ty) {
+            (Some(axes), _) if axes.iter().any(|axis| matches!(axis, Axis::Fixed(n) if *n < 0)) => {
+                let message = format!("a size of the input {} is negative", quoted(name));
+                self.findings.push(Diagnostic::new(Code::BadOption, message));
+                Type::Unknown
+            }
+            (Some(axes), Type::Unranked(dtype)) => Type::tensor(dtype, self.dims.of_axes(axes)),
+            (Some(_), ty) => {
+                let message = format!("the input {} is {ty}, so its axes are known", quoted(name));
+                let finding = Diagnostic::new(Code::BadOption, message);
+                self.findings.push(finding.help("settle its free sizes with `--dim`"));
+                ty
+            }
+            (None, ty) => ty,
+        }
+    }
+
     /// An input that the user made a constant.
     fn constant(&mut self, name: &str, text: &str, ty: &Type) -> ValueId {
         let at = |finding: Diagnostic| finding.within(format!("input {}", quoted(name)));
@@ -186,7 +207,7 @@ impl<'p> Builder<'p> {
     }
 
     fn unused_constants(&self, proto: &GraphProto) {
-        for name in self.settings.consts.keys() {
+        for name in self.settings.consts.keys().chain(self.settings.shapes.keys()) {
             if !proto.input.iter().any(|input| input.name() == name) {
                 let names: Vec<&str> = proto.input.iter().map(|input| input.name()).collect();
                 let message = format!("the model has no input {}", quoted(name));

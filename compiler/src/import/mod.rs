@@ -32,6 +32,8 @@ pub struct Settings {
     pub dims: BTreeMap<String, Size>,
     /// Inputs that are constants, by name: a number, or several in brackets.
     pub consts: BTreeMap<String, String>,
+    /// The sizes of inputs whose number of axes the model does not say, by name.
+    pub shapes: BTreeMap<String, Vec<Axis>>,
     /// Where the model's external data lies.
     pub directory: Option<PathBuf>,
 }
@@ -43,6 +45,27 @@ pub enum Size {
     Fixed(i64),
     /// It is at most this.
     AtMost(i64),
+}
+
+/// What the user says of an axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// It has this size.
+    Fixed(i64),
+    /// It is the dimension of this name.
+    Named(String),
+}
+
+impl From<i64> for Axis {
+    fn from(size: i64) -> Axis {
+        Axis::Fixed(size)
+    }
+}
+
+impl From<&str> for Axis {
+    fn from(name: &str) -> Axis {
+        Axis::Named(name.to_owned())
+    }
 }
 
 /// A graph, and the files beside the model that were read for it.
@@ -75,11 +98,12 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
         return Err(not_a_model("the file is empty"));
     }
     if is_text(&bytes) {
-        let utf8 = std::str::from_utf8(&bytes);
-        let bad = |error: std::str::Utf8Error| {
+        // A copy, for nobody may change what was found to be UTF-8.
+        let utf8 = String::from_utf8(bytes.to_vec());
+        let bad = |error: std::string::FromUtf8Error| {
             not_a_model("it is text, but not UTF-8").note(error.to_string())
         };
-        return text::model(utf8.map_err(bad)?);
+        return text::model(&utf8.map_err(bad)?);
     }
     let printable = |&b: &u8| matches!(b, b'\t'..=b'\r' | b' '..=b'~');
     let what = if bytes.iter().take(256).all(printable) {
@@ -142,4 +166,21 @@ pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(
         }
     }
     sizes
+}
+
+/// The names of the inputs whose number of axes the model does not say, and their shapes.
+pub fn free_shapes(
+    graph: &GraphProto,
+    inputs: &BTreeMap<String, Value>,
+) -> Vec<(String, Vec<Axis>)> {
+    let mut shapes = Vec::new();
+    for info in &graph.input {
+        let ty = info.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+        let Some(type_proto::Value::TensorType(ty)) = ty else { continue };
+        let tensor = inputs.get(info.name()).and_then(Value::tensor);
+        let (None, Some(tensor)) = (&ty.shape, tensor) else { continue };
+        let axes = tensor.shape.iter().map(|&size| Axis::Fixed(size as i64));
+        shapes.push((info.name().to_owned(), axes.collect()));
+    }
+    shapes
 }

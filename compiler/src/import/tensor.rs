@@ -17,10 +17,11 @@ pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
     let dtype = types::dtype(proto.data_type())?;
     let shape = shape(&proto.dims)?;
     let len = checked_len(&shape)?;
+    let is_external = proto.data_location() == DataLocation::External;
     if dtype == DType::String {
         return strings(proto, shape);
     }
-    let data = if proto.data_location() == DataLocation::External {
+    let data = if is_external {
         unpack(dtype, len, files.read(proto, raw_len(dtype, len))?)?
     } else if let Some(raw) = proto.raw_data.as_ref().filter(|raw| !raw.is_empty()) {
         unpack(dtype, len, raw.clone())?

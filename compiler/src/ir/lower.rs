@@ -5,7 +5,9 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
-    plan::{Arg, Block, Call, Draw, Form, Formula, Kernel, Operand, Optimize, Seed, Step},
+    plan::{
+        Arg, Block, Call, Draw, Form, Formula, Kernel, Operand, Optimize, Seed, Step, Weight,
+    },
     tensor::Tensor,
     ty::{TensorType, Type},
 };
@@ -27,7 +29,7 @@ pub(super) trait Lowering {
     fn optimize(&self) -> Optimize;
     fn count(&mut self, macs: u64);
     fn draws(&mut self) -> usize;
-    fn weight(&mut self, name: &str, tensor: &Tensor, parameters: usize) -> Operand;
+    fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand;
     fn beside(&mut self, value: ValueId) -> Option<Operand>;
     fn set_beside(&mut self, value: ValueId, operand: Operand);
     fn like(&mut self, name: &str, operand: &Operand) -> Operand;
@@ -330,10 +332,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Where a constant is that stands for input `i`.
-    pub fn weight_for(&mut self, i: usize, tensor: &Tensor) -> Operand {
+    pub fn weight_for(&mut self, i: usize, weight: Weight) -> Operand {
         let name = self.node.input(i).map_or(&self.node.name, |id| &self.graph[id].name);
         let parameters = self.constant(i).map_or(0, Tensor::len);
-        self.state.weight(name, tensor, parameters)
+        self.state.weight(name, weight, parameters)
     }
 
     /// Whether running region `i` is sure to be refused.
@@ -348,7 +350,7 @@ impl<'a> Lower<'a> {
 
     /// Where a constant of the operator itself is.
     pub fn weight(&mut self, tensor: &Tensor) -> Operand {
-        self.state.weight(&self.node.name, tensor, 0)
+        self.state.weight(&self.node.name, tensor.clone().into(), 0)
     }
 
     /// The type of result `j` of region `i`.

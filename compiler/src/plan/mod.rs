@@ -12,6 +12,7 @@ mod literal;
 pub mod memory;
 pub mod moves;
 mod text;
+mod weight;
 
 pub use draw::{Draw, Seed};
 pub use formula::{Field, Formula, NoParams, Symbols};
@@ -19,12 +20,12 @@ pub use info::Info;
 pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};
 pub(crate) use kernel::{dispatch, kernel};
 pub use literal::Literal;
+pub use weight::{Order, Weight};
 
 use crate::{
     arena::{Arena, ids},
     dim::{Dim, Symbol},
     dtype::DType,
-    tensor::Tensor,
     ty::Type,
 };
 use std::{collections::BTreeMap, rc::Rc};
@@ -112,7 +113,7 @@ pub enum Place {
         /// The first byte.
         offset: usize,
         /// The elements.
-        tensor: Tensor,
+        weight: Weight,
         /// How many parameters of the model they are, before anything was packed.
         parameters: usize,
     },
