@@ -36,6 +36,7 @@ pub mod value;
 
 pub use builder::{Builder, Report, write_if_changed};
 pub use emit::{ArenaIn, Module};
+pub use import::Defaults;
 pub use options::{Options, Weights};
 pub use plan::Optimize;
 

@@ -2,11 +2,13 @@
 //! plans, and nothing that came before them.
 
 mod bind;
+mod custom;
 mod docs;
 mod face;
 mod flow;
 mod format;
 mod port;
+mod state;
 mod steps;
 mod weights;
 

@@ -1,7 +1,9 @@
 //! From the messages of the file format to a graph, types inferred as it is built.
 
 use super::{
-    Imported, Settings, external,
+    Imported, Settings,
+    custom::{self, Bindings},
+    external,
     function::{Call, known_attributes},
     tensor::{sparse, tensor},
     types::{self, Dimensions},
@@ -44,10 +46,12 @@ pub fn model(
         graph: Graph::new(Rc::new(info(proto, graph_proto))),
         functions: functions.collect(),
         bodies: HashMap::new(),
+        bindings: Bindings::of(proto, &settings.customs),
         depth: 0,
     };
     let opsets = findings.keep(opsets(proto)).unwrap_or_default();
     builder.body(graph_proto, &opsets);
+    builder.unused_bindings();
     builder.dims.findings().into_iter().for_each(|finding| findings.push(finding));
     findings
         .finish()
@@ -56,14 +60,15 @@ pub fn model(
 }
 
 pub(super) struct Builder<'p> {
-    settings: &'p Settings,
+    pub(super) settings: &'p Settings,
     pub(super) findings: Findings,
     files: external::Files,
-    dims: Dimensions<'p>,
+    pub(super) dims: Dimensions<'p>,
     pub(super) graph: Graph,
     functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
     /// The bodies of operators that were read so far, by their text.
     pub(super) bodies: HashMap<&'static str, Rc<FunctionProto>>,
+    pub(super) bindings: Bindings<'p>,
     depth: usize,
 }
 
@@ -140,45 +145,15 @@ impl Builder<'_> {
         let region = self.graph.body;
         let mut scope = Scope { region, values: HashMap::new(), opsets, call: None };
         self.initializers(proto, &mut scope);
-        for input in &proto.input {
-            if scope.values.contains_key(input.name()) {
-                continue;
-            }
-            let ty = self.declared(input).unwrap_or(Type::Unknown);
-            let id = match self.settings.consts.get(input.name()) {
-                Some(text) => self.constant(input.name(), text, &ty),
-                None => self.graph.input(region, input.name(), ty),
-            };
-            scope.values.insert(input.name().to_owned(), id);
-        }
+        let interface = self.model_inputs(proto, &mut scope);
         self.graph.symbols = self.dims.sizes.clone();
-        self.unused_constants(proto);
         self.nodes(&proto.node, &mut scope);
         let outputs = self.outputs(proto, &scope);
         self.graph.set_outputs(region, outputs);
+        self.graph.interface = Rc::new(interface);
     }
 
-    /// An input that the user made a constant.
-    fn constant(&mut self, name: &str, text: &str, ty: &Type) -> ValueId {
-        let at = |finding: Diagnostic| finding.within(format!("input {}", quoted(name)));
-        match self.findings.keep(super::constant::tensor(text, ty).map_err(at)) {
-            Some(tensor) => self.graph.constant(name, tensor),
-            None => self.graph.value(name, Type::Unknown),
-        }
-    }
-
-    fn unused_constants(&self, proto: &GraphProto) {
-        for name in self.settings.consts.keys() {
-            if !proto.input.iter().any(|input| input.name() == name) {
-                let names: Vec<&str> = proto.input.iter().map(|input| input.name()).collect();
-                let message = format!("the model has no input {}", quoted(name));
-                let finding = Diagnostic::new(Code::BadOption, message);
-                self.findings.push(finding.note(format!("its inputs: {}", names.join(", "))));
-            }
-        }
-    }
-
-    fn declared(&mut self, value: &ValueInfoProto) -> Option<Type> {
+    pub(super) fn declared(&mut self, value: &ValueInfoProto) -> Option<Type> {
         let at = format!("value {}", quoted(value.name()));
         let Some(proto) = &value.r#type else {
             let finding = Diagnostic::new(Code::MissingField, "the field `type` is missing");
@@ -296,6 +271,9 @@ impl Builder<'_> {
     ) -> std::result::Result<(), Diagnostics> {
         let inputs = self.inputs(node, scope)?;
         let attributes = scope.resolved(node)?;
+        if let Some(function) = self.settings.customs.get(&custom::operator(node)) {
+            return self.custom(function, node, inputs, &attributes, scope);
+        }
         let key = (node.domain(), node.op_type(), node.overload());
         if let Some(&function) = self.functions.get(&key) {
             return self.call(function, node, inputs, attributes, scope);
@@ -455,7 +433,7 @@ fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
     let name = if node.domain() == "ai.onnx" { "" } else { node.domain() };
     let Some(&version) = scope.opsets.get(name) else {
         let message = format!("the model does not import the operator set {}", quoted(name));
-        return Err(Diagnostic::new(Code::UnknownDomain, message));
+        return Err(Diagnostic::new(Code::UnknownDomain, message).help(binding(node)));
     };
     let entry = Domain::from_name(name).and_then(|d| ops::find(d, node.op_type(), version));
     let entry = entry.ok_or_else(|| {
@@ -464,9 +442,16 @@ fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
             quoted(node.op_type()),
             quoted(if name.is_empty() { "ai.onnx" } else { name })
         );
-        Diagnostic::new(Code::UnknownOperator, message)
+        Diagnostic::new(Code::UnknownOperator, message).help(binding(node))
     })?;
     Ok((entry, version))
+}
+
+/// How an operator that is not known can be one of the user's own.
+fn binding(node: &NodeProto) -> String {
+    let (domain, name) = custom::operator(node);
+    let operator = if domain.is_empty() { name } else { format!("{domain}::{name}") };
+    format!("have a function of yours called for it: `--custom {operator}=crate::path::of::function`")
 }
 
 /// What a node is called: by its own name, or by that of its first output.

@@ -2,8 +2,13 @@
 //! optional `data.json` with tolerances.
 
 use crate::cli::files;
-use onnxc::{diag::Diagnostics, import, value::Value};
-use onnxc_proto::{Bytes, TypeProto, ValueInfoProto};
+use onnxc::{
+    diag::Diagnostics,
+    import,
+    plan::{Plan, Port},
+    value::Value,
+};
+use onnxc_proto::{Bytes, ValueInfoProto};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -28,9 +33,9 @@ pub struct Tolerance {
 
 /// Inputs, and the outputs that they should give.
 pub struct DataSet {
-    /// The inputs, in the model's order.
+    /// The inputs, in the plan's order; an absent optional where one is left out.
     pub inputs: Vec<Value>,
-    /// The outputs, in the model's order.
+    /// The outputs, in the plan's order.
     pub outputs: Vec<Value>,
 }
 
@@ -60,45 +65,52 @@ impl Folder {
         Ok(files::bytes(&self.path.join("model.onnx"))?)
     }
 
-    /// The data sets, in order.
-    pub fn data_sets(&self) -> Result<Vec<DataSet>, Diagnostics> {
+    /// The data sets for a plan of the model, in order.
+    pub fn data_sets(&self, plan: &Plan) -> Result<Vec<DataSet>, Diagnostics> {
         let mut sets = Vec::new();
         let graph = import::decode(self.model()?)?.graph.unwrap_or_default();
-        let constant = |info: &&ValueInfoProto| {
-            graph.initializer.iter().any(|initializer| initializer.name() == info.name())
-        };
-        let inputs = types(graph.input.iter().filter(|info| !constant(info)));
-        let outputs = types(&graph.output);
         loop {
             let path = self.path.join(format!("test_data_set_{}", sets.len()));
             if !path.is_dir() {
                 return Ok(sets);
             }
+            let inputs = values(&path, "input", &graph.input, &plan.inputs)?;
+            let outputs = values(&path, "output", &graph.output, &plan.outputs)?;
             sets.push(DataSet {
-                inputs: values(&path, "input", &inputs)?,
-                outputs: values(&path, "output", &outputs)?,
+                inputs: inputs.into_iter().map(|x| x.unwrap_or(Value::Optional(None))).collect(),
+                outputs: outputs.into_iter().flatten().collect(),
             });
         }
     }
 }
 
-fn types<'g>(infos: impl IntoIterator<Item = &'g ValueInfoProto>) -> Vec<Option<&'g TypeProto>> {
-    infos.into_iter().map(|info| info.r#type.as_ref()).collect()
-}
-
-/// The values in the files of a kind, of the types that the model says.
+/// The values of `ports` in the files of a kind. The files are for the ports that have no default,
+/// or for all ports, or for all that the model has, whichever are as many.
 fn values(
     path: &Path,
     kind: &str,
-    types: &[Option<&TypeProto>],
-) -> Result<Vec<Value>, Diagnostics> {
-    let mut all = Vec::new();
-    loop {
-        let file = path.join(format!("{kind}_{}.pb", all.len()));
-        if !file.is_file() {
-            return Ok(all);
-        }
-        let ty = types.get(all.len()).copied().flatten();
-        all.push(files::read(&file, ty)?);
+    infos: &[ValueInfoProto],
+    ports: &[Port],
+) -> Result<Vec<Option<Value>>, Diagnostics> {
+    let file = |i: usize| path.join(format!("{kind}_{i}.pb"));
+    let count = (0..).take_while(|&i| file(i).is_file()).count();
+    let required: Vec<&str> =
+        ports.iter().filter(|port| port.default.is_none()).map(|port| &*port.name).collect();
+    let names: Vec<&str> = if count == required.len() {
+        required
+    } else if count == ports.len() {
+        ports.iter().map(|port| &*port.name).collect()
+    } else {
+        infos.iter().map(ValueInfoProto::name).collect()
+    };
+    let mut found = Vec::new();
+    for (i, name) in names.into_iter().enumerate().take(count) {
+        let ty = infos.iter().find(|info| info.name() == name);
+        found.push((name, files::read(&file(i), ty.and_then(|info| info.r#type.as_ref()))?));
     }
+    let mut value = |port: &Port| {
+        let at = found.iter().position(|(name, _)| *name == port.name)?;
+        Some(found.remove(at).1)
+    };
+    Ok(ports.iter().map(&mut value).collect())
 }

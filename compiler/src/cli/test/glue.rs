@@ -20,9 +20,16 @@ pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>
         taken(form, shape.as_deref(), &value)
     });
     let outputs = outputs.collect::<Vec<_>>().join(", ");
-    let (model, arguments) = (&signature.model, arguments.join(", "));
+    let (name, arguments) = (&signature.model, arguments.join(", "));
+    // What keeps state lives from one data set to the next.
+    let (held, model) = if signature.keeps_state {
+        let held = format!("\nstatic MODEL: std::sync::Mutex<{name}> = std::sync::Mutex::new({name}::new());\n");
+        (held, String::from("MODEL.lock().map_err(|error| error.to_string())?"))
+    } else {
+        (String::new(), format!("{name}::new()"))
+    };
     format!(
-        "\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    if inputs.len() != {} {{\n        return Err(\"there are not as many inputs as the model has\".into());\n    }}\n{before}    let mut model = {model}::new();\n    let result = model.infer({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n",
+        "{held}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    if inputs.len() != {} {{\n        return Err(\"there are not as many inputs as the model has\".into());\n    }}\n{before}    let mut model = {model};\n    let result = model.infer({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n",
         types.len()
     )
 }

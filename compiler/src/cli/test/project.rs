@@ -10,6 +10,7 @@ use onnxc::{
     diag::{Code, Diagnostic, Diagnostics},
     dtype::DType,
     emit,
+    plan::Plan,
     value::Value,
     write_if_changed,
 };
@@ -48,13 +49,13 @@ impl Project {
         Project { root, runtime, release, models: BTreeMap::new(), images: false }
     }
 
-    /// Compiles the model file at `path` into the project, as model `number`.
+    /// Compiles the model file at `path` into the project, as model `number`, and gives its plan.
     pub fn add(
         &mut self,
         number: usize,
         path: &Path,
         options: &Options,
-    ) -> Result<(), Diagnostics> {
+    ) -> Result<Plan, Diagnostics> {
         let mut options = options.clone();
         options.name = Some(format!("model_{number}"));
         options.stem.clone_from(&options.name);
@@ -74,7 +75,7 @@ impl Project {
             write_if_changed(&directory.join(format!("model_{number}.weights")), weights)?;
         }
         self.models.insert(number, signature.model);
-        Ok(())
+        Ok(plan)
     }
 
     /// Builds the project. Models whose code does not compile are taken out; they come back with
