@@ -16,13 +16,21 @@ const KEYWORDS: &[&str] = &[
 
 /// Names that generated code uses itself, and those of primitive types and crates.
 const TAKEN: &[&str] = &[
-    "arena", "borrow", "broadcast", "heap", "sizes", "state", "strings", "weights", "usize",
+    "arena", "borrow", "broadcast", "heap", "held", "sizes", "strings", "weights", "usize",
     "isize", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "u8", "u16", "u32", "u64", "u128",
     "bool", "str", "char", "core", "std", "alloc",
 ];
 
-/// `name` in snake case: `/stem/Conv_1` becomes `stem_conv_1`.
+/// `name` as an identifier in snake case that generated code does not have itself: `/stem/Conv_1`
+/// becomes `stem_conv_1`.
 pub fn snake(name: &str) -> String {
+    let word = words(name);
+    let is_taken = KEYWORDS.contains(&&*word) || TAKEN.contains(&&*word);
+    if is_taken { format!("{word}_") } else { word }
+}
+
+/// The words of `name` in snake case.
+pub fn words(name: &str) -> String {
     let mut word = String::new();
     let mut lower_before = false;
     for c in name.chars() {
@@ -46,7 +54,6 @@ pub fn snake(name: &str) -> String {
     match word.chars().next() {
         None => "x".into(),
         Some(c) if c.is_ascii_digit() => format!("x{word}"),
-        Some(_) if KEYWORDS.contains(&word) || TAKEN.contains(&word) => format!("{word}_"),
         Some(_) => word.into(),
     }
 }

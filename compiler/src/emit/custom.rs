@@ -6,11 +6,12 @@ use super::{
     steps::{Body, Local},
 };
 use crate::plan::{
-    Arg, Call, Custom,
+    Arg, Call, Custom, Plan,
     custom::{Attribute, Parameter},
 };
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
+use std::collections::BTreeMap;
 
 impl Body<'_> {
     /// The call of a function of the user's own.
@@ -105,8 +106,21 @@ fn float(x: f32) -> TokenStream {
     quote!(f32::from_bits(#bits))
 }
 
-/// The signature of a function, as its documentation says it.
-pub fn signature(custom: &Custom) -> String {
+/// The functions that a module calls, each with its signature, as the documentation says them.
+pub fn signatures(plan: &Plan) -> Vec<String> {
+    let mut known: BTreeMap<(&str, &str), Custom> = BTreeMap::new();
+    for custom in plan.customs() {
+        let all = known.entry((&custom.operator, &custom.function)).or_insert_with(|| custom.clone());
+        // What one node leaves out another one has.
+        let inputs = all.inputs.iter_mut().zip(&custom.inputs);
+        for (all, one) in inputs.chain(all.outputs.iter_mut().zip(&custom.outputs)) {
+            all.ty = all.ty.take().or_else(|| one.ty.clone());
+        }
+    }
+    known.values().map(signature).collect()
+}
+
+fn signature(custom: &Custom) -> String {
     let parameter = |kind: &str, parameter: &Parameter| {
         let view = parameter.ty.as_ref().map_or("_".into(), |ty| {
             let element = element(ty.dtype).to_string().replace(' ', "");

@@ -58,12 +58,7 @@ pub fn model(plan: &Plan, style: &Style) -> TokenStream {
     if plan.macs > 0 {
         text.push(format!("- Multiply-adds: {}", plan.macs));
     }
-    for custom in plan.customs() {
-        let line = format!("- {}", super::custom::signature(custom));
-        if !text.contains(&line) {
-            text.push(line);
-        }
-    }
+    text.extend(super::custom::signatures(plan).into_iter().map(|line| format!("- {line}")));
     for (key, value) in &plan.info.metadata {
         text.push(format!("- {}: {}", plain(key), plain(value)));
     }

@@ -144,7 +144,7 @@ impl<'p> Face<'p> {
     /// A name made of another one, which nothing else has.
     pub fn derived(&self, name: &str, what: &str) -> Ident {
         let (names, derived) = &mut *self.derived.borrow_mut();
-        let wanted = format!("{name}_{what}");
+        let wanted = format!("{}_{what}", name.trim_end_matches('_'));
         let ident = derived.entry(wanted.clone());
         ident.or_insert_with(|| format_ident!("{}", names.unique(wanted))).clone()
     }
@@ -225,7 +225,7 @@ impl<'p> Face<'p> {
             let ty = form.given(element);
             quote!(#name: #ty)
         });
-        let state = self.keeps_state().then(|| quote!(&mut self.state,));
+        let state = self.keeps_state().then(|| quote!(&mut self.held,));
         let given = self.inputs.iter().map(|Given { name, form, .. }| match form {
             Form::Scalar => quote!(&[#name]),
             _ => quote!(#name),
@@ -244,7 +244,7 @@ impl<'p> Face<'p> {
                 .map(String::from),
             );
             if self.keeps_state() {
-                text.push("A run that ends so after it started resets the model.".into());
+                text.push("An error in the middle of a run resets the model.".into());
             }
         }
         let doc = docs::lines(&text);

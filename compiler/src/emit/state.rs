@@ -33,18 +33,23 @@ impl Face<'_> {
     /// The field of the struct.
     pub fn state_field(&self) -> Option<TokenStream> {
         let ty = self.state_type();
-        self.keeps_state().then(|| quote!(state: #ty,))
+        self.keeps_state().then(|| {
+            quote! {
+                /// The sizes of the state, once there is one.
+                held: #ty,
+            }
+        })
     }
 
     /// The field of a model before its first run.
     pub fn no_state(&self) -> Option<TokenStream> {
-        self.keeps_state().then(|| quote!(, state: ::core::option::Option::None))
+        self.keeps_state().then(|| quote!(, held: ::core::option::Option::None))
     }
 
     /// The argument of the function that does the steps.
     pub fn state_argument(&self) -> Option<TokenStream> {
         let ty = self.state_type();
-        self.keeps_state().then(|| quote!(state: &mut #ty,))
+        self.keeps_state().then(|| quote!(held: &mut #ty,))
     }
 
     /// The method that forgets the state.
@@ -53,7 +58,7 @@ impl Face<'_> {
             quote! {
                 /// Forgets what earlier runs left: the next one is again the first.
                 pub fn reset(&mut self) {
-                    self.state = ::core::option::Option::None;
+                    self.held = ::core::option::Option::None;
                 }
                 blank!();
             }
@@ -90,12 +95,12 @@ impl Face<'_> {
             }
         }
         if !names.is_empty() {
-            let sizes = quote!(let [#(#names),*] = state.unwrap_or([#(#first),*]););
+            let sizes = quote!(let [#(#names),*] = held.unwrap_or([#(#first),*]););
             bound.checks.extend(sizes);
         }
         bound.checks.extend(self.check_states(&names));
         let start = self.plan.states.iter().map(|state| start(state, constant, slot));
-        quote!(if state.take().is_none() { #(#start)* })
+        quote!(if held.take().is_none() { #(#start)* })
     }
 
     /// Holds the sizes of the states, which have these names, against the model.
@@ -124,7 +129,7 @@ impl Face<'_> {
         let sizes = self.plan.states.iter().flat_map(|state| {
             free_axes(state).map(|(axis, _)| size(&state.next.shape()[axis]))
         });
-        quote!(*state = Some([#(#sizes),*]);)
+        quote!(*held = Some([#(#sizes),*]);)
     }
 }
 

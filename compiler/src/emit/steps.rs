@@ -347,7 +347,7 @@ impl<'p> Body<'p> {
     /// A constant of a type, named after a node.
     pub(super) fn constant(&mut self, node: &str, ty: &str, value: TokenStream) -> Ident {
         let node = node.split(": ").next().unwrap_or_default();
-        let word = format!("{}_{}", crate::ident::snake(node), crate::ident::snake(ty));
+        let word = format!("{}_{}", crate::ident::snake(node), crate::ident::words(ty));
         let name = format_ident!("{}", self.constant_names.unique(word.to_uppercase()));
         let ty = format_ident!("{ty}");
         self.geometry_items.push(quote!(blank!(); const #name: #ty = #value;));

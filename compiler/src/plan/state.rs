@@ -31,7 +31,7 @@ pub fn hand_on(plan: &mut Plan) {
             let State { found, next, .. } = &plan.states[i];
             (next.operand.buffer, found.operand.buffer)
         };
-        if from != to && can_be_made_there(plan, i) {
+        if from != to && (can_be_made_there(plan, i) || can_grow_there(plan, i)) {
             rename_buffer(plan, from, to);
         }
         let State { next, copy, .. } = &mut plan.states[i];
@@ -59,6 +59,30 @@ fn can_be_made_there(plan: &Plan, i: usize) -> bool {
     let is_whole = next.operand.start.known() == Some(0) && next.operand.len == buffer.len;
     let is_placed = matches!(buffer.place, Place::Arena { .. });
     is_apart && is_whole && is_placed && !plan.holds_state(from)
+}
+
+/// Whether state `i` can be made there because it is the old one with more behind it: the step that
+/// copies the old one to the front of the new one is taken out.
+fn can_grow_there(plan: &mut Plan, i: usize) -> bool {
+    let State { found, next, .. } = &plan.states[i];
+    let is_front = |step: &Step| {
+        let Step::Call(call) = step else { return false };
+        let (Some(old), Some(new)) = (call.reads().next(), call.writes().next()) else {
+            return false;
+        };
+        call.kernel == "reshape::identity"
+            && *old == found.operand
+            && new.buffer == next.operand.buffer
+            && new.start.known() == Some(0)
+            && new.len == old.len
+    };
+    let Some(front) = plan.steps.iter().position(is_front) else { return false };
+    let copy = plan.steps.remove(front);
+    let can = can_be_made_there(plan, i);
+    if !can {
+        plan.steps.insert(front, copy);
+    }
+    can
 }
 
 /// Has everything that names one buffer name another.

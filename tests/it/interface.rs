@@ -1,0 +1,132 @@
+//! How modules are called: inputs that may be left out, state, functions of the program.
+
+use crate::programs::{folder, onnxc, run, scratch};
+use std::{fs, path::Path};
+
+/// Compiles a model into `directory`, as a module of that name.
+fn module(directory: &Path, name: &str, model: &str, options: &[&str]) {
+    let model = folder("models").join(format!("{model}.onnxtxt"));
+    let module = directory.join(format!("{name}.rs"));
+    let run = onnxc().arg(model).arg("-o").arg(module).args(options).output();
+    let run = run.expect("the program was built");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+/// What `onnxc` says of options that do not fit a model.
+fn refusal(model: &str, options: &[&str]) -> String {
+    let model = folder("models").join(format!("{model}.onnxtxt"));
+    let run = onnxc().arg(model).args(options).output().expect("the program was built");
+    assert_eq!(run.status.code(), Some(1), "{options:?}");
+    String::from_utf8(run.stderr).expect("messages are UTF-8")
+}
+
+/// Runs the program in `programs` of that name, beside the modules in `directory`.
+fn program(directory: &Path, name: &str) {
+    let file = directory.join("main.rs");
+    let source = folder("programs").join(format!("{name}.rs"));
+    fs::copy(source, &file).expect("the directory is ours");
+    run(&file);
+}
+
+#[test]
+fn what_has_a_default_may_be_left_out() {
+    let directory = scratch("interface_defaults");
+    module(&directory, "defaults", "defaults", &[]);
+    module(&directory, "fixed", "defaults", &["--dim", "n=3", "--const", "scale", "--const", "bias=[1, 2, 3]"]);
+    module(&directory, "constant", "defaults", &["--dim", "n=3", "--defaults", "constant"]);
+    program(&directory, "defaults");
+}
+
+#[test]
+fn a_default_must_be_there_and_fit() {
+    let text = refusal("defaults", &["--const", "x"]);
+    assert!(text.contains("the input `x` has no default") && text.contains("--const x=VALUE"));
+    let directory = scratch("interface_misfit");
+    let model = directory.join("misfit.onnxtxt");
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x) => (float[2] y) <float[3] x = {1, 2, 3}> { y = Relu(x) }";
+    fs::write(&model, text).expect("the directory is ours");
+    let run = onnxc().arg(&model).output().expect("the program was built");
+    let text = String::from_utf8_lossy(&run.stderr);
+    assert!(text.contains("E0203") && text.contains("float[3]") && text.contains("input `x`"), "{text}");
+}
+
+#[test]
+fn before_version_4_initializers_are_constants() {
+    let directory = scratch("interface_old");
+    let model = directory.join("old.onnxtxt");
+    let text = "<ir_version: 3, opset_import: [\"\" : 9]> g (float[2] x, float[2] b = {1, 2}) => (float[2] y) { y = Add(x, b) }";
+    fs::write(&model, text).expect("the directory is ours");
+    let run = onnxc().arg(&model).output().expect("the program was built");
+    let code = String::from_utf8_lossy(&run.stdout);
+    assert!(code.contains("infer(&mut self, x: &[f32; 2]) -> &[f32; 2]"), "{code}");
+}
+
+#[test]
+fn state_is_handed_from_run_to_run() {
+    let directory = scratch("interface_state");
+    let state = ["--state", "h=h_next", "--state", "past=sum"];
+    module(&directory, "stream", "stream", &state);
+    module(&directory, "explicit", "stream", &[]);
+    module(&directory, "heap", "stream", &[&state[..], &["--arena", "heap"]].concat());
+    program(&directory, "stream");
+}
+
+#[test]
+fn a_cache_grows_up_to_its_bound() {
+    let directory = scratch("interface_cache");
+    let state = ["--state", "past_k=present_k", "--state", "past_v=present_v"];
+    let dims = ["--dim", "past=1..=4", "--dim", "new=1..=2"];
+    module(&directory, "cache", "cache", &[state, dims[..].try_into().expect("four")].concat());
+    module(&directory, "explicit", "cache", &[]);
+    program(&directory, "cache");
+}
+
+#[test]
+fn what_grows_at_its_end_grows_where_it_is() {
+    let directory = scratch("interface_history");
+    module(&directory, "history", "history", &["--dim", "rows=1..=8", "--state", "past=present"]);
+    let code = fs::read_to_string(directory.join("history.rs")).expect("the program wrote it");
+    assert_eq!(code.matches("reshape::identity(").count(), 1, "{code}");
+    program(&directory, "history");
+}
+
+#[test]
+fn state_must_fit_and_have_a_bound() {
+    let text = refusal("cache", &["--state", "past_k=present_k"]);
+    for part in ["E0303", "state `past_k`", "--dim past=1..=N"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let text = refusal("stream", &["--state", "h=y"]);
+    for part in ["E0201", "state `h`", "float[1, 1, 3]", "float[1, 1, 1, 3]"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let text = refusal("stream", &["--state", "hidden=h_next", "--state", "h=hidden"]);
+    assert!(text.contains("the model has no input `hidden`"), "{text}");
+    assert!(text.contains("the model has no output `hidden`"), "{text}");
+}
+
+#[test]
+fn a_function_of_the_program_is_called() {
+    let directory = scratch("interface_custom");
+    let custom = [
+        "--custom=com.acme::Clip=crate::ops::clip",
+        "--custom=com.acme::Mix=crate::ops::mix",
+        "--custom=com.acme::Norm=crate::ops::norm",
+    ];
+    module(&directory, "custom", "custom", &custom);
+    program(&directory, "custom");
+}
+
+#[test]
+fn what_a_function_gives_must_be_known() {
+    let clip = "--custom=com.acme::Clip=crate::clip";
+    let text = refusal("custom", &[]);
+    assert!(text.contains("--custom com.acme::Clip=crate::path::of::function"), "{text}");
+    let text = refusal("custom", &["--custom=com.acme::Clip=clip"]);
+    assert!(text.contains("`clip` is not the path of a function"), "{text}");
+    let text = refusal("custom", &[clip, "--type", "clipped=float[m, 3]"]);
+    assert!(text.contains("no input says how large `m` is"), "{text}");
+    let text = refusal("custom", &[clip, "--custom=com.acme::Nothing=crate::clip", "--type", "y=float"]);
+    assert!(text.contains("no node is a `com.acme::Nothing`"), "{text}");
+    assert!(text.contains("no operator of your own gives `y`"), "{text}");
+}
