@@ -16,9 +16,34 @@ const KEYWORDS: &[&str] = &[
 
 /// Names that generated code uses itself, and those of primitive types and crates.
 const TAKEN: &[&str] = &[
-    "arena", "borrow", "broadcast", "heap", "held", "sizes", "strings", "weights", "usize",
-    "isize", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "u8", "u16", "u32", "u64", "u128",
-    "bool", "str", "char", "core", "std", "alloc",
+    "arena",
+    "borrow",
+    "broadcast",
+    "heap",
+    "held",
+    "sizes",
+    "strings",
+    "weights",
+    "usize",
+    "isize",
+    "f32",
+    "f64",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "i128",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "u128",
+    "bool",
+    "str",
+    "char",
+    "core",
+    "std",
+    "alloc",
 ];
 
 /// `name` as an identifier in snake case that generated code does not have itself: `/stem/Conv_1`

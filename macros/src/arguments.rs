@@ -129,9 +129,7 @@ fn name_of_value(input: ParseStream<'_>) -> Result<String> {
 }
 
 /// `= …`, in which `value` takes what follows.
-fn assigned<T>(
-    value: fn(ParseStream<'_>) -> Result<T>,
-) -> impl Fn(ParseStream<'_>) -> Result<T> {
+fn assigned<T>(value: fn(ParseStream<'_>) -> Result<T>) -> impl Fn(ParseStream<'_>) -> Result<T> {
     move |input| {
         input.parse::<Token![=]>()?;
         value(input)

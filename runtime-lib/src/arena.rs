@@ -127,6 +127,10 @@ pub struct Write<T>(Slot<T>);
 #[derive(Clone, Copy, Debug)]
 pub struct ReadArray<T, const N: usize>(Slot<T>);
 
+/// Several slots to be read, as one: there are more outputs than a tuple of slots has places.
+#[derive(Clone, Copy, Debug)]
+pub struct Together<T>(pub T);
+
 /// One slot in the way that a kernel wants it.
 ///
 /// # Safety
@@ -307,6 +311,14 @@ fn check(bytes: usize, accesses: &[((usize, usize), bool)]) {
     }
 }
 
+/// The smallest range that holds all of `ranges`.
+#[inline(always)]
+fn hull(ranges: &[(usize, usize)]) -> (usize, usize) {
+    let start = ranges.iter().map(|range| range.0).min().unwrap_or(0);
+    let end = ranges.iter().map(|range| range.1).max().unwrap_or(0);
+    (start, end)
+}
+
 #[cold]
 const fn outside() -> ! {
     panic!("a slot lies outside the memory")
@@ -335,6 +347,41 @@ macro_rules! tuples {
                     $($a.mend(base);)+
                     ($($a.slice(base),)+)
                 }
+            }
+        }
+
+        // SAFETY: each slot touches its own bytes alone, all of which lie in the range. None is
+        // written, so it does no harm where they overlap.
+        unsafe impl<'a, $($A: Access<'a>),+> Access<'a> for Together<($($A,)+)> {
+            type Slice = ($($A::Slice,)+);
+
+            #[inline(always)]
+            fn range(self) -> (usize, usize) {
+                let ($($a,)+) = self.0;
+                hull(&[$($a.range()),+])
+            }
+
+            #[inline(always)]
+            fn exclusive(self) -> bool {
+                let ($($a,)+) = self.0;
+                if [$($a.exclusive()),+].contains(&true) {
+                    overlap();
+                }
+                false
+            }
+
+            #[inline(always)]
+            unsafe fn mend(self, base: *mut u8) {
+                let ($($a,)+) = self.0;
+                // SAFETY: the caller's promise is for all of the range.
+                unsafe { $($a.mend(base);)+ }
+            }
+
+            #[inline(always)]
+            unsafe fn slice(self, base: *mut u8) -> Self::Slice {
+                let ($($a,)+) = self.0;
+                // SAFETY: likewise.
+                unsafe { ($($a.slice(base),)+) }
             }
         }
     )*};
@@ -496,6 +543,15 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_read_together() {
+        let mut arena = InlineArena::<2>::new();
+        borrow(arena.blocks(), X.write())[1] = 2.5;
+        let groups = (Together((X.read(), Y.array::<64>())), Together((X.part(1, 1).read(),)));
+        let ((x, y), (part,)) = borrow(arena.blocks(), groups);
+        assert_eq!((x[1], y[0], part), (2.5, 0, &[2.5][..]));
+    }
+
+    #[test]
     fn any_bytes_become_flags() {
         let mut arena = InlineArena::<1>::new();
         borrow(arena.blocks(), Slot::<u8>::new(0, 4).write()).copy_from_slice(&[0, 1, 2, 255]);
@@ -516,6 +572,9 @@ mod tests {
         }));
         assert!(refused(|arena| {
             borrow(arena, Slot::<u8>::new(128, 1).read());
+        }));
+        assert!(refused(|arena| {
+            borrow(arena, (Together((X.read(), Y.write())), FLAGS.read()));
         }));
         assert!(!refused(|arena| {
             borrow(arena, (X.read(), FLAGS.read()));

@@ -18,7 +18,8 @@
 //! }
 //! ```
 //!
-//! An output holds what was in its memory before, so all of it must be written. Where a node of the
+//! An output holds what was in its memory before, so all of it must be written. The same inputs must
+//! give the same outputs: of two nodes alike one is called, and none whose outputs nobody needs. Where a node of the
 //! operator leaves an input or an output out, the function is given an `Option` of it, `None` where
 //! it is left out.
 
@@ -85,10 +86,8 @@ mod tests {
 
     #[test]
     fn an_attribute_is_found_by_its_name_and_kind() {
-        let attributes = Attributes::new(&[
-            ("axes", Attribute::Ints(&[1, 2])),
-            ("most", Attribute::Float(0.5)),
-        ]);
+        let attributes =
+            Attributes::new(&[("axes", Attribute::Ints(&[1, 2])), ("most", Attribute::Float(0.5))]);
         assert_eq!(attributes.float("most"), Some(0.5));
         assert_eq!(attributes.ints("axes"), Some(&[1, 2][..]));
         assert_eq!((attributes.int("most"), attributes.string("mode")), (None, None));

@@ -33,13 +33,31 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("bool", "bool", "[true, false, true, true, false, false]"),
     ("string", "String", "[\"a\", \"\", \"c\\n\", \"\\\"\", \"é\", \"f\"].map(String::from)"),
     ("complex64", "Complex<f32>", "[0, 1, 2, 3, 4, 5].map(|x| Complex { re: x as f32, im: -0.5 })"),
-    ("complex128", "Complex<f64>", "[0, 1, 2, 3, 4, 5].map(|x| Complex { re: x as f64, im: -0.5 })"),
+    (
+        "complex128",
+        "Complex<f64>",
+        "[0, 1, 2, 3, 4, 5].map(|x| Complex { re: x as f64, im: -0.5 })",
+    ),
 ];
 
 /// Elements of which sequences are made: those of a byte or more that ONNX always had.
 const LISTED: &[&str] = &[
-    "float", "double", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16",
-    "uint32", "uint64", "bool", "string", "complex64", "complex128",
+    "float",
+    "double",
+    "float16",
+    "bfloat16",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+    "string",
+    "complex64",
+    "complex128",
 ];
 
 /// The models of one type: a name, the text with `T` for the type, and what the program does with
@@ -116,21 +134,24 @@ impl Program<'_> {
         if form == "bounded" {
             options.settings.dims.insert("most".into(), Size::AtMost(4));
         }
-        let output = onnxc::compile_bytes(text.into_bytes().into(), &name, &options, &mut |_, _| {});
+        let output =
+            onnxc::compile_bytes(text.into_bytes().into(), &name, &options, &mut |_, _| {});
         let output = output.unwrap_or_else(|findings| panic!("{name}: {findings}"));
         let file = |end: &str| self.directory.join(format!("{name}.{end}"));
         fs::write(file("rs"), &output.module.code).expect("the directory is ours");
         fs::write(file("weights"), output.module.weights.unwrap_or_default()).expect("likewise");
         let model = onnxc::ident::camel(&name);
         writeln!(self.modules, "mod {name};").expect("text takes any line");
-        writeln!(self.body, "{{ let mut model = {name}::{model}::new(); {check} }}").expect("likewise");
+        writeln!(self.body, "{{ let mut model = {name}::{model}::new(); {check} }}")
+            .expect("likewise");
     }
 }
 
 #[test]
 fn every_element_type_passes_through_every_form() {
     let directory = scratch("elements");
-    let mut program = Program { directory: &directory, modules: String::new(), body: String::new() };
+    let mut program =
+        Program { directory: &directory, modules: String::new(), body: String::new() };
     for (ty, rust, elements) in TYPES {
         writeln!(program.body, "{{ let x: [{rust}; 6] = {elements};").expect("text takes any line");
         for (form, text, check) in FORMS {

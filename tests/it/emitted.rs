@@ -24,7 +24,15 @@ fn models() -> Vec<(PathBuf, &'static [&'static str])> {
         ("free", &[]),
         ("defaults", &[]),
         ("stream", &["--state=h=h_next", "--state=past=sum"]),
-        ("cache", &["--dim=past=1..=7", "--dim=new=1", "--state=past_k=present_k", "--state=past_v=present_v"]),
+        (
+            "cache",
+            &[
+                "--dim=past=1..=7",
+                "--dim=new=1",
+                "--state=past_k=present_k",
+                "--state=past_v=present_v",
+            ],
+        ),
         ("custom", CUSTOM),
     ];
     let path = |name: &str| folder("models").join(format!("{name}.onnxtxt"));

@@ -32,7 +32,12 @@ fn program(directory: &Path, name: &str) {
 fn what_has_a_default_may_be_left_out() {
     let directory = scratch("interface_defaults");
     module(&directory, "defaults", "defaults", &[]);
-    module(&directory, "fixed", "defaults", &["--dim", "n=3", "--const", "scale", "--const", "bias=[1, 2, 3]"]);
+    module(
+        &directory,
+        "fixed",
+        "defaults",
+        &["--dim", "n=3", "--const", "scale", "--const", "bias=[1, 2, 3]"],
+    );
     module(&directory, "constant", "defaults", &["--dim", "n=3", "--defaults", "constant"]);
     program(&directory, "defaults");
 }
@@ -47,7 +52,10 @@ fn a_default_must_be_there_and_fit() {
     fs::write(&model, text).expect("the directory is ours");
     let run = onnxc().arg(&model).output().expect("the program was built");
     let text = String::from_utf8_lossy(&run.stderr);
-    assert!(text.contains("E0203") && text.contains("float[3]") && text.contains("input `x`"), "{text}");
+    assert!(
+        text.contains("E0203") && text.contains("float[3]") && text.contains("input `x`"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -126,7 +134,8 @@ fn what_a_function_gives_must_be_known() {
     assert!(text.contains("`clip` is not the path of a function"), "{text}");
     let text = refusal("custom", &[clip, "--type", "clipped=float[m, 3]"]);
     assert!(text.contains("no input says how large `m` is"), "{text}");
-    let text = refusal("custom", &[clip, "--custom=com.acme::Nothing=crate::clip", "--type", "y=float"]);
+    let text =
+        refusal("custom", &[clip, "--custom=com.acme::Nothing=crate::clip", "--type", "y=float"]);
     assert!(text.contains("no node is a `com.acme::Nothing`"), "{text}");
     assert!(text.contains("no operator of your own gives `y`"), "{text}");
 }

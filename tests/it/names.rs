@@ -46,15 +46,96 @@ const HOSTILE: &[&str] = &[
 /// Names that generated code has itself, that Rust knows without being told, or that become the
 /// same identifier.
 const TAKEN: &[&str] = &[
-    "infer", "new", "reset", "with_weights", "Model", "ModelOutput", "State", "state", "arena",
-    "weights", "WEIGHTS", "strings", "STRINGS", "sizes", "borrow", "heap", "broadcast", "x",
-    "x_2", "x_absent", "x_given", "y", "y_given", "usize", "f32", "bool", "str", "u8", "char",
-    "String", "Vec", "Option", "Some", "None", "Result", "Ok", "Err", "Default", "Clone", "Debug",
-    "Box", "Iterator", "Sized", "Send", "drop", "main", "core", "std", "alloc", "onnxc_runtime",
-    "View", "Tensor", "Slot", "Aligned", "Block", "Error", "Weights", "view", "conv", "binary",
-    "unary", "variadic", "reshape", "fn", "fn_", "FN", "r#fn", "type", "gen", "async", "try",
-    "union", "macro_rules", "self", "Self", "super", "crate", "a.b", "a/b", "a_b", "A_B", "aB",
-    "a__b", "_a_b_", "i128", "matches", "assert", "include_bytes", "comment", "blank",
+    "infer",
+    "new",
+    "reset",
+    "with_weights",
+    "Model",
+    "ModelOutput",
+    "State",
+    "state",
+    "arena",
+    "weights",
+    "WEIGHTS",
+    "strings",
+    "STRINGS",
+    "sizes",
+    "borrow",
+    "heap",
+    "broadcast",
+    "x",
+    "x_2",
+    "x_absent",
+    "x_given",
+    "y",
+    "y_given",
+    "usize",
+    "f32",
+    "bool",
+    "str",
+    "u8",
+    "char",
+    "String",
+    "Vec",
+    "Option",
+    "Some",
+    "None",
+    "Result",
+    "Ok",
+    "Err",
+    "Default",
+    "Clone",
+    "Debug",
+    "Box",
+    "Iterator",
+    "Sized",
+    "Send",
+    "drop",
+    "main",
+    "core",
+    "std",
+    "alloc",
+    "onnxc_runtime",
+    "View",
+    "Tensor",
+    "Slot",
+    "Aligned",
+    "Block",
+    "Error",
+    "Weights",
+    "view",
+    "conv",
+    "binary",
+    "unary",
+    "variadic",
+    "reshape",
+    "fn",
+    "fn_",
+    "FN",
+    "r#fn",
+    "type",
+    "gen",
+    "async",
+    "try",
+    "union",
+    "macro_rules",
+    "self",
+    "Self",
+    "super",
+    "crate",
+    "a.b",
+    "a/b",
+    "a_b",
+    "A_B",
+    "aB",
+    "a__b",
+    "_a_b_",
+    "i128",
+    "matches",
+    "assert",
+    "include_bytes",
+    "comment",
+    "blank",
 ];
 
 fn named(text: &str) -> Option<String> {
@@ -151,10 +232,11 @@ fn everywhere(text: &str, size: Size) -> ModelProto {
     model(graph, vec![function], text)
 }
 
-/// A model with an input and an output of each name: none of a size that is known, with
-/// dimensions of these names too.
-fn all_at_once(names: &[&str]) -> ModelProto {
-    let sizes = |name: &str| [Size::DimParam(name.to_owned()), Size::DimValue(2)];
+/// A model with an input and an output of each name, with dimensions of these names too, or of a
+/// size that is known.
+fn all_at_once(names: &[&str], size: Option<i64>) -> ModelProto {
+    let size = |name: &str| size.map_or(Size::DimParam(name.to_owned()), Size::DimValue);
+    let sizes = |name: &str| [size(name), Size::DimValue(2)];
     let output = |name: &str| format!("{name} ");
     let graph = GraphProto {
         name: named("all"),
@@ -209,9 +291,11 @@ fn whatever_parts_are_called_the_module_compiles_and_says_no_more() {
         library.add(&everywhere(text, Size::DimValue(3)), text, &bounded);
     }
     for name in TAKEN {
-        library.add(&all_at_once(&[name]), name, &Options::default());
+        library.add(&all_at_once(&[name], None), name, &Options::default());
     }
-    library.add(&all_at_once(TAKEN), "all", &Options::default());
+    for size in [None, Some(2)] {
+        library.add(&all_at_once(TAKEN, size), "all", &Options::default());
+    }
     let file = directory.join("lib.rs");
     fs::write(&file, &library.source).expect("the directory is ours");
     for edition in ["2021", "2024"] {

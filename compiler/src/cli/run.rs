@@ -100,8 +100,11 @@ type Inputs = BTreeMap<String, Value>;
 /// What the files of each input give to each run: one file is for all.
 fn runs(inputs: BTreeMap<String, Vec<Value>>) -> Result<Vec<Inputs>, Diagnostic> {
     let count = inputs.values().map(Vec::len).max().unwrap_or(1);
-    if let Some((name, values)) = inputs.iter().find(|(_, v)| !matches!(v.len(), 1) && v.len() != count) {
-        let message = format!("{} has {} files, but another input has {count}", quoted(name), values.len());
+    if let Some((name, values)) =
+        inputs.iter().find(|(_, v)| !matches!(v.len(), 1) && v.len() != count)
+    {
+        let message =
+            format!("{} has {} files, but another input has {count}", quoted(name), values.len());
         return Err(Diagnostic::new(Code::BadOption, message));
     }
     let of = |run: usize, values: &[Value]| values.get(run).unwrap_or(&values[0]).clone();
@@ -145,7 +148,11 @@ fn compute(
 /// A finding where a plan calls a function of the user's own, of which this program has none.
 pub fn callable(plan: &Plan) -> Result<(), Diagnostic> {
     let Some(&Custom { operator, function, .. }) = plan.customs().first() else { return Ok(()) };
-    let message = format!("{} is {}, a function that only your program has", quoted(operator), quoted(function));
+    let message = format!(
+        "{} is {}, a function that only your program has",
+        quoted(operator),
+        quoted(function)
+    );
     Err(Diagnostic::new(Code::Unsupported, message)
         .help("compile the model, and call the module from your program"))
 }

@@ -47,13 +47,7 @@ impl Face<'_> {
     }
 
     /// Puts its default in place of what the caller left out.
-    fn bind_default(
-        &self,
-        given: &Given,
-        port: &Port,
-        default: &TokenStream,
-        bound: &mut Bound,
-    ) {
+    fn bind_default(&self, given: &Given, port: &Port, default: &TokenStream, bound: &mut Bound) {
         let (name, form) = (&given.name, given.form.content());
         let chosen = match form {
             Form::Scalar => quote!(#name.as_ref().map_or(#default, ::core::slice::from_ref)),

@@ -15,22 +15,15 @@ use std::collections::BTreeMap;
 
 impl Body<'_> {
     /// The call of a function of the user's own.
-    pub(super) fn custom(
-        &mut self,
-        call: &Call,
-        custom: &Custom,
-        locals: &[Local],
-    ) -> TokenStream {
+    pub(super) fn custom(&mut self, call: &Call, custom: &Custom, locals: &[Local]) -> TokenStream {
         let path: TokenStream = custom.function.parse().expect("a path is tokens");
         let inputs = call.inputs.iter().zip(&custom.inputs);
-        let inputs = inputs.map(|(arg, parameter)| {
-            self.view(arg, parameter, &quote!(View), false, locals)
-        });
+        let inputs =
+            inputs.map(|(arg, parameter)| self.view(arg, parameter, &quote!(View), false, locals));
         let inputs: Vec<TokenStream> = inputs.collect();
         let outputs = call.outputs.iter().zip(&custom.outputs);
-        let outputs = outputs.map(|(arg, parameter)| {
-            self.view(arg, parameter, &quote!(ViewMut), true, locals)
-        });
+        let outputs = outputs
+            .map(|(arg, parameter)| self.view(arg, parameter, &quote!(ViewMut), true, locals));
         let outputs: Vec<TokenStream> = outputs.collect();
         let given = custom.inputs.iter().any(|parameter| parameter.ty.is_some());
         self.paths.extend(given.then(|| "view::View".to_owned()));
@@ -110,7 +103,8 @@ fn float(x: f32) -> TokenStream {
 pub fn signatures(plan: &Plan) -> Vec<String> {
     let mut known: BTreeMap<(&str, &str), Custom> = BTreeMap::new();
     for custom in plan.customs() {
-        let all = known.entry((&custom.operator, &custom.function)).or_insert_with(|| custom.clone());
+        let all =
+            known.entry((&custom.operator, &custom.function)).or_insert_with(|| custom.clone());
         // What one node leaves out another one has.
         let inputs = all.inputs.iter_mut().zip(&custom.inputs);
         for (all, one) in inputs.chain(all.outputs.iter_mut().zip(&custom.outputs)) {

@@ -157,9 +157,11 @@ fn plain(text: &str) -> String {
     let mut escaped = String::new();
     let mut is_number = true;
     for (i, c) in line.char_indices() {
-        let markup = matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '&' | '~' | '|');
+        let markup =
+            matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '&' | '~' | '|');
         // A list, or a line below a heading.
-        let at_start = i == 0 && matches!(c, '-' | '+' | '=') || is_number && matches!(c, '.' | ')');
+        let at_start =
+            i == 0 && matches!(c, '-' | '+' | '=') || is_number && matches!(c, '.' | ')');
         // An address would be a link.
         let address = c == ':' && line[i..].starts_with("://");
         if markup || at_start || address {

@@ -16,6 +16,9 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
+/// How many slots are borrowed at once: the longest tuple of slots.
+const PLACES: usize = 12;
+
 /// How a program calls a generated module.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signature {
@@ -356,7 +359,11 @@ impl<'p> Face<'p> {
         let borrow = match names.as_slice() {
             [] => TokenStream::new(),
             [name] => quote!(let #name = borrow(arena, #(#accesses)*);),
-            _ => quote!(let (#(#names),*) = borrow(arena, (#(#accesses),*));),
+            _ => {
+                let tokens = names.iter().map(ToTokens::to_token_stream).collect();
+                let (names, accesses) = together(tokens, accesses.clone());
+                quote!(let (#(#names),*) = borrow(arena, (#(#accesses),*));)
+            }
         };
         let value = |i: usize| {
             let (port, form) = (&self.plan.outputs[i], &self.outputs[i].form);
@@ -371,7 +378,11 @@ impl<'p> Face<'p> {
                 let name = format_ident!("{}Output", self.model);
                 let fields = (0..n).map(|i| {
                     let (field, value) = (&self.outputs[i].name, value(i));
-                    if *field == value.to_string() { quote!(#field) } else { quote!(#field: #value) }
+                    if *field == value.to_string() {
+                        quote!(#field)
+                    } else {
+                        quote!(#field: #value)
+                    }
                 });
                 quote!(super::#name { #(#fields),* })
             }
@@ -395,6 +406,20 @@ impl<'p> Face<'p> {
     pub fn output_form(&self, i: usize) -> &Form {
         &self.outputs[i].form
     }
+}
+
+/// Names and accesses in groups, where there are more than a tuple of slots has places.
+fn together(
+    names: Vec<TokenStream>,
+    accesses: Vec<TokenStream>,
+) -> (Vec<TokenStream>, Vec<TokenStream>) {
+    if names.len() <= PLACES {
+        return (names, accesses);
+    }
+    let group = names.chunks(PLACES).map(|names| quote!((#(#names,)*))).collect();
+    let path = quote!(::onnxc_runtime::arena::Together);
+    let groups = accesses.chunks(PLACES).map(|all| quote!(#path((#(#all,)*)))).collect();
+    together(group, groups)
 }
 
 impl Taken {

@@ -126,9 +126,10 @@ impl Face<'_> {
         if !self.keeps_state() {
             return TokenStream::new();
         }
-        let sizes = self.plan.states.iter().flat_map(|state| {
-            free_axes(state).map(|(axis, _)| size(&state.next.shape()[axis]))
-        });
+        let sizes =
+            self.plan.states.iter().flat_map(|state| {
+                free_axes(state).map(|(axis, _)| size(&state.next.shape()[axis]))
+            });
         quote!(*held = Some([#(#sizes),*]);)
     }
 }

@@ -34,7 +34,12 @@ pub fn body(plan: &Plan, face: &Face<'_>) -> TokenStream {
     let heap: Vec<TokenStream> = heap.collect();
     let outputs =
         face.give_outputs(&|i| body.output_slot(i), &|i| heap[i].clone(), &|i| flags[i].clone());
-    let (constant, slot) = (|of: &Operand| body.slice(of, false, &[]), |of: &Operand| body.slot(of));
+    let constant = |of: &Operand| {
+        let slice = body.slice(of, false, &[]);
+        let is_text = plan.buffers[of.buffer].dtype == DType::String;
+        if is_text { quote!(#slice[..]) } else { slice }
+    };
+    let slot = |of: &Operand| body.slot(of);
     let (head, bind) = (face.steps_head(), face.bind_inputs(&constant, &slot));
     let keep = face.keep_states();
     let (uses, constants) = (body.uses(), body.constants());

@@ -451,7 +451,9 @@ fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
 fn binding(node: &NodeProto) -> String {
     let (domain, name) = custom::operator(node);
     let operator = if domain.is_empty() { name } else { format!("{domain}::{name}") };
-    format!("have a function of yours called for it: `--custom {operator}=crate::path::of::function`")
+    format!(
+        "have a function of yours called for it: `--custom {operator}=crate::path::of::function`"
+    )
 }
 
 /// What a node is called: by its own name, or by that of its first output.

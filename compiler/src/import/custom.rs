@@ -108,7 +108,8 @@ impl Builder<'_> {
                 .into());
         }
         let (typed, _) = self.typed(attributes)?;
-        let attributes = typed.into_iter().map(|(name, value)| Ok((name.clone(), given(&name, value)?)));
+        let attributes =
+            typed.into_iter().map(|(name, value)| Ok((name.clone(), given(&name, value)?)));
         let attributes = attributes.collect::<Result<Vec<_>>>()?;
         let mut outputs = Vec::new();
         for name in &node.output {
@@ -159,7 +160,8 @@ impl Builder<'_> {
         })?;
         let ty = types::ty(&said, name, &mut self.dims).map_err(at)?;
         let Some(tensor) = ty.as_tensor() else {
-            let message = format!("an operator of your own gives tensors of so many axes, not {ty}");
+            let message =
+                format!("an operator of your own gives tensors of so many axes, not {ty}");
             return Err(at(Diagnostic::new(Code::UnknownShape, message).help(help())));
         };
         let mut symbols = BTreeSet::new();
@@ -180,8 +182,10 @@ impl Builder<'_> {
         for ((domain, name), function) in &self.settings.customs {
             let found = self.bindings.left_out.get(&(domain.clone(), name.clone()));
             if found.is_none_or(|[inputs, outputs]| inputs.is_empty() && outputs.is_empty()) {
-                let name = if domain.is_empty() { name.clone() } else { format!("{domain}::{name}") };
-                let message = format!("no node is a {} for {} to do", quoted(&name), quoted(function));
+                let name =
+                    if domain.is_empty() { name.clone() } else { format!("{domain}::{name}") };
+                let message =
+                    format!("no node is a {} for {} to do", quoted(&name), quoted(function));
                 self.findings.push(Diagnostic::new(Code::BadOption, message));
             }
         }
@@ -214,7 +218,8 @@ fn given(name: &str, value: Attribute) -> Result<Given> {
         | Attribute::Sparse(..)
         | Attribute::Graph(_)
         | Attribute::Graphs(_) => {
-            let what = format!("is {}: a function is given numbers and strings alone", value.kind());
+            let what =
+                format!("is {}: a function is given numbers and strings alone", value.kind());
             return Err(refused(name, &what));
         }
     })
@@ -223,4 +228,52 @@ fn given(name: &str, value: Attribute) -> Result<Given> {
 fn refused(name: &str, what: &str) -> Diagnostic {
     let message = format!("the attribute {} {what}", quoted(name));
     Diagnostic::new(Code::Unsupported, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::{Settings, model};
+
+    const TEXT: &str = r#"
+        <ir_version: 10, opset_import: ["" : 21, "a" : 1]>
+        g (float[n, 2] x) => (float[n] y) <float[n, 2] z> {
+            z = a.Turn<k = 1>(x)
+            y, _ = a.Join(z, "", x)
+        }
+    "#;
+
+    fn graph(types: &[(&str, &str)]) -> std::result::Result<String, Diagnostics> {
+        let customs = [("Turn", "crate::turn"), ("Join", "::ops::join")];
+        let customs = customs.map(|(name, path)| (("a".to_owned(), name.to_owned()), path.into()));
+        let types = types.iter().map(|(name, ty)| ((*name).to_owned(), (*ty).to_owned()));
+        let settings = Settings {
+            customs: customs.into_iter().collect(),
+            types: types.collect(),
+            ..Settings::default()
+        };
+        Ok(model(TEXT.as_bytes().to_vec().into(), &settings)?.graph.to_string())
+    }
+
+    #[test]
+    fn the_model_or_the_user_says_what_is_given() {
+        let found = graph(&[("_", "int64[3]")]).expect("every type is said");
+        assert!(found.contains("float[n, 2]") && found.contains("crate::turn"), "{found}");
+        let finding = graph(&[]).expect_err("nothing says the type").0.remove(0);
+        assert_eq!((finding.code, finding.at.len()), (Code::UnknownShape, 3), "{finding}");
+        let finding = graph(&[("_", "float[m]")]).expect_err("nothing settles `m`").0.remove(0);
+        assert!(finding.message.contains("`m`"), "{finding}");
+    }
+
+    #[test]
+    fn what_one_node_leaves_out_is_optional_in_all() {
+        let mut so_far = Vec::new();
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        note_left_out(&mut so_far, &names(&["a", "b"]));
+        assert_eq!(so_far, [false, false]);
+        note_left_out(&mut so_far, &names(&["a", "", "c"]));
+        assert_eq!(so_far, [false, true, true]);
+        note_left_out(&mut so_far, &[]);
+        assert_eq!(so_far, [true, true, true]);
+    }
 }

@@ -18,11 +18,7 @@ const DEFAULTS_SINCE: i64 = 4;
 
 impl Builder<'_> {
     /// Adds the inputs of the model, of which `scope` knows the initializers.
-    pub(super) fn model_inputs(
-        &mut self,
-        proto: &GraphProto,
-        scope: &mut Scope<'_>,
-    ) -> Interface {
+    pub(super) fn model_inputs(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) -> Interface {
         let mut interface = Interface::default();
         let mut names = Vec::new();
         for input in &proto.input {

@@ -141,7 +141,12 @@ impl State<'_> {
         self.port(name, id, Some(found))
     }
 
-    pub(super) fn port(&mut self, name: &str, id: ValueId, operand: Option<Operand>) -> Result<Port> {
+    pub(super) fn port(
+        &mut self,
+        name: &str,
+        id: ValueId,
+        operand: Option<Operand>,
+    ) -> Result<Port> {
         let doc = self.graph.info.value_docs.get(name).cloned().unwrap_or_default();
         let operand = operand.map_or_else(|| self.operand(id), Ok)?;
         let ty = match &self.graph[id].ty {

@@ -44,7 +44,8 @@ impl Op for Custom {
         out.string("operator", &self.operator);
         out.string("function", &self.function);
         let attributes = self.attributes.iter();
-        let attributes: Vec<String> = attributes.map(|(k, value)| format!("{k} = {value:?}")).collect();
+        let attributes: Vec<String> =
+            attributes.map(|(k, value)| format!("{k} = {value:?}")).collect();
         out.strings("attributes", &attributes);
         let types = self.outputs.iter();
         let types: Vec<String> = types.map(|ty| format!("{ty:?}")).collect();

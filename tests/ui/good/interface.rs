@@ -5,8 +5,8 @@ pub mod defaults {
     onnxc_macros::include_onnx!("models/defaults.onnxtxt", dims(n = 3), consts(scale, offset = [0, 1]));
     onnxc_macros::include_onnx!("models/defaults.onnxtxt", name = "constant", dims(n = 3), defaults = constant);
 
-    pub fn run(x: &[f32; 6]) -> [f32; 6] {
-        *Defaults::new().infer(Constant::new().infer(x), None)
+    pub fn run(x: &[f32; 6]) -> onnxc_runtime::Result<[f32; 6]> {
+        Ok(*Defaults::new().infer(Constant::new().infer(x)?.y, None, None)?.y)
     }
 }
 

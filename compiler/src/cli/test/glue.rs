@@ -23,7 +23,9 @@ pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>
     let (name, arguments) = (&signature.model, arguments.join(", "));
     // What keeps state lives from one data set to the next.
     let (held, model) = if signature.keeps_state {
-        let held = format!("\nstatic MODEL: std::sync::Mutex<{name}> = std::sync::Mutex::new({name}::new());\n");
+        let held = format!(
+            "\nstatic MODEL: std::sync::Mutex<{name}> = std::sync::Mutex::new({name}::new());\n"
+        );
         (held, String::from("MODEL.lock().map_err(|error| error.to_string())?"))
     } else {
         (String::new(), format!("{name}::new()"))
