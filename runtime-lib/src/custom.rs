@@ -19,9 +19,10 @@
 //! ```
 //!
 //! An output holds what was in its memory before, so all of it must be written. The same inputs must
-//! give the same outputs: of two nodes alike one is called, and none whose outputs nobody needs. Where a node of the
-//! operator leaves an input or an output out, the function is given an `Option` of it, `None` where
-//! it is left out.
+//! give the same outputs: of two nodes alike one is called, and none whose outputs nobody needs.
+//!
+//! Where a node of the operator leaves an input or an output out, the function is given an `Option`
+//! of it, `None` where it is left out.
 
 pub use crate::view::{View, ViewMut};
 

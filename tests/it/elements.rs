@@ -2,7 +2,7 @@
 
 use crate::programs::{run, scratch};
 use onnxc::{Options, import::Size};
-use std::{fmt::Write, fs, path::Path};
+use std::{fs, path::Path};
 
 /// The name in ONNX's text, the type in Rust, and six elements.
 const TYPES: &[(&str, &str, &str)] = &[
@@ -116,6 +116,38 @@ const SEQUENCE: (&str, &str, &str) = (
      assert_eq!(model.infer(&list), list);",
 );
 
+/// Maps to tensors, and tensors to maps.
+const MAPS: &[(&str, &str, &str)] = &[
+    (
+        "from_text",
+        "(map(string, float) x) => (y)
+         { y = ai.onnx.ml.DictVectorizer<string_vocabulary = [\"a\", \"b\", \"c\"]>(x) }",
+        "let keys = [\"c\", \"a\"].map(String::from);
+         let y = model.infer(Map::new(&keys, &[0.5, 2.0]).unwrap()).unwrap();
+         assert_eq!(y[..], [2.0, 0.0, 0.5]);",
+    ),
+    (
+        "from_numbers",
+        "(map(int64, double) x) => (y)
+         { y = ai.onnx.ml.DictVectorizer<int64_vocabulary = [7, -1]>(x) }",
+        "let y = model.infer(Map::new(&[-1], &[0.5]).unwrap()).unwrap();
+         assert_eq!(y[..], [0.0, 0.5]);",
+    ),
+    (
+        "to_text",
+        "(float[2, 2] x) => (y)
+         { y = ai.onnx.ml.ZipMap<classlabels_strings = [\"u\", \"v\"]>(x) }",
+        "let y = model.infer(&[0.5, 1.0, 2.0, 4.0]);
+         assert_eq!((y.keys(), y.values()), (&[\"u\", \"v\"][..], &[0.5, 1.0, 2.0, 4.0][..]));",
+    ),
+    (
+        "to_numbers",
+        "(float[n, 2] x) => (y) { y = ai.onnx.ml.ZipMap<classlabels_int64s = [3, -4]>(x) }",
+        "let y = model.infer((&[[0.5, 1.0]]).into()).unwrap();
+         assert_eq!((y.keys(), y.values()), (&[3, -4][..], &[0.5, 1.0][..]));",
+    ),
+];
+
 /// A program that calls a module for each form of each type.
 struct Program<'d> {
     directory: &'d Path,
@@ -123,64 +155,74 @@ struct Program<'d> {
     body: String,
 }
 
-impl Program<'_> {
-    fn add(&mut self, form: &str, text: &str, check: &str, ty: &str) {
-        let name = format!("{form}_{ty}");
-        let text = text.replace("(T", &format!("({ty}"));
-        let text = format!("<ir_version: 13, opset_import: [\"\" : 25]> {name} {text}");
+impl<'d> Program<'d> {
+    fn new(directory: &'d Path) -> Program<'d> {
+        Program { directory, modules: String::new(), body: String::new() }
+    }
+
+    /// Adds a model, and what the program does with its module.
+    fn add(&mut self, name: &str, text: &str, check: &str) {
+        let head = "<ir_version: 13, opset_import: [\"\" : 25, \"ai.onnx.ml\" : 5]>";
+        let text = format!("{head} {name} {text}");
         let mut options = Options::default();
-        options.name = Some(name.clone());
-        options.stem = Some(name.clone());
-        if form == "bounded" {
+        options.name = Some(name.to_owned());
+        options.stem = Some(name.to_owned());
+        if name.starts_with("bounded") {
             options.settings.dims.insert("most".into(), Size::AtMost(4));
         }
-        let output =
-            onnxc::compile_bytes(text.into_bytes().into(), &name, &options, &mut |_, _| {});
+        let output = onnxc::compile_bytes(text.into_bytes().into(), name, &options, &mut |_, _| {});
         let output = output.unwrap_or_else(|findings| panic!("{name}: {findings}"));
         let file = |end: &str| self.directory.join(format!("{name}.{end}"));
         fs::write(file("rs"), &output.module.code).expect("the directory is ours");
         fs::write(file("weights"), output.module.weights.unwrap_or_default()).expect("likewise");
-        let model = onnxc::ident::camel(&name);
-        writeln!(self.modules, "mod {name};").expect("text takes any line");
-        writeln!(self.body, "{{ let mut model = {name}::{model}::new(); {check} }}")
-            .expect("likewise");
+        let model = onnxc::ident::camel(name);
+        self.modules += &format!("mod {name};\n");
+        self.body += &format!("{{ let mut model = {name}::{model}::new(); {check} }}\n");
+    }
+
+    /// Compiles and runs the program.
+    fn run(&self) {
+        let Program { directory, modules, body } = self;
+        let source = format!("{HEAD}\n{modules}\nfn main() {{\n{body}}}\n");
+        let file = directory.join("main.rs");
+        fs::write(&file, source).expect("the directory is ours");
+        run(&file);
     }
 }
+
+/// What every program has.
+const HEAD: &str = "#![allow(dead_code, unused_imports)]
+use onnxc_runtime::{
+    Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
+    U4, bf16, dictionary::Map, f16, sequence::Sequence, view::View,
+};
+
+fn turned<T: Clone>(x: &[T; 6]) -> [T; 6] {
+    [0, 3, 1, 4, 2, 5].map(|i| x[i].clone())
+}";
 
 #[test]
 fn every_element_type_passes_through_every_form() {
     let directory = scratch("elements");
-    let mut program =
-        Program { directory: &directory, modules: String::new(), body: String::new() };
+    let mut program = Program::new(&directory);
     for (ty, rust, elements) in TYPES {
-        writeln!(program.body, "{{ let x: [{rust}; 6] = {elements};").expect("text takes any line");
-        for (form, text, check) in FORMS {
+        program.body += &format!("{{ let x: [{rust}; 6] = {elements};\n");
+        let sequence = LISTED.contains(ty).then_some(&SEQUENCE);
+        for (form, text, check) in FORMS.iter().chain(sequence) {
             let other = STRINGS.iter().find(|(name, _)| *ty == "string" && name == form);
-            program.add(form, text, other.map_or(check, |(_, check)| check), ty);
+            let check = other.map_or(check, |(_, check)| check);
+            let text = text.replace("(T", &format!("({ty}"));
+            program.add(&format!("{form}_{ty}"), &text, check);
         }
-        if LISTED.contains(ty) {
-            let (form, text, check) = SEQUENCE;
-            program.add(form, text, check, ty);
-        }
-        program.body.push_str("}\n");
+        program.body += "}\n";
     }
-    let source = format!(
-        "#![allow(unused_imports)]
-use onnxc_runtime::{{
-    Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
-    U4, bf16, f16, sequence::Sequence, view::View,
-}};
-{}
-fn turned<T: Clone>(x: &[T; 6]) -> [T; 6] {{
-    [0, 3, 1, 4, 2, 5].map(|i| x[i].clone())
-}}
+    program.run();
+}
 
-fn main() {{
-{}}}
-",
-        program.modules, program.body
-    );
-    let file = directory.join("main.rs");
-    fs::write(&file, source).expect("the directory is ours");
-    run(&file);
+#[test]
+fn maps_are_given_and_taken() {
+    let directory = scratch("maps");
+    let mut program = Program::new(&directory);
+    MAPS.iter().for_each(|(name, text, check)| program.add(name, text, check));
+    program.run();
 }

@@ -264,7 +264,7 @@ impl<'p> Face<'p> {
         if self.outputs.len() <= 1 {
             return TokenStream::new();
         }
-        let (model, name) = (&self.model, format_ident!("{}Output", self.model));
+        let (model, name) = (&self.model, self.output());
         let doc = docs::lines(&[format!("What [`{model}`] gives.")]);
         let fields = self.outputs.iter().zip(&self.plan.outputs).map(|(taken, port)| {
             let (field, ty, doc) = (&taken.name, taken.ty(&quote!('a)), docs::port(port));
@@ -274,11 +274,18 @@ impl<'p> Face<'p> {
         quote! {
             blank!();
             #doc
+            #[allow(dead_code)]
             #[derive(Clone, Debug)]
             pub struct #name #generics {
                 #(#fields)*
             }
         }
+    }
+
+    /// The struct of several outputs.
+    fn output(&self) -> Ident {
+        let model = self.model.to_string();
+        format_ident!("{}Output", model.trim_end_matches('_'))
     }
 
     /// Whether an output is borrowed from the arena.
@@ -291,7 +298,7 @@ impl<'p> Face<'p> {
             [] => quote!(()),
             [one] => one.ty(lifetime),
             _ => {
-                let name = format_ident!("{}Output", self.model);
+                let name = self.output();
                 if self.borrows() { quote!(#name<#lifetime>) } else { quote!(#name) }
             }
         };
@@ -314,7 +321,7 @@ impl<'p> Face<'p> {
         let result = match self.outputs.len() {
             0 | 1 => self.result(&quote!('a)),
             _ => {
-                let name = format_ident!("{}Output", self.model);
+                let name = self.output();
                 let plain =
                     if self.borrows() { quote!(super::#name<'a>) } else { quote!(super::#name) };
                 if self.refuses { quote!(::onnxc_runtime::Result<#plain>) } else { plain }
@@ -375,7 +382,7 @@ impl<'p> Face<'p> {
             0 => quote!(()),
             1 => value(0),
             n => {
-                let name = format_ident!("{}Output", self.model);
+                let name = self.output();
                 let fields = (0..n).map(|i| {
                     let (field, value) = (&self.outputs[i].name, value(i));
                     if *field == value.to_string() {

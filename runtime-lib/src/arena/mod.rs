@@ -1,0 +1,299 @@
+//! Memory that was planned before the program runs: slots of an arena, and weights.
+//!
+//! A generated module names every buffer by a [`Slot`], and [`borrow`]s from the arena just what
+//! one kernel reads and writes. This file is where bytes become elements.
+
+mod access;
+
+pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
+
+use crate::{
+    Complex, Error, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2,
+    I4, Result, U2, U4,
+};
+use core::marker::PhantomData;
+
+/// The unit of arenas and weights: bytes at an address that suits every element and vector.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Block([u8; Block::BYTES]);
+
+impl Block {
+    /// The size and the alignment of a block.
+    pub const BYTES: usize = 64;
+    /// A block of zeros.
+    pub const ZERO: Block = Block([0; Block::BYTES]);
+}
+
+/// An element that may have been written to an arena as another one.
+///
+/// # Safety
+///
+/// The type has no padding, and after `mend` has seen its bytes they are a valid value of it,
+/// whatever they were before.
+pub unsafe trait Plain: Copy + 'static {
+    /// Changes bytes that no value has.
+    fn mend(_bytes: &mut [u8]) {}
+
+    /// Whether the bytes are values.
+    fn is_valid(_bytes: &[u8]) -> bool {
+        true
+    }
+}
+
+macro_rules! plain {
+    ($($T:ty)*) => {$(
+        // SAFETY: every pattern of bits is a number of the type.
+        unsafe impl Plain for $T {}
+    )*};
+}
+
+plain!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
+plain!(F8E4M3FN F8E4M3FNUZ F8E5M2 F8E5M2FNUZ F8E8M0 F6E2M3 F6E3M2 F4E2M1 I2 I4 U2 U4);
+plain!(Complex<f32> Complex<f64>);
+#[cfg(feature = "half")]
+plain!(half::f16 half::bf16);
+
+// SAFETY: `mend` leaves no byte but 0 and 1.
+unsafe impl Plain for bool {
+    fn mend(bytes: &mut [u8]) {
+        for byte in bytes {
+            *byte = u8::from(*byte != 0);
+        }
+    }
+
+    fn is_valid(bytes: &[u8]) -> bool {
+        bytes.iter().all(|&byte| byte <= 1)
+    }
+}
+
+/// Where a buffer lies in an arena or among the weights.
+#[derive(Debug)]
+pub struct Slot<T> {
+    offset: usize,
+    len: usize,
+    element: PhantomData<T>,
+}
+
+impl<T> Clone for Slot<T> {
+    fn clone(&self) -> Slot<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Slot<T> {}
+
+impl<T: Plain> Slot<T> {
+    /// `len` elements from byte `offset` on, which is a multiple of the block's size.
+    pub const fn new(offset: usize, len: usize) -> Slot<T> {
+        assert!(offset.is_multiple_of(Block::BYTES), "a slot starts with a block");
+        Slot { offset, len, element: PhantomData }
+    }
+
+    /// `len` of the elements, from `start` on.
+    #[inline(always)]
+    pub const fn part(self, start: usize, len: usize) -> Slot<T> {
+        let inside = start <= self.len && len <= self.len - start;
+        if !inside {
+            outside();
+        }
+        Slot { offset: self.offset + start * size_of::<T>(), len, element: PhantomData }
+    }
+
+    /// To be read by one kernel.
+    #[inline(always)]
+    pub const fn read(self) -> Read<T> {
+        Read(self)
+    }
+
+    /// To be written by one kernel.
+    #[inline(always)]
+    pub const fn write(self) -> Write<T> {
+        Write(self)
+    }
+
+    /// To be read as an array of all its elements.
+    #[inline(always)]
+    pub const fn array<const N: usize>(self) -> ReadArray<T, N> {
+        ReadArray(self)
+    }
+}
+
+#[cold]
+const fn outside() -> ! {
+    panic!("a slot lies outside the memory")
+}
+
+/// An arena that lies where the model lies: in a `static`, or on the stack.
+#[derive(Clone, Debug)]
+pub struct InlineArena<const BLOCKS: usize>([Block; BLOCKS]);
+
+impl<const BLOCKS: usize> InlineArena<BLOCKS> {
+    /// An arena of zeros.
+    pub const fn new() -> InlineArena<BLOCKS> {
+        InlineArena([Block::ZERO; BLOCKS])
+    }
+
+    /// The memory.
+    #[inline(always)]
+    pub fn blocks(&mut self) -> &mut [Block] {
+        &mut self.0
+    }
+}
+
+impl<const BLOCKS: usize> Default for InlineArena<BLOCKS> {
+    fn default() -> Self {
+        InlineArena::new()
+    }
+}
+
+/// An arena on the heap, taken when the model first runs.
+#[cfg(feature = "alloc")]
+#[derive(Clone, Debug, Default)]
+pub struct HeapArena<const BLOCKS: usize>(alloc::vec::Vec<Block>);
+
+#[cfg(feature = "alloc")]
+impl<const BLOCKS: usize> HeapArena<BLOCKS> {
+    /// An arena that takes no memory yet.
+    pub const fn new() -> HeapArena<BLOCKS> {
+        HeapArena(alloc::vec::Vec::new())
+    }
+
+    /// The memory.
+    #[inline]
+    pub fn blocks(&mut self) -> &mut [Block] {
+        self.0.resize(BLOCKS, Block::ZERO);
+        &mut self.0
+    }
+}
+
+/// Bytes at an address that suits every element and vector.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Aligned<T: ?Sized>(pub T);
+
+/// The weights of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights(&'static [u8]);
+
+impl Weights {
+    /// The alignment that weights given by the caller must have.
+    pub const ALIGNMENT: usize = 16;
+
+    /// Weights that the program carries.
+    pub const fn new(bytes: &'static Aligned<[u8]>) -> Weights {
+        Weights(&bytes.0)
+    }
+
+    /// Weights that the caller has, which must be `expected` bytes.
+    pub fn from_bytes(bytes: &'static [u8], expected: usize) -> Result<Weights> {
+        if bytes.len() != expected {
+            return Err(Error::Weights { expected, found: bytes.len() });
+        }
+        if !bytes.as_ptr().addr().is_multiple_of(Weights::ALIGNMENT) {
+            return Err(Error::Alignment(Weights::ALIGNMENT));
+        }
+        Ok(Weights(bytes))
+    }
+
+    /// The elements of one weight.
+    ///
+    /// # Panics
+    ///
+    /// Where the slot lies outside the weights, or the bytes are not elements of the type. A slot
+    /// of a generated module does not, nor do the model's own weights.
+    #[inline(always)]
+    pub fn get<T: Plain>(&self, slot: Slot<T>) -> &'static [T] {
+        let (start, end) = slot.range();
+        if end > self.0.len() || start > end {
+            outside();
+        }
+        let bytes = &self.0[start..end];
+        if !T::is_valid(bytes) {
+            invalid();
+        }
+        // SAFETY: the bytes are those of `len` elements, and valid. They start at a multiple of
+        // the element's size from an address aligned for every element.
+        unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), slot.len) }
+    }
+}
+
+#[cold]
+fn invalid() -> ! {
+    panic!("the weights are not those of the model")
+}
+
+/// Elements on the heap, all zero, false or empty: a value whose size is known only when the
+/// model runs.
+#[cfg(feature = "alloc")]
+pub fn heap<T: crate::Elem>(len: usize) -> alloc::vec::Vec<T> {
+    alloc::vec![T::default(); len]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const X: Slot<f32> = Slot::new(0, 16);
+    const Y: Slot<u8> = Slot::new(64, 64);
+    const FLAGS: Slot<bool> = Slot::new(0, 4);
+
+    #[test]
+    fn slots_of_several_types_share_an_arena() {
+        let mut arena = InlineArena::<2>::new();
+        let (x, y) = borrow(arena.blocks(), (X.write(), Y.write()));
+        x[3] = 1.5;
+        y.fill(7);
+        let (part, whole) = borrow(arena.blocks(), (X.part(3, 1).read(), Y.array::<64>()));
+        assert_eq!((part, whole), (&[1.5f32][..], &[7; 64]));
+    }
+
+    #[test]
+    fn slots_are_read_together() {
+        let mut arena = InlineArena::<2>::new();
+        borrow(arena.blocks(), X.write())[1] = 2.5;
+        let groups = (Together((X.read(), Y.array::<64>())), Together((X.part(1, 1).read(),)));
+        let ((x, y), (part,)) = borrow(arena.blocks(), groups);
+        assert_eq!((x[1], y[0], part), (2.5, 0, &[2.5][..]));
+    }
+
+    #[test]
+    fn any_bytes_become_flags() {
+        let mut arena = InlineArena::<1>::new();
+        borrow(arena.blocks(), Slot::<u8>::new(0, 4).write()).copy_from_slice(&[0, 1, 2, 255]);
+        assert_eq!(borrow(arena.blocks(), FLAGS.read()), [false, true, true, true]);
+    }
+
+    #[test]
+    fn what_is_written_is_borrowed_alone() {
+        let refused = |slots: fn(&mut [Block])| {
+            let mut arena = InlineArena::<2>::new();
+            std::panic::catch_unwind(move || slots(arena.blocks())).is_err()
+        };
+        assert!(refused(|arena| {
+            borrow(arena, (X.read(), X.write()));
+        }));
+        assert!(refused(|arena| {
+            borrow(arena, (X.write(), FLAGS.read()));
+        }));
+        assert!(refused(|arena| {
+            borrow(arena, Slot::<u8>::new(128, 1).read());
+        }));
+        assert!(refused(|arena| {
+            borrow(arena, (Together((X.read(), Y.write())), FLAGS.read()));
+        }));
+        assert!(!refused(|arena| {
+            borrow(arena, (X.read(), FLAGS.read()));
+        }));
+    }
+
+    #[test]
+    fn weights_are_held_against_the_model() {
+        static BYTES: &Aligned<[u8]> = &Aligned([0, 0, 128, 63, 0, 0, 0, 64]);
+        let slot = Slot::<f32>::new(0, 2);
+        assert_eq!(Weights::new(BYTES).get(slot), [1.0, 2.0]);
+        assert!(Weights::from_bytes(&BYTES.0, 8).is_ok());
+        assert!(matches!(Weights::from_bytes(&BYTES.0, 9), Err(Error::Weights { .. })));
+        assert!(matches!(Weights::from_bytes(&BYTES.0[1..], 7), Err(Error::Alignment(_))));
+    }
+}
