@@ -95,10 +95,10 @@ fn write(
 }
 
 /// The inputs of one run, by name.
-type Inputs = BTreeMap<String, Value>;
+pub type Inputs = BTreeMap<String, Value>;
 
 /// What the files of each input give to each run: one file is for all.
-fn runs(inputs: BTreeMap<String, Vec<Value>>) -> Result<Vec<Inputs>, Diagnostic> {
+pub fn runs(inputs: BTreeMap<String, Vec<Value>>) -> Result<Vec<Inputs>, Diagnostic> {
     let count = inputs.values().map(Vec::len).max().unwrap_or(1);
     if let Some((name, values)) =
         inputs.iter().find(|(_, v)| !matches!(v.len(), 1) && v.len() != count)
@@ -158,7 +158,7 @@ pub fn callable(plan: &Plan) -> Result<(), Diagnostic> {
 }
 
 /// The values of `NAME=FILE`, by name.
-fn inputs(
+pub fn inputs(
     texts: &[String],
     graph: Option<&GraphProto>,
 ) -> Result<BTreeMap<String, Vec<Value>>, Diagnostic> {
@@ -180,7 +180,7 @@ fn inputs(
 }
 
 /// The inputs as the plan wants them.
-fn in_order(plan: &Plan, inputs: &Inputs) -> Result<Vec<Value>, Diagnostics> {
+pub fn in_order(plan: &Plan, inputs: &Inputs) -> Result<Vec<Value>, Diagnostics> {
     let known: Vec<String> = plan.inputs.iter().map(|port| quoted(&port.name)).collect();
     let mut findings = Vec::new();
     for name in inputs.keys().filter(|name| plan.inputs.iter().all(|port| port.name != **name)) {
