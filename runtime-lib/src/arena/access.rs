@@ -4,15 +4,15 @@ use super::{Block, Plain, Slot, outside};
 
 /// A slot to be read.
 #[derive(Clone, Copy, Debug)]
-pub struct Read<T>(Slot<T>);
+pub struct Read<T>(pub(super) Slot<T>);
 
 /// A slot to be written.
 #[derive(Clone, Copy, Debug)]
-pub struct Write<T>(Slot<T>);
+pub struct Write<T>(pub(super) Slot<T>);
 
 /// A slot to be read as an array.
 #[derive(Clone, Copy, Debug)]
-pub struct ReadArray<T, const N: usize>(Slot<T>);
+pub struct ReadArray<T, const N: usize>(pub(super) Slot<T>);
 
 /// Several slots to be read, as one: there are more outputs than a tuple of slots has places.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub unsafe trait Access<'a>: Copy {
 
 impl<T: Plain> Slot<T> {
     #[inline(always)]
-    fn range(self) -> (usize, usize) {
+    pub(super) fn range(self) -> (usize, usize) {
         (self.offset, self.offset + self.len * size_of::<T>())
     }
 

@@ -50,7 +50,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     let mut model = kept::Silero::new();
     for time in ["once", "and again"] {
-        clip.check_probabilities(&format!("the state kept, {time}"), |input| model.infer(input))?;
+        clip.check_probabilities(&format!("the state kept, {time}"), |input| {
+            Ok(model.infer(input)?[0])
+        })?;
         model.reset();
     }
     Ok(())
