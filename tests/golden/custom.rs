@@ -74,6 +74,7 @@ impl ::core::default::Default for Custom {
 }
 
 /// What [`Custom`] gives.
+#[allow(dead_code)]
 #[derive(Clone, Debug)]
 pub struct CustomOutput {
     /// `y`: `float[n, 3]`

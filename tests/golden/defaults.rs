@@ -91,6 +91,7 @@ impl ::core::default::Default for Defaults {
 }
 
 /// What [`Defaults`] gives.
+#[allow(dead_code)]
 #[derive(Clone, Debug)]
 pub struct DefaultsOutput {
     /// `y`: `float[2, n]`
