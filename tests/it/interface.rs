@@ -1,7 +1,8 @@
 //! How modules are called: inputs that may be left out, state, functions of the program.
 
 use crate::programs::{folder, onnxc, run, scratch};
-use std::{fs, path::Path};
+use onnxc::{Options, host::Session, plan::Plan, tensor::Tensor, value::Value};
+use std::{collections::BTreeMap, fs, path::Path};
 
 /// Compiles a model into `directory`, as a module of that name.
 fn module(directory: &Path, name: &str, model: &str, options: &[&str]) {
@@ -77,6 +78,88 @@ fn state_is_handed_from_run_to_run() {
     module(&directory, "explicit", "stream", &[]);
     module(&directory, "heap", "stream", &[&state[..], &["--arena", "heap"]].concat());
     program(&directory, "stream");
+}
+
+/// The plan of a model with these states.
+fn plan(text: &str, states: &[(&str, &str)]) -> Plan {
+    let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {text}");
+    let mut options = Options::default();
+    for (past, present) in states {
+        options.settings.states.insert((*past).into(), (*present).into());
+    }
+    let plan = onnxc::plan(text.into_bytes().into(), &options, &mut |_, _| {});
+    plan.unwrap_or_else(|findings| panic!("{findings}")).0
+}
+
+/// Runs a model that keeps its states beside one that is given them.
+fn keeps(text: &str, states: &[(&str, &str)]) {
+    let (kept, explicit) = (plan(text, states), plan(text, &[]));
+    let mut session = Session::new(&kept);
+    let mut given: BTreeMap<&str, Value> = BTreeMap::new();
+    for port in &explicit.inputs {
+        let zeros = Value::Tensor(Tensor::from_floats(&[0.0, 0.0]));
+        let first = if port.default.is_some() { Value::Optional(None) } else { zeros };
+        given.insert(&port.name, first);
+    }
+    for run in 0..4u8 {
+        let x = Tensor::from_floats(&[f32::from(run) + 0.5, 2.0 - f32::from(run)]);
+        given.insert("x", x.into());
+        let of = |plan: &Plan| -> Vec<Value> {
+            plan.inputs.iter().map(|port| given[&*port.name].clone()).collect()
+        };
+        let found = session.run(&of(&kept)).expect("the inputs fit");
+        let results = onnxc::host::run(&explicit, &of(&explicit)).expect("the inputs fit");
+        let names = explicit.outputs.iter().map(|port| &*port.name);
+        let mut results: BTreeMap<&str, Value> = names.zip(results).collect();
+        for (past, present) in states {
+            given.insert(past, results[present].clone());
+        }
+        results.retain(|name, _| states.iter().all(|(_, present)| present != name));
+        let expected: Vec<Value> =
+            kept.outputs.iter().map(|port| results[&*port.name].clone()).collect();
+        assert_eq!(found, expected, "run {run} of {text}");
+    }
+}
+
+#[test]
+fn state_is_kept_from_what_would_overwrite_it() {
+    let one = &[("p", "n")];
+    let two = &[("p", "n"), ("q", "m")];
+    // What is given back lies where the state was, were it not kept.
+    keeps(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) { n = Add(p, x) t = Mul(p, x) y = Add(t, n) }",
+        one,
+    );
+    keeps(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) { y = Identity(p) n = Identity(x) }",
+        one,
+    );
+    keeps(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) <float[2] c = {5, 6}> { y = Add(p, x) n = Identity(c) }",
+        one,
+    );
+    keeps(
+        "(float[2] x, float[2] p = {1, 2}) => (float[2] y, float[2] n) { y = Add(p, x) n = Identity(p) }",
+        one,
+    );
+    // One state becomes the other.
+    keeps(
+        "(float[2] x, float[2] p, float[2] q) => (float[2] y, float[2] n, float[2] m) { y = Add(p, x) n = Identity(q) m = Add(p, x) }",
+        two,
+    );
+    keeps(
+        "(float[2] x, float[2] p = {1, 2}, float[2] q = {3, 4}) => (float[2] y, float[2] n, float[2] m) { y = Sub(p, x) n = Identity(q) m = Identity(p) }",
+        two,
+    );
+    keeps(
+        "(float[2] x, float[2] p, float[2] q) => (float[2] y, float[2] n, float[2] m) { n = Add(p, x) m = Identity(n) y = Mul(n, q) }",
+        two,
+    );
+    // A branch, or a turn, uses it.
+    keeps(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) <int64 m = {3}, bool t = {1}> { n = Loop(m, t, p) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) { d = Identity(c) r = Add(s, x) }> y = Sub(n, p) }",
+        one,
+    );
 }
 
 #[test]

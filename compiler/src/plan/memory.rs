@@ -2,8 +2,8 @@
 //! where each buffer lies in the arena, and where each weight lies in the blob.
 
 use super::{
-    Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Port, Stacked, Step,
-    Turns,
+    Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Port, Stacked, State,
+    Step, Turns,
 };
 use crate::arena::Map;
 
@@ -263,6 +263,13 @@ fn reuse(plan: &mut Plan) {
         let starts = lives.get(y.buffer).is_some_and(|life| life.first == now);
         let planned = |id: BufferId| matches!(plan.buffers[id].place, Place::Arena { .. });
         let free = planned(x.buffer) && planned(y.buffer) && !kept.contains(&x.buffer);
+        // What is needed at the end does not lie where a state is kept, unless it is the next one.
+        let home = settled(&merged, x.buffer);
+        let is_next = |state: &State| {
+            state.found.operand.buffer == home && state.next.operand.buffer == y.buffer
+        };
+        let stays = plan.holds_state(home) && kept.contains(&y.buffer);
+        let free = free && (!stays || plan.states.iter().any(is_next));
         if whole(&x) && whole(&y) && apart && dies && starts && free {
             merged.insert(y.buffer, x.buffer);
             call.form = Form::InPlace;
