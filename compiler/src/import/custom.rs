@@ -3,8 +3,7 @@
 
 use super::{
     build::{Builder, Scope, name},
-    text,
-    types::{self},
+    text, types,
 };
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
