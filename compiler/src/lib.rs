@@ -41,6 +41,7 @@ pub mod value;
 pub use builder::{Builder, Report};
 pub use emit::{ArenaIn, Module};
 pub use file::write_if_changed;
+pub use import::Defaults;
 pub use options::{Options, Weights};
 pub use plan::Optimize;
 

@@ -1,7 +1,9 @@
 //! From the messages of the file format to a graph, types inferred as it is built.
 
 use super::{
-    Axis, Imported, Settings, external,
+    Imported, Settings,
+    custom::{self, Bindings},
+    external,
     function::Call,
     tensor::{sparse, tensor},
     types::{self, Dimensions},
@@ -40,6 +42,7 @@ pub fn model(
     let findings = builder.findings.clone();
     let opsets = builder.opsets(proto);
     builder.body(graph_proto, &opsets);
+    builder.unused_bindings();
     builder.dims.findings().into_iter().for_each(|finding| findings.push(finding));
     findings
         .finish()
@@ -58,6 +61,7 @@ pub(super) struct Builder<'p> {
     pub(super) functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
     /// The bodies of operators that were read so far, by their text.
     pub(super) bodies: HashMap<&'static str, Rc<FunctionProto>>,
+    pub(super) bindings: Bindings<'p>,
     depth: usize,
     /// The nodes that may still be added.
     room: usize,
@@ -126,6 +130,7 @@ impl<'p> Builder<'p> {
             graph: Graph::new(Rc::new(info(proto, graph))),
             functions: functions.collect(),
             bodies: HashMap::new(),
+            bindings: Bindings::of(proto, &settings.customs),
             depth: 0,
             room: MOST_NODES,
         }
@@ -157,64 +162,14 @@ impl<'p> Builder<'p> {
         let region = self.graph.body;
         let mut scope = Scope { region, values: HashMap::new(), opsets, call: None };
         self.initializers(proto, &mut scope);
-        for input in &proto.input {
-            if scope.values.contains_key(input.name()) {
-                continue;
-            }
-            let ty = self.declared(input).unwrap_or(Type::Unknown);
-            let ty = self.with_axes(input.name(), ty);
-            let id = match self.settings.consts.get(input.name()) {
-                Some(text) => self.constant(input.name(), text, &ty),
-                None => self.graph.input(region, input.name(), ty),
-            };
-            scope.values.insert(input.name().to_owned(), id);
-        }
+        let interface = self.model_inputs(proto, &mut scope);
         self.graph.symbols = self.dims.sizes.clone();
-        self.unused_constants(proto);
         self.nodes(&proto.node, &mut scope);
         self.inner_types(proto, &scope);
         let outputs = self.outputs(proto, &scope);
         self.graph.set_outputs(region, outputs);
+        self.graph.interface = Rc::new(interface);
         scope
-    }
-
-    /// The type of an input, with the axes that the user says where the model says none.
-    fn with_axes(&mut self, name: &str, ty: Type) -> Type {
-        match (self.settings.shapes.get(name), ty) {
-            (Some(axes), _) if axes.iter().any(|axis| matches!(axis, Axis::Fixed(n) if *n < 0)) => {
-                let message = format!("a size of the input {} is negative", quoted(name));
-                self.findings.push(Diagnostic::new(Code::BadOption, message));
-                Type::Unknown
-            }
-            (Some(axes), Type::Unranked(dtype)) => Type::tensor(dtype, self.dims.of_axes(axes)),
-            (Some(_), ty) => {
-                let message = format!("the input {} is {ty}, so its axes are known", quoted(name));
-                let finding = Diagnostic::new(Code::BadOption, message);
-                self.findings.push(finding.help("settle its free sizes with `--dim`"));
-                ty
-            }
-            (None, ty) => ty,
-        }
-    }
-
-    /// An input that the user made a constant.
-    fn constant(&mut self, name: &str, text: &str, ty: &Type) -> ValueId {
-        let at = |finding: Diagnostic| finding.within(format!("input {}", quoted(name)));
-        match self.findings.keep(super::constant::tensor(text, ty).map_err(at)) {
-            Some(tensor) => self.graph.constant(name, tensor),
-            None => self.graph.value(name, Type::Unknown),
-        }
-    }
-
-    fn unused_constants(&self, proto: &GraphProto) {
-        for name in self.settings.consts.keys().chain(self.settings.shapes.keys()) {
-            if !proto.input.iter().any(|input| input.name() == name) {
-                let names: Vec<&str> = proto.input.iter().map(|input| input.name()).collect();
-                let message = format!("the model has no input {}", quoted(name));
-                let finding = Diagnostic::new(Code::BadOption, message);
-                self.findings.push(finding.note(format!("its inputs: {}", names.join(", "))));
-            }
-        }
     }
 
     pub(super) fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
@@ -322,6 +277,9 @@ impl<'p> Builder<'p> {
     ) -> std::result::Result<(), Diagnostics> {
         let inputs = self.inputs(node, scope);
         let attributes = scope.resolved(node);
+        if let Some(function) = self.settings.customs.get(&custom::operator(node)) {
+            return self.custom(function, node, inputs, &attributes, scope);
+        }
         let key = (node.domain(), node.op_type(), node.overload());
         let is_in_operator = scope.call.is_some_and(|call| call.is_operator);
         if let Some(&function) = self.functions.get(&key).filter(|_| !is_in_operator) {
@@ -490,9 +448,18 @@ fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
             quoted(node.op_type()),
             quoted(if name.is_empty() { "ai.onnx" } else { name })
         );
-        Diagnostic::new(Code::UnsupportedOperator, message)
+        Diagnostic::new(Code::UnsupportedOperator, message).help(binding(node))
     })?;
     Ok((entry, version))
+}
+
+/// How an operator that is not known can be one of the user's own.
+fn binding(node: &NodeProto) -> String {
+    let (domain, name) = custom::operator(node);
+    let operator = if domain.is_empty() { name } else { format!("{domain}::{name}") };
+    format!(
+        "have a function of yours called for it: `--custom {operator}=crate::path::of::function`"
+    )
 }
 
 /// What a node is called: by its own name, or by that of its first output.

@@ -1,6 +1,6 @@
 //! Values, nodes and regions.
 
-use super::{Infer, Op, Stop, infer::Finds};
+use super::{Infer, Interface, Op, Stop, infer::Finds};
 use crate::{
     arena::{Arena, Id, ids},
     diag::{Diagnostic, Result, quoted},
@@ -36,6 +36,8 @@ pub struct Graph {
     pub symbols: BTreeMap<Symbol, Size>,
     /// What the model says about itself.
     pub info: Rc<Info>,
+    /// How it is called.
+    pub interface: Rc<Interface>,
 }
 
 /// What is computed once.
@@ -115,6 +117,7 @@ impl Graph {
             body,
             symbols: BTreeMap::new(),
             info,
+            interface: Rc::default(),
         }
     }
 
@@ -331,7 +334,7 @@ impl Graph {
 
 /// Where a node is, for people.
 pub(super) fn location(name: &str, op: &dyn Op) -> String {
-    format!("node {} ({})", quoted(name), op.name())
+    format!("node {} ({})", quoted(name), op.label())
 }
 
 /// The elements of a small tensor of whole numbers, as sizes.

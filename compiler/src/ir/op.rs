@@ -9,6 +9,11 @@ pub trait Op: Any {
     /// The operator's name, as ONNX spells it.
     fn name(&self) -> &'static str;
 
+    /// The operator's name, for people.
+    fn label(&self) -> String {
+        self.name().to_owned()
+    }
+
     /// The operator set that it belongs to.
     fn domain(&self) -> Domain {
         Domain::Onnx

@@ -110,9 +110,11 @@ pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnos
 impl<'a> Rewrite<'a> {
     /// An empty copy of `old`.
     fn new(old: &'a Graph, hook: Hook, rules: &'a [Rule]) -> Rewrite<'a> {
+        let mut new = Graph::new(old.info.clone());
+        new.interface = old.interface.clone();
         Rewrite {
             old,
-            new: Graph::new(old.info.clone()),
+            new,
             to: Map::default(),
             uses: Uses::of(old),
             rules,

@@ -22,6 +22,7 @@ pub(crate) mod constant;
 pub(crate) mod control;
 pub(crate) mod conv;
 pub(crate) mod cumulative;
+pub(crate) mod custom;
 pub(crate) mod einsum;
 mod epilogue;
 pub(crate) mod expand;
