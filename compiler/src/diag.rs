@@ -68,6 +68,7 @@ codes! {
     ShapeMismatch = 202: "The sizes of the inputs do not fit together, or do not fit the operator."
     DeclaredMismatch = 203: "The model declares a type for a value that differs from the one that its node gives it."
     UnknownShape = 204: "The number of axes of a value cannot be known before running, and code for any number of axes is not generated."
+    NoGradient = 205: "The model asks for a gradient along a path that has none: an operator on it has no derivative, or all paths go through operators whose derivative is zero everywhere. The notes show the path."
     Unsupported = 301: "The model is valid, but onnxc cannot compile this part of it yet; the message says which."
     TooLarge = 302: "A size does not fit the address space, or passes a limit of the compiler."
     NeedsHeap = 303: "A size is unbounded, so the value needs the heap; bounding the dimension (`--dim NAME=1..=N`) makes the memory static."

@@ -3,6 +3,7 @@
 use super::{
     Imported, Settings, external,
     function::{Call, known_attributes},
+    order::{self, named_values},
     tensor::{sparse, tensor},
     types::{self, Dimensions},
 };
@@ -269,7 +270,8 @@ impl Builder<'_> {
     }
 
     pub(super) fn nodes(&mut self, nodes: &[NodeProto], scope: &mut Scope<'_>) {
-        for (i, node) in nodes.iter().enumerate() {
+        for i in order::of(nodes, scope) {
+            let node = &nodes[i];
             if let Err(findings) = self.node(node, scope) {
                 let at = format!("node {} ({}), number {i}", quoted(name(node)), node.op_type());
                 findings.within(&at).0.into_iter().for_each(|finding| self.findings.push(finding));
@@ -303,6 +305,12 @@ impl Builder<'_> {
         let (entry, version) = entry(node, scope)?;
         match entry.how {
             How::Read(read) => {
+                let cx = (read, version, attributes.as_slice());
+                Ok(self.operator(cx, node, inputs, scope)?)
+            }
+            How::Naming(names, read) => {
+                let named = named_values(names, &attributes).into_iter().map(|name| scope.find(name));
+                let inputs = inputs.into_iter().map(Ok).chain(named).collect::<Result<_>>()?;
                 let cx = (read, version, attributes.as_slice());
                 Ok(self.operator(cx, node, inputs, scope)?)
             }
@@ -360,17 +368,7 @@ impl Builder<'_> {
     }
 
     fn inputs(&self, node: &NodeProto, scope: &Scope<'_>) -> Result<Vec<Option<ValueId>>> {
-        let find = |name: &String| {
-            if name.is_empty() || scope.call.is_some_and(|call| call.absent.contains(name)) {
-                return Ok(None);
-            }
-            scope.values.get(name).copied().map(Some).ok_or_else(|| {
-                let message = format!("nothing before this node defines {}", quoted(name));
-                Diagnostic::new(Code::UndefinedValue, message)
-                    .help("add it as an input or an initializer, or sort the nodes")
-            })
-        };
-        node.input.iter().map(find).collect()
+        node.input.iter().map(|name| scope.find(name)).collect()
     }
 
     /// The attributes of a node by name, and its subgraphs.
@@ -451,7 +449,7 @@ impl Builder<'_> {
 }
 
 /// What the file says of a node's operator, and the version of its operator set.
-fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
+pub(super) fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
     let name = if node.domain() == "ai.onnx" { "" } else { node.domain() };
     let Some(&version) = scope.opsets.get(name) else {
         let message = format!("the model does not import the operator set {}", quoted(name));

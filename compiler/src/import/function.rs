@@ -28,6 +28,18 @@ pub(super) struct Call {
 }
 
 impl Scope<'_> {
+    /// The value of that name; none where the name is empty, or that of an input left out.
+    pub fn find(&self, name: &str) -> Result<Option<ValueId>> {
+        if name.is_empty() || self.call.is_some_and(|call| call.absent.contains(name)) {
+            return Ok(None);
+        }
+        self.values.get(name).copied().map(Some).ok_or_else(|| {
+            let message = format!("nothing before this node defines {}", quoted(name));
+            Diagnostic::new(Code::UndefinedValue, message)
+                .help("add it as an input or an initializer, or sort the nodes")
+        })
+    }
+
     /// What a value or node of the body is called in the graph.
     pub fn label(&self, name: &str) -> String {
         let prefix = self.call.map_or("", |call| call.prefix.as_str());

@@ -4,6 +4,7 @@ mod build;
 mod constant;
 mod external;
 mod function;
+mod order;
 pub mod print;
 mod region;
 mod tensor;

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, I64_ONLY, RANGES, TRUTHS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, Literal, NoParams, kernel},
     tensor::Tensor,
     ty::Type,
@@ -242,5 +242,13 @@ impl Op for Range {
         let bounds = vec![start.clone().into(), limit, delta.clone().into()];
         cx.bind(&RANGE_SIZES, dtype, bounds, NoParams)?;
         cx.call_on(&RANGE, dtype, vec![start.into(), delta.into()], vec![y], NoParams)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy.sum_all());
+            g.set(2, (dy * dy.ones_like().sum_before(0)).sum_all());
+        }
+        Ok(())
     }
 }

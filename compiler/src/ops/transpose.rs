@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{ANY, DType, NUMBERS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{
         Kernel,
         geometry::{Blocks, Strided},
@@ -94,11 +94,44 @@ impl Op for Transpose {
         }
         cx.call(&TRANSPOSE, Strided::permuted(&ty.shape, &order))
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let Some(dy) = g.dy(0) else { return Ok(()) };
+        let order = self.order(dy.rank(), |named, rank| g.axis(named, rank));
+        let mut back = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(i, &axis)| back[axis] = i);
+        g.set(0, dy.transpose(&back));
+        Ok(())
+    }
 }
 
 /// Whether the axes that have more than one element keep their order.
 fn moves_nothing(ty: &TensorType, order: &[usize]) -> bool {
     order.iter().filter(|&&axis| ty.shape[axis].known() != Some(1)).is_sorted()
+}
+
+impl<'t> Expr<'t> {
+    /// With the axes in that order.
+    pub fn transpose(self, order: &[usize]) -> Expr<'t> {
+        let perm = order.iter().map(|&axis| axis as i64).collect();
+        self.apply(Transpose { perm: Some(perm) }, &[])
+    }
+
+    /// With the last two axes exchanged.
+    pub fn turned(self) -> Expr<'t> {
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        let last = order.len().saturating_sub(2);
+        order[last..].reverse();
+        self.transpose(&order)
+    }
+
+    /// With one axis moved to another place.
+    pub fn moved_axis(self, from: usize, to: usize) -> Expr<'t> {
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        let axis = order.remove(from);
+        order.insert(to, axis);
+        self.transpose(&order)
+    }
 }
 
 /// Which of the channels that make a block counts the channels of the image.
@@ -177,6 +210,14 @@ impl Op for DepthToSpace {
         };
         cx.call(&TRANSPOSE, geometry)
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let DepthToSpace { blocksize, order } = *self;
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy.apply(SpaceToDepth { blocksize, order }, &[]));
+        }
+        Ok(())
+    }
 }
 
 /// Blocks of the image become blocks of channels.
@@ -217,6 +258,14 @@ impl Op for SpaceToDepth {
             Order::Crd => [0, 1, 3, 5, 2, 4],
         };
         cx.call(&TRANSPOSE, Strided::permuted(&[n, c, h, b, w, d], &order))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let SpaceToDepth { blocksize, order } = *self;
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy.apply(DepthToSpace { blocksize, order }, &[]));
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 mod branch;
 mod fold;
 mod fuse;
+mod gradient;
 mod sequence;
 
 use crate::{
@@ -18,8 +19,11 @@ pub struct Pass {
 }
 
 /// All passes, in order.
-pub const PIPELINE: &[Pass] =
-    &[Pass { name: "simplify", run: simplify }, Pass { name: "fuse", run: fuse::run }];
+pub const PIPELINE: &[Pass] = &[
+    Pass { name: "gradient", run: gradient::run },
+    Pass { name: "simplify", run: simplify },
+    Pass { name: "fuse", run: fuse::run },
+];
 
 /// What is simpler without looking further than a node's inputs.
 const SIMPLER: &[Rule] =

@@ -2,6 +2,7 @@
 
 pub(crate) mod causal;
 pub(crate) mod deform;
+mod gradient;
 pub(crate) mod integer;
 pub(crate) mod transpose;
 
@@ -13,10 +14,11 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Field, Formula, Kernel, Operand, Optimize, geometry, kernel},
     ty::Type,
 };
+pub(super) use gradient::Sliding;
 use onnxc_runtime::{activation_fn::Activation, conv::Weights};
 use std::rc::Rc;
 
@@ -169,6 +171,24 @@ impl Op for Conv {
         }
         let scratch = scratch(cx, |most| geometry.scratch(most))?;
         call(cx, &KERNELS, (geometry, self.activation), packed, scratch)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, w, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let slides = self.window.slides(&x.dims()[2..], &w.dims()[2..], Rounding::Down);
+        let sliding = Sliding::new(slides, self.group);
+        if g.wants(0) {
+            let dx = sliding.spread(g, dy, w, x)?;
+            g.set(0, dx);
+        }
+        if g.wants(1) {
+            let dw = sliding.correlate(g, x, dy, w)?;
+            g.set(1, dw);
+        }
+        if g.wants(2) {
+            g.set(2, dy.of_channels(g.x(2)));
+        }
+        Ok(())
     }
 }
 
