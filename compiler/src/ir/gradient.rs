@@ -15,6 +15,7 @@ use crate::{
 };
 use std::{
     cell::{Cell, RefCell},
+    collections::{HashMap, HashSet},
     rc::Rc,
 };
 
@@ -77,6 +78,36 @@ impl Tape {
         let result = then();
         self.region.set(outer);
         result
+    }
+
+    /// Writes a region: `then` is given its inputs, of those types, and says what it gives.
+    pub fn region<'t>(
+        &'t self,
+        name: &str,
+        inputs: &[Type],
+        then: impl FnOnce(RegionId, &[Expr<'t>]) -> Result<Vec<Expr<'t>>>,
+    ) -> Result<RegionId> {
+        let region = self.change(|graph| graph.region(name));
+        let input = |ty: &Type| self.change(|graph| graph.input(region, "given", ty.clone()));
+        let inputs: Vec<_> = inputs.iter().map(|ty| self.expr(input(ty))).collect();
+        let outputs = self.within(region, || then(region, &inputs))?;
+        let outputs = outputs.into_iter().map(|output| output.id).collect();
+        self.change(|graph| graph.set_outputs(region, outputs));
+        Ok(region)
+    }
+
+    /// Writes what a region does, with `arguments` for its inputs, and gives what it gives.
+    pub fn inline<'t>(&'t self, region: RegionId, arguments: &[Expr<'t>]) -> Vec<Expr<'t>> {
+        let (inputs, outputs) =
+            self.look(|graph| (graph[region].inputs.clone(), graph[region].outputs.clone()));
+        let mut to: HashMap<ValueId, ValueId> = HashMap::new();
+        to.extend(inputs.into_iter().zip(arguments.iter().map(|argument| argument.id)));
+        let into = self.region.get();
+        let result = self.change(|graph| graph.copy_nodes(region, into, &mut to));
+        if let Err(finding) = result {
+            self.finding.borrow_mut().get_or_insert(finding);
+        }
+        outputs.into_iter().map(|id| self.expr(to.get(&id).copied().unwrap_or(id))).collect()
     }
 
     /// A value of the graph.
@@ -169,12 +200,25 @@ impl<'t> Expr<'t> {
     }
 }
 
+/// Finds the derivatives by some values of others, the seeds, whose own are given, through these nodes.
+pub type Backwards = for<'t> fn(
+    tape: &'t Tape,
+    nodes: &[NodeId],
+    seeds: &[(Expr<'t>, Expr<'t>)],
+    xs: &[ValueId],
+) -> Result<Vec<Option<Expr<'t>>>>;
+
 /// A node whose derivative is asked for.
 pub struct Gradient<'t> {
     tape: &'t Tape,
     node: Node,
-    /// Which inputs' derivatives are wanted.
-    wanted: Vec<bool>,
+    backwards: Backwards,
+    /// How many nodes the region had before.
+    start: usize,
+    /// Which of the values that it uses have a derivative that is wanted.
+    live: HashSet<ValueId>,
+    /// The derivatives of values that regions of the node take from around it.
+    d_captures: Vec<(ValueId, Expr<'t>)>,
     /// The derivatives of the outputs; none where they are zero.
     d_outputs: Vec<Option<Expr<'t>>>,
     /// The derivatives of the inputs, as far as they were said.
@@ -182,23 +226,74 @@ pub struct Gradient<'t> {
 }
 
 impl<'t> Gradient<'t> {
-    /// Asks for the derivatives of the `wanted` inputs of `node`.
+    /// Asks for the derivatives of what is `live` of what `node` uses.
     pub fn new(
         tape: &'t Tape,
         node: NodeId,
-        wanted: Vec<bool>,
+        live: &HashSet<ValueId>,
         d_outputs: Vec<Option<Expr<'t>>>,
+        backwards: Backwards,
     ) -> Gradient<'t> {
-        let node = tape.look(|graph| graph[node].clone());
+        let (node, used, start) = tape.look(|graph| {
+            let start = graph[tape.region.get()].nodes.len();
+            (graph[node].clone(), graph.used_by(node), start)
+        });
+        let live = used.into_iter().filter(|id| live.contains(id)).collect();
         let d_inputs = vec![None; node.inputs.len()];
-        Gradient { tape, node, wanted, d_outputs, d_inputs }
+        let d_captures = Vec::new();
+        Gradient { tape, node, backwards, start, live, d_captures, d_outputs, d_inputs }
     }
 
-    /// What the operator said.
-    pub fn ask(mut self) -> Result<Vec<Option<Expr<'t>>>> {
+    /// What the operator said, for each value once.
+    pub fn ask(mut self) -> Result<Vec<(ValueId, Expr<'t>)>> {
         let node = self.node.clone();
         node.op.gradient(&mut self).map_err(|finding| finding.within(node.location()))?;
-        Ok(self.d_inputs)
+        let inputs = node.inputs.iter().zip(self.d_inputs);
+        let inputs = inputs.filter_map(|(input, dx)| Some(((*input)?, dx?)));
+        Ok(inputs.chain(self.d_captures).collect())
+    }
+
+    /// Says the derivatives of all inputs by formulas for the outputs: those nodes written since
+    /// the derivative was asked for are walked backwards.
+    pub fn through(&mut self, outputs: &[Expr<'t>]) -> Result {
+        let nodes = self.tape.look(|graph| graph[self.tape.region.get()].nodes[self.start..].to_vec());
+        let seeds = outputs.iter().zip(&self.d_outputs);
+        let seeds: Vec<_> = seeds.filter_map(|(&y, dy)| Some((y, (*dy)?))).collect();
+        let inputs: Vec<usize> = (0..self.inputs()).filter(|&i| self.wants(i)).collect();
+        let xs: Vec<ValueId> = inputs.iter().map(|&i| self.x(i).id).collect();
+        for (x, dx) in xs.iter().zip((self.backwards)(self.tape, &nodes, &seeds, &xs)?) {
+            if let Some(dx) = dx {
+                self.set_capture(*x, dx);
+            }
+        }
+        Ok(())
+    }
+
+    /// The values that regions of the node take from around it and that have a wanted derivative.
+    pub fn captures(&self) -> Vec<ValueId> {
+        let mut captures: Vec<ValueId> = self.tape.look(|graph| {
+            self.node.regions.iter().flat_map(|&region| graph.captures(region)).collect()
+        });
+        captures.retain(|id| self.live.contains(id));
+        captures.sort_unstable();
+        captures.dedup();
+        captures
+    }
+
+    /// Says the derivative of a value that a region takes from around it.
+    pub fn set_capture(&mut self, value: ValueId, dx: Expr<'t>) {
+        self.d_captures.push((value, dx));
+    }
+
+    /// The derivatives by `xs` of values that the nodes of a region make, given their own.
+    pub fn within_region(
+        &self,
+        region: RegionId,
+        seeds: &[(Expr<'t>, Expr<'t>)],
+        xs: &[ValueId],
+    ) -> Result<Vec<Option<Expr<'t>>>> {
+        let nodes = self.tape.look(|graph| graph[region].nodes.clone());
+        (self.backwards)(self.tape, &nodes, seeds, xs)
     }
 
     /// Where formulas are written.
@@ -252,7 +347,7 @@ impl<'t> Gradient<'t> {
 
     /// Whether the derivative of input `i` is wanted.
     pub fn wants(&self, i: usize) -> bool {
-        self.wanted.get(i).copied().unwrap_or(false)
+        self.node.input(i).is_some_and(|id| self.live.contains(&id))
     }
 
     /// Says the derivative of input `i`. What was stretched to the shape of others is summed again,

@@ -11,6 +11,7 @@
 //! anew as it is built, so no analysis can go stale.
 
 mod attribute;
+mod copy;
 mod driver;
 mod gradient;
 mod graph;

@@ -12,10 +12,13 @@ use crate::{
     arena::Map,
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     ir::{
-        Expr, Gradient, Graph, Next, Node, NodeId, RegionId, Rewrite, Rule, Tape, Todo, ValueId,
-        extract, is_differentiable, rewrite,
+        Expr, Gradient, Graph, Next, Node, NodeId, RegionId, Rewrite, Rule, Site, Tape, Todo,
+        ValueId, extract, is_differentiable, rewrite,
     },
-    ops::gradient::Gradient as Asked,
+    ops::{
+        binary, expand::Expand, gradient::Gradient as Asked, random::Dropout, reshape::Shape,
+    },
+    tensor::Tensor,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -31,7 +34,25 @@ const SIMPLER: &[Rule] = &[
 /// Writes what every `Gradient` comes to in its place.
 pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
     let asked = graph.nodes().any(|(_, node)| node.op.is::<Asked>());
-    if asked { rewrite(graph, expand, &[]) } else { Ok(graph.clone()) }
+    if asked { rewrite(graph, expand, &[dropped]) } else { Ok(graph.clone()) }
+}
+
+/// What drops elements of its input is the input, times what is left of ones: that factor is drawn
+/// once, and no part of a function.
+fn dropped(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    let x = node.input(0).filter(|_| node.op.is::<Dropout>() && node.inputs.len() > 1)?;
+    let ty = site.graph[x].ty.as_tensor()?;
+    let one = Tensor::from_number(ty.dtype, 1.0).ok()?;
+    let one = site.graph.constant("one", one);
+    let name = |what: &str| format!("{}/{what}", node.name);
+    let shape = Shape { start: 0, end: None };
+    let shape = site.graph.add(site.region, &name("Shape"), shape, &[x]).ok()?;
+    let ones = site.graph.add(site.region, &name("Expand"), Expand, &[one, shape]).ok()?;
+    let inputs = std::iter::once(Some(ones)).chain(node.inputs[1..].iter().copied()).collect();
+    let mut outputs = site.replace(node, node.op.clone(), inputs)?;
+    let factor = outputs.first().copied().flatten()?;
+    outputs[0] = Some(site.graph.add(site.region, &name("Mul"), &binary::MUL, &[x, factor]).ok()?);
+    Some(outputs)
 }
 
 fn expand(
@@ -97,7 +118,8 @@ fn derivative(function: Graph, wanted: &[bool]) -> Result<(Graph, Vec<usize>)> {
     let region = function.body;
     let tape = Tape::new(function);
     let seed = tape.expr(y).ones_like();
-    let found = backwards(&tape, region, &[(y, seed)], &xs)?;
+    let nodes = tape.look(|graph| graph[region].nodes.clone());
+    let found = backwards(&tape, &nodes, &[(tape.expr(y), seed)], &xs)?;
     let (mut outputs, mut dead) = (Vec::new(), Vec::new());
     for (&x, dx) in xs.iter().zip(found) {
         if dx.is_none() {
@@ -111,34 +133,33 @@ fn derivative(function: Graph, wanted: &[bool]) -> Result<(Graph, Vec<usize>)> {
 }
 
 /// The derivatives by `xs` of what `seeds` gives the derivatives by: the sum over all paths through
-/// the nodes of `region`. None where there is no path, or none with a derivative.
-pub fn backwards<'t>(
+/// `nodes`. None where there is no path, or none with a derivative.
+fn backwards<'t>(
     tape: &'t Tape,
-    region: RegionId,
-    seeds: &[(ValueId, Expr<'t>)],
+    nodes: &[NodeId],
+    seeds: &[(Expr<'t>, Expr<'t>)],
     xs: &[ValueId],
 ) -> Result<Vec<Option<Expr<'t>>>> {
-    let nodes = tape.look(|graph| graph[region].nodes.clone());
-    let live = tape.look(|graph| live(graph, &nodes, xs));
+    let live = tape.look(|graph| live(graph, nodes, xs));
     let mut found: Map<ValueId, Expr<'t>> = Map::default();
-    for &(y, seed) in seeds.iter().filter(|(y, _)| live.contains(y)) {
-        add(&mut found, tape.expr(y), seed);
+    for &(y, seed) in seeds.iter().filter(|(y, _)| live.contains(&y.id)) {
+        add(&mut found, y, seed);
     }
     for &id in nodes.iter().rev() {
         let node = tape.look(|graph| graph[id].clone());
         let dy = |output: &Option<ValueId>| output.and_then(|id| found.get(id).copied());
         let d_outputs: Vec<_> = node.outputs.iter().map(dy).collect();
-        if d_outputs.iter().all(Option::is_none) {
+        let used = tape.look(|graph| graph.used_by(id));
+        let is_used = used.iter().any(|id| live.contains(id));
+        if d_outputs.iter().all(Option::is_none) || !is_used {
             continue;
         }
         tape.set_label(format!("{} gradient", node.name));
         known(tape, &node)?;
-        let wanted = node.inputs.iter().map(|id| id.is_some_and(|id| live.contains(&id))).collect();
-        let asked = Gradient::new(tape, id, wanted, d_outputs).ask();
-        let d_inputs = asked.map_err(|finding| along(tape, finding, id, seeds, xs))?;
-        for (input, dx) in node.inputs.iter().zip(d_inputs) {
-            if let (Some(input), Some(dx)) = (input.filter(|id| live.contains(id)), dx) {
-                add(&mut found, tape.expr(input), dx);
+        let asked = Gradient::new(tape, id, &live, d_outputs, backwards).ask();
+        for (x, dx) in asked.map_err(|finding| along(tape, finding, id, seeds, xs))? {
+            if live.contains(&x) {
+                add(&mut found, tape.expr(x), dx);
             }
         }
     }
@@ -210,14 +231,14 @@ fn along(
     tape: &Tape,
     finding: Diagnostic,
     at: NodeId,
-    seeds: &[(ValueId, Expr<'_>)],
+    seeds: &[(Expr<'_>, Expr<'_>)],
     xs: &[ValueId],
 ) -> Diagnostic {
     tape.look(|graph| {
         let outputs = || graph[at].outputs.iter().flatten().copied();
         let ends = |from: ValueId, to: ValueId| Some((from, path(graph, from, to)?, to));
         let before = xs.iter().find_map(|&x| outputs().find_map(|output| ends(x, output)));
-        let after = seeds.iter().find_map(|(y, _)| outputs().find_map(|output| ends(output, *y)));
+        let after = seeds.iter().find_map(|(y, _)| outputs().find_map(|output| ends(output, y.id)));
         let (Some((x, before, _)), Some((_, after, y))) = (before, after) else { return finding };
         let nodes = before.iter().chain(&after).map(|&id| graph[id].location());
         finding.note(shown(quoted(&graph[x].name), nodes, quoted(&graph[y].name)))
