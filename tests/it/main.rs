@@ -3,6 +3,7 @@
 mod emitted;
 mod errors;
 mod golden;
+mod gradients;
 mod macros;
 mod memory;
 mod programs;

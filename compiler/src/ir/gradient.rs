@@ -379,5 +379,5 @@ pub(super) fn no_gradient(op: &dyn Op, what: &str) -> Diagnostic {
 
 /// Whether a value of that type can have a derivative.
 pub fn is_differentiable(ty: &Type) -> bool {
-    ty.as_tensor().is_some_and(|ty| ty.dtype.is_float())
+    ty.dtype().is_some_and(DType::is_float)
 }

@@ -6,6 +6,7 @@ use crate::{
     arena::Map,
     diag::{Diagnostics, Findings},
     dim::{Dim, Symbol},
+    tensor::Tensor,
     ty::Type,
 };
 use std::{
@@ -107,25 +108,26 @@ pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnos
 }
 
 /// Copies what makes `output` of `inputs` into a graph whose inputs these are, with the types
-/// given. What else it is made of becomes further inputs, which are given beside it: what nothing
+/// given; one that is a constant is used as such. What else it is made of becomes further inputs, which are given beside it: what nothing
 /// in `old` makes, and what is drawn at random.
 pub fn extract(
     old: &Graph,
-    inputs: &[(ValueId, Type)],
+    inputs: &[(ValueId, Type, Option<Tensor>)],
     output: ValueId,
     hook: Hook,
     rules: &[Rule],
 ) -> Result<(Graph, Vec<ValueId>), Diagnostics> {
-    let cuts: HashSet<ValueId> = inputs.iter().map(|(id, _)| *id).collect();
+    let cuts: HashSet<ValueId> = inputs.iter().map(|(id, ..)| *id).collect();
     let (nodes, captures) = old.makers(&cuts, output);
     let mut cx = Rewrite::new(old, hook, rules);
-    let captured = captures.iter().map(|&id| (id, old[id].ty.clone()));
-    for (id, ty) in inputs.iter().cloned().chain(captured) {
+    let captured = captures.iter().map(|&id| (id, old[id].ty.clone(), None));
+    for (id, ty, constant) in inputs.iter().cloned().chain(captured) {
         let mut symbols = BTreeSet::new();
         ty.symbols(&mut symbols);
         cx.add_symbols(symbols);
-        let new = cx.new.input(cx.new.body, &old[id].name, ty);
-        cx.to.insert(id, new);
+        let input = cx.new.input(cx.new.body, &old[id].name, ty);
+        let constant = constant.map(|tensor| cx.new.constant(&old[id].name, tensor));
+        cx.to.insert(id, constant.unwrap_or(input));
     }
     let todo: Vec<Todo> = nodes.into_iter().map(Todo::Node).collect();
     let outputs = cx.rest(&todo, cx.new.body, &[output]);

@@ -249,6 +249,30 @@ impl<'t> Expr<'t> {
         self.apply(Activation { row: &SOFTPLUS, parameters: [0.0; 2] }, &[])
     }
 
+    /// The function that a kernel is told to apply.
+    pub fn activated(self, f: activation_fn::Activation) -> Expr<'t> {
+        use activation_fn::Activation as Of;
+        let rows = [&ELU, &HARD_SIGMOID, &LEAKY_RELU, &RELU, &SIGMOID, &SOFTPLUS, &SOFTSIGN];
+        let (name, given) = parts(f);
+        match f {
+            Of::Affine { alpha, beta } => self * f64::from(alpha) + f64::from(beta),
+            Of::ScaledTanh { alpha, beta } => (self * f64::from(beta)).tanh() * f64::from(alpha),
+            Of::Tanh => self.tanh(),
+            _ => {
+                let row = rows.into_iter().find(|row| row.name == name);
+                let row = row.unwrap_or(&THRESHOLDED_RELU);
+                let mut parameters = [0.0; 2];
+                parameters.iter_mut().zip(given).for_each(|(to, (_, value))| *to = value);
+                self.apply(Activation { row, parameters }, &[])
+            }
+        }
+    }
+
+    /// Each element, but no less than `low` and no more than `high`.
+    pub fn clamp(self, low: f64, high: f64) -> Expr<'t> {
+        self.apply(Clip, &[self.number(low), self.number(high)])
+    }
+
     /// The derivative of `x · sigmoid(alpha · x)`.
     fn swish_slope(self, alpha: f64) -> Expr<'t> {
         let gate = (self * alpha).sigmoid();

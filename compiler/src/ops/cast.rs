@@ -352,4 +352,9 @@ impl Op for BitCast {
         let missing = || cx.unsupported(&format!("the type {}", self.to));
         cx.call_for_input(find(kernels, self.to).ok_or_else(missing)?, NoParams)
     }
+
+    /// Bits are no number that changes little by little.
+    fn gradient(&self, _: &mut Gradient<'_>) -> Result {
+        Ok(())
+    }
 }

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{ANY, DType},
-    ir::{Gradient, Infer, Inferred, Lower, Op, Reader, Views},
+    ir::{Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{Kernel, geometry::Shapes, kernel},
     tensor::Tensor,
     ty::Type,
@@ -199,6 +199,13 @@ fn lower(
     }
     let (input, output) = (cx.input(0)?.into(), cx.output(0)?.into());
     cx.call_on(kernel, y.dtype, vec![input], vec![output], Shapes::of(&x.shape, &y.shape))
+}
+
+impl<'t> Expr<'t> {
+    /// This, stretched to the shape that a tensor says.
+    pub fn expand_to(self, shape: Expr<'t>) -> Expr<'t> {
+        self.apply(Expand, &[shape])
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The first input, summed to the shape of the second, along whatever it was stretched along. Which
-/// axes these are may depend on sizes.
+/// axes these are may depend on sizes known only when the model runs.
 pub struct SumTo;
 
 /// A shape with as many axes in front as `rank` wants.
@@ -35,11 +35,12 @@ impl Op for SumTo {
         if to.rank() > from.rank() {
             return Err(cx.finding(Code::ShapeMismatch, "a sum has more axes than its summands"));
         }
-        let joined = cx.broadcast(&[&from.shape, &to.shape])?;
-        for (size, joined) in from.shape.iter().zip(&joined) {
-            cx.require_equal(size, joined, "the sizes of summands and of what they are stretched to")?;
-        }
-        Ok(vec![TensorType { dtype: from.dtype, shape: to.shape.clone() }.into()])
+        cx.broadcast(&[&from.shape, &to.shape])?;
+        let behind = &from.shape[from.rank() - to.rank()..];
+        // What has one element keeps it, whatever it will be stretched to.
+        let size = |(from, to): (&Dim, &Dim)| if from.known() == Some(1) { from } else { to }.clone();
+        let shape = behind.iter().zip(&to.shape).map(size).collect();
+        Ok(vec![TensorType { dtype: from.dtype, shape }.into()])
     }
 
     fn views(&self, cx: &mut Views<'_>) {
@@ -79,8 +80,12 @@ impl<'t> Expr<'t> {
         let one = |dim: &Dim| dim.known() == Some(1);
         let shorter = from.iter().zip(&to).any(|(from, to)| from != to && one(from));
         let longer = from.iter().zip(&to).any(|(from, to)| from != to && !one(from));
-        let value = if longer || self.rank() > like.rank() { self.summed(&from, &to, like) } else { self };
-        if shorter || value.rank() < like.rank() { value.expand_like(like) } else { value }
+        let open = from.iter().zip(&to).any(|(from, to)| from != to && !one(from) && !one(to));
+        let value = match longer || self.rank() > like.rank() {
+            true => self.summed(&from, &to, like),
+            false => self,
+        };
+        if shorter || open || value.rank() < like.rank() { value.expand_like(like) } else { value }
     }
 
     /// The sum along the axes that are longer in `from` than in `to`.

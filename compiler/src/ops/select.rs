@@ -287,6 +287,11 @@ impl Op for Unique {
         let kernel = if self.sorted { &UNIQUE } else { &UNSORTED };
         cx.call_on(kernel, ty.dtype, x, [y, lists].concat(), axis)
     }
+
+    /// What is sorted out is taken for a choice that does not change.
+    fn gradient(&self, _: &mut Gradient<'_>) -> Result {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
 //! Exchanging axes, and `Col2Im`, which lays blocks over each other.
 
-use super::{Entry, entry};
+use super::{
+    Entry,
+    conv::Conv,
+    entry,
+    window::{AutoPad, Window},
+};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -395,6 +400,29 @@ impl Op for Col2Im {
         };
         let (x, output) = (cx.input(0)?.into(), cx.output(0)?.into());
         cx.call_on(&COL2IM, y.dtype, vec![x], vec![output], blocks)
+    }
+
+    /// The blocks of the derivative: what a convolution with a kernel for each place of a block makes.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        let Some(block) = g.ints(2) else {
+            return Err(g.unsupported("for blocks whose size is known only when running"));
+        };
+        let places: i64 = block.iter().product();
+        let window = Window {
+            auto_pad: AutoPad::NotSet,
+            kernel_shape: block.clone(),
+            strides: self.strides.clone().unwrap_or_default(),
+            pads: self.pads.clone().unwrap_or_default(),
+            dilations: self.dilations.clone().unwrap_or_default(),
+        };
+        let shape: Vec<i64> = [places, 1].into_iter().chain(block).collect();
+        let numbers = g.tape().ints(&(0..places).collect::<Vec<_>>());
+        let kernels = numbers.with_axis(1).equal(numbers).cast_like(dy).reshape_to(&shape);
+        let planes = [g.tape().ints(&[-1, 1]), dy.sizes(2, i64::MAX)];
+        let planes = dy.reshape_by(g.tape().joined(&planes));
+        g.set(0, planes.apply(Conv::one(window), &[kernels]).reshape_like(x));
+        Ok(())
     }
 }
 

@@ -166,6 +166,7 @@ words! {
     exp EXP "exponential function";
     floor FLOOR "greatest whole number below";
     log LOG "natural logarithm";
+    round ROUND "nearest whole number";
     sign SIGN "sign";
     sin SIN "sine";
     sinh SINH "hyperbolic sine";

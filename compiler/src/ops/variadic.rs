@@ -141,6 +141,11 @@ impl Op for &'static Variadic {
 }
 
 impl<'t> Expr<'t> {
+    /// Each element, but no less than `number`.
+    pub fn floored(self, number: f64) -> Expr<'t> {
+        self.apply(&MAX, &[self.number(number)])
+    }
+
     /// Each element, but no more than `number`.
     pub fn capped(self, number: f64) -> Expr<'t> {
         self.apply(&MIN, &[self.number(number)])

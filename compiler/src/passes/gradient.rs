@@ -93,7 +93,10 @@ fn values(
 ) -> std::result::Result<Vec<Option<ValueId>>, Diagnostics> {
     let given: Vec<ValueId> = node.inputs.iter().flatten().map(|&id| cx.value(id)).collect();
     let (points, named, y) = asked.split(&given);
-    let typed = named.iter().zip(points).map(|(&id, &point)| (id, cx.new[point].ty.clone()));
+    let typed = named.iter().zip(points).enumerate().map(|(i, (&id, &point))| {
+        let point = &cx.new[point];
+        (id, point.ty.clone(), point.constant.clone().filter(|_| i >= asked.xs.len()))
+    });
     let typed: Vec<_> = typed.collect();
     let (function, captures) = extract(&cx.new, &typed, y, branch::decide, SIMPLER)?;
     let wanted: Vec<bool> =

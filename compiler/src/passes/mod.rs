@@ -1,5 +1,6 @@
 //! From a graph to a better one, pass by pass.
 
+mod algebra;
 mod branch;
 mod fold;
 mod fuse;
@@ -26,8 +27,15 @@ pub const PIPELINE: &[Pass] = &[
 ];
 
 /// What is simpler without looking further than a node's inputs.
-const SIMPLER: &[Rule] =
-    &[fold::identity, fold::same_type, sequence::optional, sequence::sequence, fold::constants];
+const SIMPLER: &[Rule] = &[
+    fold::identity,
+    fold::same_type,
+    sequence::optional,
+    sequence::sequence,
+    fold::constants,
+    algebra::one,
+    algebra::stretched,
+];
 
 /// Runs every pass, showing `seen` the graph after each.
 pub fn run(graph: Graph, seen: &mut dyn FnMut(&str, &Graph)) -> Result<Graph, Diagnostics> {

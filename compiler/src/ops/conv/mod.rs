@@ -8,7 +8,7 @@ pub(crate) mod transpose;
 
 use super::{
     Entry, entry, internal, pack,
-    window::{self, Rounding, Slide, Window},
+    window::{self, AutoPad, Rounding, Slide, Window},
 };
 use crate::{
     diag::{Code, Result},
@@ -55,6 +55,25 @@ impl Conv {
             activation: Activation::Identity,
             fused: false,
         })
+    }
+}
+
+impl Conv {
+    /// The convolution with that window, in one group.
+    pub fn one(window: Window) -> Conv {
+        Conv { window, group: 1, activation: Activation::Identity, fused: false }
+    }
+
+    /// The convolution of each of so many channels with a kernel of its own.
+    fn of_channels(group: i64) -> Conv {
+        let window = Window {
+            auto_pad: AutoPad::NotSet,
+            kernel_shape: Vec::new(),
+            strides: Vec::new(),
+            pads: Vec::new(),
+            dilations: Vec::new(),
+        };
+        Conv { window, group, activation: Activation::Identity, fused: false }
     }
 }
 

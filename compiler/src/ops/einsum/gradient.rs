@@ -66,9 +66,7 @@ impl<'t> Expr<'t> {
         let along = |axis: usize| {
             let others: Vec<i64> =
                 (0..self.rank()).filter(|&other| other != axis).map(|other| other as i64).collect();
-            let sizes = self.size_of(axis);
-            let places = self.tape.ints(&[1]).apply(crate::ops::expand::Expand, &[sizes]).sum_before(0);
-            places.unsqueeze(self.tape.ints(&others))
+            self.indices(axis).unsqueeze(self.tape.ints(&others))
         };
         along(a).equal(along(b)).cast_like(self)
     }
