@@ -309,7 +309,8 @@ impl Builder<'_> {
                 Ok(self.operator(cx, node, inputs, scope)?)
             }
             How::Naming(names, read) => {
-                let named = named_values(names, &attributes).into_iter().map(|name| scope.find(name));
+                let named =
+                    named_values(names, &attributes).into_iter().map(|name| scope.find(name));
                 let inputs = inputs.into_iter().map(Ok).chain(named).collect::<Result<_>>()?;
                 let cx = (read, version, attributes.as_slice());
                 Ok(self.operator(cx, node, inputs, scope)?)

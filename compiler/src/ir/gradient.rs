@@ -256,7 +256,8 @@ impl<'t> Gradient<'t> {
     /// Says the derivatives of all inputs by formulas for the outputs: those nodes written since
     /// the derivative was asked for are walked backwards.
     pub fn through(&mut self, outputs: &[Expr<'t>]) -> Result {
-        let nodes = self.tape.look(|graph| graph[self.tape.region.get()].nodes[self.start..].to_vec());
+        let nodes =
+            self.tape.look(|graph| graph[self.tape.region.get()].nodes[self.start..].to_vec());
         let seeds = outputs.iter().zip(&self.d_outputs);
         let seeds: Vec<_> = seeds.filter_map(|(&y, dy)| Some((y, (*dy)?))).collect();
         let inputs: Vec<usize> = (0..self.inputs()).filter(|&i| self.wants(i)).collect();

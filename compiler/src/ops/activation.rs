@@ -84,8 +84,7 @@ struct Row {
 }
 
 /// What `dx` is for the parameters, `x`, `y` and `dy`.
-type Slope =
-    for<'t> fn(parameters: [f64; 2], x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t>;
+type Slope = for<'t> fn(parameters: [f64; 2], x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t>;
 
 /// The kernel of a row, by the number of parameters that it takes.
 enum Function {
@@ -115,10 +114,10 @@ static CELU: Row = row!("Celu" FLOATS, celu, celu_in_place, Of1[0] [("alpha", 1.
 static ELU: Row = row!("Elu" FLOATS, elu, elu_in_place, Of1[0] [("alpha", 1.0)],
     |[alpha, _], x, _, dy| x.above(0.0).pick(dy, dy * alpha * x.capped(0.0).exp()));
 static GELU: Row = row!("Gelu" FLOATS, gelu, gelu_in_place, Of[] [],
-    |_, x, _, dy| {
-        let (area, height) = (((x * FRAC_1_SQRT_2).erf() + 1.0) * 0.5, (-x * x * 0.5).exp());
-        dy * (area + x * height * (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5))
-    });
+|_, x, _, dy| {
+    let (area, height) = (((x * FRAC_1_SQRT_2).erf() + 1.0) * 0.5, (-x * x * 0.5).exp());
+    dy * (area + x * height * (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5))
+});
 static GELU_TANH: Row = Row {
     variant: Some(("approximate", "tanh")),
     ..row!("Gelu" FLOATS, gelu_tanh, gelu_tanh_in_place, Of[] [], |_, x, _, dy| {
@@ -133,41 +132,39 @@ static HARD_SIGMOID: Row = row!("HardSigmoid" FLOATS, hard_sigmoid, hard_sigmoid
     Of2[0, 1] [("alpha", 0.2), ("beta", 0.5)],
     |[alpha, _], _, y, dy| (dy * alpha).only_where(y.above(0.0).and(y.below(1.0))));
 static HARD_SWISH: Row = row!("HardSwish" FLOATS, hard_swish, hard_swish_in_place, Of[] [],
-    |_, x, _, dy| {
-        let inner = (dy * (x / 3.0 + 0.5)).only_where(x.above(-3.0));
-        x.below(3.0).pick(inner, dy)
-    });
-static LEAKY_RELU: Row =
-    row!("LeakyRelu" FLOATS, leaky_relu, leaky_relu_in_place, Of1[0] [("alpha", 0.01)],
+|_, x, _, dy| {
+    let inner = (dy * (x / 3.0 + 0.5)).only_where(x.above(-3.0));
+    x.below(3.0).pick(inner, dy)
+});
+static LEAKY_RELU: Row = row!("LeakyRelu" FLOATS, leaky_relu, leaky_relu_in_place, Of1[0] [("alpha", 0.01)],
     |[alpha, _], x, _, dy| x.above(0.0).pick(dy, dy * alpha));
 static MISH: Row = row!("Mish" FLOATS, mish, mish_in_place, Of[] [],
-    |_, x, _, dy| {
-        let gate = x.softplus().tanh();
-        dy * (gate + x * x.sigmoid() * (-gate * gate + 1.0))
-    });
+|_, x, _, dy| {
+    let gate = x.softplus().tanh();
+    dy * (gate + x * x.sigmoid() * (-gate * gate + 1.0))
+});
 static RELU: Row = row!("Relu" NUMBERS, relu, relu_in_place, Of[] [],
     |_, _, y, dy| dy.only_where(y.above(0.0)));
 static SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
-    Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)],
-    |[alpha, gamma], x, _, dy| {
-        x.above(0.0).pick(dy * gamma, dy * (alpha * gamma) * x.capped(0.0).exp())
-    });
+Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)],
+|[alpha, gamma], x, _, dy| {
+    x.above(0.0).pick(dy * gamma, dy * (alpha * gamma) * x.capped(0.0).exp())
+});
 /// Before version 6 the defaults had fewer digits.
 /// Before version 6 the defaults had fewer digits.
 static OLD_SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
     Of2[0, 1] [("alpha", 1.6732), ("gamma", 1.0507)], SELU.slope);
-static SHRINK: Row =
-    row!("Shrink" NUMBERS, shrink, shrink_in_place, Of2[0, 1] [("bias", 0.0), ("lambd", 0.5)],
+static SHRINK: Row = row!("Shrink" NUMBERS, shrink, shrink_in_place, Of2[0, 1] [("bias", 0.0), ("lambd", 0.5)],
     |[_, lambd], x, _, dy| dy.only_where(x.abs().above(lambd)));
 static SIGMOID: Row = row!("Sigmoid" FLOATS, sigmoid, sigmoid_in_place, Of[] [],
     |_, _, y, dy| dy * y * (-y + 1.0));
 static SOFTPLUS: Row = row!("Softplus" FLOATS, softplus, softplus_in_place, Of[] [],
     |_, x, _, dy| dy * x.sigmoid());
 static SOFTSIGN: Row = row!("Softsign" FLOATS, softsign, softsign_in_place, Of[] [],
-    |_, x, _, dy| {
-        let below = x.abs() + 1.0;
-        dy / (below * below)
-    });
+|_, x, _, dy| {
+    let below = x.abs() + 1.0;
+    dy / (below * below)
+});
 static SWISH: Row = row!("Swish" FLOATS, swish, swish_in_place, Of1[0] [("alpha", 1.0)],
     |[alpha, _], x, _, dy| dy * x.swish_slope(alpha));
 static THRESHOLDED_RELU: Row = row!("ThresholdedRelu" FLOATS,

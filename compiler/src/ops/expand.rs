@@ -158,7 +158,8 @@ impl Op for Tile {
         let sizes: Vec<_> =
             (0..x.rank()).flat_map(|axis| [repeats.element(axis), x.size_of(axis)]).collect();
         let apart: Vec<usize> = (0..x.rank()).map(|axis| 2 * axis).collect();
-        let dx = if sizes.is_empty() { dy } else { dy.reshape(g.tape().joined(&sizes)).sum(&apart) };
+        let dx =
+            if sizes.is_empty() { dy } else { dy.reshape(g.tape().joined(&sizes)).sum(&apart) };
         g.set(0, dx.reshape_like(x));
         Ok(())
     }

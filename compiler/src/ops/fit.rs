@@ -38,7 +38,8 @@ impl Op for SumTo {
         cx.broadcast(&[&from.shape, &to.shape])?;
         let behind = &from.shape[from.rank() - to.rank()..];
         // What has one element keeps it, whatever it will be stretched to.
-        let size = |(from, to): (&Dim, &Dim)| if from.known() == Some(1) { from } else { to }.clone();
+        let size =
+            |(from, to): (&Dim, &Dim)| if from.known() == Some(1) { from } else { to }.clone();
         let shape = behind.iter().zip(&to.shape).map(size).collect();
         Ok(vec![TensorType { dtype: from.dtype, shape }.into()])
     }

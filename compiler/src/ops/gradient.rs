@@ -12,9 +12,8 @@ pub const OPS: &[Entry] = &[training_of_names("Gradient", 1, &["xs", "zs", "y"],
     let names = |names: Option<Vec<String>>| names.unwrap_or_default();
     let (xs, zs) = (names(node.maybe_strings("xs")?), names(node.maybe_strings("zs")?));
     let y = node.maybe_string("y")?;
-    let missing = |name| {
-        Diagnostic::new(Code::BadAttribute, format!("the attribute `{name}` is missing"))
-    };
+    let missing =
+        |name| Diagnostic::new(Code::BadAttribute, format!("the attribute `{name}` is missing"));
     if xs.is_empty() {
         return Err(missing("xs"));
     }

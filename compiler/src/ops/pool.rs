@@ -268,7 +268,8 @@ impl Op for LpPool {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, y, Some(dy)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
-        let power = |value, p: i64| if p == 1 { value } else { Expr::pow(value, x.number(p as f64)) };
+        let power =
+            |value, p: i64| if p == 1 { value } else { Expr::pow(value, x.number(p as f64)) };
         let dx = match self.p {
             1 => x.sign() * self.pool.spread(g, dy)?,
             p => {

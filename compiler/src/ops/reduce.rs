@@ -87,11 +87,9 @@ static MIN: Reducer = Reducer {
         all.iter().cloned().reduce(|a, b| a.at_most(&b))
     }, chosen)
 };
-static PROD: Reducer =
-    row!("ReduceProd" SUMMABLE, reduce_prod, true, |all| Some(all.iter().product()),
+static PROD: Reducer = row!("ReduceProd" SUMMABLE, reduce_prod, true, |all| Some(all.iter().product()),
     |x, y, dy| dy * others(x, y));
-pub(super) static SUM: Reducer =
-    row!("ReduceSum" SUMMABLE, reduce_sum, true, |all| Some(all.iter().cloned().sum()),
+pub(super) static SUM: Reducer = row!("ReduceSum" SUMMABLE, reduce_sum, true, |all| Some(all.iter().cloned().sum()),
     |_, _, dy| dy);
 static SUM_SQUARE: Reducer = row!("ReduceSumSquare" SUMMABLE, reduce_sum_square, false, |all| {
     Some(all.iter().map(|dim| dim * dim).sum())

@@ -341,7 +341,9 @@ impl Op for TensorScatter {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, update, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
-        let written = |x, update| g.tape().node(g.node().op.clone(), &[Some(x), Some(update), g.optional(2)], 1)[0];
+        let written = |x, update| {
+            g.tape().node(g.node().op.clone(), &[Some(x), Some(update), g.optional(2)], 1)[0]
+        };
         let dx = written(dy, update.zeros_like());
         let places = written(x.zeros_like().cast(DType::I64), update.places());
         g.set(0, dx);

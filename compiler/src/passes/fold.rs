@@ -45,11 +45,7 @@ pub fn constants_of_constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Op
 type Otherwise =
     fn(&mut Graph, RegionId, &Node, &Graph, &[ValueId]) -> Option<Vec<Option<ValueId>>>;
 
-fn folded(
-    site: &mut Site<'_>,
-    node: &Node,
-    otherwise: Otherwise,
-) -> Option<Vec<Option<ValueId>>> {
+fn folded(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec<Option<ValueId>>> {
     let (g, into) = (&mut *site.graph, site.region);
     if node.op.is_random() || !node.regions.is_empty() {
         return None;

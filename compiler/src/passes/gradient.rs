@@ -15,9 +15,7 @@ use crate::{
         Expr, Gradient, Graph, Next, Node, NodeId, RegionId, Rewrite, Rule, Site, Tape, Todo,
         ValueId, extract, is_differentiable, rewrite,
     },
-    ops::{
-        binary, expand::Expand, gradient::Gradient as Asked, random::Dropout, reshape::Shape,
-    },
+    ops::{binary, expand::Expand, gradient::Gradient as Asked, random::Dropout, reshape::Shape},
     tensor::Tensor,
 };
 use std::collections::{HashMap, HashSet};
@@ -55,13 +53,7 @@ fn dropped(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     Some(outputs)
 }
 
-fn expand(
-    cx: &mut Rewrite<'_>,
-    id: NodeId,
-    _: &[Todo],
-    into: RegionId,
-    _: &[ValueId],
-) -> Next {
+fn expand(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[ValueId]) -> Next {
     let old = cx.old;
     let node = &old[id];
     let Some(asked) = node.op.downcast::<Asked>().filter(|_| node.fault.is_none()) else {

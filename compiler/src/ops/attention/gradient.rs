@@ -172,12 +172,12 @@ impl LinearAttention {
             return Err(g.unsupported("for heads whose size is known only when running"));
         };
         // A decay for each row of a state, or one for all; a rate for each head, or one for all.
-        let decay = g.optional(4).map(|decay| {
-            decay.reshape_to(&[0, 0, heads, -1, 1]).transpose(&[1, 0, 2, 3, 4]).exp()
-        });
-        let rate = g.optional(5).map(|rate| {
-            rate.reshape_to(&[0, 0, -1, 1, 1]).transpose(&[1, 0, 2, 3, 4])
-        });
+        let decay = g
+            .optional(4)
+            .map(|decay| decay.reshape_to(&[0, 0, heads, -1, 1]).transpose(&[1, 0, 2, 3, 4]).exp());
+        let rate = g
+            .optional(5)
+            .map(|rate| rate.reshape_to(&[0, 0, -1, 1, 1]).transpose(&[1, 0, 2, 3, 4]));
         let state = g.optional(3).map(|state| state.cast_like(q)).unwrap_or_else(|| {
             let shape = [q.size_of(1), tape.ints(&[heads, depth, width])];
             q.number(0.0).apply(Expand, &[tape.joined(&shape)])
@@ -186,7 +186,8 @@ impl LinearAttention {
             0.0 => (depth as f64).sqrt().recip(),
             scale => f64::from(scale),
         };
-        let scanned: Vec<Expr<'_>> = [Some(q), Some(k), Some(v), decay, rate].into_iter().flatten().collect();
+        let scanned: Vec<Expr<'_>> =
+            [Some(q), Some(k), Some(v), decay, rate].into_iter().flatten().collect();
         let without_steps = |x: &Expr<'_>| -> Type {
             let mut ty = x.ty();
             ty.shape.remove(0);

@@ -96,8 +96,11 @@ impl<'t> Turns<'t> {
             let (given, d_stacked) = inputs.split_at(self.given.len());
             let results = tape.inline(from, given);
             let of_state = |&i: &usize| results[results_head + i - head];
-            let mut seeds: Vec<_> = floats.iter().map(of_state).zip(states.iter().copied()).collect();
-            seeds.extend(self.d_stacked.iter().zip(d_stacked).map(|((i, _), &dy)| (results[*i], dy)));
+            let mut seeds: Vec<_> =
+                floats.iter().map(of_state).zip(states.iter().copied()).collect();
+            seeds.extend(
+                self.d_stacked.iter().zip(d_stacked).map(|((i, _), &dy)| (results[*i], dy)),
+            );
             let xs = floats.iter().chain(&parts).map(|&i| given[i].id);
             let xs: Vec<ValueId> = xs.chain(captures.iter().copied()).collect();
             let found = g.within_region(region, &seeds, &xs)?;

@@ -126,7 +126,9 @@ impl Op for DeformConv {
         let mut places = Vec::new();
         for (axis, slide) in slides.iter().enumerate() {
             let Some(before) = slide.before.known() else {
-                return Err(g.unsupported("for padding that depends on sizes known only when running"));
+                return Err(
+                    g.unsupported("for padding that depends on sizes known only when running")
+                );
             };
             let digit = |at: i64, sizes: &[i64]| {
                 at / sizes[axis + 1..].iter().product::<i64>() % sizes[axis]
@@ -142,15 +144,15 @@ impl Op for DeformConv {
         }
         let image = x.sizes(2, i64::MAX);
         let images = [tape.ints(&[-1]), x.size_of(1) / tape.ints(&[groups]), image];
-        let reading =
-            Reading { mode: Mode::Linear, padding: Padding::Zeros, align_corners: false };
+        let reading = Reading { mode: Mode::Linear, padding: Padding::Zeros, align_corners: false };
         let mut read = reading.read(x.reshape_by(tape.joined(&images)), &places);
         if let Some(mask) = g.optional(4) {
             read = read * mask.reshape_to(&[-1, 1, taps * points]);
         }
         let batch = x.size_of(0);
         let columns = tape.joined(&[batch, tape.ints(&[self.group, -1, points])]);
-        let rows = [tape.ints(&[self.group]), w.size_of(0) / tape.ints(&[self.group]), tape.ints(&[-1])];
+        let rows =
+            [tape.ints(&[self.group]), w.size_of(0) / tape.ints(&[self.group]), tape.ints(&[-1])];
         let sums = w.reshape_by(tape.joined(&rows)).matmul(read.reshape_by(columns));
         let sums = sums.reshape_like(y);
         let sums = match g.optional(3) {

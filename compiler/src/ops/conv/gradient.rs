@@ -31,7 +31,8 @@ impl Sliding {
 
     /// Weights of 1 for a window of one channel, of the type of `like`.
     pub fn ones<'t>(&self, g: &Gradient<'_>, like: Expr<'t>) -> Result<Expr<'t>> {
-        let sizes: Option<Vec<i64>> = self.slides.iter().map(|slide| slide.kernel.known()).collect();
+        let sizes: Option<Vec<i64>> =
+            self.slides.iter().map(|slide| slide.kernel.known()).collect();
         let shape: Vec<i64> = [1, 1].into_iter().chain(sizes.ok_or_else(|| open(g))?).collect();
         Ok(like.number(1.0).apply(Expand, &[like.tape.ints(&shape)]))
     }
@@ -60,12 +61,18 @@ impl Sliding {
     }
 
     /// The sums over the windows, as a convolution of images that `images` are like.
-    pub fn gather<'t>(&self, g: &Gradient<'_>, images: Expr<'t>, weights: Expr<'t>) -> Result<Expr<'t>> {
+    pub fn gather<'t>(
+        &self,
+        g: &Gradient<'_>,
+        images: Expr<'t>,
+        weights: Expr<'t>,
+    ) -> Result<Expr<'t>> {
         let behind = self.slides.iter().map(|slide| {
             let reach = Sliding::reach(slide, &slide.places) - &slide.image - &slide.before;
             reach.known().or(slide.after.known()).map(|behind| behind.max(0))
         });
-        let (Some(before), Some(behind)) = (self.before(), behind.collect::<Option<Vec<i64>>>()) else {
+        let (Some(before), Some(behind)) = (self.before(), behind.collect::<Option<Vec<i64>>>())
+        else {
             return Err(open(g));
         };
         let pads = before.into_iter().chain(behind).collect();
@@ -125,7 +132,8 @@ impl Sliding {
         weights: Expr<'t>,
     ) -> Result<Expr<'t>> {
         let Some(before) = self.before() else { return Err(open(g)) };
-        let behind: Option<Vec<i64>> = self.slides.iter().map(|slide| slide.after.known()).collect();
+        let behind: Option<Vec<i64>> =
+            self.slides.iter().map(|slide| slide.after.known()).collect();
         let Some(behind) = behind else { return Err(open(g)) };
         let pads = before.into_iter().chain(behind).collect();
         let op = Conv {
@@ -135,11 +143,14 @@ impl Sliding {
             fused: false,
         };
         let tape = images.tape;
-        let images = if self.group == 1 { images.moved_axis(0, 1) } else {
+        let images = if self.group == 1 {
+            images.moved_axis(0, 1)
+        } else {
             // [n, g·c, …] as [c, g·n, …]: each group's channels are batches.
             let channels = weights.size_of(1);
             let image = images.sizes(2, i64::MAX);
-            let apart = tape.joined(&[images.size_of(0), tape.ints(&[self.group]), channels, image]);
+            let apart =
+                tape.joined(&[images.size_of(0), tape.ints(&[self.group]), channels, image]);
             let joined = tape.joined(&[channels, tape.ints(&[-1]), image]);
             let order: Vec<usize> = [2, 1, 0].into_iter().chain(3..3 + self.axes()).collect();
             let apart = images.reshape(apart).transpose(&order);

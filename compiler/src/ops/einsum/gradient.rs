@@ -41,8 +41,7 @@ pub fn gradient(g: &mut Gradient<'_>, labels: &Labels) -> Result {
             .collect();
         let is_new = |at: usize| !term[..at].contains(&term[at]);
         let found = |at: usize| is_new(at) && known.iter().any(|other| other.contains(&term[at]));
-        let kept: Vec<Label> =
-            (0..term.len()).filter(|&at| found(at)).map(|at| term[at]).collect();
+        let kept: Vec<Label> = (0..term.len()).filter(|&at| found(at)).map(|at| term[at]).collect();
         let left: Vec<String> = known.iter().map(|term| text(term)).collect();
         let equation = format!("{}->{}", left.join(","), text(&kept));
         let sum = inputs[0].apply(Einsum { equation }, &inputs[1..]);

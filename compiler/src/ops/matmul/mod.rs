@@ -371,7 +371,11 @@ impl Op for MatMul {
         let (a, b, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         // A factor with one axis is a row on the left and a column on the right.
         let (row, column) = (a.rank() == 1, b.rank() == 1);
-        let (left, dy) = if row { (a.with_axis(0), dy.with_axis(if column { -1 } else { -2 })) } else { (a, dy) };
+        let (left, dy) = if row {
+            (a.with_axis(0), dy.with_axis(if column { -1 } else { -2 }))
+        } else {
+            (a, dy)
+        };
         let (right, dy) = if column { (b.with_axis(1), dy.with_axis(-1)) } else { (b, dy) };
         let (da, db) = (dy.matmul(right.turned()), left.turned().matmul(dy));
         g.set(0, if row { da.fit(left).reshape_like(a) } else { da });

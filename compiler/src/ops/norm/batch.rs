@@ -199,12 +199,7 @@ impl Op for BatchNormalization {
         let (mean, Some(dy)) = (channels(3), g.dy(0)) else { return Ok(()) };
         let factor = inverse_root(channels(4), self.epsilon);
         let (distance, dx) = (x - mean, dy * scale * factor);
-        let of = [
-            dy * distance * factor,
-            dy,
-            -dx,
-            dx * distance * factor * factor * -0.5,
-        ];
+        let of = [dy * distance * factor, dy, -dx, dx * distance * factor * factor * -0.5];
         g.set(0, dx);
         of.into_iter().enumerate().for_each(|(i, d)| g.set(i + 1, d.of_channels(g.x(i + 1))));
         Ok(())

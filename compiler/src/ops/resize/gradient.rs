@@ -36,7 +36,9 @@ impl Resize {
         let roi = g.optional(ROI).and_then(|roi| {
             roi.tape.look(|graph| graph[roi.id].constant.as_ref().and_then(|roi| roi.floats()))
         });
-        roi.is_some_and(|roi| roi.is_empty() || roi.get(at) == Some(&0.0) && roi.get(count + at) == Some(&1.0))
+        roi.is_some_and(|roi| {
+            roi.is_empty() || roi.get(at) == Some(&0.0) && roi.get(count + at) == Some(&1.0)
+        })
     }
 
     /// What becomes of each place along an axis: a row for each.

@@ -51,12 +51,13 @@ impl Recurrent {
             return Err(g.unsupported("for states whose size is known only when the model runs"));
         };
         let x = if self.layout { g.x(0).moved_axis(1, 0) } else { g.x(0) };
-        let mask = g.optional(4).map(|lengths| {
-            x.indices(0).with_axis(1).less(lengths.cast(DType::I64)).with_axis(2)
-        });
+        let mask = g
+            .optional(4)
+            .map(|lengths| x.indices(0).with_axis(1).less(lengths.cast(DType::I64)).with_axis(2));
         let network = Network { op: self, x, hidden, mask };
-        let directions: Vec<Results<'_>> =
-            (0..ways(self.direction)).map(|way| network.direction(g, way)).collect::<Result<_>>()?;
+        let directions: Vec<Results<'_>> = (0..ways(self.direction))
+            .map(|way| network.direction(g, way))
+            .collect::<Result<_>>()?;
         let mut outputs = Vec::new();
         let all: Vec<_> = directions.iter().map(|results| results.all.with_axis(1)).collect();
         let all = all[0].concat(&all[1..], 1);
@@ -74,13 +75,15 @@ impl Recurrent {
 impl<'t> Network<'_, 't> {
     fn direction(&self, g: &Gradient<'t>, way: usize) -> Result<Results<'t>> {
         let (op, tape, hidden) = (self.op, g.tape(), self.hidden);
-        let one = |x: Expr<'t>, axis: i64| x.gather(tape.ints(&[way as i64]), axis).squeeze(&[axis as usize]);
+        let one = |x: Expr<'t>, axis: i64| {
+            x.gather(tape.ints(&[way as i64]), axis).squeeze(&[axis as usize])
+        };
         let weights = Weights {
             input: one(g.x(1), 0),
             state: one(g.x(2), 0),
-            biases: g.optional(3).map(|bias| {
-                [0, 1].map(|i| gate(one(bias, 0), i, op.cell.gates() * hidden))
-            }),
+            biases: g
+                .optional(3)
+                .map(|bias| [0, 1].map(|i| gate(one(bias, 0), i, op.cell.gates() * hidden))),
             peepholes: g.optional(7).map(|all| [0, 1, 2].map(|i| gate(one(all, 0), i, hidden))),
         };
         let initial = |i: usize| match g.optional(i) {

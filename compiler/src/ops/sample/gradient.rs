@@ -59,8 +59,11 @@ impl Reading {
             }
             Padding::Border => (clip(place), None),
             Padding::Reflection => {
-                let (period, turn) =
-                    if self.align_corners { (last * 2.0, last * 2.0) } else { (size * 2.0, size * 2.0 - 1.0) };
+                let (period, turn) = if self.align_corners {
+                    (last * 2.0, last * 2.0)
+                } else {
+                    (size * 2.0, size * 2.0 - 1.0)
+                };
                 let period = period.or_if_zero(1.0);
                 let place = place - (place / period).floor() * period;
                 let back = turn - place;
