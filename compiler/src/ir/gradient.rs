@@ -260,8 +260,10 @@ impl<'t> Gradient<'t> {
             self.tape.look(|graph| graph[self.tape.region.get()].nodes[self.start..].to_vec());
         let seeds = outputs.iter().zip(&self.d_outputs);
         let seeds: Vec<_> = seeds.filter_map(|(&y, dy)| Some((y, (*dy)?))).collect();
-        let inputs: Vec<usize> = (0..self.inputs()).filter(|&i| self.wants(i)).collect();
-        let xs: Vec<ValueId> = inputs.iter().map(|&i| self.x(i).id).collect();
+        let wanted = (0..self.inputs()).filter(|&i| self.wants(i));
+        let mut xs: Vec<ValueId> = wanted.map(|i| self.x(i).id).collect();
+        xs.sort_unstable();
+        xs.dedup();
         for (x, dx) in xs.iter().zip((self.backwards)(self.tape, &nodes, &seeds, &xs)?) {
             if let Some(dx) = dx {
                 self.set_capture(*x, dx);
