@@ -16,6 +16,7 @@ macro_rules! outln {
     }};
 }
 
+mod bench;
 mod compile;
 mod files;
 mod npy;
@@ -37,6 +38,7 @@ struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Bench(bench::Options),
     Run(run::Options),
     Test(test::Options),
 }
@@ -46,6 +48,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         None => compile::run(&cli.compile),
+        Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Test(options)) => test::run(&options),
     }
