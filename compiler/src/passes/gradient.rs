@@ -63,6 +63,9 @@ fn expand(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[Val
         Ok(values) => {
             for (&output, value) in node.outputs.iter().zip(values) {
                 if let (Some(output), Some(value)) = (output, value) {
+                    if cx.new[value].producer.is_some() {
+                        cx.new.rename(value, &old[output].name);
+                    }
                     cx.to.insert(output, value);
                 }
             }
