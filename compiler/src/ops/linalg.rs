@@ -63,7 +63,7 @@ impl Op for Det {
         let flat = x.reshape(g.tape().joined(&[x.sizes(0, -2), g.tape().ints(&[n * n])]));
         let minors = flat.gather(places, -1).apply(Det, &[]);
         let signs: Vec<f64> =
-            (0..n * n).map(|at| if (at / n + at) % 2 == 0 { 1.0 } else { -1.0 }).collect();
+            (0..n * n).map(|at| if (at / n + at % n) % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let signs = Tensor::from_numbers(x.dtype(), vec![signs.len()], &signs)?;
         let cofactors = (minors * g.tape().constant(signs)).reshape_like(x);
         g.set(0, dy * cofactors);

@@ -229,9 +229,9 @@ impl BatchNormalization {
         parts.extend(running(g.dy(1)).map(|share| share.expand_like(x)));
         parts.extend(running(g.dy(2)).map(|share| share * normalized.distance * 2.0));
         for i in 1..3 {
-            if let Some(dy) = g.dy(i) {
-                g.set(i + 2, dy * keep);
-            }
+            let statistic = g.x(i + 2);
+            let kept = g.dy(i).map_or_else(|| statistic.zeros_like(), |dy| dy * keep);
+            g.set(i + 2, kept);
         }
         if let Some(dx) = parts.into_iter().reduce(|a, b| a + b) {
             g.set(0, dx);
