@@ -5,6 +5,7 @@ mod branch;
 mod fold;
 mod fuse;
 mod gradient;
+mod recognize;
 mod sequence;
 
 use crate::{
@@ -23,6 +24,7 @@ pub struct Pass {
 pub const PIPELINE: &[Pass] = &[
     Pass { name: "gradient", run: gradient::run },
     Pass { name: "simplify", run: simplify },
+    Pass { name: "recognize", run: recognize::run },
     Pass { name: "fuse", run: fuse::run },
 ];
 

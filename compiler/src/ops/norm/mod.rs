@@ -5,7 +5,7 @@ mod gradient;
 pub(crate) mod layer;
 pub(crate) mod local;
 
-use super::{Entry, entry};
+use super::{Entry, entry, nodes};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::{DType, FLOATS},
@@ -23,7 +23,7 @@ pub const OPS: &[Entry] = &[
     entry("LayerNormalization", 17, layer::read),
     entry("LpNormalization", 1, local::read_lp),
     entry("MeanVarianceNormalization", 9, local::read_mean_variance),
-    entry("RMSNormalization", 23, layer::read_rms),
+    nodes("RMSNormalization", 23, layer::read_rms),
 ];
 
 /// The type that the first stage of a normalization is said to be calculated in.
