@@ -7,6 +7,7 @@ mod errors;
 #[cfg(target_os = "linux")]
 mod external;
 mod golden;
+mod gradients;
 mod interface;
 mod macros;
 mod memory;

@@ -5,6 +5,7 @@ use super::{
     custom::{self, Bindings},
     external,
     function::Call,
+    order::{self, named_values},
     tensor::{sparse, tensor},
     types::{self, Dimensions},
 };
@@ -231,8 +232,8 @@ impl<'p> Builder<'p> {
     }
 
     pub(super) fn nodes(&mut self, nodes: &[NodeProto], scope: &mut Scope<'_>) {
-        for (i, node) in nodes.iter().enumerate() {
-            self.numbered(i, node, scope);
+        for i in order::of(nodes, scope) {
+            self.numbered(i, &nodes[i], scope);
         }
     }
 
@@ -295,6 +296,13 @@ impl<'p> Builder<'p> {
                 let cx = (read, version, attributes.as_slice());
                 Ok(self.operator(cx, node, inputs, scope)?)
             }
+            How::Naming(names, read) => {
+                let named = named_values(names, &attributes).into_iter();
+                let named = named.map(|name| self.named(name, scope));
+                let inputs = inputs.into_iter().chain(named).collect();
+                let cx = (read, version, attributes.as_slice());
+                Ok(self.operator(cx, node, inputs, scope)?)
+            }
             How::Nodes(read) => {
                 let cx = (read, version, attributes.as_slice());
                 Ok(self.expand(cx, node, inputs, scope)?)
@@ -347,16 +355,19 @@ impl<'p> Builder<'p> {
         })
     }
 
-    /// The values of a node's inputs. One that nothing defines was found before, and is unknown.
+    /// The values of a node's inputs.
     fn inputs(&mut self, node: &NodeProto, scope: &Scope<'_>) -> Vec<Option<ValueId>> {
-        let mut find = |name: &String| {
-            if name.is_empty() || scope.call.is_some_and(|call| call.absent.contains(name)) {
-                return None;
-            }
-            let found = scope.values.get(name).copied();
-            Some(found.unwrap_or_else(|| self.graph.value(name, Type::Unknown)))
-        };
-        node.input.iter().map(&mut find).collect()
+        node.input.iter().map(|name| self.named(name, scope)).collect()
+    }
+
+    /// The value of that name; none where the name is empty, or that of an input left out. One that
+    /// nothing defines was found before, and is unknown.
+    fn named(&mut self, name: &str, scope: &Scope<'_>) -> Option<ValueId> {
+        if name.is_empty() || scope.call.is_some_and(|call| call.absent.contains(name)) {
+            return None;
+        }
+        let found = scope.values.get(name).copied();
+        Some(found.unwrap_or_else(|| self.graph.value(name, Type::Unknown)))
     }
 
     /// The attributes of a node by name, and its subgraphs.
@@ -437,7 +448,7 @@ impl<'p> Builder<'p> {
 }
 
 /// What the file says of a node's operator, and the version of its operator set.
-fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
+pub(super) fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
     let name = if node.domain() == "ai.onnx" { "" } else { node.domain() };
     // That nodes of domains without a version are at fault was found before.
     let version = scope.opsets.get(name).copied().unwrap_or_default();

@@ -8,6 +8,7 @@ mod declared;
 mod external;
 mod function;
 mod interface;
+mod order;
 pub mod print;
 mod region;
 mod tensor;

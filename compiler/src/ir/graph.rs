@@ -10,7 +10,7 @@ use crate::{
     ty::Type,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     ops::Index,
     rc::Rc,
 };
@@ -281,6 +281,39 @@ impl Graph {
             }
         }
         captures
+    }
+
+    /// The nodes that make `output` of the values in `cuts`, in order, and what else they make it
+    /// of: what no node makes, and what is drawn at random.
+    pub fn makers(
+        &self,
+        cuts: &HashSet<ValueId>,
+        output: ValueId,
+    ) -> (BTreeSet<NodeId>, Vec<ValueId>) {
+        let (mut nodes, mut others, mut seen) = (BTreeSet::new(), Vec::new(), cuts.clone());
+        let mut open = vec![output];
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            match self[id].producer {
+                Some(made) if !self[made].op.is_random() => {
+                    if nodes.insert(made) {
+                        open.extend(self.used_by(made));
+                    }
+                }
+                _ if self[id].constant.is_some() => {}
+                _ => others.push(id),
+            }
+        }
+        (nodes, others)
+    }
+
+    /// What a node uses: its inputs, and what its regions take from around them.
+    pub fn used_by(&self, node: NodeId) -> Vec<ValueId> {
+        let node = &self[node];
+        let captures = node.regions.iter().flat_map(|&region| self.captures(region));
+        node.inputs.iter().flatten().copied().chain(captures).collect()
     }
 
     /// Adds the symbols of the sizes that a node works with to `found`.

@@ -183,7 +183,13 @@ impl<'a> Infer<'a> {
     /// The elements of these inputs as sizes, where all are known as such; those of an input of
     /// one element are repeated, as broadcasting does.
     pub fn all_known(&self, inputs: Range<usize>) -> Option<Vec<Vec<Dim>>> {
-        let known: Vec<&[Dim]> = inputs.map(|i| self.known(i)).collect::<Option<_>>()?;
+        let known: Vec<&[Dim]> = inputs.clone().map(|i| self.known(i)).collect::<Option<_>>()?;
+        // Rows and columns would be stretched to a matrix.
+        let mut shapes = inputs.zip(&known).filter(|(_, known)| known.len() != 1);
+        let first = shapes.next().map(|(i, _)| self.shape(i).ok());
+        if shapes.any(|(i, _)| Some(self.shape(i).ok()) != first) {
+            return None;
+        }
         let len = known.iter().map(|known| known.len()).find(|&len| len != 1).unwrap_or(1);
         let stretch = |known: &&[Dim]| match known {
             [one] => Some(vec![one.clone(); len]),

@@ -11,7 +11,9 @@
 //! anew as it is built, so no analysis can go stale.
 
 mod attribute;
+mod copy;
 mod driver;
+mod gradient;
 mod graph;
 mod infer;
 mod interface;
@@ -28,12 +30,13 @@ mod views;
 pub use crate::plan::Info;
 pub use attribute::{Attribute, Attributes};
 pub use driver::plan;
+pub use gradient::{Expr, Gradient, Slope, Tape, is_differentiable};
 pub use graph::{Graph, NewNode, Node, NodeId, Region, RegionId, Uses, Value, ValueId};
 pub use infer::{Infer, Inferred, Stop};
 pub use interface::{Held, Interface};
 pub use lower::Lower;
 pub use op::{Domain, Op};
 pub use reader::Reader;
-pub use rewrite::{Hook, Next, Rewrite, Rule, Site, Todo, rewrite};
+pub use rewrite::{Hook, Next, Rewrite, Rule, Site, Todo, extract, rewrite};
 pub use verify::verify;
 pub use views::{Views, home};

@@ -1,6 +1,6 @@
 //! What an operator has to say for itself.
 
-use super::{Attributes, Infer, Inferred, Lower, Views};
+use super::{Attributes, Gradient, Infer, Inferred, Lower, Views, gradient::no_gradient};
 use crate::{diag::Result, ty::Type};
 use std::{any::Any, fmt};
 
@@ -40,6 +40,12 @@ pub trait Op: Any {
 
     /// The kernel calls that compute it.
     fn lower(&self, cx: &mut Lower<'_>) -> Result;
+
+    /// The derivatives of the inputs, by those of the outputs. An input whose derivative is not
+    /// said does not change the output; an operator of which that holds for all says nothing.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        Err(no_gradient(&*g.node().op, ""))
+    }
 }
 
 /// An operator set.

@@ -6,6 +6,7 @@ use crate::{
     arena::Map,
     diag::{Diagnostics, Findings},
     dim::{Dim, Symbol},
+    tensor::Tensor,
     ty::Type,
 };
 use std::{
@@ -95,7 +96,8 @@ pub struct Rewrite<'a> {
     pub denied: Vec<Dim>,
     /// How many branches with all that comes after are around what is copied.
     pub splits: usize,
-    findings: Findings,
+    /// What is wrong.
+    pub findings: Findings,
     /// For each open region, what was computed already: the same again is the same value.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
 }
@@ -107,7 +109,54 @@ pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnos
     cx.finish()
 }
 
+/// Copies what makes `output` of `inputs` into a graph whose inputs these are, with the types
+/// given; one that is a constant is used as such. What else it is made of becomes further inputs, which are given beside it: what nothing
+/// in `old` makes, and what is drawn at random.
+pub fn extract(
+    old: &Graph,
+    inputs: &[(ValueId, Type, Option<Tensor>)],
+    output: ValueId,
+    hook: Hook,
+    rules: &[Rule],
+) -> Result<(Graph, Vec<ValueId>), Diagnostics> {
+    let cuts: HashSet<ValueId> = inputs.iter().map(|(id, ..)| *id).collect();
+    let (nodes, captures) = old.makers(&cuts, output);
+    let mut cx = Rewrite::new(old, hook, rules);
+    let captured = captures.iter().map(|&id| (id, old[id].ty.clone(), None));
+    for (id, ty, constant) in inputs.iter().cloned().chain(captured) {
+        let mut symbols = BTreeSet::new();
+        ty.symbols(&mut symbols);
+        cx.add_symbols(symbols);
+        let input = cx.new.input(cx.new.body, &old[id].name, ty);
+        let constant = constant.map(|tensor| cx.new.constant(&old[id].name, tensor));
+        cx.to.insert(id, constant.unwrap_or(input));
+    }
+    let todo: Vec<Todo> = nodes.into_iter().map(Todo::Node).collect();
+    let outputs = cx.rest(&todo, cx.new.body, &[output]);
+    cx.new.set_outputs(cx.new.body, outputs);
+    Ok((cx.finish()?, captures))
+}
+
 impl<'a> Rewrite<'a> {
+    /// Copies what the outputs of `function` need to the end of `into`, with `arguments` for its
+    /// inputs, and gives those outputs.
+    pub fn call(
+        &mut self,
+        function: &Graph,
+        arguments: &[ValueId],
+        into: RegionId,
+    ) -> Vec<ValueId> {
+        let new = std::mem::replace(&mut self.new, Graph::new(self.old.info.clone()));
+        let mut cx = Rewrite::new(function, self.hook, &[]);
+        (cx.new, cx.findings) = (new, self.findings.clone());
+        for (&input, &argument) in function[function.body].inputs.iter().zip(arguments) {
+            cx.to.insert(input, argument);
+        }
+        let outputs = cx.inline(function.body, into);
+        self.new = cx.new;
+        outputs
+    }
+
     /// An empty copy of `old`.
     fn new(old: &'a Graph, hook: Hook, rules: &'a [Rule]) -> Rewrite<'a> {
         let mut new = Graph::new(old.info.clone());
@@ -350,6 +399,10 @@ impl<'a> Rewrite<'a> {
     fn symbols_of(&mut self, input: ValueId) {
         let mut symbols = BTreeSet::new();
         self.old[input].symbols(&mut symbols);
+        self.add_symbols(symbols);
+    }
+
+    fn add_symbols(&mut self, symbols: BTreeSet<Symbol>) {
         for symbol in symbols {
             let size = self.old.symbols.get(&symbol).cloned().unwrap_or_default();
             self.new.symbols.insert(symbol, size);

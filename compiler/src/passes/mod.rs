@@ -1,8 +1,10 @@
 //! From a graph to a better one, pass by pass.
 
+mod algebra;
 mod branch;
 mod fold;
 mod fuse;
+mod gradient;
 mod recognize;
 mod sequence;
 
@@ -20,14 +22,22 @@ pub struct Pass {
 
 /// All passes, in order.
 pub const PIPELINE: &[Pass] = &[
+    Pass { name: "gradient", run: gradient::run },
     Pass { name: "simplify", run: simplify },
     Pass { name: "recognize", run: recognize::run },
     Pass { name: "fuse", run: fuse::run },
 ];
 
 /// What is simpler without looking further than a node's inputs.
-const SIMPLER: &[Rule] =
-    &[fold::identity, fold::same_type, sequence::optional, sequence::sequence, fold::constants];
+const SIMPLER: &[Rule] = &[
+    fold::identity,
+    fold::same_type,
+    sequence::optional,
+    sequence::sequence,
+    fold::constants,
+    algebra::one,
+    algebra::stretched,
+];
 
 /// Runs every pass, showing `seen` the graph after each.
 pub fn run(graph: Graph, seen: &mut dyn FnMut(&str, &Graph)) -> Result<Graph, Diagnostics> {

@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::{Dim, Symbol},
     dtype::DType,
-    ir::{Infer, Inferred, Lower, Op, Views},
+    ir::{Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{self, Block, Call, Kernel, Stacked, Step, Turns, kernel},
     ty::{TensorType, Type},
 };
@@ -119,6 +119,10 @@ impl Op for Loop {
         let turns = plan::Loop::new(cx.comment(), turn, body);
         cx.step(Step::Loop(plan::Loop { most, cond, again, carried, stacked, sizes, ..turns }));
         Ok(())
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        super::gradient::of_loop(g)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Result},
     dim::{Dim, Symbol},
     dtype::DType,
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Stop, Views},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader, Stop, Views},
     ops::{
         concat::{CONCAT, SPLIT},
         constant::CONSTANT_OF_SHAPE,
@@ -20,6 +20,7 @@ use crate::{
 use std::rc::Rc;
 
 /// A region that is run once for each part of its inputs along an axis.
+#[derive(Clone, Default)]
 pub struct Scan {
     /// The number of inputs that are taken apart; those before are handed from turn to turn.
     pub scanned: usize,
@@ -197,6 +198,10 @@ impl Op for Scan {
         let turns = plan::Loop::new(cx.comment(), turn, body);
         cx.step(Step::Loop(plan::Loop { most, carried, stacked, sizes, ..turns }));
         Ok(())
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        super::gradient::of_scan(g, self)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     diag::Result,
     dim::Dim,
     dtype::{DType, FLOATS, INDICES},
-    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
     ops::{Entry, cast::Fit, entry},
     plan::{Arg, Kernel, NoParams, kernel},
     ty::Type,
@@ -74,5 +74,10 @@ impl Op for MelWeightMatrix {
         }
         let y = cx.output(0)?.into();
         cx.call_on(&MEL_WEIGHT_MATRIX, self.dtype, edges, vec![y], (length, bands))
+    }
+
+    /// The inputs say sizes and bounds, which are taken for fixed.
+    fn gradient(&self, _: &mut Gradient<'_>) -> Result {
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! `Resize` and `Upsample`: axes made longer or shorter.
 
+mod gradient;
 mod known;
 mod lower;
 
@@ -8,7 +9,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, NUMBERS, PIXELS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     tensor::Tensor,
     ty::Type,
 };
@@ -304,6 +305,10 @@ impl Op for Resize {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         lower::lower(self, cx)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        self.gradient_by_axes(g)
     }
 }
 
