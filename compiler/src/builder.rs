@@ -5,6 +5,8 @@ use crate::{
     diag::{Code, Diagnostic, Diagnostics},
     ident,
     import::Size,
+    ir::Graph,
+    passes::OwnPass,
 };
 use std::{
     env, fs,
@@ -72,6 +74,17 @@ impl Builder {
     /// Makes an input a constant: a number, or several in brackets.
     pub fn constant(mut self, name: impl Into<String>, value: impl ToString) -> Builder {
         self.options.settings.consts.insert(name.into(), value.to_string());
+        self
+    }
+
+    /// Changes the graph of the model before onnxc's own passes do: see [`crate::ir::replace`] and
+    /// [`crate::ir::Edit`]. Passes run in the order in which they are given.
+    pub fn pass(
+        mut self,
+        name: &str,
+        run: impl Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync + 'static,
+    ) -> Builder {
+        self.options.passes.push(OwnPass::new(name, run));
         self
     }
 

@@ -22,6 +22,7 @@ pub mod diag;
 pub mod dim;
 pub mod dtype;
 pub mod emit;
+pub mod export;
 pub mod host;
 pub mod ident;
 pub mod import;
@@ -36,6 +37,7 @@ pub mod value;
 
 pub use builder::{Builder, Report, write_if_changed};
 pub use emit::{ArenaIn, Module};
+pub use import::Spec;
 pub use options::{Options, Weights};
 pub use plan::Optimize;
 
@@ -124,10 +126,21 @@ pub fn plan(
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<(Plan, Vec<PathBuf>), Diagnostics> {
     let imported = import::model(model, &options.settings)?;
-    let graph = passes::run(imported.graph, seen)?;
+    let graph = passes::run(imported.graph, &options.passes, passes::PIPELINE, seen)?;
     let mut plan = ir::plan(&graph, options.optimize)?;
     plan::dead::drop_unread(&mut plan);
     plan::moves::move_sequences(&mut plan);
     plan::memory::lay_out(&mut plan);
     Ok((plan, imported.files))
+}
+
+/// The graph of a model file, simplified but of ONNX's own operators alone, as [`export::model`]
+/// writes it.
+///
+/// # Errors
+///
+/// Everything that is wrong with the model, at once, and each with its place.
+pub fn optimize(model: bytes::Bytes, options: &Options) -> Result<Graph, Diagnostics> {
+    let graph = import::model(model, &options.settings)?.graph;
+    passes::run(graph, &options.passes, passes::STANDARD, &mut |_, _| {})
 }

@@ -19,7 +19,9 @@ macro_rules! outln {
 mod compile;
 mod files;
 mod npy;
+mod optimize;
 mod run;
+mod show;
 mod test;
 
 use clap::Parser;
@@ -37,7 +39,9 @@ struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Optimize(optimize::Options),
     Run(run::Options),
+    Show(show::Options),
     Test(test::Options),
 }
 
@@ -46,7 +50,9 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         None => compile::run(&cli.compile),
+        Some(Command::Optimize(options)) => optimize::run(&options),
         Some(Command::Run(options)) => run::run(&options),
+        Some(Command::Show(options)) => show::run(&options),
         Some(Command::Test(options)) => test::run(&options),
     }
 }

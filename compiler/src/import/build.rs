@@ -8,14 +8,14 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
-    ir::{Attribute, Domain, Graph, Info, NewNode, Reader, RegionId, ValueId},
-    ops::{self, Entry, How, Read, optional::OptionalGetElement},
+    ir::{Domain, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
+    ops::{self, Entry, How, Read, optional::OptionalGetElement, quoted::Quoted},
     tensor::Tensor,
     ty::Type,
 };
 use onnxc_proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
-    attribute_proto::AttributeType,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto,
+    ValueInfoProto,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -35,17 +35,9 @@ pub fn model(
         .functions
         .iter()
         .map(|function| ((function.domain(), function.name(), function.overload()), function));
-    let findings = Findings::default();
-    let mut builder = Builder {
-        settings,
-        findings: findings.clone(),
-        files: external::Files::within(settings.directory.clone()),
-        dims: Dimensions::new(settings),
-        graph: Graph::new(Rc::new(info(proto, graph_proto))),
-        functions: functions.collect(),
-        bodies: HashMap::new(),
-        depth: 0,
-    };
+    let mut builder = Builder::on(Graph::new(Rc::new(info(proto, graph_proto))), settings);
+    builder.functions = functions.collect();
+    let findings = builder.findings.clone();
     let opsets = findings.keep(opsets(proto)).unwrap_or_default();
     builder.body(graph_proto, &opsets);
     builder.dims.findings().into_iter().for_each(|finding| findings.push(finding));
@@ -58,7 +50,7 @@ pub fn model(
 pub(super) struct Builder<'p> {
     settings: &'p Settings,
     pub(super) findings: Findings,
-    files: external::Files,
+    pub(super) files: external::Files,
     dims: Dimensions<'p>,
     pub(super) graph: Graph,
     functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
@@ -126,12 +118,24 @@ fn info(model: &ModelProto, graph: &GraphProto) -> Info {
         version: model.model_version(),
         outputs: graph.output.iter().map(|output| output.name().to_owned()).collect(),
         doc: doc.join("\n\n"),
-        metadata: model
-            .metadata_props
-            .iter()
-            .map(|entry| (entry.key().to_owned(), entry.value().to_owned()))
-            .collect(),
+        metadata: entries(&model.metadata_props),
         value_docs: docs.map(|v| (v.name().to_owned(), v.doc_string().to_owned())).collect(),
+    }
+}
+
+impl<'p> Builder<'p> {
+    /// A builder that goes on with a graph.
+    pub(super) fn on(graph: Graph, settings: &'p Settings) -> Builder<'p> {
+        Builder {
+            settings,
+            findings: Findings::default(),
+            files: external::Files::within(settings.directory.clone()),
+            dims: Dimensions::new(settings),
+            graph,
+            functions: HashMap::new(),
+            bodies: HashMap::new(),
+            depth: 0,
+        }
     }
 }
 
@@ -306,9 +310,10 @@ impl Builder<'_> {
                 let cx = (read, version, attributes.as_slice());
                 Ok(self.operator(cx, node, inputs, scope)?)
             }
-            How::Nodes(read) => {
-                let cx = (read, version, attributes.as_slice());
-                Ok(self.expand(cx, node, inputs, scope)?)
+            How::Nodes(nodes) => {
+                let attributes = self.typed(&attributes)?.0;
+                let op = Rc::new(Quoted { entry, version, attributes, nodes });
+                Ok(self.add(op, node, (inputs, Vec::new()), scope)?)
             }
             How::Body(text) => {
                 let function = self.body_of(entry, text)?;
@@ -331,6 +336,18 @@ impl Builder<'_> {
             Reader::new(&mut self.graph, scope.region, version, inputs, node.output.len(), typed);
         let op = read(&mut reader)?;
         let (inputs, regions) = reader.finish()?;
+        let regions = regions.into_iter().map(|graph| graphs[graph]).collect();
+        self.add(op, node, (inputs, regions), scope)
+    }
+
+    /// Adds a node with its subgraphs, and defines its outputs.
+    fn add(
+        &mut self,
+        op: Rc<dyn Op>,
+        node: &NodeProto,
+        (inputs, regions): (Vec<Option<ValueId>>, Vec<&GraphProto>),
+        scope: &mut Scope<'_>,
+    ) -> Result {
         let label = |name: &String| (!name.is_empty()).then(|| scope.label(name));
         let mut names: Vec<Option<String>> = node.output.iter().map(label).collect();
         while names.last().is_some_and(Option::is_none) {
@@ -339,9 +356,10 @@ impl Builder<'_> {
         let name = scope.label(name(node));
         let mut new = NewNode { name: &name, op, inputs, outputs: &names, regions: Vec::new() };
         for graph in regions {
-            self.fitting_region(&mut new, graphs[graph], scope)?;
+            self.fitting_region(&mut new, graph, scope)?;
         }
         let (id, result) = self.graph.node(scope.region, new);
+        self.graph.note(id, notes(node));
         let outputs = self.graph[id].outputs.clone();
         for (name, output) in node.output.iter().zip(outputs) {
             if let Some(output) = output {
@@ -371,71 +389,6 @@ impl Builder<'_> {
             })
         };
         node.input.iter().map(find).collect()
-    }
-
-    /// The attributes of a node by name, and its subgraphs.
-    pub(super) fn typed<'n>(
-        &self,
-        attributes: &'n [AttributeProto],
-    ) -> Result<(BTreeMap<String, Attribute>, Vec<&'n GraphProto>)> {
-        let mut graphs = Vec::new();
-        let mut typed = BTreeMap::new();
-        for attribute in attributes {
-            let at = || format!("attribute {}", quoted(attribute.name()));
-            let value = self.attribute(attribute, &mut graphs).map_err(|f| f.within(at()))?;
-            typed.insert(attribute.name().to_owned(), value);
-        }
-        Ok((typed, graphs))
-    }
-
-    fn attribute<'n>(
-        &self,
-        proto: &'n AttributeProto,
-        graphs: &mut Vec<&'n GraphProto>,
-    ) -> Result<Attribute> {
-        let missing = || Diagnostic::new(Code::MissingField, "the attribute has no value");
-        let mut graph = |proto: &'n GraphProto| {
-            graphs.push(proto);
-            graphs.len() - 1
-        };
-        // The type of a value that belongs to no input has no names of its own for dimensions.
-        let ty = |proto| types::ty(proto, "type", &mut Dimensions::new(&Settings::default()));
-        Ok(match kind(proto) {
-            AttributeType::Float => Attribute::Float(proto.f()),
-            AttributeType::Int => Attribute::Int(proto.i()),
-            AttributeType::String => Attribute::String(proto.s().to_vec()),
-            AttributeType::Tensor => {
-                Attribute::Tensor(tensor(proto.t.as_deref().ok_or_else(missing)?, &self.files)?)
-            }
-            AttributeType::Graph => {
-                Attribute::Graph(graph(proto.g.as_deref().ok_or_else(missing)?))
-            }
-            AttributeType::SparseTensor => {
-                let proto = proto.sparse_tensor.as_deref().ok_or_else(missing)?;
-                Attribute::Tensor(sparse(proto, &self.files)?)
-            }
-            AttributeType::TypeProto => {
-                Attribute::Type(ty(proto.tp.as_deref().ok_or_else(missing)?)?)
-            }
-            AttributeType::Floats => Attribute::Floats(proto.floats.clone()),
-            AttributeType::Ints => Attribute::Ints(proto.ints.clone()),
-            AttributeType::Strings => {
-                Attribute::Strings(proto.strings.iter().map(|s| s.to_vec()).collect())
-            }
-            AttributeType::Tensors => {
-                let tensors = proto.tensors.iter().map(|proto| tensor(proto, &self.files));
-                Attribute::Tensors(tensors.collect::<Result<_>>()?)
-            }
-            AttributeType::Graphs => Attribute::Graphs(proto.graphs.iter().map(graph).collect()),
-            AttributeType::SparseTensors => {
-                let tensors = proto.sparse_tensors.iter().map(|proto| sparse(proto, &self.files));
-                Attribute::Tensors(tensors.collect::<Result<_>>()?)
-            }
-            AttributeType::TypeProtos => {
-                Attribute::Types(proto.type_protos.iter().map(ty).collect::<Result<_>>()?)
-            }
-            AttributeType::Undefined => return Err(missing()),
-        })
     }
 
     pub(super) fn deeper<T>(&mut self, what: &str, then: impl FnOnce(&mut Self) -> T) -> Result<T> {
@@ -475,26 +428,12 @@ pub(super) fn name(node: &NodeProto) -> &str {
     named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
 }
 
-/// The kind of an attribute. Files of IR version 1 do not say it.
-fn kind(proto: &AttributeProto) -> AttributeType {
-    let said = proto.r#type();
-    let found = [
-        (proto.f.is_some(), AttributeType::Float),
-        (proto.i.is_some(), AttributeType::Int),
-        (proto.s.is_some(), AttributeType::String),
-        (proto.t.is_some(), AttributeType::Tensor),
-        (proto.g.is_some(), AttributeType::Graph),
-        (!proto.floats.is_empty(), AttributeType::Floats),
-        (!proto.ints.is_empty(), AttributeType::Ints),
-        (!proto.strings.is_empty(), AttributeType::Strings),
-        (!proto.tensors.is_empty(), AttributeType::Tensors),
-        (!proto.graphs.is_empty(), AttributeType::Graphs),
-    ];
-    match said {
-        AttributeType::Undefined => {
-            let mut present = found.into_iter().filter(|(is_there, _)| *is_there);
-            present.next().map_or(AttributeType::Undefined, |(_, kind)| kind)
-        }
-        said => said,
-    }
+/// What the file says of a node that means nothing to a compiler.
+fn notes(node: &NodeProto) -> Rc<Notes> {
+    let metadata = entries(&node.metadata_props);
+    Rc::new(Notes { doc: node.doc_string().to_owned(), metadata })
+}
+
+fn entries(entries: &[StringStringEntryProto]) -> Vec<(String, String)> {
+    entries.iter().map(|entry| (entry.key().to_owned(), entry.value().to_owned())).collect()
 }

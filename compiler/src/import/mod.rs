@@ -1,15 +1,19 @@
 //! From the bytes of a file to a graph.
 
+pub(crate) mod attribute;
 mod build;
 mod constant;
 mod external;
 mod function;
 pub mod print;
 mod region;
+mod spec;
 mod tensor;
 pub mod text;
-mod types;
+pub(crate) mod types;
 pub mod value;
+
+pub use spec::Spec;
 
 use crate::{
     diag::{Code, Diagnostic, Diagnostics},

@@ -12,6 +12,7 @@
 
 mod attribute;
 mod driver;
+mod edit;
 mod graph;
 mod infer;
 mod lower;
@@ -19,17 +20,20 @@ mod op;
 mod reader;
 mod rewrite;
 mod text;
+mod uses;
 mod verify;
 mod views;
 
 pub use crate::plan::Info;
 pub use attribute::{Attribute, Attributes};
 pub use driver::plan;
-pub use graph::{Graph, NewNode, Node, NodeId, Region, RegionId, Uses, Value, ValueId};
+pub use edit::Edit;
+pub use graph::{Graph, NewNode, Node, NodeId, Notes, Region, RegionId, Value, ValueId};
 pub use infer::{Infer, Inferred, Stop};
 pub use lower::Lower;
-pub use op::{Domain, Op};
+pub use op::{Domain, Op, OperatorSet};
 pub use reader::Reader;
-pub use rewrite::{Hook, Next, Rewrite, Rule, Site, Todo, rewrite};
+pub use rewrite::{Hook, Next, Outputs, Rewrite, Rule, Site, Todo, replace, rewrite};
+pub use uses::Uses;
 pub use verify::verify;
 pub use views::Views;

@@ -40,6 +40,7 @@ mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod quantize;
+pub(crate) mod quoted;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
@@ -84,7 +85,8 @@ pub struct Entry {
 pub enum How {
     /// By a function that makes an [`Op`] of it.
     Read(Read),
-    /// By a function that adds nodes for it, and gives the values of its outputs.
+    /// By a function that adds nodes for it, and gives the values of its outputs. The node stays as
+    /// it is ([`quoted::Quoted`]) until the first pass, so that it can be written again.
     Nodes(Nodes),
     /// As other nodes: a function in ONNX's textual syntax without its name, over the newest
     /// operators, such as `<axis: int = 1> (X) => (Y) { ... }`.
