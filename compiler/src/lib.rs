@@ -1,5 +1,10 @@
 //! onnxc compiles ONNX models to Rust.
 //!
+//! A build script wants [`Builder`] and no more. Who wants to look at models, change them or make
+//! them: [`import::model`] reads one into an [`ir::Graph`], or [`Spec`] adds nodes to an empty one;
+//! [`ir::replace`] and [`ir::Edit`] give changed copies; [`optimize`] simplifies, and
+//! [`export::model`] writes ONNX.
+//!
 //! # The rooms
 //!
 //! A model goes through them from top to bottom; imports point downward only.
@@ -7,6 +12,7 @@
 //! | room | what it holds | what it must not know |
 //! |---|---|---|
 //! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
+//! | [`export`] | [`ir::Graph`] → messages | kernels, plans, passes |
 //! | [`passes`] | graph → graph, one file a pass | the file format, generated code |
 //! | [`emit`] | plan → tokens → text | graphs, operators, ONNX |
 //! | [`host`] | runs a plan here and now | graphs, operators |

@@ -3,6 +3,7 @@
 mod emitted;
 mod errors;
 mod golden;
+mod library;
 mod macros;
 mod memory;
 mod programs;

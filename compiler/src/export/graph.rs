@@ -9,6 +9,7 @@ use crate::{
     diag::{Code, Diagnostic, Findings},
     import::{attribute, proto, types},
     ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId},
+    ops::{control::repeat::Loop, optional::OptionalGetElement},
     ty::Type,
 };
 use onnxc_proto::{GraphProto, NodeProto, TensorProto, ValueInfoProto};
@@ -22,6 +23,8 @@ pub struct Writer<'g> {
     sizes: Sizes,
     /// The versions of operator sets that the nodes need.
     pub needs: Needs,
+    /// The values that only onnxc takes for others: see [`Writer::taken_for`].
+    same: HashMap<ValueId, ValueId>,
     /// The constants that were used so far, in order.
     constants: Vec<TensorProto>,
     written: HashSet<ValueId>,
@@ -30,9 +33,11 @@ pub struct Writer<'g> {
 impl<'g> Writer<'g> {
     /// Nothing is written yet.
     pub fn new(graph: &'g Graph, findings: Findings) -> Writer<'g> {
+        let same = graph.walk(graph.body).filter_map(|(_, node)| taken_for(graph, node)).collect();
         Writer {
             graph,
             findings,
+            same,
             labels: Labels::of(graph),
             sizes: Sizes::of(graph),
             needs: Needs::default(),
@@ -48,6 +53,7 @@ impl<'g> Writer<'g> {
         let names: Vec<String> = (0..body.outputs.len()).map(|i| self.output_name(i)).collect();
         let mut own = HashMap::new();
         for (&id, name) in body.outputs.iter().zip(&names) {
+            let id = self.source(id);
             // A value that is two outputs is itself the first.
             if self.is_made(id, body) && !own.contains_key(&id) {
                 own.insert(id, name.clone());
@@ -98,7 +104,8 @@ impl<'g> Writer<'g> {
         let mut proto = GraphProto { name: Some(named(&region.name)), ..GraphProto::default() };
         proto.input = region.inputs.iter().map(|&id| self.value(id)).collect();
         for &node in &region.nodes {
-            if !self.is_known(&graph[node]) {
+            let written = graph[node].output(0).is_none_or(|id| !self.same.contains_key(&id));
+            if written && !self.is_known(&graph[node]) {
                 proto.node.push(self.node(node));
                 let made = graph[node].outputs.iter().flatten();
                 proto.value_info.extend(made.filter_map(|&id| self.known_value(id)));
@@ -106,11 +113,13 @@ impl<'g> Writer<'g> {
         }
         let mut given = HashSet::new();
         for (i, &id) in region.outputs.iter().enumerate() {
+            let (id, ty) = (self.source(id), &graph[id].ty);
             let said = outputs.map(|names| names[i].clone());
             let is_input = region.inputs.contains(&id) && said == Some(self.name(id));
             let itself = (is_input || self.is_made(id, region)) && given.insert(id);
             let name = if itself { self.name(id) } else { self.copied(id, said, &mut proto) };
-            let r#type = self.ty(&graph[id].ty);
+            let declared = outputs.and_then(|_| graph.info.declared.get(i));
+            let r#type = self.ty(&self.sizes.known(&name, ty, declared));
             proto.output.push(ValueInfoProto { name: Some(name), r#type, ..Default::default() });
         }
         let given: HashSet<&str> = proto.output.iter().map(|value| value.name()).collect();
@@ -174,9 +183,10 @@ impl<'g> Writer<'g> {
     }
 
     fn without_form(&self, node: &Node) {
-        let message = format!("ONNX has no operator for `{}` of onnxc's own", node.op.name());
+        let message = format!("no operator of ONNX is what onnxc made of `{}`", node.op.name());
         let finding = Diagnostic::new(Code::Unsupported, message).within(node.location());
-        self.findings.push(finding.help("export the graph before the passes of the compiler run"));
+        let note = "either a pass fused nodes, or the version that was read has no newer form";
+        self.findings.push(finding.note(note));
     }
 
     /// The name under which a node uses a value.
@@ -190,7 +200,11 @@ impl<'g> Writer<'g> {
     }
 
     fn name(&mut self, id: ValueId) -> String {
-        self.labels.value(self.graph, id)
+        self.labels.value(self.graph, self.source(id))
+    }
+
+    fn source(&self, id: ValueId) -> ValueId {
+        self.same.get(&id).copied().unwrap_or(id)
     }
 
     fn ty(&self, ty: &Type) -> Option<onnxc_proto::TypeProto> {
@@ -204,6 +218,9 @@ impl<'g> Writer<'g> {
 
     /// A value with its type, where that is known.
     fn known_value(&mut self, id: ValueId) -> Option<ValueInfoProto> {
+        if self.same.values().any(|&source| source == id) {
+            return None;
+        }
         Some(self.value(id)).filter(|value| value.r#type.is_some())
     }
 }
@@ -211,4 +228,17 @@ impl<'g> Writer<'g> {
 /// A graph must have a name.
 fn named(name: &str) -> String {
     if name.is_empty() { "graph".into() } else { name.to_owned() }
+}
+
+/// What a node takes a value for that needs no node in ONNX. A loop that is given an optional and
+/// gives its value has that value for output; here it has an optional, for it may end before its
+/// first turn, and a node behind it takes the value.
+fn taken_for(graph: &Graph, node: &Node) -> Option<(ValueId, ValueId)> {
+    let input = node.input(0).filter(|_| node.op.is::<OptionalGetElement>())?;
+    let made = graph.producer(input).filter(|made| made.op.is::<Loop>())?;
+    let place = made.outputs.iter().position(|output| *output == Some(input))?;
+    // The first result says whether the loop goes on.
+    let result = *graph[made.regions[0]].outputs.get(place + 1)?;
+    let is_value = !matches!(graph[result].ty, Type::Optional(_));
+    is_value.then_some((node.output(0)?, input))
 }

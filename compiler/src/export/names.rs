@@ -4,7 +4,7 @@ use crate::{
     dim::Dim,
     ident::Names,
     ir::{Graph, ValueId},
-    ty::any_size,
+    ty::{Type, any_size},
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -60,6 +60,24 @@ impl Sizes {
             names.insert(symbol.to_string(), taken.unique(label.to_owned()));
         }
         Sizes(names)
+    }
+
+    /// What is known of the type of an output called `name`: what was inferred, and what the model
+    /// declares where that says more.
+    pub fn known(&self, name: &str, inferred: &Type, declared: Option<&Type>) -> Type {
+        match (inferred, declared) {
+            (Type::Tensor(ty), Some(Type::Tensor(said))) if ty.rank() == said.rank() => {
+                let sizes = ty.shape.iter().zip(&said.shape).enumerate();
+                let size = |(axis, (size, said)): (usize, (&Dim, &Dim))| {
+                    // A size that was declared without a name got this one.
+                    let unnamed = self.name(said) == Some(format!("{name}_{axis}"));
+                    if size.known().is_some() || unnamed { size.clone() } else { said.clone() }
+                };
+                Type::tensor(ty.dtype, sizes.map(size).collect::<Vec<_>>())
+            }
+            (Type::Unknown | Type::Unranked(_), Some(said)) => said.clone(),
+            (ty, _) => ty.clone(),
+        }
     }
 
     /// The name of a size that is no number; none where it differs from tensor to tensor.

@@ -117,6 +117,7 @@ fn info(model: &ModelProto, graph: &GraphProto) -> Info {
         domain: model.domain().to_owned(),
         version: model.model_version(),
         outputs: graph.output.iter().map(|output| output.name().to_owned()).collect(),
+        declared: Vec::new(),
         doc: doc.join("\n\n"),
         metadata: entries(&model.metadata_props),
         value_docs: docs.map(|v| (v.name().to_owned(), v.doc_string().to_owned())).collect(),
@@ -225,7 +226,7 @@ impl Builder<'_> {
     }
 
     pub(super) fn outputs(&mut self, proto: &GraphProto, scope: &Scope<'_>) -> Vec<ValueId> {
-        let mut outputs = Vec::new();
+        let (mut outputs, mut types) = (Vec::new(), Vec::new());
         for output in &proto.output {
             let name = output.name();
             let Some(&id) = scope.values.get(name) else {
@@ -235,7 +236,12 @@ impl Builder<'_> {
             };
             let declared = (output.r#type.is_some() && scope.region == self.graph.body)
                 .then(|| self.declared(output).unwrap_or(Type::Unknown));
-            outputs.push(declared.map_or(id, |declared| self.as_declared(name, &declared, id)));
+            let itself = declared.as_ref().map(|declared| self.as_declared(name, declared, id));
+            outputs.push(itself.unwrap_or(id));
+            types.push(declared.unwrap_or(Type::Unknown));
+        }
+        if scope.region == self.graph.body {
+            Rc::make_mut(&mut self.graph.info).declared = types;
         }
         outputs
     }

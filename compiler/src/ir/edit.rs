@@ -127,6 +127,7 @@ impl<'g> Edit<'g> {
         let mut info = (*new.info).clone();
         if let Some(outputs) = self.outputs.get(&body) {
             info.outputs = outputs.iter().map(said).collect();
+            info.declared.clear();
         }
         for (name, id) in info.outputs.iter_mut().zip(&self.graph[body].outputs) {
             if let Some(said) = self.names.get(id).filter(|_| !self.outputs.contains_key(&body)) {

@@ -8,7 +8,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, NUMBERS, PIXELS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
     tensor::Tensor,
     ty::Type,
 };
@@ -52,7 +52,7 @@ const SIZES: usize = 3;
 /// What the first versions of the operators say: each place is divided by the scale.
 fn first_form(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let modes = [
-        ("nearest", Mode::Nearest(Rounding::Simple)),
+        ("nearest", Mode::Nearest(rounding(node))),
         ("linear", Mode::Filter(LINEAR)),
         ("bilinear", Mode::Filter(LINEAR)),
     ];
@@ -63,6 +63,18 @@ fn first_form(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
         fit: None,
         axes: None,
     }))
+}
+
+/// The rounding of the first versions: to the start where an axis gets longer, else to the end. It
+/// has a newer name where all axes do the same.
+fn rounding(node: &Reader<'_>) -> Rounding {
+    let scales = node.constant_input(SCALES).and_then(Tensor::floats);
+    let all = |fits: fn(&f64) -> bool| scales.as_ref().is_some_and(|all| all.iter().all(fits));
+    match () {
+        () if all(|&scale| scale >= 1.0) => Rounding::Floor,
+        () if all(|&scale| scale <= 1.0) => Rounding::Ceil,
+        () => Rounding::Simple,
+    }
 }
 
 const LINEAR: Filter =
@@ -251,6 +263,14 @@ fn scaled(from: &Dim, scale: f32) -> onnxc_runtime::Result<Option<Dim>> {
 impl Op for Resize {
     fn name(&self) -> &'static str {
         "Resize"
+    }
+
+    // No newer version rounds as the first did.
+    fn domain(&self) -> Domain {
+        match self.mode {
+            Mode::Nearest(Rounding::Simple) => Domain::Internal,
+            Mode::Nearest(_) | Mode::Filter(_) => Domain::Onnx,
+        }
     }
 
     fn attributes(&self, a: &mut Attributes) {
