@@ -1,11 +1,17 @@
 //! The graph as a library: passes of one's own, models optimized and shown.
 
-use crate::programs::{folder, onnxc, scratch};
+use crate::programs::{folder, onnxc, root, scratch};
 use onnxc::{
-    Builder, Spec,
+    Builder, Options, Spec,
     diag::Diagnostics,
+    export, host,
+    import::{self, Size},
     ir::{Edit, Graph, replace},
+    plan::Port,
+    tensor::Tensor,
+    value::Value,
 };
+use onnxc_proto::{Bytes, Message};
 use std::{fs, path::Path};
 
 const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
@@ -107,6 +113,35 @@ fn an_optimized_model_is_optimal() {
         printed(&["optimize", &first, "-o", &second]);
         let [first, second] = [first, second].map(|path| fs::read(path).expect("it was written"));
         assert!(first == second, "{name} changes when it is optimized again");
+    }
+}
+
+/// What a model gives for inputs of small numbers.
+fn results(model: Bytes) -> Vec<Value> {
+    let mut options = Options::default();
+    options.settings.directory = Some(folder("models"));
+    options.settings.dims.extend(["batch", "samples"].map(|name| (name.to_owned(), Size::Fixed(40))));
+    let text = import::print::model(&import::decode(model.clone()).expect("it is a model"), 0);
+    options.settings.dims.retain(|name, _| text.contains(&format!("{name},")));
+    let (plan, _) = onnxc::plan(model, &options, &mut |_, _| {}).expect("the model is valid");
+    let input = |port: &Port| {
+        let shape = port.ty.as_tensor().and_then(|ty| ty.known_shape()).expect("sizes are fixed");
+        let len = shape.iter().product::<usize>();
+        let numbers: Vec<f32> = (0..len).map(|i| (i % 7) as f32 / 8.0 - 0.25).collect();
+        Value::Tensor(Tensor { shape, ..Tensor::from_floats(&numbers) })
+    };
+    let inputs: Vec<Value> = plan.inputs.iter().map(input).collect();
+    host::run(&plan, &inputs).expect("the inputs fit")
+}
+
+#[test]
+fn an_optimized_model_gives_the_same() {
+    let digits = root().join("examples/models/digits.onnx");
+    for model in [folder("models/mlp.onnxtxt"), folder("models/free.onnxtxt"), digits] {
+        let bytes = Bytes::from(fs::read(&model).expect("the model is checked in"));
+        let graph = onnxc::optimize(bytes.clone(), &Options::default()).expect("it is valid");
+        let written = export::model(&graph).expect("all has a form");
+        assert!(results(bytes) == results(written.encode_to_vec().into()), "{}", model.display());
     }
 }
 

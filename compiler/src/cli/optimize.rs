@@ -25,6 +25,9 @@ pub struct Options {
     /// the folder to write into
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Write the types of all values, not of inputs and outputs alone
+    #[arg(long)]
+    types: bool,
     #[command(flatten)]
     shared: Shared,
 }
@@ -34,7 +37,7 @@ pub fn run(options: &Options) -> ExitCode {
     let mut failed = false;
     for (from, to) in jobs(options) {
         if let Err(findings) = one(options, &from, &to) {
-            eprintln!("{}", findings.within(&from.display().to_string()));
+            eprintln!("{findings}");
             failed = true;
         }
     }
@@ -76,12 +79,15 @@ fn models(path: &Path) -> Vec<PathBuf> {
 fn one(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
     let mut settings = options.shared.options()?;
     settings.settings.directory = from.parent().map(Path::to_owned);
-    let graph = onnxc::optimize(files::bytes(from)?, &settings)?;
-    let mut model = export::model(&graph)?;
-    if let Some(name) = &options.shared.name
-        && let Some(graph) = &mut model.graph
-    {
-        graph.name = Some(name.clone());
+    let bytes = files::bytes(from)?;
+    let graph = onnxc::optimize(bytes, &settings);
+    let model = graph.and_then(|graph| export::model(&graph));
+    let mut model = model.map_err(|findings| findings.within(&from.display().to_string()))?;
+    if let Some(graph) = &mut model.graph {
+        graph.name = options.shared.name.clone().or(graph.name.take());
+        if !options.types {
+            export::without_types(graph);
+        }
     }
     let io = |error: std::io::Error| {
         Diagnostic::new(Code::Io, error.to_string()).within(to.display().to_string())

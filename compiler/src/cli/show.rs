@@ -36,17 +36,18 @@ pub fn run(options: &Options) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(findings) => {
-            eprintln!("{}", findings.within(&options.model.display().to_string()));
+            eprintln!("{findings}");
             ExitCode::FAILURE
         }
     }
 }
 
 fn text(options: &Options) -> Result<String, Diagnostics> {
-    let bytes = files::bytes(&options.model)?;
+    let (bytes, place) = (files::bytes(&options.model)?, options.model.display().to_string());
     let Some(after) = &options.after else {
         let longest = if options.full { usize::MAX } else { LONGEST };
-        return Ok(print::model(&import::decode(bytes)?, longest));
+        let model = import::decode(bytes).map_err(|finding| finding.within(place))?;
+        return Ok(print::model(&model, longest));
     };
     let mut settings = options.shared.options()?;
     settings.settings.directory = options.model.parent().map(Path::to_owned);
@@ -62,6 +63,6 @@ fn text(options: &Options) -> Result<String, Diagnostics> {
         let message = format!("there is no pass {}", onnxc::diag::quoted(after));
         let none = Diagnostic::new(Code::BadOption, message);
         let none = none.note(format!("the passes: {}", passes.join(", ")));
-        result.err().unwrap_or(none.into())
+        result.err().map_or(none.into(), |findings| findings.within(&place))
     })
 }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, Findings},
+    ident::Names,
     import::{attribute, proto, types},
     ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId},
     ops::{control::repeat::Loop, optional::OptionalGetElement},
@@ -28,6 +29,8 @@ pub struct Writer<'g> {
     /// The constants that were used so far, in order.
     constants: Vec<TensorProto>,
     written: HashSet<ValueId>,
+    /// The names of the nodes so far.
+    nodes: Names,
 }
 
 impl<'g> Writer<'g> {
@@ -43,6 +46,7 @@ impl<'g> Writer<'g> {
             needs: Needs::default(),
             constants: Vec::new(),
             written: HashSet::new(),
+            nodes: Names::default(),
         }
     }
 
@@ -167,7 +171,9 @@ impl<'g> Writer<'g> {
         let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         NodeProto {
             // Who reads the file calls a node without a name after its first output.
-            name: said(&node.name).filter(|name| Some(name) != output.first()),
+            name: said(&node.name)
+                .filter(|name| Some(name) != output.first())
+                .map(|name| self.nodes.unique(name)),
             domain: match node.op.domain() {
                 Domain::Onnx => None,
                 other => Some(other.to_string()),

@@ -10,14 +10,14 @@ mod graph;
 mod names;
 mod version;
 
-pub use external::{Weights, LARGEST_FILE, move_out};
+pub use external::{LARGEST_FILE, Weights, move_out};
 
 use crate::{
     diag::{Diagnostics, Findings},
     ir::Graph,
 };
 use graph::Writer;
-use onnxc_proto::{ModelProto, OperatorSetIdProto, StringStringEntryProto};
+use onnxc_proto::{GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto};
 
 /// The model that a graph is.
 ///
@@ -49,6 +49,15 @@ pub fn model(graph: &Graph) -> Result<ModelProto, Diagnostics> {
         graph: Some(body),
         ..ModelProto::default()
     })
+}
+
+/// Leaves out what can be inferred: the types of values in between, inside subgraphs too.
+pub fn without_types(graph: &mut GraphProto) {
+    graph.value_info.clear();
+    for attribute in graph.node.iter_mut().flat_map(|node| &mut node.attribute) {
+        let graphs = attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs);
+        graphs.for_each(without_types);
+    }
 }
 
 fn entries(entries: &[(String, String)]) -> Vec<StringStringEntryProto> {

@@ -51,7 +51,10 @@ fn old_forms_become_new_ones() {
     check(
         r#"<ir_version: 3, opset_import: ["" : 9]>
         g (float[2, 3, 4] x) => (float[2, 4] y) { y = ReduceSum <axes = [1], keepdims = 0> (x) }"#,
-        &["int64[1] axes = {1}", "y = ReduceSum <keepdims = 0, noop_with_empty_axes = 0> (x, axes)"],
+        &[
+            "int64[1] axes = {1}",
+            "y = ReduceSum <keepdims = 0, noop_with_empty_axes = 0> (x, axes)",
+        ],
     );
 }
 
@@ -82,7 +85,8 @@ fn operators_that_stand_for_others_are_written_as_they_were_read() {
 
 #[test]
 fn nodes_keep_what_was_said_of_them() {
-    let text = "<ir_version: 10, opset_import: [\"\" : 21]> g (float x) => (float y) { y = Abs (x) }";
+    let text =
+        "<ir_version: 10, opset_import: [\"\" : 21]> g (float x) => (float y) { y = Abs (x) }";
     let mut said = import::text::model(text).expect("it is of the syntax");
     let graph = said.graph.as_mut().expect("there is one");
     graph.node[0].doc_string = Some("why".into());

@@ -119,10 +119,12 @@ impl Needs {
         if info.opsets.is_empty() {
             sets.iter_mut().for_each(|(domain, version)| *version = domain.newest());
         }
-        // Every model imports the main set.
-        let main = info.opsets.iter().find(|(name, _)| matches!(name.as_str(), "" | "ai.onnx"));
-        let main = main.map_or(Domain::Onnx.newest(), |(_, version)| *version);
-        sets.entry(Domain::Onnx).or_insert(main.max(OLDEST));
+        // Every model imports a set, even one without nodes.
+        if sets.is_empty() {
+            let main = info.opsets.iter().find(|(name, _)| matches!(name.as_str(), "" | "ai.onnx"));
+            let version = main.map_or(Domain::Onnx.newest(), |(_, version)| *version);
+            sets.insert(Domain::Onnx, version.max(OLDEST));
+        }
         let name = |domain: Domain| match domain {
             Domain::Onnx => String::new(),
             other => other.to_string(),
@@ -136,7 +138,16 @@ impl Needs {
 pub fn file_format(sets: &[(String, i64)]) -> i64 {
     // From each version of the main set on, one of the format: as releases of ONNX had them.
     const FORMATS: &[(i64, i64)] = &[
-        (28, 14), (25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (15, 8), (12, 7), (11, 6), (10, 5),
+        (28, 14),
+        (25, 13),
+        (24, 12),
+        (23, 11),
+        (21, 10),
+        (19, 9),
+        (15, 8),
+        (12, 7),
+        (11, 6),
+        (10, 5),
     ];
     let main = sets.iter().find(|(name, _)| name.is_empty()).map_or(1, |(_, version)| *version);
     FORMATS.iter().find(|(set, _)| main >= *set).map_or(4, |(_, format)| *format)

@@ -10,9 +10,7 @@ use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     ir::Attribute,
 };
-use onnxc_proto::{
-    AttributeProto, Bytes, GraphProto, attribute_proto::AttributeType,
-};
+use onnxc_proto::{AttributeProto, Bytes, GraphProto, attribute_proto::AttributeType};
 use std::collections::BTreeMap;
 
 impl Builder<'_> {

@@ -111,9 +111,8 @@ impl Spec {
             self.outputs.push(Some(self.name.clone()));
         }
         let place = format!("node {} ({})", quoted(&self.name), self.op_type);
-        self.written(graph, region).map_err(|finding| {
-            if finding.at.is_empty() { finding.within(place) } else { finding }
-        })
+        self.written(graph, region)
+            .map_err(|finding| if finding.at.is_empty() { finding.within(place) } else { finding })
     }
 
     /// Adds the node, which has one output, at the end of the model.

@@ -180,9 +180,8 @@ pub fn proto(ty: &Type, label: &dyn Fn(&Dim) -> Option<String>) -> Option<TypePr
         let dim = |dim: &Dim| Dimension { value: value(dim), denotation: None };
         Some(TensorShapeProto { dim: shape.iter().map(dim).collect() })
     };
-    let tensor = |dtype, shape| {
-        Value::TensorType(type_proto::Tensor { elem_type: elem_type(dtype), shape })
-    };
+    let tensor =
+        |dtype, shape| Value::TensorType(type_proto::Tensor { elem_type: elem_type(dtype), shape });
     let inner = |ty: &Type| proto(ty, label).map(Box::new);
     let value = match ty {
         Type::Tensor(ty) => tensor(ty.dtype, sizes(&ty.shape)),

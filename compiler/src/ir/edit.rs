@@ -210,7 +210,10 @@ mod tests {
         let node = |name: &str| graph.node_named(name).expect("there is one").0;
         let mut edit = Edit::of(&graph);
         edit.move_before(node("b"), node("a"));
-        assert_eq!(ops(&edit.finish().expect("neither uses the other")), "Abs Relu If Neg Identity Exp");
+        assert_eq!(
+            ops(&edit.finish().expect("neither uses the other")),
+            "Abs Relu If Neg Identity Exp"
+        );
         let mut edit = Edit::of(&graph);
         edit.move_before(node("z"), node("a"));
         assert!(edit.finish().is_err());

@@ -56,7 +56,8 @@ impl Graph {
         writeln!(f, "{line:<80} # {}", types.collect::<Vec<_>>().join(", "))?;
         for (i, &region) in node.regions.iter().enumerate() {
             let of = |(_, value): &&(_, Attribute)| *value == Attribute::Graph(i);
-            let name = graphs.0.iter().find(of).map_or(String::new(), |(name, _)| format!("{name} = "));
+            let name =
+                graphs.0.iter().find(of).map_or(String::new(), |(name, _)| format!("{name} = "));
             write!(f, "{indent}    {name}")?;
             self.write_region(f, region, depth + 1)?;
         }

@@ -4,8 +4,8 @@ use super::{Entry, Nodes};
 use crate::{
     diag::{Code, Diagnostic, Result},
     ir::{
-        Attribute, Attributes, Domain, Graph, Infer, Inferred, Lower, Op, Outputs, Reader, RegionId,
-        ValueId,
+        Attribute, Attributes, Domain, Graph, Infer, Inferred, Lower, Op, Outputs, Reader,
+        RegionId, ValueId,
     },
 };
 use std::collections::BTreeMap;

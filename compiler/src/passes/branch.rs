@@ -50,13 +50,7 @@ pub fn decide(
 
 /// Decides the node, where it is an `If` whose condition is known, and nothing more: what is left
 /// is what ONNX has operators for.
-pub fn take(
-    cx: &mut Rewrite<'_>,
-    id: NodeId,
-    _: &[Todo],
-    into: RegionId,
-    _: &[ValueId],
-) -> Next {
+pub fn take(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[ValueId]) -> Next {
     let node = &cx.old[id];
     if !node.op.is::<If>() || node.fault.is_some() {
         return Next::Copy;

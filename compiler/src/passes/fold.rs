@@ -58,11 +58,7 @@ pub fn standard_constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option
 type WriteSizes =
     fn(&mut Graph, RegionId, &Node, &Graph, &[ValueId]) -> Option<Vec<Option<ValueId>>>;
 
-fn folded(
-    site: &mut Site<'_>,
-    node: &Node,
-    sizes: WriteSizes,
-) -> Option<Vec<Option<ValueId>>> {
+fn folded(site: &mut Site<'_>, node: &Node, sizes: WriteSizes) -> Option<Vec<Option<ValueId>>> {
     let (g, into) = (&mut *site.graph, site.region);
     if node.op.is_random() || !node.regions.is_empty() {
         return None;

@@ -18,7 +18,8 @@ use std::rc::Rc;
 pub const OPS: &[Entry] = &[
     entry("Resize", 10, |node| {
         node.inputs.insert(1, None);
-        first_form(node)
+        let rounding = rounding(node);
+        first_form(node, rounding)
     }),
     entry("Resize", 11, |node| Ok(Rc::new(Resize::read(node)?))),
     entry("Upsample", 1, |node| {
@@ -31,16 +32,16 @@ pub const OPS: &[Entry] = &[
         };
         let scales = [1.0, 1.0, scale("height_scale")?, scale("width_scale")?];
         node.add_input("scales", SCALES, Tensor::from_floats(&scales));
-        first_form(node)
+        first_form(node, Rounding::Floor)
     }),
     entry("Upsample", 7, |node| {
         let scales = node.maybe_floats("scales")?.unwrap_or_default();
         node.add_input("scales", SCALES, Tensor::from_floats(&scales));
-        first_form(node)
+        first_form(node, Rounding::Floor)
     }),
     entry("Upsample", 9, |node| {
         node.inputs.insert(1, None);
-        first_form(node)
+        first_form(node, Rounding::Floor)
     }),
 ];
 
@@ -49,10 +50,11 @@ const ROI: usize = 1;
 const SCALES: usize = 2;
 const SIZES: usize = 3;
 
-/// What the first versions of the operators say: each place is divided by the scale.
-fn first_form(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+/// What the first versions of the operators say: each place is divided by the scale. `Upsample` makes
+/// no axis shorter.
+fn first_form(node: &mut Reader<'_>, rounding: Rounding) -> Result<Rc<dyn Op>> {
     let modes = [
-        ("nearest", Mode::Nearest(rounding(node))),
+        ("nearest", Mode::Nearest(rounding)),
         ("linear", Mode::Filter(LINEAR)),
         ("bilinear", Mode::Filter(LINEAR)),
     ];
@@ -65,7 +67,7 @@ fn first_form(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     }))
 }
 
-/// The rounding of the first versions: to the start where an axis gets longer, else to the end. It
+/// The rounding of the first `Resize`: to the start where an axis gets longer, else to the end. It
 /// has a newer name where all axes do the same.
 fn rounding(node: &Reader<'_>) -> Rounding {
     let scales = node.constant_input(SCALES).and_then(Tensor::floats);
