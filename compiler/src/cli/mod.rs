@@ -16,6 +16,7 @@ macro_rules! outln {
     }};
 }
 
+mod bench;
 mod compile;
 mod files;
 mod npy;
@@ -39,6 +40,7 @@ struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Bench(bench::Options),
     Optimize(optimize::Options),
     Run(run::Options),
     Show(show::Options),
@@ -50,6 +52,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         None => compile::run(&cli.compile),
+        Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Optimize(options)) => optimize::run(&options),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Show(options)) => show::run(&options),

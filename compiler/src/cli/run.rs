@@ -93,7 +93,7 @@ fn compute(
 }
 
 /// The values of `NAME=FILE`, by name.
-fn inputs(
+pub fn inputs(
     texts: &[String],
     graph: Option<&GraphProto>,
 ) -> Result<BTreeMap<String, Value>, Diagnostic> {
@@ -118,7 +118,7 @@ fn inputs(
 }
 
 /// The inputs as the plan wants them.
-fn in_order(plan: &Plan, inputs: &BTreeMap<String, Value>) -> Result<Vec<Value>, Diagnostics> {
+pub fn in_order(plan: &Plan, inputs: &BTreeMap<String, Value>) -> Result<Vec<Value>, Diagnostics> {
     let known: Vec<String> = plan.inputs.iter().map(|port| quoted(&port.name)).collect();
     let mut findings = Vec::new();
     for name in inputs.keys().filter(|name| plan.inputs.iter().all(|port| port.name != **name)) {

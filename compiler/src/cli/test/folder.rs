@@ -48,6 +48,16 @@ pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
     inside.iter().flat_map(|path| find(path, tolerance)).collect()
 }
 
+/// The inputs of the first data set of the folder that a model lies in, where it is such a folder.
+pub fn first_inputs(model: &Path) -> Result<Option<Vec<Value>>, Diagnostics> {
+    let path = model.parent().unwrap_or(Path::new(""));
+    if model.file_name() != Some("model.onnx".as_ref()) || !path.join("test_data_set_0").is_dir() {
+        return Ok(None);
+    }
+    let folder = Folder { path: path.to_owned(), tolerance: Tolerance { atol: 0.0, rtol: 0.0 } };
+    Ok(folder.data_sets()?.into_iter().next().map(|set| set.inputs))
+}
+
 fn own_tolerance(path: &Path) -> Option<Tolerance> {
     let text = fs::read(path.join("data.json")).ok()?;
     let json: serde_json::Value = serde_json::from_slice(&text).ok()?;

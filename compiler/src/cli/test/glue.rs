@@ -1,30 +1,82 @@
-//! The function that calls a generated module with values from a file.
+//! The functions that call a generated module with values from a file.
 
 use onnxc::{
     dtype::DType,
     emit::{Form, Signature},
+    plan::Plan,
 };
 
 /// The function that runs a model on values from a file.
 pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>]) -> String {
-    let (mut before, mut arguments) = (String::new(), Vec::new());
-    for (i, (form, dtype)) in signature.inputs.iter().zip(types).enumerate() {
-        let (input, data) = (format!("&inputs[{i}]"), format!("x{i}"));
-        before += &format!("    let {data} = &{};\n", read(form, dtype.rust(), &input));
-        arguments.push(argument(form, &input, &data));
-    }
-    let refuse = if signature.refuses { ".map_err(|error| error.to_string())?" } else { "" };
-    let outputs = signature.outputs.iter().zip(shapes).map(|((name, form), shape)| {
-        let value =
-            if signature.outputs.len() == 1 { "result".into() } else { format!("result.{name}") };
-        taken(form, shape.as_deref(), &value)
-    });
-    let outputs = outputs.collect::<Vec<_>>().join(", ");
+    let Calls { before, arguments, refuse, outputs } = Calls::of(signature, types, shapes);
     let (model, arguments) = (&signature.model, arguments.join(", "));
     format!(
-        "\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    if inputs.len() != {} {{\n        return Err(\"there are not as many inputs as the model has\".into());\n    }}\n{before}    let mut model = {model}::new();\n    let result = model.infer({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n",
-        types.len()
+        "\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n{before}    let mut model = {model}::new();\n    let result = model.infer({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n"
     )
+}
+
+/// The function that hands `with` something that calls a model as often as it likes.
+pub fn serve(signature: &Signature, plan: &Plan) -> String {
+    let Calls { mut before, arguments, refuse, outputs } =
+        Calls::of(signature, &types(plan), &shapes(plan));
+    let mut names = Vec::new();
+    for (i, (argument, form)) in arguments.iter().zip(&signature.inputs).enumerate() {
+        before += &format!("    let a{i} = {argument};\n");
+        let is_value = matches!(form, Form::Scalar);
+        names.push(if is_value { format!("a{i}.clone()") } else { format!("a{i}") });
+    }
+    let (model, arguments) = (&signature.model, names.join(", "));
+    format!(
+        "\nuse super::runner_io;\n\npub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> Result<(), String>) -> Result<(), String> {{\n{before}    let mut model = {model}::new();\n    with(&mut |wanted| {{\n        let result = std::hint::black_box(model.infer({arguments}){refuse});\n        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    }})\n}}\n"
+    )
+}
+
+/// The element type of each input.
+pub fn types(plan: &Plan) -> Vec<DType> {
+    plan.inputs.iter().map(|port| port.dtype()).collect()
+}
+
+/// The sizes of each output, where they are known.
+pub fn shapes(plan: &Plan) -> Vec<Option<Vec<usize>>> {
+    plan.outputs.iter().map(|port| port.ty.kept()?.known_shape()).collect()
+}
+
+/// The parts of the code that calls a model.
+struct Calls {
+    /// What reads the inputs.
+    before: String,
+    /// The arguments of `infer`.
+    arguments: Vec<String>,
+    /// What passes on that the model refuses its inputs.
+    refuse: &'static str,
+    /// The values to be written.
+    outputs: String,
+}
+
+impl Calls {
+    fn of(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>]) -> Calls {
+        let mut before = format!(
+            "    if inputs.len() != {} {{\n        return Err(\"there are not as many inputs as the model has\".into());\n    }}\n",
+            types.len()
+        );
+        let mut arguments = Vec::new();
+        for (i, (form, dtype)) in signature.inputs.iter().zip(types).enumerate() {
+            let (input, data) = (format!("&inputs[{i}]"), format!("x{i}"));
+            before += &format!("    let {data} = &{};\n", read(form, dtype.rust(), &input));
+            arguments.push(argument(form, &input, &data));
+        }
+        let refuse = if signature.refuses { ".map_err(|error| error.to_string())?" } else { "" };
+        let outputs = signature.outputs.iter().zip(shapes).map(|((name, form), shape)| {
+            let value = if signature.outputs.len() == 1 {
+                "result".into()
+            } else {
+                format!("result.{name}")
+            };
+            taken(form, shape.as_deref(), &value)
+        });
+        let outputs = outputs.collect::<Vec<_>>().join(", ");
+        Calls { before, arguments, refuse, outputs }
+    }
 }
 
 /// The data of an input, which is the value that `x` says.
@@ -47,7 +99,9 @@ fn argument(form: &Form, x: &str, data: &str) -> String {
     match form {
         Form::Scalar => format!("{data}[0].clone()"),
         Form::Array(_) => {
-            format!("{data}.as_slice().try_into().map_err(|_| \"an input has another size\")?")
+            format!(
+                "<&[_; _]>::try_from({data}.as_slice()).map_err(|_| \"an input has another size\")?"
+            )
         }
         Form::View(_) | Form::Heap(_) => format!(
             "::onnxc_runtime::view::View::new(({x}).shape()?, {data}).map_err(|error| error.to_string())?"

@@ -1,10 +1,10 @@
 //! `onnxc test`: models held against what they should give.
 
 mod compare;
-mod exchange;
-mod folder;
-mod glue;
-mod project;
+pub mod exchange;
+pub mod folder;
+pub mod glue;
+pub mod project;
 mod report;
 
 use super::compile::Shared;
@@ -16,10 +16,7 @@ use onnxc::{
 };
 use project::{Project, Runtime};
 use report::Outcome;
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 /// Compiles models to Rust, builds and runs them, and compares the results with what is expected
 #[derive(clap::Args)]
@@ -103,7 +100,7 @@ fn compile(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diagno
     let root = options.scratch.clone().unwrap_or_else(|| temporary.clone());
     // Cargo and the runner are started in it.
     let root = std::path::absolute(&root).unwrap_or(root);
-    let runtime = runtime(options.runtime.as_deref());
+    let runtime = Runtime::said(options.runtime.as_deref());
     let result = compile_in(Project::new(root, runtime, options.release), options, folders);
     if options.scratch.is_none() {
         // What cannot be removed is left to the system.
@@ -163,25 +160,6 @@ fn worst(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     outcomes
         .reduce(|a, b| if a.is_worse_than(&b) { a } else { b })
         .unwrap_or_else(|| Outcome::Failed("the folder has no data set".into()))
-}
-
-/// Where the runtime library comes from: what the user says, else the source in the workspace
-/// around this program or the current directory, else the registry.
-fn runtime(said: Option<&str>) -> Runtime {
-    if let Some(said) = said {
-        let path = Path::new(said);
-        return match path.canonicalize() {
-            Ok(path) if path.is_dir() => Runtime::Path(path),
-            _ => Runtime::Version(said.to_owned()),
-        };
-    }
-    let from = [std::env::current_exe().ok(), std::env::current_dir().ok()];
-    let around = from.iter().flatten().flat_map(|path| path.ancestors());
-    let mut sources = around.map(|directory| directory.join("runtime-lib"));
-    match sources.find(|source| source.join("Cargo.toml").is_file()) {
-        Some(source) => Runtime::Path(source),
-        None => Runtime::Version(format!("={}", env!("CARGO_PKG_VERSION"))),
-    }
 }
 
 /// What findings of the compiler mean for a test.

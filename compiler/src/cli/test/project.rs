@@ -3,12 +3,11 @@
 use super::{
     exchange::{decode, encode},
     folder::DataSet,
-    glue::glue,
+    glue::{self, glue},
 };
 use onnxc::{
     Options, Output, Weights,
     diag::{Code, Diagnostic, Diagnostics},
-    dtype::DType,
     emit,
     value::Value,
     write_if_changed,
@@ -42,6 +41,35 @@ pub enum Runtime {
     Version(String),
 }
 
+impl Runtime {
+    /// What the user says, else the source in the workspace around this program or the current
+    /// directory, else the registry.
+    pub fn said(said: Option<&str>) -> Runtime {
+        if let Some(said) = said {
+            let path = Path::new(said);
+            return match path.canonicalize() {
+                Ok(path) if path.is_dir() => Runtime::Path(path),
+                _ => Runtime::Version(said.to_owned()),
+            };
+        }
+        let from = [std::env::current_exe().ok(), std::env::current_dir().ok()];
+        let around = from.iter().flatten().flat_map(|path| path.ancestors());
+        let mut sources = around.map(|directory| directory.join("runtime-lib"));
+        match sources.find(|source| source.join("Cargo.toml").is_file()) {
+            Some(source) => Runtime::Path(source),
+            None => Runtime::Version(format!("={}", env!("CARGO_PKG_VERSION"))),
+        }
+    }
+
+    /// How a manifest names it.
+    pub fn dependency(&self) -> String {
+        match self {
+            Runtime::Path(path) => format!("path = {:?}", path.display().to_string()),
+            Runtime::Version(version) => format!("version = {version:?}"),
+        }
+    }
+}
+
 impl Project {
     /// A project in `root`.
     pub fn new(root: PathBuf, runtime: Runtime, release: bool) -> Project {
@@ -63,11 +91,8 @@ impl Project {
         let style = options.style(&plan, &format!("model_{number}"));
         let signature = emit::signature(&plan, &style);
         let directory = self.crate_of(number).join("src");
-        let shapes: Vec<Option<Vec<usize>>> =
-            plan.outputs.iter().map(|port| port.ty.kept()?.known_shape()).collect();
-        let types: Vec<DType> = plan.inputs.iter().map(|port| port.dtype()).collect();
         self.images |= module.code.contains("image_decoder::");
-        let code = module.code + &glue(&signature, &types, &shapes);
+        let code = module.code + &glue(&signature, &glue::types(&plan), &glue::shapes(&plan));
         fs::create_dir_all(&directory).map_err(|error| io_finding(&directory, &error))?;
         write_if_changed(&directory.join(format!("model_{number}.rs")), code.as_bytes())?;
         if let Some(weights) = &module.weights {
@@ -141,10 +166,7 @@ impl Project {
         for &number in self.models.keys() {
             crates.entry(number / PER_CRATE).or_default().push(number);
         }
-        let runtime = match &self.runtime {
-            Runtime::Path(path) => format!("path = {:?}", path.display().to_string()),
-            Runtime::Version(version) => format!("version = {version:?}"),
-        };
+        let runtime = self.runtime.dependency();
         let images = if self.images { ", \"image\"" } else { "" };
         let features = format!("features = [\"half\", \"std\"{images}]");
         let runtime = format!("onnxc-runtime = {{ {runtime}, {features} }}");

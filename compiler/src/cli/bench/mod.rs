@@ -1,0 +1,206 @@
+//! `onnxc bench`: how long a compiled model takes.
+
+mod inputs;
+mod process;
+
+use super::{
+    compile::Shared,
+    test::{exchange, glue, project::Runtime},
+};
+use onnxc::{
+    Output, Weights,
+    diag::{Code, Diagnostic, Diagnostics},
+    emit, write_if_changed,
+};
+use process::Process;
+use serde_json::json;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+/// Compiles a model to Rust, builds it with full optimisation, and times it
+#[derive(clap::Args)]
+pub struct Options {
+    /// The model
+    model: PathBuf,
+    /// The file of an input: `.npy`, or `.pb`. Without it, the first data set beside the model
+    /// counts, or else small random numbers
+    #[arg(long, value_name = "NAME=FILE")]
+    input: Vec<String>,
+    #[command(flatten)]
+    shared: Shared,
+    /// How long calls are timed, in seconds
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+    /// The source of the runtime library, or its version in the registry; by default the source
+    /// beside this program's, or this program's version
+    #[arg(long, value_name = "PATH|VERSION")]
+    runtime: Option<String>,
+    /// Where the code is built; by default in a temporary directory that is removed afterwards.
+    /// The program that is timed stays there, as `target/release/bench`, with its `inputs`
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Build only
+    #[arg(long, requires = "scratch")]
+    no_run: bool,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> ExitCode {
+    let temporary = std::env::temp_dir().join(format!("onnxc-bench-{}", std::process::id()));
+    let root = options.scratch.as_deref().unwrap_or(&temporary);
+    let result = std::path::absolute(root)
+        .map_err(|error| io_finding(root, &error).into())
+        .and_then(|root| bench(options, &root));
+    if options.scratch.is_none() {
+        // What cannot be removed is left to the system.
+        drop(fs::remove_dir_all(&temporary));
+    }
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(findings) => {
+            eprintln!("{findings}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {
+    let plan = write(options, root)?;
+    build(root)?;
+    if options.no_run {
+        return Ok(());
+    }
+    let name = options.model.file_stem().unwrap_or_default().to_string_lossy();
+    let measured = Measured::of(root, options.seconds)
+        .map_err(|error| Diagnostic::new(Code::Io, error).within("the program that is timed"))?;
+    measured.print(&name, plan.macs, options.json);
+    Ok(())
+}
+
+/// Writes the project: the model's module, and the program around it.
+fn write(options: &Options, root: &Path) -> Result<onnxc::plan::Plan, Diagnostics> {
+    let mut compile = options.shared.options()?;
+    compile.name = Some("model".into());
+    compile.stem.clone_from(&compile.name);
+    compile.weights = Weights::File;
+    let Output { plan, module, .. } = onnxc::compile(&options.model, &compile, &mut |_, _| {})?;
+    let place = options.model.display().to_string();
+    let values = inputs::of(&options.model, &options.input, &plan)
+        .map_err(|findings| findings.within(&place))?;
+    let source = root.join("src");
+    fs::create_dir_all(&source).map_err(|error| io_finding(&source, &error))?;
+    let runtime = Runtime::said(options.runtime.as_deref());
+    let images = if module.code.contains("image_decoder::") { ", \"image\"" } else { "" };
+    let manifest = format!(
+        "[package]\nname = \"bench\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nonnxc-runtime = {{ {}, features = [\"half\", \"std\"{images}] }}\n\n[profile.release]\nstrip = true\n",
+        runtime.dependency()
+    );
+    let style = compile.style(&plan, "model");
+    let code = module.code + &glue::serve(&emit::signature(&plan, &style), &plan);
+    write_if_changed(&root.join("Cargo.toml"), manifest.as_bytes())?;
+    write_if_changed(&source.join("main.rs"), include_bytes!("program.rs"))?;
+    write_if_changed(&source.join("runner_io.rs"), include_bytes!("../test/runner_io.rs"))?;
+    write_if_changed(&source.join("model.rs"), code.as_bytes())?;
+    if let Some(weights) = &module.weights {
+        write_if_changed(&source.join("model.weights"), weights)?;
+    }
+    write_if_changed(&root.join("inputs"), &exchange::encode(&values))?;
+    Ok(plan)
+}
+
+fn build(root: &Path) -> Result<(), Diagnostic> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.current_dir(root).args(["build", "--quiet", "--release"]);
+    command.env("CARGO_TARGET_DIR", root.join("target")).env("RUSTFLAGS", "-Awarnings");
+    let output = command.output().map_err(|error| io_finding(Path::new("cargo"), &error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let finding = Diagnostic::new(Code::Internal, "the generated code does not build");
+    Err(finding.note(String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// What was measured.
+struct Measured {
+    /// Microseconds of each call, in rising order.
+    us: Vec<f64>,
+    /// Microseconds from the start of the program to the first answer.
+    load_us: f64,
+    /// What one core can do, in thousand millions of operations a second.
+    peak: f64,
+    /// The most memory that the program had, in megabytes.
+    memory: f64,
+}
+
+impl Measured {
+    /// Starts the program in the project, and times it.
+    fn of(root: &Path, seconds: f64) -> Result<Measured, String> {
+        /// Calls that let the processor find its pace, in milliseconds.
+        const WARM_UP: u32 = 200;
+        const LEAST: u32 = 10;
+        let mut program = Process::start(&root.join("target/release/bench"), &root.join("inputs"))?;
+        let load_us = program.load.as_secs_f64() * 1e6;
+        program.ask(&format!("w {WARM_UP}"))?;
+        let calls = program.ask(&format!("c {} {LEAST}", (seconds * 1e3) as u64))?;
+        let calls = calls["us"].as_array().ok_or("no times came back")?;
+        let mut us: Vec<f64> = calls.iter().filter_map(serde_json::Value::as_f64).collect();
+        us.sort_by(f64::total_cmp);
+        let peak = program.ask("p")?["gflops"].as_f64().unwrap_or(0.0);
+        let memory = program.ask("s")?["peak_rss_mb"].as_f64().unwrap_or(0.0);
+        Ok(Measured { us, load_us, peak, memory })
+    }
+
+    /// Prints it for a model of so many multiply-adds.
+    fn print(&self, name: &str, macs: u64, as_json: bool) {
+        let at = |share: f64| self.us[((self.us.len() - 1) as f64 * share).round() as usize];
+        let (median, least, late) = (at(0.5), at(0.0), at(0.9));
+        let gflops = 2.0 * macs as f64 / median / 1e3;
+        let share = if self.peak > 0.0 { gflops / self.peak } else { 0.0 };
+        if as_json {
+            let line = json!({
+                "model": name,
+                "threads": 1,
+                "median_us": rounded(median),
+                "min_us": rounded(least),
+                "p90_us": rounded(late),
+                "load_us": rounded(self.load_us),
+                "gflops": rounded(gflops),
+                "share_of_peak": rounded(share),
+                "peak_rss_mb": rounded(self.memory),
+            });
+            return outln!("{line}");
+        }
+        outln!(
+            "{name}: median {} us, least {} us, 90 % within {} us, of {} samples",
+            rounded(median),
+            rounded(least),
+            rounded(late),
+            self.us.len()
+        );
+        outln!(
+            "{} GFLOP/s, {:.0} % of the {} that one core can do; first answer after {:.1} ms; {:.1} MB",
+            rounded(gflops),
+            share * 100.0,
+            rounded(self.peak),
+            self.load_us / 1e3,
+            self.memory
+        );
+    }
+}
+
+/// Four digits, of which all mean something.
+fn rounded(x: f64) -> f64 {
+    let digits = if x > 0.0 { (3 - x.log10().floor() as i32).clamp(0, 12) } else { 0 };
+    let unit = 10f64.powi(digits);
+    (x * unit).round() / unit
+}
+
+fn io_finding(path: &Path, error: &std::io::Error) -> Diagnostic {
+    Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
+}

@@ -1,0 +1,63 @@
+//! The program that is timed, and what is said with it: lines, as `program.rs` lists them.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// The running program.
+pub struct Process {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    /// From its start to the model's first answer.
+    pub load: Duration,
+}
+
+impl Process {
+    /// Starts the program on the inputs in a file, and waits for the model's first answer.
+    pub fn start(program: &Path, inputs: &Path) -> Result<Process, String> {
+        let start = Instant::now();
+        let mut command = Command::new(program);
+        command.arg(inputs).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let to = child.stdin.take().ok_or("it takes no lines")?;
+        let from = BufReader::new(child.stdout.take().ok_or("it gives no lines")?);
+        let mut process = Process { child, to, from, load: Duration::ZERO };
+        process.answer()?;
+        process.load = start.elapsed();
+        Ok(process)
+    }
+
+    /// Says a line, and waits for the answer.
+    pub fn ask(&mut self, line: &str) -> Result<serde_json::Value, String> {
+        writeln!(self.to, "{line}").map_err(|error| error.to_string())?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<serde_json::Value, String> {
+        let mut line = String::new();
+        self.from.read_line(&mut line).map_err(|error| error.to_string())?;
+        if line.is_empty() {
+            return Err(self.last_words());
+        }
+        serde_json::from_str(&line).map_err(|error| error.to_string())
+    }
+
+    /// What the program said as it ended.
+    fn last_words(&mut self) -> String {
+        let errors = self.child.stderr.take();
+        let text = errors.and_then(|errors| std::io::read_to_string(errors).ok());
+        text.filter(|text| !text.is_empty()).unwrap_or_else(|| "it ended".into())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // One that has ended already needs neither.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,180 @@
+//! Runs one model as often as it is told to. The inputs stand in the file that the first argument
+//! names. What to do comes in lines, and each is answered by a line of JSON:
+//!
+//! | line | what it asks for | the answer |
+//! |---|---|---|
+//! | | (when the program starts) | `ready`, `load_ms`, `first_ms`, `rss_before_load_mb` |
+//! | `w MS` | calls for that long | `n`, `us` a call |
+//! | `t N` | so many calls | `us` a call |
+//! | `c MS LEAST` | calls timed one by one, or in bursts where they are short | `us`, a list |
+//! | `o DIR` | the outputs, as little-endian elements in `outK.bin` | `outputs` |
+//! | `p` | multiply-adds of all lanes of one core, as fast as they go | `gflops` |
+//! | `s` | memory | `peak_rss_mb`, `rss_mb` |
+//! | `q` | the end | |
+
+mod model;
+mod runner_io;
+
+use onnxc_runtime::simd::{self, Simd, WithSimd};
+use runner_io::Value;
+use std::{
+    fmt::Write as _,
+    fs,
+    hint::black_box,
+    io::{self, Write as _},
+    time::{Duration, Instant},
+};
+
+/// A call of the model, which returns the outputs where they are wanted.
+type Call<'c> = dyn FnMut(bool) -> Result<Vec<Value>, String> + 'c;
+
+/// Bursts are so long that the clock's own time does not count.
+const BURST: Duration = Duration::from_micros(20);
+
+fn main() -> Result<(), String> {
+    let path = std::env::args().nth(1).ok_or("the file of the inputs is not given")?;
+    let inputs = runner_io::read(&fs::read(path).map_err(text)?);
+    let before = memory("VmRSS");
+    let start = Instant::now();
+    model::serve(&inputs, &mut |call| {
+        let load = start.elapsed();
+        call(false)?;
+        let first = start.elapsed() - load;
+        say(&format!(
+            "\"ready\":true,\"load_ms\":{},\"first_ms\":{},\"rss_before_load_mb\":{before}",
+            load.as_secs_f64() * 1e3,
+            first.as_secs_f64() * 1e3
+        ));
+        for line in io::stdin().lines() {
+            let line = line.map_err(text)?;
+            let mut words = line.split_whitespace();
+            let (word, rest) = (words.next().unwrap_or("q"), words.collect::<Vec<_>>());
+            if word == "q" {
+                break;
+            }
+            say(&answer(word, &rest, call)?);
+        }
+        Ok(())
+    })
+}
+
+fn answer(word: &str, rest: &[&str], call: &mut Call) -> Result<String, String> {
+    let number = |at: usize| -> Result<u64, String> {
+        rest.get(at).ok_or("a number is missing")?.parse().map_err(text)
+    };
+    match word {
+        "w" => {
+            let (wanted, start, mut n) = (Duration::from_millis(number(0)?), Instant::now(), 0);
+            while n == 0 || start.elapsed() < wanted {
+                call(false)?;
+                n += 1;
+            }
+            Ok(format!("\"n\":{n},\"us\":{}", micros(start.elapsed(), n)))
+        }
+        "t" => Ok(format!("\"us\":{}", micros(times(call, number(0)?)?, number(0)?))),
+        "c" => {
+            let all = samples(call, Duration::from_millis(number(0)?), number(1)?)?;
+            let mut list = String::new();
+            for us in &all {
+                let comma = if list.is_empty() { "" } else { "," };
+                write!(list, "{comma}{us}").map_err(text)?;
+            }
+            Ok(format!("\"us\":[{list}]"))
+        }
+        "o" => {
+            let directory = rest.first().ok_or("a folder is missing")?;
+            let outputs = call(true)?;
+            for (k, output) in outputs.iter().enumerate() {
+                if let Value::Tensor { data, .. } = output {
+                    fs::write(format!("{directory}/out{k}.bin"), data).map_err(text)?;
+                }
+            }
+            Ok(format!("\"outputs\":{}", outputs.len()))
+        }
+        "p" => Ok(format!("\"gflops\":{}", peak())),
+        "s" => {
+            Ok(format!("\"peak_rss_mb\":{},\"rss_mb\":{}", memory("VmHWM"), memory("VmRSS")))
+        }
+        _ => Err(format!("`{word}` is not known")),
+    }
+}
+
+fn times(call: &mut Call, n: u64) -> Result<Duration, String> {
+    let start = Instant::now();
+    for _ in 0..n {
+        call(false)?;
+    }
+    Ok(start.elapsed())
+}
+
+/// Microseconds a call, of bursts one after another for `wanted`, and at least `least` of them.
+fn samples(call: &mut Call, wanted: Duration, least: u64) -> Result<Vec<f64>, String> {
+    let once = times(call, 1)?.min(times(call, 1)?);
+    let burst = (BURST.as_nanos() / once.as_nanos().max(1) + 1) as u64;
+    let (start, mut all) = (Instant::now(), Vec::new());
+    while (all.len() as u64) < least || start.elapsed() < wanted {
+        all.push(micros(times(call, burst)?, burst));
+    }
+    Ok(all)
+}
+
+fn micros(time: Duration, n: u64) -> f64 {
+    time.as_secs_f64() * 1e6 / n as f64
+}
+
+/// Multiply-adds with no memory in the way; each lane's counts as two operations.
+struct Peak {
+    turns: u32,
+}
+
+impl Peak {
+    /// Sums that do not wait for each other: more than a core has multiply-adds under way, and
+    /// few enough for the registers of every level.
+    const CHAINS: usize = 12;
+}
+
+impl WithSimd for Peak {
+    /// How many operations were done.
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f64 {
+        let (x, y) = (s.splat(black_box(0.999)), s.splat(black_box(0.001)));
+        let mut sums = [y; Peak::CHAINS];
+        for _ in 0..self.turns {
+            for sum in &mut sums {
+                *sum = s.mul_add(*sum, x, y);
+            }
+        }
+        black_box(sums.map(|sum| s.sum(sum)));
+        f64::from(self.turns) * (2 * Peak::CHAINS * S::LANES) as f64
+    }
+}
+
+/// Thousand millions of operations a second that one core can do, the best of several tries.
+fn peak() -> f64 {
+    let once = || {
+        let start = Instant::now();
+        let operations = simd::dispatch(Peak { turns: black_box(1 << 20) });
+        operations / start.elapsed().as_secs_f64() / 1e9
+    };
+    (0..5).map(|_| once()).fold(0.0, f64::max)
+}
+
+/// Megabytes of memory that the system says are used, where it says so.
+fn memory(key: &str) -> f64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(key));
+    let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
+    number.map_or(0.0, |kilobytes| kilobytes / 1024.0)
+}
+
+fn say(fields: &str) {
+    let mut out = io::stdout().lock();
+    // Where nobody listens any more, the next line that is not there ends the program.
+    drop(writeln!(out, "{{{fields}}}").and_then(|()| out.flush()));
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
