@@ -54,8 +54,8 @@ impl<'g> Edit<'g> {
         }
     }
 
-    /// Uses `by`, which must be made before, wherever `value` is used. A value that already stands
-    /// in for others does so no more; a circle of replacements changes nothing.
+    /// Uses `by`, which must be made before, wherever `value` is used. Replacements follow each
+    /// other; one that would close a circle changes nothing.
     pub fn replace_uses(&mut self, value: ValueId, by: ValueId) {
         if self.source(by) != value {
             self.uses.insert(value, by);
