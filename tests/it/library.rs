@@ -120,7 +120,10 @@ fn an_optimized_model_is_optimal() {
 fn results(model: Bytes) -> Vec<Value> {
     let mut options = Options::default();
     options.settings.directory = Some(folder("models"));
-    options.settings.dims.extend(["batch", "samples"].map(|name| (name.to_owned(), Size::Fixed(40))));
+    options
+        .settings
+        .dims
+        .extend(["batch", "samples"].map(|name| (name.to_owned(), Size::Fixed(40))));
     let text = import::print::model(&import::decode(model.clone()).expect("it is a model"), 0);
     options.settings.dims.retain(|name, _| text.contains(&format!("{name},")));
     let (plan, _) = onnxc::plan(model, &options, &mut |_, _| {}).expect("the model is valid");

@@ -121,7 +121,9 @@ impl<'g> Edit<'g> {
         let change = |site: &mut Site<'_>, id: NodeId, node: &Node| {
             self.replaced.get(&id).and_then(|with| with(site, node))
         };
-        let mut new = changed(self.graph, &change, Some(&self))?;
+        let made = changed(self.graph, &change, Some(&self))?;
+        // What only nodes inside regions used that are gone now goes by the second copy.
+        let mut new = changed(&made, &|_, _, _| None, None)?;
         let body = self.graph.body;
         let said = |id: &ValueId| self.names.get(id).unwrap_or(&self.graph[*id].name).clone();
         let mut info = (*new.info).clone();
