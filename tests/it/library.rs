@@ -125,7 +125,8 @@ fn results(model: Bytes) -> Vec<Value> {
         .dims
         .extend(["batch", "samples"].map(|name| (name.to_owned(), Size::Fixed(40))));
     let text = import::print::model(&import::decode(model.clone()).expect("it is a model"), 0);
-    options.settings.dims.retain(|name, _| text.contains(&format!("{name},")));
+    let has = |name: &str| [",", "]"].iter().any(|end| text.contains(&format!("{name}{end}")));
+    options.settings.dims.retain(|name, _| has(name));
     let (plan, _) = onnxc::plan(model, &options, &mut |_, _| {}).expect("the model is valid");
     let input = |port: &Port| {
         let shape = port.ty.as_tensor().and_then(|ty| ty.known_shape()).expect("sizes are fixed");
