@@ -91,7 +91,7 @@ fn text(path: &Path) -> String {
 #[test]
 fn what_is_shown_can_be_read_and_shown_again() {
     let directory = scratch("shown");
-    for name in ["mlp.onnxtxt", "operators.onnxtxt", "free.onnxtxt", "text.onnx"] {
+    for name in ["mlp.onnxtxt", "operators.onnxtxt", "free.onnxtxt"] {
         let model = text(&folder("models").join(name));
         let shown = printed(&["show", "--full", &model]);
         let copy = directory.join("copy.onnxtxt");
