@@ -150,6 +150,18 @@ fn an_optimized_model_gives_the_same() {
 }
 
 #[test]
+fn what_passes_fuse_has_no_form() {
+    let model = fs::read(folder("models/mlp.onnxtxt")).expect("the model is checked in");
+    let mut fused = None;
+    let plan = onnxc::plan(model.into(), &Options::default(), &mut |pass, graph| {
+        fused = Some(graph.clone()).filter(|_| pass == "fuse");
+    });
+    assert!(plan.is_ok());
+    let findings = export::model(&fused.expect("it is the last pass")).expect_err("it is fused");
+    assert!(findings.to_string().contains("made of `MatMul`"), "{findings}");
+}
+
+#[test]
 fn sizes_and_constants_are_settled_in_the_copy() {
     let directory = scratch("settled");
     let model = directory.join("model.onnxtxt");

@@ -98,17 +98,6 @@ fn nodes_keep_what_was_said_of_them() {
 }
 
 #[test]
-fn what_passes_fuse_has_no_form() {
-    let text = r#"<ir_version: 10, opset_import: ["" : 21]>
-        g (float[2, 3] x, float[3, 4] w) => (float[2, 4] y) { p = MatMul (x, w)  y = Relu (p) }"#;
-    let imported = import::model(Bytes::copy_from_slice(text.as_bytes()), &Default::default());
-    let graph = imported.expect("the model is valid").graph;
-    let fused = crate::passes::run(graph, &[], crate::passes::PIPELINE, &mut |_, _| {});
-    let finding = model(&fused.expect("it fuses")).expect_err("it is onnxc's own").0.remove(0);
-    assert!(finding.message.contains("made of `MatMul`"), "{}", finding.message);
-}
-
-#[test]
 fn large_tensors_move_into_a_file_of_their_own() {
     let zeros = vec!["0"; 600].join(", ");
     let text = format!(
