@@ -17,9 +17,12 @@ macro_rules! outln {
 }
 
 mod bench;
+mod check;
 mod compile;
+mod explain;
 mod files;
 mod npy;
+mod ops;
 mod optimize;
 mod run;
 mod show;
@@ -41,6 +44,9 @@ struct Cli {
 #[derive(clap::Subcommand)]
 enum Command {
     Bench(bench::Options),
+    Check(check::Options),
+    Explain(explain::Options),
+    Ops(ops::Options),
     Optimize(optimize::Options),
     Run(run::Options),
     Show(show::Options),
@@ -53,6 +59,9 @@ pub fn main() -> ExitCode {
     match cli.command {
         None => compile::run(&cli.compile),
         Some(Command::Bench(options)) => bench::run(&options),
+        Some(Command::Check(options)) => check::run(&options),
+        Some(Command::Explain(options)) => explain::run(&options),
+        Some(Command::Ops(options)) => ops::run(&options),
         Some(Command::Optimize(options)) => optimize::run(&options),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Show(options)) => show::run(&options),

@@ -7,6 +7,7 @@ use super::{
     types::{self, Dimensions},
 };
 use crate::{
+    check::attribute_kind,
     diag::{Code, Diagnostic, Result, quoted},
     ir::Attribute,
 };
@@ -41,7 +42,7 @@ impl Builder<'_> {
         };
         // The type of a value that belongs to no input has no names of its own for dimensions.
         let ty = |proto| types::ty(proto, "type", &mut Dimensions::new(&Settings::default()));
-        Ok(match kind(proto) {
+        Ok(match attribute_kind(proto) {
             AttributeType::Float => Attribute::Float(proto.f()),
             AttributeType::Int => Attribute::Int(proto.i()),
             AttributeType::String => Attribute::String(proto.s().to_vec()),
@@ -145,28 +146,4 @@ pub fn proto(
     };
     proto.r#type = Some(kind.into());
     proto
-}
-
-/// The kind of an attribute. Files of IR version 1 do not say it.
-fn kind(proto: &AttributeProto) -> AttributeType {
-    let said = proto.r#type();
-    let found = [
-        (proto.f.is_some(), AttributeType::Float),
-        (proto.i.is_some(), AttributeType::Int),
-        (proto.s.is_some(), AttributeType::String),
-        (proto.t.is_some(), AttributeType::Tensor),
-        (proto.g.is_some(), AttributeType::Graph),
-        (!proto.floats.is_empty(), AttributeType::Floats),
-        (!proto.ints.is_empty(), AttributeType::Ints),
-        (!proto.strings.is_empty(), AttributeType::Strings),
-        (!proto.tensors.is_empty(), AttributeType::Tensors),
-        (!proto.graphs.is_empty(), AttributeType::Graphs),
-    ];
-    match said {
-        AttributeType::Undefined => {
-            let mut present = found.into_iter().filter(|(is_there, _)| *is_there);
-            present.next().map_or(AttributeType::Undefined, |(_, kind)| kind)
-        }
-        said => said,
-    }
 }

@@ -3,9 +3,9 @@
 use super::{
     Settings, attribute,
     build::{Builder, Scope},
-    function::known_attributes,
 };
 use crate::{
+    check::Checked,
     diag::{Code, Diagnostic, Result, quoted},
     ir::{
         Attribute, Domain, Graph, NewNode, Op, OperatorSet, Outputs, Reader, RegionId, Site,
@@ -13,7 +13,7 @@ use crate::{
     },
     ops::{self, Entry, How, quoted::Quoted},
 };
-use onnxc_proto::{GraphProto, NodeProto};
+use onnxc_proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 use std::{
     collections::{BTreeMap, HashMap},
     rc::Rc,
@@ -226,18 +226,44 @@ impl Spec {
             attribute::proto(name, value, &mut |_| GraphProto::default())
         };
         let attributes: Vec<_> = self.attributes.iter().map(proto).collect();
-        let settings = Settings::default();
+        let (settings, checked) = (Settings::default(), Checked::default());
         let opsets = BTreeMap::new();
-        let mut builder = Builder::on(std::mem::replace(graph, Graph::named("")), &settings);
+        let taken = std::mem::replace(graph, Graph::named(""));
+        let mut builder = Builder::on(taken, &settings, &checked);
         let mut scope = Scope { region, values: HashMap::new(), opsets: &opsets, call: None };
         let function = builder.body_of(entry, body);
         let result = function.map_err(Into::into).and_then(|function| {
-            known_attributes(&function, &attributes)?;
+            fits(&function, &node, &attributes)?;
             builder.call(&function, &node, self.inputs, attributes, &mut scope)
         });
         *graph = builder.graph;
         result.map_err(|mut findings| findings.0.remove(0))?;
         Ok(node.output.iter().map(|name| scope.values.get(name).copied()).collect())
+    }
+}
+
+/// A finding where an operator that is a function is given what it does not have. In a file this is
+/// found before.
+fn fits(function: &FunctionProto, node: &NodeProto, given: &[AttributeProto]) -> Result {
+    for (what, given, known) in [
+        ("inputs", node.input.len(), function.input.len()),
+        ("outputs", node.output.len(), function.output.len()),
+    ] {
+        if given > known {
+            let message = format!("the node has {given} {what}, but the function knows {known}");
+            return Err(Diagnostic::new(Code::BadArity, message));
+        }
+    }
+    let with_default = function.attribute_proto.iter().map(|attribute| attribute.name());
+    let known: Vec<&str> =
+        function.attribute.iter().map(String::as_str).chain(with_default).collect();
+    match given.iter().find(|attribute| !known.contains(&attribute.name())) {
+        None => Ok(()),
+        Some(attribute) => {
+            let name = quoted(attribute.name());
+            let message = format!("{name} is not an attribute of this operator");
+            Err(Diagnostic::new(Code::UnknownAttribute, message))
+        }
     }
 }
 

@@ -130,6 +130,7 @@ impl<'g> Edit<'g> {
         if let Some(outputs) = self.outputs.get(&body) {
             info.outputs = outputs.iter().map(said).collect();
             info.declared.clear();
+            info.output_sizes.clear();
         }
         for (name, id) in info.outputs.iter_mut().zip(&self.graph[body].outputs) {
             if let Some(said) = self.names.get(id).filter(|_| !self.outputs.contains_key(&body)) {

@@ -106,6 +106,8 @@ pub struct Rewrite<'a> {
     edit: Option<&'a Edit<'a>>,
     /// What is known not to be 1 where the copy is now, of sizes that are 0 or 1.
     pub denied: Vec<Dim>,
+    /// How many branches with all that comes after are around what is copied.
+    pub splits: usize,
     findings: Findings,
     /// For each open region, what was computed already: the same again is the same value.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
@@ -172,6 +174,7 @@ impl<'a> Rewrite<'a> {
             change: None,
             edit: None,
             denied: Vec::new(),
+            splits: 0,
             findings: Findings::default(),
             seen: Vec::new(),
         }

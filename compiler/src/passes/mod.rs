@@ -3,6 +3,7 @@
 mod branch;
 mod fold;
 mod fuse;
+mod recognize;
 mod sequence;
 
 use crate::{
@@ -20,8 +21,11 @@ pub struct Pass {
 }
 
 /// All passes, in order.
-pub const PIPELINE: &[Pass] =
-    &[Pass { name: "simplify", run: simplify }, Pass { name: "fuse", run: fuse::run }];
+pub const PIPELINE: &[Pass] = &[
+    Pass { name: "simplify", run: simplify },
+    Pass { name: "recognize", run: recognize::run },
+    Pass { name: "fuse", run: fuse::run },
+];
 
 /// The passes after which a graph still is of ONNX's own operators.
 pub const STANDARD: &[Pass] = &[Pass { name: "optimize", run: optimize }];

@@ -26,6 +26,8 @@ pub struct Info {
     pub outputs: Vec<String>,
     /// The types that the model declares for the outputs; unknown where it does not.
     pub declared: Vec<Type>,
+    /// The sizes of the outputs, as far as the model declares them as numbers.
+    pub output_sizes: Vec<Vec<Option<i64>>>,
     /// The documentation of the inputs and outputs, by name.
     pub value_docs: BTreeMap<String, String>,
 }

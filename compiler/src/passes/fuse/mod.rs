@@ -32,7 +32,7 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     rewrite(&fused, keep, &[])
 }
 
-fn keep(_: &mut Rewrite<'_>, _: NodeId, _: &[Todo], _: RegionId, _: &[ValueId]) -> Next {
+pub fn keep(_: &mut Rewrite<'_>, _: NodeId, _: &[Todo], _: RegionId, _: &[ValueId]) -> Next {
     Next::Copy
 }
 
@@ -151,6 +151,6 @@ fn stretches(addend: &TensorType, result: &TensorType) -> bool {
 }
 
 /// Whether a node is that operator on two operands.
-fn is(node: &Node, row: &'static Binary) -> bool {
+pub fn is(node: &Node, row: &'static Binary) -> bool {
     node.op.downcast::<&'static Binary>().is_some_and(|op| std::ptr::eq(*op, row))
 }
