@@ -5,7 +5,9 @@ use crate::{
     diag::{Code, Diagnostic, Diagnostics},
     ident,
     import::{Axis, Const, Defaults, Size},
+    ir::Graph,
     options,
+    passes::OwnPass,
 };
 use std::{
     env,
@@ -116,6 +118,17 @@ impl Builder {
     /// Says the type of a value that such a function gives, where the model does not: `float[n, 10]`.
     pub fn value_type(mut self, name: impl Into<String>, ty: impl Into<String>) -> Builder {
         self.options.settings.types.insert(name.into(), ty.into());
+        self
+    }
+
+    /// Changes the graph of the model before onnxc's own passes do: see [`crate::ir::replace`] and
+    /// [`crate::ir::Edit`]. Passes run in the order in which they are given.
+    pub fn pass(
+        mut self,
+        name: &str,
+        run: impl Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync + 'static,
+    ) -> Builder {
+        self.options.passes.push(OwnPass::new(name, run));
         self
     }
 

@@ -6,6 +6,7 @@ use crate::{
     emit::{ArenaIn, Style, WeightsIn},
     ident,
     import::{Axis, Const, Operator, Settings, Size},
+    passes::OwnPass,
     plan::{Optimize, Plan},
 };
 
@@ -23,6 +24,8 @@ pub struct Options {
     pub stem: Option<String>,
     /// Sizes and constants that the user settles.
     pub settings: Settings,
+    /// Passes of the caller's own, which run in order, before onnxc's.
+    pub passes: Vec<OwnPass>,
     /// What matters most: time, or space.
     pub optimize: Optimize,
     /// Where the weights stand.

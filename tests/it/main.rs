@@ -9,6 +9,7 @@ mod external;
 mod golden;
 mod gradients;
 mod interface;
+mod library;
 mod macros;
 mod memory;
 mod names;

@@ -10,16 +10,15 @@ use super::{
     types::{self, Dimensions},
 };
 use crate::{
-    check::{Checked, attribute_kind, node_place},
+    check::{Checked, node_place},
     diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
-    ir::{Attribute, Domain, Graph, Info, NewNode, Reader, RegionId, ValueId},
-    ops::{self, Entry, How, Read},
+    ir::{Domain, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
+    ops::{self, Entry, How, Read, quoted::Quoted},
     tensor::Tensor,
     ty::Type,
 };
 use onnxc_proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto,
-    attribute_proto::AttributeType,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -56,7 +55,7 @@ pub(super) struct Builder<'p> {
     /// What was found at fault in the messages, and is passed over.
     pub(super) checked: &'p Checked,
     pub(super) findings: Findings,
-    files: external::Files,
+    pub(super) files: external::Files,
     pub(super) dims: Dimensions<'p>,
     pub(super) graph: Graph,
     pub(super) functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
@@ -100,12 +99,9 @@ fn info(model: &ModelProto, graph: &GraphProto) -> Info {
         version: model.model_version(),
         outputs: graph.output.iter().map(|output| output.name().to_owned()).collect(),
         output_sizes: graph.output.iter().map(types::declared_sizes).collect(),
+        declared: Vec::new(),
         doc: doc.join("\n\n"),
-        metadata: model
-            .metadata_props
-            .iter()
-            .map(|entry| (entry.key().to_owned(), entry.value().to_owned()))
-            .collect(),
+        metadata: entries(&model.metadata_props),
         value_docs: docs.map(|v| (v.name().to_owned(), v.doc_string().to_owned())).collect(),
     }
 }
@@ -122,16 +118,26 @@ impl<'p> Builder<'p> {
             .functions
             .iter()
             .map(|function| ((function.domain(), function.name(), function.overload()), function));
+        let graph = Graph::new(Rc::new(info(proto, graph)));
+        Builder {
+            functions: functions.collect(),
+            bindings: Bindings::of(proto, &settings.customs),
+            ..Builder::on(graph, settings, checked)
+        }
+    }
+
+    /// One that goes on with a graph, and knows no functions.
+    pub(super) fn on(graph: Graph, settings: &'p Settings, checked: &'p Checked) -> Builder<'p> {
         Builder {
             settings,
             checked,
             findings: Findings::default(),
             files: external::Files::within(settings.directory.clone()),
             dims: Dimensions::new(settings),
-            graph: Graph::new(Rc::new(info(proto, graph))),
-            functions: functions.collect(),
+            graph,
+            functions: HashMap::new(),
             bodies: HashMap::new(),
-            bindings: Bindings::of(proto, &settings.customs),
+            bindings: Bindings::default(),
             depth: 0,
             room: MOST_NODES,
         }
@@ -218,7 +224,7 @@ impl<'p> Builder<'p> {
     }
 
     pub(super) fn outputs(&mut self, proto: &GraphProto, scope: &Scope<'_>) -> Vec<ValueId> {
-        let mut outputs = Vec::new();
+        let (mut outputs, mut types) = (Vec::new(), Vec::new());
         for output in &proto.output {
             let name = output.name();
             let found = scope.values.get(name).copied();
@@ -226,7 +232,12 @@ impl<'p> Builder<'p> {
             let id = found.unwrap_or_else(|| self.graph.value(name, Type::Unknown));
             let declared = (output.r#type.is_some() && scope.region == self.graph.body)
                 .then(|| self.declared(output).unwrap_or(Type::Unknown));
-            outputs.push(declared.map_or(id, |declared| self.as_declared(name, &declared, id)));
+            let itself = declared.as_ref().map(|declared| self.as_declared(name, declared, id));
+            outputs.push(itself.unwrap_or(id));
+            types.push(declared.unwrap_or(Type::Unknown));
+        }
+        if scope.region == self.graph.body {
+            Rc::make_mut(&mut self.graph.info).declared = types;
         }
         outputs
     }
@@ -303,9 +314,10 @@ impl<'p> Builder<'p> {
                 let cx = (read, version, attributes.as_slice());
                 Ok(self.operator(cx, node, inputs, scope)?)
             }
-            How::Nodes(read) => {
-                let cx = (read, version, attributes.as_slice());
-                Ok(self.expand(cx, node, inputs, scope)?)
+            How::Nodes(nodes) => {
+                let attributes = self.typed(&attributes)?.0;
+                let op = Rc::new(Quoted { entry, version, attributes, nodes });
+                Ok(self.add(op, node, (inputs, Vec::new()), scope)?)
             }
             How::Body(text) => {
                 let function = self.body_of(entry, text)?;
@@ -327,6 +339,18 @@ impl<'p> Builder<'p> {
             Reader::new(&mut self.graph, scope.region, version, inputs, node.output.len(), typed);
         let op = read(&mut reader)?;
         let (inputs, regions) = reader.finish()?;
+        let regions = regions.into_iter().map(|graph| graphs[graph]).collect();
+        self.add(op, node, (inputs, regions), scope)
+    }
+
+    /// Adds a node with its subgraphs, and defines its outputs.
+    fn add(
+        &mut self,
+        op: Rc<dyn Op>,
+        node: &NodeProto,
+        (inputs, regions): (Vec<Option<ValueId>>, Vec<&GraphProto>),
+        scope: &mut Scope<'_>,
+    ) -> Result {
         let label = |name: &String| (!name.is_empty()).then(|| scope.label(name));
         let mut names: Vec<Option<String>> = node.output.iter().map(label).collect();
         while names.last().is_some_and(Option::is_none) {
@@ -335,9 +359,10 @@ impl<'p> Builder<'p> {
         let name = scope.label(name(node));
         let mut new = NewNode { name: &name, op, inputs, outputs: &names, regions: Vec::new() };
         for graph in regions {
-            self.fitting_region(&mut new, graphs[graph], scope)?;
+            self.fitting_region(&mut new, graph, scope)?;
         }
         let (id, result) = self.graph.node(scope.region, new);
+        self.graph.note(id, notes(node));
         let outputs = self.graph[id].outputs.clone();
         for (name, output) in node.output.iter().zip(outputs) {
             if let Some(output) = output {
@@ -368,71 +393,6 @@ impl<'p> Builder<'p> {
         }
         let found = scope.values.get(name).copied();
         Some(found.unwrap_or_else(|| self.graph.value(name, Type::Unknown)))
-    }
-
-    /// The attributes of a node by name, and its subgraphs.
-    pub(super) fn typed<'n>(
-        &self,
-        attributes: &'n [AttributeProto],
-    ) -> Result<(BTreeMap<String, Attribute>, Vec<&'n GraphProto>)> {
-        let mut graphs = Vec::new();
-        let mut typed = BTreeMap::new();
-        for attribute in attributes {
-            let at = || format!("attribute {}", quoted(attribute.name()));
-            let value = self.attribute(attribute, &mut graphs).map_err(|f| f.within(at()))?;
-            typed.insert(attribute.name().to_owned(), value);
-        }
-        Ok((typed, graphs))
-    }
-
-    fn attribute<'n>(
-        &self,
-        proto: &'n AttributeProto,
-        graphs: &mut Vec<&'n GraphProto>,
-    ) -> Result<Attribute> {
-        let missing = || Diagnostic::new(Code::MissingField, "the attribute has no value");
-        let mut graph = |proto: &'n GraphProto| {
-            graphs.push(proto);
-            graphs.len() - 1
-        };
-        // The type of a value that belongs to no input has no names of its own for dimensions.
-        let ty = |proto| types::ty(proto, "type", &mut Dimensions::new(&Settings::default()));
-        Ok(match attribute_kind(proto) {
-            AttributeType::Float => Attribute::Float(proto.f()),
-            AttributeType::Int => Attribute::Int(proto.i()),
-            AttributeType::String => Attribute::String(proto.s().to_vec()),
-            AttributeType::Tensor => {
-                Attribute::Tensor(tensor(proto.t.as_deref().ok_or_else(missing)?, &self.files)?)
-            }
-            AttributeType::Graph => {
-                Attribute::Graph(graph(proto.g.as_deref().ok_or_else(missing)?))
-            }
-            AttributeType::SparseTensor => {
-                let proto = proto.sparse_tensor.as_deref().ok_or_else(missing)?;
-                Attribute::Tensor(sparse(proto, &self.files)?)
-            }
-            AttributeType::TypeProto => {
-                Attribute::Type(ty(proto.tp.as_deref().ok_or_else(missing)?)?)
-            }
-            AttributeType::Floats => Attribute::Floats(proto.floats.clone()),
-            AttributeType::Ints => Attribute::Ints(proto.ints.clone()),
-            AttributeType::Strings => {
-                Attribute::Strings(proto.strings.iter().map(|s| s.to_vec()).collect())
-            }
-            AttributeType::Tensors => {
-                let tensors = proto.tensors.iter().map(|proto| tensor(proto, &self.files));
-                Attribute::Tensors(tensors.collect::<Result<_>>()?)
-            }
-            AttributeType::Graphs => Attribute::Graphs(proto.graphs.iter().map(graph).collect()),
-            AttributeType::SparseTensors => {
-                let tensors = proto.sparse_tensors.iter().map(|proto| sparse(proto, &self.files));
-                Attribute::Tensors(tensors.collect::<Result<_>>()?)
-            }
-            AttributeType::TypeProtos => {
-                Attribute::Types(proto.type_protos.iter().map(ty).collect::<Result<_>>()?)
-            }
-            AttributeType::Undefined => return Err(missing()),
-        })
     }
 
     pub(super) fn deeper<T>(&mut self, what: &str, then: impl FnOnce(&mut Self) -> T) -> Result<T> {
@@ -477,4 +437,14 @@ fn binding(node: &NodeProto) -> String {
 pub(super) fn name(node: &NodeProto) -> &str {
     let named = [node.name(), node.output.first().map_or("", String::as_str)];
     named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
+}
+
+/// What the file says of a node that means nothing to a compiler.
+fn notes(node: &NodeProto) -> Rc<Notes> {
+    let metadata = entries(&node.metadata_props);
+    Rc::new(Notes { doc: node.doc_string().to_owned(), metadata })
+}
+
+fn entries(entries: &[StringStringEntryProto]) -> Vec<(String, String)> {
+    entries.iter().map(|entry| (entry.key().to_owned(), entry.value().to_owned())).collect()
 }

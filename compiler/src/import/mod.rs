@@ -1,5 +1,6 @@
 //! From the bytes of a file to a graph.
 
+pub(crate) mod attribute;
 mod bindings;
 mod build;
 mod constant;
@@ -11,12 +12,14 @@ mod interface;
 mod order;
 pub mod print;
 mod region;
+mod spec;
 mod tensor;
 pub mod text;
-mod types;
+pub(crate) mod types;
 pub mod value;
 
 pub use custom::Operator;
+pub use spec::Spec;
 
 use crate::{
     check,

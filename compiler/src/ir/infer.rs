@@ -289,6 +289,27 @@ impl<'a> Infer<'a> {
         sizes.map(|(i, max)| self.fresh(&format!("{name}_{i}"), max)).collect()
     }
 
+    /// The types of what `nodes` writes in place of the node, and all that is found out about it.
+    /// It is given a graph of its own, and what the node is given there.
+    pub fn as_written(
+        &mut self,
+        nodes: impl FnOnce(&mut Graph, Vec<Option<ValueId>>) -> crate::diag::Result<Vec<ValueId>>,
+    ) -> Inferred {
+        let (mut alone, inputs) = self.graph.alone(self.inputs);
+        let outputs = nodes(&mut alone, inputs)?;
+        let new = alone.symbols.iter().filter(|(name, _)| !self.graph.symbols.contains_key(*name));
+        self.finds.symbols.extend(new.map(|(name, size)| (name.clone(), size.clone())));
+        for (_, node) in alone.nodes() {
+            self.finds.binds.extend(node.binds.iter().cloned());
+            self.finds.checks.extend(node.checks.iter().cloned());
+        }
+        for (i, &id) in outputs.iter().enumerate() {
+            self.finds.constants.extend(alone[id].constant.clone().map(|tensor| (i, tensor)));
+            self.finds.known.extend(alone[id].known.clone().map(|known| (i, known)));
+        }
+        Ok(outputs.iter().map(|&id| alone[id].ty.clone()).collect())
+    }
+
     /// The greatest that `dim` can be.
     pub fn upper(&self, dim: &Dim) -> Option<i64> {
         let fresh = |name: &str| self.finds.symbols.iter().find(|(symbol, _)| &**symbol == name);

@@ -25,8 +25,7 @@ pub const OPS: &[Entry] = &[
     entry("EyeLike", 9, |node| {
         Ok(Rc::new(EyeLike { dtype: node.maybe_dtype("dtype")?, k: node.int("k", 0)? }))
     }),
-    entry("Range", 11, |_| Ok(Rc::new(Range { stash: DType::F32 }))),
-    entry("Range", 27, |node| {
+    entry("Range", 11, |node| {
         let stash = node.maybe_dtype("stash_type")?.unwrap_or(DType::F32);
         if ![DType::F32, DType::F64].contains(&stash) {
             let message = format!("`stash_type` is {stash}, but must be float or double");

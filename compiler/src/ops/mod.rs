@@ -43,6 +43,7 @@ mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod quantize;
+pub(crate) mod quoted;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
@@ -90,7 +91,8 @@ pub enum How {
     /// Likewise, where the attributes of these names are names of values: those values are added
     /// to the inputs, in that order, and the node may stand before what makes them.
     Naming(&'static [&'static str], Read),
-    /// By a function that adds nodes for it, and gives the values of its outputs.
+    /// By a function that adds nodes for it, and gives the values of its outputs. The node stays as
+    /// it is ([`quoted::Quoted`]) until the first pass, so that it can be written again.
     Nodes(Nodes),
     /// As other nodes: a function in ONNX's textual syntax without its name, over the newest
     /// operators, such as `<axis: int = 1> (X) => (Y) { ... }`.

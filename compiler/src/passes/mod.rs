@@ -10,8 +10,10 @@ mod sequence;
 
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Rule, rewrite, verify},
+    ir::{Graph, Next, Rule, rewrite, verify},
+    ops::quoted::Quoted,
 };
+use std::{fmt, sync::Arc};
 
 /// A step from one graph to the next.
 pub struct Pass {
@@ -28,6 +30,34 @@ pub const PIPELINE: &[Pass] = &[
     Pass { name: "fuse", run: fuse::run },
 ];
 
+/// The passes after which a graph still is of ONNX's own operators.
+pub const STANDARD: &[Pass] = &[Pass { name: "optimize", run: optimize }];
+
+/// A pass of the caller's own, which runs before all others.
+#[derive(Clone)]
+pub struct OwnPass {
+    name: Arc<str>,
+    run: Arc<Run>,
+}
+
+type Run = dyn Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync;
+
+impl OwnPass {
+    /// A pass of that name. What it gives is what the model means from there on.
+    pub fn new(
+        name: &str,
+        run: impl Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync + 'static,
+    ) -> OwnPass {
+        OwnPass { name: name.into(), run: Arc::new(run) }
+    }
+}
+
+impl fmt::Debug for OwnPass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnPass").field(&self.name).finish()
+    }
+}
+
 /// What is simpler without looking further than a node's inputs.
 const SIMPLER: &[Rule] = &[
     fold::identity,
@@ -39,11 +69,32 @@ const SIMPLER: &[Rule] = &[
     algebra::stretched,
 ];
 
-/// Runs every pass, showing `seen` the graph after each.
-pub fn run(graph: Graph, seen: &mut dyn FnMut(&str, &Graph)) -> Result<Graph, Diagnostics> {
+/// The same, as far as the result is of ONNX's own operators.
+const SIMPLER_STANDARD: &[Rule] = &[
+    fold::identity,
+    fold::same_type,
+    sequence::optional,
+    sequence::sequence,
+    fold::constants_of_constants,
+];
+
+/// Runs the caller's passes and then `passes`, showing `seen` the graph after each. The caller's
+/// are held to the law of the graph.
+pub fn run(
+    graph: Graph,
+    own: &[OwnPass],
+    passes: &[Pass],
+    seen: &mut dyn FnMut(&str, &Graph),
+) -> Result<Graph, Diagnostics> {
     let mut graph = graph;
     seen("import", &graph);
-    for pass in PIPELINE {
+    for pass in own {
+        let within = |findings: Diagnostics| findings.within(&format!("pass {}", pass.name));
+        graph = (pass.run)(&graph).map_err(within)?;
+        verify(&graph).map_err(within)?;
+        seen(&pass.name, &graph);
+    }
+    for pass in passes {
         graph = (pass.run)(&graph)?;
         if cfg!(debug_assertions) {
             verify(&graph)?;
@@ -54,5 +105,13 @@ pub fn run(graph: Graph, seen: &mut dyn FnMut(&str, &Graph)) -> Result<Graph, Di
 }
 
 fn simplify(graph: &Graph) -> Result<Graph, Diagnostics> {
+    if graph.nodes().any(|(_, node)| node.op.is::<Quoted>()) {
+        let written_out = rewrite(graph, |_, _, _, _, _| Next::Copy, &[fold::expand])?;
+        return rewrite(&written_out, branch::decide, SIMPLER);
+    }
     rewrite(graph, branch::decide, SIMPLER)
+}
+
+fn optimize(graph: &Graph) -> Result<Graph, Diagnostics> {
+    rewrite(graph, branch::take, SIMPLER_STANDARD)
 }

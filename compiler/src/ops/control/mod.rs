@@ -9,7 +9,7 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    ir::{Gradient, Infer, Inferred, Lower, Op, Views},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{self, Block, Cond, Operand, Step},
     ty::{TensorType, Type, any_size},
 };
@@ -119,6 +119,11 @@ fn with_size(ty: Type, axis: usize, size: Dim) -> Type {
 impl Op for If {
     fn name(&self) -> &'static str {
         "If"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.region("then_branch", 0);
+        a.region("else_branch", 1);
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {

@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::{Dim, Symbol},
     dtype::DType,
-    ir::{Gradient, Infer, Inferred, Lower, Op, Views},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{self, Block, Call, Kernel, Stacked, Step, Turns, kernel},
     ty::{TensorType, Type},
 };
@@ -44,6 +44,10 @@ impl Loop {
 impl Op for Loop {
     fn name(&self) -> &'static str {
         "Loop"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.region("body", 0);
     }
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {

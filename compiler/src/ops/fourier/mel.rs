@@ -13,8 +13,8 @@ use crate::{
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[entry("MelWeightMatrix", 17, |node| {
-    length_as_i64(node, 0)?;
-    length_as_i64(node, 1)?;
+    // The three are of one type.
+    (0..3).try_for_each(|i| length_as_i64(node, i))?;
     Ok(Rc::new(MelWeightMatrix { dtype: output_type(node)? }))
 })];
 
