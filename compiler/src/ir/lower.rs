@@ -5,9 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
-    plan::{
-        Arg, Block, Call, Draw, Form, Formula, Kernel, Operand, Optimize, Seed, Step, Weight,
-    },
+    plan::{Arg, Block, Call, Draw, Form, Formula, Kernel, Operand, Optimize, Seed, Step, Weight},
     tensor::Tensor,
     ty::{TensorType, Type},
 };
