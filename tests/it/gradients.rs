@@ -470,14 +470,14 @@ fn a_path_without_a_derivative_is_shown() {
     refused(
         "[double] a = Mul(x, w)  [steps] b = Round(a)  [last] y = Exp(b)",
         &[
-            "E0205",
+            "E0435",
             "`y` depends on `x`",
             "node `double` (Mul) → node `steps` (Round) → node `last` (Exp)",
         ],
     );
     refused(
         "[few] k = ArgMax(x)  [real] c = Cast<to = 1>(k)  y = Exp(c)",
-        &["E0205", "node `few` (ArgMax) → node `real` (Cast)"],
+        &["E0435", "node `few` (ArgMax) → node `real` (Cast)"],
     );
     refused("[region] y = SequenceConstruct(x)", &["input 2 must be a tensor"]);
 }
