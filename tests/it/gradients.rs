@@ -157,7 +157,7 @@ const CASES: &[Case<'_>] = &[
     ),
     case(
         "double[1, 2, 5] x, double[2, 1, 3] w, double[2] b, double[1, 2, 2] s",
-        "y = CausalConvWithState<activation = \"silu\">(x, w, b, s)",
+        "y, next = CausalConvWithState<activation = \"silu\">(x, w, b, s)",
     ),
     case(
         "double[2, 3, 4] x, double[3] s, double[3] b, double[3] m, double[3] p",

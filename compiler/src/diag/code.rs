@@ -127,7 +127,7 @@ impl Code {
 
     /// Whether the model is at fault, and not the compiler, which knows less than the format does.
     pub fn is_invalidity(self) -> bool {
-        let is_limit = matches!(self, Code::UnknownShape | Code::Internal);
+        let is_limit = matches!(self, Code::UnknownShape | Code::NoGradient | Code::Internal);
         !is_limit && !(300..400).contains(&(self as u32))
     }
 
