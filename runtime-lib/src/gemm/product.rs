@@ -101,6 +101,25 @@ impl<T: Real> Product<'_, T> {
             T::multiply_row(RowProduct { row, n, y: &mut *y, to });
             return self.activate(y, to, (1, (0, n)));
         }
+        T::share(self, y, to, scratch);
+    }
+
+    /// So many rows of the product from `first` on, which is a multiple of [`PANEL_ROWS`].
+    pub(super) fn part(self, first: usize, rows: usize) -> Self {
+        let a = match self.a {
+            Factor::Matrix(a) => {
+                let data = a.data.get(first * a.row..).unwrap_or(&[]);
+                Factor::Matrix(Matrix { data, ..a })
+            }
+            Factor::Panels(data) => Factor::Panels(&data[first * self.k..]),
+            other => other,
+        };
+        let addends = self.addends.map(|x| x.from(first, 0));
+        Product { m: rows, a, addends, ..self }
+    }
+
+    /// Multiplies on this thread, block by block.
+    pub(super) fn run_blocks(self, y: &mut [T], to: Target, scratch: &mut [T]) {
         let cols = panel_cols::<T>();
         let depth = block_depth(self.k);
         let in_place = self.in_place().is_some();
@@ -135,8 +154,8 @@ impl<T: Real> Product<'_, T> {
         if self.m == 1 && a.col == 1 {
             let b = match self.b {
                 Factor::Matrix(b) => Stored::of(b)?,
-                Factor::Panels(data) => Stored::Panels(data, self.k),
-                Factor::Blocks(data) => Stored::Panels(data, block_depth(self.k)),
+                Factor::Panels(data) => Stored::panels(data, self.k, self.n),
+                Factor::Blocks(data) => Stored::panels(data, block_depth(self.k), self.n),
                 Factor::Rows { data, starts } => Stored::Scattered(data, starts),
             };
             return Some(Row { x: &a.data[..self.k], b, end });
