@@ -96,6 +96,7 @@ pub mod transpose;
 pub mod tree;
 pub mod unary;
 pub mod unpool;
+pub mod variable;
 pub mod variadic;
 pub mod view;
 mod walk;

@@ -15,11 +15,13 @@ mod region;
 mod spec;
 mod tensor;
 pub mod text;
+mod training;
 pub(crate) mod types;
 pub mod value;
 
 pub use custom::Operator;
 pub use spec::Spec;
+pub use training::{Training, training};
 
 use crate::{
     check,
