@@ -73,8 +73,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// All plans.
-    fn plans(&self) -> Vec<&Plan> {
+    /// All plans: that of inference first.
+    pub fn plans(&self) -> Vec<&Plan> {
         self.training.as_ref().map_or(vec![&self.plan], |training| training.plans().collect())
     }
 

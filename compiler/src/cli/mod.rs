@@ -22,6 +22,7 @@ mod compile;
 mod explain;
 mod files;
 mod npy;
+mod npz;
 mod ops;
 mod optimize;
 mod run;

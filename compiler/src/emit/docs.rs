@@ -3,11 +3,12 @@
 use super::{Style, face::Face};
 use crate::{
     dtype::DType,
-    plan::{Place, Plan, Port, State},
+    plan::{Place, Plan, Port, State, memory::operands},
     tensor::Tensor,
 };
 use proc_macro2::TokenStream;
 use quote::quote;
+use std::collections::BTreeSet;
 
 /// The comment at the head of the file.
 pub fn head(plan: &Plan, style: &Style) -> TokenStream {
@@ -153,7 +154,15 @@ fn parameters(plan: &Plan) -> usize {
         Place::Weight { parameters, .. } => Some(*parameters),
         _ => None,
     });
-    weights.sum()
+    weights.sum::<usize>() + learned(plan)
+}
+
+/// How many elements the variables have that a plan reads.
+fn learned(plan: &Plan) -> usize {
+    let mut read = BTreeSet::new();
+    operands(&plan.steps, &mut |operand| read.extend(plan.variable(operand.buffer)));
+    let lens = read.into_iter().map(|variable| plan.states[variable].found.operand.len.known());
+    lens.flatten().filter_map(|len| usize::try_from(len).ok()).sum()
 }
 
 /// Text of the model on one line, without characters that change how text reads.

@@ -173,7 +173,7 @@ impl<'p> Face<'p> {
             Form::Scalar => quote!(&[#name]),
             _ => quote!(#name),
         });
-        let (result, call) = (self.result(&quote!('_)), self.call(&quote!(#(#given),*)));
+        let (result, call) = (arrow(&self.result(&quote!('_))), self.call(&quote!(#(#given),*)));
         let begin = self.plan.learns.then(|| quote!(self.begin();));
         let mut text = docs::method(self);
         if self.refuses {
@@ -196,7 +196,7 @@ impl<'p> Face<'p> {
         let doc = docs::lines(&text);
         quote! {
             #doc
-            pub fn #method(&mut self, #(#arguments),*) -> #result {
+            pub fn #method(&mut self, #(#arguments),*) #result {
                 #begin
                 #call
             }
@@ -216,6 +216,11 @@ impl<'p> Face<'p> {
         });
         let state = self.keeps_state().then(|| quote!(&mut self.held,));
         quote!(#room::#method(&self.weights, self.arena.blocks(), #strings #draws #state #given))
+    }
+
+    /// Whether the weights of the model stand in the plan's private module.
+    pub fn has_weights(&self) -> bool {
+        self.method == "infer"
     }
 
     /// A field of the struct that the plan alone has.
@@ -317,6 +322,7 @@ impl<'p> Face<'p> {
         });
         let draws = self.draws().map(|count| quote!(draws: &mut Draws<#count>,));
         let (state, method) = (self.state_argument(), &self.method);
+        let result = arrow(&result);
         quote! {
             pub(super) fn #method #generics (
                 weights: &::onnxc_runtime::arena::Weights,
@@ -325,7 +331,7 @@ impl<'p> Face<'p> {
                 #draws
                 #state
                 #(#arguments),*
-            ) -> #result
+            ) #result
         }
     }
 
@@ -363,6 +369,7 @@ impl<'p> Face<'p> {
             form.give(self.plan, port, &local(i), &heap, &flag)
         };
         let result = match self.outputs.len() {
+            0 if !self.refuses => return TokenStream::new(),
             0 => quote!(()),
             1 => value(0),
             n => {
@@ -397,6 +404,12 @@ impl<'p> Face<'p> {
     pub fn output_form(&self, i: usize) -> &Form {
         &self.outputs[i].form
     }
+}
+
+/// What a function says of its result.
+fn arrow(result: &TokenStream) -> TokenStream {
+    let is_none = result.to_string() == "()";
+    if is_none { TokenStream::new() } else { quote!(-> #result) }
 }
 
 /// The name of the private module with the calls of a method.

@@ -41,6 +41,11 @@ impl<'p> Learning<'p> {
         [&self.reset, &self.init].into_iter().chain(&self.steps)
     }
 
+    /// The face of the initializations.
+    pub fn init(&self) -> &Face<'p> {
+        &self.init
+    }
+
     /// The face of each algorithm.
     pub fn steps(&self) -> &[Face<'p>] {
         &self.steps

@@ -67,12 +67,12 @@ pub fn signature(plan: &Plan, style: &Style) -> Signature {
     Face::new(plan, style).signature()
 }
 
-/// How a program calls the methods of a model that learns: inference, and each algorithm, with the
-/// method's name.
+/// How a program calls the methods of a model that learns, and their names: `init`, inference, and
+/// each algorithm.
 pub fn signatures(training: &Training, style: &Style) -> Vec<(String, Signature)> {
     let infer = Face::new(&training.infer, style);
     let learning = Learning::new(training, style);
-    let faces = std::iter::once(&infer).chain(learning.steps());
+    let faces = [learning.init(), &infer].into_iter().chain(learning.steps());
     faces.map(|face| (face.method.to_string(), face.signature())).collect()
 }
 
@@ -110,12 +110,12 @@ fn tokens(model: &Model<'_>, style: &Style) -> TokenStream {
     let (head, items) = (docs::head(plans[0], style), model.items(style));
     let weights = weights::item(&plans, style);
     let first = quote! {
+        blank!();
         #weights
         blank!();
         const _: () = ::onnxc_runtime::view::generated_by(#version);
     };
-    let mut last = Some(first);
-    let rooms = model.faces().map(|face| room(face, last.take()));
+    let rooms = model.faces().map(|face| room(face, face.has_weights().then_some(&first)));
     quote! {
         #head
         #items
@@ -123,8 +123,8 @@ fn tokens(model: &Model<'_>, style: &Style) -> TokenStream {
     }
 }
 
-/// The private module with the calls of a plan, and `more`.
-fn room(face: &Face<'_>, more: Option<TokenStream>) -> TokenStream {
+/// The private module with the calls of a plan, and the weights where these stand in it.
+fn room(face: &Face<'_>, weights: Option<&TokenStream>) -> TokenStream {
     let (plan, room) = (face.plan, &face.room);
     let (body, strings) = (steps::body(plan, face), weights::strings_item(plan));
     let has_sequences = plan.buffers.iter().any(|(_, buffer)| buffer.kind == Kind::Sequence);
@@ -133,9 +133,8 @@ fn room(face: &Face<'_>, more: Option<TokenStream>) -> TokenStream {
         #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables #unused_mut)]
         mod #room {
             #body
-            blank!();
             #strings
-            #more
+            #weights
         }
     }
 }

@@ -395,7 +395,10 @@ impl<'p> Body<'p> {
 
     fn uses(&self) -> TokenStream {
         let mut paths = self.paths.clone();
-        paths.extend(["arena::Aligned", "arena::Block"].map(String::from));
+        paths.insert("arena::Block".into());
+        if self.face.has_weights() {
+            paths.insert("arena::Aligned".into());
+        }
         if !self.slots.is_empty() {
             paths.insert("arena::Slot".into());
         }

@@ -74,8 +74,8 @@ pub fn strings_item(plan: &Plan) -> TokenStream {
     let count = Literal::usize_unsuffixed(strings.len());
     let each = strings.iter().map(|(_, strings)| quote!(&[#(#strings),*]));
     quote! {
-        pub(super) static STRINGS: [&[&str]; #count] = [#(#each),*];
         blank!();
+        pub(super) static STRINGS: [&[&str]; #count] = [#(#each),*];
     }
 }
 

@@ -188,7 +188,9 @@ impl<'p> Model<'p> {
         let region = builder.graph.body;
         let mut scope = Scope::empty(region, &opsets);
         let interface = builder.variables(&mut scope);
-        let constant = |v: &Variable| builder.graph.constant(&v.name, v.tensor.clone());
+        let constant = |v: &Variable| {
+            builder.graph.constant(&format!("{} at first", v.name), v.tensor.clone())
+        };
         let mut values: Vec<ValueId> = variables.iter().map(constant).collect();
         for info in infos {
             let Some(graph) = &info.initialization else { continue };
@@ -203,12 +205,12 @@ impl<'p> Model<'p> {
             }
         }
         builder.findings.finish()?;
-        builder.graph.set_outputs(region, values);
+        builder.graph.set_outputs(region, values.clone());
         let set = |(i, held): (usize, Held)| Held { output: Some(i), ..held };
         let states = interface.states.iter().copied().enumerate().map(set).collect();
         builder.graph.interface = Rc::new(Interface { states, ..interface });
-        let info = Rc::make_mut(&mut builder.graph.info);
-        info.outputs = variables.iter().map(|variable| variable.name.clone()).collect();
+        let names = values.iter().map(|&id| builder.graph[id].name.clone()).collect();
+        Rc::make_mut(&mut builder.graph.info).outputs = names;
         self.files.extend(builder.files.into_read());
         Ok(builder.graph)
     }

@@ -80,7 +80,10 @@ impl State<'_> {
             operand = to;
         }
         let to = Operand::whole(found.operand.buffer, operand.len.clone());
-        let node = format!("{name}: kept for the next run");
+        let node = match self.graph.interface.learns {
+            true => format!("{}: becomes {name}", found.name),
+            false => format!("{name}: kept for the next run"),
+        };
         let copy = Some(self.copy(&node, operand.clone(), to));
         Ok(plan::State { found, next: self.port(&name, output, Some(operand))?, copy })
     }
