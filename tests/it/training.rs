@@ -89,7 +89,8 @@ fn info(
 }
 
 fn planned(model: &ModelProto) -> Training {
-    let planned = onnxc::training(model.encode_to_vec().into(), &Options::default(), &mut |_, _| {});
+    let planned =
+        onnxc::training(model.encode_to_vec().into(), &Options::default(), &mut |_, _| {});
     planned.expect("the model is valid").expect("the model learns").0
 }
 
@@ -189,8 +190,10 @@ fn all_is_computed_before_any_variable_changes() {
 #[test]
 fn each_algorithm_sees_what_the_one_before_left() {
     let text = "g () => (float y) <float a = {1.0}> { y = Add(a, a) }";
-    let [first, second] = ["first () => (float a1) <float k = {3.0}> { a1 = Mul(y, k) }",
-        "second () => (float a2) <float k = {1.0}, float seen = {0.0}> { a2 = Add(y, k) }"];
+    let [first, second] = [
+        "first () => (float a1) <float k = {3.0}> { a1 = Mul(y, k) }",
+        "second () => (float a2) <float k = {1.0}, float seen = {0.0}> { a2 = Add(y, k) }",
+    ];
     let infos =
         vec![info("", &[], first, &[("a", "a1")]), info("", &[], second, &[("seen", "a2")])];
     let training = planned(&model(text, infos));
@@ -205,10 +208,8 @@ fn initializations_run_in_order_and_what_they_do_not_set_starts_again() {
     let one = "one () => (float v) { v = Constant<value = float {10.0}>() }";
     let two = "two () => (float v) { v = Constant<value = float {20.0}>() }";
     let step = "step () => (float b1) { b1 = Add(b, a) }";
-    let infos = vec![
-        info(one, &[("a", "v")], step, &[("b", "b1")]),
-        info(two, &[("a", "v")], "", &[]),
-    ];
+    let infos =
+        vec![info(one, &[("a", "v")], step, &[("b", "b1")]), info(two, &[("a", "v")], "", &[])];
     let training = planned(&model(text, infos));
     let mut learner = Learner::new(&training);
     learner.step(0, &[]).expect("nothing is refused");

@@ -83,7 +83,10 @@ impl<'p> Learning<'p> {
             false => Default::default(),
         };
         let errors = self.init.refuses.then(|| {
-            docs::lines(&["", "# Errors", "", "Where an initialization refuses its constants."].map(String::from))
+            docs::lines(
+                &["", "# Errors", "", "Where an initialization refuses its constants."]
+                    .map(String::from),
+            )
         });
         quote! {
             blank!();

@@ -1,11 +1,7 @@
 //! Running a model that learns, with the very kernels that generated code calls.
 
 use super::Session;
-use crate::{
-    plan::Training,
-    tensor::Tensor,
-    value::Value,
-};
+use crate::{plan::Training, tensor::Tensor, value::Value};
 use onnxc_runtime::{Error, Result};
 
 /// A model that learns, and what it has learned.
@@ -23,7 +19,7 @@ impl<'t> Learner<'t> {
     pub fn new(training: &'t Training) -> Learner<'t> {
         Learner {
             training,
-            variables: training.initial().cloned().collect(),
+            variables: training.initial().collect(),
             infer: Session::new(&training.infer),
             init: Session::new(&training.init),
             steps: training.steps.iter().map(|step| Session::new(&step.plan)).collect(),

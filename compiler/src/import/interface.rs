@@ -30,7 +30,8 @@ impl Builder<'_> {
                 None => match self.default(input, initial) {
                     Initial::Constant(id) => id,
                     Initial::Input(ty, default) => {
-                        let tensor = default.into_iter().map(|tensor| (first + names.len(), tensor));
+                        let tensor =
+                            default.into_iter().map(|tensor| (first + names.len(), tensor));
                         interface.defaults.extend(tensor);
                         names.push(input.name());
                         self.graph.input(scope.region, input.name(), ty)

@@ -2,8 +2,7 @@
 //! same order, whether it reads it or not.
 
 use super::{
-    Settings,
-    bindings,
+    Settings, bindings,
     build::{Builder, Scope},
     tensor::tensor,
 };
@@ -14,8 +13,7 @@ use crate::{
     tensor::Tensor,
 };
 use onnxc_proto::{
-    Bytes, GraphProto, ModelProto, StringStringEntryProto, TrainingInfoProto,
-    ValueInfoProto,
+    Bytes, GraphProto, ModelProto, StringStringEntryProto, TrainingInfoProto, ValueInfoProto,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -104,9 +102,9 @@ impl<'p> Model<'p> {
     fn variables(&mut self) -> Result<Vec<Variable>, Diagnostics> {
         let builder = self.builder(self.main);
         let infos = &self.proto.training_info;
-        let bound = infos.iter().flat_map(|info| {
-            info.initialization_binding.iter().chain(&info.update_binding)
-        });
+        let bound = infos
+            .iter()
+            .flat_map(|info| info.initialization_binding.iter().chain(&info.update_binding));
         let mut bound: HashSet<&str> = bound.map(StringStringEntryProto::key).collect();
         let own = infos.iter().filter_map(|info| info.algorithm.as_ref());
         let all = std::iter::once(self.main).chain(own).flat_map(|graph| &graph.initializer);
@@ -156,7 +154,8 @@ impl<'p> Model<'p> {
     ) -> Result<Graph, Diagnostics> {
         let mut graph = graph.clone();
         let given = graph.output.len();
-        let named = |name: &&str| ValueInfoProto { name: Some((*name).into()), ..Default::default() };
+        let named =
+            |name: &&str| ValueInfoProto { name: Some((*name).into()), ..Default::default() };
         graph.output.extend(assigned.iter().flatten().map(named));
         let mut builder = self.builder(&graph);
         builder.variables = variables.to_vec();
@@ -188,9 +187,8 @@ impl<'p> Model<'p> {
         let region = builder.graph.body;
         let mut scope = Scope::empty(region, &opsets);
         let interface = builder.variables(&mut scope);
-        let constant = |v: &Variable| {
-            builder.graph.constant(&format!("{} at first", v.name), v.tensor.clone())
-        };
+        let constant =
+            |v: &Variable| builder.graph.constant(&format!("initial {}", v.name), v.tensor.clone());
         let mut values: Vec<ValueId> = variables.iter().map(constant).collect();
         for info in infos {
             let Some(graph) = &info.initialization else { continue };
@@ -220,7 +218,8 @@ impl Builder<'_> {
     /// Adds the variables as inputs, in place of the initializers that they are. They are states
     /// that stay as they are.
     pub(super) fn variables(&mut self, scope: &mut Scope<'_>) -> Interface {
-        let mut interface = Interface { learns: !self.variables.is_empty(), ..Interface::default() };
+        let mut interface =
+            Interface { learns: !self.variables.is_empty(), ..Interface::default() };
         for Variable { name, tensor } in std::mem::take(&mut self.variables) {
             let id = self.graph.input(scope.region, &name, tensor.ty());
             // One of another algorithm has no name here.
@@ -254,7 +253,9 @@ impl Unused {
     fn see(&mut self, builder: &Builder<'_>) {
         let mut found = builder.dims.findings();
         let before = self.0.take();
-        let stays = |f: &Diagnostic| before.as_ref().is_none_or(|all| all.iter().any(|b| b.message == f.message));
+        let stays = |f: &Diagnostic| {
+            before.as_ref().is_none_or(|all| all.iter().any(|b| b.message == f.message))
+        };
         found.retain(stays);
         self.0 = Some(found);
     }

@@ -45,8 +45,12 @@ impl Training {
     }
 
     /// What each variable is at first.
-    pub fn initial(&self) -> impl Iterator<Item = &Tensor> {
-        let next = self.reset.states.iter().map(|state| &state.next.operand.buffer);
-        next.filter_map(|&buffer| self.reset.constant(buffer))
+    pub fn initial(&self) -> impl Iterator<Item = Tensor> {
+        self.reset.states.iter().filter_map(|state| {
+            // Constants that differ in shape alone are one weight.
+            let shape = state.found.ty.kept()?.known_shape()?;
+            let constant = self.reset.constant(state.next.operand.buffer)?;
+            Some(Tensor { shape, ..constant.clone() })
+        })
     }
 }

@@ -31,7 +31,13 @@ pub fn compare(found: &[Value], expected: &[Value], tolerance: Tolerance) -> Dis
 }
 
 /// Holds one value, which is called `at`, against what is expected of it.
-pub fn value(at: &str, found: &Value, expected: &Value, tolerance: Tolerance, so_far: &mut Distance) {
+pub fn value(
+    at: &str,
+    found: &Value,
+    expected: &Value,
+    tolerance: Tolerance,
+    so_far: &mut Distance,
+) {
     match (found, expected) {
         (Value::Tensor(found), Value::Tensor(expected)) => {
             output(at, found, expected, tolerance, so_far);

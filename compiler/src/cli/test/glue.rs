@@ -43,10 +43,11 @@ pub fn serve(signature: &Signature, plan: &Plan) -> String {
 }
 
 /// The function that does with a model that learns what numbers among the values say: 0 is `init`,
-/// 1 sets the variables, 2 is `infer`, and those after it are the algorithms.
+/// 1 is `reset`, 2 is `infer`, and those after it are the algorithms.
 pub fn teach(model: &str, training: &Training, methods: &[(String, Signature)]) -> String {
     let (mut functions, mut arms) = (String::new(), String::new());
-    let plans = std::iter::once(&training.infer).chain(training.steps.iter().map(|step| &step.plan));
+    let plans =
+        std::iter::once(&training.infer).chain(training.steps.iter().map(|step| &step.plan));
     let init = &methods[0].1;
     for (i, (plan, (method, signature))) in plans.zip(&methods[1..]).enumerate() {
         let Calls { before, arguments, refuse, outputs } =
@@ -62,9 +63,8 @@ pub fn teach(model: &str, training: &Training, methods: &[(String, Signature)]) 
     }
     let refuse = if init.refuses { ".map_err(|error| error.to_string())?" } else { "" };
     let codes: Vec<i32> = training.variables().map(|port| port.dtype().code()).collect();
-    let count = codes.len();
     format!(
-        "{functions}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    let (mut model, mut rest, mut found) = ({model}::new(), inputs, Vec::new());\n    while let Some((number, after)) = rest.split_first() {{\n        rest = match number.elements::<i64>()?[0] {{\n            0 => {{\n                model.init(){refuse};\n                after\n            }}\n            1 => {{\n                let (values, after) = after.split_at({count});\n                for (variable, value) in {model}::VARIABLES.iter().zip(values) {{\n                    let runner_io::Value::Tensor {{ data, .. }} = value else {{ continue }};\n                    model.load_state(variable.name, data).map_err(|error| error.to_string())?;\n                }}\n                after\n            }}\n{arms}            _ => return Err(\"there is no such algorithm\".into()),\n        }};\n        for (variable, dtype) in {model}::VARIABLES.iter().zip({codes:?}) {{\n            let data = model.state(variable.name).unwrap_or_default().to_vec();\n            found.push(runner_io::Value::Tensor {{ dtype, shape: variable.shape.to_vec(), data }});\n        }}\n    }}\n    Ok(found)\n}}\n"
+        "{functions}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    let (mut model, mut rest, mut found) = ({model}::new(), inputs, Vec::new());\n    while let Some((number, after)) = rest.split_first() {{\n        rest = match number.elements::<i64>()?[0] {{\n            0 => {{\n                model.init(){refuse};\n                after\n            }}\n            1 => {{\n                model.reset();\n                after\n            }}\n{arms}            _ => return Err(\"there is no such algorithm\".into()),\n        }};\n        for (variable, dtype) in {model}::VARIABLES.iter().zip({codes:?}) {{\n            let data = model.state(variable.name).unwrap_or_default().to_vec();\n            found.push(runner_io::Value::Tensor {{ dtype, shape: variable.shape.to_vec(), data }});\n        }}\n    }}\n    Ok(found)\n}}\n"
     )
 }
 

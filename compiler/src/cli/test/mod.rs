@@ -10,12 +10,12 @@ mod report;
 
 use super::{compile::Shared, run::callable};
 use folder::{DataSet, Folder, Tolerance};
+use learning::Script;
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics},
     host,
     value::Value,
 };
-use learning::Script;
 use project::{Project, Runtime};
 use report::Outcome;
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
