@@ -12,8 +12,10 @@ use onnxc::{
 use onnxc_proto::{
     GraphProto, Message, ModelProto, OperatorSetIdProto, StringStringEntryProto, TrainingInfoProto,
 };
+use onnxc_runtime::view::View;
 
 onnxc_macros::include_onnx!("models/learn.onnx");
+onnxc_macros::include_onnx!("models/refusing.onnx");
 
 /// A line that learns: `fit` follows the gradient, and `average` keeps a running average.
 fn line() -> ModelProto {
@@ -45,6 +47,20 @@ fn line() -> ModelProto {
     let fit = info(init, &[("w", "w0")], fit, &[("w", "w1"), ("b", "b1"), ("turn", "turn1")]);
     let average = info("", &[], average, &[("slow", "slow1")]);
     model(graph, vec![fit, average])
+}
+
+/// A step whose first node could make its variable where it lies, and whose second may refuse.
+fn refusing() -> ModelProto {
+    let graph = "g (float[n, 2] x, int64[1] at) => (float[n, 2] y) <float[2] a = {1.0, 2.0}> {
+            y = Add(x, a)
+        }";
+    let step = "step () => (float[2] a1, float[n, 2] b1, float[1, 2] picked)
+        <float[3, 2] b = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, float one = {1.0}> {
+            b1 = Identity(y)
+            a1 = Add(a, one)
+            picked = Gather(b, at)
+        }";
+    model(graph, vec![info("", &[], step, &[("a", "a1"), ("b", "b1")])])
 }
 
 /// A graph in ONNX's text; none where there is no text.
@@ -108,8 +124,9 @@ const X: [f32; 8] = [1.0, 0.0, 0.0, 1.0, 1.0, 1.0, -1.0, 0.5];
 const TARGET: [f32; 4] = [2.0, -1.0, 1.0, -2.5];
 
 #[test]
-fn the_model_that_is_checked_in_is_this_one() {
+fn the_models_that_are_checked_in_are_these() {
     golden::check(&folder("models").join("learn.onnx"), &line().encode_to_vec());
+    golden::check(&folder("models").join("refusing.onnx"), &refusing().encode_to_vec());
 }
 
 #[test]
@@ -234,31 +251,22 @@ fn a_variable_that_is_an_input_too_is_no_argument() {
 
 #[test]
 fn a_step_that_is_refused_changes_nothing() {
-    let text = "g (float[n, 2] x, int64[m] at) => (float[n, 2] y) <float[2] a = {1.0, 2.0}> {
-            y = Add(x, a)
-        }";
-    let step = "step () => (float[2] a1, float[n, 2] b1) <float[3, 2] b = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}> {
-            double = Add(a, a)
-            picked = Gather(b, at)
-            zero = Constant<value = float {0.0}>()
-            nothing = Mul(picked, zero)
-            axes = Constant<value = int64[1] {0}>()
-            sum = ReduceSum<keepdims = 0>(nothing, axes)
-            a1 = Add(double, sum)
-            b1 = Add(x, a)
-        }";
-    let training = planned(&model(text, vec![info("", &[], step, &[("a", "a1"), ("b", "b1")])]));
-    let mut learner = Learner::new(&training);
-    let inputs = |rows: usize, at: i64| {
-        let x = floats(&[rows, 2], &vec![0.5; 2 * rows]);
-        [Value::Tensor(x), Value::Tensor(Tensor::from_ints(&[at]))]
+    let training = planned(&refusing());
+    let (mut learner, mut module) = (Learner::new(&training), Refusing::new());
+    let at_first = ([1.0, 2.0].to_vec(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].to_vec());
+    let mut step = |rows: usize, at: i64| {
+        let x = vec![0.5; 2 * rows];
+        let view = View::new([rows, 2], &x).expect("there are as many");
+        let inputs = [floats(&[rows, 2], &x), Tensor::from_ints(&[at])].map(Value::Tensor);
+        let refused = learner.step(0, &inputs).is_err();
+        assert_eq!(module.step(view, &[at]).is_err(), refused);
+        for (name, tensor) in learner.state() {
+            assert_eq!(module.state(name), Some(tensor.bytes()), "{name}");
+        }
+        (refused, (state(&learner, "a"), state(&learner, "b")))
     };
-    for (rows, at) in [(2, 0), (3, 7)] {
-        assert!(learner.step(0, &inputs(rows, at)).is_err(), "{rows} rows, at {at}");
-        assert_eq!(state(&learner, "a"), [1.0, 2.0]);
-        assert_eq!(state(&learner, "b"), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-    }
-    learner.step(0, &inputs(3, 2)).expect("the inputs fit");
-    assert_eq!(state(&learner, "a"), [2.0, 4.0]);
-    assert_eq!(state(&learner, "b"), [1.5, 2.5, 1.5, 2.5, 1.5, 2.5]);
+    assert_eq!(step(2, 0), (true, at_first.clone()), "two rows are too few");
+    assert_eq!(step(3, 7), (true, at_first), "there is no row 7");
+    let next = (vec![2.0, 3.0], vec![1.5, 2.5, 1.5, 2.5, 1.5, 2.5]);
+    assert_eq!(step(3, 2), (false, next));
 }
