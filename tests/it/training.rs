@@ -150,10 +150,10 @@ fn a_module_learns_as_this_process_does_bit_by_bit() {
         let loss = module.fit(&X, &TARGET);
         assert_eq!(found[0].tensor().map(Tensor::bytes), Some(&loss.to_le_bytes()[..]));
         losses.push(loss);
-        learner.step(1, &[x.clone()]).expect("the inputs fit");
+        learner.step(1, std::slice::from_ref(&x)).expect("the inputs fit");
         module.average(&X);
         same(&learner, &mut module);
-        let found = learner.infer(&[x.clone()]).expect("the inputs fit");
+        let found = learner.infer(std::slice::from_ref(&x)).expect("the inputs fit");
         let y: Vec<u8> = module.infer(&X).iter().flat_map(|y| y.to_le_bytes()).collect();
         assert_eq!(found[0].tensor().map(Tensor::bytes), Some(&y[..]));
         same(&learner, &mut module);
