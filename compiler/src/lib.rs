@@ -11,6 +11,7 @@
 //!
 //! | room | what it holds | what it must not know |
 //! |---|---|---|
+//! | [`train`] | messages → messages of a model that can be trained | kernels, plans, generated code |
 //! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
 //! | [`check`] | messages → findings: the rules of the format | everything but the base |
 //! | [`export`] | [`ir::Graph`] → messages | kernels, plans, passes |
@@ -42,6 +43,7 @@ pub mod options;
 pub mod passes;
 pub mod plan;
 pub mod tensor;
+pub mod train;
 pub mod ty;
 pub mod value;
 
@@ -230,4 +232,38 @@ pub fn plan(
 pub fn optimize(model: bytes::Bytes, options: &Options) -> Result<Graph, Diagnostics> {
     let graph = import::model(model, &options.settings)?.graph;
     passes::run(graph, &options.passes, passes::STANDARD, &mut |_, _| {})
+}
+
+/// The messages of a model file, simplified as [`optimize`] does. Training information is kept: what
+/// it names is there under the same names.
+///
+/// # Errors
+///
+/// Everything that is wrong with the model, at once, and each with its place; and training
+/// information that would come to mean something else.
+pub fn optimized(
+    model: bytes::Bytes,
+    options: &Options,
+) -> Result<onnxc_proto::ModelProto, Diagnostics> {
+    let mut model = import::decode(model)?;
+    let settings = &options.settings;
+    if model.training_info.is_empty() {
+        let graph = import::message(&model, settings)?.graph;
+        let graph = passes::run(graph, &options.passes, passes::STANDARD, &mut |_, _| {})?;
+        return export::model(&graph);
+    }
+    import::message(&model, settings)?;
+    import::gather(&mut model, settings.directory.clone())?;
+    let kept = train::Kept::taken(&mut model)?;
+    let graph = import::message(&model, settings)?.graph;
+    let graph = passes::run(graph, &options.passes, passes::STANDARD, &mut |_, _| {})?;
+    let mut model = export::model(&graph)?;
+    kept.put_back(&mut model)?;
+    let settings = import::Settings {
+        customs: settings.customs.clone(),
+        types: settings.types.clone(),
+        ..import::Settings::default()
+    };
+    import::message(&model, &settings)?;
+    Ok(model)
 }

@@ -8,6 +8,8 @@ mod gradient;
 mod recognize;
 mod sequence;
 
+pub use gradient::idle;
+
 use crate::{
     diag::Diagnostics,
     ir::{Graph, Next, Rule, rewrite, verify},
