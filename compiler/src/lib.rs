@@ -56,6 +56,7 @@ pub use plan::Optimize;
 
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::Graph;
+use onnxc_proto::ModelProto;
 use plan::Plan;
 use std::path::{Path, PathBuf};
 
@@ -230,7 +231,11 @@ pub fn plan(
 ///
 /// Everything that is wrong with the model, at once, and each with its place.
 pub fn optimize(model: bytes::Bytes, options: &Options) -> Result<Graph, Diagnostics> {
-    let graph = import::model(model, &options.settings)?.graph;
+    optimized_graph(&import::decode(model)?, options)
+}
+
+fn optimized_graph(model: &ModelProto, options: &Options) -> Result<Graph, Diagnostics> {
+    let graph = import::message(model, &options.settings)?.graph;
     passes::run(graph, &options.passes, passes::STANDARD, &mut |_, _| {})
 }
 
@@ -241,24 +246,18 @@ pub fn optimize(model: bytes::Bytes, options: &Options) -> Result<Graph, Diagnos
 ///
 /// Everything that is wrong with the model, at once, and each with its place; and training
 /// information that would come to mean something else.
-pub fn optimized(
-    model: bytes::Bytes,
-    options: &Options,
-) -> Result<onnxc_proto::ModelProto, Diagnostics> {
+pub fn optimized(model: bytes::Bytes, options: &Options) -> Result<ModelProto, Diagnostics> {
     let mut model = import::decode(model)?;
-    let settings = &options.settings;
     if model.training_info.is_empty() {
-        let graph = import::message(&model, settings)?.graph;
-        let graph = passes::run(graph, &options.passes, passes::STANDARD, &mut |_, _| {})?;
-        return export::model(&graph);
+        return export::model(&optimized_graph(&model, options)?);
     }
+    let settings = &options.settings;
     import::message(&model, settings)?;
     import::gather(&mut model, settings.directory.clone())?;
     let kept = train::Kept::taken(&mut model)?;
-    let graph = import::message(&model, settings)?.graph;
-    let graph = passes::run(graph, &options.passes, passes::STANDARD, &mut |_, _| {})?;
-    let mut model = export::model(&graph)?;
+    let mut model = export::model(&optimized_graph(&model, options)?)?;
     kept.put_back(&mut model)?;
+    // Sizes and constants are settled by now, and may have no names any more.
     let settings = import::Settings {
         customs: settings.customs.clone(),
         types: settings.types.clone(),

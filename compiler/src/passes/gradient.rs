@@ -125,8 +125,8 @@ fn taken(
     Ok((derivative, dead, captures))
 }
 
-/// The numbers of those variables of a graph's last `Gradient` by which its value has no
-/// derivative but zeros.
+/// The numbers of those variables of a graph's only `Gradient` by which its value has no derivative
+/// but zeros. Where there are several, nothing is said: one may go through another.
 ///
 /// # Errors
 ///
@@ -134,13 +134,11 @@ fn taken(
 pub fn idle(graph: &Graph) -> std::result::Result<Vec<usize>, Diagnostics> {
     let written = super::written_out(graph)?;
     let graph = written.as_ref().unwrap_or(graph);
-    let last = graph.nodes().map(|(_, node)| node).filter(|node| node.op.is::<Asked>()).last();
-    let Some((node, asked)) = last.and_then(|node| Some((node, node.op.downcast::<Asked>()?)))
-    else {
-        return Ok(Vec::new());
-    };
+    let mut all = graph.nodes().filter_map(|(_, node)| Some((node, node.op.downcast::<Asked>()?)));
+    let (Some((node, asked)), None) = (all.next(), all.next()) else { return Ok(Vec::new()) };
     let given: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
-    Ok(taken(graph, asked, &given, &vec![true; asked.xs.len()])?.1)
+    let wanted = vec![true; asked.xs.len()];
+    taken(graph, asked, &given, &wanted).map(|(_, dead, _)| dead)
 }
 
 /// The function whose outputs are the wanted derivatives of the sum of the only output by the

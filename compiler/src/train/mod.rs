@@ -6,6 +6,12 @@
 //! first values. The model's own graph stays as it is, and so does its operator set: a loss that
 //! needs a newer one is written in operators that are there, or refused.
 //!
+//! The optimizer's counter, `step`, is 0 at first and says how many steps there were. `Adagrad` and
+//! `Momentum` are given it as `T`; `Adam` is given one more, so that the bias is corrected in the first
+//! step as PyTorch and Keras do it. ONNX's `Adam` adds `epsilon` before that correction, PyTorch behind
+//! it: there, the same `epsilon` counts `1 / √(1 - beta2ᵗ)` times as much, which shows where
+//! gradients are about as small.
+//!
 //! Inference is what is trained: `BatchNormalization` goes on with the statistics in the file (its
 //! scale and bias are trained), and `Dropout` lets everything through, unless the model itself has
 //! them in training mode.
@@ -93,6 +99,9 @@ impl Prepare {
     /// Has those weights trained that the pattern stands for, in which `*` is any text and `?` any
     /// character, beside those of other patterns. A name in full is that of any initializer of type
     /// `float` or `double`, whether it looks like a weight or not.
+    ///
+    /// A weight has axes, and the loss has a derivative by it. Statistics of normalizations, bounds of
+    /// `Clip`, exponents, divisors, what `Sub` takes away, and masks are none.
     pub fn trainable(mut self, pattern: &str) -> Prepare {
         self.trainable.push(pattern.to_owned());
         self

@@ -73,7 +73,7 @@ impl Setting {
 }
 
 impl Method {
-    /// What the method can be told, with what holds where nothing is said: PyTorch's numbers.
+    /// What the method can be told, with what holds where nothing is said: the usual numbers.
     fn defaults(self) -> &'static [(Setting, f64)] {
         use Setting::{
             Alpha, Beta1, Beta2, Epsilon, LearningRate, Momentum, RateDecay, WeightDecay,

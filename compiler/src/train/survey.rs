@@ -54,7 +54,7 @@ const FIXED: &[(&str, usize, usize)] = &[
     ("BatchNormalization", 3, 4),
     ("Clip", 1, 2),
     ("DequantizeLinear", 1, 2),
-    ("Div", 0, 1),
+    ("Div", 1, 1),
     ("Dropout", 1, 2),
     ("GridSample", 1, 1),
     ("OneHot", 1, 2),
@@ -64,7 +64,7 @@ const FIXED: &[(&str, usize, usize)] = &[
     ("Range", 0, 2),
     ("Resize", 1, 3),
     ("STFT", 1, 3),
-    ("Sub", 0, 1),
+    ("Sub", 1, 1),
     ("Where", 0, 2),
 ];
 
@@ -160,11 +160,17 @@ impl<'g> Survey<'g> {
     }
 
     /// Whether a candidate looks like a weight: it has axes, is no mask, and the loss depends on it
-    /// by more than what is fixed.
+    /// by more than what is fixed. One number all over, and not the factor of anything, is a mask
+    /// that masks nothing.
     fn is_weight(&self, i: usize) -> bool {
-        let value = &self.graph[self.values[i]];
+        let id = self.values[i];
+        let value = &self.graph[id];
         let has_axes = value.ty.as_tensor().is_some_and(|ty| ty.rank() > 0 && !ty.is_empty());
-        has_axes && !value.constant.as_ref().is_some_and(is_mask) && self.counts(self.values[i])
+        if !has_axes || !self.counts(id) {
+            return false;
+        }
+        let filled = |tensor| self.role(id, 0) == Role::Other && is_uniform(tensor);
+        !value.constant.as_ref().is_some_and(|tensor| is_mask(tensor) || filled(tensor))
     }
 
     /// Whether the loss depends on a constant by more than what is fixed.
@@ -309,8 +315,18 @@ fn is_fixed(node: &Node, input: usize) -> bool {
 }
 
 fn is_mask(tensor: &Tensor) -> bool {
-    let is_large = |&x: &f64| !x.is_finite() || x.abs() >= MASK;
-    tensor.floats().is_some_and(|elements| elements.iter().any(is_large))
+    let is_large = |x: f64| !x.is_finite() || x.abs() >= MASK;
+    let bytes = tensor.bytes();
+    match tensor.dtype {
+        DType::F64 => bytes.as_chunks().0.iter().any(|&x| is_large(f64::from_le_bytes(x))),
+        _ => bytes.as_chunks().0.iter().any(|&x| is_large(f32::from_le_bytes(x).into())),
+    }
+}
+
+fn is_uniform(tensor: &Tensor) -> bool {
+    let mut elements = tensor.bytes().chunks_exact(tensor.dtype.bytes());
+    let first = elements.next();
+    elements.all(|element| Some(element) == first)
 }
 
 fn no_weight(pattern: &str) -> Diagnostic {
