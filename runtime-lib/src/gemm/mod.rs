@@ -7,7 +7,9 @@
 //!
 //! Copies go to scratch memory of the caller: [`gemm_scratch`] says how much.
 
+mod depthwise;
 mod pack;
+mod pixels;
 mod plain;
 mod product;
 mod real;
@@ -18,8 +20,10 @@ mod vector;
 
 use crate::Number;
 use crate::activation_fn::Activation;
+pub(crate) use depthwise::Depthwise;
 pub(crate) use pack::{Factor, Matrix};
 use pack::{pack_left, pack_right};
+pub(crate) use pixels::{BLOCK, MAX_TAPS, Pixels};
 pub use plain::{gemm, gemm_float};
 pub(crate) use product::{Product, scratch};
 pub(crate) use real::Real;
