@@ -2,12 +2,12 @@
 //! convolutions that are told so. Channels that are missing to a whole block are zeros.
 
 use crate::activation_fn::Activation;
-use crate::gemm::BLOCK;
+pub use crate::gemm::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// Images of some channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
+pub struct Channels {
     /// How many images there are.
     pub batch: usize,
     /// Channels.
@@ -16,8 +16,7 @@ pub struct Blocks {
     pub pixels: usize,
 }
 
-/// Each image, its first channel and its last one of each block.
-impl Blocks {
+impl Channels {
     fn blocks(&self) -> usize {
         self.channels.div_ceil(BLOCK)
     }
@@ -36,7 +35,7 @@ const PIXELS: usize = 16;
 
 /// Puts the channels of `x` into blocks.
 #[inline(never)]
-pub fn block(x: &[f32], y: &mut [f32], geometry: Blocks) {
+pub fn block(x: &[f32], y: &mut [f32], geometry: Channels) {
     let pixels = geometry.pixels;
     if pixels == 0 {
         return;
@@ -58,7 +57,7 @@ pub fn block(x: &[f32], y: &mut [f32], geometry: Blocks) {
 
 /// Takes the channels of `x` out of their blocks.
 #[inline(never)]
-pub fn unblock(x: &[f32], y: &mut [f32], geometry: Blocks) {
+pub fn unblock(x: &[f32], y: &mut [f32], geometry: Channels) {
     let pixels = geometry.pixels;
     if pixels == 0 {
         return;
@@ -86,7 +85,7 @@ pub fn affine(
     scale: &[f32],
     shift: &[f32],
     y: &mut [f32],
-    geometry: Blocks,
+    geometry: Channels,
     f: Activation,
 ) {
     y.copy_from_slice(x);
@@ -99,7 +98,7 @@ pub fn affine_in_place(
     y: &mut [f32],
     scale: &[f32],
     shift: &[f32],
-    geometry: Blocks,
+    geometry: Channels,
     f: Activation,
 ) {
     let len = geometry.pixels * BLOCK;
@@ -138,5 +137,44 @@ impl WithSimd for Affine<'_> {
                 s.store(s.max(least, s.mul_add(s.load(y), scale, shift)), y);
             }
         }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::simd::each_level;
+    use std::{vec, vec::Vec};
+
+    #[test]
+    fn what_goes_into_blocks_comes_out() {
+        for (batch, channels, pixels) in [(1, 16, 16), (2, 5, 3), (1, 40, 33), (1, 3, 0)] {
+            let geometry = Channels { batch, channels, pixels };
+            let x: Vec<f32> = (0..batch * channels * pixels).map(|i| i as f32).collect();
+            let mut blocks = vec![f32::NAN; batch * geometry.blocks() * pixels * BLOCK];
+            block(&x, &mut blocks, geometry);
+            assert!(blocks.iter().all(|x| x.is_finite()));
+            let mut y = vec![f32::NAN; x.len()];
+            unblock(&blocks, &mut y, geometry);
+            assert_eq!(x, y);
+        }
+    }
+
+    #[test]
+    fn each_channel_has_its_factor_and_addend() {
+        let geometry = Channels { batch: 2, channels: 20, pixels: 3 };
+        let numbers = |n: usize| (0..n).map(|i| i as f32 - 9.0).collect::<Vec<f32>>();
+        let (x, scale, shift) = (numbers(2 * 32 * 3), numbers(32), numbers(32));
+        each_level(|level| {
+            for f in [Activation::Identity, Activation::Relu, Activation::HardSwish] {
+                let mut y = vec![f32::NAN; x.len()];
+                affine(&x, &scale, &shift, &mut y, geometry, f);
+                for (at, (x, y)) in x.iter().zip(&y).enumerate() {
+                    let channel = at / 48 % 2 * BLOCK + at % BLOCK;
+                    let truth = f.of(scale[channel] * x + shift[channel]);
+                    assert!((y - truth).abs() <= 1e-3, "{level:?} {f:?}: {y} is not {truth}");
+                }
+            }
+        });
     }
 }

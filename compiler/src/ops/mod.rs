@@ -15,6 +15,7 @@ pub(crate) mod activation;
 pub(crate) mod arg;
 pub(crate) mod attention;
 pub(crate) mod binary;
+pub(crate) mod blocks;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod concat;
@@ -147,12 +148,14 @@ const FAMILIES: &[&[Entry]] = &[
     attention::linear::OPS,
     attention::rotary::OPS,
     binary::OPS,
+    blocks::OPS,
     cast::OPS,
     compare::OPS,
     concat::OPS,
     constant::OPS,
     control::OPS,
     conv::OPS,
+    conv::blocked::OPS,
     conv::causal::OPS,
     conv::deform::OPS,
     conv::integer::OPS,
@@ -182,6 +185,7 @@ const FAMILIES: &[&[Entry]] = &[
     optional::OPS,
     pad::OPS,
     pool::OPS,
+    pool::blocked::OPS,
     quantize::OPS,
     random::OPS,
     reduce::OPS,

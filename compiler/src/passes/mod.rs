@@ -3,11 +3,13 @@
 mod branch;
 mod fold;
 mod fuse;
+mod layout;
 mod sequence;
 
 use crate::{
     diag::Diagnostics,
     ir::{Graph, Rule, rewrite, verify},
+    plan::Optimize,
 };
 
 /// A step from one graph to the next.
@@ -15,21 +17,31 @@ pub struct Pass {
     /// The name, by which `--print-after` knows it.
     pub name: &'static str,
     run: fn(&Graph) -> Result<Graph, Diagnostics>,
+    /// What it is for, where it does not serve all.
+    only: Option<Optimize>,
 }
 
 /// All passes, in order.
-pub const PIPELINE: &[Pass] =
-    &[Pass { name: "simplify", run: simplify }, Pass { name: "fuse", run: fuse::run }];
+pub const PIPELINE: &[Pass] = &[
+    Pass { name: "simplify", run: simplify, only: None },
+    Pass { name: "fuse", run: fuse::run, only: None },
+    Pass { name: "layout", run: layout::run, only: Some(Optimize::Speed) },
+];
 
 /// What is simpler without looking further than a node's inputs.
 const SIMPLER: &[Rule] =
     &[fold::identity, fold::same_type, sequence::optional, sequence::sequence, fold::constants];
 
-/// Runs every pass, showing `seen` the graph after each.
-pub fn run(graph: Graph, seen: &mut dyn FnMut(&str, &Graph)) -> Result<Graph, Diagnostics> {
+/// Runs every pass that serves what matters most, showing `seen` the graph after each.
+pub fn run(
+    graph: Graph,
+    optimize: Optimize,
+    seen: &mut dyn FnMut(&str, &Graph),
+) -> Result<Graph, Diagnostics> {
     let mut graph = graph;
     seen("import", &graph);
-    for pass in PIPELINE {
+    let serves = |pass: &&Pass| pass.only.is_none_or(|only| only == optimize);
+    for pass in PIPELINE.iter().filter(serves) {
         graph = (pass.run)(&graph)?;
         if cfg!(debug_assertions) {
             verify(&graph)?;

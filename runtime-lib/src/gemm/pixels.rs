@@ -4,7 +4,7 @@
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// Channels of a block: as many as the widest vector has lanes.
-pub(crate) const BLOCK: usize = 16;
+pub const BLOCK: usize = 16;
 /// The most taps that a window has.
 pub(crate) const MAX_TAPS: usize = 128;
 

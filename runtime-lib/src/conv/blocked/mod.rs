@@ -8,6 +8,8 @@
 
 mod band;
 mod depthwise;
+#[cfg(all(test, feature = "std"))]
+mod tests;
 
 use super::{Conv, product};
 use crate::activation_fn::Activation;

@@ -1,5 +1,7 @@
 //! Pools: one number for each window of a channel's image.
 
+pub(crate) mod blocked;
+
 use super::{
     Entry, entry,
     window::{self, Rounding, Slide, Window},
@@ -47,6 +49,7 @@ fn real_power(node: &mut Reader<'_>) -> Result<i64> {
 }
 
 /// The attributes that all pools share.
+#[derive(Clone)]
 pub struct Pool {
     /// The window.
     pub window: Window,
