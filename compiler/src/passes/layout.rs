@@ -42,7 +42,7 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
 }
 
 /// Fewer output channels than these leave too much of a block empty.
-const FEW: usize = 12;
+const FEW: usize = 8;
 /// A sum of fewer products costs no more than the way out of blocks.
 const SHALLOW: usize = 128;
 
