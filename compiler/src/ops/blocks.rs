@@ -179,3 +179,17 @@ impl Op for Affine {
         cx.call(&AFFINE, (geometry, self.activation))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{check, tensor};
+
+    #[test]
+    fn channels_fill_blocks() {
+        let x = || [tensor(DType::F32, [Dim::symbol("n"), 20.into(), 3.into()])];
+        check(Block, &x(), 1, "float[n, 2, 3, 16]");
+        let x = [tensor(DType::F32, [Dim::symbol("n"), 2.into(), 3.into(), 16.into()])];
+        check(Unblock { channels: 20 }, &x, 1, "float[n, 20, 3]");
+    }
+}

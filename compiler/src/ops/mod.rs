@@ -59,7 +59,7 @@ pub(crate) mod text;
 pub(crate) mod transpose;
 pub(crate) mod unary;
 pub(crate) mod variadic;
-mod window;
+pub(crate) mod window;
 
 use crate::{
     diag::Result,

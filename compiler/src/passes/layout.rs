@@ -243,3 +243,79 @@ fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (op, inputs) = (conv.clone(), sum.inputs.clone());
     site.replace(node, Rc::new(op), inputs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ops::{
+            activation,
+            window::{AutoPad, Window},
+        },
+        ty::Type,
+    };
+
+    fn conv(
+        graph: &mut Graph,
+        x: ValueId,
+        [filters, channels]: [usize; 2],
+        kernel: usize,
+    ) -> ValueId {
+        let window = Window {
+            auto_pad: AutoPad::SameUpper,
+            kernel_shape: Vec::new(),
+            strides: Vec::new(),
+            pads: Vec::new(),
+            dilations: Vec::new(),
+        };
+        let op = Conv { window, group: 1, activation: Activation::Identity, fused: false };
+        let shape = vec![filters, channels, kernel, kernel];
+        let numbers = vec![1.0; shape.iter().product()];
+        let weights = Tensor::from_numbers(DType::F32, shape, &numbers).expect("enough numbers");
+        let weights = graph.constant("w", weights);
+        graph.add(graph.body, "conv", op, &[x, weights]).expect("the sizes fit")
+    }
+
+    /// The operators that are left of a graph of one input, whose channels are as many as given.
+    fn laid_out(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> String {
+        let mut graph = Graph::new(Rc::default());
+        let sizes = [Dim::symbol("n"), channels.into(), 9.into(), 9.into()];
+        let x = graph.input(graph.body, "x", Type::tensor(DType::F32, sizes));
+        let y = build(&mut graph, x);
+        graph.set_outputs(graph.body, vec![y]);
+        let graph = run(&graph).expect("nothing is wrong with it");
+        let nodes = graph[graph.body].nodes.iter();
+        nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn blocks_end_once() {
+        let found = laid_out(3, |graph, x| {
+            let a = conv(graph, x, [24, 3], 3);
+            let a = graph.add(graph.body, "f", activation::Activation::sigmoid(), &[a]);
+            let a = a.expect("any numbers do");
+            let b = conv(graph, a, [24, 24], 1);
+            graph.add(graph.body, "sum", &ADD, &[a, b]).expect("they fit")
+        });
+        assert_eq!(found, "BlockedConv Sigmoid BlockedConv Add Unblock");
+    }
+
+    #[test]
+    fn a_small_convolution_alone_stays() {
+        assert_eq!(laid_out(3, |graph, x| conv(graph, x, [16, 3], 3)), "Conv");
+        assert_eq!(laid_out(16, |graph, x| conv(graph, x, [16, 16], 3)), "BlockedConv Unblock");
+        assert_eq!(laid_out(16, |graph, x| conv(graph, x, [4, 16], 3)), "Conv");
+    }
+
+    #[test]
+    fn whole_blocks_can_be_joined() {
+        let joined = |first| {
+            laid_out(16, move |graph, x| {
+                let (a, b) = (conv(graph, x, [first, 16], 3), conv(graph, x, [20, 16], 3));
+                graph.add(graph.body, "all", Concat { axis: -3 }, &[a, b]).expect("they fit")
+            })
+        };
+        assert_eq!(joined(32), "BlockedConv BlockedConv Concat Unblock");
+        assert_eq!(joined(24), "BlockedConv Unblock BlockedConv Unblock Concat");
+    }
+}

@@ -61,42 +61,61 @@ impl WithSimd for Depthwise<'_> {
             return;
         }
         self.check();
-        for row in 0..self.rows {
-            let mut col = 0;
-            while col < self.cols {
-                let (width, again) = widths::<S>(self.cols - col, col);
-                let at = [row, col - again];
-                // SAFETY: `check` has passed, and the tile is not wider than what is left and
-                // what is done again.
-                unsafe {
-                    match (S::LANES, width) {
-                        (16, 14) => self.tile::<S, 14, 1>(s, at),
-                        (16, 8) => self.tile::<S, 8, 1>(s, at),
-                        (16, 7) => self.tile::<S, 7, 1>(s, at),
-                        (16, 4) => self.tile::<S, 4, 1>(s, at),
-                        (16, 2) => self.tile::<S, 2, 1>(s, at),
-                        (16, _) => self.tile::<S, 1, 1>(s, at),
-                        (8, 6) => self.tile::<S, 6, 2>(s, at),
-                        (8, 4) => self.tile::<S, 4, 2>(s, at),
-                        (8, 2) => self.tile::<S, 2, 2>(s, at),
-                        (8, _) => self.tile::<S, 1, 2>(s, at),
-                        (_, 2) => self.tile::<S, 2, 4>(s, at),
-                        _ => self.tile::<S, 1, 4>(s, at),
-                    }
+        let mut row = 0;
+        while row < self.rows {
+            // A narrow image gives sums enough to keep the processor busy only in several rows.
+            let wide = S::LANES == BLOCK;
+            // SAFETY: `check` has passed, and so many rows are left.
+            row += unsafe {
+                match (self.rows - row, self.cols) {
+                    (4.., ..=4) if wide => self.tiles::<S, 4>(s, row),
+                    (2.., ..=8) if wide => self.tiles::<S, 2>(s, row),
+                    _ => self.tiles::<S, 1>(s, row),
                 }
-                col += width - again;
-            }
+            };
         }
     }
 }
 
 impl Depthwise<'_> {
-    /// The tile of `C` pixels, each of `V` vectors, at a row and column.
+    /// The tiles of `R` rows; how many rows that are.
+    ///
+    /// # Safety
+    /// `check` has passed, and there are such rows.
+    #[inline(always)]
+    unsafe fn tiles<S: Simd, const R: usize>(&mut self, s: S, row: usize) -> usize {
+        let mut col = 0;
+        while col < self.cols {
+            let (width, again) = widths::<S>(self.cols - col, col);
+            let at = [row, col - again];
+            // SAFETY: the tile is not wider than what is left and what is done again.
+            unsafe {
+                match (S::LANES, width) {
+                    (16, 14) if R == 1 => self.tile::<S, 1, 14, 1>(s, at),
+                    (16, 8) if R < 4 => self.tile::<S, R, 8, 1>(s, at),
+                    (16, 7) if R < 4 => self.tile::<S, R, 7, 1>(s, at),
+                    (16, 4) => self.tile::<S, R, 4, 1>(s, at),
+                    (16, 2) => self.tile::<S, R, 2, 1>(s, at),
+                    (16, _) => self.tile::<S, R, 1, 1>(s, at),
+                    (8, 6) => self.tile::<S, 1, 6, 2>(s, at),
+                    (8, 4) => self.tile::<S, 1, 4, 2>(s, at),
+                    (8, 2) => self.tile::<S, 1, 2, 2>(s, at),
+                    (8, _) => self.tile::<S, 1, 1, 2>(s, at),
+                    (_, 2) => self.tile::<S, 1, 2, 4>(s, at),
+                    _ => self.tile::<S, 1, 1, 4>(s, at),
+                }
+            }
+            col += width - again;
+        }
+        R
+    }
+
+    /// The tile of `R` rows and `C` columns, each of `V` vectors, at a row and column.
     ///
     /// # Safety
     /// `check` has passed, and the tile lies inside.
     #[inline(always)]
-    unsafe fn tile<S: Simd, const C: usize, const V: usize>(
+    unsafe fn tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         s: S,
         [row, col]: [usize; 2],
@@ -104,43 +123,48 @@ impl Depthwise<'_> {
         let at = row * self.y_row + col * BLOCK;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
         unsafe {
-            let mut sums = [[s.splat(0.0); V]; C];
+            let mut sums = [[[s.splat(0.0); V]; C]; R];
             if !self.bias.is_empty() {
-                for sums in &mut sums {
+                for sums in sums.as_flattened_mut() {
                     for (v, sum) in sums.iter_mut().enumerate() {
                         *sum = s.load_at(self.bias.as_ptr().add(v * S::LANES));
                     }
                 }
             }
             if !self.add.is_empty() {
-                for (c, sums) in sums.iter_mut().enumerate() {
-                    let add = self.add.as_ptr().add(at + c * BLOCK);
-                    for (v, sum) in sums.iter_mut().enumerate() {
-                        *sum = s.add(*sum, s.load_at(add.add(v * S::LANES)));
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    for (c, sums) in sums.iter_mut().enumerate() {
+                        let add = self.add.as_ptr().add(at + r * self.y_row + c * BLOCK);
+                        for (v, sum) in sums.iter_mut().enumerate() {
+                            *sum = s.add(*sum, s.load_at(add.add(v * S::LANES)));
+                        }
                     }
                 }
             }
             let x = self.x.as_ptr().add(row * self.x_row + col * BLOCK);
             let mut w = self.w.as_ptr();
             for &tap in self.taps {
-                let x = x.add(tap);
                 for v in 0..V {
                     let weights = s.load_at(w.add(v * S::LANES));
-                    for (c, sums) in sums.iter_mut().enumerate() {
-                        let x = s.load_at(x.add(c * BLOCK + v * S::LANES));
-                        sums[v] = s.mul_add(x, weights, sums[v]);
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let x = x.add(tap + r * self.x_row + v * S::LANES);
+                        for (c, sums) in sums.iter_mut().enumerate() {
+                            sums[v] = s.mul_add(s.load_at(x.add(c * BLOCK)), weights, sums[v]);
+                        }
                     }
                 }
                 w = w.add(BLOCK);
             }
-            for (c, sums) in sums.iter().enumerate() {
-                let y = self.y.as_mut_ptr().add(at + c * BLOCK);
-                for (v, &sum) in sums.iter().enumerate() {
-                    let sum = match self.clamp {
-                        Some((low, high)) => s.min(s.splat(high), s.max(s.splat(low), sum)),
-                        None => sum,
-                    };
-                    s.store_at(sum, y.add(v * S::LANES));
+            for (r, sums) in sums.iter().enumerate() {
+                for (c, sums) in sums.iter().enumerate() {
+                    let y = self.y.as_mut_ptr().add(at + r * self.y_row + c * BLOCK);
+                    for (v, &sum) in sums.iter().enumerate() {
+                        let sum = match self.clamp {
+                            Some((low, high)) => s.min(s.splat(high), s.max(s.splat(low), sum)),
+                            None => sum,
+                        };
+                        s.store_at(sum, y.add(v * S::LANES));
+                    }
                 }
             }
         }

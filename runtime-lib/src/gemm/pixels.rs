@@ -151,11 +151,12 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     unsafe fn tiles<S: Simd, const V: usize>(&mut self, s: S, block: usize) {
         let mut row = 0;
         while row < self.rows {
-            let two = S::LANES == BLOCK && UNIT == BLOCK && row + 1 < self.rows;
+            let two = S::LANES == BLOCK && row + 1 < self.rows;
             // SAFETY: the caller vouches for the block; the tiles are cut from what is left.
             unsafe {
                 match self.cols {
                     7 if two => self.tile::<S, 2, 7, V>(s, [block, row, 0]),
+                    5 if two => self.tile::<S, 2, 5, V>(s, [block, row, 0]),
                     4 if two => self.tile::<S, 2, 4, V>(s, [block, row, 0]),
                     _ => {
                         self.row::<S, V>(s, block, row);
