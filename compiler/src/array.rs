@@ -5,6 +5,7 @@ use crate::{
     tensor::{Data, Tensor},
 };
 use bytemuck::Pod;
+use bytes::Bytes;
 use half::{bf16, f16};
 use onnxc_runtime::{
     Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
@@ -123,10 +124,10 @@ arrays! {
 macro_rules! little_endian {
     ($self:expr, words: $($word:ident: $W:ty),*; others: $($variant:ident)*) => {
         match $self {
-            $(Array::$word(x) => to_bytes(&x, <$W>::to_le_bytes),)*
+            $(Array::$word(x) => to_bytes(x, <$W>::to_le_bytes),)*
             $(Array::$variant(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),)*
             Array::Bool(x) => x.iter().map(|&x| u8::from(x)).collect(),
-            Array::String(_) | Array::Sequence(_) => Vec::new(),
+            Array::String(_) | Array::Sequence(_) => Bytes::new(),
         }
     };
 }
@@ -145,16 +146,25 @@ macro_rules! from_little_endian {
     };
 }
 
-/// The elements as a file has them: a copy in one piece where the machine has the same order of
-/// bytes, since weights are many.
-fn to_bytes<T: Pod, const N: usize>(x: &[T], to_le_bytes: fn(T) -> [u8; N]) -> Vec<u8> {
+/// The elements as a file has them: the same memory where the machine has the same order of bytes,
+/// since weights are many.
+fn to_bytes<T: Pod + Send, const N: usize>(x: Vec<T>, to_le_bytes: fn(T) -> [u8; N]) -> Bytes {
     if cfg!(target_endian = "little") {
-        return bytemuck::cast_slice(x).to_vec();
+        return Bytes::from_owner(Words(x));
     }
     x.iter().flat_map(|&x| to_le_bytes(x)).collect()
 }
 
-/// The elements that a file has, likewise.
+/// Elements that are read as bytes.
+struct Words<T>(Vec<T>);
+
+impl<T: Pod> AsRef<[u8]> for Words<T> {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+/// The elements that a file has, in one copy where the machine has the same order.
 fn from_bytes<T: Pod, const N: usize>(bytes: &[u8], from_le_bytes: fn([u8; N]) -> T) -> Vec<T> {
     if cfg!(target_endian = "little") {
         return bytemuck::allocation::pod_collect_to_vec(bytes);
@@ -190,14 +200,14 @@ impl Array {
         if let Array::String(strings) = self {
             return Tensor { dtype, shape, data: Data::Strings(strings.into()) };
         }
-        let bytes: Vec<u8> = little_endian! {
+        let bytes: Bytes = little_endian! {
             self,
             words: F32: f32, F64: f64, I8: i8, I16: i16, I32: i32, I64: i64,
             U8: u8, U16: u16, U32: u32, U64: u64;
             others: F16 BF16 F8E4M3FN F8E4M3FNUZ F8E5M2 F8E5M2FNUZ F8E8M0 F6E2M3 F6E3M2 F4E2M1
                 I2 I4 U2 U4 C64 C128
         };
-        Tensor { dtype, shape, data: Data::Bytes(bytes.into()) }
+        Tensor { dtype, shape, data: Data::Bytes(bytes) }
     }
 }
 

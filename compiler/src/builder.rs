@@ -4,10 +4,10 @@ use crate::{
     ArenaIn, Optimize, Options, Weights, compile,
     diag::{Code, Diagnostic, Diagnostics},
     ident,
-    import::Size,
+    import::{Axis, Size},
 };
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
 };
 
@@ -69,6 +69,17 @@ impl Builder {
         self
     }
 
+    /// Says the axes of the input called `name`, whose number the model does not say: each has a
+    /// size or a name, as in `[1.into(), 3.into(), "height".into(), "width".into()]`.
+    pub fn shape(
+        mut self,
+        name: impl Into<String>,
+        axes: impl IntoIterator<Item = Axis>,
+    ) -> Builder {
+        self.options.settings.shapes.insert(name.into(), axes.into_iter().collect());
+        self
+    }
+
     /// Makes an input a constant: a number, or several in brackets.
     pub fn constant(mut self, name: impl Into<String>, value: impl ToString) -> Builder {
         self.options.settings.consts.insert(name.into(), value.to_string());
@@ -124,11 +135,7 @@ impl Builder {
         })?;
         let stem = self.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
         let module = out_dir.join(format!("{}.rs", ident::snake(&stem)));
-        let weights = output.weights_file.map(|name| out_dir.join(name));
-        write_if_changed(&module, output.module.code.as_bytes())?;
-        if let (Some(path), Some(bytes)) = (&weights, &output.module.weights) {
-            write_if_changed(path, bytes)?;
-        }
+        let weights = output.write(&module)?;
         Ok(Report {
             module,
             weights,
@@ -137,26 +144,4 @@ impl Builder {
             macs: output.plan.macs,
         })
     }
-}
-
-/// Writes a file where its bytes change: whole or not at all.
-///
-/// # Errors
-///
-/// Where the system refuses.
-pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
-    if fs::read(path).is_ok_and(|found| found == bytes) {
-        return Ok(());
-    }
-    let io = |error: std::io::Error| {
-        Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
-    };
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(format!(".{}.partial", std::process::id()));
-    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
-    if written.is_err() {
-        // What could not be renamed is of no use; that it cannot be removed changes nothing.
-        drop(fs::remove_file(&partial));
-    }
-    written.map_err(io)
 }

@@ -12,8 +12,8 @@ const RESERVED: &[&str] = &[
     "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
     "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
     "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "_", "arena",
-    "sizes", "strings", "weights", "usize", "isize", "f32", "f64", "i8", "i16", "i32", "i64", "u8",
-    "u16", "u32", "u64", "bool", "str", "char", "core", "std", "alloc",
+    "draws", "sizes", "strings", "weights", "usize", "isize", "f32", "f64", "i8", "i16", "i32",
+    "i64", "u8", "u16", "u32", "u64", "bool", "str", "char", "core", "std", "alloc",
 ];
 
 /// `name` in snake case: `/stem/Conv_1` becomes `stem_conv_1`.

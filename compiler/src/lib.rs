@@ -7,25 +7,29 @@
 //! | room | what it holds | what it must not know |
 //! |---|---|---|
 //! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
+//! | [`check`] | messages → findings: the rules of the format | everything but the base |
 //! | [`passes`] | graph → graph, one file a pass | the file format, generated code |
 //! | [`emit`] | plan → tokens → text | graphs, operators, ONNX |
 //! | [`host`] | runs a plan here and now | graphs, operators |
 //! | [`ops`] | every operator, one file a family | the file format, passes, tokens |
 //! | [`ir`] | graph, the trait [`ir::Op`], lowering to a plan | any particular operator |
 //! | [`plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
-//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
+//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
 
 pub mod arena;
 pub mod array;
 mod builder;
+pub mod check;
 pub mod diag;
 pub mod dim;
 pub mod dtype;
 pub mod emit;
+pub mod file;
 pub mod host;
 pub mod ident;
 pub mod import;
 pub mod ir;
+mod mapping;
 pub mod ops;
 pub mod options;
 pub mod passes;
@@ -34,8 +38,9 @@ pub mod tensor;
 pub mod ty;
 pub mod value;
 
-pub use builder::{Builder, Report, write_if_changed};
+pub use builder::{Builder, Report};
 pub use emit::{ArenaIn, Module};
+pub use file::write_if_changed;
 pub use options::{Options, Weights};
 pub use plan::Optimize;
 
@@ -56,6 +61,23 @@ pub struct Output {
     pub files: Vec<PathBuf>,
 }
 
+impl Output {
+    /// Writes the module to `path` and the weights, where they have a file, to theirs beside it,
+    /// which is given back. Files are written only where their bytes change.
+    ///
+    /// # Errors
+    ///
+    /// Where the system refuses.
+    pub fn write(&self, path: &Path) -> Result<Option<PathBuf>, Diagnostic> {
+        let weights = self.weights_file.as_ref().map(|name| path.with_file_name(name));
+        if let Some(weights) = &weights {
+            file::replace(weights, |out| emit::write_weights(&self.plan, out))?;
+        }
+        write_if_changed(path, self.module.code.as_bytes())?;
+        Ok(weights)
+    }
+}
+
 /// Compiles the model file at `path`; `seen` is shown the graph after each pass.
 ///
 /// # Errors
@@ -66,15 +88,59 @@ pub fn compile(
     options: &Options,
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<Output, Diagnostics> {
+    let (model, options) = read(path, options)?;
+    let stem = path.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
     let place = path.display().to_string();
-    let model = std::fs::read(path)
-        .map_err(|error| Diagnostic::new(Code::Io, error.to_string()).within(place.clone()))?;
+    compile_bytes(model, &stem, &options, seen).map_err(|all| all.within(&place))
+}
+
+/// The bytes of a model file, and the options with the directory in which it lies.
+fn read(path: &Path, options: &Options) -> Result<(bytes::Bytes, Options), Diagnostic> {
+    let model = file::read(path).map_err(|error| {
+        Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
+    })?;
     let mut options = options.clone();
     if options.settings.directory.is_none() {
         options.settings.directory = path.parent().map(Path::to_owned);
     }
-    let stem = path.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
-    compile_bytes(model.into(), &stem, &options, seen).map_err(|all| all.within(&place))
+    Ok((model, options))
+}
+
+/// What is to be said of a model.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// What is wrong with it. Where nothing is, the model is valid.
+    pub invalid: Vec<Diagnostic>,
+    /// What is valid, but cannot be compiled.
+    pub unsupported: Vec<Diagnostic>,
+}
+
+/// Whether the model file at `path` is valid, and whether it can be compiled.
+pub fn check(path: &Path, options: &Options) -> Verdict {
+    match read(path, options) {
+        Ok((model, options)) => {
+            let verdict = check_bytes(model, &options);
+            let place = path.display().to_string();
+            let within = |found: Vec<Diagnostic>| Diagnostics(found).within(&place).0;
+            Verdict { invalid: within(verdict.invalid), unsupported: within(verdict.unsupported) }
+        }
+        Err(finding) => Verdict { invalid: vec![finding], ..Verdict::default() },
+    }
+}
+
+/// Whether the bytes of a model file are valid, and whether they can be compiled.
+pub fn check_bytes(model: bytes::Bytes, options: &Options) -> Verdict {
+    let found = plan(model, options, &mut |_, _| {}).err().map_or(Vec::new(), |found| found.0);
+    let mut verdict = Verdict::default();
+    for finding in found {
+        let invalid = finding.code.is_invalidity();
+        let list = if invalid { &mut verdict.invalid } else { &mut verdict.unsupported };
+        // The same fault at the same place is said once, however many rooms met it.
+        if !list.contains(&finding) {
+            list.push(finding);
+        }
+    }
+    verdict
 }
 
 /// Compiles the bytes of a model file; `stem` names it.
@@ -90,6 +156,9 @@ pub fn compile_bytes(
 ) -> Result<Output, Diagnostics> {
     let (plan, files) = plan(model, options, seen)?;
     let style = options.style(&plan, stem);
+    if style.weights == emit::WeightsIn::Module {
+        fits_a_module(&plan)?;
+    }
     let module = emit::module(&plan, &style);
     let weights_file = match style.weights {
         emit::WeightsIn::File(name) => Some(name),
@@ -110,7 +179,19 @@ pub fn items(
     options: &Options,
 ) -> Result<(proc_macro2::TokenStream, Vec<PathBuf>), Diagnostics> {
     let (plan, files) = plan(model, options, &mut |_, _| {})?;
+    fits_a_module(&plan)?;
     Ok((emit::items(&plan, &options.style(&plan, stem)), files))
+}
+
+/// Refuses weights that are too many for source text.
+fn fits_a_module(plan: &Plan) -> Result<(), Diagnostic> {
+    const MOST: usize = 256 << 20;
+    if plan.weight_bytes <= MOST {
+        return Ok(());
+    }
+    let message = format!("{} bytes of weights do not fit in a module", plan.weight_bytes);
+    Err(Diagnostic::new(Code::TooLarge, message)
+        .help("have them written to a file: `onnxc model.onnx -o model.rs`, or a build script"))
 }
 
 /// The plan of a model file, and the files beside it that were read.

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     emit::{ArenaIn, Style, WeightsIn},
     ident,
-    import::{Settings, Size},
+    import::{Axis, Settings, Size},
     plan::{Optimize, Plan},
 };
 
@@ -65,6 +65,16 @@ impl Options {
         Ok(())
     }
 
+    /// Takes in `NAME=1,3,height,width`: the sizes of an input whose number of axes the model does
+    /// not say, each a number or the name of a dimension.
+    pub fn shape(&mut self, text: &str) -> Result {
+        let (name, sizes) = split(text, "--shape NAME=SIZE,…")?;
+        let axes = sizes.split(',').map(str::trim).filter(|size| !size.is_empty());
+        let axes = axes.map(|size| size.parse::<i64>().map_or_else(|_| size.into(), Axis::Fixed));
+        self.settings.shapes.insert(name.to_owned(), axes.collect());
+        Ok(())
+    }
+
     /// Takes in `NAME=VALUE`: an input that is a constant.
     pub fn constant(&mut self, text: &str) -> Result {
         let (name, value) = split(text, "--const NAME=VALUE")?;
@@ -96,6 +106,16 @@ fn split<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shape_has_numbers_and_names() {
+        let mut options = Options::default();
+        assert!(options.shape("x=1, 3,height").is_ok() && options.shape("scalar=").is_ok());
+        let named = Axis::Named("height".into());
+        assert_eq!(options.settings.shapes["x"], [Axis::Fixed(1), Axis::Fixed(3), named]);
+        assert_eq!(options.settings.shapes["scalar"], []);
+        assert!(options.shape("x").is_err());
+    }
 
     #[test]
     fn dimensions_are_fixed_or_bounded() {

@@ -3,6 +3,7 @@
 use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::DType,
+    file,
     ty::{TensorType, Type},
 };
 use bytes::Bytes;
@@ -24,12 +25,23 @@ pub struct Tensor {
 }
 
 /// The elements of a constant.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub enum Data {
     /// Of every type but strings.
     Bytes(Bytes),
     /// Of strings.
     Strings(Rc<[String]>),
+}
+
+impl PartialEq for Data {
+    fn eq(&self, other: &Data) -> bool {
+        match (self, other) {
+            // What is one piece of memory need not be read.
+            (Data::Bytes(a), Data::Bytes(b)) => std::ptr::eq(&**a, &**b) || a == b,
+            (Data::Strings(a), Data::Strings(b)) => a == b,
+            (Data::Bytes(_), Data::Strings(_)) | (Data::Strings(_), Data::Bytes(_)) => false,
+        }
+    }
 }
 
 impl Tensor {
@@ -136,6 +148,11 @@ impl Tensor {
         Tensor { dtype: self.dtype, shape: vec![self.len() + other.len()], data }
     }
 
+    /// A tensor of these bytes, which are elements as [`Tensor`] has them.
+    pub fn from_raw(dtype: DType, shape: Vec<usize>, bytes: Bytes) -> Tensor {
+        Tensor { dtype, shape, data: Data::Bytes(bytes) }
+    }
+
     /// The number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
@@ -157,6 +174,29 @@ impl Tensor {
             Data::Bytes(bytes) => bytes,
             Data::Strings(_) => &[],
         }
+    }
+
+    /// The same, in a file of the system's where it is large: what is made of a large model's
+    /// constants need not stay in memory.
+    pub fn laid_aside(self) -> Tensor {
+        match self.data {
+            Data::Bytes(bytes) => Tensor { data: Data::Bytes(file::lay_aside(bytes)), ..self },
+            Data::Strings(_) => self,
+        }
+    }
+
+    /// The elements as bytes, which share their memory; strings have none.
+    pub fn raw(&self) -> Bytes {
+        match &self.data {
+            Data::Bytes(bytes) => bytes.clone(),
+            Data::Strings(_) => Bytes::new(),
+        }
+    }
+
+    /// The elements as they lie in memory, where they do so as this machine has them.
+    pub fn as_slice<T: bytemuck::Pod>(&self) -> Option<&[T]> {
+        let native = cfg!(target_endian = "little") && size_of::<T>() == self.dtype.bytes();
+        native.then(|| bytemuck::try_cast_slice(self.bytes()).ok()).flatten()
     }
 
     /// The elements as whole numbers, where they are of such a type (or `bool`) and all fit.
@@ -218,10 +258,13 @@ impl Tensor {
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.ty())?;
+        if self.len() > 16 {
+            return Ok(());
+        }
         match (&self.data, self.floats()) {
-            (Data::Strings(strings), _) if strings.len() <= 16 => write!(f, " {strings:?}"),
-            (Data::Bytes(_), Some(numbers)) if numbers.len() <= 16 => write!(f, " {numbers:?}"),
-            _ => Ok(()),
+            (Data::Strings(strings), _) => write!(f, " {strings:?}"),
+            (Data::Bytes(_), Some(numbers)) => write!(f, " {numbers:?}"),
+            (Data::Bytes(_), None) => Ok(()),
         }
     }
 }

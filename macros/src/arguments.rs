@@ -1,6 +1,9 @@
 //! What `include_onnx!` is told.
 
-use onnxc::{ArenaIn, Options, Weights, import::Size};
+use onnxc::{
+    ArenaIn, Options, Weights,
+    import::{Axis, Size},
+};
 use std::collections::HashSet;
 use syn::{
     Ident, Lit, LitInt, LitStr, Result, Token, bracketed,
@@ -49,6 +52,10 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
             let dims = entries(input, size)?;
             options.settings.dims = dims.into_iter().collect();
         }
+        "shapes" => {
+            let shapes = entries(input, axes)?;
+            options.settings.shapes = shapes.into_iter().collect();
+        }
         "consts" => {
             let consts = entries(input, value)?;
             options.settings.consts = consts.into_iter().collect();
@@ -66,7 +73,7 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
         }
         _ => {
             let text = format!(
-                "there is no option `{name}`: the options are `name`, `dims`, `consts`, `arena` and `weights`"
+                "there is no option `{name}`: the options are `name`, `dims`, `shapes`, `consts`, `arena` and `weights`"
             );
             return Err(syn::Error::new(name.span(), text));
         }
@@ -93,14 +100,18 @@ fn entries<T>(
     let inside;
     parenthesized!(inside in input);
     list(&inside, |input| {
-        let name = if input.peek(LitStr) {
-            input.parse::<LitStr>()?.value()
-        } else {
-            input.call(Ident::parse_any)?.unraw().to_string()
-        };
+        let name = name(input)?;
         input.parse::<Token![=]>()?;
         Ok((name, entry(input)?))
     })
+}
+
+/// An identifier or a string.
+fn name(input: ParseStream<'_>) -> Result<String> {
+    if input.peek(LitStr) {
+        return Ok(input.parse::<LitStr>()?.value());
+    }
+    Ok(input.call(Ident::parse_any)?.unraw().to_string())
 }
 
 /// Items with commas between them, up to the end.
@@ -126,6 +137,18 @@ fn size(input: ParseStream<'_>) -> Result<Size> {
         return Err(syn::Error::new(first.span(), "a bound starts at 1: `1..=N`"));
     }
     Ok(Size::AtMost(input.parse::<LitInt>()?.base10_parse()?))
+}
+
+/// `[1, 3, height, "width"]`: the axes of an input, each a size or a name.
+fn axes(input: ParseStream<'_>) -> Result<Vec<Axis>> {
+    let inside;
+    bracketed!(inside in input);
+    list(&inside, |input| {
+        if input.peek(LitInt) {
+            return Ok(Axis::Fixed(input.parse::<LitInt>()?.base10_parse()?));
+        }
+        name(input).map(Axis::Named)
+    })
 }
 
 /// A number, `true`, `false` or a string, or several of them in brackets; in the words of

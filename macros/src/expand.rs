@@ -4,7 +4,7 @@ use crate::arguments::Arguments;
 use proc_macro2::TokenStream;
 use quote::quote;
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
 };
 use syn::{LitStr, Result};
@@ -14,12 +14,12 @@ pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     let literal = &arguments.model;
     let refused = |text: String| syn::Error::new(literal.span(), text);
     let (place, path) = (literal.value(), locate(literal)?);
-    let model = fs::read(&path).map_err(|error| refused(format!("{place}: {error}")))?;
+    let model = onnxc::file::read(&path).map_err(|error| refused(format!("{place}: {error}")))?;
     let mut options = arguments.options.clone();
     let directory = path.parent().unwrap_or(Path::new("/"));
     options.settings.directory = Some(directory.to_owned());
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let (items, files) = onnxc::items(model.into(), &stem, &options)
+    let (items, files) = onnxc::items(model, &stem, &options)
         .map_err(|findings| refused(findings.within(&place).to_string()))?;
     let beside = files.iter().map(|file| directory.join(file));
     let sources = [path.clone()].into_iter().chain(beside).map(|path| tracked(&path, literal));

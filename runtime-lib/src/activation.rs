@@ -38,7 +38,8 @@ pub fn elu_in_place<T: Float>(y: &mut [T], alpha: f32) {
     activate_in_place(y, Activation::Elu { alpha });
 }
 
-/// `y = x Φ(x)`, with the distribution function `Φ` of the normal distribution.
+/// `y = x Φ(x)`, with the distribution function `Φ` of the normal distribution. In `f32` within
+/// 4 ulp.
 pub fn gelu<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Gelu);
 }
@@ -49,6 +50,7 @@ pub fn gelu_in_place<T: Float>(y: &mut [T]) {
 }
 
 /// `y = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))`, which is close to [`gelu`].
+/// In `f32` within 4 ulp from -3/4 on; below, the error of the exponent adds up to `2|x|³` ulp.
 pub fn gelu_tanh<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::GeluTanh);
 }
@@ -88,7 +90,7 @@ pub fn leaky_relu_in_place<T: Float>(y: &mut [T], alpha: f32) {
     activate_in_place(y, Activation::LeakyRelu { alpha });
 }
 
-/// `y = x tanh(ln(1 + e^x))`.
+/// `y = x tanh(ln(1 + e^x))`. In `f32` within 4 ulp.
 pub fn mish<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Mish);
 }
@@ -138,7 +140,7 @@ pub fn shrink_in_place<T: Number>(y: &mut [T], bias: f32, lambd: f32) {
     map_in_place(y, shrink_of(bias, lambd));
 }
 
-/// `y = 1 / (1 + e^-x)`.
+/// `y = 1 / (1 + e^-x)`. In `f32` within 2.5 ulp.
 pub fn sigmoid<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Sigmoid);
 }
@@ -148,7 +150,7 @@ pub fn sigmoid_in_place<T: Float>(y: &mut [T]) {
     activate_in_place(y, Activation::Sigmoid);
 }
 
-/// `y = ln(1 + e^x)`.
+/// `y = ln(1 + e^x)`. In `f32` within 1.8 ulp.
 pub fn softplus<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Softplus);
 }
@@ -158,7 +160,7 @@ pub fn softplus_in_place<T: Float>(y: &mut [T]) {
     activate_in_place(y, Activation::Softplus);
 }
 
-/// `y = x / (1 + |x|)`.
+/// `y = x / (1 + |x|)`. In `f32` within 1.5 ulp.
 pub fn softsign<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Softsign);
 }
@@ -168,7 +170,7 @@ pub fn softsign_in_place<T: Float>(y: &mut [T]) {
     activate_in_place(y, Activation::Softsign);
 }
 
-/// `y = x / (1 + e^(-α x))`.
+/// `y = x / (1 + e^(-α x))`. In `f32` within 3 ulp where `α` is 1.
 pub fn swish<T: Float>(x: &[T], y: &mut [T], alpha: f32) {
     activate(x, y, Activation::Swish { alpha });
 }

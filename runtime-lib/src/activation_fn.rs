@@ -232,13 +232,13 @@ impl WithSimd for Rows<'_> {
             Activation::Softplus => each!(self, s, |x| math::softplus(s, x)),
             Activation::Softsign => each!(self, s, |x| s.div(x, s.add(s.splat(1.0), s.abs(x)))),
             Activation::Swish { alpha } => {
-                each!(self, s, |x| s.mul(x, math::sigmoid(s, s.mul(s.splat(alpha), x))))
+                each!(self, s, |x| swish(s, x, alpha))
             }
             Activation::HardSwish => {
                 each!(self, s, |x| s.mul(x, hard_sigmoid(s, x, 1.0 / 6.0, 0.5)))
             }
-            Activation::Mish => each!(self, s, |x| s.mul(x, math::tanh(s, math::softplus(s, x)))),
-            Activation::Gelu => each!(self, s, |x| gelu(s, x)),
+            Activation::Mish => each!(self, s, |x| math::mish(s, x)),
+            Activation::Gelu => each!(self, s, |x| math::gelu(s, x)),
             Activation::GeluTanh => each!(self, s, |x| gelu_tanh(s, x)),
         }
     }
@@ -267,17 +267,19 @@ fn elu<S: Simd>(s: S, x: S::F32, alpha: f32, scale: f32) -> S::F32 {
     s.select(s.lt(x, s.splat(0.0)), s.mul(s.splat(alpha), e), x)
 }
 
+/// `x / (1 + e^(-alpha · x))`. A factor below zero turns the sides around.
 #[inline(always)]
-fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    let t = math::erf(s, s.mul(x, s.splat(SQRT_HALF as f32)));
-    s.mul(s.mul(x, s.splat(0.5)), s.add(s.splat(1.0), t))
+fn swish<S: Simd>(s: S, x: S::F32, alpha: f32) -> S::F32 {
+    let z = s.mul(s.splat(alpha), x);
+    if alpha > 0.0 { math::times_sigmoid(s, x, z) } else { s.mul(x, math::sigmoid(s, z)) }
 }
 
 #[inline(always)]
 fn gelu_tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    let t = s.mul(x, s.splat(SQRT_2_PI as f32));
+    // (1 + tanh t) / 2 = 1 / (1 + e^-2t), which keeps its bits below zero.
+    let t = s.mul(x, s.splat(2.0 * SQRT_2_PI as f32));
     let t = s.mul_add(s.mul(t, s.mul(x, x)), s.splat(GELU_CUBE as f32), t);
-    s.mul(s.mul(x, s.splat(0.5)), s.add(s.splat(1.0), math::tanh(s, t)))
+    math::times_sigmoid(s, x, t)
 }
 
 #[cfg(all(test, feature = "std"))]

@@ -477,6 +477,18 @@ pub fn heap<T: crate::Elem>(len: usize) -> alloc::vec::Vec<T> {
     alloc::vec![T::default(); len]
 }
 
+/// Likewise, as many as the product of `sizes`.
+///
+/// # Errors
+///
+/// Where memory has no room for them.
+#[cfg(feature = "alloc")]
+pub fn heap_of<T: crate::Elem>(sizes: &[usize]) -> crate::Result<alloc::vec::Vec<T>> {
+    let len = sizes.iter().try_fold(1usize, |len, &size| len.checked_mul(size));
+    let fits = |&len: &usize| alloc::vec::Vec::<T>::new().try_reserve_exact(len).is_ok();
+    len.filter(fits).map(heap).ok_or(crate::Error::Value("a size is larger than memory"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,9 +1,9 @@
 //! `ImageDecoder`: the pixels of an image file. Behind the feature `image`, as the decoders are
 //! other people's crates; they want the standard library.
 //!
-//! Pixels of JPEG files may differ by 2 from those of other decoders, whose arithmetic no standard
-//! fixes.
+//! JPEG files are read by a decoder of our own, as the pixels of others differ in their last bits.
 
+use crate::jpeg;
 use alloc::vec::Vec;
 use hayro_jpeg2000::{ColorSpace, DecodeSettings};
 
@@ -44,11 +44,11 @@ fn luma([r, g, b]: [u8; 3]) -> u8 {
 }
 
 /// An image, decoded.
-struct Image {
-    height: usize,
-    width: usize,
+pub(crate) struct Image {
+    pub height: usize,
+    pub width: usize,
     /// Red, green and blue of each pixel.
-    pixels: Vec<u8>,
+    pub pixels: Vec<u8>,
 }
 
 fn decode(file: &[u8]) -> Option<Image> {
@@ -56,6 +56,9 @@ fn decode(file: &[u8]) -> Option<Image> {
         file.starts_with(b"\0\0\0\x0cjP  ") || file.starts_with(&[0xff, 0x4f, 0xff, 0x51]);
     if is_jpeg_2000 {
         return decode_jpeg_2000(file);
+    }
+    if jpeg::is_jpeg(file) {
+        return jpeg::decode(file);
     }
     let image = image::load_from_memory(file).ok()?.into_rgb8();
     let (width, height) =

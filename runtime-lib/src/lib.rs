@@ -15,6 +15,8 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(all(test, feature = "std"))]
+mod accuracy;
 pub mod activation;
 pub mod activation_fn;
 pub mod arena;
@@ -51,6 +53,8 @@ pub mod geometry;
 pub mod image_decoder;
 mod index;
 mod integer;
+#[cfg(feature = "image")]
+mod jpeg;
 pub mod linalg;
 pub mod linear_attention;
 pub mod lookup;

@@ -22,10 +22,13 @@ impl<'a, T, const R: usize> View<'a, T, R> {
     ///
     /// # Errors
     ///
-    /// Where `data` does not have as many elements as the sizes ask for.
+    /// Where `data` does not have as many elements as the sizes ask for. An axis of size 0 excuses
+    /// none of the others: without it they must fit the address space, too, for what is computed
+    /// of them does not overflow then.
     pub fn new(shape: [usize; R], data: &'a [T]) -> Result<View<'a, T, R>> {
-        let len = shape.iter().try_fold(1usize, |len, &size| len.checked_mul(size));
-        let expected = len.unwrap_or(usize::MAX);
+        let room = shape.iter().try_fold(1usize, |len, &size| len.checked_mul(size.max(1)));
+        let fits = room.is_some_and(|room| room <= usize::MAX / 2);
+        let expected = if fits { shape.iter().product() } else { usize::MAX };
         if expected != data.len() {
             return Err(Error::Length { expected, found: data.len() });
         }
@@ -164,6 +167,8 @@ mod tests {
     fn a_tensor_has_the_elements_of_its_sizes() {
         assert!(View::new([2, 3], &[0u8; 6]).is_ok());
         assert!(View::new([usize::MAX, 3], &[0u8; 6]).is_err());
+        assert!(View::new([0, 1 << 20], &[0u8; 0]).is_ok());
+        assert!(View::new([0, usize::MAX, 2], &[0u8; 0]).is_err());
         assert_eq!(View::<u8, 2>::from(&[[1, 2], [3, 4]]).data(), [1, 2, 3, 4]);
     }
 }

@@ -75,7 +75,7 @@ impl Default for Free {
 mod free {
     use ::onnxc_runtime::{conv, pool};
     use ::onnxc_runtime::activation_fn::Activation;
-    use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow, heap};
+    use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow, heap_of};
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::pool::Pool;
     use ::onnxc_runtime::view::View;
@@ -93,7 +93,7 @@ mod free {
         ::onnxc_runtime::view::check_at_least("kept", samples, 1)?;
 
         // kept: Conv -> float[batch, 4, ((samples - 1) / 4)]
-        let mut kept = heap::<f32>(4 * batch * ((samples - 1) / 4));
+        let mut kept = heap_of::<f32>(&[4, batch, ((samples - 1) / 4)])?;
         let kept_scratch = borrow(arena, KEPT_SCRATCH.write());
         conv::conv_f32(
             x,
@@ -120,7 +120,7 @@ mod free {
         ::onnxc_runtime::view::check_at_least("y", ((samples - 1) / 4), 0)?;
 
         // y: MaxPool -> float[batch, 4, (((samples - 1) / 4) / 2)]
-        let mut y = heap::<f32>(4 * batch * (((samples - 1) / 4) / 2));
+        let mut y = heap_of::<f32>(&[4, batch, (((samples - 1) / 4) / 2)])?;
         pool::max_pool(
             &kept,
             &mut y,

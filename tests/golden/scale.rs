@@ -76,7 +76,7 @@ impl Default for Scale {
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod scale {
     use ::onnxc_runtime::{binary, compare};
-    use ::onnxc_runtime::arena::{Aligned, Block, heap};
+    use ::onnxc_runtime::arena::{Aligned, Block, heap_of};
     use ::onnxc_runtime::geometry::{Broadcast, Broadcast3};
     use ::onnxc_runtime::view::View;
 
@@ -92,7 +92,7 @@ mod scale {
         let x = x.data();
 
         // scaled: Mul -> float[batch, sequence_length]
-        let mut scaled = heap::<f32>(batch * sequence_length);
+        let mut scaled = heap_of::<f32>(&[batch, sequence_length])?;
         binary::mul(
             x,
             by,
@@ -105,7 +105,7 @@ mod scale {
         );
 
         // y: Where -> float[batch, sequence_length]
-        let mut y = heap::<f32>(batch * sequence_length);
+        let mut y = heap_of::<f32>(&[batch, sequence_length])?;
         compare::where_(
             keep,
             x,

@@ -67,6 +67,22 @@ fn a_dimension_that_the_model_does_not_have() {
 }
 
 #[test]
+fn an_input_of_any_number_of_axes() {
+    let text = b"<ir_version: 10, opset_import: [\"\" : 21]>
+        g (float[] x, float[2] z) => (float[] y) { y = Mul(x, z) }";
+    refused("unranked.onnxtxt", text, &[], &["the input `x`", "--shape x="]);
+    refused("unranked.onnxtxt", text, &["--shape", "x=-1"], &["`x`", "negative"]);
+    let settled = &["--shape", "x=n,2", "--shape", "z=2"];
+    refused("unranked.onnxtxt", text, settled, &["`z`", "--dim"]);
+    refused("unranked.onnxtxt", text, &["--shape", "w=2"], &["no input `w`"]);
+    let path = scratch("unranked").join("unranked.onnxtxt");
+    fs::write(&path, text).expect("the directory is ours");
+    let run = onnxc().arg(&path).args(["--shape", "x=n,2", "--dim", "n=1..=8"]).output();
+    let run = run.expect("the program was built");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+#[test]
 fn a_file_that_is_not_there() {
     let run = onnxc().arg("nowhere.onnx").output().expect("the program was built");
     assert_eq!(run.status.code(), Some(1));

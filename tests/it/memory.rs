@@ -1,7 +1,10 @@
 //! The memory that is planned, against the least that any plan can need.
 
-use crate::programs::root;
-use onnxc::{Options, plan::memory::lower_bound};
+use crate::programs::{folder, root};
+use onnxc::{
+    Options,
+    plan::{Place, memory::lower_bound},
+};
 use std::{env, fs, path::PathBuf};
 
 /// The models checked in, and those in the folder that `ONNXC_MODELS` names: a folder for each,
@@ -30,4 +33,20 @@ fn a_plan_needs_hardly_more_memory_than_is_live_at_once() {
             model.display()
         );
     }
+}
+
+#[test]
+fn what_is_bounded_needs_no_heap() {
+    let model = folder("models/bounded.onnxtxt");
+    let on_heap = |dims: &[&str]| {
+        let mut options = Options::default();
+        dims.iter().try_for_each(|dim| options.dim(dim)).expect("the bounds are well written");
+        let output = onnxc::compile(&model, &options, &mut |_, _| {});
+        let plan = output.unwrap_or_else(|findings| panic!("{findings}")).plan;
+        let buffers = plan.buffers.iter().map(|(_, buffer)| buffer);
+        let on_heap = buffers.filter(|buffer| matches!(buffer.place, Place::Heap));
+        on_heap.map(|buffer| buffer.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(on_heap(&["n=1..=20", "m=1..=6"]), [""; 0]);
+    assert!(!on_heap(&["n=1..=20"]).is_empty(), "m has no bound");
 }

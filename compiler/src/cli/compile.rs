@@ -3,7 +3,7 @@
 use onnxc::{
     ArenaIn, Optimize, Options, Weights,
     diag::{Diagnostic, Diagnostics},
-    plan, write_if_changed,
+    plan,
 };
 use std::{
     path::{Path, PathBuf},
@@ -19,6 +19,9 @@ pub struct Shared {
     /// Fix a dimension (`batch=1`), or bound it (`batch=1..=32`)
     #[arg(long, value_name = "NAME=N")]
     pub dim: Vec<String>,
+    /// Say the sizes of an input whose number of axes the model leaves open (`x=1,3,height,width`)
+    #[arg(long, value_name = "NAME=SIZES")]
+    pub shape: Vec<String>,
     /// Make an input a constant: a number, or several in brackets
     #[arg(long = "const", value_name = "NAME=VALUE")]
     pub constant: Vec<String>,
@@ -85,6 +88,7 @@ impl Shared {
             OptimizeArg::Size => Optimize::Size,
         };
         self.dim.iter().try_for_each(|text| options.dim(text))?;
+        self.shape.iter().try_for_each(|text| options.shape(text))?;
         self.constant.iter().try_for_each(|text| options.constant(text))?;
         Ok(options)
     }
@@ -133,10 +137,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         out!("{}", output.module.code);
         return Ok(());
     };
-    if let (Some(name), Some(weights)) = (&output.weights_file, &output.module.weights) {
-        write_if_changed(&path.with_file_name(name), weights)?;
-    }
-    write_if_changed(path, output.module.code.as_bytes())?;
+    output.write(path)?;
     if command.verbose {
         let plan = &output.plan;
         let (least, lines) = (plan::memory::lower_bound(plan), output.module.code.lines().count());

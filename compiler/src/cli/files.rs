@@ -3,12 +3,12 @@
 use super::npy;
 use onnxc::{
     diag::{Code, Diagnostic, Result},
-    import,
+    file, import,
     value::Value,
     write_if_changed,
 };
 use onnxc_proto::{Bytes, TypeProto};
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// The formats of such files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -31,8 +31,8 @@ impl Format {
 
 /// The bytes of a file.
 pub fn bytes(path: &Path) -> Result<Bytes> {
-    let read = fs::read(path).map(Bytes::from);
-    read.map_err(|error| Diagnostic::new(Code::Io, error.to_string()).within(place(path)))
+    file::read(path)
+        .map_err(|error| Diagnostic::new(Code::Io, error.to_string()).within(place(path)))
 }
 
 /// The value in a file, whose name says the format: in `.pb` it is of the type given, or a tensor.

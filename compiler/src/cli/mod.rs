@@ -17,9 +17,12 @@ macro_rules! outln {
 }
 
 mod bench;
+mod check;
 mod compile;
+mod explain;
 mod files;
 mod npy;
+mod ops;
 mod run;
 mod test;
 
@@ -39,6 +42,9 @@ struct Cli {
 #[derive(clap::Subcommand)]
 enum Command {
     Bench(bench::Options),
+    Ops(ops::Options),
+    Check(check::Options),
+    Explain(explain::Options),
     Run(run::Options),
     Test(test::Options),
 }
@@ -49,6 +55,9 @@ pub fn main() -> ExitCode {
     match cli.command {
         None => compile::run(&cli.compile),
         Some(Command::Bench(options)) => bench::run(&options),
+        Some(Command::Ops(options)) => ops::run(&options),
+        Some(Command::Check(options)) => check::run(&options),
+        Some(Command::Explain(options)) => explain::run(&options),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Test(options)) => test::run(&options),
     }

@@ -80,8 +80,11 @@ fn compute(
 ) -> Result<(Plan, Vec<Value>), Diagnostics> {
     let mut compile = options.shared.options()?;
     compile.settings.directory = options.model.parent().map(Path::to_owned);
-    let dims = &mut compile.settings.dims;
     let proto = import::decode(bytes.clone())?;
+    for (name, axes) in proto.graph.iter().flat_map(|graph| import::free_shapes(graph, inputs)) {
+        compile.settings.shapes.entry(name).or_insert(axes);
+    }
+    let dims = &mut compile.settings.dims;
     for (name, size) in proto.graph.iter().flat_map(|graph| import::free_sizes(graph, inputs)) {
         dims.entry(name).or_insert(size);
     }

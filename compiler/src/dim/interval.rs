@@ -14,11 +14,13 @@ impl Dim {
     pub(super) fn interval(&self, symbols: &dyn Fn(&str) -> Interval) -> Interval {
         let mut sum: Interval = (Some(0), Some(0));
         for (product, &n) in &*self.0 {
-            let mut term: Interval = (Some(1), Some(1));
+            let mut term: Interval = (Some(n), Some(n));
             for atom in product {
                 term = multiply(term, atom.interval(symbols));
             }
-            term = multiply(term, (Some(n), Some(n)));
+            if let Some(most) = divided(product, n, symbols) {
+                term.1 = Some(term.1.map_or(most, |other| other.min(most)));
+            }
             let add = |a: Option<i64>, b: Option<i64>| Some(a?.saturating_add(b?));
             sum = (add(sum.0, term.0), add(sum.1, term.1));
         }
@@ -54,6 +56,31 @@ impl Atom {
             }
             Atom::Equal(..) | Atom::Less(..) => (Some(0), Some(1)),
         }
+    }
+}
+
+/// The greatest that a product can be by what it divides and multiplies again: `⌊a / b⌋ · b ≤ a`.
+fn divided(product: &[Atom], n: i64, symbols: &dyn Fn(&str) -> Interval) -> Option<i64> {
+    let quotient = product.iter().position(|atom| matches!(atom, Atom::FloorDiv(..)))?;
+    let Atom::FloorDiv(a, b) = &product[quotient] else { return None };
+    let (factor, m) = b.terms().next().filter(|&(_, m)| m > 0 && b.terms().count() == 1)?;
+    let (least, most) = a.interval(symbols);
+    if n < 0 || least? < 0 {
+        return None;
+    }
+    let mut rest = product.to_vec();
+    rest.remove(quotient);
+    for atom in factor {
+        rest.remove(rest.iter().position(|other| other == atom)?);
+    }
+    // ⌊a / (m · f)⌋ · f ≤ ⌊a / m⌋, whatever else there is to be multiplied.
+    let most = most?.div_euclid(m).checked_mul(n)?;
+    match divided(&rest, most, symbols) {
+        Some(most) => Some(most),
+        None => rest.iter().try_fold(most, |most, atom| {
+            let (least, factor) = atom.interval(symbols);
+            least.filter(|&least| least >= 0).and(most.checked_mul(factor?))
+        }),
     }
 }
 

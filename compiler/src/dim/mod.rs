@@ -79,10 +79,37 @@ impl Dim {
                 Dim::normal(self.0.iter().map(|(p, c)| (p.clone(), c / n)).collect())
             }
             _ if self == by => 1.into(),
-            _ => self
-                .divide_out(by)
-                .unwrap_or_else(|| Dim::atom(Atom::FloorDiv(self.clone(), by.clone()))),
+            _ => self.divide_out(by).unwrap_or_else(|| {
+                let common = self.common(by);
+                let positive = by.is_size() && common.is_size();
+                let reduced = |dim: &Dim| dim.divide_out(&common).filter(|_| positive);
+                let (a, b) = reduced(self).zip(reduced(by)).unwrap_or((self.clone(), by.clone()));
+                Dim::atom(Atom::FloorDiv(a, b))
+            }),
         }
+    }
+
+    /// The largest product that every term of both has as a factor.
+    fn common(&self, other: &Dim) -> Dim {
+        let gcd = |a: i64, b: i64| {
+            let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+            while b != 0 {
+                (a, b) = (b, a % b);
+            }
+            i64::try_from(a).unwrap_or(1)
+        };
+        let mut terms = self.terms().chain(other.terms());
+        let Some((product, mut n)) = terms.next() else { return 1.into() };
+        let mut common = product.to_vec();
+        for (product, m) in terms {
+            n = gcd(n, m);
+            let mut rest = product.to_vec();
+            common.retain(|atom| {
+                let place = rest.iter().position(|other| other == atom);
+                place.map(|place| rest.remove(place)).is_some()
+            });
+        }
+        Dim::term(&common, gcd(n, 0))
     }
 
     /// The exact quotient by a single product, where every term has it as a factor.
@@ -141,10 +168,13 @@ impl Dim {
         }
     }
 
-    /// The common size of two axes, of which one may be 1; `None` where no size fits both.
+    /// The common size of two axes, of which one may be 1; `None` where no size fits both. That
+    /// one does, if both are not equal, is for a check to see.
     pub fn broadcast(&self, other: &Dim) -> Option<Dim> {
+        let (a, b) = (self.takes_in(other), other.takes_in(self));
         match (self.known(), other.known()) {
-            _ if self == other => Some(self.clone()),
+            _ if a => Some(self.clone()),
+            _ if b => Some(other.clone()),
             (Some(1), _) => Some(other.clone()),
             (_, Some(1)) => Some(self.clone()),
             (Some(_), Some(_)) => None,
@@ -152,6 +182,18 @@ impl Dim {
             (Some(_), None) => Some(self.clone()),
             (None, Some(_)) => Some(other.clone()),
             (None, None) => Some(Dim::atom(Atom::Broadcast(self.clone(), other.clone()))),
+        }
+    }
+
+    /// Whether the common size of both is surely this, if there is one.
+    fn takes_in(&self, other: &Dim) -> bool {
+        // Where the smaller of this and a number is 1, so is this.
+        let is_cut = |a: &Dim, b: &Dim| a == self && b.known().is_some_and(|most| most > 1);
+        match (self.as_atom(), other.as_atom()) {
+            _ if self == other => true,
+            (Some(Atom::Broadcast(a, b)), _) if a == other || b == other => true,
+            (_, Some(Atom::Min(a, b))) => is_cut(a, b) || is_cut(b, a),
+            _ => false,
         }
     }
 
@@ -437,6 +479,37 @@ mod tests {
         assert_eq!((Dim::from(5) - &m).upper(&bound), Some(5));
         assert_eq!((&n * &m).upper(&bound), None);
         assert_eq!(m.at_most(&n).upper(&bound), Some(32));
+    }
+
+    #[test]
+    fn a_quotient_is_in_lowest_terms() {
+        let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
+        let quotient = (&n * &m * 6 + &n * 4).floor_div(&(&n * 10));
+        assert_eq!(quotient, (&m * 3 + 2).floor_div(&5.into()));
+        assert_eq!(format!("{quotient:?}"), "((3 * m + 2) / 5)");
+        assert_eq!(quotient.eval(&|_| 0), 0);
+    }
+
+    #[test]
+    fn what_is_cut_off_an_axis_fits_all_of_it_or_nothing() {
+        let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
+        let cut = n.at_most(&512.into());
+        assert_eq!(n.broadcast(&cut), Some(n.clone()));
+        assert_eq!(cut.broadcast(&n), Some(n.clone()));
+        let both = n.broadcast(&m).expect("one may be 1");
+        assert_eq!(both.broadcast(&m), Some(both.clone()));
+        assert_ne!(n.broadcast(&m.at_most(&512.into())), Some(n.clone()));
+        assert_ne!(n.broadcast(&n.at_most(&1.into())), Some(n));
+    }
+
+    #[test]
+    fn a_quotient_times_its_divisor_is_no_more_than_the_dividend() {
+        let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
+        let bound = |_: &str| Some(10);
+        let rows = (&n * &n * 12).floor_div(&(&m * 5));
+        assert_eq!((&rows * &m * 15).upper(&bound), Some(3600));
+        assert_eq!((&rows * &m * 4).upper(&bound), Some(960));
+        assert_eq!(rows.upper(&bound), Some(1200));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ident::{self, Names},
-    plan::{BufferId, Plan, Step},
+    plan::{BufferId, Kind, Place, Plan, Step},
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -96,7 +96,7 @@ impl<'p> Face<'p> {
             style,
             model: format_ident!("{}", ident::camel(&style.name)),
             names: buffers,
-            refuses: dynamic || plan.steps.iter().any(refuses),
+            refuses: dynamic || has_open_sizes(plan) || plan.steps.iter().any(refuses),
             strings: weights::strings(plan).len(),
             outputs,
             inputs,
@@ -131,6 +131,8 @@ impl<'p> Face<'p> {
             has_strings.then(|| quote!(strings: ::onnxc_runtime::strings::Strings<#count>,));
         let no_strings =
             has_strings.then(|| quote!(, strings: ::onnxc_runtime::strings::Strings::new()));
+        let (draws, no_draws) = (self.draws_field(), self.no_draws());
+        let set_seed = self.set_seed();
         let output = self.output_struct();
         let new = match self.style.arena {
             ArenaIn::Struct => quote!(::onnxc_runtime::arena::InlineArena::new()),
@@ -143,6 +145,7 @@ impl<'p> Face<'p> {
                 weights: ::onnxc_runtime::arena::Weights,
                 arena: #arena,
                 #strings
+                #draws
             }
             blank!();
             #[allow(dead_code)]
@@ -156,7 +159,7 @@ impl<'p> Face<'p> {
                 blank!();
                 /// The model with the weights that the program carries.
                 pub const fn new() -> #model {
-                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS), arena: #new #no_strings }
+                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS), arena: #new #no_strings #no_draws }
                 }
                 blank!();
                 /// The model with weights that the caller has, in flash or mapped from a file.
@@ -166,9 +169,10 @@ impl<'p> Face<'p> {
                 /// Where they are not as long as the model's, or start at an odd address.
                 pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<#model> {
                     let weights = ::onnxc_runtime::arena::Weights::from_bytes(weights, #model::WEIGHT_BYTES)?;
-                    Ok(#model { weights, arena: #new #no_strings })
+                    Ok(#model { weights, arena: #new #no_strings #no_draws })
                 }
                 blank!();
+                #set_seed
                 #infer
             }
             blank!();
@@ -191,6 +195,7 @@ impl<'p> Face<'p> {
             _ => quote!(#name),
         });
         let strings = (self.strings > 0).then(|| quote!(self.strings.of(&#room::STRINGS),));
+        let draws = self.draws().map(|_| quote!(&mut self.draws,));
         let result = self.result(&quote!('_));
         let mut text = vec!["Runs the model.".to_owned()];
         if self.refuses {
@@ -208,7 +213,7 @@ impl<'p> Face<'p> {
         quote! {
             #doc
             pub fn infer(&mut self, #(#arguments),*) -> #result {
-                #room::infer(&self.weights, self.arena.blocks(), #strings #(#given),*)
+                #room::infer(&self.weights, self.arena.blocks(), #strings #draws #(#given),*)
             }
         }
     }
@@ -279,11 +284,13 @@ impl<'p> Face<'p> {
             let count = number(self.strings);
             quote!(strings: &::onnxc_runtime::strings::Constants<#count>,)
         });
+        let draws = self.draws().map(|count| quote!(draws: &mut Draws<#count>,));
         quote! {
             pub(super) fn infer #generics (
                 weights: &::onnxc_runtime::arena::Weights,
                 arena: &#life mut [Block],
                 #strings
+                #draws
                 #(#arguments),*
             ) -> #result
         }
@@ -378,6 +385,13 @@ pub fn size(dim: &Dim) -> TokenStream {
 }
 
 /// Whether a step can refuse the inputs.
+/// Whether memory for a value of unknown size may be refused.
+fn has_open_sizes(plan: &Plan) -> bool {
+    plan.buffers.iter().any(|(_, buffer)| {
+        buffer.place == Place::Heap && buffer.kind == Kind::Elements && buffer.len.known().is_none()
+    })
+}
+
 fn refuses(step: &Step) -> bool {
     match step {
         Step::Call(call) => call.checked,

@@ -3,6 +3,7 @@
 
 mod bind;
 mod docs;
+mod draws;
 mod face;
 mod flow;
 mod format;
@@ -16,6 +17,7 @@ use crate::{
 };
 pub use face::Signature;
 pub use port::{Form, Values};
+pub use weights::write as write_weights;
 
 use face::Face;
 use proc_macro2::TokenStream;
@@ -50,13 +52,11 @@ pub enum ArenaIn {
     Heap,
 }
 
-/// A module, and the file beside it.
+/// A module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
     /// The source.
     pub code: String,
-    /// The weights, where they stand in a file.
-    pub weights: Option<Vec<u8>>,
 }
 
 /// How a program calls the module of `plan`.
@@ -66,9 +66,7 @@ pub fn signature(plan: &Plan, style: &Style) -> Signature {
 
 /// Writes `plan` as a module.
 pub fn module(plan: &Plan, style: &Style) -> Module {
-    let code = format::print(tokens(plan, style));
-    let weights = matches!(style.weights, WeightsIn::File(_)).then(|| weights::blob(plan));
-    Module { code, weights }
+    Module { code: format::print(tokens(plan, style)) }
 }
 
 /// Writes `plan` as the items of a module with its weights in it, as a macro gives them.

@@ -187,13 +187,13 @@ fn key_of(key: DType) -> TokenStream {
 /// Maps of constant keys.
 fn maps(plan: &Plan, port: &Port, values: &TokenStream) -> TokenStream {
     let keys = port.beside.as_ref().map(|keys| &plan.buffers[keys.buffer].place);
-    let Some(Place::Weight { tensor, .. }) = keys else {
+    let Some(Place::Weight { weight, .. }) = keys else {
         unreachable!("the keys of a sequence of maps are constants")
     };
-    let keys: Vec<Literal> = match &tensor.data {
+    let keys: Vec<Literal> = match &weight.constant().data {
         Data::Strings(keys) => keys.iter().map(|key| Literal::string(key)).collect(),
         Data::Bytes(_) => {
-            let keys = tensor.ints().unwrap_or_default();
+            let keys = weight.constant().ints().unwrap_or_default();
             keys.into_iter().map(Literal::i64_unsuffixed).collect()
         }
     };

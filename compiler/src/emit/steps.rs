@@ -203,7 +203,7 @@ impl<'p> Body<'p> {
         let slot = &self.slots[&operand.buffer];
         let all = match &self.plan.buffers[operand.buffer].place {
             Place::Arena { capacity, .. } => Dim::from(*capacity),
-            Place::Weight { tensor, .. } => Dim::from(tensor.len()),
+            Place::Weight { weight, .. } => Dim::from(weight.len()),
             Place::Input(_) | Place::Heap => operand.len.clone(),
         };
         if operand.start.known() == Some(0) && operand.len == all {
@@ -241,6 +241,12 @@ impl<'p> Body<'p> {
         let buffer = &self.plan.buffers[id];
         let (ty, len) = (element(buffer.dtype), size(&buffer.len));
         match buffer.kind {
+            Kind::Elements if buffer.len.known().is_none() => {
+                self.paths.insert("arena::heap_of".into());
+                let factors = factors(&buffer.len).into_iter().map(|factor| self.size(&factor));
+                let factors: Vec<TokenStream> = factors.collect();
+                quote!(heap_of::<#ty>(&[#(#factors),*])?)
+            }
             Kind::Elements => {
                 self.paths.insert("arena::heap".into());
                 quote!(heap::<#ty>(#len))
@@ -396,7 +402,7 @@ impl<'p> Body<'p> {
             let buffer = &self.plan.buffers[id];
             let (offset, len) = match &buffer.place {
                 Place::Arena { offset, capacity } => (*offset, *capacity),
-                Place::Weight { offset, tensor, .. } => (*offset, tensor.len()),
+                Place::Weight { offset, weight, .. } => (*offset, weight.len()),
                 Place::Input(_) | Place::Heap => unreachable!("only planned buffers have slots"),
             };
             let (ty, offset, len) = (element(buffer.dtype), number(offset), number(len));
@@ -428,6 +434,18 @@ fn grouped(paths: &BTreeSet<String>) -> TokenStream {
 fn struct_name(source: &str) -> Option<&str> {
     let (name, _) = source.split_once(" {")?;
     name.chars().all(char::is_alphanumeric).then_some(name)
+}
+
+/// What a size is the product of, as far as that can be seen.
+fn factors(size: &Dim) -> Vec<Dim> {
+    let mut terms = size.terms();
+    match (terms.next(), terms.next()) {
+        (Some((atoms, n)), None) => {
+            let atoms = atoms.iter().map(|atom| Dim::term(std::slice::from_ref(atom), 1));
+            (n != 1).then(|| n.into()).into_iter().chain(atoms).collect()
+        }
+        _ => vec![size.clone()],
+    }
 }
 
 /// What stands before and after a call that settles sizes.

@@ -2,21 +2,40 @@
 //! are text in the module.
 
 use super::{Style, WeightsIn};
-use crate::plan::{BufferId, Place, Plan, memory::operands};
+use crate::plan::{
+    BufferId, Place, Plan,
+    memory::{ALIGNMENT, operands},
+};
 use crate::tensor::Data;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    io::{self, Write},
+};
 
-/// All weights, each where the plan placed it.
-pub fn blob(plan: &Plan) -> Vec<u8> {
-    let mut blob = vec![0; plan.weight_bytes];
+/// Writes all weights, each where the plan placed it: one behind the other, a piece at a time, so
+/// that no more than a piece needs memory.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn write(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
+    let mut written = 0;
     for (_, buffer) in plan.buffers.iter() {
-        if let Place::Weight { offset, tensor, .. } = &buffer.place {
-            blob[*offset..*offset + tensor.bytes().len()].copy_from_slice(tensor.bytes());
+        let Place::Weight { offset, weight, .. } = &buffer.place else { continue };
+        if weight.bytes() > 0 {
+            fill(out, offset - written)?;
+            weight.pieces().try_for_each(|piece| out.write_all(&piece))?;
+            written = offset + weight.bytes();
         }
     }
-    blob
+    fill(out, plan.weight_bytes - written)
+}
+
+/// Writes the zeros of a gap, which aligns what comes next.
+fn fill(out: &mut dyn Write, bytes: usize) -> io::Result<()> {
+    out.write_all(&[0; ALIGNMENT][..bytes])
 }
 
 /// The constant tensors of strings, in the order in which the module has them.
@@ -33,8 +52,8 @@ pub fn strings(plan: &Plan) -> Vec<(BufferId, &[String])> {
         used.insert(operand.buffer);
     });
     let each = plan.buffers.iter().filter_map(|(id, buffer)| match &buffer.place {
-        Place::Weight { tensor, .. } => {
-            Some((id, of(&tensor.data)?)).filter(|_| used.contains(&id))
+        Place::Weight { weight, .. } => {
+            Some((id, of(&weight.constant().data)?)).filter(|_| used.contains(&id))
         }
         Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
     });
@@ -61,7 +80,9 @@ pub fn item(plan: &Plan, style: &Style) -> TokenStream {
     let bytes = match &style.weights {
         WeightsIn::File(name) => quote!(*include_bytes!(#name)),
         WeightsIn::Module => {
-            let literal = Literal::byte_string(&blob(plan));
+            let mut blob = Vec::new();
+            write(plan, &mut blob).expect("a vector takes all");
+            let literal = Literal::byte_string(&blob);
             quote!(*#literal)
         }
     };

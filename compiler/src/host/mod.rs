@@ -21,7 +21,12 @@ use std::{
 
 /// Runs `plan` on `inputs`, one for each of the plan's, in order.
 pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
-    let mut host = Host { plan, arrays: Map::default(), symbols: RefCell::default() };
+    let mut host = Host {
+        plan,
+        arrays: Map::default(),
+        symbols: RefCell::default(),
+        turns: RefCell::default(),
+    };
     for (port, value) in plan.inputs.iter().zip(inputs) {
         host.give(port, value)?;
     }
@@ -35,6 +40,8 @@ struct Host<'p> {
     plan: &'p Plan,
     arrays: Map<BufferId, Array>,
     symbols: RefCell<HashMap<Symbol, i64>>,
+    /// How often each call has drawn random numbers.
+    turns: RefCell<Vec<u64>>,
 }
 
 impl Host<'_> {
@@ -301,20 +308,23 @@ impl Host<'_> {
     }
 
     fn call(&mut self, call: &Call) -> Result {
-        call.reads().chain(call.writes()).for_each(|operand| self.ensure(operand));
+        for operand in call.reads().chain(call.writes()) {
+            self.has_room(operand)?;
+            self.ensure(operand);
+        }
         // A kernel borrows what it writes alone, so what it also reads of the same buffers is
         // copied before.
         let written: Vec<&Operand> = call.writes().collect();
-        let mut outputs: Vec<Option<Array>> = Vec::new();
-        for arg in &call.outputs {
-            outputs.push(arg.operand().map(|operand| self.part(operand)));
-        }
         let skip = usize::from(call.form == Form::InPlace);
         let mut inputs: Vec<Option<Array>> = Vec::new();
         for arg in &call.inputs[skip..] {
             let shared =
                 |o: &&Operand| written.iter().any(|w| w.buffer == o.buffer) || !self.is_whole(o);
             inputs.push(arg.operand().filter(shared).map(|operand| self.part(operand)));
+        }
+        let mut outputs: Vec<Option<Array>> = Vec::new();
+        for arg in &call.outputs {
+            outputs.push(arg.operand().map(|operand| self.borrow(operand, &written)));
         }
         let mut sizes = vec![0; call.binds.len()];
         let given = call.inputs[skip..].iter().zip(&inputs).map(|(arg, copy)| {
@@ -328,7 +338,7 @@ impl Host<'_> {
             Some((array, all))
         });
         let (given, taken) = (given.collect(), taken.collect());
-        let mut args = Args::new(call.dtype, given, taken, &mut sizes);
+        let mut args = Args::new(call.dtype, given, taken, &mut sizes, &self.turns);
         let symbols = self.symbols.borrow();
         let eval = |name: &str| symbols.get(name).copied().unwrap_or(0);
         call.params.run(call.form, &eval, &mut args)?;
@@ -336,14 +346,24 @@ impl Host<'_> {
         for (arg, array) in call.outputs.iter().zip(outputs) {
             if let (Some(operand), Some(array)) = (arg.operand(), array) {
                 let at = self.size(&operand.start);
-                if let Some(whole) = self.arrays.get_mut(operand.buffer) {
-                    whole.set_part(at, array);
+                match self.arrays.get_mut(operand.buffer) {
+                    Some(whole) => whole.set_part(at, array),
+                    None => drop(self.arrays.insert(operand.buffer, array)),
                 }
             }
         }
         let sizes = sizes.into_iter().map(|size| size as i64);
         self.symbols.borrow_mut().extend(call.binds.iter().cloned().zip(sizes));
         Ok(())
+    }
+
+    /// What a call is given to write to: all of a buffer is taken out of its place, where nothing
+    /// else is written there.
+    fn borrow(&mut self, operand: &Operand, written: &[&Operand]) -> Array {
+        let alone = written.iter().filter(|other| other.buffer == operand.buffer).count() == 1;
+        let whole =
+            if alone && self.is_whole(operand) { self.arrays.remove(operand.buffer) } else { None };
+        whole.unwrap_or_else(|| self.part(operand))
     }
 
     fn part(&self, operand: &Operand) -> Array {
@@ -355,6 +375,14 @@ impl Host<'_> {
             && self.size(&operand.len) == self.arrays[operand.buffer].len()
     }
 
+    /// Refuses a buffer that no memory holds.
+    fn has_room(&self, operand: &Operand) -> Result {
+        const MOST: usize = 1 << 40;
+        let buffer = &self.plan.buffers[operand.buffer];
+        let bytes = self.size(&buffer.len).saturating_mul(buffer.dtype.bytes());
+        if bytes <= MOST { Ok(()) } else { Err(Error::Value("a size is larger than memory")) }
+    }
+
     /// Makes the buffer of an operand, where it is not there yet.
     fn ensure(&mut self, operand: &Operand) {
         if self.arrays.contains(operand.buffer) {
@@ -362,7 +390,7 @@ impl Host<'_> {
         }
         let buffer = &self.plan.buffers[operand.buffer];
         let array = match &buffer.place {
-            Place::Weight { tensor, .. } => Array::from_tensor(tensor),
+            Place::Weight { weight, .. } => Array::from_tensor(&weight.tensor()),
             _ if buffer.kind == Kind::Sequence => Array::sequence_of(buffer.dtype, &[]),
             _ => Array::zeroed(buffer.dtype, self.size(&buffer.len)),
         };

@@ -1,20 +1,21 @@
 //! From the messages of the file format to a graph, types inferred as it is built.
 
 use super::{
-    Imported, Settings, external,
-    function::{Call, known_attributes},
+    Axis, Imported, Settings, external,
+    function::Call,
     tensor::{sparse, tensor},
     types::{self, Dimensions},
 };
 use crate::{
+    check::{Checked, attribute_kind, node_place},
     diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
     ir::{Attribute, Domain, Graph, Info, NewNode, Reader, RegionId, ValueId},
-    ops::{self, Entry, How, Read, optional::OptionalGetElement},
+    ops::{self, Entry, How, Read},
     tensor::Tensor,
     ty::Type,
 };
 use onnxc_proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto,
     attribute_proto::AttributeType,
 };
 use std::{
@@ -25,28 +26,19 @@ use std::{
 /// How deep functions may call each other, and graphs may lie inside each other.
 const DEEPEST: usize = 100;
 
+/// The nodes that a model may have once its functions are inlined: more than any real one has.
+const MOST_NODES: usize = 500_000;
+
 /// The graph of a model.
 pub fn model(
     proto: &ModelProto,
     settings: &Settings,
+    checked: &Checked,
 ) -> std::result::Result<Imported, Diagnostics> {
     let graph_proto = proto.graph.as_ref().expect("the decoder saw a graph");
-    let functions = proto
-        .functions
-        .iter()
-        .map(|function| ((function.domain(), function.name(), function.overload()), function));
-    let findings = Findings::default();
-    let mut builder = Builder {
-        settings,
-        findings: findings.clone(),
-        files: external::Files::within(settings.directory.clone()),
-        dims: Dimensions::new(settings),
-        graph: Graph::new(Rc::new(info(proto, graph_proto))),
-        functions: functions.collect(),
-        bodies: HashMap::new(),
-        depth: 0,
-    };
-    let opsets = findings.keep(opsets(proto)).unwrap_or_default();
+    let mut builder = Builder::new(proto, graph_proto, settings, checked);
+    let findings = builder.findings.clone();
+    let opsets = builder.opsets(proto);
     builder.body(graph_proto, &opsets);
     builder.dims.findings().into_iter().for_each(|finding| findings.push(finding));
     findings
@@ -56,15 +48,19 @@ pub fn model(
 }
 
 pub(super) struct Builder<'p> {
-    settings: &'p Settings,
+    pub(super) settings: &'p Settings,
+    /// What was found at fault in the messages, and is passed over.
+    pub(super) checked: &'p Checked,
     pub(super) findings: Findings,
     files: external::Files,
-    dims: Dimensions<'p>,
+    pub(super) dims: Dimensions<'p>,
     pub(super) graph: Graph,
-    functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
+    pub(super) functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
     /// The bodies of operators that were read so far, by their text.
     pub(super) bodies: HashMap<&'static str, Rc<FunctionProto>>,
     depth: usize,
+    /// The nodes that may still be added.
+    room: usize,
 }
 
 /// What names mean in one graph, function or branch.
@@ -78,33 +74,6 @@ pub(super) struct Scope<'s> {
 }
 
 pub(super) type Opsets = BTreeMap<String, i64>;
-
-fn opsets(proto: &ModelProto) -> Result<Opsets> {
-    let mut opsets = Opsets::new();
-    for import in &proto.opset_import {
-        let name = if import.domain() == "ai.onnx" { "" } else { import.domain() };
-        // Exporters repeat themselves, but they must not contradict themselves.
-        let before = opsets.insert(name.to_owned(), import.version());
-        if before.is_some_and(|before| before != import.version()) {
-            let message = format!("the operator set {} is imported in two versions", quoted(name));
-            return Err(Diagnostic::new(Code::BadField, message));
-        }
-    }
-    // Files of before operator sets had versions.
-    if opsets.is_empty() && proto.ir_version() < 3 {
-        opsets.insert(String::new(), 1);
-    }
-    for (name, &version) in &opsets {
-        if let Some(domain) = Domain::from_name(name)
-            && (version < 1 || version > domain.newest())
-        {
-            let message = format!("version {version} of the operator set `{domain}` is not known");
-            return Err(Diagnostic::new(Code::UnknownDomain, message)
-                .note(format!("the newest version known is {}", domain.newest())));
-        }
-    }
-    Ok(opsets)
-}
 
 fn info(model: &ModelProto, graph: &GraphProto) -> Info {
     let doc = [model.doc_string(), graph.doc_string()];
@@ -125,6 +94,7 @@ fn info(model: &ModelProto, graph: &GraphProto) -> Info {
         domain: model.domain().to_owned(),
         version: model.model_version(),
         outputs: graph.output.iter().map(|output| output.name().to_owned()).collect(),
+        output_sizes: graph.output.iter().map(types::declared_sizes).collect(),
         doc: doc.join("\n\n"),
         metadata: model
             .metadata_props
@@ -135,8 +105,55 @@ fn info(model: &ModelProto, graph: &GraphProto) -> Info {
     }
 }
 
-impl Builder<'_> {
-    fn body(&mut self, proto: &GraphProto, opsets: &Opsets) {
+impl<'p> Builder<'p> {
+    /// One that has built nothing yet.
+    pub(super) fn new(
+        proto: &'p ModelProto,
+        graph: &GraphProto,
+        settings: &'p Settings,
+        checked: &'p Checked,
+    ) -> Builder<'p> {
+        let functions = proto
+            .functions
+            .iter()
+            .map(|function| ((function.domain(), function.name(), function.overload()), function));
+        Builder {
+            settings,
+            checked,
+            findings: Findings::default(),
+            files: external::Files::within(settings.directory.clone()),
+            dims: Dimensions::new(settings),
+            graph: Graph::new(Rc::new(info(proto, graph))),
+            functions: functions.collect(),
+            bodies: HashMap::new(),
+            depth: 0,
+            room: MOST_NODES,
+        }
+    }
+
+    /// The operator sets that the model imports, as far as they are known here.
+    pub(super) fn opsets(&self, proto: &ModelProto) -> Opsets {
+        let mut opsets = Opsets::new();
+        // Files of before operator sets had versions.
+        if proto.opset_import.is_empty() {
+            opsets.insert(String::new(), 1);
+        }
+        for import in &proto.opset_import {
+            let name = if import.domain() == "ai.onnx" { "" } else { import.domain() };
+            let newest = Domain::from_name(name).map_or(i64::MAX, Domain::newest);
+            let version = import.version();
+            if version > newest {
+                let message =
+                    format!("version {version} of the operator set {} is not known", quoted(name));
+                let finding = Diagnostic::new(Code::NewerOperatorSet, message);
+                self.findings.push(finding.note(format!("the newest version known is {newest}")));
+            }
+            opsets.insert(name.to_owned(), version.min(newest));
+        }
+        opsets
+    }
+
+    pub(super) fn body<'o>(&mut self, proto: &GraphProto, opsets: &'o Opsets) -> Scope<'o> {
         let region = self.graph.body;
         let mut scope = Scope { region, values: HashMap::new(), opsets, call: None };
         self.initializers(proto, &mut scope);
@@ -145,6 +162,7 @@ impl Builder<'_> {
                 continue;
             }
             let ty = self.declared(input).unwrap_or(Type::Unknown);
+            let ty = self.with_axes(input.name(), ty);
             let id = match self.settings.consts.get(input.name()) {
                 Some(text) => self.constant(input.name(), text, &ty),
                 None => self.graph.input(region, input.name(), ty),
@@ -154,8 +172,29 @@ impl Builder<'_> {
         self.graph.symbols = self.dims.sizes.clone();
         self.unused_constants(proto);
         self.nodes(&proto.node, &mut scope);
+        self.inner_types(proto, &scope);
         let outputs = self.outputs(proto, &scope);
         self.graph.set_outputs(region, outputs);
+        scope
+    }
+
+    /// The type of an input, with the axes that the user says where the model says none.
+    fn with_axes(&mut self, name: &str, ty: Type) -> Type {
+        match (self.settings.shapes.get(name), ty) {
+            (Some(axes), _) if axes.iter().any(|axis| matches!(axis, Axis::Fixed(n) if *n < 0)) => {
+                let message = format!("a size of the input {} is negative", quoted(name));
+                self.findings.push(Diagnostic::new(Code::BadOption, message));
+                Type::Unknown
+            }
+            (Some(axes), Type::Unranked(dtype)) => Type::tensor(dtype, self.dims.of_axes(axes)),
+            (Some(_), ty) => {
+                let message = format!("the input {} is {ty}, so its axes are known", quoted(name));
+                let finding = Diagnostic::new(Code::BadOption, message);
+                self.findings.push(finding.help("settle its free sizes with `--dim`"));
+                ty
+            }
+            (None, ty) => ty,
+        }
     }
 
     /// An input that the user made a constant.
@@ -168,7 +207,7 @@ impl Builder<'_> {
     }
 
     fn unused_constants(&self, proto: &GraphProto) {
-        for name in self.settings.consts.keys() {
+        for name in self.settings.consts.keys().chain(self.settings.shapes.keys()) {
             if !proto.input.iter().any(|input| input.name() == name) {
                 let names: Vec<&str> = proto.input.iter().map(|input| input.name()).collect();
                 let message = format!("the model has no input {}", quoted(name));
@@ -178,26 +217,23 @@ impl Builder<'_> {
         }
     }
 
-    fn declared(&mut self, value: &ValueInfoProto) -> Option<Type> {
-        let at = format!("value {}", quoted(value.name()));
-        let Some(proto) = &value.r#type else {
-            let finding = Diagnostic::new(Code::MissingField, "the field `type` is missing");
-            self.findings.push(finding.within(at));
-            return None;
-        };
-        let ty = types::ty(proto, value.name(), &mut self.dims);
-        self.findings.keep(ty.map_err(|finding| finding.within(at)))
-    }
-
     pub(super) fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
         for initializer in &proto.initializer {
             let name = initializer.name();
+            if self.checked.is_faulty(initializer) {
+                self.unknown(name, scope);
+                continue;
+            }
             let read = tensor(initializer, &self.files);
             let read = read.map_err(|f| f.within(format!("initializer {}", quoted(name))));
             self.initializer(name, read, scope);
         }
         for initializer in &proto.sparse_initializer {
             let name = initializer.values.as_ref().map(|values| values.name()).unwrap_or_default();
+            if self.checked.is_faulty(initializer) {
+                self.unknown(name, scope);
+                continue;
+            }
             let read = sparse(initializer, &self.files);
             let read = read.map_err(|f| f.within(format!("sparse initializer {}", quoted(name))));
             self.initializer(name, read, scope);
@@ -214,9 +250,14 @@ impl Builder<'_> {
     }
 
     pub(super) fn define(&self, name: &str, id: ValueId, scope: &mut Scope<'_>) {
-        if scope.values.insert(name.to_owned(), id).is_some() {
-            let message = format!("the value {} is defined twice", quoted(name));
-            self.findings.push(Diagnostic::new(Code::DuplicateName, message));
+        scope.values.insert(name.to_owned(), id);
+    }
+
+    /// Defines what is at fault, so that its uses are no findings.
+    fn unknown(&mut self, name: &str, scope: &mut Scope<'_>) {
+        if !scope.values.contains_key(name) {
+            let id = self.graph.value(name, Type::Unknown);
+            self.define(name, id, scope);
         }
     }
 
@@ -224,11 +265,9 @@ impl Builder<'_> {
         let mut outputs = Vec::new();
         for output in &proto.output {
             let name = output.name();
-            let Some(&id) = scope.values.get(name) else {
-                let message = format!("nothing defines the graph output {}", quoted(name));
-                self.findings.push(Diagnostic::new(Code::UndefinedValue, message));
-                continue;
-            };
+            let found = scope.values.get(name).copied();
+            // One that nothing defines was found before.
+            let id = found.unwrap_or_else(|| self.graph.value(name, Type::Unknown));
             let declared = (output.r#type.is_some() && scope.region == self.graph.body)
                 .then(|| self.declared(output).unwrap_or(Type::Unknown));
             outputs.push(declared.map_or(id, |declared| self.as_declared(name, &declared, id)));
@@ -236,45 +275,32 @@ impl Builder<'_> {
         outputs
     }
 
-    /// An output of the declared type. A loop that takes in an optional and gives its value has
-    /// that value for output, though it may end before its first turn.
-    fn as_declared(&mut self, name: &str, declared: &Type, id: ValueId) -> ValueId {
-        let inferred = self.graph[id].ty.clone();
-        let is_optional = |ty: &Type| matches!(ty, Type::Optional(_));
-        if is_optional(&inferred) && !is_optional(declared) && *declared != Type::Unknown {
-            let content = self.graph.add(self.graph.body, name, OptionalGetElement, &[id]);
-            return self.findings.keep(content).unwrap_or(id);
-        }
-        self.compare(name, declared, &inferred);
-        id
-    }
-
-    /// Holds the declared type of an output against the inferred one.
-    fn compare(&self, name: &str, declared: &Type, inferred: &Type) {
-        let fits = match (declared, inferred) {
-            (Type::Tensor(a), Type::Tensor(b)) => {
-                let sizes = a.shape.iter().zip(&b.shape);
-                let differ = |(a, b): (&crate::dim::Dim, &crate::dim::Dim)| {
-                    a.known().is_some() && b.known().is_some() && a != b
-                };
-                a.dtype == b.dtype && a.rank() == b.rank() && !sizes.into_iter().any(differ)
-            }
-            _ => true,
-        };
-        if !fits {
-            let message = format!("the model declares {declared}, but its nodes give {inferred}");
-            let finding = Diagnostic::new(Code::DeclaredMismatch, message);
-            self.findings.push(finding.within(format!("output {}", quoted(name))));
-        }
-    }
-
     pub(super) fn nodes(&mut self, nodes: &[NodeProto], scope: &mut Scope<'_>) {
         for (i, node) in nodes.iter().enumerate() {
-            if let Err(findings) = self.node(node, scope) {
-                let at = format!("node {} ({}), number {i}", quoted(name(node)), node.op_type());
-                findings.within(&at).0.into_iter().for_each(|finding| self.findings.push(finding));
-                self.leave_unknown(node, scope);
+            self.numbered(i, node, scope);
+        }
+    }
+
+    /// Adds node number `i`, or what can be told of its outputs where it is at fault.
+    pub(super) fn numbered(&mut self, i: usize, node: &NodeProto, scope: &mut Scope<'_>) {
+        let result = match self.room.checked_sub(1) {
+            _ if self.checked.is_faulty(node) => return self.leave_unknown(node, scope),
+            Some(room) => {
+                self.room = room;
+                self.node(node, scope)
             }
+            // Functions that call each other twice grow beyond all bounds.
+            None => return self.leave_unknown(node, scope),
+        };
+        if let Err(findings) = result {
+            let at = node_place(node, i);
+            findings.within(&at).0.into_iter().for_each(|finding| self.findings.push(finding));
+            self.leave_unknown(node, scope);
+        }
+        if self.room == 0 {
+            let message = format!("the model has more than {MOST_NODES} nodes, functions inlined");
+            let finding = Diagnostic::new(Code::TooLarge, message);
+            self.findings.push(finding.within(node_place(node, i)));
         }
     }
 
@@ -294,10 +320,15 @@ impl Builder<'_> {
         node: &NodeProto,
         scope: &mut Scope<'_>,
     ) -> std::result::Result<(), Diagnostics> {
-        let inputs = self.inputs(node, scope)?;
-        let attributes = scope.resolved(node)?;
+        let inputs = self.inputs(node, scope);
+        let attributes = scope.resolved(node);
         let key = (node.domain(), node.op_type(), node.overload());
-        if let Some(&function) = self.functions.get(&key) {
+        let is_in_operator = scope.call.is_some_and(|call| call.is_operator);
+        if let Some(&function) = self.functions.get(&key).filter(|_| !is_in_operator) {
+            if self.checked.is_faulty(function) {
+                self.leave_unknown(node, scope);
+                return Ok(());
+            }
             return self.call(function, node, inputs, attributes, scope);
         }
         let (entry, version) = entry(node, scope)?;
@@ -312,7 +343,6 @@ impl Builder<'_> {
             }
             How::Body(text) => {
                 let function = self.body_of(entry, text)?;
-                known_attributes(&function, &attributes)?;
                 self.call(&function, node, inputs, attributes, scope)
             }
         }
@@ -359,18 +389,16 @@ impl Builder<'_> {
         })
     }
 
-    fn inputs(&self, node: &NodeProto, scope: &Scope<'_>) -> Result<Vec<Option<ValueId>>> {
-        let find = |name: &String| {
+    /// The values of a node's inputs. One that nothing defines was found before, and is unknown.
+    fn inputs(&mut self, node: &NodeProto, scope: &Scope<'_>) -> Vec<Option<ValueId>> {
+        let mut find = |name: &String| {
             if name.is_empty() || scope.call.is_some_and(|call| call.absent.contains(name)) {
-                return Ok(None);
+                return None;
             }
-            scope.values.get(name).copied().map(Some).ok_or_else(|| {
-                let message = format!("nothing before this node defines {}", quoted(name));
-                Diagnostic::new(Code::UndefinedValue, message)
-                    .help("add it as an input or an initializer, or sort the nodes")
-            })
+            let found = scope.values.get(name).copied();
+            Some(found.unwrap_or_else(|| self.graph.value(name, Type::Unknown)))
         };
-        node.input.iter().map(find).collect()
+        node.input.iter().map(&mut find).collect()
     }
 
     /// The attributes of a node by name, and its subgraphs.
@@ -400,7 +428,7 @@ impl Builder<'_> {
         };
         // The type of a value that belongs to no input has no names of its own for dimensions.
         let ty = |proto| types::ty(proto, "type", &mut Dimensions::new(&Settings::default()));
-        Ok(match kind(proto) {
+        Ok(match attribute_kind(proto) {
             AttributeType::Float => Attribute::Float(proto.f()),
             AttributeType::Int => Attribute::Int(proto.i()),
             AttributeType::String => Attribute::String(proto.s().to_vec()),
@@ -453,18 +481,16 @@ impl Builder<'_> {
 /// What the file says of a node's operator, and the version of its operator set.
 fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
     let name = if node.domain() == "ai.onnx" { "" } else { node.domain() };
-    let Some(&version) = scope.opsets.get(name) else {
-        let message = format!("the model does not import the operator set {}", quoted(name));
-        return Err(Diagnostic::new(Code::UnknownDomain, message));
-    };
+    // That nodes of domains without a version are at fault was found before.
+    let version = scope.opsets.get(name).copied().unwrap_or_default();
     let entry = Domain::from_name(name).and_then(|d| ops::find(d, node.op_type(), version));
     let entry = entry.ok_or_else(|| {
         let message = format!(
-            "there is no operator {} in version {version} of the operator set {}",
+            "onnxc has no code for the operator {} of the operator set {}, version {version}",
             quoted(node.op_type()),
             quoted(if name.is_empty() { "ai.onnx" } else { name })
         );
-        Diagnostic::new(Code::UnknownOperator, message)
+        Diagnostic::new(Code::UnsupportedOperator, message)
     })?;
     Ok((entry, version))
 }
@@ -473,28 +499,4 @@ fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
 pub(super) fn name(node: &NodeProto) -> &str {
     let named = [node.name(), node.output.first().map_or("", String::as_str)];
     named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
-}
-
-/// The kind of an attribute. Files of IR version 1 do not say it.
-fn kind(proto: &AttributeProto) -> AttributeType {
-    let said = proto.r#type();
-    let found = [
-        (proto.f.is_some(), AttributeType::Float),
-        (proto.i.is_some(), AttributeType::Int),
-        (proto.s.is_some(), AttributeType::String),
-        (proto.t.is_some(), AttributeType::Tensor),
-        (proto.g.is_some(), AttributeType::Graph),
-        (!proto.floats.is_empty(), AttributeType::Floats),
-        (!proto.ints.is_empty(), AttributeType::Ints),
-        (!proto.strings.is_empty(), AttributeType::Strings),
-        (!proto.tensors.is_empty(), AttributeType::Tensors),
-        (!proto.graphs.is_empty(), AttributeType::Graphs),
-    ];
-    match said {
-        AttributeType::Undefined => {
-            let mut present = found.into_iter().filter(|(is_there, _)| *is_there);
-            present.next().map_or(AttributeType::Undefined, |(_, kind)| kind)
-        }
-        said => said,
-    }
 }

@@ -6,7 +6,7 @@ use super::{
     text,
 };
 use crate::{
-    diag::{Code, Diagnostic, Diagnostics, Result, quoted},
+    diag::{Diagnostics, Result},
     ir::{Domain, Reader, ValueId},
     ops::{Entry, Nodes},
 };
@@ -25,6 +25,8 @@ pub(super) struct Call {
     attributes: HashMap<String, AttributeProto>,
     /// The inputs that the caller leaves out.
     pub absent: HashSet<String>,
+    /// Whether the body is that of an operator, which knows nothing of the model's functions.
+    pub is_operator: bool,
 }
 
 impl Scope<'_> {
@@ -35,7 +37,7 @@ impl Scope<'_> {
     }
 
     /// The attributes of a node, with those of the function around it in place of references.
-    pub fn resolved(&self, node: &NodeProto) -> Result<Vec<AttributeProto>> {
+    pub fn resolved(&self, node: &NodeProto) -> Vec<AttributeProto> {
         let mut attributes = Vec::new();
         for attribute in &node.attribute {
             let reference = attribute.ref_attr_name();
@@ -43,17 +45,12 @@ impl Scope<'_> {
                 attributes.push(attribute.clone());
                 continue;
             }
-            let Some(call) = self.call else {
-                let name = quoted(attribute.name());
-                let message = format!("{name} refers to an attribute, but stands in no function");
-                return Err(Diagnostic::new(Code::BadAttribute, message));
-            };
             // An attribute that the caller leaves out is left out in the body, too.
-            if let Some(value) = call.attributes.get(reference) {
+            if let Some(value) = self.call.and_then(|call| call.attributes.get(reference)) {
                 attributes.push(AttributeProto { name: attribute.name.clone(), ..value.clone() });
             }
         }
-        Ok(attributes)
+        attributes
     }
 }
 
@@ -81,8 +78,9 @@ impl Builder<'_> {
         given: Vec<AttributeProto>,
         outer: &mut Scope<'_>,
     ) -> std::result::Result<(), Diagnostics> {
-        arity("inputs", node.input.len(), function.input.len())?;
-        arity("outputs", node.output.len(), function.output.len())?;
+        let key = (function.domain(), function.name(), function.overload());
+        let known = self.functions.get(&key);
+        let is_operator = !known.is_some_and(|known| std::ptr::eq(*known, function));
         let mut opsets: Opsets = outer.opsets.clone();
         for import in &function.opset_import {
             let name = if import.domain() == "ai.onnx" { "" } else { import.domain() };
@@ -93,6 +91,7 @@ impl Builder<'_> {
             prefix: format!("{}/", outer.label(name(node))),
             attributes: attributes.map(|a| (a.name().to_owned(), a.clone())).collect(),
             absent: HashSet::new(),
+            is_operator,
         };
         let mut values = HashMap::new();
         let given = inputs.iter().copied().chain(std::iter::repeat(None));
@@ -162,34 +161,12 @@ pub(super) fn operator(entry: &Entry, body: &str) -> Result<FunctionProto> {
     Ok(function)
 }
 
-/// A finding where an operator that is a function is given an attribute that it does not have.
-pub(super) fn known_attributes(function: &FunctionProto, given: &[AttributeProto]) -> Result {
-    let with_default = function.attribute_proto.iter().map(|attribute| attribute.name());
-    let known: Vec<&str> =
-        function.attribute.iter().map(String::as_str).chain(with_default).collect();
-    let unknown = given.iter().find(|attribute| !known.contains(&attribute.name()));
-    match unknown {
-        None => Ok(()),
-        Some(attribute) => {
-            let name = quoted(attribute.name());
-            let message = format!("{name} is not an attribute of this operator");
-            Err(Diagnostic::new(Code::BadAttribute, message))
-        }
-    }
-}
-
-fn arity(what: &str, given: usize, known: usize) -> Result {
-    if given <= known {
-        return Ok(());
-    }
-    let message = format!("the node has {given} {what}, but the function knows {known}");
-    Err(Diagnostic::new(Code::BadArity, message))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
+        check,
+        diag::Code,
         import::{Settings, model},
         ops::{How, entries},
     };
@@ -238,8 +215,7 @@ mod tests {
         let text = CALLS.replace("Max(v, bias)", "Max(v, nowhere)");
         let finding = graph(&text).expect_err("nothing defines a name").0.remove(0);
         assert_eq!(finding.code, Code::UndefinedValue);
-        let at = "graph `g` › node `one` (Flat), number 0 › node `s` (Sum), number 0 › node `r` (Max), number 0";
-        assert_eq!(finding.at.join(" › "), at);
+        assert_eq!(finding.at.join(" › "), "function `f.Sum` › node `r` (Max), number 0");
         let text = CALLS.replace("(x, w)\n", "(x, w, x)\n");
         let finding = graph(&text).expect_err("there are two inputs").0.remove(0);
         assert_eq!(finding.code, Code::BadArity);
@@ -249,15 +225,35 @@ mod tests {
     fn a_function_that_calls_itself_is_refused() {
         let text = CALLS.replace("Max(v, bias)", "f.Sum(v, bias)");
         let finding = graph(&text).expect_err("it has no end").0.remove(0);
+        assert_eq!(finding.code, Code::RecursiveFunction);
+    }
+
+    #[test]
+    fn functions_that_grow_beyond_all_bounds_are_refused() {
+        let twice = |i: usize| {
+            format!(
+                "<domain: \"f\", opset_import: [\"f\" : 1]> F{i} (x) => (z) {{ y = f.F{0}(x) z = f.F{0}(y) }}",
+                i + 1
+            )
+        };
+        let last = "<domain: \"f\", opset_import: [\"\" : 21]> F40 (x) => (y) { y = Relu(x) }";
+        let model =
+            "<ir_version: 10, opset_import: [\"f\" : 1]> g (float[2] x) => (y) { y = f.F0(x) }";
+        let functions: String = (0..40).map(twice).collect();
+        let finding =
+            graph(&format!("{model}{functions}{last}")).expect_err("it has 2^40 nodes").0.remove(0);
         assert_eq!(finding.code, Code::TooLarge);
     }
 
     #[test]
-    fn every_body_is_of_the_syntax() {
+    fn every_body_is_a_valid_function() {
         for entry in entries() {
             if let How::Body(body) = entry.how {
                 let function = operator(entry, body);
-                assert!(function.is_ok(), "{}: {}", entry.name, function.unwrap_err());
+                let function = function.map_err(|finding| finding.to_string());
+                let function = function.expect(entry.name);
+                let found = check::function(&function).into_first();
+                assert_eq!(found, Ok(()), "{}", entry.name);
             }
         }
     }

@@ -1,7 +1,9 @@
 //! From the bytes of a file to a graph.
 
+mod bindings;
 mod build;
 mod constant;
+mod declared;
 mod external;
 mod function;
 pub mod print;
@@ -12,6 +14,7 @@ mod types;
 pub mod value;
 
 use crate::{
+    check,
     diag::{Code, Diagnostic, Diagnostics},
     ir::Graph,
     tensor::Tensor,
@@ -29,6 +32,8 @@ pub struct Settings {
     pub dims: BTreeMap<String, Size>,
     /// Inputs that are constants, by name: a number, or several in brackets.
     pub consts: BTreeMap<String, String>,
+    /// The sizes of inputs whose number of axes the model does not say, by name.
+    pub shapes: BTreeMap<String, Vec<Axis>>,
     /// Where the model's external data lies.
     pub directory: Option<PathBuf>,
 }
@@ -42,6 +47,27 @@ pub enum Size {
     AtMost(i64),
 }
 
+/// What the user says of an axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// It has this size.
+    Fixed(i64),
+    /// It is the dimension of this name.
+    Named(String),
+}
+
+impl From<i64> for Axis {
+    fn from(size: i64) -> Axis {
+        Axis::Fixed(size)
+    }
+}
+
+impl From<&str> for Axis {
+    fn from(name: &str) -> Axis {
+        Axis::Named(name.to_owned())
+    }
+}
+
 /// A graph, and the files beside the model that were read for it.
 pub struct Imported {
     /// The graph.
@@ -53,7 +79,17 @@ pub struct Imported {
 /// The graph of a model file.
 pub fn model(bytes: Bytes, settings: &Settings) -> Result<Imported, Diagnostics> {
     let proto = decode(bytes)?;
-    build::model(&proto, settings)
+    let checked = check::model(&proto);
+    let built = build::model(&proto, settings, &checked);
+    let bound = bindings::types(&proto, settings, &checked);
+    let mut found = checked.findings;
+    let (imported, more) = match built {
+        Ok(imported) => (Some(imported), bound),
+        // What is wrong with the model's graph is wrong in training, too.
+        Err(found) => (None, found.0),
+    };
+    found.extend(more);
+    imported.filter(|_| found.is_empty()).ok_or(Diagnostics(found))
 }
 
 /// The message in a model file, which may be in ONNX's textual syntax.
@@ -62,11 +98,12 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
         return Err(not_a_model("the file is empty"));
     }
     if is_text(&bytes) {
-        let utf8 = std::str::from_utf8(&bytes);
-        let bad = |error: std::str::Utf8Error| {
+        // A copy, for nobody may change what was found to be UTF-8.
+        let utf8 = String::from_utf8(bytes.to_vec());
+        let bad = |error: std::string::FromUtf8Error| {
             not_a_model("it is text, but not UTF-8").note(error.to_string())
         };
-        return text::model(utf8.map_err(bad)?);
+        return text::model(&utf8.map_err(bad)?);
     }
     let printable = |&b: &u8| matches!(b, b'\t'..=b'\r' | b' '..=b'~');
     let what = if bytes.iter().take(256).all(printable) {
@@ -74,7 +111,14 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     } else {
         "the file is cut short, or of another format"
     };
-    let proto = decode_model(bytes).map_err(|error| not_a_model(what).note(error.to_string()))?;
+    let proto = decode_model(bytes).map_err(|error| {
+        let error = error.to_string();
+        if error.contains("recursion limit") {
+            let message = "messages lie inside each other more than 100 deep";
+            return Diagnostic::new(Code::TooDeep, message).note(error);
+        }
+        not_a_model(what).note(error)
+    })?;
     if proto.graph.is_none() {
         return Err(not_a_model("the file has no graph"));
     }
@@ -98,6 +142,7 @@ fn not_a_model(what: &str) -> Diagnostic {
 
 /// The constant that a tensor outside a model is.
 pub fn alone(proto: &onnxc_proto::TensorProto) -> Result<Tensor, Diagnostic> {
+    check::tensor(proto)?;
     tensor::tensor(proto, &external::Files::none())
 }
 
@@ -121,4 +166,21 @@ pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(
         }
     }
     sizes
+}
+
+/// The names of the inputs whose number of axes the model does not say, and their shapes.
+pub fn free_shapes(
+    graph: &GraphProto,
+    inputs: &BTreeMap<String, Value>,
+) -> Vec<(String, Vec<Axis>)> {
+    let mut shapes = Vec::new();
+    for info in &graph.input {
+        let ty = info.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+        let Some(type_proto::Value::TensorType(ty)) = ty else { continue };
+        let tensor = inputs.get(info.name()).and_then(Value::tensor);
+        let (None, Some(tensor)) = (&ty.shape, tensor) else { continue };
+        let axes = tensor.shape.iter().map(|&size| Axis::Fixed(size as i64));
+        shapes.push((info.name().to_owned(), axes.collect()));
+    }
+    shapes
 }

@@ -2,7 +2,7 @@
 
 use super::build::{Builder, Scope};
 use crate::{
-    diag::Result,
+    diag::{Code, Diagnostic, Result, quoted},
     ir::{NewNode, RegionId},
     ty::Type,
 };
@@ -40,12 +40,23 @@ impl Builder<'_> {
         types: Vec<Type>,
         outer: &Scope<'_>,
     ) -> Result<RegionId> {
+        let is_constant = |name: &str| proto.initializer.iter().any(|tensor| tensor.name() == name);
+        // Up to IR version 3 constants are inputs, too.
+        let given = proto.input.iter().filter(|input| !is_constant(input.name())).count();
+        if !types.is_empty() && given != types.len() {
+            let message = format!(
+                "the graph {} has {given} inputs, but the node gives it {}",
+                quoted(proto.name()),
+                types.len()
+            );
+            return Err(Diagnostic::new(Code::BadArity, message));
+        }
         self.deeper("graphs lie inside each other", |builder| {
             let region = builder.graph.region(proto.name());
             let mut scope = Scope { region, ..outer.clone() };
             builder.initializers(proto, &mut scope);
             let mut types = types.into_iter();
-            for input in &proto.input {
+            for input in proto.input.iter().filter(|input| !is_constant(input.name())) {
                 let id = builder.graph.input(
                     region,
                     input.name(),

@@ -1,6 +1,6 @@
 //! From the types of the file format to ours.
 
-use super::{Settings, Size};
+use super::{Axis, Settings, Size};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::Dim,
@@ -10,7 +10,7 @@ use crate::{
     ty::{TensorType, Type, any_size},
 };
 use onnxc_proto::{
-    TensorShapeProto, TypeProto,
+    TensorShapeProto, TypeProto, ValueInfoProto,
     tensor_shape_proto::{Dimension, dimension::Value as DimValue},
     type_proto::Value,
 };
@@ -68,6 +68,15 @@ impl<'a> Dimensions<'a> {
         };
         self.symbols.insert(label.to_owned(), dim.clone());
         dim
+    }
+
+    /// The sizes of the axes that the user says.
+    pub fn of_axes(&mut self, axes: &[Axis]) -> Vec<Dim> {
+        let size = |axis: &Axis| match axis {
+            Axis::Fixed(n) => Dim::from(*n),
+            Axis::Named(name) => self.named(name),
+        };
+        axes.iter().map(size).collect()
     }
 
     /// A finding for each dimension that the user settled and the model does not have, and for
@@ -135,6 +144,19 @@ pub fn ty(proto: &TypeProto, value: &str, dims: &mut Dimensions<'_>) -> Result<T
             ))
         }
     }
+}
+
+/// The sizes of a value, as far as the file declares them as numbers; none where it is no tensor.
+pub fn declared_sizes(value: &ValueInfoProto) -> Vec<Option<i64>> {
+    let ty = value.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+    let Some(Value::TensorType(ty)) = ty else { return Vec::new() };
+    let dims = ty.shape.iter().flat_map(|shape| &shape.dim);
+    dims.map(|dim| match dim.value {
+        // Some programs write 0 for what they do not know.
+        Some(DimValue::DimValue(n)) => Some(n).filter(|&n| n > 0),
+        Some(DimValue::DimParam(_)) | None => None,
+    })
+    .collect()
 }
 
 /// The element type of that number.

@@ -3,6 +3,7 @@
 use super::{alone, proto};
 use crate::{
     array::Array,
+    check,
     diag::{Code, Diagnostic, Result},
     dtype::DType,
     tensor::{Data, Tensor},
@@ -16,9 +17,21 @@ use onnxc_proto::{
 /// The value in a file: of the type given, else a tensor.
 pub fn read(bytes: Bytes, ty: Option<&TypeProto>) -> Result<Value> {
     match ty.and_then(|ty| ty.value.as_ref()) {
-        Some(type_proto::Value::SequenceType(_)) => sequence(&decode(bytes)?),
-        Some(type_proto::Value::OptionalType(_)) => optional(&decode(bytes)?),
-        Some(type_proto::Value::MapType(_)) => map(&decode(bytes)?),
+        Some(type_proto::Value::SequenceType(_)) => {
+            let proto = decode(bytes)?;
+            check::sequence(&proto).into_first()?;
+            sequence(&proto)
+        }
+        Some(type_proto::Value::OptionalType(_)) => {
+            let proto = decode(bytes)?;
+            check::optional(&proto).into_first()?;
+            optional(&proto)
+        }
+        Some(type_proto::Value::MapType(_)) => {
+            let proto = decode(bytes)?;
+            check::map(&proto).into_first()?;
+            map(&proto)
+        }
         _ => tensor(&decode(bytes)?),
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     Graph, NodeId, RegionId, ValueId,
     lower::{Lower, Lowering},
+    promise,
     views::Homes,
 };
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     dtype::DType,
     plan::{
         Block, Buffer, BufferId, Call, Kernel, Kind, NoParams, Operand, Optimize, Place, Plan,
-        Port, Step, kernel,
+        Port, Step, Weight, kernel,
     },
     tensor::Tensor,
     ty::{TensorType, Type},
@@ -37,11 +38,14 @@ pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diag
     };
     state.plan.info = graph.info.clone();
     state.plan.symbols = graph.symbols.clone();
+    let promised = promise::bound(graph, &mut state.plan);
     for (i, &id) in graph[graph.body].inputs.iter().enumerate() {
         if let Some(port) = findings.keep(state.input(i, id)) {
             state.plan.inputs.push(port);
         }
     }
+    // What follows from an input without axes is no second finding.
+    findings.finish()?;
     let mut steps = Vec::new();
     for &id in &graph[graph.body].nodes {
         findings.keep(state.node(id, &mut steps));
@@ -54,6 +58,7 @@ pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diag
         }
     }
     findings.finish()?;
+    promise::check(&mut steps, &promised);
     Ok(Plan { steps, ..state.plan })
 }
 
@@ -65,12 +70,19 @@ struct State<'g> {
     buffers: Map<ValueId, BufferId>,
     /// What stands beside the elements of optionals and maps.
     besides: Map<ValueId, Operand>,
-    weights: HashMap<(DType, bytes::Bytes), BufferId>,
+    /// The buffers of weights, by what those that are equal have in common.
+    weights: HashMap<(DType, usize, bytes::Bytes), Vec<BufferId>>,
 }
 
 impl State<'_> {
     fn input(&mut self, i: usize, id: ValueId) -> Result<Port> {
         let (name, ty) = (&self.graph[id].name, &self.graph[id].ty);
+        if let Type::Unranked(_) = ty {
+            let message =
+                format!("the model does not say how many axes the input {} has", quoted(name));
+            return Err(Diagnostic::new(Code::UnknownShape, message)
+                .help(format!("say `--shape {name}=…`, such as `1,3,224,224` or `batch,8`")));
+        }
         let Kept { dtype, len, kind } = kept(self.graph, id)?;
         let buffer = self.buffer(name, kind, dtype, len, Place::Input(i));
         self.buffers.insert(id, buffer);
@@ -157,34 +169,38 @@ impl State<'_> {
         node.op.lower(&mut cx).map_err(|finding| finding.within(node.location()))
     }
 
-    /// The buffer of a constant. Equal constants share one.
-    fn constant(&mut self, name: &str, tensor: &Tensor, parameters: usize) -> BufferId {
-        let place = Place::Weight { offset: 0, tensor: tensor.clone(), parameters };
-        let bytes = bytes::Bytes::copy_from_slice(&tensor.bytes()[..tensor.bytes().len().min(64)]);
-        let key = (tensor.dtype, bytes);
-        if let Some(&found) = self.weights.get(&key) {
-            let same = matches!(&self.plan.buffers[found].place,
-                Place::Weight { tensor: other, .. } if other.data == tensor.data);
-            if same {
-                return found;
-            }
+    /// The buffer of a weight. Equal weights share one.
+    fn constant(&mut self, name: &str, weight: Weight, parameters: usize) -> BufferId {
+        let start = weight.constant().bytes();
+        let start = bytes::Bytes::copy_from_slice(&start[..start.len().min(64)]);
+        let key = (weight.dtype(), weight.len(), start);
+        let alike = self.weights.entry(key).or_default();
+        let same = |id: &&BufferId| match &self.plan.buffers[**id].place {
+            Place::Weight { weight: other, .. } => *other == weight,
+            _ => false,
+        };
+        if let Some(&found) = alike.iter().find(same) {
+            return found;
         }
-        let len = tensor.len().into();
-        let buffer = self.buffer(name, Kind::Elements, tensor.dtype, len, place);
-        self.weights.insert(key, buffer);
-        buffer
+        let (dtype, len) = (weight.dtype(), weight.len().into());
+        let place = Place::Weight { offset: 0, weight, parameters };
+        let name = name.to_owned();
+        let buffer = Buffer { name, kind: Kind::Elements, dtype, len, place };
+        let id = self.plan.buffers.push(buffer);
+        alike.push(id);
+        id
     }
 }
 
 impl Lowering for State<'_> {
     fn operand(&mut self, value: ValueId) -> Result<Operand> {
         if let Some(tensor) = &self.graph[value].constant {
-            return Ok(self.weight(&self.graph[value].name, tensor, tensor.len()));
+            return Ok(self.weight(&self.graph[value].name, tensor.clone().into(), tensor.len()));
         }
         let len = kept(self.graph, value)?.len;
         let (home, start) = self.homes.find(value);
         if let Some(tensor) = &self.graph[home].constant {
-            let buffer = self.constant(&self.graph[home].name, tensor, tensor.len());
+            let buffer = self.constant(&self.graph[home].name, tensor.clone().into(), tensor.len());
             return Ok(Operand { buffer, start, len });
         }
         if let Some(&buffer) = self.buffers.get(home) {
@@ -221,8 +237,9 @@ impl Lowering for State<'_> {
         self.optimize
     }
 
-    fn weight(&mut self, name: &str, tensor: &Tensor, parameters: usize) -> Operand {
-        Operand::whole(self.constant(name, tensor, parameters), tensor.len().into())
+    fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand {
+        let len = weight.len().into();
+        Operand::whole(self.constant(name, weight, parameters), len)
     }
 
     fn beside(&mut self, value: ValueId) -> Option<Operand> {
@@ -231,7 +248,7 @@ impl Lowering for State<'_> {
             let known = value.known.as_ref().and_then(|known| known.first()?.known());
             let always = !matches!(self.graph[home].ty, Type::Optional(_));
             if let Some(given) = known.or(always.then_some(1)) {
-                return Some(self.weight("given", &Tensor::from_bool(given != 0), 0));
+                return Some(self.weight("given", Tensor::from_bool(given != 0).into(), 0));
             }
         }
         if let Some(beside) = self.besides.get(home) {
@@ -270,6 +287,11 @@ impl Lowering for State<'_> {
 
     fn count(&mut self, macs: u64) {
         self.plan.macs = self.plan.macs.saturating_add(macs);
+    }
+
+    fn draws(&mut self) -> usize {
+        self.plan.draws += 1;
+        self.plan.draws - 1
     }
 }
 

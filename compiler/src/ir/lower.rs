@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
-    plan::{Arg, Block, Call, Form, Formula, Kernel, Operand, Optimize, Step},
+    plan::{Arg, Block, Call, Draw, Form, Formula, Kernel, Operand, Optimize, Seed, Step, Weight},
     tensor::Tensor,
     ty::{TensorType, Type},
 };
@@ -26,7 +26,8 @@ pub(super) trait Lowering {
     fn upper(&self, dim: &Dim) -> Option<i64>;
     fn optimize(&self) -> Optimize;
     fn count(&mut self, macs: u64);
-    fn weight(&mut self, name: &str, tensor: &Tensor, parameters: usize) -> Operand;
+    fn draws(&mut self) -> usize;
+    fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand;
     fn beside(&mut self, value: ValueId) -> Option<Operand>;
     fn set_beside(&mut self, value: ValueId, operand: Operand);
     fn like(&mut self, name: &str, operand: &Operand) -> Operand;
@@ -125,6 +126,16 @@ impl<'a> Lower<'a> {
     pub fn most(&self, dim: &Dim) -> Dim {
         const MANY: i64 = 1 << 12;
         self.state.upper(dim).unwrap_or(MANY).into()
+    }
+
+    /// What the next call draws random numbers from: a stream with the seed given, or one of the
+    /// model's seed and the node's name.
+    pub fn draw(&mut self, seed: Option<u64>) -> Draw {
+        // FNV-1a.
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        let named = || Seed::Named(self.node.name.bytes().fold(0xcbf2_9ce4_8422_2325, mix));
+        let seed = seed.map_or_else(named, Seed::Given);
+        Draw { call: self.state.draws(), seed }
     }
 
     /// Calls `kernel` on the inputs and outputs of the node, in their order, for the element type
@@ -319,10 +330,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Where a constant is that stands for input `i`.
-    pub fn weight_for(&mut self, i: usize, tensor: &Tensor) -> Operand {
+    pub fn weight_for(&mut self, i: usize, weight: Weight) -> Operand {
         let name = self.node.input(i).map_or(&self.node.name, |id| &self.graph[id].name);
         let parameters = self.constant(i).map_or(0, Tensor::len);
-        self.state.weight(name, tensor, parameters)
+        self.state.weight(name, weight, parameters)
     }
 
     /// Whether running region `i` is sure to be refused.
@@ -337,7 +348,7 @@ impl<'a> Lower<'a> {
 
     /// Where a constant of the operator itself is.
     pub fn weight(&mut self, tensor: &Tensor) -> Operand {
-        self.state.weight(&self.node.name, tensor, 0)
+        self.state.weight(&self.node.name, tensor.clone().into(), 0)
     }
 
     /// The type of result `j` of region `i`.

@@ -34,7 +34,7 @@ macro_rules! kinds {
                 Some(Attribute::$Variant(value)) => Ok(Some(value)),
                 Some(other) => {
                     let message = format!(concat!("`{}` must be ", $what, ", but is {}"), name, other.kind());
-                    Err(Diagnostic::new(Code::BadAttribute, message).within(format!("attribute {}", quoted(name))))
+                    Err(Diagnostic::new(Code::AttributeType, message).within(format!("attribute {}", quoted(name))))
                 }
             }
         }
@@ -225,7 +225,7 @@ impl<'a> Reader<'a> {
             }
             Some(other) => {
                 let message = format!("`{name}` must be graph, but is {}", other.kind());
-                Err(Diagnostic::new(Code::BadAttribute, message))
+                Err(Diagnostic::new(Code::AttributeType, message))
             }
             None => Err(missing(name)),
         }
@@ -257,7 +257,7 @@ impl<'a> Reader<'a> {
             None => Ok((self.inputs, self.regions)),
             Some(name) => {
                 let message = format!("{} is not an attribute of this operator", quoted(name));
-                Err(Diagnostic::new(Code::BadAttribute, message)
+                Err(Diagnostic::new(Code::UnknownAttribute, message)
                     .note(format!("operator set {}", self.version)))
             }
         }
@@ -265,10 +265,10 @@ impl<'a> Reader<'a> {
 }
 
 fn missing(name: &str) -> Diagnostic {
-    Diagnostic::new(Code::BadAttribute, format!("the attribute `{name}` is missing"))
+    Diagnostic::new(Code::MissingAttribute, format!("the attribute `{name}` is missing"))
 }
 
 fn utf8(name: &str, bytes: Vec<u8>) -> Result<String> {
-    let bad = |_| Diagnostic::new(Code::BadAttribute, format!("`{name}` is not valid UTF-8"));
+    let bad = |_| Diagnostic::new(Code::BadText, format!("`{name}` is not valid UTF-8"));
     String::from_utf8(bytes).map_err(bad)
 }

@@ -107,6 +107,8 @@ pub struct Rewrite<'a> {
     hook: Hook,
     /// What is known not to be 1 where the copy is now, of sizes that are 0 or 1.
     pub denied: Vec<Dim>,
+    /// How many branches with all that comes after are around what is copied.
+    pub splits: usize,
     findings: Findings,
     /// For each open region, what was computed already: the same again is the same value.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
@@ -130,6 +132,7 @@ impl<'a> Rewrite<'a> {
             rules,
             hook,
             denied: Vec::new(),
+            splits: 0,
             findings: Findings::default(),
             seen: Vec::new(),
         }

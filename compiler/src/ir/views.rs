@@ -57,6 +57,11 @@ impl Homes {
     }
 }
 
+/// The value in whose memory `value` lies, and the first element there.
+pub fn home(graph: &Graph, value: ValueId) -> (ValueId, Dim) {
+    Homes::of(graph).find(value)
+}
+
 impl<'a> Views<'a> {
     /// The node.
     pub fn node(&self) -> &'a Node {

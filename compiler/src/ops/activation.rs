@@ -146,7 +146,7 @@ impl Activation {
 
     /// The operator that applies the function.
     pub fn of(f: activation_fn::Activation) -> Option<Activation> {
-        let rows = [&HARD_SWISH, &SWISH];
+        let rows = [&GELU, &GELU_TANH, &HARD_SWISH, &SWISH];
         let mut found = rows.into_iter().map(|row| {
             let mut parameters = [0.0; 2];
             let given = parts(f).1;

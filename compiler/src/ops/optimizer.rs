@@ -39,7 +39,7 @@ pub const OPS: &[Entry] = &[
 
 fn required(node: &mut Reader<'_>, name: &str) -> Result<f32> {
     let missing =
-        || Diagnostic::new(Code::BadAttribute, format!("the attribute `{name}` is missing"));
+        || Diagnostic::new(Code::MissingAttribute, format!("the attribute `{name}` is missing"));
     node.maybe_float(name)?.ok_or_else(missing)
 }
 
@@ -55,7 +55,7 @@ fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
     let inputs = cx.given() - 2;
     if inputs == 0 || !inputs.is_multiple_of(given) {
         let message = format!("there are {inputs} inputs behind the second, not {given} a tensor");
-        return Err(cx.finding(Code::BadArity, message));
+        return Err(cx.finding(Code::OptimizerInputs, message));
     }
     let tensors = inputs / given;
     for i in 2..2 + inputs {

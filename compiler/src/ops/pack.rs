@@ -5,82 +5,238 @@ use crate::{
     array::{Array, Element},
     dtype::DType,
     ir::Lower,
-    plan::{Formula, Operand, Optimize},
+    plan::{Formula, Operand, Optimize, Order, Weight, geometry},
     tensor::Tensor,
 };
 use onnxc_runtime::{Number, conv, gemm};
+use std::rc::Rc;
 
-/// How a factor is packed.
-pub(super) trait Pack {
+/// A piece has at most about so many elements: enough for a long stretch of each row to be read at
+/// once, and few beside the memory of any machine.
+const PIECE: usize = 1 << 22;
+
+/// How a factor is packed, piece by piece.
+pub(super) trait Pack: 'static {
     /// How many elements that gives.
     fn len<T>(&self) -> usize;
-    /// Packs.
-    fn pack<T: Number>(&self, from: &[T], to: &mut [T]);
+    /// In how many pieces.
+    fn pieces<T>(&self) -> usize;
+    /// Packs piece `i`.
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T>;
 }
 
-/// The right factor of a product of matrices.
+/// The right factor of a product of matrices. A piece is a few panels of columns.
 pub(super) struct Right(pub gemm::Packing);
+
+impl Right {
+    fn columns_of_piece<T>(&self) -> usize {
+        // What one column is padded to.
+        let panel = gemm::packed_b_len::<T>(&gemm::Packing { rows: 1, cols: 1, ..self.0 });
+        (PIECE / self.0.rows.max(1)).next_multiple_of(panel)
+    }
+}
 
 impl Pack for Right {
     fn len<T>(&self) -> usize {
         gemm::packed_b_len::<T>(&self.0)
     }
 
-    fn pack<T: Number>(&self, from: &[T], to: &mut [T]) {
-        gemm::pack_b(from, to, self.0);
+    fn pieces<T>(&self) -> usize {
+        self.0.cols.div_ceil(self.columns_of_piece::<T>())
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        let first = i * self.columns_of_piece::<T>();
+        let cols = (self.0.cols - first).min(self.columns_of_piece::<T>());
+        let piece = gemm::Packing { cols, ..self.0 };
+        let mut to = vec![T::ZERO; gemm::packed_b_len::<T>(&piece)];
+        let from = from.get(first * self.0.strides[1]..).unwrap_or_default();
+        gemm::pack_b(from, &mut to, piece);
+        to
     }
 }
 
-/// The weights of a convolution.
-impl Pack for conv::Conv<'_> {
+/// The weights of a convolution. A piece is a few filters of a group.
+impl Pack for geometry::Conv {
     fn len<T>(&self) -> usize {
-        conv::packed_weights_len(self)
+        numbers(self, |conv| conv::packed_weights_len(&conv))
     }
 
-    fn pack<T: Number>(&self, from: &[T], to: &mut [T]) {
-        conv::pack_weights(from, to, self);
+    fn pieces<T>(&self) -> usize {
+        numbers(self, |conv| conv.groups * conv.filters.div_ceil(filters_of_piece(&conv)))
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        numbers(self, |conv| {
+            let most = filters_of_piece(&conv);
+            let pieces = conv.filters.div_ceil(most);
+            let (group, first) = (i / pieces, i % pieces * most);
+            let filters = (conv.filters - first).min(most);
+            let depth = from.len() / (conv.groups * conv.filters);
+            let from = &from[(group * conv.filters + first) * depth..][..filters * depth];
+            let piece = conv::Conv { groups: 1, filters, ..conv };
+            let mut to = vec![T::ZERO; conv::packed_weights_len(&piece)];
+            conv::pack_weights(from, &mut to, &piece);
+            to
+        })
     }
 }
 
-/// The weights of a transposed convolution.
-impl Pack for conv::ConvTranspose<'_> {
+fn filters_of_piece(conv: &conv::Conv<'_>) -> usize {
+    let panel = conv::Conv { groups: 1, filters: 1, ..*conv };
+    let panels = PIECE / conv::packed_weights_len(&panel).max(1);
+    let rows = conv::packed_weights_len(&panel) / depth(conv).max(1);
+    panels.max(1) * rows.max(1)
+}
+
+fn depth(conv: &conv::Conv<'_>) -> usize {
+    conv.channels * conv.kernel.iter().product::<usize>()
+}
+
+/// The weights of a transposed convolution. A piece is a group.
+impl Pack for geometry::ConvTranspose {
     fn len<T>(&self) -> usize {
-        conv::packed_transpose_weights_len(self)
+        numbers(self, |conv| conv::packed_transpose_weights_len(&conv))
     }
 
-    fn pack<T: Number>(&self, from: &[T], to: &mut [T]) {
-        conv::pack_transpose_weights(from, to, self);
+    fn pieces<T>(&self) -> usize {
+        numbers(self, |conv| conv.groups)
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        numbers(self, |conv| {
+            let group = from.len() / conv.groups;
+            let piece = conv::ConvTranspose { groups: 1, ..conv };
+            let mut to = vec![T::ZERO; conv::packed_transpose_weights_len(&piece)];
+            conv::pack_transpose_weights(&from[i * group..][..group], &mut to, &piece);
+            to
+        })
     }
 }
 
-/// Input `i`, packed as the kernel of the geometry reads it, whose sizes that matter are known.
-pub(super) fn weights<F: Formula>(cx: &mut Lower<'_>, i: usize, geometry: &F) -> Option<Operand>
-where
-    for<'n> F::Numbers<'n>: Pack,
-{
-    let mut found = None;
-    geometry.with(&|_| 0, &mut |numbers| found = packed(cx, i, &numbers));
-    found
+/// What `then` makes of the geometry, whose sizes that matter are known.
+fn numbers<F: Formula, R>(geometry: &F, then: impl Fn(F::Numbers<'_>) -> R) -> R {
+    let mut made = None;
+    geometry.with(&|_| 0, &mut |numbers| made = Some(then(numbers)));
+    made.expect("a formula hands over its numbers")
 }
 
-/// Input `i`, packed, where it is a constant of a type that kernels take so, and space matters
-/// less than time.
-pub(super) fn packed(cx: &mut Lower<'_>, i: usize, how: &impl Pack) -> Option<Operand> {
+/// Elements of one type in a packed order.
+struct Packed<P> {
+    how: P,
+    dtype: DType,
+}
+
+impl<P: Pack> Order for Packed<P> {
+    fn len(&self) -> usize {
+        match self.dtype {
+            DType::F64 => self.how.len::<f64>(),
+            _ => self.how.len::<f32>(),
+        }
+    }
+
+    fn pieces(&self) -> usize {
+        match self.dtype {
+            DType::F64 => self.how.pieces::<f64>(),
+            _ => self.how.pieces::<f32>(),
+        }
+    }
+
+    fn piece(&self, i: usize, constant: &Tensor) -> Tensor {
+        match self.dtype {
+            DType::F64 => piece::<f64>(&self.how, i, constant),
+            _ => piece::<f32>(&self.how, i, constant),
+        }
+    }
+}
+
+fn piece<T: Element + Number + bytemuck::Pod>(how: &impl Pack, i: usize, from: &Tensor) -> Tensor {
+    let packed = match from.as_slice::<T>() {
+        Some(elements) => how.pack(i, elements),
+        None => {
+            let copy = Array::from_tensor(from);
+            how.pack(i, T::of(&copy).expect("the elements are of the tensor's type"))
+        }
+    };
+    let len = packed.len();
+    T::array(packed).into_tensor(vec![len])
+}
+
+/// Input `i`, packed as its kernel reads it, where it is a constant of a type that kernels take so,
+/// and space matters less than time.
+pub(super) fn packed(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Operand> {
     if cx.optimize() == Optimize::Size {
         return None;
     }
-    let tensor = cx.constant(i)?;
-    let packed = match tensor.dtype {
-        DType::F32 => pack::<f32>(tensor, how)?,
-        DType::F64 => pack::<f64>(tensor, how)?,
-        _ => return None,
-    };
-    Some(cx.weight_for(i, &packed))
+    let constant = cx.constant(i)?;
+    if !matches!(constant.dtype, DType::F32 | DType::F64) || constant.is_empty() {
+        return None;
+    }
+    let order = Packed { how, dtype: constant.dtype };
+    Some(cx.weight_for(i, Weight::ordered(constant.clone(), Rc::new(order))))
 }
 
-fn pack<T: Element + Number>(tensor: &Tensor, how: &impl Pack) -> Option<Tensor> {
-    let (from, len) = (Array::from_tensor(tensor), how.len::<T>());
-    let mut to = Array::zeroed(tensor.dtype, len);
-    how.pack(T::of(&from)?, T::of_mut(&mut to)?);
-    Some(to.into_tensor(vec![len]))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(len: usize) -> Vec<f32> {
+        (0..len).map(|i| i as f32).collect()
+    }
+
+    fn pieces(how: &impl Pack, from: &[f32]) -> Vec<f32> {
+        (0..how.pieces::<f32>()).flat_map(|i| how.pack(i, from)).collect()
+    }
+
+    #[test]
+    fn the_pieces_of_a_factor_are_the_packed_factor() {
+        let (rows, cols) = (3001, 2999);
+        for strides in [[cols, 1], [1, rows]] {
+            let packing = gemm::Packing { rows, cols, strides };
+            let from = counted(rows * cols);
+            let mut whole = vec![0.0; gemm::packed_b_len::<f32>(&packing)];
+            gemm::pack_b(&from, &mut whole, packing);
+            let how = Right(packing);
+            assert!(how.pieces::<f32>() > 1);
+            assert_eq!(how.len::<f32>(), whole.len());
+            assert!(pieces(&how, &from) == whole);
+        }
+    }
+
+    #[test]
+    fn the_pieces_of_a_convolution_are_its_packed_weights() {
+        let (groups, filters, channels) = (2, 1021, 1030);
+        let conv = conv::Conv {
+            batch: 1,
+            groups,
+            channels,
+            filters,
+            size: &[9, 9],
+            out: &[7, 7],
+            kernel: &[3, 3],
+            strides: &[1, 1],
+            dilations: &[1, 1],
+            pads: &[0, 0],
+            weights: conv::Weights::Packed,
+        };
+        let from = counted(groups * filters * channels * 9);
+        let mut whole = vec![0.0; conv::packed_weights_len(&conv)];
+        conv::pack_weights(&from, &mut whole, &conv);
+        let sizes = |sizes: &[usize]| sizes.iter().map(|&size| size.into()).collect();
+        let how = geometry::Conv {
+            batch: 1.into(),
+            groups,
+            channels: channels.into(),
+            filters: filters.into(),
+            size: sizes(conv.size),
+            out: sizes(conv.out),
+            kernel: sizes(conv.kernel),
+            strides: vec![1, 1],
+            dilations: vec![1, 1],
+            pads: sizes(conv.pads),
+            weights: conv::Weights::Packed,
+        };
+        assert!(how.pieces::<f32>() > 2);
+        assert!(pieces(&how, &from) == whole);
+    }
 }

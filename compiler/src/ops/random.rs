@@ -1,7 +1,8 @@
 //! Random numbers, and what is done by chance.
 //!
-//! Every node draws from a stream of its own, which is a function of its seed alone: a model gives
-//! the same numbers each time it runs.
+//! Every node draws from a stream of its own: that of its seed, where it has one, else that of the
+//! model's seed and its name. Each time that it runs, in a loop or in another run of the model, it
+//! draws anew.
 
 use super::{Entry, cast::Fit, constant::CONSTANT_OF_SHAPE, entry, reshape::Identity};
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
     dim::Dim,
     dtype::{BOOL_ONLY, DROPPED, DType, FLOATS, INDICES, TRUTHS},
     ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
-    plan::{Kernel, Literal, NoParams, Operand, kernel},
+    plan::{Draw, Kernel, Literal, NoParams, Operand, kernel},
     tensor::Tensor,
     ty::Type,
 };
@@ -55,14 +56,6 @@ pub const OPS: &[Entry] = &[
     entry("RandomUniform", 1, |node| random(node, Distribution::uniform, false)),
     entry("RandomUniformLike", 1, |node| random(node, Distribution::uniform, true)),
 ];
-
-/// The seed of a node's stream: the one that the model gives, else one that is always the same
-/// for nodes of that name. (A seed given when the model runs would be mixed in here.)
-fn seed(cx: &Lower<'_>, given: Option<u64>) -> u64 {
-    // FNV-1a.
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-    given.unwrap_or_else(|| cx.node().name.bytes().fold(0xcbf2_9ce4_8422_2325, mix))
-}
 
 /// A seed that is written as a number with a fraction.
 fn float_seed(seed: Option<f32>) -> Option<u64> {
@@ -123,10 +116,10 @@ fn random(
     Ok(Rc::new(Random { distribution: distribution(node)?, shape, dtype, seed }))
 }
 
-static RANDOM_NORMAL: Kernel<(f32, f32, u64)> = kernel!(FLOATS T, random::random_normal::<T>,
-    |f, a, p| f(a.output(0), p.0, p.1, p.2));
-static RANDOM_UNIFORM: Kernel<(f32, f32, u64)> = kernel!(FLOATS T, random::random_uniform::<T>,
-    |f, a, p| f(a.output(0), p.0, p.1, p.2));
+static RANDOM_NORMAL: Kernel<(f32, f32, Draw)> = kernel!(FLOATS T, random::random_normal::<T>,
+    |f, a, p| f(a.output(0), p.0, p.1, a.stream(p.2)));
+static RANDOM_UNIFORM: Kernel<(f32, f32, Draw)> = kernel!(FLOATS T, random::random_uniform::<T>,
+    |f, a, p| f(a.output(0), p.0, p.1, a.stream(p.2)));
 
 impl Op for Random {
     fn name(&self) -> &'static str {
@@ -175,10 +168,10 @@ impl Op for Random {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (dtype, y) = (cx.output_ty(0)?.dtype, vec![cx.output(0)?.into()]);
-        let seed = seed(cx, float_seed(self.seed));
+        let draw = cx.draw(float_seed(self.seed));
         let (kernel, numbers) = match self.distribution {
-            Distribution::Normal { mean, scale } => (&RANDOM_NORMAL, (mean, scale, seed)),
-            Distribution::Uniform { low, high } => (&RANDOM_UNIFORM, (low, high, seed)),
+            Distribution::Normal { mean, scale } => (&RANDOM_NORMAL, (mean, scale, draw)),
+            Distribution::Uniform { low, high } => (&RANDOM_UNIFORM, (low, high, draw)),
         };
         cx.call_on(kernel, dtype, Vec::new(), y, numbers)
     }
@@ -222,8 +215,8 @@ macro_rules! kernels {
     };
 }
 
-static BERNOULLI: &Kernels<(u64,)> = kernels!(F32 f32 F64 f64 F16 f16 BF16 bf16: TRUTHS T,
-    bernoulli, |f, a, p| f(a.input(0), a.output(0), p.0));
+static BERNOULLI: &Kernels<(Draw,)> = kernels!(F32 f32 F64 f64 F16 f16 BF16 bf16: TRUTHS T,
+    bernoulli, |f, a, p| f(a.input(0), a.output(0), a.stream(p.0)));
 
 fn find<F: crate::plan::Formula>(
     kernels: &'static Kernels<F>,
@@ -256,7 +249,8 @@ impl Op for Bernoulli {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        cx.call(find(BERNOULLI, cx)?, (seed(cx, float_seed(self.seed)),))
+        let draw = cx.draw(float_seed(self.seed));
+        cx.call(find(BERNOULLI, cx)?, (draw,))
     }
 }
 
@@ -270,8 +264,8 @@ pub struct Multinomial {
     pub seed: Option<f32>,
 }
 
-static MULTINOMIAL: &Kernels<(Dim, usize, u64)> = kernels!(F32 f32 F64 f64 F16 f16 BF16 bf16:
-    INDICES T, multinomial, |f, a, p| f(a.input(0), a.output(0), p.0, p.1, p.2));
+static MULTINOMIAL: &Kernels<(Dim, usize, Draw)> = kernels!(F32 f32 F64 f64 F16 f16 BF16 bf16:
+    INDICES T, multinomial, |f, a, p| f(a.input(0), a.output(0), p.0, p.1, a.stream(p.2)));
 
 impl Op for Multinomial {
     fn name(&self) -> &'static str {
@@ -302,8 +296,8 @@ impl Op for Multinomial {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let classes = cx.ty(0)?.shape[1].clone();
         let samples = usize::try_from(self.samples).unwrap_or(0);
-        let seed = seed(cx, float_seed(self.seed));
-        cx.call(find(MULTINOMIAL, cx)?, (classes, samples, seed))
+        let draw = cx.draw(float_seed(self.seed));
+        cx.call(find(MULTINOMIAL, cx)?, (classes, samples, draw))
     }
 }
 
@@ -345,8 +339,8 @@ fn dropout(node: &mut Reader<'_>, seed: Option<i64>, mask: Mask) -> Result<Rc<dy
 
 static DROPOUT: Kernel = kernel!(REALS T, random::dropout::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.output(0)));
-static DROPOUT_MASK: Kernel<(u64,)> = kernel!(BOOL_ONLY T, random::dropout_mask,
-    |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0));
+static DROPOUT_MASK: Kernel<(Draw,)> = kernel!(BOOL_ONLY T, random::dropout_mask,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), a.stream(p.0)));
 
 impl Dropout {
     /// Drops elements, and gives the mask for it.
@@ -363,8 +357,8 @@ impl Dropout {
             _ => cx.scratch(DType::Bool, ty.len()),
         };
         let inputs = vec![ratio.clone().into(), training.clone().into()];
-        let seed = seed(cx, self.seed.map(i64::cast_unsigned));
-        cx.call_on(&DROPOUT_MASK, DType::Bool, inputs, vec![mask.clone().into()], (seed,))?;
+        let draw = cx.draw(self.seed.map(i64::cast_unsigned));
+        cx.call_on(&DROPOUT_MASK, DType::Bool, inputs, vec![mask.clone().into()], (draw,))?;
         let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
         let inputs = vec![x, mask.clone().into(), ratio.into(), training.into()];
         cx.call_on(&DROPOUT, ty.dtype, inputs, vec![y], NoParams)?;

@@ -2,7 +2,7 @@
 
 use super::{Entry, entry};
 use crate::{
-    diag::{Code, Result},
+    diag::Result,
     dim::Dim,
     dtype::{ANY, BOOL_ONLY, DType, NUMBERS, SORTABLE},
     ir::{Attributes, Infer, Inferred, Lower, Op},
@@ -185,8 +185,11 @@ impl Op for OneHot {
         let indices = cx.of(0, NUMBERS)?;
         cx.of(1, NUMBERS)?;
         let dtype = cx.of(2, ANY)?.dtype;
-        if cx.count(1)? != 1 || cx.count(2)? != 2 {
-            return Err(cx.finding(Code::ShapeMismatch, "there must be one depth and two values"));
+        for (i, count, what) in
+            [(1, 1, "the number of depths and 1"), (2, 2, "that of values and 2")]
+        {
+            let found: Dim = cx.shape(i)?.iter().product();
+            cx.require_equal(&found, &count.into(), what)?;
         }
         let axis = self.axis(cx, indices.rank() + 1)?;
         let depth = match OneHot::depth(cx) {

@@ -1,12 +1,16 @@
 //! Operators on every element by itself: a table, and one [`Op`] for its rows.
 
-use super::{Entry, entry};
+use super::{
+    Entry,
+    cast::{Cast, Fit},
+    entry, nodes,
+};
 use crate::{
     diag::Result,
-    dtype::{BOOL_ONLY, DType, FLOATS, INTEGERS, NUMBERS},
-    ir::{Attributes, Infer, Inferred, Lower, Op},
+    dtype::{BOOL_ONLY, DType, FLOAT8S, FLOATS, INTEGERS, NUMBERS},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, ValueId},
     plan::{Kernel, NoParams, kernel},
-    ty::Type,
+    ty::{TensorType, Type},
 };
 use std::rc::Rc;
 
@@ -22,16 +26,20 @@ pub const OPS: &[Entry] = &[
     entry("Ceil", 1, |_| Ok(Rc::new(&CEIL))),
     entry("Cos", 7, |_| Ok(Rc::new(&COS))),
     entry("Cosh", 9, |_| Ok(Rc::new(&COSH))),
-    entry("Erf", 9, |_| Ok(Rc::new(&ERF))),
+    nodes("Erf", 9, erf),
     entry("Exp", 1, |_| Ok(Rc::new(&EXP))),
     entry("Floor", 1, |_| Ok(Rc::new(&FLOOR))),
     entry("IsInf", 10, |node| {
+        widen(node)?;
         Ok(Rc::new(IsInf {
             negative: node.flag("detect_negative", true)?,
             positive: node.flag("detect_positive", true)?,
         }))
     }),
-    entry("IsNaN", 9, |_| Ok(Rc::new(IsNaN))),
+    entry("IsNaN", 9, |node| {
+        widen(node)?;
+        Ok(Rc::new(IsNaN))
+    }),
     entry("Log", 1, |_| Ok(Rc::new(&LOG))),
     entry("Neg", 1, |_| Ok(Rc::new(&NEG))),
     entry("Not", 1, |_| Ok(Rc::new(&NOT))),
@@ -44,6 +52,33 @@ pub const OPS: &[Entry] = &[
     entry("Tan", 7, |_| Ok(Rc::new(&TAN))),
     entry("Tanh", 1, |_| Ok(Rc::new(&TANH))),
 ];
+
+/// The element type of input 0, where it is known.
+fn dtype(node: &Reader<'_>) -> Option<DType> {
+    match node.ty(0)? {
+        Type::Tensor(TensorType { dtype, .. }) | Type::Unranked(dtype) => Some(*dtype),
+        _ => None,
+    }
+}
+
+/// Reads `Erf`, which whole numbers have, too: theirs, in single precision, is cut to one.
+fn erf(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+    let x = node.input(0)?;
+    let Some(whole) = dtype(node).filter(|dtype| INTEGERS.contains(dtype)) else {
+        return Ok(vec![node.add(&ERF, &[x], &[])?]);
+    };
+    let x = node.add(Cast { to: DType::F32, fit: Fit::DEFAULT }, &[x], &[])?;
+    let y = node.add(&ERF, &[x], &[])?;
+    Ok(vec![node.add(Cast { to: whole, fit: Fit::DEFAULT }, &[y], &[])?])
+}
+
+/// Makes single precision of floats of a byte, which has all of their numbers.
+fn widen(node: &mut Reader<'_>) -> Result {
+    if dtype(node).is_some_and(|dtype| FLOAT8S.contains(&dtype)) {
+        node.wrap_input(0, Cast { to: DType::F32, fit: Fit::DEFAULT }, &[])?;
+    }
+    Ok(())
+}
 
 /// A row of the table: an operator whose output has the type of its input.
 pub struct Unary {
@@ -75,7 +110,7 @@ static BITWISE_NOT: Unary = row!("BitwiseNot" INTEGERS, bitwise_not::<T>, bitwis
 static CEIL: Unary = row!("Ceil" FLOATS, ceil::<T>, ceil_in_place);
 static COS: Unary = row!("Cos" FLOATS, cos::<T>, cos_in_place);
 static COSH: Unary = row!("Cosh" FLOATS, cosh::<T>, cosh_in_place);
-static ERF: Unary = row!("Erf" FLOATS, erf::<T>, erf_in_place);
+pub static ERF: Unary = row!("Erf" FLOATS, erf::<T>, erf_in_place);
 static EXP: Unary = row!("Exp" FLOATS, exp::<T>, exp_in_place);
 static FLOOR: Unary = row!("Floor" FLOATS, floor::<T>, floor_in_place);
 static LOG: Unary = row!("Log" FLOATS, log::<T>, log_in_place);
@@ -124,6 +159,8 @@ static IS_POSITIVE_INF: Kernel =
     kernel!(FLOATS T, unary::is_positive_inf::<T>, |f, a, _p| f(a.input(0), a.output(0)));
 static IS_NEGATIVE_INF: Kernel =
     kernel!(FLOATS T, unary::is_negative_inf::<T>, |f, a, _p| f(a.input(0), a.output(0)));
+static IS_NEITHER_INF: Kernel =
+    kernel!(FLOATS T, unary::is_neither_inf::<T>, |f, a, _p| f(a.input(0), a.output(0)));
 
 impl Op for IsInf {
     fn name(&self) -> &'static str {
@@ -145,8 +182,7 @@ impl Op for IsInf {
             (true, true) => &IS_INF,
             (false, true) => &IS_POSITIVE_INF,
             (true, false) => &IS_NEGATIVE_INF,
-            // Nothing counts: memory that is never written is false.
-            (false, false) => return Err(cx.unsupported("detecting neither infinity")),
+            (false, false) => &IS_NEITHER_INF,
         };
         cx.call_for_input(kernel, NoParams)
     }

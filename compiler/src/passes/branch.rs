@@ -17,6 +17,10 @@ use crate::{
 };
 use std::rc::Rc;
 
+/// What comes after a node is copied into branches so often, one inside the other: each time
+/// doubles it.
+const DEEPEST: usize = 8;
+
 /// Decides the node, where it is an `If` or stands for one, as far as that can be done.
 pub fn decide(
     cx: &mut Rewrite<'_>,
@@ -82,7 +86,7 @@ fn both(
     let faulty = regions.iter().any(|&region| cx.new.is_faulty(region));
     let results = |i: usize| cx.new[regions[i]].outputs.iter().map(|&id| &cx.new[id].ty);
     let differ = results(0).zip(results(1)).any(|(a, b)| matches!(join(a, b), Joined::Differ));
-    if differ && !faulty {
+    if differ && !faulty && cx.splits < DEEPEST {
         let todo = |&from: &RegionId| {
             [cx.todo(from), vec![Todo::Results(id, from)], rest.to_vec()].concat()
         };
@@ -110,9 +114,11 @@ fn split(
     outputs: &[ValueId],
 ) -> Next {
     let mut regions = Vec::new();
+    cx.splits += 1;
     for (i, todo) in todo.iter().enumerate() {
         regions.push(branch(cx, cond, i == 0, todo, name, outputs));
     }
+    cx.splits -= 1;
     let names: Vec<Option<String>> =
         outputs.iter().map(|&id| Some(cx.old[id].name.clone())).collect();
     let made = add(cx, name, cond, regions, &names, into);
@@ -198,7 +204,9 @@ fn squeeze(
         }
         return Next::Done;
     };
-    if open.len() > MOST {
+    // A size that is never 1, or of which it cannot be said when, would be asked for again.
+    let is_decided = (first - 1).solve_zero().is_some();
+    if open.len() > MOST || !is_decided || cx.splits == DEEPEST {
         return Next::Copy;
     }
     let sizes = Sizes { sizes: vec![first.equal(&1.into())], rank: 0 };

@@ -12,8 +12,8 @@ use crate::{
     },
     plan::Optimize,
     tensor::{Data, Tensor},
-    value::Value,
 };
+use std::rc::Rc;
 
 /// A constant made by folding has at most so many bytes more than the constants it was made of.
 const LARGEST_GROWTH: usize = 1 << 20;
@@ -43,7 +43,7 @@ pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>
         .map(|t| t.flatten())
         .collect();
     let all = node.inputs.iter().zip(&inputs).all(|(id, tensor)| id.is_some() == tensor.is_some());
-    let mut alone = Graph::new(g.info.clone());
+    let mut alone = Graph::new(Rc::default());
     let ids = node.inputs.iter().zip(inputs.clone()).map(|(&id, tensor)| {
         let value = &g[id?];
         Some(match tensor {
@@ -64,7 +64,8 @@ pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>
     let (id, result) = alone.node(alone.body, new);
     result.ok()?;
     let outputs: Vec<ValueId> = alone[id].outputs.iter().flatten().copied().collect();
-    let known: Option<Vec<Tensor>> = outputs.iter().map(|&id| known(&alone, id)).collect();
+    let found = |&id: &ValueId| known(&alone, id).or_else(|| part(&alone, id));
+    let known: Option<Vec<Tensor>> = outputs.iter().map(found).collect();
     let made = match known {
         Some(made) => made,
         None if all => run(alone, outputs, &inputs)?,
@@ -109,7 +110,20 @@ fn run(mut alone: Graph, outputs: Vec<ValueId>, inputs: &[Option<Tensor>]) -> Op
     }
     alone.set_outputs(alone.body, outputs);
     let plan = ir::plan(&alone, Optimize::Size).ok()?;
-    host::run(&plan, &[]).ok()?.into_iter().map(Value::into_tensor).collect()
+    let made = host::run(&plan, &[]).ok()?.into_iter();
+    made.map(|value| value.into_tensor().map(Tensor::laid_aside)).collect()
+}
+
+/// The part of a constant that a value is: it shares its memory.
+fn part(g: &Graph, id: ValueId) -> Option<Tensor> {
+    let (home, start) = ir::home(g, id);
+    let (whole, ty) = (g[home].constant.as_ref()?, g[id].ty.as_tensor()?);
+    let (shape, start) = (ty.known_shape()?, usize::try_from(start.known()?).ok()?);
+    let Data::Bytes(bytes) = &whole.data else { return None };
+    let size = ty.dtype.bytes();
+    let end = start + shape.iter().product::<usize>();
+    let fits = ty.dtype == whole.dtype && end * size <= bytes.len();
+    fits.then(|| Tensor::from_raw(ty.dtype, shape, bytes.slice(start * size..end * size)))
 }
 
 /// The constant that a value is known to be by its elements.

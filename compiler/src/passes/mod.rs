@@ -4,6 +4,7 @@ mod branch;
 mod fold;
 mod fuse;
 mod layout;
+mod recognize;
 mod sequence;
 
 use crate::{
@@ -24,6 +25,7 @@ pub struct Pass {
 /// All passes, in order.
 pub const PIPELINE: &[Pass] = &[
     Pass { name: "simplify", run: simplify, only: None },
+    Pass { name: "recognize", run: recognize::run, only: None },
     Pass { name: "fuse", run: fuse::run, only: None },
     Pass { name: "layout", run: layout::run, only: Some(Optimize::Speed) },
 ];

@@ -23,6 +23,8 @@ pub struct Info {
     pub metadata: Vec<(String, String)>,
     /// The names of the outputs: the values behind them may come to have others.
     pub outputs: Vec<String>,
+    /// The sizes of the outputs, as far as the model declares them as numbers.
+    pub output_sizes: Vec<Vec<Option<i64>>>,
     /// The documentation of the inputs and outputs, by name.
     pub value_docs: BTreeMap<String, String>,
 }

@@ -1,13 +1,13 @@
 //! Kernels of the runtime library, and calls of them.
 
-use super::{Arg, Formula, NoParams, Operand, Symbols};
+use super::{Arg, Draw, Formula, NoParams, Operand, Symbols};
 use crate::{
     array::{Array, Element},
     dim::{Dim, Symbol},
     dtype::DType,
 };
-use onnxc_runtime::{Result, sequence::Sequence};
-use std::{ops::Range, rc::Rc};
+use onnxc_runtime::{Result, random::Stream, sequence::Sequence};
+use std::{cell::RefCell, ops::Range, rc::Rc};
 
 /// A kernel of the runtime library: where it is, and how to run it here and now.
 pub struct Kernel<F: Formula = NoParams> {
@@ -33,6 +33,7 @@ pub struct Args<'a> {
     inputs: Vec<Option<(&'a Array, Range<usize>)>>,
     outputs: Vec<Option<(&'a mut Array, Range<usize>)>>,
     sizes: Option<&'a mut [usize]>,
+    turns: &'a RefCell<Vec<u64>>,
 }
 
 /// One call of a kernel.
@@ -151,14 +152,15 @@ impl Call {
 }
 
 impl<'a> Args<'a> {
-    /// The arguments of one call.
+    /// The arguments of one call; `turns` says how often each call has drawn random numbers.
     pub fn new(
         dtype: DType,
         inputs: Vec<Option<(&'a Array, Range<usize>)>>,
         outputs: Vec<Option<(&'a mut Array, Range<usize>)>>,
         sizes: &'a mut [usize],
+        turns: &'a RefCell<Vec<u64>>,
     ) -> Args<'a> {
-        Args { dtype, inputs, outputs, sizes: Some(sizes) }
+        Args { dtype, inputs, outputs, sizes: Some(sizes), turns }
     }
 
     /// The element type for which the kernel is called.
@@ -209,6 +211,17 @@ impl<'a> Args<'a> {
     /// Where the sizes go that the kernel settles; handed out once.
     pub fn sizes(&mut self) -> &'a mut [usize] {
         self.sizes.take().expect("a kernel asks for the sizes once")
+    }
+
+    /// What the kernel draws from this time.
+    pub fn stream(&self, draw: Draw) -> Stream {
+        let mut turns = self.turns.borrow_mut();
+        if turns.len() <= draw.call {
+            turns.resize(draw.call + 1, 0);
+        }
+        let turn = turns[draw.call];
+        turns[draw.call] += 1;
+        draw.stream(0, turn)
     }
 }
 

@@ -112,9 +112,9 @@ fn place_weights(plan: &mut Plan) {
             // Nobody reads it any more, so it is never made.
             plan.buffers[id].place = Place::Heap;
         }
-        if let Place::Weight { offset, tensor, .. } = &mut plan.buffers[id].place {
+        if let Place::Weight { offset, weight, .. } = &mut plan.buffers[id].place {
             *offset = end;
-            end = (end + tensor.bytes().len()).next_multiple_of(ALIGNMENT);
+            end = (end + weight.bytes()).next_multiple_of(ALIGNMENT);
         }
     }
     plan.weight_bytes = end;

@@ -3,6 +3,7 @@
 
 pub mod activation;
 pub mod dead;
+mod draw;
 pub mod formula;
 pub mod geometry;
 mod info;
@@ -11,18 +12,20 @@ mod literal;
 pub mod memory;
 pub mod moves;
 mod text;
+mod weight;
 
+pub use draw::{Draw, Seed};
 pub use formula::{Field, Formula, NoParams, Symbols};
 pub use info::Info;
 pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};
 pub(crate) use kernel::{dispatch, kernel};
 pub use literal::Literal;
+pub use weight::{Order, Weight};
 
 use crate::{
     arena::{Arena, ids},
     dim::{Dim, Symbol},
     dtype::DType,
-    tensor::Tensor,
     ty::Type,
 };
 use std::{collections::BTreeMap, rc::Rc};
@@ -53,6 +56,8 @@ pub struct Plan {
     pub weight_bytes: usize,
     /// The multiply-adds of one run, where every size is known.
     pub macs: u64,
+    /// How many calls draw random numbers.
+    pub draws: usize,
 }
 
 /// What is known of a symbol.
@@ -108,7 +113,7 @@ pub enum Place {
         /// The first byte.
         offset: usize,
         /// The elements.
-        tensor: Tensor,
+        weight: Weight,
         /// How many parameters of the model they are, before anything was packed.
         parameters: usize,
     },

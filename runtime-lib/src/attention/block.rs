@@ -261,7 +261,7 @@ impl<W: Real> Head<'_, W> {
         match self.keys {
             Keys::Packed(panels) => {
                 let a = Matrix { data: q, row: depth, col: 1 };
-                let b = Factor::Packed(&panels[keys.start * depth..]);
+                let b = Factor::Panels(&panels[keys.start * depth..]);
                 product([rows, len, depth], a, b).run(scores, Target::whole(len), scratch);
             }
             Keys::Rows(k, row) => {

@@ -58,7 +58,7 @@ impl<T: Real> Operands<'_, T> {
             }
             Weights::Packed => {
                 let len = packed_a_len(&geometry.packing());
-                Factor::Packed(&self.w[group * len..][..len])
+                Factor::Panels(&self.w[group * len..][..len])
             }
         };
         Group {

@@ -221,7 +221,7 @@ impl ConvTranspose<'_> {
                 let data = &w[group * packing.rows * packing.cols..];
                 Factor::Matrix(Matrix { data, row: 1, col: packing.rows })
             }
-            Weights::Packed => Factor::Packed(&w[group * packed_a_len(&packing)..]),
+            Weights::Packed => Factor::Panels(&w[group * packed_a_len(&packing)..]),
         }
     }
 

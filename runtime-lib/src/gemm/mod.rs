@@ -22,10 +22,11 @@ use crate::Number;
 use crate::activation_fn::Activation;
 pub(crate) use depthwise::Depthwise;
 pub(crate) use pack::{Factor, Matrix};
-use pack::{pack_left, pack_right};
+use pack::{pack_blocks, pack_left};
 pub use pixels::BLOCK;
 pub(crate) use pixels::{MAX_TAPS, Pixels};
 pub use plain::{gemm, gemm_float};
+use product::block_depth;
 pub(crate) use product::{Product, scratch};
 pub(crate) use real::Real;
 pub(crate) use tile::{Addend, PANEL_ROWS, Target, panel_cols};
@@ -127,7 +128,7 @@ pub fn pack_a<T: Number>(a: &[T], y: &mut [T], geometry: Packing) {
 /// Packs a right factor. What is packed is best placed at a multiple of 64 bytes.
 pub fn pack_b<T: Number>(b: &[T], y: &mut [T], geometry: Packing) {
     let Packing { rows, cols, strides: [row, col] } = geometry;
-    pack_right(Matrix { data: b, row, col }, (0, rows), (0, cols), y);
+    pack_blocks(Matrix { data: b, row, col }, (rows, cols), block_depth(rows), y);
 }
 
 fn gemm_real<T: Real>(
@@ -146,8 +147,8 @@ fn gemm_real<T: Real>(
         m,
         n,
         k,
-        a: factor(a, geometry.a),
-        b: factor(b, geometry.b),
+        a: factor(a, geometry.a, Factor::Panels),
+        b: factor(b, geometry.b, Factor::Blocks),
         alpha: T::from_f64(f64::from(geometry.alpha)),
         addends: [addend, Addend::NONE],
         f,
@@ -155,9 +156,13 @@ fn gemm_real<T: Real>(
     product.run(y, Target::whole(geometry.y_row), scratch);
 }
 
-fn factor<T>(data: &[T], layout: Layout) -> Factor<'_, T> {
+fn factor<'a, T>(
+    data: &'a [T],
+    layout: Layout,
+    packed: impl Fn(&'a [T]) -> Factor<'a, T>,
+) -> Factor<'a, T> {
     match layout {
         Layout::Strides(row, col) => Factor::Matrix(Matrix { data, row, col }),
-        Layout::Packed => Factor::Packed(data),
+        Layout::Packed => packed(data),
     }
 }

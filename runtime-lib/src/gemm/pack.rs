@@ -9,7 +9,10 @@ pub(crate) enum Factor<'a, T> {
     /// As it stands in memory.
     Matrix(Matrix<'a, T>),
     /// In panels: of [`PANEL_ROWS`] rows on the left, of [`panel_cols`] columns on the right.
-    Packed(&'a [T]),
+    Panels(&'a [T]),
+    /// On the right only: the panels of so many rows as a block multiplies, then those of the next
+    /// ones, as [`pack_blocks`] leaves them.
+    Blocks(&'a [T]),
     /// On the right only: rows that start anywhere in `data`, at the offsets that are the bits of
     /// the elements of `starts`. After the last row there is room for a panel.
     Rows {
@@ -48,7 +51,9 @@ pub(crate) fn pack_left<T: Number>(
         for r in there..PANEL_ROWS {
             panel[r..].iter_mut().step_by(PANEL_ROWS).for_each(|to| *to = T::ZERO);
         }
-        if a.row == 1 {
+        if a.col == 1 && there == PANEL_ROWS {
+            pack_rows(from, a.row, depth, panel);
+        } else if a.row == 1 {
             for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate() {
                 to[..there].copy_from_slice(&from[k * a.col..][..there]);
             }
@@ -62,6 +67,38 @@ pub(crate) fn pack_left<T: Number>(
                 }
             }
         }
+    }
+}
+
+/// Writes the rows of a panel, which start so far apart, as columns of [`PANEL_ROWS`] elements.
+fn pack_rows<T: Number>(from: &[T], apart: usize, depth: usize, panel: &mut [T]) {
+    let row = |r: usize| &from[r * apart..][..depth];
+    for first in (0..PANEL_ROWS).step_by(4) {
+        let (a, b, c, d) = (row(first), row(first + 1), row(first + 2), row(first + 3));
+        // Plain indices, since models are compiled by unoptimized build scripts, too.
+        let mut at = first;
+        for k in 0..depth {
+            let to = &mut panel[at..at + 4];
+            (to[0], to[1], to[2], to[3]) = (a[k], b[k], c[k], d[k]);
+            at += PANEL_ROWS;
+        }
+    }
+}
+
+/// Writes a right factor of so many rows and columns as panels, block by block of `depth` rows:
+/// what is read together lies together, however many rows there are.
+pub(crate) fn pack_blocks<T: Number>(
+    b: Matrix<'_, T>,
+    (rows, cols): (usize, usize),
+    depth: usize,
+    mut blocks: &mut [T],
+) {
+    let width = cols.next_multiple_of(panel_cols::<T>());
+    for k in (0..rows).step_by(depth.max(1)) {
+        let there = depth.min(rows - k);
+        let (block, rest) = blocks.split_at_mut(there * width);
+        pack_right(b, (k, there), (0, cols), block);
+        blocks = rest;
     }
 }
 

@@ -41,6 +41,11 @@ pub(crate) struct Product<'a, T> {
     pub f: Activation,
 }
 
+/// How many rows of a right factor a block multiplies, of so many.
+pub(super) fn block_depth(k: usize) -> usize {
+    part(k, MAX_K, 1)
+}
+
 /// How many elements of scratch memory a product needs at most: for a left factor that is not
 /// packed, and for such a right one.
 pub(crate) const fn scratch(m: usize, n: usize, k: usize, left: bool, right: bool) -> usize {
@@ -81,6 +86,13 @@ enum Rows<'a, T> {
     At(&'a [T]),
 }
 
+/// Rows of the left factor, packed.
+struct Left<'s, T> {
+    panels: &'s mut [T],
+    /// The first row and column of the block that the panels hold.
+    of: Option<(usize, usize)>,
+}
+
 impl<T: Real> Product<'_, T> {
     /// Multiplies. The result has no rows or columns to skip where it is a single column.
     pub fn run(self, y: &mut [T], to: Target, scratch: &mut [T]) {
@@ -90,21 +102,22 @@ impl<T: Real> Product<'_, T> {
             return self.activate(y, to, (1, (0, n)));
         }
         let cols = panel_cols::<T>();
-        let depth = part(self.k, MAX_K, 1);
+        let depth = block_depth(self.k);
         let in_place = self.in_place().is_some();
         let width = part(self.n, MAX_N, cols);
-        let (scratch_a, rest) = split_aligned(scratch, self.left_len(depth));
+        let (panels, rest) = split_aligned(scratch, self.left_len(depth));
+        let mut left = Left { panels, of: None };
         let mut n = 0;
         while n < self.n {
             // Whole panels are read where they stand; columns that do not fill one are packed.
-            let left = self.n - n;
-            let whole = if in_place && left > cols { left - left % cols } else { left };
+            let more = self.n - n;
+            let whole = if in_place && more > cols { more - more % cols } else { more };
             let ns = (n, whole.min(width));
             let mut k = 0;
             loop {
                 let ks = (k, depth.min(self.k - k));
                 let right = self.right(ns, ks, rest);
-                self.rows(right, ns, ks, scratch_a, (&mut *y, to));
+                self.rows(right, ns, ks, &mut left, (&mut *y, to));
                 k += depth;
                 if k >= self.k {
                     break;
@@ -122,7 +135,8 @@ impl<T: Real> Product<'_, T> {
         if self.m == 1 && a.col == 1 {
             let b = match self.b {
                 Factor::Matrix(b) => Stored::of(b)?,
-                Factor::Packed(data) => Stored::Packed(data),
+                Factor::Panels(data) => Stored::Panels(data, self.k),
+                Factor::Blocks(data) => Stored::Panels(data, block_depth(self.k)),
                 Factor::Rows { data, starts } => Stored::Scattered(data, starts),
             };
             return Some(Row { x: &a.data[..self.k], b, end });
@@ -159,7 +173,7 @@ impl<T: Real> Product<'_, T> {
     fn left_len(&self, depth: usize) -> usize {
         match self.a {
             Factor::Matrix(_) => part(self.m, MAX_M, PANEL_ROWS) * depth,
-            Factor::Packed(_) | Factor::Rows { .. } => 0,
+            Factor::Panels(_) | Factor::Blocks(_) | Factor::Rows { .. } => 0,
         }
     }
 
@@ -168,9 +182,14 @@ impl<T: Real> Product<'_, T> {
         let ((n, width), (k, depth)) = (ns, ks);
         let cols = panel_cols::<T>();
         match self.b {
-            Factor::Packed(data) => Panels {
+            Factor::Panels(data) => Panels {
                 data: &data[n * self.k + k * cols..],
                 panel: self.k * cols,
+                rows: Rows::Apart(cols),
+            },
+            Factor::Blocks(data) => Panels {
+                data: &data[k * self.n.next_multiple_of(cols) + n * depth..],
+                panel: depth * cols,
                 rows: Rows::Apart(cols),
             },
             Factor::Rows { data, starts } => {
@@ -195,14 +214,14 @@ impl<T: Real> Product<'_, T> {
         right: Panels<'_, T>,
         ns: Part,
         ks: Part,
-        scratch: &mut [T],
+        left: &mut Left<'_, T>,
         (y, to): (&mut [T], Target),
     ) {
         let height = part(self.m, MAX_M, PANEL_ROWS);
         for m in (0..self.m).step_by(height.max(1)) {
             let rows = height.min(self.m - m);
             let y = &mut y[m * to.row..];
-            let (a, a_panel) = self.left((m, rows), ks, scratch);
+            let (a, a_panel) = self.left((m, rows), ks, left);
             let block = Block {
                 m: rows,
                 n: ns.1,
@@ -228,15 +247,18 @@ impl<T: Real> Product<'_, T> {
     }
 
     /// The panels of the left factor for these rows and columns, and how far they are apart.
-    fn left<'s>(&'s self, ms: Part, ks: Part, scratch: &'s mut [T]) -> (&'s [T], usize) {
+    fn left<'s>(&'s self, ms: Part, ks: Part, left: &'s mut Left<'_, T>) -> (&'s [T], usize) {
         let ((m, rows), (k, depth)) = (ms, ks);
         match self.a {
             Factor::Matrix(a) => {
-                let len = rows.next_multiple_of(PANEL_ROWS) * depth;
-                pack_left(a, ms, ks, &mut scratch[..len]);
-                (&scratch[..len], PANEL_ROWS * depth)
+                let panels = &mut left.panels[..rows.next_multiple_of(PANEL_ROWS) * depth];
+                // Where all rows are one block, the next columns find them packed.
+                if left.of.replace((m, k)) != Some((m, k)) {
+                    pack_left(a, ms, ks, panels);
+                }
+                (panels, PANEL_ROWS * depth)
             }
-            Factor::Packed(data) | Factor::Rows { data, .. } => {
+            Factor::Panels(data) | Factor::Blocks(data) | Factor::Rows { data, .. } => {
                 (&data[m * self.k + k * PANEL_ROWS..], PANEL_ROWS * self.k)
             }
         }

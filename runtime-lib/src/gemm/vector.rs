@@ -36,8 +36,8 @@ pub(crate) enum Stored<'a, T> {
     Columns(&'a [T], usize),
     /// Each row in one piece; rows start `usize` apart.
     Rows(&'a [T], usize),
-    /// In panels.
-    Packed(&'a [T]),
+    /// In panels, of at most so many rows at a time.
+    Panels(&'a [T], usize),
     /// Rows that start anywhere: at the offsets that are the bits of the second slice's elements.
     Scattered(&'a [T], &'a [T]),
 }
@@ -66,7 +66,7 @@ impl<T: Real> WithSimd for RowProduct<'_, T> {
             }
             Stored::Columns(b, col) => columns(s, x, b, col, &mut self.y[..n], &end),
             Stored::Rows(b, row) => rows(s, x, b, row, &mut self.y[..n], &end),
-            Stored::Packed(b) => packed(s, x, b, &mut self.y[..n], &end),
+            Stored::Panels(b, depth) => panels(s, x, (b, depth), &mut self.y[..n], &end),
         }
     }
 }
@@ -173,16 +173,28 @@ fn sweep<S: Simd, T: Real, const R: usize>(s: S, sums: &mut [T], x: &[T], rows: 
 }
 
 #[inline(always)]
-fn packed<S: Simd, T: Real>(s: S, x: &[T], b: &[T], y: &mut [T], end: &End<'_, T>) {
+fn panels<S: Simd, T: Real>(
+    s: S,
+    x: &[T],
+    (b, depth): (&[T], usize),
+    y: &mut [T],
+    end: &End<'_, T>,
+) {
     let cols = panel_cols::<T>();
+    let block = depth * y.len().next_multiple_of(cols);
     for (p, j) in (0..y.len()).step_by(cols).enumerate() {
-        let panel = &b[p * cols * x.len()..][..cols * x.len()];
-        let sums = match S::LANES {
-            16 => panel_sums::<S, T, 1>(s, x, panel),
-            8 => panel_sums::<S, T, 2>(s, x, panel),
-            _ => panel_sums::<S, T, 4>(s, x, panel),
-        };
-        finish_at(s, &sums[..cols.min(y.len() - j)], y, j, end);
+        let mut all = [T::ZERO; GROUP];
+        for (k, x) in x.chunks(depth.max(1)).enumerate() {
+            let len = cols * x.len();
+            let panel = &b[k * block + p * len..][..len];
+            let sums = match S::LANES {
+                16 => panel_sums::<S, T, 1>(s, x, panel),
+                8 => panel_sums::<S, T, 2>(s, x, panel),
+                _ => panel_sums::<S, T, 4>(s, x, panel),
+            };
+            all.iter_mut().zip(sums).for_each(|(all, sum)| *all = all.add(sum));
+        }
+        finish_at(s, &all[..cols.min(y.len() - j)], y, j, end);
     }
 }
 

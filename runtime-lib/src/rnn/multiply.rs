@@ -65,7 +65,7 @@ fn multiply_f32(
         a: Factor::Matrix(Matrix { data: a, row: k, col: 1 }),
         b: match weights {
             Weights::Plain => Factor::Matrix(Matrix { data: w, row: 1, col: k }),
-            Weights::Packed => Factor::Packed(w),
+            Weights::Packed => Factor::Blocks(w),
         },
         alpha: 1.0,
         addends: [addend, Addend::NONE],

@@ -89,9 +89,10 @@ fn write(options: &Options, root: &Path) -> Result<onnxc::plan::Plan, Diagnostic
     compile.name = Some("model".into());
     compile.stem.clone_from(&compile.name);
     compile.weights = Weights::File;
-    let Output { plan, module, .. } = onnxc::compile(&options.model, &compile, &mut |_, _| {})?;
+    let mut output = onnxc::compile(&options.model, &compile, &mut |_, _| {})?;
+    let Output { plan, module, .. } = &mut output;
     let place = options.model.display().to_string();
-    let values = inputs::of(&options.model, &options.input, &plan)
+    let values = inputs::of(&options.model, &options.input, plan)
         .map_err(|findings| findings.within(&place))?;
     let source = root.join("src");
     fs::create_dir_all(&source).map_err(|error| io_finding(&source, &error))?;
@@ -101,17 +102,14 @@ fn write(options: &Options, root: &Path) -> Result<onnxc::plan::Plan, Diagnostic
         "[package]\nname = \"bench\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nonnxc-runtime = {{ {}, features = [\"half\", \"std\"{images}] }}\n\n[profile.release]\nstrip = true\n",
         runtime.dependency()
     );
-    let style = compile.style(&plan, "model");
-    let code = module.code + &glue::serve(&emit::signature(&plan, &style), &plan);
+    let style = compile.style(plan, "model");
+    module.code += &glue::serve(&emit::signature(plan, &style), plan);
     write_if_changed(&root.join("Cargo.toml"), manifest.as_bytes())?;
     write_if_changed(&source.join("main.rs"), include_bytes!("program.rs"))?;
     write_if_changed(&source.join("runner_io.rs"), include_bytes!("../test/runner_io.rs"))?;
-    write_if_changed(&source.join("model.rs"), code.as_bytes())?;
-    if let Some(weights) = &module.weights {
-        write_if_changed(&source.join("model.weights"), weights)?;
-    }
+    output.write(&source.join("model.rs"))?;
     write_if_changed(&root.join("inputs"), &exchange::encode(&values))?;
-    Ok(plan)
+    Ok(output.plan)
 }
 
 fn build(root: &Path) -> Result<(), Diagnostic> {

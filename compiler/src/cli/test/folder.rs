@@ -1,8 +1,9 @@
 //! Test folders in ONNX's layout: `model.onnx`, `test_data_set_K/{input,output}_J.pb`, and an
-//! optional `data.json` with tolerances.
+//! optional `data.json` with tolerances, and with dimensions that are fixed or bounded:
+//! `{"rtol": 1e-3, "atol": 1e-7, "dims": {"batch": "1..=8", "seq": "128"}}`.
 
 use crate::cli::files;
-use onnxc::{diag::Diagnostics, import, value::Value};
+use onnxc::{Options, diag::Diagnostics, import, value::Value};
 use onnxc_proto::{Bytes, TypeProto, ValueInfoProto};
 use std::{
     fs,
@@ -15,6 +16,8 @@ pub struct Folder {
     pub path: PathBuf,
     /// How far a result may lie off: absolute and relative.
     pub tolerance: Tolerance,
+    /// What is said of dimensions, each as `--dim` has it.
+    dims: Vec<String>,
 }
 
 /// How far a result may lie off: `atol + rtol · |expected|`.
@@ -37,8 +40,9 @@ pub struct DataSet {
 /// Every test folder that `path` is or holds, sorted.
 pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
     if path.join("model.onnx").is_file() {
-        let tolerance = own_tolerance(path).unwrap_or(tolerance);
-        return vec![Folder { path: path.to_owned(), tolerance }];
+        let json = json(path);
+        let tolerance = own_tolerance(&json).unwrap_or(tolerance);
+        return vec![Folder { path: path.to_owned(), tolerance, dims: dims(&json) }];
     }
     let mut inside: Vec<PathBuf> = fs::read_dir(path)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
@@ -54,17 +58,39 @@ pub fn first_inputs(model: &Path) -> Result<Option<Vec<Value>>, Diagnostics> {
     if model.file_name() != Some("model.onnx".as_ref()) || !path.join("test_data_set_0").is_dir() {
         return Ok(None);
     }
-    let folder = Folder { path: path.to_owned(), tolerance: Tolerance { atol: 0.0, rtol: 0.0 } };
+    let tolerance = Tolerance { atol: 0.0, rtol: 0.0 };
+    let folder = Folder { path: path.to_owned(), tolerance, dims: Vec::new() };
     Ok(folder.data_sets()?.into_iter().next().map(|set| set.inputs))
 }
 
-fn own_tolerance(path: &Path) -> Option<Tolerance> {
-    let text = fs::read(path.join("data.json")).ok()?;
-    let json: serde_json::Value = serde_json::from_slice(&text).ok()?;
+/// What `data.json` says; nothing where there is none.
+fn json(path: &Path) -> serde_json::Value {
+    let text = fs::read(path.join("data.json")).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+fn dims(json: &serde_json::Value) -> Vec<String> {
+    let dims = json.get("dims").and_then(|dims| dims.as_object());
+    let each = dims.into_iter().flatten();
+    each.map(|(name, size)| match size.as_str() {
+        Some(size) => format!("{name}={size}"),
+        None => format!("{name}={size}"),
+    })
+    .collect()
+}
+
+fn own_tolerance(json: &serde_json::Value) -> Option<Tolerance> {
     Some(Tolerance { atol: json.get("atol")?.as_f64()?, rtol: json.get("rtol")?.as_f64()? })
 }
 
 impl Folder {
+    /// The options for this folder: what is said for all of them, and its own dimensions.
+    pub fn options(&self, shared: &Options) -> Result<Options, Diagnostics> {
+        let mut options = shared.clone();
+        self.dims.iter().try_for_each(|dim| options.dim(dim))?;
+        Ok(options)
+    }
+
     /// The bytes of the model.
     pub fn model(&self) -> Result<Bytes, Diagnostics> {
         Ok(files::bytes(&self.path.join("model.onnx"))?)

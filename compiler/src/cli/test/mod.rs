@@ -83,7 +83,7 @@ fn interpret(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diag
 }
 
 fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, Diagnostics> {
-    let mut options = options.clone();
+    let mut options = folder.options(options)?;
     options.settings.directory = Some(folder.path.clone());
     let plan = onnxc::plan(folder.model()?, &options, &mut |_, _| {})?.0;
     let sets = folder.data_sets()?;
@@ -118,7 +118,9 @@ fn compile_in(
     let mut outcomes: Vec<Option<Outcome>> = folders.iter().map(|_| None).collect();
     let mut sets: Vec<Vec<DataSet>> = Vec::new();
     for (number, folder) in folders.iter().enumerate() {
-        let added = project.add(number, &folder.path.join("model.onnx"), &shared);
+        let path = folder.path.join("model.onnx");
+        let added =
+            folder.options(&shared).and_then(|options| project.add(number, &path, &options));
         let data = added.and_then(|()| folder.data_sets());
         sets.push(data.unwrap_or_else(|findings| {
             outcomes[number] = Some(refused(&findings));
@@ -164,8 +166,7 @@ fn worst(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
 
 /// What findings of the compiler mean for a test.
 fn refused(findings: &Diagnostics) -> Outcome {
-    let codes = [Code::Unsupported, Code::UnknownOperator, Code::UnknownShape, Code::NeedsHeap];
-    let unsupported = findings.0.iter().all(|finding| codes.contains(&finding.code));
+    let unsupported = findings.0.iter().all(|finding| !finding.code.is_invalidity());
     let text = findings.to_string();
     if unsupported { Outcome::Unsupported(text) } else { Outcome::Failed(text) }
 }

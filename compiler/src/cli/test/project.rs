@@ -87,17 +87,15 @@ impl Project {
         options.name = Some(format!("model_{number}"));
         options.stem.clone_from(&options.name);
         options.weights = Weights::File;
-        let Output { plan, module, .. } = onnxc::compile(path, &options, &mut |_, _| {})?;
-        let style = options.style(&plan, &format!("model_{number}"));
-        let signature = emit::signature(&plan, &style);
+        let mut output = onnxc::compile(path, &options, &mut |_, _| {})?;
+        let Output { plan, module, .. } = &mut output;
+        let style = options.style(plan, &format!("model_{number}"));
+        let signature = emit::signature(plan, &style);
         let directory = self.crate_of(number).join("src");
         self.images |= module.code.contains("image_decoder::");
-        let code = module.code + &glue(&signature, &glue::types(&plan), &glue::shapes(&plan));
+        module.code += &glue(&signature, &glue::types(plan), &glue::shapes(plan));
         fs::create_dir_all(&directory).map_err(|error| io_finding(&directory, &error))?;
-        write_if_changed(&directory.join(format!("model_{number}.rs")), code.as_bytes())?;
-        if let Some(weights) = &module.weights {
-            write_if_changed(&directory.join(format!("model_{number}.weights")), weights)?;
-        }
+        output.write(&directory.join(format!("model_{number}.rs")))?;
         self.models.insert(number, signature.model);
         Ok(())
     }

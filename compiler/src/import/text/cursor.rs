@@ -1,7 +1,7 @@
 //! Reads the words of a text in order, one of them ahead.
 
 use super::lexer::{Lexer, Place, Word};
-use crate::diag::{Diagnostic, Result, quoted};
+use crate::diag::{Code, Diagnostic, Result, quoted};
 
 /// How deep graphs and types may lie inside each other: about what the binary format allows, of
 /// which a graph in a graph takes three levels of a hundred.
@@ -144,7 +144,8 @@ impl<'t> Cursor<'t> {
     /// Does `then`, which may lead back here, but not without end.
     pub fn deeper<T>(&mut self, then: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == DEEPEST {
-            return Err(self.error(format!("this lies more than {DEEPEST} deep")));
+            let finding = self.error(format!("this lies more than {DEEPEST} deep"));
+            return Err(Diagnostic { code: Code::TooDeep, ..finding });
         }
         self.depth += 1;
         let result = then(self);

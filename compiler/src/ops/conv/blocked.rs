@@ -140,7 +140,7 @@ impl BlockedConv {
             let len = to.len();
             packed = Some(to.into_tensor(vec![len]));
         });
-        Some(cx.weight_for(1, &packed?))
+        Some(cx.weight_for(1, packed?.into()))
     }
 
     /// The addends of the channels, with zeros for those that are missing to a whole block.
@@ -148,7 +148,7 @@ impl BlockedConv {
         let Some(bias) = cx.constant(2).and_then(Tensor::floats) else { return cx.optional(2) };
         let mut bias: Vec<f32> = bias.into_iter().map(|x| x as f32).collect();
         bias.resize(bias.len().next_multiple_of(BLOCK), 0.0);
-        Ok(Some(cx.weight_for(2, &Tensor::from_floats(&bias))))
+        Ok(Some(cx.weight_for(2, Tensor::from_floats(&bias).into())))
     }
 }
 

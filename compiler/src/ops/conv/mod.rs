@@ -163,7 +163,7 @@ impl Op for Conv {
         let one_pixel = geometry.out.iter().product::<Dim>().known() == Some(1);
         let packed = match one_pixel || is_shallow(&geometry.filters) {
             true => None,
-            false => pack::weights(cx, 1, &geometry),
+            false => pack::packed(cx, 1, geometry.clone()),
         };
         if packed.is_some() {
             geometry.weights = Weights::Packed;

@@ -175,7 +175,7 @@ impl Op for ConvTranspose {
         cx.macs(&(cx.ty(0)?.len() * &w[1..].iter().product()));
         let packed = match is_shallow(&geometry.filters) {
             true => None,
-            false => pack::weights(cx, 1, &geometry),
+            false => pack::packed(cx, 1, geometry.clone()),
         };
         if packed.is_some() {
             geometry.weights = Weights::Packed;

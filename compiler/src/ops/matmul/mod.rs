@@ -74,7 +74,7 @@ fn pack_right(cx: &mut Lower<'_>, geometry: &mut geometry::Gemm) -> Option<Opera
         cols: size(&geometry.n)?,
         strides: [size(row)?, size(col)?],
     };
-    let packed = pack::packed(cx, 1, &pack::Right(packing))?;
+    let packed = pack::packed(cx, 1, pack::Right(packing))?;
     geometry.b = Layout::Packed;
     Some(packed)
 }

@@ -6,7 +6,11 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, Stop, ValueId, Views},
-    ops::{Entry, ml, ml_nodes},
+    ops::{
+        Entry,
+        compare::{EQUAL, Where},
+        ml, ml_nodes,
+    },
     plan::{Arg, Kernel, NoParams, kernel},
     tensor::Tensor,
     ty::{TensorType, Type},
@@ -89,8 +93,22 @@ fn cast_map(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let places = node.int("max_map", 1)?;
     let keys = is_sparse.then(|| Tensor::from_ints(&(0..places).collect::<Vec<_>>()));
     let map = node.input(0)?;
-    let values = values_of(node, map, keys)?;
+    let mut values = values_of(node, map, keys)?;
+    if is_sparse && to != DType::String {
+        values = zeros_written(node, values)?;
+    }
     Ok(vec![as_type(node, values, to)?])
+}
+
+/// The values, where they are text with a zero for what is missing: an empty text writes no number.
+fn zeros_written(node: &mut Reader<'_>, values: ValueId) -> Result<ValueId> {
+    let of_text = node.type_of(values).as_tensor().is_some_and(|ty| ty.dtype == DType::String);
+    if !of_text {
+        return Ok(values);
+    }
+    let missing = node.add(&EQUAL, &[values], &[Tensor::from_strings(vec![String::new()])])?;
+    let zero = node.constant("zero", Tensor::from_strings(vec!["0".into()]));
+    node.add(Where, &[missing, zero, values], &[])
 }
 
 /// The values of a map for the keys given, or all in the order of the keys.

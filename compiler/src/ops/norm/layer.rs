@@ -4,7 +4,8 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, ValueId},
+    ops::cast::{Cast, Fit},
     plan::{
         Arg, Kernel,
         geometry::{Axis, Broadcast},
@@ -144,12 +145,29 @@ pub struct RmsNormalization {
     pub stash_type: DType,
 }
 
-pub fn read_rms(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
-    Ok(Rc::new(RmsNormalization {
+/// Reads `RMSNormalization`. Where the scale, and so the result, has another type than the input,
+/// both are brought to the wider one in between.
+pub fn read_rms(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+    let op = RmsNormalization {
         axis: node.int("axis", -1)?,
         epsilon: node.float("epsilon", 1e-5)?,
         stash_type: super::stash_type(node)?,
-    }))
+    };
+    let mut inputs = [node.input(0)?, node.input(1)?];
+    let result = match (node.dtype(0), node.dtype(1)) {
+        (Ok(x), Ok(scale)) if x != scale => Some((x, scale)),
+        _ => None,
+    };
+    let Some((x, scale)) = result else { return Ok(vec![node.add(op, &inputs, &[])?]) };
+    let inner = if [x, scale].contains(&DType::F64) { DType::F64 } else { DType::F32 };
+    let cast = |to| Cast { to, fit: Fit::DEFAULT };
+    for (input, dtype) in inputs.iter_mut().zip([x, scale]) {
+        if dtype != inner {
+            *input = node.add(cast(inner), &[*input], &[])?;
+        }
+    }
+    let y = node.add(op, &inputs, &[])?;
+    Ok(vec![if scale == inner { y } else { node.add(cast(scale), &[y], &[])? }])
 }
 
 static RMS: Kernel<(Axis, f32)> = kernel!(FLOATS T, norm::rms_normalization::<T>,
@@ -168,18 +186,15 @@ impl Op for RmsNormalization {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let ty = cx.of(0, FLOATS)?;
+        let ty = cx.of(0, FLOATS)?.clone();
         cx.axis("axis", self.axis, ty.rank())?;
-        let scale = cx.of(1, FLOATS)?;
+        cx.of(1, &[ty.dtype])?;
         stretches(cx, 1)?;
-        Ok(vec![Type::tensor(scale.dtype, &ty.shape)])
+        Ok(vec![ty.into()])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let TensorType { dtype, shape } = cx.ty(0)?;
-        if cx.ty(1)?.dtype != *dtype {
-            return Err(cx.unsupported("a scale of another type"));
-        }
         let axis = cx.axis(self.axis, shape.len());
         let row = is_row(&cx.ty(1)?.shape, shape, axis);
         let scale = Arg::Optional(if row { cx.optional(1)? } else { None });

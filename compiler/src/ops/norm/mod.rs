@@ -4,7 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod layer;
 pub(crate) mod local;
 
-use super::{Entry, entry};
+use super::{Entry, entry, nodes};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::{DType, FLOATS},
@@ -22,7 +22,7 @@ pub const OPS: &[Entry] = &[
     entry("LayerNormalization", 17, layer::read),
     entry("LpNormalization", 1, local::read_lp),
     entry("MeanVarianceNormalization", 9, local::read_mean_variance),
-    entry("RMSNormalization", 23, layer::read_rms),
+    nodes("RMSNormalization", 23, layer::read_rms),
 ];
 
 /// The type that the first stage of a normalization is said to be calculated in.

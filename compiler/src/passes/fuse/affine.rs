@@ -135,7 +135,8 @@ fn scaled(graph: &Graph, sum: &Node, affine: &Affine) -> Option<Option<Tensor>> 
     let channel = channel_of(sum, &weights.shape)?;
     let numbers = weights.floats()?.into_iter().enumerate();
     let numbers: Vec<f64> = numbers.map(|(i, w)| w * factor[channel(i)]).collect();
-    Some(Some(Tensor::from_numbers(weights.dtype, weights.shape.clone(), &numbers).ok()?))
+    let scaled = Tensor::from_numbers(weights.dtype, weights.shape.clone(), &numbers).ok()?;
+    Some(Some(scaled.laid_aside()))
 }
 
 /// The channel of the result that each element of the weights belongs to.

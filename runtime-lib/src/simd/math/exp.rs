@@ -4,19 +4,25 @@ use super::polynomial;
 use crate::simd::Simd;
 use core::f32::consts::LOG2_E;
 
+// ln 2 in two parts. The first has 9 bits, so that n · LN2_HIGH is exact.
+const LN2_HIGH: f32 = 0.693_359_4;
+const LN2_LOW: f32 = -2.121_944_4e-4;
+
+/// `e^r - 1` for `|r| ≤ ln 2 / 2`.
+#[inline(always)]
+fn exp_m1_near<S: Simd>(s: S, r: S::F32) -> S::F32 {
+    // (e^r - 1 - r) / r², so that the relative error of e^r - 1 is least: 1.4e-8.
+    const P: [f32; 5] = [0.5, 0.166_665_45, 0.041_666_403, 0.008_366_406, 0.001_394_065_8];
+    s.mul_add(s.mul(r, r), polynomial(s, r, P), r)
+}
+
 /// `x = n ln 2 + r` with a whole `n` and `|r| ≤ ln 2 / 2`; returns `n` and `e^r - 1`.
 #[inline(always)]
 fn reduced<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
-    // (e^r - 1 - r) / r², so that the relative error of e^r - 1 is least: 1.4e-8.
-    const P: [f32; 5] = [0.5, 0.166_665_45, 0.041_666_403, 0.008_366_406, 0.001_394_065_8];
-    // ln 2 in two parts. The first has 9 bits, so that n · LN2_HIGH is exact.
-    const LN2_HIGH: f32 = 0.693_359_4;
-    const LN2_LOW: f32 = -2.121_944_4e-4;
-
     let n = s.round(s.mul(x, s.splat(LOG2_E)));
     let r = s.mul_add(n, s.splat(-LN2_HIGH), x);
     let r = s.mul_add(n, s.splat(-LN2_LOW), r);
-    (n, s.mul_add(s.mul(r, r), polynomial(s, r, P), r))
+    (n, exp_m1_near(s, r))
 }
 
 /// `min(max(x, low), high)`, and NaN where `x` is.
@@ -31,6 +37,15 @@ pub fn exp<S: Simd>(s: S, x: S::F32) -> S::F32 {
     // Outside of this, e^x is infinite or zero; inside, `scale` allows its exponent.
     let (n, e) = reduced(s, clamp(s, x, -104.0, 89.0));
     s.scale(s.add(e, s.splat(1.0)), n)
+}
+
+/// `e^(u + v)` for `u + v` from -106 to 88, where `v` is what is left of a number that `u` is near.
+#[inline(always)]
+pub(super) fn exp_of_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> S::F32 {
+    let n = s.round(s.mul(s.add(u, v), s.splat(LOG2_E)));
+    let r = s.mul_add(n, s.splat(-LN2_HIGH), u);
+    let r = s.add(s.mul_add(n, s.splat(-LN2_LOW), r), v);
+    s.scale(s.add(exp_m1_near(s, r), s.splat(1.0)), n)
 }
 
 /// `e^x - 1`, accurate near zero.
@@ -52,6 +67,35 @@ pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let one = s.splat(1.0);
     let negative = s.lt(x, s.splat(0.0));
     s.div(s.select(negative, e, one), s.add(one, e))
+}
+
+/// Below this, `x e^x` rounds to zero.
+const LEAST: f32 = -110.0;
+
+/// `x / (1 + e^-z)`, where `z` has the sign of `x` and is not much smaller.
+#[inline(always)]
+pub fn times_sigmoid<S: Simd>(s: S, x: S::F32, z: S::F32) -> S::F32 {
+    let (zero, one) = (s.splat(0.0), s.splat(1.0));
+    let (n, e) = reduced(s, s.max(s.splat(LEAST), s.neg(s.abs(z))));
+    let e = s.add(e, one);
+    // Below zero x e^z / (1 + e^z): x comes in before the power of two, for e^z may have few bits.
+    let negative = s.lt(z, zero);
+    let small = s.select(s.le(z, s.splat(LEAST)), s.splat(-0.0), s.scale(s.mul(x, e), n));
+    s.div(s.select(negative, small, x), s.add(one, s.scale(e, n)))
+}
+
+/// `x tanh(ln(1 + e^x))`.
+#[inline(always)]
+pub fn mish<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    // With e = e^x, it is x e (e + 2) / (e (e + 2) + 2). From 20 on it rounds to x.
+    const LARGE: f32 = 20.0;
+    let two = s.splat(2.0);
+    let (n, e) = reduced(s, clamp(s, x, LEAST, LARGE));
+    let e = s.add(e, s.splat(1.0));
+    let small = s.select(s.le(x, s.splat(LEAST)), s.splat(-0.0), s.scale(s.mul(x, e), n));
+    let e = s.scale(e, n);
+    let y = s.div(s.mul(small, s.add(e, two)), s.mul_add(e, s.add(e, two), two));
+    s.select(s.lt(s.splat(LARGE), x), x, y)
 }
 
 /// The hyperbolic tangent.

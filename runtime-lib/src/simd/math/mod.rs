@@ -6,12 +6,14 @@
 
 mod erf;
 mod exp;
+mod gelu;
 mod ln;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 
 pub use erf::erf;
-pub use exp::{exp, exp_m1, sigmoid, tanh};
+pub use exp::{exp, exp_m1, mish, sigmoid, tanh, times_sigmoid};
+pub use gelu::gelu;
 pub use ln::{ln, ln_1p_unit, softplus};
 
 use super::{Pointwise, Simd, map, map_in_place};

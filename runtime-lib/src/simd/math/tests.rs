@@ -1,45 +1,12 @@
 //! Every function against `libm` in `f64`, over one in so many of all bit patterns.
 
 use super::*;
+use crate::accuracy::{inputs, ulps};
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
 
-/// One in 1 009 of all `f32`, and those where something changes.
-fn inputs() -> Vec<f32> {
-    let edges =
-        [0.0, f32::MIN_POSITIVE, 1e-45, 88.722_83, 88.722_84, 103.97, 104.0, 1.0, 10.0, 3.95]
-            .into_iter()
-            .chain([
-                f32::MAX,
-                f32::INFINITY,
-                f32::NAN,
-                9.01,
-                2.0 / 3.0,
-                4.0 / 3.0,
-                0.5,
-                0.35,
-                17.4,
-            ]);
-    let patterns = (0..=u32::MAX).step_by(1009).map(f32::from_bits);
-    edges.flat_map(|x| [x, -x]).chain(patterns).collect()
-}
-
-/// The distance of `y` from `truth`, in units of the last place of the nearest `f32`.
-fn ulps(y: f32, truth: f64) -> f64 {
-    let nearest = truth as f32;
-    if y == nearest || (y.is_nan() && nearest.is_nan()) {
-        return 0.0;
-    }
-    if !y.is_finite() || !nearest.is_finite() {
-        return f64::INFINITY;
-    }
-    let bits = nearest.abs().to_bits();
-    let ulp = f64::from(f32::from_bits(bits + 1)) - f64::from(f32::from_bits(bits));
-    (f64::from(y) - truth).abs() / ulp
-}
-
 fn check(name: &str, f: fn(&[f32], &mut [f32]), truth: fn(f64) -> f64, bound: f64) {
-    let x = inputs();
+    let x = inputs(1_009);
     let truths: Vec<f64> = x.iter().map(|&x| truth(f64::from(x))).collect();
     each_level(|level| {
         let mut y = vec![0.0; x.len()];

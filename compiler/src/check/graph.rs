@@ -1,0 +1,317 @@
+//! Graphs: names, single assignment, order, and the scopes of graphs inside graphs.
+
+use super::{
+    context::{Context, Place},
+    model::{Model, Opsets, metadata},
+    node, sparse, tensor,
+    training::gradient,
+    types,
+};
+use crate::diag::{Code, Diagnostic, quoted};
+use onnxc_proto::{GraphProto, NodeProto, TensorProto, TrainingInfoProto, ValueInfoProto};
+use std::collections::{HashMap, HashSet};
+
+/// What nodes are bound to: the model, and its operator sets or those of a function.
+#[derive(Clone, Copy)]
+pub(super) struct Unit<'a, 'p> {
+    /// The model.
+    pub model: &'a Model<'p>,
+    /// The operator sets.
+    pub opsets: &'a Opsets,
+}
+
+/// The names that one graph defines, inside those around it.
+pub(super) struct Scope<'s, 'p> {
+    kind: Kind,
+    names: HashMap<&'p str, Definition>,
+    /// The nodes of the graph, for those that are used too early.
+    nodes: &'p [NodeProto],
+    outer: Option<&'s Scope<'s, 'p>>,
+}
+
+/// What a graph is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Of a model.
+    Main,
+    /// Of a node's attribute.
+    Nested,
+    /// Of a function; no graph, but its nodes.
+    Function,
+    /// Of a training algorithm, whose outer scope is that of the model's graph.
+    Algorithm,
+    /// The first values of training.
+    Initialization,
+}
+
+/// How a name comes to mean something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Definition {
+    /// As an input or an initializer.
+    Given,
+    /// As the output of the node of that number.
+    Node(usize),
+    /// Not at all, which is a finding already.
+    Missing,
+}
+
+impl<'s, 'p> Scope<'s, 'p> {
+    /// No name is defined.
+    pub fn new(
+        kind: Kind,
+        nodes: &'p [NodeProto],
+        outer: Option<&'s Scope<'s, 'p>>,
+    ) -> Scope<'s, 'p> {
+        Scope { kind, names: HashMap::new(), nodes, outer }
+    }
+
+    /// Takes a name that is given from outside.
+    pub fn give(&mut self, name: &'p str) -> bool {
+        self.names.insert(name, Definition::Given).is_none()
+    }
+
+    /// Whether this graph or one around it defines a name.
+    pub fn sees(&self, name: &str) -> bool {
+        self.defines(name) || self.outer.is_some_and(|outer| outer.sees(name))
+    }
+
+    /// Whether this graph defines a name. One whose definition is missing counts, so that it is
+    /// missed but once.
+    pub fn defines(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// Takes note that a name is missing, which is a finding already.
+    pub fn miss(&mut self, name: &'p str) {
+        self.names.insert(name, Definition::Missing);
+    }
+
+    /// The nodes of the graph, and of that which runs as one with it.
+    pub fn visible_nodes(&self) -> impl Iterator<Item = &'p NodeProto> + use<'p> {
+        let outer = self.outer.filter(|_| self.kind == Kind::Algorithm);
+        self.nodes.iter().chain(outer.map_or(&[][..], |outer| outer.nodes))
+    }
+
+    /// The number of the node that makes a name, and whether it is a node of this very graph.
+    fn maker(&self, name: &str) -> Option<(usize, bool)> {
+        let makes = |node: &NodeProto| node.output.iter().any(|output| output == name);
+        let here = self.nodes.iter().position(makes).map(|i| (i, true));
+        here.or_else(|| self.outer?.maker(name).map(|(i, _)| (i, false)))
+    }
+
+    fn taken(&self, name: &str) -> Option<(Definition, bool)> {
+        match self.names.get(name) {
+            Some(Definition::Missing) => None,
+            Some(found) => Some((*found, true)),
+            None => self.outer?.taken(name).map(|(found, _)| (found, false)),
+        }
+    }
+}
+
+/// Checks the graph of a model, and what it says of training.
+pub(super) fn main<'s, 'p>(
+    cx: &mut Context<'p>,
+    unit: Unit<'_, 'p>,
+    graph: &'p GraphProto,
+) -> Scope<'s, 'p> {
+    let mut scope = Scope::new(Kind::Main, &graph.node, None);
+    cx.within(Place::Graph(graph), |cx| content(cx, unit, graph, &mut scope));
+    scope
+}
+
+/// Checks a graph inside a node.
+pub(super) fn nested<'p>(
+    cx: &mut Context<'p>,
+    unit: Unit<'_, 'p>,
+    graph: &'p GraphProto,
+    outer: &Scope<'_, 'p>,
+) {
+    let mut scope = Scope::new(Kind::Nested, &graph.node, Some(outer));
+    cx.within(Place::Graph(graph), |cx| content(cx, unit, graph, &mut scope));
+}
+
+/// Checks what lies in a graph.
+pub(super) fn content<'p>(
+    cx: &mut Context<'p>,
+    unit: Unit<'_, 'p>,
+    graph: &'p GraphProto,
+    scope: &mut Scope<'_, 'p>,
+) {
+    if graph.name().is_empty() {
+        cx.fault_with(Code::MissingField, "the graph has no name", "any name will do");
+    }
+    metadata(cx, &graph.metadata_props);
+    for input in &graph.input {
+        cx.within(Place::Value("input", input), |cx| self::input(cx, input, scope));
+    }
+    initializers(cx, unit.model.ir_version, graph, scope);
+    for value in &graph.value_info {
+        cx.within(Place::Value("value", value), |cx| types::declared(cx, value));
+    }
+    nodes(cx, unit, &graph.node, scope);
+    gradient::gradients(cx, &graph.node, scope);
+    for value in &graph.output {
+        cx.within(Place::Value("output", value), |cx| output(cx, value, scope));
+    }
+}
+
+fn input<'p>(cx: &mut Context<'p>, input: &'p ValueInfoProto, scope: &mut Scope<'_, 'p>) {
+    let name = input.name();
+    if name.is_empty() {
+        cx.fault(Code::MissingField, "the input has no name");
+    } else if !scope.give(name) {
+        cx.fault(Code::DuplicateInput, format!("two inputs are called {}", quoted(name)));
+    } else if hides_inference(scope, name) {
+        cx.fault(Code::TrainingNames, format!("{} is declared by the model's graph", quoted(name)));
+    }
+    match scope.kind {
+        Kind::Main | Kind::Algorithm => types::input(cx, input),
+        Kind::Nested | Kind::Function | Kind::Initialization => types::declared(cx, input),
+    }
+}
+
+/// Whether a name of a training algorithm is one of the graph that it is to be one with.
+fn hides_inference(scope: &Scope<'_, '_>, name: &str) -> bool {
+    let outer = scope.outer.filter(|_| scope.kind == Kind::Algorithm);
+    outer.is_some_and(|outer| outer.taken(name).is_some())
+}
+
+fn initializers<'p>(
+    cx: &mut Context<'p>,
+    ir_version: i64,
+    graph: &'p GraphProto,
+    scope: &mut Scope<'_, 'p>,
+) {
+    let inputs: HashSet<&str> = graph.input.iter().map(|input| input.name()).collect();
+    let mut seen = HashSet::new();
+    let mut name = |cx: &mut Context<'p>, name: &'p str| {
+        if name.is_empty() {
+            cx.fault(Code::MissingField, "the initializer has no name");
+        } else if !seen.insert(name) {
+            cx.fault(Code::DuplicateInitializer, "another initializer has the same name");
+        } else if ir_version > 0 && ir_version <= 3 && !inputs.contains(name) {
+            let message =
+                format!("in IR version {ir_version} an initializer must be an input, too");
+            cx.fault_with(Code::InitializerNotInput, message, "set `ir_version` to 4 or newer");
+        } else if hides_inference(scope, name) {
+            let message = format!("{} is declared by the model's graph", quoted(name));
+            cx.fault(Code::TrainingNames, message);
+        }
+        scope.give(name);
+    };
+    for tensor in &graph.initializer {
+        cx.within(Place::Initializer(tensor), |cx| {
+            name(cx, tensor.name());
+            tensor::tensor(cx, tensor);
+        });
+    }
+    for tensor in &graph.sparse_initializer {
+        cx.within(Place::SparseInitializer(tensor), |cx| {
+            name(cx, tensor.values.as_ref().map_or("", TensorProto::name));
+            sparse::sparse(cx, tensor);
+        });
+    }
+}
+
+/// Checks nodes in order, with what each may use.
+pub(super) fn nodes<'p>(
+    cx: &mut Context<'p>,
+    unit: Unit<'_, 'p>,
+    nodes: &'p [NodeProto],
+    scope: &mut Scope<'_, 'p>,
+) {
+    for (i, node) in nodes.iter().enumerate() {
+        cx.within(Place::Node(node, i), |cx| {
+            for name in node.input.iter().filter(|name| !name.is_empty()) {
+                if !scope.sees(name) {
+                    missing(cx, unit, name, scope);
+                    scope.miss(name);
+                }
+            }
+            node::node(cx, unit, node, scope);
+            for name in node.output.iter().filter(|name| !name.is_empty()) {
+                define(cx, name, i, scope);
+            }
+        });
+    }
+}
+
+fn missing(cx: &mut Context<'_>, unit: Unit<'_, '_>, name: &str, scope: &Scope<'_, '_>) {
+    let shown = quoted(name);
+    // The search takes time, which a hostile model could ask for again and again.
+    let later = cx.has_room().then(|| scope.maker(name)).flatten();
+    if let Some((number, is_here)) = later {
+        let graph = if is_here { "" } else { " of the graph around this one" };
+        let message = format!("nothing before this node defines {shown}, but a later one does");
+        let finding = Diagnostic::new(Code::NotSorted, message)
+            .note(format!("it is an output of node number {number}{graph}"))
+            .help("sort the nodes");
+        return cx.report(finding);
+    }
+    let message = format!("nothing before this node defines {shown}");
+    let reads_training = || unit.model.training.iter().any(|info| algorithm_defines(info, name));
+    if scope.kind == Kind::Main && cx.has_room() && reads_training() {
+        let message = format!("{message}; a training algorithm does, but inference cannot use it");
+        return cx.fault(Code::InferenceReadsTraining, message);
+    }
+    let help = match scope.kind {
+        Kind::Function => "a function sees its inputs only: add it as an input of the function",
+        Kind::Main | Kind::Nested | Kind::Algorithm | Kind::Initialization => {
+            "add it as an input or an initializer, or correct the name"
+        }
+    };
+    cx.fault_with(Code::UndefinedValue, message, help);
+}
+
+fn algorithm_defines(info: &TrainingInfoProto, name: &str) -> bool {
+    let Some(graph) = &info.algorithm else { return false };
+    let inputs = graph.input.iter().map(|input| input.name());
+    let initializers = graph.initializer.iter().map(|tensor| tensor.name());
+    let outputs = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
+    inputs.chain(initializers).chain(outputs).any(|found| found == name)
+}
+
+fn define<'p>(cx: &mut Context<'p>, name: &'p str, node: usize, scope: &mut Scope<'_, 'p>) {
+    let Some((before, is_here)) = scope.taken(name) else {
+        scope.names.insert(name, Definition::Node(node));
+        return;
+    };
+    let message = format!("the value {} is defined twice", quoted(name));
+    if !is_here && scope.kind == Kind::Algorithm {
+        let message = format!("{message}: the model's graph defines it, too");
+        return cx.fault(Code::TrainingNames, message);
+    }
+    let graph = if is_here { "" } else { " of a graph around this one" };
+    let note = match before {
+        Definition::Node(number) => {
+            format!("it is an output of node number {number}{graph} before")
+        }
+        Definition::Given | Definition::Missing => {
+            format!("it is an input or an initializer{graph}")
+        }
+    };
+    let finding = Diagnostic::new(Code::DuplicateName, message).note(note);
+    cx.report(finding.help("rename one of the two, and its uses"));
+}
+
+fn output(cx: &mut Context<'_>, output: &ValueInfoProto, scope: &Scope<'_, '_>) {
+    let name = output.name();
+    let is_defined = match scope.kind {
+        Kind::Algorithm => scope.sees(name),
+        Kind::Main | Kind::Nested | Kind::Function | Kind::Initialization => scope.defines(name),
+    };
+    if name.is_empty() {
+        cx.fault(Code::MissingField, "the output has no name");
+    } else if !is_defined {
+        let help = if scope.sees(name) {
+            "the graph around defines it: put an `Identity` node in between"
+        } else {
+            "correct the name, or add the node that makes it"
+        };
+        let message = format!("nothing in the graph defines its output {}", quoted(name));
+        cx.fault_with(Code::UndefinedOutput, message, help);
+    }
+    if output.r#type.is_some() {
+        types::declared(cx, output);
+    }
+}

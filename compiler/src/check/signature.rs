@@ -1,0 +1,243 @@
+//! What ONNX says of each version of each operator: its inputs, outputs and attributes.
+
+use super::attribute::kind_of;
+use onnxc_proto::attribute_proto::AttributeType;
+use std::{collections::BTreeMap, sync::LazyLock};
+
+/// One version of an operator, or several that are alike.
+#[derive(Debug)]
+pub struct Signature {
+    /// The versions of the operator set that changed the operator, in order.
+    pub since: Vec<i64>,
+    /// What it takes, unless it was removed.
+    pub form: Option<Form>,
+}
+
+/// What an operator takes and gives.
+#[derive(Debug, Default)]
+pub struct Form {
+    /// The inputs.
+    pub inputs: Vec<Parameter>,
+    /// The outputs.
+    pub outputs: Vec<Parameter>,
+    /// The attributes.
+    pub attributes: Vec<Attribute>,
+}
+
+/// An input or output.
+#[derive(Debug)]
+pub struct Parameter {
+    /// What the specification calls it.
+    pub name: &'static str,
+    /// How often it may be given.
+    pub times: Times,
+}
+
+/// How often an input or output is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// Always.
+    Once,
+    /// It may be left out.
+    Optional,
+    /// At least so often; only the last is of this kind.
+    AtLeast(usize),
+}
+
+/// An attribute.
+#[derive(Debug)]
+pub struct Attribute {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: AttributeType,
+    /// Whether it must be given.
+    pub is_required: bool,
+}
+
+/// The versions of each operator, by domain and name.
+type Operators = BTreeMap<&'static str, BTreeMap<&'static str, Vec<Signature>>>;
+
+static OPERATORS: LazyLock<Operators> = LazyLock::new(|| read(include_str!("operators.txt")));
+
+/// Whether ONNX says which operators there are in a domain; `ai.onnx` is written as nothing.
+pub fn is_known(domain: &str) -> bool {
+    matches!(domain, "" | "ai.onnx.ml" | "ai.onnx.preview" | "ai.onnx.preview.training")
+}
+
+/// Operators of the first operator sets that were never specified. Old files have them.
+pub fn is_experiment(domain: &str, name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "ATen",
+        "Affine",
+        "ConstantFill",
+        "Crop",
+        "DynamicSlice",
+        "GRUUnit",
+        "GivenTensorFill",
+        "ImageScaler",
+        "ParametricSoftplus",
+        "Scale",
+        "ScaledTanh",
+    ];
+    domain.is_empty() && NAMES.contains(&name)
+}
+
+/// What an operator is in a version of its operator set, and since which version it is that.
+pub fn find(domain: &str, name: &str, version: i64) -> Option<(i64, &'static Signature)> {
+    let since = |signature: &'static Signature| {
+        let since = signature.since.iter().copied().filter(|&since| since <= version).max()?;
+        Some((since, signature))
+    };
+    versions(domain, name).iter().filter_map(since).max_by_key(|(since, _)| *since)
+}
+
+/// The first version of the operator set that has an operator.
+pub fn first_version(domain: &str, name: &str) -> Option<i64> {
+    versions(domain, name).iter().flat_map(|signature| signature.since.iter().copied()).min()
+}
+
+/// The domain that has an operator of that name.
+pub fn domain_of(name: &str) -> Option<&'static str> {
+    OPERATORS.iter().find(|(_, names)| names.contains_key(name)).map(|(domain, _)| *domain)
+}
+
+/// The operator of a domain whose name is nearest to one that there is not.
+pub fn nearest(domain: &str, name: &str) -> Option<&'static str> {
+    const LONGEST: usize = 60;
+    if name.len() > LONGEST {
+        return None;
+    }
+    let names = OPERATORS.get(domain)?.keys();
+    let near = names.map(|found| (distance(found, name), *found)).min()?;
+    (near.0 <= 1 + name.len() / 6).then_some(near.1)
+}
+
+fn versions(domain: &str, name: &str) -> &'static [Signature] {
+    let found = OPERATORS.get(domain).and_then(|names| names.get(name));
+    found.map_or(&[], Vec::as_slice)
+}
+
+/// How many letters must change, case aside, to make one name of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let change = diagonal + usize::from(!x.eq_ignore_ascii_case(&y));
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn read(text: &'static str) -> Operators {
+    let mut operators = Operators::new();
+    let mut domain = "";
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(name) = line.strip_prefix('[') {
+            let name = name.trim_end_matches(']');
+            domain = if name == "ai.onnx" { "" } else { name };
+            continue;
+        }
+        let (name, signature) = self::line(line).expect("the table was written by a program");
+        let names = operators.entry(domain).or_default();
+        names.entry(name).or_default().push(signature);
+    }
+    operators
+}
+
+/// One line of the table: `Name 1,7: in optional? -> out... | attribute:int required:ints!`.
+fn line(line: &'static str) -> Option<(&'static str, Signature)> {
+    let (head, form) = line.split_once(": ")?;
+    let (name, since) = head.split_once(' ')?;
+    let since = since.split(',').map(|version| version.parse().ok()).collect::<Option<_>>()?;
+    let form = if form == "removed" { None } else { Some(self::form(form)?) };
+    Some((name, Signature { since, form }))
+}
+
+fn form(text: &'static str) -> Option<Form> {
+    let (parameters, attributes) = text.split_once(" | ").unwrap_or((text, ""));
+    let (inputs, outputs) = parameters.split_once("->")?;
+    let list = |text: &'static str| text.split_whitespace().map(parameter).collect();
+    let attributes = attributes.split_whitespace().map(attribute).collect::<Option<_>>()?;
+    Some(Form { inputs: list(inputs), outputs: list(outputs), attributes })
+}
+
+fn parameter(text: &'static str) -> Parameter {
+    let ends = [("...0", Times::AtLeast(0)), ("...", Times::AtLeast(1)), ("?", Times::Optional)];
+    let found = ends.iter().find_map(|(end, times)| Some((text.strip_suffix(end)?, *times)));
+    let (name, times) = found.unwrap_or((text, Times::Once));
+    Parameter { name, times }
+}
+
+fn attribute(text: &'static str) -> Option<Attribute> {
+    let (name, kind) = text.split_once(':')?;
+    let (kind, is_required) = kind.strip_suffix('!').map_or((kind, false), |kind| (kind, true));
+    Some(Attribute { name, kind: kind_of(kind)?, is_required })
+}
+
+impl Signature {
+    /// What it takes, in a line for people.
+    pub fn text(&self, name: &str) -> String {
+        let Some(form) = &self.form else { return format!("{name} was removed") };
+        let list = |parameters: &[Parameter]| {
+            let each = parameters.iter().map(|parameter| match parameter.times {
+                Times::Once => parameter.name.to_owned(),
+                Times::Optional => format!("{}?", parameter.name),
+                Times::AtLeast(_) => format!("{}...", parameter.name),
+            });
+            each.collect::<Vec<_>>().join(", ")
+        };
+        format!("{name}({}) -> ({})", list(&form.inputs), list(&form.outputs))
+    }
+}
+
+/// The fewest and the most that may be given; no limit where there is none.
+pub fn arity(parameters: &[Parameter]) -> (usize, Option<usize>) {
+    let mut least = 0;
+    for (i, parameter) in parameters.iter().enumerate() {
+        match parameter.times {
+            Times::Once => least = i + 1,
+            Times::Optional => {}
+            Times::AtLeast(times) => return (least.max(i + times), None),
+        }
+    }
+    (least, Some(parameters.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(name: &str, version: i64) -> &'static Form {
+        let (_, signature) = find("", name, version).expect("there is such an operator");
+        signature.form.as_ref().expect("it was not removed")
+    }
+
+    #[test]
+    fn a_version_means_the_newest_change_up_to_it() {
+        assert_eq!(find("", "Relu", 13).map(|(since, _)| since), Some(13));
+        assert_eq!(find("", "Relu", 9).map(|(since, _)| since), Some(6));
+        assert!(find("", "LayerNormalization", 16).is_none());
+        assert_eq!(first_version("", "LayerNormalization"), Some(17));
+        assert!(find("", "Upsample", 10).is_some_and(|(_, signature)| signature.form.is_none()));
+    }
+
+    #[test]
+    fn signatures_are_read() {
+        assert_eq!(arity(&form("Clip", 13).inputs), (1, Some(3)));
+        assert_eq!(arity(&form("Concat", 13).inputs), (1, None));
+        assert_eq!(arity(&form("Loop", 13).inputs), (2, None));
+        let axis = &form("Concat", 13).attributes[0];
+        assert!(axis.name == "axis" && axis.is_required && axis.kind == AttributeType::Int);
+    }
+
+    #[test]
+    fn the_nearest_name_is_found() {
+        assert_eq!(nearest("", "relu"), Some("Relu"));
+        assert_eq!(nearest("", "BatchNormalisation"), Some("BatchNormalization"));
+        assert_eq!(nearest("", "Frobnicate"), None);
+    }
+}

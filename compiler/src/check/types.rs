@@ -1,0 +1,98 @@
+//! Types that a model declares.
+
+use super::context::Context;
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dtype::DType,
+};
+use onnxc_proto::{
+    TensorShapeProto, TypeProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto::Value,
+};
+
+/// Checks the type of an input of a model, which must have one, with a shape.
+pub(super) fn input(cx: &mut Context<'_>, info: &ValueInfoProto) {
+    let Some(ty) = &info.r#type else {
+        return cx.fault_with(Code::MissingType, "the input has no type", "declare one");
+    };
+    if matches!(&ty.value, Some(Value::TensorType(tensor)) if tensor.shape.is_none()) {
+        let help = "declare its axes; their sizes may be names";
+        return cx.fault_with(Code::MissingType, "the type of the input has no shape", help);
+    }
+    declared(cx, info);
+}
+
+/// Checks what is declared of a value, where something is.
+pub(super) fn declared(cx: &mut Context<'_>, info: &ValueInfoProto) {
+    super::model::metadata(cx, &info.metadata_props);
+    if let Some(proto) = &info.r#type {
+        ty(cx, proto);
+    }
+}
+
+/// Checks a type.
+pub(super) fn ty(cx: &mut Context<'_>, proto: &TypeProto) {
+    if let Err(finding) = fault(proto) {
+        cx.report(finding);
+    }
+}
+
+/// Types nest no deeper than messages, which their decoder limits.
+fn fault(proto: &TypeProto) -> Result {
+    let inner = |proto: Option<&TypeProto>, field| match proto {
+        Some(proto) => fault(proto),
+        None => Err(missing(field)),
+    };
+    match &proto.value {
+        None => Err(Diagnostic::new(Code::MissingType, "the type says nothing")),
+        Some(Value::TensorType(ty)) => {
+            dtype(ty.elem_type.unwrap_or_default(), "elem_type")?;
+            ty.shape.as_ref().map_or(Ok(()), shape)
+        }
+        Some(Value::SparseTensorType(ty)) => {
+            dtype(ty.elem_type.unwrap_or_default(), "elem_type")?;
+            shape(ty.shape.as_ref().ok_or_else(|| missing("shape"))?)
+        }
+        Some(Value::SequenceType(ty)) => inner(ty.elem_type.as_deref(), "elem_type"),
+        Some(Value::OptionalType(ty)) => inner(ty.elem_type.as_deref(), "elem_type"),
+        Some(Value::MapType(ty)) => {
+            key(dtype(ty.key_type.unwrap_or_default(), "key_type")?)?;
+            inner(ty.value_type.as_deref(), "value_type")
+        }
+        Some(Value::OpaqueType(ty)) if ty.name().is_empty() => {
+            Err(Diagnostic::new(Code::BadType, "the opaque type has no name"))
+        }
+        Some(Value::OpaqueType(_)) => Ok(()),
+    }
+}
+
+/// Checks that a type is one of keys.
+pub(super) fn key(dtype: DType) -> Result {
+    use DType::{I8, I16, I32, I64, String, U8, U16, U32, U64};
+    if matches!(dtype, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | String) {
+        return Ok(());
+    }
+    let message = format!("keys of a map are whole numbers or strings, not {dtype}");
+    Err(Diagnostic::new(Code::BadType, message))
+}
+
+fn dtype(code: i32, field: &str) -> Result<DType> {
+    DType::from_code(code).ok_or_else(|| match code {
+        0 => missing(field),
+        _ => Diagnostic::new(Code::BadType, format!("{code} is not an element type of ONNX")),
+    })
+}
+
+fn shape(proto: &TensorShapeProto) -> Result {
+    for (axis, dim) in proto.dim.iter().enumerate() {
+        if let Some(dimension::Value::DimValue(size @ ..0)) = dim.value {
+            let message = format!("axis {axis} has the size {size}");
+            let help = "a size that is not known has a name (`dim_param`), or nothing";
+            return Err(Diagnostic::new(Code::NegativeSize, message).help(help));
+        }
+    }
+    Ok(())
+}
+
+fn missing(field: &str) -> Diagnostic {
+    Diagnostic::new(Code::MissingType, format!("the field `{field}` of the type is missing"))
+}

@@ -1,0 +1,78 @@
+//! `onnxc check`: whether models are valid.
+
+use super::compile::Shared;
+use onnxc::{
+    Verdict,
+    diag::{Diagnostic, Diagnostics},
+};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Says whether models are valid ONNX, and all that is wrong with them
+///
+/// A model is valid if it follows every rule of the ONNX specification. That onnxc cannot compile
+/// some part of a valid model (an operator, an unbounded size) is said too, but is no fault of the
+/// model. The exit status is 1 where a model is invalid or cannot be read, else 0. `onnxc explain`
+/// says more about a code.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The models
+    #[arg(required = true)]
+    models: Vec<PathBuf>,
+    #[command(flatten)]
+    shared: Shared,
+    /// Print one JSON object a line for each finding: `model`, `code`, `invalid` (whether the model
+    /// is at fault), `message`, `at`, `notes`, `help`
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> ExitCode {
+    let shared = match options.shared.options() {
+        Ok(shared) => shared,
+        Err(finding) => {
+            eprintln!("{finding}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut all_valid = true;
+    for model in &options.models {
+        let verdict = onnxc::check(model, &shared);
+        all_valid &= verdict.invalid.is_empty();
+        if options.json { json(model, &verdict) } else { text(model, verdict) }
+    }
+    if all_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn text(model: &Path, verdict: Verdict) {
+    let outcome = match (verdict.invalid.len(), verdict.unsupported.len()) {
+        (0, 0) => "valid",
+        (0, _) => "valid, but onnxc cannot compile it",
+        (_, _) => "invalid",
+    };
+    outln!("{}: {outcome}", model.display());
+    let found = [verdict.invalid, verdict.unsupported].concat();
+    if !found.is_empty() {
+        outln!("\n{}\n", Diagnostics(found));
+    }
+}
+
+fn json(model: &Path, verdict: &Verdict) {
+    let line = |finding: &Diagnostic, invalid: bool| {
+        let line = serde_json::json!({
+            "model": model.display().to_string(),
+            "code": finding.code.to_string(),
+            "invalid": invalid,
+            "message": finding.message,
+            "at": finding.at,
+            "notes": finding.notes,
+            "help": finding.help,
+        });
+        outln!("{line}");
+    };
+    verdict.invalid.iter().for_each(|finding| line(finding, true));
+    verdict.unsupported.iter().for_each(|finding| line(finding, false));
+}

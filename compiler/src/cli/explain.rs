@@ -1,0 +1,28 @@
+//! `onnxc explain`: what the codes of findings mean.
+
+use onnxc::diag::{Code, quoted};
+use std::process::ExitCode;
+
+/// Explains the code of a finding, such as E0105; without one, lists all
+#[derive(clap::Args)]
+pub struct Options {
+    /// The code, as a finding has it in brackets
+    code: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> ExitCode {
+    let Some(text) = &options.code else {
+        for code in Code::ALL {
+            outln!("{code}  {}", code.summary());
+        }
+        return ExitCode::SUCCESS;
+    };
+    let number = text.trim_start_matches(['E', 'e']).parse().ok();
+    let Some(code) = number.and_then(Code::from_number) else {
+        eprintln!("error: there is no code {}; `onnxc explain` lists all", quoted(text));
+        return ExitCode::FAILURE;
+    };
+    outln!("{code}: {}", code.explanation());
+    ExitCode::SUCCESS
+}

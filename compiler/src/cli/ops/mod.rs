@@ -1,0 +1,95 @@
+//! `onnxc ops`: which operators are compiled, in which versions, for which types.
+
+mod facts;
+mod probe;
+mod sample;
+mod table;
+
+use facts::Version;
+use sample::Sample;
+use std::{num::NonZero, process::ExitCode, thread};
+use table::Operator;
+
+/// Lists ONNX's operators, and what of each is compiled
+#[derive(clap::Args)]
+pub struct Options {
+    /// Only operators of these names
+    names: Vec<String>,
+    /// Write a document
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> ExitCode {
+    let mut versions = facts::versions();
+    if !options.names.is_empty() {
+        versions.retain(|version| options.names.iter().any(|name| name == version.name));
+    }
+    let operators = operators(&versions);
+    let text = if options.markdown { table::markdown } else { table::plain };
+    out!("{}", text(&operators));
+    if operators.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// What is compiled of each operator; several threads look.
+fn operators(versions: &[Version]) -> Vec<Operator<'_>> {
+    let samples = sample::samples();
+    let named: Vec<&[Version]> =
+        versions.chunk_by(|a, b| (a.domain, a.name) == (b.domain, b.name)).collect();
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        let parts = named.chunks(named.len().div_ceil(threads).max(1));
+        let parts = parts.map(|part| {
+            scope.spawn(|| -> Vec<_> {
+                part.iter().map(|versions| operator(versions, &samples)).collect()
+            })
+        });
+        let parts: Vec<thread::ScopedJoinHandle<'_, Vec<_>>> = parts.collect();
+        let done = parts.into_iter().map(|part| part.join().expect("no model makes it panic"));
+        done.flatten().collect()
+    })
+}
+
+/// What is compiled of the versions of one operator.
+fn operator<'v>(versions: &'v [Version], samples: &[Sample]) -> Operator<'v> {
+    let found = |version| (version, probe::probe(version, samples));
+    Operator { versions: versions.iter().map(found).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{env, fs, path::Path};
+
+    #[test]
+    fn the_document_says_what_is_compiled() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("OPERATORS.md");
+        let found = table::markdown(&operators(&facts::versions()));
+        if env::var_os("UPDATE").is_some() {
+            fs::write(&path, &found).expect("the sources can be written");
+        }
+        let said = fs::read_to_string(&path).unwrap_or_default();
+        let differs = said.lines().zip(found.lines()).find(|(said, found)| said != found);
+        let hint = "`UPDATE=1 cargo test -p onnxc` writes compiler/OPERATORS.md anew";
+        assert!(said == found, "{hint}; the first difference: {differs:#?}");
+    }
+
+    #[test]
+    fn every_constraint_is_tried() {
+        let samples = sample::samples();
+        for version in facts::versions() {
+            for (constraint, _) in &version.constraints {
+                let mut values = version.inputs.iter().chain(&version.outputs);
+                if !values.any(|value| value.ty == *constraint) {
+                    // Two versions allow types that nothing of them has.
+                    continue;
+                }
+                let uses = |sample: &&Sample| sample.uses(&version, constraint);
+                let (name, since) = (version.name, version.since);
+                let tried = Sample::of(&samples, &version).iter().any(uses);
+                assert!(tried, "no sample of {name} {since} has a value of type {constraint}");
+            }
+        }
+    }
+}

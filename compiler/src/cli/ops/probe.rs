@@ -1,0 +1,158 @@
+//! What the compiler accepts, found out by asking it.
+
+use super::{
+    facts::Version,
+    sample::{Sample, Types},
+};
+use onnxc::{
+    Options,
+    ops::{self, How},
+    plan::{Plan, Step},
+    ty::Type,
+};
+
+/// What is accepted of one version.
+pub struct Found {
+    /// How it is done; `None` where no sample is accepted at all.
+    pub how: Option<&'static str>,
+    /// For each constraint: the types accepted, and those refused with the reason.
+    pub constraints: Vec<Constraint>,
+}
+
+/// What is accepted for one constraint.
+pub struct Constraint {
+    /// Its name.
+    pub name: &'static str,
+    /// The types accepted.
+    pub accepted: Vec<&'static str>,
+    /// The types refused, each with what the compiler says.
+    pub refused: Vec<(&'static str, String)>,
+}
+
+/// The types by which a constraint is first tried, in this order.
+const USUAL: [&str; 8] =
+    ["float", "int64", "bool", "uint8", "int8", "string", "seq(float)", "optional(float)"];
+
+/// Finds out what is accepted of a version.
+pub fn probe(version: &Version, samples: &[Sample]) -> Found {
+    let samples = Sample::of(samples, version);
+    let usual = usual(version);
+    let mut how = first(&samples, version, std::slice::from_ref(&usual)).ok();
+    let constraint = |&(name, ref types): &(&'static str, Vec<&'static str>)| {
+        let mut found = Constraint { name, accepted: Vec::new(), refused: Vec::new() };
+        for &ty in types {
+            match first(&samples, version, &tries(version, &usual, name, ty)) {
+                Ok(found_how) => {
+                    how.get_or_insert(found_how);
+                    found.accepted.push(ty);
+                }
+                Err(reason) => found.refused.push((ty, reason)),
+            }
+        }
+        found
+    };
+    let constraints = version.constraints.iter().map(constraint).collect();
+    Found { how, constraints }
+}
+
+/// The usual type for each constraint.
+fn usual(version: &Version) -> Types<'static> {
+    let one = |(name, types): &(&'static str, Vec<&'static str>)| {
+        let usual = USUAL.iter().find(|ty| types.contains(ty));
+        (*name, *usual.unwrap_or(&types[0]))
+    };
+    version.constraints.iter().map(one).collect()
+}
+
+/// The types for all constraints under which `ty` is tried for one: those of the others as usual,
+/// or the same where that is allowed, or one of them any other.
+fn tries(
+    version: &Version,
+    usual: &Types<'static>,
+    name: &'static str,
+    ty: &'static str,
+) -> Vec<Types<'static>> {
+    let mut all = usual.clone();
+    for (other, types) in &version.constraints {
+        if types.contains(&ty) {
+            all.insert(other, ty);
+        }
+    }
+    let mut base = usual.clone();
+    base.insert(name, ty);
+    let mut tries = vec![base.clone(), all];
+    for (other, types) in version.constraints.iter().filter(|(other, _)| *other != name) {
+        for &change in types {
+            let mut types = base.clone();
+            types.insert(other, change);
+            tries.push(types);
+        }
+    }
+    tries
+}
+
+/// How the first sample is done that is accepted; else what is said of the very first.
+fn first(
+    samples: &[&Sample],
+    version: &Version,
+    tries: &[Types<'static>],
+) -> Result<&'static str, String> {
+    let mut reason = None;
+    for types in tries {
+        for sample in samples {
+            match compile(sample, version, types) {
+                Ok(plan) => return Ok(how(version, &plan)),
+                Err(found) => drop(reason.get_or_insert(found)),
+            }
+        }
+    }
+    Err(reason.unwrap_or_else(|| "the operator has no sample".to_owned()))
+}
+
+/// The plan of a sample, where it gives what ONNX says.
+fn compile(sample: &Sample, version: &Version, types: &Types<'_>) -> Result<Plan, String> {
+    let text = sample.model(version, types);
+    let options = Options::default();
+    let plan = onnxc::plan(text.into_bytes().into(), &options, &mut |_, _| {});
+    let (plan, _) = plan.map_err(|all| match all.0.into_iter().next() {
+        Some(finding) => finding.message,
+        None => String::new(),
+    })?;
+    for (i, port) in plan.outputs.iter().enumerate() {
+        let Some(value) = version.output(i).filter(|value| !value.mixed) else { continue };
+        let wanted = types.get(value.ty).copied().unwrap_or(value.ty);
+        let found = spelled(&port.ty);
+        if found != wanted {
+            return Err(format!("output {i} is {found}, not {wanted}"));
+        }
+    }
+    Ok(plan)
+}
+
+/// A type without sizes.
+fn spelled(ty: &Type) -> String {
+    match ty {
+        Type::Tensor(ty) => ty.dtype.to_string(),
+        Type::Unranked(dtype) | Type::Never(dtype) => dtype.to_string(),
+        Type::Sequence(ty) => format!("seq({})", spelled(ty)),
+        Type::Optional(ty) => format!("optional({})", spelled(ty)),
+        Type::Map(key, ty) => format!("map({key},{})", spelled(ty)),
+        Type::Sparse(ty) => format!("sparse_tensor({})", ty.dtype),
+        Type::Unknown => "unknown".to_owned(),
+    }
+}
+
+/// How a version is done.
+fn how(version: &Version, plan: &Plan) -> &'static str {
+    let domain = onnxc::ir::Domain::from_name(version.domain);
+    let entry = domain.and_then(|domain| ops::find(domain, version.name, version.since));
+    match entry.map(|entry| entry.how) {
+        Some(How::Body(_)) => "function",
+        Some(How::Nodes(_)) => "other nodes",
+        _ if plan.steps.iter().any(|step| matches!(step, Step::If(_) | Step::Loop(_))) => {
+            "control flow"
+        }
+        _ if plan.steps.iter().any(|step| matches!(step, Step::Call(_))) => "kernel",
+        _ => "no code",
+    }
+}

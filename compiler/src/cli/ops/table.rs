@@ -1,0 +1,183 @@
+//! The table of operators.
+
+use super::{
+    facts::Version,
+    probe::{Constraint, Found},
+};
+
+/// Types that are mostly named together.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("ints", &["int8", "int16", "int32", "int64"]),
+    ("uints", &["uint8", "uint16", "uint32", "uint64"]),
+    ("floats", &["float16", "bfloat16", "float", "double"]),
+    ("float8s", &["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz"]),
+    ("float6s", &["float6e2m3", "float6e3m2"]),
+    ("small ints", &["int2", "int4", "uint2", "uint4"]),
+    ("complexes", &["complex64", "complex128"]),
+];
+
+/// What was found of all versions of one operator, the newest last.
+pub struct Operator<'v> {
+    pub versions: Vec<(&'v Version, Found)>,
+}
+
+impl Operator<'_> {
+    fn newest(&self) -> &(&Version, Found) {
+        self.versions.last().expect("an operator has a version")
+    }
+
+    fn since(&self) -> String {
+        let versions = self.versions.iter().filter(|(_, found)| found.how.is_some());
+        join(versions.map(|(version, _)| version.since.to_string()), ", ")
+    }
+
+    fn types(&self) -> String {
+        let constraints = self.newest().1.constraints.iter();
+        let text = |c: &Constraint| format!("{}: {}", c.name, types(&c.accepted));
+        join(constraints.map(text), "; ")
+    }
+
+    /// What is not accepted, in the words of the compiler; what is the same in several versions is
+    /// said once.
+    fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<(String, Vec<i64>)> = Vec::new();
+        for (version, found) in &self.versions {
+            for constraint in &found.constraints {
+                for (reason, refused) in by_reason(&constraint.refused) {
+                    let colon = if reason.is_empty() { "" } else { ": " };
+                    let refused = types(&refused);
+                    let note = format!("{}: not {refused}{colon}{reason}", constraint.name);
+                    match notes.iter_mut().find(|(other, _)| *other == note) {
+                        Some((_, versions)) => versions.push(version.since),
+                        None => notes.push((note, vec![version.since])),
+                    }
+                }
+            }
+        }
+        let text = |(note, versions): (String, Vec<i64>)| {
+            format!("({}) {note}", join(versions.iter().map(i64::to_string), ", "))
+        };
+        notes.into_iter().map(text).collect()
+    }
+}
+
+fn join(parts: impl Iterator<Item = String>, between: &str) -> String {
+    parts.collect::<Vec<_>>().join(between)
+}
+
+/// Refused types by what is said of them, but for their names.
+fn by_reason<'t>(refused: &[(&'t str, String)]) -> Vec<(String, Vec<&'t str>)> {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for (ty, reason) in refused {
+        let reason = reason.replace(&format!("of type {ty}"), "of these types");
+        // That an input may not be of the type is what the note says already.
+        let reason = if reason.ends_with(NOT_ALLOWED) { String::new() } else { reason };
+        match reasons.iter_mut().find(|(other, _)| *other == reason) {
+            Some((_, types)) => types.push(ty),
+            None => reasons.push((reason, vec![ty])),
+        }
+    }
+    reasons
+}
+
+/// How findings end that say no more than that an input is of the wrong type.
+const NOT_ALLOWED: &str = "which the operator does not allow";
+
+/// Types, in groups where all of one are there; sequences and optionals likewise.
+fn types(types: &[&str]) -> String {
+    let mut parts = Vec::new();
+    for (lead, before, after) in [
+        ("", "", ""),
+        ("sequences of ", "seq(", ")"),
+        ("optionals of ", "optional(", ")"),
+        ("optional sequences of ", "optional(seq(", "))"),
+    ] {
+        let inner = |ty: &&str| ty.strip_prefix(before)?.strip_suffix(after).map(str::to_owned);
+        let plain = types.iter().filter_map(inner).filter(|ty| !ty.contains('('));
+        let grouped = grouped(plain.collect());
+        if !grouped.is_empty() {
+            parts.push(format!("{lead}{}", grouped.join(", ")));
+        }
+    }
+    let others = types.iter().filter(|ty| ty.contains("map(") || ty.contains("sparse"));
+    parts.extend(others.map(ToString::to_string));
+    if parts.is_empty() { "none".to_owned() } else { parts.join("; ") }
+}
+
+fn grouped(mut types: Vec<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, group) in GROUPS {
+        if group.iter().all(|ty| types.iter().any(|other| other == ty)) {
+            types.retain(|ty| !group.contains(&ty.as_str()));
+            found.push((*name).to_owned());
+        }
+    }
+    found.extend(types);
+    found
+}
+
+/// The table as text, a line for each operator and one for each note.
+pub fn plain(operators: &[Operator<'_>]) -> String {
+    let mut text = String::new();
+    for operator in operators {
+        let (version, found) = operator.newest();
+        let how = found.how.unwrap_or("refused");
+        let (name, since) = (version.name, operator.since());
+        let types = operator.types();
+        text.push_str(&format!("{name} ({}) {since}: {how}; {types}\n", version.domain));
+        text.extend(operator.notes().iter().map(|note| format!("    {note}\n")));
+    }
+    text
+}
+
+/// The table as a document.
+pub fn markdown(operators: &[Operator<'_>]) -> String {
+    let mut text = String::from(HEAD);
+    let groups = GROUPS.iter().map(|(name, types)| format!("| {name} | {} |\n", types.join(", ")));
+    text.extend(groups);
+    text.push_str(&summary(operators));
+    let mut domain = "";
+    for operator in operators {
+        let (version, found) = operator.newest();
+        if version.domain != domain {
+            domain = version.domain;
+            text.push_str(&format!("\n## {domain}\n\n{COLUMNS}"));
+        }
+        let how = found.how.unwrap_or("refused");
+        let (name, since, types) = (version.name, operator.since(), operator.types());
+        let notes = operator.notes().join("<br>").replace('|', "\\|");
+        text.push_str(&format!("| {name} | {since} | {how} | {types} | {notes} |\n"));
+    }
+    text
+}
+
+fn summary(operators: &[Operator<'_>]) -> String {
+    let versions = || operators.iter().flat_map(|operator| &operator.versions);
+    let done = versions().filter(|(_, found)| found.how.is_some()).count();
+    let whole = versions().filter(|(_, found)| {
+        found.how.is_some() && found.constraints.iter().all(|c| c.refused.is_empty())
+    });
+    let (all, whole) = (versions().count(), whole.count());
+    let operators = operators.len();
+    format!(
+        "\nOf {all} versions of {operators} operators, {done} are accepted, {whole} of them for \
+         every type that ONNX allows.\n"
+    )
+}
+
+const COLUMNS: &str = "| operator | versions | how | types | refused |\n|---|---|---|---|---|\n";
+
+const HEAD: &str = "\
+# Operators
+
+What onnxc makes of each operator of ONNX 1.23.2. `onnxc ops --markdown` writes this file: for each
+version, constraint and type it compiles a sample node, and notes what is accepted. A type counts as
+accepted where there is a choice of the other types with which it is.
+
+*How*: a **kernel** is called; **no code** is left, for the output is a view of the input, or known
+when the model is compiled; the operator is read as **other nodes**, or as a **function** of such;
+**control flow** becomes Rust's own. In front of what is refused stand the versions that do it.
+
+| types | are |
+|---|---|
+";

@@ -1,0 +1,179 @@
+//! The types of what training binds together: a step runs the model's graph and the algorithm's as
+//! one, so the two are built as one.
+
+use super::{
+    Settings,
+    build::{Builder, Scope},
+};
+use crate::{
+    check::{Checked, GradientNames, node_place},
+    diag::{Code, Diagnostic, quoted},
+    dtype::WIDE,
+    ty::Type,
+};
+use onnxc_proto::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TrainingInfoProto};
+use std::collections::HashMap;
+
+/// What is wrong with the types of training. What is wrong otherwise was found before, and then
+/// nothing is said here.
+pub fn types(proto: &ModelProto, settings: &Settings, checked: &Checked) -> Vec<Diagnostic> {
+    let Some(main) = proto.graph.as_ref().filter(|_| checked.findings.is_empty()) else {
+        return Vec::new();
+    };
+    let infos = proto.training_info.iter().enumerate();
+    let each = infos.flat_map(|(i, info)| {
+        let found = Training { proto, main, settings, checked }.info(info);
+        found.into_iter().map(move |finding| finding.within(format!("training_info {i}")))
+    });
+    each.collect()
+}
+
+struct Training<'p> {
+    proto: &'p ModelProto,
+    main: &'p GraphProto,
+    settings: &'p Settings,
+    checked: &'p Checked,
+}
+
+/// The types of a graph's values, by name.
+type Types = HashMap<String, Type>;
+
+impl Training<'_> {
+    fn info(&self, info: &TrainingInfoProto) -> Vec<Diagnostic> {
+        let (step, mut found) = self.step(info.algorithm.as_ref());
+        if let Some(graph) = &info.initialization {
+            let (first, more) = self.alone(graph);
+            found.extend(more);
+            found.extend(bound(&info.initialization_binding, Code::InitType, &step, &first));
+        }
+        found.extend(bound(&info.update_binding, Code::UpdateType, &step, &step));
+        found
+    }
+
+    /// The types in a graph that stands alone.
+    fn alone(&self, graph: &GraphProto) -> (Types, Vec<Diagnostic>) {
+        let mut builder = Builder::new(self.proto, graph, self.settings, self.checked);
+        let opsets = builder.opsets(self.proto);
+        let scope = builder.body(graph, &opsets);
+        let types = all(&builder, &scope);
+        (types, taken(&builder, "initialization"))
+    }
+
+    /// The types in the model's graph and an algorithm's.
+    fn step(&self, algorithm: Option<&GraphProto>) -> (Types, Vec<Diagnostic>) {
+        let mut builder = Builder::new(self.proto, self.main, self.settings, self.checked);
+        let opsets = builder.opsets(self.proto);
+        let mut scope = builder.body(self.main, &opsets);
+        // The model's own graph was built before, and what is wrong with it was said.
+        drop(builder.findings.finish());
+        let Some(graph) = algorithm else { return (all(&builder, &scope), Vec::new()) };
+        builder.initializers(graph, &mut scope);
+        for input in graph.input.iter().filter(|input| !input.name().is_empty()) {
+            if !scope.values.contains_key(input.name()) {
+                let ty = builder.declared(input).unwrap_or(Type::Unknown);
+                let id = builder.graph.value(input.name(), ty);
+                builder.define(input.name(), id, &mut scope);
+            }
+        }
+        for (i, node) in graph.node.iter().enumerate() {
+            match GradientNames::of(node) {
+                Some(names) => gradient(&mut builder, node, &names, &mut scope),
+                None => builder.numbered(i, node, &mut scope),
+            }
+        }
+        let types = all(&builder, &scope);
+        let mut found = taken(&builder, "algorithm");
+        for (i, node) in graph.node.iter().enumerate() {
+            if let Some(finding) = GradientNames::of(node).and_then(|n| points(node, &n, &types)) {
+                found.push(finding.within(node_place(node, i)).within("`algorithm`"));
+            }
+        }
+        (types, found)
+    }
+}
+
+/// Each derivative has the type of what is derived by.
+fn gradient(
+    builder: &mut Builder<'_>,
+    node: &NodeProto,
+    names: &GradientNames<'_>,
+    scope: &mut Scope<'_>,
+) {
+    for (output, x) in node.output.iter().zip(&names.xs).filter(|(output, _)| !output.is_empty()) {
+        let ty = scope.values.get(*x).map_or(Type::Unknown, |&id| builder.graph[id].ty.clone());
+        let id = builder.graph.value(output, ty);
+        builder.define(output, id, scope);
+    }
+}
+
+/// What is wrong with the types of what a `Gradient` names and is given.
+fn points(node: &NodeProto, names: &GradientNames<'_>, types: &Types) -> Option<Diagnostic> {
+    for name in names.xs.iter().chain([&names.y]) {
+        if let Some(Type::Tensor(ty)) = types.get(*name)
+            && !WIDE.contains(&ty.dtype)
+            && ty.dtype != crate::dtype::DType::F16
+        {
+            let message = format!("{} is {}, which has no derivative", quoted(name), ty.dtype);
+            let finding = Diagnostic::new(Code::GradientType, message);
+            return Some(finding.note("allowed: float16, float, double"));
+        }
+    }
+    let named = names.xs.iter().chain(&names.zs);
+    node.input.iter().zip(named).find_map(|(input, name)| {
+        let (given, wanted) = (types.get(input)?, types.get(*name)?);
+        differ(given, wanted).then(|| {
+            let message = format!(
+                "the value {} given for {} is {given}, not {wanted}",
+                quoted(input),
+                quoted(name)
+            );
+            Diagnostic::new(Code::GradientType, message)
+        })
+    })
+}
+
+/// What is wrong with the types of bound values.
+fn bound(
+    bindings: &[StringStringEntryProto],
+    code: Code,
+    variables: &Types,
+    values: &Types,
+) -> Vec<Diagnostic> {
+    let each = bindings.iter().filter_map(|binding| {
+        let (variable, value) = (variables.get(binding.key())?, values.get(binding.value())?);
+        differ(variable, value).then(|| {
+            let message = format!(
+                "{} is {value}, but the variable {} that it is assigned to is {variable}",
+                quoted(binding.value()),
+                quoted(binding.key())
+            );
+            Diagnostic::new(code, message)
+        })
+    });
+    each.collect()
+}
+
+/// Whether two types are surely not the same.
+fn differ(a: &Type, b: &Type) -> bool {
+    match (a, b) {
+        (Type::Tensor(a), Type::Tensor(b)) => {
+            let sizes = a.shape.iter().zip(&b.shape);
+            let mut sizes = sizes.map(|(a, b)| a.known().zip(b.known()));
+            a.dtype != b.dtype
+                || a.rank() != b.rank()
+                || sizes.any(|sizes| sizes.is_some_and(|(a, b)| a != b))
+        }
+        _ => false,
+    }
+}
+
+fn all(builder: &Builder<'_>, scope: &Scope<'_>) -> Types {
+    let values = scope.values.iter();
+    values.map(|(name, &id)| (name.clone(), builder.graph[id].ty.clone())).collect()
+}
+
+/// What was found while a graph was built.
+fn taken(builder: &Builder<'_>, graph: &str) -> Vec<Diagnostic> {
+    let found = builder.findings.finish().err().map_or(Vec::new(), |found| found.0);
+    found.into_iter().map(|finding| finding.within(format!("`{graph}`"))).collect()
+}

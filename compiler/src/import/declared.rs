@@ -1,0 +1,90 @@
+//! The types that a model declares, held against those that its nodes give.
+
+use super::{
+    build::{Builder, Scope},
+    types::{self, Dimensions},
+};
+use crate::{
+    diag::{Code, Diagnostic, quoted},
+    dim::Dim,
+    dtype::DType,
+    ir::ValueId,
+    ops::optional::OptionalGetElement,
+    ty::Type,
+};
+use onnxc_proto::{GraphProto, ValueInfoProto};
+
+impl Builder<'_> {
+    /// The type that the model declares for a value, where it does and nothing is wrong with it.
+    pub(super) fn declared(&mut self, value: &ValueInfoProto) -> Option<Type> {
+        let at = format!("value {}", quoted(value.name()));
+        let proto = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value))?;
+        let ty = types::ty(proto, value.name(), &mut self.dims);
+        self.findings.keep(ty.map_err(|finding| finding.within(at)))
+    }
+
+    /// An output of the declared type. A loop that takes in an optional and gives its value has
+    /// that value for output, though it may end before its first turn.
+    pub(super) fn as_declared(&mut self, name: &str, declared: &Type, id: ValueId) -> ValueId {
+        let inferred = self.graph[id].ty.clone();
+        let is_optional = |ty: &Type| matches!(ty, Type::Optional(_));
+        if is_optional(&inferred) && !is_optional(declared) && *declared != Type::Unknown {
+            let content = self.graph.add(self.graph.body, name, OptionalGetElement, &[id]);
+            return self.findings.keep(content).unwrap_or(id);
+        }
+        self.compare(name, declared, &inferred);
+        id
+    }
+
+    /// Holds the declared element types of inner values against the inferred ones. Their sizes are
+    /// often those of another batch.
+    pub(super) fn inner_types(&mut self, proto: &GraphProto, scope: &Scope<'_>) {
+        for value in &proto.value_info {
+            let Some(&id) = scope.values.get(value.name()) else { continue };
+            // Its dimensions are none of the model's.
+            let mut dims = Dimensions::new(self.settings);
+            let declared = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value));
+            let declared = declared.and_then(|ty| types::ty(ty, value.name(), &mut dims).ok());
+            let Some(declared) = declared else { continue };
+            let inferred = &self.graph[id].ty;
+            if element(&declared).zip(element(inferred)).is_some_and(|(a, b)| a != b) {
+                let message =
+                    format!("the model declares {declared}, but its nodes give {inferred}");
+                let finding = Diagnostic::new(Code::DeclaredMismatch, message);
+                self.findings.push(finding.within(format!("value {}", quoted(value.name()))));
+            }
+        }
+    }
+
+    /// Holds the declared type of an output against the inferred one.
+    fn compare(&self, name: &str, declared: &Type, inferred: &Type) {
+        let fits = match (declared, inferred) {
+            (Type::Tensor(a), Type::Tensor(b)) => {
+                let sizes = a.shape.iter().zip(&b.shape);
+                let differ =
+                    |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
+                a.dtype == b.dtype && a.rank() == b.rank() && !sizes.into_iter().any(differ)
+            }
+            _ => true,
+        };
+        if !fits {
+            let message = format!("the model declares {declared}, but its nodes give {inferred}");
+            let finding = Diagnostic::new(Code::DeclaredMismatch, message);
+            self.findings.push(finding.within(format!("output {}", quoted(name))));
+        }
+    }
+}
+
+/// The element of a tensor's type.
+fn element(ty: &Type) -> Option<DType> {
+    match ty {
+        Type::Tensor(ty) => Some(ty.dtype),
+        Type::Unranked(dtype) => Some(*dtype),
+        Type::Sequence(_)
+        | Type::Optional(_)
+        | Type::Map(..)
+        | Type::Never(_)
+        | Type::Sparse(_)
+        | Type::Unknown => None,
+    }
+}

@@ -1,0 +1,171 @@
+//! Reads tensors stored in files of their own, and nothing outside the model's directory.
+
+mod open;
+#[cfg(all(test, unix))]
+mod tests;
+
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    file,
+};
+use bytes::Bytes;
+use onnxc_proto::TensorProto;
+use sha1_smol::Sha1;
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
+    io,
+    path::{Component, Path, PathBuf},
+    rc::Rc,
+};
+
+/// The directory of a model, and its files, as far as they were wanted.
+#[derive(Default)]
+pub struct Files {
+    directory: Option<PathBuf>,
+    opened: RefCell<BTreeMap<PathBuf, Rc<Opened>>>,
+}
+
+/// A file, which stays what it was when it was opened.
+struct Opened {
+    bytes: Bytes,
+    sha1: OnceCell<String>,
+}
+
+/// Where a tensor lies, in the words of the model.
+struct Place<'m> {
+    location: &'m str,
+    offset: u64,
+    length: Option<u64>,
+    checksum: Option<&'m str>,
+}
+
+impl Files {
+    /// The files beside a model in `directory`.
+    pub fn within(directory: Option<PathBuf>) -> Files {
+        Files { directory, opened: RefCell::default() }
+    }
+
+    /// No files: every external tensor is a finding.
+    pub fn none() -> Files {
+        Files::default()
+    }
+
+    /// The files that were read, relative to the model's directory.
+    pub fn into_read(self) -> Vec<PathBuf> {
+        self.opened.into_inner().into_keys().collect()
+    }
+
+    /// The raw data of a tensor, which must be `len` bytes. It shares its memory with the file.
+    pub fn read(&self, proto: &TensorProto, len: usize) -> Result<Bytes> {
+        let place = Place::of(proto)?;
+        self.part(&place, len)
+            .map_err(|finding| finding.within(format!("external data {}", quoted(place.location))))
+    }
+
+    fn part(&self, place: &Place<'_>, len: usize) -> Result<Bytes> {
+        if place.length.is_some_and(|length| length != len as u64) {
+            return Err(bad(&format!("`length` differs from the tensor's {len} bytes")));
+        }
+        let file = self.open(place.location)?;
+        if let Some(checksum) = place.checksum {
+            file.check(checksum)?;
+        }
+        let size = file.bytes.len();
+        let start = usize::try_from(place.offset).ok().filter(|&start| start <= size);
+        let end = start.and_then(|start| start.checked_add(len)).filter(|&end| end <= size);
+        let (Some(start), Some(end)) = (start, end) else {
+            let offset = place.offset;
+            return Err(bad(&format!("the file has {size} bytes, too few for {len} at {offset}")));
+        };
+        Ok(file.bytes.slice(start..end))
+    }
+
+    /// The file at `location`, opened once however many tensors lie in it.
+    fn open(&self, location: &str) -> Result<Rc<Opened>> {
+        let Some(directory) = &self.directory else {
+            return Err(bad("the model was given without a directory"));
+        };
+        let path = inside(location)
+            .ok_or_else(|| bad("`location` must be a path inside the model's directory"))?;
+        if let Some(opened) = self.opened.borrow().get(&path) {
+            return Ok(opened.clone());
+        }
+        let opened = open::open(directory, &path).map_err(|error| match open::is_link(&error) {
+            true => bad("`location` leads through a symbolic link").help(COPY),
+            false => system(&error),
+        })?;
+        if let Some(fault) = open::fault(&opened).map_err(|error| system(&error))? {
+            return Err(bad(fault).help(COPY));
+        }
+        let bytes = file::contents(&opened).map_err(|error| system(&error))?;
+        let opened = Rc::new(Opened { bytes, sha1: OnceCell::new() });
+        self.opened.borrow_mut().insert(path, opened.clone());
+        Ok(opened)
+    }
+}
+
+const COPY: &str = "put a copy of the file itself beside the model";
+
+impl Opened {
+    /// Holds the file against the digest that the model has of it.
+    fn check(&self, checksum: &str) -> Result {
+        let found = self.sha1.get_or_init(|| Sha1::from(&self.bytes[..]).digest().to_string());
+        if found.eq_ignore_ascii_case(checksum) {
+            return Ok(());
+        }
+        let message = "`checksum` differs from the SHA-1 digest of the file";
+        let note = format!("the model has {}, the file {found}", quoted(checksum));
+        Err(bad(message).note(note).help("get the file that belongs to the model"))
+    }
+}
+
+impl<'m> Place<'m> {
+    fn of(proto: &'m TensorProto) -> Result<Place<'m>> {
+        let field = |key: &str| {
+            let mut entries = proto.external_data.iter().filter(|entry| entry.key() == key);
+            let first = entries.next().map(|entry| entry.value());
+            match entries.next() {
+                Some(_) => Err(bad(&format!("`{key}` is given twice"))),
+                None => Ok(first),
+            }
+        };
+        let number = |key: &str| {
+            let number = field(key)?.map(str::parse::<u64>).transpose();
+            number.map_err(|_| bad(&format!("`{key}` must be a whole number")))
+        };
+        Ok(Place {
+            location: field("location")?.unwrap_or_default(),
+            offset: number("offset")?.unwrap_or(0),
+            length: number("length")?,
+            checksum: field("checksum")?,
+        })
+    }
+}
+
+/// The names that lead to `location` from the model's directory, where it leads nowhere else on
+/// any system: models are built on one and read on others.
+fn inside(location: &str) -> Option<PathBuf> {
+    let drive =
+        location.as_bytes().get(1) == Some(&b':') || cfg!(windows) && location.contains(':');
+    if drive || location.contains(['\\', '\0']) {
+        return None;
+    }
+    let mut path = PathBuf::new();
+    for part in Path::new(location).components() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(path).filter(|path| !path.as_os_str().is_empty())
+}
+
+fn bad(what: &str) -> Diagnostic {
+    Diagnostic::new(Code::BadExternalData, what)
+}
+
+fn system(error: &io::Error) -> Diagnostic {
+    bad(&error.to_string())
+}

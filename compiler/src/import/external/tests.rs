@@ -1,0 +1,198 @@
+//! What is read from beside a model, and what is not, whatever the model and its directory say.
+
+use super::*;
+use onnxc_proto::{StringStringEntryProto, tensor_proto::DataLocation};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// A directory for a test, removed at its end: `model/` with a file of 16 bytes, `outside` beside.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Scratch {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!(
+            "onnxc-external-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        let scratch = Scratch(std::env::temp_dir().join(name));
+        fs::create_dir_all(scratch.0.join("model/deep")).expect("the temporary directory is ours");
+        let bytes: Vec<u8> = (0..16).collect();
+        fs::write(scratch.model("data"), &bytes).expect("it is ours");
+        fs::write(scratch.0.join("outside"), &bytes).expect("it is ours");
+        scratch
+    }
+
+    fn model(&self, name: &str) -> PathBuf {
+        self.0.join("model").join(name)
+    }
+
+    fn files(&self) -> Files {
+        Files::within(Some(self.0.join("model")))
+    }
+
+    /// What is found where a tensor of four bytes says these fields.
+    fn read(&self, fields: &[(&str, &str)]) -> std::result::Result<Vec<u8>, String> {
+        let read = self.files().read(&proto(fields), 4);
+        read.map(|bytes| bytes.to_vec()).map_err(|finding| finding.message)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).expect("the directory is ours");
+    }
+}
+
+fn proto(fields: &[(&str, &str)]) -> TensorProto {
+    let entry = |(key, value): &(&str, &str)| StringStringEntryProto {
+        key: Some((*key).to_owned()),
+        value: Some((*value).to_owned()),
+    };
+    TensorProto {
+        data_location: Some(DataLocation::External as i32),
+        external_data: fields.iter().map(entry).collect(),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_part_of_a_file_is_a_tensor() {
+    let scratch = Scratch::new();
+    assert_eq!(scratch.read(&[("location", "data")]), Ok(vec![0, 1, 2, 3]));
+    let second = [("location", "data"), ("offset", "4"), ("length", "4"), ("note", "unknown")];
+    assert_eq!(scratch.read(&second), Ok(vec![4, 5, 6, 7]));
+    assert_eq!(scratch.read(&[("location", "./data"), ("offset", "12")]), Ok(vec![12, 13, 14, 15]));
+    fs::write(scratch.model("deep/a..b: c"), [9; 4]).expect("it is ours");
+    assert_eq!(scratch.read(&[("location", "deep/a..b: c")]), Ok(vec![9; 4]));
+}
+
+#[test]
+fn tensors_share_a_file_that_is_opened_once() {
+    let scratch = Scratch::new();
+    let files = scratch.files();
+    let first = files.read(&proto(&[("location", "data")]), 16).expect("it is there");
+    fs::remove_file(scratch.model("data")).expect("it is ours");
+    let second = files.read(&proto(&[("location", "./data"), ("offset", "8")]), 8);
+    let second = second.expect("it was opened before");
+    assert_eq!(second.as_ptr(), first[8..].as_ptr());
+    assert_eq!(files.into_read(), [Path::new("data")]);
+}
+
+#[test]
+fn numbers_must_fit_the_file() {
+    let scratch = Scratch::new();
+    for (fields, fault) in [
+        ([("offset", "13"), ("length", "4")], "too few"),
+        ([("offset", "17"), ("length", "4")], "too few"),
+        ([("offset", "18446744073709551615"), ("length", "4")], "too few"),
+        ([("offset", "18446744073709551616"), ("length", "4")], "whole number"),
+        ([("offset", "-4"), ("length", "4")], "whole number"),
+        ([("offset", "0"), ("length", "x")], "whole number"),
+        ([("offset", "0"), ("length", "5")], "differs"),
+        ([("offset", "0"), ("length", "18446744073709551615")], "differs"),
+        ([("offset", "0"), ("offset", "4")], "twice"),
+        ([("offset", "0"), ("location", "data")], "twice"),
+    ] {
+        let all: Vec<_> = [("location", "data")].into_iter().chain(fields).collect();
+        let found = scratch.read(&all).expect_err("it does not fit");
+        assert!(found.contains(fault), "{fields:?}: {found}");
+    }
+}
+
+#[test]
+fn a_checksum_is_that_of_the_whole_file() {
+    let scratch = Scratch::new();
+    let digest = "56178b86a57fac22899a9964185c2cc96e7da589";
+    let upper = digest.to_uppercase();
+    for (checksum, fits) in [(digest, true), (&upper, true), (&digest[1..], false), ("", false)] {
+        let found = scratch.read(&[("location", "data"), ("offset", "4"), ("checksum", checksum)]);
+        assert_eq!(found.is_ok(), fits, "{checksum}: {found:?}");
+    }
+}
+
+#[test]
+fn nothing_outside_the_directory_is_read() {
+    let scratch = Scratch::new();
+    let absolute = scratch.model("data").display().to_string();
+    for location in [
+        "",
+        ".",
+        "..",
+        "../outside",
+        "deep/../../outside",
+        "deep/../data",
+        &absolute,
+        "/etc/hostname",
+        "C:\\data",
+        "C:data",
+        "c:/data",
+        "\\\\server\\data",
+        "deep\\data",
+        "data\0",
+    ] {
+        let found = scratch.read(&[("location", location)]).expect_err("it leads outside");
+        assert!(found.contains("inside the model's directory"), "{location}: {found}");
+    }
+}
+
+#[test]
+fn links_are_not_followed() {
+    let scratch = Scratch::new();
+    let link = |to: &str, from: &str| symlink(to, scratch.model(from)).expect("it is ours");
+    link("../outside", "leads_out");
+    link("data", "stays_inside");
+    link("../../model", "deep/back");
+    link("/etc", "etc");
+    link("nowhere", "dangling");
+    link("loop", "loop");
+    for location in
+        ["leads_out", "stays_inside", "deep/back/data", "etc/hostname", "dangling", "loop"]
+    {
+        assert!(scratch.read(&[("location", location)]).is_err(), "{location}");
+    }
+    // The directory is the user's own choice, and may be reached through a link.
+    symlink("model", scratch.0.join("chosen")).expect("it is ours");
+    let files = Files::within(Some(scratch.0.join("chosen")));
+    assert!(files.read(&proto(&[("location", "data")]), 4).is_ok());
+}
+
+#[test]
+fn a_file_with_a_second_name_is_refused() {
+    let scratch = Scratch::new();
+    fs::hard_link(scratch.0.join("outside"), scratch.model("hard")).expect("it is ours");
+    let found = scratch.read(&[("location", "hard")]).expect_err("it is a hard link");
+    assert!(found.contains("second name"), "{found}");
+    fs::remove_file(scratch.0.join("outside")).expect("it is ours");
+    assert!(scratch.read(&[("location", "hard")]).is_ok(), "the other name is gone");
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused() {
+    let scratch = Scratch::new();
+    let pipe = scratch.model("pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .expect("the directory is ours");
+    for location in ["pipe", "deep"] {
+        let found = scratch.read(&[("location", location)]).expect_err("it is no file");
+        assert!(found.contains("regular file"), "{location}: {found}");
+    }
+    assert!(scratch.read(&[("location", "data/more")]).is_err());
+    assert!(scratch.read(&[("location", "missing")]).is_err());
+}
+
+#[test]
+fn a_model_without_a_directory_has_no_files() {
+    let found = Files::none().read(&proto(&[("location", "data")]), 4);
+    assert!(found.expect_err("there is no directory").message.contains("without a directory"));
+}

@@ -1,0 +1,93 @@
+//! `Gelu`, which older models spell with the error function or the hyperbolic tangent.
+
+use super::{about, either, number, operands, operands_of, wide};
+use crate::{
+    ir::{Node, Site, ValueId},
+    ops::{
+        activation::Activation,
+        binary::{ADD, DIV, MUL, Pow},
+        unary::{ERF, TANH, Unary},
+    },
+};
+use onnxc_runtime::activation_fn;
+use std::{
+    f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2},
+    rc::Rc,
+};
+
+/// `1/2 · x · (1 + s(x))`, where `s` is `erf(x/√2)`, or nearly so a hyperbolic tangent.
+pub fn gelu(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    let [a, b] = operands_of(node, &MUL)?;
+    let (x, f) = [(a, b), (b, a)].into_iter().find_map(|(one, other)| {
+        let [c, d] = operands(site, other, &MUL)?;
+        orders([one, c, d]).into_iter().find_map(|[x, half, gate]| {
+            let is_half = about(number(site.graph, half)?, 0.5);
+            if is_half { Some((x, sigmoidal(site, gate, x)?)) } else { None }
+        })
+    })?;
+    wide(site.graph, x)?;
+    site.replace(node, Rc::new(Activation::of(f)?), vec![Some(x)])
+}
+
+/// All orders of three factors.
+fn orders([a, b, c]: [ValueId; 3]) -> [[ValueId; 3]; 6] {
+    [[a, b, c], [a, c, b], [b, a, c], [b, c, a], [c, a, b], [c, b, a]]
+}
+
+/// `Gelu` in the form whose gate is `1 + s(x)`.
+fn sigmoidal(site: &Site<'_>, gate: ValueId, x: ValueId) -> Option<activation_fn::Activation> {
+    either(operands(site, gate, &ADD)?, |one, s| {
+        if !about(number(site.graph, one)?, 1.0) {
+            return None;
+        }
+        let s = site.producer(s)?;
+        let (row, argument) = (*s.op.downcast::<&'static Unary>()?, s.input(0)?);
+        if std::ptr::eq(row, &ERF) {
+            over_root(site, argument, x)?;
+            return Some(activation_fn::Activation::Gelu);
+        }
+        if !std::ptr::eq(row, &TANH) {
+            return None;
+        }
+        bent(site, argument, x)?;
+        Some(activation_fn::Activation::GeluTanh)
+    })
+}
+
+/// `x/√2`.
+fn over_root(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
+    if let Some([a, b]) = operands(site, value, &DIV) {
+        return (a == x && about(number(site.graph, b)?, SQRT_2)).then_some(());
+    }
+    either(operands(site, value, &MUL)?, |a, b| {
+        (a == x && about(number(site.graph, b)?, FRAC_1_SQRT_2)).then_some(())
+    })
+}
+
+/// `√(2/π) · (x + 0.044715 · x³)`.
+fn bent(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
+    either(operands(site, value, &MUL)?, |root, sum| {
+        if !about(number(site.graph, root)?, FRAC_2_SQRT_PI * FRAC_1_SQRT_2) {
+            return None;
+        }
+        either(operands(site, sum, &ADD)?, |a, term| {
+            let small = either(operands(site, term, &MUL)?, |c, power| {
+                cubed(site, power, x)?;
+                about(number(site.graph, c)?, 0.044_715).then_some(())
+            });
+            if a == x { small } else { None }
+        })
+    })
+}
+
+/// `x³`.
+fn cubed(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
+    let node = site.producer(value)?;
+    if node.op.is::<Pow>() {
+        let exponent = number(site.graph, node.input(1)?)?;
+        return (node.input(0)? == x && exponent == 3.0).then_some(());
+    }
+    either(operands_of(node, &MUL)?, |a, square| {
+        (a == x && operands(site, square, &MUL)? == [x, x]).then_some(())
+    })
+}

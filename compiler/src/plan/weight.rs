@@ -1,0 +1,140 @@
+//! The elements of a weight: a constant as it stands, or in the order in which kernels read it.
+
+use crate::{dtype::DType, tensor::Tensor};
+use bytes::Bytes;
+use std::{fmt, rc::Rc};
+
+/// A constant that kernels read.
+#[derive(Clone)]
+pub struct Weight {
+    constant: Tensor,
+    order: Option<Rc<dyn Order>>,
+}
+
+/// Another order of a constant's elements, with zeros among them. It is made piece by piece, and
+/// only when the weights are written: all of them may be more than memory holds.
+pub trait Order {
+    /// The number of elements in that order.
+    fn len(&self) -> usize;
+    /// The number of pieces.
+    fn pieces(&self) -> usize;
+    /// Piece `i`, along one axis.
+    fn piece(&self, i: usize, constant: &Tensor) -> Tensor;
+}
+
+impl Weight {
+    /// A constant in that order.
+    pub fn ordered(constant: Tensor, order: Rc<dyn Order>) -> Weight {
+        Weight { constant, order: Some(order) }
+    }
+
+    /// The constant that it is made of.
+    pub fn constant(&self) -> &Tensor {
+        &self.constant
+    }
+
+    /// Whether it stands in another order than the constant.
+    pub fn is_ordered(&self) -> bool {
+        self.order.is_some()
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.constant.dtype
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.order.as_ref().map_or_else(|| self.constant.len(), |order| order.len())
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of bytes that it has among the weights; strings have none.
+    pub fn bytes(&self) -> usize {
+        match &self.order {
+            Some(order) => order.len() * self.dtype().bytes(),
+            None => self.constant.bytes().len(),
+        }
+    }
+
+    /// The bytes, piece by piece.
+    pub fn pieces(&self) -> impl Iterator<Item = Bytes> {
+        let count = self.order.as_ref().map_or(1, |order| order.pieces());
+        (0..count).map(|i| match &self.order {
+            Some(order) => order.piece(i, &self.constant).raw(),
+            None => self.constant.raw(),
+        })
+    }
+
+    /// All of it as a tensor.
+    pub fn tensor(&self) -> Tensor {
+        let Some(order) = &self.order else { return self.constant.clone() };
+        let first = (order.pieces() == 1).then(|| order.piece(0, &self.constant));
+        first.unwrap_or_else(|| {
+            let bytes: Vec<u8> = self.pieces().flat_map(|piece| piece.to_vec()).collect();
+            Tensor::from_raw(self.dtype(), vec![order.len()], bytes.into())
+        })
+    }
+}
+
+/// Whether both have the same elements in the same order. Only where they are made of the same
+/// constant are they made to see.
+impl PartialEq for Weight {
+    fn eq(&self, other: &Weight) -> bool {
+        let alike = self.dtype() == other.dtype() && self.len() == other.len();
+        let alike = alike && self.is_ordered() == other.is_ordered();
+        alike
+            && self.constant.data == other.constant.data
+            && (self.order.is_none() || self.pieces().eq(other.pieces()))
+    }
+}
+
+impl From<Tensor> for Weight {
+    fn from(constant: Tensor) -> Weight {
+        Weight { constant, order: None }
+    }
+}
+
+impl fmt::Debug for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}{}", self.constant, if self.is_ordered() { " packed" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each element as often as it says, in pieces of one element of the constant.
+    struct Times(usize);
+
+    impl Order for Times {
+        fn len(&self) -> usize {
+            2 * self.0
+        }
+
+        fn pieces(&self) -> usize {
+            2
+        }
+
+        fn piece(&self, i: usize, constant: &Tensor) -> Tensor {
+            constant.take(&vec![i; self.0])
+        }
+    }
+
+    #[test]
+    fn a_weight_is_its_pieces() {
+        let constant = Tensor::from_ints(&[5, 7]);
+        let times = |n| Weight::ordered(constant.clone(), Rc::new(Times(n)));
+        assert_eq!(times(2).tensor().ints(), Some(vec![5, 5, 7, 7]));
+        assert_eq!((times(2).len(), times(2).bytes()), (4, 32));
+        assert!(times(2) == times(2) && times(2) != times(3));
+        let plain = Weight::from(constant.clone());
+        assert!(plain == plain.clone() && plain != times(1));
+        assert_eq!(plain.tensor(), constant);
+    }
+}

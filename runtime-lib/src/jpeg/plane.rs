@@ -1,0 +1,88 @@
+//! The samples of one component, brought to the size of the picture.
+
+use alloc::{vec, vec::Vec};
+
+/// The samples of one component.
+pub(super) struct Plane {
+    /// Its rows, one after the other; each is longer than the picture needs.
+    pub samples: Vec<u8>,
+    /// How long a row is.
+    pub stride: usize,
+    /// How many samples count, down and right.
+    pub sizes: [usize; 2],
+}
+
+impl Plane {
+    /// The row of that number.
+    pub fn row(&self, row: usize) -> &[u8] {
+        &self.samples[row * self.stride..][..self.sizes[1]]
+    }
+
+    /// The plane made larger by whole factors, down and right: by triangle filters where these
+    /// are 1 and 2, else by repeating samples.
+    pub fn enlarged(self, factors: [usize; 2]) -> Plane {
+        // A row of up to two samples is repeated instead, as everywhere.
+        let wide = self.sizes[1] > 2;
+        match factors {
+            [1, 1] => self,
+            [1, 2] if wide => self.made([1, 2], |plane, row, y| halves(plane.row(row), y)),
+            [2, 1] => self.made([2, 1], |plane, row, y| {
+                let (near, far) = plane.neighbors(row);
+                // Halves go down in the upper row, up in the lower one.
+                let bias = if row.is_multiple_of(2) { 1 } else { 2 };
+                for ((y, &near), &far) in y.iter_mut().zip(near).zip(far) {
+                    *y = ((3 * u16::from(near) + u16::from(far) + bias) >> 2) as u8;
+                }
+            }),
+            [2, 2] if wide => self.made([2, 2], |plane, row, y| {
+                let (near, far) = plane.neighbors(row);
+                quarters(near, far, y);
+            }),
+            _ => self.made(factors, |plane, row, y| {
+                for (y, x) in y.chunks_mut(factors[1]).zip(plane.row(row / factors[0])) {
+                    y.fill(*x);
+                }
+            }),
+        }
+    }
+
+    /// The plane made of rows of its own, by the number of each.
+    fn made(self, factors: [usize; 2], mut row: impl FnMut(&Plane, usize, &mut [u8])) -> Plane {
+        let sizes = [0, 1].map(|i| self.sizes[i] * factors[i]);
+        let mut samples = vec![0; sizes[0] * sizes[1]];
+        for (number, y) in samples.chunks_exact_mut(sizes[1]).enumerate() {
+            row(&self, number, y);
+        }
+        Plane { samples, stride: sizes[1], sizes }
+    }
+
+    /// The row that row `row` of the doubled plane lies in, and the other one that it is next to.
+    fn neighbors(&self, row: usize) -> (&[u8], &[u8]) {
+        let near = row / 2;
+        let far = if row.is_multiple_of(2) { near.saturating_sub(1) } else { near + 1 };
+        (self.row(near), self.row(far.min(self.sizes[0] - 1)))
+    }
+}
+
+/// Twice as many samples: three parts of the nearer one, one of the other. Halves go down and up
+/// in turn.
+fn halves(x: &[u8], y: &mut [u8]) {
+    let last = x.len() - 1;
+    for (i, y) in y.chunks_exact_mut(2).enumerate() {
+        let near = 3 * u16::from(x[i]);
+        let [left, right] = [i.saturating_sub(1), (i + 1).min(last)].map(|i| u16::from(x[i]));
+        y[0] = ((near + left + 1) >> 2) as u8;
+        y[1] = ((near + right + 2) >> 2) as u8;
+    }
+}
+
+/// The same in both directions, of the nearer row and the other one.
+fn quarters(near: &[u8], far: &[u8], y: &mut [u8]) {
+    let last = near.len() - 1;
+    let sum = |i: usize| 3 * u16::from(near[i]) + u16::from(far[i]);
+    for (i, y) in y.chunks_exact_mut(2).enumerate() {
+        let here = 3 * sum(i);
+        y[0] = ((here + sum(i.saturating_sub(1)) + 8) >> 4) as u8;
+        y[1] = ((here + sum((i + 1).min(last)) + 7) >> 4) as u8;
+    }
+}

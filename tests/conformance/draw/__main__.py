@@ -1,0 +1,93 @@
+"""Writes drawn cases, and prints how many of each operator there are."""
+
+import argparse
+import shutil
+import sys
+import traceback
+from collections import Counter
+from pathlib import Path
+
+from . import oracle, registry
+from . import ops  # noqa: F401 (each family says what it draws)
+
+PROGRAM = "python -m draw OUT"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="draw", description=__doc__)
+    parser.add_argument("out", type=Path, help="the folder that the cases are written to")
+    parser.add_argument("--only", nargs="+", metavar="OPERATOR", help="draw these operators alone")
+    parser.add_argument("--since", type=int, help="draw this version alone")
+    parser.add_argument("--case", type=int, help="draw the case of this number alone")
+    parser.add_argument("--seed", type=int, default=0, help="another seed draws other cases")
+    parser.add_argument("--times", type=int, default=1, help="draw so many times the usual number")
+    parser.add_argument("--part", type=int, default=1, metavar="N", help="write every Nth case alone")
+    parser.add_argument("--oracles", action="store_true", help="print where other implementations differ")
+    return parser.parse_args()
+
+
+def wanted(options):
+    """Every case that is asked for: operator, version, the last operator set that has it, number."""
+    for (domain, op), since in registry.versions():
+        if op not in options.only if options.only else (domain, op) in registry.AWAITED:
+            continue
+        for version, until in since:
+            if options.since not in (None, version):
+                continue
+            numbers = range(registry.count(since) * options.times)
+            for number in numbers if options.case is None else [options.case]:
+                yield domain, op, version, until, number
+
+
+def write(options, domain, op, version, until, number):
+    """Draws one case and writes it."""
+    case = registry.draw(domain, op, version, until, options.seed, number)
+    if options.oracles:
+        for who, how, what in oracle.disagreements(case):
+            print(f"{who:<12} {how:<8} {op} {version} case {number}: {what}")
+        return
+    again = f"{PROGRAM} --only {op} --since {version} --seed {options.seed} --case {number}"
+    case.write(options.out / op / f"v{version}_s{options.seed}_{number:03}", oracle.expected(case), again)
+
+
+def table(drawn):
+    """Prints how many cases of each operator and version there are, and gives those that lack some."""
+    short = []
+    for (domain, op), since in registry.versions():
+        counts = {version: drawn[domain, op, version] for version, _ in since}
+        total = sum(counts.values())
+        print(
+            f"{domain or 'ai.onnx':<24} {op:<28} {total:>4}  "
+            + " ".join(f"{v}:{n}" for v, n in counts.items())
+        )
+        if (domain, op) in registry.AWAITED:
+            continue
+        if total < registry.CASES_OF_OPERATOR or min(counts.values()) < registry.CASES_OF_VERSION:
+            short.append(f"{op} has {total} cases: {counts}")
+    return short
+
+
+def main():
+    options = arguments()
+    shutil.rmtree(options.out, ignore_errors=True)
+    drawn, failed = Counter(), []
+    for place, (domain, op, version, until, number) in enumerate(wanted(options)):
+        if place % options.part:
+            continue
+        try:
+            write(options, domain, op, version, until, number)
+            drawn[domain, op, version] += 1
+        except Exception as error:  # a case that cannot be judged is not drawn
+            failed.append(f"{op} {version} seed {options.seed} case {number}: {error!r}")
+            if options.case is not None:
+                traceback.print_exc()
+    print(*failed, sep="\n", file=sys.stderr)
+    if options.only or options.oracles or options.part > 1:
+        return
+    short = table(drawn)
+    print(f"{drawn.total()} cases of {len(drawn)} versions")
+    if short:
+        sys.exit("\n".join(["too few cases:", *short]))
+
+
+main()

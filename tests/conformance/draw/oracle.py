@@ -1,0 +1,70 @@
+"""What a case should give: by its own reference, else by another implementation."""
+
+import warnings
+
+import numpy as np
+from onnx.reference import ReferenceEvaluator
+
+from .case import as_value
+from .types import is_float
+
+
+def expected(case):
+    """The outputs that the node should give."""
+    return by_reference(case) if case.reference else by_evaluator(case)
+
+
+def by_reference(case):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = case.reference(*case.inputs)
+    return [as_value(x) for x in (result if isinstance(result, tuple) else [result])]
+
+
+def by_evaluator(case):
+    """The outputs by onnx's reference evaluator."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = ReferenceEvaluator(case.model()).run(None, case.feeds())
+    return [as_value(x) for x in results]
+
+
+def by_runtime(case):
+    """The outputs by ONNX Runtime, where it is installed."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    session = onnxruntime.InferenceSession(
+        case.model(expected(case)).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, case.feeds())
+
+
+def disagreements(case):
+    """For each implementation, how it differs from what the case expects, or why it gives nothing."""
+    right = expected(case)
+    for name, oracle in (("onnx", by_evaluator), ("onnxruntime", by_runtime)):
+        try:
+            found = oracle(case)
+        except Exception as error:  # any failure of an implementation is a finding
+            yield name, "fails", str(error).strip().splitlines()[0][:120] if str(error) else repr(error)
+            continue
+        rtol, atol = case.tolerance or case.usual_tolerance(right)
+        for i, (a, b) in enumerate(zip(found, right, strict=False)):
+            if not near(a, b, rtol, atol):
+                yield name, "differs", f"output {i}"
+                break
+
+
+def near(a, b, rtol, atol):
+    if isinstance(b, list):
+        return len(a) == len(b) and all(near(x, y, rtol, atol) for x, y in zip(a, b))
+    if isinstance(b, dict):
+        return list(a) == list(b) and near(list(a.values()), list(b.values()), rtol, atol)
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape:
+        return False
+    if is_float(b.dtype):
+        with np.errstate(all="ignore"):
+            return np.allclose(a.astype(np.float64), b.astype(np.float64), rtol, atol, equal_nan=True)
+    return bool(np.array_equal(a, b)) if b.dtype == object else a.tobytes() == b.tobytes()

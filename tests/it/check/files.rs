@@ -1,0 +1,74 @@
+//! Files that are no models, and nesting without end.
+
+use super::{Case, bases::PLAIN, case, parsed};
+use onnxc::diag::Code::*;
+use onnxc_proto::Message;
+
+pub fn cases() -> Vec<Case> {
+    let plain = parsed(PLAIN).encode_to_vec();
+    let mut latin = plain.clone();
+    let name =
+        plain.windows(6).position(|window| window == b"second").expect("a node is called so");
+    latin[name] = 0xff;
+    vec![
+        case("file_empty", NotAModel, "the file is empty", *b""),
+        case("file_cut_short", NotAModel, "cut short", &plain[..plain.len() - 9]),
+        case(
+            "file_other_format",
+            NotAModel,
+            "of another format",
+            *b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+        ),
+        case("file_notes", NotAModel, "not in ONNX's textual syntax", *b"Buy milk.\n"),
+        case("file_without_graph", NotAModel, "has no graph", [8, 10]),
+        case("file_text_not_utf8", NotAModel, "not UTF-8", *b"<ir_version: 10> g\xff"),
+        case("file_name_not_utf8", NotAModel, "of another format", latin),
+        case("nested_graphs", TooDeep, "more than 100 deep", graphs(200)),
+        case("nested_graphs_far", TooDeep, "more than 100 deep", graphs(50_000)),
+        case("nested_types", TooDeep, "more than 100 deep", types(50_000)),
+        case("nested_text_graphs", TooDeep, "more than 32 deep", text_graphs(10_000)),
+        case("nested_text_types", TooDeep, "more than 32 deep", text_types(10_000)),
+    ]
+}
+
+fn varint(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(u8::try_from(value % 0x80).expect("it is below 128") | 0x80);
+        value /= 0x80;
+    }
+    bytes.push(u8::try_from(value).expect("it is below 128"));
+    bytes
+}
+
+/// Messages each of which is the only field of the one around it, under these tags.
+fn nested(tags: &[u8]) -> Vec<u8> {
+    // From the inside out, and reversed, so that a level adds at the end.
+    let mut reversed = Vec::new();
+    for tag in tags.iter().rev() {
+        let head = [vec![tag << 3 | 2], varint(reversed.len())].concat();
+        reversed.extend(head.into_iter().rev());
+    }
+    reversed.reverse();
+    reversed
+}
+
+/// Graphs in attributes of nodes of graphs.
+fn graphs(depth: usize) -> Vec<u8> {
+    nested(&[&[7][..], &[1, 5, 6].repeat(depth)].concat())
+}
+
+/// Sequences of sequences.
+fn types(depth: usize) -> Vec<u8> {
+    nested(&[&[7, 11, 2][..], &[4, 1].repeat(depth)].concat())
+}
+
+fn text_graphs(depth: usize) -> String {
+    let head = "<ir_version: 10, opset_import: [\"\" : 21]> g () => (y) { y = If<then_branch = ";
+    head.to_owned() + &"h () => (y) { y = If<then_branch = ".repeat(depth)
+}
+
+fn text_types(depth: usize) -> String {
+    let head = "<ir_version: 10, opset_import: [\"\" : 21]> g (";
+    head.to_owned() + &"seq(".repeat(depth)
+}

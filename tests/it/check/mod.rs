@@ -1,0 +1,149 @@
+//! The checker: models that break one rule each, and models that break none.
+//!
+//! Every malformed model is a valid one with one change, and must be refused for that change alone:
+//! with one finding, of the code and the words that are written beside it. With
+//! `ONNXC_MALFORMED=FOLDER` the models are written there, for onnx's own checker to judge.
+
+mod bases;
+mod files;
+mod functions;
+mod graphs;
+mod models;
+mod mutations;
+mod nodes;
+mod program;
+mod tensors;
+mod training;
+mod types;
+mod valid;
+
+use onnxc::{
+    Options, Verdict,
+    diag::{Code, Diagnostics},
+};
+use onnxc_proto::{Bytes, Message, ModelProto};
+use std::{collections::BTreeSet, env, fs, path::Path};
+
+/// A model, and what must be said of it.
+struct Case {
+    name: &'static str,
+    code: Code,
+    /// A part of the message.
+    says: &'static str,
+    model: Vec<u8>,
+}
+
+fn case(name: &'static str, code: Code, says: &'static str, model: impl Into<Vec<u8>>) -> Case {
+    Case { name, code, says, model: model.into() }
+}
+
+/// A model in ONNX's textual syntax.
+fn parsed(text: &str) -> ModelProto {
+    onnxc::import::text::model(text).expect("the text is of the syntax")
+}
+
+/// The bytes of the model `base` after a change.
+fn edit(base: &str, change: impl FnOnce(&mut ModelProto)) -> Vec<u8> {
+    let mut model = parsed(base);
+    change(&mut model);
+    model.encode_to_vec()
+}
+
+/// The bytes of the model `base` with one text put in place of another.
+fn swap(base: &str, from: &str, to: &str) -> Vec<u8> {
+    assert!(base.contains(from), "{from}\n{base}");
+    parsed(&base.replacen(from, to, 1)).encode_to_vec()
+}
+
+fn verdict(model: &[u8]) -> Verdict {
+    onnxc::check_bytes(Bytes::copy_from_slice(model), &Options::default())
+}
+
+fn all() -> Vec<Case> {
+    let tables = [
+        files::cases(),
+        models::cases(),
+        graphs::cases(),
+        nodes::cases(),
+        tensors::cases(),
+        types::cases(),
+        functions::cases(),
+        training::cases(),
+    ];
+    tables.into_iter().flatten().collect()
+}
+
+#[test]
+fn each_rule_is_broken_by_a_model_of_its_own() {
+    let cases = all();
+    let names: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
+    assert_eq!(names.len(), cases.len(), "names are distinct");
+    assert!(cases.len() >= 120, "only {} models", cases.len());
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let found = verdict(&case.model);
+        let is_as_expected = match found.invalid.as_slice() {
+            [one] => one.code == case.code && one.message.contains(case.says),
+            _ => false,
+        };
+        if !is_as_expected {
+            let text = Diagnostics(found.invalid);
+            wrong.push(format!("{}: expected {}: {}\n{text}", case.name, case.code, case.says));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}\n\n{}", wrong.len(), cases.len(), wrong.join("\n\n"));
+    if let Some(folder) = env::var_os("ONNXC_MALFORMED") {
+        write(Path::new(&folder), &cases);
+    }
+}
+
+/// Writes the models where onnx's own checker can read them.
+fn write(folder: &Path, cases: &[Case]) {
+    fs::create_dir_all(folder).expect("the folder can be made");
+    for case in cases {
+        let path = folder.join(format!("{}.onnx", case.name));
+        fs::write(path, &case.model).expect("the folder can be written to");
+    }
+}
+
+#[test]
+fn every_code_of_an_invalid_model_has_a_case() {
+    /// Of other files than models, of what is given to a model, and of custom tools.
+    const ELSEWHERE: &[Code] =
+        &[Code::Io, Code::BadOption, Code::BadSyntax, Code::Refused, Code::Container];
+    let met: BTreeSet<Code> = all().iter().map(|case| case.code).collect();
+    let is_missing =
+        |code: &&Code| code.is_invalidity() && !met.contains(*code) && !ELSEWHERE.contains(*code);
+    let missing: Vec<&Code> = Code::ALL.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "no model breaks the rules of {missing:?}");
+}
+
+#[test]
+fn faults_that_do_not_follow_from_each_other_are_all_said() {
+    let model = edit(bases::PLAIN, |model| {
+        model.ir_version = None;
+        let graph = model.graph.as_mut().expect("the model has one");
+        graph.node[0].op_type = Some("Frobnicate".into());
+        graph.node[1].input[1] = "nowhere".into();
+        graph.initializer[0].float_data.pop();
+        graph.output[0].name = Some("nothing".into());
+    });
+    let found: Vec<Code> = verdict(&model).invalid.iter().map(|finding| finding.code).collect();
+    let expected = [
+        Code::IrVersion,
+        Code::BadTensor,
+        Code::UnknownOperator,
+        Code::UndefinedValue,
+        Code::UndefinedOutput,
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_finding_says_where_it_is() {
+    let model = swap(bases::BRANCH, "one = Relu(x)", "one = Clip<min = 1>(x)");
+    let found = verdict(&model).invalid;
+    let place = "graph `g` › node `y` (If), number 0 › attribute `then_branch` › graph `yes` › node `one` (Clip), number 0";
+    assert_eq!(found[0].at.join(" › "), place);
+    assert_eq!(found[0].code, Code::UnknownAttribute);
+}

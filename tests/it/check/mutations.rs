@@ -1,0 +1,433 @@
+//! Valid models, damaged at random: whatever comes of it, the compiler ends, in little time and
+//! memory, with a module or with findings.
+//!
+//! `ONNXC_MUTATIONS=N` tries more of them, and `ONNXC_MUTATED=FOLDER` damages the models in a
+//! folder, too: `model.onnx` in any folder below it.
+
+use super::{bases, parsed};
+use crate::programs::root;
+use onnxc::{Options, diag::Code};
+use onnxc_proto::{Bytes, Message};
+use std::{
+    env, fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+/// How many models are tried where nobody says otherwise.
+const FEW: u64 = 3_000;
+
+/// As long may a compilation take, in a debug build on a busy machine.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// As much memory may the tests take, in KiB.
+const MOST_MEMORY: u64 = 3 << 20;
+
+/// What a main thread has.
+const STACK: usize = 8 << 20;
+
+/// More kinds of values than the other bases have.
+const CONTAINERS: &str = r#"
+    <ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]>
+    g (float[N, 3] x, int64[2] at, optional(float[2]) maybe) => (seq(float[N, 3]) s, y, m, o, p)
+    <int64 zero = {0}, int64[2] to = {3, -1}, string[2] words = {"a", "b"}, uint4[3] small = {1, 2, 3}>
+    {
+        s = SequenceConstruct(x, x)
+        e = SequenceAt(s, zero)
+        sizes = Shape(e)
+        flat = Reshape(e, to)
+        turned = Transpose<perm = [1, 0]>(flat)
+        y = Gather<axis = 1>(turned, at)
+        m = ai.onnx.ml.ZipMap<classlabels_strings = ["a", "b", "c"]>(x)
+        has = OptionalHasElement(maybe)
+        two = Constant<value_ints = [2]>()
+        o = If<
+            then_branch = yes () => (value) { value = OptionalGetElement(maybe) },
+            else_branch = no () => (zeros) { zeros = ConstantOfShape(two) }
+        >(has)
+        wide = Cast<to = 1>(small)
+        p = Einsum<equation = "ij,jk->ik">(x, turned)
+    }
+"#;
+
+/// Convolution and its kin, all with constants to fold.
+const IMAGES: &str = r#"
+    <ir_version: 10, opset_import: ["" : 21]>
+    g (float[1, 2, 6, N] x) => (z)
+    <float[2, 1, 3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}, float[2] b = {0, 1}, int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}, float[4] scales = {1, 1, 2, 2}, int64[2] starts = {0, -2}, int64[2] ends = {9, 100}>
+    {
+        padded = Pad<mode = "reflect">(x, pads)
+        conv = Conv<group = 2, strides = [2, 1], dilations = [1, 2], pads = [1, 0, 1, 0]>(padded, w, b)
+        pooled = MaxPool<kernel_shape = [2, 2], ceil_mode = 1, auto_pad = "SAME_UPPER">(conv)
+        none = Identity(pooled)
+        big = Resize<mode = "linear">(none, "", scales)
+        part = Slice(big, starts, ends)
+        normal = BatchNormalization(part, b, b, b, b)
+        left, right = Split<axis = 1, num_outputs = 2>(normal)
+        both = Concat<axis = -1>(left, right)
+        k = Constant<value_ints = [2]>()
+        top, where = TopK(both, k)
+        z = Softmax(top)
+    }
+"#;
+
+/// Small numbers that nobody can foresee, but that are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+}
+
+/// A field of a protobuf message.
+#[derive(Clone)]
+struct Field {
+    tag: u64,
+    content: Content,
+}
+
+#[derive(Clone)]
+enum Content {
+    Number(u64),
+    Fixed(Vec<u8>),
+    Text(Vec<u8>),
+    Message(Vec<Field>),
+}
+
+/// The fields of a message, where the bytes are one.
+fn fields(mut bytes: &[u8]) -> Option<Vec<Field>> {
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes)?;
+        let content = match key & 7 {
+            0 => Content::Number(varint(&mut bytes)?),
+            1 => Content::Fixed(take(&mut bytes, 8)?.to_vec()),
+            5 => Content::Fixed(take(&mut bytes, 4)?.to_vec()),
+            2 => {
+                let len = usize::try_from(varint(&mut bytes)?).ok()?;
+                let inside = take(&mut bytes, len)?;
+                // Text may look like a message; it is damaged in another way, then.
+                match fields_inside(inside) {
+                    Some(inner) => Content::Message(inner),
+                    None => Content::Text(inside.to_vec()),
+                }
+            }
+            _ => return None,
+        };
+        fields.push(Field { tag: key >> 3, content });
+    }
+    Some(fields)
+}
+
+fn fields_inside(bytes: &[u8]) -> Option<Vec<Field>> {
+    let inner = fields(bytes)?;
+    let plausible = inner.iter().all(|field| (1..=26).contains(&field.tag));
+    (plausible && !inner.is_empty()).then_some(inner)
+}
+
+fn take<'b>(bytes: &mut &'b [u8], len: usize) -> Option<&'b [u8]> {
+    let (taken, rest) = bytes.split_at_checked(len)?;
+    *bytes = rest;
+    Some(taken)
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = take(bytes, 1)?[0];
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn write_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn written(fields: &[Field]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for Field { tag, content } in fields {
+        let (wire, bytes) = match content {
+            Content::Number(value) => {
+                write_varint(tag << 3, &mut out);
+                write_varint(*value, &mut out);
+                continue;
+            }
+            Content::Fixed(bytes) => {
+                write_varint(tag << 3 | if bytes.len() == 4 { 5 } else { 1 }, &mut out);
+                out.extend(bytes);
+                continue;
+            }
+            Content::Text(bytes) => (2, bytes.clone()),
+            Content::Message(inner) => (2, written(inner)),
+        };
+        write_varint(tag << 3 | wire, &mut out);
+        write_varint(bytes.len() as u64, &mut out);
+        out.extend(bytes);
+    }
+    out
+}
+
+fn count(fields: &[Field]) -> usize {
+    let inner = |field: &Field| match &field.content {
+        Content::Message(inner) => 1 + count(inner),
+        Content::Number(_) | Content::Fixed(_) | Content::Text(_) => 1,
+    };
+    fields.iter().map(inner).sum()
+}
+
+/// The list that holds field number `i` of the tree, and its place there.
+fn find(fields: &mut Vec<Field>, mut i: usize) -> (&mut Vec<Field>, usize) {
+    let mut place = 0;
+    loop {
+        let Content::Message(inner) = &fields[place].content else {
+            if i == 0 {
+                return (fields, place);
+            }
+            (i, place) = (i - 1, place + 1);
+            continue;
+        };
+        let size = count(inner);
+        if i == 0 {
+            return (fields, place);
+        }
+        if i > size {
+            (i, place) = (i - 1 - size, place + 1);
+            continue;
+        }
+        let Content::Message(inner) = &mut fields[place].content else { unreachable!() };
+        return find(inner, i - 1);
+    }
+}
+
+/// One change to one field, or to the bytes of the file.
+fn damage(model: &mut Vec<Field>, random: &mut Random) {
+    const NUMBERS: &[u64] = &[
+        0,
+        1,
+        2,
+        3,
+        5,
+        7,
+        8,
+        11,
+        13,
+        16,
+        21,
+        28,
+        100,
+        127,
+        255,
+        1 << 20,
+        1 << 31,
+        1 << 32,
+        1 << 40,
+        i64::MAX as u64,
+        1 << 63,
+        u64::MAX,
+        u64::MAX - 1,
+    ];
+    let total = count(model);
+    if total == 0 {
+        return;
+    }
+    let other = {
+        let (list, place) = find(model, random.below(total));
+        list[place].clone()
+    };
+    let (list, place) = find(model, random.below(total));
+    match random.below(8) {
+        0 => drop(list.remove(place)),
+        1 => list.insert(place, list[place].clone()),
+        2 => {
+            let last = random.below(list.len());
+            list.swap(place, last);
+        }
+        3 => list[place].content = other.content,
+        4 => list.insert(place, other),
+        _ => match &mut list[place].content {
+            Content::Number(value) => *value = NUMBERS[random.below(NUMBERS.len())],
+            Content::Fixed(bytes) => {
+                let at = random.below(bytes.len());
+                bytes[at] ^= 1 << random.below(8);
+            }
+            Content::Text(bytes) => match random.below(3) {
+                0 => bytes.truncate(random.below(bytes.len())),
+                1 if !bytes.is_empty() => {
+                    let at = random.below(bytes.len());
+                    bytes[at] = random.next() as u8;
+                }
+                _ => bytes.extend([0, 0xff, b'a'].into_iter().take(random.below(3))),
+            },
+            Content::Message(inner) => inner.reverse(),
+        },
+    }
+}
+
+/// The bytes of the model after some changes, of fields or, rarely, of bytes.
+fn damaged(model: &[u8], seed: u64) -> Vec<u8> {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    for _ in 0..8 {
+        random.next();
+    }
+    if random.below(20) == 0 {
+        let mut bytes = model.to_vec();
+        let at = random.below(bytes.len());
+        bytes[at] = random.next() as u8;
+        return bytes;
+    }
+    let mut fields = fields(model).expect("a model is a message");
+    for _ in 0..=random.below(3) {
+        damage(&mut fields, &mut random);
+    }
+    written(&fields)
+}
+
+fn models() -> Vec<(String, Vec<u8>)> {
+    let texts = [
+        bases::PLAIN,
+        bases::BRANCH,
+        bases::LOOP,
+        bases::CALLS,
+        bases::SPARSE,
+        bases::COORDINATES,
+        CONTAINERS,
+        IMAGES,
+    ];
+    let texts = texts.into_iter().enumerate();
+    let mut models: Vec<(String, Vec<u8>)> =
+        texts.map(|(i, text)| (format!("base {i}"), parsed(text).encode_to_vec())).collect();
+    models.push(("training".into(), bases::training(bases::STEP).encode_to_vec()));
+    let digits = fs::read(root().join("examples/models/digits.onnx"));
+    models.push(("digits".into(), digits.expect("the model is checked in")));
+    if let Some(folder) = env::var_os("ONNXC_MUTATED") {
+        let mut paths = Vec::new();
+        models_below(Path::new(&folder), &mut paths);
+        let read = |path: PathBuf| {
+            let bytes = fs::read(&path).expect("the model was listed");
+            (path.display().to_string(), bytes)
+        };
+        models.extend(paths.into_iter().map(read).filter(|(_, bytes)| fields(bytes).is_some()));
+    }
+    models
+}
+
+fn models_below(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(folder).expect("it is a folder").flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            models_below(&path, found);
+        } else if path.ends_with("model.onnx") {
+            found.push(path);
+        }
+    }
+}
+
+/// Compiles a model; what went wrong, where that is a fault of the compiler.
+fn fault(model: Vec<u8>) -> Option<String> {
+    let compile = || {
+        let options = Options::default();
+        onnxc::compile_bytes(Bytes::from(model), "model", &options, &mut |_, _| {})
+    };
+    match catch_unwind(AssertUnwindSafe(compile)) {
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
+            Some(text.unwrap_or_else(|| "a panic".into()))
+        }
+        Ok(Ok(_)) => None,
+        Ok(Err(found)) => {
+            let bug = found.0.iter().find(|finding| finding.code == Code::Internal);
+            bug.map(ToString::to_string)
+        }
+    }
+}
+
+#[test]
+fn the_bases_compile() {
+    for (name, model) in models().into_iter().take(8) {
+        let model = Bytes::from(model);
+        let compiled = onnxc::compile_bytes(model, "model", &Options::default(), &mut |_, _| {});
+        assert!(compiled.is_ok(), "{name}\n{}", compiled.err().expect("it is an error"));
+    }
+}
+
+#[test]
+fn damaged_models_are_compiled_or_refused() {
+    let tries = env::var("ONNXC_MUTATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(FEW);
+    let first = env::var("ONNXC_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let models = models();
+    let (send, receive) = mpsc::channel();
+    let current = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged.onnx");
+    let work = move || {
+        for seed in first..first + tries {
+            let (name, model) = &models[(seed % models.len() as u64) as usize];
+            let model = damaged(model, seed);
+            // Said first, so that it is known which one does not end, and kept, for what ends the
+            // process ends the test, too.
+            fs::write(&current, &model).expect("cargo made the directory");
+            if send.send((seed, name.clone(), model.clone(), None)).is_err() {
+                return;
+            }
+            if let Some(fault) = fault(model.clone()) {
+                drop(send.send((seed, name.clone(), model, Some(fault))));
+            }
+        }
+    };
+    thread::Builder::new().stack_size(STACK).spawn(work).expect("a thread starts");
+    let mut faults = Vec::new();
+    let mut last: Option<(u64, String, Vec<u8>)> = None;
+    loop {
+        match receive.recv_timeout(LONGEST) {
+            Ok((seed, name, model, fault)) => {
+                if let Some(fault) = fault {
+                    faults.push(said(seed, &name, &model, &fault));
+                }
+                last = Some((seed, name, model));
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let (seed, name, model) = last.expect("the first was said at once");
+                faults.push(said(seed, &name, &model, "it does not end"));
+                break;
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+    let peak = peak_memory();
+    assert!(peak < MOST_MEMORY, "the tests took {peak} KiB");
+}
+
+/// A fault in a line; the model is kept for a closer look.
+fn said(seed: u64, name: &str, model: &[u8], fault: &str) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("damaged_{seed}.onnx"));
+    fs::write(&path, model).expect("cargo made the directory");
+    format!("{}, from {name}: {fault}", path.display())
+}
+
+/// The most memory that this process has had, in KiB, where the system says so.
+fn peak_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+}

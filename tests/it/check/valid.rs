@@ -1,0 +1,125 @@
+//! Models that break no rule, so that a checker that refuses everything is found out.
+
+use super::{bases::*, edit, parsed, swap, verdict};
+use onnxc::diag::Diagnostics;
+use onnxc_proto::{Bytes, Message, OperatorSetIdProto, tensor_proto::DataType};
+
+fn accepted(name: &str, model: Vec<u8>) {
+    let found = verdict(&model).invalid;
+    assert!(found.is_empty(), "{name}\n{}", Diagnostics(found));
+}
+
+#[test]
+fn the_bases_are_valid() {
+    for base in [PLAIN, BRANCH, LOOP, CALLS, SPARSE, COORDINATES, INFERENCE] {
+        accepted(base, parsed(base).encode_to_vec());
+    }
+    accepted(STEP, training(STEP).encode_to_vec());
+}
+
+#[test]
+fn what_is_unusual_but_allowed_is_accepted() {
+    let graph = |change: fn(&mut onnxc_proto::GraphProto)| {
+        edit(PLAIN, |model| change(model.graph.as_mut().expect("the model has one")))
+    };
+    accepted(
+        "repeated import",
+        edit(PLAIN, |m| {
+            let again = OperatorSetIdProto { domain: Some("ai.onnx".into()), version: Some(21) };
+            m.opset_import.push(again);
+        }),
+    );
+    accepted(
+        "unused domain",
+        edit(PLAIN, |m| {
+            let other = OperatorSetIdProto { domain: Some("com.example".into()), version: Some(7) };
+            m.opset_import.push(other);
+        }),
+    );
+    accepted(
+        "oldest format",
+        edit(PLAIN, |m| {
+            (m.ir_version, m.opset_import) = (Some(1), Vec::new());
+            let graph = m.graph.as_mut().expect("the model has one");
+            graph.initializer.clear();
+            graph.node.remove(0);
+            (graph.node[0].op_type, graph.node[0].input) = (Some("Relu".into()), vec!["x".into()]);
+        }),
+    );
+    accepted("newest format", edit(PLAIN, |m| m.ir_version = Some(14)));
+    accepted("default of an input", swap(PLAIN, "float[3] b)", "float[3] b = {1, 2, 3})"));
+    accepted("output twice", swap(PLAIN, "(float[2, 3] z)", "(float[2, 3] z, float[2, 3] z)"));
+    accepted(
+        "output is an input",
+        swap(PLAIN, "(float[2, 3] z)", "(float[2, 3] z, float[2, 3] x)"),
+    );
+    accepted("output untyped", graph(|g| g.output[0].r#type = None));
+    accepted("sizes outdated", swap(PLAIN, "{1, 2, 3}>", "{1, 2, 3}, float[9, 3] y>"));
+    accepted("nodes without names", graph(|g| g.node.iter_mut().for_each(|n| n.name = None)));
+    accepted("attribute of a tool", swap(PLAIN, "Add(x, w)", "Add<__tool = 1>(x, w)"));
+    accepted("input left out", swap(PLAIN, "Add(x, w)", "Clip(x, \"\", \"\")"));
+    accepted("no output wanted", swap(PLAIN, "y = Add(x, w)", "y, \"\" = Dropout(x)"));
+    accepted("scalar", swap(PLAIN, "float[3] w = {1, 2, 3}", "float w = {1}"));
+    accepted(
+        "branch hides nothing",
+        swap(BRANCH, "other = Neg(x)", "one = Neg(x) other = Neg(one)"),
+    );
+    accepted(
+        "body hides an input",
+        swap(
+            LOOP,
+            "float[2] before) => (next, after) {",
+            "float[2] x) => (next, after) { before = Neg(x)",
+        ),
+    );
+    accepted("training without init", edit_training());
+}
+
+fn edit_training() -> Vec<u8> {
+    let mut model = training(STEP);
+    model.training_info[0].initialization = None;
+    model.training_info[0].initialization_binding.clear();
+    model.encode_to_vec()
+}
+
+#[test]
+fn tensors_of_every_type_are_accepted_raw() {
+    for (dtype, bytes) in [
+        (DataType::Float, 12),
+        (DataType::Uint8, 3),
+        (DataType::Int16, 6),
+        (DataType::Int64, 24),
+        (DataType::Bool, 3),
+        (DataType::Double, 24),
+        (DataType::Complex64, 24),
+        (DataType::Complex128, 48),
+        (DataType::Float8e4m3fn, 3),
+        (DataType::Uint4, 2),
+        (DataType::Int2, 1),
+        (DataType::Float6e2m3, 3),
+    ] {
+        let base = PLAIN.replace("Add(x, w)", "Identity(x)");
+        accepted(
+            &format!("{dtype:?}"),
+            edit(&base, |m| {
+                let tensor = &mut m.graph.as_mut().expect("the model has one").initializer[0];
+                tensor.float_data.clear();
+                (tensor.data_type, tensor.raw_data) =
+                    (Some(dtype as i32), Some(Bytes::from(vec![0; bytes])));
+            }),
+        );
+    }
+}
+
+#[test]
+fn custom_operators_are_valid_and_not_compiled() {
+    let model = swap(
+        &PLAIN.replace("Add(x, w)", "com.example.Op(x, w)"),
+        "21]",
+        "21, \"com.example\" : 1]",
+    );
+    let found = verdict(&model);
+    assert!(found.invalid.is_empty(), "{}", Diagnostics(found.invalid));
+    let codes: Vec<String> = found.unsupported.iter().map(|f| f.code.to_string()).collect();
+    assert_eq!(codes, ["E0304"]);
+}

@@ -1,0 +1,112 @@
+//! Models whose weights are larger than the memory that compiling them may take.
+
+use crate::programs;
+use std::{
+    env,
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::Path,
+    process::Command,
+    time::Instant,
+};
+
+/// The bytes of private memory that the compiler may have beside the files that it maps.
+const MEMORY: u64 = 300 << 20;
+
+/// The megabytes of weights, where `ONNXC_EXTERNAL_MB` says no other number: more than may be in
+/// memory, and few for a disk.
+const MEGABYTES: u64 = 640;
+
+/// One weight, in every place where a model of this size has one: shared by two products, transposed
+/// by a `Gemm`, of a convolution, the value of a `Constant`, and a table.
+const WEIGHTS: [&str; 5] = ["shared", "transposed", "kernel", "value", "table"];
+
+/// The model, each of whose weights has `rows · wide` elements of its own in one file.
+fn model(rows: u64, wide: u64) -> String {
+    let place = |i: u64| {
+        let length = 4 * rows * wide;
+        let offset = i * length;
+        format!(
+            "[\"location\": \"weights.data\", \"offset\": \"{offset}\", \"length\": \"{length}\"]"
+        )
+    };
+    let filters = rows / 9;
+    assert_eq!(9 * filters, rows, "the weights of the convolution have as many elements");
+    format!(
+        "<ir_version: 10, opset_import: [\"\" : 21]>
+large (float[2, {rows}] x, float[1, {wide}, 5, 5] image, int64[3] at)
+    => (float[2, {wide}] y, float[2, {wide}] y_2, float[2, {wide}] t, float[1, {filters}, 3, 3] z,
+        float[2, {wide}] c, float[3, {wide}] rows)
+<
+    float[{rows}, {wide}] shared = {},
+    float[{wide}, {rows}] transposed = {},
+    float[{filters}, {wide}, 3, 3] kernel = {},
+    float[{rows}, {wide}] table = {}
+>
+{{
+    y = MatMul(x, shared)
+    twice = Add(x, x)
+    y_2 = MatMul(twice, shared)
+    t = Gemm<transB = 1>(x, transposed)
+    z = Conv(image, kernel)
+    value = Constant<value = float[{rows}, {wide}] = {}>()
+    c = MatMul(x, value)
+    rows = Gather(table, at)
+}}
+",
+        place(0),
+        place(1),
+        place(2),
+        place(4),
+        place(3),
+    )
+}
+
+/// Writes a file of that many weights. All of a weight but its first elements is a hole, so that
+/// the file takes no room on the disk.
+fn weights(path: &Path, bytes: u64) {
+    let file = File::create(path).expect("the directory is ours");
+    file.set_len(bytes * WEIGHTS.len() as u64).expect("the file is ours");
+    for (i, name) in WEIGHTS.iter().enumerate() {
+        file.write_all_at(name.as_bytes(), i as u64 * bytes).expect("the file is ours");
+    }
+}
+
+/// Runs `onnxc` with a limit on its data: heap and private mappings that can be written, which is
+/// all of its memory but the files that it maps and its own code.
+fn limited(directory: &Path) -> Command {
+    let onnxc = programs::onnxc();
+    let mut command = Command::new("sh");
+    command.current_dir(directory).arg("-c");
+    command.arg(format!("ulimit -d {} && exec \"$@\"", MEMORY >> 10)).arg("sh");
+    command.arg(onnxc.get_program()).args(["model.onnxtxt", "-o", "large.rs"]);
+    command
+}
+
+#[test]
+fn weights_larger_than_memory_are_mapped_packed_and_written_piece_by_piece() {
+    let megabytes = env::var("ONNXC_EXTERNAL_MB").map_or(MEGABYTES, |number| {
+        number.parse().expect("`ONNXC_EXTERNAL_MB` is a number of megabytes")
+    });
+    let wide = 2304;
+    let rows = (megabytes << 20) / (WEIGHTS.len() as u64 * 4 * wide) / 144 * 144;
+    let directory = programs::scratch("external");
+    fs::write(directory.join("model.onnxtxt"), model(rows, wide)).expect("the directory is ours");
+    weights(&directory.join("weights.data"), 4 * rows * wide);
+    let start = Instant::now();
+    let output = limited(&directory).output().expect("there is a shell");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let written = directory.join("large.weights");
+    let found = fs::metadata(&written).expect("the weights have a file");
+    let expected = 4 * rows * wide * WEIGHTS.len() as u64;
+    // Panels are padded, by less than a hundredth here.
+    let range = expected..expected + expected / 100;
+    assert!(range.contains(&found.len()), "{} bytes for {expected}", found.len());
+    println!("{megabytes} MB in {:.1} s", start.elapsed().as_secs_f64());
+    // The same again: nothing is written.
+    let output = limited(&directory).output().expect("there is a shell");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let again = fs::metadata(&written).expect("the weights have a file");
+    assert_eq!(again.modified().ok(), found.modified().ok(), "the weights were written again");
+    fs::remove_dir_all(directory).expect("the directory is ours");
+}

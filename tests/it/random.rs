@@ -1,0 +1,32 @@
+//! Random numbers in a generated module: drawn anew each time, and the same from the same seed.
+
+onnxc_macros::include_onnx!("models/random.onnxtxt");
+
+/// What the model gives in one run, as one list for each output.
+fn run(model: &mut Random) -> [Vec<f32>; 4] {
+    let output = model.infer(&[0.5; 64], 2).expect("every turn fits");
+    [
+        output.normal.to_vec(),
+        output.seeded.to_vec(),
+        output.drawn.data().to_vec(),
+        output.dropped.to_vec(),
+    ]
+}
+
+#[test]
+fn each_run_draws_anew_and_a_seed_starts_again() {
+    let mut model = Random::new();
+    let (first, second) = (run(&mut model), run(&mut model));
+    for (i, (first, second)) in first.iter().zip(&second).enumerate() {
+        assert_ne!(first, second, "output {i}");
+    }
+    let turns = first[2].split_at(64);
+    assert_ne!(turns.0, turns.1, "each turn of a loop draws anew");
+    assert_eq!(run(&mut Random::new()), first, "another model draws the same");
+    model.set_seed(0);
+    assert_eq!([run(&mut model), run(&mut model)], [first.clone(), second]);
+    model.set_seed(1);
+    let other = run(&mut model);
+    let same: Vec<bool> = other.iter().zip(&first).map(|(other, first)| other == first).collect();
+    assert_eq!(same, [false, true, false, true], "nodes with seeds of their own keep them");
+}

@@ -1,0 +1,135 @@
+//! Groups of nodes by which exporters spell one operator become that operator.
+
+use onnxc::{Options, host, tensor::Tensor, value::Value};
+
+/// The text of a model.
+fn model(inputs: &str, body: &str) -> String {
+    let ty = inputs.split(' ').next().and_then(|ty| ty.split('[').next()).unwrap_or_default();
+    format!("<ir_version: 10, opset_import: [\"\" : 18]>\nmodel ({inputs}) => ({ty} y)\n{body}")
+}
+
+/// The model's graph after the pass, as text.
+fn recognized(inputs: &str, body: &str) -> String {
+    let mut text = String::new();
+    let model = model(inputs, body);
+    let result = onnxc::plan(model.into(), &Options::default(), &mut |pass, graph| {
+        if pass == "recognize" {
+            text = graph.to_string();
+        }
+    });
+    result.unwrap_or_else(|findings| panic!("{findings}"));
+    text
+}
+
+/// Runs a model on numbers that grow from input to input.
+fn run(text: &str, shapes: &[&[usize]]) -> Vec<f64> {
+    let (plan, _) = onnxc::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
+        .unwrap_or_else(|findings| panic!("{findings}"));
+    let mut seed = 0.0;
+    let inputs = shapes.iter().map(|shape| {
+        let numbers = (0..shape.iter().product::<usize>()).map(|_| {
+            seed += 0.7;
+            f64::sin(seed) as f32
+        });
+        let tensor = Tensor::from_floats(&numbers.collect::<Vec<f32>>());
+        Value::Tensor(Tensor { shape: shape.to_vec(), ..tensor })
+    });
+    let outputs = host::run(&plan, &inputs.collect::<Vec<Value>>()).expect("the inputs fit");
+    outputs[0].tensor().and_then(Tensor::floats).expect("numbers come back")
+}
+
+const ERF: &str = "{
+    root = Constant<value = float {1.4142135}>()
+    one = Constant<value = float {1.0}>()
+    half = Constant<value = float {0.5}>()
+    a = Div(x, root)
+    b = Erf(a)
+    c = Add(b, one)
+    d = Mul(x, c)
+    y = Mul(d, half)
+}";
+
+const TANH: &str = "{
+    three = Constant<value = float {3.0}>()
+    small = Constant<value = float {0.044715}>()
+    root = Constant<value = float {0.7978845608}>()
+    one = Constant<value = float {1.0}>()
+    half = Constant<value = float {0.5}>()
+    a = Pow(x, three)
+    b = Mul(small, a)
+    c = Add(x, b)
+    d = Mul(c, root)
+    e = Tanh(d)
+    f = Add(one, e)
+    g = Mul(half, x)
+    y = Mul(g, f)
+}";
+
+#[test]
+fn gelu_in_both_spellings() {
+    for (body, name) in [(ERF, "Gelu(x)"), (TANH, "Gelu<approximate = \"tanh\">(x)")] {
+        let text = recognized("float[6] x", body);
+        assert!(text.contains(name) && !text.contains("Mul"), "{text}");
+    }
+    // Another constant is another function.
+    for (from, to) in [("{0.5}", "{0.25}"), ("{1.4142135}", "{1.5}"), ("{1.0}", "{2.0}")] {
+        let text = recognized("float[6] x", &ERF.replace(from, to));
+        assert!(text.contains("Erf") && !text.contains("Gelu"), "{text}");
+    }
+    let text = recognized("float16[6] x", &ERF.replace("float {", "float16 {"));
+    assert!(!text.contains("Gelu"), "halves are rounded between nodes: {text}");
+}
+
+/// Attention of two heads as PyTorch's exporter writes it.
+const ATTENTION: &str = "{
+    split = Constant<value = int64[4] {1, 5, 2, 3}>()
+    merge = Constant<value = int64[3] {1, 5, 6}>()
+    scale = Constant<value = float {1.7320508}>()
+    q4 = Reshape(q, split)
+    k4 = Reshape(k, split)
+    v4 = Reshape(v, split)
+    qh = Transpose<perm = [0, 2, 1, 3]>(q4)
+    kt = Transpose<perm = [0, 2, 3, 1]>(k4)
+    vh = Transpose<perm = [0, 2, 1, 3]>(v4)
+    products = MatMul(qh, kt)
+    scaled = Div(products, scale)
+    scores = Add(scaled, mask)
+    weights = Softmax<axis = -1>(scores)
+    heads = MatMul(weights, vh)
+    rows = Transpose<perm = [0, 2, 1, 3]>(heads)
+    y = Reshape(rows, merge)
+}";
+
+const OPERANDS: &str = "float[1, 5, 6] q, float[1, 5, 6] k, float[1, 5, 6] v, float[5, 5] mask";
+
+#[test]
+fn attention_without_a_transpose() {
+    let text = recognized(OPERANDS, ATTENTION);
+    assert!(text.contains("q_num_heads = 2"), "{text}");
+    assert!(!text.contains("Transpose") && !text.contains("MatMul"), "{text}");
+    // A mask that is stretched along the keys means something else to the operator.
+    let text = recognized(&OPERANDS.replace("float[5, 5] mask", "float[5, 1] mask"), ATTENTION);
+    assert!(!text.contains("Attention"), "{text}");
+    let text = recognized(OPERANDS, &ATTENTION.replace("<axis = -1>", "<axis = 1>"));
+    assert!(!text.contains("Attention"), "{text}");
+}
+
+#[test]
+fn what_is_recognized_gives_the_same_numbers() {
+    let attention: &[&[usize]] = &[&[1, 5, 6], &[1, 5, 6], &[1, 5, 6], &[5, 5]];
+    let cases: [(&str, &str, &[&[usize]]); 3] = [
+        ("float[6] x", ERF, &[&[6]]),
+        ("float[6] x", TANH, &[&[6]]),
+        (OPERANDS, ATTENTION, attention),
+    ];
+    for (inputs, body, shapes) in cases {
+        // An `Abs` of numbers that are not negative keeps the group apart.
+        let apart = body.replace("c = Add(b, one)", "p = Add(b, one)\n c = Abs(p)");
+        let apart = apart.replace("f = Add(one, e)", "p = Add(one, e)\n f = Abs(p)");
+        let apart = apart.replace("heads = MatMul(weights", "p = Abs(weights)\n heads = MatMul(p");
+        assert_ne!(apart, body);
+        let (one, other) = (run(&model(inputs, body), shapes), run(&model(inputs, &apart), shapes));
+        let far = one.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(one.len() == other.len() && far < 1e-6, "{far}: {one:?} {other:?}");
+    }
+}

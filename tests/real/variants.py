@@ -1,0 +1,68 @@
+"""Writes each model with free dimensions as test folders for the ways in which it may be compiled.
+
+    python variants.py MODELS OUT        # needs: numpy onnx onnxruntime
+
+For MODELS/NAME it writes OUT/NAME_free (every size open), OUT/NAME_bound (every size bounded) and,
+for each of two choices of sizes, OUT/NAME_fixed_K. All of them hold the inputs of both choices and
+what ONNX Runtime gives for them, but those of fixed sizes, which hold their own.
+"""
+import json, os, shutil, sys, zlib
+import numpy as np, onnx, onnxruntime as ort
+from onnx import numpy_helper
+
+# Two choices of sizes, of which the second is as large as the bounds.
+SIZES = {
+    "dyn_bert": [{"batch": 1, "seq": 5}, {"batch": 4, "seq": 32}],
+    "dyn_gpt_kv": [{"past": 1}, {"past": 32}],
+    "dyn_lstm_ts": [{"batch": 3, "time": 11}, {"batch": 4, "time": 32}],
+}
+
+
+def inputs(model, sizes, seed):
+    for value in model.graph.input:
+        tensor = value.type.tensor_type
+        shape = [d.dim_value if d.HasField("dim_value") else sizes[d.dim_param] for d in tensor.shape.dim]
+        rng = np.random.default_rng([seed, zlib.crc32(value.name.encode())])
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        if "mask" in value.name:
+            x = np.ones(shape)
+            x[..., shape[-1] - shape[-1] // 3 :] = 0
+        elif np.issubdtype(dtype, np.integer):
+            x = rng.integers(0, 100, shape)
+        else:
+            x = rng.standard_normal(shape)
+        yield value.name, np.asarray(x).astype(dtype)
+
+
+def write(folder, names, arrays, kind):
+    os.makedirs(folder, exist_ok=True)
+    for i, (name, array) in enumerate(zip(names, arrays)):
+        with open(os.path.join(folder, f"{kind}_{i}.pb"), "wb") as file:
+            file.write(numpy_helper.from_array(array, name).SerializeToString())
+
+
+def variants(source, out, name):
+    path = os.path.join(source, name, "model.onnx")
+    model = onnx.load(path)
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    outputs = [value.name for value in model.graph.output]
+    choices = SIZES[name]
+    ways = {"free": {}, "bound": {dim: f"1..={size}" for dim, size in choices[-1].items()}}
+    ways |= {f"fixed_{k}": {dim: str(size) for dim, size in sizes.items()} for k, sizes in enumerate(choices)}
+    for way, dims in ways.items():
+        folder = os.path.join(out, f"{name}_{way}")
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(path, folder)
+        with open(os.path.join(folder, "data.json"), "w") as file:
+            json.dump({"dims": dims}, file)
+        chosen = choices if not way.startswith("fixed") else [choices[int(way[-1])]]
+        for k, sizes in enumerate(chosen):
+            feed = dict(inputs(model, sizes, k))
+            data = os.path.join(folder, f"test_data_set_{k}")
+            write(data, feed.keys(), feed.values(), "input")
+            write(data, outputs, session.run(outputs, feed), "output")
+
+
+if __name__ == "__main__":
+    for name in SIZES:
+        variants(sys.argv[1], sys.argv[2], name)
