@@ -4,7 +4,10 @@ use crate::{
     ArenaIn, Optimize, Options, Weights, compile,
     diag::{Code, Diagnostic, Diagnostics},
     ident,
-    import::{Axis, Size},
+    import::{Axis, Const, Defaults, Size},
+    ir::Graph,
+    options,
+    passes::OwnPass,
 };
 use std::{
     env,
@@ -82,7 +85,50 @@ impl Builder {
 
     /// Makes an input a constant: a number, or several in brackets.
     pub fn constant(mut self, name: impl Into<String>, value: impl ToString) -> Builder {
-        self.options.settings.consts.insert(name.into(), value.to_string());
+        self.options.settings.consts.insert(name.into(), Const::Value(value.to_string()));
+        self
+    }
+
+    /// Makes an input that has a default the constant that this is.
+    pub fn default_constant(mut self, name: impl Into<String>) -> Builder {
+        self.options.settings.consts.insert(name.into(), Const::Default);
+        self
+    }
+
+    /// Says what becomes of inputs that have a default: optional arguments, or constants.
+    pub fn defaults(mut self, defaults: Defaults) -> Builder {
+        self.options.settings.defaults = defaults;
+        self
+    }
+
+    /// Makes an input and an output the model's own state: a run finds at `past` what the run
+    /// before gave as `present`.
+    pub fn state(mut self, past: impl Into<String>, present: impl Into<String>) -> Builder {
+        self.options.settings.states.insert(past.into(), present.into());
+        self
+    }
+
+    /// Has a function of the program called for an operator, `com.acme::Clip`: the function of that
+    /// path, from the root of a crate (`crate::clip`). `onnxc_runtime::custom` says what it is given.
+    pub fn custom(mut self, operator: &str, function: impl Into<String>) -> Builder {
+        self.options.settings.customs.insert(options::operator(operator), function.into());
+        self
+    }
+
+    /// Says the type of a value that such a function gives, where the model does not: `float[n, 10]`.
+    pub fn value_type(mut self, name: impl Into<String>, ty: impl Into<String>) -> Builder {
+        self.options.settings.types.insert(name.into(), ty.into());
+        self
+    }
+
+    /// Changes the graph of the model before onnxc's own passes do: see [`crate::ir::replace`] and
+    /// [`crate::ir::Edit`]. Passes run in the order in which they are given.
+    pub fn pass(
+        mut self,
+        name: &str,
+        run: impl Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync + 'static,
+    ) -> Builder {
+        self.options.passes.push(OwnPass::new(name, run));
         self
     }
 

@@ -5,19 +5,58 @@ use std::collections::HashSet;
 /// The longest identifier made of a name; longer ones are cut.
 const LONGEST: usize = 60;
 
-/// Words that cannot be identifiers, in any edition, and names that generated code uses itself.
-const RESERVED: &[&str] = &[
+/// Words that cannot be identifiers, in any edition.
+const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
     "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
     "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
-    "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "_", "arena",
-    "draws", "sizes", "strings", "weights", "usize", "isize", "f32", "f64", "i8", "i16", "i32",
-    "i64", "u8", "u16", "u32", "u64", "bool", "str", "char", "core", "std", "alloc",
+    "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "_",
 ];
 
-/// `name` in snake case: `/stem/Conv_1` becomes `stem_conv_1`.
+/// Names that generated code uses itself, and those of primitive types and crates.
+const TAKEN: &[&str] = &[
+    "arena",
+    "borrow",
+    "broadcast",
+    "draws",
+    "heap",
+    "held",
+    "sizes",
+    "strings",
+    "weights",
+    "usize",
+    "isize",
+    "f32",
+    "f64",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "i128",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "u128",
+    "bool",
+    "str",
+    "char",
+    "core",
+    "std",
+    "alloc",
+];
+
+/// `name` as an identifier in snake case that generated code does not have itself: `/stem/Conv_1`
+/// becomes `stem_conv_1`.
 pub fn snake(name: &str) -> String {
+    let word = words(name);
+    let is_taken = KEYWORDS.contains(&&*word) || TAKEN.contains(&&*word);
+    if is_taken { format!("{word}_") } else { word }
+}
+
+/// The words of `name` in snake case.
+pub fn words(name: &str) -> String {
     let mut word = String::new();
     let mut lower_before = false;
     for c in name.chars() {
@@ -41,7 +80,6 @@ pub fn snake(name: &str) -> String {
     match word.chars().next() {
         None => "x".into(),
         Some(c) if c.is_ascii_digit() => format!("x{word}"),
-        Some(_) if RESERVED.contains(&word) => format!("{word}_"),
         Some(_) => word.into(),
     }
 }
@@ -59,6 +97,18 @@ pub fn camel(name: &str) -> String {
     if word == "Self" { "Self_".into() } else { word }
 }
 
+/// Whether `text` is a path from the root of a crate: `crate::a::b`, or `::a::b`.
+pub fn is_path(text: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let is_name = |word: &str| {
+        word.starts_with(letter)
+            && word.chars().all(|c| letter(c) || c.is_ascii_digit())
+            && !KEYWORDS.contains(&word)
+    };
+    let Some((root, rest)) = text.split_once("::") else { return false };
+    matches!(root, "" | "crate") && rest.split("::").all(is_name)
+}
+
 /// Hands out identifiers, each once.
 #[derive(Clone, Default)]
 pub struct Names(HashSet<String>);
@@ -69,7 +119,8 @@ impl Names {
         if self.0.insert(word.clone()) {
             return word;
         }
-        let numbered = (2..).map(|n| format!("{word}_{n}"));
+        let stem = word.trim_end_matches('_');
+        let numbered = (2..).map(|n| format!("{stem}_{n}"));
         let mut free = numbered.skip_while(|name| self.0.contains(name));
         let name = free.next().expect("there are infinitely many");
         self.0.insert(name.clone());
@@ -99,6 +150,16 @@ mod tests {
             assert!(syn::parse_str::<syn::Ident>(&camel(name)).is_ok(), "{name}");
         }
         assert_eq!((camel("digits_cnn"), camel("self")), ("DigitsCnn".into(), "Self_".into()));
+    }
+
+    #[test]
+    fn a_path_starts_at_the_root_of_a_crate() {
+        for path in ["crate::clip", "::ops::math::clip", "crate::_a::b2"] {
+            assert!(is_path(path), "{path}");
+        }
+        for path in ["clip", "ops::clip", "crate::", "crate::fn", "crate::a b", "crate::f()", ""] {
+            assert!(!is_path(path), "{path}");
+        }
     }
 
     #[test]

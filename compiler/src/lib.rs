@@ -1,5 +1,10 @@
 //! onnxc compiles ONNX models to Rust.
 //!
+//! A build script wants [`Builder`] and no more. Who wants to look at models, change them or make
+//! them: [`import::model`] reads one into an [`ir::Graph`], or [`Spec`] adds nodes to an empty one;
+//! [`ir::replace`] and [`ir::Edit`] give changed copies; [`optimize`] simplifies, and
+//! [`export::model`] writes ONNX.
+//!
 //! # The rooms
 //!
 //! A model goes through them from top to bottom; imports point downward only.
@@ -8,6 +13,7 @@
 //! |---|---|---|
 //! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
 //! | [`check`] | messages → findings: the rules of the format | everything but the base |
+//! | [`export`] | [`ir::Graph`] → messages | kernels, plans, passes |
 //! | [`passes`] | graph → graph, one file a pass | the file format, generated code |
 //! | [`emit`] | plan → tokens → text | graphs, operators, ONNX |
 //! | [`host`] | runs a plan here and now | graphs, operators |
@@ -24,6 +30,7 @@ pub mod diag;
 pub mod dim;
 pub mod dtype;
 pub mod emit;
+pub mod export;
 pub mod file;
 pub mod host;
 pub mod ident;
@@ -41,6 +48,7 @@ pub mod value;
 pub use builder::{Builder, Report};
 pub use emit::{ArenaIn, Module};
 pub use file::write_if_changed;
+pub use import::{Defaults, Spec};
 pub use options::{Options, Weights};
 pub use plan::Optimize;
 
@@ -205,10 +213,22 @@ pub fn plan(
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<(Plan, Vec<PathBuf>), Diagnostics> {
     let imported = import::model(model, &options.settings)?;
-    let graph = passes::run(imported.graph, options.optimize, seen)?;
+    let pipeline = passes::pipeline(options.optimize);
+    let graph = passes::run(imported.graph, &options.passes, pipeline, seen)?;
     let mut plan = ir::plan(&graph, options.optimize)?;
     plan::dead::drop_unread(&mut plan);
     plan::moves::move_sequences(&mut plan);
     plan::memory::lay_out(&mut plan);
     Ok((plan, imported.files))
+}
+
+/// The graph of a model file, simplified but of ONNX's own operators alone, as [`export::model`]
+/// writes it.
+///
+/// # Errors
+///
+/// Everything that is wrong with the model, at once, and each with its place.
+pub fn optimize(model: bytes::Bytes, options: &Options) -> Result<Graph, Diagnostics> {
+    let graph = import::model(model, &options.settings)?.graph;
+    passes::run(graph, &options.passes, passes::STANDARD, &mut |_, _| {})
 }

@@ -5,7 +5,8 @@ use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     emit::{ArenaIn, Style, WeightsIn},
     ident,
-    import::{Axis, Settings, Size},
+    import::{Axis, Const, Operator, Settings, Size},
+    passes::OwnPass,
     plan::{Optimize, Plan},
 };
 
@@ -23,6 +24,8 @@ pub struct Options {
     pub stem: Option<String>,
     /// Sizes and constants that the user settles.
     pub settings: Settings,
+    /// Passes of the caller's own, which run in order, before onnxc's.
+    pub passes: Vec<OwnPass>,
     /// What matters most: time, or space.
     pub optimize: Optimize,
     /// Where the weights stand.
@@ -75,10 +78,39 @@ impl Options {
         Ok(())
     }
 
-    /// Takes in `NAME=VALUE`: an input that is a constant.
+    /// Takes in `NAME=VALUE`, an input that is a constant, or `NAME`, one that is its default.
     pub fn constant(&mut self, text: &str) -> Result {
-        let (name, value) = split(text, "--const NAME=VALUE")?;
-        self.settings.consts.insert(name.to_owned(), value.to_owned());
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Const::Value(value.trim().to_owned())),
+            None => (text, Const::Default),
+        };
+        self.settings.consts.insert(name.trim().to_owned(), value);
+        Ok(())
+    }
+
+    /// Takes in `PAST=PRESENT`: an input, and the output that the next run finds there.
+    pub fn state(&mut self, text: &str) -> Result {
+        let (past, present) = split(text, "--state PAST=PRESENT")?;
+        match self.settings.states.insert(past.to_owned(), present.to_owned()) {
+            None => Ok(()),
+            Some(_) => {
+                let message = format!("the state {} is given twice", quoted(past));
+                Err(Diagnostic::new(Code::BadOption, message))
+            }
+        }
+    }
+
+    /// Takes in `DOMAIN::OPERATOR=PATH`: the function that is called for an operator.
+    pub fn custom(&mut self, text: &str) -> Result {
+        let (name, function) = split(text, "--custom DOMAIN::OPERATOR=PATH")?;
+        self.settings.customs.insert(operator(name), function.to_owned());
+        Ok(())
+    }
+
+    /// Takes in `NAME=TYPE`: the type of what an operator of the user's own gives.
+    pub fn ty(&mut self, text: &str) -> Result {
+        let (name, ty) = split(text, "--type NAME=TYPE")?;
+        self.settings.types.insert(name.to_owned(), ty.to_owned());
         Ok(())
     }
 
@@ -94,6 +126,13 @@ impl Options {
         let arena = self.arena.unwrap_or(if small { ArenaIn::Struct } else { ArenaIn::Heap });
         Style { name, weights, arena }
     }
+}
+
+/// The operator that `DOMAIN::OPERATOR` names; one of ONNX's own needs no domain.
+pub fn operator(text: &str) -> Operator {
+    let (domain, name) = text.rsplit_once("::").unwrap_or(("", text));
+    let domain = if domain == "ai.onnx" { "" } else { domain };
+    (domain.to_owned(), name.to_owned())
 }
 
 fn split<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str)> {

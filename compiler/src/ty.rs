@@ -85,6 +85,13 @@ impl Type {
         }
     }
 
+    /// Whether every size is a number.
+    pub fn is_fixed(&self) -> bool {
+        let mut symbols = BTreeSet::new();
+        self.symbols(&mut symbols);
+        symbols.is_empty()
+    }
+
     /// The same type with `change` done to every size.
     pub fn map_dims(&self, change: &dyn Fn(&Dim) -> Dim) -> Type {
         let tensor = |ty: &TensorType| TensorType {

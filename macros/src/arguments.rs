@@ -1,12 +1,13 @@
 //! What `include_onnx!` is told.
 
 use onnxc::{
-    ArenaIn, Options, Weights,
-    import::{Axis, Size},
+    ArenaIn, Defaults, Optimize, Options, Weights,
+    import::{Axis, Const, Size},
+    options::operator,
 };
 use std::collections::HashSet;
 use syn::{
-    Ident, Lit, LitInt, LitStr, Result, Token, bracketed,
+    Ident, Lit, LitInt, LitStr, Path, Result, Token, bracketed,
     ext::IdentExt,
     parenthesized,
     parse::{Parse, ParseStream},
@@ -49,16 +50,37 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
             options.name = Some(input.parse::<LitStr>()?.value());
         }
         "dims" => {
-            let dims = entries(input, size)?;
+            let dims = entries(input, assigned(size))?;
             options.settings.dims = dims.into_iter().collect();
         }
         "shapes" => {
-            let shapes = entries(input, axes)?;
+            let shapes = entries(input, assigned(axes))?;
             options.settings.shapes = shapes.into_iter().collect();
         }
         "consts" => {
-            let consts = entries(input, value)?;
+            let consts = entries(input, constant)?;
             options.settings.consts = consts.into_iter().collect();
+        }
+        "defaults" => {
+            let words = [("argument", Defaults::Argument), ("constant", Defaults::Constant)];
+            options.settings.defaults = word(input, &words)?;
+        }
+        "state" => {
+            let states = entries(input, assigned(name_of_value))?;
+            options.settings.states = states.into_iter().collect();
+        }
+        "custom" => {
+            let customs = entries(input, assigned(function))?;
+            let customs = customs.into_iter().map(|(name, path)| (operator(&name), path));
+            options.settings.customs = customs.collect();
+        }
+        "types" => {
+            let types = entries(input, assigned(name_of_value))?;
+            options.settings.types = types.into_iter().collect();
+        }
+        "optimize" => {
+            let words = [("speed", Optimize::Speed), ("size", Optimize::Size)];
+            options.optimize = word(input, &words)?;
         }
         "arena" => {
             let places = [("struct", ArenaIn::Struct), ("heap", ArenaIn::Heap)];
@@ -73,7 +95,7 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
         }
         _ => {
             let text = format!(
-                "there is no option `{name}`: the options are `name`, `dims`, `shapes`, `consts`, `arena` and `weights`"
+                "there is no option `{name}`: the options are `name`, `dims`, `shapes`, `consts`, `defaults`, `state`, `custom`, `types`, `optimize`, `arena` and `weights`"
             );
             return Err(syn::Error::new(name.span(), text));
         }
@@ -92,26 +114,30 @@ fn word<T: Copy>(input: ParseStream<'_>, words: &[(&str, T)]) -> Result<T> {
     })
 }
 
-/// `(NAME = …, NAME = …)`, in which a name is an identifier or a string.
+/// `(NAME …, NAME …)`, in which `entry` takes what follows a name.
 fn entries<T>(
     input: ParseStream<'_>,
-    entry: fn(ParseStream<'_>) -> Result<T>,
+    entry: impl Fn(ParseStream<'_>) -> Result<T>,
 ) -> Result<Vec<(String, T)>> {
     let inside;
     parenthesized!(inside in input);
-    list(&inside, |input| {
-        let name = name(input)?;
-        input.parse::<Token![=]>()?;
-        Ok((name, entry(input)?))
-    })
+    list(&inside, |input| Ok((name_of_value(input)?, entry(input)?)))
 }
 
-/// An identifier or a string.
-fn name(input: ParseStream<'_>) -> Result<String> {
+/// A name of the model: an identifier or a string.
+fn name_of_value(input: ParseStream<'_>) -> Result<String> {
     if input.peek(LitStr) {
         return Ok(input.parse::<LitStr>()?.value());
     }
     Ok(input.call(Ident::parse_any)?.unraw().to_string())
+}
+
+/// `= …`, in which `value` takes what follows.
+fn assigned<T>(value: fn(ParseStream<'_>) -> Result<T>) -> impl Fn(ParseStream<'_>) -> Result<T> {
+    move |input| {
+        input.parse::<Token![=]>()?;
+        value(input)
+    }
 }
 
 /// Items with commas between them, up to the end.
@@ -124,6 +150,14 @@ fn list<T>(input: ParseStream<'_>, item: impl Fn(ParseStream<'_>) -> Result<T>) 
         }
     }
     Ok(items)
+}
+
+/// The path of a function.
+fn function(input: ParseStream<'_>) -> Result<String> {
+    let path: Path = input.parse()?;
+    let segments = path.segments.iter().map(|segment| segment.ident.to_string());
+    let root = if path.leading_colon.is_some() { "::" } else { "" };
+    Ok(format!("{root}{}", segments.collect::<Vec<_>>().join("::")))
 }
 
 /// `N` or `1..=N`.
@@ -147,8 +181,16 @@ fn axes(input: ParseStream<'_>) -> Result<Vec<Axis>> {
         if input.peek(LitInt) {
             return Ok(Axis::Fixed(input.parse::<LitInt>()?.base10_parse()?));
         }
-        name(input).map(Axis::Named)
+        name_of_value(input).map(Axis::Named)
     })
+}
+
+/// `= VALUE`, or nothing where an input is its default.
+fn constant(input: ParseStream<'_>) -> Result<Const> {
+    if !input.peek(Token![=]) {
+        return Ok(Const::Default);
+    }
+    assigned(value)(input).map(Const::Value)
 }
 
 /// A number, `true`, `false` or a string, or several of them in brackets; in the words of

@@ -25,7 +25,12 @@ use syn::parse_macro_input;
 /// |---|---|
 /// | `name = "Digits"` | calls the model, and its struct, something else than its file |
 /// | `dims(batch = 1, seq = 1..=32)` | fixes a dimension, or bounds it |
-/// | `consts(sr = 8000, mean = [0.5, 0.5])` | makes an input a constant |
+/// | `consts(sr = 8000, mean = [0.5, 0.5], bias)` | makes an input a constant; without a value, its default |
+/// | `defaults = constant` | makes every input that has a default a constant |
+/// | `state(past = "present")` | hands the output to the next run as the input; neither is the caller's |
+/// | `custom("com.acme::Clip" = crate::clip)` | has a function of the program called for an operator, as `onnxc_runtime::custom` says |
+/// | `types(y = "float[n, 10]")` | says the type of a value that such a function gives |
+/// | `optimize = speed` or `optimize = size` | what matters most |
 /// | `arena = struct` or `arena = heap` | where the arena is; by default in the struct where it is small |
 /// | `weights = inline` | the weights stand in the program: the only way there is for a macro |
 ///

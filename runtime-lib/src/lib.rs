@@ -36,6 +36,7 @@ pub mod constant;
 pub mod conv;
 pub mod conv_integer;
 pub mod cumulative;
+pub mod custom;
 pub mod deform_conv;
 #[cfg(feature = "alloc")]
 pub mod dictionary;

@@ -46,6 +46,45 @@ impl<'a, T, const R: usize> View<'a, T, R> {
     }
 }
 
+/// A tensor to be written, with `R` axes.
+#[derive(Debug)]
+pub struct ViewMut<'a, T, const R: usize> {
+    shape: [usize; R],
+    data: &'a mut [T],
+}
+
+impl<'a, T, const R: usize> ViewMut<'a, T, R> {
+    /// The elements of `data`, in row-major order, as a tensor of the sizes given.
+    ///
+    /// # Errors
+    ///
+    /// Where `data` does not have as many elements as the sizes ask for.
+    pub fn new(shape: [usize; R], data: &'a mut [T]) -> Result<ViewMut<'a, T, R>> {
+        View::new(shape, data)?;
+        Ok(ViewMut { shape, data })
+    }
+
+    /// The size of each axis.
+    pub fn shape(&self) -> [usize; R] {
+        self.shape
+    }
+
+    /// The elements, in row-major order.
+    pub fn data(&self) -> &[T] {
+        self.data
+    }
+
+    /// The elements, to be written.
+    pub fn data_mut(&mut self) -> &mut [T] {
+        self.data
+    }
+
+    /// The elements, for as long as they are borrowed.
+    pub fn into_data(self) -> &'a mut [T] {
+        self.data
+    }
+}
+
 impl<'a, T> From<&'a [T]> for View<'a, T, 1> {
     fn from(data: &'a [T]) -> Self {
         View { shape: [data.len()], data }

@@ -56,7 +56,7 @@ impl External {
     }
 }
 
-impl Default for External {
+impl ::core::default::Default for External {
     fn default() -> External {
         External::new()
     }

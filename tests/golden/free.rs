@@ -65,7 +65,7 @@ impl Free {
     }
 }
 
-impl Default for Free {
+impl ::core::default::Default for Free {
     fn default() -> Free {
         Free::new()
     }

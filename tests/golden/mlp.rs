@@ -61,7 +61,7 @@ impl Mlp {
     }
 }
 
-impl Default for Mlp {
+impl ::core::default::Default for Mlp {
     fn default() -> Mlp {
         Mlp::new()
     }

@@ -67,7 +67,7 @@ impl Scale {
     }
 }
 
-impl Default for Scale {
+impl ::core::default::Default for Scale {
     fn default() -> Scale {
         Scale::new()
     }

@@ -10,13 +10,45 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The models that are checked in and that compile.
-fn models() -> Vec<PathBuf> {
-    let names = ["mlp.onnxtxt", "scale.onnxtxt", "external.onnxtxt", "free.onnxtxt"];
-    let mut models: Vec<PathBuf> = names.iter().map(|name| folder("models").join(name)).collect();
-    models.push(root().join("examples/models/digits.onnx"));
+/// The models that are checked in and that compile, each with the options that it needs.
+fn models() -> Vec<(PathBuf, &'static [&'static str])> {
+    const CUSTOM: &[&str] = &[
+        "--custom=com.acme::Clip=crate::clip",
+        "--custom=com.acme::Mix=crate::mix",
+        "--custom=com.acme::Norm=crate::norm",
+    ];
+    let names: [(&str, &[&str]); 8] = [
+        ("mlp", &[]),
+        ("scale", &[]),
+        ("external", &[]),
+        ("free", &[]),
+        ("defaults", &[]),
+        ("stream", &["--state=h=h_next", "--state=past=sum"]),
+        (
+            "cache",
+            &[
+                "--dim=past=1..=7",
+                "--dim=new=1",
+                "--state=past_k=present_k",
+                "--state=past_v=present_v",
+            ],
+        ),
+        ("custom", CUSTOM),
+    ];
+    let path = |name: &str| folder("models").join(format!("{name}.onnxtxt"));
+    let mut models: Vec<(PathBuf, &[&str])> =
+        names.into_iter().map(|(name, options)| (path(name), options)).collect();
+    models.push((root().join("examples/models/digits.onnx"), &[]));
     models
 }
+
+/// What the program has that a module calls.
+const CALLED: &str = "
+use onnxc_runtime::{Result, custom::{Attributes, View, ViewMut}};
+pub fn clip(_: View<f32, 2>, _: ViewMut<f32, 2>, _: Attributes) -> Result { Ok(()) }
+pub fn mix(_: View<f32, 2>, _: Option<View<f32, 2>>, _: ViewMut<f32, 2>, _: Attributes) -> Result { Ok(()) }
+pub fn norm(_: View<f32, 2>, _: ViewMut<f32, 1>, _: Attributes) -> Result { Ok(()) }
+";
 
 /// Compiles the model to `module` and gives the module and the weights, where they are apart.
 fn compile(model: &Path, module: &Path, arguments: &[&str]) -> (String, Option<Vec<u8>>) {
@@ -31,16 +63,16 @@ fn compile(model: &Path, module: &Path, arguments: &[&str]) -> (String, Option<V
 #[test]
 fn the_same_model_gives_the_same_bytes_wherever_it_lies() {
     let (here, there) = (scratch("same_here"), scratch("same_there/deeper"));
-    for model in models() {
+    for (model, options) in models() {
         let name = model.file_name().expect("a model is a file");
         fs::copy(&model, there.join(name)).expect("the directory is ours");
         let data = model.with_file_name("external.data");
         if data.exists() {
             fs::copy(&data, there.join("external.data")).expect("the directory is ours");
         }
-        let first = compile(&model, &here.join("model.rs"), &[]);
-        assert!(first == compile(&model, &here.join("model.rs"), &[]), "{name:?} twice");
-        let moved = compile(&there.join(name), &there.join("model.rs"), &[]);
+        let first = compile(&model, &here.join("model.rs"), options);
+        assert!(first == compile(&model, &here.join("model.rs"), options), "{name:?} twice");
+        let moved = compile(&there.join(name), &there.join("model.rs"), options);
         assert!(first == moved, "{name:?} on another path");
         let root = root().to_string_lossy();
         assert!(!first.0.contains(&*root), "{name:?}: an absolute path");
@@ -50,10 +82,11 @@ fn the_same_model_gives_the_same_bytes_wherever_it_lies() {
 #[test]
 fn modules_compile_without_warnings_in_each_edition_and_hold_no_unsafe() {
     let directory = scratch("emitted");
-    for (model, weights) in models().iter().flat_map(|m| [(m, "file"), (m, "inline")]) {
-        let (code, _) = compile(model, &directory.join("model.rs"), &["--weights", weights]);
+    for ((model, options), weights) in models().iter().flat_map(|m| [(m, "file"), (m, "inline")]) {
+        let arguments = [*options, &["--weights", weights]].concat();
+        let (code, _) = compile(model, &directory.join("model.rs"), &arguments);
         assert!(!code.contains("unsafe"), "{}", model.display());
-        let program = "#![deny(warnings)]\n#![forbid(unsafe_code)]\nmod model;\n";
+        let program = format!("#![deny(warnings)]\n#![forbid(unsafe_code)]\nmod model;\n{CALLED}");
         fs::write(directory.join("lib.rs"), program).expect("the directory is ours");
         for edition in ["2021", "2024"] {
             let output = rustc(&directory.join("lib.rs"), edition, "lib");
@@ -66,9 +99,9 @@ fn modules_compile_without_warnings_in_each_edition_and_hold_no_unsafe() {
 #[test]
 fn modules_read_as_they_did() {
     let directory = scratch("golden");
-    for model in models() {
+    for (model, options) in models() {
         let name = model.file_stem().expect("a model is a file").to_string_lossy();
-        let (code, _) = compile(&model, &directory.join(format!("{name}.rs")), &[]);
+        let (code, _) = compile(&model, &directory.join(format!("{name}.rs")), options);
         golden::check(&folder("golden").join(format!("{name}.rs")), code.as_bytes());
     }
 }

@@ -1,13 +1,18 @@
 //! Tests of all the crates together. One program, so that it is linked once.
 
 mod check;
+mod elements;
 mod emitted;
 mod errors;
 #[cfg(target_os = "linux")]
 mod external;
 mod golden;
+mod gradients;
+mod interface;
+mod library;
 mod macros;
 mod memory;
+mod names;
 mod programs;
 mod random;
 mod recognized;

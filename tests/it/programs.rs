@@ -43,22 +43,47 @@ pub fn onnxc() -> Command {
 /// Has rustc check a file, as a library or a program that depends on the macro and the runtime
 /// library. Paths of models are relative to this package.
 pub fn rustc(file: &Path, edition: &str, crate_type: &str) -> Output {
+    let mut command = tool("rustc", file, edition, crate_type);
+    command.arg("--emit=metadata,dep-info");
+    command.arg(format!("--out-dir={}", env!("CARGO_TARGET_TMPDIR")));
+    command.output().expect("rustc is there, for it compiled this")
+}
+
+/// Has rustdoc write what it makes of a library into `directory`, warnings being errors.
+pub fn rustdoc(file: &Path, edition: &str, directory: &Path) -> Output {
+    let mut command = tool("rustdoc", file, edition, "lib");
+    command.arg("-Dwarnings").arg("-o").arg(directory);
+    command.output().expect("rustdoc lies beside rustc")
+}
+
+/// Compiles a program without warnings and runs it. What it asserts must hold.
+pub fn run(file: &Path) {
+    let program = file.with_extension(env::consts::EXE_EXTENSION);
+    let mut command = tool("rustc", file, "2024", "bin");
+    let output = command.arg("-Dwarnings").arg("-o").arg(&program).output();
+    let output = output.expect("rustc is there, for it compiled this");
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}\n{}", file.display(), said(&output));
+    let output = Command::new(&program).output().expect("rustc wrote it");
+    assert!(output.status.success(), "{}\n{}", file.display(), said(&output));
+}
+
+/// A tool of the compiler at work on a file that depends on the macro and the runtime library.
+fn tool(name: &str, file: &Path, edition: &str, crate_type: &str) -> Command {
     let built = built();
     let artifact = |name: &str, path: &Path| format!("--extern={name}={}", path.display());
     let dependencies = built.runtime.parent().expect("an artifact lies in a directory");
-    let mut command = Command::new("rustc");
+    let mut command = Command::new(name);
     command
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"))
         .arg(file)
         .arg(format!("--edition={edition}"))
         .arg(format!("--crate-type={crate_type}"))
-        .arg("--emit=metadata,dep-info")
-        .arg(format!("--out-dir={}", env!("CARGO_TARGET_TMPDIR")))
         .arg(format!("-Ldependency={}", dependencies.display()))
         .arg(artifact("onnxc_macros", &built.macros))
         .arg(artifact("onnxc_runtime", &built.runtime));
-    command.output().expect("rustc is there, for it compiled this")
+    command
 }
 
 /// Has cargo build the workspace, of which most is built already, and say where all lies.

@@ -9,9 +9,13 @@ use std::{
 /// The rooms of the compiler from the top down, each with those below it that it may enter; all
 /// may enter the base, and themselves.
 const ROOMS: &[(&str, &[&str])] = &[
-    ("cli", &["builder", "emit", "host", "import", "ir", "ops", "options", "passes", "plan"]),
-    ("builder", &["emit", "import", "options", "plan"]),
-    ("options", &["emit", "import", "plan"]),
+    (
+        "cli",
+        &["builder", "emit", "export", "host", "import", "ir", "ops", "options", "passes", "plan"],
+    ),
+    ("builder", &["emit", "import", "ir", "options", "passes", "plan"]),
+    ("options", &["emit", "import", "passes", "plan"]),
+    ("export", &["import", "ir", "ops"]),
     ("import", &["check", "ir", "ops", "plan"]),
     ("check", &[]),
     ("passes", &["host", "ir", "ops", "plan"]),
@@ -121,7 +125,7 @@ fn files_can_be_read_at_one_sitting() {
 fn unsafe_lives_in_few_corners() {
     let corners = [
         "compiler/src/mapping.rs",
-        "runtime-lib/src/arena.rs",
+        "runtime-lib/src/arena",
         "runtime-lib/src/simd",
         "runtime-lib/src/gemm",
     ];

@@ -163,11 +163,16 @@ impl Place<'_> {
     }
 }
 
-/// Where a node is, for people: by its own name, or by that of its first output.
+/// Where a node is, for people.
 pub fn node_place(node: &NodeProto, i: usize) -> String {
+    format!("{}, number {i}", node_name(node))
+}
+
+/// What a node is called, for people: by its own name, or by that of its first output.
+pub fn node_name(node: &NodeProto) -> String {
     let named = [node.name(), node.output.first().map_or("", String::as_str)];
     let name = named.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
-    format!("node {} ({}), number {i}", quoted(name), node.op_type())
+    format!("node {} ({})", quoted(name), node.op_type())
 }
 
 /// Names a message of a model. The model is not changed while it is checked and built, so a

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::diag::{Code, Diagnostic, quoted};
 use onnxc_proto::{AttributeProto, FunctionProto, NodeProto};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 /// The most functions that a model may have, and how deep they may call each other: onnx's limits.
 const MOST: usize = 10_000;
@@ -39,11 +39,11 @@ pub(super) fn functions<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto]) -> 
     let mut functions = Functions::default();
     for function in list {
         let key = (canonical(function.domain()), function.name(), function.overload());
-        if functions.0.contains_key(&key) {
+        if let Entry::Vacant(entry) = functions.0.entry(key) {
+            entry.insert(function);
+        } else {
             let message = "another function has the same domain, name and overload";
             cx.within(Place::Function(function), |cx| cx.fault(Code::DuplicateFunction, message));
-        } else {
-            functions.0.insert(key, function);
         }
     }
     calls(cx, list, &functions);

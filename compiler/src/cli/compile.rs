@@ -1,7 +1,7 @@
 //! `onnxc MODEL -o FILE`: compiles a model.
 
 use onnxc::{
-    ArenaIn, Optimize, Options, Weights,
+    ArenaIn, Defaults, Optimize, Options, Weights,
     diag::{Diagnostic, Diagnostics},
     plan,
 };
@@ -22,9 +22,21 @@ pub struct Shared {
     /// Say the sizes of an input whose number of axes the model leaves open (`x=1,3,height,width`)
     #[arg(long, value_name = "NAME=SIZES")]
     pub shape: Vec<String>,
-    /// Make an input a constant: a number, or several in brackets
-    #[arg(long = "const", value_name = "NAME=VALUE")]
+    /// Make an input a constant: a number, or several in brackets; without a value, its default
+    #[arg(long = "const", value_name = "NAME[=VALUE]")]
     pub constant: Vec<String>,
+    /// What becomes of inputs that have a default
+    #[arg(long, value_enum, default_value = "argument")]
+    defaults: DefaultsArg,
+    /// Hand an output to the next run as an input: the model keeps it as its own state
+    #[arg(long, value_name = "PAST=PRESENT")]
+    pub state: Vec<String>,
+    /// Have a function of your program called for an operator (`com.acme::Clip=crate::clip`)
+    #[arg(long, value_name = "OPERATOR=PATH")]
+    pub custom: Vec<String>,
+    /// Say the type of a value that such a function gives (`y=float[n,10]`)
+    #[arg(long = "type", value_name = "NAME=TYPE")]
+    pub ty: Vec<String>,
     /// What matters most
     #[arg(long, value_enum, default_value = "speed")]
     optimize: OptimizeArg,
@@ -36,6 +48,14 @@ enum OptimizeArg {
     Speed,
     /// Space: simple loops over weights as they are
     Size,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum DefaultsArg {
+    /// The caller may leave them out
+    Argument,
+    /// They are constants
+    Constant,
 }
 
 /// What only compiling needs.
@@ -90,6 +110,13 @@ impl Shared {
         self.dim.iter().try_for_each(|text| options.dim(text))?;
         self.shape.iter().try_for_each(|text| options.shape(text))?;
         self.constant.iter().try_for_each(|text| options.constant(text))?;
+        self.state.iter().try_for_each(|text| options.state(text))?;
+        self.custom.iter().try_for_each(|text| options.custom(text))?;
+        self.ty.iter().try_for_each(|text| options.ty(text))?;
+        options.settings.defaults = match self.defaults {
+            DefaultsArg::Argument => Defaults::Argument,
+            DefaultsArg::Constant => Defaults::Constant,
+        };
         Ok(options)
     }
 }

@@ -23,7 +23,9 @@ mod explain;
 mod files;
 mod npy;
 mod ops;
+mod optimize;
 mod run;
+mod show;
 mod test;
 
 use clap::Parser;
@@ -42,10 +44,12 @@ struct Cli {
 #[derive(clap::Subcommand)]
 enum Command {
     Bench(bench::Options),
-    Ops(ops::Options),
     Check(check::Options),
     Explain(explain::Options),
+    Ops(ops::Options),
+    Optimize(optimize::Options),
     Run(run::Options),
+    Show(show::Options),
     Test(test::Options),
 }
 
@@ -55,10 +59,12 @@ pub fn main() -> ExitCode {
     match cli.command {
         None => compile::run(&cli.compile),
         Some(Command::Bench(options)) => bench::run(&options),
-        Some(Command::Ops(options)) => ops::run(&options),
         Some(Command::Check(options)) => check::run(&options),
         Some(Command::Explain(options)) => explain::run(&options),
+        Some(Command::Ops(options)) => ops::run(&options),
+        Some(Command::Optimize(options)) => optimize::run(&options),
         Some(Command::Run(options)) => run::run(&options),
+        Some(Command::Show(options)) => show::run(&options),
         Some(Command::Test(options)) => test::run(&options),
     }
 }

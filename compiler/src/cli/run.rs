@@ -7,7 +7,7 @@ use super::{
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
     host, import,
-    plan::{Plan, Port},
+    plan::{Custom, Plan, Port},
     ty::Type,
     value::Value,
 };
@@ -24,7 +24,8 @@ use std::{
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The file of an input: `.npy`, or `.pb` with a TensorProto or the like
+    /// The file of an input: `.npy`, or `.pb` with a TensorProto or the like. Several files for an
+    /// input are several runs, one after the other: state is handed on
     #[arg(long, value_name = "NAME=FILE")]
     input: Vec<String>,
     /// Where the outputs are written, each to a file of its name. Without it, they are printed
@@ -52,55 +53,119 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
     let place = options.model.display().to_string();
     let bytes = files::bytes(&options.model)?;
     let proto = import::decode(bytes.clone()).map_err(|finding| finding.within(place.clone()))?;
-    let inputs = inputs(&options.input, proto.graph.as_ref())?;
-    let outcome = compute(bytes, options, &inputs).map_err(|findings| findings.within(&place));
-    let (plan, outputs) = outcome?;
-    let Some(directory) = &options.output_dir else {
-        for (port, value) in plan.outputs.iter().zip(&outputs) {
-            outln!("{}: {value:?}", port.name);
+    let runs = runs(inputs(&options.input, proto.graph.as_ref())?)?;
+    let outcome = compute(bytes, options, &runs).map_err(|findings| findings.within(&place));
+    let (plan, results) = outcome?;
+    for (run, outputs) in results.iter().enumerate() {
+        let run = (results.len() > 1).then_some(run);
+        match &options.output_dir {
+            None => print(&plan, outputs, run),
+            Some(directory) => write(&plan, outputs, run, directory, options.format)?,
         }
-        return Ok(());
-    };
-    fs::create_dir_all(directory).map_err(|error| {
-        Diagnostic::new(Code::Io, error.to_string()).within(directory.display().to_string())
-    })?;
-    let mut taken = HashSet::new();
-    for (port, value) in plan.outputs.iter().zip(&outputs) {
-        let path = directory.join(file_name(&port.name, options.format, &mut taken));
-        files::write(&path, &port.name, value, options.format)?;
     }
     Ok(())
 }
 
-/// Compiles the model for the sizes of its inputs, and runs it.
+/// Prints the outputs of a run, which has a number where there are several.
+fn print(plan: &Plan, outputs: &[Value], run: Option<usize>) {
+    let run = run.map_or(String::new(), |run| format!("run {run}, "));
+    for (port, value) in plan.outputs.iter().zip(outputs) {
+        outln!("{run}{}: {value:?}", port.name);
+    }
+}
+
+/// Writes the outputs of a run, which has a directory of its own where there are several.
+fn write(
+    plan: &Plan,
+    outputs: &[Value],
+    run: Option<usize>,
+    directory: &Path,
+    format: Format,
+) -> Result<(), Diagnostics> {
+    let directory = run.map_or(directory.to_owned(), |run| directory.join(run.to_string()));
+    fs::create_dir_all(&directory).map_err(|error| {
+        Diagnostic::new(Code::Io, error.to_string()).within(directory.display().to_string())
+    })?;
+    let mut taken = HashSet::new();
+    for (port, value) in plan.outputs.iter().zip(outputs) {
+        let path = directory.join(file_name(&port.name, format, &mut taken));
+        files::write(&path, &port.name, value, format)?;
+    }
+    Ok(())
+}
+
+/// The inputs of one run, by name.
+pub type Inputs = BTreeMap<String, Value>;
+
+/// What the files of each input give to each run: one file is for all.
+pub fn runs(inputs: BTreeMap<String, Vec<Value>>) -> Result<Vec<Inputs>, Diagnostic> {
+    let count = inputs.values().map(Vec::len).max().unwrap_or(1);
+    if let Some((name, values)) =
+        inputs.iter().find(|(_, v)| !matches!(v.len(), 1) && v.len() != count)
+    {
+        let message =
+            format!("{} has {} files, but another input has {count}", quoted(name), values.len());
+        return Err(Diagnostic::new(Code::BadOption, message));
+    }
+    let of = |run: usize, values: &[Value]| values.get(run).unwrap_or(&values[0]).clone();
+    let one = |run| inputs.iter().map(|(name, all)| (name.clone(), of(run, all))).collect();
+    Ok((0..count).map(one).collect())
+}
+
+/// Compiles the model for the sizes of its inputs, and runs it on each run's.
 fn compute(
     bytes: onnxc_proto::Bytes,
     options: &Options,
-    inputs: &BTreeMap<String, Value>,
-) -> Result<(Plan, Vec<Value>), Diagnostics> {
+    runs: &[Inputs],
+) -> Result<(Plan, Vec<Vec<Value>>), Diagnostics> {
     let mut compile = options.shared.options()?;
     compile.settings.directory = options.model.parent().map(Path::to_owned);
     let proto = import::decode(bytes.clone())?;
-    for (name, axes) in proto.graph.iter().flat_map(|graph| import::free_shapes(graph, inputs)) {
-        compile.settings.shapes.entry(name).or_insert(axes);
-    }
-    let dims = &mut compile.settings.dims;
-    for (name, size) in proto.graph.iter().flat_map(|graph| import::free_sizes(graph, inputs)) {
-        dims.entry(name).or_insert(size);
+    if let Some(graph) = &proto.graph {
+        for (name, axes) in runs.iter().flat_map(|inputs| import::free_shapes(graph, inputs)) {
+            compile.settings.shapes.entry(name).or_insert(axes);
+        }
+        // What changes from run to run stays free.
+        let mut sizes = runs.iter().map(|inputs| import::free_sizes(graph, inputs));
+        let first = sizes.next().unwrap_or_default();
+        let others: Vec<_> = sizes.flatten().collect();
+        let stays = |(name, size): &(String, import::Size)| {
+            others.iter().all(|(other, found)| other != name || found == size)
+        };
+        let dims = &mut compile.settings.dims;
+        for (name, size) in first.into_iter().filter(stays) {
+            dims.entry(name).or_insert(size);
+        }
     }
     let (plan, _) = onnxc::plan(bytes, &compile, &mut |_, _| {})?;
-    let given = in_order(&plan, inputs)?;
-    let outputs = host::run(&plan, &given)
-        .map_err(|error| Diagnostic::new(Code::Refused, error.to_string()))?;
-    Ok((plan, outputs))
+    callable(&plan)?;
+    let mut session = host::Session::new(&plan);
+    let mut results = Vec::new();
+    for inputs in runs {
+        let found = session.run(&in_order(&plan, inputs)?);
+        results.push(found.map_err(|error| Diagnostic::new(Code::Refused, error.to_string()))?);
+    }
+    Ok((plan, results))
+}
+
+/// A finding where a plan calls a function of the user's own, of which this program has none.
+pub fn callable(plan: &Plan) -> Result<(), Diagnostic> {
+    let Some(&Custom { operator, function, .. }) = plan.customs().first() else { return Ok(()) };
+    let message = format!(
+        "{} is {}, a function that only your program has",
+        quoted(operator),
+        quoted(function)
+    );
+    Err(Diagnostic::new(Code::Unsupported, message)
+        .help("compile the model, and call the module from your program"))
 }
 
 /// The values of `NAME=FILE`, by name.
 pub fn inputs(
     texts: &[String],
     graph: Option<&GraphProto>,
-) -> Result<BTreeMap<String, Value>, Diagnostic> {
-    let mut inputs = BTreeMap::new();
+) -> Result<BTreeMap<String, Vec<Value>>, Diagnostic> {
+    let mut inputs: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for text in texts {
         // A file may have an equals sign in its name, and so may an input: the first file that
         // there is counts.
@@ -112,16 +177,13 @@ pub fn inputs(
         };
         let mut infos = graph.iter().flat_map(|graph| &graph.input);
         let ty = infos.find(|info| info.name() == name).and_then(|info| info.r#type.as_ref());
-        if inputs.insert(name.to_owned(), files::read(Path::new(file), ty)?).is_some() {
-            let message = format!("the input {} is given twice", quoted(name));
-            return Err(Diagnostic::new(Code::BadOption, message));
-        }
+        inputs.entry(name.to_owned()).or_default().push(files::read(Path::new(file), ty)?);
     }
     Ok(inputs)
 }
 
 /// The inputs as the plan wants them.
-pub fn in_order(plan: &Plan, inputs: &BTreeMap<String, Value>) -> Result<Vec<Value>, Diagnostics> {
+pub fn in_order(plan: &Plan, inputs: &Inputs) -> Result<Vec<Value>, Diagnostics> {
     let known: Vec<String> = plan.inputs.iter().map(|port| quoted(&port.name)).collect();
     let mut findings = Vec::new();
     for name in inputs.keys().filter(|name| plan.inputs.iter().all(|port| port.name != **name)) {
@@ -139,11 +201,12 @@ pub fn in_order(plan: &Plan, inputs: &BTreeMap<String, Value>) -> Result<Vec<Val
     if findings.is_empty() { Ok(given) } else { Err(Diagnostics(findings)) }
 }
 
-fn one(port: &Port, inputs: &BTreeMap<String, Value>) -> Result<Value, Diagnostic> {
+fn one(port: &Port, inputs: &Inputs) -> Result<Value, Diagnostic> {
     let name = quoted(&port.name);
     let value = match (inputs.get(&port.name), &port.ty) {
         (Some(value), _) => value.clone(),
         (None, Type::Optional(_)) => Value::Optional(None),
+        (None, _) if port.default.is_some() => Value::Optional(None),
         (None, _) => {
             let message = format!("the input {name} is not given");
             return Err(Diagnostic::new(Code::BadOption, message)

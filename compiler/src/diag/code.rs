@@ -86,6 +86,7 @@ codes! {
     ShapeMismatch = 202: "The sizes of the inputs do not fit together, or do not fit the operator. The notes show the types of the node's inputs. Where a size was fixed with `--dim`, it may be the wrong one."
     DeclaredMismatch = 203: "The model declares a type for a value that differs from the one that its node gives it. The model was changed without its declarations, or a node is not what its writer thought; delete or correct the declaration."
     UnknownShape = 204: "The number of axes of a value cannot be known before running, and code for any number of axes is not generated. The model is valid. Constant shapes (`--const`), or declared types, may settle it."
+    NoGradient = 205: "The model asks for a gradient along a path that has none. An operator on the path has no derivative, or all paths go through operators whose derivative is zero everywhere; the notes show the path."
 
     Unsupported = 301: "The model is valid, but onnxc cannot compile this part of it yet; the message says which."
     TooLarge = 302: "A size does not fit the address space, or passes a limit of the compiler. The limits keep a hostile model from exhausting the machine that compiles it."

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     dim::{Dim, Symbol},
-    plan::Port,
+    plan::{Operand, Port},
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -15,33 +15,56 @@ use std::collections::BTreeSet;
 
 /// What was bound so far.
 #[derive(Default)]
-struct Bound {
-    symbols: BTreeSet<Symbol>,
-    binds: TokenStream,
-    checks: TokenStream,
+pub(super) struct Bound {
+    pub symbols: BTreeSet<Symbol>,
+    pub binds: TokenStream,
+    pub checks: TokenStream,
 }
+
+/// How a constant is read.
+pub(super) type Constant<'a> = &'a dyn Fn(&Operand) -> TokenStream;
 
 impl Face<'_> {
     /// Settles the symbols of the inputs, holds their sizes against the model, and names their
-    /// elements.
-    pub fn bind_inputs(&self) -> TokenStream {
+    /// elements. Whether what was kept from the run before is there is seen last.
+    pub fn bind_inputs(&self, constant: Constant<'_>, slot: Constant<'_>) -> TokenStream {
         let mut bound = Bound::default();
         let ports = || self.inputs.iter().zip(&self.plan.inputs);
         let is_optional = |given: &Given| matches!(given.form, Form::Optional(_));
         // An absent value settles nothing that another one can settle.
         for (given, port) in ports().filter(|(given, _)| !is_optional(given)) {
-            self.bind(given, port, &mut bound);
+            self.bind(&given.form, given, port, &mut bound);
         }
         for (given, port) in ports().filter(|(given, _)| is_optional(given)) {
-            self.bind_optional(given, port, &mut bound);
+            match &port.default {
+                Some(default) => self.bind_default(given, port, &constant(default), &mut bound),
+                None => self.bind_optional(given, port, &mut bound),
+            }
         }
+        let found = self.find_states(constant, slot, &mut bound);
         let Bound { binds, checks, .. } = bound;
-        quote!(#binds #checks)
+        quote!(#binds #checks #found)
     }
 
-    fn bind(&self, given: &Given, port: &Port, bound: &mut Bound) {
+    /// Puts its default in place of what the caller left out.
+    fn bind_default(&self, given: &Given, port: &Port, default: &TokenStream, bound: &mut Bound) {
+        let (name, form) = (&given.name, given.form.content());
+        let chosen = match form {
+            Form::Scalar => quote!(#name.as_ref().map_or(#default, ::core::slice::from_ref)),
+            Form::View(_) => {
+                let shape = self.plan.initial(port).map(|tensor| tensor.shape.as_slice());
+                let shape = shape.unwrap_or_default().iter().map(|&size| number(size));
+                quote!(#name.unwrap_or(View::new([#(#shape),*], #default)?))
+            }
+            _ => quote!(#name.map_or(#default, |#name| &#name[..])),
+        };
+        bound.binds.extend(quote!(let #name = #chosen;));
+        self.bind(form, given, port, bound);
+    }
+
+    fn bind(&self, form: &Form, given: &Given, port: &Port, bound: &mut Bound) {
         let name = &given.name;
-        match &given.form {
+        match form {
             Form::View(_) => {
                 self.settle(port, bound, &|axis| quote!(#name.shape()[#axis]), &|check| check);
                 bound.checks.extend(quote!(let #name = #name.data();));
@@ -57,7 +80,7 @@ impl Face<'_> {
 
     fn bind_optional(&self, given: &Given, port: &Port, bound: &mut Bound) {
         let (name, element) = (&given.name, &given.element);
-        let (is_there, absent) = (self.beside(port), format_ident!("{name}_absent"));
+        let (is_there, absent) = (self.beside(port), self.derived(&name.to_string(), "absent"));
         bound.binds.extend(quote!(let #is_there = &[#name.is_some()];));
         // An absent value is as many zeros as the model would have of it.
         let zeros = |len: TokenStream| quote!(let #absent = ::onnxc_runtime::arena::heap::<#element>(if #is_there[0] { 0 } else { #len }););
@@ -91,22 +114,24 @@ impl Face<'_> {
         guarded: &dyn Fn(TokenStream) -> TokenStream,
     ) {
         for (axis, dim) in port.shape().iter().enumerate() {
-            let (axis, found) = (number(axis), of(number(axis)));
+            let found = of(number(axis));
             match dim.as_symbol() {
                 Some(symbol) if bound.symbols.insert(symbol.clone()) => {
                     let ident = format_ident!("{symbol}");
                     bound.binds.extend(quote!(let #ident = #found;));
                     bound.checks.extend(self.check_bound(symbol));
                 }
-                _ => {
-                    let (label, wanted) = (docs::line(&port.name), format!("{dim:?}"));
-                    let expected = size(dim);
-                    bound.checks.extend(guarded(quote! {
-                        ::onnxc_runtime::view::check_size(#label, #axis, #wanted, #expected, #found)?;
-                    }));
-                }
+                _ => bound.checks.extend(guarded(self.check_size(port, axis, &found))),
             }
         }
+    }
+
+    /// Holds the size of an axis against the model.
+    pub(super) fn check_size(&self, port: &Port, axis: usize, found: &TokenStream) -> TokenStream {
+        let dim = &port.shape()[axis];
+        let (label, wanted) = (docs::line(&port.name), format!("{dim:?}"));
+        let (axis, expected) = (number(axis), size(dim));
+        quote!(::onnxc_runtime::view::check_size(#label, #axis, #wanted, #expected, #found)?;)
     }
 
     /// The name of what stands beside the elements of an input.
@@ -115,7 +140,7 @@ impl Face<'_> {
         format_ident!("{}", self.names[beside.buffer])
     }
 
-    fn check_bound(&self, symbol: &Symbol) -> TokenStream {
+    pub(super) fn check_bound(&self, symbol: &Symbol) -> TokenStream {
         let Some(size) = self.plan.symbols.get(symbol) else { return TokenStream::new() };
         let Some(bound) = size.max.and_then(|max| usize::try_from(max).ok()) else {
             return TokenStream::new();

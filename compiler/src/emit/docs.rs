@@ -1,7 +1,11 @@
 //! What a person reads about a generated module.
 
 use super::Style;
-use crate::plan::{Place, Plan, Port};
+use crate::{
+    dtype::DType,
+    plan::{Place, Plan, Port, State},
+    tensor::Tensor,
+};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -44,8 +48,9 @@ pub fn model(plan: &Plan, style: &Style) -> TokenStream {
     text.push(String::new());
     text.push("| | name | type |".into());
     text.push("|---|---|---|".into());
-    text.extend(plan.inputs.iter().map(|port| row("input", port)));
-    text.extend(plan.outputs.iter().map(|port| row("output", port)));
+    text.extend(plan.inputs.iter().map(|port| row("input", port, &default(plan, port))));
+    text.extend(plan.outputs.iter().map(|port| row("output", port, "")));
+    text.extend(plan.states.iter().map(|state| state_row(plan, state)));
     text.push(String::new());
     text.push(format!("- Parameters: {}", parameters(plan)));
     text.push(format!("- Weights: {} bytes", plan.weight_bytes));
@@ -53,6 +58,7 @@ pub fn model(plan: &Plan, style: &Style) -> TokenStream {
     if plan.macs > 0 {
         text.push(format!("- Multiply-adds: {}", plan.macs));
     }
+    text.extend(super::custom::signatures(plan).into_iter().map(|line| format!("- {line}")));
     for (key, value) in &plan.info.metadata {
         text.push(format!("- {}: {}", plain(key), plain(value)));
     }
@@ -76,9 +82,45 @@ pub fn port(port: &Port) -> TokenStream {
     lines(&[text])
 }
 
-fn row(kind: &str, port: &Port) -> String {
+fn row(kind: &str, port: &Port, more: &str) -> String {
     let doc = if port.doc.is_empty() { String::new() } else { format!(" {}", plain(&port.doc)) };
-    format!("| {kind} | `{}` | `{}`{} |", code(&port.name), shape(port), doc.replace('|', "\\|"))
+    let (name, ty) = (cell(&code(&port.name)), cell(&shape(port)));
+    format!("| {kind} | `{name}` | `{ty}`{more}{doc} |")
+}
+
+/// What an input is where the caller leaves it out.
+fn default(plan: &Plan, port: &Port) -> String {
+    plan.initial(port).map_or(String::new(), |tensor| format!("; by default {}", elements(tensor)))
+}
+
+fn state_row(plan: &Plan, state: &State) -> String {
+    let State { found, next, .. } = state;
+    let first = plan.initial(found).map_or("zeros".into(), elements);
+    let (past, present) = (cell(&code(&found.name)), cell(&code(&next.name)));
+    format!("| state | `{past}` → `{present}` | `{}`; at first {first} |", cell(&shape(found)))
+}
+
+/// The elements of a constant, where they are few.
+fn elements(tensor: &Tensor) -> String {
+    const MANY: usize = 8;
+    let text = match (tensor.strings(), tensor.ints(), tensor.floats()) {
+        _ if tensor.len() > MANY => return "as in the model".into(),
+        (Some(strings), ..) => format!("{strings:?}"),
+        (_, Some(ints), _) if tensor.dtype == DType::Bool => {
+            format!("{:?}", ints.iter().map(|&flag| flag != 0).collect::<Vec<_>>())
+        }
+        (_, Some(ints), _) => format!("{ints:?}"),
+        (.., Some(floats)) => format!("{floats:?}"),
+        (None, None, None) => return "as in the model".into(),
+    };
+    let scalar = || text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let text = if tensor.shape.is_empty() { scalar().unwrap_or(&text) } else { &text };
+    format!("`{}`", cell(&code(text)))
+}
+
+/// Text in a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
 }
 
 /// The type of a port, as ONNX's text writes it.
@@ -100,18 +142,53 @@ pub fn line(text: &str) -> String {
 }
 
 /// Text of the model between backticks.
-fn code(text: &str) -> String {
-    line(text).replace('`', "'")
+pub fn code(text: &str) -> String {
+    match line(text).replace('`', "'") {
+        // Nothing between backticks is two backticks.
+        text if text.is_empty() => " ".into(),
+        text => text,
+    }
 }
 
 /// Text of the model that rustdoc shows as it is: no markup, no link.
 fn plain(text: &str) -> String {
+    let line = line(text);
+    let line = line.trim();
     let mut escaped = String::new();
-    for c in line(text).chars() {
-        if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '&' | '~' | '|') {
+    let mut is_number = true;
+    for (i, c) in line.char_indices() {
+        let markup =
+            matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '&' | '~' | '|');
+        // A list, or a line below a heading.
+        let at_start =
+            i == 0 && matches!(c, '-' | '+' | '=') || is_number && matches!(c, '.' | ')');
+        // An address would be a link.
+        let address = c == ':' && line[i..].starts_with("://");
+        if markup || at_start || address {
             escaped.push('\\');
         }
         escaped.push(c);
+        is_number &= c.is_ascii_digit();
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_the_model_is_no_markup() {
+        for (text, shown) in [
+            ("a *b* [c](d) <e>", "a \\*b\\* \\[c\\](d) \\<e\\>"),
+            ("    let x = 1;", "let x = 1;"),
+            ("- 1. item", "\\- 1. item"),
+            ("12. item", "12\\. item"),
+            ("see https://a.b/c", "see https\\://a.b/c"),
+            ("===", "\\==="),
+        ] {
+            assert_eq!(plain(text), shown);
+        }
+        assert_eq!((code("a`b"), code("")), ("a'b".into(), " ".into()));
+    }
 }

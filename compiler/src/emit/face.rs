@@ -1,6 +1,7 @@
 //! The public face of a module: the struct, its constants, and `infer`.
 
 use super::{ArenaIn, Style, docs, port::Form, weights};
+
 use crate::{
     arena::Map,
     dim::Dim,
@@ -10,6 +11,13 @@ use crate::{
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+};
+
+/// How many slots are borrowed at once: the longest tuple of slots.
+const PLACES: usize = 12;
 
 /// How a program calls a generated module.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +30,8 @@ pub struct Signature {
     pub outputs: Vec<(String, Form)>,
     /// Whether `infer` returns a `Result`.
     pub refuses: bool,
+    /// Whether one run hands something to the next.
+    pub keeps_state: bool,
 }
 
 /// What the face and the steps must agree on.
@@ -32,6 +42,8 @@ pub struct Face<'p> {
     pub model: Ident,
     /// The name of each buffer, in snake case.
     pub names: Map<BufferId, String>,
+    /// Every name, and those that were made of others.
+    derived: RefCell<(Names, HashMap<String, Ident>)>,
     pub(super) inputs: Vec<Given>,
     outputs: Vec<Taken>,
     /// How many constant tensors of strings there are.
@@ -54,6 +66,8 @@ pub struct Given {
 pub struct Taken {
     /// Its name.
     pub name: Ident,
+    /// The variable for its elements.
+    pub local: Ident,
     /// How.
     pub form: Form,
     /// The element type, as Rust.
@@ -73,29 +87,45 @@ impl<'p> Face<'p> {
                 buffers.insert(id, names.unique(ident::snake(&plan.buffers[id].name)));
             }
         }
+        let mut taken = HashSet::new();
         let inputs: Vec<Given> = plan
             .inputs
             .iter()
             .map(|port| Given {
                 name: format_ident!("{}", buffers[port.operand.buffer]),
-                form: Form::of_input(&port.ty),
+                form: match port.default {
+                    Some(_) => Form::Optional(Form::of_input(&port.ty).into()),
+                    None => Form::of_input(&port.ty),
+                },
                 element: element(port.dtype()),
             })
             .collect();
         let mut fields = Names::default();
-        let outputs = plan.outputs.iter().map(|port| Taken {
-            name: format_ident!("{}", fields.unique(ident::snake(&port.name))),
-            form: Form::of_output(plan, port),
-            element: element(port.dtype()),
+        let outputs = plan.outputs.iter().map(|port| {
+            let field = fields.unique(ident::snake(&port.name));
+            // Two outputs may be one value.
+            let local = if taken.insert(port.operand.buffer) {
+                buffers[port.operand.buffer].clone()
+            } else {
+                names.unique(field.clone())
+            };
+            Taken {
+                name: format_ident!("{field}"),
+                local: format_ident!("{local}"),
+                form: Form::of_output(plan, port),
+                element: element(port.dtype()),
+            }
         });
         let outputs: Vec<Taken> = outputs.collect();
         let dynamic = inputs.iter().any(|given| given.form.refuses())
-            || outputs.iter().any(|taken| taken.form.refuses());
+            || outputs.iter().any(|taken| taken.form.refuses())
+            || plan.states.iter().any(|state| !state.found.ty.is_fixed());
         Face {
             plan,
             style,
             model: format_ident!("{}", ident::camel(&style.name)),
             names: buffers,
+            derived: RefCell::new((names, HashMap::new())),
             refuses: dynamic || has_open_sizes(plan) || plan.steps.iter().any(refuses),
             strings: weights::strings(plan).len(),
             outputs,
@@ -110,7 +140,16 @@ impl<'p> Face<'p> {
             inputs: self.inputs.iter().map(|given| given.form.clone()).collect(),
             outputs: self.outputs.iter().map(|t| (t.name.to_string(), t.form.clone())).collect(),
             refuses: self.refuses,
+            keeps_state: self.keeps_state(),
         }
+    }
+
+    /// A name made of another one, which nothing else has.
+    pub fn derived(&self, name: &str, what: &str) -> Ident {
+        let (names, derived) = &mut *self.derived.borrow_mut();
+        let wanted = format!("{}_{what}", name.trim_end_matches('_'));
+        let ident = derived.entry(wanted.clone());
+        ident.or_insert_with(|| format_ident!("{}", names.unique(wanted))).clone()
     }
 
     /// The struct with its methods.
@@ -133,6 +172,7 @@ impl<'p> Face<'p> {
             has_strings.then(|| quote!(, strings: ::onnxc_runtime::strings::Strings::new()));
         let (draws, no_draws) = (self.draws_field(), self.no_draws());
         let set_seed = self.set_seed();
+        let (state, no_state, reset) = (self.state_field(), self.no_state(), self.reset());
         let output = self.output_struct();
         let new = match self.style.arena {
             ArenaIn::Struct => quote!(::onnxc_runtime::arena::InlineArena::new()),
@@ -146,6 +186,7 @@ impl<'p> Face<'p> {
                 arena: #arena,
                 #strings
                 #draws
+                #state
             }
             blank!();
             #[allow(dead_code)]
@@ -159,7 +200,7 @@ impl<'p> Face<'p> {
                 blank!();
                 /// The model with the weights that the program carries.
                 pub const fn new() -> #model {
-                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS), arena: #new #no_strings #no_draws }
+                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS), arena: #new #no_strings #no_draws #no_state }
                 }
                 blank!();
                 /// The model with weights that the caller has, in flash or mapped from a file.
@@ -169,14 +210,15 @@ impl<'p> Face<'p> {
                 /// Where they are not as long as the model's, or start at an odd address.
                 pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<#model> {
                     let weights = ::onnxc_runtime::arena::Weights::from_bytes(weights, #model::WEIGHT_BYTES)?;
-                    Ok(#model { weights, arena: #new #no_strings #no_draws })
+                    Ok(#model { weights, arena: #new #no_strings #no_draws #no_state })
                 }
                 blank!();
                 #set_seed
+                #reset
                 #infer
             }
             blank!();
-            impl Default for #model {
+            impl ::core::default::Default for #model {
                 fn default() -> #model {
                     #model::new()
                 }
@@ -190,6 +232,7 @@ impl<'p> Face<'p> {
             let ty = form.given(element);
             quote!(#name: #ty)
         });
+        let state = self.keeps_state().then(|| quote!(&mut self.held,));
         let given = self.inputs.iter().map(|Given { name, form, .. }| match form {
             Form::Scalar => quote!(&[#name]),
             _ => quote!(#name),
@@ -208,22 +251,25 @@ impl<'p> Face<'p> {
                 ]
                 .map(String::from),
             );
+            if self.keeps_state() {
+                text.push("An error in the middle of a run resets the model.".into());
+            }
         }
         let doc = docs::lines(&text);
         quote! {
             #doc
             pub fn infer(&mut self, #(#arguments),*) -> #result {
-                #room::infer(&self.weights, self.arena.blocks(), #strings #draws #(#given),*)
+                #room::infer(&self.weights, self.arena.blocks(), #strings #draws #state #(#given),*)
             }
         }
     }
 
     /// The struct of several outputs; one output stands for itself.
     fn output_struct(&self) -> TokenStream {
-        if self.outputs.len() == 1 {
+        if self.outputs.len() <= 1 {
             return TokenStream::new();
         }
-        let (model, name) = (&self.model, format_ident!("{}Output", self.model));
+        let (model, name) = (&self.model, self.output());
         let doc = docs::lines(&[format!("What [`{model}`] gives.")]);
         let fields = self.outputs.iter().zip(&self.plan.outputs).map(|(taken, port)| {
             let (field, ty, doc) = (&taken.name, taken.ty(&quote!('a)), docs::port(port));
@@ -233,11 +279,18 @@ impl<'p> Face<'p> {
         quote! {
             blank!();
             #doc
+            #[allow(dead_code)]
             #[derive(Clone, Debug)]
             pub struct #name #generics {
                 #(#fields)*
             }
         }
+    }
+
+    /// The struct of several outputs.
+    fn output(&self) -> Ident {
+        let model = self.model.to_string();
+        format_ident!("{}Output", model.trim_end_matches('_'))
     }
 
     /// Whether an output is borrowed from the arena.
@@ -247,9 +300,10 @@ impl<'p> Face<'p> {
 
     fn result(&self, lifetime: &TokenStream) -> TokenStream {
         let plain = match self.outputs.as_slice() {
+            [] => quote!(()),
             [one] => one.ty(lifetime),
             _ => {
-                let name = format_ident!("{}Output", self.model);
+                let name = self.output();
                 if self.borrows() { quote!(#name<#lifetime>) } else { quote!(#name) }
             }
         };
@@ -270,9 +324,9 @@ impl<'p> Face<'p> {
             quote!(#name: #ty)
         });
         let result = match self.outputs.len() {
-            1 => self.result(&quote!('a)),
+            0 | 1 => self.result(&quote!('a)),
             _ => {
-                let name = format_ident!("{}Output", self.model);
+                let name = self.output();
                 let plain =
                     if self.borrows() { quote!(super::#name<'a>) } else { quote!(super::#name) };
                 if self.refuses { quote!(::onnxc_runtime::Result<#plain>) } else { plain }
@@ -285,12 +339,14 @@ impl<'p> Face<'p> {
             quote!(strings: &::onnxc_runtime::strings::Constants<#count>,)
         });
         let draws = self.draws().map(|count| quote!(draws: &mut Draws<#count>,));
+        let state = self.state_argument();
         quote! {
             pub(super) fn infer #generics (
                 weights: &::onnxc_runtime::arena::Weights,
                 arena: &#life mut [Block],
                 #strings
                 #draws
+                #state
                 #(#arguments),*
             ) -> #result
         }
@@ -305,8 +361,8 @@ impl<'p> Face<'p> {
     ) -> TokenStream {
         let borrowed: Vec<usize> =
             (0..self.outputs.len()).filter(|&i| self.outputs[i].form.is_in_arena()).collect();
-        let local = |i: usize| format_ident!("{}", self.outputs[i].name);
-        let is_there = |i: usize| format_ident!("{}_given", self.outputs[i].name);
+        let local = |i: usize| self.outputs[i].local.clone();
+        let is_there = |i: usize| self.derived(&self.outputs[i].local.to_string(), "given");
         let flags: TokenStream = (0..self.outputs.len())
             .filter(|&i| matches!(self.outputs[i].form, Form::Optional(_)))
             .filter_map(|i| Some((is_there(i), given(i)?)))
@@ -317,7 +373,11 @@ impl<'p> Face<'p> {
         let borrow = match names.as_slice() {
             [] => TokenStream::new(),
             [name] => quote!(let #name = borrow(arena, #(#accesses)*);),
-            _ => quote!(let (#(#names),*) = borrow(arena, (#(#accesses),*));),
+            _ => {
+                let tokens = names.iter().map(ToTokens::to_token_stream).collect();
+                let (names, accesses) = together(tokens, accesses.clone());
+                quote!(let (#(#names),*) = borrow(arena, (#(#accesses),*));)
+            }
         };
         let value = |i: usize| {
             let (port, form) = (&self.plan.outputs[i], &self.outputs[i].form);
@@ -326,12 +386,17 @@ impl<'p> Face<'p> {
             form.give(self.plan, port, &local(i), &heap, &flag)
         };
         let result = match self.outputs.len() {
+            0 => quote!(()),
             1 => value(0),
             n => {
-                let name = format_ident!("{}Output", self.model);
+                let name = self.output();
                 let fields = (0..n).map(|i| {
-                    let (field, value) = (local(i), value(i));
-                    if field == value.to_string() { quote!(#field) } else { quote!(#field: #value) }
+                    let (field, value) = (&self.outputs[i].name, value(i));
+                    if *field == value.to_string() {
+                        quote!(#field)
+                    } else {
+                        quote!(#field: #value)
+                    }
                 });
                 quote!(super::#name { #(#fields),* })
             }
@@ -355,6 +420,20 @@ impl<'p> Face<'p> {
     pub fn output_form(&self, i: usize) -> &Form {
         &self.outputs[i].form
     }
+}
+
+/// Names and accesses in groups, where there are more than a tuple of slots has places.
+fn together(
+    names: Vec<TokenStream>,
+    accesses: Vec<TokenStream>,
+) -> (Vec<TokenStream>, Vec<TokenStream>) {
+    if names.len() <= PLACES {
+        return (names, accesses);
+    }
+    let group = names.chunks(PLACES).map(|names| quote!((#(#names,)*))).collect();
+    let path = quote!(::onnxc_runtime::arena::Together);
+    let groups = accesses.chunks(PLACES).map(|all| quote!(#path((#(#all,)*)))).collect();
+    together(group, groups)
 }
 
 impl Taken {

@@ -152,7 +152,7 @@ impl Body<'_> {
         let stacks: TokenStream = step.stacked.iter().map(|stacked| self.stack(stacked)).collect();
         let (bind_most, below) = self.most(step, &turn);
         let decides = step.cond.is_some() || step.again.is_some();
-        let again = decides.then(|| format_ident!("{turn}_again"));
+        let again = decides.then(|| self.face.derived(&step.turn, "again"));
         let first = step.cond.as_ref().map_or(quote!(true), |cond| self.element(cond));
         let bind_again = again.as_ref().map(|again| quote!(let mut #again = #first;));
         let goes_on = match (&again, below) {
@@ -201,7 +201,8 @@ impl Body<'_> {
                 (TokenStream::new(), Some(quote!(#turn < #dim)))
             }
             Some(Turns::Tensor(operand)) => {
-                let (most, number) = (format_ident!("{turn}_most"), self.element(operand));
+                let most = self.face.derived(&step.turn, "most");
+                let number = self.element(operand);
                 (
                     quote!(let #most = usize::try_from(#number).unwrap_or(0);),
                     Some(quote!(#turn < #most)),

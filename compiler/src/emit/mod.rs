@@ -2,12 +2,14 @@
 //! plans, and nothing that came before them.
 
 mod bind;
+mod custom;
 mod docs;
 mod draws;
 mod face;
 mod flow;
 mod format;
 mod port;
+mod state;
 mod steps;
 mod weights;
 

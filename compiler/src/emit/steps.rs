@@ -10,7 +10,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ident::Names,
-    plan::{Arg, BufferId, Call, Check, Condition, Form, Kind, Operand, Place, Plan, Port, Step},
+    plan::{Arg, BufferId, Call, Check, Condition, Form, Kind, Operand, Place, Plan, Step},
     ty::Type,
 };
 use proc_macro2::{Ident, TokenStream};
@@ -34,7 +34,14 @@ pub fn body(plan: &Plan, face: &Face<'_>) -> TokenStream {
     let heap: Vec<TokenStream> = heap.collect();
     let outputs =
         face.give_outputs(&|i| body.output_slot(i), &|i| heap[i].clone(), &|i| flags[i].clone());
-    let (head, bind) = (face.steps_head(), face.bind_inputs());
+    let constant = |of: &Operand| {
+        let slice = body.slice(of, false, &[]);
+        let is_text = plan.buffers[of.buffer].dtype == DType::String;
+        if is_text { quote!(#slice[..]) } else { slice }
+    };
+    let slot = |of: &Operand| body.slot(of);
+    let (head, bind) = (face.steps_head(), face.bind_inputs(&constant, &slot));
+    let keep = face.keep_states();
     let (uses, constants) = (body.uses(), body.constants());
     quote! {
         #uses
@@ -42,6 +49,7 @@ pub fn body(plan: &Plan, face: &Face<'_>) -> TokenStream {
         #head {
             #bind
             #steps
+            #keep
             #outputs
         }
         blank!();
@@ -82,7 +90,8 @@ impl<'p> Body<'p> {
         let mut constant_names = Names::default();
         let mut slots = BTreeMap::new();
         let mut used: HashSet<BufferId> =
-            plan.outputs.iter().flat_map(Port::operands).map(|operand| operand.buffer).collect();
+            plan.results().chain(plan.defaults()).map(|operand| operand.buffer).collect();
+        used.extend(plan.states.iter().map(|state| state.found.operand.buffer));
         crate::plan::memory::operands(&plan.steps, &mut |operand| {
             used.insert(operand.buffer);
         });
@@ -134,6 +143,10 @@ impl<'p> Body<'p> {
         }
         let made = call.writes().map(|operand| self.make(operand)).collect::<TokenStream>();
         let borrow = self.borrow(&locals);
+        if let Some(custom) = call.params.custom() {
+            let call = self.custom(call, custom, &locals);
+            return quote!(comment!(#comment); #made #borrow #call);
+        }
         let given = call.inputs[skip..].iter().map(|arg| self.argument(arg, false, &locals));
         let taken = call.outputs.iter().map(|arg| self.argument(arg, true, &locals));
         let mut arguments: Vec<TokenStream> = match call.form {
@@ -176,8 +189,10 @@ impl<'p> Body<'p> {
         }
         let same = locals.iter().filter(|local| local.operand.buffer == operand.buffer).count();
         let name = &self.face.names[operand.buffer];
-        let name =
-            if same == 0 { format_ident!("{name}") } else { format_ident!("{name}_part_{same}") };
+        let name = match same {
+            0 => format_ident!("{name}"),
+            _ => self.face.derived(name, &format!("part_{same}")),
+        };
         locals.push(Local { operand: operand.clone(), written, name });
     }
 
@@ -334,16 +349,20 @@ impl<'p> Body<'p> {
             return name.to_token_stream();
         }
         let ty = struct_name(&source).expect("only structs are named").to_owned();
-        let node = call.node.split(": ").next().unwrap_or_default();
-        let word = format!("{}_{}", crate::ident::snake(node), crate::ident::snake(&ty));
-        let name = format_ident!("{}", self.constant_names.unique(word.to_uppercase()));
-        let (ty, value) = (
-            format_ident!("{ty}"),
-            source.parse::<TokenStream>().expect("a formula is an expression"),
-        );
-        self.geometry_items.push(quote!(blank!(); const #name: #ty = #value;));
+        let value = source.parse().expect("a formula is an expression");
+        let name = self.constant(&call.node, &ty, value);
         self.geometries.insert(source, name.clone());
         name.to_token_stream()
+    }
+
+    /// A constant of a type, named after a node.
+    pub(super) fn constant(&mut self, node: &str, ty: &str, value: TokenStream) -> Ident {
+        let node = node.split(": ").next().unwrap_or_default();
+        let word = format!("{}_{}", crate::ident::snake(node), crate::ident::words(ty));
+        let name = format_ident!("{}", self.constant_names.unique(word.to_uppercase()));
+        let ty = format_ident!("{ty}");
+        self.geometry_items.push(quote!(blank!(); const #name: #ty = #value;));
+        name
     }
 
     fn check(&mut self, check: &Check) -> TokenStream {
@@ -378,6 +397,7 @@ impl<'p> Body<'p> {
             paths.insert("arena::Slot".into());
         }
         if self.borrows
+            || !self.plan.states.is_empty()
             || self
                 .plan
                 .outputs
@@ -387,8 +407,14 @@ impl<'p> Body<'p> {
         {
             paths.insert("arena::borrow".into());
         }
-        let takes_view = (0..self.plan.inputs.len())
-            .any(|i| matches!(self.face.input_form(i), PortForm::View(_)));
+        let takes_view = (0..self.plan.inputs.len()).any(|i| match self.face.input_form(i) {
+            PortForm::View(_) => true,
+            // A default is a view, too.
+            form => {
+                let has_default = self.plan.inputs[i].default.is_some();
+                has_default && matches!(form.content(), PortForm::View(_))
+            }
+        });
         let gives_view = (0..self.plan.outputs.len())
             .any(|i| matches!(self.face.output_form(i).content(), PortForm::View(_)));
         if takes_view || gives_view {

@@ -48,6 +48,7 @@ pub fn strings(plan: &Plan) -> Vec<(BufferId, &[String])> {
     }
     // The keys of maps stand where the maps are given.
     let mut used = HashSet::new();
+    used.extend(plan.defaults().map(|operand| operand.buffer));
     operands(&plan.steps, &mut |operand| {
         used.insert(operand.buffer);
     });

@@ -7,7 +7,7 @@ use crate::{
     dim::{Dim, Symbol},
     plan::{
         Args, Block, BufferId, Call, Check, Cond, Condition, Form, If, Kind, Loop, Operand, Place,
-        Plan, Port, Step, Turns,
+        Plan, Port, State, Step, Turns,
     },
     tensor::Tensor,
     ty::Type,
@@ -19,19 +19,50 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-/// Runs `plan` on `inputs`, one for each of the plan's, in order.
+/// Runs `plan` on `inputs`, one for each of the plan's, in order. An input with a default is left
+/// out as an absent optional.
 pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
-    let mut host = Host {
-        plan,
-        arrays: Map::default(),
-        symbols: RefCell::default(),
-        turns: RefCell::default(),
-    };
-    for (port, value) in plan.inputs.iter().zip(inputs) {
-        host.give(port, value)?;
+    Session::new(plan).run(inputs)
+}
+
+/// A plan, and what one run hands to the next.
+pub struct Session<'p> {
+    plan: &'p Plan,
+    /// The states, once there are any.
+    states: Option<Vec<Tensor>>,
+    /// How often each call has drawn.
+    turns: Vec<u64>,
+}
+
+impl<'p> Session<'p> {
+    /// Before the first run.
+    pub fn new(plan: &'p Plan) -> Session<'p> {
+        Session { plan, states: None, turns: Vec::new() }
     }
-    host.steps(&plan.steps)?;
-    Ok(plan.outputs.iter().map(|port| host.output(port)).collect())
+
+    /// Runs the plan once, as [`run`] does.
+    pub fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let plan = self.plan;
+        let mut host = Host {
+            plan,
+            arrays: Map::default(),
+            symbols: RefCell::default(),
+            turns: RefCell::new(std::mem::take(&mut self.turns)),
+        };
+        // What is left out settles nothing that another input can settle.
+        let (given, left_out): (Vec<_>, Vec<_>) =
+            plan.inputs.iter().zip(inputs).partition(|(_, value)| **value != Value::Optional(None));
+        for (port, value) in given.into_iter().chain(left_out) {
+            host.give(port, value)?;
+        }
+        host.find_states(self.states.as_deref())?;
+        self.states = None;
+        host.steps(&plan.steps)?;
+        self.turns = host.turns.take();
+        let next = plan.states.iter().map(|state| host.output(&state.next).into_tensor());
+        self.states = next.collect();
+        Ok(plan.outputs.iter().map(|port| host.output(port)).collect())
+    }
 }
 
 const OTHER_KIND: Error = Error::Value("an input is of another kind than the model wants");
@@ -67,10 +98,36 @@ impl Host<'_> {
                 self.give_beside(port, Array::from_tensor(keys));
             }
             Value::Optional(Some(value)) => self.give(port, value)?,
+            Value::Optional(None) if port.default.is_some() => {
+                let default = self.plan.initial(port).expect("a default is a constant").clone();
+                self.give(port, &default.into())?;
+            }
             Value::Optional(None) if matches!(port.ty, Type::Optional(_)) => {
                 self.give_beside(port, Array::Bool(vec![false]));
             }
             _ => return Err(OTHER_KIND),
+        }
+        Ok(())
+    }
+
+    /// Puts the states where the steps find them: those given, or what the first run finds.
+    fn find_states(&mut self, states: Option<&[Tensor]>) -> Result {
+        let plan = self.plan;
+        let settled = self.symbols.borrow().clone();
+        for (i, State { found, .. }) in plan.states.iter().enumerate() {
+            let tensor = match states {
+                Some(states) => states[i].clone(),
+                None => first(plan, found, &settled),
+            };
+            self.bind_input(found.shape(), &tensor)?;
+            // The state that comes after may be larger.
+            let capacity = match plan.buffers[found.operand.buffer].place {
+                Place::Arena { capacity, .. } => capacity,
+                Place::Input(_) | Place::Weight { .. } | Place::Heap => tensor.len(),
+            };
+            let mut array = Array::zeroed(tensor.dtype, capacity.max(tensor.len()));
+            array.set_part(0, Array::from_tensor(&tensor));
+            self.arrays.insert(found.operand.buffer, array);
         }
         Ok(())
     }
@@ -89,6 +146,7 @@ impl Host<'_> {
         for (dim, &size) in shape.iter().zip(&tensor.shape) {
             match dim.as_symbol() {
                 Some(name) if !self.symbols.borrow().contains_key(name) => {
+                    self.check_bound(name, size)?;
                     self.symbols.borrow_mut().insert(name.clone(), size as i64);
                 }
                 _ => {
@@ -100,6 +158,14 @@ impl Host<'_> {
             }
         }
         Ok(())
+    }
+
+    fn check_bound(&self, symbol: &Symbol, found: usize) -> Result {
+        let max = self.plan.symbols.get(symbol).and_then(|size| size.max);
+        match max.and_then(|max| usize::try_from(max).ok()) {
+            Some(bound) if found > bound => Err(Error::Bound { name: "input", bound, found }),
+            _ => Ok(()),
+        }
     }
 
     fn output(&mut self, port: &Port) -> Value {
@@ -396,4 +462,15 @@ impl Host<'_> {
         };
         self.arrays.insert(operand.buffer, array);
     }
+}
+
+/// What the first run finds of a state: its default, or zeros. A size that no input settles is 0.
+fn first(plan: &Plan, found: &Port, settled: &HashMap<Symbol, i64>) -> Tensor {
+    if let Some(default) = plan.initial(found) {
+        return default.clone();
+    }
+    let size = |dim: &Dim| dim.eval(&|name| settled.get(name).copied().unwrap_or(0));
+    let sizes = found.shape().iter().map(|dim| usize::try_from(size(dim)).unwrap_or(0));
+    let shape: Vec<usize> = sizes.collect();
+    Array::zeroed(found.dtype(), shape.iter().product()).into_tensor(shape)
 }

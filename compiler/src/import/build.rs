@@ -1,22 +1,24 @@
 //! From the messages of the file format to a graph, types inferred as it is built.
 
 use super::{
-    Axis, Imported, Settings, external,
+    Imported, Settings,
+    custom::{self, Bindings},
+    external,
     function::Call,
+    order::{self, named_values},
     tensor::{sparse, tensor},
     types::{self, Dimensions},
 };
 use crate::{
-    check::{Checked, attribute_kind, node_place},
+    check::{Checked, node_place},
     diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
-    ir::{Attribute, Domain, Graph, Info, NewNode, Reader, RegionId, ValueId},
-    ops::{self, Entry, How, Read},
+    ir::{Domain, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
+    ops::{self, Entry, How, Read, quoted::Quoted},
     tensor::Tensor,
     ty::Type,
 };
 use onnxc_proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto,
-    attribute_proto::AttributeType,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -40,6 +42,7 @@ pub fn model(
     let findings = builder.findings.clone();
     let opsets = builder.opsets(proto);
     builder.body(graph_proto, &opsets);
+    builder.unused_bindings();
     builder.dims.findings().into_iter().for_each(|finding| findings.push(finding));
     findings
         .finish()
@@ -52,12 +55,13 @@ pub(super) struct Builder<'p> {
     /// What was found at fault in the messages, and is passed over.
     pub(super) checked: &'p Checked,
     pub(super) findings: Findings,
-    files: external::Files,
+    pub(super) files: external::Files,
     pub(super) dims: Dimensions<'p>,
     pub(super) graph: Graph,
     pub(super) functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
     /// The bodies of operators that were read so far, by their text.
     pub(super) bodies: HashMap<&'static str, Rc<FunctionProto>>,
+    pub(super) bindings: Bindings<'p>,
     depth: usize,
     /// The nodes that may still be added.
     room: usize,
@@ -95,12 +99,9 @@ fn info(model: &ModelProto, graph: &GraphProto) -> Info {
         version: model.model_version(),
         outputs: graph.output.iter().map(|output| output.name().to_owned()).collect(),
         output_sizes: graph.output.iter().map(types::declared_sizes).collect(),
+        declared: Vec::new(),
         doc: doc.join("\n\n"),
-        metadata: model
-            .metadata_props
-            .iter()
-            .map(|entry| (entry.key().to_owned(), entry.value().to_owned()))
-            .collect(),
+        metadata: entries(&model.metadata_props),
         value_docs: docs.map(|v| (v.name().to_owned(), v.doc_string().to_owned())).collect(),
     }
 }
@@ -117,15 +118,26 @@ impl<'p> Builder<'p> {
             .functions
             .iter()
             .map(|function| ((function.domain(), function.name(), function.overload()), function));
+        let graph = Graph::new(Rc::new(info(proto, graph)));
+        Builder {
+            functions: functions.collect(),
+            bindings: Bindings::of(proto, &settings.customs),
+            ..Builder::on(graph, settings, checked)
+        }
+    }
+
+    /// One that goes on with a graph, and knows no functions.
+    pub(super) fn on(graph: Graph, settings: &'p Settings, checked: &'p Checked) -> Builder<'p> {
         Builder {
             settings,
             checked,
             findings: Findings::default(),
             files: external::Files::within(settings.directory.clone()),
             dims: Dimensions::new(settings),
-            graph: Graph::new(Rc::new(info(proto, graph))),
-            functions: functions.collect(),
+            graph,
+            functions: HashMap::new(),
             bodies: HashMap::new(),
+            bindings: Bindings::default(),
             depth: 0,
             room: MOST_NODES,
         }
@@ -157,64 +169,14 @@ impl<'p> Builder<'p> {
         let region = self.graph.body;
         let mut scope = Scope { region, values: HashMap::new(), opsets, call: None };
         self.initializers(proto, &mut scope);
-        for input in &proto.input {
-            if scope.values.contains_key(input.name()) {
-                continue;
-            }
-            let ty = self.declared(input).unwrap_or(Type::Unknown);
-            let ty = self.with_axes(input.name(), ty);
-            let id = match self.settings.consts.get(input.name()) {
-                Some(text) => self.constant(input.name(), text, &ty),
-                None => self.graph.input(region, input.name(), ty),
-            };
-            scope.values.insert(input.name().to_owned(), id);
-        }
+        let interface = self.model_inputs(proto, &mut scope);
         self.graph.symbols = self.dims.sizes.clone();
-        self.unused_constants(proto);
         self.nodes(&proto.node, &mut scope);
         self.inner_types(proto, &scope);
         let outputs = self.outputs(proto, &scope);
         self.graph.set_outputs(region, outputs);
+        self.graph.interface = Rc::new(interface);
         scope
-    }
-
-    /// The type of an input, with the axes that the user says where the model says none.
-    fn with_axes(&mut self, name: &str, ty: Type) -> Type {
-        match (self.settings.shapes.get(name), ty) {
-            (Some(axes), _) if axes.iter().any(|axis| matches!(axis, Axis::Fixed(n) if *n < 0)) => {
-                let message = format!("a size of the input {} is negative", quoted(name));
-                self.findings.push(Diagnostic::new(Code::BadOption, message));
-                Type::Unknown
-            }
-            (Some(axes), Type::Unranked(dtype)) => Type::tensor(dtype, self.dims.of_axes(axes)),
-            (Some(_), ty) => {
-                let message = format!("the input {} is {ty}, so its axes are known", quoted(name));
-                let finding = Diagnostic::new(Code::BadOption, message);
-                self.findings.push(finding.help("settle its free sizes with `--dim`"));
-                ty
-            }
-            (None, ty) => ty,
-        }
-    }
-
-    /// An input that the user made a constant.
-    fn constant(&mut self, name: &str, text: &str, ty: &Type) -> ValueId {
-        let at = |finding: Diagnostic| finding.within(format!("input {}", quoted(name)));
-        match self.findings.keep(super::constant::tensor(text, ty).map_err(at)) {
-            Some(tensor) => self.graph.constant(name, tensor),
-            None => self.graph.value(name, Type::Unknown),
-        }
-    }
-
-    fn unused_constants(&self, proto: &GraphProto) {
-        for name in self.settings.consts.keys().chain(self.settings.shapes.keys()) {
-            if !proto.input.iter().any(|input| input.name() == name) {
-                let names: Vec<&str> = proto.input.iter().map(|input| input.name()).collect();
-                let message = format!("the model has no input {}", quoted(name));
-                let finding = Diagnostic::new(Code::BadOption, message);
-                self.findings.push(finding.note(format!("its inputs: {}", names.join(", "))));
-            }
-        }
     }
 
     pub(super) fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
@@ -262,7 +224,7 @@ impl<'p> Builder<'p> {
     }
 
     pub(super) fn outputs(&mut self, proto: &GraphProto, scope: &Scope<'_>) -> Vec<ValueId> {
-        let mut outputs = Vec::new();
+        let (mut outputs, mut types) = (Vec::new(), Vec::new());
         for output in &proto.output {
             let name = output.name();
             let found = scope.values.get(name).copied();
@@ -270,14 +232,19 @@ impl<'p> Builder<'p> {
             let id = found.unwrap_or_else(|| self.graph.value(name, Type::Unknown));
             let declared = (output.r#type.is_some() && scope.region == self.graph.body)
                 .then(|| self.declared(output).unwrap_or(Type::Unknown));
-            outputs.push(declared.map_or(id, |declared| self.as_declared(name, &declared, id)));
+            let itself = declared.as_ref().map(|declared| self.as_declared(name, declared, id));
+            outputs.push(itself.unwrap_or(id));
+            types.push(declared.unwrap_or(Type::Unknown));
+        }
+        if scope.region == self.graph.body {
+            Rc::make_mut(&mut self.graph.info).declared = types;
         }
         outputs
     }
 
     pub(super) fn nodes(&mut self, nodes: &[NodeProto], scope: &mut Scope<'_>) {
-        for (i, node) in nodes.iter().enumerate() {
-            self.numbered(i, node, scope);
+        for i in order::of(nodes, scope) {
+            self.numbered(i, &nodes[i], scope);
         }
     }
 
@@ -322,6 +289,9 @@ impl<'p> Builder<'p> {
     ) -> std::result::Result<(), Diagnostics> {
         let inputs = self.inputs(node, scope);
         let attributes = scope.resolved(node);
+        if let Some(function) = self.settings.customs.get(&custom::operator(node)) {
+            return self.custom(function, node, inputs, &attributes, scope);
+        }
         let key = (node.domain(), node.op_type(), node.overload());
         let is_in_operator = scope.call.is_some_and(|call| call.is_operator);
         if let Some(&function) = self.functions.get(&key).filter(|_| !is_in_operator) {
@@ -337,9 +307,17 @@ impl<'p> Builder<'p> {
                 let cx = (read, version, attributes.as_slice());
                 Ok(self.operator(cx, node, inputs, scope)?)
             }
-            How::Nodes(read) => {
+            How::Naming(names, read) => {
+                let named = named_values(names, &attributes).into_iter();
+                let named = named.map(|name| self.named(name, scope));
+                let inputs = inputs.into_iter().chain(named).collect();
                 let cx = (read, version, attributes.as_slice());
-                Ok(self.expand(cx, node, inputs, scope)?)
+                Ok(self.operator(cx, node, inputs, scope)?)
+            }
+            How::Nodes(nodes) => {
+                let attributes = self.typed(&attributes)?.0;
+                let op = Rc::new(Quoted { entry, version, attributes, nodes });
+                Ok(self.add(op, node, (inputs, Vec::new()), scope)?)
             }
             How::Body(text) => {
                 let function = self.body_of(entry, text)?;
@@ -361,6 +339,18 @@ impl<'p> Builder<'p> {
             Reader::new(&mut self.graph, scope.region, version, inputs, node.output.len(), typed);
         let op = read(&mut reader)?;
         let (inputs, regions) = reader.finish()?;
+        let regions = regions.into_iter().map(|graph| graphs[graph]).collect();
+        self.add(op, node, (inputs, regions), scope)
+    }
+
+    /// Adds a node with its subgraphs, and defines its outputs.
+    fn add(
+        &mut self,
+        op: Rc<dyn Op>,
+        node: &NodeProto,
+        (inputs, regions): (Vec<Option<ValueId>>, Vec<&GraphProto>),
+        scope: &mut Scope<'_>,
+    ) -> Result {
         let label = |name: &String| (!name.is_empty()).then(|| scope.label(name));
         let mut names: Vec<Option<String>> = node.output.iter().map(label).collect();
         while names.last().is_some_and(Option::is_none) {
@@ -369,9 +359,10 @@ impl<'p> Builder<'p> {
         let name = scope.label(name(node));
         let mut new = NewNode { name: &name, op, inputs, outputs: &names, regions: Vec::new() };
         for graph in regions {
-            self.fitting_region(&mut new, graphs[graph], scope)?;
+            self.fitting_region(&mut new, graph, scope)?;
         }
         let (id, result) = self.graph.node(scope.region, new);
+        self.graph.note(id, notes(node));
         let outputs = self.graph[id].outputs.clone();
         for (name, output) in node.output.iter().zip(outputs) {
             if let Some(output) = output {
@@ -389,81 +380,19 @@ impl<'p> Builder<'p> {
         })
     }
 
-    /// The values of a node's inputs. One that nothing defines was found before, and is unknown.
+    /// The values of a node's inputs.
     fn inputs(&mut self, node: &NodeProto, scope: &Scope<'_>) -> Vec<Option<ValueId>> {
-        let mut find = |name: &String| {
-            if name.is_empty() || scope.call.is_some_and(|call| call.absent.contains(name)) {
-                return None;
-            }
-            let found = scope.values.get(name).copied();
-            Some(found.unwrap_or_else(|| self.graph.value(name, Type::Unknown)))
-        };
-        node.input.iter().map(&mut find).collect()
+        node.input.iter().map(|name| self.named(name, scope)).collect()
     }
 
-    /// The attributes of a node by name, and its subgraphs.
-    pub(super) fn typed<'n>(
-        &self,
-        attributes: &'n [AttributeProto],
-    ) -> Result<(BTreeMap<String, Attribute>, Vec<&'n GraphProto>)> {
-        let mut graphs = Vec::new();
-        let mut typed = BTreeMap::new();
-        for attribute in attributes {
-            let at = || format!("attribute {}", quoted(attribute.name()));
-            let value = self.attribute(attribute, &mut graphs).map_err(|f| f.within(at()))?;
-            typed.insert(attribute.name().to_owned(), value);
+    /// The value of that name; none where the name is empty, or that of an input left out. One that
+    /// nothing defines was found before, and is unknown.
+    fn named(&mut self, name: &str, scope: &Scope<'_>) -> Option<ValueId> {
+        if name.is_empty() || scope.call.is_some_and(|call| call.absent.contains(name)) {
+            return None;
         }
-        Ok((typed, graphs))
-    }
-
-    fn attribute<'n>(
-        &self,
-        proto: &'n AttributeProto,
-        graphs: &mut Vec<&'n GraphProto>,
-    ) -> Result<Attribute> {
-        let missing = || Diagnostic::new(Code::MissingField, "the attribute has no value");
-        let mut graph = |proto: &'n GraphProto| {
-            graphs.push(proto);
-            graphs.len() - 1
-        };
-        // The type of a value that belongs to no input has no names of its own for dimensions.
-        let ty = |proto| types::ty(proto, "type", &mut Dimensions::new(&Settings::default()));
-        Ok(match attribute_kind(proto) {
-            AttributeType::Float => Attribute::Float(proto.f()),
-            AttributeType::Int => Attribute::Int(proto.i()),
-            AttributeType::String => Attribute::String(proto.s().to_vec()),
-            AttributeType::Tensor => {
-                Attribute::Tensor(tensor(proto.t.as_deref().ok_or_else(missing)?, &self.files)?)
-            }
-            AttributeType::Graph => {
-                Attribute::Graph(graph(proto.g.as_deref().ok_or_else(missing)?))
-            }
-            AttributeType::SparseTensor => {
-                let proto = proto.sparse_tensor.as_deref().ok_or_else(missing)?;
-                Attribute::Tensor(sparse(proto, &self.files)?)
-            }
-            AttributeType::TypeProto => {
-                Attribute::Type(ty(proto.tp.as_deref().ok_or_else(missing)?)?)
-            }
-            AttributeType::Floats => Attribute::Floats(proto.floats.clone()),
-            AttributeType::Ints => Attribute::Ints(proto.ints.clone()),
-            AttributeType::Strings => {
-                Attribute::Strings(proto.strings.iter().map(|s| s.to_vec()).collect())
-            }
-            AttributeType::Tensors => {
-                let tensors = proto.tensors.iter().map(|proto| tensor(proto, &self.files));
-                Attribute::Tensors(tensors.collect::<Result<_>>()?)
-            }
-            AttributeType::Graphs => Attribute::Graphs(proto.graphs.iter().map(graph).collect()),
-            AttributeType::SparseTensors => {
-                let tensors = proto.sparse_tensors.iter().map(|proto| sparse(proto, &self.files));
-                Attribute::Tensors(tensors.collect::<Result<_>>()?)
-            }
-            AttributeType::TypeProtos => {
-                Attribute::Types(proto.type_protos.iter().map(ty).collect::<Result<_>>()?)
-            }
-            AttributeType::Undefined => return Err(missing()),
-        })
+        let found = scope.values.get(name).copied();
+        Some(found.unwrap_or_else(|| self.graph.value(name, Type::Unknown)))
     }
 
     pub(super) fn deeper<T>(&mut self, what: &str, then: impl FnOnce(&mut Self) -> T) -> Result<T> {
@@ -479,7 +408,7 @@ impl<'p> Builder<'p> {
 }
 
 /// What the file says of a node's operator, and the version of its operator set.
-fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
+pub(super) fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
     let name = if node.domain() == "ai.onnx" { "" } else { node.domain() };
     // That nodes of domains without a version are at fault was found before.
     let version = scope.opsets.get(name).copied().unwrap_or_default();
@@ -490,13 +419,32 @@ fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
             quoted(node.op_type()),
             quoted(if name.is_empty() { "ai.onnx" } else { name })
         );
-        Diagnostic::new(Code::UnsupportedOperator, message)
+        Diagnostic::new(Code::UnsupportedOperator, message).help(binding(node))
     })?;
     Ok((entry, version))
+}
+
+/// How an operator that is not known can be one of the user's own.
+fn binding(node: &NodeProto) -> String {
+    let (domain, name) = custom::operator(node);
+    let operator = if domain.is_empty() { name } else { format!("{domain}::{name}") };
+    format!(
+        "have a function of yours called for it: `--custom {operator}=crate::path::of::function`"
+    )
 }
 
 /// What a node is called: by its own name, or by that of its first output.
 pub(super) fn name(node: &NodeProto) -> &str {
     let named = [node.name(), node.output.first().map_or("", String::as_str)];
     named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
+}
+
+/// What the file says of a node that means nothing to a compiler.
+fn notes(node: &NodeProto) -> Rc<Notes> {
+    let metadata = entries(&node.metadata_props);
+    Rc::new(Notes { doc: node.doc_string().to_owned(), metadata })
+}
+
+fn entries(entries: &[StringStringEntryProto]) -> Vec<(String, String)> {
+    entries.iter().map(|entry| (entry.key().to_owned(), entry.value().to_owned())).collect()
 }

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     diag::{Diagnostics, Result},
-    ir::{Domain, Reader, ValueId},
-    ops::{Entry, Nodes},
+    ir::{Domain, ValueId},
+    ops::Entry,
 };
 use onnxc_proto::{AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto};
 use std::{
@@ -112,23 +112,6 @@ impl Builder<'_> {
         self.give(node, results.collect(), &inputs, outer);
         result?;
         found
-    }
-
-    /// Adds the nodes that an operator stands for.
-    pub(super) fn expand(
-        &mut self,
-        (read, version, attributes): (Nodes, i64, &[AttributeProto]),
-        node: &NodeProto,
-        inputs: Vec<Option<ValueId>>,
-        scope: &mut Scope<'_>,
-    ) -> Result {
-        let (typed, _) = self.typed(attributes)?;
-        let (given, wanted) = (inputs.clone(), node.output.len());
-        let mut reader = Reader::new(&mut self.graph, scope.region, version, inputs, wanted, typed);
-        let results = read(&mut reader)?;
-        reader.finish()?;
-        self.give(node, results.into_iter().map(Some).collect(), &given, scope);
-        Ok(())
     }
 
     /// Takes what was made in place of a node for its outputs.

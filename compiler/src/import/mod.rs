@@ -1,17 +1,25 @@
 //! From the bytes of a file to a graph.
 
+pub(crate) mod attribute;
 mod bindings;
 mod build;
 mod constant;
+mod custom;
 mod declared;
 mod external;
 mod function;
+mod interface;
+mod order;
 pub mod print;
 mod region;
+mod spec;
 mod tensor;
 pub mod text;
-mod types;
+pub(crate) mod types;
 pub mod value;
+
+pub use custom::Operator;
+pub use spec::Spec;
 
 use crate::{
     check,
@@ -30,10 +38,18 @@ use std::{collections::BTreeMap, path::PathBuf};
 pub struct Settings {
     /// Sizes of dimensions, by name.
     pub dims: BTreeMap<String, Size>,
-    /// Inputs that are constants, by name: a number, or several in brackets.
-    pub consts: BTreeMap<String, String>,
     /// The sizes of inputs whose number of axes the model does not say, by name.
     pub shapes: BTreeMap<String, Vec<Axis>>,
+    /// Inputs that are constants, by name.
+    pub consts: BTreeMap<String, Const>,
+    /// What becomes of inputs that have a default.
+    pub defaults: Defaults,
+    /// State: the name of an input, and that of the output that the next run finds there.
+    pub states: BTreeMap<String, String>,
+    /// The functions of the user's own that are called for operators.
+    pub customs: BTreeMap<Operator, String>,
+    /// What such operators give: the types of values, by name, as ONNX's text writes them.
+    pub types: BTreeMap<String, String>,
     /// Where the model's external data lies.
     pub directory: Option<PathBuf>,
 }
@@ -66,6 +82,25 @@ impl From<&str> for Axis {
     fn from(name: &str) -> Axis {
         Axis::Named(name.to_owned())
     }
+}
+
+/// What the user says of an input that is a constant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Const {
+    /// It is its default.
+    Default,
+    /// It is this: a number, or several in brackets.
+    Value(String),
+}
+
+/// What becomes of inputs that have a default, which is an initializer of their name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Defaults {
+    /// The caller may leave them out.
+    #[default]
+    Argument,
+    /// They are constants.
+    Constant,
 }
 
 /// A graph, and the files beside the model that were read for it.

@@ -1,7 +1,9 @@
 //! Messages of the file format as ONNX's textual syntax, which [`super::text`] reads again.
 //!
-//! What the syntax has no words for (documentation and metadata of values and nodes, training) is
-//! printed as comments.
+//! What the syntax has no words for (documentation and metadata of values and nodes, quantization,
+//! training) is printed as comments. ONNX's own parser reads all the rest but sparse constants in
+//! attributes, and quotes around the parts of an operator's domain and the name of a subgraph, which
+//! are there where these are no identifiers.
 
 use super::{
     external::Files,
@@ -159,8 +161,8 @@ impl Printer {
         let label = label.map_or(String::new(), |label| format!("[{}] ", name(label)));
         let names = |names: &[String]| list("", names, |text| name(text), "");
         let (outputs, inputs) = (names(&node.output), names(&node.input));
-        let parts = node.domain().split('.').filter(|_| !node.domain().is_empty());
-        let op: String = parts.map(|part| name(part) + ".").collect();
+        let domain = Some(node.domain()).filter(|domain| !domain.is_empty());
+        let op = domain.map_or(String::new(), |domain| qualified(domain) + ".");
         let overload = node.overload.as_ref().filter(|overload| !overload.is_empty());
         let overload = overload.map_or(String::new(), |overload| format!(":{}", name(overload)));
         let start = format!("{label}{outputs} = {op}{}{overload}", name(node.op_type()));
@@ -312,6 +314,11 @@ fn name(text: &str) -> String {
     if plain && !word { text.to_owned() } else { quote(text) }
 }
 
+/// A name whose parts have points between them.
+fn qualified(text: &str) -> String {
+    text.split('.').map(name).collect::<Vec<_>>().join(".")
+}
+
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -347,7 +354,12 @@ fn ty(proto: &TypeProto) -> String {
         }
         Some(Value::OpaqueType(of)) => {
             let parts = [&of.domain, &of.name].into_iter().flatten();
-            list("opaque(", &parts.collect::<Vec<_>>(), |part| name(part), ")")
+            let parts: Vec<&String> = parts.collect();
+            // Only the first may have points.
+            let (first, rest) = parts.split_at(parts.len().min(1));
+            let first = first.iter().map(|text| qualified(text));
+            let parts: Vec<String> = first.chain(rest.iter().map(|text| name(text))).collect();
+            list("opaque(", &parts, String::clone, ")")
         }
         None => String::new(),
     }

@@ -3,8 +3,10 @@
 use super::{external, types};
 use crate::{
     diag::{Code, Diagnostic, Result},
+    dim::Dim,
     dtype::DType,
     tensor::{Data, Tensor},
+    ty::TensorType,
 };
 use bytes::Bytes;
 use onnxc_proto::{SparseTensorProto, TensorProto, tensor_proto::DataLocation};
@@ -84,6 +86,15 @@ pub fn proto(tensor: &Tensor, name: &str) -> TensorProto {
         }
     }
     proto
+}
+
+/// The sparse tensor of the file with these values at these places.
+pub fn sparse_proto(values: &Tensor, indices: &Tensor, ty: &TensorType) -> SparseTensorProto {
+    SparseTensorProto {
+        values: Some(proto(values, "")),
+        indices: Some(proto(indices, "")),
+        dims: ty.shape.iter().filter_map(Dim::known).collect(),
+    }
 }
 
 fn shape(dims: &[i64]) -> Result<Vec<usize>> {

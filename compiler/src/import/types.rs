@@ -12,7 +12,7 @@ use crate::{
 use onnxc_proto::{
     TensorShapeProto, TypeProto, ValueInfoProto,
     tensor_shape_proto::{Dimension, dimension::Value as DimValue},
-    type_proto::Value,
+    type_proto::{self, Value},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -188,6 +188,44 @@ pub fn label(dim: &Dimension, value: &str, axis: usize) -> String {
         Some(DimValue::DimParam(name)) if !name.is_empty() => name.clone(),
         _ => format!("{value}_{axis}"),
     }
+}
+
+/// The type as the file format says it, where anything is known of it; `label` names a size that is
+/// no number.
+pub fn proto(ty: &Type, label: &dyn Fn(&Dim) -> Option<String>) -> Option<TypeProto> {
+    let elem_type = |dtype: DType| Some(dtype.code());
+    let sizes = |shape: &[Dim]| {
+        let value = |dim: &Dim| match dim.known() {
+            Some(n) => Some(DimValue::DimValue(n)),
+            None => label(dim).map(DimValue::DimParam),
+        };
+        let dim = |dim: &Dim| Dimension { value: value(dim), denotation: None };
+        Some(TensorShapeProto { dim: shape.iter().map(dim).collect() })
+    };
+    let tensor =
+        |dtype, shape| Value::TensorType(type_proto::Tensor { elem_type: elem_type(dtype), shape });
+    let inner = |ty: &Type| proto(ty, label).map(Box::new);
+    let value = match ty {
+        Type::Tensor(ty) => tensor(ty.dtype, sizes(&ty.shape)),
+        Type::Unranked(dtype) | Type::Never(dtype) => tensor(*dtype, None),
+        Type::Sparse(ty) => Value::SparseTensorType(type_proto::SparseTensor {
+            elem_type: elem_type(ty.dtype),
+            shape: sizes(&ty.shape),
+        }),
+        Type::Sequence(ty) => {
+            Value::SequenceType(type_proto::Sequence { elem_type: Some(inner(ty)?) })
+        }
+        Type::Optional(ty) => {
+            Value::OptionalType(type_proto::Optional { elem_type: Some(inner(ty)?) })
+        }
+        // The sizes of a map's values are those of all of them together.
+        Type::Map(key, values) => Value::MapType(type_proto::Map {
+            key_type: elem_type(*key),
+            value_type: Some(inner(&Type::Unranked(values.dtype()?))?),
+        }),
+        Type::Unknown => return None,
+    };
+    Some(TypeProto { value: Some(value), denotation: None })
 }
 
 fn missing(field: &str) -> Diagnostic {

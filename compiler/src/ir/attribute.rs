@@ -4,9 +4,9 @@ use crate::{
     tensor::Tensor,
     ty::{TensorType, Type},
 };
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-/// The value of one attribute.
+/// The value of one attribute. Numbers, strings, tensors and lists of them become one by `into`.
 #[derive(Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum Attribute {
@@ -30,12 +30,22 @@ pub enum Attribute {
 
 /// What an operator says of its attributes.
 #[derive(Default, PartialEq)]
-pub struct Attributes(pub Vec<(&'static str, Attribute)>);
+pub struct Attributes(pub Vec<(Cow<'static, str>, Attribute)>);
 
 impl Attributes {
+    /// An attribute of any kind.
+    pub fn push(&mut self, name: impl Into<Cow<'static, str>>, value: Attribute) {
+        self.0.push((name.into(), value));
+    }
+
+    /// The value of the attribute of that name, where the operator says it.
+    pub fn get(&self, name: &str) -> Option<&Attribute> {
+        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value)
+    }
+
     /// A whole number.
     pub fn int(&mut self, name: &'static str, value: i64) {
-        self.0.push((name, Attribute::Int(value)));
+        self.push(name, Attribute::Int(value));
     }
 
     /// A flag, which ONNX writes as 0 or 1.
@@ -45,33 +55,43 @@ impl Attributes {
 
     /// Whole numbers.
     pub fn ints(&mut self, name: &'static str, values: &[i64]) {
-        self.0.push((name, Attribute::Ints(values.to_vec())));
+        self.push(name, Attribute::Ints(values.to_vec()));
     }
 
     /// A number.
     pub fn float(&mut self, name: &'static str, value: f32) {
-        self.0.push((name, Attribute::Float(value)));
+        self.push(name, Attribute::Float(value));
     }
 
     /// Numbers.
     pub fn floats(&mut self, name: &'static str, values: &[f32]) {
-        self.0.push((name, Attribute::Floats(values.to_vec())));
+        self.push(name, Attribute::Floats(values.to_vec()));
     }
 
     /// A string.
     pub fn string(&mut self, name: &'static str, value: &str) {
-        self.0.push((name, Attribute::String(value.as_bytes().to_vec())));
+        self.push(name, Attribute::String(value.as_bytes().to_vec()));
     }
 
     /// Strings.
     pub fn strings<S: AsRef<str>>(&mut self, name: &'static str, values: &[S]) {
         let values = values.iter().map(|value| value.as_ref().as_bytes().to_vec()).collect();
-        self.0.push((name, Attribute::Strings(values)));
+        self.push(name, Attribute::Strings(values));
+    }
+
+    /// A type.
+    pub fn ty(&mut self, name: &'static str, value: &Type) {
+        self.push(name, Attribute::Type(value.clone()));
+    }
+
+    /// The region of that number.
+    pub fn region(&mut self, name: &'static str, number: usize) {
+        self.push(name, Attribute::Graph(number));
     }
 
     /// A constant.
     pub fn tensor(&mut self, name: &'static str, value: &Tensor) {
-        self.0.push((name, Attribute::Tensor(value.clone())));
+        self.push(name, Attribute::Tensor(value.clone()));
     }
 }
 
@@ -94,6 +114,36 @@ impl Attribute {
             Attribute::Graphs(_) => "graphs",
         }
     }
+}
+
+macro_rules! from {
+    ($($T:ty => |$x:ident| $value:expr;)*) => {$(
+        impl From<$T> for Attribute {
+            fn from($x: $T) -> Attribute {
+                $value
+            }
+        }
+    )*};
+}
+
+from! {
+    f32 => |x| Attribute::Float(x);
+    f64 => |x| Attribute::Float(x as f32);
+    i32 => |x| Attribute::Int(x.into());
+    i64 => |x| Attribute::Int(x);
+    bool => |x| Attribute::Int(x.into());
+    &str => |x| Attribute::String(x.into());
+    String => |x| Attribute::String(x.into());
+    Tensor => |x| Attribute::Tensor(x);
+    Type => |x| Attribute::Type(x);
+    Vec<f32> => |x| Attribute::Floats(x);
+    &[f32] => |x| Attribute::Floats(x.to_vec());
+    Vec<i64> => |x| Attribute::Ints(x);
+    &[i64] => |x| Attribute::Ints(x.to_vec());
+    Vec<String> => |x| Attribute::Strings(x.into_iter().map(String::into_bytes).collect());
+    &[&str] => |x| Attribute::Strings(x.iter().map(|text| text.as_bytes().to_vec()).collect());
+    Vec<Tensor> => |x| Attribute::Tensors(x);
+    Vec<Type> => |x| Attribute::Types(x);
 }
 
 fn list<T>(f: &mut fmt::Formatter<'_>, items: &[T], text: fn(&T) -> String) -> fmt::Result {

@@ -18,7 +18,7 @@ use crate::{
     tensor::Tensor,
     ty::{TensorType, Type},
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 static COPY: Kernel = kernel!(ANY T, reshape::identity, |f, a, _p| f(a.input::<T>(0), a.output(0)));
 static COPY_SEQUENCE: Kernel = kernel!(LISTED T, sequence::identity::<T>,
@@ -35,13 +35,19 @@ pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diag
         buffers: Map::default(),
         besides: Map::default(),
         weights: HashMap::new(),
+        held: HashSet::new(),
     };
     state.plan.info = graph.info.clone();
     state.plan.symbols = graph.symbols.clone();
     let promised = promise::bound(graph, &mut state.plan);
+    let mut found = HashMap::new();
     for (i, &id) in graph[graph.body].inputs.iter().enumerate() {
-        if let Some(port) = findings.keep(state.input(i, id)) {
-            state.plan.inputs.push(port);
+        match graph.interface.found_at(i) {
+            Some(held) => drop(found.insert(i, findings.keep(state.found(held)))),
+            None => {
+                let port = findings.keep(state.input(i, id));
+                state.plan.inputs.extend(port);
+            }
         }
     }
     // What follows from an input without axes is no second finding.
@@ -50,7 +56,15 @@ pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diag
     for &id in &graph[graph.body].nodes {
         findings.keep(state.node(id, &mut steps));
     }
+    for held in &graph.interface.states {
+        let Some(found) = found.remove(&held.input).flatten() else { continue };
+        let held = findings.keep(state.next(*held, found, &mut steps));
+        state.plan.states.extend(held);
+    }
     for (i, &id) in graph[graph.body].outputs.iter().enumerate() {
+        if graph.interface.keeps(i) {
+            continue;
+        }
         // The model's name for it: the value may have come to have another.
         let name = graph.info.outputs.get(i).unwrap_or(&graph[id].name).clone();
         if let Some(port) = findings.keep(state.output(&name, id, &mut steps)) {
@@ -62,16 +76,18 @@ pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diag
     Ok(Plan { steps, ..state.plan })
 }
 
-struct State<'g> {
-    graph: &'g Graph,
+pub(super) struct State<'g> {
+    pub(super) graph: &'g Graph,
     optimize: Optimize,
-    plan: Plan,
+    pub(super) plan: Plan,
     homes: Homes,
-    buffers: Map<ValueId, BufferId>,
+    pub(super) buffers: Map<ValueId, BufferId>,
     /// What stands beside the elements of optionals and maps.
     besides: Map<ValueId, Operand>,
     /// The buffers of weights, by what those that are equal have in common.
     weights: HashMap<(DType, usize, bytes::Bytes), Vec<BufferId>>,
+    /// The buffers that hold state.
+    pub(super) held: HashSet<BufferId>,
 }
 
 impl State<'_> {
@@ -84,7 +100,8 @@ impl State<'_> {
                 .help(format!("say `--shape {name}=…`, such as `1,3,224,224` or `batch,8`")));
         }
         let Kept { dtype, len, kind } = kept(self.graph, id)?;
-        let buffer = self.buffer(name, kind, dtype, len, Place::Input(i));
+        let number = self.plan.inputs.len();
+        let buffer = self.buffer(name, kind, dtype, len, Place::Input(number));
         self.buffers.insert(id, buffer);
         let beside = match (ty, ty.content()) {
             (Type::Map(key, _), _) => Some((" keys", *key, self.plan.buffers[buffer].len.clone())),
@@ -102,10 +119,20 @@ impl State<'_> {
         };
         if let Some((suffix, dtype, len)) = beside {
             let name = format!("{name}{suffix}");
-            let beside = self.buffer(&name, Kind::Elements, dtype, len.clone(), Place::Input(i));
+            let place = Place::Input(number);
+            let beside = self.buffer(&name, Kind::Elements, dtype, len.clone(), place);
             self.besides.insert(id, Operand::whole(beside, len));
         }
-        self.port(name, id, None)
+        let mut port = self.port(name, id, None)?;
+        port.default = self.default(i, name);
+        Ok(port)
+    }
+
+    /// The constant that input `i` is where the caller leaves it out.
+    pub(super) fn default(&mut self, i: usize, name: &str) -> Option<Operand> {
+        let interface = self.graph.interface.clone();
+        let tensor = interface.defaults.get(&i)?;
+        Some(self.weight(&format!("{name} default"), tensor.clone().into(), tensor.len()))
     }
 
     fn output(&mut self, name: &str, id: ValueId, steps: &mut Vec<Step>) -> Result<Port> {
@@ -115,7 +142,7 @@ impl State<'_> {
             found.start.known() == Some(0) && self.plan.buffers[found.buffer].len == found.len;
         let taken = self.plan.outputs.iter().any(|port| port.operand.buffer == found.buffer);
         match self.plan.buffers[found.buffer].place {
-            Place::Arena { .. } => {}
+            Place::Arena { .. } if !self.held.contains(&found.buffer) => {}
             Place::Heap if whole && !taken => {}
             _ => {
                 let to = self.like(name, &found);
@@ -126,7 +153,12 @@ impl State<'_> {
         self.port(name, id, Some(found))
     }
 
-    fn port(&mut self, name: &str, id: ValueId, operand: Option<Operand>) -> Result<Port> {
+    pub(super) fn port(
+        &mut self,
+        name: &str,
+        id: ValueId,
+        operand: Option<Operand>,
+    ) -> Result<Port> {
         let doc = self.graph.info.value_docs.get(name).cloned().unwrap_or_default();
         let operand = operand.map_or_else(|| self.operand(id), Ok)?;
         let ty = match &self.graph[id].ty {
@@ -136,10 +168,18 @@ impl State<'_> {
             }
             ty => ty.clone(),
         };
-        Ok(Port { name: name.to_owned(), doc, ty, operand, beside: self.beside(id) })
+        let (name, beside) = (name.to_owned(), self.beside(id));
+        Ok(Port { name, doc, ty, operand, beside, default: None })
     }
 
-    fn buffer(&mut self, name: &str, kind: Kind, dtype: DType, len: Dim, place: Place) -> BufferId {
+    pub(super) fn buffer(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        dtype: DType,
+        len: Dim,
+        place: Place,
+    ) -> BufferId {
         self.plan.buffers.push(Buffer { name: name.to_owned(), kind, dtype, len, place })
     }
 
@@ -306,13 +346,13 @@ pub(super) fn tensor_type(graph: &Graph, id: ValueId) -> Result<&TensorType> {
 }
 
 /// What memory a value takes.
-struct Kept {
-    dtype: DType,
-    len: Dim,
-    kind: Kind,
+pub(super) struct Kept {
+    pub dtype: DType,
+    pub len: Dim,
+    pub kind: Kind,
 }
 
-fn kept(graph: &Graph, id: ValueId) -> Result<Kept> {
+pub(super) fn kept(graph: &Graph, id: ValueId) -> Result<Kept> {
     let content = graph[id].ty.content();
     if let (Some(_), Some(dtype)) = (content.element(), content.dtype()) {
         return Ok(Kept { dtype, len: 1.into(), kind: Kind::Sequence });

@@ -1,16 +1,16 @@
 //! Values, nodes and regions.
 
-use super::{Infer, Op, Stop, infer::Finds};
+use super::{Infer, Interface, Op, Stop, infer::Finds};
 use crate::{
     arena::{Arena, Id, ids},
     diag::{Diagnostic, Result, quoted},
     dim::{Dim, Symbol},
     plan::{Check, Condition, Info, Size},
     tensor::Tensor,
-    ty::Type,
+    ty::{Type, any_size},
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashSet},
     ops::Index,
     rc::Rc,
 };
@@ -36,6 +36,8 @@ pub struct Graph {
     pub symbols: BTreeMap<Symbol, Size>,
     /// What the model says about itself.
     pub info: Rc<Info>,
+    /// How it is called.
+    pub interface: Rc<Interface>,
 }
 
 /// What is computed once.
@@ -74,6 +76,17 @@ pub struct Node {
     pub checks: Vec<Check>,
     /// What is wrong with it. In a branch that is never taken this does no harm.
     pub fault: Option<Diagnostic>,
+    /// What the model says about it.
+    pub notes: Rc<Notes>,
+}
+
+/// What a model says about a node that means nothing to a compiler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// The documentation.
+    pub doc: String,
+    /// Anything else, as key and value.
+    pub metadata: Vec<(String, String)>,
 }
 
 /// A list of nodes with inputs and outputs.
@@ -115,7 +128,13 @@ impl Graph {
             body,
             symbols: BTreeMap::new(),
             info,
+            interface: Rc::default(),
         }
+    }
+
+    /// A graph without nodes for a model of that name, over the newest operators.
+    pub fn named(name: &str) -> Graph {
+        Graph::new(Rc::new(Info { name: name.to_owned(), ..Info::default() }))
     }
 
     /// Adds a value that no node makes.
@@ -125,11 +144,26 @@ impl Graph {
         self.values.push(Value { name, ty, constant, known, partly, producer })
     }
 
-    /// Adds a value that is given to `region`.
+    /// Adds a value that is given to `region`. Symbols that the model's inputs have in their types
+    /// are sizes known only when the model runs.
     pub fn input(&mut self, region: RegionId, name: &str, ty: Type) -> ValueId {
+        if region == self.body {
+            self.free(&ty);
+        }
         let id = self.value(name, ty);
         self.regions[region].inputs.push(id);
         id
+    }
+
+    /// Takes the symbols of a type for sizes that are known only when the model runs, and called as
+    /// the symbols are, where nothing is known of them yet.
+    fn free(&mut self, ty: &Type) {
+        let mut symbols = BTreeSet::new();
+        ty.symbols(&mut symbols);
+        for symbol in symbols.into_iter().filter(|symbol| Dim::symbol(symbol) != any_size()) {
+            let label = symbol.to_string();
+            self.symbols.entry(symbol).or_insert(Size { label, max: None });
+        }
     }
 
     /// Adds a constant.
@@ -154,6 +188,11 @@ impl Graph {
     /// Calls a value differently.
     pub fn rename(&mut self, value: ValueId, name: &str) {
         self.values[value].name = name.to_owned();
+    }
+
+    /// Says something about a node.
+    pub fn note(&mut self, node: NodeId, notes: Rc<Notes>) {
+        self.nodes[node].notes = notes;
     }
 
     /// Adds a node at the end of `region`, with its outputs, whose types its operator infers.
@@ -194,7 +233,8 @@ impl Graph {
         let fault = result.as_ref().err().cloned();
         let NewNode { name, op, inputs, regions, .. } = new;
         let name = name.to_owned();
-        self.nodes.push(Node { name, op, inputs, outputs, regions, binds, checks, fault });
+        let notes = Rc::default();
+        self.nodes.push(Node { name, op, inputs, outputs, regions, binds, checks, fault, notes });
         self.regions[region].nodes.push(id);
         (id, result)
     }
@@ -209,6 +249,17 @@ impl Graph {
         };
         self.symbols.extend(cx.finish().symbols);
         types
+    }
+
+    /// A graph without nodes, but with what is known of some values of this one: to try a node on.
+    pub fn alone(&self, inputs: &[Option<ValueId>]) -> (Graph, Vec<Option<ValueId>>) {
+        let mut alone = Graph { symbols: self.symbols.clone(), ..Graph::new(self.info.clone()) };
+        let copy = |id: &Option<ValueId>| {
+            let value = Value { producer: None, ..self[(*id)?].clone() };
+            Some(alone.values.push(value))
+        };
+        let inputs = inputs.iter().map(copy).collect();
+        (alone, inputs)
     }
 
     /// Adds a node with one output, and gives that; for passes, which only write nodes that fit.
@@ -246,6 +297,11 @@ impl Graph {
         self.nodes.iter()
     }
 
+    /// All regions, in order.
+    pub fn regions(&self) -> impl Iterator<Item = (RegionId, &Region)> {
+        self.regions.iter()
+    }
+
     /// The region, where the id is one of this graph.
     pub fn get_region(&self, id: RegionId) -> Option<&Region> {
         self.regions.get(id)
@@ -269,7 +325,7 @@ impl Graph {
     pub fn captures(&self, region: RegionId) -> Vec<ValueId> {
         let mut inside = Vec::new();
         let mut used = Vec::new();
-        self.walk(region, &mut inside, &mut used);
+        self.mentions(region, &mut inside, &mut used);
         let mut captures = Vec::new();
         for id in used {
             let outer = !inside.contains(&id) && self[id].constant.is_none();
@@ -278,6 +334,39 @@ impl Graph {
             }
         }
         captures
+    }
+
+    /// The nodes that make `output` of the values in `cuts`, in order, and what else they make it
+    /// of: what no node makes, and what is drawn at random.
+    pub fn makers(
+        &self,
+        cuts: &HashSet<ValueId>,
+        output: ValueId,
+    ) -> (BTreeSet<NodeId>, Vec<ValueId>) {
+        let (mut nodes, mut others, mut seen) = (BTreeSet::new(), Vec::new(), cuts.clone());
+        let mut open = vec![output];
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            match self[id].producer {
+                Some(made) if !self[made].op.is_random() => {
+                    if nodes.insert(made) {
+                        open.extend(self.used_by(made));
+                    }
+                }
+                _ if self[id].constant.is_some() => {}
+                _ => others.push(id),
+            }
+        }
+        (nodes, others)
+    }
+
+    /// What a node uses: its inputs, and what its regions take from around them.
+    pub fn used_by(&self, node: NodeId) -> Vec<ValueId> {
+        let node = &self[node];
+        let captures = node.regions.iter().flat_map(|&region| self.captures(region));
+        node.inputs.iter().flatten().copied().chain(captures).collect()
     }
 
     /// Adds the symbols of the sizes that a node works with to `found`.
@@ -314,7 +403,7 @@ impl Graph {
         }
     }
 
-    fn walk(&self, region: RegionId, inside: &mut Vec<ValueId>, used: &mut Vec<ValueId>) {
+    fn mentions(&self, region: RegionId, inside: &mut Vec<ValueId>, used: &mut Vec<ValueId>) {
         let region = &self[region];
         inside.extend(&region.inputs);
         for &node in &region.nodes {
@@ -322,7 +411,7 @@ impl Graph {
             used.extend(node.inputs.iter().flatten());
             inside.extend(node.outputs.iter().flatten());
             for &inner in &node.regions {
-                self.walk(inner, inside, used);
+                self.mentions(inner, inside, used);
             }
         }
         used.extend(&region.outputs);
@@ -331,7 +420,7 @@ impl Graph {
 
 /// Where a node is, for people.
 pub(super) fn location(name: &str, op: &dyn Op) -> String {
-    format!("node {} ({})", quoted(name), op.name())
+    format!("node {} ({})", quoted(name), op.label())
 }
 
 /// The elements of a small tensor of whole numbers, as sizes.
@@ -394,47 +483,6 @@ impl Node {
     /// Where the node is, for people.
     pub fn location(&self) -> String {
         location(&self.name, &*self.op)
-    }
-}
-
-/// Who uses each value. Borrows the graph, so it cannot go stale.
-pub struct Uses<'a> {
-    nodes: HashMap<ValueId, Vec<NodeId>>,
-    outputs: HashMap<ValueId, usize>,
-    graph: &'a Graph,
-}
-
-impl<'a> Uses<'a> {
-    /// The uses of every value in `graph`.
-    pub fn of(graph: &'a Graph) -> Uses<'a> {
-        let mut uses = Uses { nodes: HashMap::new(), outputs: HashMap::new(), graph };
-        uses.region(graph.body);
-        uses
-    }
-
-    fn region(&mut self, region: RegionId) {
-        let graph = self.graph;
-        for &id in &graph[region].nodes {
-            for &input in graph[id].inputs.iter().flatten() {
-                self.nodes.entry(input).or_default().push(id);
-            }
-            graph[id].regions.iter().for_each(|&inner| self.region(inner));
-        }
-        for &output in &graph[region].outputs {
-            *self.outputs.entry(output).or_default() += 1;
-        }
-    }
-
-    /// How often a value is used, by nodes and as the output of a region.
-    pub fn count(&self, value: ValueId) -> usize {
-        self.nodes(value).count() + self.outputs.get(&value).copied().unwrap_or(0)
-    }
-
-    /// The nodes that use a value; one that does so twice is named twice.
-    pub fn nodes(&self, value: ValueId) -> impl Iterator<Item = &'a Node> {
-        let ids = self.nodes.get(&value).map(Vec::as_slice).unwrap_or_default();
-        let graph = self.graph;
-        ids.iter().map(move |&id| &graph[id])
     }
 }
 

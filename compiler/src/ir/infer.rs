@@ -183,7 +183,13 @@ impl<'a> Infer<'a> {
     /// The elements of these inputs as sizes, where all are known as such; those of an input of
     /// one element are repeated, as broadcasting does.
     pub fn all_known(&self, inputs: Range<usize>) -> Option<Vec<Vec<Dim>>> {
-        let known: Vec<&[Dim]> = inputs.map(|i| self.known(i)).collect::<Option<_>>()?;
+        let known: Vec<&[Dim]> = inputs.clone().map(|i| self.known(i)).collect::<Option<_>>()?;
+        // Rows and columns would be stretched to a matrix.
+        let mut shapes = inputs.zip(&known).filter(|(_, known)| known.len() != 1);
+        let first = shapes.next().map(|(i, _)| self.shape(i).ok());
+        if shapes.any(|(i, _)| Some(self.shape(i).ok()) != first) {
+            return None;
+        }
         let len = known.iter().map(|known| known.len()).find(|&len| len != 1).unwrap_or(1);
         let stretch = |known: &&[Dim]| match known {
             [one] => Some(vec![one.clone(); len]),
@@ -281,6 +287,27 @@ impl<'a> Infer<'a> {
         let name = crate::ident::snake(&name);
         let sizes = bounds.into_iter().enumerate();
         sizes.map(|(i, max)| self.fresh(&format!("{name}_{i}"), max)).collect()
+    }
+
+    /// The types of what `nodes` writes in place of the node, and all that is found out about it.
+    /// It is given a graph of its own, and what the node is given there.
+    pub fn as_written(
+        &mut self,
+        nodes: impl FnOnce(&mut Graph, Vec<Option<ValueId>>) -> crate::diag::Result<Vec<ValueId>>,
+    ) -> Inferred {
+        let (mut alone, inputs) = self.graph.alone(self.inputs);
+        let outputs = nodes(&mut alone, inputs)?;
+        let new = alone.symbols.iter().filter(|(name, _)| !self.graph.symbols.contains_key(*name));
+        self.finds.symbols.extend(new.map(|(name, size)| (name.clone(), size.clone())));
+        for (_, node) in alone.nodes() {
+            self.finds.binds.extend(node.binds.iter().cloned());
+            self.finds.checks.extend(node.checks.iter().cloned());
+        }
+        for (i, &id) in outputs.iter().enumerate() {
+            self.finds.constants.extend(alone[id].constant.clone().map(|tensor| (i, tensor)));
+            self.finds.known.extend(alone[id].known.clone().map(|known| (i, known)));
+        }
+        Ok(outputs.iter().map(|&id| alone[id].ty.clone()).collect())
     }
 
     /// The greatest that `dim` can be.

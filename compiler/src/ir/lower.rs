@@ -386,7 +386,7 @@ impl<'a> Lower<'a> {
     pub fn comment(&self) -> String {
         let outputs = self.node.outputs.iter().flatten();
         let types: Vec<String> = outputs.map(|&id| self.graph[id].ty.to_string()).collect();
-        format!("{}: {} -> {}", self.node.name, self.node.op.name(), types.join(", "))
+        format!("{}: {} -> {}", self.node.name, self.node.op.label(), types.join(", "))
     }
 
     /// Whether the first input could be overwritten with the first output: both are all of a

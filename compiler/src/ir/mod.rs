@@ -11,26 +11,36 @@
 //! anew as it is built, so no analysis can go stale.
 
 mod attribute;
+mod copy;
 mod driver;
+mod edit;
+mod gradient;
 mod graph;
 mod infer;
+mod interface;
 mod lower;
 mod op;
 mod promise;
 mod reader;
 mod rewrite;
+mod state;
 mod text;
+mod uses;
 mod verify;
 mod views;
 
 pub use crate::plan::Info;
 pub use attribute::{Attribute, Attributes};
 pub use driver::plan;
-pub use graph::{Graph, NewNode, Node, NodeId, Region, RegionId, Uses, Value, ValueId};
+pub use edit::Edit;
+pub use gradient::{Expr, Gradient, Slope, Tape, is_differentiable};
+pub use graph::{Graph, NewNode, Node, NodeId, Notes, Region, RegionId, Value, ValueId};
 pub use infer::{Infer, Inferred, Stop};
+pub use interface::{Held, Interface};
 pub use lower::Lower;
-pub use op::{Domain, Op};
+pub use op::{Domain, Op, OperatorSet};
 pub use reader::Reader;
-pub use rewrite::{Hook, Next, Rewrite, Rule, Site, Todo, rewrite};
+pub use rewrite::{Hook, Next, Outputs, Rewrite, Rule, Site, Todo, extract, replace, rewrite};
+pub use uses::Uses;
 pub use verify::verify;
 pub use views::{Views, home};

@@ -1,20 +1,29 @@
 //! What an operator has to say for itself.
 
-use super::{Attributes, Infer, Inferred, Lower, Views};
-use crate::{diag::Result, ty::Type};
-use std::{any::Any, fmt};
+use super::{Attributes, Gradient, Infer, Inferred, Lower, Views, gradient::no_gradient};
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    ty::Type,
+};
+use std::{any::Any, fmt, str::FromStr};
 
 /// One operator with its attributes, in the newest form that ONNX has for it.
 pub trait Op: Any {
     /// The operator's name, as ONNX spells it.
     fn name(&self) -> &'static str;
 
+    /// The operator's name, for people.
+    fn label(&self) -> String {
+        self.name().to_owned()
+    }
+
     /// The operator set that it belongs to.
     fn domain(&self) -> Domain {
         Domain::Onnx
     }
 
-    /// Says every attribute. The dump prints them, and equal text is an equal operator.
+    /// Says every attribute as the newest version has it, and which region stands for which graph.
+    /// The dump prints them, `export` writes them, and equal text is an equal operator.
     fn attributes(&self, _: &mut Attributes) {}
 
     /// The types of what the region of that number is given; asked before the region is built.
@@ -35,6 +44,12 @@ pub trait Op: Any {
 
     /// The kernel calls that compute it.
     fn lower(&self, cx: &mut Lower<'_>) -> Result;
+
+    /// The derivatives of the inputs, by those of the outputs. An input whose derivative is not
+    /// said does not change the output; an operator of which that holds for all says nothing.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        Err(no_gradient(&*g.node().op, ""))
+    }
 }
 
 /// An operator set.
@@ -75,6 +90,45 @@ impl Domain {
     }
 }
 
+/// An operator set in one of its versions: `ai.onnx:21`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperatorSet {
+    /// The name of the set; the empty string is `ai.onnx`.
+    pub domain: String,
+    /// The version.
+    pub version: i64,
+}
+
+impl OperatorSet {
+    /// The newest version of a set that onnxc knows.
+    pub fn newest(domain: Domain) -> OperatorSet {
+        OperatorSet { domain: domain.to_string(), version: domain.newest() }
+    }
+}
+
+impl fmt::Display for OperatorSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let domain = if self.domain.is_empty() { "ai.onnx" } else { &self.domain };
+        write!(f, "{domain}:{}", self.version)
+    }
+}
+
+impl FromStr for OperatorSet {
+    type Err = Diagnostic;
+
+    fn from_str(text: &str) -> Result<OperatorSet> {
+        let parts = text.rsplit_once(':');
+        let set = parts.and_then(|(domain, version)| {
+            let version = version.parse().ok().filter(|version| *version > 0)?;
+            Some(OperatorSet { domain: domain.to_owned(), version })
+        });
+        set.ok_or_else(|| {
+            let message = format!("{} is not an operator set", quoted(text));
+            Diagnostic::new(Code::BadOption, message).help("write it as `ai.onnx:21`")
+        })
+    }
+}
+
 impl fmt::Display for Domain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -107,5 +161,23 @@ impl dyn Op {
         };
         (self.domain(), self.name()) == (other.domain(), other.name())
             && attributes(self) == attributes(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_set_is_printed_as_it_is_parsed() {
+        for text in ["ai.onnx:21", "ai.onnx.ml:5", "com.example:1"] {
+            let set: OperatorSet = text.parse().expect("it is one");
+            assert_eq!(set.to_string(), text);
+        }
+        let main = OperatorSet { domain: String::new(), version: 1 };
+        assert_eq!(main.to_string(), "ai.onnx:1");
+        for text in ["ai.onnx", "ai.onnx:", "ai.onnx:x", "ai.onnx:0", ""] {
+            assert!(text.parse::<OperatorSet>().is_err(), "{text}");
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! The one driver of all local passes. It reads a graph and writes the next, so no pass ever
 //! edits: what is not written is gone, and nothing can go stale.
 
-use super::{Attributes, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId};
+use super::{Attributes, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit};
 use crate::{
     arena::Map,
     diag::{Diagnostics, Findings},
     dim::{Dim, Symbol},
+    tensor::Tensor,
     ty::Type,
 };
 use std::{
@@ -13,8 +14,14 @@ use std::{
     rc::Rc,
 };
 
+/// What to use for the outputs of a node, in the graph that is written.
+pub type Outputs = Vec<Option<ValueId>>;
+
 /// Says what to use in place of the outputs of `node`, whose inputs are values of the new graph.
-pub type Rule = fn(&mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>>;
+pub type Rule = fn(&mut Site<'_>, node: &Node) -> Option<Outputs>;
+
+/// A rule that may know more than the node.
+pub(super) type Change<'c> = &'c dyn Fn(&mut Site<'_>, NodeId, &Node) -> Option<Outputs>;
 
 /// Where a rule writes, and what it may ask.
 pub struct Site<'a> {
@@ -55,13 +62,18 @@ impl Site<'_> {
         self.graph[id].outputs[0]
     }
 
+    /// The names of the outputs of the node that is to be replaced.
+    pub fn names(&self) -> &[Option<String>] {
+        self.names
+    }
+
     /// Adds `op` on these inputs in place of `node`.
     pub fn replace(
         &mut self,
         node: &Node,
         op: Rc<dyn Op>,
         inputs: Vec<Option<ValueId>>,
-    ) -> Option<Vec<Option<ValueId>>> {
+    ) -> Option<Outputs> {
         let (name, outputs) = (node.name.as_str(), self.names);
         let new = NewNode { name, op, inputs, outputs, regions: Vec::new() };
         let (id, result) = self.graph.node(self.region, new);
@@ -105,11 +117,14 @@ pub struct Rewrite<'a> {
     uses: Uses<'a>,
     rules: &'a [Rule],
     hook: Hook,
+    change: Option<Change<'a>>,
+    edit: Option<&'a Edit<'a>>,
     /// What is known not to be 1 where the copy is now, of sizes that are 0 or 1.
     pub denied: Vec<Dim>,
     /// How many branches with all that comes after are around what is copied.
     pub splits: usize,
-    findings: Findings,
+    /// What is wrong.
+    pub findings: Findings,
     /// For each open region, what was computed already: the same again is the same value.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
 }
@@ -121,16 +136,108 @@ pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnos
     cx.finish()
 }
 
+/// Copies what makes `output` of `inputs` into a graph whose inputs these are, with the types
+/// given; one that is a constant is used as such. What else it is made of becomes further inputs, which are given beside it: what nothing
+/// in `old` makes, and what is drawn at random.
+pub fn extract(
+    old: &Graph,
+    inputs: &[(ValueId, Type, Option<Tensor>)],
+    output: ValueId,
+    hook: Hook,
+    rules: &[Rule],
+) -> Result<(Graph, Vec<ValueId>), Diagnostics> {
+    let cuts: HashSet<ValueId> = inputs.iter().map(|(id, ..)| *id).collect();
+    let (nodes, captures) = old.makers(&cuts, output);
+    let mut cx = Rewrite::new(old, hook, rules);
+    let captured = captures.iter().map(|&id| (id, old[id].ty.clone(), None));
+    for (id, ty, constant) in inputs.iter().cloned().chain(captured) {
+        let mut symbols = BTreeSet::new();
+        ty.symbols(&mut symbols);
+        cx.add_symbols(symbols);
+        let input = cx.new.input(cx.new.body, &old[id].name, ty);
+        let constant = constant.map(|tensor| cx.new.constant(&old[id].name, tensor));
+        cx.to.insert(id, constant.unwrap_or(input));
+    }
+    let todo: Vec<Todo> = nodes.into_iter().map(Todo::Node).collect();
+    let outputs = cx.rest(&todo, cx.new.body, &[output]);
+    cx.new.set_outputs(cx.new.body, outputs);
+    Ok((cx.finish()?, captures))
+}
+
+/// Copies what the outputs need, with something else in place of each node for which `rule` has it:
+///
+/// ```
+/// use onnxc::{Spec, diag::Diagnostics, ir::{Graph, replace}};
+///
+/// /// A pass that takes every `HardSwish` for a `Relu`.
+/// fn simpler(graph: &Graph) -> Result<Graph, Diagnostics> {
+///     replace(graph, &|site, node| {
+///         let relu = || Spec::new("Relu").called(&node.name).inputs(node.inputs.clone());
+///         (node.op.name() == "HardSwish").then(|| relu().add_at(site).ok()).flatten()
+///     })
+/// }
+/// # let model = br#"<ir_version: 10, opset_import: ["" : 21]>
+/// #     g (float[2] x) => (float[2] y) { y = HardSwish (x) }"#;
+/// # let model = onnxc::import::model(model.as_slice().into(), &Default::default())?;
+/// # assert_eq!(simpler(&model.graph)?.nodes().next().unwrap().1.op.name(), "Relu");
+/// # Ok::<(), Diagnostics>(())
+/// ```
+///
+/// # Errors
+///
+/// What is wrong with the nodes of the new graph.
+pub fn replace(
+    old: &Graph,
+    rule: &dyn Fn(&mut Site<'_>, &Node) -> Option<Outputs>,
+) -> Result<Graph, Diagnostics> {
+    changed(old, &|site, _, node| rule(site, node), None)
+}
+
+/// A copy with these changes.
+pub(super) fn changed(
+    old: &Graph,
+    change: Change<'_>,
+    edit: Option<&Edit<'_>>,
+) -> Result<Graph, Diagnostics> {
+    let mut cx = Rewrite::new(old, |_, _, _, _, _| Next::Copy, &[]);
+    (cx.change, cx.edit) = (Some(change), edit);
+    cx.body();
+    cx.finish()
+}
+
 impl<'a> Rewrite<'a> {
+    /// Copies what the outputs of `function` need to the end of `into`, with `arguments` for its
+    /// inputs, and gives those outputs.
+    pub fn call(
+        &mut self,
+        function: &Graph,
+        arguments: &[ValueId],
+        into: RegionId,
+    ) -> Vec<ValueId> {
+        let new = std::mem::replace(&mut self.new, Graph::new(self.old.info.clone()));
+        let mut cx = Rewrite::new(function, self.hook, &[]);
+        (cx.new, cx.findings) = (new, self.findings.clone());
+        for (&input, &argument) in function[function.body].inputs.iter().zip(arguments) {
+            cx.to.insert(input, argument);
+        }
+        let outputs = cx.inline(function.body, into);
+        self.new = cx.new;
+        outputs
+    }
+
     /// An empty copy of `old`.
     fn new(old: &'a Graph, hook: Hook, rules: &'a [Rule]) -> Rewrite<'a> {
+        let mut new = Graph::new(old.info.clone());
+        new.interface = old.interface.clone();
         Rewrite {
             old,
-            new: Graph::new(old.info.clone()),
+            new,
             to: Map::default(),
             uses: Uses::of(old),
             rules,
             hook,
+            change: None,
+            edit: None,
             denied: Vec::new(),
             splits: 0,
             findings: Findings::default(),
@@ -147,9 +254,9 @@ impl<'a> Rewrite<'a> {
     fn body(&mut self) {
         for &id in &self.old[self.old.body].inputs {
             self.symbols_of(id);
-            let value = &self.old[id];
-            let new = self.new.input(self.new.body, &value.name, value.ty.clone());
+            let new = self.new.input(self.new.body, &self.name(id), self.old[id].ty.clone());
             self.to.insert(id, new);
+            self.wrapped(id, self.new.body);
         }
         self.region(self.old.body, self.new.body);
     }
@@ -162,7 +269,41 @@ impl<'a> Rewrite<'a> {
 
     /// Copies what the outputs of `from` need to the end of `into`, and gives those outputs.
     pub fn inline(&mut self, from: RegionId, into: RegionId) -> Vec<ValueId> {
-        self.rest(&self.todo(from), into, &self.old[from].outputs)
+        self.rest(&self.todo(from), into, self.outputs(from))
+    }
+
+    /// What a region gives.
+    fn outputs(&self, region: RegionId) -> &'a [ValueId] {
+        let said = self.edit.and_then(|edit| edit.outputs.get(&region));
+        said.map_or(&self.old[region].outputs, Vec::as_slice)
+    }
+
+    /// The nodes of a region, in the order in which they are copied.
+    fn nodes(&self, region: RegionId) -> &'a [NodeId] {
+        let said = self.edit.and_then(|edit| edit.order.get(&region));
+        said.map_or(&self.old[region].nodes, Vec::as_slice)
+    }
+
+    /// The value of the old graph that is used where `id` was.
+    fn source(&self, id: ValueId) -> ValueId {
+        self.edit.map_or(id, |edit| edit.source(id))
+    }
+
+    /// What a value is called in the new graph.
+    fn name(&self, id: ValueId) -> String {
+        let said = self.edit.and_then(|edit| edit.names.get(&id));
+        said.unwrap_or(&self.old[id].name).clone()
+    }
+
+    /// Puts behind a value what an edit wants there.
+    fn wrapped(&mut self, id: ValueId, into: RegionId) {
+        let wrap = self.edit.and_then(|edit| edit.wraps.get(&id));
+        let (Some(wrap), Some(&value)) = (wrap, self.to.get(id)) else { return };
+        let mut site = Site { graph: &mut self.new, region: into, uses: &[], names: &[] };
+        match wrap(&mut site, value) {
+            Ok(new) => drop(self.to.insert(id, new)),
+            Err(finding) => self.findings.push(finding),
+        }
     }
 
     /// What is to be done for the outputs of a region.
@@ -221,20 +362,23 @@ impl<'a> Rewrite<'a> {
         let old = self.old;
         let mut needed: HashSet<ValueId> = HashSet::new();
         let mut sizes: BTreeSet<Symbol> = BTreeSet::new();
-        for &output in &old[region].outputs {
+        for output in self.outputs(region).iter().map(|&id| self.source(id)) {
             needed.insert(output);
             old[output].symbols(&mut sizes);
         }
+        // What an edit uses elsewhere is needed wherever it is made.
+        needed.extend(self.edit.iter().flat_map(|edit| edit.targets()));
         let mut nodes = Vec::new();
-        for &id in old[region].nodes.iter().rev() {
+        for &id in self.nodes(region).iter().rev() {
             let node = &old[id];
             let runs = |output: &&ValueId| old[**output].constant.is_none();
             let mut made = node.outputs.iter().flatten().filter(runs);
             let settles = node.binds.iter().any(|symbol| sizes.contains(symbol));
             if settles || made.any(|output| needed.contains(output)) {
-                needed.extend(node.inputs.iter().flatten());
+                let inputs = node.inputs.iter().flatten();
+                needed.extend(inputs.map(|&id| self.source(id)));
                 for &inner in &node.regions {
-                    needed.extend(old.captures(inner));
+                    needed.extend(old.captures(inner).into_iter().map(|id| self.source(id)));
                 }
                 old.symbols_of(id, &mut sizes);
                 nodes.push(id);
@@ -246,12 +390,13 @@ impl<'a> Rewrite<'a> {
 
     /// What a value of the old graph is in the new one.
     pub fn value(&mut self, id: ValueId) -> ValueId {
+        let id = self.source(id);
         if let Some(&new) = self.to.get(id) {
             return new;
         }
         let value = &self.old[id];
         let new = match &value.constant {
-            Some(tensor) => self.new.constant(&value.name, tensor.clone()),
+            Some(tensor) => self.new.constant(&self.name(id), tensor.clone()),
             // A value that nothing defines was found wrong before.
             None => self.new.value(&value.name, value.ty.clone()),
         };
@@ -265,29 +410,31 @@ impl<'a> Rewrite<'a> {
         let inputs: Vec<_> = old.inputs.iter().map(|id| id.map(|id| self.value(id))).collect();
         let regions = self.inner_regions(old, &inputs);
         let node = Node { inputs, regions, ..old.clone() };
-        let outputs = self.better(old, &node, into).unwrap_or_else(|| self.copy(&node, into));
+        let outputs = self.better(id, &node, into).unwrap_or_else(|| self.copy(&node, into));
         for (&from, &to) in old.outputs.iter().zip(&outputs) {
             if let (Some(from), Some(to)) = (from, to) {
                 self.to.insert(from, to);
+                self.wrapped(from, into);
             }
         }
     }
 
-    fn better(&mut self, old: &Node, node: &Node, into: RegionId) -> Option<Vec<Option<ValueId>>> {
+    fn better(&mut self, id: NodeId, node: &Node, into: RegionId) -> Option<Outputs> {
+        let old = &self.old[id];
         let uses = old.inputs.iter().map(|id| id.map_or(0, |id| self.uses.count(id)));
         let uses: Vec<usize> = uses.collect();
         let names = self.names(old);
         let mut site = Site { graph: &mut self.new, region: into, uses: &uses, names: &names };
-        self.rules.iter().find_map(|rule| rule(&mut site, node))
+        let changed = self.change.and_then(|change| change(&mut site, id, node));
+        changed.or_else(|| self.rules.iter().find_map(|rule| rule(&mut site, node)))
     }
 
     /// The names of a node's outputs.
     fn names(&self, old: &Node) -> Vec<Option<String>> {
-        let name = |id: &Option<ValueId>| id.map(|id| self.old[id].name.clone());
-        old.outputs.iter().map(name).collect()
+        old.outputs.iter().map(|id| id.map(|id| self.name(id))).collect()
     }
 
-    fn copy(&mut self, node: &Node, into: RegionId) -> Vec<Option<ValueId>> {
+    fn copy(&mut self, node: &Node, into: RegionId) -> Outputs {
         let key = self.key(node);
         let again = key.as_ref().and_then(|key| self.seen.iter().find_map(|seen| seen.get(key)));
         if let Some(outputs) = again {
@@ -304,6 +451,7 @@ impl<'a> Rewrite<'a> {
                 regions: node.regions.clone(),
             },
         );
+        self.new.note(id, node.notes.clone());
         let outputs = self.new[id].outputs.clone();
         if let (Some(key), Some(seen)) = (key, self.seen.last_mut()) {
             seen.insert(key, outputs.clone());
@@ -362,6 +510,10 @@ impl<'a> Rewrite<'a> {
     fn symbols_of(&mut self, input: ValueId) {
         let mut symbols = BTreeSet::new();
         self.old[input].symbols(&mut symbols);
+        self.add_symbols(symbols);
+    }
+
+    fn add_symbols(&mut self, symbols: BTreeSet<Symbol>) {
         for symbol in symbols {
             let size = self.old.symbols.get(&symbol).cloned().unwrap_or_default();
             self.new.symbols.insert(symbol, size);

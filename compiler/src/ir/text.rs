@@ -42,6 +42,9 @@ impl Graph {
         };
         let mut attributes = Attributes::default();
         node.op.attributes(&mut attributes);
+        let is_graph = |(_, value): &(_, Attribute)| matches!(value, Attribute::Graph(_));
+        let (graphs, others) = attributes.0.into_iter().partition(is_graph);
+        let (graphs, attributes) = (Attributes(graphs), Attributes(others));
         let op = match node.op.domain() {
             super::Domain::Onnx => node.op.name().to_owned(),
             other => format!("{other}.{}", node.op.name()),
@@ -51,8 +54,11 @@ impl Graph {
         let line = format!("{indent}{outputs} = {op}{attributes} ({inputs})");
         let types = node.outputs.iter().flatten().map(|&id| self[id].ty.to_string());
         writeln!(f, "{line:<80} # {}", types.collect::<Vec<_>>().join(", "))?;
-        for &region in &node.regions {
-            write!(f, "{indent}    ")?;
+        for (i, &region) in node.regions.iter().enumerate() {
+            let of = |(_, value): &&(_, Attribute)| *value == Attribute::Graph(i);
+            let name =
+                graphs.0.iter().find(of).map_or(String::new(), |(name, _)| format!("{name} = "));
+            write!(f, "{indent}    {name}")?;
             self.write_region(f, region, depth + 1)?;
         }
         Ok(())

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS, NUMBERS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Kernel, NoParams,
         activation::{from_parts, parts},
@@ -15,7 +15,10 @@ use crate::{
     tensor::Tensor,
 };
 use onnxc_runtime::activation_fn;
-use std::rc::Rc;
+use std::{
+    f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI},
+    rc::Rc,
+};
 
 pub const OPS: &[Entry] = &[
     entry("Celu", 12, |node| read(node, &CELU)),
@@ -77,7 +80,11 @@ struct Row {
     /// The names of the parameters, each with its default.
     parameters: &'static [(&'static str, f32)],
     kernel: Function,
+    slope: Slope,
 }
+
+/// What `dx` is for the parameters, `x`, `y` and `dy`.
+type Slope = for<'t> fn(parameters: [f64; 2], x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t>;
 
 /// The kernel of a row, by the number of parameters that it takes.
 enum Function {
@@ -88,7 +95,7 @@ enum Function {
 
 macro_rules! row {
     ($name:literal $set:ident, $kernel:ident, $in_place:ident,
-        $Function:ident [$($i:tt),*] [$($parameter:expr),*]) => {
+        $Function:ident [$($i:tt),*] [$($parameter:expr),*], $slope:expr) => {
         Row {
             name: $name,
             variant: None,
@@ -97,37 +104,72 @@ macro_rules! row {
             kernel: Function::$Function(kernel!($set T, activation::$kernel::<T>,
                 |f, a, _p| f(a.input(0), a.output(0) $(, _p.$i)*),
                 in_place $in_place::<T> |f, a, _p| f(a.output(0) $(, _p.$i)*))),
+            slope: $slope,
         }
     };
 }
 
-static CELU: Row = row!("Celu" FLOATS, celu, celu_in_place, Of1[0] [("alpha", 1.0)]);
-static ELU: Row = row!("Elu" FLOATS, elu, elu_in_place, Of1[0] [("alpha", 1.0)]);
-static GELU: Row = row!("Gelu" FLOATS, gelu, gelu_in_place, Of[] []);
+static CELU: Row = row!("Celu" FLOATS, celu, celu_in_place, Of1[0] [("alpha", 1.0)],
+    |[alpha, _], x, _, dy| dy * (x.capped(0.0) / alpha).exp());
+static ELU: Row = row!("Elu" FLOATS, elu, elu_in_place, Of1[0] [("alpha", 1.0)],
+    |[alpha, _], x, _, dy| x.above(0.0).pick(dy, dy * alpha * x.capped(0.0).exp()));
+static GELU: Row = row!("Gelu" FLOATS, gelu, gelu_in_place, Of[] [],
+|_, x, _, dy| {
+    let (area, height) = (((x * FRAC_1_SQRT_2).erf() + 1.0) * 0.5, (-x * x * 0.5).exp());
+    dy * (area + x * height * (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5))
+});
 static GELU_TANH: Row = Row {
     variant: Some(("approximate", "tanh")),
-    ..row!("Gelu" FLOATS, gelu_tanh, gelu_tanh_in_place, Of[] [])
+    ..row!("Gelu" FLOATS, gelu_tanh, gelu_tanh_in_place, Of[] [], |_, x, _, dy| {
+        // y = x (1 + tanh(s)) / 2 with s = √(2/π) (x + 0.044715 x³).
+        const SCALE: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+        let gate = ((x * x * 0.044715 + 1.0) * x * SCALE).tanh();
+        let steep = (x * x * (3.0 * 0.044715) + 1.0) * SCALE;
+        dy * ((gate + 1.0) + x * (-gate * gate + 1.0) * steep) * 0.5
+    })
 };
 static HARD_SIGMOID: Row = row!("HardSigmoid" FLOATS, hard_sigmoid, hard_sigmoid_in_place,
-    Of2[0, 1] [("alpha", 0.2), ("beta", 0.5)]);
-static HARD_SWISH: Row = row!("HardSwish" FLOATS, hard_swish, hard_swish_in_place, Of[] []);
-static LEAKY_RELU: Row =
-    row!("LeakyRelu" FLOATS, leaky_relu, leaky_relu_in_place, Of1[0] [("alpha", 0.01)]);
-static MISH: Row = row!("Mish" FLOATS, mish, mish_in_place, Of[] []);
-static RELU: Row = row!("Relu" NUMBERS, relu, relu_in_place, Of[] []);
+    Of2[0, 1] [("alpha", 0.2), ("beta", 0.5)],
+    |[alpha, _], _, y, dy| (dy * alpha).only_where(y.above(0.0).and(y.below(1.0))));
+static HARD_SWISH: Row = row!("HardSwish" FLOATS, hard_swish, hard_swish_in_place, Of[] [],
+|_, x, _, dy| {
+    let inner = (dy * (x / 3.0 + 0.5)).only_where(x.above(-3.0));
+    x.below(3.0).pick(inner, dy)
+});
+static LEAKY_RELU: Row = row!("LeakyRelu" FLOATS, leaky_relu, leaky_relu_in_place, Of1[0] [("alpha", 0.01)],
+    |[alpha, _], x, _, dy| x.above(0.0).pick(dy, dy * alpha));
+static MISH: Row = row!("Mish" FLOATS, mish, mish_in_place, Of[] [],
+|_, x, _, dy| {
+    let gate = x.softplus().tanh();
+    dy * (gate + x * x.sigmoid() * (-gate * gate + 1.0))
+});
+static RELU: Row = row!("Relu" NUMBERS, relu, relu_in_place, Of[] [],
+    |_, _, y, dy| dy.only_where(y.above(0.0)));
 static SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
-    Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)]);
+Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)],
+|[alpha, gamma], x, _, dy| {
+    x.above(0.0).pick(dy * gamma, dy * (alpha * gamma) * x.capped(0.0).exp())
+});
+/// Before version 6 the defaults had fewer digits.
 /// Before version 6 the defaults had fewer digits.
 static OLD_SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
-    Of2[0, 1] [("alpha", 1.6732), ("gamma", 1.0507)]);
-static SHRINK: Row =
-    row!("Shrink" NUMBERS, shrink, shrink_in_place, Of2[0, 1] [("bias", 0.0), ("lambd", 0.5)]);
-static SIGMOID: Row = row!("Sigmoid" FLOATS, sigmoid, sigmoid_in_place, Of[] []);
-static SOFTPLUS: Row = row!("Softplus" FLOATS, softplus, softplus_in_place, Of[] []);
-static SOFTSIGN: Row = row!("Softsign" FLOATS, softsign, softsign_in_place, Of[] []);
-static SWISH: Row = row!("Swish" FLOATS, swish, swish_in_place, Of1[0] [("alpha", 1.0)]);
+    Of2[0, 1] [("alpha", 1.6732), ("gamma", 1.0507)], SELU.slope);
+static SHRINK: Row = row!("Shrink" NUMBERS, shrink, shrink_in_place, Of2[0, 1] [("bias", 0.0), ("lambd", 0.5)],
+    |[_, lambd], x, _, dy| dy.only_where(x.abs().above(lambd)));
+static SIGMOID: Row = row!("Sigmoid" FLOATS, sigmoid, sigmoid_in_place, Of[] [],
+    |_, _, y, dy| dy * y * (-y + 1.0));
+static SOFTPLUS: Row = row!("Softplus" FLOATS, softplus, softplus_in_place, Of[] [],
+    |_, x, _, dy| dy * x.sigmoid());
+static SOFTSIGN: Row = row!("Softsign" FLOATS, softsign, softsign_in_place, Of[] [],
+|_, x, _, dy| {
+    let below = x.abs() + 1.0;
+    dy / (below * below)
+});
+static SWISH: Row = row!("Swish" FLOATS, swish, swish_in_place, Of1[0] [("alpha", 1.0)],
+    |[alpha, _], x, _, dy| dy * x.swish_slope(alpha));
 static THRESHOLDED_RELU: Row = row!("ThresholdedRelu" FLOATS,
-    thresholded_relu, thresholded_relu_in_place, Of1[0] [("alpha", 1.0)]);
+    thresholded_relu, thresholded_relu_in_place, Of1[0] [("alpha", 1.0)],
+    |[alpha, _], x, _, dy| dy.only_where(x.above(alpha)));
 
 fn read(node: &mut Reader<'_>, row: &'static Row) -> Result<Rc<dyn Op>> {
     let mut parameters = [0.0; 2];
@@ -183,6 +225,56 @@ impl Op for Activation {
             Function::Of2(kernel) => cx.call(kernel, (first, second)),
         }
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            let dx = (self.row.slope)(self.parameters.map(f64::from), g.x(0), g.y(0), dy);
+            g.set(0, dx);
+        }
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// The logistic function of each element.
+    pub fn sigmoid(self) -> Expr<'t> {
+        self.apply(Activation::sigmoid(), &[])
+    }
+
+    /// The softplus of each element.
+    pub fn softplus(self) -> Expr<'t> {
+        self.apply(Activation { row: &SOFTPLUS, parameters: [0.0; 2] }, &[])
+    }
+
+    /// The function that a kernel is told to apply.
+    pub fn activated(self, f: activation_fn::Activation) -> Expr<'t> {
+        use activation_fn::Activation as Of;
+        let rows = [&ELU, &HARD_SIGMOID, &LEAKY_RELU, &RELU, &SIGMOID, &SOFTPLUS, &SOFTSIGN];
+        let (name, given) = parts(f);
+        match f {
+            Of::Affine { alpha, beta } => self * f64::from(alpha) + f64::from(beta),
+            Of::ScaledTanh { alpha, beta } => (self * f64::from(beta)).tanh() * f64::from(alpha),
+            Of::Tanh => self.tanh(),
+            _ => {
+                let row = rows.into_iter().find(|row| row.name == name);
+                let row = row.unwrap_or(&THRESHOLDED_RELU);
+                let mut parameters = [0.0; 2];
+                parameters.iter_mut().zip(given).for_each(|(to, (_, value))| *to = value);
+                self.apply(Activation { row, parameters }, &[])
+            }
+        }
+    }
+
+    /// Each element, but no less than `low` and no more than `high`.
+    pub fn clamp(self, low: f64, high: f64) -> Expr<'t> {
+        self.apply(Clip, &[self.number(low), self.number(high)])
+    }
+
+    /// The derivative of `x · sigmoid(alpha · x)`.
+    fn swish_slope(self, alpha: f64) -> Expr<'t> {
+        let gate = (self * alpha).sigmoid();
+        gate * (self * alpha * (-gate + 1.0) + 1.0)
+    }
 }
 
 /// Numbers below the second input are that, and numbers above the third are that; both may be
@@ -235,6 +327,27 @@ impl Op for Clip {
         let y = cx.output(0)?.into();
         cx.call_on(&CLIP, cx.ty(0)?.dtype, vec![x, min, max], vec![y], NoParams)
     }
+
+    /// At a bound the input counts, not the bound.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        let (mut dx, mut raised) = (dy, x);
+        if let Some(min) = g.optional(1) {
+            let below = x.less(min);
+            g.set(1, dy.only_where(below));
+            (dx, raised) = (below.pick(dy.number(0.0), dy), below.pick(min, x));
+        }
+        if let Some(max) = g.optional(2) {
+            let above = raised.greater(max);
+            g.set(2, dy.only_where(above));
+            dx = above.pick(dx.number(0.0), dx);
+            if let Some(min) = g.optional(1) {
+                g.set(1, above.pick(dy.number(0.0), dy.only_where(x.less(min))));
+            }
+        }
+        g.set(0, dx);
+        Ok(())
+    }
 }
 
 /// The input, and below zero its product with the second input, which is stretched to its shape.
@@ -266,6 +379,13 @@ impl Op for PRelu {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let x = &cx.ty(0)?.shape;
         cx.call(&PRELU, Broadcast::of(x, x, &cx.ty(1)?.shape))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, slope, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        g.set(0, x.above(0.0).pick(dy, dy * slope));
+        g.set(1, (dy * x).only_where(x.below(0.0)));
+        Ok(())
     }
 }
 
@@ -302,5 +422,13 @@ impl Op for SwiGlu {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         cx.call(&SWIGLU, (self.alpha,))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (gate, x, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let alpha = f64::from(self.alpha);
+        g.set(0, dy * x * gate.swish_slope(alpha));
+        g.set(1, dy * gate * (gate * alpha).sigmoid());
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, I64_ONLY, NUMBERS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, geometry::Axis, kernel},
     tensor::Tensor,
     ty::{TensorType, Type},
@@ -90,6 +90,13 @@ impl Op for Arg {
     }
 }
 
+impl<'t> Expr<'t> {
+    /// The index of the first of the largest elements along an axis, which stays with size 1.
+    pub fn arg_max(self, axis: i64) -> Expr<'t> {
+        self.apply(Arg { name: "ArgMax", axis, keepdims: true, select_last_index: false }, &[])
+    }
+}
+
 /// The largest or the smallest elements along an axis, in order, and their places.
 pub struct TopK {
     /// The axis.
@@ -159,6 +166,12 @@ impl Op for TopK {
             Err(_) => cx.scratch(dtype, len.clone()).into(),
         });
         cx.call_on(kernel, *dtype, vec![x], outputs.into(), geometry)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        g.set(0, x.zeros_like().scatter_add(g.y(1), dy, self.axis));
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, INTEGERS, NUMBERS, POWERS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, geometry::Broadcast, kernel},
     tensor::Tensor,
     ty::TensorType,
@@ -47,7 +47,12 @@ pub struct Binary {
     /// The same on sizes, where it is a size again.
     sizes: fn(&Dim, &Dim) -> Option<Dim>,
     kernel: Kernel<Broadcast>,
+    /// The derivatives by both operands, of the numbers that have any.
+    slopes: Option<Slopes>,
 }
+
+/// What the derivatives by `a` and `b` are for `y` and `dy`.
+type Slopes = for<'t> fn(a: Expr<'t>, b: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> [Expr<'t>; 2];
 
 macro_rules! row {
     ($name:literal $set:ident, $kernel:ident :: <$($G:ty),+>, $in_place:ident, $sizes:expr) => {
@@ -59,22 +64,36 @@ macro_rules! row {
             kernel: kernel!($set T, binary::$kernel::<$($G),+>,
                 |f, a, p| f(a.input(0), a.input(1), a.output(0), p),
                 in_place $in_place::<$($G),+> |f, a, p| f(a.output(0), a.input(0), p)),
+            slopes: None,
         }
     };
 }
 
-pub static ADD: Binary = row!("Add" NUMBERS, add::<T>, add_in_place, |a, b| Some(a + b));
-pub static SUB: Binary = row!("Sub" NUMBERS, sub::<T>, sub_in_place, |a, b| Some(a - b));
-pub static MUL: Binary = row!("Mul" NUMBERS, mul::<T>, mul_in_place, |a, b| Some(a * b));
-pub static DIV: Binary = row!("Div" NUMBERS, div::<T>, div_in_place, |a, b| {
-    // Sizes round down, whole numbers of a model toward zero: the same where none is negative.
-    (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.floor_div(b))
-});
+pub static ADD: Binary = Binary {
+    slopes: Some(|_, _, _, dy| [dy, dy]),
+    ..row!("Add" NUMBERS, add::<T>, add_in_place, |a, b| Some(a + b))
+};
+pub static SUB: Binary = Binary {
+    slopes: Some(|_, _, _, dy| [dy, -dy]),
+    ..row!("Sub" NUMBERS, sub::<T>, sub_in_place, |a, b| Some(a - b))
+};
+pub static MUL: Binary = Binary {
+    slopes: Some(|a, b, _, dy| [dy * b, dy * a]),
+    ..row!("Mul" NUMBERS, mul::<T>, mul_in_place, |a, b| Some(a * b))
+};
+pub static DIV: Binary = Binary {
+    slopes: Some(|_, b, y, dy| [dy / b, -(dy * y) / b]),
+    ..row!("Div" NUMBERS, div::<T>, div_in_place, |a, b| {
+        // Sizes round down, whole numbers of a model toward zero: the same where none is negative.
+        (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.floor_div(b))
+    })
+};
 static MODULO: Binary = row!("Mod" NUMBERS, modulo::<T>, modulo_in_place, |a, b| {
     b.known().is_some_and(|n| n > 0).then(|| a.modulo(b))
 });
 static FMOD: Binary = Binary {
     attribute: Some(("fmod", "1")),
+    slopes: Some(|a, b, _, dy| [dy, -dy * (a / b).trunc()]),
     ..row!("Mod" NUMBERS, fmod::<T>, fmod_in_place, |_, _| None)
 };
 static SHIFT_LEFT: Binary = Binary {
@@ -147,6 +166,48 @@ impl Op for &'static Binary {
         let geometry = Broadcast::of(&cx.output_ty(0)?.shape, &cx.ty(0)?.shape, &cx.ty(1)?.shape);
         cx.call(&self.kernel, geometry)
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let (Some(slopes), Some(dy)) = (self.slopes, g.dy(0)) {
+            let [da, db] = slopes(g.x(0), g.x(1), g.y(0), dy);
+            g.set(0, da);
+            g.set(1, db);
+        }
+        Ok(())
+    }
+}
+
+/// Arithmetic of formulas, with values and with numbers.
+macro_rules! word {
+    ($Trait:ident $method:ident $ROW:ident) => {
+        impl<'t> std::ops::$Trait for Expr<'t> {
+            type Output = Expr<'t>;
+
+            fn $method(self, other: Expr<'t>) -> Expr<'t> {
+                self.apply(&$ROW, &[other])
+            }
+        }
+
+        impl<'t> std::ops::$Trait<f64> for Expr<'t> {
+            type Output = Expr<'t>;
+
+            fn $method(self, other: f64) -> Expr<'t> {
+                self.apply(&$ROW, &[self.number(other)])
+            }
+        }
+    };
+}
+
+word!(Add add ADD);
+word!(Div div DIV);
+word!(Mul mul MUL);
+word!(Sub sub SUB);
+
+impl<'t> Expr<'t> {
+    /// The power.
+    pub fn pow(self, exponent: Expr<'t>) -> Expr<'t> {
+        self.apply(Pow, &[exponent])
+    }
 }
 
 /// The first operand to the power of the second, which may be of another type.
@@ -194,5 +255,21 @@ impl Op for Pow {
         let (_, kernel) =
             found.ok_or_else(|| cx.unsupported(&format!("exponents of {exponent}")))?;
         cx.call(kernel, geometry)
+    }
+
+    /// `da = b · a^(b-1)`, which is zero for `b = 0` also at zero, and `db = y · ln a`, which is
+    /// taken for zero at `a = 0`.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (a, b, y, Some(dy)) = (g.x(0), g.x(1), g.y(0), g.dy(0)) else { return Ok(()) };
+        if g.wants(0) {
+            let b = b.cast_like(a);
+            let zero = b.equal(b.number(0.0));
+            g.set(0, dy * b * a.pow(zero.pick(b.number(1.0), b) - 1.0));
+        }
+        if g.wants(1) {
+            let zero = a.equal(a.number(0.0));
+            g.set(1, (dy * y * zero.pick(a.number(1.0), a).log()).cast_like(b));
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, FLOAT8S, REALS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{Kernel, NoParams, Operand, kernel},
     ty::Type,
 };
@@ -237,6 +237,25 @@ impl Op for Cast {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         self.fit.lower(cx, self.to)
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy.cast_like(g.x(0)));
+        }
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// The elements as those of another type.
+    pub fn cast(self, to: DType) -> Expr<'t> {
+        if self.dtype() == to { self } else { self.apply(Cast { to, fit: Fit::DEFAULT }, &[]) }
+    }
+
+    /// The elements as those of the type of another value.
+    pub fn cast_like(self, other: Expr<'t>) -> Expr<'t> {
+        self.cast(other.dtype())
+    }
 }
 
 /// The elements of the first input as those of the type of the second.
@@ -268,6 +287,13 @@ impl Op for CastLike {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         self.fit.lower(cx, cx.output_ty(0)?.dtype)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy.cast_like(g.x(0)));
+        }
+        Ok(())
     }
 }
 
@@ -325,5 +351,10 @@ impl Op for BitCast {
         };
         let missing = || cx.unsupported(&format!("the type {}", self.to));
         cx.call_for_input(find(kernels, self.to).ok_or_else(missing)?, NoParams)
+    }
+
+    /// Bits are no number that changes little by little.
+    fn gradient(&self, _: &mut Gradient<'_>) -> Result {
+        Ok(())
     }
 }

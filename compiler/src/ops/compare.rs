@@ -6,7 +6,7 @@ use crate::{
     diag::Result,
     dim::Dim,
     dtype::{ANY, BOOL_ONLY, DType, NUMBERS},
-    ir::{Infer, Inferred, Lower, Op, Reader},
+    ir::{Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Kernel,
         geometry::{Broadcast, Broadcast3},
@@ -129,5 +129,61 @@ impl Op for Where {
         let (condition, a, b) = (cx.ty(0)?, cx.ty(1)?, cx.ty(2)?);
         let shape = &cx.output_ty(0)?.shape;
         cx.call(&WHERE, Broadcast3::of(shape, &condition.shape, &a.shape, &b.shape))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let (condition, Some(dy)) = (g.x(0), g.dy(0)) {
+            g.set(1, condition.pick(dy, dy.number(0.0)));
+            g.set(2, condition.pick(dy.number(0.0), dy));
+        }
+        Ok(())
+    }
+}
+
+/// The words of formulas.
+macro_rules! words {
+    ($($word:ident $ROW:ident $what:literal;)*) => {
+        impl<'t> Expr<'t> {$(
+            #[doc = concat!("Whether each element is ", $what, " that of `other`.")]
+            pub fn $word(self, other: Expr<'t>) -> Expr<'t> {
+                self.apply(&$ROW, &[other])
+            }
+        )*}
+    };
+}
+
+words! {
+    equal EQUAL "equal to";
+    greater GREATER "greater than";
+    at_least GREATER_OR_EQUAL "greater than or equal to";
+    less LESS "less than";
+    at_most LESS_OR_EQUAL "less than or equal to";
+    and AND "true, and so is";
+}
+
+impl<'t> Expr<'t> {
+    /// Where this is true the first, elsewhere the second.
+    pub fn pick(self, yes: Expr<'t>, no: Expr<'t>) -> Expr<'t> {
+        self.apply(Where, &[yes, no])
+    }
+
+    /// Whether each element is greater than a number.
+    pub fn above(self, number: f64) -> Expr<'t> {
+        self.greater(self.number(number))
+    }
+
+    /// Whether each element is less than a number.
+    pub fn below(self, number: f64) -> Expr<'t> {
+        self.less(self.number(number))
+    }
+
+    /// The same, with `number` for every zero.
+    pub fn or_if_zero(self, number: f64) -> Expr<'t> {
+        self.equal(self.number(0.0)).pick(self.number(number), self)
+    }
+
+    /// This where `condition` is true, and zero elsewhere.
+    pub fn only_where(self, condition: Expr<'t>) -> Expr<'t> {
+        condition.pick(self, self.number(0.0))
     }
 }

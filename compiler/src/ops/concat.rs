@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::{Dim, Symbol},
     dtype::{ANY, DType},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Tape, Views},
     plan::{
         Kernel, Operand,
         geometry::{Axis, Strided},
@@ -140,6 +140,16 @@ impl Op for Concat {
         }
         Ok(())
     }
+
+    /// The parts of the derivative.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let Some(dy) = g.dy(0) else { return Ok(()) };
+        let axis = g.axis(self.axis, dy.rank());
+        let sizes: Vec<_> = (0..g.inputs()).map(|i| g.x(i).size_of(axis)).collect();
+        let parts = dy.split(self.axis, g.tape().joined(&sizes), g.inputs());
+        parts.into_iter().enumerate().for_each(|(i, part)| g.set(i, part));
+        Ok(())
+    }
 }
 
 /// The input in parts along an axis. The second input says how long they are; without it they
@@ -264,11 +274,44 @@ impl Op for Split {
         }
         Ok(())
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let count = g.node().outputs.len();
+        let parts: Vec<_> = match (0..count).all(|i| g.dy(i).is_some()) {
+            true => (0..count).filter_map(|i| g.dy(i)).collect(),
+            false => (0..count).map(|i| g.dy(i).unwrap_or_else(|| g.y(i).zeros_like())).collect(),
+        };
+        g.set(0, parts[0].concat(&parts[1..], self.axis));
+        Ok(())
+    }
 }
 
 /// Whether all axes before this one have size 1, so that a part along it is in one piece.
 fn is_outermost(ty: &TensorType, axis: usize) -> bool {
     ty.shape[..axis].iter().all(|size| size.known() == Some(1))
+}
+
+impl<'t> Expr<'t> {
+    /// This and then others, along an axis.
+    pub fn concat(self, others: &[Expr<'t>], axis: i64) -> Expr<'t> {
+        if others.is_empty() { self } else { self.apply(Concat { axis }, others) }
+    }
+
+    /// The parts along an axis, of the sizes that a tensor says.
+    pub fn split(self, axis: i64, sizes: Expr<'t>, parts: usize) -> Vec<Expr<'t>> {
+        let op = Rc::new(Split { axis, num_outputs: None });
+        self.tape.node(op, &[Some(self), Some(sizes)], parts)
+    }
+}
+
+impl Tape {
+    /// Tensors of one axis one after another; there is at least one.
+    pub fn joined<'t>(&'t self, parts: &[Expr<'t>]) -> Expr<'t> {
+        match parts.split_first() {
+            Some((first, others)) => first.concat(others, 0),
+            None => self.ints(&[]),
+        }
+    }
 }
 
 #[cfg(test)]

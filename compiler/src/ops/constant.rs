@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, I64_ONLY, RANGES, TRUTHS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, Literal, NoParams, kernel},
     tensor::Tensor,
     ty::Type,
@@ -25,8 +25,7 @@ pub const OPS: &[Entry] = &[
     entry("EyeLike", 9, |node| {
         Ok(Rc::new(EyeLike { dtype: node.maybe_dtype("dtype")?, k: node.int("k", 0)? }))
     }),
-    entry("Range", 11, |_| Ok(Rc::new(Range { stash: DType::F32 }))),
-    entry("Range", 27, |node| {
+    entry("Range", 11, |node| {
         let stash = node.maybe_dtype("stash_type")?.unwrap_or(DType::F32);
         if ![DType::F32, DType::F64].contains(&stash) {
             let message = format!("`stash_type` is {stash}, but must be float or double");
@@ -173,6 +172,11 @@ impl Op for EyeLike {
         let formula = (ty.shape[1].clone(), self.k);
         cx.call_on(&EYE_LIKE, ty.dtype, Vec::new(), vec![y], formula)
     }
+
+    /// Only the shape of the input counts.
+    fn gradient(&self, _: &mut Gradient<'_>) -> Result {
+        Ok(())
+    }
 }
 
 /// Numbers from the first input to before the second, in steps of the third.
@@ -242,5 +246,27 @@ impl Op for Range {
         let bounds = vec![start.clone().into(), limit, delta.clone().into()];
         cx.bind(&RANGE_SIZES, dtype, bounds, NoParams)?;
         cx.call_on(&RANGE, dtype, vec![start.into(), delta.into()], vec![y], NoParams)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy.sum_all());
+            g.set(2, (dy * dy.ones_like().sum_before(0)).sum_all());
+        }
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// The places along an axis, from 0 on.
+    pub fn indices(self, axis: usize) -> Expr<'t> {
+        let [zero, one] = [0, 1].map(|n| self.tape.constant(Tensor::from_int(n)));
+        zero.apply(Range { stash: DType::F32 }, &[self.size_of(axis).reshape_to(&[]), one])
+    }
+
+    /// The unit matrix with a row for each place along an axis.
+    pub fn unit(self, axis: usize) -> Expr<'t> {
+        let places = self.indices(axis);
+        places.with_axis(1).equal(places).cast_like(self)
     }
 }

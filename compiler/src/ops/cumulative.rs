@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{INDICES, SUMMABLE},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, geometry::Axis, kernel},
 };
 use std::rc::Rc;
@@ -98,5 +98,27 @@ impl Op for Cumulative {
             &self.join.kernels[2 * usize::from(self.reverse) + usize::from(self.exclusive)];
         let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
         cx.call_on(kernel, ty.dtype, vec![x], vec![y], geometry)
+    }
+
+    /// The sum of the derivatives of all results that an element is in. A product divides by the
+    /// element itself, so one that is zero has no derivative that is a number.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, axis, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let Cumulative { exclusive, reverse, .. } = *self;
+        let back = Cumulative { join: &SUM, exclusive, reverse: !reverse };
+        let dx = match self.join.name {
+            "CumSum" => dy.apply(back, &[axis]),
+            _ => (dy * g.y(0)).apply(back, &[axis]) / x,
+        };
+        g.set(0, dx);
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// The sum of the elements before each, along an axis.
+    pub fn sum_before(self, axis: i64) -> Expr<'t> {
+        let op = Cumulative { join: &SUM, exclusive: true, reverse: false };
+        self.apply(op, &[self.tape.ints(&[axis]).reshape_to(&[])])
     }
 }

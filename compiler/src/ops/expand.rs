@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{ANY, DType},
-    ir::{Infer, Inferred, Lower, Op, Reader, Views},
+    ir::{Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{Kernel, geometry::Shapes, kernel},
     tensor::Tensor,
     ty::Type,
@@ -72,6 +72,13 @@ impl Op for Expand {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         lower(cx, &EXPAND, &EXPAND_SIZES)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy);
+        }
+        Ok(())
     }
 }
 
@@ -144,6 +151,18 @@ impl Op for Tile {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         lower(cx, &TILE, &TILE_SIZES)
     }
+
+    /// The sum over the repeats, each of which has an axis of its own in front of the one repeated.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, repeats, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let sizes: Vec<_> =
+            (0..x.rank()).flat_map(|axis| [repeats.element(axis), x.size_of(axis)]).collect();
+        let apart: Vec<usize> = (0..x.rank()).map(|axis| 2 * axis).collect();
+        let dx =
+            if sizes.is_empty() { dy } else { dy.reshape(g.tape().joined(&sizes)).sum(&apart) };
+        g.set(0, dx.reshape_like(x));
+        Ok(())
+    }
 }
 
 /// Says which sizes an output of that shape has for elements, where those of the input are known.
@@ -181,6 +200,13 @@ fn lower(
     }
     let (input, output) = (cx.input(0)?.into(), cx.output(0)?.into());
     cx.call_on(kernel, y.dtype, vec![input], vec![output], Shapes::of(&x.shape, &y.shape))
+}
+
+impl<'t> Expr<'t> {
+    /// This, stretched to the shape that a tensor says.
+    pub fn expand_to(self, shape: Expr<'t>) -> Expr<'t> {
+        self.apply(Expand, &[shape])
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{ANY, DType, INDICES},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Views},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{
         Kernel,
         geometry::{Axis, Elements, Points, Strided},
@@ -129,6 +129,22 @@ impl Op for Gather {
         let geometry = Strided::of(&sizes, strides, range.first * inner);
         cx.call_on(&SLICE, ty.dtype, vec![x], vec![y], geometry)
     }
+
+    /// The sum of the slices' derivatives at each index.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, indices, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let (axis, points) = (g.axis(self.axis, x.rank()), indices.with_axis(-1));
+        if axis == 0 {
+            g.set(0, x.zeros_like().scatter_nd_add(points, dy));
+            return Ok(());
+        }
+        // Slices are along the first axis.
+        let behind = axis + indices.rank();
+        let order: Vec<usize> = (axis..behind).chain(0..axis).chain(behind..dy.rank()).collect();
+        let front = x.moved_axis(axis, 0).zeros_like();
+        g.set(0, front.scatter_nd_add(points, dy.transpose(&order)).moved_axis(0, axis));
+        Ok(())
+    }
 }
 
 /// The element at each index along an axis, in the index's own place along the others.
@@ -158,6 +174,34 @@ impl Op for GatherElements {
         let (x, indices) = (cx.ty(0)?, cx.ty(1)?);
         let axis = cx.axis(self.axis, x.rank());
         cx.call(cx.choose(ELEMENTS, 1)?, Elements::of(&x.shape, axis, &indices.shape))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, indices, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        g.set(0, x.zeros_like().scatter_add(indices, dy, self.axis));
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// The slices at the indices along an axis.
+    pub fn gather(self, indices: Expr<'t>, axis: i64) -> Expr<'t> {
+        self.apply(Gather { axis }, &[indices])
+    }
+
+    /// The element at each index along an axis, in the index's own place along the others.
+    pub fn gather_elements(self, indices: Expr<'t>, axis: i64) -> Expr<'t> {
+        self.apply(GatherElements { axis }, &[indices])
+    }
+
+    /// The slices at points.
+    pub fn gather_nd(self, indices: Expr<'t>) -> Expr<'t> {
+        self.apply(GatherNd { batch_dims: 0 }, &[indices])
+    }
+
+    /// One element of a tensor of one axis, which it keeps.
+    pub fn element(self, i: usize) -> Expr<'t> {
+        self.gather(self.tape.ints(&[i as i64]), 0)
     }
 }
 
@@ -214,6 +258,15 @@ impl Op for GatherNd {
         let inner = y.rank() + 1 - indices.rank();
         let axes = x.rank() - batch - inner;
         cx.call(cx.choose(POINTS, 1)?, Points::of(&x.shape, &indices.shape, batch, axes))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, indices, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        if self.batch_dims > 0 {
+            return g.moved(0);
+        }
+        g.set(0, x.zeros_like().scatter_nd_add(indices, dy));
+        Ok(())
     }
 }
 

@@ -5,8 +5,9 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Infer, Inferred, Lower, Op},
+    ir::{Gradient, Infer, Inferred, Lower, Op},
     plan::{Kernel, kernel},
+    tensor::Tensor,
     ty::Type,
 };
 use std::rc::Rc;
@@ -40,5 +41,32 @@ impl Op for Det {
         let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
         let work = cx.scratch(DType::F64, n * n).into();
         cx.call_on(&DET, ty.dtype, vec![x], vec![y, work], (n.clone(),))
+    }
+
+    /// The cofactors: the determinants of what is left of a matrix without a row and a column.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        const MOST: i64 = 16;
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        let Some(n) = x.dims().last().and_then(Dim::known).filter(|&n| n <= MOST) else {
+            return Err(g.unsupported(&format!("for matrices of more than {MOST} rows")));
+        };
+        let dy = dy.with_axis(-1).with_axis(-1);
+        if n < 2 {
+            g.set(0, dy.expand_like(x));
+            return Ok(());
+        }
+        let others = |i: i64| (0..n).filter(move |&j| j != i);
+        let places = (0..n * n).flat_map(|at| {
+            others(at / n).flat_map(move |row| others(at % n).map(move |column| row * n + column))
+        });
+        let places = g.tape().ints(&places.collect::<Vec<_>>()).reshape_to(&[n * n, n - 1, n - 1]);
+        let flat = x.reshape(g.tape().joined(&[x.sizes(0, -2), g.tape().ints(&[n * n])]));
+        let minors = flat.gather(places, -1).apply(Det, &[]);
+        let signs: Vec<f64> =
+            (0..n * n).map(|at| if (at / n + at % n) % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        let signs = Tensor::from_numbers(x.dtype(), vec![signs.len()], &signs)?;
+        let cofactors = (minors * g.tape().constant(signs)).reshape_like(x);
+        g.set(0, dy * cofactors);
+        Ok(())
     }
 }

@@ -4,8 +4,9 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Result},
     dtype::{DType, FLOATS, INDICES},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Arg, Kernel, geometry::Axis, kernel},
+    tensor::Tensor,
     ty::{TensorType, Type},
 };
 use std::rc::Rc;
@@ -83,6 +84,37 @@ fn inputs(cx: &mut Lower<'_>) -> Result<Vec<Arg>> {
     Ok(vec![cx.input(0)?.into(), cx.input(1)?.into(), cx.optional(2)?.into()])
 }
 
+/// What `dx` is for the negative log-likelihood loss of `x`, logarithms of probabilities; says the
+/// derivative of the weights, too.
+fn slope<'t>(
+    g: &mut Gradient<'t>,
+    x: Expr<'t>,
+    dy: Expr<'t>,
+    reduction: Reduction,
+    ignore_index: Option<i64>,
+) -> Expr<'t> {
+    let targets = g.x(1).cast(DType::I64);
+    let ignored = targets.tape.constant(Tensor::from_int(ignore_index.unwrap_or(i64::MIN)));
+    let ignored = targets.equal(ignored);
+    let targets = ignored.pick(targets.number(0.0), targets);
+    let counts = x.number(1.0).only_where(ignored.not());
+    let hot = targets.one_hot(x.size_of(1), x, 1) * counts.with_axis(1);
+    let weights = g.optional(2).map_or(counts, |weights| weights.gather(targets, 0) * counts);
+    let share = match reduction {
+        Reduction::Mean => dy / weights.sum_all(),
+        Reduction::None | Reduction::Sum => dy,
+    };
+    if g.wants(2) {
+        let loss = match reduction {
+            Reduction::Mean => x + g.y(0),
+            Reduction::None | Reduction::Sum => x,
+        };
+        let share = share.fit(weights).with_axis(1);
+        g.set(2, (-hot * loss * share).of_channels(g.x(2)));
+    }
+    -hot * (weights * share).with_axis(1)
+}
+
 /// A kernel for each type of targets.
 type Kernels = [(DType, Kernel<(Option<i64>, Axis)>)];
 
@@ -158,6 +190,14 @@ impl Op for NegativeLogLikelihoodLoss {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (inputs, geometry) = (inputs(cx)?, Axis::of(&cx.ty(0)?.shape, 1));
         self.call(cx, inputs, geometry)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            let dx = slope(g, g.x(0), dy, self.reduction, self.ignore_index);
+            g.set(0, dx);
+        }
+        Ok(())
     }
 }
 
@@ -237,6 +277,16 @@ impl Op for SoftmaxCrossEntropyLoss {
         let scratch = cx.scratch(wide, &geometry.len * &geometry.inner);
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
         cx.call_on(cx.choose(kernels, 1)?, dtype, inputs, outputs, (ignore_index, geometry))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let y = g.x(0).log_softmax(1);
+        let of_loss = g.dy(0).map(|dy| slope(g, y, dy, self.reduction, self.ignore_index));
+        let both = [of_loss, g.dy(1)].into_iter().flatten().reduce(|a, b| a + b);
+        if let Some(dy) = both {
+            g.set(0, dy - y.exp() * dy.sum(&[1]));
+        }
+        Ok(())
     }
 }
 

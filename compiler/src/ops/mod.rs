@@ -23,11 +23,14 @@ pub(crate) mod constant;
 pub(crate) mod control;
 pub(crate) mod conv;
 pub(crate) mod cumulative;
+pub(crate) mod custom;
 pub(crate) mod einsum;
 mod epilogue;
 pub(crate) mod expand;
+mod fit;
 pub(crate) mod fourier;
 pub(crate) mod gather;
+pub(crate) mod gradient;
 pub(crate) mod image;
 pub(crate) mod linalg;
 pub(crate) mod loss;
@@ -41,6 +44,7 @@ mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod quantize;
+pub(crate) mod quoted;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
@@ -85,7 +89,11 @@ pub struct Entry {
 pub enum How {
     /// By a function that makes an [`Op`] of it.
     Read(Read),
-    /// By a function that adds nodes for it, and gives the values of its outputs.
+    /// Likewise, where the attributes of these names are names of values: those values are added
+    /// to the inputs, in that order, and the node may stand before what makes them.
+    Naming(&'static [&'static str], Read),
+    /// By a function that adds nodes for it, and gives the values of its outputs. The node stays as
+    /// it is ([`quoted::Quoted`]) until the first pass, so that it can be written again.
     Nodes(Nodes),
     /// As other nodes: a function in ONNX's textual syntax without its name, over the newest
     /// operators, such as `<axis: int = 1> (X) => (Y) { ... }`.
@@ -133,6 +141,16 @@ pub const fn training(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Training, name, since, how: How::Read(read) }
 }
 
+/// An operator that trains a model, some of whose attributes name values.
+pub const fn training_of_names(
+    name: &'static str,
+    since: i64,
+    names: &'static [&'static str],
+    read: Read,
+) -> Entry {
+    Entry { domain: Domain::Training, name, since, how: How::Naming(names, read) }
+}
+
 /// What passes make of several nodes.
 pub const fn internal(name: &'static str, read: Read) -> Entry {
     Entry { domain: Domain::Internal, name, since: 1, how: How::Read(read) }
@@ -168,6 +186,7 @@ const FAMILIES: &[&[Entry]] = &[
     fourier::mel::OPS,
     fourier::window::OPS,
     gather::OPS,
+    gradient::OPS,
     image::OPS,
     linalg::OPS,
     loss::OPS,

@@ -45,7 +45,7 @@ impl Op for Optional {
 
     fn attributes(&self, a: &mut Attributes) {
         if let Some(ty) = &self.ty {
-            a.string("type", &ty.to_string());
+            a.ty("type", ty);
         }
     }
 

@@ -128,7 +128,7 @@ struct Packed<P> {
 }
 
 impl<P: Pack> Order for Packed<P> {
-    fn len(&self) -> usize {
+    fn elements(&self) -> usize {
         match self.dtype {
             DType::F64 => self.how.len::<f64>(),
             _ => self.how.len::<f32>(),

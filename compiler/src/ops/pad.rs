@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{ANY, DType, INDICES},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{
         Arg, Kernel, NoParams,
         formula::Signed,
@@ -199,6 +199,22 @@ impl Op for Pad {
         let geometry = Pads { sizes: ty.shape.clone(), before, after };
         cx.call_on(&mode.kernel, ty.dtype, inputs, vec![output], geometry)
     }
+
+    /// The part of the derivative that belongs to the input. What stands around it is of the value,
+    /// or, in other modes, of elements of the input.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (pads, Some(dy)) = (g.x(1), g.dy(0)) else { return Ok(()) };
+        if !self.mode.takes_value {
+            return g.moved(0);
+        }
+        let op = Rc::new(Pad { mode: &CONSTANT });
+        let dx = g.tape().node(op, &[Some(dy), Some(-pads), None, g.optional(3)], 1)[0];
+        g.set(0, dx);
+        if g.wants(2) {
+            g.set(2, dy.sum_all() - dx.sum_all());
+        }
+        Ok(())
+    }
 }
 
 fn keep_all((before, after): &(Vec<Dim>, Vec<Dim>)) -> bool {
@@ -280,6 +296,17 @@ impl Op for CenterCropPad {
         let geometry = Shapes { from: x.shape.clone(), to: y.shape.clone() };
         let (input, output) = (cx.input(0)?.into(), cx.output(0)?.into());
         cx.call_on(&CENTER, y.dtype, vec![input], vec![output], geometry)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        g.moved(0)
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// With zeros around it: how many before each axis, then behind each.
+    pub fn pad(self, pads: Expr<'t>) -> Expr<'t> {
+        self.apply(Pad { mode: &CONSTANT }, &[pads])
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DEQUANTIZED, DType, FLOAT8S, FLOATS, QUANTA},
-    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
     plan::{Kernel, NoParams, Operand, geometry::Scales, kernel},
     ty::Type,
 };
@@ -267,6 +267,11 @@ impl Op for QuantizeLinear {
         let outputs = vec![cx.output(0)?.into()];
         cx.call_on(kernel, dtype, inputs, outputs, geometry)
     }
+
+    /// Steps do not change where the input changes little.
+    fn gradient(&self, _: &mut Gradient<'_>) -> Result {
+        Ok(())
+    }
 }
 
 /// Numbers of few bits, less their zero points and times their scales.
@@ -324,6 +329,24 @@ impl Op for DequantizeLinear {
         let outputs = vec![cx.output(0)?.into()];
         cx.call_on(kernel, x.dtype, inputs, outputs, geometry)
     }
+
+    /// Of the scales: the sums of what each multiplies.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, scale, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let inputs = [Some(x), Some(scale.ones_like()), g.optional(2)];
+        let steps = g.tape().node(g.node().op.clone(), &inputs, 1)[0];
+        let each = (dy * steps).cast_like(scale);
+        let ds = match scale.ty().len().known() {
+            Some(1) => each.sum_all(),
+            _ if self.parts.block_size > 0 => return Err(g.unsupported("for blocks")),
+            _ => {
+                let axis = g.axis(self.parts.axis, x.rank());
+                each.sum(&(0..x.rank()).filter(|&other| other != axis).collect::<Vec<_>>())
+            }
+        };
+        g.set(1, ds.reshape_like(scale));
+        Ok(())
+    }
 }
 
 /// Numbers quantized to bytes, with a scale and a zero point that are found in them.
@@ -353,6 +376,11 @@ impl Op for DynamicQuantizeLinear {
             outputs.push(wanted.unwrap_or_else(|| cx.scratch(dtype, len)).into());
         }
         cx.call_on(&DYNAMIC_QUANTIZE, DType::F32, vec![x], outputs, NoParams)
+    }
+
+    /// Steps do not change where the input changes little.
+    fn gradient(&self, _: &mut Gradient<'_>) -> Result {
+        Ok(())
     }
 }
 

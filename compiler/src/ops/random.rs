@@ -9,7 +9,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{BOOL_ONLY, DROPPED, DType, FLOATS, INDICES, TRUTHS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{Draw, Kernel, Literal, NoParams, Operand, kernel},
     tensor::Tensor,
     ty::Type,
@@ -321,6 +321,7 @@ pub enum Mask {
 }
 
 fn dropout(node: &mut Reader<'_>, seed: Option<i64>, mask: Mask) -> Result<Rc<dyn Op>> {
+    let mask = if node.outputs < 2 { Mask::Truth } else { mask };
     let training = node.constant_input(2).and_then(Tensor::ints);
     if training.is_some_and(|training| training == [0]) {
         node.inputs.truncate(1);
@@ -369,6 +370,11 @@ impl Dropout {
 impl Op for Dropout {
     fn name(&self) -> &'static str {
         "Dropout"
+    }
+
+    // No later version gives the mask as numbers.
+    fn domain(&self) -> Domain {
+        if self.mask == Mask::Truth { Domain::Onnx } else { Domain::Internal }
     }
 
     fn attributes(&self, a: &mut Attributes) {

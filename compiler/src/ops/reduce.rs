@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, EXTREMES, I64_ONLY, ORDERED, SUMMABLE},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Slope, Views},
     plan::{Kernel, geometry::Reduction, kernel},
     ty::TensorType,
 };
@@ -42,13 +42,15 @@ pub struct Reducer {
     keeps_one: bool,
     /// The same on sizes, where it is a size again.
     sizes: fn(&[Dim]) -> Option<Dim>,
-    kernel: Kernel<Reduction>,
+    pub(super) kernel: Kernel<Reduction>,
     /// The same for truth values.
     truth: Option<Kernel<Reduction>>,
+    /// The derivative, where `y` and `dy` keep the axes that are reduced.
+    slope: Slope,
 }
 
 macro_rules! row {
-    ($name:literal $set:ident, $kernel:ident, $keeps_one:literal, $sizes:expr) => {
+    ($name:literal $set:ident, $kernel:ident, $keeps_one:literal, $sizes:expr, $slope:expr) => {
         Reducer {
             name: $name,
             types: $set,
@@ -56,36 +58,62 @@ macro_rules! row {
             sizes: $sizes,
             kernel: kernel!($set T, reduce::$kernel::<T>, |f, a, p| f(a.input(0), a.output(0), p)),
             truth: None,
+            slope: $slope,
         }
     };
 }
 
-static L1: Reducer = row!("ReduceL1" SUMMABLE, reduce_l1, false, |_| None);
-static L2: Reducer = row!("ReduceL2" SUMMABLE, reduce_l2, false, |_| None);
-static LOG_SUM: Reducer = row!("ReduceLogSum" SUMMABLE, reduce_log_sum, false, |_| None);
-static LOG_SUM_EXP: Reducer = row!("ReduceLogSumExp" SUMMABLE, reduce_log_sum_exp, true, |_| None);
+static L1: Reducer = row!("ReduceL1" SUMMABLE, reduce_l1, false, |_| None,
+    |x, _, dy| dy * x.sign());
+static L2: Reducer = row!("ReduceL2" SUMMABLE, reduce_l2, false, |_| None,
+    |x, y, dy| dy * x / y.or_if_zero(1.0));
+static LOG_SUM: Reducer = row!("ReduceLogSum" SUMMABLE, reduce_log_sum, false, |_| None,
+    |_, y, dy| dy / y.exp());
+static LOG_SUM_EXP: Reducer = row!("ReduceLogSumExp" SUMMABLE, reduce_log_sum_exp, true, |_| None,
+    |x, y, dy| dy * (x - y).exp());
 static MAX: Reducer = Reducer {
     types: EXTREMES,
     truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_any, |f, a, p| f(a.input(0), a.output(0), p))),
     ..row!("ReduceMax" ORDERED, reduce_max, true, |all| {
         all.iter().cloned().reduce(|a, b| a.at_least(&b))
-    })
+    }, chosen)
 };
-static MEAN: Reducer = row!("ReduceMean" SUMMABLE, reduce_mean, true, |_| None);
+static MEAN: Reducer = row!("ReduceMean" SUMMABLE, reduce_mean, true, |_| None,
+    |x, y, dy| dy * y.count_like(x) / x.count_like(x));
 static MIN: Reducer = Reducer {
     types: EXTREMES,
     truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_all, |f, a, p| f(a.input(0), a.output(0), p))),
     ..row!("ReduceMin" ORDERED, reduce_min, true, |all| {
         all.iter().cloned().reduce(|a, b| a.at_most(&b))
-    })
+    }, chosen)
 };
-static PROD: Reducer =
-    row!("ReduceProd" SUMMABLE, reduce_prod, true, |all| Some(all.iter().product()));
-static SUM: Reducer =
-    row!("ReduceSum" SUMMABLE, reduce_sum, true, |all| Some(all.iter().cloned().sum()));
+static PROD: Reducer = row!("ReduceProd" SUMMABLE, reduce_prod, true, |all| Some(all.iter().product()),
+    |x, y, dy| dy * others(x, y));
+pub(super) static SUM: Reducer = row!("ReduceSum" SUMMABLE, reduce_sum, true, |all| Some(all.iter().cloned().sum()),
+    |_, _, dy| dy);
 static SUM_SQUARE: Reducer = row!("ReduceSumSquare" SUMMABLE, reduce_sum_square, false, |all| {
     Some(all.iter().map(|dim| dim * dim).sum())
-});
+},
+    |x, _, dy| dy * x * 2.0);
+
+/// Those that are the result share its derivative.
+fn chosen<'t>(x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t> {
+    let chosen = x.equal(y).cast_like(x);
+    dy * chosen / chosen.fit(y)
+}
+
+/// The product of all other elements. Where one is zero, the others have no other factor than it;
+/// where two are, all others' products are zero.
+fn others<'t>(x: Expr<'t>, y: Expr<'t>) -> Expr<'t> {
+    let zero = x.equal(x.number(0.0));
+    let zeros = zero.cast_like(x).fit(y);
+    let nonzero = zero.pick(x.number(1.0), x);
+    let product = nonzero.abs().log().fit(y).exp();
+    let negative = x.below(0.0).cast_like(x).fit(y);
+    let sign = (negative - (negative / 2.0).floor() * 2.0) * -2.0 + 1.0;
+    let lone = zeros.equal(zeros.number(1.0)).and(zero);
+    lone.pick(product * sign, y / nonzero)
+}
 
 /// A reduction.
 pub struct Reduce {
@@ -220,6 +248,51 @@ impl Op for Reduce {
         };
         let kept = self.kept(cx, &ty.shape, &output.shape);
         cx.call_on(kernel, ty.dtype, vec![x], vec![y], Reduction::to(&ty.shape, &kept))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        let rank = x.rank();
+        let all = || g.tape().ints(&(0..rank as i64).collect::<Vec<_>>());
+        let none = match g.optional(1) {
+            None => true,
+            Some(axes) => axes.known_ints().is_some_and(|axes| axes.is_empty()),
+        };
+        let keep = |value| match g.optional(1) {
+            _ if self.keepdims || Expr::rank(value) == rank => value,
+            Some(axes) if !none => value.unsqueeze(axes),
+            _ => value.unsqueeze(all()),
+        };
+        let (y, dy) = (keep(g.y(0)), keep(dy));
+        g.set(0, (self.by.slope)(x, y, dy));
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// The sum along axes, which stay with size 1.
+    pub fn sum(self, axes: &[usize]) -> Expr<'t> {
+        self.reduced(&SUM, axes)
+    }
+
+    /// The sum of all elements, without axes.
+    pub fn sum_all(self) -> Expr<'t> {
+        let op = Reduce { by: &SUM, keepdims: false, noop_with_empty_axes: false };
+        self.apply(op, &[])
+    }
+
+    /// The mean along axes, which stay with size 1.
+    pub fn mean(self, axes: &[usize]) -> Expr<'t> {
+        self.reduced(&MEAN, axes)
+    }
+
+    fn reduced(self, by: &'static Reducer, axes: &[usize]) -> Expr<'t> {
+        if axes.is_empty() {
+            return self;
+        }
+        let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+        let op = Reduce { by, keepdims: true, noop_with_empty_axes: false };
+        self.apply(op, &[self.tape.ints(&axes)])
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
-    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, ValueId, Views},
+    ir::{Attributes, Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId, Views},
     plan::{Arg, Kernel, kernel},
     ty::Type,
 };
@@ -66,6 +66,10 @@ impl Op for Flatten {
     fn lower(&self, _: &mut Lower<'_>) -> Result {
         Ok(())
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        back(g)
+    }
 }
 
 /// The input itself.
@@ -90,6 +94,10 @@ impl Op for Identity {
 
     fn lower(&self, _: &mut Lower<'_>) -> Result {
         Ok(())
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        back(g)
     }
 }
 
@@ -179,6 +187,10 @@ impl Op for Reshape {
         let (from, dtype) = (cx.ty(0)?.shape.clone(), cx.ty(1)?.dtype);
         let kernel = if self.allowzero { &ZERO_SIZES } else { &SIZES };
         cx.bind(kernel, dtype, vec![shape], (from,))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        back(g)
     }
 }
 
@@ -317,6 +329,14 @@ impl Op for Assume {
     fn lower(&self, _: &mut Lower<'_>) -> Result {
         Ok(())
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            let ty = g.x(0).ty().into();
+            g.set(0, dy.apply(Assume { ty, known: None }, &[]));
+        }
+        Ok(())
+    }
 }
 
 /// Writes the sizes that the node's output is known to have for elements.
@@ -383,6 +403,10 @@ impl Op for Squeeze {
         let (shape, dtype) = (cx.ty(0)?.shape.clone(), cx.ty(1)?.dtype);
         cx.bind(&SQUEEZE_SIZES, dtype, vec![axes], (shape,))
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        back(g)
+    }
 }
 
 /// The input with axes of size 1 where the second input says.
@@ -425,11 +449,84 @@ impl Op for Unsqueeze {
         let (shape, dtype) = (cx.ty(0)?.shape.clone(), cx.ty(1)?.dtype);
         cx.bind(&UNSQUEEZE_SIZES, dtype, vec![axes], (shape,))
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        back(g)
+    }
 }
 
 /// Says that the output has the elements of the input, where those are known as sizes.
 fn pass_on(cx: &mut Infer<'_>) {
     if let Some(known) = cx.known(0) {
         cx.set_known(0, known.to_vec());
+    }
+}
+
+/// The derivative in the shape of the first input.
+fn back(g: &mut Gradient<'_>) -> Result {
+    if let Some(dy) = g.dy(0) {
+        g.set(0, dy.reshape_like(g.x(0)));
+    }
+    Ok(())
+}
+
+impl<'t> Expr<'t> {
+    /// The sizes.
+    pub fn shape(self) -> Expr<'t> {
+        self.apply(Shape { start: 0, end: None }, &[])
+    }
+
+    /// The size of one axis, as a tensor of one axis.
+    pub fn size_of(self, axis: usize) -> Expr<'t> {
+        let (start, end) = (axis as i64, Some(axis as i64 + 1));
+        self.apply(Shape { start, end }, &[])
+    }
+
+    /// The sizes of the axes from one to before another, or to the last.
+    pub fn sizes(self, start: i64, end: i64) -> Expr<'t> {
+        let end = Some(end).filter(|&end| end != i64::MAX);
+        self.apply(Shape { start, end }, &[])
+    }
+
+    /// The number of elements.
+    pub fn size(self) -> Expr<'t> {
+        self.apply(Size, &[])
+    }
+
+    /// The same elements in the shape that a tensor says.
+    pub fn reshape(self, shape: Expr<'t>) -> Expr<'t> {
+        self.apply(Reshape { allowzero: true }, &[shape])
+    }
+
+    /// The same elements in the shape of `other`.
+    pub fn reshape_like(self, other: Expr<'t>) -> Expr<'t> {
+        if self.dims() == other.dims() { self } else { self.reshape(other.shape()) }
+    }
+
+    /// The same elements in a shape where 0 stands for the size that the axis has, and -1 for what
+    /// is left.
+    pub fn reshape_to(self, shape: &[i64]) -> Expr<'t> {
+        self.apply(Reshape { allowzero: false }, &[self.tape.ints(shape)])
+    }
+
+    /// The same elements in the shape that a tensor says, where -1 stands for what is left.
+    pub fn reshape_by(self, shape: Expr<'t>) -> Expr<'t> {
+        self.apply(Reshape { allowzero: false }, &[shape])
+    }
+
+    /// With axes of size 1 where a tensor says.
+    pub fn unsqueeze(self, axes: Expr<'t>) -> Expr<'t> {
+        self.apply(Unsqueeze, &[axes])
+    }
+
+    /// With an axis of size 1 there.
+    pub fn with_axis(self, axis: i64) -> Expr<'t> {
+        self.unsqueeze(self.tape.ints(&[axis]))
+    }
+
+    /// Without these axes, which are of size 1.
+    pub fn squeeze(self, axes: &[usize]) -> Expr<'t> {
+        let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+        self.apply(Squeeze, &[self.tape.ints(&axes)])
     }
 }

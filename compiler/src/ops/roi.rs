@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Kernel,
         geometry::{Regions, Sampling},
@@ -124,6 +124,46 @@ impl Op for RoiAlign {
         let kernel = if self.largest { &LARGEST } else { &AVERAGE };
         let sampling = Sampling { ratio: self.ratio, half_pixel: self.half_pixel };
         cx.call(kernel, (regions(cx, self.out, self.scale)?, sampling))
+    }
+
+    /// By the formula: weights along each axis, which are the means of those of an element's samples.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if self.largest || self.ratio == 0 {
+            let what = if self.largest { "in mode `max`" } else { "without `sampling_ratio`" };
+            return Err(g.unsupported(what));
+        }
+        let (x, rois) = (g.x(0), g.x(1));
+        let [rows, columns] = [0, 1].map(|axis| self.weights(x, rois, axis));
+        let images = x.gather(g.x(2), 0);
+        let y = rows.with_axis(1).matmul(images).matmul(columns.with_axis(1).turned());
+        g.through(&[y])
+    }
+}
+
+impl RoiAlign {
+    /// What each element of an image along an axis, height or width, is multiplied by for each
+    /// element of each region: `[regions, elements, size]`.
+    fn weights<'t>(&self, x: Expr<'t>, rois: Expr<'t>, axis: usize) -> Expr<'t> {
+        let shift = if self.half_pixel { 0.5 } else { 0.0 };
+        // Corners are columns before rows.
+        let corner = |last: i64| {
+            let column = rois.tape.ints(&[2 * last + 1 - axis as i64]);
+            rois.gather(column, 1) * f64::from(self.scale) - shift
+        };
+        let (start, end) = (corner(0), corner(1));
+        let span = if self.half_pixel { end - start } else { (end - start).floored(1.0) };
+        let (out, ratio) = (self.out[axis] as i64, self.ratio as i64);
+        let samples: Vec<i64> = (0..out * ratio).collect();
+        let samples = (rois.tape.ints(&samples).cast_like(rois) + 0.5) / (out * ratio) as f64;
+        let places = start + span * samples;
+        let size = x.size_of(axis + 2).cast_like(rois);
+        let near = places.at_least(places.number(-1.0)).and(places.at_most(size));
+        let last = size - 1.0;
+        let places = places.floored(0.0);
+        let places = places.greater(last).pick(last, places).with_axis(2);
+        let distance = (places - x.indices(axis + 2).cast_like(rois)).abs();
+        let weight = (-distance + 1.0).floored(0.0).only_where(near.with_axis(2));
+        weight.reshape_to(&[0, out, ratio, -1]).mean(&[2]).squeeze(&[2]).cast_like(x)
     }
 }
 

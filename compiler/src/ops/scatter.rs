@@ -1,19 +1,23 @@
 //! Elements replaced by indices: `ScatterElements`, `ScatterND` and `TensorScatter`.
 
 use super::{
-    Entry, entry,
+    Entry,
+    constant::Range,
+    entry,
+    expand::Expand,
     gather::{elements, points},
 };
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{ANY, DType, NUMBERS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Kernel,
         geometry::{Caches, Elements, Points},
         kernel,
     },
+    tensor::Tensor,
 };
 use std::rc::Rc;
 
@@ -113,6 +117,16 @@ impl Op for ScatterElements {
         let geometry = Elements::of(&x.shape, axis, &indices.shape);
         cx.call(cx.choose(&self.reduction.elements, 1)?, geometry)
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (axis, reduction) = (self.axis, self.reduction);
+        scattered(
+            g,
+            reduction,
+            |x, indices, updates| x.apply(ScatterElements { axis, reduction }, &[indices, updates]),
+            |y, indices| y.gather_elements(indices, axis),
+        )
+    }
 }
 
 /// The input with the updates in place of the slices at the points, which the last axis of the
@@ -146,6 +160,88 @@ impl Op for ScatterNd {
         let inner = updates.rank() + 1 - indices.rank();
         let geometry = Points::of(&x.shape, &indices.shape, 0, x.rank() - inner);
         cx.call(cx.choose(&self.reduction.slices, 1)?, geometry)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let reduction = self.reduction;
+        scattered(
+            g,
+            reduction,
+            |x, indices, updates| x.apply(ScatterNd { reduction }, &[indices, updates]),
+            |y, indices| y.gather_nd(indices),
+        )
+    }
+}
+
+/// The derivatives of a scatter: those of the elements, and those of the updates. Of several
+/// updates of one place that is not joined with them, each is taken for the one that stays.
+fn scattered<'t>(
+    g: &mut Gradient<'t>,
+    reduction: &Reduction,
+    scatter: impl Fn(Expr<'t>, Expr<'t>, Expr<'t>) -> Expr<'t>,
+    gather: impl Fn(Expr<'t>, Expr<'t>) -> Expr<'t>,
+) -> Result {
+    let (x, indices, updates, y) = (g.x(0), g.x(1), g.x(2), g.y(0));
+    let Some(dy) = g.dy(0) else { return Ok(()) };
+    let scatter = |x, updates| scatter(x, indices, updates);
+    let gather = |y| gather(y, indices);
+    let (dx, du) = match reduction.name {
+        "none" => (scatter(dy, updates.zeros_like()), gather(dy)),
+        "add" => (dy, gather(dy)),
+        "mul" => {
+            let factors = scatter(x.ones_like(), updates);
+            (dy * factors, gather(dy * y) / updates)
+        }
+        // The result's derivative is that of whatever it is equal to.
+        _ => {
+            let kept = x.equal(y).cast_like(dy);
+            let chosen = updates.equal(gather(y)).cast_like(dy);
+            (dy * kept, gather(dy) * chosen)
+        }
+    };
+    g.set(0, dx);
+    g.set(2, du);
+    Ok(())
+}
+
+impl<'t> Expr<'t> {
+    /// With updates added at the indices along an axis, each in its own place along the others.
+    pub fn scatter_add(self, indices: Expr<'t>, updates: Expr<'t>, axis: i64) -> Expr<'t> {
+        self.apply(ScatterElements { axis, reduction: &ADD }, &[indices, updates])
+    }
+
+    /// With updates added at points.
+    pub fn scatter_nd_add(self, indices: Expr<'t>, updates: Expr<'t>) -> Expr<'t> {
+        self.apply(ScatterNd { reduction: &ADD }, &[indices, updates])
+    }
+
+    /// The numbers from 1 on, in the shape of this.
+    pub fn places(self) -> Expr<'t> {
+        let one = self.tape.constant(Tensor::from_int(1));
+        let range = one.apply(Range { stash: DType::F32 }, &[self.size() + 1.0, one]);
+        range.reshape_like(self)
+    }
+
+    /// This, whose elements came from `places` of `x`, counted from 1, summed there. What came from
+    /// place 0 came from nowhere.
+    pub fn returned(self, places: Expr<'t>, x: Expr<'t>) -> Expr<'t> {
+        let count = (x.size() + 1.0).reshape_to(&[1]);
+        let zeros = self.number(0.0).apply(Expand, &[count]);
+        let sums = zeros.scatter_add(places.reshape_to(&[-1]), self.reshape_to(&[-1]), 0);
+        sums.from(1, 0).reshape_like(x)
+    }
+}
+
+impl<'t> Gradient<'t> {
+    /// Says the derivative of input `i`, whose elements the node only moves about. The node is told
+    /// to move their places, too, which says where the derivatives go back to.
+    pub fn moved(&mut self, i: usize) -> Result {
+        let (x, Some(dy)) = (self.x(i), self.dy(0)) else { return Ok(()) };
+        let mut inputs: Vec<_> = (0..self.inputs()).map(|i| self.optional(i)).collect();
+        inputs[i] = Some(x.places());
+        let places = self.tape().node(self.node().op.clone(), &inputs, 1)[0];
+        self.set(i, dy.returned(places, x));
+        Ok(())
     }
 }
 
@@ -241,6 +337,18 @@ impl Op for TensorScatter {
         let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into(), cx.optional(2)?.into()];
         let output = cx.output(0)?.into();
         cx.call_on(kernel, ty.dtype, inputs, vec![output], caches)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, update, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let written = |x, update| {
+            g.tape().node(g.node().op.clone(), &[Some(x), Some(update), g.optional(2)], 1)[0]
+        };
+        let dx = written(dy, update.zeros_like());
+        let places = written(x.zeros_like().cast(DType::I64), update.places());
+        g.set(0, dx);
+        g.set(1, dy.returned(places, update));
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     diag::Result,
     dim::Dim,
     dtype::{ANY, BOOL_ONLY, DType, NUMBERS, SORTABLE},
-    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op},
     plan::{Arg, Kernel, NoParams, geometry::Axis, kernel},
     tensor::Tensor,
     ty::{TensorType, Type},
@@ -92,6 +92,10 @@ impl Op for Compress {
         let conditions = cx.input(1)?.into();
         cx.bind(&COMPRESS_SIZES, DType::Bool, vec![conditions], (axis.len.clone(),))?;
         cx.call(&COMPRESS, axis)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        g.moved(0)
     }
 }
 
@@ -212,6 +216,23 @@ impl Op for OneHot {
         let axis = Axis::of(&y.shape, cx.axis(self.axis, y.rank()));
         cx.call_on(cx.choose(ONE_HOTS, 0)?, y.dtype, inputs, vec![output.into()], axis)
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let Some(dy) = g.dy(0).filter(|_| g.wants(2)) else { return Ok(()) };
+        let hot = g.x(0).one_hot(g.x(1), dy, self.axis);
+        let on = (dy * hot).sum_all().reshape_to(&[1]);
+        let off = dy.sum_all().reshape_to(&[1]) - on;
+        g.set(2, g.tape().joined(&[off, on]));
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// Along a new axis of a size, 1 at the index and 0 elsewhere, of the type of `like`.
+    pub fn one_hot(self, depth: Expr<'t>, like: Expr<'t>, axis: i64) -> Expr<'t> {
+        let values = [0.0, 1.0].map(|value| like.number(value).reshape_to(&[1]));
+        self.apply(OneHot { axis }, &[depth, self.tape.joined(&values)])
+    }
 }
 
 /// The slices along an axis, or the elements, that differ; where each is first; which of them each
@@ -268,6 +289,11 @@ impl Op for Unique {
         let y = vec![cx.output(0)?.into()];
         let kernel = if self.sorted { &UNIQUE } else { &UNSORTED };
         cx.call_on(kernel, ty.dtype, x, [y, lists].concat(), axis)
+    }
+
+    /// What is sorted out is taken for a choice that does not change.
+    fn gradient(&self, _: &mut Gradient<'_>) -> Result {
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{ANY, DType},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Views},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{
         Arg, Kernel,
         geometry::{Axis, Planes, Strided, strides},
@@ -221,6 +221,23 @@ impl Op for Slice {
         let geometry = Strided::of(&y.shape, steps, start);
         cx.call_on(&SLICE, y.dtype, vec![input], vec![output], geometry)
     }
+
+    /// The derivative with zeros around it, or between its elements.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, y, Some(dy)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
+        let known = g.tape().look(|graph| {
+            let known = |i: usize| graph[g.node().input(i)?].known.as_deref();
+            cuts(&x.dims(), known, |i| g.has(i))
+        });
+        let starts: Option<Vec<i64>> = known.and_then(|cuts| {
+            cuts.iter().map(|cut| cut.start.known().filter(|_| cut.step == 1)).collect()
+        });
+        let Some(starts) = starts else { return g.moved(0) };
+        let before = g.tape().ints(&starts);
+        let after = x.shape() - before - y.shape();
+        g.set(0, dy.pad(g.tape().joined(&[before, after])));
+        Ok(())
+    }
 }
 
 /// Calls the kernels for bounds known only when the model runs.
@@ -289,6 +306,14 @@ impl Op for ReverseSequence {
         let inner = inner.iter().product();
         cx.call(kernel, Axis { outer: outer.clone(), len: len.clone(), inner })
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let ReverseSequence { batch_axis, time_axis } = *self;
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy.apply(ReverseSequence { batch_axis, time_axis }, &[g.x(1)]));
+        }
+        Ok(())
+    }
 }
 
 /// One of the triangles of each matrix, with the diagonal that the second input says; zeros
@@ -336,6 +361,34 @@ impl Op for Trilu {
         let inputs = vec![cx.input(0)?.into(), cx.optional(1)?.into()];
         let output = cx.output(0)?.into();
         cx.call_on(kernel, ty.dtype, inputs, vec![output], planes)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            let op = Rc::new(Trilu { upper: self.upper });
+            g.set(0, g.tape().node(op, &[Some(dy), g.optional(1)], 1)[0]);
+        }
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// What lies from a place on, along an axis.
+    pub fn from(self, start: i64, axis: i64) -> Expr<'t> {
+        self.between(self.tape.ints(&[start]), self.tape.ints(&[i64::MAX]), axis)
+    }
+
+    /// What lies between two places along an axis.
+    pub fn between(self, start: Expr<'t>, end: Expr<'t>, axis: i64) -> Expr<'t> {
+        self.apply(Slice, &[start, end, self.tape.ints(&[axis])])
+    }
+
+    /// The first elements along each axis, as many as `like` has.
+    pub fn first_of(self, like: Expr<'t>) -> Expr<'t> {
+        if self.dims() == like.dims() {
+            return self;
+        }
+        self.apply(Slice, &[self.tape.ints(&vec![0; self.rank()]), like.shape()])
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     diag::Result,
     dtype::FLOATS,
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, geometry::Axis, kernel},
     ty::Type,
 };
@@ -26,6 +26,8 @@ pub const OPS: &[Entry] = &[
 pub struct Form {
     name: &'static str,
     kernel: Kernel<Axis>,
+    /// The derivative, for `y`, `dy` and the axis.
+    slope: for<'t> fn(y: Expr<'t>, dy: Expr<'t>, axis: usize) -> Expr<'t>,
 }
 
 /// `e^x / Σ e^x` along an axis, or one of its kin.
@@ -40,15 +42,18 @@ pub static SOFTMAX: Form = Form {
     name: "Softmax",
     kernel: kernel!(FLOATS T, softmax::softmax::<T>, |f, a, p| f(a.input(0), a.output(0), p),
         in_place softmax_in_place::<T> |f, a, p| f(a.output(0), p)),
+    slope: |y, dy, axis| y * (dy - (y * dy).sum(&[axis])),
 };
 static LOG_SOFTMAX: Form = Form {
     name: "LogSoftmax",
     kernel: kernel!(FLOATS T, softmax::log_softmax::<T>, |f, a, p| f(a.input(0), a.output(0), p),
         in_place log_softmax_in_place::<T> |f, a, p| f(a.output(0), p)),
+    slope: |y, dy, axis| dy - y.exp() * dy.sum(&[axis]),
 };
 static HARDMAX: Form = Form {
     name: "Hardmax",
     kernel: kernel!(FLOATS T, softmax::hardmax::<T>, |f, a, p| f(a.input(0), a.output(0), p)),
+    slope: |y, _, _| y.zeros_like(),
 };
 
 fn along(node: &mut Reader<'_>, form: &'static Form) -> Result<Rc<dyn Op>> {
@@ -87,6 +92,24 @@ impl Op for Softmax {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let shape = &cx.ty(0)?.shape;
         cx.call(&self.form.kernel, Axis::of(shape, cx.axis(self.axis, shape.len())))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (y, Some(dy)) = (g.y(0), g.dy(0)) else { return Ok(()) };
+        g.set(0, (self.form.slope)(y, dy, g.axis(self.axis, y.rank())));
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// The softmax along an axis.
+    pub fn softmax(self, axis: i64) -> Expr<'t> {
+        self.apply(Softmax { form: &SOFTMAX, axis }, &[])
+    }
+
+    /// The logarithm of the softmax along an axis.
+    pub fn log_softmax(self, axis: i64) -> Expr<'t> {
+        self.apply(Softmax { form: &LOG_SOFTMAX, axis }, &[])
     }
 }
 

@@ -1,11 +1,16 @@
 //! Exchanging axes, and `Col2Im`, which lays blocks over each other.
 
-use super::{Entry, entry};
+use super::{
+    Entry,
+    conv::Conv,
+    entry,
+    window::{AutoPad, Window},
+};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{ANY, DType, NUMBERS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{
         Kernel,
         geometry::{Blocks, Strided},
@@ -94,11 +99,44 @@ impl Op for Transpose {
         }
         cx.call(&TRANSPOSE, Strided::permuted(&ty.shape, &order))
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let Some(dy) = g.dy(0) else { return Ok(()) };
+        let order = self.order(dy.rank(), |named, rank| g.axis(named, rank));
+        let mut back = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(i, &axis)| back[axis] = i);
+        g.set(0, dy.transpose(&back));
+        Ok(())
+    }
 }
 
 /// Whether the axes that have more than one element keep their order.
 fn moves_nothing(ty: &TensorType, order: &[usize]) -> bool {
     order.iter().filter(|&&axis| ty.shape[axis].known() != Some(1)).is_sorted()
+}
+
+impl<'t> Expr<'t> {
+    /// With the axes in that order.
+    pub fn transpose(self, order: &[usize]) -> Expr<'t> {
+        let perm = order.iter().map(|&axis| axis as i64).collect();
+        self.apply(Transpose { perm: Some(perm) }, &[])
+    }
+
+    /// With the last two axes exchanged.
+    pub fn turned(self) -> Expr<'t> {
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        let last = order.len().saturating_sub(2);
+        order[last..].reverse();
+        self.transpose(&order)
+    }
+
+    /// With one axis moved to another place.
+    pub fn moved_axis(self, from: usize, to: usize) -> Expr<'t> {
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        let axis = order.remove(from);
+        order.insert(to, axis);
+        self.transpose(&order)
+    }
 }
 
 /// Which of the channels that make a block counts the channels of the image.
@@ -177,6 +215,14 @@ impl Op for DepthToSpace {
         };
         cx.call(&TRANSPOSE, geometry)
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let DepthToSpace { blocksize, order } = *self;
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy.apply(SpaceToDepth { blocksize, order }, &[]));
+        }
+        Ok(())
+    }
 }
 
 /// Blocks of the image become blocks of channels.
@@ -217,6 +263,14 @@ impl Op for SpaceToDepth {
             Order::Crd => [0, 1, 3, 5, 2, 4],
         };
         cx.call(&TRANSPOSE, Strided::permuted(&[n, c, h, b, w, d], &order))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let SpaceToDepth { blocksize, order } = *self;
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy.apply(DepthToSpace { blocksize, order }, &[]));
+        }
+        Ok(())
     }
 }
 
@@ -346,6 +400,29 @@ impl Op for Col2Im {
         };
         let (x, output) = (cx.input(0)?.into(), cx.output(0)?.into());
         cx.call_on(&COL2IM, y.dtype, vec![x], vec![output], blocks)
+    }
+
+    /// The blocks of the derivative: what a convolution with a kernel for each place of a block makes.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        let Some(block) = g.ints(2) else {
+            return Err(g.unsupported("for blocks whose size is known only when running"));
+        };
+        let places: i64 = block.iter().product();
+        let window = Window {
+            auto_pad: AutoPad::NotSet,
+            kernel_shape: block.clone(),
+            strides: self.strides.clone().unwrap_or_default(),
+            pads: self.pads.clone().unwrap_or_default(),
+            dilations: self.dilations.clone().unwrap_or_default(),
+        };
+        let shape: Vec<i64> = [places, 1].into_iter().chain(block).collect();
+        let numbers = g.tape().ints(&(0..places).collect::<Vec<_>>());
+        let kernels = numbers.with_axis(1).equal(numbers).cast_like(dy).reshape_to(&shape);
+        let planes = [g.tape().ints(&[-1, 1]), dy.sizes(2, i64::MAX)];
+        let planes = dy.reshape_by(g.tape().joined(&planes));
+        g.set(0, planes.apply(Conv::one(window), &[kernels]).reshape_like(x));
+        Ok(())
     }
 }
 

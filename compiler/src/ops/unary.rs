@@ -8,11 +8,11 @@ use super::{
 use crate::{
     diag::Result,
     dtype::{BOOL_ONLY, DType, FLOAT8S, FLOATS, INTEGERS, NUMBERS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, ValueId},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Slope, ValueId},
     plan::{Kernel, NoParams, kernel},
     ty::{TensorType, Type},
 };
-use std::rc::Rc;
+use std::{f64::consts::FRAC_2_SQRT_PI, rc::Rc};
 
 pub const OPS: &[Entry] = &[
     entry("Abs", 1, |_| Ok(Rc::new(&ABS))),
@@ -85,45 +85,67 @@ pub struct Unary {
     name: &'static str,
     types: &'static [DType],
     kernel: Kernel,
+    /// The derivative, where there is one that is not zero.
+    slope: Option<Slope>,
 }
 
 macro_rules! row {
-    ($name:literal $set:ident, $kernel:ident $(::<$G:ident>)?, $in_place:ident) => {
+    ($name:literal $set:ident, $kernel:ident $(::<$G:ident>)?, $in_place:ident $(, $slope:expr)?) => {
         Unary {
             name: $name,
             types: $set,
             kernel: kernel!($set T, unary::$kernel $(::<$G>)?,
                 |f, a, _p| f(a.input(0), a.output(0)),
                 in_place $in_place $(::<$G>)? |f, a, _p| f(a.output(0))),
+            slope: [$(Some($slope as Slope),)? None][0],
         }
     };
 }
 
-static ABS: Unary = row!("Abs" NUMBERS, abs::<T>, abs_in_place);
-static ACOS: Unary = row!("Acos" FLOATS, acos::<T>, acos_in_place);
-static ACOSH: Unary = row!("Acosh" FLOATS, acosh::<T>, acosh_in_place);
-static ASIN: Unary = row!("Asin" FLOATS, asin::<T>, asin_in_place);
-static ASINH: Unary = row!("Asinh" FLOATS, asinh::<T>, asinh_in_place);
-static ATAN: Unary = row!("Atan" FLOATS, atan::<T>, atan_in_place);
-static ATANH: Unary = row!("Atanh" FLOATS, atanh::<T>, atanh_in_place);
+static ABS: Unary = row!("Abs" NUMBERS, abs::<T>, abs_in_place,
+    |x, _, dy| dy * x.sign());
+static ACOS: Unary = row!("Acos" FLOATS, acos::<T>, acos_in_place,
+    |x, _, dy| -dy / ((-x + 1.0) * (x + 1.0)).sqrt());
+static ACOSH: Unary = row!("Acosh" FLOATS, acosh::<T>, acosh_in_place,
+    |x, _, dy| dy / ((x - 1.0) * (x + 1.0)).sqrt());
+static ASIN: Unary = row!("Asin" FLOATS, asin::<T>, asin_in_place,
+    |x, _, dy| dy / ((-x + 1.0) * (x + 1.0)).sqrt());
+static ASINH: Unary = row!("Asinh" FLOATS, asinh::<T>, asinh_in_place,
+    |x, _, dy| dy / (x * x + 1.0).sqrt());
+static ATAN: Unary = row!("Atan" FLOATS, atan::<T>, atan_in_place,
+    |x, _, dy| dy / (x * x + 1.0));
+static ATANH: Unary = row!("Atanh" FLOATS, atanh::<T>, atanh_in_place,
+    |x, _, dy| dy / ((-x + 1.0) * (x + 1.0)));
 static BITWISE_NOT: Unary = row!("BitwiseNot" INTEGERS, bitwise_not::<T>, bitwise_not_in_place);
 static CEIL: Unary = row!("Ceil" FLOATS, ceil::<T>, ceil_in_place);
-static COS: Unary = row!("Cos" FLOATS, cos::<T>, cos_in_place);
-static COSH: Unary = row!("Cosh" FLOATS, cosh::<T>, cosh_in_place);
-pub static ERF: Unary = row!("Erf" FLOATS, erf::<T>, erf_in_place);
-static EXP: Unary = row!("Exp" FLOATS, exp::<T>, exp_in_place);
+static COS: Unary = row!("Cos" FLOATS, cos::<T>, cos_in_place,
+    |x, _, dy| -dy * x.sin());
+static COSH: Unary = row!("Cosh" FLOATS, cosh::<T>, cosh_in_place,
+    |x, _, dy| dy * x.sinh());
+pub static ERF: Unary = row!("Erf" FLOATS, erf::<T>, erf_in_place,
+    |x, _, dy| dy * (-x * x).exp() * FRAC_2_SQRT_PI);
+static EXP: Unary = row!("Exp" FLOATS, exp::<T>, exp_in_place,
+    |_, y, dy| dy * y);
 static FLOOR: Unary = row!("Floor" FLOATS, floor::<T>, floor_in_place);
-static LOG: Unary = row!("Log" FLOATS, log::<T>, log_in_place);
-static NEG: Unary = row!("Neg" NUMBERS, neg::<T>, neg_in_place);
+static LOG: Unary = row!("Log" FLOATS, log::<T>, log_in_place,
+    |x, _, dy| dy / x);
+static NEG: Unary = row!("Neg" NUMBERS, neg::<T>, neg_in_place,
+    |_, _, dy| -dy);
 static NOT: Unary = row!("Not" BOOL_ONLY, not, not_in_place);
-static RECIPROCAL: Unary = row!("Reciprocal" FLOATS, reciprocal::<T>, reciprocal_in_place);
+static RECIPROCAL: Unary = row!("Reciprocal" FLOATS, reciprocal::<T>, reciprocal_in_place,
+    |_, y, dy| -dy * y * y);
 static ROUND: Unary = row!("Round" FLOATS, round::<T>, round_in_place);
 static SIGN: Unary = row!("Sign" NUMBERS, sign::<T>, sign_in_place);
-static SIN: Unary = row!("Sin" FLOATS, sin::<T>, sin_in_place);
-static SINH: Unary = row!("Sinh" FLOATS, sinh::<T>, sinh_in_place);
-pub static SQRT: Unary = row!("Sqrt" FLOATS, sqrt::<T>, sqrt_in_place);
-static TAN: Unary = row!("Tan" FLOATS, tan::<T>, tan_in_place);
-pub static TANH: Unary = row!("Tanh" FLOATS, tanh::<T>, tanh_in_place);
+static SIN: Unary = row!("Sin" FLOATS, sin::<T>, sin_in_place,
+    |x, _, dy| dy * x.cos());
+static SINH: Unary = row!("Sinh" FLOATS, sinh::<T>, sinh_in_place,
+    |x, _, dy| dy * x.cosh());
+pub static SQRT: Unary = row!("Sqrt" FLOATS, sqrt::<T>, sqrt_in_place,
+    |_, y, dy| dy / (y * 2.0));
+static TAN: Unary = row!("Tan" FLOATS, tan::<T>, tan_in_place,
+    |_, y, dy| dy * (y * y + 1.0));
+pub static TANH: Unary = row!("Tanh" FLOATS, tanh::<T>, tanh_in_place,
+    |_, y, dy| dy * (-y * y + 1.0));
 
 impl Op for &'static Unary {
     fn name(&self) -> &'static str {
@@ -142,6 +164,61 @@ impl Op for &'static Unary {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         cx.call(&self.kernel, NoParams)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let (Some(slope), Some(dy)) = (self.slope, g.dy(0)) {
+            g.set(0, slope(g.x(0), g.y(0), dy));
+        }
+        Ok(())
+    }
+}
+
+impl<'t> std::ops::Neg for Expr<'t> {
+    type Output = Expr<'t>;
+
+    fn neg(self) -> Expr<'t> {
+        self.apply(&NEG, &[])
+    }
+}
+
+/// The words of formulas.
+macro_rules! words {
+    ($($word:ident $ROW:ident $what:literal;)*) => {
+        impl<'t> Expr<'t> {$(
+            #[doc = concat!("The ", $what, " of each element.")]
+            pub fn $word(self) -> Expr<'t> {
+                self.apply(&$ROW, &[])
+            }
+        )*}
+    };
+}
+
+words! {
+    abs ABS "absolute value";
+    cos COS "cosine";
+    cosh COSH "hyperbolic cosine";
+    exp EXP "exponential function";
+    floor FLOOR "greatest whole number below";
+    log LOG "natural logarithm";
+    round ROUND "nearest whole number";
+    sign SIGN "sign";
+    sin SIN "sine";
+    sinh SINH "hyperbolic sine";
+    sqrt SQRT "square root";
+    tanh TANH "hyperbolic tangent";
+    erf ERF "error function";
+}
+
+impl<'t> Expr<'t> {
+    /// The whole part of each element.
+    pub fn trunc(self) -> Expr<'t> {
+        self.sign() * self.abs().floor()
+    }
+
+    /// The opposite of each truth value.
+    pub fn not(self) -> Expr<'t> {
+        self.apply(&NOT, &[])
     }
 }
 

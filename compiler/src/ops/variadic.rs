@@ -6,7 +6,7 @@ use crate::{
     diag::Result,
     dim::Dim,
     dtype::{DType, FLOATS, NUMBERS},
-    ir::{Infer, Inferred, Lower, Op, Views},
+    ir::{Expr, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{Kernel, geometry::Broadcast, kernel},
     ty::TensorType,
 };
@@ -31,10 +31,22 @@ pub struct Variadic {
     next: Kernel<Broadcast>,
     /// What is done last with the result, given the number of operands.
     last: Option<&'static Kernel<(usize,)>>,
+    /// What each operand shares of the derivative.
+    share: Share,
+}
+
+/// What an operand shares of the derivative.
+#[derive(Clone, Copy)]
+enum Share {
+    All,
+    /// The same as the others.
+    Part,
+    /// All where it is the result; the same as others that are, too.
+    Chosen,
 }
 
 macro_rules! row {
-    ($name:literal $set:ident, $first:ident, $next:ident, $sizes:expr) => {
+    ($name:literal $set:ident, $first:ident, $next:ident, $share:ident, $sizes:expr) => {
         Variadic {
             name: $name,
             types: $set,
@@ -44,15 +56,16 @@ macro_rules! row {
                 in_place $next::<T> |f, a, p| f(a.output(0), a.input(0), p)),
             next: kernel!(updates $set T, variadic::$next::<T>, |f, a, p| f(a.output(0), a.input(0), p)),
             last: None,
+            share: Share::$share,
         }
     };
 }
 
-static MAX: Variadic = row!("Max" NUMBERS, max, max_in_place, |a, b| Some(a.at_least(b)));
-static MIN: Variadic = row!("Min" NUMBERS, min, min_in_place, |a, b| Some(a.at_most(b)));
-static SUM: Variadic = row!("Sum" FLOATS, sum, sum_in_place, |_, _| None);
+static MAX: Variadic = row!("Max" NUMBERS, max, max_in_place, Chosen, |a, b| Some(a.at_least(b)));
+static MIN: Variadic = row!("Min" NUMBERS, min, min_in_place, Chosen, |a, b| Some(a.at_most(b)));
+static SUM: Variadic = row!("Sum" FLOATS, sum, sum_in_place, All, |_, _| None);
 static MEAN: Variadic =
-    Variadic { last: Some(&DIVIDE), ..row!("Mean" FLOATS, sum, sum_in_place, |_, _| None) };
+    Variadic { last: Some(&DIVIDE), ..row!("Mean" FLOATS, sum, sum_in_place, Part, |_, _| None) };
 static DIVIDE: Kernel<(usize,)> =
     kernel!(updates FLOATS T, variadic::mean_in_place::<T>, |f, a, p| f(a.output(0), p.0));
 
@@ -107,5 +120,34 @@ impl Op for &'static Variadic {
             Some(last) => cx.call_on(last, dtype, Vec::new(), vec![y.into()], (operands,)),
             None => Ok(()),
         }
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let Some(dy) = g.dy(0) else { return Ok(()) };
+        let chosen = |i: usize| g.x(i).equal(g.y(0)).cast_like(dy);
+        let dx: Vec<Expr<'_>> = match self.share {
+            Share::All => (0..g.inputs()).map(|_| dy).collect(),
+            Share::Part => (0..g.inputs()).map(|_| dy / g.inputs() as f64).collect(),
+            Share::Chosen => {
+                let chosen: Vec<Expr<'_>> = (0..g.inputs()).map(chosen).collect();
+                let count = chosen.iter().copied().reduce(|a, b| a + b);
+                let each = count.map_or(dy, |count| dy / count);
+                chosen.into_iter().map(|chosen| each * chosen).collect()
+            }
+        };
+        dx.into_iter().enumerate().for_each(|(i, dx)| g.set(i, dx));
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// Each element, but no less than `number`.
+    pub fn floored(self, number: f64) -> Expr<'t> {
+        self.apply(&MAX, &[self.number(number)])
+    }
+
+    /// Each element, but no more than `number`.
+    pub fn capped(self, number: f64) -> Expr<'t> {
+        self.apply(&MIN, &[self.number(number)])
     }
 }

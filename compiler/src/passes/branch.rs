@@ -49,6 +49,25 @@ pub fn decide(
         let todo = [cx.todo(region), vec![Todo::Results(id, region)], rest.to_vec()].concat();
         return Next::Finished(cx.rest(&todo, into, outputs));
     }
+    inline(cx, node, region, into)
+}
+
+/// Decides the node, where it is an `If` whose condition is known, and nothing more: what is left
+/// is what ONNX has operators for.
+pub fn take(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[ValueId]) -> Next {
+    let node = &cx.old[id];
+    if !node.op.is::<If>() || node.fault.is_some() {
+        return Next::Copy;
+    }
+    let cond = node.input(0).map(|id| cx.value(id));
+    match cond.and_then(|cond| decided(cx, cond)) {
+        Some(taken) => inline(cx, node, node.regions[taken], into),
+        None => Next::Copy,
+    }
+}
+
+/// Writes a region in place of the node that it belongs to.
+fn inline(cx: &mut Rewrite<'_>, node: &Node, region: RegionId, into: RegionId) -> Next {
     let results = cx.inline(region, into);
     for (output, result) in node.outputs.iter().zip(results) {
         if let Some(output) = output {

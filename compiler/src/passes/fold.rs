@@ -8,6 +8,7 @@ use crate::{
     ir::{self, Graph, NewNode, Node, RegionId, Site, ValueId},
     ops::{
         cast::Cast,
+        quoted::Quoted,
         reshape::{Identity, Sizes},
     },
     plan::Optimize,
@@ -29,9 +30,36 @@ pub fn same_type(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>
     (site.graph[input].ty.as_tensor()?.dtype == cast.to).then(|| vec![Some(input)])
 }
 
+/// A node that stands for others is written out.
+pub fn expand(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    let quoted = node.op.downcast::<Quoted>()?;
+    let (region, inputs) = (site.region, node.inputs.clone());
+    let values = quoted.write(site.graph, region, inputs, node.outputs.len()).ok()?;
+    for (&value, name) in values.iter().zip(site.names().to_vec()) {
+        if let Some(name) = name.filter(|_| !node.inputs.contains(&Some(value))) {
+            site.graph.rename(value, &name);
+        }
+    }
+    Some(values.into_iter().map(Some).collect())
+}
+
 /// A node whose inputs are all constants is a constant: the one that its kernels make of them.
-/// So is one whose elements are known otherwise.
+/// So is one whose elements are known otherwise; where they are known as sizes, a node writes these.
 pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    folded(site, node, sizes)
+}
+
+/// The same, where what is known as sizes keeps the node that makes it: the sizes may have other
+/// names where the nodes go.
+pub fn constants_of_constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    folded(site, node, |_, _, _, _, _| None)
+}
+
+/// What to do with a node whose outputs are not known as numbers.
+type Otherwise =
+    fn(&mut Graph, RegionId, &Node, &Graph, &[ValueId]) -> Option<Vec<Option<ValueId>>>;
+
+fn folded(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec<Option<ValueId>>> {
     let (g, into) = (&mut *site.graph, site.region);
     if node.op.is_random() || !node.regions.is_empty() {
         return None;
@@ -69,7 +97,7 @@ pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>
     let made = match known {
         Some(made) => made,
         None if all => run(alone, outputs, &inputs)?,
-        None => return sizes(g, into, node, &alone, &outputs),
+        None => return otherwise(g, into, node, &alone, &outputs),
     };
     let mut made = made.into_iter();
     let constant = |name: &Option<String>| {

@@ -1,17 +1,21 @@
 //! From a graph to a better one, pass by pass.
 
+mod algebra;
 mod branch;
 mod fold;
 mod fuse;
+mod gradient;
 mod layout;
 mod recognize;
 mod sequence;
 
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Rule, rewrite, verify},
+    ir::{Graph, Next, Rule, rewrite, verify},
+    ops::quoted::Quoted,
     plan::Optimize,
 };
+use std::{fmt, sync::Arc};
 
 /// A step from one graph to the next.
 pub struct Pass {
@@ -24,26 +28,83 @@ pub struct Pass {
 
 /// All passes, in order.
 pub const PIPELINE: &[Pass] = &[
+    Pass { name: "gradient", run: gradient::run, only: None },
     Pass { name: "simplify", run: simplify, only: None },
     Pass { name: "recognize", run: recognize::run, only: None },
     Pass { name: "fuse", run: fuse::run, only: None },
     Pass { name: "layout", run: layout::run, only: Some(Optimize::Speed) },
 ];
 
-/// What is simpler without looking further than a node's inputs.
-const SIMPLER: &[Rule] =
-    &[fold::identity, fold::same_type, sequence::optional, sequence::sequence, fold::constants];
+/// The passes after which a graph still is of ONNX's own operators.
+pub const STANDARD: &[Pass] = &[Pass { name: "optimize", run: optimize, only: None }];
 
-/// Runs every pass that serves what matters most, showing `seen` the graph after each.
+/// A pass of the caller's own, which runs before all others.
+#[derive(Clone)]
+pub struct OwnPass {
+    name: Arc<str>,
+    run: Arc<Run>,
+}
+
+type Run = dyn Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync;
+
+impl OwnPass {
+    /// A pass of that name. What it gives is what the model means from there on.
+    pub fn new(
+        name: &str,
+        run: impl Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync + 'static,
+    ) -> OwnPass {
+        OwnPass { name: name.into(), run: Arc::new(run) }
+    }
+}
+
+impl fmt::Debug for OwnPass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnPass").field(&self.name).finish()
+    }
+}
+
+/// What is simpler without looking further than a node's inputs.
+const SIMPLER: &[Rule] = &[
+    fold::identity,
+    fold::same_type,
+    sequence::optional,
+    sequence::sequence,
+    fold::constants,
+    algebra::one,
+    algebra::stretched,
+];
+
+/// The same, as far as the result is of ONNX's own operators.
+const SIMPLER_STANDARD: &[Rule] = &[
+    fold::identity,
+    fold::same_type,
+    sequence::optional,
+    sequence::sequence,
+    fold::constants_of_constants,
+];
+
+/// The passes that serve what matters most, in order.
+pub fn pipeline(optimize: Optimize) -> impl Iterator<Item = &'static Pass> {
+    PIPELINE.iter().filter(move |pass| pass.only.is_none_or(|only| only == optimize))
+}
+
+/// Runs the caller's passes and then `passes`, showing `seen` the graph after each. The caller's
+/// are held to the law of the graph.
 pub fn run(
     graph: Graph,
-    optimize: Optimize,
+    own: &[OwnPass],
+    passes: impl IntoIterator<Item = &'static Pass>,
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<Graph, Diagnostics> {
     let mut graph = graph;
     seen("import", &graph);
-    let serves = |pass: &&Pass| pass.only.is_none_or(|only| only == optimize);
-    for pass in PIPELINE.iter().filter(serves) {
+    for pass in own {
+        let within = |findings: Diagnostics| findings.within(&format!("pass {}", pass.name));
+        graph = (pass.run)(&graph).map_err(within)?;
+        verify(&graph).map_err(within)?;
+        seen(&pass.name, &graph);
+    }
+    for pass in passes {
         graph = (pass.run)(&graph)?;
         if cfg!(debug_assertions) {
             verify(&graph)?;
@@ -54,5 +115,13 @@ pub fn run(
 }
 
 fn simplify(graph: &Graph) -> Result<Graph, Diagnostics> {
+    if graph.nodes().any(|(_, node)| node.op.is::<Quoted>()) {
+        let written_out = rewrite(graph, |_, _, _, _, _| Next::Copy, &[fold::expand])?;
+        return rewrite(&written_out, branch::decide, SIMPLER);
+    }
     rewrite(graph, branch::decide, SIMPLER)
+}
+
+fn optimize(graph: &Graph) -> Result<Graph, Diagnostics> {
+    rewrite(graph, branch::take, SIMPLER_STANDARD)
 }

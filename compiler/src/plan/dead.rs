@@ -5,12 +5,7 @@ use std::collections::HashSet;
 
 /// Drops them.
 pub fn drop_unread(plan: &mut Plan) {
-    let mut read: HashSet<BufferId> = plan
-        .outputs
-        .iter()
-        .flat_map(|port| port.operands())
-        .map(|operand| operand.buffer)
-        .collect();
+    let mut read: HashSet<BufferId> = plan.results().map(|operand| operand.buffer).collect();
     let mut steps = std::mem::take(&mut plan.steps);
     keep_read(&mut steps, &mut read);
     plan.steps = steps;

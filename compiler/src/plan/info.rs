@@ -1,5 +1,6 @@
 //! What a model says about itself.
 
+use crate::ty::Type;
 use std::collections::BTreeMap;
 
 /// What a model says about itself.
@@ -23,6 +24,8 @@ pub struct Info {
     pub metadata: Vec<(String, String)>,
     /// The names of the outputs: the values behind them may come to have others.
     pub outputs: Vec<String>,
+    /// The types that the model declares for the outputs; unknown where it does not.
+    pub declared: Vec<Type>,
     /// The sizes of the outputs, as far as the model declares them as numbers.
     pub output_sizes: Vec<Vec<Option<i64>>>,
     /// The documentation of the inputs and outputs, by name.

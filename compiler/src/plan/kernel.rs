@@ -1,6 +1,6 @@
 //! Kernels of the runtime library, and calls of them.
 
-use super::{Arg, Draw, Formula, NoParams, Operand, Symbols};
+use super::{Arg, Custom, Draw, Formula, NoParams, Operand, Symbols};
 use crate::{
     array::{Array, Element},
     dim::{Dim, Symbol},
@@ -82,6 +82,10 @@ pub trait Params {
     fn visit(&self, see: &mut dyn FnMut(&Dim));
     /// Runs the kernel.
     fn run(&self, form: Form, symbols: &Symbols<'_>, args: &mut Args<'_>) -> Result;
+    /// The function of the user's own that is called in place of a kernel, where one is.
+    fn custom(&self) -> Option<&Custom> {
+        None
+    }
 }
 
 struct Bound<F: Formula> {
@@ -137,6 +141,21 @@ impl Call {
                 (false, None) => Form::Apart,
             },
             params: Rc::new(Bound { formula, kernel }),
+        }
+    }
+
+    /// A call of a function of the user's own.
+    pub fn custom(node: String, custom: Custom, inputs: Vec<Arg>, outputs: Vec<Arg>) -> Call {
+        Call {
+            node,
+            kernel: "custom",
+            dtype: DType::F32,
+            inputs,
+            outputs,
+            binds: Vec::new(),
+            checked: true,
+            form: Form::Apart,
+            params: Rc::new(custom),
         }
     }
 

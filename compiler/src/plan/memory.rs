@@ -2,7 +2,8 @@
 //! where each buffer lies in the arena, and where each weight lies in the blob.
 
 use super::{
-    Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Stacked, Step, Turns,
+    Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Port, Stacked, State,
+    Step, Turns,
 };
 use crate::arena::Map;
 
@@ -11,14 +12,15 @@ pub const ALIGNMENT: usize = 64;
 
 /// From which step to which a buffer is needed; steps are counted through all blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Life {
-    first: usize,
-    last: usize,
+pub(super) struct Life {
+    pub first: usize,
+    pub last: usize,
 }
 
 /// Lays out the memory of `plan`.
 pub fn lay_out(plan: &mut Plan) {
     reuse(plan);
+    super::state::hand_on(plan);
     place_weights(plan);
     place_buffers(plan);
 }
@@ -43,10 +45,12 @@ struct Box {
 
 fn boxes(plan: &Plan) -> Vec<Box> {
     let lives = lives(plan);
+    let always = Life { first: 0, last: lives.ids().map(|id| lives[id].last).max().unwrap_or(0) };
     let each = plan.buffers.iter().filter_map(|(buffer, found)| {
         let Place::Arena { capacity, .. } = found.place else { return None };
         let bytes = (capacity * found.dtype.bytes()).next_multiple_of(ALIGNMENT);
-        Some(Box { buffer, bytes, life: *lives.get(buffer)? })
+        let life = if plan.holds_state(buffer) { always } else { *lives.get(buffer)? };
+        Some(Box { buffer, bytes, life })
     });
     each.collect()
 }
@@ -120,13 +124,11 @@ fn place_weights(plan: &mut Plan) {
     plan.weight_bytes = end;
 }
 
-fn lives(plan: &Plan) -> Map<BufferId, Life> {
+pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
     let mut lives = Lives::default();
+    lives.see_all(plan.defaults());
     lives.steps(&plan.steps);
-    let now = lives.now;
-    for operand in plan.outputs.iter().flat_map(|port| port.operands()) {
-        lives.see(operand, now);
-    }
+    lives.see_all(plan.results());
     lives.of
 }
 
@@ -239,12 +241,7 @@ pub fn operands(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
 fn reuse(plan: &mut Plan) {
     let lives = lives(plan);
     let mut merged: Map<BufferId, BufferId> = Map::default();
-    let kept: Vec<BufferId> = plan
-        .outputs
-        .iter()
-        .flat_map(|port| port.operands())
-        .map(|operand| operand.buffer)
-        .collect();
+    let kept: Vec<BufferId> = plan.results().map(|operand| operand.buffer).collect();
     let mut steps = std::mem::take(&mut plan.steps);
     let mut now = 0;
     reuse_in(&mut steps, &mut now, &mut |step, now| {
@@ -266,16 +263,22 @@ fn reuse(plan: &mut Plan) {
         let starts = lives.get(y.buffer).is_some_and(|life| life.first == now);
         let planned = |id: BufferId| matches!(plan.buffers[id].place, Place::Arena { .. });
         let free = planned(x.buffer) && planned(y.buffer) && !kept.contains(&x.buffer);
+        // What is needed at the end does not lie where a state is kept, unless it is the next one.
+        let home = settled(&merged, x.buffer);
+        let is_next = |state: &State| {
+            state.found.operand.buffer == home && state.next.operand.buffer == y.buffer
+        };
+        let stays = plan.holds_state(home) && kept.contains(&y.buffer);
+        let free = free && (!stays || plan.states.iter().any(is_next));
         if whole(&x) && whole(&y) && apart && dies && starts && free {
             merged.insert(y.buffer, x.buffer);
             call.form = Form::InPlace;
         }
     });
     rename(&mut steps, &|id| settled(&merged, id));
-    for port in &mut plan.outputs {
-        for operand in std::iter::once(&mut port.operand).chain(&mut port.beside) {
-            operand.buffer = settled(&merged, operand.buffer);
-        }
+    let states = plan.states.iter_mut().map(|state| &mut state.next);
+    for operand in plan.outputs.iter_mut().chain(states).flat_map(Port::operands_mut) {
+        operand.buffer = settled(&merged, operand.buffer);
     }
     plan.steps = steps;
 }

@@ -2,6 +2,7 @@
 //! back ends see; nothing here knows of graphs or operators.
 
 pub mod activation;
+pub mod custom;
 pub mod dead;
 mod draw;
 pub mod formula;
@@ -11,21 +12,25 @@ mod kernel;
 mod literal;
 pub mod memory;
 pub mod moves;
+pub mod state;
 mod text;
 mod weight;
 
+pub use custom::Custom;
 pub use draw::{Draw, Seed};
 pub use formula::{Field, Formula, NoParams, Symbols};
 pub use info::Info;
 pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};
 pub(crate) use kernel::{dispatch, kernel};
 pub use literal::Literal;
+pub use state::State;
 pub use weight::{Order, Weight};
 
 use crate::{
     arena::{Arena, ids},
     dim::{Dim, Symbol},
     dtype::DType,
+    tensor::Tensor,
     ty::Type,
 };
 use std::{collections::BTreeMap, rc::Rc};
@@ -48,6 +53,8 @@ pub struct Plan {
     pub inputs: Vec<Port>,
     /// What the model gives.
     pub outputs: Vec<Port>,
+    /// What it hands from one run to the next.
+    pub states: Vec<State>,
     /// The calls, in order.
     pub steps: Vec<Step>,
     /// The bytes of memory that hold the buffers placed in the arena.
@@ -161,6 +168,8 @@ pub struct Port {
     pub operand: Operand,
     /// What stands beside them: whether an optional has its value, the keys of a map.
     pub beside: Option<Operand>,
+    /// What an input is where the caller leaves it out: a constant.
+    pub default: Option<Operand>,
 }
 
 /// One thing to do.
@@ -300,9 +309,48 @@ pub struct Block {
 }
 
 impl Plan {
+    /// The constant that an input, or a state, is at first.
+    pub fn initial(&self, port: &Port) -> Option<&Tensor> {
+        match &self.buffers[port.default.as_ref()?.buffer].place {
+            Place::Weight { weight, .. } => Some(weight.constant()),
+            Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
+        }
+    }
+
+    /// The functions of the user's own that are called, in order.
+    pub fn customs(&self) -> Vec<&Custom> {
+        let mut found = Vec::new();
+        calls(&self.steps, &mut |call| found.extend(call.params.custom()));
+        found
+    }
+
+    /// Every part of a buffer that is read when the steps are done.
+    pub fn results(&self) -> impl Iterator<Item = &Operand> {
+        let states = self.states.iter().map(|state| &state.next);
+        self.outputs.iter().chain(states).flat_map(Port::operands)
+    }
+
+    /// The constants that inputs and states are at first.
+    pub fn defaults(&self) -> impl Iterator<Item = &Operand> {
+        let states = self.states.iter().map(|state| &state.found);
+        self.inputs.iter().chain(states).filter_map(|port| port.default.as_ref())
+    }
+
     /// The greatest that `dim` can be.
     pub fn upper(&self, dim: &Dim) -> Option<i64> {
         dim.upper(&|name| self.symbols.get(name)?.max)
+    }
+}
+
+/// Shows every call among `steps`, those of branches and loops too.
+fn calls<'s>(steps: &'s [Step], see: &mut dyn FnMut(&'s Call)) {
+    for step in steps {
+        match step {
+            Step::Call(call) => see(call),
+            Step::Check(_) => {}
+            Step::If(step) => step.branches.iter().for_each(|block| calls(&block.steps, see)),
+            Step::Loop(step) => calls(&step.body.steps, see),
+        }
     }
 }
 
@@ -337,6 +385,11 @@ impl Port {
     /// Every part of a buffer that the value is made of.
     pub fn operands(&self) -> impl Iterator<Item = &Operand> {
         std::iter::once(&self.operand).chain(&self.beside)
+    }
+
+    /// The same, to be changed.
+    pub fn operands_mut(&mut self) -> impl Iterator<Item = &mut Operand> {
+        std::iter::once(&mut self.operand).chain(&mut self.beside)
     }
 }
 

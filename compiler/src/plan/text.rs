@@ -8,6 +8,10 @@ impl fmt::Display for Plan {
         let (arena, weights) = (self.arena_bytes, self.weight_bytes);
         writeln!(f, "arena {arena} bytes, weights {weights} bytes")?;
         self.steps(f, &self.steps, 0)?;
+        for state in &self.states {
+            let (next, found) = (&state.next.operand, &state.found.operand);
+            writeln!(f, "keep {} for {}", self.operand(next), self.operand(found))?;
+        }
         for port in &self.outputs {
             writeln!(f, "return {}", self.operand(&port.operand))?;
         }

@@ -15,7 +15,7 @@ pub struct Weight {
 /// only when the weights are written: all of them may be more than memory holds.
 pub trait Order {
     /// The number of elements in that order.
-    fn len(&self) -> usize;
+    fn elements(&self) -> usize;
     /// The number of pieces.
     fn pieces(&self) -> usize;
     /// Piece `i`, along one axis.
@@ -45,7 +45,7 @@ impl Weight {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.order.as_ref().map_or_else(|| self.constant.len(), |order| order.len())
+        self.order.as_ref().map_or_else(|| self.constant.len(), |order| order.elements())
     }
 
     /// Whether there is no element.
@@ -56,7 +56,7 @@ impl Weight {
     /// The number of bytes that it has among the weights; strings have none.
     pub fn bytes(&self) -> usize {
         match &self.order {
-            Some(order) => order.len() * self.dtype().bytes(),
+            Some(order) => order.elements() * self.dtype().bytes(),
             None => self.constant.bytes().len(),
         }
     }
@@ -76,7 +76,7 @@ impl Weight {
         let first = (order.pieces() == 1).then(|| order.piece(0, &self.constant));
         first.unwrap_or_else(|| {
             let bytes: Vec<u8> = self.pieces().flat_map(|piece| piece.to_vec()).collect();
-            Tensor::from_raw(self.dtype(), vec![order.len()], bytes.into())
+            Tensor::from_raw(self.dtype(), vec![order.elements()], bytes.into())
         })
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     struct Times(usize);
 
     impl Order for Times {
-        fn len(&self) -> usize {
+        fn elements(&self) -> usize {
             2 * self.0
         }
 

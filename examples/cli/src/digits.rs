@@ -57,7 +57,7 @@ impl Digits {
     }
 }
 
-impl Default for Digits {
+impl ::core::default::Default for Digits {
     fn default() -> Digits {
         Digits::new()
     }

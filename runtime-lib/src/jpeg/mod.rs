@@ -38,11 +38,8 @@ pub(crate) fn is_jpeg(file: &[u8]) -> bool {
 pub(crate) fn decode(file: &[u8]) -> Option<Image> {
     let mut decoder = Decoder::default();
     let mut rest = file.get(2..)?;
-    loop {
-        match decoder.segment(rest)? {
-            Some(after) => rest = after,
-            None => break,
-        }
+    while let Some(after) = decoder.segment(rest)? {
+        rest = after;
     }
     let frame = decoder.frame?;
     frame.is_whole().then(|| frame.image(decoder.hints))?

@@ -10,7 +10,7 @@ from .draw import NEWEST, Draw
 DRAWS = {}
 
 # Operators that the compiler does not have yet: their cases are drawn where `--only` names them.
-AWAITED = {("ai.onnx.preview.training", "Gradient")}
+AWAITED = set()
 
 # How many cases each operator and each of its versions has, at least.
 CASES_OF_OPERATOR, CASES_OF_VERSION = 20, 4
@@ -29,14 +29,23 @@ def operator(*names, domain=""):
 
 
 def versions():
-    """Every version of every operator, by domain and name, each with the last operator set that has it."""
+    """Every version of every operator, by domain and name, each with the last operator set that has it.
+
+    Versions that take an operator out of its set are none: ONNX's checker and the compiler's refuse them.
+    """
     found = defaultdict(list)
     for schema in defs.get_all_schemas_with_history():
         if schema.domain in NEWEST:
             found[schema.domain, schema.name].append(schema.since_version)
     for key, since in sorted(found.items()):
         since.sort()
-        yield key, list(zip(since, [*(next - 1 for next in since[1:]), NEWEST[key[0]]]))
+        until = [*(next - 1 for next in since[1:]), NEWEST[key[0]]]
+        yield key, [pair for pair in zip(since, until) if not removed(*key, pair[0])]
+
+
+def removed(domain, op, version):
+    """Whether that version takes the operator out of its set."""
+    return defs.get_schema(op, version, domain).deprecated
 
 
 def count(since):

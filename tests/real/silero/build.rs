@@ -1,5 +1,5 @@
-//! Compiles the model three times: with the sample rate a constant, with the sample rate an input,
-//! and with every size fixed too. `SILERO` names its folder.
+//! Compiles the model four times: with the sample rate a constant, with the sample rate an input,
+//! with every size fixed too, and with the state the model's own. `SILERO` names its folder.
 
 use onnxc::Builder;
 use std::{env, error::Error, fs, path::PathBuf};
@@ -16,7 +16,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     to("constant")?.constant("sr", 8000).compile()?;
     to("input")?.compile()?;
     let sizes = [("input_0", 1), ("input_1", 288), ("state_1", 1)];
-    let fixed = sizes.iter().fold(to("fixed")?, |builder, &(name, size)| builder.dim(name, size));
-    fixed.compile()?;
+    let fixed = |name| {
+        let builder = to(name)?;
+        Ok::<_, Box<dyn Error>>(sizes.iter().fold(builder, |b, &(name, size)| b.dim(name, size)))
+    };
+    fixed("fixed")?.compile()?;
+    fixed("kept")?.constant("sr", 8000).state("state", "stateN").compile()?;
     Ok(())
 }

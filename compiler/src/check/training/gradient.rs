@@ -1,12 +1,12 @@
 //! `Gradient`: it names tensors of the graph around it, which no other rule looks at.
 
 use super::super::{
-    context::{Context, Place},
+    context::{Context, Place, node_name},
     graph::Scope,
 };
 use crate::diag::{Code, Diagnostic, quoted};
 use onnxc_proto::{AttributeProto, NodeProto};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// As many steps are taken in search of paths in one graph; a hostile model could ask for more.
 const MOST_STEPS: usize = 10_000_000;
@@ -220,8 +220,34 @@ impl<'p> Paths<'p> {
                 quoted(x)
             );
             let help = "use a differentiable loss, or leave the variable out of `xs`";
-            cx.report(Diagnostic::new(Code::GradientDeadPath, message).help(help));
+            let finding = Diagnostic::new(Code::GradientDeadPath, message);
+            cx.report(finding.note(self.path(x, names.y)).help(help));
         }
+    }
+
+    /// Says which nodes are on the shortest way from `x` to `y`, which depends on it.
+    fn path(&self, x: &str, y: &str) -> String {
+        // Each name on the way back, and the node and name that it was reached from.
+        let mut from = HashMap::new();
+        let mut open = VecDeque::from([y]);
+        while let Some(name) = open.pop_front().filter(|name| *name != x) {
+            let Some(&node) = self.makers.get(name) else { continue };
+            let mut used = Vec::new();
+            uses(node, &mut used);
+            for name_used in used.into_iter().filter(|used| *used != y) {
+                from.entry(name_used).or_insert_with(|| {
+                    open.push_back(name_used);
+                    (node, name)
+                });
+            }
+        }
+        let mut text = format!("the path: {}", quoted(x));
+        let mut at = x;
+        while let Some(&(node, name)) = from.get(at) {
+            text += &format!(" → {}", node_name(node));
+            at = name;
+        }
+        text + " → " + &quoted(y)
     }
 
     /// The names that the result depends on, along paths with a derivative or along all.

@@ -16,10 +16,10 @@ use std::path::Path;
 pub fn of(model: &Path, given: &[String], plan: &Plan) -> Result<Vec<Value>, Diagnostics> {
     if !given.is_empty() {
         let proto = import::decode(crate::cli::files::bytes(model)?)?;
-        let inputs = run::inputs(given, proto.graph.as_ref())?;
-        return run::in_order(plan, &inputs);
+        let runs = run::runs(run::inputs(given, proto.graph.as_ref())?)?;
+        return run::in_order(plan, &runs[0]);
     }
-    if let Some(inputs) = folder::first_inputs(model)? {
+    if let Some(inputs) = folder::first_inputs(model, plan)? {
         return Ok(inputs);
     }
     let mut random = Random(1);
@@ -36,6 +36,9 @@ fn make(port: &Port, random: &mut Random) -> Result<Value, Diagnostic> {
         Diagnostic::new(Code::BadOption, message)
             .help(format!("say `--dim NAME=N`, or `--input {}=FILE`", port.name))
     };
+    if port.default.is_some() {
+        return Ok(Value::Optional(None));
+    }
     let Type::Tensor(ty) = &port.ty else {
         return Err(refused("is no tensor, and is not given"));
     };

@@ -91,6 +91,7 @@ fn write(options: &Options, root: &Path) -> Result<onnxc::plan::Plan, Diagnostic
     compile.weights = Weights::File;
     let mut output = onnxc::compile(&options.model, &compile, &mut |_, _| {})?;
     let Output { plan, module, .. } = &mut output;
+    super::run::callable(plan)?;
     let place = options.model.display().to_string();
     let values = inputs::of(&options.model, &options.input, plan)
         .map_err(|findings| findings.within(&place))?;

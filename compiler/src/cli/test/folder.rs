@@ -3,8 +3,14 @@
 //! `{"rtol": 1e-3, "atol": 1e-7, "dims": {"batch": "1..=8", "seq": "128"}}`.
 
 use crate::cli::files;
-use onnxc::{Options, diag::Diagnostics, import, value::Value};
-use onnxc_proto::{Bytes, TypeProto, ValueInfoProto};
+use onnxc::{
+    Options,
+    diag::Diagnostics,
+    import,
+    plan::{Plan, Port},
+    value::Value,
+};
+use onnxc_proto::{Bytes, ValueInfoProto};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -31,9 +37,9 @@ pub struct Tolerance {
 
 /// Inputs, and the outputs that they should give.
 pub struct DataSet {
-    /// The inputs, in the model's order.
+    /// The inputs, in the plan's order; an absent optional where one is left out.
     pub inputs: Vec<Value>,
-    /// The outputs, in the model's order.
+    /// The outputs, in the plan's order.
     pub outputs: Vec<Value>,
 }
 
@@ -53,14 +59,14 @@ pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
 }
 
 /// The inputs of the first data set of the folder that a model lies in, where it is such a folder.
-pub fn first_inputs(model: &Path) -> Result<Option<Vec<Value>>, Diagnostics> {
+pub fn first_inputs(model: &Path, plan: &Plan) -> Result<Option<Vec<Value>>, Diagnostics> {
     let path = model.parent().unwrap_or(Path::new(""));
     if model.file_name() != Some("model.onnx".as_ref()) || !path.join("test_data_set_0").is_dir() {
         return Ok(None);
     }
     let tolerance = Tolerance { atol: 0.0, rtol: 0.0 };
     let folder = Folder { path: path.to_owned(), tolerance, dims: Vec::new() };
-    Ok(folder.data_sets()?.into_iter().next().map(|set| set.inputs))
+    Ok(folder.data_sets(plan)?.into_iter().next().map(|set| set.inputs))
 }
 
 /// What `data.json` says; nothing where there is none.
@@ -96,45 +102,52 @@ impl Folder {
         Ok(files::bytes(&self.path.join("model.onnx"))?)
     }
 
-    /// The data sets, in order.
-    pub fn data_sets(&self) -> Result<Vec<DataSet>, Diagnostics> {
+    /// The data sets for a plan of the model, in order.
+    pub fn data_sets(&self, plan: &Plan) -> Result<Vec<DataSet>, Diagnostics> {
         let mut sets = Vec::new();
         let graph = import::decode(self.model()?)?.graph.unwrap_or_default();
-        let constant = |info: &&ValueInfoProto| {
-            graph.initializer.iter().any(|initializer| initializer.name() == info.name())
-        };
-        let inputs = types(graph.input.iter().filter(|info| !constant(info)));
-        let outputs = types(&graph.output);
         loop {
             let path = self.path.join(format!("test_data_set_{}", sets.len()));
             if !path.is_dir() {
                 return Ok(sets);
             }
+            let inputs = values(&path, "input", &graph.input, &plan.inputs)?;
+            let outputs = values(&path, "output", &graph.output, &plan.outputs)?;
             sets.push(DataSet {
-                inputs: values(&path, "input", &inputs)?,
-                outputs: values(&path, "output", &outputs)?,
+                inputs: inputs.into_iter().map(|x| x.unwrap_or(Value::Optional(None))).collect(),
+                outputs: outputs.into_iter().flatten().collect(),
             });
         }
     }
 }
 
-fn types<'g>(infos: impl IntoIterator<Item = &'g ValueInfoProto>) -> Vec<Option<&'g TypeProto>> {
-    infos.into_iter().map(|info| info.r#type.as_ref()).collect()
-}
-
-/// The values in the files of a kind, of the types that the model says.
+/// The values of `ports` in the files of a kind. The files are for the ports that have no default,
+/// or for all ports, or for all that the model has, whichever are as many.
 fn values(
     path: &Path,
     kind: &str,
-    types: &[Option<&TypeProto>],
-) -> Result<Vec<Value>, Diagnostics> {
-    let mut all = Vec::new();
-    loop {
-        let file = path.join(format!("{kind}_{}.pb", all.len()));
-        if !file.is_file() {
-            return Ok(all);
-        }
-        let ty = types.get(all.len()).copied().flatten();
-        all.push(files::read(&file, ty)?);
+    infos: &[ValueInfoProto],
+    ports: &[Port],
+) -> Result<Vec<Option<Value>>, Diagnostics> {
+    let file = |i: usize| path.join(format!("{kind}_{i}.pb"));
+    let count = (0..).take_while(|&i| file(i).is_file()).count();
+    let required: Vec<&str> =
+        ports.iter().filter(|port| port.default.is_none()).map(|port| &*port.name).collect();
+    let names: Vec<&str> = if count == required.len() {
+        required
+    } else if count == ports.len() {
+        ports.iter().map(|port| &*port.name).collect()
+    } else {
+        infos.iter().map(ValueInfoProto::name).collect()
+    };
+    let mut found = Vec::new();
+    for (i, name) in names.into_iter().enumerate().take(count) {
+        let ty = infos.iter().find(|info| info.name() == name);
+        found.push((name, files::read(&file(i), ty.and_then(|info| info.r#type.as_ref()))?));
     }
+    let mut value = |port: &Port| {
+        let at = found.iter().position(|(name, _)| *name == port.name)?;
+        Some(found.remove(at).1)
+    };
+    Ok(ports.iter().map(&mut value).collect())
 }

@@ -9,9 +9,18 @@ use onnxc::{
 /// The function that runs a model on values from a file.
 pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>]) -> String {
     let Calls { before, arguments, refuse, outputs } = Calls::of(signature, types, shapes);
-    let (model, arguments) = (&signature.model, arguments.join(", "));
+    let (name, arguments) = (&signature.model, arguments.join(", "));
+    // What keeps state lives from one data set to the next.
+    let (held, model) = if signature.keeps_state {
+        let held = format!(
+            "\nstatic MODEL: std::sync::Mutex<{name}> = std::sync::Mutex::new({name}::new());\n"
+        );
+        (held, String::from("MODEL.lock().map_err(|error| error.to_string())?"))
+    } else {
+        (String::new(), format!("{name}::new()"))
+    };
     format!(
-        "\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n{before}    let mut model = {model}::new();\n    let result = model.infer({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n"
+        "{held}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n{before}    let mut model = {model};\n    let result = model.infer({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n"
     )
 }
 
@@ -26,8 +35,10 @@ pub fn serve(signature: &Signature, plan: &Plan) -> String {
         names.push(if is_value { format!("a{i}.clone()") } else { format!("a{i}") });
     }
     let (model, arguments) = (&signature.model, names.join(", "));
+    // What keeps state does the same each time.
+    let reset = if signature.keeps_state { "        model.reset();\n" } else { "" };
     format!(
-        "\nuse super::runner_io;\n\npub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> Result<(), String>) -> Result<(), String> {{\n{before}    let mut model = {model}::new();\n    with(&mut |wanted| {{\n        let result = std::hint::black_box(model.infer({arguments}){refuse});\n        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    }})\n}}\n"
+        "\nuse super::runner_io;\n\npub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> Result<(), String>) -> Result<(), String> {{\n{before}    let mut model = {model}::new();\n    with(&mut |wanted| {{\n{reset}        let result = std::hint::black_box(model.infer({arguments}){refuse});\n        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    }})\n}}\n"
     )
 }
 

@@ -7,7 +7,7 @@ pub mod glue;
 pub mod project;
 mod report;
 
-use super::compile::Shared;
+use super::{compile::Shared, run::callable};
 use folder::{DataSet, Folder, Tolerance};
 use onnxc::{
     diag::{Code, Diagnostics},
@@ -86,9 +86,12 @@ fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, D
     let mut options = folder.options(options)?;
     options.settings.directory = Some(folder.path.clone());
     let plan = onnxc::plan(folder.model()?, &options, &mut |_, _| {})?.0;
-    let sets = folder.data_sets()?;
+    let sets = folder.data_sets(&plan)?;
+    callable(&plan)?;
+    // State is handed from one data set to the next.
+    let mut session = host::Session::new(&plan);
     let results = sets.iter().map(|set| {
-        let found = host::run(&plan, &set.inputs).map_err(|error| error.to_string());
+        let found = session.run(&set.inputs).map_err(|error| error.to_string());
         compared(found, set, folder)
     });
     Ok(worst(results))
@@ -121,7 +124,10 @@ fn compile_in(
         let path = folder.path.join("model.onnx");
         let added =
             folder.options(&shared).and_then(|options| project.add(number, &path, &options));
-        let data = added.and_then(|()| folder.data_sets());
+        let data = added.and_then(|plan| {
+            callable(&plan)?;
+            folder.data_sets(&plan)
+        });
         sets.push(data.unwrap_or_else(|findings| {
             outcomes[number] = Some(refused(&findings));
             Vec::new()

@@ -9,6 +9,7 @@ use onnxc::{
     Options, Output, Weights,
     diag::{Code, Diagnostic, Diagnostics},
     emit,
+    plan::Plan,
     value::Value,
     write_if_changed,
 };
@@ -76,13 +77,13 @@ impl Project {
         Project { root, runtime, release, models: BTreeMap::new(), images: false }
     }
 
-    /// Compiles the model file at `path` into the project, as model `number`.
+    /// Compiles the model file at `path` into the project, as model `number`, and gives its plan.
     pub fn add(
         &mut self,
         number: usize,
         path: &Path,
         options: &Options,
-    ) -> Result<(), Diagnostics> {
+    ) -> Result<Plan, Diagnostics> {
         let mut options = options.clone();
         options.name = Some(format!("model_{number}"));
         options.stem.clone_from(&options.name);
@@ -97,7 +98,7 @@ impl Project {
         fs::create_dir_all(&directory).map_err(|error| io_finding(&directory, &error))?;
         output.write(&directory.join(format!("model_{number}.rs")))?;
         self.models.insert(number, signature.model);
-        Ok(())
+        Ok(output.plan)
     }
 
     /// Builds the project. Models whose code does not compile are taken out; they come back with

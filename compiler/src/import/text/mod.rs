@@ -24,7 +24,7 @@ use cursor::Cursor;
 use lexer::Word;
 use onnxc_proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-    ValueInfoProto, type_proto::Value,
+    TypeProto, ValueInfoProto, type_proto::Value,
 };
 
 /// The model that `text` says.
@@ -40,6 +40,11 @@ pub fn graph(text: &str) -> Result<GraphProto> {
 /// The function that `text` says.
 pub fn function(text: &str) -> Result<FunctionProto> {
     whole(text, Cursor::function)
+}
+
+/// The type that `text` says.
+pub fn ty(text: &str) -> Result<TypeProto> {
+    whole(text, Cursor::ty)
 }
 
 /// What `read` takes of `text`, which must be all of it.

@@ -196,8 +196,9 @@ impl Op for FlexAttention {
         if let Some(dtype) = self.softmax_precision {
             a.int("softmax_precision", dtype.code().into());
         }
-        a.flag("score_mod", self.score_mod);
-        a.flag("prob_mod", self.prob_mod);
+        let given = [("score_mod", self.score_mod), ("prob_mod", self.prob_mod)];
+        let regions = given.into_iter().filter(|(_, given)| *given);
+        regions.enumerate().for_each(|(i, (name, _))| a.region(name, i));
     }
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {

@@ -4,7 +4,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::DType,
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     ops::{Entry, cast::Fit, entry},
     plan::{Arg, Kernel, Operand, geometry, kernel},
     ty::Type,
@@ -65,7 +65,7 @@ impl LinearAttention {
     }
 
     /// Elements of a key and of a value.
-    fn sizes(&self, q: &[Dim], v: &[Dim]) -> [Dim; 2] {
+    pub(super) fn sizes(&self, q: &[Dim], v: &[Dim]) -> [Dim; 2] {
         let heads = |n: i64| Dim::from(n.max(1));
         [q[2].floor_div(&heads(self.q_num_heads)), v[2].floor_div(&heads(self.kv_num_heads))]
     }
@@ -215,5 +215,9 @@ impl Op for LinearAttention {
             Fit::DEFAULT.call(cx, DType::F32, single, dtype, y)?;
         }
         Ok(())
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        self.gradient_of_steps(g)
     }
 }

@@ -1,6 +1,7 @@
 //! `Attention` and its kin.
 
 pub(crate) mod flex;
+mod gradient;
 pub(crate) mod linear;
 pub(crate) mod rotary;
 #[cfg(test)]
@@ -15,7 +16,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Arg, Kernel, Operand,
         geometry::{self, Append},
@@ -437,5 +438,9 @@ impl Op for Attention {
         let others = [cx.optional(3)?, cx.optional(6)?];
         let results = (cx.output(0)?, cx.optional_output(3)?);
         attend(cx, dtype, [q, k, v], others, results, geometry)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        self.gradient_of_scores(g)
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
     ops::{Entry, entry},
     plan::{
         Kernel,
@@ -165,5 +165,9 @@ impl Op for RotaryEmbedding {
         ];
         let outputs = vec![cx.output(0)?.into()];
         cx.call_on(kernel, ty.dtype, inputs, outputs, geometry)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        self.gradient_of_pairs(g)
     }
 }

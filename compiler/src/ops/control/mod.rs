@@ -1,6 +1,7 @@
 //! Control flow.
 
 mod carried;
+mod gradient;
 pub mod repeat;
 pub mod scan;
 
@@ -8,7 +9,7 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    ir::{Infer, Inferred, Lower, Op, Views},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{self, Block, Cond, Operand, Step},
     ty::{TensorType, Type, any_size},
 };
@@ -120,6 +121,11 @@ impl Op for If {
         "If"
     }
 
+    fn attributes(&self, a: &mut Attributes) {
+        a.region("then_branch", 0);
+        a.region("else_branch", 1);
+    }
+
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let outputs = cx.outputs();
         let (then, otherwise): (Vec<Type>, Vec<Type>) =
@@ -185,6 +191,10 @@ impl Op for If {
         let (node, binds) = (cx.comment(), cx.node().binds.clone());
         cx.step(Step::If(plan::If { node, cond, binds, outputs, branches }));
         Ok(())
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        gradient::of_if(g)
     }
 }
 

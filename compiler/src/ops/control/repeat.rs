@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::{Dim, Symbol},
     dtype::DType,
-    ir::{Infer, Inferred, Lower, Op, Views},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{self, Block, Call, Kernel, Stacked, Step, Turns, kernel},
     ty::{TensorType, Type},
 };
@@ -44,6 +44,10 @@ impl Loop {
 impl Op for Loop {
     fn name(&self) -> &'static str {
         "Loop"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.region("body", 0);
     }
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
@@ -119,6 +123,10 @@ impl Op for Loop {
         let turns = plan::Loop::new(cx.comment(), turn, body);
         cx.step(Step::Loop(plan::Loop { most, cond, again, carried, stacked, sizes, ..turns }));
         Ok(())
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        super::gradient::of_loop(g)
     }
 }
 

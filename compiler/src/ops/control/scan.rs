@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Result},
     dim::{Dim, Symbol},
     dtype::DType,
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Stop, Views},
+    ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader, Stop, Views},
     ops::{
         concat::{CONCAT, SPLIT},
         constant::CONSTANT_OF_SHAPE,
@@ -20,6 +20,7 @@ use crate::{
 use std::rc::Rc;
 
 /// A region that is run once for each part of its inputs along an axis.
+#[derive(Clone, Default)]
 pub struct Scan {
     /// The number of inputs that are taken apart; those before are handed from turn to turn.
     pub scanned: usize,
@@ -93,11 +94,18 @@ impl Op for Scan {
     }
 
     fn attributes(&self, a: &mut Attributes) {
+        a.region("body", 0);
         a.int("num_scan_inputs", self.scanned as i64);
-        a.ints("scan_input_axes", &self.axes);
-        a.ints("scan_input_directions", &numbers(&self.reversed));
-        a.ints("scan_output_axes", &self.output_axes);
-        a.ints("scan_output_directions", &numbers(&self.reversed_outputs));
+        for (name, list) in [
+            ("scan_input_axes", &self.axes),
+            ("scan_input_directions", &numbers(&self.reversed)),
+            ("scan_output_axes", &self.output_axes),
+            ("scan_output_directions", &numbers(&self.reversed_outputs)),
+        ] {
+            if !list.is_empty() {
+                a.ints(name, list);
+            }
+        }
     }
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
@@ -198,6 +206,10 @@ impl Op for Scan {
         cx.step(Step::Loop(plan::Loop { most, carried, stacked, sizes, ..turns }));
         Ok(())
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        super::gradient::of_scan(g, self)
+    }
 }
 
 impl Scan {
@@ -262,8 +274,14 @@ impl Op for Batches {
     }
 
     fn attributes(&self, a: &mut Attributes) {
+        a.region("body", 0);
         a.int("num_scan_inputs", self.scanned as i64);
         a.ints("directions", &numbers(&self.reversed));
+    }
+
+    // No later version has a form for it.
+    fn domain(&self) -> Domain {
+        Domain::Internal
     }
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {

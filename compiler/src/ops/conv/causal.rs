@@ -1,11 +1,11 @@
 //! Convolutions along time that go on where the last ones stopped.
 
-use super::bias;
+use super::{Conv, bias};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::FLOATS,
-    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
     ops::{Entry, entry},
     plan::{Kernel, geometry::CausalConv, kernel},
     ty::Type,
@@ -82,5 +82,22 @@ impl Op for CausalConvWithState {
         let outputs = vec![y.into(), cx.optional_output(1)?.into()];
         let f = if self.silu { Activation::Swish { alpha: 1.0 } } else { Activation::Identity };
         cx.call_on(&CAUSAL_CONV, cx.ty(0)?.dtype, inputs, outputs, (geometry, f))
+    }
+
+    /// By its formula: a convolution of the elements that the last call left and of those given.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, w) = (g.x(0), g.x(1));
+        let (Some(kernel), Some(group)) = (w.dims()[2].known(), x.dims()[1].known()) else {
+            return Err(g.unsupported("for kernels whose sizes are known only when running"));
+        };
+        let all = match g.optional(3) {
+            Some(past) => past.concat(&[x], 2),
+            None => x.pad(g.tape().ints(&[0, 0, kernel - 1, 0, 0, 0])),
+        };
+        let inputs = [Some(all), Some(w), g.optional(2)];
+        let sum = g.tape().node(Rc::new(Conv::of_channels(group)), &inputs, 1)[0];
+        let y = if self.silu { sum * sum.sigmoid() } else { sum };
+        let rest = all.between(x.size_of(2), g.tape().ints(&[i64::MAX]), 2);
+        g.through(&[y, rest])
     }
 }

@@ -5,12 +5,16 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Infer, Inferred, Lower, Op},
-    ops::{Entry, entry, window::Window},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op},
+    ops::{
+        Entry, entry,
+        sample::{Mode, Reading},
+        window::{Rounding, Window},
+    },
     plan::{Kernel, geometry::Conv, kernel},
     ty::Type,
 };
-use onnxc_runtime::{Float, deform_conv::MAX_AXES};
+use onnxc_runtime::{Float, deform_conv::MAX_AXES, sample::Padding};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[entry("DeformConv", 19, |node| {
@@ -104,5 +108,57 @@ impl Op for DeformConv {
         ];
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
         cx.call_on(&DEFORM_CONV, dtype, inputs, outputs, (geometry, groups))
+    }
+
+    /// By the formula: the elements that each window reads, times the weights.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, w, y, tape) = (g.x(0), g.x(1), g.y(0), g.tape());
+        let known = |value: Expr<'_>| value.dims()[2..].iter().map(Dim::known).collect();
+        let (Some(kernel), Some(out)): (Option<Vec<i64>>, Option<Vec<i64>>) = (known(w), known(y))
+        else {
+            return Err(g.unsupported("for images whose sizes are known only when running"));
+        };
+        let slides = self.window.slides(&x.dims()[2..], &w.dims()[2..], Rounding::Down);
+        let (axes, groups) = (kernel.len(), self.offset_group);
+        let (taps, points): (i64, i64) = (kernel.iter().product(), out.iter().product());
+        // [n · groups, taps, axes, points]
+        let moved = g.x(2).reshape_to(&[-1, taps, axes as i64, points]);
+        let mut places = Vec::new();
+        for (axis, slide) in slides.iter().enumerate() {
+            let Some(before) = slide.before.known() else {
+                return Err(
+                    g.unsupported("for padding that depends on sizes known only when running")
+                );
+            };
+            let digit = |at: i64, sizes: &[i64]| {
+                at / sizes[axis + 1..].iter().product::<i64>() % sizes[axis]
+            };
+            let place = |at: i64| {
+                let (tap, point) = (digit(at / points, &kernel), digit(at % points, &out));
+                point * slide.stride as i64 + tap * slide.dilation as i64 - before
+            };
+            let from: Vec<i64> = (0..taps * points).map(place).collect();
+            let from = tape.ints(&from).reshape_to(&[taps, points]).cast_like(x);
+            let along = moved.gather(tape.ints(&[axis as i64]), 2).squeeze(&[2]);
+            places.push((along + from).reshape_to(&[0, -1]));
+        }
+        let image = x.sizes(2, i64::MAX);
+        let images = [tape.ints(&[-1]), x.size_of(1) / tape.ints(&[groups]), image];
+        let reading = Reading { mode: Mode::Linear, padding: Padding::Zeros, align_corners: false };
+        let mut read = reading.read(x.reshape_by(tape.joined(&images)), &places);
+        if let Some(mask) = g.optional(4) {
+            read = read * mask.reshape_to(&[-1, 1, taps * points]);
+        }
+        let batch = x.size_of(0);
+        let columns = tape.joined(&[batch, tape.ints(&[self.group, -1, points])]);
+        let rows =
+            [tape.ints(&[self.group]), w.size_of(0) / tape.ints(&[self.group]), tape.ints(&[-1])];
+        let sums = w.reshape_by(tape.joined(&rows)).matmul(read.reshape_by(columns));
+        let sums = sums.reshape_like(y);
+        let sums = match g.optional(3) {
+            Some(bias) => sums + bias.for_channels(y.rank()),
+            None => sums,
+        };
+        g.through(&[sums])
     }
 }

@@ -3,21 +3,23 @@
 pub(crate) mod blocked;
 pub(crate) mod causal;
 pub(crate) mod deform;
+mod gradient;
 pub(crate) mod integer;
 pub(crate) mod transpose;
 
 use super::{
     Entry, entry, internal, pack,
-    window::{self, Rounding, Slide, Window},
+    window::{self, AutoPad, Rounding, Slide, Window},
 };
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Field, Formula, Kernel, Operand, Optimize, geometry, kernel},
     ty::Type,
 };
+pub(super) use gradient::Sliding;
 use onnxc_runtime::{activation_fn::Activation, conv::Weights};
 use std::rc::Rc;
 
@@ -54,6 +56,25 @@ impl Conv {
             activation: Activation::Identity,
             fused: false,
         })
+    }
+}
+
+impl Conv {
+    /// The convolution with that window, in one group.
+    pub fn one(window: Window) -> Conv {
+        Conv { window, group: 1, activation: Activation::Identity, fused: false }
+    }
+
+    /// The convolution of each of so many channels with a kernel of its own.
+    fn of_channels(group: i64) -> Conv {
+        let window = Window {
+            auto_pad: AutoPad::NotSet,
+            kernel_shape: Vec::new(),
+            strides: Vec::new(),
+            pads: Vec::new(),
+            dilations: Vec::new(),
+        };
+        Conv { window, group, activation: Activation::Identity, fused: false }
     }
 }
 
@@ -170,6 +191,24 @@ impl Op for Conv {
         }
         let scratch = scratch(cx, |most| geometry.scratch(most))?;
         call(cx, &KERNELS, (geometry, self.activation), packed, scratch)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, w, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let slides = self.window.slides(&x.dims()[2..], &w.dims()[2..], Rounding::Down);
+        let sliding = Sliding::new(slides, self.group);
+        if g.wants(0) {
+            let dx = sliding.spread(g, dy, w, x)?;
+            g.set(0, dx);
+        }
+        if g.wants(1) {
+            let dw = sliding.correlate(g, x, dy, w)?;
+            g.set(1, dw);
+        }
+        if g.wants(2) {
+            g.set(2, dy.of_channels(g.x(2)));
+        }
+        Ok(())
     }
 }
 

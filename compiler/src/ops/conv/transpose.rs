@@ -1,14 +1,14 @@
 //! Convolutions run backward.
 
-use super::{Kernels, addend, bias, call, is_shallow, kernels, pack, scratch};
+use super::{Conv, Kernels, Sliding, addend, bias, call, is_shallow, kernels, pack, scratch};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::FLOATS,
-    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
     ops::{
         Entry, entry, internal,
-        window::{AutoPad, Window, halves, span},
+        window::{AutoPad, Slide, Window, halves, span},
     },
     plan::{geometry, kernel},
     ty::Type,
@@ -93,6 +93,25 @@ impl ConvTranspose {
         let [before, _] =
             halves(&total, if upper { AutoPad::SameUpper } else { AutoPad::SameLower });
         Along { out, before }
+    }
+
+    /// The windows that slide over the result, a place for each element of an image.
+    fn slides(&self, image: &[Dim], kernel: &[Dim], out: &[Dim]) -> Vec<Slide> {
+        let along = self.along(image, kernel).into_iter().enumerate();
+        let slide = |(axis, Along { before, .. }): (usize, Along)| {
+            let (stride, dilation) = (self.window.stride(axis), self.window.dilation(axis));
+            let reach = (&image[axis] - 1) * stride + span(&kernel[axis], dilation);
+            Slide {
+                image: out[axis].clone(),
+                kernel: kernel[axis].clone(),
+                places: image[axis].clone(),
+                stride,
+                dilation,
+                after: (reach - &out[axis] - &before).at_least(&0.into()),
+                before,
+            }
+        };
+        along.map(slide).collect()
     }
 
     /// Looks over the attributes that a window does not have.
@@ -182,5 +201,31 @@ impl Op for ConvTranspose {
         }
         let scratch = scratch(cx, |most| geometry.scratch(most))?;
         call(cx, &KERNELS, (geometry, self.activation), packed, scratch)
+    }
+
+    /// The images and the result change places with those of a convolution.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, w, y, Some(dy)) = (g.x(0), g.x(1), g.y(0), g.dy(0)) else { return Ok(()) };
+        let slides: Vec<Slide> = self.slides(&x.dims()[2..], &w.dims()[2..], &y.dims()[2..]);
+        let pads = |of: fn(&Slide) -> &Dim| slides.iter().map(move |slide| of(slide).known());
+        let pads: Option<Vec<i64>> =
+            pads(|slide| &slide.before).chain(pads(|slide| &slide.after)).collect();
+        let Some(pads) = pads else {
+            return Err(g.unsupported("for padding that depends on sizes known only when running"));
+        };
+        if g.wants(0) {
+            let window = Window { auto_pad: AutoPad::NotSet, pads, ..self.window.clone() };
+            let (group, activation) = (self.group, Activation::Identity);
+            let back = dy.apply(Conv { window, group, activation, fused: false }, &[w]);
+            g.set(0, back.first_of(x));
+        }
+        if g.wants(1) {
+            let dw = Sliding::new(slides, self.group).correlate(g, dy, x, w)?;
+            g.set(1, dw);
+        }
+        if g.wants(2) {
+            g.set(2, dy.of_channels(g.x(2)));
+        }
+        Ok(())
     }
 }

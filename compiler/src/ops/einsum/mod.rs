@@ -2,13 +2,14 @@
 
 mod contract;
 mod equation;
+mod gradient;
 
 use super::{Entry, entry};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::NUMBERS,
-    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
     ty::{TensorType, Type},
 };
 use contract::Contraction;
@@ -107,5 +108,12 @@ impl Op for Einsum {
         let mut output = labels.output;
         output.retain(|label| sizes[label].known() != Some(1));
         Contraction { cx, dtype: types[0].dtype, sizes, output }.lower(terms)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let shapes: Vec<Vec<Dim>> = (0..g.inputs()).map(|i| g.x(i).dims()).collect();
+        let shapes: Vec<&[Dim]> = shapes.iter().map(Vec::as_slice).collect();
+        let labels = self.labels(&shapes).expect("inferring the types saw the equation");
+        gradient::gradient(g, &labels)
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::DType,
-    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
     ops::{Entry, entry},
     plan::{
         Kernel,
@@ -141,6 +141,10 @@ impl Op for Stft {
         let way = if parts.known() == Some(1) { &REAL_DFT } else { &DFT };
         let window = cx.optional(2)?.into();
         way.call(cx, window, geometry)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        self.gradient_of_frames(g)
     }
 }
 

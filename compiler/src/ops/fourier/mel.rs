@@ -5,7 +5,7 @@ use crate::{
     diag::Result,
     dim::Dim,
     dtype::{DType, FLOATS, INDICES},
-    ir::{Attributes, Infer, Inferred, Lower, Op},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
     ops::{Entry, cast::Fit, entry},
     plan::{Arg, Kernel, NoParams, kernel},
     ty::Type,
@@ -13,8 +13,8 @@ use crate::{
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[entry("MelWeightMatrix", 17, |node| {
-    length_as_i64(node, 0)?;
-    length_as_i64(node, 1)?;
+    // The three are of one type.
+    (0..3).try_for_each(|i| length_as_i64(node, i))?;
     Ok(Rc::new(MelWeightMatrix { dtype: output_type(node)? }))
 })];
 
@@ -74,5 +74,10 @@ impl Op for MelWeightMatrix {
         }
         let y = cx.output(0)?.into();
         cx.call_on(&MEL_WEIGHT_MATRIX, self.dtype, edges, vec![y], (length, bands))
+    }
+
+    /// The inputs say sizes and bounds, which are taken for fixed.
+    fn gradient(&self, _: &mut Gradient<'_>) -> Result {
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 //! complex numbers is that of their two parts; that of real ones has size 1.
 
 pub(super) mod frames;
+mod gradient;
 pub(super) mod mel;
 pub(super) mod window;
 
@@ -14,7 +15,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS, I64_ONLY, INDICES},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Arg, Kernel, Optimize,
         geometry::{Ends, Lines, Transform},
@@ -261,6 +262,10 @@ impl Op for Dft {
             (true, true, _) => &INVERSE_REAL_DFT,
         };
         way.call(cx, None.into(), geometry)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        self.gradient_of_transform(g)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS, PRODUCTS},
-    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Arg, Field, Formula, Kernel, Operand, Optimize,
         geometry::{self, Layout},
@@ -234,6 +234,23 @@ impl Op for Gemm {
         let scratch = geometry.scratch(&|dim| cx.most(dim));
         multiply(cx, &GEMM, packed, geometry, scratch, self.activation)
     }
+
+    /// Of `A'B' + C`: `dA' = dy B'ᵀ` and `dB' = A'ᵀ dy`.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (a, b, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let Gemm { alpha, beta, trans_a, trans_b, .. } = *self;
+        let (alpha, beta) = (f64::from(alpha), f64::from(beta));
+        let turned = |x, turn: bool| if turn { Expr::turned(x) } else { x };
+        let (left, right) = (turned(a, !trans_a), turned(b, !trans_b));
+        let (da, db, dc) = (dy.matmul(right) * alpha, left.matmul(dy) * alpha, dy * beta);
+        let (da, db) = (turned(da, trans_a), turned(db, trans_b));
+        g.set(0, da);
+        g.set(1, db);
+        if g.has(2) {
+            g.set(2, dc);
+        }
+        Ok(())
+    }
 }
 
 /// Says that input `i` can be stretched to `shape`, but does not stretch `shape` itself.
@@ -348,5 +365,28 @@ impl Op for MatMul {
             Some(one) => multiply(cx, &GEMM, packed, one, scratch, self.activation),
             None => multiply(cx, &MATMUL, packed, stack, scratch, self.activation),
         }
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (a, b, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        // A factor with one axis is a row on the left and a column on the right.
+        let (row, column) = (a.rank() == 1, b.rank() == 1);
+        let (left, dy) = if row {
+            (a.with_axis(0), dy.with_axis(if column { -1 } else { -2 }))
+        } else {
+            (a, dy)
+        };
+        let (right, dy) = if column { (b.with_axis(1), dy.with_axis(-1)) } else { (b, dy) };
+        let (da, db) = (dy.matmul(right.turned()), left.turned().matmul(dy));
+        g.set(0, if row { da.fit(left).reshape_like(a) } else { da });
+        g.set(1, if column { db.fit(right).reshape_like(b) } else { db });
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// The product of matrices.
+    pub fn matmul(self, right: Expr<'t>) -> Expr<'t> {
+        self.apply(MatMul { activation: Activation::Identity, fused: false }, &[right])
     }
 }

@@ -30,7 +30,7 @@ pub const OPS: &[Entry] = &[
         let widths = node.maybe_ints("inputdimensions")?.unwrap_or_default();
         Ok(Rc::new(FeatureVectorizer { widths }))
     }),
-    ml("Imputer", 1, imputer),
+    ml_nodes("Imputer", 1, imputer),
     ml_nodes("Normalizer", 1, normalizer),
     ml_nodes("Scaler", 1, scaler),
 ];
@@ -108,7 +108,7 @@ struct Imputer;
 static IMPUTER: Kernel = kernel!(FEATURES T, feature::imputer::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.input(2), a.output(0)));
 
-fn imputer(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+fn imputer(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let floats = node.maybe_floats("imputed_value_floats")?.unwrap_or_default();
     let ints = node.maybe_ints("imputed_value_int64s")?.unwrap_or_default();
     let missing_float = f64::from(node.float("replaced_value_float", 0.0)?);
@@ -122,9 +122,8 @@ fn imputer(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
         DType::I32 => [&ints[..], &[missing_int]].map(Tensor::from_i32s),
         _ => [&ints[..], &[missing_int]].map(Tensor::from_ints),
     };
-    node.add_input("values", 1, values);
-    node.add_input("missing", 2, missing);
-    Ok(Rc::new(Imputer))
+    let x = node.input(0)?;
+    Ok(vec![node.add(Imputer, &[x], &[values, missing])?])
 }
 
 impl Op for Imputer {

@@ -60,7 +60,10 @@ impl Op for ZipMap {
     }
 
     fn attributes(&self, a: &mut Attributes) {
-        a.tensor("classlabels", &self.keys);
+        match (self.keys.strings(), self.keys.ints()) {
+            (Some(strings), _) => a.strings("classlabels_strings", strings),
+            (None, ints) => a.ints("classlabels_int64s", &ints.unwrap_or_default()),
+        }
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {

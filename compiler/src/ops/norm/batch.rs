@@ -1,10 +1,11 @@
 //! Normalizations with the statistics of channels: `BatchNormalization` and its kin.
 
+use super::gradient::{Normalized, inverse_root};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     ops::reshape::{Flatten, Reshape, shaped_like},
     plan::{
         Kernel,
@@ -184,6 +185,59 @@ impl Op for BatchNormalization {
         }
         self.train(cx, [1, 2], self.momentum)
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let x = g.x(0);
+        if x.rank() < 2 {
+            return Err(g.unsupported("for a tensor of one axis"));
+        }
+        let channels = |i| g.x(i).cast_like(x).for_channels(x.rank());
+        let scale = channels(1);
+        if self.training_mode {
+            return self.gradient_of_training(g, scale);
+        }
+        let (mean, Some(dy)) = (channels(3), g.dy(0)) else { return Ok(()) };
+        let factor = inverse_root(channels(4), self.epsilon);
+        let (distance, dx) = (x - mean, dy * scale * factor);
+        let of = [dy * distance * factor, dy, -dx, dx * distance * factor * factor * -0.5];
+        g.set(0, dx);
+        of.into_iter().enumerate().for_each(|(i, d)| g.set(i + 1, d.of_channels(g.x(i + 1))));
+        Ok(())
+    }
+}
+
+impl BatchNormalization {
+    /// The derivative where the statistics are those of the input, from which the running ones
+    /// follow as well.
+    fn gradient_of_training<'t>(&self, g: &mut Gradient<'t>, scale: Expr<'t>) -> Result {
+        if g.dy(3).or(g.dy(4)).is_some() {
+            return Err(g.unsupported("through the statistics of the input"));
+        }
+        let (x, keep) = (g.x(0), f64::from(self.momentum));
+        let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
+        let normalized = Normalized::of(x, &axes, self.epsilon);
+        let mut parts = Vec::new();
+        if let Some(dy) = g.dy(0) {
+            parts.push(normalized.slope(dy * scale, &axes));
+            g.set(1, (dy * normalized.y).of_channels(g.x(1)));
+            g.set(2, dy.of_channels(g.x(2)));
+        }
+        let count = x.count_like(x) / g.x(1).count_like(x);
+        let running = |dy: Option<Expr<'t>>| {
+            dy.map(|dy| dy.cast_like(x).for_channels(x.rank()) * (1.0 - keep) / count)
+        };
+        parts.extend(running(g.dy(1)).map(|share| share.expand_like(x)));
+        parts.extend(running(g.dy(2)).map(|share| share * normalized.distance * 2.0));
+        for i in 1..3 {
+            let statistic = g.x(i + 2);
+            let kept = g.dy(i).map_or_else(|| statistic.zeros_like(), |dy| dy * keep);
+            g.set(i + 2, kept);
+        }
+        if let Some(dx) = parts.into_iter().reduce(|a, b| a + b) {
+            g.set(0, dx);
+        }
+        Ok(())
+    }
 }
 
 /// [`BatchNormalization`] of each instance by itself.
@@ -230,6 +284,16 @@ impl Op for InstanceNormalization {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         cx.call(&INSTANCE, (Axis::of(&cx.ty(0)?.shape, 1), self.epsilon))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        let axes: Vec<usize> = (2..x.rank()).collect();
+        let normalized = Normalized::of(x, &axes, self.epsilon);
+        g.set(0, normalized.slope(dy * g.x(1).for_channels(x.rank()), &axes));
+        g.set(1, (dy * normalized.y).of_channels(g.x(1)));
+        g.set(2, dy.of_channels(g.x(2)));
+        Ok(())
     }
 }
 
@@ -301,5 +365,16 @@ impl Op for GroupNormalization {
             inner: shape[2..].iter().product(),
         };
         cx.call(&GROUP, (geometry, self.epsilon))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        let groups = |value| Expr::reshape_to(value, &[0, self.num_groups, -1]);
+        let normalized = Normalized::of(groups(x), &[2], self.epsilon);
+        let dx = normalized.slope(groups(dy * g.x(1).for_channels(x.rank())), &[2]);
+        g.set(0, dx.reshape_like(x));
+        g.set(1, (dy * normalized.y.reshape_like(x)).of_channels(g.x(1)));
+        g.set(2, dy.of_channels(g.x(2)));
+        Ok(())
     }
 }

@@ -1,10 +1,11 @@
 //! Normalizations of the last axes together: `LayerNormalization` and `RMSNormalization`.
 
+use super::gradient::{Normalized, inverse_root};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, ValueId},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId},
     ops::cast::{Cast, Fit},
     plan::{
         Arg, Kernel,
@@ -133,6 +134,33 @@ impl Op for LayerNormalization {
         }
         Ok(())
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let x = g.x(0);
+        let axes: Vec<usize> = (g.axis(self.axis, x.rank())..x.rank()).collect();
+        let normalized = Normalized::of(x, &axes, self.epsilon);
+        let mut parts = Vec::new();
+        if let Some(dy) = g.dy(0) {
+            parts.push(normalized.slope(dy * g.x(1), &axes));
+            g.set(1, dy * normalized.y);
+            if g.has(2) {
+                g.set(2, dy);
+            }
+        }
+        // The statistics that are outputs are of one element a row.
+        let count = x.count_like(x) / normalized.factor.count_like(x);
+        if let Some(dy) = g.dy(1) {
+            parts.push((dy.cast_like(x) / count).expand_like(x));
+        }
+        if let Some(dy) = g.dy(2) {
+            let factor = normalized.factor;
+            parts.push(-dy.cast_like(x) * factor * factor * normalized.y / count);
+        }
+        if let Some(dx) = parts.into_iter().reduce(|a, b| a + b) {
+            g.set(0, dx);
+        }
+        Ok(())
+    }
 }
 
 /// The elements from an axis on with a mean square of 1, scaled.
@@ -201,5 +229,15 @@ impl Op for RmsNormalization {
         let (inputs, y) = (vec![cx.input(0)?.into(), scale], cx.output(0)?.into());
         cx.call_on(&RMS, *dtype, inputs, vec![y], (rows(shape, axis), self.epsilon))?;
         if row { Ok(()) } else { stretch(cx, &SCALE, 1) }
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, scale, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let axes: Vec<usize> = (g.axis(self.axis, x.rank())..x.rank()).collect();
+        let factor = inverse_root((x * x).mean(&axes), self.epsilon);
+        let (y, dx) = (x * factor, dy * scale);
+        g.set(0, factor * (dx - y * (dx * y).mean(&axes)));
+        g.set(1, dy * y);
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     diag::{Code, Result},
     dtype::FLOATS,
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     ops::{binary, reduce, unary},
     plan::{
         Kernel,
@@ -57,6 +57,17 @@ impl Op for LpNormalization {
         let shape = &cx.ty(0)?.shape;
         let kernel = if self.p == 1 { &L1 } else { &L2 };
         cx.call(kernel, Axis::of(shape, cx.axis(self.axis, shape.len())))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, y, Some(dy)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
+        let axis = [g.axis(self.axis, x.rank())];
+        let (norm, direction) = match self.p {
+            1 => (x.abs().sum(&axis), x.sign()),
+            _ => ((x * x).sum(&axis).sqrt(), y),
+        };
+        g.set(0, (dy - direction * (dy * y).sum(&axis)) / norm.or_if_zero(1.0));
+        Ok(())
     }
 }
 
@@ -120,6 +131,28 @@ impl Op for Lrn {
         let parameters =
             geometry::Lrn { size, alpha: self.alpha, beta: self.beta, bias: self.bias };
         cx.call(&LRN, (Axis::of(&cx.ty(0)?.shape, 1), parameters))
+    }
+
+    /// `y = x d^-β` with `d = bias + α/size Σ x²`: each element is in the sums of the channels around
+    /// it, as many before it as they take in behind themselves.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, y, Some(dy)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
+        let Some(channels) = x.dims()[1].known() else {
+            return Err(g.unsupported("for channels whose number is known only when running"));
+        };
+        let (below, above) = ((self.size - 1) / 2, self.size / 2);
+        let near = |at: i64| (-below..=above).contains(&(at % channels - at / channels));
+        let near: Vec<f64> =
+            (0..channels * channels).map(|at| f64::from(u8::from(near(at)))).collect();
+        let side = usize::try_from(channels).unwrap_or(0);
+        let around = g.tape().constant(Tensor::from_numbers(x.dtype(), vec![side, side], &near)?);
+        let flat = |value| Expr::reshape_to(value, &[0, 0, -1]);
+        let [alpha, beta, bias] = [self.alpha, self.beta, self.bias].map(f64::from);
+        let share = alpha / self.size as f64;
+        let divisor = around.matmul(flat(x * x)).reshape_like(x) * share + bias;
+        let back = around.turned().matmul(flat(dy * y / divisor)).reshape_like(x);
+        g.set(0, dy * divisor.pow(x.number(-beta)) - x * back * (2.0 * share * beta));
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Normalizations.
 
 pub(crate) mod batch;
+mod gradient;
 pub(crate) mod layer;
 pub(crate) mod local;
 

@@ -3,14 +3,16 @@
 pub(crate) mod blocked;
 
 use super::{
-    Entry, entry,
+    Entry,
+    conv::Sliding,
+    entry,
     window::{self, Rounding, Slide, Window},
 };
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, FLOATS, POOLED},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, NoParams, geometry, kernel},
     ty::Type,
 };
@@ -71,6 +73,15 @@ impl Pool {
     fn slides(&self, shape: &[Dim]) -> Vec<Slide> {
         let rounding = if self.ceil_mode { Rounding::Up } else { Rounding::Down };
         self.window.slides(&shape[2..], &self.window.sizes(), rounding)
+    }
+
+    /// The derivative of a pool that sums what it makes of each element, for that of each sum: a
+    /// convolution of each channel by itself, run backward.
+    fn spread<'t>(&self, g: &Gradient<'t>, dy: Expr<'t>) -> Result<Expr<'t>> {
+        let x = g.x(0);
+        let sliding = Sliding::new(self.slides(&x.dims()), 1);
+        let (planes, ones) = (x.planes(), sliding.ones(g, x)?);
+        Ok(sliding.spread(g, dy.planes(), ones, planes)?.reshape_like(x))
     }
 
     /// The type of the output, for elements of the types allowed.
@@ -174,6 +185,16 @@ impl Op for MaxPool {
         let strides = self.index_strides(&geometry.size);
         cx.call_on(&MAX_POOL_INDICES, dtype, inputs, outputs, (geometry, strides))
     }
+
+    /// Each number comes from the first of the largest of its window.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        let op = Rc::new(MaxPool { pool: self.pool.clone(), column_major: false });
+        let places = g.tape().node(op, &[Some(x)], 2)[1].reshape_to(&[-1]);
+        let zeros = x.zeros_like().reshape_to(&[-1]);
+        g.set(0, zeros.scatter_add(places, dy.reshape_to(&[-1]), 0).reshape_like(x));
+        Ok(())
+    }
 }
 
 /// The mean of each window.
@@ -204,6 +225,18 @@ impl Op for AveragePool {
         let kernel = if self.count_include_pad { &AVERAGE_POOL_PADDED } else { &AVERAGE_POOL };
         cx.call(kernel, geometry)
     }
+
+    /// The mean of ones says which part of a window's sum of ones it is.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        let sliding = Sliding::new(self.pool.slides(&x.dims()), 1);
+        let ones = x.ones_like();
+        let mean = g.tape().node(g.node().op.clone(), &[Some(ones)], 1)[0];
+        let sum = sliding.gather(g, ones.planes(), sliding.ones(g, x)?)?.reshape_like(mean);
+        let dx = self.pool.spread(g, dy * mean / sum.or_if_zero(1.0))?;
+        g.set(0, dx);
+        Ok(())
+    }
 }
 
 /// The norm of each window, `(Σ |x|^p)^(1/p)`.
@@ -233,6 +266,21 @@ impl Op for LpPool {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let geometry = geometry(cx, &self.pool.slides(&cx.ty(0)?.shape))?;
         cx.call(&LP_POOL, (geometry, power(self.p)))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, y, Some(dy)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
+        let power =
+            |value, p: i64| if p == 1 { value } else { Expr::pow(value, x.number(p as f64)) };
+        let dx = match self.p {
+            1 => x.sign() * self.pool.spread(g, dy)?,
+            p => {
+                let share = dy / power(y.or_if_zero(1.0), p - 1);
+                x.sign() * power(x.abs(), p - 1) * self.pool.spread(g, share)?
+            }
+        };
+        g.set(0, dx);
+        Ok(())
     }
 }
 
@@ -293,6 +341,25 @@ impl Op for GlobalPool {
             GlobalPool::Max => cx.call(&MAX_POOL, geometry),
             GlobalPool::Lp(p) => cx.call(&LP_POOL, (geometry, power(p))),
         }
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, y, Some(dy)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
+        let dx = match *self {
+            GlobalPool::Average => dy * y.count_like(x) / x.count_like(x),
+            GlobalPool::Max => {
+                let rows = x.reshape_to(&[0, 0, -1]);
+                let (zeros, dy) = (rows.zeros_like(), dy.reshape_to(&[0, 0, 1]));
+                zeros.scatter_add(rows.arg_max(2), dy, 2).reshape_like(x)
+            }
+            GlobalPool::Lp(1) => dy * x.sign(),
+            GlobalPool::Lp(p) => {
+                let share = (x.abs() / y.or_if_zero(1.0)).pow(x.number((p - 1) as f64));
+                dy * x.sign() * share
+            }
+        };
+        g.set(0, dx);
+        Ok(())
     }
 }
 
@@ -371,5 +438,22 @@ impl Op for MaxUnpool {
         let (sizes, shape) = (self.unpooled(&cx.ty(0)?.shape), cx.output_ty(0)?.shape.clone());
         let y = cx.output(0)?;
         cx.call_on(&MAX_UNPOOL, cx.ty(0)?.dtype, inputs, vec![y.into()], (sizes, shape))
+    }
+
+    /// The numbers' places go the same way as they.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
+        let inputs = [Some(x.places().cast(DType::F64)), g.optional(1), g.optional(2)];
+        let places = g.tape().node(g.node().op.clone(), &inputs, 1)[0].cast(DType::I64);
+        g.set(0, dy.returned(places, x));
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// Images with channels as a batch of images of one channel.
+    fn planes(self) -> Expr<'t> {
+        let shape = [self.tape.ints(&[-1, 1]), self.sizes(2, i64::MAX)];
+        self.reshape_by(self.tape.joined(&shape))
     }
 }

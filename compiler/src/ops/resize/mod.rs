@@ -1,5 +1,6 @@
 //! `Resize` and `Upsample`: axes made longer or shorter.
 
+mod gradient;
 mod known;
 mod lower;
 
@@ -8,7 +9,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, NUMBERS, PIXELS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
     tensor::Tensor,
     ty::Type,
 };
@@ -18,7 +19,8 @@ use std::rc::Rc;
 pub const OPS: &[Entry] = &[
     entry("Resize", 10, |node| {
         node.inputs.insert(1, None);
-        first_form(node)
+        let rounding = rounding(node);
+        first_form(node, rounding)
     }),
     entry("Resize", 11, |node| Ok(Rc::new(Resize::read(node)?))),
     entry("Upsample", 1, |node| {
@@ -31,16 +33,16 @@ pub const OPS: &[Entry] = &[
         };
         let scales = [1.0, 1.0, scale("height_scale")?, scale("width_scale")?];
         node.add_input("scales", SCALES, Tensor::from_floats(&scales));
-        first_form(node)
+        first_form(node, Rounding::Floor)
     }),
     entry("Upsample", 7, |node| {
         let scales = node.maybe_floats("scales")?.unwrap_or_default();
         node.add_input("scales", SCALES, Tensor::from_floats(&scales));
-        first_form(node)
+        first_form(node, Rounding::Floor)
     }),
     entry("Upsample", 9, |node| {
         node.inputs.insert(1, None);
-        first_form(node)
+        first_form(node, Rounding::Floor)
     }),
 ];
 
@@ -49,10 +51,11 @@ const ROI: usize = 1;
 const SCALES: usize = 2;
 const SIZES: usize = 3;
 
-/// What the first versions of the operators say: each place is divided by the scale.
-fn first_form(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+/// What the first versions of the operators say: each place is divided by the scale. `Upsample` makes
+/// no axis shorter.
+fn first_form(node: &mut Reader<'_>, rounding: Rounding) -> Result<Rc<dyn Op>> {
     let modes = [
-        ("nearest", Mode::Nearest(Rounding::Simple)),
+        ("nearest", Mode::Nearest(rounding)),
         ("linear", Mode::Filter(LINEAR)),
         ("bilinear", Mode::Filter(LINEAR)),
     ];
@@ -63,6 +66,18 @@ fn first_form(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
         fit: None,
         axes: None,
     }))
+}
+
+/// The rounding of the first `Resize`: to the start where an axis gets longer, else to the end. It
+/// has a newer name where all axes do the same.
+fn rounding(node: &Reader<'_>) -> Rounding {
+    let scales = node.constant_input(SCALES).and_then(Tensor::floats);
+    let all = |fits: fn(&f64) -> bool| scales.as_ref().is_some_and(|all| all.iter().all(fits));
+    match () {
+        () if all(|&scale| scale >= 1.0) => Rounding::Floor,
+        () if all(|&scale| scale <= 1.0) => Rounding::Ceil,
+        () => Rounding::Simple,
+    }
 }
 
 const LINEAR: Filter =
@@ -253,6 +268,14 @@ impl Op for Resize {
         "Resize"
     }
 
+    // No newer version rounds as the first did.
+    fn domain(&self) -> Domain {
+        match self.mode {
+            Mode::Nearest(Rounding::Simple) => Domain::Internal,
+            Mode::Nearest(_) | Mode::Filter(_) => Domain::Onnx,
+        }
+    }
+
     fn attributes(&self, a: &mut Attributes) {
         match self.mode {
             Mode::Nearest(rounding) => {
@@ -304,6 +327,10 @@ impl Op for Resize {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         lower::lower(self, cx)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        self.gradient_by_axes(g)
     }
 }
 

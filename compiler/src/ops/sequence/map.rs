@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::{Dim, Symbol},
     dtype::DType,
-    ir::{Infer, Inferred, Lower, Op, Stop, Views},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Stop, Views},
     ops::{
         Entry,
         control::{common, repeat::NUMBER},
@@ -28,6 +28,10 @@ pub struct SequenceMap;
 impl Op for SequenceMap {
     fn name(&self) -> &'static str {
         "SequenceMap"
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.region("body", 0);
     }
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {

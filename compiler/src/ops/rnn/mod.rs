@@ -1,11 +1,13 @@
 //! Recurrent networks.
 
+mod gradient;
+
 use super::{Entry, entry};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Field, Formula, Kernel,
         activation::parts,
@@ -338,6 +340,10 @@ impl Op for Recurrent {
                 call(cx, &LSTM, [8, 3], geometry, scratch)
             }
         }
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        self.gradient_of_turns(g)
     }
 }
 

@@ -1,16 +1,20 @@
 //! Images read at places of a grid: `GridSample`, and `AffineGrid`, which makes such grids.
 
+mod gradient;
+
 use super::{Entry, entry};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS, NUMBERS, PIXELS},
-    ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, NoParams, Operand, geometry::Images, kernel},
     ty::Type,
 };
 use onnxc_runtime::sample::{BLOCK, Padding};
 use std::rc::Rc;
+
+pub use gradient::Reading;
 
 pub const OPS: &[Entry] = &[
     entry("AffineGrid", 20, |node| {
@@ -155,6 +159,10 @@ impl Op for GridSample {
         let kernel = self.sums(x.dtype, wide);
         cx.call_on(kernel, x.dtype, vec![input.into(), grid.into()], outputs, geometry)
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        self.gradient_of_reading(g)
+    }
 }
 
 static WIDEN: [Kernel; 2] = [widen!(f32), widen!(f64)];
@@ -234,6 +242,10 @@ impl Op for AffineGrid {
         let kernel = if self.align_corners { &AFFINE_GRID_ALIGNED } else { &AFFINE_GRID };
         let (input, output) = (cx.input(0)?.into(), cx.output(0)?.into());
         cx.call_on(kernel, grid.dtype, vec![input], vec![output], (sizes,))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        self.gradient_of_matrices(g)
     }
 }
 

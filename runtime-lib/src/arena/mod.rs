@@ -3,6 +3,10 @@
 //! A generated module names every buffer by a [`Slot`], and [`borrow`]s from the arena just what
 //! one kernel reads and writes. This file is where bytes become elements.
 
+mod access;
+
+pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
+
 use crate::{
     Complex, Error, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2,
     I4, Result, U2, U4,
@@ -115,261 +119,10 @@ impl<T: Plain> Slot<T> {
     }
 }
 
-/// A slot to be read.
-#[derive(Clone, Copy, Debug)]
-pub struct Read<T>(Slot<T>);
-
-/// A slot to be written.
-#[derive(Clone, Copy, Debug)]
-pub struct Write<T>(Slot<T>);
-
-/// A slot to be read as an array.
-#[derive(Clone, Copy, Debug)]
-pub struct ReadArray<T, const N: usize>(Slot<T>);
-
-/// One slot in the way that a kernel wants it.
-///
-/// # Safety
-///
-/// `slice` touches no bytes but those of `range`, and writes only where `exclusive` says so.
-pub unsafe trait Access<'a>: Copy {
-    /// What the slot is borrowed as.
-    type Slice;
-
-    /// The first byte, and the one behind the last.
-    fn range(self) -> (usize, usize);
-
-    /// Whether it is written.
-    fn exclusive(self) -> bool;
-
-    /// Makes the bytes of the slot valid elements.
-    ///
-    /// # Safety
-    ///
-    /// `base` is the start of a borrow that holds the bytes of `range`, and no slice of them
-    /// exists.
-    unsafe fn mend(self, base: *mut u8);
-
-    /// The elements of the slot.
-    ///
-    /// # Safety
-    ///
-    /// `base` is the start of a borrow for `'a` that holds the bytes of `range`, which begin at a
-    /// multiple of the element's size and are mended, and no other access to them that
-    /// `exclusive` forbids exists.
-    unsafe fn slice(self, base: *mut u8) -> Self::Slice;
-}
-
-impl<T: Plain> Slot<T> {
-    #[inline(always)]
-    fn range(self) -> (usize, usize) {
-        (self.offset, self.offset + self.len * size_of::<T>())
-    }
-
-    /// Makes the bytes of the slot valid elements.
-    ///
-    /// # Safety
-    ///
-    /// As [`Access::mend`].
-    #[inline(always)]
-    unsafe fn mend(self, base: *mut u8) {
-        let (start, end) = self.range();
-        // SAFETY: the caller holds the bytes of the range, and no slice of them exists.
-        T::mend(unsafe { core::slice::from_raw_parts_mut(base.add(start), end - start) });
-    }
-
-    /// The first element.
-    ///
-    /// # Safety
-    ///
-    /// As [`Access::slice`].
-    #[inline(always)]
-    unsafe fn first(self, base: *mut u8) -> *mut T {
-        // SAFETY: the caller holds the bytes of the range.
-        unsafe { base.add(self.offset).cast() }
-    }
-}
-
-// SAFETY: `slice` makes a shared slice of the slot's own bytes.
-unsafe impl<'a, T: Plain> Access<'a> for Read<T> {
-    type Slice = &'a [T];
-
-    #[inline(always)]
-    fn range(self) -> (usize, usize) {
-        self.0.range()
-    }
-
-    #[inline(always)]
-    fn exclusive(self) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    unsafe fn mend(self, base: *mut u8) {
-        // SAFETY: the caller's promise is the same.
-        unsafe { self.0.mend(base) }
-    }
-
-    #[inline(always)]
-    unsafe fn slice(self, base: *mut u8) -> &'a [T] {
-        // SAFETY: the caller holds the bytes, which are aligned and mended.
-        unsafe { core::slice::from_raw_parts(self.0.first(base), self.0.len) }
-    }
-}
-
-// SAFETY: `slice` makes an exclusive slice of the slot's own bytes, as `exclusive` says.
-unsafe impl<'a, T: Plain> Access<'a> for Write<T> {
-    type Slice = &'a mut [T];
-
-    #[inline(always)]
-    fn range(self) -> (usize, usize) {
-        self.0.range()
-    }
-
-    #[inline(always)]
-    fn exclusive(self) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    unsafe fn mend(self, base: *mut u8) {
-        // SAFETY: the caller's promise is the same.
-        unsafe { self.0.mend(base) }
-    }
-
-    #[inline(always)]
-    unsafe fn slice(self, base: *mut u8) -> &'a mut [T] {
-        // SAFETY: the caller holds the bytes alone; they are aligned and mended.
-        unsafe { core::slice::from_raw_parts_mut(self.0.first(base), self.0.len) }
-    }
-}
-
-// SAFETY: as for `Read`.
-unsafe impl<'a, T: Plain, const N: usize> Access<'a> for ReadArray<T, N> {
-    type Slice = &'a [T; N];
-
-    #[inline(always)]
-    fn range(self) -> (usize, usize) {
-        self.0.part(0, N).range()
-    }
-
-    #[inline(always)]
-    fn exclusive(self) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    unsafe fn mend(self, base: *mut u8) {
-        // SAFETY: the caller's promise is the same.
-        unsafe { self.0.mend(base) }
-    }
-
-    #[inline(always)]
-    unsafe fn slice(self, base: *mut u8) -> &'a [T; N] {
-        // SAFETY: the range is that of `N` elements, which the caller holds.
-        unsafe { &*self.0.first(base).cast() }
-    }
-}
-
-/// Slots that can be borrowed at once: one, or a tuple of them.
-pub trait Slots<'a> {
-    /// What they are borrowed as.
-    type Slices;
-
-    /// Borrows them; [`borrow`] is the way to say it.
-    fn borrow_from(self, arena: &'a mut [Block]) -> Self::Slices;
-}
-
-/// Borrows slots of an arena: slices to read, and slices to write that overlap with no other.
-///
-/// # Panics
-///
-/// Where a slot lies outside the arena, or one that is written overlaps with another. Slots of a
-/// generated module do neither, which the optimizer sees, so that no check is left.
-#[inline(always)]
-pub fn borrow<'a, S: Slots<'a>>(arena: &'a mut [Block], slots: S) -> S::Slices {
-    slots.borrow_from(arena)
-}
-
-/// Panics unless the accesses can be granted together.
-#[inline(always)]
-fn check(bytes: usize, accesses: &[((usize, usize), bool)]) {
-    for (i, &((start, end), exclusive)) in accesses.iter().enumerate() {
-        if end > bytes || start > end {
-            outside();
-        }
-        for &((other_start, other_end), other_exclusive) in &accesses[..i] {
-            let apart = end <= other_start || other_end <= start;
-            if !apart && (exclusive || other_exclusive) {
-                overlap();
-            }
-        }
-    }
-}
-
 #[cold]
 const fn outside() -> ! {
     panic!("a slot lies outside the memory")
 }
-
-#[cold]
-fn overlap() -> ! {
-    panic!("a slot that is written overlaps with another")
-}
-
-macro_rules! tuples {
-    ($(($($A:ident $a:ident),+))*) => {$(
-        impl<'a, $($A: Access<'a>),+> Slots<'a> for ($($A,)+) {
-            type Slices = ($($A::Slice,)+);
-
-            #[inline(always)]
-            fn borrow_from(self, arena: &'a mut [Block]) -> Self::Slices {
-                let ($($a,)+) = self;
-                check(size_of_val(arena), &[$(($a.range(), $a.exclusive())),+]);
-                let base = arena.as_mut_ptr().cast::<u8>();
-                // SAFETY: `check` saw that every range lies inside the arena, which is borrowed
-                // for `'a`, and that a range that is written overlaps with no other. A slot
-                // starts at a multiple of its element's size in an aligned arena. All bytes are
-                // mended before the first slice is made.
-                unsafe {
-                    $($a.mend(base);)+
-                    ($($a.slice(base),)+)
-                }
-            }
-        }
-    )*};
-}
-
-tuples! {
-    (A a)
-    (A a, B b)
-    (A a, B b, C c)
-    (A a, B b, C c, D d)
-    (A a, B b, C c, D d, E e)
-    (A a, B b, C c, D d, E e, F f)
-    (A a, B b, C c, D d, E e, F f, G g)
-    (A a, B b, C c, D d, E e, F f, G g, H h)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l)
-}
-
-macro_rules! single {
-    ($($Access:ident<$T:ident $(, $N:ident)?>)*) => {$(
-        impl<'a, $T: Plain $(, const $N: usize)?> Slots<'a> for $Access<$T $(, $N)?> {
-            type Slices = <Self as Access<'a>>::Slice;
-
-            #[inline(always)]
-            fn borrow_from(self, arena: &'a mut [Block]) -> Self::Slices {
-                let (slice,) = borrow(arena, (self,));
-                slice
-            }
-        }
-    )*};
-}
-
-single!(Read<T> Write<T> ReadArray<T, N>);
 
 /// An arena that lies where the model lies: in a `static`, or on the stack.
 #[derive(Clone, Debug)]
@@ -508,6 +261,15 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_read_together() {
+        let mut arena = InlineArena::<2>::new();
+        borrow(arena.blocks(), X.write())[1] = 2.5;
+        let groups = (Together((X.read(), Y.array::<64>())), Together((X.part(1, 1).read(),)));
+        let ((x, y), (part,)) = borrow(arena.blocks(), groups);
+        assert_eq!((x[1], y[0], part), (2.5, 0, &[2.5][..]));
+    }
+
+    #[test]
     fn any_bytes_become_flags() {
         let mut arena = InlineArena::<1>::new();
         borrow(arena.blocks(), Slot::<u8>::new(0, 4).write()).copy_from_slice(&[0, 1, 2, 255]);
@@ -528,6 +290,9 @@ mod tests {
         }));
         assert!(refused(|arena| {
             borrow(arena, Slot::<u8>::new(128, 1).read());
+        }));
+        assert!(refused(|arena| {
+            borrow(arena, (Together((X.read(), Y.write())), FLAGS.read()));
         }));
         assert!(!refused(|arena| {
             borrow(arena, (X.read(), FLAGS.read()));

@@ -1,0 +1,68 @@
+//! `onnxc show MODEL`: a model in ONNX's textual syntax.
+
+use super::{compile::Shared, files};
+use onnxc::{
+    diag::{Code, Diagnostic, Diagnostics},
+    import::{self, print},
+};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Constants of more elements are left out, where they are not asked for.
+const LONGEST: usize = 16;
+
+/// Prints a model in ONNX's textual syntax, as it is in the file
+#[derive(clap::Args)]
+pub struct Options {
+    /// The model
+    model: PathBuf,
+    /// Print all elements of constants, so that the text can be read as a model again
+    #[arg(long)]
+    full: bool,
+    /// Print the graph after this pass instead (`import` is before all)
+    #[arg(long, value_name = "PASS")]
+    after: Option<String>,
+    #[command(flatten)]
+    shared: Shared,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> ExitCode {
+    match text(options) {
+        Ok(text) => {
+            out!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(findings) => {
+            eprintln!("{findings}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn text(options: &Options) -> Result<String, Diagnostics> {
+    let (bytes, place) = (files::bytes(&options.model)?, options.model.display().to_string());
+    let Some(after) = &options.after else {
+        let longest = if options.full { usize::MAX } else { LONGEST };
+        let model = import::decode(bytes).map_err(|finding| finding.within(place))?;
+        return Ok(print::model(&model, longest));
+    };
+    let mut settings = options.shared.options()?;
+    settings.settings.directory = options.model.parent().map(Path::to_owned);
+    let (mut text, mut passes) = (None, Vec::new());
+    let result = onnxc::plan(bytes, &settings, &mut |pass, graph| {
+        passes.push(pass.to_owned());
+        if pass == after {
+            text = Some(graph.to_string());
+        }
+    });
+    // What goes wrong behind the pass does not matter here.
+    text.ok_or_else(|| {
+        let message = format!("there is no pass {}", onnxc::diag::quoted(after));
+        let none = Diagnostic::new(Code::BadOption, message);
+        let none = none.note(format!("the passes: {}", passes.join(", ")));
+        result.err().map_or(none.into(), |findings| findings.within(&place))
+    })
+}

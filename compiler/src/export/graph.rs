@@ -1,0 +1,250 @@
+//! Regions as graphs, nodes as nodes.
+
+use super::{
+    entries,
+    names::{Labels, Sizes},
+    version::Needs,
+};
+use crate::{
+    diag::{Code, Diagnostic, Findings},
+    ident::Names,
+    import::{attribute, proto, types},
+    ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId},
+    ops::{control::repeat::Loop, optional::OptionalGetElement},
+    ty::Type,
+};
+use onnxc_proto::{GraphProto, NodeProto, TensorProto, ValueInfoProto};
+use std::collections::{HashMap, HashSet};
+
+/// Writes the regions of a graph.
+pub struct Writer<'g> {
+    graph: &'g Graph,
+    findings: Findings,
+    labels: Labels,
+    sizes: Sizes,
+    /// The versions of operator sets that the nodes need.
+    pub needs: Needs,
+    /// The values that only onnxc takes for others: see [`Writer::taken_for`].
+    same: HashMap<ValueId, ValueId>,
+    /// The constants that were used so far, in order.
+    constants: Vec<TensorProto>,
+    written: HashSet<ValueId>,
+    /// The names of the nodes so far.
+    nodes: Names,
+}
+
+impl<'g> Writer<'g> {
+    /// Nothing is written yet.
+    pub fn new(graph: &'g Graph, findings: Findings) -> Writer<'g> {
+        let same = graph.walk(graph.body).filter_map(|(_, node)| taken_for(graph, node)).collect();
+        Writer {
+            graph,
+            findings,
+            same,
+            labels: Labels::of(graph),
+            sizes: Sizes::of(graph),
+            needs: Needs::default(),
+            constants: Vec::new(),
+            written: HashSet::new(),
+            nodes: Names::default(),
+        }
+    }
+
+    /// The model itself, with all constants.
+    pub fn body(&mut self) -> GraphProto {
+        let graph = self.graph;
+        let body = &graph[graph.body];
+        let names: Vec<String> = (0..body.outputs.len()).map(|i| self.output_name(i)).collect();
+        let mut own = HashMap::new();
+        for (&id, name) in body.outputs.iter().zip(&names) {
+            let id = self.source(id);
+            // A value that is two outputs is itself the first.
+            if self.is_made(id, body) && !own.contains_key(&id) {
+                own.insert(id, name.clone());
+                self.labels.call(id, name.clone());
+            }
+        }
+        let mut proto = self.region(graph.body, Some(&names));
+        for value in proto.input.iter_mut().chain(&mut proto.output) {
+            let doc = graph.info.value_docs.get(value.name());
+            value.doc_string = doc.cloned();
+        }
+        proto.initializer = std::mem::take(&mut self.constants);
+        proto
+    }
+
+    /// What the caller calls output `i`.
+    fn output_name(&mut self, i: usize) -> String {
+        let (graph, body) = (self.graph, &self.graph[self.graph.body]);
+        let id = body.outputs[i];
+        let name = graph.info.outputs.get(i).unwrap_or(&graph[id].name);
+        let is_input = body.inputs.contains(&id) && *name == self.name(id);
+        if is_input { name.clone() } else { self.labels.unique(name) }
+    }
+
+    /// Whether a node of the region makes the value when the model runs.
+    fn is_made(&self, id: ValueId, region: &Region) -> bool {
+        let producer = self.graph[id].producer;
+        !self.is_constant(id) && producer.is_some_and(|node| region.nodes.contains(&node))
+    }
+
+    /// Whether the value is written as a constant: the node that makes it, if there is one, is not
+    /// written.
+    fn is_constant(&self, id: ValueId) -> bool {
+        let value = &self.graph[id];
+        let node = value.producer.map(|node| &self.graph[node]);
+        value.constant.is_some() && node.is_none_or(|node| self.is_known(node))
+    }
+
+    /// Whether all that a node makes is constant.
+    fn is_known(&self, node: &Node) -> bool {
+        node.outputs.iter().flatten().all(|&id| self.graph[id].constant.is_some())
+    }
+
+    /// A region, whose outputs are called so, or as their values are.
+    fn region(&mut self, id: RegionId, outputs: Option<&[String]>) -> GraphProto {
+        let graph = self.graph;
+        let region = &graph[id];
+        let mut proto = GraphProto { name: Some(named(&region.name)), ..GraphProto::default() };
+        proto.input = region.inputs.iter().map(|&id| self.value(id)).collect();
+        for &node in &region.nodes {
+            let written = graph[node].output(0).is_none_or(|id| !self.same.contains_key(&id));
+            if written && !self.is_known(&graph[node]) {
+                proto.node.push(self.node(node));
+                let made = graph[node].outputs.iter().flatten();
+                proto.value_info.extend(made.filter_map(|&id| self.known_value(id)));
+            }
+        }
+        let mut given = HashSet::new();
+        for (i, &id) in region.outputs.iter().enumerate() {
+            let (id, ty) = (self.source(id), &graph[id].ty);
+            let said = outputs.map(|names| names[i].clone());
+            let is_input = region.inputs.contains(&id) && said == Some(self.name(id));
+            let itself = (is_input || self.is_made(id, region)) && given.insert(id);
+            let name = if itself { self.name(id) } else { self.copied(id, said, &mut proto) };
+            let declared = outputs.and_then(|_| graph.info.declared.get(i));
+            let r#type = self.ty(&self.sizes.known(&name, ty, declared));
+            proto.output.push(ValueInfoProto { name: Some(name), r#type, ..Default::default() });
+        }
+        let given: HashSet<&str> = proto.output.iter().map(|value| value.name()).collect();
+        proto.value_info.retain(|value| !given.contains(value.name()));
+        proto
+    }
+
+    /// Gives a value of elsewhere as an output of this very graph: ONNX wants a node for that.
+    fn copied(&mut self, id: ValueId, said: Option<String>, proto: &mut GraphProto) -> String {
+        let input = self.operand(id);
+        let output = said.unwrap_or_else(|| self.labels.unique(&self.graph[id].name));
+        let since = match self.graph[id].ty {
+            Type::Tensor(_) | Type::Unranked(_) | Type::Unknown => 1,
+            Type::Optional(_) => 16,
+            _ => 14,
+        };
+        self.needs.at_least(Domain::Onnx, since);
+        proto.node.push(NodeProto {
+            op_type: Some("Identity".into()),
+            input: vec![input],
+            output: vec![output.clone()],
+            ..NodeProto::default()
+        });
+        output
+    }
+
+    fn node(&mut self, id: NodeId) -> NodeProto {
+        let node = &self.graph[id];
+        let mut attributes = Attributes::default();
+        node.op.attributes(&mut attributes);
+        if node.op.domain() == Domain::Internal {
+            self.without_form(node);
+        }
+        let given = node.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let inputs = node.inputs[..given].to_vec();
+        self.needs.node(node, &inputs, &mut attributes);
+        let mut operand = |id: &Option<ValueId>| id.map_or(String::new(), |id| self.operand(id));
+        let input: Vec<String> = inputs.iter().map(&mut operand).collect();
+        let mut name = |id: &Option<ValueId>| id.map_or(String::new(), |id| self.name(id));
+        let output: Vec<String> = node.outputs.iter().map(&mut name).collect();
+        let mut graph = |i: usize| self.region(node.regions[i], None);
+        let each = attributes.0.iter();
+        let attribute =
+            each.map(|(name, value)| attribute::proto(name, value, &mut graph)).collect();
+        let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        NodeProto {
+            // Who reads the file calls a node without a name after its first output.
+            name: said(&node.name)
+                .filter(|name| Some(name) != output.first())
+                .map(|name| self.nodes.unique(name)),
+            domain: match node.op.domain() {
+                Domain::Onnx => None,
+                other => Some(other.to_string()),
+            },
+            op_type: Some(node.op.name().to_owned()),
+            input,
+            output,
+            attribute,
+            doc_string: said(&node.notes.doc),
+            metadata_props: entries(&node.notes.metadata),
+            ..NodeProto::default()
+        }
+    }
+
+    fn without_form(&self, node: &Node) {
+        let message = format!("no operator of ONNX is what onnxc made of `{}`", node.op.name());
+        let finding = Diagnostic::new(Code::Unsupported, message).within(node.location());
+        let note = "either a pass fused nodes, or the version that was read has no newer form";
+        self.findings.push(finding.note(note));
+    }
+
+    /// The name under which a node uses a value.
+    fn operand(&mut self, id: ValueId) -> String {
+        let name = self.name(id);
+        let constant = self.graph[id].constant.as_ref().filter(|_| self.is_constant(id));
+        if let Some(tensor) = constant.filter(|_| self.written.insert(id)) {
+            self.constants.push(proto(tensor, &name));
+        }
+        name
+    }
+
+    fn name(&mut self, id: ValueId) -> String {
+        self.labels.value(self.graph, self.source(id))
+    }
+
+    fn source(&self, id: ValueId) -> ValueId {
+        self.same.get(&id).copied().unwrap_or(id)
+    }
+
+    fn ty(&self, ty: &Type) -> Option<onnxc_proto::TypeProto> {
+        types::proto(ty, &|dim| self.sizes.name(dim))
+    }
+
+    fn value(&mut self, id: ValueId) -> ValueInfoProto {
+        let (name, r#type) = (Some(self.name(id)), self.ty(&self.graph[id].ty));
+        ValueInfoProto { name, r#type, ..ValueInfoProto::default() }
+    }
+
+    /// A value with its type, where that is known.
+    fn known_value(&mut self, id: ValueId) -> Option<ValueInfoProto> {
+        if self.same.values().any(|&source| source == id) {
+            return None;
+        }
+        Some(self.value(id)).filter(|value| value.r#type.is_some())
+    }
+}
+
+/// A graph must have a name.
+fn named(name: &str) -> String {
+    if name.is_empty() { "graph".into() } else { name.to_owned() }
+}
+
+/// What a node takes a value for that needs no node in ONNX. A loop that is given an optional and
+/// gives its value has that value for output; here it has an optional, for it may end before its
+/// first turn, and a node behind it takes the value.
+fn taken_for(graph: &Graph, node: &Node) -> Option<(ValueId, ValueId)> {
+    let input = node.input(0).filter(|_| node.op.is::<OptionalGetElement>())?;
+    let made = graph.producer(input).filter(|made| made.op.is::<Loop>())?;
+    let place = made.outputs.iter().position(|output| *output == Some(input))?;
+    // The first result says whether the loop goes on.
+    let result = *graph[made.regions[0]].outputs.get(place + 1)?;
+    let is_value = !matches!(graph[result].ty, Type::Optional(_));
+    is_value.then_some((node.output(0)?, input))
+}

@@ -1,0 +1,72 @@
+//! From a graph back to a model of ONNX's own operators.
+//!
+//! Operators are written in their newest form, and the model imports the oldest operator set that
+//! has all of what is written, but none older than the one that was read. Names stay where they
+//! are unique; functions stand inlined, as they were read. What is in a graph beside ONNX's
+//! operators (what passes fuse, what they find out about sizes) has no form, and is a finding.
+
+mod external;
+mod graph;
+mod names;
+mod version;
+
+pub use external::{LARGEST_FILE, Weights, move_out};
+
+use crate::{
+    diag::{Diagnostics, Findings},
+    ir::Graph,
+};
+use graph::Writer;
+use onnxc_proto::{GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto};
+
+/// The model that a graph is.
+///
+/// # Errors
+///
+/// The nodes that ONNX has no operator for.
+pub fn model(graph: &Graph) -> Result<ModelProto, Diagnostics> {
+    let findings = Findings::default();
+    let mut writer = Writer::new(graph, findings.clone());
+    let body = writer.body();
+    findings.finish()?;
+    let info = &graph.info;
+    let sets = writer.needs.sets(info);
+    let ir_version = info.ir_version.max(version::file_format(&sets));
+    let set = |(domain, version): &(String, i64)| OperatorSetIdProto {
+        domain: Some(domain.clone()),
+        version: Some(*version),
+    };
+    let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    Ok(ModelProto {
+        ir_version: Some(ir_version),
+        opset_import: sets.iter().map(set).collect(),
+        producer_name: Some(env!("CARGO_PKG_NAME").to_owned()),
+        producer_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        domain: said(&info.domain),
+        model_version: Some(info.version).filter(|&version| version != 0),
+        doc_string: said(&info.doc),
+        metadata_props: entries(&info.metadata),
+        graph: Some(body),
+        ..ModelProto::default()
+    })
+}
+
+/// Leaves out what can be inferred: the types of values in between, inside subgraphs too.
+pub fn without_types(graph: &mut GraphProto) {
+    graph.value_info.clear();
+    for attribute in graph.node.iter_mut().flat_map(|node| &mut node.attribute) {
+        let graphs = attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs);
+        graphs.for_each(without_types);
+    }
+}
+
+fn entries(entries: &[(String, String)]) -> Vec<StringStringEntryProto> {
+    let entry = |(key, value): &(String, String)| StringStringEntryProto {
+        key: Some(key.clone()),
+        value: Some(value.clone()),
+    };
+    entries.iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests;

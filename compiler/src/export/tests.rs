@@ -1,0 +1,115 @@
+//! Graphs written and read again.
+
+use super::*;
+use crate::{Options, import, optimize};
+use onnxc_proto::{Bytes, Message};
+
+/// What `text` is after it was optimized, as text without a header.
+fn optimized(text: &str) -> String {
+    let graph = optimize(Bytes::copy_from_slice(text.as_bytes()), &Options::default());
+    let model = model(&graph.expect("the model is valid")).expect("all has a form");
+    let bytes = Bytes::from(model.encode_to_vec());
+    let again = import::model(bytes, &import::Settings::default());
+    assert!(again.is_ok(), "{}", again.err().expect("it is an error"));
+    let text = import::print::model(&model, 16);
+    text.split_once("\n>\n").map_or(text.clone(), |(_, rest)| rest.to_owned())
+}
+
+fn check(text: &str, lines: &[&str]) {
+    let found = optimized(text);
+    for line in lines {
+        assert!(found.lines().any(|found| found.trim() == *line), "{line}\nis not in\n{found}");
+    }
+}
+
+#[test]
+fn what_is_known_is_folded() {
+    check(
+        r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[N, 4] x) => (float[N, 4] y) <float[1] a = {2}, float[1] b = {3}>
+        { c = Mul (a, b)  unused = Exp (x)  d = Identity (x)  y = Mul (d, c) }"#,
+        &["g (float[N, 4] x) => (float[N, 4] y)", "float[1] c = {6.0}", "y = Mul (x, c)"],
+    );
+}
+
+#[test]
+fn outputs_keep_their_names_whatever_they_are() {
+    check(
+        r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[2] x) => (float[2] a, float[2] b, float[2] c, float[1] d) <float[1] w = {1}>
+        { a = Abs (x)  b = Identity (a)  c = Identity (x)  d = Neg (w) }"#,
+        &["a = Abs (x)", "b = Identity (a)", "c = Identity (x)", "d = Identity (w)"]
+            .map(|line| line.replace("(w)", "(d_2)"))
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn old_forms_become_new_ones() {
+    check(
+        r#"<ir_version: 3, opset_import: ["" : 9]>
+        g (float[2, 3, 4] x) => (float[2, 4] y) { y = ReduceSum <axes = [1], keepdims = 0> (x) }"#,
+        &[
+            "int64[1] axes = {1}",
+            "y = ReduceSum <keepdims = 0, noop_with_empty_axes = 0> (x, axes)",
+        ],
+    );
+}
+
+#[test]
+fn subgraphs_and_their_names_survive() {
+    check(
+        r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (bool c, float[2] x) => (float[2] y) {
+            y = If (c) <
+                then_branch = t () => (float[2] v) { v = Abs (x) },
+                else_branch = e () => (float[2] v) { v = Identity (x) }
+            >
+        }"#,
+        &["then_branch = t () => (float[2] v)", "else_branch = e () => (float[2] x_2)"],
+    );
+}
+
+#[test]
+fn operators_that_stand_for_others_are_written_as_they_were_read() {
+    check(
+        r#"<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 4]>
+        g (string[2] x) => (int64[2] y) {
+            y = ai.onnx.ml.LabelEncoder <keys_strings = ["a"], values_int64s = [7]> (x)
+        }"#,
+        &["y = ai.onnx.ml.LabelEncoder <keys_strings = [\"a\"], values_int64s = [7]> (x)"],
+    );
+}
+
+#[test]
+fn nodes_keep_what_was_said_of_them() {
+    let text =
+        "<ir_version: 10, opset_import: [\"\" : 21]> g (float x) => (float y) { y = Abs (x) }";
+    let mut said = import::text::model(text).expect("it is of the syntax");
+    let graph = said.graph.as_mut().expect("there is one");
+    graph.node[0].doc_string = Some("why".into());
+    graph.input[0].doc_string = Some("what".into());
+    let bytes = Bytes::from(said.encode_to_vec());
+    let graph = optimize(bytes, &Options::default()).expect("the model is valid");
+    let written = model(&graph).expect("all has a form").graph.expect("there is one");
+    assert_eq!((written.node[0].doc_string(), written.input[0].doc_string()), ("why", "what"));
+}
+
+#[test]
+fn large_tensors_move_into_a_file_of_their_own() {
+    let zeros = vec!["0"; 600].join(", ");
+    let text = format!(
+        "<ir_version: 10, opset_import: [\"\" : 21]> g (float[600] x) => (float[600] y) \
+         <float[600] a = {{{zeros}}}, float[600] b = {{{zeros}}}> \
+         {{ c = Add (x, a) y = Mul (c, b) }}"
+    );
+    let graph = optimize(Bytes::from(text), &Options::default()).expect("the model is valid");
+    let mut written = model(&graph).expect("all has a form");
+    assert!(move_out(&mut written, "w.data", LARGEST_FILE).is_none());
+    let weights = move_out(&mut written, "w.data", 1000).expect("it is larger");
+    let mut file = Vec::new();
+    weights.write(&mut file).expect("memory can be written");
+    assert_eq!((file.len(), written.encoded_len() < 1000), (4096 + 2400, true));
+}

@@ -1,0 +1,149 @@
+//! Attributes: from the messages of the file format, and back.
+
+use super::{
+    Settings,
+    build::Builder,
+    tensor::{self, sparse, tensor},
+    types::{self, Dimensions},
+};
+use crate::{
+    check::attribute_kind,
+    diag::{Code, Diagnostic, Result, quoted},
+    ir::Attribute,
+};
+use onnxc_proto::{AttributeProto, Bytes, GraphProto, attribute_proto::AttributeType};
+use std::collections::BTreeMap;
+
+impl Builder<'_> {
+    /// The attributes of a node by name, and its subgraphs.
+    pub(super) fn typed<'n>(
+        &self,
+        attributes: &'n [AttributeProto],
+    ) -> Result<(BTreeMap<String, Attribute>, Vec<&'n GraphProto>)> {
+        let mut graphs = Vec::new();
+        let mut typed = BTreeMap::new();
+        for attribute in attributes {
+            let at = || format!("attribute {}", quoted(attribute.name()));
+            let value = self.attribute(attribute, &mut graphs).map_err(|f| f.within(at()))?;
+            typed.insert(attribute.name().to_owned(), value);
+        }
+        Ok((typed, graphs))
+    }
+
+    fn attribute<'n>(
+        &self,
+        proto: &'n AttributeProto,
+        graphs: &mut Vec<&'n GraphProto>,
+    ) -> Result<Attribute> {
+        let missing = || Diagnostic::new(Code::MissingField, "the attribute has no value");
+        let mut graph = |proto: &'n GraphProto| {
+            graphs.push(proto);
+            graphs.len() - 1
+        };
+        // The type of a value that belongs to no input has no names of its own for dimensions.
+        let ty = |proto| types::ty(proto, "type", &mut Dimensions::new(&Settings::default()));
+        Ok(match attribute_kind(proto) {
+            AttributeType::Float => Attribute::Float(proto.f()),
+            AttributeType::Int => Attribute::Int(proto.i()),
+            AttributeType::String => Attribute::String(proto.s().to_vec()),
+            AttributeType::Tensor => {
+                Attribute::Tensor(tensor(proto.t.as_deref().ok_or_else(missing)?, &self.files)?)
+            }
+            AttributeType::Graph => {
+                Attribute::Graph(graph(proto.g.as_deref().ok_or_else(missing)?))
+            }
+            AttributeType::SparseTensor => {
+                let proto = proto.sparse_tensor.as_deref().ok_or_else(missing)?;
+                Attribute::Tensor(sparse(proto, &self.files)?)
+            }
+            AttributeType::TypeProto => {
+                Attribute::Type(ty(proto.tp.as_deref().ok_or_else(missing)?)?)
+            }
+            AttributeType::Floats => Attribute::Floats(proto.floats.clone()),
+            AttributeType::Ints => Attribute::Ints(proto.ints.clone()),
+            AttributeType::Strings => {
+                Attribute::Strings(proto.strings.iter().map(|s| s.to_vec()).collect())
+            }
+            AttributeType::Tensors => {
+                let tensors = proto.tensors.iter().map(|proto| tensor(proto, &self.files));
+                Attribute::Tensors(tensors.collect::<Result<_>>()?)
+            }
+            AttributeType::Graphs => Attribute::Graphs(proto.graphs.iter().map(graph).collect()),
+            AttributeType::SparseTensors => {
+                let tensors = proto.sparse_tensors.iter().map(|proto| sparse(proto, &self.files));
+                Attribute::Tensors(tensors.collect::<Result<_>>()?)
+            }
+            AttributeType::TypeProtos => {
+                Attribute::Types(proto.type_protos.iter().map(ty).collect::<Result<_>>()?)
+            }
+            AttributeType::Undefined => return Err(missing()),
+        })
+    }
+}
+
+/// The attribute as the file format says it; `graph` gives the subgraph of each region.
+pub fn proto(
+    name: &str,
+    value: &Attribute,
+    graph: &mut dyn FnMut(usize) -> GraphProto,
+) -> AttributeProto {
+    let mut proto = AttributeProto { name: Some(name.to_owned()), ..Default::default() };
+    let bytes = |text: &[u8]| Bytes::copy_from_slice(text);
+    let ty = |ty| types::proto(ty, &|_| None);
+    let kind = match value {
+        Attribute::Float(x) => {
+            proto.f = Some(*x);
+            AttributeType::Float
+        }
+        Attribute::Int(x) => {
+            proto.i = Some(*x);
+            AttributeType::Int
+        }
+        Attribute::String(x) => {
+            proto.s = Some(bytes(x));
+            AttributeType::String
+        }
+        Attribute::Tensor(x) => {
+            proto.t = Some(Box::new(tensor::proto(x, "")));
+            AttributeType::Tensor
+        }
+        Attribute::Type(x) => {
+            proto.tp = ty(x).map(Box::new);
+            AttributeType::TypeProto
+        }
+        Attribute::Floats(x) => {
+            proto.floats.clone_from(x);
+            AttributeType::Floats
+        }
+        Attribute::Ints(x) => {
+            proto.ints.clone_from(x);
+            AttributeType::Ints
+        }
+        Attribute::Strings(x) => {
+            proto.strings = x.iter().map(|text| bytes(text)).collect();
+            AttributeType::Strings
+        }
+        Attribute::Tensors(x) => {
+            proto.tensors = x.iter().map(|x| tensor::proto(x, "")).collect();
+            AttributeType::Tensors
+        }
+        Attribute::Types(x) => {
+            proto.type_protos = x.iter().filter_map(ty).collect();
+            AttributeType::TypeProtos
+        }
+        Attribute::Sparse(values, indices, ty) => {
+            proto.sparse_tensor = Some(Box::new(tensor::sparse_proto(values, indices, ty)));
+            AttributeType::SparseTensor
+        }
+        Attribute::Graph(i) => {
+            proto.g = Some(Box::new(graph(*i)));
+            AttributeType::Graph
+        }
+        Attribute::Graphs(x) => {
+            proto.graphs = x.iter().map(|&i| graph(i)).collect();
+            AttributeType::Graphs
+        }
+    };
+    proto.r#type = Some(kind.into());
+    proto
+}

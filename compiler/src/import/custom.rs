@@ -1,0 +1,278 @@
+//! Operators that are bound to functions of the user's own, and the types that only the model, or
+//! the user, can say.
+
+use super::{
+    build::{Builder, Scope, name},
+    text, types,
+};
+use crate::{
+    diag::{Code, Diagnostic, Diagnostics, Result, quoted},
+    ident,
+    ir::{Attribute, NewNode, ValueId},
+    ops::custom::Custom,
+    plan::custom::Attribute as Given,
+    ty::Type,
+};
+use onnxc_proto::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// An operator: its domain and its name.
+pub type Operator = (String, String);
+
+/// What is gathered of a model before its nodes are read, for operators that are bound.
+#[derive(Default)]
+pub(super) struct Bindings<'p> {
+    /// For each bound operator: which inputs and outputs some node leaves out.
+    left_out: HashMap<Operator, [Vec<bool>; 2]>,
+    /// The types that the model says of values, by name.
+    types: HashMap<&'p str, &'p TypeProto>,
+    /// The values of which the user says the type, and that were asked for.
+    used: BTreeSet<String>,
+}
+
+impl<'p> Bindings<'p> {
+    /// Gathers what the model says of the operators that `bound` names.
+    pub fn of(model: &'p ModelProto, bound: &BTreeMap<Operator, String>) -> Bindings<'p> {
+        let mut bindings = Bindings::default();
+        if bound.is_empty() {
+            return bindings;
+        }
+        for operator in bound.keys() {
+            bindings.left_out.insert(operator.clone(), Default::default());
+        }
+        model.graph.iter().for_each(|graph| bindings.graph(graph));
+        for FunctionProto { node, value_info, .. } in &model.functions {
+            bindings.infos(value_info);
+            node.iter().for_each(|node| bindings.node(node));
+        }
+        bindings
+    }
+
+    fn graph(&mut self, graph: &'p GraphProto) {
+        self.infos(&graph.value_info);
+        self.infos(&graph.output);
+        graph.node.iter().for_each(|node| self.node(node));
+    }
+
+    fn infos(&mut self, infos: &'p [ValueInfoProto]) {
+        let typed = infos.iter().filter_map(|info| Some((info.name(), info.r#type.as_ref()?)));
+        self.types.extend(typed);
+    }
+
+    fn node(&mut self, node: &'p NodeProto) {
+        if let Some([inputs, outputs]) = self.left_out.get_mut(&operator(node)) {
+            note_left_out(inputs, &node.input);
+            note_left_out(outputs, &node.output);
+        }
+        for attribute in &node.attribute {
+            attribute.g.iter().for_each(|graph| self.graph(graph));
+            attribute.graphs.iter().for_each(|graph| self.graph(graph));
+        }
+    }
+}
+
+/// Notes which operands a node leaves out, beside what those before it did.
+fn note_left_out(so_far: &mut Vec<bool>, names: &[String]) {
+    // What one node has and another one not is left out there; a first node leaves nothing out.
+    let is_first = so_far.is_empty();
+    let count = so_far.len().max(names.len());
+    so_far.resize(count, !is_first);
+    for (i, left_out) in so_far.iter_mut().enumerate() {
+        *left_out |= names.get(i).is_none_or(String::is_empty);
+    }
+}
+
+/// The operator of a node.
+pub(super) fn operator(node: &NodeProto) -> Operator {
+    let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
+    (domain.to_owned(), node.op_type().to_owned())
+}
+
+impl Builder<'_> {
+    /// Adds a node of an operator that is bound to `function`.
+    pub(super) fn custom(
+        &mut self,
+        function: &str,
+        node: &NodeProto,
+        inputs: Vec<Option<ValueId>>,
+        attributes: &[AttributeProto],
+        scope: &mut Scope<'_>,
+    ) -> std::result::Result<(), Diagnostics> {
+        if !ident::is_path(function) {
+            let message = format!("{} is not the path of a function", quoted(function));
+            return Err(Diagnostic::new(Code::BadOption, message)
+                .help("say it from a crate's root: `crate::path::of::function`")
+                .into());
+        }
+        let (typed, _) = self.typed(attributes)?;
+        let attributes =
+            typed.into_iter().map(|(name, value)| Ok((name.clone(), given(&name, value)?)));
+        let attributes = attributes.collect::<Result<Vec<_>>>()?;
+        let mut outputs = Vec::new();
+        for name in &node.output {
+            outputs.push(if name.is_empty() { None } else { Some(self.said(name, scope)?) });
+        }
+        let operator = operator(node);
+        let [optional_inputs, optional_outputs] =
+            self.bindings.left_out.get(&operator).cloned().unwrap_or_default();
+        let (domain, op_type) = operator;
+        let op = Custom {
+            operator: if domain.is_empty() { op_type } else { format!("{domain}.{op_type}") },
+            function: function.to_owned(),
+            attributes,
+            outputs,
+            optional_inputs,
+            optional_outputs,
+        };
+        let label = |name: &String| (!name.is_empty()).then(|| scope.label(name));
+        let names: Vec<Option<String>> = node.output.iter().map(label).collect();
+        let title = scope.label(name(node));
+        let (op, regions) = (std::rc::Rc::new(op), Vec::new());
+        let new = NewNode { name: &title, op, inputs, outputs: &names, regions };
+        let (id, result) = self.graph.node(scope.region, new);
+        let outputs = self.graph[id].outputs.clone();
+        for (name, output) in node.output.iter().zip(outputs) {
+            if let Some(output) = output {
+                self.define(name, output, scope);
+            }
+        }
+        Ok(result?)
+    }
+
+    /// The type that the user, or the model, says of a value.
+    fn said(&mut self, name: &str, scope: &Scope<'_>) -> Result<Type> {
+        let label = scope.label(name);
+        let help = || format!("say it: `--type {label}=float[2,3]`");
+        let said = match self.settings.types.get(&label) {
+            Some(text) => {
+                self.bindings.used.insert(label.clone());
+                Some(text::ty(text)?)
+            }
+            None => self.bindings.types.get(name).map(|ty| (*ty).clone()),
+        };
+        let at = |finding: Diagnostic| finding.within(format!("value {}", quoted(&label)));
+        let said = said.ok_or_else(|| {
+            let message = "nothing says the type of what an operator of your own gives";
+            at(Diagnostic::new(Code::UnknownShape, message).help(help()))
+        })?;
+        let ty = types::ty(&said, name, &mut self.dims).map_err(at)?;
+        let Some(tensor) = ty.as_tensor() else {
+            let message =
+                format!("an operator of your own gives tensors of so many axes, not {ty}");
+            return Err(at(Diagnostic::new(Code::UnknownShape, message).help(help())));
+        };
+        let mut symbols = BTreeSet::new();
+        tensor.shape.iter().for_each(|dim| dim.symbols(&mut symbols));
+        match symbols.iter().find(|symbol| !self.graph.symbols.contains_key(*symbol)) {
+            None => Ok(ty),
+            Some(symbol) => {
+                let size = self.dims.sizes.get(symbol).map_or(&**symbol, |size| &*size.label);
+                let message = format!("no input says how large {} is", quoted(size));
+                let help = format!("fix it with `--dim {size}=N`, or {}", help());
+                Err(at(Diagnostic::new(Code::UnknownShape, message).help(help)))
+            }
+        }
+    }
+
+    /// A finding for each binding, and each type said, that the model has no use for.
+    pub(super) fn unused_bindings(&self) {
+        for ((domain, name), function) in &self.settings.customs {
+            let found = self.bindings.left_out.get(&(domain.clone(), name.clone()));
+            if found.is_none_or(|[inputs, outputs]| inputs.is_empty() && outputs.is_empty()) {
+                let name =
+                    if domain.is_empty() { name.clone() } else { format!("{domain}::{name}") };
+                let message =
+                    format!("no node is a {} for {} to do", quoted(&name), quoted(function));
+                self.findings.push(Diagnostic::new(Code::BadOption, message));
+            }
+        }
+        for name in self.settings.types.keys().filter(|name| !self.bindings.used.contains(*name)) {
+            let message = format!("no operator of your own gives {}", quoted(name));
+            self.findings.push(Diagnostic::new(Code::BadOption, message));
+        }
+    }
+}
+
+/// An attribute as a function is given it.
+fn given(name: &str, value: Attribute) -> Result<Given> {
+    let utf8 = |bytes: Vec<u8>| {
+        let bad = |_| refused(name, "is not UTF-8");
+        String::from_utf8(bytes).map_err(bad)
+    };
+    Ok(match value {
+        Attribute::Int(value) => Given::Int(value),
+        Attribute::Float(value) => Given::Float(value),
+        Attribute::Ints(values) => Given::Ints(values),
+        Attribute::Floats(values) => Given::Floats(values),
+        Attribute::String(bytes) => Given::String(utf8(bytes)?),
+        Attribute::Strings(all) => {
+            Given::Strings(all.into_iter().map(utf8).collect::<Result<_>>()?)
+        }
+        Attribute::Tensor(_)
+        | Attribute::Type(_)
+        | Attribute::Tensors(_)
+        | Attribute::Types(_)
+        | Attribute::Sparse(..)
+        | Attribute::Graph(_)
+        | Attribute::Graphs(_) => {
+            let what =
+                format!("is {}: a function is given numbers and strings alone", value.kind());
+            return Err(refused(name, &what));
+        }
+    })
+}
+
+fn refused(name: &str, what: &str) -> Diagnostic {
+    let message = format!("the attribute {} {what}", quoted(name));
+    Diagnostic::new(Code::Unsupported, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::{Settings, model};
+
+    const TEXT: &str = r#"
+        <ir_version: 10, opset_import: ["" : 21, "a" : 1]>
+        g (float[n, 2] x) => (float[n] y) <float[n, 2] z> {
+            z = a.Turn<k = 1>(x)
+            y, _ = a.Join(z, "", x)
+        }
+    "#;
+
+    fn graph(types: &[(&str, &str)]) -> std::result::Result<String, Diagnostics> {
+        let customs = [("Turn", "crate::turn"), ("Join", "::ops::join")];
+        let customs = customs.map(|(name, path)| (("a".to_owned(), name.to_owned()), path.into()));
+        let types = types.iter().map(|(name, ty)| ((*name).to_owned(), (*ty).to_owned()));
+        let settings = Settings {
+            customs: customs.into_iter().collect(),
+            types: types.collect(),
+            ..Settings::default()
+        };
+        Ok(model(TEXT.as_bytes().to_vec().into(), &settings)?.graph.to_string())
+    }
+
+    #[test]
+    fn the_model_or_the_user_says_what_is_given() {
+        let found = graph(&[("_", "int64[3]")]).expect("every type is said");
+        assert!(found.contains("float[n, 2]") && found.contains("crate::turn"), "{found}");
+        let finding = graph(&[]).expect_err("nothing says the type").0.remove(0);
+        assert_eq!((finding.code, finding.at.len()), (Code::UnknownShape, 3), "{finding}");
+        let finding = graph(&[("_", "float[m]")]).expect_err("nothing settles `m`").0.remove(0);
+        assert!(finding.message.contains("`m`"), "{finding}");
+    }
+
+    #[test]
+    fn what_one_node_leaves_out_is_optional_in_all() {
+        let mut so_far = Vec::new();
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        note_left_out(&mut so_far, &names(&["a", "b"]));
+        assert_eq!(so_far, [false, false]);
+        note_left_out(&mut so_far, &names(&["a", "", "c"]));
+        assert_eq!(so_far, [false, true, true]);
+        note_left_out(&mut so_far, &[]);
+        assert_eq!(so_far, [true, true, true]);
+    }
+}

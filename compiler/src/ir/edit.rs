@@ -1,0 +1,236 @@
+//! Changes to a graph that are said by the ids of what is there, and made all at once, by a copy.
+
+use super::{Graph, Node, NodeId, Outputs, RegionId, Site, ValueId, rewrite::changed, verify};
+use crate::diag::{Diagnostics, Result};
+use std::{
+    collections::{BTreeMap, HashMap},
+    rc::Rc,
+};
+
+type Wrap<'g> = Box<dyn Fn(&mut Site<'_>, ValueId) -> Result<ValueId> + 'g>;
+type Replace<'g> = Box<dyn Fn(&mut Site<'_>, &Node) -> Option<Outputs> + 'g>;
+
+/// Changes to a graph. All ids are those of the graph as it is; [`Edit::finish`] gives the graph
+/// as it is to be. A node whose outputs nobody uses any more is gone: that is how one is removed.
+///
+/// ```
+/// use onnxc::{dtype::DType, Spec, ir::{Edit, Graph}, ty::Type};
+///
+/// let mut graph = Graph::named("two");
+/// let x = graph.input(graph.body, "x", Type::tensor(DType::F32, [2]));
+/// let y = Spec::new("Relu").called("y").inputs([x]).one(&mut graph)?;
+/// let z = Spec::new("Abs").called("z").inputs([y]).one(&mut graph)?;
+/// graph.set_outputs(graph.body, vec![z]);
+///
+/// let mut edit = Edit::of(&graph);
+/// edit.replace_uses(y, x);
+/// edit.wrap(z, |site, z| Spec::new("Neg").called("negative").inputs([z]).one_at(site));
+/// let graph = edit.finish()?;
+/// let names: Vec<_> = graph.walk(graph.body).map(|(_, node)| node.op.name()).collect();
+/// assert_eq!(names, ["Abs", "Neg"]);
+/// # Ok::<(), onnxc::diag::Diagnostics>(())
+/// ```
+pub struct Edit<'g> {
+    graph: &'g Graph,
+    uses: BTreeMap<ValueId, ValueId>,
+    replaced: HashMap<NodeId, Replace<'g>>,
+    pub(super) wraps: HashMap<ValueId, Wrap<'g>>,
+    pub(super) order: HashMap<RegionId, Vec<NodeId>>,
+    pub(super) outputs: HashMap<RegionId, Vec<ValueId>>,
+    pub(super) names: HashMap<ValueId, String>,
+}
+
+impl<'g> Edit<'g> {
+    /// No change yet.
+    pub fn of(graph: &'g Graph) -> Edit<'g> {
+        Edit {
+            graph,
+            uses: BTreeMap::new(),
+            replaced: HashMap::new(),
+            wraps: HashMap::new(),
+            order: HashMap::new(),
+            outputs: HashMap::new(),
+            names: HashMap::new(),
+        }
+    }
+
+    /// Uses `by`, which must be made before, wherever `value` is used. Replacements follow each
+    /// other; one that would close a circle changes nothing.
+    pub fn replace_uses(&mut self, value: ValueId, by: ValueId) {
+        if self.source(by) != value {
+            self.uses.insert(value, by);
+        }
+    }
+
+    /// Uses input `i` of a node wherever its first output is used.
+    pub fn bypass(&mut self, node: NodeId, i: usize) {
+        let graph = self.graph;
+        if let (Some(output), Some(input)) = (graph[node].output(0), graph[node].input(i)) {
+            self.replace_uses(output, input);
+        }
+    }
+
+    /// Puts what `with` writes in place of a node; it is given the node on the inputs of the new
+    /// graph, and gives what to use for its outputs, or nothing to leave the node.
+    pub fn replace(
+        &mut self,
+        node: NodeId,
+        with: impl Fn(&mut Site<'_>, &Node) -> Option<Outputs> + 'g,
+    ) {
+        self.replaced.insert(node, Box::new(with));
+    }
+
+    /// Puts nodes behind an input of the model or the output of a node: everyone who used the value
+    /// uses what `with` gives.
+    pub fn wrap(
+        &mut self,
+        value: ValueId,
+        with: impl Fn(&mut Site<'_>, ValueId) -> Result<ValueId> + 'g,
+    ) {
+        self.wraps.insert(value, Box::new(with));
+    }
+
+    /// Puts a node right before another of the same region; else nothing changes.
+    pub fn move_before(&mut self, node: NodeId, other: NodeId) {
+        let region = self.graph.regions().find(|(_, region)| region.nodes.contains(&other));
+        let Some((id, region)) = region.filter(|(_, region)| region.nodes.contains(&node)) else {
+            return;
+        };
+        let order = self.order.entry(id).or_insert_with(|| region.nodes.clone());
+        order.retain(|&found| found != node);
+        let place = order.iter().position(|&found| found == other).unwrap_or(order.len());
+        order.insert(place, node);
+    }
+
+    /// Calls a value differently.
+    pub fn rename(&mut self, value: ValueId, name: &str) {
+        self.names.insert(value, name.to_owned());
+    }
+
+    /// Says what a region gives.
+    pub fn set_outputs(&mut self, region: RegionId, outputs: Vec<ValueId>) {
+        self.outputs.insert(region, outputs);
+    }
+
+    /// The graph with all changes.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the nodes of the new graph, or a value that is used before it is made.
+    pub fn finish(self) -> std::result::Result<Graph, Diagnostics> {
+        let change = |site: &mut Site<'_>, id: NodeId, node: &Node| {
+            self.replaced.get(&id).and_then(|with| with(site, node))
+        };
+        let made = changed(self.graph, &change, Some(&self))?;
+        // What only nodes inside regions used that are gone now goes by the second copy.
+        let mut new = changed(&made, &|_, _, _| None, None)?;
+        let body = self.graph.body;
+        let said = |id: &ValueId| self.names.get(id).unwrap_or(&self.graph[*id].name).clone();
+        let mut info = (*new.info).clone();
+        if let Some(outputs) = self.outputs.get(&body) {
+            info.outputs = outputs.iter().map(said).collect();
+            info.declared.clear();
+            info.output_sizes.clear();
+        }
+        for (name, id) in info.outputs.iter_mut().zip(&self.graph[body].outputs) {
+            if let Some(said) = self.names.get(id).filter(|_| !self.outputs.contains_key(&body)) {
+                name.clone_from(said);
+            }
+        }
+        new.info = Rc::new(info);
+        verify(&new)?;
+        Ok(new)
+    }
+
+    /// What is used in place of a value, over all replacements.
+    pub(super) fn source(&self, mut value: ValueId) -> ValueId {
+        while let Some(&by) = self.uses.get(&value) {
+            value = by;
+        }
+        value
+    }
+
+    /// What is used in place of others.
+    pub(super) fn targets(&self) -> impl Iterator<Item = ValueId> {
+        self.uses.values().map(|&id| self.source(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::{Settings, model};
+
+    const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[2] x, bool c) => (float[2] z) {
+            a = Relu (x)
+            b = Abs (x)
+            y = If (c) <
+                then_branch = t () => (float[2] u) { u = Neg (a) },
+                else_branch = e () => (float[2] v) { v = Identity (b) }
+            >
+            z = Exp (y)
+        }"#;
+
+    fn graph() -> Graph {
+        let bytes = MODEL.as_bytes().into();
+        model(bytes, &Settings::default()).expect("the model is valid").graph
+    }
+
+    fn value(graph: &Graph, name: &str) -> ValueId {
+        graph.value_named(name).expect("there is one")
+    }
+
+    fn ops(graph: &Graph) -> String {
+        let names: Vec<_> = graph.walk(graph.body).map(|(_, node)| node.op.name()).collect();
+        names.join(" ")
+    }
+
+    #[test]
+    fn uses_are_replaced_inside_regions_too() {
+        let graph = graph();
+        let mut edit = Edit::of(&graph);
+        edit.replace_uses(value(&graph, "a"), value(&graph, "b"));
+        let found = edit.finish().expect("it is before");
+        assert_eq!(ops(&found), "Abs If Neg Identity Exp");
+        let mut edit = Edit::of(&graph);
+        edit.replace_uses(value(&graph, "u"), value(&graph, "b"));
+        assert_eq!(ops(&edit.finish().expect("it is outside")), "Abs If Identity Exp");
+    }
+
+    #[test]
+    fn a_circle_of_replacements_ends() {
+        let graph = graph();
+        let mut edit = Edit::of(&graph);
+        edit.replace_uses(value(&graph, "a"), value(&graph, "b"));
+        edit.replace_uses(value(&graph, "b"), value(&graph, "a"));
+        assert_eq!(ops(&edit.finish().expect("it changes")), "Abs If Neg Identity Exp");
+    }
+
+    #[test]
+    fn nodes_move_but_not_before_what_they_use() {
+        let graph = graph();
+        let node = |name: &str| graph.node_named(name).expect("there is one").0;
+        let mut edit = Edit::of(&graph);
+        edit.move_before(node("b"), node("a"));
+        assert_eq!(
+            ops(&edit.finish().expect("neither uses the other")),
+            "Abs Relu If Neg Identity Exp"
+        );
+        let mut edit = Edit::of(&graph);
+        edit.move_before(node("z"), node("a"));
+        assert!(edit.finish().is_err());
+    }
+
+    #[test]
+    fn outputs_and_names_are_said_anew() {
+        let graph = graph();
+        let mut edit = Edit::of(&graph);
+        let (a, z) = (value(&graph, "a"), value(&graph, "z"));
+        edit.rename(a, "positive");
+        edit.set_outputs(graph.body, vec![a, z]);
+        let found = edit.finish().expect("both are made");
+        assert_eq!(found.info.outputs, ["positive", "z"]);
+        assert_eq!(found[found[found.body].outputs[0]].name, "positive");
+    }
+}

@@ -1,0 +1,112 @@
+//! The lowering of state: inputs and outputs between one run and the next.
+
+use super::{
+    Graph, Held, ValueId,
+    driver::{State, kept},
+    lower::Lowering,
+};
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    dim::{Dim, Symbol},
+    dtype::DType,
+    plan::{self, Check, Condition, Operand, Place, Port, Step},
+    ty::TensorType,
+};
+use std::collections::BTreeSet;
+
+impl State<'_> {
+    /// Where a run finds a state, in memory that is the state's for good.
+    pub(super) fn found(&mut self, held: Held) -> Result<Port> {
+        let [input, output] = ends(self.graph, held);
+        let at = |finding: Diagnostic| finding.within(place(self.graph, input));
+        let [found, next] = types(self.graph, input, output).map_err(at)?;
+        let most = |ty: &TensorType| self.bound(ty).map_err(at);
+        let capacity = most(found)?.max(most(next)?);
+        let name = &self.graph[input].name;
+        let place = Place::Arena { offset: 0, capacity };
+        let kept = kept(self.graph, input)?;
+        let buffer = self.buffer(name, kept.kind, kept.dtype, kept.len, place);
+        self.buffers.insert(input, buffer);
+        self.held.insert(buffer);
+        let mut port = self.port(name, input, None)?;
+        port.default = self.default(held.input, name);
+        Ok(port)
+    }
+
+    /// The greatest number of elements of a state.
+    fn bound(&self, ty: &TensorType) -> Result<usize> {
+        let most = self.upper(&ty.len()).and_then(|most| usize::try_from(most).ok());
+        most.ok_or_else(|| {
+            let mut symbols = BTreeSet::new();
+            ty.len().symbols(&mut symbols);
+            let size = |symbol: &Symbol| self.plan.symbols.get(symbol);
+            let free = symbols.iter().filter_map(size).find(|size| size.max.is_none());
+            let label = free.map_or("NAME", |size| &size.label);
+            let message = format!("a state has memory of its own, but {ty} has no bound");
+            Diagnostic::new(Code::NeedsHeap, message)
+                .help(format!("say `--dim {label}=N` or `--dim {label}=1..=N`"))
+        })
+    }
+
+    /// What a run makes of a state, and what makes sure that the next run finds it.
+    pub(super) fn next(
+        &mut self,
+        held: Held,
+        found: Port,
+        steps: &mut Vec<Step>,
+    ) -> Result<plan::State> {
+        let [input, output] = ends(self.graph, held);
+        // The model's name for it: the value may have come to have another.
+        let name = self.graph.info.outputs.get(held.output);
+        let name = name.unwrap_or(&self.graph[output].name).clone();
+        let [old, new] = types(self.graph, input, output)?;
+        for (old, new) in old.shape.iter().zip(&new.shape) {
+            if old != new && old.as_symbol().is_none() {
+                let condition = Condition::Equal(new.clone(), old.clone());
+                steps.push(Step::Check(Check { node: name.clone(), condition }));
+            }
+        }
+        let mut operand = self.operand(output)?;
+        let home = operand.buffer == found.operand.buffer && operand.start.known() == Some(0);
+        if !home && self.held.contains(&operand.buffer) {
+            // Another state may be handed on first.
+            let to = self.like(&name, &operand);
+            steps.push(Step::Call(self.copy(&name, operand, to.clone())));
+            operand = to;
+        }
+        let to = Operand::whole(found.operand.buffer, operand.len.clone());
+        let node = format!("{name}: kept for the next run");
+        let copy = Some(self.copy(&node, operand.clone(), to));
+        Ok(plan::State { found, next: self.port(&name, output, Some(operand))?, copy })
+    }
+}
+
+fn ends(graph: &Graph, held: Held) -> [ValueId; 2] {
+    let body = &graph[graph.body];
+    [body.inputs[held.input], body.outputs[held.output]]
+}
+
+fn place(graph: &Graph, input: ValueId) -> String {
+    format!("graph {} › state {}", quoted(&graph.info.name), quoted(&graph[input].name))
+}
+
+/// The types of both ends of a state, which must fit together.
+fn types(graph: &Graph, input: ValueId, output: ValueId) -> Result<[&TensorType; 2]> {
+    let [found, next] = [&graph[input], &graph[output]];
+    let refused = |why: &str| {
+        let (a, b) = (quoted(&found.name), quoted(&next.name));
+        let message = format!("{a} is {}, and {b}, which it becomes, {}: {why}", found.ty, next.ty);
+        Err(Diagnostic::new(Code::TypeMismatch, message))
+    };
+    let (Some(a), Some(b)) = (found.ty.as_tensor(), next.ty.as_tensor()) else {
+        return refused("a state must be a tensor");
+    };
+    let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
+    if a.dtype == DType::String {
+        return refused("a state cannot hold strings");
+    }
+    if a.dtype != b.dtype || a.rank() != b.rank() || a.shape.iter().zip(&b.shape).any(differ) {
+        return refused("the next run could not take it");
+    }
+    Ok([a, b])
+}

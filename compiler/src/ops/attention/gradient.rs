@@ -1,0 +1,218 @@
+//! The derivatives of attention.
+
+use super::{Attention, linear::LinearAttention, rotary::RotaryEmbedding};
+use crate::{
+    diag::Result,
+    ir::{Expr, Gradient},
+    ops::{control::scan::Scan, expand::Expand},
+    ty::Type,
+};
+use std::rc::Rc;
+
+/// Heads as an axis of their own, in front of the rows.
+fn apart(x: Expr<'_>, heads: Option<i64>) -> Expr<'_> {
+    match heads.filter(|_| x.rank() == 3) {
+        Some(heads) => x.reshape_to(&[0, 0, heads, -1]).transpose(&[0, 2, 1, 3]),
+        None => x,
+    }
+}
+
+/// The derivative of heads in the shape that they came in.
+fn together<'t>(dx: Expr<'t>, x: Expr<'t>) -> Expr<'t> {
+    if x.rank() == 3 { dx.transpose(&[0, 2, 1, 3]).reshape_like(x) } else { dx }
+}
+
+/// Each head as often as queries share it.
+fn repeated(x: Expr<'_>, group: i64) -> Expr<'_> {
+    if group == 1 {
+        return x;
+    }
+    let copies = vec![x.with_axis(2); usize::try_from(group).unwrap_or(1)];
+    let shape = [x.size_of(0), x.tape.ints(&[-1]), x.sizes(2, 4)];
+    copies[0].concat(&copies[1..], 2).reshape_by(x.tape.joined(&shape))
+}
+
+/// The sum over the queries that share a head.
+fn shared<'t>(dx: Expr<'t>, like: Expr<'t>, group: i64) -> Expr<'t> {
+    if group == 1 {
+        return dx;
+    }
+    let shape = [like.sizes(0, 2), like.tape.ints(&[group]), like.sizes(2, 4)];
+    dx.reshape(like.tape.joined(&shape)).sum(&[2]).squeeze(&[2])
+}
+
+impl Attention {
+    /// With weights `P` and results `P V`: `dV = Pᵀ dY`, and, for the scores, what softmax makes of
+    /// `dY Vᵀ`. The operator gives weights and scores itself.
+    pub(super) fn gradient_of_scores(&self, g: &mut Gradient<'_>) -> Result {
+        if g.dy(3).is_some() {
+            return Err(g.unsupported("through its last output"));
+        }
+        let heads = |i: usize| self.heads[usize::from(i > 0)];
+        let [q, new_k, new_v] = [0, 1, 2].map(|i| apart(g.x(i), heads(i)));
+        let with_past = |i: usize, new| match g.optional(i) {
+            Some(past) => past.concat(&[new], 2),
+            None => new,
+        };
+        let (k, v) = (with_past(4, new_k), with_past(5, new_v));
+        let number = |x: Expr<'_>| x.dims()[1].known();
+        let (Some(all), Some(few)) = (number(q), number(k)) else {
+            return Err(g.unsupported("for heads whose number is known only when running"));
+        };
+        let group = if few == 0 { 1 } else { all / few };
+        let depth = q.dims()[3].known();
+        let Some(depth) = depth.filter(|&depth| depth > 0) else {
+            return Err(g.unsupported("for keys whose size is known only when running"));
+        };
+        let scale = self.scale.map_or((depth as f64).sqrt().recip(), f64::from);
+        let (mut dk, mut dv) = (g.dy(1), g.dy(2));
+        if let Some(dy) = g.dy(0) {
+            let stage = |mode: i64| {
+                let op = Attention { qk_matmul_output_mode: mode, ..self.clone() };
+                let inputs: Vec<_> = (0..g.inputs()).map(|i| g.optional(i)).collect();
+                g.tape().node(Rc::new(op), &inputs, 4)[3]
+            };
+            let dy = apart(dy, self.heads[0]);
+            let (p, values, keys) = (stage(3), repeated(v, group).cast_like(q), repeated(k, group));
+            let dp = dy.matmul(values.turned());
+            let masked = p * (dp - (p * dp).sum(&[3]));
+            let d_mask = g.optional(3).filter(|_| g.wants(3)).map(|mask| of_mask(masked, mask));
+            let ds = match self.softcap {
+                0.0 => masked,
+                cap => {
+                    let capped = stage(1) / f64::from(cap);
+                    masked * (-capped * capped + 1.0)
+                }
+            } * scale;
+            d_mask.into_iter().for_each(|d_mask| g.set(3, d_mask));
+            g.set(0, together(ds.matmul(keys), g.x(0)));
+            let add = |so_far: Option<_>, more| Some(so_far.map_or(more, |so_far| so_far + more));
+            dk = add(dk, shared(ds.turned().matmul(q), k, group));
+            dv = add(dv, shared(p.turned().matmul(dy), v, group).cast_like(v));
+        }
+        for (i, dx, new) in [(1, dk, new_k), (2, dv, new_v)] {
+            let Some(dx) = dx else { continue };
+            let Some(past) = g.optional(i + 3) else {
+                g.set(i, together(dx, g.x(i)));
+                continue;
+            };
+            let sizes = g.tape().joined(&[past.size_of(2), new.size_of(2)]);
+            let parts = dx.split(2, sizes, 2);
+            g.set(i + 3, parts[0]);
+            g.set(i, together(parts[1], g.x(i)));
+        }
+        Ok(())
+    }
+}
+
+/// The derivative of a mask, which may be for fewer keys than there are.
+fn of_mask<'t>(ds: Expr<'t>, mask: Expr<'t>) -> Expr<'t> {
+    let last = mask.rank() - 1;
+    match mask.dims()[last] == ds.dims()[3] || mask.dims()[last].known() == Some(1) {
+        true => ds,
+        false => ds.between(mask.tape.ints(&[0]), mask.size_of(last), 3),
+    }
+}
+
+impl RotaryEmbedding {
+    /// Rotated back; where the angles' derivatives are wanted, by the formula for a pair.
+    pub(super) fn gradient_of_pairs(&self, g: &mut Gradient<'_>) -> Result {
+        let Some(dy) = g.dy(0) else { return Ok(()) };
+        if !g.wants(1) && !g.wants(2) {
+            let inputs = [Some(dy), g.optional(1), g.optional(2).map(|sin| -sin), g.optional(3)];
+            let back = g.tape().node(g.node().op.clone(), &inputs, 1)[0];
+            g.set(0, back);
+            return Ok(());
+        }
+        let x = apart(g.x(0), self.num_heads);
+        let Some(size) = x.dims()[3].known() else {
+            return Err(g.unsupported("for heads whose size is known only when running"));
+        };
+        let rotated = if self.rotary_embedding_dim == 0 { size } else { self.rotary_embedding_dim };
+        let tape = g.tape();
+        let part = |from: i64, to: i64| x.between(tape.ints(&[from]), tape.ints(&[to]), -1);
+        let angles = |i: usize| {
+            let all = match g.optional(3) {
+                Some(places) => g.x(i).gather(places, 0),
+                None => g.x(i),
+            };
+            all.with_axis(1)
+        };
+        let (cos, sin, turning) = (angles(1), angles(2), part(0, rotated));
+        let pairs = match self.interleaved {
+            true => turning.reshape_to(&[0, 0, 0, -1, 2]),
+            false => turning.reshape_to(&[0, 0, 0, 2, -1]).turned(),
+        };
+        let one = |i: i64| pairs.gather(tape.ints(&[i]), 4).squeeze(&[4]);
+        let (a, b) = (one(0), one(1));
+        let (re, im) = ((cos * a - sin * b).with_axis(4), (sin * a + cos * b).with_axis(4));
+        let turned = re.concat(&[im], 4);
+        let turned = if self.interleaved { turned } else { turned.turned() };
+        let turned = turned.reshape_like(turning);
+        let y = match rotated == size {
+            true => turned,
+            false => turned.concat(&[part(rotated, size)], 3),
+        };
+        g.through(&[together(y, g.x(0))])
+    }
+}
+
+impl LinearAttention {
+    /// Writes the steps as turns, and walks these backwards.
+    pub(super) fn gradient_of_steps(&self, g: &mut Gradient<'_>) -> Result {
+        let tape = g.tape();
+        let (heads, all) = (self.kv_num_heads, self.q_num_heads);
+        // [steps, batch, heads, group or 1, size]
+        let rows = |i: usize, group: i64| {
+            g.x(i).reshape_to(&[0, 0, heads, group, -1]).transpose(&[1, 0, 2, 3, 4])
+        };
+        let (q, k, v) = (rows(0, all / heads), rows(1, 1), rows(2, 1));
+        let [depth, width] = self.sizes(&g.x(0).dims(), &g.x(2).dims());
+        let (Some(depth), Some(width)) = (depth.known(), width.known()) else {
+            return Err(g.unsupported("for heads whose size is known only when running"));
+        };
+        // A decay for each row of a state, or one for all; a rate for each head, or one for all.
+        let decay = g
+            .optional(4)
+            .map(|decay| decay.reshape_to(&[0, 0, heads, -1, 1]).transpose(&[1, 0, 2, 3, 4]).exp());
+        let rate = g
+            .optional(5)
+            .map(|rate| rate.reshape_to(&[0, 0, -1, 1, 1]).transpose(&[1, 0, 2, 3, 4]));
+        let state = g.optional(3).map(|state| state.cast_like(q)).unwrap_or_else(|| {
+            let shape = [q.size_of(1), tape.ints(&[heads, depth, width])];
+            q.number(0.0).apply(Expand, &[tape.joined(&shape)])
+        });
+        let scale = match self.scale {
+            0.0 => (depth as f64).sqrt().recip(),
+            scale => f64::from(scale),
+        };
+        let scanned: Vec<Expr<'_>> =
+            [Some(q), Some(k), Some(v), decay, rate].into_iter().flatten().collect();
+        let without_steps = |x: &Expr<'_>| -> Type {
+            let mut ty = x.ty();
+            ty.shape.remove(0);
+            ty.into()
+        };
+        let types: Vec<Type> =
+            std::iter::once(state.ty().into()).chain(scanned.iter().map(without_steps)).collect();
+        let region = tape.region("step", &types, |_, given| {
+            let [state, q, k, v] = [0, 1, 2, 3].map(|i| given[i]);
+            let mut rest = given[4..].iter().copied();
+            let decay = decay.and_then(|_| rest.next());
+            let rate = rate.and_then(|_| rest.next());
+            let kept = decay.map_or(state, |decay| state * decay);
+            let added = rate.map_or(v, |rate| rate * (v - k.matmul(kept)));
+            let state = kept + k.turned().matmul(added);
+            Ok(vec![state, q.matmul(state) * scale])
+        })?;
+        let scan = Scan { scanned: scanned.len(), ..Scan::default() };
+        let inputs: Vec<_> = std::iter::once(state).chain(scanned).map(Some).collect();
+        let made = tape.node_around(Rc::new(scan), &inputs, 2, vec![region]);
+        let y = made[1].transpose(&[1, 0, 2, 3, 4]).reshape_to(&[0, 0, -1]);
+        let last = match g.optional(3) {
+            Some(past) => made[0].cast_like(past),
+            None => made[0],
+        };
+        g.through(&[y, last])
+    }
+}

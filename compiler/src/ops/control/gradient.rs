@@ -1,0 +1,215 @@
+//! The derivatives of control flow: the same flow, backwards.
+
+use super::{If, repeat::Loop, scan::Scan};
+use crate::{
+    diag::Result,
+    ir::{Expr, Gradient, ValueId, is_differentiable},
+    ty::Type,
+};
+use std::rc::Rc;
+
+/// Whether a value can have a derivative.
+fn is_float(value: Expr<'_>) -> bool {
+    value.tape.look(|graph| is_differentiable(&graph[value.id].ty))
+}
+
+fn ty(value: Expr<'_>) -> Type {
+    value.tape.look(|graph| graph[value.id].ty.clone())
+}
+
+/// Each branch is run again, and then backwards; both say the derivatives of all that either takes
+/// from around it.
+pub fn of_if(g: &mut Gradient<'_>) -> Result {
+    let (tape, captures) = (g.tape(), g.captures());
+    let mut regions = Vec::new();
+    for (i, name) in ["then", "else"].into_iter().enumerate() {
+        let from = g.node().regions[i];
+        regions.push(tape.region(name, &[], |region, _| {
+            let results = tape.inline(from, &[]);
+            let seeds = results.iter().enumerate();
+            let seeds: Vec<_> = seeds.filter_map(|(i, &y)| Some((y, g.dy(i)?))).collect();
+            let found = g.within_region(region, &seeds, &captures)?;
+            Ok(captures.iter().zip(found).map(|(&x, dx)| or_zeros(tape.expr(x), dx)).collect())
+        })?);
+    }
+    let made = tape.node_around(Rc::new(If), &[g.optional(0)], captures.len(), regions);
+    for (&x, dx) in captures.iter().zip(made) {
+        g.set_capture(x, dx);
+    }
+    Ok(())
+}
+
+/// The derivative where there is one. What a region gives must be made in it.
+fn or_zeros<'t>(x: Expr<'t>, dx: Option<Expr<'t>>) -> Expr<'t> {
+    dx.map_or_else(|| x.zeros_like(), |dx| dx.fit(x))
+}
+
+/// Values that each turn is given, stacked turn by turn, or along an axis.
+#[derive(Clone, Copy)]
+struct Given<'t> {
+    all: Expr<'t>,
+    axis: i64,
+    reversed: bool,
+}
+
+/// Turns, as they are walked backwards.
+struct Turns<'t> {
+    /// What each turn's region was given, in its order.
+    given: Vec<Given<'t>>,
+    /// How many of these, behind the first `head`, turns give each other.
+    carried: usize,
+    /// How many of these come before those, and how many results before theirs.
+    head: [usize; 2],
+    /// The derivatives of what the last turn gave.
+    d_last: Vec<Expr<'t>>,
+    /// The derivatives of what turns gave beside that, by the number of the result.
+    d_stacked: Vec<(usize, Given<'t>)>,
+}
+
+impl<'t> Turns<'t> {
+    /// Walks the turns backwards: says the derivatives of what their region takes from around it,
+    /// and gives those of what the first turn was given, and of what each was given beside that.
+    fn walk(self, g: &mut Gradient<'t>) -> Result<(Vec<Expr<'t>>, Vec<Option<Expr<'t>>>)> {
+        let (tape, captures, from) = (g.tape(), g.captures(), g.node().regions[0]);
+        let [head, results_head] = self.head;
+        let is_carried = |i: &usize| (head..head + self.carried).contains(i);
+        let floats: Vec<usize> =
+            (head..head + self.carried).filter(|&i| is_float(self.d_last[i - head])).collect();
+        let parts: Vec<usize> = (0..self.given.len())
+            .filter(|i| !is_carried(i) && is_float(self.given[*i].all))
+            .collect();
+        let states: Vec<Expr<'t>> = floats
+            .iter()
+            .map(|&i| self.d_last[i - head])
+            .chain(captures.iter().map(|&x| tape.expr(x).zeros_like()))
+            .collect();
+        let scanned: Vec<Given<'t>> =
+            self.given.iter().copied().chain(self.d_stacked.iter().map(|(_, dy)| *dy)).collect();
+        let mut types: Vec<Type> = states.iter().map(|&state| ty(state)).collect();
+        for part in &scanned {
+            let mut part_ty = part.all.ty();
+            part_ty.shape.remove(g.axis(part.axis, part_ty.shape.len()));
+            types.push(part_ty.into());
+        }
+        let region = tape.region("backwards", &types, |region, inputs| {
+            let (states, inputs) = inputs.split_at(states.len());
+            let (given, d_stacked) = inputs.split_at(self.given.len());
+            let results = tape.inline(from, given);
+            let of_state = |&i: &usize| results[results_head + i - head];
+            let mut seeds: Vec<_> =
+                floats.iter().map(of_state).zip(states.iter().copied()).collect();
+            seeds.extend(
+                self.d_stacked.iter().zip(d_stacked).map(|((i, _), &dy)| (results[*i], dy)),
+            );
+            let xs = floats.iter().chain(&parts).map(|&i| given[i].id);
+            let xs: Vec<ValueId> = xs.chain(captures.iter().copied()).collect();
+            let found = g.within_region(region, &seeds, &xs)?;
+            let found = xs.iter().zip(found).map(|(&x, dx)| or_zeros(tape.expr(x), dx));
+            let found: Vec<Expr<'t>> = found.collect();
+            let (d_floats, rest) = found.split_at(floats.len());
+            let (d_parts, d_captures) = rest.split_at(parts.len());
+            let sums = states[floats.len()..].iter().zip(d_captures).map(|(&sum, &dx)| sum + dx);
+            Ok(d_floats.iter().copied().chain(sums).chain(d_parts.iter().copied()).collect())
+        })?;
+        let scan = Scan {
+            scanned: scanned.len(),
+            axes: scanned.iter().map(|part| part.axis).collect(),
+            reversed: scanned.iter().map(|part| !part.reversed).collect(),
+            output_axes: parts.iter().map(|&i| self.given[i].axis).collect(),
+            reversed_outputs: parts.iter().map(|&i| !self.given[i].reversed).collect(),
+        };
+        let inputs: Vec<_> =
+            states.iter().copied().chain(scanned.iter().map(|part| part.all)).map(Some).collect();
+        let count = states.len() + parts.len();
+        let made = tape.node_around(Rc::new(scan), &inputs, count, vec![region]);
+        let (first, rest) = made.split_at(floats.len());
+        let (of_captures, of_parts) = rest.split_at(captures.len());
+        for (&x, &dx) in captures.iter().zip(of_captures) {
+            g.set_capture(x, dx);
+        }
+        let mut d_parts = vec![None; self.given.len()];
+        parts.iter().zip(of_parts).for_each(|(&i, &dx)| d_parts[i] = Some(dx));
+        floats.iter().zip(first).for_each(|(&i, &dx)| d_parts[i] = Some(dx));
+        Ok((first.to_vec(), d_parts))
+    }
+}
+
+/// Runs the turns again, so that they give what each was given, and then backwards.
+pub fn of_scan(g: &mut Gradient<'_>, scan: &Scan) -> Result {
+    let tape = g.tape();
+    let carried = g.inputs() - scan.scanned;
+    let inputs: Vec<_> = (0..g.inputs()).map(|i| g.optional(i)).collect();
+    let from = g.node().regions[0];
+    let types = tape.look(|graph| {
+        let inputs = graph[from].inputs.iter();
+        inputs.map(|&id| graph[id].ty.clone()).collect::<Vec<_>>()
+    });
+    let region = tape.region("again", &types, |_, given| {
+        let results = tape.inline(from, given);
+        Ok(results[..carried].iter().chain(&given[..carried]).copied().collect())
+    })?;
+    let again = Scan { output_axes: Vec::new(), reversed_outputs: Vec::new(), ..scan.clone() };
+    let made = tape.node_around(Rc::new(again), &inputs, 2 * carried, vec![region]);
+    let stacked = made[carried..].iter().map(|&all| Given { all, axis: 0, reversed: false });
+    let flag = |flags: &[bool], i: usize| flags.get(i).copied().unwrap_or(false);
+    let axis = |axes: &[i64], i: usize| axes.get(i).copied().unwrap_or(0);
+    let parts = (0..scan.scanned).map(|i| Given {
+        all: g.x(carried + i),
+        axis: axis(&scan.axes, i),
+        reversed: flag(&scan.reversed, i),
+    });
+    let given: Vec<Given<'_>> = stacked.chain(parts).collect();
+    let d_last = (0..carried).map(|j| g.dy(j).unwrap_or_else(|| zeros_of(g.x(j)))).collect();
+    let d_stacked = (carried..g.node().outputs.len()).filter_map(|i| {
+        let (axis, reversed) =
+            (axis(&scan.output_axes, i - carried), flag(&scan.reversed_outputs, i - carried));
+        Some((i, Given { all: g.dy(i)?, axis, reversed }))
+    });
+    let d_stacked = d_stacked.collect();
+    let turns = Turns { given, carried, head: [0, 0], d_last, d_stacked };
+    let (_, d_given) = turns.walk(g)?;
+    for (i, dx) in d_given.into_iter().enumerate() {
+        if let Some(dx) = dx {
+            g.set(i, dx);
+        }
+    }
+    Ok(())
+}
+
+/// Zeros where a value can have a derivative; else the value itself, which nobody asks for one.
+fn zeros_of(x: Expr<'_>) -> Expr<'_> {
+    if is_float(x) { x.zeros_like() } else { x }
+}
+
+/// The same for turns whose number the body says: how many there were is seen by what is stacked.
+pub fn of_loop(g: &mut Gradient<'_>) -> Result {
+    const HEAD: usize = 2;
+    let tape = g.tape();
+    let carried = g.inputs() - HEAD;
+    let inputs: Vec<_> = (0..g.inputs()).map(|i| g.optional(i)).collect();
+    let from = g.node().regions[0];
+    let types = tape.look(|graph| {
+        let inputs = graph[from].inputs.iter();
+        inputs.map(|&id| graph[id].ty.clone()).collect::<Vec<_>>()
+    });
+    let region = tape.region("again", &types, |_, given| {
+        let results = tape.inline(from, given);
+        Ok(results[..=carried].iter().chain(given).copied().collect())
+    })?;
+    let made = tape.node_around(Rc::new(Loop), &inputs, 2 * carried + HEAD, vec![region]);
+    let stacked = made[carried..].iter().map(|&all| Given { all, axis: 0, reversed: false });
+    let given: Vec<Given<'_>> = stacked.collect();
+    let initial = |j: usize| g.x(HEAD + j);
+    let d_last = (0..carried).map(|j| g.dy(j).unwrap_or_else(|| zeros_of(initial(j)))).collect();
+    let d_stacked = (carried..g.node().outputs.len())
+        .filter_map(|i| Some((i + 1, Given { all: g.dy(i)?, axis: 0, reversed: false })));
+    let d_stacked = d_stacked.collect();
+    let turns = Turns { given, carried, head: [HEAD, 1], d_last, d_stacked };
+    let (_, d_given) = turns.walk(g)?;
+    for (i, dx) in d_given.into_iter().enumerate().skip(HEAD) {
+        if let Some(dx) = dx {
+            g.set(i, dx);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! Operators that ONNX does not have, bound to functions of the user's own. Nothing is known of what
+//! they compute: the model says the types of their outputs, and the function is called as it is.
+
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    plan::{
+        Arg, Call, Step,
+        custom::{self, Parameter},
+    },
+    ty::Type,
+};
+
+/// A node of such an operator.
+pub struct Custom {
+    /// The operator, with its domain.
+    pub operator: String,
+    /// The path of the function.
+    pub function: String,
+    /// The attributes, sorted by name.
+    pub attributes: Vec<(String, custom::Attribute)>,
+    /// The types of the outputs; `None` for one that is left out.
+    pub outputs: Vec<Option<Type>>,
+    /// Which inputs some node of the operator leaves out.
+    pub optional_inputs: Vec<bool>,
+    /// Which outputs some node of the operator leaves out.
+    pub optional_outputs: Vec<bool>,
+}
+
+impl Op for Custom {
+    fn name(&self) -> &'static str {
+        "Custom"
+    }
+
+    fn label(&self) -> String {
+        self.operator.clone()
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, out: &mut Attributes) {
+        out.string("operator", &self.operator);
+        out.string("function", &self.function);
+        let attributes = self.attributes.iter();
+        let attributes: Vec<String> =
+            attributes.map(|(k, value)| format!("{k} = {value:?}")).collect();
+        out.strings("attributes", &attributes);
+        let types = self.outputs.iter();
+        let types: Vec<String> = types.map(|ty| format!("{ty:?}")).collect();
+        out.strings("types", &types);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        for i in (0..cx.given()).filter(|&i| cx.has(i)) {
+            cx.ty(i)?;
+        }
+        Ok(self.outputs.iter().map(|ty| ty.clone().unwrap_or(Type::Unknown)).collect())
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        let (mut given, mut taken) = (Vec::new(), Vec::new());
+        for (i, &is_optional) in self.optional_inputs.iter().enumerate() {
+            let ty = if cx.has(i) { Some(cx.ty(i)?.clone()) } else { None };
+            given.push(Parameter { ty, is_optional });
+            inputs.push(Arg::Optional(cx.optional(i)?));
+        }
+        for (i, &is_optional) in self.optional_outputs.iter().enumerate() {
+            let operand = cx.optional_output(i)?;
+            let ty = if operand.is_some() { Some(cx.output_ty(i)?.clone()) } else { None };
+            if ty.is_none() && !is_optional {
+                let message = format!("output {i} of {} is not wanted", self.operator);
+                return Err(Diagnostic::new(Code::Unsupported, message));
+            }
+            taken.push(Parameter { ty, is_optional });
+            outputs.push(Arg::Optional(operand));
+        }
+        let custom = custom::Custom {
+            operator: self.operator.clone(),
+            function: self.function.clone(),
+            inputs: given,
+            outputs: taken,
+            attributes: self.attributes.clone(),
+        };
+        cx.step(Step::Call(Call::custom(cx.comment(), custom, inputs, outputs)));
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! `Gradient`: asked of the compiler, which writes what it comes to in its place.
+
+use super::{Entry, training_of_names};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dtype::DType,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, ValueId},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[training_of_names("Gradient", 1, &["xs", "zs", "y"], |node| {
+    let names = |names: Option<Vec<String>>| names.unwrap_or_default();
+    let (xs, zs) = (names(node.maybe_strings("xs")?), names(node.maybe_strings("zs")?));
+    let y = node.maybe_string("y")?;
+    let missing =
+        |name| Diagnostic::new(Code::BadAttribute, format!("the attribute `{name}` is missing"));
+    if xs.is_empty() {
+        return Err(missing("xs"));
+    }
+    Ok(Rc::new(Gradient { xs, zs, y: y.ok_or_else(|| missing("y"))? }))
+})];
+
+/// The derivatives of the sum of a value `y` by values `xs`, where these and the values `zs` are
+/// what they are said to be: the inputs are the points for `xs` and `zs`, then the values named by
+/// `xs`, `zs` and `y` themselves.
+pub struct Gradient {
+    /// The names of the values by which the derivatives are.
+    pub xs: Vec<String>,
+    /// The names of other values that are said.
+    pub zs: Vec<String>,
+    /// The name of the value of which the derivatives are.
+    pub y: String,
+}
+
+impl Gradient {
+    /// The points, the values that they are for, and the value of which the derivatives are.
+    pub fn split<'a>(&self, inputs: &'a [ValueId]) -> (&'a [ValueId], &'a [ValueId], ValueId) {
+        let count = self.xs.len() + self.zs.len();
+        let (points, named) = inputs.split_at(count);
+        (points, &named[..count], named[count])
+    }
+
+    fn checked(&self, cx: &Infer<'_>) -> Inferred<()> {
+        const DIFFERENTIABLE: &[DType] = &[DType::F32, DType::F64, DType::F16];
+        let names: Vec<&String> = self.xs.iter().chain(&self.zs).collect();
+        let count = names.len();
+        if cx.given() != 2 * count + 1 {
+            let given = cx.given().saturating_sub(count + 1);
+            let message = format!("there are {given} points for {count} names in `xs` and `zs`");
+            return Err(cx.finding(Code::BadArity, message));
+        }
+        if cx.outputs() > self.xs.len() {
+            let message = format!("there are {} outputs, but {} `xs`", cx.outputs(), self.xs.len());
+            return Err(cx.finding(Code::BadArity, message));
+        }
+        if let Some(i) = (1..count).find(|&i| names[..i].contains(&names[i])) {
+            let message = format!("`{}` is named twice in `xs` and `zs`", names[i]);
+            return Err(cx.finding(Code::BadAttribute, message));
+        }
+        for i in (0..self.xs.len()).chain([2 * count]) {
+            cx.of(i, DIFFERENTIABLE)?;
+        }
+        for i in 0..count {
+            let (point, named) = (cx.ty(i)?, cx.ty(count + i)?);
+            cx.same_dtype(i, count + i)?;
+            let differ = |(a, b): (&crate::dim::Dim, &crate::dim::Dim)| {
+                a.known().is_some() && b.known().is_some() && a != b
+            };
+            let sizes = || point.shape.iter().zip(&named.shape);
+            if point.rank() != named.rank() || sizes().any(differ) {
+                let message = format!("the point for `{}` has another shape than it", names[i]);
+                return Err(cx.finding(Code::ShapeMismatch, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Op for Gradient {
+    fn name(&self) -> &'static str {
+        "Gradient"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Training
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.strings("xs", &self.xs);
+        a.strings("zs", &self.zs);
+        a.string("y", &self.y);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        self.checked(cx)?;
+        (0..self.xs.len()).map(|i| Ok(cx.ty(i)?.clone().into())).collect()
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        Err(cx.unsupported("anything but being written as other nodes"))
+    }
+}

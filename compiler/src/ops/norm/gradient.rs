@@ -1,0 +1,49 @@
+//! The derivatives of normalizations.
+
+use crate::ir::Expr;
+
+/// Elements with a mean of 0 and a variance of 1 along axes.
+#[derive(Clone, Copy)]
+pub struct Normalized<'t> {
+    /// The elements.
+    pub y: Expr<'t>,
+    /// The distances from the mean.
+    pub distance: Expr<'t>,
+    /// What the distances were multiplied by: one over the standard deviation.
+    pub factor: Expr<'t>,
+}
+
+impl<'t> Normalized<'t> {
+    /// Normalizes `x` along `axes`.
+    pub fn of(x: Expr<'t>, axes: &[usize], epsilon: f32) -> Normalized<'t> {
+        let distance = x - x.mean(axes);
+        let variance = (distance * distance).mean(axes);
+        let factor = inverse_root(variance, epsilon);
+        Normalized { y: distance * factor, distance, factor }
+    }
+
+    /// What `dx` is for the derivative of the normalized elements.
+    pub fn slope(self, dy: Expr<'t>, axes: &[usize]) -> Expr<'t> {
+        self.factor * (dy - dy.mean(axes) - self.y * (dy * self.y).mean(axes))
+    }
+}
+
+/// `1 / √(x + epsilon)`.
+pub fn inverse_root(x: Expr<'_>, epsilon: f32) -> Expr<'_> {
+    let root = (x + f64::from(epsilon)).sqrt();
+    root.number(1.0) / root
+}
+
+impl<'t> Expr<'t> {
+    /// A number for each channel, with axes of size 1 for the image behind it.
+    pub fn for_channels(self, rank: usize) -> Expr<'t> {
+        let behind: Vec<i64> = (1..rank as i64 - 1).collect();
+        if behind.is_empty() { self } else { self.unsqueeze(self.tape.ints(&behind)) }
+    }
+
+    /// The sum over all of a channel, for the parameter that `like` is.
+    pub fn of_channels(self, like: Expr<'t>) -> Expr<'t> {
+        let others: Vec<usize> = (0..self.rank()).filter(|&axis| axis != 1).collect();
+        self.sum(&others).reshape_like(like).cast_like(like)
+    }
+}

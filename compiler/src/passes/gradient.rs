@@ -1,0 +1,249 @@
+//! Gradients as ordinary nodes.
+//!
+//! A [`Gradient`](Asked) names a value `y` and values `xs` and `zs`, and so the function that makes
+//! the one of the others. That function is taken out of the graph, simplified, and walked backwards:
+//! each operator says how the derivatives of its inputs follow from those of its outputs. What it
+//! comes to is written where the gradient was asked for, with the points for `xs` and `zs`. A later
+//! gradient finds nodes like any others there, so gradients of gradients need no word. What was
+//! computed before is computed once: nodes that are equal become one when the graph is simplified.
+
+use super::{branch, sequence};
+use crate::{
+    arena::Map,
+    diag::{Code, Diagnostic, Diagnostics, Result, quoted},
+    ir::{
+        Expr, Gradient, Graph, Next, Node, NodeId, RegionId, Rewrite, Rule, Site, Tape, Todo,
+        ValueId, extract, is_differentiable, rewrite,
+    },
+    ops::{binary, expand::Expand, gradient::Gradient as Asked, random::Dropout, reshape::Shape},
+    tensor::Tensor,
+};
+use std::collections::{HashMap, HashSet};
+
+/// What is simplified in a function before its derivative is taken: what has none, and goes.
+const SIMPLER: &[Rule] = &[
+    super::fold::identity,
+    super::fold::same_type,
+    sequence::optional,
+    sequence::sequence,
+    super::fold::constants_of_constants,
+];
+
+/// Writes what every `Gradient` comes to in its place.
+pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
+    let asked = graph.nodes().any(|(_, node)| node.op.is::<Asked>());
+    if asked { rewrite(graph, expand, &[dropped]) } else { Ok(graph.clone()) }
+}
+
+/// What drops elements of its input is the input, times what is left of ones: that factor is drawn
+/// once, and no part of a function.
+fn dropped(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    let x = node.input(0).filter(|_| node.op.is::<Dropout>() && node.inputs.len() > 1)?;
+    let ty = site.graph[x].ty.as_tensor()?;
+    let one = Tensor::from_number(ty.dtype, 1.0).ok()?;
+    let one = site.graph.constant("one", one);
+    let name = |what: &str| format!("{}/{what}", node.name);
+    let shape = Shape { start: 0, end: None };
+    let shape = site.graph.add(site.region, &name("Shape"), shape, &[x]).ok()?;
+    let ones = site.graph.add(site.region, &name("Expand"), Expand, &[one, shape]).ok()?;
+    let inputs = std::iter::once(Some(ones)).chain(node.inputs[1..].iter().copied()).collect();
+    let mut outputs = site.replace(node, node.op.clone(), inputs)?;
+    let factor = outputs.first().copied().flatten()?;
+    outputs[0] = Some(site.graph.add(site.region, &name("Mul"), &binary::MUL, &[x, factor]).ok()?);
+    Some(outputs)
+}
+
+fn expand(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[ValueId]) -> Next {
+    let old = cx.old;
+    let node = &old[id];
+    let Some(asked) = node.op.downcast::<Asked>().filter(|_| node.fault.is_none()) else {
+        return Next::Copy;
+    };
+    match values(cx, node, asked, into) {
+        Ok(values) => {
+            for (&output, value) in node.outputs.iter().zip(values) {
+                if let (Some(output), Some(value)) = (output, value) {
+                    if cx.new[value].producer.is_some() {
+                        cx.new.rename(value, &old[output].name);
+                    }
+                    cx.to.insert(output, value);
+                }
+            }
+        }
+        Err(findings) => findings
+            .within(&node.location())
+            .0
+            .into_iter()
+            .for_each(|finding| cx.findings.push(finding)),
+    }
+    Next::Done
+}
+
+/// The values of the outputs of a `Gradient`.
+fn values(
+    cx: &mut Rewrite<'_>,
+    node: &Node,
+    asked: &Asked,
+    into: RegionId,
+) -> std::result::Result<Vec<Option<ValueId>>, Diagnostics> {
+    let given: Vec<ValueId> = node.inputs.iter().flatten().map(|&id| cx.value(id)).collect();
+    let (points, named, y) = asked.split(&given);
+    let typed = named.iter().zip(points).enumerate().map(|(i, (&id, &point))| {
+        let point = &cx.new[point];
+        (id, point.ty.clone(), point.constant.clone().filter(|_| i >= asked.xs.len()))
+    });
+    let typed: Vec<_> = typed.collect();
+    let (function, captures) = extract(&cx.new, &typed, y, branch::decide, SIMPLER)?;
+    let wanted: Vec<bool> =
+        (0..asked.xs.len()).map(|i| node.outputs.get(i).is_some_and(Option::is_some)).collect();
+    let (derivative, dead) = derivative(function, &wanted)?;
+    let path = |&i: &usize| Some((i, path(&cx.new, named[i], y)?));
+    if let Some((i, path)) = dead.iter().find_map(path) {
+        return Err(nowhere(&cx.new, named[i], y, &path).into());
+    }
+    let arguments: Vec<ValueId> = points.iter().copied().chain(captures).collect();
+    let mut made = cx.call(&derivative, &arguments, into).into_iter();
+    Ok(wanted.iter().map(|&wanted| if wanted { made.next() } else { None }).collect())
+}
+
+/// The function whose outputs are the wanted derivatives of the sum of the only output by the
+/// inputs, and the numbers of the inputs that no derivative came back to.
+fn derivative(function: Graph, wanted: &[bool]) -> Result<(Graph, Vec<usize>)> {
+    let body = &function[function.body];
+    let (inputs, y) = (body.inputs.clone(), body.outputs[0]);
+    let xs: Vec<ValueId> =
+        inputs.iter().zip(wanted).filter(|(_, wanted)| **wanted).map(|(&id, _)| id).collect();
+    let region = function.body;
+    let tape = Tape::new(function);
+    let seed = tape.expr(y).ones_like();
+    let nodes = tape.look(|graph| graph[region].nodes.clone());
+    let found = backwards(&tape, &nodes, &[(tape.expr(y), seed)], &xs)?;
+    let (mut outputs, mut dead) = (Vec::new(), Vec::new());
+    for (&x, dx) in xs.iter().zip(found) {
+        if dx.is_none() {
+            dead.extend(inputs.iter().position(|&input| input == x));
+        }
+        outputs.push(dx.unwrap_or_else(|| tape.expr(x).zeros_like()).id);
+    }
+    let mut graph = tape.finish()?;
+    graph.set_outputs(region, outputs);
+    Ok((graph, dead))
+}
+
+/// The derivatives by `xs` of what `seeds` gives the derivatives by: the sum over all paths through
+/// `nodes`. None where there is no path, or none with a derivative.
+fn backwards<'t>(
+    tape: &'t Tape,
+    nodes: &[NodeId],
+    seeds: &[(Expr<'t>, Expr<'t>)],
+    xs: &[ValueId],
+) -> Result<Vec<Option<Expr<'t>>>> {
+    let live = tape.look(|graph| live(graph, nodes, xs));
+    let mut found: Map<ValueId, Expr<'t>> = Map::default();
+    for &(y, seed) in seeds.iter().filter(|(y, _)| live.contains(&y.id)) {
+        add(&mut found, y, seed);
+    }
+    for &id in nodes.iter().rev() {
+        let node = tape.look(|graph| graph[id].clone());
+        let dy = |output: &Option<ValueId>| output.and_then(|id| found.get(id).copied());
+        let d_outputs: Vec<_> = node.outputs.iter().map(dy).collect();
+        let used = tape.look(|graph| graph.used_by(id));
+        let is_used = used.iter().any(|id| live.contains(id));
+        if d_outputs.iter().all(Option::is_none) || !is_used {
+            continue;
+        }
+        tape.set_label(format!("{} gradient", node.name));
+        known(tape, &node)?;
+        let asked = Gradient::new(tape, id, &live, d_outputs, backwards).ask();
+        for (x, dx) in asked.map_err(|finding| along(tape, finding, id, seeds, xs))? {
+            if live.contains(&x) {
+                add(&mut found, tape.expr(x), dx);
+            }
+        }
+    }
+    Ok(xs.iter().map(|&x| found.get(x).copied()).collect())
+}
+
+/// Adds to the derivative of a value.
+fn add<'t>(found: &mut Map<ValueId, Expr<'t>>, x: Expr<'t>, dx: Expr<'t>) {
+    let dx = dx.fit(x);
+    let sum = found.get(x.id).map_or(dx, |&before| before + dx);
+    found.insert(x.id, sum);
+}
+
+/// The values that have a derivative by one of `xs`, as far as their types say.
+fn live(graph: &Graph, nodes: &[NodeId], xs: &[ValueId]) -> HashSet<ValueId> {
+    let mut live: HashSet<ValueId> = xs.iter().copied().collect();
+    for &id in nodes {
+        if graph.used_by(id).iter().any(|used| live.contains(used)) {
+            let outputs = graph[id].outputs.iter().flatten();
+            live.extend(outputs.filter(|&&output| is_differentiable(&graph[output].ty)));
+        }
+    }
+    live
+}
+
+/// A finding where the types around a node are not known.
+fn known(tape: &Tape, node: &Node) -> Result {
+    let values = node.inputs.iter().chain(&node.outputs).flatten();
+    let open = |&&id: &&ValueId| tape.look(|graph| !graph[id].ty.is_tensor());
+    let Some(&open) = values.into_iter().find(open) else { return Ok(()) };
+    let (name, ty) = tape.look(|graph| (graph[open].name.clone(), graph[open].ty.to_string()));
+    let message = format!("a gradient goes through a node beside {}, which is {ty}", quoted(&name));
+    Err(Diagnostic::new(Code::NoGradient, message).within(node.location()))
+}
+
+/// The nodes on the shortest way from `x` to `y`.
+fn path(graph: &Graph, x: ValueId, y: ValueId) -> Option<Vec<NodeId>> {
+    let cuts = HashSet::from([x]);
+    let (nodes, _) = graph.makers(&cuts, y);
+    let mut from: HashMap<ValueId, (ValueId, NodeId)> = HashMap::new();
+    for id in nodes {
+        let used = graph.used_by(id);
+        if let Some(&used) = used.iter().find(|&&used| used == x || from.contains_key(&used)) {
+            for &output in graph[id].outputs.iter().flatten() {
+                from.entry(output).or_insert((used, id));
+            }
+        }
+    }
+    let (mut path, mut at) = (Vec::new(), y);
+    while at != x {
+        let (before, node) = *from.get(&at)?;
+        path.push(node);
+        at = before;
+    }
+    path.reverse();
+    Some(path)
+}
+
+/// The finding that no path from `x` to `y` has a derivative.
+fn nowhere(graph: &Graph, x: ValueId, y: ValueId, path: &[NodeId]) -> Diagnostic {
+    let (from, to) = (quoted(&graph[x].name), quoted(&graph[y].name));
+    let message = format!("{to} depends on {from} only through operators without a gradient");
+    let nodes = path.iter().map(|&id| graph[id].location());
+    Diagnostic::new(Code::NoGradient, message).note(shown(from, nodes, to))
+}
+
+/// Says in a finding at node `at` which path it is on.
+fn along(
+    tape: &Tape,
+    finding: Diagnostic,
+    at: NodeId,
+    seeds: &[(Expr<'_>, Expr<'_>)],
+    xs: &[ValueId],
+) -> Diagnostic {
+    tape.look(|graph| {
+        let outputs = || graph[at].outputs.iter().flatten().copied();
+        let ends = |from: ValueId, to: ValueId| Some((from, path(graph, from, to)?, to));
+        let before = xs.iter().find_map(|&x| outputs().find_map(|output| ends(x, output)));
+        let after = seeds.iter().find_map(|(y, _)| outputs().find_map(|output| ends(output, y.id)));
+        let (Some((x, before, _)), Some((_, after, y))) = (before, after) else { return finding };
+        let nodes = before.iter().chain(&after).map(|&id| graph[id].location());
+        finding.note(shown(quoted(&graph[x].name), nodes, quoted(&graph[y].name)))
+    })
+}
+
+fn shown(from: String, nodes: impl Iterator<Item = String>, to: String) -> String {
+    let all: Vec<String> = std::iter::once(from).chain(nodes).chain([to]).collect();
+    format!("the path: {}", all.join(" → "))
+}

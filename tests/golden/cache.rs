@@ -1,0 +1,307 @@
+// The model cache, compiled by onnxc 0.1.0.
+// ONNX IR version 10; operator sets: ai.onnx 21.
+
+/// The model `cache`.
+///
+/// | | name | type |
+/// |---|---|---|
+/// | input | `q` | `float[1, 2, 1, 4]` |
+/// | input | `k` | `float[1, 2, 1, 4]` |
+/// | input | `v` | `float[1, 2, 1, 4]` |
+/// | output | `y` | `float[1, 2, 1, 4]` |
+/// | state | `past_k` → `present_k` | `float[1, 2, past, 4]`; at first zeros |
+/// | state | `past_v` → `present_v` | `float[1, 2, past, 4]`; at first zeros |
+///
+/// - Parameters: 0
+/// - Weights: 0 bytes
+/// - Arena: 2176 bytes
+#[derive(Clone, Debug)]
+pub struct Cache {
+    weights: ::onnxc_runtime::arena::Weights,
+    arena: ::onnxc_runtime::arena::InlineArena<34>,
+    /// The sizes of the state, once there is one.
+    held: ::core::option::Option<[usize; 2]>,
+}
+
+#[allow(dead_code)]
+impl Cache {
+    /// The bytes of memory that one run needs, beside what the caller gives.
+    pub const PEAK_ARENA_BYTES: usize = 2176;
+    /// The bytes of all weights.
+    pub const WEIGHT_BYTES: usize = 0;
+    /// The multiply-adds of one run, where every size is known.
+    pub const MACS: u64 = 0;
+
+    /// The model with the weights that the program carries.
+    pub const fn new() -> Cache {
+        Cache {
+            weights: ::onnxc_runtime::arena::Weights::new(cache::WEIGHTS),
+            arena: ::onnxc_runtime::arena::InlineArena::new(),
+            held: ::core::option::Option::None,
+        }
+    }
+
+    /// The model with weights that the caller has, in flash or mapped from a file.
+    ///
+    /// # Errors
+    ///
+    /// Where they are not as long as the model's, or start at an odd address.
+    pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<Cache> {
+        let weights = ::onnxc_runtime::arena::Weights::from_bytes(
+            weights,
+            Cache::WEIGHT_BYTES,
+        )?;
+        Ok(Cache {
+            weights,
+            arena: ::onnxc_runtime::arena::InlineArena::new(),
+            held: ::core::option::Option::None,
+        })
+    }
+
+    /// Forgets what earlier runs left: the next one is again the first.
+    pub fn reset(&mut self) {
+        self.held = ::core::option::Option::None;
+    }
+
+    /// Runs the model.
+    ///
+    /// # Errors
+    ///
+    /// Where the inputs' sizes do not fit the model, or each other.
+    /// An error in the middle of a run resets the model.
+    pub fn infer(
+        &mut self,
+        q: &[f32; 8],
+        k: &[f32; 8],
+        v: &[f32; 8],
+    ) -> ::onnxc_runtime::Result<&[f32; 8]> {
+        cache::infer(&self.weights, self.arena.blocks(), &mut self.held, q, k, v)
+    }
+}
+
+impl ::core::default::Default for Cache {
+    fn default() -> Cache {
+        Cache::new()
+    }
+}
+
+#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+mod cache {
+    use ::onnxc_runtime::{concat, matmul, reshape, softmax, transpose};
+    use ::onnxc_runtime::activation_fn::Activation;
+    use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
+    use ::onnxc_runtime::gemm::{Gemm, Layout};
+    use ::onnxc_runtime::geometry::{Axis, Strided};
+    use ::onnxc_runtime::matmul::MatMul;
+
+    pub(super) fn infer<'a>(
+        weights: &::onnxc_runtime::arena::Weights,
+        arena: &'a mut [Block],
+        held: &mut ::core::option::Option<[usize; 2]>,
+        q: &[f32],
+        k: &[f32],
+        v: &[f32],
+    ) -> ::onnxc_runtime::Result<&'a [f32; 8]> {
+        let [past, past_v_2] = held.unwrap_or([0, 0]);
+        ::onnxc_runtime::view::check_bound("past", 7, past)?;
+        ::onnxc_runtime::view::check_size("past_v", 2, "past", past, past_v_2)?;
+        if held.take().is_none() {
+            borrow(arena, PAST_K.part(0, 8 * past).write()).fill_with(Default::default);
+            borrow(arena, PAST_V.part(0, 8 * past).write()).fill_with(Default::default);
+        }
+
+        // present_k: Concat -> float[1, 2, past + 1, 4]
+        let (present_k, past_k) = borrow(
+            arena,
+            (PRESENT_K.part(0, 8 * past + 8).write(), PAST_K.part(0, 8 * past).read()),
+        );
+        concat::concat(
+            past_k,
+            present_k,
+            Strided {
+                sizes: &[2, 4 * past],
+                strides: &[(4 * past + 4) as isize, 1],
+                start: 0,
+            },
+        );
+
+        // present_k: Concat -> float[1, 2, past + 1, 4]
+        let present_k = borrow(arena, PRESENT_K.part(0, 8 * past + 8).write());
+        concat::concat(
+            k,
+            present_k,
+            Strided {
+                sizes: &[2, 4],
+                strides: &[(4 * past + 4) as isize, 1],
+                start: 4 * past,
+            },
+        );
+
+        // present_v: Concat -> float[1, 2, past + 1, 4]
+        let (present_v, past_v) = borrow(
+            arena,
+            (PRESENT_V.part(0, 8 * past + 8).write(), PAST_V.part(0, 8 * past).read()),
+        );
+        concat::concat(
+            past_v,
+            present_v,
+            Strided {
+                sizes: &[2, 4 * past],
+                strides: &[(4 * past + 4) as isize, 1],
+                start: 0,
+            },
+        );
+
+        // present_v: Concat -> float[1, 2, past + 1, 4]
+        let present_v = borrow(arena, PRESENT_V.part(0, 8 * past + 8).write());
+        concat::concat(
+            v,
+            present_v,
+            Strided {
+                sizes: &[2, 4],
+                strides: &[(4 * past + 4) as isize, 1],
+                start: 4 * past,
+            },
+        );
+
+        // columns: Transpose -> float[1, 2, 4, past + 1]
+        let (columns, present_k) = borrow(
+            arena,
+            (
+                COLUMNS.part(0, 8 * past + 8).write(),
+                PRESENT_K.part(0, 8 * past + 8).read(),
+            ),
+        );
+        transpose::transpose(
+            present_k,
+            columns,
+            Strided {
+                sizes: &[2, 4, past + 1],
+                strides: &[(4 * past + 4) as isize, 1, 4],
+                start: 0,
+            },
+        );
+
+        // scores: MatMul -> float[1, 2, 1, past + 1]
+        let (scores, scores_scratch, columns) = borrow(
+            arena,
+            (
+                SCORES.part(0, 2 * past + 2).write(),
+                SCORES_SCRATCH.write(),
+                COLUMNS.part(0, 8 * past + 8).read(),
+            ),
+        );
+        matmul::matmul_f32(
+            q,
+            columns,
+            None,
+            scores,
+            scores_scratch,
+            MatMul {
+                sizes: &[2],
+                a: &[4],
+                b: &[4 * past + 4],
+                c: &[0],
+                matrix: Gemm {
+                    m: 1,
+                    n: past + 1,
+                    k: 4,
+                    a: Layout::Strides(4, 1),
+                    b: Layout::Strides(past + 1, 1),
+                    c: [0, 0],
+                    y_row: past + 1,
+                    alpha: 1.0,
+                    beta: 1.0,
+                },
+            },
+            Activation::Identity,
+        );
+
+        // weights: Softmax -> float[1, 2, 1, past + 1]
+        let scores = borrow(arena, SCORES.part(0, 2 * past + 2).write());
+        softmax::softmax_in_place(
+            scores,
+            Axis {
+                outer: 2,
+                len: past + 1,
+                inner: 1,
+            },
+        );
+
+        // y: MatMul -> float[1, 2, 1, 4]
+        let (y, y_scratch, scores, present_v) = borrow(
+            arena,
+            (
+                Y.write(),
+                Y_SCRATCH.write(),
+                SCORES.part(0, 2 * past + 2).read(),
+                PRESENT_V.part(0, 8 * past + 8).read(),
+            ),
+        );
+        matmul::matmul_f32(
+            scores,
+            present_v,
+            None,
+            y,
+            y_scratch,
+            MatMul {
+                sizes: &[2],
+                a: &[past + 1],
+                b: &[4 * past + 4],
+                c: &[0],
+                matrix: Gemm {
+                    m: 1,
+                    n: 4,
+                    k: past + 1,
+                    a: Layout::Strides(past + 1, 1),
+                    b: Layout::Strides(4, 1),
+                    c: [0, 0],
+                    y_row: 4,
+                    alpha: 1.0,
+                    beta: 1.0,
+                },
+            },
+            Activation::Identity,
+        );
+
+        // present_k: kept for the next run
+        let (past_k, present_k) = borrow(
+            arena,
+            (
+                PAST_K.part(0, 8 * past + 8).write(),
+                PRESENT_K.part(0, 8 * past + 8).read(),
+            ),
+        );
+        reshape::identity(present_k, past_k);
+
+        // present_v: kept for the next run
+        let (past_v, present_v) = borrow(
+            arena,
+            (
+                PAST_V.part(0, 8 * past + 8).write(),
+                PRESENT_V.part(0, 8 * past + 8).read(),
+            ),
+        );
+        reshape::identity(present_v, past_v);
+        *held = Some([past + 1, past + 1]);
+
+        let y = borrow(arena, Y.array::<8>());
+        Ok(y)
+    }
+
+    const PAST_K: Slot<f32> = Slot::new(1024, 64);
+    const PAST_V: Slot<f32> = Slot::new(1280, 64);
+    const PRESENT_K: Slot<f32> = Slot::new(1536, 64);
+    const PRESENT_V: Slot<f32> = Slot::new(1792, 64);
+    const COLUMNS: Slot<f32> = Slot::new(576, 64);
+    const SCORES: Slot<f32> = Slot::new(2048, 16);
+    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 144);
+    const Y: Slot<f32> = Slot::new(2112, 8);
+    const Y_SCRATCH: Slot<f32> = Slot::new(0, 256);
+
+    pub(super) static WEIGHTS: &Aligned<[u8; 0]> = &Aligned(
+        *include_bytes!("cache.weights"),
+    );
+
+    const _: () = ::onnxc_runtime::view::generated_by("0.1.0");
+}

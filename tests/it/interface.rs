@@ -1,0 +1,224 @@
+//! How modules are called: inputs that may be left out, state, functions of the program.
+
+use crate::programs::{folder, onnxc, run, scratch};
+use onnxc::{Options, host::Session, plan::Plan, tensor::Tensor, value::Value};
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// Compiles a model into `directory`, as a module of that name.
+fn module(directory: &Path, name: &str, model: &str, options: &[&str]) {
+    let model = folder("models").join(format!("{model}.onnxtxt"));
+    let module = directory.join(format!("{name}.rs"));
+    let run = onnxc().arg(model).arg("-o").arg(module).args(options).output();
+    let run = run.expect("the program was built");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+/// What `onnxc` says of options that do not fit a model.
+fn refusal(model: &str, options: &[&str]) -> String {
+    let model = folder("models").join(format!("{model}.onnxtxt"));
+    let run = onnxc().arg(model).args(options).output().expect("the program was built");
+    assert_eq!(run.status.code(), Some(1), "{options:?}");
+    String::from_utf8(run.stderr).expect("messages are UTF-8")
+}
+
+/// Runs the program in `programs` of that name, beside the modules in `directory`.
+fn program(directory: &Path, name: &str) {
+    let file = directory.join("main.rs");
+    let source = folder("programs").join(format!("{name}.rs"));
+    fs::copy(source, &file).expect("the directory is ours");
+    run(&file);
+}
+
+#[test]
+fn what_has_a_default_may_be_left_out() {
+    let directory = scratch("interface_defaults");
+    module(&directory, "defaults", "defaults", &[]);
+    module(
+        &directory,
+        "fixed",
+        "defaults",
+        &["--dim", "n=3", "--const", "scale", "--const", "bias=[1, 2, 3]"],
+    );
+    module(&directory, "constant", "defaults", &["--dim", "n=3", "--defaults", "constant"]);
+    program(&directory, "defaults");
+}
+
+#[test]
+fn a_default_must_be_there_and_fit() {
+    let text = refusal("defaults", &["--const", "x"]);
+    assert!(text.contains("the input `x` has no default") && text.contains("--const x=VALUE"));
+    let directory = scratch("interface_misfit");
+    let model = directory.join("misfit.onnxtxt");
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x) => (float[2] y) <float[3] x = {1, 2, 3}> { y = Relu(x) }";
+    fs::write(&model, text).expect("the directory is ours");
+    let run = onnxc().arg(&model).output().expect("the program was built");
+    let text = String::from_utf8_lossy(&run.stderr);
+    assert!(
+        text.contains("E0203") && text.contains("float[3]") && text.contains("input `x`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn before_version_4_initializers_are_constants() {
+    let directory = scratch("interface_old");
+    let model = directory.join("old.onnxtxt");
+    let text = "<ir_version: 3, opset_import: [\"\" : 9]> g (float[2] x, float[2] b = {1, 2}) => (float[2] y) { y = Add(x, b) }";
+    fs::write(&model, text).expect("the directory is ours");
+    let run = onnxc().arg(&model).output().expect("the program was built");
+    let code = String::from_utf8_lossy(&run.stdout);
+    assert!(code.contains("infer(&mut self, x: &[f32; 2]) -> &[f32; 2]"), "{code}");
+}
+
+#[test]
+fn state_is_handed_from_run_to_run() {
+    let directory = scratch("interface_state");
+    let state = ["--state", "h=h_next", "--state", "past=sum"];
+    module(&directory, "stream", "stream", &state);
+    module(&directory, "explicit", "stream", &[]);
+    module(&directory, "heap", "stream", &[&state[..], &["--arena", "heap"]].concat());
+    program(&directory, "stream");
+}
+
+/// The plan of a model with these states.
+fn plan(text: &str, states: &[(&str, &str)]) -> Plan {
+    let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {text}");
+    let mut options = Options::default();
+    for (past, present) in states {
+        options.settings.states.insert((*past).into(), (*present).into());
+    }
+    let plan = onnxc::plan(text.into_bytes().into(), &options, &mut |_, _| {});
+    plan.unwrap_or_else(|findings| panic!("{findings}")).0
+}
+
+/// Runs a model that keeps its states beside one that is given them.
+fn keeps(text: &str, states: &[(&str, &str)]) {
+    let (kept, explicit) = (plan(text, states), plan(text, &[]));
+    let mut session = Session::new(&kept);
+    let mut given: BTreeMap<&str, Value> = BTreeMap::new();
+    for port in &explicit.inputs {
+        let zeros = Value::Tensor(Tensor::from_floats(&[0.0, 0.0]));
+        let first = if port.default.is_some() { Value::Optional(None) } else { zeros };
+        given.insert(&port.name, first);
+    }
+    for run in 0..4u8 {
+        let x = Tensor::from_floats(&[f32::from(run) + 0.5, 2.0 - f32::from(run)]);
+        given.insert("x", x.into());
+        let of = |plan: &Plan| -> Vec<Value> {
+            plan.inputs.iter().map(|port| given[&*port.name].clone()).collect()
+        };
+        let found = session.run(&of(&kept)).expect("the inputs fit");
+        let results = onnxc::host::run(&explicit, &of(&explicit)).expect("the inputs fit");
+        let names = explicit.outputs.iter().map(|port| &*port.name);
+        let mut results: BTreeMap<&str, Value> = names.zip(results).collect();
+        for (past, present) in states {
+            given.insert(past, results[present].clone());
+        }
+        results.retain(|name, _| states.iter().all(|(_, present)| present != name));
+        let expected: Vec<Value> =
+            kept.outputs.iter().map(|port| results[&*port.name].clone()).collect();
+        assert_eq!(found, expected, "run {run} of {text}");
+    }
+}
+
+#[test]
+fn state_is_kept_from_what_would_overwrite_it() {
+    let one = &[("p", "n")];
+    let two = &[("p", "n"), ("q", "m")];
+    // What is given back lies where the state was, were it not kept.
+    keeps(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) { n = Add(p, x) t = Mul(p, x) y = Add(t, n) }",
+        one,
+    );
+    keeps(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) { y = Identity(p) n = Identity(x) }",
+        one,
+    );
+    keeps(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) <float[2] c = {5, 6}> { y = Add(p, x) n = Identity(c) }",
+        one,
+    );
+    keeps(
+        "(float[2] x, float[2] p = {1, 2}) => (float[2] y, float[2] n) { y = Add(p, x) n = Identity(p) }",
+        one,
+    );
+    // One state becomes the other.
+    keeps(
+        "(float[2] x, float[2] p, float[2] q) => (float[2] y, float[2] n, float[2] m) { y = Add(p, x) n = Identity(q) m = Add(p, x) }",
+        two,
+    );
+    keeps(
+        "(float[2] x, float[2] p = {1, 2}, float[2] q = {3, 4}) => (float[2] y, float[2] n, float[2] m) { y = Sub(p, x) n = Identity(q) m = Identity(p) }",
+        two,
+    );
+    keeps(
+        "(float[2] x, float[2] p, float[2] q) => (float[2] y, float[2] n, float[2] m) { n = Add(p, x) m = Identity(n) y = Mul(n, q) }",
+        two,
+    );
+    // A branch, or a turn, uses it.
+    keeps(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) <int64 m = {3}, bool t = {1}> { n = Loop(m, t, p) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) { d = Identity(c) r = Add(s, x) }> y = Sub(n, p) }",
+        one,
+    );
+}
+
+#[test]
+fn a_cache_grows_up_to_its_bound() {
+    let directory = scratch("interface_cache");
+    let state = ["--state", "past_k=present_k", "--state", "past_v=present_v"];
+    let dims = ["--dim", "past=1..=4", "--dim", "new=1..=2"];
+    module(&directory, "cache", "cache", &[state, dims[..].try_into().expect("four")].concat());
+    module(&directory, "explicit", "cache", &[]);
+    program(&directory, "cache");
+}
+
+#[test]
+fn what_grows_at_its_end_grows_where_it_is() {
+    let directory = scratch("interface_history");
+    module(&directory, "history", "history", &["--dim", "rows=1..=8", "--state", "past=present"]);
+    let code = fs::read_to_string(directory.join("history.rs")).expect("the program wrote it");
+    assert_eq!(code.matches("reshape::identity(").count(), 1, "{code}");
+    program(&directory, "history");
+}
+
+#[test]
+fn state_must_fit_and_have_a_bound() {
+    let text = refusal("cache", &["--state", "past_k=present_k"]);
+    for part in ["E0303", "state `past_k`", "--dim past=1..=N"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let text = refusal("stream", &["--state", "h=y"]);
+    for part in ["E0201", "state `h`", "float[1, 1, 3]", "float[1, 1, 1, 3]"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let text = refusal("stream", &["--state", "hidden=h_next", "--state", "h=hidden"]);
+    assert!(text.contains("the model has no input `hidden`"), "{text}");
+    assert!(text.contains("the model has no output `hidden`"), "{text}");
+}
+
+#[test]
+fn a_function_of_the_program_is_called() {
+    let directory = scratch("interface_custom");
+    let custom = [
+        "--custom=com.acme::Clip=crate::ops::clip",
+        "--custom=com.acme::Mix=crate::ops::mix",
+        "--custom=com.acme::Norm=crate::ops::norm",
+    ];
+    module(&directory, "custom", "custom", &custom);
+    program(&directory, "custom");
+}
+
+#[test]
+fn what_a_function_gives_must_be_known() {
+    let clip = "--custom=com.acme::Clip=crate::clip";
+    let text = refusal("custom", &[]);
+    assert!(text.contains("--custom com.acme::Clip=crate::path::of::function"), "{text}");
+    let text = refusal("custom", &["--custom=com.acme::Clip=clip"]);
+    assert!(text.contains("`clip` is not the path of a function"), "{text}");
+    let text = refusal("custom", &[clip, "--type", "clipped=float[m, 3]"]);
+    assert!(text.contains("no input says how large `m` is"), "{text}");
+    let text =
+        refusal("custom", &[clip, "--custom=com.acme::Nothing=crate::clip", "--type", "y=float"]);
+    assert!(text.contains("no node is a `com.acme::Nothing`"), "{text}");
+    assert!(text.contains("no operator of your own gives `y`"), "{text}");
+}

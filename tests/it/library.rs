@@ -1,0 +1,182 @@
+//! The graph as a library: passes of one's own, models optimized and shown.
+
+use crate::programs::{folder, onnxc, root, scratch};
+use onnxc::{
+    Builder, Options, Spec,
+    diag::Diagnostics,
+    export, host,
+    import::{self, Size},
+    ir::{Edit, Graph, replace},
+    plan::Port,
+    tensor::Tensor,
+    value::Value,
+};
+use onnxc_proto::{Bytes, Message};
+use std::{fs, path::Path};
+
+const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
+    gated (float[4] x) => (float[4] y) {
+        [gate] h = HardSwish (x)
+        y = Abs (h)
+    }"#;
+
+/// Takes every `HardSwish` for a `Relu`.
+fn simpler(graph: &Graph) -> Result<Graph, Diagnostics> {
+    replace(graph, &|site, node| {
+        let relu = || Spec::new("Relu").called(&node.name).inputs(node.inputs.clone());
+        (node.op.name() == "HardSwish").then(|| relu().add_at(site).ok()).flatten()
+    })
+}
+
+/// Leaves out the node of that name.
+fn without(graph: &Graph, name: &str) -> Result<Graph, Diagnostics> {
+    let mut edit = Edit::of(graph);
+    if let Some((node, _)) = graph.node_named(name) {
+        edit.bypass(node, 0);
+    }
+    edit.finish()
+}
+
+/// The code of [`MODEL`] as a builder makes it.
+fn code(name: &str, build: impl FnOnce(Builder) -> Builder) -> String {
+    let directory = scratch(name);
+    let model = directory.join("gated.onnxtxt");
+    fs::write(&model, MODEL).expect("the directory is ours");
+    let report = build(Builder::new(&model).out_dir(&directory)).compile();
+    let report = report.map_err(|findings| findings.to_string()).expect("the model is valid");
+    fs::read_to_string(report.module).expect("it was written")
+}
+
+#[test]
+fn passes_of_ones_own_change_what_is_generated() {
+    let as_it_is = code("own_pass_none", |builder| builder);
+    assert!(as_it_is.contains("hard_swish"), "{as_it_is}");
+    let replaced = code("own_pass_replace", |builder| builder.pass("simpler", simpler));
+    assert!(replaced.contains("relu") && !replaced.contains("hard_swish"), "{replaced}");
+    let left_out = code("own_pass_without", |builder| {
+        builder.pass("simpler", simpler).pass("shorter", |graph| without(graph, "gate"))
+    });
+    assert!(left_out.contains("abs") && !left_out.contains("relu"), "{left_out}");
+}
+
+#[test]
+fn a_pass_that_breaks_the_graph_is_named() {
+    let directory = scratch("own_pass_broken");
+    let model = directory.join("gated.onnxtxt");
+    fs::write(&model, MODEL).expect("the directory is ours");
+    let broken = |graph: &Graph| {
+        let mut edit = Edit::of(graph);
+        let (last, first) = (graph.node_named("y"), graph.node_named("gate"));
+        if let (Some((last, _)), Some((first, _))) = (last, first) {
+            edit.move_before(last, first);
+        }
+        edit.finish()
+    };
+    let builder = Builder::new(&model).out_dir(&directory).pass("backwards", broken);
+    let findings = builder.compile().expect_err("a value is used before it is made").to_string();
+    assert!(findings.contains("pass backwards") && findings.contains("before"), "{findings}");
+}
+
+/// What the program prints, given these arguments.
+fn printed(arguments: &[&str]) -> String {
+    let output = onnxc().args(arguments).output().expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("the text is UTF-8")
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("the path is text").to_owned()
+}
+
+#[test]
+fn what_is_shown_can_be_read_and_shown_again() {
+    let directory = scratch("shown");
+    for name in ["mlp.onnxtxt", "operators.onnxtxt", "free.onnxtxt"] {
+        let model = text(&folder("models").join(name));
+        let shown = printed(&["show", "--full", &model]);
+        let copy = directory.join("copy.onnxtxt");
+        fs::write(&copy, &shown).expect("the directory is ours");
+        assert_eq!(printed(&["show", "--full", &text(&copy)]), shown);
+    }
+    let model = text(&folder("models/mlp.onnxtxt"));
+    assert!(printed(&["show", "--after", "fuse", &model]).contains("internal."));
+}
+
+#[test]
+fn an_optimized_model_is_optimal() {
+    let directory = scratch("optimized");
+    for name in ["mlp", "scale", "free"] {
+        let model = text(&folder("models").join(name).with_extension("onnxtxt"));
+        let [first, second] =
+            ["first", "second"].map(|copy| text(&directory.join(copy).with_extension("onnx")));
+        printed(&["optimize", &model, "-o", &first]);
+        printed(&["optimize", &first, "-o", &second]);
+        let [first, second] = [first, second].map(|path| fs::read(path).expect("it was written"));
+        assert!(first == second, "{name} changes when it is optimized again");
+    }
+}
+
+/// What a model gives for inputs of small numbers.
+fn results(model: Bytes) -> Vec<Value> {
+    let mut options = Options::default();
+    options.settings.directory = Some(folder("models"));
+    options
+        .settings
+        .dims
+        .extend(["batch", "samples"].map(|name| (name.to_owned(), Size::Fixed(40))));
+    let text = import::print::model(&import::decode(model.clone()).expect("it is a model"), 0);
+    let has = |name: &str| [",", "]"].iter().any(|end| text.contains(&format!("{name}{end}")));
+    options.settings.dims.retain(|name, _| has(name));
+    let (plan, _) = onnxc::plan(model, &options, &mut |_, _| {}).expect("the model is valid");
+    let input = |port: &Port| {
+        let shape = port.ty.as_tensor().and_then(|ty| ty.known_shape()).expect("sizes are fixed");
+        let len = shape.iter().product::<usize>();
+        let numbers: Vec<f32> = (0..len).map(|i| (i % 7) as f32 / 8.0 - 0.25).collect();
+        Value::Tensor(Tensor { shape, ..Tensor::from_floats(&numbers) })
+    };
+    let inputs: Vec<Value> = plan.inputs.iter().map(input).collect();
+    host::run(&plan, &inputs).expect("the inputs fit")
+}
+
+#[test]
+fn an_optimized_model_gives_the_same() {
+    let digits = root().join("examples/models/digits.onnx");
+    for model in [folder("models/mlp.onnxtxt"), folder("models/free.onnxtxt"), digits] {
+        let bytes = Bytes::from(fs::read(&model).expect("the model is checked in"));
+        let graph = onnxc::optimize(bytes.clone(), &Options::default()).expect("it is valid");
+        let written = export::model(&graph).expect("all has a form");
+        assert!(results(bytes) == results(written.encode_to_vec().into()), "{}", model.display());
+    }
+}
+
+#[test]
+fn what_passes_fuse_has_no_form() {
+    let model = fs::read(folder("models/mlp.onnxtxt")).expect("the model is checked in");
+    let mut fused = None;
+    let plan = onnxc::plan(model.into(), &Options::default(), &mut |pass, graph| {
+        fused = Some(graph.clone()).filter(|_| pass == "fuse");
+    });
+    assert!(plan.is_ok());
+    let findings = export::model(&fused.expect("it is the last pass")).expect_err("it is fused");
+    assert!(findings.to_string().contains("made of `MatMul`"), "{findings}");
+}
+
+#[test]
+fn sizes_and_constants_are_settled_in_the_copy() {
+    let directory = scratch("settled");
+    let model = directory.join("model.onnxtxt");
+    let source = r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[N, 3] x, float by) => (float[N, 3] y) {
+            s = Shape (x)
+            z = ConstantOfShape (s)
+            a = Add (z, by)
+            y = Mul (x, a)
+        }"#;
+    fs::write(&model, source).expect("the directory is ours");
+    let copy = text(&directory.join("copy.onnxtxt"));
+    printed(&["optimize", &text(&model), "-o", &copy, "--dim", "N=2", "--const", "by=1"]);
+    let found = fs::read_to_string(copy).expect("it was written");
+    assert!(found.contains("g (float[2, 3] x) => (float[2, 3] y)"), "{found}");
+    assert_eq!(found.matches(" = Mul (x, a)").count(), 1, "{found}");
+    assert_eq!(found.matches('(').count(), 3, "{found}");
+}
