@@ -160,7 +160,10 @@ fn the_approximation_of_gelu_is_as_good_as_its_exponent() {
             let (wide, truth) = (f64::from(x), gelu_tanh(x.into()));
             let bound = if x < -0.75 { 4.0 - 2.0 * wide * wide * wide } else { 4.0 };
             let error = ulps(y, truth);
-            assert!(!(error > bound), "{level:?}: {x:e}: {y:e}, not {truth:e}: {error} ulp");
+            assert!(
+                error.is_nan() || error <= bound,
+                "{level:?}: {x:e}: {y:e}, not {truth:e}: {error} ulp"
+            );
         }
     });
 }

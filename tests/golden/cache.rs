@@ -14,11 +14,11 @@
 ///
 /// - Parameters: 0
 /// - Weights: 0 bytes
-/// - Arena: 2176 bytes
+/// - Arena: 8768 bytes
 #[derive(Clone, Debug)]
 pub struct Cache {
     weights: ::onnxc_runtime::arena::Weights,
-    arena: ::onnxc_runtime::arena::InlineArena<34>,
+    arena: ::onnxc_runtime::arena::InlineArena<137>,
     /// The sizes of the state, once there is one.
     held: ::core::option::Option<[usize; 2]>,
 }
@@ -26,7 +26,7 @@ pub struct Cache {
 #[allow(dead_code)]
 impl Cache {
     /// The bytes of memory that one run needs, beside what the caller gives.
-    pub const PEAK_ARENA_BYTES: usize = 2176;
+    pub const PEAK_ARENA_BYTES: usize = 8768;
     /// The bytes of all weights.
     pub const WEIGHT_BYTES: usize = 0;
     /// The multiply-adds of one run, where every size is known.
@@ -87,12 +87,10 @@ impl ::core::default::Default for Cache {
 
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod cache {
-    use ::onnxc_runtime::{concat, matmul, reshape, softmax, transpose};
-    use ::onnxc_runtime::activation_fn::Activation;
+    use ::onnxc_runtime::{attention, concat, reshape};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
-    use ::onnxc_runtime::gemm::{Gemm, Layout};
-    use ::onnxc_runtime::geometry::{Axis, Strided};
-    use ::onnxc_runtime::matmul::MatMul;
+    use ::onnxc_runtime::attention::{Attention, Precision, Stage};
+    use ::onnxc_runtime::geometry::Strided;
 
     pub(super) fn infer<'a>(
         weights: &::onnxc_runtime::arena::Weights,
@@ -164,104 +162,49 @@ mod cache {
             },
         );
 
-        // columns: Transpose -> float[1, 2, 4, past + 1]
-        let (columns, present_k) = borrow(
-            arena,
-            (
-                COLUMNS.part(0, 8 * past + 8).write(),
-                PRESENT_K.part(0, 8 * past + 8).read(),
-            ),
-        );
-        transpose::transpose(
-            present_k,
-            columns,
-            Strided {
-                sizes: &[2, 4, past + 1],
-                strides: &[(4 * past + 4) as isize, 1, 4],
-                start: 0,
-            },
-        );
-
-        // scores: MatMul -> float[1, 2, 1, past + 1]
-        let (scores, scores_scratch, columns) = borrow(
-            arena,
-            (
-                SCORES.part(0, 2 * past + 2).write(),
-                SCORES_SCRATCH.write(),
-                COLUMNS.part(0, 8 * past + 8).read(),
-            ),
-        );
-        matmul::matmul_f32(
-            q,
-            columns,
-            None,
-            scores,
-            scores_scratch,
-            MatMul {
-                sizes: &[2],
-                a: &[4],
-                b: &[4 * past + 4],
-                c: &[0],
-                matrix: Gemm {
-                    m: 1,
-                    n: past + 1,
-                    k: 4,
-                    a: Layout::Strides(4, 1),
-                    b: Layout::Strides(past + 1, 1),
-                    c: [0, 0],
-                    y_row: past + 1,
-                    alpha: 1.0,
-                    beta: 1.0,
-                },
-            },
-            Activation::Identity,
-        );
-
-        // weights: Softmax -> float[1, 2, 1, past + 1]
-        let scores = borrow(arena, SCORES.part(0, 2 * past + 2).write());
-        softmax::softmax_in_place(
-            scores,
-            Axis {
-                outer: 2,
-                len: past + 1,
-                inner: 1,
-            },
-        );
-
-        // y: MatMul -> float[1, 2, 1, 4]
-        let (y, y_scratch, scores, present_v) = borrow(
+        // y: Attention -> float[1, 2, 1, 4]
+        let (y, y_scratch, present_k, present_v) = borrow(
             arena,
             (
                 Y.write(),
-                Y_SCRATCH.write(),
-                SCORES.part(0, 2 * past + 2).read(),
+                Y_SCRATCH.part(0, 104 * past + 1192).write(),
+                PRESENT_K.part(0, 8 * past + 8).read(),
                 PRESENT_V.part(0, 8 * past + 8).read(),
             ),
         );
-        matmul::matmul_f32(
-            scores,
+        attention::attention_f32(
+            q,
+            present_k,
             present_v,
             None,
+            None,
+            None,
             y,
+            None,
             y_scratch,
-            MatMul {
-                sizes: &[2],
-                a: &[past + 1],
-                b: &[4 * past + 4],
-                c: &[0],
-                matrix: Gemm {
-                    m: 1,
-                    n: 4,
-                    k: past + 1,
-                    a: Layout::Strides(past + 1, 1),
-                    b: Layout::Strides(4, 1),
-                    c: [0, 0],
-                    y_row: 4,
-                    alpha: 1.0,
-                    beta: 1.0,
-                },
+            Attention {
+                batch: 1,
+                heads: 2,
+                group: 1,
+                queries: 1,
+                keys: past + 1,
+                depth: 4,
+                width: 4,
+                q: [8, 4, 4],
+                k: [8 * past + 8, 4 * past + 4, 4],
+                v: [8 * past + 8, 4 * past + 4, 4],
+                y: [8, 4, 4],
+                mask: [0, 0, 0],
+                mask_len: past + 1,
+                past: 0,
+                left: None,
+                right: None,
+                scale: Some(1.0),
+                softcap: 0.0,
+                precision: Precision::Wide,
+                stage: Stage::Products,
+                rows: 96,
             },
-            Activation::Identity,
         );
 
         // present_k: kept for the next run
@@ -289,15 +232,12 @@ mod cache {
         Ok(y)
     }
 
-    const PAST_K: Slot<f32> = Slot::new(1024, 64);
-    const PAST_V: Slot<f32> = Slot::new(1280, 64);
-    const PRESENT_K: Slot<f32> = Slot::new(1536, 64);
-    const PRESENT_V: Slot<f32> = Slot::new(1792, 64);
-    const COLUMNS: Slot<f32> = Slot::new(576, 64);
-    const SCORES: Slot<f32> = Slot::new(2048, 16);
-    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 144);
-    const Y: Slot<f32> = Slot::new(2112, 8);
-    const Y_SCRATCH: Slot<f32> = Slot::new(0, 256);
+    const PAST_K: Slot<f32> = Slot::new(7680, 64);
+    const PAST_V: Slot<f32> = Slot::new(7936, 64);
+    const PRESENT_K: Slot<f32> = Slot::new(8192, 64);
+    const PRESENT_V: Slot<f32> = Slot::new(8448, 64);
+    const Y: Slot<f32> = Slot::new(8704, 8);
+    const Y_SCRATCH: Slot<f32> = Slot::new(0, 1920);
 
     pub(super) static WEIGHTS: &Aligned<[u8; 0]> = &Aligned(
         *include_bytes!("cache.weights"),

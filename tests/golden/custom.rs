@@ -85,7 +85,7 @@ pub struct CustomOutput {
 
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod custom {
-    use ::onnxc_runtime::arena::{Aligned, Block, heap};
+    use ::onnxc_runtime::arena::{Aligned, Block, heap_of};
     use ::onnxc_runtime::custom::{Attribute, Attributes};
     use ::onnxc_runtime::view::{View, ViewMut};
 
@@ -99,7 +99,7 @@ mod custom {
         let x = x.data();
 
         // clip: com.acme.Clip -> float[n, 3]
-        let mut clipped = heap::<f32>(3 * n);
+        let mut clipped = heap_of::<f32>(&[3, n])?;
         crate::clip(
             View::new([n, 3], x)?,
             ViewMut::new([n, 3], &mut clipped)?,
@@ -107,7 +107,7 @@ mod custom {
         )?;
 
         // once: com.acme.Mix -> float[n, 3]
-        let mut twice = heap::<f32>(3 * n);
+        let mut twice = heap_of::<f32>(&[3, n])?;
         crate::mix(
             View::new([n, 3], &clipped)?,
             None,
@@ -116,7 +116,7 @@ mod custom {
         )?;
 
         // again: com.acme.Mix -> float[n, 3]
-        let mut y = heap::<f32>(3 * n);
+        let mut y = heap_of::<f32>(&[3, n])?;
         crate::mix(
             View::new([n, 3], &twice)?,
             Some(View::new([n, 3], x)?),
@@ -125,7 +125,7 @@ mod custom {
         )?;
 
         // length: com.acme.Norm -> float[n]
-        let mut norm = heap::<f32>(n);
+        let mut norm = heap_of::<f32>(&[n])?;
         crate::norm(
             View::new([n, 3], &y)?,
             ViewMut::new([n], &mut norm)?,

@@ -103,7 +103,7 @@ pub struct DefaultsOutput {
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod defaults {
     use ::onnxc_runtime::{binary, text};
-    use ::onnxc_runtime::arena::{Aligned, Block, Slot, heap};
+    use ::onnxc_runtime::arena::{Aligned, Block, Slot, heap, heap_of};
     use ::onnxc_runtime::geometry::Broadcast;
     use ::onnxc_runtime::view::View;
 
@@ -130,7 +130,7 @@ mod defaults {
         let bias = bias.data();
 
         // scaled: Mul -> float[2, n]
-        let mut scaled = heap::<f32>(2 * n);
+        let mut scaled = heap_of::<f32>(&[2, n])?;
         binary::mul(
             x,
             scale,
@@ -143,7 +143,7 @@ mod defaults {
         );
 
         // moved: Add -> float[2, n]
-        let mut moved = heap::<f32>(2 * n);
+        let mut moved = heap_of::<f32>(&[2, n])?;
         binary::add(
             &scaled,
             offset,
@@ -156,7 +156,7 @@ mod defaults {
         );
 
         // y: Add -> float[2, n]
-        let mut y = heap::<f32>(2 * n);
+        let mut y = heap_of::<f32>(&[2, n])?;
         binary::add(
             &moved,
             bias,

@@ -172,9 +172,7 @@ impl<'d> Program<'d> {
         }
         let output = onnxc::compile_bytes(text.into_bytes().into(), name, &options, &mut |_, _| {});
         let output = output.unwrap_or_else(|findings| panic!("{name}: {findings}"));
-        let file = |end: &str| self.directory.join(format!("{name}.{end}"));
-        fs::write(file("rs"), &output.module.code).expect("the directory is ours");
-        fs::write(file("weights"), output.module.weights.unwrap_or_default()).expect("likewise");
+        output.write(&self.directory.join(format!("{name}.rs"))).expect("the directory is ours");
         let model = onnxc::ident::camel(name);
         self.modules += &format!("mod {name};\n");
         self.body += &format!("{{ let mut model = {name}::{model}::new(); {check} }}\n");

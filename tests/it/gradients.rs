@@ -157,7 +157,7 @@ const CASES: &[Case<'_>] = &[
     ),
     case(
         "double[1, 2, 5] x, double[2, 1, 3] w, double[2] b, double[1, 2, 2] s",
-        "y = CausalConvWithState<activation = \"silu\">(x, w, b, s)",
+        "y, next = CausalConvWithState<activation = \"silu\">(x, w, b, s)",
     ),
     case(
         "double[2, 3, 4] x, double[3] s, double[3] b, double[3] m, double[3] p",
@@ -400,12 +400,12 @@ fn check(case: &Case<'_>) {
     let outputs = names.iter().fold(String::from("loss_"), |all, name| format!("{all}, d_{name}"));
     let constants =
         if case.constants.is_empty() { String::new() } else { format!("<{}>", case.constants) };
-    let _ = write!(text, "g ({}) => ({outputs}) {constants} {{ {}\n", case.inputs, case.nodes);
+    let _ = writeln!(text, "g ({}) => ({outputs}) {constants} {{ {}", case.inputs, case.nodes);
     // Each element counts differently.
     let xs = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-    let _ = write!(
+    let _ = writeln!(
         text,
-        "s_ = Sin(y)  d_ = Mul(y, s_)  t_ = Add(d_, y)  loss_ = ReduceSum<keepdims = 0>(t_)\n"
+        "s_ = Sin(y)  d_ = Mul(y, s_)  t_ = Add(d_, y)  loss_ = ReduceSum<keepdims = 0>(t_)"
     );
     let _ = write!(
         text,

@@ -13,7 +13,6 @@ use std::{fs, path::Path};
 
 /// Text that means something to Rust, to Markdown, or to a terminal.
 const HOSTILE: &[&str] = &[
-    "",
     " ",
     "two\nlines\r\n\ttabs",
     "*/ /* // /// //! #![x]",
@@ -264,10 +263,7 @@ impl Library<'_> {
         let output = onnxc::compile_bytes(bytes, &module, &options, &mut |_, _| {});
         let output = output.map_err(|findings| panic!("{name:?}: {findings}"));
         let Ok(output) = output;
-        let file = |end: &str| self.directory.join(format!("{module}.{end}"));
-        fs::write(file("rs"), &output.module.code).expect("the directory is ours");
-        let weights = output.module.weights.expect("the weights stand in a file");
-        fs::write(file("weights"), weights).expect("the directory is ours");
+        output.write(&self.directory.join(format!("{module}.rs"))).expect("the directory is ours");
         // What a person reads stays readable.
         let longest = output.module.code.lines().map(str::len).max();
         assert!(longest < Some(2000), "{name:?}: a line of {longest:?} bytes");

@@ -9,14 +9,11 @@ use onnxc_proto::{
     TensorShapeProto, TypeProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto::Value,
 };
 
-/// Checks the type of an input of a model, which must have one, with a shape.
+/// Checks the type of an input of a model, which must have one. Where it has no shape, the user may
+/// say one.
 pub(super) fn input(cx: &mut Context<'_>, info: &ValueInfoProto) {
-    let Some(ty) = &info.r#type else {
+    if info.r#type.is_none() {
         return cx.fault_with(Code::MissingType, "the input has no type", "declare one");
-    };
-    if matches!(&ty.value, Some(Value::TensorType(tensor)) if tensor.shape.is_none()) {
-        let help = "declare its axes; their sizes may be names";
-        return cx.fault_with(Code::MissingType, "the type of the input has no shape", help);
     }
     declared(cx, info);
 }

@@ -384,7 +384,7 @@ impl<'p> Body<'p> {
 
     pub(super) fn size(&mut self, dim: &Dim) -> TokenStream {
         let tokens = size(dim);
-        if tokens.to_string().contains("broadcast") {
+        if tokens.to_string().contains("broadcast (") {
             self.paths.insert("view::broadcast".into());
         }
         tokens

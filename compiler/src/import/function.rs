@@ -166,7 +166,7 @@ mod tests {
             [one] a = f.Flat<axis = 0>(x, w)
             b = f.Flat(x)
         }
-        <domain: "f", opset_import: ["" : 21]>
+        <domain: "f", opset_import: ["" : 21, "f" : 1]>
         Flat <axis: int = 2, perm> (v, bias) => (r) {
             s = f.Sum(v, bias)
             t = Flatten<axis: int = @axis>(s)

@@ -137,8 +137,8 @@ pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnos
 }
 
 /// Copies what makes `output` of `inputs` into a graph whose inputs these are, with the types
-/// given; one that is a constant is used as such. What else it is made of becomes further inputs, which are given beside it: what nothing
-/// in `old` makes, and what is drawn at random.
+/// given; one that is a constant is used as such. What else it is made of becomes further inputs,
+/// which are given beside it: what nothing in `old` makes, and what is drawn at random.
 pub fn extract(
     old: &Graph,
     inputs: &[(ValueId, Type, Option<Tensor>)],

@@ -60,7 +60,7 @@ impl Gradient {
         for i in (0..self.xs.len()).chain([2 * count]) {
             cx.of(i, DIFFERENTIABLE)?;
         }
-        for i in 0..count {
+        for (i, name) in names.iter().enumerate().take(count) {
             let (point, named) = (cx.ty(i)?, cx.ty(count + i)?);
             cx.same_dtype(i, count + i)?;
             let differ = |(a, b): (&crate::dim::Dim, &crate::dim::Dim)| {
@@ -68,7 +68,7 @@ impl Gradient {
             };
             let sizes = || point.shape.iter().zip(&named.shape);
             if point.rank() != named.rank() || sizes().any(differ) {
-                let message = format!("the point for `{}` has another shape than it", names[i]);
+                let message = format!("the point for `{name}` has another shape than it");
                 return Err(cx.finding(Code::ShapeMismatch, message));
             }
         }

@@ -25,14 +25,24 @@ pub(super) trait Pack: 'static {
     fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T>;
 }
 
-/// The right factor of a product of matrices. A piece is a few panels of columns.
+/// The right factor of a product of matrices. A piece is a few panels of columns of one block of
+/// rows.
 pub(super) struct Right(pub gemm::Packing);
 
 impl Right {
+    fn rows_of_block(&self) -> usize {
+        gemm::packed_b_depth(self.0.rows).max(1)
+    }
+
     fn columns_of_piece<T>(&self) -> usize {
         // What one column is padded to.
         let panel = gemm::packed_b_len::<T>(&gemm::Packing { rows: 1, cols: 1, ..self.0 });
-        (PIECE / self.0.rows.max(1)).next_multiple_of(panel)
+        (PIECE / self.rows_of_block()).next_multiple_of(panel)
+    }
+
+    /// In how many pieces a block is packed.
+    fn pieces_of_block<T>(&self) -> usize {
+        self.0.cols.div_ceil(self.columns_of_piece::<T>())
     }
 }
 
@@ -42,15 +52,19 @@ impl Pack for Right {
     }
 
     fn pieces<T>(&self) -> usize {
-        self.0.cols.div_ceil(self.columns_of_piece::<T>())
+        self.0.rows.div_ceil(self.rows_of_block()) * self.pieces_of_block::<T>()
     }
 
     fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
-        let first = i * self.columns_of_piece::<T>();
-        let cols = (self.0.cols - first).min(self.columns_of_piece::<T>());
-        let piece = gemm::Packing { cols, ..self.0 };
+        let pieces = self.pieces_of_block::<T>();
+        let row = i / pieces * self.rows_of_block();
+        let col = i % pieces * self.columns_of_piece::<T>();
+        let rows = (self.0.rows - row).min(self.rows_of_block());
+        let cols = (self.0.cols - col).min(self.columns_of_piece::<T>());
+        let piece = gemm::Packing { rows, cols, ..self.0 };
         let mut to = vec![T::ZERO; gemm::packed_b_len::<T>(&piece)];
-        let from = from.get(first * self.0.strides[1]..).unwrap_or_default();
+        let [down, right] = self.0.strides;
+        let from = from.get(row * down + col * right..).unwrap_or_default();
         gemm::pack_b(from, &mut to, piece);
         to
     }
@@ -190,14 +204,14 @@ mod tests {
 
     #[test]
     fn the_pieces_of_a_factor_are_the_packed_factor() {
-        let (rows, cols) = (3001, 2999);
+        let (rows, cols) = (613, 22_013);
         for strides in [[cols, 1], [1, rows]] {
             let packing = gemm::Packing { rows, cols, strides };
             let from = counted(rows * cols);
             let mut whole = vec![0.0; gemm::packed_b_len::<f32>(&packing)];
             gemm::pack_b(&from, &mut whole, packing);
             let how = Right(packing);
-            assert!(how.pieces::<f32>() > 1);
+            assert!(how.rows_of_block() < rows && how.pieces_of_block::<f32>() > 1);
             assert_eq!(how.len::<f32>(), whole.len());
             assert!(pieces(&how, &from) == whole);
         }

@@ -217,7 +217,7 @@ impl<'t> Expr<'t> {
     }
 
     /// The opposite of each truth value.
-    pub fn not(self) -> Expr<'t> {
+    pub fn opposite(self) -> Expr<'t> {
         self.apply(&NOT, &[])
     }
 }

@@ -32,7 +32,13 @@ const SIMPLER: &[Rule] = &[
 /// Writes what every `Gradient` comes to in its place.
 pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
     let asked = graph.nodes().any(|(_, node)| node.op.is::<Asked>());
-    if asked { rewrite(graph, expand, &[dropped]) } else { Ok(graph.clone()) }
+    if !asked {
+        return Ok(graph.clone());
+    }
+    match super::written_out(graph)? {
+        Some(graph) => rewrite(&graph, expand, &[dropped]),
+        None => rewrite(graph, expand, &[dropped]),
+    }
 }
 
 /// What drops elements of its input is the input, times what is left of ones: that factor is drawn

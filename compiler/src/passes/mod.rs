@@ -115,11 +115,16 @@ pub fn run(
 }
 
 fn simplify(graph: &Graph) -> Result<Graph, Diagnostics> {
-    if graph.nodes().any(|(_, node)| node.op.is::<Quoted>()) {
-        let written_out = rewrite(graph, |_, _, _, _, _| Next::Copy, &[fold::expand])?;
-        return rewrite(&written_out, branch::decide, SIMPLER);
+    match written_out(graph)? {
+        Some(graph) => rewrite(&graph, branch::decide, SIMPLER),
+        None => rewrite(graph, branch::decide, SIMPLER),
     }
-    rewrite(graph, branch::decide, SIMPLER)
+}
+
+/// The graph with the nodes that stand for several operators, where there are such.
+fn written_out(graph: &Graph) -> Result<Option<Graph>, Diagnostics> {
+    let is_there = graph.nodes().any(|(_, node)| node.op.is::<Quoted>());
+    is_there.then(|| rewrite(graph, |_, _, _, _, _| Next::Copy, &[fold::expand])).transpose()
 }
 
 fn optimize(graph: &Graph) -> Result<Graph, Diagnostics> {

@@ -119,6 +119,12 @@ pub const fn packed_b_len<T>(geometry: &Packing) -> usize {
     geometry.cols.next_multiple_of(panel_cols::<T>()) * geometry.rows
 }
 
+/// How many rows of a right factor [`pack_b`] writes one after another, of so many: then come all
+/// columns of the next ones.
+pub fn packed_b_depth(rows: usize) -> usize {
+    block_depth(rows)
+}
+
 /// Packs a left factor. What is packed is best placed at a multiple of 64 bytes.
 pub fn pack_a<T: Number>(a: &[T], y: &mut [T], geometry: Packing) {
     let Packing { rows, cols, strides: [row, col] } = geometry;

@@ -76,7 +76,6 @@ pub fn cases() -> Vec<Case> {
             "99 is not",
             input("float[2]", |ty| tensor(ty).elem_type = Some(99)),
         ),
-        case("type_no_shape", MissingType, "has no shape", input("float[]", |_| {})),
         case(
             "type_negative",
             NegativeSize,

@@ -167,7 +167,7 @@ fn constant(ty: &str, shape: &str, name: &str, elements: &str) -> String {
 
 /// How many elements stand in braces.
 fn count(elements: &str) -> usize {
-    elements.split(',').filter(|element| element.trim_matches(['{', '}', ' ']) != "").count()
+    elements.split(',').filter(|element| !element.trim_matches(['{', '}', ' ']).is_empty()).count()
 }
 
 /// The elements as strings.

@@ -3,7 +3,7 @@
 use super::{If, repeat::Loop, scan::Scan};
 use crate::{
     diag::Result,
-    ir::{Expr, Gradient, ValueId, is_differentiable},
+    ir::{Expr, Gradient, RegionId, Tape, ValueId, is_differentiable},
     ty::Type,
 };
 use std::rc::Rc;
@@ -140,10 +140,7 @@ pub fn of_scan(g: &mut Gradient<'_>, scan: &Scan) -> Result {
     let carried = g.inputs() - scan.scanned;
     let inputs: Vec<_> = (0..g.inputs()).map(|i| g.optional(i)).collect();
     let from = g.node().regions[0];
-    let types = tape.look(|graph| {
-        let inputs = graph[from].inputs.iter();
-        inputs.map(|&id| graph[id].ty.clone()).collect::<Vec<_>>()
-    });
+    let types = given_to(tape, from);
     let region = tape.region("again", &types, |_, given| {
         let results = tape.inline(from, given);
         Ok(results[..carried].iter().chain(&given[..carried]).copied().collect())
@@ -176,6 +173,11 @@ pub fn of_scan(g: &mut Gradient<'_>, scan: &Scan) -> Result {
     Ok(())
 }
 
+/// The types of what a region is given.
+fn given_to(tape: &Tape, region: RegionId) -> Vec<Type> {
+    tape.look(|graph| graph[region].inputs.iter().map(|&id| graph[id].ty.clone()).collect())
+}
+
 /// Zeros where a value can have a derivative; else the value itself, which nobody asks for one.
 fn zeros_of(x: Expr<'_>) -> Expr<'_> {
     if is_float(x) { x.zeros_like() } else { x }
@@ -188,10 +190,7 @@ pub fn of_loop(g: &mut Gradient<'_>) -> Result {
     let carried = g.inputs() - HEAD;
     let inputs: Vec<_> = (0..g.inputs()).map(|i| g.optional(i)).collect();
     let from = g.node().regions[0];
-    let types = tape.look(|graph| {
-        let inputs = graph[from].inputs.iter();
-        inputs.map(|&id| graph[id].ty.clone()).collect::<Vec<_>>()
-    });
+    let types = given_to(tape, from);
     let region = tape.region("again", &types, |_, given| {
         let results = tape.inline(from, given);
         Ok(results[..=carried].iter().chain(given).copied().collect())

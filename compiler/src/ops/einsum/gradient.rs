@@ -8,7 +8,7 @@ use crate::{
     diag::Result,
     ir::{Expr, Gradient},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 /// A letter for each label, so that derivatives can be written as equations without ellipses.
 fn letters(labels: &Labels) -> Option<BTreeMap<Label, char>> {
@@ -16,8 +16,8 @@ fn letters(labels: &Labels) -> Option<BTreeMap<Label, char>> {
     let mut letters = BTreeMap::new();
     let mut free = ('a'..='z').chain('A'..='Z');
     for label in all {
-        if !letters.contains_key(&label) {
-            letters.insert(label, free.next()?);
+        if let Entry::Vacant(entry) = letters.entry(label) {
+            entry.insert(free.next()?);
         }
     }
     Some(letters)

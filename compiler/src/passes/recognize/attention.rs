@@ -142,7 +142,7 @@ pub fn of_rows(site: &mut Site<'_>, node: &Node) -> Replaced {
     let ((q, heads), (k, shared), (v, _)) = (q?, k?, v?);
     let inputs = vec![Some(q), Some(k), Some(v), attention.input(3)];
     let op = Attention { heads: [Some(heads), Some(shared)], ..op.clone() };
-    let merged = add(site, &attention_name(node), Rc::new(op), inputs)?;
+    let merged = add(site, &format!("{}_attention", node.name), Rc::new(op), inputs)?;
     site.replace(node, node.op.clone(), vec![Some(merged), node.input(1)])
 }
 
@@ -152,10 +152,6 @@ fn is_plain_reshape(site: &Site<'_>, node: &Node) -> Option<()> {
     let wanted = site.graph[node.input(1)?].known.as_ref()?;
     let copies = wanted.iter().skip(2).any(|dim| dim.known() == Some(0));
     (!copies || reshape.allowzero).then_some(())
-}
-
-fn attention_name(node: &Node) -> String {
-    format!("{}_attention", node.name)
 }
 
 /// Adds a node with one output, which is called as the node.

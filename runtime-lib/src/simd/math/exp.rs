@@ -91,9 +91,9 @@ pub fn mish<S: Simd>(s: S, x: S::F32) -> S::F32 {
     const LARGE: f32 = 20.0;
     let two = s.splat(2.0);
     let (n, e) = reduced(s, clamp(s, x, LEAST, LARGE));
-    let e = s.add(e, s.splat(1.0));
-    let small = s.select(s.le(x, s.splat(LEAST)), s.splat(-0.0), s.scale(s.mul(x, e), n));
-    let e = s.scale(e, n);
+    // x e^x from e^r - 1, which has more bits than e^r.
+    let small = s.select(s.le(x, s.splat(LEAST)), s.splat(-0.0), s.scale(s.mul_add(x, e, x), n));
+    let e = s.scale(s.add(e, s.splat(1.0)), n);
     let y = s.div(s.mul(small, s.add(e, two)), s.mul_add(e, s.add(e, two), two));
     s.select(s.lt(s.splat(LARGE), x), x, y)
 }
