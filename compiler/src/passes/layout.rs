@@ -107,6 +107,7 @@ fn gains(graph: &Graph, node: &Node, conv: &Conv, in_blocks: bool) -> bool {
     let group = usize::try_from(conv.group).unwrap_or(0);
     let depthwise = *depth == 1 && *filters == group && in_blocks;
     has_blocks(kernel)
+        && depth * kernel.iter().product::<usize>() > 0
         && (group == 1 || depthwise)
         && *filters >= FEW
         && (node.input(2).is_none() || constant(2).is_some())

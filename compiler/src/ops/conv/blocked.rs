@@ -2,7 +2,6 @@
 
 use super::{Conv, addend, bias, macs};
 use crate::{
-    array::{Array, Element},
     diag::{Code, Result},
     dim::Dim,
     dtype::DType,
@@ -11,6 +10,7 @@ use crate::{
         Entry,
         blocks::{self, BLOCK},
         internal,
+        pack::{PIECE, Pack, numbers, packed},
         window::{self, Rounding, Slide},
     },
     plan::{Formula, Kernel, Operand, geometry, kernel},
@@ -18,6 +18,7 @@ use crate::{
     ty::Type,
 };
 use onnxc_runtime::{
+    Number,
     activation_fn::Activation,
     conv::{self, Weights},
 };
@@ -79,13 +80,57 @@ impl Kind {
             Kind::Depthwise => conv::depthwise_in_blocks_scratch,
         }
     }
+}
 
-    fn pack(self, from: &[f32], to: &mut [f32], geometry: &conv::Conv<'_>) {
-        match self {
-            Kind::Blocks => conv::pack_blocks(from, to, geometry, BLOCK),
-            Kind::Channels => conv::pack_blocks(from, to, geometry, 1),
-            Kind::Depthwise => conv::pack_depthwise_blocks(from, to, geometry),
+/// The weights of a convolution, in the order of its kernel. A piece is a few blocks of filters.
+struct Filters {
+    kind: Kind,
+    geometry: geometry::Conv,
+}
+
+impl Filters {
+    /// How many filters there are, and how many of them are packed in a piece.
+    fn counts(&self) -> [usize; 2] {
+        numbers(&self.geometry, |conv| {
+            let block = conv::packed_blocks_len(&self.some(&conv, 1)).max(1);
+            [conv.groups * conv.filters, (PIECE / block).max(1) * BLOCK]
+        })
+    }
+
+    /// The convolution of so many filters.
+    fn some<'a>(&self, conv: &conv::Conv<'a>, count: usize) -> conv::Conv<'a> {
+        match self.kind {
+            Kind::Blocks | Kind::Channels => conv::Conv { groups: 1, filters: count, ..*conv },
+            Kind::Depthwise => conv::Conv { groups: count, filters: 1, ..*conv },
         }
+    }
+}
+
+impl Pack for Filters {
+    fn len<T>(&self) -> usize {
+        numbers(&self.geometry, |conv| conv::packed_blocks_len(&conv))
+    }
+
+    fn pieces<T>(&self) -> usize {
+        let [all, most] = self.counts();
+        all.div_ceil(most)
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        let [all, most] = self.counts();
+        let (first, depth) = (i * most, from.len() / all);
+        let count = (all - first).min(most);
+        let from = &from[first * depth..][..count * depth];
+        numbers(&self.geometry, |conv| {
+            let piece = self.some(&conv, count);
+            let mut to = vec![T::ZERO; conv::packed_blocks_len(&piece)];
+            match self.kind {
+                Kind::Blocks => conv::pack_blocks(from, &mut to, &piece, BLOCK),
+                Kind::Channels => conv::pack_blocks(from, &mut to, &piece, 1),
+                Kind::Depthwise => conv::pack_depthwise_blocks(from, &mut to, &piece),
+            }
+            to
+        })
     }
 }
 
@@ -126,21 +171,6 @@ impl BlockedConv {
             pads: each(|slide| &slide.before),
             weights: Weights::Packed,
         })
-    }
-
-    /// The weights in the order of the kernel.
-    fn weights(&self, cx: &mut Lower<'_>, geometry: &geometry::Conv) -> Option<Operand> {
-        let from = Array::from_tensor(cx.constant(1)?);
-        let mut packed = None;
-        geometry.with(&|_| 0, &mut |numbers| {
-            let mut to = Array::zeroed(DType::F32, conv::packed_blocks_len(&numbers));
-            if let (Some(from), Some(to)) = (f32::of(&from), f32::of_mut(&mut to)) {
-                self.kind().pack(from, to, &numbers);
-            }
-            let len = to.len();
-            packed = Some(to.into_tensor(vec![len]));
-        });
-        Some(cx.weight_for(1, packed?.into()))
     }
 
     /// The addends of the channels, with zeros for those that are missing to a whole block.
@@ -189,7 +219,8 @@ impl Op for BlockedConv {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (kind, geometry) = (self.kind(), self.geometry(cx)?);
         cx.macs(&macs(&geometry));
-        let Some(weights) = self.weights(cx, &geometry) else {
+        let filters = Filters { kind, geometry: geometry.clone() };
+        let Some(weights) = packed(cx, 1, filters) else {
             return Err(cx.unsupported("weights that are not constant"));
         };
         let scratch = geometry.scratch_of(&|dim| cx.most(dim), kind.scratch());
@@ -197,5 +228,49 @@ impl Op for BlockedConv {
         let inputs = vec![cx.input(0)?.into(), weights.into(), bias.into(), cx.optional(3)?.into()];
         let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
         cx.call_on(kind.kernel(), DType::F32, inputs, outputs, (geometry, self.conv.activation))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filters(kind: Kind, [groups, filters, channels]: [usize; 3], kernel: usize) -> Filters {
+        let both = |n: usize| vec![n.into(); 2];
+        let geometry = geometry::Conv {
+            batch: 1.into(),
+            groups,
+            channels: channels.into(),
+            filters: filters.into(),
+            size: both(9),
+            out: both(10 - kernel),
+            kernel: both(kernel),
+            strides: vec![1, 1],
+            dilations: vec![1, 1],
+            pads: both(0),
+            weights: Weights::Packed,
+        };
+        Filters { kind, geometry }
+    }
+
+    #[test]
+    fn the_pieces_of_a_convolution_are_its_packed_weights() {
+        for (how, taps) in [
+            (filters(Kind::Blocks, [1, 1021, 1030], 3), 9),
+            (filters(Kind::Channels, [1, 2030, 1003], 3), 9),
+            (filters(Kind::Depthwise, [100_009, 1, 1], 8), 64),
+        ] {
+            let depth = taps * how.geometry.channels.known().expect("a number") as usize;
+            let from: Vec<f32> = (0..how.counts()[0] * depth).map(|i| i as f32).collect();
+            let mut whole = vec![0.0; how.len::<f32>()];
+            numbers(&how.geometry, |conv| match how.kind {
+                Kind::Blocks => conv::pack_blocks(&from, &mut whole, &conv, BLOCK),
+                Kind::Channels => conv::pack_blocks(&from, &mut whole, &conv, 1),
+                Kind::Depthwise => conv::pack_depthwise_blocks(&from, &mut whole, &conv),
+            });
+            assert!(how.pieces::<f32>() > 1);
+            let pieces = (0..how.pieces::<f32>()).flat_map(|i| how.pack(i, &from));
+            assert!(pieces.collect::<Vec<f32>>() == whole);
+        }
     }
 }

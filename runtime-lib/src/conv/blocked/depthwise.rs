@@ -2,6 +2,7 @@
 
 use super::band::{Plane, SMALL};
 use super::{clamp, product};
+use crate::Number;
 use crate::activation_fn::Activation;
 use crate::conv::Conv;
 use crate::gemm::{BLOCK, Depthwise, MAX_TAPS};
@@ -12,11 +13,11 @@ pub const fn depthwise_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
 }
 
 /// Packs the weights of a depthwise convolution: `[block, tap, 16]`.
-pub fn pack_depthwise_blocks(w: &[f32], y: &mut [f32], geometry: &Conv<'_>) {
+pub fn pack_depthwise_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
     let taps = product(geometry.kernel);
     for (at, y) in y.iter_mut().enumerate() {
         let (block, tap, lane) = (at / BLOCK / taps, at / BLOCK % taps, at % BLOCK);
-        *y = w.get((block * BLOCK + lane) * taps + tap).copied().unwrap_or(0.0);
+        *y = w.get((block * BLOCK + lane) * taps + tap).copied().unwrap_or(T::ZERO);
     }
 }
 

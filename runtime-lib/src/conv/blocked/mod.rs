@@ -12,6 +12,7 @@ mod depthwise;
 mod tests;
 
 use super::{Conv, product};
+use crate::Number;
 use crate::activation_fn::Activation;
 use crate::gemm::{BLOCK, MAX_TAPS, Pixels};
 use band::{LARGE, Plane};
@@ -41,7 +42,7 @@ pub const fn packed_blocks_len(geometry: &Conv<'_>) -> usize {
 
 /// Packs the weights of a convolution of `unit` channels at a time: [`BLOCK`], or 1 for an input
 /// whose channels stand in no blocks.
-pub fn pack_blocks(w: &[f32], y: &mut [f32], geometry: &Conv<'_>, unit: usize) {
+pub fn pack_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, unit: usize) {
     let (channels, taps) = (geometry.channels, product(geometry.kernel));
     let mut y = y.chunks_exact_mut(BLOCK);
     for filter in (0..geometry.filters).step_by(BLOCK) {
@@ -51,7 +52,7 @@ pub fn pack_blocks(w: &[f32], y: &mut [f32], geometry: &Conv<'_>, unit: usize) {
                     let Some(y) = y.next() else { return };
                     for (lane, y) in y.iter_mut().enumerate() {
                         let at = ((filter + lane) * channels + channel) * taps + tap;
-                        *y = w.get(at).copied().unwrap_or(0.0);
+                        *y = w.get(at).copied().unwrap_or(T::ZERO);
                     }
                 }
             }
