@@ -13,7 +13,7 @@ use crate::{
         pack::{PIECE, Pack, numbers, packed},
         window::{self, Rounding, Slide},
     },
-    plan::{Formula, Kernel, Operand, geometry, kernel},
+    plan::{Kernel, Operand, geometry, kernel},
     tensor::Tensor,
     ty::Type,
 };
@@ -104,6 +104,17 @@ impl Filters {
             Kind::Depthwise => conv::Conv { groups: count, filters: 1, ..*conv },
         }
     }
+
+    /// The weights of a convolution of some filters.
+    fn packed<T: Number>(&self, from: &[T], conv: &conv::Conv<'_>) -> Vec<T> {
+        let mut to = vec![T::ZERO; conv::packed_blocks_len(conv)];
+        match self.kind {
+            Kind::Blocks => conv::pack_blocks(from, &mut to, conv, BLOCK),
+            Kind::Channels => conv::pack_blocks(from, &mut to, conv, 1),
+            Kind::Depthwise => conv::pack_depthwise_blocks(from, &mut to, conv),
+        }
+        to
+    }
 }
 
 impl Pack for Filters {
@@ -121,16 +132,7 @@ impl Pack for Filters {
         let (first, depth) = (i * most, from.len() / all);
         let count = (all - first).min(most);
         let from = &from[first * depth..][..count * depth];
-        numbers(&self.geometry, |conv| {
-            let piece = self.some(&conv, count);
-            let mut to = vec![T::ZERO; conv::packed_blocks_len(&piece)];
-            match self.kind {
-                Kind::Blocks => conv::pack_blocks(from, &mut to, &piece, BLOCK),
-                Kind::Channels => conv::pack_blocks(from, &mut to, &piece, 1),
-                Kind::Depthwise => conv::pack_depthwise_blocks(from, &mut to, &piece),
-            }
-            to
-        })
+        numbers(&self.geometry, |conv| self.packed(from, &self.some(&conv, count)))
     }
 }
 
@@ -262,12 +264,8 @@ mod tests {
         ] {
             let depth = taps * how.geometry.channels.known().expect("a number") as usize;
             let from: Vec<f32> = (0..how.counts()[0] * depth).map(|i| i as f32).collect();
-            let mut whole = vec![0.0; how.len::<f32>()];
-            numbers(&how.geometry, |conv| match how.kind {
-                Kind::Blocks => conv::pack_blocks(&from, &mut whole, &conv, BLOCK),
-                Kind::Channels => conv::pack_blocks(&from, &mut whole, &conv, 1),
-                Kind::Depthwise => conv::pack_depthwise_blocks(&from, &mut whole, &conv),
-            });
+            let whole = numbers(&how.geometry, |conv| how.packed(&from, &conv));
+            assert_eq!(how.len::<f32>(), whole.len());
             assert!(how.pieces::<f32>() > 1);
             let pieces = (0..how.pieces::<f32>()).flat_map(|i| how.pack(i, &from));
             assert!(pieces.collect::<Vec<f32>>() == whole);
