@@ -26,19 +26,22 @@ fn blocked(x: &[f32], of: Channels) -> Vec<f32> {
     y
 }
 
+/// A kernel.
+type Run = fn(
+    &[f32],
+    &[f32],
+    Option<&[f32]>,
+    Option<&[f32]>,
+    &mut [f32],
+    &mut [f32],
+    Conv<'_>,
+    Activation,
+);
+
 /// A kernel with what it wants to know.
 struct Way {
     unit: usize,
-    run: fn(
-        &[f32],
-        &[f32],
-        Option<&[f32]>,
-        Option<&[f32]>,
-        &mut [f32],
-        &mut [f32],
-        Conv<'_>,
-        Activation,
-    ),
+    run: Run,
     scratch: fn(&Conv<'_>) -> usize,
     pack: fn(&[f32], &mut [f32], &Conv<'_>),
 }
