@@ -36,7 +36,10 @@ pub const PIPELINE: &[Pass] = &[
 ];
 
 /// The passes after which a graph still is of ONNX's own operators.
-pub const STANDARD: &[Pass] = &[Pass { name: "optimize", run: optimize, only: None }];
+pub const STANDARD: &[Pass] = &[
+    Pass { name: "gradient", run: gradient::run, only: None },
+    Pass { name: "optimize", run: optimize, only: None },
+];
 
 /// A pass of the caller's own, which runs before all others.
 #[derive(Clone)]
