@@ -17,4 +17,5 @@ mod programs;
 mod random;
 mod recognized;
 mod tidy;
+mod train_prep;
 mod training;
