@@ -164,6 +164,7 @@ pub fn compile_bytes(
 ) -> Result<Output, Diagnostics> {
     let (plan, files) = plan(model, options, seen)?;
     let style = options.style(&plan, stem);
+    has_its_state(&plan, &style)?;
     if style.weights == emit::WeightsIn::Module {
         fits_a_module(&plan)?;
     }
@@ -187,8 +188,20 @@ pub fn items(
     options: &Options,
 ) -> Result<(proc_macro2::TokenStream, Vec<PathBuf>), Diagnostics> {
     let (plan, files) = plan(model, options, &mut |_, _| {})?;
+    let style = options.style(&plan, stem);
+    has_its_state(&plan, &style)?;
     fits_a_module(&plan)?;
-    Ok((emit::items(&plan, &options.style(&plan, stem)), files))
+    Ok((emit::items(&plan, &style), files))
+}
+
+/// Refuses to put into the caller's arena what must last from one run to the next.
+fn has_its_state(plan: &Plan, style: &emit::Style) -> Result<(), Diagnostic> {
+    if plan.states.is_empty() || style.arena != ArenaIn::Caller {
+        return Ok(());
+    }
+    let message = "the model keeps its state in the arena, so no other model can share it";
+    Err(Diagnostic::new(Code::BadOption, message)
+        .help("let the model have an arena of its own: `--arena struct`, or `--arena heap`"))
 }
 
 /// Refuses weights that are too many for source text.

@@ -1,7 +1,6 @@
 //! The public face of a module: the struct, its constants, and `infer`.
 
-use super::{ArenaIn, Style, docs, port::Form, weights};
-
+use super::{Style, arena::Run, docs, port::Form, weights};
 use crate::{
     arena::Map,
     dim::Dim,
@@ -37,7 +36,7 @@ pub struct Signature {
 /// What the face and the steps must agree on.
 pub struct Face<'p> {
     pub(super) plan: &'p Plan,
-    style: &'p Style,
+    pub(super) style: &'p Style,
     /// The model's struct.
     pub model: Ident,
     /// The name of each buffer, in snake case.
@@ -156,11 +155,7 @@ impl<'p> Face<'p> {
     pub fn items(&self) -> TokenStream {
         let (model, doc) = (&self.model, docs::model(self.plan, self.style));
         let room = format_ident!("{}", ident::snake(&self.style.name));
-        let blocks = number(self.plan.arena_bytes.div_ceil(64));
-        let arena = match self.style.arena {
-            ArenaIn::Struct => quote!(::onnxc_runtime::arena::InlineArena<#blocks>),
-            ArenaIn::Heap => quote!(::onnxc_runtime::arena::HeapArena<#blocks>),
-        };
+        let (arena, new_arena) = (self.arena_field(), self.new_arena());
         let (arena_bytes, weight_bytes) =
             (number(self.plan.arena_bytes), number(self.plan.weight_bytes));
         let macs = Literal::u64_unsuffixed(self.plan.macs);
@@ -174,16 +169,12 @@ impl<'p> Face<'p> {
         let set_seed = self.set_seed();
         let (state, no_state, reset) = (self.state_field(), self.no_state(), self.reset());
         let output = self.output_struct();
-        let new = match self.style.arena {
-            ArenaIn::Struct => quote!(::onnxc_runtime::arena::InlineArena::new()),
-            ArenaIn::Heap => quote!(::onnxc_runtime::arena::HeapArena::new()),
-        };
         quote! {
             #doc
             #[derive(Clone, Debug)]
             pub struct #model {
                 weights: ::onnxc_runtime::arena::Weights,
-                arena: #arena,
+                #arena
                 #strings
                 #draws
                 #state
@@ -200,7 +191,7 @@ impl<'p> Face<'p> {
                 blank!();
                 /// The model with the weights that the program carries.
                 pub const fn new() -> #model {
-                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS), arena: #new #no_strings #no_draws #no_state }
+                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS) #new_arena #no_strings #no_draws #no_state }
                 }
                 blank!();
                 /// The model with weights that the caller has, in flash or mapped from a file.
@@ -210,7 +201,7 @@ impl<'p> Face<'p> {
                 /// Where they are not as long as the model's, or start at an odd address.
                 pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<#model> {
                     let weights = ::onnxc_runtime::arena::Weights::from_bytes(weights, #model::WEIGHT_BYTES)?;
-                    Ok(#model { weights, arena: #new #no_strings #no_draws #no_state })
+                    Ok(#model { weights #new_arena #no_strings #no_draws #no_state })
                 }
                 blank!();
                 #set_seed
@@ -239,8 +230,12 @@ impl<'p> Face<'p> {
         });
         let strings = (self.strings > 0).then(|| quote!(self.strings.of(&#room::STRINGS),));
         let draws = self.draws().map(|_| quote!(&mut self.draws,));
-        let result = self.result(&quote!('_));
-        let mut text = vec!["Runs the model.".to_owned()];
+        let Run { method, argument, blocks, life } = self.run();
+        let result = self.result(&life);
+        let mut text = vec![match argument {
+            None => "Runs the model.".to_owned(),
+            Some(_) => "Runs the model in an arena of at least `PEAK_ARENA_BYTES`.".to_owned(),
+        }];
         if self.refuses {
             text.extend(
                 [
@@ -258,8 +253,8 @@ impl<'p> Face<'p> {
         let doc = docs::lines(&text);
         quote! {
             #doc
-            pub fn infer(&mut self, #(#arguments),*) -> #result {
-                #room::infer(&self.weights, self.arena.blocks(), #strings #draws #state #(#given),*)
+            pub fn #method(&mut self, #argument #(#arguments),*) -> #result {
+                #room::infer(&self.weights, #blocks, #strings #draws #state #(#given),*)
             }
         }
     }
@@ -294,7 +289,7 @@ impl<'p> Face<'p> {
     }
 
     /// Whether an output is borrowed from the arena.
-    fn borrows(&self) -> bool {
+    pub(super) fn borrows(&self) -> bool {
         self.outputs.iter().any(|taken| taken.form.borrows())
     }
 
