@@ -246,7 +246,7 @@ pub trait Simd: Copy + 'static {
 
 /// Writes the methods of a level whose body is one expression over its instructions. The
 /// processor has them: a token exists only where it does.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32"))]
+#[allow(unused_macros, reason = "a target without vectors has no level of its own")]
 macro_rules! instructions {
     ($($name:ident $(<const $N:ident>)? ($($x:ident: $T:ty),*) -> $R:ty = $body:expr;)*) => {$(
         #[inline(always)]
@@ -257,6 +257,5 @@ macro_rules! instructions {
         }
     )*};
 }
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32"))]
-#[allow(unused_imports, reason = "a target without vectors has no level of its own")]
+#[allow(unused_imports, reason = "likewise")]
 pub(crate) use instructions;
