@@ -11,6 +11,7 @@
 //!
 //! | room | what it holds | what it must not know |
 //! |---|---|---|
+//! | [`train`] | messages → messages of a model that can be trained | kernels, plans, generated code |
 //! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
 //! | [`check`] | messages → findings: the rules of the format | everything but the base |
 //! | [`export`] | [`ir::Graph`] → messages | kernels, plans, passes |
@@ -42,6 +43,7 @@ pub mod options;
 pub mod passes;
 pub mod plan;
 pub mod tensor;
+pub mod train;
 pub mod ty;
 pub mod value;
 
@@ -54,6 +56,7 @@ pub use plan::Optimize;
 
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::Graph;
+use onnxc_proto::ModelProto;
 use plan::Plan;
 use std::path::{Path, PathBuf};
 
@@ -226,7 +229,8 @@ pub fn plan(
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<(Plan, Vec<PathBuf>), Diagnostics> {
     let imported = import::model(model, &options.settings)?;
-    let graph = passes::run(imported.graph, &options.passes, passes::PIPELINE, seen)?;
+    let pipeline = passes::pipeline(options.optimize);
+    let graph = passes::run(imported.graph, &options.passes, pipeline, seen)?;
     let mut plan = ir::plan(&graph, options.optimize)?;
     plan::dead::drop_unread(&mut plan);
     plan::moves::move_sequences(&mut plan);
@@ -241,6 +245,38 @@ pub fn plan(
 ///
 /// Everything that is wrong with the model, at once, and each with its place.
 pub fn optimize(model: bytes::Bytes, options: &Options) -> Result<Graph, Diagnostics> {
-    let graph = import::model(model, &options.settings)?.graph;
+    optimized_graph(&import::decode(model)?, options)
+}
+
+fn optimized_graph(model: &ModelProto, options: &Options) -> Result<Graph, Diagnostics> {
+    let graph = import::message(model, &options.settings)?.graph;
     passes::run(graph, &options.passes, passes::STANDARD, &mut |_, _| {})
+}
+
+/// The messages of a model file, simplified as [`optimize`] does. Training information is kept: what
+/// it names is there under the same names.
+///
+/// # Errors
+///
+/// Everything that is wrong with the model, at once, and each with its place; and training
+/// information that would come to mean something else.
+pub fn optimized(model: bytes::Bytes, options: &Options) -> Result<ModelProto, Diagnostics> {
+    let mut model = import::decode(model)?;
+    if model.training_info.is_empty() {
+        return export::model(&optimized_graph(&model, options)?);
+    }
+    let settings = &options.settings;
+    import::message(&model, settings)?;
+    import::gather(&mut model, settings.directory.clone())?;
+    let kept = train::Kept::taken(&mut model)?;
+    let mut model = export::model(&optimized_graph(&model, options)?)?;
+    kept.put_back(&mut model)?;
+    // Sizes and constants are settled by now, and may have no names any more.
+    let settings = import::Settings {
+        customs: settings.customs.clone(),
+        types: settings.types.clone(),
+        ..import::Settings::default()
+    };
+    import::message(&model, &settings)?;
+    Ok(model)
 }

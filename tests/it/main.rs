@@ -17,3 +17,4 @@ mod programs;
 mod random;
 mod recognized;
 mod tidy;
+mod train_prep;
