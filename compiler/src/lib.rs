@@ -183,6 +183,7 @@ pub fn compile_bytes(
         None => plan(model, options, seen).map(|(plan, files)| (None, plan, files))?,
     };
     let style = options.style(&plan, stem);
+    has_its_state(&plan, &style)?;
     if style.weights == emit::WeightsIn::Module {
         fits_a_module(&plan)?;
     }
@@ -209,13 +210,26 @@ pub fn items(
     options: &Options,
 ) -> Result<(proc_macro2::TokenStream, Vec<PathBuf>), Diagnostics> {
     if let Some((training, files)) = training(model.clone(), options, &mut |_, _| {})? {
-        fits_a_module(&training.infer)?;
         let style = options.style(&training.infer, stem);
+        has_its_state(&training.infer, &style)?;
+        fits_a_module(&training.infer)?;
         return Ok((emit::training_items(&training, &style), files));
     }
     let (plan, files) = plan(model, options, &mut |_, _| {})?;
+    let style = options.style(&plan, stem);
+    has_its_state(&plan, &style)?;
     fits_a_module(&plan)?;
-    Ok((emit::items(&plan, &options.style(&plan, stem)), files))
+    Ok((emit::items(&plan, &style), files))
+}
+
+/// Refuses to put into the caller's arena what must last from one run to the next.
+fn has_its_state(plan: &Plan, style: &emit::Style) -> Result<(), Diagnostic> {
+    if plan.states.is_empty() || style.arena != ArenaIn::Caller {
+        return Ok(());
+    }
+    let message = "the model keeps its state in the arena, so no other model can share it";
+    Err(Diagnostic::new(Code::BadOption, message)
+        .help("let the model have an arena of its own: `--arena struct`, or `--arena heap`"))
 }
 
 /// Refuses weights that are too many for source text.

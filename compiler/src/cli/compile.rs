@@ -96,6 +96,8 @@ enum ArenaArg {
     Struct,
     /// On the heap
     Heap,
+    /// With the caller: several models may share one
+    Caller,
 }
 
 impl Shared {
@@ -147,6 +149,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
     options.arena = command.arena.map(|arena| match arena {
         ArenaArg::Struct => ArenaIn::Struct,
         ArenaArg::Heap => ArenaIn::Heap,
+        ArenaArg::Caller => ArenaIn::Caller,
     });
     let stem = command.output.as_deref().and_then(Path::file_stem);
     options.stem = stem.map(|stem| stem.to_string_lossy().into_owned());

@@ -1,6 +1,6 @@
 //! What a person reads about a generated module.
 
-use super::{Style, face::Face};
+use super::{ArenaIn, Style, face::Face};
 use crate::{
     dtype::DType,
     plan::{Place, Plan, Port, State, memory::operands},
@@ -73,7 +73,10 @@ pub fn model(plan: &Plan, style: &Style) -> TokenStream {
 pub fn method(face: &Face<'_>) -> Vec<String> {
     let plan = face.plan;
     if face.method == "infer" {
-        return vec!["Runs the model.".to_owned()];
+        return vec![match face.arena {
+            ArenaIn::Caller => "Runs the model in an arena of at least `PEAK_ARENA_BYTES`.".into(),
+            ArenaIn::Struct | ArenaIn::Heap => "Runs the model.".into(),
+        }];
     }
     let name = &plan.info.name;
     let what = if name.is_empty() { String::new() } else { format!(" `{}`", code(name)) };

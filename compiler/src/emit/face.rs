@@ -1,7 +1,6 @@
 //! The public face of a plan: a method of the model's struct.
 
-use super::{Style, docs, port::Form, weights};
-
+use super::{ArenaIn, Style, arena::Run, docs, port::Form, weights};
 use crate::{
     arena::Map,
     dim::Dim,
@@ -37,6 +36,8 @@ pub struct Signature {
 /// What the face and the steps must agree on.
 pub struct Face<'p> {
     pub(super) plan: &'p Plan,
+    /// Where the arena is.
+    pub(super) arena: ArenaIn,
     /// The model's struct.
     pub model: Ident,
     /// The method that runs the plan.
@@ -131,6 +132,7 @@ impl<'p> Face<'p> {
             || plan.states.iter().any(|state| !state.found.ty.is_fixed());
         Face {
             plan,
+            arena: style.arena,
             room: format_ident!("{}", room(style, method)),
             method: format_ident!("{method}"),
             model: format_ident!("{}", ident::camel(&style.name)),
@@ -164,7 +166,6 @@ impl<'p> Face<'p> {
 
     /// The method.
     pub fn method(&self) -> TokenStream {
-        let method = &self.method;
         let arguments = self.inputs.iter().map(|Given { name, form, element }| {
             let ty = form.given(element);
             quote!(#name: #ty)
@@ -173,7 +174,8 @@ impl<'p> Face<'p> {
             Form::Scalar => quote!(&[#name]),
             _ => quote!(#name),
         });
-        let (result, call) = (arrow(&self.result(&quote!('_))), self.call(&quote!(#(#given),*)));
+        let Run { method, argument, life, .. } = self.run();
+        let (result, call) = (arrow(&self.result(&life)), self.call(&quote!(#(#given),*)));
         let begin = self.plan.learns.then(|| quote!(self.begin();));
         let mut text = docs::method(self);
         if self.refuses {
@@ -196,7 +198,7 @@ impl<'p> Face<'p> {
         let doc = docs::lines(&text);
         quote! {
             #doc
-            pub fn #method(&mut self, #(#arguments),*) #result {
+            pub fn #method(&mut self, #argument #(#arguments),*) #result {
                 #begin
                 #call
             }
@@ -215,7 +217,8 @@ impl<'p> Face<'p> {
             quote!(&mut self.#draws,)
         });
         let state = self.keeps_state().then(|| quote!(&mut self.held,));
-        quote!(#room::#method(&self.weights, self.arena.blocks(), #strings #draws #state #given))
+        let blocks = self.run().blocks;
+        quote!(#room::#method(&self.weights, #blocks, #strings #draws #state #given))
     }
 
     /// Whether the weights of the model stand in the plan's private module.
@@ -276,7 +279,7 @@ impl<'p> Face<'p> {
     }
 
     /// Whether an output is borrowed from the arena.
-    fn borrows(&self) -> bool {
+    pub(super) fn borrows(&self) -> bool {
         self.outputs.iter().any(|taken| taken.form.borrows())
     }
 

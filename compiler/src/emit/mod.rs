@@ -1,6 +1,7 @@
 //! The back end that writes a plan as a Rust module. The only room that knows of tokens; it sees
 //! plans, and nothing that came before them.
 
+mod arena;
 mod bind;
 mod custom;
 mod docs;
@@ -53,6 +54,8 @@ pub enum ArenaIn {
     Struct,
     /// On the heap.
     Heap,
+    /// With the caller, who gives it to each run, so that several models share one.
+    Caller,
 }
 
 /// A module.

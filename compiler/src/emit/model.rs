@@ -1,7 +1,7 @@
 //! The struct of a module with its constants and methods, made of the faces of its plans.
 
 use super::{
-    ArenaIn, Style, docs,
+    Style, docs,
     face::{Face, number},
     learn::Learning,
 };
@@ -26,11 +26,7 @@ impl Model<'_> {
         let plan = self.infer.plan;
         let (model, doc) = (&self.infer.model, docs::model(plan, style));
         let room = &self.infer.room;
-        let blocks = number(plan.arena_bytes.div_ceil(64));
-        let arena = match style.arena {
-            ArenaIn::Struct => quote!(::onnxc_runtime::arena::InlineArena<#blocks>),
-            ArenaIn::Heap => quote!(::onnxc_runtime::arena::HeapArena<#blocks>),
-        };
+        let (arena, new_arena) = (self.infer.arena_field(), self.infer.new_arena());
         let (arena_bytes, weight_bytes) = (number(plan.arena_bytes), number(plan.weight_bytes));
         let macs = Literal::u64_unsuffixed(plan.macs);
         let (fields, initial) = self.fields();
@@ -38,16 +34,12 @@ impl Model<'_> {
         let (set_seed, reset) = (self.set_seed(), self.infer.reset());
         let (infer, learning) = (self.infer.method(), self.learning.as_ref().map(|l| l.methods()));
         let outputs = self.faces().map(Face::output_struct);
-        let new = match style.arena {
-            ArenaIn::Struct => quote!(::onnxc_runtime::arena::InlineArena::new()),
-            ArenaIn::Heap => quote!(::onnxc_runtime::arena::HeapArena::new()),
-        };
         quote! {
             #doc
             #[derive(Clone, Debug)]
             pub struct #model {
                 weights: ::onnxc_runtime::arena::Weights,
-                arena: #arena,
+                #arena
                 #fields
             }
             blank!();
@@ -63,7 +55,7 @@ impl Model<'_> {
                 blank!();
                 /// The model with the weights that the program carries.
                 pub const fn new() -> #model {
-                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS), arena: #new #initial }
+                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS) #new_arena #initial }
                 }
                 blank!();
                 /// The model with weights that the caller has, in flash or mapped from a file.
@@ -73,7 +65,7 @@ impl Model<'_> {
                 /// Where they are not as long as the model's, or start at an odd address.
                 pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<#model> {
                     let weights = ::onnxc_runtime::arena::Weights::from_bytes(weights, #model::WEIGHT_BYTES)?;
-                    Ok(#model { weights, arena: #new #initial })
+                    Ok(#model { weights #new_arena #initial })
                 }
                 blank!();
                 #set_seed
