@@ -217,7 +217,7 @@ pub fn plan(
     let mut plan = ir::plan(&graph, options.optimize)?;
     plan::dead::drop_unread(&mut plan);
     plan::moves::move_sequences(&mut plan);
-    plan::memory::lay_out(&mut plan);
+    plan::memory::lay_out(&mut plan)?;
     Ok((plan, imported.files))
 }
 

@@ -5,7 +5,10 @@ use super::{
     Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Port, Stacked, State,
     Step, Turns,
 };
-use crate::arena::Map;
+use crate::{
+    arena::Map,
+    diag::{Code, Diagnostic, quoted},
+};
 
 /// The alignment of every buffer and weight, in bytes: a cache line, and the widest vector.
 pub const ALIGNMENT: usize = 64;
@@ -18,11 +21,36 @@ pub(super) struct Life {
 }
 
 /// Lays out the memory of `plan`.
-pub fn lay_out(plan: &mut Plan) {
+///
+/// # Errors
+///
+/// Where something does not fit the address space.
+pub fn lay_out(plan: &mut Plan) -> Result<(), Diagnostic> {
+    fits(plan)?;
     reuse(plan);
     super::state::hand_on(plan);
     place_weights(plan);
     place_buffers(plan);
+    Ok(())
+}
+
+/// Refuses what is larger than an address space, alone or together, so that no sum of sizes below
+/// overflows.
+fn fits(plan: &Plan) -> Result<(), Diagnostic> {
+    let mut all = 0_usize;
+    for (_, buffer) in plan.buffers.iter() {
+        let elements = match buffer.place {
+            Place::Arena { capacity, .. } => capacity,
+            _ => usize::try_from(buffer.len.known().unwrap_or(0)).unwrap_or(usize::MAX),
+        };
+        all = all.saturating_add(elements.saturating_mul(buffer.dtype.bytes() + ALIGNMENT));
+        if all > isize::MAX as usize {
+            let name = quoted(&buffer.name);
+            let message = format!("{name} has {elements} elements, which fit no address space");
+            return Err(Diagnostic::new(Code::TooLarge, message));
+        }
+    }
+    Ok(())
 }
 
 /// The least memory that any layout of the plan can have: the largest sum of the bytes of buffers
@@ -61,7 +89,7 @@ type Key = (std::cmp::Reverse<usize>, usize);
 /// The order in which buffers are placed: each has its models, so all are tried.
 const ORDERS: &[fn(&Box) -> Key] = &[
     |b| (std::cmp::Reverse(b.bytes), b.life.first),
-    |b| (std::cmp::Reverse(b.bytes * (b.life.last - b.life.first + 1)), b.life.first),
+    |b| (std::cmp::Reverse(b.bytes.saturating_mul(b.life.last - b.life.first + 1)), b.life.first),
     |b| (std::cmp::Reverse(b.life.last - b.life.first), b.life.first),
     |b| (std::cmp::Reverse(usize::MAX - b.life.first), b.bytes),
 ];
