@@ -213,7 +213,8 @@ pub fn plan(
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<(Plan, Vec<PathBuf>), Diagnostics> {
     let imported = import::model(model, &options.settings)?;
-    let graph = passes::run(imported.graph, &options.passes, passes::PIPELINE, seen)?;
+    let pipeline = passes::pipeline(options.optimize);
+    let graph = passes::run(imported.graph, &options.passes, pipeline, seen)?;
     let mut plan = ir::plan(&graph, options.optimize)?;
     plan::dead::drop_unread(&mut plan);
     plan::moves::move_sequences(&mut plan);

@@ -24,6 +24,7 @@ pub mod arg;
 pub mod attention;
 pub mod axes;
 pub mod binary;
+pub mod blocks;
 mod broadcast;
 pub mod cast;
 pub mod causal_conv;

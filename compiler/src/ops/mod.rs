@@ -15,6 +15,7 @@ pub(crate) mod activation;
 pub(crate) mod arg;
 pub(crate) mod attention;
 pub(crate) mod binary;
+pub(crate) mod blocks;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod concat;
@@ -62,7 +63,7 @@ pub(crate) mod text;
 pub(crate) mod transpose;
 pub(crate) mod unary;
 pub(crate) mod variadic;
-mod window;
+pub(crate) mod window;
 
 use crate::{
     diag::Result,
@@ -165,12 +166,14 @@ const FAMILIES: &[&[Entry]] = &[
     attention::linear::OPS,
     attention::rotary::OPS,
     binary::OPS,
+    blocks::OPS,
     cast::OPS,
     compare::OPS,
     concat::OPS,
     constant::OPS,
     control::OPS,
     conv::OPS,
+    conv::blocked::OPS,
     conv::causal::OPS,
     conv::deform::OPS,
     conv::integer::OPS,
@@ -201,6 +204,7 @@ const FAMILIES: &[&[Entry]] = &[
     optional::OPS,
     pad::OPS,
     pool::OPS,
+    pool::blocked::OPS,
     quantize::OPS,
     random::OPS,
     reduce::OPS,
