@@ -256,7 +256,7 @@ pub fn plan(
 ) -> Result<(Plan, Vec<PathBuf>), Diagnostics> {
     let imported = import::model(model, &options.settings)?;
     let mut plan = lowered(imported.graph, &options.passes, options, seen)?;
-    plan::memory::lay_out(&mut plan);
+    plan::memory::lay_out(&mut plan)?;
     Ok((plan, imported.files))
 }
 
@@ -283,7 +283,7 @@ pub fn training(
     for (name, graph) in steps {
         training.steps.push(Algorithm { name, plan: plan(graph, &options.passes)? });
     }
-    plan::memory::lay_out_all(&mut training.plans_mut().collect::<Vec<_>>());
+    plan::memory::lay_out_all(&mut training.plans_mut().collect::<Vec<_>>())?;
     Ok(Some((training, files)))
 }
 

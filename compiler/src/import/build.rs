@@ -30,7 +30,7 @@ use std::{
 const DEEPEST: usize = 100;
 
 /// The nodes that a model may have once its functions are inlined: more than any real one has.
-const MOST_NODES: usize = 500_000;
+const MOST_NODES: usize = 200_000;
 
 /// The graph of a model.
 pub fn model(

@@ -147,7 +147,8 @@ impl Op for ScatterNd {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, self.reduction.types)?.clone();
-        let slice = points(cx, 0)?;
+        let of_slice = (cx.ty(2)?.rank() + 1).checked_sub(cx.ty(1)?.rank());
+        let slice = points(cx, 0, of_slice)?;
         let points = cx.shape(1)?.split_last().map_or(&[][..], |(_, points)| points);
         let updates: Vec<Dim> = points.iter().chain(slice).cloned().collect();
         has_updates(cx, &updates)?;

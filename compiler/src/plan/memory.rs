@@ -5,7 +5,11 @@ use super::{
     Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Port, Stacked, State,
     Step, Turns, Weight,
 };
-use crate::{arena::Map, plan::weight::Likeness};
+use crate::{
+    arena::Map,
+    diag::{Code, Diagnostic, quoted},
+    plan::weight::Likeness,
+};
 use std::collections::HashMap;
 
 /// The alignment of every buffer and weight, in bytes: a cache line, and the widest vector.
@@ -19,13 +23,22 @@ pub(super) struct Life {
 }
 
 /// Lays out the memory of `plan`.
-pub fn lay_out(plan: &mut Plan) {
-    lay_out_all(&mut [plan]);
+///
+/// # Errors
+///
+/// Where something does not fit the address space.
+pub fn lay_out(plan: &mut Plan) -> Result<(), Diagnostic> {
+    lay_out_all(&mut [plan])
 }
 
 /// Lays out the memory that `plans` have in common.
-pub fn lay_out_all(plans: &mut [&mut Plan]) {
+///
+/// # Errors
+///
+/// Where something does not fit the address space.
+pub fn lay_out_all(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
     for plan in &mut *plans {
+        fits(plan)?;
         reuse(plan);
         super::state::hand_on(plan);
         place_buffers(plan);
@@ -33,6 +46,26 @@ pub fn lay_out_all(plans: &mut [&mut Plan]) {
     place_weights(plans);
     let bytes = plans.iter().map(|plan| plan.arena_bytes).max().unwrap_or(0);
     plans.iter_mut().for_each(|plan| plan.arena_bytes = bytes);
+    Ok(())
+}
+
+/// Refuses what is larger than an address space, alone or together, so that no sum of sizes below
+/// overflows.
+fn fits(plan: &Plan) -> Result<(), Diagnostic> {
+    let mut all = 0_usize;
+    for (_, buffer) in plan.buffers.iter() {
+        let elements = match buffer.place {
+            Place::Arena { capacity, .. } => capacity,
+            _ => usize::try_from(buffer.len.known().unwrap_or(0)).unwrap_or(usize::MAX),
+        };
+        all = all.saturating_add(elements.saturating_mul(buffer.dtype.bytes() + ALIGNMENT));
+        if all > isize::MAX as usize {
+            let name = quoted(&buffer.name);
+            let message = format!("{name} has {elements} elements, which fit no address space");
+            return Err(Diagnostic::new(Code::TooLarge, message));
+        }
+    }
+    Ok(())
 }
 
 /// The least memory that any layout of the plan can have: the largest sum of the bytes of buffers
@@ -71,7 +104,7 @@ type Key = (std::cmp::Reverse<usize>, usize);
 /// The order in which buffers are placed: each has its models, so all are tried.
 const ORDERS: &[fn(&Box) -> Key] = &[
     |b| (std::cmp::Reverse(b.bytes), b.life.first),
-    |b| (std::cmp::Reverse(b.bytes * (b.life.last - b.life.first + 1)), b.life.first),
+    |b| (std::cmp::Reverse(b.bytes.saturating_mul(b.life.last - b.life.first + 1)), b.life.first),
     |b| (std::cmp::Reverse(b.life.last - b.life.first), b.life.first),
     |b| (std::cmp::Reverse(usize::MAX - b.life.first), b.bytes),
 ];
