@@ -138,7 +138,8 @@ pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnos
 fn room(graph: &Graph) -> usize {
     const LEAST: usize = 256 << 20;
     const TIMES: usize = 8;
-    let bytes = graph.values().filter_map(|(_, value)| Some(value.constant.as_ref()?.bytes().len()));
+    let bytes =
+        graph.values().filter_map(|(_, value)| Some(value.constant.as_ref()?.bytes().len()));
     bytes.fold(LEAST, |room, bytes| room.saturating_add(bytes.saturating_mul(TIMES)))
 }
 

@@ -84,7 +84,7 @@ pub fn regressor(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     };
     let scores = trees(node, &ensemble, aggregate, &base, dtype)?;
     let scores = as_type(node, scores, DType::F32)?;
-    Ok(vec![classifier::regress(node, scores, transform, targets)?])
+    Ok(vec![transform.add(node, scores)?])
 }
 
 /// Version 5: splits and leaves apart, numbers of the type of the features.
@@ -130,7 +130,7 @@ pub fn ensemble(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     }
     let given = node.dtype(0)?;
     let scores = trees(node, &ensemble, aggregate, &vec![0.0; targets], dtype)?;
-    let scores = classifier::regress(node, scores, transform, targets)?;
+    let scores = transform.add(node, scores)?;
     Ok(vec![as_type(node, scores, given)?])
 }
 
