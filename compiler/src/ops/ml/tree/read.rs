@@ -281,9 +281,16 @@ fn trees(
 }
 
 /// The number of results.
+/// The results for each row that trees may have: more than any real ones.
+const MOST_TARGETS: usize = 1 << 24;
+
 fn targets(said: Option<i64>, named: impl Iterator<Item = i64>) -> Result<usize> {
     let targets = said.or_else(|| Some(named.max()? + 1)).unwrap_or(1);
     let targets = usize::try_from(targets).ok().filter(|&targets| targets > 0);
+    if let Some(targets) = targets.filter(|&targets| targets > MOST_TARGETS) {
+        let message = format!("{targets} results for each row, where {MOST_TARGETS} are the most");
+        return Err(Diagnostic::new(Code::TooLarge, message));
+    }
     targets.ok_or_else(|| bad("`n_targets` is not a number of results".into()))
 }
 
