@@ -34,7 +34,7 @@ mod function;
 mod graph;
 mod model;
 mod node;
-mod signature;
+pub mod signature;
 mod sparse;
 mod tensor;
 mod training;

@@ -113,8 +113,8 @@ impl State<'_> {
             (Type::Tensor(_), _) => None,
             (ty, _) if ty.element().is_some() => None,
             _ => {
-                let message =
-                    format!("inputs of type {ty}, such as {}, are not supported yet", quoted(name));
+                let name = quoted(name);
+                let message = format!("the input {name} is {ty}, which no operator of ONNX takes");
                 return Err(Diagnostic::new(Code::Unsupported, message));
             }
         };
@@ -137,6 +137,7 @@ impl State<'_> {
     }
 
     fn output(&mut self, name: &str, id: ValueId, steps: &mut Vec<Step>) -> Result<Port> {
+        self.says_keys(name, id)?;
         let found = self.operand(id)?;
         // What the caller or the weights own, and a part of something else, is copied out.
         let whole =
@@ -152,6 +153,22 @@ impl State<'_> {
             }
         };
         self.port(name, id, Some(found))
+    }
+
+    /// Refuses a map whose keys are not constants: a module has those that it gives as text.
+    fn says_keys(&mut self, name: &str, id: ValueId) -> Result {
+        let ty = &self.graph[id].ty;
+        let Some(keys) = ty.key().and_then(|_| self.beside(id)) else { return Ok(()) };
+        match self.plan.buffers[keys.buffer].place {
+            Place::Weight { .. } => Ok(()),
+            _ => {
+                let name = quoted(name);
+                let message =
+                    format!("the output {name} is {ty}, whose keys the model does not say");
+                let help = "maps are given by `ZipMap`, which says their keys";
+                Err(Diagnostic::new(Code::Unsupported, message).help(help))
+            }
+        }
     }
 
     pub(super) fn port(
@@ -336,9 +353,12 @@ impl Lowering for State<'_> {
 pub(super) fn tensor_type(graph: &Graph, id: ValueId) -> Result<&TensorType> {
     let value = &graph[id];
     value.ty.as_tensor().ok_or_else(|| {
-        let name = quoted(&value.name);
-        let message =
-            format!("the value {name} is {}, which needs a fixed number of axes", value.ty);
+        let (name, ty) = (quoted(&value.name), &value.ty);
+        if let Type::Sparse(_) = ty {
+            let message = format!("{name} is {ty}, but only constants may be sparse");
+            return Diagnostic::new(Code::Unsupported, message);
+        }
+        let message = format!("the value {name} is {ty}, which needs a fixed number of axes");
         Diagnostic::new(Code::UnknownShape, message)
     })
 }

@@ -342,6 +342,10 @@ mod tests {
         let indices = || tensor(I64, [n(), 5.into(), 1.into()]);
         check(GatherNd { batch_dims: 1 }, &[x(), indices()], 1, "float[n, 5, 4]");
         check(GatherNd { batch_dims: 0 }, &[x(), indices()], 1, "float[n, 5, 3, 4]");
+        let open = || tensor(I64, [n(), Dim::symbol("k")]);
+        check(GatherNd { batch_dims: 0 }, &[tensor(F32, [n()]), open()], 1, "float[n]");
+        let found = "how many axes a point names is known only when the model runs";
+        check(GatherNd { batch_dims: 0 }, &[x(), open()], 1, found);
         let found = "a point names 4 axes, which the input does not have";
         check(GatherNd { batch_dims: 0 }, &[x(), tensor(I64, [4])], 1, found);
     }

@@ -58,7 +58,8 @@ fn fits(plan: &Plan) -> Result<(), Diagnostic> {
             Place::Arena { capacity, .. } => capacity,
             _ => usize::try_from(buffer.len.known().unwrap_or(0)).unwrap_or(usize::MAX),
         };
-        all = all.saturating_add(elements.saturating_mul(buffer.dtype.bytes() + ALIGNMENT));
+        let bytes = elements.saturating_mul(buffer.dtype.bytes()).saturating_add(ALIGNMENT);
+        all = all.saturating_add(bytes);
         if all > isize::MAX as usize {
             let name = quoted(&buffer.name);
             let message = format!("{name} has {elements} elements, which fit no address space");
