@@ -112,7 +112,8 @@ mod tests {
         let sizes = [(0, 4), (packed.len(), 4), (len, 4), (name.len(), 2), (0, 2)];
         let member = [little(&[(20, 2), (0, 2), (method, 2), (0, 4)]), little(&sizes)].concat();
         let file = [MEMBER, &member, name, packed].concat();
-        let entry = [ENTRY, &little(&[(20, 2)]), &member, &little(&[(0, 14)]), name].concat();
+        let entry =
+            [ENTRY, &little(&[(20, 2)]), &member, &little(&[(0, 8), (0, 6)]), name].concat();
         let ends = little(&[(0, 4), (1, 2), (1, 2), (entry.len(), 4), (file.len(), 4), (0, 2)]);
         [file, entry, END.to_vec(), ends].concat()
     }

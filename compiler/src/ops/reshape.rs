@@ -1,6 +1,6 @@
 //! Other shapes for the same elements: each output is a view of the input.
 
-use super::{Entry, entry};
+use super::{Entry, cast::Fit, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -290,6 +290,38 @@ impl Op for Sizes {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         write_sizes(cx)
+    }
+}
+
+/// Whether a condition over sizes holds.
+pub struct Holds {
+    /// 1 where it does, else 0.
+    pub condition: Dim,
+}
+
+impl Op for Holds {
+    fn name(&self) -> &'static str {
+        "Holds"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("condition", &format!("{:?}", self.condition));
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.set_known(0, vec![self.condition.clone()]);
+        Ok(vec![Type::tensor(DType::Bool, [0_usize; 0])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (number, y) = (cx.scratch(DType::I64, 1), cx.output(0)?);
+        let to = vec![number.clone().into()];
+        cx.call_on(&SHAPE, DType::I64, Vec::new(), to, (vec![self.condition.clone()],))?;
+        Fit::DEFAULT.call(cx, DType::I64, number, DType::Bool, y)
     }
 }
 

@@ -29,6 +29,9 @@ pub struct Constraint {
     pub refused: Vec<(&'static str, String)>,
 }
 
+/// How a sample is done of which nothing is left.
+const NO_CODE: &str = "no code";
+
 /// The types by which a constraint is first tried, in this order.
 const USUAL: [&str; 8] =
     ["float", "int64", "bool", "uint8", "int8", "string", "seq(float)", "optional(float)"];
@@ -45,8 +48,9 @@ pub fn probe(version: &Version, samples: &[Sample]) -> Found {
         let mut found = Constraint { name, accepted: Vec::new(), refused: Vec::new() };
         for &ty in types {
             match first(&samples, version, &tries(version, &usual, name, ty)) {
-                Ok(found_how) => {
-                    how.get_or_insert(found_how);
+                Ok(done) => {
+                    // Among some types there may be nothing to do, as for one cast to itself.
+                    how = how.filter(|&how| how != NO_CODE).or(Some(done));
                     found.accepted.push(ty);
                 }
                 Err(reason) => found.refused.push((ty, reason)),
@@ -166,6 +170,6 @@ fn how(version: &Version, plan: &Plan) -> &'static str {
             "control flow"
         }
         _ if plan.steps.iter().any(|step| is_work(plan, step)) => "kernel",
-        _ => "no code",
+        _ => NO_CODE,
     }
 }
