@@ -68,6 +68,7 @@ pub mod optimizer;
 pub mod pad;
 pub mod pool;
 pub mod quantize;
+pub mod quantized;
 pub mod random;
 mod real;
 pub mod reduce;

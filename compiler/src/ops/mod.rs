@@ -43,9 +43,11 @@ mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod quantize;
+pub(crate) mod quantized;
 pub(crate) mod quoted;
 pub(crate) mod random;
 pub(crate) mod reduce;
+pub(crate) mod requantize;
 pub(crate) mod reshape;
 pub(crate) mod resize;
 pub(crate) mod rnn;
@@ -174,6 +176,7 @@ const FAMILIES: &[&[Entry]] = &[
     conv::causal::OPS,
     conv::deform::OPS,
     conv::integer::OPS,
+    conv::quantized::OPS,
     conv::transpose::OPS,
     cumulative::OPS,
     einsum::OPS,
@@ -189,6 +192,7 @@ const FAMILIES: &[&[Entry]] = &[
     loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
+    matmul::quantized::OPS,
     ml::encode::OPS,
     ml::feature::OPS,
     ml::linear::OPS,
@@ -202,6 +206,7 @@ const FAMILIES: &[&[Entry]] = &[
     pad::OPS,
     pool::OPS,
     quantize::OPS,
+    quantized::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,

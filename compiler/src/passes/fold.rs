@@ -8,6 +8,7 @@ use crate::{
     ir::{self, Graph, NewNode, Node, RegionId, Site, ValueId},
     ops::{
         cast::Cast,
+        quantize::DequantizeLinear,
         quoted::Quoted,
         reshape::{Identity, Sizes},
     },
@@ -47,6 +48,11 @@ pub fn expand(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> 
 /// So is one whose elements are known otherwise; where they are known as sizes, a node writes these.
 pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     folded(site, node, sizes)
+}
+
+/// The same, but for `DequantizeLinear`: kernels may read what it is given.
+pub fn constants_but_quantized(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    if node.op.is::<DequantizeLinear>() { None } else { constants(site, node) }
 }
 
 /// The same, where what is known as sizes keeps the node that makes it: the sizes may have other
@@ -126,7 +132,11 @@ fn sizes(
 }
 
 /// What the kernels make of constants.
-fn run(mut alone: Graph, outputs: Vec<ValueId>, inputs: &[Option<Tensor>]) -> Option<Vec<Tensor>> {
+pub fn run(
+    mut alone: Graph,
+    outputs: Vec<ValueId>,
+    inputs: &[Option<Tensor>],
+) -> Option<Vec<Tensor>> {
     let before: usize = inputs.iter().flatten().map(|tensor| tensor.bytes().len()).sum();
     let size = |&id: &ValueId| {
         let ty = alone[id].ty.as_tensor()?;

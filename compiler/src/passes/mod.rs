@@ -5,6 +5,7 @@ mod branch;
 mod fold;
 mod fuse;
 mod gradient;
+mod quantize;
 mod recognize;
 mod sequence;
 
@@ -26,6 +27,7 @@ pub struct Pass {
 pub const PIPELINE: &[Pass] = &[
     Pass { name: "gradient", run: gradient::run },
     Pass { name: "simplify", run: simplify },
+    Pass { name: "quantize", run: quantize::run },
     Pass { name: "recognize", run: recognize::run },
     Pass { name: "fuse", run: fuse::run },
 ];
@@ -58,8 +60,20 @@ impl fmt::Debug for OwnPass {
     }
 }
 
-/// What is simpler without looking further than a node's inputs.
+/// What is simpler without looking further than a node's inputs, while quantized constants are to
+/// stay what they are.
 const SIMPLER: &[Rule] = &[
+    fold::identity,
+    fold::same_type,
+    sequence::optional,
+    sequence::sequence,
+    fold::constants_but_quantized,
+    algebra::one,
+    algebra::stretched,
+];
+
+/// The same, for quantized constants, too.
+const SIMPLER_ALL: &[Rule] = &[
     fold::identity,
     fold::same_type,
     sequence::optional,

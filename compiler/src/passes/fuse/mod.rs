@@ -5,7 +5,7 @@
 //! or the caller.
 
 mod affine;
-mod function;
+pub(super) mod function;
 
 use crate::{
     diag::Diagnostics,
