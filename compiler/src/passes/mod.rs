@@ -33,7 +33,8 @@ pub const PIPELINE: &[Pass] = &[
 ];
 
 /// The passes after which a graph still is of ONNX's own operators.
-pub const STANDARD: &[Pass] = &[Pass { name: "optimize", run: optimize }];
+pub const STANDARD: &[Pass] =
+    &[Pass { name: "gradient", run: gradient::run }, Pass { name: "optimize", run: optimize }];
 
 /// A pass of the caller's own, which runs before all others.
 #[derive(Clone)]
