@@ -6,11 +6,15 @@
 //! bytes of one column after those of the other.
 
 use crate::simd::Simd;
-use crate::simd::bytes::{Bytes, Vector};
+use crate::simd::bytes::{Bytes, MAX_BYTES, Vector};
+use core::mem::MaybeUninit;
 
 /// Rows in a panel of a left factor that is packed. The last panel has only the rows that are
 /// there.
 pub(crate) const PANEL_ROWS: usize = 12;
+
+/// The most vectors that a tile has.
+const MAX_TILE: usize = 24;
 
 /// What becomes of sums.
 pub(crate) trait End<S: Bytes> {
@@ -160,8 +164,22 @@ impl Block<'_> {
                 right = right.wrapping_add(4 * self.width);
             }
         }
+        // By way of memory: what is handed out by reference does not stay in registers.
+        let mut tile = [MaybeUninit::<[u8; MAX_BYTES]>::uninit(); MAX_TILE];
+        let tile = tile.as_mut_ptr().cast::<u8>();
         for (r, sums) in sums.iter().enumerate() {
-            end.take(s, first + i + r, self.first + j, sums);
+            for (v, &sum) in sums.iter().enumerate() {
+                // SAFETY: a tile has room for `R · V` vectors.
+                unsafe { s.store_bytes_at(sum, tile.add((r * V + v) * apart)) };
+            }
+        }
+        for r in 0..R {
+            let mut row = [s.level().splat_i32(0); V];
+            for (v, sum) in row.iter_mut().enumerate() {
+                // SAFETY: the vector was written above.
+                *sum = unsafe { s.load_bytes_at(tile.add((r * V + v) * apart)) };
+            }
+            end.take(s, first + i + r, self.first + j, &row);
         }
         R
     }

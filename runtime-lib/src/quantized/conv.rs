@@ -115,6 +115,7 @@ impl WithBytes for Convolution<'_> {
         let limits = Limits::new(s, self.to, self.flips[1]);
         let len = if planes.is_input() { 0 } else { planes.len() + MAX_BYTES };
         let (copy, rest) = split_aligned(self.scratch, len);
+        copy.fill(self.to.x_zero as u8);
         let (_, rest) = split_aligned(rest, 0);
         let size = channels * planes.channel();
         let rows = filters * depth(&self.geometry);
@@ -122,7 +123,7 @@ impl WithBytes for Convolution<'_> {
             let group = index % groups;
             let mut x = &self.x[index * size..][..size];
             if !planes.is_input() {
-                planes.fill(x, self.to.x_zero as u8, copy);
+                planes.fill(x, copy);
                 x = copy;
             }
             let all = self.channels;

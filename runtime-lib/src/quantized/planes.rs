@@ -145,21 +145,25 @@ impl Planes {
         }
     }
 
-    /// Fills the planes with the channels `x` and, where there is padding, with `zero`.
-    pub fn fill(&self, x: &[u8], zero: u8, planes: &mut [u8]) {
+    /// Fills the planes with the channels `x`. Where there is padding they keep what they hold,
+    /// which is the same for all images.
+    #[inline(always)]
+    pub fn fill(&self, x: &[u8], planes: &mut [u8]) {
         let [d, h, w] = self.axes;
-        let mut lines = planes.chunks_exact_mut(w.plane().max(1));
-        for channel in x.chunks_exact(self.channel().max(1)) {
+        let (pitch, slice) = (w.plane(), self.slice());
+        for (c, channel) in x.chunks_exact(self.channel().max(1)).enumerate() {
             for depth in 0..self.slices() {
-                let depth = depth.checked_sub(d.pad).filter(|&depth| depth < d.size);
-                for phase in 0..h.phases() {
-                    for column_phase in 0..w.phases() {
-                        for (i, to) in (0..h.plane()).zip(&mut lines) {
-                            let row = depth.zip(h.input(i, phase));
-                            let from = row.map_or(&[][..], |(depth, row)| {
-                                &channel[(depth * h.size + row) * w.size..][..w.size]
-                            });
-                            fill_line(from, &w, column_phase, zero, to);
+                let Some(from) = depth.checked_sub(d.pad).filter(|&from| from < d.size) else {
+                    continue;
+                };
+                let image = &channel[from * h.size * w.size..][..h.size * w.size];
+                let to = &mut planes[(c * self.slices() + depth) * slice..][..slice];
+                for phase in 0..h.phases() * w.phases() {
+                    let line = Line::of(&w, phase % w.phases());
+                    let plane = &mut to[phase * h.plane() * pitch..][..h.plane() * pitch];
+                    for (i, to) in plane.chunks_exact_mut(pitch.max(1)).enumerate() {
+                        if let Some(row) = h.input(i, phase / w.phases()) {
+                            line.copy(&image[row * w.size..][..w.size], w.stride, to);
                         }
                     }
                 }
@@ -168,18 +172,39 @@ impl Planes {
     }
 }
 
-/// Writes a line of a plane.
-fn fill_line(x: &[u8], axis: &Axis, phase: usize, zero: u8, to: &mut [u8]) {
-    let skip = axis.pad.saturating_sub(phase).div_ceil(axis.stride).min(to.len());
-    let from = (phase + skip * axis.stride).saturating_sub(axis.pad);
-    let from = x.get(from..).unwrap_or(&[]);
-    let (before, to) = to.split_at_mut(skip);
-    let (to, after) = to.split_at_mut(from.len().div_ceil(axis.stride).min(to.len()));
-    before.fill(zero);
-    match axis.stride {
-        1 => to.copy_from_slice(&from[..to.len()]),
-        2 => to.iter_mut().zip(from.chunks(2)).for_each(|(to, x)| *to = x[0]),
-        stride => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
+/// What a line of a plane has of a row of the input.
+#[derive(Clone, Copy)]
+struct Line {
+    /// Where it starts in the line.
+    to: usize,
+    /// Where it starts in the row.
+    from: usize,
+    /// How many elements it has.
+    count: usize,
+}
+
+impl Line {
+    /// Those of a phase.
+    fn of(axis: &Axis, phase: usize) -> Line {
+        let to = axis.pad.saturating_sub(phase).div_ceil(axis.stride).min(axis.plane());
+        let from = (phase + to * axis.stride).saturating_sub(axis.pad);
+        let there = axis.size.saturating_sub(from).div_ceil(axis.stride);
+        Line { to, from: from.min(axis.size), count: there.min(axis.plane() - to) }
     }
-    after.fill(zero);
+
+    #[inline(always)]
+    fn copy(self, row: &[u8], stride: usize, line: &mut [u8]) {
+        let (from, to) = (&row[self.from..], &mut line[self.to..][..self.count]);
+        match stride {
+            1 => to.copy_from_slice(&from[..self.count]),
+            2 => {
+                let (pairs, rest) = from.as_chunks::<2>();
+                to.iter_mut().zip(pairs).for_each(|(to, pair)| *to = pair[0]);
+                if self.count > pairs.len() {
+                    to[self.count - 1] = rest[0];
+                }
+            }
+            _ => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
+        }
+    }
 }
