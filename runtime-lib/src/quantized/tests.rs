@@ -13,7 +13,7 @@ fn bytes<T: Byte>(n: usize, seed: usize) -> Vec<T> {
 
 /// Some numbers, so small that sums do not leave the limits of bytes all the time.
 fn factors(n: usize, k: usize) -> Vec<f32> {
-    (0..n).map(|i| (0.3 + (i % 7) as f32 / 11.0) / (40.0 * (k as f32).sqrt())).collect()
+    (0..n).map(|i| (0.3 + (i % 7) as f32 / 11.0) / (40.0 * (k.max(1) as f32).sqrt())).collect()
 }
 
 fn expected(sum: i64, factor: f32, offset: f32, to: Requantize) -> i64 {
