@@ -127,7 +127,8 @@ impl Planes {
         self.axes[0].stride * self.slice()
     }
 
-    /// Writes where the bytes start that each weight is multiplied with.
+    /// Writes where the bytes start that each weight is multiplied with; what fills the last quad is
+    /// multiplied with zeros.
     pub fn starts(&self, starts: &mut [u32]) {
         let [d, h, w] = self.axes;
         let mut starts = starts.iter_mut();
@@ -143,6 +144,7 @@ impl Planes {
                 }
             }
         }
+        starts.for_each(|to| *to = 0);
     }
 
     /// Fills the planes with the channels `x`. Where there is padding they keep what they hold,
