@@ -151,8 +151,12 @@ macro_rules! average_pool {
     };
 }
 
+/// What the kernel of means is told: windows, what results become, the factor, and whether the
+/// padding is counted.
+type Means = (geometry::Pool, Requantize, f32, bool);
+
 /// Kernels by the type of the result.
-static AVERAGE_POOL: &[(DType, Kernel<(geometry::Pool, Requantize, f32, bool)>)] =
+static AVERAGE_POOL: &[(DType, Kernel<Means>)] =
     &[(DType::I8, average_pool!(i8)), (DType::U8, average_pool!(u8))];
 
 impl Op for QuantizedAveragePool {

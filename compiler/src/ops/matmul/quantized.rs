@@ -64,7 +64,7 @@ fn shape(cx: &mut Infer<'_>, w: usize, trans_b: bool) -> Inferred<Vec<Dim>> {
     }
     let (k, n) = if trans_b { (second, first) } else { (first, second) };
     cx.require_equal(depth, k, "the columns of the one factor and the rows of the other")?;
-    Ok([rows, &[n.clone()]].concat())
+    Ok([rows, std::slice::from_ref(n)].concat())
 }
 
 /// The sizes of the product, and the weights packed.
