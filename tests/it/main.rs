@@ -18,3 +18,5 @@ mod quantized;
 mod random;
 mod recognized;
 mod tidy;
+mod train_prep;
+mod training;

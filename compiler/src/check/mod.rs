@@ -43,7 +43,7 @@ mod value;
 
 pub use attribute::kind as attribute_kind;
 pub use context::{Checked, node_place};
-pub use training::gradient::Names as GradientNames;
+pub use training::gradient::{Names as GradientNames, is_flat};
 pub use value::{map, optional, sequence};
 
 use crate::diag::Diagnostic;

@@ -158,7 +158,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         }
     })?;
     if wanted("plan") {
-        outln!("# the plan\n{}", output.plan);
+        output.plans().iter().for_each(|plan| outln!("# the plan\n{plan}"));
     }
     let Some(path) = &command.output else {
         out!("{}", output.module.code);
@@ -167,7 +167,8 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
     output.write(path)?;
     if command.verbose {
         let plan = &output.plan;
-        let (least, lines) = (plan::memory::lower_bound(plan), output.module.code.lines().count());
+        let least = output.plans().into_iter().map(plan::memory::lower_bound).max().unwrap_or(0);
+        let lines = output.module.code.lines().count();
         eprintln!(
             "{lines} lines, {} bytes of weights, {} bytes of arena ({least} live at once), {:.2} s",
             plan.weight_bytes,

@@ -13,7 +13,7 @@ use crate::{
     dtype::DType,
     plan::{
         Block, Buffer, BufferId, Call, Kernel, Kind, NoParams, Operand, Optimize, Place, Plan,
-        Port, Step, Weight, kernel,
+        Port, Step, Weight, kernel, weight::Likeness,
     },
     tensor::Tensor,
     ty::{TensorType, Type},
@@ -39,6 +39,7 @@ pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diag
     };
     state.plan.info = graph.info.clone();
     state.plan.symbols = graph.symbols.clone();
+    state.plan.learns = graph.interface.learns;
     let promised = promise::bound(graph, &mut state.plan);
     let mut found = HashMap::new();
     for (i, &id) in graph[graph.body].inputs.iter().enumerate() {
@@ -85,7 +86,7 @@ pub(super) struct State<'g> {
     /// What stands beside the elements of optionals and maps.
     besides: Map<ValueId, Operand>,
     /// The buffers of weights, by what those that are equal have in common.
-    weights: HashMap<(DType, usize, bytes::Bytes), Vec<BufferId>>,
+    weights: HashMap<Likeness, Vec<BufferId>>,
     /// The buffers that hold state.
     pub(super) held: HashSet<BufferId>,
 }
@@ -211,10 +212,7 @@ impl State<'_> {
 
     /// The buffer of a weight. Equal weights share one.
     fn constant(&mut self, name: &str, weight: Weight, parameters: usize) -> BufferId {
-        let start = weight.constant().bytes();
-        let start = bytes::Bytes::copy_from_slice(&start[..start.len().min(64)]);
-        let key = (weight.dtype(), weight.len(), start);
-        let alike = self.weights.entry(key).or_default();
+        let alike = self.weights.entry(weight.likeness()).or_default();
         let same = |id: &&BufferId| match &self.plan.buffers[**id].place {
             Place::Weight { weight: other, .. } => *other == weight,
             _ => false,

@@ -48,6 +48,20 @@ impl Site<'_> {
         here.then(|| &self.graph[id])
     }
 
+    /// Adds `op` on these inputs, for what is to stand in place of `node`; it has one output.
+    pub fn before(
+        &mut self,
+        node: &Node,
+        op: Rc<dyn Op>,
+        inputs: Vec<Option<ValueId>>,
+    ) -> Option<ValueId> {
+        let outputs = [Some(self.names.iter().flatten().next()?.clone())];
+        let new = NewNode { name: &node.name, op, inputs, outputs: &outputs, regions: Vec::new() };
+        let (id, result) = self.graph.node(self.region, new);
+        result.ok()?;
+        self.graph[id].outputs[0]
+    }
+
     /// The names of the outputs of the node that is to be replaced.
     pub fn names(&self) -> &[Option<String>] {
         self.names

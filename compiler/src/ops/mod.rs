@@ -15,6 +15,7 @@ pub(crate) mod activation;
 pub(crate) mod arg;
 pub(crate) mod attention;
 pub(crate) mod binary;
+pub(crate) mod blocks;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod concat;
@@ -64,7 +65,7 @@ pub(crate) mod text;
 pub(crate) mod transpose;
 pub(crate) mod unary;
 pub(crate) mod variadic;
-mod window;
+pub(crate) mod window;
 
 use crate::{
     diag::Result,
@@ -167,12 +168,14 @@ const FAMILIES: &[&[Entry]] = &[
     attention::linear::OPS,
     attention::rotary::OPS,
     binary::OPS,
+    blocks::OPS,
     cast::OPS,
     compare::OPS,
     concat::OPS,
     constant::OPS,
     control::OPS,
     conv::OPS,
+    conv::blocked::OPS,
     conv::causal::OPS,
     conv::deform::OPS,
     conv::integer::OPS,
@@ -205,6 +208,7 @@ const FAMILIES: &[&[Entry]] = &[
     optional::OPS,
     pad::OPS,
     pool::OPS,
+    pool::blocked::OPS,
     quantize::OPS,
     quantized::OPS,
     random::OPS,

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// A piece has at most about so many elements: enough for a long stretch of each row to be read at
 /// once, and few beside the memory of any machine.
-const PIECE: usize = 1 << 22;
+pub(super) const PIECE: usize = 1 << 22;
 
 /// How a factor is packed, piece by piece.
 pub(super) trait Pack: 'static {
@@ -200,7 +200,7 @@ impl Pack for Columns {
 }
 
 /// What `then` makes of the geometry, whose sizes that matter are known.
-fn numbers<F: Formula, R>(geometry: &F, then: impl Fn(F::Numbers<'_>) -> R) -> R {
+pub(super) fn numbers<F: Formula, R>(geometry: &F, then: impl Fn(F::Numbers<'_>) -> R) -> R {
     let mut made = None;
     geometry.with(&|_| 0, &mut |numbers| made = Some(then(numbers)));
     made.expect("a formula hands over its numbers")

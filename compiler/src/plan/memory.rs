@@ -3,9 +3,10 @@
 
 use super::{
     Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Port, Stacked, State,
-    Step, Turns,
+    Step, Turns, Weight,
 };
-use crate::arena::Map;
+use crate::{arena::Map, plan::weight::Likeness};
+use std::collections::HashMap;
 
 /// The alignment of every buffer and weight, in bytes: a cache line, and the widest vector.
 pub const ALIGNMENT: usize = 64;
@@ -19,10 +20,19 @@ pub(super) struct Life {
 
 /// Lays out the memory of `plan`.
 pub fn lay_out(plan: &mut Plan) {
-    reuse(plan);
-    super::state::hand_on(plan);
-    place_weights(plan);
-    place_buffers(plan);
+    lay_out_all(&mut [plan]);
+}
+
+/// Lays out the memory that `plans` have in common.
+pub fn lay_out_all(plans: &mut [&mut Plan]) {
+    for plan in &mut *plans {
+        reuse(plan);
+        super::state::hand_on(plan);
+        place_buffers(plan);
+    }
+    place_weights(plans);
+    let bytes = plans.iter().map(|plan| plan.arena_bytes).max().unwrap_or(0);
+    plans.iter_mut().for_each(|plan| plan.arena_bytes = bytes);
 }
 
 /// The least memory that any layout of the plan can have: the largest sum of the bytes of buffers
@@ -70,7 +80,9 @@ fn place_buffers(plan: &mut Plan) {
     let boxes = boxes(plan);
     let layouts = ORDERS.iter().map(|order| {
         let mut sorted: Vec<&Box> = boxes.iter().collect();
-        sorted.sort_by_key(|b| (order(b), b.buffer));
+        // Variables lie at the head of the arena, where other plans have them, too.
+        let variable = |b: &Box| plan.variable(b.buffer).unwrap_or(usize::MAX);
+        sorted.sort_by_key(|b| (variable(b), order(b), b.buffer));
         best_fit(&sorted)
     });
     let Some((bytes, offsets)) = layouts.min_by_key(|(bytes, _)| *bytes) else { return };
@@ -108,24 +120,37 @@ fn best_fit(boxes: &[&Box]) -> (usize, Vec<(BufferId, usize)>) {
     (end, placed.into_iter().map(|(at, b)| (b.buffer, at)).collect())
 }
 
-fn place_weights(plan: &mut Plan) {
-    let lives = lives(plan);
+/// Puts the weights one behind the other; equal ones of several plans share a place.
+fn place_weights(plans: &mut [&mut Plan]) {
+    let mut placed: HashMap<Likeness, Vec<(Weight, usize)>> = HashMap::new();
     let mut end = 0;
-    for id in plan.buffers.ids() {
-        if !lives.contains(id) && matches!(plan.buffers[id].place, Place::Weight { .. }) {
-            // Nobody reads it any more, so it is never made.
-            plan.buffers[id].place = Place::Heap;
-        }
-        if let Place::Weight { offset, weight, .. } = &mut plan.buffers[id].place {
-            *offset = end;
-            end = (end + weight.bytes()).next_multiple_of(ALIGNMENT);
+    for plan in &mut *plans {
+        let lives = lives(plan);
+        for id in plan.buffers.ids() {
+            if !lives.contains(id) && matches!(plan.buffers[id].place, Place::Weight { .. }) {
+                // Nobody reads it any more, so it is never made.
+                plan.buffers[id].place = Place::Heap;
+            }
+            if let Place::Weight { offset, weight, .. } = &mut plan.buffers[id].place {
+                let alike = placed.entry(weight.likeness()).or_default();
+                *offset = match alike.iter().find(|(other, _)| other == weight) {
+                    Some((_, at)) => *at,
+                    None => {
+                        let at = end;
+                        alike.push((weight.clone(), at));
+                        end = (at + weight.bytes()).next_multiple_of(ALIGNMENT);
+                        at
+                    }
+                };
+            }
         }
     }
-    plan.weight_bytes = end;
+    plans.iter_mut().for_each(|plan| plan.weight_bytes = end);
 }
 
 pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
-    let mut lives = Lives::default();
+    let variables = plan.states.iter().filter(|_| plan.learns).map(|state| &state.found.operand);
+    let mut lives = Lives { plan, of: Map::default(), now: 0, kept: variables.collect() };
     lives.see_all(plan.defaults());
     lives.steps(&plan.steps);
     lives.see_all(plan.results());
@@ -133,14 +158,16 @@ pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
 }
 
 /// The lives of buffers, as far as the steps were walked.
-#[derive(Default)]
-struct Lives {
+struct Lives<'p> {
+    plan: &'p Plan,
     of: Map<BufferId, Life>,
     /// The number of steps walked.
     now: usize,
+    /// What must be as it was where a step is refused.
+    kept: Vec<&'p Operand>,
 }
 
-impl Lives {
+impl Lives<'_> {
     fn see(&mut self, operand: &Operand, now: usize) {
         match self.of.get_mut(operand.buffer) {
             Some(life) => life.last = now,
@@ -163,6 +190,10 @@ impl Lives {
                 Step::Check(_) => {}
                 Step::If(step) => self.branches(step),
                 Step::Loop(step) => self.turns(step),
+            }
+            if !self.kept.is_empty() && (step.refuses() || self.plan.wants_heap(step)) {
+                let now = self.now;
+                self.kept.clone().into_iter().for_each(|operand| self.see(operand, now));
             }
         }
     }
@@ -270,6 +301,8 @@ fn reuse(plan: &mut Plan) {
         };
         let stays = plan.holds_state(home) && kept.contains(&y.buffer);
         let free = free && (!stays || plan.states.iter().any(is_next));
+        // A call that is refused may have written before.
+        let free = free && !(call.checked && plan.variable(home).is_some());
         if whole(&x) && whole(&y) && apart && dies && starts && free {
             merged.insert(y.buffer, x.buffer);
             call.form = Form::InPlace;

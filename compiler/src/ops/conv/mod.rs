@@ -1,5 +1,6 @@
 //! Convolutions.
 
+pub(crate) mod blocked;
 pub(crate) mod causal;
 pub(crate) mod deform;
 mod gradient;

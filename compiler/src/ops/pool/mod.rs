@@ -1,5 +1,7 @@
 //! Pools: one number for each window of a channel's image.
 
+pub(crate) mod blocked;
+
 use super::{
     Entry,
     conv::Sliding,
