@@ -69,6 +69,7 @@ pub mod optimizer;
 pub mod pad;
 pub mod pool;
 pub mod quantize;
+pub mod quantized;
 pub mod random;
 mod real;
 pub mod reduce;

@@ -14,6 +14,7 @@ mod macros;
 mod memory;
 mod names;
 mod programs;
+mod quantized;
 mod random;
 mod recognized;
 mod tidy;

@@ -44,9 +44,11 @@ mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod quantize;
+pub(crate) mod quantized;
 pub(crate) mod quoted;
 pub(crate) mod random;
 pub(crate) mod reduce;
+pub(crate) mod requantize;
 pub(crate) mod reshape;
 pub(crate) mod resize;
 pub(crate) mod rnn;
@@ -177,6 +179,7 @@ const FAMILIES: &[&[Entry]] = &[
     conv::causal::OPS,
     conv::deform::OPS,
     conv::integer::OPS,
+    conv::quantized::OPS,
     conv::transpose::OPS,
     cumulative::OPS,
     einsum::OPS,
@@ -192,6 +195,7 @@ const FAMILIES: &[&[Entry]] = &[
     loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
+    matmul::quantized::OPS,
     ml::encode::OPS,
     ml::feature::OPS,
     ml::linear::OPS,
@@ -206,6 +210,7 @@ const FAMILIES: &[&[Entry]] = &[
     pool::OPS,
     pool::blocked::OPS,
     quantize::OPS,
+    quantized::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,

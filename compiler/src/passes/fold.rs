@@ -8,6 +8,7 @@ use crate::{
     ir::{self, Graph, NewNode, Node, RegionId, Site, ValueId},
     ops::{
         cast::Cast,
+        quantize::DequantizeLinear,
         quoted::Quoted,
         reshape::{Identity, Sizes},
     },
@@ -48,6 +49,11 @@ pub fn expand(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> 
 /// So is one whose elements are known otherwise; where they are known as sizes, a node writes these.
 pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     folded(site, node, sizes)
+}
+
+/// The same, but for `DequantizeLinear`: kernels may read what it is given.
+pub fn constants_but_quantized(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    if node.op.is::<DequantizeLinear>() { None } else { constants(site, node) }
 }
 
 /// The same, where what is known as sizes keeps the node that makes it: the sizes may have other
@@ -97,7 +103,7 @@ fn folded(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec<
     let known: Option<Vec<Tensor>> = outputs.iter().map(found).collect();
     let made = match known {
         Some(made) => made,
-        None if all => run(site, alone, outputs, node)?,
+        None if all => evaluated(site, alone, outputs, node)?,
         None => return otherwise(site.graph, site.region, node, &alone, &outputs),
     };
     let mut made = made.into_iter();
@@ -126,10 +132,10 @@ fn sizes(
     Some(vec![g.add(into, &node.name, sizes, &[]).ok()])
 }
 
-/// What the kernels make of constants.
-fn run(
+/// What the kernels make of the inputs that the node has, unless that is much more than they are.
+fn evaluated(
     site: &mut Site<'_>,
-    mut alone: Graph,
+    alone: Graph,
     outputs: Vec<ValueId>,
     node: &Node,
 ) -> Option<Vec<Tensor>> {
@@ -141,9 +147,12 @@ fn run(
         usize::try_from(ty.len().known()?).ok()?.checked_mul(ty.dtype.bytes())
     };
     let after: usize = outputs.iter().map(size).sum::<Option<usize>>()?;
-    if after > before.saturating_add(LARGEST_GROWTH) || !site.affords(after) {
-        return None;
-    }
+    let fits = after <= before.saturating_add(LARGEST_GROWTH) && site.affords(after);
+    fits.then(|| run(alone, outputs)).flatten()
+}
+
+/// What the kernels make of a graph of constants.
+pub fn run(mut alone: Graph, outputs: Vec<ValueId>) -> Option<Vec<Tensor>> {
     alone.set_outputs(alone.body, outputs);
     let plan = ir::plan(&alone, Optimize::Size).ok()?;
     let made = host::run(&plan, &[]).ok()?.into_iter();

@@ -6,6 +6,7 @@ mod fold;
 mod fuse;
 mod gradient;
 mod layout;
+mod quantize;
 mod recognize;
 mod sequence;
 
@@ -32,6 +33,7 @@ pub struct Pass {
 pub const PIPELINE: &[Pass] = &[
     Pass { name: "gradient", run: gradient::run, only: None },
     Pass { name: "simplify", run: simplify, only: None },
+    Pass { name: "quantize", run: quantize::run, only: None },
     Pass { name: "recognize", run: recognize::run, only: None },
     Pass { name: "fuse", run: fuse::run, only: None },
     Pass { name: "layout", run: layout::run, only: Some(Optimize::Speed) },
@@ -68,8 +70,20 @@ impl fmt::Debug for OwnPass {
     }
 }
 
-/// What is simpler without looking further than a node's inputs.
+/// What is simpler without looking further than a node's inputs, while quantized constants are to
+/// stay what they are.
 const SIMPLER: &[Rule] = &[
+    fold::identity,
+    fold::same_type,
+    sequence::optional,
+    sequence::sequence,
+    fold::constants_but_quantized,
+    algebra::one,
+    algebra::stretched,
+];
+
+/// The same, for quantized constants, too.
+const SIMPLER_ALL: &[Rule] = &[
     fold::identity,
     fold::same_type,
     sequence::optional,

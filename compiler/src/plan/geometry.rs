@@ -4,6 +4,7 @@ mod attention;
 mod dense;
 mod fourier;
 mod image;
+mod quantized;
 
 pub use attention::{Append, Attention, LinearAttention, Rotary};
 pub use dense::{
@@ -12,6 +13,7 @@ pub use dense::{
 };
 pub use fourier::{Ends, Lines, Transform};
 pub use image::{Boxes, Filter, Images, Line, Picked, Regions, Resample, Sampling};
+pub use quantized::{Blend, Product, Requantize};
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;

@@ -7,6 +7,7 @@
 //!
 //! Copies go to scratch memory of the caller: [`gemm_scratch`] says how much.
 
+pub(crate) mod bytes;
 mod depthwise;
 mod pack;
 mod pixels;

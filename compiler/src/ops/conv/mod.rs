@@ -5,6 +5,7 @@ pub(crate) mod causal;
 pub(crate) mod deform;
 mod gradient;
 pub(crate) mod integer;
+pub(crate) mod quantized;
 pub(crate) mod transpose;
 
 use super::{
