@@ -57,6 +57,7 @@ pub(crate) mod sample;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod sequence;
+pub(crate) mod sizes;
 pub(crate) mod slice;
 pub(crate) mod softmax;
 #[cfg(test)]

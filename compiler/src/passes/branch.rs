@@ -10,7 +10,8 @@ use crate::{
     ir::{Graph, NewNode, Next, Node, NodeId, RegionId, Rewrite, Todo, ValueId},
     ops::{
         control::{If, Joined, join},
-        reshape::{Assume, Holds, Squeeze},
+        reshape::Squeeze,
+        sizes::{Assume, Holds},
     },
     tensor::Tensor,
     ty::Type,

@@ -7,10 +7,7 @@ use crate::{
     host,
     ir::{self, Graph, NewNode, Node, RegionId, Site, ValueId},
     ops::{
-        cast::Cast,
-        quantize::DequantizeLinear,
-        quoted::Quoted,
-        reshape::{Identity, Sizes},
+        cast::Cast, quantize::DequantizeLinear, quoted::Quoted, reshape::Identity, sizes::Sizes,
     },
     plan::Optimize,
     tensor::{Data, Tensor},
