@@ -11,8 +11,8 @@ mod tests;
 mod vnni;
 
 #[cfg(target_arch = "x86_64")]
-use super::Avx2;
-use super::{Level, Portable, Simd, level};
+use super::{Avx2, Level};
+use super::{Portable, Simd, level};
 use crate::Integer;
 #[cfg(target_arch = "x86_64")]
 pub use vnni::Vnni;
