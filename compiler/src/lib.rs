@@ -11,6 +11,7 @@
 //!
 //! | room | what it holds | what it must not know |
 //! |---|---|---|
+//! | [`train`] | messages → messages of a model that can be trained | kernels, plans, generated code |
 //! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
 //! | [`check`] | messages → findings: the rules of the format | everything but the base |
 //! | [`export`] | [`ir::Graph`] → messages | kernels, plans, passes |
@@ -42,6 +43,7 @@ pub mod options;
 pub mod passes;
 pub mod plan;
 pub mod tensor;
+pub mod train;
 pub mod ty;
 pub mod value;
 
@@ -54,13 +56,17 @@ pub use plan::Optimize;
 
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::Graph;
-use plan::Plan;
+use onnxc_proto::ModelProto;
+use passes::OwnPass;
+use plan::{Algorithm, Plan, Training};
 use std::path::{Path, PathBuf};
 
 /// A compiled model.
 pub struct Output {
-    /// The plan, from which more can be asked.
+    /// The plan of inference, from which more can be asked.
     pub plan: Plan,
+    /// All plans of a model that learns, that of inference among them.
+    pub training: Option<Training>,
     /// The module.
     pub module: Module,
     /// The name of the file for the weights, where they stand in one.
@@ -70,6 +76,11 @@ pub struct Output {
 }
 
 impl Output {
+    /// All plans: that of inference first.
+    pub fn plans(&self) -> Vec<&Plan> {
+        self.training.as_ref().map_or(vec![&self.plan], |training| training.plans().collect())
+    }
+
     /// Writes the module to `path` and the weights, where they have a file, to theirs beside it,
     /// which is given back. Files are written only where their bytes change.
     ///
@@ -79,7 +90,7 @@ impl Output {
     pub fn write(&self, path: &Path) -> Result<Option<PathBuf>, Diagnostic> {
         let weights = self.weights_file.as_ref().map(|name| path.with_file_name(name));
         if let Some(weights) = &weights {
-            file::replace(weights, |out| emit::write_weights(&self.plan, out))?;
+            file::replace(weights, |out| emit::write_weights(&self.plans(), out))?;
         }
         write_if_changed(path, self.module.code.as_bytes())?;
         Ok(weights)
@@ -138,7 +149,12 @@ pub fn check(path: &Path, options: &Options) -> Verdict {
 
 /// Whether the bytes of a model file are valid, and whether they can be compiled.
 pub fn check_bytes(model: bytes::Bytes, options: &Options) -> Verdict {
-    let found = plan(model, options, &mut |_, _| {}).err().map_or(Vec::new(), |found| found.0);
+    let learns = training(model.clone(), options, &mut |_, _| {});
+    let planned = learns.and_then(|training| match training {
+        Some(_) => Ok(()),
+        None => plan(model, options, &mut |_, _| {}).map(drop),
+    });
+    let found = planned.err().map_or(Vec::new(), |found| found.0);
     let mut verdict = Verdict::default();
     for finding in found {
         let invalid = finding.code.is_invalidity();
@@ -162,17 +178,24 @@ pub fn compile_bytes(
     options: &Options,
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<Output, Diagnostics> {
-    let (plan, files) = plan(model, options, seen)?;
+    let (training, plan, files) = match training(model.clone(), options, seen)? {
+        Some((training, files)) => (Some(training.clone()), training.infer, files),
+        None => plan(model, options, seen).map(|(plan, files)| (None, plan, files))?,
+    };
     let style = options.style(&plan, stem);
+    has_its_state(&plan, &style)?;
     if style.weights == emit::WeightsIn::Module {
         fits_a_module(&plan)?;
     }
-    let module = emit::module(&plan, &style);
+    let module = match &training {
+        Some(training) => emit::training(training, &style),
+        None => emit::module(&plan, &style),
+    };
     let weights_file = match style.weights {
         emit::WeightsIn::File(name) => Some(name),
         emit::WeightsIn::Module => None,
     };
-    Ok(Output { plan, module, weights_file, files })
+    Ok(Output { plan, training, module, weights_file, files })
 }
 
 /// Compiles the bytes of a model file to the items of a module, as a macro gives them, and names
@@ -186,9 +209,27 @@ pub fn items(
     stem: &str,
     options: &Options,
 ) -> Result<(proc_macro2::TokenStream, Vec<PathBuf>), Diagnostics> {
+    if let Some((training, files)) = training(model.clone(), options, &mut |_, _| {})? {
+        let style = options.style(&training.infer, stem);
+        has_its_state(&training.infer, &style)?;
+        fits_a_module(&training.infer)?;
+        return Ok((emit::training_items(&training, &style), files));
+    }
     let (plan, files) = plan(model, options, &mut |_, _| {})?;
+    let style = options.style(&plan, stem);
+    has_its_state(&plan, &style)?;
     fits_a_module(&plan)?;
-    Ok((emit::items(&plan, &options.style(&plan, stem)), files))
+    Ok((emit::items(&plan, &style), files))
+}
+
+/// Refuses to put into the caller's arena what must last from one run to the next.
+fn has_its_state(plan: &Plan, style: &emit::Style) -> Result<(), Diagnostic> {
+    if plan.states.is_empty() || style.arena != ArenaIn::Caller {
+        return Ok(());
+    }
+    let message = "the model keeps its state in the arena, so no other model can share it";
+    Err(Diagnostic::new(Code::BadOption, message)
+        .help("let the model have an arena of its own: `--arena struct`, or `--arena heap`"))
 }
 
 /// Refuses weights that are too many for source text.
@@ -202,7 +243,8 @@ fn fits_a_module(plan: &Plan) -> Result<(), Diagnostic> {
         .help("have them written to a file: `onnxc model.onnx -o model.rs`, or a build script"))
 }
 
-/// The plan of a model file, and the files beside it that were read.
+/// The plan of a model file, and the files beside it that were read. What a model learns is a
+/// constant of it.
 ///
 /// # Errors
 ///
@@ -213,12 +255,50 @@ pub fn plan(
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<(Plan, Vec<PathBuf>), Diagnostics> {
     let imported = import::model(model, &options.settings)?;
-    let graph = passes::run(imported.graph, &options.passes, passes::PIPELINE, seen)?;
+    let mut plan = lowered(imported.graph, &options.passes, options, seen)?;
+    plan::memory::lay_out(&mut plan)?;
+    Ok((plan, imported.files))
+}
+
+/// The plans of a model file that learns, and the files beside it that were read; nothing where it
+/// does not.
+///
+/// # Errors
+///
+/// Everything that is wrong with the model, at once, and each with its place.
+pub fn training(
+    model: bytes::Bytes,
+    options: &Options,
+    seen: &mut dyn FnMut(&str, &Graph),
+) -> Result<Option<(Training, Vec<PathBuf>)>, Diagnostics> {
+    let Some(graphs) = import::training(model, &options.settings)? else { return Ok(None) };
+    let import::Training { infer, reset, init, steps, files } = graphs;
+    let mut plan = |graph, passes| lowered(graph, passes, options, seen);
+    let mut training = Training {
+        infer: plan(infer, &options.passes)?,
+        reset: plan(reset, &[])?,
+        init: plan(init, &[])?,
+        steps: Vec::new(),
+    };
+    for (name, graph) in steps {
+        training.steps.push(Algorithm { name, plan: plan(graph, &options.passes)? });
+    }
+    plan::memory::lay_out_all(&mut training.plans_mut().collect::<Vec<_>>())?;
+    Ok(Some((training, files)))
+}
+
+/// The plan of a graph, before its memory is laid out.
+fn lowered(
+    graph: Graph,
+    own: &[OwnPass],
+    options: &Options,
+    seen: &mut dyn FnMut(&str, &Graph),
+) -> Result<Plan, Diagnostics> {
+    let graph = passes::run(graph, own, passes::pipeline(options.optimize), seen)?;
     let mut plan = ir::plan(&graph, options.optimize)?;
     plan::dead::drop_unread(&mut plan);
     plan::moves::move_sequences(&mut plan);
-    plan::memory::lay_out(&mut plan);
-    Ok((plan, imported.files))
+    Ok(plan)
 }
 
 /// The graph of a model file, simplified but of ONNX's own operators alone, as [`export::model`]
@@ -228,6 +308,38 @@ pub fn plan(
 ///
 /// Everything that is wrong with the model, at once, and each with its place.
 pub fn optimize(model: bytes::Bytes, options: &Options) -> Result<Graph, Diagnostics> {
-    let graph = import::model(model, &options.settings)?.graph;
+    optimized_graph(&import::decode(model)?, options)
+}
+
+fn optimized_graph(model: &ModelProto, options: &Options) -> Result<Graph, Diagnostics> {
+    let graph = import::message(model, &options.settings)?.graph;
     passes::run(graph, &options.passes, passes::STANDARD, &mut |_, _| {})
+}
+
+/// The messages of a model file, simplified as [`optimize`] does. Training information is kept: what
+/// it names is there under the same names.
+///
+/// # Errors
+///
+/// Everything that is wrong with the model, at once, and each with its place; and training
+/// information that would come to mean something else.
+pub fn optimized(model: bytes::Bytes, options: &Options) -> Result<ModelProto, Diagnostics> {
+    let mut model = import::decode(model)?;
+    if model.training_info.is_empty() {
+        return export::model(&optimized_graph(&model, options)?);
+    }
+    let settings = &options.settings;
+    import::message(&model, settings)?;
+    import::gather(&mut model, settings.directory.clone())?;
+    let kept = train::Kept::taken(&mut model)?;
+    let mut model = export::model(&optimized_graph(&model, options)?)?;
+    kept.put_back(&mut model)?;
+    // Sizes and constants are settled by now, and may have no names any more.
+    let settings = import::Settings {
+        customs: settings.customs.clone(),
+        types: settings.types.clone(),
+        ..import::Settings::default()
+    };
+    import::message(&model, &settings)?;
+    Ok(model)
 }

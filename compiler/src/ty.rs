@@ -44,6 +44,11 @@ pub fn any_size() -> Dim {
     Dim::symbol("?")
 }
 
+/// The number of elements of a tensor with these sizes; the largest number where it is larger.
+pub fn count(shape: &[usize]) -> usize {
+    shape.iter().fold(1, |count, &size| usize::saturating_mul(count, size))
+}
+
 impl TensorType {
     /// A tensor of `dtype` with the axes of `shape`.
     pub fn new<D: Into<Dim>>(dtype: DType, shape: impl IntoIterator<Item = D>) -> TensorType {

@@ -83,7 +83,8 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
             options.optimize = word(input, &words)?;
         }
         "arena" => {
-            let places = [("struct", ArenaIn::Struct), ("heap", ArenaIn::Heap)];
+            let places =
+                [("struct", ArenaIn::Struct), ("heap", ArenaIn::Heap), ("caller", ArenaIn::Caller)];
             options.arena = Some(word(input, &places)?);
         }
         "weights" => {

@@ -31,7 +31,7 @@ use syn::parse_macro_input;
 /// | `custom("com.acme::Clip" = crate::clip)` | has a function of the program called for an operator, as `onnxc_runtime::custom` says |
 /// | `types(y = "float[n, 10]")` | says the type of a value that such a function gives |
 /// | `optimize = speed` or `optimize = size` | what matters most |
-/// | `arena = struct` or `arena = heap` | where the arena is; by default in the struct where it is small |
+/// | `arena = struct`, `heap` or `caller` | where the arena is; by default in the struct where it is small; `infer_in` takes the caller's |
 /// | `weights = inline` | the weights stand in the program: the only way there is for a macro |
 ///
 /// A name that is no identifier stands in quotes: `dims("sequence length" = 32)`.

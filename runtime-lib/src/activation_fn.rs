@@ -114,10 +114,24 @@ impl Activation {
     }
 
     /// `f(x)`, for one number of any type.
+    // Inlined, so that of a function known when the program is compiled no other is left.
+    #[inline(always)]
     pub fn of<T: Float>(self, x: T) -> T {
         T::narrow(self.of_wide(x.widen()))
     }
 
+    /// `y = f(y)`, number by number.
+    #[inline(always)]
+    pub(crate) fn apply_each<'y, T: Float>(self, y: impl Iterator<Item = &'y mut T>) {
+        if self != Activation::Identity {
+            // A closure would hide the function from the optimizer.
+            for y in y {
+                *y = self.of(*y);
+            }
+        }
+    }
+
+    #[inline(always)]
     fn of_wide<T: Float>(self, x: T) -> T {
         let c = |x: f32| T::from_f64(f64::from(x));
         let (zero, one) = (T::ZERO, T::ONE);

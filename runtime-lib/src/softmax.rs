@@ -2,7 +2,9 @@
 
 use crate::fold::{Fold, Sum};
 use crate::geometry::Axis;
-use crate::simd::{MAX_LANES, Pointwise, Simd, WithSimd, dispatch, map_in_place_at, math};
+use crate::simd::{
+    HAS_VECTORS, MAX_LANES, Pointwise, Simd, WithSimd, dispatch, map_in_place_at, math,
+};
 use crate::threads;
 use crate::unary::exp_in_place;
 use crate::{Float, Number};
@@ -15,7 +17,8 @@ pub fn softmax<T: Float>(x: &[T], y: &mut [T], geometry: Axis) {
 /// [`softmax`] in place.
 pub fn softmax_in_place<T: Float>(y: &mut [T], geometry: Axis) {
     match T::as_f32_mut(y) {
-        Some(y) => softmax_f32(y, geometry),
+        Some(y) if HAS_VECTORS => softmax_f32(y, geometry),
+        Some(y) => softmax_by_number(y, geometry),
         None => each_lane(y, geometry, |lane| lane.softmax()),
     }
 }
@@ -64,6 +67,25 @@ fn copy_and<T: Float>(x: &[T], y: &mut [T], geometry: Axis, in_place: fn(&mut [T
 #[inline(never)]
 fn softmax_f32(y: &mut [f32], geometry: Axis) {
     share_lanes(y, geometry, Softmax);
+}
+
+/// The softmax on targets without vectors.
+#[inline(never)]
+fn softmax_by_number(y: &mut [f32], geometry: Axis) {
+    let Axis { outer: _, len, inner } = geometry;
+    for y in y.chunks_exact_mut((len * inner).max(1)) {
+        for first in 0..inner {
+            let y = y.get_mut(first..).unwrap_or_default();
+            let max = y.iter().step_by(inner).fold(f32::NEG_INFINITY, |max, &x| max.max(x));
+            let mut sum = 0.0;
+            for x in y.iter_mut().step_by(inner) {
+                *x = libm::expf(*x - max);
+                sum += *x;
+            }
+            let factor = 1.0 / sum;
+            y.iter_mut().step_by(inner).for_each(|x| *x *= factor);
+        }
+    }
 }
 
 #[inline(never)]

@@ -9,21 +9,21 @@
 /// | output | `scores` | `float[1, 10]` |
 ///
 /// - Parameters: 14378
-/// - Weights: 65536 bytes
-/// - Arena: 19328 bytes
+/// - Weights: 58304 bytes
+/// - Arena: 18688 bytes
 /// - Multiply-adds: 451904
 #[derive(Clone, Debug)]
 pub struct Digits {
     weights: ::onnxc_runtime::arena::Weights,
-    arena: ::onnxc_runtime::arena::InlineArena<302>,
+    arena: ::onnxc_runtime::arena::InlineArena<292>,
 }
 
 #[allow(dead_code)]
 impl Digits {
     /// The bytes of memory that one run needs, beside what the caller gives.
-    pub const PEAK_ARENA_BYTES: usize = 19328;
+    pub const PEAK_ARENA_BYTES: usize = 18688;
     /// The bytes of all weights.
-    pub const WEIGHT_BYTES: usize = 65536;
+    pub const WEIGHT_BYTES: usize = 58304;
     /// The multiply-adds of one run, where every size is known.
     pub const MACS: u64 = 451904;
 
@@ -65,9 +65,10 @@ impl ::core::default::Default for Digits {
 
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits {
-    use ::onnxc_runtime::{conv, gemm, pool, reduce};
+    use ::onnxc_runtime::{blocks, conv, gemm, pool, reduce};
     use ::onnxc_runtime::activation_fn::Activation;
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
+    use ::onnxc_runtime::blocks::Channels;
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::gemm::{Gemm, Layout};
     use ::onnxc_runtime::geometry::Reduction;
@@ -78,9 +79,9 @@ mod digits {
         arena: &'a mut [Block],
         image: &[f32],
     ) -> &'a [f32; 10] {
-        // node_relu: Conv -> float[1, 16, 8, 8]
+        // node_relu: BlockedConv -> float[1, 1, 8, 8, 16]
         let (relu, relu_scratch) = borrow(arena, (RELU.write(), RELU_SCRATCH.write()));
-        conv::conv_f32(
+        conv::conv_to_blocks(
             image,
             weights.get(X0_WEIGHT),
             Some(weights.get(X0_BIAS)),
@@ -91,12 +92,12 @@ mod digits {
             Activation::Relu,
         );
 
-        // node_relu_1: Conv -> float[1, 32, 8, 8]
+        // node_relu_1: BlockedConv -> float[1, 2, 8, 8, 16]
         let (relu_1, relu_1_scratch, relu) = borrow(
             arena,
             (RELU_1.write(), RELU_1_SCRATCH.write(), RELU.read()),
         );
-        conv::conv_f32(
+        conv::conv_in_blocks(
             relu,
             weights.get(X3_WEIGHT),
             Some(weights.get(X3_BIAS)),
@@ -107,16 +108,16 @@ mod digits {
             Activation::Relu,
         );
 
-        // node_max_pool2d: MaxPool -> float[1, 32, 4, 4]
+        // node_max_pool2d: BlockedPool -> float[1, 2, 4, 4, 16]
         let (max_pool2d, relu_1) = borrow(arena, (MAX_POOL2D.write(), RELU_1.read()));
-        pool::max_pool(relu_1, max_pool2d, NODE_MAX_POOL2D_POOL);
+        pool::max_pool_in_blocks(relu_1, max_pool2d, NODE_MAX_POOL2D_POOL);
 
-        // node_relu_2: Conv -> float[1, 32, 4, 4]
+        // node_relu_2: BlockedConv -> float[1, 2, 4, 4, 16]
         let (relu_2, relu_2_scratch, max_pool2d) = borrow(
             arena,
             (RELU_2.write(), RELU_2_SCRATCH.write(), MAX_POOL2D.read()),
         );
-        conv::conv_f32(
+        conv::conv_in_blocks(
             max_pool2d,
             weights.get(X7_WEIGHT),
             Some(weights.get(X7_BIAS)),
@@ -127,9 +128,13 @@ mod digits {
             Activation::Relu,
         );
 
+        // node_relu_2: Unblock -> float[1, 32, 4, 4]
+        let (relu_2_2, relu_2) = borrow(arena, (RELU_2_2.write(), RELU_2.read()));
+        blocks::unblock(relu_2, relu_2_2, NODE_RELU_2_CHANNELS);
+
         // node_mean: ReduceMean -> float[1, 32, 1, 1]
-        let (mean, relu_2) = borrow(arena, (MEAN.write(), RELU_2.read()));
-        reduce::reduce_mean(relu_2, mean, NODE_MEAN_REDUCTION);
+        let (mean, relu_2_2) = borrow(arena, (MEAN.write(), RELU_2_2.read()));
+        reduce::reduce_mean(relu_2_2, mean, NODE_MEAN_REDUCTION);
 
         // node_linear: Gemm -> float[1, 10]
         let (scores, scores_scratch, mean) = borrow(
@@ -149,23 +154,24 @@ mod digits {
         borrow(arena, SCORES.array::<10>())
     }
 
-    const X0_WEIGHT: Slot<f32> = Slot::new(0, 216);
-    const X0_BIAS: Slot<f32> = Slot::new(896, 16);
-    const RELU: Slot<f32> = Slot::new(15232, 1024);
-    const RELU_SCRATCH: Slot<f32> = Slot::new(0, 125);
-    const X3_WEIGHT: Slot<f32> = Slot::new(960, 5184);
-    const X3_BIAS: Slot<f32> = Slot::new(21696, 32);
+    const X0_WEIGHT: Slot<f32> = Slot::new(0, 144);
+    const X0_BIAS: Slot<f32> = Slot::new(576, 16);
+    const RELU: Slot<f32> = Slot::new(14592, 1024);
+    const RELU_SCRATCH: Slot<f32> = Slot::new(0, 100);
+    const X3_WEIGHT: Slot<f32> = Slot::new(640, 4608);
+    const X3_BIAS: Slot<f32> = Slot::new(19072, 32);
     const RELU_1: Slot<f32> = Slot::new(0, 2048);
-    const RELU_1_SCRATCH: Slot<f32> = Slot::new(8192, 1760);
+    const RELU_1_SCRATCH: Slot<f32> = Slot::new(8192, 1600);
     const MAX_POOL2D: Slot<f32> = Slot::new(8192, 512);
-    const X7_WEIGHT: Slot<f32> = Slot::new(21824, 10368);
-    const X7_BIAS: Slot<f32> = Slot::new(63296, 32);
-    const RELU_2: Slot<f32> = Slot::new(5824, 512);
-    const RELU_2_SCRATCH: Slot<f32> = Slot::new(0, 1456);
-    const MEAN: Slot<f32> = Slot::new(1664, 32);
-    const X11_WEIGHT: Slot<f32> = Slot::new(63424, 512);
-    const X11_BIAS: Slot<f32> = Slot::new(65472, 10);
-    const SCORES: Slot<f32> = Slot::new(1792, 10);
+    const X7_WEIGHT: Slot<f32> = Slot::new(19200, 9216);
+    const X7_BIAS: Slot<f32> = Slot::new(56064, 32);
+    const RELU_2: Slot<f32> = Slot::new(4608, 512);
+    const RELU_2_SCRATCH: Slot<f32> = Slot::new(0, 1152);
+    const RELU_2_2: Slot<f32> = Slot::new(0, 512);
+    const MEAN: Slot<f32> = Slot::new(2048, 32);
+    const X11_WEIGHT: Slot<f32> = Slot::new(56192, 512);
+    const X11_BIAS: Slot<f32> = Slot::new(58240, 10);
+    const SCORES: Slot<f32> = Slot::new(1664, 10);
     const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 416);
 
     const NODE_RELU_CONV: Conv = Conv {
@@ -197,7 +203,7 @@ mod digits {
     };
 
     const NODE_MAX_POOL2D_POOL: Pool = Pool {
-        planes: 32,
+        planes: 2,
         size: &[8, 8],
         out: &[4, 4],
         kernel: &[2, 2],
@@ -221,6 +227,12 @@ mod digits {
         weights: Weights::Packed,
     };
 
+    const NODE_RELU_2_CHANNELS: Channels = Channels {
+        batch: 1,
+        channels: 32,
+        pixels: 16,
+    };
+
     const NODE_MEAN_REDUCTION: Reduction = Reduction {
         kept: &[32],
         kept_strides: &[16],
@@ -240,7 +252,7 @@ mod digits {
         beta: 1.0,
     };
 
-    pub(super) static WEIGHTS: &Aligned<[u8; 65536]> = &Aligned(
+    pub(super) static WEIGHTS: &Aligned<[u8; 58304]> = &Aligned(
         *include_bytes!("digits.weights"),
     );
 

@@ -38,6 +38,7 @@ fn models() -> Vec<(PathBuf, &'static [&'static str])> {
     let path = |name: &str| folder("models").join(format!("{name}.onnxtxt"));
     let mut models: Vec<(PathBuf, &[&str])> =
         names.into_iter().map(|(name, options)| (path(name), options)).collect();
+    models.push((folder("models").join("learn.onnx"), &[]));
     models.push((root().join("examples/models/digits.onnx"), &[]));
     models
 }

@@ -197,6 +197,22 @@ fn state_must_fit_and_have_a_bound() {
 }
 
 #[test]
+fn models_share_an_arena_of_the_caller() {
+    let directory = scratch("interface_shared");
+    let caller = ["--arena", "caller"];
+    module(&directory, "mlp", "mlp", &caller);
+    module(&directory, "own", "mlp", &[]);
+    let sizes = ["--dim", "batch=2", "--dim", "sequence length=3"];
+    module(&directory, "scale", "scale", &[&caller[..], &sizes].concat());
+    program(&directory, "shared");
+    let text = refusal("stream", &["--state", "h=h_next", "--arena", "caller"]);
+    assert!(
+        text.contains("no other model can share it") && text.contains("--arena struct"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_function_of_the_program_is_called() {
     let directory = scratch("interface_custom");
     let custom = [

@@ -11,8 +11,12 @@ use std::{
 const ROOMS: &[(&str, &[&str])] = &[
     (
         "cli",
-        &["builder", "emit", "export", "host", "import", "ir", "ops", "options", "passes", "plan"],
+        &[
+            "builder", "emit", "export", "host", "import", "ir", "ops", "options", "passes",
+            "plan", "train",
+        ],
     ),
+    ("train", &["check", "import", "ir", "ops", "passes"]),
     ("builder", &["emit", "import", "ir", "options", "passes", "plan"]),
     ("options", &["emit", "import", "passes", "plan"]),
     ("export", &["import", "ir", "ops"]),

@@ -34,7 +34,7 @@ mod function;
 mod graph;
 mod model;
 mod node;
-mod signature;
+pub mod signature;
 mod sparse;
 mod tensor;
 mod training;
@@ -43,7 +43,7 @@ mod value;
 
 pub use attribute::kind as attribute_kind;
 pub use context::{Checked, node_place};
-pub use training::gradient::Names as GradientNames;
+pub use training::gradient::{Names as GradientNames, is_flat};
 pub use value::{map, optional, sequence};
 
 use crate::diag::Diagnostic;

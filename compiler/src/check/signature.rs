@@ -1,4 +1,4 @@
-//! What ONNX says of each version of each operator: its inputs, outputs and attributes.
+//! What ONNX says of each version of each operator: its inputs, outputs, attributes and types.
 
 use super::attribute::kind_of;
 use onnxc_proto::attribute_proto::AttributeType;
@@ -22,6 +22,17 @@ pub struct Form {
     pub outputs: Vec<Parameter>,
     /// The attributes.
     pub attributes: Vec<Attribute>,
+    /// The types that stand for several.
+    pub constraints: Vec<Constraint>,
+}
+
+/// What a type of a form stands for.
+#[derive(Clone, Debug)]
+pub struct Constraint {
+    /// What the specification calls it.
+    pub name: &'static str,
+    /// The types allowed, as ONNX's text spells them.
+    pub types: Vec<&'static str>,
 }
 
 /// An input or output.
@@ -29,8 +40,12 @@ pub struct Form {
 pub struct Parameter {
     /// What the specification calls it.
     pub name: &'static str,
+    /// Its type: the name of a constraint, or one as ONNX's text spells it.
+    pub ty: &'static str,
     /// How often it may be given.
     pub times: Times,
+    /// Whether those that are given may differ in type.
+    pub is_mixed: bool,
 }
 
 /// How often an input or output is given.
@@ -59,6 +74,24 @@ pub struct Attribute {
 type Operators = BTreeMap<&'static str, BTreeMap<&'static str, Vec<Signature>>>;
 
 static OPERATORS: LazyLock<Operators> = LazyLock::new(|| read(include_str!("operators.txt")));
+
+/// Every version of every operator, by domain (`ai.onnx` is written as nothing) and name; `None`
+/// where it was removed.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str, i64, Option<&'static Form>)> {
+    let operators = OPERATORS.iter().flat_map(|(&domain, names)| {
+        names.iter().map(move |(&name, signatures)| (domain, name, signatures))
+    });
+    operators.flat_map(|(domain, name, signatures)| {
+        let mut versions: Vec<_> = signatures
+            .iter()
+            .flat_map(|one| {
+                one.since.iter().map(move |&since| (domain, name, since, one.form.as_ref()))
+            })
+            .collect();
+        versions.sort_by_key(|(_, _, since, _)| *since);
+        versions
+    })
+}
 
 /// Whether ONNX says which operators there are in a domain; `ai.onnx` is written as nothing.
 pub fn is_known(domain: &str) -> bool {
@@ -135,41 +168,63 @@ fn distance(a: &str, b: &str) -> usize {
 fn read(text: &'static str) -> Operators {
     let mut operators = Operators::new();
     let mut domain = "";
+    let mut sets: Vec<Vec<&str>> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some((_, types)) = line.split_once(" = ") {
+            sets.push(types.split(' ').collect());
+            continue;
+        }
         if let Some(name) = line.strip_prefix('[') {
             let name = name.trim_end_matches(']');
             domain = if name == "ai.onnx" { "" } else { name };
             continue;
         }
-        let (name, signature) = self::line(line).expect("the table was written by a program");
+        let (name, signature) =
+            self::line(line, &sets).expect("the table was written by a program");
         let names = operators.entry(domain).or_default();
         names.entry(name).or_default().push(signature);
     }
     operators
 }
 
-/// One line of the table: `Name 1,7: in optional? -> out... | attribute:int required:ints!`.
-fn line(line: &'static str) -> Option<(&'static str, Signature)> {
+/// The types that constraints allow, by number.
+type Sets = [Vec<&'static str>];
+
+/// One line of the table: `Name 1,7: x:T to:int64? -> y:T... | attribute:int required:ints! T=3`.
+fn line(line: &'static str, sets: &Sets) -> Option<(&'static str, Signature)> {
     let (head, form) = line.split_once(": ")?;
     let (name, since) = head.split_once(' ')?;
     let since = since.split(',').map(|version| version.parse().ok()).collect::<Option<_>>()?;
-    let form = if form == "removed" { None } else { Some(self::form(form)?) };
+    let form = if form == "removed" { None } else { Some(self::form(form, sets)?) };
     Some((name, Signature { since, form }))
 }
 
-fn form(text: &'static str) -> Option<Form> {
-    let (parameters, attributes) = text.split_once(" | ").unwrap_or((text, ""));
+fn form(text: &'static str, sets: &Sets) -> Option<Form> {
+    let (parameters, rest) = text.split_once(" | ").unwrap_or((text, ""));
     let (inputs, outputs) = parameters.split_once("->")?;
-    let list = |text: &'static str| text.split_whitespace().map(parameter).collect();
-    let attributes = attributes.split_whitespace().map(attribute).collect::<Option<_>>()?;
-    Some(Form { inputs: list(inputs), outputs: list(outputs), attributes })
+    let list =
+        |text: &'static str| text.split_whitespace().map(parameter).collect::<Option<Vec<_>>>();
+    let (constraints, attributes): (Vec<_>, Vec<_>) =
+        rest.split_whitespace().partition(|word| word.contains('='));
+    let constraint = |word: &'static str| {
+        let (name, set) = word.split_once('=')?;
+        Some(Constraint { name, types: sets.get(set.parse::<usize>().ok()?)?.clone() })
+    };
+    Some(Form {
+        inputs: list(inputs)?,
+        outputs: list(outputs)?,
+        attributes: attributes.into_iter().map(attribute).collect::<Option<_>>()?,
+        constraints: constraints.into_iter().map(constraint).collect::<Option<_>>()?,
+    })
 }
 
-fn parameter(text: &'static str) -> Parameter {
+fn parameter(text: &'static str) -> Option<Parameter> {
+    let (name, text) = text.split_once(':')?;
+    let (text, is_mixed) = text.strip_suffix('~').map_or((text, false), |text| (text, true));
     let ends = [("...0", Times::AtLeast(0)), ("...", Times::AtLeast(1)), ("?", Times::Optional)];
     let found = ends.iter().find_map(|(end, times)| Some((text.strip_suffix(end)?, *times)));
-    let (name, times) = found.unwrap_or((text, Times::Once));
-    Parameter { name, times }
+    let (ty, times) = found.unwrap_or((text, Times::Once));
+    Some(Parameter { name, ty, times, is_mixed })
 }
 
 fn attribute(text: &'static str) -> Option<Attribute> {
@@ -210,6 +265,7 @@ pub fn arity(parameters: &[Parameter]) -> (usize, Option<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn form(name: &str, version: i64) -> &'static Form {
         let (_, signature) = find("", name, version).expect("there is such an operator");
@@ -232,6 +288,12 @@ mod tests {
         assert_eq!(arity(&form("Loop", 13).inputs), (2, None));
         let axis = &form("Concat", 13).attributes[0];
         assert!(axis.name == "axis" && axis.is_required && axis.kind == AttributeType::Int);
+    }
+
+    #[test]
+    fn all_operators_are_listed() {
+        let names: BTreeSet<_> = all().map(|(domain, name, ..)| (domain, name)).collect();
+        assert_eq!((all().count(), names.len()), (659, 227));
     }
 
     #[test]

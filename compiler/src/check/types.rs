@@ -12,16 +12,17 @@ use onnxc_proto::{
 /// Checks the type of an input of a model, which must have one. Where it has no shape, the user may
 /// say one.
 pub(super) fn input(cx: &mut Context<'_>, info: &ValueInfoProto) {
-    if info.r#type.is_none() {
+    if info.r#type.as_ref().is_none_or(|ty| ty.value.is_none()) {
         return cx.fault_with(Code::MissingType, "the input has no type", "declare one");
     }
     declared(cx, info);
 }
 
-/// Checks what is declared of a value, where something is.
+/// Checks what is declared of a value, where something is: converters leave types that are there,
+/// but empty.
 pub(super) fn declared(cx: &mut Context<'_>, info: &ValueInfoProto) {
     super::model::metadata(cx, &info.metadata_props);
-    if let Some(proto) = &info.r#type {
+    if let Some(proto) = info.r#type.as_ref().filter(|ty| ty.value.is_some()) {
         ty(cx, proto);
     }
 }

@@ -96,6 +96,8 @@ enum ArenaArg {
     Struct,
     /// On the heap
     Heap,
+    /// With the caller: several models may share one
+    Caller,
 }
 
 impl Shared {
@@ -147,6 +149,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
     options.arena = command.arena.map(|arena| match arena {
         ArenaArg::Struct => ArenaIn::Struct,
         ArenaArg::Heap => ArenaIn::Heap,
+        ArenaArg::Caller => ArenaIn::Caller,
     });
     let stem = command.output.as_deref().and_then(Path::file_stem);
     options.stem = stem.map(|stem| stem.to_string_lossy().into_owned());
@@ -158,7 +161,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         }
     })?;
     if wanted("plan") {
-        outln!("# the plan\n{}", output.plan);
+        output.plans().iter().for_each(|plan| outln!("# the plan\n{plan}"));
     }
     let Some(path) = &command.output else {
         out!("{}", output.module.code);
@@ -167,7 +170,8 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
     output.write(path)?;
     if command.verbose {
         let plan = &output.plan;
-        let (least, lines) = (plan::memory::lower_bound(plan), output.module.code.lines().count());
+        let least = output.plans().into_iter().map(plan::memory::lower_bound).max().unwrap_or(0);
+        let lines = output.module.code.lines().count();
         eprintln!(
             "{lines} lines, {} bytes of weights, {} bytes of arena ({least} live at once), {:.2} s",
             plan.weight_bytes,

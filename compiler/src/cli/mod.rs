@@ -22,11 +22,13 @@ mod compile;
 mod explain;
 mod files;
 mod npy;
+mod npz;
 mod ops;
 mod optimize;
 mod run;
 mod show;
 mod test;
+mod train_prep;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -51,6 +53,7 @@ enum Command {
     Run(run::Options),
     Show(show::Options),
     Test(test::Options),
+    TrainPrep(train_prep::Options),
 }
 
 /// Does what the command line says.
@@ -66,5 +69,6 @@ pub fn main() -> ExitCode {
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Show(options)) => show::run(&options),
         Some(Command::Test(options)) => test::run(&options),
+        Some(Command::TrainPrep(options)) => train_prep::run(&options),
     }
 }

@@ -1,16 +1,9 @@
 //! `onnxc optimize MODEL -o FILE`: a smaller model that means the same.
 
 use super::{compile::Shared, files};
-use onnxc::{
-    diag::{Code, Diagnostic, Diagnostics},
-    export::{self, LARGEST_FILE},
-    import::print,
-    write_if_changed,
-};
-use onnxc_proto::Message;
+use onnxc::{diag::Diagnostics, export};
 use std::{
     fs,
-    io::BufWriter,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -80,8 +73,7 @@ fn one(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
     let mut settings = options.shared.options()?;
     settings.settings.directory = from.parent().map(Path::to_owned);
     let bytes = files::bytes(from)?;
-    let graph = onnxc::optimize(bytes, &settings);
-    let model = graph.and_then(|graph| export::model(&graph));
+    let model = onnxc::optimized(bytes, &settings);
     let mut model = model.map_err(|findings| findings.within(&from.display().to_string()))?;
     if let Some(graph) = &mut model.graph {
         graph.name = options.shared.name.clone().or(graph.name.take());
@@ -89,20 +81,5 @@ fn one(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
             export::without_types(graph);
         }
     }
-    let io = |error: std::io::Error| {
-        Diagnostic::new(Code::Io, error.to_string()).within(to.display().to_string())
-    };
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder).map_err(io)?;
-    }
-    if to.extension().is_some_and(|end| end == "onnxtxt") {
-        return Ok(write_if_changed(to, print::model(&model, usize::MAX).as_bytes())?);
-    }
-    let beside = to.with_extension("data");
-    let location = beside.file_name().unwrap_or_default().to_string_lossy();
-    if let Some(weights) = export::move_out(&mut model, &location, LARGEST_FILE) {
-        let file = fs::File::create(&beside).map_err(io)?;
-        weights.write(&mut BufWriter::new(file)).map_err(io)?;
-    }
-    Ok(write_if_changed(to, &model.encode_to_vec())?)
+    Ok(files::write_model(to, &mut model)?)
 }

@@ -93,6 +93,7 @@ codes! {
     NeedsHeap = 303: "A size is unbounded, so the value needs the heap; bounding the dimension (`--dim NAME=1..=N`) makes the memory static."
     UnsupportedOperator = 304: "The operator is valid, but onnxc has no code for it. It is one of a domain that onnxc does not know (a custom operator), or one of the few of ONNX that it cannot compile. A function of that name in the model would be its code."
     NewerOperatorSet = 305: "The model imports a version of an operator set that is newer than what onnxc knows, so that operators may have changed their meaning. A newer onnxc may know it; onnx's version converter brings a model down."
+    Untrainable = 306: "The model cannot be made one that can be trained, as it is. It has training information already, has no weights of type float or double as initializers, or imports a version of ONNX's operators that is too old for the loss; the message says which."
 
     TrainingVersion = 401: "The model has training information, but is of a version that does not allow for it. Training needs `ir_version` 7 or newer; besides, the operators of training need the import of `ai.onnx.preview.training`."
     TrainingNames = 402: "A training algorithm and the graph of the model do not fit together. A step runs the two as one graph, so all names must differ: inputs are not declared again, and no value is defined twice."

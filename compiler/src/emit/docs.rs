@@ -1,13 +1,14 @@
 //! What a person reads about a generated module.
 
-use super::Style;
+use super::{ArenaIn, Style, face::Face};
 use crate::{
     dtype::DType,
-    plan::{Place, Plan, Port, State},
+    plan::{Place, Plan, Port, State, memory::operands},
     tensor::Tensor,
 };
 use proc_macro2::TokenStream;
 use quote::quote;
+use std::collections::BTreeSet;
 
 /// The comment at the head of the file.
 pub fn head(plan: &Plan, style: &Style) -> TokenStream {
@@ -50,7 +51,10 @@ pub fn model(plan: &Plan, style: &Style) -> TokenStream {
     text.push("|---|---|---|".into());
     text.extend(plan.inputs.iter().map(|port| row("input", port, &default(plan, port))));
     text.extend(plan.outputs.iter().map(|port| row("output", port, "")));
-    text.extend(plan.states.iter().map(|state| state_row(plan, state)));
+    text.extend(plan.states.iter().map(|state| match plan.learns {
+        true => row("variable", &state.found, ""),
+        false => state_row(plan, state),
+    }));
     text.push(String::new());
     text.push(format!("- Parameters: {}", parameters(plan)));
     text.push(format!("- Weights: {} bytes", plan.weight_bytes));
@@ -63,6 +67,26 @@ pub fn model(plan: &Plan, style: &Style) -> TokenStream {
         text.push(format!("- {}: {}", plain(key), plain(value)));
     }
     lines(&text)
+}
+
+/// The documentation of the method that runs a plan.
+pub fn method(face: &Face<'_>) -> Vec<String> {
+    let plan = face.plan;
+    if face.method == "infer" {
+        return vec![match face.arena {
+            ArenaIn::Caller => "Runs the model in an arena of at least `PEAK_ARENA_BYTES`.".into(),
+            ArenaIn::Struct | ArenaIn::Heap => "Runs the model.".into(),
+        }];
+    }
+    let name = &plan.info.name;
+    let what = if name.is_empty() { String::new() } else { format!(" `{}`", code(name)) };
+    let mut text = vec![format!("Runs the algorithm{what} once, which changes the variables.")];
+    if !plan.inputs.is_empty() || !plan.outputs.is_empty() {
+        text.extend(["", "| | name | type |", "|---|---|---|"].map(String::from));
+        text.extend(plan.inputs.iter().map(|port| row("input", port, &default(plan, port))));
+        text.extend(plan.outputs.iter().map(|port| row("output", port, "")));
+    }
+    text
 }
 
 /// One doc comment a line.
@@ -133,7 +157,15 @@ fn parameters(plan: &Plan) -> usize {
         Place::Weight { parameters, .. } => Some(*parameters),
         _ => None,
     });
-    weights.sum()
+    weights.sum::<usize>() + learned(plan)
+}
+
+/// How many elements the variables have that a plan reads.
+fn learned(plan: &Plan) -> usize {
+    let mut read = BTreeSet::new();
+    operands(&plan.steps, &mut |operand| read.extend(plan.variable(operand.buffer)));
+    let lens = read.into_iter().map(|variable| plan.states[variable].found.operand.len.known());
+    lens.flatten().filter_map(|len| usize::try_from(len).ok()).sum()
 }
 
 /// Text of the model on one line, without characters that change how text reads.

@@ -1,7 +1,6 @@
-//! The public face of a module: the struct, its constants, and `infer`.
+//! The public face of a plan: a method of the model's struct.
 
-use super::{ArenaIn, Style, docs, port::Form, weights};
-
+use super::{ArenaIn, Style, arena::Run, docs, port::Form, weights};
 use crate::{
     arena::Map,
     dim::Dim,
@@ -37,9 +36,14 @@ pub struct Signature {
 /// What the face and the steps must agree on.
 pub struct Face<'p> {
     pub(super) plan: &'p Plan,
-    style: &'p Style,
+    /// Where the arena is.
+    pub(super) arena: ArenaIn,
     /// The model's struct.
     pub model: Ident,
+    /// The method that runs the plan.
+    pub method: Ident,
+    /// The private module with its calls.
+    pub room: Ident,
     /// The name of each buffer, in snake case.
     pub names: Map<BufferId, String>,
     /// Every name, and those that were made of others.
@@ -75,7 +79,13 @@ pub struct Taken {
 }
 
 impl<'p> Face<'p> {
-    pub fn new(plan: &'p Plan, style: &'p Style) -> Face<'p> {
+    /// The face of inference.
+    pub fn new(plan: &'p Plan, style: &Style) -> Face<'p> {
+        Face::of(plan, style, "infer")
+    }
+
+    /// The face of a plan that `method` runs.
+    pub fn of(plan: &'p Plan, style: &Style, method: &str) -> Face<'p> {
         let mut names = Names::default();
         for symbol in plan.symbols.keys() {
             names.unique(symbol.to_string());
@@ -122,11 +132,13 @@ impl<'p> Face<'p> {
             || plan.states.iter().any(|state| !state.found.ty.is_fixed());
         Face {
             plan,
-            style,
+            arena: style.arena,
+            room: format_ident!("{}", room(style, method)),
+            method: format_ident!("{method}"),
             model: format_ident!("{}", ident::camel(&style.name)),
             names: buffers,
             derived: RefCell::new((names, HashMap::new())),
-            refuses: dynamic || has_open_sizes(plan) || plan.steps.iter().any(refuses),
+            refuses: dynamic || has_open_sizes(plan) || plan.steps.iter().any(Step::refuses),
             strings: weights::strings(plan).len(),
             outputs,
             inputs,
@@ -152,95 +164,20 @@ impl<'p> Face<'p> {
         ident.or_insert_with(|| format_ident!("{}", names.unique(wanted))).clone()
     }
 
-    /// The struct with its methods.
-    pub fn items(&self) -> TokenStream {
-        let (model, doc) = (&self.model, docs::model(self.plan, self.style));
-        let room = format_ident!("{}", ident::snake(&self.style.name));
-        let blocks = number(self.plan.arena_bytes.div_ceil(64));
-        let arena = match self.style.arena {
-            ArenaIn::Struct => quote!(::onnxc_runtime::arena::InlineArena<#blocks>),
-            ArenaIn::Heap => quote!(::onnxc_runtime::arena::HeapArena<#blocks>),
-        };
-        let (arena_bytes, weight_bytes) =
-            (number(self.plan.arena_bytes), number(self.plan.weight_bytes));
-        let macs = Literal::u64_unsuffixed(self.plan.macs);
-        let (infer, count) = (self.infer(&room), number(self.strings));
-        let has_strings = self.strings > 0;
-        let strings =
-            has_strings.then(|| quote!(strings: ::onnxc_runtime::strings::Strings<#count>,));
-        let no_strings =
-            has_strings.then(|| quote!(, strings: ::onnxc_runtime::strings::Strings::new()));
-        let (draws, no_draws) = (self.draws_field(), self.no_draws());
-        let set_seed = self.set_seed();
-        let (state, no_state, reset) = (self.state_field(), self.no_state(), self.reset());
-        let output = self.output_struct();
-        let new = match self.style.arena {
-            ArenaIn::Struct => quote!(::onnxc_runtime::arena::InlineArena::new()),
-            ArenaIn::Heap => quote!(::onnxc_runtime::arena::HeapArena::new()),
-        };
-        quote! {
-            #doc
-            #[derive(Clone, Debug)]
-            pub struct #model {
-                weights: ::onnxc_runtime::arena::Weights,
-                arena: #arena,
-                #strings
-                #draws
-                #state
-            }
-            blank!();
-            #[allow(dead_code)]
-            impl #model {
-                /// The bytes of memory that one run needs, beside what the caller gives.
-                pub const PEAK_ARENA_BYTES: usize = #arena_bytes;
-                /// The bytes of all weights.
-                pub const WEIGHT_BYTES: usize = #weight_bytes;
-                /// The multiply-adds of one run, where every size is known.
-                pub const MACS: u64 = #macs;
-                blank!();
-                /// The model with the weights that the program carries.
-                pub const fn new() -> #model {
-                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS), arena: #new #no_strings #no_draws #no_state }
-                }
-                blank!();
-                /// The model with weights that the caller has, in flash or mapped from a file.
-                ///
-                /// # Errors
-                ///
-                /// Where they are not as long as the model's, or start at an odd address.
-                pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<#model> {
-                    let weights = ::onnxc_runtime::arena::Weights::from_bytes(weights, #model::WEIGHT_BYTES)?;
-                    Ok(#model { weights, arena: #new #no_strings #no_draws #no_state })
-                }
-                blank!();
-                #set_seed
-                #reset
-                #infer
-            }
-            blank!();
-            impl ::core::default::Default for #model {
-                fn default() -> #model {
-                    #model::new()
-                }
-            }
-            #output
-        }
-    }
-
-    fn infer(&self, room: &Ident) -> TokenStream {
+    /// The method.
+    pub fn method(&self) -> TokenStream {
         let arguments = self.inputs.iter().map(|Given { name, form, element }| {
             let ty = form.given(element);
             quote!(#name: #ty)
         });
-        let state = self.keeps_state().then(|| quote!(&mut self.held,));
         let given = self.inputs.iter().map(|Given { name, form, .. }| match form {
             Form::Scalar => quote!(&[#name]),
             _ => quote!(#name),
         });
-        let strings = (self.strings > 0).then(|| quote!(self.strings.of(&#room::STRINGS),));
-        let draws = self.draws().map(|_| quote!(&mut self.draws,));
-        let result = self.result(&quote!('_));
-        let mut text = vec!["Runs the model.".to_owned()];
+        let Run { method, argument, life, .. } = self.run();
+        let (result, call) = (arrow(&self.result(&life)), self.call(&quote!(#(#given),*)));
+        let begin = self.plan.learns.then(|| quote!(self.begin();));
+        let mut text = docs::method(self);
         if self.refuses {
             text.extend(
                 [
@@ -254,23 +191,66 @@ impl<'p> Face<'p> {
             if self.keeps_state() {
                 text.push("An error in the middle of a run resets the model.".into());
             }
+            if self.plan.learns {
+                text.push("The variables are then as they were.".into());
+            }
         }
         let doc = docs::lines(&text);
         quote! {
             #doc
-            pub fn infer(&mut self, #(#arguments),*) -> #result {
-                #room::infer(&self.weights, self.arena.blocks(), #strings #draws #state #(#given),*)
+            pub fn #method(&mut self, #argument #(#arguments),*) #result {
+                #begin
+                #call
             }
         }
     }
 
+    /// The call of the function that does the steps, on these arguments.
+    pub fn call(&self, given: &TokenStream) -> TokenStream {
+        let (method, room) = (&self.method, &self.room);
+        let strings = (self.strings > 0).then(|| {
+            let strings = self.field("strings");
+            quote!(self.#strings.of(&#room::STRINGS),)
+        });
+        let draws = self.draws().map(|_| {
+            let draws = self.field("draws");
+            quote!(&mut self.#draws,)
+        });
+        let state = self.keeps_state().then(|| quote!(&mut self.held,));
+        let blocks = self.run().blocks;
+        quote!(#room::#method(&self.weights, #blocks, #strings #draws #state #given))
+    }
+
+    /// Whether the weights of the model stand in the plan's private module.
+    pub fn has_weights(&self) -> bool {
+        self.method == "infer"
+    }
+
+    /// A field of the struct that the plan alone has.
+    pub fn field(&self, what: &str) -> Ident {
+        match self.method.to_string().as_str() {
+            "infer" => format_ident!("{what}"),
+            method => format_ident!("{}_{what}", method.trim_end_matches('_')),
+        }
+    }
+
+    /// The field for the constant strings, and what it is at first.
+    pub fn strings_field(&self) -> Option<[TokenStream; 2]> {
+        let (count, field) = (number(self.strings), self.field("strings"));
+        let path = quote!(::onnxc_runtime::strings::Strings);
+        (self.strings > 0).then(|| [quote!(#field: #path<#count>,), quote!(, #field: #path::new())])
+    }
+
     /// The struct of several outputs; one output stands for itself.
-    fn output_struct(&self) -> TokenStream {
+    pub fn output_struct(&self) -> TokenStream {
         if self.outputs.len() <= 1 {
             return TokenStream::new();
         }
         let (model, name) = (&self.model, self.output());
-        let doc = docs::lines(&[format!("What [`{model}`] gives.")]);
+        let doc = docs::lines(&[match self.method.to_string().as_str() {
+            "infer" => format!("What [`{model}`] gives."),
+            method => format!("What [`{model}::{method}`] gives."),
+        }]);
         let fields = self.outputs.iter().zip(&self.plan.outputs).map(|(taken, port)| {
             let (field, ty, doc) = (&taken.name, taken.ty(&quote!('a)), docs::port(port));
             quote!(#doc pub #field: #ty,)
@@ -290,11 +270,16 @@ impl<'p> Face<'p> {
     /// The struct of several outputs.
     fn output(&self) -> Ident {
         let model = self.model.to_string();
-        format_ident!("{}Output", model.trim_end_matches('_'))
+        let method = match self.method.to_string().as_str() {
+            "infer" => String::new(),
+            method => ident::camel(method),
+        };
+        let [model, method] = [model.as_str(), &method].map(|word| word.trim_end_matches('_'));
+        format_ident!("{model}{method}Output")
     }
 
     /// Whether an output is borrowed from the arena.
-    fn borrows(&self) -> bool {
+    pub(super) fn borrows(&self) -> bool {
         self.outputs.iter().any(|taken| taken.form.borrows())
     }
 
@@ -339,16 +324,17 @@ impl<'p> Face<'p> {
             quote!(strings: &::onnxc_runtime::strings::Constants<#count>,)
         });
         let draws = self.draws().map(|count| quote!(draws: &mut Draws<#count>,));
-        let state = self.state_argument();
+        let (state, method) = (self.state_argument(), &self.method);
+        let result = arrow(&result);
         quote! {
-            pub(super) fn infer #generics (
+            pub(super) fn #method #generics (
                 weights: &::onnxc_runtime::arena::Weights,
                 arena: &#life mut [Block],
                 #strings
                 #draws
                 #state
                 #(#arguments),*
-            ) -> #result
+            ) #result
         }
     }
 
@@ -386,6 +372,7 @@ impl<'p> Face<'p> {
             form.give(self.plan, port, &local(i), &heap, &flag)
         };
         let result = match self.outputs.len() {
+            0 if !self.refuses => return TokenStream::new(),
             0 => quote!(()),
             1 => value(0),
             n => {
@@ -420,6 +407,18 @@ impl<'p> Face<'p> {
     pub fn output_form(&self, i: usize) -> &Form {
         &self.outputs[i].form
     }
+}
+
+/// What a function says of its result.
+fn arrow(result: &TokenStream) -> TokenStream {
+    let is_none = result.to_string() == "()";
+    if is_none { TokenStream::new() } else { quote!(-> #result) }
+}
+
+/// The name of the private module with the calls of a method.
+fn room(style: &Style, method: &str) -> String {
+    let name = ident::snake(&style.name);
+    if method == "infer" { name } else { format!("{}_{method}", name.trim_end_matches('_')) }
 }
 
 /// Names and accesses in groups, where there are more than a tuple of slots has places.
@@ -463,22 +462,9 @@ pub fn size(dim: &Dim) -> TokenStream {
     format!("{dim:?}").parse().expect("a size is an expression")
 }
 
-/// Whether a step can refuse the inputs.
 /// Whether memory for a value of unknown size may be refused.
 fn has_open_sizes(plan: &Plan) -> bool {
     plan.buffers.iter().any(|(_, buffer)| {
         buffer.place == Place::Heap && buffer.kind == Kind::Elements && buffer.len.known().is_none()
     })
-}
-
-fn refuses(step: &Step) -> bool {
-    match step {
-        Step::Call(call) => call.checked,
-        Step::Check(_) => true,
-        Step::Loop(step) => step.body.steps.iter().any(refuses),
-        Step::If(step) => step
-            .branches
-            .iter()
-            .any(|block| block.refusal.is_some() || block.steps.iter().any(refuses)),
-    }
 }

@@ -1,6 +1,7 @@
 //! The back end that writes a plan as a Rust module. The only room that knows of tokens; it sees
 //! plans, and nothing that came before them.
 
+mod arena;
 mod bind;
 mod custom;
 mod docs;
@@ -8,20 +9,21 @@ mod draws;
 mod face;
 mod flow;
 mod format;
+mod learn;
+mod model;
 mod port;
 mod state;
 mod steps;
 mod weights;
 
-use crate::{
-    ident,
-    plan::{Kind, Plan},
-};
+use crate::plan::{Kind, Plan, Training};
 pub use face::Signature;
 pub use port::{Form, Values};
 pub use weights::write as write_weights;
 
 use face::Face;
+use learn::Learning;
+use model::Model;
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -52,6 +54,8 @@ pub enum ArenaIn {
     Struct,
     /// On the heap.
     Heap,
+    /// With the caller, who gives it to each run, so that several models share one.
+    Caller,
 }
 
 /// A module.
@@ -66,38 +70,74 @@ pub fn signature(plan: &Plan, style: &Style) -> Signature {
     Face::new(plan, style).signature()
 }
 
+/// How a program calls the methods of a model that learns, and their names: `init`, inference, and
+/// each algorithm.
+pub fn signatures(training: &Training, style: &Style) -> Vec<(String, Signature)> {
+    let infer = Face::new(&training.infer, style);
+    let learning = Learning::new(training, style);
+    let faces = [learning.init(), &infer].into_iter().chain(learning.steps());
+    faces.map(|face| (face.method.to_string(), face.signature())).collect()
+}
+
 /// Writes `plan` as a module.
 pub fn module(plan: &Plan, style: &Style) -> Module {
-    Module { code: format::print(tokens(plan, style)) }
+    let model = Model { infer: Face::new(plan, style), learning: None };
+    Module { code: format::print(tokens(&model, style)) }
+}
+
+/// Writes a model that learns as a module.
+pub fn training(training: &Training, style: &Style) -> Module {
+    let learning = Some(Learning::new(training, style));
+    let model = Model { infer: Face::new(&training.infer, style), learning };
+    Module { code: format::print(tokens(&model, style)) }
 }
 
 /// Writes `plan` as the items of a module with its weights in it, as a macro gives them.
 pub fn items(plan: &Plan, style: &Style) -> TokenStream {
     let style = Style { weights: WeightsIn::Module, ..style.clone() };
-    format::plain(tokens(plan, &style))
+    let model = Model { infer: Face::new(plan, &style), learning: None };
+    format::plain(tokens(&model, &style))
 }
 
-fn tokens(plan: &Plan, style: &Style) -> TokenStream {
-    let face = Face::new(plan, style);
-    let room = quote::format_ident!("{}", ident::snake(&style.name));
+/// Writes a model that learns likewise.
+pub fn training_items(training: &Training, style: &Style) -> TokenStream {
+    let style = Style { weights: WeightsIn::Module, ..style.clone() };
+    let learning = Some(Learning::new(training, &style));
+    let model = Model { infer: Face::new(&training.infer, &style), learning };
+    format::plain(tokens(&model, &style))
+}
+
+fn tokens(model: &Model<'_>, style: &Style) -> TokenStream {
     let version = env!("CARGO_PKG_VERSION");
-    let (head, model) = (docs::head(plan, style), face.items());
-    let body = steps::body(plan, &face);
-    let (strings, weights) = (weights::strings_item(plan), weights::item(plan, style));
+    let plans: Vec<&Plan> = model.faces().map(|face| face.plan).collect();
+    let (head, items) = (docs::head(plans[0], style), model.items(style));
+    let weights = weights::item(&plans, style);
+    let first = quote! {
+        blank!();
+        #weights
+        blank!();
+        const _: () = ::onnxc_runtime::view::generated_by(#version);
+    };
+    let rooms = model.faces().map(|face| room(face, face.has_weights().then_some(&first)));
+    quote! {
+        #head
+        #items
+        #(blank!(); #rooms)*
+    }
+}
+
+/// The private module with the calls of a plan, and the weights where these stand in it.
+fn room(face: &Face<'_>, weights: Option<&TokenStream>) -> TokenStream {
+    let (plan, room) = (face.plan, &face.room);
+    let (body, strings) = (steps::body(plan, face), weights::strings_item(plan));
     let has_sequences = plan.buffers.iter().any(|(_, buffer)| buffer.kind == Kind::Sequence);
     let unused_mut = has_sequences.then(|| quote!(, unused_mut));
     quote! {
-        #head
-        #model
-        blank!();
         #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables #unused_mut)]
         mod #room {
             #body
-            blank!();
             #strings
             #weights
-            blank!();
-            const _: () = ::onnxc_runtime::view::generated_by(#version);
         }
     }
 }

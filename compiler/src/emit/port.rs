@@ -5,7 +5,7 @@ use crate::{
     dtype::DType,
     plan::{Place, Plan, Port},
     tensor::Data,
-    ty::Type,
+    ty::{Type, count},
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
@@ -48,7 +48,7 @@ impl Form {
             (_, Some(key)) => Form::Map(key),
             (Type::Tensor(ty), None) => match ty.known_shape() {
                 Some(shape) if shape.is_empty() && ty.dtype != DType::String => Form::Scalar,
-                Some(shape) => Form::Array(shape.iter().product()),
+                Some(shape) => Form::Array(count(&shape)),
                 None => Form::View(ty.rank()),
             },
             (_, None) => Form::Sequence,

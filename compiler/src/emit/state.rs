@@ -21,7 +21,7 @@ fn free_axes(state: &State) -> impl Iterator<Item = (usize, &Dim)> {
 impl Face<'_> {
     /// Whether one run hands something to the next.
     pub fn keeps_state(&self) -> bool {
-        !self.plan.states.is_empty()
+        !self.plan.states.is_empty() && !self.plan.learns
     }
 
     /// The type of what the struct says of the state: its sizes, once there is one.

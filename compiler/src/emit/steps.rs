@@ -10,7 +10,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ident::Names,
-    plan::{Arg, BufferId, Call, Check, Condition, Form, Kind, Operand, Place, Plan, Step},
+    plan::{Arg, BufferId, Call, Check, Condition, Form, Kind, Operand, Place, Plan, Port, Step},
     ty::Type,
 };
 use proc_macro2::{Ident, TokenStream};
@@ -89,9 +89,12 @@ impl<'p> Body<'p> {
     fn new(plan: &'p Plan, face: &'p Face<'p>) -> Body<'p> {
         let mut constant_names = Names::default();
         let mut slots = BTreeMap::new();
-        let mut used: HashSet<BufferId> =
-            plan.results().chain(plan.defaults()).map(|operand| operand.buffer).collect();
-        used.extend(plan.states.iter().map(|state| state.found.operand.buffer));
+        let mut used: HashSet<BufferId> = plan.defaults().map(|operand| operand.buffer).collect();
+        used.extend(plan.outputs.iter().flat_map(Port::operands).map(|operand| operand.buffer));
+        if face.keeps_state() {
+            used.extend(plan.results().map(|operand| operand.buffer));
+            used.extend(plan.states.iter().map(|state| state.found.operand.buffer));
+        }
         crate::plan::memory::operands(&plan.steps, &mut |operand| {
             used.insert(operand.buffer);
         });
@@ -392,12 +395,15 @@ impl<'p> Body<'p> {
 
     fn uses(&self) -> TokenStream {
         let mut paths = self.paths.clone();
-        paths.extend(["arena::Aligned", "arena::Block"].map(String::from));
+        paths.insert("arena::Block".into());
+        if self.face.has_weights() {
+            paths.insert("arena::Aligned".into());
+        }
         if !self.slots.is_empty() {
             paths.insert("arena::Slot".into());
         }
         if self.borrows
-            || !self.plan.states.is_empty()
+            || self.face.keeps_state()
             || self
                 .plan
                 .outputs

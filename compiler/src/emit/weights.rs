@@ -3,34 +3,38 @@
 
 use super::{Style, WeightsIn};
 use crate::plan::{
-    BufferId, Place, Plan,
+    BufferId, Place, Plan, Weight,
     memory::{ALIGNMENT, operands},
 };
 use crate::tensor::Data;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     io::{self, Write},
 };
 
-/// Writes all weights, each where the plan placed it: one behind the other, a piece at a time, so
+/// Writes all weights of plans that have them in common, each where the plan placed it: one behind the other, a piece at a time, so
 /// that no more than a piece needs memory.
 ///
 /// # Errors
 ///
 /// Those of `out`.
-pub fn write(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(plans: &[&Plan], out: &mut dyn Write) -> io::Result<()> {
+    let buffers = plans.iter().flat_map(|plan| plan.buffers.iter());
+    let placed = buffers.filter_map(|(_, buffer)| match &buffer.place {
+        Place::Weight { offset, weight, .. } if weight.bytes() > 0 => Some((*offset, weight)),
+        Place::Weight { .. } | Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
+    });
+    // Several plans may read one.
+    let placed: BTreeMap<usize, &Weight> = placed.collect();
     let mut written = 0;
-    for (_, buffer) in plan.buffers.iter() {
-        let Place::Weight { offset, weight, .. } = &buffer.place else { continue };
-        if weight.bytes() > 0 {
-            fill(out, offset - written)?;
-            weight.pieces().try_for_each(|piece| out.write_all(&piece))?;
-            written = offset + weight.bytes();
-        }
+    for (offset, weight) in placed {
+        fill(out, offset - written)?;
+        weight.pieces().try_for_each(|piece| out.write_all(&piece))?;
+        written = offset + weight.bytes();
     }
-    fill(out, plan.weight_bytes - written)
+    fill(out, plans.first().map_or(0, |plan| plan.weight_bytes) - written)
 }
 
 /// Writes the zeros of a gap, which aligns what comes next.
@@ -70,24 +74,24 @@ pub fn strings_item(plan: &Plan) -> TokenStream {
     let count = Literal::usize_unsuffixed(strings.len());
     let each = strings.iter().map(|(_, strings)| quote!(&[#(#strings),*]));
     quote! {
-        pub(super) static STRINGS: [&[&str]; #count] = [#(#each),*];
         blank!();
+        pub(super) static STRINGS: [&[&str]; #count] = [#(#each),*];
     }
 }
 
 /// The static that holds the weights. A file of another length than the module was made for does
 /// not compile.
-pub fn item(plan: &Plan, style: &Style) -> TokenStream {
+pub fn item(plans: &[&Plan], style: &Style) -> TokenStream {
     let bytes = match &style.weights {
         WeightsIn::File(name) => quote!(*include_bytes!(#name)),
         WeightsIn::Module => {
             let mut blob = Vec::new();
-            write(plan, &mut blob).expect("a vector takes all");
+            write(plans, &mut blob).expect("a vector takes all");
             let literal = Literal::byte_string(&blob);
             quote!(*#literal)
         }
     };
-    let len = Literal::usize_unsuffixed(plan.weight_bytes);
+    let len = Literal::usize_unsuffixed(plans.first().map_or(0, |plan| plan.weight_bytes));
     quote! {
         pub(super) static WEIGHTS: &Aligned<[u8; #len]> = &Aligned(#bytes);
     }

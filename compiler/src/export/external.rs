@@ -41,7 +41,10 @@ pub fn move_out(model: &mut ModelProto, location: &str, most: usize) -> Option<W
         return None;
     }
     let mut weights = Weights::default();
-    if let Some(graph) = &mut model.graph {
+    let training = &mut model.training_info;
+    let training =
+        training.iter_mut().flat_map(|info| [&mut info.initialization, &mut info.algorithm]);
+    for graph in training.chain([&mut model.graph]).flatten() {
         graph_out(graph, location, &mut weights);
     }
     Some(weights)

@@ -69,6 +69,10 @@ impl<'g> Writer<'g> {
             let doc = graph.info.value_docs.get(value.name());
             value.doc_string = doc.cloned();
         }
+        for (&i, tensor) in &graph.interface.defaults {
+            let name = self.name(body.inputs[i]);
+            self.constants.push(self::proto(tensor, &name));
+        }
         proto.initializer = std::mem::take(&mut self.constants);
         proto
     }

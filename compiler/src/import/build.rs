@@ -7,6 +7,7 @@ use super::{
     function::Call,
     order::{self, named_values},
     tensor::{sparse, tensor},
+    training::Variable,
     types::{self, Dimensions},
 };
 use crate::{
@@ -29,7 +30,7 @@ use std::{
 const DEEPEST: usize = 100;
 
 /// The nodes that a model may have once its functions are inlined: more than any real one has.
-const MOST_NODES: usize = 500_000;
+const MOST_NODES: usize = 200_000;
 
 /// The graph of a model.
 pub fn model(
@@ -62,6 +63,8 @@ pub(super) struct Builder<'p> {
     /// The bodies of operators that were read so far, by their text.
     pub(super) bodies: HashMap<&'static str, Rc<FunctionProto>>,
     pub(super) bindings: Bindings<'p>,
+    /// The variables of a model that learns, until they are inputs of its graph.
+    pub(super) variables: Vec<Variable>,
     depth: usize,
     /// The nodes that may still be added.
     room: usize,
@@ -78,6 +81,13 @@ pub(super) struct Scope<'s> {
 }
 
 pub(super) type Opsets = BTreeMap<String, i64>;
+
+impl<'s> Scope<'s> {
+    /// One in which nothing is defined.
+    pub(super) fn empty(region: RegionId, opsets: &'s Opsets) -> Scope<'s> {
+        Scope { region, values: HashMap::new(), opsets, call: None }
+    }
+}
 
 fn info(model: &ModelProto, graph: &GraphProto) -> Info {
     let doc = [model.doc_string(), graph.doc_string()];
@@ -138,6 +148,7 @@ impl<'p> Builder<'p> {
             functions: HashMap::new(),
             bodies: HashMap::new(),
             bindings: Bindings::default(),
+            variables: Vec::new(),
             depth: 0,
             room: MOST_NODES,
         }
@@ -167,7 +178,7 @@ impl<'p> Builder<'p> {
 
     pub(super) fn body<'o>(&mut self, proto: &GraphProto, opsets: &'o Opsets) -> Scope<'o> {
         let region = self.graph.body;
-        let mut scope = Scope { region, values: HashMap::new(), opsets, call: None };
+        let mut scope = Scope::empty(region, opsets);
         self.initializers(proto, &mut scope);
         let interface = self.model_inputs(proto, &mut scope);
         self.graph.symbols = self.dims.sizes.clone();

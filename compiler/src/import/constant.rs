@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dtype::DType,
     tensor::Tensor,
-    ty::Type,
+    ty::{Type, count},
 };
 use half::{bf16, f16};
 
@@ -33,7 +33,7 @@ pub fn tensor(text: &str, ty: &Type) -> Result<Tensor> {
     let wanted = shape.and_then(|shape| {
         let sizes: Option<Vec<usize>> =
             shape.iter().map(|dim| usize::try_from(dim.known()?).ok()).collect();
-        sizes.filter(|sizes| sizes.iter().product::<usize>() == items.len())
+        sizes.filter(|sizes| count(sizes) == items.len())
     });
     let rank = shape.map(Vec::len);
     match wanted {

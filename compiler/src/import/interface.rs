@@ -19,7 +19,8 @@ const DEFAULTS_SINCE: i64 = 4;
 impl Builder<'_> {
     /// Adds the inputs of the model, of which `scope` knows the initializers.
     pub(super) fn model_inputs(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) -> Interface {
-        let mut interface = Interface::default();
+        let mut interface = self.variables(scope);
+        let first = interface.states.len();
         let mut names = Vec::new();
         for input in &proto.input {
             let initial = scope.values.get(input.name()).copied();
@@ -29,7 +30,8 @@ impl Builder<'_> {
                 None => match self.default(input, initial) {
                     Initial::Constant(id) => id,
                     Initial::Input(ty, default) => {
-                        let tensor = default.into_iter().map(|tensor| (names.len(), tensor));
+                        let tensor =
+                            default.into_iter().map(|tensor| (first + names.len(), tensor));
                         interface.defaults.extend(tensor);
                         names.push(input.name());
                         self.graph.input(scope.region, input.name(), ty)
@@ -39,7 +41,7 @@ impl Builder<'_> {
             scope.values.insert(input.name().to_owned(), id);
         }
         self.unused_constants(proto);
-        interface.states = self.states(proto, &names);
+        interface.states.extend(self.states(proto, first, &names));
         interface
     }
 
@@ -112,8 +114,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The state that the user names, of a model with these inputs.
-    fn states(&self, proto: &GraphProto, inputs: &[&str]) -> Vec<Held> {
+    /// The state that the user names, of a model whose inputs from `first` on have these names.
+    fn states(&self, proto: &GraphProto, first: usize, inputs: &[&str]) -> Vec<Held> {
         let outputs: Vec<&str> = proto.output.iter().map(|output| output.name()).collect();
         let find = |kind: &str, name: &str, names: &[&str]| {
             let place = format!("state {}", quoted(name));
@@ -123,7 +125,7 @@ impl Builder<'_> {
         };
         let states = self.settings.states.iter().filter_map(|(input, output)| {
             let found = (find("input", input, inputs), find("output", output, &outputs));
-            Some(Held { input: found.0?, output: found.1? })
+            Some(Held { input: first + found.0?, output: Some(found.1?) })
         });
         states.collect()
     }

@@ -8,6 +8,7 @@ mod custom;
 mod declared;
 mod external;
 mod function;
+mod gather;
 mod interface;
 mod order;
 pub mod print;
@@ -15,11 +16,15 @@ mod region;
 mod spec;
 mod tensor;
 pub mod text;
+mod training;
 pub(crate) mod types;
 pub mod value;
 
 pub use custom::Operator;
+pub use gather::gather;
 pub use spec::Spec;
+pub(crate) use tensor::as_input;
+pub use training::{Training, training};
 
 use crate::{
     check,
@@ -113,10 +118,17 @@ pub struct Imported {
 
 /// The graph of a model file.
 pub fn model(bytes: Bytes, settings: &Settings) -> Result<Imported, Diagnostics> {
-    let proto = decode(bytes)?;
-    let checked = check::model(&proto);
-    let built = build::model(&proto, settings, &checked);
-    let bound = bindings::types(&proto, settings, &checked);
+    message(&decode(bytes)?, settings)
+}
+
+/// The graph of a model, as its message has it.
+pub fn message(proto: &ModelProto, settings: &Settings) -> Result<Imported, Diagnostics> {
+    if proto.graph.is_none() {
+        return Err(not_a_model("it has no graph").into());
+    }
+    let checked = check::model(proto);
+    let built = build::model(proto, settings, &checked);
+    let bound = bindings::types(proto, settings, &checked);
     let mut found = checked.findings;
     let (imported, more) = match built {
         Ok(imported) => (Some(imported), bound),

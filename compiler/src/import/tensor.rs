@@ -9,7 +9,12 @@ use crate::{
     ty::TensorType,
 };
 use bytes::Bytes;
-use onnxc_proto::{SparseTensorProto, TensorProto, tensor_proto::DataLocation};
+use onnxc_proto::{
+    SparseTensorProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    tensor_proto::DataLocation,
+    tensor_shape_proto::{Dimension, dimension::Value::DimValue},
+    type_proto,
+};
 
 /// The dense form of a sparse tensor has at most so many bytes.
 const LARGEST_SPARSE: usize = 1 << 28;
@@ -31,6 +36,25 @@ pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
         typed(proto, dtype, len)?
     };
     Ok(Tensor { dtype, shape, data: Data::Bytes(data) })
+}
+
+/// The raw data of a tensor that lies elsewhere, as the file format has it.
+pub fn external_data(proto: &TensorProto, files: &external::Files) -> Result<Bytes> {
+    let dtype = types::dtype(proto.data_type())?;
+    files.read(proto, raw_len(dtype, checked_len(&shape(&proto.dims)?)?))
+}
+
+/// The input that could be given in place of a tensor.
+pub fn as_input(proto: &TensorProto) -> ValueInfoProto {
+    let dims = proto
+        .dims
+        .iter()
+        .map(|&size| Dimension { value: Some(DimValue(size)), ..Dimension::default() });
+    let shape = Some(TensorShapeProto { dim: dims.collect() });
+    let tensor = type_proto::Tensor { elem_type: proto.data_type, shape };
+    let ty = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), denotation: None };
+    let name = Some(proto.name().to_owned());
+    ValueInfoProto { name, r#type: Some(ty), ..ValueInfoProto::default() }
 }
 
 /// The dense tensor that a sparse one of the file stands for.

@@ -126,15 +126,32 @@ pub fn ty(proto: &TypeProto, value: &str, dims: &mut Dimensions<'_>) -> Result<T
             let outside = std::mem::replace(&mut dims.any, true);
             let element = inner(of.elem_type.as_deref(), dims);
             dims.any = outside;
-            Ok(Type::Sequence(element?))
+            match *element? {
+                element if element.is_tensor() || matches!(element, Type::Map(..)) => {
+                    Ok(Type::Sequence(element.into()))
+                }
+                other => Err(unheard_of("a sequence", &other)),
+            }
         }
-        Some(Value::OptionalType(of)) => Ok(Type::Optional(inner(of.elem_type.as_deref(), dims)?)),
+        Some(Value::OptionalType(of)) => match *inner(of.elem_type.as_deref(), dims)? {
+            content if content.is_tensor() || content.element().is_some() => {
+                Ok(Type::Optional(content.into()))
+            }
+            other => Err(unheard_of("an optional", &other)),
+        },
         Some(Value::MapType(map)) => {
-            let values = map.value_type.as_deref().and_then(|ty| ty.value.as_ref());
-            let Some(Value::TensorType(values)) = values else { return Err(missing("value_type")) };
+            let values = match &map.value_type {
+                Some(values) => ty(values, value, dims)?,
+                None => return Err(missing("value_type")),
+            };
+            let is_one = |size: &Dim| size.known().is_none_or(|size| size == 1);
+            let values = match &values {
+                Type::Unranked(dtype) => *dtype,
+                Type::Tensor(ty) if ty.rank() < 2 && ty.shape.iter().all(is_one) => ty.dtype,
+                other => return Err(unheard_of("a map", other)),
+            };
             let len = dims.named(&format!("{value}_len"));
-            let values = Type::tensor(dtype(values.elem_type())?, [len]);
-            Ok(Type::Map(dtype(map.key_type())?, Box::new(values)))
+            Ok(Type::Map(dtype(map.key_type())?, Type::tensor(values, [len]).into()))
         }
         Some(Value::OpaqueType(opaque)) => {
             let name = quoted(&format!("{}.{}", opaque.domain(), opaque.name()));
@@ -226,6 +243,16 @@ pub fn proto(ty: &Type, label: &dyn Fn(&Dim) -> Option<String>) -> Option<TypePr
         Type::Unknown => return None,
     };
     Some(TypeProto { value: Some(value), denotation: None })
+}
+
+/// What no operator of ONNX makes or takes.
+fn unheard_of(container: &str, content: &Type) -> Diagnostic {
+    let message =
+        format!("{container} of {content} is not supported: no operator of ONNX has such");
+    Diagnostic::new(Code::Unsupported, message).note(
+        "sequences are of tensors, or of maps; optionals of tensors, or of sequences of such; maps \
+         of one element for each key",
+    )
 }
 
 fn missing(field: &str) -> Diagnostic {

@@ -13,7 +13,7 @@ use crate::{
     dtype::DType,
     plan::{
         Block, Buffer, BufferId, Call, Kernel, Kind, NoParams, Operand, Optimize, Place, Plan,
-        Port, Step, Weight, kernel,
+        Port, Step, Weight, kernel, weight::Likeness,
     },
     tensor::Tensor,
     ty::{TensorType, Type},
@@ -39,6 +39,7 @@ pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diag
     };
     state.plan.info = graph.info.clone();
     state.plan.symbols = graph.symbols.clone();
+    state.plan.learns = graph.interface.learns;
     let promised = promise::bound(graph, &mut state.plan);
     let mut found = HashMap::new();
     for (i, &id) in graph[graph.body].inputs.iter().enumerate() {
@@ -85,7 +86,7 @@ pub(super) struct State<'g> {
     /// What stands beside the elements of optionals and maps.
     besides: Map<ValueId, Operand>,
     /// The buffers of weights, by what those that are equal have in common.
-    weights: HashMap<(DType, usize, bytes::Bytes), Vec<BufferId>>,
+    weights: HashMap<Likeness, Vec<BufferId>>,
     /// The buffers that hold state.
     pub(super) held: HashSet<BufferId>,
 }
@@ -112,8 +113,8 @@ impl State<'_> {
             (Type::Tensor(_), _) => None,
             (ty, _) if ty.element().is_some() => None,
             _ => {
-                let message =
-                    format!("inputs of type {ty}, such as {}, are not supported yet", quoted(name));
+                let name = quoted(name);
+                let message = format!("the input {name} is {ty}, which no operator of ONNX takes");
                 return Err(Diagnostic::new(Code::Unsupported, message));
             }
         };
@@ -136,6 +137,7 @@ impl State<'_> {
     }
 
     fn output(&mut self, name: &str, id: ValueId, steps: &mut Vec<Step>) -> Result<Port> {
+        self.says_keys(name, id)?;
         let found = self.operand(id)?;
         // What the caller or the weights own, and a part of something else, is copied out.
         let whole =
@@ -151,6 +153,22 @@ impl State<'_> {
             }
         };
         self.port(name, id, Some(found))
+    }
+
+    /// Refuses a map whose keys are not constants: a module has those that it gives as text.
+    fn says_keys(&mut self, name: &str, id: ValueId) -> Result {
+        let ty = &self.graph[id].ty;
+        let Some(keys) = ty.key().and_then(|_| self.beside(id)) else { return Ok(()) };
+        match self.plan.buffers[keys.buffer].place {
+            Place::Weight { .. } => Ok(()),
+            _ => {
+                let name = quoted(name);
+                let message =
+                    format!("the output {name} is {ty}, whose keys the model does not say");
+                let help = "maps are given by `ZipMap`, which says their keys";
+                Err(Diagnostic::new(Code::Unsupported, message).help(help))
+            }
+        }
     }
 
     pub(super) fn port(
@@ -211,10 +229,7 @@ impl State<'_> {
 
     /// The buffer of a weight. Equal weights share one.
     fn constant(&mut self, name: &str, weight: Weight, parameters: usize) -> BufferId {
-        let start = weight.constant().bytes();
-        let start = bytes::Bytes::copy_from_slice(&start[..start.len().min(64)]);
-        let key = (weight.dtype(), weight.len(), start);
-        let alike = self.weights.entry(key).or_default();
+        let alike = self.weights.entry(weight.likeness()).or_default();
         let same = |id: &&BufferId| match &self.plan.buffers[**id].place {
             Place::Weight { weight: other, .. } => *other == weight,
             _ => false,
@@ -338,9 +353,12 @@ impl Lowering for State<'_> {
 pub(super) fn tensor_type(graph: &Graph, id: ValueId) -> Result<&TensorType> {
     let value = &graph[id];
     value.ty.as_tensor().ok_or_else(|| {
-        let name = quoted(&value.name);
-        let message =
-            format!("the value {name} is {}, which needs a fixed number of axes", value.ty);
+        let (name, ty) = (quoted(&value.name), &value.ty);
+        if let Type::Sparse(_) = ty {
+            let message = format!("{name} is {ty}, but only constants may be sparse");
+            return Diagnostic::new(Code::Unsupported, message);
+        }
+        let message = format!("the value {name} is {ty}, which needs a fixed number of axes");
         Diagnostic::new(Code::UnknownShape, message)
     })
 }

@@ -10,6 +10,9 @@ pub struct Interface {
     pub defaults: BTreeMap<usize, Tensor>,
     /// What the model hands from one run to the next.
     pub states: Vec<Held>,
+    /// Whether the states are the variables of a model that learns, which its other graphs have,
+    /// too, and in the same order.
+    pub learns: bool,
 }
 
 /// A value that the model hands from one run to the next: neither input nor output for the caller.
@@ -17,8 +20,8 @@ pub struct Interface {
 pub struct Held {
     /// The number of the input where a run finds it.
     pub input: usize,
-    /// The number of the output that the next run finds.
-    pub output: usize,
+    /// The number of the output that the next run finds; without one, it stays as it is.
+    pub output: Option<usize>,
 }
 
 impl Interface {
@@ -29,6 +32,6 @@ impl Interface {
 
     /// Whether the output of that number is for the next run alone.
     pub fn keeps(&self, output: usize) -> bool {
-        self.states.iter().any(|held| held.output == output)
+        self.states.iter().any(|held| held.output == Some(output))
     }
 }

@@ -308,6 +308,16 @@ impl<'a> Lower<'a> {
         self.state.region(self.node.regions[i])
     }
 
+    /// The same, of a region that runs whenever the node does: what is wrong in it is wrong with
+    /// the model.
+    pub fn body(&mut self, i: usize) -> Result<Block> {
+        let mut nodes = self.graph[self.node.regions[i]].nodes.iter();
+        match nodes.find_map(|&id| self.graph[id].fault.clone()) {
+            Some(fault) => Err(fault),
+            None => self.block(i),
+        }
+    }
+
     /// Where input `j` of region `i` is.
     pub fn region_input(&mut self, i: usize, j: usize) -> Result<Operand> {
         let id = self.graph[self.node.regions[i]].inputs[j];

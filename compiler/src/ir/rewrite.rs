@@ -33,6 +33,8 @@ pub struct Site<'a> {
     uses: &'a [usize],
     /// The names of the outputs.
     names: &'a [Option<String>],
+    /// How many bytes of constants may still be computed.
+    room: &'a mut usize,
 }
 
 impl Site<'_> {
@@ -48,9 +50,30 @@ impl Site<'_> {
         here.then(|| &self.graph[id])
     }
 
+    /// Adds `op` on these inputs, for what is to stand in place of `node`; it has one output.
+    pub fn before(
+        &mut self,
+        node: &Node,
+        op: Rc<dyn Op>,
+        inputs: Vec<Option<ValueId>>,
+    ) -> Option<ValueId> {
+        let outputs = [Some(self.names.iter().flatten().next()?.clone())];
+        let new = NewNode { name: &node.name, op, inputs, outputs: &outputs, regions: Vec::new() };
+        let (id, result) = self.graph.node(self.region, new);
+        result.ok()?;
+        self.graph[id].outputs[0]
+    }
+
     /// The names of the outputs of the node that is to be replaced.
     pub fn names(&self) -> &[Option<String>] {
         self.names
+    }
+
+    /// Whether so many bytes of constants may be computed; if so, they are counted.
+    pub fn affords(&mut self, bytes: usize) -> bool {
+        let rest = self.room.checked_sub(bytes);
+        *self.room = rest.unwrap_or(*self.room);
+        rest.is_some()
     }
 
     /// Adds `op` on these inputs in place of `node`.
@@ -113,6 +136,8 @@ pub struct Rewrite<'a> {
     pub findings: Findings,
     /// For each open region, what was computed already: the same again is the same value.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
+    /// How many bytes of constants may still be computed.
+    room: usize,
 }
 
 /// Copies what the outputs need, asking the hook and then each rule in turn for something better.
@@ -120,6 +145,16 @@ pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnos
     let mut cx = Rewrite::new(old, hook, rules);
     cx.body();
     cx.finish()
+}
+
+/// How many bytes of constants may be computed for a graph: some more than it has. Without a limit,
+/// a small model that doubles a constant again and again would take all memory there is.
+fn room(graph: &Graph) -> usize {
+    const LEAST: usize = 256 << 20;
+    const TIMES: usize = 8;
+    let bytes =
+        graph.values().filter_map(|(_, value)| Some(value.constant.as_ref()?.bytes().len()));
+    bytes.fold(LEAST, |room, bytes| room.saturating_add(bytes.saturating_mul(TIMES)))
 }
 
 /// Copies what makes `output` of `inputs` into a graph whose inputs these are, with the types
@@ -228,6 +263,7 @@ impl<'a> Rewrite<'a> {
             splits: 0,
             findings: Findings::default(),
             seen: Vec::new(),
+            room: room(old),
         }
     }
 
@@ -285,7 +321,8 @@ impl<'a> Rewrite<'a> {
     fn wrapped(&mut self, id: ValueId, into: RegionId) {
         let wrap = self.edit.and_then(|edit| edit.wraps.get(&id));
         let (Some(wrap), Some(&value)) = (wrap, self.to.get(id)) else { return };
-        let mut site = Site { graph: &mut self.new, region: into, uses: &[], names: &[] };
+        let (graph, room) = (&mut self.new, &mut self.room);
+        let mut site = Site { graph, region: into, uses: &[], names: &[], room };
         match wrap(&mut site, value) {
             Ok(new) => drop(self.to.insert(id, new)),
             Err(finding) => self.findings.push(finding),
@@ -410,7 +447,8 @@ impl<'a> Rewrite<'a> {
         let uses = old.inputs.iter().map(|id| id.map_or(0, |id| self.uses.count(id)));
         let uses: Vec<usize> = uses.collect();
         let names = self.names(old);
-        let mut site = Site { graph: &mut self.new, region: into, uses: &uses, names: &names };
+        let (graph, room) = (&mut self.new, &mut self.room);
+        let mut site = Site { graph, region: into, uses: &uses, names: &names, room };
         let changed = self.change.and_then(|change| change(&mut site, id, node));
         changed.or_else(|| self.rules.iter().find_map(|rule| rule(&mut site, node)))
     }

@@ -17,11 +17,13 @@ use std::collections::BTreeSet;
 impl State<'_> {
     /// Where a run finds a state, in memory that is the state's for good.
     pub(super) fn found(&mut self, held: Held) -> Result<Port> {
-        let [input, output] = ends(self.graph, held);
+        let (input, output) = ends(self.graph, held);
         let at = |finding: Diagnostic| finding.within(place(self.graph, input));
-        let [found, next] = types(self.graph, input, output).map_err(at)?;
+        let [found, next] = types(self.graph, input, output.unwrap_or(input)).map_err(at)?;
         let most = |ty: &TensorType| self.bound(ty).map_err(at);
-        let capacity = most(found)?.max(most(next)?);
+        // What a variable becomes is as large as it is, or refused.
+        let is_variable = self.graph.interface.learns;
+        let capacity = most(found)?.max(if is_variable { 0 } else { most(next)? });
         let name = &self.graph[input].name;
         let place = Place::Arena { offset: 0, capacity };
         let kept = kept(self.graph, input)?;
@@ -55,9 +57,12 @@ impl State<'_> {
         found: Port,
         steps: &mut Vec<Step>,
     ) -> Result<plan::State> {
-        let [input, output] = ends(self.graph, held);
+        let (input, output) = ends(self.graph, held);
+        let (Some(output), Some(number)) = (output, held.output) else {
+            return Ok(plan::State { next: found.clone(), found, copy: None });
+        };
         // The model's name for it: the value may have come to have another.
-        let name = self.graph.info.outputs.get(held.output);
+        let name = self.graph.info.outputs.get(number);
         let name = name.unwrap_or(&self.graph[output].name).clone();
         let [old, new] = types(self.graph, input, output)?;
         for (old, new) in old.shape.iter().zip(&new.shape) {
@@ -75,15 +80,18 @@ impl State<'_> {
             operand = to;
         }
         let to = Operand::whole(found.operand.buffer, operand.len.clone());
-        let node = format!("{name}: kept for the next run");
+        let node = match self.graph.interface.learns {
+            true => format!("{}: becomes {name}", found.name),
+            false => format!("{name}: kept for the next run"),
+        };
         let copy = Some(self.copy(&node, operand.clone(), to));
         Ok(plan::State { found, next: self.port(&name, output, Some(operand))?, copy })
     }
 }
 
-fn ends(graph: &Graph, held: Held) -> [ValueId; 2] {
+fn ends(graph: &Graph, held: Held) -> (ValueId, Option<ValueId>) {
     let body = &graph[graph.body];
-    [body.inputs[held.input], body.outputs[held.output]]
+    (body.inputs[held.input], held.output.map(|output| body.outputs[output]))
 }
 
 fn place(graph: &Graph, input: ValueId) -> String {

@@ -161,6 +161,9 @@ pub struct Split {
     pub num_outputs: Option<i64>,
 }
 
+/// The parts that a split may make beyond those that are used.
+const MOST_PARTS: i64 = 1 << 16;
+
 pub static SPLIT: Kernel<Strided> =
     kernel!(ANY T, concat::split::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static SPLIT_SIZES: Kernel<(Dim,)> =
@@ -186,6 +189,14 @@ impl Split {
         {
             let message = format!("`num_outputs` is {count}, but the node has {}", cx.outputs());
             return Err(cx.finding(Code::BadAttribute, message));
+        }
+        // More parts than outputs are allowed, so their number says nothing of the size of the model.
+        if let Some(count) = self.num_outputs.filter(|&count| count > MOST_PARTS)
+            && usize::try_from(count) != Ok(cx.outputs())
+        {
+            let message =
+                format!("`num_outputs` is {count}; more than {MOST_PARTS} are not supported");
+            return Err(cx.finding(Code::TooLarge, message));
         }
         if self.num_outputs.is_none() && cx.known(1).is_none() {
             let (count, most) = (cx.count(1)?, cx.upper(len));

@@ -247,7 +247,7 @@ impl Op for GatherNd {
         for (a, b) in x.shape[..batch].iter().zip(&indices.shape) {
             cx.require_equal(a, b, "the sizes of an axis that both inputs have in common")?;
         }
-        let slice = points(cx, batch)?;
+        let slice = points(cx, batch, None)?;
         let points = &indices.shape[..indices.rank() - 1];
         Ok(vec![Type::tensor(x.dtype, points.iter().chain(slice))])
     }
@@ -271,11 +271,23 @@ impl Op for GatherNd {
 }
 
 /// The shape of the slices of input 0 that the points of input 1 name, behind axes of a batch.
-pub(super) fn points<'a>(cx: &mut Infer<'a>, batch: usize) -> Inferred<&'a [Dim]> {
+/// Where the model does not say how many axes a point names, those that a slice has tell, or that
+/// there is only one to name.
+pub(super) fn points<'a>(
+    cx: &mut Infer<'a>,
+    batch: usize,
+    of_slice: Option<usize>,
+) -> Inferred<&'a [Dim]> {
     let (x, indices) = (cx.ty(0)?, cx.of(1, INDICES)?);
     let Some(axes) = indices.shape.last() else {
         return Err(cx.finding(Code::ShapeMismatch, "the indices must have an axis of points"));
     };
+    let rest = x.rank().saturating_sub(batch);
+    let told = of_slice.and_then(|slice| rest.checked_sub(slice)).or((rest == 1).then_some(1));
+    if let (None, Some(told)) = (axes.known(), told) {
+        cx.require_equal(axes, &told.into(), "the axes that a point names and those there are")?;
+        return Ok(&x.shape[batch + told..]);
+    }
     let Some(axes) = axes.known() else {
         let message = "how many axes a point names is known only when the model runs";
         return Err(cx.finding(Code::UnknownShape, message));
@@ -330,6 +342,10 @@ mod tests {
         let indices = || tensor(I64, [n(), 5.into(), 1.into()]);
         check(GatherNd { batch_dims: 1 }, &[x(), indices()], 1, "float[n, 5, 4]");
         check(GatherNd { batch_dims: 0 }, &[x(), indices()], 1, "float[n, 5, 3, 4]");
+        let open = || tensor(I64, [n(), Dim::symbol("k")]);
+        check(GatherNd { batch_dims: 0 }, &[tensor(F32, [n()]), open()], 1, "float[n]");
+        let found = "how many axes a point names is known only when the model runs";
+        check(GatherNd { batch_dims: 0 }, &[x(), open()], 1, found);
         let found = "a point names 4 axes, which the input does not have";
         check(GatherNd { batch_dims: 0 }, &[x(), tensor(I64, [4])], 1, found);
     }

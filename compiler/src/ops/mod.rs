@@ -15,6 +15,7 @@ pub(crate) mod activation;
 pub(crate) mod arg;
 pub(crate) mod attention;
 pub(crate) mod binary;
+pub(crate) mod blocks;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod concat;
@@ -43,9 +44,11 @@ mod pack;
 pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod quantize;
+pub(crate) mod quantized;
 pub(crate) mod quoted;
 pub(crate) mod random;
 pub(crate) mod reduce;
+pub(crate) mod requantize;
 pub(crate) mod reshape;
 pub(crate) mod resize;
 pub(crate) mod rnn;
@@ -54,6 +57,7 @@ pub(crate) mod sample;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod sequence;
+pub(crate) mod sizes;
 pub(crate) mod slice;
 pub(crate) mod softmax;
 #[cfg(test)]
@@ -62,7 +66,7 @@ pub(crate) mod text;
 pub(crate) mod transpose;
 pub(crate) mod unary;
 pub(crate) mod variadic;
-mod window;
+pub(crate) mod window;
 
 use crate::{
     diag::Result,
@@ -165,15 +169,18 @@ const FAMILIES: &[&[Entry]] = &[
     attention::linear::OPS,
     attention::rotary::OPS,
     binary::OPS,
+    blocks::OPS,
     cast::OPS,
     compare::OPS,
     concat::OPS,
     constant::OPS,
     control::OPS,
     conv::OPS,
+    conv::blocked::OPS,
     conv::causal::OPS,
     conv::deform::OPS,
     conv::integer::OPS,
+    conv::quantized::OPS,
     conv::transpose::OPS,
     cumulative::OPS,
     einsum::OPS,
@@ -189,6 +196,7 @@ const FAMILIES: &[&[Entry]] = &[
     loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
+    matmul::quantized::OPS,
     ml::encode::OPS,
     ml::feature::OPS,
     ml::linear::OPS,
@@ -201,7 +209,9 @@ const FAMILIES: &[&[Entry]] = &[
     optional::OPS,
     pad::OPS,
     pool::OPS,
+    pool::blocked::OPS,
     quantize::OPS,
+    quantized::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,

@@ -8,12 +8,12 @@ use crate::{
     plan::{Formula, Operand, Optimize, Order, Weight, geometry},
     tensor::Tensor,
 };
-use onnxc_runtime::{Number, conv, gemm};
+use onnxc_runtime::{Number, conv, gemm, quantized};
 use std::rc::Rc;
 
 /// A piece has at most about so many elements: enough for a long stretch of each row to be read at
 /// once, and few beside the memory of any machine.
-const PIECE: usize = 1 << 22;
+pub(super) const PIECE: usize = 1 << 22;
 
 /// How a factor is packed, piece by piece.
 pub(super) trait Pack: 'static {
@@ -128,8 +128,79 @@ impl Pack for geometry::ConvTranspose {
     }
 }
 
+/// The weights of a convolution of bytes. A piece is a few panels of filters of a group.
+pub(super) struct Filters(pub geometry::Conv);
+
+/// How many filters of a convolution of bytes make a piece: whole panels.
+fn byte_filters_of_piece(conv: &conv::Conv<'_>) -> usize {
+    const PANEL: usize = 12;
+    let one = conv::Conv { groups: 1, filters: 1, ..*conv };
+    (PIECE / quantized::packed_weights_len(&one).max(1)).next_multiple_of(PANEL).max(PANEL)
+}
+
+impl Pack for Filters {
+    fn len<T>(&self) -> usize {
+        numbers(&self.0, |conv| quantized::packed_weights_len(&conv))
+    }
+
+    fn pieces<T>(&self) -> usize {
+        numbers(&self.0, |conv| conv.groups * conv.filters.div_ceil(byte_filters_of_piece(&conv)))
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        numbers(&self.0, |conv| {
+            let most = byte_filters_of_piece(&conv);
+            let pieces = conv.filters.div_ceil(most);
+            let (group, first) = (i / pieces, i % pieces * most);
+            let filters = (conv.filters - first).min(most);
+            let depth = from.len() / (conv.groups * conv.filters);
+            let from = &from[(group * conv.filters + first) * depth..][..filters * depth];
+            let piece = conv::Conv { groups: 1, filters, ..conv };
+            let mut to = vec![T::ZERO; quantized::packed_weights_len(&piece)];
+            quantized::pack_weights(from, &mut to, &piece);
+            to
+        })
+    }
+}
+
+/// The right factor of a product of bytes. A piece is a few panels of columns.
+pub(super) struct Columns {
+    /// The sizes.
+    pub product: quantized::Product,
+    /// How far one row and one column start from the next.
+    pub strides: [usize; 2],
+}
+
+impl Columns {
+    fn columns_of_piece(&self) -> usize {
+        const PANEL: usize = 64;
+        let depth = quantized::packed_columns_depth(self.product.k).max(1);
+        (PIECE / depth).next_multiple_of(PANEL).max(PANEL)
+    }
+}
+
+impl Pack for Columns {
+    fn len<T>(&self) -> usize {
+        quantized::packed_columns_len(&self.product)
+    }
+
+    fn pieces<T>(&self) -> usize {
+        self.product.n.div_ceil(self.columns_of_piece())
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        let first = i * self.columns_of_piece();
+        let n = (self.product.n - first).min(self.columns_of_piece());
+        let piece = quantized::Product { n, ..self.product };
+        let mut to = vec![T::ZERO; quantized::packed_columns_len(&piece)];
+        let from = from.get(first * self.strides[1]..).unwrap_or_default();
+        quantized::pack_columns(from, &mut to, &piece, self.strides);
+        to
+    }
+}
+
 /// What `then` makes of the geometry, whose sizes that matter are known.
-fn numbers<F: Formula, R>(geometry: &F, then: impl Fn(F::Numbers<'_>) -> R) -> R {
+pub(super) fn numbers<F: Formula, R>(geometry: &F, then: impl Fn(F::Numbers<'_>) -> R) -> R {
     let mut made = None;
     geometry.with(&|_| 0, &mut |numbers| made = Some(then(numbers)));
     made.expect("a formula hands over its numbers")
@@ -145,6 +216,7 @@ impl<P: Pack> Order for Packed<P> {
     fn elements(&self) -> usize {
         match self.dtype {
             DType::F64 => self.how.len::<f64>(),
+            DType::I8 => self.how.len::<i8>(),
             _ => self.how.len::<f32>(),
         }
     }
@@ -152,6 +224,7 @@ impl<P: Pack> Order for Packed<P> {
     fn pieces(&self) -> usize {
         match self.dtype {
             DType::F64 => self.how.pieces::<f64>(),
+            DType::I8 => self.how.pieces::<i8>(),
             _ => self.how.pieces::<f32>(),
         }
     }
@@ -159,6 +232,7 @@ impl<P: Pack> Order for Packed<P> {
     fn piece(&self, i: usize, constant: &Tensor) -> Tensor {
         match self.dtype {
             DType::F64 => piece::<f64>(&self.how, i, constant),
+            DType::I8 => piece::<i8>(&self.how, i, constant),
             _ => piece::<f32>(&self.how, i, constant),
         }
     }
@@ -190,6 +264,13 @@ pub(super) fn packed(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Ope
     Some(cx.weight_for(i, Weight::ordered(constant.clone(), Rc::new(order))))
 }
 
+/// Input `i`, constant bytes, packed as its kernel reads it. Such kernels have no other order.
+pub(super) fn packed_bytes(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Operand> {
+    let constant = cx.constant(i).filter(|constant| constant.dtype == DType::I8)?;
+    let order = Packed { how, dtype: constant.dtype };
+    Some(cx.weight_for(i, Weight::ordered(constant.clone(), Rc::new(order))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +295,18 @@ mod tests {
             assert!(how.rows_of_block() < rows && how.pieces_of_block::<f32>() > 1);
             assert_eq!(how.len::<f32>(), whole.len());
             assert!(pieces(&how, &from) == whole);
+        }
+    }
+
+    #[test]
+    fn the_pieces_of_byte_columns_are_the_packed_factor() {
+        let product = quantized::Product { m: 0, n: 1700, k: 4999 };
+        let from: Vec<f32> = counted(product.n * product.k);
+        for strides in [[product.n, 1], [1, product.k]] {
+            let how = Columns { product, strides };
+            let mut whole = vec![0.0; how.len::<f32>()];
+            quantized::pack_columns(&from, &mut whole, &product, strides);
+            assert!(how.pieces::<f32>() > 1 && pieces(&how, &from) == whole);
         }
     }
 
@@ -252,5 +345,9 @@ mod tests {
         };
         assert!(how.pieces::<f32>() > 2);
         assert!(pieces(&how, &from) == whole);
+        let mut whole = vec![0.0; quantized::packed_weights_len(&conv)];
+        quantized::pack_weights(&from, &mut whole, &conv);
+        let how = Filters(how);
+        assert!(how.pieces::<f32>() > 2 && pieces(&how, &from) == whole);
     }
 }

@@ -4,7 +4,7 @@
 //! model's seed and its name. Each time that it runs, in a loop or in another run of the model, it
 //! draws anew.
 
-use super::{Entry, cast::Fit, constant::CONSTANT_OF_SHAPE, entry, reshape::Identity};
+use super::{Entry, body, cast::Fit, constant::CONSTANT_OF_SHAPE, entry, reshape::Identity};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -32,10 +32,7 @@ pub const OPS: &[Entry] = &[
         }
         dropout(node, None, Mask::Number)
     }),
-    entry("Dropout", 7, |node| {
-        node.ignore("ratio");
-        dropout(node, None, Mask::Number)
-    }),
+    body("Dropout", 7, DROPOUT_OF_NONE),
     entry("Dropout", 10, |node| {
         node.ignore("ratio");
         dropout(node, None, Mask::Truth)
@@ -56,6 +53,15 @@ pub const OPS: &[Entry] = &[
     entry("RandomUniform", 1, |node| random(node, Distribution::uniform, false)),
     entry("RandomUniformLike", 1, |node| random(node, Distribution::uniform, true)),
 ];
+
+/// Before version 12, nothing is dropped from version 7 on.
+const DROPOUT_OF_NONE: &str = "<ratio: float = 0.5> (data) => (output, mask) {
+    output = Identity(data)
+    sizes = Shape(data)
+    one = Constant<value_float = 1.0>()
+    typed = CastLike(one, data)
+    mask = Expand(typed, sizes)
+}";
 
 /// A seed that is written as a number with a fraction.
 fn float_seed(seed: Option<f32>) -> Option<u64> {

@@ -5,8 +5,8 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
-    ir::{Attributes, Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId, Views},
-    plan::{Arg, Kernel, kernel},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId, Views},
+    plan::{Arg, Kernel, Operand, kernel},
     ty::Type,
 };
 use std::rc::Rc;
@@ -259,91 +259,16 @@ impl Op for Size {
     }
 }
 
-/// Sizes as a tensor: what is left of shape arithmetic once its result is known.
-pub struct Sizes {
-    /// The elements.
-    pub sizes: Vec<Dim>,
-    /// 1, or 0 for a single element without axes.
-    pub rank: usize,
-}
-
-impl Op for Sizes {
-    fn name(&self) -> &'static str {
-        "Sizes"
-    }
-
-    fn domain(&self) -> Domain {
-        Domain::Internal
-    }
-
-    fn attributes(&self, a: &mut Attributes) {
-        let sizes: Vec<String> = self.sizes.iter().map(|dim| format!("{dim:?}")).collect();
-        a.strings("sizes", &sizes);
-        a.int("rank", self.rank as i64);
-    }
-
-    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        cx.set_known(0, self.sizes.clone());
-        let shape: Vec<usize> = (0..self.rank).map(|_| self.sizes.len()).collect();
-        Ok(vec![Type::tensor(DType::I64, shape)])
-    }
-
-    fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        write_sizes(cx)
-    }
-}
-
-/// The input, of which more is known than its own node could say: it is used where a condition
-/// over sizes holds.
-pub struct Assume {
-    /// The type.
-    pub ty: Type,
-    /// The elements as sizes, where they are known.
-    pub known: Option<Vec<Dim>>,
-}
-
-impl Op for Assume {
-    fn name(&self) -> &'static str {
-        "Assume"
-    }
-
-    fn domain(&self) -> Domain {
-        Domain::Internal
-    }
-
-    fn attributes(&self, a: &mut Attributes) {
-        a.string("type", &self.ty.to_string());
-    }
-
-    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        if let Some(known) = &self.known {
-            cx.set_known(0, known.clone());
-        }
-        Ok(vec![self.ty.clone()])
-    }
-
-    fn views(&self, cx: &mut Views<'_>) {
-        cx.view(0, 0, 0.into());
-    }
-
-    fn lower(&self, _: &mut Lower<'_>) -> Result {
-        Ok(())
-    }
-
-    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        if let Some(dy) = g.dy(0) {
-            let ty = g.x(0).ty().into();
-            g.set(0, dy.apply(Assume { ty, known: None }, &[]));
-        }
-        Ok(())
-    }
-}
-
 /// Writes the sizes that the node's output is known to have for elements.
-fn write_sizes(cx: &mut Lower<'_>) -> Result {
+pub(super) fn write_sizes(cx: &mut Lower<'_>) -> Result {
     let sizes = cx.known_output(0).expect("the operator knows its elements").to_vec();
     let y = cx.output(0)?;
-    cx.call_on(&SHAPE, DType::I64, Vec::new(), vec![y.into()], (sizes,))
+    write(cx, sizes, y)
+}
+
+/// Writes sizes as elements.
+pub(super) fn write(cx: &mut Lower<'_>, sizes: Vec<Dim>, to: Operand) -> Result {
+    cx.call_on(&SHAPE, DType::I64, Vec::new(), vec![to.into()], (sizes,))
 }
 
 /// The input without the axes of size 1 that the second input names, or without all such.

@@ -147,7 +147,8 @@ impl Op for ScatterNd {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, self.reduction.types)?.clone();
-        let slice = points(cx, 0)?;
+        let of_slice = (cx.ty(2)?.rank() + 1).checked_sub(cx.ty(1)?.rank());
+        let slice = points(cx, 0, of_slice)?;
         let points = cx.shape(1)?.split_last().map_or(&[][..], |(_, points)| points);
         let updates: Vec<Dim> = points.iter().chain(slice).cloned().collect();
         has_updates(cx, &updates)?;
@@ -372,6 +373,10 @@ mod tests {
         let inputs = [x(), indices(), tensor(F32, [n(), 3.into()])];
         let found = "the sizes of the updates and of their places must be equal, but are 3 and 4";
         check(op(), &inputs, 1, found);
+        // The updates tell how many axes a point names.
+        let open = || tensor(I64, [n(), Dim::symbol("k")]);
+        let inputs = [x(), open(), tensor(F32, [n(), 4.into()])];
+        check(op(), &inputs, 1, "float[n, 3, 4]");
         let op = ScatterElements { axis: -1, reduction: &NONE };
         let indices = || tensor(I64, [1, 4, 9]);
         let found = "there are more indices than places: 3 is less than 4";

@@ -10,7 +10,8 @@ use crate::{
     ir::{Graph, NewNode, Next, Node, NodeId, RegionId, Rewrite, Todo, ValueId},
     ops::{
         control::{If, Joined, join},
-        reshape::{Assume, Sizes, Squeeze},
+        reshape::Squeeze,
+        sizes::{Assume, Holds},
     },
     tensor::Tensor,
     ty::Type,
@@ -228,9 +229,9 @@ fn squeeze(
     if open.len() > MOST || !is_decided || cx.splits == DEEPEST {
         return Next::Copy;
     }
-    let sizes = Sizes { sizes: vec![first.equal(&1.into())], rank: 0 };
+    let holds = Holds { condition: first.equal(&1.into()) };
     let name = format!("{} is 1", node.name);
-    let Ok(cond) = cx.new.add(into, &name, sizes, &[]) else { return Next::Copy };
+    let Ok(cond) = cx.new.add(into, &name, holds, &[]) else { return Next::Copy };
     let todo = [&[Todo::Node(id)], rest].concat();
     split(cx, &node.name, cond, &[todo.clone(), todo], into, outputs)
 }
@@ -307,7 +308,7 @@ mod tests {
         let z = g.add(g.body, "z", Shape { start: 0, end: None }, &[y]).expect("it has a shape");
         g.set_outputs(g.body, vec![z]);
         let g = rewrite(&g, decide, &[]).expect("both ways are possible");
-        assert_eq!(ops(&g, g.body), ["Sizes", "If"]);
+        assert_eq!(ops(&g, g.body), ["Holds", "If"]);
         let branches = &g[*g[g.body].nodes.last().expect("there are two")].regions;
         assert_eq!(ops(&g, branches[0]), ["Assume", "Squeeze", "Shape"]);
         assert_eq!(ops(&g, branches[1]), ["Squeeze", "Shape"]);

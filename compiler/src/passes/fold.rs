@@ -7,14 +7,13 @@ use crate::{
     host,
     ir::{self, Graph, NewNode, Node, RegionId, Site, ValueId},
     ops::{
-        cast::Cast,
-        quoted::Quoted,
-        reshape::{Identity, Sizes},
+        cast::Cast, quantize::DequantizeLinear, quoted::Quoted, reshape::Identity, sizes::Sizes,
     },
     plan::Optimize,
     tensor::{Data, Tensor},
+    ty::count,
 };
-use std::rc::Rc;
+use std::{collections::BTreeSet, rc::Rc};
 
 /// A constant made by folding has at most so many bytes more than the constants it was made of.
 const LARGEST_GROWTH: usize = 1 << 20;
@@ -49,6 +48,11 @@ pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>
     folded(site, node, sizes)
 }
 
+/// The same, but for `DequantizeLinear`: kernels may read what it is given.
+pub fn constants_but_quantized(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    if node.op.is::<DequantizeLinear>() { None } else { constants(site, node) }
+}
+
 /// The same, where what is known as sizes keeps the node that makes it: the sizes may have other
 /// names where the nodes go.
 pub fn constants_of_constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
@@ -60,7 +64,7 @@ type Otherwise =
     fn(&mut Graph, RegionId, &Node, &Graph, &[ValueId]) -> Option<Vec<Option<ValueId>>>;
 
 fn folded(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec<Option<ValueId>>> {
-    let (g, into) = (&mut *site.graph, site.region);
+    let g = &*site.graph;
     if node.op.is_random() || !node.regions.is_empty() {
         return None;
     }
@@ -96,13 +100,13 @@ fn folded(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec<
     let known: Option<Vec<Tensor>> = outputs.iter().map(found).collect();
     let made = match known {
         Some(made) => made,
-        None if all => run(alone, outputs, &inputs)?,
-        None => return otherwise(g, into, node, &alone, &outputs),
+        None if all => evaluated(site, alone, outputs, node)?,
+        None => return otherwise(site.graph, site.region, node, &alone, &outputs),
     };
     let mut made = made.into_iter();
     let constant = |name: &Option<String>| {
         let tensor = made.next().filter(|_| name.is_some())?;
-        Some(g.constant(&node.name, tensor))
+        Some(site.graph.constant(&node.name, tensor))
     };
     Some(names.iter().map(constant).collect())
 }
@@ -125,17 +129,27 @@ fn sizes(
     Some(vec![g.add(into, &node.name, sizes, &[]).ok()])
 }
 
-/// What the kernels make of constants.
-fn run(mut alone: Graph, outputs: Vec<ValueId>, inputs: &[Option<Tensor>]) -> Option<Vec<Tensor>> {
-    let before: usize = inputs.iter().flatten().map(|tensor| tensor.bytes().len()).sum();
+/// What the kernels make of the inputs that the node has, unless that is much more than they are.
+fn evaluated(
+    site: &mut Site<'_>,
+    alone: Graph,
+    outputs: Vec<ValueId>,
+    node: &Node,
+) -> Option<Vec<Tensor>> {
+    let inputs: BTreeSet<ValueId> = node.inputs.iter().flatten().copied().collect();
+    let bytes = |id: ValueId| site.graph[id].constant.as_ref().map(|tensor| tensor.bytes().len());
+    let before: usize = inputs.into_iter().filter_map(bytes).sum();
     let size = |&id: &ValueId| {
         let ty = alone[id].ty.as_tensor()?;
         usize::try_from(ty.len().known()?).ok()?.checked_mul(ty.dtype.bytes())
     };
     let after: usize = outputs.iter().map(size).sum::<Option<usize>>()?;
-    if after > before.saturating_add(LARGEST_GROWTH) {
-        return None;
-    }
+    let fits = after <= before.saturating_add(LARGEST_GROWTH) && site.affords(after);
+    fits.then(|| run(alone, outputs)).flatten()
+}
+
+/// What the kernels make of a graph of constants.
+pub fn run(mut alone: Graph, outputs: Vec<ValueId>) -> Option<Vec<Tensor>> {
     alone.set_outputs(alone.body, outputs);
     let plan = ir::plan(&alone, Optimize::Size).ok()?;
     let made = host::run(&plan, &[]).ok()?.into_iter();
@@ -149,8 +163,8 @@ fn part(g: &Graph, id: ValueId) -> Option<Tensor> {
     let (shape, start) = (ty.known_shape()?, usize::try_from(start.known()?).ok()?);
     let Data::Bytes(bytes) = &whole.data else { return None };
     let size = ty.dtype.bytes();
-    let end = start + shape.iter().product::<usize>();
-    let fits = ty.dtype == whole.dtype && end * size <= bytes.len();
+    let end = start.checked_add(count(&shape))?;
+    let fits = ty.dtype == whole.dtype && end <= bytes.len() / size;
     fits.then(|| Tensor::from_raw(ty.dtype, shape, bytes.slice(start * size..end * size)))
 }
 
@@ -159,7 +173,7 @@ fn known(g: &Graph, id: ValueId) -> Option<Tensor> {
     let (value, ty) = (&g[id], g[id].ty.as_tensor()?);
     let ints: Vec<i64> = value.known.as_ref()?.iter().map(Dim::known).collect::<Option<_>>()?;
     let shape = ty.known_shape()?;
-    if shape.iter().product::<usize>() != ints.len() {
+    if count(&shape) != ints.len() {
         return None;
     }
     let bytes: bytes::Bytes = match ty.dtype {

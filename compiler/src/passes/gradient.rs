@@ -94,15 +94,9 @@ fn values(
 ) -> std::result::Result<Vec<Option<ValueId>>, Diagnostics> {
     let given: Vec<ValueId> = node.inputs.iter().flatten().map(|&id| cx.value(id)).collect();
     let (points, named, y) = asked.split(&given);
-    let typed = named.iter().zip(points).enumerate().map(|(i, (&id, &point))| {
-        let point = &cx.new[point];
-        (id, point.ty.clone(), point.constant.clone().filter(|_| i >= asked.xs.len()))
-    });
-    let typed: Vec<_> = typed.collect();
-    let (function, captures) = extract(&cx.new, &typed, y, branch::decide, SIMPLER)?;
     let wanted: Vec<bool> =
         (0..asked.xs.len()).map(|i| node.outputs.get(i).is_some_and(Option::is_some)).collect();
-    let (derivative, dead) = derivative(function, &wanted)?;
+    let (derivative, dead, captures) = taken(&cx.new, asked, &given, &wanted)?;
     let path = |&i: &usize| Some((i, path(&cx.new, named[i], y)?));
     if let Some((i, path)) = dead.iter().find_map(path) {
         return Err(nowhere(&cx.new, named[i], y, &path).into());
@@ -110,6 +104,41 @@ fn values(
     let arguments: Vec<ValueId> = points.iter().copied().chain(captures).collect();
     let mut made = cx.call(&derivative, &arguments, into).into_iter();
     Ok(wanted.iter().map(|&wanted| if wanted { made.next() } else { None }).collect())
+}
+
+/// Takes the wanted derivatives: the function that they are, the numbers of those that are zeros
+/// because none came back, and what the function is given beside the points.
+fn taken(
+    graph: &Graph,
+    asked: &Asked,
+    given: &[ValueId],
+    wanted: &[bool],
+) -> std::result::Result<(Graph, Vec<usize>, Vec<ValueId>), Diagnostics> {
+    let (points, named, y) = asked.split(given);
+    let typed = named.iter().zip(points).enumerate().map(|(i, (&id, &point))| {
+        let point = &graph[point];
+        (id, point.ty.clone(), point.constant.clone().filter(|_| i >= asked.xs.len()))
+    });
+    let typed: Vec<_> = typed.collect();
+    let (function, captures) = extract(graph, &typed, y, branch::decide, SIMPLER)?;
+    let (derivative, dead) = derivative(function, wanted)?;
+    Ok((derivative, dead, captures))
+}
+
+/// The numbers of those variables of a graph's only `Gradient` by which its value has no derivative
+/// but zeros. Where there are several, nothing is said: one may go through another.
+///
+/// # Errors
+///
+/// Where an operator on a path has no derivative.
+pub fn idle(graph: &Graph) -> std::result::Result<Vec<usize>, Diagnostics> {
+    let written = super::written_out(graph)?;
+    let graph = written.as_ref().unwrap_or(graph);
+    let mut all = graph.nodes().filter_map(|(_, node)| Some((node, node.op.downcast::<Asked>()?)));
+    let (Some((node, asked)), None) = (all.next(), all.next()) else { return Ok(Vec::new()) };
+    let given: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+    let wanted = vec![true; asked.xs.len()];
+    taken(graph, asked, &given, &wanted).map(|(_, dead, _)| dead)
 }
 
 /// The function whose outputs are the wanted derivatives of the sum of the only output by the

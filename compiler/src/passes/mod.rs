@@ -5,13 +5,18 @@ mod branch;
 mod fold;
 mod fuse;
 mod gradient;
+mod layout;
+mod quantize;
 mod recognize;
 mod sequence;
+
+pub use gradient::idle;
 
 use crate::{
     diag::Diagnostics,
     ir::{Graph, Next, Rule, rewrite, verify},
     ops::quoted::Quoted,
+    plan::Optimize,
 };
 use std::{fmt, sync::Arc};
 
@@ -20,18 +25,25 @@ pub struct Pass {
     /// The name, by which `--print-after` knows it.
     pub name: &'static str,
     run: fn(&Graph) -> Result<Graph, Diagnostics>,
+    /// What it is for, where it does not serve all.
+    only: Option<Optimize>,
 }
 
 /// All passes, in order.
 pub const PIPELINE: &[Pass] = &[
-    Pass { name: "gradient", run: gradient::run },
-    Pass { name: "simplify", run: simplify },
-    Pass { name: "recognize", run: recognize::run },
-    Pass { name: "fuse", run: fuse::run },
+    Pass { name: "gradient", run: gradient::run, only: None },
+    Pass { name: "simplify", run: simplify, only: None },
+    Pass { name: "quantize", run: quantize::run, only: None },
+    Pass { name: "recognize", run: recognize::run, only: None },
+    Pass { name: "fuse", run: fuse::run, only: None },
+    Pass { name: "layout", run: layout::run, only: Some(Optimize::Speed) },
 ];
 
 /// The passes after which a graph still is of ONNX's own operators.
-pub const STANDARD: &[Pass] = &[Pass { name: "optimize", run: optimize }];
+pub const STANDARD: &[Pass] = &[
+    Pass { name: "gradient", run: gradient::run, only: None },
+    Pass { name: "optimize", run: optimize, only: None },
+];
 
 /// A pass of the caller's own, which runs before all others.
 #[derive(Clone)]
@@ -58,8 +70,20 @@ impl fmt::Debug for OwnPass {
     }
 }
 
-/// What is simpler without looking further than a node's inputs.
+/// What is simpler without looking further than a node's inputs, while quantized constants are to
+/// stay what they are.
 const SIMPLER: &[Rule] = &[
+    fold::identity,
+    fold::same_type,
+    sequence::optional,
+    sequence::sequence,
+    fold::constants_but_quantized,
+    algebra::one,
+    algebra::stretched,
+];
+
+/// The same, for quantized constants, too.
+const SIMPLER_ALL: &[Rule] = &[
     fold::identity,
     fold::same_type,
     sequence::optional,
@@ -78,12 +102,17 @@ const SIMPLER_STANDARD: &[Rule] = &[
     fold::constants_of_constants,
 ];
 
+/// The passes that serve what matters most, in order.
+pub fn pipeline(optimize: Optimize) -> impl Iterator<Item = &'static Pass> {
+    PIPELINE.iter().filter(move |pass| pass.only.is_none_or(|only| only == optimize))
+}
+
 /// Runs the caller's passes and then `passes`, showing `seen` the graph after each. The caller's
 /// are held to the law of the graph.
 pub fn run(
     graph: Graph,
     own: &[OwnPass],
-    passes: &[Pass],
+    passes: impl IntoIterator<Item = &'static Pass>,
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<Graph, Diagnostics> {
     let mut graph = graph;

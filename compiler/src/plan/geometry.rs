@@ -4,14 +4,16 @@ mod attention;
 mod dense;
 mod fourier;
 mod image;
+mod quantized;
 
 pub use attention::{Append, Attention, LinearAttention, Rotary};
 pub use dense::{
-    CausalConv, Conv, ConvTranspose, Gemm, Gru, IntegerMatMul, Layout, Lstm, MatMul, Pool, Rnn,
-    Sequence,
+    CausalConv, Channels, Conv, ConvTranspose, Gemm, Gru, IntegerMatMul, Layout, Lstm, MatMul,
+    Pool, Rnn, Sequence,
 };
 pub use fourier::{Ends, Lines, Transform};
 pub use image::{Boxes, Filter, Images, Line, Picked, Regions, Resample, Sampling};
+pub use quantized::{Blend, Product, Requantize};
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;

@@ -120,6 +120,11 @@ impl<F: Formula> Params for Bound<F> {
 }
 
 impl Call {
+    /// Whether it copies its input as it is.
+    pub fn is_copy(&self) -> bool {
+        matches!(self.kernel, "reshape::identity" | "sequence::identity")
+    }
+
     /// A call of `kernel` for elements of `dtype`, which stands for the ONNX node named.
     pub fn new<F: Formula>(
         node: String,

@@ -3,9 +3,14 @@
 
 use super::{
     Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Port, Stacked, State,
-    Step, Turns,
+    Step, Turns, Weight,
 };
-use crate::arena::Map;
+use crate::{
+    arena::Map,
+    diag::{Code, Diagnostic, quoted},
+    plan::weight::Likeness,
+};
+use std::collections::HashMap;
 
 /// The alignment of every buffer and weight, in bytes: a cache line, and the widest vector.
 pub const ALIGNMENT: usize = 64;
@@ -18,11 +23,50 @@ pub(super) struct Life {
 }
 
 /// Lays out the memory of `plan`.
-pub fn lay_out(plan: &mut Plan) {
-    reuse(plan);
-    super::state::hand_on(plan);
-    place_weights(plan);
-    place_buffers(plan);
+///
+/// # Errors
+///
+/// Where something does not fit the address space.
+pub fn lay_out(plan: &mut Plan) -> Result<(), Diagnostic> {
+    lay_out_all(&mut [plan])
+}
+
+/// Lays out the memory that `plans` have in common.
+///
+/// # Errors
+///
+/// Where something does not fit the address space.
+pub fn lay_out_all(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
+    for plan in &mut *plans {
+        fits(plan)?;
+        reuse(plan);
+        super::state::hand_on(plan);
+        place_buffers(plan);
+    }
+    place_weights(plans);
+    let bytes = plans.iter().map(|plan| plan.arena_bytes).max().unwrap_or(0);
+    plans.iter_mut().for_each(|plan| plan.arena_bytes = bytes);
+    Ok(())
+}
+
+/// Refuses what is larger than an address space, alone or together, so that no sum of sizes below
+/// overflows.
+fn fits(plan: &Plan) -> Result<(), Diagnostic> {
+    let mut all = 0_usize;
+    for (_, buffer) in plan.buffers.iter() {
+        let elements = match buffer.place {
+            Place::Arena { capacity, .. } => capacity,
+            _ => usize::try_from(buffer.len.known().unwrap_or(0)).unwrap_or(usize::MAX),
+        };
+        let bytes = elements.saturating_mul(buffer.dtype.bytes()).saturating_add(ALIGNMENT);
+        all = all.saturating_add(bytes);
+        if all > isize::MAX as usize {
+            let name = quoted(&buffer.name);
+            let message = format!("{name} has {elements} elements, which fit no address space");
+            return Err(Diagnostic::new(Code::TooLarge, message));
+        }
+    }
+    Ok(())
 }
 
 /// The least memory that any layout of the plan can have: the largest sum of the bytes of buffers
@@ -61,7 +105,7 @@ type Key = (std::cmp::Reverse<usize>, usize);
 /// The order in which buffers are placed: each has its models, so all are tried.
 const ORDERS: &[fn(&Box) -> Key] = &[
     |b| (std::cmp::Reverse(b.bytes), b.life.first),
-    |b| (std::cmp::Reverse(b.bytes * (b.life.last - b.life.first + 1)), b.life.first),
+    |b| (std::cmp::Reverse(b.bytes.saturating_mul(b.life.last - b.life.first + 1)), b.life.first),
     |b| (std::cmp::Reverse(b.life.last - b.life.first), b.life.first),
     |b| (std::cmp::Reverse(usize::MAX - b.life.first), b.bytes),
 ];
@@ -70,7 +114,9 @@ fn place_buffers(plan: &mut Plan) {
     let boxes = boxes(plan);
     let layouts = ORDERS.iter().map(|order| {
         let mut sorted: Vec<&Box> = boxes.iter().collect();
-        sorted.sort_by_key(|b| (order(b), b.buffer));
+        // Variables lie at the head of the arena, where other plans have them, too.
+        let variable = |b: &Box| plan.variable(b.buffer).unwrap_or(usize::MAX);
+        sorted.sort_by_key(|b| (variable(b), order(b), b.buffer));
         best_fit(&sorted)
     });
     let Some((bytes, offsets)) = layouts.min_by_key(|(bytes, _)| *bytes) else { return };
@@ -108,24 +154,37 @@ fn best_fit(boxes: &[&Box]) -> (usize, Vec<(BufferId, usize)>) {
     (end, placed.into_iter().map(|(at, b)| (b.buffer, at)).collect())
 }
 
-fn place_weights(plan: &mut Plan) {
-    let lives = lives(plan);
+/// Puts the weights one behind the other; equal ones of several plans share a place.
+fn place_weights(plans: &mut [&mut Plan]) {
+    let mut placed: HashMap<Likeness, Vec<(Weight, usize)>> = HashMap::new();
     let mut end = 0;
-    for id in plan.buffers.ids() {
-        if !lives.contains(id) && matches!(plan.buffers[id].place, Place::Weight { .. }) {
-            // Nobody reads it any more, so it is never made.
-            plan.buffers[id].place = Place::Heap;
-        }
-        if let Place::Weight { offset, weight, .. } = &mut plan.buffers[id].place {
-            *offset = end;
-            end = (end + weight.bytes()).next_multiple_of(ALIGNMENT);
+    for plan in &mut *plans {
+        let lives = lives(plan);
+        for id in plan.buffers.ids() {
+            if !lives.contains(id) && matches!(plan.buffers[id].place, Place::Weight { .. }) {
+                // Nobody reads it any more, so it is never made.
+                plan.buffers[id].place = Place::Heap;
+            }
+            if let Place::Weight { offset, weight, .. } = &mut plan.buffers[id].place {
+                let alike = placed.entry(weight.likeness()).or_default();
+                *offset = match alike.iter().find(|(other, _)| other == weight) {
+                    Some((_, at)) => *at,
+                    None => {
+                        let at = end;
+                        alike.push((weight.clone(), at));
+                        end = (at + weight.bytes()).next_multiple_of(ALIGNMENT);
+                        at
+                    }
+                };
+            }
         }
     }
-    plan.weight_bytes = end;
+    plans.iter_mut().for_each(|plan| plan.weight_bytes = end);
 }
 
 pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
-    let mut lives = Lives::default();
+    let variables = plan.states.iter().filter(|_| plan.learns).map(|state| &state.found.operand);
+    let mut lives = Lives { plan, of: Map::default(), now: 0, kept: variables.collect() };
     lives.see_all(plan.defaults());
     lives.steps(&plan.steps);
     lives.see_all(plan.results());
@@ -133,14 +192,16 @@ pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
 }
 
 /// The lives of buffers, as far as the steps were walked.
-#[derive(Default)]
-struct Lives {
+struct Lives<'p> {
+    plan: &'p Plan,
     of: Map<BufferId, Life>,
     /// The number of steps walked.
     now: usize,
+    /// What must be as it was where a step is refused.
+    kept: Vec<&'p Operand>,
 }
 
-impl Lives {
+impl Lives<'_> {
     fn see(&mut self, operand: &Operand, now: usize) {
         match self.of.get_mut(operand.buffer) {
             Some(life) => life.last = now,
@@ -163,6 +224,10 @@ impl Lives {
                 Step::Check(_) => {}
                 Step::If(step) => self.branches(step),
                 Step::Loop(step) => self.turns(step),
+            }
+            if !self.kept.is_empty() && (step.refuses() || self.plan.wants_heap(step)) {
+                let now = self.now;
+                self.kept.clone().into_iter().for_each(|operand| self.see(operand, now));
             }
         }
     }
@@ -270,6 +335,8 @@ fn reuse(plan: &mut Plan) {
         };
         let stays = plan.holds_state(home) && kept.contains(&y.buffer);
         let free = free && (!stays || plan.states.iter().any(is_next));
+        // A call that is refused may have written before.
+        let free = free && !(call.checked && plan.variable(home).is_some());
         if whole(&x) && whole(&y) && apart && dies && starts && free {
             merged.insert(y.buffer, x.buffer);
             call.form = Form::InPlace;

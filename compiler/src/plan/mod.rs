@@ -14,7 +14,8 @@ pub mod memory;
 pub mod moves;
 pub mod state;
 mod text;
-mod weight;
+mod training;
+pub mod weight;
 
 pub use custom::Custom;
 pub use draw::{Draw, Seed};
@@ -24,6 +25,7 @@ pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};
 pub(crate) use kernel::{dispatch, kernel};
 pub use literal::Literal;
 pub use state::State;
+pub use training::{Algorithm, Training};
 pub use weight::{Order, Weight};
 
 use crate::{
@@ -55,6 +57,9 @@ pub struct Plan {
     pub outputs: Vec<Port>,
     /// What it hands from one run to the next.
     pub states: Vec<State>,
+    /// Whether the states are the variables of a model that learns: other plans have the same, at
+    /// the head of the arena, and a run that is refused leaves them as they were.
+    pub learns: bool,
     /// The calls, in order.
     pub steps: Vec<Step>,
     /// The bytes of memory that hold the buffers placed in the arena.
@@ -311,7 +316,12 @@ pub struct Block {
 impl Plan {
     /// The constant that an input, or a state, is at first.
     pub fn initial(&self, port: &Port) -> Option<&Tensor> {
-        match &self.buffers[port.default.as_ref()?.buffer].place {
+        self.constant(port.default.as_ref()?.buffer)
+    }
+
+    /// The constant that a buffer holds.
+    pub fn constant(&self, buffer: BufferId) -> Option<&Tensor> {
+        match &self.buffers[buffer].place {
             Place::Weight { weight, .. } => Some(weight.constant()),
             Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
         }
@@ -336,6 +346,20 @@ impl Plan {
         self.inputs.iter().chain(states).filter_map(|port| port.default.as_ref())
     }
 
+    /// Whether a step writes memory on the heap whose size only running tells, and which may be
+    /// more than there is.
+    pub fn wants_heap(&self, step: &Step) -> bool {
+        let is_open = |operand: &Operand| {
+            let buffer = &self.buffers[operand.buffer];
+            buffer.place == Place::Heap
+                && buffer.kind == Kind::Elements
+                && buffer.len.known().is_none()
+        };
+        let mut found = false;
+        memory::operands(std::slice::from_ref(step), &mut |operand| found |= is_open(operand));
+        found
+    }
+
     /// The greatest that `dim` can be.
     pub fn upper(&self, dim: &Dim) -> Option<i64> {
         dim.upper(&|name| self.symbols.get(name)?.max)
@@ -350,6 +374,21 @@ fn calls<'s>(steps: &'s [Step], see: &mut dyn FnMut(&'s Call)) {
             Step::Check(_) => {}
             Step::If(step) => step.branches.iter().for_each(|block| calls(&block.steps, see)),
             Step::Loop(step) => calls(&step.body.steps, see),
+        }
+    }
+}
+
+impl Step {
+    /// Whether it can refuse the inputs.
+    pub fn refuses(&self) -> bool {
+        match self {
+            Step::Call(call) => call.checked,
+            Step::Check(_) => true,
+            Step::Loop(step) => step.body.steps.iter().any(Step::refuses),
+            Step::If(step) => step
+                .branches
+                .iter()
+                .any(|block| block.refusal.is_some() || block.steps.iter().any(Step::refuses)),
         }
     }
 }

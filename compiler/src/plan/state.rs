@@ -22,6 +22,12 @@ impl Plan {
     pub fn holds_state(&self, buffer: BufferId) -> bool {
         self.states.iter().any(|state| state.found.operand.buffer == buffer)
     }
+
+    /// Which of the variables of a model that learns a buffer holds.
+    pub fn variable(&self, buffer: BufferId) -> Option<usize> {
+        let variables = if self.learns { self.states.as_slice() } else { &[] };
+        variables.iter().position(|state| state.found.operand.buffer == buffer)
+    }
 }
 
 /// Hands the states on: where it can be without a copy.

@@ -22,6 +22,9 @@ pub trait Order {
     fn piece(&self, i: usize, constant: &Tensor) -> Tensor;
 }
 
+/// What equal weights have in common, to look them up by.
+pub type Likeness = (DType, usize, Bytes);
+
 impl Weight {
     /// A constant in that order.
     pub fn ordered(constant: Tensor, order: Rc<dyn Order>) -> Weight {
@@ -51,6 +54,14 @@ impl Weight {
     /// Whether there is no element.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What equal weights have in common.
+    pub fn likeness(&self) -> Likeness {
+        const FIRST: usize = 64;
+        let bytes = self.constant.bytes();
+        let first = Bytes::copy_from_slice(&bytes[..bytes.len().min(FIRST)]);
+        (self.dtype(), self.len(), first)
     }
 
     /// The number of bytes that it has among the weights; strings have none.

@@ -124,7 +124,18 @@ const fn outside() -> ! {
     panic!("a slot lies outside the memory")
 }
 
-/// An arena that lies where the model lies: in a `static`, or on the stack.
+/// An arena that lies where the model lies, in a `static` or on the stack; or the one that several
+/// models share:
+///
+/// ```
+/// # use onnxc_runtime::arena::{Block, InlineArena};
+/// # const fn larger(a: usize, b: usize) -> usize { if a > b { a } else { b } }
+/// # struct Ears; impl Ears { const PEAK_ARENA_BYTES: usize = 640; }
+/// # struct Eyes; impl Eyes { const PEAK_ARENA_BYTES: usize = 1000; }
+/// const BYTES: usize = larger(Ears::PEAK_ARENA_BYTES, Eyes::PEAK_ARENA_BYTES);
+/// static ARENA: InlineArena<{ BYTES.div_ceil(Block::BYTES) }> = InlineArena::new();
+/// # assert_eq!(size_of_val(&ARENA), 1024);
+/// ```
 #[derive(Clone, Debug)]
 pub struct InlineArena<const BLOCKS: usize>([Block; BLOCKS]);
 
@@ -138,6 +149,14 @@ impl<const BLOCKS: usize> InlineArena<BLOCKS> {
     #[inline(always)]
     pub fn blocks(&mut self) -> &mut [Block] {
         &mut self.0
+    }
+
+    /// The first `N` blocks, for a model that wants no more. A program whose arena has fewer does
+    /// not compile.
+    #[inline(always)]
+    pub fn first<const N: usize>(&mut self) -> &mut [Block] {
+        const { assert!(N <= BLOCKS, "the arena is smaller than the model's `PEAK_ARENA_BYTES`") };
+        &mut self.0[..N]
     }
 }
 
@@ -205,10 +224,7 @@ impl Weights {
     #[inline(always)]
     pub fn get<T: Plain>(&self, slot: Slot<T>) -> &'static [T] {
         let (start, end) = slot.range();
-        if end > self.0.len() || start > end {
-            outside();
-        }
-        let bytes = &self.0[start..end];
+        let Some(bytes) = self.0.get(start..end) else { outside() };
         if !T::is_valid(bytes) {
             invalid();
         }

@@ -6,6 +6,7 @@
 //! many rows of the output at once as the scratch memory has room for: [`conv_scratch`] says what
 //! serves best, [`conv_least_scratch`] what is needed.
 
+mod blocked;
 mod group;
 mod plain;
 mod planes;
@@ -13,6 +14,11 @@ mod planes;
 mod tests;
 mod transpose;
 
+pub use blocked::{
+    conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks, conv_to_blocks_scratch,
+    depthwise_in_blocks, depthwise_in_blocks_scratch, has_blocks, pack_blocks,
+    pack_depthwise_blocks, packed_blocks_len,
+};
 pub use plain::conv;
 pub use transpose::{
     ConvTranspose, conv_transpose, conv_transpose_f32, conv_transpose_f64,

@@ -5,6 +5,8 @@ use crate::activation_fn::Activation;
 use crate::{Float, Number};
 
 /// `y = f(w ∗ x + bias + add)`; sums are gathered in the wide type. The weights are plain.
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 pub fn conv<T: Float>(
     x: &[T],
     w: &[T],
@@ -13,6 +15,18 @@ pub fn conv<T: Float>(
     y: &mut [T],
     geometry: Conv<'_>,
     f: Activation,
+) {
+    sums((x, w), [bias, add], y, geometry);
+    f.apply_each(y.iter_mut());
+}
+
+/// `y = w ∗ x + bias + add`.
+#[inline(never)]
+fn sums<T: Float>(
+    (x, w): (&[T], &[T]),
+    [bias, add]: [Option<&[T]>; 2],
+    y: &mut [T],
+    geometry: Conv<'_>,
 ) {
     let Conv { groups, channels, filters, .. } = geometry;
     let window = geometry.window();
@@ -35,7 +49,7 @@ pub fn conv<T: Float>(
             }
             let at = (image * groups * filters + filter) * pixels + at;
             let sum = add.map_or(sum, |add| sum.add(add[at].widen()));
-            *y = T::narrow(f.of(sum));
+            *y = T::narrow(sum);
         }
     }
 }

@@ -7,7 +7,10 @@
 //!
 //! Copies go to scratch memory of the caller: [`gemm_scratch`] says how much.
 
+pub(crate) mod bytes;
+mod depthwise;
 mod pack;
+mod pixels;
 mod plain;
 mod product;
 mod real;
@@ -18,8 +21,11 @@ mod vector;
 
 use crate::Number;
 use crate::activation_fn::Activation;
+pub(crate) use depthwise::Depthwise;
 pub(crate) use pack::{Factor, Matrix};
 use pack::{pack_blocks, pack_left};
+pub use pixels::BLOCK;
+pub(crate) use pixels::{MAX_TAPS, Pixels};
 pub use plain::{gemm, gemm_float};
 use product::block_depth;
 pub(crate) use product::{Product, scratch};

@@ -29,6 +29,8 @@ pub fn gemm<T: Number>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry:
 
 /// `y = f(alpha · a · b + beta · c)`, for real numbers; sums are gathered in the wide type.
 /// Neither factor is packed.
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 pub fn gemm_float<T: Float>(
     a: &[T],
     b: &[T],
@@ -37,12 +39,23 @@ pub fn gemm_float<T: Float>(
     geometry: Gemm,
     f: Activation,
 ) {
+    sums(a, b, c, y, geometry);
+    let Gemm { m, n, y_row, .. } = geometry;
+    for row in y.chunks_mut(y_row.max(1)).take(m) {
+        f.apply_each(row.iter_mut().take(n));
+    }
+}
+
+/// `y = alpha · a · b + beta · c`.
+#[inline(never)]
+fn sums<T: Float>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry: Gemm) {
     let alpha = T::Wide::from_f64(f64::from(geometry.alpha));
     let beta = T::Wide::from_f64(f64::from(geometry.beta));
     plain(a, b, y, geometry, T::widen, |sum, at| {
         let product = alpha.mul(sum);
-        let sum = c.map_or(product, |c| product.add(beta.mul(c[at].widen())));
-        T::narrow(f.of(sum))
+        let addend = c.and_then(|c| c.get(at));
+        let sum = addend.map_or(product, |c| product.add(beta.mul(c.widen())));
+        T::narrow(sum)
     });
 }
 
@@ -50,11 +63,15 @@ pub fn gemm_float<T: Float>(
 fn strides(layout: Layout) -> (usize, usize) {
     match layout {
         Layout::Strides(row, col) => (row, col),
-        Layout::Packed => unreachable!("only the kernels of f32 and f64 take packed factors"),
+        Layout::Packed => {
+            debug_assert!(false, "only the kernels of f32 and f64 take packed factors");
+            (0, 0)
+        }
     }
 }
 
-/// `y = end(Σ widen(a) · widen(b), index in c)`.
+/// `y = end(Σ widen(a) · widen(b), index in c)`. No index is held against a length but by an
+/// iterator, which leaves no text of a panic in a program.
 #[inline(always)]
 fn plain<T: Copy, W: Number>(
     a: &[T],
@@ -66,17 +83,19 @@ fn plain<T: Copy, W: Number>(
 ) {
     let Gemm { m, n, k, y_row, c: [c_row, c_col], .. } = geometry;
     let ((a_row, a_col), (b_row, b_col)) = (strides(geometry.a), strides(geometry.b));
-    for i in 0..m {
-        for j in (0..n).step_by(COLUMNS) {
+    for (i, y) in y.chunks_mut(y_row.max(1)).take(m).enumerate() {
+        let width = n.min(y.len());
+        for (y, block) in y[..width].chunks_mut(COLUMNS).zip(0..) {
+            let first = block * COLUMNS;
             let mut sums = [W::ZERO; COLUMNS];
-            let sums = &mut sums[..COLUMNS.min(n - j)];
             for k in 0..k {
-                let x = widen(a[i * a_row + k * a_col]);
-                let row = b[k * b_row + j * b_col..].iter().step_by(b_col);
+                let Some(&x) = a.get(i * a_row + k * a_col) else { break };
+                let x = widen(x);
+                let row = b.get(k * b_row + first * b_col..).unwrap_or_default();
+                let row = row.iter().step_by(b_col.max(1)).take(y.len());
                 sums.iter_mut().zip(row).for_each(|(sum, &b)| *sum = sum.add(x.mul(widen(b))));
             }
-            let y = &mut y[i * y_row + j..];
-            for ((y, &sum), j) in y.iter_mut().zip(&*sums).zip(j..) {
+            for ((y, &sum), j) in y.iter_mut().zip(&sums).zip(first..) {
                 *y = end(sum, i * c_row + j * c_col);
             }
         }

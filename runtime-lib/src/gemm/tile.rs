@@ -1,7 +1,7 @@
 //! The inner loops of a product: a tile of the result is held in registers while `k` runs.
 
 use super::real::Real;
-use crate::simd::{MAX_LANES, Simd, WithSimd};
+use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
 use core::mem::MaybeUninit;
 use core::slice::from_raw_parts;
 
@@ -9,9 +9,6 @@ use core::slice::from_raw_parts;
 pub(crate) const PANEL_ROWS: usize = 12;
 /// The most elements that a tile has.
 const MAX_TILE: usize = PANEL_ROWS * 2 * MAX_LANES;
-/// Whether a tile of the portable level is two vectors wide: where arrays become vectors, not
-/// where each element takes a register of its own.
-const WIDE_PORTABLE: bool = cfg!(target_arch = "x86_64");
 
 /// Columns in a panel of the right factor: as many as the widest vector has lanes, so that every
 /// level can take its tiles from the same panels.
@@ -176,12 +173,12 @@ impl<T: Real, R: RowStarts> WithSimd for Block<'_, T, R> {
         }
         self.check();
         let lanes = S::LANES / T::WIDTH;
-        let wide = S::LANES > 4 || WIDE_PORTABLE;
         let mut j = 0;
         while j < self.n {
             // SAFETY: `check` saw that all panels are there, and `j < n`.
             unsafe {
-                if wide && self.n - j > lanes {
+                // Where there are no vectors, each element takes a register of its own.
+                if HAS_VECTORS && self.n - j > lanes {
                     self.columns::<S, 2>(s, j);
                     j += 2 * lanes;
                 } else {

@@ -1,9 +1,12 @@
 //! Pooling: each window of an image becomes one number. Global pooling is the window that is as
 //! large as the image.
 
+mod blocked;
 mod fold;
 #[cfg(all(test, feature = "std"))]
 mod tests;
+
+pub use blocked::{average_pool_in_blocks, average_pool_padded_in_blocks, max_pool_in_blocks};
 
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::taps::Taps;

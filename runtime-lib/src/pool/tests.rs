@@ -1,6 +1,7 @@
 //! Pooling against its definition.
 
 use super::*;
+use crate::blocks::{BLOCK, Channels, block, unblock};
 use crate::gemm::tests::numbers;
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
@@ -183,4 +184,54 @@ fn indices_count_in_either_order() {
     assert_eq!(indices, [4, 2, 4, 11, 12, 19, 20, 19]);
     max_pool_indices(&x, &mut y, &mut indices, geometry, &[1, 3]);
     assert_eq!(indices, [1, 6, 1, 11, 12, 22, 14, 22]);
+}
+
+/// Pools of channels in blocks give what those of channels give.
+fn check_blocked(channels: usize, geometry: Pool<'_>) {
+    let [pixels, places] = [geometry.size, geometry.out].map(|sizes| sizes.iter().product());
+    let of = |pixels| Channels { batch: geometry.planes, channels, pixels };
+    let count = geometry.planes * channels;
+    let x: Vec<f32> = numbers(count * pixels, 7).iter().map(|&x| x as f32).collect();
+    let blocks = geometry.planes * channels.div_ceil(BLOCK);
+    let mut in_blocks = vec![f32::NAN; blocks * pixels * BLOCK];
+    block(&x, &mut in_blocks, of(pixels));
+    type Kernel = fn(&[f32], &mut [f32], Pool<'_>);
+    let kernels: [[Kernel; 2]; 3] = [
+        [max_pool, max_pool_in_blocks],
+        [average_pool, average_pool_in_blocks],
+        [average_pool_padded, average_pool_padded_in_blocks],
+    ];
+    each_level(|level| {
+        for [plain, blocked] in kernels {
+            let mut truth = vec![f32::NAN; count * places];
+            plain(&x, &mut truth, Pool { planes: count, ..geometry });
+            let mut y = vec![f32::NAN; blocks * places * BLOCK];
+            blocked(&in_blocks, &mut y, Pool { planes: blocks, ..geometry });
+            let mut out = vec![f32::NAN; count * places];
+            unblock(&y, &mut out, of(places));
+            for (y, truth) in out.iter().zip(&truth) {
+                assert!((y - truth).abs() <= 1e-5, "{level:?} {geometry:?}: {y} is not {truth}");
+            }
+        }
+    });
+}
+
+#[test]
+fn channels_in_blocks() {
+    let geometry = Pool {
+        planes: 2,
+        size: &[7, 9],
+        out: &[4, 5],
+        kernel: &[3, 3],
+        strides: &[2, 2],
+        dilations: &[1, 1],
+        pads: &[1, 1],
+        ends: &[1, 1],
+    };
+    check_blocked(19, geometry);
+    check_blocked(16, Pool { out: &[3, 3], dilations: &[2, 3], pads: &[1, 1], ..geometry });
+    check_blocked(
+        32,
+        Pool { out: &[1, 1], kernel: &[7, 9], pads: &[0, 0], ends: &[0, 0], ..geometry },
+    );
 }

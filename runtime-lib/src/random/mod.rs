@@ -56,6 +56,11 @@ impl<const CALLS: usize> Draws<CALLS> {
         Draws { seed, turns: [0; CALLS] }
     }
 
+    /// Starts anew, from the same seed.
+    pub fn restart(&mut self) {
+        self.turns = [0; CALLS];
+    }
+
     /// What call number `call` draws from now, which has a seed of its own.
     pub fn given(&mut self, call: usize, seed: u64) -> Stream {
         Stream::given(seed, self.turn(call))

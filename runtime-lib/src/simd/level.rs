@@ -1,5 +1,9 @@
 //! Which level the processor has, and how work gets there.
 
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+use super::Neon;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use super::Simd128;
 #[cfg(target_arch = "x86_64")]
 use super::{Avx2, Avx512};
 use super::{Portable, Simd, WithSimd};
@@ -15,13 +19,19 @@ pub enum Level {
     /// AVX-512.
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
+    /// NEON.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Neon(Neon),
+    /// WebAssembly's vectors.
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    Simd128(Simd128),
 }
 
 /// Runs `op` at the best level that the processor has.
 ///
 /// With the feature `std` the level is found when it is first asked for, and the environment
-/// variable `ONNXC_SIMD` (`portable`, `avx2`, `avx512`) may lower it. Without `std` it is what
-/// the crate was compiled for.
+/// variable `ONNXC_SIMD` (`portable`, `avx2`, `avx512`, `neon`) may lower it. Without `std` it is
+/// what the crate was compiled for.
 #[inline(always)]
 pub fn dispatch<O: WithSimd>(op: O) -> O::Output {
     match level() {
@@ -30,6 +40,10 @@ pub fn dispatch<O: WithSimd>(op: O) -> O::Output {
         Level::Avx2(s) => s.run(op),
         #[cfg(target_arch = "x86_64")]
         Level::Avx512(s) => s.run(op),
+        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        Level::Neon(s) => s.run(op),
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        Level::Simd128(s) => s.run(op),
     }
 }
 
@@ -48,23 +62,109 @@ pub fn level() -> Level {
 #[cfg(not(feature = "std"))]
 #[inline(always)]
 pub fn level() -> Level {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if cfg!(all(
+    of_rank(native::compiled_rank())
+}
+
+/// The level of a rank: 0 is the portable one, the others are [`native`]'s. The processor has it.
+#[inline(always)]
+fn of_rank(rank: u8) -> Level {
+    // SAFETY: callers take ranks that are at most the best one.
+    unsafe { native::of_rank(rank) }.unwrap_or(Level::Portable(Portable))
+}
+
+/// The levels of x86-64.
+#[cfg(target_arch = "x86_64")]
+mod native {
+    use super::*;
+
+    /// What `ONNXC_SIMD` calls the levels from rank 1 on.
+    #[cfg(feature = "std")]
+    pub const NAMES: [&str; 2] = ["avx2", "avx512"];
+
+    /// The level of a rank above 0.
+    ///
+    /// # Safety
+    /// The processor has the level.
+    #[inline(always)]
+    pub unsafe fn of_rank(rank: u8) -> Option<Level> {
+        match rank {
+            // SAFETY: the caller knows that the processor has it.
+            1 => Some(Level::Avx2(unsafe { Avx2::assume() })),
+            // SAFETY: likewise.
+            2 => Some(Level::Avx512(unsafe { Avx512::assume() })),
+            _ => None,
+        }
+    }
+
+    /// The best level that the processor has.
+    #[cfg(feature = "std")]
+    pub fn best_rank() -> u8 {
+        use std::is_x86_feature_detected as has;
+        if !(has!("avx2") && has!("fma")) {
+            0
+        } else if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+            2
+        } else {
+            1
+        }
+    }
+
+    /// The best level that every processor has which the crate is compiled for.
+    #[cfg(not(feature = "std"))]
+    pub const fn compiled_rank() -> u8 {
+        if cfg!(not(all(target_feature = "avx2", target_feature = "fma"))) {
+            0
+        } else if cfg!(all(
             target_feature = "avx512f",
             target_feature = "avx512bw",
             target_feature = "avx512dq",
             target_feature = "avx512vl"
         )) {
-            // SAFETY: the crate is compiled for processors that have the level.
-            return Level::Avx512(unsafe { Avx512::assume() });
-        }
-        if cfg!(all(target_feature = "avx2", target_feature = "fma")) {
-            // SAFETY: the crate is compiled for processors that have the level.
-            return Level::Avx2(unsafe { Avx2::assume() });
+            2
+        } else {
+            1
         }
     }
-    Level::Portable(Portable)
+}
+
+/// The level of a target that has one kind of vectors, which each of its processors has, or none.
+#[cfg(not(target_arch = "x86_64"))]
+mod native {
+    use super::*;
+
+    /// What `ONNXC_SIMD` calls the levels from rank 1 on.
+    #[cfg(feature = "std")]
+    pub const NAMES: [&str; 1] = ["neon"];
+
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    const LEVEL: Option<Level> = Some(Level::Neon(Neon));
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    const LEVEL: Option<Level> = Some(Level::Simd128(Simd128));
+    #[cfg(not(any(
+        all(target_arch = "aarch64", target_feature = "neon"),
+        all(target_arch = "wasm32", target_feature = "simd128")
+    )))]
+    const LEVEL: Option<Level> = None;
+
+    /// The level of a rank above 0.
+    ///
+    /// # Safety
+    /// The processor has the level.
+    #[inline(always)]
+    pub unsafe fn of_rank(rank: u8) -> Option<Level> {
+        if rank == 0 { None } else { LEVEL }
+    }
+
+    /// The best level that the processor has.
+    #[cfg(feature = "std")]
+    pub fn best_rank() -> u8 {
+        compiled_rank()
+    }
+
+    /// The best level that every processor has which the crate is compiled for.
+    pub const fn compiled_rank() -> u8 {
+        LEVEL.is_some() as u8
+    }
 }
 
 #[cfg(feature = "std")]
@@ -72,10 +172,7 @@ mod found {
     use super::*;
     use core::sync::atomic::{AtomicU8, Ordering};
 
-    const UNKNOWN: u8 = 0;
-    const PORTABLE: u8 = 1;
-    const AVX2: u8 = 2;
-    const AVX512: u8 = 3;
+    const UNKNOWN: u8 = u8::MAX;
 
     static RANK: AtomicU8 = AtomicU8::new(UNKNOWN);
 
@@ -88,49 +185,18 @@ mod found {
     /// Asks the processor and the environment. Threads that come at once find the same.
     #[cold]
     fn look() -> Level {
-        let asked = match std::env::var("ONNXC_SIMD").as_deref() {
-            Ok("portable") => PORTABLE,
-            Ok("avx2") => AVX2,
-            _ => AVX512,
-        };
-        let rank = asked.min(best_rank());
+        let asked = std::env::var("ONNXC_SIMD").ok().and_then(|name| rank(&name));
+        let best = native::best_rank();
+        let rank = asked.map_or(best, |rank| rank.min(best));
         RANK.store(rank, Ordering::Relaxed);
         of_rank(rank)
     }
 
-    #[cfg(target_arch = "x86_64")]
-    pub fn best_rank() -> u8 {
-        use std::is_x86_feature_detected as has;
-        if !(has!("avx2") && has!("fma")) {
-            PORTABLE
-        } else if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
-            AVX512
-        } else {
-            AVX2
-        }
+    /// The rank of a level of this name.
+    fn rank(name: &str) -> Option<u8> {
+        let names = ["portable"].into_iter().chain(native::NAMES);
+        (0..).zip(names).find(|&(_, known)| known == name).map(|(rank, _)| rank)
     }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub fn best_rank() -> u8 {
-        PORTABLE
-    }
-
-    /// The level of a rank that is at most [`best_rank`].
-    #[inline]
-    pub fn of_rank(rank: u8) -> Level {
-        match rank {
-            // SAFETY: the rank is at most the best one, so the processor has the level.
-            #[cfg(target_arch = "x86_64")]
-            AVX2 => Level::Avx2(unsafe { Avx2::assume() }),
-            // SAFETY: the rank is at most the best one, so the processor has the level.
-            #[cfg(target_arch = "x86_64")]
-            AVX512 => Level::Avx512(unsafe { Avx512::assume() }),
-            _ => Level::Portable(Portable),
-        }
-    }
-
-    #[cfg(test)]
-    pub const LOWEST: u8 = PORTABLE;
 }
 
 #[cfg(all(test, feature = "std"))]
@@ -150,8 +216,8 @@ mod forced {
 /// Runs `f` once for each level that this processor has; what it dispatches goes there.
 #[cfg(all(test, feature = "std"))]
 pub(crate) fn each_level(f: impl Fn(Level)) {
-    for rank in found::LOWEST..=found::best_rank() {
-        let level = found::of_rank(rank);
+    for rank in 0..=native::best_rank() {
+        let level = of_rank(rank);
         forced::LEVEL.set(Some(level));
         f(level);
     }

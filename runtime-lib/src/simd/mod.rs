@@ -10,10 +10,15 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod bytes;
 mod level;
 mod map;
 pub mod math;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod neon;
 mod portable;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod simd128;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 
@@ -25,7 +30,19 @@ pub use avx512::Avx512;
 pub(crate) use level::each_level;
 pub use level::{Level, dispatch, level};
 pub use map::{Pointwise, map, map_at, map_in_place, map_in_place_at};
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+pub use neon::Neon;
 pub use portable::Portable;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub use simd128::Simd128;
+
+/// Whether the target has vectors. Where it has none, loops over single numbers are as fast as
+/// those over arrays, and smaller.
+pub const HAS_VECTORS: bool = cfg!(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+));
 
 /// The most `f32` that a vector holds at any level.
 pub const MAX_LANES: usize = 16;
@@ -230,15 +247,16 @@ pub trait Simd: Copy + 'static {
 
 /// Writes the methods of a level whose body is one expression over its instructions. The
 /// processor has them: a token exists only where it does.
-#[cfg(target_arch = "x86_64")]
+#[allow(unused_macros, reason = "a target without vectors has no level of its own")]
 macro_rules! instructions {
     ($($name:ident $(<const $N:ident>)? ($($x:ident: $T:ty),*) -> $R:ty = $body:expr;)*) => {$(
         #[inline(always)]
+        #[allow(unused_unsafe, reason = "instructions that all of a target has are safe there")]
         fn $name $(<const $N: i32>)? (self, $($x: $T),*) -> $R {
             // SAFETY: whoever holds the token has the level.
             unsafe { $body }
         }
     )*};
 }
-#[cfg(target_arch = "x86_64")]
+#[allow(unused_imports, reason = "likewise")]
 pub(crate) use instructions;

@@ -12,6 +12,7 @@ mod models;
 mod mutations;
 mod nodes;
 mod program;
+mod refused;
 mod tensors;
 mod training;
 mod types;

@@ -55,7 +55,7 @@ pub fn cases() -> Vec<Case> {
         case(
             "type_empty",
             MissingType,
-            "the type says nothing",
+            "the input has no type",
             input("float[2]", |ty| ty.value = None),
         ),
         case(

@@ -57,6 +57,11 @@ const DEAD: &[&str] = &[
     "Xor",
 ];
 
+/// Whether the operator of that name has no derivative but zeros.
+pub fn is_flat(op: &str) -> bool {
+    DEAD.contains(&op)
+}
+
 /// The names in the attributes of a `Gradient`.
 pub struct Names<'p> {
     /// By what is derived.

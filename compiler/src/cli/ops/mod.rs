@@ -80,7 +80,7 @@ mod tests {
         let samples = sample::samples();
         for version in facts::versions() {
             for (constraint, _) in &version.constraints {
-                let mut values = version.inputs.iter().chain(&version.outputs);
+                let mut values = version.inputs.iter().chain(version.outputs);
                 if !values.any(|value| value.ty == *constraint) {
                     // Two versions allow types that nothing of them has.
                     continue;

@@ -7,7 +7,7 @@ use super::{
 use onnxc::{
     Options,
     ops::{self, How},
-    plan::{Plan, Step},
+    plan::{Operand, Plan, Step},
     ty::Type,
 };
 
@@ -29,12 +29,18 @@ pub struct Constraint {
     pub refused: Vec<(&'static str, String)>,
 }
 
+/// How a sample is done of which nothing is left.
+const NO_CODE: &str = "no code";
+
 /// The types by which a constraint is first tried, in this order.
 const USUAL: [&str; 8] =
     ["float", "int64", "bool", "uint8", "int8", "string", "seq(float)", "optional(float)"];
 
 /// Finds out what is accepted of a version.
 pub fn probe(version: &Version, samples: &[Sample]) -> Found {
+    if version.is_removal {
+        return Found { how: None, constraints: Vec::new() };
+    }
     let samples = Sample::of(samples, version);
     let usual = usual(version);
     let mut how = first(&samples, version, std::slice::from_ref(&usual)).ok();
@@ -42,8 +48,9 @@ pub fn probe(version: &Version, samples: &[Sample]) -> Found {
         let mut found = Constraint { name, accepted: Vec::new(), refused: Vec::new() };
         for &ty in types {
             match first(&samples, version, &tries(version, &usual, name, ty)) {
-                Ok(found_how) => {
-                    how.get_or_insert(found_how);
+                Ok(done) => {
+                    // Among some types there may be nothing to do, as for one cast to itself.
+                    how = how.filter(|&how| how != NO_CODE).or(Some(done));
                     found.accepted.push(ty);
                 }
                 Err(reason) => found.refused.push((ty, reason)),
@@ -119,7 +126,7 @@ fn compile(sample: &Sample, version: &Version, types: &Types<'_>) -> Result<Plan
         None => String::new(),
     })?;
     for (i, port) in plan.outputs.iter().enumerate() {
-        let Some(value) = version.output(i).filter(|value| !value.mixed) else { continue };
+        let Some(value) = version.output(i).filter(|value| !value.is_mixed) else { continue };
         let wanted = types.get(value.ty).copied().unwrap_or(value.ty);
         let found = spelled(&port.ty);
         if found != wanted {
@@ -142,6 +149,16 @@ fn spelled(ty: &Type) -> String {
     }
 }
 
+/// Whether a step is more than to copy out what is there already, as a model does that gives its
+/// caller a view of an input.
+fn is_work(plan: &Plan, step: &Step) -> bool {
+    let Step::Call(call) = step else { return false };
+    let is_output = |written: &Operand| {
+        plan.outputs.iter().any(|port| port.operands().any(|output| output == written))
+    };
+    !(call.is_copy() && call.writes().all(is_output))
+}
+
 /// How a version is done.
 fn how(version: &Version, plan: &Plan) -> &'static str {
     let domain = onnxc::ir::Domain::from_name(version.domain);
@@ -152,7 +169,7 @@ fn how(version: &Version, plan: &Plan) -> &'static str {
         _ if plan.steps.iter().any(|step| matches!(step, Step::If(_) | Step::Loop(_))) => {
             "control flow"
         }
-        _ if plan.steps.iter().any(|step| matches!(step, Step::Call(_))) => "kernel",
-        _ => "no code",
+        _ if plan.steps.iter().any(|step| is_work(plan, step)) => "kernel",
+        _ => NO_CODE,
     }
 }

@@ -22,8 +22,15 @@ pub struct Operator<'v> {
 }
 
 impl Operator<'_> {
+    /// The newest version, of those that did not remove the operator.
     fn newest(&self) -> &(&Version, Found) {
-        self.versions.last().expect("an operator has a version")
+        let live = self.versions.iter().rev().find(|(version, _)| !version.is_removal);
+        live.expect("an operator was there before it was removed")
+    }
+
+    /// How the newest version is done.
+    fn how(&self) -> &'static str {
+        self.newest().1.how.unwrap_or("refused")
     }
 
     fn since(&self) -> String {
@@ -54,6 +61,8 @@ impl Operator<'_> {
                 }
             }
         }
+        let removals = self.versions.iter().filter(|(version, _)| version.is_removal);
+        notes.extend(removals.map(|(version, _)| ("removed".to_owned(), vec![version.since])));
         let text = |(note, versions): (String, Vec<i64>)| {
             format!("({}) {note}", join(versions.iter().map(i64::to_string), ", "))
         };
@@ -120,9 +129,8 @@ fn grouped(mut types: Vec<String>) -> Vec<String> {
 pub fn plain(operators: &[Operator<'_>]) -> String {
     let mut text = String::new();
     for operator in operators {
-        let (version, found) = operator.newest();
-        let how = found.how.unwrap_or("refused");
-        let (name, since) = (version.name, operator.since());
+        let version = operator.newest().0;
+        let (name, since, how) = (version.name, operator.since(), operator.how());
         let types = operator.types();
         text.push_str(&format!("{name} ({}) {since}: {how}; {types}\n", version.domain));
         text.extend(operator.notes().iter().map(|note| format!("    {note}\n")));
@@ -138,12 +146,12 @@ pub fn markdown(operators: &[Operator<'_>]) -> String {
     text.push_str(&summary(operators));
     let mut domain = "";
     for operator in operators {
-        let (version, found) = operator.newest();
+        let version = operator.newest().0;
         if version.domain != domain {
             domain = version.domain;
             text.push_str(&format!("\n## {domain}\n\n{COLUMNS}"));
         }
-        let how = found.how.unwrap_or("refused");
+        let how = operator.how();
         let (name, since, types) = (version.name, operator.since(), operator.types());
         let notes = operator.notes().join("<br>").replace('|', "\\|");
         text.push_str(&format!("| {name} | {since} | {how} | {types} | {notes} |\n"));
@@ -157,11 +165,12 @@ fn summary(operators: &[Operator<'_>]) -> String {
     let whole = versions().filter(|(_, found)| {
         found.how.is_some() && found.constraints.iter().all(|c| c.refused.is_empty())
     });
+    let removals = versions().filter(|(version, _)| version.is_removal).count();
     let (all, whole) = (versions().count(), whole.count());
     let operators = operators.len();
     format!(
-        "\nOf {all} versions of {operators} operators, {done} are accepted, {whole} of them for \
-         every type that ONNX allows.\n"
+        "\nOf {all} versions of {operators} operators, {removals} remove the operator, and {done} are \
+         accepted, {whole} of them for every type that ONNX allows.\n"
     )
 }
 

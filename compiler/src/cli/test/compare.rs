@@ -30,7 +30,14 @@ pub fn compare(found: &[Value], expected: &[Value], tolerance: Tolerance) -> Dis
     distance
 }
 
-fn value(at: &str, found: &Value, expected: &Value, tolerance: Tolerance, so_far: &mut Distance) {
+/// Holds one value, which is called `at`, against what is expected of it.
+pub fn value(
+    at: &str,
+    found: &Value,
+    expected: &Value,
+    tolerance: Tolerance,
+    so_far: &mut Distance,
+) {
     match (found, expected) {
         (Value::Tensor(found), Value::Tensor(expected)) => {
             output(at, found, expected, tolerance, so_far);
@@ -64,7 +71,7 @@ fn name(value: &Value) -> &'static str {
 
 impl Distance {
     /// Says what is wrong first.
-    fn say(&mut self, what: String) {
+    pub fn say(&mut self, what: String) {
         self.wrong.get_or_insert(what);
     }
 }

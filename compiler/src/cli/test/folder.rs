@@ -97,6 +97,11 @@ impl Folder {
         Ok(options)
     }
 
+    /// Whether the folder is of a model that learns, as `learning` has it.
+    pub fn learns(&self) -> bool {
+        self.path.join("data.npz").is_file() && self.path.join("meta.json").is_file()
+    }
+
     /// The bytes of the model.
     pub fn model(&self) -> Result<Bytes, Diagnostics> {
         Ok(files::bytes(&self.path.join("model.onnx"))?)

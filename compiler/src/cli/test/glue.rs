@@ -3,7 +3,7 @@
 use onnxc::{
     dtype::DType,
     emit::{Form, Signature},
-    plan::Plan,
+    plan::{Plan, Training},
 };
 
 /// The function that runs a model on values from a file.
@@ -39,6 +39,32 @@ pub fn serve(signature: &Signature, plan: &Plan) -> String {
     let reset = if signature.keeps_state { "        model.reset();\n" } else { "" };
     format!(
         "\nuse super::runner_io;\n\npub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> Result<(), String>) -> Result<(), String> {{\n{before}    let mut model = {model}::new();\n    with(&mut |wanted| {{\n{reset}        let result = std::hint::black_box(model.infer({arguments}){refuse});\n        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    }})\n}}\n"
+    )
+}
+
+/// The function that does with a model that learns what numbers among the values say: 0 is `init`,
+/// 1 is `reset`, 2 is `infer`, and those after it are the algorithms.
+pub fn teach(model: &str, training: &Training, methods: &[(String, Signature)]) -> String {
+    let (mut functions, mut arms) = (String::new(), String::new());
+    let plans =
+        std::iter::once(&training.infer).chain(training.steps.iter().map(|step| &step.plan));
+    let init = &methods[0].1;
+    for (i, (plan, (method, signature))) in plans.zip(&methods[1..]).enumerate() {
+        let Calls { before, arguments, refuse, outputs } =
+            Calls::of(signature, &types(plan), &shapes(plan));
+        let arguments = arguments.join(", ");
+        functions += &format!(
+            "\nfn call_{i}(model: &mut {model}, inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n{before}    let result = model.{method}({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n"
+        );
+        let (number, count) = (i + 2, plan.inputs.len());
+        arms += &format!(
+            "            {number} => {{\n                let (inputs, after) = after.split_at({count});\n                found.extend(call_{i}(&mut model, inputs)?);\n                after\n            }}\n"
+        );
+    }
+    let refuse = if init.refuses { ".map_err(|error| error.to_string())?" } else { "" };
+    let codes: Vec<i32> = training.variables().map(|port| port.dtype().code()).collect();
+    format!(
+        "{functions}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    let (mut model, mut rest, mut found) = ({model}::new(), inputs, Vec::new());\n    while let Some((number, after)) = rest.split_first() {{\n        rest = match number.elements::<i64>()?[0] {{\n            0 => {{\n                model.init(){refuse};\n                after\n            }}\n            1 => {{\n                model.reset();\n                after\n            }}\n{arms}            _ => return Err(\"there is no such algorithm\".into()),\n        }};\n        for (variable, dtype) in {model}::VARIABLES.iter().zip({codes:?}) {{\n            let data = model.state(variable.name).unwrap_or_default().to_vec();\n            found.push(runner_io::Value::Tensor {{ dtype, shape: variable.shape.to_vec(), data }});\n        }}\n    }}\n    Ok(found)\n}}\n"
     )
 }
 

@@ -4,19 +4,21 @@ mod compare;
 pub mod exchange;
 pub mod folder;
 pub mod glue;
+mod learning;
 pub mod project;
 mod report;
 
 use super::{compile::Shared, run::callable};
 use folder::{DataSet, Folder, Tolerance};
+use learning::Script;
 use onnxc::{
-    diag::{Code, Diagnostics},
+    diag::{Code, Diagnostic, Diagnostics},
     host,
     value::Value,
 };
 use project::{Project, Runtime};
 use report::Outcome;
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 /// Compiles models to Rust, builds and runs them, and compares the results with what is expected
 #[derive(clap::Args)]
@@ -85,6 +87,12 @@ fn interpret(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diag
 fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, Diagnostics> {
     let mut options = folder.options(options)?;
     options.settings.directory = Some(folder.path.clone());
+    if folder.learns() {
+        let training = onnxc::training(folder.model()?, &options, &mut |_, _| {})?;
+        let (training, _) = training.ok_or_else(learns_nothing)?;
+        let script = Script::of(folder, &training)?;
+        return Ok(judged(script.interpret(&training), &script));
+    }
     let plan = onnxc::plan(folder.model()?, &options, &mut |_, _| {})?.0;
     let sets = folder.data_sets(&plan)?;
     callable(&plan)?;
@@ -120,13 +128,21 @@ fn compile_in(
     let shared = options.shared.options()?;
     let mut outcomes: Vec<Option<Outcome>> = folders.iter().map(|_| None).collect();
     let mut sets: Vec<Vec<DataSet>> = Vec::new();
+    let mut scripts: BTreeMap<usize, Script> = BTreeMap::new();
     for (number, folder) in folders.iter().enumerate() {
         let path = folder.path.join("model.onnx");
-        let added =
-            folder.options(&shared).and_then(|options| project.add(number, &path, &options));
-        let data = added.and_then(|plan| {
-            callable(&plan)?;
-            folder.data_sets(&plan)
+        let added = folder
+            .options(&shared)
+            .and_then(|options| project.add(number, &path, &options, folder.learns()));
+        let data = added.and_then(|output| {
+            if folder.learns() {
+                let script = Script::of(folder, &output.training.ok_or_else(learns_nothing)?)?;
+                let set = script.data_set();
+                scripts.insert(number, script);
+                return Ok(vec![set]);
+            }
+            callable(&output.plan)?;
+            folder.data_sets(&output.plan)
         });
         sets.push(data.unwrap_or_else(|findings| {
             outcomes[number] = Some(refused(&findings));
@@ -145,7 +161,10 @@ fn compile_in(
     })?;
     let mut results: Vec<Vec<Outcome>> = folders.iter().map(|_| Vec::new()).collect();
     for ((number, set), found) in jobs.into_iter().zip(found) {
-        results[number].push(compared(found, set, &folders[number]));
+        results[number].push(match scripts.get(&number) {
+            Some(script) => judged(found, script),
+            None => compared(found, set, &folders[number]),
+        });
     }
     let mut finished = Vec::new();
     for ((folder, outcome), results) in folders.iter().zip(outcomes).zip(results) {
@@ -154,6 +173,14 @@ fn compile_in(
         finished.push(outcome);
     }
     Ok(finished)
+}
+
+fn judged(found: Result<Vec<Value>, String>, script: &Script) -> Outcome {
+    found.map_or_else(Outcome::Failed, |found| Outcome::of(script.judge(&found)))
+}
+
+fn learns_nothing() -> Diagnostic {
+    Diagnostic::new(Code::BadOption, "the folder has `data.npz`, but the model learns nothing")
 }
 
 fn compared(found: Result<Vec<Value>, String>, set: &DataSet, folder: &Folder) -> Outcome {

@@ -9,7 +9,6 @@ use onnxc::{
     Options, Output, Weights,
     diag::{Code, Diagnostic, Diagnostics},
     emit,
-    plan::Plan,
     value::Value,
     write_if_changed,
 };
@@ -77,28 +76,35 @@ impl Project {
         Project { root, runtime, release, models: BTreeMap::new(), images: false }
     }
 
-    /// Compiles the model file at `path` into the project, as model `number`, and gives its plan.
+    /// Compiles the model file at `path` into the project, as model `number`, to be run or, where
+    /// that is what it is for, to be taught.
     pub fn add(
         &mut self,
         number: usize,
         path: &Path,
         options: &Options,
-    ) -> Result<Plan, Diagnostics> {
+        learns: bool,
+    ) -> Result<Output, Diagnostics> {
         let mut options = options.clone();
         options.name = Some(format!("model_{number}"));
         options.stem.clone_from(&options.name);
         options.weights = Weights::File;
         let mut output = onnxc::compile(path, &options, &mut |_, _| {})?;
-        let Output { plan, module, .. } = &mut output;
+        let Output { plan, module, training, .. } = &mut output;
         let style = options.style(plan, &format!("model_{number}"));
         let signature = emit::signature(plan, &style);
         let directory = self.crate_of(number).join("src");
         self.images |= module.code.contains("image_decoder::");
-        module.code += &glue(&signature, &glue::types(plan), &glue::shapes(plan));
+        module.code += &match training {
+            Some(training) if learns => {
+                glue::teach(&signature.model, training, &emit::signatures(training, &style))
+            }
+            _ => glue(&signature, &glue::types(plan), &glue::shapes(plan)),
+        };
         fs::create_dir_all(&directory).map_err(|error| io_finding(&directory, &error))?;
         output.write(&directory.join(format!("model_{number}.rs")))?;
         self.models.insert(number, signature.model);
-        Ok(output.plan)
+        Ok(output)
     }
 
     /// Builds the project. Models whose code does not compile are taken out; they come back with

@@ -63,10 +63,7 @@ impl FlexAttention {
 
     /// Changes a tensor by region `i`.
     fn change(cx: &mut Lower<'_>, i: usize) -> Result<Operand> {
-        let block = cx.block(i)?;
-        if let Some(refusal) = block.refusal {
-            return Err(Diagnostic::new(Code::Unsupported, refusal));
-        }
+        let block = cx.body(i)?;
         block.steps.into_iter().for_each(|step| cx.step(step));
         let missing = || Diagnostic::new(Code::BadArity, "the region gives nothing");
         block.results.into_iter().next().ok_or_else(missing)

@@ -9,7 +9,8 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Views},
+    dtype::DType,
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Stop, Views},
     plan::{self, Block, Cond, Operand, Step},
     ty::{TensorType, Type, any_size},
 };
@@ -104,6 +105,24 @@ fn given(
     (if may_be_absent { Type::Optional(ty.into()) } else { ty }, axes)
 }
 
+/// Makes sure that input `i`, where it is given, is a tensor of one element of `dtype`, as far as
+/// that is known.
+fn one(cx: &Infer<'_>, i: usize, dtype: DType) -> Inferred<()> {
+    if !cx.has(i) || matches!(cx.any(i), Err(Stop::Unknown) | Ok(Type::Unknown)) {
+        return Ok(());
+    }
+    if *cx.any(i)? == Type::Unranked(dtype) {
+        return Ok(());
+    }
+    match cx.of(i, &[dtype])?.len().known() {
+        None | Some(1) => Ok(()),
+        Some(len) => {
+            let message = format!("input {i} must have one element, but has {len}");
+            Err(cx.finding(Code::ShapeMismatch, message))
+        }
+    }
+}
+
 /// The type with `size` for the size of an axis of the tensor that it is, or that is its value.
 fn with_size(ty: Type, axis: usize, size: Dim) -> Type {
     match ty {
@@ -127,6 +146,7 @@ impl Op for If {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        one(cx, 0, DType::Bool)?;
         let outputs = cx.outputs();
         let (then, otherwise): (Vec<Type>, Vec<Type>) =
             (cx.region_outputs(0).cloned().collect(), cx.region_outputs(1).cloned().collect());

@@ -59,6 +59,8 @@ impl Op for Loop {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let count = Self::carried(cx.given());
+        super::one(cx, 0, DType::I64)?;
+        super::one(cx, 1, DType::Bool)?;
         let (most, exact) = Self::turns(cx);
         let bound = most.as_ref().and_then(|most| cx.upper(most));
         let turn = cx.fresh("turn", bound);
@@ -98,7 +100,7 @@ impl Op for Loop {
         };
         let starts = !cx.has(1) || cx.ints(1) == Some(vec![1]);
         let cond = if starts { None } else { Some(cx.input(1)?) };
-        let mut body = cx.block(0)?;
+        let mut body = cx.body(0)?;
         let goes_on = cx.result_stays_true(0, 0, 1);
         if most.is_none() && cond.is_none() && goes_on {
             return Err(cx.unsupported("a loop that never ends"));

@@ -166,7 +166,7 @@ impl Op for Scan {
         let first = cx.ty(count)?;
         let turns =
             first.shape[cx.axis(self.axes.first().copied().unwrap_or(0), first.rank())].clone();
-        let mut body = cx.block(0)?;
+        let mut body = cx.body(0)?;
         let results = std::mem::take(&mut body.results);
         let (mut carried, mut sizes) = carried::lower(cx, &self.places(inputs), &results[..count])?;
         carried::keep_apart(cx, &mut carried, &mut body);
@@ -346,7 +346,7 @@ impl Op for Batches {
         };
         let at = Dim::symbol(batch);
         let shape = cx.ty(1 + count)?.shape.clone();
-        let mut body = cx.block(0)?;
+        let mut body = cx.body(0)?;
         let results = std::mem::take(&mut body.results);
         let mut carried = Vec::new();
         for (j, next) in results[..count].iter().enumerate() {

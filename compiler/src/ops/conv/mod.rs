@@ -1,9 +1,11 @@
 //! Convolutions.
 
+pub(crate) mod blocked;
 pub(crate) mod causal;
 pub(crate) mod deform;
 mod gradient;
 pub(crate) mod integer;
+pub(crate) mod quantized;
 pub(crate) mod transpose;
 
 use super::{

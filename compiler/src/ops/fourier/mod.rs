@@ -45,6 +45,9 @@ pub struct Dft {
     pub onesided: bool,
 }
 
+/// The longest transform whose table is written when the model is compiled.
+const LONGEST: usize = 1 << 22;
+
 /// A kernel and what it needs.
 struct Way {
     kernel: Kernel<Transform>,
@@ -275,7 +278,7 @@ impl Way {
         let (dtype, x, y) = (cx.ty(0)?.dtype, cx.input(0)?.into(), cx.output(0)?.into());
         let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
         let (table, work) = match geometry.n.known().map(usize::try_from) {
-            Some(Ok(n)) => {
+            Some(Ok(n)) if n <= LONGEST => {
                 geometry.lanes = match cx.optimize() {
                     Optimize::Speed => lanes(n, &(&geometry.from.piles * &geometry.from.lines)),
                     Optimize::Size => 1,

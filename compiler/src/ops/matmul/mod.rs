@@ -1,6 +1,7 @@
 //! Products of matrices.
 
 pub(crate) mod integer;
+pub(crate) mod quantized;
 
 use super::{Entry, entry, internal, pack};
 use crate::{

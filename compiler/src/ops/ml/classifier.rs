@@ -52,7 +52,8 @@ impl PostTransform {
         all.map(|(_, transform)| *transform)
     }
 
-    fn add(self, node: &mut Reader<'_>, scores: ValueId) -> Result<ValueId> {
+    /// Adds the node that transforms the scores.
+    pub fn add(self, node: &mut Reader<'_>, scores: ValueId) -> Result<ValueId> {
         match self {
             PostTransform::None => Ok(scores),
             PostTransform::Softmax => {
@@ -194,21 +195,11 @@ pub fn lone(
 ) -> Result<Vec<ValueId>> {
     let classes = above(node, score, 0, 0.0)?;
     let label = labels.no_and_yes().add(node, classes)?;
-    Ok(vec![label, regress(node, score, transform, 1)?])
-}
-
-/// The numbers of a regression; a single one is changed by `PROBIT` alone.
-pub fn regress(
-    node: &mut Reader<'_>,
-    scores: ValueId,
-    transform: PostTransform,
-    targets: usize,
-) -> Result<ValueId> {
-    match transform {
-        PostTransform::Probit => transform.add(node, scores),
-        _ if targets == 1 => Ok(scores),
-        _ => transform.add(node, scores),
-    }
+    let score = match transform {
+        PostTransform::Probit => transform.add(node, score)?,
+        _ => score,
+    };
+    Ok(vec![label, score])
 }
 
 /// Class 1 where a score is above a threshold, else class 0.

@@ -54,7 +54,7 @@ fn linear_regressor(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let intercepts = node.maybe_floats("intercepts")?.unwrap_or_default();
     let x = matrix(node)?;
     let scores = product(node, x, &coefficients, targets, &intercepts)?;
-    Ok(vec![classifier::regress(node, scores, transform, targets)?])
+    Ok(vec![transform.add(node, scores)?])
 }
 
 fn coefficients(node: &mut Reader<'_>) -> Result<Vec<f32>> {

@@ -315,19 +315,6 @@ pub fn read_group(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     }))
 }
 
-/// In version 18 scale and bias were those of a group: a group was a channel of an
-/// [`InstanceNormalization`].
-pub fn read_group_by_group(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
-    let num_groups = node.required_int("num_groups")?;
-    let op = InstanceNormalization { epsilon: node.float("epsilon", 1e-5)? };
-    let Some(x) = node.inputs.first().copied().flatten() else { return Ok(Rc::new(op)) };
-    let groups = Tensor::from_ints(&[0, num_groups, -1]);
-    node.wrap_input(0, Reshape { allowzero: false }, &[groups])?;
-    let inputs: Vec<_> = node.inputs.iter().copied().flatten().collect();
-    let y = node.add(op, &inputs, &[])?;
-    shaped_like(node, y, x)
-}
-
 static GROUP: Kernel<(Groups, f32)> = kernel!(FLOATS T, norm::group_normalization::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), p.0, p.1),
     in_place group_normalization_in_place::<T> |f, a, p|

@@ -16,7 +16,6 @@ pub const OPS: &[Entry] = &[
     entry("BatchNormalization", 1, batch::read_with_test_flag),
     entry("BatchNormalization", 7, batch::read_by_outputs),
     entry("BatchNormalization", 14, batch::read),
-    entry("GroupNormalization", 18, batch::read_group_by_group),
     entry("GroupNormalization", 21, batch::read_group),
     entry("InstanceNormalization", 1, batch::read_instance),
     entry("LRN", 1, local::read_lrn),

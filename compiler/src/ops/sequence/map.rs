@@ -106,7 +106,7 @@ impl Op for SequenceMap {
                 cx.call_on(&EMPTY, dtype, Vec::new(), vec![y.into()], NoParams)?;
             }
         }
-        let Block { steps, results, .. } = cx.block(0)?;
+        let Block { steps, results, .. } = cx.body(0)?;
         let given = cx.steps_of(|cx| take(cx, &turn))?;
         let given = given.into_iter().chain(steps);
         let pushed = cx.steps_of(|cx| self.push(cx, results))?;

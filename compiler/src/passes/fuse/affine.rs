@@ -15,17 +15,22 @@ use crate::{
 use onnxc_runtime::activation_fn::Activation;
 
 /// `factor · x + shift`, with a number for each channel.
-struct Affine {
-    factor: Option<Vec<f64>>,
-    shift: Option<Vec<f64>>,
+pub struct Affine {
+    /// The factors; 1 where there are none.
+    pub factor: Option<Vec<f64>>,
+    /// The shifts; 0 where there are none.
+    pub shift: Option<Vec<f64>>,
 }
 
 /// The channels of a result: which axis they are, of how many, and how many there are.
 #[derive(Clone, Copy)]
-struct Channels {
-    axis: usize,
-    axes: usize,
-    count: usize,
+pub struct Channels {
+    /// The axis.
+    pub axis: usize,
+    /// The number of axes.
+    pub axes: usize,
+    /// The number of channels.
+    pub count: usize,
 }
 
 /// Where the weights of a sum are among its inputs, and its addend.
@@ -74,7 +79,7 @@ fn folded(site: &Site<'_>, node: &Node, i: usize) -> Option<Folded> {
 }
 
 /// What the node does to its input `i`, where it does so channel by channel.
-fn of(graph: &Graph, node: &Node, i: usize, channels: Channels) -> Option<Affine> {
+pub fn of(graph: &Graph, node: &Node, i: usize, channels: Channels) -> Option<Affine> {
     if let Some(norm) = node.op.downcast::<BatchNormalization>() {
         let usual = i == 0 && channels.axis == 1 && !norm.training_mode;
         return usual.then(|| normalized(graph, node, f64::from(norm.epsilon))).flatten();

@@ -4,8 +4,8 @@
 //! A sum takes in the node behind it only where nothing else uses what lies between, be it a node
 //! or the caller.
 
-mod affine;
-mod function;
+pub mod affine;
+pub mod function;
 
 use crate::{
     diag::Diagnostics,
@@ -32,12 +32,13 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     rewrite(&fused, keep, &[])
 }
 
+/// Copies every node.
 pub fn keep(_: &mut Rewrite<'_>, _: NodeId, _: &[Todo], _: RegionId, _: &[ValueId]) -> Next {
     Next::Copy
 }
 
 /// The outputs of a node that stands for another.
-type Replaced = Option<Vec<Option<ValueId>>>;
+pub type Replaced = Option<Vec<Option<ValueId>>>;
 
 /// The operator with a function behind its sums, where it sums and nothing is behind yet.
 fn then(op: &dyn Op, activation: Activation) -> Option<Rc<dyn Op>> {
@@ -73,7 +74,8 @@ fn is_wide(graph: &Graph, value: ValueId) -> bool {
     tensor(graph, value).is_some_and(|ty| matches!(ty.dtype, DType::F32 | DType::F64))
 }
 
-fn tensor(graph: &Graph, value: ValueId) -> Option<&TensorType> {
+/// The tensor type of a value, where it is a tensor.
+pub fn tensor(graph: &Graph, value: ValueId) -> Option<&TensorType> {
     graph[value].ty.as_tensor()
 }
 

@@ -54,6 +54,6 @@ fn operands_of(node: &Node, row: &'static Binary) -> Option<[ValueId; 2]> {
 }
 
 /// What `f` makes of two operands, in this order or in the other one.
-fn either<T>([a, b]: [ValueId; 2], f: impl Fn(ValueId, ValueId) -> Option<T>) -> Option<T> {
+pub fn either<T>([a, b]: [ValueId; 2], f: impl Fn(ValueId, ValueId) -> Option<T>) -> Option<T> {
     f(a, b).or_else(|| f(b, a))
 }

@@ -8,7 +8,7 @@ use crate::{
     },
 };
 use onnxc_runtime::{
-    activation_fn::Activation, causal_conv, conv, gemm, matmul, matmul_integer, pool, rnn,
+    activation_fn::Activation, blocks, causal_conv, conv, gemm, matmul, matmul_integer, pool, rnn,
 };
 
 formulas! {
@@ -47,6 +47,13 @@ formulas! {
         dilations: Vec<usize>,
         pads: Vec<Dim>,
         weights: conv::Weights,
+    }
+
+    /// Channels in blocks.
+    "blocks::Channels" Channels: blocks::Channels {
+        batch: Dim,
+        channels: Dim,
+        pixels: Dim,
     }
 
     /// A transposed convolution.
@@ -241,11 +248,20 @@ macro_rules! conv_scratch {
             /// How many elements of scratch memory it wants, where no size is larger than `most`
             /// says. It makes do with what it has for larger images, but not for larger kernels.
             pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
+                self.scratch_of(most, $of)
+            }
+
+            /// The same, for a kernel that wants as many elements as `of` says.
+            pub fn scratch_of(
+                &self,
+                most: &dyn Fn(&Dim) -> Dim,
+                of: fn(&<Self as Formula>::Numbers<'_>) -> usize,
+            ) -> Dim {
                 let all = |sizes: &[Dim]| sizes.iter().map(most).collect();
                 let (channels, filters) = (most(&self.channels), most(&self.filters));
                 let (size, out, pads) = (all(&self.size), all(&self.out), all(&self.pads));
                 let conv = $Conv { channels, filters, size, out, pads, ..self.clone() };
-                largest(&conv, |geometry| $of(&geometry))
+                largest(&conv, |geometry| of(&geometry))
             }
         }
     };

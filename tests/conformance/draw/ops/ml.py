@@ -191,16 +191,15 @@ def one_hot_encoder(d):
 
 
 def transformed(scores, how):
-    """Scores as probabilities. A single one is left as it is, as ONNX Runtime does."""
-    if scores.shape[-1] == 1:
-        return scores
+    """Scores as probabilities."""
     if how == "LOGISTIC":
         return 1 / (1 + np.exp(-scores))
     if how in ("SOFTMAX", "SOFTMAX_ZERO"):
         powers = np.exp(scores - scores.max(-1, keepdims=True))
         if how == "SOFTMAX_ZERO":
             powers = np.where(scores == 0, 0, powers)
-        return powers / powers.sum(-1, keepdims=True)
+        total = powers.sum(-1, keepdims=True)
+        return np.where(total == 0, 1 / scores.shape[-1], powers / np.where(total == 0, 1, total))
     return scores
 
 

@@ -84,7 +84,7 @@ pub fn regressor(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     };
     let scores = trees(node, &ensemble, aggregate, &base, dtype)?;
     let scores = as_type(node, scores, DType::F32)?;
-    Ok(vec![classifier::regress(node, scores, transform, targets)?])
+    Ok(vec![transform.add(node, scores)?])
 }
 
 /// Version 5: splits and leaves apart, numbers of the type of the features.
@@ -130,7 +130,7 @@ pub fn ensemble(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     }
     let given = node.dtype(0)?;
     let scores = trees(node, &ensemble, aggregate, &vec![0.0; targets], dtype)?;
-    let scores = classifier::regress(node, scores, transform, targets)?;
+    let scores = transform.add(node, scores)?;
     Ok(vec![as_type(node, scores, given)?])
 }
 
@@ -281,9 +281,16 @@ fn trees(
 }
 
 /// The number of results.
+/// The results for each row that trees may have: more than any real ones.
+const MOST_TARGETS: usize = 1 << 24;
+
 fn targets(said: Option<i64>, named: impl Iterator<Item = i64>) -> Result<usize> {
     let targets = said.or_else(|| Some(named.max()? + 1)).unwrap_or(1);
     let targets = usize::try_from(targets).ok().filter(|&targets| targets > 0);
+    if let Some(targets) = targets.filter(|&targets| targets > MOST_TARGETS) {
+        let message = format!("{targets} results for each row, where {MOST_TARGETS} are the most");
+        return Err(Diagnostic::new(Code::TooLarge, message));
+    }
     targets.ok_or_else(|| bad("`n_targets` is not a number of results".into()))
 }
 

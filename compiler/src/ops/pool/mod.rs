@@ -1,5 +1,7 @@
 //! Pools: one number for each window of a channel's image.
 
+pub(crate) mod blocked;
+
 use super::{
     Entry,
     conv::Sliding,
@@ -58,17 +60,17 @@ pub struct Pool {
 }
 
 impl Pool {
-    fn read(node: &mut Reader<'_>) -> Result<Pool> {
+    pub(super) fn read(node: &mut Reader<'_>) -> Result<Pool> {
         let ceil_mode = node.flag("ceil_mode", false)?;
         Ok(Pool { window: Window::read(node)?, ceil_mode })
     }
 
-    fn attributes(&self, a: &mut Attributes) {
+    pub(super) fn attributes(&self, a: &mut Attributes) {
         self.window.attributes(a);
         a.flag("ceil_mode", self.ceil_mode);
     }
 
-    fn slides(&self, shape: &[Dim]) -> Vec<Slide> {
+    pub(super) fn slides(&self, shape: &[Dim]) -> Vec<Slide> {
         let rounding = if self.ceil_mode { Rounding::Up } else { Rounding::Down };
         self.window.slides(&shape[2..], &self.window.sizes(), rounding)
     }
@@ -83,7 +85,7 @@ impl Pool {
     }
 
     /// The type of the output, for elements of the types allowed.
-    fn infer(&self, cx: &mut Infer<'_>, types: &[DType]) -> Inferred<(DType, Vec<Dim>)> {
+    pub(super) fn infer(&self, cx: &mut Infer<'_>, types: &[DType]) -> Inferred<(DType, Vec<Dim>)> {
         let ty = cx.of(0, types)?;
         let axes = image_axes(cx, 0)?;
         self.window.check(cx, axes)?;
@@ -98,7 +100,7 @@ impl Pool {
 }
 
 /// The number of axes of the images of input `i`.
-fn image_axes(cx: &Infer<'_>, i: usize) -> Inferred<usize> {
+pub(super) fn image_axes(cx: &Infer<'_>, i: usize) -> Inferred<usize> {
     match cx.ty(i)?.rank().checked_sub(2) {
         Some(axes) if axes > 0 => Ok(axes),
         _ => {
@@ -109,7 +111,7 @@ fn image_axes(cx: &Infer<'_>, i: usize) -> Inferred<usize> {
 }
 
 /// The window over the images of the node's first input, as the kernels are told.
-fn geometry(cx: &Lower<'_>, slides: &[Slide]) -> Result<geometry::Pool> {
+pub(super) fn geometry(cx: &Lower<'_>, slides: &[Slide]) -> Result<geometry::Pool> {
     let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
     Ok(geometry::Pool {
         planes: cx.ty(0)?.shape[..2].iter().product(),

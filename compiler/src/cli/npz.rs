@@ -1,0 +1,141 @@
+//! NumPy's archives, `.npz`: ZIP files of `.npy`, as `savez` and `savez_compressed` write them.
+//! <https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>
+
+use super::npy;
+use onnxc::{
+    diag::{Code, Diagnostic, Result, quoted},
+    tensor::Tensor,
+};
+use std::collections::BTreeMap;
+
+/// What stands in front of a member's data, of its entry in the directory, and of the end.
+const MEMBER: &[u8] = b"PK\x03\x04";
+const ENTRY: &[u8] = b"PK\x01\x02";
+const END: &[u8] = b"PK\x05\x06";
+
+/// The sizes of these without what has no fixed length.
+const MEMBER_BYTES: usize = 30;
+const ENTRY_BYTES: usize = 46;
+const END_BYTES: usize = 22;
+
+/// The tensors in the bytes of an archive, by name.
+pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
+    let end = bytes.windows(END.len()).rposition(|found| found == END);
+    let end = end.and_then(|at| bytes.get(at..)).filter(|end| end.len() >= END_BYTES);
+    let end = end.ok_or_else(|| bad("this is not a `.npz` file"))?;
+    let (count, start) = (number(end, 10, 2), number(end, 16, 4));
+    let mut at = start;
+    let mut tensors = BTreeMap::new();
+    for _ in 0..count {
+        let entry = Entry::at(bytes, at).ok_or_else(|| bad("the directory cannot be read"))?;
+        let name = entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
+        let within = |finding: Diagnostic| finding.within(format!("array {}", quoted(&name)));
+        let data = entry.data(bytes).map_err(within)?;
+        let tensor = npy::read(&data).map_err(within)?;
+        at += entry.bytes;
+        tensors.insert(name, tensor);
+    }
+    Ok(tensors)
+}
+
+/// What the directory says of a member.
+struct Entry {
+    name: String,
+    method: usize,
+    /// The bytes of the data as they stand, and as they were.
+    packed: usize,
+    len: usize,
+    offset: usize,
+    /// The bytes of the entry itself.
+    bytes: usize,
+}
+
+impl Entry {
+    fn at(file: &[u8], at: usize) -> Option<Entry> {
+        let entry = file.get(at..).filter(|entry| entry.starts_with(ENTRY))?;
+        let fixed = entry.get(..ENTRY_BYTES)?;
+        let name_bytes = number(fixed, 28, 2);
+        let bytes = ENTRY_BYTES + name_bytes + number(fixed, 30, 2) + number(fixed, 32, 2);
+        let name = entry.get(ENTRY_BYTES..ENTRY_BYTES + name_bytes)?;
+        Some(Entry {
+            name: String::from_utf8(name.to_vec()).ok()?,
+            method: number(fixed, 10, 2),
+            packed: number(fixed, 20, 4),
+            len: number(fixed, 24, 4),
+            offset: number(fixed, 42, 4),
+            bytes,
+        })
+    }
+
+    fn data(&self, file: &[u8]) -> Result<Vec<u8>> {
+        const STORED: usize = 0;
+        const DEFLATED: usize = 8;
+        let data = self.packed_data(file).ok_or_else(|| bad("the archive is cut short"))?;
+        let data = match self.method {
+            STORED => data.to_vec(),
+            DEFLATED => miniz_oxide::inflate::decompress_to_vec_with_limit(data, self.len)
+                .map_err(|error| bad("the data cannot be decompressed").note(error.to_string()))?,
+            method => return Err(bad(&format!("compression method {method} is not NumPy's"))),
+        };
+        if data.len() == self.len { Ok(data) } else { Err(bad("the data is cut short")) }
+    }
+
+    fn packed_data<'f>(&self, file: &'f [u8]) -> Option<&'f [u8]> {
+        let member = file.get(self.offset..).filter(|member| member.starts_with(MEMBER))?;
+        let fixed = member.get(..MEMBER_BYTES)?;
+        let start = MEMBER_BYTES + number(fixed, 26, 2) + number(fixed, 28, 2);
+        member.get(start..)?.get(..self.packed)
+    }
+}
+
+/// The number in so many bytes, of which there are enough.
+fn number(bytes: &[u8], at: usize, count: usize) -> usize {
+    bytes[at..at + count].iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte))
+}
+
+fn bad(what: &str) -> Diagnostic {
+    Diagnostic::new(Code::BadTensor, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn little(numbers: &[(usize, usize)]) -> Vec<u8> {
+        let bytes = |&(number, count): &(usize, usize)| number.to_le_bytes()[..count].to_vec();
+        numbers.iter().flat_map(bytes).collect()
+    }
+
+    /// An archive of one array, compressed by that method.
+    fn archive(method: usize, packed: &[u8], len: usize) -> Vec<u8> {
+        let name = b"w.npy";
+        let sizes = [(0, 4), (packed.len(), 4), (len, 4), (name.len(), 2), (0, 2)];
+        let member = [little(&[(20, 2), (0, 2), (method, 2), (0, 4)]), little(&sizes)].concat();
+        let file = [MEMBER, &member, name, packed].concat();
+        let entry =
+            [ENTRY, &little(&[(20, 2)]), &member, &little(&[(0, 8), (0, 6)]), name].concat();
+        let ends = little(&[(0, 4), (1, 2), (1, 2), (entry.len(), 4), (file.len(), 4), (0, 2)]);
+        [file, entry, END.to_vec(), ends].concat()
+    }
+
+    #[test]
+    fn arrays_are_stored_or_compressed() {
+        let tensor = Tensor::from_ints(&[1, 2, 3]);
+        let file = npy::write(&tensor).expect("NumPy has the type");
+        let packed = miniz_oxide::deflate::compress_to_vec(&file, 6);
+        for bytes in [archive(0, &file, file.len()), archive(8, &packed, file.len())] {
+            let found = read(&bytes).expect("the archive is whole");
+            assert!(found.len() == 1 && found["w"] == tensor);
+        }
+    }
+
+    #[test]
+    fn what_is_no_archive_is_refused() {
+        let whole = archive(0, b"no array", 8);
+        let unknown = archive(99, b"", 0);
+        let longer = archive(0, b"no array", 9);
+        for bytes in [&whole[..], &unknown, &longer, &whole[..20], &whole[10..], b"text"] {
+            assert!(read(bytes).is_err());
+        }
+    }
+}

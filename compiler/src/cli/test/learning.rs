@@ -1,0 +1,271 @@
+//! Test folders of models that learn: `model.onnx`, `data.npz`, and `meta.json` with tolerances.
+//!
+//! The archive has `init/NAME`, what variables are in a new model; `state0/NAME`, what the
+//! initializations make of them; for each turn `stepNN/in/NAME`, `stepNN/out/NAME` and `stepNN/state/NAME`,
+//! before and after all algorithms in order; and `infer/in/NAME`, `infer/out0/NAME` and
+//! `infer/outN/NAME`, inference before the first turn and after the last.
+
+use super::{
+    compare::{self, Distance},
+    folder::{DataSet, Folder, Tolerance},
+};
+use crate::cli::{files, npz};
+use onnxc::{
+    diag::{Code, Diagnostic, Diagnostics},
+    host::Learner,
+    plan::{Plan, Training},
+    tensor::Tensor,
+    value::Value,
+};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+/// What is done with a model, in order, and what should come of it.
+pub struct Script {
+    acts: Vec<Act>,
+    /// Where a result may lie, for a name: what is drawn at random has bounds.
+    range: Option<(String, [f64; 2])>,
+}
+
+/// What one asks of a model.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Init,
+    Reset,
+    Infer,
+    Step(usize),
+}
+
+struct Act {
+    what: What,
+    /// What the person is told.
+    at: String,
+    inputs: Vec<Value>,
+    /// What it gives, and behind that the variables.
+    names: Vec<String>,
+    /// How many of these are outputs.
+    outputs: usize,
+    expected: Vec<(usize, Value, Tolerance)>,
+}
+
+impl What {
+    /// The number by which generated code knows it.
+    fn number(self) -> i64 {
+        match self {
+            What::Init => 0,
+            What::Reset => 1,
+            What::Infer => 2,
+            What::Step(algorithm) => 3 + algorithm as i64,
+        }
+    }
+
+    /// The plan that it runs, whose inputs and outputs it has.
+    fn plan(self, training: &Training) -> Option<&Plan> {
+        match self {
+            What::Init | What::Reset => None,
+            What::Infer => Some(&training.infer),
+            What::Step(algorithm) => Some(&training.steps[algorithm].plan),
+        }
+    }
+}
+
+/// What the folder holds.
+struct Data {
+    arrays: BTreeMap<String, Tensor>,
+    meta: Json,
+}
+
+impl Script {
+    /// The script of a folder.
+    pub fn of(folder: &Folder, training: &Training) -> Result<Script, Diagnostics> {
+        let path = folder.path.join("data.npz");
+        let within = |finding: Diagnostic| finding.within(path.display().to_string());
+        let arrays = npz::read(&files::bytes(&path)?).map_err(within)?;
+        let meta = files::bytes(&folder.path.join("meta.json"))?;
+        let meta = serde_json::from_slice(&meta)
+            .map_err(|error| Diagnostic::new(Code::Io, error.to_string()).within("meta.json"))?;
+        let data = Data { arrays, meta };
+        let mut acts = Vec::new();
+        acts.push(data.act(training, What::Reset, "reset", ["", "", "init"])?);
+        // The same twice: the second must give the same.
+        for _ in 0..2 {
+            acts.push(data.act(training, What::Init, "init", ["", "", "state0"])?);
+        }
+        if data.has_all("infer/out0", &training.infer) {
+            let keys = ["infer/in", "infer/out0", ""];
+            acts.push(data.act(training, What::Infer, "inference before", keys)?);
+        }
+        let mut turn = 0;
+        while let Some(key) = data.turn(turn) {
+            let last = training.steps.len().saturating_sub(1);
+            let [given, taken] = [format!("{key}/in"), format!("{key}/out")];
+            for algorithm in 0..training.steps.len() {
+                let state = if algorithm == last { format!("{key}/state") } else { String::new() };
+                let keys = [given.as_str(), &taken, &state];
+                acts.push(data.act(training, What::Step(algorithm), &key, keys)?);
+            }
+            turn += 1;
+        }
+        let after = format!("infer/out{turn}");
+        if data.has_all(&after, &training.infer) {
+            let keys = ["infer/in", &after, ""];
+            acts.push(data.act(training, What::Infer, "inference after", keys)?);
+        }
+        Ok(Script { acts, range: data.range() })
+    }
+
+    /// What generated code is given: the number of each thing to do, and its inputs.
+    pub fn data_set(&self) -> DataSet {
+        let each = self.acts.iter().flat_map(|act| {
+            let number = Value::Tensor(Tensor::from_int(act.what.number()));
+            std::iter::once(number).chain(act.inputs.iter().cloned())
+        });
+        DataSet { inputs: each.collect(), outputs: Vec::new() }
+    }
+
+    /// Does all of it in this process.
+    pub fn interpret(&self, training: &Training) -> Result<Vec<Value>, String> {
+        let mut learner = Learner::new(training);
+        let mut found = Vec::new();
+        for act in &self.acts {
+            let outputs = act.interpret(&mut learner);
+            found.extend(outputs.map_err(|error| format!("{}: {error}", act.at))?);
+            found.extend(learner.state().map(|(_, tensor)| Value::Tensor(tensor.clone())));
+        }
+        Ok(found)
+    }
+
+    /// How far what was found lies off: the outputs of each thing done, and behind them the
+    /// variables.
+    pub fn judge(&self, found: &[Value]) -> Distance {
+        let mut distance = Distance::default();
+        if found.len() != self.acts.iter().map(|act| act.names.len()).sum::<usize>() {
+            distance.say("there are not as many results as expected".into());
+            return distance;
+        }
+        let mut rest = found;
+        let mut before: Option<(&Act, &[Value])> = None;
+        for act in &self.acts {
+            let (found, after) = rest.split_at(act.names.len());
+            rest = after;
+            for (i, expected, tolerance) in &act.expected {
+                let at = format!("{}: {}", act.at, act.names[*i]);
+                compare::value(&at, &found[*i], expected, *tolerance, &mut distance);
+            }
+            self.judge_range(act, found, &mut distance);
+            let before = before.replace((act, found));
+            match (before, act.what) {
+                (Some((Act { what: What::Init, .. }, first)), What::Init) if *first != *found => {
+                    distance.say("a second initialization gives something else".into());
+                }
+                (Some((_, old)), What::Infer)
+                    if old[old.len() - self.variables()..] != found[act.outputs..] =>
+                {
+                    distance.say("inference changes variables".into());
+                }
+                _ => {}
+            }
+        }
+        distance
+    }
+
+    fn variables(&self) -> usize {
+        self.acts.first().map_or(0, |act| act.names.len())
+    }
+
+    /// Holds the first of the results that have bounds against these.
+    fn judge_range(&self, act: &Act, found: &[Value], distance: &mut Distance) {
+        let Some((name, [least, most])) = &self.range else { return };
+        let at = act.names[..act.outputs].iter().position(|found| found == name);
+        let number = at.and_then(|at| found[at].tensor()?.floats()?.first().copied());
+        if act.at == "step00" && number.is_some_and(|number| number < *least || number > *most) {
+            distance.say(format!("{}: {name} is {number:?}, not in {least}..={most}", act.at));
+        }
+    }
+}
+
+impl Act {
+    fn interpret(&self, learner: &mut Learner<'_>) -> onnxc_runtime::Result<Vec<Value>> {
+        match self.what {
+            What::Init => learner.init().map(|()| Vec::new()),
+            What::Reset => {
+                learner.reset();
+                Ok(Vec::new())
+            }
+            What::Infer => learner.infer(&self.inputs),
+            What::Step(algorithm) => learner.step(algorithm, &self.inputs),
+        }
+    }
+}
+
+impl Data {
+    fn find(&self, folder: &str, name: &str) -> Option<&Tensor> {
+        self.arrays.get(&format!("{folder}/{name}"))
+    }
+
+    fn has(&self, folder: &str, name: &str) -> bool {
+        self.find(folder, name).is_some()
+    }
+
+    fn has_all(&self, folder: &str, plan: &Plan) -> bool {
+        plan.outputs.iter().all(|port| self.has(folder, &port.name))
+    }
+
+    /// The key of a turn, where there is one.
+    fn turn(&self, turn: usize) -> Option<String> {
+        let key = format!("step{turn:02}");
+        let folder = format!("{key}/");
+        let first = self.arrays.range(folder.clone()..).next();
+        first.filter(|(name, _)| name.starts_with(&folder)).map(|_| key)
+    }
+
+    /// Something to do, with its inputs, outputs and variables in these folders of the archive.
+    fn act(
+        &self,
+        training: &Training,
+        what: What,
+        at: &str,
+        [given, taken, state]: [&str; 3],
+    ) -> Result<Act, Diagnostic> {
+        let plan = what.plan(training);
+        let variables = || training.variables().map(|port| &port.name);
+        let outputs = plan.map_or(&[][..], |plan| &plan.outputs);
+        let mut inputs = Vec::new();
+        for port in plan.map_or(&[][..], |plan| &plan.inputs) {
+            inputs.push(match self.find(given, &port.name) {
+                Some(tensor) => tensor.clone().into(),
+                None if port.default.is_some() => Value::Optional(None),
+                None => {
+                    let message = format!("there is no `{given}/{}`", port.name);
+                    return Err(Diagnostic::new(Code::Io, message).within("data.npz"));
+                }
+            });
+        }
+        let names = outputs.iter().map(|port| &port.name).chain(variables());
+        let names: Vec<String> = names.cloned().collect();
+        let expected = names.iter().enumerate().filter_map(|(i, name)| {
+            let folder = if i < outputs.len() { taken } else { state };
+            Some((i, self.find(folder, name)?.clone().into(), self.tolerance(name)))
+        });
+        let expected = expected.collect();
+        Ok(Act { what, at: at.to_owned(), inputs, names, outputs: outputs.len(), expected })
+    }
+
+    /// How far a value may lie off. What inference makes of the variables lies off as they do.
+    fn tolerance(&self, name: &str) -> Tolerance {
+        let atols = self.meta.get("tolerance").and_then(|said| said.get("atol")?.as_object());
+        if let Some(atol) = atols.and_then(|all| all.get(name)?.as_f64()) {
+            return Tolerance { atol, rtol: 0.0 };
+        }
+        let all = atols.into_iter().flat_map(|all| all.values()).filter_map(Json::as_f64);
+        let most = all.fold(0.0, f64::max);
+        Tolerance { atol: 10.0 * most, rtol: 20.0 * most }
+    }
+
+    /// The bounds of a random model's first loss.
+    fn range(&self) -> Option<(String, [f64; 2])> {
+        let range = self.meta.get("random")?.get("loss_step0_range")?.as_array()?;
+        let [least, most] = range.as_slice() else { return None };
+        Some(("loss".into(), [least.as_f64()?, most.as_f64()?]))
+    }
+}

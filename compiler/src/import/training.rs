@@ -1,0 +1,267 @@
+//! A model that learns: the graphs of all that it does. Each has every variable as a state, in the
+//! same order, whether it reads it or not.
+
+use super::{
+    Settings, bindings,
+    build::{Builder, Scope},
+    tensor::tensor,
+};
+use crate::{
+    check::{self, Checked},
+    diag::{Code, Diagnostic, Diagnostics, quoted},
+    ir::{Graph, Held, Interface, ValueId},
+    tensor::Tensor,
+};
+use onnxc_proto::{
+    Bytes, GraphProto, ModelProto, StringStringEntryProto, TrainingInfoProto, ValueInfoProto,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    path::PathBuf,
+    rc::Rc,
+};
+
+/// The graphs of a model that learns.
+pub struct Training {
+    /// Inference.
+    pub infer: Graph,
+    /// What sets the variables to what they are at first.
+    pub reset: Graph,
+    /// What sets them to what the initializations make of them.
+    pub init: Graph,
+    /// The algorithms, in order, with their names: each computes the model's outputs as far as it
+    /// needs them, and what it changes.
+    pub steps: Vec<(String, Graph)>,
+    /// External data files, relative to the model's directory.
+    pub files: Vec<PathBuf>,
+}
+
+/// What training changes: an initializer that something is bound to.
+#[derive(Clone)]
+pub(super) struct Variable {
+    pub name: String,
+    pub tensor: Tensor,
+}
+
+/// The graphs of a model file that learns; nothing where it does not.
+///
+/// # Errors
+///
+/// Everything that is wrong with the model, at once, and each with its place.
+pub fn training(bytes: Bytes, settings: &Settings) -> Result<Option<Training>, Diagnostics> {
+    let proto = super::decode(bytes.clone())?;
+    let Some(main) = proto.graph.as_ref().filter(|_| !proto.training_info.is_empty()) else {
+        return Ok(None);
+    };
+    let checked = check::model(&proto);
+    if !checked.findings.is_empty() || !bindings::types(&proto, settings, &checked).is_empty() {
+        // Reading the model says all that is wrong with it.
+        return super::model(bytes, settings).map(|_| None);
+    }
+    let mut model = Model { proto: &proto, main, settings, checked: &checked, files: Vec::new() };
+    model.no_other_state()?;
+    model.graphs().map(Some)
+}
+
+struct Model<'p> {
+    proto: &'p ModelProto,
+    main: &'p GraphProto,
+    settings: &'p Settings,
+    checked: &'p Checked,
+    files: Vec<PathBuf>,
+}
+
+impl<'p> Model<'p> {
+    fn graphs(&mut self) -> Result<Training, Diagnostics> {
+        let variables = self.variables()?;
+        let infos = &self.proto.training_info;
+        let mut unused = Unused::default();
+        let mut steps = Vec::new();
+        for (i, info) in infos.iter().enumerate() {
+            let graph = self.step(info, &variables, &mut unused);
+            let graph = graph.map_err(|all| all.within(&format!("training_info {i}")))?;
+            let name = info.algorithm.as_ref().map_or("", |graph| graph.name());
+            steps.push((name.to_owned(), graph));
+        }
+        let infer = self.alone(self.main, &variables, Vec::new(), &mut unused)?;
+        unused.finish()?;
+        let reset = self.assigned(&variables, &[])?;
+        let init = self.assigned(&variables, infos)?;
+        Ok(Training { infer, reset, init, steps, files: std::mem::take(&mut self.files) })
+    }
+
+    /// States that the user names are not those of a model that learns.
+    fn no_other_state(&self) -> Result<(), Diagnostic> {
+        let Some(name) = self.settings.states.keys().next() else { return Ok(()) };
+        let message = format!("the model learns, so its state {} is a variable", quoted(name));
+        Err(Diagnostic::new(Code::BadOption, message)
+            .help("make it an initializer of the model, and bind to it what the next run finds"))
+    }
+
+    /// The variables, in the order of the initializers: the model's, then each algorithm's.
+    fn variables(&mut self) -> Result<Vec<Variable>, Diagnostics> {
+        let builder = self.builder(self.main);
+        let infos = &self.proto.training_info;
+        let bound = infos
+            .iter()
+            .flat_map(|info| info.initialization_binding.iter().chain(&info.update_binding));
+        let mut bound: HashSet<&str> = bound.map(StringStringEntryProto::key).collect();
+        let own = infos.iter().filter_map(|info| info.algorithm.as_ref());
+        let all = std::iter::once(self.main).chain(own).flat_map(|graph| &graph.initializer);
+        let mut variables = Vec::new();
+        for proto in all {
+            let name = proto.name();
+            if bound.remove(name) {
+                let read = tensor(proto, &builder.files);
+                let tensor = read.map_err(|f| f.within(format!("initializer {}", quoted(name))))?;
+                variables.push(Variable { name: name.to_owned(), tensor });
+            }
+        }
+        Ok(variables)
+    }
+
+    fn builder(&self, graph: &GraphProto) -> Builder<'p> {
+        Builder::new(self.proto, graph, self.settings, self.checked)
+    }
+
+    /// The graph of an algorithm: the model's and its own as one, as the specification joins them.
+    fn step(
+        &mut self,
+        info: &TrainingInfoProto,
+        variables: &[Variable],
+        unused: &mut Unused,
+    ) -> Result<Graph, Diagnostics> {
+        let empty = GraphProto::default();
+        let own = info.algorithm.as_ref().unwrap_or(&empty);
+        let mut graph = joined(self.main, own);
+        let bound: BTreeMap<&str, &str> =
+            info.update_binding.iter().map(|b| (b.key(), b.value())).collect();
+        let values: BTreeSet<&str> = bound.values().copied().collect();
+        // What is only there to be assigned is not given.
+        graph.output.extend(own.output.iter().filter(|o| !values.contains(o.name())).cloned());
+        let assigned = variables.iter().map(|variable| bound.get(variable.name.as_str()).copied());
+        self.alone(&graph, variables, assigned.collect(), unused)
+    }
+
+    /// A graph in which the variables become the values of these names. Where there is none for a
+    /// variable, it stays as it is.
+    fn alone(
+        &mut self,
+        graph: &GraphProto,
+        variables: &[Variable],
+        assigned: Vec<Option<&str>>,
+        unused: &mut Unused,
+    ) -> Result<Graph, Diagnostics> {
+        let mut graph = graph.clone();
+        let given = graph.output.len();
+        let named =
+            |name: &&str| ValueInfoProto { name: Some((*name).into()), ..Default::default() };
+        graph.output.extend(assigned.iter().flatten().map(named));
+        let mut builder = self.builder(&graph);
+        builder.variables = variables.to_vec();
+        let opsets = builder.opsets(self.proto);
+        builder.body(&graph, &opsets);
+        unused.see(&builder);
+        builder.findings.finish()?;
+        let mut outputs = given..;
+        let mut interface = (*builder.graph.interface).clone();
+        for (held, assigned) in interface.states.iter_mut().zip(assigned) {
+            held.output = assigned.and_then(|_| outputs.next());
+        }
+        builder.graph.interface = Rc::new(interface);
+        self.files.extend(builder.files.into_read());
+        Ok(builder.graph)
+    }
+
+    /// The graph that sets every variable: to what the initializations make of it, the last that
+    /// does, or to what it is at first.
+    fn assigned(
+        &mut self,
+        variables: &[Variable],
+        infos: &[TrainingInfoProto],
+    ) -> Result<Graph, Diagnostics> {
+        let empty = GraphProto::default();
+        let mut builder = self.builder(&empty);
+        builder.variables = variables.to_vec();
+        let opsets = builder.opsets(self.proto);
+        let region = builder.graph.body;
+        let mut scope = Scope::empty(region, &opsets);
+        let interface = builder.variables(&mut scope);
+        let constant =
+            |v: &Variable| builder.graph.constant(&format!("initial {}", v.name), v.tensor.clone());
+        let mut values: Vec<ValueId> = variables.iter().map(constant).collect();
+        for info in infos {
+            let Some(graph) = &info.initialization else { continue };
+            let mut scope = Scope::empty(region, &opsets);
+            builder.initializers(graph, &mut scope);
+            builder.nodes(&graph.node, &mut scope);
+            for binding in &info.initialization_binding {
+                let at = variables.iter().position(|v| v.name == binding.key());
+                if let (Some(at), Some(&id)) = (at, scope.values.get(binding.value())) {
+                    values[at] = id;
+                }
+            }
+        }
+        builder.findings.finish()?;
+        builder.graph.set_outputs(region, values.clone());
+        let set = |(i, held): (usize, Held)| Held { output: Some(i), ..held };
+        let states = interface.states.iter().copied().enumerate().map(set).collect();
+        builder.graph.interface = Rc::new(Interface { states, ..interface });
+        let names = values.iter().map(|&id| builder.graph[id].name.clone()).collect();
+        Rc::make_mut(&mut builder.graph.info).outputs = names;
+        self.files.extend(builder.files.into_read());
+        Ok(builder.graph)
+    }
+}
+
+impl Builder<'_> {
+    /// Adds the variables as inputs, in place of the initializers that they are. They are states
+    /// that stay as they are.
+    pub(super) fn variables(&mut self, scope: &mut Scope<'_>) -> Interface {
+        let mut interface =
+            Interface { learns: !self.variables.is_empty(), ..Interface::default() };
+        for Variable { name, tensor } in std::mem::take(&mut self.variables) {
+            let id = self.graph.input(scope.region, &name, tensor.ty());
+            // One of another algorithm has no name here.
+            if let Some(own) = scope.values.get_mut(&name) {
+                *own = id;
+            }
+            interface.states.push(Held { input: interface.states.len(), output: None });
+        }
+        interface
+    }
+}
+
+/// Both graphs as one, field by field, without the outputs.
+fn joined(main: &GraphProto, own: &GraphProto) -> GraphProto {
+    let mut graph = GraphProto { output: Vec::new(), ..main.clone() };
+    graph.initializer.extend(own.initializer.iter().cloned());
+    graph.sparse_initializer.extend(own.sparse_initializer.iter().cloned());
+    graph.input.extend(own.input.iter().cloned());
+    graph.node.extend(own.node.iter().cloned());
+    graph.value_info.extend(own.value_info.iter().cloned());
+    graph.name.clone_from(&own.name);
+    graph.doc_string.clone_from(&own.doc_string);
+    graph
+}
+
+/// What the user settles and no graph has.
+#[derive(Default)]
+struct Unused(Option<Vec<Diagnostic>>);
+
+impl Unused {
+    fn see(&mut self, builder: &Builder<'_>) {
+        let mut found = builder.dims.findings();
+        let before = self.0.take();
+        let stays = |f: &Diagnostic| {
+            before.as_ref().is_none_or(|all| all.iter().any(|b| b.message == f.message))
+        };
+        found.retain(stays);
+        self.0 = Some(found);
+    }
+
+    fn finish(self) -> Result<(), Diagnostics> {
+        let found = self.0.unwrap_or_default();
+        if found.is_empty() { Ok(()) } else { Err(Diagnostics(found)) }
+    }
+}

@@ -1,0 +1,274 @@
+//! Convolutions whose results have their channels in blocks.
+
+use super::{Conv, addend, bias, macs};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    ops::{
+        Entry,
+        blocks::{self, BLOCK},
+        internal,
+        pack::{PIECE, Pack, numbers, packed},
+        window::{self, Rounding, Slide},
+    },
+    plan::{Kernel, Operand, geometry, kernel},
+    tensor::Tensor,
+    ty::Type,
+};
+use onnxc_runtime::{
+    Number,
+    activation_fn::Activation,
+    conv::{self, Weights},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[internal("BlockedConv", |node| {
+    let in_blocks = node.flag("in_blocks", false)?;
+    let activation = node.activation()?;
+    Ok(Rc::new(BlockedConv { conv: Conv { activation, ..Conv::read(node)? }, in_blocks }))
+})];
+
+/// A convolution whose result, and what is added to it, have their channels in blocks. The kernels
+/// and the addend of each channel are those of [`Conv`].
+pub struct BlockedConv {
+    /// What it computes.
+    pub conv: Conv,
+    /// Whether the channels of the input stand in blocks, too.
+    pub in_blocks: bool,
+}
+
+/// A convolution for which there is a kernel.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// All channels with all, from blocks.
+    Blocks,
+    /// All channels with all, from channels one after another.
+    Channels,
+    /// Each channel alone.
+    Depthwise,
+}
+
+/// A kernel of a convolution.
+type Convolves = Kernel<(geometry::Conv, Activation)>;
+
+macro_rules! convolves {
+    ($name:ident) => {
+        kernel!(F32_ONLY T, conv::$name, |f, a, p| f(a.input(0), a.input(1), a.optional(2),
+            a.optional(3), a.output(0), a.output(1), p.0, p.1))
+    };
+}
+
+static IN_BLOCKS: Convolves = convolves!(conv_in_blocks);
+static TO_BLOCKS: Convolves = convolves!(conv_to_blocks);
+static DEPTHWISE: Convolves = convolves!(depthwise_in_blocks);
+
+impl Kind {
+    fn kernel(self) -> &'static Convolves {
+        match self {
+            Kind::Blocks => &IN_BLOCKS,
+            Kind::Channels => &TO_BLOCKS,
+            Kind::Depthwise => &DEPTHWISE,
+        }
+    }
+
+    fn scratch(self) -> fn(&conv::Conv<'_>) -> usize {
+        match self {
+            Kind::Blocks => conv::conv_in_blocks_scratch,
+            Kind::Channels => conv::conv_to_blocks_scratch,
+            Kind::Depthwise => conv::depthwise_in_blocks_scratch,
+        }
+    }
+}
+
+/// The weights of a convolution, in the order of its kernel. A piece is a few blocks of filters.
+struct Filters {
+    kind: Kind,
+    geometry: geometry::Conv,
+}
+
+impl Filters {
+    /// How many filters there are, and how many of them are packed in a piece.
+    fn counts(&self) -> [usize; 2] {
+        numbers(&self.geometry, |conv| {
+            let block = conv::packed_blocks_len(&self.some(&conv, 1)).max(1);
+            [conv.groups * conv.filters, (PIECE / block).max(1) * BLOCK]
+        })
+    }
+
+    /// The convolution of so many filters.
+    fn some<'a>(&self, conv: &conv::Conv<'a>, count: usize) -> conv::Conv<'a> {
+        match self.kind {
+            Kind::Blocks | Kind::Channels => conv::Conv { groups: 1, filters: count, ..*conv },
+            Kind::Depthwise => conv::Conv { groups: count, filters: 1, ..*conv },
+        }
+    }
+
+    /// The weights of a convolution of some filters.
+    fn packed<T: Number>(&self, from: &[T], conv: &conv::Conv<'_>) -> Vec<T> {
+        let mut to = vec![T::ZERO; conv::packed_blocks_len(conv)];
+        match self.kind {
+            Kind::Blocks => conv::pack_blocks(from, &mut to, conv, BLOCK),
+            Kind::Channels => conv::pack_blocks(from, &mut to, conv, 1),
+            Kind::Depthwise => conv::pack_depthwise_blocks(from, &mut to, conv),
+        }
+        to
+    }
+}
+
+impl Pack for Filters {
+    fn len<T>(&self) -> usize {
+        numbers(&self.geometry, |conv| conv::packed_blocks_len(&conv))
+    }
+
+    fn pieces<T>(&self) -> usize {
+        let [all, most] = self.counts();
+        all.div_ceil(most)
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        let [all, most] = self.counts();
+        let (first, depth) = (i * most, from.len() / all);
+        let count = (all - first).min(most);
+        let from = &from[first * depth..][..count * depth];
+        numbers(&self.geometry, |conv| self.packed(from, &self.some(&conv, count)))
+    }
+}
+
+impl BlockedConv {
+    fn kind(&self) -> Kind {
+        match self.conv.group {
+            1 if self.in_blocks => Kind::Blocks,
+            1 => Kind::Channels,
+            _ => Kind::Depthwise,
+        }
+    }
+
+    /// The batch, and how the windows slide over an image.
+    fn slides(&self, x: &[Dim], w: &[Dim]) -> Option<(Dim, Vec<Slide>)> {
+        let (batch, image) = match (self.in_blocks, x) {
+            (true, x) => blocks::image(x)?,
+            (false, [batch, _, image @ ..]) => (batch, image),
+            _ => return None,
+        };
+        let slides = self.conv.window.slides(image, w.get(2..)?, Rounding::Down);
+        Some((batch.clone(), slides))
+    }
+
+    fn geometry(&self, cx: &Lower<'_>) -> Result<geometry::Conv> {
+        let (x, w) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
+        let (batch, slides) = self.slides(x, w).expect("inferring saw the axes");
+        let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
+        Ok(geometry::Conv {
+            batch,
+            groups: usize::try_from(self.conv.group).expect("inferring saw that there are groups"),
+            channels: w[1].clone(),
+            filters: w[0].floor_div(&self.conv.group.into()),
+            size: each(|slide| &slide.image),
+            out: each(|slide| &slide.places),
+            kernel: each(|slide| &slide.kernel),
+            strides: slides.iter().map(|slide| slide.stride).collect(),
+            dilations: slides.iter().map(|slide| slide.dilation).collect(),
+            pads: each(|slide| &slide.before),
+            weights: Weights::Packed,
+        })
+    }
+
+    /// The addends of the channels, with zeros for those that are missing to a whole block.
+    fn bias(&self, cx: &mut Lower<'_>) -> Result<Option<Operand>> {
+        let Some(bias) = cx.constant(2).and_then(Tensor::floats) else { return cx.optional(2) };
+        let mut bias: Vec<f32> = bias.into_iter().map(|x| x as f32).collect();
+        bias.resize(bias.len().next_multiple_of(BLOCK), 0.0);
+        Ok(Some(cx.weight_for(2, Tensor::from_floats(&bias).into())))
+    }
+}
+
+impl Op for BlockedConv {
+    fn name(&self) -> &'static str {
+        "BlockedConv"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.conv.window.attributes(a);
+        a.int("group", self.conv.group);
+        a.flag("in_blocks", self.in_blocks);
+        a.activation(self.conv.activation);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(0, &[DType::F32])?;
+        cx.same_dtype(0, 1)?;
+        let (x, w) = (cx.shape(0)?, cx.shape(1)?);
+        let Some((batch, slides)) = self.slides(x, w) else {
+            return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
+        };
+        for slide in &slides {
+            slide.require(cx)?;
+        }
+        bias(cx, 2, &w[0])?;
+        let mut shape = vec![batch, w[0].clone()];
+        shape.extend(window::shape(&slides));
+        let shape = blocks::blocked(&shape).expect("it has channels");
+        addend(cx, true, &shape)?;
+        Ok(vec![Type::tensor(DType::F32, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (kind, geometry) = (self.kind(), self.geometry(cx)?);
+        cx.macs(&macs(&geometry));
+        let filters = Filters { kind, geometry: geometry.clone() };
+        let Some(weights) = packed(cx, 1, filters) else {
+            return Err(cx.unsupported("weights that are not constant"));
+        };
+        let scratch = geometry.scratch_of(&|dim| cx.most(dim), kind.scratch());
+        let bias = self.bias(cx)?;
+        let inputs = vec![cx.input(0)?.into(), weights.into(), bias.into(), cx.optional(3)?.into()];
+        let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
+        cx.call_on(kind.kernel(), DType::F32, inputs, outputs, (geometry, self.conv.activation))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filters(kind: Kind, [groups, filters, channels]: [usize; 3], kernel: usize) -> Filters {
+        let both = |n: usize| vec![n.into(); 2];
+        let geometry = geometry::Conv {
+            batch: 1.into(),
+            groups,
+            channels: channels.into(),
+            filters: filters.into(),
+            size: both(9),
+            out: both(10 - kernel),
+            kernel: both(kernel),
+            strides: vec![1, 1],
+            dilations: vec![1, 1],
+            pads: both(0),
+            weights: Weights::Packed,
+        };
+        Filters { kind, geometry }
+    }
+
+    #[test]
+    fn the_pieces_of_a_convolution_are_its_packed_weights() {
+        for (how, taps) in [
+            (filters(Kind::Blocks, [1, 1021, 1030], 3), 9),
+            (filters(Kind::Channels, [1, 2030, 1003], 3), 9),
+            (filters(Kind::Depthwise, [100_009, 1, 1], 8), 64),
+        ] {
+            let depth = taps * how.geometry.channels.known().expect("a number") as usize;
+            let from: Vec<f32> = (0..how.counts()[0] * depth).map(|i| i as f32).collect();
+            let whole = numbers(&how.geometry, |conv| how.packed(&from, &conv));
+            assert_eq!(how.len::<f32>(), whole.len());
+            assert!(how.pieces::<f32>() > 1);
+            let pieces = (0..how.pieces::<f32>()).flat_map(|i| how.pack(i, &from));
+            assert!(pieces.collect::<Vec<f32>>() == whole);
+        }
+    }
+}

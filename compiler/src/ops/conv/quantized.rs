@@ -1,0 +1,137 @@
+//! Convolutions of bytes that passes make of real ones between quantized tensors.
+
+use super::{convolved, geometry, macs};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{BYTES, DType},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    ops::{
+        Entry, internal, pack,
+        requantize::{Requantized, check_channels},
+        window::Window,
+    },
+    plan::{
+        Kernel,
+        geometry::{Conv, Requantize},
+        kernel,
+    },
+    ty::Type,
+};
+use onnxc_runtime::{conv::Weights, simd::bytes::MAX_BYTES};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[internal("QuantizedConv", |node| {
+    let (window, group) = (Window::read(node)?, node.int("group", 1)?);
+    Ok(Rc::new(QuantizedConv { window, group, to: Requantized::read(node)? }))
+})];
+
+/// The convolution of a quantized image with constant weights that have no zero point; its inputs
+/// behind these are what sums start with, what they are multiplied with and what is added then,
+/// for each output channel.
+pub struct QuantizedConv {
+    /// The window.
+    pub window: Window,
+    /// The number of groups that the channels are cut into.
+    pub group: i64,
+    /// What the sums become.
+    pub to: Requantized,
+}
+
+/// The most axes of an image.
+pub const MOST_AXES: usize = 3;
+
+macro_rules! quantized_conv {
+    ($Y:ty) => {
+        kernel!(BYTES T, quantized::conv::<T, $Y>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
+            a.input(3), a.optional(4), a.output(0), a.output(1), a.output(2), p.0, p.1))
+    };
+}
+
+/// The kernels by the type of the result.
+static KERNELS: &[(DType, Kernel<(Conv, Requantize)>)] =
+    &[(DType::I8, quantized_conv!(i8)), (DType::U8, quantized_conv!(u8))];
+
+/// How long sums are, filled up to a multiple of four.
+fn depth(conv: &Conv) -> Dim {
+    let depth = &conv.channels * conv.kernel.iter().product::<Dim>();
+    depth.ceil_div(&4.into()) * 4
+}
+
+/// How many bytes of scratch memory the kernel wants: for the padded input, and for some columns
+/// of it.
+fn scratch(conv: &Conv) -> Dim {
+    let (mut planes, mut columns, mut is_input) = (conv.channels.clone(), Dim::from(1), true);
+    let axes = conv.size.len();
+    for i in 0..axes {
+        let stride = conv.strides[i];
+        let reach = (conv.kernel[i].clone() - 1) * conv.dilations[i] as i64;
+        if i == 0 && axes == MOST_AXES {
+            planes = planes * ((conv.out[i].clone() - 1) * stride as i64 + &reach + 1);
+        } else {
+            let phases = (reach.clone() + 1).at_most(&(stride as i64).into());
+            let plane = &conv.out[i] + reach.floor_div(&(stride as i64).into());
+            columns = columns * &plane;
+            planes = planes * phases * plane;
+        }
+        let plain = conv.kernel[i].known() == Some(1) && stride == 1;
+        is_input &= plain && conv.pads[i].known() == Some(0) && conv.size[i] == conv.out[i];
+    }
+    let bytes = MAX_BYTES as i64;
+    let input = if is_input { 0.into() } else { planes + bytes };
+    let rest = match conv.channels.known() {
+        Some(1) => columns + bytes,
+        _ => depth(conv) * bytes,
+    };
+    input + rest + 2 * bytes
+}
+
+impl Op for QuantizedConv {
+    fn name(&self) -> &'static str {
+        "QuantizedConv"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.window.attributes(a);
+        a.int("group", self.group);
+        self.to.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(0, BYTES)?;
+        cx.of(1, &[DType::I8])?;
+        let shape = convolved(cx, &self.window, self.group, [0, 1])?;
+        if cx.constant(1).is_none() || shape.len() > 2 + MOST_AXES {
+            let message = "the weights must be constant, with at most three axes of the image";
+            return Err(cx.finding(Code::Unsupported, message));
+        }
+        check_channels(cx, 2, &shape[1])?;
+        Ok(vec![Type::tensor(self.to.dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let mut geometry = geometry(cx, &self.window, self.group, [0, 1])?;
+        geometry.weights = Weights::Packed;
+        cx.macs(&macs(&geometry));
+        let packed = pack::packed_bytes(cx, 1, pack::Filters(geometry.clone()));
+        let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
+        let starts = cx.scratch(DType::U32, depth(&geometry));
+        let scratch = cx.scratch(DType::U8, scratch(&geometry));
+        let inputs = vec![
+            cx.input(0)?.into(),
+            weights.into(),
+            cx.input(2)?.into(),
+            cx.input(3)?.into(),
+            cx.optional(4)?.into(),
+        ];
+        let outputs = vec![cx.output(0)?.into(), starts.into(), scratch.into()];
+        let found = KERNELS.iter().find(|(dtype, _)| *dtype == self.to.dtype);
+        let (_, kernel) = found.expect("a byte");
+        let dtype = cx.ty(0)?.dtype;
+        cx.call_on(kernel, dtype, inputs, outputs, (geometry, self.to.formula()))
+    }
+}

@@ -1,0 +1,178 @@
+//! Products of bytes with constant weights that passes make of real ones between quantized tensors.
+
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{BYTES, DType},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    ops::{
+        Entry, internal, pack,
+        requantize::{Requantized, check_channels},
+    },
+    plan::{
+        Kernel, Operand,
+        geometry::{Product, Requantize},
+        kernel,
+    },
+    ty::Type,
+};
+use onnxc_runtime::{quantized, simd::bytes::MAX_BYTES};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    internal("DynamicMatMul", |_| Ok(Rc::new(DynamicMatMul))),
+    internal("QuantizedMatMul", |node| {
+        let trans_b = node.flag("transB", false)?;
+        Ok(Rc::new(QuantizedMatMul { trans_b, to: Requantized::read(node)? }))
+    }),
+];
+
+/// The product of a quantized matrix with constant weights that have no zero point; its inputs
+/// behind these are what sums start with, what they are multiplied with and what is added then,
+/// for each column.
+pub struct QuantizedMatMul {
+    /// Whether the weights are transposed.
+    pub trans_b: bool,
+    /// What the sums become.
+    pub to: Requantized,
+}
+
+macro_rules! quantized_matmul {
+    ($Y:ty) => {
+        kernel!(BYTES T, quantized::matmul::<T, $Y>, |f, a, p| f(a.input(0), a.input(1),
+            a.input(2), a.input(3), a.optional(4), a.output(0), a.output(1), p.0, p.1))
+    };
+}
+
+/// The kernels by the type of the result.
+static KERNELS: &[(DType, Kernel<(Product, Requantize)>)] =
+    &[(DType::I8, quantized_matmul!(i8)), (DType::U8, quantized_matmul!(u8))];
+
+static DYNAMIC: Kernel<Product> = kernel!(F32_ONLY T, quantized::dynamic_matmul, |f, a, p| f(
+    a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.optional(6),
+    a.output(0), a.output(1), p));
+
+/// The shape of the product of input 0 with the weights, input `w`.
+fn shape(cx: &mut Infer<'_>, w: usize, trans_b: bool) -> Inferred<Vec<Dim>> {
+    cx.of(w, &[DType::I8])?;
+    let (x, weights) = (cx.shape(0)?, cx.shape(w)?);
+    let (Some((depth, rows)), [first, second]) = (x.split_last(), weights) else {
+        return Err(cx.finding(Code::ShapeMismatch, "the weights must be a matrix"));
+    };
+    if cx.constant(w).is_none() {
+        return Err(cx.finding(Code::Unsupported, "the weights must be constant"));
+    }
+    let (k, n) = if trans_b { (second, first) } else { (first, second) };
+    cx.require_equal(depth, k, "the columns of the one factor and the rows of the other")?;
+    Ok([rows, std::slice::from_ref(n)].concat())
+}
+
+/// The sizes of the product, and the weights packed.
+fn packed(cx: &mut Lower<'_>, w: usize, trans_b: bool) -> Result<(Product, Operand)> {
+    let shape = &cx.output_ty(0)?.shape;
+    let (n, rows) = shape.split_last().expect("inferring saw the columns");
+    let k = cx.ty(0)?.shape.last().expect("inferring saw the columns").clone();
+    let product = Product { m: rows.iter().product(), n: n.clone(), k };
+    cx.macs(&(&product.m * &product.n * &product.k));
+    let size = |dim: &Dim| dim.known().and_then(|size| usize::try_from(size).ok());
+    let sizes = size(&product.n).zip(size(&product.k));
+    let order = sizes.map(|(n, k)| {
+        let strides = if trans_b { [1, k] } else { [n, 1] };
+        pack::Columns { product: quantized::Product { m: 0, n, k }, strides }
+    });
+    let packed = order.and_then(|order| pack::packed_bytes(cx, w, order));
+    let packed = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
+    Ok((product, packed))
+}
+
+/// How many bytes of scratch memory the kernels want.
+fn scratch(cx: &mut Lower<'_>, product: &Product) -> Operand {
+    let rows = product.m.at_most(&quantized::MOST_ROWS.into());
+    let depth = product.k.ceil_div(&4.into()) * 4;
+    cx.scratch(DType::U8, rows * depth + MAX_BYTES as i64)
+}
+
+impl Op for QuantizedMatMul {
+    fn name(&self) -> &'static str {
+        "QuantizedMatMul"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.flag("transB", self.trans_b);
+        self.to.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(0, BYTES)?;
+        let shape = shape(cx, 1, self.trans_b)?;
+        check_channels(cx, 2, &shape[shape.len() - 1])?;
+        Ok(vec![Type::tensor(self.to.dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (product, weights) = packed(cx, 1, self.trans_b)?;
+        let scratch = scratch(cx, &product);
+        let inputs = vec![
+            cx.input(0)?.into(),
+            weights.into(),
+            cx.input(2)?.into(),
+            cx.input(3)?.into(),
+            cx.optional(4)?.into(),
+        ];
+        let outputs = vec![cx.output(0)?.into(), scratch.into()];
+        let found = KERNELS.iter().find(|(dtype, _)| *dtype == self.to.dtype);
+        let (_, kernel) = found.expect("a byte");
+        let dtype = cx.ty(0)?.dtype;
+        cx.call_on(kernel, dtype, inputs, outputs, (product, self.to.formula()))
+    }
+}
+
+/// The product of a matrix that is quantized when the model runs, by the scale and the zero point
+/// of inputs 1 and 2, with constant weights, input 3. Inputs 4 and 5 are the scales and the sums of
+/// the weights' columns, input 6 what is added to each column.
+pub struct DynamicMatMul;
+
+impl Op for DynamicMatMul {
+    fn name(&self) -> &'static str {
+        "DynamicMatMul"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        for (i, dtype) in [(0, DType::U8), (1, DType::F32), (2, DType::U8)] {
+            let len = cx.of(i, &[dtype])?.len();
+            if i > 0 {
+                cx.require_equal(&len, &1.into(), "the number of scales and 1")?;
+            }
+        }
+        let shape = shape(cx, 3, false)?;
+        let columns = &shape[shape.len() - 1];
+        for (i, dtype) in [(4, DType::F32), (5, DType::I32), (6, DType::F32)] {
+            if i < 6 || cx.has(i) {
+                let len = cx.of(i, &[dtype])?.len();
+                cx.require_equal(&len, columns, "the numbers of scales and of columns")?;
+            }
+        }
+        Ok(vec![Type::tensor(DType::F32, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (product, weights) = packed(cx, 3, false)?;
+        let scratch = scratch(cx, &product);
+        let mut inputs = Vec::new();
+        for i in 0..6 {
+            inputs.push(cx.input(i)?.into());
+        }
+        inputs[3] = weights.into();
+        inputs.push(cx.optional(6)?.into());
+        let outputs = vec![cx.output(0)?.into(), scratch.into()];
+        cx.call_on(&DYNAMIC, DType::F32, inputs, outputs, product)
+    }
+}

@@ -1,0 +1,121 @@
+//! Pools of images whose channels stand in blocks.
+
+use super::{AveragePool, GlobalPool, MaxPool, Pool};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    ops::{
+        Entry, blocks, internal,
+        window::{self, Rounding, Slide},
+    },
+    plan::{Kernel, geometry, kernel},
+    ty::Type,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[internal("BlockedPool", |node| {
+    let fold = node.choice("fold", FOLDS)?;
+    let global = node.flag("global", false)?;
+    let pool = if global { None } else { Some(Pool::read(node)?) };
+    Ok(Rc::new(BlockedPool { pool, fold }))
+})];
+
+/// What a window becomes.
+#[derive(Clone, Copy, PartialEq)]
+enum Fold {
+    Max,
+    Average,
+    AveragePadded,
+}
+
+const FOLDS: &[(&str, Fold)] =
+    &[("max", Fold::Max), ("average", Fold::Average), ("average_padded", Fold::AveragePadded)];
+
+/// A pool whose input and output have their channels in blocks.
+pub struct BlockedPool {
+    /// The window; the whole image where there is none.
+    pool: Option<Pool>,
+    fold: Fold,
+}
+
+static MAX_POOL: Kernel<geometry::Pool> =
+    kernel!(F32_ONLY T, pool::max_pool_in_blocks, |f, a, p| f(a.input(0), a.output(0), p));
+static AVERAGE_POOL: Kernel<geometry::Pool> =
+    kernel!(F32_ONLY T, pool::average_pool_in_blocks, |f, a, p| f(a.input(0), a.output(0), p));
+static AVERAGE_POOL_PADDED: Kernel<geometry::Pool> = kernel!(F32_ONLY T,
+    pool::average_pool_padded_in_blocks, |f, a, p| f(a.input(0), a.output(0), p));
+
+impl BlockedPool {
+    /// What an operator does, in blocks, where there is a kernel.
+    pub fn of(op: &dyn Op) -> Option<BlockedPool> {
+        if let Some(MaxPool { pool, .. }) = op.downcast() {
+            return Some(BlockedPool { pool: Some(pool.clone()), fold: Fold::Max });
+        }
+        if let Some(AveragePool { pool, count_include_pad }) = op.downcast() {
+            let fold = if *count_include_pad { Fold::AveragePadded } else { Fold::Average };
+            return Some(BlockedPool { pool: Some(pool.clone()), fold });
+        }
+        match op.downcast()? {
+            GlobalPool::Average => Some(BlockedPool { pool: None, fold: Fold::Average }),
+            GlobalPool::Max => Some(BlockedPool { pool: None, fold: Fold::Max }),
+            GlobalPool::Lp(_) => None,
+        }
+    }
+
+    fn slides(&self, image: &[Dim]) -> Vec<Slide> {
+        let Some(Pool { window, ceil_mode }) = &self.pool else {
+            return image.iter().map(Slide::whole).collect();
+        };
+        let rounding = if *ceil_mode { Rounding::Up } else { Rounding::Down };
+        window.slides(image, &window.sizes(), rounding)
+    }
+}
+
+impl Op for BlockedPool {
+    fn name(&self) -> &'static str {
+        "BlockedPool"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        let named = FOLDS.iter().find(|(_, fold)| *fold == self.fold);
+        a.string("fold", named.map_or("", |(name, _)| name));
+        match &self.pool {
+            Some(pool) => pool.attributes(a),
+            None => a.flag("global", true),
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let shape = &cx.of(0, &[DType::F32])?.shape;
+        let Some((_, image)) = blocks::image(shape) else {
+            return Err(cx.finding(Code::ShapeMismatch, "the input has no blocks"));
+        };
+        let slides = self.slides(image);
+        for slide in &slides {
+            slide.require(cx)?;
+        }
+        let mut shape = shape.clone();
+        shape.splice(2..2 + slides.len(), window::shape(&slides));
+        Ok(vec![Type::tensor(DType::F32, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let shape = &cx.ty(0)?.shape;
+        let image = blocks::image(shape).map_or(&[][..], |(_, image)| image);
+        let geometry = super::geometry(cx, &self.slides(image))?;
+        cx.call(
+            match self.fold {
+                Fold::Max => &MAX_POOL,
+                Fold::Average => &AVERAGE_POOL,
+                Fold::AveragePadded => &AVERAGE_POOL_PADDED,
+            },
+            geometry,
+        )
+    }
+}

@@ -1,0 +1,76 @@
+//! How operators of quantized tensors end: what their sums become bytes by.
+
+use crate::{
+    diag::Result,
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Infer, Inferred, Reader},
+    plan::geometry::Requantize,
+};
+use onnxc_runtime::quantized;
+
+/// How sums become bytes of a type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Requantized {
+    /// The zero points and the limits.
+    pub to: quantized::Requantize,
+    /// The type: `I8` or `U8`.
+    pub dtype: DType,
+}
+
+impl Requantized {
+    /// Reads the attributes.
+    pub fn read(node: &mut Reader<'_>) -> Result<Requantized> {
+        let dtype = node.maybe_dtype("dtype")?.filter(|&dtype| dtype == DType::I8);
+        let dtype = dtype.unwrap_or(DType::U8);
+        let (least, most) = limits(dtype);
+        let mut int = |name: &str, default: i32| -> Result<i32> {
+            let value = node.int(name, default.into())?;
+            Ok(i32::try_from(value.clamp(-128, 255)).unwrap_or(default))
+        };
+        let to = quantized::Requantize {
+            x_zero: int("x_zero", 0)?,
+            y_zero: int("y_zero", 0)?,
+            low: int("low", least)?,
+            high: int("high", most)?,
+        };
+        Ok(Requantized { to, dtype })
+    }
+
+    /// Says the attributes.
+    pub fn attributes(&self, a: &mut Attributes) {
+        a.int("dtype", self.dtype.code().into());
+        a.int("x_zero", self.to.x_zero.into());
+        a.int("y_zero", self.to.y_zero.into());
+        a.int("low", self.to.low.into());
+        a.int("high", self.to.high.into());
+    }
+
+    /// As kernels are told.
+    pub fn formula(&self) -> Requantize {
+        let quantized::Requantize { x_zero, y_zero, low, high } = self.to;
+        Requantize { x_zero, y_zero, low, high }
+    }
+}
+
+/// The limits of a type of bytes.
+pub fn limits(dtype: DType) -> (i32, i32) {
+    match dtype {
+        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
+        _ => (u8::MIN.into(), u8::MAX.into()),
+    }
+}
+
+/// Looks over the numbers of channels: addends, input `first`, and factors, and where they are
+/// given offsets.
+pub fn check_channels(cx: &mut Infer<'_>, first: usize, channels: &Dim) -> Inferred<()> {
+    let wanted = [DType::I32, DType::F32, DType::F32];
+    for (i, dtype) in (first..).zip(wanted) {
+        if i < first + 2 || cx.has(i) {
+            cx.of(i, &[dtype])?;
+            let len = cx.ranked(i, 1)?.shape[0].clone();
+            cx.require_equal(&len, channels, "the numbers of factors and of channels")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! What passes know of sizes, as nodes. No file has these operators.
+
+use super::{
+    cast::Fit,
+    reshape::{write, write_sizes},
+};
+use crate::{
+    diag::Result,
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Views},
+    ty::Type,
+};
+
+/// Sizes as a tensor: what is left of shape arithmetic once its result is known.
+pub struct Sizes {
+    /// The elements.
+    pub sizes: Vec<Dim>,
+    /// 1, or 0 for a single element without axes.
+    pub rank: usize,
+}
+
+impl Op for Sizes {
+    fn name(&self) -> &'static str {
+        "Sizes"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        let sizes: Vec<String> = self.sizes.iter().map(|dim| format!("{dim:?}")).collect();
+        a.strings("sizes", &sizes);
+        a.int("rank", self.rank as i64);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.set_known(0, self.sizes.clone());
+        let shape: Vec<usize> = (0..self.rank).map(|_| self.sizes.len()).collect();
+        Ok(vec![Type::tensor(DType::I64, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        write_sizes(cx)
+    }
+}
+
+/// Whether a condition over sizes holds.
+pub struct Holds {
+    /// 1 where it does, else 0.
+    pub condition: Dim,
+}
+
+impl Op for Holds {
+    fn name(&self) -> &'static str {
+        "Holds"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("condition", &format!("{:?}", self.condition));
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.set_known(0, vec![self.condition.clone()]);
+        Ok(vec![Type::tensor::<Dim>(DType::Bool, [])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (number, y) = (cx.scratch(DType::I64, 1), cx.output(0)?);
+        write(cx, vec![self.condition.clone()], number.clone())?;
+        Fit::DEFAULT.call(cx, DType::I64, number, DType::Bool, y)
+    }
+}
+
+/// The input, of which more is known than its own node could say: it is used where a condition
+/// over sizes holds.
+pub struct Assume {
+    /// The type.
+    pub ty: Type,
+    /// The elements as sizes, where they are known.
+    pub known: Option<Vec<Dim>>,
+}
+
+impl Op for Assume {
+    fn name(&self) -> &'static str {
+        "Assume"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("type", &self.ty.to_string());
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        if let Some(known) = &self.known {
+            cx.set_known(0, known.clone());
+        }
+        Ok(vec![self.ty.clone()])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        cx.view(0, 0, 0.into());
+    }
+
+    fn lower(&self, _: &mut Lower<'_>) -> Result {
+        Ok(())
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            let ty = g.x(0).ty().into();
+            g.set(0, dy.apply(Assume { ty, known: None }, &[]));
+        }
+        Ok(())
+    }
+}

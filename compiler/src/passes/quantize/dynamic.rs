@@ -1,0 +1,113 @@
+//! Products with a factor that is quantized when the model runs, as `DynamicQuantizeLinear`,
+//! `MatMulInteger` and what makes real numbers of its sums.
+
+use super::{
+    super::recognize::either,
+    Replaced,
+    operand::{numbers, signed_bytes},
+};
+use crate::{
+    dtype::DType,
+    ir::{Node, Site},
+    ops::{
+        binary::{ADD, MUL},
+        cast::Cast,
+        matmul::{integer::MatMulInteger, quantized::DynamicMatMul},
+    },
+    passes::fuse::is,
+    tensor::Tensor,
+};
+use std::rc::Rc;
+
+/// `Cast(MatMulInteger(x, w)) · (x_scale · w_scale)`, and what is added to it.
+pub fn product(site: &mut Site<'_>, node: &Node) -> Replaced {
+    scaled(site, node).or_else(|| with_addend(site, node))
+}
+
+/// The product with a number added to each column.
+fn with_addend(site: &mut Site<'_>, node: &Node) -> Replaced {
+    if !is(node, &ADD) {
+        return None;
+    }
+    let inputs = either([node.input(0)?, node.input(1)?], |product, addend| {
+        let made = site.producer(product).filter(|made| made.op.is::<DynamicMatMul>())?;
+        let columns = site.graph[product].ty.as_tensor()?.shape.last()?.known()?;
+        let ty = site.graph[addend].ty.as_tensor()?;
+        let along = ty.shape.last()?.known()? == columns && ty.len().known()? == columns;
+        let single = ty.dtype == DType::F32 && made.inputs.len() == 6;
+        (along && single).then(|| [made.inputs.as_slice(), &[Some(addend)]].concat())
+    })?;
+    // The product is taken in even where something else uses it, too: only where it does not.
+    let uses = (0..2).filter(|&i| node.input(i) != inputs[6]).all(|i| site.uses(i) == 1);
+    if !uses { None } else { site.replace(node, Rc::new(DynamicMatMul), inputs) }
+}
+
+fn scaled(site: &mut Site<'_>, node: &Node) -> Replaced {
+    if !is(node, &MUL) {
+        return None;
+    }
+    let (product, x_scale, w_scale) = either([node.input(0)?, node.input(1)?], |sums, scales| {
+        let cast = site.producer(sums)?;
+        cast.op.downcast::<Cast>().filter(|cast| cast.to == DType::F32)?;
+        let product = site.producer(cast.input(0)?)?;
+        product.op.downcast::<MatMulInteger>()?;
+        let scales = site.producer(scales).filter(|scales| is(scales, &MUL))?;
+        let (x_scale, w_scale) = either([scales.input(0)?, scales.input(1)?], |x, w| {
+            let one = site.graph[x].ty.as_tensor()?.len().known()? == 1;
+            one.then(|| Some((x, numbers(site.graph, w)?))).flatten()
+        })?;
+        Some((product.clone(), x_scale, w_scale))
+    })?;
+    let (x, x_zero) = (product.input(0)?, product.input(2)?);
+    let one = site.graph[x_zero].ty.as_tensor()?.len().known()? == 1;
+    let bytes = site.graph[x].ty.as_tensor().filter(|ty| ty.dtype == DType::U8 && ty.rank() > 1);
+    if !one || bytes.is_none() {
+        return None;
+    }
+    let Weights { shape, bytes, sums } = Weights::of(site, &product)?;
+    let scales = match w_scale.as_slice() {
+        &[scale] => vec![scale; shape[1]],
+        _ => (w_scale.len() == shape[1]).then_some(w_scale)?,
+    };
+    let named = |part: &str| format!("{}_{part}", node.name);
+    let g = &mut *site.graph;
+    let inputs = vec![
+        Some(x),
+        Some(x_scale),
+        Some(x_zero),
+        Some(g.constant(&named("weights"), signed_bytes(shape, &bytes))),
+        Some(g.constant(&named("scales"), Tensor::from_floats(&scales))),
+        Some(g.constant(&named("sums"), Tensor::from_i32s(&sums))),
+    ];
+    site.replace(node, Rc::new(DynamicMatMul), inputs)
+}
+
+/// Constant weights without a zero point.
+struct Weights {
+    shape: Vec<usize>,
+    bytes: Vec<i8>,
+    /// The sum of each column.
+    sums: Vec<i64>,
+}
+
+impl Weights {
+    fn of(site: &Site<'_>, product: &Node) -> Option<Weights> {
+        let constant = site.graph[product.input(1)?].constant.as_ref()?;
+        let &[rows, columns] = constant.shape.as_slice() else { return None };
+        let zeros = match product.input(3) {
+            Some(zero) => site.graph[zero].constant.as_ref()?.ints()?,
+            None => vec![0],
+        };
+        if zeros.len() != 1 && zeros.len() != columns || rows == 0 {
+            return None;
+        }
+        let (mut bytes, mut sums) = (Vec::with_capacity(constant.len()), vec![0; columns]);
+        for (i, x) in constant.ints()?.into_iter().enumerate() {
+            let column = i % columns;
+            let x = i8::try_from(x - zeros[column.min(zeros.len() - 1)]).ok()?;
+            sums[column] += i64::from(x);
+            bytes.push(x);
+        }
+        Some(Weights { shape: constant.shape.clone(), bytes, sums })
+    }
+}

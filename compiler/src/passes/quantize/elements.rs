@@ -1,0 +1,59 @@
+//! Sums and products of two quantized tensors, and means of one.
+
+use super::{
+    Replaced,
+    operand::{Operand, Target},
+};
+use crate::{
+    ir::{Node, Site, ValueId},
+    ops::{
+        binary::{ADD, MUL},
+        pool::{AveragePool, GlobalPool},
+        quantized::{Form, QuantizedAveragePool, QuantizedBinary},
+    },
+    passes::fuse::is,
+};
+use onnxc_runtime::quantized::Blend;
+use std::rc::Rc;
+
+/// `Add` or `Mul` of bytes.
+pub fn binary(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId) -> Replaced {
+    let made = site.producer(value)?;
+    let forms = [(&ADD, Form::Add), (&MUL, Form::Mul)];
+    let (_, form) = forms.into_iter().find(|(row, _)| is(made, row))?;
+    let (mut a, mut b) =
+        (Operand::bytes(site, made.input(0)?)?, Operand::bytes(site, made.input(1)?)?);
+    let result = &site.graph[value].ty.as_tensor()?.shape;
+    let shape = |operand: &Operand| Some(site.graph[operand.x].ty.as_tensor()?.shape.clone());
+    if shape(&a)? != *result {
+        (a, b) = (b, a);
+    }
+    let one = shape(&b)?.iter().all(|size| size.known() == Some(1));
+    if shape(&a)? != *result || !one && shape(&b)? != *result {
+        return None;
+    }
+    let of = Blend {
+        zeros: [a.zero(), b.zero()],
+        scales: [a.scale(), b.scale()],
+        scale: target.scale,
+        one: false,
+    };
+    let op = QuantizedBinary { form, of, to: target.requantized(0) };
+    site.replace(node, Rc::new(op), vec![Some(a.x), Some(b.x)])
+}
+
+/// The means of windows of bytes.
+pub fn mean(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId) -> Replaced {
+    let made = site.producer(value)?;
+    let x = Operand::bytes(site, made.input(0)?)?;
+    let (pool, padded) = match made.op.downcast::<AveragePool>() {
+        Some(average) => (Some(average.pool.clone()), average.count_include_pad),
+        None => {
+            let global = made.op.downcast::<GlobalPool>()?;
+            matches!(global, GlobalPool::Average).then_some((None, false))?
+        }
+    };
+    let factor = (f64::from(x.scale()) / f64::from(target.scale)) as f32;
+    let op = QuantizedAveragePool { pool, padded, factor, to: target.requantized(x.zero()) };
+    site.replace(node, Rc::new(op), vec![Some(x.x)])
+}

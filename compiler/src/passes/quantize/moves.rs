@@ -1,0 +1,168 @@
+//! What moves elements, and functions of one element.
+
+use super::{
+    Replaced,
+    operand::{Operand, Target},
+};
+use crate::{
+    dtype::DType,
+    ir::{Graph, NewNode, Node, Op, Site, ValueId},
+    ops::{
+        activation::{Activation, Clip},
+        concat::Concat,
+        expand::{Expand, Tile},
+        gather::Gather,
+        pool::MaxPool,
+        quantize::{DequantizeLinear, Parts, QuantizeLinear},
+        quantized::QuantizedTable,
+        requantize::limits,
+        reshape::{Flatten, Reshape, Squeeze, Unsqueeze},
+        slice::Slice,
+        transpose::{DepthToSpace, SpaceToDepth, Transpose},
+        unary::Unary,
+    },
+    passes::fold,
+    tensor::Tensor,
+};
+use std::rc::Rc;
+
+/// Whether all elements that the operator gives are some of its first input, and which depends on
+/// their order at most. What dequantizing gives is in the same order.
+fn moves(op: &dyn Op) -> bool {
+    op.is::<Reshape>()
+        || op.is::<Flatten>()
+        || op.is::<Squeeze>()
+        || op.is::<Unsqueeze>()
+        || op.is::<Transpose>()
+        || op.is::<Slice>()
+        || op.is::<Gather>()
+        || op.is::<Expand>()
+        || op.is::<Tile>()
+        || op.is::<DepthToSpace>()
+        || op.is::<SpaceToDepth>()
+        || op.is::<MaxPool>()
+}
+
+/// The bytes themselves, or moved.
+pub fn moved(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId) -> Replaced {
+    if let Some(operand) = Operand::bytes(site, value) {
+        return target.is(&operand).then(|| vec![Some(operand.x)]);
+    }
+    let made = site.producer(value)?.clone();
+    let first_only = made.outputs.iter().skip(1).all(Option::is_none);
+    if !first_only || !(moves(&*made.op) || made.op.is::<Concat>()) {
+        return None;
+    }
+    let parts = if made.op.is::<Concat>() { made.inputs.len() } else { 1 };
+    let mut inputs = made.inputs.clone();
+    for (i, input) in inputs.iter_mut().enumerate().take(parts) {
+        let value = (*input)?;
+        let operand = Operand::bytes(site, value)?;
+        *input = Some(match target.is(&operand) {
+            true => operand.x,
+            false => {
+                let name = format!("{}_{i}", node.name);
+                let table = entries(&operand, target)?;
+                let table = site.graph.constant(&name, table);
+                add(site, &name, Rc::new(QuantizedTable), vec![Some(operand.x), Some(table)])?
+            }
+        });
+    }
+    site.replace(node, made.op, inputs)
+}
+
+/// A function of the bytes of one tensor.
+pub fn function(site: &mut Site<'_>, node: &Node) -> Replaced {
+    /// So many functions follow each other.
+    const MOST: usize = 8;
+    let mut chain = vec![node.input(0)?];
+    while chain.len() < MOST {
+        let last = *chain.last()?;
+        if Operand::bytes(site, last).is_some() {
+            return table(site, node, &chain);
+        }
+        let made = site.producer(last)?;
+        let op = &made.op;
+        let is_function = op.is::<&'static Unary>() || op.is::<Activation>() || op.is::<Clip>();
+        let constant = |id: &ValueId| site.graph[*id].constant.is_some();
+        if !is_function || !made.inputs.iter().skip(1).flatten().all(constant) {
+            return None;
+        }
+        chain.push(made.input(0)?);
+    }
+    None
+}
+
+/// A table in place of what makes the last of `chain` the node: the last is dequantized bytes.
+fn table(site: &mut Site<'_>, node: &Node, chain: &[ValueId]) -> Replaced {
+    let operand = Operand::bytes(site, *chain.last()?)?;
+    let mut alone = Graph::new(Rc::default());
+    let bytes = alone.constant("bytes", all_bytes(operand.dtype));
+    let mut value = copied(&mut alone, site, site.producer(*chain.last()?)?, bytes)?;
+    for &made in chain.iter().rev().skip(1) {
+        value = copied(&mut alone, site, site.producer(made)?, value)?;
+    }
+    let result = copied(&mut alone, site, node, value)?;
+    let table = fold::run(alone, vec![result])?.pop()?;
+    let table = site.graph.constant(&format!("{}_table", node.name), table);
+    site.replace(node, Rc::new(QuantizedTable), vec![Some(operand.x), Some(table)])
+}
+
+/// The node on `first` and the constants that its other inputs are, in a graph of its own.
+fn copied(alone: &mut Graph, site: &Site<'_>, node: &Node, first: ValueId) -> Option<ValueId> {
+    let mut inputs = vec![Some(first)];
+    for input in node.inputs.iter().skip(1) {
+        inputs.push(match input {
+            Some(id) => Some(alone.constant("c", site.graph[*id].constant.clone()?)),
+            None => None,
+        });
+    }
+    let outputs = &[Some("y".to_owned())];
+    let new = NewNode { name: "y", op: node.op.clone(), inputs, outputs, regions: Vec::new() };
+    let (id, result) = alone.node(alone.body, new);
+    result.ok()?;
+    alone[id].outputs[0]
+}
+
+/// Every byte of a type, from the least on.
+fn all_bytes(dtype: DType) -> Tensor {
+    let (least, most) = limits(dtype);
+    let bytes: Vec<u8> = (least..=most).map(|x| x as u8).collect();
+    Tensor::from_raw(dtype, vec![256], bytes.into())
+}
+
+/// What each byte of the operand becomes when it is quantized anew.
+fn entries(operand: &Operand, target: &Target) -> Option<Tensor> {
+    let mut alone = Graph::new(Rc::default());
+    let parts = Parts { axis: 0, block_size: 0 };
+    let bytes = alone.constant("bytes", all_bytes(operand.dtype));
+    let constants = |alone: &mut Graph, scale: f32, zero: i32, dtype: DType| {
+        let scale = alone.constant("scale", Tensor::from_floats(&[scale]));
+        let zero = Tensor::from_raw(dtype, vec![1], vec![zero as u8].into());
+        [scale, alone.constant("zero", zero)]
+    };
+    let [scale, zero] = constants(&mut alone, operand.scale(), operand.zero(), operand.dtype);
+    let body = alone.body;
+    let real = alone.add(body, "x", DequantizeLinear { parts, dtype: None }, &[bytes, scale, zero]);
+    let [scale, zero] = constants(&mut alone, target.scale, target.zero, target.dtype);
+    let op = QuantizeLinear { parts, dtype: None, precision: None, saturate: true };
+    let y = alone.add(body, "y", op, &[real.ok()?, scale, zero]).ok()?;
+    let entries = fold::run(alone, vec![y])?.pop()?;
+    let (low, high) = target.limits;
+    let capped = entries.ints()?.into_iter().map(|x| (x as i32).clamp(low, high) as u8);
+    Some(Tensor::from_raw(target.dtype, vec![256], capped.collect::<Vec<u8>>().into()))
+}
+
+/// Adds a node with one output, which is called as the node.
+fn add(
+    site: &mut Site<'_>,
+    name: &str,
+    op: Rc<dyn Op>,
+    inputs: Vec<Option<ValueId>>,
+) -> Option<ValueId> {
+    let outputs = &[Some(name.to_owned())];
+    let new = NewNode { name, op, inputs, outputs, regions: Vec::new() };
+    let (id, result) = site.graph.node(site.region, new);
+    result.ok()?;
+    site.graph[id].outputs[0]
+}

@@ -1,0 +1,161 @@
+//! Quantized operands, and what a result is quantized to.
+
+use super::super::fuse::function;
+use crate::{
+    dtype::DType,
+    ir::{Graph, Node, Site, ValueId},
+    ops::{
+        quantize::{DequantizeLinear, QuantizeLinear},
+        requantize::{Requantized, limits},
+    },
+    tensor::Tensor,
+};
+use onnxc_runtime::{activation_fn::Activation, quantized::Requantize};
+
+/// Whole numbers that stand for `(x - zero) · scale`.
+pub struct Operand {
+    /// The whole numbers.
+    pub x: ValueId,
+    /// Their type.
+    pub dtype: DType,
+    /// One scale, or one for each place along the axis.
+    pub scales: Vec<f32>,
+    /// As many zero points.
+    pub zeros: Vec<i32>,
+    /// The axis.
+    pub axis: i64,
+}
+
+impl Operand {
+    /// What the value is the real numbers of, single ones by constant scales.
+    pub fn of(site: &Site<'_>, value: ValueId) -> Option<Operand> {
+        let node = site.producer(value)?;
+        let op = node.op.downcast::<DequantizeLinear>()?;
+        let ty = site.graph[value].ty.as_tensor()?;
+        if ty.dtype != DType::F32 || op.parts.block_size != 0 {
+            return None;
+        }
+        let x = node.input(0)?;
+        let scales = numbers(site.graph, node.input(1)?)?;
+        let zeros = match node.input(2) {
+            Some(zero) => {
+                let zeros = site.graph[zero].constant.as_ref()?.ints()?.into_iter();
+                zeros.map(|zero| i32::try_from(zero).ok()).collect::<Option<Vec<_>>>()?
+            }
+            None => vec![0; scales.len()],
+        };
+        let dtype = site.graph[x].ty.as_tensor()?.dtype;
+        let fits = scales.len() == zeros.len() && scales.iter().all(|scale| *scale > 0.0);
+        fits.then_some(Operand { x, dtype, scales, zeros, axis: op.parts.axis })
+    }
+
+    /// The same, where it is of bytes with one scale.
+    pub fn bytes(site: &Site<'_>, value: ValueId) -> Option<Operand> {
+        let is_byte = |operand: &Operand| matches!(operand.dtype, DType::I8 | DType::U8);
+        Operand::of(site, value).filter(|operand| is_byte(operand) && operand.scales.len() == 1)
+    }
+
+    /// The one scale.
+    pub fn scale(&self) -> f32 {
+        self.scales[0]
+    }
+
+    /// The one zero point.
+    pub fn zero(&self) -> i32 {
+        self.zeros[0]
+    }
+}
+
+/// The elements of a constant of single precision.
+pub fn numbers(graph: &Graph, value: ValueId) -> Option<Vec<f32>> {
+    let constant = graph[value].constant.as_ref().filter(|found| found.dtype == DType::F32)?;
+    Some(constant.floats()?.into_iter().map(|x| x as f32).collect())
+}
+
+/// What a result is quantized to.
+pub struct Target {
+    /// The type.
+    pub dtype: DType,
+    /// The scale.
+    pub scale: f32,
+    /// The zero point.
+    pub zero: i32,
+    /// The least and the largest result: those of the type, or nearer ones where a function
+    /// before has capped it.
+    pub limits: (i32, i32),
+}
+
+impl Target {
+    /// What a node quantizes to, and the value before functions that cap it.
+    pub fn of(site: &Site<'_>, node: &Node) -> Option<(Target, ValueId)> {
+        let op = node.op.downcast::<QuantizeLinear>()?;
+        let mut value = node.input(0)?;
+        let single = site.graph[value].ty.as_tensor()?.dtype == DType::F32;
+        let [scale] = numbers(site.graph, node.input(1)?)?[..] else { return None };
+        let zero = match node.input(2) {
+            Some(zero) => site.graph[zero].constant.as_ref()?.ints()?,
+            None => vec![0],
+        };
+        let of_zero = node.input(2).and_then(|zero| site.graph[zero].ty.as_tensor());
+        let dtype = op.dtype.or(of_zero.map(|ty| ty.dtype)).unwrap_or(DType::U8);
+        let dtype = Some(dtype).filter(|dtype| matches!(dtype, DType::I8 | DType::U8))?;
+        let &[zero] = zero.as_slice() else { return None };
+        if !single || scale <= 0.0 || op.precision.is_some_and(|found| found != DType::F32) {
+            return None;
+        }
+        let zero = i32::try_from(zero).ok()?;
+        let mut target = Target { dtype, scale, zero, limits: limits(dtype) };
+        while let Some((before, low, high)) = capped(site, value) {
+            let (least, most) = target.limits;
+            // What comes later caps last.
+            let within = |x: f32| target.byte(x).clamp(least, most);
+            target.limits = (within(low), within(high));
+            value = before;
+        }
+        Some((target, value))
+    }
+
+    /// The byte that a number becomes.
+    fn byte(&self, x: f32) -> i32 {
+        let (least, most) = limits(self.dtype);
+        let steps = (x / self.scale).round_ties_even() + self.zero as f32;
+        steps.clamp(least as f32, most as f32) as i32
+    }
+
+    /// Whether the bytes of an operand are the result as they are.
+    pub fn is(&self, operand: &Operand) -> bool {
+        self.dtype == operand.dtype
+            && self.scale == operand.scale()
+            && self.zero == operand.zero()
+            && self.limits == limits(self.dtype)
+    }
+
+    /// What a kernel is told that sums numbers with that zero point.
+    pub fn requantized(&self, x_zero: i32) -> Requantized {
+        let (low, high) = self.limits;
+        let to = Requantize { x_zero, y_zero: self.zero, low, high };
+        Requantized { to, dtype: self.dtype }
+    }
+}
+
+/// The value that a function caps to make `value`, and the limits.
+fn capped(site: &Site<'_>, value: ValueId) -> Option<(ValueId, f32, f32)> {
+    let node = site.producer(value)?;
+    let (low, high) = match function::of(site.graph, node)? {
+        Activation::Relu => (0.0, f32::INFINITY),
+        Activation::Clip { min, max } if min <= max => (min, max),
+        _ => return None,
+    };
+    Some((node.input(0)?, low, high))
+}
+
+/// What an unsigned byte has more than a byte of that type with the same bits but the sign.
+pub fn shift(dtype: DType) -> i32 {
+    if dtype == DType::I8 { 128 } else { 0 }
+}
+
+/// Bytes with a sign as a constant.
+pub fn signed_bytes(shape: Vec<usize>, bytes: &[i8]) -> Tensor {
+    let bytes: Vec<u8> = bytes.iter().map(|&x| x as u8).collect();
+    Tensor::from_raw(DType::I8, shape, bytes.into())
+}

@@ -1,0 +1,54 @@
+//! Patterns of names: `*` stands for any text, `?` for any character.
+
+/// Whether a pattern stands for one name alone.
+pub fn is_literal(pattern: &str) -> bool {
+    !pattern.contains(['*', '?'])
+}
+
+/// Whether a name is one that the pattern stands for.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    // Where to go on when what follows the last star does not fit: it takes a character more.
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match (pattern.get(p), star) {
+            (Some('*'), _) => {
+                star = Some((p, n));
+                p += 1;
+            }
+            (Some(&c), _) if c == '?' || c == name[n] => (p, n) = (p + 1, n + 1),
+            (_, Some((at, taken))) => {
+                star = Some((at, taken + 1));
+                (p, n) = (at + 1, taken + 1);
+            }
+            (_, None) => return false,
+        }
+    }
+    pattern[p..].iter().all(|&c| c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_stand_for_names() {
+        for (pattern, name, fits) in [
+            ("fc1.weight", "fc1.weight", true),
+            ("fc1.weight", "fc1.weights", false),
+            ("*", "", true),
+            ("fc*", "fc1.weight", true),
+            ("*.weight", "fc1.weight", true),
+            ("*.weight", "fc1.weight.scale", false),
+            ("fc?.*", "fc2.bias", true),
+            ("fc?.*", "fc12.bias", false),
+            ("*a*b", "aaab", true),
+            ("*a*b?", "aaab", false),
+            ("ü?", "üé", true),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+}

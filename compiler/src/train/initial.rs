@@ -1,0 +1,162 @@
+//! The graph that gives variables their first values.
+
+use super::{
+    draft::Draft,
+    optimizer::Update,
+    survey::{Role, Variable},
+};
+use crate::{dtype::DType, ident::Names, ir::Attribute, tensor::Tensor};
+use onnxc_proto::{GraphProto, StringStringEntryProto, TensorProto};
+use std::collections::BTreeMap;
+
+/// What weights are at first. Biases and the optimizer's own variables are zero, factors of
+/// normalizations one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Initial {
+    /// Uniform in ±√(6 / fan_in): what keeps the size of values through `Relu` (He and others).
+    #[default]
+    Kaiming,
+    /// Uniform in ±√(6 / (fan_in + fan_out)): for `Tanh` and `Sigmoid` (Glorot and Bengio).
+    Xavier,
+    /// What the file has, as for weights that are trained already.
+    Keep,
+}
+
+/// The graph, and which of its outputs is bound to which variable.
+pub type Bound = (GraphProto, Vec<StringStringEntryProto>);
+
+/// Writes the graph that gives variables, and the optimizer's own, their first values. `own` are the
+/// latter as the algorithm has them.
+pub fn write(
+    initial: Initial,
+    (seed, opset): (u32, i64),
+    variables: &[Variable],
+    updates: &[Update],
+    own: &[TensorProto],
+) -> Bound {
+    let draft = Draft::new("initialization", Names::default());
+    let mut first = First { draft, initial, opset };
+    let mut bindings = Vec::new();
+    if initial != Initial::Keep {
+        for (i, variable) in variables.iter().enumerate() {
+            let value = first.value(variable, seed.wrapping_add(i as u32));
+            bindings.push(binding(&variable.name, &value));
+        }
+    }
+    let mut zeros = BTreeMap::new();
+    for state in updates.iter().filter(|update| update.is_state).map(|update| &update.variable) {
+        let Some(tensor) = own.iter().find(|tensor| tensor.name() == state) else { continue };
+        let value = zeros
+            .entry((tensor.data_type(), tensor.dims.clone()))
+            .or_insert_with(|| first.zeros(tensor));
+        bindings.push(binding(state, value));
+    }
+    (first.draft.finish(), bindings)
+}
+
+/// A binding of a variable to the value that it gets.
+pub fn binding(variable: &str, value: &str) -> StringStringEntryProto {
+    StringStringEntryProto { key: Some(variable.to_owned()), value: Some(value.to_owned()) }
+}
+
+/// First values as they are written.
+struct First {
+    draft: Draft,
+    initial: Initial,
+    opset: i64,
+}
+
+impl First {
+    /// The first value of a variable.
+    fn value(&mut self, x: &Variable, seed: u32) -> String {
+        /// The slope that PyTorch starts with.
+        const SLOPE: f64 = 0.25;
+        /// The deviation with which transformers start.
+        const SMALL: f64 = 0.02;
+        match x.role {
+            Role::Weight { fan_in, fan_out } => {
+                let terms = match self.initial {
+                    Initial::Xavier => fan_in + fan_out,
+                    Initial::Kaiming | Initial::Keep => fan_in,
+                };
+                self.uniform(x, (6.0 / terms.max(1.0)).sqrt(), seed)
+            }
+            Role::Gate(size) => self.uniform(x, size.max(1.0).sqrt().recip(), seed),
+            Role::Table => self.normal(x, 1.0, seed),
+            Role::Other => self.normal(x, SMALL, seed),
+            Role::Scale => self.filled(&named(x), x.dtype, &x.shape, 1.0),
+            Role::Slope => self.filled(&named(x), x.dtype, &x.shape, SLOPE),
+            Role::Bias => self.filled(&named(x), x.dtype, &x.shape, 0.0),
+        }
+    }
+
+    fn uniform(&mut self, x: &Variable, most: f64, seed: u32) -> String {
+        let (low, high) = (Attribute::Float(-most as f32), Attribute::Float(most as f32));
+        self.drawn("RandomUniform", x, vec![("low", low), ("high", high)], seed)
+    }
+
+    fn normal(&mut self, x: &Variable, deviation: f64, seed: u32) -> String {
+        let (mean, scale) = (Attribute::Float(0.0), Attribute::Float(deviation as f32));
+        self.drawn("RandomNormal", x, vec![("mean", mean), ("scale", scale)], seed)
+    }
+
+    /// Random numbers. Seeds differ, for some implementations draw the same from equal ones.
+    fn drawn(
+        &mut self,
+        op: &str,
+        x: &Variable,
+        mut attributes: Vec<(&str, Attribute)>,
+        seed: u32,
+    ) -> String {
+        // ONNX's seeds are of type float, which tells no more whole numbers apart.
+        const SEEDS: u32 = 1 << 24;
+        attributes.extend([
+            ("dtype", Attribute::Int(i64::from(x.dtype.code()))),
+            ("shape", Attribute::Ints(sizes(&x.shape))),
+            ("seed", Attribute::Float((seed % SEEDS) as f32)),
+        ]);
+        let value = self.draft.node_with(op, &[], &named(x), attributes);
+        self.draft.give(&value, x.dtype, &x.shape);
+        value
+    }
+
+    /// What a variable of the optimizer's own is at first.
+    fn zeros(&mut self, tensor: &TensorProto) -> String {
+        let shape: Vec<usize> = tensor.dims.iter().map(|&size| size as usize).collect();
+        let dtype = DType::from_code(tensor.data_type()).unwrap_or(DType::F32);
+        let sizes = shape.iter().fold("zeros".to_owned(), |name, size| format!("{name}_{size}"));
+        self.filled(&sizes, dtype, &shape, 0.0)
+    }
+
+    /// A tensor of one number.
+    fn filled(&mut self, name: &str, dtype: DType, shape: &[usize], value: f64) -> String {
+        /// From this version on there is `ConstantOfShape`.
+        const OF_SHAPE_SINCE: i64 = 9;
+        let number = match dtype {
+            DType::I64 => Tensor::from_ints(&[value as i64]),
+            _ => Tensor::from_numbers(dtype, vec![1], &[value])
+                .expect("variables are of floating-point types"),
+        };
+        let value = if shape.is_empty() || self.opset < OF_SHAPE_SINCE {
+            let len = shape.iter().product();
+            let filled = Tensor { shape: shape.to_vec(), ..number.take(&vec![0; len]) };
+            let filled = vec![("value", Attribute::Tensor(filled))];
+            self.draft.node_with("Constant", &[], name, filled)
+        } else {
+            let sizes = Tensor::from_ints(&sizes(shape));
+            let sizes = self.draft.constant(&format!("{name}.shape"), sizes);
+            let number = vec![("value", Attribute::Tensor(number))];
+            self.draft.node_with("ConstantOfShape", &[&sizes], name, number)
+        };
+        self.draft.give(&value, dtype, shape);
+        value
+    }
+}
+
+fn named(x: &Variable) -> String {
+    format!("{}.initial", x.name)
+}
+
+fn sizes(shape: &[usize]) -> Vec<i64> {
+    shape.iter().map(|&size| size as i64).collect()
+}

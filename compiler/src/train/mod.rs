@@ -1,0 +1,301 @@
+//! A model that can be trained, of one that cannot.
+//!
+//! [`Prepare`] adds to a model what ONNX calls training information: an algorithm, which computes a
+//! loss of an output and a label, asks for its gradient by the weights, and makes new weights of the
+//! old; the variables that an optimizer has beside them; and a graph that gives all of them their
+//! first values. The model's own graph stays as it is, and so does its operator set: a loss that
+//! needs a newer one is written in operators that are there, or refused.
+//!
+//! The optimizer's counter, `step`, is 0 at first and says how many steps there were. `Adagrad` and
+//! `Momentum` are given it as `T`; `Adam` is given one more, so that the bias is corrected in the first
+//! step as PyTorch and Keras do it. ONNX's `Adam` adds `epsilon` before that correction, PyTorch behind
+//! it: there, the same `epsilon` counts `1 / √(1 - beta2ᵗ)` times as much, which shows where
+//! gradients are about as small.
+//!
+//! Inference is what is trained: `BatchNormalization` goes on with the statistics in the file (its
+//! scale and bias are trained), and `Dropout` lets everything through, unless the model itself has
+//! them in training mode.
+
+mod draft;
+mod glob;
+mod initial;
+mod kept;
+mod loss;
+mod names;
+mod optimizer;
+mod probe;
+mod subject;
+mod survey;
+
+pub use initial::Initial;
+pub use kept::Kept;
+pub use loss::Loss;
+pub use optimizer::{Method, Optimizer, Setting};
+
+use crate::{
+    diag::{Code, Diagnostic, Diagnostics, Findings, quoted},
+    import::{self, Imported, Settings},
+    ir::{Attribute, Domain},
+    passes,
+};
+use draft::Draft;
+use onnxc_proto::{
+    Bytes, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, TrainingInfoProto,
+};
+use std::{collections::HashSet, path::PathBuf};
+use subject::Subject;
+use survey::{Survey, Variable};
+
+/// The first version of the file format that has training information.
+const FORMAT: i64 = 7;
+
+/// Before this version of the file format every initializer had to be listed among the inputs.
+const FREE_INITIALIZERS: i64 = 4;
+
+/// How a model is made one that can be trained.
+///
+/// ```
+/// use onnxc::train::{Loss, Method, Optimizer, Prepare, Setting};
+///
+/// let model = r#"<ir_version: 10, opset_import: ["" : 21]>
+///     line (float[batch, 2] x) => (float[batch, 1] y)
+///     <float[2, 1] weight = {0, 0}> { y = MatMul(x, weight) }"#;
+/// let optimizer = Optimizer::from(Method::Momentum).with(Setting::LearningRate, 0.1)?;
+/// let model = Prepare::new(Loss::Mse, optimizer).bytes(model.into())?;
+/// assert_eq!(model.training_info[0].update_binding[1].key(), "weight");
+/// # Ok::<(), onnxc::diag::Diagnostics>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Prepare {
+    loss: Loss,
+    optimizer: Optimizer,
+    output: Option<String>,
+    trainable: Vec<String>,
+    initial: Initial,
+    seed: u32,
+    directory: Option<PathBuf>,
+}
+
+impl Prepare {
+    /// Training with this loss and optimizer, of all that looks like a weight.
+    pub fn new(loss: Loss, optimizer: impl Into<Optimizer>) -> Prepare {
+        Prepare {
+            loss,
+            optimizer: optimizer.into(),
+            output: None,
+            trainable: Vec::new(),
+            initial: Initial::default(),
+            seed: 0,
+            directory: None,
+        }
+    }
+
+    /// Says of which output the loss is; by default of the only one.
+    pub fn output(mut self, name: &str) -> Prepare {
+        self.output = Some(name.to_owned());
+        self
+    }
+
+    /// Has those weights trained that the pattern stands for, in which `*` is any text and `?` any
+    /// character, beside those of other patterns. A name in full is that of any initializer of type
+    /// `float` or `double`, whether it looks like a weight or not.
+    ///
+    /// A weight has axes, and the loss has a derivative by it. Statistics of normalizations, bounds of
+    /// `Clip`, exponents, divisors, what `Sub` takes away, and masks are none.
+    pub fn trainable(mut self, pattern: &str) -> Prepare {
+        self.trainable.push(pattern.to_owned());
+        self
+    }
+
+    /// Says what weights are at first.
+    pub fn initial(mut self, initial: Initial) -> Prepare {
+        self.initial = initial;
+        self
+    }
+
+    /// Says from which number on the seeds of first values count.
+    pub fn seed(mut self, seed: u32) -> Prepare {
+        self.seed = seed;
+        self
+    }
+
+    /// Says where the model's external data lies.
+    pub fn directory(mut self, directory: PathBuf) -> Prepare {
+        self.directory = Some(directory);
+        self
+    }
+
+    /// The training model of a model file. Its tensors all are in the messages.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the model, at once; what is wrong with what was said here, at once.
+    pub fn bytes(&self, model: Bytes) -> Result<ModelProto, Diagnostics> {
+        self.model(import::decode(model)?)
+    }
+
+    /// The same of messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Prepare::bytes`].
+    pub fn model(&self, mut model: ModelProto) -> Result<ModelProto, Diagnostics> {
+        let settings = Settings { directory: self.directory.clone(), ..Settings::default() };
+        let imported = import::message(&model, &settings)?;
+        let (subject, opset) = self.subject(&model, &imported)?;
+        import::gather(&mut model, self.directory.clone())?;
+        raise(&mut model);
+        let main = model.graph.take().unwrap_or_default();
+        let result = self.train(&mut model, &main, &subject, opset);
+        model.graph = Some(main);
+        result?;
+        // What was written is held against all rules as any model is.
+        import::message(&model, &settings)?;
+        Ok(model)
+    }
+
+    /// What the loss is of, and the version of the main operator set; or all that speaks against
+    /// training.
+    fn subject(
+        &self,
+        model: &ModelProto,
+        imported: &Imported,
+    ) -> Result<(Subject, i64), Diagnostics> {
+        let findings = Findings::default();
+        let untrainable = |message: String| Diagnostic::new(Code::Untrainable, message);
+        if !model.training_info.is_empty() {
+            let finding = untrainable("the model has training information already".into());
+            findings.push(finding.within("`training_info`").help("give the model without it"));
+        }
+        let sets = model.opset_import.iter();
+        let main = sets.filter(|set| matches!(set.domain(), "" | "ai.onnx"));
+        let opset = main.map(|set| set.version()).next().unwrap_or_default();
+        let since = self.loss.since();
+        if opset < since {
+            let name = self.loss.name();
+            let message = format!("`{name}` needs version {since} of ONNX's operators or newer");
+            let found = format!("the model imports version {opset}");
+            let help = "convert the model to a newer version";
+            findings.push(untrainable(message).within("`opset_import`").note(found).help(help));
+        }
+        let graph = model.graph.as_ref().expect("import saw a graph");
+        if survey::candidates(graph).is_empty() {
+            let message = "the model has no initializers of type float or double".to_owned();
+            let help = "weights in `Constant` nodes or of other types are no variables; \
+                        export the model with float weights as initializers";
+            findings.push(untrainable(message).help(help));
+        } else {
+            survey::unknown(&self.trainable, graph).into_iter().for_each(|f| findings.push(f));
+        }
+        let output = self.output.as_deref();
+        let subject = subject::find(&imported.graph, graph, output, self.loss, opset);
+        let subject = findings.keep(subject);
+        findings.finish()?;
+        Ok((subject.expect("there is no finding"), opset))
+    }
+
+    /// Adds the training information to a model without its graph.
+    fn train(
+        &self,
+        model: &mut ModelProto,
+        main: &GraphProto,
+        subject: &Subject,
+        opset: i64,
+    ) -> Result<(), Diagnostics> {
+        let mut draft = Draft::new("step", names::taken(main));
+        let declared = names::sizes(main);
+        let loss = loss::write(&mut draft, self.loss, subject, &declared, opset)?;
+        let variables = self.variables(model, main, draft.so_far(), &loss)?;
+        let gradients = gradient(&mut draft, main, &variables, &loss);
+        let updates = optimizer::write(&mut draft, &self.optimizer, &variables, &gradients);
+        let algorithm = draft.finish();
+        let (own, from) = (&algorithm.initializer, (self.seed, opset));
+        let (first, bound) = initial::write(self.initial, from, &variables, &updates, own);
+        let update = |update: &optimizer::Update| initial::binding(&update.variable, &update.value);
+        model.training_info.push(TrainingInfoProto {
+            initialization: Some(first).filter(|_| !bound.is_empty()),
+            initialization_binding: bound,
+            update_binding: updates.iter().map(update).collect(),
+            algorithm: Some(algorithm),
+        });
+        Ok(())
+    }
+
+    /// What is trained: found by asking for the gradient by all that could be.
+    fn variables(
+        &self,
+        model: &ModelProto,
+        main: &GraphProto,
+        loss: &GraphProto,
+        written: &loss::Written,
+    ) -> Result<Vec<Variable>, Diagnostics> {
+        let candidates = survey::candidates(main);
+        let names: Vec<String> = candidates.iter().map(|tensor| tensor.name().to_owned()).collect();
+        let settings = Settings { directory: self.directory.clone(), ..Settings::default() };
+        let graph = import::message(&probe::of_values(model, main, loss, &names), &settings)?.graph;
+        let survey = Survey::of(&graph, names.clone());
+        let mut chosen = survey.chosen(&self.trainable)?;
+        let xs: Vec<String> = chosen.iter().map(|&i| names[i].clone()).collect();
+        if !xs.is_empty() {
+            let probe = probe::of_gradient(model, main, loss, &xs, &written.loss);
+            let idle = passes::idle(&import::message(&probe, &settings)?.graph)?;
+            let is_idle = |name: &String| {
+                xs.iter().position(|x| x == name).is_some_and(|i| idle.contains(&i))
+            };
+            if let Some(name) = self.trainable.iter().find(|name| is_idle(name)) {
+                let message = format!("the loss has no derivative by {}", quoted(name));
+                return Err(Diagnostic::new(Code::GradientDeadPath, message).into());
+            }
+            chosen.retain(|&i| !is_idle(&names[i]));
+        }
+        let variables: Vec<Variable> = chosen.iter().filter_map(|&i| survey.variable(i)).collect();
+        if variables.is_empty() {
+            let message = "the loss depends on no initializer that looks like a weight";
+            let help = "name what is to be trained: `--trainable NAME`";
+            return Err(Diagnostic::new(Code::Untrainable, message).help(help).into());
+        }
+        Ok(variables)
+    }
+}
+
+/// Asks for the derivatives of the loss by all variables.
+fn gradient(
+    draft: &mut Draft,
+    main: &GraphProto,
+    variables: &[Variable],
+    loss: &loss::Written,
+) -> Vec<String> {
+    let names = |names: &[String]| {
+        Attribute::Strings(names.iter().map(|name| name.clone().into_bytes()).collect())
+    };
+    let xs: Vec<String> = variables.iter().map(|variable| variable.name.clone()).collect();
+    // What else the loss is made of, weights that stay as they are aside.
+    let mut zs = names::inputs_of(main, draft.so_far(), &loss.loss);
+    zs.push(loss.label.clone());
+    let gradients: Vec<String> =
+        variables.iter().map(|x| draft.name(&format!("{}.gradient", x.name))).collect();
+    let inputs: Vec<&str> = xs.iter().chain(&zs).map(String::as_str).collect();
+    let loss = loss.loss.clone().into_bytes();
+    let attributes = vec![("xs", names(&xs)), ("zs", names(&zs)), ("y", Attribute::String(loss))];
+    draft.training("Gradient", "gradient", &inputs, &gradients, attributes);
+    for (variable, gradient) in variables.iter().zip(&gradients) {
+        draft.declare(gradient, variable.dtype, &variable.shape);
+    }
+    gradients
+}
+
+/// Imports the operators of training, in a version of the file format that has training.
+fn raise(model: &mut ModelProto) {
+    if model.ir_version() < FREE_INITIALIZERS
+        && let Some(graph) = &mut model.graph
+    {
+        // They had to be inputs, and would become such that callers may give.
+        let constants: HashSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
+        graph.input.retain(|input| !constants.contains(input.name()));
+    }
+    model.ir_version = Some(model.ir_version().max(FORMAT));
+    let domain = Domain::Training.to_string();
+    if !model.opset_import.iter().any(|set| set.domain() == domain) {
+        model.opset_import.push(OperatorSetIdProto { domain: Some(domain), version: Some(1) });
+    }
+}

@@ -1,0 +1,411 @@
+//! How variables follow their gradients: the methods, what they can be told, and the nodes that they
+//! are.
+
+use super::{draft::Draft, survey::Variable};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    dtype::DType,
+    ir::Attribute,
+    tensor::Tensor,
+};
+
+/// How variables follow their gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// `x - lr g`.
+    Sgd,
+    /// `v = momentum v + g`, `x - lr v`: ONNX's `Momentum`.
+    Momentum,
+    /// The same, looking ahead: `x - lr (g + momentum v)`.
+    Nesterov,
+    /// ONNX's `Adam`, with the correction of the bias: its `T` is 1 in the first step.
+    Adam,
+    /// `Adam` on variables that are first made smaller by the factor `1 - lr weight_decay`.
+    AdamW,
+    /// ONNX's `Adagrad`.
+    Adagrad,
+    /// `h = alpha h + (1 - alpha) g²`, `x - lr g / (√h + epsilon)`.
+    RmsProp,
+}
+
+/// What a method can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// How far a step goes.
+    LearningRate,
+    /// How much of the step before goes into one.
+    Momentum,
+    /// How much of the mean of gradients is kept.
+    Beta1,
+    /// How much of the mean of their squares is kept.
+    Beta2,
+    /// What keeps divisors from zero.
+    Epsilon,
+    /// How much smaller variables get by themselves.
+    WeightDecay,
+    /// How much of the mean of squares is kept.
+    Alpha,
+    /// By how much the rate falls with the number of steps: `lr / (1 + step · decay)`.
+    RateDecay,
+}
+
+impl Setting {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Setting::LearningRate => "lr",
+            Setting::Momentum => "momentum",
+            Setting::Beta1 => "beta1",
+            Setting::Beta2 => "beta2",
+            Setting::Epsilon => "eps",
+            Setting::WeightDecay => "weight-decay",
+            Setting::Alpha => "alpha",
+            Setting::RateDecay => "lr-decay",
+        }
+    }
+
+    /// Whether a number can be meant: shares are less than one, and nothing is negative.
+    fn allows(self, value: f64) -> bool {
+        use Setting::{Alpha, Beta1, Beta2, Momentum};
+        let is_share = matches!(self, Momentum | Beta1 | Beta2 | Alpha);
+        value >= 0.0 && value.is_finite() && (!is_share || value < 1.0)
+    }
+}
+
+impl Method {
+    /// What the method can be told, with what holds where nothing is said: the usual numbers.
+    fn defaults(self) -> &'static [(Setting, f64)] {
+        use Setting::{
+            Alpha, Beta1, Beta2, Epsilon, LearningRate, Momentum, RateDecay, WeightDecay,
+        };
+        match self {
+            Method::Sgd => &[(LearningRate, 0.01), (WeightDecay, 0.0)],
+            Method::Momentum | Method::Nesterov => {
+                &[(LearningRate, 0.01), (Momentum, 0.9), (WeightDecay, 0.0)]
+            }
+            Method::Adam => &[
+                (LearningRate, 0.001),
+                (Beta1, 0.9),
+                (Beta2, 0.999),
+                (Epsilon, 1e-8),
+                (WeightDecay, 0.0),
+            ],
+            Method::AdamW => &[
+                (LearningRate, 0.001),
+                (Beta1, 0.9),
+                (Beta2, 0.999),
+                (Epsilon, 1e-8),
+                (WeightDecay, 0.01),
+            ],
+            Method::Adagrad => {
+                &[(LearningRate, 0.01), (Epsilon, 1e-10), (WeightDecay, 0.0), (RateDecay, 0.0)]
+            }
+            Method::RmsProp => &[
+                (LearningRate, 0.01),
+                (Alpha, 0.99),
+                (Epsilon, 1e-8),
+                (Momentum, 0.0),
+                (WeightDecay, 0.0),
+            ],
+        }
+    }
+
+    /// Whether the method asks for the number of the step.
+    fn counts(self) -> bool {
+        !matches!(self, Method::Sgd | Method::RmsProp)
+    }
+}
+
+/// A method, and what it is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Optimizer {
+    method: Method,
+    settings: Vec<(Setting, f64)>,
+}
+
+impl From<Method> for Optimizer {
+    fn from(method: Method) -> Optimizer {
+        Optimizer { method, settings: method.defaults().to_vec() }
+    }
+}
+
+impl Optimizer {
+    /// Tells it something.
+    ///
+    /// # Errors
+    ///
+    /// Where the method knows nothing of it, or the number cannot be meant.
+    pub fn with(mut self, setting: Setting, value: f64) -> Result<Optimizer> {
+        let name = setting.name();
+        let known: Vec<String> =
+            self.settings.iter().map(|(known, _)| format!("`{}`", known.name())).collect();
+        let Some(found) = self.settings.iter_mut().find(|(known, _)| *known == setting) else {
+            let message = format!("the optimizer makes no use of `{name}`");
+            let known = format!("it knows {}", known.join(", "));
+            return Err(Diagnostic::new(Code::BadOption, message).note(known));
+        };
+        if !setting.allows(value) {
+            let message = format!("{value} cannot be the `{name}` of an optimizer");
+            return Err(Diagnostic::new(Code::BadOption, message));
+        }
+        found.1 = value;
+        Ok(self)
+    }
+
+    /// What holds of a setting; zero where the method does not know it.
+    fn get(&self, setting: Setting) -> f64 {
+        let found = self.settings.iter().find(|(known, _)| *known == setting);
+        found.map_or(0.0, |(_, value)| *value)
+    }
+
+    fn attribute(&self, name: &'static str, setting: Setting) -> (&'static str, Attribute) {
+        (name, Attribute::Float(self.get(setting) as f32))
+    }
+}
+
+/// What a step assigns: the variable, and the value that it gets.
+pub struct Update {
+    /// The name of the variable.
+    pub variable: String,
+    /// The name of the value.
+    pub value: String,
+    /// Whether the variable is one of the optimizer's own, which are zero at first.
+    pub is_state: bool,
+}
+
+/// Writes a step: the nodes that make new variables of `variables` and their `gradients`.
+pub fn write(
+    draft: &mut Draft,
+    optimizer: &Optimizer,
+    variables: &[Variable],
+    gradients: &[String],
+) -> Vec<Update> {
+    let rate = draft.constant("learning_rate", number(variables[0].dtype, optimizer, RATE));
+    let mut step =
+        Step { draft, optimizer, rate, ordinal: None, updates: Vec::new(), scalars: Vec::new() };
+    step.scalars.push((step.rate.clone(), variables[0].dtype, step.rate.clone()));
+    if optimizer.method.counts() {
+        step.count();
+    }
+    for (variable, gradient) in variables.iter().zip(gradients) {
+        step.variable(variable, gradient);
+    }
+    step.updates
+}
+
+const RATE: Setting = Setting::LearningRate;
+
+fn number(dtype: DType, optimizer: &Optimizer, setting: Setting) -> Tensor {
+    scalar(dtype, optimizer.get(setting))
+}
+
+fn scalar(dtype: DType, value: f64) -> Tensor {
+    Tensor::from_number(dtype, value).expect("variables are of floating-point types")
+}
+
+/// A step as it is written.
+struct Step<'a> {
+    draft: &'a mut Draft,
+    optimizer: &'a Optimizer,
+    rate: String,
+    /// The number of steps before this one, and with it.
+    ordinal: Option<(String, String)>,
+    updates: Vec<Update>,
+    /// The numbers that are there: what they are, their type, and their name.
+    scalars: Vec<(String, DType, String)>,
+}
+
+impl Step<'_> {
+    /// Counts the steps. The counter is 0 at first, and says how many there were.
+    fn count(&mut self) {
+        let before = self.draft.constant("step", Tensor::from_int(0));
+        let one = self.draft.constant("one", Tensor::from_int(1));
+        let now = self.draft.node("Add", &[&before, &one], "step.next");
+        self.updates.push(Update { variable: before.clone(), value: now.clone(), is_state: true });
+        self.draft.give(&now, DType::I64, &[]);
+        self.ordinal = Some((before, now));
+    }
+
+    fn variable(&mut self, x: &Variable, g: &str) {
+        match self.optimizer.method {
+            Method::Sgd => {
+                let g = self.decayed(x, g);
+                let rate = self.rate(x.dtype);
+                let step = self.made(x, "Mul", &[&rate, &g], "step");
+                self.finish(x, "Sub", &step);
+            }
+            Method::Momentum => self.momentum(x, g, "standard"),
+            Method::Nesterov => self.momentum(x, g, "nesterov"),
+            Method::Adam => {
+                let decay = self.optimizer.attribute("norm_coefficient", Setting::WeightDecay);
+                self.adam(x, &x.name, g, vec![decay]);
+            }
+            Method::AdamW => {
+                let kept = self.kept(x.dtype);
+                let smaller = self.made(x, "Mul", &[&x.name, &kept], "decayed");
+                self.adam(x, &smaller, g, Vec::new());
+            }
+            Method::Adagrad => self.adagrad(x, g),
+            Method::RmsProp => self.rms_prop(x, g),
+        }
+    }
+
+    fn momentum(&mut self, x: &Variable, g: &str, mode: &str) {
+        let attributes = vec![
+            self.optimizer.attribute("alpha", Setting::Momentum),
+            // All of a gradient counts, in the first step and later.
+            ("beta", Attribute::Float(1.0)),
+            self.optimizer.attribute("norm_coefficient", Setting::WeightDecay),
+            ("mode", Attribute::String(mode.into())),
+        ];
+        self.operator(x, &x.name, g, "Momentum", &["momentum"], attributes);
+    }
+
+    fn adam(
+        &mut self,
+        x: &Variable,
+        from: &str,
+        g: &str,
+        mut more: Vec<(&'static str, Attribute)>,
+    ) {
+        more.extend([
+            self.optimizer.attribute("alpha", Setting::Beta1),
+            self.optimizer.attribute("beta", Setting::Beta2),
+            self.optimizer.attribute("epsilon", Setting::Epsilon),
+        ]);
+        self.operator(x, from, g, "Adam", &["mean", "mean_square"], more);
+    }
+
+    fn adagrad(&mut self, x: &Variable, g: &str) {
+        let attributes = vec![
+            self.optimizer.attribute("epsilon", Setting::Epsilon),
+            self.optimizer.attribute("decay_factor", Setting::RateDecay),
+            self.optimizer.attribute("norm_coefficient", Setting::WeightDecay),
+        ];
+        self.operator(x, &x.name, g, "Adagrad", &["sum_square"], attributes);
+    }
+
+    /// An operator of ONNX's, which makes a new variable and new states.
+    fn operator(
+        &mut self,
+        x: &Variable,
+        from: &str,
+        g: &str,
+        op: &str,
+        states: &[&str],
+        attributes: Vec<(&'static str, Attribute)>,
+    ) {
+        let (before, now) = self.ordinal.clone().expect("these methods count");
+        // Adam corrects the bias from `T` = 1 on; `T` = 0 would mean that it does not.
+        let ordinal = if op == "Adam" { now } else { before };
+        let states: Vec<String> = states.iter().map(|what| self.state(x, what)).collect();
+        let (rate, next) = (self.rate(x.dtype), self.draft.name(&format!("{}.next", x.name)));
+        let new = states.iter().map(|state| self.draft.name(&format!("{state}.next")));
+        let new: Vec<String> = std::iter::once(next).chain(new).collect();
+        let mut inputs = vec![rate.as_str(), &ordinal, from, g];
+        inputs.extend(states.iter().map(String::as_str));
+        self.draft.training(op, &x.name, &inputs, &new, attributes);
+        let variables = std::iter::once(&x.name).chain(&states);
+        for (i, (variable, value)) in variables.zip(new).enumerate() {
+            self.assign(x, variable, &value, i > 0);
+        }
+    }
+
+    fn rms_prop(&mut self, x: &Variable, g: &str) {
+        let g = self.decayed(x, g);
+        let alpha = self.optimizer.get(Setting::Alpha);
+        let (kept, new) = (
+            self.number("alpha", x.dtype, alpha),
+            self.number("one_minus_alpha", x.dtype, 1.0 - alpha),
+        );
+        let epsilon = self.number("epsilon", x.dtype, self.optimizer.get(Setting::Epsilon));
+        let state = self.state(x, "mean_square");
+        let square = self.made(x, "Mul", &[&g, &g], "square");
+        let share = self.made(x, "Mul", &[&new, &square], "square.share");
+        let before = self.made(x, "Mul", &[&kept, &state], "mean_square.share");
+        let mean = self.made(x, "Add", &[&before, &share], "mean_square.next");
+        self.assign(x, &state, &mean, true);
+        let root = self.made(x, "Sqrt", &[&mean], "root");
+        let size = self.made(x, "Add", &[&root, &epsilon], "size");
+        let mut scaled = self.made(x, "Div", &[&g, &size], "scaled");
+        let momentum = self.optimizer.get(Setting::Momentum);
+        if momentum > 0.0 {
+            let momentum = self.number("momentum", x.dtype, momentum);
+            let state = self.state(x, "momentum");
+            let before = self.made(x, "Mul", &[&momentum, &state], "momentum.share");
+            scaled = self.made(x, "Add", &[&before, &scaled], "momentum.next");
+            self.assign(x, &state, &scaled, true);
+        }
+        let rate = self.rate(x.dtype);
+        let step = self.made(x, "Mul", &[&rate, &scaled], "step");
+        self.finish(x, "Sub", &step);
+    }
+
+    /// The gradient with that of half the variable's square, as often as is wanted.
+    fn decayed(&mut self, x: &Variable, g: &str) -> String {
+        let decay = self.optimizer.get(Setting::WeightDecay);
+        if decay == 0.0 {
+            return g.to_owned();
+        }
+        let decay = self.number("weight_decay", x.dtype, decay);
+        let pull = self.made(x, "Mul", &[&decay, &x.name], "pull");
+        self.made(x, "Add", &[g, &pull], "pulled")
+    }
+
+    /// The factor `1 - lr · weight_decay`.
+    fn kept(&mut self, dtype: DType) -> String {
+        self.once("kept", dtype, |step| {
+            let decay =
+                step.number("weight_decay", dtype, step.optimizer.get(Setting::WeightDecay));
+            let (rate, one) = (step.rate(dtype), step.number("unit", dtype, 1.0));
+            let lost = step.draft.node("Mul", &[&rate, &decay], "lost");
+            step.draft.node("Sub", &[&one, &lost], "kept")
+        })
+    }
+
+    /// The learning rate in a type.
+    fn rate(&mut self, dtype: DType) -> String {
+        let rate = self.rate.clone();
+        self.once(&rate.clone(), dtype, |step| {
+            let to = vec![("to", Attribute::Int(i64::from(dtype.code())))];
+            step.draft.node_with("Cast", &[&rate], &rate, to)
+        })
+    }
+
+    /// A number of a type.
+    fn number(&mut self, name: &str, dtype: DType, value: f64) -> String {
+        self.once(name, dtype, |step| step.draft.constant(name, scalar(dtype, value)))
+    }
+
+    /// What all variables of a type share.
+    fn once(&mut self, what: &str, dtype: DType, make: impl FnOnce(&mut Self) -> String) -> String {
+        let found = self.scalars.iter().find(|(known, ty, _)| known == what && *ty == dtype);
+        if let Some((.., name)) = found {
+            return name.clone();
+        }
+        let name = make(self);
+        self.scalars.push((what.to_owned(), dtype, name.clone()));
+        name
+    }
+
+    /// A node beside a variable, called after it.
+    fn made(&mut self, x: &Variable, op: &str, inputs: &[&str], what: &str) -> String {
+        self.draft.node(op, inputs, &format!("{}.{what}", x.name))
+    }
+
+    /// A variable of the optimizer's own, of zeros.
+    fn state(&mut self, x: &Variable, what: &str) -> String {
+        self.draft.zeros(&format!("{}.{what}", x.name), x.dtype, &x.shape)
+    }
+
+    fn finish(&mut self, x: &Variable, op: &str, step: &str) {
+        let next = self.made(x, op, &[&x.name, step], "next");
+        self.assign(x, &x.name, &next, false);
+    }
+
+    fn assign(&mut self, x: &Variable, variable: &str, value: &str, is_state: bool) {
+        self.draft.give(value, x.dtype, &x.shape);
+        let (variable, value) = (variable.to_owned(), value.to_owned());
+        self.updates.push(Update { variable, value, is_state });
+    }
+}

@@ -1,0 +1,180 @@
+//! Channels in blocks: `[batch, channels…]` as `[batch, channels / 16, …, 16]`, the layout of the
+//! convolutions that are told so. Channels that are missing to a whole block are zeros.
+
+use crate::activation_fn::Activation;
+pub use crate::gemm::BLOCK;
+use crate::simd::{Simd, WithSimd, dispatch};
+
+/// Images of some channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channels {
+    /// How many images there are.
+    pub batch: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Elements of a channel.
+    pub pixels: usize,
+}
+
+impl Channels {
+    fn blocks(&self) -> usize {
+        self.channels.div_ceil(BLOCK)
+    }
+
+    /// The channels of block `index` of all images: where they start, and how many they are.
+    fn block(&self, index: usize) -> (usize, usize) {
+        let (image, block) = (index / self.blocks(), index % self.blocks());
+        let first = block * BLOCK;
+        let start = (image * self.channels + first) * self.pixels;
+        (start, BLOCK.min(self.channels - first))
+    }
+}
+
+/// Pixels that are moved at once.
+const PIXELS: usize = 16;
+
+/// Puts the channels of `x` into blocks.
+#[inline(never)]
+pub fn block(x: &[f32], y: &mut [f32], geometry: Channels) {
+    let pixels = geometry.pixels;
+    if pixels == 0 {
+        return;
+    }
+    for (index, y) in y.chunks_exact_mut(pixels * BLOCK).enumerate() {
+        let (start, channels) = geometry.block(index);
+        let x = &x[start..][..channels * pixels];
+        for (first, y) in (0..pixels).step_by(PIXELS).zip(y.chunks_mut(PIXELS * BLOCK)) {
+            let mut tile = [[0.0; BLOCK]; PIXELS];
+            let count = y.len() / BLOCK;
+            for (lane, x) in x.chunks_exact(pixels).enumerate() {
+                let x = &x[first..first + count];
+                tile.iter_mut().zip(x).for_each(|(pixel, &x)| pixel[lane] = x);
+            }
+            y.copy_from_slice(&tile.as_flattened()[..y.len()]);
+        }
+    }
+}
+
+/// Takes the channels of `x` out of their blocks.
+#[inline(never)]
+pub fn unblock(x: &[f32], y: &mut [f32], geometry: Channels) {
+    let pixels = geometry.pixels;
+    if pixels == 0 {
+        return;
+    }
+    for (index, x) in x.chunks_exact(pixels * BLOCK).enumerate() {
+        let (start, channels) = geometry.block(index);
+        let y = &mut y[start..][..channels * pixels];
+        for (first, x) in (0..pixels).step_by(PIXELS).zip(x.chunks(PIXELS * BLOCK)) {
+            let mut tile = [[0.0; BLOCK]; PIXELS];
+            tile.as_flattened_mut()[..x.len()].copy_from_slice(x);
+            let count = x.len() / BLOCK;
+            for (lane, y) in y.chunks_exact_mut(pixels).enumerate() {
+                let y = &mut y[first..first + count];
+                y.iter_mut().zip(&tile).for_each(|(y, pixel)| *y = pixel[lane]);
+            }
+        }
+    }
+}
+
+/// `y = f(scale · x + shift)`, with a number for each channel of the blocks; `x` and `y` are in
+/// blocks.
+#[inline(never)]
+pub fn affine(
+    x: &[f32],
+    scale: &[f32],
+    shift: &[f32],
+    y: &mut [f32],
+    geometry: Channels,
+    f: Activation,
+) {
+    y.copy_from_slice(x);
+    affine_in_place(y, scale, shift, geometry, f);
+}
+
+/// `y = f(scale · y + shift)` likewise.
+#[inline(never)]
+pub fn affine_in_place(
+    y: &mut [f32],
+    scale: &[f32],
+    shift: &[f32],
+    geometry: Channels,
+    f: Activation,
+) {
+    let len = geometry.pixels * BLOCK;
+    if len == 0 {
+        return;
+    }
+    let blocks = geometry.blocks();
+    for (index, y) in y.chunks_exact_mut(len).enumerate() {
+        let first = index % blocks * BLOCK;
+        let (scale, shift) = (&scale[first..][..BLOCK], &shift[first..][..BLOCK]);
+        dispatch(Affine { y, scale, shift, relu: f == Activation::Relu });
+        if f != Activation::Relu {
+            f.apply_rows(y, 1, len, len);
+        }
+    }
+}
+
+/// One block of one image.
+struct Affine<'a> {
+    y: &'a mut [f32],
+    scale: &'a [f32],
+    shift: &'a [f32],
+    relu: bool,
+}
+
+impl WithSimd for Affine<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let least = s.splat(if self.relu { 0.0 } else { f32::NEG_INFINITY });
+        for first in (0..BLOCK).step_by(S::LANES) {
+            let (scale, shift) = (s.load(&self.scale[first..]), s.load(&self.shift[first..]));
+            for y in self.y.chunks_exact_mut(BLOCK) {
+                let y = &mut y[first..][..S::LANES];
+                s.store(s.max(least, s.mul_add(s.load(y), scale, shift)), y);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::simd::each_level;
+    use std::{vec, vec::Vec};
+
+    #[test]
+    fn what_goes_into_blocks_comes_out() {
+        for (batch, channels, pixels) in [(1, 16, 16), (2, 5, 3), (1, 40, 33), (1, 3, 0)] {
+            let geometry = Channels { batch, channels, pixels };
+            let x: Vec<f32> = (0..batch * channels * pixels).map(|i| i as f32).collect();
+            let mut blocks = vec![f32::NAN; batch * geometry.blocks() * pixels * BLOCK];
+            block(&x, &mut blocks, geometry);
+            assert!(blocks.iter().all(|x| x.is_finite()));
+            let mut y = vec![f32::NAN; x.len()];
+            unblock(&blocks, &mut y, geometry);
+            assert_eq!(x, y);
+        }
+    }
+
+    #[test]
+    fn each_channel_has_its_factor_and_addend() {
+        let geometry = Channels { batch: 2, channels: 20, pixels: 3 };
+        let numbers = |n: usize| (0..n).map(|i| i as f32 - 9.0).collect::<Vec<f32>>();
+        let (x, scale, shift) = (numbers(2 * 32 * 3), numbers(32), numbers(32));
+        each_level(|level| {
+            for f in [Activation::Identity, Activation::Relu, Activation::HardSwish] {
+                let mut y = vec![f32::NAN; x.len()];
+                affine(&x, &scale, &shift, &mut y, geometry, f);
+                for (at, (x, y)) in x.iter().zip(&y).enumerate() {
+                    let channel = at / 48 % 2 * BLOCK + at % BLOCK;
+                    let truth = f.of(scale[channel] * x + shift[channel]);
+                    assert!((y - truth).abs() <= 1e-3, "{level:?} {f:?}: {y} is not {truth}");
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,224 @@
+//! Which part of the output is computed at once, and where its input is.
+
+use super::super::planes::Axis;
+use super::super::{Conv, product};
+use super::BLOCK;
+
+/// Elements of the input that leave room for weights in a second-level cache.
+pub(super) const LARGE: usize = 64 * 1024;
+/// Elements of the input that leave room for the output in a first-level cache.
+pub(super) const SMALL: usize = 5 * 1024;
+
+/// The two last axes of a convolution, and how its input stands in memory.
+#[derive(Clone, Copy)]
+pub(super) struct Plane {
+    h: Axis,
+    w: Axis,
+    /// Channels.
+    channels: usize,
+    /// Channels that stand side by side.
+    unit: usize,
+    /// How many elements of the input are best read at once.
+    limit: usize,
+}
+
+/// A part of the output, and the input as it is read for it. Distances count elements.
+#[derive(Clone, Copy)]
+pub(super) struct Band {
+    /// Rows of the output.
+    rows: usize,
+    /// Columns of the output.
+    cols: usize,
+    /// From one block of channels to the next.
+    pub block: usize,
+    /// From what one row of the output reads to what the next one does.
+    pub row: usize,
+    /// From one phase of the rows to the next, and from one of the columns.
+    phases: [usize; 2],
+    /// From a row that is read to the one behind it.
+    pitch: usize,
+    /// Whether the input is copied to scratch memory.
+    copied: bool,
+}
+
+impl Plane {
+    /// The convolution, with one row where it has one axis or can be seen so.
+    pub const fn of(conv: &Conv<'_>, channels: usize, unit: usize, limit: usize) -> Plane {
+        let axes = conv.size.len();
+        let (mut h, mut w) = (Axis::NONE, Axis::of(conv, axes - 1));
+        if conv.is_pointwise() {
+            (w.size, w.out) = (product(conv.size), product(conv.size));
+        } else if axes > 1 {
+            h = Axis::of(conv, axes - 2);
+        }
+        Plane { h, w, channels, unit, limit }
+    }
+
+    /// The rows and columns of the output.
+    pub const fn out(&self) -> [usize; 2] {
+        [self.h.out, self.w.out]
+    }
+
+    /// Blocks of the input.
+    const fn blocks(&self) -> usize {
+        self.channels.div_ceil(self.unit)
+    }
+
+    /// Elements of an image of the input.
+    pub const fn image(&self) -> usize {
+        self.blocks() * self.h.size * self.w.size * self.unit
+    }
+
+    /// Whether the input can be read where it stands.
+    const fn is_direct(&self) -> bool {
+        let (h, w) = (&self.h, &self.w);
+        w.stride == 1 && h.pad == 0 && w.pad == 0 && h.fits() && w.fits()
+    }
+
+    /// Elements of a row of the band, all phases of it.
+    const fn pitch(&self) -> usize {
+        self.w.phases() * (self.w.out + self.w.extra()) * self.unit
+    }
+
+    /// Elements of the band of so many rows of the output.
+    const fn band_len(&self, rows: usize) -> usize {
+        self.blocks() * self.h.phases() * (rows + self.h.extra()) * self.pitch()
+    }
+
+    /// The rows of the output whose input, with that, fits in so many elements.
+    const fn rows(&self, limit: usize) -> usize {
+        let each = self.blocks() * self.h.phases() * self.pitch();
+        let most = match limit.checked_div(each) {
+            Some(rows) => rows.saturating_sub(self.h.extra()),
+            None => self.h.out,
+        };
+        part(self.h.out, most)
+    }
+
+    /// How many elements of scratch memory serve best.
+    pub const fn scratch(&self) -> usize {
+        if self.is_direct() { 0 } else { self.band_len(self.rows(self.limit)) }
+    }
+
+    /// The band for so much scratch memory.
+    pub fn band(&self, scratch: usize) -> Band {
+        let (h, w, unit) = (&self.h, &self.w, self.unit);
+        if self.is_direct() {
+            let pitch = w.size * unit;
+            // Rows that leave the cache before their turn comes are read again by each block.
+            let rows = self.limit.checked_div(self.blocks() * h.stride * pitch).unwrap_or(h.out);
+            let cols = match h.out {
+                1 => part(w.out, self.limit / (self.blocks() * unit).max(1)),
+                _ => w.out,
+            };
+            return Band {
+                rows: part(h.out, rows),
+                cols,
+                block: h.size * pitch,
+                row: h.stride * pitch,
+                phases: [pitch, unit],
+                pitch: 0,
+                copied: false,
+            };
+        }
+        let (rows, pitch) = (self.rows(scratch), self.pitch());
+        let phase = (rows + h.extra()) * pitch;
+        Band {
+            rows,
+            cols: w.out,
+            block: h.phases() * phase,
+            row: pitch,
+            phases: [phase, (w.out + w.extra()) * unit],
+            pitch,
+            copied: true,
+        }
+    }
+
+    /// The parts of the output: the first row of each, how many rows, and its columns likewise.
+    pub fn places(&self, band: &Band) -> impl Iterator<Item = [usize; 4]> + use<> {
+        let ([h, w], Band { rows, cols, .. }) = (self.out(), *band);
+        (0..h).step_by(rows).flat_map(move |row| {
+            let cols = (0..w).step_by(cols).map(move |col| [col, cols.min(w - col)]);
+            cols.map(move |[col, cols]| [row, rows.min(h - row), col, cols])
+        })
+    }
+}
+
+impl Band {
+    /// Where each element of the window is.
+    pub fn taps<'t>(&self, plane: &Plane, taps: &'t mut [usize]) -> &'t [usize] {
+        let Plane { h, w, unit, .. } = plane;
+        let count = h.kernel * w.kernel;
+        for (i, tap) in taps.iter_mut().take(count).enumerate() {
+            let (row, col) = (i / w.kernel, i % w.kernel);
+            *tap = if self.copied {
+                let ((row_phase, row), (col_phase, col)) = (h.tap(row), w.tap(col));
+                row_phase * self.phases[0]
+                    + row * self.pitch
+                    + col_phase * self.phases[1]
+                    + col * unit
+            } else {
+                row * h.dilation * self.phases[0] + col * w.dilation * unit
+            };
+        }
+        &taps[..count]
+    }
+
+    /// What the outputs from a row and a column on read: the input from there on, or a copy.
+    pub fn input<'x>(
+        &self,
+        plane: &Plane,
+        x: &'x [f32],
+        [row, col]: [usize; 2],
+        scratch: &'x mut [f32],
+    ) -> &'x [f32] {
+        if !self.copied {
+            return x.get(row * self.row + col * plane.unit..).unwrap_or(&[]);
+        }
+        let Plane { h, w, unit, .. } = plane;
+        let blocks = x.chunks_exact((h.size * w.size * unit).max(1));
+        for (x, to) in blocks.zip(scratch.chunks_exact_mut(self.block)) {
+            for (phase, to) in to.chunks_exact_mut(self.phases[0]).enumerate() {
+                for (i, to) in to.chunks_exact_mut(self.pitch).enumerate() {
+                    let from = h.input(row + i, phase);
+                    let from =
+                        from.map_or(&[][..], |row| &x[row * w.size * unit..][..w.size * unit]);
+                    for (phase, to) in to.chunks_exact_mut(self.phases[1]).enumerate() {
+                        fill(from, w, *unit, phase, to);
+                    }
+                }
+            }
+        }
+        scratch
+    }
+}
+
+/// Writes a phase of a row, padded.
+fn fill(x: &[f32], axis: &Axis, unit: usize, phase: usize, to: &mut [f32]) {
+    // The first place that is not padding, where it is in the input, and how many follow.
+    let skip = axis.pad.saturating_sub(phase).div_ceil(axis.stride);
+    let from = (phase + skip * axis.stride).saturating_sub(axis.pad) * unit;
+    let from = x.get(from..).unwrap_or(&[]);
+    let (before, to) = to.split_at_mut((skip * unit).min(to.len()));
+    let count = (from.len() / unit).div_ceil(axis.stride) * unit;
+    let (to, after) = to.split_at_mut(count.min(to.len()));
+    before.fill(0.0);
+    after.fill(0.0);
+    let stride = axis.stride * unit;
+    match (stride, unit) {
+        (1 | BLOCK, _) if axis.stride == 1 => to.copy_from_slice(&from[..to.len()]),
+        (_, 1) => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
+        _ => {
+            for (to, x) in to.chunks_exact_mut(BLOCK).zip(from.chunks(stride)) {
+                to.copy_from_slice(&x[..BLOCK]);
+            }
+        }
+    }
+}
+
+/// The length of the parts of `x`, one at least, when it is cut in equal ones that are at most
+/// `most` long.
+const fn part(x: usize, most: usize) -> usize {
+    let most = if most == 0 { 1 } else { most };
+    if x == 0 { 1 } else { x.div_ceil(x.div_ceil(most)) }
+}

@@ -1,0 +1,75 @@
+//! Depthwise convolutions: each channel with its own window.
+
+use super::band::{Plane, SMALL};
+use super::{clamp, product};
+use crate::Number;
+use crate::activation_fn::Activation;
+use crate::conv::Conv;
+use crate::gemm::{BLOCK, Depthwise, MAX_TAPS};
+
+/// How many elements of scratch memory [`depthwise_in_blocks`] wants to be fastest.
+pub const fn depthwise_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
+    Plane::of(geometry, BLOCK, BLOCK, SMALL).scratch()
+}
+
+/// Packs the weights of a depthwise convolution: `[block, tap, 16]`.
+pub fn pack_depthwise_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
+    let taps = product(geometry.kernel);
+    for (at, y) in y.iter_mut().enumerate() {
+        let (block, tap, lane) = (at / BLOCK / taps, at / BLOCK % taps, at % BLOCK);
+        *y = w.get((block * BLOCK + lane) * taps + tap).copied().unwrap_or(T::ZERO);
+    }
+}
+
+/// `y = f(w ∗ x + bias + add)` for as many groups as there are channels, all but the bias in
+/// blocks. The weights are packed by [`pack_depthwise_blocks`]; the bias has a number for each
+/// channel of the blocks.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn depthwise_in_blocks(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    let plane = Plane::of(&geometry, BLOCK, BLOCK, SMALL);
+    let blocks = geometry.groups.div_ceil(BLOCK);
+    let [height, width] = plane.out();
+    let (from, to) = (plane.image(), height * width * BLOCK);
+    let weights = product(geometry.kernel) * BLOCK;
+    if to == 0 {
+        return;
+    }
+    let band = plane.band(scratch.len());
+    let mut taps = [0; MAX_TAPS];
+    let taps = band.taps(&plane, &mut taps);
+    for (index, y) in y.chunks_exact_mut(to).enumerate() {
+        let block = index % blocks;
+        let x = &x[index * from..][..from];
+        let add = add.map_or(&[][..], |add| &add[index * to..][..to]);
+        for [row, rows, col, cols] in plane.places(&band) {
+            let at = (row * width + col) * BLOCK;
+            Depthwise {
+                x: band.input(&plane, x, [row, col], scratch),
+                x_row: band.row,
+                taps,
+                w: &w[block * weights..][..weights],
+                bias: bias.map_or(&[], |bias| &bias[block * BLOCK..]),
+                add: add.get(at..).unwrap_or(&[]),
+                y: &mut y[at..],
+                y_row: width * BLOCK,
+                rows,
+                cols,
+                clamp: clamp(f),
+            }
+            .compute();
+        }
+        if clamp(f).is_none() {
+            f.apply_rows(y, 1, to, to);
+        }
+    }
+}

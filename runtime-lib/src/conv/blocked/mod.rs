@@ -1,0 +1,152 @@
+//! Convolutions whose channels stand in blocks of [`BLOCK`]: `[batch, channels / 16, size…, 16]`.
+//! The last block may have channels that are padding, whose numbers are finite and mean nothing.
+//!
+//! A block is one vector of the widest kind, so that a pixel of the output is a few sums side by
+//! side, and each number of the input is multiplied with whole vectors of weights. What a window
+//! reads is copied to scratch memory first, padded, with one *phase* of the columns after the
+//! other, unless it can be read where it stands.
+
+mod band;
+mod depthwise;
+#[cfg(all(test, feature = "std"))]
+mod tests;
+
+use super::{Conv, product};
+use crate::Number;
+use crate::activation_fn::Activation;
+use crate::gemm::{BLOCK, MAX_TAPS, Pixels};
+use band::{LARGE, Plane};
+pub use depthwise::{depthwise_in_blocks, depthwise_in_blocks_scratch, pack_depthwise_blocks};
+
+/// How many elements of scratch memory [`conv_in_blocks`] wants to be fastest.
+pub const fn conv_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
+    Plane::of(geometry, geometry.channels, BLOCK, LARGE).scratch()
+}
+
+/// How many elements of scratch memory [`conv_to_blocks`] wants to be fastest.
+pub const fn conv_to_blocks_scratch(geometry: &Conv<'_>) -> usize {
+    Plane::of(geometry, geometry.channels, 1, LARGE).scratch()
+}
+
+/// Whether there are kernels of this file for such a window: one of one or two axes with not too
+/// many elements.
+pub const fn has_blocks(kernel: &[usize]) -> bool {
+    let axes = kernel.len();
+    axes > 0 && axes <= 2 && product(kernel) <= MAX_TAPS
+}
+
+/// How many elements [`pack_blocks`] and [`pack_depthwise_blocks`] write.
+pub const fn packed_blocks_len(geometry: &Conv<'_>) -> usize {
+    (geometry.groups * geometry.filters).div_ceil(BLOCK) * geometry.depth() * BLOCK
+}
+
+/// Packs the weights of a convolution of `unit` channels at a time: [`BLOCK`], or 1 for an input
+/// whose channels stand in no blocks.
+pub fn pack_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, unit: usize) {
+    let (channels, taps) = (geometry.channels, product(geometry.kernel));
+    let mut y = y.chunks_exact_mut(BLOCK);
+    for filter in (0..geometry.filters).step_by(BLOCK) {
+        for first in (0..channels).step_by(unit) {
+            for tap in 0..taps {
+                for channel in first..channels.min(first + unit) {
+                    let Some(y) = y.next() else { return };
+                    for (lane, y) in y.iter_mut().enumerate() {
+                        let at = ((filter + lane) * channels + channel) * taps + tap;
+                        *y = w.get(at).copied().unwrap_or(T::ZERO);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `y = f(w ∗ x + bias + add)`, all but the weights and the bias in blocks. The weights are packed
+/// by [`pack_blocks`]; the bias has a number for each channel of the blocks.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn conv_in_blocks(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    convolve::<BLOCK>([x, w], [bias, add], y, scratch, &geometry, f);
+}
+
+/// `y = f(w ∗ x + bias + add)` likewise, for an `x` whose channels stand in no blocks.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn conv_to_blocks(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    convolve::<1>([x, w], [bias, add], y, scratch, &geometry, f);
+}
+
+/// The bounds that a function sets, where that is all it does.
+fn clamp(f: Activation) -> Option<(f32, f32)> {
+    match f {
+        Activation::Relu => Some((0.0, f32::INFINITY)),
+        Activation::Clip { min, max } => Some((min, max)),
+        _ => None,
+    }
+}
+
+fn convolve<const UNIT: usize>(
+    [x, w]: [&[f32]; 2],
+    [bias, add]: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Activation,
+) {
+    let plane = Plane::of(geometry, geometry.channels, UNIT, LARGE);
+    let blocks = geometry.filters.div_ceil(BLOCK);
+    let (pixels, [_, width]) = (product(geometry.out), plane.out());
+    let (from, to) = (plane.image(), blocks * pixels * BLOCK);
+    if to == 0 {
+        return;
+    }
+    let band = plane.band(scratch.len());
+    let mut taps = [0; MAX_TAPS];
+    let taps = band.taps(&plane, &mut taps);
+    for (image, y) in y.chunks_exact_mut(to).enumerate() {
+        let x = &x[image * from..][..from];
+        let add = add.map_or(&[][..], |add| &add[image * to..][..to]);
+        for [row, rows, col, cols] in plane.places(&band) {
+            let at = (row * width + col) * BLOCK;
+            Pixels::<UNIT> {
+                x: band.input(&plane, x, [row, col], scratch),
+                x_block: band.block,
+                x_row: band.row,
+                taps,
+                channels: geometry.channels,
+                w,
+                bias: bias.unwrap_or(&[]),
+                add: add.get(at..).unwrap_or(&[]),
+                y: &mut y[at..],
+                y_block: pixels * BLOCK,
+                y_row: width * BLOCK,
+                blocks,
+                rows,
+                cols,
+                clamp: clamp(f),
+            }
+            .compute();
+            if clamp(f).is_none() {
+                let len = ((rows - 1) * width + cols) * BLOCK;
+                f.apply_rows(&mut y[at..], blocks, len, pixels * BLOCK);
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Convolutions in blocks against those without.
+
+use super::*;
+use crate::blocks::{Channels, block, unblock};
+use crate::conv::{Weights, conv};
+use crate::gemm::tests::numbers;
+use crate::simd::each_level;
+use std::{vec, vec::Vec};
+
+fn some(n: usize, seed: u64) -> Vec<f32> {
+    numbers(n, seed).into_iter().map(|x| x as f32).collect()
+}
+
+fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|&x| f64::from(x)).collect()
+}
+
+/// Tells of images, of this many channels and sizes.
+fn channels(batch: usize, channels: usize, sizes: &[usize]) -> Channels {
+    Channels { batch, channels, pixels: product(sizes) }
+}
+
+fn blocked(x: &[f32], of: Channels) -> Vec<f32> {
+    let mut y = vec![f32::NAN; of.batch * of.channels.div_ceil(BLOCK) * of.pixels * BLOCK];
+    block(x, &mut y, of);
+    y
+}
+
+/// A kernel.
+type Run = fn(
+    &[f32],
+    &[f32],
+    Option<&[f32]>,
+    Option<&[f32]>,
+    &mut [f32],
+    &mut [f32],
+    Conv<'_>,
+    Activation,
+);
+
+/// A kernel with what it wants to know.
+struct Way {
+    unit: usize,
+    run: Run,
+    scratch: fn(&Conv<'_>) -> usize,
+    pack: fn(&[f32], &mut [f32], &Conv<'_>),
+}
+
+const IN_BLOCKS: Way = Way {
+    unit: BLOCK,
+    run: conv_in_blocks,
+    scratch: conv_in_blocks_scratch,
+    pack: |w, y, geometry| pack_blocks(w, y, geometry, BLOCK),
+};
+const TO_BLOCKS: Way = Way {
+    unit: 1,
+    run: conv_to_blocks,
+    scratch: conv_to_blocks_scratch,
+    pack: |w, y, geometry| pack_blocks(w, y, geometry, 1),
+};
+const DEPTHWISE: Way = Way {
+    unit: BLOCK,
+    run: depthwise_in_blocks,
+    scratch: depthwise_in_blocks_scratch,
+    pack: pack_depthwise_blocks,
+};
+
+/// Holds a kernel against the definition at each level, with and without a bias and an addend.
+fn check(way: &Way, geometry: Conv<'_>) {
+    let Conv { batch, groups, size, out, .. } = geometry;
+    let of_x = channels(batch, groups * geometry.channels, size);
+    let of_y = channels(batch, groups * geometry.filters, out);
+    let x = some(batch * of_x.channels * of_x.pixels, 1);
+    let w = some(of_y.channels * geometry.depth(), 2);
+    let (bias, add) = (some(of_y.channels, 3), some(batch * of_y.channels * of_y.pixels, 4));
+    let mut packed = vec![f32::NAN; packed_blocks_len(&geometry)];
+    (way.pack)(&w, &mut packed, &geometry);
+    let mut padded = bias.clone();
+    padded.resize(of_y.channels.next_multiple_of(BLOCK), 0.0);
+    let x_blocked = if way.unit == 1 { x.clone() } else { blocked(&x, of_x) };
+    let (add_blocked, wide_x, wide_w) = (blocked(&add, of_y), wide(&x), wide(&w));
+    let (wide_bias, wide_add) = (wide(&bias), wide(&add));
+    for (given, f) in
+        [(false, Activation::Identity), (true, Activation::Relu), (true, Activation::HardSwish)]
+    {
+        let mut truth = vec![0.0; add.len()];
+        let given_wide = |x| if given { Some(x) } else { None };
+        let (b, a) = (given_wide(&wide_bias[..]), given_wide(&wide_add[..]));
+        conv(&wide_x, &wide_w, b, a, &mut truth, geometry, f);
+        each_level(|level| {
+            let best = (way.scratch)(&geometry);
+            let mut scratch = vec![f32::NAN; best];
+            let mut y = vec![f32::NAN; add_blocked.len()];
+            let (b, a) = match given {
+                true => (Some(&padded[..]), Some(&add_blocked[..])),
+                false => (None, None),
+            };
+            (way.run)(&x_blocked, &packed, b, a, &mut y, &mut scratch, geometry, f);
+            assert!(y.iter().all(|y| y.is_finite()), "{level:?} {geometry:?}");
+            let mut plain = vec![f32::NAN; add.len()];
+            unblock(&y, &mut plain, of_y);
+            for (at, (y, truth)) in plain.iter().zip(&truth).enumerate() {
+                let near = (f64::from(*y) - truth).abs() <= 1e-5 * (1.0 + truth.abs());
+                assert!(near, "{level:?} {geometry:?} {f:?}: y[{at}] is {y}, not {truth}");
+            }
+        });
+    }
+}
+
+/// A window over an image of two axes.
+#[derive(Clone, Copy)]
+struct Over {
+    size: [usize; 2],
+    kernel: [usize; 2],
+    strides: [usize; 2],
+    dilations: [usize; 2],
+    pads: [usize; 2],
+    ends: [usize; 2],
+}
+
+impl Over {
+    fn check(&self, way: &Way, batch: usize, groups: usize, channels: usize, filters: usize) {
+        let reach = |i: usize| (self.kernel[i] - 1) * self.dilations[i];
+        let room = |i: usize| self.size[i] + self.pads[i] + self.ends[i] - reach(i) - 1;
+        let out = [0, 1].map(|i| room(i) / self.strides[i] + 1);
+        let geometry = Conv {
+            batch,
+            groups,
+            channels,
+            filters,
+            size: &self.size,
+            out: &out,
+            kernel: &self.kernel,
+            strides: &self.strides,
+            dilations: &self.dilations,
+            pads: &self.pads,
+            weights: Weights::Packed,
+        };
+        check(way, geometry);
+    }
+}
+
+const SQUARE: Over = Over {
+    size: [9, 11],
+    kernel: [3, 3],
+    strides: [1, 1],
+    dilations: [1, 1],
+    pads: [1, 1],
+    ends: [1, 1],
+};
+
+fn windows() -> Vec<Over> {
+    let mut all = vec![
+        SQUARE,
+        Over { kernel: [1, 1], pads: [0, 0], ends: [0, 0], ..SQUARE },
+        Over { pads: [0, 0], ends: [0, 0], ..SQUARE },
+        Over { pads: [0, 0], ..SQUARE },
+        Over { strides: [2, 2], ..SQUARE },
+        Over { kernel: [1, 1], strides: [2, 3], pads: [0, 0], ends: [0, 0], ..SQUARE },
+        Over { kernel: [5, 2], strides: [3, 1], pads: [2, 0], ends: [1, 1], ..SQUARE },
+        Over { dilations: [2, 3], pads: [2, 3], ends: [0, 1], ..SQUARE },
+        Over { strides: [1, 2], dilations: [1, 2], pads: [0, 2], ends: [2, 2], ..SQUARE },
+        Over { size: [1, 40], kernel: [1, 5], pads: [0, 4], ends: [0, 0], ..SQUARE },
+        Over { size: [3, 1], kernel: [3, 1], pads: [2, 3], ends: [2, 0], ..SQUARE },
+    ];
+    for size in 1..33 {
+        all.push(Over { size: [if size < 9 { 7 } else { 2 }, size], ..SQUARE });
+    }
+    all
+}
+
+#[test]
+fn blocks_give_what_channels_give() {
+    for over in windows() {
+        for (batch, channels, filters) in [(1, 16, 16), (2, 20, 24), (1, 3, 33)] {
+            over.check(&IN_BLOCKS, batch, 1, channels, filters);
+            over.check(&TO_BLOCKS, batch, 1, channels, filters);
+        }
+    }
+}
+
+#[test]
+fn each_channel_alone() {
+    for over in windows() {
+        for (batch, channels) in [(1, 16), (2, 21)] {
+            over.check(&DEPTHWISE, batch, channels, 1, 1);
+        }
+    }
+}
+
+#[test]
+fn an_image_of_many_parts() {
+    let over = Over { size: [70, 70], ..SQUARE };
+    over.check(&IN_BLOCKS, 1, 1, 33, 16);
+    over.check(&TO_BLOCKS, 1, 1, 17, 16);
+    over.check(&DEPTHWISE, 1, 16, 1, 1);
+    let pointwise = Over { kernel: [1, 1], pads: [0, 0], ends: [0, 0], ..over };
+    pointwise.check(&IN_BLOCKS, 1, 1, 40, 16);
+}
+
+#[test]
+fn no_pixels_and_no_channels() {
+    let over = Over { size: [4, 4], ..SQUARE };
+    over.check(&IN_BLOCKS, 0, 1, 4, 4);
+    over.check(&IN_BLOCKS, 1, 1, 0, 4);
+    over.check(&IN_BLOCKS, 1, 1, 4, 0);
+    over.check(&DEPTHWISE, 1, 0, 1, 1);
+}

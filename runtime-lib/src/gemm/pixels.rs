@@ -1,0 +1,275 @@
+//! The inner loops of a convolution whose channels stand in blocks: a tile of a few pixels and one
+//! or two blocks of output channels is held in registers while taps and input channels run.
+
+use crate::simd::{Simd, WithSimd, dispatch};
+
+/// Channels of a block: as many as the widest vector has lanes.
+pub const BLOCK: usize = 16;
+/// The most taps that a window has.
+pub(crate) const MAX_TAPS: usize = 128;
+
+/// Rows and columns of the output of a convolution, in all blocks of its channels.
+///
+/// The input is read where it stands: the element of channel `c` and tap `t` for the output at row
+/// `i` and column `j` is `x[c / UNIT · x_block + c % UNIT + i · x_row + j · UNIT + taps[t]]`. `UNIT`
+/// is [`BLOCK`] where the channels of the input stand in blocks, too, and 1 where they do not.
+pub(crate) struct Pixels<'a, const UNIT: usize> {
+    /// The input.
+    pub x: &'a [f32],
+    /// How far one block of input channels starts from the next.
+    pub x_block: usize,
+    /// How far apart in the input is what rows of the output read.
+    pub x_row: usize,
+    /// Where in the input each element of the window is.
+    pub taps: &'a [usize],
+    /// Input channels.
+    pub channels: usize,
+    /// The weights: `[output block, input block, tap, input channel of the block, BLOCK]`.
+    pub w: &'a [f32],
+    /// What is added to each output channel; nothing where empty.
+    pub bias: &'a [f32],
+    /// What is added to each element of the output, laid out likewise; nothing where empty.
+    pub add: &'a [f32],
+    /// The output.
+    pub y: &'a mut [f32],
+    /// How far one block of output channels starts from the next.
+    pub y_block: usize,
+    /// How far one row of the output starts from the next.
+    pub y_row: usize,
+    /// Blocks of output channels.
+    pub blocks: usize,
+    /// Rows of the output.
+    pub rows: usize,
+    /// Columns of the output.
+    pub cols: usize,
+    /// The least and the largest result.
+    pub clamp: Option<(f32, f32)>,
+}
+
+impl<const UNIT: usize> Pixels<'_, UNIT> {
+    /// Computes them at the best level that the processor has.
+    #[inline(never)]
+    pub fn compute(self) {
+        dispatch(self);
+    }
+
+    /// That every element which the tiles touch is there.
+    fn check(&self) {
+        let Pixels { x_block, x_row, y_block, y_row, blocks, rows, cols, .. } = *self;
+        let outputs = (blocks - 1) * y_block + (rows - 1) * y_row + cols * BLOCK;
+        assert!(cols * BLOCK <= y_row || rows == 1);
+        assert!(outputs <= self.y.len());
+        assert!(self.add.is_empty() || outputs <= self.add.len());
+        assert!(self.bias.is_empty() || blocks * BLOCK <= self.bias.len());
+        assert!(blocks * self.depth() * BLOCK <= self.w.len());
+        if let Some(&tap) = self.taps.iter().max()
+            && let Some(last) = self.channels.checked_sub(1)
+        {
+            let first = (rows - 1) * x_row + (cols - 1) * UNIT + tap;
+            assert!(first + last / UNIT * x_block + last.min(UNIT - 1) < self.x.len());
+        }
+    }
+
+    /// How many products an output is the sum of.
+    fn depth(&self) -> usize {
+        self.taps.len() * self.channels
+    }
+}
+
+impl<const UNIT: usize> WithSimd for Pixels<'_, UNIT> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        if self.blocks * self.rows * self.cols == 0 {
+            return;
+        }
+        self.check();
+        let mut block = 0;
+        while block < self.blocks {
+            let pair = S::LANES == BLOCK && self.blocks - block > 1;
+            // SAFETY: `check` has passed, and so many blocks are left.
+            unsafe {
+                match S::LANES {
+                    16 if pair => self.tiles::<S, 2>(s, block),
+                    16 => self.tiles::<S, 1>(s, block),
+                    8 => self.tiles::<S, 2>(s, block),
+                    _ => self.tiles::<S, 4>(s, block),
+                }
+            }
+            block += if pair { 2 } else { 1 };
+        }
+    }
+}
+
+/// Where vector `v` is among blocks that start so far apart.
+#[inline(always)]
+fn place<S: Simd>(v: usize, apart: usize) -> usize {
+    v * S::LANES / BLOCK * apart + v * S::LANES % BLOCK
+}
+
+/// The widths of tiles, where a block is one vector: the narrower ones are for what is left.
+const WIDE: [usize; 6] = [14, 8, 7, 4, 2, 1];
+/// Likewise, where a block is two vectors.
+const NARROW: [usize; 4] = [6, 4, 2, 1];
+
+/// The width of the next tile when `n` pixels of a row are left, and how many of those that are
+/// `done` it does again.
+#[inline(always)]
+pub(super) fn widths<S: Simd>(n: usize, done: usize) -> (usize, usize) {
+    match S::LANES {
+        16 => next(&WIDE, n, done),
+        8 => next(&NARROW, n, done),
+        _ => next(&NARROW[2..], n, done),
+    }
+}
+
+#[inline(always)]
+fn next(widths: &[usize], n: usize, done: usize) -> (usize, usize) {
+    // As many as two tiles of eight, which sixteen pixels are better cut into.
+    if widths[0] == 14 && (n == 15 || n == 16) {
+        return (8, 0);
+    }
+    let mut wider = widths[0];
+    for &width in widths {
+        if width <= n {
+            let again = wider.saturating_sub(n);
+            let once_more = width < n && 0 < again && again <= done.min(2);
+            return if once_more { (wider, again) } else { (width, 0) };
+        }
+        wider = width;
+    }
+    (1, 0)
+}
+
+impl<const UNIT: usize> Pixels<'_, UNIT> {
+    /// All tiles of the `V` vectors that start at block `block`.
+    ///
+    /// # Safety
+    /// `check` has passed, and as many blocks are left.
+    #[inline(always)]
+    unsafe fn tiles<S: Simd, const V: usize>(&mut self, s: S, block: usize) {
+        let mut row = 0;
+        while row < self.rows {
+            let two = S::LANES == BLOCK && row + 1 < self.rows;
+            // SAFETY: the caller vouches for the block; the tiles are cut from what is left.
+            unsafe {
+                match self.cols {
+                    7 if two => self.tile::<S, 2, 7, V>(s, [block, row, 0]),
+                    5 if two => self.tile::<S, 2, 5, V>(s, [block, row, 0]),
+                    4 if two => self.tile::<S, 2, 4, V>(s, [block, row, 0]),
+                    _ => {
+                        self.row::<S, V>(s, block, row);
+                        row += 1;
+                        continue;
+                    }
+                }
+            }
+            row += 2;
+        }
+    }
+
+    /// The tiles of one row.
+    ///
+    /// # Safety
+    /// As for `tiles`, and there is such a row.
+    #[inline(always)]
+    unsafe fn row<S: Simd, const V: usize>(&mut self, s: S, block: usize, row: usize) {
+        let mut col = 0;
+        while col < self.cols {
+            let n = self.cols - col;
+            let (width, again) = widths::<S>(n, col);
+            let at = [block, row, col - again];
+            // SAFETY: the tile is not wider than what is left and what is done again.
+            unsafe {
+                match (S::LANES, width) {
+                    (16, 14) => self.tile::<S, 1, 14, V>(s, at),
+                    (16, 8) => self.tile::<S, 1, 8, V>(s, at),
+                    (16, 7) => self.tile::<S, 1, 7, V>(s, at),
+                    (8, 6) => self.tile::<S, 1, 6, V>(s, at),
+                    (8.., 4) => self.tile::<S, 1, 4, V>(s, at),
+                    (_, 2) => self.tile::<S, 1, 2, V>(s, at),
+                    _ => self.tile::<S, 1, 1, V>(s, at),
+                }
+            }
+            col += width - again;
+        }
+    }
+
+    /// The tile of `R` rows, `C` columns and `V` vectors of channels at a block, row and column.
+    ///
+    /// # Safety
+    /// `check` has passed, and the tile lies inside.
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const R: usize, const C: usize, const V: usize>(
+        &mut self,
+        s: S,
+        [block, row, col]: [usize; 3],
+    ) {
+        let (w_block, y_block, y_row) = (self.depth() * BLOCK, self.y_block, self.y_row);
+        let at = block * y_block + row * y_row + col * BLOCK;
+        // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
+        unsafe {
+            let mut sums = [[[s.splat(0.0); V]; C]; R];
+            if !self.bias.is_empty() {
+                for v in 0..V {
+                    let bias = s.load_at(self.bias.as_ptr().add(block * BLOCK + v * S::LANES));
+                    sums.iter_mut().flatten().for_each(
+                        #[inline(always)]
+                        |sums| sums[v] = bias,
+                    );
+                }
+            }
+            if !self.add.is_empty() {
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    for (c, sums) in sums.iter_mut().enumerate() {
+                        let add = self.add.as_ptr().add(at + r * y_row + c * BLOCK);
+                        for (v, sum) in sums.iter_mut().enumerate() {
+                            *sum = s.add(*sum, s.load_at(add.add(place::<S>(v, y_block))));
+                        }
+                    }
+                }
+            }
+            let mut w = self.w.as_ptr().add(block * w_block);
+            let mut x = self.x.as_ptr().add(row * self.x_row + col * UNIT);
+            let mut left = self.channels;
+            while left > 0 {
+                let lanes = left.min(UNIT);
+                for &tap in self.taps {
+                    let x = x.add(tap);
+                    for lane in 0..lanes {
+                        let mut weights = [s.splat(0.0); V];
+                        for (v, weights) in weights.iter_mut().enumerate() {
+                            *weights = s.load_at(w.add(place::<S>(v, w_block)));
+                        }
+                        for (r, sums) in sums.iter_mut().enumerate() {
+                            let x = x.add(r * self.x_row + lane);
+                            for (c, sums) in sums.iter_mut().enumerate() {
+                                let x = s.splat(*x.add(c * UNIT));
+                                for (sum, &w) in sums.iter_mut().zip(&weights) {
+                                    *sum = s.mul_add(x, w, *sum);
+                                }
+                            }
+                        }
+                        w = w.add(BLOCK);
+                    }
+                }
+                // Not past what `check` saw: the last block has nothing behind it.
+                x = x.wrapping_add(self.x_block);
+                left -= lanes;
+            }
+            for (r, sums) in sums.iter().enumerate() {
+                for (c, sums) in sums.iter().enumerate() {
+                    let y = self.y.as_mut_ptr().add(at + r * y_row + c * BLOCK);
+                    for (v, &sum) in sums.iter().enumerate() {
+                        let sum = match self.clamp {
+                            Some((low, high)) => s.min(s.splat(high), s.max(s.splat(low), sum)),
+                            None => sum,
+                        };
+                        s.store_at(sum, y.add(place::<S>(v, y_block)));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Pools of images whose channels stand in blocks of [`BLOCK`], each a plane of the geometry.
+
+use super::Pool;
+use super::fold::{Counted, Fold, Largest, Mean};
+use crate::gemm::BLOCK;
+use crate::simd::{Simd, WithSimd, dispatch};
+
+/// The largest element of each window of each channel; NaN where one is.
+#[inline(never)]
+pub fn max_pool_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
+    dispatch(InBlocks { x, y, geometry, fold: Largest });
+}
+
+/// The mean of the elements of each window that lie in the image.
+#[inline(never)]
+pub fn average_pool_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
+    dispatch(InBlocks { x, y, geometry, fold: Mean(Counted::InImage) });
+}
+
+/// The mean of the elements of each window that lie in the image or its padding, which is zero.
+#[inline(never)]
+pub fn average_pool_padded_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
+    dispatch(InBlocks { x, y, geometry, fold: Mean(Counted::Padded) });
+}
+
+/// A fold of the windows of every channel.
+struct InBlocks<'a, F> {
+    x: &'a [f32],
+    y: &'a mut [f32],
+    geometry: Pool<'a>,
+    fold: F,
+}
+
+impl<F: Fold<f32, State = f32>> WithSimd for InBlocks<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let InBlocks { x, y, geometry, fold } = self;
+        let taps = geometry.taps();
+        let (elements, places) = (taps.elements() * BLOCK, taps.places() * BLOCK);
+        let [size, out, ..] = taps.last();
+        let rows = taps.without_last();
+        if places == 0 {
+            return;
+        }
+        for (plane, y) in y.chunks_exact_mut(places).enumerate() {
+            let x = &x[plane * elements..][..elements];
+            for (row, y) in y.chunks_exact_mut(out * BLOCK).enumerate() {
+                y.fill(fold.start());
+                for from in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
+                    let x = &x[from * size * BLOCK..][..size * BLOCK];
+                    take(x, y, geometry, fold);
+                }
+                finish(y, row * out, geometry, fold);
+            }
+        }
+    }
+}
+
+/// Takes a row of the image into the states of a row of places.
+#[inline(always)]
+fn take<F: Fold<f32, State = f32>>(x: &[f32], y: &mut [f32], geometry: Pool<'_>, fold: F) {
+    let [_, _, kernel, stride, dilation, pad] = geometry.taps().last();
+    for (place, y) in y.chunks_exact_mut(BLOCK).enumerate() {
+        let mut state = [0.0; BLOCK];
+        state.copy_from_slice(y);
+        for tap in 0..kernel {
+            // What lies before the image wraps around, to behind it.
+            let at = (place * stride + tap * dilation).wrapping_sub(pad).wrapping_mul(BLOCK);
+            let Some((x, _)) = x.get(at..).and_then(|x| x.split_first_chunk::<BLOCK>()) else {
+                continue;
+            };
+            for (state, &x) in state.iter_mut().zip(x) {
+                *state = fold.take(*state, x);
+            }
+        }
+        y.copy_from_slice(&state);
+    }
+}
+
+/// Makes results of the states from a place on.
+#[inline(always)]
+fn finish<F: Fold<f32, State = f32>>(y: &mut [f32], first: usize, geometry: Pool<'_>, fold: F) {
+    let taps = geometry.taps();
+    for (i, y) in y.chunks_exact_mut(BLOCK).enumerate() {
+        for y in y {
+            *y = fold.finish(*y, |counted| match counted {
+                Counted::InImage => taps.count(first + i, None),
+                Counted::Padded => taps.count(first + i, Some(geometry.ends)),
+            });
+        }
+    }
+}

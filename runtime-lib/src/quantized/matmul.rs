@@ -1,0 +1,276 @@
+//! Products of a matrix of bytes with constant weights.
+
+use super::{ALIGN, Channels, Limits, Requantize, quad, split_aligned};
+use crate::gemm::bytes::{Block, End, Left};
+use crate::simd::Simd;
+use crate::simd::bytes::{Byte, Bytes, MAX_SUMS, Vector, WithBytes, dispatch_bytes};
+
+/// The sizes of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// The length of the sums.
+    pub k: usize,
+}
+
+/// Columns in a panel of weights. The last one has only those that are there, filled up to
+/// [`COLUMNS`].
+const PANEL: usize = 64;
+/// The columns of a panel are a multiple of so many.
+const COLUMNS: usize = MAX_SUMS;
+/// How many rows are copied at once.
+const ROWS: usize = 96;
+/// [`matmul_scratch`] is no more for more rows than so many.
+pub const MOST_ROWS: i64 = ROWS as i64;
+
+const fn at_most(x: usize, most: usize) -> usize {
+    if x < most { x } else { most }
+}
+
+/// How many bytes of scratch memory the product wants.
+pub const fn matmul_scratch(geometry: &Product) -> usize {
+    at_most(geometry.m, ROWS) * packed_columns_depth(geometry.k) + ALIGN
+}
+
+/// How many bytes a column of so many has when it is packed.
+pub const fn packed_columns_depth(k: usize) -> usize {
+    k.next_multiple_of(4)
+}
+
+/// How many bytes [`pack_columns`] writes.
+pub const fn packed_columns_len(geometry: &Product) -> usize {
+    packed_columns_depth(geometry.k) * geometry.n.next_multiple_of(COLUMNS)
+}
+
+/// Packs weights, whose rows and columns start so far from each other, into panels of columns: for
+/// each four rows, the four bytes of one column after those of the other.
+pub fn pack_columns<T: Copy + Default>(
+    w: &[T],
+    y: &mut [T],
+    geometry: &Product,
+    [row, col]: [usize; 2],
+) {
+    y.fill(T::default());
+    let depth = packed_columns_depth(geometry.k);
+    for j in 0..geometry.n {
+        let first = j / PANEL * PANEL;
+        let width = (geometry.n - first).next_multiple_of(COLUMNS).min(PANEL);
+        let to = first * depth + (j - first) * 4;
+        // Plain indices, since models are compiled by unoptimized build scripts, too.
+        let (mut k, mut at) = (0, j * col);
+        while k < geometry.k {
+            y[to + k / 4 * 4 * width + k % 4] = w[at];
+            (k, at) = (k + 1, at + row);
+        }
+    }
+}
+
+/// `y = (x - x_zero) · w`, requantized. The weights, which have no zero point, are packed by
+/// [`pack_columns`]; from the addends `x_zero` times the sum of the weights is taken away already,
+/// as if `x` had no sign.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
+pub fn matmul<X: Byte, Y: Byte>(
+    x: &[X],
+    w: &[i8],
+    bias: &[i32],
+    factor: &[f32],
+    offset: Option<&[f32]>,
+    y: &mut [Y],
+    scratch: &mut [u8],
+    geometry: Product,
+    to: Requantize,
+) {
+    let channels = Channels { bias, factor, offset: offset.unwrap_or(&[]) };
+    let results = ToBytes { y: Y::bits_mut(y), channels, to, flip: Y::FLIP };
+    let product = Multiply { x: X::bits(x), flip: X::FLIP, w: i8::bits(w), geometry, scratch };
+    dispatch_bytes(Work { product, results });
+}
+
+/// `y = (x - x_zero) · w · x_scale · w_scale + bias`, where what `x` is quantized by is known only
+/// when the model runs. The weights are packed by [`pack_columns`]; `sums` are those of their
+/// columns.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
+pub fn dynamic_matmul(
+    x: &[u8],
+    x_scale: &[f32],
+    x_zero: &[u8],
+    w: &[i8],
+    w_scale: &[f32],
+    sums: &[i32],
+    bias: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [u8],
+    geometry: Product,
+) {
+    let results = ToFloats {
+        y,
+        x_scale: x_scale[0],
+        x_zero: i32::from(x_zero[0]),
+        w_scale,
+        sums,
+        bias: bias.unwrap_or(&[]),
+    };
+    let product = Multiply { x, flip: 0, w: i8::bits(w), geometry, scratch };
+    dispatch_bytes(Work { product, results });
+}
+
+struct Multiply<'a> {
+    x: &'a [u8],
+    flip: u8,
+    w: &'a [u8],
+    geometry: Product,
+    scratch: &'a mut [u8],
+}
+
+struct Work<'a, R> {
+    product: Multiply<'a>,
+    results: R,
+}
+
+/// Where the sums of a product go.
+trait Results {
+    /// What takes the sums of the rows from `first` on.
+    fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl End<S>;
+}
+
+impl<R: Results> WithBytes for Work<'_, R> {
+    #[inline(always)]
+    fn run<S: Bytes>(mut self, s: S) {
+        let Multiply { x, flip, w, geometry, scratch } = self.product;
+        let Product { m, n, k } = geometry;
+        let depth = packed_columns_depth(k);
+        for i in (0..m).step_by(ROWS) {
+            let rows = ROWS.min(m - i);
+            let (copy, _) = split_aligned(scratch, rows * depth);
+            for (row, to) in (i..i + rows).zip(copy.chunks_exact_mut(depth.max(1))) {
+                fill(s, &x[row * k..][..k], flip, to);
+            }
+            let mut end = self.results.end(s, geometry, i);
+            for j in (0..n).step_by(PANEL) {
+                let width = (n - j).next_multiple_of(COLUMNS).min(PANEL);
+                let right = &w[j * depth..][..width * depth];
+                let left = Left::Rows(copy);
+                let block = Block { m: rows, quads: depth / 4, left, right, width, first: j };
+                block.run(s, &mut end);
+            }
+        }
+    }
+}
+
+/// Copies a row, its bytes made ones without a sign.
+#[inline(always)]
+fn fill<S: Bytes>(s: S, row: &[u8], flip: u8, to: &mut [u8]) {
+    let mask = s.level().splat_i32(quad(flip));
+    for (from, to) in row.chunks(4 * S::LANES).zip(to.chunks_mut(4 * S::LANES)) {
+        s.store_bytes(s.xor(s.load_bytes(from), mask), to);
+    }
+}
+
+struct ToBytes<'a> {
+    y: &'a mut [u8],
+    channels: Channels<'a>,
+    to: Requantize,
+    flip: u8,
+}
+
+impl Results for ToBytes<'_> {
+    #[inline(always)]
+    fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl End<S> {
+        let y = &mut self.y[first * geometry.n..];
+        let limits = Limits::new(s, self.to, self.flip);
+        BytesEnd { y, n: geometry.n, channels: self.channels, limits }
+    }
+}
+
+struct BytesEnd<'a, S: Bytes> {
+    y: &'a mut [u8],
+    n: usize,
+    channels: Channels<'a>,
+    limits: Limits<S>,
+}
+
+/// The numbers from `j` on, as far as they are there.
+#[inline(always)]
+fn from<T>(numbers: &[T], j: usize) -> &[T] {
+    numbers.get(j..).unwrap_or(&[])
+}
+
+impl<S: Bytes> End<S> for BytesEnd<'_, S> {
+    #[inline(always)]
+    fn start(&self, s: S, _: usize, j: usize) -> Vector<S> {
+        s.load_sums(from(self.channels.bias, j))
+    }
+
+    #[inline(always)]
+    fn take<const V: usize>(&mut self, s: S, i: usize, j: usize, sums: &[Vector<S>; V]) {
+        let l = s.level();
+        for (v, &sum) in sums.iter().enumerate() {
+            let j = j + v * S::LANES;
+            let Some(n) = self.n.checked_sub(j).filter(|&n| n > 0) else { return };
+            let n = n.min(S::LANES);
+            let factor = l.load_head(&self.channels.factor[j..][..n]);
+            let mut x = l.mul(l.to_f32(sum), factor);
+            if !self.channels.offset.is_empty() {
+                x = l.add(x, l.load_head(&self.channels.offset[j..][..n]));
+            }
+            let bits = self.limits.bits(s, self.limits.round(s, x));
+            self.y[i * self.n + j..][..n].copy_from_slice(&s.low_bytes(bits)[..n]);
+        }
+    }
+}
+
+struct ToFloats<'a> {
+    y: &'a mut [f32],
+    x_scale: f32,
+    x_zero: i32,
+    w_scale: &'a [f32],
+    sums: &'a [i32],
+    bias: &'a [f32],
+}
+
+impl Results for ToFloats<'_> {
+    #[inline(always)]
+    fn end<S: Bytes>(&mut self, _: S, geometry: Product, first: usize) -> impl End<S> {
+        let Product { n, .. } = geometry;
+        FloatsEnd { y: &mut self.y[first * n..], n, of: ToFloats { y: &mut [], ..*self } }
+    }
+}
+
+struct FloatsEnd<'a, 'b> {
+    y: &'a mut [f32],
+    n: usize,
+    of: ToFloats<'b>,
+}
+
+impl<S: Bytes> End<S> for FloatsEnd<'_, '_> {
+    #[inline(always)]
+    fn start(&self, s: S, _: usize, j: usize) -> Vector<S> {
+        let mut start = [0; MAX_SUMS];
+        for (start, &sum) in start.iter_mut().zip(from(self.of.sums, j)) {
+            *start = self.of.x_zero.wrapping_mul(sum).wrapping_neg();
+        }
+        s.load_sums(&start)
+    }
+
+    #[inline(always)]
+    fn take<const V: usize>(&mut self, s: S, i: usize, j: usize, sums: &[Vector<S>; V]) {
+        let l = s.level();
+        let x_scale = l.splat(self.of.x_scale);
+        for (v, &sum) in sums.iter().enumerate() {
+            let j = j + v * S::LANES;
+            let Some(n) = self.n.checked_sub(j).filter(|&n| n > 0) else { return };
+            let n = n.min(S::LANES);
+            let scale = l.mul(x_scale, l.load_head(&self.of.w_scale[j..][..n]));
+            let mut x = l.mul(l.to_f32(sum), scale);
+            if !self.of.bias.is_empty() {
+                x = l.add(x, l.load_head(&self.of.bias[j..][..n]));
+            }
+            l.store_head(x, &mut self.y[i * self.n + j..][..n]);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Operators on bytes that stand for real numbers, `(byte - zero) · scale`, and that give such
+//! bytes: what a graph is made of in which passes have found no need for real numbers.
+//!
+//! Sums are exact, in 32 bits that wrap around. A sum becomes a byte by one multiplication in
+//! `f32`, rounding to the nearest (halves to even), adding the zero point, and capping at limits
+//! that a function after the sum may have narrowed.
+//!
+//! The processors' instructions multiply bytes without a sign by bytes with one. Activations are
+//! made the former by flipping their sign; so their zero point moves by 128, and what that adds
+//! to the sums is a number for each channel, which is in the addends already.
+
+mod binary;
+mod conv;
+mod matmul;
+mod planes;
+mod pool;
+mod table;
+#[cfg(all(test, feature = "std"))]
+mod tests;
+
+pub use binary::{Blend, add, mul};
+pub use conv::{conv, conv_scratch, conv_starts, pack_weights, packed_weights_len};
+pub use matmul::{
+    MOST_ROWS, Product, dynamic_matmul, matmul, matmul_scratch, pack_columns, packed_columns_depth,
+    packed_columns_len,
+};
+pub use pool::average_pool;
+pub use table::table;
+
+use crate::simd::Simd;
+use crate::simd::bytes::{Bytes, Vector};
+
+/// How sums become bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requantize {
+    /// The zero point of the input.
+    pub x_zero: i32,
+    /// The zero point of the result.
+    pub y_zero: i32,
+    /// The least byte of the result.
+    pub low: i32,
+    /// The largest byte of the result.
+    pub high: i32,
+}
+
+/// What sums are multiplied with, and what is added to them, each a number for each channel.
+#[derive(Clone, Copy)]
+pub(crate) struct Channels<'a> {
+    /// What sums start with.
+    pub bias: &'a [i32],
+    /// What sums are multiplied with.
+    pub factor: &'a [f32],
+    /// What is added to the product; nothing where empty.
+    pub offset: &'a [f32],
+}
+
+/// [`Requantize`] as vectors.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits<S: Bytes> {
+    low: <S::Level as Simd>::F32,
+    high: <S::Level as Simd>::F32,
+    zero: Vector<S>,
+    flip: Vector<S>,
+}
+
+impl<S: Bytes> Limits<S> {
+    /// For results whose bits are `flip`ped against those of bytes without a sign.
+    #[inline(always)]
+    pub fn new(s: S, to: Requantize, flip: u8) -> Limits<S> {
+        let s = s.level();
+        Limits {
+            low: s.splat((to.low - to.y_zero) as f32),
+            high: s.splat((to.high - to.y_zero) as f32),
+            zero: s.splat_i32(to.y_zero + i32::from(flip)),
+            flip: s.splat_i32(quad(flip)),
+        }
+    }
+
+    /// The byte, without a sign, that a real number in steps of the result's scale becomes.
+    #[inline(always)]
+    pub fn round(&self, s: S, x: <S::Level as Simd>::F32) -> Vector<S> {
+        let s = s.level();
+        let x = s.min(s.max(x, self.low), self.high);
+        s.add_i32(s.to_i32(x), self.zero)
+    }
+
+    /// The result's bits of bytes without a sign.
+    #[inline(always)]
+    pub fn bits(&self, s: S, x: Vector<S>) -> Vector<S> {
+        s.xor(x, self.flip)
+    }
+}
+
+/// Four times the byte.
+#[inline(always)]
+pub(crate) fn quad(byte: u8) -> i32 {
+    i32::from_ne_bytes([byte; 4])
+}
+
+/// The first `n` elements from an address on that is a multiple of 64 bytes, and what follows.
+pub(crate) fn split_aligned(scratch: &mut [u8], n: usize) -> (&mut [u8], &mut [u8]) {
+    let skip = scratch.as_ptr().align_offset(ALIGN);
+    let skip = if skip > ALIGN { 0 } else { skip };
+    scratch[skip..].split_at_mut(n)
+}
+
+/// Where a part of scratch memory starts.
+pub(crate) const ALIGN: usize = 64;

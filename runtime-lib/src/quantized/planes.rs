@@ -1,0 +1,212 @@
+//! The input of a convolution of bytes, padded and laid out so that what one weight is multiplied
+//! with lies in one piece: for each phase of the strides there is a plane, in which neighboring
+//! places of the output read neighboring bytes.
+
+use crate::conv::Conv;
+
+/// One axis of a convolution.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    size: usize,
+    out: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    pad: usize,
+}
+
+impl Axis {
+    const NONE: Axis = Axis { size: 1, out: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
+
+    /// How far the kernel reaches past its first element.
+    const fn reach(&self) -> usize {
+        self.kernel.saturating_sub(1) * self.dilation
+    }
+
+    /// How many phases the kernel reads.
+    const fn phases(&self) -> usize {
+        if self.reach() < self.stride { self.reach() + 1 } else { self.stride }
+    }
+
+    /// How many elements of a phase are read.
+    const fn plane(&self) -> usize {
+        self.out + self.reach() / self.stride
+    }
+
+    /// Where element `at` of a phase is in the input, if it is not padding.
+    fn input(&self, at: usize, phase: usize) -> Option<usize> {
+        let place = (at * self.stride + phase).checked_sub(self.pad)?;
+        (place < self.size).then_some(place)
+    }
+}
+
+/// The planes of a group of channels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planes {
+    channels: usize,
+    axes: [Axis; 3],
+}
+
+impl Planes {
+    /// Those of a convolution with at most three axes.
+    pub const fn of(conv: &Conv<'_>) -> Planes {
+        let rank = conv.size.len();
+        assert!(rank <= 3, "the compiler lets no more axes come here");
+        let mut axes = [Axis::NONE; 3];
+        let mut i = 0;
+        while i < rank {
+            axes[3 - rank + i] = Axis {
+                size: conv.size[i],
+                out: conv.out[i],
+                kernel: conv.kernel[i],
+                stride: conv.strides[i],
+                dilation: conv.dilations[i],
+                pad: conv.pads[i],
+            };
+            i += 1;
+        }
+        Planes { channels: conv.channels, axes }
+    }
+
+    /// Whether each output reads the input at its own place only.
+    pub const fn is_input(&self) -> bool {
+        let mut i = 0;
+        while i < 3 {
+            let axis = &self.axes[i];
+            if axis.kernel != 1 || axis.stride != 1 || axis.pad != 0 || axis.size != axis.out {
+                return false;
+            }
+            i += 1;
+        }
+        true
+    }
+
+    /// How many bytes a channel has.
+    pub const fn channel(&self) -> usize {
+        let [d, h, w] = &self.axes;
+        d.size * h.size * w.size
+    }
+
+    /// How many depths the output has, and how many of its elements each.
+    pub const fn depths(&self) -> (usize, usize) {
+        let [d, h, w] = &self.axes;
+        (d.out, h.out * w.out)
+    }
+
+    /// How far apart lines of a plane start, and how many of their elements are results.
+    pub const fn lines(&self) -> (usize, usize) {
+        let w = &self.axes[2];
+        (w.plane(), w.out)
+    }
+
+    /// How many columns of planes are computed for the output at one depth.
+    pub const fn columns(&self) -> usize {
+        let [_, h, w] = &self.axes;
+        if h.out == 0 || w.out == 0 { 0 } else { (h.out - 1) * w.plane() + w.out }
+    }
+
+    /// How many bytes the planes of one depth of the input have.
+    const fn slice(&self) -> usize {
+        let [_, h, w] = &self.axes;
+        h.phases() * w.phases() * h.plane() * w.plane()
+    }
+
+    /// How many depths of the padded input are read.
+    const fn slices(&self) -> usize {
+        let d = &self.axes[0];
+        if d.out == 0 { 0 } else { (d.out - 1) * d.stride + d.reach() + 1 }
+    }
+
+    /// How many bytes all planes have.
+    pub const fn len(&self) -> usize {
+        self.channels * self.slices() * self.slice()
+    }
+
+    /// How far the planes for one depth of the output start from those of the next.
+    pub const fn depth_step(&self) -> usize {
+        self.axes[0].stride * self.slice()
+    }
+
+    /// Writes where the bytes start that each weight is multiplied with; what fills the last quad is
+    /// multiplied with zeros.
+    pub fn starts(&self, starts: &mut [u32]) {
+        let [d, h, w] = self.axes;
+        let mut starts = starts.iter_mut();
+        for channel in 0..self.channels {
+            for i in 0..d.kernel {
+                let slice = (channel * self.slices() + i * d.dilation) * self.slice();
+                for j in (0..h.kernel).map(|j| j * h.dilation) {
+                    for (k, to) in (0..w.kernel).map(|k| k * w.dilation).zip(&mut starts) {
+                        let phase = j % h.stride * w.phases() + k % w.stride;
+                        let row = phase * h.plane() + j / h.stride;
+                        *to = (slice + row * w.plane() + k / w.stride) as u32;
+                    }
+                }
+            }
+        }
+        starts.for_each(|to| *to = 0);
+    }
+
+    /// Fills the planes with the channels `x`. Where there is padding they keep what they hold,
+    /// which is the same for all images.
+    #[inline(always)]
+    pub fn fill(&self, x: &[u8], planes: &mut [u8]) {
+        let [d, h, w] = self.axes;
+        let (pitch, slice) = (w.plane(), self.slice());
+        for (c, channel) in x.chunks_exact(self.channel().max(1)).enumerate() {
+            for depth in 0..self.slices() {
+                let Some(from) = depth.checked_sub(d.pad).filter(|&from| from < d.size) else {
+                    continue;
+                };
+                let image = &channel[from * h.size * w.size..][..h.size * w.size];
+                let to = &mut planes[(c * self.slices() + depth) * slice..][..slice];
+                for phase in 0..h.phases() * w.phases() {
+                    let line = Line::of(&w, phase % w.phases());
+                    let plane = &mut to[phase * h.plane() * pitch..][..h.plane() * pitch];
+                    for (i, to) in plane.chunks_exact_mut(pitch.max(1)).enumerate() {
+                        if let Some(row) = h.input(i, phase / w.phases()) {
+                            line.copy(&image[row * w.size..][..w.size], w.stride, to);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a line of a plane has of a row of the input.
+#[derive(Clone, Copy)]
+struct Line {
+    /// Where it starts in the line.
+    to: usize,
+    /// Where it starts in the row.
+    from: usize,
+    /// How many elements it has.
+    count: usize,
+}
+
+impl Line {
+    /// Those of a phase.
+    fn of(axis: &Axis, phase: usize) -> Line {
+        let to = axis.pad.saturating_sub(phase).div_ceil(axis.stride).min(axis.plane());
+        let from = (phase + to * axis.stride).saturating_sub(axis.pad);
+        let there = axis.size.saturating_sub(from).div_ceil(axis.stride);
+        Line { to, from: from.min(axis.size), count: there.min(axis.plane() - to) }
+    }
+
+    #[inline(always)]
+    fn copy(self, row: &[u8], stride: usize, line: &mut [u8]) {
+        let (from, to) = (&row[self.from..], &mut line[self.to..][..self.count]);
+        match stride {
+            1 => to.copy_from_slice(&from[..self.count]),
+            2 => {
+                let (pairs, rest) = from.as_chunks::<2>();
+                to.iter_mut().zip(pairs).for_each(|(to, pair)| *to = pair[0]);
+                if self.count > pairs.len() {
+                    to[self.count - 1] = rest[0];
+                }
+            }
+            _ => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Bytes at the level AVX2. Its instruction for products of bytes saturates their sums, so they
+//! are widened: the even and the odd ones apart, in pairs of 16 bits.
+
+use super::{Bytes, MAX_SUMS, Vector, WithBytes};
+use crate::simd::{Avx2, instructions};
+use core::arch::x86_64::*;
+
+#[target_feature(enable = "avx2,fma")]
+fn compiled<O: WithBytes>(s: Avx2, op: O) {
+    op.run(s);
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn dot(sum: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i {
+    let even = _mm256_and_si256(unsigned, _mm256_set1_epi16(0xff));
+    let odd = _mm256_srli_epi16::<8>(unsigned);
+    let signed_even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(signed));
+    let signed_odd = _mm256_srai_epi16::<8>(signed);
+    let even = _mm256_madd_epi16(even, signed_even);
+    let odd = _mm256_madd_epi16(odd, signed_odd);
+    _mm256_add_epi32(sum, _mm256_add_epi32(even, odd))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn interleave([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
+    let (ab, cd) = (_mm256_unpacklo_epi8(a, b), _mm256_unpacklo_epi8(c, d));
+    let (ab_high, cd_high) = (_mm256_unpackhi_epi8(a, b), _mm256_unpackhi_epi8(c, d));
+    [
+        _mm256_unpacklo_epi16(ab, cd),
+        _mm256_unpackhi_epi16(ab, cd),
+        _mm256_unpacklo_epi16(ab_high, cd_high),
+        _mm256_unpackhi_epi16(ab_high, cd_high),
+    ]
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn collect([a, b, c, d]: [__m256i; 4]) -> __m256i {
+    _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m256i {
+    // SAFETY: every array has sixteen bytes.
+    let load = |row: &[u8; MAX_SUMS]| unsafe { _mm_loadu_si128(row.as_ptr().cast()) };
+    let ab = _mm_unpacklo_epi8(load(rows[0]), load(rows[1]));
+    let cd = _mm_unpacklo_epi8(load(rows[2]), load(rows[3]));
+    _mm256_set_m128i(_mm_unpackhi_epi16(ab, cd), _mm_unpacklo_epi16(ab, cd))
+}
+
+impl Bytes for Avx2 {
+    type Level = Avx2;
+    const LANES: usize = 8;
+    const ROWS: usize = 2;
+
+    #[inline(always)]
+    fn level(self) -> Avx2 {
+        self
+    }
+
+    #[inline(always)]
+    fn run<O: WithBytes>(self, op: O) {
+        // SAFETY: whoever holds the token has the level.
+        unsafe { compiled(self, op) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes_at(self, from: *const u8) -> __m256i {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm256_loadu_si256(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes_at(self, x: __m256i, to: *mut u8) {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm256_storeu_si256(to.cast(), x) }
+    }
+
+    #[inline(always)]
+    fn low_bytes(self, x: Vector<Self>) -> [u8; MAX_SUMS] {
+        let mut lanes = [0i32; 8];
+        // SAFETY: the array is as long as a vector.
+        unsafe { self.store_bytes_at(x, lanes.as_mut_ptr().cast()) };
+        let mut bytes = [0; MAX_SUMS];
+        for (to, x) in bytes.iter_mut().zip(lanes) {
+            *to = x as u8;
+        }
+        bytes
+    }
+
+    instructions! {
+        dot(sum: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i =
+            dot(sum, unsigned, signed);
+        xor(a: __m256i, b: __m256i) -> __m256i = _mm256_xor_si256(a, b);
+        interleave(rows: [__m256i; 4]) -> [__m256i; 4] = interleave(rows);
+        collect(columns: [__m256i; 4]) -> __m256i = collect(columns);
+        interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m256i = interleave_few(rows);
+    }
+}

@@ -1,0 +1,184 @@
+//! Vectors of bytes, as products of quantized matrices want them: four neighboring bytes are
+//! multiplied with four others and summed up at once. It is written as the rest of this folder
+//! is; the trap is the same, too.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod portable;
+#[cfg(all(test, feature = "std"))]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+mod vnni;
+
+#[cfg(target_arch = "x86_64")]
+use super::{Avx2, Level};
+use super::{Portable, Simd, level};
+use crate::Integer;
+#[cfg(target_arch = "x86_64")]
+pub use vnni::Vnni;
+
+/// The most bytes that a vector holds at any level.
+pub const MAX_BYTES: usize = 64;
+/// The most sums that a vector holds at any level.
+pub const MAX_SUMS: usize = MAX_BYTES / 4;
+
+/// A vector: of `LANES` sums of 32 bits, or of four bytes for each.
+pub type Vector<S> = <<S as Bytes>::Level as Simd>::I32;
+
+/// Work on bytes that is written once for all levels.
+pub trait WithBytes {
+    /// Does the work at the level `s`. Every implementation must be `#[inline(always)]`.
+    fn run<S: Bytes>(self, s: S);
+}
+
+/// What a level can do with bytes. To hold a value of the type is the proof that the processor has
+/// the level.
+pub trait Bytes: Copy + 'static {
+    /// The level's other operations.
+    type Level: Simd;
+    /// How many sums a vector has.
+    const LANES: usize;
+    /// How many rows of four vectors of sums stay in registers.
+    const ROWS: usize;
+
+    /// The level's other operations.
+    fn level(self) -> Self::Level;
+    /// Runs `op` compiled for this level.
+    fn run<O: WithBytes>(self, op: O);
+
+    /// `4 · LANES` bytes from an address.
+    ///
+    /// # Safety
+    /// The bytes at the address can be read.
+    unsafe fn load_bytes_at(self, from: *const u8) -> Vector<Self>;
+    /// Writes `4 · LANES` bytes at an address.
+    ///
+    /// # Safety
+    /// The bytes at the address can be written.
+    unsafe fn store_bytes_at(self, x: Vector<Self>, to: *mut u8);
+
+    /// To each lane of `sum`, the sum of the products of its four bytes: those of `unsigned` from 0
+    /// to 255, those of `signed` from -128 to 127. No sum saturates; they wrap around.
+    fn dot(self, sum: Vector<Self>, unsigned: Vector<Self>, signed: Vector<Self>) -> Vector<Self>;
+    /// Every bit that is set in one of the two.
+    fn xor(self, a: Vector<Self>, b: Vector<Self>) -> Vector<Self>;
+    /// The bytes of four rows, of which four that stand below each other get into a lane. The
+    /// columns of the four results are in an order that [`Bytes::collect`] undoes.
+    fn interleave(self, rows: [Vector<Self>; 4]) -> [Vector<Self>; 4];
+    /// The numbers of four vectors as bytes, capped at 0 and 255, in the order from which
+    /// [`Bytes::interleave`] came.
+    fn collect(self, columns: [Vector<Self>; 4]) -> Vector<Self>;
+    /// The first `LANES` bytes of four rows, of which four that stand below each other get into a
+    /// lane; lanes are in the order of the columns.
+    fn interleave_few(self, rows: [&[u8; MAX_SUMS]; 4]) -> Vector<Self>;
+    /// The low byte of each lane; what follows them is undefined.
+    fn low_bytes(self, x: Vector<Self>) -> [u8; MAX_SUMS];
+
+    /// The bytes of a slice; zeros follow where it is shorter than a vector.
+    #[inline(always)]
+    fn load_bytes(self, from: &[u8]) -> Vector<Self> {
+        if from.len() >= 4 * Self::LANES {
+            // SAFETY: the slice is as long as a vector.
+            return unsafe { self.load_bytes_at(from.as_ptr()) };
+        }
+        let mut whole = [0; MAX_BYTES];
+        whole[..from.len()].copy_from_slice(from);
+        // SAFETY: the array is as long as the longest vector.
+        unsafe { self.load_bytes_at(whole.as_ptr()) }
+    }
+
+    /// Writes as many bytes as the slice has room for.
+    #[inline(always)]
+    fn store_bytes(self, x: Vector<Self>, to: &mut [u8]) {
+        if to.len() >= 4 * Self::LANES {
+            // SAFETY: the slice is as long as a vector.
+            return unsafe { self.store_bytes_at(x, to.as_mut_ptr()) };
+        }
+        let mut whole = [0; MAX_BYTES];
+        // SAFETY: the array is as long as the longest vector.
+        unsafe { self.store_bytes_at(x, whole.as_mut_ptr()) };
+        to.copy_from_slice(&whole[..to.len()]);
+    }
+
+    /// Numbers of a slice; zeros follow where it is shorter than a vector.
+    #[inline(always)]
+    fn load_sums(self, from: &[i32]) -> Vector<Self> {
+        if from.len() >= Self::LANES {
+            // SAFETY: the slice is as long as a vector; any address will do.
+            return unsafe { self.load_bytes_at(from.as_ptr().cast()) };
+        }
+        let mut whole = [0; MAX_SUMS];
+        whole[..from.len()].copy_from_slice(from);
+        // SAFETY: the array is as long as the longest vector.
+        unsafe { self.load_bytes_at(whole.as_ptr().cast()) }
+    }
+
+    /// Writes as many numbers as the slice has room for.
+    #[inline(always)]
+    fn store_sums(self, x: Vector<Self>, to: &mut [i32]) {
+        let mut whole = [0; MAX_SUMS];
+        // SAFETY: the array is as long as the longest vector.
+        unsafe { self.store_bytes_at(x, whole.as_mut_ptr().cast()) };
+        let n = to.len().min(Self::LANES);
+        to[..n].copy_from_slice(&whole[..n]);
+    }
+}
+
+/// Runs `op` at the best level that the processor has for bytes, as [`level`] allows.
+#[inline(always)]
+pub fn dispatch_bytes<O: WithBytes>(op: O) {
+    match level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(s) => match Vnni::of(s) {
+            Some(s) => s.run(op),
+            // SAFETY: a processor with AVX-512 as the level has it has AVX2 and FMA.
+            None => Bytes::run(unsafe { Avx2::assume() }, op),
+        },
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2(s) => Bytes::run(s, op),
+        // Any level that has no way of its own.
+        #[allow(unreachable_patterns)]
+        _ => Bytes::run(Portable, op),
+    }
+}
+
+/// A byte with or without a sign.
+pub trait Byte: Integer {
+    /// What makes of a byte's bits those of an unsigned one, in the same order: the sign flipped.
+    const FLIP: u8;
+
+    /// The bits.
+    fn bits(bytes: &[Self]) -> &[u8];
+    /// The bits, to be written.
+    fn bits_mut(bytes: &mut [Self]) -> &mut [u8];
+}
+
+impl Byte for u8 {
+    const FLIP: u8 = 0;
+
+    #[inline(always)]
+    fn bits(bytes: &[u8]) -> &[u8] {
+        bytes
+    }
+
+    #[inline(always)]
+    fn bits_mut(bytes: &mut [u8]) -> &mut [u8] {
+        bytes
+    }
+}
+
+impl Byte for i8 {
+    const FLIP: u8 = 0x80;
+
+    #[inline(always)]
+    fn bits(bytes: &[i8]) -> &[u8] {
+        // SAFETY: both types are one byte, of which all bits are allowed.
+        unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
+    }
+
+    #[inline(always)]
+    fn bits_mut(bytes: &mut [i8]) -> &mut [u8] {
+        // SAFETY: both types are one byte, of which all bits are allowed.
+        unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
+    }
+}

@@ -1,0 +1,83 @@
+//! Bytes without any instruction of a particular processor.
+
+use super::{Bytes, MAX_SUMS, WithBytes};
+use crate::simd::Portable;
+
+const N: usize = 4;
+type I32 = [i32; N];
+
+impl Bytes for Portable {
+    type Level = Portable;
+    const LANES: usize = N;
+    const ROWS: usize = 1;
+
+    #[inline(always)]
+    fn level(self) -> Portable {
+        self
+    }
+
+    #[inline(always)]
+    fn run<O: WithBytes>(self, op: O) {
+        op.run(self);
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes_at(self, from: *const u8) -> I32 {
+        // SAFETY: the caller vouches for the bytes; any address will do.
+        unsafe { from.cast::<I32>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes_at(self, x: I32, to: *mut u8) {
+        // SAFETY: the caller vouches for the bytes; any address will do.
+        unsafe { to.cast::<I32>().write_unaligned(x) }
+    }
+
+    #[inline(always)]
+    fn dot(self, sum: I32, unsigned: I32, signed: I32) -> I32 {
+        let mut sums = sum;
+        for (i, sum) in sums.iter_mut().enumerate() {
+            let (a, b) = (unsigned[i].to_ne_bytes(), signed[i].to_ne_bytes());
+            for (a, b) in a.into_iter().zip(b) {
+                *sum = sum.wrapping_add(i32::from(a) * i32::from(b as i8));
+            }
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn xor(self, a: I32, b: I32) -> I32 {
+        core::array::from_fn(|i| a[i] ^ b[i])
+    }
+
+    #[inline(always)]
+    fn interleave(self, rows: [I32; 4]) -> [I32; 4] {
+        let mut columns = [[0; N]; 4];
+        for (i, column) in columns.iter_mut().enumerate() {
+            let [a, b, c, d] = rows.map(|row| row[i].to_ne_bytes());
+            for (j, to) in column.iter_mut().enumerate() {
+                *to = i32::from_ne_bytes([a[j], b[j], c[j], d[j]]);
+            }
+        }
+        columns
+    }
+
+    #[inline(always)]
+    fn collect(self, columns: [I32; 4]) -> I32 {
+        columns.map(|column| i32::from_ne_bytes(column.map(|x| x.clamp(0, 255) as u8)))
+    }
+
+    #[inline(always)]
+    fn interleave_few(self, rows: [&[u8; MAX_SUMS]; 4]) -> I32 {
+        core::array::from_fn(|j| i32::from_ne_bytes(rows.map(|row| row[j])))
+    }
+
+    #[inline(always)]
+    fn low_bytes(self, x: I32) -> [u8; MAX_SUMS] {
+        let mut bytes = [0; MAX_SUMS];
+        for (to, x) in bytes.iter_mut().zip(x) {
+            *to = x as u8;
+        }
+        bytes
+    }
+}

@@ -1,0 +1,64 @@
+//! Every operation on bytes of every level, against the same on one number.
+
+use super::*;
+use crate::simd::each_level;
+use std::vec::Vec;
+
+struct Agree;
+
+fn bytes(seed: usize) -> Vec<u8> {
+    (0..MAX_BYTES).map(|i| (i * 73 + seed * 91 + 128) as u8).collect()
+}
+
+impl WithBytes for Agree {
+    #[inline(always)]
+    fn run<S: Bytes>(self, s: S) {
+        let rows = [0, 1, 2, 3].map(bytes);
+        let [a, b, ..] = [0, 1].map(|i| s.load_bytes(&rows[i]));
+        let mut found = [0; MAX_SUMS];
+        s.store_sums(s.dot(s.level().splat_i32(5), a, b), &mut found[..S::LANES]);
+        for (i, found) in found[..S::LANES].iter().enumerate() {
+            let quad = 4 * i..4 * i + 4;
+            let products = rows[0][quad.clone()].iter().zip(&rows[1][quad]);
+            let sum: i32 = products.map(|(&a, &b)| i32::from(a) * i32::from(b as i8)).sum();
+            assert_eq!(*found, sum + 5);
+        }
+        let mut found = [0; MAX_BYTES];
+        s.store_bytes(s.xor(a, s.level().splat_i32(0x0080_ff01)), &mut found);
+        let flipped = |i: usize| rows[0][i] ^ [1, 0xff, 0x80, 0][i % 4];
+        assert!((0..4 * S::LANES).all(|i| found[i] == flipped(i)));
+        self.columns(s, &rows);
+        for n in 0..4 * S::LANES {
+            let mut found = [7; MAX_BYTES];
+            s.store_bytes(s.load_bytes(&rows[2][..n]), &mut found[..n]);
+            assert!(found[..n] == rows[2][..n] && found[n..].iter().all(|&x| x == 7));
+        }
+    }
+}
+
+impl Agree {
+    #[inline(always)]
+    fn columns<S: Bytes>(self, s: S, rows: &[Vec<u8>; 4]) {
+        let vectors = [0, 1, 2, 3].map(|i| s.load_bytes(&rows[i]));
+        // The sum of each column, back in order.
+        let ones = s.level().splat_i32(0x0101_0101);
+        let columns = s.interleave(vectors);
+        let mut found = [0; MAX_BYTES];
+        let low = |x| s.level().and_i32(x, s.level().splat_i32(0xff));
+        let sums = [0, 1, 2, 3].map(|i| low(s.dot(s.level().splat_i32(0), columns[i], ones)));
+        s.store_bytes(s.collect(sums), &mut found);
+        let sum = |j: usize| rows.iter().fold(0u8, |sum, row| sum.wrapping_add(row[j]));
+        assert!((0..4 * S::LANES).all(|j| found[j] == sum(j)));
+        let capped = [-70000, -1, 256, 70000].map(|x| s.level().splat_i32(x));
+        s.store_bytes(s.collect(capped), &mut found);
+        assert!(found[..4 * S::LANES].iter().all(|&x| x == 0 || x == 255));
+        let few = [0, 1, 2, 3].map(|i| rows[i].first_chunk().expect("sixteen bytes"));
+        let column = s.dot(s.level().splat_i32(0), s.interleave_few(few), ones);
+        assert!((0..S::LANES).all(|j| s.low_bytes(column)[j] == sum(j)));
+    }
+}
+
+#[test]
+fn every_level_does_the_same_with_bytes() {
+    each_level(|_| dispatch_bytes(Agree));
+}

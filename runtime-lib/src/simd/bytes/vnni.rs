@@ -1,0 +1,127 @@
+//! AVX-512 with VNNI, of x86-64 server processors since 2019 (Intel) and 2022 (AMD).
+
+use super::{Bytes, MAX_SUMS, Vector, WithBytes};
+use crate::simd::{Avx512, instructions};
+use core::arch::x86_64::*;
+
+/// Vectors of 64 bytes, on a processor that has AVX-512 with VNNI.
+#[derive(Clone, Copy, Debug)]
+pub struct Vnni(Avx512);
+
+impl Vnni {
+    /// The level, where the processor has it.
+    #[inline(always)]
+    pub fn of(level: Avx512) -> Option<Vnni> {
+        #[cfg(feature = "std")]
+        let has = std::is_x86_feature_detected!("avx512vnni");
+        #[cfg(not(feature = "std"))]
+        let has = cfg!(target_feature = "avx512vnni");
+        has.then_some(Vnni(level))
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
+fn compiled<O: WithBytes>(s: Vnni, op: O) {
+    op.run(s);
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn interleave([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let (ab, cd) = (_mm512_unpacklo_epi8(a, b), _mm512_unpacklo_epi8(c, d));
+    let (ab_high, cd_high) = (_mm512_unpackhi_epi8(a, b), _mm512_unpackhi_epi8(c, d));
+    [
+        _mm512_unpacklo_epi16(ab, cd),
+        _mm512_unpackhi_epi16(ab, cd),
+        _mm512_unpacklo_epi16(ab_high, cd_high),
+        _mm512_unpackhi_epi16(ab_high, cd_high),
+    ]
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn collect([a, b, c, d]: [__m512i; 4]) -> __m512i {
+    _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d))
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m512i {
+    // SAFETY: every array has sixteen bytes.
+    let load = |row: &[u8; MAX_SUMS]| unsafe { _mm_loadu_si128(row.as_ptr().cast()) };
+    let [a, b, c, d] = [load(rows[0]), load(rows[1]), load(rows[2]), load(rows[3])];
+    let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
+    let (ab_high, cd_high) = (_mm_unpackhi_epi8(a, b), _mm_unpackhi_epi8(c, d));
+    let low = _mm256_set_m128i(_mm_unpackhi_epi16(ab, cd), _mm_unpacklo_epi16(ab, cd));
+    let high = _mm256_set_m128i(
+        _mm_unpackhi_epi16(ab_high, cd_high),
+        _mm_unpacklo_epi16(ab_high, cd_high),
+    );
+    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+}
+
+impl Bytes for Vnni {
+    type Level = Avx512;
+    const LANES: usize = 16;
+    const ROWS: usize = 6;
+
+    #[inline(always)]
+    fn level(self) -> Avx512 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn run<O: WithBytes>(self, op: O) {
+        // SAFETY: whoever holds the token has the level.
+        unsafe { compiled(self, op) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes_at(self, from: *const u8) -> __m512i {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes_at(self, x: __m512i, to: *mut u8) {
+        // SAFETY: the token, and the caller vouches for the address.
+        unsafe { _mm512_storeu_si512(to.cast(), x) }
+    }
+
+    #[inline(always)]
+    fn load_bytes(self, from: &[u8]) -> Vector<Self> {
+        if from.len() >= 64 {
+            // SAFETY: the slice is as long as a vector.
+            return unsafe { self.load_bytes_at(from.as_ptr()) };
+        }
+        // SAFETY: the token; the mask lets no byte past the slice's end be read.
+        unsafe { _mm512_maskz_loadu_epi8((1 << from.len()) - 1, from.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, x: Vector<Self>, to: &mut [u8]) {
+        if to.len() >= 64 {
+            // SAFETY: the slice is as long as a vector.
+            return unsafe { self.store_bytes_at(x, to.as_mut_ptr()) };
+        }
+        // SAFETY: the token; the mask lets no byte past the slice's end be written.
+        unsafe { _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), (1 << to.len()) - 1, x) }
+    }
+
+    #[inline(always)]
+    fn low_bytes(self, x: __m512i) -> [u8; MAX_SUMS] {
+        let mut bytes = [0; MAX_SUMS];
+        // SAFETY: the token; the array has sixteen bytes.
+        unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(x)) };
+        bytes
+    }
+
+    instructions! {
+        dot(sum: __m512i, unsigned: __m512i, signed: __m512i) -> __m512i =
+            _mm512_dpbusd_epi32(sum, unsigned, signed);
+        xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
+        interleave(rows: [__m512i; 4]) -> [__m512i; 4] = interleave(rows);
+        collect(columns: [__m512i; 4]) -> __m512i = collect(columns);
+        interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m512i = interleave_few(rows);
+    }
+}

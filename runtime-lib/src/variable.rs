@@ -1,0 +1,91 @@
+//! What a model learns: variables that stand at the head of its arena.
+
+use crate::{
+    Error, Result,
+    arena::{Block, Plain, Slot, borrow},
+};
+
+/// A variable of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// What the model calls it.
+    pub name: &'static str,
+    /// The element type, as ONNX calls it.
+    pub ty: &'static str,
+    /// The sizes of its axes.
+    pub shape: &'static [usize],
+    bytes: Slot<u8>,
+    is_valid: fn(&[u8]) -> bool,
+}
+
+impl Variable {
+    /// One whose elements stand in the arena from byte `offset` on.
+    pub const fn new<T: Plain>(
+        name: &'static str,
+        ty: &'static str,
+        shape: &'static [usize],
+        offset: usize,
+    ) -> Variable {
+        let mut bytes = size_of::<T>();
+        let mut axis = 0;
+        while axis < shape.len() {
+            bytes *= shape[axis];
+            axis += 1;
+        }
+        Variable { name, ty, shape, bytes: Slot::new(offset, bytes), is_valid: T::is_valid }
+    }
+}
+
+/// The elements of the variable of that name, as bytes.
+pub fn bytes<'a>(variables: &[Variable], name: &str, arena: &'a mut [Block]) -> Option<&'a [u8]> {
+    let variable = variables.iter().find(|variable| variable.name == name)?;
+    Some(borrow(arena, variable.bytes.read()))
+}
+
+/// Sets the variable of that name to the elements that these bytes are.
+///
+/// # Errors
+///
+/// Where there is none, or the bytes are no elements of its type, or not as many.
+pub fn load(variables: &[Variable], name: &str, arena: &mut [Block], bytes: &[u8]) -> Result {
+    let variable = variables.iter().find(|variable| variable.name == name);
+    let variable = variable.ok_or(Error::Value("the model has no variable of that name"))?;
+    let own = borrow(arena, variable.bytes.write());
+    if own.len() != bytes.len() {
+        return Err(Error::Length { expected: own.len(), found: bytes.len() });
+    }
+    if !(variable.is_valid)(bytes) {
+        return Err(Error::Value("the bytes are no elements of the variable's type"));
+    }
+    own.copy_from_slice(bytes);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::InlineArena;
+
+    const VARIABLES: &[Variable] = &[
+        Variable::new::<f32>("w", "float", &[2, 1], 0),
+        Variable::new::<bool>("seen", "bool", &[], 64),
+    ];
+
+    #[test]
+    fn variables_are_read_and_set_by_name() {
+        let mut arena = InlineArena::<2>::new();
+        let two = [1.5f32.to_le_bytes(), 2.0f32.to_le_bytes()].concat();
+        assert_eq!(load(VARIABLES, "w", arena.blocks(), &two), Ok(()));
+        assert_eq!(bytes(VARIABLES, "w", arena.blocks()), Some(&two[..]));
+        assert_eq!(bytes(VARIABLES, "v", arena.blocks()), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_elements_are_refused() {
+        let mut arena = InlineArena::<2>::new();
+        assert!(load(VARIABLES, "w", arena.blocks(), &[0; 7]).is_err());
+        assert!(load(VARIABLES, "seen", arena.blocks(), &[2]).is_err());
+        assert!(load(VARIABLES, "v", arena.blocks(), &[]).is_err());
+        assert_eq!(load(VARIABLES, "seen", arena.blocks(), &[1]), Ok(()));
+    }
+}

@@ -1,0 +1,108 @@
+//! Real numbers between quantized tensors are calculated on bytes.
+
+use onnxc::{Options, host, plan::Plan, tensor::Tensor, value::Value};
+
+/// The plan of a model on `float[1, 2, 3, 3] x`, and its graph after the pass, as text.
+fn planned(body: &str) -> (Plan, String) {
+    let text = format!(
+        "<ir_version: 10, opset_import: [\"\" : 18]>
+        model (float[1, 2, 3, 3] x) => (float[1, 2, 3, 3] y) {{
+            s = Constant<value = float {{0.0625}}>()
+            z = Constant<value = int8 {{3}}>()
+            t = Constant<value = float {{0.125}}>()
+            u = Constant<value = uint8 {{128}}>()
+            a = QuantizeLinear(x, s, z)
+            b = DequantizeLinear(a, s, z)
+            {body}
+        }}"
+    );
+    let mut after = String::new();
+    let result = onnxc::plan(text.into(), &Options::default(), &mut |pass, graph| {
+        if pass == "quantize" {
+            after = graph.to_string();
+        }
+    });
+    (result.unwrap_or_else(|findings| panic!("{findings}")).0, after)
+}
+
+fn numbers() -> Vec<f32> {
+    (0..18).map(|i| (i * 7 % 18) as f32 / 4.0 - 2.1).collect()
+}
+
+/// What the model makes of [`numbers`].
+fn run(plan: &Plan) -> Vec<f64> {
+    let x = Tensor { shape: vec![1, 2, 3, 3], ..Tensor::from_floats(&numbers()) };
+    let outputs = host::run(plan, &[Value::Tensor(x)]).expect("the input fits");
+    outputs[0].tensor().and_then(Tensor::floats).expect("numbers come back")
+}
+
+/// The numbers as they are after quantizing.
+fn quantized() -> Vec<f64> {
+    numbers().iter().map(|x| (f64::from(*x) / 0.0625).round_ties_even() * 0.0625).collect()
+}
+
+/// To the nearest multiple of an eighth that the unsigned byte has.
+fn to_u8(x: f64) -> f64 {
+    (x / 0.125).round_ties_even().clamp(-128.0, 127.0) * 0.125
+}
+
+fn count(text: &str, what: &str) -> usize {
+    text.matches(what).count()
+}
+
+#[test]
+fn a_convolution_sums_bytes() {
+    let (plan, text) = planned(
+        "w = Constant<value = int8[2, 2, 1, 1] {10, -20, 30, 40}>()
+        v = Constant<value = float[2] {0.0625, 0.03125}>()
+        o = Constant<value = int8[2] {0, 2}>()
+        p = Constant<value = float[2] {0.5, -0.25}>()
+        c = DequantizeLinear<axis = 0>(w, v, o)
+        d = Conv(b, c, p)
+        e = Relu(d)
+        f = QuantizeLinear(e, t, u)
+        y = DequantizeLinear(f, t, u)",
+    );
+    assert!(text.contains("QuantizedConv") && !text.contains("= Conv"), "{text}");
+    assert_eq!(count(&text, "= QuantizeLinear"), 1, "{text}");
+    let x = quantized();
+    let weights = [[10.0, -20.0], [28.0, 38.0]];
+    let (scales, bias) = ([0.0625, 0.03125], [0.5, -0.25]);
+    let y = (0..18).map(|i| {
+        let (f, at) = (i / 9, i % 9);
+        let sum = weights[f][0] * x[at] + weights[f][1] * x[9 + at];
+        to_u8((sum * scales[f] + bias[f]).max(0.0))
+    });
+    assert_eq!(run(&plan), y.collect::<Vec<f64>>());
+}
+
+#[test]
+fn elements_move_and_functions_are_tables() {
+    let (plan, text) = planned(
+        "c = Transpose<perm = [0, 1, 3, 2]>(b)
+        d = QuantizeLinear(c, s, z)
+        e = DequantizeLinear(d, s, z)
+        f = Add(b, e)
+        g = QuantizeLinear(f, t, u)
+        h = DequantizeLinear(g, t, u)
+        i = Neg(h)
+        j = Relu(i)
+        k = QuantizeLinear(j, t, u)
+        y = DequantizeLinear(k, t, u)",
+    );
+    assert!(["QuantizedAdd", "QuantizedTable"].iter().all(|op| text.contains(op)), "{text}");
+    assert!(!text.contains("Relu") && count(&text, "= QuantizeLinear") == 1, "{text}");
+    let x = quantized();
+    let y = (0..18).map(|i| {
+        let turned = i / 9 * 9 + i % 3 * 3 + i / 3 % 3;
+        to_u8((-to_u8(x[i] + x[turned])).max(0.0))
+    });
+    assert_eq!(run(&plan), y.map(|y| y + 0.0).collect::<Vec<f64>>());
+}
+
+#[test]
+fn what_has_no_bytes_stays_real() {
+    let (_, text) =
+        planned("c = Softmax(b)\n f = QuantizeLinear(c, t, u)\n y = DequantizeLinear(f, t, u)");
+    assert!(text.contains("Softmax") && !text.contains("Quantized"), "{text}");
+}

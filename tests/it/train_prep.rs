@@ -1,0 +1,507 @@
+//! Training models made of others: what a step computes, against the formulas themselves.
+
+use crate::programs::{onnxc, root, scratch};
+use onnxc::{
+    Options, check_bytes, host, optimized,
+    plan::Plan,
+    tensor::Tensor,
+    train::{Initial, Loss, Method, Optimizer, Prepare, Setting},
+    value::Value,
+};
+use onnxc_proto::{Message, ModelProto, ValueInfoProto};
+use std::{collections::BTreeMap, fs};
+
+/// A line through the origin of three classes, with a bias: its operator set, and what follows.
+fn line(opset: u32, end: &str) -> String {
+    let set = format!("<ir_version: 8, opset_import: [\"\": {opset}]>");
+    format!(
+        "{set} line (double[batch, 2] x) => (double[batch, 3] y)
+        <double[2, 3] w = {{0.3, -0.2, 0.5, 0.1, 0.4, -0.6}}, double[3] b = {{0.1, -0.3, 0.2}}>
+        {{ p = MatMul(x, w)  {end} }}"
+    )
+}
+
+const PLAIN: &str = "y = Add(p, b)";
+
+/// Values by name.
+type Values = BTreeMap<String, Tensor>;
+
+/// The step of a training model, as a model of its own whose inputs are the variables, too.
+struct Step {
+    plan: Plan,
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+    bindings: Vec<(String, String)>,
+    state: Values,
+}
+
+impl Step {
+    fn of(model: &ModelProto) -> Step {
+        let mut model = model.clone();
+        let info = model.training_info.remove(0);
+        let algorithm = info.algorithm.expect("there is a step");
+        let mut graph = model.graph.take().expect("there is a graph");
+        graph.input.extend(algorithm.input);
+        graph.initializer.extend(algorithm.initializer);
+        graph.node.extend(algorithm.node);
+        graph.output = algorithm.output;
+        let bindings = info.update_binding.iter();
+        let bindings: Vec<_> = bindings
+            .map(|binding| (binding.key().to_owned(), binding.value().to_owned()))
+            .collect();
+        let is_state = |name: &str| bindings.iter().any(|(key, _)| key == name);
+        let outputs = graph.output.iter();
+        let types: BTreeMap<&str, _> =
+            outputs.map(|out| (out.name(), out.r#type.clone())).collect();
+        let typed = |(name, value): &(String, String)| ValueInfoProto {
+            name: Some(name.clone()),
+            r#type: types[value.as_str()].clone(),
+            ..ValueInfoProto::default()
+        };
+        graph.input.extend(bindings.iter().map(typed).collect::<Vec<_>>());
+        let (state, rest) = graph.initializer.drain(..).partition(|tensor| is_state(tensor.name()));
+        graph.initializer = rest;
+        let state: Vec<onnxc_proto::TensorProto> = state;
+        let state = state.iter().map(|proto| {
+            (proto.name().to_owned(), onnxc::import::alone(proto).expect("it is a tensor"))
+        });
+        let state = state.collect();
+        let names = |list: &[ValueInfoProto]| list.iter().map(|v| v.name().to_owned()).collect();
+        let (inputs, outputs) = (names(&graph.input), names(&graph.output));
+        model.graph = Some(graph);
+        let bytes = model.encode_to_vec().into();
+        let plan = onnxc::plan(bytes, &Options::default(), &mut |_, _| {});
+        let (plan, _) = plan.unwrap_or_else(|findings| panic!("{findings}"));
+        Step { plan, inputs, outputs, bindings, state }
+    }
+
+    /// Takes a step, and gives the loss.
+    fn take(&mut self, given: &Values) -> f64 {
+        let value = |name: &String| {
+            let tensor = given.get(name).or_else(|| self.state.get(name));
+            Value::Tensor(tensor.unwrap_or_else(|| panic!("no {name}")).clone())
+        };
+        let inputs: Vec<Value> = self.inputs.iter().map(value).collect();
+        let outputs = host::run(&self.plan, &inputs).expect("the inputs fit");
+        let outputs = outputs.into_iter().map(|value| value.into_tensor().expect("a tensor"));
+        let outputs: Values = self.outputs.iter().cloned().zip(outputs).collect();
+        for (variable, value) in &self.bindings {
+            self.state.insert(variable.clone(), outputs[value].clone());
+        }
+        outputs["loss"].floats().expect("a number")[0]
+    }
+
+    fn floats(&self, name: &str) -> Vec<f64> {
+        self.state[name].floats().expect("numbers")
+    }
+}
+
+fn doubles(shape: Vec<usize>, values: &[f64]) -> Tensor {
+    Tensor::from_numbers(onnxc::dtype::DType::F64, shape, values).expect("double is one")
+}
+
+const X: [f64; 8] = [0.5, -1.0, 2.0, 0.3, -0.7, 1.1, 0.9, 0.4];
+const CLASSES: [i64; 4] = [2, 0, 1, 1];
+const WANTED: [f64; 12] = [1.0, 0.0, 0.0, 2.5, 0.0, 1.0, 0.0, 1.0, -3.0, 1.0, 0.0, 1.0];
+
+/// What a step is given for a loss.
+fn given(loss: Loss) -> Values {
+    let label = match loss {
+        Loss::CrossEntropy | Loss::Nll => Tensor::from_ints(&CLASSES),
+        _ => doubles(vec![4, 3], &WANTED),
+    };
+    BTreeMap::from([("x".into(), doubles(vec![4, 2], &X)), ("label".into(), label)])
+}
+
+/// The loss of rows of three numbers, and its derivative by each.
+fn reference(loss: Loss, y: &[f64]) -> (f64, Vec<f64>) {
+    let n = y.len() as f64;
+    let each = |f: &dyn Fn(f64, f64) -> (f64, f64)| {
+        let both: Vec<_> = y.iter().zip(&WANTED).map(|(&y, &t)| f(y, t)).collect();
+        let total: f64 = both.iter().map(|(loss, _)| loss).sum();
+        (total / n, both.iter().map(|(_, slope)| slope / n).collect())
+    };
+    match loss {
+        Loss::Mse => each(&|y, t| ((y - t).powi(2), 2.0 * (y - t))),
+        Loss::Mae => each(&|y, t| ((y - t).abs(), (y - t).signum())),
+        Loss::Huber => each(&|y, t| {
+            let d = y - t;
+            if d.abs() < 1.0 { (d * d / 2.0, d) } else { (d.abs() - 0.5, d.signum()) }
+        }),
+        Loss::Bce => each(&|y, t| (y.exp().ln_1p() - y * t, 1.0 / (1.0 + (-y).exp()) - t)),
+        Loss::CrossEntropy | Loss::Nll => {
+            let (mut total, mut slopes) = (0.0, Vec::new());
+            for (row, &class) in y.chunks(3).zip(&CLASSES) {
+                let sum: f64 = row.iter().map(|y| y.exp()).sum();
+                // `nll` is given logarithms, whose exponentials sum up to 1.
+                total += (sum.ln() - row[class as usize]) / 4.0;
+                let hot = |i: usize| f64::from(u8::from(i == class as usize));
+                slopes.extend((0..3).map(|i| (row[i].exp() / sum - hot(i)) / 4.0));
+            }
+            (total, slopes)
+        }
+    }
+}
+
+/// A variable of an optimizer, with its states, as PyTorch's documentation has them.
+struct Followed {
+    x: Vec<f64>,
+    v: Vec<f64>,
+    h: Vec<f64>,
+}
+
+const RATE: f64 = 0.05;
+const DECAY: f64 = 0.1;
+
+impl Followed {
+    fn step(&mut self, method: Method, t: i32, gradient: &[f64]) {
+        let share = |decimal: f32| f64::from(decimal);
+        for (i, &g) in gradient.iter().enumerate() {
+            let (x, v, h) = (&mut self.x[i], &mut self.v[i], &mut self.h[i]);
+            let decay = match method {
+                Method::AdamW => 0.0,
+                Method::Sgd | Method::RmsProp => DECAY,
+                _ => share(DECAY as f32),
+            };
+            let g = g + decay * *x;
+            match method {
+                Method::Sgd => *x -= RATE * g,
+                Method::Momentum => {
+                    *v = share(0.9) * *v + g;
+                    *x -= RATE * *v;
+                }
+                Method::Nesterov => {
+                    *v = share(0.9) * *v + g;
+                    *x -= RATE * (g + share(0.9) * *v);
+                }
+                Method::Adam | Method::AdamW => {
+                    if method == Method::AdamW {
+                        *x *= 1.0 - RATE * DECAY;
+                    }
+                    let (alpha, beta) = (share(0.9), share(0.999));
+                    *v = alpha * *v + (1.0 - alpha) * g;
+                    *h = beta * *h + (1.0 - beta) * g * g;
+                    let rate = RATE * (1.0 - beta.powi(t)).sqrt() / (1.0 - alpha.powi(t));
+                    *x -= rate * *v / (h.sqrt() + share(1e-8));
+                }
+                Method::Adagrad => {
+                    *h += g * g;
+                    *x -= RATE / (1.0 + f64::from(t - 1) * share(0.5)) * g
+                        / (h.sqrt() + share(1e-10));
+                }
+                Method::RmsProp => {
+                    *h = 0.99 * *h + (1.0 - 0.99) * g * g;
+                    *v = 0.8 * *v + g / (h.sqrt() + 1e-8);
+                    *x -= RATE * *v;
+                }
+            }
+        }
+    }
+}
+
+fn optimizer(method: Method) -> Optimizer {
+    let mut told = vec![(Setting::LearningRate, RATE), (Setting::WeightDecay, DECAY)];
+    match method {
+        Method::RmsProp => told.push((Setting::Momentum, 0.8)),
+        Method::Adagrad => told.push((Setting::RateDecay, 0.5)),
+        _ => {}
+    }
+    let tell = |to: Optimizer, (setting, value)| to.with(setting, value).expect("it knows that");
+    told.into_iter().fold(method.into(), tell)
+}
+
+fn prepared(text: &str, prepare: &Prepare) -> ModelProto {
+    match prepare.bytes(text.to_owned().into()) {
+        Ok(model) => model,
+        Err(findings) => panic!("{findings}\n{text}"),
+    }
+}
+
+fn near(a: &[f64], b: &[f64], what: &str) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    for (a, b) in a.iter().zip(b) {
+        assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{what}: {a} is not {b}");
+    }
+}
+
+/// Holds three steps against the formulas.
+fn check(text: &str, loss: Loss, method: Method) {
+    let what = format!("{loss:?} {method:?} {text}");
+    let model = prepared(text, &Prepare::new(loss, optimizer(method)));
+    let mut step = Step::of(&model);
+    let zeros = |name: &str| vec![0.0; step.floats(name).len()];
+    let followed = |name: &str| Followed { x: step.floats(name), v: zeros(name), h: zeros(name) };
+    let (mut w, mut b) = (followed("w"), followed("b"));
+    for t in 1..=3 {
+        let row = |i: usize, c: usize| X[2 * i] * w.x[c] + X[2 * i + 1] * w.x[3 + c] + b.x[c];
+        let mut y: Vec<f64> = (0..12).map(|at| row(at / 3, at % 3)).collect();
+        if loss == Loss::Nll {
+            for row in y.chunks_mut(3) {
+                let sum: f64 = row.iter().map(|y| y.exp()).sum();
+                row.iter_mut().for_each(|y| *y -= sum.ln());
+            }
+        }
+        let (total, slopes) = reference(loss, &y);
+        near(&[step.take(&given(loss))], &[total], &what);
+        let column = |c: usize, k: usize| (0..4).map(|i| X[2 * i + k] * slopes[3 * i + c]).sum();
+        let dw: Vec<f64> = (0..6).map(|at| column(at % 3, at / 3)).collect();
+        let db: Vec<f64> = (0..3).map(|c| (0..4).map(|i| slopes[3 * i + c]).sum()).collect();
+        w.step(method, t, &dw);
+        b.step(method, t, &db);
+        near(&step.floats("w"), &w.x, &format!("step {t} of {what}"));
+        near(&step.floats("b"), &b.x, &format!("step {t} of {what}"));
+    }
+    let valid = check_bytes(model.encode_to_vec().into(), &Options::default());
+    assert!(valid.invalid.is_empty(), "{what}: {:?}", valid.invalid);
+}
+
+const METHODS: [Method; 7] = [
+    Method::Sgd,
+    Method::Momentum,
+    Method::Nesterov,
+    Method::Adam,
+    Method::AdamW,
+    Method::Adagrad,
+    Method::RmsProp,
+];
+
+#[test]
+fn optimizers_step_as_their_formulas() {
+    METHODS.iter().for_each(|&method| check(&line(21, PLAIN), Loss::Mse, method));
+}
+
+#[test]
+fn losses_are_their_formulas_in_every_operator_set() {
+    for opset in [7, 9, 11, 12, 13, 18, 26] {
+        for loss in [Loss::Mse, Loss::Mae, Loss::Huber, Loss::Bce] {
+            check(&line(opset, PLAIN), loss, Method::Sgd);
+        }
+        if opset > 7 {
+            check(&line(opset, PLAIN), Loss::CrossEntropy, Method::Sgd);
+            let end = "z = Add(p, b)  y = LogSoftmax<axis = 1>(z)";
+            check(&line(opset, end), Loss::Nll, Method::Sgd);
+        }
+    }
+}
+
+#[test]
+fn a_loss_looks_through_what_it_has_in_itself() {
+    for opset in [11, 21] {
+        let softmax = line(opset, "z = Add(p, b)  y = Softmax<axis = 1>(z)");
+        check(&softmax, Loss::CrossEntropy, Method::Sgd);
+        check(&line(opset, "z = Add(p, b)  y = Sigmoid(z)"), Loss::Bce, Method::Sgd);
+    }
+}
+
+#[test]
+fn classes_may_lie_along_the_last_axis() {
+    let losses = [11, 21].map(|opset| {
+        let text = format!(
+            "<ir_version: 8, opset_import: [\"\": {opset}]>
+            words (double[batch, length, 2] x) => (double[batch, length, 3] y)
+            <double[2, 3] w = {{0.3, -0.2, 0.5, 0.1, 0.4, -0.6}}>
+            {{ p = MatMul(x, w)  y = Softmax<axis = 2>(p) }}"
+        );
+        let mut step = Step::of(&prepared(&text, &Prepare::new(Loss::CrossEntropy, Method::Sgd)));
+        let label = Tensor { shape: vec![2, 2], ..Tensor::from_ints(&CLASSES) };
+        let x = doubles(vec![2, 2, 2], &X);
+        step.take(&BTreeMap::from([("x".into(), x), ("label".into(), label)]))
+    });
+    let w = [0.3, -0.2, 0.5, 0.1, 0.4, -0.6];
+    let y = |at: usize| X[at / 3 * 2] * w[at % 3] + X[at / 3 * 2 + 1] * w[3 + at % 3];
+    let (loss, _) = reference(Loss::CrossEntropy, &(0..12).map(y).collect::<Vec<_>>());
+    near(&losses, &[loss, loss], "classes along the last axis");
+}
+
+/// A net with all that is trained and all that is not.
+const NET: &str = r#"<ir_version: 8, opset_import: ["" : 17]>
+    net (float[n, 2, 6, 6] image) => (float[n, 4] probabilities, float[n, 3, 6, 6] features)
+    <float[3, 2, 3, 3] conv_w = {CONV}, float[3] conv_b = {1, 2, 3}, float[3] bn_scale = {1, 1, 1},
+     float[3] bn_bias = {0, 0, 0}, float[3] bn_mean = {0, 0, 0}, float[3] bn_var = {1, 1, 1},
+     float low = {0}, float[1] mask = {-10000}, float[1, 4] none = {0, 0, 0, 0}, float[3, 1, 1] mean = {0.5, 0.4, 0.3},
+     int64[2] shape = {0, -1}, float[108, 4] fc_w = {FC}, float[4] fc_b = {0, 0, 0, 1}>
+    {
+        c = Conv<pads = [1, 1, 1, 1]>(image, conv_w, conv_b)
+        centered = Sub(c, mean)
+        features = BatchNormalization(centered, bn_scale, bn_bias, bn_mean, bn_var)
+        r = Clip(features, low)
+        d = Dropout(r)
+        flat = Reshape(d, shape)
+        logits = Gemm(flat, fc_w, fc_b)
+        also = Max(logits, none)
+        masked = Add(also, mask)
+        probabilities = Softmax(masked)
+    }"#;
+
+fn net() -> String {
+    let halves = |count: usize| vec!["0.5"; count].join(", ");
+    NET.replace("CONV", &halves(54)).replace("FC", &halves(432))
+}
+
+fn keys(model: &ModelProto) -> Vec<&str> {
+    model.training_info[0].update_binding.iter().map(|binding| binding.key()).collect()
+}
+
+fn classes() -> Prepare {
+    Prepare::new(Loss::CrossEntropy, Method::Sgd).output("probabilities")
+}
+
+#[test]
+fn what_looks_like_a_weight_is_trained() {
+    let model = prepared(&net(), &classes());
+    assert_eq!(keys(&model), ["conv_w", "conv_b", "bn_scale", "bn_bias", "fc_w", "fc_b"]);
+    let before = onnxc::import::decode(net().into()).expect("it is a model");
+    assert_eq!(model.graph, before.graph);
+    assert_eq!(keys(&prepared(&net(), &classes().trainable("fc*"))), ["fc_w", "fc_b"]);
+    let named = classes().trainable("?c_b").trainable("low");
+    assert_eq!(keys(&prepared(&net(), &named)), ["low", "fc_b"]);
+}
+
+#[test]
+fn weights_are_drawn_by_the_number_of_terms() {
+    let model = prepared(&net(), &classes());
+    let first = model.training_info[0].initialization.as_ref().expect("there is one");
+    let high = |name: &str| {
+        let node = first.node.iter().find(|node| node.output[0] == name).expect("there is one");
+        assert_eq!(node.op_type(), "RandomUniform", "{name}");
+        node.attribute.iter().find(|a| a.name() == "high").expect("it has a bound").f()
+    };
+    assert_eq!(high("conv_w.initial"), (6.0_f64 / 18.0).sqrt() as f32);
+    assert_eq!(high("fc_w.initial"), (6.0_f64 / 108.0).sqrt() as f32);
+    let kept = prepared(&net(), &classes().initial(Initial::Keep));
+    assert!(kept.training_info[0].initialization.is_none());
+}
+
+#[test]
+fn a_step_has_a_label_and_gives_the_loss() {
+    let model = prepared(&net(), &classes());
+    let step = model.training_info[0].algorithm.as_ref().expect("there is a step");
+    let text = onnxc::import::print::model(
+        &ModelProto { graph: Some(step.clone()), ..ModelProto::default() },
+        usize::MAX,
+    );
+    assert!(text.contains("step (int64[n] label) => (float loss,"), "{text}");
+    assert!(
+        text.contains("SoftmaxCrossEntropyLoss <reduction = \"mean\"> (masked, label)"),
+        "{text}"
+    );
+}
+
+/// The findings of a preparation that fails.
+fn findings(text: &str, prepare: &Prepare) -> String {
+    prepare.bytes(text.to_owned().into()).expect_err("it must fail").to_string()
+}
+
+#[test]
+fn what_cannot_be_trained_is_said_at_once() {
+    let mse = Prepare::new(Loss::Mse, Method::Sgd);
+    let said = findings(&net(), &mse.clone().trainable("fc3*").trainable("shape"));
+    for part in ["2 outputs", "`probabilities`, `features`", "--trainable fc3*", "of type int64"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    for (text, prepare, part) in [
+        (net(), mse.clone().output("y"), "the model has no output `y`"),
+        (net(), classes().trainable("bn_*r"), "looks like a weight"),
+        (net(), Prepare::new(Loss::Nll, Method::Sgd).output("probabilities"), "say `--loss cross"),
+        (line(7, PLAIN), Prepare::new(Loss::CrossEntropy, Method::Sgd), "version 9"),
+        (line(21, "q = Add(p, b)  y = Round(q)"), mse.clone(), "depends on no initializer"),
+        (line(21, "q = Add(p, b)  y = Round(q)"), mse.clone().trainable("b"), "`b`"),
+    ] {
+        let said = findings(&text, &prepare);
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let one =
+        line(21, "q = Add(p, b)  y = ReduceSum<keepdims = 0>(q)").replace("[batch, 3] y", " y");
+    let said = findings(&one, &Prepare::new(Loss::CrossEntropy, Method::Sgd));
+    assert!(said.contains("wants samples and classes"), "{said}");
+    let twice = prepared(&line(21, PLAIN), &mse);
+    let said = mse.model(twice).expect_err("it is trained already").to_string();
+    assert!(said.contains("has training information already"), "{said}");
+    let said = Optimizer::from(Method::Sgd).with(Setting::Beta1, 0.5).expect_err("it has none");
+    assert!(said.to_string().contains("it knows `lr`, `weight-decay`"), "{said}");
+    assert!(Optimizer::from(Method::Adam).with(Setting::Beta1, 1.0).is_err());
+}
+
+#[test]
+fn names_that_are_taken_are_not_given_again() {
+    let text = line(21, "label = Add(p, b)  loss = Neg(label)  step = Neg(loss)  y = Abs(step)");
+    let model = prepared(&text, &Prepare::new(Loss::Mse, Method::Adam));
+    let step = model.training_info[0].algorithm.as_ref().expect("there is a step");
+    assert_eq!(step.input[0].name(), "label_2");
+    assert_eq!(step.output[0].name(), "loss_2");
+}
+
+#[test]
+fn a_model_may_ask_for_gradients_itself() {
+    let end = "z = Add(p, b)  s = Mul(z, z)  g = ai.onnx.preview.training.Gradient<xs = [\"x\"], y = \"s\">(x)  h = MatMul(g, w)  y = Tanh(h)";
+    let text = line(21, end).replace("21]", "21, \"ai.onnx.preview.training\": 1]");
+    let mut step = Step::of(&prepared(&text, &Prepare::new(Loss::Mse, Method::Sgd)));
+    let before = step.take(&given(Loss::Mse));
+    assert!((0..20).map(|_| step.take(&given(Loss::Mse))).last() < Some(before));
+}
+
+#[test]
+fn optimizing_keeps_training() {
+    let text = line(
+        21,
+        "i = Identity(p)  c = Constant<value_float = 2.0>()  d = Cast<to = 11>(c)  e = Mul(d, d)  f = Mul(e, i)  z = Add(f, b)  y = Softmax(z)",
+    );
+    let model = prepared(&text, &Prepare::new(Loss::CrossEntropy, Method::Adam));
+    let smaller = optimized(model.encode_to_vec().into(), &Options::default());
+    let smaller = smaller.unwrap_or_else(|findings| panic!("{findings}"));
+    let nodes = |model: &ModelProto| model.graph.as_ref().map_or(0, |graph| graph.node.len());
+    assert!(nodes(&smaller) + 3 <= nodes(&model), "{}", nodes(&smaller));
+    assert_eq!(smaller.training_info, model.training_info);
+    let outputs = |model: &ModelProto| model.graph.as_ref().map(|graph| graph.output.len());
+    assert_eq!(outputs(&smaller), outputs(&model));
+    let (mut a, mut b) = (Step::of(&model), Step::of(&smaller));
+    for _ in 0..3 {
+        let given = given(Loss::CrossEntropy);
+        assert_eq!(a.take(&given), b.take(&given));
+    }
+    assert_eq!(a.floats("w"), b.floats("w"));
+}
+
+#[test]
+fn training_that_would_mean_something_else_is_not_optimized() {
+    // Written again, `Softmax` is one of version 13, where `LogSoftmax` has another version, too.
+    let model = prepared(
+        &line(11, "z = Add(p, b)  y = Softmax<axis = 1>(z)"),
+        &Prepare::new(Loss::CrossEntropy, Method::Sgd),
+    );
+    let said = optimized(model.encode_to_vec().into(), &Options::default());
+    let said = said.expect_err("the operator changed").to_string();
+    assert!(said.contains("`LogSoftmax` differs"), "{said}");
+}
+
+#[test]
+fn inputs_with_a_default_stay_such_when_optimized() {
+    let text = r#"<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x, float[2] scale) => (float[2] y) <float[2] scale = {1, 2}>
+        { y = Mul(x, scale) }"#;
+    let model = optimized(text.into(), &Options::default());
+    let graph = model.expect("it is valid").graph.expect("there is one");
+    assert_eq!(graph.initializer[0].name(), "scale");
+    assert_eq!(graph.input.len(), 2);
+}
+
+#[test]
+fn the_program_prepares_a_model() {
+    let directory = scratch("train_prep");
+    let to = directory.join("train.onnx");
+    let model = root().join("examples/models/digits.onnx");
+    let arguments = ["--loss", "cross-entropy", "--optimizer", "adamw", "--lr", "0.002", "-o"];
+    let output = onnxc().arg("train-prep").arg(&model).args(arguments).arg(&to).output();
+    let output = output.expect("it was built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = onnxc().arg("check").arg(&to).output().expect("it was built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let trained = onnxc::import::decode(fs::read(&to).expect("it was written").into());
+    let before = onnxc::import::decode(fs::read(&model).expect("it is there").into());
+    let (trained, before) = (trained.expect("it is a model"), before.expect("it is a model"));
+    assert_eq!(trained.graph, before.graph);
+    let arguments = ["--loss", "mse", "--optimizer", "sgd", "--beta1", "0.5", "--alpha", "2", "-o"];
+    let output = onnxc().arg("train-prep").arg(&model).args(arguments).arg(&to).output();
+    let said = String::from_utf8_lossy(&output.expect("it was built").stderr).into_owned();
+    assert!(said.contains("`beta1`") && said.contains("`alpha`"), "{said}");
+}

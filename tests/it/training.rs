@@ -1,0 +1,272 @@
+//! Models that learn: what the specification says of their graphs, in this process and in a module.
+
+use crate::{golden, programs::folder};
+use onnxc::{
+    Options,
+    host::Learner,
+    import,
+    plan::Training,
+    tensor::{Data, Tensor},
+    value::Value,
+};
+use onnxc_proto::{
+    GraphProto, Message, ModelProto, OperatorSetIdProto, StringStringEntryProto, TrainingInfoProto,
+};
+use onnxc_runtime::view::View;
+
+onnxc_macros::include_onnx!("models/learn.onnx");
+onnxc_macros::include_onnx!("models/refusing.onnx");
+
+/// A line that learns: `fit` follows the gradient, and `average` keeps a running average.
+fn line() -> ModelProto {
+    let graph = "line (float[4, 2] x) => (float[4, 1] y)
+        <float[2, 1] w = {0.5, -0.5}, float[1] b = {0.0}, float[2, 1] slow = {0.0, 0.0}> {
+            xw = MatMul(x, w)
+            y = Add(xw, b)
+        }";
+    let init = "start () => (float[2, 1] w0) {
+            w0 = RandomNormal<shape = [2, 1], scale = 0.1>()
+        }";
+    let fit = "fit (float[4, 1] target) => (float loss, float[2, 1] w1, float[1] b1, int64 turn1)
+        <float rate = {0.1}, int64 turn = {0}, int64 one = {1}> {
+            error = Sub(y, target)
+            square = Mul(error, error)
+            loss = ReduceMean<keepdims = 0>(square)
+            dw, db = ai.onnx.preview.training.Gradient<xs = [\"w\", \"b\"], y = \"loss\">(w, b)
+            w_part = Mul(rate, dw)
+            w1 = Sub(w, w_part)
+            b_part = Mul(rate, db)
+            b1 = Sub(b, b_part)
+            turn1 = Add(turn, one)
+        }";
+    let average = "average () => (float[2, 1] slow1) <float rate = {0.5}> {
+            new_part = Sub(w, slow)
+            part = Mul(rate, new_part)
+            slow1 = Add(slow, part)
+        }";
+    let fit = info(init, &[("w", "w0")], fit, &[("w", "w1"), ("b", "b1"), ("turn", "turn1")]);
+    let average = info("", &[], average, &[("slow", "slow1")]);
+    model(graph, vec![fit, average])
+}
+
+/// A step whose first node could make its variable where it lies, and whose second may refuse.
+fn refusing() -> ModelProto {
+    let graph = "g (float[n, 2] x, int64[1] at) => (float[n, 2] y) <float[2] a = {1.0, 2.0}> {
+            y = Add(x, a)
+        }";
+    let step = "step () => (float[2] a1, float[n, 2] b1, float[1, 2] picked)
+        <float[3, 2] b = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, float one = {1.0}> {
+            b1 = Identity(y)
+            a1 = Add(a, one)
+            picked = Gather(b, at)
+        }";
+    model(graph, vec![info("", &[], step, &[("a", "a1"), ("b", "b1")])])
+}
+
+/// A graph in ONNX's text; none where there is no text.
+fn graph(text: &str) -> Option<GraphProto> {
+    let read = |text| import::text::graph(text).expect("the text is of the syntax");
+    (!text.is_empty()).then(|| read(text))
+}
+
+fn model(text: &str, training_info: Vec<TrainingInfoProto>) -> ModelProto {
+    let set = |(domain, version): (&str, i64)| OperatorSetIdProto {
+        domain: Some(domain.into()),
+        version: Some(version),
+    };
+    ModelProto {
+        ir_version: Some(8),
+        opset_import: [("", 17), ("ai.onnx.preview.training", 1)].map(set).to_vec(),
+        graph: graph(text),
+        training_info,
+        ..ModelProto::default()
+    }
+}
+
+fn info(
+    init: &str,
+    init_bindings: &[(&str, &str)],
+    algorithm: &str,
+    bindings: &[(&str, &str)],
+) -> TrainingInfoProto {
+    let bound = |bindings: &[(&str, &str)]| {
+        let each = bindings.iter().map(|(key, value)| StringStringEntryProto {
+            key: Some((*key).into()),
+            value: Some((*value).into()),
+        });
+        each.collect()
+    };
+    TrainingInfoProto {
+        initialization: graph(init),
+        initialization_binding: bound(init_bindings),
+        algorithm: graph(algorithm),
+        update_binding: bound(bindings),
+    }
+}
+
+fn planned(model: &ModelProto) -> Training {
+    let planned =
+        onnxc::training(model.encode_to_vec().into(), &Options::default(), &mut |_, _| {});
+    planned.expect("the model is valid").expect("the model learns").0
+}
+
+fn floats(shape: &[usize], numbers: &[f32]) -> Tensor {
+    let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+    Tensor { shape: shape.to_vec(), data: Data::Bytes(bytes.into()), ..Tensor::from_floats(&[]) }
+}
+
+fn state(learner: &Learner<'_>, name: &str) -> Vec<f64> {
+    let found = learner.state().find(|(found, _)| *found == name);
+    found.and_then(|(_, tensor)| tensor.floats()).expect("there is such a variable of floats")
+}
+
+const X: [f32; 8] = [1.0, 0.0, 0.0, 1.0, 1.0, 1.0, -1.0, 0.5];
+const TARGET: [f32; 4] = [2.0, -1.0, 1.0, -2.5];
+
+#[test]
+fn the_models_that_are_checked_in_are_these() {
+    golden::check(&folder("models").join("learn.onnx"), &line().encode_to_vec());
+    golden::check(&folder("models").join("refusing.onnx"), &refusing().encode_to_vec());
+}
+
+#[test]
+fn a_module_learns_as_this_process_does_bit_by_bit() {
+    let training = planned(&line());
+    let (mut learner, mut module) = (Learner::new(&training), Learn::new());
+    let same = |learner: &Learner<'_>, module: &mut Learn| {
+        assert_eq!(Learn::VARIABLES.len(), learner.state().count());
+        for (name, tensor) in learner.state() {
+            assert_eq!(module.state(name), Some(tensor.bytes()), "{name}");
+        }
+    };
+    same(&learner, &mut module);
+    learner.init().expect("the initialization is constant");
+    module.init();
+    same(&learner, &mut module);
+    let [x, target] = [floats(&[4, 2], &X), floats(&[4, 1], &TARGET)].map(Value::Tensor);
+    let mut losses = Vec::new();
+    for _ in 0..50 {
+        let found = learner.step(0, &[x.clone(), target.clone()]).expect("the inputs fit");
+        let loss = module.fit(&X, &TARGET);
+        assert_eq!(found[0].tensor().map(Tensor::bytes), Some(&loss.to_le_bytes()[..]));
+        losses.push(loss);
+        learner.step(1, std::slice::from_ref(&x)).expect("the inputs fit");
+        module.average(&X);
+        same(&learner, &mut module);
+        let found = learner.infer(std::slice::from_ref(&x)).expect("the inputs fit");
+        let y: Vec<u8> = module.infer(&X).iter().flat_map(|y| y.to_le_bytes()).collect();
+        assert_eq!(found[0].tensor().map(Tensor::bytes), Some(&y[..]));
+        same(&learner, &mut module);
+    }
+    assert!(losses[49] < 0.1 * losses[0], "{losses:?}");
+}
+
+#[test]
+fn a_module_starts_anew_and_takes_what_another_learned() {
+    let mut model = Learn::new();
+    assert_eq!(model.state("w"), Some(&[0.5f32, -0.5].map(f32::to_le_bytes).concat()[..]));
+    assert_eq!(model.state("rate"), None);
+    model.set_seed(1);
+    model.init();
+    let first = model.state("w").map(<[u8]>::to_vec);
+    model.fit(&X, &TARGET);
+    assert_ne!(model.state("w"), first.as_deref());
+    model.init();
+    assert_eq!(model.state("w"), first.as_deref());
+    model.set_seed(2);
+    model.init();
+    assert_ne!(model.state("w"), first.as_deref());
+    assert!(model.load_state("w", &[0; 7]).is_err() && model.load_state("v", &[]).is_err());
+    model.load_state("w", first.as_deref().unwrap_or_default()).expect("it is as long");
+    assert_eq!(model.state("w"), first.as_deref());
+    model.reset();
+    assert_eq!(model.state("w"), Learn::new().state("w"));
+    let mut copy = model.clone();
+    copy.fit(&X, &TARGET);
+    assert_ne!(model.state("w"), copy.state("w"));
+}
+
+#[test]
+fn all_is_computed_before_any_variable_changes() {
+    let text = "g () => (float[2] y) <float[2] a = {1.0, 2.0}, float[2] b = {3.0, 4.0}> {
+            y = Add(a, b)
+        }";
+    let swap = "swap () => (a, b, float[2] c1) <float[2] c = {0.0, 0.0}> {
+            c1 = Sub(y, c)
+        }";
+    let update = info("", &[], swap, &[("a", "b"), ("b", "a"), ("c", "c1")]);
+    let training = planned(&model(text, vec![update]));
+    let mut learner = Learner::new(&training);
+    for [a, b, c] in [[3.0, 1.0, 4.0], [1.0, 3.0, 0.0]] {
+        learner.step(0, &[]).expect("there is nothing to refuse");
+        let first = ["a", "b", "c"].map(|name| state(&learner, name)[0]);
+        assert_eq!(first, [a, b, c]);
+    }
+}
+
+#[test]
+fn each_algorithm_sees_what_the_one_before_left() {
+    let text = "g () => (float y) <float a = {1.0}> { y = Add(a, a) }";
+    let [first, second] = [
+        "first () => (float a1) <float k = {3.0}> { a1 = Mul(y, k) }",
+        "second () => (float a2) <float k = {1.0}, float seen = {0.0}> { a2 = Add(y, k) }",
+    ];
+    let infos =
+        vec![info("", &[], first, &[("a", "a1")]), info("", &[], second, &[("seen", "a2")])];
+    let training = planned(&model(text, infos));
+    let mut learner = Learner::new(&training);
+    learner.step(0, &[]).and_then(|_| learner.step(1, &[])).expect("nothing is refused");
+    assert_eq!((state(&learner, "a"), state(&learner, "seen")), (vec![6.0], vec![13.0]));
+}
+
+#[test]
+fn initializations_run_in_order_and_what_they_do_not_set_starts_again() {
+    let text = "g () => (float y) <float a = {1.0}, float b = {2.0}> { y = Add(a, b) }";
+    let one = "one () => (float v) { v = Constant<value = float {10.0}>() }";
+    let two = "two () => (float v) { v = Constant<value = float {20.0}>() }";
+    let step = "step () => (float b1) { b1 = Add(b, a) }";
+    let infos =
+        vec![info(one, &[("a", "v")], step, &[("b", "b1")]), info(two, &[("a", "v")], "", &[])];
+    let training = planned(&model(text, infos));
+    let mut learner = Learner::new(&training);
+    learner.step(0, &[]).expect("nothing is refused");
+    assert_eq!((state(&learner, "a"), state(&learner, "b")), (vec![1.0], vec![3.0]));
+    learner.init().expect("nothing is refused");
+    assert_eq!((state(&learner, "a"), state(&learner, "b")), (vec![20.0], vec![2.0]));
+}
+
+#[test]
+fn a_variable_that_is_an_input_too_is_no_argument() {
+    let text = "g (float a, float x) => (float y) <float a = {1.0}> { y = Mul(a, x) }";
+    let training = planned(&model(text, vec![info("", &[], "", &[("a", "y")])]));
+    let names: Vec<_> = training.steps[0].plan.inputs.iter().map(|port| &*port.name).collect();
+    assert_eq!(names, ["x"]);
+    let mut learner = Learner::new(&training);
+    let two = || Value::Tensor(Tensor { shape: vec![], ..floats(&[1], &[2.0]) });
+    for expected in [2.0, 4.0] {
+        learner.step(0, &[two()]).expect("the input fits");
+        assert_eq!(state(&learner, "a"), [expected]);
+    }
+}
+
+#[test]
+fn a_step_that_is_refused_changes_nothing() {
+    let training = planned(&refusing());
+    let (mut learner, mut module) = (Learner::new(&training), Refusing::new());
+    let at_first = ([1.0, 2.0].to_vec(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].to_vec());
+    let mut step = |rows: usize, at: i64| {
+        let x = vec![0.5; 2 * rows];
+        let view = View::new([rows, 2], &x).expect("there are as many");
+        let inputs = [floats(&[rows, 2], &x), Tensor::from_ints(&[at])].map(Value::Tensor);
+        let refused = learner.step(0, &inputs).is_err();
+        assert_eq!(module.step(view, &[at]).is_err(), refused);
+        for (name, tensor) in learner.state() {
+            assert_eq!(module.state(name), Some(tensor.bytes()), "{name}");
+        }
+        (refused, (state(&learner, "a"), state(&learner, "b")))
+    };
+    assert_eq!(step(2, 0), (true, at_first.clone()), "two rows are too few");
+    assert_eq!(step(3, 7), (true, at_first), "there is no row 7");
+    let next = (vec![2.0, 3.0], vec![1.5, 2.5, 1.5, 2.5, 1.5, 2.5]);
+    assert_eq!(step(3, 2), (false, next));
+}

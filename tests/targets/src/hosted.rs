@@ -1,0 +1,69 @@
+//! Where there is an operating system. Without arguments the program prints its answers; given
+//! files, it holds what other targets said against them.
+
+use onnxc_targets::{Arena, run};
+use std::{collections::BTreeMap, env, fs, process::ExitCode};
+
+/// How far a floating-point number may be from the host's, as a part of the output's largest.
+const TOLERANCE: f32 = 1e-5;
+
+/// An output: its elements' kind and their bits.
+type Output = (String, Vec<u32>);
+
+pub fn main() -> ExitCode {
+    let said = answers();
+    let mut files = env::args().skip(1).peekable();
+    if files.peek().is_none() {
+        print!("{said}");
+        return ExitCode::SUCCESS;
+    }
+    let wrong: Vec<String> = files.filter_map(|file| differs(&said, &file)).collect();
+    for finding in &wrong {
+        println!("{finding}");
+    }
+    if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn answers() -> String {
+    let mut said = Vec::new();
+    run(&mut Box::new(Arena::new()), &mut |text| said.extend_from_slice(text));
+    String::from_utf8(said).expect("the models print ASCII")
+}
+
+/// What is wrong with the answers in a file, if anything.
+fn differs(wanted: &str, file: &str) -> Option<String> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => return Some(format!("{file}: {error}")),
+    };
+    let (wanted, found) = (outputs(wanted), outputs(&text));
+    let mut names = found.keys().filter(|&name| name != "stack").peekable();
+    if names.peek().is_none() {
+        return Some(format!("{file} has no answers"));
+    }
+    names.find(|&name| !same(&found[name], wanted.get(name))).map(|name| {
+        format!("{file}: {name} is {:x?}, on the host {:x?}", found[name], wanted.get(name))
+    })
+}
+
+fn outputs(text: &str) -> BTreeMap<String, Output> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (name, kind) = (words.next()?, words.next()?);
+        let bits = words.map(|word| u32::from_str_radix(&word, 16).ok());
+        Some((name, (kind, bits.collect::<Option<_>>()?)))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+fn same(found: &Output, wanted: Option<&Output>) -> bool {
+    let Some(wanted) = wanted else { return false };
+    if found == wanted {
+        return true;
+    }
+    let numbers = |(_, bits): &Output| bits.iter().map(|&x| f32::from_bits(x)).collect::<Vec<_>>();
+    let (x, y) = (numbers(found), numbers(wanted));
+    let most = y.iter().fold(0.0f32, |most, y| most.max(y.abs()));
+    let near = |(x, y): (&f32, &f32)| (x - y).abs() <= TOLERANCE * most;
+    found.0 == "f" && wanted.0 == "f" && x.len() == y.len() && x.iter().zip(&y).all(near)
+}
