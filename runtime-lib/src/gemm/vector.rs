@@ -223,13 +223,7 @@ fn sweep<S: Simd, T: Real, const R: usize>(s: S, sums: &mut [T], x: &[T], rows: 
 }
 
 #[inline(always)]
-fn panels<S: Simd, T: Real>(
-    s: S,
-    x: &[T],
-    b: Panels<'_, T>,
-    y: &mut [T],
-    end: &End<'_, T>,
-) {
+fn panels<S: Simd, T: Real>(s: S, x: &[T], b: Panels<'_, T>, y: &mut [T], end: &End<'_, T>) {
     let cols = panel_cols::<T>();
     let block = b.depth * b.across * cols;
     for (p, j) in (b.first..).zip((0..y.len()).step_by(cols)) {
