@@ -34,7 +34,7 @@ use std::{
 /// graph.set_outputs(graph.body, vec![y]);
 /// assert_eq!(graph[y].ty.to_string(), "float[batch, 4]");
 /// let model = onnxc::export::model(&graph)?;
-/// # assert_eq!(model.graph.unwrap().node.len(), 2);
+/// # assert_eq!(model.graph.map(|graph| graph.node.len()), Some(2));
 /// # Ok::<(), onnxc::diag::Diagnostics>(())
 /// ```
 #[derive(Clone)]
