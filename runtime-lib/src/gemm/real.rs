@@ -1,15 +1,14 @@
 //! The elements that have vectors at every level.
 
-use super::product::Product;
-use super::tile::{Block, Distance, PANEL_ROWS, Starts, Target};
+use super::tile::{Block, Distance, Starts};
 use super::vector::RowProduct;
 use crate::Float;
 use crate::activation_fn::Activation;
 use crate::simd::{Simd, dispatch};
-use crate::threads::{self, Scratch};
+use crate::threads::Own;
 
 /// `f32` or `f64`, with its vectors.
-pub(crate) trait Real: Float<Wide = Self> {
+pub(crate) trait Real: Float<Wide = Self> + Own {
     /// A vector at the level `S`.
     type Vector<S: Simd>: Copy;
     /// How many lanes of `f32` one element takes.
@@ -52,8 +51,6 @@ pub(crate) trait Real: Float<Wide = Self> {
     fn multiply(block: Block<'_, Self, Distance>);
     /// The same, for rows of the right factor that start anywhere.
     fn multiply_rows(block: Block<'_, Self, Starts<'_, Self>>);
-    /// Multiplies a whole matrix, on several threads where that pays.
-    fn share(product: Product<'_, Self>, y: &mut [Self], to: Target, scratch: &mut [Self]);
     /// Multiplies a row at the best level: compiled in this crate, once.
     fn multiply_row(product: RowProduct<'_, Self>);
     /// `y[i] = f(y[i])` for `rows` times `cols` elements, whose rows start `stride` apart.
@@ -124,20 +121,6 @@ impl Real for f32 {
     #[inline(never)]
     fn multiply_rows(block: Block<'_, f32, Starts<'_, f32>>) {
         dispatch(block);
-    }
-
-    fn share(product: Product<'_, f32>, y: &mut [f32], to: Target, scratch: &mut [f32]) {
-        let Product { m, n, k, .. } = product;
-        if to.row == 0 || to.row < to.place(n) {
-            return product.run_blocks(y, to, scratch);
-        }
-        let scratch = Scratch::new(scratch);
-        let end = (m * to.row).min(y.len());
-        let cost = m * n * k / threads::PRODUCTS;
-        threads::share(&mut y[..end], PANEL_ROWS * to.row, cost, |first, y| {
-            let product = product.part(first * PANEL_ROWS, y.len().div_ceil(to.row));
-            scratch.with(|scratch| product.run_blocks(y, to, scratch));
-        });
     }
 
     #[inline(never)]
@@ -216,13 +199,9 @@ impl Real for f64 {
         dispatch(block);
     }
 
-    fn share(product: Product<'_, f64>, y: &mut [f64], to: Target, scratch: &mut [f64]) {
-        product.run_blocks(y, to, scratch);
-    }
-
     #[inline(never)]
     fn multiply_row(product: RowProduct<'_, f64>) {
-        dispatch(product);
+        product.share();
     }
 
     fn activate(f: Activation, y: &mut [f64], rows: usize, cols: usize, stride: usize) {

@@ -87,7 +87,7 @@ impl<T: Real> Row<'_, T> {
     }
 }
 
-impl RowProduct<'_, f32> {
+impl<T: Real> RowProduct<'_, T> {
     /// Multiplies, on several threads where that pays.
     pub fn share(self) {
         let RowProduct { row, n, y, to } = self;
@@ -96,8 +96,8 @@ impl RowProduct<'_, f32> {
         }
         // Each element of the matrix is read once, and nothing is written for it.
         let cost = n * row.x.len() / 2;
-        threads::share(&mut y[..n], panel_cols::<f32>(), cost, |first, y| {
-            let row = row.from(first * panel_cols::<f32>());
+        threads::share(&mut y[..n], panel_cols::<T>(), cost, |first, y| {
+            let row = row.from(first * panel_cols::<T>());
             dispatch(RowProduct { row, n: y.len(), y, to });
         });
     }

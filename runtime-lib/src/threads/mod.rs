@@ -5,6 +5,8 @@
 #[cfg(feature = "threads")]
 mod pool;
 #[cfg(all(test, feature = "threads"))]
+mod same;
+#[cfg(all(test, feature = "threads"))]
 mod tests;
 
 /// What a part of a kernel's work must be worth, in elements that are read, computed and written:
@@ -46,31 +48,38 @@ pub(crate) use shared::share;
 
 /// Scratch memory of a caller who planned for one thread. Others have their own.
 #[cfg(not(feature = "threads"))]
-pub(crate) struct Scratch<'a>(core::cell::RefCell<&'a mut [f32]>);
+pub(crate) struct Scratch<'a, T>(core::cell::RefCell<&'a mut [T]>);
 
 #[cfg(not(feature = "threads"))]
-impl<'a> Scratch<'a> {
+impl<'a, T> Scratch<'a, T> {
     /// What the caller planned.
     #[inline(always)]
-    pub fn new(planned: &'a mut [f32]) -> Scratch<'a> {
+    pub fn new(planned: &'a mut [T]) -> Scratch<'a, T> {
         Scratch(planned.into())
     }
 
     /// Scratch memory for one part.
     #[inline(always)]
-    pub fn with(&self, part: impl FnOnce(&mut [f32])) {
+    pub fn with(&self, part: impl FnOnce(&mut [T])) {
         part(&mut self.0.borrow_mut());
     }
 }
 
+/// What scratch memory is made of.
+#[cfg(not(feature = "threads"))]
+pub(crate) trait Own {}
+#[cfg(not(feature = "threads"))]
+impl<T> Own for T {}
+
 #[cfg(feature = "threads")]
-pub(crate) use shared::Scratch;
+pub(crate) use shared::{Own, Scratch};
 
 #[cfg(feature = "threads")]
 mod shared {
     use super::{GRAIN, pool::Pool};
     use core::cell::RefCell;
     use std::sync::{Mutex, OnceLock};
+    use std::thread::LocalKey;
     use std::vec::Vec;
 
     /// More do not help, and an accident in an environment variable does no harm.
@@ -108,7 +117,7 @@ mod shared {
     ) {
         let units = y.len().div_ceil(unit.max(1));
         let parts = (cost / GRAIN).min(units);
-        let count = if parts > 1 { count() } else { 1 };
+        let count = if parts > 1 && !is_alone() { count() } else { 1 };
         if count == 1 {
             return part(0, y);
         }
@@ -123,33 +132,60 @@ mod shared {
         pool(wanted).0.run(units.div_ceil(each), &work);
     }
 
-    pub struct Scratch<'a> {
-        planned: Mutex<Option<&'a mut [f32]>>,
+    #[cfg(not(test))]
+    const fn is_alone() -> bool {
+        false
+    }
+
+    #[cfg(test)]
+    fn is_alone() -> bool {
+        super::same::ALONE.get()
+    }
+
+    pub struct Scratch<'a, T> {
+        planned: Mutex<Option<&'a mut [T]>>,
         len: usize,
     }
 
-    std::thread_local! {
-        static OWN: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    /// What scratch memory is made of: each thread keeps some.
+    pub trait Own: Copy + Default + Send + 'static {
+        /// The thread's own.
+        const OWN: &'static LocalKey<RefCell<Vec<Self>>>;
     }
 
-    impl<'a> Scratch<'a> {
+    macro_rules! own {
+        ($($type:ty),*) => {
+            $(impl Own for $type {
+                const OWN: &'static LocalKey<RefCell<Vec<$type>>> = {
+                    std::thread_local! {
+                        static OWN: RefCell<Vec<$type>> = const { RefCell::new(Vec::new()) };
+                    }
+                    &OWN
+                };
+            })*
+        };
+    }
+    own!(f32, f64, u8);
+
+    impl<'a, T: Own> Scratch<'a, T> {
         /// What the caller planned.
-        pub fn new(planned: &'a mut [f32]) -> Scratch<'a> {
+        pub fn new(planned: &'a mut [T]) -> Scratch<'a, T> {
             Scratch { len: planned.len(), planned: Mutex::new(Some(planned)) }
         }
 
         /// Scratch memory for one part.
-        pub fn with(&self, part: impl FnOnce(&mut [f32])) {
+        pub fn with(&self, part: impl FnOnce(&mut [T])) {
             let planned = self.planned.lock().map_or(None, |mut planned| planned.take());
             if let Some(planned) = planned {
                 part(&mut *planned);
                 let _ = self.planned.lock().map(|mut free| *free = Some(planned));
                 return;
             }
-            OWN.with_borrow_mut(|own| {
-                own.resize(own.len().max(self.len), 0.0);
-                part(&mut own[..self.len]);
-            });
+            // Work that a part hands on is done by the thread itself, with memory taken apart.
+            let mut own = T::OWN.take();
+            own.resize(own.len().max(self.len), T::default());
+            part(&mut own[..self.len]);
+            T::OWN.set(own);
         }
     }
 }

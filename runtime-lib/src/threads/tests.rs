@@ -73,7 +73,7 @@ fn parts_are_whole_units_and_cover_all() {
     for (len, unit) in [(0, 1), (1, 1), (100, 7), (1000, 1000), (1001, 500), (4096, 1)] {
         let mut y = vec![usize::MAX; len];
         share(&mut y, unit, usize::MAX, |first, part| {
-            let scratch = &mut [0.0; 8];
+            let scratch = &mut [0.0_f32; 8];
             Scratch::new(scratch).with(|scratch| assert_eq!(scratch.len(), 8));
             for (i, y) in part.iter_mut().enumerate() {
                 *y = first * unit + i;
