@@ -90,6 +90,25 @@ pub trait Simd: Copy + 'static {
     /// # Safety
     /// The elements at the address can be written; the address is aligned for one of them.
     unsafe fn store_at(self, x: Self::F32, to: *mut f32);
+    /// Writes four rows as columns: column `j` of the rows is the four elements from `j · apart` on.
+    #[inline(always)]
+    fn store_columns(self, rows: [Self::F32; 4], to: &mut [f32], apart: usize) {
+        let mut numbers = [[0.0; MAX_LANES]; 4];
+        for (numbers, row) in numbers.iter_mut().zip(rows) {
+            self.store(row, numbers);
+        }
+        for j in 0..Self::LANES {
+            let to = &mut to[j * apart..][..4];
+            to.iter_mut().zip(&numbers).for_each(|(to, row)| *to = row[j]);
+        }
+    }
+
+    /// Asks that the line of memory at an address be brought near, if there is one.
+    #[inline(always)]
+    fn prefetch<T>(self, _: *const T) {}
+    /// Likewise, not quite so near: as near as a second-level cache.
+    #[inline(always)]
+    fn prefetch_for_later<T>(self, _: *const T) {}
 
     /// `a + b`.
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
