@@ -48,8 +48,8 @@ pub(crate) struct Block<'a, T, R> {
 pub(crate) trait RowStarts: Copy {
     /// How far row `k` starts from the panel.
     fn start(self, k: usize) -> usize;
-    /// How far a row starts that is read soon after row `k`, where that is known at no cost.
-    fn soon(self, k: usize) -> Option<usize>;
+    /// How far behind a row is one that is read soon after it, where that is the same for all.
+    fn ahead(self) -> Option<usize>;
     /// How far the last of so many rows starts from the panel.
     fn last(self, k: usize) -> usize;
 }
@@ -65,10 +65,10 @@ impl RowStarts for Distance {
     }
 
     #[inline(always)]
-    fn soon(self, k: usize) -> Option<usize> {
+    fn ahead(self) -> Option<usize> {
         /// Rows are read so much ahead of their turn: longer than a second-level cache takes.
         const AHEAD: usize = 6;
-        Some((k + AHEAD) * self.0)
+        Some(AHEAD * self.0)
     }
 
     fn last(self, k: usize) -> usize {
@@ -87,7 +87,7 @@ impl<T: Real> RowStarts for Starts<'_, T> {
     }
 
     #[inline(always)]
-    fn soon(self, _: usize) -> Option<usize> {
+    fn ahead(self) -> Option<usize> {
         None
     }
 
@@ -285,14 +285,14 @@ impl<T: Real, R: RowStarts> Block<'_, T, R> {
             let b = self.b.as_ptr().add(j / panel * self.b_panel + j % panel);
             let (mut later, step) = self.later::<H>(i, j, V * lanes);
             for k in 0..self.k {
-                if let Some(soon) = self.b_rows.soon(k) {
+                let b = b.add(self.b_rows.start(k));
+                if let Some(ahead) = self.b_rows.ahead() {
                     for j in (0..V).step_by(panel / lanes) {
-                        s.prefetch(b.wrapping_add(soon + j * apart));
+                        s.prefetch(b.wrapping_add(j * apart), ahead);
                     }
                     s.prefetch_for_later(later);
                     later = later.wrapping_add(step);
                 }
-                let b = b.add(self.b_rows.start(k));
                 let mut row = [T::splat(s, T::ZERO); V];
                 for (j, row) in row.iter_mut().enumerate() {
                     *row = T::load_at(s, b.add(j * apart));

@@ -112,15 +112,13 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn prefetch<T>(self, at: *const T) {
-        // SAFETY: this reads nothing; an address where nothing is does no harm.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    fn prefetch<T>(self, at: *const T, ahead: usize) {
+        super::prefetch::near(at, ahead);
     }
 
     #[inline(always)]
     fn prefetch_for_later<T>(self, at: *const T) {
-        // SAFETY: as above.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) };
+        super::prefetch::less_near(at);
     }
 
     #[inline(always)]

@@ -17,6 +17,8 @@ pub mod math;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod neon;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod prefetch;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod simd128;
 #[cfg(all(test, feature = "std"))]
@@ -103,9 +105,10 @@ pub trait Simd: Copy + 'static {
         }
     }
 
-    /// Asks that the line of memory at an address be brought near, if there is one.
+    /// Asks that the line of memory so many elements behind an address be brought near, if there is
+    /// one.
     #[inline(always)]
-    fn prefetch<T>(self, _: *const T) {}
+    fn prefetch<T>(self, _: *const T, _: usize) {}
     /// Likewise, not quite so near: as near as a second-level cache.
     #[inline(always)]
     fn prefetch_for_later<T>(self, _: *const T) {}
