@@ -242,7 +242,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
             while left > 0 {
                 let lanes = left.min(UNIT);
                 for r in 0..R {
-                    for c in 0..C {
+                    for c in (0..C).filter(|_| UNIT == BLOCK) {
                         s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
                     }
                 }
