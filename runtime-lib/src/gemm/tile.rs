@@ -259,7 +259,7 @@ impl<T: Real, R: RowStarts> Block<'_, T, R> {
     #[inline(always)]
     fn later<const H: usize>(&self, i: usize, j: usize, cols: usize) -> (*const T, usize) {
         let next = j + cols;
-        if next % panel_cols::<T>() != 0 || self.b_panel != self.k * panel_cols::<T>() {
+        if !next.is_multiple_of(panel_cols::<T>()) || self.b_panel != self.k * panel_cols::<T>() {
             return (self.b.as_ptr(), 0);
         }
         (

@@ -267,6 +267,7 @@ fn groups<S: Simd, T: Real, const V: usize, const P: usize>(
 
 /// Adds `x` times `P` panels, whose rows are `V` vectors, to their sums.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "sums stay in registers where constants index them")]
 fn panel_sums<S: Simd, T: Real, const V: usize, const P: usize>(
     s: S,
     x: &[T],

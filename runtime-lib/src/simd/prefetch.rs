@@ -12,7 +12,7 @@ pub fn near<T>(at: *const T, ahead: usize) {
     unsafe {
         asm!(
             "prefetcht0 [{at} + {ahead}]",
-            at = in(reg) at,
+            at = in(reg) at.addr(),
             ahead = in(reg) ahead * size_of::<T>(),
             options(nomem, nostack, preserves_flags)
         );
@@ -24,6 +24,6 @@ pub fn near<T>(at: *const T, ahead: usize) {
 pub fn less_near<T>(at: *const T) {
     // SAFETY: as above.
     unsafe {
-        asm!("prefetcht1 [{at}]", at = in(reg) at, options(nomem, nostack, preserves_flags));
+        asm!("prefetcht1 [{at}]", at = in(reg) at.addr(), options(nomem, nostack, preserves_flags));
     }
 }
