@@ -23,7 +23,7 @@ use crate::Number;
 use crate::activation_fn::Activation;
 pub(crate) use depthwise::Depthwise;
 pub(crate) use pack::{Factor, Matrix};
-use pack::{pack_blocks, pack_left};
+use pack::{pack_blocks, pack_left, pack_rows};
 pub use pixels::BLOCK;
 pub(crate) use pixels::{MAX_TAPS, Pixels};
 pub use plain::{gemm, gemm_float};
@@ -129,7 +129,7 @@ pub fn packed_b_depth(rows: usize) -> usize {
 /// Packs a left factor. What is packed is best placed at a multiple of 64 bytes.
 pub fn pack_a<T: Number>(a: &[T], y: &mut [T], geometry: Packing) {
     let Packing { rows, cols, strides: [row, col] } = geometry;
-    pack_left(Matrix { data: a, row, col }, (0, rows), (0, cols), y);
+    pack_left(Matrix { data: a, row, col }, (0, rows), (0, cols), y, pack_rows);
 }
 
 /// Packs a right factor. What is packed is best placed at a multiple of 64 bytes.

@@ -2,6 +2,7 @@
 
 use super::tile::{PANEL_ROWS, panel_cols};
 use crate::Number;
+use crate::simd::{Simd, WithSimd};
 
 /// A factor of a product.
 #[derive(Clone, Copy)]
@@ -37,12 +38,14 @@ pub(crate) struct Matrix<'a, T> {
 /// A part of an axis: where it starts and how long it is.
 pub(crate) type Part = (usize, usize);
 
-/// Writes these rows and columns of a left factor as panels of rows; zeros fill the last one.
+/// Writes these rows and columns of a left factor as panels of rows; zeros fill the last one. Whole
+/// panels of rows in one piece are written by [`pack_rows`] or what does the same.
 pub(crate) fn pack_left<T: Number>(
     a: Matrix<'_, T>,
     (i, rows): Part,
     (k, depth): Part,
     panels: &mut [T],
+    pack_rows: impl Fn(&[T], usize, usize, &mut [T]),
 ) {
     for (p, panel) in panels.chunks_exact_mut((PANEL_ROWS * depth).max(1)).enumerate() {
         let first = p * PANEL_ROWS;
@@ -70,8 +73,35 @@ pub(crate) fn pack_left<T: Number>(
     }
 }
 
+/// [`pack_rows`] of numbers that have vectors.
+pub(crate) struct PackRows<'a> {
+    pub rows: &'a [f32],
+    pub apart: usize,
+    pub depth: usize,
+    pub panel: &'a mut [f32],
+}
+
+impl WithSimd for PackRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let PackRows { rows, apart, depth, panel } = self;
+        let whole = depth - depth % S::LANES;
+        for first in (0..PANEL_ROWS).step_by(4) {
+            for k in (0..whole).step_by(S::LANES) {
+                let row = |i: usize| s.load(&rows[(first + i) * apart + k..]);
+                let four = [row(0), row(1), row(2), row(3)];
+                s.store_columns(four, &mut panel[k * PANEL_ROWS + first..], PANEL_ROWS);
+            }
+        }
+        let rest = rows.get(whole..).unwrap_or(&[]);
+        pack_rows(rest, apart, depth - whole, &mut panel[whole * PANEL_ROWS..]);
+    }
+}
+
 /// Writes the rows of a panel, which start so far apart, as columns of [`PANEL_ROWS`] elements.
-fn pack_rows<T: Number>(from: &[T], apart: usize, depth: usize, panel: &mut [T]) {
+pub(crate) fn pack_rows<T: Number>(from: &[T], apart: usize, depth: usize, panel: &mut [T]) {
     let row = |r: usize| &from[r * apart..][..depth];
     for first in (0..PANEL_ROWS).step_by(4) {
         let (a, b, c, d) = (row(first), row(first + 1), row(first + 2), row(first + 3));

@@ -108,6 +108,9 @@ fn place<S: Simd>(v: usize, apart: usize) -> usize {
     v * S::LANES / BLOCK * apart + v * S::LANES % BLOCK
 }
 
+/// Weights are read so much ahead of their turn: longer than a second-level cache takes.
+const AHEAD: usize = 6;
+
 /// The widths of tiles, where a block is one vector: the narrower ones are for what is left.
 const WIDE: [usize; 6] = [14, 8, 7, 4, 2, 1];
 /// Likewise, where a block is two vectors.
@@ -210,16 +213,13 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
         let at = block * y_block + row * y_row + col * BLOCK;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
         unsafe {
-            let mut sums = [[[s.splat(0.0); V]; C]; R];
+            let mut start = [s.splat(0.0); V];
             if !self.bias.is_empty() {
-                for v in 0..V {
-                    let bias = s.load_at(self.bias.as_ptr().add(block * BLOCK + v * S::LANES));
-                    sums.iter_mut().flatten().for_each(
-                        #[inline(always)]
-                        |sums| sums[v] = bias,
-                    );
+                for (v, start) in start.iter_mut().enumerate() {
+                    *start = s.load_at(self.bias.as_ptr().add(block * BLOCK + v * S::LANES));
                 }
             }
+            let mut sums = [[start; C]; R];
             if !self.add.is_empty() {
                 for (r, sums) in sums.iter_mut().enumerate() {
                     for (c, sums) in sums.iter_mut().enumerate() {
@@ -231,13 +231,30 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
                 }
             }
             let mut w = self.w.as_ptr().add(block * w_block);
+            // All tiles of these blocks together ask for the weights of those that come after them,
+            // also where they belong to the convolution that follows.
+            let (pixels, weights) = (self.rows * self.cols, V * S::LANES * self.depth());
+            let done = (row * self.cols + col) * weights / pixels;
+            let mut later = w.wrapping_add(weights + done);
+            let step = R * C * V * S::LANES / pixels;
             let mut x = self.x.as_ptr().add(row * self.x_row + col * UNIT);
             let mut left = self.channels;
             while left > 0 {
                 let lanes = left.min(UNIT);
+                for r in 0..R {
+                    for c in (0..C).filter(|_| UNIT == BLOCK) {
+                        s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
+                    }
+                }
                 for &tap in self.taps {
                     let x = x.add(tap);
                     for lane in 0..lanes {
+                        s.prefetch(w, AHEAD * BLOCK);
+                        if V * S::LANES > BLOCK {
+                            s.prefetch(w.wrapping_add(w_block), AHEAD * BLOCK);
+                        }
+                        s.prefetch_for_later(later);
+                        later = later.wrapping_add(step);
                         let mut weights = [s.splat(0.0); V];
                         for (v, weights) in weights.iter_mut().enumerate() {
                             *weights = s.load_at(w.add(place::<S>(v, w_block)));

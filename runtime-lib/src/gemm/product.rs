@@ -12,6 +12,8 @@ use crate::threads::{self, Scratch};
 const MAX_M: usize = 16 * PANEL_ROWS;
 /// The most columns of a block.
 const MAX_N: usize = 512;
+/// The most columns of a block whose right factor is read where it stands.
+const MAX_N_IN_PLACE: usize = 4096;
 /// The longest sums of a block.
 const MAX_K: usize = 384;
 /// Up to so many rows, the right factor is read so seldom that packing it does not pay.
@@ -139,7 +141,8 @@ impl<T: Real> Product<'_, T> {
         let cols = panel_cols::<T>();
         let depth = block_depth(self.k);
         let in_place = self.in_place().is_some();
-        let width = part(self.n, MAX_N, cols);
+        let packs = matches!(self.b, Factor::Matrix(_)) && !in_place;
+        let width = part(self.n, if packs { MAX_N } else { MAX_N_IN_PLACE }, cols);
         let (panels, rest) = split_aligned(scratch, self.left_len(depth));
         let mut left = Left { panels, of: None };
         let mut n = 0;
@@ -289,7 +292,7 @@ impl<T: Real> Product<'_, T> {
                 let panels = &mut left.panels[..rows.next_multiple_of(PANEL_ROWS) * depth];
                 // Where all rows are one block, the next columns find them packed.
                 if left.of.replace((m, k)) != Some((m, k)) {
-                    pack_left(a, ms, ks, panels);
+                    pack_left(a, ms, ks, panels, T::pack_rows);
                 }
                 (panels, PANEL_ROWS * depth)
             }

@@ -1,5 +1,6 @@
 //! The elements that have vectors at every level.
 
+use super::pack::{PackRows, pack_rows};
 use super::tile::{Block, Distance, Starts};
 use super::vector::RowProduct;
 use crate::Float;
@@ -47,6 +48,8 @@ pub(crate) trait Real: Float<Wide = Self> + Own {
     /// The element whose bits are an offset.
     fn of_offset(offset: usize) -> Self;
 
+    /// Writes [`PANEL_ROWS`](super::PANEL_ROWS) rows, which start so far apart, as columns.
+    fn pack_rows(rows: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
     /// Multiplies a block at the best level: compiled in this crate, once.
     fn multiply(block: Block<'_, Self, Distance>);
     /// The same, for rows of the right factor that start anywhere.
@@ -111,6 +114,11 @@ impl Real for f32 {
     #[inline(always)]
     fn of_offset(offset: usize) -> f32 {
         f32::from_bits(offset as u32)
+    }
+
+    #[inline(never)]
+    fn pack_rows(rows: &[f32], apart: usize, depth: usize, panel: &mut [f32]) {
+        dispatch(PackRows { rows, apart, depth, panel });
     }
 
     #[inline(never)]
@@ -187,6 +195,10 @@ impl Real for f64 {
     #[inline(always)]
     fn of_offset(offset: usize) -> f64 {
         f64::from_bits(offset as u64)
+    }
+
+    fn pack_rows(rows: &[f64], apart: usize, depth: usize, panel: &mut [f64]) {
+        pack_rows(rows, apart, depth, panel);
     }
 
     #[inline(never)]

@@ -48,6 +48,8 @@ pub(crate) struct Block<'a, T, R> {
 pub(crate) trait RowStarts: Copy {
     /// How far row `k` starts from the panel.
     fn start(self, k: usize) -> usize;
+    /// How far behind a row is one that is read soon after it, where that is the same for all.
+    fn ahead(self) -> Option<usize>;
     /// How far the last of so many rows starts from the panel.
     fn last(self, k: usize) -> usize;
 }
@@ -60,6 +62,13 @@ impl RowStarts for Distance {
     #[inline(always)]
     fn start(self, k: usize) -> usize {
         k * self.0
+    }
+
+    #[inline(always)]
+    fn ahead(self) -> Option<usize> {
+        /// Rows are read so much ahead of their turn: longer than a second-level cache takes.
+        const AHEAD: usize = 6;
+        Some(AHEAD * self.0)
     }
 
     fn last(self, k: usize) -> usize {
@@ -75,6 +84,11 @@ impl<T: Real> RowStarts for Starts<'_, T> {
     #[inline(always)]
     fn start(self, k: usize) -> usize {
         self.0[k].offset()
+    }
+
+    #[inline(always)]
+    fn ahead(self) -> Option<usize> {
+        None
     }
 
     fn last(self, k: usize) -> usize {
@@ -104,6 +118,15 @@ impl Target {
     pub fn place(self, j: usize) -> usize {
         let (line, at) = (j / self.pitch, j % self.pitch);
         line.saturating_mul(self.width) + at.min(self.width)
+    }
+
+    /// Where `n` columns from column `j` on are in a row, if all of them are stored.
+    #[inline(always)]
+    fn neighbors(self, j: usize, n: usize) -> Option<usize> {
+        if self.pitch == usize::MAX {
+            return Some(j);
+        }
+        self.stored(j, n).and_then(|(skip, at, width)| (skip == 0 && width == n).then_some(at))
     }
 
     /// The stored columns from column `j` on, of at most `n`: how many to skip before them, where
@@ -230,6 +253,21 @@ impl<T: Real, R: RowStarts> Block<'_, T, R> {
         }
     }
 
+    /// What a tile of `H` rows and so many columns asks for, of the columns that come after these: an
+    /// address, and how far the next is. All tiles of these columns together ask for all of them,
+    /// also where they belong to the product that follows.
+    #[inline(always)]
+    fn later<const H: usize>(&self, i: usize, j: usize, cols: usize) -> (*const T, usize) {
+        let next = j + cols;
+        if !next.is_multiple_of(panel_cols::<T>()) || self.b_panel != self.k * panel_cols::<T>() {
+            return (self.b.as_ptr(), 0);
+        }
+        (
+            self.b.as_ptr().wrapping_add(next * self.k + i * cols * self.k / self.m),
+            H * cols / self.m,
+        )
+    }
+
     /// The tile of `H` rows and `V` vectors at row `i` and column `j`, less what lies outside.
     ///
     /// # Safety
@@ -240,14 +278,21 @@ impl<T: Real, R: RowStarts> Block<'_, T, R> {
         let panel = panel_cols::<T>();
         // From one vector of a row to the next: in the same panel, or in the next one.
         let apart = if lanes == panel { self.b_panel } else { lanes };
-        let mut tile = [MaybeUninit::<T>::uninit(); MAX_TILE];
-        // SAFETY: the panels hold `k` columns of `a` and rows of `b`, the tile has `H · V` vectors.
+        let mut sums = [[T::splat(s, T::ZERO); V]; H];
+        // SAFETY: the panels hold `k` columns of `a` and rows of `b`.
         unsafe {
             let mut a = self.a.as_ptr().add(i / PANEL_ROWS * self.a_panel + i % PANEL_ROWS);
             let b = self.b.as_ptr().add(j / panel * self.b_panel + j % panel);
-            let mut sums = [[T::splat(s, T::ZERO); V]; H];
+            let (mut later, step) = self.later::<H>(i, j, V * lanes);
             for k in 0..self.k {
                 let b = b.add(self.b_rows.start(k));
+                if let Some(ahead) = self.b_rows.ahead() {
+                    for j in (0..V).step_by(panel / lanes) {
+                        s.prefetch(b.wrapping_add(j * apart), ahead);
+                    }
+                    s.prefetch_for_later(later);
+                    later = later.wrapping_add(step);
+                }
                 let mut row = [T::splat(s, T::ZERO); V];
                 for (j, row) in row.iter_mut().enumerate() {
                     *row = T::load_at(s, b.add(j * apart));
@@ -260,18 +305,89 @@ impl<T: Real, R: RowStarts> Block<'_, T, R> {
                 }
                 a = a.add(PANEL_ROWS);
             }
+        }
+        let (rows, cols) = (H.min(self.m - i), V * lanes);
+        let mut tile = [MaybeUninit::<T>::uninit(); MAX_TILE];
+        // SAFETY: a tile has room for `H · V` vectors, which the loop writes.
+        let tile = unsafe {
             for (i, sums) in sums.iter().enumerate() {
                 for (j, &sum) in sums.iter().enumerate() {
                     T::store_at(s, sum, tile.as_mut_ptr().cast::<T>().add((i * V + j) * lanes));
                 }
             }
-        }
-        // SAFETY: the loop above wrote these `H · V` vectors, which a tile has room for.
-        let tile = unsafe { from_raw_parts(tile.as_ptr().cast::<T>(), H * V * lanes) };
+            from_raw_parts(tile.as_ptr().cast::<T>(), rows * cols)
+        };
         let end = End { addends: self.end.addends.map(|x| x.from(i, 0)), ..self.end };
-        let y = (&mut self.y[i * self.to.row..], self.to, self.first + j);
-        store(s, tile, V * lanes, (self.m - i, self.n - j), y, &end);
+        let y = &mut self.y[i * self.to.row..];
+        match self.to.neighbors(self.first + j, cols) {
+            Some(at) if self.n - j >= cols => {
+                end.finish_rows::<S, V>(s, tile, (y, self.to.row, at));
+            }
+            _ => store(s, tile, cols, (rows, self.n - j), (y, self.to, self.first + j), &end),
+        }
     }
+}
+
+impl<T: Real> End<'_, T> {
+    /// Finishes and stores rows of `V` vectors. The result is given with how far its rows are apart
+    /// and where in the first one the tile starts; the addends start at that row.
+    #[inline(always)]
+    fn finish_rows<S: Simd, const V: usize>(
+        &self,
+        s: S,
+        tile: &[T],
+        (y, row, at): (&mut [T], usize, usize),
+    ) {
+        let lanes = S::LANES / T::WIDTH;
+        let alpha = T::splat(s, self.alpha);
+        let clamp = self.clamp;
+        for (i, sums) in tile.chunks_exact(V * lanes).enumerate() {
+            let y = &mut y[i * row + at..][..V * lanes];
+            let mut sum = [T::splat(s, T::ZERO); V];
+            // SAFETY: rows of the tile, of the result and of addends have `V` vectors.
+            unsafe {
+                if self.accumulate {
+                    sum = vectors(s, y);
+                }
+                let sums = vectors::<S, T, V>(s, sums);
+                for (sum, x) in sum.iter_mut().zip(sums) {
+                    *sum = T::mul_add(s, alpha, x, *sum);
+                }
+                for addend in &self.addends {
+                    if addend.data.is_empty() {
+                        continue;
+                    }
+                    let scale = T::splat(s, addend.scale);
+                    let added = if addend.col == 0 {
+                        [T::splat(s, addend.data[i * addend.row]); V]
+                    } else {
+                        vectors(s, &addend.data[i * addend.row + at..][..V * lanes])
+                    };
+                    for (sum, x) in sum.iter_mut().zip(added) {
+                        *sum = T::mul_add(s, scale, x, *sum);
+                    }
+                }
+                for (j, &sum) in sum.iter().enumerate() {
+                    let sum = clamp.map_or(sum, |(low, high)| T::clamp(s, sum, low, high));
+                    T::store_at(s, sum, y.as_mut_ptr().add(j * lanes));
+                }
+            }
+        }
+    }
+}
+
+/// The first `V` vectors of a slice.
+///
+/// # Safety
+/// It has as many.
+#[inline(always)]
+unsafe fn vectors<S: Simd, T: Real, const V: usize>(s: S, x: &[T]) -> [T::Vector<S>; V] {
+    let mut vectors = [T::splat(s, T::ZERO); V];
+    for (j, vector) in vectors.iter_mut().enumerate() {
+        // SAFETY: the caller vouches for it.
+        *vector = unsafe { T::load_at(s, x.as_ptr().add(j * S::LANES / T::WIDTH)) };
+    }
+    vectors
 }
 
 /// Finishes and stores a tile with `cols` columns, less what lies outside of the `m` rows and `n`

@@ -224,57 +224,94 @@ fn sweep<S: Simd, T: Real, const R: usize>(s: S, sums: &mut [T], x: &[T], rows: 
 
 #[inline(always)]
 fn panels<S: Simd, T: Real>(s: S, x: &[T], b: Panels<'_, T>, y: &mut [T], end: &End<'_, T>) {
+    match S::LANES {
+        16 => groups::<S, T, 1, 4>(s, x, b, y, end),
+        8 => groups::<S, T, 2, 2>(s, x, b, y, end),
+        _ => groups::<S, T, 4, 1>(s, x, b, y, end),
+    }
+}
+
+/// All panels, of which a row is `V` vectors, `P` at a time.
+#[inline(always)]
+fn groups<S: Simd, T: Real, const V: usize, const P: usize>(
+    s: S,
+    x: &[T],
+    b: Panels<'_, T>,
+    y: &mut [T],
+    end: &End<'_, T>,
+) {
     let cols = panel_cols::<T>();
-    let block = b.depth * b.across * cols;
-    for (p, j) in (b.first..).zip((0..y.len()).step_by(cols)) {
-        let mut all = [T::ZERO; GROUP];
-        for (k, x) in x.chunks(b.depth.max(1)).enumerate() {
+    let mut j = 0;
+    while j < y.len() {
+        let first = b.first + j / cols;
+        let width = if y.len() - j > (P - 1) * cols { P * cols } else { cols };
+        let mut sums = [[T::ZERO; GROUP]; P];
+        let sums = &mut sums[..width / cols];
+        let mut data = b.data;
+        for x in x.chunks(b.depth.max(1)) {
             let len = cols * x.len();
-            let panel = &b.data[k * block + p * len..][..len];
-            let sums = match S::LANES {
-                16 => panel_sums::<S, T, 1>(s, x, panel),
-                8 => panel_sums::<S, T, 2>(s, x, panel),
-                _ => panel_sums::<S, T, 4>(s, x, panel),
-            };
-            all.iter_mut().zip(sums).for_each(|(all, sum)| *all = all.add(sum));
+            let group = &data[first * len..][..width / cols * len];
+            if width > cols {
+                panel_sums::<S, T, V, P>(s, x, group, sums);
+            } else {
+                panel_sums::<S, T, V, 1>(s, x, group, sums);
+            }
+            data = &data[b.across * len..];
         }
-        finish_at(s, &all[..cols.min(y.len() - j)], y, j, end);
+        for (j, sums) in (j..y.len()).step_by(cols).zip(sums) {
+            finish_at(s, &sums[..cols.min(y.len() - j)], y, j, end);
+        }
+        j += width;
     }
 }
 
-/// `x` times one panel, whose rows are `V` vectors.
+/// Adds `x` times `P` panels, whose rows are `V` vectors, to their sums.
 #[inline(always)]
-fn panel_sums<S: Simd, T: Real, const V: usize>(s: S, x: &[T], panel: &[T]) -> [T; GROUP] {
-    // Sums of every fourth row, so that an addition need not wait for the last one.
-    const APART: usize = 4;
+#[expect(clippy::needless_range_loop, reason = "sums stay in registers where constants index them")]
+fn panel_sums<S: Simd, T: Real, const V: usize, const P: usize>(
+    s: S,
+    x: &[T],
+    panels: &[T],
+    y: &mut [[T; GROUP]],
+) {
     let lanes = S::LANES / T::WIDTH;
-    let mut sums = [[T::splat(s, T::ZERO); V]; APART];
-    let mut ks = x.chunks_exact(APART);
-    let mut rows = panel.chunks_exact(V * lanes);
-    for x in &mut ks {
-        for (&x, sums) in x.iter().zip(&mut sums) {
-            add_row(s, x, rows.next().unwrap_or(&[]), sums);
+    let (row, panel) = (V * lanes, x.len() * V * lanes);
+    assert_eq!(panels.len(), P * panel);
+    // Sums of every other row, so that an addition need not wait for the last one.
+    let [mut even, mut odd] = [[[T::splat(s, T::ZERO); V]; P]; 2];
+    let mut at = panels.as_ptr();
+    let (pairs, rest) = x.as_chunks::<2>();
+    for x in pairs {
+        let x = [T::splat(s, x[0]), T::splat(s, x[1])];
+        for p in 0..P {
+            for v in 0..V {
+                // SAFETY: as many rows as `x` has elements, of `P` panels, are there.
+                let rows = unsafe {
+                    let at = at.add(p * panel + v * lanes);
+                    [T::load_at(s, at), T::load_at(s, at.add(row))]
+                };
+                even[p][v] = T::mul_add(s, x[0], rows[0], even[p][v]);
+                odd[p][v] = T::mul_add(s, x[1], rows[1], odd[p][v]);
+            }
+        }
+        at = at.wrapping_add(2 * row);
+    }
+    for &x in rest {
+        for p in 0..P {
+            for v in 0..V {
+                // SAFETY: as above, of the last row.
+                let row = unsafe { T::load_at(s, at.add(p * panel + v * lanes)) };
+                even[p][v] = T::mul_add(s, T::splat(s, x), row, even[p][v]);
+            }
         }
     }
-    for (&x, row) in ks.remainder().iter().zip(rows) {
-        add_row(s, x, row, &mut sums[0]);
-    }
-    let mut y = [T::ZERO; GROUP];
     let one = T::splat(s, T::ONE);
-    for (j, y) in y.chunks_exact_mut(lanes).take(V).enumerate() {
-        let even = T::mul_add(s, sums[0][j], one, sums[2][j]);
-        let odd = T::mul_add(s, sums[1][j], one, sums[3][j]);
-        T::store_head(s, T::mul_add(s, even, one, odd), y);
-    }
-    y
-}
-
-/// Adds `x` times a row of `V` vectors to the sums.
-#[inline(always)]
-fn add_row<S: Simd, T: Real, const V: usize>(s: S, x: T, row: &[T], sums: &mut [T::Vector<S>; V]) {
-    let x = T::splat(s, x);
-    for (row, sum) in row.chunks_exact(S::LANES / T::WIDTH).zip(sums) {
-        *sum = T::mul_add(s, x, T::load_head(s, row), *sum);
+    for p in 0..P {
+        for v in 0..V {
+            let sum = T::mul_add(s, even[p][v], one, odd[p][v]);
+            let y = &mut y[p][v * lanes..(v + 1) * lanes];
+            T::store_head(s, T::mul_add(s, T::load_head(s, y), one, sum), y);
+        }
     }
 }
 

@@ -121,6 +121,40 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn store_columns(self, [a, b, c, d]: [__m256; 4], to: &mut [f32], apart: usize) {
+        let to = &mut to[..7 * apart + 4];
+        // SAFETY: the token; the slice above reaches to the end of the last column.
+        unsafe {
+            let pairs =
+                [_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)].map(|x| _mm256_castps_pd(x));
+            let others =
+                [_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d)].map(|x| _mm256_castps_pd(x));
+            // In each half of a vector there is a column: the first vector has 0 and 4.
+            let columns = [
+                _mm256_unpacklo_pd(pairs[0], others[0]),
+                _mm256_unpackhi_pd(pairs[0], others[0]),
+                _mm256_unpacklo_pd(pairs[1], others[1]),
+                _mm256_unpackhi_pd(pairs[1], others[1]),
+            ];
+            for (j, column) in columns.into_iter().enumerate() {
+                let (column, to) = (_mm256_castpd_ps(column), to.as_mut_ptr().add(j * apart));
+                _mm_storeu_ps(to, _mm256_castps256_ps128(column));
+                _mm_storeu_ps(to.add(4 * apart), _mm256_extractf128_ps::<1>(column));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, at: *const T, ahead: usize) {
+        super::prefetch::near(at, ahead);
+    }
+
+    #[inline(always)]
+    fn prefetch_for_later<T>(self, at: *const T) {
+        super::prefetch::less_near(at);
+    }
+
+    #[inline(always)]
     unsafe fn load_f64_at(self, from: *const f64) -> __m256d {
         // SAFETY: the token, and the caller vouches for the address.
         unsafe { _mm256_loadu_pd(from) }

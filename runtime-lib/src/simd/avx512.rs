@@ -86,6 +86,42 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn store_columns(self, [a, b, c, d]: [__m512; 4], to: &mut [f32], apart: usize) {
+        let to = &mut to[..15 * apart + 4];
+        // SAFETY: the token; the slice above reaches to the end of the last column.
+        unsafe {
+            let pairs =
+                [_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)].map(|x| _mm512_castps_pd(x));
+            let others =
+                [_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)].map(|x| _mm512_castps_pd(x));
+            // In each quarter of a vector there is a column: the first vector has 0, 4, 8 and 12.
+            let columns = [
+                _mm512_unpacklo_pd(pairs[0], others[0]),
+                _mm512_unpackhi_pd(pairs[0], others[0]),
+                _mm512_unpacklo_pd(pairs[1], others[1]),
+                _mm512_unpackhi_pd(pairs[1], others[1]),
+            ];
+            for (j, column) in columns.into_iter().enumerate() {
+                let (column, to) = (_mm512_castpd_ps(column), to.as_mut_ptr().add(j * apart));
+                _mm_storeu_ps(to, _mm512_castps512_ps128(column));
+                _mm_storeu_ps(to.add(4 * apart), _mm512_extractf32x4_ps::<1>(column));
+                _mm_storeu_ps(to.add(8 * apart), _mm512_extractf32x4_ps::<2>(column));
+                _mm_storeu_ps(to.add(12 * apart), _mm512_extractf32x4_ps::<3>(column));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, at: *const T, ahead: usize) {
+        super::prefetch::near(at, ahead);
+    }
+
+    #[inline(always)]
+    fn prefetch_for_later<T>(self, at: *const T) {
+        super::prefetch::less_near(at);
+    }
+
+    #[inline(always)]
     unsafe fn load_f64_at(self, from: *const f64) -> __m512d {
         // SAFETY: the token, and the caller vouches for the address.
         unsafe { _mm512_loadu_pd(from) }

@@ -17,6 +17,8 @@ pub mod math;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod neon;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod prefetch;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod simd128;
 #[cfg(all(test, feature = "std"))]
@@ -90,6 +92,26 @@ pub trait Simd: Copy + 'static {
     /// # Safety
     /// The elements at the address can be written; the address is aligned for one of them.
     unsafe fn store_at(self, x: Self::F32, to: *mut f32);
+    /// Writes four rows as columns: column `j` of the rows is the four elements from `j · apart` on.
+    #[inline(always)]
+    fn store_columns(self, rows: [Self::F32; 4], to: &mut [f32], apart: usize) {
+        let mut numbers = [[0.0; MAX_LANES]; 4];
+        for (numbers, row) in numbers.iter_mut().zip(rows) {
+            self.store(row, numbers);
+        }
+        for j in 0..Self::LANES {
+            let to = &mut to[j * apart..][..4];
+            to.iter_mut().zip(&numbers).for_each(|(to, row)| *to = row[j]);
+        }
+    }
+
+    /// Asks that the line of memory so many elements behind an address be brought near, if there is
+    /// one.
+    #[inline(always)]
+    fn prefetch<T>(self, _: *const T, _: usize) {}
+    /// Likewise, not quite so near: as near as a second-level cache.
+    #[inline(always)]
+    fn prefetch_for_later<T>(self, _: *const T) {}
 
     /// `a + b`.
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;

@@ -1,6 +1,7 @@
 //! Recurrent networks.
 
 mod gradient;
+mod weights;
 
 use super::{Entry, entry};
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
     dtype::{DType, FLOATS},
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
-        Field, Formula, Kernel,
+        Field, Formula, Kernel, Operand,
         activation::parts,
         geometry::{Gru, Lstm, Rnn, Sequence},
         kernel,
@@ -308,36 +309,38 @@ impl Op for Recurrent {
         let (steps, batch) = self.steps_and_batch(x);
         let weights = (&x[2] + &hidden) * &hidden * self.cell.gates() * ways(self.direction);
         cx.macs(&(steps * batch * weights));
+        let inputs = x[2].clone();
+        let packed = self.packed(cx, &inputs, &hidden);
         let sequence = Sequence {
             steps: steps.clone(),
             batch: batch.clone(),
-            inputs: x[2].clone(),
+            inputs,
             hidden,
             direction: self.direction,
             order: if self.layout { Order::BatchFirst } else { Order::StepsFirst },
             clip: self.clip.unwrap_or(f32::INFINITY),
-            weights: Weights::Plain,
+            weights: if packed.is_some() { Weights::Packed } else { Weights::Plain },
         };
         let f = |way, i| self.activation(way, i);
         match self.cell {
             Cell::Rnn => {
                 let geometry = Rnn { sequence, activations: [0, 1].map(|way| f(way, 0)) };
                 let scratch = geometry.scratch(&|dim| cx.most(dim));
-                call(cx, &RNN, [6, 2], geometry, scratch)
+                call(cx, &RNN, [6, 2], packed, geometry, scratch)
             }
             Cell::Gru => {
                 let activations = [0, 1].map(|way| [f(way, 0), f(way, 1)]);
                 let linear_before_reset = self.linear_before_reset;
                 let geometry = Gru { sequence, activations, linear_before_reset };
                 let scratch = geometry.scratch(&|dim| cx.most(dim));
-                call(cx, &GRU, [6, 2], geometry, scratch)
+                call(cx, &GRU, [6, 2], packed, geometry, scratch)
             }
             Cell::Lstm => {
                 let activations = [0, 1].map(|way| [f(way, 0), f(way, 1), f(way, 2)]);
                 let input_forget = self.input_forget;
                 let geometry = Lstm { sequence, activations, input_forget };
                 let scratch = geometry.scratch(&|dim| cx.most(dim));
-                call(cx, &LSTM, [8, 3], geometry, scratch)
+                call(cx, &LSTM, [8, 3], packed, geometry, scratch)
             }
         }
     }
@@ -347,18 +350,24 @@ impl Op for Recurrent {
     }
 }
 
-/// Calls the kernel for the element type, on so many inputs and outputs.
+/// Calls the kernel for the element type, on so many inputs and outputs, and on weights that are
+/// packed.
 fn call<F: Formula + Field>(
     cx: &mut Lower<'_>,
     kernels: &'static Kernels<F>,
     [inputs, outputs]: [usize; 2],
+    packed: Option<[Operand; 2]>,
     geometry: F,
     scratch: Dim,
 ) -> Result {
     let dtype = cx.ty(0)?.dtype;
     let mut given = Vec::new();
     for i in 0..inputs {
-        given.push(if i < 3 { cx.input(i)?.into() } else { cx.optional(i)?.into() });
+        given.push(match (i, &packed) {
+            (1 | 2, Some(packed)) => packed[i - 1].clone().into(),
+            (0..3, _) => cx.input(i)?.into(),
+            _ => cx.optional(i)?.into(),
+        });
     }
     let mut taken = Vec::new();
     for i in 0..outputs {

@@ -1,0 +1,82 @@
+//! Constant weights of recurrent networks, packed when the model is compiled.
+
+use super::{Cell, Recurrent};
+use crate::{
+    dim::Dim,
+    dtype::DType,
+    ir::Lower,
+    ops::pack::{Pack, packed},
+    plan::Operand,
+};
+use onnxc_runtime::{
+    Number,
+    rnn::{self, Direction},
+};
+
+impl Recurrent {
+    /// The weights of inputs and of states as the kernels of `f32` read them, where they are
+    /// constants.
+    pub(super) fn packed(
+        &self,
+        cx: &mut Lower<'_>,
+        inputs: &Dim,
+        hidden: &Dim,
+    ) -> Option<[Operand; 2]> {
+        let [inputs, hidden] = [inputs, hidden].map(Dim::known);
+        let (inputs, hidden) = (usize::try_from(inputs?).ok()?, usize::try_from(hidden?).ok()?);
+        let is_constant = |i: usize| cx.constant(i).is_some_and(|w| w.dtype == DType::F32);
+        if ![1, 2].into_iter().all(is_constant) {
+            return None;
+        }
+        let directions = if self.direction == Direction::Both { 2 } else { 1 };
+        let groups: &[usize] = match self.cell {
+            Cell::Rnn => &[1],
+            Cell::Gru => rnn::gru_groups(self.linear_before_reset),
+            Cell::Lstm => &[4],
+        };
+        let gates = |groups: &[usize], depth| PackGates {
+            directions,
+            groups: groups.to_vec(),
+            hidden,
+            depth,
+        };
+        let w = packed(cx, 1, gates(&[groups.iter().sum()], inputs))?;
+        Some([w, packed(cx, 2, gates(groups, hidden))?])
+    }
+}
+
+/// The weights of gates. A piece is a group of them, of one direction.
+struct PackGates {
+    directions: usize,
+    groups: Vec<usize>,
+    hidden: usize,
+    depth: usize,
+}
+
+impl PackGates {
+    fn gates<'a>(&self, groups: &'a [usize], directions: usize) -> rnn::Gates<'a> {
+        rnn::Gates { directions, groups, hidden: self.hidden, depth: self.depth }
+    }
+}
+
+impl Pack for PackGates {
+    fn len<T>(&self) -> usize {
+        rnn::packed_gates_len::<T>(&self.gates(&self.groups, self.directions))
+    }
+
+    fn pieces<T>(&self) -> usize {
+        self.directions * self.groups.len()
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        let (way, group) = (i / self.groups.len(), i % self.groups.len());
+        let before =
+            way * self.groups.iter().sum::<usize>() + self.groups[..group].iter().sum::<usize>();
+        let from = &from[before * self.hidden * self.depth..];
+        let from = &from[..self.groups[group] * self.hidden * self.depth];
+        let piece = self.gates(&self.groups[group..=group], 1);
+        let mut to = vec![T::ZERO; rnn::packed_gates_len::<T>(&piece)];
+        rnn::pack_gates(from, &mut to, piece);
+        to
+    }
+}
