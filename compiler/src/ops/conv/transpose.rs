@@ -109,6 +109,7 @@ impl ConvTranspose {
                 dilation,
                 after: (reach - &out[axis] - &before).at_least(&0.into()),
                 before,
+                room: reach,
             }
         };
         along.map(slide).collect()
