@@ -321,10 +321,14 @@ mod tests {
             let (dilation, kernel) = (code / 108 % 2 + 1, code / 216 % 3 + 1);
             let rounding = [Rounding::Down, Rounding::Up][(code / 648 % 2) as usize];
             let window = window(ways[(code % 4) as usize], stride, pads, dilation);
-            for image in (kernel - 1) * dilation + 1..12 {
+            for image in 1..12 {
                 let expected = counted(&window, image, kernel, rounding);
                 for size in [image.into(), symbol.clone()] {
                     let slide = window.slide(0, &size, &kernel.into(), rounding);
+                    if slide.room.eval(&|_| image) < (kernel - 1) * dilation + 1 {
+                        assert_eq!(expected[0], 0, "{window:?} {image} {kernel} {rounding:?}");
+                        continue;
+                    }
                     let found = [slide.places, slide.before, slide.after];
                     let found = found.map(|dim| dim.eval(&|_| image));
                     assert_eq!(found, expected, "{window:?} {image} {kernel} {rounding:?}");
