@@ -144,7 +144,10 @@ impl Activation {
             Activation::ThresholdedRelu { alpha } if x <= c(alpha) => zero,
             Activation::ThresholdedRelu { .. } => x,
             Activation::Clip { min, max } => clamp(x, c(min), c(max)),
-            Activation::Sigmoid => one.div(one.add(x.neg().exp())),
+            Activation::Sigmoid => {
+                let e = x.abs().neg().exp();
+                (if x < zero { e } else { one }).div(one.add(e))
+            }
             Activation::HardSigmoid { alpha, beta } => {
                 clamp(c(alpha).mul(x).add(c(beta)), zero, one)
             }
@@ -156,14 +159,13 @@ impl Activation {
             Activation::Celu { alpha } => below(c(alpha).mul(x.div(c(alpha)).exp_m1())),
             Activation::Softplus => softplus(x),
             Activation::Softsign => x.div(one.add(x.abs())),
-            Activation::Swish { alpha } => x.div(one.add(c(alpha).mul(x).neg().exp())),
+            Activation::Swish { alpha } => gated(x, f64::from(alpha) * x.to_f64()),
             Activation::HardSwish => x.mul(clamp(x.div(c(6.0)).add(c(0.5)), zero, one)),
-            Activation::Mish => x.mul(softplus(x).tanh()),
-            Activation::Gelu => x.mul(c(0.5)).mul(one.add(x.mul(T::from_f64(SQRT_HALF)).erf())),
+            Activation::Mish => mish(x),
+            Activation::Gelu => gelu(x),
             Activation::GeluTanh => {
-                let t = x.mul(T::from_f64(SQRT_2_PI));
-                let cube = t.mul(x.mul(x)).mul(T::from_f64(GELU_CUBE));
-                x.mul(c(0.5)).mul(one.add(t.add(cube).tanh()))
+                let wide = x.to_f64();
+                gated(x, 2.0 * SQRT_2_PI * wide * (1.0 + GELU_CUBE * wide * wide))
             }
         }
     }
@@ -172,6 +174,55 @@ impl Activation {
 /// `ln(1 + e^x)`, without overflow.
 fn softplus<T: Float>(x: T) -> T {
     Number::maximum(x, T::ZERO).add(x.abs().neg().exp().ln_1p())
+}
+
+/// Below this, `e^x` has few bits in single precision, and is less than the last one of 1.
+const SMALL: f64 = -80.0;
+
+/// `x / (1 + e^-z)`.
+fn gated<T: Float>(x: T, z: f64) -> T {
+    // At an end where nothing is left of e^z in any type.
+    let z = z.max(-1500.0);
+    let near = T::from_f64(z);
+    // What z is more than the nearest number of the type.
+    let left = T::from_f64(z - near.to_f64());
+    let exp = |x: T| {
+        let e = x.exp();
+        e.add(e.mul(left))
+    };
+    if z >= 0.0 {
+        x.div(T::ONE.add(near.neg().exp()))
+    } else if z > SMALL {
+        let e = exp(near);
+        x.mul(e).div(T::ONE.add(e))
+    } else {
+        let half = near.mul(T::from_f64(0.5));
+        x.mul(exp(half)).mul(half.exp())
+    }
+}
+
+/// `x tanh(ln(1 + e^x))`.
+fn mish<T: Float>(x: T) -> T {
+    let two = T::ONE.add(T::ONE);
+    if x > T::ZERO {
+        x.mul(softplus(x).tanh())
+    } else if x.to_f64() > SMALL {
+        // With e = e^x, it is x e (e + 2) / (e (e + 2) + 2).
+        let e = x.exp();
+        let product = e.mul(e.add(two));
+        x.mul(product).div(product.add(two))
+    } else {
+        let root = x.div(two).exp();
+        x.mul(root).mul(root)
+    }
+}
+
+/// `x Φ(x)`, with the distribution function `Φ` of the normal distribution.
+fn gelu<T: Float>(x: T) -> T {
+    // In double precision: in single precision the argument's rounding would come out as many
+    // times larger as it is, and results have more bits than Φ where that is subnormal.
+    let x = x.to_f64();
+    T::from_f64(0.5 * x * libm::erfc(-SQRT_HALF * x))
 }
 
 struct Rows<'a> {
@@ -245,15 +296,16 @@ impl WithSimd for Rows<'_> {
             Activation::Celu { alpha } => each!(self, s, |x| elu(s, x, alpha, alpha)),
             Activation::Softplus => each!(self, s, |x| math::softplus(s, x)),
             Activation::Softsign => each!(self, s, |x| s.div(x, s.add(s.splat(1.0), s.abs(x)))),
+            Activation::Swish { alpha: 1.0 } => each!(self, s, |x| math::silu(s, x)),
             Activation::Swish { alpha } => {
-                each!(self, s, |x| swish(s, x, alpha))
+                each!(self, s, |x| math::swish(s, x, alpha))
             }
             Activation::HardSwish => {
                 each!(self, s, |x| s.mul(x, hard_sigmoid(s, x, 1.0 / 6.0, 0.5)))
             }
             Activation::Mish => each!(self, s, |x| math::mish(s, x)),
             Activation::Gelu => each!(self, s, |x| math::gelu(s, x)),
-            Activation::GeluTanh => each!(self, s, |x| gelu_tanh(s, x)),
+            Activation::GeluTanh => each!(self, s, |x| math::gelu_tanh(s, x)),
         }
     }
 }
@@ -279,21 +331,6 @@ fn leaky_relu<S: Simd>(s: S, x: S::F32, alpha: f32) -> S::F32 {
 fn elu<S: Simd>(s: S, x: S::F32, alpha: f32, scale: f32) -> S::F32 {
     let e = math::exp_m1(s, s.div(x, s.splat(scale)));
     s.select(s.lt(x, s.splat(0.0)), s.mul(s.splat(alpha), e), x)
-}
-
-/// `x / (1 + e^(-alpha · x))`. A factor below zero turns the sides around.
-#[inline(always)]
-fn swish<S: Simd>(s: S, x: S::F32, alpha: f32) -> S::F32 {
-    let z = s.mul(s.splat(alpha), x);
-    if alpha > 0.0 { math::times_sigmoid(s, x, z) } else { s.mul(x, math::sigmoid(s, z)) }
-}
-
-#[inline(always)]
-fn gelu_tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    // (1 + tanh t) / 2 = 1 / (1 + e^-2t), which keeps its bits below zero.
-    let t = s.mul(x, s.splat(2.0 * SQRT_2_PI as f32));
-    let t = s.mul_add(s.mul(t, s.mul(x, x)), s.splat(GELU_CUBE as f32), t);
-    math::times_sigmoid(s, x, t)
 }
 
 #[cfg(all(test, feature = "std"))]

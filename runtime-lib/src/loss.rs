@@ -1,6 +1,8 @@
 //! How far predictions lie from the classes that were wanted: `NegativeLogLikelihoodLoss` and
 //! `SoftmaxCrossEntropyLoss`.
 //!
+//! Losses are summed in double precision. In `f32` the error is at most `1e-6 √K` for `K` classes.
+//!
 //! The classes lie along the axis of the geometry, and there is a sample for every index along the
 //! others.
 

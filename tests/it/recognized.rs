@@ -133,3 +133,45 @@ fn what_is_recognized_gives_the_same_numbers() {
         assert!(one.len() == other.len() && far < 1e-6, "{far}: {one:?} {other:?}");
     }
 }
+
+/// `x` times what is zero at -∞: fused into the sum before it, or an operator of its own.
+const SILU: &str = "{
+    large = Constant<value = float[2, 2] {3e38, 3e38, 3e38, 3e38}>()
+    sum = MatMul(x, large)
+    gate = Sigmoid(sum)
+    y = Mul(sum, gate)
+}";
+
+#[test]
+fn infinity_times_zero_is_not_a_number_whoever_multiplies() {
+    // Of numbers below zero, the logarithms are of zeros.
+    let before = "{\n r = Relu(z)\n x = Log(r)";
+    let gelu = |body: &str| body.replacen('{', before, 1);
+    for (inputs, body, shape) in [
+        ("float[6] z", gelu(ERF), &[6][..]),
+        ("float[6] z", gelu(TANH), &[6]),
+        ("float[6, 2] x", SILU.into(), &[6, 2]),
+    ] {
+        let apart = body.replace("c = Add(b, one)", "p = Add(b, one)\n c = Abs(p)");
+        let apart = apart.replace("f = Add(one, e)", "p = Add(one, e)\n f = Abs(p)");
+        let apart = apart.replace("gate = Sigmoid(sum)", "p = Sigmoid(sum)\n gate = Abs(p)");
+        assert_ne!(apart, body);
+        let not_numbers = |body: &str| {
+            run(&model(inputs, body), &[shape]).iter().map(|y| y.is_nan()).collect::<Vec<_>>()
+        };
+        let found = not_numbers(&body);
+        assert!(found.contains(&true) && found.contains(&false), "{body}");
+        assert_eq!(found, not_numbers(&apart), "{body}");
+    }
+}
+
+#[test]
+fn a_query_that_attends_no_key_gives_zeros() {
+    // The logarithms of zeros hide every key.
+    let hidden = "zero = Sub(mask, mask)\n hidden = Log(zero)\n scores = Add(scaled, hidden)";
+    let body = ATTENTION.replace("scores = Add(scaled, mask)", hidden);
+    let text = recognized(OPERANDS, &body);
+    assert!(text.contains("Attention"), "{text}");
+    let shapes: &[&[usize]] = &[&[1, 5, 6], &[1, 5, 6], &[1, 5, 6], &[5, 5]];
+    assert_eq!(run(&model(OPERANDS, &body), shapes), [0.0; 30]);
+}

@@ -7,6 +7,8 @@
 //! Keys that no row of a block attends are not read, so what stands behind the length of a
 //! sequence may be anything. 16-bit elements are multiplied in `f32`, and every tensor of the
 //! function by which ONNX defines the operator is rounded to its own type.
+//!
+//! In `f32` the relative error of results is at most `1e-6 √K` for `K` keys and values of one sign.
 
 mod block;
 mod cache;

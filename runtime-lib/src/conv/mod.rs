@@ -5,6 +5,9 @@
 //! the rest is a product of matrices whose right rows are places in the planes. It works on as
 //! many rows of the output at once as the scratch memory has room for: [`conv_scratch`] says what
 //! serves best, [`conv_least_scratch`] what is needed.
+//!
+//! In `f32` the relative error of a sum of `K` products of one sign is at most `1e-6 √K`, by every
+//! kernel and at every level; where terms cancel, it is that of the sum of their sizes.
 
 mod blocked;
 mod group;

@@ -6,6 +6,9 @@
 //! processor ([`pack_a`], [`pack_b`]).
 //!
 //! Copies go to scratch memory of the caller: [`gemm_scratch`] says how much.
+//!
+//! In `f32` the relative error of a sum of `K` products of one sign is at most `1e-6 √K`, by every
+//! kernel and at every level; where terms cancel, it is that of the sum of their sizes.
 
 pub(crate) mod bytes;
 mod depthwise;

@@ -1,4 +1,7 @@
 //! Normalizations. Means, variances and norms of 16-bit numbers are calculated in `f32`.
+//!
+//! In `f32` the error is at most `1e-6 √K` for norms of `K` numbers: relative to each result, or
+//! to 1 where a mean is taken from numbers that are near it.
 
 mod batch;
 mod layer;

@@ -1,5 +1,6 @@
 //! Pooling: each window of an image becomes one number. Global pooling is the window that is as
-//! large as the image.
+//! large as the image. In `f32` the relative error of means and norms of `K` numbers is at most
+//! `1e-6 √K`.
 
 mod blocked;
 mod fold;

@@ -21,7 +21,6 @@ def arguments():
     parser.add_argument("--case", type=int, help="draw the case of this number alone")
     parser.add_argument("--seed", type=int, default=0, help="another seed draws other cases")
     parser.add_argument("--times", type=int, default=1, help="draw so many times the usual number")
-    parser.add_argument("--part", type=int, default=1, metavar="N", help="write every Nth case alone")
     parser.add_argument("--oracles", action="store_true", help="print where other implementations differ")
     return parser.parse_args()
 
@@ -71,9 +70,7 @@ def main():
     options = arguments()
     shutil.rmtree(options.out, ignore_errors=True)
     drawn, failed = Counter(), []
-    for place, (domain, op, version, until, number) in enumerate(wanted(options)):
-        if place % options.part:
-            continue
+    for domain, op, version, until, number in wanted(options):
         try:
             write(options, domain, op, version, until, number)
             drawn[domain, op, version] += 1
@@ -82,7 +79,7 @@ def main():
             if options.case is not None:
                 traceback.print_exc()
     print(*failed, sep="\n", file=sys.stderr)
-    if options.only or options.oracles or options.part > 1:
+    if options.only or options.oracles:
         return
     short = table(drawn)
     print(f"{drawn.total()} cases of {len(drawn)} versions")

@@ -107,8 +107,9 @@ impl ConvTranspose {
                 places: image[axis].clone(),
                 stride,
                 dilation,
-                after: (reach - &out[axis] - &before).at_least(&0.into()),
+                after: (&reach - &out[axis] - &before).at_least(&0.into()),
                 before,
+                room: reach,
             }
         };
         along.map(slide).collect()

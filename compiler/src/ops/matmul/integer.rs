@@ -1,26 +1,72 @@
 //! Products of matrices of bytes.
 
-use super::{matrices, product_shape};
+use super::{MatMul, matrices, product_shape};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{BYTES, DType},
-    ir::{Infer, Inferred, Lower, Op},
-    ops::{Entry, entry},
+    dtype::{BYTES, DType, FLOAT8S},
+    ir::{Infer, Inferred, Lower, Op, Reader, ValueId},
+    ops::{
+        Entry,
+        binary::{MUL, SUB},
+        cast::{Cast, Fit},
+        entry, nodes,
+        quantize::{Parts, QuantizeLinear},
+        reshape::Unsqueeze,
+    },
     plan::{
         Kernel,
         geometry::{self, IntegerMatMul},
         kernel,
     },
+    tensor::Tensor,
     ty::Type,
 };
 use half::{bf16, f16};
+use onnxc_runtime::activation_fn::Activation;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
     entry("MatMulInteger", 10, |_| Ok(Rc::new(MatMulInteger))),
     entry("QLinearMatMul", 10, |_| Ok(Rc::new(QLinearMatMul))),
+    nodes("QLinearMatMul", 21, read_qlinear),
 ];
+
+/// Reads `QLinearMatMul`, whose elements may be numbers of 8 bits with a fraction: those are
+/// multiplied in single precision.
+fn read_qlinear(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+    let inputs = (0..8).map(|i| node.input(i)).collect::<Result<Vec<_>>>()?;
+    let has_fraction = |i: usize| node.dtype(i).is_ok_and(|dtype| FLOAT8S.contains(&dtype));
+    if ![0, 3, 7].into_iter().any(has_fraction) {
+        return Ok(vec![node.add(QLinearMatMul, &inputs, &[])?]);
+    }
+    let (a, b) = (dequantized(node, 0, true)?, dequantized(node, 3, false)?);
+    let product = MatMul { activation: Activation::Identity, fused: false };
+    let product = node.add(product, &[a, b], &[])?;
+    let scale = single(node, inputs[6])?;
+    let parts = Parts { axis: 1, block_size: 0 };
+    let quantize = QuantizeLinear { parts, dtype: None, precision: None, saturate: true };
+    Ok(vec![node.add(quantize, &[product, scale, inputs[7]], &[])?])
+}
+
+/// Input `i` less its zero points and times its scales, which follow it.
+fn dequantized(node: &mut Reader<'_>, i: usize, left: bool) -> Result<ValueId> {
+    let column = left && node.rank(i)? > 1 && node.rank(i + 1)? == 1;
+    let [x, mut scale, mut zero] = [node.input(i)?, node.input(i + 1)?, node.input(i + 2)?];
+    if column {
+        for per_row in [&mut scale, &mut zero] {
+            *per_row = node.add(Unsqueeze, &[*per_row], &[Tensor::from_ints(&[-1])])?;
+        }
+    }
+    let [x, scale, zero] = [single(node, x)?, single(node, scale)?, single(node, zero)?];
+    let difference = node.add(&SUB, &[x, zero], &[])?;
+    node.add(&MUL, &[difference, scale], &[])
+}
+
+/// The value in single precision.
+fn single(node: &mut Reader<'_>, x: ValueId) -> Result<ValueId> {
+    node.add(Cast { to: DType::F32, fit: Fit::DEFAULT }, &[x], &[])
+}
 
 /// What scales are made of.
 const SCALES: &[DType] = &[DType::F32, DType::F16, DType::BF16];

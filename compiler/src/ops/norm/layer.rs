@@ -22,7 +22,8 @@ pub struct LayerNormalization {
     pub axis: i64,
     /// What is added to the variances.
     pub epsilon: f32,
-    /// The type of the statistics, where they are asked for.
+    /// The type of the statistics, where they are asked for. They are calculated as precisely as
+    /// ever, and rounded to it.
     pub stash_type: DType,
 }
 
@@ -112,9 +113,12 @@ impl Op for LayerNormalization {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let TensorType { dtype, shape } = cx.ty(0)?;
         let axis = cx.axis(self.axis, shape.len());
-        let statistics = [cx.optional_output(1)?, cx.optional_output(2)?];
-        if self.stash_type != DType::F32 && statistics.iter().any(Option::is_some) {
-            return Err(cx.unsupported(&format!("statistics of type {}", self.stash_type)));
+        let stashed = [cx.optional_output(1)?, cx.optional_output(2)?];
+        let mut statistics = stashed.clone();
+        if self.stash_type != DType::F32 {
+            for single in statistics.iter_mut().flatten() {
+                *single = cx.scratch(DType::F32, rows(shape, axis).outer);
+            }
         }
         let mut rows_alone = is_row(&cx.ty(1)?.shape, shape, axis);
         if cx.has(2) {
@@ -122,10 +126,16 @@ impl Op for LayerNormalization {
         }
         let factors = if rows_alone { [cx.optional(1)?, cx.optional(2)?] } else { [None, None] };
         let [scale, bias] = factors.map(Arg::Optional);
-        let [mean, inv_std_dev] = statistics.map(Arg::Optional);
+        let [mean, inv_std_dev] = statistics.clone().map(Arg::Optional);
         let (inputs, y) = (vec![cx.input(0)?.into(), scale, bias], cx.output(0)?.into());
         let formula = (rows(shape, axis), self.epsilon);
         cx.call_on(&LAYER, *dtype, inputs, vec![y, mean, inv_std_dev], formula)?;
+        if self.stash_type != DType::F32 {
+            for (single, y) in statistics.into_iter().zip(stashed) {
+                let (Some(single), Some(y)) = (single, y) else { continue };
+                Fit::DEFAULT.call(cx, DType::F32, single, self.stash_type, y)?;
+            }
+        }
         if !rows_alone {
             stretch(cx, &SCALE, 1)?;
             if cx.has(2) {

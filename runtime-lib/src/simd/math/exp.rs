@@ -1,6 +1,6 @@
 //! The exponential function and its relatives.
 
-use super::polynomial;
+use super::{gate::LEAST, polynomial};
 use crate::simd::Simd;
 use core::f32::consts::LOG2_E;
 
@@ -18,7 +18,7 @@ fn exp_m1_near<S: Simd>(s: S, r: S::F32) -> S::F32 {
 
 /// `x = n ln 2 + r` with a whole `n` and `|r| ≤ ln 2 / 2`; returns `n` and `e^r - 1`.
 #[inline(always)]
-fn reduced<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
+pub(super) fn reduced<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
     let n = s.round(s.mul(x, s.splat(LOG2_E)));
     let r = s.mul_add(n, s.splat(-LN2_HIGH), x);
     let r = s.mul_add(n, s.splat(-LN2_LOW), r);
@@ -39,13 +39,20 @@ pub fn exp<S: Simd>(s: S, x: S::F32) -> S::F32 {
     s.scale(s.add(e, s.splat(1.0)), n)
 }
 
-/// `e^(u + v)` for `u + v` from -106 to 88, where `v` is what is left of a number that `u` is near.
+/// [`reduced`] of `u + v`, where `v` is what is left of a number that `u` is near.
 #[inline(always)]
-pub(super) fn exp_of_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> S::F32 {
+pub(super) fn reduced_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> (S::F32, S::F32) {
     let n = s.round(s.mul(s.add(u, v), s.splat(LOG2_E)));
     let r = s.mul_add(n, s.splat(-LN2_HIGH), u);
     let r = s.add(s.mul_add(n, s.splat(-LN2_LOW), r), v);
-    s.scale(s.add(exp_m1_near(s, r), s.splat(1.0)), n)
+    (n, exp_m1_near(s, r))
+}
+
+/// `e^(u + v)` for `u + v` from -106 to 88, where `v` is what is left of a number that `u` is near.
+#[inline(always)]
+pub(super) fn exp_of_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> S::F32 {
+    let (n, e) = reduced_sum(s, u, v);
+    s.scale(s.add(e, s.splat(1.0)), n)
 }
 
 /// `e^x - 1`, accurate near zero.
@@ -69,22 +76,7 @@ pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
     s.div(s.select(negative, e, one), s.add(one, e))
 }
 
-/// Below this, `x e^x` rounds to zero.
-const LEAST: f32 = -110.0;
-
-/// `x / (1 + e^-z)`, where `z` has the sign of `x` and is not much smaller.
-#[inline(always)]
-pub fn times_sigmoid<S: Simd>(s: S, x: S::F32, z: S::F32) -> S::F32 {
-    let (zero, one) = (s.splat(0.0), s.splat(1.0));
-    let (n, e) = reduced(s, s.max(s.splat(LEAST), s.neg(s.abs(z))));
-    let e = s.add(e, one);
-    // Below zero x e^z / (1 + e^z): x comes in before the power of two, for e^z may have few bits.
-    let negative = s.lt(z, zero);
-    let small = s.select(s.le(z, s.splat(LEAST)), s.splat(-0.0), s.scale(s.mul(x, e), n));
-    s.div(s.select(negative, small, x), s.add(one, s.scale(e, n)))
-}
-
-/// `x tanh(ln(1 + e^x))`.
+/// `x tanh(ln(1 + e^x))`; NaN at -∞, as in [`super::gate`].
 #[inline(always)]
 pub fn mish<S: Simd>(s: S, x: S::F32) -> S::F32 {
     // With e = e^x, it is x e (e + 2) / (e (e + 2) + 2). From 20 on it rounds to x.
@@ -92,7 +84,8 @@ pub fn mish<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let two = s.splat(2.0);
     let (n, e) = reduced(s, clamp(s, x, LEAST, LARGE));
     // x e^x from e^r - 1, which has more bits than e^r.
-    let small = s.select(s.le(x, s.splat(LEAST)), s.splat(-0.0), s.scale(s.mul_add(x, e, x), n));
+    let gone = s.mul(x, s.splat(0.0));
+    let small = s.select(s.le(x, s.splat(LEAST)), gone, s.scale(s.mul_add(x, e, x), n));
     let e = s.scale(s.add(e, s.splat(1.0)), n);
     let y = s.div(s.mul(small, s.add(e, two)), s.mul_add(e, s.add(e, two), two));
     s.select(s.lt(s.splat(LARGE), x), x, y)

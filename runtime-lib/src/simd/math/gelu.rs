@@ -3,7 +3,8 @@
 use super::{exp::exp_of_sum, polynomial};
 use crate::simd::Simd;
 
-/// `x Φ(x)`, with the distribution function `Φ` of the normal distribution.
+/// `x Φ(x)`, with the distribution function `Φ` of the normal distribution; NaN at
+/// -∞, as in [`super::gate`].
 #[inline(always)]
 pub fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
     /// Up to here the first polynomial is used.
@@ -40,6 +41,8 @@ pub fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let left = s.mul(s.mul(s.sub(high, a), s.add(high, a)), half);
     let t = s.div(one, s.mul_add(a, half, one));
     let tail = s.mul(exp_of_sum(s, square, left), polynomial(s, t, TAIL));
-    let far = s.sub(s.max(s.splat(0.0), x), tail);
+    // Above zero x - tail, below it -tail, for x + |x| is zero there, or NaN.
+    let rest = s.mul_add(x, half, s.mul(s.abs(x), half));
+    let far = s.sub(rest, tail);
     s.select(s.lt(a, s.splat(NEAR)), near, far)
 }

@@ -6,13 +6,15 @@
 
 mod erf;
 mod exp;
+mod gate;
 mod gelu;
 mod ln;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 
 pub use erf::erf;
-pub use exp::{exp, exp_m1, mish, sigmoid, tanh, times_sigmoid};
+pub use exp::{exp, exp_m1, mish, sigmoid, tanh};
+pub use gate::{gelu_tanh, silu, swish};
 pub use gelu::gelu;
 pub use ln::{ln, ln_1p_unit, softplus};
 

@@ -1,5 +1,7 @@
 """Attention. Beside the rotary embedding it is judged by onnx's reference evaluator."""
 
+import numpy as np
+
 from ..registry import operator
 from ..types import BF16, BOOL, F16, F32, F64, I64, onnx_type, wide
 from .control import graph
@@ -57,9 +59,11 @@ def attention(d):
         shape = [d.one_of([1, batch]), d.one_of([1, q_heads]), queries, total]
         mask_type = BOOL if d.chance(0.5) else key_type
         mask = d.tensor(mask_type, shape[d.int(0, 2) :], -2, 2, 0)
-        if mask_type == BOOL:
-            # Each query may look at something.
-            mask[..., 0] = True
+        if mask_type != BOOL and d.chance(0.5):
+            mask[d.rng.random(mask.shape) < 0.4] = -np.inf
+        # Some queries may look at nothing.
+        if d.chance(0.7):
+            mask[..., 0] = True if mask_type == BOOL else 0
     cache = lambda dtype, width: d.tensor(dtype, [batch, kv_heads, past, width], -2, 2, 0)
     inputs += [mask, *([cache(key_type, size), cache(value_type, value_size)] if cached else [None, None])]
     if d.version >= 24:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import F64, INTEGERS, wide
+from ..types import F64, INTEGERS, MINIFLOATS, wide
+from .cast import narrowed
 
 
 def matrices(d):
@@ -58,11 +59,12 @@ def gemm(d):
 
 
 def less(x, zero, axis):
-    """The whole numbers less their zero point, of which there may be one for each row or column."""
-    x = x.astype(np.int32)
+    """The numbers less their zero point, of which there may be one for each row or column."""
+    exact = F64 if x.dtype in MINIFLOATS else np.int32
+    x = x.astype(exact)
     if zero is None:
         return x
-    zero = zero.astype(np.int32)
+    zero = zero.astype(exact)
     if zero.ndim != 1 or zero.size == 1:
         return x - (zero.reshape(()) if zero.size == 1 else zero)
     shape = [1] * x.ndim
@@ -95,20 +97,27 @@ def saturated(numbers, dtype):
     return np.clip(np.rint(numbers), info.min, info.max).astype(dtype)
 
 
+def zero_point(d, dtype):
+    """A zero point; that of numbers with a fraction is 0."""
+    return np.zeros((), dtype) if dtype in MINIFLOATS else d.tensor(dtype, (), -10, 10, 0)
+
+
 @operator("QLinearMatMul")
 def qlinear_matmul(d):
     a, b = matrices(d)
-    kinds = [d.type(name, among=INTEGERS) for name in ("T1", "T2", "T3")]
+    kinds = [d.type(name, among=[*INTEGERS, *MINIFLOATS]) for name in ("T1", "T2", "T3")]
     scale_type = d.type("TS") if d.version >= 21 else np.dtype(np.float32)
     scale = lambda: np.array(2.0 ** d.int(-6, 0), scale_type)
     operands = []
     for kind, shape in zip(kinds, (a, b)):
-        operands += [d.tensor(kind, shape, -100, 100, 0), scale(), d.tensor(kind, (), -10, 10, 0)]
-    operands += [np.array(2.0 ** d.int(-2, 4), scale_type), d.tensor(kinds[2], (), -10, 10, 0)]
+        operands += [d.tensor(kind, shape, -100, 100, 0), scale(), zero_point(d, kind)]
+    operands += [np.array(2.0 ** d.int(-2, 4), scale_type), zero_point(d, kinds[2])]
 
     def reference(x, x_scale, x_zero, y, y_scale, y_zero, scale, zero):
         product = np.matmul(less(x, x_zero, -2), less(y, y_zero, -1)).astype(F64)
         x_scale, y_scale, scale = (factor.astype(F64) for factor in (x_scale, y_scale, scale))
+        if zero.dtype in MINIFLOATS:
+            return narrowed(product * x_scale * y_scale / scale, zero.dtype)
         return saturated(np.rint(product * x_scale * y_scale / scale) + int(zero), zero.dtype)
 
     return d.case(operands, reference)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..registry import operator
-from ..types import BOOL, F32, F64, wide
+from ..types import BOOL, F32, F64, onnx_type, wide
 
 
 def along_channels(x, rank):
@@ -98,12 +98,17 @@ def group_normalization(d):
 def layer_normalization(d):
     shape = d.shape(least=1, empty=0)
     axis = d.axis(len(shape))
-    attributes = d.attributes(axis=d.maybe(axis), epsilon=d.maybe(d.float(1e-3, 1e-1)), stash_type=d.maybe(1))
+    mean_of = d.op == "LayerNormalization"
+    stash = d.type("U") if mean_of and d.chance(0.5) else F32
+    attributes = d.attributes(
+        axis=d.maybe(axis),
+        epsilon=d.maybe(d.float(1e-3, 1e-1)),
+        stash_type=d.maybe(1) if stash == F32 else onnx_type(stash),
+    )
     axis = attributes.get("axis", -1)
     first = axis % len(shape)
     dtype = d.type("T")
     scale_type = d.type("V") if d.op == "RMSNormalization" else dtype
-    mean_of = d.op == "LayerNormalization"
     inputs = [d.tensor(dtype, shape, extremes=0), d.tensor(scale_type, shape[first:], extremes=0)]
     if mean_of:
         inputs.append(d.maybe(d.tensor(dtype, shape[first:], extremes=0)))
@@ -117,7 +122,7 @@ def layer_normalization(d):
             ((rows - mean) ** 2).mean(inner, keepdims=True) + attributes.get("epsilon", 1e-5)
         )
         y = (rows - mean) * deviation * scale.astype(F64) + (0 if bias is None else bias.astype(F64))
-        results = y.astype(scale.dtype), np.asarray(mean).astype(F32), deviation.astype(F32)
+        results = y.astype(scale.dtype), np.asarray(mean).astype(stash), deviation.astype(stash)
         return results[:outputs]
 
     return d.case(inputs, reference, outputs=outputs, attributes=attributes)

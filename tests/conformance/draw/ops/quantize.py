@@ -65,7 +65,7 @@ def quantize_linear(d):
     zero = d.tensor(to, scales, 0 if to in MINIFLOATS else -5, 0 if to in MINIFLOATS else 5, 0)
     if (to == BY_NAME["uint8"] or "output_dtype" in d.schema.attributes) and d.chance(0.4):
         zero = None
-        if to != BY_NAME["uint8"] or d.chance(0.3):
+        if to != BY_NAME["uint8"] or ("output_dtype" in d.schema.attributes and d.chance(0.3)):
             attributes["output_dtype"] = onnx_type(to)
     precision = d.maybe(d.one_of([F32, F16, BF16]), 0.3) if "precision" in d.schema.attributes else None
     attributes |= d.attributes(precision=None if precision is None else onnx_type(precision))
