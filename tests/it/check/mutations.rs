@@ -334,7 +334,8 @@ fn options() -> Options {
 /// Compiles a model; what went wrong, where that is a fault of the compiler.
 fn fault(model: Vec<u8>, optimize: Optimize) -> Option<String> {
     let compile = || {
-        let options = Options { optimize, ..options() };
+        let mut options = options();
+        options.optimize = optimize;
         onnxc::compile_bytes(Bytes::from(model), "model", &options, &mut |_, _| {})
     };
     match catch_unwind(AssertUnwindSafe(compile)) {
