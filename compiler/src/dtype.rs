@@ -117,6 +117,12 @@ pub const EXTREMES: &[DType] = &[F32, F64, F16, BF16, I8, I32, I64, U8, U32, U64
 /// What can be sorted.
 pub const SORTABLE: &[DType] =
     &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String];
+/// What can be told apart: all that can be sorted, and complex numbers.
+pub const DISTINCT: &[DType] =
+    &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String, C64, C128];
+/// What can be added up.
+pub const SUMMANDS: &[DType] =
+    &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, C64, C128];
 /// What can be raised to a power.
 pub const POWERS: &[DType] = &[F32, F64, F16, BF16, I32, I64];
 /// What products of matrices are made of.

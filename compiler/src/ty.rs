@@ -158,15 +158,18 @@ impl Type {
         }
     }
 
+    /// The size of each axis of the tensor that it is, or that is inside.
+    pub fn sizes(&self) -> &[Dim] {
+        match self {
+            Type::Tensor(ty) | Type::Sparse(ty) => &ty.shape,
+            Type::Sequence(ty) | Type::Optional(ty) | Type::Map(_, ty) => ty.sizes(),
+            Type::Unranked(_) | Type::Never(_) | Type::Unknown => &[],
+        }
+    }
+
     /// Adds the symbols of every size to `found`.
     pub fn symbols(&self, found: &mut BTreeSet<Symbol>) {
-        match self {
-            Type::Tensor(ty) | Type::Sparse(ty) => {
-                ty.shape.iter().for_each(|size| size.symbols(found));
-            }
-            Type::Sequence(ty) | Type::Optional(ty) | Type::Map(_, ty) => ty.symbols(found),
-            Type::Unranked(_) | Type::Never(_) | Type::Unknown => {}
-        }
+        self.sizes().iter().for_each(|size| size.symbols(found));
     }
 
     /// Whether this stands for a tensor.

@@ -1,9 +1,10 @@
-//! Complex numbers, which ONNX has for moving data alone.
+//! Complex numbers, which ONNX has for moving data, and little else.
 
-use crate::Elem;
+use crate::{Elem, Summand};
 
-/// A complex number.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// A complex number. One comes before another by its real part, and by its imaginary part where
+/// that is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 #[repr(C)]
 pub struct Complex<T> {
     /// The real part.
@@ -15,6 +16,12 @@ pub struct Complex<T> {
 macro_rules! complex {
     ($($T:ident: $part:literal bytes, $all:literal together;)*) => {$(
         impl Elem for Complex<$T> {}
+
+        impl Summand for Complex<$T> {
+            fn plus(self, other: Complex<$T>) -> Complex<$T> {
+                Complex { re: self.re + other.re, im: self.im + other.im }
+            }
+        }
 
         impl Complex<$T> {
             /// The bytes in memory: the real part, then the imaginary one.

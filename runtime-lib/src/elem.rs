@@ -16,6 +16,19 @@ pub trait Elem: Clone + Default + PartialEq + Send + Sync + 'static {
     }
 }
 
+/// An element of which the default is 0, and that can be added up.
+pub trait Summand: Elem + Copy {
+    /// The sum.
+    fn plus(self, other: Self) -> Self;
+}
+
+impl<T: Number> Summand for T {
+    #[inline(always)]
+    fn plus(self, other: T) -> T {
+        self.add(other)
+    }
+}
+
 /// An element that one can calculate with. Whole numbers wrap around, and a division of one by
 /// zero is zero, so that no arithmetic panics.
 pub trait Number: Elem + Copy + PartialOrd {

@@ -108,7 +108,7 @@ mod walk;
 #[cfg(feature = "alloc")]
 pub use alloc::string::String;
 pub use complex::Complex;
-pub use elem::{Elem, Float, Integer, Number};
+pub use elem::{Elem, Float, Integer, Number, Summand};
 pub use error::{Error, Result};
 #[cfg(feature = "half")]
 pub use half::{bf16, f16};

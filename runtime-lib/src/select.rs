@@ -262,12 +262,13 @@ mod tests {
 
     type Kernel<T> = fn(&[T], &mut [T], &mut [i64], &mut [i64], &mut [i64], Axis) -> Result;
 
-    fn find<T: Number>(kernel: Kernel<T>, x: [T; 6]) -> (usize, Found<T>) {
+    fn find<T: Elem + Copy + PartialOrd>(kernel: Kernel<T>, x: [T; 6]) -> (usize, Found<T>) {
         let (mut size, mut order) = ([0], [0; 6]);
         let geometry = Axis { outer: 1, len: 6, inner: 1 };
         unique_sizes(&mut size, &x, &mut order, geometry);
         let [n] = size;
-        let mut found = Found { y: [T::ZERO; 4], places: [9; 4], inverse: [9; 6], counts: [9; 4] };
+        let y = [T::default(); 4];
+        let mut found = Found { y, places: [9; 4], inverse: [9; 6], counts: [9; 4] };
         let Found { y, places, inverse, counts } = &mut found;
         let (y, places, counts) = (&mut y[..n], &mut places[..n], &mut counts[..n]);
         assert_eq!(kernel(&x, y, places, inverse, counts, geometry), Ok(()));
@@ -282,6 +283,15 @@ mod tests {
         let (n, Found { y, places, inverse, counts }) = find(unique_unsorted, [3, 1, 3, 2, 1, 3]);
         assert_eq!((n, &y[..3], &places[..3]), (3, &[3, 1, 2][..], &[0, 1, 3][..]));
         assert_eq!((inverse, &counts[..3]), ([0, 1, 0, 2, 1, 0], &[3, 2, 1][..]));
+    }
+
+    #[test]
+    fn complex_numbers_are_sorted_by_their_real_parts_first() {
+        let x = [(2.0, 0.0), (1.0, 5.0), (1.0, -5.0), (2.0, 0.0), (1.0, 5.0), (0.0, 9.0)];
+        let (n, found) = find(unique, x.map(|(re, im)| crate::Complex { re, im }));
+        let y = found.y.map(|y| (y.re, y.im));
+        assert_eq!((n, y), (4, [(0.0, 9.0), (1.0, -5.0), (1.0, 5.0), (2.0, 0.0)]));
+        assert_eq!((found.inverse, found.counts), ([3, 2, 1, 3, 2, 0], [1, 1, 2, 2]));
     }
 
     #[test]

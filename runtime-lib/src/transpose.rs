@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::geometry::{Blocks, Strided};
 use crate::index::size;
 use crate::strided::copy_from;
-use crate::{Elem, Number};
+use crate::{Elem, Summand};
 
 /// Exchanges axes: the strides are those of `x`, in the order of the axes of `y`. `DepthToSpace`
 /// and `SpaceToDepth` are transposes of tensors with their axes taken apart.
@@ -14,8 +14,8 @@ pub fn transpose<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
 
 /// Adds up blocks where they overlap in an image. `x` holds, for each image, each element of the
 /// block at each of its places.
-pub fn col2im<T: Number>(x: &[T], y: &mut [T], geometry: Blocks<'_>) {
-    y.fill(T::ZERO);
+pub fn col2im<T: Summand>(x: &[T], y: &mut [T], geometry: Blocks<'_>) {
+    y.fill(T::default());
     if x.is_empty() || y.is_empty() {
         return;
     }
@@ -27,7 +27,7 @@ pub fn col2im<T: Number>(x: &[T], y: &mut [T], geometry: Blocks<'_>) {
 
 /// Adds the elements whose index in the block, place and image along the axes before `axis` is
 /// known.
-fn add_blocks<T: Number>(
+fn add_blocks<T: Summand>(
     x: &[T],
     y: &mut [T],
     geometry: Blocks<'_>,
@@ -37,7 +37,7 @@ fn add_blocks<T: Number>(
     let Blocks { image, block, places, strides, dilations, pads, .. } = geometry;
     if axis == image.len() {
         let at = element * places.iter().product::<usize>() + place;
-        y[pixel] = y[pixel].add(x[at]);
+        y[pixel] = y[pixel].plus(x[at]);
         return;
     }
     for k in 0..block[axis] {
@@ -85,6 +85,7 @@ pub fn col2im_sizes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Complex;
 
     #[test]
     fn overlapping_blocks_add_up() {
@@ -101,6 +102,9 @@ mod tests {
         };
         col2im(&[1; 15], &mut y, geometry);
         assert_eq!(y, [2, 3, 3, 3, 2]);
+        let (one, mut y) = (Complex { re: 1.0, im: -2.0 }, [Complex::default(); 5]);
+        col2im(&[one; 15], &mut y, geometry);
+        assert_eq!(y.map(|y| (y.re, y.im)), [2.0, 3.0, 3.0, 3.0, 2.0].map(|n| (n, -2.0 * n)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How small and how large a size can be.
 
-use super::{Atom, Dim};
+use super::{Atom, Dim, Sum};
+use std::{collections::HashMap, rc::Rc};
 
 /// The least and the greatest that a size can be; `None` is without bound.
 type Interval = (Option<i64>, Option<i64>);
@@ -8,17 +9,30 @@ type Interval = (Option<i64>, Option<i64>);
 impl Dim {
     /// The greatest that this can be, given the bound of each symbol that has one.
     pub fn upper(&self, bounds: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
-        self.interval(&|name| (Some(0), bounds(name))).1
+        Intervals::of(self, &|name| (Some(0), bounds(name))).1
+    }
+}
+
+/// The intervals of what a size is made of, each found once: sizes share their parts.
+pub(super) struct Intervals<'a> {
+    symbols: &'a dyn Fn(&str) -> Interval,
+    found: HashMap<*const Sum, Interval>,
+}
+
+impl Intervals<'_> {
+    /// The interval of a size, given that of each symbol.
+    pub(super) fn of(dim: &Dim, symbols: &dyn Fn(&str) -> Interval) -> Interval {
+        Intervals { symbols, found: HashMap::new() }.sum(dim)
     }
 
-    pub(super) fn interval(&self, symbols: &dyn Fn(&str) -> Interval) -> Interval {
+    fn sum(&mut self, dim: &Dim) -> Interval {
         let mut sum: Interval = (Some(0), Some(0));
-        for (product, &n) in &*self.0 {
+        for (product, n) in dim.terms() {
             let mut term: Interval = (Some(n), Some(n));
             for atom in product {
-                term = multiply(term, atom.interval(symbols));
+                term = multiply(term, self.atom(atom));
             }
-            if let Some(most) = divided(product, n, symbols) {
+            if let Some(most) = self.divided(product, n) {
                 term.1 = Some(term.1.map_or(most, |other| other.min(most)));
             }
             let add = |a: Option<i64>, b: Option<i64>| Some(a?.saturating_add(b?));
@@ -26,61 +40,70 @@ impl Dim {
         }
         sum
     }
-}
 
-impl Atom {
-    pub(super) fn interval(&self, symbols: &dyn Fn(&str) -> Interval) -> Interval {
-        let both = |a: &Dim, b: &Dim| (a.interval(symbols), b.interval(symbols));
-        match self {
-            Atom::Symbol(name) => symbols(name),
-            Atom::FloorDiv(a, b) => match (a.interval(symbols), b.known()) {
-                ((least, most), Some(n)) if n > 0 => {
-                    (least.map(|x| x.div_euclid(n)), most.map(|x| x.div_euclid(n)))
-                }
-                ((Some(least), most), _) if least >= 0 => (Some(0), most),
-                _ => (None, None),
-            },
-            Atom::Max(a, b) => {
-                let (a, b) = both(a, b);
-                let least = a.0.into_iter().chain(b.0).max();
-                (least, a.1.zip(b.1).map(|(a, b)| a.max(b)))
-            }
-            Atom::Min(a, b) => {
-                let (a, b) = both(a, b);
-                let most = a.1.into_iter().chain(b.1).min();
-                (a.0.zip(b.0).map(|(a, b)| a.min(b)), most)
-            }
-            Atom::Broadcast(a, b) => {
-                let (a, b) = both(a, b);
-                (a.0.zip(b.0).map(|(a, b)| a.min(b)), a.1.zip(b.1).map(|(a, b)| a.max(b)))
-            }
-            Atom::Equal(..) | Atom::Less(..) => (Some(0), Some(1)),
+    /// The interval of a part, which lives as long as the size.
+    fn part(&mut self, dim: &Dim) -> Interval {
+        let place = Rc::as_ptr(&dim.0);
+        if let Some(&found) = self.found.get(&place) {
+            return found;
+        }
+        let interval = self.sum(dim);
+        self.found.insert(place, interval);
+        interval
+    }
+
+    fn atom(&mut self, atom: &Atom) -> Interval {
+        let (a, b) = match atom {
+            Atom::Symbol(name) => return (self.symbols)(name),
+            Atom::TooLong => return (None, None),
+            Atom::Equal(..) | Atom::Less(..) => return (Some(0), Some(1)),
+            Atom::FloorDiv(a, b) => return self.quotient(a, b),
+            Atom::Max(a, b) | Atom::Min(a, b) | Atom::Broadcast(a, b) => (a, b),
+        };
+        let (a, b) = (self.part(a), self.part(b));
+        let least = a.0.zip(b.0).map(|(a, b)| a.min(b));
+        let most = a.1.zip(b.1).map(|(a, b)| a.max(b));
+        match atom {
+            Atom::Max(..) => (a.0.into_iter().chain(b.0).max(), most),
+            Atom::Min(..) => (least, a.1.into_iter().chain(b.1).min()),
+            _ => (least, most),
         }
     }
-}
 
-/// The greatest that a product can be by what it divides and multiplies again: `⌊a / b⌋ · b ≤ a`.
-fn divided(product: &[Atom], n: i64, symbols: &dyn Fn(&str) -> Interval) -> Option<i64> {
-    let quotient = product.iter().position(|atom| matches!(atom, Atom::FloorDiv(..)))?;
-    let Atom::FloorDiv(a, b) = &product[quotient] else { return None };
-    let (factor, m) = b.terms().next().filter(|&(_, m)| m > 0 && b.terms().count() == 1)?;
-    let (least, most) = a.interval(symbols);
-    if n < 0 || least? < 0 {
-        return None;
+    fn quotient(&mut self, a: &Dim, b: &Dim) -> Interval {
+        match (self.part(a), b.known()) {
+            ((least, most), Some(n)) if n > 0 => {
+                (least.map(|x| x.div_euclid(n)), most.map(|x| x.div_euclid(n)))
+            }
+            ((Some(least), most), _) if least >= 0 => (Some(0), most),
+            _ => (None, None),
+        }
     }
-    let mut rest = product.to_vec();
-    rest.remove(quotient);
-    for atom in factor {
-        rest.remove(rest.iter().position(|other| other == atom)?);
-    }
-    // ⌊a / (m · f)⌋ · f ≤ ⌊a / m⌋, whatever else there is to be multiplied.
-    let most = most?.div_euclid(m).checked_mul(n)?;
-    match divided(&rest, most, symbols) {
-        Some(most) => Some(most),
-        None => rest.iter().try_fold(most, |most, atom| {
-            let (least, factor) = atom.interval(symbols);
-            least.filter(|&least| least >= 0).and(most.checked_mul(factor?))
-        }),
+
+    /// The greatest that a product can be by what it divides and multiplies again:
+    /// `⌊a / b⌋ · b ≤ a`.
+    fn divided(&mut self, product: &[Atom], n: i64) -> Option<i64> {
+        let quotient = product.iter().position(|atom| matches!(atom, Atom::FloorDiv(..)))?;
+        let Atom::FloorDiv(a, b) = &product[quotient] else { return None };
+        let (factor, m) = b.terms().next().filter(|&(_, m)| m > 0 && b.terms().count() == 1)?;
+        let (least, most) = self.part(a);
+        if n < 0 || least? < 0 {
+            return None;
+        }
+        let mut rest = product.to_vec();
+        rest.remove(quotient);
+        for atom in factor {
+            rest.remove(rest.iter().position(|other| other == atom)?);
+        }
+        // ⌊a / (m · f)⌋ · f ≤ ⌊a / m⌋, whatever else there is to be multiplied.
+        let most = most?.div_euclid(m).checked_mul(n)?;
+        match self.divided(&rest, most) {
+            Some(most) => Some(most),
+            None => rest.iter().try_fold(most, |most, atom| {
+                let (least, factor) = self.atom(atom);
+                least.filter(|&least| least >= 0).and(most.checked_mul(factor?))
+            }),
+        }
     }
 }
 

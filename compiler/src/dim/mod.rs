@@ -1,9 +1,15 @@
 //! Symbolic sizes. A [`Dim`] is kept as a sum of products in one normal form, so two sizes are
 //! known to be equal exactly when `==` says so.
+//!
+//! No size is longer than [`Dim::LONGEST`]: what would be is [`Dim::is_too_long`], of which nothing
+//! is known, and all that is made of it is, too. Who makes sizes for others to use looks for that:
+//! elements known as sizes are then known only when the model runs, anything else is a finding.
 
 mod interval;
+mod length;
 mod text;
 
+use interval::Intervals;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::{Add, Mul, Sub},
@@ -12,7 +18,14 @@ use std::{
 
 /// A size: a polynomial with whole coefficients over [`Atom`]s.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Dim(Rc<BTreeMap<Vec<Atom>, i64>>);
+pub struct Dim(Rc<Sum>);
+
+/// The products with their coefficients, and what all take together.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Sum {
+    terms: BTreeMap<Vec<Atom>, i64>,
+    length: usize,
+}
 
 /// The name of a size that is known only when the model runs; a Rust identifier.
 pub type Symbol = Rc<str>;
@@ -34,6 +47,8 @@ pub enum Atom {
     Equal(Dim, Dim),
     /// 1 where the first is smaller, else 0.
     Less(Dim, Dim),
+    /// What would be longer than [`Dim::LONGEST`].
+    TooLong,
 }
 
 impl Dim {
@@ -44,17 +59,17 @@ impl Dim {
 
     /// The number, where no symbol is left.
     pub fn known(&self) -> Option<i64> {
-        match self.0.iter().next() {
+        match self.0.terms.iter().next() {
             None => Some(0),
-            Some((product, &n)) if product.is_empty() && self.0.len() == 1 => Some(n),
+            Some((product, &n)) if product.is_empty() && self.0.terms.len() == 1 => Some(n),
             Some(_) => None,
         }
     }
 
     /// The symbol, where the size is one symbol and no more.
     pub fn as_symbol(&self) -> Option<&Symbol> {
-        match self.0.iter().next() {
-            Some((product, 1)) if self.0.len() == 1 => match product.as_slice() {
+        match self.0.terms.iter().next() {
+            Some((product, 1)) if self.0.terms.len() == 1 => match product.as_slice() {
                 [Atom::Symbol(name)] => Some(name),
                 _ => None,
             },
@@ -64,8 +79,8 @@ impl Dim {
 
     /// The atom, where the size is one atom and no more.
     pub fn as_atom(&self) -> Option<&Atom> {
-        match self.0.iter().next() {
-            Some((product, 1)) if self.0.len() == 1 && product.len() == 1 => product.first(),
+        match self.0.terms.iter().next() {
+            Some((product, 1)) if self.0.terms.len() == 1 && product.len() == 1 => product.first(),
             _ => None,
         }
     }
@@ -73,10 +88,11 @@ impl Dim {
     /// The quotient, rounded down.
     pub fn floor_div(&self, by: &Dim) -> Dim {
         match (self.known(), by.known()) {
+            _ if self.is_too_long() || by.is_too_long() => Dim::too_long(),
             (Some(a), Some(b)) if b != 0 => a.checked_div_euclid(b).unwrap_or(i64::MAX).into(),
             (_, Some(1)) => self.clone(),
-            (_, Some(n)) if n > 1 && self.0.values().all(|c| c % n == 0) => {
-                Dim::normal(self.0.iter().map(|(p, c)| (p.clone(), c / n)).collect())
+            (_, Some(n)) if n > 1 && self.0.terms.values().all(|c| c % n == 0) => {
+                Dim::normal(self.0.terms.iter().map(|(p, c)| (p.clone(), c / n)).collect())
             }
             _ if self == by => 1.into(),
             _ => self.divide_out(by).unwrap_or_else(|| {
@@ -114,9 +130,9 @@ impl Dim {
 
     /// The exact quotient by a single product, where every term has it as a factor.
     fn divide_out(&self, by: &Dim) -> Option<Dim> {
-        let (factor, &n) = by.0.iter().next().filter(|_| by.0.len() == 1)?;
+        let (factor, &n) = by.0.terms.iter().next().filter(|_| by.0.terms.len() == 1)?;
         let mut terms = BTreeMap::new();
-        for (product, &c) in &*self.0 {
+        for (product, &c) in &self.0.terms {
             if c.checked_rem(n) != Some(0) {
                 return None;
             }
@@ -173,6 +189,7 @@ impl Dim {
     pub fn broadcast(&self, other: &Dim) -> Option<Dim> {
         let (a, b) = (self.takes_in(other), other.takes_in(self));
         match (self.known(), other.known()) {
+            _ if self.is_too_long() || other.is_too_long() => Some(Dim::too_long()),
             _ if a => Some(self.clone()),
             _ if b => Some(other.clone()),
             (Some(1), _) => Some(other.clone()),
@@ -220,7 +237,7 @@ impl Dim {
 
     /// Whether this is surely not negative, knowing only that no symbol is.
     pub fn is_size(&self) -> bool {
-        self.interval(&|_| (Some(0), None)).0.is_some_and(|least| least >= 0)
+        Intervals::of(self, &|_| (Some(0), None)).0.is_some_and(|least| least >= 0)
     }
 
     /// The number, given one for every symbol. Saturates where it does not fit.
@@ -238,11 +255,12 @@ impl Dim {
             },
             Atom::Equal(a, b) => i64::from(a.eval(symbols) == b.eval(symbols)),
             Atom::Less(a, b) => i64::from(a.eval(symbols) < b.eval(symbols)),
+            Atom::TooLong => 0,
         };
         let term = |(product, n): (&Vec<Atom>, &i64)| {
             product.iter().fold(*n, |value, a| value.saturating_mul(atom(a)))
         };
-        self.0.iter().map(term).fold(0, i64::saturating_add)
+        self.0.terms.iter().map(term).fold(0, i64::saturating_add)
     }
 
     /// The size with `by` in place of the symbol called `name`.
@@ -255,7 +273,7 @@ impl Dim {
         let each = |dim: &Dim| dim.replace(atom, by);
         let replaced = |found: &Atom| match found {
             found if found == atom => by.clone(),
-            Atom::Symbol(_) => Dim::atom(found.clone()),
+            Atom::Symbol(_) | Atom::TooLong => Dim::atom(found.clone()),
             Atom::FloorDiv(a, b) => each(a).floor_div(&each(b)),
             Atom::Max(a, b) => each(a).at_least(&each(b)),
             Atom::Min(a, b) => each(a).at_most(&each(b)),
@@ -269,7 +287,7 @@ impl Dim {
         let term = |(product, &n): (&Vec<Atom>, &i64)| {
             product.iter().map(replaced).fold(Dim::from(n), |value, factor| value * factor)
         };
-        self.0.iter().map(term).fold(Dim::from(0), |sum, term| sum + term)
+        self.0.terms.iter().map(term).fold(Dim::from(0), |sum, term| sum + term)
     }
 
     /// What follows for one atom where this is known to be 0: the atom, and what it equals.
@@ -287,7 +305,7 @@ impl Dim {
 
     /// Adds to `found` every symbol that this is made of.
     pub fn symbols(&self, found: &mut BTreeSet<Symbol>) {
-        for atom in self.0.keys().flatten() {
+        for atom in self.0.terms.keys().flatten() {
             match atom {
                 Atom::Symbol(name) => {
                     found.insert(name.clone());
@@ -301,13 +319,14 @@ impl Dim {
                     a.symbols(found);
                     b.symbols(found);
                 }
+                Atom::TooLong => {}
             }
         }
     }
 
     /// The terms, each a product of atoms with its coefficient.
     pub fn terms(&self) -> impl DoubleEndedIterator<Item = (&[Atom], i64)> {
-        self.0.iter().map(|(product, &n)| (product.as_slice(), n))
+        self.0.terms.iter().map(|(product, &n)| (product.as_slice(), n))
     }
 
     /// One product with its coefficient.
@@ -316,7 +335,7 @@ impl Dim {
     }
 
     fn atom(atom: Atom) -> Dim {
-        Dim(Rc::new(BTreeMap::from([(vec![atom], 1)])))
+        Dim::normal(BTreeMap::from([(vec![atom], 1)]))
     }
 
     /// The two in the order in which an atom holds them, a number last.
@@ -341,12 +360,15 @@ impl Dim {
 
     fn normal(mut sum: BTreeMap<Vec<Atom>, i64>) -> Dim {
         sum.retain(|_, n| *n != 0);
-        Dim(Rc::new(sum))
+        Dim::no_longer(sum)
     }
 
     fn plus(&self, other: &Dim, sign: i64) -> Dim {
-        let mut sum = (*self.0).clone();
-        for (product, n) in &*other.0 {
+        if self.is_too_long() || other.is_too_long() {
+            return Dim::too_long();
+        }
+        let mut sum = self.0.terms.clone();
+        for (product, n) in &other.0.terms {
             let term = sum.entry(product.clone()).or_default();
             *term = term.saturating_add(n.saturating_mul(sign));
         }
@@ -354,9 +376,12 @@ impl Dim {
     }
 
     fn times(&self, other: &Dim) -> Dim {
+        if self.0.terms.len().saturating_mul(other.0.terms.len()) > Dim::LONGEST {
+            return Dim::too_long();
+        }
         let mut sum: BTreeMap<Vec<Atom>, i64> = BTreeMap::new();
-        for (p, n) in &*self.0 {
-            for (q, m) in &*other.0 {
+        for (p, n) in &self.0.terms {
+            for (q, m) in &other.0.terms {
                 let mut product = [p.as_slice(), q].concat();
                 product.sort();
                 let term = sum.entry(product).or_default();
@@ -464,7 +489,7 @@ mod tests {
         let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
         assert_eq!(format!("{:?}", (&n - 1).less(&0.into())), "usize::from(n < 1)");
         assert_eq!(format!("{:?}", (&n - 1).equal(&m)), "usize::from(n == m + 1)");
-        assert_eq!(format!("{:?}", (&n - 1).at_least(&m)), "(n.saturating_sub(m + 1) + m)");
+        assert_eq!(format!("{:?}", (&n - 1).at_least(&m)), "m.max(n.saturating_sub(1))");
         assert_eq!(format!("{:?}", n.at_least(&m)), "n.max(m)");
         assert_eq!(format!("{:?}", &n + i64::MIN), "n - 9223372036854775808");
         assert_eq!(Dim::from(i64::MIN).floor_div(&(-1i64).into()), i64::MAX.into());

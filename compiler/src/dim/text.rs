@@ -46,25 +46,13 @@ impl fmt::Debug for Atom {
                 Some(n) => write!(f, "({} / {n})", Factor(a)),
                 None => write!(f, "({} / {})", Factor(a), Factor(b)),
             },
-            Atom::Max(a, b) if a.is_size() && b.is_size() && b.known() != Some(0) => {
-                write!(f, "{}.max({b:?})", Factor(a))
-            }
-            Atom::Max(a, b) => {
-                let (a, b) = if b.is_size() { (a, b) } else { (b, a) };
-                let (plus, minus) = (a - b).parts();
-                let over = match minus.known() {
-                    Some(0) => format!("{}", Factor(&plus)),
-                    _ => format!("{}.saturating_sub({minus:?})", Factor(&plus)),
-                };
-                if b.known() == Some(0) {
-                    f.write_str(&over)
-                } else {
-                    write!(f, "({over} + {b:?})")
-                }
-            }
+            Atom::Max(a, b) if b.known() == Some(0) => write!(f, "{}", Positive(a)),
+            Atom::Max(a, b) if b.is_size() => write!(f, "{}.max({b:?})", Positive(a)),
+            Atom::Max(a, b) => write!(f, "{}.max({})", Positive(a), Positive(b)),
             Atom::Min(a, b) => write!(f, "{}.min({b:?})", Factor(a)),
             Atom::Broadcast(a, b) => write!(f, "broadcast({a:?}, {b:?})"),
             Atom::Equal(..) | Atom::Less(..) => write!(f, "usize::from({})", Truth(self)),
+            Atom::TooLong => f.write_str("…"),
         }
     }
 }
@@ -75,6 +63,22 @@ impl Dim {
         match self.as_atom() {
             Some(atom @ (Atom::Equal(..) | Atom::Less(..))) => Truth(atom).to_string(),
             _ => format!("{self:?} != 0"),
+        }
+    }
+}
+
+/// A size in parentheses, or 0 where it would be less.
+struct Positive<'a>(&'a Dim);
+
+impl fmt::Display for Positive<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_size() {
+            return write!(f, "{}", Factor(self.0));
+        }
+        let (plus, minus) = self.0.parts();
+        match minus.known() {
+            Some(0) => write!(f, "{}", Factor(&plus)),
+            _ => write!(f, "{}.saturating_sub({minus:?})", Factor(&plus)),
         }
     }
 }

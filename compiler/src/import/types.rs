@@ -185,6 +185,11 @@ pub fn dtype(code: i32) -> Result<DType> {
 }
 
 fn shape(proto: &TensorShapeProto, value: &str, dims: &mut Dimensions<'_>) -> Result<Vec<Dim>> {
+    if proto.dim.len() > Dim::LONGEST {
+        let (name, axes) = (quoted(value), proto.dim.len());
+        let message = format!("{name} has {axes} axes; onnxc takes up to {}", Dim::LONGEST);
+        return Err(Diagnostic::new(Code::TooLarge, message));
+    }
     let mut shape = Vec::new();
     for (axis, dim) in proto.dim.iter().enumerate() {
         shape.push(match &dim.value {

@@ -1,7 +1,7 @@
 //! From a graph to a plan: where every value lies, and which kernels are called.
 
 use super::{
-    Graph, NodeId, RegionId, ValueId,
+    Graph, NodeId, RegionId, ValueId, length,
     lower::{Lower, Lowering},
     promise,
     views::Homes,
@@ -223,8 +223,12 @@ impl State<'_> {
             return Ok(());
         }
         steps.extend(node.checks.iter().cloned().map(Step::Check));
+        let (first, before) = (steps.len(), self.plan.buffers.len());
         let mut cx = Lower::new(self, graph, node, steps);
-        node.op.lower(&mut cx).map_err(|finding| finding.within(node.location()))
+        let lowered = node.op.lower(&mut cx);
+        let lowered =
+            lowered.and_then(|()| length::lowered(&steps[first..], &self.plan.buffers, before));
+        lowered.map_err(|finding| finding.within(node.location()))
     }
 
     /// The buffer of a weight. Equal weights share one.

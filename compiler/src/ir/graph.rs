@@ -1,6 +1,6 @@
 //! Values, nodes and regions.
 
-use super::{Infer, Interface, Op, Stop, infer::Finds};
+use super::{Infer, Interface, Op, Stop, infer::Finds, length};
 use crate::{
     arena::{Arena, Id, ids},
     diag::{Diagnostic, Result, quoted},
@@ -201,7 +201,9 @@ impl Graph {
     pub fn node(&mut self, region: RegionId, new: NewNode<'_>) -> (NodeId, Result) {
         let mut cx = Infer::new(self, &new);
         let inferred = new.op.infer(&mut cx);
-        let Finds { constants, known, partly, symbols, binds, mut checks } = cx.finish();
+        let mut finds = cx.finish();
+        let inferred = length::cut(inferred, &mut finds);
+        let Finds { constants, known, partly, symbols, binds, mut checks } = finds;
         let (types, result) = match inferred {
             Ok(types) => (types, Ok(())),
             Err(Stop::Unknown) => (Vec::new(), Ok(())),

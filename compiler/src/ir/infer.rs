@@ -322,7 +322,7 @@ impl<'a> Infer<'a> {
     /// Says that two sizes must be equal; `what` they are stands in the finding where they
     /// cannot be.
     pub fn require_equal(&mut self, a: &Dim, b: &Dim, what: &str) -> Inferred<()> {
-        if a == b {
+        if a == b && !a.is_too_long() {
             return Ok(());
         }
         if a.equal(b).known() == Some(0) {

@@ -18,6 +18,7 @@ mod gradient;
 mod graph;
 mod infer;
 mod interface;
+mod length;
 mod lower;
 mod op;
 mod promise;

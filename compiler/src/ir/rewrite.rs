@@ -46,8 +46,9 @@ impl Site<'_> {
     /// The node that makes `value` in this very region.
     pub fn producer(&self, value: ValueId) -> Option<&Node> {
         let id = self.graph[value].producer?;
-        let here = self.graph[self.region].nodes.iter().rev().any(|&node| node == id);
-        here.then(|| &self.graph[id])
+        // A region's nodes are in the order in which they were added, so in that of their ids.
+        let here = self.graph[self.region].nodes.binary_search(&id);
+        here.is_ok().then(|| &self.graph[id])
     }
 
     /// Adds `op` on these inputs, for what is to stand in place of `node`; it has one output.

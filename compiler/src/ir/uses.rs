@@ -59,7 +59,7 @@ impl<'a> Uses<'a> {
 
     /// How often a value is used, by nodes and as the output of a region.
     pub fn count(&self, value: ValueId) -> usize {
-        self.nodes(value).count() + self.outputs.get(&value).copied().unwrap_or(0)
+        self.nodes.get(&value).map_or(0, Vec::len) + self.outputs.get(&value).copied().unwrap_or(0)
     }
 
     /// The nodes that use a value; one that does so twice is named twice.

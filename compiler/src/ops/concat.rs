@@ -125,10 +125,11 @@ impl Op for Concat {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let ty = cx.output_ty(0)?;
         let axis = cx.axis(self.axis, ty.rank());
+        let output = cx.output(0)?;
         let mut start = Dim::from(0);
         for i in 0..cx.node().inputs.len() {
             let len = &cx.ty(i)?.shape[axis];
-            let (x, y) = (cx.input(i)?, cx.output(0)?);
+            let (x, y) = (cx.input(i)?, output.clone());
             if is_outermost(ty, axis) {
                 let start = &y.start + &start * Axis::of(&ty.shape, axis).inner;
                 cx.copy(x.clone(), Operand { start, len: x.len, ..y });

@@ -4,7 +4,7 @@ use super::{Entry, entry};
 use crate::{
     diag::Result,
     dim::Dim,
-    dtype::{ANY, BOOL_ONLY, DType, NUMBERS, SORTABLE},
+    dtype::{ANY, BOOL_ONLY, DISTINCT, DType, NUMBERS},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op},
     plan::{Arg, Kernel, NoParams, geometry::Axis, kernel},
     tensor::Tensor,
@@ -244,11 +244,11 @@ pub struct Unique {
     pub sorted: bool,
 }
 
-static UNIQUE: Kernel<Axis> = kernel!(checked SORTABLE T, select::unique::<T>,
+static UNIQUE: Kernel<Axis> = kernel!(checked DISTINCT T, select::unique::<T>,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), a.output(2), a.output(3), p));
-static UNSORTED: Kernel<Axis> = kernel!(checked SORTABLE T, select::unique_unsorted::<T>,
+static UNSORTED: Kernel<Axis> = kernel!(checked DISTINCT T, select::unique_unsorted::<T>,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), a.output(2), a.output(3), p));
-static UNIQUE_SIZES: Kernel<Axis> = kernel!(SORTABLE T, select::unique_sizes::<T>,
+static UNIQUE_SIZES: Kernel<Axis> = kernel!(DISTINCT T, select::unique_sizes::<T>,
     |f, a, p| f(a.sizes(), a.input(0), a.output(0), p));
 
 impl Op for Unique {
@@ -264,7 +264,7 @@ impl Op for Unique {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let dtype = cx.of(0, SORTABLE)?.dtype;
+        let dtype = cx.of(0, DISTINCT)?.dtype;
         let len = size(cx, self.axis)?;
         let count = cx.fresh_sizes([cx.upper(&len)]).remove(0);
         let list = |len: &Dim| Type::tensor(DType::I64, [len]);

@@ -319,6 +319,17 @@ macro_rules! dispatch {
             BF16: half::bf16, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32,
             U64: u64, Bool: bool, String: String)
     };
+    (DISTINCT $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16,
+            BF16: half::bf16, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32,
+            U64: u64, Bool: bool, String: String, C64: onnxc_runtime::Complex<f32>,
+            C128: onnxc_runtime::Complex<f64>)
+    };
+    (SUMMANDS $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16,
+            BF16: half::bf16, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32,
+            U64: u64, C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>)
+    };
     (POWERS $dtype:expr, $T:ident => $body:expr) => {
         $crate::plan::dispatch!(@ $dtype, $T => $body,
             F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I32: i32, I64: i64)

@@ -10,7 +10,7 @@ use crate::{
     diag::{Code, Diagnostic, quoted},
     plan::weight::Likeness,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The alignment of every buffer and weight, in bytes: a cache line, and the widest vector.
 pub const ALIGNMENT: usize = 64;
@@ -110,9 +110,14 @@ const ORDERS: &[fn(&Box) -> Key] = &[
     |b| (std::cmp::Reverse(usize::MAX - b.life.first), b.bytes),
 ];
 
+/// More buffers than any real model has, so that trying one order is enough.
+const MANY_BOXES: usize = 1 << 13;
+
 fn place_buffers(plan: &mut Plan) {
     let boxes = boxes(plan);
-    let layouts = ORDERS.iter().map(|order| {
+    // The time that one takes grows with the square of their number.
+    let tried = if boxes.len() > MANY_BOXES { 1 } else { ORDERS.len() };
+    let layouts = ORDERS[..tried].iter().map(|order| {
         let mut sorted: Vec<&Box> = boxes.iter().collect();
         // Variables lie at the head of the arena, where other plans have them, too.
         let variable = |b: &Box| plan.variable(b.buffer).unwrap_or(usize::MAX);
@@ -130,26 +135,26 @@ fn place_buffers(plan: &mut Plan) {
 
 /// Puts each box into the smallest gap that is free as long as the box lives.
 fn best_fit(boxes: &[&Box]) -> (usize, Vec<(BufferId, usize)>) {
+    // In the order of the arena.
     let mut placed: Vec<(usize, &Box)> = Vec::new();
     let mut end = 0;
     for b in boxes {
-        let meets =
-            |other: &Box| other.life.first <= b.life.last && b.life.first <= other.life.last;
-        let mut busy: Vec<(usize, usize)> =
-            placed.iter().filter(|(_, o)| meets(o)).map(|(at, o)| (*at, at + o.bytes)).collect();
-        busy.sort_unstable();
         let mut best: Option<(usize, usize)> = None;
         let mut from = 0;
-        for (start, stop) in busy {
+        for &(start, other) in &placed {
+            if other.life.first > b.life.last || b.life.first > other.life.last {
+                continue;
+            }
             let gap = start.saturating_sub(from);
             if gap >= b.bytes && best.is_none_or(|(size, _)| gap < size) {
                 best = Some((gap, from));
             }
-            from = from.max(stop);
+            from = from.max(start + other.bytes);
         }
         let at = best.map_or(from, |(_, at)| at);
         end = end.max(at + b.bytes);
-        placed.push((at, b));
+        let place = placed.partition_point(|(other, _)| *other <= at);
+        placed.insert(place, (at, b));
     }
     (end, placed.into_iter().map(|(at, b)| (b.buffer, at)).collect())
 }
@@ -306,7 +311,7 @@ pub fn operands(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
 fn reuse(plan: &mut Plan) {
     let lives = lives(plan);
     let mut merged: Map<BufferId, BufferId> = Map::default();
-    let kept: Vec<BufferId> = plan.results().map(|operand| operand.buffer).collect();
+    let kept: HashSet<BufferId> = plan.results().map(|operand| operand.buffer).collect();
     let mut steps = std::mem::take(&mut plan.steps);
     let mut now = 0;
     reuse_in(&mut steps, &mut now, &mut |step, now| {
@@ -338,7 +343,7 @@ fn reuse(plan: &mut Plan) {
         // A call that is refused may have written before.
         let free = free && !(call.checked && plan.variable(home).is_some());
         if whole(&x) && whole(&y) && apart && dies && starts && free {
-            merged.insert(y.buffer, x.buffer);
+            merged.insert(y.buffer, home);
             call.form = Form::InPlace;
         }
     });
@@ -350,11 +355,8 @@ fn reuse(plan: &mut Plan) {
     plan.steps = steps;
 }
 
-fn settled(merged: &Map<BufferId, BufferId>, mut id: BufferId) -> BufferId {
-    while let Some(&into) = merged.get(id) {
-        id = into;
-    }
-    id
+fn settled(merged: &Map<BufferId, BufferId>, id: BufferId) -> BufferId {
+    merged.get(id).copied().unwrap_or(id)
 }
 
 /// Shows every step with its number, counted as [`Lives`] does.

@@ -12,6 +12,7 @@ mod kernel;
 mod literal;
 pub mod memory;
 pub mod moves;
+mod sizes;
 pub mod state;
 mod text;
 mod training;

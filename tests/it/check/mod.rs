@@ -5,6 +5,7 @@
 //! `ONNXC_MALFORMED=FOLDER` the models are written there, for onnx's own checker to judge.
 
 mod bases;
+mod fields;
 mod files;
 mod functions;
 mod graphs;

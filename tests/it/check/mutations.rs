@@ -4,9 +4,13 @@
 //! `ONNXC_MUTATIONS=N` tries more of them, and `ONNXC_MUTATED=FOLDER` damages the models in a
 //! folder, too: `model.onnx` in any folder below it.
 
-use super::{bases, parsed};
+use super::{
+    bases,
+    fields::{Content, Field, count, fields, find, written},
+    parsed,
+};
 use crate::programs::root;
-use onnxc::{Options, diag::Code};
+use onnxc::{Optimize, Options, diag::Code};
 use onnxc_proto::{Bytes, Message};
 use std::{
     env, fs,
@@ -74,6 +78,46 @@ const IMAGES: &str = r#"
     }
 "#;
 
+/// Weights in a file that lies beside `tests/models`, as every part of a tensor's place says.
+const EXTERNAL: &str = r#"
+    <ir_version: 10, opset_import: ["" : 21]>
+    g (float[2] x) => (z)
+    <float[2] w = ["location": "external.data", "offset": "0", "length": "8"], float[1] v = ["location": "external.data", "offset": "4"]>
+    {
+        c = Constant<value = float[1] = ["location": "external.data", "length": "4"]>()
+        y = Mul(x, w)
+        k = Sub(c, v)
+        z = Add(y, k)
+    }
+"#;
+
+/// Sizes that are calculated with, and that grow from turn to turn.
+const SIZES: &str = r#"
+    <ir_version: 10, opset_import: ["" : 21]>
+    g (float[a, b] x, int64 n, bool go) => (y, z, w, wide)
+    <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}>
+    {
+        sizes = Shape(x)
+        a = Gather(sizes, zero)
+        b = Gather(sizes, one)
+        sum = Add(a, b)
+        square = Mul(sum, sum)
+        less = Sub(square, a)
+        part = Div(less, two)
+        most = Max(part, b)
+        rest = Mod(most, b)
+        to = Concat<axis = 0>(rest, a)
+        wide = Expand(one, to)
+        twice = Concat<axis = 0>(one, two)
+        y = Tile(x, twice)
+        z, w = Loop<body = turn (int64 i, bool on, v) => (bool again, longer, short) {
+            again = Identity(on)
+            longer = Concat<axis = 0>(v, v, one)
+            short = Slice(v, zero, one)
+        }>(n, go, a)
+    }
+"#;
+
 /// Small numbers that nobody can foresee, but that are the same each time.
 struct Random(u64);
 
@@ -87,134 +131,6 @@ impl Random {
 
     fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
-    }
-}
-
-/// A field of a protobuf message.
-#[derive(Clone)]
-struct Field {
-    tag: u64,
-    content: Content,
-}
-
-#[derive(Clone)]
-enum Content {
-    Number(u64),
-    Fixed(Vec<u8>),
-    Text(Vec<u8>),
-    Message(Vec<Field>),
-}
-
-/// The fields of a message, where the bytes are one.
-fn fields(mut bytes: &[u8]) -> Option<Vec<Field>> {
-    let mut fields = Vec::new();
-    while !bytes.is_empty() {
-        let key = varint(&mut bytes)?;
-        let content = match key & 7 {
-            0 => Content::Number(varint(&mut bytes)?),
-            1 => Content::Fixed(take(&mut bytes, 8)?.to_vec()),
-            5 => Content::Fixed(take(&mut bytes, 4)?.to_vec()),
-            2 => {
-                let len = usize::try_from(varint(&mut bytes)?).ok()?;
-                let inside = take(&mut bytes, len)?;
-                // Text may look like a message; it is damaged in another way, then.
-                match fields_inside(inside) {
-                    Some(inner) => Content::Message(inner),
-                    None => Content::Text(inside.to_vec()),
-                }
-            }
-            _ => return None,
-        };
-        fields.push(Field { tag: key >> 3, content });
-    }
-    Some(fields)
-}
-
-fn fields_inside(bytes: &[u8]) -> Option<Vec<Field>> {
-    let inner = fields(bytes)?;
-    let plausible = inner.iter().all(|field| (1..=26).contains(&field.tag));
-    (plausible && !inner.is_empty()).then_some(inner)
-}
-
-fn take<'b>(bytes: &mut &'b [u8], len: usize) -> Option<&'b [u8]> {
-    let (taken, rest) = bytes.split_at_checked(len)?;
-    *bytes = rest;
-    Some(taken)
-}
-
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = take(bytes, 1)?[0];
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
-}
-
-fn write_varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn written(fields: &[Field]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for Field { tag, content } in fields {
-        let (wire, bytes) = match content {
-            Content::Number(value) => {
-                write_varint(tag << 3, &mut out);
-                write_varint(*value, &mut out);
-                continue;
-            }
-            Content::Fixed(bytes) => {
-                write_varint(tag << 3 | if bytes.len() == 4 { 5 } else { 1 }, &mut out);
-                out.extend(bytes);
-                continue;
-            }
-            Content::Text(bytes) => (2, bytes.clone()),
-            Content::Message(inner) => (2, written(inner)),
-        };
-        write_varint(tag << 3 | wire, &mut out);
-        write_varint(bytes.len() as u64, &mut out);
-        out.extend(bytes);
-    }
-    out
-}
-
-fn count(fields: &[Field]) -> usize {
-    let inner = |field: &Field| match &field.content {
-        Content::Message(inner) => 1 + count(inner),
-        Content::Number(_) | Content::Fixed(_) | Content::Text(_) => 1,
-    };
-    fields.iter().map(inner).sum()
-}
-
-/// The list that holds field number `i` of the tree, and its place there.
-fn find(fields: &mut Vec<Field>, mut i: usize) -> (&mut Vec<Field>, usize) {
-    let mut place = 0;
-    loop {
-        let Content::Message(inner) = &fields[place].content else {
-            if i == 0 {
-                return (fields, place);
-            }
-            (i, place) = (i - 1, place + 1);
-            continue;
-        };
-        let size = count(inner);
-        if i == 0 {
-            return (fields, place);
-        }
-        if i > size {
-            (i, place) = (i - 1 - size, place + 1);
-            continue;
-        }
-        let Content::Message(inner) = &mut fields[place].content else { unreachable!() };
-        return find(inner, i - 1);
     }
 }
 
@@ -282,11 +198,72 @@ fn damage(model: &mut Vec<Field>, random: &mut Random) {
     }
 }
 
-/// The bytes of the model after some changes, of fields or, rarely, of bytes.
+/// One change to the text of a model: of a character, of a word, or of where a part stands.
+fn tear(text: &mut Vec<u8>, random: &mut Random) {
+    const PARTS: &[&str] = &[
+        "<",
+        ">",
+        "(",
+        ")",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "=",
+        "=>",
+        "\"",
+        "\\",
+        "#",
+        "@",
+        "-1",
+        "1e999",
+        "9223372036854775808",
+        "0x",
+        "nan",
+        "float",
+        "seq(",
+        "optional(float)",
+        "map(string, float)",
+        "sparse_tensor",
+        "\u{202e}",
+        "\0",
+        "\n",
+        "x",
+        "",
+    ];
+    let at = random.below(text.len());
+    let end = (at + 1 + random.below(12)).min(text.len());
+    match random.below(5) {
+        0 => drop(text.drain(at..end)),
+        1 => text.truncate(at),
+        2 => {
+            let part = text[at..end].to_vec();
+            let to = random.below(text.len());
+            drop(text.splice(to..to, part));
+        }
+        _ => {
+            let part = PARTS[random.below(PARTS.len())].bytes();
+            let end = if random.below(2) == 0 { at } else { end };
+            drop(text.splice(at..end, part));
+        }
+    }
+}
+
+/// The bytes of the model after some changes: of characters where it is text, else of fields or,
+/// rarely, of bytes.
 fn damaged(model: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..8 {
         random.next();
+    }
+    if model.trim_ascii_start().starts_with(b"<") {
+        let mut text = model.to_vec();
+        for _ in 0..=random.below(3) {
+            tear(&mut text, &mut random);
+        }
+        return text;
     }
     if random.below(20) == 0 {
         let mut bytes = model.to_vec();
@@ -311,10 +288,14 @@ fn models() -> Vec<(String, Vec<u8>)> {
         bases::COORDINATES,
         CONTAINERS,
         IMAGES,
+        EXTERNAL,
+        SIZES,
     ];
-    let texts = texts.into_iter().enumerate();
-    let mut models: Vec<(String, Vec<u8>)> =
-        texts.map(|(i, text)| (format!("base {i}"), parsed(text).encode_to_vec())).collect();
+    let mut models: Vec<(String, Vec<u8>)> = Vec::new();
+    for (i, text) in texts.into_iter().enumerate() {
+        models.push((format!("base {i}"), parsed(text).encode_to_vec()));
+        models.push((format!("the text of base {i}"), text.into()));
+    }
     models.push(("training".into(), bases::training(bases::STEP).encode_to_vec()));
     let digits = fs::read(root().join("examples/models/digits.onnx"));
     models.push(("digits".into(), digits.expect("the model is checked in")));
@@ -343,10 +324,18 @@ fn models_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Those of a model that lies where there is external data.
+fn options() -> Options {
+    let mut options = Options::default();
+    options.settings.directory = Some(root().join("tests/models"));
+    options
+}
+
 /// Compiles a model; what went wrong, where that is a fault of the compiler.
-fn fault(model: Vec<u8>) -> Option<String> {
+fn fault(model: Vec<u8>, optimize: Optimize) -> Option<String> {
     let compile = || {
-        let options = Options::default();
+        let mut options = options();
+        options.optimize = optimize;
         onnxc::compile_bytes(Bytes::from(model), "model", &options, &mut |_, _| {})
     };
     match catch_unwind(AssertUnwindSafe(compile)) {
@@ -365,9 +354,9 @@ fn fault(model: Vec<u8>) -> Option<String> {
 
 #[test]
 fn the_bases_compile() {
-    for (name, model) in models().into_iter().take(8) {
+    for (name, model) in models().into_iter().take(20) {
         let model = Bytes::from(model);
-        let compiled = onnxc::compile_bytes(model, "model", &Options::default(), &mut |_, _| {});
+        let compiled = onnxc::compile_bytes(model, "model", &options(), &mut |_, _| {});
         assert!(compiled.is_ok(), "{name}\n{}", compiled.err().expect("it is an error"));
     }
 }
@@ -389,7 +378,8 @@ fn damaged_models_are_compiled_or_refused() {
             if send.send((seed, name.clone(), model.clone(), None)).is_err() {
                 return;
             }
-            if let Some(fault) = fault(model.clone()) {
+            let optimize = if seed % 4 == 0 { Optimize::Size } else { Optimize::Speed };
+            if let Some(fault) = fault(model.clone(), optimize) {
                 drop(send.send((seed, name.clone(), model, Some(fault))));
             }
         }

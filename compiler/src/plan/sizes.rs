@@ -1,0 +1,55 @@
+//! The sizes that a step works with.
+
+use super::{Arg, Block, Cond, Condition, Operand, Step, Turns, memory};
+use crate::dim::Dim;
+
+impl Step {
+    /// Shows every size of the step itself; those of the steps inside it are their own.
+    pub fn sizes(&self, see: &mut dyn FnMut(&Dim)) {
+        let place = |operand: &Operand, see: &mut dyn FnMut(&Dim)| {
+            see(&operand.start);
+            see(&operand.len);
+        };
+        match self {
+            Step::Call(call) => {
+                call.params.visit(see);
+                let operands = call.inputs.iter().chain(&call.outputs).filter_map(Arg::operand);
+                operands.for_each(|operand| place(operand, see));
+            }
+            Step::Check(check) => {
+                let (Condition::Equal(a, b)
+                | Condition::Broadcast(a, b)
+                | Condition::AtLeast(a, b)) = &check.condition;
+                [a, b].into_iter().for_each(see);
+            }
+            Step::If(step) => {
+                match &step.cond {
+                    Cond::Size(size) => see(size),
+                    Cond::Tensor(operand) => place(operand, see),
+                }
+                step.outputs.iter().for_each(|operand| place(operand, see));
+                step.branches.iter().for_each(|block| block.own_sizes(see));
+            }
+            Step::Loop(step) => {
+                if let Some(Turns::Size(most)) = &step.most {
+                    see(most);
+                }
+                step.stacked.iter().filter_map(|stacked| stacked.at.as_ref()).for_each(&mut *see);
+                step.sizes
+                    .iter()
+                    .flat_map(|size| [&size.at_first, &size.after])
+                    .for_each(&mut *see);
+                memory::loop_operands(step).for_each(|operand| place(operand, see));
+                step.body.own_sizes(see);
+            }
+        }
+    }
+}
+
+impl Block {
+    /// Shows the sizes of the block, without those of its steps.
+    fn own_sizes(&self, see: &mut dyn FnMut(&Dim)) {
+        self.sizes.iter().for_each(&mut *see);
+        self.results.iter().flat_map(|operand| [&operand.start, &operand.len]).for_each(see);
+    }
+}
