@@ -67,7 +67,8 @@ impl Learner {
         for digits in held_out().collect::<Vec<_>>().chunks(BATCH) {
             let scores = self.model.infer(View::new([digits.len(), 1, 8, 8], &pixels(digits))?)?;
             let (scores, _) = scores.data().as_chunks();
-            right += digits.iter().zip(scores).filter(|(d, scores)| best(scores) == d.label).count();
+            right +=
+                digits.iter().zip(scores).filter(|(d, scores)| best(scores) == d.label).count();
         }
         Ok(right)
     }

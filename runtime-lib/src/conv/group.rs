@@ -1,7 +1,7 @@
 //! Convolutions as products: one for each group, and for each band of the output.
 
 use super::planes::{Band, Window};
-use super::{Conv, Weights, conv, product};
+use super::{Conv, Weights, conv, conv_least_scratch, pack_weights, packed_at_first, product};
 use crate::activation_fn::Activation;
 use crate::gemm::{Addend, Factor, Matrix, Product, Real, Target, packed_a_len};
 
@@ -30,6 +30,14 @@ pub(super) fn conv_real<T: Real>(
         let Operands { x, w, bias, add } = *operands;
         return conv(x, w, bias, add, y, geometry, f);
     };
+    let packed = packed_at_first(&geometry);
+    if packed > 0 && scratch.len() >= conv_least_scratch(&geometry) + packed {
+        let (panels, scratch) = scratch.split_at_mut(packed);
+        pack_weights(operands.w, panels, &geometry);
+        let operands = Operands { w: panels, ..*operands };
+        let geometry = Conv { weights: Weights::Packed, ..geometry };
+        return conv_real(&operands, y, scratch, geometry, f);
+    }
     if geometry.is_pointwise() {
         for (index, y) in y.chunks_exact_mut(geometry.filters * pixels).enumerate() {
             let group = operands.group(index, &geometry);

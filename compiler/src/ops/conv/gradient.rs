@@ -1,7 +1,7 @@
 //! The derivatives of convolutions, which are convolutions again: run backward for the images, and of
 //! the images with the derivatives for the weights.
 
-use super::{Conv, transpose::ConvTranspose};
+use super::{Conv, correlate::Correlate, transpose::ConvTranspose};
 use crate::{
     diag::Result,
     dim::Dim,
@@ -122,8 +122,9 @@ impl Sliding {
     }
 
     /// What each weight is multiplied with, summed: the elements of the images in its place in the
-    /// windows, times the derivatives of the windows. Batch and channels change places, so that the
-    /// windows' derivatives are weights that slide over the images.
+    /// windows, times the derivatives of the windows. Where the window's sizes are not known, batch
+    /// and channels change places, so that the windows' derivatives are weights that slide over the
+    /// images.
     pub fn correlate<'t>(
         &self,
         g: &Gradient<'_>,
@@ -136,6 +137,13 @@ impl Sliding {
             self.slides.iter().map(|slide| slide.after.known()).collect();
         let Some(behind) = behind else { return Err(open(g)) };
         let pads = before.into_iter().chain(behind).collect();
+        let sizes: Option<Vec<i64>> =
+            self.slides.iter().map(|slide| slide.kernel.known()).collect();
+        if let Some(kernel_shape) = sizes {
+            let window =
+                Window { kernel_shape, ..self.window(self.strides(), self.dilations(), pads) };
+            return Ok(images.apply(Correlate { window, group: self.group }, &[dy]));
+        }
         let op = Conv {
             window: self.window(self.dilations(), self.strides(), pads),
             group: self.group,
