@@ -10,11 +10,11 @@ use std::{env, error::Error, fs, path::PathBuf};
 const NETWORK: &str = "../models/untrained.onnx";
 
 /// How many digits a step learns from, at most.
-const BATCH: i64 = 16;
+const BATCH: i64 = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={NETWORK}");
-    let optimizer = Optimizer::from(Method::Adam).with(Setting::LearningRate, 0.003)?;
+    let optimizer = Optimizer::from(Method::Adam).with(Setting::LearningRate, 0.01)?;
     let model = Prepare::new(Loss::CrossEntropy, optimizer).bytes(fs::read(NETWORK)?.into())?;
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("there is no OUT_DIR")?);
     let path = out_dir.join("digits.onnx");

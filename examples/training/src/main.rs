@@ -17,7 +17,7 @@ mod digits {
 const EPOCHS: usize = 20;
 
 /// How many digits a step learns from, and how many are classified at once.
-const BATCH: usize = 16;
+const BATCH: usize = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let seed = env::args().nth(1).map_or(Ok(1), |seed| seed.parse())?;

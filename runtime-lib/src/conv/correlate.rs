@@ -199,11 +199,18 @@ impl Windows<'_> {
 fn column_of<T: Real>(window: &Taps<'_>, row: &[T], last: usize, run: &Run, to: &mut [T]) {
     let [_, _, _, stride, dilation, pad] = window.last();
     let cols = panel_cols::<T>();
-    let mut place = run.start * stride + last * dilation;
-    let mut at = 0;
-    for _ in 0..run.len {
-        let x = place.checked_sub(pad).and_then(|place| row.get(place));
-        to[at] = x.copied().unwrap_or(T::ZERO);
-        (place, at) = (place + stride, at + cols);
+    // The places before the image, and in it.
+    let start = run.start * stride + last * dilation;
+    let skip = pad.saturating_sub(start).div_ceil(stride).min(run.len);
+    let first = (start + skip * stride).saturating_sub(pad);
+    let there = row.len().saturating_sub(first).div_ceil(stride).min(run.len - skip);
+    for at in (0..skip).chain(skip + there..run.len) {
+        to[at * cols] = T::ZERO;
+    }
+    let row = row.get(first..).unwrap_or(&[]);
+    let to = to.get_mut(skip * cols..).unwrap_or(&mut []).chunks_mut(cols).take(there);
+    match stride {
+        1 => to.zip(row).for_each(|(to, &x)| to[0] = x),
+        stride => to.zip(row.iter().step_by(stride)).for_each(|(to, &x)| to[0] = x),
     }
 }

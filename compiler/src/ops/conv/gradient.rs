@@ -8,6 +8,7 @@ use crate::{
     ir::{Expr, Gradient},
     ops::{
         expand::Expand,
+        slice::Slice,
         window::{AutoPad, Slide, Window},
     },
 };
@@ -95,6 +96,15 @@ impl Sliding {
         images: Expr<'t>,
     ) -> Result<Expr<'t>> {
         let Some(before) = self.before() else { return Err(open(g)) };
+        if let Some(pads) = self.pads_backwards(&before) {
+            let op = Conv {
+                window: self.window(Vec::new(), self.dilations(), pads),
+                group: self.group,
+                activation: Activation::Identity,
+                fused: false,
+            };
+            return Ok(dy.apply(op, &[self.backwards(weights)]));
+        }
         let op = |pads: Vec<i64>, output_padding: Vec<i64>| ConvTranspose {
             window: self.window(self.strides(), self.dilations(), pads),
             group: self.group,
@@ -119,6 +129,37 @@ impl Sliding {
         let cut: Vec<i64> = before.iter().map(|&before| -before).collect();
         let none = tape.ints(&[0, 0]);
         Ok(all.pad(tape.joined(&[none, tape.ints(&cut), none, behind])))
+    }
+
+    /// How the derivatives are padded where a convolution of them, with the window backwards, gives as
+    /// many elements as the images have: where windows stand side by side.
+    fn pads_backwards(&self, before: &[i64]) -> Option<Vec<i64>> {
+        let each = self.slides.iter().zip(before).map(|(slide, before)| {
+            let reach = (slide.kernel.known()? - 1) * slide.dilation as i64;
+            let front = reach - before;
+            let behind = (&slide.image - &slide.places).known()? + reach - front;
+            (slide.stride == 1 && front >= 0 && behind >= 0).then_some((front, behind))
+        });
+        let (front, behind): (Vec<i64>, Vec<i64>) =
+            each.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        Some([front, behind].concat())
+    }
+
+    /// The weights with the window backwards, and with images and results in each other's places.
+    fn backwards<'t>(&self, weights: Expr<'t>) -> Expr<'t> {
+        let (tape, axes) = (weights.tape, self.axes());
+        let all = |value: i64| tape.ints(&vec![value; axes]);
+        let spatial: Vec<i64> = (2..2 + axes as i64).collect();
+        let turned = weights.apply(Slice, &[all(-1), all(i64::MIN), tape.ints(&spatial), all(-1)]);
+        if self.group == 1 {
+            return turned.moved_axis(0, 1);
+        }
+        let (channels, sizes) = (weights.size_of(1), weights.sizes(2, i64::MAX));
+        let apart = tape.joined(&[tape.ints(&[self.group, -1]), channels, sizes]);
+        let order: Vec<usize> = [0, 2, 1].into_iter().chain(3..3 + axes).collect();
+        let filters = turned.reshape_by(apart).transpose(&order);
+        let joined = tape.joined(&[tape.ints(&[-1]), filters.size_of(2), sizes]);
+        filters.reshape_by(joined)
     }
 
     /// What each weight is multiplied with, summed: the elements of the images in its place in the

@@ -1,7 +1,7 @@
 //! Groups of nodes by which exporters spell one operator become that operator, which has a kernel.
 //!
 //! What lies between is taken in even where something else uses it, too: it is then computed
-//! twice, by whoever needs it still, and results are the same.
+//! twice, by whoever needs it still, and results are the same. The weights of attention are not.
 
 mod attention;
 mod gelu;
