@@ -5,9 +5,10 @@ use super::vector::RowProduct;
 use crate::Float;
 use crate::activation_fn::Activation;
 use crate::simd::{Simd, dispatch};
+use crate::threads::Own;
 
 /// `f32` or `f64`, with its vectors.
-pub(crate) trait Real: Float<Wide = Self> {
+pub(crate) trait Real: Float<Wide = Self> + Own {
     /// A vector at the level `S`.
     type Vector<S: Simd>: Copy;
     /// How many lanes of `f32` one element takes.
@@ -124,7 +125,7 @@ impl Real for f32 {
 
     #[inline(never)]
     fn multiply_row(product: RowProduct<'_, f32>) {
-        dispatch(product);
+        product.share();
     }
 
     fn activate(f: Activation, y: &mut [f32], rows: usize, cols: usize, stride: usize) {
@@ -200,7 +201,7 @@ impl Real for f64 {
 
     #[inline(never)]
     fn multiply_row(product: RowProduct<'_, f64>) {
-        dispatch(product);
+        product.share();
     }
 
     fn activate(f: Activation, y: &mut [f64], rows: usize, cols: usize, stride: usize) {
