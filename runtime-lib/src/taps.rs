@@ -66,12 +66,16 @@ impl<'a> Taps<'a> {
         let (mut input, mut distance) = (0, 1);
         for axis in (0..self.size.len()).rev() {
             let (out, kernel, size) = (self.out[axis], self.kernel[axis], self.size[axis]);
-            let at = place % out * self.strides[axis] + tap % kernel * self.dilations[axis];
+            // Divisions take time, and the first axis needs none.
+            let (at_place, at_tap) =
+                if axis > 0 { (place % out, tap % kernel) } else { (place, tap) };
+            let at = at_place * self.strides[axis] + at_tap * self.dilations[axis];
             let at = at.checked_sub(self.pads[axis]).filter(|&at| at < size)?;
             input += at * distance;
-            distance *= size;
-            place /= out;
-            tap /= kernel;
+            if axis > 0 {
+                distance *= size;
+                (place, tap) = (place / out, tap / kernel);
+            }
         }
         Some(input)
     }

@@ -119,12 +119,17 @@ const CASES: &[Case<'_>] = &[
     case("double[n, m] a, double[m] b", "y = Mod<fmod = 1>(a, b)"),
     case("double[n, m] a, double[m] b, double[1, m] c", "y = Max(a, b, c)"),
     case("double[n, m] a, double[m] b, double[1, m] c", "y = Mean(a, b, c)"),
+    case("double[n, m] a, double[m] b, double[1, m] c", "y = Min(a, b, c)"),
+    case("double[n, m] a, double[n, m] b", "h = Hardmax(a)  c = Mul(h, b)  y = Add(a, c)"),
+    case("double[n, m] a", "c = CastLike(a, a)  y = Dropout(c)"),
     case("double[n, m] a, double[m] b", "c = Less(a, b)  y = Where(c, a, b)"),
     case("double[n, m] a, double[m] b", "y = PRelu(a, b)"),
     case("double[n, m] a, double[n, m] b", "y = SwiGLU<alpha = 1.2>(a, b)"),
     case("double[n, m] x, double qlow, double phigh", "y = Clip(x, qlow, phigh)"),
     case("double[n, m] a, double[m, k] b", "y = MatMul(a, b)"),
     case("double[2, n, m] a, double[m, k] b", "y = MatMul(a, b)"),
+    case("double[2, n, 3] a, double[3, 4] b", "y = MatMul(a, b)"),
+    case("double[z, 3] a, double[3, 4] b", "y = MatMul(a, b)"),
     case("double[m] a, double[2, m, k] b", "y = MatMul(a, b)"),
     case("double[2, 1, n, m] a, double[m] b", "y = MatMul(a, b)"),
     case("double[m] a, double[m] b", "y = MatMul(a, b)"),
@@ -133,6 +138,8 @@ const CASES: &[Case<'_>] = &[
         "y = Gemm<transA = 1, transB = 1, alpha = 0.5, beta = 2.0>(a, b, c)",
     ),
     case("double[2, 3] a, double[3, 4] b", "y = Gemm(a, b)"),
+    case("double[2, 3] a, double[4, 3] b", "y = Gemm<transB = 1>(a, b)"),
+    case("double[3, 2] a, double[3, 4] b", "y = Gemm<transA = 1, alpha = 3.0>(a, b)"),
     case("double[n, m, 2] a, double[2, m] b", "y = Einsum<equation = \"ijk,kj->ki\">(a, b)"),
     case("double[n, m, m] a", "y = Einsum<equation = \"ijj->ij\">(a)"),
     case("double[2, n, m] a, double[n, m] b", "y = Einsum<equation = \"...ij,ij->...i\">(a, b)"),
@@ -142,6 +149,12 @@ const CASES: &[Case<'_>] = &[
         "y = Conv<group = 2, strides = [2, 1], pads = [1, 0, 2, 1], dilations = [1, 2]>(x, w, b)",
     ),
     case("double[n, 2, l, k] x, double[3, 2, 2, 2] w", "y = Conv<strides = [2, 2]>(x, w)"),
+    case(
+        "double[n, 4, l, k] x, double[6, 2, 3, 2] w",
+        "y = Conv<group = 2, pads = [1, 0, 2, 1], dilations = [1, 2]>(x, w)",
+    ),
+    case("double[z, 2, 3, 3] x, double[3, 2, 2, 2] w", "y = Conv(x, w)"),
+    case("double[2, 2, 3] x, double[3, 2, 1] w", "y = Conv<pads = [1, 2]>(x, w)"),
     case(
         "double[2, 2, 6] x, double[2, 1, 3] w",
         "y = Conv<group = 2, auto_pad = \"SAME_UPPER\">(x, w)",
@@ -289,6 +302,27 @@ const CASES: &[Case<'_>] = &[
         "y = GridSample<padding_mode = \"border\">(x, g)",
     ),
     with("double[2, 2, 3] t", "int64[4] s = {2, 1, 3, 2}", "y = AffineGrid(t, s)"),
+    with(
+        "double[1, 1, 2, 2] x",
+        "int64[1, 1, 2, 2] i = {0, 3, 13, 10}",
+        "y = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(x, i)",
+    ),
+    with("double p", "double a = {0.5}, double e = {5.0}", "y = Range(a, e, p)"),
+    case(
+        "double[2, 3] a, double[1, 3] b",
+        "s = SequenceConstruct(a, b)  y = ConcatFromSequence<axis = 0>(s)",
+    ),
+    with(
+        "double[2, 3] x, double[2, 3] w",
+        "int64 i = {0}",
+        "s = SequenceConstruct(w)  t = SequenceInsert(s, x, i)  u = SequenceErase(t, i)  v = SequenceInsert(u, x)  a = SequenceAt(v, i)  b = SequenceAt(t, i)  y = Mul(a, b)",
+    ),
+    with(
+        "double[2, 3] x",
+        "int64 i = {1}",
+        "s = SplitToSequence<axis = 1>(x)  a = SequenceAt(s, i)  y = Mul(a, a)",
+    ),
+    case("double[2, 3] x", "o = Optional(x)  y = OptionalGetElement(o)"),
     with("double[1, 8, 6] x", "int64[2] s = {3, 4}, int64[2] b = {2, 2}", "y = Col2Im(x, s, b)"),
     with(
         "double[1, 2, 6, 6] x",
@@ -493,7 +527,8 @@ fn what_is_not_asked_for_costs_nothing() {
     };
     onnxc::plan(text.into(), &options, &mut keep).map(drop).expect("it has a derivative");
     // x v, twice that, and its product with v turned: no ones, and nothing for v.
-    assert_eq!(nodes.matches("= MatMul").count(), 2, "{nodes}");
+    let count = |op: &str| nodes.matches(op).count();
+    assert_eq!([count("= MatMul"), count("= Gemm")], [1, 1], "{nodes}");
     assert!(!nodes.contains("Expand"), "{nodes}");
 }
 

@@ -4,7 +4,9 @@ use crate::programs::{folder, root};
 use onnxc::{
     Options,
     plan::{Place, memory::lower_bound},
+    train::{Loss, Method, Prepare},
 };
+use onnxc_proto::Message;
 use std::{env, fs, path::PathBuf};
 
 /// The models checked in, and those in the folder that `ONNXC_MODELS` names: a folder for each,
@@ -33,6 +35,22 @@ fn a_plan_needs_hardly_more_memory_than_is_live_at_once() {
             model.display()
         );
     }
+}
+
+#[test]
+fn learning_needs_hardly_more_memory_than_is_live_at_once() {
+    let network = fs::read(root().join("examples/models/untrained.onnx"));
+    let prepare = Prepare::new(Loss::CrossEntropy, Method::Adam);
+    let model = prepare.bytes(network.expect("the file is there").into());
+    let model = model.unwrap_or_else(|findings| panic!("{findings}"));
+    let mut options = Options::default();
+    options.dim("batch=32").expect("it is a size");
+    let planned = onnxc::training(model.encode_to_vec().into(), &options, &mut |_, _| {});
+    let (training, _) = planned.expect("the model is valid").expect("the model learns");
+    let step = &training.steps[0].plan;
+    let (planned, least) = (step.arena_bytes, lower_bound(step));
+    println!("a step of the digits network: {planned} bytes, {least} live at once");
+    assert!(planned * 100 <= least * 110, "{planned} bytes are planned, {least} are live at once");
 }
 
 #[test]

@@ -44,9 +44,10 @@ pub struct Options {
     /// What weights are at first
     #[arg(long, value_enum, default_value = "kaiming")]
     init: InitialArg,
-    /// From which number on the seeds of first values count
-    #[arg(long, default_value = "0")]
-    seed: u32,
+    /// From which number on the seeds of first values count; without, the program that trains says
+    /// what is drawn
+    #[arg(long)]
+    seed: Option<u32>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -140,8 +141,10 @@ pub fn run(options: &Options) -> ExitCode {
 fn try_run(options: &Options) -> Result<(), Diagnostics> {
     let mut prepare = Prepare::new(loss(options.loss), optimizer(options)?)
         .initial(initial(options.init))
-        .seed(options.seed)
         .directory(options.model.parent().map(Path::to_owned).unwrap_or_default());
+    if let Some(seed) = options.seed {
+        prepare = prepare.seed(seed);
+    }
     if let Some(output) = &options.output {
         prepare = prepare.output(output);
     }

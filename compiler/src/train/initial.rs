@@ -29,7 +29,7 @@ pub type Bound = (GraphProto, Vec<StringStringEntryProto>);
 /// latter as the algorithm has them.
 pub fn write(
     initial: Initial,
-    (seed, opset): (u32, i64),
+    (seed, opset): (Option<u32>, i64),
     variables: &[Variable],
     updates: &[Update],
     own: &[TensorProto],
@@ -39,7 +39,7 @@ pub fn write(
     let mut bindings = Vec::new();
     if initial != Initial::Keep {
         for (i, variable) in variables.iter().enumerate() {
-            let value = first.value(variable, seed.wrapping_add(i as u32));
+            let value = first.value(variable, seed.map(|seed| seed.wrapping_add(i as u32)));
             bindings.push(binding(&variable.name, &value));
         }
     }
@@ -68,7 +68,7 @@ struct First {
 
 impl First {
     /// The first value of a variable.
-    fn value(&mut self, x: &Variable, seed: u32) -> String {
+    fn value(&mut self, x: &Variable, seed: Option<u32>) -> String {
         /// The slope that PyTorch starts with.
         const SLOPE: f64 = 0.25;
         /// The deviation with which transformers start.
@@ -90,12 +90,12 @@ impl First {
         }
     }
 
-    fn uniform(&mut self, x: &Variable, most: f64, seed: u32) -> String {
+    fn uniform(&mut self, x: &Variable, most: f64, seed: Option<u32>) -> String {
         let (low, high) = (Attribute::Float(-most as f32), Attribute::Float(most as f32));
         self.drawn("RandomUniform", x, vec![("low", low), ("high", high)], seed)
     }
 
-    fn normal(&mut self, x: &Variable, deviation: f64, seed: u32) -> String {
+    fn normal(&mut self, x: &Variable, deviation: f64, seed: Option<u32>) -> String {
         let (mean, scale) = (Attribute::Float(0.0), Attribute::Float(deviation as f32));
         self.drawn("RandomNormal", x, vec![("mean", mean), ("scale", scale)], seed)
     }
@@ -106,15 +106,15 @@ impl First {
         op: &str,
         x: &Variable,
         mut attributes: Vec<(&str, Attribute)>,
-        seed: u32,
+        seed: Option<u32>,
     ) -> String {
         // ONNX's seeds are of type float, which tells no more whole numbers apart.
         const SEEDS: u32 = 1 << 24;
         attributes.extend([
             ("dtype", Attribute::Int(i64::from(x.dtype.code()))),
             ("shape", Attribute::Ints(sizes(&x.shape))),
-            ("seed", Attribute::Float((seed % SEEDS) as f32)),
         ]);
+        attributes.extend(seed.map(|seed| ("seed", Attribute::Float((seed % SEEDS) as f32))));
         let value = self.draft.node_with(op, &[], &named(x), attributes);
         self.draft.give(&value, x.dtype, &x.shape);
         value

@@ -72,7 +72,7 @@ pub struct Prepare {
     output: Option<String>,
     trainable: Vec<String>,
     initial: Initial,
-    seed: u32,
+    seed: Option<u32>,
     directory: Option<PathBuf>,
 }
 
@@ -85,7 +85,7 @@ impl Prepare {
             output: None,
             trainable: Vec::new(),
             initial: Initial::default(),
-            seed: 0,
+            seed: None,
             directory: None,
         }
     }
@@ -113,9 +113,10 @@ impl Prepare {
         self
     }
 
-    /// Says from which number on the seeds of first values count.
+    /// Fixes the seeds of first values, which count from this number on. Without, it is the program
+    /// that trains which says what is drawn (`set_seed` of a generated module).
     pub fn seed(mut self, seed: u32) -> Prepare {
-        self.seed = seed;
+        self.seed = Some(seed);
         self
     }
 

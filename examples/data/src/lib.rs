@@ -1,10 +1,10 @@
-//! Handwritten digits that the model of the examples never saw while it was trained: the last 297
-//! of the 1 797 of the Optical Recognition of Handwritten Digits data set (E. Alpaydin and
-//! C. Kaynak, UCI Machine Learning Repository, CC BY 4.0), as scikit-learn has them.
+//! The 1 797 handwritten digits of the Optical Recognition of Handwritten Digits data set (E. Alpaydin
+//! and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0), in the order of scikit-learn: the first
+//! 1 500 to learn from, and the last 297, which no model of the examples sees while it is trained.
 #![no_std]
 
-/// How many digits there are.
-pub const COUNT: usize = FILE.len() / RECORD;
+/// How many digits are held out.
+pub const COUNT: usize = HELD_OUT.len() / RECORD;
 
 /// An image of 8 rows of 8 pixels, each from 0 (paper) to 1 (ink).
 pub type Image = [f32; 64];
@@ -19,13 +19,23 @@ pub struct Digit {
 }
 
 /// Each digit is 64 pixels from 0 to 16, and what it is: a byte each.
-static FILE: &[u8; 297 * RECORD] = include_bytes!("held_out.bin");
+static HELD_OUT: &[u8; 297 * RECORD] = include_bytes!("held_out.bin");
+static TRAINING: &[u8; 1500 * RECORD] = include_bytes!("training.bin");
 
 const RECORD: usize = 64 + 1;
 
-/// All of them.
+/// The digits that are held out.
 pub fn held_out() -> impl ExactSizeIterator<Item = Digit> {
-    FILE.as_chunks().0.iter().map(|&[ref pixels @ .., label]: &[u8; RECORD]| Digit {
+    digits(HELD_OUT)
+}
+
+/// The digits to learn from.
+pub fn training() -> impl ExactSizeIterator<Item = Digit> {
+    digits(TRAINING)
+}
+
+fn digits(file: &[u8]) -> impl ExactSizeIterator<Item = Digit> {
+    file.as_chunks().0.iter().map(|&[ref pixels @ .., label]: &[u8; RECORD]| Digit {
         image: core::array::from_fn(|i| f32::from(pixels[i]) / 16.0),
         label: label.into(),
     })
@@ -42,12 +52,12 @@ mod tests {
 
     #[test]
     fn every_digit_occurs_and_every_pixel_is_in_range() {
+        assert_eq!([training().len(), held_out().len()], [1500, COUNT]);
         for label in 0..10 {
+            assert!(training().any(|digit| digit.label == label));
             assert!(held_out().any(|digit| digit.label == label));
         }
-        assert!(
-            held_out().all(|digit| digit.image.iter().all(|pixel| (0.0..=1.0).contains(pixel)))
-        );
-        assert_eq!(held_out().len(), COUNT);
+        let mut all = training().chain(held_out());
+        assert!(all.all(|digit| digit.image.iter().all(|pixel| (0.0..=1.0).contains(pixel))));
     }
 }

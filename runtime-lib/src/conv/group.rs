@@ -1,7 +1,7 @@
 //! Convolutions as products: one for each group, and for each band of the output.
 
 use super::planes::{Band, Window};
-use super::{Conv, Weights, conv, product};
+use super::{Conv, Weights, conv, conv_least_scratch, pack_weights, packed_at_first, product};
 use crate::activation_fn::Activation;
 use crate::gemm::{Addend, Factor, Matrix, Product, Real, Target, packed_a_len};
 use crate::threads::{self, Scratch};
@@ -31,6 +31,14 @@ pub(super) fn conv_real<T: Real>(
         let Operands { x, w, bias, add } = *operands;
         return conv(x, w, bias, add, y, geometry, f);
     };
+    let packed = packed_at_first(&geometry);
+    if packed > 0 && scratch.len() >= conv_least_scratch(&geometry) + packed {
+        let (panels, scratch) = scratch.split_at_mut(packed);
+        pack_weights(operands.w, panels, &geometry);
+        let operands = Operands { w: panels, ..*operands };
+        let geometry = Conv { weights: Weights::Packed, ..geometry };
+        return conv_real(&operands, y, scratch, geometry, f);
+    }
     let (each, scratch) = (geometry.filters * pixels, Scratch::new(scratch));
     let cost = y.len() * geometry.depth() / threads::PRODUCTS;
     threads::share(y, each, cost, |first, y| {

@@ -10,6 +10,7 @@
 //! kernel and at every level; where terms cancel, it is that of the sum of their sizes.
 
 mod blocked;
+mod correlate;
 mod group;
 mod plain;
 mod planes;
@@ -21,6 +22,9 @@ pub use blocked::{
     conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks, conv_to_blocks_scratch,
     depthwise_in_blocks, depthwise_in_blocks_scratch, has_blocks, pack_blocks,
     pack_depthwise_blocks, packed_blocks_len,
+};
+pub use correlate::{
+    correlate, correlate_f32, correlate_f64, correlate_least_scratch, correlate_scratch,
 };
 pub use plain::conv;
 pub use transpose::{
@@ -76,6 +80,9 @@ pub enum Weights {
 /// Elements of scratch memory for planes that leave room in a second-level cache.
 const PLANES: usize = 96 * 1024;
 
+/// Fewer filters of a group are not worth packing: panels have many rows.
+const FEW_FILTERS: usize = 4;
+
 /// Columns that are worth the reading of all weights.
 const COLUMNS: usize = 64;
 
@@ -130,7 +137,18 @@ const fn product(sizes: &[usize]) -> usize {
 
 /// How many elements of scratch memory the convolution of `f32` or `f64` wants, to be fastest.
 pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
-    scratch_for(geometry, PLANES)
+    scratch_for(geometry, PLANES) + packed_at_first(geometry)
+}
+
+/// How many elements weights have that are packed once when the convolution runs, rather than for each
+/// product; none where that does not pay.
+const fn packed_at_first(geometry: &Conv<'_>) -> usize {
+    let plain = matches!(geometry.weights, Weights::Plain);
+    if plain && geometry.filters >= FEW_FILTERS && product(geometry.out) > 1 {
+        packed_weights_len(geometry)
+    } else {
+        0
+    }
 }
 
 /// How many elements of scratch memory the convolution of `f32` or `f64` needs.

@@ -1,7 +1,7 @@
 //! Convolutions against their definition.
 
 use super::*;
-use crate::gemm::tests::numbers;
+use crate::gemm::{Real, tests::numbers};
 use crate::simd::{Level, each_level};
 use crate::{Float, Number};
 use std::{vec, vec::Vec};
@@ -148,6 +148,70 @@ impl Case {
                 fast(&x, w, bias, add, &mut y, &mut scratch, geometry, Activation::Relu);
                 near(&y, "fast");
             }
+        }
+    }
+}
+
+/// The derivative by the weights: each is the result of a convolution with that weight alone, times
+/// the derivatives.
+fn correlates<T: Real>(geometry: Conv<'_>, fast: fn(&[T], &[T], &mut [T], &mut [T], Conv<'_>)) {
+    let Conv { batch, groups, channels, filters, .. } = geometry;
+    let x = cast::<T>(batch * groups * channels * product(geometry.size), 3);
+    let dy = cast::<T>(batch * groups * filters * product(geometry.out), 4);
+    let wide = |x: &[T]| x.iter().map(|x| x.to_f64()).collect::<Vec<f64>>();
+    let (wide_x, wide_dy) = (wide(&x), wide(&dy));
+    let weights = groups * filters * channels * product(geometry.kernel);
+    let truth: Vec<f64> = (0..weights)
+        .map(|at| {
+            let one: Vec<f64> = (0..weights).map(|i| f64::from(u8::from(i == at))).collect();
+            let y = truth(&wide_x, &one, &geometry);
+            y.iter().zip(&wide_dy).map(|(y, dy)| y * dy).sum()
+        })
+        .collect();
+    let tolerance = if size_of::<T>() == 4 { 1e-5 } else { 1e-12 };
+    let near = |dw: &[T]| {
+        let each = dw.iter().zip(&truth);
+        let near = each.clone().all(|(dw, truth)| (dw.to_f64() - truth).abs() <= tolerance * 16.0);
+        assert!(near, "{geometry:?}: {:?}, not {truth:?}", wide(dw));
+    };
+    let mut dw = vec![T::ONE; weights];
+    correlate(&x, &dy, &mut dw, geometry);
+    near(&dw);
+    for len in [correlate_scratch(&geometry), correlate_least_scratch(&geometry)] {
+        let mut dw = vec![T::ONE; weights];
+        fast(&x, &dy, &mut dw, &mut vec![T::from_f64(f64::NAN); len], geometry);
+        near(&dw);
+    }
+}
+
+#[test]
+fn derivatives_by_weights() {
+    for (batch, groups, channels, filters) in
+        [(1, 1, 1, 1), (3, 1, 7, 5), (2, 3, 2, 13), (0, 1, 2, 2)]
+    {
+        for (stride, dilation, pad) in [(1, 1, 1), (2, 1, 0), (1, 2, 2), (3, 2, 1)] {
+            let size = [2, 9, 11];
+            let kernel = [1, 3, 2];
+            let reach: [usize; 3] = core::array::from_fn(|axis| (kernel[axis] - 1) * dilation);
+            let pads = [0, pad, pad];
+            let out: [usize; 3] = core::array::from_fn(|axis| {
+                (size[axis] + 2 * pads[axis] - reach[axis] - 1) / stride + 1
+            });
+            let geometry = Conv {
+                batch,
+                groups,
+                channels,
+                filters,
+                size: &size,
+                out: &out,
+                kernel: &kernel,
+                strides: &[stride; 3],
+                dilations: &[dilation; 3],
+                pads: &pads,
+                weights: Weights::Plain,
+            };
+            correlates(geometry, correlate_f32);
+            correlates(geometry, correlate_f64);
         }
     }
 }

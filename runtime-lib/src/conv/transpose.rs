@@ -4,7 +4,8 @@ use super::group::Operands;
 use super::{Weights, product};
 use crate::activation_fn::Activation;
 use crate::gemm::{
-    Addend, Factor, Matrix, Packing, Product, Real, Target, pack_a, packed_a_len, scratch,
+    Addend, Factor, Matrix, PANEL_ROWS, Packing, Product, Real, Target, pack_a, packed_a_len,
+    scratch,
 };
 use crate::taps::Taps;
 use crate::{Float, Number};
@@ -84,7 +85,18 @@ impl<'a> ConvTranspose<'a> {
 
 /// How many elements of scratch memory the kernel of `f32` or `f64` wants, to be fastest.
 pub const fn conv_transpose_scratch(geometry: &ConvTranspose<'_>) -> usize {
-    geometry.scratch(geometry.columns())
+    geometry.scratch(geometry.columns()) + packed_at_first(geometry)
+}
+
+/// How many elements weights have that are packed once when the kernel runs, rather than for each
+/// product; none where that does not pay.
+const fn packed_at_first(geometry: &ConvTranspose<'_>) -> usize {
+    let plain = matches!(geometry.weights, Weights::Plain);
+    if plain && geometry.height() >= PANEL_ROWS {
+        packed_transpose_weights_len(geometry)
+    } else {
+        0
+    }
 }
 
 /// How many elements of scratch memory the kernel of `f32` or `f64` needs.
@@ -184,6 +196,14 @@ fn transposed<T: Real>(
     let (pixels, size) = (window.elements(), window.places());
     if filters * pixels == 0 {
         return;
+    }
+    let packed = packed_at_first(geometry);
+    if packed > 0 && scratch.len() >= conv_transpose_least_scratch(geometry) + packed {
+        let (panels, scratch) = scratch.split_at_mut(packed);
+        pack_transpose_weights(operands.w, panels, geometry);
+        let operands = Operands { w: panels, ..*operands };
+        let geometry = ConvTranspose { weights: Weights::Packed, ..*geometry };
+        return transposed(&operands, y, scratch, &geometry, f);
     }
     let mut columns = geometry.columns();
     while columns > 1 && geometry.scratch(columns) > scratch.len() {

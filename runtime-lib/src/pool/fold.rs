@@ -129,13 +129,14 @@ pub(super) fn fold<T: Copy, F: Fold<T>>(x: &[T], y: &mut [T], geometry: Pool<'_>
     if places == 0 {
         return;
     }
+    let mut room = Room { columns: [fold.start(); COLUMNS], states: [fold.start(); PLACES] };
     for (plane, y) in y.chunks_exact_mut(places).enumerate() {
         let x = &x[plane * size..][..size];
         if taps.is_whole() {
             y[0] = fold.finish(all(x, fold), |_| size);
         } else {
             let ends = geometry.ends;
-            Plane { x, taps, ends, fold }.rows(y);
+            Plane { x, taps, ends, fold }.rows(y, &mut room);
         }
     }
 }
@@ -156,6 +157,12 @@ fn all<T: Copy, F: Fold<T>>(x: &[T], fold: F) -> F::State {
         *lane = fold.take(*lane, x);
     }
     lanes.into_iter().fold(fold.start(), |a, b| fold.join(a, b))
+}
+
+/// Where states are gathered: those of the columns of an image, and those of its windows.
+struct Room<S> {
+    columns: [S; COLUMNS],
+    states: [S; PLACES],
 }
 
 /// One image.
@@ -192,7 +199,7 @@ impl Last {
 impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
     /// Folds the windows of the image.
     #[inline(always)]
-    fn rows(&self, y: &mut [T]) {
+    fn rows(&self, y: &mut [T], room: &mut Room<F::State>) {
         let [size, out, kernel, stride, dilation, pad] = self.taps.last();
         let last = Last { size, kernel, stride, dilation, pad };
         let at_once = last.places();
@@ -205,8 +212,8 @@ impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
                 continue;
             }
             for (first, y) in (0..out).step_by(at_once).zip(y.chunks_mut(at_once)) {
-                let states = self.places(last, row, first, y.len());
-                for (i, (y, state)) in y.iter_mut().zip(states).enumerate() {
+                let states = self.places(last, row, (first, y.len()), room);
+                for (i, (y, &state)) in y.iter_mut().zip(states).enumerate() {
                     *y = self.finish(state, row * out + first + i);
                 }
             }
@@ -229,14 +236,23 @@ impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
 
     /// The states of `n` windows of a row of places.
     #[inline(always)]
-    fn places(&self, last: Last, row: usize, first: usize, n: usize) -> [F::State; PLACES] {
-        let mut columns = [self.fold.start(); COLUMNS];
+    fn places<'r>(
+        &self,
+        last: Last,
+        row: usize,
+        (first, n): (usize, usize),
+        room: &'r mut Room<F::State>,
+    ) -> &'r [F::State] {
+        let columns = &mut room.columns[..last.span(n)];
+        let states = &mut room.states[..n];
+        columns.fill(self.fold.start());
+        states.fill(self.fold.start());
         let rows = self.taps.without_last();
         // The first column that is seen, and where the image begins among them.
         let start = first * last.stride;
         let skip = last.pad.saturating_sub(start);
         let from = start.saturating_sub(last.pad).min(last.size);
-        if let Some(columns) = columns[..last.span(n)].get_mut(skip..) {
+        if let Some(columns) = columns.get_mut(skip..) {
             for row in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
                 let x = &self.x[row * last.size..][from..last.size];
                 for (column, &x) in columns.iter_mut().zip(x) {
@@ -244,10 +260,8 @@ impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
                 }
             }
         }
-        let mut states = [self.fold.start(); PLACES];
         for tap in 0..last.kernel {
             let columns = &columns[tap * last.dilation..];
-            let states = &mut states[..n];
             match last.stride {
                 1 => self.join(states, columns.iter()),
                 2 => self.join(states, columns.chunks(2).map(|pair| &pair[0])),

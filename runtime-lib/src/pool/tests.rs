@@ -235,3 +235,40 @@ fn channels_in_blocks() {
         Pool { out: &[1, 1], kernel: &[7, 9], pads: &[0, 0], ends: &[0, 0], ..geometry },
     );
 }
+
+/// Holds the derivative against what the indices say.
+fn check_gradient(geometry: Pool<'_>) {
+    let size: usize = geometry.size.iter().product();
+    let places: usize = geometry.planes * geometry.out.iter().product::<usize>();
+    // Few values, so that many are equal, and a NaN.
+    let mut x: Vec<f64> =
+        numbers(geometry.planes * size, 5).iter().map(|x| (x * 2.0).round()).collect();
+    x[size / 2] = f64::NAN;
+    let dy = numbers(places, 9);
+    let strides: Vec<usize> =
+        (0..geometry.size.len()).map(|axis| geometry.size[axis + 1..].iter().product()).collect();
+    let (mut y, mut indices) = (vec![0.0; places], vec![0; places]);
+    max_pool_indices(&x, &mut y, &mut indices, geometry, &strides);
+    let mut truth = vec![0.0; x.len()];
+    indices.iter().zip(&dy).for_each(|(&at, dy)| truth[at as usize] += dy);
+    let mut dx = vec![1.0; x.len()];
+    max_pool_gradient(&x, &dy, &mut dx, geometry);
+    assert_eq!(dx, truth, "{geometry:?}");
+}
+
+#[test]
+fn derivatives_go_to_the_first_of_the_largest() {
+    for (kernel, strides, dilations, pads) in [
+        ([2, 2], [2, 2], [1, 1], [0, 0]),
+        ([3, 2], [1, 2], [1, 1], [1, 0]),
+        ([2, 3], [2, 1], [2, 1], [0, 1]),
+    ] {
+        let size = [6, 70];
+        let out: [usize; 2] = core::array::from_fn(|i| {
+            (size[i] + 2 * pads[i] - (kernel[i] - 1) * dilations[i] - 1) / strides[i] + 1
+        });
+        let (kernel, strides, dilations) = (&kernel, &strides, &dilations);
+        let (size, out, pads, ends) = (&size, &out, &pads, &pads);
+        check_gradient(Pool { planes: 2, size, out, kernel, strides, dilations, pads, ends });
+    }
+}

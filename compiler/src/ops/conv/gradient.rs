@@ -1,13 +1,14 @@
 //! The derivatives of convolutions, which are convolutions again: run backward for the images, and of
 //! the images with the derivatives for the weights.
 
-use super::{Conv, transpose::ConvTranspose};
+use super::{Conv, correlate::Correlate, transpose::ConvTranspose};
 use crate::{
     diag::Result,
     dim::Dim,
     ir::{Expr, Gradient},
     ops::{
         expand::Expand,
+        slice::Slice,
         window::{AutoPad, Slide, Window},
     },
 };
@@ -95,6 +96,15 @@ impl Sliding {
         images: Expr<'t>,
     ) -> Result<Expr<'t>> {
         let Some(before) = self.before() else { return Err(open(g)) };
+        if let Some(pads) = self.pads_backwards(&before) {
+            let op = Conv {
+                window: self.window(Vec::new(), self.dilations(), pads),
+                group: self.group,
+                activation: Activation::Identity,
+                fused: false,
+            };
+            return Ok(dy.apply(op, &[self.backwards(weights)]));
+        }
         let op = |pads: Vec<i64>, output_padding: Vec<i64>| ConvTranspose {
             window: self.window(self.strides(), self.dilations(), pads),
             group: self.group,
@@ -121,9 +131,41 @@ impl Sliding {
         Ok(all.pad(tape.joined(&[none, tape.ints(&cut), none, behind])))
     }
 
+    /// How the derivatives are padded where a convolution of them, with the window backwards, gives as
+    /// many elements as the images have: where windows stand side by side.
+    fn pads_backwards(&self, before: &[i64]) -> Option<Vec<i64>> {
+        let each = self.slides.iter().zip(before).map(|(slide, before)| {
+            let reach = (slide.kernel.known()? - 1) * slide.dilation as i64;
+            let front = reach - before;
+            let behind = (&slide.image - &slide.places).known()? + reach - front;
+            (slide.stride == 1 && front >= 0 && behind >= 0).then_some((front, behind))
+        });
+        let (front, behind): (Vec<i64>, Vec<i64>) =
+            each.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        Some([front, behind].concat())
+    }
+
+    /// The weights with the window backwards, and with images and results in each other's places.
+    fn backwards<'t>(&self, weights: Expr<'t>) -> Expr<'t> {
+        let (tape, axes) = (weights.tape, self.axes());
+        let all = |value: i64| tape.ints(&vec![value; axes]);
+        let spatial: Vec<i64> = (2..2 + axes as i64).collect();
+        let turned = weights.apply(Slice, &[all(-1), all(i64::MIN), tape.ints(&spatial), all(-1)]);
+        if self.group == 1 {
+            return turned.moved_axis(0, 1);
+        }
+        let (channels, sizes) = (weights.size_of(1), weights.sizes(2, i64::MAX));
+        let apart = tape.joined(&[tape.ints(&[self.group, -1]), channels, sizes]);
+        let order: Vec<usize> = [0, 2, 1].into_iter().chain(3..3 + axes).collect();
+        let filters = turned.reshape_by(apart).transpose(&order);
+        let joined = tape.joined(&[tape.ints(&[-1]), filters.size_of(2), sizes]);
+        filters.reshape_by(joined)
+    }
+
     /// What each weight is multiplied with, summed: the elements of the images in its place in the
-    /// windows, times the derivatives of the windows. Batch and channels change places, so that the
-    /// windows' derivatives are weights that slide over the images.
+    /// windows, times the derivatives of the windows. Where the window's sizes are not known, batch
+    /// and channels change places, so that the windows' derivatives are weights that slide over the
+    /// images.
     pub fn correlate<'t>(
         &self,
         g: &Gradient<'_>,
@@ -136,6 +178,13 @@ impl Sliding {
             self.slides.iter().map(|slide| slide.after.known()).collect();
         let Some(behind) = behind else { return Err(open(g)) };
         let pads = before.into_iter().chain(behind).collect();
+        let sizes: Option<Vec<i64>> =
+            self.slides.iter().map(|slide| slide.kernel.known()).collect();
+        if let Some(kernel_shape) = sizes {
+            let window =
+                Window { kernel_shape, ..self.window(self.strides(), self.dilations(), pads) };
+            return Ok(images.apply(Correlate { window, group: self.group }, &[dy]));
+        }
         let op = Conv {
             window: self.window(self.dilations(), self.strides(), pads),
             group: self.group,

@@ -2,6 +2,7 @@
 
 pub(crate) mod blocked;
 pub(crate) mod causal;
+pub(crate) mod correlate;
 pub(crate) mod deform;
 mod gradient;
 pub(crate) mod integer;
@@ -190,7 +191,8 @@ impl Op for Conv {
         if packed.is_some() {
             geometry.weights = Weights::Packed;
         }
-        let scratch = scratch(cx, |most| geometry.scratch(most))?;
+        let fast = cx.ty(1)?.known_shape().is_some();
+        let scratch = scratch(cx, fast, |most| geometry.scratch(most));
         call(cx, &KERNELS, (geometry, self.activation), packed, scratch)
     }
 
@@ -222,8 +224,13 @@ fn geometry(
 ) -> Result<geometry::Conv> {
     let (x, w) = (&cx.ty(x)?.shape, &cx.ty(w)?.shape);
     let slides = window.slides(&x[2..], &w[2..], Rounding::Down);
+    Ok(geometry_of((x, w), &slides, group))
+}
+
+/// The same for images and kernels of these shapes.
+fn geometry_of((x, w): (&[Dim], &[Dim]), slides: &[Slide], group: i64) -> geometry::Conv {
     let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
-    Ok(geometry::Conv {
+    geometry::Conv {
         batch: x[0].clone(),
         groups: usize::try_from(group).expect("inferring saw that there are groups"),
         channels: w[1].clone(),
@@ -235,7 +242,7 @@ fn geometry(
         dilations: slides.iter().map(|slide| slide.dilation).collect(),
         pads: each(|slide| &slide.before),
         weights: Weights::Plain,
-    })
+    }
 }
 
 /// Whether a group has so few filters that packing, which pads them to 12, does not pay.
@@ -243,10 +250,10 @@ fn is_shallow(filters: &Dim) -> bool {
     filters.known().is_none_or(|filters| filters < 4)
 }
 
-/// The scratch memory that the fast kernels want, where they are wanted.
-fn scratch(cx: &Lower<'_>, of: impl Fn(&dyn Fn(&Dim) -> Dim) -> Dim) -> Result<Option<Dim>> {
-    let fast = cx.optimize() == Optimize::Speed && cx.ty(1)?.known_shape().is_some();
-    Ok(fast.then(|| of(&|dim| cx.most(dim))))
+/// The scratch memory that the fast kernels want, where there are such and they are wanted.
+fn scratch(cx: &Lower<'_>, fast: bool, of: impl Fn(&dyn Fn(&Dim) -> Dim) -> Dim) -> Option<Dim> {
+    let fast = fast && cx.optimize() == Optimize::Speed;
+    fast.then(|| of(&|dim| cx.most(dim)))
 }
 
 /// The number of multiply-adds.

@@ -200,7 +200,8 @@ impl Op for ConvTranspose {
         if packed.is_some() {
             geometry.weights = Weights::Packed;
         }
-        let scratch = scratch(cx, |most| geometry.scratch(most))?;
+        let fast = cx.ty(1)?.known_shape().is_some();
+        let scratch = scratch(cx, fast, |most| geometry.scratch(most));
         call(cx, &KERNELS, (geometry, self.activation), packed, scratch)
     }
 

@@ -239,16 +239,20 @@ impl Op for Gemm {
     /// Of `A'B' + C`: `dA' = dy B'ᵀ` and `dB' = A'ᵀ dy`.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (a, b, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
-        let Gemm { alpha, beta, trans_a, trans_b, .. } = *self;
-        let (alpha, beta) = (f64::from(alpha), f64::from(beta));
-        let turned = |x, turn: bool| if turn { Expr::turned(x) } else { x };
-        let (left, right) = (turned(a, !trans_a), turned(b, !trans_b));
-        let (da, db, dc) = (dy.matmul(right) * alpha, left.matmul(dy) * alpha, dy * beta);
-        let (da, db) = (turned(da, trans_a), turned(db, trans_b));
+        let Gemm { alpha, trans_a, trans_b, .. } = *self;
+        // A transposed factor has the transposed derivative: `B' dyᵀ` and `dyᵀ A'`.
+        let da = match trans_a {
+            true => b.gemm([trans_b, true], dy, alpha),
+            false => dy.gemm([false, !trans_b], b, alpha),
+        };
+        let db = match trans_b {
+            true => dy.gemm([true, trans_a], a, alpha),
+            false => a.gemm([!trans_a, false], dy, alpha),
+        };
         g.set(0, da);
         g.set(1, db);
         if g.has(2) {
-            g.set(2, dc);
+            g.set(2, dy * f64::from(self.beta));
         }
         Ok(())
     }
@@ -370,6 +374,13 @@ impl Op for MatMul {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (a, b, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        if let Some([rows, columns]) = one_matrix(a, b) {
+            // All rows of the pile on the left are rows of one matrix.
+            let (left, dy) = (a.reshape_to(&[-1, rows]), dy.reshape_to(&[-1, columns]));
+            g.set(0, dy.gemm([false, true], b, 1.0).reshape_like(a));
+            g.set(1, left.gemm([true, false], dy, 1.0));
+            return Ok(());
+        }
         // A factor with one axis is a row on the left and a column on the right.
         let (row, column) = (a.rank() == 1, b.rank() == 1);
         let (left, dy) = if row {
@@ -385,7 +396,20 @@ impl Op for MatMul {
     }
 }
 
+/// The sizes of the right factor, where that is one matrix, and neither empty nor free.
+fn one_matrix(left: Expr<'_>, right: Expr<'_>) -> Option<[i64; 2]> {
+    let [rows, columns] = right.dims().try_into().ok()?;
+    let size = |dim: Dim| dim.known().filter(|&size| size > 0);
+    if left.rank() < 2 { None } else { Some([size(rows)?, size(columns)?]) }
+}
+
 impl<'t> Expr<'t> {
+    /// The product of two matrices, of which either may be the transposed one, and a factor.
+    fn gemm(self, [trans_a, trans_b]: [bool; 2], right: Expr<'t>, alpha: f32) -> Expr<'t> {
+        let activation = Activation::Identity;
+        self.apply(Gemm { alpha, beta: 1.0, trans_a, trans_b, activation }, &[right])
+    }
+
     /// The product of matrices.
     pub fn matmul(self, right: Expr<'t>) -> Expr<'t> {
         self.apply(MatMul { activation: Activation::Identity, fused: false }, &[right])

@@ -1,6 +1,7 @@
 //! Pools: one number for each window of a channel's image.
 
 pub(crate) mod blocked;
+pub(crate) mod gradient;
 
 use super::{
     Entry,
@@ -16,6 +17,7 @@ use crate::{
     plan::{Kernel, NoParams, geometry, kernel},
     ty::Type,
 };
+use gradient::MaxPoolGradient;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -189,10 +191,7 @@ impl Op for MaxPool {
     /// Each number comes from the first of the largest of its window.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
-        let op = Rc::new(MaxPool { pool: self.pool.clone(), column_major: false });
-        let places = g.tape().node(op, &[Some(x)], 2)[1].reshape_to(&[-1]);
-        let zeros = x.zeros_like().reshape_to(&[-1]);
-        g.set(0, zeros.scatter_add(places, dy.reshape_to(&[-1]), 0).reshape_like(x));
+        g.set(0, x.apply(MaxPoolGradient { pool: self.pool.clone() }, &[dy]));
         Ok(())
     }
 }

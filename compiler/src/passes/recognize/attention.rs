@@ -37,6 +37,10 @@ struct Keys {
 /// `softmax(scale · q · kᵀ + mask) · v` of four axes, where batch and heads come first.
 pub fn of_heads(site: &mut Site<'_>, node: &Node) -> Replaced {
     plain(node)?;
+    // Who wants the weights, too, such as a derivative, would have all computed twice.
+    if site.uses(0) > 1 {
+        return None;
+    }
     let (weights, v) = (node.input(0)?, node.input(1)?);
     let softmax = site.producer(weights)?;
     let form = softmax.op.downcast::<Softmax>()?;

@@ -2,8 +2,9 @@
 //!
 //! What lies between is taken in even where something else uses it, too: it is then computed
 //! twice, by whoever needs it still, and results are the same: NaN where infinity times zero is
-//! written, too. But attention gives zeros to a query that may attend no key, where a softmax
-//! that is written out gives NaN; the specification of `Attention` made the same change.
+//! written, too. But weights of attention that something else uses are not computed twice, and
+//! attention gives zeros to a query that may attend no key, where a softmax that is written out
+//! gives NaN; the specification of `Attention` made the same change.
 
 mod attention;
 mod gelu;

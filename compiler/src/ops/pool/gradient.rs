@@ -1,0 +1,90 @@
+//! The derivatives of `MaxPool`.
+
+use super::{MaxPool, Pool, geometry};
+use crate::{
+    diag::Result,
+    dtype::FLOATS,
+    ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op},
+    ops::{Entry, internal},
+    plan::{self, Kernel, kernel},
+    ty::Type,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] =
+    &[internal("MaxPoolGradient", |node| Ok(Rc::new(MaxPoolGradient { pool: Pool::read(node)? })))];
+
+/// The elements of the second input, which is like the result of `MaxPool`, each where the number
+/// came from: at the first of the largest elements of its window of the first input. There they are
+/// summed; elsewhere is zero.
+#[derive(Clone)]
+pub struct MaxPoolGradient {
+    /// The window.
+    pub pool: Pool,
+}
+
+static MAX_POOL_GRADIENT: Kernel<plan::geometry::Pool> = kernel!(FLOATS T, pool::max_pool_gradient::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
+
+impl Op for MaxPoolGradient {
+    fn name(&self) -> &'static str {
+        "MaxPoolGradient"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.pool.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (dtype, shape) = self.pool.infer(cx, FLOATS)?;
+        cx.same_dtype(0, 1)?;
+        let found = cx.ranked(1, shape.len())?.shape.clone();
+        for (a, b) in found.iter().zip(&shape) {
+            cx.require_equal(a, b, "the sizes of the pooled images and of the derivatives")?;
+        }
+        Ok(vec![Type::tensor(dtype, cx.shape(0)?.to_vec())])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = geometry(cx, &self.pool.slides(&cx.ty(0)?.shape))?;
+        cx.call(&MAX_POOL_GRADIENT, geometry)
+    }
+
+    /// What went to a place comes from there. A little change of the images changes no place.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, dy, Some(dx)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
+        let op = Rc::new(MaxPool { pool: self.pool.clone(), column_major: false });
+        let places = g.tape().node(op, &[Some(x)], 2)[1];
+        g.set(1, dx.reshape_to(&[-1]).gather(places.reshape_to(&[-1]), 0).reshape_like(dy));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        dtype::DType::F32,
+        ops::{
+            testing::{check, tensor},
+            window::{AutoPad, Window},
+        },
+    };
+
+    #[test]
+    fn a_result_is_as_large_as_the_images() {
+        let window = Window {
+            auto_pad: AutoPad::NotSet,
+            kernel_shape: vec![2],
+            strides: vec![2],
+            pads: vec![0, 0],
+            dilations: vec![1],
+        };
+        let op = MaxPoolGradient { pool: Pool { window, ceil_mode: false } };
+        check(op, &[tensor(F32, [5, 4, 8]), tensor(F32, [5, 4, 4])], 1, "float[5, 4, 8]");
+    }
+}

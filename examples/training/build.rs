@@ -1,0 +1,24 @@
+//! Makes the network one that can be trained, and compiles that.
+
+use onnxc::{
+    Builder,
+    train::{Loss, Method, Optimizer, Prepare, Setting},
+};
+use onnxc_proto::Message;
+use std::{env, error::Error, fs, path::PathBuf};
+
+const NETWORK: &str = "../models/untrained.onnx";
+
+/// How many digits a step learns from, at most.
+const BATCH: i64 = 32;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={NETWORK}");
+    let optimizer = Optimizer::from(Method::Adam).with(Setting::LearningRate, 0.01)?;
+    let model = Prepare::new(Loss::CrossEntropy, optimizer).bytes(fs::read(NETWORK)?.into())?;
+    let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("there is no OUT_DIR")?);
+    let path = out_dir.join("digits.onnx");
+    fs::write(&path, model.encode_to_vec())?;
+    Builder::new(path).dim_at_most("batch", BATCH).compile()?;
+    Ok(())
+}
