@@ -188,6 +188,7 @@ fn panels<S: Simd, T: Real>(
             let len = cols * x.len();
             let panel = &b[k * block + p * len..][..len];
             let sums = match S::LANES {
+                _ if S::NARROW => T::panel_sums(x, panel),
                 16 => panel_sums::<S, T, 1>(s, x, panel),
                 8 => panel_sums::<S, T, 2>(s, x, panel),
                 _ => panel_sums::<S, T, 4>(s, x, panel),
