@@ -104,6 +104,7 @@ impl<'a, T: Real> Group<'a, T> {
             alpha: T::ONE,
             addends: [bias, add],
             f,
+            activate: T::activate,
         }
     }
 }

@@ -6,6 +6,9 @@ use crate::Float;
 use crate::activation_fn::Activation;
 use crate::simd::{MAX_LANES, Simd, dispatch, sixteen};
 
+/// How a function is applied to rows of sums, as [`Real::activate`] does.
+pub(crate) type Activate<T> = fn(Activation, &mut [T], usize, usize, usize);
+
 /// `f32` or `f64`, with its vectors.
 pub(crate) trait Real: Float<Wide = Self> {
     /// A vector at the level `S`.

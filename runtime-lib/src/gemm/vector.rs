@@ -4,7 +4,7 @@
 use super::pack::Matrix;
 use super::real::Real;
 use super::tile::{End, RowStarts, Starts, Target, finish, panel_cols, store};
-use crate::simd::{MAX_LANES, Simd, WithSimd};
+use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
 
 /// A row times a matrix, `y = end(x · b)`: `y` has as many elements as `b` has columns.
 pub(crate) struct RowProduct<'a, T> {
@@ -121,7 +121,7 @@ fn dots<S: Simd, T: Real>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
 }
 
 /// Columns whose sums stay in the first-level cache while the rows are added to them.
-const STRIP: usize = 1024;
+const STRIP: usize = if HAS_VECTORS { 1024 } else { 128 };
 /// Rows that are added to the sums at once.
 const SWEEP: usize = 8;
 
