@@ -3,7 +3,7 @@
 use super::{Image, Plane};
 use crate::gemm::bytes::PANEL_ROWS;
 use crate::quantized::Requantize;
-use crate::simd::bytes::{COLUMNS, Quad, Quads, add_products, scaled, sums_memory, turn};
+use crate::simd::bytes::{COLUMNS, Quad, Quads, add_products, scaled, set, sums_memory, turn};
 
 impl Image<'_> {
     /// All filters.
@@ -36,7 +36,7 @@ impl Image<'_> {
     #[inline(always)]
     fn lines(&self, taps: usize, to: Requantize, y: &mut [u8], sums: &mut [i32]) {
         let (pitch, width) = self.planes.lines();
-        let at_once = 1 + (self.planes.line_sums() - width) / pitch;
+        let at_once = 1 + (sums.len().min(self.planes.line_sums()) - width) / pitch;
         let starts = &self.starts[..self.planes.taps()];
         let mut at = 0;
         for y in y[..self.planes.results()].chunks_mut(at_once * width) {
@@ -77,14 +77,12 @@ impl Image<'_> {
 /// Packs the columns from `j` on: for each quad, the four bytes of one after those of the other.
 #[inline(never)]
 fn pack(x: &[u8], starts: &[[u32; 4]], j: usize, flip: u32, panel: &mut [Quads]) {
-    for (starts, to) in starts.iter().zip(panel) {
+    for (at, starts) in starts.iter().enumerate() {
         let mut rows = [0; 4];
         for (row, &start) in rows.iter_mut().zip(starts) {
             *row = word(x, start as usize + j) ^ flip;
         }
-        for (to, column) in to.iter_mut().zip(turn(rows)) {
-            *to = Quad::unsigned(column);
-        }
+        set(panel, at, turn(rows));
     }
 }
 
@@ -114,6 +112,9 @@ fn byte(x: i32, to: &Requantize) -> u8 {
 /// To each sum, the products of four neighboring bytes and the weights.
 #[inline(never)]
 fn add_line(sums: &mut [i32], x: &[u8], w: u32, flip: u32) {
+    if cfg!(arm_vectors) && sums.len() + 3 <= x.len() {
+        return add_line_by_taps(sums, x, w, flip);
+    }
     let w = Quad::signed(w);
     let (whole, rest) = sums.split_at_mut(sums.len().min(x.len().saturating_sub(3)));
     let first = whole.len();
@@ -126,9 +127,24 @@ fn add_line(sums: &mut [i32], x: &[u8], w: u32, flip: u32) {
     }
 }
 
+/// Likewise, in a way that rustc makes vectors of.
+#[inline(always)]
+fn add_line_by_taps(sums: &mut [i32], x: &[u8], w: u32, flip: u32) {
+    let flip = flip as u8;
+    let [a, b, c, d] = w.to_ne_bytes().map(|w| i32::from(w as i8));
+    let near = x[1..].iter().zip(&x[2..]).zip(&x[3..]);
+    for ((sum, &x), ((&y, &z), &t)) in sums.iter_mut().zip(x).zip(near) {
+        let [x, y, z, t] = [x, y, z, t].map(|x| i32::from(x ^ flip));
+        *sum += x * a + y * b + z * c + t * d;
+    }
+}
+
 /// Stores what sums become.
 #[inline(never)]
 fn store(sums: &[i32], to: &Requantize, y: &mut [u8], factor: f32) {
+    if cfg!(arm_vectors) {
+        return store_vectors(sums, to, y, factor);
+    }
     for (&sum, y) in sums.iter().zip(y) {
         *y = byte(scaled(sum, factor), to);
     }
@@ -139,5 +155,18 @@ fn store(sums: &[i32], to: &Requantize, y: &mut [u8], factor: f32) {
 fn store_moved(sums: &[i32], to: &Requantize, y: &mut [u8], (factor, offset): (f32, f32)) {
     for (&sum, y) in sums.iter().zip(y) {
         *y = byte(crate::Float::round(sum as f32 * factor + offset) as i32, to);
+    }
+}
+
+/// As `store` does, in a way that rustc makes vectors of.
+#[inline(always)]
+fn store_vectors(sums: &[i32], to: &Requantize, y: &mut [u8], factor: f32) {
+    // Added to a number of a byte's size, it leaves the nearest whole one in the last bits.
+    const WHOLE: f32 = 12_582_912.0;
+    let (low, high) = ((to.low - to.y_zero) as f32, (to.high - to.y_zero) as f32);
+    let zero = to.y_zero.wrapping_sub(WHOLE.to_bits() as i32);
+    for (&sum, y) in sums.iter().zip(y) {
+        let x = (sum as f32 * factor).max(low).min(high) + WHOLE;
+        *y = (x.to_bits() as i32).wrapping_add(zero) as u8;
     }
 }

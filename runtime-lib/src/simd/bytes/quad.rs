@@ -46,7 +46,13 @@ pub(crate) fn sums_memory(bytes: &mut [u8]) -> &mut [i32] {
     unsafe { bytes.align_to_mut().1 }
 }
 
-/// To the sums of some columns, the products with a row of weights, bytes with a sign: those of a
+/// Writes quad `at` of each of some columns, bytes from 0 to 255.
+#[inline(always)]
+pub(crate) fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
+    level::set(panel, at, columns);
+}
+
+/// To the sums of some columns, whose quads are [`set`], the products with a row of weights, bytes with a sign: those of a
 /// quad start `step` words behind those of the last. Sums wrap around.
 #[inline(always)]
 pub(crate) fn add_products(
@@ -83,7 +89,15 @@ pub(crate) fn scaled(sum: i32, factor: f32) -> i32 {
 /// Any processor.
 #[cfg(not(arm_signals))]
 mod level {
-    use super::{COLUMNS, Quads};
+    use super::{COLUMNS, Quad, Quads};
+
+    /// One quad of each column after the last.
+    #[inline(always)]
+    pub fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
+        if let Some(to) = panel.get_mut(at) {
+            *to = columns.map(Quad::unsigned);
+        }
+    }
 
     /// The bytes at even places, each as 16 bits with a sign.
     #[inline(always)]
@@ -121,7 +135,10 @@ mod level {
 /// A Cortex-M with instructions for signals.
 #[cfg(arm_signals)]
 mod level {
-    use super::{COLUMNS, Quads};
+    #[cfg(arm_vectors)]
+    pub use super::helium::{add_products, set};
+    #[cfg(not(arm_vectors))]
+    pub use super::pairs::{add_products, set};
     use core::arch::asm;
 
     /// The bytes at even places, each as 16 bits with a sign.
@@ -145,6 +162,21 @@ mod level {
                 options(pure, nomem, nostack));
         }
         y
+    }
+}
+
+/// Columns on a Cortex-M that multiplies pairs.
+#[cfg(all(arm_signals, not(arm_vectors)))]
+mod pairs {
+    use super::{COLUMNS, Quad, Quads};
+    use core::arch::asm;
+
+    /// One quad of each column after the last.
+    #[inline(always)]
+    pub fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
+        if let Some(to) = panel.get_mut(at) {
+            *to = columns.map(Quad::unsigned);
+        }
     }
 
     /// # Safety
@@ -196,6 +228,85 @@ mod level {
             );
         }
         [a, b, c, d]
+    }
+}
+
+/// Columns on a Cortex-M with Helium, which multiplies four quads of a column at once. It does so
+/// with bytes that have a sign both, so columns have one, and 128 times the weights is added.
+#[cfg(arm_vectors)]
+mod helium {
+    use super::{COLUMNS, Quads};
+    use core::arch::asm;
+
+    /// One column after the other, as words.
+    #[inline(always)]
+    pub fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
+        let apart = panel.len();
+        let panel = panel.as_flattened_mut();
+        for (i, column) in columns.into_iter().enumerate() {
+            let bytes = (column ^ 0x8080_8080) as i32;
+            let Some(to) = panel.get_mut(i * apart + at / 2) else { return };
+            if at % 2 == 0 {
+                to.even = bytes;
+            } else {
+                to.odd = bytes;
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for the function above, with one quad at least.
+    #[inline(always)]
+    pub unsafe fn add_products(
+        [mut a, mut b, mut c, mut d]: [i32; COLUMNS],
+        columns: &[Quads],
+        weights: &[[u8; 4]],
+        step: usize,
+    ) -> [i32; COLUMNS] {
+        let (quads, apart) = (columns.len(), columns.len());
+        let columns = columns.as_flattened().as_ptr();
+        let mut sum = 0i32;
+        // SAFETY: the build script saw that the processor has the instructions. They read a word of
+        // each column and one of weights for each quad, and none where no quad is left.
+        unsafe {
+            asm!(
+                "vidup.u32 q0, r10, #1",
+                "vmul.i32 q0, q0, {step}",
+                "mov r10, #0",
+                "lsl {step}, {step}, #2",
+                "dlstp.32 lr, lr",
+                "2:",
+                "vldrw.u32 q1, [{w}, q0]",
+                "vldrw.u32 q2, [{x}], #16",
+                "vmladava.s8 r0, q1, q2",
+                "vldrw.u32 q2, [{y}], #16",
+                "vmladava.s8 r2, q1, q2",
+                "vldrw.u32 q2, [{z}], #16",
+                "vmladava.s8 r4, q1, q2",
+                "vldrw.u32 q2, [{t}], #16",
+                "vmladava.s8 r8, q1, q2",
+                "vaddva.s8 r10, q1",
+                "add {w}, {w}, {step}",
+                "letp lr, 2b",
+                inout("r0") a,
+                inout("r2") b,
+                inout("r4") c,
+                inout("r8") d,
+                inout("r10") sum,
+                inout("lr") quads => _,
+                w = inout(reg) weights.as_ptr() => _,
+                step = inout(reg) 4 * step => _,
+                x = inout(reg) columns => _,
+                y = inout(reg) columns.add(apart) => _,
+                z = inout(reg) columns.add(2 * apart) => _,
+                t = inout(reg) columns.add(3 * apart) => _,
+                out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _,
+                out("s6") _, out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _,
+                options(readonly, nostack),
+            );
+        }
+        sum = sum.wrapping_mul(128);
+        [a, b, c, d].map(|x| x.wrapping_add(sum))
     }
 }
 
