@@ -3,7 +3,7 @@
 use super::{Image, Plane};
 use crate::gemm::bytes::PANEL_ROWS;
 use crate::quantized::Requantize;
-use crate::simd::bytes::{COLUMNS, Quad, Quads, add_products, scaled, set, sums_memory, turn};
+use crate::simd::bytes::{COLUMNS, Quad, Quads, add_products, scale, set, sums_memory, turn};
 
 impl Image<'_> {
     /// All filters.
@@ -103,12 +103,6 @@ fn tail(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(whole)
 }
 
-/// The byte that a number in steps of the result's scale becomes.
-#[inline(always)]
-fn byte(x: i32, to: &Requantize) -> u8 {
-    (x.max(to.low - to.y_zero).min(to.high - to.y_zero) + to.y_zero) as u8
-}
-
 /// To each sum, the products of four neighboring bytes and the weights.
 #[inline(never)]
 fn add_line(sums: &mut [i32], x: &[u8], w: u32, flip: u32) {
@@ -142,31 +136,15 @@ fn add_line_by_taps(sums: &mut [i32], x: &[u8], w: u32, flip: u32) {
 /// Stores what sums become.
 #[inline(never)]
 fn store(sums: &[i32], to: &Requantize, y: &mut [u8], factor: f32) {
-    if cfg!(arm_vectors) {
-        return store_vectors(sums, to, y, factor);
-    }
-    for (&sum, y) in sums.iter().zip(y) {
-        *y = byte(scaled(sum, factor), to);
-    }
+    let limits = [to.low - to.y_zero, to.high - to.y_zero];
+    scale(sums, factor, limits, to.y_zero, y);
 }
 
 /// Likewise, with something added after the factor.
 #[inline(never)]
 fn store_moved(sums: &[i32], to: &Requantize, y: &mut [u8], (factor, offset): (f32, f32)) {
     for (&sum, y) in sums.iter().zip(y) {
-        *y = byte(crate::Float::round(sum as f32 * factor + offset) as i32, to);
-    }
-}
-
-/// As `store` does, in a way that rustc makes vectors of.
-#[inline(always)]
-fn store_vectors(sums: &[i32], to: &Requantize, y: &mut [u8], factor: f32) {
-    // Added to a number of a byte's size, it leaves the nearest whole one in the last bits.
-    const WHOLE: f32 = 12_582_912.0;
-    let (low, high) = ((to.low - to.y_zero) as f32, (to.high - to.y_zero) as f32);
-    let zero = to.y_zero.wrapping_sub(WHOLE.to_bits() as i32);
-    for (&sum, y) in sums.iter().zip(y) {
-        let x = (sum as f32 * factor).max(low).min(high) + WHOLE;
-        *y = (x.to_bits() as i32).wrapping_add(zero) as u8;
+        let x = crate::Float::round(sum as f32 * factor + offset) as i32;
+        *y = (x.max(to.low - to.y_zero).min(to.high - to.y_zero) + to.y_zero) as u8;
     }
 }

@@ -15,7 +15,7 @@ mod vnni;
 use super::{Avx2, Level};
 use super::{Portable, Simd, level};
 use crate::Integer;
-pub(crate) use quad::{COLUMNS, Quad, Quads, add_products, scaled, set, sums_memory, turn};
+pub(crate) use quad::{COLUMNS, Quad, Quads, add_products, scale, set, sums_memory, turn};
 #[cfg(target_arch = "x86_64")]
 pub use vnni::Vnni;
 

@@ -79,11 +79,12 @@ pub(crate) fn turn(rows: [u32; 4]) -> [u32; 4] {
     [low(even), low(odd), high(even), high(odd)]
 }
 
-/// The whole number that is nearest to `sum · factor`, with halves to the even one, if it fits; else
-/// the least or the largest one. The factor is a number.
+/// To each sum times the factor, rounded to the nearest whole number, halves to the even one, and
+/// kept within the limits, adds `zero`: the low byte is the result. The factor is a number.
 #[inline(always)]
-pub(crate) fn scaled(sum: i32, factor: f32) -> i32 {
-    round::scaled(sum, factor)
+pub(crate) fn scale(sums: &[i32], factor: f32, limits: [i32; 2], zero: i32, y: &mut [u8]) {
+    let n = sums.len().min(y.len());
+    round::scale(&sums[..n], factor, limits, zero, &mut y[..n]);
 }
 
 /// Any processor.
@@ -313,9 +314,17 @@ mod helium {
 /// Any processor.
 #[cfg(not(arm_float))]
 mod round {
+    /// As the function above, for as many results as sums.
+    #[inline(always)]
+    pub fn scale(sums: &[i32], factor: f32, [low, high]: [i32; 2], zero: i32, y: &mut [u8]) {
+        for (&sum, y) in sums.iter().zip(y) {
+            *y = (scaled(sum, factor).max(low).min(high) + zero) as u8;
+        }
+    }
+
     /// `sum · factor`, rounded.
     #[inline(always)]
-    pub fn scaled(sum: i32, factor: f32) -> i32 {
+    fn scaled(sum: i32, factor: f32) -> i32 {
         // Numbers from here on are whole, and so are those that this was added to.
         const WHOLE: f32 = 8_388_608.0;
         let x = sum as f32 * factor;
@@ -325,13 +334,21 @@ mod round {
 }
 
 /// A Cortex-M with a floating-point unit.
-#[cfg(arm_float)]
+#[cfg(all(arm_float, not(arm_vectors)))]
 mod round {
     use core::arch::asm;
 
+    /// As the function above, for as many results as sums.
+    #[inline(always)]
+    pub fn scale(sums: &[i32], factor: f32, [low, high]: [i32; 2], zero: i32, y: &mut [u8]) {
+        for (&sum, y) in sums.iter().zip(y) {
+            *y = (scaled(sum, factor).max(low).min(high) + zero) as u8;
+        }
+    }
+
     /// `sum · factor`, rounded.
     #[inline(always)]
-    pub fn scaled(sum: i32, factor: f32) -> i32 {
+    fn scaled(sum: i32, factor: f32) -> i32 {
         let y;
         // SAFETY: the build script saw that the processor has the instructions, which only compute.
         // Programs of Rust leave the unit's rounding as it is: to the nearest.
@@ -352,5 +369,46 @@ mod round {
             );
         }
         y
+    }
+}
+
+/// A Cortex-M with Helium.
+#[cfg(arm_vectors)]
+mod round {
+    use core::arch::asm;
+
+    /// As the function above, for as many results as sums.
+    #[inline(always)]
+    pub fn scale(sums: &[i32], factor: f32, [low, high]: [i32; 2], zero: i32, y: &mut [u8]) {
+        // SAFETY: the build script saw that the processor has the instructions. They read the sums
+        // and write as many bytes, none where no sum is left.
+        unsafe {
+            asm!(
+                "vdup.32 q1, {low}",
+                "vdup.32 q2, {high}",
+                "wlstp.32 lr, lr, 3f",
+                "2:",
+                "vldrw.u32 q0, [{sums}], #16",
+                "vcvt.f32.s32 q0, q0",
+                "vmul.f32 q0, q0, {factor}",
+                "vcvtn.s32.f32 q0, q0",
+                "vmax.s32 q0, q0, q1",
+                "vmin.s32 q0, q0, q2",
+                "vadd.i32 q0, q0, {zero}",
+                "vstrb.32 q0, [{y}], #4",
+                "letp lr, 2b",
+                "3:",
+                inout("lr") sums.len() => _,
+                sums = inout(reg) sums.as_ptr() => _,
+                y = inout(reg) y.as_mut_ptr() => _,
+                low = in(reg) low,
+                high = in(reg) high,
+                zero = in(reg) zero,
+                factor = in(reg) factor.to_bits(),
+                out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _,
+                out("s6") _, out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _,
+                options(nostack),
+            );
+        }
     }
 }
