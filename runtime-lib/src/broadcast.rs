@@ -2,7 +2,8 @@
 
 use crate::Number;
 use crate::geometry::{Broadcast, Broadcast3};
-use crate::simd::{Simd, WithSimd, dispatch};
+use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch};
+use crate::threads;
 use crate::walk::{Row, walk};
 
 /// `y = f(a, b)`.
@@ -131,9 +132,15 @@ fn zip_at_level(
     b: &[f32],
     y: &mut [f32],
     geometry: Broadcast<'_>,
-    f: impl Fn(f32, f32) -> f32 + Copy,
+    f: impl Fn(f32, f32) -> f32 + Copy + Sync,
 ) {
-    zip_rows(a, b, y, geometry, |a, b, y, steps| dispatch(ZipRow { a, b, y, steps, f }));
+    zip_rows(a, b, y, geometry, |a, b, y, steps| {
+        let cost = y.len();
+        threads::share(y, MAX_LANES, cost, |first, y| {
+            let [i, j] = steps.map(|step| first * MAX_LANES * step.cast_unsigned());
+            dispatch(ZipRow { a: &a[i..], b: &b[j..], y, steps, f });
+        });
+    });
 }
 
 struct ZipRow<'a, F> {
@@ -166,9 +173,15 @@ fn zip_in_place_at_level(
     y: &mut [f32],
     b: &[f32],
     geometry: Broadcast<'_>,
-    f: impl Fn(f32, f32) -> f32 + Copy,
+    f: impl Fn(f32, f32) -> f32 + Copy + Sync,
 ) {
-    zip_rows_in_place(y, b, geometry, |y, b, step| dispatch(ZipRowInPlace { y, b, step, f }));
+    zip_rows_in_place(y, b, geometry, |y, b, step| {
+        let cost = y.len();
+        threads::share(y, MAX_LANES, cost, |first, y| {
+            let b = &b[first * MAX_LANES * step..];
+            dispatch(ZipRowInPlace { y, b, step, f });
+        });
+    });
 }
 
 struct ZipRowInPlace<'a, F> {

@@ -7,7 +7,8 @@
 //! size) is checked by the kernel, which then returns an [`Error`] and never panics.
 //!
 //! Without features the crate needs `core` alone; `alloc` adds the heap, `std` the detection of
-//! the processor's SIMD level, `image` the decoders of image files.
+//! the processor's SIMD level, `threads` shares the work of large kernels among threads, `image` has
+//! the decoders of image files.
 #![no_std]
 
 #[cfg(feature = "alloc")]
@@ -94,6 +95,7 @@ pub mod strings;
 pub mod svm;
 mod taps;
 pub mod text;
+pub mod threads;
 pub mod transpose;
 pub mod tree;
 pub mod unary;

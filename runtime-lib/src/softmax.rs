@@ -5,6 +5,7 @@ use crate::geometry::Axis;
 use crate::simd::{
     HAS_VECTORS, MAX_LANES, Pointwise, Simd, WithSimd, dispatch, map_in_place_at, math,
 };
+use crate::threads;
 use crate::unary::exp_in_place;
 use crate::{Float, Number};
 
@@ -65,7 +66,7 @@ fn copy_and<T: Float>(x: &[T], y: &mut [T], geometry: Axis, in_place: fn(&mut [T
 
 #[inline(never)]
 fn softmax_f32(y: &mut [f32], geometry: Axis) {
-    dispatch(Lanes { y, geometry, way: Softmax });
+    share_lanes(y, geometry, Softmax);
 }
 
 /// The softmax on targets without vectors.
@@ -89,7 +90,16 @@ fn softmax_by_number(y: &mut [f32], geometry: Axis) {
 
 #[inline(never)]
 fn log_softmax_f32(y: &mut [f32], geometry: Axis) {
-    dispatch(Lanes { y, geometry, way: LogSoftmax });
+    share_lanes(y, geometry, LogSoftmax);
+}
+
+/// What an exponential costs, in elements that are read and written.
+const EXP: usize = 4;
+
+#[inline(always)]
+fn share_lanes(y: &mut [f32], geometry: Axis, way: impl Way + Sync) {
+    let (whole, cost) = (geometry.len * geometry.inner, EXP * y.len());
+    threads::share(y, whole, cost, |_, y| dispatch(Lanes { y, geometry, way }));
 }
 
 /// What is done along the axis: to a row of neighbors, or to a vector of columns.

@@ -132,6 +132,7 @@ fn unsafe_lives_in_few_corners() {
         "runtime-lib/src/arena",
         "runtime-lib/src/simd",
         "runtime-lib/src/gemm",
+        "runtime-lib/src/threads",
     ];
     for folder in ["compiler/src", "runtime-lib/src", "macros/src", "examples"] {
         for path in sources(&root().join(folder)) {

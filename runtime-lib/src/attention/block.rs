@@ -9,6 +9,7 @@ use crate::{Float, Number};
 use core::ops::Range;
 
 /// How elements of a type are calculated with.
+#[derive(Clone, Copy)]
 pub(super) struct Kind<T: Float> {
     /// Elements in the wide type, where they are of it.
     pub as_wide: fn(&[T]) -> Option<&[T::Wide]>,
@@ -59,15 +60,53 @@ struct Head<'a, W> {
     batch: usize,
     first: usize,
     span: Span,
+    /// Whether a single row has these keys. A row among others is multiplied as they are, however
+    /// many of them a block has.
+    is_row: bool,
 }
 
+/// The part of the output that is computed at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// The first sequence, head of keys and query, and how many of each.
+    first: [usize; 3],
+    count: [usize; 3],
+}
+
+impl Part {
+    /// All of it.
+    pub fn all(g: &Attention) -> Part {
+        Part { first: [0; 3], count: [g.batch, g.heads, g.queries] }
+    }
+
+    /// The axis along which the output can be cut, and how far its elements start from each other:
+    /// the outermost one that has several.
+    pub fn cut(&self, g: &Attention) -> (usize, usize) {
+        let apart = [g.y[0], g.y[1] * g.group, g.y[2]];
+        let several = (0..3).filter(|&axis| self.count[axis] > 1);
+        let axis = several.max_by_key(|&axis| apart[axis]).unwrap_or(0);
+        (axis, apart[axis])
+    }
+
+    /// So many elements of an axis, from one on.
+    pub fn of(mut self, axis: usize, first: usize, count: usize) -> Part {
+        (self.first[axis], self.count[axis]) = (first, count);
+        self
+    }
+
+    fn range(&self, axis: usize) -> Range<usize> {
+        self.first[axis]..self.first[axis] + self.count[axis]
+    }
+}
+
+/// Computes a part of the output, of which `y` is all from where the part starts.
 pub(super) fn run<T: Float>(
     kind: Kind<T>,
     x: Operands<'_, T>,
     y: &mut [T],
     scores: Option<&mut [T]>,
     scratch: &mut [T::Wide],
-    g: Attention,
+    (g, part): (&Attention, Part),
 ) where
     T::Wide: Real,
 {
@@ -77,11 +116,12 @@ pub(super) fn run<T: Float>(
     let (packed, rest) = scratch.split_at_mut(packed);
     let copies = g.copies(if wide { size_of::<T>() } else { 0 });
     let (copied, rest) = rest.split_at_mut(if copies { g.keys * g.width } else { 0 });
-    let mut room = Room::of(rest, &g);
-    let mut finish = Finish::new(&g, x.mask, x.allowed, scores, wide);
-    let [q_scale, k_scale] = scales::<T>(&g, wide);
-    for (b, h) in (0..g.batch).flat_map(|b| (0..g.heads).map(move |h| (b, h))) {
-        let span = Span::of(&g, b, x.lengths, x.mask.is_some() || x.allowed.is_some());
+    let mut room = Room::of(rest, g);
+    let mut finish = Finish::new(g, x.mask, x.allowed, scores, wide);
+    let [q_scale, k_scale] = scales::<T>(g, wide);
+    let start = part.first[0] * g.y[0] + part.first[1] * g.group * g.y[1] + part.first[2] * g.y[2];
+    for (b, h) in part.range(0).flat_map(|b| part.range(1).map(move |h| (b, h))) {
+        let span = Span::of(g, b, x.lengths, x.mask.is_some() || x.allowed.is_some());
         // Rows before the end that are asked for may not be attended by anyone.
         let len = if finish.wants_all() { g.keys } else { span.keys };
         let k = from(x.k, b * g.k[0] + h * g.k[1]);
@@ -100,8 +140,18 @@ pub(super) fn run<T: Float>(
                 Matrix { data: &*copied, row: g.width, col: 1 }
             }
         };
-        let head = Head { keys, values, scale: q_scale, batch: b, first: h * g.group, span };
-        each_block(&g, &mut |block| head.block(&g, x.q, y, block, &mut room, &mut finish));
+        let head = Head {
+            keys,
+            values,
+            scale: q_scale,
+            batch: b,
+            first: h * g.group,
+            span,
+            is_row: g.shared_rows() == 1,
+        };
+        each_block(g, part.range(2), &mut |block| {
+            head.block(g, x.q, (&mut *y, start), block, &mut room, &mut finish);
+        });
     }
 }
 
@@ -160,16 +210,16 @@ pub(super) fn rounded<T: Float>(x: T::Wide) -> T::Wide {
 }
 
 /// Calls `visit` with each block of the rows that share keys.
-fn each_block(g: &Attention, visit: &mut dyn FnMut(Block)) {
+fn each_block(g: &Attention, all: Range<usize>, visit: &mut dyn FnMut(Block)) {
     let most = g.rows.max(1);
-    let heads = (most / g.queries.max(1)).max(1);
-    let parts = g.queries.div_ceil(most).max(1);
-    let queries = g.queries.div_ceil(parts).max(1);
+    let heads = (most / all.len().max(1)).max(1);
+    let parts = all.len().div_ceil(most).max(1);
+    let queries = all.len().div_ceil(parts).max(1);
     for head in (0..g.group).step_by(heads) {
-        for query in (0..g.queries).step_by(queries) {
+        for query in all.clone().step_by(queries) {
             visit(Block {
                 heads: head..(head + heads).min(g.group),
-                queries: query..(query + queries).min(g.queries),
+                queries: query..(query + queries).min(all.end),
             });
         }
     }
@@ -202,7 +252,7 @@ impl<W: Real> Head<'_, W> {
         &self,
         g: &Attention,
         q: &[T],
-        y: &mut [T],
+        (y, start): (&mut [T], usize),
         block: Block,
         room: &mut Room<'_, W>,
         finish: &mut Finish<'_, T>,
@@ -229,7 +279,7 @@ impl<W: Real> Head<'_, W> {
         self.results(weights, reach, results, g.width, room.product);
         for ((head, query), from) in block.each().zip(results.chunks_exact(g.width.max(1))) {
             let at = self.batch * g.y[0] + (self.first + head) * g.y[1] + query * g.y[2];
-            y[at..].iter_mut().zip(from).for_each(|(y, &x)| *y = T::narrow(x));
+            y[at - start..].iter_mut().zip(from).for_each(|(y, &x)| *y = T::narrow(x));
         }
     }
 
@@ -262,7 +312,7 @@ impl<W: Real> Head<'_, W> {
             Keys::Packed(panels) => {
                 let a = Matrix { data: q, row: depth, col: 1 };
                 let b = Factor::Panels(&panels[keys.start * depth..]);
-                product([rows, len, depth], a, b).run(scores, Target::whole(len), scratch);
+                product([rows, len, depth], a, b).run_matrix(scores, Target::whole(len), scratch);
             }
             Keys::Rows(k, row) => {
                 for first in (0..len).step_by(FEW_KEYS) {
@@ -294,7 +344,12 @@ impl<W: Real> Head<'_, W> {
         let Matrix { data, row, col } = self.values;
         let b = Factor::Matrix(Matrix { data: from(data, keys.start * row), row, col });
         let rows = results.len() / width;
-        product([rows, width, keys.len()], weights, b).run(results, Target::whole(width), scratch);
+        let product = product([rows, width, keys.len()], weights, b);
+        if self.is_row {
+            product.run(results, Target::whole(width), scratch);
+        } else {
+            product.run_matrix(results, Target::whole(width), scratch);
+        }
     }
 }
 

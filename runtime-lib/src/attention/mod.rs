@@ -13,14 +13,15 @@ mod cache;
 mod rows;
 mod scaled;
 #[cfg(all(test, feature = "std"))]
-mod tests;
+pub(crate) mod tests;
 
 pub use cache::{Append, append};
 pub use scaled::scaled;
 
 use crate::Float;
-use crate::gemm::scratch;
-use block::{Kind, Operands, run};
+use crate::gemm::{Real, scratch};
+use crate::threads::{self, Scratch};
+use block::{Kind, Operands, Part, run};
 
 /// The sizes of an attention, and what it attends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,6 +151,30 @@ pub const fn product_scratch(geometry: &Attention) -> usize {
     if scores < results { results } else { scores }
 }
 
+/// Computes it, on several threads where that pays.
+fn share<T: Float>(
+    kind: Kind<T>,
+    x: Operands<'_, T>,
+    y: &mut [T],
+    scores: Option<&mut [T]>,
+    scratch: &mut [T::Wide],
+    g: &Attention,
+) where
+    T::Wide: Real,
+{
+    let all = Part::all(g);
+    let (axis, apart) = all.cut(g);
+    if scores.is_some() || apart == 0 {
+        return run(kind, x, y, scores, scratch, (g, all));
+    }
+    let scratch = Scratch::new(scratch);
+    let cost = y.len() * g.keys * 2 / threads::PRODUCTS;
+    threads::share(y, apart, cost, |first, y| {
+        let part = all.of(axis, first, y.len().div_ceil(apart));
+        scratch.with(|scratch| run(kind, x, y, None, scratch, (g, part)));
+    });
+}
+
 /// Attention of `f32`. A mask is added (`mask`) or says what is attended (`allowed`); of each
 /// sequence the first `lengths` keys count. What [`Stage`] says goes to `scores`.
 #[expect(clippy::too_many_arguments, reason = "each operand on its own")]
@@ -167,7 +192,7 @@ pub fn attention_f32(
     geometry: Attention,
 ) {
     let kind = Kind { as_wide: |x| Some(x) };
-    run(kind, Operands { q, k, v, mask, allowed, lengths }, y, scores, scratch, geometry);
+    share(kind, Operands { q, k, v, mask, allowed, lengths }, y, scores, scratch, &geometry);
 }
 
 /// [`attention_f32`], of `f64`.
@@ -186,7 +211,7 @@ pub fn attention_f64(
     geometry: Attention,
 ) {
     let kind = Kind { as_wide: |x| Some(x) };
-    run(kind, Operands { q, k, v, mask, allowed, lengths }, y, scores, scratch, geometry);
+    share(kind, Operands { q, k, v, mask, allowed, lengths }, y, scores, scratch, &geometry);
 }
 
 /// [`attention_f32`], of 16-bit elements.
@@ -204,5 +229,5 @@ pub fn attention_half<T: Float<Wide = f32>>(
     geometry: Attention,
 ) {
     let kind = Kind { as_wide: |_| None };
-    run(kind, Operands { q, k, v, mask, allowed, lengths }, y, scores, scratch, geometry);
+    share(kind, Operands { q, k, v, mask, allowed, lengths }, y, scores, scratch, &geometry);
 }

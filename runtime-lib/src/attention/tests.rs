@@ -16,7 +16,12 @@ fn strides(rows_first: bool, heads: usize, rows: usize, size: usize) -> [usize; 
     if rows_first { [all, size, heads * size] } else { [all, rows * size, size] }
 }
 
-fn sizes(batch: usize, heads: [usize; 2], rows: [usize; 2], sizes: [usize; 2]) -> Attention {
+pub(crate) fn sizes(
+    batch: usize,
+    heads: [usize; 2],
+    rows: [usize; 2],
+    sizes: [usize; 2],
+) -> Attention {
     let ([heads, group], [queries, keys], [depth, width]) = (heads, rows, sizes);
     Attention {
         batch,
@@ -44,7 +49,7 @@ fn sizes(batch: usize, heads: [usize; 2], rows: [usize; 2], sizes: [usize; 2]) -
 }
 
 /// The same with all heads of a row behind each other.
-fn rows_first(g: Attention) -> Attention {
+pub(crate) fn rows_first(g: Attention) -> Attention {
     Attention {
         q: strides(true, g.heads * g.group, g.queries, g.depth),
         k: strides(true, g.heads, g.keys, g.depth),

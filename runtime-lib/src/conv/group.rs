@@ -4,6 +4,7 @@ use super::planes::{Band, Window};
 use super::{Conv, Weights, conv, product};
 use crate::activation_fn::Activation;
 use crate::gemm::{Addend, Factor, Matrix, Product, Real, Target, packed_a_len};
+use crate::threads::{self, Scratch};
 
 /// What a convolution reads.
 #[derive(Clone, Copy)]
@@ -30,18 +31,19 @@ pub(super) fn conv_real<T: Real>(
         let Operands { x, w, bias, add } = *operands;
         return conv(x, w, bias, add, y, geometry, f);
     };
-    if geometry.is_pointwise() {
-        for (index, y) in y.chunks_exact_mut(geometry.filters * pixels).enumerate() {
-            let group = operands.group(index, &geometry);
-            let b = Factor::Matrix(Matrix { data: group.x, row: pixels, col: 1 });
-            group.product(b, pixels, 0, f).run(y, Target::whole(pixels), scratch);
-        }
-        return;
-    }
-    let mut bands = Bands::new(window, scratch, geometry.scratch_of_product(0), f);
-    for (index, y) in y.chunks_exact_mut(geometry.filters * pixels).enumerate() {
-        bands.run(&operands.group(index, &geometry), y);
-    }
+    let (each, scratch) = (geometry.filters * pixels, Scratch::new(scratch));
+    let cost = y.len() * geometry.depth() / threads::PRODUCTS;
+    threads::share(y, each, cost, |first, y| {
+        scratch.with(|scratch| {
+            let groups = (first..).map(|index| operands.group(index, &geometry));
+            let groups = groups.zip(y.chunks_exact_mut(each));
+            if geometry.is_pointwise() {
+                return groups.for_each(|(group, y)| group.pointwise(y, scratch, f));
+            }
+            let mut bands = Bands::new(window, scratch, geometry.scratch_of_product(0), f);
+            groups.for_each(|(group, y)| bands.run(&group, y));
+        });
+    });
 }
 
 impl<T: Real> Operands<'_, T> {
@@ -90,6 +92,12 @@ struct Group<'a, T> {
 }
 
 impl<'a, T: Real> Group<'a, T> {
+    /// Computes the output where each of its elements reads the input at its own place only.
+    fn pointwise(&self, y: &mut [T], scratch: &mut [T], f: Activation) {
+        let b = Factor::Matrix(Matrix { data: self.x, row: self.pixels, col: 1 });
+        self.product(b, self.pixels, 0, f).run(y, Target::whole(self.pixels), scratch);
+    }
+
     /// The product that makes `n` columns of the output, from element `at` of each channel on.
     fn product(&self, b: Factor<'a, T>, n: usize, at: usize, f: Activation) -> Product<'a, T> {
         let bias = Addend { data: self.bias, row: 1, col: 0, scale: T::ONE };

@@ -6,6 +6,7 @@ use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, pane
 use super::vector::{Row, RowProduct, Stored};
 use crate::activation_fn::Activation;
 use crate::simd::MAX_LANES;
+use crate::threads::{self, Scratch};
 
 /// The most rows of a block: with `MAX_K` columns, a third of a second-level cache.
 const MAX_M: usize = 16 * PANEL_ROWS;
@@ -103,6 +104,40 @@ impl<T: Real> Product<'_, T> {
             T::multiply_row(RowProduct { row, n, y: &mut *y, to });
             return self.activate(y, to, (1, (0, n)));
         }
+        self.run_matrix(y, to, scratch);
+    }
+
+    /// Multiplies, on several threads where that pays: each has some of the rows. One row is
+    /// multiplied as several are.
+    pub fn run_matrix(self, y: &mut [T], to: Target, scratch: &mut [T]) {
+        if to.row == 0 || to.row < to.place(self.n) {
+            return self.run_blocks(y, to, scratch);
+        }
+        let scratch = Scratch::new(scratch);
+        let end = (self.m * to.row).min(y.len());
+        let cost = self.m * self.n * self.k / threads::PRODUCTS;
+        threads::share(&mut y[..end], PANEL_ROWS * to.row, cost, |first, y| {
+            let part = self.part(first * PANEL_ROWS, y.len().div_ceil(to.row));
+            scratch.with(|scratch| part.run_blocks(y, to, scratch));
+        });
+    }
+
+    /// So many rows of the product from `first` on, which is a multiple of [`PANEL_ROWS`].
+    fn part(self, first: usize, rows: usize) -> Self {
+        let a = match self.a {
+            Factor::Matrix(a) => {
+                let data = a.data.get(first * a.row..).unwrap_or(&[]);
+                Factor::Matrix(Matrix { data, ..a })
+            }
+            Factor::Panels(data) => Factor::Panels(&data[first * self.k..]),
+            other => other,
+        };
+        let addends = self.addends.map(|x| x.from(first, 0));
+        Product { m: rows, a, addends, ..self }
+    }
+
+    /// Multiplies on this thread, block by block.
+    fn run_blocks(self, y: &mut [T], to: Target, scratch: &mut [T]) {
         let cols = panel_cols::<T>();
         let depth = block_depth(self.k);
         let in_place = self.in_place().is_some();
@@ -137,8 +172,8 @@ impl<T: Real> Product<'_, T> {
         if self.m == 1 && a.col == 1 {
             let b = match self.b {
                 Factor::Matrix(b) => Stored::of(b)?,
-                Factor::Panels(data) => Stored::Panels(data, self.k),
-                Factor::Blocks(data) => Stored::Panels(data, block_depth(self.k)),
+                Factor::Panels(data) => Stored::panels(data, self.k, self.n),
+                Factor::Blocks(data) => Stored::panels(data, block_depth(self.k), self.n),
                 Factor::Rows { data, starts } => Stored::Scattered(data, starts),
             };
             return Some(Row { x: &a.data[..self.k], b, end });

@@ -5,12 +5,13 @@ use super::vector::RowProduct;
 use crate::Float;
 use crate::activation_fn::Activation;
 use crate::simd::{MAX_LANES, Simd, dispatch, sixteen};
+use crate::threads::Own;
 
 /// How a function is applied to rows of sums, as [`Real::activate`] does.
 pub(crate) type Activate<T> = fn(Activation, &mut [T], usize, usize, usize);
 
 /// `f32` or `f64`, with its vectors.
-pub(crate) trait Real: Float<Wide = Self> {
+pub(crate) trait Real: Float<Wide = Self> + Own {
     /// A vector at the level `S`.
     type Vector<S: Simd>: Copy;
     /// How many lanes of `f32` one element takes.
@@ -139,7 +140,7 @@ impl Real for f32 {
 
     #[inline(never)]
     fn multiply_row(product: RowProduct<'_, f32>) {
-        dispatch(product);
+        product.share();
     }
 
     fn activate(f: Activation, y: &mut [f32], rows: usize, cols: usize, stride: usize) {
@@ -224,7 +225,7 @@ impl Real for f64 {
 
     #[inline(never)]
     fn multiply_row(product: RowProduct<'_, f64>) {
-        dispatch(product);
+        product.share();
     }
 
     fn activate(f: Activation, y: &mut [f64], rows: usize, cols: usize, stride: usize) {

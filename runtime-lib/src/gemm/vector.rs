@@ -4,7 +4,8 @@
 use super::pack::Matrix;
 use super::real::Real;
 use super::tile::{End, RowStarts, Starts, Target, finish, panel_cols, store};
-use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
+use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd, dispatch};
+use crate::threads;
 
 /// A row times a matrix, `y = end(x · b)`: `y` has as many elements as `b` has columns.
 pub(crate) struct RowProduct<'a, T> {
@@ -36,13 +37,30 @@ pub(crate) enum Stored<'a, T> {
     Columns(&'a [T], usize),
     /// Each row in one piece; rows start `usize` apart.
     Rows(&'a [T], usize),
-    /// In panels, of at most so many rows at a time.
-    Panels(&'a [T], usize),
+    /// In panels.
+    Panels(Panels<'a, T>),
     /// Rows that start anywhere: at the offsets that are the bits of the second slice's elements.
     Scattered(&'a [T], &'a [T]),
 }
 
+/// Panels of at most `depth` rows of all columns, then those of the next rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Panels<'a, T> {
+    data: &'a [T],
+    depth: usize,
+    /// How many panels have the same rows.
+    across: usize,
+    /// The first panel that is multiplied.
+    first: usize,
+}
+
 impl<'a, T> Stored<'a, T> {
+    /// A matrix of so many columns in panels of at most `depth` rows.
+    pub fn panels(data: &'a [T], depth: usize, cols: usize) -> Stored<'a, T> {
+        let across = cols.div_ceil(panel_cols::<T>());
+        Stored::Panels(Panels { data, depth, across, first: 0 })
+    }
+
     /// The matrix, where its rows or its columns are in one piece.
     pub fn of(matrix: Matrix<'a, T>) -> Option<Stored<'a, T>> {
         match matrix {
@@ -50,6 +68,38 @@ impl<'a, T> Stored<'a, T> {
             Matrix { data, row: 1, col } => Some(Stored::Columns(data, col)),
             Matrix { .. } => None,
         }
+    }
+}
+
+impl<T: Real> Row<'_, T> {
+    /// The same for the columns from `j` on, where that is a multiple of a panel's.
+    fn from(self, j: usize) -> Self {
+        let b = match self.b {
+            Stored::Columns(b, col) => Stored::Columns(b.get(j * col..).unwrap_or(&[]), col),
+            Stored::Rows(b, row) => Stored::Rows(b.get(j..).unwrap_or(&[]), row),
+            Stored::Panels(b) => {
+                Stored::Panels(Panels { first: b.first + j / panel_cols::<T>(), ..b })
+            }
+            Stored::Scattered(b, starts) => Stored::Scattered(b.get(j..).unwrap_or(&[]), starts),
+        };
+        let addends = self.end.addends.map(|x| x.from(0, j));
+        Row { b, end: End { addends, ..self.end }, ..self }
+    }
+}
+
+impl<T: Real> RowProduct<'_, T> {
+    /// Multiplies, on several threads where that pays.
+    pub fn share(self) {
+        let RowProduct { row, n, y, to } = self;
+        if to.pitch != usize::MAX {
+            return dispatch(RowProduct { row, n, y, to });
+        }
+        // Each element of the matrix is read once, and nothing is written for it.
+        let cost = n * row.x.len() / 2;
+        threads::share(&mut y[..n], panel_cols::<T>(), cost, |first, y| {
+            let row = row.from(first * panel_cols::<T>());
+            dispatch(RowProduct { row, n: y.len(), y, to });
+        });
     }
 }
 
@@ -66,7 +116,7 @@ impl<T: Real> WithSimd for RowProduct<'_, T> {
             }
             Stored::Columns(b, col) => columns(s, x, b, col, &mut self.y[..n], &end),
             Stored::Rows(b, row) => rows(s, x, b, row, &mut self.y[..n], &end),
-            Stored::Panels(b, depth) => panels(s, x, (b, depth), &mut self.y[..n], &end),
+            Stored::Panels(b) => panels(s, x, b, &mut self.y[..n], &end),
         }
     }
 }
@@ -173,20 +223,14 @@ fn sweep<S: Simd, T: Real, const R: usize>(s: S, sums: &mut [T], x: &[T], rows: 
 }
 
 #[inline(always)]
-fn panels<S: Simd, T: Real>(
-    s: S,
-    x: &[T],
-    (b, depth): (&[T], usize),
-    y: &mut [T],
-    end: &End<'_, T>,
-) {
+fn panels<S: Simd, T: Real>(s: S, x: &[T], b: Panels<'_, T>, y: &mut [T], end: &End<'_, T>) {
     let cols = panel_cols::<T>();
-    let block = depth * y.len().next_multiple_of(cols);
-    for (p, j) in (0..y.len()).step_by(cols).enumerate() {
+    let block = b.depth * b.across * cols;
+    for (p, j) in (b.first..).zip((0..y.len()).step_by(cols)) {
         let mut all = [T::ZERO; GROUP];
-        for (k, x) in x.chunks(depth.max(1)).enumerate() {
+        for (k, x) in x.chunks(b.depth.max(1)).enumerate() {
             let len = cols * x.len();
-            let panel = &b[k * block + p * len..][..len];
+            let panel = &b.data[k * block + p * len..][..len];
             let sums = match S::LANES {
                 _ if S::NARROW => T::panel_sums(x, panel),
                 16 => panel_sums::<S, T, 1>(s, x, panel),

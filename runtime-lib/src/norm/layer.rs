@@ -5,6 +5,7 @@ use crate::fold::{Sum, SumSquare, take_all_at};
 use crate::geometry::Axis;
 use crate::index::number;
 use crate::simd::{Simd, WithSimd, dispatch};
+use crate::threads;
 use crate::{Float, Number};
 
 /// `y = scale (x - mean) / √(variance + ε) + bias`, with the statistics of each row: the axis has
@@ -79,12 +80,29 @@ pub fn rms_normalization_in_place<T: Float>(
 
 #[inline(never)]
 fn layer_f32(layer: Layer<'_, f32, true>) {
-    dispatch(layer);
+    share(layer);
 }
 
 #[inline(never)]
 fn rms_f32(layer: Layer<'_, f32, false>) {
-    dispatch(layer);
+    share(layer);
+}
+
+/// Each row is read three times.
+const READS: usize = 3;
+
+#[inline(always)]
+fn share<const CENTERED: bool>(layer: Layer<'_, f32, CENTERED>) {
+    if layer.statistics.is_wanted() {
+        return dispatch(layer);
+    }
+    let Layer { y, scale, bias, geometry, epsilon, statistics: _ } = layer;
+    let (len, cost) = (geometry.len, READS * y.len());
+    threads::share(y, len, cost, |_, y| {
+        let geometry = Axis { outer: y.len().checked_div(len).unwrap_or(0), ..geometry };
+        let statistics = Statistics { mean: None, inv_std_dev: None };
+        dispatch(Layer::<f32, CENTERED> { y, scale, bias, geometry, epsilon, statistics });
+    });
 }
 
 /// Rows to be normalized; around their mean, where they are centered.
@@ -142,6 +160,10 @@ impl<T: Float, const CENTERED: bool> WithSimd for Layer<'_, T, CENTERED> {
 }
 
 impl Statistics<'_> {
+    fn is_wanted(&self) -> bool {
+        self.mean.is_some() || self.inv_std_dev.is_some()
+    }
+
     #[inline(always)]
     fn write<W: Float>(&mut self, row: usize, mean: W, inv_std_dev: W) {
         let narrow = |x: W| f32::from_f64(x.to_f64());

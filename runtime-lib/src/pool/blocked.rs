@@ -8,19 +8,24 @@ use crate::simd::{Simd, WithSimd, dispatch};
 /// The largest element of each window of each channel; NaN where one is.
 #[inline(never)]
 pub fn max_pool_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
-    dispatch(InBlocks { x, y, geometry, fold: Largest });
+    in_blocks(x, y, geometry, Largest);
 }
 
 /// The mean of the elements of each window that lie in the image.
 #[inline(never)]
 pub fn average_pool_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
-    dispatch(InBlocks { x, y, geometry, fold: Mean(Counted::InImage) });
+    in_blocks(x, y, geometry, Mean(Counted::InImage));
 }
 
 /// The mean of the elements of each window that lie in the image or its padding, which is zero.
 #[inline(never)]
 pub fn average_pool_padded_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
-    dispatch(InBlocks { x, y, geometry, fold: Mean(Counted::Padded) });
+    in_blocks(x, y, geometry, Mean(Counted::Padded));
+}
+
+#[inline(always)]
+fn in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>, fold: impl Fold<f32, State = f32>) {
+    geometry.share(x, y, BLOCK, |x, y| dispatch(InBlocks { x, y, geometry, fold }));
 }
 
 /// A fold of the windows of every channel.

@@ -6,7 +6,7 @@ use crate::taps::Taps;
 use crate::{Float, Number};
 
 /// How the elements of a window become one. Every method must be `#[inline(always)]`.
-pub(super) trait Fold<T>: Copy {
+pub(super) trait Fold<T>: Copy + Sync {
     /// What is known of the elements so far.
     type State: Copy;
 

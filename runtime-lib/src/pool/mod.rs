@@ -10,6 +10,7 @@ pub use blocked::{average_pool_in_blocks, average_pool_padded_in_blocks, max_poo
 
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::taps::Taps;
+use crate::threads;
 use crate::{Float, Number};
 use fold::{Counted, Fold, Largest, Mean, Norm, fold};
 
@@ -39,6 +40,22 @@ impl<'a> Pool<'a> {
     fn taps(&self) -> Taps<'a> {
         let Pool { size, out, kernel, strides, dilations, pads, .. } = *self;
         Taps { size, out, kernel, strides, dilations, pads }
+    }
+
+    /// Hands out planes whose places have so many elements, to several threads where that pays:
+    /// their input and their output.
+    #[inline(always)]
+    fn share(
+        &self,
+        x: &[f32],
+        y: &mut [f32],
+        unit: usize,
+        part: impl Fn(&[f32], &mut [f32]) + Sync,
+    ) {
+        let taps = self.taps();
+        let (elements, places) = (taps.elements() * unit, taps.places() * unit);
+        let cost = x.len() + y.len();
+        threads::share(y, places, cost, |first, y| part(&x[first * elements..], y));
     }
 }
 
@@ -115,10 +132,11 @@ impl<F: Fold<f32>> WithSimd for AtLevel<'_, F> {
 
 #[inline(never)]
 fn max_pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
-    dispatch(AtLevel { x, y, geometry, fold: Largest });
+    geometry.share(x, y, 1, |x, y| dispatch(AtLevel { x, y, geometry, fold: Largest }));
 }
 
 #[inline(never)]
 fn average_pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>, counted: Counted) {
-    dispatch(AtLevel { x, y, geometry, fold: Mean(counted) });
+    let fold = Mean(counted);
+    geometry.share(x, y, 1, |x, y| dispatch(AtLevel { x, y, geometry, fold }));
 }

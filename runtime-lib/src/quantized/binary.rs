@@ -2,7 +2,8 @@
 
 use super::{Limits, Requantize};
 use crate::simd::Simd;
-use crate::simd::bytes::{Byte, Bytes, Vector, WithBytes, dispatch_bytes};
+use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Vector, WithBytes, dispatch_bytes};
+use crate::threads;
 
 /// What the bytes of two operands and of the result stand for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,13 +22,29 @@ pub struct Blend {
 /// sum over that of the result.
 #[inline(never)]
 pub fn add<A: Byte, B: Byte, Y: Byte>(a: &[A], b: &[B], y: &mut [Y], of: Blend, to: Requantize) {
-    dispatch_bytes(Binary::<false>::new(a, b, y, of, to));
+    share(a, b, y, of, |a, b, y| dispatch_bytes(Binary::<false>::new(a, b, y, of, to)));
 }
 
 /// `y = a · b`, likewise.
 #[inline(never)]
 pub fn mul<A: Byte, B: Byte, Y: Byte>(a: &[A], b: &[B], y: &mut [Y], of: Blend, to: Requantize) {
-    dispatch_bytes(Binary::<true>::new(a, b, y, of, to));
+    share(a, b, y, of, |a, b, y| dispatch_bytes(Binary::<true>::new(a, b, y, of, to)));
+}
+
+/// Hands out parts of the operands and of the result, to several threads where that pays.
+#[inline(always)]
+fn share<A: Byte, B: Byte, Y: Byte>(
+    a: &[A],
+    b: &[B],
+    y: &mut [Y],
+    of: Blend,
+    part: impl Fn(&[A], &[B], &mut [Y]) + Sync,
+) {
+    let cost = y.len();
+    threads::share(y, MAX_BYTES, cost, |first, y| {
+        let at = first * MAX_BYTES;
+        part(&a[at..], if of.one { b } else { &b[at..] }, y);
+    });
 }
 
 struct Binary<'a, const PRODUCT: bool> {

@@ -4,6 +4,7 @@ use super::{ALIGN, Channels, Limits, Requantize, quad, split_aligned};
 use crate::gemm::bytes::{Block, End, Left};
 use crate::simd::Simd;
 use crate::simd::bytes::{Byte, Bytes, MAX_SUMS, Vector, WithBytes, dispatch_bytes};
+use crate::threads::{self, Scratch};
 
 /// The sizes of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +86,11 @@ pub fn matmul<X: Byte, Y: Byte>(
     to: Requantize,
 ) {
     let channels = Channels { bias, factor, offset: offset.unwrap_or(&[]) };
-    let results = ToBytes { y: Y::bits_mut(y), channels, to, flip: Y::FLIP };
-    let product = Multiply { x: X::bits(x), flip: X::FLIP, w: i8::bits(w), geometry, scratch };
-    dispatch_bytes(Work { product, results });
+    let product = Multiply { x: X::bits(x), flip: X::FLIP, w: i8::bits(w), geometry };
+    product.share(Y::bits_mut(y), scratch, |product, first, y, scratch| {
+        let results = ToBytes { y, channels: channels.from(first), to, flip: Y::FLIP };
+        dispatch_bytes(Work { product, results, scratch });
+    });
 }
 
 /// `y = (x - x_zero) · w · x_scale · w_scale + bias`, where what `x` is quantized by is known only
@@ -107,29 +110,63 @@ pub fn dynamic_matmul(
     scratch: &mut [u8],
     geometry: Product,
 ) {
-    let results = ToFloats {
-        y,
-        x_scale: x_scale[0],
-        x_zero: i32::from(x_zero[0]),
-        w_scale,
-        sums,
-        bias: bias.unwrap_or(&[]),
-    };
-    let product = Multiply { x, flip: 0, w: i8::bits(w), geometry, scratch };
-    dispatch_bytes(Work { product, results });
+    let product = Multiply { x, flip: 0, w: i8::bits(w), geometry };
+    product.share(y, scratch, |product, first, y, scratch| {
+        let results = ToFloats {
+            y,
+            x_scale: x_scale[0],
+            x_zero: i32::from(x_zero[0]),
+            w_scale: from(w_scale, first),
+            sums: from(sums, first),
+            bias: bias.map_or(&[], |bias| from(bias, first)),
+        };
+        dispatch_bytes(Work { product, results, scratch });
+    });
 }
 
+#[derive(Clone, Copy)]
 struct Multiply<'a> {
     x: &'a [u8],
     flip: u8,
     w: &'a [u8],
     geometry: Product,
-    scratch: &'a mut [u8],
+}
+
+impl<'a> Multiply<'a> {
+    /// Hands out parts of the product, to several threads where that pays: some of the rows, or of
+    /// the columns where there is one row only. A part is told its first column.
+    fn share<Y: Send>(
+        self,
+        y: &mut [Y],
+        scratch: &mut [u8],
+        part: impl Fn(Multiply<'a>, usize, &mut [Y], &mut [u8]) + Sync,
+    ) {
+        /// Rows of a part are a multiple of those in a tile.
+        const TILE: usize = 12;
+        let Product { m, n, k } = self.geometry;
+        let scratch = Scratch::new(scratch);
+        let products = m * n * k / (4 * threads::PRODUCTS);
+        if m > 1 {
+            return threads::share(y, TILE * n, products, |first, y| {
+                let x = &self.x[first * TILE * k..];
+                let geometry = Product { m: y.len().checked_div(n).unwrap_or(0), n, k };
+                let product = Multiply { x, geometry, ..self };
+                scratch.with(|scratch| part(product, 0, y, scratch));
+            });
+        }
+        // Each weight is read once, and nothing is written for it.
+        threads::share(y, PANEL, n * k / 8, |first, y| {
+            let w = &self.w[first * PANEL * packed_columns_depth(k)..];
+            let product = Multiply { w, geometry: Product { m, n: y.len(), k }, ..self };
+            scratch.with(|scratch| part(product, first * PANEL, y, scratch));
+        });
+    }
 }
 
 struct Work<'a, R> {
     product: Multiply<'a>,
     results: R,
+    scratch: &'a mut [u8],
 }
 
 /// Where the sums of a product go.
@@ -141,12 +178,12 @@ trait Results {
 impl<R: Results> WithBytes for Work<'_, R> {
     #[inline(always)]
     fn run<S: Bytes>(mut self, s: S) {
-        let Multiply { x, flip, w, geometry, scratch } = self.product;
+        let Multiply { x, flip, w, geometry } = self.product;
         let Product { m, n, k } = geometry;
         let depth = packed_columns_depth(k);
         for i in (0..m).step_by(ROWS) {
             let rows = ROWS.min(m - i);
-            let (copy, _) = split_aligned(scratch, rows * depth);
+            let (copy, _) = split_aligned(self.scratch, rows * depth);
             for (row, to) in (i..i + rows).zip(copy.chunks_exact_mut(depth.max(1))) {
                 fill(s, &x[row * k..][..k], flip, to);
             }

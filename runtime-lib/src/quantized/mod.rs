@@ -54,6 +54,17 @@ pub(crate) struct Channels<'a> {
     pub offset: &'a [f32],
 }
 
+impl<'a> Channels<'a> {
+    /// Those from one on.
+    fn from(self, first: usize) -> Channels<'a> {
+        Channels {
+            bias: self.bias.get(first..).unwrap_or(&[]),
+            factor: self.factor.get(first..).unwrap_or(&[]),
+            offset: self.offset.get(first..).unwrap_or(&[]),
+        }
+    }
+}
+
 /// [`Requantize`] as vectors.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits<S: Bytes> {

@@ -1,9 +1,10 @@
 //! Functions of one number, applied to slices.
 
-use super::{Simd, WithSimd, dispatch};
+use super::{MAX_LANES, Simd, WithSimd, dispatch};
+use crate::threads;
 
 /// A function of one number, written once for vectors of any length.
-pub trait Pointwise: Copy {
+pub trait Pointwise: Copy + Sync {
     /// The function's value. Every implementation must be `#[inline(always)]`.
     fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32;
 }
@@ -12,13 +13,18 @@ pub trait Pointwise: Copy {
 #[inline(always)]
 pub fn map<F: Pointwise>(x: &[f32], y: &mut [f32], f: F) {
     debug_assert_eq!(x.len(), y.len());
-    dispatch(Map { x, y, f });
+    let cost = y.len();
+    threads::share(y, MAX_LANES, cost, |first, y| {
+        let x = &x[first * MAX_LANES..][..y.len()];
+        dispatch(Map { x, y, f });
+    });
 }
 
 /// `y[i] = f(y[i])`.
 #[inline(always)]
 pub fn map_in_place<F: Pointwise>(y: &mut [f32], f: F) {
-    dispatch(MapInPlace { y, f });
+    let cost = y.len();
+    threads::share(y, MAX_LANES, cost, |_, y| dispatch(MapInPlace { y, f }));
 }
 
 /// `y[i] = f(x[i])`, at a level.

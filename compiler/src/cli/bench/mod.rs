@@ -16,6 +16,7 @@ use process::Process;
 use serde_json::json;
 use std::{
     fs,
+    num::NonZero,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
@@ -31,6 +32,9 @@ pub struct Options {
     input: Vec<String>,
     #[command(flatten)]
     shared: Shared,
+    /// How many threads share the work
+    #[arg(long, value_name = "N", default_value = "1")]
+    threads: NonZero<usize>,
     /// How long calls are timed, in seconds
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
@@ -77,7 +81,7 @@ fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {
         return Ok(());
     }
     let name = options.model.file_stem().unwrap_or_default().to_string_lossy();
-    let measured = Measured::of(root, options.seconds)
+    let measured = Measured::of(root, options.threads, options.seconds)
         .map_err(|error| Diagnostic::new(Code::Io, error).within("the program that is timed"))?;
     measured.print(&name, plan.macs, options.json);
     Ok(())
@@ -99,8 +103,9 @@ fn write(options: &Options, root: &Path) -> Result<onnxc::plan::Plan, Diagnostic
     fs::create_dir_all(&source).map_err(|error| io_finding(&source, &error))?;
     let runtime = Runtime::said(options.runtime.as_deref());
     let images = if module.code.contains("image_decoder::") { ", \"image\"" } else { "" };
+    let threads = if options.threads.get() > 1 { ", \"threads\"" } else { "" };
     let manifest = format!(
-        "[package]\nname = \"bench\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nonnxc-runtime = {{ {}, features = [\"half\", \"std\"{images}] }}\n\n[profile.release]\nstrip = true\n",
+        "[package]\nname = \"bench\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nonnxc-runtime = {{ {}, features = [\"half\", \"std\"{images}{threads}] }}\n\n[profile.release]\nstrip = true\n",
         runtime.dependency()
     );
     let style = compile.style(plan, "model");
@@ -127,6 +132,8 @@ fn build(root: &Path) -> Result<(), Diagnostic> {
 
 /// What was measured.
 struct Measured {
+    /// How many threads shared the work.
+    threads: usize,
     /// Microseconds of each call, in rising order.
     us: Vec<f64>,
     /// Microseconds from the start of the program to the first answer.
@@ -139,11 +146,12 @@ struct Measured {
 
 impl Measured {
     /// Starts the program in the project, and times it.
-    fn of(root: &Path, seconds: f64) -> Result<Measured, String> {
+    fn of(root: &Path, threads: NonZero<usize>, seconds: f64) -> Result<Measured, String> {
         /// Calls that let the processor find its pace, in milliseconds.
         const WARM_UP: u32 = 200;
         const LEAST: u32 = 10;
-        let mut program = Process::start(&root.join("target/release/bench"), &root.join("inputs"))?;
+        let paths = ["target/release/bench", "inputs"].map(|path| root.join(path));
+        let mut program = Process::start(&paths[0], &paths[1], threads)?;
         let load_us = program.load.as_secs_f64() * 1e6;
         program.ask(&format!("w {WARM_UP}"))?;
         let calls = program.ask(&format!("c {} {LEAST}", (seconds * 1e3) as u64))?;
@@ -152,7 +160,7 @@ impl Measured {
         us.sort_by(f64::total_cmp);
         let peak = program.ask("p")?["gflops"].as_f64().unwrap_or(0.0);
         let memory = program.ask("s")?["peak_rss_mb"].as_f64().unwrap_or(0.0);
-        Ok(Measured { us, load_us, peak, memory })
+        Ok(Measured { threads: threads.get(), us, load_us, peak, memory })
     }
 
     /// Prints it for a model of so many multiply-adds.
@@ -160,11 +168,12 @@ impl Measured {
         let at = |share: f64| self.us[((self.us.len() - 1) as f64 * share).round() as usize];
         let (median, least, late) = (at(0.5), at(0.0), at(0.9));
         let gflops = 2.0 * macs as f64 / median / 1e3;
-        let share = if self.peak > 0.0 { gflops / self.peak } else { 0.0 };
+        let peak = self.peak * self.threads as f64;
+        let share = if peak > 0.0 { gflops / peak } else { 0.0 };
         if as_json {
             let line = json!({
                 "model": name,
-                "threads": 1,
+                "threads": self.threads,
                 "median_us": rounded(median),
                 "min_us": rounded(least),
                 "p90_us": rounded(late),
@@ -183,10 +192,11 @@ impl Measured {
             self.us.len()
         );
         outln!(
-            "{} GFLOP/s, {:.0} % of the {} that one core can do; first answer after {:.1} ms; {:.1} MB",
+            "{} GFLOP/s, {:.0} % of the {} that {} can do; first answer after {:.1} ms; {:.1} MB",
             rounded(gflops),
             share * 100.0,
-            rounded(self.peak),
+            rounded(peak),
+            if self.threads == 1 { "one core".into() } else { format!("{} cores", self.threads) },
             self.load_us / 1e3,
             self.memory
         );

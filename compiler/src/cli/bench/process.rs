@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
+    num::NonZero,
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
@@ -17,11 +18,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program on the inputs in a file, and waits for the model's first answer.
-    pub fn start(program: &Path, inputs: &Path) -> Result<Process, String> {
+    /// Starts the program on the inputs in a file, with so many threads, and waits for the model's
+    /// first answer.
+    pub fn start(
+        program: &Path,
+        inputs: &Path,
+        threads: NonZero<usize>,
+    ) -> Result<Process, String> {
         let start = Instant::now();
         let mut command = Command::new(program);
-        command.arg(inputs).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg(inputs).env("ONNXC_THREADS", threads.to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let to = child.stdin.take().ok_or("it takes no lines")?;
         let from = BufReader::new(child.stdout.take().ok_or("it gives no lines")?);

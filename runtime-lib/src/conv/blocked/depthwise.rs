@@ -1,11 +1,12 @@
 //! Depthwise convolutions: each channel with its own window.
 
-use super::band::{Plane, SMALL};
+use super::band::{Band, Plane, SMALL};
 use super::{Applied, clamp, product, within};
 use crate::Number;
 use crate::activation_fn::Activation;
 use crate::conv::Conv;
 use crate::gemm::{BLOCK, Depthwise, MAX_TAPS};
+use crate::threads::{self, Scratch};
 
 /// How many elements of scratch memory [`depthwise_in_blocks`] wants to be fastest.
 pub const fn depthwise_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
@@ -46,7 +47,7 @@ fn depthwise(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    (f, activate): Applied,
+    f: Applied,
 ) {
     let plane = Plane::of(geometry, BLOCK, BLOCK, SMALL);
     let blocks = geometry.groups.div_ceil(BLOCK);
@@ -59,19 +60,48 @@ fn depthwise(
     let band = plane.band(scratch.len());
     let mut taps = [0; MAX_TAPS];
     let taps = band.taps(&plane, &mut taps);
-    for (index, y) in y.chunks_exact_mut(to).enumerate() {
-        let block = index % blocks;
-        let x = &x[index * from..][..from];
-        let add = add.map_or(&[][..], |add| &add[index * to..][..to]);
-        for [row, rows, col, cols] in plane.places(&band) {
+    let scratch = Scratch::new(scratch);
+    let cost = y.len() + y.len() * taps.len() * 2 / threads::PRODUCTS;
+    threads::share(y, to, cost, |first, y| {
+        scratch.with(|scratch| {
+            for (index, y) in (first..).zip(y.chunks_exact_mut(to)) {
+                let block = index % blocks;
+                let channels = Channels {
+                    x: &x[index * from..][..from],
+                    w: &w[block * weights..][..weights],
+                    bias: bias.map_or(&[], |bias| &bias[block * BLOCK..]),
+                    add: add.map_or(&[], |add| &add[index * to..][..to]),
+                    taps,
+                    f,
+                };
+                channels.convolve(&plane, &band, y, scratch);
+            }
+        });
+    });
+}
+
+/// What a block of the output is made of.
+struct Channels<'a> {
+    x: &'a [f32],
+    w: &'a [f32],
+    bias: &'a [f32],
+    add: &'a [f32],
+    taps: &'a [usize],
+    f: Applied,
+}
+
+impl Channels<'_> {
+    fn convolve(&self, plane: &Plane, band: &Band, y: &mut [f32], scratch: &mut [f32]) {
+        let ([_, width], (f, activate)) = (plane.out(), self.f);
+        for [row, rows, col, cols] in plane.places(band) {
             let at = (row * width + col) * BLOCK;
             Depthwise {
-                x: band.input(&plane, x, [row, col], scratch),
+                x: band.input(plane, self.x, [row, col], scratch),
                 x_row: band.row,
-                taps,
-                w: &w[block * weights..][..weights],
-                bias: bias.map_or(&[], |bias| &bias[block * BLOCK..]),
-                add: add.get(at..).unwrap_or(&[]),
+                taps: self.taps,
+                w: self.w,
+                bias: self.bias,
+                add: self.add.get(at..).unwrap_or(&[]),
                 y: &mut y[at..],
                 y_row: width * BLOCK,
                 rows,
@@ -81,7 +111,8 @@ fn depthwise(
             .compute();
         }
         if clamp(f).is_none() {
-            activate(f, y, 1, to, to);
+            let len = y.len();
+            activate(f, y, 1, len, len);
         }
     }
 }

@@ -16,7 +16,8 @@ use crate::Number;
 use crate::activation_fn::Activation;
 use crate::gemm::{Activate, BLOCK, MAX_TAPS, Pixels};
 use crate::simd::HAS_VECTORS;
-use band::{LARGE, Plane};
+use crate::threads::{self, Scratch};
+use band::{Band, LARGE, Plane};
 pub use depthwise::{depthwise_in_blocks, depthwise_in_blocks_scratch, pack_depthwise_blocks};
 
 /// How many elements of scratch memory [`conv_in_blocks`] wants to be fastest.
@@ -149,34 +150,68 @@ fn convolve<const UNIT: usize>(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    (f, activate): Applied,
+    f: Applied,
 ) {
     let plane = Plane::of(geometry, geometry.channels, UNIT, LARGE);
-    let blocks = geometry.filters.div_ceil(BLOCK);
-    let (pixels, [_, width]) = (product(geometry.out), plane.out());
-    let (from, to) = (plane.image(), blocks * pixels * BLOCK);
+    let (pixels, depth) = (product(geometry.out), geometry.depth());
+    let (from, to) = (plane.image(), geometry.filters.div_ceil(BLOCK) * pixels * BLOCK);
     if to == 0 {
         return;
     }
     let band = plane.band(scratch.len());
     let mut taps = [0; MAX_TAPS];
     let taps = band.taps(&plane, &mut taps);
+    let scratch = Scratch::new(scratch);
     for (image, y) in y.chunks_exact_mut(to).enumerate() {
-        let x = &x[image * from..][..from];
         let add = add.map_or(&[][..], |add| &add[image * to..][..to]);
-        for [row, rows, col, cols] in plane.places(&band) {
+        let cost = to * depth / threads::PRODUCTS;
+        threads::share(y, pixels * BLOCK, cost, |first, y| {
+            let image = Image::<UNIT> {
+                x: &x[image * from..][..from],
+                w: &w[first * depth * BLOCK..],
+                bias: bias.map_or(&[], |bias| &bias[first * BLOCK..]),
+                add: add.get(first * pixels * BLOCK..).unwrap_or(&[]),
+                channels: geometry.channels,
+                pixels,
+                taps,
+                f,
+            };
+            scratch.with(|scratch| image.convolve(&plane, &band, y, scratch));
+        });
+    }
+}
+
+/// What some blocks of the output are made of.
+struct Image<'a, const UNIT: usize> {
+    x: &'a [f32],
+    w: &'a [f32],
+    bias: &'a [f32],
+    add: &'a [f32],
+    channels: usize,
+    /// Pixels of the output.
+    pixels: usize,
+    taps: &'a [usize],
+    f: Applied,
+}
+
+impl<const UNIT: usize> Image<'_, UNIT> {
+    fn convolve(&self, plane: &Plane, band: &Band, y: &mut [f32], scratch: &mut [f32]) {
+        let ([_, width], block) = (plane.out(), self.pixels * BLOCK);
+        let blocks = y.len() / block;
+        let (f, activate) = self.f;
+        for [row, rows, col, cols] in plane.places(band) {
             let at = (row * width + col) * BLOCK;
             Pixels::<UNIT> {
-                x: band.input(&plane, x, [row, col], scratch),
+                x: band.input(plane, self.x, [row, col], scratch),
                 x_block: band.block,
                 x_row: band.row,
-                taps,
-                channels: geometry.channels,
-                w,
-                bias: bias.unwrap_or(&[]),
-                add: add.get(at..).unwrap_or(&[]),
+                taps: self.taps,
+                channels: self.channels,
+                w: self.w,
+                bias: self.bias,
+                add: self.add.get(at..).unwrap_or(&[]),
                 y: &mut y[at..],
-                y_block: pixels * BLOCK,
+                y_block: block,
                 y_row: width * BLOCK,
                 blocks,
                 rows,
@@ -186,7 +221,7 @@ fn convolve<const UNIT: usize>(
             .compute();
             if clamp(f).is_none() {
                 let len = ((rows - 1) * width + cols) * BLOCK;
-                activate(f, &mut y[at..], blocks, len, pixels * BLOCK);
+                activate(f, &mut y[at..], blocks, len, block);
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::simd::Simd;
 use crate::simd::bytes::{
     Byte, Bytes, MAX_BYTES, MAX_SUMS, Quads, Vector, WithBytes, dispatch_bytes,
 };
+use crate::threads::{self, Scratch};
 
 /// How many weights one output is the sum of, filled up to whole quads.
 const fn depth(geometry: &Conv<'_>) -> usize {
@@ -89,76 +90,107 @@ pub fn conv<X: Byte, Y: Byte>(
     geometry: Conv<'_>,
     to: Requantize,
 ) {
-    dispatch_bytes(Convolution {
+    let planes = Planes::of(&geometry);
+    let Conv { batch, groups, filters, .. } = geometry;
+    let (depths, pixels) = planes.depths();
+    if y.is_empty() || depths * pixels == 0 {
+        return;
+    }
+    planes.starts(starts);
+    let (starts, scratch, y) = (&*starts, Scratch::new(scratch), Y::bits_mut(y));
+    let each = Convolution {
         x: X::bits(x),
         w: i8::bits(w),
         channels: Channels { bias, factor, offset: offset.unwrap_or(&[]) },
-        y: Y::bits_mut(y),
         starts,
-        scratch,
         geometry,
+        first: 0,
         to,
         flips: [X::FLIP, Y::FLIP],
+    };
+    let cost = y.len() * depth(&geometry) / PRODUCTS;
+    if batch * groups > 1 {
+        return threads::share(y, filters * depths * pixels, cost, |first, y| {
+            let part = Convolution { first, ..each };
+            scratch.with(|scratch| dispatch_bytes(Work { of: part, y, scratch }));
+        });
+    }
+    threads::share(y, PANEL_ROWS * depths * pixels, cost, |first, y| {
+        let part = each.filters(first * PANEL_ROWS, y.len() / (depths * pixels));
+        scratch.with(|scratch| dispatch_bytes(Work { of: part, y, scratch }));
     });
 }
 
+/// How many products of bytes take as long as one element.
+const PRODUCTS: usize = 4 * threads::PRODUCTS;
+
+#[derive(Clone, Copy)]
 struct Convolution<'a> {
     x: &'a [u8],
     w: &'a [u8],
     channels: Channels<'a>,
-    y: &'a mut [u8],
-    starts: &'a mut [u32],
-    scratch: &'a mut [u8],
+    starts: &'a [u32],
     geometry: Conv<'a>,
+    /// The first group of the output, counted through all inputs.
+    first: usize,
     to: Requantize,
     flips: [u8; 2],
 }
 
-impl WithBytes for Convolution<'_> {
+impl Convolution<'_> {
+    /// So many filters of the only group.
+    fn filters(self, first: usize, filters: usize) -> Self {
+        Convolution {
+            w: &self.w[first * depth(&self.geometry)..],
+            channels: self.channels.from(first),
+            geometry: Conv { filters, ..self.geometry },
+            ..self
+        }
+    }
+}
+
+/// The output of whole groups.
+struct Work<'a> {
+    of: Convolution<'a>,
+    y: &'a mut [u8],
+    scratch: &'a mut [u8],
+}
+
+impl WithBytes for Work<'_> {
     #[inline(always)]
     fn run<S: Bytes>(self, s: S) {
-        let planes = Planes::of(&self.geometry);
-        let Conv { batch, groups, channels, filters, .. } = self.geometry;
+        let Work { of, y, scratch } = self;
+        let planes = Planes::of(&of.geometry);
+        let Conv { groups, channels, filters, .. } = of.geometry;
         let (depths, pixels) = planes.depths();
-        if batch * groups * filters * depths * pixels == 0 {
-            return;
-        }
-        planes.starts(self.starts);
-        let limits = Limits::new(s, self.to, self.flips[1]);
+        let limits = Limits::new(s, of.to, of.flips[1]);
         let len = if planes.is_input() { 0 } else { planes.len() + MAX_BYTES };
-        let (copy, rest) = split_aligned(self.scratch, len);
-        copy.fill(self.to.x_zero as u8);
+        let (copy, rest) = split_aligned(scratch, len);
+        copy.fill(of.to.x_zero as u8);
         let (_, rest) = split_aligned(rest, 0);
         let size = channels * planes.channel();
-        let rows = filters * depth(&self.geometry);
-        for index in 0..batch * groups {
+        let rows = filters * depth(&of.geometry);
+        for (index, y) in (of.first..).zip(y.chunks_exact_mut(filters * depths * pixels)) {
             let group = index % groups;
-            let mut x = &self.x[index * size..][..size];
+            let mut x = &of.x[index * size..][..size];
             if !planes.is_input() {
                 planes.fill(x, copy);
                 x = copy;
             }
-            let all = self.channels;
-            let from = group * filters;
-            let ends = Channels {
-                bias: &all.bias[from..],
-                factor: &all.factor[from..],
-                offset: all.offset.get(from..).unwrap_or(&[]),
-            };
-            let y = &mut self.y[index * filters * depths * pixels..][..filters * depths * pixels];
+            let ends = of.channels.from(group * filters);
             for depth in 0..depths {
                 let image = Image {
                     x: &x[depth * planes.depth_step()..],
-                    w: &self.w[group * rows..][..rows],
-                    starts: self.starts,
-                    flip: quad(self.flips[0]),
+                    w: &of.w[group * rows..][..rows],
+                    starts: of.starts,
+                    flip: quad(of.flips[0]),
                     planes,
                     filters,
                     ends,
                 };
                 let to = Plane { y: &mut y[depth * pixels..], row: depths * pixels };
                 if S::NARROW {
-                    image.narrow(self.to, to, rest);
+                    image.narrow(of.to, to, rest);
                 } else if channels == 1 {
                     image.channel(s, limits, to, rest);
                 } else {

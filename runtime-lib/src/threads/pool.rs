@@ -1,0 +1,196 @@
+//! Threads that wait for work, and share it with the one that has it.
+
+use core::any::Any;
+use core::cell::UnsafeCell;
+use core::hint::spin_loop;
+use core::mem::transmute;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::boxed::Box;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, OnceLock};
+use std::thread::{self, Thread};
+use std::time::Instant;
+use std::vec::Vec;
+
+/// So long a thread looks out for more work before it sleeps: kernels of one model follow each
+/// other faster.
+pub(super) const PATIENCE: Duration = Duration::from_micros(100);
+/// So often it looks before it asks for the time.
+const LOOKS: usize = 64;
+
+type Work<'a> = dyn Fn(usize) + Sync + 'a;
+
+/// Threads beside the caller's own.
+pub struct Pool {
+    /// Which job is open, and how far: see [`Turn`].
+    turn: AtomicU64,
+    /// How many parts of it are done.
+    done: AtomicUsize,
+    job: UnsafeCell<Option<&'static Work<'static>>>,
+    /// What a part that panicked left.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    /// Held by the thread whose job is open.
+    owner: Mutex<()>,
+    asleep: Box<[AtomicBool]>,
+    threads: OnceLock<Box<[Thread]>>,
+}
+
+// SAFETY: `job` is written by the thread that holds `owner`, while no part is open or under way; it
+// is read only by threads that have claimed a part, which the write comes before (`turn`).
+unsafe impl Sync for Pool {}
+
+/// The state of a job in one word: its number, the next part, and how many parts there are.
+#[derive(Clone, Copy)]
+struct Turn(u64);
+
+impl Turn {
+    const BITS: u32 = 16;
+
+    fn first(self, parts: usize) -> Turn {
+        debug_assert!(parts < 1 << Turn::BITS);
+        let number = (self.0 >> (2 * Turn::BITS)).wrapping_add(1);
+        Turn((number << (2 * Turn::BITS)) | parts as u64)
+    }
+
+    fn parts(self) -> usize {
+        self.0 as usize & ((1 << Turn::BITS) - 1)
+    }
+
+    fn next(self) -> usize {
+        (self.0 >> Turn::BITS) as usize & ((1 << Turn::BITS) - 1)
+    }
+
+    /// After the next part is taken; nothing where all are.
+    fn taken(self) -> Option<Turn> {
+        (self.next() < self.parts()).then_some(Turn(self.0 + (1 << Turn::BITS)))
+    }
+}
+
+impl Pool {
+    /// A pool whose threads are yet to be started.
+    pub fn new(threads: usize) -> Pool {
+        Pool {
+            turn: AtomicU64::new(0),
+            done: AtomicUsize::new(0),
+            job: UnsafeCell::new(None),
+            panic: Mutex::new(None),
+            owner: Mutex::new(()),
+            asleep: (0..threads).map(|_| AtomicBool::new(false)).collect(),
+            threads: OnceLock::new(),
+        }
+    }
+
+    /// Starts the threads, as far as the system allows.
+    pub fn start(&'static self) {
+        let start = |me| {
+            let thread = thread::Builder::new().name("onnxc".into());
+            thread.spawn(move || self.serve(me)).ok()
+        };
+        self.threads.get_or_init(|| {
+            let threads = (0..self.asleep.len()).map_while(start);
+            threads.map(|handle| handle.thread().clone()).collect::<Vec<_>>().into()
+        });
+    }
+
+    /// Does all parts, and returns when they are done. A thread that comes while another one's work
+    /// is under way, or from within such work, does its own alone.
+    pub fn run(&self, parts: usize, work: &Work<'_>) {
+        let Ok(owner) = self.owner.try_lock() else { return (0..parts).for_each(work) };
+        // SAFETY: the reference is used by threads that have claimed a part alone, and this
+        // function returns when all parts that can be claimed are done.
+        let work = unsafe { transmute::<&Work<'_>, &'static Work<'static>>(work) };
+        // SAFETY: all parts of the last job are done, so no thread reads this.
+        unsafe { *self.job.get() = Some(work) };
+        self.done.store(0, Ordering::Relaxed);
+        let turn = Turn(self.turn.load(Ordering::Relaxed)).first(parts);
+        self.turn.store(turn.0, Ordering::SeqCst);
+        self.wake(parts - 1);
+        self.take_part();
+        while self.done.load(Ordering::Acquire) < parts {
+            (0..LOOKS).for_each(|_| spin_loop());
+            thread::yield_now();
+        }
+        let panic = self.panic.lock().map_or(None, |mut panic| panic.take());
+        if let Some(panic) = panic {
+            drop(owner);
+            resume_unwind(panic);
+        }
+    }
+
+    fn wake(&self, most: usize) {
+        let threads = self.threads.get().map_or(&[][..], |threads| threads);
+        for (thread, asleep) in threads.iter().zip(&self.asleep).take(most) {
+            if asleep.swap(false, Ordering::SeqCst) {
+                thread.unpark();
+            }
+        }
+    }
+
+    /// Does parts of the open job, as long as there are any.
+    fn take_part(&self) {
+        while let Some(i) = self.claim() {
+            // SAFETY: the job was written before the part could be claimed, and the next one is not
+            // before this part is done.
+            let Some(work) = (unsafe { *self.job.get() }) else { return };
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(i))) {
+                let _ = self.panic.lock().map(|mut kept| *kept = Some(panic));
+            }
+            self.done.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn claim(&self) -> Option<usize> {
+        let mut turn = Turn(self.turn.load(Ordering::Acquire));
+        loop {
+            let taken = turn.taken()?;
+            let order = (Ordering::AcqRel, Ordering::Acquire);
+            match self.turn.compare_exchange_weak(turn.0, taken.0, order.0, order.1) {
+                Ok(_) => return Some(turn.next()),
+                Err(now) => turn = Turn(now),
+            }
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        Turn(self.turn.load(Ordering::SeqCst)).taken().is_some()
+    }
+
+    /// What a thread of the pool does.
+    fn serve(&self, me: usize) {
+        loop {
+            self.take_part();
+            if !self.look_out() {
+                self.sleep(me);
+            }
+        }
+    }
+
+    /// Whether work comes soon.
+    fn look_out(&self) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            for _ in 0..LOOKS {
+                if self.is_open() {
+                    return true;
+                }
+                spin_loop();
+            }
+        }
+        false
+    }
+
+    /// Sleeps until there is work.
+    fn sleep(&self, me: usize) {
+        let asleep = &self.asleep[me];
+        loop {
+            // First the flag, then the look: who opens a job does it the other way round, so that
+            // one of the two sees the other.
+            asleep.store(true, Ordering::SeqCst);
+            if self.is_open() {
+                return asleep.store(false, Ordering::Relaxed);
+            }
+            thread::park();
+        }
+    }
+}

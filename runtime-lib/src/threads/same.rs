@@ -1,0 +1,146 @@
+//! Kernels give the same bits, however many threads compute them.
+
+use crate::activation_fn::Activation;
+use crate::attention::tests::{rows_first, sizes};
+use crate::attention::{Attention, attention_f32, attention_scratch};
+use crate::conv::{self, Conv, Weights};
+use crate::gemm::{Gemm, Layout, gemm_f32, gemm_scratch};
+use crate::pool::{Pool, average_pool, max_pool_in_blocks};
+use crate::quantized::{self, Requantize};
+use core::cell::Cell;
+use std::{vec, vec::Vec};
+
+std::thread_local! {
+    /// Whether this thread shares no work.
+    pub(super) static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Holds what threads compute together against what one does.
+fn hold<T: Copy + Default + PartialEq>(name: &str, len: usize, compute: impl Fn(&mut [T])) {
+    super::start(4);
+    let [mut one, mut several] = [(); 2].map(|()| vec![T::default(); len]);
+    ALONE.set(true);
+    compute(&mut one);
+    ALONE.set(false);
+    compute(&mut several);
+    assert!(one == several, "{name}");
+    assert!(one.iter().any(|y| *y != T::default()), "{name}");
+}
+
+fn numbers(len: usize) -> Vec<f32> {
+    (0..len).map(|i| (i * 7919 % 1013) as f32 / 506.0 - 1.0).collect()
+}
+
+fn bytes(len: usize) -> Vec<i8> {
+    (0..len).map(|i| (i * 7919 % 251) as u8 as i8).collect()
+}
+
+const IMAGE: Conv<'static> = Conv {
+    batch: 1,
+    groups: 1,
+    channels: 48,
+    filters: 80,
+    size: &[29, 31],
+    out: &[29, 31],
+    kernel: &[3, 3],
+    strides: &[1, 1],
+    dilations: &[1, 1],
+    pads: &[1, 1],
+    weights: Weights::Plain,
+};
+
+#[test]
+fn products_are_the_same_for_any_number_of_threads() {
+    let f = Activation::Sigmoid;
+    for [m, n, k] in [[301, 130, 90], [1, 3000, 700], [3000, 1, 700], [97, 16, 4000]] {
+        let (a, b) = (Layout::Strides(k, 1), Layout::Strides(n, 1));
+        let g = Gemm { m, n, k, a, b, c: [0, 1], y_row: n, alpha: 1.0, beta: 1.0 };
+        let [a, b, c] = [m * k, k * n, n].map(numbers);
+        hold("gemm", m * n, |y| {
+            let scratch = &mut vec![0.0; gemm_scratch(&g)];
+            gemm_f32(&a, &b, Some(&c), y, scratch, g, f);
+        });
+    }
+}
+
+#[test]
+fn convolutions_are_the_same_for_any_number_of_threads() {
+    let pixels = 29 * 31;
+    let f = Activation::Relu;
+    let groups = Conv { groups: 4, channels: 12, filters: 20, ..IMAGE };
+    for g in [IMAGE, groups] {
+        let (x, w) = (numbers(48 * pixels), numbers(80 * g.channels * 9));
+        hold("conv", 80 * pixels, |y| {
+            let scratch = &mut vec![0.0; conv::conv_scratch(&g)];
+            conv::conv_f32(&x, &w, None, None, y, scratch, g, f);
+        });
+    }
+    let (x, w, bias) = (numbers(48 * pixels), numbers(80 * 48 * 9), numbers(80));
+    let mut packed = vec![0.0; conv::packed_blocks_len(&IMAGE)];
+    conv::pack_blocks(&w, &mut packed, &IMAGE, 16);
+    hold("conv_in_blocks", 80 * pixels, |y| {
+        let scratch = &mut vec![0.0; conv::conv_in_blocks_scratch(&IMAGE)];
+        conv::conv_in_blocks(&x, &packed, Some(&bias), None, y, scratch, IMAGE, f);
+    });
+    let g = Conv { groups: 80, channels: 1, filters: 1, ..IMAGE };
+    let (x, w) = (numbers(80 * pixels), numbers(80 * 9));
+    hold("depthwise_in_blocks", 80 * pixels, |y| {
+        let scratch = &mut vec![0.0; conv::depthwise_in_blocks_scratch(&g)];
+        conv::depthwise_in_blocks(&x, &w, Some(&bias), None, y, scratch, g, f);
+    });
+}
+
+#[test]
+fn pools_are_the_same_for_any_number_of_threads() {
+    let geometry = Pool {
+        planes: 20,
+        size: &[65, 67],
+        out: &[32, 33],
+        kernel: &[3, 3],
+        strides: &[2, 2],
+        dilations: &[1, 1],
+        pads: &[0, 0],
+        ends: &[0, 0],
+    };
+    let x = numbers(20 * 65 * 67 * 16);
+    hold("max_pool_in_blocks", 20 * 32 * 33 * 16, |y| max_pool_in_blocks(&x, y, geometry));
+    hold("average_pool", 20 * 32 * 33, |y| average_pool(&x, y, geometry));
+}
+
+#[test]
+fn attention_is_the_same_for_any_number_of_threads() {
+    for (batch, queries, rows) in [(1, 61, 16), (3, 61, 64), (1, 7, 8)] {
+        let (heads, keys, size) = (6, 200, 32);
+        let g =
+            Attention { rows, ..rows_first(sizes(batch, [heads, 1], [queries, keys], [size; 2])) };
+        let [q, k] = [queries, keys].map(|len| numbers(batch * len * heads * size));
+        hold("attention", q.len(), |y| {
+            let scratch = &mut vec![0.0; attention_scratch(&g, 4)];
+            attention_f32(&q, &k, &k, None, None, None, y, None, scratch, g);
+        });
+    }
+}
+
+#[test]
+fn bytes_are_the_same_for_any_number_of_threads() {
+    let to = Requantize { x_zero: 3, y_zero: -5, low: -128, high: 127 };
+    let (bias, factor) = (vec![17; 3000], vec![0.001; 3000]);
+    let pixels = 29 * 31;
+    for g in [IMAGE, Conv { groups: 48, channels: 1, filters: 2, ..IMAGE }] {
+        let filters = g.groups * g.filters;
+        let (x, w) = (bytes(48 * pixels), bytes(quantized::packed_weights_len(&g)));
+        hold("conv", filters * pixels, |y: &mut [i8]| {
+            let starts = &mut vec![0; quantized::conv_starts(&g)];
+            let scratch = &mut vec![0; quantized::conv_scratch(&g)];
+            quantized::conv(&x, &w, &bias, &factor, None, y, starts, scratch, g, to);
+        });
+    }
+    for (m, n, k) in [(301, 130, 90), (1, 3000, 700)] {
+        let g = quantized::Product { m, n, k };
+        let (x, w) = (bytes(m * k), bytes(quantized::packed_columns_len(&g)));
+        hold("matmul", m * n, |y: &mut [i8]| {
+            let scratch = &mut vec![0; quantized::matmul_scratch(&g)];
+            quantized::matmul(&x, &w, &bias, &factor, None, y, scratch, g, to);
+        });
+    }
+}
