@@ -120,6 +120,12 @@ impl Activation {
         T::narrow(self.of_wide(x.widen()))
     }
 
+    /// Whether it does no more than to keep numbers between two bounds.
+    #[inline(always)]
+    pub(crate) fn only_caps(self) -> bool {
+        matches!(self, Activation::Identity | Activation::Relu | Activation::Clip { .. })
+    }
+
     /// `y = f(y)`, number by number.
     #[inline(always)]
     pub(crate) fn apply_each<'y, T: Float>(self, y: impl Iterator<Item = &'y mut T>) {

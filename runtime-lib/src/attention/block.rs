@@ -361,5 +361,5 @@ fn product<'a, W: Real>(
 ) -> Product<'a, W> {
     let addends = [Addend::NONE; 2];
     let (a, f) = (Factor::Matrix(a), Activation::Identity);
-    Product { m, n, k, a, b, alpha: W::ONE, addends, f }
+    Product { m, n, k, a, b, alpha: W::ONE, addends, f, activate: W::activate }
 }

@@ -120,6 +120,7 @@ impl<'a, T: Real> Group<'a, T> {
             alpha: T::ONE,
             addends: [bias, add],
             f,
+            activate: T::activate,
         }
     }
 }

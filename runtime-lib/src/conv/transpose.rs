@@ -259,7 +259,8 @@ impl ConvTranspose<'_> {
         let data = x.get(first..).unwrap_or(&[]);
         let b = Factor::Matrix(Matrix { data, row: product(self.size), col: 1 });
         let (addends, f) = ([Addend::NONE; 2], Activation::Identity);
-        let product = Product { m, n, k, a: w, b, alpha: T::ONE, addends, f };
+        let product =
+            Product { m, n, k, a: w, b, alpha: T::ONE, addends, f, activate: T::activate };
         product.run(products, Target::whole(n), scratch);
     }
 }

@@ -1,8 +1,8 @@
 //! The inner loop of a depthwise convolution whose channels stand in blocks: a few pixels of one
 //! block are held in registers while the taps run.
 
-use super::pixels::{BLOCK, widths};
-use crate::simd::{Simd, WithSimd, dispatch};
+use super::pixels::{BLOCK, finish, start, widths};
+use crate::simd::{Simd, WithSimd, dispatch, sixteen};
 
 /// Rows and columns of the output of a depthwise convolution, in one block of channels.
 ///
@@ -61,6 +61,10 @@ impl WithSimd for Depthwise<'_> {
             return;
         }
         self.check();
+        if S::NARROW {
+            // SAFETY: `check` has passed.
+            return unsafe { self.each(s) };
+        }
         let mut row = 0;
         while row < self.rows {
             // A narrow image gives sums enough to keep the processor busy only in several rows.
@@ -78,6 +82,26 @@ impl WithSimd for Depthwise<'_> {
 }
 
 impl Depthwise<'_> {
+    /// One pixel after the other.
+    ///
+    /// # Safety
+    /// `check` has passed.
+    #[inline(always)]
+    unsafe fn each<S: Simd>(&mut self, s: S) {
+        for row in 0..self.rows {
+            for col in 0..self.cols {
+                let at = row * self.y_row + col * BLOCK;
+                let mut sums = start(self.bias, self.add.get(at..).unwrap_or(&[]));
+                // SAFETY: `check` saw the channels of each tap, and their weights.
+                unsafe {
+                    let x = self.x.as_ptr().add(row * self.x_row + col * BLOCK);
+                    sixteen::add_pairs(&mut sums, self.w.as_ptr(), x, self.taps);
+                }
+                finish(s, &sums, self.clamp, &mut self.y[at..at + BLOCK]);
+            }
+        }
+    }
+
     /// The tiles of `R` rows; how many rows that are.
     ///
     /// # Safety

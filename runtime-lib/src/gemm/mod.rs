@@ -24,6 +24,7 @@ mod vector;
 
 use crate::Number;
 use crate::activation_fn::Activation;
+use crate::simd::HAS_VECTORS;
 pub(crate) use depthwise::Depthwise;
 pub(crate) use pack::{Factor, Matrix};
 use pack::{pack_blocks, pack_left, pack_rows};
@@ -32,7 +33,7 @@ pub(crate) use pixels::{MAX_TAPS, Pixels};
 pub use plain::{gemm, gemm_float};
 use product::block_depth;
 pub(crate) use product::{Product, scratch};
-pub(crate) use real::Real;
+pub(crate) use real::{Activate, Real};
 pub(crate) use tile::{Addend, PANEL_ROWS, Target, panel_cols};
 
 /// `m` rows and `n` columns of sums of `k` products.
@@ -71,11 +72,16 @@ pub enum Layout {
 /// How many elements of scratch memory the product wants.
 pub const fn gemm_scratch(geometry: &Gemm) -> usize {
     let Gemm { m, n, k, a, b, .. } = *geometry;
+    let in_one_piece = matches!(b, Layout::Packed | Layout::Strides(_, 1) | Layout::Strides(1, _));
+    if m == 1 && matches!(a, Layout::Strides(_, 1)) && in_one_piece {
+        return 0;
+    }
     scratch(m, n, k, matches!(a, Layout::Strides(..)), matches!(b, Layout::Strides(..)))
 }
 
 /// `y = f(alpha · a · b + beta · c)`.
-#[inline(never)]
+// Inlined, so that a small program has no functions but those that its models name.
+#[inline(always)]
 pub fn gemm_f32(
     a: &[f32],
     b: &[f32],
@@ -85,11 +91,33 @@ pub fn gemm_f32(
     geometry: Gemm,
     f: Activation,
 ) {
+    if HAS_VECTORS {
+        return product_f32(a, b, c, y, scratch, geometry, (f, Real::activate));
+    }
+    product_f32(a, b, c, y, scratch, geometry, (f, |_, _, _, _, _| ()));
+    if !f.only_caps() && geometry.n > 0 {
+        for row in y.chunks_mut(geometry.y_row.max(geometry.n)).take(geometry.m) {
+            f.apply_each(row[..geometry.n].iter_mut());
+        }
+    }
+}
+
+#[inline(never)]
+fn product_f32(
+    a: &[f32],
+    b: &[f32],
+    c: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Gemm,
+    f: (Activation, Activate<f32>),
+) {
     gemm_real(a, b, c, y, scratch, geometry, f);
 }
 
 /// `y = f(alpha · a · b + beta · c)`.
-#[inline(never)]
+// Inlined, so that a small program has no functions but those that its models name.
+#[inline(always)]
 pub fn gemm_f64(
     a: &[f64],
     b: &[f64],
@@ -98,6 +126,27 @@ pub fn gemm_f64(
     scratch: &mut [f64],
     geometry: Gemm,
     f: Activation,
+) {
+    if HAS_VECTORS {
+        return product_f64(a, b, c, y, scratch, geometry, (f, Real::activate));
+    }
+    product_f64(a, b, c, y, scratch, geometry, (f, |_, _, _, _, _| ()));
+    if !f.only_caps() && geometry.n > 0 {
+        for row in y.chunks_mut(geometry.y_row.max(geometry.n)).take(geometry.m) {
+            f.apply_each(row[..geometry.n].iter_mut());
+        }
+    }
+}
+
+#[inline(never)]
+fn product_f64(
+    a: &[f64],
+    b: &[f64],
+    c: Option<&[f64]>,
+    y: &mut [f64],
+    scratch: &mut [f64],
+    geometry: Gemm,
+    f: (Activation, Activate<f64>),
 ) {
     gemm_real(a, b, c, y, scratch, geometry, f);
 }
@@ -148,7 +197,7 @@ fn gemm_real<T: Real>(
     y: &mut [T],
     scratch: &mut [T],
     geometry: Gemm,
-    f: Activation,
+    (f, activate): (Activation, Activate<T>),
 ) {
     let Gemm { m, n, k, c: [row, col], .. } = geometry;
     let scale = T::from_f64(f64::from(geometry.beta));
@@ -162,6 +211,7 @@ fn gemm_real<T: Real>(
         alpha: T::from_f64(f64::from(geometry.alpha)),
         addends: [addend, Addend::NONE],
         f,
+        activate,
     };
     product.run(y, Target::whole(geometry.y_row), scratch);
 }

@@ -1,7 +1,7 @@
 //! The inner loops of a convolution whose channels stand in blocks: a tile of a few pixels and one
 //! or two blocks of output channels is held in registers while taps and input channels run.
 
-use crate::simd::{Simd, WithSimd, dispatch};
+use crate::simd::{Simd, WithSimd, dispatch, sixteen};
 
 /// Channels of a block: as many as the widest vector has lanes.
 pub const BLOCK: usize = 16;
@@ -85,6 +85,10 @@ impl<const UNIT: usize> WithSimd for Pixels<'_, UNIT> {
             return;
         }
         self.check();
+        if S::NARROW {
+            // SAFETY: `check` has passed.
+            return unsafe { self.each(s) };
+        }
         let mut block = 0;
         while block < self.blocks {
             let pair = S::LANES == BLOCK && self.blocks - block > 1;
@@ -99,6 +103,62 @@ impl<const UNIT: usize> WithSimd for Pixels<'_, UNIT> {
             }
             block += if pair { 2 } else { 1 };
         }
+    }
+}
+
+impl<const UNIT: usize> Pixels<'_, UNIT> {
+    /// One pixel after the other, each of one block.
+    ///
+    /// # Safety
+    /// `check` has passed.
+    #[inline(always)]
+    unsafe fn each<S: Simd>(&mut self, s: S) {
+        let depth = self.depth() * BLOCK;
+        for block in 0..self.blocks {
+            for row in 0..self.rows {
+                for col in 0..self.cols {
+                    let at = block * self.y_block + row * self.y_row + col * BLOCK;
+                    let bias = self.bias.get(block * BLOCK..).unwrap_or(&[]);
+                    let add = self.add.get(at..).unwrap_or(&[]);
+                    let mut sums = start(bias, add);
+                    let (mut w, mut left) = (block * depth, self.channels);
+                    let mut x = row * self.x_row + col * UNIT;
+                    while left > 0 {
+                        let lanes = left.min(UNIT);
+                        let (from, weights) = (self.x.as_ptr(), self.w.as_ptr());
+                        // SAFETY: `check` saw the channels of each tap, and their weights.
+                        unsafe {
+                            let (from, weights) = (from.add(x), weights.add(w));
+                            sixteen::add_products(&mut sums, weights, from, self.taps, lanes);
+                        }
+                        w += self.taps.len() * lanes * BLOCK;
+                        x += self.x_block;
+                        left -= lanes;
+                    }
+                    finish(s, &sums, self.clamp, &mut self.y[at..at + BLOCK]);
+                }
+            }
+        }
+    }
+}
+
+/// What the sums of a pixel start with: nothing where a slice is empty.
+#[inline(always)]
+pub(super) fn start(bias: &[f32], add: &[f32]) -> [f32; BLOCK] {
+    let mut sums = *bias.first_chunk().unwrap_or(&[0.0; BLOCK]);
+    if let Some(add) = add.first_chunk::<BLOCK>() {
+        sums.iter_mut().zip(add).for_each(|(sum, add)| *sum += add);
+    }
+    sums
+}
+
+/// Stores the sums of a pixel.
+#[inline(always)]
+pub(super) fn finish<S: Simd>(s: S, sums: &[f32; BLOCK], clamp: Option<(f32, f32)>, y: &mut [f32]) {
+    let Some((low, high)) = clamp else { return y.copy_from_slice(sums) };
+    let (low, high) = (s.splat(low), s.splat(high));
+    for (sums, y) in sums.chunks_exact(S::LANES).zip(y.chunks_exact_mut(S::LANES)) {
+        s.store(s.min(high, s.max(low, s.load(sums))), y);
     }
 }
 

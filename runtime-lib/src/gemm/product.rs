@@ -1,7 +1,7 @@
 //! The outer loops of a product: blocks that fit in the caches.
 
 use super::pack::{Factor, Matrix, Part, pack_left, pack_right};
-use super::real::Real;
+use super::real::{Activate, Real};
 use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, panel_cols};
 use super::vector::{Row, RowProduct, Stored};
 use crate::activation_fn::Activation;
@@ -42,6 +42,8 @@ pub(crate) struct Product<'a, T> {
     pub addends: [Addend<'a, T>; 2],
     /// What is applied to the sum of all.
     pub f: Activation,
+    /// How it is applied, where it does more than to cap sums.
+    pub activate: Activate<T>,
 }
 
 /// How many rows of a right factor a block multiplies, of so many.
@@ -203,7 +205,7 @@ impl<T: Real> Product<'_, T> {
             let (first, last) = (to.place(n), to.place(n + cols));
             // A column that is computed as a row is longer than the rows are apart.
             let row = to.row.max(last - first);
-            T::activate(self.f, &mut y[first..], rows, last - first, row);
+            (self.activate)(self.f, &mut y[first..], rows, last - first, row);
         }
     }
 

@@ -5,8 +5,11 @@ use super::tile::{Block, Distance, Starts};
 use super::vector::RowProduct;
 use crate::Float;
 use crate::activation_fn::Activation;
-use crate::simd::{Simd, dispatch};
+use crate::simd::{MAX_LANES, Simd, dispatch, sixteen};
 use crate::threads::Own;
+
+/// How a function is applied to rows of sums, as [`Real::activate`] does.
+pub(crate) type Activate<T> = fn(Activation, &mut [T], usize, usize, usize);
 
 /// `f32` or `f64`, with its vectors.
 pub(crate) trait Real: Float<Wide = Self> + Own {
@@ -42,6 +45,9 @@ pub(crate) trait Real: Float<Wide = Self> + Own {
     fn load_head<S: Simd>(s: S, from: &[Self]) -> Self::Vector<S>;
     /// Writes as many lanes as a slice has room for.
     fn store_head<S: Simd>(s: S, x: Self::Vector<S>, to: &mut [Self]);
+
+    /// The sums of the products of `x` and one panel's columns, where no vectors are.
+    fn panel_sums(x: &[Self], panel: &[Self]) -> [Self; MAX_LANES];
 
     /// The bits, as an offset.
     fn offset(self) -> usize;
@@ -104,6 +110,15 @@ impl Real for f32 {
     #[inline(always)]
     fn store_head<S: Simd>(s: S, x: S::F32, to: &mut [f32]) {
         s.store_head(x, to);
+    }
+
+    #[inline(always)]
+    fn panel_sums(x: &[f32], panel: &[f32]) -> [f32; MAX_LANES] {
+        let mut sums = [0.0; MAX_LANES];
+        assert!(panel.len() >= x.len() * MAX_LANES);
+        // SAFETY: the panel has sixteen weights for each number.
+        unsafe { sixteen::add_products(&mut sums, panel.as_ptr(), x.as_ptr(), &[0], x.len()) };
+        sums
     }
 
     #[inline(always)]
@@ -185,6 +200,15 @@ impl Real for f64 {
     #[inline(always)]
     fn store_head<S: Simd>(s: S, x: S::F64, to: &mut [f64]) {
         s.store_head_f64(x, to);
+    }
+
+    #[inline(always)]
+    fn panel_sums(x: &[f64], panel: &[f64]) -> [f64; MAX_LANES] {
+        let mut sums = [0.0; MAX_LANES];
+        for (&x, row) in x.iter().zip(panel.chunks_exact(MAX_LANES / 2)) {
+            sums.iter_mut().zip(row).for_each(|(sum, w)| *sum += x * w);
+        }
+        sums
     }
 
     #[inline(always)]

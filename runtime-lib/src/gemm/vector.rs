@@ -4,7 +4,7 @@
 use super::pack::Matrix;
 use super::real::Real;
 use super::tile::{End, RowStarts, Starts, Target, finish, panel_cols, store};
-use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch};
+use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd, dispatch};
 use crate::threads;
 
 /// A row times a matrix, `y = end(x · b)`: `y` has as many elements as `b` has columns.
@@ -171,7 +171,7 @@ fn dots<S: Simd, T: Real>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
 }
 
 /// Columns whose sums stay in the first-level cache while the rows are added to them.
-const STRIP: usize = 1024;
+const STRIP: usize = if HAS_VECTORS { 1024 } else { 128 };
 /// Rows that are added to the sums at once.
 const SWEEP: usize = 8;
 
@@ -244,14 +244,18 @@ fn groups<S: Simd, T: Real, const V: usize, const P: usize>(
     let mut j = 0;
     while j < y.len() {
         let first = b.first + j / cols;
-        let width = if y.len() - j > (P - 1) * cols { P * cols } else { cols };
+        let several = !S::NARROW && y.len() - j > (P - 1) * cols;
+        let width = if several { P * cols } else { cols };
         let mut sums = [[T::ZERO; GROUP]; P];
         let sums = &mut sums[..width / cols];
         let mut data = b.data;
         for x in x.chunks(b.depth.max(1)) {
             let len = cols * x.len();
             let group = &data[first * len..][..width / cols * len];
-            if width > cols {
+            if S::NARROW {
+                let new = T::panel_sums(x, &group[..len]);
+                sums[0].iter_mut().zip(new).for_each(|(sum, x)| *sum = sum.add(x));
+            } else if width > cols {
                 panel_sums::<S, T, V, P>(s, x, group, sums);
             } else {
                 panel_sums::<S, T, V, 1>(s, x, group, sums);

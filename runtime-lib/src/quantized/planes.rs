@@ -81,6 +81,11 @@ impl Planes {
         true
     }
 
+    /// How many channels there are.
+    pub const fn channels(&self) -> usize {
+        self.channels
+    }
+
     /// How many bytes a channel has.
     pub const fn channel(&self) -> usize {
         let [d, h, w] = &self.axes;
@@ -97,6 +102,33 @@ impl Planes {
     pub const fn lines(&self) -> (usize, usize) {
         let w = &self.axes[2];
         (w.plane(), w.out)
+    }
+
+    /// How many elements the output of a channel has at one depth.
+    pub const fn results(&self) -> usize {
+        self.depths().1
+    }
+
+    /// How many columns of neighboring lines are summed up at once: at least those of one line.
+    pub const fn line_sums(&self) -> usize {
+        const AT_ONCE: usize = 128;
+        let (columns, width) = (self.columns(), self.axes[2].out);
+        let most = if columns < AT_ONCE { columns } else { AT_ONCE };
+        if most < width { width } else { most }
+    }
+
+    /// How many elements of a channel a window reads.
+    pub const fn taps(&self) -> usize {
+        let [d, h, w] = &self.axes;
+        d.kernel * h.kernel * w.kernel
+    }
+
+    /// How many neighboring elements of a line a window reads, where it reads no others of it, and
+    /// no more than four.
+    pub const fn neighbors(&self) -> Option<usize> {
+        let w = &self.axes[2];
+        let near = w.stride == 1 && w.dilation == 1 && 0 < w.kernel && w.kernel <= 4;
+        if near { Some(w.kernel) } else { None }
     }
 
     /// How many columns of planes are computed for the output at one depth.

@@ -2,7 +2,7 @@
 
 use super::Weights;
 use crate::activation_fn::Activation;
-use crate::gemm::{Addend, Factor, Matrix, Product, Target};
+use crate::gemm::{Addend, Factor, Matrix, Product, Real, Target};
 use crate::{Elem, Float, Number};
 
 /// The sizes of `y = a · wᵀ + addend`.
@@ -70,6 +70,7 @@ fn multiply_f32(
         alpha: 1.0,
         addends: [addend, Addend::NONE],
         f: Activation::Identity,
+        activate: Real::activate,
     };
     product.run(y, Target::whole(y_row), scratch);
 }

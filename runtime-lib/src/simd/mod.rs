@@ -21,6 +21,7 @@ mod portable;
 mod prefetch;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod simd128;
+pub(crate) mod sixteen;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 
@@ -72,6 +73,9 @@ pub trait Simd: Copy + 'static {
 
     /// How many `f32` a vector holds: a power of two, at most [`MAX_LANES`].
     const LANES: usize;
+    /// Whether there are no vectors, so that each sum has a register of its own
+    /// ([`sixteen`]).
+    const NARROW: bool = false;
 
     /// Runs `op` compiled for this level.
     fn run<O: WithSimd>(self, op: O) -> O::Output;

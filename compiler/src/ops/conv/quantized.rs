@@ -58,6 +58,9 @@ fn depth(conv: &Conv) -> Dim {
     depth.ceil_div(&4.into()) * 4
 }
 
+/// How many columns the kernel sums up at once at least, where each filter has its own channel.
+const LINE_SUMS: i64 = 128;
+
 /// How many bytes of scratch memory the kernel wants: for the padded input, and for some columns
 /// of it.
 fn scratch(conv: &Conv) -> Dim {
@@ -80,7 +83,11 @@ fn scratch(conv: &Conv) -> Dim {
     let bytes = MAX_BYTES as i64;
     let input = if is_input { 0.into() } else { planes + bytes };
     let rest = match conv.channels.known() {
-        Some(1) => columns + bytes,
+        Some(1) => {
+            // Where no vectors are: the sums of a few lines, or four columns of all quads.
+            let sums = conv.out[axes - 1].at_least(&LINE_SUMS.into()) * 4;
+            columns.at_least(&sums).at_least(&(depth(conv) * 8)) + bytes
+        }
         _ => depth(conv) * bytes,
     };
     input + rest + 2 * bytes

@@ -1,7 +1,7 @@
 //! Depthwise convolutions: each channel with its own window.
 
 use super::band::{Band, Plane, SMALL};
-use super::{clamp, product};
+use super::{Applied, clamp, product, within};
 use crate::Number;
 use crate::activation_fn::Activation;
 use crate::conv::Conv;
@@ -25,7 +25,7 @@ pub fn pack_depthwise_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_
 /// `y = f(w ∗ x + bias + add)` for as many groups as there are channels, all but the bias in
 /// blocks. The weights are packed by [`pack_depthwise_blocks`]; the bias has a number for each
 /// channel of the blocks.
-#[inline(never)]
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn depthwise_in_blocks(
     x: &[f32],
@@ -37,7 +37,19 @@ pub fn depthwise_in_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let plane = Plane::of(&geometry, BLOCK, BLOCK, SMALL);
+    within(f, y, |y, f| depthwise([x, w], [bias, add], y, scratch, &geometry, f));
+}
+
+#[inline(never)]
+fn depthwise(
+    [x, w]: [&[f32]; 2],
+    [bias, add]: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Applied,
+) {
+    let plane = Plane::of(geometry, BLOCK, BLOCK, SMALL);
     let blocks = geometry.groups.div_ceil(BLOCK);
     let [height, width] = plane.out();
     let (from, to) = (plane.image(), height * width * BLOCK);
@@ -75,12 +87,12 @@ struct Channels<'a> {
     bias: &'a [f32],
     add: &'a [f32],
     taps: &'a [usize],
-    f: Activation,
+    f: Applied,
 }
 
 impl Channels<'_> {
     fn convolve(&self, plane: &Plane, band: &Band, y: &mut [f32], scratch: &mut [f32]) {
-        let [_, width] = plane.out();
+        let ([_, width], (f, activate)) = (plane.out(), self.f);
         for [row, rows, col, cols] in plane.places(band) {
             let at = (row * width + col) * BLOCK;
             Depthwise {
@@ -94,13 +106,13 @@ impl Channels<'_> {
                 y_row: width * BLOCK,
                 rows,
                 cols,
-                clamp: clamp(self.f),
+                clamp: clamp(f),
             }
             .compute();
         }
-        if clamp(self.f).is_none() {
+        if clamp(f).is_none() {
             let len = y.len();
-            self.f.apply_rows(y, 1, len, len);
+            activate(f, y, 1, len, len);
         }
     }
 }

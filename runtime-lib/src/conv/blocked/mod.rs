@@ -14,7 +14,8 @@ mod tests;
 use super::{Conv, product};
 use crate::Number;
 use crate::activation_fn::Activation;
-use crate::gemm::{BLOCK, MAX_TAPS, Pixels};
+use crate::gemm::{Activate, BLOCK, MAX_TAPS, Pixels};
+use crate::simd::HAS_VECTORS;
 use crate::threads::{self, Scratch};
 use band::{Band, LARGE, Plane};
 pub use depthwise::{depthwise_in_blocks, depthwise_in_blocks_scratch, pack_depthwise_blocks};
@@ -63,7 +64,7 @@ pub fn pack_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, unit: u
 
 /// `y = f(w ∗ x + bias + add)`, all but the weights and the bias in blocks. The weights are packed
 /// by [`pack_blocks`]; the bias has a number for each channel of the blocks.
-#[inline(never)]
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_in_blocks(
     x: &[f32],
@@ -75,11 +76,23 @@ pub fn conv_in_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    convolve::<BLOCK>([x, w], [bias, add], y, scratch, &geometry, f);
+    within(f, y, |y, f| in_blocks([x, w], [bias, add], y, scratch, &geometry, f));
+}
+
+#[inline(never)]
+fn in_blocks(
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Applied,
+) {
+    convolve::<BLOCK>(of, addends, y, scratch, geometry, f);
 }
 
 /// `y = f(w ∗ x + bias + add)` likewise, for an `x` whose channels stand in no blocks.
-#[inline(never)]
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_to_blocks(
     x: &[f32],
@@ -91,7 +104,35 @@ pub fn conv_to_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    convolve::<1>([x, w], [bias, add], y, scratch, &geometry, f);
+    within(f, y, |y, f| to_blocks([x, w], [bias, add], y, scratch, &geometry, f));
+}
+
+#[inline(never)]
+fn to_blocks(
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Applied,
+) {
+    convolve::<1>(of, addends, y, scratch, geometry, f);
+}
+
+/// A function, and how it is applied where it does more than to cap sums.
+type Applied = (Activation, Activate<f32>);
+
+/// Computes `y`, to which `f` is applied part by part; where no vectors are, in the end, so that a
+/// small program has no functions but those that its models name.
+#[inline(always)]
+fn within(f: Activation, y: &mut [f32], compute: impl FnOnce(&mut [f32], Applied)) {
+    if HAS_VECTORS {
+        return compute(y, (f, Activation::apply_rows));
+    }
+    compute(y, (f, |_, _, _, _, _| ()));
+    if !f.only_caps() {
+        f.apply_each(y.iter_mut());
+    }
 }
 
 /// The bounds that a function sets, where that is all it does.
@@ -109,7 +150,7 @@ fn convolve<const UNIT: usize>(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    f: Activation,
+    f: Applied,
 ) {
     let plane = Plane::of(geometry, geometry.channels, UNIT, LARGE);
     let (pixels, depth) = (product(geometry.out), geometry.depth());
@@ -150,13 +191,14 @@ struct Image<'a, const UNIT: usize> {
     /// Pixels of the output.
     pixels: usize,
     taps: &'a [usize],
-    f: Activation,
+    f: Applied,
 }
 
 impl<const UNIT: usize> Image<'_, UNIT> {
     fn convolve(&self, plane: &Plane, band: &Band, y: &mut [f32], scratch: &mut [f32]) {
         let ([_, width], block) = (plane.out(), self.pixels * BLOCK);
         let blocks = y.len() / block;
+        let (f, activate) = self.f;
         for [row, rows, col, cols] in plane.places(band) {
             let at = (row * width + col) * BLOCK;
             Pixels::<UNIT> {
@@ -174,12 +216,12 @@ impl<const UNIT: usize> Image<'_, UNIT> {
                 blocks,
                 rows,
                 cols,
-                clamp: clamp(self.f),
+                clamp: clamp(f),
             }
             .compute();
-            if clamp(self.f).is_none() {
+            if clamp(f).is_none() {
                 let len = ((rows - 1) * width + cols) * BLOCK;
-                self.f.apply_rows(&mut y[at..], blocks, len, block);
+                activate(f, &mut y[at..], blocks, len, block);
             }
         }
     }

@@ -5,6 +5,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 mod portable;
+mod quad;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 #[cfg(target_arch = "x86_64")]
@@ -14,6 +15,7 @@ mod vnni;
 use super::{Avx2, Level};
 use super::{Portable, Simd, level};
 use crate::Integer;
+pub(crate) use quad::{COLUMNS, Quad, Quads, add_products, scale, set, sums_memory, turn};
 #[cfg(target_arch = "x86_64")]
 pub use vnni::Vnni;
 
@@ -40,6 +42,8 @@ pub trait Bytes: Copy + 'static {
     const LANES: usize;
     /// How many rows of four vectors of sums stay in registers.
     const ROWS: usize;
+    /// Whether four bytes at a time are multiplied better than vectors of them.
+    const NARROW: bool = false;
 
     /// The level's other operations.
     fn level(self) -> Self::Level;

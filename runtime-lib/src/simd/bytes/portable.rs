@@ -1,7 +1,7 @@
 //! Bytes without any instruction of a particular processor.
 
 use super::{Bytes, MAX_SUMS, WithBytes};
-use crate::simd::Portable;
+use crate::simd::{HAS_VECTORS, Portable};
 
 const N: usize = 4;
 type I32 = [i32; N];
@@ -10,6 +10,8 @@ impl Bytes for Portable {
     type Level = Portable;
     const LANES: usize = N;
     const ROWS: usize = 1;
+    // Where the target has vectors, rustc makes some of arrays.
+    const NARROW: bool = !HAS_VECTORS || cfg!(target_arch = "x86_64");
 
     #[inline(always)]
     fn level(self) -> Portable {

@@ -1,12 +1,16 @@
 //! Convolutions of bytes, as products of the weights with the input laid out anew, or of each
 //! channel by itself.
 
+mod narrow;
+
 use super::planes::Planes;
 use super::{ALIGN, Channels, Limits, Requantize, quad, split_aligned};
 use crate::conv::Conv;
 use crate::gemm::bytes::{Block, End, Left, PANEL_ROWS};
 use crate::simd::Simd;
-use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, MAX_SUMS, Vector, WithBytes, dispatch_bytes};
+use crate::simd::bytes::{
+    Byte, Bytes, MAX_BYTES, MAX_SUMS, Quads, Vector, WithBytes, dispatch_bytes,
+};
 use crate::threads::{self, Scratch};
 
 /// How many weights one output is the sum of, filled up to whole quads.
@@ -29,12 +33,20 @@ pub const fn conv_starts(geometry: &Conv<'_>) -> usize {
 pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
     let planes = Planes::of(geometry);
     let input = if planes.is_input() { 0 } else { planes.len() + MAX_BYTES };
+    let panel = depth(geometry) * MAX_BYTES;
     let rest = if geometry.channels == 1 {
-        planes.columns().next_multiple_of(MAX_BYTES)
+        let line = planes.columns().next_multiple_of(MAX_BYTES);
+        let sums = planes.line_sums() * size_of::<i32>();
+        let quads = depth(geometry) / 4 * size_of::<Quads>();
+        most(line, most(sums, quads))
     } else {
-        depth(geometry) * MAX_BYTES
+        panel
     };
     input + rest + 2 * ALIGN
+}
+
+const fn most(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
 }
 
 /// How many bytes [`pack_weights`] writes.
@@ -177,7 +189,9 @@ impl WithBytes for Work<'_> {
                     ends,
                 };
                 let to = Plane { y: &mut y[depth * pixels..], row: depths * pixels };
-                if channels == 1 {
+                if S::NARROW {
+                    image.narrow(of.to, to, rest);
+                } else if channels == 1 {
                     image.channel(s, limits, to, rest);
                 } else {
                     image.product(s, limits, to, rest);

@@ -1,0 +1,425 @@
+// The model digits, compiled by onnxc 0.1.0.
+// ONNX IR version 10; operator sets: ai.onnx 20; written by onnx.quantize 0.1.0.
+
+/// The model `digits`.
+///
+/// | | name | type |
+/// |---|---|---|
+/// | input | `image` | `float[1, 1, 8, 8]` |
+/// | output | `scores` | `float[1, 10]` |
+///
+/// - Parameters: 14474
+/// - Weights: 15680 bytes
+/// - Arena: 21952 bytes
+/// - Multiply-adds: 451904
+/// - onnx.infer: onnxruntime.quant
+#[derive(Clone, Debug)]
+pub struct Digits {
+    weights: ::onnxc_runtime::arena::Weights,
+    arena: ::onnxc_runtime::arena::InlineArena<343>,
+}
+
+#[allow(dead_code)]
+impl Digits {
+    /// The bytes of memory that one run needs, beside what the caller gives.
+    pub const PEAK_ARENA_BYTES: usize = 21952;
+    /// The bytes of all weights.
+    pub const WEIGHT_BYTES: usize = 15680;
+    /// The multiply-adds of one run, where every size is known.
+    pub const MACS: u64 = 451904;
+
+    /// The model with the weights that the program carries.
+    pub const fn new() -> Digits {
+        Digits {
+            weights: ::onnxc_runtime::arena::Weights::new(digits::WEIGHTS),
+            arena: ::onnxc_runtime::arena::InlineArena::new(),
+        }
+    }
+
+    /// The model with weights that the caller has, in flash or mapped from a file.
+    ///
+    /// # Errors
+    ///
+    /// Where they are not as long as the model's, or start at an odd address.
+    pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<Digits> {
+        let weights = ::onnxc_runtime::arena::Weights::from_bytes(
+            weights,
+            Digits::WEIGHT_BYTES,
+        )?;
+        Ok(Digits {
+            weights,
+            arena: ::onnxc_runtime::arena::InlineArena::new(),
+        })
+    }
+
+    /// Runs the model.
+    pub fn infer(&mut self, image: &[f32; 64]) -> &[f32; 10] {
+        digits::infer(&self.weights, self.arena.blocks(), image)
+    }
+}
+
+impl ::core::default::Default for Digits {
+    fn default() -> Digits {
+        Digits::new()
+    }
+}
+
+#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+mod digits {
+    use ::onnxc_runtime::{pool, quantize, quantized, reduce};
+    use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
+    use ::onnxc_runtime::conv::{Conv, Weights};
+    use ::onnxc_runtime::geometry::Reduction;
+    use ::onnxc_runtime::pool::Pool;
+    use ::onnxc_runtime::quantize::Scales;
+    use ::onnxc_runtime::quantized::{Product, Requantize};
+
+    pub(super) fn infer<'a>(
+        weights: &::onnxc_runtime::arena::Weights,
+        arena: &'a mut [Block],
+        image: &[f32],
+    ) -> &'a [f32; 10] {
+        // image_QuantizeLinear: QuantizeLinear -> int8[1, 1, 8, 8]
+        let image_quantize_linear_output = borrow(
+            arena,
+            IMAGE_QUANTIZE_LINEAR_OUTPUT.write(),
+        );
+        quantize::quantize_linear(
+            image,
+            weights.get(IMAGE_SCALE),
+            Some(weights.get(IMAGE_ZERO_POINT)),
+            image_quantize_linear_output,
+            IMAGE_QUANTIZE_LINEAR_SCALES,
+        );
+
+        // relu_QuantizeLinear: QuantizedConv -> int8[1, 16, 8, 8]
+        let (
+            relu_quantize_linear_output,
+            relu_quantize_linear_output_scratch,
+            relu_quantize_linear_output_scratch_2,
+            image_quantize_linear_output,
+        ) = borrow(
+            arena,
+            (
+                RELU_QUANTIZE_LINEAR_OUTPUT.write(),
+                RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH.write(),
+                RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2.write(),
+                IMAGE_QUANTIZE_LINEAR_OUTPUT.read(),
+            ),
+        );
+        quantized::conv(
+            image_quantize_linear_output,
+            weights.get(RELU_QUANTIZE_LINEAR_WEIGHTS),
+            weights.get(RELU_QUANTIZE_LINEAR_STARTS),
+            weights.get(RELU_QUANTIZE_LINEAR_FACTORS),
+            None,
+            relu_quantize_linear_output,
+            relu_quantize_linear_output_scratch,
+            relu_quantize_linear_output_scratch_2,
+            RELU_QUANTIZE_LINEAR_CONV,
+            RELU_QUANTIZE_LINEAR_REQUANTIZE,
+        );
+
+        // relu_1_QuantizeLinear: QuantizedConv -> int8[1, 32, 8, 8]
+        let (
+            relu_1_quantize_linear_output,
+            relu_1_quantize_linear_output_scratch,
+            relu_1_quantize_linear_output_scratch_2,
+            relu_quantize_linear_output,
+        ) = borrow(
+            arena,
+            (
+                RELU_1_QUANTIZE_LINEAR_OUTPUT.write(),
+                RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH.write(),
+                RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2.write(),
+                RELU_QUANTIZE_LINEAR_OUTPUT.read(),
+            ),
+        );
+        quantized::conv(
+            relu_quantize_linear_output,
+            weights.get(RELU_1_QUANTIZE_LINEAR_WEIGHTS),
+            weights.get(RELU_1_QUANTIZE_LINEAR_STARTS),
+            weights.get(RELU_1_QUANTIZE_LINEAR_FACTORS),
+            None,
+            relu_1_quantize_linear_output,
+            relu_1_quantize_linear_output_scratch,
+            relu_1_quantize_linear_output_scratch_2,
+            RELU_1_QUANTIZE_LINEAR_CONV,
+            RELU_QUANTIZE_LINEAR_REQUANTIZE,
+        );
+
+        // max_pool2d_QuantizeLinear: MaxPool -> int8[1, 32, 4, 4]
+        let (max_pool2d_quantize_linear_output, relu_1_quantize_linear_output) = borrow(
+            arena,
+            (
+                MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT.write(),
+                RELU_1_QUANTIZE_LINEAR_OUTPUT.read(),
+            ),
+        );
+        pool::max_pool(
+            relu_1_quantize_linear_output,
+            max_pool2d_quantize_linear_output,
+            MAX_POOL2D_QUANTIZE_LINEAR_POOL,
+        );
+
+        // relu_2_QuantizeLinear: QuantizedConv -> int8[1, 32, 4, 4]
+        let (
+            relu_2_quantize_linear_output,
+            relu_2_quantize_linear_output_scratch,
+            relu_2_quantize_linear_output_scratch_2,
+            max_pool2d_quantize_linear_output,
+        ) = borrow(
+            arena,
+            (
+                RELU_2_QUANTIZE_LINEAR_OUTPUT.write(),
+                RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH.write(),
+                RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2.write(),
+                MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT.read(),
+            ),
+        );
+        quantized::conv(
+            max_pool2d_quantize_linear_output,
+            weights.get(RELU_2_QUANTIZE_LINEAR_WEIGHTS),
+            weights.get(RELU_2_QUANTIZE_LINEAR_STARTS),
+            weights.get(RELU_2_QUANTIZE_LINEAR_FACTORS),
+            None,
+            relu_2_quantize_linear_output,
+            relu_2_quantize_linear_output_scratch,
+            relu_2_quantize_linear_output_scratch_2,
+            RELU_2_QUANTIZE_LINEAR_CONV,
+            RELU_QUANTIZE_LINEAR_REQUANTIZE,
+        );
+
+        // relu_2_DequantizeLinear: DequantizeLinear -> float[1, 32, 4, 4]
+        let (relu_2_dequantize_linear_output, relu_2_quantize_linear_output) = borrow(
+            arena,
+            (
+                RELU_2_DEQUANTIZE_LINEAR_OUTPUT.write(),
+                RELU_2_QUANTIZE_LINEAR_OUTPUT.read(),
+            ),
+        );
+        quantize::dequantize_linear(
+            relu_2_quantize_linear_output,
+            weights.get(RELU_2_SCALE),
+            Some(weights.get(IMAGE_ZERO_POINT)),
+            relu_2_dequantize_linear_output,
+            RELU_2_DEQUANTIZE_LINEAR_SCALES,
+        );
+
+        // node_mean: ReduceMean -> float[1, 32, 1, 1]
+        let (mean, relu_2_dequantize_linear_output) = borrow(
+            arena,
+            (MEAN.write(), RELU_2_DEQUANTIZE_LINEAR_OUTPUT.read()),
+        );
+        reduce::reduce_mean(relu_2_dequantize_linear_output, mean, NODE_MEAN_REDUCTION);
+
+        // view_QuantizeLinear: QuantizeLinear -> int8[1, 32]
+        let (view_quantize_linear_output, mean) = borrow(
+            arena,
+            (VIEW_QUANTIZE_LINEAR_OUTPUT.write(), MEAN.read()),
+        );
+        quantize::quantize_linear(
+            mean,
+            weights.get(VIEW_SCALE),
+            Some(weights.get(IMAGE_ZERO_POINT)),
+            view_quantize_linear_output,
+            VIEW_QUANTIZE_LINEAR_SCALES,
+        );
+
+        // scores_QuantizeLinear: QuantizedMatMul -> int8[1, 10]
+        let (
+            scores_quantize_linear_output,
+            scores_quantize_linear_output_scratch,
+            view_quantize_linear_output,
+        ) = borrow(
+            arena,
+            (
+                SCORES_QUANTIZE_LINEAR_OUTPUT.write(),
+                SCORES_QUANTIZE_LINEAR_OUTPUT_SCRATCH.write(),
+                VIEW_QUANTIZE_LINEAR_OUTPUT.read(),
+            ),
+        );
+        quantized::matmul(
+            view_quantize_linear_output,
+            weights.get(SCORES_QUANTIZE_LINEAR_WEIGHTS),
+            weights.get(SCORES_QUANTIZE_LINEAR_STARTS),
+            weights.get(SCORES_QUANTIZE_LINEAR_FACTORS),
+            None,
+            scores_quantize_linear_output,
+            scores_quantize_linear_output_scratch,
+            Product { m: 1, n: 10, k: 32 },
+            SCORES_QUANTIZE_LINEAR_REQUANTIZE,
+        );
+
+        // scores_DequantizeLinear: DequantizeLinear -> float[1, 10]
+        let (scores, scores_quantize_linear_output) = borrow(
+            arena,
+            (SCORES.write(), SCORES_QUANTIZE_LINEAR_OUTPUT.read()),
+        );
+        quantize::dequantize_linear(
+            scores_quantize_linear_output,
+            weights.get(SCORES_SCALE),
+            Some(weights.get(SCORES_ZERO_POINT)),
+            scores,
+            SCORES_DEQUANTIZE_LINEAR_SCALES,
+        );
+
+        borrow(arena, SCORES.array::<10>())
+    }
+
+    const IMAGE_SCALE: Slot<f32> = Slot::new(0, 1);
+    const IMAGE_ZERO_POINT: Slot<i8> = Slot::new(64, 1);
+    const IMAGE_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(896, 64);
+    const RELU_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(128, 192);
+    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(960, 12);
+    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 868);
+    const RELU_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(320, 16);
+    const RELU_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(384, 16);
+    const RELU_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(13056, 1024);
+    const RELU_1_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(448, 4608);
+    const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(14080, 144);
+    const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 11008);
+    const RELU_1_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(5056, 32);
+    const RELU_1_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(5184, 32);
+    const RELU_1_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(11008, 2048);
+    const MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(20928, 512);
+    const RELU_2_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(5312, 9216);
+    const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(19776, 288);
+    const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 19776);
+    const RELU_2_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(14528, 32);
+    const RELU_2_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(14656, 32);
+    const RELU_2_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(21440, 512);
+    const RELU_2_SCALE: Slot<f32> = Slot::new(14784, 1);
+    const RELU_2_DEQUANTIZE_LINEAR_OUTPUT: Slot<f32> = Slot::new(0, 512);
+    const MEAN: Slot<f32> = Slot::new(2048, 32);
+    const VIEW_SCALE: Slot<f32> = Slot::new(14848, 1);
+    const VIEW_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(128, 32);
+    const SCORES_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(14912, 512);
+    const SCORES_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u8> = Slot::new(0, 96);
+    const SCORES_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(15424, 10);
+    const SCORES_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(15488, 10);
+    const SCORES_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(192, 10);
+    const SCORES_SCALE: Slot<f32> = Slot::new(15552, 1);
+    const SCORES_ZERO_POINT: Slot<i8> = Slot::new(15616, 1);
+    const SCORES: Slot<f32> = Slot::new(0, 10);
+
+    const IMAGE_QUANTIZE_LINEAR_SCALES: Scales = Scales {
+        outer: 1,
+        len: 64,
+        inner: 1,
+        block: 64,
+        outer_step: 0,
+        block_step: 0,
+        inner_step: 0,
+    };
+
+    const RELU_QUANTIZE_LINEAR_CONV: Conv = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 1,
+        filters: 16,
+        size: &[8, 8],
+        out: &[8, 8],
+        kernel: &[3, 3],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[1, 1],
+        weights: Weights::Packed,
+    };
+
+    const RELU_QUANTIZE_LINEAR_REQUANTIZE: Requantize = Requantize {
+        x_zero: -128,
+        y_zero: -128,
+        low: -128,
+        high: 127,
+    };
+
+    const RELU_1_QUANTIZE_LINEAR_CONV: Conv = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 16,
+        filters: 32,
+        size: &[8, 8],
+        out: &[8, 8],
+        kernel: &[3, 3],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[1, 1],
+        weights: Weights::Packed,
+    };
+
+    const MAX_POOL2D_QUANTIZE_LINEAR_POOL: Pool = Pool {
+        planes: 32,
+        size: &[8, 8],
+        out: &[4, 4],
+        kernel: &[2, 2],
+        strides: &[2, 2],
+        dilations: &[1, 1],
+        pads: &[0, 0],
+        ends: &[0, 0],
+    };
+
+    const RELU_2_QUANTIZE_LINEAR_CONV: Conv = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 32,
+        filters: 32,
+        size: &[4, 4],
+        out: &[4, 4],
+        kernel: &[3, 3],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[1, 1],
+        weights: Weights::Packed,
+    };
+
+    const RELU_2_DEQUANTIZE_LINEAR_SCALES: Scales = Scales {
+        outer: 1,
+        len: 512,
+        inner: 1,
+        block: 512,
+        outer_step: 0,
+        block_step: 0,
+        inner_step: 0,
+    };
+
+    const NODE_MEAN_REDUCTION: Reduction = Reduction {
+        kept: &[32],
+        kept_strides: &[16],
+        reduced: &[16],
+        reduced_strides: &[1],
+    };
+
+    const VIEW_QUANTIZE_LINEAR_SCALES: Scales = Scales {
+        outer: 1,
+        len: 32,
+        inner: 1,
+        block: 32,
+        outer_step: 0,
+        block_step: 0,
+        inner_step: 0,
+    };
+
+    const SCORES_QUANTIZE_LINEAR_REQUANTIZE: Requantize = Requantize {
+        x_zero: -128,
+        y_zero: 32,
+        low: -128,
+        high: 127,
+    };
+
+    const SCORES_DEQUANTIZE_LINEAR_SCALES: Scales = Scales {
+        outer: 1,
+        len: 10,
+        inner: 1,
+        block: 10,
+        outer_step: 0,
+        block_step: 0,
+        inner_step: 0,
+    };
+
+    pub(super) static WEIGHTS: &Aligned<[u8; 15680]> = &Aligned(
+        *include_bytes!("digits.weights"),
+    );
+
+    const _: () = ::onnxc_runtime::view::generated_by("0.1.0");
+}
