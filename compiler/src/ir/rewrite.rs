@@ -1,7 +1,9 @@
 //! The one driver of all local passes. It reads a graph and writes the next, so no pass ever
 //! edits: what is not written is gone, and nothing can go stale.
 
-use super::{Attributes, Fitting, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit};
+use super::{
+    Attributes, Fitting, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit,
+};
 use crate::{
     arena::Map,
     diag::{Diagnostics, Findings},

@@ -113,6 +113,7 @@ fn correlate_real<T: Real>(
                 alpha: T::ONE,
                 addends: [Addend::NONE; 2],
                 f: Activation::Identity,
+                activate: T::activate,
             };
             if first == 0 {
                 product.run(dw, Target::whole(columns), scratch);
