@@ -13,7 +13,7 @@ use super::{
 use crate::{
     check::{Checked, node_place},
     diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
-    ir::{Domain, Fitting, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
+    ir::{Domain, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
     ops::{self, Entry, How, Read, quoted::Quoted},
     tensor::Tensor,
     ty::Type,
@@ -65,7 +65,6 @@ pub(super) struct Builder<'p> {
     pub(super) bindings: Bindings<'p>,
     /// The variables of a model that learns, until they are inputs of its graph.
     pub(super) variables: Vec<Variable>,
-    pub(super) fitting: Fitting<*const GraphProto>,
     depth: usize,
     /// The nodes that may still be added.
     room: usize,
@@ -150,7 +149,6 @@ impl<'p> Builder<'p> {
             bodies: HashMap::new(),
             bindings: Bindings::default(),
             variables: Vec::new(),
-            fitting: Fitting::default(),
             depth: 0,
             room: MOST_NODES,
         }

@@ -17,23 +17,7 @@ impl Builder<'_> {
         scope: &Scope<'_>,
     ) -> Result {
         let i = new.regions.len();
-        let first = self.graph.region_inputs(new, i)?;
-        let body = std::ptr::from_ref(proto);
-        let mut types = self.fitting.start(body, &first);
-        let fitted = self.fitted(new, proto, scope, &mut types);
-        self.fitting.done(body, first, &types);
-        fitted
-    }
-
-    /// Adds the region, of these types or wider ones.
-    fn fitted(
-        &mut self,
-        new: &mut NewNode<'_>,
-        proto: &GraphProto,
-        scope: &Scope<'_>,
-        types: &mut Vec<Type>,
-    ) -> Result {
-        let i = new.regions.len();
+        let mut types = self.graph.region_inputs(new, i)?;
         loop {
             let outer = std::mem::take(&mut self.findings);
             let region = self.region(proto, types.clone(), scope);
@@ -41,13 +25,12 @@ impl Builder<'_> {
             new.regions.truncate(i);
             new.regions.push(region?);
             let wider = self.graph.region_inputs(new, i)?;
-            if wider == *types {
+            if wider == types {
                 let found = found.finish().err().map_or(Vec::new(), |found| found.0);
                 found.into_iter().for_each(|finding| self.findings.push(finding));
                 return Ok(());
             }
-            *types = wider;
-            self.fitting.again();
+            types = wider;
         }
     }
 

@@ -1,9 +1,7 @@
 //! The one driver of all local passes. It reads a graph and writes the next, so no pass ever
 //! edits: what is not written is gone, and nothing can go stale.
 
-use super::{
-    Attributes, Fitting, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit,
-};
+use super::{Attributes, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit};
 use crate::{
     arena::Map,
     diag::{Diagnostics, Findings},
@@ -141,7 +139,6 @@ pub struct Rewrite<'a> {
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
     /// How many bytes of constants may still be computed.
     room: usize,
-    fitting: Fitting<RegionId>,
 }
 
 /// Copies what the outputs need, asking the hook and then each rule in turn for something better.
@@ -269,7 +266,6 @@ impl<'a> Rewrite<'a> {
             findings: Findings::default(),
             seen: Vec::new(),
             room: room(old),
-            fitting: Fitting::default(),
         }
     }
 
@@ -510,8 +506,7 @@ impl<'a> Rewrite<'a> {
             regions: Vec::new(),
         };
         for (i, &from) in old.regions.iter().enumerate() {
-            let first = self.new.region_inputs(&new, i).unwrap_or_default();
-            let mut types = self.fitting.start(from, &first);
+            let mut types = self.new.region_inputs(&new, i).unwrap_or_default();
             loop {
                 let region = self.inner_region(from, &types);
                 new.regions.truncate(i);
@@ -521,9 +516,7 @@ impl<'a> Rewrite<'a> {
                     break;
                 }
                 types = wider;
-                self.fitting.again();
             }
-            self.fitting.done(from, first, &types);
         }
         new.regions
     }

@@ -125,11 +125,11 @@ fn cuts<'a>(
     let mut cuts: Vec<Cut> = shape.iter().map(Cut::all).collect();
     for (i, (start, end)) in starts.iter().zip(ends).enumerate() {
         let axis = match &axes {
-            Some(axes) => usize::try_from(axes.get(i)?.rem_euclid(rank)).ok()?,
+            Some(axes) => usize::try_from(axes.get(i)?.checked_rem_euclid(rank)?).ok()?,
             None => i,
         };
         let step = steps.as_ref().map_or(Some(&1), |steps| steps.get(i))?;
-        *cuts.get_mut(axis)? = Cut::of(&shape[axis], start, end, *step);
+        *cuts.get_mut(axis)? = Cut::of(shape.get(axis)?, start, end, *step);
     }
     Some(cuts)
 }
