@@ -171,8 +171,8 @@ mod digits {
     const MEAN: Slot<f32> = Slot::new(2048, 32);
     const X11_WEIGHT: Slot<f32> = Slot::new(56192, 512);
     const X11_BIAS: Slot<f32> = Slot::new(58240, 10);
-    const SCORES: Slot<f32> = Slot::new(1664, 10);
-    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 416);
+    const SCORES: Slot<f32> = Slot::new(0, 10);
+    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 0);
 
     const NODE_RELU_CONV: Conv = Conv {
         batch: 1,

@@ -14,12 +14,12 @@
 ///
 /// - Parameters: 3
 /// - Weights: 512 bytes
-/// - Arena: 1152 bytes
+/// - Arena: 1088 bytes
 /// - Multiply-adds: 8
 #[derive(Clone, Debug)]
 pub struct Learn {
     weights: ::onnxc_runtime::arena::Weights,
-    arena: ::onnxc_runtime::arena::InlineArena<18>,
+    arena: ::onnxc_runtime::arena::InlineArena<17>,
     init_draws: ::onnxc_runtime::random::Draws<1>,
     /// Whether the arena holds the variables.
     begun: bool,
@@ -28,7 +28,7 @@ pub struct Learn {
 #[allow(dead_code)]
 impl Learn {
     /// The bytes of memory that one run needs, beside what the caller gives.
-    pub const PEAK_ARENA_BYTES: usize = 1152;
+    pub const PEAK_ARENA_BYTES: usize = 1088;
     /// The bytes of all weights.
     pub const WEIGHT_BYTES: usize = 512;
     /// The multiply-adds of one run, where every size is known.
@@ -273,11 +273,11 @@ mod learn_init {
 
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod learn_fit {
-    use ::onnxc_runtime::{binary, gemm, reduce, transpose};
+    use ::onnxc_runtime::{binary, gemm, reduce};
     use ::onnxc_runtime::activation_fn::Activation;
     use ::onnxc_runtime::arena::{Block, Slot, borrow};
     use ::onnxc_runtime::gemm::{Gemm, Layout};
-    use ::onnxc_runtime::geometry::{Broadcast, Reduction, Strided};
+    use ::onnxc_runtime::geometry::{Broadcast, Reduction};
 
     pub(super) fn fit(
         weights: &::onnxc_runtime::arena::Weights,
@@ -335,27 +335,18 @@ mod learn_fit {
         );
         reduce::reduce_sum(square_gradient_add, y_gradient_reduce_sum, LOSS_REDUCTION);
 
-        // xw gradient/Transpose: Transpose -> float[2, 4]
-        let xw_gradient_transpose = borrow(arena, XW_GRADIENT_TRANSPOSE.write());
-        transpose::transpose(x, xw_gradient_transpose, XW_GRADIENT_TRANSPOSE_STRIDED);
-
-        // xw gradient/MatMul: MatMul -> float[2, 1]
-        let (dw, dw_scratch, xw_gradient_transpose, square_gradient_add) = borrow(
+        // xw gradient/Gemm: Gemm -> float[2, 1]
+        let (dw, dw_scratch, square_gradient_add) = borrow(
             arena,
-            (
-                DW.write(),
-                DW_SCRATCH.write(),
-                XW_GRADIENT_TRANSPOSE.read(),
-                SQUARE_GRADIENT_ADD.read(),
-            ),
+            (DW.write(), DW_SCRATCH.write(), SQUARE_GRADIENT_ADD.read()),
         );
         gemm::gemm_f32(
-            xw_gradient_transpose,
+            x,
             square_gradient_add,
             None,
             dw,
             dw_scratch,
-            XW_GRADIENT_MAT_MUL_GEMM,
+            XW_GRADIENT_GEMM_GEMM,
             Activation::Identity,
         );
 
@@ -397,8 +388,7 @@ mod learn_fit {
     const SQUARE_GRADIENT_MUL: Slot<f32> = Slot::new(704, 4);
     const SQUARE_GRADIENT_ADD: Slot<f32> = Slot::new(896, 4);
     const Y_GRADIENT_REDUCE_SUM: Slot<f32> = Slot::new(960, 1);
-    const XW_GRADIENT_TRANSPOSE: Slot<f32> = Slot::new(1024, 8);
-    const DW: Slot<f32> = Slot::new(1088, 2);
+    const DW: Slot<f32> = Slot::new(1024, 2);
     const DW_SCRATCH: Slot<f32> = Slot::new(256, 144);
     const RATE: Slot<f32> = Slot::new(320, 1);
     const W_PART: Slot<f32> = Slot::new(896, 2);
@@ -436,17 +426,11 @@ mod learn_fit {
         b: &[1],
     };
 
-    const XW_GRADIENT_TRANSPOSE_STRIDED: Strided = Strided {
-        sizes: &[2, 4],
-        strides: &[1, 2],
-        start: 0,
-    };
-
-    const XW_GRADIENT_MAT_MUL_GEMM: Gemm = Gemm {
+    const XW_GRADIENT_GEMM_GEMM: Gemm = Gemm {
         m: 2,
         n: 1,
         k: 4,
-        a: Layout::Strides(4, 1),
+        a: Layout::Strides(1, 2),
         b: Layout::Strides(1, 1),
         c: [0, 0],
         y_row: 1,

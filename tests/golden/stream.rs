@@ -11,13 +11,13 @@
 /// | state | `past` → `sum` | `float[1, 1, 3]`; at first zeros |
 ///
 /// - Parameters: 48
-/// - Weights: 320 bytes
-/// - Arena: 960 bytes
+/// - Weights: 576 bytes
+/// - Arena: 768 bytes
 /// - Multiply-adds: 45
 #[derive(Clone, Debug)]
 pub struct Stream {
     weights: ::onnxc_runtime::arena::Weights,
-    arena: ::onnxc_runtime::arena::InlineArena<15>,
+    arena: ::onnxc_runtime::arena::InlineArena<12>,
     /// The sizes of the state, once there is one.
     held: ::core::option::Option<[usize; 0]>,
 }
@@ -25,9 +25,9 @@ pub struct Stream {
 #[allow(dead_code)]
 impl Stream {
     /// The bytes of memory that one run needs, beside what the caller gives.
-    pub const PEAK_ARENA_BYTES: usize = 960;
+    pub const PEAK_ARENA_BYTES: usize = 768;
     /// The bytes of all weights.
-    pub const WEIGHT_BYTES: usize = 320;
+    pub const WEIGHT_BYTES: usize = 576;
     /// The multiply-adds of one run, where every size is known.
     pub const MACS: u64 = 45;
 
@@ -129,14 +129,14 @@ mod stream {
         Ok(y)
     }
 
-    const H: Slot<f32> = Slot::new(704, 3);
+    const H: Slot<f32> = Slot::new(512, 3);
     const H_DEFAULT: Slot<f32> = Slot::new(0, 3);
-    const PAST: Slot<f32> = Slot::new(768, 3);
-    const W: Slot<f32> = Slot::new(64, 18);
-    const R: Slot<f32> = Slot::new(192, 27);
-    const Y: Slot<f32> = Slot::new(832, 3);
-    const H_NEXT: Slot<f32> = Slot::new(896, 3);
-    const Y_SCRATCH: Slot<f32> = Slot::new(0, 161);
+    const PAST: Slot<f32> = Slot::new(576, 3);
+    const W: Slot<f32> = Slot::new(64, 32);
+    const R: Slot<f32> = Slot::new(192, 96);
+    const Y: Slot<f32> = Slot::new(640, 3);
+    const H_NEXT: Slot<f32> = Slot::new(704, 3);
+    const Y_SCRATCH: Slot<f32> = Slot::new(0, 113);
 
     const Y_GRU: Gru = Gru {
         sequence: Sequence {
@@ -147,7 +147,7 @@ mod stream {
             direction: Direction::Forward,
             order: Order::StepsFirst,
             clip: f32::INFINITY,
-            weights: rnn::Weights::Plain,
+            weights: rnn::Weights::Packed,
         },
         activations: [
             [Activation::Sigmoid, Activation::Tanh],
@@ -162,7 +162,7 @@ mod stream {
         b: &[1],
     };
 
-    pub(super) static WEIGHTS: &Aligned<[u8; 320]> = &Aligned(
+    pub(super) static WEIGHTS: &Aligned<[u8; 576]> = &Aligned(
         *include_bytes!("stream.weights"),
     );
 

@@ -125,7 +125,7 @@ fn pads<'a>(
     }
     let (mut before, mut after) = (vec![Dim::from(0); rank], vec![Dim::from(0); rank]);
     for ((axis, first), last) in known(3)?.iter().zip(first).zip(last) {
-        let axis = axis.known()?.rem_euclid(i64::try_from(rank).ok()?);
+        let axis = axis.known()?.checked_rem_euclid(i64::try_from(rank).ok()?)?;
         let axis = usize::try_from(axis).ok()?;
         *before.get_mut(axis)? = first.clone();
         *after.get_mut(axis)? = last.clone();

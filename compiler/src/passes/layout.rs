@@ -214,7 +214,7 @@ fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
 fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     let axis = node.op.downcast::<Concat>()?.axis;
     let rank = tensor(site.graph, node.input(0)?)?.rank();
-    if axis.rem_euclid(i64::try_from(rank).ok()?) != 1 {
+    if axis.checked_rem_euclid(i64::try_from(rank).ok()?)? != 1 {
         return None;
     }
     let parts: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();

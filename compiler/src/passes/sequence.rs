@@ -100,7 +100,7 @@ fn joined(
 fn parts(site: &mut Site<'_>, node: &Node, split: &SplitToSequence) -> Option<Outputs> {
     let (x, ty) = (node.input(0)?, site.graph[node.input(0)?].ty.as_tensor()?);
     let rank = i64::try_from(ty.rank()).ok().filter(|&rank| rank > 0)?;
-    let axis = usize::try_from(split.axis.rem_euclid(rank)).ok()?;
+    let axis = usize::try_from(split.axis.checked_rem_euclid(rank)?).ok()?;
     let sizes = sizes(site.graph, node, ty.shape[axis].known()?)?;
     if sizes.is_empty() || sizes.len() > MOST {
         return None;
