@@ -118,7 +118,8 @@ fn activations_are_within_4_ulp() {
 /// Functions that other kernels are made of.
 #[test]
 fn parts_of_functions_are_within_an_ulp() {
-    let rows: [(&str, fn(f32) -> f32, Truth, f64); 2] =
+    type Row = (&'static str, fn(f32) -> f32, Truth, f64);
+    let rows: [Row; 2] =
         [("ln_1p", Float::ln_1p, libm::log1p, 1.0), ("exp_m1", Float::exp_m1, libm::expm1, 1.0)];
     for (name, number, truth, bound) in rows {
         let each = |x: &[f32], y: &mut [f32]| {

@@ -154,7 +154,9 @@ impl Case {
 
 /// The derivative by the weights: each is the result of a convolution with that weight alone, times
 /// the derivatives.
-fn correlates<T: Real>(geometry: Conv<'_>, fast: fn(&[T], &[T], &mut [T], &mut [T], Conv<'_>)) {
+type Correlate<T> = fn(&[T], &[T], &mut [T], &mut [T], Conv<'_>);
+
+fn correlates<T: Real>(geometry: Conv<'_>, fast: Correlate<T>) {
     let Conv { batch, groups, channels, filters, .. } = geometry;
     let x = cast::<T>(batch * groups * channels * product(geometry.size), 3);
     let dy = cast::<T>(batch * groups * filters * product(geometry.out), 4);

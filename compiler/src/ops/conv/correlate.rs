@@ -81,8 +81,7 @@ impl Op for Correlate {
         cx.macs(&macs(&geometry));
         let dtype = cx.output_ty(0)?.dtype;
         let fast = cx.output_ty(0)?.known_shape().is_some();
-        let scratch =
-            scratch(cx, fast, |most| geometry.scratch_of(most, |g| conv::correlate_scratch(g)));
+        let scratch = scratch(cx, fast, |most| geometry.scratch_of(most, conv::correlate_scratch));
         let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into()];
         let mut outputs = vec![cx.output(0)?.into()];
         let (kernel, scratch) = match (dtype, scratch) {
