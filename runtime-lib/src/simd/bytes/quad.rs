@@ -52,8 +52,8 @@ pub(crate) fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
     level::set(panel, at, columns);
 }
 
-/// To the sums of some columns, whose quads are [`set`], the products with a row of weights, bytes with a sign: those of a
-/// quad start `step` words behind those of the last. Sums wrap around.
+/// Adds to the sums of some columns, whose quads are [`set`], their products with a row of weights,
+/// bytes with a sign: those of a quad start `step` words behind those of the last. Sums wrap around.
 #[inline(always)]
 pub(crate) fn add_products(
     sums: [i32; COLUMNS],
