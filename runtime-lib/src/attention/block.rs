@@ -80,12 +80,12 @@ impl Part {
     }
 
     /// The axis along which the output can be cut, and how far its elements start from each other:
-    /// the outermost one that has several.
-    pub fn cut(&self, g: &Attention) -> (usize, usize) {
+    /// the outermost one that has several. How many it has comes last.
+    pub fn cut(&self, g: &Attention) -> (usize, usize, usize) {
         let apart = [g.y[0], g.y[1] * g.group, g.y[2]];
         let several = (0..3).filter(|&axis| self.count[axis] > 1);
         let axis = several.max_by_key(|&axis| apart[axis]).unwrap_or(0);
-        (axis, apart[axis])
+        (axis, apart[axis], self.count[axis])
     }
 
     /// So many elements of an axis, from one on.

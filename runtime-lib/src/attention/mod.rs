@@ -165,8 +165,9 @@ fn share<T: Float>(
     T::Wide: Real,
 {
     let all = Part::all(g);
-    let (axis, apart) = all.cut(g);
-    if scores.is_some() || apart == 0 {
+    let (axis, apart, count) = all.cut(g);
+    // Heads that share keys may lie outside of the queries.
+    if scores.is_some() || apart == 0 || apart * count != y.len() {
         return run(kind, x, y, scores, scratch, (g, all));
     }
     let scratch = Scratch::new(scratch);
