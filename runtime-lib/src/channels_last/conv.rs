@@ -6,13 +6,16 @@ use super::{BLOCK, QUAD, pixel_len, taps};
 use crate::conv::Conv;
 use crate::quantized::{Channels, Limits, Requantize, split_aligned};
 use crate::simd::Simd;
-use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Quads, WithBytes, dispatch_bytes};
+use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Quads, Vector, WithBytes, dispatch_bytes};
 use crate::threads::{self, Scratch};
+use core::mem::MaybeUninit;
 
 /// Filters are filled up to a multiple of so many.
 const GROUP: usize = 16;
 /// The most pixels of a tile.
 const MOST_PIXELS: usize = 12;
+/// The most vectors of a tile.
+const MOST_TILE: usize = 24;
 
 /// How many quads a window has.
 const fn quads(geometry: &Conv<'_>) -> usize {
@@ -132,7 +135,7 @@ impl WithBytes for Part<'_> {
             return of.narrow(first, y, scratch);
         }
         let pixel = pixel_len(of.filters);
-        of.check(first, y.len() / pixel);
+        of.check();
         let filters = of.filters.next_multiple_of(GROUP);
         let limits = Limits::new(s, of.to, 0);
         for panel in (0..filters).step_by(BLOCK) {
@@ -158,12 +161,10 @@ impl WithBytes for Part<'_> {
 }
 
 impl Work<'_> {
-    /// That all quads of the windows of so many pixels are there.
-    fn check(&self, first: usize, pixels: usize) {
+    /// That all quads of all windows are there.
+    fn check(&self) {
         let last = self.starts.iter().max().map_or(0, |&start| start as usize + QUAD);
-        let mut places = self.windows.from(first);
-        let most = (0..pixels).map(|_| places.next()).max().unwrap_or(0);
-        assert!(most + last <= self.x.len());
+        assert!(self.windows.last() + last <= self.x.len());
     }
 }
 
@@ -187,7 +188,7 @@ impl<S: Bytes> Columns<'_, S> {
     /// All pixels, a few at a time.
     ///
     /// # Safety
-    /// [`Work::check`] has passed for them, and there are `V` vectors of columns.
+    /// [`Work::check`] has passed, and there are `V` vectors of columns.
     #[inline(always)]
     unsafe fn pixels<const V: usize>(&self, s: S, mut places: Places, y: &mut [u8]) {
         let mut left = y.len() / self.pixel;
@@ -251,21 +252,41 @@ impl<S: Bytes> Columns<'_, S> {
                 w = w.wrapping_add(self.width * QUAD);
             }
         }
-        let l = s.level();
-        for (sums, y) in sums.iter().zip(y) {
-            let mut bytes = [l.splat_i32(0); 4];
+        // By way of memory: what is read by reference does not stay in registers.
+        let mut tile = [MaybeUninit::<[u8; MAX_BYTES]>::uninit(); MOST_TILE];
+        let tile = tile.as_mut_ptr().cast::<u8>();
+        for (r, sums) in sums.iter().enumerate() {
             for (v, &sum) in sums.iter().enumerate() {
-                let at = first + v * S::LANES;
-                let mut x = l.mul(l.to_f32(sum), l.load(&channels.factor[at..]));
-                if !channels.offset.is_empty() {
-                    x = l.add(x, l.load(&channels.offset[at..]));
-                }
-                bytes[v] = self.limits.round(s, x);
+                // SAFETY: a tile has room for `R · V` vectors.
+                unsafe { s.store_bytes_at(sum, tile.add((r * V + v) * QUAD * S::LANES)) };
             }
-            let y = &mut y[first..];
-            let n = y.len().min(V * S::LANES);
-            s.store_bytes(s.join(bytes), &mut y[..n]);
         }
+        for r in 0..R {
+            let Some(y) = y.next() else { return };
+            let mut row = [s.level().splat_i32(0); V];
+            for (v, sum) in row.iter_mut().enumerate() {
+                // SAFETY: the vector was written above.
+                *sum = unsafe { s.load_bytes_at(tile.add((r * V + v) * QUAD * S::LANES)) };
+            }
+            self.finish(s, row, &mut y[first..]);
+        }
+    }
+
+    /// Stores what the sums of a pixel become.
+    #[inline(always)]
+    fn finish<const V: usize>(&self, s: S, sums: [Vector<S>; V], y: &mut [u8]) {
+        let (l, channels) = (s.level(), self.of.channels);
+        let mut bytes = [l.splat_i32(0); 4];
+        for (v, sum) in sums.into_iter().enumerate() {
+            let at = self.panel + self.column + v * S::LANES;
+            let mut x = l.mul(l.to_f32(sum), l.load(&channels.factor[at..]));
+            if !channels.offset.is_empty() {
+                x = l.add(x, l.load(&channels.offset[at..]));
+            }
+            bytes[v] = self.limits.round(s, x);
+        }
+        let n = y.len().min(V * S::LANES);
+        s.store_bytes(s.join(bytes), &mut y[..n]);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::quantized::{Channels, Limits, Requantize, split_aligned};
 use crate::simd::Simd;
 use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Vector, WithBytes, dispatch_bytes};
 use crate::threads;
+use core::mem::MaybeUninit;
 
 /// The most columns of the output that share what they see.
 const MOST_COLUMNS: usize = 4;
@@ -149,7 +150,7 @@ impl WithBytes for Part<'_> {
         if S::NARROW {
             return of.narrow(first, y);
         }
-        of.check(first, y.len() / of.pixel);
+        of.check();
         let limits = Limits::new(s, of.to, 0);
         for channel in (0..of.pixel).step_by(4 * S::LANES) {
             let lanes = Lanes { of, channel, n: (of.pixel - channel).min(4 * S::LANES), limits };
@@ -166,12 +167,10 @@ impl WithBytes for Part<'_> {
 }
 
 impl Work<'_> {
-    /// That all elements of the windows of so many pixels are there.
-    fn check(&self, first: usize, pixels: usize) {
+    /// That all elements of all windows are there.
+    fn check(&self) {
         let last = self.starts.as_flattened().iter().max().map_or(0, |&start| start as usize);
-        let mut places = self.windows.from(first);
-        let most = (0..pixels).map(|_| places.next()).max().unwrap_or(0);
-        assert!(most + last + self.pixel <= self.x.len());
+        assert!(self.windows.last() + last + self.pixel <= self.x.len());
         let blocks = self.pixel.div_ceil(BLOCK);
         assert!(blocks * self.starts.len() * QUAD * BLOCK <= self.w.len());
     }
@@ -294,7 +293,7 @@ impl<S: Bytes> Lanes<'_, S> {
                 self.add(s, &mut sums, &x, quad);
             }
         }
-        self.finish(s, &sums, y);
+        self.finish(s, sums, y);
     }
 
     /// `T` columns of a row, each of which sees two of the pixels that the one before has seen.
@@ -303,31 +302,65 @@ impl<S: Bytes> Lanes<'_, S> {
     /// As for [`Lanes::quad`], for each of the columns; windows have a quad in each of three columns.
     #[inline(always)]
     unsafe fn columns<const WHOLE: bool, const T: usize>(&self, s: S, at: usize, y: &mut [u8]) {
-        let (pixel, starts) = (self.of.pixel, &self.of.starts[0]);
         let mut sums = [self.start(s); T];
-        for column in 0..MOST_COLUMNS + SHARED - 1 {
-            if column < T + SHARED - 1 {
-                // SAFETY: the caller vouches for the windows.
-                unsafe {
-                    let x = self.quad::<WHOLE>(s, at + column * pixel, starts);
-                    for tap in 0..SHARED {
-                        if tap <= column && column - tap < T {
-                            self.add(s, &mut sums[column - tap], &x, tap);
-                        }
+        // SAFETY: the caller vouches for the windows.
+        unsafe {
+            self.column::<WHOLE, T, 0>(s, at, &mut sums);
+            self.column::<WHOLE, T, 1>(s, at, &mut sums);
+            self.column::<WHOLE, T, 2>(s, at, &mut sums);
+            self.column::<WHOLE, T, 3>(s, at, &mut sums);
+            self.column::<WHOLE, T, 4>(s, at, &mut sums);
+            self.column::<WHOLE, T, 5>(s, at, &mut sums);
+        }
+        // By way of memory: what is read by reference does not stay in registers.
+        let mut tile = [MaybeUninit::<[[u8; MAX_BYTES]; 4]>::uninit(); T];
+        let tile = tile.as_mut_ptr().cast::<u8>();
+        for (t, sums) in sums.iter().enumerate() {
+            for (j, &sum) in sums.iter().enumerate() {
+                // SAFETY: there is room for all sums.
+                unsafe { s.store_bytes_at(sum, tile.add((t * 4 + j) * MAX_BYTES)) };
+            }
+        }
+        for (t, y) in y.chunks_exact_mut(self.of.pixel).take(T).enumerate() {
+            let mut sums = [s.level().splat_i32(0); 4];
+            for (j, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the vector was written above.
+                *sum = unsafe { s.load_bytes_at(tile.add((t * 4 + j) * MAX_BYTES)) };
+            }
+            self.finish(s, sums, y);
+        }
+    }
+
+    /// What column `C` of the pixels that the windows see adds to the sums. The number is a constant
+    /// so that sums stay in registers.
+    ///
+    /// # Safety
+    /// As for [`Lanes::columns`].
+    #[inline(always)]
+    unsafe fn column<const WHOLE: bool, const T: usize, const C: usize>(
+        &self,
+        s: S,
+        at: usize,
+        sums: &mut [[Vector<S>; 4]; T],
+    ) {
+        if C + 1 < T + SHARED {
+            // SAFETY: there are windows that see the column.
+            unsafe {
+                let x = self.quad::<WHOLE>(s, at + C * self.of.pixel, &self.of.starts[0]);
+                for tap in 0..SHARED {
+                    if tap <= C && C - tap < T {
+                        self.add(s, &mut sums[C - tap], &x, tap);
                     }
                 }
             }
-        }
-        for (sums, y) in sums.iter().zip(y.chunks_exact_mut(pixel)) {
-            self.finish(s, sums, y);
         }
     }
 
     /// Stores what the sums become.
     #[inline(always)]
-    fn finish(&self, s: S, sums: &[Vector<S>; 4], y: &mut [u8]) {
+    fn finish(&self, s: S, sums: [Vector<S>; 4], y: &mut [u8]) {
         let (l, channels) = (s.level(), &self.of.channels);
-        let mut bytes = *sums;
+        let mut bytes = sums;
         for (j, byte) in bytes.iter_mut().enumerate() {
             let at = self.numbers(j);
             let mut x = l.mul(l.to_f32(*byte), l.load(&channels.factor[at..]));
