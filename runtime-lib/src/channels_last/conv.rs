@@ -1,21 +1,16 @@
-//! Convolutions of all channels with all: a few pixels times a panel of filters are sums that stay
-//! in registers while the quads of a window run.
+//! Convolutions of all channels with all: for each panel of filters, a few pixels at a time.
 
 use super::windows::{Places, Windows};
 use super::{BLOCK, QUAD, pixel_len, taps};
 use crate::conv::Conv;
+use crate::gemm::pixel_bytes::Pixels;
 use crate::quantized::{Channels, Limits, Requantize, split_aligned};
 use crate::simd::Simd;
 use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Quads, Vector, WithBytes, dispatch_bytes};
 use crate::threads::{self, Scratch};
-use core::mem::MaybeUninit;
 
 /// Filters are filled up to a multiple of so many.
 const GROUP: usize = 16;
-/// The most pixels of a tile.
-const MOST_PIXELS: usize = 12;
-/// The most vectors of a tile.
-const MOST_TILE: usize = 24;
 
 /// How many quads a window has.
 const fn quads(geometry: &Conv<'_>) -> usize {
@@ -134,142 +129,76 @@ impl WithBytes for Part<'_> {
         if S::NARROW {
             return of.narrow(first, y, scratch);
         }
-        let pixel = pixel_len(of.filters);
-        of.check();
         let filters = of.filters.next_multiple_of(GROUP);
+        let quads = of.starts.len() * QUAD;
         let limits = Limits::new(s, of.to, 0);
         for panel in (0..filters).step_by(BLOCK) {
             let width = BLOCK.min(filters - panel);
-            let w = &of.w[panel * of.starts.len() * QUAD..][..width * of.starts.len() * QUAD];
+            let w = &of.w[panel * quads..][..width * quads];
+            let pixels = Pixels::new(of.x, of.starts, w, width);
             let mut column = 0;
             while column < width {
-                let at = Columns { of, w, width, column, panel, pixel, limits };
+                let filter = panel + column;
+                let at = Columns { of, pixels: &pixels, column, filter, limits };
                 let places = of.windows.from(first);
-                // SAFETY: `check` has passed, and the panel has so many columns.
-                unsafe {
-                    match (width - column) / S::LANES {
-                        4.. => at.pixels::<4>(s, places, y),
-                        3 => at.pixels::<3>(s, places, y),
-                        2 => at.pixels::<2>(s, places, y),
-                        _ => at.pixels::<1>(s, places, y),
-                    }
-                }
-                column += ((width - column) / S::LANES).clamp(1, 4) * S::LANES;
+                column += match (width - column) / S::LANES {
+                    4.. => at.pixels::<4>(s, places, y),
+                    3 => at.pixels::<3>(s, places, y),
+                    2 => at.pixels::<2>(s, places, y),
+                    _ => at.pixels::<1>(s, places, y),
+                };
             }
         }
-    }
-}
-
-impl Work<'_> {
-    /// That all quads of all windows are there.
-    fn check(&self) {
-        let last = self.starts.iter().max().map_or(0, |&start| start as usize + QUAD);
-        assert!(self.windows.last() + last <= self.x.len());
     }
 }
 
 /// Some vectors of filters of a panel.
 struct Columns<'a, S: Bytes> {
     of: &'a Work<'a>,
-    /// The panel.
-    w: &'a [u8],
-    /// Its filters.
-    width: usize,
-    /// The first of these.
+    pixels: &'a Pixels<'a>,
+    /// The first of the filters in the panel.
     column: usize,
-    /// The first filter of the panel.
-    panel: usize,
-    /// Bytes of a pixel of the output.
-    pixel: usize,
+    /// The first of the filters.
+    filter: usize,
     limits: Limits<S>,
 }
 
 impl<S: Bytes> Columns<'_, S> {
-    /// All pixels, a few at a time.
-    ///
-    /// # Safety
-    /// [`Work::check`] has passed, and there are `V` vectors of columns.
+    /// All pixels, a few at a time, for `V` vectors of filters; gives how many filters these are.
     #[inline(always)]
-    unsafe fn pixels<const V: usize>(&self, s: S, mut places: Places, y: &mut [u8]) {
-        let mut left = y.len() / self.pixel;
-        let mut y = y.chunks_exact_mut(self.pixel);
-        while left > 0 {
-            let rows = rows::<S>(V, left);
-            let mut at = [0; MOST_PIXELS];
-            at[..rows].iter_mut().for_each(|at| *at = places.next());
-            // SAFETY: the windows are there.
-            unsafe {
-                match rows {
-                    12 if V == 1 && S::LANES == 16 => self.tile::<12, V>(s, &at, &mut y),
-                    6 if S::LANES == 16 => self.tile::<6, V>(s, &at, &mut y),
-                    5 if S::LANES == 16 => self.tile::<5, V>(s, &at, &mut y),
-                    4 if S::LANES == 16 => self.tile::<4, V>(s, &at, &mut y),
-                    3 if S::LANES == 16 => self.tile::<3, V>(s, &at, &mut y),
-                    2 if S::LANES >= 8 => self.tile::<2, V>(s, &at, &mut y),
-                    _ => self.tile::<1, V>(s, &at, &mut y),
-                }
+    fn pixels<const V: usize>(&self, s: S, mut places: Places, y: &mut [u8]) -> usize {
+        let pixel = pixel_len(self.of.filters);
+        let mut rest = y;
+        while !rest.is_empty() {
+            let rows = rows::<S>(V, rest.len() / pixel);
+            let (y, after) = rest.split_at_mut(rows * pixel);
+            let places = &mut places;
+            match rows {
+                12 if V == 1 && S::LANES == 16 => self.tile::<12, 1>(s, places, y),
+                6 if S::LANES == 16 => self.tile::<6, V>(s, places, y),
+                5 if S::LANES == 16 => self.tile::<5, V>(s, places, y),
+                4 if S::LANES == 16 => self.tile::<4, V>(s, places, y),
+                3 if S::LANES == 16 => self.tile::<3, V>(s, places, y),
+                2 if S::LANES >= 8 => self.tile::<2, V>(s, places, y),
+                _ => self.tile::<1, V>(s, places, y),
             }
-            left -= rows;
+            rest = after;
         }
+        V * S::LANES
     }
 
-    /// `R` pixels and `V` vectors of filters.
-    ///
-    /// # Safety
-    /// The windows at the places `at` are there, and so are `V` vectors of columns.
+    /// `R` pixels.
     #[inline(always)]
-    unsafe fn tile<'y, const R: usize, const V: usize>(
-        &self,
-        s: S,
-        at: &[usize; MOST_PIXELS],
-        y: &mut impl Iterator<Item = &'y mut [u8]>,
-    ) {
-        let first = self.panel + self.column;
-        let channels = self.of.channels;
-        let mut sums = [[s.level().splat_i32(0); V]; R];
-        for v in 0..V {
-            let bias = s.load_sums(&channels.bias[first + v * S::LANES..]);
-            for sums in &mut sums {
-                sums[v] = bias;
+    fn tile<const R: usize, const V: usize>(&self, s: S, places: &mut Places, y: &mut [u8]) {
+        let mut at = [0; R];
+        at.iter_mut().for_each(|at| *at = places.next());
+        let mut y = y.chunks_exact_mut(pixel_len(self.of.filters));
+        let bias = &self.of.channels.bias[self.filter..];
+        self.pixels.tile::<S, R, V>(s, at, self.column, bias, |sums| {
+            if let Some(y) = y.next() {
+                self.finish(s, sums, &mut y[self.filter..]);
             }
-        }
-        // SAFETY: the caller vouches for the windows and the columns.
-        unsafe {
-            let mut w = self.w.as_ptr().add(self.column * QUAD);
-            for &start in self.of.starts {
-                let x = self.of.x.as_ptr().add(start as usize);
-                let mut columns = [s.level().splat_i32(0); V];
-                for (v, column) in columns.iter_mut().enumerate() {
-                    *column = s.load_bytes_at(w.add(v * QUAD * S::LANES));
-                }
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    let quad = x.add(at[r]).cast::<i32>().read_unaligned();
-                    let quad = s.level().splat_i32(quad);
-                    for (sum, &column) in sums.iter_mut().zip(&columns) {
-                        *sum = s.dot(*sum, quad, column);
-                    }
-                }
-                w = w.wrapping_add(self.width * QUAD);
-            }
-        }
-        // By way of memory: what is read by reference does not stay in registers.
-        let mut tile = [MaybeUninit::<[u8; MAX_BYTES]>::uninit(); MOST_TILE];
-        let tile = tile.as_mut_ptr().cast::<u8>();
-        for (r, sums) in sums.iter().enumerate() {
-            for (v, &sum) in sums.iter().enumerate() {
-                // SAFETY: a tile has room for `R · V` vectors.
-                unsafe { s.store_bytes_at(sum, tile.add((r * V + v) * QUAD * S::LANES)) };
-            }
-        }
-        for r in 0..R {
-            let Some(y) = y.next() else { return };
-            let mut row = [s.level().splat_i32(0); V];
-            for (v, sum) in row.iter_mut().enumerate() {
-                // SAFETY: the vector was written above.
-                *sum = unsafe { s.load_bytes_at(tile.add((r * V + v) * QUAD * S::LANES)) };
-            }
-            self.finish(s, row, &mut y[first..]);
-        }
+        });
     }
 
     /// Stores what the sums of a pixel become.
@@ -278,12 +207,8 @@ impl<S: Bytes> Columns<'_, S> {
         let (l, channels) = (s.level(), self.of.channels);
         let mut bytes = [l.splat_i32(0); 4];
         for (v, sum) in sums.into_iter().enumerate() {
-            let at = self.panel + self.column + v * S::LANES;
-            let mut x = l.mul(l.to_f32(sum), l.load(&channels.factor[at..]));
-            if !channels.offset.is_empty() {
-                x = l.add(x, l.load(&channels.offset[at..]));
-            }
-            bytes[v] = self.limits.round(s, x);
+            let at = self.filter + v * S::LANES;
+            bytes[v] = channels.byte(s, self.limits, sum, at);
         }
         let n = y.len().min(V * S::LANES);
         s.store_bytes(s.join(bytes), &mut y[..n]);

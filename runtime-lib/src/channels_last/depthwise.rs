@@ -4,16 +4,11 @@
 use super::windows::Windows;
 use super::{BLOCK, MOST_AXES, QUAD, pixel_len};
 use crate::conv::Conv;
+use crate::gemm::channel_bytes::{Lanes, MOST_COLUMNS, SHARED};
 use crate::quantized::{Channels, Limits, Requantize, split_aligned};
 use crate::simd::Simd;
 use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Vector, WithBytes, dispatch_bytes};
 use crate::threads;
-use core::mem::MaybeUninit;
-
-/// The most columns of the output that share what they see.
-const MOST_COLUMNS: usize = 4;
-/// Columns of the kernels that share.
-const SHARED: usize = 3;
 
 /// How many quads a window has: those of a column of the kernel are whole.
 const fn quads(geometry: &Conv<'_>) -> usize {
@@ -150,35 +145,24 @@ impl WithBytes for Part<'_> {
         if S::NARROW {
             return of.narrow(first, y);
         }
-        of.check();
         let limits = Limits::new(s, of.to, 0);
         for channel in (0..of.pixel).step_by(4 * S::LANES) {
-            let lanes = Lanes { of, channel, n: (of.pixel - channel).min(4 * S::LANES), limits };
-            // SAFETY: `check` has passed.
-            unsafe {
-                if lanes.n == 4 * S::LANES {
-                    lanes.pixels::<true>(s, first, y);
-                } else {
-                    lanes.pixels::<false>(s, first, y);
-                }
+            let n = (of.pixel - channel).min(4 * S::LANES);
+            let lanes = Lanes::new(of.x, of.starts, of.w, BLOCK, (channel, n));
+            let group = Group { of, lanes, channel, n, limits };
+            if n == 4 * S::LANES {
+                group.pixels::<true>(s, first, y);
+            } else {
+                group.pixels::<false>(s, first, y);
             }
         }
     }
 }
 
-impl Work<'_> {
-    /// That all elements of all windows are there.
-    fn check(&self) {
-        let last = self.starts.as_flattened().iter().max().map_or(0, |&start| start as usize);
-        assert!(self.windows.last() + last + self.pixel <= self.x.len());
-        let blocks = self.pixel.div_ceil(BLOCK);
-        assert!(blocks * self.starts.len() * QUAD * BLOCK <= self.w.len());
-    }
-}
-
 /// The channels that four vectors of sums hold.
-struct Lanes<'a, S: Bytes> {
+struct Group<'a, S: Bytes> {
     of: &'a Work<'a>,
+    lanes: Lanes<'a>,
     /// The first.
     channel: usize,
     /// How many there are.
@@ -186,37 +170,47 @@ struct Lanes<'a, S: Bytes> {
     limits: Limits<S>,
 }
 
-impl<S: Bytes> Lanes<'_, S> {
-    /// Pixel by pixel.
-    ///
-    /// # Safety
-    /// [`Work::check`] has passed. If `WHOLE`, there are as many channels as fit.
+impl<S: Bytes> Group<'_, S> {
+    /// Pixel by pixel. If `WHOLE`, there are as many channels as fit.
     #[inline(always)]
-    unsafe fn pixels<const WHOLE: bool>(&self, s: S, first: usize, y: &mut [u8]) {
+    fn pixels<const WHOLE: bool>(&self, s: S, first: usize, y: &mut [u8]) {
         let Work { windows, pixel, starts, .. } = *self.of;
         let shares = S::LANES == 16
             && starts.len() == SHARED
             && windows.has_near_columns(SHARED)
             && windows.columns() > 1;
         let mut places = windows.from(first);
-        let mut y = y;
-        while !y.is_empty() {
-            let left = places.left().min(y.len() / pixel);
+        let mut rest = y;
+        while !rest.is_empty() {
+            let left = places.left().min(rest.len() / pixel);
             let columns = if shares { left.min(MOST_COLUMNS) } else { 1 };
             let at = places.next();
             (1..columns).for_each(|_| _ = places.next());
-            let (here, rest) = y.split_at_mut(columns * pixel);
-            // SAFETY: the caller vouches for the windows, and there are so many columns.
-            unsafe {
-                match columns {
-                    4 => self.columns::<WHOLE, 4>(s, at, here),
-                    3 => self.columns::<WHOLE, 3>(s, at, here),
-                    2 => self.columns::<WHOLE, 2>(s, at, here),
-                    _ => self.one::<WHOLE>(s, at, here),
+            let (y, after) = rest.split_at_mut(columns * pixel);
+            match columns {
+                4 => self.columns::<WHOLE, 4>(s, at, y),
+                3 => self.columns::<WHOLE, 3>(s, at, y),
+                2 => self.columns::<WHOLE, 2>(s, at, y),
+                _ => {
+                    let mut sums = self.start(s);
+                    self.lanes.one::<S, WHOLE>(s, at, &mut sums);
+                    self.finish(s, sums, y);
                 }
             }
-            y = rest;
+            rest = after;
         }
+    }
+
+    /// `T` columns of a row.
+    #[inline(always)]
+    fn columns<const WHOLE: bool, const T: usize>(&self, s: S, at: usize, y: &mut [u8]) {
+        let pixel = self.of.pixel;
+        let mut y = y.chunks_exact_mut(pixel);
+        self.lanes.columns::<S, WHOLE, T>(s, (at, pixel), self.start(s), |sums| {
+            if let Some(y) = y.next() {
+                self.finish(s, sums, y);
+            }
+        });
     }
 
     /// Where the numbers of vector `j` of the sums start.
@@ -236,138 +230,12 @@ impl<S: Bytes> Lanes<'_, S> {
         sums
     }
 
-    /// The elements of a quad of a window, interleaved.
-    ///
-    /// # Safety
-    /// The window at the place is there. If `WHOLE`, there are as many channels as fit.
-    #[inline(always)]
-    unsafe fn quad<const WHOLE: bool>(
-        &self,
-        s: S,
-        at: usize,
-        starts: &[u32; QUAD],
-    ) -> [Vector<S>; 4] {
-        let mut rows = [s.level().splat_i32(0); 4];
-        for (row, &start) in rows.iter_mut().zip(starts) {
-            let at = at + start as usize + self.channel;
-            // SAFETY: the caller vouches for them.
-            *row = unsafe {
-                let from = self.of.x.as_ptr().add(at);
-                if WHOLE {
-                    s.load_bytes_at(from)
-                } else {
-                    s.load_bytes(core::slice::from_raw_parts(from, self.n))
-                }
-            };
-        }
-        s.interleave(rows)
-    }
-
-    /// To the sums, the products with the weights of a quad.
-    ///
-    /// # Safety
-    /// [`Work::check`] has passed.
-    #[inline(always)]
-    unsafe fn add(&self, s: S, sums: &mut [Vector<S>; 4], x: &[Vector<S>; 4], quad: usize) {
-        let quads = self.of.starts.len();
-        let block = self.channel / BLOCK * quads;
-        let at = ((block + quad) * BLOCK + self.channel % BLOCK / 4) * QUAD;
-        for (j, (sum, &x)) in sums.iter_mut().zip(x).enumerate() {
-            // SAFETY: `check` saw the weights.
-            let w = unsafe { s.load_bytes_at(self.of.w.as_ptr().add(at + j * 16 * QUAD)) };
-            *sum = s.dot(*sum, x, w);
-        }
-    }
-
-    /// One pixel.
-    ///
-    /// # Safety
-    /// As for [`Lanes::quad`].
-    #[inline(always)]
-    unsafe fn one<const WHOLE: bool>(&self, s: S, at: usize, y: &mut [u8]) {
-        let mut sums = self.start(s);
-        for (quad, starts) in self.of.starts.iter().enumerate() {
-            // SAFETY: the caller vouches for the window.
-            unsafe {
-                let x = self.quad::<WHOLE>(s, at, starts);
-                self.add(s, &mut sums, &x, quad);
-            }
-        }
-        self.finish(s, sums, y);
-    }
-
-    /// `T` columns of a row, each of which sees two of the pixels that the one before has seen.
-    ///
-    /// # Safety
-    /// As for [`Lanes::quad`], for each of the columns; windows have a quad in each of three columns.
-    #[inline(always)]
-    unsafe fn columns<const WHOLE: bool, const T: usize>(&self, s: S, at: usize, y: &mut [u8]) {
-        let mut sums = [self.start(s); T];
-        // SAFETY: the caller vouches for the windows.
-        unsafe {
-            self.column::<WHOLE, T, 0>(s, at, &mut sums);
-            self.column::<WHOLE, T, 1>(s, at, &mut sums);
-            self.column::<WHOLE, T, 2>(s, at, &mut sums);
-            self.column::<WHOLE, T, 3>(s, at, &mut sums);
-            self.column::<WHOLE, T, 4>(s, at, &mut sums);
-            self.column::<WHOLE, T, 5>(s, at, &mut sums);
-        }
-        // By way of memory: what is read by reference does not stay in registers.
-        let mut tile = [MaybeUninit::<[[u8; MAX_BYTES]; 4]>::uninit(); T];
-        let tile = tile.as_mut_ptr().cast::<u8>();
-        for (t, sums) in sums.iter().enumerate() {
-            for (j, &sum) in sums.iter().enumerate() {
-                // SAFETY: there is room for all sums.
-                unsafe { s.store_bytes_at(sum, tile.add((t * 4 + j) * MAX_BYTES)) };
-            }
-        }
-        for (t, y) in y.chunks_exact_mut(self.of.pixel).take(T).enumerate() {
-            let mut sums = [s.level().splat_i32(0); 4];
-            for (j, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the vector was written above.
-                *sum = unsafe { s.load_bytes_at(tile.add((t * 4 + j) * MAX_BYTES)) };
-            }
-            self.finish(s, sums, y);
-        }
-    }
-
-    /// What column `C` of the pixels that the windows see adds to the sums. The number is a constant
-    /// so that sums stay in registers.
-    ///
-    /// # Safety
-    /// As for [`Lanes::columns`].
-    #[inline(always)]
-    unsafe fn column<const WHOLE: bool, const T: usize, const C: usize>(
-        &self,
-        s: S,
-        at: usize,
-        sums: &mut [[Vector<S>; 4]; T],
-    ) {
-        if C + 1 < T + SHARED {
-            // SAFETY: there are windows that see the column.
-            unsafe {
-                let x = self.quad::<WHOLE>(s, at + C * self.of.pixel, &self.of.starts[0]);
-                for tap in 0..SHARED {
-                    if tap <= C && C - tap < T {
-                        self.add(s, &mut sums[C - tap], &x, tap);
-                    }
-                }
-            }
-        }
-    }
-
     /// Stores what the sums become.
     #[inline(always)]
     fn finish(&self, s: S, sums: [Vector<S>; 4], y: &mut [u8]) {
-        let (l, channels) = (s.level(), &self.of.channels);
         let mut bytes = sums;
         for (j, byte) in bytes.iter_mut().enumerate() {
-            let at = self.numbers(j);
-            let mut x = l.mul(l.to_f32(*byte), l.load(&channels.factor[at..]));
-            if !channels.offset.is_empty() {
-                x = l.add(x, l.load(&channels.offset[at..]));
-            }
-            *byte = self.limits.round(s, x);
+            *byte = self.of.channels.byte(s, self.limits, *byte, self.numbers(j));
         }
         s.store_bytes(s.collect(bytes), &mut y[self.channel..][..self.n]);
     }

@@ -142,12 +142,6 @@ impl Windows {
         apart.map(|((at, axis), stride)| at * axis.dilation * stride).sum()
     }
 
-    /// Where the last window starts; no other starts behind it.
-    pub fn last(&self) -> usize {
-        let starts = self.axes.iter().zip(self.strides());
-        starts.map(|(axis, apart)| axis.out.saturating_sub(1) * axis.stride * apart).sum()
-    }
-
     /// Where the windows start, from that of a pixel of the output on.
     pub fn from(&self, place: usize) -> Places {
         let [_, h, w] = &self.axes;

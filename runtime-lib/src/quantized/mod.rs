@@ -64,6 +64,17 @@ impl<'a> Channels<'a> {
             offset: self.offset.get(first..).unwrap_or(&[]),
         }
     }
+
+    /// The bytes, still as wide as sums, that the sums of as many channels become, from `at` on.
+    #[inline(always)]
+    pub fn byte<S: Bytes>(&self, s: S, limits: Limits<S>, sums: Vector<S>, at: usize) -> Vector<S> {
+        let l = s.level();
+        let mut x = l.mul(l.to_f32(sums), l.load(&self.factor[at..]));
+        if !self.offset.is_empty() {
+            x = l.add(x, l.load(&self.offset[at..]));
+        }
+        limits.round(s, x)
+    }
 }
 
 /// [`Requantize`] as vectors.

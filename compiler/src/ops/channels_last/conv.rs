@@ -236,3 +236,35 @@ impl Op for ChannelsLastConv {
         cx.call_on(kernel, DType::U8, inputs, outputs, (geometry, self.to.formula()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pieces_of_a_convolution_are_its_packed_weights() {
+        let both = |n: usize| vec![n.into(); 2];
+        for [groups, filters, channels] in [[1, 1021, 1030], [700_009, 1, 1]] {
+            let how = Filters(Conv {
+                batch: 1.into(),
+                groups,
+                channels: channels.into(),
+                filters: filters.into(),
+                size: both(9),
+                out: both(7),
+                kernel: both(3),
+                strides: vec![1, 1],
+                dilations: vec![1, 1],
+                pads: both(0),
+                weights: Weights::Packed,
+            });
+            let count = groups * filters * channels * 9;
+            let from: Vec<i8> = (0..count).map(|i| (i % 251) as i8).collect();
+            let whole = numbers(&how.0, |conv| how.packed(&from, &conv));
+            assert_eq!(how.len::<i8>(), whole.len());
+            assert!(how.pieces::<i8>() > 1);
+            let pieces = (0..how.pieces::<i8>()).flat_map(|i| how.pack(i, &from));
+            assert!(pieces.collect::<Vec<i8>>() == whole);
+        }
+    }
+}

@@ -165,3 +165,89 @@ fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
     inputs[0] = Some(x);
     site.replace(node, Rc::new(op), inputs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        dim::Dim,
+        ir::Graph,
+        ops::{
+            quantized::Form,
+            requantize::Requantized,
+            window::{AutoPad, Window},
+        },
+        passes::layout::spread,
+        ty::Type,
+    };
+    use onnxc_runtime::quantized::{Blend, Requantize};
+
+    const TO: Requantized = Requantized {
+        to: Requantize { x_zero: 3, y_zero: -2, low: -128, high: 99 },
+        dtype: DType::I8,
+    };
+
+    fn conv(graph: &mut Graph, x: ValueId, [filters, depth]: [usize; 2], group: i64) -> ValueId {
+        let window = Window {
+            auto_pad: AutoPad::SameUpper,
+            kernel_shape: Vec::new(),
+            strides: Vec::new(),
+            pads: Vec::new(),
+            dilations: Vec::new(),
+        };
+        let weights = vec![1; filters * depth * 9];
+        let weights = Tensor::from_raw(DType::I8, vec![filters, depth, 3, 3], weights.into());
+        let inputs = [
+            x,
+            graph.constant("w", weights),
+            graph.constant("starts", Tensor::from_i32s(&vec![1; filters])),
+            graph.constant("factors", Tensor::from_floats(&vec![1.0; filters])),
+        ];
+        let op = QuantizedConv { window, group, to: TO };
+        graph.add(graph.body, "conv", op, &inputs).expect("the sizes fit")
+    }
+
+    /// The graph of one input after the pass.
+    fn laid_out(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> Graph {
+        let mut graph = Graph::new(Rc::default());
+        let sizes = [Dim::symbol("n"), channels.into(), 9.into(), 9.into()];
+        let x = graph.input(graph.body, "x", Type::tensor(DType::I8, sizes));
+        let y = build(&mut graph, x);
+        graph.set_outputs(graph.body, vec![y]);
+        spread(&graph, RULES, ALONE).expect("nothing is wrong with it")
+    }
+
+    fn names(graph: &Graph) -> String {
+        let nodes = graph[graph.body].nodes.iter();
+        nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn channels_go_last_and_come_back_once() {
+        let graph = laid_out(5, |graph, x| {
+            let a = conv(graph, x, [24, 5], 1);
+            let b = conv(graph, a, [24, 1], 24);
+            let of = Blend { zeros: [1, 2], scales: [0.5; 2], scale: 0.25, one: false };
+            let op = QuantizedBinary { form: Form::Add, of, to: TO };
+            graph.add(graph.body, "sum", op, &[a, b]).expect("they fit")
+        });
+        let found = "ChannelsLast ChannelsLastConv ChannelsLastConv QuantizedAdd ChannelsFirst";
+        assert_eq!(names(&graph), found);
+        let sum = graph.nodes().find_map(|(_, node)| node.op.downcast::<QuantizedBinary>());
+        let sum = sum.expect("it was seen above");
+        assert_eq!(sum.of.zeros, [129, 130]);
+        let moved = Requantize { x_zero: 3, y_zero: 126, low: 0, high: 227 };
+        assert_eq!(sum.to, Requantized { to: moved, dtype: DType::U8 });
+        let output = graph[graph.body].outputs[0];
+        assert_eq!(graph[output].ty.to_string(), "int8[n, 24, 9, 9]");
+    }
+
+    #[test]
+    fn a_convolution_alone_stays() {
+        let graph = laid_out(8, |graph, x| conv(graph, x, [16, 8], 1));
+        assert_eq!(names(&graph), "QuantizedConv");
+        let op = graph.nodes().find_map(|(_, node)| node.op.downcast::<QuantizedConv>());
+        assert_eq!(op.expect("it was seen above").to, TO);
+        assert_eq!(names(&laid_out(8, |graph, x| conv(graph, x, [8, 1], 8))), "QuantizedConv");
+    }
+}
