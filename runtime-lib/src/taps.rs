@@ -61,6 +61,19 @@ impl<'a> Taps<'a> {
         }
     }
 
+    /// The window's last axis.
+    pub fn only_last(&self) -> Taps<'a> {
+        let last = |of: &'a [usize]| &of[of.len().saturating_sub(1)..];
+        Taps {
+            size: last(self.size),
+            out: last(self.out),
+            kernel: last(self.kernel),
+            strides: last(self.strides),
+            dilations: last(self.dilations),
+            pads: last(self.pads),
+        }
+    }
+
     /// Which element of the image lies under an element of the window at a place, if any does.
     pub fn input(&self, mut place: usize, mut tap: usize) -> Option<usize> {
         let (mut input, mut distance) = (0, 1);

@@ -169,10 +169,20 @@ impl Window {
                 let slice = depth.map(|depth| &channel[depth * h.size * w.size..]);
                 for row_phase in 0..h.phases() {
                     for (col_phase, plane) in (0..w.phases()).zip(&mut planes) {
+                        let line = Line::of(&w, at[2], col_phase, band.pitch);
+                        // At once, for padding of single elements would take a call each.
+                        let is_padded = line.count < band.pitch;
+                        if is_padded {
+                            plane.fill(T::ZERO);
+                        }
                         for (i, to) in plane.chunks_exact_mut(band.pitch).enumerate() {
                             let row = slice.zip(h.input(at[1] + i, row_phase));
                             let row = row.map(|(x, row)| &x[row * w.size..][..w.size]);
-                            fill_row(row.unwrap_or(&[]), &w, at[2], col_phase, to);
+                            match row {
+                                Some(row) => line.copy(row, w.stride, to),
+                                None if is_padded => {}
+                                None => to.fill(T::ZERO),
+                            }
                         }
                     }
                 }
@@ -198,20 +208,58 @@ impl Band {
     }
 }
 
-/// Writes a row of a plane, for the outputs from `first` on.
-fn fill_row<T: Real>(x: &[T], axis: &Axis, first: usize, phase: usize, to: &mut [T]) {
-    let start = first * axis.stride + phase;
-    let skip = axis.pad.saturating_sub(start).div_ceil(axis.stride).min(to.len());
-    let (before, to) = to.split_at_mut(skip);
-    let from = (start + skip * axis.stride).saturating_sub(axis.pad);
-    let from = x.get(from..).unwrap_or(&[]);
-    let (to, after) = to.split_at_mut(from.len().div_ceil(axis.stride).min(to.len()));
-    before.fill(T::ZERO);
-    match axis.stride {
-        1 => to.copy_from_slice(&from[..to.len()]),
-        stride => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
+/// What a row of a plane has of a row of the image.
+#[derive(Clone, Copy)]
+struct Line {
+    /// Where in the plane it starts.
+    to: usize,
+    /// Where in the image it starts.
+    from: usize,
+    /// How many elements it has.
+    count: usize,
+}
+
+impl Line {
+    /// For the outputs from `first` on, so many elements of a phase.
+    fn of(axis: &Axis, first: usize, phase: usize, pitch: usize) -> Line {
+        let start = first * axis.stride + phase;
+        let to = axis.pad.saturating_sub(start).div_ceil(axis.stride).min(pitch);
+        let from = (start + to * axis.stride).saturating_sub(axis.pad);
+        let there = axis.size.saturating_sub(from).div_ceil(axis.stride);
+        Line { to, from: from.min(axis.size), count: there.min(pitch - to) }
     }
-    after.fill(T::ZERO);
+
+    /// Copies that part of the row.
+    #[inline(always)]
+    fn copy<T: Copy>(self, row: &[T], stride: usize, plane: &mut [T]) {
+        let (row, plane) = (&row[self.from..], &mut plane[self.to..][..self.count]);
+        match stride {
+            1 => copy(&row[..plane.len()], plane),
+            _ => plane.iter_mut().zip(row.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
+        }
+    }
+}
+
+/// Copies a row. Most are so short that a call takes longer.
+#[inline(always)]
+fn copy<T: Copy>(x: &[T], y: &mut [T]) {
+    match x.len() {
+        4..8 => both_ends::<T, 4>(x, y),
+        8..16 => both_ends::<T, 8>(x, y),
+        16..=32 => both_ends::<T, 16>(x, y),
+        _ => y.copy_from_slice(x),
+    }
+}
+
+/// Copies the first and the last `N` elements, which are all.
+#[inline(always)]
+fn both_ends<T: Copy, const N: usize>(x: &[T], y: &mut [T]) {
+    if let (Some(from), Some(to)) = (x.first_chunk::<N>(), y.first_chunk_mut()) {
+        *to = *from;
+    }
+    if let (Some(from), Some(to)) = (x.last_chunk::<N>(), y.last_chunk_mut()) {
+        *to = *from;
+    }
 }
 
 const fn at_least(x: usize, least: usize) -> usize {

@@ -89,11 +89,7 @@ fn take<F: Fold<f32, State = f32>>(x: &[f32], y: &mut [f32], geometry: Pool<'_>,
 fn finish<F: Fold<f32, State = f32>>(y: &mut [f32], first: usize, geometry: Pool<'_>, fold: F) {
     let taps = geometry.taps();
     for (i, y) in y.chunks_exact_mut(BLOCK).enumerate() {
-        for y in y {
-            *y = fold.finish(*y, |counted| match counted {
-                Counted::InImage => taps.count(first + i, None),
-                Counted::Padded => taps.count(first + i, Some(geometry.ends)),
-            });
-        }
+        let count = fold.counted().map_or(1, |of| of.of(&taps, first + i, geometry.ends));
+        y.iter_mut().for_each(|y| *y = fold.finish(*y, count));
     }
 }

@@ -16,8 +16,10 @@ pub(super) trait Fold<T>: Copy + Sync {
     fn take(self, state: Self::State, x: T) -> Self::State;
     /// The state of all elements of two states.
     fn join(self, a: Self::State, b: Self::State) -> Self::State;
-    /// The result. `count` says how many elements a window has: all, or those in the image.
-    fn finish(self, state: Self::State, count: impl Fn(Counted) -> usize) -> T;
+    /// Which elements of a window the result asks the number of, if any.
+    fn counted(self) -> Option<Counted>;
+    /// The result; so many elements of the window are counted.
+    fn finish(self, state: Self::State, count: usize) -> T;
 }
 
 /// Which elements of a window are counted.
@@ -27,6 +29,14 @@ pub(super) enum Counted {
     InImage,
     /// Those in the image and its padding.
     Padded,
+}
+
+impl Counted {
+    /// How many elements of the window at a place these are, where the padding reaches so far
+    /// behind the image.
+    pub fn of(self, taps: &Taps<'_>, place: usize, ends: &[usize]) -> usize {
+        taps.count(place, (self == Counted::Padded).then_some(ends))
+    }
 }
 
 /// The largest element.
@@ -49,7 +59,11 @@ impl<T: Number> Fold<T> for Largest {
         a.maximum(b)
     }
     #[inline(always)]
-    fn finish(self, state: T, _: impl Fn(Counted) -> usize) -> T {
+    fn counted(self) -> Option<Counted> {
+        None
+    }
+    #[inline(always)]
+    fn finish(self, state: T, _: usize) -> T {
         state
     }
 }
@@ -74,8 +88,12 @@ impl<T: Float> Fold<T> for Mean {
         a.add(b)
     }
     #[inline(always)]
-    fn finish(self, state: T::Wide, count: impl Fn(Counted) -> usize) -> T {
-        let count = u32::try_from(count(self.0)).unwrap_or(u32::MAX);
+    fn counted(self) -> Option<Counted> {
+        Some(self.0)
+    }
+    #[inline(always)]
+    fn finish(self, state: T::Wide, count: usize) -> T {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
         T::narrow(state.div(T::Wide::from_f64(f64::from(count))))
     }
 }
@@ -107,7 +125,11 @@ impl<T: Float> Fold<T> for Norm {
         a.add(b)
     }
     #[inline(always)]
-    fn finish(self, state: T::Wide, _: impl Fn(Counted) -> usize) -> T {
+    fn counted(self) -> Option<Counted> {
+        None
+    }
+    #[inline(always)]
+    fn finish(self, state: T::Wide, _: usize) -> T {
         T::narrow(match self.p {
             1 => state,
             2 => state.sqrt(),
@@ -129,11 +151,16 @@ pub(super) fn fold<T: Copy, F: Fold<T>>(x: &[T], y: &mut [T], geometry: Pool<'_>
     if places == 0 {
         return;
     }
-    let mut room = Room { columns: [fold.start(); COLUMNS], states: [fold.start(); PLACES] };
+    let mut room = Room {
+        columns: [fold.start(); COLUMNS],
+        states: [fold.start(); PLACES],
+        counts: [1; PLACES],
+        counted: None,
+    };
     for (plane, y) in y.chunks_exact_mut(places).enumerate() {
         let x = &x[plane * size..][..size];
         if taps.is_whole() {
-            y[0] = fold.finish(all(x, fold), |_| size);
+            y[0] = fold.finish(all(x, fold), size);
         } else {
             let ends = geometry.ends;
             Plane { x, taps, ends, fold }.rows(y, &mut room);
@@ -163,6 +190,10 @@ fn all<T: Copy, F: Fold<T>>(x: &[T], fold: F) -> F::State {
 struct Room<S> {
     columns: [S; COLUMNS],
     states: [S; PLACES],
+    /// How many elements of the last axis the windows have.
+    counts: [usize; PLACES],
+    /// The first of these windows.
+    counted: Option<usize>,
 }
 
 /// One image.
@@ -203,29 +234,37 @@ impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
         let [size, out, kernel, stride, dilation, pad] = self.taps.last();
         let last = Last { size, kernel, stride, dilation, pad };
         let at_once = last.places();
+        let rows = self.taps.without_last();
+        let above = &self.ends[..self.ends.len().saturating_sub(1)];
         for (row, y) in y.chunks_exact_mut(out).enumerate() {
             if at_once == 0 {
                 for (place, y) in y.iter_mut().enumerate() {
-                    let state = self.window(row * out + place);
-                    *y = self.finish(state, row * out + place);
+                    let place = row * out + place;
+                    let count =
+                        self.fold.counted().map_or(1, |of| of.of(&self.taps, place, self.ends));
+                    *y = self.fold.finish(self.window(place), count);
                 }
                 continue;
             }
+            let high = self.fold.counted().map_or(1, |of| of.of(&rows, row, above));
             for (first, y) in (0..out).step_by(at_once).zip(y.chunks_mut(at_once)) {
-                let states = self.places(last, row, (first, y.len()), room);
-                for (i, (y, &state)) in y.iter_mut().zip(states).enumerate() {
-                    *y = self.finish(state, row * out + first + i);
+                self.places(last, row, (first, y.len()), room);
+                for ((y, &state), &wide) in y.iter_mut().zip(&room.states).zip(&room.counts) {
+                    *y = self.fold.finish(state, high * wide);
                 }
             }
         }
     }
 
+    /// Counts the elements that windows have along the last axis.
     #[inline(always)]
-    fn finish(&self, state: F::State, place: usize) -> T {
-        self.fold.finish(state, |counted| match counted {
-            Counted::InImage => self.taps.count(place, None),
-            Counted::Padded => self.taps.count(place, Some(self.ends)),
-        })
+    fn count(&self, (first, n): (usize, usize), room: &mut Room<F::State>) {
+        let Some(of) = self.fold.counted().filter(|_| room.counted != Some(first)) else { return };
+        let (last, ends) = (self.taps.only_last(), &self.ends[self.ends.len().saturating_sub(1)..]);
+        for (i, count) in room.counts[..n].iter_mut().enumerate() {
+            *count = of.of(&last, first + i, ends);
+        }
+        room.counted = Some(first);
     }
 
     /// The state of one window, element by element.
@@ -234,15 +273,16 @@ impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
         inputs.fold(self.fold.start(), |state, input| self.fold.take(state, self.x[input]))
     }
 
-    /// The states of `n` windows of a row of places.
+    /// The states of `n` windows of a row of places, and their counts.
     #[inline(always)]
-    fn places<'r>(
+    fn places(
         &self,
         last: Last,
         row: usize,
         (first, n): (usize, usize),
-        room: &'r mut Room<F::State>,
-    ) -> &'r [F::State] {
+        room: &mut Room<F::State>,
+    ) {
+        self.count((first, n), room);
         let columns = &mut room.columns[..last.span(n)];
         let states = &mut room.states[..n];
         columns.fill(self.fold.start());
@@ -268,7 +308,6 @@ impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
                 stride => self.join(states, columns.iter().step_by(stride)),
             }
         }
-        states
     }
 
     #[inline(always)]
