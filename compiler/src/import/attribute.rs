@@ -3,6 +3,7 @@
 use super::{
     Settings,
     build::Builder,
+    function::Given,
     tensor::{self, sparse, tensor},
     types::{self, Dimensions},
 };
@@ -18,14 +19,14 @@ impl Builder<'_> {
     /// The attributes of a node by name, and its subgraphs.
     pub(super) fn typed<'n>(
         &self,
-        attributes: &'n [AttributeProto],
+        attributes: &[Given<'n>],
     ) -> Result<(BTreeMap<String, Attribute>, Vec<&'n GraphProto>)> {
         let mut graphs = Vec::new();
         let mut typed = BTreeMap::new();
-        for attribute in attributes {
-            let at = || format!("attribute {}", quoted(attribute.name()));
-            let value = self.attribute(attribute, &mut graphs).map_err(|f| f.within(at()))?;
-            typed.insert(attribute.name().to_owned(), value);
+        for &Given { name, value } in attributes {
+            let at = || format!("attribute {}", quoted(name));
+            let value = self.attribute(value, &mut graphs).map_err(|f| f.within(at()))?;
+            typed.insert(name.to_owned(), value);
         }
         Ok((typed, graphs))
     }

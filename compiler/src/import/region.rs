@@ -1,43 +1,79 @@
 //! The subgraphs of control flow.
 
-use super::build::{Builder, Scope};
+use super::{
+    build::{Builder, Scope, place},
+    found::Found,
+};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
-    ir::{NewNode, RegionId},
+    ir::{Builds, Fitting, Graph, NewNode, RegionId, fit},
+    ops::control::If,
     ty::Type,
 };
 use onnxc_proto::GraphProto;
+use std::mem;
+
+impl Builds for Builder<'_> {
+    type Key = *const GraphProto;
+
+    fn graph(&mut self) -> &mut Graph {
+        &mut self.graph
+    }
+
+    fn fitting(&mut self) -> &mut Fitting<*const GraphProto> {
+        &mut self.fitting
+    }
+}
 
 impl Builder<'_> {
+    /// Adds the regions of a node. What is wrong in one branch of several only counts where
+    /// something is in each of them, for one of them is taken.
+    pub(super) fn regions(
+        &mut self,
+        new: &mut NewNode<'_>,
+        graphs: &[&GraphProto],
+        scope: &Scope<'_>,
+    ) -> Result {
+        let (mut fitted, mut all) = (Ok(()), Vec::new());
+        for graph in graphs {
+            let around = mem::take(&mut self.found);
+            fitted = self.fitting_region(new, graph, scope);
+            let found = mem::replace(&mut self.found, around);
+            all.push(found.within(|| place(graph)));
+            if fitted.is_err() {
+                break;
+            }
+        }
+        let may_be_fine = new.op.is::<If>() && !all.iter().all(Found::fails_if_run);
+        for mut found in all {
+            if may_be_fine {
+                found.may_never_run();
+            }
+            self.found.extend(found);
+        }
+        fitted
+    }
+
     /// Adds the next region of a node, of types wide enough for what its turns give each other.
-    pub(super) fn fitting_region(
+    fn fitting_region(
         &mut self,
         new: &mut NewNode<'_>,
         proto: &GraphProto,
         scope: &Scope<'_>,
     ) -> Result {
-        let i = new.regions.len();
-        let mut types = self.graph.region_inputs(new, i)?;
-        loop {
-            let outer = std::mem::take(&mut self.findings);
-            let region = self.region(proto, types.clone(), scope);
-            let found = std::mem::replace(&mut self.findings, outer);
-            new.regions.truncate(i);
-            new.regions.push(region?);
-            let wider = self.graph.region_inputs(new, i)?;
-            if wider == types {
-                let found = found.finish().err().map_or(Vec::new(), |found| found.0);
-                found.into_iter().for_each(|finding| self.findings.push(finding));
-                return Ok(());
+        fit(self, new, std::ptr::from_ref(proto), |builder, types| {
+            // What was found with narrower types may be true no more.
+            if builder.room.is_some() {
+                builder.found = Found::default();
             }
-            types = wider;
-        }
+            builder.region(proto, types, scope)
+        })
     }
 
     fn region(
         &mut self,
         proto: &GraphProto,
-        types: Vec<Type>,
+        types: &[Type],
         outer: &Scope<'_>,
     ) -> Result<RegionId> {
         let is_constant = |name: &str| proto.initializer.iter().any(|tensor| tensor.name() == name);
@@ -55,7 +91,7 @@ impl Builder<'_> {
             let region = builder.graph.region(proto.name());
             let mut scope = Scope { region, ..outer.clone() };
             builder.initializers(proto, &mut scope);
-            let mut types = types.into_iter();
+            let mut types = types.iter().cloned();
             for input in proto.input.iter().filter(|input| !is_constant(input.name())) {
                 let id = builder.graph.input(
                     region,

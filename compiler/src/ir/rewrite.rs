@@ -1,7 +1,10 @@
 //! The one driver of all local passes. It reads a graph and writes the next, so no pass ever
 //! edits: what is not written is gone, and nothing can go stale.
 
-use super::{Attributes, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit};
+use super::{
+    Attributes, Builds, Fitting, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId,
+    edit::Edit, fit,
+};
 use crate::{
     arena::Map,
     diag::{Diagnostics, Findings},
@@ -139,6 +142,19 @@ pub struct Rewrite<'a> {
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
     /// How many bytes of constants may still be computed.
     room: usize,
+    fitting: Fitting<RegionId>,
+}
+
+impl Builds for Rewrite<'_> {
+    type Key = RegionId;
+
+    fn graph(&mut self) -> &mut Graph {
+        &mut self.new
+    }
+
+    fn fitting(&mut self) -> &mut Fitting<RegionId> {
+        &mut self.fitting
+    }
 }
 
 /// Copies what the outputs need, asking the hook and then each rule in turn for something better.
@@ -266,6 +282,7 @@ impl<'a> Rewrite<'a> {
             findings: Findings::default(),
             seen: Vec::new(),
             room: room(old),
+            fitting: Fitting::default(),
         }
     }
 
@@ -505,18 +522,10 @@ impl<'a> Rewrite<'a> {
             outputs: &[],
             regions: Vec::new(),
         };
-        for (i, &from) in old.regions.iter().enumerate() {
-            let mut types = self.new.region_inputs(&new, i).unwrap_or_default();
-            loop {
-                let region = self.inner_region(from, &types);
-                new.regions.truncate(i);
-                new.regions.push(region);
-                let wider = self.new.region_inputs(&new, i).unwrap_or_default();
-                if wider == types {
-                    break;
-                }
-                types = wider;
-            }
+        for &from in &old.regions {
+            let build = |cx: &mut Self, types: &[Type]| Ok(cx.inner_region(from, types));
+            // What is wrong is said when the node is added.
+            drop(fit(self, &mut new, from, build));
         }
         new.regions
     }
