@@ -15,17 +15,20 @@ use crate::{
 use onnxc_proto::{AttributeProto, Bytes, GraphProto, attribute_proto::AttributeType};
 use std::collections::BTreeMap;
 
+/// A subgraph, and the name of the attribute that it is.
+pub(super) type Subgraph<'n> = (&'n str, &'n GraphProto);
+
 impl Builder<'_> {
-    /// The attributes of a node by name, and its subgraphs.
+    /// The attributes of a node by name, and its subgraphs, each with the name of its attribute.
     pub(super) fn typed<'n>(
         &self,
         attributes: &[Given<'n>],
-    ) -> Result<(BTreeMap<String, Attribute>, Vec<&'n GraphProto>)> {
+    ) -> Result<(BTreeMap<String, Attribute>, Vec<Subgraph<'n>>)> {
         let mut graphs = Vec::new();
         let mut typed = BTreeMap::new();
         for &Given { name, value } in attributes {
             let at = || format!("attribute {}", quoted(name));
-            let value = self.attribute(value, &mut graphs).map_err(|f| f.within(at()))?;
+            let value = self.attribute(name, value, &mut graphs).map_err(|f| f.within(at()))?;
             typed.insert(name.to_owned(), value);
         }
         Ok((typed, graphs))
@@ -33,12 +36,13 @@ impl Builder<'_> {
 
     fn attribute<'n>(
         &self,
+        name: &'n str,
         proto: &'n AttributeProto,
-        graphs: &mut Vec<&'n GraphProto>,
+        graphs: &mut Vec<Subgraph<'n>>,
     ) -> Result<Attribute> {
         let missing = || Diagnostic::new(Code::MissingField, "the attribute has no value");
         let mut graph = |proto: &'n GraphProto| {
-            graphs.push(proto);
+            graphs.push((name, proto));
             graphs.len() - 1
         };
         // The type of a value that belongs to no input has no names of its own for dimensions.

@@ -2,6 +2,7 @@
 
 use super::{
     Imported, Settings,
+    attribute::Subgraph,
     custom::{self, Bindings},
     external,
     found::Found,
@@ -185,7 +186,7 @@ impl<'p> Builder<'p> {
         let interface = self.model_inputs(proto, &mut scope);
         self.graph.symbols = self.dims.sizes.clone();
         self.nodes(&proto.node, &mut scope);
-        self.inner_types(proto, &scope);
+        self.inner_types(&proto.value_info, &scope);
         let outputs = self.outputs(proto, &scope);
         self.graph.set_outputs(region, outputs);
         self.graph.interface = Rc::new(interface);
@@ -358,7 +359,7 @@ impl<'p> Builder<'p> {
         &mut self,
         op: Rc<dyn Op>,
         node: &NodeProto,
-        (inputs, regions): (Vec<Option<ValueId>>, Vec<&GraphProto>),
+        (inputs, regions): (Vec<Option<ValueId>>, Vec<Subgraph<'_>>),
         scope: &mut Scope<'_>,
     ) -> Result {
         let label = |name: &String| (!name.is_empty()).then(|| scope.label(name));

@@ -12,7 +12,7 @@ use crate::{
     ops::optional::OptionalGetElement,
     ty::Type,
 };
-use onnxc_proto::{GraphProto, ValueInfoProto};
+use onnxc_proto::ValueInfoProto;
 
 impl Builder<'_> {
     /// The type that the model declares for a value, where it does and nothing is wrong with it.
@@ -38,8 +38,12 @@ impl Builder<'_> {
 
     /// Holds the declared element types of inner values against the inferred ones. Their sizes are
     /// often those of another batch.
-    pub(super) fn inner_types(&mut self, proto: &GraphProto, scope: &Scope<'_>) {
-        for value in &proto.value_info {
+    pub(super) fn inner_types<'v>(
+        &mut self,
+        declared: impl IntoIterator<Item = &'v ValueInfoProto>,
+        scope: &Scope<'_>,
+    ) {
+        for value in declared {
             let Some(&id) = scope.values.get(value.name()) else { continue };
             // Its dimensions are none of the model's.
             let mut dims = Dimensions::new(self.settings);

@@ -261,9 +261,10 @@ mod tests {
         let model =
             "<ir_version: 10, opset_import: [\"f\" : 1]> g (float[2] x) => (y) { y = f.F0(x) }";
         let functions: String = (0..40).map(twice).collect();
-        let finding =
-            graph(&format!("{model}{functions}{last}")).expect_err("it has 2^40 nodes").0.remove(0);
-        assert_eq!(finding.code, Code::TooLarge);
+        let found = graph(&format!("{model}{functions}{last}")).expect_err("it has 2^40 nodes").0;
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].code, Code::TooLarge);
+        assert_eq!(found[0].at, ["graph `g`", "node `y` (F0), number 0"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The subgraphs of control flow.
 
 use super::{
+    attribute::Subgraph,
     build::{Builder, Scope, place},
     found::Found,
 };
@@ -31,15 +32,16 @@ impl Builder<'_> {
     pub(super) fn regions(
         &mut self,
         new: &mut NewNode<'_>,
-        graphs: &[&GraphProto],
+        graphs: &[Subgraph<'_>],
         scope: &Scope<'_>,
     ) -> Result {
         let (mut fitted, mut all) = (Ok(()), Vec::new());
-        for graph in graphs {
+        for &(attribute, graph) in graphs {
             let around = mem::take(&mut self.found);
             fitted = self.fitting_region(new, graph, scope);
             let found = mem::replace(&mut self.found, around);
-            all.push(found.within(|| place(graph)));
+            let found = found.within(|| place(graph));
+            all.push(found.within(|| format!("attribute {}", quoted(attribute))));
             if fitted.is_err() {
                 break;
             }
@@ -101,9 +103,70 @@ impl Builder<'_> {
                 scope.values.insert(input.name().to_owned(), id);
             }
             builder.nodes(&proto.node, &mut scope);
+            let declared = proto.value_info.iter().chain(&proto.input).chain(&proto.output);
+            builder.inner_types(declared, &scope);
             let outputs = builder.outputs(proto, &scope);
             builder.graph.set_outputs(region, outputs);
             region
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{diag::Code, import};
+
+    fn found(nodes: &str) -> Vec<(Code, String)> {
+        let model = format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[2] x, float[3] z, int64 n, bool go) => (r) {{ {nodes} }}"
+        );
+        let imported = import::model(model.into(), &import::Settings::default());
+        let found = imported.err().map_or(Vec::new(), |found| found.0);
+        found.into_iter().map(|finding| (finding.code, finding.at.join(" › "))).collect()
+    }
+
+    #[test]
+    fn all_that_is_wrong_in_subgraphs_is_found_in_one_run() {
+        let found = found(
+            "r = Loop<body = b (int64 i, bool on, v) => (bool to, w) {
+                to = Identity(on)
+                w = Add(v, z)
+                u = Scan<num_scan_inputs = 1, body = c (bool s, k) => (s, p) { p = Size(s) }>(go, x)
+            }>(n, go, x)
+            q = Concat<axis = 5>(x, z)",
+        );
+        let inside = "graph `g` › node `r` (Loop), number 0 › attribute `body` › graph `b`";
+        let expected = [
+            (Code::ShapeMismatch, format!("{inside} › node `w` (Add), number 1")),
+            (Code::BadAttribute, "graph `g` › node `q` (Concat), number 1".to_owned()),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_branch_that_is_wrong_does_harm_where_the_other_is_too() {
+        let nodes = |no: &str| {
+            format!(
+                "r = If<then_branch = t () => (a) {{ a = Add(x, z) }},
+                        else_branch = e () => (c) {{ c = {no} }}>(go)"
+            )
+        };
+        assert_eq!(found(&nodes("Neg(x)")), []);
+        assert_eq!(found(&nodes("Concat<axis = 1>(x, x)")).len(), 2);
+        // What is no operator at all harms in any case.
+        assert_eq!(found(&nodes("Minus(x)")).len(), 1);
+    }
+
+    #[test]
+    fn what_subgraphs_declare_is_held_against_what_they_give() {
+        let found = found(
+            "r = Loop<body = b (int64 i, bool on, v) => (bool to, int64[2] w) {
+                to = Identity(on)
+                w = Abs(v)
+            }>(n, go, x)",
+        );
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, Code::DeclaredMismatch);
     }
 }

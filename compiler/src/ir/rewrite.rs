@@ -136,6 +136,8 @@ pub struct Rewrite<'a> {
     pub denied: Vec<Dim>,
     /// How many branches with all that comes after are around what is copied.
     pub splits: usize,
+    /// How many there were in all.
+    pub all_splits: usize,
     /// What is wrong.
     pub findings: Findings,
     /// For each open region, what was computed already: the same again is the same value.
@@ -279,6 +281,7 @@ impl<'a> Rewrite<'a> {
             edit: None,
             denied: Vec::new(),
             splits: 0,
+            all_splits: 0,
             findings: Findings::default(),
             seen: Vec::new(),
             room: room(old),
