@@ -126,6 +126,16 @@ impl Spec {
         self.one_in(graph, body)
     }
 
+    /// Adds the node at the end of the model, and gives all its outputs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Spec::add`].
+    pub fn all(self, graph: &mut Graph) -> Result<Outputs> {
+        let body = graph.body;
+        self.add(graph, body)
+    }
+
     /// Adds the node, which has one output, at the end of a region.
     ///
     /// # Errors
