@@ -369,7 +369,7 @@ impl<'p> Builder<'p> {
         }
         let name = scope.label(name(node));
         let mut new = NewNode { name: &name, op, inputs, outputs: &names, regions: Vec::new() };
-        let fitted = self.regions(&mut new, &regions, scope);
+        self.regions(&mut new, &regions, scope)?;
         let (id, result) = self.graph.node(scope.region, new);
         self.graph.note(id, notes(node));
         let outputs = self.graph[id].outputs.clone();
@@ -378,7 +378,6 @@ impl<'p> Builder<'p> {
                 self.define(name, output, scope);
             }
         }
-        fitted?;
         if let Err(mut finding) = result {
             // The graph says the node too, but not its number in the file.
             finding.at.remove(0);

@@ -101,10 +101,10 @@ impl Builder<'_> {
                     types.next().unwrap_or(Type::Unknown),
                 );
                 scope.values.insert(input.name().to_owned(), id);
+                builder.inner_types([input], &scope);
             }
             builder.nodes(&proto.node, &mut scope);
-            let declared = proto.value_info.iter().chain(&proto.input).chain(&proto.output);
-            builder.inner_types(declared, &scope);
+            builder.inner_types(proto.value_info.iter().chain(&proto.output), &scope);
             let outputs = builder.outputs(proto, &scope);
             builder.graph.set_outputs(region, outputs);
             region

@@ -2,8 +2,7 @@
 //! edits: what is not written is gone, and nothing can go stale.
 
 use super::{
-    Attributes, Builds, Fitting, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId,
-    edit::Edit, fit,
+    Attributes, Fitting, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit, fit,
 };
 use crate::{
     arena::Map,
@@ -144,19 +143,7 @@ pub struct Rewrite<'a> {
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
     /// How many bytes of constants may still be computed.
     room: usize,
-    fitting: Fitting<RegionId>,
-}
-
-impl Builds for Rewrite<'_> {
-    type Key = RegionId;
-
-    fn graph(&mut self) -> &mut Graph {
-        &mut self.new
-    }
-
-    fn fitting(&mut self) -> &mut Fitting<RegionId> {
-        &mut self.fitting
-    }
+    pub(super) fitting: Fitting<RegionId>,
 }
 
 /// Copies what the outputs need, asking the hook and then each rule in turn for something better.
