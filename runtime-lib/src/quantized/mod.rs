@@ -25,6 +25,7 @@ pub use matmul::{
     packed_columns_len,
 };
 pub use pool::average_pool;
+pub(crate) use pool::requantized;
 pub use table::table;
 
 use crate::simd::Simd;
@@ -62,6 +63,17 @@ impl<'a> Channels<'a> {
             factor: self.factor.get(first..).unwrap_or(&[]),
             offset: self.offset.get(first..).unwrap_or(&[]),
         }
+    }
+
+    /// The bytes, still as wide as sums, that the sums of as many channels become, from `at` on.
+    #[inline(always)]
+    pub fn byte<S: Bytes>(&self, s: S, limits: Limits<S>, sums: Vector<S>, at: usize) -> Vector<S> {
+        let l = s.level();
+        let mut x = l.mul(l.to_f32(sums), l.load(&self.factor[at..]));
+        if !self.offset.is_empty() {
+            x = l.add(x, l.load(&self.offset[at..]));
+        }
+        limits.round(s, x)
     }
 }
 
