@@ -54,9 +54,12 @@ impl Builder {
         Builder { model: path.into(), out_dir: None, options: Options::default() }
     }
 
-    /// Calls the model, and its struct, something else than its file.
+    /// Calls the model, its struct and what is written something else than its file, so that one
+    /// model can be compiled in several ways: with `name("small")` the module is `small.rs`.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
-        self.options.name = Some(name.into());
+        let name = name.into();
+        self.options.stem = Some(name.clone());
+        self.options.name = Some(name);
         self
     }
 
@@ -179,8 +182,9 @@ impl Builder {
             Diagnostic::new(Code::BadOption, "there is no `OUT_DIR` outside a build script")
                 .help("say where to write with `out_dir`")
         })?;
-        let stem = self.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
-        let module = out_dir.join(format!("{}.rs", ident::snake(&stem)));
+        let file = self.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
+        let stem = self.options.stem.as_deref().unwrap_or(&file);
+        let module = out_dir.join(format!("{}.rs", ident::snake(stem)));
         let weights = output.write(&module)?;
         Ok(Report {
             module,

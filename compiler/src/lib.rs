@@ -2,8 +2,8 @@
 //!
 //! A build script wants [`Builder`] and no more. Who wants to look at models, change them or make
 //! them: [`import::model`] reads one into an [`ir::Graph`], or [`Spec`] adds nodes to an empty one;
-//! [`ir::replace`] and [`ir::Edit`] give changed copies; [`optimize`] simplifies, and
-//! [`export::model`] writes ONNX.
+//! [`ir::replace`] and [`ir::Edit`] give changed copies; [`optimize`] simplifies;
+//! [`export::model`] makes ONNX of it, and [`export::write`] a file.
 //!
 //! # The rooms
 //!

@@ -3,14 +3,12 @@
 use super::npy;
 use onnxc::{
     diag::{Code, Diagnostic, Result},
-    export::{self, LARGEST_FILE},
-    file,
-    import::{self, print},
+    file, import,
     value::Value,
     write_if_changed,
 };
-use onnxc_proto::{Bytes, Message, ModelProto, TypeProto};
-use std::{fs, io::BufWriter, path::Path};
+use onnxc_proto::{Bytes, TypeProto};
+use std::path::Path;
 
 /// The formats of such files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -55,24 +53,6 @@ pub fn write(path: &Path, name: &str, value: &Value, format: Format) -> Result {
         Format::Pb => import::value::write(value, name),
     };
     write_if_changed(path, &bytes)
-}
-
-/// Writes a model, as text where the name says so; what does not fit into one file goes beside it.
-pub fn write_model(to: &Path, model: &mut ModelProto) -> Result {
-    let io = |error: std::io::Error| Diagnostic::new(Code::Io, error.to_string()).within(place(to));
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder).map_err(io)?;
-    }
-    if to.extension().is_some_and(|end| end == "onnxtxt") {
-        return write_if_changed(to, print::model(model, usize::MAX).as_bytes());
-    }
-    let beside = to.with_extension("data");
-    let location = beside.file_name().unwrap_or_default().to_string_lossy();
-    if let Some(weights) = export::move_out(model, &location, LARGEST_FILE) {
-        let file = fs::File::create(&beside).map_err(io)?;
-        weights.write(&mut BufWriter::new(file)).map_err(io)?;
-    }
-    write_if_changed(to, &model.encode_to_vec())
 }
 
 fn npy(value: &Value) -> Result<Vec<u8>> {

@@ -81,5 +81,5 @@ fn one(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
             export::without_types(graph);
         }
     }
-    Ok(files::write_model(to, &mut model)?)
+    Ok(export::write(model, to)?)
 }

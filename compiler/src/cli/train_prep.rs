@@ -3,6 +3,7 @@
 use super::files;
 use onnxc::{
     diag::{Diagnostics, Findings},
+    export,
     train::{Initial, Loss, Method, Optimizer, Prepare, Setting},
 };
 use std::{
@@ -152,8 +153,8 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
         prepare = prepare.trainable(pattern);
     }
     let model = prepare.bytes(files::bytes(&options.model)?);
-    let mut model = model.map_err(|all| all.within(&options.model.display().to_string()))?;
-    Ok(files::write_model(&options.to, &mut model)?)
+    let model = model.map_err(|all| all.within(&options.model.display().to_string()))?;
+    Ok(export::write(model, &options.to)?)
 }
 
 /// The optimizer with all that was said of it.

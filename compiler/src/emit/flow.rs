@@ -39,6 +39,18 @@ fn makes(step: &Step, buffer: BufferId) -> bool {
     }
 }
 
+/// Whether a step makes a buffer, or one inside it does.
+fn made_in(steps: &[Step], buffer: BufferId) -> bool {
+    steps.iter().any(|step| {
+        makes(step, buffer)
+            || match step {
+                Step::If(step) => step.branches.iter().any(|block| made_in(&block.steps, buffer)),
+                Step::Loop(step) => made_in(&step.body.steps, buffer),
+                Step::Call(_) | Step::Check(_) => false,
+            }
+    })
+}
+
 impl Body<'_> {
     pub(super) fn branch(&mut self, step: &If) -> TokenStream {
         let comment = docs::line(&step.node);
@@ -147,14 +159,16 @@ impl Body<'_> {
     pub(super) fn turns(&mut self, step: &Loop) -> TokenStream {
         let comment = docs::line(&step.node);
         let turn = format_ident!("{}", &*step.turn);
-        let carried: TokenStream = step.carried.iter().map(|carried| self.carry(carried)).collect();
+        let carried: TokenStream =
+            step.carried.iter().map(|carried| self.carry(carried, step)).collect();
         let sizes = self.size_at_first(&step.sizes);
         let stacks: TokenStream = step.stacked.iter().map(|stacked| self.stack(stacked)).collect();
         let (bind_most, below) = self.most(step, &turn);
         let decides = step.cond.is_some() || step.again.is_some();
         let again = decides.then(|| self.face.derived(&step.turn, "again"));
         let first = step.cond.as_ref().map_or(quote!(true), |cond| self.element(cond));
-        let bind_again = again.as_ref().map(|again| quote!(let mut #again = #first;));
+        let is_mut = step.again.as_ref().map(|_| quote!(mut));
+        let bind_again = again.as_ref().map(|again| quote!(let #is_mut #again = #first;));
         let goes_on = match (&again, below) {
             (Some(again), Some(below)) => quote!(#again && #below),
             (Some(again), None) => quote!(#again),
@@ -212,12 +226,15 @@ impl Body<'_> {
     }
 
     /// Puts the initial value where the first turn finds it.
-    fn carry(&mut self, carried: &Carried) -> TokenStream {
-        let Carried { initial, value, .. } = carried;
+    fn carry(&mut self, carried: &Carried, step: &Loop) -> TokenStream {
+        let Carried { initial, value, next } = carried;
         if self.plan.buffers[value.buffer].place == Place::Heap {
             let (name, owned) = (self.name(value), self.owned(initial, &[], Given::Once));
             self.made.insert(value.buffer);
-            quote!(let mut #name = #owned;)
+            let is_sequence = self.plan.buffers[value.buffer].kind == Kind::Sequence;
+            let changes = next != value || made_in(&step.body.steps, value.buffer);
+            let is_mut = (changes || is_sequence).then(|| quote!(mut));
+            quote!(let #is_mut #name = #owned;)
         } else if initial == value {
             TokenStream::new()
         } else {

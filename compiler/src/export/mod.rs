@@ -6,11 +6,13 @@
 //! operators (what passes fuse, what they find out about sizes) has no form, and is a finding.
 
 mod external;
+mod file;
 mod graph;
 mod names;
 mod version;
 
 pub use external::{LARGEST_FILE, Weights, move_out};
+pub use file::write;
 
 use crate::{
     diag::{Diagnostics, Findings},

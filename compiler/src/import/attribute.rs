@@ -3,6 +3,7 @@
 use super::{
     Settings,
     build::Builder,
+    function::Given,
     tensor::{self, sparse, tensor},
     types::{self, Dimensions},
 };
@@ -14,30 +15,34 @@ use crate::{
 use onnxc_proto::{AttributeProto, Bytes, GraphProto, attribute_proto::AttributeType};
 use std::collections::BTreeMap;
 
+/// A subgraph, and the name of the attribute that it is.
+pub(super) type Subgraph<'n> = (&'n str, &'n GraphProto);
+
 impl Builder<'_> {
-    /// The attributes of a node by name, and its subgraphs.
+    /// The attributes of a node by name, and its subgraphs, each with the name of its attribute.
     pub(super) fn typed<'n>(
         &self,
-        attributes: &'n [AttributeProto],
-    ) -> Result<(BTreeMap<String, Attribute>, Vec<&'n GraphProto>)> {
+        attributes: &[Given<'n>],
+    ) -> Result<(BTreeMap<String, Attribute>, Vec<Subgraph<'n>>)> {
         let mut graphs = Vec::new();
         let mut typed = BTreeMap::new();
-        for attribute in attributes {
-            let at = || format!("attribute {}", quoted(attribute.name()));
-            let value = self.attribute(attribute, &mut graphs).map_err(|f| f.within(at()))?;
-            typed.insert(attribute.name().to_owned(), value);
+        for &Given { name, value } in attributes {
+            let at = || format!("attribute {}", quoted(name));
+            let value = self.attribute(name, value, &mut graphs).map_err(|f| f.within(at()))?;
+            typed.insert(name.to_owned(), value);
         }
         Ok((typed, graphs))
     }
 
     fn attribute<'n>(
         &self,
+        name: &'n str,
         proto: &'n AttributeProto,
-        graphs: &mut Vec<&'n GraphProto>,
+        graphs: &mut Vec<Subgraph<'n>>,
     ) -> Result<Attribute> {
         let missing = || Diagnostic::new(Code::MissingField, "the attribute has no value");
         let mut graph = |proto: &'n GraphProto| {
-            graphs.push(proto);
+            graphs.push((name, proto));
             graphs.len() - 1
         };
         // The type of a value that belongs to no input has no names of its own for dimensions.

@@ -56,7 +56,7 @@ impl Training<'_> {
         let opsets = builder.opsets(self.proto);
         let scope = builder.body(graph, &opsets);
         let types = all(&builder, &scope);
-        (types, taken(&builder, "initialization"))
+        (types, taken(&mut builder, "initialization"))
     }
 
     /// The types in the model's graph and an algorithm's.
@@ -65,7 +65,7 @@ impl Training<'_> {
         let opsets = builder.opsets(self.proto);
         let mut scope = builder.body(self.main, &opsets);
         // The model's own graph was built before, and what is wrong with it was said.
-        drop(builder.findings.finish());
+        drop(builder.found.finish());
         let Some(graph) = algorithm else { return (all(&builder, &scope), Vec::new()) };
         builder.initializers(graph, &mut scope);
         for input in graph.input.iter().filter(|input| !input.name().is_empty()) {
@@ -82,7 +82,7 @@ impl Training<'_> {
             }
         }
         let types = all(&builder, &scope);
-        let mut found = taken(&builder, "algorithm");
+        let mut found = taken(&mut builder, "algorithm");
         for (i, node) in graph.node.iter().enumerate() {
             if let Some(finding) = GradientNames::of(node).and_then(|n| points(node, &n, &types)) {
                 found.push(finding.within(node_place(node, i)).within("`algorithm`"));
@@ -173,7 +173,7 @@ fn all(builder: &Builder<'_>, scope: &Scope<'_>) -> Types {
 }
 
 /// What was found while a graph was built.
-fn taken(builder: &Builder<'_>, graph: &str) -> Vec<Diagnostic> {
-    let found = builder.findings.finish().err().map_or(Vec::new(), |found| found.0);
+fn taken(builder: &mut Builder<'_>, graph: &str) -> Vec<Diagnostic> {
+    let found = builder.found.finish().err().map_or(Vec::new(), |found| found.0);
     found.into_iter().map(|finding| finding.within(format!("`{graph}`"))).collect()
 }

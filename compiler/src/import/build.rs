@@ -2,9 +2,11 @@
 
 use super::{
     Imported, Settings,
+    attribute::Subgraph,
     custom::{self, Bindings},
     external,
-    function::Call,
+    found::Found,
+    function::{Call, Given},
     order::{self, named_values},
     tensor::{sparse, tensor},
     training::Variable,
@@ -12,17 +14,16 @@ use super::{
 };
 use crate::{
     check::{Checked, node_place},
-    diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
-    ir::{Domain, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
+    diag::{Code, Diagnostic, Diagnostics, Result, quoted},
+    ir::{Domain, Fitting, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
     ops::{self, Entry, How, Read, quoted::Quoted},
     tensor::Tensor,
     ty::Type,
 };
-use onnxc_proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto,
-};
+use onnxc_proto::{FunctionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto};
 use std::{
     collections::{BTreeMap, HashMap},
+    mem,
     rc::Rc,
 };
 
@@ -40,14 +41,11 @@ pub fn model(
 ) -> std::result::Result<Imported, Diagnostics> {
     let graph_proto = proto.graph.as_ref().expect("the decoder saw a graph");
     let mut builder = Builder::new(proto, graph_proto, settings, checked);
-    let findings = builder.findings.clone();
     let opsets = builder.opsets(proto);
     builder.body(graph_proto, &opsets);
     builder.unused_bindings();
-    builder.dims.findings().into_iter().for_each(|finding| findings.push(finding));
-    findings
-        .finish()
-        .map_err(|all| all.within(&format!("graph {}", quoted(graph_proto.name()))))?;
+    builder.dims.findings().into_iter().for_each(|finding| builder.found.push(finding));
+    builder.found.within(|| place(graph_proto)).finish()?;
     Ok(Imported { graph: builder.graph, files: builder.files.into_read() })
 }
 
@@ -55,7 +53,7 @@ pub(super) struct Builder<'p> {
     pub(super) settings: &'p Settings,
     /// What was found at fault in the messages, and is passed over.
     pub(super) checked: &'p Checked,
-    pub(super) findings: Findings,
+    pub(super) found: Found,
     pub(super) files: external::Files,
     pub(super) dims: Dimensions<'p>,
     pub(super) graph: Graph,
@@ -65,9 +63,12 @@ pub(super) struct Builder<'p> {
     pub(super) bindings: Bindings<'p>,
     /// The variables of a model that learns, until they are inputs of its graph.
     pub(super) variables: Vec<Variable>,
+    pub(super) fitting: Fitting<*const GraphProto>,
     depth: usize,
-    /// The nodes that may still be added.
-    room: usize,
+    /// The nodes that may still be added; none, once it was said that there are too many.
+    pub(super) room: Option<usize>,
+    /// How many nodes each function comes to.
+    pub(super) extents: HashMap<*const FunctionProto, usize>,
 }
 
 /// What names mean in one graph, function or branch.
@@ -77,7 +78,7 @@ pub(super) struct Scope<'s> {
     pub values: HashMap<String, ValueId>,
     pub opsets: &'s Opsets,
     /// The function that is called, in its body.
-    pub call: Option<&'s Call>,
+    pub call: Option<&'s Call<'s>>,
 }
 
 pub(super) type Opsets = BTreeMap<String, i64>;
@@ -141,7 +142,7 @@ impl<'p> Builder<'p> {
         Builder {
             settings,
             checked,
-            findings: Findings::default(),
+            found: Found::default(),
             files: external::Files::within(settings.directory.clone()),
             dims: Dimensions::new(settings),
             graph,
@@ -149,13 +150,15 @@ impl<'p> Builder<'p> {
             bodies: HashMap::new(),
             bindings: Bindings::default(),
             variables: Vec::new(),
+            fitting: Fitting::default(),
             depth: 0,
-            room: MOST_NODES,
+            room: Some(MOST_NODES),
+            extents: HashMap::new(),
         }
     }
 
     /// The operator sets that the model imports, as far as they are known here.
-    pub(super) fn opsets(&self, proto: &ModelProto) -> Opsets {
+    pub(super) fn opsets(&mut self, proto: &ModelProto) -> Opsets {
         let mut opsets = Opsets::new();
         // Files of before operator sets had versions.
         if proto.opset_import.is_empty() {
@@ -169,7 +172,7 @@ impl<'p> Builder<'p> {
                 let message =
                     format!("version {version} of the operator set {} is not known", quoted(name));
                 let finding = Diagnostic::new(Code::NewerOperatorSet, message);
-                self.findings.push(finding.note(format!("the newest version known is {newest}")));
+                self.found.push(finding.note(format!("the newest version known is {newest}")));
             }
             opsets.insert(name.to_owned(), version.min(newest));
         }
@@ -183,7 +186,7 @@ impl<'p> Builder<'p> {
         let interface = self.model_inputs(proto, &mut scope);
         self.graph.symbols = self.dims.sizes.clone();
         self.nodes(&proto.node, &mut scope);
-        self.inner_types(proto, &scope);
+        self.inner_types(&proto.value_info, &scope);
         let outputs = self.outputs(proto, &scope);
         self.graph.set_outputs(region, outputs);
         self.graph.interface = Rc::new(interface);
@@ -215,7 +218,7 @@ impl<'p> Builder<'p> {
 
     /// Defines a constant. One that cannot be read has no type, so that its uses are no findings.
     fn initializer(&mut self, name: &str, read: Result<Tensor>, scope: &mut Scope<'_>) {
-        let id = match self.findings.keep(read) {
+        let id = match self.found.keep(read) {
             Some(tensor) => self.graph.constant(name, tensor),
             None => self.graph.input(scope.region, name, Type::Unknown),
         };
@@ -259,31 +262,33 @@ impl<'p> Builder<'p> {
         }
     }
 
-    /// Adds node number `i`, or what can be told of its outputs where it is at fault.
+    /// Adds node number `i`, or what can be told of its outputs where it is at fault. All that is
+    /// found meanwhile is located there.
     pub(super) fn numbered(&mut self, i: usize, node: &NodeProto, scope: &mut Scope<'_>) {
-        let result = match self.room.checked_sub(1) {
-            _ if self.checked.is_faulty(node) => return self.leave_unknown(node, scope),
-            Some(room) => {
-                self.room = room;
-                self.node(node, scope)
-            }
-            // Functions that call each other twice grow beyond all bounds.
-            None => return self.leave_unknown(node, scope),
-        };
-        if let Err(findings) = result {
-            let at = node_place(node, i);
-            findings.within(&at).0.into_iter().for_each(|finding| self.findings.push(finding));
-            self.leave_unknown(node, scope);
+        if self.checked.is_faulty(node) {
+            return self.leave_unknown(node, scope);
         }
-        if self.room == 0 {
-            let message = format!("the model has more than {MOST_NODES} nodes, functions inlined");
-            let finding = Diagnostic::new(Code::TooLarge, message);
-            self.findings.push(finding.within(node_place(node, i)));
-        }
+        let around = mem::take(&mut self.found);
+        let added = if self.has_room(1) { self.node(node, scope) } else { Ok(()) };
+        self.room = self.room.map(|room| room.saturating_sub(1));
+        self.found.keep(added);
+        self.leave_unknown(node, scope);
+        let found = mem::replace(&mut self.found, around);
+        self.found.extend(found.within(|| node_place(node, i)));
     }
 
-    /// Gives the outputs of a node that was found wrong, so that what comes after can be looked
-    /// at too.
+    /// Whether so many nodes may be added. Where they may not, that is said once.
+    pub(super) fn has_room(&mut self, nodes: usize) -> bool {
+        let has_room = self.room.is_some_and(|room| nodes <= room);
+        if !has_room && self.room.take().is_some() {
+            let message = format!("the model has more than {MOST_NODES} nodes, functions inlined");
+            self.found.push(Diagnostic::new(Code::TooLarge, message));
+        }
+        has_room
+    }
+
+    /// Gives the outputs of a node that nothing defined, for it was found wrong, so that what comes
+    /// after can be looked at too.
     fn leave_unknown(&mut self, node: &NodeProto, scope: &mut Scope<'_>) {
         for output in node.output.iter().filter(|name| !name.is_empty()) {
             if !scope.values.contains_key(output) {
@@ -293,46 +298,41 @@ impl<'p> Builder<'p> {
         }
     }
 
-    fn node(
-        &mut self,
-        node: &NodeProto,
-        scope: &mut Scope<'_>,
-    ) -> std::result::Result<(), Diagnostics> {
+    fn node(&mut self, node: &NodeProto, scope: &mut Scope<'_>) -> Result {
         let inputs = self.inputs(node, scope);
         let attributes = scope.resolved(node);
         if let Some(function) = self.settings.customs.get(&custom::operator(node)) {
             return self.custom(function, node, inputs, &attributes, scope);
         }
-        let key = (node.domain(), node.op_type(), node.overload());
         let is_in_operator = scope.call.is_some_and(|call| call.is_operator);
-        if let Some(&function) = self.functions.get(&key).filter(|_| !is_in_operator) {
-            if self.checked.is_faulty(function) {
-                self.leave_unknown(node, scope);
+        if let Some(function) = self.called(node).filter(|_| !is_in_operator) {
+            let extent = self.extent(function);
+            if self.checked.is_faulty(function) || !self.has_room(extent) {
                 return Ok(());
             }
-            return self.call(function, node, inputs, attributes, scope);
+            return self.call(function, node, inputs, &attributes, scope);
         }
         let (entry, version) = entry(node, scope)?;
         match entry.how {
             How::Read(read) => {
                 let cx = (read, version, attributes.as_slice());
-                Ok(self.operator(cx, node, inputs, scope)?)
+                self.operator(cx, node, inputs, scope)
             }
             How::Naming(names, read) => {
                 let named = named_values(names, &attributes).into_iter();
                 let named = named.map(|name| self.named(name, scope));
                 let inputs = inputs.into_iter().chain(named).collect();
                 let cx = (read, version, attributes.as_slice());
-                Ok(self.operator(cx, node, inputs, scope)?)
+                self.operator(cx, node, inputs, scope)
             }
             How::Nodes(nodes) => {
                 let attributes = self.typed(&attributes)?.0;
                 let op = Rc::new(Quoted { entry, version, attributes, nodes });
-                Ok(self.add(op, node, (inputs, Vec::new()), scope)?)
+                self.add(op, node, (inputs, Vec::new()), scope)
             }
             How::Body(text) => {
                 let function = self.body_of(entry, text)?;
-                self.call(&function, node, inputs, attributes, scope)
+                self.call(&function, node, inputs, &attributes, scope)
             }
         }
     }
@@ -340,7 +340,7 @@ impl<'p> Builder<'p> {
     /// Adds the node that an operator reads.
     fn operator(
         &mut self,
-        (read, version, attributes): (Read, i64, &[AttributeProto]),
+        (read, version, attributes): (Read, i64, &[Given<'_>]),
         node: &NodeProto,
         inputs: Vec<Option<ValueId>>,
         scope: &mut Scope<'_>,
@@ -359,7 +359,7 @@ impl<'p> Builder<'p> {
         &mut self,
         op: Rc<dyn Op>,
         node: &NodeProto,
-        (inputs, regions): (Vec<Option<ValueId>>, Vec<&GraphProto>),
+        (inputs, regions): (Vec<Option<ValueId>>, Vec<Subgraph<'_>>),
         scope: &mut Scope<'_>,
     ) -> Result {
         let label = |name: &String| (!name.is_empty()).then(|| scope.label(name));
@@ -369,9 +369,7 @@ impl<'p> Builder<'p> {
         }
         let name = scope.label(name(node));
         let mut new = NewNode { name: &name, op, inputs, outputs: &names, regions: Vec::new() };
-        for graph in regions {
-            self.fitting_region(&mut new, graph, scope)?;
-        }
+        self.regions(&mut new, &regions, scope)?;
         let (id, result) = self.graph.node(scope.region, new);
         self.graph.note(id, notes(node));
         let outputs = self.graph[id].outputs.clone();
@@ -380,15 +378,12 @@ impl<'p> Builder<'p> {
                 self.define(name, output, scope);
             }
         }
-        // A branch may never be taken, so what is wrong in it is said where it turns out to be.
-        if scope.region != self.graph.body {
-            return Ok(());
-        }
-        // The graph says the node too, but not its number in the file.
-        result.map_err(|mut finding| {
+        if let Err(mut finding) = result {
+            // The graph says the node too, but not its number in the file.
             finding.at.remove(0);
-            finding
-        })
+            self.found.push_if_run(finding);
+        }
+        Ok(())
     }
 
     /// The values of a node's inputs.
@@ -442,6 +437,11 @@ fn binding(node: &NodeProto) -> String {
     format!(
         "have a function of yours called for it: `--custom {operator}=crate::path::of::function`"
     )
+}
+
+/// Where a graph is, for people.
+pub(super) fn place(graph: &GraphProto) -> String {
+    format!("graph {}", quoted(graph.name()))
 }
 
 /// What a node is called: by its own name, or by that of its first output.

@@ -3,19 +3,17 @@
 
 use super::{
     build::{Builder, Scope, name},
-    text, types,
+    function, text, types,
 };
 use crate::{
-    diag::{Code, Diagnostic, Diagnostics, Result, quoted},
+    diag::{Code, Diagnostic, Result, quoted},
     ident,
     ir::{Attribute, NewNode, ValueId},
     ops::custom::Custom,
     plan::custom::Attribute as Given,
     ty::Type,
 };
-use onnxc_proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto,
-};
+use onnxc_proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// An operator: its domain and its name.
@@ -97,14 +95,13 @@ impl Builder<'_> {
         function: &str,
         node: &NodeProto,
         inputs: Vec<Option<ValueId>>,
-        attributes: &[AttributeProto],
+        attributes: &[function::Given<'_>],
         scope: &mut Scope<'_>,
-    ) -> std::result::Result<(), Diagnostics> {
+    ) -> Result {
         if !ident::is_path(function) {
             let message = format!("{} is not the path of a function", quoted(function));
             return Err(Diagnostic::new(Code::BadOption, message)
-                .help("say it from a crate's root: `crate::path::of::function`")
-                .into());
+                .help("say it from a crate's root: `crate::path::of::function`"));
         }
         let (typed, _) = self.typed(attributes)?;
         let attributes =
@@ -138,7 +135,7 @@ impl Builder<'_> {
                 self.define(name, output, scope);
             }
         }
-        Ok(result?)
+        result
     }
 
     /// The type that the user, or the model, says of a value.
@@ -177,7 +174,7 @@ impl Builder<'_> {
     }
 
     /// A finding for each binding, and each type said, that the model has no use for.
-    pub(super) fn unused_bindings(&self) {
+    pub(super) fn unused_bindings(&mut self) {
         for ((domain, name), function) in &self.settings.customs {
             let found = self.bindings.left_out.get(&(domain.clone(), name.clone()));
             if found.is_none_or(|[inputs, outputs]| inputs.is_empty() && outputs.is_empty()) {
@@ -185,12 +182,12 @@ impl Builder<'_> {
                     if domain.is_empty() { name.clone() } else { format!("{domain}::{name}") };
                 let message =
                     format!("no node is a {} for {} to do", quoted(&name), quoted(function));
-                self.findings.push(Diagnostic::new(Code::BadOption, message));
+                self.found.push(Diagnostic::new(Code::BadOption, message));
             }
         }
         for name in self.settings.types.keys().filter(|name| !self.bindings.used.contains(*name)) {
             let message = format!("no operator of your own gives {}", quoted(name));
-            self.findings.push(Diagnostic::new(Code::BadOption, message));
+            self.found.push(Diagnostic::new(Code::BadOption, message));
         }
     }
 }
@@ -232,7 +229,10 @@ fn refused(name: &str, what: &str) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::{Settings, model};
+    use crate::{
+        diag::Diagnostics,
+        import::{Settings, model},
+    };
 
     const TEXT: &str = r#"
         <ir_version: 10, opset_import: ["" : 21, "a" : 1]>

@@ -12,7 +12,7 @@ use crate::{
     ops::optional::OptionalGetElement,
     ty::Type,
 };
-use onnxc_proto::{GraphProto, ValueInfoProto};
+use onnxc_proto::ValueInfoProto;
 
 impl Builder<'_> {
     /// The type that the model declares for a value, where it does and nothing is wrong with it.
@@ -20,7 +20,7 @@ impl Builder<'_> {
         let at = format!("value {}", quoted(value.name()));
         let proto = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value))?;
         let ty = types::ty(proto, value.name(), &mut self.dims);
-        self.findings.keep(ty.map_err(|finding| finding.within(at)))
+        self.found.keep(ty.map_err(|finding| finding.within(at)))
     }
 
     /// An output of the declared type. A loop that takes in an optional and gives its value has
@@ -30,7 +30,7 @@ impl Builder<'_> {
         let is_optional = |ty: &Type| matches!(ty, Type::Optional(_));
         if is_optional(&inferred) && !is_optional(declared) && *declared != Type::Unknown {
             let content = self.graph.add(self.graph.body, name, OptionalGetElement, &[id]);
-            return self.findings.keep(content).unwrap_or(id);
+            return self.found.keep(content).unwrap_or(id);
         }
         self.compare(name, declared, &inferred);
         id
@@ -38,8 +38,12 @@ impl Builder<'_> {
 
     /// Holds the declared element types of inner values against the inferred ones. Their sizes are
     /// often those of another batch.
-    pub(super) fn inner_types(&mut self, proto: &GraphProto, scope: &Scope<'_>) {
-        for value in &proto.value_info {
+    pub(super) fn inner_types<'v>(
+        &mut self,
+        declared: impl IntoIterator<Item = &'v ValueInfoProto>,
+        scope: &Scope<'_>,
+    ) {
+        for value in declared {
             let Some(&id) = scope.values.get(value.name()) else { continue };
             // Its dimensions are none of the model's.
             let mut dims = Dimensions::new(self.settings);
@@ -51,13 +55,13 @@ impl Builder<'_> {
                 let message =
                     format!("the model declares {declared}, but its nodes give {inferred}");
                 let finding = Diagnostic::new(Code::DeclaredMismatch, message);
-                self.findings.push(finding.within(format!("value {}", quoted(value.name()))));
+                self.found.push(finding.within(format!("value {}", quoted(value.name()))));
             }
         }
     }
 
     /// Holds the declared type of an output against the inferred one.
-    fn compare(&self, name: &str, declared: &Type, inferred: &Type) {
+    fn compare(&mut self, name: &str, declared: &Type, inferred: &Type) {
         let fits = match (declared, inferred) {
             (Type::Tensor(a), Type::Tensor(b)) => {
                 let sizes = a.shape.iter().zip(&b.shape);
@@ -70,7 +74,7 @@ impl Builder<'_> {
         if !fits {
             let message = format!("the model declares {declared}, but its nodes give {inferred}");
             let finding = Diagnostic::new(Code::DeclaredMismatch, message);
-            self.findings.push(finding.within(format!("output {}", quoted(name))));
+            self.found.push(finding.within(format!("output {}", quoted(name))));
         }
     }
 }

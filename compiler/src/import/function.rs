@@ -6,55 +6,72 @@ use super::{
     text,
 };
 use crate::{
-    diag::{Diagnostics, Result},
+    diag::Result,
     ir::{Domain, ValueId},
     ops::Entry,
 };
 use onnxc_proto::{AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto};
 use std::{
     collections::{HashMap, HashSet},
-    mem,
     rc::Rc,
 };
 
 /// What a call of a function settles for its body.
-pub(super) struct Call {
+pub(super) struct Call<'c> {
     /// What stands in front of every name in the body.
     prefix: String,
     /// The attributes, with the defaults of those that the caller leaves out.
-    attributes: HashMap<String, AttributeProto>,
+    attributes: HashMap<&'c str, &'c AttributeProto>,
     /// The inputs that the caller leaves out.
     pub absent: HashSet<String>,
     /// Whether the body is that of an operator, which knows nothing of the model's functions.
     pub is_operator: bool,
 }
 
-impl Scope<'_> {
+/// An attribute that a node is given: its name there, and the message that has its value.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub name: &'a str,
+    pub value: &'a AttributeProto,
+}
+
+impl<'a> From<&'a AttributeProto> for Given<'a> {
+    fn from(value: &'a AttributeProto) -> Given<'a> {
+        Given { name: value.name(), value }
+    }
+}
+
+impl<'s> Scope<'s> {
     /// What a value or node of the body is called in the graph.
     pub fn label(&self, name: &str) -> String {
         let prefix = self.call.map_or("", |call| call.prefix.as_str());
         format!("{prefix}{name}")
     }
 
-    /// The attributes of a node, with those of the function around it in place of references.
-    pub fn resolved(&self, node: &NodeProto) -> Vec<AttributeProto> {
-        let mut attributes = Vec::new();
-        for attribute in &node.attribute {
-            let reference = attribute.ref_attr_name();
-            if reference.is_empty() {
-                attributes.push(attribute.clone());
-                continue;
+    /// The attributes of a node, with those of the function around it in place of references. One
+    /// that the caller leaves out is left out in the body, too.
+    pub fn resolved<'a>(&self, node: &'a NodeProto) -> Vec<Given<'a>>
+    where
+        's: 'a,
+    {
+        let call = self.call;
+        let each = node.attribute.iter().filter_map(|attribute| match attribute.ref_attr_name() {
+            "" => Some(attribute.into()),
+            reference => {
+                let value = *call?.attributes.get(reference)?;
+                Some(Given { name: attribute.name(), value })
             }
-            // An attribute that the caller leaves out is left out in the body, too.
-            if let Some(value) = self.call.and_then(|call| call.attributes.get(reference)) {
-                attributes.push(AttributeProto { name: attribute.name.clone(), ..value.clone() });
-            }
-        }
-        attributes
+        });
+        each.collect()
     }
 }
 
-impl Builder<'_> {
+impl<'p> Builder<'p> {
+    /// The function of the model that a node calls, where it calls one.
+    pub(super) fn called(&self, node: &NodeProto) -> Option<&'p FunctionProto> {
+        self.functions.get(&(node.domain(), node.op_type(), node.overload())).copied()
+    }
+
     /// The function that an operator stands for.
     pub(super) fn body_of(
         &mut self,
@@ -75,9 +92,9 @@ impl Builder<'_> {
         function: &FunctionProto,
         node: &NodeProto,
         inputs: Vec<Option<ValueId>>,
-        given: Vec<AttributeProto>,
+        given: &[Given<'_>],
         outer: &mut Scope<'_>,
-    ) -> std::result::Result<(), Diagnostics> {
+    ) -> Result {
         let key = (function.domain(), function.name(), function.overload());
         let known = self.functions.get(&key);
         let is_operator = !known.is_some_and(|known| std::ptr::eq(*known, function));
@@ -86,10 +103,10 @@ impl Builder<'_> {
             let name = if import.domain() == "ai.onnx" { "" } else { import.domain() };
             opsets.insert(name.to_owned(), import.version());
         }
-        let attributes = function.attribute_proto.iter().chain(&given);
+        let defaults = function.attribute_proto.iter().map(Given::from);
         let mut call = Call {
             prefix: format!("{}/", outer.label(name(node))),
-            attributes: attributes.map(|a| (a.name().to_owned(), a.clone())).collect(),
+            attributes: defaults.chain(given.iter().copied()).map(|a| (a.name, a.value)).collect(),
             absent: HashSet::new(),
             is_operator,
         };
@@ -102,16 +119,37 @@ impl Builder<'_> {
             }
         }
         let mut scope = Scope { region: outer.region, values, opsets: &opsets, call: Some(&call) };
-        // What is wrong inside is located by the caller's node, too.
-        let findings = mem::take(&mut self.findings);
         let result = self.deeper("functions call each other", |builder| {
             builder.nodes(&function.node, &mut scope);
         });
-        let found = mem::replace(&mut self.findings, findings).finish();
         let results = function.output.iter().map(|name| scope.values.get(name).copied());
         self.give(node, results.collect(), &inputs, outer);
-        result?;
-        found
+        result
+    }
+
+    /// How many nodes a function comes to, with those that it calls. Those at fault are never
+    /// called, functions that call each other without end or too deep among them.
+    pub(super) fn extent(&mut self, function: &FunctionProto) -> usize {
+        let key = std::ptr::from_ref(function);
+        if let Some(&extent) = self.extents.get(&key) {
+            return extent;
+        }
+        if self.checked.is_faulty(function) {
+            return 0;
+        }
+        let extent = self.extent_of(&function.node);
+        self.extents.insert(key, extent);
+        extent
+    }
+
+    fn extent_of(&mut self, nodes: &[NodeProto]) -> usize {
+        nodes.iter().fold(0, |sum: usize, node| {
+            let called = self.called(node).map_or(0, |function| self.extent(function));
+            let graphs = node.attribute.iter();
+            let graphs = graphs.flat_map(|a| a.g.as_deref().into_iter().chain(&a.graphs));
+            let inside = graphs.map(|graph| self.extent_of(&graph.node));
+            inside.fold(sum.saturating_add(1), usize::saturating_add).saturating_add(called)
+        })
     }
 
     /// Takes what was made in place of a node for its outputs.
@@ -149,7 +187,7 @@ mod tests {
     use super::*;
     use crate::{
         check,
-        diag::Code,
+        diag::{Code, Diagnostics},
         import::{Settings, model},
         ops::{How, entries},
     };
@@ -223,9 +261,10 @@ mod tests {
         let model =
             "<ir_version: 10, opset_import: [\"f\" : 1]> g (float[2] x) => (y) { y = f.F0(x) }";
         let functions: String = (0..40).map(twice).collect();
-        let finding =
-            graph(&format!("{model}{functions}{last}")).expect_err("it has 2^40 nodes").0.remove(0);
-        assert_eq!(finding.code, Code::TooLarge);
+        let found = graph(&format!("{model}{functions}{last}")).expect_err("it has 2^40 nodes").0;
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].code, Code::TooLarge);
+        assert_eq!(found[0].at, ["graph `g`", "node `y` (F0), number 0"]);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use super::{external::Files, tensor::external_data};
 use crate::diag::Result;
-use onnxc_proto::{GraphProto, ModelProto, TensorProto, tensor_proto::DataLocation};
+use onnxc_proto::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto,
+    tensor_proto::DataLocation,
+};
 use std::path::PathBuf;
 
 /// Brings external data, which lies in `directory`, into the message of a model that was checked.
@@ -17,20 +20,36 @@ pub fn gather(model: &mut ModelProto, directory: Option<PathBuf>) -> Result {
     let training =
         training.iter_mut().flat_map(|info| [&mut info.initialization, &mut info.algorithm]);
     let mut graphs = training.chain([&mut model.graph]).flatten();
-    graphs.try_for_each(|graph| all(graph, &files))
+    graphs.try_for_each(|graph| all(graph, &files))?;
+    model.functions.iter_mut().try_for_each(|function| {
+        function.attribute_proto.iter_mut().try_for_each(|a| attribute(a, &files))?;
+        function.node.iter_mut().try_for_each(|part| node(part, &files))
+    })
 }
 
 fn all(graph: &mut GraphProto, files: &Files) -> Result {
-    for tensor in &mut graph.initializer {
-        one(tensor, files)?;
-    }
-    for attribute in graph.node.iter_mut().flat_map(|node| &mut node.attribute) {
-        let mut tensors = attribute.t.as_deref_mut().into_iter().chain(&mut attribute.tensors);
-        tensors.try_for_each(|tensor| one(tensor, files))?;
-        let mut graphs = attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs);
-        graphs.try_for_each(|graph| all(graph, files))?;
-    }
-    Ok(())
+    graph.initializer.iter_mut().try_for_each(|tensor| one(tensor, files))?;
+    graph.sparse_initializer.iter_mut().try_for_each(|tensor| sparse(tensor, files))?;
+    graph.node.iter_mut().try_for_each(|part| node(part, files))
+}
+
+fn node(node: &mut NodeProto, files: &Files) -> Result {
+    node.attribute.iter_mut().try_for_each(|a| attribute(a, files))
+}
+
+fn attribute(a: &mut AttributeProto, files: &Files) -> Result {
+    let mut tensors = a.t.as_deref_mut().into_iter().chain(&mut a.tensors);
+    tensors.try_for_each(|tensor| one(tensor, files))?;
+    let mut sparse_tensors =
+        a.sparse_tensor.as_deref_mut().into_iter().chain(&mut a.sparse_tensors);
+    sparse_tensors.try_for_each(|tensor| sparse(tensor, files))?;
+    let mut graphs = a.g.as_deref_mut().into_iter().chain(&mut a.graphs);
+    graphs.try_for_each(|graph| all(graph, files))
+}
+
+fn sparse(tensor: &mut SparseTensorProto, files: &Files) -> Result {
+    let mut parts = tensor.values.iter_mut().chain(&mut tensor.indices);
+    parts.try_for_each(|tensor| one(tensor, files))
 }
 
 fn one(tensor: &mut TensorProto, files: &Files) -> Result {

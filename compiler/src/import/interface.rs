@@ -56,7 +56,7 @@ impl Builder<'_> {
             Some((_, Some(tensor))) => {
                 let ty = self.declared(input).unwrap_or(Type::Unknown);
                 let at = |finding: Diagnostic| finding.within(place(input));
-                self.findings.keep(fits(&tensor, &ty).map_err(at));
+                self.found.keep(fits(&tensor, &ty).map_err(at));
                 Initial::Input(ty, Some(tensor))
             }
             None => {
@@ -71,14 +71,14 @@ impl Builder<'_> {
         match (self.settings.shapes.get(name), ty) {
             (Some(axes), _) if axes.iter().any(|axis| matches!(axis, Axis::Fixed(n) if *n < 0)) => {
                 let message = format!("a size of the input {} is negative", quoted(name));
-                self.findings.push(Diagnostic::new(Code::BadOption, message));
+                self.found.push(Diagnostic::new(Code::BadOption, message));
                 Type::Unknown
             }
             (Some(axes), Type::Unranked(dtype)) => Type::tensor(dtype, self.dims.of_axes(axes)),
             (Some(_), ty) => {
                 let message = format!("the input {} is {ty}, so its axes are known", quoted(name));
                 let finding = Diagnostic::new(Code::BadOption, message);
-                self.findings.push(finding.help("settle its free sizes with `--dim`"));
+                self.found.push(finding.help("settle its free sizes with `--dim`"));
                 ty
             }
             (None, ty) => ty,
@@ -89,7 +89,7 @@ impl Builder<'_> {
     fn constant(&mut self, input: &ValueInfoProto, text: &str) -> ValueId {
         let ty = self.declared(input).unwrap_or(Type::Unknown);
         let tensor = super::constant::tensor(text, &ty);
-        match self.findings.keep(tensor.map_err(|finding| finding.within(place(input)))) {
+        match self.found.keep(tensor.map_err(|finding| finding.within(place(input)))) {
             Some(tensor) => self.graph.constant(input.name(), tensor),
             None => self.graph.value(input.name(), Type::Unknown),
         }
@@ -100,28 +100,28 @@ impl Builder<'_> {
         initial.unwrap_or_else(|| {
             let message = format!("the input {} has no default", quoted(input.name()));
             let finding = Diagnostic::new(Code::BadOption, message).within(place(input));
-            self.findings.push(finding.help(format!("say `--const {}=VALUE`", input.name())));
+            self.found.push(finding.help(format!("say `--const {}=VALUE`", input.name())));
             self.graph.value(input.name(), Type::Unknown)
         })
     }
 
-    fn unused_constants(&self, proto: &GraphProto) {
+    fn unused_constants(&mut self, proto: &GraphProto) {
         for name in self.settings.consts.keys().chain(self.settings.shapes.keys()) {
             if !proto.input.iter().any(|input| input.name() == name) {
                 let names = proto.input.iter().map(|input| input.name());
-                self.findings.push(unknown("input", name, names));
+                self.found.push(unknown("input", name, names));
             }
         }
     }
 
     /// The state that the user names, of a model whose inputs from `first` on have these names.
-    fn states(&self, proto: &GraphProto, first: usize, inputs: &[&str]) -> Vec<Held> {
+    fn states(&mut self, proto: &GraphProto, first: usize, inputs: &[&str]) -> Vec<Held> {
         let outputs: Vec<&str> = proto.output.iter().map(|output| output.name()).collect();
-        let find = |kind: &str, name: &str, names: &[&str]| {
+        let mut find = |kind: &str, name: &str, names: &[&str]| {
             let place = format!("state {}", quoted(name));
             let found = names.iter().position(|found| *found == name);
             let known = || unknown(kind, name, names.iter().copied()).within(place);
-            self.findings.keep(found.ok_or_else(known))
+            self.found.keep(found.ok_or_else(known))
         };
         let states = self.settings.states.iter().filter_map(|(input, output)| {
             let found = (find("input", input, inputs), find("output", output, &outputs));

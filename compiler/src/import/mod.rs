@@ -7,6 +7,7 @@ mod constant;
 mod custom;
 mod declared;
 mod external;
+mod found;
 mod function;
 mod gather;
 mod interface;

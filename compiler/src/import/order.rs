@@ -1,9 +1,12 @@
 //! The order of nodes, where some name values by attributes: these may stand before what makes the
 //! values, though the specification wants nodes to be sorted by their inputs.
 
-use super::build::{Scope, entry};
+use super::{
+    build::{Scope, entry},
+    function::Given,
+};
 use crate::ops::How;
-use onnxc_proto::{AttributeProto, NodeProto};
+use onnxc_proto::NodeProto;
 use std::collections::HashMap;
 
 /// The numbers of `nodes` in an order in which each stands behind what makes the values that it
@@ -26,17 +29,18 @@ pub(super) fn of(nodes: &[NodeProto], scope: &Scope<'_>) -> Vec<usize> {
 }
 
 /// The values that the attributes of these names name, in the order of `names`.
-pub(super) fn named_values<'n>(names: &[&str], attributes: &'n [AttributeProto]) -> Vec<&'n str> {
-    let of = |name: &&str| attributes.iter().find(|attribute| attribute.name() == *name);
-    let texts = |attribute: &'n AttributeProto| {
-        attribute.strings.iter().chain(&attribute.s).map(|text| std::str::from_utf8(text))
+pub(super) fn named_values<'n>(names: &[&str], attributes: &[Given<'n>]) -> Vec<&'n str> {
+    let of = |name: &&str| attributes.iter().find(|attribute| attribute.name == *name);
+    let texts = |attribute: &Given<'n>| {
+        let value = attribute.value;
+        value.strings.iter().chain(&value.s).map(|text| std::str::from_utf8(text))
     };
     names.iter().filter_map(of).flat_map(texts).filter_map(Result::ok).collect()
 }
 
-fn names<'n>(node: &'n NodeProto, scope: &Scope<'_>) -> Vec<&'n str> {
+fn names<'n>(node: &'n NodeProto, scope: &Scope<'n>) -> Vec<&'n str> {
     match entry(node, scope).map(|(entry, _)| entry.how) {
-        Ok(How::Naming(names, _)) => named_values(names, &node.attribute),
+        Ok(How::Naming(names, _)) => named_values(names, &scope.resolved(node)),
         _ => Vec::new(),
     }
 }

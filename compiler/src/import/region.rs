@@ -1,43 +1,81 @@
 //! The subgraphs of control flow.
 
-use super::build::{Builder, Scope};
+use super::{
+    attribute::Subgraph,
+    build::{Builder, Scope, place},
+    found::Found,
+};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
-    ir::{NewNode, RegionId},
+    ir::{Builds, Fitting, Graph, NewNode, RegionId, fit},
+    ops::control::If,
     ty::Type,
 };
 use onnxc_proto::GraphProto;
+use std::mem;
+
+impl Builds for Builder<'_> {
+    type Key = *const GraphProto;
+
+    fn graph(&mut self) -> &mut Graph {
+        &mut self.graph
+    }
+
+    fn fitting(&mut self) -> &mut Fitting<*const GraphProto> {
+        &mut self.fitting
+    }
+}
 
 impl Builder<'_> {
+    /// Adds the regions of a node. What is wrong in one branch of several only counts where
+    /// something is in each of them, for one of them is taken.
+    pub(super) fn regions(
+        &mut self,
+        new: &mut NewNode<'_>,
+        graphs: &[Subgraph<'_>],
+        scope: &Scope<'_>,
+    ) -> Result {
+        let (mut fitted, mut all) = (Ok(()), Vec::new());
+        for &(attribute, graph) in graphs {
+            let around = mem::take(&mut self.found);
+            fitted = self.fitting_region(new, graph, scope);
+            let found = mem::replace(&mut self.found, around);
+            let found = found.within(|| place(graph));
+            all.push(found.within(|| format!("attribute {}", quoted(attribute))));
+            if fitted.is_err() {
+                break;
+            }
+        }
+        let may_be_fine = new.op.is::<If>() && !all.iter().all(Found::fails_if_run);
+        for mut found in all {
+            if may_be_fine {
+                found.may_never_run();
+            }
+            self.found.extend(found);
+        }
+        fitted
+    }
+
     /// Adds the next region of a node, of types wide enough for what its turns give each other.
-    pub(super) fn fitting_region(
+    fn fitting_region(
         &mut self,
         new: &mut NewNode<'_>,
         proto: &GraphProto,
         scope: &Scope<'_>,
     ) -> Result {
-        let i = new.regions.len();
-        let mut types = self.graph.region_inputs(new, i)?;
-        loop {
-            let outer = std::mem::take(&mut self.findings);
-            let region = self.region(proto, types.clone(), scope);
-            let found = std::mem::replace(&mut self.findings, outer);
-            new.regions.truncate(i);
-            new.regions.push(region?);
-            let wider = self.graph.region_inputs(new, i)?;
-            if wider == types {
-                let found = found.finish().err().map_or(Vec::new(), |found| found.0);
-                found.into_iter().for_each(|finding| self.findings.push(finding));
-                return Ok(());
+        fit(self, new, std::ptr::from_ref(proto), |builder, types| {
+            // What was found with narrower types may be true no more.
+            if builder.room.is_some() {
+                builder.found = Found::default();
             }
-            types = wider;
-        }
+            builder.region(proto, types, scope)
+        })
     }
 
     fn region(
         &mut self,
         proto: &GraphProto,
-        types: Vec<Type>,
+        types: &[Type],
         outer: &Scope<'_>,
     ) -> Result<RegionId> {
         let is_constant = |name: &str| proto.initializer.iter().any(|tensor| tensor.name() == name);
@@ -55,7 +93,7 @@ impl Builder<'_> {
             let region = builder.graph.region(proto.name());
             let mut scope = Scope { region, ..outer.clone() };
             builder.initializers(proto, &mut scope);
-            let mut types = types.into_iter();
+            let mut types = types.iter().cloned();
             for input in proto.input.iter().filter(|input| !is_constant(input.name())) {
                 let id = builder.graph.input(
                     region,
@@ -63,11 +101,72 @@ impl Builder<'_> {
                     types.next().unwrap_or(Type::Unknown),
                 );
                 scope.values.insert(input.name().to_owned(), id);
+                builder.inner_types([input], &scope);
             }
             builder.nodes(&proto.node, &mut scope);
+            builder.inner_types(proto.value_info.iter().chain(&proto.output), &scope);
             let outputs = builder.outputs(proto, &scope);
             builder.graph.set_outputs(region, outputs);
             region
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{diag::Code, import};
+
+    fn found(nodes: &str) -> Vec<(Code, String)> {
+        let model = format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[2] x, float[3] z, int64 n, bool go) => (r) {{ {nodes} }}"
+        );
+        let imported = import::model(model.into(), &import::Settings::default());
+        let found = imported.err().map_or(Vec::new(), |found| found.0);
+        found.into_iter().map(|finding| (finding.code, finding.at.join(" › "))).collect()
+    }
+
+    #[test]
+    fn all_that_is_wrong_in_subgraphs_is_found_in_one_run() {
+        let found = found(
+            "r = Loop<body = b (int64 i, bool on, v) => (bool to, w) {
+                to = Identity(on)
+                w = Add(v, z)
+                u = Scan<num_scan_inputs = 1, body = c (bool s, k) => (s, p) { p = Size(s) }>(go, x)
+            }>(n, go, x)
+            q = Concat<axis = 5>(x, z)",
+        );
+        let inside = "graph `g` › node `r` (Loop), number 0 › attribute `body` › graph `b`";
+        let expected = [
+            (Code::ShapeMismatch, format!("{inside} › node `w` (Add), number 1")),
+            (Code::BadAttribute, "graph `g` › node `q` (Concat), number 1".to_owned()),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_branch_that_is_wrong_does_harm_where_the_other_is_too() {
+        let nodes = |no: &str| {
+            format!(
+                "r = If<then_branch = t () => (a) {{ a = Add(x, z) }},
+                        else_branch = e () => (c) {{ c = {no} }}>(go)"
+            )
+        };
+        assert_eq!(found(&nodes("Neg(x)")), []);
+        assert_eq!(found(&nodes("Concat<axis = 1>(x, x)")).len(), 2);
+        // What is no operator at all harms in any case.
+        assert_eq!(found(&nodes("Minus(x)")).len(), 1);
+    }
+
+    #[test]
+    fn what_subgraphs_declare_is_held_against_what_they_give() {
+        let found = found(
+            "r = Loop<body = b (int64 i, bool on, v) => (bool to, int64[2] w) {
+                to = Identity(on)
+                w = Abs(v)
+            }>(n, go, x)",
+        );
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, Code::DeclaredMismatch);
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     Settings, attribute,
     build::{Builder, Scope},
+    function::Given,
 };
 use crate::{
     check::Checked,
@@ -125,6 +126,16 @@ impl Spec {
         self.one_in(graph, body)
     }
 
+    /// Adds the node at the end of the model, and gives all its outputs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Spec::add`].
+    pub fn all(self, graph: &mut Graph) -> Result<Outputs> {
+        let body = graph.body;
+        self.add(graph, body)
+    }
+
     /// Adds the node, which has one output, at the end of a region.
     ///
     /// # Errors
@@ -233,19 +244,21 @@ impl Spec {
         let proto = |(name, value): (&String, &Attribute)| {
             attribute::proto(name, value, &mut |_| GraphProto::default())
         };
-        let attributes: Vec<_> = self.attributes.iter().map(proto).collect();
+        let attributes: Vec<AttributeProto> = self.attributes.iter().map(proto).collect();
         let (settings, checked) = (Settings::default(), Checked::default());
         let opsets = BTreeMap::new();
         let taken = std::mem::replace(graph, Graph::named(""));
         let mut builder = Builder::on(taken, &settings, &checked);
         let mut scope = Scope { region, values: HashMap::new(), opsets: &opsets, call: None };
         let function = builder.body_of(entry, body);
-        let result = function.map_err(Into::into).and_then(|function| {
+        let result = function.and_then(|function| {
             fits(&function, &node, &attributes)?;
-            builder.call(&function, &node, self.inputs, attributes, &mut scope)
+            let given: Vec<Given<'_>> = attributes.iter().map(Given::from).collect();
+            builder.call(&function, &node, self.inputs, &given, &mut scope)
         });
         *graph = builder.graph;
-        result.map_err(|mut findings| findings.0.remove(0))?;
+        result?;
+        builder.found.finish().map_err(|mut findings| findings.0.remove(0))?;
         Ok(node.output.iter().map(|name| scope.values.get(name).copied()).collect())
     }
 }

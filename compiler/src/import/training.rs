@@ -162,7 +162,7 @@ impl<'p> Model<'p> {
         let opsets = builder.opsets(self.proto);
         builder.body(&graph, &opsets);
         unused.see(&builder);
-        builder.findings.finish()?;
+        builder.found.finish()?;
         let mut outputs = given..;
         let mut interface = (*builder.graph.interface).clone();
         for (held, assigned) in interface.states.iter_mut().zip(assigned) {
@@ -202,7 +202,7 @@ impl<'p> Model<'p> {
                 }
             }
         }
-        builder.findings.finish()?;
+        builder.found.finish()?;
         builder.graph.set_outputs(region, values.clone());
         let set = |(i, held): (usize, Held)| Held { output: Some(i), ..held };
         let states = interface.states.iter().copied().enumerate().map(set).collect();

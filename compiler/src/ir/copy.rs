@@ -1,6 +1,6 @@
 //! Copies of what a region does, in the same graph.
 
-use super::{Graph, NewNode, Node, RegionId, ValueId};
+use super::{Builds, Fitting, Graph, NewNode, Node, RegionId, ValueId, fit};
 use crate::{diag::Result, ty::Type};
 use std::collections::HashMap;
 
@@ -13,11 +13,35 @@ impl Graph {
         into: RegionId,
         to: &mut HashMap<ValueId, ValueId>,
     ) -> Result {
-        for id in self[from].nodes.clone() {
-            let node = self[id].clone();
-            let there = |id: &Option<ValueId>| id.map(|id| to.get(&id).copied().unwrap_or(id));
-            let inputs: Vec<Option<ValueId>> = node.inputs.iter().map(there).collect();
-            let name = |id: &Option<ValueId>| id.map(|id| self[id].name.clone());
+        Copies { graph: self, to, fitting: Fitting::default() }.nodes(from, into)
+    }
+}
+
+struct Copies<'a> {
+    graph: &'a mut Graph,
+    /// What stands for each value.
+    to: &'a mut HashMap<ValueId, ValueId>,
+    fitting: Fitting<RegionId>,
+}
+
+impl Builds for Copies<'_> {
+    type Key = RegionId;
+
+    fn graph(&mut self) -> &mut Graph {
+        self.graph
+    }
+
+    fn fitting(&mut self) -> &mut Fitting<RegionId> {
+        &mut self.fitting
+    }
+}
+
+impl Copies<'_> {
+    fn nodes(&mut self, from: RegionId, into: RegionId) -> Result {
+        for id in self.graph[from].nodes.clone() {
+            let node = self.graph[id].clone();
+            let inputs = node.inputs.iter().map(|id| id.map(|id| self.there(id))).collect();
+            let name = |id: &Option<ValueId>| id.map(|id| self.graph[id].name.clone());
             let names: Vec<Option<String>> = node.outputs.iter().map(name).collect();
             let mut new = NewNode {
                 name: &node.name,
@@ -26,58 +50,40 @@ impl Graph {
                 outputs: &names,
                 regions: Vec::new(),
             };
-            self.copy_regions(&node, &mut new, to)?;
-            let (copy, result) = self.node(into, new);
+            self.regions(&node, &mut new)?;
+            let (copy, result) = self.graph.node(into, new);
             result?;
-            for (old, new) in node.outputs.iter().zip(self[copy].outputs.clone()) {
+            for (old, new) in node.outputs.iter().zip(self.graph[copy].outputs.clone()) {
                 if let (Some(old), Some(new)) = (*old, new) {
-                    to.insert(old, new);
+                    self.to.insert(old, new);
                 }
             }
         }
         Ok(())
     }
 
-    fn copy_regions(
-        &mut self,
-        node: &Node,
-        new: &mut NewNode<'_>,
-        to: &mut HashMap<ValueId, ValueId>,
-    ) -> Result {
-        for (i, &from) in node.regions.iter().enumerate() {
-            let mut types = self.region_inputs(new, i)?;
-            loop {
-                let region = self.copy_region(from, &types, to)?;
-                new.regions.truncate(i);
-                new.regions.push(region);
-                let wider = self.region_inputs(new, i)?;
-                if wider == types {
-                    break;
-                }
-                types = wider;
-            }
-        }
-        Ok(())
+    /// What stands for a value: itself, where it was not copied.
+    fn there(&self, id: ValueId) -> ValueId {
+        self.to.get(&id).copied().unwrap_or(id)
     }
 
-    fn copy_region(
-        &mut self,
-        from: RegionId,
-        types: &[Type],
-        to: &mut HashMap<ValueId, ValueId>,
-    ) -> Result<RegionId> {
-        let name = self[from].name.clone();
-        let region = self.region(&name);
-        for (i, old) in self[from].inputs.clone().into_iter().enumerate() {
-            let name = self[old].name.clone();
+    fn regions(&mut self, node: &Node, new: &mut NewNode<'_>) -> Result {
+        let mut regions = node.regions.iter();
+        regions.try_for_each(|&from| fit(self, new, from, |cx, types| cx.region(from, types)))
+    }
+
+    fn region(&mut self, from: RegionId, types: &[Type]) -> Result<RegionId> {
+        let name = self.graph[from].name.clone();
+        let region = self.graph.region(&name);
+        for (i, old) in self.graph[from].inputs.clone().into_iter().enumerate() {
+            let name = self.graph[old].name.clone();
             let ty = types.get(i).cloned().unwrap_or(Type::Unknown);
-            let new = self.input(region, &name, ty);
-            to.insert(old, new);
+            let new = self.graph.input(region, &name, ty);
+            self.to.insert(old, new);
         }
-        self.copy_nodes(from, region, to)?;
-        let outputs = self[from].outputs.iter().map(|id| to.get(id).copied().unwrap_or(*id));
-        let outputs = outputs.collect();
-        self.set_outputs(region, outputs);
+        self.nodes(from, region)?;
+        let outputs = self.graph[from].outputs.iter().map(|&id| self.there(id)).collect();
+        self.graph.set_outputs(region, outputs);
         Ok(region)
     }
 }

@@ -325,17 +325,11 @@ impl Graph {
     /// What `region` uses of the regions around it: the nodes' inputs and the outputs that
     /// nothing inside it makes, constants left out.
     pub fn captures(&self, region: RegionId) -> Vec<ValueId> {
-        let mut inside = Vec::new();
-        let mut used = Vec::new();
+        let (mut inside, mut used) = (HashSet::new(), Vec::new());
         self.mentions(region, &mut inside, &mut used);
-        let mut captures = Vec::new();
-        for id in used {
-            let outer = !inside.contains(&id) && self[id].constant.is_none();
-            if outer && !captures.contains(&id) {
-                captures.push(id);
-            }
-        }
-        captures
+        // Each stands once, where it is used first.
+        used.retain(|&id| self[id].constant.is_none() && inside.insert(id));
+        used
     }
 
     /// The nodes that make `output` of the values in `cuts`, in order, and what else they make it
@@ -405,7 +399,7 @@ impl Graph {
         }
     }
 
-    fn mentions(&self, region: RegionId, inside: &mut Vec<ValueId>, used: &mut Vec<ValueId>) {
+    fn mentions(&self, region: RegionId, inside: &mut HashSet<ValueId>, used: &mut Vec<ValueId>) {
         let region = &self[region];
         inside.extend(&region.inputs);
         for &node in &region.nodes {

@@ -417,13 +417,22 @@ impl<'a> Infer<'a> {
 
     /// A name like `hint` that no symbol has.
     fn unused(&self, hint: &str) -> Symbol {
-        let taken = |name: &str| {
-            self.graph.symbols.contains_key(name)
-                || self.finds.symbols.iter().any(|(symbol, _)| &**symbol == name)
+        let name = |n: usize| if n == 1 { hint.to_owned() } else { format!("{hint}_{n}") };
+        let taken = |n: usize| {
+            let name = name(n);
+            self.graph.symbols.contains_key(&*name)
+                || self.finds.symbols.iter().any(|(symbol, _)| **symbol == *name)
         };
-        let numbered = (2..).map(|n| format!("{hint}_{n}"));
-        let mut names = std::iter::once(hint.to_owned()).chain(numbered);
-        names.find(|name| !taken(name)).expect("there are infinitely many").into()
+        // Numbers are given one after the other, so the first one free is soon found.
+        let (mut last, mut free) = (0, 1);
+        while taken(free) {
+            (last, free) = (free, 2 * free);
+        }
+        while last + 1 < free {
+            let middle = last.midpoint(free);
+            if taken(middle) { last = middle } else { free = middle }
+        }
+        name(free).into()
     }
 }
 

@@ -1,7 +1,9 @@
 //! The one driver of all local passes. It reads a graph and writes the next, so no pass ever
 //! edits: what is not written is gone, and nothing can go stale.
 
-use super::{Attributes, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit};
+use super::{
+    Attributes, Fitting, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit, fit,
+};
 use crate::{
     arena::Map,
     diag::{Diagnostics, Findings},
@@ -133,12 +135,15 @@ pub struct Rewrite<'a> {
     pub denied: Vec<Dim>,
     /// How many branches with all that comes after are around what is copied.
     pub splits: usize,
+    /// How many there were in all.
+    pub all_splits: usize,
     /// What is wrong.
     pub findings: Findings,
     /// For each open region, what was computed already: the same again is the same value.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
     /// How many bytes of constants may still be computed.
     room: usize,
+    pub(super) fitting: Fitting<RegionId>,
 }
 
 /// Copies what the outputs need, asking the hook and then each rule in turn for something better.
@@ -263,9 +268,11 @@ impl<'a> Rewrite<'a> {
             edit: None,
             denied: Vec::new(),
             splits: 0,
+            all_splits: 0,
             findings: Findings::default(),
             seen: Vec::new(),
             room: room(old),
+            fitting: Fitting::default(),
         }
     }
 
@@ -505,18 +512,10 @@ impl<'a> Rewrite<'a> {
             outputs: &[],
             regions: Vec::new(),
         };
-        for (i, &from) in old.regions.iter().enumerate() {
-            let mut types = self.new.region_inputs(&new, i).unwrap_or_default();
-            loop {
-                let region = self.inner_region(from, &types);
-                new.regions.truncate(i);
-                new.regions.push(region);
-                let wider = self.new.region_inputs(&new, i).unwrap_or_default();
-                if wider == types {
-                    break;
-                }
-                types = wider;
-            }
+        for &from in &old.regions {
+            let build = |cx: &mut Self, types: &[Type]| Ok(cx.inner_region(from, types));
+            // What is wrong is said when the node is added.
+            drop(fit(self, &mut new, from, build));
         }
         new.regions
     }

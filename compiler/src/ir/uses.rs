@@ -30,16 +30,31 @@ impl Graph {
 }
 
 /// Who uses each value. Borrows the graph, so it cannot go stale.
+///
+/// ```
+/// use onnxc::{Spec, dtype::DType, ir::{Graph, Uses}, ty::Type};
+///
+/// let mut graph = Graph::named("square");
+/// let x = graph.input(graph.body, "x", Type::tensor(DType::F32, [2]));
+/// let y = Spec::new("Mul").called("y").inputs([x, x]).one(&mut graph)?;
+/// graph.set_outputs(graph.body, vec![y]);
+///
+/// let uses = Uses::of(&graph);
+/// assert_eq!((uses.count(x), uses.count(y)), (2, 1));
+/// assert!(uses.nodes(x).all(|(_, node)| node.name == "y"));
+/// assert!(uses.regions(y).eq([graph.body]));
+/// # Ok::<(), onnxc::diag::Diagnostic>(())
+/// ```
 pub struct Uses<'a> {
     nodes: HashMap<ValueId, Vec<NodeId>>,
-    outputs: HashMap<ValueId, usize>,
+    regions: HashMap<ValueId, Vec<RegionId>>,
     graph: &'a Graph,
 }
 
 impl<'a> Uses<'a> {
     /// The uses of every value in `graph`.
     pub fn of(graph: &'a Graph) -> Uses<'a> {
-        let mut uses = Uses { nodes: HashMap::new(), outputs: HashMap::new(), graph };
+        let mut uses = Uses { nodes: HashMap::new(), regions: HashMap::new(), graph };
         uses.region(graph.body);
         uses
     }
@@ -53,19 +68,23 @@ impl<'a> Uses<'a> {
             graph[id].regions.iter().for_each(|&inner| self.region(inner));
         }
         for &output in &graph[region].outputs {
-            *self.outputs.entry(output).or_default() += 1;
+            self.regions.entry(output).or_default().push(region);
         }
     }
 
-    /// How often a value is used, by nodes and as the output of a region.
+    /// How often a value is used, by nodes and as what a region gives.
     pub fn count(&self, value: ValueId) -> usize {
-        self.nodes.get(&value).map_or(0, Vec::len) + self.outputs.get(&value).copied().unwrap_or(0)
+        self.nodes(value).count() + self.regions(value).count()
     }
 
     /// The nodes that use a value; one that does so twice is named twice.
-    pub fn nodes(&self, value: ValueId) -> impl Iterator<Item = &'a Node> {
-        let ids = self.nodes.get(&value).map(Vec::as_slice).unwrap_or_default();
-        let graph = self.graph;
-        ids.iter().map(move |&id| &graph[id])
+    pub fn nodes(&self, value: ValueId) -> impl Iterator<Item = (NodeId, &'a Node)> {
+        let (ids, graph) = (self.nodes.get(&value), self.graph);
+        ids.into_iter().flatten().map(move |&id| (id, &graph[id]))
+    }
+
+    /// The regions that give a value; one that does so twice is named twice.
+    pub fn regions(&self, value: ValueId) -> impl Iterator<Item = RegionId> {
+        self.regions.get(&value).into_iter().flatten().copied()
     }
 }

@@ -22,6 +22,10 @@ use std::rc::Rc;
 /// doubles it.
 const DEEPEST: usize = 8;
 
+/// That is done so often in all: as often as it takes for nodes one after the other. Branches inside
+/// each other, which are tried before, would take more.
+const MOST: usize = (1 << DEEPEST) - 1;
+
 /// Decides the node, where it is an `If` or stands for one, as far as that can be done.
 pub fn decide(
     cx: &mut Rewrite<'_>,
@@ -106,7 +110,7 @@ fn both(
     let faulty = regions.iter().any(|&region| cx.new.is_faulty(region));
     let results = |i: usize| cx.new[regions[i]].outputs.iter().map(|&id| &cx.new[id].ty);
     let differ = results(0).zip(results(1)).any(|(a, b)| matches!(join(a, b), Joined::Differ));
-    if differ && !faulty && cx.splits < DEEPEST {
+    if differ && !faulty && may_split(cx) {
         let todo = |&from: &RegionId| {
             [cx.todo(from), vec![Todo::Results(id, from)], rest.to_vec()].concat()
         };
@@ -124,6 +128,10 @@ fn both(
     Next::Done
 }
 
+fn may_split(cx: &Rewrite<'_>) -> bool {
+    cx.splits < DEEPEST && cx.all_splits < MOST
+}
+
 /// Two branches that each do all that is left for the region.
 fn split(
     cx: &mut Rewrite<'_>,
@@ -135,6 +143,7 @@ fn split(
 ) -> Next {
     let mut regions = Vec::new();
     cx.splits += 1;
+    cx.all_splits += 1;
     for (i, todo) in todo.iter().enumerate() {
         regions.push(branch(cx, cond, i == 0, todo, name, outputs));
     }
@@ -196,7 +205,7 @@ fn squeeze(
     outputs: &[ValueId],
 ) -> Next {
     /// The code after it is there once for each number of axes that may be left.
-    const MOST: usize = 2;
+    const LEFT: usize = 2;
     let node = &cx.old[id];
     let Some(x) = node.input(0).map(|id| cx.value(id)) else { return Next::Copy };
     let Type::Tensor(ty) = &cx.new[x].ty else { return Next::Copy };
@@ -226,7 +235,7 @@ fn squeeze(
     };
     // A size that is never 1, or of which it cannot be said when, would be asked for again.
     let is_decided = (first - 1).solve_zero().is_some();
-    if open.len() > MOST || !is_decided || cx.splits == DEEPEST {
+    if open.len() > LEFT || !is_decided || !may_split(cx) {
         return Next::Copy;
     }
     let holds = Holds { condition: first.equal(&1.into()) };

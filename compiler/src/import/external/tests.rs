@@ -1,7 +1,10 @@
 //! What is read from beside a model, and what is not, whatever the model and its directory say.
 
 use super::*;
-use onnxc_proto::{StringStringEntryProto, tensor_proto::DataLocation};
+use onnxc_proto::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, SparseTensorProto,
+    StringStringEntryProto, TrainingInfoProto, tensor_proto::DataLocation,
+};
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -195,4 +198,52 @@ fn what_is_no_regular_file_is_refused() {
 fn a_model_without_a_directory_has_no_files() {
     let found = Files::none().read(&proto(&[("location", "data")]), 4);
     assert!(found.expect_err("there is no directory").message.contains("without a directory"));
+}
+
+#[test]
+fn data_is_gathered_wherever_a_tensor_may_stand() {
+    let scratch = Scratch::new();
+    let tensor = || TensorProto {
+        data_type: Some(3),
+        dims: vec![4],
+        ..proto(&[("location", "data"), ("offset", "4"), ("length", "4")])
+    };
+    let sparse = || SparseTensorProto {
+        values: Some(tensor()),
+        indices: Some(tensor()),
+        ..SparseTensorProto::default()
+    };
+    let attribute = || AttributeProto {
+        t: Some(Box::new(tensor())),
+        tensors: vec![tensor()],
+        sparse_tensor: Some(Box::new(sparse())),
+        sparse_tensors: vec![sparse()],
+        ..AttributeProto::default()
+    };
+    let node = |g: Option<GraphProto>| NodeProto {
+        attribute: vec![AttributeProto { g: g.map(Box::new), ..attribute() }],
+        ..NodeProto::default()
+    };
+    let graph = || GraphProto {
+        initializer: vec![tensor()],
+        sparse_initializer: vec![sparse()],
+        node: vec![node(Some(GraphProto { initializer: vec![tensor()], ..Default::default() }))],
+        ..GraphProto::default()
+    };
+    let function = FunctionProto {
+        attribute_proto: vec![attribute()],
+        node: vec![node(None)],
+        ..FunctionProto::default()
+    };
+    let mut model = ModelProto {
+        graph: Some(graph()),
+        functions: vec![function],
+        training_info: vec![TrainingInfoProto { algorithm: Some(graph()), ..Default::default() }],
+        ..ModelProto::default()
+    };
+    let files = Some(scratch.0.join("model"));
+    crate::import::gather(&mut model, files).expect("the file is there");
+    let text = format!("{model:?}");
+    assert!(!text.contains("location: Some"), "{text}");
+    assert_eq!(text.matches(r"\x04\x05\x06\x07").count(), 2 * 10 + 2 * 6);
 }

@@ -8,7 +8,7 @@ use std::{env, error::Error, fs, path::Path};
 macro_rules! compiled {
     ($($name:ident)*) => {$(
         mod $name {
-            include!(concat!(env!("OUT_DIR"), "/", stringify!($name), "/model.rs"));
+            include!(concat!(env!("OUT_DIR"), "/", stringify!($name), "/silero.rs"));
         }
     )*};
 }

@@ -1,0 +1,71 @@
+//! What was found while a graph was built.
+
+use crate::diag::{Diagnostic, Diagnostics, Result};
+use std::mem;
+
+/// What is wrong with what was built, in order.
+#[derive(Default)]
+pub(super) struct Found(Vec<Finding>);
+
+struct Finding {
+    what: Diagnostic,
+    when: When,
+}
+
+/// When something is wrong: a branch may never be taken, and what does not fit in it does no harm
+/// then.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    Always,
+    Run,
+}
+
+impl Found {
+    /// Takes in what is wrong in any case.
+    pub fn push(&mut self, what: Diagnostic) {
+        self.0.push(Finding { what, when: When::Always });
+    }
+
+    /// Takes in what is wrong if it is run.
+    pub fn push_if_run(&mut self, what: Diagnostic) {
+        self.0.push(Finding { what, when: When::Run });
+    }
+
+    /// The value of `result`, or `None` with its finding taken in.
+    pub fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
+        result.map_err(|finding| self.push(finding)).ok()
+    }
+
+    /// Takes in what was found in a part.
+    pub fn extend(&mut self, part: Found) {
+        self.0.extend(part.0);
+    }
+
+    /// All of it inside a place.
+    pub fn within(mut self, place: impl FnOnce() -> String) -> Found {
+        if !self.0.is_empty() {
+            let place = place();
+            for finding in &mut self.0 {
+                finding.what.at.insert(0, place.clone());
+            }
+        }
+        self
+    }
+
+    /// Whether there is something that is wrong if it is run.
+    pub fn fails_if_run(&self) -> bool {
+        self.0.iter().any(|finding| finding.when == When::Run)
+    }
+
+    /// Forgets what is wrong if it is run, for it may never be.
+    pub fn may_never_run(&mut self) {
+        self.0.retain(|finding| finding.when == When::Always);
+    }
+
+    /// `Err` with all findings, where there are any; none are left.
+    pub fn finish(&mut self) -> std::result::Result<(), Diagnostics> {
+        let all = mem::take(&mut self.0).into_iter().map(|finding| finding.what);
+        let all: Vec<Diagnostic> = all.collect();
+        if all.is_empty() { Ok(()) } else { Err(Diagnostics(all)) }
+    }
+}
