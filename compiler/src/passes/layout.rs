@@ -1,8 +1,10 @@
 //! Images whose channels stand in blocks, where convolutions gain by it.
 //!
-//! A convolution of constant weights becomes one whose result is in blocks, and `Unblock` behind
+//! A convolution becomes one whose result is in blocks, and `Unblock` behind
 //! it. What comes next takes what `Unblock` was given, where it can, and is followed by `Unblock`
 //! itself. So blocks spread through a network, and only where they end is one left.
+
+mod derivative;
 
 use super::fuse::{
     Replaced,
@@ -27,7 +29,18 @@ use onnxc_runtime::{activation_fn::Activation, conv::has_blocks};
 use std::rc::Rc;
 
 /// What is tried, in order.
-const RULES: &[Rule] = &[conv, scale, unary, binary, pool, concat];
+const RULES: &[Rule] = &[
+    conv,
+    scale,
+    unary,
+    binary,
+    pool,
+    concat,
+    derivative::correlate,
+    derivative::max_pool,
+    derivative::gate,
+    derivative::sum,
+];
 
 /// What is tried then.
 const ALONE: &[Rule] = &[alone];
@@ -77,7 +90,7 @@ fn replace(
     site.replace(node, Rc::new(Unblock { channels }), vec![Some(result)])
 }
 
-/// A convolution of images with constant kernels.
+/// A convolution.
 fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let conv = node.op.downcast::<Conv>()?;
     let (x, weights) = (node.input(0)?, node.input(1)?);
@@ -101,16 +114,16 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
 
 /// Whether there is a kernel for the convolution in blocks that may be faster.
 fn gains(graph: &Graph, node: &Node, conv: &Conv, in_blocks: bool) -> bool {
-    let constant = |i: usize| node.input(i).and_then(|id| graph[id].constant.as_ref());
-    let Some(Tensor { dtype: DType::F32, shape, .. }) = constant(1) else { return false };
+    let Some(weights) = node.input(1).and_then(|id| tensor(graph, id)) else { return false };
+    let Some(shape) = weights.known_shape() else { return false };
     let [filters, depth, kernel @ ..] = &shape[..] else { return false };
     let group = usize::try_from(conv.group).unwrap_or(0);
     let depthwise = *depth == 1 && *filters == group && in_blocks;
-    has_blocks(kernel)
+    weights.dtype == DType::F32
+        && has_blocks(kernel)
         && depth * kernel.iter().product::<usize>() > 0
         && (group == 1 || depthwise)
         && *filters >= FEW
-        && (node.input(2).is_none() || constant(2).is_some())
 }
 
 /// Factors and addends of channels, joined with those before.
