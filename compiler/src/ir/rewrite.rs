@@ -6,7 +6,7 @@ use crate::{
     arena::Map,
     diag::{Diagnostics, Findings},
     dim::{Dim, Symbol},
-    tensor::Tensor,
+    tensor::{Data, Tensor},
     ty::Type,
 };
 use std::{
@@ -494,7 +494,22 @@ impl<'a> Rewrite<'a> {
         node.op.attributes(&mut attributes);
         let wanted: Vec<bool> = node.outputs.iter().map(Option::is_some).collect();
         let (domain, name) = (node.op.domain(), node.op.name());
-        Some(format!("{domain}.{name}{attributes}{:?}{wanted:?}", node.inputs))
+        let inputs: Vec<String> = node.inputs.iter().map(|&id| self.input_key(id)).collect();
+        Some(format!("{domain}.{name}{attributes}{}{wanted:?}", inputs.join(" ")))
+    }
+
+    /// What makes two inputs the same: equal constants are, such as shapes that were written twice.
+    fn input_key(&self, input: Option<ValueId>) -> String {
+        /// Constants of more bytes are the same where they share their memory.
+        const SMALL: usize = 256;
+        let constant = input.and_then(|id| self.new[id].constant.as_ref());
+        let Some(Tensor { dtype, shape, data: Data::Bytes(bytes) }) = constant else {
+            return format!("{input:?}");
+        };
+        match bytes.len() {
+            0..=SMALL => format!("{dtype}{shape:?}{:?}", &**bytes),
+            len => format!("{dtype}{shape:?}{:p}{len}", bytes.as_ptr()),
+        }
     }
 
     fn inner_regions(&mut self, old: &Node, inputs: &[Option<ValueId>]) -> Vec<RegionId> {
