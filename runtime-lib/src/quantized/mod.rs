@@ -25,6 +25,7 @@ pub use matmul::{
     packed_columns_len,
 };
 pub use pool::average_pool;
+pub(crate) use pool::requantized;
 pub use table::table;
 
 use crate::simd::Simd;

@@ -1,6 +1,6 @@
 //! Derivatives of what stands in blocks.
 
-use super::{channels_of, in_blocks, into_blocks, replace};
+use super::blocks::{channels_of, in_blocks, into_blocks, replace};
 use crate::{
     dim::Dim,
     dtype::DType,

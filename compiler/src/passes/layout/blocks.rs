@@ -1,21 +1,13 @@
 //! Images whose channels stand in blocks, where convolutions gain by it.
 //!
-//! A convolution becomes one whose result is in blocks, and `Unblock` behind
-//! it. What comes next takes what `Unblock` was given, where it can, and is followed by `Unblock`
+//! A convolution becomes one whose result is in blocks, and `Unblock` behind it. What comes next takes what `Unblock` was given, where it can, and is followed by `Unblock`
 //! itself. So blocks spread through a network, and only where they end is one left.
 
-mod derivative;
-
-use super::fuse::{
-    Replaced,
-    affine::{self, Channels},
-    function, is, keep, tensor,
-};
+use super::derivative;
 use crate::{
-    diag::Diagnostics,
     dim::Dim,
     dtype::DType,
-    ir::{Graph, Node, Op, Rule, Site, ValueId, rewrite},
+    ir::{Graph, Node, Op, Rule, Site, ValueId},
     ops::{
         binary::{ADD, MUL, SUB},
         blocks::{self, Affine, BLOCK, Block, Unblock},
@@ -23,13 +15,18 @@ use crate::{
         conv::{Conv, blocked::BlockedConv},
         pool::blocked::BlockedPool,
     },
+    passes::fuse::{
+        Replaced,
+        affine::{self, Channels},
+        function, is, tensor,
+    },
     tensor::Tensor,
 };
 use onnxc_runtime::{activation_fn::Activation, conv::has_blocks};
 use std::rc::Rc;
 
 /// What is tried, in order.
-const RULES: &[Rule] = &[
+pub const RULES: &[Rule] = &[
     conv,
     scale,
     unary,
@@ -43,16 +40,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// What is tried then.
-const ALONE: &[Rule] = &[alone];
-
-/// Lays out anew what gains by it.
-pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let blocked = rewrite(graph, keep, RULES)?;
-    // Without what nobody needs, one sees what stands alone.
-    let needed = rewrite(&blocked, keep, &[])?;
-    let sensible = rewrite(&needed, keep, ALONE)?;
-    rewrite(&sensible, keep, &[])
-}
+pub const ALONE: &[Rule] = &[alone];
 
 /// Fewer output channels than these leave too much of a block empty.
 const FEW: usize = 8;
@@ -60,13 +48,13 @@ const FEW: usize = 8;
 const SHALLOW: usize = 128;
 
 /// The value whose channels, taken out of their blocks, are `value`.
-fn in_blocks(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
+pub fn in_blocks(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
     let unblock = site.producer(value).filter(|node| node.op.is::<Unblock>())?;
     unblock.input(0)
 }
 
 /// `value` with its channels in blocks, put there if need be.
-fn into_blocks(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
+pub fn into_blocks(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
     match in_blocks(site, value) {
         Some(value) => Some(value),
         None => site.before(node, Rc::new(Block), vec![Some(value)]),
@@ -74,12 +62,12 @@ fn into_blocks(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<Value
 }
 
 /// The number of channels of a value that is in no blocks.
-fn channels_of(site: &Site<'_>, value: ValueId) -> Option<i64> {
+pub fn channels_of(site: &Site<'_>, value: ValueId) -> Option<i64> {
     tensor(site.graph, value)?.shape.get(1)?.known()
 }
 
 /// `op` on inputs in blocks, and the channels of its result out of them, in place of `node`.
-fn replace(
+pub fn replace(
     site: &mut Site<'_>,
     node: &Node,
     op: Rc<dyn Op>,
@@ -266,6 +254,7 @@ mod tests {
             activation,
             window::{AutoPad, Window},
         },
+        passes::layout::spread,
         ty::Type,
     };
 
@@ -297,7 +286,7 @@ mod tests {
         let x = graph.input(graph.body, "x", Type::tensor(DType::F32, sizes));
         let y = build(&mut graph, x);
         graph.set_outputs(graph.body, vec![y]);
-        let graph = run(&graph).expect("nothing is wrong with it");
+        let graph = spread(&graph, RULES, ALONE).expect("nothing is wrong with it");
         let nodes = graph[graph.body].nodes.iter();
         nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
     }
