@@ -77,6 +77,14 @@ pub fn unblock(x: &[f32], y: &mut [f32], geometry: Channels) {
     }
 }
 
+/// Numbers for each channel, with zeros for those that are missing to a whole block.
+#[inline(never)]
+pub fn pad_channels(x: &[f32], y: &mut [f32]) {
+    let (numbers, missing) = y.split_at_mut(x.len());
+    numbers.copy_from_slice(x);
+    missing.fill(0.0);
+}
+
 /// `y = f(scale · x + shift)`, with a number for each channel of the blocks; `x` and `y` are in
 /// blocks.
 #[inline(never)]

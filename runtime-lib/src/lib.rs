@@ -49,6 +49,7 @@ pub mod expand;
 pub mod feature;
 mod fold;
 pub mod fourier;
+pub mod gate;
 pub mod gather;
 pub mod gemm;
 pub mod geometry;

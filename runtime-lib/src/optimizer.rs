@@ -72,31 +72,45 @@ fn roots<'a, T: Float, S: Simd>(s: S, x: &[T], block: &'a mut [T; BLOCK]) -> &'a
     roots
 }
 
-/// A tensor `x`, its gradient and the gathered squares `h` of this; and what becomes of them.
+/// A tensor `x`, the gathered squares `h` of its gradients, and its gradient; and what becomes of the
+/// first two.
 #[allow(clippy::too_many_arguments)]
 pub fn adagrad<T: Float>(
+    x: &[T],
+    h: &[T],
+    gradient: &[T],
     rate: &[f64],
     step: &[i64],
-    x: &[T],
-    gradient: &[T],
-    h: &[T],
     new_x: &mut [T],
     new_h: &mut [T],
     adagrad: Adagrad,
 ) {
+    new_x.copy_from_slice(x);
+    new_h.copy_from_slice(h);
+    adagrad_in_place(new_x, new_h, gradient, rate, step, adagrad);
+}
+
+/// The same, where `x` and `h` lie.
+#[inline(never)]
+pub fn adagrad_in_place<T: Float>(
+    x: &mut [T],
+    h: &mut [T],
+    gradient: &[T],
+    rate: &[f64],
+    step: &[i64],
+    adagrad: Adagrad,
+) {
     let decay = 1.0 + step[0].to_f64() * f64::from(adagrad.decay_factor);
     let rate = T::from_f64(rate[0] / decay);
-    dispatch(AdagradStep { adagrad, rate, x, gradient, h, new_x, new_h });
+    dispatch(AdagradStep { adagrad, rate, x, h, gradient });
 }
 
 struct AdagradStep<'a, T> {
     adagrad: Adagrad,
     rate: T,
-    x: &'a [T],
+    x: &'a mut [T],
+    h: &'a mut [T],
     gradient: &'a [T],
-    h: &'a [T],
-    new_x: &'a mut [T],
-    new_h: &'a mut [T],
 }
 
 impl<T: Float> WithSimd for AdagradStep<'_, T> {
@@ -107,38 +121,51 @@ impl<T: Float> WithSimd for AdagradStep<'_, T> {
         let Adagrad { epsilon, norm_coefficient, .. } = self.adagrad;
         let (epsilon, norm) = (number::<T>(epsilon), number::<T>(norm_coefficient));
         let mut block = [T::ZERO; BLOCK];
-        for (i, new_x) in self.new_x.chunks_mut(BLOCK).enumerate() {
-            let here = i * BLOCK..i * BLOCK + new_x.len();
-            let (x, gradient) = (&self.x[here.clone()], &self.gradient[here.clone()]);
-            let (h, new_h) = (&self.h[here.clone()], &mut self.new_h[here]);
-            for ((new_h, &h), (&x, &g)) in new_h.iter_mut().zip(h).zip(x.iter().zip(gradient)) {
+        let gathered = self.h.chunks_mut(BLOCK).zip(self.gradient.chunks(BLOCK));
+        for (x, (h, gradient)) in self.x.chunks_mut(BLOCK).zip(gathered) {
+            for ((h, &x), &g) in h.iter_mut().zip(&*x).zip(gradient) {
                 let g = norm.mul(x).add(g);
-                *new_h = h.add(g.mul(g));
+                *h = h.add(g.mul(g));
             }
-            let roots = roots(s, new_h, &mut block);
-            for ((new_x, &root), (&x, &g)) in
-                new_x.iter_mut().zip(roots).zip(x.iter().zip(gradient))
-            {
-                let g = norm.mul(x).add(g);
-                *new_x = x.sub(self.rate.mul(g).div(root.add(epsilon)));
+            let roots = roots(s, h, &mut block);
+            for ((x, &root), &g) in x.iter_mut().zip(roots).zip(gradient) {
+                let g = norm.mul(*x).add(g);
+                *x = x.sub(self.rate.mul(g).div(root.add(epsilon)));
             }
         }
     }
 }
 
-/// A tensor `x`, its gradient, the means `v` of the gradients so far and `h` of their squares; and
-/// what becomes of them.
+/// A tensor `x`, the means `v` of its gradients so far and `h` of their squares, and its gradient; and
+/// what becomes of the first three.
 #[allow(clippy::too_many_arguments)]
 pub fn adam<T: Float>(
-    rate: &[f64],
-    step: &[i64],
     x: &[T],
-    gradient: &[T],
     v: &[T],
     h: &[T],
+    gradient: &[T],
+    rate: &[f64],
+    step: &[i64],
     new_x: &mut [T],
     new_v: &mut [T],
     new_h: &mut [T],
+    adam: Adam,
+) {
+    new_x.copy_from_slice(x);
+    new_v.copy_from_slice(v);
+    new_h.copy_from_slice(h);
+    adam_in_place(new_x, new_v, new_h, gradient, rate, step, adam);
+}
+
+/// The same, where `x`, `v` and `h` lie.
+#[inline(never)]
+pub fn adam_in_place<T: Float>(
+    x: &mut [T],
+    v: &mut [T],
+    h: &mut [T],
+    gradient: &[T],
+    rate: &[f64],
+    step: &[i64],
     adam: Adam,
 ) {
     let mut rate = rate[0];
@@ -148,19 +175,16 @@ pub fn adam<T: Float>(
         rate *= Float::sqrt(kept(adam.beta)) / kept(adam.alpha);
     }
     let rate = T::from_f64(rate);
-    dispatch(AdamStep { adam, rate, x, gradient, v, h, new_x, new_v, new_h });
+    dispatch(AdamStep { adam, rate, x, v, h, gradient });
 }
 
 struct AdamStep<'a, T> {
     adam: Adam,
     rate: T,
-    x: &'a [T],
+    x: &'a mut [T],
+    v: &'a mut [T],
+    h: &'a mut [T],
     gradient: &'a [T],
-    v: &'a [T],
-    h: &'a [T],
-    new_x: &'a mut [T],
-    new_v: &'a mut [T],
-    new_h: &'a mut [T],
 }
 
 impl<T: Float> WithSimd for AdamStep<'_, T> {
@@ -174,59 +198,86 @@ impl<T: Float> WithSimd for AdamStep<'_, T> {
         let (epsilon, norm) = (number::<T>(epsilon), number::<T>(norm_coefficient));
         let post = T::ONE.sub(number(norm_coefficient_post));
         let mut block = [T::ZERO; BLOCK];
-        for (i, new_x) in self.new_x.chunks_mut(BLOCK).enumerate() {
-            let here = i * BLOCK..i * BLOCK + new_x.len();
-            let (x, gradient) = (&self.x[here.clone()], &self.gradient[here.clone()]);
-            let (v, new_v) = (&self.v[here.clone()], &mut self.new_v[here.clone()]);
-            let (h, new_h) = (&self.h[here.clone()], &mut self.new_h[here]);
-            let gathered = new_v.iter_mut().zip(v).zip(new_h.iter_mut().zip(h));
-            for (((new_v, &v), (new_h, &h)), (&x, &g)) in gathered.zip(x.iter().zip(gradient)) {
+        let means = self.v.chunks_mut(BLOCK).zip(self.h.chunks_mut(BLOCK));
+        let given = self.x.chunks_mut(BLOCK).zip(self.gradient.chunks(BLOCK));
+        for ((x, gradient), (v, h)) in given.zip(means) {
+            let gathered = v.iter_mut().zip(h.iter_mut());
+            for ((v, h), (&x, &g)) in gathered.zip(x.iter().zip(gradient)) {
                 let g = norm.mul(x).add(g);
-                *new_v = alpha.mul(v).add(rest_of_alpha.mul(g));
-                *new_h = beta.mul(h).add(rest_of_beta.mul(g.mul(g)));
+                *v = alpha.mul(*v).add(rest_of_alpha.mul(g));
+                *h = beta.mul(*h).add(rest_of_beta.mul(g.mul(g)));
             }
-            let roots = roots(s, new_h, &mut block);
-            for ((new_x, &root), (&x, &v)) in new_x.iter_mut().zip(roots).zip(x.iter().zip(&*new_v))
-            {
-                *new_x = post.mul(x.sub(self.rate.mul(v.div(root.add(epsilon)))));
+            let roots = roots(s, h, &mut block);
+            for ((x, &root), &v) in x.iter_mut().zip(roots).zip(&*v) {
+                *x = post.mul(x.sub(self.rate.mul(v.div(root.add(epsilon)))));
             }
         }
     }
 }
 
-/// A tensor `x`, its gradient and its momentum `v`; and what becomes of them.
+/// A tensor `x`, its momentum `v` and its gradient; and what becomes of the first two.
 #[allow(clippy::too_many_arguments)]
 pub fn momentum<T: Float>(
+    x: &[T],
+    v: &[T],
+    gradient: &[T],
     rate: &[f64],
     step: &[i64],
-    x: &[T],
-    gradient: &[T],
-    v: &[T],
     new_x: &mut [T],
     new_v: &mut [T],
     momentum: Momentum,
 ) {
+    new_x.copy_from_slice(x);
+    new_v.copy_from_slice(v);
+    momentum_in_place(new_x, new_v, gradient, rate, step, momentum);
+}
+
+/// The same, where `x` and `v` lie.
+#[inline(never)]
+pub fn momentum_in_place<T: Float>(
+    x: &mut [T],
+    v: &mut [T],
+    gradient: &[T],
+    rate: &[f64],
+    step: &[i64],
+    momentum: Momentum,
+) {
     let (rate, beta) = (T::from_f64(rate[0]), momentum.share(step[0]));
     let step = |_: T, v: T| rate.mul(v);
-    dispatch(MomentumStep { momentum, beta, step, x, gradient, v, new_x, new_v });
+    dispatch(MomentumStep { momentum, beta, step, x, v, gradient });
 }
 
 /// [`momentum`] of Nesterov, who looks ahead.
 #[allow(clippy::too_many_arguments)]
 pub fn nesterov_momentum<T: Float>(
+    x: &[T],
+    v: &[T],
+    gradient: &[T],
     rate: &[f64],
     step: &[i64],
-    x: &[T],
-    gradient: &[T],
-    v: &[T],
     new_x: &mut [T],
     new_v: &mut [T],
+    momentum: Momentum,
+) {
+    new_x.copy_from_slice(x);
+    new_v.copy_from_slice(v);
+    nesterov_momentum_in_place(new_x, new_v, gradient, rate, step, momentum);
+}
+
+/// The same, where `x` and `v` lie.
+#[inline(never)]
+pub fn nesterov_momentum_in_place<T: Float>(
+    x: &mut [T],
+    v: &mut [T],
+    gradient: &[T],
+    rate: &[f64],
+    step: &[i64],
     momentum: Momentum,
 ) {
     let (rate, beta) = (T::from_f64(rate[0]), momentum.share(step[0]));
     let alpha = number::<T>(momentum.alpha);
     let step = |g: T, v: T| rate.mul(g.add(alpha.mul(v)));
-    dispatch(MomentumStep { momentum, beta, step, x, gradient, v, new_x, new_v });
+    dispatch(MomentumStep { momentum, beta, step, x, v, gradient });
 }
 
 impl Momentum {
@@ -241,11 +292,9 @@ struct MomentumStep<'a, T, F> {
     beta: T,
     /// How far the step goes that a gradient and a momentum lead to.
     step: F,
-    x: &'a [T],
+    x: &'a mut [T],
+    v: &'a mut [T],
     gradient: &'a [T],
-    v: &'a [T],
-    new_x: &'a mut [T],
-    new_v: &'a mut [T],
 }
 
 impl<T: Float, F: Fn(T, T) -> T> WithSimd for MomentumStep<'_, T, F> {
@@ -255,12 +304,10 @@ impl<T: Float, F: Fn(T, T) -> T> WithSimd for MomentumStep<'_, T, F> {
     fn run<S: Simd>(self, _: S) {
         let Momentum { alpha, norm_coefficient, .. } = self.momentum;
         let (alpha, norm) = (number::<T>(alpha), number::<T>(norm_coefficient));
-        let given = self.x.iter().zip(self.gradient).zip(self.v);
-        let made = self.new_x.iter_mut().zip(self.new_v);
-        for ((new_x, new_v), ((&x, &g), &v)) in made.zip(given) {
-            let g = norm.mul(x).add(g);
-            *new_v = alpha.mul(v).add(self.beta.mul(g));
-            *new_x = x.sub((self.step)(g, *new_v));
+        for ((x, v), &g) in self.x.iter_mut().zip(self.v).zip(self.gradient) {
+            let g = norm.mul(*x).add(g);
+            *v = alpha.mul(*v).add(self.beta.mul(g));
+            *x = x.sub((self.step)(g, *v));
         }
     }
 }
@@ -293,7 +340,7 @@ mod tests {
         let (x, g, h) = (numbers::<T>(37), numbers::<T>(11), squares::<T>(7));
         let (mut new_x, mut new_h) = ([T::ZERO; N], [T::ZERO; N]);
         let attributes = Adagrad { decay_factor: 0.25, epsilon: 0.5, norm_coefficient: 0.125 };
-        adagrad(&[0.1], &[4], &x, &g, &h, &mut new_x, &mut new_h, attributes);
+        adagrad(&x, &h, &g, &[0.1], &[4], &mut new_x, &mut new_h, attributes);
         let gradient = |i: usize| 0.125 * x[i].to_f64() + g[i].to_f64();
         let wanted_h = |i: usize| h[i].to_f64() + gradient(i) * gradient(i);
         close(&new_h, error, wanted_h);
@@ -312,7 +359,7 @@ mod tests {
             norm_coefficient_post: 0.25,
         };
         let outputs = (&mut new_x, &mut new_v, &mut new_h);
-        adam(&[0.1], &[step], &x, &g, &v, &h, outputs.0, outputs.1, outputs.2, attributes);
+        adam(&x, &v, &h, &g, &[0.1], &[step], outputs.0, outputs.1, outputs.2, attributes);
         let gradient = |i: usize| 0.125 * x[i].to_f64() + g[i].to_f64();
         let wanted_v = |i: usize| 0.75 * v[i].to_f64() + 0.25 * gradient(i);
         let wanted_h = |i: usize| 0.875 * h[i].to_f64() + 0.125 * gradient(i) * gradient(i);
@@ -330,13 +377,13 @@ mod tests {
         let (x, g, v) = (numbers::<T>(37), numbers::<T>(11), numbers::<T>(5));
         let (mut new_x, mut new_v) = ([T::ZERO; N], [T::ZERO; N]);
         let attributes = Momentum { alpha: 0.75, beta: 0.5, norm_coefficient: 0.125 };
-        momentum(&[0.1], &[step], &x, &g, &v, &mut new_x, &mut new_v, attributes);
+        momentum(&x, &v, &g, &[0.1], &[step], &mut new_x, &mut new_v, attributes);
         let beta = if step > 0 { 0.5 } else { 1.0 };
         let gradient = |i: usize| 0.125 * x[i].to_f64() + g[i].to_f64();
         let wanted_v = |i: usize| 0.75 * v[i].to_f64() + beta * gradient(i);
         close(&new_v, error, wanted_v);
         close(&new_x, error, |i| x[i].to_f64() - 0.1 * wanted_v(i));
-        nesterov_momentum(&[0.1], &[step], &x, &g, &v, &mut new_x, &mut new_v, attributes);
+        nesterov_momentum(&x, &v, &g, &[0.1], &[step], &mut new_x, &mut new_v, attributes);
         close(&new_v, error, wanted_v);
         close(&new_x, error, |i| x[i].to_f64() - 0.1 * (gradient(i) + 0.75 * wanted_v(i)));
     }

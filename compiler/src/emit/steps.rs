@@ -136,7 +136,7 @@ impl<'p> Body<'p> {
 
     fn call(&mut self, call: &Call) -> TokenStream {
         let comment = docs::line(&call.node);
-        let skip = usize::from(call.form == Form::InPlace);
+        let skip = call.overwritten();
         let mut locals = Vec::new();
         for operand in call.writes() {
             self.local(operand, true, &mut locals);

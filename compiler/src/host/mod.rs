@@ -10,8 +10,8 @@ use crate::{
     array::Array,
     dim::{Dim, Symbol},
     plan::{
-        Args, Block, BufferId, Call, Check, Cond, Condition, Form, If, Kind, Loop, Operand, Place,
-        Plan, Port, State, Step, Turns,
+        Args, Block, BufferId, Call, Check, Cond, Condition, If, Kind, Loop, Operand, Place, Plan,
+        Port, State, Step, Turns,
     },
     tensor::Tensor,
     ty::Type,
@@ -385,7 +385,7 @@ impl Host<'_> {
         // A kernel borrows what it writes alone, so what it also reads of the same buffers is
         // copied before.
         let written: Vec<&Operand> = call.writes().collect();
-        let skip = usize::from(call.form == Form::InPlace);
+        let skip = call.overwritten();
         let mut inputs: Vec<Option<Array>> = Vec::new();
         for arg in &call.inputs[skip..] {
             let shared =

@@ -402,13 +402,17 @@ impl<'a> Lower<'a> {
     /// Whether the first input could be overwritten with the first output: both are all of a
     /// tensor of the same type and size.
     fn can_reuse(&self, call: &Call) -> bool {
-        let Some(Arg::Tensor(x)) = call.inputs.first() else { return false };
-        let Some(Arg::Tensor(y)) = call.outputs.first() else { return false };
+        let pair = |i: usize| match (call.inputs.get(i), call.outputs.get(i)) {
+            (Some(Arg::Tensor(x)), Some(Arg::Tensor(y))) => x.len == y.len,
+            _ => false,
+        };
         let dtype = |i: usize, from: &[Option<ValueId>]| {
             let id = from.get(i).copied().flatten()?;
             Some(self.graph[id].ty.as_tensor()?.dtype)
         };
-        x.len == y.len && dtype(0, &self.node.inputs) == dtype(0, &self.node.outputs)
+        let alike =
+            call.overwrites > 1 || dtype(0, &self.node.inputs) == dtype(0, &self.node.outputs);
+        (0..call.overwrites).all(pair) && alike
     }
 }
 

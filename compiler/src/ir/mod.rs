@@ -25,6 +25,7 @@ mod op;
 mod promise;
 mod reader;
 mod rewrite;
+mod same;
 mod state;
 mod text;
 mod uses;

@@ -2,7 +2,7 @@
 //! edits: what is not written is gone, and nothing can go stale.
 
 use super::{
-    Attributes, Fitting, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit, fit,
+    Fitting, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit, fit, same,
 };
 use crate::{
     arena::Map,
@@ -468,7 +468,7 @@ impl<'a> Rewrite<'a> {
     }
 
     fn copy(&mut self, node: &Node, into: RegionId) -> Outputs {
-        let key = self.key(node);
+        let key = same::key(&self.new, node);
         let again = key.as_ref().and_then(|key| self.seen.iter().find_map(|seen| seen.get(key)));
         if let Some(outputs) = again {
             return outputs.clone();
@@ -490,18 +490,6 @@ impl<'a> Rewrite<'a> {
             seen.insert(key, outputs.clone());
         }
         outputs
-    }
-
-    /// What makes two nodes compute the same; `None` where they may differ all the same.
-    fn key(&self, node: &Node) -> Option<String> {
-        if !node.regions.is_empty() || node.op.is_random() {
-            return None;
-        }
-        let mut attributes = Attributes::default();
-        node.op.attributes(&mut attributes);
-        let wanted: Vec<bool> = node.outputs.iter().map(Option::is_some).collect();
-        let (domain, name) = (node.op.domain(), node.op.name());
-        Some(format!("{domain}.{name}{attributes}{:?}{wanted:?}", node.inputs))
     }
 
     fn inner_regions(&mut self, old: &Node, inputs: &[Option<ValueId>]) -> Vec<RegionId> {

@@ -58,7 +58,7 @@ macro_rules! row {
 
 static AND: Compare = row!("And" BOOL_ONLY, and, |a, b| a * b, and_in_place);
 pub static EQUAL: Compare = row!("Equal" ANY, equal::<T>, |a, b| a.equal(b));
-static GREATER: Compare = row!("Greater" NUMBERS, greater::<T>, |a, b| b.less(a));
+pub static GREATER: Compare = row!("Greater" NUMBERS, greater::<T>, |a, b| b.less(a));
 static GREATER_OR_EQUAL: Compare =
     row!("GreaterOrEqual" NUMBERS, greater_or_equal::<T>, |a, b| not(&a.less(b)));
 static LESS: Compare = row!("Less" NUMBERS, less::<T>, |a, b| a.less(b));

@@ -30,6 +30,7 @@ mod epilogue;
 pub(crate) mod expand;
 mod fit;
 pub(crate) mod fourier;
+pub(crate) mod gate;
 pub(crate) mod gather;
 pub(crate) mod gradient;
 pub(crate) mod image;
@@ -181,6 +182,7 @@ const FAMILIES: &[&[Entry]] = &[
     control::OPS,
     conv::OPS,
     conv::blocked::OPS,
+    conv::blocked_correlate::OPS,
     conv::causal::OPS,
     conv::correlate::OPS,
     conv::deform::OPS,
@@ -194,6 +196,7 @@ const FAMILIES: &[&[Entry]] = &[
     fourier::frames::OPS,
     fourier::mel::OPS,
     fourier::window::OPS,
+    gate::OPS,
     gather::OPS,
     gradient::OPS,
     image::OPS,

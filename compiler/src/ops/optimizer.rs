@@ -69,6 +69,17 @@ fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
     (0..tensors * (given - 1)).map(|i| Ok(cx.ty(2 + i % tensors)?.clone().into())).collect()
 }
 
+/// A kernel of a tensor, its gradient, and one more tensor that is gathered.
+macro_rules! steps {
+    ($name:ident $in_place:ident) => {
+        kernel!(overwrites 2 WIDE T, optimizer::$name::<T>,
+            |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.output(0),
+                a.output(1), p),
+            in_place $in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.input(0), a.input(1),
+                a.input(2), p))
+    };
+}
+
 /// Calls `kernel` for each tensor.
 fn lower<F: Formula>(
     cx: &mut Lower<'_>,
@@ -85,10 +96,13 @@ fn lower<F: Formula>(
     let tensors = (cx.node().inputs.len() - 2) / given;
     for i in 0..tensors {
         let ty = cx.ty(2 + i)?;
-        let mut inputs: Vec<Arg> = vec![rate.clone().into(), step.clone().into()];
-        for j in 0..given {
+        // What is overwritten comes first: all but the gradient.
+        let mut inputs: Vec<Arg> = Vec::new();
+        for j in (0..given).filter(|&j| j != 1) {
             inputs.push(cx.input(2 + j * tensors + i)?.into());
         }
+        inputs.push(cx.input(2 + tensors + i)?.into());
+        inputs.extend([rate.clone().into(), step.clone().into()]);
         let mut outputs = Vec::new();
         for j in 0..given - 1 {
             // The kernel writes all, wanted or not.
@@ -103,8 +117,7 @@ fn lower<F: Formula>(
 /// A step of ADAGRAD.
 pub struct Adagrad(pub geometry::Adagrad);
 
-static ADAGRAD: Kernel<geometry::Adagrad> = kernel!(WIDE T, optimizer::adagrad::<T>, |f, a, p| f(
-    a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.output(0), a.output(1), p));
+static ADAGRAD: Kernel<geometry::Adagrad> = steps!(adagrad adagrad_in_place);
 
 impl Op for Adagrad {
     fn name(&self) -> &'static str {
@@ -133,9 +146,11 @@ impl Op for Adagrad {
 /// A step of Adam.
 pub struct Adam(pub geometry::Adam);
 
-static ADAM: Kernel<geometry::Adam> = kernel!(WIDE T, optimizer::adam::<T>, |f, a, p| f(
-    a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.output(0),
-    a.output(1), a.output(2), p));
+static ADAM: Kernel<geometry::Adam> = kernel!(overwrites 3 WIDE T, optimizer::adam::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.output(0),
+        a.output(1), a.output(2), p),
+    in_place adam_in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.output(2), a.input(0),
+        a.input(1), a.input(2), p));
 
 impl Op for Adam {
     fn name(&self) -> &'static str {
@@ -171,12 +186,9 @@ pub struct Momentum {
     pub attributes: geometry::Momentum,
 }
 
-static MOMENTUM: Kernel<geometry::Momentum> = kernel!(WIDE T, optimizer::momentum::<T>,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.output(0),
-        a.output(1), p));
-static NESTEROV_MOMENTUM: Kernel<geometry::Momentum> = kernel!(WIDE T,
-    optimizer::nesterov_momentum::<T>, |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3),
-        a.input(4), a.output(0), a.output(1), p));
+static MOMENTUM: Kernel<geometry::Momentum> = steps!(momentum momentum_in_place);
+static NESTEROV_MOMENTUM: Kernel<geometry::Momentum> =
+    steps!(nesterov_momentum nesterov_momentum_in_place);
 
 impl Op for Momentum {
     fn name(&self) -> &'static str {

@@ -89,7 +89,7 @@ static MIN: Reducer = Reducer {
 };
 static PROD: Reducer = row!("ReduceProd" SUMMABLE, reduce_prod, true, |all| Some(all.iter().product()),
     |x, y, dy| dy * others(x, y));
-pub(super) static SUM: Reducer = row!("ReduceSum" SUMMABLE, reduce_sum, true, |all| Some(all.iter().cloned().sum()),
+pub static SUM: Reducer = row!("ReduceSum" SUMMABLE, reduce_sum, true, |all| Some(all.iter().cloned().sum()),
     |_, _, dy| dy);
 static SUM_SQUARE: Reducer = row!("ReduceSumSquare" SUMMABLE, reduce_sum_square, false, |all| {
     Some(all.iter().map(|dim| dim * dim).sum())

@@ -17,8 +17,10 @@ pub struct Kernel<F: Formula = NoParams> {
     pub types: &'static [DType],
     /// Runs it.
     pub run: Run<F>,
-    /// Runs the form that overwrites its first input, which is called `…_in_place`.
+    /// Runs the form that overwrites its first inputs, which is called `…_in_place`.
     pub in_place: Option<Run<F>>,
+    /// How many inputs that form overwrites, each with the output in its place, of the same type.
+    pub overwrites: usize,
     /// Whether it can refuse the values of its inputs.
     pub checked: bool,
     /// Whether it changes what the outputs hold already; such a kernel takes them first.
@@ -53,20 +55,22 @@ pub struct Call {
     pub binds: Vec<Symbol>,
     /// Whether it can refuse the values of its inputs.
     pub checked: bool,
-    /// Whether the first input is overwritten.
+    /// Whether the first inputs are overwritten.
     pub form: Form,
+    /// How many are, where they are.
+    pub overwrites: usize,
     /// The kernel, bound to its geometry.
     pub params: Rc<dyn Params>,
 }
 
-/// Whether a call overwrites its first input.
+/// Whether a call overwrites its first inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// It does not, and cannot.
     Apart,
     /// It could, where nobody needs the input any more.
     MayReuse,
-    /// It does: the first output is where the first input was.
+    /// It does: the first outputs are where the first inputs were.
     InPlace,
     /// The kernel has no other form: it changes what the outputs hold already.
     Updates,
@@ -145,6 +149,7 @@ impl Call {
                 (false, Some(_)) => Form::MayReuse,
                 (false, None) => Form::Apart,
             },
+            overwrites: kernel.overwrites,
             params: Rc::new(Bound { formula, kernel }),
         }
     }
@@ -160,8 +165,14 @@ impl Call {
             binds: Vec::new(),
             checked: true,
             form: Form::Apart,
+            overwrites: 0,
             params: Rc::new(custom),
         }
+    }
+
+    /// How many inputs are overwritten.
+    pub fn overwritten(&self) -> usize {
+        if self.form == Form::InPlace { self.overwrites } else { 0 }
     }
 
     /// Every part of a buffer that is read.
@@ -457,10 +468,13 @@ pub(crate) use dispatch;
 /// A [`Kernel`] of the path given, for a set of element types: `kernel!(FLOATS T,
 /// softmax::softmax::<T>, |f, a, p| f(a.input(0), a.output(0), p))`. `checked` in front says that
 /// it can refuse its inputs, `updates` that it changes what its outputs hold; `in_place … |f, a, p|
-/// …` behind, how to run its other form.
+/// …` behind, how to run its other form; `overwrites 2` in front, that this form overwrites so many.
 macro_rules! kernel {
     (updates $($rest:tt)*) => {
         $crate::plan::Kernel { updates: true, ..$crate::plan::kernel!($($rest)*) }
+    };
+    (overwrites $count:literal $($rest:tt)*) => {
+        $crate::plan::Kernel { overwrites: $count, ..$crate::plan::kernel!($($rest)*) }
     };
     (checked $($rest:tt)*) => {
         $crate::plan::Kernel { checked: true, ..$crate::plan::kernel!($($rest)*) }
@@ -476,6 +490,7 @@ macro_rules! kernel {
                 $crate::plan::Outcome::into_result($body)
             }),
             in_place: $crate::plan::kernel!(@ $set $T $room $($other $(:: <$($H),+>)?, $g, $b, $q, $in_place)?),
+            overwrites: 1,
             checked: false,
             updates: false,
         }

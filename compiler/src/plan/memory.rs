@@ -2,8 +2,8 @@
 //! where each buffer lies in the arena, and where each weight lies in the blob.
 
 use super::{
-    Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Port, Stacked, State,
-    Step, Turns, Weight,
+    Arg, Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Port, Stacked,
+    State, Step, Turns, Weight,
 };
 use crate::{
     arena::Map,
@@ -307,7 +307,7 @@ pub fn operands(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
     }
 }
 
-/// Lets calls overwrite their first input where nobody needs it any more.
+/// Lets calls overwrite their first inputs where nobody needs them any more.
 fn reuse(plan: &mut Plan) {
     let lives = lives(plan);
     let mut merged: Map<BufferId, BufferId> = Map::default();
@@ -320,32 +320,41 @@ fn reuse(plan: &mut Plan) {
             return;
         }
         call.form = Form::Apart;
-        let (Some(x), Some(y)) = (
-            call.inputs.first().and_then(|arg| arg.operand()).cloned(),
-            call.outputs.first().and_then(|arg| arg.operand()).cloned(),
-        ) else {
-            return;
-        };
         let whole = |o: &Operand| o.start.known() == Some(0) && plan.buffers[o.buffer].len == o.len;
-        let other = call.inputs[1..].iter().chain(&call.outputs[1..]);
-        let apart = other.filter_map(|arg| arg.operand()).all(|o| o.buffer != x.buffer);
-        let dies = lives.get(x.buffer).is_some_and(|life| life.last == now);
-        let starts = lives.get(y.buffer).is_some_and(|life| life.first == now);
         let planned = |id: BufferId| matches!(plan.buffers[id].place, Place::Arena { .. });
-        let free = planned(x.buffer) && planned(y.buffer) && !kept.contains(&x.buffer);
-        // What is needed at the end does not lie where a state is kept, unless it is the next one.
-        let home = settled(&merged, x.buffer);
-        let is_next = |state: &State| {
-            state.found.operand.buffer == home && state.next.operand.buffer == y.buffer
-        };
-        let stays = plan.holds_state(home) && kept.contains(&y.buffer);
-        let free = free && (!stays || plan.states.iter().any(is_next));
-        // A call that is refused may have written before.
-        let free = free && !(call.checked && plan.variable(home).is_some());
-        if whole(&x) && whole(&y) && apart && dies && starts && free {
-            merged.insert(y.buffer, home);
-            call.form = Form::InPlace;
+        let mut homes = Vec::new();
+        for i in 0..call.overwrites {
+            let (Some(x), Some(y)) = (
+                call.inputs.get(i).and_then(|arg| arg.operand()),
+                call.outputs.get(i).and_then(|arg| arg.operand()),
+            ) else {
+                return;
+            };
+            let of = |args: &[Arg], id: BufferId| {
+                args.iter().filter_map(|arg| arg.operand()).filter(|o| o.buffer == id).count()
+            };
+            let apart = of(&call.inputs, x.buffer) == 1 && of(&call.outputs, x.buffer) == 0;
+            let dies = lives.get(x.buffer).is_some_and(|life| life.last == now);
+            let starts = lives.get(y.buffer).is_some_and(|life| life.first == now);
+            let free = planned(x.buffer) && planned(y.buffer) && !kept.contains(&x.buffer);
+            // What is needed at the end does not lie where a state is kept, unless it is the next one.
+            let home = settled(&merged, x.buffer);
+            let is_next = |state: &State| {
+                state.found.operand.buffer == home && state.next.operand.buffer == y.buffer
+            };
+            let stays = plan.holds_state(home) && kept.contains(&y.buffer);
+            let free = free && (!stays || plan.states.iter().any(is_next));
+            // A call that is refused may have written before.
+            let free = free && !(call.checked && plan.variable(home).is_some());
+            if !(whole(x) && whole(y) && apart && dies && starts && free) {
+                return;
+            }
+            homes.push((y.buffer, home));
         }
+        for (buffer, home) in homes {
+            merged.insert(buffer, home);
+        }
+        call.form = Form::InPlace;
     });
     rename(&mut steps, &|id| settled(&merged, id));
     let states = plan.states.iter_mut().map(|state| &mut state.next);

@@ -20,8 +20,10 @@ mod transpose;
 
 pub use blocked::{
     conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks, conv_to_blocks_scratch,
-    depthwise_in_blocks, depthwise_in_blocks_scratch, has_blocks, pack_blocks,
-    pack_depthwise_blocks, packed_blocks_len,
+    correlate_in_blocks, correlate_in_blocks_scratch, correlate_to_blocks,
+    correlate_to_blocks_scratch, depthwise_in_blocks, depthwise_in_blocks_scratch, has_blocks,
+    pack_blocks, pack_depthwise, pack_depthwise_blocks, pack_in_blocks, pack_to_blocks,
+    packed_blocks_len,
 };
 pub use correlate::{
     correlate, correlate_f32, correlate_f64, correlate_least_scratch, correlate_scratch,

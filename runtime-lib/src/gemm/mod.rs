@@ -23,6 +23,7 @@ mod real;
 pub(crate) mod tests;
 mod tile;
 mod vector;
+mod weights;
 
 use crate::Number;
 use crate::activation_fn::Activation;
@@ -37,6 +38,7 @@ use product::block_depth;
 pub(crate) use product::{Product, scratch};
 pub(crate) use real::{Activate, Real};
 pub(crate) use tile::{Addend, PANEL_ROWS, Target, panel_cols};
+pub(crate) use weights::Weights;
 
 /// `m` rows and `n` columns of sums of `k` products.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -127,7 +127,7 @@ pub(crate) fn pack_blocks<T: Number>(
     for k in (0..rows).step_by(depth.max(1)) {
         let there = depth.min(rows - k);
         let (block, rest) = blocks.split_at_mut(there * width);
-        pack_right(b, (k, there), (0, cols), block);
+        pack_right(b, (k, there), (0, cols), block, pack_columns);
         blocks = rest;
     }
 }
@@ -138,11 +138,29 @@ pub(crate) fn pack_right<T: Number>(
     (k, depth): Part,
     (n, cols): Part,
     panels: &mut [T],
+    pack_columns: impl Fn(&[T], usize, usize, &mut [T]),
 ) {
     let width = panel_cols::<T>();
-    if depth > 0 {
-        panels[cols / width * width * depth..].fill(T::ZERO);
+    if depth == 0 {
+        return;
     }
+    panels[cols / width * width * depth..].fill(T::ZERO);
+    if b.row == 1 {
+        let whole = cols - cols % width;
+        for (j, panel) in (0..whole).step_by(width).zip(panels.chunks_exact_mut(width * depth)) {
+            pack_columns(&b.data[(n + j) * b.col + k..], b.col, depth, panel);
+        }
+        if whole < cols {
+            pack_each(b, (k, depth), (n + whole, cols - whole), &mut panels[whole * depth..]);
+        }
+        return;
+    }
+    pack_each(b, (k, depth), (n, cols), panels);
+}
+
+/// [`pack_right`], element by element where need be.
+fn pack_each<T: Number>(b: Matrix<'_, T>, (k, depth): Part, (n, cols): Part, panels: &mut [T]) {
+    let width = panel_cols::<T>();
     for r in 0..depth {
         let from = &b.data[(k + r) * b.row + n * b.col..];
         for j in (0..cols).step_by(width) {
@@ -155,6 +173,51 @@ pub(crate) fn pack_right<T: Number>(
                 while i < there {
                     to[i] = from[at];
                     (at, i) = (at + b.col, i + 1);
+                }
+            }
+        }
+    }
+}
+
+/// Writes the columns of a panel, which start so far apart, as rows.
+pub(crate) fn pack_columns<T: Number>(from: &[T], apart: usize, depth: usize, panel: &mut [T]) {
+    let width = panel_cols::<T>();
+    for (c, column) in from.chunks(apart.max(1)).take(width).enumerate() {
+        // Plain indices, since models are compiled by unoptimized build scripts, too.
+        let (mut at, mut to) = (0, c);
+        while at < depth {
+            panel[to] = column[at];
+            (at, to) = (at + 1, to + width);
+        }
+    }
+}
+
+/// [`pack_columns`] of numbers that have vectors.
+pub(crate) struct PackColumns<'a> {
+    pub columns: &'a [f32],
+    pub apart: usize,
+    pub depth: usize,
+    pub panel: &'a mut [f32],
+}
+
+impl WithSimd for PackColumns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let PackColumns { columns, apart, depth, panel } = self;
+        let width = panel_cols::<f32>();
+        let whole = depth - depth % S::LANES;
+        for first in (0..width).step_by(4) {
+            let column = |i: usize| &columns[(first + i) * apart..][..depth];
+            let four = [column(0), column(1), column(2), column(3)];
+            for k in (0..whole).step_by(S::LANES) {
+                let four = [0, 1, 2, 3].map(|i: usize| s.load(&four[i][k..]));
+                s.store_columns(four, &mut panel[k * width + first..], width);
+            }
+            for k in whole..depth {
+                for (to, column) in panel[k * width + first..].iter_mut().zip(four) {
+                    *to = column[k];
                 }
             }
         }

@@ -12,6 +12,11 @@ use crate::threads::{self, Scratch};
 const MAX_M: usize = 16 * PANEL_ROWS;
 /// The most columns of a block.
 const MAX_N: usize = 512;
+/// The most columns of a block of few rows, whose left factor is read from the cache again and again:
+/// packed columns are to stay in the cache as well.
+const MAX_N_OF_FEW_ROWS: usize = 128;
+/// The most rows of such a block.
+const MAX_M_OF_FEW_ROWS: usize = 4 * PANEL_ROWS;
 /// The most columns of a block whose right factor is read where it stands.
 const MAX_N_IN_PLACE: usize = 4096;
 /// The longest sums of a block.
@@ -144,7 +149,12 @@ impl<T: Real> Product<'_, T> {
         let depth = block_depth(self.k);
         let in_place = self.in_place().is_some();
         let packs = matches!(self.b, Factor::Matrix(_)) && !in_place;
-        let width = part(self.n, if packs { MAX_N } else { MAX_N_IN_PLACE }, cols);
+        let most = match (packs, self.m) {
+            (true, ..=MAX_M_OF_FEW_ROWS) => MAX_N_OF_FEW_ROWS,
+            (true, _) => MAX_N,
+            (false, _) => MAX_N_IN_PLACE,
+        };
+        let width = part(self.n, most, cols);
         let (panels, rest) = split_aligned(scratch, self.left_len(depth));
         let mut left = Left { panels, of: None };
         let mut n = 0;
@@ -242,7 +252,7 @@ impl<T: Real> Product<'_, T> {
             Factor::Matrix(b) => {
                 let panel = cols * depth;
                 let (data, _) = split_aligned(scratch, width.div_ceil(cols) * panel);
-                pack_right(b, ks, ns, data);
+                pack_right(b, ks, ns, data, T::pack_columns);
                 Panels { data, panel, rows: Rows::Apart(cols) }
             }
         }

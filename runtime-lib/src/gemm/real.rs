@@ -1,6 +1,6 @@
 //! The elements that have vectors at every level.
 
-use super::pack::{PackRows, pack_rows};
+use super::pack::{PackColumns, PackRows, pack_columns, pack_rows};
 use super::tile::{Block, Distance, Starts};
 use super::vector::RowProduct;
 use crate::Float;
@@ -56,6 +56,8 @@ pub(crate) trait Real: Float<Wide = Self> + Own {
 
     /// Writes [`PANEL_ROWS`](super::PANEL_ROWS) rows, which start so far apart, as columns.
     fn pack_rows(rows: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
+    /// Writes as many columns as a panel has, which start so far apart, as rows.
+    fn pack_columns(columns: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
     /// Multiplies a block at the best level: compiled in this crate, once.
     fn multiply(block: Block<'_, Self, Distance>);
     /// The same, for rows of the right factor that start anywhere.
@@ -134,6 +136,11 @@ impl Real for f32 {
     #[inline(never)]
     fn pack_rows(rows: &[f32], apart: usize, depth: usize, panel: &mut [f32]) {
         dispatch(PackRows { rows, apart, depth, panel });
+    }
+
+    #[inline(never)]
+    fn pack_columns(columns: &[f32], apart: usize, depth: usize, panel: &mut [f32]) {
+        dispatch(PackColumns { columns, apart, depth, panel });
     }
 
     #[inline(never)]
@@ -223,6 +230,10 @@ impl Real for f64 {
 
     fn pack_rows(rows: &[f64], apart: usize, depth: usize, panel: &mut [f64]) {
         pack_rows(rows, apart, depth, panel);
+    }
+
+    fn pack_columns(columns: &[f64], apart: usize, depth: usize, panel: &mut [f64]) {
+        pack_columns(columns, apart, depth, panel);
     }
 
     #[inline(never)]

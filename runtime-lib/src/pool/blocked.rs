@@ -93,3 +93,69 @@ fn finish<F: Fold<f32, State = f32>>(y: &mut [f32], first: usize, geometry: Pool
         y.iter_mut().for_each(|y| *y = fold.finish(*y, count));
     }
 }
+
+/// The derivative of [`max_pool_in_blocks`] by the image: that by each window's largest element goes to
+/// the first that is as large, or NaN.
+#[inline(never)]
+pub fn max_pool_gradient_in_blocks(x: &[f32], dy: &[f32], dx: &mut [f32], geometry: Pool<'_>) {
+    dispatch(Slopes { x, dy, dx, geometry });
+}
+
+/// The derivatives of the largest elements of every channel.
+struct Slopes<'a> {
+    x: &'a [f32],
+    dy: &'a [f32],
+    dx: &'a mut [f32],
+    geometry: Pool<'a>,
+}
+
+impl WithSimd for Slopes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let taps = self.geometry.taps();
+        let (elements, places) = (taps.elements() * BLOCK, taps.places() * BLOCK);
+        self.dx.fill(0.0);
+        if elements * places == 0 {
+            return;
+        }
+        let [width, out, kernel, stride, dilation, pad] = taps.last();
+        let rows = taps.without_last();
+        let images = self.x.chunks_exact(elements).zip(self.dx.chunks_exact_mut(elements));
+        for ((x, dx), dy) in images.zip(self.dy.chunks_exact(places)) {
+            for (place, dy) in dy.chunks_exact(BLOCK).enumerate() {
+                let (row, first) = (place / out, place % out * stride);
+                let (mut largest, mut at) = ([f32::NEG_INFINITY; BLOCK], [u32::MAX; BLOCK]);
+                for line in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
+                    for tap in 0..kernel {
+                        // Before the image that is a number so large that there is no such column.
+                        let column = (first + tap * dilation).wrapping_sub(pad);
+                        if column < width {
+                            let pixel = line * width + column;
+                            take_larger(&x[pixel * BLOCK..], pixel, &mut largest, &mut at);
+                        }
+                    }
+                }
+                for (lane, (&at, &dy)) in at.iter().zip(dy).enumerate() {
+                    if let Some(dx) = dx.get_mut(at as usize * BLOCK + lane) {
+                        *dx += dy;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Takes a pixel's channels where they are larger than those so far, the first NaN of each, and any
+/// where there is none so far.
+#[inline(always)]
+fn take_larger(x: &[f32], pixel: usize, largest: &mut [f32; BLOCK], at: &mut [u32; BLOCK]) {
+    for ((largest, at), &x) in largest.iter_mut().zip(at).zip(x) {
+        let first = *at == u32::MAX;
+        let larger = x > *largest || (x.is_nan() && !largest.is_nan());
+        if first | larger {
+            (*largest, *at) = (x, pixel as u32);
+        }
+    }
+}

@@ -8,7 +8,10 @@ mod gradient;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 
-pub use blocked::{average_pool_in_blocks, average_pool_padded_in_blocks, max_pool_in_blocks};
+pub use blocked::{
+    average_pool_in_blocks, average_pool_padded_in_blocks, max_pool_gradient_in_blocks,
+    max_pool_in_blocks,
+};
 pub use gradient::max_pool_gradient;
 
 use crate::simd::{Simd, WithSimd, dispatch};

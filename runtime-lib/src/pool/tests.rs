@@ -214,6 +214,32 @@ fn check_blocked(channels: usize, geometry: Pool<'_>) {
             }
         }
     });
+    check_blocked_gradient(&x, channels, geometry);
+}
+
+/// Likewise their derivatives.
+fn check_blocked_gradient(x: &[f32], channels: usize, geometry: Pool<'_>) {
+    let [pixels, places] = [geometry.size, geometry.out].map(|sizes| sizes.iter().product());
+    let of = |pixels| Channels { batch: geometry.planes, channels, pixels };
+    let (count, blocks) = (geometry.planes * channels, geometry.planes * channels.div_ceil(BLOCK));
+    // Few values, so that many are equal, and a NaN.
+    let mut x: Vec<f32> = x.iter().map(|x| (x * 2.0).round()).collect();
+    x[pixels / 2] = f32::NAN;
+    let dy: Vec<f32> = numbers(count * places, 9).iter().map(|&x| x as f32).collect();
+    let mut truth = vec![f32::NAN; x.len()];
+    max_pool_gradient(&x, &dy, &mut truth, Pool { planes: count, ..geometry });
+    let in_blocks = |x: &[f32], of: Channels| {
+        let mut y = vec![f32::NAN; blocks * of.pixels * BLOCK];
+        block(x, &mut y, of);
+        y
+    };
+    let (x, dy) = (in_blocks(&x, of(pixels)), in_blocks(&dy, of(places)));
+    each_level(|level| {
+        let (mut dx, mut found) = (vec![f32::NAN; x.len()], vec![f32::NAN; truth.len()]);
+        max_pool_gradient_in_blocks(&x, &dy, &mut dx, Pool { planes: blocks, ..geometry });
+        unblock(&dx, &mut found, of(pixels));
+        assert_eq!(found, truth, "{level:?} {geometry:?}");
+    });
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{
         pack::{PIECE, Pack, numbers, packed},
         window::{self, Rounding, Slide},
     },
-    plan::{Kernel, Operand, geometry, kernel},
+    plan::{Kernel, NoParams, Operand, geometry, kernel},
     tensor::Tensor,
     ty::Type,
 };
@@ -60,11 +60,32 @@ macro_rules! convolves {
     };
 }
 
+macro_rules! packs {
+    ($name:ident) => {
+        kernel!(F32_ONLY T, conv::$name, |f, a, p| f(a.input(0), a.output(0), p))
+    };
+}
+
 static IN_BLOCKS: Convolves = convolves!(conv_in_blocks);
 static TO_BLOCKS: Convolves = convolves!(conv_to_blocks);
 static DEPTHWISE: Convolves = convolves!(depthwise_in_blocks);
 
+static PACK_IN_BLOCKS: Kernel<geometry::Conv> = packs!(pack_in_blocks);
+static PACK_TO_BLOCKS: Kernel<geometry::Conv> = packs!(pack_to_blocks);
+static PACK_DEPTHWISE: Kernel<geometry::Conv> = packs!(pack_depthwise);
+static PAD_CHANNELS: Kernel<NoParams> =
+    kernel!(F32_ONLY T, blocks::pad_channels, |f, a, _p| f(a.input(0), a.output(0)));
+
 impl Kind {
+    /// What packs weights that are no constants.
+    fn packs(self) -> &'static Kernel<geometry::Conv> {
+        match self {
+            Kind::Blocks => &PACK_IN_BLOCKS,
+            Kind::Channels => &PACK_TO_BLOCKS,
+            Kind::Depthwise => &PACK_DEPTHWISE,
+        }
+    }
+
     fn kernel(self) -> &'static Convolves {
         match self {
             Kind::Blocks => &IN_BLOCKS,
@@ -177,11 +198,38 @@ impl BlockedConv {
 
     /// The addends of the channels, with zeros for those that are missing to a whole block.
     fn bias(&self, cx: &mut Lower<'_>) -> Result<Option<Operand>> {
-        let Some(bias) = cx.constant(2).and_then(Tensor::floats) else { return cx.optional(2) };
+        let Some(bias) = cx.constant(2).and_then(Tensor::floats) else { return padded_now(cx) };
         let mut bias: Vec<f32> = bias.into_iter().map(|x| x as f32).collect();
         bias.resize(bias.len().next_multiple_of(BLOCK), 0.0);
         Ok(Some(cx.weight_for(2, Tensor::from_floats(&bias).into())))
     }
+}
+
+/// Weights that are no constants, packed when the convolution runs.
+fn packed_now(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Result<Operand> {
+    let len = numbers(geometry, |conv| conv::packed_blocks_len(&conv));
+    let packed = cx.scratch(DType::F32, Dim::from(len));
+    let inputs = vec![cx.input(1)?.into()];
+    cx.call_on(kind.packs(), DType::F32, inputs, vec![packed.clone().into()], geometry.clone())?;
+    Ok(packed)
+}
+
+/// Addends of channels that are no constants, likewise.
+fn padded_now(cx: &mut Lower<'_>) -> Result<Option<Operand>> {
+    let Some(bias) = cx.optional(2)? else { return Ok(None) };
+    let channels = &cx.ty(2)?.shape[0];
+    if blocks::is_whole(channels) {
+        return Ok(Some(bias));
+    }
+    let padded = cx.scratch(DType::F32, channels.ceil_div(&BLOCK.into()) * BLOCK);
+    cx.call_on(
+        &PAD_CHANNELS,
+        DType::F32,
+        vec![bias.into()],
+        vec![padded.clone().into()],
+        NoParams,
+    )?;
+    Ok(Some(padded))
 }
 
 impl Op for BlockedConv {
@@ -222,8 +270,9 @@ impl Op for BlockedConv {
         let (kind, geometry) = (self.kind(), self.geometry(cx)?);
         cx.macs(&macs(&geometry));
         let filters = Filters { kind, geometry: geometry.clone() };
-        let Some(weights) = packed(cx, 1, filters) else {
-            return Err(cx.unsupported("weights that are not constant"));
+        let weights = match packed(cx, 1, filters) {
+            Some(weights) => weights,
+            None => packed_now(cx, kind, &geometry)?,
         };
         let scratch = geometry.scratch_of(&|dim| cx.most(dim), kind.scratch());
         let bias = self.bias(cx)?;

@@ -1,6 +1,7 @@
 //! Convolutions.
 
 pub(crate) mod blocked;
+pub(crate) mod blocked_correlate;
 pub(crate) mod causal;
 pub(crate) mod correlate;
 pub(crate) mod deform;

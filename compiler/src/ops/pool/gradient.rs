@@ -2,17 +2,25 @@
 
 use super::{MaxPool, Pool, geometry};
 use crate::{
-    diag::Result,
-    dtype::FLOATS,
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{DType, FLOATS},
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op},
-    ops::{Entry, internal},
+    ops::{
+        Entry, blocks, internal,
+        window::{Rounding, Slide},
+    },
     plan::{self, Kernel, kernel},
     ty::Type,
 };
 use std::rc::Rc;
 
-pub const OPS: &[Entry] =
-    &[internal("MaxPoolGradient", |node| Ok(Rc::new(MaxPoolGradient { pool: Pool::read(node)? })))];
+pub const OPS: &[Entry] = &[
+    internal("BlockedMaxPoolGradient", |node| {
+        Ok(Rc::new(BlockedMaxPoolGradient { pool: Pool::read(node)? }))
+    }),
+    internal("MaxPoolGradient", |node| Ok(Rc::new(MaxPoolGradient { pool: Pool::read(node)? }))),
+];
 
 /// The elements of the second input, which is like the result of `MaxPool`, each where the number
 /// came from: at the first of the largest elements of its window of the first input. There they are
@@ -61,6 +69,56 @@ impl Op for MaxPoolGradient {
         let places = g.tape().node(op, &[Some(x)], 2)[1];
         g.set(1, dx.reshape_to(&[-1]).gather(places.reshape_to(&[-1]), 0).reshape_like(dy));
         Ok(())
+    }
+}
+
+/// The same of images and derivatives whose channels stand in blocks.
+pub struct BlockedMaxPoolGradient {
+    /// The window.
+    pub pool: Pool,
+}
+
+static IN_BLOCKS: Kernel<plan::geometry::Pool> = kernel!(F32_ONLY T,
+    pool::max_pool_gradient_in_blocks, |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
+
+impl BlockedMaxPoolGradient {
+    fn slides(&self, shape: &[Dim]) -> Option<Vec<Slide>> {
+        let (_, image) = blocks::image(shape)?;
+        let rounding = if self.pool.ceil_mode { Rounding::Up } else { Rounding::Down };
+        Some(self.pool.window.slides(image, &self.pool.window.sizes(), rounding))
+    }
+}
+
+impl Op for BlockedMaxPoolGradient {
+    fn name(&self) -> &'static str {
+        "BlockedMaxPoolGradient"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.pool.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, &[DType::F32])?.clone();
+        cx.same_dtype(0, 1)?;
+        let Some(slides) = self.slides(&ty.shape) else {
+            return Err(cx.finding(Code::ShapeMismatch, "the input has no blocks"));
+        };
+        let found = cx.ranked(1, ty.rank())?.shape[2..].to_vec();
+        for (slide, found) in slides.iter().zip(&found) {
+            cx.require_equal(&slide.places, found, "the places of a window and of its results")?;
+        }
+        Ok(vec![ty.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let slides = self.slides(&cx.ty(0)?.shape).expect("inferring saw the blocks");
+        let geometry = geometry(cx, &slides)?;
+        cx.call(&IN_BLOCKS, geometry)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Images whose channels stand in blocks, where convolutions gain by it.
 //!
-//! A convolution of constant weights becomes one whose result is in blocks, and `Unblock` behind
-//! it. What comes next takes what `Unblock` was given, where it can, and is followed by `Unblock`
+//! A convolution becomes one whose result is in blocks, and `Unblock` behind it. What comes next takes what `Unblock` was given, where it can, and is followed by `Unblock`
 //! itself. So blocks spread through a network, and only where they end is one left.
 
+use super::derivative;
 use crate::{
     dim::Dim,
     dtype::DType,
@@ -26,7 +26,18 @@ use onnxc_runtime::{activation_fn::Activation, conv::has_blocks};
 use std::rc::Rc;
 
 /// What is tried, in order.
-pub const RULES: &[Rule] = &[conv, scale, unary, binary, pool, concat];
+pub const RULES: &[Rule] = &[
+    conv,
+    scale,
+    unary,
+    binary,
+    pool,
+    concat,
+    derivative::correlate,
+    derivative::max_pool,
+    derivative::gate,
+    derivative::sum,
+];
 
 /// What is tried then.
 pub const ALONE: &[Rule] = &[alone];
@@ -37,13 +48,13 @@ const FEW: usize = 8;
 const SHALLOW: usize = 128;
 
 /// The value whose channels, taken out of their blocks, are `value`.
-fn in_blocks(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
+pub fn in_blocks(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
     let unblock = site.producer(value).filter(|node| node.op.is::<Unblock>())?;
     unblock.input(0)
 }
 
 /// `value` with its channels in blocks, put there if need be.
-fn into_blocks(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
+pub fn into_blocks(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
     match in_blocks(site, value) {
         Some(value) => Some(value),
         None => site.before(node, Rc::new(Block), vec![Some(value)]),
@@ -51,12 +62,12 @@ fn into_blocks(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<Value
 }
 
 /// The number of channels of a value that is in no blocks.
-fn channels_of(site: &Site<'_>, value: ValueId) -> Option<i64> {
+pub fn channels_of(site: &Site<'_>, value: ValueId) -> Option<i64> {
     tensor(site.graph, value)?.shape.get(1)?.known()
 }
 
 /// `op` on inputs in blocks, and the channels of its result out of them, in place of `node`.
-fn replace(
+pub fn replace(
     site: &mut Site<'_>,
     node: &Node,
     op: Rc<dyn Op>,
@@ -67,7 +78,7 @@ fn replace(
     site.replace(node, Rc::new(Unblock { channels }), vec![Some(result)])
 }
 
-/// A convolution of images with constant kernels.
+/// A convolution.
 fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let conv = node.op.downcast::<Conv>()?;
     let (x, weights) = (node.input(0)?, node.input(1)?);
@@ -91,16 +102,16 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
 
 /// Whether there is a kernel for the convolution in blocks that may be faster.
 fn gains(graph: &Graph, node: &Node, conv: &Conv, in_blocks: bool) -> bool {
-    let constant = |i: usize| node.input(i).and_then(|id| graph[id].constant.as_ref());
-    let Some(Tensor { dtype: DType::F32, shape, .. }) = constant(1) else { return false };
+    let Some(weights) = node.input(1).and_then(|id| tensor(graph, id)) else { return false };
+    let Some(shape) = weights.known_shape() else { return false };
     let [filters, depth, kernel @ ..] = &shape[..] else { return false };
     let group = usize::try_from(conv.group).unwrap_or(0);
     let depthwise = *depth == 1 && *filters == group && in_blocks;
-    has_blocks(kernel)
+    weights.dtype == DType::F32
+        && has_blocks(kernel)
         && depth * kernel.iter().product::<usize>() > 0
         && (group == 1 || depthwise)
         && *filters >= FEW
-        && (node.input(2).is_none() || constant(2).is_some())
 }
 
 /// Factors and addends of channels, joined with those before.

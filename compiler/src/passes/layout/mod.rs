@@ -4,6 +4,7 @@
 
 mod blocks;
 mod bytes;
+mod derivative;
 
 use crate::{
     diag::Diagnostics,

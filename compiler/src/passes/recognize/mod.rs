@@ -7,6 +7,7 @@
 //! gives NaN; the specification of `Attention` made the same change.
 
 mod attention;
+mod gate;
 mod gelu;
 
 use super::fuse::{is, keep};
@@ -19,7 +20,7 @@ use crate::{
 };
 
 /// What is tried, in order.
-const RULES: &[Rule] = &[gelu::gelu, attention::of_heads, attention::of_rows];
+const RULES: &[Rule] = &[gate::gate, gelu::gelu, attention::of_heads, attention::of_rows];
 
 /// Recognizes what can be.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {

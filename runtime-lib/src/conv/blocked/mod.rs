@@ -7,6 +7,7 @@
 //! other, unless it can be read where it stands.
 
 mod band;
+mod correlate;
 mod depthwise;
 #[cfg(all(test, feature = "std"))]
 mod tests;
@@ -18,6 +19,10 @@ use crate::gemm::{Activate, BLOCK, MAX_TAPS, Pixels};
 use crate::simd::HAS_VECTORS;
 use crate::threads::{self, Scratch};
 use band::{Band, LARGE, Plane};
+pub use correlate::{
+    correlate_in_blocks, correlate_in_blocks_scratch, correlate_to_blocks,
+    correlate_to_blocks_scratch,
+};
 pub use depthwise::{depthwise_in_blocks, depthwise_in_blocks_scratch, pack_depthwise_blocks};
 
 /// How many elements of scratch memory [`conv_in_blocks`] wants to be fastest.
@@ -40,6 +45,24 @@ pub const fn has_blocks(kernel: &[usize]) -> bool {
 /// How many elements [`pack_blocks`] and [`pack_depthwise_blocks`] write.
 pub const fn packed_blocks_len(geometry: &Conv<'_>) -> usize {
     (geometry.groups * geometry.filters).div_ceil(BLOCK) * geometry.depth() * BLOCK
+}
+
+/// Packs the weights of [`conv_in_blocks`], where they are no constants.
+#[inline(never)]
+pub fn pack_in_blocks(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
+    pack_blocks(w, y, &geometry, BLOCK);
+}
+
+/// Packs the weights of [`conv_to_blocks`], where they are no constants.
+#[inline(never)]
+pub fn pack_to_blocks(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
+    pack_blocks(w, y, &geometry, 1);
+}
+
+/// Packs the weights of [`depthwise_in_blocks`], where they are no constants.
+#[inline(never)]
+pub fn pack_depthwise(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
+    pack_depthwise_blocks(w, y, &geometry);
 }
 
 /// Packs the weights of a convolution of `unit` channels at a time: [`BLOCK`], or 1 for an input

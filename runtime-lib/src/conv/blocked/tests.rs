@@ -120,6 +120,10 @@ struct Over {
 
 impl Over {
     fn check(&self, way: &Way, batch: usize, groups: usize, channels: usize, filters: usize) {
+        self.with([batch, groups, channels, filters], |geometry| check(way, geometry));
+    }
+
+    fn with(&self, [batch, groups, channels, filters]: [usize; 4], then: impl FnOnce(Conv<'_>)) {
         let reach = |i: usize| (self.kernel[i] - 1) * self.dilations[i];
         let room = |i: usize| self.size[i] + self.pads[i] + self.ends[i] - reach(i) - 1;
         let out = [0, 1].map(|i| room(i) / self.strides[i] + 1);
@@ -136,7 +140,7 @@ impl Over {
             pads: &self.pads,
             weights: Weights::Packed,
         };
-        check(way, geometry);
+        then(geometry);
     }
 }
 
@@ -205,4 +209,39 @@ fn no_pixels_and_no_channels() {
     over.check(&IN_BLOCKS, 1, 1, 0, 4);
     over.check(&IN_BLOCKS, 1, 1, 4, 0);
     over.check(&DEPTHWISE, 1, 0, 1, 1);
+}
+
+/// Derivatives by weights, in blocks, against those without.
+fn check_correlate(geometry: Conv<'_>) {
+    let Conv { batch, channels: depth, filters, size, out, .. } = geometry;
+    let (of_x, of_dy) = (channels(batch, depth, size), channels(batch, filters, out));
+    let x = some(batch * depth * of_x.pixels, 5);
+    let dy = some(batch * filters * of_dy.pixels, 6);
+    let mut truth = vec![0.0; filters * geometry.depth()];
+    crate::conv::correlate(&wide(&x), &wide(&dy), &mut truth, geometry);
+    let (x_blocked, dy_blocked) = (blocked(&x, of_x), blocked(&dy, of_dy));
+    let near = |dw: &[f32]| {
+        for (dw, truth) in dw.iter().zip(&truth) {
+            assert!((f64::from(*dw) - truth).abs() < 1e-4, "{geometry:?}: {dw}, not {truth}");
+        }
+    };
+    each_level(|_| {
+        let mut dw = vec![f32::NAN; truth.len()];
+        let mut scratch = vec![f32::NAN; correlate_in_blocks_scratch(&geometry)];
+        correlate_in_blocks(&x_blocked, &dy_blocked, &mut dw, &mut scratch, geometry);
+        near(&dw);
+        dw.fill(f32::NAN);
+        let mut scratch = vec![f32::NAN; correlate_to_blocks_scratch(&geometry)];
+        correlate_to_blocks(&x, &dy_blocked, &mut dw, &mut scratch, geometry);
+        near(&dw);
+    });
+}
+
+#[test]
+fn derivatives_by_weights_give_what_channels_give() {
+    for over in windows().into_iter().take(24) {
+        for (batch, channels, filters) in [(1, 16, 16), (2, 20, 24), (3, 1, 33), (0, 2, 3)] {
+            over.with([batch, 1, channels, filters], check_correlate);
+        }
+    }
 }

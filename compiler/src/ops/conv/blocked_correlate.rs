@@ -1,0 +1,139 @@
+//! Derivatives by the weights of convolutions whose results have their channels in blocks.
+
+use super::{geometry_of, macs};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    ops::{
+        Entry, blocks, internal,
+        window::{Rounding, Slide, Window},
+    },
+    plan::{Kernel, geometry, kernel},
+    ty::Type,
+};
+use onnxc_runtime::conv;
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[internal("BlockedCorrelate", |node| {
+    Ok(Rc::new(BlockedCorrelate {
+        window: Window::read(node)?,
+        channels: node.required_int("channels")?,
+        filters: node.required_int("filters")?,
+        in_blocks: node.flag("in_blocks", false)?,
+    }))
+})];
+
+/// What [`Correlate`](super::correlate::Correlate) is in one group, where the second input has its
+/// channels in blocks.
+pub struct BlockedCorrelate {
+    /// The window, whose sizes are known.
+    pub window: Window,
+    /// How many channels of the first input are meant.
+    pub channels: i64,
+    /// How many channels of the second input are meant.
+    pub filters: i64,
+    /// Whether the channels of the first input stand in blocks, too.
+    pub in_blocks: bool,
+}
+
+static IN_BLOCKS: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::correlate_in_blocks,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
+static TO_BLOCKS: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::correlate_to_blocks,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
+
+impl BlockedCorrelate {
+    /// The shape of the first input, out of blocks.
+    fn images(&self, x: &[Dim]) -> Option<Vec<Dim>> {
+        if !self.in_blocks {
+            return (x.len() > 2).then(|| x.to_vec());
+        }
+        let (batch, image) = blocks::image(x)?;
+        Some([&[batch.clone(), self.channels.into()], image].concat())
+    }
+
+    fn weights(&self) -> Vec<Dim> {
+        [vec![self.filters.into(), self.channels.into()], self.window.sizes()].concat()
+    }
+
+    fn slides(&self, images: &[Dim]) -> Vec<Slide> {
+        self.window.slides(&images[2..], &self.window.sizes(), Rounding::Down)
+    }
+}
+
+impl Op for BlockedCorrelate {
+    fn name(&self) -> &'static str {
+        "BlockedCorrelate"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.window.attributes(a);
+        a.int("channels", self.channels);
+        a.int("filters", self.filters);
+        a.flag("in_blocks", self.in_blocks);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(0, &[DType::F32])?;
+        cx.same_dtype(0, 1)?;
+        let (x, dy) = (self.images(cx.shape(0)?), cx.shape(1)?.to_vec());
+        let (Some(x), Some((batch, places))) = (x, blocks::image(&dy)) else {
+            return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
+        };
+        self.window.check(cx, x.len() - 2)?;
+        self.window.kernel(cx, x.len() - 2)?;
+        cx.require_equal(&x[0], batch, "the numbers of images and of results")?;
+        for (slide, out) in self.slides(&x).iter().zip(places) {
+            cx.require_equal(&slide.places, out, "the places of a window and of its results")?;
+        }
+        Ok(vec![Type::tensor(DType::F32, self.weights())])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let images = self.images(&cx.ty(0)?.shape).expect("inferring saw the axes");
+        let geometry = geometry_of((&images, &self.weights()), &self.slides(&images), 1);
+        cx.macs(&macs(&geometry));
+        type Wants = fn(&conv::Conv<'_>) -> usize;
+        let (kernel, wants): (_, Wants) = match self.in_blocks {
+            true => (&IN_BLOCKS, conv::correlate_in_blocks_scratch),
+            false => (&TO_BLOCKS, conv::correlate_to_blocks_scratch),
+        };
+        let scratch = geometry.scratch_of(&|dim| cx.most(dim), wants);
+        let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into()];
+        let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
+        cx.call_on(kernel, DType::F32, inputs, outputs, geometry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{
+        testing::{check, tensor},
+        window::AutoPad,
+    };
+
+    #[test]
+    fn a_result_is_as_large_as_the_weights() {
+        let op = |in_blocks| BlockedCorrelate {
+            window: Window {
+                auto_pad: AutoPad::NotSet,
+                kernel_shape: vec![3, 2],
+                strides: vec![2, 1],
+                pads: vec![1, 0, 1, 0],
+                dilations: vec![1, 1],
+            },
+            channels: 20,
+            filters: 6,
+            in_blocks,
+        };
+        let dy = || tensor(DType::F32, [5, 1, 4, 8, 16]);
+        check(op(true), &[tensor(DType::F32, [5, 2, 8, 9, 16]), dy()], 1, "float[6, 20, 3, 2]");
+        check(op(false), &[tensor(DType::F32, [5, 20, 8, 9]), dy()], 1, "float[6, 20, 3, 2]");
+    }
+}

@@ -1,0 +1,107 @@
+//! Derivatives of what stands in blocks.
+
+use super::blocks::{channels_of, in_blocks, into_blocks, replace};
+use crate::{
+    dim::Dim,
+    dtype::DType,
+    ir::{Node, Site, ValueId},
+    ops::{
+        blocks::{self, BLOCK, Block},
+        conv::{blocked_correlate::BlockedCorrelate, correlate::Correlate},
+        expand::Expand,
+        gate::Gate,
+        pool::gradient::{BlockedMaxPoolGradient, MaxPoolGradient},
+        reduce::{Reduce, SUM},
+    },
+    passes::fuse::{Replaced, tensor},
+    tensor::Tensor,
+};
+use onnxc_runtime::conv::has_blocks;
+use std::rc::Rc;
+
+/// The derivative of a convolution by its weights.
+pub fn correlate(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let correlate = node.op.downcast::<Correlate>()?;
+    let (x, dy) = (node.input(0)?, node.input(1)?);
+    let blocked = in_blocks(site, x);
+    let sizes = correlate.window.sizes().iter().map(Dim::known).collect::<Option<Vec<_>>>()?;
+    let kernel: Vec<usize> = sizes.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
+    let gains = blocked.is_some() || in_blocks(site, dy).is_some();
+    if !gains || correlate.group != 1 || !has_blocks(&kernel) || kernel.len() < sizes.len() {
+        return None;
+    }
+    let (channels, filters) = (channels_of(site, x)?, channels_of(site, dy)?);
+    if tensor(site.graph, x)?.dtype != DType::F32 || channels * filters == 0 {
+        return None;
+    }
+    let dy = into_blocks(site, node, dy)?;
+    let op = BlockedCorrelate {
+        window: correlate.window.clone(),
+        channels,
+        filters,
+        in_blocks: blocked.is_some(),
+    };
+    site.replace(node, Rc::new(op), vec![Some(blocked.unwrap_or(x)), Some(dy)])
+}
+
+/// The derivative of the largest element of each window.
+pub fn max_pool(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let MaxPoolGradient { pool } = node.op.downcast()?;
+    let x = in_blocks(site, node.input(0)?)?;
+    let channels = channels_of(site, node.input(0)?)?;
+    let dy = stretched(site, node, node.input(1)?)?;
+    let op = Rc::new(BlockedMaxPoolGradient { pool: pool.clone() });
+    replace(site, node, op, vec![Some(x), Some(dy)], channels)
+}
+
+/// What passes a gate.
+pub fn gate(site: &mut Site<'_>, node: &Node) -> Replaced {
+    node.op.downcast::<Gate>()?;
+    let (x, gate) = (node.input(0)?, node.input(1)?);
+    if in_blocks(site, x).is_none() && in_blocks(site, gate).is_none() {
+        return None;
+    }
+    let channels = channels_of(site, x)?;
+    let (x, gate) = (stretched(site, node, x)?, into_blocks(site, node, gate)?);
+    replace(site, node, Rc::new(Gate), vec![Some(x), Some(gate)], channels)
+}
+
+/// The sum of each channel, of all images.
+pub fn sum(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let reduce = node.op.downcast::<Reduce>()?;
+    let x = in_blocks(site, node.input(0)?)?;
+    let rank = i64::try_from(tensor(site.graph, node.input(0)?)?.rank()).ok()?;
+    let mut axes = site.graph[node.input(1)?].ints()?;
+    axes.iter_mut().filter(|axis| **axis < 0).for_each(|axis| *axis += rank);
+    axes.sort_unstable();
+    let others: Vec<i64> = [0].into_iter().chain(2..rank).collect();
+    if !std::ptr::eq(reduce.by, &SUM) || !reduce.keepdims || axes != others {
+        return None;
+    }
+    let channels = channels_of(site, node.input(0)?)?;
+    let axes = site.graph.constant(&format!("{} axes", node.name), Tensor::from_ints(&others));
+    let op = Reduce { by: &SUM, keepdims: true, noop_with_empty_axes: false };
+    replace(site, node, Rc::new(op), vec![Some(x), Some(axes)], channels)
+}
+
+/// `value` in blocks; what is stretched to images is put into blocks before.
+fn stretched(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
+    let Some((pixel, shape)) = pixel(site, value) else { return into_blocks(site, node, value) };
+    let block = site.before(node, Rc::new(Block), vec![Some(pixel)])?;
+    let shape = site.graph.constant(&format!("{} shape", node.name), Tensor::from_ints(&shape));
+    site.before(node, Rc::new(Expand), vec![Some(block), Some(shape)])
+}
+
+/// The one pixel of each channel that `value` is made of, and the shape of `value` in blocks.
+fn pixel(site: &Site<'_>, value: ValueId) -> Option<(ValueId, Vec<i64>)> {
+    let expand = site.producer(value).filter(|node| node.op.is::<Expand>())?;
+    let pixel = expand.input(0)?;
+    let (from, to) = (tensor(site.graph, pixel)?, tensor(site.graph, value)?);
+    let one = from.shape.get(2..)?.iter().all(|size| size.known() == Some(1));
+    if !one || from.rank() != to.rank() || from.shape[..2] != to.shape[..2] {
+        return None;
+    }
+    let shape = blocks::blocked(&to.shape)?.iter().map(Dim::known).collect::<Option<Vec<_>>>()?;
+    debug_assert_eq!(shape.last().copied(), i64::try_from(BLOCK).ok());
+    Some((pixel, shape))
+}

@@ -1,0 +1,104 @@
+//! Derivatives by the weights of convolutions whose results have their channels in blocks.
+
+use super::band::{Band, LARGE, Plane};
+use super::{BLOCK, Conv, MAX_TAPS, product};
+use crate::gemm::Weights;
+
+/// How many elements of scratch memory [`correlate_in_blocks`] wants to be fastest.
+pub const fn correlate_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
+    sums_len(geometry) + Plane::of(geometry, geometry.channels, BLOCK, LARGE).scratch()
+}
+
+/// How many elements of scratch memory [`correlate_to_blocks`] wants to be fastest.
+pub const fn correlate_to_blocks_scratch(geometry: &Conv<'_>) -> usize {
+    sums_len(geometry) + Plane::of(geometry, geometry.channels, 1, LARGE).scratch()
+}
+
+/// A sum for each weight, those of the channels that are missing to a whole block among them.
+const fn sums_len(geometry: &Conv<'_>) -> usize {
+    geometry.filters.div_ceil(BLOCK) * geometry.depth() * BLOCK
+}
+
+/// `dw = x ∗ dy`: the derivative by the weights, which stand as in ONNX, of a convolution in one group;
+/// `x` and `dy` have their channels in blocks.
+#[inline(never)]
+pub fn correlate_in_blocks(
+    x: &[f32],
+    dy: &[f32],
+    dw: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+) {
+    correlate([x, dy], dw, scratch, &geometry, BLOCK);
+}
+
+/// `dw = x ∗ dy` likewise, for an `x` whose channels stand in no blocks.
+#[inline(never)]
+pub fn correlate_to_blocks(
+    x: &[f32],
+    dy: &[f32],
+    dw: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+) {
+    correlate([x, dy], dw, scratch, &geometry, 1);
+}
+
+fn correlate(
+    [x, dy]: [&[f32]; 2],
+    dw: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    unit: usize,
+) {
+    let plane = Plane::of(geometry, geometry.channels, unit, LARGE);
+    let (sums, scratch) = scratch.split_at_mut(sums_len(geometry));
+    let band = plane.band(scratch.len());
+    let mut taps = [0; MAX_TAPS];
+    let taps = band.taps(&plane, &mut taps);
+    let blocks = geometry.filters.div_ceil(BLOCK);
+    let (from, to) = (plane.image(), blocks * product(geometry.out) * BLOCK);
+    sums.fill(0.0);
+    if from * to > 0 {
+        for (x, dy) in x.chunks_exact(from).zip(dy.chunks_exact(to)) {
+            add_image([x, dy], sums, scratch, (&plane, &band), (taps, geometry.channels, unit));
+        }
+    }
+    let depth = geometry.depth();
+    for (block, sums) in dw.chunks_mut(BLOCK * depth).zip(sums.chunks_exact(BLOCK * depth)) {
+        for (lane, dw) in block.chunks_exact_mut(depth).enumerate() {
+            let sums = sums[lane..].iter().step_by(BLOCK);
+            dw.iter_mut().zip(sums).for_each(|(dw, &sum)| *dw = sum);
+        }
+    }
+}
+
+/// Adds the derivatives of an image.
+fn add_image(
+    [x, dy]: [&[f32]; 2],
+    sums: &mut [f32],
+    scratch: &mut [f32],
+    (plane, band): (&Plane, &Band),
+    (taps, channels, unit): (&[usize], usize, usize),
+) {
+    let [height, width] = plane.out();
+    let dy_block = height * width * BLOCK;
+    for [row, rows, col, cols] in plane.places(band) {
+        Weights {
+            x: band.input(plane, x, [row, col], scratch),
+            x_block: band.block,
+            x_row: band.row,
+            unit,
+            taps,
+            channels,
+            dy: &dy[(row * width + col) * BLOCK..],
+            dy_block,
+            dy_row: width * BLOCK,
+            blocks: dy.len() / dy_block,
+            rows,
+            cols,
+            sums: &mut *sums,
+        }
+        .compute();
+    }
+}

@@ -1,0 +1,74 @@
+//! Gates: derivatives of functions that let pass what is positive, and nothing else.
+
+use crate::Number;
+use crate::simd::{Simd, WithSimd, dispatch};
+use crate::threads;
+
+/// `x` where `gate` is positive, and 0 elsewhere, also where it is NaN.
+#[inline(never)]
+pub fn gate<T: Number>(x: &[T], gate: &[T], y: &mut [T]) {
+    threads::share(y, 1, x.len(), |first, y| {
+        let (x, gate) = (&x[first..][..y.len()], &gate[first..][..y.len()]);
+        dispatch(Gate { x, gate, y });
+    });
+}
+
+/// The same of `y`.
+#[inline(never)]
+pub fn gate_in_place<T: Number>(y: &mut [T], gate: &[T]) {
+    let cost = y.len();
+    threads::share(y, 1, cost, |first, y| {
+        let gate = &gate[first..][..y.len()];
+        dispatch(GateInPlace { gate, y });
+    });
+}
+
+struct Gate<'a, T> {
+    x: &'a [T],
+    gate: &'a [T],
+    y: &'a mut [T],
+}
+
+impl<T: Number> WithSimd for Gate<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for ((y, &x), &gate) in self.y.iter_mut().zip(self.x).zip(self.gate) {
+            *y = if gate > T::ZERO { x } else { T::ZERO };
+        }
+    }
+}
+
+struct GateInPlace<'a, T> {
+    gate: &'a [T],
+    y: &'a mut [T],
+}
+
+impl<T: Number> WithSimd for GateInPlace<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (y, &gate) in self.y.iter_mut().zip(self.gate) {
+            *y = if gate > T::ZERO { *y } else { T::ZERO };
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_positive_lets_nothing_pass() {
+        let x = [1.0f32, -2.0, f32::NAN, f32::INFINITY, 5.0];
+        let open = [1.0f32, 0.5, -1.0, -0.0, f32::NAN];
+        let mut y = [9.0; 5];
+        gate(&x, &open, &mut y);
+        assert_eq!(y, [1.0, -2.0, 0.0, 0.0, 0.0]);
+        let mut y = x;
+        gate_in_place(&mut y, &open);
+        assert_eq!(y, [1.0, -2.0, 0.0, 0.0, 0.0]);
+    }
+}
