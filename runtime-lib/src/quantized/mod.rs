@@ -1,9 +1,9 @@
 //! Operators on bytes that stand for real numbers, `(byte - zero) · scale`, and that give such
 //! bytes: what a graph is made of in which passes have found no need for real numbers.
 //!
-//! Sums are exact, in 32 bits that wrap around. A sum becomes a byte by one multiplication in
-//! `f32`, rounding to the nearest (halves to even), adding the zero point, and capping at limits
-//! that a function after the sum may have narrowed.
+//! Sums are exact, in 32 bits that wrap around. A sum becomes a byte by one multiplication, which is
+//! exact, too, rounding to the nearest (halves to even), adding the zero point, and capping at
+//! limits that a function after the sum may have narrowed.
 //!
 //! The processors' instructions multiply bytes without a sign by bytes with one. Activations are
 //! made the former by flipping their sign; so their zero point moves by 128, and what that adds
@@ -14,6 +14,7 @@ mod conv;
 mod matmul;
 mod planes;
 mod pool;
+mod scaled;
 mod table;
 #[cfg(all(test, feature = "std"))]
 mod tests;
@@ -25,10 +26,11 @@ pub use matmul::{
     packed_columns_len,
 };
 pub use pool::average_pool;
+pub(crate) use scaled::{Multiplier, scaled};
 pub use table::table;
 
 use crate::simd::Simd;
-use crate::simd::bytes::{Bytes, Vector};
+use crate::simd::bytes::{Bounds, Bytes, MAX_SUMS, Vector};
 
 /// How sums become bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,13 @@ pub struct Requantize {
     pub low: i32,
     /// The largest byte of the result.
     pub high: i32,
+}
+
+impl Requantize {
+    /// The limits as columns are told.
+    fn bounds(&self) -> Bounds {
+        Bounds { zero: self.y_zero - self.low, low: self.low, span: self.high - self.low }
+    }
 }
 
 /// What sums are multiplied with, and what is added to them, each a number for each channel.
@@ -70,6 +79,7 @@ impl<'a> Channels<'a> {
 pub(crate) struct Limits<S: Bytes> {
     low: <S::Level as Simd>::F32,
     high: <S::Level as Simd>::F32,
+    whole: [Vector<S>; 2],
     zero: Vector<S>,
     flip: Vector<S>,
 }
@@ -79,9 +89,11 @@ impl<S: Bytes> Limits<S> {
     #[inline(always)]
     pub fn new(s: S, to: Requantize, flip: u8) -> Limits<S> {
         let s = s.level();
+        let (low, high) = (to.low - to.y_zero, to.high - to.y_zero);
         Limits {
-            low: s.splat((to.low - to.y_zero) as f32),
-            high: s.splat((to.high - to.y_zero) as f32),
+            low: s.splat(low as f32),
+            high: s.splat(high as f32),
+            whole: [s.splat_i32(low), s.splat_i32(high)],
             zero: s.splat_i32(to.y_zero + i32::from(flip)),
             flip: s.splat_i32(quad(flip)),
         }
@@ -95,11 +107,29 @@ impl<S: Bytes> Limits<S> {
         s.add_i32(s.to_i32(x), self.zero)
     }
 
+    /// The same of a whole number.
+    #[inline(always)]
+    pub fn cap(&self, s: S, x: Vector<S>) -> Vector<S> {
+        let [low, high] = self.whole;
+        s.level().add_i32(s.min_i32(s.max_i32(x, low), high), self.zero)
+    }
+
     /// The result's bits of bytes without a sign.
     #[inline(always)]
     pub fn bits(&self, s: S, x: Vector<S>) -> Vector<S> {
         s.xor(x, self.flip)
     }
+}
+
+/// Each sum times its factor, rounded, whatever the factors are.
+#[inline(always)]
+pub(crate) fn scale_each<S: Bytes>(s: S, sums: Vector<S>, factors: &[f32]) -> Vector<S> {
+    let mut numbers = [0; MAX_SUMS];
+    s.store_sums(sums, &mut numbers);
+    for (sum, &factor) in numbers.iter_mut().zip(factors).take(S::LANES) {
+        *sum = scaled(*sum, factor);
+    }
+    s.load_sums(&numbers)
 }
 
 /// Four times the byte.
