@@ -4,6 +4,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod limits;
 mod portable;
 mod quad;
 #[cfg(all(test, feature = "std"))]
@@ -15,9 +16,9 @@ mod vnni;
 use super::{Avx2, Level};
 use super::{Portable, Simd, level};
 use crate::Integer;
+pub(crate) use limits::{Bounds, scale, scale_rows};
 pub(crate) use quad::{
-    Bounds, COLUMNS, Quad, Quads, add_products, add_row_products, scale, scale_rows, set,
-    sums_memory, turn,
+    COLUMNS, Quad, Quads, add_products, add_row_products, set, sums_memory, turn,
 };
 #[cfg(target_arch = "x86_64")]
 pub use vnni::Vnni;
