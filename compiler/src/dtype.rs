@@ -102,6 +102,8 @@ pub const FLOATS: &[DType] = &[F32, F64, F16, BF16];
 pub const INTEGERS: &[DType] = &[I8, I16, I32, I64, U8, U16, U32, U64];
 /// `float` alone.
 pub const F32_ONLY: &[DType] = &[F32];
+/// `uint8` alone.
+pub const U8_ONLY: &[DType] = &[U8];
 /// `int64` alone.
 pub const I64_ONLY: &[DType] = &[I64];
 /// `bool` alone.

@@ -29,6 +29,7 @@ pub mod blocks;
 mod broadcast;
 pub mod cast;
 pub mod causal_conv;
+pub mod channels_last;
 pub mod classifier;
 pub mod compare;
 mod complex;

@@ -17,6 +17,7 @@ pub(crate) mod attention;
 pub(crate) mod binary;
 pub(crate) mod blocks;
 pub(crate) mod cast;
+pub(crate) mod channels_last;
 pub(crate) mod compare;
 pub(crate) mod concat;
 pub(crate) mod constant;
@@ -171,6 +172,9 @@ const FAMILIES: &[&[Entry]] = &[
     binary::OPS,
     blocks::OPS,
     cast::OPS,
+    channels_last::OPS,
+    channels_last::conv::OPS,
+    channels_last::pool::OPS,
     compare::OPS,
     concat::OPS,
     constant::OPS,

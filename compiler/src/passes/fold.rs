@@ -105,8 +105,8 @@ fn folded(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec<
     };
     let mut made = made.into_iter();
     let constant = |name: &Option<String>| {
-        let tensor = made.next().filter(|_| name.is_some())?;
-        Some(site.graph.constant(&node.name, tensor))
+        name.as_ref()?;
+        Some(site.graph.constant(&node.name, made.next()?))
     };
     Some(names.iter().map(constant).collect())
 }
@@ -183,4 +183,24 @@ fn known(g: &Graph, id: ValueId) -> Option<Tensor> {
         _ => return None,
     };
     Some(Tensor { dtype: ty.dtype, shape, data: Data::Bytes(bytes) })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, host, tensor::Tensor, value::Value};
+
+    #[test]
+    fn outputs_that_are_left_out_have_no_constants() {
+        let text = r#"<ir_version: 12, opset_import: ["" : 24]>
+            g () => (float[1, 1, 1, 2] y, float[1, 1, 1, 2] scores)
+            <float[1, 1, 1, 2] q = {1.0, 2.0}, float[1, 1, 2, 2] k = {1.0, 0.0, 0.0, 1.0}>
+            { y, "", "", scores = Attention<scale = 1.0>(q, k, k) }"#;
+        let options = Options::default();
+        let (plan, _) = crate::plan(text.to_owned().into(), &options, &mut |_, _| {})
+            .unwrap_or_else(|findings| panic!("{findings}"));
+        let made = host::run(&plan, &[]).expect("there are no inputs");
+        let numbers = |value: &Value| value.tensor().and_then(Tensor::floats).expect("floats");
+        assert_eq!(numbers(&made[1]), [1.0, 2.0]);
+        assert!((numbers(&made[0])[1] - 0.731_058_6).abs() < 1e-6);
+    }
 }

@@ -275,6 +275,9 @@ macro_rules! dispatch {
     (F32_ONLY $dtype:expr, $T:ident => $body:expr) => {
         $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32)
     };
+    (U8_ONLY $dtype:expr, $T:ident => $body:expr) => {
+        $crate::plan::dispatch!(@ $dtype, $T => $body, U8: u8)
+    };
     (I64_ONLY $dtype:expr, $T:ident => $body:expr) => {
         $crate::plan::dispatch!(@ $dtype, $T => $body, I64: i64)
     };

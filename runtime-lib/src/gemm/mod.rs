@@ -11,8 +11,10 @@
 //! kernel and at every level; where terms cancel, it is that of the sum of their sizes.
 
 pub(crate) mod bytes;
+pub(crate) mod channel_bytes;
 mod depthwise;
 mod pack;
+pub(crate) mod pixel_bytes;
 mod pixels;
 mod plain;
 mod product;

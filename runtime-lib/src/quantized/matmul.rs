@@ -1,6 +1,6 @@
 //! Products of a matrix of bytes with constant weights.
 
-use super::{ALIGN, Channels, Limits, Multiplier, Requantize, quad, scale_each, split_aligned};
+use super::{ALIGN, Channels, Limits, Requantize, quad, scale, scale_each, split_aligned};
 use crate::Float;
 use crate::gemm::bytes::{Block, End, Left};
 use crate::simd::Simd;
@@ -88,11 +88,10 @@ pub fn matmul<X: Byte, Y: Byte>(
     geometry: Product,
     to: Requantize,
 ) {
-    let channels = Channels { bias, factor, offset: offset.unwrap_or(&[]) };
-    let plain = factor.iter().all(|&factor| Multiplier::of(factor).is_some());
+    let channels = Channels::new(bias, factor, offset);
     let product = Multiply { x: X::bits(x), flip: X::FLIP, w: i8::bits(w), geometry };
     product.share(Y::bits_mut(y), scratch, |product, first, y, scratch| {
-        let results = ToBytes { y, channels: channels.from(first), plain, to, flip: Y::FLIP };
+        let results = ToBytes { y, channels: channels.from(first), to, flip: Y::FLIP };
         dispatch_bytes(Work { product, results, scratch });
     });
 }
@@ -248,7 +247,6 @@ fn fill<S: Bytes>(s: S, row: &[u8], flip: u8, to: &mut [u8]) {
 struct ToBytes<'a> {
     y: &'a mut [u8],
     channels: Channels<'a>,
-    plain: bool,
     to: Requantize,
     flip: u8,
 }
@@ -258,7 +256,7 @@ impl Results for ToBytes<'_> {
     fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl End<S> {
         let y = &mut self.y[first * geometry.n..];
         let limits = Limits::new(s, self.to, self.flip);
-        BytesEnd { y, n: geometry.n, channels: self.channels, plain: self.plain, limits }
+        BytesEnd { y, n: geometry.n, channels: self.channels, limits }
     }
 
     #[inline(always)]
@@ -280,8 +278,6 @@ struct BytesEnd<'a, S: Bytes> {
     y: &'a mut [u8],
     n: usize,
     channels: Channels<'a>,
-    /// Whether each factor has a multiplier.
-    plain: bool,
     limits: Limits<S>,
 }
 
@@ -308,7 +304,7 @@ impl<S: Bytes> End<S> for BytesEnd<'_, S> {
             let byte = if let Some(offsets) = self.channels.offset.get(j..j + n) {
                 let x = l.mul(l.to_f32(sum), l.load_head(factors));
                 self.limits.round(s, l.add(x, l.load_head(offsets)))
-            } else if self.plain {
+            } else if self.channels.plain {
                 self.limits.cap(s, scale(s, sum, factors))
             } else {
                 self.limits.cap(s, scale_each(s, sum, factors))
@@ -317,20 +313,6 @@ impl<S: Bytes> End<S> for BytesEnd<'_, S> {
             self.y[i * self.n + j..][..n].copy_from_slice(&s.low_bytes(bits)[..n]);
         }
     }
-}
-
-/// Each sum times its factor, rounded, where each factor has a [`Multiplier`].
-#[inline(always)]
-fn scale<S: Bytes>(s: S, sums: Vector<S>, factors: &[f32]) -> Vector<S> {
-    let l = s.level();
-    let bits = l.bits(l.load_head(factors));
-    let mantissa = l.and_i32(l.shl_i32::<7>(bits), l.splat_i32(0x3fff_ffff));
-    let mantissa = l.or_i32(mantissa, l.splat_i32(0x4000_0000));
-    // One bit less than the shift, which is 31 at most: the last one rounds.
-    let shift = l.sub_i32(l.splat_i32(124), l.shr_i32::<23>(bits));
-    let shift = s.min_i32(shift, l.splat_i32(30));
-    let double = s.shr_each(s.mul_high(sums, mantissa), shift);
-    l.shr_i32::<1>(l.add_i32(double, l.splat_i32(1)))
 }
 
 struct ToFloats<'a> {

@@ -26,6 +26,7 @@ pub use matmul::{
     packed_columns_len,
 };
 pub use pool::average_pool;
+pub(crate) use pool::requantized;
 pub(crate) use scaled::{Multiplier, scaled};
 pub use table::table;
 
@@ -47,7 +48,7 @@ pub struct Requantize {
 
 impl Requantize {
     /// The limits as columns are told.
-    fn bounds(&self) -> Bounds {
+    pub(crate) fn bounds(&self) -> Bounds {
         Bounds { zero: self.y_zero - self.low, low: self.low, span: self.high - self.low }
     }
 }
@@ -61,16 +62,38 @@ pub(crate) struct Channels<'a> {
     pub factor: &'a [f32],
     /// What is added to the product; nothing where empty.
     pub offset: &'a [f32],
+    /// Whether each factor has a [`Multiplier`].
+    plain: bool,
 }
 
 impl<'a> Channels<'a> {
+    /// Those of all channels.
+    pub fn new(bias: &'a [i32], factor: &'a [f32], offset: Option<&'a [f32]>) -> Channels<'a> {
+        let plain = factor.iter().all(|&factor| Multiplier::of(factor).is_some());
+        Channels { bias, factor, offset: offset.unwrap_or(&[]), plain }
+    }
+
     /// Those from one on.
     fn from(self, first: usize) -> Channels<'a> {
         Channels {
             bias: self.bias.get(first..).unwrap_or(&[]),
             factor: self.factor.get(first..).unwrap_or(&[]),
             offset: self.offset.get(first..).unwrap_or(&[]),
+            plain: self.plain,
         }
+    }
+
+    /// The bytes, still as wide as sums, that the sums of as many channels become, from `at` on.
+    #[inline(always)]
+    pub fn byte<S: Bytes>(&self, s: S, limits: Limits<S>, sums: Vector<S>, at: usize) -> Vector<S> {
+        let l = s.level();
+        if !self.offset.is_empty() {
+            let x = l.mul(l.to_f32(sums), l.load(&self.factor[at..]));
+            return limits.round(s, l.add(x, l.load(&self.offset[at..])));
+        }
+        let factors = &self.factor[at..][..S::LANES];
+        limits
+            .cap(s, if self.plain { scale(s, sums, factors) } else { scale_each(s, sums, factors) })
     }
 }
 
@@ -119,6 +142,20 @@ impl<S: Bytes> Limits<S> {
     pub fn bits(&self, s: S, x: Vector<S>) -> Vector<S> {
         s.xor(x, self.flip)
     }
+}
+
+/// Each sum times its factor, rounded, where each factor has a [`Multiplier`].
+#[inline(always)]
+pub(crate) fn scale<S: Bytes>(s: S, sums: Vector<S>, factors: &[f32]) -> Vector<S> {
+    let l = s.level();
+    let bits = l.bits(l.load_head(factors));
+    let mantissa = l.and_i32(l.shl_i32::<7>(bits), l.splat_i32(0x3fff_ffff));
+    let mantissa = l.or_i32(mantissa, l.splat_i32(0x4000_0000));
+    // One bit less than the shift, which is 31 at most: the last one rounds.
+    let shift = l.sub_i32(l.splat_i32(124), l.shr_i32::<23>(bits));
+    let shift = s.min_i32(shift, l.splat_i32(30));
+    let double = s.shr_each(s.mul_high(sums, mantissa), shift);
+    l.shr_i32::<1>(l.add_i32(double, l.splat_i32(1)))
 }
 
 /// Each sum times its factor, rounded, whatever the factors are.

@@ -37,7 +37,7 @@ pub fn average_pool<X: Byte, Y: Byte>(
 }
 
 /// The byte that a sum becomes.
-fn requantized<Y: Byte>(sum: i32, factor: f32, to: Requantize) -> Y {
+pub(crate) fn requantized<Y: Byte>(sum: i32, factor: f32, to: Requantize) -> Y {
     let x = Float::round(sum as f32 * factor);
     let (low, high) = ((to.low - to.y_zero) as f32, (to.high - to.y_zero) as f32);
     let x = Number::minimum(Number::maximum(x, low), high);

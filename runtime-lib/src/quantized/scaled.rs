@@ -29,13 +29,13 @@ pub(crate) struct Multiplier {
 }
 
 impl Multiplier {
-    /// Nothing for a factor from 1/4 on, and for one of ten bits or fewer: those are for [`scaled`].
+    /// Nothing for a factor from 1/4 on, and for one of ten bits or fewer but 0: those are for [`scaled`].
     /// Other products are in the middle of two whole numbers only beyond 2⁹, where no byte is.
     #[inline(always)]
     pub fn of(factor: f32) -> Option<Multiplier> {
         let bits = factor.to_bits();
         let exponent = bits >> 23;
-        let plain = bits & 0x3fff != 0 && exponent < 125;
+        let plain = bits == 0 || bits & 0x3fff != 0 && exponent < 125;
         let mantissa = (bits << 7 & 0x3fff_ffff | 0x4000_0000) as i32;
         plain.then(|| Multiplier { mantissa, shift: (125 - exponent).min(31) })
     }

@@ -257,7 +257,7 @@ fn scratch(cx: &Lower<'_>, fast: bool, of: impl Fn(&dyn Fn(&Dim) -> Dim) -> Dim)
 }
 
 /// The number of multiply-adds.
-fn macs(conv: &geometry::Conv) -> Dim {
+pub(super) fn macs(conv: &geometry::Conv) -> Dim {
     let sizes = conv.out.iter().chain(&conv.kernel).product::<Dim>();
     sizes * &conv.batch * conv.groups * &conv.filters * &conv.channels
 }

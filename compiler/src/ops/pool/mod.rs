@@ -114,9 +114,14 @@ pub(super) fn image_axes(cx: &Infer<'_>, i: usize) -> Inferred<usize> {
 
 /// The window over the images of the node's first input, as the kernels are told.
 pub(super) fn geometry(cx: &Lower<'_>, slides: &[Slide]) -> Result<geometry::Pool> {
+    Ok(geometry_of(cx.ty(0)?.shape[..2].iter().product(), slides))
+}
+
+/// The window over so many planes.
+pub(super) fn geometry_of(planes: Dim, slides: &[Slide]) -> geometry::Pool {
     let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
-    Ok(geometry::Pool {
-        planes: cx.ty(0)?.shape[..2].iter().product(),
+    geometry::Pool {
+        planes,
         size: each(|slide| &slide.image),
         out: each(|slide| &slide.places),
         kernel: each(|slide| &slide.kernel),
@@ -124,7 +129,7 @@ pub(super) fn geometry(cx: &Lower<'_>, slides: &[Slide]) -> Result<geometry::Poo
         dilations: slides.iter().map(|slide| slide.dilation).collect(),
         pads: each(|slide| &slide.before),
         ends: each(|slide| &slide.after),
-    })
+    }
 }
 
 static MAX_POOL: Kernel<geometry::Pool> =

@@ -101,7 +101,7 @@ pub fn conv<X: Byte, Y: Byte>(
     let each = Convolution {
         x: X::bits(x),
         w: i8::bits(w),
-        channels: Channels { bias, factor, offset: offset.unwrap_or(&[]) },
+        channels: Channels::new(bias, factor, offset),
         starts,
         geometry,
         first: 0,

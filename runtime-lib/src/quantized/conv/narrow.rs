@@ -35,12 +35,13 @@ impl Image<'_> {
     /// Some columns of all filters.
     #[inline(always)]
     fn columns(&self, panel: &[Quads], bounds: Bounds, to: &Requantize, y: Columns<'_>) {
-        let Channels { bias, factor, offset } = self.ends;
+        let Channels { bias, factor, offset, .. } = self.ends;
         let (weights, _) = self.w.as_chunks::<4>();
         let mut sums = [[0; COLUMNS]; PANEL_ROWS];
         let mut first = 0;
         for bias in bias[..self.filters].chunks(PANEL_ROWS) {
-            add_products(panel, &weights[first * panel.len()..], bias, &mut sums);
+            let step = bias.len();
+            add_products(panel, &weights[first * panel.len()..], step, bias, &mut sums);
             let (sums, to_y) = (&sums[..bias.len()], &mut y.y[first * y.row + y.from..]);
             if offset.is_empty() {
                 scale_rows(sums, y.n, &factor[first..], bounds, to_y, y.row);

@@ -43,6 +43,13 @@ fn collect([a, b, c, d]: [__m256i; 4]) -> __m256i {
 
 #[target_feature(enable = "avx2")]
 #[inline]
+fn join(vectors: [__m256i; 4]) -> __m256i {
+    let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_permutevar8x32_epi32(collect(vectors), order)
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
 fn interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m256i {
     // SAFETY: every array has sixteen bytes.
     let load = |row: &[u8; MAX_SUMS]| unsafe { _mm_loadu_si128(row.as_ptr().cast()) };
@@ -109,6 +116,7 @@ impl Bytes for Avx2 {
         shr_each(a: __m256i, n: __m256i) -> __m256i = _mm256_srav_epi32(a, n);
         interleave(rows: [__m256i; 4]) -> [__m256i; 4] = interleave(rows);
         collect(columns: [__m256i; 4]) -> __m256i = collect(columns);
+        join(vectors: [__m256i; 4]) -> __m256i = join(vectors);
         interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m256i = interleave_few(rows);
     }
 }

@@ -84,6 +84,8 @@ pub trait Bytes: Copy + 'static {
     /// The numbers of four vectors as bytes, capped at 0 and 255, in the order from which
     /// [`Bytes::interleave`] came.
     fn collect(self, columns: [Vector<Self>; 4]) -> Vector<Self>;
+    /// The numbers of four vectors as bytes, capped at 0 and 255, one vector's after the other's.
+    fn join(self, vectors: [Vector<Self>; 4]) -> Vector<Self>;
     /// The first `LANES` bytes of four rows, of which four that stand below each other get into a
     /// lane; lanes are in the order of the columns.
     fn interleave_few(self, rows: [&[u8; MAX_SUMS]; 4]) -> Vector<Self>;

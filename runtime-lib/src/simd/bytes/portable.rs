@@ -90,6 +90,11 @@ impl Bytes for Portable {
     }
 
     #[inline(always)]
+    fn join(self, vectors: [I32; 4]) -> I32 {
+        self.collect(vectors)
+    }
+
+    #[inline(always)]
     fn interleave_few(self, rows: [&[u8; MAX_SUMS]; 4]) -> I32 {
         core::array::from_fn(|j| i32::from_ne_bytes(rows.map(|row| row[j])))
     }

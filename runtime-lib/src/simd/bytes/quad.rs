@@ -53,22 +53,23 @@ pub(crate) fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
 }
 
 /// The sums of some columns, whose quads are [`set`], for each row of weights, bytes with a sign: what
-/// `starts` has for the row, and the products. The quads of the rows lie one after the other, first
-/// those of each row's first four weights. Sums wrap around.
+/// `starts` has for the row, and the products. The quads of the rows lie one after the other, those of
+/// each row's next four weights `step` words behind. Sums wrap around.
 #[inline(never)]
 pub(crate) fn add_products(
     columns: &[Quads],
     weights: &[[u8; 4]],
+    step: usize,
     starts: &[i32],
     sums: &mut [[i32; COLUMNS]],
 ) {
-    let rows = starts.len();
-    assert!(columns.len() * rows <= weights.len());
+    let last = columns.len().saturating_sub(1) * step;
+    assert!(columns.is_empty() || last + starts.len() <= weights.len());
     for (i, (sums, &start)) in sums.iter_mut().zip(starts).enumerate() {
         *sums = [start; COLUMNS];
         if !columns.is_empty() {
             // SAFETY: there is a quad of columns, and weights of the row for each.
-            *sums = unsafe { level::add_products(*sums, columns, &weights[i..], rows) };
+            *sums = unsafe { level::add_products(*sums, columns, &weights[i..], step) };
         }
     }
 }

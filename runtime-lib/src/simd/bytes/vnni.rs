@@ -46,6 +46,13 @@ fn collect([a, b, c, d]: [__m512i; 4]) -> __m512i {
 
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
+fn join(vectors: [__m512i; 4]) -> __m512i {
+    let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    _mm512_permutexvar_epi32(order, collect(vectors))
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
 fn interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m512i {
     // SAFETY: every array has sixteen bytes.
     let load = |row: &[u8; MAX_SUMS]| unsafe { _mm_loadu_si128(row.as_ptr().cast()) };
@@ -134,6 +141,7 @@ impl Bytes for Vnni {
         shr_each(a: __m512i, n: __m512i) -> __m512i = _mm512_srav_epi32(a, n);
         interleave(rows: [__m512i; 4]) -> [__m512i; 4] = interleave(rows);
         collect(columns: [__m512i; 4]) -> __m512i = collect(columns);
+        join(vectors: [__m512i; 4]) -> __m512i = join(vectors);
         interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m512i = interleave_few(rows);
     }
 }

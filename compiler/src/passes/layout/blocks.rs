@@ -4,16 +4,10 @@
 //! it. What comes next takes what `Unblock` was given, where it can, and is followed by `Unblock`
 //! itself. So blocks spread through a network, and only where they end is one left.
 
-use super::fuse::{
-    Replaced,
-    affine::{self, Channels},
-    function, is, keep, tensor,
-};
 use crate::{
-    diag::Diagnostics,
     dim::Dim,
     dtype::DType,
-    ir::{Graph, Node, Op, Rule, Site, ValueId, rewrite},
+    ir::{Graph, Node, Op, Rule, Site, ValueId},
     ops::{
         binary::{ADD, MUL, SUB},
         blocks::{self, Affine, BLOCK, Block, Unblock},
@@ -21,25 +15,21 @@ use crate::{
         conv::{Conv, blocked::BlockedConv},
         pool::blocked::BlockedPool,
     },
+    passes::fuse::{
+        Replaced,
+        affine::{self, Channels},
+        function, is, tensor,
+    },
     tensor::Tensor,
 };
 use onnxc_runtime::{activation_fn::Activation, conv::has_blocks};
 use std::rc::Rc;
 
 /// What is tried, in order.
-const RULES: &[Rule] = &[conv, scale, unary, binary, pool, concat];
+pub const RULES: &[Rule] = &[conv, scale, unary, binary, pool, concat];
 
 /// What is tried then.
-const ALONE: &[Rule] = &[alone];
-
-/// Lays out anew what gains by it.
-pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let blocked = rewrite(graph, keep, RULES)?;
-    // Without what nobody needs, one sees what stands alone.
-    let needed = rewrite(&blocked, keep, &[])?;
-    let sensible = rewrite(&needed, keep, ALONE)?;
-    rewrite(&sensible, keep, &[])
-}
+pub const ALONE: &[Rule] = &[alone];
 
 /// Fewer output channels than these leave too much of a block empty.
 const FEW: usize = 8;
@@ -253,6 +243,7 @@ mod tests {
             activation,
             window::{AutoPad, Window},
         },
+        passes::layout::spread,
         ty::Type,
     };
 
@@ -284,7 +275,7 @@ mod tests {
         let x = graph.input(graph.body, "x", Type::tensor(DType::F32, sizes));
         let y = build(&mut graph, x);
         graph.set_outputs(graph.body, vec![y]);
-        let graph = run(&graph).expect("nothing is wrong with it");
+        let graph = spread(&graph, RULES, ALONE).expect("nothing is wrong with it");
         let nodes = graph[graph.body].nodes.iter();
         nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
     }

@@ -1,0 +1,270 @@
+//! Convolutions of bytes whose channels stand side by side.
+
+use super::QUAD;
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    ops::{
+        Entry,
+        conv::macs,
+        internal,
+        pack::{PIECE, Pack, numbers, packed_bytes},
+        requantize::{Requantized, check_channels},
+        window::{self, Rounding, Slide, Window},
+    },
+    plan::{
+        Kernel, Operand,
+        geometry::{Conv, Requantize},
+        kernel,
+    },
+    tensor::Tensor,
+    ty::Type,
+};
+use onnxc_runtime::{
+    Number,
+    channels_last::{self, BLOCK, MOST_AXES},
+    conv::{self, Weights},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[internal("ChannelsLastConv", |node| {
+    let (window, group) = (Window::read(node)?, node.int("group", 1)?);
+    Ok(Rc::new(ChannelsLastConv { window, group, to: Requantized::read(node)? }))
+})];
+
+/// The convolution of an image of bytes with its channels last, all channels with all or each by
+/// itself. Its inputs are those of `QuantizedConv`.
+pub struct ChannelsLastConv {
+    /// The window.
+    pub window: Window,
+    /// 1, or the number of channels.
+    pub group: i64,
+    /// What the sums become: bytes without a sign.
+    pub to: Requantized,
+}
+
+/// A kernel of a convolution.
+type Convolves = Kernel<(Conv, Requantize)>;
+
+/// How much memory a kernel wants.
+type Counts = fn(&conv::Conv<'_>) -> usize;
+
+macro_rules! convolves {
+    ($name:ident) => {
+        kernel!(U8_ONLY T, channels_last::$name, |f, a, p| f(a.input(0), a.input(1), a.input(2),
+            a.input(3), a.optional(4), a.output(0), a.output(1), a.output(2), p.0, p.1))
+    };
+}
+
+static CONV: Convolves = convolves!(conv);
+static DEPTHWISE: Convolves = convolves!(depthwise);
+
+/// The weights of a convolution, in the order of its kernel. A piece is some blocks of filters.
+struct Filters(Conv);
+
+impl Filters {
+    fn is_depthwise(&self) -> bool {
+        self.0.groups > 1
+    }
+
+    fn packed_len(&self, conv: &conv::Conv<'_>) -> usize {
+        if self.is_depthwise() {
+            channels_last::packed_depthwise_weights_len(conv)
+        } else {
+            channels_last::packed_weights_len(conv)
+        }
+    }
+
+    /// How many filters there are, and how many of them are packed in a piece.
+    fn counts(&self) -> [usize; 2] {
+        numbers(&self.0, |conv| {
+            let block = self.packed_len(&self.some(&conv, BLOCK)).max(1);
+            [conv.groups * conv.filters, (PIECE / block).max(1) * BLOCK]
+        })
+    }
+
+    /// The convolution of so many filters.
+    fn some<'a>(&self, conv: &conv::Conv<'a>, count: usize) -> conv::Conv<'a> {
+        if self.is_depthwise() {
+            conv::Conv { groups: count, ..*conv }
+        } else {
+            conv::Conv { filters: count, ..*conv }
+        }
+    }
+
+    /// The weights of a convolution of some filters.
+    fn packed<T: Number>(&self, from: &[T], conv: &conv::Conv<'_>) -> Vec<T> {
+        let mut to = vec![T::ZERO; self.packed_len(conv)];
+        if self.is_depthwise() {
+            channels_last::pack_depthwise_weights(from, &mut to, conv);
+        } else {
+            channels_last::pack_weights(from, &mut to, conv);
+        }
+        to
+    }
+}
+
+impl Pack for Filters {
+    fn len<T>(&self) -> usize {
+        numbers(&self.0, |conv| self.packed_len(&conv))
+    }
+
+    fn pieces<T>(&self) -> usize {
+        let [all, most] = self.counts();
+        all.div_ceil(most)
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        let [all, most] = self.counts();
+        let (first, depth) = (i * most, from.len() / all);
+        let count = (all - first).min(most);
+        let from = &from[first * depth..][..count * depth];
+        numbers(&self.0, |conv| self.packed(from, &self.some(&conv, count)))
+    }
+}
+
+impl ChannelsLastConv {
+    /// The batch, and how the windows slide over an image.
+    fn slides(&self, x: &[Dim], w: &[Dim]) -> Option<(Dim, Vec<Slide>)> {
+        let (batch, image) = super::image(x)?;
+        let kernel = w.get(2..).filter(|kernel| kernel.len() == image.len())?;
+        Some((batch.clone(), self.window.slides(image, kernel, Rounding::Down)))
+    }
+
+    fn geometry(&self, cx: &Lower<'_>) -> Result<Conv> {
+        let (x, w) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
+        let (batch, slides) = self.slides(x, w).expect("inferring saw the axes");
+        let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
+        Ok(Conv {
+            batch,
+            groups: usize::try_from(self.group).expect("inferring saw that there are groups"),
+            channels: w[1].clone(),
+            filters: w[0].floor_div(&self.group.into()),
+            size: each(|slide| &slide.image),
+            out: each(|slide| &slide.places),
+            kernel: each(|slide| &slide.kernel),
+            strides: slides.iter().map(|slide| slide.stride).collect(),
+            dilations: slides.iter().map(|slide| slide.dilation).collect(),
+            pads: each(|slide| &slide.before),
+            weights: Weights::Packed,
+        })
+    }
+
+    /// Numbers of channels, filled up and in the order of the kernel.
+    fn placed<T: Copy + Default>(&self, numbers: &[T]) -> Vec<T> {
+        let places = 0..numbers.len().next_multiple_of(BLOCK);
+        let channel = |place: usize| match self.group {
+            1 => place,
+            _ => place / BLOCK * BLOCK + channels_last::depthwise_order(place % BLOCK),
+        };
+        places.map(|place| numbers.get(channel(place)).copied().unwrap_or_default()).collect()
+    }
+
+    /// The numbers of the channels that input `i` is.
+    fn numbers(&self, cx: &mut Lower<'_>, i: usize) -> Result<Operand> {
+        let constant = cx.constant(i);
+        let placed = constant.and_then(|constant| match constant.dtype {
+            DType::I32 => Some(Tensor::from_i32s(&self.placed(&constant.ints()?))),
+            _ => {
+                let numbers: Vec<f32> = constant.floats()?.iter().map(|&x| x as f32).collect();
+                Some(Tensor::from_floats(&self.placed(&numbers)))
+            }
+        });
+        let placed = placed.ok_or_else(|| cx.unsupported("channels that are not constant"))?;
+        Ok(cx.weight_for(i, placed.into()))
+    }
+}
+
+impl Op for ChannelsLastConv {
+    fn name(&self) -> &'static str {
+        "ChannelsLastConv"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.window.attributes(a);
+        a.int("group", self.group);
+        self.to.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(0, &[DType::U8])?;
+        cx.of(1, &[DType::I8])?;
+        let (x, w) = (cx.shape(0)?, cx.shape(1)?);
+        let found = self.slides(x, w).filter(|(_, slides)| slides.len() <= MOST_AXES);
+        let Some((batch, slides)) = found.filter(|_| cx.constant(1).is_some()) else {
+            let message = "the weights must be constant, with at most three axes of the image";
+            return Err(cx.finding(Code::Unsupported, message));
+        };
+        for slide in &slides {
+            slide.require(cx)?;
+        }
+        check_channels(cx, 2, &w[0])?;
+        let mut shape = vec![batch];
+        shape.extend(window::shape(&slides));
+        shape.push(w[0].ceil_div(&QUAD.into()) * QUAD);
+        Ok(vec![Type::tensor(DType::U8, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = self.geometry(cx)?;
+        cx.macs(&macs(&geometry));
+        let (kernel, starts, scratch): (_, Counts, Counts) = match self.group {
+            1 => (&CONV, channels_last::conv_starts, channels_last::conv_scratch),
+            _ => (&DEPTHWISE, channels_last::depthwise_starts, channels_last::depthwise_scratch),
+        };
+        let starts = numbers(&geometry, |conv| starts(&conv));
+        let scratch = geometry.scratch_of(&|dim| cx.most(dim), scratch);
+        let packed = packed_bytes(cx, 1, Filters(geometry.clone()));
+        let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
+        let offset = if cx.has(4) { Some(self.numbers(cx, 4)?) } else { None };
+        let inputs = vec![
+            cx.input(0)?.into(),
+            weights.into(),
+            self.numbers(cx, 2)?.into(),
+            self.numbers(cx, 3)?.into(),
+            offset.into(),
+        ];
+        let starts = cx.scratch(DType::U32, starts as i64);
+        let outputs =
+            vec![cx.output(0)?.into(), starts.into(), cx.scratch(DType::U8, scratch).into()];
+        cx.call_on(kernel, DType::U8, inputs, outputs, (geometry, self.to.formula()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pieces_of_a_convolution_are_its_packed_weights() {
+        let both = |n: usize| vec![n.into(); 2];
+        for [groups, filters, channels] in [[1, 1021, 1030], [700_009, 1, 1]] {
+            let how = Filters(Conv {
+                batch: 1.into(),
+                groups,
+                channels: channels.into(),
+                filters: filters.into(),
+                size: both(9),
+                out: both(7),
+                kernel: both(3),
+                strides: vec![1, 1],
+                dilations: vec![1, 1],
+                pads: both(0),
+                weights: Weights::Packed,
+            });
+            let count = groups * filters * channels * 9;
+            let from: Vec<i8> = (0..count).map(|i| (i % 251) as i8).collect();
+            let whole = numbers(&how.0, |conv| how.packed(&from, &conv));
+            assert_eq!(how.len::<i8>(), whole.len());
+            assert!(how.pieces::<i8>() > 1);
+            let pieces = (0..how.pieces::<i8>()).flat_map(|i| how.pack(i, &from));
+            assert!(pieces.collect::<Vec<i8>>() == whole);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Images of bytes whose channels stand side by side: `[batch, size…, channels]`, where the
+//! channels of a pixel are filled up to a multiple of four with bytes that mean nothing. Bytes have
+//! no sign here: those that had one have moved by 128, and so has their zero point.
+//!
+//! What a convolution multiplies with four neighboring weights lies in one piece as it is, so that
+//! nothing is laid out anew; only where windows reach over the border of the image is it copied,
+//! with its padding.
+
+mod conv;
+mod depthwise;
+mod moves;
+mod narrow;
+mod pool;
+#[cfg(all(test, feature = "std"))]
+mod tests;
+mod windows;
+
+pub use conv::{conv, conv_scratch, conv_starts, pack_weights, packed_weights_len};
+pub use depthwise::{
+    depthwise, depthwise_order, depthwise_scratch, depthwise_starts, pack_depthwise_weights,
+    packed_depthwise_weights_len,
+};
+pub use moves::{from_channels_first, to_channels_first};
+pub use pool::{average_pool, max_pool};
+
+use crate::conv::Conv;
+
+/// How many bytes a pixel of so many channels has.
+pub const fn pixel_len(channels: usize) -> usize {
+    channels.next_multiple_of(QUAD)
+}
+
+/// So many neighboring bytes are multiplied at once.
+const QUAD: usize = 4;
+
+/// Channels come in blocks of so many: those that four vectors of sums hold at the widest level.
+pub const BLOCK: usize = 64;
+
+/// The most axes that an image may have.
+pub const MOST_AXES: usize = 3;
+
+/// How many elements a kernel has.
+const fn taps(geometry: &Conv<'_>) -> usize {
+    let (mut taps, mut axis) = (1, 0);
+    while axis < geometry.kernel.len() {
+        taps *= geometry.kernel[axis];
+        axis += 1;
+    }
+    taps
+}

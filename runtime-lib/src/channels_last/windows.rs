@@ -1,0 +1,205 @@
+//! Where the windows of a convolution lie in an image whose pixels are so many bytes each.
+
+use super::MOST_AXES;
+use crate::conv::Conv;
+
+/// One axis of a convolution.
+#[derive(Clone, Copy)]
+struct Axis {
+    size: usize,
+    out: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    pad: usize,
+}
+
+impl Axis {
+    const NONE: Axis = Axis { size: 1, out: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
+
+    /// How much of the padded image the windows see.
+    const fn extent(&self) -> usize {
+        self.out.saturating_sub(1) * self.stride + self.kernel.saturating_sub(1) * self.dilation + 1
+    }
+
+    /// Whether they see nothing but the image.
+    const fn is_inside(&self) -> bool {
+        self.pad == 0 && self.extent() <= self.size
+    }
+}
+
+/// The windows of a convolution.
+#[derive(Clone, Copy)]
+pub(super) struct Windows {
+    axes: [Axis; MOST_AXES],
+    /// Bytes of a pixel.
+    pixel: usize,
+    is_inside: bool,
+}
+
+impl Windows {
+    /// Those of a convolution with at most three axes.
+    pub const fn of(conv: &Conv<'_>, pixel: usize) -> Windows {
+        let rank = conv.size.len();
+        assert!(rank <= MOST_AXES, "the compiler lets no more axes come here");
+        let (mut axes, mut is_inside) = ([Axis::NONE; MOST_AXES], true);
+        let mut i = 0;
+        while i < rank {
+            let axis = Axis {
+                size: conv.size[i],
+                out: conv.out[i],
+                kernel: conv.kernel[i],
+                stride: conv.strides[i],
+                dilation: conv.dilations[i],
+                pad: conv.pads[i],
+            };
+            is_inside &= axis.is_inside();
+            axes[MOST_AXES - rank + i] = axis;
+            i += 1;
+        }
+        Windows { axes, pixel, is_inside }
+    }
+
+    /// How many bytes the image has.
+    pub const fn image(&self) -> usize {
+        let [d, h, w] = &self.axes;
+        d.size * h.size * w.size * self.pixel
+    }
+
+    /// How many bytes the padded copy has; none where the image itself will do.
+    pub const fn copy_len(&self) -> usize {
+        let [d, h, w] = &self.axes;
+        if self.is_inside { 0 } else { d.extent() * h.extent() * w.extent() * self.pixel }
+    }
+
+    /// How many pixels the output has.
+    pub const fn places(&self) -> usize {
+        let [d, h, w] = &self.axes;
+        d.out * h.out * w.out
+    }
+
+    /// How many columns a row of the output has.
+    pub const fn columns(&self) -> usize {
+        self.axes[2].out
+    }
+
+    /// Whether neighboring columns of the output see neighboring pixels, and so do the elements of
+    /// a row of the kernel, which are so many.
+    pub const fn has_near_columns(&self, kernel: usize) -> bool {
+        let w = &self.axes[2];
+        w.stride == 1 && w.dilation == 1 && w.kernel == kernel
+    }
+
+    /// How far planes, rows and pixels lie apart in what windows see.
+    const fn strides(&self) -> [usize; MOST_AXES] {
+        let [_, h, w] = &self.axes;
+        let (h, w) = if self.is_inside { (h.size, w.size) } else { (h.extent(), w.extent()) };
+        [h * w * self.pixel, w * self.pixel, self.pixel]
+    }
+
+    /// What the windows see: the image, or a copy of it with padding.
+    pub fn seen<'a>(&self, image: &'a [u8], zero: u8, copy: &'a mut [u8]) -> &'a [u8] {
+        if self.is_inside {
+            return image;
+        }
+        let [d, h, w] = &self.axes;
+        let (copy, pixel) = (&mut copy[..self.copy_len()], self.pixel);
+        let (from, to) = (w.size * pixel, w.extent() * pixel);
+        let rows = copy.chunks_exact_mut(to.max(1));
+        let before = w.pad.min(w.extent()) * pixel;
+        for (i, row) in rows.enumerate() {
+            let depth = (i / h.extent()).checked_sub(d.pad).filter(|&depth| depth < d.size);
+            let line = (i % h.extent()).checked_sub(h.pad).filter(|&line| line < h.size);
+            let (Some(depth), Some(line)) = (depth, line) else {
+                row.fill(zero);
+                continue;
+            };
+            let image = &image[(depth * h.size + line) * from..][..from];
+            let (left, row) = row.split_at_mut(before);
+            let (middle, right) = row.split_at_mut(from.min(row.len()));
+            left.fill(zero);
+            middle.copy_from_slice(&image[..middle.len()]);
+            right.fill(zero);
+        }
+        copy
+    }
+
+    /// Where each element of the kernel lies, seen from the first.
+    pub fn taps(&self) -> impl Iterator<Item = [usize; MOST_AXES]> {
+        let [d, h, w] = self.axes;
+        let rows = move |i| (0..h.kernel).map(move |j| [i, j]);
+        (0..d.kernel).flat_map(rows).flat_map(move |[i, j]| (0..w.kernel).map(move |k| [i, j, k]))
+    }
+
+    /// The sizes of the kernel.
+    pub fn kernel(&self) -> [usize; MOST_AXES] {
+        self.axes.map(|axis| axis.kernel)
+    }
+
+    /// How many bytes behind the first element of a window another one lies.
+    pub fn tap(&self, at: [usize; MOST_AXES]) -> usize {
+        let apart = at.iter().zip(&self.axes).zip(self.strides());
+        apart.map(|((at, axis), stride)| at * axis.dilation * stride).sum()
+    }
+
+    /// Where the windows start, from that of a pixel of the output on.
+    pub fn from(&self, place: usize) -> Places {
+        let [_, h, w] = &self.axes;
+        let at = [place / (h.out * w.out).max(1), place / w.out.max(1) % h.out.max(1)];
+        let apart = self.strides();
+        let mut steps = [0; MOST_AXES];
+        for (step, (axis, apart)) in steps.iter_mut().zip(self.axes.iter().zip(apart)) {
+            *step = axis.stride * apart;
+        }
+        let [plane, row, _] = steps;
+        let column = place % w.out.max(1);
+        Places {
+            start: at[0] * plane + at[1] * row,
+            row: at[1],
+            column,
+            steps,
+            rows: h.out,
+            columns: w.out,
+            plane: at[0] * plane,
+        }
+    }
+}
+
+/// Where windows start, one after the other.
+pub(super) struct Places {
+    /// The start of the row.
+    start: usize,
+    /// The start of the plane.
+    plane: usize,
+    row: usize,
+    column: usize,
+    steps: [usize; MOST_AXES],
+    rows: usize,
+    columns: usize,
+}
+
+impl Places {
+    /// How many columns are left of the row.
+    #[inline(always)]
+    pub fn left(&self) -> usize {
+        self.columns - self.column
+    }
+
+    /// Where the next window starts.
+    #[inline(always)]
+    pub fn next(&mut self) -> usize {
+        let at = self.start + self.column * self.steps[2];
+        self.column += 1;
+        if self.column == self.columns {
+            self.column = 0;
+            self.row += 1;
+            self.start += self.steps[1];
+            if self.row == self.rows {
+                self.row = 0;
+                self.plane += self.steps[0];
+                self.start = self.plane;
+            }
+        }
+        at
+    }
+}
