@@ -5,8 +5,9 @@
 //! rows as long as the sums. So one loop serves every type, and every processor's instructions
 //! for sums of 16-bit products apply. The sums wrap around in `i32`.
 
+use crate::Integer;
+use crate::quantized::scaled;
 use crate::simd::{Simd, WithSimd, dispatch};
-use crate::{Float, Integer, Number};
 
 /// Rows of numbers, one after the other.
 #[derive(Clone, Copy)]
@@ -40,12 +41,11 @@ pub(crate) fn zero_point<T: Integer>(zero: Option<&[T]>, at: usize) -> i16 {
     zero.map_or(0, |zero| widened(zero[at], 0))
 }
 
-/// The nearest number of type `T` to `sum · factor + zero`; ties go to even, what is too large or
-/// too small to the limits.
+/// The nearest number of type `T` to `sum · factor + zero`, where the exact product is rounded before
+/// `zero` is added: halves go to even, what is too large or too small to the limits.
 #[inline(always)]
 pub(crate) fn requantized<T: Integer>(sum: i32, factor: f32, zero: T) -> T {
-    let rounded = Float::round(f32::from_f64(sum.to_f64()) * factor);
-    T::from_f64(rounded.to_f64() + zero.to_f64())
+    T::from_f64(f64::from(scaled(sum, factor)) + zero.to_f64())
 }
 
 /// Calls `end(i, j, sum)` for each row `i` of `a` and each row `j` of `b`.

@@ -77,6 +77,28 @@ fn a_convolution_sums_bytes() {
 }
 
 #[test]
+fn a_linear_convolution_is_the_same() {
+    let (plan, text) = planned(
+        "w = Constant<value = int8[2, 2, 1, 1] {10, -20, 30, 40}>()
+        v = Constant<value = float[2] {0.0625, 0.03125}>()
+        o = Constant<value = int8[2] {0, 0}>()
+        p = Constant<value = int32[2] {128, -128}>()
+        c = QLinearConv(a, s, z, w, v, o, t, u, p)
+        y = DequantizeLinear(c, t, u)",
+    );
+    assert!(text.contains("QuantizedConv") && !text.contains("QLinearConv"), "{text}");
+    let x = quantized();
+    let weights = [[10.0, -20.0], [30.0, 40.0]];
+    let (scales, bias) = ([0.0625, 0.03125], [8.0, -8.0]);
+    let y = (0..18).map(|i| {
+        let (f, at) = (i / 9, i % 9);
+        let sum = weights[f][0] * x[at] + weights[f][1] * x[9 + at] + bias[f];
+        to_u8(sum * scales[f])
+    });
+    assert_eq!(run(&plan), y.collect::<Vec<f64>>());
+}
+
+#[test]
 fn elements_move_and_functions_are_tables() {
     let (plan, text) = planned(
         "c = Transpose<perm = [0, 1, 3, 2]>(b)

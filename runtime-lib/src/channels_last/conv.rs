@@ -81,7 +81,7 @@ pub fn conv(
             x: windows.seen(&x[i * image..][..image], to.x_zero as u8, copy),
             w: i8::bits(w),
             starts,
-            channels: Channels { bias, factor, offset: offset.unwrap_or(&[]) },
+            channels: Channels::new(bias, factor, offset),
             windows,
             filters: geometry.filters,
             to,

@@ -108,7 +108,7 @@ pub fn depthwise(
             x: windows.seen(&x[i * image..][..image], to.x_zero as u8, copy),
             w: i8::bits(w),
             starts,
-            channels: Channels { bias, factor, offset: offset.unwrap_or(&[]) },
+            channels: Channels::new(bias, factor, offset),
             windows,
             pixel,
             to,

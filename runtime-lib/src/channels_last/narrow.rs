@@ -4,6 +4,9 @@ use super::{BLOCK, QUAD, conv, depthwise, pixel_len};
 use crate::quantized::{Channels, Requantize};
 use crate::simd::bytes::{COLUMNS, Quad, Quads, add_products, scale, set, turn};
 
+/// So many filters are summed up at once; a block is a multiple of them.
+const ROWS: usize = 16;
+
 /// The word of four bytes that start at a place.
 #[inline(always)]
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -19,14 +22,12 @@ fn bytes<const N: usize>(
     at: usize,
     to: &Requantize,
 ) -> [u8; N] {
-    let (mut y, limits) = ([0; N], [to.low - to.y_zero, to.high - to.y_zero]);
-    let factor = channels.factor[at];
+    let (bounds, factor, mut y) = (to.bounds(), channels.factor[at], [0; N]);
     match channels.offset.get(at) {
-        None => scale(&sums, factor, limits, to.y_zero, &mut y),
+        None => scale(&sums, factor, bounds, &mut y),
         Some(offset) => {
             for (y, sum) in y.iter_mut().zip(sums) {
-                let x = crate::Float::round(sum as f32 * factor + offset) as i32;
-                *y = (x.max(limits[0]).min(limits[1]) + to.y_zero) as u8;
+                *y = bounds.byte(crate::Float::round(sum as f32 * factor + offset) as i32);
             }
         }
     }
@@ -54,14 +55,17 @@ impl conv::Work<'_> {
     fn filters(&self, panel: &[Quads], y: &mut [u8], pixel: usize) {
         let (weights, _) = self.w.as_chunks::<QUAD>();
         let all = weights.len().checked_div(panel.len()).unwrap_or(0);
-        for filter in 0..self.filters {
+        let mut sums = [[0; COLUMNS]; ROWS];
+        for (i, starts) in self.channels.bias[..self.filters].chunks(ROWS).enumerate() {
+            let filter = i * ROWS;
             let first = filter / BLOCK * BLOCK;
             let weights = &weights[first * panel.len() + filter - first..];
-            let sums = [self.channels.bias[filter]; COLUMNS];
-            let sums = add_products(sums, panel, weights, BLOCK.min(all - first));
-            let bytes = bytes(sums, &self.channels, filter, &self.to);
-            for (y, byte) in y.iter_mut().skip(filter).step_by(pixel).zip(bytes) {
-                *y = byte;
+            add_products(panel, weights, BLOCK.min(all - first), starts, &mut sums);
+            for (filter, sums) in (filter..).zip(&sums[..starts.len()]) {
+                let bytes = bytes(*sums, &self.channels, filter, &self.to);
+                for (y, byte) in y.iter_mut().skip(filter).step_by(pixel).zip(bytes) {
+                    *y = byte;
+                }
             }
         }
     }

@@ -31,9 +31,12 @@ fn to_first(x: &[u8], shape: Channels) -> Vec<u8> {
 
 const TO: Requantize = Requantize { x_zero: 77, y_zero: 100, low: 20, high: 235 };
 
-fn expected(sum: i64, factor: f32, offset: f32) -> u8 {
-    let x = (sum as f32 * factor + offset).round_ties_even() as i64 + i64::from(TO.y_zero);
-    x.clamp(TO.low.into(), TO.high.into()) as u8
+fn expected(sum: i64, factor: f32, offset: Option<f32>) -> u8 {
+    let x = match offset {
+        None => (sum as f64 * f64::from(factor)).round_ties_even(),
+        Some(offset) => (sum as f32 * factor + offset).round_ties_even().into(),
+    };
+    (x as i64 + i64::from(TO.y_zero)).clamp(TO.low.into(), TO.high.into()) as u8
 }
 
 fn images(conv: &Conv<'_>) -> [Channels; 2] {
@@ -101,7 +104,7 @@ fn check_conv(of: &Conv<'_>, seed: usize) {
             i64::from(i32::from(x) - TO.x_zero) * i64::from(w[filter * k + i])
         });
         let sum = terms.sum::<i64>() + i64::from(bias[filter]);
-        let offset = offsets.map_or(0.0, |_| offset[filter]);
+        let offset = offsets.map(|_| offset[filter]);
         assert_eq!(y, expected(sum, factor[filter], offset), "{of:?} {seed} {at}");
     }
 }

@@ -1,9 +1,12 @@
 //! Products of a matrix of bytes with constant weights.
 
-use super::{ALIGN, Channels, Limits, Requantize, quad, split_aligned};
+use super::{ALIGN, Channels, Limits, Requantize, quad, scale, scale_each, split_aligned};
+use crate::Float;
 use crate::gemm::bytes::{Block, End, Left};
 use crate::simd::Simd;
-use crate::simd::bytes::{Byte, Bytes, MAX_SUMS, Vector, WithBytes, dispatch_bytes};
+use crate::simd::bytes::{
+    self as quads, Byte, Bytes, MAX_SUMS, Vector, WithBytes, add_row_products, dispatch_bytes,
+};
 use crate::threads::{self, Scratch};
 
 /// The sizes of a product.
@@ -85,7 +88,7 @@ pub fn matmul<X: Byte, Y: Byte>(
     geometry: Product,
     to: Requantize,
 ) {
-    let channels = Channels { bias, factor, offset: offset.unwrap_or(&[]) };
+    let channels = Channels::new(bias, factor, offset);
     let product = Multiply { x: X::bits(x), flip: X::FLIP, w: i8::bits(w), geometry };
     product.share(Y::bits_mut(y), scratch, |product, first, y, scratch| {
         let results = ToBytes { y, channels: channels.from(first), to, flip: Y::FLIP };
@@ -173,11 +176,44 @@ struct Work<'a, R> {
 trait Results {
     /// What takes the sums of the rows from `first` on.
     fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl End<S>;
+    /// What the sum of column `j` starts with.
+    fn start(&self, j: usize) -> i32;
+    /// Takes the sum of column `j`, for element `at` of the result.
+    fn take(&mut self, at: usize, j: usize, sum: i32);
+}
+
+impl<R: Results> Work<'_, R> {
+    /// Where no vectors are: four columns at a time.
+    #[inline(always)]
+    fn narrow(mut self) {
+        let Multiply { x, flip, w, geometry } = self.product;
+        let Product { m, n, k } = geometry;
+        let (weights, _) = w.as_chunks::<4>();
+        for i in 0..m {
+            for j in (0..n).step_by(quads::COLUMNS) {
+                let panel = j / PANEL * PANEL;
+                let width = (n - panel).next_multiple_of(COLUMNS).min(PANEL);
+                let weights = &weights[panel * packed_columns_depth(k) / 4 + (j - panel)..];
+                let columns = j..n.min(j + quads::COLUMNS);
+                let mut sums = [0; quads::COLUMNS];
+                for (sum, j) in sums.iter_mut().zip(columns.clone()) {
+                    *sum = self.results.start(j);
+                }
+                add_row_products(&x[i * k..][..k], quad(flip) as u32, weights, width, &mut sums);
+                for (&sum, j) in sums.iter().zip(columns) {
+                    self.results.take(i * n + j, j, sum);
+                }
+            }
+        }
+    }
 }
 
 impl<R: Results> WithBytes for Work<'_, R> {
     #[inline(always)]
     fn run<S: Bytes>(mut self, s: S) {
+        if S::NARROW {
+            return self.narrow();
+        }
         let Multiply { x, flip, w, geometry } = self.product;
         let Product { m, n, k } = geometry;
         let depth = packed_columns_depth(k);
@@ -222,6 +258,20 @@ impl Results for ToBytes<'_> {
         let limits = Limits::new(s, self.to, self.flip);
         BytesEnd { y, n: geometry.n, channels: self.channels, limits }
     }
+
+    #[inline(always)]
+    fn start(&self, j: usize) -> i32 {
+        self.channels.bias[j]
+    }
+
+    #[inline(always)]
+    fn take(&mut self, at: usize, j: usize, sum: i32) {
+        let (bounds, factor) = (self.to.bounds(), self.channels.factor[j]);
+        self.y[at] = match self.channels.offset.get(j) {
+            None => bounds.scaled(sum, factor),
+            Some(offset) => bounds.byte(Float::round(sum as f32 * factor + offset) as i32),
+        };
+    }
 }
 
 struct BytesEnd<'a, S: Bytes> {
@@ -250,12 +300,16 @@ impl<S: Bytes> End<S> for BytesEnd<'_, S> {
             let j = j + v * S::LANES;
             let Some(n) = self.n.checked_sub(j).filter(|&n| n > 0) else { return };
             let n = n.min(S::LANES);
-            let factor = l.load_head(&self.channels.factor[j..][..n]);
-            let mut x = l.mul(l.to_f32(sum), factor);
-            if !self.channels.offset.is_empty() {
-                x = l.add(x, l.load_head(&self.channels.offset[j..][..n]));
-            }
-            let bits = self.limits.bits(s, self.limits.round(s, x));
+            let factors = &self.channels.factor[j..][..n];
+            let byte = if let Some(offsets) = self.channels.offset.get(j..j + n) {
+                let x = l.mul(l.to_f32(sum), l.load_head(factors));
+                self.limits.round(s, l.add(x, l.load_head(offsets)))
+            } else if self.channels.plain {
+                self.limits.cap(s, scale(s, sum, factors))
+            } else {
+                self.limits.cap(s, scale_each(s, sum, factors))
+            };
+            let bits = self.limits.bits(s, byte);
             self.y[i * self.n + j..][..n].copy_from_slice(&s.low_bytes(bits)[..n]);
         }
     }
@@ -275,6 +329,17 @@ impl Results for ToFloats<'_> {
     fn end<S: Bytes>(&mut self, _: S, geometry: Product, first: usize) -> impl End<S> {
         let Product { n, .. } = geometry;
         FloatsEnd { y: &mut self.y[first * n..], n, of: ToFloats { y: &mut [], ..*self } }
+    }
+
+    #[inline(always)]
+    fn start(&self, j: usize) -> i32 {
+        self.x_zero.wrapping_mul(self.sums[j]).wrapping_neg()
+    }
+
+    #[inline(always)]
+    fn take(&mut self, at: usize, j: usize, sum: i32) {
+        let real = sum as f32 * (self.x_scale * self.w_scale[j]);
+        self.y[at] = self.bias.get(j).map_or(real, |bias| real + bias);
     }
 }
 

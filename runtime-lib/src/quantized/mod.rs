@@ -1,9 +1,9 @@
 //! Operators on bytes that stand for real numbers, `(byte - zero) · scale`, and that give such
 //! bytes: what a graph is made of in which passes have found no need for real numbers.
 //!
-//! Sums are exact, in 32 bits that wrap around. A sum becomes a byte by one multiplication in
-//! `f32`, rounding to the nearest (halves to even), adding the zero point, and capping at limits
-//! that a function after the sum may have narrowed.
+//! Sums are exact, in 32 bits that wrap around. A sum becomes a byte by one multiplication, which is
+//! exact, too, rounding to the nearest (halves to even), adding the zero point, and capping at
+//! limits that a function after the sum may have narrowed.
 //!
 //! The processors' instructions multiply bytes without a sign by bytes with one. Activations are
 //! made the former by flipping their sign; so their zero point moves by 128, and what that adds
@@ -14,6 +14,7 @@ mod conv;
 mod matmul;
 mod planes;
 mod pool;
+mod scaled;
 mod table;
 #[cfg(all(test, feature = "std"))]
 mod tests;
@@ -26,10 +27,11 @@ pub use matmul::{
 };
 pub use pool::average_pool;
 pub(crate) use pool::requantized;
+pub(crate) use scaled::{Multiplier, scaled};
 pub use table::table;
 
 use crate::simd::Simd;
-use crate::simd::bytes::{Bytes, Vector};
+use crate::simd::bytes::{Bounds, Bytes, MAX_SUMS, Vector};
 
 /// How sums become bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,13 @@ pub struct Requantize {
     pub high: i32,
 }
 
+impl Requantize {
+    /// The limits as columns are told.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds { zero: self.y_zero - self.low, low: self.low, span: self.high - self.low }
+    }
+}
+
 /// What sums are multiplied with, and what is added to them, each a number for each channel.
 #[derive(Clone, Copy)]
 pub(crate) struct Channels<'a> {
@@ -53,15 +62,24 @@ pub(crate) struct Channels<'a> {
     pub factor: &'a [f32],
     /// What is added to the product; nothing where empty.
     pub offset: &'a [f32],
+    /// Whether each factor has a [`Multiplier`].
+    plain: bool,
 }
 
 impl<'a> Channels<'a> {
+    /// Those of all channels.
+    pub fn new(bias: &'a [i32], factor: &'a [f32], offset: Option<&'a [f32]>) -> Channels<'a> {
+        let plain = factor.iter().all(|&factor| Multiplier::of(factor).is_some());
+        Channels { bias, factor, offset: offset.unwrap_or(&[]), plain }
+    }
+
     /// Those from one on.
     fn from(self, first: usize) -> Channels<'a> {
         Channels {
             bias: self.bias.get(first..).unwrap_or(&[]),
             factor: self.factor.get(first..).unwrap_or(&[]),
             offset: self.offset.get(first..).unwrap_or(&[]),
+            plain: self.plain,
         }
     }
 
@@ -69,11 +87,13 @@ impl<'a> Channels<'a> {
     #[inline(always)]
     pub fn byte<S: Bytes>(&self, s: S, limits: Limits<S>, sums: Vector<S>, at: usize) -> Vector<S> {
         let l = s.level();
-        let mut x = l.mul(l.to_f32(sums), l.load(&self.factor[at..]));
         if !self.offset.is_empty() {
-            x = l.add(x, l.load(&self.offset[at..]));
+            let x = l.mul(l.to_f32(sums), l.load(&self.factor[at..]));
+            return limits.round(s, l.add(x, l.load(&self.offset[at..])));
         }
-        limits.round(s, x)
+        let factors = &self.factor[at..][..S::LANES];
+        limits
+            .cap(s, if self.plain { scale(s, sums, factors) } else { scale_each(s, sums, factors) })
     }
 }
 
@@ -82,6 +102,7 @@ impl<'a> Channels<'a> {
 pub(crate) struct Limits<S: Bytes> {
     low: <S::Level as Simd>::F32,
     high: <S::Level as Simd>::F32,
+    whole: [Vector<S>; 2],
     zero: Vector<S>,
     flip: Vector<S>,
 }
@@ -91,9 +112,11 @@ impl<S: Bytes> Limits<S> {
     #[inline(always)]
     pub fn new(s: S, to: Requantize, flip: u8) -> Limits<S> {
         let s = s.level();
+        let (low, high) = (to.low - to.y_zero, to.high - to.y_zero);
         Limits {
-            low: s.splat((to.low - to.y_zero) as f32),
-            high: s.splat((to.high - to.y_zero) as f32),
+            low: s.splat(low as f32),
+            high: s.splat(high as f32),
+            whole: [s.splat_i32(low), s.splat_i32(high)],
             zero: s.splat_i32(to.y_zero + i32::from(flip)),
             flip: s.splat_i32(quad(flip)),
         }
@@ -107,11 +130,43 @@ impl<S: Bytes> Limits<S> {
         s.add_i32(s.to_i32(x), self.zero)
     }
 
+    /// The same of a whole number.
+    #[inline(always)]
+    pub fn cap(&self, s: S, x: Vector<S>) -> Vector<S> {
+        let [low, high] = self.whole;
+        s.level().add_i32(s.min_i32(s.max_i32(x, low), high), self.zero)
+    }
+
     /// The result's bits of bytes without a sign.
     #[inline(always)]
     pub fn bits(&self, s: S, x: Vector<S>) -> Vector<S> {
         s.xor(x, self.flip)
     }
+}
+
+/// Each sum times its factor, rounded, where each factor has a [`Multiplier`].
+#[inline(always)]
+pub(crate) fn scale<S: Bytes>(s: S, sums: Vector<S>, factors: &[f32]) -> Vector<S> {
+    let l = s.level();
+    let bits = l.bits(l.load_head(factors));
+    let mantissa = l.and_i32(l.shl_i32::<7>(bits), l.splat_i32(0x3fff_ffff));
+    let mantissa = l.or_i32(mantissa, l.splat_i32(0x4000_0000));
+    // One bit less than the shift, which is 31 at most: the last one rounds.
+    let shift = l.sub_i32(l.splat_i32(124), l.shr_i32::<23>(bits));
+    let shift = s.min_i32(shift, l.splat_i32(30));
+    let double = s.shr_each(s.mul_high(sums, mantissa), shift);
+    l.shr_i32::<1>(l.add_i32(double, l.splat_i32(1)))
+}
+
+/// Each sum times its factor, rounded, whatever the factors are.
+#[inline(always)]
+pub(crate) fn scale_each<S: Bytes>(s: S, sums: Vector<S>, factors: &[f32]) -> Vector<S> {
+    let mut numbers = [0; MAX_SUMS];
+    s.store_sums(sums, &mut numbers);
+    for (sum, &factor) in numbers.iter_mut().zip(factors).take(S::LANES) {
+        *sum = scaled(*sum, factor);
+    }
+    s.load_sums(&numbers)
 }
 
 /// Four times the byte.

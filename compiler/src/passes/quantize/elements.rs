@@ -54,6 +54,9 @@ pub fn mean(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId) -
         }
     };
     let factor = (f64::from(x.scale()) / f64::from(target.scale)) as f32;
+    if !factor.is_finite() {
+        return None;
+    }
     let op = QuantizedAveragePool { pool, padded, factor, to: target.requantized(x.zero()) };
     site.replace(node, Rc::new(op), vec![Some(x.x)])
 }

@@ -6,9 +6,14 @@
 //! - what moves elements, picks the largest, or is a function of one tensor: the same, bit by bit
 //!   (functions become tables, which the real kernels make);
 //! - `Add` and `Mul`: the same, for the kernels take the very steps that real numbers would;
-//! - `Conv`, `Gemm`, `MatMul` and means: the sums are exact, where real ones are rounded at each
-//!   step, and one number takes the place of the three scales. A result differs, by one, only where
-//!   these errors of some 10⁻⁷ of the sum lie across the border between two bytes.
+//! - `Conv`, `Gemm` and `MatMul`: bit by bit what `QLinearConv` and `QLinearMatMul` give, on every
+//!   processor: the sums are exact, and so is their product with the one number that the three scales
+//!   make. Real sums are rounded at each step, in an order of each library's own. So a result of the
+//!   same model in `f32` differs, by one, where errors of some 10⁻⁷ of the sum lie across the border
+//!   between two bytes, as those of two libraries do;
+//! - means: the sums are exact.
+//!
+//! `QLinearConv` and `QLinearMatMul` with constant weights become the same operators.
 //!
 //! Functions that follow and cap their argument (`Relu`, `Clip`) become limits of the result,
 //! because quantizing never changes the order of two numbers.
@@ -25,20 +30,29 @@ use super::{SIMPLER_ALL, branch, fuse::keep};
 use crate::{
     diag::Diagnostics,
     ir::{Graph, Node, Rule, Site, ValueId, rewrite},
-    ops::{matmul::integer::MatMulInteger, quantize::DequantizeLinear},
+    ops::{
+        conv::integer::QLinearConv,
+        matmul::integer::{MatMulInteger, QLinearMatMul},
+        quantize::DequantizeLinear,
+    },
 };
 use operand::Target;
 
 /// What is tried, in order.
-const RULES: &[Rule] = &[quantized, dynamic::product];
+const RULES: &[Rule] = &[quantized, sums::qlinear, dynamic::product];
 
 /// The outputs of a node that stands for another.
 type Replaced = Option<Vec<Option<ValueId>>>;
 
 /// Quantizes what can be; `DequantizeLinear` of constants is folded where it is left.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let is_quantized =
-        |node: &Node| node.op.is::<DequantizeLinear>() || node.op.is::<MatMulInteger>();
+    let is_quantized = |node: &Node| {
+        let op = &node.op;
+        op.is::<DequantizeLinear>()
+            || op.is::<MatMulInteger>()
+            || op.is::<QLinearConv>()
+            || op.is::<QLinearMatMul>()
+    };
     if !graph.nodes().any(|(_, node)| is_quantized(node)) {
         return Ok(graph.clone());
     }

@@ -35,9 +35,15 @@ impl Operand {
         if ty.dtype != DType::F32 || op.parts.block_size != 0 {
             return None;
         }
-        let x = node.input(0)?;
-        let scales = numbers(site.graph, node.input(1)?)?;
-        let zeros = match node.input(2) {
+        Operand::with(site, [0, 1, 2].map(|i| node.input(i)), op.parts.axis)
+    }
+
+    /// Whole numbers, their constant scales and constant zero points.
+    pub fn with(site: &Site<'_>, of: [Option<ValueId>; 3], axis: i64) -> Option<Operand> {
+        let [x, scales, zeros] = of;
+        let x = x?;
+        let scales = numbers(site.graph, scales?)?;
+        let zeros = match zeros {
             Some(zero) => {
                 let zeros = site.graph[zero].constant.as_ref()?.ints()?.into_iter();
                 zeros.map(|zero| i32::try_from(zero).ok()).collect::<Option<Vec<_>>>()?
@@ -46,7 +52,7 @@ impl Operand {
         };
         let dtype = site.graph[x].ty.as_tensor()?.dtype;
         let fits = scales.len() == zeros.len() && scales.iter().all(|scale| *scale > 0.0);
-        fits.then_some(Operand { x, dtype, scales, zeros, axis: op.parts.axis })
+        fits.then_some(Operand { x, dtype, scales, zeros, axis })
     }
 
     /// The same, where it is of bytes with one scale.

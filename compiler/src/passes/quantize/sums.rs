@@ -12,9 +12,11 @@ use crate::{
         binary::ADD,
         conv::{
             Conv,
+            integer::QLinearConv,
             quantized::{MOST_AXES, QuantizedConv},
         },
-        matmul::{Gemm, MatMul, quantized::QuantizedMatMul},
+        matmul::{Gemm, MatMul, integer::QLinearMatMul, quantized::QuantizedMatMul},
+        requantize::limits,
     },
     passes::fuse::is,
     tensor::Tensor,
@@ -57,6 +59,11 @@ impl Weights {
         }
         let scales = (0..channels).map(|i| operand.scales[i.min(each - 1)]).collect();
         Some(Weights { shape, bytes, scales, sums })
+    }
+
+    /// What the sums of each channel are in units of, where they are products with an operand.
+    fn units(&self, x: &Operand) -> Vec<f32> {
+        self.scales.iter().map(|scale| x.scale() * scale).collect()
     }
 }
 
@@ -104,18 +111,18 @@ fn place(
     node: &Node,
     op: Rc<dyn Op>,
     x: &Operand,
-    (weights, addend): (Weights, Option<ValueId>),
+    (weights, addend): (Weights, Addend),
     target: &Target,
 ) -> Replaced {
-    let units: Vec<f32> = weights.scales.iter().map(|scale| scale * x.scale()).collect();
-    let addend = Addend::of(site, addend, &units)?;
     let zero = i64::from(x.zero() + shift(x.dtype));
     let starts = addend.whole.iter().zip(&weights.sums).map(|(whole, sum)| whole - zero * sum);
     let starts: Vec<i64> =
         starts.map(|x| i32::try_from(x).map(i64::from)).collect::<Result<_, _>>().ok()?;
-    let factor =
-        |&scale: &f32| (f64::from(scale) * f64::from(x.scale()) / f64::from(target.scale)) as f32;
-    let factors: Vec<f32> = weights.scales.iter().map(factor).collect();
+    // In the order of `QLinearConv`: the same bits, so that the same bytes come out.
+    let factors: Vec<f32> = weights.units(x).into_iter().map(|unit| unit / target.scale).collect();
+    if !factors.iter().all(|factor| factor.is_finite()) {
+        return None;
+    }
     let named = |part: &str| format!("{}_{part}", node.name);
     let g = &mut *site.graph;
     let mut inputs = vec![
@@ -142,7 +149,7 @@ pub fn conv(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId) -
     }
     let to = target.requantized(x.zero());
     let op = QuantizedConv { window: conv.window.clone(), group: conv.group, to };
-    let addend = sum.input(2);
+    let addend = Addend::of(site, sum.input(2), &weights.units(&x))?;
     place(site, node, Rc::new(op), &x, (weights, addend), target)
 }
 
@@ -168,7 +175,44 @@ pub fn product(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId
     if addend.is_some_and(|addend| !lies_along_columns(site, addend)) {
         return None;
     }
+    let addend = Addend::of(site, addend, &weights.units(&x))?;
     place(site, node, Rc::new(op), &x, (weights, addend), target)
+}
+
+/// `QLinearConv` or `QLinearMatMul`, where all but the first operand's bytes are constants.
+pub fn qlinear(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let conv = node.op.downcast::<QLinearConv>();
+    if conv.is_none() && !node.op.is::<QLinearMatMul>() {
+        return None;
+    }
+    let rank = |i: usize| Some(site.graph[node.input(i)?].ty.as_tensor()?.rank());
+    let ranks = [rank(0)?, rank(3)?];
+    let fits =
+        if conv.is_some() { ranks[1] <= 2 + MOST_AXES } else { ranks[0] > 1 && ranks[1] == 2 };
+    let axis = usize::from(conv.is_none());
+    // The zero point has the type of the bytes.
+    let operand = |x, scale, zero, axis| {
+        Operand::with(site, [x, scale, zero].map(|i: usize| node.input(i)), axis)
+    };
+    let (x, w) = (operand(0, 1, 2, 0)?, operand(3, 4, 5, axis as i64)?);
+    let y = operand(7, 6, 7, 0)?;
+    if !fits || x.scales.len() != 1 || y.scales.len() != 1 {
+        return None;
+    }
+    let weights = Weights::of(site, &w, axis)?;
+    let channels = weights.scales.len();
+    let whole = match node.input(8) {
+        Some(bias) => spread(site.graph[bias].constant.as_ref()?.ints()?, channels)?,
+        None => vec![0; channels],
+    };
+    let limits = limits(y.dtype);
+    let target = Target { dtype: y.dtype, scale: y.scale(), zero: y.zero(), limits };
+    let to = target.requantized(x.zero());
+    let op: Rc<dyn Op> = match conv {
+        Some(conv) => Rc::new(QuantizedConv { window: conv.window.clone(), group: conv.group, to }),
+        None => Rc::new(QuantizedMatMul { trans_b: false, to }),
+    };
+    place(site, node, op, &x, (weights, Addend { whole, real: None }), &target)
 }
 
 /// Whether the right factor of a product is transposed, and what the node adds, where it is one

@@ -4,7 +4,7 @@
 mod narrow;
 
 use super::planes::Planes;
-use super::{ALIGN, Channels, Limits, Requantize, quad, split_aligned};
+use super::{ALIGN, Channels, Limits, Multiplier, Requantize, quad, scale_each, split_aligned};
 use crate::conv::Conv;
 use crate::gemm::bytes::{Block, End, Left, PANEL_ROWS};
 use crate::simd::Simd;
@@ -101,7 +101,7 @@ pub fn conv<X: Byte, Y: Byte>(
     let each = Convolution {
         x: X::bits(x),
         w: i8::bits(w),
-        channels: Channels { bias, factor, offset: offset.unwrap_or(&[]) },
+        channels: Channels::new(bias, factor, offset),
         starts,
         geometry,
         first: 0,
@@ -109,7 +109,8 @@ pub fn conv<X: Byte, Y: Byte>(
         flips: [X::FLIP, Y::FLIP],
     };
     let cost = y.len() * depth(&geometry) / PRODUCTS;
-    if batch * groups > 1 {
+    // Where all is one part, one loop serves both.
+    if batch * groups > 1 || !cfg!(feature = "threads") {
         return threads::share(y, filters * depths * pixels, cost, |first, y| {
             let part = Convolution { first, ..each };
             scratch.with(|scratch| dispatch_bytes(Work { of: part, y, scratch }));
@@ -339,18 +340,36 @@ impl<S: Bytes> RowEnd<'_, S> {
     /// The bytes that sums of row `i` become, still as wide as these.
     #[inline(always)]
     fn rounded<const V: usize>(&self, s: S, i: usize, sums: &[Vector<S>; V]) -> [Vector<S>; V] {
-        let l = s.level();
-        let factor = l.splat(self.ends.factor[i]);
-        let offset = self.ends.offset.get(i).map(|&x| l.splat(x));
+        let factor = self.ends.factor[i];
         let mut bytes = *sums;
-        for byte in &mut bytes {
-            let mut x = l.mul(l.to_f32(*byte), factor);
-            if let Some(offset) = offset {
-                x = l.add(x, offset);
+        if let Some(&offset) = self.ends.offset.get(i) {
+            let l = s.level();
+            let (factor, offset) = (l.splat(factor), l.splat(offset));
+            for byte in &mut bytes {
+                *byte = self.limits.round(s, l.add(l.mul(l.to_f32(*byte), factor), offset));
             }
-            *byte = self.limits.round(s, x);
+        } else {
+            scale(s, &mut bytes, factor);
+            bytes.iter_mut().for_each(|byte| *byte = self.limits.cap(s, *byte));
         }
         bytes
+    }
+}
+
+/// Makes of sums what they are times a factor, rounded.
+#[inline(always)]
+fn scale<S: Bytes, const V: usize>(s: S, sums: &mut [Vector<S>; V], factor: f32) {
+    let l = s.level();
+    if let Some(Multiplier { mantissa, shift }) = Multiplier::of(factor) {
+        let half = l.splat_i32(1 << (shift - 1));
+        let (mantissa, shift) = (l.splat_i32(mantissa), l.splat_i32(shift as i32));
+        for sum in sums {
+            *sum = s.shr_each(l.add_i32(s.mul_high(*sum, mantissa), half), shift);
+        }
+        return;
+    }
+    for sum in sums {
+        *sum = scale_each(s, *sum, &[factor; MAX_SUMS]);
     }
 }
 

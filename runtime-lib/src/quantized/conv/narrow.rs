@@ -2,8 +2,10 @@
 
 use super::{Image, Plane};
 use crate::gemm::bytes::PANEL_ROWS;
-use crate::quantized::Requantize;
-use crate::simd::bytes::{COLUMNS, Quad, Quads, add_products, scale, set, sums_memory, turn};
+use crate::quantized::{Channels, Requantize};
+use crate::simd::bytes::{
+    Bounds, COLUMNS, Quad, Quads, add_products, scale, scale_rows, set, sums_memory, turn,
+};
 
 impl Image<'_> {
     /// All filters.
@@ -19,15 +21,39 @@ impl Image<'_> {
         if pitch == width {
             (pitch, width) = (columns, columns);
         }
+        let bounds = to.bounds();
         for line in 0..columns.div_ceil(pitch) {
             for at in (0..width).step_by(COLUMNS) {
                 pack(self.x, starts, line * pitch + at, self.flip as u32, panel);
                 let (from, n) = (line * width + at, COLUMNS.min(width - at));
-                for filter in 0..self.filters {
-                    let sums = self.sums(panel, filter);
-                    self.store(filter, &sums[..n], &mut y.y[filter * y.row + from..], &to);
+                let y = Columns { y: &mut *y.y, from, n, row: y.row };
+                self.columns(panel, bounds, &to, y);
+            }
+        }
+    }
+
+    /// Some columns of all filters.
+    #[inline(always)]
+    fn columns(&self, panel: &[Quads], bounds: Bounds, to: &Requantize, y: Columns<'_>) {
+        let Channels { bias, factor, offset, .. } = self.ends;
+        let (weights, _) = self.w.as_chunks::<4>();
+        let mut sums = [[0; COLUMNS]; PANEL_ROWS];
+        let mut first = 0;
+        for bias in bias[..self.filters].chunks(PANEL_ROWS) {
+            let step = bias.len();
+            add_products(panel, &weights[first * panel.len()..], step, bias, &mut sums);
+            let (sums, to_y) = (&sums[..bias.len()], &mut y.y[first * y.row + y.from..]);
+            if offset.is_empty() {
+                scale_rows(sums, y.n, &factor[first..], bounds, to_y, y.row);
+            } else {
+                let ends = factor[first..].iter().zip(&offset[first..]);
+                for ((sums, (&factor, &offset)), y_row) in
+                    sums.iter().zip(ends).zip(to_y.chunks_mut(y.row))
+                {
+                    store_moved(&sums[..y.n], to, y_row, (factor, offset));
                 }
             }
+            first += PANEL_ROWS;
         }
     }
 
@@ -46,32 +72,27 @@ impl Image<'_> {
                 let from = self.x.get(starts[0] as usize + at..).unwrap_or(&[]);
                 add_line(sums, from, tail(w, 0), self.flip as u32);
             }
+            let factor = self.ends.factor[0];
             for (sums, y) in sums.chunks(pitch).zip(y.chunks_exact_mut(width)) {
-                self.store(0, &sums[..width], y, &to);
+                match self.ends.offset.first() {
+                    None => store(&sums[..width], &to, y, factor),
+                    Some(offset) => store_moved(&sums[..width], &to, y, (factor, *offset)),
+                }
             }
             at += at_once * pitch;
         }
     }
+}
 
-    /// Stores what sums of a filter become.
-    #[inline(always)]
-    fn store(&self, filter: usize, sums: &[i32], y: &mut [u8], to: &Requantize) {
-        let factor = self.ends.factor[filter];
-        match self.ends.offset.get(filter) {
-            None => store(sums, to, y, factor),
-            Some(offset) => store_moved(sums, to, y, (factor, *offset)),
-        }
-    }
-
-    /// The sums of a filter.
-    #[inline(always)]
-    fn sums(&self, panel: &[Quads], filter: usize) -> [i32; COLUMNS] {
-        let (first, i) = (filter / PANEL_ROWS * PANEL_ROWS, filter % PANEL_ROWS);
-        let height = PANEL_ROWS.min(self.filters - first);
-        let (weights, _) = self.w.as_chunks::<4>();
-        let weights = &weights[first * panel.len() + i..];
-        add_products([self.ends.bias[filter]; COLUMNS], panel, weights, height)
-    }
+/// Some columns of the output.
+struct Columns<'a> {
+    y: &'a mut [u8],
+    /// Where they start in the first channel.
+    from: usize,
+    /// How many they are.
+    n: usize,
+    /// How far channels start from each other.
+    row: usize,
 }
 
 /// Packs the columns from `j` on: for each quad, the four bytes of one after those of the other.
@@ -136,15 +157,14 @@ fn add_line_by_taps(sums: &mut [i32], x: &[u8], w: u32, flip: u32) {
 /// Stores what sums become.
 #[inline(never)]
 fn store(sums: &[i32], to: &Requantize, y: &mut [u8], factor: f32) {
-    let limits = [to.low - to.y_zero, to.high - to.y_zero];
-    scale(sums, factor, limits, to.y_zero, y);
+    scale(sums, factor, to.bounds(), y);
 }
 
 /// Likewise, with something added after the factor.
 #[inline(never)]
 fn store_moved(sums: &[i32], to: &Requantize, y: &mut [u8], (factor, offset): (f32, f32)) {
+    let bounds = to.bounds();
     for (&sum, y) in sums.iter().zip(y) {
-        let x = crate::Float::round(sum as f32 * factor + offset) as i32;
-        *y = (x.max(to.low - to.y_zero).min(to.high - to.y_zero) + to.y_zero) as u8;
+        *y = bounds.byte(crate::Float::round(sum as f32 * factor + offset) as i32);
     }
 }

@@ -58,6 +58,14 @@ fn interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m256i {
     _mm256_set_m128i(_mm_unpackhi_epi16(ab, cd), _mm_unpacklo_epi16(ab, cd))
 }
 
+#[target_feature(enable = "avx2")]
+#[inline]
+fn mul_high(a: __m256i, b: __m256i) -> __m256i {
+    let odd = |x| _mm256_srli_epi64::<32>(x);
+    let (even, odd) = (_mm256_mul_epi32(a, b), _mm256_mul_epi32(odd(a), odd(b)));
+    _mm256_blend_epi32::<0b1010_1010>(_mm256_srli_epi64::<32>(even), odd)
+}
+
 impl Bytes for Avx2 {
     type Level = Avx2;
     const LANES: usize = 8;
@@ -102,6 +110,10 @@ impl Bytes for Avx2 {
         dot(sum: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i =
             dot(sum, unsigned, signed);
         xor(a: __m256i, b: __m256i) -> __m256i = _mm256_xor_si256(a, b);
+        max_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
+        min_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epi32(a, b);
+        mul_high(a: __m256i, b: __m256i) -> __m256i = mul_high(a, b);
+        shr_each(a: __m256i, n: __m256i) -> __m256i = _mm256_srav_epi32(a, n);
         interleave(rows: [__m256i; 4]) -> [__m256i; 4] = interleave(rows);
         collect(columns: [__m256i; 4]) -> __m256i = collect(columns);
         join(vectors: [__m256i; 4]) -> __m256i = join(vectors);

@@ -4,6 +4,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod limits;
 mod portable;
 mod quad;
 #[cfg(all(test, feature = "std"))]
@@ -15,7 +16,10 @@ mod vnni;
 use super::{Avx2, Level};
 use super::{Portable, Simd, level};
 use crate::Integer;
-pub(crate) use quad::{COLUMNS, Quad, Quads, add_products, scale, set, sums_memory, turn};
+pub(crate) use limits::{Bounds, scale, scale_rows};
+pub(crate) use quad::{
+    COLUMNS, Quad, Quads, add_products, add_row_products, set, sums_memory, turn,
+};
 #[cfg(target_arch = "x86_64")]
 pub use vnni::Vnni;
 
@@ -66,6 +70,14 @@ pub trait Bytes: Copy + 'static {
     fn dot(self, sum: Vector<Self>, unsigned: Vector<Self>, signed: Vector<Self>) -> Vector<Self>;
     /// Every bit that is set in one of the two.
     fn xor(self, a: Vector<Self>, b: Vector<Self>) -> Vector<Self>;
+    /// The larger of the two.
+    fn max_i32(self, a: Vector<Self>, b: Vector<Self>) -> Vector<Self>;
+    /// The smaller of the two.
+    fn min_i32(self, a: Vector<Self>, b: Vector<Self>) -> Vector<Self>;
+    /// `a · b / 2³²`, rounded down.
+    fn mul_high(self, a: Vector<Self>, b: Vector<Self>) -> Vector<Self>;
+    /// `a / 2^n`, rounded down, for `n` from 0 to 31.
+    fn shr_each(self, a: Vector<Self>, n: Vector<Self>) -> Vector<Self>;
     /// The bytes of four rows, of which four that stand below each other get into a lane. The
     /// columns of the four results are in an order that [`Bytes::collect`] undoes.
     fn interleave(self, rows: [Vector<Self>; 4]) -> [Vector<Self>; 4];

@@ -53,6 +53,26 @@ impl Bytes for Portable {
     }
 
     #[inline(always)]
+    fn max_i32(self, a: I32, b: I32) -> I32 {
+        core::array::from_fn(|i| a[i].max(b[i]))
+    }
+
+    #[inline(always)]
+    fn min_i32(self, a: I32, b: I32) -> I32 {
+        core::array::from_fn(|i| a[i].min(b[i]))
+    }
+
+    #[inline(always)]
+    fn mul_high(self, a: I32, b: I32) -> I32 {
+        core::array::from_fn(|i| (i64::from(a[i]) * i64::from(b[i]) >> 32) as i32)
+    }
+
+    #[inline(always)]
+    fn shr_each(self, a: I32, n: I32) -> I32 {
+        core::array::from_fn(|i| a[i].wrapping_shr(n[i] as u32))
+    }
+
+    #[inline(always)]
     fn interleave(self, rows: [I32; 4]) -> [I32; 4] {
         let mut columns = [[0; N]; 4];
         for (i, column) in columns.iter_mut().enumerate() {

@@ -52,19 +52,57 @@ pub(crate) fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
     level::set(panel, at, columns);
 }
 
-/// Adds to the sums of some columns, whose quads are [`set`], their products with a row of weights,
-/// bytes with a sign: those of a quad start `step` words behind those of the last. Sums wrap around.
-#[inline(always)]
+/// The sums of some columns, whose quads are [`set`], for each row of weights, bytes with a sign: what
+/// `starts` has for the row, and the products. The quads of the rows lie one after the other, those of
+/// each row's next four weights `step` words behind. Sums wrap around.
+#[inline(never)]
 pub(crate) fn add_products(
-    sums: [i32; COLUMNS],
     columns: &[Quads],
     weights: &[[u8; 4]],
     step: usize,
-) -> [i32; COLUMNS] {
-    let Some(last) = columns.len().checked_sub(1) else { return sums };
-    assert!(last * step < weights.len());
-    // SAFETY: there is a quad of columns, and weights for each.
-    unsafe { level::add_products(sums, columns, weights, step) }
+    starts: &[i32],
+    sums: &mut [[i32; COLUMNS]],
+) {
+    let last = columns.len().saturating_sub(1) * step;
+    assert!(columns.is_empty() || last + starts.len() <= weights.len());
+    for (i, (sums, &start)) in sums.iter_mut().zip(starts).enumerate() {
+        *sums = [start; COLUMNS];
+        if !columns.is_empty() {
+            // SAFETY: there is a quad of columns, and weights of the row for each.
+            *sums = unsafe { level::add_products(*sums, columns, &weights[i..], step) };
+        }
+    }
+}
+
+/// Adds to the sums of some columns their products with a row, bytes without a sign once they are
+/// flipped. Weights have a sign: the quads of all columns lie side by side, those of the next four
+/// `step` words behind.
+#[inline(never)]
+pub(crate) fn add_row_products(
+    x: &[u8],
+    flip: u32,
+    weights: &[[u8; 4]],
+    step: usize,
+    sums: &mut [i32; COLUMNS],
+) {
+    let mut add = |x: u32, w: &[[u8; 4]]| {
+        let x = Quad::unsigned(x ^ flip);
+        for (sum, &w) in sums.iter_mut().zip(w) {
+            *sum = x.add_products(Quad::signed(u32::from_ne_bytes(w)), *sum);
+        }
+    };
+    let (quads, rest) = x.as_chunks::<4>();
+    let mut weights = weights.chunks(step);
+    for (&x, w) in quads.iter().zip(&mut weights) {
+        // The length is known, so the sums stay in registers.
+        let Some(w) = w.first_chunk::<COLUMNS>() else { return };
+        add(u32::from_ne_bytes(x), w);
+    }
+    if let (false, Some(w)) = (rest.is_empty(), weights.next()) {
+        let mut last = [0; 4];
+        last.iter_mut().zip(rest).for_each(|(to, &x)| *to = x);
+        add(u32::from_ne_bytes(last), w);
+    }
 }
 
 /// Four rows of four bytes, turned: each result has one byte of each row.
@@ -77,14 +115,6 @@ pub(crate) fn turn(rows: [u32; 4]) -> [u32; 4] {
     let low = |[a, b]: [u32; 2]| u32::from_le(a & 0xffff | b << 16);
     let high = |[a, b]: [u32; 2]| u32::from_le(a >> 16 | b & 0xffff_0000);
     [low(even), low(odd), high(even), high(odd)]
-}
-
-/// To each sum times the factor, rounded to the nearest whole number, halves to the even one, and
-/// kept within the limits, adds `zero`: the low byte is the result. The factor is a number.
-#[inline(always)]
-pub(crate) fn scale(sums: &[i32], factor: f32, limits: [i32; 2], zero: i32, y: &mut [u8]) {
-    let n = sums.len().min(y.len());
-    round::scale(&sums[..n], factor, limits, zero, &mut y[..n]);
 }
 
 /// Any processor.
@@ -308,107 +338,5 @@ mod helium {
         }
         sum = sum.wrapping_mul(128);
         [a, b, c, d].map(|x| x.wrapping_add(sum))
-    }
-}
-
-/// Any processor.
-#[cfg(not(arm_float))]
-mod round {
-    /// As the function above, for as many results as sums.
-    #[inline(always)]
-    pub fn scale(sums: &[i32], factor: f32, [low, high]: [i32; 2], zero: i32, y: &mut [u8]) {
-        for (&sum, y) in sums.iter().zip(y) {
-            *y = (scaled(sum, factor).max(low).min(high) + zero) as u8;
-        }
-    }
-
-    /// `sum · factor`, rounded.
-    #[inline(always)]
-    fn scaled(sum: i32, factor: f32) -> i32 {
-        // Numbers from here on are whole, and so are those that this was added to.
-        const WHOLE: f32 = 8_388_608.0;
-        let x = sum as f32 * factor;
-        let whole = if x.abs() < WHOLE { (x.abs() + WHOLE - WHOLE).copysign(x) } else { x };
-        whole as i32
-    }
-}
-
-/// A Cortex-M with a floating-point unit.
-#[cfg(all(arm_float, not(arm_vectors)))]
-mod round {
-    use core::arch::asm;
-
-    /// As the function above, for as many results as sums.
-    #[inline(always)]
-    pub fn scale(sums: &[i32], factor: f32, [low, high]: [i32; 2], zero: i32, y: &mut [u8]) {
-        for (&sum, y) in sums.iter().zip(y) {
-            *y = (scaled(sum, factor).max(low).min(high) + zero) as u8;
-        }
-    }
-
-    /// `sum · factor`, rounded.
-    #[inline(always)]
-    fn scaled(sum: i32, factor: f32) -> i32 {
-        let y;
-        // SAFETY: the build script saw that the processor has the instructions, which only compute.
-        // Programs of Rust leave the unit's rounding as it is: to the nearest.
-        unsafe {
-            asm!(
-                "vmov s0, {sum}",
-                "vmov s1, {factor}",
-                "vcvt.f32.s32 s0, s0",
-                "vmul.f32 s0, s0, s1",
-                "vcvtr.s32.f32 s0, s0",
-                "vmov {y}, s0",
-                sum = in(reg) sum,
-                factor = in(reg) factor.to_bits(),
-                y = lateout(reg) y,
-                out("s0") _,
-                out("s1") _,
-                options(pure, nomem, nostack),
-            );
-        }
-        y
-    }
-}
-
-/// A Cortex-M with Helium.
-#[cfg(arm_vectors)]
-mod round {
-    use core::arch::asm;
-
-    /// As the function above, for as many results as sums.
-    #[inline(always)]
-    pub fn scale(sums: &[i32], factor: f32, [low, high]: [i32; 2], zero: i32, y: &mut [u8]) {
-        // SAFETY: the build script saw that the processor has the instructions. They read the sums
-        // and write as many bytes, none where no sum is left.
-        unsafe {
-            asm!(
-                "vdup.32 q1, {low}",
-                "vdup.32 q2, {high}",
-                "wlstp.32 lr, lr, 3f",
-                "2:",
-                "vldrw.u32 q0, [{sums}], #16",
-                "vcvt.f32.s32 q0, q0",
-                "vmul.f32 q0, q0, {factor}",
-                "vcvtn.s32.f32 q0, q0",
-                "vmax.s32 q0, q0, q1",
-                "vmin.s32 q0, q0, q2",
-                "vadd.i32 q0, q0, {zero}",
-                "vstrb.32 q0, [{y}], #4",
-                "letp lr, 2b",
-                "3:",
-                inout("lr") sums.len() => _,
-                sums = inout(reg) sums.as_ptr() => _,
-                y = inout(reg) y.as_mut_ptr() => _,
-                low = in(reg) low,
-                high = in(reg) high,
-                zero = in(reg) zero,
-                factor = in(reg) factor.to_bits(),
-                out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _,
-                out("s6") _, out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _,
-                options(nostack),
-            );
-        }
     }
 }

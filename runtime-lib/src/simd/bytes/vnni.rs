@@ -67,6 +67,14 @@ fn interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m512i {
     _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
 }
 
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn mul_high(a: __m512i, b: __m512i) -> __m512i {
+    let odd = |x| _mm512_srli_epi64::<32>(x);
+    let (even, odd) = (_mm512_mul_epi32(a, b), _mm512_mul_epi32(odd(a), odd(b)));
+    _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd, 0x5555, even)
+}
+
 impl Bytes for Vnni {
     type Level = Avx512;
     const LANES: usize = 16;
@@ -127,6 +135,10 @@ impl Bytes for Vnni {
         dot(sum: __m512i, unsigned: __m512i, signed: __m512i) -> __m512i =
             _mm512_dpbusd_epi32(sum, unsigned, signed);
         xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
+        max_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi32(a, b);
+        min_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi32(a, b);
+        mul_high(a: __m512i, b: __m512i) -> __m512i = mul_high(a, b);
+        shr_each(a: __m512i, n: __m512i) -> __m512i = _mm512_srav_epi32(a, n);
         interleave(rows: [__m512i; 4]) -> [__m512i; 4] = interleave(rows);
         collect(columns: [__m512i; 4]) -> __m512i = collect(columns);
         join(vectors: [__m512i; 4]) -> __m512i = join(vectors);

@@ -1,0 +1,92 @@
+//! Sums times a factor: the exact product, rounded once, as the specification's `QLinearConv` has
+//! it. So results do not depend on how a processor rounds.
+
+/// The nearest whole number to `sum · factor`, halves to the even one. What is beyond 2²³ may
+/// become any number that is, of the same sign.
+#[inline(never)]
+pub(crate) fn scaled(sum: i32, factor: f32) -> i32 {
+    let bits = factor.to_bits();
+    let mantissa = i64::from(bits & 0x7f_ffff | 0x80_0000);
+    let product = i64::from(sum) * if factor.is_sign_negative() { -mantissa } else { mantissa };
+    // The product's bits behind the point, as many as matter.
+    let point = (150 - (bits >> 23 & 0xff) as i32).clamp(0, 57);
+    let half = (1 << point) >> 1;
+    let above = product + half;
+    let whole = above >> point;
+    let is_half = half != 0 && above & ((1 << point) - 1) == 0;
+    let whole = if is_half { whole & !1 } else { whole };
+    whole.clamp(i64::from(-i32::MAX), i64::from(i32::MAX)) as i32
+}
+
+/// A factor as processors multiply with it, `mantissa / 2^(32 + shift)`: the high word of a product
+/// of 32 bits, rounded where it is shifted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Multiplier {
+    /// From 2³⁰ to 2³¹.
+    pub mantissa: i32,
+    /// From 1 to 31.
+    pub shift: u32,
+}
+
+impl Multiplier {
+    /// Nothing for a factor from 1/4 on, and for one of ten bits or fewer but 0: those are for [`scaled`].
+    /// Other products are in the middle of two whole numbers only beyond 2⁹, where no byte is.
+    #[inline(always)]
+    pub fn of(factor: f32) -> Option<Multiplier> {
+        let bits = factor.to_bits();
+        let exponent = bits >> 23;
+        let plain = bits == 0 || bits & 0x3fff != 0 && exponent < 125;
+        let mantissa = (bits << 7 & 0x3fff_ffff | 0x4000_0000) as i32;
+        plain.then(|| Multiplier { mantissa, shift: (125 - exponent).min(31) })
+    }
+
+    /// The same as [`scaled`].
+    #[inline(always)]
+    pub fn scaled(self, sum: i32) -> i32 {
+        let high = (i64::from(sum) * i64::from(self.mantissa)) >> 32;
+        (high as i32 + (1 << (self.shift - 1))) >> self.shift
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+
+    /// Sums small and large, and such as a factor makes halves of.
+    fn sums() -> impl Iterator<Item = i32> {
+        let powers = (0..31).flat_map(|i| [1 << i, (1 << i) + 1, 3 << i >> 1]);
+        let any = (0..500u32).map(|i| i.wrapping_mul(2_654_435_761) as i32 >> (i % 24));
+        powers.chain(any).chain(-200..200).flat_map(|x: i32| [x, -x])
+    }
+
+    fn factors() -> impl Iterator<Item = f32> {
+        let any = |i: u32| f32::from_bits(0x3000_0000 + i.wrapping_mul(2_654_435_761) % (1 << 28));
+        (0..400).map(any).chain([1.0, 0.5, 0.25, 0.75, 1.5, 1e-3, 2e9, 0.0, 1e-40, 1e-30])
+    }
+
+    #[test]
+    fn products_are_rounded_once() {
+        for factor in factors().flat_map(|x| [x, -x]) {
+            for sum in sums() {
+                // Exact where it is near bytes.
+                let wanted = (f64::from(sum) * f64::from(factor)).round_ties_even();
+                let found = f64::from(scaled(sum, factor));
+                let near = wanted.abs() < 8_388_608.0;
+                let beyond = found.abs() >= 8_388_608.0 && found.signum() == wanted.signum();
+                assert!(if near { found == wanted } else { beyond }, "{sum} {factor:e}: {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn multipliers_round_alike_near_bytes() {
+        for factor in factors() {
+            let Some(multiplier) = Multiplier::of(factor) else { continue };
+            for sum in sums() {
+                let [wanted, found] = [scaled(sum, factor), multiplier.scaled(sum)];
+                assert_eq!(found.clamp(-511, 511), wanted.clamp(-511, 511), "{sum} {factor:e}");
+            }
+        }
+        assert_eq!([0.25, 0.125, f32::NAN, f32::INFINITY, -0.1].map(Multiplier::of), [None; 5]);
+    }
+}
