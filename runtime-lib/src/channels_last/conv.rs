@@ -204,12 +204,9 @@ impl<S: Bytes> Columns<'_, S> {
     /// Stores what the sums of a pixel become.
     #[inline(always)]
     fn finish<const V: usize>(&self, s: S, sums: [Vector<S>; V], y: &mut [u8]) {
-        let (l, channels) = (s.level(), self.of.channels);
-        let mut bytes = [l.splat_i32(0); 4];
-        for (v, sum) in sums.into_iter().enumerate() {
-            let at = self.filter + v * S::LANES;
-            bytes[v] = channels.byte(s, self.limits, sum, at);
-        }
+        let found = self.of.channels.bytes(s, self.limits, sums, |v| self.filter + v * S::LANES);
+        let mut bytes = [s.level().splat_i32(0); 4];
+        bytes[..V].copy_from_slice(&found);
         let n = y.len().min(V * S::LANES);
         s.store_bytes(s.join(bytes), &mut y[..n]);
     }

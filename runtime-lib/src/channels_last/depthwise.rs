@@ -233,10 +233,7 @@ impl<S: Bytes> Group<'_, S> {
     /// Stores what the sums become.
     #[inline(always)]
     fn finish(&self, s: S, sums: [Vector<S>; 4], y: &mut [u8]) {
-        let mut bytes = sums;
-        for (j, byte) in bytes.iter_mut().enumerate() {
-            *byte = self.of.channels.byte(s, self.limits, *byte, self.numbers(j));
-        }
+        let bytes = self.of.channels.bytes(s, self.limits, sums, |j| self.numbers(j));
         s.store_bytes(s.collect(bytes), &mut y[self.channel..][..self.n]);
     }
 }

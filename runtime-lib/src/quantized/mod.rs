@@ -83,17 +83,43 @@ impl<'a> Channels<'a> {
         }
     }
 
-    /// The bytes, still as wide as sums, that the sums of as many channels become, from `at` on.
+    /// The bytes, still as wide as sums, that vectors of sums become: those of the channels from
+    /// `at(v)` on.
     #[inline(always)]
-    pub fn byte<S: Bytes>(&self, s: S, limits: Limits<S>, sums: Vector<S>, at: usize) -> Vector<S> {
+    pub fn bytes<S: Bytes, const V: usize>(
+        &self,
+        s: S,
+        limits: Limits<S>,
+        sums: [Vector<S>; V],
+        at: impl Fn(usize) -> usize,
+    ) -> [Vector<S>; V] {
         let l = s.level();
-        if !self.offset.is_empty() {
-            let x = l.mul(l.to_f32(sums), l.load(&self.factor[at..]));
-            return limits.round(s, l.add(x, l.load(&self.offset[at..])));
+        let mut factors = [l.splat(0.0); V];
+        for (v, factor) in factors.iter_mut().enumerate() {
+            *factor = l.load(&self.factor[at(v)..]);
         }
-        let factors = &self.factor[at..][..S::LANES];
-        limits
-            .cap(s, if self.plain { scale(s, sums, factors) } else { scale_each(s, sums, factors) })
+        let mut bytes = sums;
+        if !self.offset.is_empty() {
+            for (v, (byte, &factor)) in bytes.iter_mut().zip(&factors).enumerate() {
+                let product = l.mul(l.to_f32(*byte), factor);
+                *byte = limits.round(s, l.add(product, l.load(&self.offset[at(v)..])));
+            }
+        } else if let Some(products) = s.odd_products(&sums, &factors) {
+            for (byte, product) in bytes.iter_mut().zip(products) {
+                *byte = limits.round(s, product);
+            }
+        } else {
+            for (v, byte) in bytes.iter_mut().enumerate() {
+                let factors = &self.factor[at(v)..][..S::LANES];
+                // Where products can be cut off, few sums come here.
+                *byte = if self.plain && !S::CUTS {
+                    limits.cap(s, scale(s, *byte, factors))
+                } else {
+                    limits.cap(s, scale_each(s, *byte, factors))
+                };
+            }
+        }
+        bytes
     }
 }
 
@@ -163,10 +189,17 @@ pub(crate) fn scale<S: Bytes>(s: S, sums: Vector<S>, factors: &[f32]) -> Vector<
 pub(crate) fn scale_each<S: Bytes>(s: S, sums: Vector<S>, factors: &[f32]) -> Vector<S> {
     let mut numbers = [0; MAX_SUMS];
     s.store_sums(sums, &mut numbers);
-    for (sum, &factor) in numbers.iter_mut().zip(factors).take(S::LANES) {
+    scale_numbers(&mut numbers[..S::LANES], factors);
+    s.load_sums(&numbers)
+}
+
+/// The same of numbers in memory, out of the way of what calls it.
+#[cold]
+#[inline(never)]
+fn scale_numbers(sums: &mut [i32], factors: &[f32]) {
+    for (sum, &factor) in sums.iter_mut().zip(factors) {
         *sum = scaled(*sum, factor);
     }
-    s.load_sums(&numbers)
 }
 
 /// Four times the byte.

@@ -48,6 +48,8 @@ pub trait Bytes: Copy + 'static {
     const ROWS: usize;
     /// Whether four bytes at a time are multiplied better than vectors of them.
     const NARROW: bool = false;
+    /// Whether products can be cut off where they would be rounded.
+    const CUTS: bool = false;
 
     /// The level's other operations.
     fn level(self) -> Self::Level;
@@ -84,6 +86,17 @@ pub trait Bytes: Copy + 'static {
     /// The numbers of four vectors as bytes, capped at 0 and 255, in the order from which
     /// [`Bytes::interleave`] came.
     fn collect(self, columns: [Vector<Self>; 4]) -> Vector<Self>;
+    /// Each sum times its factor, rounded to odd: cut off, with the last bit set where something was
+    /// lost, so that whoever rounds it to a whole number has rounded once. Nothing where a sum has
+    /// more than 24 bits, or where the level has no way to cut off ([`Bytes::CUTS`]).
+    #[inline(always)]
+    fn odd_products<const V: usize>(
+        self,
+        _sums: &[Vector<Self>; V],
+        _factors: &[<Self::Level as Simd>::F32; V],
+    ) -> Option<[<Self::Level as Simd>::F32; V]> {
+        None
+    }
     /// The numbers of four vectors as bytes, capped at 0 and 255, one vector's after the other's.
     fn join(self, vectors: [Vector<Self>; 4]) -> Vector<Self>;
     /// The first `LANES` bytes of four rows, of which four that stand below each other get into a

@@ -64,7 +64,7 @@ impl Bytes for Portable {
 
     #[inline(always)]
     fn mul_high(self, a: I32, b: I32) -> I32 {
-        core::array::from_fn(|i| (i64::from(a[i]) * i64::from(b[i]) >> 32) as i32)
+        core::array::from_fn(|i| ((i64::from(a[i]) * i64::from(b[i])) >> 32) as i32)
     }
 
     #[inline(always)]

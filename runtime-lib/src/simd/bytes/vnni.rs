@@ -44,6 +44,29 @@ fn collect([a, b, c, d]: [__m512i; 4]) -> __m512i {
     _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d))
 }
 
+/// Whether all numbers have at most 24 bits.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn are_small<const V: usize>(numbers: &[__m512i; V]) -> bool {
+    let mut sizes = _mm512_setzero_si512();
+    for &x in numbers {
+        sizes = _mm512_or_si512(sizes, _mm512_abs_epi32(x));
+    }
+    _mm512_cmpge_epu32_mask(sizes, _mm512_set1_epi32(1 << 24)) == 0
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn odd_product(sum: __m512i, factor: __m512) -> __m512 {
+    const CUT: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+    let x = _mm512_cvtepi32_ps(sum);
+    let product = _mm512_mul_round_ps::<CUT>(x, factor);
+    let lost = _mm512_fmsub_ps(x, factor, product);
+    let lost = _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(lost, _mm512_setzero_ps());
+    let bits = _mm512_castps_si512(product);
+    _mm512_castsi512_ps(_mm512_mask_or_epi32(bits, lost, bits, _mm512_set1_epi32(1)))
+}
+
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn join(vectors: [__m512i; 4]) -> __m512i {
@@ -79,6 +102,7 @@ impl Bytes for Vnni {
     type Level = Avx512;
     const LANES: usize = 16;
     const ROWS: usize = 6;
+    const CUTS: bool = true;
 
     #[inline(always)]
     fn level(self) -> Avx512 {
@@ -121,6 +145,25 @@ impl Bytes for Vnni {
         }
         // SAFETY: the token; the mask lets no byte past the slice's end be written.
         unsafe { _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), (1 << to.len()) - 1, x) }
+    }
+
+    #[inline(always)]
+    fn odd_products<const V: usize>(
+        self,
+        sums: &[__m512i; V],
+        factors: &[__m512; V],
+    ) -> Option<[__m512; V]> {
+        // SAFETY: the token.
+        unsafe {
+            if !are_small(sums) {
+                return None;
+            }
+            let mut products = *factors;
+            for (product, &sum) in products.iter_mut().zip(sums) {
+                *product = odd_product(sum, *product);
+            }
+            Some(products)
+        }
     }
 
     #[inline(always)]
