@@ -1,7 +1,7 @@
 //! The convolutions where no vectors are: each sum in a register of its own.
 
 use super::{BLOCK, QUAD, conv, depthwise, pixel_len};
-use crate::quantized::{Channels, Requantize};
+use crate::quantized::{Channels, Multiplier, Requantize};
 use crate::simd::bytes::{COLUMNS, Quad, Quads, add_products, scale, set, turn};
 
 /// So many filters are summed up at once; a block is a multiple of them.
@@ -72,38 +72,83 @@ impl conv::Work<'_> {
 }
 
 impl depthwise::Work<'_> {
-    /// The pixels from one on, a few channels at a time.
+    /// The pixels from one on, for a few channels after the other.
     #[inline(never)]
     pub(super) fn narrow(&self, first: usize, y: &mut [u8]) {
-        let mut places = self.windows.from(first);
-        for y in y.chunks_exact_mut(self.pixel) {
-            let at = places.next();
-            for (i, y) in y.as_chunks_mut::<QUAD>().0.iter_mut().enumerate() {
-                *y = self.quad(at + i * QUAD, i * QUAD);
+        for channel in (0..self.pixel).step_by(QUAD) {
+            let mut places = self.windows.from(first);
+            let group = Group::of(self, channel);
+            for y in y.chunks_exact_mut(self.pixel) {
+                let sums = group.sums(places.next());
+                if let Some(y) = y.get_mut(channel..).and_then(|y| y.first_chunk_mut()) {
+                    *y = group.bytes(sums);
+                }
             }
         }
     }
+}
 
-    /// Four channels of a pixel.
-    #[inline(always)]
-    fn quad(&self, at: usize, channel: usize) -> [u8; QUAD] {
+/// Four neighboring channels.
+struct Group<'a> {
+    of: &'a depthwise::Work<'a>,
+    channel: usize,
+    /// The weights of their block, those of its first quad from theirs on.
+    weights: &'a [[u8; QUAD]],
+    /// Where their numbers start.
+    numbers: usize,
+    bias: [i32; QUAD],
+    factors: [Option<Multiplier>; QUAD],
+}
+
+impl<'a> Group<'a> {
+    fn of(of: &'a depthwise::Work<'a>, channel: usize) -> Group<'a> {
         let (block, inside) = (channel / BLOCK, channel % BLOCK);
         let place = inside % 16 / QUAD * 16 + inside / 16 * QUAD;
-        let (weights, _) = self.w.as_chunks::<QUAD>();
-        let weights = weights[block * self.starts.len() * BLOCK..].chunks_exact(BLOCK);
         let numbers = block * BLOCK + place;
-        let mut sums: [i32; QUAD] = core::array::from_fn(|i| self.channels.bias[numbers + i]);
-        for (starts, weights) in self.starts.iter().zip(weights) {
-            let rows = turn(starts.map(|start| word(self.x, at + start as usize)));
-            for ((sum, x), w) in sums.iter_mut().zip(rows).zip(&weights[place..]) {
+        let (weights, _) = of.w.as_chunks::<QUAD>();
+        let has_offset = !of.channels.offset.is_empty();
+        let factor = |i: usize| Multiplier::of(of.channels.factor[numbers + i]);
+        Group {
+            of,
+            channel,
+            weights: &weights[block * of.starts.len() * BLOCK + place..],
+            numbers,
+            bias: core::array::from_fn(|i| of.channels.bias[numbers + i]),
+            factors: core::array::from_fn(|i| if has_offset { None } else { factor(i) }),
+        }
+    }
+
+    /// The sums of the window at a place.
+    #[inline(always)]
+    fn sums(&self, at: usize) -> [i32; QUAD] {
+        let (mut sums, at) = (self.bias, at + self.channel);
+        for (starts, weights) in self.of.starts.iter().zip(self.weights.chunks(BLOCK)) {
+            let rows = turn(starts.map(|start| word(self.of.x, at + start as usize)));
+            for ((sum, x), w) in sums.iter_mut().zip(rows).zip(weights) {
                 let w = Quad::signed(u32::from_ne_bytes(*w));
                 *sum = Quad::unsigned(x).add_products(w, *sum);
             }
         }
-        let mut y = [0; QUAD];
+        sums
+    }
+
+    /// What they become.
+    #[inline(always)]
+    fn bytes(&self, sums: [i32; QUAD]) -> [u8; QUAD] {
+        let (to, mut y) = (self.of.to.bounds(), [0; QUAD]);
         for (i, (y, sum)) in y.iter_mut().zip(sums).enumerate() {
-            [*y] = bytes([sum], &self.channels, numbers + i, &self.to);
+            *y = match self.factors[i] {
+                Some(factor) => to.byte(factor.scaled(sum)),
+                None => any_byte(sum, self.of, self.numbers + i),
+            };
         }
         y
     }
+}
+
+/// The byte that a sum becomes, whatever the numbers of its channel.
+#[inline(never)]
+fn any_byte(sum: i32, of: &depthwise::Work<'_>, at: usize) -> u8 {
+    let [y] = bytes([sum], &of.channels, at, &of.to);
+    y
 }

@@ -9,8 +9,8 @@
 /// | output | `scores` | `float[1, 10]` |
 ///
 /// - Parameters: 14474
-/// - Weights: 15680 bytes
-/// - Arena: 21952 bytes
+/// - Weights: 16960 bytes
+/// - Arena: 6144 bytes
 /// - Multiply-adds: 451904
 /// - onnx.infer: onnxruntime.quant
 #[derive(Clone, Debug)]
@@ -21,9 +21,9 @@ pub struct DigitsInt8 {
 #[allow(dead_code)]
 impl DigitsInt8 {
     /// The bytes of memory that one run needs, beside what the caller gives.
-    pub const PEAK_ARENA_BYTES: usize = 21952;
+    pub const PEAK_ARENA_BYTES: usize = 6144;
     /// The bytes of all weights.
-    pub const WEIGHT_BYTES: usize = 15680;
+    pub const WEIGHT_BYTES: usize = 16960;
     /// The multiply-adds of one run, where every size is known.
     pub const MACS: u64 = 451904;
 
@@ -53,7 +53,7 @@ impl DigitsInt8 {
         arena: &'a mut ::onnxc_runtime::arena::InlineArena<BLOCKS>,
         image: &[f32; 64],
     ) -> &'a [f32; 10] {
-        digits_int8::infer(&self.weights, arena.first::<343>(), image)
+        digits_int8::infer(&self.weights, arena.first::<96>(), image)
     }
 }
 
@@ -65,8 +65,9 @@ impl ::core::default::Default for DigitsInt8 {
 
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_int8 {
-    use ::onnxc_runtime::{pool, quantize, quantized, reduce};
+    use ::onnxc_runtime::{channels_last, quantize, quantized, reduce};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
+    use ::onnxc_runtime::blocks::Channels;
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::geometry::Reduction;
     use ::onnxc_runtime::pool::Pool;
@@ -91,51 +92,62 @@ mod digits_int8 {
             IMAGE_QUANTIZE_LINEAR_SCALES,
         );
 
-        // relu_QuantizeLinear: QuantizedConv -> int8[1, 16, 8, 8]
-        let (
+        // relu_QuantizeLinear: ChannelsLast -> uint8[1, 8, 8, 4]
+        let (relu_quantize_linear_output, image_quantize_linear_output) = borrow(
+            arena,
+            (RELU_QUANTIZE_LINEAR_OUTPUT.write(), IMAGE_QUANTIZE_LINEAR_OUTPUT.read()),
+        );
+        channels_last::from_channels_first(
+            image_quantize_linear_output,
             relu_quantize_linear_output,
+            RELU_QUANTIZE_LINEAR_CHANNELS,
+        );
+
+        // relu_QuantizeLinear: ChannelsLastConv -> uint8[1, 8, 8, 16]
+        let (
+            relu_quantize_linear_output_2,
             relu_quantize_linear_output_scratch,
             relu_quantize_linear_output_scratch_2,
-            image_quantize_linear_output,
+            relu_quantize_linear_output,
         ) = borrow(
             arena,
             (
-                RELU_QUANTIZE_LINEAR_OUTPUT.write(),
+                RELU_QUANTIZE_LINEAR_OUTPUT_2.write(),
                 RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH.write(),
                 RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2.write(),
-                IMAGE_QUANTIZE_LINEAR_OUTPUT.read(),
+                RELU_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
-            image_quantize_linear_output,
+        channels_last::conv(
+            relu_quantize_linear_output,
             weights.get(RELU_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_QUANTIZE_LINEAR_STARTS),
             weights.get(RELU_QUANTIZE_LINEAR_FACTORS),
             None,
-            relu_quantize_linear_output,
+            relu_quantize_linear_output_2,
             relu_quantize_linear_output_scratch,
             relu_quantize_linear_output_scratch_2,
             RELU_QUANTIZE_LINEAR_CONV,
             RELU_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_1_QuantizeLinear: QuantizedConv -> int8[1, 32, 8, 8]
+        // relu_1_QuantizeLinear: ChannelsLastConv -> uint8[1, 8, 8, 32]
         let (
             relu_1_quantize_linear_output,
             relu_1_quantize_linear_output_scratch,
             relu_1_quantize_linear_output_scratch_2,
-            relu_quantize_linear_output,
+            relu_quantize_linear_output_2,
         ) = borrow(
             arena,
             (
                 RELU_1_QUANTIZE_LINEAR_OUTPUT.write(),
                 RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH.write(),
                 RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2.write(),
-                RELU_QUANTIZE_LINEAR_OUTPUT.read(),
+                RELU_QUANTIZE_LINEAR_OUTPUT_2.read(),
             ),
         );
-        quantized::conv(
-            relu_quantize_linear_output,
+        channels_last::conv(
+            relu_quantize_linear_output_2,
             weights.get(RELU_1_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_1_QUANTIZE_LINEAR_STARTS),
             weights.get(RELU_1_QUANTIZE_LINEAR_FACTORS),
@@ -147,7 +159,7 @@ mod digits_int8 {
             RELU_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // max_pool2d_QuantizeLinear: MaxPool -> int8[1, 32, 4, 4]
+        // max_pool2d_QuantizeLinear: ChannelsLastMaxPool -> uint8[1, 4, 4, 32]
         let (max_pool2d_quantize_linear_output, relu_1_quantize_linear_output) = borrow(
             arena,
             (
@@ -155,13 +167,13 @@ mod digits_int8 {
                 RELU_1_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        pool::max_pool(
+        channels_last::max_pool(
             relu_1_quantize_linear_output,
             max_pool2d_quantize_linear_output,
             MAX_POOL2D_QUANTIZE_LINEAR_POOL,
         );
 
-        // relu_2_QuantizeLinear: QuantizedConv -> int8[1, 32, 4, 4]
+        // relu_2_QuantizeLinear: ChannelsLastConv -> uint8[1, 4, 4, 32]
         let (
             relu_2_quantize_linear_output,
             relu_2_quantize_linear_output_scratch,
@@ -176,7 +188,7 @@ mod digits_int8 {
                 MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        channels_last::conv(
             max_pool2d_quantize_linear_output,
             weights.get(RELU_2_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_2_QUANTIZE_LINEAR_STARTS),
@@ -189,16 +201,30 @@ mod digits_int8 {
             RELU_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_2_DequantizeLinear: DequantizeLinear -> float[1, 32, 4, 4]
-        let (relu_2_dequantize_linear_output, relu_2_quantize_linear_output) = borrow(
+        // relu_2_QuantizeLinear: ChannelsFirst -> int8[1, 32, 4, 4]
+        let (relu_2_quantize_linear_output_2, relu_2_quantize_linear_output) = borrow(
             arena,
             (
-                RELU_2_DEQUANTIZE_LINEAR_OUTPUT.write(),
+                RELU_2_QUANTIZE_LINEAR_OUTPUT_2.write(),
                 RELU_2_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantize::dequantize_linear(
+        channels_last::to_channels_first(
             relu_2_quantize_linear_output,
+            relu_2_quantize_linear_output_2,
+            RELU_2_QUANTIZE_LINEAR_CHANNELS,
+        );
+
+        // relu_2_DequantizeLinear: DequantizeLinear -> float[1, 32, 4, 4]
+        let (relu_2_dequantize_linear_output, relu_2_quantize_linear_output_2) = borrow(
+            arena,
+            (
+                RELU_2_DEQUANTIZE_LINEAR_OUTPUT.write(),
+                RELU_2_QUANTIZE_LINEAR_OUTPUT_2.read(),
+            ),
+        );
+        quantize::dequantize_linear(
+            relu_2_quantize_linear_output_2,
             weights.get(RELU_2_SCALE),
             Some(weights.get(IMAGE_ZERO_POINT)),
             relu_2_dequantize_linear_output,
@@ -268,38 +294,40 @@ mod digits_int8 {
 
     const IMAGE_SCALE: Slot<f32> = Slot::new(0, 1);
     const IMAGE_ZERO_POINT: Slot<i8> = Slot::new(64, 1);
-    const IMAGE_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(896, 64);
-    const RELU_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(128, 192);
-    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(960, 12);
-    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 868);
-    const RELU_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(320, 16);
-    const RELU_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(384, 16);
-    const RELU_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(13056, 1024);
-    const RELU_1_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(448, 4608);
-    const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(14080, 144);
-    const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 11008);
-    const RELU_1_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(5056, 32);
-    const RELU_1_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(5184, 32);
-    const RELU_1_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(11008, 2048);
-    const MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(20928, 512);
-    const RELU_2_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(5312, 9216);
-    const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(19776, 288);
-    const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 19776);
-    const RELU_2_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(14528, 32);
-    const RELU_2_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(14656, 32);
-    const RELU_2_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(21440, 512);
-    const RELU_2_SCALE: Slot<f32> = Slot::new(14784, 1);
+    const IMAGE_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 64);
+    const RELU_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(832, 256);
+    const RELU_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(128, 576);
+    const RELU_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(704, 64);
+    const RELU_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(960, 64);
+    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(1088, 9);
+    const RELU_QUANTIZE_LINEAR_OUTPUT_2: Slot<u8> = Slot::new(4928, 1024);
+    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 816);
+    const RELU_1_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(1216, 4608);
+    const RELU_1_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(5824, 64);
+    const RELU_1_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(6080, 64);
+    const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(5952, 36);
+    const RELU_1_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(2880, 2048);
+    const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 2880);
+    const MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(4928, 512);
+    const RELU_2_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(6336, 9216);
+    const RELU_2_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(15552, 64);
+    const RELU_2_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(15808, 64);
+    const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(4096, 72);
+    const RELU_2_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(3584, 512);
+    const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 3584);
+    const RELU_2_QUANTIZE_LINEAR_OUTPUT_2: Slot<i8> = Slot::new(2048, 512);
+    const RELU_2_SCALE: Slot<f32> = Slot::new(16064, 1);
     const RELU_2_DEQUANTIZE_LINEAR_OUTPUT: Slot<f32> = Slot::new(0, 512);
     const MEAN: Slot<f32> = Slot::new(2048, 32);
-    const VIEW_SCALE: Slot<f32> = Slot::new(14848, 1);
+    const VIEW_SCALE: Slot<f32> = Slot::new(16128, 1);
     const VIEW_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(128, 32);
-    const SCORES_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(14912, 512);
+    const SCORES_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(16192, 512);
     const SCORES_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u8> = Slot::new(0, 96);
-    const SCORES_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(15424, 10);
-    const SCORES_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(15488, 10);
+    const SCORES_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(16704, 10);
+    const SCORES_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(16768, 10);
     const SCORES_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(192, 10);
-    const SCORES_SCALE: Slot<f32> = Slot::new(15552, 1);
-    const SCORES_ZERO_POINT: Slot<i8> = Slot::new(15616, 1);
+    const SCORES_SCALE: Slot<f32> = Slot::new(16832, 1);
+    const SCORES_ZERO_POINT: Slot<i8> = Slot::new(16896, 1);
     const SCORES: Slot<f32> = Slot::new(0, 10);
 
     const IMAGE_QUANTIZE_LINEAR_SCALES: Scales = Scales {
@@ -310,6 +338,12 @@ mod digits_int8 {
         outer_step: 0,
         block_step: 0,
         inner_step: 0,
+    };
+
+    const RELU_QUANTIZE_LINEAR_CHANNELS: Channels = Channels {
+        batch: 1,
+        channels: 1,
+        pixels: 64,
     };
 
     const RELU_QUANTIZE_LINEAR_CONV: Conv = Conv {
@@ -327,10 +361,10 @@ mod digits_int8 {
     };
 
     const RELU_QUANTIZE_LINEAR_REQUANTIZE: Requantize = Requantize {
-        x_zero: -128,
-        y_zero: -128,
-        low: -128,
-        high: 127,
+        x_zero: 0,
+        y_zero: 0,
+        low: 0,
+        high: 255,
     };
 
     const RELU_1_QUANTIZE_LINEAR_CONV: Conv = Conv {
@@ -348,7 +382,7 @@ mod digits_int8 {
     };
 
     const MAX_POOL2D_QUANTIZE_LINEAR_POOL: Pool = Pool {
-        planes: 32,
+        planes: 1,
         size: &[8, 8],
         out: &[4, 4],
         kernel: &[2, 2],
@@ -370,6 +404,12 @@ mod digits_int8 {
         dilations: &[1, 1],
         pads: &[1, 1],
         weights: Weights::Packed,
+    };
+
+    const RELU_2_QUANTIZE_LINEAR_CHANNELS: Channels = Channels {
+        batch: 1,
+        channels: 32,
+        pixels: 16,
     };
 
     const RELU_2_DEQUANTIZE_LINEAR_SCALES: Scales = Scales {
@@ -416,7 +456,7 @@ mod digits_int8 {
         inner_step: 0,
     };
 
-    pub(super) static WEIGHTS: &Aligned<[u8; 15680]> = &Aligned(
+    pub(super) static WEIGHTS: &Aligned<[u8; 16960]> = &Aligned(
         *include_bytes!("digits_int8.weights"),
     );
 

@@ -9,8 +9,8 @@
 /// | output | `output` | `float[1, 12]` |
 ///
 /// - Parameters: 23198
-/// - Weights: 28160 bytes
-/// - Arena: 20480 bytes
+/// - Weights: 35840 bytes
+/// - Arena: 28224 bytes
 /// - Multiply-adds: 2656768
 /// - onnx.infer: onnxruntime.quant
 #[derive(Clone, Debug)]
@@ -21,9 +21,9 @@ pub struct KeywordsInt8 {
 #[allow(dead_code)]
 impl KeywordsInt8 {
     /// The bytes of memory that one run needs, beside what the caller gives.
-    pub const PEAK_ARENA_BYTES: usize = 20480;
+    pub const PEAK_ARENA_BYTES: usize = 28224;
     /// The bytes of all weights.
-    pub const WEIGHT_BYTES: usize = 28160;
+    pub const WEIGHT_BYTES: usize = 35840;
     /// The multiply-adds of one run, where every size is known.
     pub const MACS: u64 = 2656768;
 
@@ -55,7 +55,7 @@ impl KeywordsInt8 {
         arena: &'a mut ::onnxc_runtime::arena::InlineArena<BLOCKS>,
         input: &[f32; 490],
     ) -> &'a [f32; 12] {
-        keywords_int8::infer(&self.weights, arena.first::<320>(), input)
+        keywords_int8::infer(&self.weights, arena.first::<441>(), input)
     }
 }
 
@@ -67,8 +67,9 @@ impl ::core::default::Default for KeywordsInt8 {
 
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod keywords_int8 {
-    use ::onnxc_runtime::{quantize, quantized, softmax};
+    use ::onnxc_runtime::{channels_last, quantize, quantized, softmax};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
+    use ::onnxc_runtime::blocks::Channels;
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::geometry::Axis;
     use ::onnxc_runtime::pool::Pool;
@@ -93,51 +94,62 @@ mod keywords_int8 {
             INPUT_QUANTIZE_LINEAR_SCALES,
         );
 
-        // relu_5_QuantizeLinear: QuantizedConv -> int8[1, 64, 25, 5]
-        let (
+        // relu_5_QuantizeLinear: ChannelsLast -> uint8[1, 49, 10, 4]
+        let (relu_5_quantize_linear_output, input_quantize_linear_output) = borrow(
+            arena,
+            (RELU_5_QUANTIZE_LINEAR_OUTPUT.write(), INPUT_QUANTIZE_LINEAR_OUTPUT.read()),
+        );
+        channels_last::from_channels_first(
+            input_quantize_linear_output,
             relu_5_quantize_linear_output,
+            RELU_5_QUANTIZE_LINEAR_CHANNELS,
+        );
+
+        // relu_5_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
+        let (
+            relu_5_quantize_linear_output_2,
             relu_5_quantize_linear_output_scratch,
             relu_5_quantize_linear_output_scratch_2,
-            input_quantize_linear_output,
+            relu_5_quantize_linear_output,
         ) = borrow(
             arena,
             (
-                RELU_5_QUANTIZE_LINEAR_OUTPUT.write(),
+                RELU_5_QUANTIZE_LINEAR_OUTPUT_2.write(),
                 RELU_5_QUANTIZE_LINEAR_OUTPUT_SCRATCH.write(),
                 RELU_5_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2.write(),
-                INPUT_QUANTIZE_LINEAR_OUTPUT.read(),
+                RELU_5_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
-            input_quantize_linear_output,
+        channels_last::conv(
+            relu_5_quantize_linear_output,
             weights.get(RELU_5_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_5_QUANTIZE_LINEAR_STARTS),
             weights.get(RELU_5_QUANTIZE_LINEAR_FACTORS),
             None,
-            relu_5_quantize_linear_output,
+            relu_5_quantize_linear_output_2,
             relu_5_quantize_linear_output_scratch,
             relu_5_quantize_linear_output_scratch_2,
             RELU_5_QUANTIZE_LINEAR_CONV,
             RELU_5_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_11_QuantizeLinear: QuantizedConv -> int8[1, 64, 25, 5]
+        // relu_11_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
         let (
             relu_11_quantize_linear_output,
             relu_11_quantize_linear_output_scratch,
             relu_11_quantize_linear_output_scratch_2,
-            relu_5_quantize_linear_output,
+            relu_5_quantize_linear_output_2,
         ) = borrow(
             arena,
             (
                 RELU_11_QUANTIZE_LINEAR_OUTPUT.write(),
                 RELU_11_QUANTIZE_LINEAR_OUTPUT_SCRATCH.write(),
                 RELU_11_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2.write(),
-                RELU_5_QUANTIZE_LINEAR_OUTPUT.read(),
+                RELU_5_QUANTIZE_LINEAR_OUTPUT_2.read(),
             ),
         );
-        quantized::conv(
-            relu_5_quantize_linear_output,
+        channels_last::depthwise(
+            relu_5_quantize_linear_output_2,
             weights.get(RELU_11_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_11_QUANTIZE_LINEAR_STARTS),
             weights.get(RELU_11_QUANTIZE_LINEAR_FACTORS),
@@ -149,7 +161,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_17_QuantizeLinear: QuantizedConv -> int8[1, 64, 25, 5]
+        // relu_17_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
         let (
             relu_17_quantize_linear_output,
             relu_17_quantize_linear_output_scratch,
@@ -164,7 +176,7 @@ mod keywords_int8 {
                 RELU_11_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        channels_last::conv(
             relu_11_quantize_linear_output,
             weights.get(RELU_17_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_17_QUANTIZE_LINEAR_STARTS),
@@ -177,7 +189,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_23_QuantizeLinear: QuantizedConv -> int8[1, 64, 25, 5]
+        // relu_23_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
         let (
             relu_23_quantize_linear_output,
             relu_23_quantize_linear_output_scratch,
@@ -192,7 +204,7 @@ mod keywords_int8 {
                 RELU_17_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        channels_last::depthwise(
             relu_17_quantize_linear_output,
             weights.get(RELU_23_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_23_QUANTIZE_LINEAR_STARTS),
@@ -205,7 +217,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_29_QuantizeLinear: QuantizedConv -> int8[1, 64, 25, 5]
+        // relu_29_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
         let (
             relu_29_quantize_linear_output,
             relu_29_quantize_linear_output_scratch,
@@ -220,7 +232,7 @@ mod keywords_int8 {
                 RELU_23_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        channels_last::conv(
             relu_23_quantize_linear_output,
             weights.get(RELU_29_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_29_QUANTIZE_LINEAR_STARTS),
@@ -233,7 +245,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_35_QuantizeLinear: QuantizedConv -> int8[1, 64, 25, 5]
+        // relu_35_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
         let (
             relu_35_quantize_linear_output,
             relu_35_quantize_linear_output_scratch,
@@ -248,7 +260,7 @@ mod keywords_int8 {
                 RELU_29_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        channels_last::depthwise(
             relu_29_quantize_linear_output,
             weights.get(RELU_35_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_35_QUANTIZE_LINEAR_STARTS),
@@ -261,7 +273,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_41_QuantizeLinear: QuantizedConv -> int8[1, 64, 25, 5]
+        // relu_41_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
         let (
             relu_41_quantize_linear_output,
             relu_41_quantize_linear_output_scratch,
@@ -276,7 +288,7 @@ mod keywords_int8 {
                 RELU_35_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        channels_last::conv(
             relu_35_quantize_linear_output,
             weights.get(RELU_41_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_41_QUANTIZE_LINEAR_STARTS),
@@ -289,7 +301,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_47_QuantizeLinear: QuantizedConv -> int8[1, 64, 25, 5]
+        // relu_47_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
         let (
             relu_47_quantize_linear_output,
             relu_47_quantize_linear_output_scratch,
@@ -304,7 +316,7 @@ mod keywords_int8 {
                 RELU_41_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        channels_last::depthwise(
             relu_41_quantize_linear_output,
             weights.get(RELU_47_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_47_QUANTIZE_LINEAR_STARTS),
@@ -317,7 +329,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_53_QuantizeLinear: QuantizedConv -> int8[1, 64, 25, 5]
+        // relu_53_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
         let (
             relu_53_quantize_linear_output,
             relu_53_quantize_linear_output_scratch,
@@ -332,7 +344,7 @@ mod keywords_int8 {
                 RELU_47_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        channels_last::conv(
             relu_47_quantize_linear_output,
             weights.get(RELU_53_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_53_QUANTIZE_LINEAR_STARTS),
@@ -345,7 +357,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // averagepool_55_QuantizeLinear: QuantizedAveragePool -> int8[1, 64, 1, 1]
+        // averagepool_55_QuantizeLinear: ChannelsLastAveragePool -> uint8[1, 1, 1, 64]
         let (averagepool_55_quantize_linear_output, relu_53_quantize_linear_output) = borrow(
             arena,
             (
@@ -353,7 +365,7 @@ mod keywords_int8 {
                 RELU_53_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::average_pool(
+        channels_last::average_pool(
             relu_53_quantize_linear_output,
             averagepool_55_quantize_linear_output,
             AVERAGEPOOL_55_QUANTIZE_LINEAR_POOL,
@@ -362,21 +374,38 @@ mod keywords_int8 {
             false,
         );
 
+        // averagepool_55_QuantizeLinear: ChannelsFirst -> int8[1, 64, 1, 1]
+        let (
+            averagepool_55_quantize_linear_output_2,
+            averagepool_55_quantize_linear_output,
+        ) = borrow(
+            arena,
+            (
+                AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT_2.write(),
+                AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT.read(),
+            ),
+        );
+        channels_last::to_channels_first(
+            averagepool_55_quantize_linear_output,
+            averagepool_55_quantize_linear_output_2,
+            AVERAGEPOOL_55_QUANTIZE_LINEAR_CHANNELS,
+        );
+
         // gemm_61_QuantizeLinear: QuantizedMatMul -> int8[1, 12]
         let (
             gemm_61_quantize_linear_output,
             gemm_61_quantize_linear_output_scratch,
-            averagepool_55_quantize_linear_output,
+            averagepool_55_quantize_linear_output_2,
         ) = borrow(
             arena,
             (
                 GEMM_61_QUANTIZE_LINEAR_OUTPUT.write(),
                 GEMM_61_QUANTIZE_LINEAR_OUTPUT_SCRATCH.write(),
-                AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT.read(),
+                AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT_2.read(),
             ),
         );
         quantized::matmul(
-            averagepool_55_quantize_linear_output,
+            averagepool_55_quantize_linear_output_2,
             weights.get(GEMM_61_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(GEMM_61_QUANTIZE_LINEAR_STARTS),
             weights.get(GEMM_61_QUANTIZE_LINEAR_FACTORS),
@@ -444,72 +473,74 @@ mod keywords_int8 {
 
     const INPUT_SCALE: Slot<f32> = Slot::new(0, 1);
     const INPUT_ZERO_POINT: Slot<i8> = Slot::new(64, 1);
-    const INPUT_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(9472, 490);
-    const RELU_5_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(128, 2560);
-    const RELU_5_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(9984, 40);
-    const RELU_5_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(8000, 1464);
-    const RELU_5_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(2688, 64);
-    const RELU_5_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(2944, 64);
-    const RELU_5_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 8000);
-    const RELU_11_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(3200, 768);
-    const RELU_11_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(16960, 12);
-    const RELU_11_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(16000, 957);
-    const RELU_11_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(3968, 64);
-    const RELU_11_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(4224, 64);
-    const RELU_11_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(8000, 8000);
-    const RELU_17_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(4480, 4096);
-    const RELU_17_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(20224, 64);
-    const RELU_17_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(16000, 4224);
-    const RELU_17_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(8576, 64);
-    const RELU_17_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(8832, 64);
-    const RELU_17_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 8000);
-    const RELU_23_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(9088, 768);
-    const RELU_23_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(16960, 12);
-    const RELU_23_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(16000, 957);
-    const RELU_23_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(9856, 64);
-    const RELU_23_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(10112, 64);
-    const RELU_23_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(8000, 8000);
-    const RELU_29_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(10368, 4096);
-    const RELU_29_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(20224, 64);
-    const RELU_29_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(16000, 4224);
-    const RELU_29_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(14464, 64);
-    const RELU_29_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(14720, 64);
-    const RELU_29_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 8000);
-    const RELU_35_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(14976, 768);
-    const RELU_35_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(16960, 12);
-    const RELU_35_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(16000, 957);
-    const RELU_35_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(15744, 64);
-    const RELU_35_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(16000, 64);
-    const RELU_35_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(8000, 8000);
-    const RELU_41_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(16256, 4096);
-    const RELU_41_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(20224, 64);
-    const RELU_41_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(16000, 4224);
-    const RELU_41_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(20352, 64);
-    const RELU_41_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(20608, 64);
-    const RELU_41_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 8000);
-    const RELU_47_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(20864, 768);
-    const RELU_47_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(16960, 12);
-    const RELU_47_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(16000, 957);
-    const RELU_47_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(21632, 64);
-    const RELU_47_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(21888, 64);
-    const RELU_47_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(8000, 8000);
-    const RELU_53_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(22144, 4096);
-    const RELU_53_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(20224, 64);
-    const RELU_53_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(16000, 4224);
-    const RELU_53_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(26240, 64);
-    const RELU_53_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(26496, 64);
-    const RELU_53_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 8000);
-    const AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(8000, 64);
-    const GEMM_61_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(26752, 1024);
+    const INPUT_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 490);
+    const RELU_5_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(4224, 1960);
+    const RELU_5_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(128, 10240);
+    const RELU_5_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(10368, 64);
+    const RELU_5_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(10624, 64);
+    const RELU_5_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(6208, 40);
+    const RELU_5_QUANTIZE_LINEAR_OUTPUT_2: Slot<u8> = Slot::new(12160, 8000);
+    const RELU_5_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 4192);
+    const RELU_11_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(10880, 768);
+    const RELU_11_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(11648, 64);
+    const RELU_11_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(11904, 64);
+    const RELU_11_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28160, 12);
+    const RELU_11_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20160, 8000);
+    const RELU_11_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12160);
+    const RELU_17_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(12160, 4096);
+    const RELU_17_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(16256, 64);
+    const RELU_17_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(16512, 64);
+    const RELU_17_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(640, 16);
+    const RELU_17_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(12160, 8000);
+    const RELU_17_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 640);
+    const RELU_23_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(16768, 768);
+    const RELU_23_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(17536, 64);
+    const RELU_23_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(17792, 64);
+    const RELU_23_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28160, 12);
+    const RELU_23_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20160, 8000);
+    const RELU_23_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12160);
+    const RELU_29_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(18048, 4096);
+    const RELU_29_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(22144, 64);
+    const RELU_29_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(22400, 64);
+    const RELU_29_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(640, 16);
+    const RELU_29_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(12160, 8000);
+    const RELU_29_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 640);
+    const RELU_35_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(22656, 768);
+    const RELU_35_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(23424, 64);
+    const RELU_35_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(23680, 64);
+    const RELU_35_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28160, 12);
+    const RELU_35_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20160, 8000);
+    const RELU_35_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12160);
+    const RELU_41_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(23936, 4096);
+    const RELU_41_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(28032, 64);
+    const RELU_41_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(28288, 64);
+    const RELU_41_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(640, 16);
+    const RELU_41_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(12160, 8000);
+    const RELU_41_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 640);
+    const RELU_47_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(28544, 768);
+    const RELU_47_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(29312, 64);
+    const RELU_47_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(29568, 64);
+    const RELU_47_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28160, 12);
+    const RELU_47_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20160, 8000);
+    const RELU_47_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12160);
+    const RELU_53_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(29824, 4096);
+    const RELU_53_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(33920, 64);
+    const RELU_53_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(34176, 64);
+    const RELU_53_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(8640, 16);
+    const RELU_53_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(0, 8000);
+    const RELU_53_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(8000, 640);
+    const AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(8000, 64);
+    const AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT_2: Slot<i8> = Slot::new(128, 64);
+    const GEMM_61_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(34432, 1024);
     const GEMM_61_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u8> = Slot::new(0, 128);
-    const GEMM_61_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(27776, 12);
-    const GEMM_61_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(27840, 12);
-    const GEMM_61_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(128, 12);
-    const GEMM_61_SCALE: Slot<f32> = Slot::new(27904, 1);
-    const GEMM_61_ZERO_POINT: Slot<i8> = Slot::new(27968, 1);
+    const GEMM_61_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(35456, 12);
+    const GEMM_61_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(35520, 12);
+    const GEMM_61_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(192, 12);
+    const GEMM_61_SCALE: Slot<f32> = Slot::new(35584, 1);
+    const GEMM_61_ZERO_POINT: Slot<i8> = Slot::new(35648, 1);
     const GEMM_61_DEQUANTIZE_LINEAR_OUTPUT: Slot<f32> = Slot::new(0, 12);
-    const OUTPUT_SCALE: Slot<f32> = Slot::new(28032, 1);
-    const OUTPUT_ZERO_POINT: Slot<i8> = Slot::new(28096, 1);
+    const OUTPUT_SCALE: Slot<f32> = Slot::new(35712, 1);
+    const OUTPUT_ZERO_POINT: Slot<i8> = Slot::new(35776, 1);
     const OUTPUT_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(64, 12);
     const OUTPUT: Slot<f32> = Slot::new(0, 12);
 
@@ -521,6 +552,12 @@ mod keywords_int8 {
         outer_step: 0,
         block_step: 0,
         inner_step: 0,
+    };
+
+    const RELU_5_QUANTIZE_LINEAR_CHANNELS: Channels = Channels {
+        batch: 1,
+        channels: 1,
+        pixels: 490,
     };
 
     const RELU_5_QUANTIZE_LINEAR_CONV: Conv = Conv {
@@ -538,10 +575,10 @@ mod keywords_int8 {
     };
 
     const RELU_5_QUANTIZE_LINEAR_REQUANTIZE: Requantize = Requantize {
-        x_zero: -7,
-        y_zero: -128,
-        low: -128,
-        high: 127,
+        x_zero: 121,
+        y_zero: 0,
+        low: 0,
+        high: 255,
     };
 
     const RELU_11_QUANTIZE_LINEAR_CONV: Conv = Conv {
@@ -559,10 +596,10 @@ mod keywords_int8 {
     };
 
     const RELU_11_QUANTIZE_LINEAR_REQUANTIZE: Requantize = Requantize {
-        x_zero: -128,
-        y_zero: -128,
-        low: -128,
-        high: 127,
+        x_zero: 0,
+        y_zero: 0,
+        low: 0,
+        high: 255,
     };
 
     const RELU_17_QUANTIZE_LINEAR_CONV: Conv = Conv {
@@ -580,7 +617,7 @@ mod keywords_int8 {
     };
 
     const AVERAGEPOOL_55_QUANTIZE_LINEAR_POOL: Pool = Pool {
-        planes: 64,
+        planes: 1,
         size: &[25, 5],
         out: &[1, 1],
         kernel: &[25, 5],
@@ -588,6 +625,12 @@ mod keywords_int8 {
         dilations: &[1, 1],
         pads: &[0, 0],
         ends: &[0, 0],
+    };
+
+    const AVERAGEPOOL_55_QUANTIZE_LINEAR_CHANNELS: Channels = Channels {
+        batch: 1,
+        channels: 64,
+        pixels: 1,
     };
 
     const GEMM_61_QUANTIZE_LINEAR_REQUANTIZE: Requantize = Requantize {
@@ -613,7 +656,7 @@ mod keywords_int8 {
         inner: 1,
     };
 
-    pub(super) static WEIGHTS: &Aligned<[u8; 28160]> = &Aligned(
+    pub(super) static WEIGHTS: &Aligned<[u8; 35840]> = &Aligned(
         *include_bytes!("keywords_int8.weights"),
     );
 
