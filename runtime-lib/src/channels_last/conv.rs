@@ -1,7 +1,7 @@
 //! Convolutions of all channels with all: for each panel of filters, a few pixels at a time.
 
 use super::windows::{Places, Windows};
-use super::{BLOCK, QUAD, pixel_len, taps};
+use super::{BLOCK, QUAD, pixel_len};
 use crate::conv::Conv;
 use crate::gemm::pixel_bytes::Pixels;
 use crate::quantized::{Channels, Limits, Requantize, split_aligned};
@@ -14,7 +14,8 @@ const GROUP: usize = 16;
 
 /// How many quads a window has.
 const fn quads(geometry: &Conv<'_>) -> usize {
-    pixel_len(geometry.channels) / QUAD * taps(geometry)
+    let windows = Windows::of(geometry, pixel_len(geometry.channels));
+    windows.runs() * windows.run().div_ceil(QUAD)
 }
 
 /// How many numbers the convolution wants that say where the quads of a window are.
@@ -34,17 +35,21 @@ pub const fn packed_weights_len(geometry: &Conv<'_>) -> usize {
 }
 
 /// Packs weights `[filters, channels, kernel…]`: panels of 64 filters, the last one of what is left;
-/// for each quad of a window, the four bytes of one filter after those of the other.
+/// for each quad of a window, the four bytes of one filter after those of the other. What fills up the
+/// last quad of a run of neighboring bytes is zero.
 pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
-    let (taps, channels) = (taps(geometry), geometry.channels);
-    let (quads, pixel) = (quads(geometry), pixel_len(channels));
+    let windows = Windows::of(geometry, pixel_len(geometry.channels));
+    let (quads, run) = (quads(geometry), windows.run().next_multiple_of(QUAD));
+    let taps: usize = windows.kernel().iter().product();
+    let (run_taps, pixel) = (windows.run_taps().max(1), pixel_len(geometry.channels));
     let filters = geometry.filters.next_multiple_of(GROUP);
     y.fill(T::default());
-    for (filter, w) in w.chunks_exact((channels * taps).max(1)).enumerate() {
+    for (filter, w) in w.chunks_exact((geometry.channels * taps).max(1)).enumerate() {
         let panel = filter / BLOCK * BLOCK;
         let width = BLOCK.min(filters - panel);
         for (at, &w) in w.iter().enumerate() {
-            let at = at % taps * pixel + at / taps;
+            let (tap, channel) = (at % taps, at / taps);
+            let at = tap / run_taps * run + tap % run_taps * pixel + channel;
             let quad = (panel * quads + at / QUAD * width + filter - panel) * QUAD;
             y[quad + at % QUAD] = w;
         }
@@ -95,8 +100,9 @@ pub fn conv(
 
 /// Writes where the quads of a window are.
 fn fill_starts(windows: &Windows, starts: &mut [u32]) {
-    let quads = starts.len() / windows.taps().count().max(1);
-    for (starts, tap) in starts.chunks_exact_mut(quads.max(1)).zip(windows.taps()) {
+    let (quads, taps) = (windows.run().div_ceil(QUAD), windows.run_taps().max(1));
+    let firsts = windows.taps().step_by(taps);
+    for (starts, tap) in starts.chunks_exact_mut(quads.max(1)).zip(firsts) {
         let tap = windows.tap(tap);
         starts.iter_mut().enumerate().for_each(|(q, start)| *start = (tap + q * QUAD) as u32);
     }

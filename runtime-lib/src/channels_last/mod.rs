@@ -1,6 +1,7 @@
 //! Images of bytes whose channels stand side by side: `[batch, size…, channels]`, where the
-//! channels of a pixel are filled up to a multiple of four with bytes that mean nothing. Bytes have
-//! no sign here: those that had one have moved by 128, and so has their zero point.
+//! channels of a pixel are filled up to a multiple of four with bytes that mean nothing, unless there
+//! are only one or two. Bytes have no sign here: those that had one have moved by 128, and so has
+//! their zero point.
 //!
 //! What a convolution multiplies with four neighboring weights lies in one piece as it is, so that
 //! nothing is laid out anew; only where windows reach over the border of the image is it copied,
@@ -25,9 +26,10 @@ pub use pool::{average_pool, max_pool};
 
 use crate::conv::Conv;
 
-/// How many bytes a pixel of so many channels has.
+/// How many bytes a pixel of so many channels has. One or two are not filled up: rows of their pixels
+/// are quads as they are. Of three, a row of a window would have no fewer quads.
 pub const fn pixel_len(channels: usize) -> usize {
-    channels.next_multiple_of(QUAD)
+    if channels < 3 { channels } else { channels.next_multiple_of(QUAD) }
 }
 
 /// So many neighboring bytes are multiplied at once.
@@ -38,13 +40,3 @@ pub const BLOCK: usize = 64;
 
 /// The most axes that an image may have.
 pub const MOST_AXES: usize = 3;
-
-/// How many elements a kernel has.
-const fn taps(geometry: &Conv<'_>) -> usize {
-    let (mut taps, mut axis) = (1, 0);
-    while axis < geometry.kernel.len() {
-        taps *= geometry.kernel[axis];
-        axis += 1;
-    }
-    taps
-}

@@ -45,11 +45,29 @@ impl WithBytes for Gather<'_> {
         }
         let images = y.chunks_exact_mut(pixel * pixels);
         for (x, y) in x.chunks_exact(channels * pixels).zip(images) {
+            if pixel < QUAD {
+                gather_few(x, pixels, flip, y);
+                continue;
+            }
             let (quads, _) = y.as_chunks_mut::<QUAD>();
             for (i, x) in x.chunks(QUAD * pixels).enumerate() {
                 gather(x, pixels, flip, &mut quads[i..], pixel / QUAD);
             }
         }
+    }
+}
+
+/// Writes one channel, or two.
+#[inline(always)]
+fn gather_few(x: &[u8], pixels: usize, flip: u8, y: &mut [u8]) {
+    let (first, second) = x.split_at(pixels);
+    if second.is_empty() {
+        y.iter_mut().zip(first).for_each(|(y, &x)| *y = x ^ flip);
+        return;
+    }
+    let (pairs, _) = y.as_chunks_mut();
+    for (pair, (&a, &b)) in pairs.iter_mut().zip(first.iter().zip(second)) {
+        *pair = [a ^ flip, b ^ flip];
     }
 }
 

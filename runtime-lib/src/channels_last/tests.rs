@@ -152,6 +152,7 @@ const WINDOWS: &[(&[usize], &[usize], [usize; 3])] = &[
     (&[9, 9], &[3, 3], [1, 2, 2]),
     (&[2, 3], &[3, 3], [1, 1, 2]),
     (&[11], &[4], [3, 1, 1]),
+    (&[12, 9], &[10, 4], [2, 1, 3]),
     (&[3, 4, 3], &[2, 3, 2], [1, 1, 1]),
 ];
 
@@ -160,7 +161,9 @@ fn convolutions_of_all_channels_are_sums() {
     each_level(|_| {
         for (seed, &(sizes, kernel, steps)) in WINDOWS.iter().enumerate() {
             for (i, [channels, filters]) in
-                [[1, 1], [3, 16], [4, 33], [10, 64], [17, 115], [8, 130]].into_iter().enumerate()
+                [[1, 1], [1, 70], [2, 20], [3, 16], [4, 33], [10, 64], [17, 115], [8, 130]]
+                    .into_iter()
+                    .enumerate()
             {
                 check_window(sizes, kernel, steps, [1, channels, filters], seed + i);
             }
@@ -172,7 +175,7 @@ fn convolutions_of_all_channels_are_sums() {
 fn convolutions_of_single_channels_are_sums() {
     each_level(|_| {
         for (seed, &(sizes, kernel, steps)) in WINDOWS.iter().enumerate() {
-            for (i, groups) in [2, 16, 29, 64, 150].into_iter().enumerate() {
+            for (i, groups) in [3, 16, 29, 64, 150].into_iter().enumerate() {
                 check_window(sizes, kernel, steps, [groups, 1, 1], seed + i);
             }
         }

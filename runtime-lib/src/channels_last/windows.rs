@@ -1,6 +1,6 @@
 //! Where the windows of a convolution lie in an image whose pixels are so many bytes each.
 
-use super::MOST_AXES;
+use super::{MOST_AXES, QUAD};
 use crate::conv::Conv;
 
 /// One axis of a convolution.
@@ -34,6 +34,7 @@ pub(super) struct Windows {
     axes: [Axis; MOST_AXES],
     /// Bytes of a pixel.
     pixel: usize,
+    /// Whether the image itself will do: windows see nothing else, and read no byte behind it.
     is_inside: bool,
 }
 
@@ -57,7 +58,25 @@ impl Windows {
             axes[MOST_AXES - rank + i] = axis;
             i += 1;
         }
-        Windows { axes, pixel, is_inside }
+        let windows = Windows { axes, pixel, is_inside };
+        Windows { is_inside: is_inside && windows.run().is_multiple_of(QUAD), ..windows }
+    }
+
+    /// How many elements of a row of the kernel lie side by side.
+    pub const fn run_taps(&self) -> usize {
+        let w = &self.axes[2];
+        if w.dilation == 1 { w.kernel } else { 1 }
+    }
+
+    /// How many bytes of a window lie side by side.
+    pub const fn run(&self) -> usize {
+        self.run_taps() * self.pixel
+    }
+
+    /// How many such runs a window has.
+    pub const fn runs(&self) -> usize {
+        let [d, h, w] = &self.axes;
+        d.kernel * h.kernel * if w.dilation == 1 { 1 } else { w.kernel }
     }
 
     /// How many bytes the image has.
@@ -66,10 +85,15 @@ impl Windows {
         d.size * h.size * w.size * self.pixel
     }
 
-    /// How many bytes the padded copy has; none where the image itself will do.
+    /// How many bytes the padded copy has, with those that the last quad of a run reads behind it;
+    /// none where the image itself will do.
     pub const fn copy_len(&self) -> usize {
         let [d, h, w] = &self.axes;
-        if self.is_inside { 0 } else { d.extent() * h.extent() * w.extent() * self.pixel }
+        if self.is_inside {
+            return 0;
+        }
+        let behind = self.run().next_multiple_of(QUAD) - self.run();
+        d.extent() * h.extent() * w.extent() * self.pixel + behind
     }
 
     /// How many pixels the output has.

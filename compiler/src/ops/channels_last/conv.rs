@@ -1,6 +1,5 @@
 //! Convolutions of bytes whose channels stand side by side.
 
-use super::QUAD;
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -207,7 +206,7 @@ impl Op for ChannelsLastConv {
         check_channels(cx, 2, &w[0])?;
         let mut shape = vec![batch];
         shape.extend(window::shape(&slides));
-        shape.push(w[0].ceil_div(&QUAD.into()) * QUAD);
+        shape.push(super::pixel(&w[0]));
         Ok(vec![Type::tensor(DType::U8, shape)])
     }
 

@@ -1,6 +1,6 @@
 //! Bytes with their channels side by side: the layout `[batch, size…, channels]`, with the channels
-//! of a pixel filled up to a multiple of four, and what changes to it and back. Bytes have no sign
-//! there; those that had one have moved by 128.
+//! of a pixel filled up to a multiple of four, unless there are only one or two, and what changes to it
+//! and back. Bytes have no sign there; those that had one have moved by 128.
 
 pub(crate) mod conv;
 pub(crate) mod pool;
@@ -29,9 +29,10 @@ pub const OPS: &[Entry] = &[
 /// A pixel has a multiple of so many bytes.
 const QUAD: i64 = 4;
 
-/// Whether so many channels fill their pixels.
-pub fn is_whole(channels: i64) -> bool {
-    channels % QUAD == 0
+/// Whether pixels of so many channels may stand in those of more: they are full, or they are filled up
+/// as the last of all.
+pub fn joins(channels: i64, is_last: bool) -> bool {
+    channels % QUAD == 0 || is_last && channels > 2
 }
 
 /// The shape with channels last of what has the shape given: a batch, channels, and more.
@@ -39,8 +40,16 @@ pub fn shape(of: &[Dim]) -> Option<Vec<Dim>> {
     let [batch, channels, image @ ..] = of else { return None };
     let mut shape = vec![batch.clone()];
     shape.extend(image.iter().cloned());
-    shape.push(channels.ceil_div(&QUAD.into()) * QUAD);
+    shape.push(pixel(channels));
     Some(shape)
+}
+
+/// How many bytes a pixel of so many channels has.
+pub fn pixel(channels: &Dim) -> Dim {
+    match channels.known().map(usize::try_from) {
+        Some(Ok(channels)) => channels_last::pixel_len(channels).into(),
+        _ => channels.ceil_div(&QUAD.into()) * QUAD,
+    }
 }
 
 /// The batch, and the sizes of an image, of what has its channels last.

@@ -67,7 +67,8 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (dtype, channels) = bytes(site, x)?;
     let weights = &tensor(site.graph, w)?.shape;
     let (filters, depth) = (weights[0].known()?, weights[1].known()?);
-    let is_depthwise = depth == 1 && filters == *group && in_last(site, x).is_some();
+    // One or two channels are no quad, as a depthwise convolution wants them.
+    let is_depthwise = depth == 1 && filters == *group && filters > 2 && in_last(site, x).is_some();
     let fits = (*group == 1 && channels > 0 || is_depthwise) && weights.len() <= 2 + MOST_AXES;
     if !fits || filters == 0 {
         return None;
@@ -135,7 +136,8 @@ fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (mut inputs, mut all, mut dtype) = (Vec::new(), 0, DType::U8);
     for (i, id) in node.inputs.iter().enumerate() {
         let (of, channels) = bytes(site, (*id)?)?;
-        if i + 1 < node.inputs.len() && !channels_last::is_whole(channels) {
+        let is_last = i + 1 == node.inputs.len();
+        if !channels_last::joins(channels, is_last) {
             return None;
         }
         inputs.push(Some(in_last(site, (*id)?)?));
