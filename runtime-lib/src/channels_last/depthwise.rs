@@ -7,8 +7,8 @@ use crate::conv::Conv;
 use crate::gemm::channel_bytes::{Lanes, MOST_COLUMNS, SHARED};
 use crate::quantized::{Channels, Limits, Requantize, split_aligned};
 use crate::simd::Simd;
-use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Vector, WithBytes, dispatch_bytes};
-use crate::threads;
+use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, TAP_BYTES, Vector, WithBytes, dispatch_bytes};
+use crate::threads::{self, Scratch};
 
 /// How many quads a window has: those of a column of the kernel are whole.
 const fn quads(geometry: &Conv<'_>) -> usize {
@@ -29,7 +29,8 @@ pub const fn depthwise_starts(geometry: &Conv<'_>) -> usize {
 
 /// How many bytes of scratch memory the convolution wants.
 pub const fn depthwise_scratch(geometry: &Conv<'_>) -> usize {
-    Windows::of(geometry, pixel_len(geometry.groups)).copy_len() + MAX_BYTES
+    let windows = Windows::of(geometry, pixel_len(geometry.groups));
+    windows.copy_len() + windows.runs() * windows.run_taps() * TAP_BYTES + 2 * MAX_BYTES
 }
 
 /// How many bytes [`pack_depthwise_weights`] writes.
@@ -44,7 +45,7 @@ pub const fn depthwise_order(place: usize) -> usize {
 
 /// Calls `f` with each element of the kernel and its place in the quads of a window: column by
 /// column, where the elements of one make whole quads.
-fn each_tap(kernel: [usize; MOST_AXES], mut f: impl FnMut([usize; MOST_AXES], usize)) {
+pub(super) fn each_tap(kernel: [usize; MOST_AXES], mut f: impl FnMut([usize; MOST_AXES], usize)) {
     let [depth, rows, columns] = kernel;
     let mut quad = 0;
     for i in 0..depth {
@@ -102,7 +103,8 @@ pub fn depthwise(
     starts.fill(0);
     each_tap(windows.kernel(), |tap, at| starts[at] = windows.tap(tap) as u32);
     let (starts, _) = starts.as_chunks();
-    let (copy, _) = split_aligned(scratch, windows.copy_len());
+    let (copy, scratch) = split_aligned(scratch, windows.copy_len());
+    let scratch = Scratch::new(scratch);
     for (i, y) in y.chunks_exact_mut(windows.places() * pixel).enumerate() {
         let all = Work {
             x: windows.seen(&x[i * image..][..image], to.x_zero as u8, copy),
@@ -114,7 +116,9 @@ pub fn depthwise(
             to,
         };
         let cost = y.len() * starts.len() / (threads::PRODUCTS / 4);
-        threads::share(y, pixel, cost, |first, y| dispatch_bytes(Part { of: &all, first, y }));
+        threads::share(y, pixel, cost, |first, y| {
+            scratch.with(|scratch| dispatch_bytes(Part { of: &all, first, y, scratch }));
+        });
     }
 }
 
@@ -136,14 +140,15 @@ struct Part<'a> {
     of: &'a Work<'a>,
     first: usize,
     y: &'a mut [u8],
+    scratch: &'a mut [u8],
 }
 
 impl WithBytes for Part<'_> {
     #[inline(always)]
     fn run<S: Bytes>(self, s: S) {
-        let Part { of, first, y } = self;
+        let Part { of, first, y, scratch } = self;
         if S::NARROW {
-            return of.narrow(first, y);
+            return of.narrow(first, y, scratch);
         }
         let limits = Limits::new(s, of.to, 0);
         for channel in (0..of.pixel).step_by(4 * S::LANES) {

@@ -24,8 +24,6 @@ pub use depthwise::{
 pub use moves::{from_channels_first, to_channels_first};
 pub use pool::{average_pool, max_pool};
 
-use crate::conv::Conv;
-
 /// How many bytes a pixel of so many channels has. One or two are not filled up: rows of their pixels
 /// are quads as they are. Of three, a row of a window would have no fewer quads.
 pub const fn pixel_len(channels: usize) -> usize {

@@ -1,8 +1,10 @@
 //! The convolutions where no vectors are: each sum in a register of its own.
 
 use super::{BLOCK, QUAD, conv, depthwise, pixel_len};
-use crate::quantized::{Channels, Multiplier, Requantize};
-use crate::simd::bytes::{COLUMNS, Quad, Quads, add_products, scale, set, turn};
+use crate::quantized::{Channels, Requantize};
+use crate::simd::bytes::{
+    CHANNELS, COLUMNS, Factors, Quad, Quads, Tap, Taps, add_products, scale, set,
+};
 
 /// So many filters are summed up at once; a block is a multiple of them.
 const ROWS: usize = 16;
@@ -74,81 +76,107 @@ impl conv::Work<'_> {
 impl depthwise::Work<'_> {
     /// The pixels from one on, for a few channels after the other.
     #[inline(never)]
-    pub(super) fn narrow(&self, first: usize, y: &mut [u8]) {
-        for channel in (0..self.pixel).step_by(QUAD) {
+    pub(super) fn narrow(&self, first: usize, y: &mut [u8], scratch: &mut [u8]) {
+        let n = self.pixel.min(CHANNELS);
+        for channel in (0..self.pixel).step_by(CHANNELS) {
+            // The last few have some of those before them.
+            let channel = channel.min(self.pixel - n);
+            let group = Group::of(self, channel, n, Tap::memory(scratch));
             let mut places = self.windows.from(first);
-            let group = Group::of(self, channel);
             for y in y.chunks_exact_mut(self.pixel) {
-                let sums = group.sums(places.next());
-                if let Some(y) = y.get_mut(channel..).and_then(|y| y.first_chunk_mut()) {
-                    *y = group.bytes(sums);
+                let Some(y) = y.get_mut(channel..) else { return };
+                let bytes = group.bytes(places.next());
+                match y.first_chunk_mut() {
+                    Some(y) => *y = bytes,
+                    None => y.iter_mut().zip(bytes).for_each(|(y, byte)| *y = byte),
                 }
             }
         }
     }
+
+    /// The weights of a block of channels, and where the numbers of one of them stand in it.
+    fn weights(&self, channel: usize) -> (&[[u8; QUAD]], usize) {
+        let (block, inside) = (channel / BLOCK, channel % BLOCK);
+        let place = inside % 16 / QUAD * 16 + inside / 16 * QUAD + inside % QUAD;
+        let (weights, _) = self.w.as_chunks::<QUAD>();
+        (&weights[block * self.starts.len() * BLOCK..], place)
+    }
+
+    /// Where the numbers of a channel stand.
+    fn number(&self, channel: usize) -> usize {
+        channel / BLOCK * BLOCK + self.weights(channel).1
+    }
 }
 
-/// Four neighboring channels.
+/// A few neighboring channels.
 struct Group<'a> {
     of: &'a depthwise::Work<'a>,
     channel: usize,
-    /// The weights of their block, those of its first quad from theirs on.
-    weights: &'a [[u8; QUAD]],
-    /// Where their numbers start.
-    numbers: usize,
-    bias: [i32; QUAD],
-    factors: [Option<Multiplier>; QUAD],
+    /// How many there are.
+    n: usize,
+    taps: Taps<'a>,
+    bias: [i32; CHANNELS],
+    /// What their sums are multiplied with, if nothing is added.
+    factors: Option<Factors>,
 }
 
 impl<'a> Group<'a> {
-    fn of(of: &'a depthwise::Work<'a>, channel: usize) -> Group<'a> {
-        let (block, inside) = (channel / BLOCK, channel % BLOCK);
-        let place = inside % 16 / QUAD * 16 + inside / 16 * QUAD;
-        let numbers = block * BLOCK + place;
-        let (weights, _) = of.w.as_chunks::<QUAD>();
-        let has_offset = !of.channels.offset.is_empty();
-        let factor = |i: usize| Multiplier::of(of.channels.factor[numbers + i]);
-        Group {
-            of,
-            channel,
-            weights: &weights[block * of.starts.len() * BLOCK + place..],
-            numbers,
-            bias: core::array::from_fn(|i| of.channels.bias[numbers + i]),
-            factors: core::array::from_fn(|i| if has_offset { None } else { factor(i) }),
+    fn of(
+        of: &'a depthwise::Work<'a>,
+        channel: usize,
+        n: usize,
+        memory: &'a mut [Tap],
+    ) -> Group<'a> {
+        let (mut bias, mut factors) = ([0; CHANNELS], [0.0; CHANNELS]);
+        for i in 0..n {
+            let number = of.number(channel + i);
+            (bias[i], factors[i]) = (of.channels.bias[number], of.channels.factor[number]);
         }
+        let taps = Group::taps(of, channel, n, memory);
+        let factors = if of.channels.offset.is_empty() { Factors::of(factors) } else { None };
+        Group { of, channel, n, taps: Taps::new(of.x, taps, n), bias, factors }
     }
 
-    /// The sums of the window at a place.
-    #[inline(always)]
-    fn sums(&self, at: usize) -> [i32; QUAD] {
-        let (mut sums, at) = (self.bias, at + self.channel);
-        for (starts, weights) in self.of.starts.iter().zip(self.weights.chunks(BLOCK)) {
-            let rows = turn(starts.map(|start| word(self.of.x, at + start as usize)));
-            for ((sum, x), w) in sums.iter_mut().zip(rows).zip(weights) {
-                let w = Quad::signed(u32::from_ne_bytes(*w));
-                *sum = Quad::unsigned(x).add_products(w, *sum);
+    /// Their weights, element by element of the kernel.
+    fn taps(
+        of: &depthwise::Work<'_>,
+        channel: usize,
+        n: usize,
+        memory: &'a mut [Tap],
+    ) -> &'a [Tap] {
+        let mut count = 0;
+        depthwise::each_tap(of.windows.kernel(), |_, at| {
+            let (quad, i) = (at / QUAD, at % QUAD);
+            let mut bytes = [0; CHANNELS];
+            for (channel, byte) in (channel..channel + n).zip(&mut bytes) {
+                let (weights, place) = of.weights(channel);
+                *byte = weights[quad * BLOCK + place][i];
             }
-        }
-        sums
+            memory[count] = Tap::new(of.starts[quad][i] + channel as u32, bytes);
+            count += 1;
+        });
+        &memory[..count]
     }
 
-    /// What they become.
+    /// What the sums of the window at a place become.
     #[inline(always)]
-    fn bytes(&self, sums: [i32; QUAD]) -> [u8; QUAD] {
-        let (to, mut y) = (self.of.to.bounds(), [0; QUAD]);
-        for (i, (y, sum)) in y.iter_mut().zip(sums).enumerate() {
-            *y = match self.factors[i] {
-                Some(factor) => to.byte(factor.scaled(sum)),
-                None => any_byte(sum, self.of, self.numbers + i),
-            };
+    fn bytes(&self, at: usize) -> [u8; CHANNELS] {
+        let mut sums = self.bias;
+        self.taps.add_products(at, &mut sums);
+        match &self.factors {
+            Some(factors) => factors.scale(&sums, self.of.to.bounds()),
+            None => self.any_bytes(&sums),
+        }
+    }
+
+    /// The bytes that sums become, whatever the numbers of their channels.
+    #[inline(never)]
+    fn any_bytes(&self, sums: &[i32; CHANNELS]) -> [u8; CHANNELS] {
+        let mut y = [0; CHANNELS];
+        for i in 0..self.n {
+            let at = self.of.number(self.channel + i);
+            [y[i]] = bytes([sums[i]], &self.of.channels, at, &self.of.to);
         }
         y
     }
-}
-
-/// The byte that a sum becomes, whatever the numbers of its channel.
-#[inline(never)]
-fn any_byte(sum: i32, of: &depthwise::Work<'_>, at: usize) -> u8 {
-    let [y] = bytes([sum], &of.channels, at, &of.to);
-    y
 }

@@ -14,7 +14,7 @@ use crate::{
     plan::{Kernel, geometry::Channels, kernel},
     ty::Type,
 };
-use onnxc_runtime::quantized::Requantize;
+use onnxc_runtime::{channels_last::pixel_len, quantized::Requantize};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -47,7 +47,7 @@ pub fn shape(of: &[Dim]) -> Option<Vec<Dim>> {
 /// How many bytes a pixel of so many channels has.
 pub fn pixel(channels: &Dim) -> Dim {
     match channels.known().map(usize::try_from) {
-        Some(Ok(channels)) => channels_last::pixel_len(channels).into(),
+        Some(Ok(channels)) => pixel_len(channels).into(),
         _ => channels.ceil_div(&QUAD.into()) * QUAD,
     }
 }

@@ -1,7 +1,7 @@
 //! What sums become in a processor's ordinary registers: bytes. Cortex-M with instructions for signals
 //! multiplies, rounds and caps in one each.
 
-use super::COLUMNS;
+use super::{CHANNELS, COLUMNS};
 use crate::quantized::{Multiplier, scaled};
 
 /// How sums become bytes.
@@ -31,6 +31,32 @@ impl Bounds {
             Some(factor) => factor.scaled(sum),
             None => scaled(sum, factor),
         })
+    }
+}
+
+/// What sums of neighboring channels are multiplied with.
+pub(crate) struct Factors {
+    mantissas: [i32; CHANNELS],
+    shifts: [i32; CHANNELS],
+}
+
+impl Factors {
+    /// Nothing where a factor has no [`Multiplier`].
+    pub fn of(factors: [f32; CHANNELS]) -> Option<Factors> {
+        let (mut mantissas, mut shifts) = ([0; CHANNELS], [0; CHANNELS]);
+        for (i, factor) in factors.into_iter().enumerate() {
+            let factor = Multiplier::of(factor)?;
+            mantissas[i] = factor.mantissa;
+            shifts[i] = round::shift(factor.shift);
+        }
+        Some(Factors { mantissas, shifts })
+    }
+
+    /// The bytes that sums become: the exact products rounded to the nearest whole numbers, halves to
+    /// even ones.
+    #[inline(always)]
+    pub fn scale(&self, sums: &[i32; CHANNELS], to: Bounds) -> [u8; CHANNELS] {
+        round::scale_channels(sums, self, to)
     }
 }
 
@@ -86,7 +112,23 @@ fn scale_any(sums: &[i32], factor: f32, to: Bounds, y: &mut [u8]) {
 mod round {
     #[cfg(not(arm_signals))]
     use super::COLUMNS;
-    use super::{Bounds, Multiplier};
+    use super::{Bounds, CHANNELS, Factors, Multiplier};
+
+    /// How [`Factors`] have it.
+    pub fn shift(shift: u32) -> i32 {
+        shift as i32
+    }
+
+    /// As [`Factors::scale`].
+    #[inline(always)]
+    pub fn scale_channels(sums: &[i32; CHANNELS], factors: &Factors, to: Bounds) -> [u8; CHANNELS] {
+        let mut y = [0; CHANNELS];
+        for (i, y) in y.iter_mut().enumerate() {
+            let shift = factors.shifts[i] as u32;
+            *y = to.byte(Multiplier { mantissa: factors.mantissas[i], shift }.scaled(sums[i]));
+        }
+        y
+    }
 
     /// As the function above.
     #[inline(always)]
@@ -167,8 +209,61 @@ mod signals {
 /// A Cortex-M with Helium.
 #[cfg(arm_vectors)]
 mod round {
-    use super::{Bounds, COLUMNS, Multiplier};
+    use super::{Bounds, CHANNELS, COLUMNS, Factors, Multiplier};
     use core::arch::asm;
+
+    /// How [`Factors`] have it: to the left.
+    pub fn shift(shift: u32) -> i32 {
+        -(shift as i32)
+    }
+
+    /// As [`Factors::scale`].
+    #[inline(always)]
+    pub fn scale_channels(sums: &[i32; CHANNELS], factors: &Factors, to: Bounds) -> [u8; CHANNELS] {
+        let mut y = [0; CHANNELS];
+        // SAFETY: the build script saw that the processor has the instructions. They read the sums
+        // and their factors, which are as many as two vectors hold, and write as many bytes.
+        unsafe {
+            asm!(
+                "vdup.32 q2, {none}",
+                "vdup.32 q3, {span}",
+                "vldrw.u32 q0, [{sums}]",
+                "vldrw.u32 q1, [{mantissas}]",
+                "vmulh.s32 q0, q0, q1",
+                "vldrw.u32 q1, [{shifts}]",
+                "vrshl.s32 q0, q0, q1",
+                "vadd.i32 q0, q0, {zero}",
+                "vmax.s32 q0, q0, q2",
+                "vmin.s32 q0, q0, q3",
+                "vadd.i32 q0, q0, {low}",
+                // Its address must be in one of the first eight registers.
+                "vstrb.32 q0, [r0]",
+                "vldrw.u32 q0, [{sums}, #16]",
+                "vldrw.u32 q1, [{mantissas}, #16]",
+                "vmulh.s32 q0, q0, q1",
+                "vldrw.u32 q1, [{shifts}, #16]",
+                "vrshl.s32 q0, q0, q1",
+                "vadd.i32 q0, q0, {zero}",
+                "vmax.s32 q0, q0, q2",
+                "vmin.s32 q0, q0, q3",
+                "vadd.i32 q0, q0, {low}",
+                "vstrb.32 q0, [r0, #4]",
+                sums = in(reg) sums.as_ptr(),
+                mantissas = in(reg) factors.mantissas.as_ptr(),
+                shifts = in(reg) factors.shifts.as_ptr(),
+                in("r0") y.as_mut_ptr(),
+                none = in(reg) 0,
+                span = in(reg) to.span,
+                zero = in(reg) to.zero,
+                low = in(reg) to.low,
+                out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _,
+                out("s6") _, out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _,
+                out("s12") _, out("s13") _, out("s14") _, out("s15") _,
+                options(nostack),
+            );
+        }
+        y
+    }
 
     /// As the function above, for as many results as sums.
     #[inline(always)]

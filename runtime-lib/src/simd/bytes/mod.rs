@@ -4,6 +4,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod channels;
 mod limits;
 mod portable;
 mod quad;
@@ -16,7 +17,8 @@ mod vnni;
 use super::{Avx2, Level};
 use super::{Portable, Simd, level};
 use crate::Integer;
-pub(crate) use limits::{Bounds, scale, scale_rows};
+pub(crate) use channels::{CHANNELS, TAP_BYTES, Tap, Taps};
+pub(crate) use limits::{Bounds, Factors, scale, scale_rows};
 pub(crate) use quad::{
     COLUMNS, Quad, Quads, add_products, add_row_products, set, sums_memory, turn,
 };

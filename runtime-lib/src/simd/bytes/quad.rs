@@ -33,6 +33,13 @@ impl Quad {
         level::multiply(self.odd, other.odd, level::multiply(self.even, other.even, sum))
     }
 
+    /// The byte at a place, from -128 to 127.
+    #[cfg(all(arm_signals, not(arm_vectors)))]
+    pub fn signed_byte(&self, i: usize) -> i32 {
+        let pair = if i % 2 == 0 { self.even } else { self.odd };
+        pair << (16 - 8 * (i & 2)) >> 16
+    }
+
     /// Memory for quads: what is aligned of these bytes.
     pub fn memory(bytes: &mut [u8]) -> &mut [Quads] {
         // SAFETY: whatever the bits are, they are quads, and quads leave none unset.
