@@ -3,7 +3,7 @@
 use super::{BLOCK, QUAD, conv, depthwise, pixel_len};
 use crate::quantized::{Channels, Requantize};
 use crate::simd::bytes::{
-    CHANNELS, COLUMNS, Factors, Quad, Quads, Tap, Taps, add_products, scale, set,
+    CHANNELS, COLUMNS, Factors, Quad, Quads, Tap, Taps, add_products, scale, scale_pixels, set,
 };
 
 /// So many filters are summed up at once; a block is a multiple of them.
@@ -63,11 +63,23 @@ impl conv::Work<'_> {
             let first = filter / BLOCK * BLOCK;
             let weights = &weights[first * panel.len() + filter - first..];
             add_products(panel, weights, BLOCK.min(all - first), starts, &mut sums);
-            for (filter, sums) in (filter..).zip(&sums[..starts.len()]) {
-                let bytes = bytes(*sums, &self.channels, filter, &self.to);
-                for (y, byte) in y.iter_mut().skip(filter).step_by(pixel).zip(bytes) {
-                    *y = byte;
-                }
+            let n = ROWS.min(pixel - filter);
+            if self.channels.is_plain() && y.len() == COLUMNS * pixel && n.is_multiple_of(QUAD) {
+                let factors = &self.channels.factor[filter..][..n];
+                scale_pixels(&sums[..n], factors, self.to.bounds(), &mut y[filter..], pixel);
+            } else {
+                self.any_pixels(filter, &sums[..starts.len()], y, pixel);
+            }
+        }
+    }
+
+    /// What the sums of a few filters become, whatever their numbers.
+    #[inline(never)]
+    fn any_pixels(&self, filter: usize, sums: &[[i32; COLUMNS]], y: &mut [u8], pixel: usize) {
+        for (filter, sums) in (filter..).zip(sums) {
+            let bytes = bytes(*sums, &self.channels, filter, &self.to);
+            for (y, byte) in y.iter_mut().skip(filter).step_by(pixel).zip(bytes) {
+                *y = byte;
             }
         }
     }

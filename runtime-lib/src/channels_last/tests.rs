@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::blocks::Channels;
-use crate::conv::Weights;
+use crate::conv::{Conv, Weights};
 use crate::pool::Pool;
 use crate::quantized::Requantize;
 use crate::simd::each_level;

@@ -199,7 +199,7 @@ impl<R: Results> Work<'_, R> {
                 for (sum, j) in sums.iter_mut().zip(columns.clone()) {
                     *sum = self.results.start(j);
                 }
-                add_row_products(&x[i * k..][..k], quad(flip) as u32, weights, width, &mut sums);
+                add_row_products(&x[i * k..][..k], flip, weights, width, &mut sums);
                 for (&sum, j) in sums.iter().zip(columns) {
                     self.results.take(i * n + j, j, sum);
                 }

@@ -73,6 +73,11 @@ impl<'a> Channels<'a> {
         Channels { bias, factor, offset: offset.unwrap_or(&[]), plain }
     }
 
+    /// Whether each factor has a [`Multiplier`], and nothing is added to products.
+    pub fn is_plain(&self) -> bool {
+        self.plain && self.offset.is_empty()
+    }
+
     /// Those from one on.
     fn from(self, first: usize) -> Channels<'a> {
         Channels {

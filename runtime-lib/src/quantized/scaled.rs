@@ -34,10 +34,16 @@ impl Multiplier {
     #[inline(always)]
     pub fn of(factor: f32) -> Option<Multiplier> {
         let bits = factor.to_bits();
-        let exponent = bits >> 23;
-        let plain = bits == 0 || bits & 0x3fff != 0 && exponent < 125;
+        let plain = bits == 0 || bits & 0x3fff != 0 && bits >> 23 < 125;
+        plain.then(|| Multiplier::of_plain(factor))
+    }
+
+    /// That of a factor that has one.
+    #[inline(always)]
+    pub fn of_plain(factor: f32) -> Multiplier {
+        let bits = factor.to_bits();
         let mantissa = (bits << 7 & 0x3fff_ffff | 0x4000_0000) as i32;
-        plain.then(|| Multiplier { mantissa, shift: (125 - exponent).min(31) })
+        Multiplier { mantissa, shift: 125u32.saturating_sub(bits >> 23).min(31) }
     }
 
     /// The same as [`scaled`].

@@ -7,7 +7,7 @@ use crate::{
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{
         Entry,
-        conv::macs,
+        conv::{geometry_of, macs},
         internal,
         pack::{PIECE, Pack, numbers, packed_bytes},
         requantize::{Requantized, check_channels},
@@ -135,20 +135,8 @@ impl ChannelsLastConv {
     fn geometry(&self, cx: &Lower<'_>) -> Result<Conv> {
         let (x, w) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
         let (batch, slides) = self.slides(x, w).expect("inferring saw the axes");
-        let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
-        Ok(Conv {
-            batch,
-            groups: usize::try_from(self.group).expect("inferring saw that there are groups"),
-            channels: w[1].clone(),
-            filters: w[0].floor_div(&self.group.into()),
-            size: each(|slide| &slide.image),
-            out: each(|slide| &slide.places),
-            kernel: each(|slide| &slide.kernel),
-            strides: slides.iter().map(|slide| slide.stride).collect(),
-            dilations: slides.iter().map(|slide| slide.dilation).collect(),
-            pads: each(|slide| &slide.before),
-            weights: Weights::Packed,
-        })
+        let geometry = geometry_of(&batch, w, &slides, self.group);
+        Ok(Conv { weights: Weights::Packed, ..geometry })
     }
 
     /// Numbers of channels, filled up and in the order of the kernel.

@@ -2,15 +2,14 @@
 
 use crate::{
     diag::{Code, Result},
-    dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{
         Entry, internal,
-        pool::{MaxPool, Pool, geometry_of},
+        pool::{MaxPool, Pool, geometry_of, slides},
         quantized::QuantizedAveragePool,
         requantize::Requantized,
-        window::{self, Rounding, Slide},
+        window,
     },
     plan::{
         Kernel,
@@ -68,14 +67,6 @@ impl ChannelsLastPool {
         let mean = Mean { padded: *padded, factor: *factor, to: super::unsigned(*to, dtype) };
         Some(ChannelsLastPool { pool: pool.clone(), mean: Some(mean) })
     }
-
-    fn slides(&self, image: &[Dim]) -> Vec<Slide> {
-        let Some(Pool { window, ceil_mode }) = &self.pool else {
-            return image.iter().map(Slide::whole).collect();
-        };
-        let rounding = if *ceil_mode { Rounding::Up } else { Rounding::Down };
-        window.slides(image, &window.sizes(), rounding)
-    }
 }
 
 impl Op for ChannelsLastPool {
@@ -104,7 +95,7 @@ impl Op for ChannelsLastPool {
         let Some((_, image)) = super::image(&shape) else {
             return Err(cx.finding(Code::ShapeMismatch, "the input has no channels"));
         };
-        let slides = self.slides(image);
+        let slides = slides(self.pool.as_ref(), image);
         for slide in &slides {
             slide.require(cx)?;
         }
@@ -115,7 +106,7 @@ impl Op for ChannelsLastPool {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let shape = &cx.ty(0)?.shape;
         let (batch, image) = super::image(shape).expect("inferring saw the axes");
-        let geometry = geometry_of(batch.clone(), &self.slides(image));
+        let geometry = geometry_of(batch.clone(), &slides(self.pool.as_ref(), image));
         match self.mean {
             None => cx.call(&MAX_POOL, geometry),
             Some(Mean { padded, factor, to }) => {

@@ -1,6 +1,6 @@
 //! Convolutions whose results have their channels in blocks.
 
-use super::{Conv, addend, bias, macs};
+use super::{Conv, addend, bias, geometry_of, macs};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -180,20 +180,8 @@ impl BlockedConv {
     fn geometry(&self, cx: &Lower<'_>) -> Result<geometry::Conv> {
         let (x, w) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
         let (batch, slides) = self.slides(x, w).expect("inferring saw the axes");
-        let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
-        Ok(geometry::Conv {
-            batch,
-            groups: usize::try_from(self.conv.group).expect("inferring saw that there are groups"),
-            channels: w[1].clone(),
-            filters: w[0].floor_div(&self.conv.group.into()),
-            size: each(|slide| &slide.image),
-            out: each(|slide| &slide.places),
-            kernel: each(|slide| &slide.kernel),
-            strides: slides.iter().map(|slide| slide.stride).collect(),
-            dilations: slides.iter().map(|slide| slide.dilation).collect(),
-            pads: each(|slide| &slide.before),
-            weights: Weights::Packed,
-        })
+        let geometry = geometry_of(&batch, w, &slides, self.conv.group);
+        Ok(geometry::Conv { weights: Weights::Packed, ..geometry })
     }
 
     /// The addends of the channels, with zeros for those that are missing to a whole block.

@@ -96,7 +96,7 @@ impl Op for BlockedCorrelate {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let images = self.images(&cx.ty(0)?.shape).expect("inferring saw the axes");
-        let geometry = geometry_of((&images, &self.weights()), &self.slides(&images), 1);
+        let geometry = geometry_of(&images[0], &self.weights(), &self.slides(&images), 1);
         cx.macs(&macs(&geometry));
         type Wants = fn(&conv::Conv<'_>) -> usize;
         let (kernel, wants): (_, Wants) = match self.in_blocks {

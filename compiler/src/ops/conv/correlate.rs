@@ -77,7 +77,7 @@ impl Op for Correlate {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (x, dw) = (&cx.ty(0)?.shape, &cx.output_ty(0)?.shape);
-        let geometry = geometry_of((x, dw), &self.slides(x), self.group);
+        let geometry = geometry_of(&x[0], dw, &self.slides(x), self.group);
         cx.macs(&macs(&geometry));
         let dtype = cx.output_ty(0)?.dtype;
         let fast = cx.output_ty(0)?.known_shape().is_some();

@@ -225,14 +225,14 @@ fn geometry(
 ) -> Result<geometry::Conv> {
     let (x, w) = (&cx.ty(x)?.shape, &cx.ty(w)?.shape);
     let slides = window.slides(&x[2..], &w[2..], Rounding::Down);
-    Ok(geometry_of((x, w), &slides, group))
+    Ok(geometry_of(&x[0], w, &slides, group))
 }
 
-/// The same for images and kernels of these shapes.
-fn geometry_of((x, w): (&[Dim], &[Dim]), slides: &[Slide], group: i64) -> geometry::Conv {
+/// That of so many images with kernels of shape `w`, which slide over them.
+pub(super) fn geometry_of(batch: &Dim, w: &[Dim], slides: &[Slide], group: i64) -> geometry::Conv {
     let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
     geometry::Conv {
-        batch: x[0].clone(),
+        batch: batch.clone(),
         groups: usize::try_from(group).expect("inferring saw that there are groups"),
         channels: w[1].clone(),
         filters: w[0].floor_div(&group.into()),

@@ -1,15 +1,11 @@
 //! Pools of images whose channels stand in blocks.
 
-use super::{AveragePool, GlobalPool, MaxPool, Pool};
+use super::{AveragePool, GlobalPool, MaxPool, Pool, slides};
 use crate::{
     diag::{Code, Result},
-    dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
-    ops::{
-        Entry, blocks, internal,
-        window::{self, Rounding, Slide},
-    },
+    ops::{Entry, blocks, internal, window},
     plan::{Kernel, geometry, kernel},
     ty::Type,
 };
@@ -63,14 +59,6 @@ impl BlockedPool {
             GlobalPool::Lp(_) => None,
         }
     }
-
-    fn slides(&self, image: &[Dim]) -> Vec<Slide> {
-        let Some(Pool { window, ceil_mode }) = &self.pool else {
-            return image.iter().map(Slide::whole).collect();
-        };
-        let rounding = if *ceil_mode { Rounding::Up } else { Rounding::Down };
-        window.slides(image, &window.sizes(), rounding)
-    }
 }
 
 impl Op for BlockedPool {
@@ -96,7 +84,7 @@ impl Op for BlockedPool {
         let Some((_, image)) = blocks::image(shape) else {
             return Err(cx.finding(Code::ShapeMismatch, "the input has no blocks"));
         };
-        let slides = self.slides(image);
+        let slides = slides(self.pool.as_ref(), image);
         for slide in &slides {
             slide.require(cx)?;
         }
@@ -108,7 +96,7 @@ impl Op for BlockedPool {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let shape = &cx.ty(0)?.shape;
         let image = blocks::image(shape).map_or(&[][..], |(_, image)| image);
-        let geometry = super::geometry(cx, &self.slides(image))?;
+        let geometry = super::geometry(cx, &slides(self.pool.as_ref(), image))?;
         cx.call(
             match self.fold {
                 Fold::Max => &MAX_POOL,

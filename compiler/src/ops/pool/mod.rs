@@ -73,8 +73,7 @@ impl Pool {
     }
 
     pub(super) fn slides(&self, shape: &[Dim]) -> Vec<Slide> {
-        let rounding = if self.ceil_mode { Rounding::Up } else { Rounding::Down };
-        self.window.slides(&shape[2..], &self.window.sizes(), rounding)
+        slides(Some(self), &shape[2..])
     }
 
     /// The derivative of a pool that sums what it makes of each element, for that of each sum: a
@@ -99,6 +98,15 @@ impl Pool {
         let shape = [&ty.shape[..2], &window::shape(&slides)].concat();
         Ok((ty.dtype, shape))
     }
+}
+
+/// How the window slides over images of these sizes; it is the whole image where there is none.
+pub(super) fn slides(pool: Option<&Pool>, image: &[Dim]) -> Vec<Slide> {
+    let Some(Pool { window, ceil_mode }) = pool else {
+        return image.iter().map(Slide::whole).collect();
+    };
+    let rounding = if *ceil_mode { Rounding::Up } else { Rounding::Down };
+    window.slides(image, &window.sizes(), rounding)
 }
 
 /// The number of axes of the images of input `i`.

@@ -93,6 +93,21 @@ pub(crate) fn scale_rows(
     }
 }
 
+/// Likewise for rows of columns, whose factors have [`Multiplier`]s all: results of a column stand side by
+/// side, those of the next one `pixel` behind. Rows are a multiple of four.
+#[inline(never)]
+pub(crate) fn scale_pixels(
+    sums: &[[i32; COLUMNS]],
+    factors: &[f32],
+    to: Bounds,
+    y: &mut [u8],
+    pixel: usize,
+) {
+    let n = sums.len().min(factors.len());
+    assert!(n.is_multiple_of(4) && n <= pixel && y.len() >= (COLUMNS - 1) * pixel + n);
+    round::scale_pixels(&sums[..n], &factors[..n], to, y, pixel);
+}
+
 /// The bytes that sums become, out of the way of what calls it.
 #[inline(never)]
 fn scale_few(sums: &[i32], factor: f32, to: Bounds, y: &mut [u8]) {
@@ -110,9 +125,7 @@ fn scale_any(sums: &[i32], factor: f32, to: Bounds, y: &mut [u8]) {
 /// Any processor.
 #[cfg(not(arm_vectors))]
 mod round {
-    #[cfg(not(arm_signals))]
-    use super::COLUMNS;
-    use super::{Bounds, CHANNELS, Factors, Multiplier};
+    use super::{Bounds, CHANNELS, COLUMNS, Factors, Multiplier};
 
     /// How [`Factors`] have it.
     pub fn shift(shift: u32) -> i32 {
@@ -135,6 +148,27 @@ mod round {
     pub fn scale(sums: &[i32], factor: Multiplier, to: Bounds, y: &mut [u8]) {
         for (&sum, y) in sums.iter().zip(y) {
             *y = to.byte(factor.scaled(sum));
+        }
+    }
+
+    /// As the function above.
+    #[inline(always)]
+    pub fn scale_pixels(
+        sums: &[[i32; COLUMNS]],
+        factors: &[f32],
+        to: Bounds,
+        y: &mut [u8],
+        pixel: usize,
+    ) {
+        for (i, (sums, &factor)) in sums.iter().zip(factors).enumerate() {
+            let (factor, mut bytes) = (Multiplier::of_plain(factor), [0; COLUMNS]);
+            match to.span {
+                255 => scale_columns(sums, factor, to, &mut bytes),
+                _ => scale(sums, factor, to, &mut bytes),
+            }
+            for (y, byte) in y[i..].iter_mut().step_by(pixel).zip(bytes) {
+                *y = byte;
+            }
         }
     }
 
@@ -263,6 +297,93 @@ mod round {
             );
         }
         y
+    }
+
+    /// As the function above. Four rows of sums are four vectors of a column each.
+    #[inline(always)]
+    pub fn scale_pixels(
+        sums: &[[i32; COLUMNS]],
+        factors: &[f32],
+        to: Bounds,
+        y: &mut [u8],
+        pixel: usize,
+    ) {
+        if sums.is_empty() {
+            return;
+        }
+        // SAFETY: the build script saw that the processor has the instructions. They read four rows
+        // and their factors at a time, and write four bytes of each column; the caller saw that
+        // these are there.
+        unsafe {
+            asm!(
+                "vdup.32 q6, {none}",
+                "vdup.32 q7, {span}",
+                "dls lr, lr",
+                "2:",
+                "vldrw.u32 q4, [{factors}], #16",
+                "vshl.i32 q5, q4, #7",
+                "vbic.i32 q5, #0xc0000000",
+                "vorr.i32 q5, #0x40000000",
+                "vshr.u32 q4, q4, #23",
+                "vsub.i32 q4, q4, {exponent}",
+                "vld40.32 {{q0, q1, q2, q3}}, [{sums}]",
+                "vld41.32 {{q0, q1, q2, q3}}, [{sums}]",
+                "vld42.32 {{q0, q1, q2, q3}}, [{sums}]",
+                "vld43.32 {{q0, q1, q2, q3}}, [{sums}]!",
+                "vmulh.s32 q0, q0, q5",
+                "vmulh.s32 q1, q1, q5",
+                "vmulh.s32 q2, q2, q5",
+                "vmulh.s32 q3, q3, q5",
+                "vrshl.s32 q0, q0, q4",
+                "vrshl.s32 q1, q1, q4",
+                "vrshl.s32 q2, q2, q4",
+                "vrshl.s32 q3, q3, q4",
+                "vadd.i32 q0, q0, {zero}",
+                "vadd.i32 q1, q1, {zero}",
+                "vadd.i32 q2, q2, {zero}",
+                "vadd.i32 q3, q3, {zero}",
+                "vmax.s32 q0, q0, q6",
+                "vmax.s32 q1, q1, q6",
+                "vmax.s32 q2, q2, q6",
+                "vmax.s32 q3, q3, q6",
+                "vmin.s32 q0, q0, q7",
+                "vmin.s32 q1, q1, q7",
+                "vmin.s32 q2, q2, q7",
+                "vmin.s32 q3, q3, q7",
+                "vadd.i32 q0, q0, {low}",
+                "vadd.i32 q1, q1, {low}",
+                "vadd.i32 q2, q2, {low}",
+                "vadd.i32 q3, q3, {low}",
+                // Their addresses must be in the first eight registers.
+                "vstrb.32 q0, [r0]",
+                "add r1, r0, {pixel}",
+                "vstrb.32 q1, [r1]",
+                "add r1, r1, {pixel}",
+                "vstrb.32 q2, [r1]",
+                "add r1, r1, {pixel}",
+                "vstrb.32 q3, [r1]",
+                "add r0, r0, #4",
+                "le lr, 2b",
+                inout("lr") sums.len() / 4 => _,
+                inout("r0") y.as_mut_ptr() => _,
+                inout("r1") 0 => _,
+                sums = inout(reg) sums.as_ptr() => _,
+                factors = inout(reg) factors.as_ptr() => _,
+                pixel = in(reg) pixel,
+                exponent = in(reg) 125,
+                none = in(reg) 0,
+                span = in(reg) to.span,
+                zero = in(reg) to.zero,
+                low = in(reg) to.low,
+                out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _,
+                out("s6") _, out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _,
+                out("s12") _, out("s13") _, out("s14") _, out("s15") _, out("s16") _,
+                out("s17") _, out("s18") _, out("s19") _, out("s20") _, out("s21") _,
+                out("s22") _, out("s23") _, out("s24") _, out("s25") _, out("s26") _,
+                out("s27") _, out("s28") _, out("s29") _, out("s30") _, out("s31") _,
+                options(nostack),
+            );
+        }
     }
 
     /// As the function above, for as many results as sums.

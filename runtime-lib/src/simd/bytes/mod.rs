@@ -8,6 +8,7 @@ mod channels;
 mod limits;
 mod portable;
 mod quad;
+mod row;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 #[cfg(target_arch = "x86_64")]
@@ -18,10 +19,9 @@ use super::{Avx2, Level};
 use super::{Portable, Simd, level};
 use crate::Integer;
 pub(crate) use channels::{CHANNELS, TAP_BYTES, Tap, Taps};
-pub(crate) use limits::{Bounds, Factors, scale, scale_rows};
-pub(crate) use quad::{
-    COLUMNS, Quad, Quads, add_products, add_row_products, set, sums_memory, turn,
-};
+pub(crate) use limits::{Bounds, Factors, scale, scale_pixels, scale_rows};
+pub(crate) use quad::{COLUMNS, Quad, Quads, add_products, set, sums_memory, turn};
+pub(crate) use row::add_row_products;
 #[cfg(target_arch = "x86_64")]
 pub use vnni::Vnni;
 

@@ -81,37 +81,6 @@ pub(crate) fn add_products(
     }
 }
 
-/// Adds to the sums of some columns their products with a row, bytes without a sign once they are
-/// flipped. Weights have a sign: the quads of all columns lie side by side, those of the next four
-/// `step` words behind.
-#[inline(never)]
-pub(crate) fn add_row_products(
-    x: &[u8],
-    flip: u32,
-    weights: &[[u8; 4]],
-    step: usize,
-    sums: &mut [i32; COLUMNS],
-) {
-    let mut add = |x: u32, w: &[[u8; 4]]| {
-        let x = Quad::unsigned(x ^ flip);
-        for (sum, &w) in sums.iter_mut().zip(w) {
-            *sum = x.add_products(Quad::signed(u32::from_ne_bytes(w)), *sum);
-        }
-    };
-    let (quads, rest) = x.as_chunks::<4>();
-    let mut weights = weights.chunks(step);
-    for (&x, w) in quads.iter().zip(&mut weights) {
-        // The length is known, so the sums stay in registers.
-        let Some(w) = w.first_chunk::<COLUMNS>() else { return };
-        add(u32::from_ne_bytes(x), w);
-    }
-    if let (false, Some(w)) = (rest.is_empty(), weights.next()) {
-        let mut last = [0; 4];
-        last.iter_mut().zip(rest).for_each(|(to, &x)| *to = x);
-        add(u32::from_ne_bytes(last), w);
-    }
-}
-
 /// Four rows of four bytes, turned: each result has one byte of each row.
 #[inline(always)]
 pub(crate) fn turn(rows: [u32; 4]) -> [u32; 4] {
