@@ -1,32 +1,7 @@
 //! Where the windows of a convolution lie in an image whose pixels are so many bytes each.
 
 use super::{MOST_AXES, QUAD};
-use crate::conv::Conv;
-
-/// One axis of a convolution.
-#[derive(Clone, Copy)]
-struct Axis {
-    size: usize,
-    out: usize,
-    kernel: usize,
-    stride: usize,
-    dilation: usize,
-    pad: usize,
-}
-
-impl Axis {
-    const NONE: Axis = Axis { size: 1, out: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
-
-    /// How much of the padded image the windows see.
-    const fn extent(&self) -> usize {
-        self.out.saturating_sub(1) * self.stride + self.kernel.saturating_sub(1) * self.dilation + 1
-    }
-
-    /// Whether they see nothing but the image.
-    const fn is_inside(&self) -> bool {
-        self.pad == 0 && self.extent() <= self.size
-    }
-}
+use crate::conv::{Axis, Conv};
 
 /// The windows of a convolution.
 #[derive(Clone, Copy)]
@@ -41,23 +16,11 @@ pub(super) struct Windows {
 impl Windows {
     /// Those of a convolution with at most three axes.
     pub const fn of(conv: &Conv<'_>, pixel: usize) -> Windows {
-        let rank = conv.size.len();
-        assert!(rank <= MOST_AXES, "the compiler lets no more axes come here");
-        let (mut axes, mut is_inside) = ([Axis::NONE; MOST_AXES], true);
-        let mut i = 0;
-        while i < rank {
-            let axis = Axis {
-                size: conv.size[i],
-                out: conv.out[i],
-                kernel: conv.kernel[i],
-                stride: conv.strides[i],
-                dilation: conv.dilations[i],
-                pad: conv.pads[i],
-            };
-            is_inside &= axis.is_inside();
-            axes[MOST_AXES - rank + i] = axis;
-            i += 1;
-        }
+        let Some(axes) = Axis::all(conv) else {
+            panic!("the compiler lets no more axes come here")
+        };
+        let [d, h, w] = &axes;
+        let is_inside = d.is_inside() && h.is_inside() && w.is_inside();
         let windows = Windows { axes, pixel, is_inside };
         Windows { is_inside: is_inside && windows.run().is_multiple_of(QUAD), ..windows }
     }

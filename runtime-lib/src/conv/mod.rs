@@ -9,6 +9,7 @@
 //! In `f32` the relative error of a sum of `K` products of one sign is at most `1e-6 √K`, by every
 //! kernel and at every level; where terms cancel, it is that of the sum of their sizes.
 
+mod axis;
 mod blocked;
 mod correlate;
 mod group;
@@ -18,6 +19,7 @@ mod planes;
 mod tests;
 mod transpose;
 
+pub(crate) use axis::Axis;
 pub use blocked::{
     conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks, conv_to_blocks_scratch,
     correlate_in_blocks, correlate_in_blocks_scratch, correlate_to_blocks,

@@ -5,68 +5,8 @@
 //! its own, in which neighboring outputs read neighboring elements.
 
 use super::Conv;
+use super::axis::Axis;
 use crate::gemm::{Real, panel_cols};
-
-/// One axis of a convolution.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Axis {
-    pub size: usize,
-    pub out: usize,
-    pub kernel: usize,
-    pub stride: usize,
-    pub dilation: usize,
-    pub pad: usize,
-}
-
-impl Axis {
-    /// An axis that is not there.
-    pub(super) const NONE: Axis =
-        Axis { size: 1, out: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
-
-    /// Axis `i` of a convolution.
-    pub(super) const fn of(conv: &Conv<'_>, i: usize) -> Axis {
-        Axis {
-            size: conv.size[i],
-            out: conv.out[i],
-            kernel: conv.kernel[i],
-            stride: conv.strides[i],
-            dilation: conv.dilations[i],
-            pad: conv.pads[i],
-        }
-    }
-
-    /// Whether no window reaches behind the image.
-    pub(super) const fn fits(&self) -> bool {
-        self.out == 0 || (self.out - 1) * self.stride + self.reach() < self.pad + self.size
-    }
-
-    /// How far the kernel reaches past its first element.
-    pub(super) const fn reach(&self) -> usize {
-        (self.kernel - 1) * self.dilation
-    }
-
-    /// How many phases the kernel reads.
-    pub(super) const fn phases(&self) -> usize {
-        if self.reach() < self.stride { self.reach() + 1 } else { self.stride }
-    }
-
-    /// How many more elements than outputs a plane has.
-    pub(super) const fn extra(&self) -> usize {
-        self.reach() / self.stride
-    }
-
-    /// The phase that an element of the kernel reads, and from where on.
-    pub(super) const fn tap(&self, at: usize) -> (usize, usize) {
-        let place = at * self.dilation;
-        (place % self.stride, place / self.stride)
-    }
-
-    /// Where the element of a phase for output `o` is in the input, if it is not padding.
-    pub(super) fn input(&self, o: usize, phase: usize) -> Option<usize> {
-        let place = (o * self.stride + phase).checked_sub(self.pad)?;
-        (place < self.size).then_some(place)
-    }
-}
 
 /// The three last axes of a group, where there are no more.
 #[derive(Clone, Copy, Debug)]
@@ -93,17 +33,10 @@ pub(crate) struct Band {
 impl Window {
     /// The window of a convolution with at most three axes.
     pub const fn of(conv: &Conv<'_>) -> Option<Window> {
-        let rank = conv.size.len();
-        if rank > 3 {
-            return None;
+        match Axis::all(conv) {
+            Some(axes) => Some(Window { channels: conv.channels, axes }),
+            None => None,
         }
-        let mut axes = [Axis::NONE; 3];
-        let mut i = 0;
-        while i < rank {
-            axes[3 - rank + i] = Axis::of(conv, i);
-            i += 1;
-        }
-        Some(Window { channels: conv.channels, axes })
     }
 
     /// How many planes a band has.

@@ -2,43 +2,7 @@
 //! with lies in one piece: for each phase of the strides there is a plane, in which neighboring
 //! places of the output read neighboring bytes.
 
-use crate::conv::Conv;
-
-/// One axis of a convolution.
-#[derive(Clone, Copy, Debug)]
-struct Axis {
-    size: usize,
-    out: usize,
-    kernel: usize,
-    stride: usize,
-    dilation: usize,
-    pad: usize,
-}
-
-impl Axis {
-    const NONE: Axis = Axis { size: 1, out: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
-
-    /// How far the kernel reaches past its first element.
-    const fn reach(&self) -> usize {
-        self.kernel.saturating_sub(1) * self.dilation
-    }
-
-    /// How many phases the kernel reads.
-    const fn phases(&self) -> usize {
-        if self.reach() < self.stride { self.reach() + 1 } else { self.stride }
-    }
-
-    /// How many elements of a phase are read.
-    const fn plane(&self) -> usize {
-        self.out + self.reach() / self.stride
-    }
-
-    /// Where element `at` of a phase is in the input, if it is not padding.
-    fn input(&self, at: usize, phase: usize) -> Option<usize> {
-        let place = (at * self.stride + phase).checked_sub(self.pad)?;
-        (place < self.size).then_some(place)
-    }
-}
+use crate::conv::{Axis, Conv};
 
 /// The planes of a group of channels.
 #[derive(Clone, Copy, Debug)]
@@ -50,21 +14,9 @@ pub(crate) struct Planes {
 impl Planes {
     /// Those of a convolution with at most three axes.
     pub const fn of(conv: &Conv<'_>) -> Planes {
-        let rank = conv.size.len();
-        assert!(rank <= 3, "the compiler lets no more axes come here");
-        let mut axes = [Axis::NONE; 3];
-        let mut i = 0;
-        while i < rank {
-            axes[3 - rank + i] = Axis {
-                size: conv.size[i],
-                out: conv.out[i],
-                kernel: conv.kernel[i],
-                stride: conv.strides[i],
-                dilation: conv.dilations[i],
-                pad: conv.pads[i],
-            };
-            i += 1;
-        }
+        let Some(axes) = Axis::all(conv) else {
+            panic!("the compiler lets no more axes come here")
+        };
         Planes { channels: conv.channels, axes }
     }
 

@@ -9,7 +9,7 @@
 /// | output | `scores` | `float[1, 10]` |
 ///
 /// - Parameters: 14474
-/// - Weights: 16960 bytes
+/// - Weights: 16576 bytes
 /// - Arena: 6144 bytes
 /// - Multiply-adds: 451904
 /// - onnx.infer: onnxruntime.quant
@@ -23,7 +23,7 @@ impl DigitsInt8 {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 6144;
     /// The bytes of all weights.
-    pub const WEIGHT_BYTES: usize = 16960;
+    pub const WEIGHT_BYTES: usize = 16576;
     /// The multiply-adds of one run, where every size is known.
     pub const MACS: u64 = 451904;
 
@@ -92,7 +92,7 @@ mod digits_int8 {
             IMAGE_QUANTIZE_LINEAR_SCALES,
         );
 
-        // relu_QuantizeLinear: ChannelsLast -> uint8[1, 8, 8, 4]
+        // relu_QuantizeLinear: ChannelsLast -> uint8[1, 8, 8, 1]
         let (relu_quantize_linear_output, image_quantize_linear_output) = borrow(
             arena,
             (RELU_QUANTIZE_LINEAR_OUTPUT.write(), IMAGE_QUANTIZE_LINEAR_OUTPUT.read()),
@@ -295,39 +295,39 @@ mod digits_int8 {
     const IMAGE_SCALE: Slot<f32> = Slot::new(0, 1);
     const IMAGE_ZERO_POINT: Slot<i8> = Slot::new(64, 1);
     const IMAGE_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 64);
-    const RELU_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(832, 256);
-    const RELU_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(128, 576);
-    const RELU_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(704, 64);
-    const RELU_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(960, 64);
-    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(1088, 9);
+    const RELU_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(384, 64);
+    const RELU_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(128, 192);
+    const RELU_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(320, 64);
+    const RELU_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(576, 64);
+    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(448, 3);
     const RELU_QUANTIZE_LINEAR_OUTPUT_2: Slot<u8> = Slot::new(4928, 1024);
-    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 816);
-    const RELU_1_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(1216, 4608);
-    const RELU_1_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(5824, 64);
-    const RELU_1_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(6080, 64);
+    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 325);
+    const RELU_1_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(832, 4608);
+    const RELU_1_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(5440, 64);
+    const RELU_1_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(5696, 64);
     const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(5952, 36);
     const RELU_1_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(2880, 2048);
     const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 2880);
     const MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(4928, 512);
-    const RELU_2_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(6336, 9216);
-    const RELU_2_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(15552, 64);
-    const RELU_2_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(15808, 64);
+    const RELU_2_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(5952, 9216);
+    const RELU_2_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(15168, 64);
+    const RELU_2_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(15424, 64);
     const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(4096, 72);
     const RELU_2_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(3584, 512);
     const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 3584);
     const RELU_2_QUANTIZE_LINEAR_OUTPUT_2: Slot<i8> = Slot::new(2048, 512);
-    const RELU_2_SCALE: Slot<f32> = Slot::new(16064, 1);
+    const RELU_2_SCALE: Slot<f32> = Slot::new(15680, 1);
     const RELU_2_DEQUANTIZE_LINEAR_OUTPUT: Slot<f32> = Slot::new(0, 512);
     const MEAN: Slot<f32> = Slot::new(2048, 32);
-    const VIEW_SCALE: Slot<f32> = Slot::new(16128, 1);
+    const VIEW_SCALE: Slot<f32> = Slot::new(15744, 1);
     const VIEW_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(128, 32);
-    const SCORES_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(16192, 512);
+    const SCORES_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(15808, 512);
     const SCORES_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u8> = Slot::new(0, 96);
-    const SCORES_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(16704, 10);
-    const SCORES_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(16768, 10);
+    const SCORES_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(16320, 10);
+    const SCORES_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(16384, 10);
     const SCORES_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(192, 10);
-    const SCORES_SCALE: Slot<f32> = Slot::new(16832, 1);
-    const SCORES_ZERO_POINT: Slot<i8> = Slot::new(16896, 1);
+    const SCORES_SCALE: Slot<f32> = Slot::new(16448, 1);
+    const SCORES_ZERO_POINT: Slot<i8> = Slot::new(16512, 1);
     const SCORES: Slot<f32> = Slot::new(0, 10);
 
     const IMAGE_QUANTIZE_LINEAR_SCALES: Scales = Scales {
@@ -456,7 +456,7 @@ mod digits_int8 {
         inner_step: 0,
     };
 
-    pub(super) static WEIGHTS: &Aligned<[u8; 16960]> = &Aligned(
+    pub(super) static WEIGHTS: &Aligned<[u8; 16576]> = &Aligned(
         *include_bytes!("digits_int8.weights"),
     );
 

@@ -9,8 +9,8 @@
 /// | output | `output` | `float[1, 12]` |
 ///
 /// - Parameters: 23198
-/// - Weights: 35840 bytes
-/// - Arena: 28224 bytes
+/// - Weights: 28160 bytes
+/// - Arena: 28416 bytes
 /// - Multiply-adds: 2656768
 /// - onnx.infer: onnxruntime.quant
 #[derive(Clone, Debug)]
@@ -21,9 +21,9 @@ pub struct KeywordsInt8 {
 #[allow(dead_code)]
 impl KeywordsInt8 {
     /// The bytes of memory that one run needs, beside what the caller gives.
-    pub const PEAK_ARENA_BYTES: usize = 28224;
+    pub const PEAK_ARENA_BYTES: usize = 28416;
     /// The bytes of all weights.
-    pub const WEIGHT_BYTES: usize = 35840;
+    pub const WEIGHT_BYTES: usize = 28160;
     /// The multiply-adds of one run, where every size is known.
     pub const MACS: u64 = 2656768;
 
@@ -55,7 +55,7 @@ impl KeywordsInt8 {
         arena: &'a mut ::onnxc_runtime::arena::InlineArena<BLOCKS>,
         input: &[f32; 490],
     ) -> &'a [f32; 12] {
-        keywords_int8::infer(&self.weights, arena.first::<441>(), input)
+        keywords_int8::infer(&self.weights, arena.first::<444>(), input)
     }
 }
 
@@ -94,7 +94,7 @@ mod keywords_int8 {
             INPUT_QUANTIZE_LINEAR_SCALES,
         );
 
-        // relu_5_QuantizeLinear: ChannelsLast -> uint8[1, 49, 10, 4]
+        // relu_5_QuantizeLinear: ChannelsLast -> uint8[1, 49, 10, 1]
         let (relu_5_quantize_linear_output, input_quantize_linear_output) = borrow(
             arena,
             (RELU_5_QUANTIZE_LINEAR_OUTPUT.write(), INPUT_QUANTIZE_LINEAR_OUTPUT.read()),
@@ -474,73 +474,73 @@ mod keywords_int8 {
     const INPUT_SCALE: Slot<f32> = Slot::new(0, 1);
     const INPUT_ZERO_POINT: Slot<i8> = Slot::new(64, 1);
     const INPUT_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 490);
-    const RELU_5_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(4224, 1960);
-    const RELU_5_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(128, 10240);
-    const RELU_5_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(10368, 64);
-    const RELU_5_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(10624, 64);
-    const RELU_5_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(6208, 40);
-    const RELU_5_QUANTIZE_LINEAR_OUTPUT_2: Slot<u8> = Slot::new(12160, 8000);
-    const RELU_5_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 4192);
-    const RELU_11_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(10880, 768);
-    const RELU_11_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(11648, 64);
-    const RELU_11_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(11904, 64);
-    const RELU_11_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28160, 12);
-    const RELU_11_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20160, 8000);
-    const RELU_11_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12160);
-    const RELU_17_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(12160, 4096);
-    const RELU_17_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(16256, 64);
-    const RELU_17_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(16512, 64);
+    const RELU_5_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(1152, 490);
+    const RELU_5_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(128, 2560);
+    const RELU_5_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(2688, 64);
+    const RELU_5_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(2944, 64);
+    const RELU_5_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(1664, 10);
+    const RELU_5_QUANTIZE_LINEAR_OUTPUT_2: Slot<u8> = Slot::new(12352, 8000);
+    const RELU_5_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 1144);
+    const RELU_11_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(3200, 768);
+    const RELU_11_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(3968, 64);
+    const RELU_11_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(4224, 64);
+    const RELU_11_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28352, 12);
+    const RELU_11_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20352, 8000);
+    const RELU_11_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12332);
+    const RELU_17_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(4480, 4096);
+    const RELU_17_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(8576, 64);
+    const RELU_17_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(8832, 64);
     const RELU_17_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(640, 16);
-    const RELU_17_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(12160, 8000);
+    const RELU_17_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(12352, 8000);
     const RELU_17_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 640);
-    const RELU_23_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(16768, 768);
-    const RELU_23_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(17536, 64);
-    const RELU_23_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(17792, 64);
-    const RELU_23_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28160, 12);
-    const RELU_23_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20160, 8000);
-    const RELU_23_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12160);
-    const RELU_29_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(18048, 4096);
-    const RELU_29_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(22144, 64);
-    const RELU_29_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(22400, 64);
+    const RELU_23_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(9088, 768);
+    const RELU_23_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(9856, 64);
+    const RELU_23_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(10112, 64);
+    const RELU_23_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28352, 12);
+    const RELU_23_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20352, 8000);
+    const RELU_23_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12332);
+    const RELU_29_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(10368, 4096);
+    const RELU_29_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(14464, 64);
+    const RELU_29_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(14720, 64);
     const RELU_29_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(640, 16);
-    const RELU_29_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(12160, 8000);
+    const RELU_29_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(12352, 8000);
     const RELU_29_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 640);
-    const RELU_35_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(22656, 768);
-    const RELU_35_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(23424, 64);
-    const RELU_35_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(23680, 64);
-    const RELU_35_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28160, 12);
-    const RELU_35_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20160, 8000);
-    const RELU_35_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12160);
-    const RELU_41_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(23936, 4096);
-    const RELU_41_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(28032, 64);
-    const RELU_41_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(28288, 64);
+    const RELU_35_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(14976, 768);
+    const RELU_35_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(15744, 64);
+    const RELU_35_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(16000, 64);
+    const RELU_35_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28352, 12);
+    const RELU_35_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20352, 8000);
+    const RELU_35_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12332);
+    const RELU_41_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(16256, 4096);
+    const RELU_41_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(20352, 64);
+    const RELU_41_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(20608, 64);
     const RELU_41_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(640, 16);
-    const RELU_41_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(12160, 8000);
+    const RELU_41_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(12352, 8000);
     const RELU_41_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 640);
-    const RELU_47_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(28544, 768);
-    const RELU_47_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(29312, 64);
-    const RELU_47_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(29568, 64);
-    const RELU_47_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28160, 12);
-    const RELU_47_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20160, 8000);
-    const RELU_47_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12160);
-    const RELU_53_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(29824, 4096);
-    const RELU_53_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(33920, 64);
-    const RELU_53_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(34176, 64);
+    const RELU_47_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(20864, 768);
+    const RELU_47_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(21632, 64);
+    const RELU_47_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(21888, 64);
+    const RELU_47_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(28352, 12);
+    const RELU_47_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(20352, 8000);
+    const RELU_47_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 12332);
+    const RELU_53_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(22144, 4096);
+    const RELU_53_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(26240, 64);
+    const RELU_53_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(26496, 64);
     const RELU_53_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(8640, 16);
     const RELU_53_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(0, 8000);
     const RELU_53_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(8000, 640);
     const AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT: Slot<u8> = Slot::new(8000, 64);
     const AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT_2: Slot<i8> = Slot::new(128, 64);
-    const GEMM_61_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(34432, 1024);
+    const GEMM_61_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(26752, 1024);
     const GEMM_61_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u8> = Slot::new(0, 128);
-    const GEMM_61_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(35456, 12);
-    const GEMM_61_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(35520, 12);
+    const GEMM_61_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(27776, 12);
+    const GEMM_61_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(27840, 12);
     const GEMM_61_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(192, 12);
-    const GEMM_61_SCALE: Slot<f32> = Slot::new(35584, 1);
-    const GEMM_61_ZERO_POINT: Slot<i8> = Slot::new(35648, 1);
+    const GEMM_61_SCALE: Slot<f32> = Slot::new(27904, 1);
+    const GEMM_61_ZERO_POINT: Slot<i8> = Slot::new(27968, 1);
     const GEMM_61_DEQUANTIZE_LINEAR_OUTPUT: Slot<f32> = Slot::new(0, 12);
-    const OUTPUT_SCALE: Slot<f32> = Slot::new(35712, 1);
-    const OUTPUT_ZERO_POINT: Slot<i8> = Slot::new(35776, 1);
+    const OUTPUT_SCALE: Slot<f32> = Slot::new(28032, 1);
+    const OUTPUT_ZERO_POINT: Slot<i8> = Slot::new(28096, 1);
     const OUTPUT_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(64, 12);
     const OUTPUT: Slot<f32> = Slot::new(0, 12);
 
@@ -656,7 +656,7 @@ mod keywords_int8 {
         inner: 1,
     };
 
-    pub(super) static WEIGHTS: &Aligned<[u8; 35840]> = &Aligned(
+    pub(super) static WEIGHTS: &Aligned<[u8; 28160]> = &Aligned(
         *include_bytes!("keywords_int8.weights"),
     );
 

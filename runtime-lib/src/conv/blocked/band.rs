@@ -1,6 +1,7 @@
 //! Which part of the output is computed at once, and where its input is.
 
-use super::super::planes::{Axis, Line};
+use super::super::axis::Axis;
+use super::super::planes::Line;
 use super::super::{Conv, product};
 use super::BLOCK;
 

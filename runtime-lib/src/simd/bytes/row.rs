@@ -106,7 +106,7 @@ mod level {
 
     /// # Safety
     /// As for the function above.
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn add_quads<const FLIP: u32>(
         x: &[[u8; 4]],
         weights: &[[u8; 4]],
