@@ -10,7 +10,7 @@ pub use quantum::{Quantum, WholeQuantum};
 
 use crate::fold::{Fold, Max, Min};
 use crate::real::sticky_f32;
-use crate::simd::{Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
+use crate::simd::{HAS_VECTORS, Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
 use crate::{Exact, Float, Float8, Number, Real};
 use core::ops::Range;
 
@@ -61,8 +61,9 @@ impl Scales {
     }
 }
 
-/// How many elements are worked on at a time, so that they stay in the cache.
-const BLOCK: usize = 256;
+/// How many elements are worked on at a time, so that they stay in the cache; few on a processor
+/// without vectors, whose stack may be small.
+const BLOCK: usize = if HAS_VECTORS { 256 } else { 32 };
 
 /// `y = round(x / scale) + zero`, within the limits of the type. Halves go to the even number; what
 /// is not a number, to the smallest.
