@@ -82,6 +82,15 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
         let scratch = &mut vec![0.0; conv::conv_in_blocks_scratch(&IMAGE)];
         conv::conv_in_blocks(&x, &packed, Some(&bias), None, y, scratch, IMAGE, f);
     });
+    let mut packed = vec![0.0; conv::packed_winograd_len(&IMAGE)];
+    let part = packed.len() / conv::WINOGRAD_PARTS;
+    for (i, packed) in packed.chunks_exact_mut(part).enumerate() {
+        conv::pack_winograd(&w, packed, &IMAGE, i);
+    }
+    hold("winograd_in_blocks", 80 * pixels, |y| {
+        let scratch = &mut vec![0.0; conv::winograd_in_blocks_scratch(&IMAGE)];
+        conv::winograd_in_blocks(&x, &packed, Some(&bias), None, y, scratch, IMAGE, f);
+    });
     let g = Conv { groups: 80, channels: 1, filters: 1, ..IMAGE };
     let (x, w) = (numbers(80 * pixels), numbers(80 * 9));
     hold("depthwise_in_blocks", 80 * pixels, |y| {

@@ -13,7 +13,7 @@ use crate::{
         pack::{PIECE, Pack, numbers, packed},
         window::{self, Rounding, Slide},
     },
-    plan::{Kernel, NoParams, Operand, geometry, kernel},
+    plan::{Kernel, NoParams, Operand, Optimize, geometry, kernel},
     tensor::Tensor,
     ty::Type,
 };
@@ -44,6 +44,8 @@ pub struct BlockedConv {
 enum Kind {
     /// All channels with all, from blocks.
     Blocks,
+    /// Likewise, tile by tile.
+    Winograd,
     /// All channels with all, from channels one after another.
     Channels,
     /// Each channel alone.
@@ -67,6 +69,7 @@ macro_rules! packs {
 }
 
 static IN_BLOCKS: Convolves = convolves!(conv_in_blocks);
+static WINOGRAD: Convolves = convolves!(winograd_in_blocks);
 static TO_BLOCKS: Convolves = convolves!(conv_to_blocks);
 static DEPTHWISE: Convolves = convolves!(depthwise_in_blocks);
 
@@ -77,10 +80,18 @@ static PAD_CHANNELS: Kernel<NoParams> =
     kernel!(F32_ONLY T, blocks::pad_channels, |f, a, _p| f(a.input(0), a.output(0)));
 
 impl Kind {
+    /// In how many parts, of all filters each, the weights are packed.
+    fn parts(self) -> usize {
+        match self {
+            Kind::Winograd => conv::WINOGRAD_PARTS,
+            Kind::Blocks | Kind::Channels | Kind::Depthwise => 1,
+        }
+    }
+
     /// What packs weights that are no constants.
     fn packs(self) -> &'static Kernel<geometry::Conv> {
         match self {
-            Kind::Blocks => &PACK_IN_BLOCKS,
+            Kind::Blocks | Kind::Winograd => &PACK_IN_BLOCKS,
             Kind::Channels => &PACK_TO_BLOCKS,
             Kind::Depthwise => &PACK_DEPTHWISE,
         }
@@ -89,6 +100,7 @@ impl Kind {
     fn kernel(self) -> &'static Convolves {
         match self {
             Kind::Blocks => &IN_BLOCKS,
+            Kind::Winograd => &WINOGRAD,
             Kind::Channels => &TO_BLOCKS,
             Kind::Depthwise => &DEPTHWISE,
         }
@@ -97,6 +109,7 @@ impl Kind {
     fn scratch(self) -> fn(&conv::Conv<'_>) -> usize {
         match self {
             Kind::Blocks => conv::conv_in_blocks_scratch,
+            Kind::Winograd => conv::winograd_in_blocks_scratch,
             Kind::Channels => conv::conv_to_blocks_scratch,
             Kind::Depthwise => conv::depthwise_in_blocks_scratch,
         }
@@ -107,6 +120,8 @@ impl Kind {
 struct Filters {
     kind: Kind,
     geometry: geometry::Conv,
+    /// How many elements a piece has, about.
+    piece: usize,
 }
 
 impl Filters {
@@ -114,22 +129,33 @@ impl Filters {
     fn counts(&self) -> [usize; 2] {
         numbers(&self.geometry, |conv| {
             let block = conv::packed_blocks_len(&self.some(&conv, 1)).max(1);
-            [conv.groups * conv.filters, (PIECE / block).max(1) * BLOCK]
+            [conv.groups * conv.filters, (self.piece / block).max(1) * BLOCK]
         })
     }
 
     /// The convolution of so many filters.
     fn some<'a>(&self, conv: &conv::Conv<'a>, count: usize) -> conv::Conv<'a> {
         match self.kind {
-            Kind::Blocks | Kind::Channels => conv::Conv { groups: 1, filters: count, ..*conv },
+            Kind::Blocks | Kind::Winograd | Kind::Channels => {
+                conv::Conv { groups: 1, filters: count, ..*conv }
+            }
             Kind::Depthwise => conv::Conv { groups: count, filters: 1, ..*conv },
         }
     }
 
-    /// The weights of a convolution of some filters.
-    fn packed<T: Number>(&self, from: &[T], conv: &conv::Conv<'_>) -> Vec<T> {
-        let mut to = vec![T::ZERO; conv::packed_blocks_len(conv)];
+    /// How many elements the packed weights of a convolution have.
+    fn len_of(&self, conv: &conv::Conv<'_>) -> usize {
         match self.kind {
+            Kind::Winograd => conv::packed_winograd_len(conv),
+            Kind::Blocks | Kind::Channels | Kind::Depthwise => conv::packed_blocks_len(conv),
+        }
+    }
+
+    /// A part of the weights of a convolution of some filters.
+    fn packed<T: Number>(&self, from: &[T], conv: &conv::Conv<'_>, part: usize) -> Vec<T> {
+        let mut to = vec![T::ZERO; self.len_of(conv) / self.kind.parts()];
+        match self.kind {
+            Kind::Winograd => conv::pack_winograd(from, &mut to, conv, part),
             Kind::Blocks => conv::pack_blocks(from, &mut to, conv, BLOCK),
             Kind::Channels => conv::pack_blocks(from, &mut to, conv, 1),
             Kind::Depthwise => conv::pack_depthwise_blocks(from, &mut to, conv),
@@ -140,26 +166,34 @@ impl Filters {
 
 impl Pack for Filters {
     fn len<T>(&self) -> usize {
-        numbers(&self.geometry, |conv| conv::packed_blocks_len(&conv))
+        numbers(&self.geometry, |conv| self.len_of(&conv))
     }
 
     fn pieces<T>(&self) -> usize {
         let [all, most] = self.counts();
-        all.div_ceil(most)
+        self.kind.parts() * all.div_ceil(most)
     }
 
     fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
         let [all, most] = self.counts();
-        let (first, depth) = (i * most, from.len() / all);
+        let pieces = all.div_ceil(most);
+        let (part, first, depth) = (i / pieces, i % pieces * most, from.len() / all);
         let count = (all - first).min(most);
         let from = &from[first * depth..][..count * depth];
-        numbers(&self.geometry, |conv| self.packed(from, &self.some(&conv, count)))
+        numbers(&self.geometry, |conv| self.packed(from, &self.some(&conv, count), part))
     }
 }
 
 impl BlockedConv {
-    fn kind(&self) -> Kind {
+    fn kind(&self, cx: &Lower<'_>, geometry: &geometry::Conv) -> Kind {
+        let is_constant = cx.constant(1).is_some() && cx.optimize() == Optimize::Speed;
         match self.conv.group {
+            1 if self.in_blocks
+                && is_constant
+                && numbers(geometry, |g| conv::winograd_pays(&g)) =>
+            {
+                Kind::Winograd
+            }
             1 if self.in_blocks => Kind::Blocks,
             1 => Kind::Channels,
             _ => Kind::Depthwise,
@@ -255,9 +289,10 @@ impl Op for BlockedConv {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let (kind, geometry) = (self.kind(), self.geometry(cx)?);
+        let geometry = self.geometry(cx)?;
+        let kind = self.kind(cx, &geometry);
         cx.macs(&macs(&geometry));
-        let filters = Filters { kind, geometry: geometry.clone() };
+        let filters = Filters { kind, geometry: geometry.clone(), piece: PIECE };
         let weights = match packed(cx, 1, filters) {
             Some(weights) => weights,
             None => packed_now(cx, kind, &geometry)?,
@@ -289,21 +324,24 @@ mod tests {
             pads: both(0),
             weights: Weights::Packed,
         };
-        Filters { kind, geometry }
+        Filters { kind, geometry, piece: 1 << 12 }
     }
 
     #[test]
     fn the_pieces_of_a_convolution_are_its_packed_weights() {
         for (how, taps) in [
-            (filters(Kind::Blocks, [1, 1021, 1030], 3), 9),
-            (filters(Kind::Channels, [1, 2030, 1003], 3), 9),
-            (filters(Kind::Depthwise, [100_009, 1, 1], 8), 64),
+            (filters(Kind::Blocks, [1, 61, 30], 3), 9),
+            (filters(Kind::Winograd, [1, 61, 30], 3), 9),
+            (filters(Kind::Channels, [1, 61, 30], 3), 9),
+            (filters(Kind::Depthwise, [309, 1, 1], 8), 64),
         ] {
             let depth = taps * how.geometry.channels.known().expect("a number") as usize;
             let from: Vec<f32> = (0..how.counts()[0] * depth).map(|i| i as f32).collect();
-            let whole = numbers(&how.geometry, |conv| how.packed(&from, &conv));
+            let parts = 0..how.kind.parts();
+            let part = |part| numbers(&how.geometry, |conv| how.packed(&from, &conv, part));
+            let whole: Vec<f32> = parts.flat_map(part).collect();
             assert_eq!(how.len::<f32>(), whole.len());
-            assert!(how.pieces::<f32>() > 1);
+            assert!(how.pieces::<f32>() > how.kind.parts());
             let pieces = (0..how.pieces::<f32>()).flat_map(|i| how.pack(i, &from));
             assert!(pieces.collect::<Vec<f32>>() == whole);
         }

@@ -11,6 +11,7 @@ mod correlate;
 mod depthwise;
 #[cfg(all(test, feature = "std"))]
 mod tests;
+mod winograd;
 
 use super::{Conv, product};
 use crate::Number;
@@ -24,6 +25,10 @@ pub use correlate::{
     correlate_to_blocks_scratch,
 };
 pub use depthwise::{depthwise_in_blocks, depthwise_in_blocks_scratch, pack_depthwise_blocks};
+pub use winograd::{
+    WINOGRAD_PARTS, pack_winograd, packed_winograd_len, winograd_in_blocks,
+    winograd_in_blocks_scratch, winograd_pays,
+};
 
 /// How many elements of scratch memory [`conv_in_blocks`] wants to be fastest.
 pub const fn conv_in_blocks_scratch(geometry: &Conv<'_>) -> usize {

@@ -43,6 +43,9 @@ struct Way {
     unit: usize,
     run: Run,
     scratch: fn(&Conv<'_>) -> usize,
+    packed: fn(&Conv<'_>) -> usize,
+    /// Whether an error is as large as that of the largest number near by.
+    is_shared: bool,
     pack: fn(&[f32], &mut [f32], &Conv<'_>),
 }
 
@@ -50,19 +53,36 @@ const IN_BLOCKS: Way = Way {
     unit: BLOCK,
     run: conv_in_blocks,
     scratch: conv_in_blocks_scratch,
+    packed: packed_blocks_len,
+    is_shared: false,
     pack: |w, y, geometry| pack_blocks(w, y, geometry, BLOCK),
 };
 const TO_BLOCKS: Way = Way {
     unit: 1,
     run: conv_to_blocks,
     scratch: conv_to_blocks_scratch,
+    packed: packed_blocks_len,
+    is_shared: false,
     pack: |w, y, geometry| pack_blocks(w, y, geometry, 1),
 };
 const DEPTHWISE: Way = Way {
     unit: BLOCK,
     run: depthwise_in_blocks,
     scratch: depthwise_in_blocks_scratch,
+    packed: packed_blocks_len,
+    is_shared: false,
     pack: pack_depthwise_blocks,
+};
+const WINOGRAD: Way = Way {
+    unit: BLOCK,
+    run: winograd_in_blocks,
+    scratch: winograd_in_blocks_scratch,
+    packed: packed_winograd_len,
+    is_shared: true,
+    pack: |w, y, geometry| {
+        let each = (y.len() / 36).max(1);
+        y.chunks_mut(each).enumerate().for_each(|(i, y)| pack_winograd(w, y, geometry, i));
+    },
 };
 
 /// Holds a kernel against the definition at each level, with and without a bias and an addend.
@@ -73,7 +93,7 @@ fn check(way: &Way, geometry: Conv<'_>) {
     let x = some(batch * of_x.channels * of_x.pixels, 1);
     let w = some(of_y.channels * geometry.depth(), 2);
     let (bias, add) = (some(of_y.channels, 3), some(batch * of_y.channels * of_y.pixels, 4));
-    let mut packed = vec![f32::NAN; packed_blocks_len(&geometry)];
+    let mut packed = vec![f32::NAN; (way.packed)(&geometry)];
     (way.pack)(&w, &mut packed, &geometry);
     let mut padded = bias.clone();
     padded.resize(of_y.channels.next_multiple_of(BLOCK), 0.0);
@@ -87,6 +107,7 @@ fn check(way: &Way, geometry: Conv<'_>) {
         let given_wide = |x| if given { Some(x) } else { None };
         let (b, a) = (given_wide(&wide_bias[..]), given_wide(&wide_add[..]));
         conv(&wide_x, &wide_w, b, a, &mut truth, geometry, f);
+        let largest = truth.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
         each_level(|level| {
             let best = (way.scratch)(&geometry);
             let mut scratch = vec![f32::NAN; best];
@@ -100,7 +121,8 @@ fn check(way: &Way, geometry: Conv<'_>) {
             let mut plain = vec![f32::NAN; add.len()];
             unblock(&y, &mut plain, of_y);
             for (at, (y, truth)) in plain.iter().zip(&truth).enumerate() {
-                let near = (f64::from(*y) - truth).abs() <= 1e-5 * (1.0 + truth.abs());
+                let size = 1.0 + if way.is_shared { largest } else { truth.abs() };
+                let near = (f64::from(*y) - truth).abs() <= 1e-5 * size;
                 assert!(near, "{level:?} {geometry:?} {f:?}: y[{at}] is {y}, not {truth}");
             }
         });
@@ -180,6 +202,51 @@ fn blocks_give_what_channels_give() {
             over.check(&IN_BLOCKS, batch, 1, channels, filters);
             over.check(&TO_BLOCKS, batch, 1, channels, filters);
         }
+    }
+}
+
+#[test]
+fn tiles_of_products_give_what_windows_give() {
+    for over in windows().into_iter().filter(|over| over.kernel == [3, 3]) {
+        if over.strides == [1, 1] && over.dilations == [1, 1] {
+            for (batch, channels, filters) in [(1, 16, 16), (2, 20, 24), (1, 3, 33)] {
+                over.check(&WINOGRAD, batch, 1, channels, filters);
+            }
+        }
+    }
+    let wide = Over { size: [21, 50], pads: [0, 2], ends: [2, 0], ..SQUARE };
+    wide.check(&WINOGRAD, 1, 1, 80, 90);
+    wide.check(&WINOGRAD, 0, 1, 4, 4);
+    wide.check(&WINOGRAD, 1, 1, 0, 4);
+    wide.check(&WINOGRAD, 1, 1, 4, 0);
+}
+
+/// Terms are positive, so that none cancel.
+#[test]
+fn tiles_of_products_are_within_a_millionth_times_the_root_of_the_terms() {
+    for depth in [1, 17, 64, 500] {
+        SQUARE.with([1, 1, depth, 5], |geometry| {
+            let (of_x, of_y) = (channels(1, depth, &SQUARE.size), channels(1, 5, &SQUARE.size));
+            let size = |n, seed| some(n, seed).into_iter().map(f32::abs).collect::<Vec<_>>();
+            let (x, w) = (size(depth * of_x.pixels, 7), size(5 * geometry.depth(), 8));
+            let mut truth = vec![0.0; 5 * of_y.pixels];
+            conv(&wide(&x), &wide(&w), None, None, &mut truth, geometry, Activation::Identity);
+            let mut packed = vec![f32::NAN; packed_winograd_len(&geometry)];
+            (WINOGRAD.pack)(&w, &mut packed, &geometry);
+            each_level(|level| {
+                let mut scratch = vec![f32::NAN; winograd_in_blocks_scratch(&geometry)];
+                let mut y = vec![f32::NAN; BLOCK * of_y.pixels];
+                let (x, f) = (blocked(&x, of_x), Activation::Identity);
+                winograd_in_blocks(&x, &packed, None, None, &mut y, &mut scratch, geometry, f);
+                let mut plain = vec![f32::NAN; truth.len()];
+                unblock(&y, &mut plain, of_y);
+                for (y, truth) in plain.iter().zip(&truth) {
+                    let error = (f64::from(*y) - truth).abs() / truth;
+                    let most = 1e-6 * (geometry.depth() as f64).sqrt();
+                    assert!(error <= most, "{level:?} {depth}: {y} is {error:e} from {truth}");
+                }
+            });
+        });
     }
 }
 

@@ -1,0 +1,453 @@
+//! Convolutions of 3 × 3 windows with fewer products: F(4 × 4, 3 × 3) of A. Lavin and S. Gray,
+//! "Fast Algorithms for Convolutional Neural Networks" (2015).
+//!
+//! A tile of 4 × 4 outputs of a channel reads 6 × 6 numbers of the input. Tile and window are each
+//! transformed to 36 numbers, whose products, summed over the channels, are transformed back: 36
+//! products where 16 windows have 144. A rounding error is a few times that of the plain sum, and
+//! an input that is infinite or NaN makes NaN of every output of its tiles.
+
+use super::{Applied, clamp, product, within};
+use crate::Number;
+use crate::activation_fn::Activation;
+use crate::conv::Conv;
+use crate::gemm::{BLOCK, Pixels};
+use crate::simd::{Simd, WithSimd, dispatch};
+use crate::threads;
+
+/// Rows and columns of the outputs of a tile.
+const TILE: usize = 4;
+/// Rows and columns of what a tile reads.
+const SPAN: usize = 6;
+/// The numbers that a tile is transformed to.
+const NUMBERS: usize = SPAN * SPAN;
+/// In how many parts [`pack_winograd`] packs weights.
+pub const WINOGRAD_PARTS: usize = NUMBERS;
+/// A pixel of a block.
+type Pixel = [f32; BLOCK];
+
+/// The transform of a window, along one axis.
+const WINDOW: [[f64; 3]; SPAN] = [
+    [1.0 / 4.0, 0.0, 0.0],
+    [-1.0 / 6.0, -1.0 / 6.0, -1.0 / 6.0],
+    [-1.0 / 6.0, 1.0 / 6.0, -1.0 / 6.0],
+    [1.0 / 24.0, 1.0 / 12.0, 1.0 / 6.0],
+    [1.0 / 24.0, -1.0 / 12.0, 1.0 / 6.0],
+    [0.0, 0.0, 1.0],
+];
+
+/// An image of the input and of the output, cut in tiles.
+#[derive(Clone, Copy)]
+struct Tiles {
+    size: [usize; 2],
+    out: [usize; 2],
+    pads: [usize; 2],
+    /// Tiles above one another.
+    down: usize,
+    /// Tiles side by side.
+    across: usize,
+    /// Blocks of input channels.
+    blocks: usize,
+    /// Blocks of output channels.
+    filters: usize,
+}
+
+/// Some rows of tiles.
+#[derive(Clone, Copy)]
+struct Rows {
+    first: usize,
+    count: usize,
+}
+
+impl Tiles {
+    const fn of(conv: &Conv<'_>) -> Tiles {
+        let (size, out) = ([conv.size[0], conv.size[1]], [conv.out[0], conv.out[1]]);
+        Tiles {
+            size,
+            out,
+            pads: [conv.pads[0], conv.pads[1]],
+            down: out[0].div_ceil(TILE),
+            across: out[1].div_ceil(TILE),
+            blocks: conv.channels.div_ceil(BLOCK),
+            filters: conv.filters.div_ceil(BLOCK),
+        }
+    }
+
+    /// Elements of what a row of tiles is transformed to, before the products and after.
+    const fn row(&self) -> usize {
+        (self.blocks + self.filters) * NUMBERS * self.across * BLOCK
+    }
+
+    /// Rows of tiles that are best transformed at once: as many as are no larger than the weights,
+    /// which are read anew for each, or leave room for them in a second-level cache.
+    const fn rows(&self) -> usize {
+        const FEW: usize = 128 * 1024;
+        let weights = self.blocks * self.filters * NUMBERS * BLOCK * BLOCK;
+        let most = if weights > FEW { weights } else { FEW } / self.row();
+        let most = if most == 0 { 1 } else { most };
+        self.down.div_ceil(self.down.div_ceil(most))
+    }
+}
+
+/// Whether there is such a kernel for a convolution, and it pays. A product of two numbers is
+/// the unit of cost; a weight that is read takes as long as 30, a number of the input that is
+/// transformed as long as 12, and one of the output as 19.
+pub const fn winograd_pays(conv: &Conv<'_>) -> bool {
+    if conv.size.len() != 2 || conv.groups != 1 || !is_three(conv) {
+        return false;
+    }
+    // With one block, the transforms take longer than the products.
+    if conv.channels <= BLOCK || conv.filters <= BLOCK || product(conv.out) == 0 {
+        return false;
+    }
+    let (tiles, products) = (Tiles::of(conv), conv.channels * conv.filters);
+    let count = tiles.down * tiles.across;
+    let transforms = count * (NUMBERS * 12 * conv.channels + TILE * TILE * 19 * conv.filters);
+    let ours = (count + 30) * NUMBERS * products + transforms;
+    let plain = (product(conv.out) + 30) * 9 * products;
+    ours + ours / 4 < plain
+}
+
+const fn is_three(conv: &Conv<'_>) -> bool {
+    let mut axis = 0;
+    while axis < 2 {
+        let steps = conv.strides[axis] == 1 && conv.dilations[axis] == 1;
+        if conv.kernel[axis] != 3 || !steps {
+            return false;
+        }
+        axis += 1;
+    }
+    true
+}
+
+/// How many elements of scratch memory [`winograd_in_blocks`] needs.
+pub const fn winograd_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
+    let tiles = Tiles::of(geometry);
+    if tiles.row() == 0 || tiles.down == 0 { 0 } else { tiles.rows() * tiles.row() }
+}
+
+/// How many elements [`pack_winograd`] writes, in all parts.
+pub const fn packed_winograd_len(geometry: &Conv<'_>) -> usize {
+    NUMBERS * geometry.channels * geometry.filters.next_multiple_of(BLOCK)
+}
+
+/// Packs one of the [parts](WINOGRAD_PARTS) of the weights of [`winograd_in_blocks`]: `[filters / 16, channels, 16]`
+/// of one number of each transformed window.
+pub fn pack_winograd<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, part: usize) {
+    let (down, across) = (WINDOW[part / SPAN], WINDOW[part % SPAN]);
+    let channels = geometry.channels;
+    for (at, y) in y.iter_mut().enumerate() {
+        let (row, lane) = (at / BLOCK, at % BLOCK);
+        let filter = row / channels * BLOCK + lane;
+        let window = w.get((filter * channels + row % channels) * 9..).unwrap_or(&[]);
+        let mut sum = 0.0;
+        for (i, w) in window.iter().take(9).enumerate() {
+            sum += down[i / 3] * across[i % 3] * w.to_f64();
+        }
+        *y = T::from_f64(sum);
+    }
+}
+
+/// `y = f(w ∗ x + bias + add)` as [`conv_in_blocks`](super::conv_in_blocks) has it, for windows of
+/// 3 × 3 one step apart. The weights are packed by [`pack_winograd`], one part after the other.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn winograd_in_blocks(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    within(f, y, |y, f| winograd([x, w], [bias, add], y, scratch, &geometry, f));
+}
+
+#[inline(never)]
+fn winograd(
+    [x, w]: [&[f32]; 2],
+    [bias, add]: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Applied,
+) {
+    let tiles = Tiles::of(geometry);
+    let [from, to] = [tiles.blocks * product(&tiles.size), tiles.filters * product(&tiles.out)];
+    let (x, y) = (x.as_chunks::<BLOCK>().0, y.as_chunks_mut::<BLOCK>().0);
+    let (bias, add) = (bias.unwrap_or(&[]), add.unwrap_or(&[]).as_chunks::<BLOCK>().0);
+    let bias = bias.as_chunks::<BLOCK>().0;
+    if to == 0 {
+        return;
+    }
+    for (image, y) in y.chunks_exact_mut(to).enumerate() {
+        let x = &x[image * from..][..from];
+        let add = if add.is_empty() { add } else { &add[image * to..][..to] };
+        for first in (0..tiles.down).step_by(tiles.rows()) {
+            let rows = Rows { first, count: tiles.rows().min(tiles.down - first) };
+            let part = Part { tiles: &tiles, rows, count: rows.count * tiles.across };
+            let (numbers, sums) = scratch.split_at_mut(tiles.blocks * NUMBERS * part.count * BLOCK);
+            let sums = &mut sums[..tiles.filters * NUMBERS * part.count * BLOCK];
+            part.transform(x, numbers);
+            part.multiply(numbers, w, sums, geometry.channels);
+            part.transform_back(sums, [bias, add], y, f);
+        }
+    }
+}
+
+/// Some rows of the tiles of an image.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    tiles: &'a Tiles,
+    rows: Rows,
+    /// How many tiles they are.
+    count: usize,
+}
+
+impl Part<'_> {
+    /// Transforms the input: `[block, number, tile, 16]`.
+    fn transform(&self, x: &[Pixel], numbers: &mut [f32]) {
+        let (unit, image) = (NUMBERS * self.count * BLOCK, product(&self.tiles.size));
+        threads::share(numbers, unit, numbers.len(), |first, numbers| {
+            for (block, numbers) in (first..).zip(numbers.chunks_exact_mut(unit)) {
+                let numbers = numbers.as_chunks_mut().0;
+                dispatch(Transform { part: *self, x: &x[block * image..][..image], numbers });
+            }
+        });
+    }
+
+    /// Multiplies: `[number, block of filters, tile, 16]`.
+    fn multiply(&self, numbers: &[f32], w: &[f32], sums: &mut [f32], channels: usize) {
+        let Part { tiles, count, .. } = *self;
+        let (unit, weights) = (tiles.filters * count * BLOCK, channels * tiles.filters * BLOCK);
+        let cost = sums.len() * channels / threads::PRODUCTS;
+        threads::share(sums, unit, cost, |first, sums| {
+            for (number, sums) in (first..).zip(sums.chunks_exact_mut(unit)) {
+                Pixels::<BLOCK> {
+                    x: numbers.get(number * count * BLOCK..).unwrap_or(&[]),
+                    x_block: NUMBERS * count * BLOCK,
+                    x_row: 0,
+                    taps: &[0],
+                    channels,
+                    w: &w[number * weights..],
+                    bias: &[],
+                    add: &[],
+                    y: sums,
+                    y_block: count * BLOCK,
+                    y_row: count * BLOCK,
+                    blocks: tiles.filters,
+                    rows: 1,
+                    cols: count,
+                    clamp: None,
+                }
+                .compute();
+            }
+        });
+    }
+
+    /// Transforms the sums back, and finishes them.
+    fn transform_back(
+        &self,
+        sums: &[f32],
+        [bias, add]: [&[Pixel]; 2],
+        y: &mut [Pixel],
+        (f, activate): Applied,
+    ) {
+        let Part { tiles, rows, count } = *self;
+        let ([height, width], image) = (tiles.out, product(&tiles.out));
+        let sums = sums.as_chunks().0;
+        threads::share(y, image, sums.len() * BLOCK / tiles.down, |first, y| {
+            for (block, y) in (first..).zip(y.chunks_exact_mut(image)) {
+                let [start, end] =
+                    [rows.first, rows.first + rows.count].map(|row| (row * TILE).min(height));
+                let y = &mut y[start * width..end * width];
+                let add = add.get(block * image + start * width..).unwrap_or(&[]);
+                let bias = bias.get(block).unwrap_or(&[0.0; BLOCK]);
+                let sums = &sums[block * count..];
+                dispatch(Back { part: *self, sums, bias, add, y, clamp: clamp(f) });
+                if clamp(f).is_none() {
+                    let y = y.as_flattened_mut();
+                    let len = y.len();
+                    activate(f, y, 1, len, len);
+                }
+            }
+        });
+    }
+}
+
+/// The transform of a block of the input.
+struct Transform<'a> {
+    part: Part<'a>,
+    x: &'a [Pixel],
+    /// `[number, tile]`.
+    numbers: &'a mut [Pixel],
+}
+
+impl WithSimd for Transform<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Part { tiles, rows, count } = self.part;
+        let ([height, width], [above, before]) = (tiles.size, tiles.pads);
+        for tile in 0..count {
+            let row = (rows.first + tile / tiles.across) * TILE;
+            let col = tile % tiles.across * TILE;
+            let is_inside = row >= above
+                && col >= before
+                && row - above + SPAN <= height
+                && col - before + SPAN <= width;
+            let padded;
+            let (x, pitch) = if is_inside {
+                (&self.x[(row - above) * width + col - before..], width)
+            } else {
+                padded = self.part.padded(self.x, [row, col]);
+                (&padded[..], SPAN)
+            };
+            transform_tile(s, x, pitch, &mut self.numbers[tile..], count);
+        }
+    }
+}
+
+impl Part<'_> {
+    /// What a tile reads, with zeros where the image ends.
+    fn padded(&self, x: &[Pixel], [row, col]: [usize; 2]) -> [Pixel; NUMBERS] {
+        let ([height, width], [above, before]) = (self.tiles.size, self.tiles.pads);
+        let mut tile = [[0.0; BLOCK]; NUMBERS];
+        for (i, tile) in tile.chunks_exact_mut(SPAN).enumerate() {
+            let Some(row) = (row + i).checked_sub(above).filter(|&row| row < height) else {
+                continue;
+            };
+            let x = &x[row * width..][..width];
+            for (j, tile) in tile.iter_mut().enumerate() {
+                if let Some(x) = (col + j).checked_sub(before).and_then(|col| x.get(col)) {
+                    *tile = *x;
+                }
+            }
+        }
+        tile
+    }
+}
+
+/// Transforms a tile, whose rows start `pitch` pixels apart, to numbers that are `apart`.
+#[inline(always)]
+fn transform_tile<S: Simd>(s: S, x: &[Pixel], pitch: usize, numbers: &mut [Pixel], apart: usize) {
+    for lane in (0..BLOCK).step_by(S::LANES) {
+        let mut rows = [[s.splat(0.0); SPAN]; SPAN];
+        for (i, row) in rows.iter_mut().enumerate() {
+            for (x, number) in x[i * pitch..][..SPAN].iter().zip(row.iter_mut()) {
+                *number = s.load(&x[lane..]);
+            }
+            *row = transform(s, *row);
+        }
+        for j in 0..SPAN {
+            let mut column = [s.splat(0.0); SPAN];
+            for (number, row) in column.iter_mut().zip(&rows) {
+                *number = row[j];
+            }
+            for (i, &number) in transform(s, column).iter().enumerate() {
+                s.store(number, &mut numbers[(i * SPAN + j) * apart][lane..]);
+            }
+        }
+    }
+}
+
+/// `x · by + and`.
+#[inline(always)]
+fn times<S: Simd>(s: S, x: S::F32, by: f32, and: S::F32) -> S::F32 {
+    s.mul_add(x, s.splat(by), and)
+}
+
+/// The transform of the input along one axis.
+#[inline(always)]
+fn transform<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; SPAN] {
+    let [even, odd] = [times(s, x[2], -4.0, x[4]), times(s, x[1], -4.0, x[3])];
+    let [far, near] = [s.sub(x[4], x[2]), s.sub(x[3], x[1])];
+    [
+        times(s, x[0], 4.0, times(s, x[2], -5.0, x[4])),
+        s.add(even, odd),
+        s.sub(even, odd),
+        times(s, near, 2.0, far),
+        times(s, near, -2.0, far),
+        times(s, x[1], 4.0, times(s, x[3], -5.0, x[5])),
+    ]
+}
+
+/// The way back, to a block of the output.
+struct Back<'a> {
+    part: Part<'a>,
+    /// `[number, block of filters, tile]`, from the block's first one on.
+    sums: &'a [Pixel],
+    bias: &'a Pixel,
+    /// From the first row on; nothing where empty.
+    add: &'a [Pixel],
+    /// The rows of these tiles.
+    y: &'a mut [Pixel],
+    clamp: Option<(f32, f32)>,
+}
+
+impl WithSimd for Back<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Back { part: Part { tiles, count, .. }, sums, bias, add, y, clamp } = self;
+        let (width, apart) = (tiles.out[1], tiles.filters * count);
+        for tile in 0..count {
+            let (row, col) = (tile / tiles.across * TILE, tile % tiles.across * TILE);
+            let cols = TILE.min(width - col);
+            for lane in (0..BLOCK).step_by(S::LANES) {
+                let pixels = tile_back(s, &sums[tile..], apart, lane);
+                let bias = s.load(&bias[lane..]);
+                for (i, pixels) in pixels.iter().enumerate() {
+                    let at = (row + i) * width + col;
+                    let Some(y) = y.get_mut(at..at + cols) else { break };
+                    for (i, (y, &pixel)) in y.iter_mut().zip(pixels).enumerate() {
+                        let mut pixel = s.add(pixel, bias);
+                        if let Some(add) = add.get(at + i) {
+                            pixel = s.add(pixel, s.load(&add[lane..]));
+                        }
+                        if let Some((low, high)) = clamp {
+                            pixel = s.min(s.splat(high), s.max(s.splat(low), pixel));
+                        }
+                        s.store(pixel, &mut y[lane..]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The outputs of a tile, of a few channels of its block.
+#[inline(always)]
+fn tile_back<S: Simd>(s: S, sums: &[Pixel], apart: usize, lane: usize) -> [[S::F32; TILE]; TILE] {
+    let mut rows = [[s.splat(0.0); SPAN]; TILE];
+    for j in 0..SPAN {
+        let mut column = [s.splat(0.0); SPAN];
+        for (i, number) in column.iter_mut().enumerate() {
+            *number = s.load(&sums[(i * SPAN + j) * apart][lane..]);
+        }
+        for (row, &number) in rows.iter_mut().zip(&transform_back(s, column)) {
+            row[j] = number;
+        }
+    }
+    let mut pixels = [[s.splat(0.0); TILE]; TILE];
+    for (pixels, row) in pixels.iter_mut().zip(rows) {
+        *pixels = transform_back(s, row);
+    }
+    pixels
+}
+
+/// The transform of the sums along one axis.
+#[inline(always)]
+fn transform_back<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; TILE] {
+    let [near, far] = [s.add(x[1], x[2]), s.add(x[3], x[4])];
+    let [across, beyond] = [s.sub(x[1], x[2]), s.sub(x[3], x[4])];
+    [
+        s.add(s.add(x[0], near), far),
+        times(s, beyond, 2.0, across),
+        times(s, far, 4.0, near),
+        s.add(times(s, beyond, 8.0, across), x[5]),
+    ]
+}
