@@ -2,8 +2,8 @@
 //! edits: what is not written is gone, and nothing can go stale.
 
 use super::{
-    Fitting, Graph, NewNode, Node, NodeId, RegionId, Site, Uses, ValueId, edit::Edit, fit,
-    renames::Renames, same,
+    Fitting, Graph, NewNode, Node, NodeId, RegionId, Site, Uses, ValueId, driver::place,
+    edit::Edit, fit, renames::Renames, same,
 };
 use crate::{
     arena::Map,
@@ -241,7 +241,8 @@ impl<'a> Rewrite<'a> {
     }
 
     fn finish(self) -> Result<Graph, Diagnostics> {
-        self.findings.finish()?;
+        let place = place(self.old, self.old.body);
+        self.findings.finish().map_err(|findings| findings.within(&place))?;
         Ok(self.new)
     }
 
