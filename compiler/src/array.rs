@@ -219,6 +219,8 @@ pub trait List: Any {
     fn copy(&self) -> Box<dyn List>;
     /// The tensors.
     fn tensors(&self) -> Vec<Tensor>;
+    /// The number of elements of all tensors.
+    fn elements(&self) -> usize;
 }
 
 impl<T: Element> List for Sequence<T> {
@@ -235,6 +237,10 @@ impl<T: Element> List for Sequence<T> {
             .map(|(shape, data)| T::array(data.to_vec()).into_tensor(shape.to_vec()))
             .collect()
     }
+
+    fn elements(&self) -> usize {
+        self.iter().map(|(_, data)| data.len()).sum()
+    }
 }
 
 /// A sequence of these tensors, as far as they are of its type.
@@ -249,6 +255,14 @@ fn listed<T: Element>(tensors: &[Tensor]) -> Sequence<T> {
 }
 
 impl Array {
+    /// The number of elements, those of all tensors of a sequence.
+    pub fn elements(&self) -> usize {
+        match self {
+            Array::Sequence(list) => list.elements(),
+            tensor => tensor.len(),
+        }
+    }
+
     /// The sequence, where it is one of such elements.
     pub fn sequence<T: Element>(&self) -> Option<&Sequence<T>> {
         let Array::Sequence(list) = self else { return None };

@@ -201,23 +201,26 @@ impl From<TensorType> for Type {
     }
 }
 
-/// As ONNX's own text writes it: `float[n, 1000]`.
+/// As ONNX's own text writes it: `float[n, 1000]`, and `float` for a single number.
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{:?}", self.dtype, self.shape)
+        match self.shape.as_slice() {
+            [] => write!(f, "{}", self.dtype),
+            shape => write!(f, "{}{shape:?}", self.dtype),
+        }
     }
 }
 
+/// As ONNX's own text writes it: `float[]` is a tensor of any number of axes.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Tensor(ty) => write!(f, "{ty}"),
-            Type::Unranked(dtype) => write!(f, "{dtype}"),
+            Type::Unranked(dtype) | Type::Never(dtype) => write!(f, "{dtype}[]"),
             Type::Sequence(ty) => write!(f, "seq({ty})"),
             Type::Optional(ty) => write!(f, "optional({ty})"),
             Type::Map(key, ty) => write!(f, "map({key}, {ty})"),
             Type::Sparse(ty) => write!(f, "sparse_tensor({ty})"),
-            Type::Never(dtype) => write!(f, "{dtype}"),
             Type::Unknown => f.write_str("?"),
         }
     }

@@ -6,7 +6,7 @@
 /// | | name | type |
 /// |---|---|---|
 /// | input | `x` | `float[2, n]` |
-/// | input | `scale` | `float[]`; by default `2.0` |
+/// | input | `scale` | `float`; by default `2.0` |
 /// | input | `offset` | `float[2, 1]`; by default `[1.0, -1.0]` |
 /// | input | `bias` | `float[n]`; by default `[0.5, 0.25, 0.125]` |
 /// | input | `labels` | `string[2]`; by default `["low", "high"]` |

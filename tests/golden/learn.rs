@@ -10,7 +10,7 @@
 /// | variable | `w` | `float[2, 1]` |
 /// | variable | `b` | `float[1]` |
 /// | variable | `slow` | `float[2, 1]` |
-/// | variable | `turn` | `int64[]` |
+/// | variable | `turn` | `int64` |
 ///
 /// - Parameters: 3
 /// - Weights: 512 bytes
@@ -88,7 +88,7 @@ impl Learn {
     /// |---|---|---|
     /// | input | `x` | `float[4, 2]` |
     /// | input | `target` | `float[4, 1]` |
-    /// | output | `loss` | `float[]` |
+    /// | output | `loss` | `float` |
     pub fn fit(&mut self, x: &[f32; 8], target: &[f32; 4]) -> f32 {
         self.begin();
         learn_fit::fit(&self.weights, self.arena.blocks(), x, target)
@@ -300,7 +300,7 @@ mod learn_fit {
         let (square, y) = borrow(arena, (SQUARE.write(), Y.read()));
         binary::mul(y, y, square, ERROR_BROADCAST);
 
-        // loss: ReduceMean -> float[]
+        // loss: ReduceMean -> float
         let (loss, square) = borrow(arena, (LOSS.write(), SQUARE.read()));
         reduce::reduce_mean(square, loss, LOSS_REDUCTION);
 
@@ -369,7 +369,7 @@ mod learn_fit {
         let (b, b_part) = borrow(arena, (B.write(), B_PART.read()));
         binary::sub_in_place(b, b_part, B_PART_BROADCAST);
 
-        // turn1: Add -> int64[]
+        // turn1: Add -> int64
         let turn = borrow(arena, TURN.write());
         binary::add_in_place(turn, weights.get(ONE), B_PART_BROADCAST);
 

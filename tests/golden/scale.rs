@@ -6,8 +6,8 @@
 /// | | name | type |
 /// |---|---|---|
 /// | input | `x` | `float[batch, sequence_length]` |
-/// | input | `by` | `float[]` |
-/// | input | `keep` | `bool[]` |
+/// | input | `by` | `float` |
+/// | input | `keep` | `bool` |
 /// | output | `y` | `float[batch, sequence_length]` |
 ///
 /// - Parameters: 0

@@ -5,7 +5,8 @@ use super::{
     files::{self, Format},
 };
 use onnxc::{
-    diag::{Code, Diagnostic, Diagnostics, quoted},
+    diag::{Code, Diagnostic, Diagnostics, Findings, quoted},
+    dim::Symbol,
     host, import,
     plan::{Custom, Plan, Port},
     ty::Type,
@@ -137,7 +138,14 @@ fn compute(
             dims.entry(name).or_insert(size);
         }
     }
-    let (plan, _) = onnxc::plan(bytes, &compile, &mut |_, _| {})?;
+    let planned = onnxc::plan(bytes, &compile, &mut |_, _| {});
+    let (plan, _) = planned.map_err(|mut findings| {
+        // A shape that the model leaves open may be that of an input of another name.
+        let names: Vec<_> = proto.graph.iter().flat_map(|graph| &graph.input).collect();
+        let names: Vec<&str> = names.into_iter().map(|input| input.name()).collect();
+        findings.0.extend(runs.first().into_iter().flat_map(|inputs| unknown(&names, inputs)));
+        findings
+    })?;
     callable(&plan)?;
     let mut session = host::Session::new(&plan);
     let mut results = Vec::new();
@@ -164,8 +172,9 @@ pub fn callable(plan: &Plan) -> Result<(), Diagnostic> {
 pub fn inputs(
     texts: &[String],
     graph: Option<&GraphProto>,
-) -> Result<BTreeMap<String, Vec<Value>>, Diagnostic> {
+) -> Result<BTreeMap<String, Vec<Value>>, Diagnostics> {
     let mut inputs: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let findings = Findings::default();
     for text in texts {
         // A file may have an equals sign in its name, and so may an input: the first file that
         // there is counts.
@@ -173,28 +182,44 @@ pub fn inputs(
         let split = splits.clone().find(|(_, file)| Path::new(file).is_file());
         let Some((name, file)) = split.or_else(|| splits.clone().next()) else {
             let message = format!("{} does not have the form `--input NAME=FILE`", quoted(text));
-            return Err(Diagnostic::new(Code::BadOption, message));
+            findings.push(Diagnostic::new(Code::BadOption, message));
+            continue;
         };
         let mut infos = graph.iter().flat_map(|graph| &graph.input);
         let ty = infos.find(|info| info.name() == name).and_then(|info| info.r#type.as_ref());
-        inputs.entry(name.to_owned()).or_default().push(files::read(Path::new(file), ty)?);
+        if let Some(value) = findings.keep(files::read(Path::new(file), ty)) {
+            inputs.entry(name.to_owned()).or_default().push(value);
+        }
     }
+    findings.finish()?;
     Ok(inputs)
+}
+
+/// A finding for each input that the model does not have.
+fn unknown(names: &[&str], inputs: &Inputs) -> Vec<Diagnostic> {
+    let known: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    let finding = |name: &String| {
+        let message = format!("the model has no input {}", quoted(name));
+        let note = match known.is_empty() {
+            true => "it has none".to_owned(),
+            false => format!("its inputs are {}", known.join(", ")),
+        };
+        Diagnostic::new(Code::BadOption, message).note(note)
+    };
+    inputs.keys().filter(|name| !names.contains(&name.as_str())).map(finding).collect()
 }
 
 /// The inputs as the plan wants them.
 pub fn in_order(plan: &Plan, inputs: &Inputs) -> Result<Vec<Value>, Diagnostics> {
-    let known: Vec<String> = plan.inputs.iter().map(|port| quoted(&port.name)).collect();
-    let mut findings = Vec::new();
-    for name in inputs.keys().filter(|name| plan.inputs.iter().all(|port| port.name != **name)) {
-        let message = format!("the model has no input {}", quoted(name));
-        let note = format!("its inputs are {}", known.join(", "));
-        findings.push(Diagnostic::new(Code::BadOption, message).note(note));
-    }
-    let mut given = Vec::new();
+    let names: Vec<&str> = plan.inputs.iter().map(|port| port.name.as_str()).collect();
+    let mut findings = unknown(&names, inputs);
+    let (mut given, mut sizes) = (Vec::new(), BTreeMap::new());
     for port in &plan.inputs {
         match one(port, inputs) {
-            Ok(tensor) => given.push(tensor),
+            Ok(value) => {
+                findings.extend(disagrees(port, &value, &mut sizes));
+                given.push(value);
+            }
             Err(finding) => findings.push(finding),
         }
     }
@@ -203,29 +228,69 @@ pub fn in_order(plan: &Plan, inputs: &Inputs) -> Result<Vec<Value>, Diagnostics>
 
 fn one(port: &Port, inputs: &Inputs) -> Result<Value, Diagnostic> {
     let name = quoted(&port.name);
-    let value = match (inputs.get(&port.name), &port.ty) {
-        (Some(value), _) => value.clone(),
-        (None, Type::Optional(_)) => Value::Optional(None),
-        (None, _) if port.default.is_some() => Value::Optional(None),
+    match (inputs.get(&port.name), &port.ty) {
+        (Some(value), ty) if fits(value, ty) => Ok(value.clone()),
+        (Some(value), wanted) => {
+            let found = match value {
+                Value::Tensor(tensor) => tensor.ty().to_string(),
+                value => value.kind().to_owned(),
+            };
+            let message = format!("the input {name} is {found}, but the model wants {wanted}");
+            Err(Diagnostic::new(Code::Refused, message))
+        }
+        (None, Type::Optional(_)) => Ok(Value::Optional(None)),
+        (None, _) if port.default.is_some() => Ok(Value::Optional(None)),
         (None, _) => {
             let message = format!("the input {name} is not given");
-            return Err(Diagnostic::new(Code::BadOption, message)
-                .help(format!("say `--input {}=FILE`", port.name)));
+            Err(Diagnostic::new(Code::BadOption, message)
+                .help(format!("say `--input {}=FILE`", port.name)))
         }
-    };
-    let (Value::Tensor(tensor), Type::Tensor(ty)) = (&value, port.ty.content()) else {
-        return Ok(value);
-    };
-    let sizes = ty.shape.iter().zip(&tensor.shape);
-    let fits = tensor.dtype == ty.dtype
-        && tensor.shape.len() == ty.rank()
-        && sizes.into_iter().all(|(dim, &size)| dim.known().is_none_or(|dim| dim == size as i64));
-    if fits {
-        return Ok(value);
     }
-    let (found, wanted) = (tensor.ty(), &port.ty);
-    let message = format!("the input {name} is {found}, but the model wants {wanted}");
-    Err(Diagnostic::new(Code::Refused, message))
+}
+
+/// Whether a value is of a type, as far as the sizes are numbers.
+fn fits(value: &Value, ty: &Type) -> bool {
+    match (value, ty) {
+        (Value::Optional(None), _) => matches!(ty, Type::Optional(_)),
+        (Value::Optional(Some(value)), ty) => fits(value, ty),
+        (value, Type::Optional(ty)) => fits(value, ty),
+        (Value::Tensor(tensor), Type::Tensor(ty)) => {
+            let mut sizes = ty.shape.iter().zip(&tensor.shape);
+            tensor.dtype == ty.dtype
+                && tensor.shape.len() == ty.rank()
+                && sizes.all(|(dim, &size)| dim.known().is_none_or(|dim| dim == size as i64))
+        }
+        (Value::Sequence(values), ty) => values.iter().all(|value| {
+            let dtype = value.tensor().map(|tensor| tensor.dtype);
+            matches!(ty, Type::Sequence(_)) && dtype.is_none_or(|dtype| ty.dtype() == Some(dtype))
+        }),
+        (Value::Map(..), ty) => matches!(ty, Type::Map(..)),
+        (Value::Tensor(_), _) => false,
+    }
+}
+
+/// Findings where an input has another size than an input before for what the model calls the same;
+/// `sizes` are those of the inputs before.
+fn disagrees<'p>(
+    port: &'p Port,
+    value: &Value,
+    sizes: &mut BTreeMap<&'p Symbol, (&'p str, usize)>,
+) -> Vec<Diagnostic> {
+    let (Value::Tensor(tensor), Type::Tensor(ty)) = (value, port.ty.content()) else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for (dim, &size) in ty.shape.iter().zip(&tensor.shape) {
+        let Some(symbol) = dim.as_symbol() else { continue };
+        let &mut (before, known) = sizes.entry(symbol).or_insert((&port.name, size));
+        if known != size {
+            let (name, before) = (quoted(&port.name), quoted(before));
+            let message =
+                format!("`{symbol}` is {size} in the input {name}, but {known} in {before}");
+            findings.push(Diagnostic::new(Code::Refused, message));
+        }
+    }
+    findings
 }
 
 /// A name for the file of an output: letters and digits of the output's own, each once.
@@ -240,4 +305,36 @@ fn file_name(output: &str, format: Format, taken: &mut HashSet<String>) -> Strin
         number += 1;
     }
     format!("{name}.{}", format.extension())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onnxc::tensor::Tensor;
+
+    #[test]
+    fn all_that_is_wrong_with_the_inputs_is_said_at_once() {
+        let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[n] a, float[n] b, int64 c, seq(float[2]) d, float e) => (float[n] y) {
+                y = Sum(a, b, e)
+            }";
+        let planned = onnxc::plan(text.into(), &onnxc::Options::default(), &mut |_, _| {});
+        let (plan, _) = planned.expect("the model is whole");
+        let floats = |values: &[f32]| Value::Tensor(Tensor::from_floats(values));
+        let given = [("a", floats(&[1.0, 2.0])), ("b", floats(&[1.0])), ("c", floats(&[1.0]))];
+        let more = [("d", floats(&[1.0, 2.0])), ("f", floats(&[]))];
+        let inputs = given.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value));
+        let found = in_order(&plan, &inputs.collect()).expect_err("nothing fits").0;
+        let found: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
+        assert_eq!(
+            found,
+            [
+                "the model has no input `f`",
+                "`n` is 1 in the input `b`, but 2 in `a`",
+                "the input `c` is float[1], but the model wants int64",
+                "the input `d` is float[2], but the model wants seq(float[2])",
+                "the input `e` is not given",
+            ]
+        );
+    }
 }

@@ -272,19 +272,33 @@ impl Dim {
 
     /// The size with `by` in place of `atom`.
     pub fn replace(&self, atom: &Atom, by: &Dim) -> Dim {
-        let each = |dim: &Dim| dim.replace(atom, by);
-        let replaced = |found: &Atom| match found {
-            found if found == atom => by.clone(),
-            Atom::Symbol(_) | Atom::TooLong => Dim::atom(found.clone()),
-            Atom::FloorDiv(a, b) => each(a).floor_div(&each(b)),
-            Atom::Max(a, b) => each(a).at_least(&each(b)),
-            Atom::Min(a, b) => each(a).at_most(&each(b)),
-            Atom::Broadcast(a, b) => {
-                let (a, b) = (each(a), each(b));
-                a.broadcast(&b).unwrap_or_else(|| Dim::atom(Atom::Broadcast(a, b)))
-            }
-            Atom::Equal(a, b) => each(a).equal(&each(b)),
-            Atom::Less(a, b) => each(a).less(&each(b)),
+        self.rebuilt(&|found| (found == atom).then(|| by.clone()))
+    }
+
+    /// The size with what `by` says in place of each symbol of which it knows, all at once.
+    pub fn rename(&self, by: &dyn Fn(&Symbol) -> Option<Dim>) -> Dim {
+        self.rebuilt(&|found| match found {
+            Atom::Symbol(name) => by(name),
+            _ => None,
+        })
+    }
+
+    /// The size with what `by` says in place of each atom of which it knows.
+    fn rebuilt(&self, by: &dyn Fn(&Atom) -> Option<Dim>) -> Dim {
+        let each = |dim: &Dim| dim.rebuilt(by);
+        let replaced = |found: &Atom| {
+            by(found).unwrap_or_else(|| match found {
+                Atom::Symbol(_) | Atom::TooLong => Dim::atom(found.clone()),
+                Atom::FloorDiv(a, b) => each(a).floor_div(&each(b)),
+                Atom::Max(a, b) => each(a).at_least(&each(b)),
+                Atom::Min(a, b) => each(a).at_most(&each(b)),
+                Atom::Broadcast(a, b) => {
+                    let (a, b) = (each(a), each(b));
+                    a.broadcast(&b).unwrap_or_else(|| Dim::atom(Atom::Broadcast(a, b)))
+                }
+                Atom::Equal(a, b) => each(a).equal(&each(b)),
+                Atom::Less(a, b) => each(a).less(&each(b)),
+            })
         };
         let term = |(product, &n): (&Vec<Atom>, &i64)| {
             product.iter().map(replaced).fold(Dim::from(n), |value, factor| value * factor)

@@ -29,6 +29,15 @@ pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
     Session::new(plan).run(inputs)
 }
 
+/// Runs a plan without inputs, as long as its calls and their elements are no more than `work`, from
+/// which they are taken.
+pub fn run_within(plan: &Plan, work: &mut u64) -> Result<Vec<Value>> {
+    let mut session = Session { work: Some(*work), ..Session::new(plan) };
+    let found = session.run(&[]);
+    *work = session.work.unwrap_or_default();
+    found
+}
+
 /// A plan, and what one run hands to the next.
 pub struct Session<'p> {
     plan: &'p Plan,
@@ -36,12 +45,14 @@ pub struct Session<'p> {
     states: Option<Vec<Tensor>>,
     /// How often each call has drawn.
     turns: Vec<u64>,
+    /// How much may still be done, where that is limited.
+    work: Option<u64>,
 }
 
 impl<'p> Session<'p> {
     /// Before the first run.
     pub fn new(plan: &'p Plan) -> Session<'p> {
-        Session { plan, states: None, turns: Vec::new() }
+        Session { plan, states: None, turns: Vec::new(), work: None }
     }
 
     /// Runs the plan once, as [`run`] does.
@@ -52,6 +63,7 @@ impl<'p> Session<'p> {
             arrays: Map::default(),
             symbols: RefCell::default(),
             turns: RefCell::new(std::mem::take(&mut self.turns)),
+            work: &mut self.work,
         };
         // What is left out settles nothing that another input can settle.
         let (given, left_out): (Vec<_>, Vec<_>) =
@@ -77,6 +89,8 @@ struct Host<'p> {
     symbols: RefCell<HashMap<Symbol, i64>>,
     /// How often each call has drawn random numbers.
     turns: RefCell<Vec<u64>>,
+    /// How much may still be done, where that is limited.
+    work: &'p mut Option<u64>,
 }
 
 impl Host<'_> {
@@ -351,7 +365,9 @@ impl Host<'_> {
     /// The elements of an operand.
     fn take(&mut self, from: &Operand) -> Array {
         self.ensure(from);
-        self.part(from)
+        let part = self.part(from);
+        self.spend(part.elements());
+        part
     }
 
     /// Writes the elements of an operand.
@@ -378,6 +394,7 @@ impl Host<'_> {
     }
 
     fn call(&mut self, call: &Call) -> Result {
+        self.affords(call)?;
         for operand in call.reads().chain(call.writes()) {
             self.has_room(operand)?;
             self.ensure(operand);
@@ -443,6 +460,28 @@ impl Host<'_> {
     fn is_whole(&self, operand: &Operand) -> bool {
         self.eval(&operand.start) == 0
             && self.size(&operand.len) == self.arrays[operand.buffer].len()
+    }
+
+    /// Refuses a call beyond what may be done.
+    fn affords(&mut self, call: &Call) -> Result {
+        /// What a call costs beside its elements.
+        const CALL: usize = 64;
+        let Some(work) = *self.work else { return Ok(()) };
+        let elements = |operand: &Operand| match self.arrays.get(operand.buffer) {
+            Some(array @ Array::Sequence(_)) => array.elements(),
+            _ => self.size(&self.plan.buffers[operand.buffer].len),
+        };
+        let all = call.reads().chain(call.writes()).map(elements);
+        let cost = all.fold(CALL, usize::saturating_add);
+        self.spend(cost);
+        if cost as u64 <= work { Ok(()) } else { Err(Error::Value("it takes too long")) }
+    }
+
+    /// Takes so many elements from what may be done.
+    fn spend(&mut self, elements: usize) {
+        if let Some(work) = self.work {
+            *work = work.saturating_sub(elements as u64);
+        }
     }
 
     /// Refuses a buffer that no memory holds.

@@ -1,8 +1,8 @@
 //! Copies of what a region does, in the same graph.
 
-use super::{Builds, Fitting, Graph, NewNode, Node, RegionId, ValueId, fit};
-use crate::{diag::Result, ty::Type};
-use std::collections::HashMap;
+use super::{Builds, Fitting, Graph, NewNode, NodeId, RegionId, ValueId, fit, renames::Renames};
+use crate::{diag::Result, dim::Symbol, ty::Type};
+use std::collections::{BTreeSet, HashMap};
 
 impl Graph {
     /// Copies the nodes of `from` to the end of `into`, where `to` says what stands for values;
@@ -13,7 +13,14 @@ impl Graph {
         into: RegionId,
         to: &mut HashMap<ValueId, ValueId>,
     ) -> Result {
-        Copies { graph: self, to, fitting: Fitting::default() }.nodes(from, into)
+        let mut renames = Renames::default();
+        for &input in &self[from].inputs {
+            let mut given = BTreeSet::new();
+            self[input].ty.symbols(&mut given);
+            let there = to.get(&input).copied().unwrap_or(input);
+            renames.types(&given, &self[input].ty, &self[there].ty);
+        }
+        Copies { graph: self, to, renames, fitting: Fitting::default() }.nodes(from, into)
     }
 }
 
@@ -21,6 +28,7 @@ struct Copies<'a> {
     graph: &'a mut Graph,
     /// What stands for each value.
     to: &'a mut HashMap<ValueId, ValueId>,
+    renames: Renames,
     fitting: Fitting<RegionId>,
 }
 
@@ -45,17 +53,20 @@ impl Copies<'_> {
             let names: Vec<Option<String>> = node.outputs.iter().map(name).collect();
             let mut new = NewNode {
                 name: &node.name,
-                op: node.op.clone(),
+                op: self.renames.op(&node.op),
                 inputs,
                 outputs: &names,
                 regions: Vec::new(),
             };
-            self.regions(&node, &mut new)?;
+            let settled = self.graph.settled_by(id);
+            self.regions(id, &settled, &mut new)?;
             let (copy, result) = self.graph.node(into, new);
             result?;
+            self.renames.symbols(&node.binds, &self.graph[copy].binds);
             for (old, new) in node.outputs.iter().zip(self.graph[copy].outputs.clone()) {
                 if let (Some(old), Some(new)) = (*old, new) {
                     self.to.insert(old, new);
+                    self.renames.types(&settled, &self.graph[old].ty, &self.graph[new].ty);
                 }
             }
         }
@@ -67,17 +78,30 @@ impl Copies<'_> {
         self.to.get(&id).copied().unwrap_or(id)
     }
 
-    fn regions(&mut self, node: &Node, new: &mut NewNode<'_>) -> Result {
-        let mut regions = node.regions.iter();
-        regions.try_for_each(|&from| fit(self, new, from, |cx, types| cx.region(from, types)))
+    fn regions(
+        &mut self,
+        node: NodeId,
+        settled: &BTreeSet<Symbol>,
+        new: &mut NewNode<'_>,
+    ) -> Result {
+        let regions = self.graph[node].regions.clone();
+        let mut regions = regions.into_iter();
+        regions
+            .try_for_each(|from| fit(self, new, from, |cx, types| cx.region(from, types, settled)))
     }
 
-    fn region(&mut self, from: RegionId, types: &[Type]) -> Result<RegionId> {
+    fn region(
+        &mut self,
+        from: RegionId,
+        types: &[Type],
+        settled: &BTreeSet<Symbol>,
+    ) -> Result<RegionId> {
         let name = self.graph[from].name.clone();
         let region = self.graph.region(&name);
         for (i, old) in self.graph[from].inputs.clone().into_iter().enumerate() {
             let name = self.graph[old].name.clone();
             let ty = types.get(i).cloned().unwrap_or(Type::Unknown);
+            self.renames.types(settled, &self.graph[old].ty, &ty);
             let new = self.graph.input(region, &name, ty);
             self.to.insert(old, new);
         }

@@ -26,6 +26,10 @@ static COPY_SEQUENCE: Kernel = kernel!(LISTED T, sequence::identity::<T>,
 
 /// The plan of a graph, before its memory is laid out.
 pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diagnostics> {
+    planned(graph, optimize).map_err(|findings| findings.within(&place(graph, graph.body)))
+}
+
+fn planned(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diagnostics> {
     let findings = Findings::default();
     let mut state = State {
         graph,
@@ -281,7 +285,8 @@ impl Lowering for State<'_> {
                 let refusal = Some(format!("{}: {}", self.graph[id].name, fault.message));
                 return Ok(Block { steps, refusal, ..Block::default() });
             }
-            self.node(id, &mut steps)?;
+            let within = |finding: Diagnostic| finding.within(place(self.graph, region));
+            self.node(id, &mut steps).map_err(within)?;
         }
         let outputs = &self.graph[region].outputs;
         let results = outputs.iter().map(|&id| self.operand(id)).collect::<Result<_>>()?;
@@ -354,6 +359,11 @@ impl Lowering for State<'_> {
     }
 }
 
+/// Where the nodes of a region are, for people.
+pub(super) fn place(graph: &Graph, region: RegionId) -> String {
+    format!("graph {}", quoted(&graph[region].name))
+}
+
 pub(super) fn tensor_type(graph: &Graph, id: ValueId) -> Result<&TensorType> {
     let value = &graph[id];
     value.ty.as_tensor().ok_or_else(|| {
@@ -385,4 +395,30 @@ pub(super) fn kept(graph: &Graph, id: ValueId) -> Result<Kept> {
         (_, None) => tensor_type(graph, id).map(|ty| (ty.dtype, ty.len()))?,
     };
     Ok(Kept { dtype, len, kind: Kind::Elements })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Options;
+
+    #[test]
+    fn a_finding_says_in_which_graph_it_is() {
+        let text = r#"<ir_version: 10, opset_import: ["" : 21]>
+            g (float[2] x, bool c) => (y) {
+                [choice] y = If<
+                    then_branch = forever () => (z) {
+                        [round] z = Loop<body = turn (int64 i, bool on, v) => (bool to, w) {
+                            to = Identity(on) w = Neg(v)
+                        }>("", "", x)
+                    },
+                    else_branch = once () => (z) { z = Abs(x) }
+                >(c)
+            }"#;
+        let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
+        let findings = planned.err().expect("a loop never ends").0;
+        assert_eq!(
+            findings[0].at,
+            ["graph `g`", "node `choice` (If)", "graph `forever`", "node `round` (Loop)"]
+        );
+    }
 }

@@ -386,17 +386,25 @@ impl Graph {
     /// Adds the symbols that the nodes of a region settle to `found`.
     pub fn settled_in(&self, region: RegionId, found: &mut BTreeSet<Symbol>) {
         for &id in &self[region].nodes {
-            let node = &self[id];
-            found.extend(node.binds.iter().cloned());
-            let (mut inside, mut outside) = (BTreeSet::new(), BTreeSet::new());
-            node.inputs.iter().flatten().for_each(|&id| self[id].symbols(&mut outside));
-            for &inner in &node.regions {
-                self.settled_in(inner, found);
-                self[inner].inputs.iter().for_each(|&id| self[id].symbols(&mut inside));
-            }
-            // What a loop hands from turn to turn may change its size.
-            found.extend(inside.difference(&outside).cloned());
+            found.extend(self.settled_by(id));
+            self[id].regions.iter().for_each(|&inner| self.settled_in(inner, found));
         }
+    }
+
+    /// The symbols that a node settles itself.
+    pub fn settled_by(&self, node: NodeId) -> BTreeSet<Symbol> {
+        let node = &self[node];
+        let (mut inside, mut outside) = (BTreeSet::new(), BTreeSet::new());
+        for &inner in &node.regions {
+            self[inner].inputs.iter().for_each(|&id| self[id].symbols(&mut inside));
+        }
+        if !inside.is_empty() {
+            node.inputs.iter().flatten().for_each(|&id| self[id].symbols(&mut outside));
+        }
+        // What a loop hands from turn to turn may change its size.
+        inside.retain(|symbol| !outside.contains(symbol));
+        inside.extend(node.binds.iter().cloned());
+        inside
     }
 
     fn mentions(&self, region: RegionId, inside: &mut HashSet<ValueId>, used: &mut Vec<ValueId>) {

@@ -3,9 +3,10 @@
 use super::{Attributes, Gradient, Infer, Inferred, Lower, Views, gradient::no_gradient};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
+    dim::Dim,
     ty::Type,
 };
-use std::{any::Any, fmt, str::FromStr};
+use std::{any::Any, fmt, rc::Rc, str::FromStr};
 
 /// One operator with its attributes, in the newest form that ONNX has for it.
 pub trait Op: Any {
@@ -29,6 +30,12 @@ pub trait Op: Any {
     /// The types of what the region of that number is given; asked before the region is built.
     fn region_inputs(&self, _region: usize, _: &mut Infer<'_>) -> Inferred {
         Ok(Vec::<Type>::new())
+    }
+
+    /// The same with `change` done to each size that it names by symbols of the graph; nothing where
+    /// it names none.
+    fn with_sizes(&self, _change: &dyn Fn(&Dim) -> Dim) -> Option<Rc<dyn Op>> {
+        None
     }
 
     /// Whether it gives something else each time.

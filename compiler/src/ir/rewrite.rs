@@ -2,7 +2,8 @@
 //! edits: what is not written is gone, and nothing can go stale.
 
 use super::{
-    Fitting, Graph, NewNode, Node, NodeId, Op, RegionId, Uses, ValueId, edit::Edit, fit, same,
+    Fitting, Graph, NewNode, Node, NodeId, RegionId, Site, Uses, ValueId, driver::place,
+    edit::Edit, fit, renames::Renames, same,
 };
 use crate::{
     arena::Map,
@@ -11,10 +12,7 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    rc::Rc,
-};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What to use for the outputs of a node, in the graph that is written.
 pub type Outputs = Vec<Option<ValueId>>;
@@ -24,75 +22,6 @@ pub type Rule = fn(&mut Site<'_>, node: &Node) -> Option<Outputs>;
 
 /// A rule that may know more than the node.
 pub(super) type Change<'c> = &'c dyn Fn(&mut Site<'_>, NodeId, &Node) -> Option<Outputs>;
-
-/// Where a rule writes, and what it may ask.
-pub struct Site<'a> {
-    /// The graph that is written.
-    pub graph: &'a mut Graph,
-    /// The region at whose end nodes are added.
-    pub region: RegionId,
-    /// How often each input's value is used in the graph that is read.
-    uses: &'a [usize],
-    /// The names of the outputs.
-    names: &'a [Option<String>],
-    /// How many bytes of constants may still be computed.
-    room: &'a mut usize,
-}
-
-impl Site<'_> {
-    /// How often the value of input `i` is used, by this node and by others.
-    pub fn uses(&self, i: usize) -> usize {
-        self.uses.get(i).copied().unwrap_or(0)
-    }
-
-    /// The node that makes `value` in this very region.
-    pub fn producer(&self, value: ValueId) -> Option<&Node> {
-        let id = self.graph[value].producer?;
-        // A region's nodes are in the order in which they were added, so in that of their ids.
-        let here = self.graph[self.region].nodes.binary_search(&id);
-        here.is_ok().then(|| &self.graph[id])
-    }
-
-    /// Adds `op` on these inputs, for what is to stand in place of `node`; it has one output.
-    pub fn before(
-        &mut self,
-        node: &Node,
-        op: Rc<dyn Op>,
-        inputs: Vec<Option<ValueId>>,
-    ) -> Option<ValueId> {
-        let outputs = [Some(self.names.iter().flatten().next()?.clone())];
-        let new = NewNode { name: &node.name, op, inputs, outputs: &outputs, regions: Vec::new() };
-        let (id, result) = self.graph.node(self.region, new);
-        result.ok()?;
-        self.graph[id].outputs[0]
-    }
-
-    /// The names of the outputs of the node that is to be replaced.
-    pub fn names(&self) -> &[Option<String>] {
-        self.names
-    }
-
-    /// Whether so many bytes of constants may be computed; if so, they are counted.
-    pub fn affords(&mut self, bytes: usize) -> bool {
-        let rest = self.room.checked_sub(bytes);
-        *self.room = rest.unwrap_or(*self.room);
-        rest.is_some()
-    }
-
-    /// Adds `op` on these inputs in place of `node`.
-    pub fn replace(
-        &mut self,
-        node: &Node,
-        op: Rc<dyn Op>,
-        inputs: Vec<Option<ValueId>>,
-    ) -> Option<Outputs> {
-        let (name, outputs) = (node.name.as_str(), self.names);
-        let new = NewNode { name, op, inputs, outputs, regions: Vec::new() };
-        let (id, result) = self.graph.node(self.region, new);
-        result.ok()?;
-        Some(self.graph[id].outputs.clone())
-    }
-}
 
 /// Looks at a node before it is copied into a region, and at what is still to be done after it;
 /// `outputs` are the outputs of the region, in the old graph.
@@ -126,6 +55,7 @@ pub struct Rewrite<'a> {
     pub new: Graph,
     /// What each value of the old graph is in the new one.
     pub to: Map<ValueId, ValueId>,
+    renames: Renames,
     uses: Uses<'a>,
     rules: &'a [Rule],
     hook: Hook,
@@ -143,6 +73,8 @@ pub struct Rewrite<'a> {
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
     /// How many bytes of constants may still be computed.
     room: usize,
+    /// How much may still be done by running loops.
+    work: u64,
     pub(super) fitting: Fitting<RegionId>,
 }
 
@@ -152,6 +84,9 @@ pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnos
     cx.body();
     cx.finish()
 }
+
+/// So many elements may be read and written by running loops of constants before the model runs.
+const MOST_WORK: u64 = 1 << 22;
 
 /// How many bytes of constants may be computed for a graph: some more than it has. Without a limit,
 /// a small model that doubles a constant again and again would take all memory there is.
@@ -189,6 +124,25 @@ pub fn extract(
     let outputs = cx.rest(&todo, cx.new.body, &[output]);
     cx.new.set_outputs(cx.new.body, outputs);
     Ok((cx.finish()?, captures))
+}
+
+/// A graph of nothing but `node`, which is given values of `old`, its regions among them: constants,
+/// and what single nodes make of constants. It may also be a node that is not added yet.
+pub fn alone(old: &Graph, node: &Node) -> Result<Graph, Diagnostics> {
+    let mut cx = Rewrite::with(old, Uses::none(old), |_, _, _, _, _| Next::Copy, &[]);
+    let into = cx.new.body;
+    let made = node.inputs.iter().flatten().filter(|&&id| old[id].constant.is_none());
+    for maker in made.filter_map(|&id| old[id].producer) {
+        cx.node(maker, into);
+    }
+    let inputs: Vec<_> = node.inputs.iter().map(|id| id.map(|id| cx.value(id))).collect();
+    let regions = cx.inner_regions(node, &BTreeSet::new(), &inputs);
+    let names: Vec<_> = node.outputs.iter().map(|id| id.map(|id| id.to_string())).collect();
+    let (op, outputs) = (node.op.clone(), names.as_slice());
+    let id = cx.add(into, NewNode { name: &node.name, op, inputs, outputs, regions });
+    let outputs = cx.new[id].outputs.iter().flatten().copied().collect();
+    cx.new.set_outputs(into, outputs);
+    cx.finish()
 }
 
 /// Copies what the outputs need, with something else in place of each node for which `rule` has it:
@@ -245,8 +199,12 @@ impl<'a> Rewrite<'a> {
         let new = std::mem::replace(&mut self.new, Graph::new(self.old.info.clone()));
         let mut cx = Rewrite::new(function, self.hook, &[]);
         (cx.new, cx.findings) = (new, self.findings.clone());
+        cx.renames = self.renames.clone();
         for (&input, &argument) in function[function.body].inputs.iter().zip(arguments) {
             cx.to.insert(input, argument);
+            let mut given = BTreeSet::new();
+            function[input].ty.symbols(&mut given);
+            cx.renames.types(&given, &function[input].ty, &cx.new[argument].ty);
         }
         let outputs = cx.inline(function.body, into);
         self.new = cx.new;
@@ -255,13 +213,18 @@ impl<'a> Rewrite<'a> {
 
     /// An empty copy of `old`.
     fn new(old: &'a Graph, hook: Hook, rules: &'a [Rule]) -> Rewrite<'a> {
+        Rewrite::with(old, Uses::of(old), hook, rules)
+    }
+
+    fn with(old: &'a Graph, uses: Uses<'a>, hook: Hook, rules: &'a [Rule]) -> Rewrite<'a> {
         let mut new = Graph::new(old.info.clone());
         new.interface = old.interface.clone();
         Rewrite {
             old,
             new,
             to: Map::default(),
-            uses: Uses::of(old),
+            renames: Renames::default(),
+            uses,
             rules,
             hook,
             change: None,
@@ -272,12 +235,14 @@ impl<'a> Rewrite<'a> {
             findings: Findings::default(),
             seen: Vec::new(),
             room: room(old),
+            work: MOST_WORK,
             fitting: Fitting::default(),
         }
     }
 
     fn finish(self) -> Result<Graph, Diagnostics> {
-        self.findings.finish()?;
+        let place = place(self.old, self.old.body);
+        self.findings.finish().map_err(|findings| findings.within(&place))?;
         Ok(self.new)
     }
 
@@ -330,8 +295,8 @@ impl<'a> Rewrite<'a> {
     fn wrapped(&mut self, id: ValueId, into: RegionId) {
         let wrap = self.edit.and_then(|edit| edit.wraps.get(&id));
         let (Some(wrap), Some(&value)) = (wrap, self.to.get(id)) else { return };
-        let (graph, room) = (&mut self.new, &mut self.room);
-        let mut site = Site { graph, region: into, uses: &[], names: &[], room };
+        let (graph, room, work) = (&mut self.new, &mut self.room, &mut self.work);
+        let mut site = Site { graph, region: into, uses: &[], names: &[], room, work };
         match wrap(&mut site, value) {
             Ok(new) => drop(self.to.insert(id, new)),
             Err(finding) => self.findings.push(finding),
@@ -340,7 +305,12 @@ impl<'a> Rewrite<'a> {
 
     /// What is to be done for the outputs of a region.
     pub fn todo(&self, region: RegionId) -> Vec<Todo> {
-        self.live(region).into_iter().map(Todo::Node).collect()
+        self.todo_for(region, self.outputs(region))
+    }
+
+    /// What is to be done in a region for some values.
+    pub fn todo_for(&self, region: RegionId, wanted: &[ValueId]) -> Vec<Todo> {
+        self.live(region, wanted).into_iter().map(Todo::Node).collect()
     }
 
     /// Does `todo` at the end of `into`, and gives what `outputs` are in the new graph.
@@ -370,11 +340,29 @@ impl<'a> Rewrite<'a> {
 
     /// Says that the outputs of a node are what its region gives.
     fn results(&mut self, node: NodeId, region: RegionId) {
+        let results: Outputs =
+            self.old[region].outputs.iter().map(|&id| Some(self.value(id))).collect();
+        self.stand_for(node, &results);
+    }
+
+    /// Says what stands for the inputs of a region in the new graph.
+    pub fn give(&mut self, region: RegionId, given: &[ValueId]) {
         let old = self.old;
-        for (output, &result) in old[node].outputs.iter().zip(&old[region].outputs) {
-            let result = self.value(result);
-            if let Some(output) = output {
-                self.to.insert(*output, result);
+        for (&input, &to) in old[region].inputs.iter().zip(given) {
+            let mut symbols = BTreeSet::new();
+            old[input].ty.symbols(&mut symbols);
+            self.renames.types(&symbols, &old[input].ty, &self.new[to].ty);
+            self.to.insert(input, to);
+        }
+    }
+
+    /// Says what stands for the outputs of a node in the new graph.
+    pub fn stand_for(&mut self, node: NodeId, outputs: &[Option<ValueId>]) {
+        let (old, settled) = (self.old, self.old.settled_by(node));
+        for (&from, &to) in old[node].outputs.iter().zip(outputs) {
+            if let (Some(from), Some(to)) = (from, to) {
+                self.to.insert(from, to);
+                self.renames.types(&settled, &old[from].ty, &self.new[to].ty);
             }
         }
     }
@@ -388,13 +376,13 @@ impl<'a> Rewrite<'a> {
         id
     }
 
-    /// The nodes that the outputs of a region need: for their values, or for the sizes that they
+    /// The nodes of a region that these values need: for their elements, or for the sizes that they
     /// settle. What is a constant needs none.
-    fn live(&self, region: RegionId) -> Vec<NodeId> {
+    fn live(&self, region: RegionId, wanted: &[ValueId]) -> Vec<NodeId> {
         let old = self.old;
         let mut needed: HashSet<ValueId> = HashSet::new();
         let mut sizes: BTreeSet<Symbol> = BTreeSet::new();
-        for output in self.outputs(region).iter().map(|&id| self.source(id)) {
+        for output in wanted.iter().map(|&id| self.source(id)) {
             needed.insert(output);
             old[output].symbols(&mut sizes);
         }
@@ -405,8 +393,8 @@ impl<'a> Rewrite<'a> {
             let node = &old[id];
             let runs = |output: &&ValueId| old[**output].constant.is_none();
             let mut made = node.outputs.iter().flatten().filter(runs);
-            let settles = node.binds.iter().any(|symbol| sizes.contains(symbol));
-            if settles || made.any(|output| needed.contains(output)) {
+            let settles = || !old.settled_by(id).is_disjoint(&sizes);
+            if settles() || made.any(|output| needed.contains(output)) {
                 let inputs = node.inputs.iter().flatten();
                 needed.extend(inputs.map(|&id| self.source(id)));
                 for &inner in &node.regions {
@@ -440,15 +428,15 @@ impl<'a> Rewrite<'a> {
     pub fn node(&mut self, id: NodeId, into: RegionId) {
         let old = &self.old[id];
         let inputs: Vec<_> = old.inputs.iter().map(|id| id.map(|id| self.value(id))).collect();
-        let regions = self.inner_regions(old, &inputs);
-        let node = Node { inputs, regions, ..old.clone() };
+        let regions = match old.regions.is_empty() {
+            true => Vec::new(),
+            false => self.inner_regions(old, &self.old.settled_by(id), &inputs),
+        };
+        let op = self.renames.op(&old.op);
+        let node = Node { inputs, regions, op, ..old.clone() };
         let outputs = self.better(id, &node, into).unwrap_or_else(|| self.copy(&node, into));
-        for (&from, &to) in old.outputs.iter().zip(&outputs) {
-            if let (Some(from), Some(to)) = (from, to) {
-                self.to.insert(from, to);
-                self.wrapped(from, into);
-            }
-        }
+        self.stand_for(id, &outputs);
+        old.outputs.iter().flatten().for_each(|&from| self.wrapped(from, into));
     }
 
     fn better(&mut self, id: NodeId, node: &Node, into: RegionId) -> Option<Outputs> {
@@ -456,8 +444,8 @@ impl<'a> Rewrite<'a> {
         let uses = old.inputs.iter().map(|id| id.map_or(0, |id| self.uses.count(id)));
         let uses: Vec<usize> = uses.collect();
         let names = self.names(old);
-        let (graph, room) = (&mut self.new, &mut self.room);
-        let mut site = Site { graph, region: into, uses: &uses, names: &names, room };
+        let (graph, room, work) = (&mut self.new, &mut self.room, &mut self.work);
+        let mut site = Site { graph, region: into, uses: &uses, names: &names, room, work };
         let changed = self.change.and_then(|change| change(&mut site, id, node));
         changed.or_else(|| self.rules.iter().find_map(|rule| rule(&mut site, node)))
     }
@@ -484,6 +472,7 @@ impl<'a> Rewrite<'a> {
                 regions: node.regions.clone(),
             },
         );
+        self.renames.symbols(&node.binds, &self.new[id].binds);
         self.new.note(id, node.notes.clone());
         let outputs = self.new[id].outputs.clone();
         if let (Some(key), Some(seen)) = (key, self.seen.last_mut()) {
@@ -492,7 +481,12 @@ impl<'a> Rewrite<'a> {
         outputs
     }
 
-    fn inner_regions(&mut self, old: &Node, inputs: &[Option<ValueId>]) -> Vec<RegionId> {
+    fn inner_regions(
+        &mut self,
+        old: &Node,
+        settled: &BTreeSet<Symbol>,
+        inputs: &[Option<ValueId>],
+    ) -> Vec<RegionId> {
         let mut new = NewNode {
             name: &old.name,
             op: old.op.clone(),
@@ -501,17 +495,23 @@ impl<'a> Rewrite<'a> {
             regions: Vec::new(),
         };
         for &from in &old.regions {
-            let build = |cx: &mut Self, types: &[Type]| Ok(cx.inner_region(from, types));
+            let build = |cx: &mut Self, types: &[Type]| Ok(cx.inner_region(from, types, settled));
             // What is wrong is said when the node is added.
             drop(fit(self, &mut new, from, build));
         }
         new.regions
     }
 
-    fn inner_region(&mut self, from: RegionId, types: &[Type]) -> RegionId {
+    fn inner_region(
+        &mut self,
+        from: RegionId,
+        types: &[Type],
+        settled: &BTreeSet<Symbol>,
+    ) -> RegionId {
         let into = self.new.region(&self.old[from].name);
         for (i, &id) in self.old[from].inputs.iter().enumerate() {
             let ty = types.get(i).cloned().unwrap_or(Type::Unknown);
+            self.renames.types(settled, &self.old[id].ty, &ty);
             let new = self.new.input(into, &self.old[id].name, ty);
             self.to.insert(id, new);
         }

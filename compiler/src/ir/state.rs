@@ -95,7 +95,7 @@ fn ends(graph: &Graph, held: Held) -> (ValueId, Option<ValueId>) {
 }
 
 fn place(graph: &Graph, input: ValueId) -> String {
-    format!("graph {} › state {}", quoted(&graph.info.name), quoted(&graph[input].name))
+    format!("state {}", quoted(&graph[input].name))
 }
 
 /// The types of both ends of a state, which must fit together.

@@ -52,6 +52,11 @@ pub struct Uses<'a> {
 }
 
 impl<'a> Uses<'a> {
+    /// No uses, for a graph of which nobody asks.
+    pub(super) fn none(graph: &'a Graph) -> Uses<'a> {
+        Uses { nodes: HashMap::new(), regions: HashMap::new(), graph }
+    }
+
     /// The uses of every value in `graph`.
     pub fn of(graph: &'a Graph) -> Uses<'a> {
         let mut uses = Uses { nodes: HashMap::new(), regions: HashMap::new(), graph };

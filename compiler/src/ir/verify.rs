@@ -5,20 +5,31 @@
 //! - a value is made once, and its producer makes it, unless it is a constant;
 //! - a constant has as many bytes as its type and shape say, and the type of its value;
 //! - elements known as sizes are as many as the value's type says;
+//! - a symbol that an operator names is one of the sizes of what is given or made before, in the same
+//!   region or one around it;
 //! - a node has as many inputs of each region, and each region as many outputs, as its operator
 //!   infers types for (the types are inferred as the graph is built, so they hold by
 //!   construction).
 
-use super::{Graph, NodeId, RegionId, ValueId};
+use super::{Graph, Node, NodeId, RegionId, ValueId};
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Findings, quoted},
+    dim::Symbol,
     tensor::Data,
 };
-use std::collections::HashSet;
+use std::{
+    cell::RefCell,
+    collections::{BTreeSet, HashSet},
+};
 
 /// Finds every breach of the law, each with the node that it is in.
 pub fn verify(graph: &Graph) -> Result<(), Diagnostics> {
-    let mut verifier = Verifier { graph, findings: Findings::default(), made: HashSet::new() };
+    let mut verifier = Verifier {
+        graph,
+        findings: Findings::default(),
+        made: HashSet::new(),
+        settled: BTreeSet::new(),
+    };
     for (id, value) in graph.values() {
         verifier.value(id);
         if value.constant.is_some() {
@@ -34,20 +45,23 @@ struct Verifier<'a> {
     findings: Findings,
     /// The values that may be used here.
     made: HashSet<ValueId>,
+    /// The sizes that operators may name here.
+    settled: BTreeSet<Symbol>,
 }
 
 impl Verifier<'_> {
     fn region(&mut self, id: RegionId) {
-        let outside = self.made.clone();
+        let outside = (self.made.clone(), self.settled.clone());
         let region = &self.graph[id];
         self.made.extend(&region.inputs);
+        region.inputs.iter().for_each(|&input| self.settles(input));
         for &node in &region.nodes {
             self.node(node);
         }
         for &output in &region.outputs {
             self.used(output, &format!("graph {}", quoted(&region.name)));
         }
-        self.made = outside;
+        (self.made, self.settled) = outside;
     }
 
     fn node(&mut self, id: NodeId) {
@@ -55,15 +69,35 @@ impl Verifier<'_> {
         for &input in node.inputs.iter().flatten() {
             self.used(input, &node.location());
         }
+        self.named(node);
         for &region in &node.regions {
             self.region(region);
         }
+        self.settled.extend(node.binds.iter().cloned());
+        node.outputs.iter().flatten().for_each(|&output| self.settles(output));
         let made = node.outputs.iter().flatten().filter(|&&id| self.graph[id].constant.is_none());
         for &output in made {
             if self.graph[output].producer != Some(id) || !self.made.insert(output) {
                 let name = quoted(&self.graph[output].name);
                 self.broken(format!("{name} is not made by this node alone"), &node.location());
             }
+        }
+    }
+
+    /// Takes in the sizes of a value.
+    fn settles(&mut self, id: ValueId) {
+        self.graph[id].ty.symbols(&mut self.settled);
+    }
+
+    /// Holds the sizes that an operator names against those that are settled.
+    fn named(&self, node: &Node) {
+        let named = RefCell::new(BTreeSet::new());
+        node.op.with_sizes(&|dim| {
+            dim.symbols(&mut named.borrow_mut());
+            dim.clone()
+        });
+        for symbol in named.into_inner().difference(&self.settled) {
+            self.broken(format!("nothing settles the size {symbol}"), &node.location());
         }
     }
 

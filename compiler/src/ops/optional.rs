@@ -149,14 +149,14 @@ mod tests {
         let some = || optional(Type::tensor(F32, [2, 3]));
         check(Optional { ty: None }, &[tensor(F32, [2, 3])], 1, "optional(float[2, 3]) = [1]");
         let none = Optional { ty: Some(Type::tensor(F32, [2, 3])) };
-        check(none, &[], 1, "optional(float) = [0]");
+        check(none, &[], 1, "optional(float[]) = [0]");
         let none = Optional { ty: Some(Type::Sequence(Type::tensor(F32, [2]).into())) };
-        check(none, &[], 1, "optional(seq(float)) = [0]");
+        check(none, &[], 1, "optional(seq(float[])) = [0]");
         check(OptionalGetElement, &[some()], 1, "float[2, 3]");
         check(OptionalGetElement, &[tensor(F32, [2])], 1, "float[2]");
-        check(OptionalHasElement, &[some()], 1, "bool[]");
-        check(OptionalHasElement, &[tensor(F32, [2])], 1, "bool[] = [1]");
-        check(OptionalHasElement, &[], 1, "bool[] = [0]");
+        check(OptionalHasElement, &[some()], 1, "bool");
+        check(OptionalHasElement, &[tensor(F32, [2])], 1, "bool = [1]");
+        check(OptionalHasElement, &[], 1, "bool = [0]");
         let found = "an optional value cannot be optional(float[2, 3])";
         check(Optional { ty: None }, &[some()], 1, found);
     }

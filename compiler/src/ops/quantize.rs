@@ -413,7 +413,7 @@ mod tests {
         check(dequantize(Some(DType::BF16)), &[x(), scale()], 1, "bfloat16[2, 3]");
         let found = "numbers are not dequantized to float8e8m0; `output_dtype` says to what";
         check(dequantize(None), &[x(), scale()], 1, found);
-        check(DynamicQuantizeLinear, &[tensor(DType::F32, [4])], 3, "uint8[4]; float[]; uint8[]");
+        check(DynamicQuantizeLinear, &[tensor(DType::F32, [4])], 3, "uint8[4]; float; uint8");
     }
 
     #[test]

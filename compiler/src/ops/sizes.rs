@@ -11,6 +11,7 @@ use crate::{
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Views},
     ty::Type,
 };
+use std::rc::Rc;
 
 /// Sizes as a tensor: what is left of shape arithmetic once its result is known.
 pub struct Sizes {
@@ -33,6 +34,11 @@ impl Op for Sizes {
         let sizes: Vec<String> = self.sizes.iter().map(|dim| format!("{dim:?}")).collect();
         a.strings("sizes", &sizes);
         a.int("rank", self.rank as i64);
+    }
+
+    fn with_sizes(&self, change: &dyn Fn(&Dim) -> Dim) -> Option<Rc<dyn Op>> {
+        let sizes = self.sizes.iter().map(change).collect();
+        Some(Rc::new(Sizes { sizes, rank: self.rank }))
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
@@ -63,6 +69,10 @@ impl Op for Holds {
 
     fn attributes(&self, a: &mut Attributes) {
         a.string("condition", &format!("{:?}", self.condition));
+    }
+
+    fn with_sizes(&self, change: &dyn Fn(&Dim) -> Dim) -> Option<Rc<dyn Op>> {
+        Some(Rc::new(Holds { condition: change(&self.condition) }))
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
@@ -97,6 +107,11 @@ impl Op for Assume {
 
     fn attributes(&self, a: &mut Attributes) {
         a.string("type", &self.ty.to_string());
+    }
+
+    fn with_sizes(&self, change: &dyn Fn(&Dim) -> Dim) -> Option<Rc<dyn Op>> {
+        let known = self.known.as_ref().map(|known| known.iter().map(change).collect());
+        Some(Rc::new(Assume { ty: self.ty.map_dims(change), known }))
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {

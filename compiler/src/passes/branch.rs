@@ -5,9 +5,10 @@
 //! types, and what the condition says of sizes. A `Squeeze` whose axes depend on sizes is such a
 //! branch too.
 
+use super::turns;
 use crate::{
     dim::{Atom, Dim},
-    ir::{Graph, NewNode, Next, Node, NodeId, RegionId, Rewrite, Todo, ValueId},
+    ir::{Graph, NewNode, Next, Node, NodeId, Outputs, RegionId, Rewrite, Todo, ValueId},
     ops::{
         control::{If, Joined, join},
         reshape::Squeeze,
@@ -26,7 +27,8 @@ const DEEPEST: usize = 8;
 /// each other, which are tried before, would take more.
 const MOST: usize = (1 << DEEPEST) - 1;
 
-/// Decides the node, where it is an `If` or stands for one, as far as that can be done.
+/// Decides the node, where it is an `If` or stands for one, as far as that can be done; and writes
+/// what a loop of at most one turn does.
 pub fn decide(
     cx: &mut Rewrite<'_>,
     id: NodeId,
@@ -34,6 +36,9 @@ pub fn decide(
     into: RegionId,
     outputs: &[ValueId],
 ) -> Next {
+    if let Some(next) = turns::write_out(cx, id, into) {
+        return next;
+    }
     let old = cx.old;
     let node = &old[id];
     if is_open_squeeze(node) {
@@ -54,36 +59,35 @@ pub fn decide(
         let todo = [cx.todo(region), vec![Todo::Results(id, region)], rest.to_vec()].concat();
         return Next::Finished(cx.rest(&todo, into, outputs));
     }
-    inline(cx, node, region, into)
+    inline(cx, id, region, into)
 }
 
-/// Decides the node, where it is an `If` whose condition is known, and nothing more: what is left
-/// is what ONNX has operators for.
+/// Decides the node, where it is an `If` whose condition is known, or a loop of at most one turn, and
+/// nothing more: what is left is what ONNX has operators for.
 pub fn take(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[ValueId]) -> Next {
+    if let Some(next) = turns::write_out(cx, id, into) {
+        return next;
+    }
     let node = &cx.old[id];
     if !node.op.is::<If>() || node.fault.is_some() {
         return Next::Copy;
     }
     let cond = node.input(0).map(|id| cx.value(id));
     match cond.and_then(|cond| decided(cx, cond)) {
-        Some(taken) => inline(cx, node, node.regions[taken], into),
+        Some(taken) => inline(cx, id, node.regions[taken], into),
         None => Next::Copy,
     }
 }
 
 /// Writes a region in place of the node that it belongs to.
-fn inline(cx: &mut Rewrite<'_>, node: &Node, region: RegionId, into: RegionId) -> Next {
-    let results = cx.inline(region, into);
-    for (output, result) in node.outputs.iter().zip(results) {
-        if let Some(output) = output {
-            cx.to.insert(*output, result);
-        }
-    }
+fn inline(cx: &mut Rewrite<'_>, id: NodeId, region: RegionId, into: RegionId) -> Next {
+    let results: Outputs = cx.inline(region, into).into_iter().map(Some).collect();
+    cx.stand_for(id, &results);
     Next::Done
 }
 
 /// The branch that a known condition takes.
-fn decided(cx: &Rewrite<'_>, cond: ValueId) -> Option<usize> {
+pub fn decided(cx: &Rewrite<'_>, cond: ValueId) -> Option<usize> {
     let value = &cx.new[cond];
     let constant = value.constant.as_ref().and_then(|tensor| tensor.ints()?.first().copied());
     let known = value.known.as_ref().and_then(|known| known.first());
@@ -120,11 +124,7 @@ fn both(
     let names: Vec<Option<String>> =
         node.outputs.iter().map(|id| id.map(|id| old[id].name.clone())).collect();
     let made = add(cx, &node.name, cond, regions, &names, into);
-    for (output, made) in node.outputs.iter().zip(made) {
-        if let (Some(output), Some(made)) = (output, made) {
-            cx.to.insert(*output, made);
-        }
-    }
+    cx.stand_for(id, &made);
     Next::Done
 }
 

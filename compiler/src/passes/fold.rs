@@ -16,7 +16,7 @@ use crate::{
 use std::{collections::BTreeSet, rc::Rc};
 
 /// A constant made by folding has at most so many bytes more than the constants it was made of.
-const LARGEST_GROWTH: usize = 1 << 20;
+pub const LARGEST_GROWTH: usize = 1 << 20;
 
 /// `Identity(x)` is `x`.
 pub fn identity(_: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {

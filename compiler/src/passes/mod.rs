@@ -9,6 +9,7 @@ mod layout;
 mod quantize;
 mod recognize;
 mod sequence;
+mod turns;
 
 pub use gradient::idle;
 
@@ -77,6 +78,7 @@ const SIMPLER: &[Rule] = &[
     fold::same_type,
     sequence::optional,
     sequence::sequence,
+    turns::constants,
     fold::constants_but_quantized,
     algebra::one,
     algebra::stretched,
@@ -88,6 +90,7 @@ const SIMPLER_ALL: &[Rule] = &[
     fold::same_type,
     sequence::optional,
     sequence::sequence,
+    turns::constants,
     fold::constants,
     algebra::one,
     algebra::stretched,
@@ -99,6 +102,7 @@ const SIMPLER_STANDARD: &[Rule] = &[
     fold::same_type,
     sequence::optional,
     sequence::sequence,
+    turns::constants,
     fold::constants_of_constants,
 ];
 

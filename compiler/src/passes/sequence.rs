@@ -1,5 +1,6 @@
 //! Sequences and optionals whose structure is known before the model runs: they vanish.
 
+use super::fold;
 use crate::{
     diag::Result,
     ir::{Graph, NewNode, Node, RegionId, Site, ValueId},
@@ -18,7 +19,7 @@ use crate::{
 use std::rc::Rc;
 
 /// A sequence is taken apart where it has at most so many tensors.
-const MOST: usize = 64;
+pub const MOST: usize = 64;
 
 type Outputs = Vec<Option<ValueId>>;
 
@@ -63,7 +64,7 @@ pub fn sequence(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
 }
 
 /// The tensors of a sequence that is made in one place.
-fn tensors(g: &Graph, sequence: ValueId) -> Option<Vec<ValueId>> {
+pub fn tensors(g: &Graph, sequence: ValueId) -> Option<Vec<ValueId>> {
     let node = g.producer(sequence)?;
     match () {
         () if node.op.is::<SequenceEmpty>() => Some(Vec::new()),
@@ -93,7 +94,9 @@ fn joined(
         }
     }
     let inputs = tensors.into_iter().map(Some).collect();
-    site.replace(node, Rc::new(Concat { axis: concat.axis }), inputs)
+    let joined = Node { op: Rc::new(Concat { axis: concat.axis }), inputs, ..node.clone() };
+    fold::constants_of_constants(site, &joined)
+        .or_else(|| site.replace(node, joined.op.clone(), joined.inputs.clone()))
 }
 
 /// A tensor in parts whose sizes are known is a sequence of these parts.

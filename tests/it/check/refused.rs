@@ -41,7 +41,7 @@ const CASES: &[(&str, Code, &str)] = &[
             }>(n, s, x)
         }",
         Code::TypeMismatch,
-        "input 1 must be a tensor, but is seq(float[])",
+        "input 1 must be a tensor, but is seq(float)",
     ),
     (
         "(bool[2] c, float[2] x) => (y) {

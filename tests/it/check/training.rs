@@ -57,12 +57,7 @@ fn bindings() -> Vec<Case> {
         ),
         case("init_value_unknown", InitValue, "`w1` is not an output", init("rate", "w1")),
         case("init_twice", InitDuplicate, "assigns to `w`", init("w", "w0")),
-        case(
-            "init_size",
-            InitType,
-            "`w0` is float[], but the variable `count`",
-            init("count", "w0"),
-        ),
+        case("init_size", InitType, "`w0` is float, but the variable `count`", init("count", "w0")),
         case(
             "init_no_graph",
             InitMissing,
@@ -223,7 +218,7 @@ fn gradients() -> Vec<Case> {
         case(
             "gradient_value",
             GradientType,
-            "given for `w` is float[4], not float[]",
+            "given for `w` is float[4], not float",
             step(">(w, x)", ">(x, x)"),
         ),
         case(

@@ -17,7 +17,7 @@ pub struct Loop;
 
 /// The inputs of the body before the values that turns give each other: the turn's number and
 /// the condition.
-const HEAD: usize = 2;
+pub const HEAD: usize = 2;
 
 pub static NUMBER: Kernel<(Vec<Dim>,)> =
     kernel!(I64_ONLY T, reshape::shape, |f, a, p| f(a.output(0), p.0));

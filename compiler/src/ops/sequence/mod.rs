@@ -318,7 +318,7 @@ mod tests {
         let inputs = [tensor(F32, x.clone()), tensor(F32, x.clone())];
         check(SequenceConstruct, &inputs, 1, "seq(float[n, 3]) = [2]");
         check(SequenceInsert, &[of(x.clone()), tensor(F32, y)], 1, "seq(float[?, 3])");
-        check(SequenceInsert, &[of(x.clone()), tensor(F32, [2])], 1, "seq(float)");
+        check(SequenceInsert, &[of(x.clone()), tensor(F32, [2])], 1, "seq(float[])");
         let never = sequence(Type::Never(F32));
         check(SequenceInsert, &[never, tensor(F32, x.clone())], 1, "seq(float[n, 3])");
         let found = "a tensor must have the element type of its sequence";
@@ -331,7 +331,7 @@ mod tests {
         let at = || tensor::<Dim, 0>(I64, []);
         let open = || [n(), any_size(), any_size()];
         check(SequenceAt, &[of(open()), at()], 1, "float[n, y0_0, y0_1]");
-        check(SequenceLength, &[of(open())], 1, "int64[]");
+        check(SequenceLength, &[of(open())], 1, "int64");
         let concat = |axis, new_axis| ConcatFromSequence { axis, new_axis };
         check(concat(0, false), &[of(open())], 1, "float[y0_0, y0_1, y0_2]");
         check(concat(-1, true), &[of(open())], 1, "float[n, y0_0, y0_1, y0_2]");

@@ -95,7 +95,7 @@ mod tests {
             StringSplit { delimiter: String::new(), most: None },
             &[one],
             2,
-            "string[y0_0]; int64[]",
+            "string[y0_0]; int64",
         );
     }
 }

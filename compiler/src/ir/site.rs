@@ -1,0 +1,75 @@
+//! What a rule of a pass is given.
+
+use super::{Graph, NewNode, Node, Op, Outputs, RegionId, ValueId};
+use std::rc::Rc;
+
+/// Where a rule writes, and what it may ask.
+pub struct Site<'a> {
+    /// The graph that is written.
+    pub graph: &'a mut Graph,
+    /// The region at whose end nodes are added.
+    pub region: RegionId,
+    /// How often each input's value is used in the graph that is read.
+    pub(super) uses: &'a [usize],
+    /// The names of the outputs.
+    pub(super) names: &'a [Option<String>],
+    /// How many bytes of constants may still be computed.
+    pub(super) room: &'a mut usize,
+    /// How much may still be done by running loops.
+    pub work: &'a mut u64,
+}
+
+impl Site<'_> {
+    /// How often the value of input `i` is used, by this node and by others.
+    pub fn uses(&self, i: usize) -> usize {
+        self.uses.get(i).copied().unwrap_or(0)
+    }
+
+    /// The node that makes `value` in this very region.
+    pub fn producer(&self, value: ValueId) -> Option<&Node> {
+        let id = self.graph[value].producer?;
+        // A region's nodes are in the order in which they were added, so in that of their ids.
+        let here = self.graph[self.region].nodes.binary_search(&id);
+        here.is_ok().then(|| &self.graph[id])
+    }
+
+    /// Adds `op` on these inputs, for what is to stand in place of `node`; it has one output.
+    pub fn before(
+        &mut self,
+        node: &Node,
+        op: Rc<dyn Op>,
+        inputs: Vec<Option<ValueId>>,
+    ) -> Option<ValueId> {
+        let outputs = [Some(self.names.iter().flatten().next()?.clone())];
+        let new = NewNode { name: &node.name, op, inputs, outputs: &outputs, regions: Vec::new() };
+        let (id, result) = self.graph.node(self.region, new);
+        result.ok()?;
+        self.graph[id].outputs[0]
+    }
+
+    /// The names of the outputs of the node that is to be replaced.
+    pub fn names(&self) -> &[Option<String>] {
+        self.names
+    }
+
+    /// Whether so many bytes of constants may be computed; if so, they are counted.
+    pub fn affords(&mut self, bytes: usize) -> bool {
+        let rest = self.room.checked_sub(bytes);
+        *self.room = rest.unwrap_or(*self.room);
+        rest.is_some()
+    }
+
+    /// Adds `op` on these inputs in place of `node`.
+    pub fn replace(
+        &mut self,
+        node: &Node,
+        op: Rc<dyn Op>,
+        inputs: Vec<Option<ValueId>>,
+    ) -> Option<Outputs> {
+        let (name, outputs) = (node.name.as_str(), self.names);
+        let new = NewNode { name, op, inputs, outputs, regions: Vec::new() };
+        let (id, result) = self.graph.node(self.region, new);
+        result.ok()?;
+        Some(self.graph[id].outputs.clone())
+    }
+}
