@@ -210,7 +210,7 @@ impl Band {
 
 /// What a row of a plane has of a row of the image.
 #[derive(Clone, Copy)]
-struct Line {
+pub(super) struct Line {
     /// Where in the plane it starts.
     to: usize,
     /// Where in the image it starts.
@@ -221,12 +221,28 @@ struct Line {
 
 impl Line {
     /// For the outputs from `first` on, so many elements of a phase.
-    fn of(axis: &Axis, first: usize, phase: usize, pitch: usize) -> Line {
+    pub(super) fn of(axis: &Axis, first: usize, phase: usize, pitch: usize) -> Line {
         let start = first * axis.stride + phase;
-        let to = axis.pad.saturating_sub(start).div_ceil(axis.stride).min(pitch);
+        // Divisions take longer than to copy a short row.
+        let steps = |len: usize| if axis.stride == 1 { len } else { len.div_ceil(axis.stride) };
+        let to = steps(axis.pad.saturating_sub(start)).min(pitch);
         let from = (start + to * axis.stride).saturating_sub(axis.pad);
-        let there = axis.size.saturating_sub(from).div_ceil(axis.stride);
+        let there = steps(axis.size.saturating_sub(from));
         Line { to, from: from.min(axis.size), count: there.min(pitch - to) }
+    }
+
+    /// Copies that part of the row, with zeros around it.
+    #[inline(always)]
+    pub(super) fn lay<const N: usize>(
+        self,
+        row: &[[f32; N]],
+        stride: usize,
+        plane: &mut [[f32; N]],
+    ) {
+        let end = self.to + self.count;
+        plane[..self.to].fill([0.0; N]);
+        plane[end..].fill([0.0; N]);
+        self.copy(row, stride, plane);
     }
 
     /// Copies that part of the row.
@@ -235,6 +251,10 @@ impl Line {
         let (row, plane) = (&row[self.from..], &mut plane[self.to..][..self.count]);
         match stride {
             1 => copy(&row[..plane.len()], plane),
+            // The last pair may lack its second.
+            2 if row.len() >= 2 * plane.len() => {
+                plane.iter_mut().zip(row.as_chunks::<2>().0).for_each(|(to, &[x, _])| *to = x);
+            }
             _ => plane.iter_mut().zip(row.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
         }
     }

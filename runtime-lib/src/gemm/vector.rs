@@ -3,8 +3,8 @@
 
 use super::pack::Matrix;
 use super::real::Real;
-use super::tile::{End, RowStarts, Starts, Target, finish, panel_cols, store};
-use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd, dispatch};
+use super::tile::{End, RowStarts, Starts, Target, finish, panel_cols};
+use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::threads;
 
 /// A row times a matrix, `y = end(x · b)`: `y` has as many elements as `b` has columns.
@@ -329,37 +329,61 @@ fn scattered<S: Simd, T: Real>(
     to: Target,
     end: &End<'_, T>,
 ) {
-    const WIDE: usize = 4;
     let lanes = S::LANES / T::WIDTH;
     assert!(starts.len() == x.len() && n > 0);
-    assert!(x.is_empty() || Starts(starts).last(x.len()) + n.next_multiple_of(lanes) <= b.len());
-    let mut j = 0;
-    while j < n {
-        let mut tile = [T::ZERO; WIDE * MAX_LANES];
-        // SAFETY: each row has a vector from every column before `n` on, as was just seen.
-        let cols = unsafe {
-            if n - j > (WIDE - 1) * lanes {
-                scattered_sums::<S, T, WIDE>(s, x, (&b[j..], starts), &mut tile)
-            } else {
-                scattered_sums::<S, T, 1>(s, x, (&b[j..], starts), &mut tile)
+    assert!(x.is_empty() || Starts(starts).last(x.len()) + n + lanes - 1 <= b.len());
+    let mut sums = [T::ZERO; STRIP];
+    // As many lines as there is room for, or one in parts.
+    let lines = (STRIP / to.pitch).max(1);
+    for (group, first) in (0..n).step_by(lines * to.pitch).enumerate() {
+        let len = (n - first).min(((lines - 1) * to.pitch).saturating_add(to.width));
+        for part in (0..len).step_by(STRIP) {
+            let sums = &mut sums[..STRIP.min(len - part)];
+            // SAFETY: each row has a vector from every column before `n` on, as was just seen.
+            unsafe { scattered_sums(s, x, (&b[first + part..], starts), sums) };
+            for (line, sums) in sums.chunks(to.pitch).enumerate() {
+                let at = (group * lines + line).saturating_mul(to.width) + part;
+                finish_at(s, &sums[..to.width.min(sums.len())], y, at, end);
             }
-        };
-        store(s, &tile[..cols], cols, (1, n - j), (&mut *y, to, j), end);
-        j += cols;
+        }
     }
 }
 
-/// The sums of `V` vectors of columns; how many columns that are.
+/// The sums of as many columns.
+///
+/// # Safety
+/// From each start and each of these columns on, `b` has a vector.
+#[inline(always)]
+unsafe fn scattered_sums<S: Simd, T: Real>(
+    s: S,
+    x: &[T],
+    (b, starts): (&[T], &[T]),
+    sums: &mut [T],
+) {
+    const WIDE: usize = 4;
+    let lanes = S::LANES / T::WIDTH;
+    let (wide, rest) = sums.split_at_mut(sums.len() / (WIDE * lanes) * (WIDE * lanes));
+    for (j, sums) in wide.chunks_exact_mut(WIDE * lanes).enumerate() {
+        // SAFETY: as the caller vouches for.
+        unsafe { scattered_tile::<S, T, WIDE>(s, x, (&b[j * WIDE * lanes..], starts), sums) };
+    }
+    for (j, sums) in rest.chunks_mut(lanes).enumerate() {
+        // SAFETY: likewise.
+        unsafe { scattered_tile::<S, T, 1>(s, x, (&b[wide.len() + j * lanes..], starts), sums) };
+    }
+}
+
+/// The sums of `V` vectors of columns, of which the last may be a part.
 ///
 /// # Safety
 /// From each start on, `b` has `V` vectors.
 #[inline(always)]
-unsafe fn scattered_sums<S: Simd, T: Real, const V: usize>(
+unsafe fn scattered_tile<S: Simd, T: Real, const V: usize>(
     s: S,
     x: &[T],
     (b, starts): (&[T], &[T]),
-    tile: &mut [T; 4 * MAX_LANES],
-) -> usize {
+    y: &mut [T],
+) {
     let lanes = S::LANES / T::WIDTH;
     let mut sums = [T::splat(s, T::ZERO); V];
     for (&x, start) in x.iter().zip(starts) {
@@ -370,8 +394,7 @@ unsafe fn scattered_sums<S: Simd, T: Real, const V: usize>(
             *sum = T::mul_add(s, x, b, *sum);
         }
     }
-    for (sum, to) in sums.into_iter().zip(tile.chunks_exact_mut(lanes)) {
-        T::store_head(s, sum, to);
+    for (sum, y) in sums.into_iter().zip(y.chunks_mut(lanes)) {
+        T::store_head(s, sum, y);
     }
-    V * lanes
 }

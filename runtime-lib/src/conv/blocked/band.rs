@@ -1,6 +1,6 @@
 //! Which part of the output is computed at once, and where its input is.
 
-use super::super::planes::Axis;
+use super::super::planes::{Axis, Line};
 use super::super::{Conv, product};
 use super::BLOCK;
 
@@ -175,42 +175,32 @@ impl Band {
         if !self.copied {
             return x.get(row * self.row + col * plane.unit..).unwrap_or(&[]);
         }
-        let Plane { h, w, unit, .. } = plane;
-        let blocks = x.chunks_exact((h.size * w.size * unit).max(1));
-        for (x, to) in blocks.zip(scratch.chunks_exact_mut(self.block)) {
-            for (phase, to) in to.chunks_exact_mut(self.phases[0]).enumerate() {
-                for (i, to) in to.chunks_exact_mut(self.pitch).enumerate() {
-                    let from = h.input(row + i, phase);
-                    let from =
-                        from.map_or(&[][..], |row| &x[row * w.size * unit..][..w.size * unit]);
-                    for (phase, to) in to.chunks_exact_mut(self.phases[1]).enumerate() {
-                        fill(from, w, *unit, phase, to);
-                    }
-                }
-            }
+        match plane.unit {
+            BLOCK => self.copy::<BLOCK>(plane, x, row, scratch),
+            _ => self.copy::<1>(plane, x, row, scratch),
         }
         scratch
     }
-}
 
-/// Writes a phase of a row, padded.
-fn fill(x: &[f32], axis: &Axis, unit: usize, phase: usize, to: &mut [f32]) {
-    // The first place that is not padding, where it is in the input, and how many follow.
-    let skip = axis.pad.saturating_sub(phase).div_ceil(axis.stride);
-    let from = (phase + skip * axis.stride).saturating_sub(axis.pad) * unit;
-    let from = x.get(from..).unwrap_or(&[]);
-    let (before, to) = to.split_at_mut((skip * unit).min(to.len()));
-    let count = (from.len() / unit).div_ceil(axis.stride) * unit;
-    let (to, after) = to.split_at_mut(count.min(to.len()));
-    before.fill(0.0);
-    after.fill(0.0);
-    let stride = axis.stride * unit;
-    match (stride, unit) {
-        (1 | BLOCK, _) if axis.stride == 1 => to.copy_from_slice(&from[..to.len()]),
-        (_, 1) => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
-        _ => {
-            for (to, x) in to.chunks_exact_mut(BLOCK).zip(from.chunks(stride)) {
-                to.copy_from_slice(&x[..BLOCK]);
+    /// Copies what the outputs from a row on read, of an image of pixels of `N` channels.
+    fn copy<const N: usize>(&self, plane: &Plane, x: &[f32], row: usize, scratch: &mut [f32]) {
+        let Plane { h, w, .. } = plane;
+        let (x, scratch) = (x.as_chunks::<N>().0, scratch.as_chunks_mut::<N>().0);
+        let [block, rows, pitch, cols] =
+            [self.block, self.phases[0], self.pitch, self.phases[1]].map(|len| len / N);
+        let blocks = x.chunks_exact((h.size * w.size).max(1));
+        for (x, to) in blocks.zip(scratch.chunks_exact_mut(block)) {
+            for (row_phase, to) in to.chunks_exact_mut(rows).enumerate() {
+                for col_phase in 0..w.phases() {
+                    let line = Line::of(w, 0, col_phase, cols);
+                    for (i, to) in to.chunks_exact_mut(pitch).enumerate() {
+                        let to = &mut to[col_phase * cols..][..cols];
+                        match h.input(row + i, row_phase) {
+                            Some(row) => line.lay(&x[row * w.size..][..w.size], w.stride, to),
+                            None => to.fill([0.0; N]),
+                        }
+                    }
+                }
             }
         }
     }
