@@ -8,6 +8,7 @@ use crate::{
     ir::Graph,
     options,
     passes::OwnPass,
+    plan::Again,
 };
 use std::{
     env,
@@ -46,6 +47,8 @@ pub struct Report {
     pub weight_bytes: usize,
     /// The multiply-adds of one run, where every size is known.
     pub macs: u64,
+    /// The calls that are done again, to need less memory.
+    pub again: Vec<Again>,
 }
 
 impl Builder {
@@ -153,6 +156,13 @@ impl Builder {
         self
     }
 
+    /// Has the arena be of at most so many bytes: where it would be larger, values are computed again
+    /// instead of being kept, which changes no result. [`Report::again`] says what that costs.
+    pub fn max_arena(mut self, bytes: usize) -> Builder {
+        self.options.max_arena = Some(bytes);
+        self
+    }
+
     /// Writes into `directory` instead of cargo's `OUT_DIR`.
     pub fn out_dir(mut self, directory: impl Into<PathBuf>) -> Builder {
         self.out_dir = Some(directory.into());
@@ -192,6 +202,7 @@ impl Builder {
             arena_bytes: output.plan.arena_bytes,
             weight_bytes: output.plan.weight_bytes,
             macs: output.plan.macs,
+            again: output.plans().into_iter().flat_map(|plan| plan.again.clone()).collect(),
         })
     }
 }

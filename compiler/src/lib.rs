@@ -256,6 +256,7 @@ pub fn plan(
 ) -> Result<(Plan, Vec<PathBuf>), Diagnostics> {
     let imported = import::model(model, &options.settings)?;
     let mut plan = lowered(imported.graph, &options.passes, options, seen)?;
+    fit(options, [&mut plan])?;
     plan::memory::lay_out(&mut plan)?;
     Ok((plan, imported.files))
 }
@@ -283,8 +284,15 @@ pub fn training(
     for (name, graph) in steps {
         training.steps.push(Algorithm { name, plan: plan(graph, &options.passes)? });
     }
+    fit(options, training.plans_mut())?;
     plan::memory::lay_out_all(&mut training.plans_mut().collect::<Vec<_>>())?;
     Ok(Some((training, files)))
+}
+
+/// Has plans compute values again where they would need more memory than they may.
+fn fit<'p>(options: &Options, plans: impl IntoIterator<Item = &'p mut Plan>) -> diag::Result {
+    let Some(most) = options.max_arena else { return Ok(()) };
+    plan::recompute::fit(plans, most)
 }
 
 /// The plan of a graph, before its memory is laid out.

@@ -30,6 +30,8 @@ pub struct Options {
     pub optimize: Optimize,
     /// Where the weights stand.
     pub weights: Weights,
+    /// How many bytes the arena may have: values are computed again where it would be larger.
+    pub max_arena: Option<usize>,
     /// Where the arena is; by default in the struct where it is small.
     pub arena: Option<ArenaIn>,
 }

@@ -87,6 +87,10 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
                 [("struct", ArenaIn::Struct), ("heap", ArenaIn::Heap), ("caller", ArenaIn::Caller)];
             options.arena = Some(word(input, &places)?);
         }
+        "max_arena" => {
+            input.parse::<Token![=]>()?;
+            options.max_arena = Some(input.parse::<LitInt>()?.base10_parse()?);
+        }
         "weights" => {
             options.weights = word(input, &[("inline", Weights::Inline), ("file", Weights::File)])?;
             if options.weights == Weights::File {
@@ -96,7 +100,7 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
         }
         _ => {
             let text = format!(
-                "there is no option `{name}`: the options are `name`, `dims`, `shapes`, `consts`, `defaults`, `state`, `custom`, `types`, `optimize`, `arena` and `weights`"
+                "there is no option `{name}`: the options are `name`, `dims`, `shapes`, `consts`, `defaults`, `state`, `custom`, `types`, `optimize`, `arena`, `max_arena` and `weights`"
             );
             return Err(syn::Error::new(name.span(), text));
         }

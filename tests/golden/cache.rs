@@ -17,7 +17,9 @@
 /// - Arena: 8768 bytes
 #[derive(Clone, Debug)]
 pub struct Cache {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<137>,
     /// The sizes of the state, once there is one.
     held: ::core::option::Option<[usize; 2]>,
@@ -35,7 +37,7 @@ impl Cache {
     /// The model with the weights that the program carries.
     pub const fn new() -> Cache {
         Cache {
-            weights: ::onnxc_runtime::arena::Weights::new(cache::WEIGHTS),
+            weights: ::core::option::Option::None,
             arena: ::onnxc_runtime::arena::InlineArena::new(),
             held: ::core::option::Option::None,
         }
@@ -52,7 +54,7 @@ impl Cache {
             Cache::WEIGHT_BYTES,
         )?;
         Ok(Cache {
-            weights,
+            weights: ::core::option::Option::Some(weights),
             arena: ::onnxc_runtime::arena::InlineArena::new(),
             held: ::core::option::Option::None,
         })
@@ -75,7 +77,17 @@ impl Cache {
         k: &[f32; 8],
         v: &[f32; 8],
     ) -> ::onnxc_runtime::Result<&[f32; 8]> {
-        cache::infer(&self.weights, self.arena.blocks(), &mut self.held, q, k, v)
+        cache::infer(&self.weights(), self.arena.blocks(), &mut self.held, q, k, v)
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(cache::WEIGHTS)
+            }
+        }
     }
 }
 

@@ -17,7 +17,9 @@
 /// - `com.acme.Norm` is `crate::norm`: `fn(View<f32, 2>, ViewMut<f32, 1>, Attributes) -> Result`
 #[derive(Clone, Debug)]
 pub struct Custom {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<0>,
 }
 
@@ -33,7 +35,7 @@ impl Custom {
     /// The model with the weights that the program carries.
     pub const fn new() -> Custom {
         Custom {
-            weights: ::onnxc_runtime::arena::Weights::new(custom::WEIGHTS),
+            weights: ::core::option::Option::None,
             arena: ::onnxc_runtime::arena::InlineArena::new(),
         }
     }
@@ -49,7 +51,7 @@ impl Custom {
             Custom::WEIGHT_BYTES,
         )?;
         Ok(Custom {
-            weights,
+            weights: ::core::option::Option::Some(weights),
             arena: ::onnxc_runtime::arena::InlineArena::new(),
         })
     }
@@ -63,7 +65,17 @@ impl Custom {
         &mut self,
         x: ::onnxc_runtime::view::View<'_, f32, 2>,
     ) -> ::onnxc_runtime::Result<CustomOutput> {
-        custom::infer(&self.weights, self.arena.blocks(), x)
+        custom::infer(&self.weights(), self.arena.blocks(), x)
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(custom::WEIGHTS)
+            }
+        }
     }
 }
 

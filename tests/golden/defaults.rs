@@ -18,7 +18,9 @@
 /// - Arena: 0 bytes
 #[derive(Clone, Debug)]
 pub struct Defaults {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<0>,
     strings: ::onnxc_runtime::strings::Strings<1>,
 }
@@ -35,7 +37,7 @@ impl Defaults {
     /// The model with the weights that the program carries.
     pub const fn new() -> Defaults {
         Defaults {
-            weights: ::onnxc_runtime::arena::Weights::new(defaults::WEIGHTS),
+            weights: ::core::option::Option::None,
             arena: ::onnxc_runtime::arena::InlineArena::new(),
             strings: ::onnxc_runtime::strings::Strings::new(),
         }
@@ -52,7 +54,7 @@ impl Defaults {
             Defaults::WEIGHT_BYTES,
         )?;
         Ok(Defaults {
-            weights,
+            weights: ::core::option::Option::Some(weights),
             arena: ::onnxc_runtime::arena::InlineArena::new(),
             strings: ::onnxc_runtime::strings::Strings::new(),
         })
@@ -72,7 +74,7 @@ impl Defaults {
         labels: ::core::option::Option<&[::onnxc_runtime::String; 2]>,
     ) -> ::onnxc_runtime::Result<DefaultsOutput> {
         defaults::infer(
-            &self.weights,
+            &self.weights(),
             self.arena.blocks(),
             self.strings.of(&defaults::STRINGS),
             x,
@@ -81,6 +83,16 @@ impl Defaults {
             bias,
             labels,
         )
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(defaults::WEIGHTS)
+            }
+        }
     }
 }
 

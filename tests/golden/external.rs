@@ -13,7 +13,9 @@
 /// - Arena: 64 bytes
 #[derive(Clone, Debug)]
 pub struct External {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<1>,
 }
 
@@ -29,7 +31,7 @@ impl External {
     /// The model with the weights that the program carries.
     pub const fn new() -> External {
         External {
-            weights: ::onnxc_runtime::arena::Weights::new(external::WEIGHTS),
+            weights: ::core::option::Option::None,
             arena: ::onnxc_runtime::arena::InlineArena::new(),
         }
     }
@@ -45,14 +47,24 @@ impl External {
             External::WEIGHT_BYTES,
         )?;
         Ok(External {
-            weights,
+            weights: ::core::option::Option::Some(weights),
             arena: ::onnxc_runtime::arena::InlineArena::new(),
         })
     }
 
     /// Runs the model.
     pub fn infer(&mut self, x: &[f32; 2]) -> &[f32; 2] {
-        external::infer(&self.weights, self.arena.blocks(), x)
+        external::infer(&self.weights(), self.arena.blocks(), x)
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(external::WEIGHTS)
+            }
+        }
     }
 }
 

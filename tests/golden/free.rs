@@ -14,7 +14,9 @@
 /// - Arena: 66560 bytes
 #[derive(Clone, Debug)]
 pub struct Free {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::HeapArena<1040>,
 }
 
@@ -30,7 +32,7 @@ impl Free {
     /// The model with the weights that the program carries.
     pub const fn new() -> Free {
         Free {
-            weights: ::onnxc_runtime::arena::Weights::new(free::WEIGHTS),
+            weights: ::core::option::Option::None,
             arena: ::onnxc_runtime::arena::HeapArena::new(),
         }
     }
@@ -46,7 +48,7 @@ impl Free {
             Free::WEIGHT_BYTES,
         )?;
         Ok(Free {
-            weights,
+            weights: ::core::option::Option::Some(weights),
             arena: ::onnxc_runtime::arena::HeapArena::new(),
         })
     }
@@ -61,7 +63,17 @@ impl Free {
         x: ::onnxc_runtime::view::View<'_, f32, 3>,
         w: &[f32; 32],
     ) -> ::onnxc_runtime::Result<::onnxc_runtime::view::Tensor<f32, 3>> {
-        free::infer(&self.weights, self.arena.blocks(), x, w)
+        free::infer(&self.weights(), self.arena.blocks(), x, w)
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(free::WEIGHTS)
+            }
+        }
     }
 }
 

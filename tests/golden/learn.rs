@@ -18,7 +18,9 @@
 /// - Multiply-adds: 8
 #[derive(Clone, Debug)]
 pub struct Learn {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<17>,
     init_draws: ::onnxc_runtime::random::Draws<1>,
     /// Whether the arena holds the variables.
@@ -44,7 +46,7 @@ impl Learn {
     /// The model with the weights that the program carries.
     pub const fn new() -> Learn {
         Learn {
-            weights: ::onnxc_runtime::arena::Weights::new(learn::WEIGHTS),
+            weights: ::core::option::Option::None,
             arena: ::onnxc_runtime::arena::InlineArena::new(),
             init_draws: ::onnxc_runtime::random::Draws::new(0),
             begun: false,
@@ -62,7 +64,7 @@ impl Learn {
             Learn::WEIGHT_BYTES,
         )?;
         Ok(Learn {
-            weights,
+            weights: ::core::option::Option::Some(weights),
             arena: ::onnxc_runtime::arena::InlineArena::new(),
             init_draws: ::onnxc_runtime::random::Draws::new(0),
             begun: false,
@@ -79,7 +81,7 @@ impl Learn {
     /// Runs the model.
     pub fn infer(&mut self, x: &[f32; 8]) -> &[f32; 4] {
         self.begin();
-        learn::infer(&self.weights, self.arena.blocks(), x)
+        learn::infer(&self.weights(), self.arena.blocks(), x)
     }
 
     /// Runs the algorithm `fit` once, which changes the variables.
@@ -91,7 +93,7 @@ impl Learn {
     /// | output | `loss` | `float` |
     pub fn fit(&mut self, x: &[f32; 8], target: &[f32; 4]) -> f32 {
         self.begin();
-        learn_fit::fit(&self.weights, self.arena.blocks(), x, target)
+        learn_fit::fit(&self.weights(), self.arena.blocks(), x, target)
     }
 
     /// Runs the algorithm `average` once, which changes the variables.
@@ -101,14 +103,14 @@ impl Learn {
     /// | input | `x` | `float[4, 2]` |
     pub fn average(&mut self, x: &[f32; 8]) {
         self.begin();
-        learn_average::average(&self.weights, self.arena.blocks(), x)
+        learn_average::average(&self.weights(), self.arena.blocks(), x)
     }
 
     /// Sets the variables to what the initializations make of them, and starts the random
     /// numbers anew, from the seed that was set last.
     pub fn init(&mut self) {
         self.init_draws.restart();
-        learn_init::init(&self.weights, self.arena.blocks(), &mut self.init_draws);
+        learn_init::init(&self.weights(), self.arena.blocks(), &mut self.init_draws);
         self.begun = true;
     }
 
@@ -116,7 +118,7 @@ impl Learn {
     /// anew, from the seed that was set last.
     pub fn reset(&mut self) {
         self.init_draws.restart();
-        learn_reset::reset(&self.weights, self.arena.blocks());
+        learn_reset::reset(&self.weights(), self.arena.blocks());
         self.begun = true;
     }
 
@@ -145,6 +147,16 @@ impl Learn {
     fn begin(&mut self) {
         if !self.begun {
             self.reset();
+        }
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(learn::WEIGHTS)
+            }
         }
     }
 }

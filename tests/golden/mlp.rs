@@ -18,7 +18,9 @@
 /// - author: the tests
 #[derive(Clone, Debug)]
 pub struct Mlp {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<2>,
 }
 
@@ -34,7 +36,7 @@ impl Mlp {
     /// The model with the weights that the program carries.
     pub const fn new() -> Mlp {
         Mlp {
-            weights: ::onnxc_runtime::arena::Weights::new(mlp::WEIGHTS),
+            weights: ::core::option::Option::None,
             arena: ::onnxc_runtime::arena::InlineArena::new(),
         }
     }
@@ -50,14 +52,24 @@ impl Mlp {
             Mlp::WEIGHT_BYTES,
         )?;
         Ok(Mlp {
-            weights,
+            weights: ::core::option::Option::Some(weights),
             arena: ::onnxc_runtime::arena::InlineArena::new(),
         })
     }
 
     /// Runs the model.
     pub fn infer(&mut self, features: &[f32; 3]) -> &[f32; 2] {
-        mlp::infer(&self.weights, self.arena.blocks(), features)
+        mlp::infer(&self.weights(), self.arena.blocks(), features)
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(mlp::WEIGHTS)
+            }
+        }
     }
 }
 

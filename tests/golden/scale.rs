@@ -15,7 +15,9 @@
 /// - Arena: 0 bytes
 #[derive(Clone, Debug)]
 pub struct Scale {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<0>,
 }
 
@@ -31,7 +33,7 @@ impl Scale {
     /// The model with the weights that the program carries.
     pub const fn new() -> Scale {
         Scale {
-            weights: ::onnxc_runtime::arena::Weights::new(scale::WEIGHTS),
+            weights: ::core::option::Option::None,
             arena: ::onnxc_runtime::arena::InlineArena::new(),
         }
     }
@@ -47,7 +49,7 @@ impl Scale {
             Scale::WEIGHT_BYTES,
         )?;
         Ok(Scale {
-            weights,
+            weights: ::core::option::Option::Some(weights),
             arena: ::onnxc_runtime::arena::InlineArena::new(),
         })
     }
@@ -63,7 +65,17 @@ impl Scale {
         by: f32,
         keep: bool,
     ) -> ::onnxc_runtime::Result<::onnxc_runtime::view::Tensor<f32, 2>> {
-        scale::infer(&self.weights, self.arena.blocks(), x, &[by], &[keep])
+        scale::infer(&self.weights(), self.arena.blocks(), x, &[by], &[keep])
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(scale::WEIGHTS)
+            }
+        }
     }
 }
 

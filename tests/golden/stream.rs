@@ -16,7 +16,9 @@
 /// - Multiply-adds: 45
 #[derive(Clone, Debug)]
 pub struct Stream {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<12>,
     /// The sizes of the state, once there is one.
     held: ::core::option::Option<[usize; 0]>,
@@ -34,7 +36,7 @@ impl Stream {
     /// The model with the weights that the program carries.
     pub const fn new() -> Stream {
         Stream {
-            weights: ::onnxc_runtime::arena::Weights::new(stream::WEIGHTS),
+            weights: ::core::option::Option::None,
             arena: ::onnxc_runtime::arena::InlineArena::new(),
             held: ::core::option::Option::None,
         }
@@ -51,7 +53,7 @@ impl Stream {
             Stream::WEIGHT_BYTES,
         )?;
         Ok(Stream {
-            weights,
+            weights: ::core::option::Option::Some(weights),
             arena: ::onnxc_runtime::arena::InlineArena::new(),
             held: ::core::option::Option::None,
         })
@@ -69,7 +71,17 @@ impl Stream {
     /// Where the inputs' sizes do not fit the model, or each other.
     /// An error in the middle of a run resets the model.
     pub fn infer(&mut self, x: &[f32; 2]) -> ::onnxc_runtime::Result<&[f32; 3]> {
-        stream::infer(&self.weights, self.arena.blocks(), &mut self.held, x)
+        stream::infer(&self.weights(), self.arena.blocks(), &mut self.held, x)
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(stream::WEIGHTS)
+            }
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod programs;
 mod quantized;
 mod random;
 mod recognized;
+mod recompute;
 mod tidy;
 mod train_prep;
 mod training;

@@ -3,7 +3,7 @@
 use onnxc::{
     ArenaIn, Defaults, Optimize, Options, Weights,
     diag::{Diagnostic, Diagnostics},
-    plan,
+    plan::{self, Again},
 };
 use std::{
     path::{Path, PathBuf},
@@ -74,6 +74,9 @@ pub struct Compile {
     /// Where the arena is; by default in the struct where it is small
     #[arg(long, value_enum)]
     arena: Option<ArenaArg>,
+    /// Let the arena have no more bytes: compute values again where it would be larger
+    #[arg(long, value_name = "BYTES")]
+    max_arena: Option<usize>,
     /// Print the graph after this pass (`import` is before all), or the plan (`plan`)
     #[arg(long, value_name = "PASS")]
     print_after: Vec<String>,
@@ -151,6 +154,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         ArenaArg::Heap => ArenaIn::Heap,
         ArenaArg::Caller => ArenaIn::Caller,
     });
+    options.max_arena = command.max_arena;
     let stem = command.output.as_deref().and_then(Path::file_stem);
     options.stem = stem.map(|stem| stem.to_string_lossy().into_owned());
     let start = std::time::Instant::now();
@@ -178,6 +182,9 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
             plan.arena_bytes,
             start.elapsed().as_secs_f64()
         );
+        for Again { node, operations } in output.plans().into_iter().flat_map(|plan| &plan.again) {
+            eprintln!("computed again: {node} ({operations} operations)");
+        }
     }
     Ok(())
 }

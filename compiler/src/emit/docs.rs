@@ -62,6 +62,7 @@ pub fn model(plan: &Plan, style: &Style) -> TokenStream {
     if plan.macs > 0 {
         text.push(format!("- Multiply-adds: {}", plan.macs));
     }
+    text.extend(again(plan).map(|again| format!("- {again}")));
     text.extend(super::custom::signatures(plan).into_iter().map(|line| format!("- {line}")));
     for (key, value) in &plan.info.metadata {
         text.push(format!("- {}: {}", plain(key), plain(value)));
@@ -86,7 +87,14 @@ pub fn method(face: &Face<'_>) -> Vec<String> {
         text.extend(plan.inputs.iter().map(|port| row("input", port, &default(plan, port))));
         text.extend(plan.outputs.iter().map(|port| row("output", port, "")));
     }
+    text.extend(again(plan).into_iter().flat_map(|again| [String::new(), again + "."]));
     text
+}
+
+/// What is computed again, and what it costs.
+fn again(plan: &Plan) -> Option<String> {
+    let (calls, operations) = plan.computed_again()?;
+    Some(format!("Computed again to need less memory: {calls} calls, {operations} operations"))
 }
 
 /// One doc comment a line.

@@ -218,7 +218,7 @@ impl<'p> Face<'p> {
         });
         let state = self.keeps_state().then(|| quote!(&mut self.held,));
         let blocks = self.run().blocks;
-        quote!(#room::#method(&self.weights, #blocks, #strings #draws #state #given))
+        quote!(#room::#method(&self.weights(), #blocks, #strings #draws #state #given))
     }
 
     /// Whether the weights of the model stand in the plan's private module.

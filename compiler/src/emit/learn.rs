@@ -12,8 +12,18 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 /// The methods that all models that learn have.
-const METHODS: &[&str] =
-    &["new", "with_weights", "set_seed", "infer", "reset", "init", "begin", "state", "load_state"];
+const METHODS: &[&str] = &[
+    "new",
+    "with_weights",
+    "weights",
+    "set_seed",
+    "infer",
+    "reset",
+    "init",
+    "begin",
+    "state",
+    "load_state",
+];
 
 /// The faces of what changes variables.
 pub struct Learning<'p> {

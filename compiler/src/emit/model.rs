@@ -38,7 +38,9 @@ impl Model<'_> {
             #doc
             #[derive(Clone, Debug)]
             pub struct #model {
-                weights: ::onnxc_runtime::arena::Weights,
+                /// Those that the caller has, else those of the program. A new model is nothing but
+                /// zeros, so that a static one takes no room in the program's file.
+                weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
                 #arena
                 #fields
             }
@@ -55,7 +57,7 @@ impl Model<'_> {
                 blank!();
                 /// The model with the weights that the program carries.
                 pub const fn new() -> #model {
-                    #model { weights: ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS) #new_arena #initial }
+                    #model { weights: ::core::option::Option::None #new_arena #initial }
                 }
                 blank!();
                 /// The model with weights that the caller has, in flash or mapped from a file.
@@ -65,13 +67,21 @@ impl Model<'_> {
                 /// Where they are not as long as the model's, or start at an odd address.
                 pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<#model> {
                     let weights = ::onnxc_runtime::arena::Weights::from_bytes(weights, #model::WEIGHT_BYTES)?;
-                    Ok(#model { weights #new_arena #initial })
+                    Ok(#model { weights: ::core::option::Option::Some(weights) #new_arena #initial })
                 }
                 blank!();
                 #set_seed
                 #reset
                 #infer
                 #learning
+                blank!();
+                /// The weights.
+                fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+                    match self.weights {
+                        ::core::option::Option::Some(weights) => weights,
+                        ::core::option::Option::None => ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS),
+                    }
+                }
             }
             blank!();
             impl ::core::default::Default for #model {

@@ -228,8 +228,13 @@ impl State<'_> {
         }
         steps.extend(node.checks.iter().cloned().map(Step::Check));
         let (first, before) = (steps.len(), self.plan.buffers.len());
+        let macs = self.plan.macs;
         let mut cx = Lower::new(self, graph, node, steps);
         let lowered = node.op.lower(&mut cx);
+        // The last call is the one that the others prepare.
+        if let Some(Step::Call(call)) = steps[first..].last_mut() {
+            call.macs = self.plan.macs - macs;
+        }
         let lowered =
             lowered.and_then(|()| length::lowered(&steps[first..], &self.plan.buffers, before));
         lowered.map_err(|finding| finding.within(node.location()))

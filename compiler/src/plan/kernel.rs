@@ -59,6 +59,8 @@ pub struct Call {
     pub form: Form,
     /// How many are, where they are.
     pub overwrites: usize,
+    /// Its multiply-adds, where it has any and every size is known.
+    pub macs: u64,
     /// The kernel, bound to its geometry.
     pub params: Rc<dyn Params>,
 }
@@ -150,6 +152,7 @@ impl Call {
                 (false, None) => Form::Apart,
             },
             overwrites: kernel.overwrites,
+            macs: 0,
             params: Rc::new(Bound { formula, kernel }),
         }
     }
@@ -166,6 +169,7 @@ impl Call {
             checked: true,
             form: Form::Apart,
             overwrites: 0,
+            macs: 0,
             params: Rc::new(custom),
         }
     }

@@ -69,6 +69,74 @@ fn fits(plan: &Plan) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+/// How full the memory of a plan is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pressure {
+    /// The bytes of the arena.
+    pub arena_bytes: usize,
+    /// The first step at which most bytes are needed; steps are counted through all blocks.
+    pub fullest: usize,
+    /// How many bytes these are, and at how many steps.
+    most: (usize, usize),
+}
+
+impl Pressure {
+    /// Whether less is needed where it is most.
+    pub fn is_less_than(&self, other: &Pressure) -> bool {
+        self.most < other.most
+    }
+}
+
+/// How full the memory of `plan` would be, laid out as it is.
+pub(super) fn pressure(plan: &Plan) -> Result<Pressure, Diagnostic> {
+    let mut plan = plan.clone();
+    fits(&plan)?;
+    reuse(&mut plan);
+    super::state::hand_on(&mut plan);
+    place_buffers(&mut plan);
+    let boxes = boxes(&plan);
+    let last = boxes.iter().map(|b| b.life.last).max().unwrap_or(0);
+    // What comes and goes at each step.
+    let mut change = vec![0_isize; last + 2];
+    for b in &boxes {
+        change[b.life.first] += b.bytes.cast_signed();
+        change[b.life.last + 1] -= b.bytes.cast_signed();
+    }
+    let mut live = 0;
+    let mut most = (0, 0);
+    let mut fullest = 0;
+    for (step, change) in change.into_iter().enumerate() {
+        live += change;
+        match live.cmp(&most.0) {
+            std::cmp::Ordering::Less => {}
+            std::cmp::Ordering::Equal => most.1 += 1,
+            std::cmp::Ordering::Greater => (most, fullest) = ((live, 1), step),
+        }
+    }
+    let most = (most.0.unsigned_abs(), most.1);
+    Ok(Pressure { arena_bytes: plan.arena_bytes, fullest, most })
+}
+
+/// Which of `steps` the step of that number is in, where all are counted through all blocks.
+pub(super) fn step_at(steps: &[Step], number: usize) -> usize {
+    let mut seen = 0;
+    let last = steps.iter().position(|step| {
+        seen += count(step);
+        seen >= number
+    });
+    last.unwrap_or(steps.len())
+}
+
+/// How far a step is counted, as [`Lives`] does.
+fn count(step: &Step) -> usize {
+    let all = |block: &Block| block.steps.iter().map(count).sum::<usize>() + 1;
+    match step {
+        Step::Call(_) | Step::Check(_) => 1,
+        Step::If(step) => 2 + step.branches.iter().map(all).sum::<usize>(),
+        Step::Loop(step) => 1 + all(&step.body),
+    }
+}
+
 /// The least memory that any layout of the plan can have: the largest sum of the bytes of buffers
 /// needed at the same time.
 pub fn lower_bound(plan: &Plan) -> usize {

@@ -12,6 +12,7 @@ mod kernel;
 mod literal;
 pub mod memory;
 pub mod moves;
+pub mod recompute;
 mod sizes;
 pub mod state;
 mod text;
@@ -25,6 +26,7 @@ pub use info::Info;
 pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};
 pub(crate) use kernel::{dispatch, kernel};
 pub use literal::Literal;
+pub use recompute::Again;
 pub use state::State;
 pub use training::{Algorithm, Training};
 pub use weight::{Order, Weight};
@@ -71,6 +73,8 @@ pub struct Plan {
     pub macs: u64,
     /// How many calls draw random numbers.
     pub draws: usize,
+    /// The calls that are done again, to need less memory.
+    pub again: Vec<Again>,
 }
 
 /// What is known of a symbol.

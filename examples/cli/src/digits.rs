@@ -14,7 +14,9 @@
 /// - Multiply-adds: 451904
 #[derive(Clone, Debug)]
 pub struct Digits {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<292>,
 }
 
@@ -30,7 +32,7 @@ impl Digits {
     /// The model with the weights that the program carries.
     pub const fn new() -> Digits {
         Digits {
-            weights: ::onnxc_runtime::arena::Weights::new(digits::WEIGHTS),
+            weights: ::core::option::Option::None,
             arena: ::onnxc_runtime::arena::InlineArena::new(),
         }
     }
@@ -46,14 +48,24 @@ impl Digits {
             Digits::WEIGHT_BYTES,
         )?;
         Ok(Digits {
-            weights,
+            weights: ::core::option::Option::Some(weights),
             arena: ::onnxc_runtime::arena::InlineArena::new(),
         })
     }
 
     /// Runs the model.
     pub fn infer(&mut self, image: &[f32; 64]) -> &[f32; 10] {
-        digits::infer(&self.weights, self.arena.blocks(), image)
+        digits::infer(&self.weights(), self.arena.blocks(), image)
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(digits::WEIGHTS)
+            }
+        }
     }
 }
 

@@ -42,7 +42,8 @@ pub fn exit() -> ! {
     fail()
 }
 
-fn fail() -> ! {
+/// Ends the emulator, and says that something went wrong.
+pub fn fail() -> ! {
     debug::exit(debug::EXIT_FAILURE);
     loop {}
 }

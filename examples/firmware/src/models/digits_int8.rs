@@ -15,7 +15,9 @@
 /// - onnx.infer: onnxruntime.quant
 #[derive(Clone, Debug)]
 pub struct DigitsInt8 {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
 }
 
 #[allow(dead_code)]
@@ -30,7 +32,7 @@ impl DigitsInt8 {
     /// The model with the weights that the program carries.
     pub const fn new() -> DigitsInt8 {
         DigitsInt8 {
-            weights: ::onnxc_runtime::arena::Weights::new(digits_int8::WEIGHTS),
+            weights: ::core::option::Option::None,
         }
     }
 
@@ -44,7 +46,9 @@ impl DigitsInt8 {
             weights,
             DigitsInt8::WEIGHT_BYTES,
         )?;
-        Ok(DigitsInt8 { weights })
+        Ok(DigitsInt8 {
+            weights: ::core::option::Option::Some(weights),
+        })
     }
 
     /// Runs the model in an arena of at least `PEAK_ARENA_BYTES`.
@@ -53,7 +57,17 @@ impl DigitsInt8 {
         arena: &'a mut ::onnxc_runtime::arena::InlineArena<BLOCKS>,
         image: &[f32; 64],
     ) -> &'a [f32; 10] {
-        digits_int8::infer(&self.weights, arena.first::<96>(), image)
+        digits_int8::infer(&self.weights(), arena.first::<96>(), image)
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(digits_int8::WEIGHTS)
+            }
+        }
     }
 }
 

@@ -15,7 +15,9 @@
 /// - onnx.infer: onnxruntime.quant
 #[derive(Clone, Debug)]
 pub struct KeywordsInt8 {
-    weights: ::onnxc_runtime::arena::Weights,
+    /// Those that the caller has, else those of the program. A new model is nothing but
+    /// zeros, so that a static one takes no room in the program's file.
+    weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
 }
 
 #[allow(dead_code)]
@@ -30,7 +32,7 @@ impl KeywordsInt8 {
     /// The model with the weights that the program carries.
     pub const fn new() -> KeywordsInt8 {
         KeywordsInt8 {
-            weights: ::onnxc_runtime::arena::Weights::new(keywords_int8::WEIGHTS),
+            weights: ::core::option::Option::None,
         }
     }
 
@@ -46,7 +48,9 @@ impl KeywordsInt8 {
             weights,
             KeywordsInt8::WEIGHT_BYTES,
         )?;
-        Ok(KeywordsInt8 { weights })
+        Ok(KeywordsInt8 {
+            weights: ::core::option::Option::Some(weights),
+        })
     }
 
     /// Runs the model in an arena of at least `PEAK_ARENA_BYTES`.
@@ -55,7 +59,17 @@ impl KeywordsInt8 {
         arena: &'a mut ::onnxc_runtime::arena::InlineArena<BLOCKS>,
         input: &[f32; 490],
     ) -> &'a [f32; 12] {
-        keywords_int8::infer(&self.weights, arena.first::<444>(), input)
+        keywords_int8::infer(&self.weights(), arena.first::<444>(), input)
+    }
+
+    /// The weights.
+    fn weights(&self) -> ::onnxc_runtime::arena::Weights {
+        match self.weights {
+            ::core::option::Option::Some(weights) => weights,
+            ::core::option::Option::None => {
+                ::onnxc_runtime::arena::Weights::new(keywords_int8::WEIGHTS)
+            }
+        }
     }
 }
 
