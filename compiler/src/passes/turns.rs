@@ -275,8 +275,11 @@ mod tests {
     const CONSTANTS: &str = "<int64 zero = {0}, int64 one = {1}, int64 three = {3}, int64 many =
         {9223372036854775807}, bool no = {0}, bool yes = {1}, float[2] ones = {1, 1}>";
 
+    /// Operators, and the shapes and elements of what they give.
+    type Run = (Vec<String>, Vec<(Vec<usize>, Vec<f64>)>);
+
     /// The operators left of a model of `x = [1, 2]`, `n = 3` and `c = true`, and what it gives.
-    fn run(outputs: &str, nodes: &str) -> (Vec<String>, Vec<(Vec<usize>, Vec<f64>)>) {
+    fn run(outputs: &str, nodes: &str) -> Run {
         let model = format!(
             "<ir_version: 10, opset_import: [\"\" : 21]>
             g (float[2] x, int64 n, bool c) => ({outputs}) {CONSTANTS} {{ {nodes} }}"
@@ -299,7 +302,7 @@ mod tests {
     }
 
     /// The same of a loop that is given these turns.
-    fn turned(turns: &str, body: &str) -> (Vec<String>, Vec<(Vec<usize>, Vec<f64>)>) {
+    fn turned(turns: &str, body: &str) -> Run {
         let body = format!("(int64 i, bool on, v) => (bool to, w, s) {{ {body} }}");
         run("last, all", &format!("last, all = Loop<body = b {body}>({turns}, x)"))
     }

@@ -140,7 +140,7 @@ impl Uses {
             return None;
         }
         let mut steps = BTreeSet::new();
-        self.gather(plan, value, full, before, &mut steps)?;
+        self.gather(plan, value, full, &mut steps)?;
         let operations = |&step: &usize| call(plan, step).map_or(0, |call| call.operations(plan));
         Some(Candidate {
             value,
@@ -151,14 +151,13 @@ impl Uses {
         })
     }
 
-    /// Adds to `steps` what makes `value` anew right before step `before`, where that can be and takes
-    /// no memory at step `full`.
+    /// Adds to `steps` what makes `value` anew some time after step `full`, where that can be and takes
+    /// no memory at that step.
     fn gather(
         &self,
         plan: &Plan,
         value: BufferId,
         full: usize,
-        before: usize,
         steps: &mut BTreeSet<usize>,
     ) -> Option<()> {
         let [made] = self.writes.get(value)?[..] else { return None };
@@ -182,7 +181,7 @@ impl Uses {
             match is_there {
                 true if changes => return None,
                 true => {}
-                false => self.gather(plan, buffer, full, before, steps)?,
+                false => self.gather(plan, buffer, full, steps)?,
             }
         }
         Some(())
