@@ -17,8 +17,7 @@
 /// - Arena: 8768 bytes
 #[derive(Clone, Debug)]
 pub struct Cache {
-    /// Those that the caller has, else those of the program. A new model is nothing but
-    /// zeros, so that a static one takes no room in the program's file.
+    /// The caller's, or none for the program's: so a new model is nothing but zeros.
     weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<137>,
     /// The sizes of the state, once there is one.
@@ -82,12 +81,7 @@ impl Cache {
 
     /// The weights.
     fn weights(&self) -> ::onnxc_runtime::arena::Weights {
-        match self.weights {
-            ::core::option::Option::Some(weights) => weights,
-            ::core::option::Option::None => {
-                ::onnxc_runtime::arena::Weights::new(cache::WEIGHTS)
-            }
-        }
+        self.weights.unwrap_or(::onnxc_runtime::arena::Weights::new(cache::WEIGHTS))
     }
 }
 

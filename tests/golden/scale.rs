@@ -15,8 +15,7 @@
 /// - Arena: 0 bytes
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// Those that the caller has, else those of the program. A new model is nothing but
-    /// zeros, so that a static one takes no room in the program's file.
+    /// The caller's, or none for the program's: so a new model is nothing but zeros.
     weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<0>,
 }
@@ -70,12 +69,7 @@ impl Scale {
 
     /// The weights.
     fn weights(&self) -> ::onnxc_runtime::arena::Weights {
-        match self.weights {
-            ::core::option::Option::Some(weights) => weights,
-            ::core::option::Option::None => {
-                ::onnxc_runtime::arena::Weights::new(scale::WEIGHTS)
-            }
-        }
+        self.weights.unwrap_or(::onnxc_runtime::arena::Weights::new(scale::WEIGHTS))
     }
 }
 

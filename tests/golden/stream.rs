@@ -16,8 +16,7 @@
 /// - Multiply-adds: 45
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Those that the caller has, else those of the program. A new model is nothing but
-    /// zeros, so that a static one takes no room in the program's file.
+    /// The caller's, or none for the program's: so a new model is nothing but zeros.
     weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<12>,
     /// The sizes of the state, once there is one.
@@ -76,12 +75,7 @@ impl Stream {
 
     /// The weights.
     fn weights(&self) -> ::onnxc_runtime::arena::Weights {
-        match self.weights {
-            ::core::option::Option::Some(weights) => weights,
-            ::core::option::Option::None => {
-                ::onnxc_runtime::arena::Weights::new(stream::WEIGHTS)
-            }
-        }
+        self.weights.unwrap_or(::onnxc_runtime::arena::Weights::new(stream::WEIGHTS))
     }
 }
 

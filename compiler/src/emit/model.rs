@@ -38,8 +38,7 @@ impl Model<'_> {
             #doc
             #[derive(Clone, Debug)]
             pub struct #model {
-                /// Those that the caller has, else those of the program. A new model is nothing but
-                /// zeros, so that a static one takes no room in the program's file.
+                /// The caller's, or none for the program's: so a new model is nothing but zeros.
                 weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
                 #arena
                 #fields
@@ -77,10 +76,7 @@ impl Model<'_> {
                 blank!();
                 /// The weights.
                 fn weights(&self) -> ::onnxc_runtime::arena::Weights {
-                    match self.weights {
-                        ::core::option::Option::Some(weights) => weights,
-                        ::core::option::Option::None => ::onnxc_runtime::arena::Weights::new(#room::WEIGHTS),
-                    }
+                    self.weights.unwrap_or(::onnxc_runtime::arena::Weights::new(#room::WEIGHTS))
                 }
             }
             blank!();

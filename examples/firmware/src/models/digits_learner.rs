@@ -23,8 +23,7 @@
 /// - Multiply-adds: 451904
 #[derive(Clone, Debug)]
 pub struct DigitsLearner {
-    /// Those that the caller has, else those of the program. A new model is nothing but
-    /// zeros, so that a static one takes no room in the program's file.
+    /// The caller's, or none for the program's: so a new model is nothing but zeros.
     weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
     arena: ::onnxc_runtime::arena::InlineArena<2509>,
     /// Whether the arena holds the variables.
@@ -165,12 +164,8 @@ impl DigitsLearner {
 
     /// The weights.
     fn weights(&self) -> ::onnxc_runtime::arena::Weights {
-        match self.weights {
-            ::core::option::Option::Some(weights) => weights,
-            ::core::option::Option::None => {
-                ::onnxc_runtime::arena::Weights::new(digits_learner::WEIGHTS)
-            }
-        }
+        self.weights
+            .unwrap_or(::onnxc_runtime::arena::Weights::new(digits_learner::WEIGHTS))
     }
 }
 
