@@ -267,6 +267,15 @@ impl<'a> Infer<'a> {
         self.finds.known.push((i, elements));
     }
 
+    /// Says likewise what arithmetic made of sizes, unless it left the range of `int64`: operators
+    /// wrap around there, and sizes stay at the end of it.
+    pub fn set_computed(&mut self, i: usize, elements: Option<Vec<Dim>>) {
+        let is_end = |dim: &Dim| matches!(dim.known(), Some(i64::MIN | i64::MAX));
+        if let Some(elements) = elements.filter(|elements| !elements.iter().any(is_end)) {
+            self.set_known(i, elements);
+        }
+    }
+
     /// Says which elements output `i` has, where they are known as sizes.
     pub fn set_partly(&mut self, i: usize, elements: Vec<Option<Dim>>) {
         self.finds.partly.push((i, elements));

@@ -154,10 +154,8 @@ impl Op for &'static Binary {
         cx.same_dtype(0, 1)?;
         let shape = cx.broadcast(&[&a.shape, &b.shape])?;
         if let Some([x, y]) = cx.all_known(0..2).as_deref() {
-            let sizes = x.iter().zip(y).map(|(x, y)| (self.sizes)(x, y));
-            if let Some(sizes) = sizes.collect() {
-                cx.set_known(0, sizes);
-            }
+            let sizes = x.iter().zip(y).map(|(x, y)| (self.sizes)(x, y)).collect();
+            cx.set_computed(0, sizes);
         }
         Ok(vec![TensorType { dtype: a.dtype, shape }.into()])
     }

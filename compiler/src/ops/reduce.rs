@@ -195,9 +195,7 @@ impl Reduce {
         } else {
             known.iter().map(|dim| (self.by.sizes)(std::slice::from_ref(dim))).collect()
         };
-        if let Some(reduced) = reduced {
-            cx.set_known(0, reduced);
-        }
+        cx.set_computed(0, reduced);
     }
 }
 

@@ -203,4 +203,28 @@ mod tests {
         assert_eq!(numbers(&made[1]), [1.0, 2.0]);
         assert!((numbers(&made[0])[1] - 0.731_058_6).abs() < 1e-6);
     }
+
+    #[test]
+    fn whole_numbers_wrap_around_as_kernels_have_it() {
+        let text = r#"<ir_version: 10, opset_import: ["" : 21]>
+            g (int64[2] n) => (int64[2] sum, int64[2] product, int64 all, int64[2] up)
+            <int64[2] ends = {9223372036854775807, -9223372036854775808}, int64[2] ones = {1, -1},
+             int64[2] twos = {2, 2}>
+            {
+                sum = Add(ends, ones)
+                product = Mul(ends, twos)
+                twice = Concat<axis = 0>(ends, ends)
+                all = ReduceSum<keepdims = 0>(twice)
+                up = Add(sum, n)
+            }"#;
+        let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
+            .unwrap_or_else(|findings| panic!("{findings}"));
+        let n = Value::Tensor(Tensor::from_ints(&[1, 1]));
+        let made = host::run(&plan, &[n]).expect("the input fits");
+        let numbers = |i: usize| made[i].tensor().and_then(Tensor::ints).expect("whole numbers");
+        assert_eq!(numbers(0), [i64::MIN, i64::MAX]);
+        assert_eq!(numbers(1), [-2, 0]);
+        assert_eq!(numbers(2), [-2]);
+        assert_eq!(numbers(3), [i64::MIN + 1, i64::MIN]);
+    }
 }
