@@ -277,7 +277,9 @@ impl Op for Split {
         let x = cx.input(0)?;
         let mut start = Dim::from(0);
         for (i, part) in self.parts(len, cx.known(1), &cx.node().binds).iter().enumerate() {
-            if cx.node().output(i).is_some() && part.known() != Some(0) {
+            // Text is on the heap, where also what is empty has to be made.
+            let is_made = part.known() != Some(0) || ty.dtype == DType::String;
+            if cx.node().output(i).is_some() && is_made {
                 let (x, y) = (x.clone().into(), cx.output(i)?.into());
                 let geometry = Strided::part(&ty.shape, axis, &start, part);
                 cx.call_on(&SPLIT, ty.dtype, vec![x], vec![y], geometry)?;
