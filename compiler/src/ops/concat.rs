@@ -370,4 +370,16 @@ mod tests {
         let split = Split { axis: 0, num_outputs: None };
         check(split, &sizes, 2, "int64[1] = [n]; int64[2] = [5, 1]");
     }
+
+    #[test]
+    fn an_empty_part_of_text_is_made() {
+        let text = r#"<ir_version: 10, opset_import: ["" : 21]>
+            g (string[2, 3] x) => (string[2, 3] a, string[2, 0] b)
+            <int64[2] parts = {3, 0}>
+            { a, b = Split<axis = 1>(x, parts) }"#;
+        let options = crate::Options::default();
+        let (plan, _) = crate::plan(text.to_owned().into(), &options, &mut |_, _| {})
+            .unwrap_or_else(|findings| panic!("{findings}"));
+        assert_eq!(plan.to_string().matches("concat::split").count(), 2, "{plan}");
+    }
 }
