@@ -76,11 +76,11 @@ fn convolutions() {
         ("w", &[48, 32, 3, 3]),
         ("d", &[48, 1, 3, 3]),
         ("t", &[48, 16, 2, 2]),
-        ("o", &[32, 16, 14, 14]),
+        ("o", &[8, 16, 6, 6]),
     ];
     let body = "a = Conv<pads = [1, 1, 1, 1]>(x, v) b = Conv<strides = [2, 2]>(a, w)
         c = Conv<group = 48>(b, d) e = ConvTranspose<strides = [2, 2]>(c, t) y = Conv(e, o)";
-    // 21 → 21 → 10 → 8 → 16 → 3 pixels each way.
+    // 21 → 21 → 10 → 8 → 16 → 11 pixels each way.
     check(&model("float[1, 3, 21, 21] x", &weights, body), floats(&[1, 3, 21, 21]));
 }
 
