@@ -103,7 +103,15 @@ fn check<T: Real>(case: Case, tolerance: f64) {
     let stored_a = stored(&a, case.a, [m, k], (packed_a_len, pack_a));
     let stored_b = stored(&b, case.b, [k, n], (packed_b_len::<T>, pack_b));
     let used = addend.map(|_| &c[..]);
-    gemm_real(&stored_a, &stored_b, used, &mut y, &mut scratch, geometry, (f, T::activate));
+    gemm_real(
+        &stored_a,
+        factor(&stored_b, geometry.b, Factor::Blocks),
+        used,
+        &mut y,
+        &mut scratch,
+        geometry,
+        (f, T::activate),
+    );
     for (i, row) in y.chunks(geometry.y_row).enumerate() {
         for (j, y) in row[..n].iter().enumerate() {
             let terms = (0..k).map(|l| {
