@@ -1,7 +1,7 @@
 //! Compiling models from a build script.
 
 use crate::{
-    ArenaIn, Optimize, Options, Weights, compile,
+    ArenaIn, Optimize, Options, Precision, Weights, compile,
     diag::{Code, Diagnostic, Diagnostics},
     ident,
     import::{Axis, Const, Defaults, Size},
@@ -136,6 +136,13 @@ impl Builder {
     /// Says what matters most: time, which is the default, or space.
     pub fn optimize(mut self, optimize: Optimize) -> Builder {
         self.options.optimize = optimize;
+        self
+    }
+
+    /// Says in how many bits constant weights stand: fewer than the model's make it smaller and less
+    /// exact.
+    pub fn precision(mut self, precision: Precision) -> Builder {
+        self.options.precision = precision;
         self
     }
 

@@ -8,7 +8,7 @@ use crate::{
     ident,
     import::{Axis, Const, Operator, Settings, Size},
     passes::OwnPass,
-    plan::{Optimize, Plan},
+    plan::{Optimize, Plan, Precision},
 };
 
 /// Arenas of at most so many bytes stand in the model's struct, where the options say nothing.
@@ -29,6 +29,8 @@ pub struct Options {
     pub passes: Vec<OwnPass>,
     /// What matters most: time, or space.
     pub optimize: Optimize,
+    /// In how many bits the weights stand.
+    pub precision: Precision,
     /// Where the weights stand.
     pub weights: Weights,
     /// How many bytes the arena may have: values are computed again where it would be larger.

@@ -1,7 +1,7 @@
 //! What `include_onnx!` is told.
 
 use onnxc::{
-    ArenaIn, Defaults, Optimize, Options, Weights,
+    ArenaIn, Defaults, Optimize, Options, Precision, Weights,
     import::{Axis, Const, Size},
     options::operator,
 };
@@ -82,6 +82,14 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
             let words = [("speed", Optimize::Speed), ("size", Optimize::Size)];
             options.optimize = word(input, &words)?;
         }
+        "precision" => {
+            let words = [
+                ("bf16", Precision::Bf16),
+                ("f16", Precision::F16),
+                ("int8_weights", Precision::Int8Weights),
+            ];
+            options.precision = word(input, &words)?;
+        }
         "arena" => {
             let places =
                 [("struct", ArenaIn::Struct), ("heap", ArenaIn::Heap), ("caller", ArenaIn::Caller)];
@@ -100,7 +108,7 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
         }
         _ => {
             let text = format!(
-                "there is no option `{name}`: the options are `name`, `dims`, `shapes`, `consts`, `defaults`, `state`, `custom`, `types`, `optimize`, `arena`, `max_arena` and `weights`"
+                "there is no option `{name}`: the options are `name`, `dims`, `shapes`, `consts`, `defaults`, `state`, `custom`, `types`, `optimize`, `precision`, `arena`, `max_arena` and `weights`"
             );
             return Err(syn::Error::new(name.span(), text));
         }

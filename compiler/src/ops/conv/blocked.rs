@@ -13,7 +13,7 @@ use crate::{
         pack::{PIECE, Pack, numbers, packed},
         window::{self, Rounding, Slide},
     },
-    plan::{Arg, Kernel, NoParams, Operand, Optimize, geometry, kernel},
+    plan::{Arg, Kernel, NoParams, Operand, Optimize, Precision, geometry, kernel},
     tensor::Tensor,
     ty::Type,
 };
@@ -21,6 +21,7 @@ use onnxc_runtime::{
     Number,
     activation_fn::Activation,
     conv::{self, Weights},
+    narrow::Panels,
 };
 use std::rc::Rc;
 
@@ -236,11 +237,19 @@ impl Pack for Filters {
         let from = &from[first * depth..][..count * depth];
         numbers(&self.geometry, |conv| self.packed(from, &self.some(&conv, count), part))
     }
+
+    fn panels(&self) -> Option<Panels> {
+        let weights =
+            numbers(&self.geometry, |conv| conv.channels * conv.kernel.iter().product::<usize>());
+        Some(Panels::blocks(weights))
+    }
 }
 
 impl BlockedConv {
     fn kind(&self, cx: &Lower<'_>, geometry: &geometry::Conv) -> Kind {
-        let is_constant = cx.constant(1).is_some() && cx.optimize() == Optimize::Speed;
+        // Transformed weights are more than those in fewer bits are to be.
+        let is_constant = cx.constant(1).is_some()
+            && (cx.optimize(), cx.precision()) == (Optimize::Speed, Precision::Full);
         let shuffled = usize::try_from(self.shuffled).unwrap_or(1);
         match self.conv.group {
             1 if shuffled > 1 => Kind::Groups(shuffled),
