@@ -29,6 +29,7 @@ mod builder;
 pub mod check;
 pub mod diag;
 pub mod dim;
+pub mod domain;
 pub mod dtype;
 pub mod emit;
 pub mod export;

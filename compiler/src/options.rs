@@ -3,6 +3,7 @@
 
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
+    domain::canonical,
     emit::{ArenaIn, Style, WeightsIn},
     ident,
     import::{Axis, Const, Operator, Settings, Size},
@@ -133,8 +134,7 @@ impl Options {
 /// The operator that `DOMAIN::OPERATOR` names; one of ONNX's own needs no domain.
 pub fn operator(text: &str) -> Operator {
     let (domain, name) = text.rsplit_once("::").unwrap_or(("", text));
-    let domain = if domain == "ai.onnx" { "" } else { domain };
-    (domain.to_owned(), name.to_owned())
+    (canonical(domain).to_owned(), name.to_owned())
 }
 
 fn split<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str)> {

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
+    domain::canonical,
     ident,
     ir::{Attribute, NewNode, ValueId},
     ops::custom::Custom,
@@ -84,8 +85,7 @@ fn note_left_out(so_far: &mut Vec<bool>, names: &[String]) {
 
 /// The operator of a node.
 pub(super) fn operator(node: &NodeProto) -> Operator {
-    let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
-    (domain.to_owned(), node.op_type().to_owned())
+    (canonical(node.domain()).to_owned(), node.op_type().to_owned())
 }
 
 impl Builder<'_> {
