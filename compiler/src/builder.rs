@@ -66,15 +66,10 @@ impl Builder {
         self
     }
 
-    /// Fixes the size of the dimension called `name`.
-    pub fn dim(mut self, name: impl Into<String>, size: i64) -> Builder {
-        self.options.settings.dims.insert(name.into(), Size::Fixed(size));
-        self
-    }
-
-    /// Bounds the size of the dimension called `name`, so that the memory stays static.
-    pub fn dim_at_most(mut self, name: impl Into<String>, size: i64) -> Builder {
-        self.options.settings.dims.insert(name.into(), Size::AtMost(size));
+    /// Fixes the size of the dimension called `name`, as in `dim("batch", 8)`, or bounds it, so that
+    /// the memory stays static: `dim("seq", 1..=32)`.
+    pub fn dim(mut self, name: impl Into<String>, size: impl Into<Size>) -> Builder {
+        self.options.settings.dims.insert(name.into(), size.into());
         self
     }
 

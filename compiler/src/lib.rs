@@ -21,7 +21,7 @@
 //! | [`ops`] | every operator, one file a family | the file format, passes, tokens |
 //! | [`ir`] | graph, the trait [`ir::Op`], lowering to a plan | any particular operator |
 //! | [`plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
-//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
+//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`domain`], [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
 
 pub mod arena;
 pub mod array;

@@ -60,16 +60,11 @@ impl Options {
         let size = match size.split_once("..=") {
             None => size.parse().map(Size::Fixed),
             Some((least, most)) => {
-                least.trim().parse::<i64>().map_err(|_| bad())?;
-                most.trim().parse().map(Size::AtMost)
+                let least = least.trim().parse().map_err(|_| bad())?;
+                most.trim().parse().map(|most| Size::Between(least, most))
             }
         };
-        let size = size.map_err(|_| bad())?;
-        let (Size::Fixed(n) | Size::AtMost(n)) = size;
-        if n < 0 {
-            return Err(bad());
-        }
-        self.settings.dims.insert(name.to_owned(), size);
+        self.settings.dims.insert(name.to_owned(), size.map_err(|_| bad())?);
         Ok(())
     }
 
@@ -165,8 +160,8 @@ mod tests {
         let mut options = Options::default();
         assert!(options.dim("batch=8").is_ok() && options.dim("seq=1..=32").is_ok());
         assert_eq!(options.settings.dims["batch"], Size::Fixed(8));
-        assert_eq!(options.settings.dims["seq"], Size::AtMost(32));
-        for bad in ["batch", "batch=x", "batch=-1", "batch=1..=x"] {
+        assert_eq!(options.settings.dims["seq"], Size::Between(1, 32));
+        for bad in ["batch", "batch=x", "batch=1..=x", "batch=1..32"] {
             assert!(options.dim(bad).is_err(), "{bad}");
         }
     }

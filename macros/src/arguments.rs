@@ -175,15 +175,12 @@ fn function(input: ParseStream<'_>) -> Result<String> {
 
 /// `N` or `1..=N`.
 fn size(input: ParseStream<'_>) -> Result<Size> {
-    let first: LitInt = input.parse()?;
+    let first = input.parse::<LitInt>()?.base10_parse::<i64>()?;
     if !input.peek(Token![..=]) {
-        return Ok(Size::Fixed(first.base10_parse()?));
+        return Ok(first.into());
     }
     input.parse::<Token![..=]>()?;
-    if first.base10_parse::<i64>()? != 1 {
-        return Err(syn::Error::new(first.span(), "a bound starts at 1: `1..=N`"));
-    }
-    Ok(Size::AtMost(input.parse::<LitInt>()?.base10_parse()?))
+    Ok((first..=input.parse::<LitInt>()?.base10_parse()?).into())
 }
 
 /// `[1, 3, height, "width"]`: the axes of an input, each a size or a name.

@@ -32,7 +32,7 @@ pub(crate) use depthwise::Depthwise;
 pub(crate) use pack::{Factor, Matrix, Wide, Widen};
 use pack::{pack_blocks, pack_left, pack_rows};
 pub use pixels::BLOCK;
-pub(crate) use pixels::{MAX_TAPS, Pixels};
+pub(crate) use pixels::{MAX_TAPS, Pixels, Span};
 pub use plain::{gemm, gemm_float};
 use product::block_depth;
 pub(crate) use product::{Product, scratch};
