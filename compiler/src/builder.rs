@@ -1,7 +1,7 @@
 //! Compiling models from a build script.
 
 use crate::{
-    ArenaIn, Optimize, Options, Weights, compile,
+    ArenaIn, Optimize, Options, Precision, Weights, compile,
     diag::{Code, Diagnostic, Diagnostics},
     ident,
     import::{Axis, Const, Defaults, Size},
@@ -66,15 +66,10 @@ impl Builder {
         self
     }
 
-    /// Fixes the size of the dimension called `name`.
-    pub fn dim(mut self, name: impl Into<String>, size: i64) -> Builder {
-        self.options.settings.dims.insert(name.into(), Size::Fixed(size));
-        self
-    }
-
-    /// Bounds the size of the dimension called `name`, so that the memory stays static.
-    pub fn dim_at_most(mut self, name: impl Into<String>, size: i64) -> Builder {
-        self.options.settings.dims.insert(name.into(), Size::AtMost(size));
+    /// Fixes the size of the dimension called `name`, as in `dim("batch", 8)`, or bounds it, so that
+    /// the memory stays static: `dim("seq", 1..=32)`.
+    pub fn dim(mut self, name: impl Into<String>, size: impl Into<Size>) -> Builder {
+        self.options.settings.dims.insert(name.into(), size.into());
         self
     }
 
@@ -141,6 +136,13 @@ impl Builder {
     /// Says what matters most: time, which is the default, or space.
     pub fn optimize(mut self, optimize: Optimize) -> Builder {
         self.options.optimize = optimize;
+        self
+    }
+
+    /// Says in how many bits constant weights stand: fewer than the model's make it smaller and less
+    /// exact.
+    pub fn precision(mut self, precision: Precision) -> Builder {
+        self.options.precision = precision;
         self
     }
 

@@ -21,7 +21,7 @@
 //! | [`ops`] | every operator, one file a family | the file format, passes, tokens |
 //! | [`ir`] | graph, the trait [`ir::Op`], lowering to a plan | any particular operator |
 //! | [`plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
-//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
+//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`domain`], [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
 
 pub mod arena;
 pub mod array;
@@ -29,6 +29,7 @@ mod builder;
 pub mod check;
 pub mod diag;
 pub mod dim;
+pub mod domain;
 pub mod dtype;
 pub mod emit;
 pub mod export;
@@ -52,7 +53,7 @@ pub use emit::{ArenaIn, Module};
 pub use file::write_if_changed;
 pub use import::{Defaults, Spec};
 pub use options::{Options, Weights};
-pub use plan::Optimize;
+pub use plan::{Optimize, Precision};
 
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::Graph;
@@ -302,8 +303,14 @@ fn lowered(
     options: &Options,
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<Plan, Diagnostics> {
+    if options.optimize == Optimize::Size && options.precision != Precision::Full {
+        let message = "weights in fewer bits are widened into memory that small code is to save";
+        return Err(Diagnostic::new(Code::BadOption, message)
+            .help("leave out `--precision`, or `--optimize size`")
+            .into());
+    }
     let graph = passes::run(graph, own, passes::pipeline(options.optimize), seen)?;
-    let mut plan = ir::plan(&graph, options.optimize)?;
+    let mut plan = ir::plan(&graph, options.optimize, options.precision)?;
     plan::dead::drop_unread(&mut plan);
     plan::moves::move_sequences(&mut plan);
     Ok(plan)

@@ -3,11 +3,12 @@
 
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
+    domain::canonical,
     emit::{ArenaIn, Style, WeightsIn},
     ident,
     import::{Axis, Const, Operator, Settings, Size},
     passes::OwnPass,
-    plan::{Optimize, Plan},
+    plan::{Optimize, Plan, Precision},
 };
 
 /// Arenas of at most so many bytes stand in the model's struct, where the options say nothing.
@@ -28,6 +29,8 @@ pub struct Options {
     pub passes: Vec<OwnPass>,
     /// What matters most: time, or space.
     pub optimize: Optimize,
+    /// In how many bits the weights stand.
+    pub precision: Precision,
     /// Where the weights stand.
     pub weights: Weights,
     /// How many bytes the arena may have: values are computed again where it would be larger.
@@ -57,16 +60,11 @@ impl Options {
         let size = match size.split_once("..=") {
             None => size.parse().map(Size::Fixed),
             Some((least, most)) => {
-                least.trim().parse::<i64>().map_err(|_| bad())?;
-                most.trim().parse().map(Size::AtMost)
+                let least = least.trim().parse().map_err(|_| bad())?;
+                most.trim().parse().map(|most| Size::Between(least, most))
             }
         };
-        let size = size.map_err(|_| bad())?;
-        let (Size::Fixed(n) | Size::AtMost(n)) = size;
-        if n < 0 {
-            return Err(bad());
-        }
-        self.settings.dims.insert(name.to_owned(), size);
+        self.settings.dims.insert(name.to_owned(), size.map_err(|_| bad())?);
         Ok(())
     }
 
@@ -133,8 +131,7 @@ impl Options {
 /// The operator that `DOMAIN::OPERATOR` names; one of ONNX's own needs no domain.
 pub fn operator(text: &str) -> Operator {
     let (domain, name) = text.rsplit_once("::").unwrap_or(("", text));
-    let domain = if domain == "ai.onnx" { "" } else { domain };
-    (domain.to_owned(), name.to_owned())
+    (canonical(domain).to_owned(), name.to_owned())
 }
 
 fn split<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str)> {
@@ -163,8 +160,8 @@ mod tests {
         let mut options = Options::default();
         assert!(options.dim("batch=8").is_ok() && options.dim("seq=1..=32").is_ok());
         assert_eq!(options.settings.dims["batch"], Size::Fixed(8));
-        assert_eq!(options.settings.dims["seq"], Size::AtMost(32));
-        for bad in ["batch", "batch=x", "batch=-1", "batch=1..=x"] {
+        assert_eq!(options.settings.dims["seq"], Size::Between(1, 32));
+        for bad in ["batch", "batch=x", "batch=1..=x", "batch=1..32"] {
             assert!(options.dim(bad).is_err(), "{bad}");
         }
     }

@@ -19,6 +19,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("there is no OUT_DIR")?);
     let path = out_dir.join("digits.onnx");
     fs::write(&path, model.encode_to_vec())?;
-    Builder::new(path).dim_at_most("batch", BATCH).compile()?;
+    Builder::new(path).dim("batch", 1..=BATCH).compile()?;
     Ok(())
 }

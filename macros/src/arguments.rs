@@ -1,7 +1,7 @@
 //! What `include_onnx!` is told.
 
 use onnxc::{
-    ArenaIn, Defaults, Optimize, Options, Weights,
+    ArenaIn, Defaults, Optimize, Options, Precision, Weights,
     import::{Axis, Const, Size},
     options::operator,
 };
@@ -82,6 +82,14 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
             let words = [("speed", Optimize::Speed), ("size", Optimize::Size)];
             options.optimize = word(input, &words)?;
         }
+        "precision" => {
+            let words = [
+                ("bf16", Precision::Bf16),
+                ("f16", Precision::F16),
+                ("int8_weights", Precision::Int8Weights),
+            ];
+            options.precision = word(input, &words)?;
+        }
         "arena" => {
             let places =
                 [("struct", ArenaIn::Struct), ("heap", ArenaIn::Heap), ("caller", ArenaIn::Caller)];
@@ -100,7 +108,7 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
         }
         _ => {
             let text = format!(
-                "there is no option `{name}`: the options are `name`, `dims`, `shapes`, `consts`, `defaults`, `state`, `custom`, `types`, `optimize`, `arena`, `max_arena` and `weights`"
+                "there is no option `{name}`: the options are `name`, `dims`, `shapes`, `consts`, `defaults`, `state`, `custom`, `types`, `optimize`, `precision`, `arena`, `max_arena` and `weights`"
             );
             return Err(syn::Error::new(name.span(), text));
         }
@@ -167,15 +175,12 @@ fn function(input: ParseStream<'_>) -> Result<String> {
 
 /// `N` or `1..=N`.
 fn size(input: ParseStream<'_>) -> Result<Size> {
-    let first: LitInt = input.parse()?;
+    let first = input.parse::<LitInt>()?.base10_parse::<i64>()?;
     if !input.peek(Token![..=]) {
-        return Ok(Size::Fixed(first.base10_parse()?));
+        return Ok(first.into());
     }
     input.parse::<Token![..=]>()?;
-    if first.base10_parse::<i64>()? != 1 {
-        return Err(syn::Error::new(first.span(), "a bound starts at 1: `1..=N`"));
-    }
-    Ok(Size::AtMost(input.parse::<LitInt>()?.base10_parse()?))
+    Ok((first..=input.parse::<LitInt>()?.base10_parse()?).into())
 }
 
 /// `[1, 3, height, "width"]`: the axes of an input, each a size or a name.

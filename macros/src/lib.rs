@@ -31,6 +31,7 @@ use syn::parse_macro_input;
 /// | `custom("com.acme::Clip" = crate::clip)` | has a function of the program called for an operator, as `onnxc_runtime::custom` says |
 /// | `types(y = "float[n, 10]")` | says the type of a value that such a function gives |
 /// | `optimize = speed` or `optimize = size` | what matters most |
+/// | `precision = bf16`, `f16` or `int8_weights` | constant weights stand in fewer bits |
 /// | `arena = struct`, `heap` or `caller` | where the arena is; by default in the struct where it is small; `infer_in` takes the caller's |
 /// | `max_arena = 65_536` | the most bytes that the arena may have: values are computed again where it would be larger |
 /// | `weights = inline` | the weights stand in the program: the only way there is for a macro |

@@ -77,6 +77,28 @@ pub fn unblock(x: &[f32], y: &mut [f32], geometry: Channels) {
     }
 }
 
+/// Deals out the channels of `x` from so many groups, both in blocks: first the first of each group,
+/// then the second of each, and so on.
+#[inline(never)]
+pub fn shuffle(x: &[f32], y: &mut [f32], geometry: Channels, groups: usize) {
+    let Channels { channels, pixels, .. } = geometry;
+    let (len, blocks) = (pixels * BLOCK, geometry.blocks());
+    if len == 0 {
+        return;
+    }
+    let images = x.chunks_exact(blocks * len).zip(y.chunks_exact_mut(blocks * len));
+    for (x, y) in images {
+        for (block, y) in y.chunks_exact_mut(len).enumerate() {
+            y.fill(0.0);
+            for (lane, channel) in (block * BLOCK..channels).take(BLOCK).enumerate() {
+                let from = channel % groups * (channels / groups) + channel / groups;
+                let x = x[from / BLOCK * len + from % BLOCK..].iter().step_by(BLOCK);
+                y[lane..].iter_mut().step_by(BLOCK).zip(x).for_each(|(y, &x)| *y = x);
+            }
+        }
+    }
+}
+
 /// Numbers for each channel, with zeros for those that are missing to a whole block.
 #[inline(never)]
 pub fn pad_channels(x: &[f32], y: &mut [f32]) {
@@ -165,6 +187,22 @@ mod tests {
             let mut y = vec![f32::NAN; x.len()];
             unblock(&blocks, &mut y, geometry);
             assert_eq!(x, y);
+        }
+    }
+
+    #[test]
+    fn channels_are_dealt_out() {
+        let geometry = Channels { batch: 2, channels: 34, pixels: 3 };
+        let x: Vec<f32> = (0..2 * 34 * 3).map(|i| i as f32).collect();
+        let [mut blocks, mut dealt] = [(); 2].map(|()| vec![f32::NAN; 2 * 48 * 3]);
+        block(&x, &mut blocks, geometry);
+        shuffle(&blocks, &mut dealt, geometry, 2);
+        let mut y = vec![f32::NAN; x.len()];
+        unblock(&dealt, &mut y, geometry);
+        for (at, y) in y.iter().enumerate() {
+            let (image, channel, pixel) = (at / 3 / 34, at / 3 % 34, at % 3);
+            let from = channel % 2 * 17 + channel / 2;
+            assert_eq!(*y, ((image * 34 + from) * 3 + pixel) as f32);
         }
     }
 

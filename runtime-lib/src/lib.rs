@@ -66,6 +66,7 @@ pub mod loss;
 mod map;
 pub mod matmul;
 pub mod matmul_integer;
+pub mod narrow;
 pub mod nms;
 pub mod norm;
 pub mod optimizer;

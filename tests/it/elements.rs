@@ -168,7 +168,7 @@ impl<'d> Program<'d> {
         options.name = Some(name.to_owned());
         options.stem = Some(name.to_owned());
         if name.starts_with("bounded") {
-            options.settings.dims.insert("most".into(), Size::AtMost(4));
+            options.settings.dims.insert("most".into(), Size::Between(1, 4));
         }
         let output = onnxc::compile_bytes(text.into_bytes().into(), name, &options, &mut |_, _| {});
         let output = output.unwrap_or_else(|findings| panic!("{name}: {findings}"));

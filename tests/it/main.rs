@@ -13,6 +13,7 @@ mod library;
 mod macros;
 mod memory;
 mod names;
+mod precision;
 mod programs;
 mod quantized;
 mod random;

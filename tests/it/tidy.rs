@@ -32,7 +32,8 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// What all may use, and what knows nothing of the rooms.
 const BASE: &[&str] = &[
-    "arena", "array", "diag", "dim", "dtype", "file", "ident", "mapping", "tensor", "ty", "value",
+    "arena", "array", "diag", "dim", "domain", "dtype", "file", "ident", "mapping", "tensor", "ty",
+    "value",
 ];
 
 /// Every file of Rust below a folder that git would list.

@@ -5,6 +5,9 @@
 For MODELS/NAME it writes OUT/NAME_free (every size open), OUT/NAME_bound (every size bounded) and,
 for each of two choices of sizes, OUT/NAME_fixed_K. All of them hold the inputs of both choices and
 what ONNX Runtime gives for them, but those of fixed sizes, which hold their own.
+
+OUT/NAME_filled is a model whose last layer is exported as zeros, which would hide every fault before
+it, with random weights in their place.
 """
 import json, os, shutil, sys, zlib
 import numpy as np, onnx, onnxruntime as ort
@@ -16,6 +19,9 @@ SIZES = {
     "dyn_gpt_kv": [{"past": 1}, {"past": 32}],
     "dyn_lstm_ts": [{"batch": 3, "time": 11}, {"batch": 4, "time": 32}],
 }
+
+# Models whose last layer has no weights but zeros.
+EMPTY = ["tv_vit_b_16"]
 
 
 def inputs(model, sizes, seed):
@@ -63,6 +69,28 @@ def variants(source, out, name):
             write(data, outputs, session.run(outputs, feed), "output")
 
 
+def filled(source, out, name):
+    model = onnx.load(os.path.join(source, name, "model.onnx"))
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT and not numpy_helper.to_array(tensor).any():
+            rng = np.random.default_rng(zlib.crc32(tensor.name.encode()))
+            weights = rng.standard_normal(tensor.dims) * 0.02
+            tensor.CopyFrom(numpy_helper.from_array(weights.astype(np.float32), tensor.name))
+    folder = os.path.join(out, f"{name}_filled")
+    data = os.path.join(folder, "test_data_set_0")
+    os.makedirs(data, exist_ok=True)
+    path = os.path.join(folder, "model.onnx")
+    onnx.save(model, path)
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feed = dict(inputs(model, {}, 0))
+    given = session.run(None, feed)
+    assert all(array.any() for array in given), f"{name} still gives nothing but zeros"
+    write(data, feed.keys(), feed.values(), "input")
+    write(data, [value.name for value in model.graph.output], given, "output")
+
+
 if __name__ == "__main__":
     for name in SIZES:
         variants(sys.argv[1], sys.argv[2], name)
+    for name in EMPTY:
+        filled(sys.argv[1], sys.argv[2], name)

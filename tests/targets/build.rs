@@ -29,6 +29,8 @@ fn main() -> io::Result<()> {
     let out_dir = PathBuf::from(variable("OUT_DIR"));
     if let Some(memory) = memory(&variable("BOARD")) {
         fs::write(out_dir.join("memory.x"), format!("MEMORY {{ {memory} }}\n"))?;
+        // The boards are asked for no interrupts; `src/vectors.rs` has a table of none.
+        fs::write(out_dir.join("device.x"), "")?;
         println!("cargo::rustc-link-arg-bins=-Tlink.x");
         println!("cargo::rustc-link-arg-bins=--nmagic");
     }

@@ -4,11 +4,14 @@ use super::{
     attribute,
     context::{Context, Place},
     graph::{self, Kind, Scope, Unit},
-    model::{Model, Opsets, canonical, imports, metadata, shown},
+    model::{Model, Opsets, imports, metadata},
     signature,
     training::gradient,
 };
-use crate::diag::{Code, Diagnostic, quoted};
+use crate::{
+    diag::{Code, Diagnostic, quoted},
+    domain::{canonical, shown},
+};
 use onnxc_proto::{AttributeProto, FunctionProto, NodeProto};
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 

@@ -6,7 +6,10 @@ use super::{
     graph::{self, Unit},
     training,
 };
-use crate::diag::{Code, quoted};
+use crate::{
+    diag::{Code, quoted},
+    domain::{canonical, shown},
+};
 use onnxc_proto::{
     DeviceConfigurationProto, ModelProto, OperatorSetIdProto, StringStringEntryProto,
     TrainingInfoProto, Version,
@@ -163,16 +166,6 @@ impl Opsets {
             Import::Missing | Import::Unknown => None,
         }
     }
-}
-
-/// A domain's one name: `ai.onnx` is the same as none.
-pub(super) fn canonical(domain: &str) -> &str {
-    if domain == "ai.onnx" { "" } else { domain }
-}
-
-/// A domain's name for people.
-pub(super) fn shown(domain: &str) -> &str {
-    if domain.is_empty() { "ai.onnx" } else { domain }
 }
 
 /// Checks named text.

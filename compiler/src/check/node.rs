@@ -4,10 +4,13 @@ use super::{
     attribute,
     context::{Context, Place},
     graph::{Scope, Unit},
-    model::{Import, canonical, metadata, shown},
+    model::{Import, metadata},
     signature::{self, Form, Parameter, Times},
 };
-use crate::diag::{Code, Diagnostic, quoted};
+use crate::{
+    diag::{Code, Diagnostic, quoted},
+    domain::{canonical, shown},
+};
 use onnxc_proto::{FunctionProto, NodeProto};
 use std::collections::HashSet;
 

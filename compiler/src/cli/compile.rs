@@ -1,7 +1,7 @@
 //! `onnxc MODEL -o FILE`: compiles a model.
 
 use onnxc::{
-    ArenaIn, Defaults, Optimize, Options, Weights,
+    ArenaIn, Defaults, Optimize, Options, Precision, Weights,
     diag::{Diagnostic, Diagnostics},
     plan::{self, Again},
 };
@@ -40,6 +40,20 @@ pub struct Shared {
     /// What matters most
     #[arg(long, value_enum, default_value = "speed")]
     optimize: OptimizeArg,
+    /// In how many bits constant weights stand; without it, in as many as in the model. Sums stay
+    /// those of `float`
+    #[arg(long, value_enum)]
+    precision: Option<PrecisionArg>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum PrecisionArg {
+    /// `bfloat16`
+    Bf16,
+    /// `float16`
+    F16,
+    /// Bytes, times a factor for each channel
+    Int8Weights,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -112,6 +126,12 @@ impl Shared {
             OptimizeArg::Speed => Optimize::Speed,
             OptimizeArg::Size => Optimize::Size,
         };
+        options.precision = match self.precision {
+            None => Precision::Full,
+            Some(PrecisionArg::Bf16) => Precision::Bf16,
+            Some(PrecisionArg::F16) => Precision::F16,
+            Some(PrecisionArg::Int8Weights) => Precision::Int8Weights,
+        };
         self.dim.iter().try_for_each(|text| options.dim(text))?;
         self.shape.iter().try_for_each(|text| options.shape(text))?;
         self.constant.iter().try_for_each(|text| options.constant(text))?;
@@ -172,6 +192,9 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         return Ok(());
     };
     output.write(path)?;
+    if options.precision != Precision::Full {
+        super::precision::print(model, &options, &output.plan)?;
+    }
     if command.verbose {
         let plan = &output.plan;
         let least = output.plans().into_iter().map(plan::memory::lower_bound).max().unwrap_or(0);

@@ -25,6 +25,7 @@ mod npy;
 mod npz;
 mod ops;
 mod optimize;
+mod precision;
 mod run;
 mod show;
 mod test;

@@ -2,6 +2,7 @@
 
 use super::{ArenaIn, Style, face::Face};
 use crate::{
+    domain,
     dtype::DType,
     plan::{Place, Plan, Port, State, memory::operands},
     tensor::Tensor,
@@ -13,9 +14,8 @@ use std::collections::BTreeSet;
 /// The comment at the head of the file.
 pub fn head(plan: &Plan, style: &Style) -> TokenStream {
     let info = &plan.info;
-    let opsets = info.opsets.iter().map(|(name, version)| {
-        format!("{} {version}", if name.is_empty() { "ai.onnx" } else { name })
-    });
+    let opsets =
+        info.opsets.iter().map(|(name, version)| format!("{} {version}", domain::shown(name)));
     let first = format!(
         "The model {}, compiled by onnxc {}.",
         line(&style.name),

@@ -9,7 +9,7 @@ use crate::{
     diag::{Code, Diagnostic, Findings},
     ident::Names,
     import::{attribute, proto, types},
-    ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId},
+    ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId, of_constant},
     ops::{control::repeat::Loop, optional::OptionalGetElement},
     ty::Type,
 };
@@ -26,6 +26,8 @@ pub struct Writer<'g> {
     pub needs: Needs,
     /// The values that only onnxc takes for others: see [`Writer::taken_for`].
     same: HashMap<ValueId, ValueId>,
+    /// The constants that equal one before them, which is written for both.
+    equal: HashMap<ValueId, ValueId>,
     /// The constants that were used so far, in order.
     constants: Vec<TensorProto>,
     written: HashSet<ValueId>,
@@ -37,17 +39,33 @@ impl<'g> Writer<'g> {
     /// Nothing is written yet.
     pub fn new(graph: &'g Graph, findings: Findings) -> Writer<'g> {
         let same = graph.walk(graph.body).filter_map(|(_, node)| taken_for(graph, node)).collect();
-        Writer {
+        let mut writer = Writer {
             graph,
             findings,
             same,
+            equal: HashMap::new(),
             labels: Labels::of(graph),
             sizes: Sizes::of(graph),
             needs: Needs::default(),
             constants: Vec::new(),
             written: HashSet::new(),
             nodes: Names::default(),
-        }
+        };
+        writer.equal = writer.equal_constants();
+        writer
+    }
+
+    /// Each constant that equals one before it, and that one.
+    fn equal_constants(&self) -> HashMap<ValueId, ValueId> {
+        let mut first = HashMap::new();
+        let constants = self.graph.values().filter(|(id, _)| self.is_constant(*id));
+        let keys =
+            constants.filter_map(|(id, value)| Some((id, of_constant(value.constant.as_ref()?)?)));
+        keys.filter_map(|(id, key)| {
+            let one = *first.entry(key).or_insert(id);
+            (one != id).then_some((id, one))
+        })
+        .collect()
     }
 
     /// The model itself, with all constants.
@@ -201,7 +219,7 @@ impl<'g> Writer<'g> {
 
     /// The name under which a node uses a value.
     fn operand(&mut self, id: ValueId) -> String {
-        let name = self.name(id);
+        let (id, name) = (self.source(id), self.name(id));
         let constant = self.graph[id].constant.as_ref().filter(|_| self.is_constant(id));
         if let Some(tensor) = constant.filter(|_| self.written.insert(id)) {
             self.constants.push(proto(tensor, &name));
@@ -214,7 +232,7 @@ impl<'g> Writer<'g> {
     }
 
     fn source(&self, id: ValueId) -> ValueId {
-        self.same.get(&id).copied().unwrap_or(id)
+        self.same.get(&id).or_else(|| self.equal.get(&id)).copied().unwrap_or(id)
     }
 
     fn ty(&self, ty: &Type) -> Option<onnxc_proto::TypeProto> {

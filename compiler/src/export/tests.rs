@@ -33,6 +33,18 @@ fn what_is_known_is_folded() {
 }
 
 #[test]
+fn equal_constants_are_written_once() {
+    let found = optimized(
+        r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[2] x) => (float[2] y, float[2] b)
+        <float[2] a = {2, 3}, float[2] b = {2, 3}, int32[2] c = {2, 3}>
+        { s = Add (x, a)  t = Mul (s, b)  i = Cast <to = 6> (t)  j = Add (i, c)  y = Cast <to = 1> (j) }"#,
+    );
+    assert_eq!(found.matches("{2.0, 3.0}").count(), 1, "{found}");
+    assert_eq!(found.matches("{2, 3}").count(), 1, "{found}");
+}
+
+#[test]
 fn outputs_keep_their_names_whatever_they_are() {
     check(
         r#"<ir_version: 10, opset_import: ["" : 21]>

@@ -1,6 +1,7 @@
 //! Which versions of the operator sets have what is written.
 
 use crate::{
+    domain,
     ir::{Attribute, Attributes, Domain, Info, Node, Outputs},
     ops::{self, quoted::Quoted},
 };
@@ -121,7 +122,7 @@ impl Needs {
         }
         // Every model imports a set, even one without nodes.
         if sets.is_empty() {
-            let main = info.opsets.iter().find(|(name, _)| matches!(name.as_str(), "" | "ai.onnx"));
+            let main = info.opsets.iter().find(|(name, _)| domain::canonical(name).is_empty());
             let version = main.map_or(Domain::Onnx.newest(), |(_, version)| *version);
             sets.insert(Domain::Onnx, version.max(OLDEST));
         }

@@ -1,8 +1,10 @@
 //! The back end that runs a plan here and now, with the very kernels that generated code calls.
 //! Constant folding, `onnxc run` and the tests stand on it.
 
+mod effect;
 mod training;
 
+pub use effect::{Effect, effect};
 pub use training::Learner;
 
 use crate::{

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     check::{Checked, node_place},
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
+    domain::{canonical, shown},
     ir::{Domain, Fitting, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
     ops::{self, Entry, How, Read, quoted::Quoted},
     tensor::Tensor,
@@ -165,12 +166,12 @@ impl<'p> Builder<'p> {
             opsets.insert(String::new(), 1);
         }
         for import in &proto.opset_import {
-            let name = if import.domain() == "ai.onnx" { "" } else { import.domain() };
+            let name = canonical(import.domain());
             let newest = Domain::from_name(name).map_or(i64::MAX, Domain::newest);
             let version = import.version();
             if version > newest {
-                let message =
-                    format!("version {version} of the operator set {} is not known", quoted(name));
+                let set = quoted(shown(name));
+                let message = format!("version {version} of the operator set {set} is not known");
                 let finding = Diagnostic::new(Code::NewerOperatorSet, message);
                 self.found.push(finding.note(format!("the newest version known is {newest}")));
             }
@@ -415,7 +416,7 @@ impl<'p> Builder<'p> {
 
 /// What the file says of a node's operator, and the version of its operator set.
 pub(super) fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
-    let name = if node.domain() == "ai.onnx" { "" } else { node.domain() };
+    let name = canonical(node.domain());
     // That nodes of domains without a version are at fault was found before.
     let version = scope.opsets.get(name).copied().unwrap_or_default();
     let entry = Domain::from_name(name).and_then(|d| ops::find(d, node.op_type(), version));
@@ -423,7 +424,7 @@ pub(super) fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Ent
         let message = format!(
             "onnxc has no code for the operator {} of the operator set {}, version {version}",
             quoted(node.op_type()),
-            quoted(if name.is_empty() { "ai.onnx" } else { name })
+            quoted(shown(name))
         );
         Diagnostic::new(Code::UnsupportedOperator, message).help(binding(node))
     })?;

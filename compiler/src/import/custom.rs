@@ -7,13 +7,19 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
+    dim::Dim,
+    domain::canonical,
     ident,
     ir::{Attribute, NewNode, ValueId},
     ops::custom::Custom,
     plan::custom::Attribute as Given,
     ty::Type,
 };
-use onnxc_proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto};
+use onnxc_proto::{
+    FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto,
+    tensor_shape_proto::{Dimension, dimension::Value as Size},
+    type_proto::Value as Declared,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// An operator: its domain and its name.
@@ -25,7 +31,7 @@ pub(super) struct Bindings<'p> {
     /// For each bound operator: which inputs and outputs some node leaves out.
     left_out: HashMap<Operator, [Vec<bool>; 2]>,
     /// The types that the model says of values, by name.
-    types: HashMap<&'p str, &'p TypeProto>,
+    types: BTreeMap<&'p str, &'p TypeProto>,
     /// The values of which the user says the type, and that were asked for.
     used: BTreeSet<String>,
 }
@@ -84,8 +90,7 @@ fn note_left_out(so_far: &mut Vec<bool>, names: &[String]) {
 
 /// The operator of a node.
 pub(super) fn operator(node: &NodeProto) -> Operator {
-    let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
-    (domain.to_owned(), node.op_type().to_owned())
+    (canonical(node.domain()).to_owned(), node.op_type().to_owned())
 }
 
 impl Builder<'_> {
@@ -162,15 +167,33 @@ impl Builder<'_> {
         };
         let mut symbols = BTreeSet::new();
         tensor.shape.iter().for_each(|dim| dim.symbols(&mut symbols));
-        match symbols.iter().find(|symbol| !self.graph.symbols.contains_key(*symbol)) {
-            None => Ok(ty),
-            Some(symbol) => {
-                let size = self.dims.sizes.get(symbol).map_or(&**symbol, |size| &*size.label);
-                let message = format!("no input says how large {} is", quoted(size));
+        symbols.retain(|symbol| !self.graph.symbols.contains_key(symbol));
+        let mut ty = ty;
+        for symbol in symbols {
+            let size = self.dims.sizes.get(&symbol).map_or(&*symbol, |size| &*size.label);
+            let Some(made) = self.made_size(size, scope) else {
+                let message =
+                    format!("neither an input nor a value before it has the size {}", quoted(size));
                 let help = format!("fix it with `--dim {size}=N`, or {}", help());
-                Err(at(Diagnostic::new(Code::UnknownShape, message).help(help)))
-            }
+                return Err(at(Diagnostic::new(Code::UnknownShape, message).help(help)));
+            };
+            ty = ty.map_dims(&|dim| dim.substitute(&symbol, &made));
         }
+        Ok(ty)
+    }
+
+    /// The size of the first axis that the model calls so, of the values that nodes have made.
+    fn made_size(&self, label: &str, scope: &Scope<'_>) -> Option<Dim> {
+        self.bindings.types.iter().find_map(|(&name, ty)| {
+            let (Some(Declared::TensorType(ty)), Some(&id)) = (&ty.value, scope.values.get(name))
+            else {
+                return None;
+            };
+            let is_it =
+                |dim: &Dimension| matches!(&dim.value, Some(Size::DimParam(name)) if name == label);
+            let axis = ty.shape.as_ref()?.dim.iter().position(is_it)?;
+            self.graph[id].ty.sizes().get(axis).cloned()
+        })
     }
 
     /// A finding for each binding, and each type said, that the model has no use for.
@@ -262,6 +285,23 @@ mod tests {
         assert_eq!((finding.code, finding.at.len()), (Code::UnknownShape, 3), "{finding}");
         let finding = graph(&[("_", "float[m]")]).expect_err("nothing settles `m`").0.remove(0);
         assert!(finding.message.contains("`m`"), "{finding}");
+    }
+
+    #[test]
+    fn a_size_may_be_that_of_a_value_before() {
+        let text = r#"
+            <ir_version: 10, opset_import: ["" : 21, "a" : 1]>
+            g (float[past, 2] k, float[1, 2] x) => (float[total, 2] both, float[total, 2] y) {
+                both = Concat<axis = 0>(k, x)
+                y = a.Turn(both)
+            }
+        "#;
+        let customs = [(("a".to_owned(), "Turn".to_owned()), "crate::turn".to_owned())].into();
+        let settings = Settings { customs, ..Settings::default() };
+        let imported = model(text.as_bytes().to_vec().into(), &settings);
+        let graph = imported.expect("`both` says how large `total` is").graph;
+        let made = graph.value_named("y").map(|id| graph[id].ty.to_string());
+        assert_eq!(made.as_deref(), Some("float[past + 1, 2]"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     diag::Result,
+    domain::canonical,
     ir::{Domain, ValueId},
     ops::Entry,
 };
@@ -100,7 +101,7 @@ impl<'p> Builder<'p> {
         let is_operator = !known.is_some_and(|known| std::ptr::eq(*known, function));
         let mut opsets: Opsets = outer.opsets.clone();
         for import in &function.opset_import {
-            let name = if import.domain() == "ai.onnx" { "" } else { import.domain() };
+            let name = canonical(import.domain());
             opsets.insert(name.to_owned(), import.version());
         }
         let defaults = function.attribute_proto.iter().map(Given::from);

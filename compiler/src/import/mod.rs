@@ -37,7 +37,7 @@ use crate::{
 use onnxc_proto::{
     Bytes, GraphProto, ModelProto, decode_model, tensor_shape_proto::dimension, type_proto,
 };
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::PathBuf};
 
 /// What the user settles about a model before it is read.
 #[derive(Clone, Debug, Default)]
@@ -65,8 +65,21 @@ pub struct Settings {
 pub enum Size {
     /// It is this.
     Fixed(i64),
-    /// It is at most this.
-    AtMost(i64),
+    /// It lies between these: at most the second. The first is 0 or 1, and promises nothing.
+    Between(i64, i64),
+}
+
+impl From<i64> for Size {
+    fn from(size: i64) -> Size {
+        Size::Fixed(size)
+    }
+}
+
+impl From<RangeInclusive<i64>> for Size {
+    fn from(bounds: RangeInclusive<i64>) -> Size {
+        let (least, most) = bounds.into_inner();
+        Size::Between(least, most)
+    }
 }
 
 /// What the user says of an axis.

@@ -58,7 +58,7 @@ impl<'a> Dimensions<'a> {
             other => {
                 let name = self.names.unique(ident::snake(label));
                 let max = match other {
-                    Some(Size::AtMost(n)) => Some(n),
+                    Some(Size::Between(_, most)) => Some(most),
                     _ => None,
                 };
                 let size = plan::Size { label: label.to_owned(), max };
@@ -80,7 +80,7 @@ impl<'a> Dimensions<'a> {
     }
 
     /// A finding for each dimension that the user settled and the model does not have, and for
-    /// each negative size.
+    /// each size that none can have.
     pub fn findings(&self) -> Vec<Diagnostic> {
         let names: Vec<&str> = self.symbols.keys().map(String::as_str).collect();
         let unused = self.settings.dims.keys().filter(|name| !self.used.contains(*name));
@@ -91,15 +91,24 @@ impl<'a> Dimensions<'a> {
                 if names.is_empty() { "none".into() } else { names.join(", ") }
             ))
         };
-        let negative = self.settings.dims.iter().filter_map(|(name, size)| match size {
-            Size::Fixed(n) | Size::AtMost(n) if *n < 0 => {
-                let message = format!("the size {n} of {} is negative", quoted(name));
-                Some(Diagnostic::new(Code::BadOption, message))
-            }
-            Size::Fixed(_) | Size::AtMost(_) => None,
-        });
-        unused.map(finding).chain(negative).collect()
+        let bad = self.settings.dims.iter().filter_map(|(name, size)| bad_size(name, *size));
+        unused.map(finding).chain(bad).collect()
     }
+}
+
+/// What is wrong with what the user says of the dimension called `name`.
+fn bad_size(name: &str, size: Size) -> Option<Diagnostic> {
+    let name = quoted(name);
+    let message = match size {
+        Size::Fixed(n) | Size::Between(_, n) if n < 0 => {
+            format!("the size {n} of {name} is negative")
+        }
+        Size::Between(least, _) if !matches!(least, 0 | 1) => {
+            format!("the bound of {name} starts at {least}: a bound starts at 0 or 1, as in 1..=32")
+        }
+        Size::Fixed(_) | Size::Between(..) => return None,
+    };
+    Some(Diagnostic::new(Code::BadOption, message))
 }
 
 /// The type that the file says; a dimension without a name is called after the value and its axis.

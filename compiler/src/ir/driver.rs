@@ -13,7 +13,7 @@ use crate::{
     dtype::DType,
     plan::{
         Block, Buffer, BufferId, Call, Kernel, Kind, NoParams, Operand, Optimize, Place, Plan,
-        Port, Step, Weight, kernel, weight::Likeness,
+        Port, Precision, Step, Weight, kernel, weight::Likeness,
     },
     tensor::Tensor,
     ty::{TensorType, Type},
@@ -25,15 +25,25 @@ static COPY_SEQUENCE: Kernel = kernel!(LISTED T, sequence::identity::<T>,
     |f, a, _p| f(a.sequence(0), a.output_sequence(0)));
 
 /// The plan of a graph, before its memory is laid out.
-pub fn plan(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diagnostics> {
-    planned(graph, optimize).map_err(|findings| findings.within(&place(graph, graph.body)))
+pub fn plan(
+    graph: &Graph,
+    optimize: Optimize,
+    precision: Precision,
+) -> std::result::Result<Plan, Diagnostics> {
+    let planned = planned(graph, optimize, precision);
+    planned.map_err(|findings| findings.within(&place(graph, graph.body)))
 }
 
-fn planned(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diagnostics> {
+fn planned(
+    graph: &Graph,
+    optimize: Optimize,
+    precision: Precision,
+) -> std::result::Result<Plan, Diagnostics> {
     let findings = Findings::default();
     let mut state = State {
         graph,
         optimize,
+        precision,
         plan: Plan::default(),
         homes: Homes::of(graph),
         buffers: Map::default(),
@@ -84,6 +94,7 @@ fn planned(graph: &Graph, optimize: Optimize) -> std::result::Result<Plan, Diagn
 pub(super) struct State<'g> {
     pub(super) graph: &'g Graph,
     optimize: Optimize,
+    precision: Precision,
     pub(super) plan: Plan,
     homes: Homes,
     pub(super) buffers: Map<ValueId, BufferId>,
@@ -304,6 +315,10 @@ impl Lowering for State<'_> {
 
     fn optimize(&self) -> Optimize {
         self.optimize
+    }
+
+    fn precision(&self) -> Precision {
+        self.precision
     }
 
     fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand {

@@ -5,7 +5,10 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
-    plan::{Arg, Block, Call, Draw, Form, Formula, Kernel, Operand, Optimize, Seed, Step, Weight},
+    plan::{
+        Arg, Block, Call, Draw, Form, Formula, Kernel, Operand, Optimize, Precision, Seed, Step,
+        Weight,
+    },
     tensor::Tensor,
     ty::{TensorType, Type},
 };
@@ -25,6 +28,7 @@ pub(super) trait Lowering {
     fn region(&mut self, region: RegionId) -> Result<Block>;
     fn upper(&self, dim: &Dim) -> Option<i64>;
     fn optimize(&self) -> Optimize;
+    fn precision(&self) -> Precision;
     fn count(&mut self, macs: u64);
     fn draws(&mut self) -> usize;
     fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand;
@@ -337,6 +341,11 @@ impl<'a> Lower<'a> {
     /// What matters most.
     pub fn optimize(&self) -> Optimize {
         self.state.optimize()
+    }
+
+    /// In how many bits constant weights stand.
+    pub fn precision(&self) -> Precision {
+        self.state.precision()
     }
 
     /// Where a constant is that stands for input `i`.

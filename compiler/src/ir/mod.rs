@@ -47,6 +47,7 @@ pub use lower::Lower;
 pub use op::{Domain, Op, OperatorSet};
 pub use reader::Reader;
 pub use rewrite::{Hook, Next, Outputs, Rewrite, Rule, Todo, alone, extract, replace, rewrite};
+pub(crate) use same::of_constant;
 pub use site::Site;
 pub use uses::Uses;
 pub use verify::verify;

@@ -4,6 +4,7 @@ use super::{Attributes, Gradient, Infer, Inferred, Lower, Views, gradient::no_gr
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::Dim,
+    domain,
     ty::Type,
 };
 use std::{any::Any, fmt, rc::Rc, str::FromStr};
@@ -115,7 +116,7 @@ impl OperatorSet {
 
 impl fmt::Display for OperatorSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let domain = if self.domain.is_empty() { "ai.onnx" } else { &self.domain };
+        let domain = domain::shown(&self.domain);
         write!(f, "{domain}:{}", self.version)
     }
 }

@@ -18,14 +18,17 @@ pub(super) fn key(graph: &Graph, node: &Node) -> Option<String> {
 
 /// What makes two inputs the same: equal constants are, such as shapes that were written twice.
 fn of_input(graph: &Graph, input: Option<ValueId>) -> String {
+    let constant = input.and_then(|id| graph[id].constant.as_ref());
+    constant.and_then(of_constant).unwrap_or_else(|| format!("{input:?}"))
+}
+
+/// What makes two constants the same; `None` where that is not looked at.
+pub(crate) fn of_constant(tensor: &Tensor) -> Option<String> {
     /// Constants of more bytes are the same where they share their memory.
     const SMALL: usize = 256;
-    let constant = input.and_then(|id| graph[id].constant.as_ref());
-    let Some(Tensor { dtype, shape, data: Data::Bytes(bytes) }) = constant else {
-        return format!("{input:?}");
-    };
-    match bytes.len() {
+    let Tensor { dtype, shape, data: Data::Bytes(bytes) } = tensor else { return None };
+    Some(match bytes.len() {
         0..=SMALL => format!("{dtype}{shape:?}{:?}", &**bytes),
         len => format!("{dtype}{shape:?}{:p}{len}", bytes.as_ptr()),
-    }
+    })
 }

@@ -17,6 +17,10 @@ use std::rc::Rc;
 pub const OPS: &[Entry] = &[
     internal("Affine", |node| Ok(Rc::new(Affine { activation: node.activation()? }))),
     internal("Block", |_| Ok(Rc::new(Block))),
+    internal("Shuffle", |node| {
+        let [channels, groups] = ["channels", "groups"].map(|name| node.required_int(name));
+        Ok(Rc::new(Shuffle { channels: channels?, groups: groups? }))
+    }),
     internal("Unblock", |node| Ok(Rc::new(Unblock { channels: node.required_int("channels")? }))),
 ];
 
@@ -133,6 +137,53 @@ impl Op for Unblock {
             return Ok(());
         }
         cx.call(&UNBLOCK, geometry)
+    }
+}
+
+/// Its input with the channels, which stand in blocks, dealt out from groups: first the first of each
+/// group, then the second of each, and so on.
+#[derive(Clone, Copy)]
+pub struct Shuffle {
+    /// How many channels are meant.
+    pub channels: i64,
+    /// How many groups there are; the number of channels is a multiple.
+    pub groups: i64,
+}
+
+static SHUFFLE: Kernel<(geometry::Channels, usize)> =
+    kernel!(F32_ONLY T, blocks::shuffle, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
+
+impl Shuffle {
+    /// Where a channel of the result comes from.
+    pub fn source(&self, channel: i64) -> i64 {
+        channel % self.groups * (self.channels / self.groups) + channel / self.groups
+    }
+}
+
+impl Op for Shuffle {
+    fn name(&self) -> &'static str {
+        "Shuffle"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("channels", self.channels);
+        a.int("groups", self.groups);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        Ok(vec![cx.of(0, &[DType::F32])?.clone().into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let shape = &cx.ty(0)?.shape;
+        let pixels = shape[2..shape.len() - 1].iter().product();
+        let channels = self.channels.into();
+        let geometry = geometry::Channels { batch: shape[0].clone(), channels, pixels };
+        cx.call(&SHUFFLE, (geometry, self.groups as usize))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Elements picked by indices: `Gather`, `GatherElements` and `GatherND`.
 
-use super::{Entry, entry};
+use super::{Entry, entry, narrow};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{ANY, DType, INDICES},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{
-        Kernel,
-        geometry::{Axis, Elements, Points, Strided},
+        Kernel, Operand,
+        geometry::{Axis, Elements, Panels, Points, Strided},
         kernel,
     },
     ty::{TensorType, Type},
@@ -117,7 +117,10 @@ impl Op for Gather {
         let axis = cx.axis(self.axis, ty.rank());
         let geometry = Axis::of(&ty.shape, axis);
         let Some(range) = self.range(ty, axis, cx.ints(1)) else {
-            return cx.call(cx.choose(GATHERS, 1)?, geometry);
+            return match axis {
+                0 if cx.ints(1).is_none() => table(cx, geometry),
+                _ => cx.call(cx.choose(GATHERS, 1)?, geometry),
+            };
         };
         let Axis { outer, len, inner } = geometry;
         if outer.known() == Some(1) && range.step == 1 {
@@ -145,6 +148,26 @@ impl Op for Gather {
         g.set(0, front.scatter_nd_add(points, dy.transpose(&order)).moved_axis(0, axis));
         Ok(())
     }
+}
+
+/// Calls the kernel for the rows of a table, which may stand in fewer bits: the rows that are picked
+/// are widened.
+fn table(cx: &mut Lower<'_>, geometry: Axis) -> Result {
+    let kernel = cx.choose(GATHERS, 1)?;
+    let Some(stored) = narrow::rows(cx, 0) else { return cx.call(kernel, geometry) };
+    let (count, indices) = (cx.ty(1)?.len(), cx.input(1)?);
+    let mut pick = |from: Operand, dtype: DType, inner: Dim| -> Result<Operand> {
+        let picked = cx.scratch(dtype, &count * &inner);
+        let (inputs, outputs) = (vec![from.into(), indices.clone().into()], picked.clone().into());
+        cx.call_on(kernel, dtype, inputs, vec![outputs], Axis { inner, ..geometry.clone() })?;
+        Ok(picked)
+    };
+    let inner = geometry.inner.clone();
+    let weights = pick(stored.weights.clone(), stored.dtype(), inner.clone())?;
+    let scales = stored.scales().map(|scales| pick(scales, DType::F32, 1.into())).transpose()?;
+    let panels = Panels { lanes: 1, rows: inner.clone(), depth: inner };
+    let y = cx.output(0)?;
+    stored.widen(cx, (weights, scales), y, panels)
 }
 
 /// The element at each index along an axis, in the index's own place along the others.

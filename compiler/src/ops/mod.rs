@@ -38,6 +38,7 @@ pub(crate) mod linalg;
 pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod ml;
+mod narrow;
 pub(crate) mod nms;
 pub(crate) mod norm;
 pub(crate) mod optimizer;

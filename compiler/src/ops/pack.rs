@@ -1,6 +1,7 @@
 //! Constant factors of products, packed when the model is compiled into the order in which kernels
 //! read them. All processors read the same order.
 
+use super::narrow::Stored;
 use crate::{
     array::{Array, Element},
     dtype::DType,
@@ -8,7 +9,7 @@ use crate::{
     plan::{Formula, Operand, Optimize, Order, Weight, geometry},
     tensor::Tensor,
 };
-use onnxc_runtime::{Number, conv, gemm, quantized};
+use onnxc_runtime::{Number, conv, gemm, narrow::Panels, quantized};
 use std::rc::Rc;
 
 /// A piece has at most about so many elements: enough for a long stretch of each row to be read at
@@ -23,6 +24,10 @@ pub(super) trait Pack: 'static {
     fn pieces<T>(&self) -> usize;
     /// Packs piece `i`.
     fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T>;
+    /// Where the channels are, where that can be said.
+    fn panels(&self) -> Option<Panels> {
+        None
+    }
 }
 
 /// The right factor of a product of matrices. A piece is a few panels of columns of one block of
@@ -68,6 +73,10 @@ impl Pack for Right {
         gemm::pack_b(from, &mut to, piece);
         to
     }
+
+    fn panels(&self) -> Option<Panels> {
+        Some(Panels::right(self.0.rows))
+    }
 }
 
 /// The weights of a convolution. A piece is a few filters of a group.
@@ -93,6 +102,10 @@ impl Pack for geometry::Conv {
             conv::pack_weights(from, &mut to, &piece);
             to
         })
+    }
+
+    fn panels(&self) -> Option<Panels> {
+        Some(Panels::left(numbers(self, |conv| depth(&conv))))
     }
 }
 
@@ -125,6 +138,10 @@ impl Pack for geometry::ConvTranspose {
             conv::pack_transpose_weights(&from[i * group..][..group], &mut to, &piece);
             to
         })
+    }
+
+    fn panels(&self) -> Option<Panels> {
+        Some(Panels::left(numbers(self, |conv| conv.channels)))
     }
 }
 
@@ -260,8 +277,19 @@ pub(super) fn packed(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Ope
     if !matches!(constant.dtype, DType::F32 | DType::F64) || constant.is_empty() {
         return None;
     }
-    let order = Packed { how, dtype: constant.dtype };
-    Some(cx.weight_for(i, Weight::ordered(constant.clone(), Rc::new(order))))
+    let panels = how.panels();
+    let order: Rc<dyn Order> = Rc::new(Packed { how, dtype: constant.dtype });
+    match Stored::of(cx, i, order.clone(), panels) {
+        Some(stored) => Some(stored.widened(cx)),
+        None => Some(cx.weight_for(i, Weight::ordered(constant.clone(), order))),
+    }
+}
+
+/// Input `i` in fewer bits, packed, where it is a constant that is to stand so: for kernels that
+/// widen it themselves.
+pub(super) fn narrow(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Stored> {
+    let panels = how.panels();
+    Stored::of(cx, i, Rc::new(Packed { how, dtype: DType::F32 }), panels)
 }
 
 /// Input `i`, constant bytes, packed as its kernel reads it. Such kernels have no other order.

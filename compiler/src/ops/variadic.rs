@@ -63,7 +63,8 @@ macro_rules! row {
 
 static MAX: Variadic = row!("Max" NUMBERS, max, max_in_place, Chosen, |a, b| Some(a.at_least(b)));
 static MIN: Variadic = row!("Min" NUMBERS, min, min_in_place, Chosen, |a, b| Some(a.at_most(b)));
-static SUM: Variadic = row!("Sum" FLOATS, sum, sum_in_place, All, |_, _| None);
+/// The sum.
+pub static SUM: Variadic = row!("Sum" FLOATS, sum, sum_in_place, All, |_, _| None);
 static MEAN: Variadic =
     Variadic { last: Some(&DIVIDE), ..row!("Mean" FLOATS, sum, sum_in_place, Part, |_, _| None) };
 static DIVIDE: Kernel<(usize,)> =

@@ -7,6 +7,7 @@ use crate::{
     ops::{
         binary::{ADD, Binary, DIV, MUL, SUB},
         expand::Expand,
+        variadic::{SUM, Variadic},
     },
     tensor::Tensor,
 };
@@ -39,6 +40,13 @@ pub fn one(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
         return Some(vec![Some(a)]);
     }
     (ptr::eq(op, &MUL) && is_one(a) && fits_in(g, a, b)).then(|| vec![Some(b)])
+}
+
+/// A sum of two is an `Add`, which more is known of.
+pub fn sum(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
+    let op: &'static Variadic = node.op.downcast::<&'static Variadic>()?;
+    let [_, _] = node.inputs().filter(|_| ptr::eq(op, &SUM))?;
+    site.replace(node, Rc::new(&ADD), node.inputs.clone())
 }
 
 /// The number that all elements of a constant are.

@@ -9,7 +9,7 @@ use crate::{
     ops::{
         cast::Cast, quantize::DequantizeLinear, quoted::Quoted, reshape::Identity, sizes::Sizes,
     },
-    plan::Optimize,
+    plan::{Optimize, Precision},
     tensor::{Data, Tensor},
     ty::count,
 };
@@ -151,7 +151,7 @@ fn evaluated(
 /// What the kernels make of a graph of constants.
 pub fn run(mut alone: Graph, outputs: Vec<ValueId>) -> Option<Vec<Tensor>> {
     alone.set_outputs(alone.body, outputs);
-    let plan = ir::plan(&alone, Optimize::Size).ok()?;
+    let plan = ir::plan(&alone, Optimize::Size, Precision::Full).ok()?;
     let made = host::run(&plan, &[]).ok()?.into_iter();
     made.map(|value| value.into_tensor().map(Tensor::laid_aside)).collect()
 }

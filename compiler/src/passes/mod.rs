@@ -80,6 +80,7 @@ const SIMPLER: &[Rule] = &[
     sequence::sequence,
     turns::constants,
     fold::constants_but_quantized,
+    algebra::sum,
     algebra::one,
     algebra::stretched,
 ];
@@ -92,6 +93,7 @@ const SIMPLER_ALL: &[Rule] = &[
     sequence::sequence,
     turns::constants,
     fold::constants,
+    algebra::sum,
     algebra::one,
     algebra::stretched,
 ];

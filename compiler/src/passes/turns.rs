@@ -17,7 +17,7 @@ use crate::{
         reshape::{Squeeze, Unsqueeze},
         sequence::{SequenceConstruct, SequenceEmpty},
     },
-    plan::Optimize,
+    plan::{Optimize, Precision},
     tensor::Tensor,
     ty::TensorType,
     value::Value,
@@ -205,7 +205,7 @@ pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
         return None;
     }
     let alone = ir::alone(graph, node).ok()?;
-    let plan = ir::plan(&alone, Optimize::Size).ok()?;
+    let plan = ir::plan(&alone, Optimize::Size, Precision::Full).ok()?;
     let found = host::run_within(&plan, site.work).ok()?;
     let made: usize = found.iter().map(bytes_of).sum::<Option<usize>>()?;
     if made > given.saturating_add(LARGEST_GROWTH) || !site.affords(made) {

@@ -9,7 +9,7 @@ mod quantized;
 pub use attention::{Append, Attention, LinearAttention, Rotary};
 pub use dense::{
     CausalConv, Channels, Conv, ConvTranspose, Gemm, Gru, IntegerMatMul, Layout, Lstm, MatMul,
-    Pool, Rnn, Sequence,
+    Panels, Pool, Rnn, Sequence,
 };
 pub use fourier::{Ends, Lines, Transform};
 pub use image::{Boxes, Filter, Images, Line, Picked, Regions, Resample, Sampling};

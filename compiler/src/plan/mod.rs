@@ -96,6 +96,21 @@ pub enum Optimize {
     Size,
 }
 
+/// In how many bits the constant weights of products, convolutions, recurrent networks and tables
+/// stand. Sums are those of `float` in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// As many as in the model.
+    #[default]
+    Full,
+    /// `bfloat16`.
+    Bf16,
+    /// `float16`.
+    F16,
+    /// Bytes, times a factor for each channel.
+    Int8Weights,
+}
+
 /// A piece of memory that holds one tensor, or several one after another, or a sequence.
 #[derive(Clone, Debug)]
 pub struct Buffer {

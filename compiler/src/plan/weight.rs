@@ -16,6 +16,10 @@ pub struct Weight {
 pub trait Order {
     /// The number of elements in that order.
     fn elements(&self) -> usize;
+    /// The type of its elements, which are of a constant of such a type.
+    fn dtype(&self, constant: DType) -> DType {
+        constant
+    }
     /// The number of pieces.
     fn pieces(&self) -> usize;
     /// Piece `i`, along one axis.
@@ -43,7 +47,8 @@ impl Weight {
 
     /// The element type.
     pub fn dtype(&self) -> DType {
-        self.constant.dtype
+        let dtype = self.constant.dtype;
+        self.order.as_ref().map_or(dtype, |order| order.dtype(dtype))
     }
 
     /// The number of elements.

@@ -4,6 +4,7 @@ use super::names::{graphs, mentioned};
 use crate::{
     check::GradientNames,
     diag::{Code, Diagnostic, Diagnostics, Findings, quoted},
+    domain::canonical,
     import::as_input,
     ir::Domain,
     ops,
@@ -100,8 +101,7 @@ impl Kept {
 
 /// Whether two names are of one operator set.
 fn is_main(a: &str, b: &str) -> bool {
-    let name = |domain: &str| if domain == "ai.onnx" { "" } else { domain }.to_owned();
-    name(a) == name(b)
+    canonical(a) == canonical(b)
 }
 
 /// Holds the version of an operator that a node means against the one that it would come to mean.

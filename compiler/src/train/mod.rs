@@ -35,6 +35,7 @@ pub use optimizer::{Method, Optimizer, Setting};
 
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, Findings, quoted},
+    domain::canonical,
     import::{self, Imported, Settings},
     ir::{Attribute, Domain},
     passes,
@@ -182,7 +183,7 @@ impl Prepare {
             findings.push(finding.within("`training_info`").help("give the model without it"));
         }
         let sets = model.opset_import.iter();
-        let main = sets.filter(|set| matches!(set.domain(), "" | "ai.onnx"));
+        let main = sets.filter(|set| canonical(set.domain()).is_empty());
         let opset = main.map(|set| set.version()).next().unwrap_or_default();
         let since = self.loss.since();
         if opset < since {

@@ -4,6 +4,7 @@ use super::loss::Loss;
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::Dim,
+    domain::canonical,
     dtype::WIDE,
     ir::Graph,
     ty::{TensorType, Type},
@@ -38,7 +39,7 @@ pub fn find(
     let at = |finding: Diagnostic| finding.within(format!("output {}", quoted(&name)));
     let ty = named(graph, of_numbers(&name, &ty).map_err(at)?);
     let made = proto.node.iter().find(|node| node.output.first() == Some(&name));
-    let made = made.filter(|node| matches!(node.domain(), "" | "ai.onnx"));
+    let made = made.filter(|node| canonical(node.domain()).is_empty());
     let made = made.map(|node| (node.op_type(), node));
     let mut subject = Subject { class_axis: 1, ty, name: name.clone() };
     match (loss, made) {

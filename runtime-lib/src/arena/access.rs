@@ -182,20 +182,33 @@ pub fn borrow<'a, S: Slots<'a>>(arena: &'a mut [Block], slots: S) -> S::Slices {
     slots.borrow_from(arena)
 }
 
-/// Panics unless the accesses can be granted together.
+/// Panics where an access is to bytes outside the arena.
 #[inline(always)]
-fn check(bytes: usize, accesses: &[((usize, usize), bool)]) {
-    for (i, &((start, end), exclusive)) in accesses.iter().enumerate() {
-        if end > bytes || start > end {
-            outside();
-        }
-        for &((other_start, other_end), other_exclusive) in &accesses[..i] {
-            let apart = end <= other_start || other_end <= start;
-            if !apart && (exclusive || other_exclusive) {
-                overlap();
-            }
-        }
+fn check_inside<'a>(bytes: usize, access: impl Access<'a>) {
+    let (start, end) = access.range();
+    if end > bytes || start > end {
+        outside();
     }
+}
+
+/// Panics where two accesses get in each other's way.
+#[inline(always)]
+fn check_apart<'a>(a: impl Access<'a>, b: impl Access<'a>) {
+    let ((start, end), (other_start, other_end)) = (a.range(), b.range());
+    let apart = end <= other_start || other_end <= start;
+    if !apart && (a.exclusive() || b.exclusive()) {
+        overlap();
+    }
+}
+
+/// Checks each access, and each pair of them. It is no loop, which would be left in a small program.
+macro_rules! check {
+    ($bytes:ident) => {};
+    ($bytes:ident $a:ident $($other:ident)*) => {
+        check_inside($bytes, $a);
+        $(check_apart($a, $other);)*
+        check!($bytes $($other)*);
+    };
 }
 
 /// The smallest range that holds all of `ranges`.
@@ -219,9 +232,10 @@ macro_rules! tuples {
             #[inline(always)]
             fn borrow_from(self, arena: &'a mut [Block]) -> Self::Slices {
                 let ($($a,)+) = self;
-                check(size_of_val(arena), &[$(($a.range(), $a.exclusive())),+]);
+                let bytes = size_of_val(arena);
+                check!(bytes $($a)+);
                 let base = arena.as_mut_ptr().cast::<u8>();
-                // SAFETY: `check` saw that every range lies inside the arena, which is borrowed
+                // SAFETY: `check!` saw that every range lies inside the arena, which is borrowed
                 // for `'a`, and that a range that is written overlaps with no other. A slot
                 // starts at a multiple of its element's size in an aligned arena. All bytes are
                 // mended before the first slice is made.

@@ -185,7 +185,7 @@ impl<S: Bytes> Columns<'_, S> {
                 5 if S::LANES == 16 => self.tile::<5, V>(s, places, y),
                 4 if S::LANES == 16 => self.tile::<4, V>(s, places, y),
                 3 if S::LANES == 16 => self.tile::<3, V>(s, places, y),
-                2 if S::LANES >= 8 => self.tile::<2, V>(s, places, y),
+                2 if S::ROWS >= 2 => self.tile::<2, V>(s, places, y),
                 _ => self.tile::<1, V>(s, places, y),
             }
             rest = after;
@@ -225,8 +225,7 @@ fn rows<S: Bytes>(vectors: usize, left: usize) -> usize {
     let most = match (S::LANES, vectors) {
         (16, 1) if left >= 12 => return 12,
         (16, _) => 6,
-        (8, _) => S::ROWS,
-        _ => 1,
+        _ => S::ROWS,
     };
     left.div_ceil(left.div_ceil(most))
 }

@@ -21,11 +21,12 @@ mod transpose;
 
 pub(crate) use axis::Axis;
 pub use blocked::{
-    WINOGRAD_PARTS, conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks, conv_to_blocks_scratch,
-    correlate_in_blocks, correlate_in_blocks_scratch, correlate_to_blocks,
-    correlate_to_blocks_scratch, depthwise_in_blocks, depthwise_in_blocks_scratch, has_blocks,
-    pack_blocks, pack_depthwise, pack_depthwise_blocks, pack_in_blocks, pack_to_blocks,
-    pack_winograd, packed_blocks_len, packed_winograd_len, winograd_in_blocks,
+    MAX_SHUFFLED, WINOGRAD_PARTS, conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks,
+    conv_to_blocks_scratch, correlate_in_blocks, correlate_in_blocks_scratch, correlate_to_blocks,
+    correlate_to_blocks_scratch, depthwise_in_blocks, depthwise_in_blocks_scratch,
+    groups_in_blocks, has_blocks, pack_blocks, pack_depthwise, pack_depthwise_blocks, pack_group,
+    pack_groups, pack_in_blocks, pack_to_blocks, pack_winograd, packed_blocks_len,
+    packed_group_len, packed_groups_len, packed_winograd_len, winograd_in_blocks,
     winograd_in_blocks_scratch, winograd_pays,
 };
 pub use correlate::{

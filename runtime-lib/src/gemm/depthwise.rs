@@ -97,7 +97,7 @@ impl Depthwise<'_> {
                     let x = self.x.as_ptr().add(row * self.x_row + col * BLOCK);
                     sixteen::add_pairs(&mut sums, self.w.as_ptr(), x, self.taps);
                 }
-                finish(s, &sums, self.clamp, &mut self.y[at..at + BLOCK]);
+                finish(s, &sums, self.clamp, 0, &mut self.y[at..at + BLOCK]);
             }
         }
     }

@@ -29,10 +29,10 @@ use crate::Number;
 use crate::activation_fn::Activation;
 use crate::simd::HAS_VECTORS;
 pub(crate) use depthwise::Depthwise;
-pub(crate) use pack::{Factor, Matrix};
+pub(crate) use pack::{Factor, Matrix, Wide, Widen};
 use pack::{pack_blocks, pack_left, pack_rows};
 pub use pixels::BLOCK;
-pub(crate) use pixels::{MAX_TAPS, Pixels};
+pub(crate) use pixels::{MAX_TAPS, Pixels, Span};
 pub use plain::{gemm, gemm_float};
 use product::block_depth;
 pub(crate) use product::{Product, scratch};
@@ -116,7 +116,21 @@ fn product_f32(
     geometry: Gemm,
     f: (Activation, Activate<f32>),
 ) {
-    gemm_real(a, b, c, y, scratch, geometry, f);
+    gemm_real(a, factor(b, geometry.b, Factor::Blocks), c, y, scratch, geometry, f);
+}
+
+/// The same for a right factor of fewer bits, which is widened a block at a time.
+#[inline(never)]
+pub(crate) fn gemm_wide(
+    a: &[f32],
+    b: Wide<'_>,
+    c: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Gemm,
+    f: Activation,
+) {
+    gemm_real(a, Factor::Wide(b), c, y, scratch, geometry, (f, Real::activate));
 }
 
 /// `y = f(alpha · a · b + beta · c)`.
@@ -152,7 +166,7 @@ fn product_f64(
     geometry: Gemm,
     f: (Activation, Activate<f64>),
 ) {
-    gemm_real(a, b, c, y, scratch, geometry, f);
+    gemm_real(a, factor(b, geometry.b, Factor::Blocks), c, y, scratch, geometry, f);
 }
 
 /// A matrix to be packed.
@@ -196,7 +210,7 @@ pub fn pack_b<T: Number>(b: &[T], y: &mut [T], geometry: Packing) {
 
 fn gemm_real<T: Real>(
     a: &[T],
-    b: &[T],
+    b: Factor<'_, T>,
     c: Option<&[T]>,
     y: &mut [T],
     scratch: &mut [T],
@@ -211,7 +225,7 @@ fn gemm_real<T: Real>(
         n,
         k,
         a: factor(a, geometry.a, Factor::Panels),
-        b: factor(b, geometry.b, Factor::Blocks),
+        b,
         alpha: T::from_f64(f64::from(geometry.alpha)),
         addends: [addend, Addend::NONE],
         f,

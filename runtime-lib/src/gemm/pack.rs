@@ -14,6 +14,8 @@ pub(crate) enum Factor<'a, T> {
     /// On the right only: the panels of so many rows as a block multiplies, then those of the next
     /// ones, as [`pack_blocks`] leaves them.
     Blocks(&'a [T]),
+    /// On the right only: in the order of blocks, but of other elements, which are widened.
+    Wide(Wide<'a>),
     /// On the right only: rows that start anywhere in `data`, at the offsets that are the bits of
     /// the elements of `starts`. After the last row there is room for a panel.
     Rows {
@@ -23,6 +25,16 @@ pub(crate) enum Factor<'a, T> {
         starts: &'a [T],
     },
 }
+
+/// What has the elements of a packed factor in fewer bits.
+pub(crate) trait Widen: Sync {
+    /// The elements from `first` on.
+    fn widen(&self, first: usize, to: &mut [f32]);
+}
+
+/// Such a factor, which is one of `f32`.
+#[derive(Clone, Copy)]
+pub(crate) struct Wide<'a>(pub &'a dyn Widen);
 
 /// A matrix: element (i, j) is `data[i · row + j · col]`.
 #[derive(Clone, Copy)]

@@ -22,9 +22,9 @@ pub(crate) struct Pixels<'a, const UNIT: usize> {
     pub x_row: usize,
     /// Where in the input each element of the window is.
     pub taps: &'a [usize],
-    /// Input channels.
-    pub channels: usize,
-    /// The weights: `[output block, input block, tap, input channel of the block, BLOCK]`.
+    /// The input channels that are read, which are as many neighbors as each span tells.
+    pub spans: &'a [Span],
+    /// The weights: `[output block, span, input block, tap, input channel of the block, BLOCK]`.
     pub w: &'a [f32],
     /// What is added to each output channel; nothing where empty.
     pub bias: &'a [f32],
@@ -42,8 +42,19 @@ pub(crate) struct Pixels<'a, const UNIT: usize> {
     pub rows: usize,
     /// Columns of the output.
     pub cols: usize,
+    /// How many channels of the first block of the output stay what they are.
+    pub kept: usize,
     /// The least and the largest result.
     pub clamp: Option<(f32, f32)>,
+}
+
+/// Neighboring channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first one.
+    pub first: usize,
+    /// How many they are.
+    pub count: usize,
 }
 
 impl<const UNIT: usize> Pixels<'_, UNIT> {
@@ -62,17 +73,17 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
         assert!(self.add.is_empty() || outputs <= self.add.len());
         assert!(self.bias.is_empty() || blocks * BLOCK <= self.bias.len());
         assert!(blocks * self.depth() * BLOCK <= self.w.len());
-        if let Some(&tap) = self.taps.iter().max()
-            && let Some(last) = self.channels.checked_sub(1)
-        {
-            let first = (rows - 1) * x_row + (cols - 1) * UNIT + tap;
+        let Some(&tap) = self.taps.iter().max() else { return };
+        let first = (rows - 1) * x_row + (cols - 1) * UNIT + tap;
+        for span in self.spans.iter().filter(|span| span.count > 0) {
+            let last = span.first + span.count - 1;
             assert!(first + last / UNIT * x_block + last.min(UNIT - 1) < self.x.len());
         }
     }
 
     /// How many products an output is the sum of.
     fn depth(&self) -> usize {
-        self.taps.len() * self.channels
+        self.taps.len() * self.spans.iter().map(|span| span.count).sum::<usize>()
     }
 }
 
@@ -121,21 +132,27 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
                     let bias = self.bias.get(block * BLOCK..).unwrap_or(&[]);
                     let add = self.add.get(at..).unwrap_or(&[]);
                     let mut sums = start(bias, add);
-                    let (mut w, mut left) = (block * depth, self.channels);
-                    let mut x = row * self.x_row + col * UNIT;
-                    while left > 0 {
-                        let lanes = left.min(UNIT);
-                        let (from, weights) = (self.x.as_ptr(), self.w.as_ptr());
-                        // SAFETY: `check` saw the channels of each tap, and their weights.
-                        unsafe {
-                            let (from, weights) = (from.add(x), weights.add(w));
-                            sixteen::add_products(&mut sums, weights, from, self.taps, lanes);
+                    let mut w = block * depth;
+                    for span in self.spans {
+                        let (mut left, mut lane) = (span.count, span.first % UNIT);
+                        let mut x = row * self.x_row + col * UNIT;
+                        x += span.first / UNIT * self.x_block;
+                        while left > 0 {
+                            let lanes = left.min(UNIT - lane);
+                            let (from, weights) = (self.x.as_ptr(), self.w.as_ptr());
+                            // SAFETY: `check` saw the channels of each tap, and their weights.
+                            unsafe {
+                                let (from, weights) = (from.add(x + lane), weights.add(w));
+                                sixteen::add_products(&mut sums, weights, from, self.taps, lanes);
+                            }
+                            w += self.taps.len() * lanes * BLOCK;
+                            x += self.x_block;
+                            left -= lanes;
+                            lane = 0;
                         }
-                        w += self.taps.len() * lanes * BLOCK;
-                        x += self.x_block;
-                        left -= lanes;
                     }
-                    finish(s, &sums, self.clamp, &mut self.y[at..at + BLOCK]);
+                    let kept = if block == 0 { self.kept } else { 0 };
+                    finish(s, &sums, self.clamp, kept, &mut self.y[at..at + BLOCK]);
                 }
             }
         }
@@ -152,13 +169,23 @@ pub(super) fn start(bias: &[f32], add: &[f32]) -> [f32; BLOCK] {
     sums
 }
 
-/// Stores the sums of a pixel.
+/// Stores the sums of a pixel, but for the first ones, of which so many are kept.
 #[inline(always)]
-pub(super) fn finish<S: Simd>(s: S, sums: &[f32; BLOCK], clamp: Option<(f32, f32)>, y: &mut [f32]) {
-    let Some((low, high)) = clamp else { return y.copy_from_slice(sums) };
+pub(super) fn finish<S: Simd>(
+    s: S,
+    sums: &[f32; BLOCK],
+    clamp: Option<(f32, f32)>,
+    kept: usize,
+    y: &mut [f32],
+) {
+    let (low, high) = clamp.unwrap_or_default();
     let (low, high) = (s.splat(low), s.splat(high));
-    for (sums, y) in sums.chunks_exact(S::LANES).zip(y.chunks_exact_mut(S::LANES)) {
-        s.store(s.min(high, s.max(low, s.load(sums))), y);
+    let mut bounded = *sums;
+    for bounded in bounded.chunks_exact_mut(S::LANES).filter(|_| clamp.is_some()) {
+        s.store(s.min(high, s.max(low, s.load(bounded))), bounded);
+    }
+    for (y, sum) in y.iter_mut().zip(bounded).skip(kept) {
+        *y = sum;
     }
 }
 
@@ -167,6 +194,10 @@ pub(super) fn finish<S: Simd>(s: S, sums: &[f32; BLOCK], clamp: Option<(f32, f32
 fn place<S: Simd>(v: usize, apart: usize) -> usize {
     v * S::LANES / BLOCK * apart + v * S::LANES % BLOCK
 }
+
+/// The numbers of the lanes of a block.
+const LANES: [f32; BLOCK] =
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
 /// Weights are read so much ahead of their turn: longer than a second-level cache takes.
 const AHEAD: usize = 6;
@@ -241,11 +272,14 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
         let mut col = 0;
         while col < self.cols {
             let n = self.cols - col;
-            let (width, again) = widths::<S>(n, col);
+            // A vector for each pixel leaves room for more of them.
+            let wider = S::LANES == BLOCK && V == 1 && (n == 16 || n >= 30);
+            let (width, again) = if wider { (16, 0) } else { widths::<S>(n, col) };
             let at = [block, row, col - again];
             // SAFETY: the tile is not wider than what is left and what is done again.
             unsafe {
                 match (S::LANES, width) {
+                    (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, at),
                     (16, 14) => self.tile::<S, 1, 14, V>(s, at),
                     (16, 8) => self.tile::<S, 1, 8, V>(s, at),
                     (16, 7) => self.tile::<S, 1, 7, V>(s, at),
@@ -297,44 +331,49 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
             let done = (row * self.cols + col) * weights / pixels;
             let mut later = w.wrapping_add(weights + done);
             let step = R * C * V * S::LANES / pixels;
-            let mut x = self.x.as_ptr().add(row * self.x_row + col * UNIT);
-            let mut left = self.channels;
-            while left > 0 {
-                let lanes = left.min(UNIT);
-                for r in 0..R {
-                    for c in (0..C).filter(|_| UNIT == BLOCK) {
-                        s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
+            let pixel = self.x.as_ptr().add(row * self.x_row + col * UNIT);
+            for span in self.spans {
+                let mut x = pixel.wrapping_add(span.first / UNIT * self.x_block);
+                let (mut left, mut first) = (span.count, span.first % UNIT);
+                while left > 0 {
+                    let lanes = left.min(UNIT - first);
+                    for r in 0..R {
+                        for c in (0..C).filter(|_| UNIT == BLOCK) {
+                            s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
+                        }
                     }
-                }
-                for &tap in self.taps {
-                    let x = x.add(tap);
-                    for lane in 0..lanes {
-                        s.prefetch(w, AHEAD * BLOCK);
-                        if V * S::LANES > BLOCK {
-                            s.prefetch(w.wrapping_add(w_block), AHEAD * BLOCK);
-                        }
-                        s.prefetch_for_later(later);
-                        later = later.wrapping_add(step);
-                        let mut weights = [s.splat(0.0); V];
-                        for (v, weights) in weights.iter_mut().enumerate() {
-                            *weights = s.load_at(w.add(place::<S>(v, w_block)));
-                        }
-                        for (r, sums) in sums.iter_mut().enumerate() {
-                            let x = x.add(r * self.x_row + lane);
-                            for (c, sums) in sums.iter_mut().enumerate() {
-                                let x = s.splat(*x.add(c * UNIT));
-                                for (sum, &w) in sums.iter_mut().zip(&weights) {
-                                    *sum = s.mul_add(x, w, *sum);
+                    for &tap in self.taps {
+                        let x = x.add(tap + first);
+                        for lane in 0..lanes {
+                            s.prefetch(w, AHEAD * BLOCK);
+                            if V * S::LANES > BLOCK {
+                                s.prefetch(w.wrapping_add(w_block), AHEAD * BLOCK);
+                            }
+                            s.prefetch_for_later(later);
+                            later = later.wrapping_add(step);
+                            let mut weights = [s.splat(0.0); V];
+                            for (v, weights) in weights.iter_mut().enumerate() {
+                                *weights = s.load_at(w.add(place::<S>(v, w_block)));
+                            }
+                            for (r, sums) in sums.iter_mut().enumerate() {
+                                let x = x.add(r * self.x_row + lane);
+                                for (c, sums) in sums.iter_mut().enumerate() {
+                                    let x = s.splat(*x.add(c * UNIT));
+                                    for (sum, &w) in sums.iter_mut().zip(&weights) {
+                                        *sum = s.mul_add(x, w, *sum);
+                                    }
                                 }
                             }
+                            w = w.add(BLOCK);
                         }
-                        w = w.add(BLOCK);
                     }
+                    // Not past what `check` saw: the last block has nothing behind it.
+                    x = x.wrapping_add(self.x_block);
+                    left -= lanes;
+                    first = 0;
                 }
-                // Not past what `check` saw: the last block has nothing behind it.
-                x = x.wrapping_add(self.x_block);
-                left -= lanes;
             }
+            let kept = if block == 0 { self.kept } else { 0 };
             for (r, sums) in sums.iter().enumerate() {
                 for (c, sums) in sums.iter().enumerate() {
                     let y = self.y.as_mut_ptr().add(at + r * y_row + c * BLOCK);
@@ -343,7 +382,14 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
                             Some((low, high)) => s.min(s.splat(high), s.max(s.splat(low), sum)),
                             None => sum,
                         };
-                        s.store_at(sum, y.add(place::<S>(v, y_block)));
+                        let y = y.add(place::<S>(v, y_block));
+                        let first = v * S::LANES;
+                        if first < kept.min(BLOCK) {
+                            let stays = s.lt(s.load(&LANES[first..]), s.splat(kept as f32));
+                            s.store_at(s.select(stays, s.load_at(y), sum), y);
+                        } else {
+                            s.store_at(sum, y);
+                        }
                     }
                 }
             }

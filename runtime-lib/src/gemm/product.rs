@@ -1,6 +1,6 @@
 //! The outer loops of a product: blocks that fit in the caches.
 
-use super::pack::{Factor, Matrix, Part, pack_left, pack_right};
+use super::pack::{Factor, Matrix, Part, Wide, pack_left, pack_right};
 use super::real::{Activate, Real};
 use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, panel_cols};
 use super::vector::{Row, RowProduct, Stored};
@@ -148,7 +148,7 @@ impl<T: Real> Product<'_, T> {
         let cols = panel_cols::<T>();
         let depth = block_depth(self.k);
         let in_place = self.in_place().is_some();
-        let packs = matches!(self.b, Factor::Matrix(_)) && !in_place;
+        let packs = matches!(self.b, Factor::Matrix(_) | Factor::Wide(_)) && !in_place;
         let most = match (packs, self.m) {
             (true, ..=MAX_M_OF_FEW_ROWS) => MAX_N_OF_FEW_ROWS,
             (true, _) => MAX_N,
@@ -188,6 +188,7 @@ impl<T: Real> Product<'_, T> {
                 Factor::Panels(data) => Stored::panels(data, self.k, self.n),
                 Factor::Blocks(data) => Stored::panels(data, block_depth(self.k), self.n),
                 Factor::Rows { data, starts } => Stored::Scattered(data, starts),
+                Factor::Wide(_) => return None,
             };
             return Some(Row { x: &a.data[..self.k], b, end });
         }
@@ -223,7 +224,7 @@ impl<T: Real> Product<'_, T> {
     fn left_len(&self, depth: usize) -> usize {
         match self.a {
             Factor::Matrix(_) => part(self.m, MAX_M, PANEL_ROWS) * depth,
-            Factor::Panels(_) | Factor::Blocks(_) | Factor::Rows { .. } => 0,
+            Factor::Panels(_) | Factor::Blocks(_) | Factor::Wide(_) | Factor::Rows { .. } => 0,
         }
     }
 
@@ -242,6 +243,12 @@ impl<T: Real> Product<'_, T> {
                 panel: depth * cols,
                 rows: Rows::Apart(cols),
             },
+            Factor::Wide(Wide(b)) => {
+                let panel = cols * depth;
+                let (data, _) = split_aligned(scratch, width.div_ceil(cols) * panel);
+                T::widen_part(b, k * self.n.next_multiple_of(cols) + n * depth, data);
+                Panels { data, panel, rows: Rows::Apart(cols) }
+            }
             Factor::Rows { data, starts } => {
                 Panels { data: &data[n..], panel: cols, rows: Rows::At(&starts[k..k + depth]) }
             }
@@ -311,6 +318,7 @@ impl<T: Real> Product<'_, T> {
             Factor::Panels(data) | Factor::Blocks(data) | Factor::Rows { data, .. } => {
                 (&data[m * self.k + k * PANEL_ROWS..], PANEL_ROWS * self.k)
             }
+            Factor::Wide(_) => (&[], 0),
         }
     }
 

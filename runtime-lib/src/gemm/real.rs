@@ -1,6 +1,6 @@
 //! The elements that have vectors at every level.
 
-use super::pack::{PackColumns, PackRows, pack_columns, pack_rows};
+use super::pack::{PackColumns, PackRows, Widen, pack_columns, pack_rows};
 use super::tile::{Block, Distance, Starts};
 use super::vector::RowProduct;
 use crate::Float;
@@ -58,6 +58,8 @@ pub(crate) trait Real: Float<Wide = Self> + Own {
     fn pack_rows(rows: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
     /// Writes as many columns as a panel has, which start so far apart, as rows.
     fn pack_columns(columns: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
+    /// The elements of a packed factor from `first` on.
+    fn widen_part(from: &dyn Widen, first: usize, to: &mut [Self]);
     /// Multiplies a block at the best level: compiled in this crate, once.
     fn multiply(block: Block<'_, Self, Distance>);
     /// The same, for rows of the right factor that start anywhere.
@@ -141,6 +143,11 @@ impl Real for f32 {
     #[inline(never)]
     fn pack_columns(columns: &[f32], apart: usize, depth: usize, panel: &mut [f32]) {
         dispatch(PackColumns { columns, apart, depth, panel });
+    }
+
+    #[inline(always)]
+    fn widen_part(from: &dyn Widen, first: usize, to: &mut [f32]) {
+        from.widen(first, to);
     }
 
     #[inline(never)]
@@ -234,6 +241,14 @@ impl Real for f64 {
 
     fn pack_columns(columns: &[f64], apart: usize, depth: usize, panel: &mut [f64]) {
         pack_columns(columns, apart, depth, panel);
+    }
+
+    fn widen_part(from: &dyn Widen, first: usize, to: &mut [f64]) {
+        for (i, to) in to.iter_mut().enumerate() {
+            let mut wide = [0.0];
+            from.widen(first + i, &mut wide);
+            *to = f64::from(wide[0]);
+        }
     }
 
     #[inline(never)]

@@ -1,6 +1,7 @@
 //! Sums and products of two tensors of bytes, element by element.
 
 use super::{Limits, Requantize};
+use crate::Float;
 use crate::simd::Simd;
 use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Vector, WithBytes, dispatch_bytes};
 use crate::threads;
@@ -85,6 +86,13 @@ impl<'a, const PRODUCT: bool> Binary<'a, PRODUCT> {
 }
 
 impl Operand<'_> {
+    /// The real number of a byte.
+    #[inline(always)]
+    fn number(&self, at: usize) -> f32 {
+        let byte = self.bits[if self.one { 0 } else { at }] ^ self.flip;
+        (i32::from(byte) - self.zero) as f32 * self.scale
+    }
+
     /// The real numbers of `4 · LANES` bytes, in the order that [`Bytes::collect`] undoes.
     #[inline(always)]
     fn real<S: Bytes>(&self, s: S, at: usize) -> [<S::Level as Simd>::F32; 4] {
@@ -106,9 +114,25 @@ impl Operand<'_> {
     }
 }
 
+impl<const PRODUCT: bool> Binary<'_, PRODUCT> {
+    /// One byte after the other.
+    #[inline(never)]
+    fn narrow(self) {
+        let (bounds, [a, b]) = (self.to.bounds(), self.operands);
+        for (i, y) in self.y.iter_mut().enumerate() {
+            let (a, b) = (a.number(i), b.number(i));
+            let x = if PRODUCT { a * b } else { a + b };
+            *y = bounds.byte(Float::round(x / self.scale) as i32);
+        }
+    }
+}
+
 impl<const PRODUCT: bool> WithBytes for Binary<'_, PRODUCT> {
     #[inline(always)]
     fn run<S: Bytes>(self, s: S) {
+        if S::NARROW {
+            return self.narrow();
+        }
         let l = s.level();
         let limits = Limits::new(s, self.to, self.flip);
         let scale = l.splat(self.scale);

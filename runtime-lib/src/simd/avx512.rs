@@ -34,12 +34,26 @@ fn head(n: usize) -> __mmask16 {
     if n == 0 { 0 } else { u16::MAX >> (16 - n.min(16)) }
 }
 
+/// Places, none of which is behind the last of so many elements; there is one, and as places have a
+/// sign for the processor, those that it would take for negative are none.
+///
+/// # Safety
+/// The processor has AVX-512 F.
+#[inline(always)]
+unsafe fn within(at: __m512i, len: usize) -> __m512i {
+    assert!(len > 0);
+    let last = (len - 1).min(i32::MAX as usize) as i32;
+    // SAFETY: the caller vouches for the level.
+    unsafe { _mm512_min_epu32(at, _mm512_set1_epi32(last)) }
+}
+
 impl Simd for Avx512 {
     type F32 = __m512;
     type I32 = __m512i;
     type F64 = __m512d;
     type Mask = __mmask16;
     const LANES: usize = 16;
+    const GATHERS: bool = true;
 
     #[inline(always)]
     fn run<O: WithSimd>(self, op: O) -> O::Output {
@@ -59,6 +73,18 @@ impl Simd for Avx512 {
         let to: &mut [f32; 16] = to.first_chunk_mut().expect("a whole vector");
         // SAFETY: the array has sixteen elements.
         unsafe { self.store_at(x, to.as_mut_ptr()) }
+    }
+
+    #[inline(always)]
+    fn gather(self, from: &[f32], at: __m512i) -> __m512 {
+        // SAFETY: the token; there is a last element, and no place is behind it.
+        unsafe { _mm512_i32gather_ps::<4>(within(at, from.len()), from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn gather_u32(self, from: &[u32], at: __m512i) -> __m512i {
+        // SAFETY: likewise.
+        unsafe { _mm512_i32gather_epi32::<4>(within(at, from.len()), from.as_ptr().cast()) }
     }
 
     #[inline(always)]

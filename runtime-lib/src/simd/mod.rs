@@ -76,6 +76,8 @@ pub trait Simd: Copy + 'static {
     /// Whether there are no vectors, so that each sum has a register of its own
     /// ([`sixteen`]).
     const NARROW: bool = false;
+    /// Whether [`gather`](Simd::gather) is an instruction.
+    const GATHERS: bool = false;
 
     /// Runs `op` compiled for this level.
     fn run<O: WithSimd>(self, op: O) -> O::Output;
@@ -173,6 +175,28 @@ pub trait Simd: Copy + 'static {
     fn shl_i32<const N: i32>(self, x: Self::I32) -> Self::I32;
     /// `x / 2^N`, rounded down.
     fn shr_i32<const N: i32>(self, x: Self::I32) -> Self::I32;
+
+    /// The elements at these places, which are taken without a sign; behind the end, the last one.
+    /// There is an element.
+    #[inline(always)]
+    fn gather(self, from: &[f32], at: Self::I32) -> Self::F32 {
+        let mut numbers = [0.0; MAX_LANES];
+        self.store(self.with_bits(at), &mut numbers);
+        for number in &mut numbers[..Self::LANES] {
+            *number = from[(number.to_bits() as usize).min(from.len() - 1)];
+        }
+        self.load(&numbers)
+    }
+    /// Likewise, as an `i32` has the bits.
+    #[inline(always)]
+    fn gather_u32(self, from: &[u32], at: Self::I32) -> Self::I32 {
+        let mut numbers = [0.0; MAX_LANES];
+        self.store(self.with_bits(at), &mut numbers);
+        for number in &mut numbers[..Self::LANES] {
+            *number = f32::from_bits(from[(number.to_bits() as usize).min(from.len() - 1)]);
+        }
+        self.bits(self.load(&numbers))
+    }
 
     /// The sum of all lanes.
     fn sum(self, x: Self::F32) -> f32;

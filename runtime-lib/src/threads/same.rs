@@ -82,6 +82,14 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
         let scratch = &mut vec![0.0; conv::conv_in_blocks_scratch(&IMAGE)];
         conv::conv_in_blocks(&x, &packed, Some(&bias), None, y, scratch, IMAGE, f);
     });
+    let (x, w) = (numbers(48 * pixels), numbers(80 * 12 * 9));
+    let mut packed = vec![0.0; conv::packed_groups_len(&groups)];
+    conv::pack_groups(&w, &mut packed, groups, 4);
+    hold("groups_in_blocks", 80 * pixels, |y| {
+        let scratch = &mut vec![0.0; conv::conv_in_blocks_scratch(&groups)];
+        conv::groups_in_blocks(&x, &packed, Some(&bias), None, y, scratch, groups, 4, f);
+    });
+    let (x, w) = (numbers(48 * pixels), numbers(80 * 48 * 9));
     let mut packed = vec![0.0; conv::packed_winograd_len(&IMAGE)];
     let part = packed.len() / conv::WINOGRAD_PARTS;
     for (i, packed) in packed.chunks_exact_mut(part).enumerate() {

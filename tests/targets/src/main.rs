@@ -8,6 +8,8 @@
 mod board;
 #[cfg(target_os = "none")]
 mod stack;
+#[cfg(all(target_arch = "arm", target_os = "none"))]
+mod vectors;
 
 #[cfg(not(any(target_os = "none", target_family = "wasm")))]
 fn main() -> std::process::ExitCode {

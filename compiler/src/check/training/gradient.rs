@@ -4,7 +4,10 @@ use super::super::{
     context::{Context, Place, node_name},
     graph::Scope,
 };
-use crate::diag::{Code, Diagnostic, quoted};
+use crate::{
+    diag::{Code, Diagnostic, quoted},
+    domain::canonical,
+};
 use onnxc_proto::{AttributeProto, NodeProto};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -289,7 +292,7 @@ fn uses<'p>(node: &'p NodeProto, used: &mut Vec<&'p str>) {
 }
 
 fn is_dead(node: &NodeProto) -> bool {
-    let is_onnx = matches!(node.domain(), "" | "ai.onnx");
+    let is_onnx = canonical(node.domain()).is_empty();
     is_onnx && (DEAD.contains(&node.op_type()) || is_cast_to_integers(node))
 }
 

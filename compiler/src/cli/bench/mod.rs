@@ -1,6 +1,6 @@
 //! `onnxc bench`: how long a compiled model takes.
 
-mod inputs;
+pub(super) mod inputs;
 mod process;
 
 use super::{

@@ -23,7 +23,7 @@ pub struct Version {
 /// All versions, those of one operator one after the other.
 pub fn versions() -> Vec<Version> {
     let versions = signature::all().map(|(domain, name, since, form)| Version {
-        domain: if domain.is_empty() { "ai.onnx" } else { domain },
+        domain: onnxc::domain::shown(domain),
         name,
         since,
         is_removal: form.is_none(),

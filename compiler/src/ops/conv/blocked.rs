@@ -13,7 +13,7 @@ use crate::{
         pack::{PIECE, Pack, numbers, packed},
         window::{self, Rounding, Slide},
     },
-    plan::{Kernel, NoParams, Operand, Optimize, geometry, kernel},
+    plan::{Arg, Kernel, NoParams, Operand, Optimize, Precision, geometry, kernel},
     tensor::Tensor,
     ty::Type,
 };
@@ -21,13 +21,16 @@ use onnxc_runtime::{
     Number,
     activation_fn::Activation,
     conv::{self, Weights},
+    narrow::Panels,
 };
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("BlockedConv", |node| {
     let in_blocks = node.flag("in_blocks", false)?;
     let activation = node.activation()?;
-    Ok(Rc::new(BlockedConv { conv: Conv { activation, ..Conv::read(node)? }, in_blocks }))
+    let shuffled = node.int("shuffled", 1)?;
+    let conv = Conv { activation, ..Conv::read(node)? };
+    Ok(Rc::new(BlockedConv { conv, in_blocks, shuffled }))
 })];
 
 /// A convolution whose result, and what is added to it, have their channels in blocks. The kernels
@@ -37,6 +40,9 @@ pub struct BlockedConv {
     pub conv: Conv,
     /// Whether the channels of the input stand in blocks, too.
     pub in_blocks: bool,
+    /// From how many groups the channels of the input are dealt out: they stand as they did before
+    /// they were shuffled.
+    pub shuffled: i64,
 }
 
 /// A convolution for which there is a kernel.
@@ -50,6 +56,8 @@ enum Kind {
     Channels,
     /// Each channel alone.
     Depthwise,
+    /// Groups of channels, or channels that are dealt out from so many groups, from blocks.
+    Groups(usize),
 }
 
 /// A kernel of a convolution.
@@ -72,10 +80,14 @@ static IN_BLOCKS: Convolves = convolves!(conv_in_blocks);
 static WINOGRAD: Convolves = convolves!(winograd_in_blocks);
 static TO_BLOCKS: Convolves = convolves!(conv_to_blocks);
 static DEPTHWISE: Convolves = convolves!(depthwise_in_blocks);
+static GROUPS: Kernel<(geometry::Conv, usize, Activation)> = kernel!(F32_ONLY T, conv::groups_in_blocks, |f, a, p| f(a.input(0), a.input(1), a.optional(2),
+        a.optional(3), a.output(0), a.output(1), p.0, p.1, p.2));
 
 static PACK_IN_BLOCKS: Kernel<geometry::Conv> = packs!(pack_in_blocks);
 static PACK_TO_BLOCKS: Kernel<geometry::Conv> = packs!(pack_to_blocks);
 static PACK_DEPTHWISE: Kernel<geometry::Conv> = packs!(pack_depthwise);
+static PACK_GROUPS: Kernel<(geometry::Conv, usize)> =
+    kernel!(F32_ONLY T, conv::pack_groups, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
 static PAD_CHANNELS: Kernel<NoParams> =
     kernel!(F32_ONLY T, blocks::pad_channels, |f, a, _p| f(a.input(0), a.output(0)));
 
@@ -84,31 +96,54 @@ impl Kind {
     fn parts(self) -> usize {
         match self {
             Kind::Winograd => conv::WINOGRAD_PARTS,
-            Kind::Blocks | Kind::Channels | Kind::Depthwise => 1,
+            Kind::Blocks | Kind::Channels | Kind::Depthwise | Kind::Groups(_) => 1,
         }
     }
 
-    /// What packs weights that are no constants.
-    fn packs(self) -> &'static Kernel<geometry::Conv> {
-        match self {
+    /// Calls what packs weights that are no constants.
+    fn pack(
+        self,
+        cx: &mut Lower<'_>,
+        inputs: Vec<Arg>,
+        outputs: Vec<Arg>,
+        geometry: geometry::Conv,
+    ) -> Result {
+        let kernel = match self {
             Kind::Blocks | Kind::Winograd => &PACK_IN_BLOCKS,
             Kind::Channels => &PACK_TO_BLOCKS,
             Kind::Depthwise => &PACK_DEPTHWISE,
-        }
+            Kind::Groups(shuffled) => {
+                let formula = (geometry, shuffled);
+                return cx.call_on(&PACK_GROUPS, DType::F32, inputs, outputs, formula);
+            }
+        };
+        cx.call_on(kernel, DType::F32, inputs, outputs, geometry)
     }
 
-    fn kernel(self) -> &'static Convolves {
-        match self {
+    /// Calls what convolves.
+    fn convolve(
+        self,
+        cx: &mut Lower<'_>,
+        inputs: Vec<Arg>,
+        outputs: Vec<Arg>,
+        (geometry, f): (geometry::Conv, Activation),
+    ) -> Result {
+        let kernel = match self {
             Kind::Blocks => &IN_BLOCKS,
             Kind::Winograd => &WINOGRAD,
             Kind::Channels => &TO_BLOCKS,
             Kind::Depthwise => &DEPTHWISE,
-        }
+            Kind::Groups(shuffled) => {
+                let formula = (geometry, shuffled, f);
+                return cx.call_on(&GROUPS, DType::F32, inputs, outputs, formula);
+            }
+        };
+        cx.call_on(kernel, DType::F32, inputs, outputs, (geometry, f))
     }
 
     fn scratch(self) -> fn(&conv::Conv<'_>) -> usize {
         match self {
-            Kind::Blocks => conv::conv_in_blocks_scratch,
+            Kind::Blocks | Kind::Groups(_) => conv::conv_in_blocks_scratch,
             Kind::Winograd => conv::winograd_in_blocks_scratch,
             Kind::Channels => conv::conv_to_blocks_scratch,
             Kind::Depthwise => conv::depthwise_in_blocks_scratch,
@@ -116,7 +151,8 @@ impl Kind {
     }
 }
 
-/// The weights of a convolution, in the order of its kernel. A piece is a few blocks of filters.
+/// The weights of a convolution, in the order of its kernel. A piece is a few blocks of filters, or
+/// a group.
 struct Filters {
     kind: Kind,
     geometry: geometry::Conv,
@@ -140,6 +176,7 @@ impl Filters {
                 conv::Conv { groups: 1, filters: count, ..*conv }
             }
             Kind::Depthwise => conv::Conv { groups: count, filters: 1, ..*conv },
+            Kind::Groups(_) => *conv,
         }
     }
 
@@ -147,6 +184,7 @@ impl Filters {
     fn len_of(&self, conv: &conv::Conv<'_>) -> usize {
         match self.kind {
             Kind::Winograd => conv::packed_winograd_len(conv),
+            Kind::Groups(_) => conv::packed_groups_len(conv),
             Kind::Blocks | Kind::Channels | Kind::Depthwise => conv::packed_blocks_len(conv),
         }
     }
@@ -159,8 +197,19 @@ impl Filters {
             Kind::Blocks => conv::pack_blocks(from, &mut to, conv, BLOCK),
             Kind::Channels => conv::pack_blocks(from, &mut to, conv, 1),
             Kind::Depthwise => conv::pack_depthwise_blocks(from, &mut to, conv),
+            Kind::Groups(_) => {}
         }
         to
+    }
+
+    /// The weights of group `i`, of those that are given of all.
+    fn group<T: Number>(&self, from: &[T], i: usize, shuffled: usize) -> Vec<T> {
+        numbers(&self.geometry, |conv| {
+            let each = from.len() / conv.groups;
+            let mut to = vec![T::ZERO; conv::packed_group_len(&conv, i)];
+            conv::pack_group(&from[i * each..][..each], &mut to, &conv, shuffled, i);
+            to
+        })
     }
 }
 
@@ -170,11 +219,17 @@ impl Pack for Filters {
     }
 
     fn pieces<T>(&self) -> usize {
+        if let Kind::Groups(_) = self.kind {
+            return self.geometry.groups;
+        }
         let [all, most] = self.counts();
         self.kind.parts() * all.div_ceil(most)
     }
 
     fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        if let Kind::Groups(shuffled) = self.kind {
+            return self.group(from, i, shuffled);
+        }
         let [all, most] = self.counts();
         let pieces = all.div_ceil(most);
         let (part, first, depth) = (i / pieces, i % pieces * most, from.len() / all);
@@ -182,12 +237,22 @@ impl Pack for Filters {
         let from = &from[first * depth..][..count * depth];
         numbers(&self.geometry, |conv| self.packed(from, &self.some(&conv, count), part))
     }
+
+    fn panels(&self) -> Option<Panels> {
+        let weights =
+            numbers(&self.geometry, |conv| conv.channels * conv.kernel.iter().product::<usize>());
+        Some(Panels::blocks(weights))
+    }
 }
 
 impl BlockedConv {
     fn kind(&self, cx: &Lower<'_>, geometry: &geometry::Conv) -> Kind {
-        let is_constant = cx.constant(1).is_some() && cx.optimize() == Optimize::Speed;
+        // Transformed weights are more than those in fewer bits are to be.
+        let is_constant = cx.constant(1).is_some()
+            && (cx.optimize(), cx.precision()) == (Optimize::Speed, Precision::Full);
+        let shuffled = usize::try_from(self.shuffled).unwrap_or(1);
         match self.conv.group {
+            1 if shuffled > 1 => Kind::Groups(shuffled),
             1 if self.in_blocks
                 && is_constant
                 && numbers(geometry, |g| conv::winograd_pays(&g)) =>
@@ -196,7 +261,10 @@ impl BlockedConv {
             }
             1 if self.in_blocks => Kind::Blocks,
             1 => Kind::Channels,
-            _ => Kind::Depthwise,
+            _ if geometry.channels.known() == Some(1) && geometry.filters.known() == Some(1) => {
+                Kind::Depthwise
+            }
+            _ => Kind::Groups(shuffled),
         }
     }
 
@@ -229,10 +297,13 @@ impl BlockedConv {
 
 /// Weights that are no constants, packed when the convolution runs.
 fn packed_now(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Result<Operand> {
-    let len = numbers(geometry, |conv| conv::packed_blocks_len(&conv));
+    let len = numbers(geometry, |conv| match kind {
+        Kind::Groups(_) => conv::packed_groups_len(&conv),
+        _ => conv::packed_blocks_len(&conv),
+    });
     let packed = cx.scratch(DType::F32, Dim::from(len));
     let inputs = vec![cx.input(1)?.into()];
-    cx.call_on(kind.packs(), DType::F32, inputs, vec![packed.clone().into()], geometry.clone())?;
+    kind.pack(cx, inputs, vec![packed.clone().into()], geometry.clone())?;
     Ok(packed)
 }
 
@@ -267,6 +338,7 @@ impl Op for BlockedConv {
         self.conv.window.attributes(a);
         a.int("group", self.conv.group);
         a.flag("in_blocks", self.in_blocks);
+        a.int("shuffled", self.shuffled);
         a.activation(self.conv.activation);
     }
 
@@ -301,7 +373,7 @@ impl Op for BlockedConv {
         let bias = self.bias(cx)?;
         let inputs = vec![cx.input(0)?.into(), weights.into(), bias.into(), cx.optional(3)?.into()];
         let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
-        cx.call_on(kind.kernel(), DType::F32, inputs, outputs, (geometry, self.conv.activation))
+        kind.convolve(cx, inputs, outputs, (geometry, self.conv.activation))
     }
 }
 
@@ -325,6 +397,18 @@ mod tests {
             weights: Weights::Packed,
         };
         Filters { kind, geometry, piece: 1 << 12 }
+    }
+
+    #[test]
+    fn the_pieces_of_groups_are_their_packed_weights() {
+        let how = filters(Kind::Groups(2), [4, 10, 6], 3);
+        let from: Vec<f32> = (0..40 * 54).map(|i| i as f32).collect();
+        numbers(&how.geometry, |conv| {
+            let mut packed = vec![0.0; conv::packed_groups_len(&conv)];
+            conv::pack_groups(&from, &mut packed, conv, 2);
+            let pieces = (0..how.pieces::<f32>()).flat_map(|i| how.pack(i, &from));
+            assert!(pieces.collect::<Vec<f32>>() == packed);
+        });
     }
 
     #[test]

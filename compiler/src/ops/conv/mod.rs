@@ -11,7 +11,7 @@ pub(crate) mod quantized;
 pub(crate) mod transpose;
 
 use super::{
-    Entry, entry, internal, pack,
+    Entry, entry, internal, narrow, pack,
     window::{self, AutoPad, Rounding, Slide, Window},
 };
 use crate::{
@@ -107,18 +107,18 @@ use kernels;
 
 static KERNELS: Kernels<geometry::Conv> = kernels!(conv conv_f32 conv_f64);
 
-/// Calls the kernel for the element type, with the weights where they were packed. The fast ones
+/// Calls the kernel for the element type, with the weights where they stand in another way. The fast ones
 /// want scratch memory, of which one can say how much only where the sizes of the weights are fixed.
 fn call<F: Formula + Field>(
     cx: &mut Lower<'_>,
     kernels: &'static Kernels<F>,
     formula: (F, Activation),
-    packed: Option<Operand>,
+    weights: Option<Operand>,
     scratch: Option<Dim>,
 ) -> Result {
     let dtype = cx.output_ty(0)?.dtype;
-    let weights = match packed {
-        Some(packed) => packed,
+    let weights = match weights {
+        Some(weights) => weights,
         None => cx.input(1)?,
     };
     let inputs =
@@ -185,16 +185,14 @@ impl Op for Conv {
         let mut geometry = geometry(cx, &self.window, self.group, [0, 1])?;
         cx.macs(&macs(&geometry));
         let one_pixel = geometry.out.iter().product::<Dim>().known() == Some(1);
-        let packed = match one_pixel || is_shallow(&geometry.filters) {
-            true => None,
-            false => pack::packed(cx, 1, geometry.clone()),
+        let weights = match one_pixel || is_shallow(&geometry.filters) {
+            true => narrow::plain(cx, 1),
+            false => pack::packed(cx, 1, geometry.clone())
+                .inspect(|_| geometry.weights = Weights::Packed),
         };
-        if packed.is_some() {
-            geometry.weights = Weights::Packed;
-        }
         let fast = cx.ty(1)?.known_shape().is_some();
         let scratch = scratch(cx, fast, |most| geometry.scratch(most));
-        call(cx, &KERNELS, (geometry, self.activation), packed, scratch)
+        call(cx, &KERNELS, (geometry, self.activation), weights, scratch)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {

@@ -1,6 +1,8 @@
 //! Convolutions run backward.
 
-use super::{Conv, Kernels, Sliding, addend, bias, call, is_shallow, kernels, pack, scratch};
+use super::{
+    Conv, Kernels, Sliding, addend, bias, call, is_shallow, kernels, narrow, pack, scratch,
+};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -193,16 +195,14 @@ impl Op for ConvTranspose {
             pads,
         };
         cx.macs(&(cx.ty(0)?.len() * &w[1..].iter().product()));
-        let packed = match is_shallow(&geometry.filters) {
-            true => None,
-            false => pack::packed(cx, 1, geometry.clone()),
+        let weights = match is_shallow(&geometry.filters) {
+            true => narrow::plain(cx, 1),
+            false => pack::packed(cx, 1, geometry.clone())
+                .inspect(|_| geometry.weights = Weights::Packed),
         };
-        if packed.is_some() {
-            geometry.weights = Weights::Packed;
-        }
         let fast = cx.ty(1)?.known_shape().is_some();
         let scratch = scratch(cx, fast, |most| geometry.scratch(most));
-        call(cx, &KERNELS, (geometry, self.activation), packed, scratch)
+        call(cx, &KERNELS, (geometry, self.activation), weights, scratch)
     }
 
     /// The images and the result change places with those of a convolution.

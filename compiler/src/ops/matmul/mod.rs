@@ -3,7 +3,7 @@
 pub(crate) mod integer;
 pub(crate) mod quantized;
 
-use super::{Entry, entry, internal, pack};
+use super::{Entry, entry, internal, narrow::Stored, pack};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -66,18 +66,27 @@ static GEMM: Kernels<geometry::Gemm> = kernels!(gemm: gemm gemm_float gemm_f32 g
 static MATMUL: Kernels<geometry::MatMul> =
     kernels!(matmul: matmul matmul_float matmul_f32 matmul_f64);
 
-/// Packs the right factor, where it is one constant matrix.
-fn pack_right(cx: &mut Lower<'_>, geometry: &mut geometry::Gemm) -> Option<Operand> {
+/// How the right factor is packed, where its sizes are known.
+fn packing(geometry: &geometry::Gemm) -> Option<pack::Right> {
     let Layout::Strides(row, col) = &geometry.b else { return None };
     let size = |dim: &Dim| usize::try_from(dim.known()?).ok();
-    let packing = gemm::Packing {
+    Some(pack::Right(gemm::Packing {
         rows: size(&geometry.k)?,
         cols: size(&geometry.n)?,
         strides: [size(row)?, size(col)?],
-    };
-    let packed = pack::packed(cx, 1, pack::Right(packing))?;
+    }))
+}
+
+/// Packs the right factor, where it is one constant matrix.
+fn pack_right(cx: &mut Lower<'_>, geometry: &mut geometry::Gemm) -> Option<Operand> {
+    let packed = pack::packed(cx, 1, packing(geometry)?)?;
     geometry.b = Layout::Packed;
     Some(packed)
+}
+
+/// The right factor in fewer bits, where it is one constant matrix and to stand so.
+fn narrow_right(cx: &mut Lower<'_>, geometry: &geometry::Gemm) -> Option<Stored> {
+    pack::narrow(cx, 1, packing(geometry)?)
 }
 
 /// Calls the kernel for the element type, on the node's inputs, or the right factor packed.
@@ -231,6 +240,9 @@ impl Op for Gemm {
             n,
             k,
         };
+        if let Some(stored) = narrow_right(cx, &geometry) {
+            return stored.multiply(cx, geometry, self.activation);
+        }
         let packed = pack_right(cx, &mut geometry);
         let scratch = geometry.scratch(&|dim| cx.most(dim));
         multiply(cx, &GEMM, packed, geometry, scratch, self.activation)
@@ -364,6 +376,11 @@ impl Op for MatMul {
         let [a, b, c] = strides.try_into().expect("three operands");
         let mut stack = geometry::MatMul { sizes, a, b, c, matrix };
         let same_right = stack.b.iter().all(|stride| stride.known() == Some(0));
+        if let (true, Some(one)) = (same_right, stack.as_one())
+            && let Some(stored) = narrow_right(cx, &one)
+        {
+            return stored.multiply(cx, one, self.activation);
+        }
         let packed = if same_right { pack_right(cx, &mut stack.matrix) } else { None };
         let scratch = stack.scratch(&|dim| cx.most(dim));
         match stack.as_one() {

@@ -10,6 +10,7 @@ use crate::{
 };
 use onnxc_runtime::{
     Number,
+    narrow::Panels,
     rnn::{self, Direction},
 };
 
@@ -78,5 +79,11 @@ impl Pack for PackGates {
         let mut to = vec![T::ZERO; rnn::packed_gates_len::<T>(&piece)];
         rnn::pack_gates(from, &mut to, piece);
         to
+    }
+
+    fn panels(&self) -> Option<Panels> {
+        // Several factors of several blocks each are no panels one after another.
+        let panels = Panels::right(self.depth);
+        (self.pieces::<f32>() == 1 || panels.depth == panels.rows).then_some(panels)
     }
 }

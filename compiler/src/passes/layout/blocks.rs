@@ -3,7 +3,7 @@
 //! A convolution becomes one whose result is in blocks, and `Unblock` behind it. What comes next takes what `Unblock` was given, where it can, and is followed by `Unblock`
 //! itself. So blocks spread through a network, and only where they end is one left.
 
-use super::derivative;
+use super::{derivative, shuffle};
 use crate::{
     dim::Dim,
     dtype::DType,
@@ -27,6 +27,8 @@ use std::rc::Rc;
 
 /// What is tried, in order.
 pub const RULES: &[Rule] = &[
+    shuffle::recognized,
+    shuffle::behind_channels,
     conv,
     scale,
     unary,
@@ -44,6 +46,8 @@ pub const ALONE: &[Rule] = &[alone];
 
 /// Fewer output channels than these leave too much of a block empty.
 const FEW: usize = 8;
+/// Likewise, of a group: its blocks are computed for it alone.
+const FEW_OF_GROUP: usize = 4;
 /// A sum of fewer products costs no more than the way out of blocks.
 const SHALLOW: usize = 128;
 
@@ -82,16 +86,24 @@ pub fn replace(
 fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let conv = node.op.downcast::<Conv>()?;
     let (x, weights) = (node.input(0)?, node.input(1)?);
-    let blocked = in_blocks(site, x);
+    let mut blocked = in_blocks(site, x);
     if !gains(site.graph, node, conv, blocked.is_some()) {
         return None;
+    }
+    let mut shuffled = 1;
+    if conv.group > 1 && !is_depthwise(site.graph, node, conv) {
+        blocked = Some(into_blocks(site, node, x)?);
+    }
+    if let Some((before, groups)) = blocked.and_then(|x| shuffle::absorbed(site, x)) {
+        (blocked, shuffled) = (Some(before), groups);
     }
     let mut inputs = vec![Some(blocked.unwrap_or(x)), Some(weights), node.input(2)];
     if let Some(add) = node.input(3) {
         inputs.push(Some(into_blocks(site, node, add)?));
     }
     let filters = tensor(site.graph, weights)?.shape[0].known()?;
-    let op = Rc::new(BlockedConv { conv: conv.clone(), in_blocks: blocked.is_some() });
+    let in_blocks = blocked.is_some();
+    let op = Rc::new(BlockedConv { conv: conv.clone(), in_blocks, shuffled });
     let result = site.before(node, op, inputs)?;
     let (_, image) = blocks::image(&tensor(site.graph, result)?.shape)?;
     if image.iter().product::<Dim>().known() == Some(1) {
@@ -101,17 +113,32 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// Whether there is a kernel for the convolution in blocks that may be faster.
-fn gains(graph: &Graph, node: &Node, conv: &Conv, in_blocks: bool) -> bool {
+pub fn gains(graph: &Graph, node: &Node, conv: &Conv, in_blocks: bool) -> bool {
     let Some(weights) = node.input(1).and_then(|id| tensor(graph, id)) else { return false };
     let Some(shape) = weights.known_shape() else { return false };
     let [filters, depth, kernel @ ..] = &shape[..] else { return false };
     let group = usize::try_from(conv.group).unwrap_or(0);
-    let depthwise = *depth == 1 && *filters == group && in_blocks;
+    let fits = if is_depthwise(graph, node, conv) {
+        in_blocks
+    } else {
+        group == 1 || is_constant(graph, node, 1) && *filters >= FEW_OF_GROUP * group
+    };
     weights.dtype == DType::F32
         && has_blocks(kernel)
         && depth * kernel.iter().product::<usize>() > 0
-        && (group == 1 || depthwise)
+        && fits
         && *filters >= FEW
+}
+
+/// Whether each channel is convolved alone.
+pub fn is_depthwise(graph: &Graph, node: &Node, conv: &Conv) -> bool {
+    let weights = node.input(1).and_then(|id| tensor(graph, id)?.known_shape());
+    weights.is_some_and(|shape| conv.group > 1 && shape[0] as i64 == conv.group && shape[1] == 1)
+}
+
+/// Whether input `i` is a constant.
+pub fn is_constant(graph: &Graph, node: &Node, i: usize) -> bool {
+    node.input(i).is_some_and(|id| graph[id].constant.is_some())
 }
 
 /// Factors and addends of channels, joined with those before.
@@ -236,7 +263,7 @@ fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
 fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
     let x = node.input(0).filter(|_| node.op.is::<Unblock>())?;
     let sum = site.producer(x)?;
-    let BlockedConv { conv, in_blocks } = sum.op.downcast()?;
+    let BlockedConv { conv, in_blocks, .. } = sum.op.downcast()?;
     let weights = tensor(site.graph, sum.input(1)?)?;
     let depth = weights.shape[1..].iter().product::<Dim>().known()?;
     if *in_blocks || site.uses(0) > 1 || sum.input(3).is_some() || depth >= SHALLOW as i64 {

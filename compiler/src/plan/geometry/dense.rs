@@ -8,7 +8,8 @@ use crate::{
     },
 };
 use onnxc_runtime::{
-    activation_fn::Activation, blocks, causal_conv, conv, gemm, matmul, matmul_integer, pool, rnn,
+    activation_fn::Activation, blocks, causal_conv, conv, gemm, matmul, matmul_integer, narrow,
+    pool, rnn,
 };
 
 formulas! {
@@ -47,6 +48,13 @@ formulas! {
         dilations: Vec<usize>,
         pads: Vec<Dim>,
         weights: conv::Weights,
+    }
+
+    /// Where the channels of packed weights are.
+    "narrow::Panels" Panels: narrow::Panels {
+        lanes: usize,
+        rows: Dim,
+        depth: Dim,
     }
 
     /// Channels in blocks.
@@ -205,6 +213,11 @@ impl Gemm {
     /// says.
     pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
         largest(&self.at_most(most), |geometry| gemm::gemm_scratch(&geometry))
+    }
+
+    /// The same, where the right factor has fewer bits.
+    pub fn narrow_scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
+        largest(&self.at_most(most), |geometry| narrow::gemm_scratch(&geometry))
     }
 
     fn at_most(&self, most: &dyn Fn(&Dim) -> Dim) -> Gemm {

@@ -9,6 +9,7 @@
 mod band;
 mod correlate;
 mod depthwise;
+mod groups;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 mod winograd;
@@ -25,6 +26,8 @@ pub use correlate::{
     correlate_to_blocks_scratch,
 };
 pub use depthwise::{depthwise_in_blocks, depthwise_in_blocks_scratch, pack_depthwise_blocks};
+use groups::Groups;
+pub use groups::{MAX_SHUFFLED, pack_group, pack_groups, packed_group_len, packed_groups_len};
 pub use winograd::{
     WINOGRAD_PARTS, pack_winograd, packed_winograd_len, winograd_in_blocks,
     winograd_in_blocks_scratch, winograd_pays,
@@ -32,7 +35,7 @@ pub use winograd::{
 
 /// How many elements of scratch memory [`conv_in_blocks`] wants to be fastest.
 pub const fn conv_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
-    Plane::of(geometry, geometry.channels, BLOCK, LARGE).scratch()
+    Plane::of(geometry, geometry.groups * geometry.channels, BLOCK, LARGE).scratch()
 }
 
 /// How many elements of scratch memory [`conv_to_blocks`] wants to be fastest.
@@ -104,7 +107,27 @@ pub fn conv_in_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    within(f, y, |y, f| in_blocks([x, w], [bias, add], y, scratch, &geometry, f));
+    within(f, y, |y, f| in_blocks([x, w], [bias, add], y, scratch, &Groups::of(&geometry, 1), f));
+}
+
+/// `y = f(w ∗ x + bias + add)` likewise, for any number of groups, and an `x` whose channels stand
+/// as they did before they were dealt out from `shuffled` groups, at most [`MAX_SHUFFLED`]: first
+/// the first of each, then the second of each, and so on. The weights are packed by [`pack_group`].
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn groups_in_blocks(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    shuffled: usize,
+    f: Activation,
+) {
+    let groups = Groups::of(&geometry, shuffled);
+    within(f, y, |y, f| in_blocks([x, w], [bias, add], y, scratch, &groups, f));
 }
 
 #[inline(never)]
@@ -113,10 +136,10 @@ fn in_blocks(
     addends: [Option<&[f32]>; 2],
     y: &mut [f32],
     scratch: &mut [f32],
-    geometry: &Conv<'_>,
+    groups: &Groups<'_>,
     f: Applied,
 ) {
-    convolve::<BLOCK>(of, addends, y, scratch, geometry, f);
+    convolve::<BLOCK>(of, addends, y, scratch, groups, f);
 }
 
 /// `y = f(w ∗ x + bias + add)` likewise, for an `x` whose channels stand in no blocks.
@@ -132,7 +155,7 @@ pub fn conv_to_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    within(f, y, |y, f| to_blocks([x, w], [bias, add], y, scratch, &geometry, f));
+    within(f, y, |y, f| to_blocks([x, w], [bias, add], y, scratch, &Groups::of(&geometry, 1), f));
 }
 
 #[inline(never)]
@@ -141,10 +164,10 @@ fn to_blocks(
     addends: [Option<&[f32]>; 2],
     y: &mut [f32],
     scratch: &mut [f32],
-    geometry: &Conv<'_>,
+    groups: &Groups<'_>,
     f: Applied,
 ) {
-    convolve::<1>(of, addends, y, scratch, geometry, f);
+    convolve::<1>(of, addends, y, scratch, groups, f);
 }
 
 /// A function, and how it is applied where it does more than to cap sums.
@@ -177,12 +200,15 @@ fn convolve<const UNIT: usize>(
     [bias, add]: [Option<&[f32]>; 2],
     y: &mut [f32],
     scratch: &mut [f32],
-    geometry: &Conv<'_>,
+    groups: &Groups<'_>,
     f: Applied,
 ) {
-    let plane = Plane::of(geometry, geometry.channels, UNIT, LARGE);
-    let (pixels, depth) = (product(geometry.out), geometry.depth());
-    let (from, to) = (plane.image(), geometry.filters.div_ceil(BLOCK) * pixels * BLOCK);
+    let geometry = &groups.geometry;
+    let [channels, filters] =
+        [geometry.channels, geometry.filters].map(|count| geometry.groups * count);
+    let plane = Plane::of(geometry, channels, UNIT, LARGE);
+    let pixels = product(geometry.out);
+    let (from, to) = (plane.image(), filters.div_ceil(BLOCK) * pixels * BLOCK);
     if to == 0 {
         return;
     }
@@ -192,14 +218,15 @@ fn convolve<const UNIT: usize>(
     let scratch = Scratch::new(scratch);
     for (image, y) in y.chunks_exact_mut(to).enumerate() {
         let add = add.map_or(&[][..], |add| &add[image * to..][..to]);
-        let cost = to * depth / threads::PRODUCTS;
+        let cost = to * geometry.depth() / threads::PRODUCTS;
         threads::share(y, pixels * BLOCK, cost, |first, y| {
             let image = Image::<UNIT> {
                 x: &x[image * from..][..from],
-                w: &w[first * depth * BLOCK..],
+                w,
                 bias: bias.map_or(&[], |bias| &bias[first * BLOCK..]),
                 add: add.get(first * pixels * BLOCK..).unwrap_or(&[]),
-                channels: geometry.channels,
+                groups,
+                first,
                 pixels,
                 taps,
                 f,
@@ -215,7 +242,9 @@ struct Image<'a, const UNIT: usize> {
     w: &'a [f32],
     bias: &'a [f32],
     add: &'a [f32],
-    channels: usize,
+    groups: &'a Groups<'a>,
+    /// The first block.
+    first: usize,
     /// Pixels of the output.
     pixels: usize,
     taps: &'a [usize],
@@ -229,24 +258,29 @@ impl<const UNIT: usize> Image<'_, UNIT> {
         let (f, activate) = self.f;
         for [row, rows, col, cols] in plane.places(band) {
             let at = (row * width + col) * BLOCK;
-            Pixels::<UNIT> {
-                x: band.input(plane, self.x, [row, col], scratch),
-                x_block: band.block,
-                x_row: band.row,
-                taps: self.taps,
-                channels: self.channels,
-                w: self.w,
-                bias: self.bias,
-                add: self.add.get(at..).unwrap_or(&[]),
-                y: &mut y[at..],
-                y_block: block,
-                y_row: width * BLOCK,
-                blocks,
-                rows,
-                cols,
-                clamp: clamp(f),
-            }
-            .compute();
+            let x = band.input(plane, self.x, [row, col], scratch);
+            self.groups.parts(self.first, blocks, |part| {
+                let first = part.block * block + at;
+                Pixels::<UNIT> {
+                    x,
+                    x_block: band.block,
+                    x_row: band.row,
+                    taps: self.taps,
+                    spans: part.spans,
+                    w: &self.w[part.weights..],
+                    bias: self.bias.get(part.block * BLOCK..).unwrap_or(&[]),
+                    add: self.add.get(first..).unwrap_or(&[]),
+                    y: &mut y[first..],
+                    y_block: block,
+                    y_row: width * BLOCK,
+                    blocks: part.blocks,
+                    rows,
+                    cols,
+                    kept: part.kept,
+                    clamp: clamp(f),
+                }
+                .compute();
+            });
             if clamp(f).is_none() {
                 let len = ((rows - 1) * width + cols) * BLOCK;
                 activate(f, &mut y[at..], blocks, len, block);

@@ -65,6 +65,16 @@ const TO_BLOCKS: Way = Way {
     is_shared: false,
     pack: |w, y, geometry| pack_blocks(w, y, geometry, 1),
 };
+const GROUPS: Way = Way {
+    unit: BLOCK,
+    run: |x, w, bias, add, y, scratch, geometry, f| {
+        groups_in_blocks(x, w, bias, add, y, scratch, geometry, 1, f);
+    },
+    scratch: conv_in_blocks_scratch,
+    packed: packed_groups_len,
+    is_shared: false,
+    pack: |w, y, geometry| pack_groups(w, y, *geometry, 1),
+};
 const DEPTHWISE: Way = Way {
     unit: BLOCK,
     run: depthwise_in_blocks,
@@ -189,7 +199,7 @@ fn windows() -> Vec<Over> {
         Over { size: [1, 40], kernel: [1, 5], pads: [0, 4], ends: [0, 0], ..SQUARE },
         Over { size: [3, 1], kernel: [3, 1], pads: [2, 3], ends: [2, 0], ..SQUARE },
     ];
-    for size in 1..33 {
+    for size in 1..34 {
         all.push(Over { size: [if size < 9 { 7 } else { 2 }, size], ..SQUARE });
     }
     all
@@ -256,6 +266,88 @@ fn each_channel_alone() {
         for (batch, channels) in [(1, 16), (2, 21)] {
             over.check(&DEPTHWISE, batch, channels, 1, 1);
         }
+    }
+}
+
+#[test]
+fn groups_that_end_anywhere() {
+    for over in windows() {
+        for (groups, channels, filters) in [(1, 17, 24), (2, 16, 32), (3, 5, 7), (4, 9, 34)] {
+            over.check(&GROUPS, 2, groups, channels, filters);
+        }
+    }
+    SQUARE.check(&GROUPS, 1, 0, 4, 4);
+    SQUARE.check(&GROUPS, 1, 3, 0, 4);
+    SQUARE.check(&GROUPS, 1, 3, 4, 0);
+}
+
+/// An infinity in a group is none of the others' business.
+#[test]
+fn groups_keep_to_themselves() {
+    SQUARE.with([1, 3, 6, 6], |geometry| {
+        let of = channels(1, 18, &SQUARE.size);
+        let mut x = some(18 * of.pixels, 1);
+        x[6 * of.pixels..12 * of.pixels].fill(f32::INFINITY);
+        let mut packed = vec![f32::NAN; packed_groups_len(&geometry)];
+        pack_groups(&some(18 * geometry.depth(), 2), &mut packed, geometry, 1);
+        each_level(|level| {
+            let mut scratch = vec![f32::NAN; conv_in_blocks_scratch(&geometry)];
+            let mut y = vec![f32::NAN; 2 * BLOCK * of.pixels];
+            let (x, f) = (blocked(&x, of), Activation::Identity);
+            groups_in_blocks(&x, &packed, None, None, &mut y, &mut scratch, geometry, 1, f);
+            let mut plain = vec![f32::NAN; 18 * of.pixels];
+            unblock(&y, &mut plain, of);
+            for (channel, y) in plain.chunks_exact(of.pixels).enumerate() {
+                let own = (6..12).contains(&channel);
+                assert!(y.iter().all(|y| y.is_finite() != own), "{level:?} {channel}");
+            }
+        });
+    });
+}
+
+#[test]
+fn channels_are_read_as_if_they_were_dealt_out() {
+    for (groups, depth, filters, shuffled) in [(1, 34, 20, 2), (4, 34, 34, 4), (3, 10, 7, 5)] {
+        SQUARE.with([2, groups, depth, filters], |geometry| {
+            let of = channels(1, groups * depth, &SQUARE.size);
+            let each = of.channels / shuffled;
+            let x = some(2 * of.channels * of.pixels, 1);
+            let w = some(groups * filters * geometry.depth(), 2);
+            let dealt: Vec<f32> = (0..x.len())
+                .map(|at| {
+                    let (image, channel) = (at / of.pixels / of.channels, at / of.pixels);
+                    let (channel, pixel) = (channel % of.channels, at % of.pixels);
+                    let from = channel % shuffled * each + channel / shuffled;
+                    x[(image * of.channels + from) * of.pixels + pixel]
+                })
+                .collect();
+            let run = |x: &[f32], shuffled| {
+                let mut packed = vec![f32::NAN; packed_groups_len(&geometry)];
+                pack_groups(&w, &mut packed, geometry, shuffled);
+                let mut scratch = vec![f32::NAN; conv_in_blocks_scratch(&geometry)];
+                let len = 2 * (groups * filters).next_multiple_of(BLOCK) * of.pixels;
+                let (mut y, f) = (vec![f32::NAN; len], Activation::Relu);
+                let x = blocked(x, Channels { batch: 2, ..of });
+                groups_in_blocks(
+                    &x,
+                    &packed,
+                    None,
+                    None,
+                    &mut y,
+                    &mut scratch,
+                    geometry,
+                    shuffled,
+                    f,
+                );
+                y
+            };
+            each_level(|level| {
+                let (found, truth) = (run(&x, shuffled), run(&dealt, 1));
+                for (at, (y, truth)) in found.iter().zip(&truth).enumerate() {
+                    assert!((y - truth).abs() <= 1e-4, "{level:?} {at}: {y}, not {truth}");
+                }
+            });
+        });
     }
 }
 

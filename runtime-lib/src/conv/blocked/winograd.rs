@@ -10,7 +10,7 @@ use super::{Applied, clamp, product, within};
 use crate::Number;
 use crate::activation_fn::Activation;
 use crate::conv::Conv;
-use crate::gemm::{BLOCK, Pixels};
+use crate::gemm::{BLOCK, Pixels, Span};
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads;
 
@@ -229,7 +229,7 @@ impl Part<'_> {
                     x_block: NUMBERS * count * BLOCK,
                     x_row: 0,
                     taps: &[0],
-                    channels,
+                    spans: &[Span { first: 0, count: channels }],
                     w: &w[number * weights..],
                     bias: &[],
                     add: &[],
@@ -239,6 +239,7 @@ impl Part<'_> {
                     blocks: tiles.filters,
                     rows: 1,
                     cols: count,
+                    kept: 0,
                     clamp: None,
                 }
                 .compute();

@@ -9,13 +9,17 @@ mod limits;
 mod portable;
 mod quad;
 mod row;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod simd128;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 
 #[cfg(target_arch = "x86_64")]
-use super::{Avx2, Level};
+use super::Avx2;
+#[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
+use super::Level;
 use super::{Portable, Simd, level};
 use crate::Integer;
 pub(crate) use channels::{CHANNELS, TAP_BYTES, Tap, Taps};
@@ -50,7 +54,7 @@ pub trait Bytes: Copy + 'static {
     const ROWS: usize;
     /// Whether four bytes at a time are multiplied better than vectors of them.
     const NARROW: bool = false;
-    /// Whether products can be cut off where they would be rounded.
+    /// Whether [`Bytes::odd_products`] are there.
     const CUTS: bool = false;
 
     /// The level's other operations.
@@ -89,8 +93,8 @@ pub trait Bytes: Copy + 'static {
     /// [`Bytes::interleave`] came.
     fn collect(self, columns: [Vector<Self>; 4]) -> Vector<Self>;
     /// Each sum times its factor, rounded to odd: cut off, with the last bit set where something was
-    /// lost, so that whoever rounds it to a whole number has rounded once. Nothing where a sum has
-    /// more than 24 bits, or where the level has no way to cut off ([`Bytes::CUTS`]).
+    /// lost, so that whoever rounds it to a whole number has rounded once; or that whole number. Nothing
+    /// where a sum has more than 24 bits, or where the level has no way to do so ([`Bytes::CUTS`]).
     #[inline(always)]
     fn odd_products<const V: usize>(
         self,
@@ -169,6 +173,8 @@ pub fn dispatch_bytes<O: WithBytes>(op: O) {
         },
         #[cfg(target_arch = "x86_64")]
         Level::Avx2(s) => Bytes::run(s, op),
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        Level::Simd128(s) => Bytes::run(s, op),
         // Any level that has no way of its own.
         #[allow(unreachable_patterns)]
         _ => Bytes::run(Portable, op),

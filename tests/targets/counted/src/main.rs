@@ -8,6 +8,8 @@ mod model {
 }
 #[path = "../../src/stack.rs"]
 mod stack;
+#[path = "../../src/vectors.rs"]
+mod vectors;
 
 use core::arch::asm;
 use core::panic::PanicInfo;

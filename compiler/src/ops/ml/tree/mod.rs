@@ -6,10 +6,10 @@ mod table;
 use crate::{
     diag::Result,
     dim::Dim,
-    dtype::WIDE,
+    dtype::{DType, WIDE},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{Entry, ml_nodes},
-    plan::{Kernel, geometry, kernel},
+    plan::{Kernel, Optimize, geometry, kernel},
     ty::Type,
 };
 use table::Aggregate;
@@ -42,6 +42,9 @@ macro_rules! trees {
 }
 
 static TREE_SUM: Kernel<geometry::Trees> = trees!(tree_sum);
+static TREE_SUM_F32: Kernel<geometry::Trees> = kernel!(F32_ONLY T, tree::tree_sum_f32,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5),
+        a.output(0), p));
 static TREE_MIN: Kernel<geometry::Trees> = trees!(tree_min);
 static TREE_MAX: Kernel<geometry::Trees> = trees!(tree_max);
 
@@ -78,7 +81,12 @@ impl Op for Trees {
         let features = cx.ty(0)?.shape.last().cloned().unwrap_or(1.into());
         let divisor = if self.aggregate == Aggregate::Average { self.trees } else { 1 };
         let (targets, width) = (self.targets, self.width);
-        cx.call(self.kernel().1, geometry::Trees { features, targets, width, divisor })
+        let geometry = geometry::Trees { features, targets, width, divisor };
+        let sums = matches!(self.aggregate, Aggregate::Sum | Aggregate::Average);
+        if sums && cx.ty(0)?.dtype == DType::F32 && cx.optimize() == Optimize::Speed {
+            return cx.call(&TREE_SUM_F32, geometry);
+        }
+        cx.call(self.kernel().1, geometry)
     }
 }
 

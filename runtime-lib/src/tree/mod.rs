@@ -6,8 +6,13 @@
 //! right behind that for yes; for a leaf `[0, row of its weights]`. Each tree has a pair in `trees`:
 //! the place of its first node, and the first of the results that its leaves have weights for.
 
+mod rows;
+
 use crate::Float;
 use crate::index::{number, place};
+use crate::simd::dispatch;
+use crate::threads;
+use rows::Rows;
 
 /// What the kernels are told of an ensemble.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +39,9 @@ struct Ensemble<'a, T> {
 /// How many paths are followed at once, so that one does not wait for the memory of another.
 const LANES: usize = 8;
 
+/// A way through a tree takes as long as so many elements elsewhere.
+const STEPS: usize = 24;
+
 /// Each result is the sum of the weights of the leaves that its trees lead to, divided, and added to
 /// its base.
 #[expect(clippy::too_many_arguments, reason = "an ensemble has as many tables")]
@@ -53,6 +61,35 @@ pub fn tree_sum<T: Float>(
     let divisor = number::<T>(geometry.divisor);
     for (y, &base) in y.iter_mut().zip(base.iter().cycle()) {
         *y = y.div(divisor).add(base);
+    }
+}
+
+/// [`tree_sum`] for `f32`, many rows at once.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "an ensemble has as many tables")]
+pub fn tree_sum_f32(
+    x: &[f32],
+    values: &[f32],
+    nodes: &[u32],
+    trees: &[u32],
+    weights: &[f32],
+    base: &[f32],
+    y: &mut [f32],
+    geometry: Trees,
+) {
+    let ensemble = Ensemble::new(values, nodes, trees, weights, geometry);
+    let Trees { features, targets, .. } = geometry;
+    y.fill(0.0);
+    let cost = y.len() / targets.max(1) * ensemble.trees.len() * STEPS;
+    threads::share(y, targets, cost, |first, y| {
+        let x = x.get(first * features..).unwrap_or(&[]);
+        let done = dispatch(Rows { ensemble: &ensemble, nodes, x, y: &mut *y });
+        let rest = x.get(done * features..).unwrap_or(&[]);
+        ensemble.combine(rest, &mut y[done * targets..], |sum, weight| sum + weight);
+    });
+    let divisor = geometry.divisor as f32;
+    for (y, &base) in y.iter_mut().zip(base.iter().cycle()) {
+        *y = *y / divisor + base;
     }
 }
 
@@ -201,6 +238,23 @@ mod tests {
                 assert_eq!(y, expected(x).iter().sum::<f32>() + 0.5, "{x:?}");
             }
         }
+    }
+
+    /// More rows than all vectors have, of several results, at each level.
+    #[cfg(feature = "std")]
+    #[test]
+    fn many_rows_are_followed_at_once() {
+        let all = rows();
+        let x: std::vec::Vec<f32> = all.iter().cycle().take(150).flatten().copied().collect();
+        let trees = [0, 1, 5, 0, 0, 0];
+        let geometry = Trees { targets: 2, divisor: 2, ..ONE };
+        let mut truth = [9.0; 300];
+        tree_sum(&x, &VALUES, &NODES, &trees, &VALUES, &[0.5, 1.0], &mut truth, geometry);
+        crate::simd::each_level(|level| {
+            let mut y = [9.0; 300];
+            tree_sum_f32(&x, &VALUES, &NODES, &trees, &VALUES, &[0.5, 1.0], &mut y, geometry);
+            assert_eq!(y, truth, "{level:?}");
+        });
     }
 
     #[test]

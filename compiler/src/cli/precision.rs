@@ -1,0 +1,32 @@
+//! Says what fewer bits do to a model.
+
+use super::bench::inputs;
+use onnxc::{
+    Options, Precision,
+    diag::{Code, Diagnostic, Diagnostics},
+    host,
+    plan::Plan,
+};
+use std::path::Path;
+
+/// Runs a model with its weights as they are and as `narrow` has them, on inputs drawn from a seed or
+/// from the data beside it, and prints how far each output is off.
+pub fn print(model: &Path, options: &Options, narrow: &Plan) -> Result<(), Diagnostics> {
+    let mut full = options.clone();
+    full.precision = Precision::Full;
+    let exact = onnxc::compile(model, &full, &mut |_, _| {})?.plan;
+    eprintln!("{} bytes of weights instead of {}", narrow.weight_bytes, exact.weight_bytes);
+    let inputs = match inputs::of(model, &[], &exact) {
+        Ok(inputs) => inputs,
+        Err(_) => {
+            eprintln!("the effect on the outputs is not known: sizes of inputs are open");
+            return Ok(());
+        }
+    };
+    let effects = host::effect(&exact, narrow, &inputs)
+        .map_err(|error| Diagnostic::new(Code::Internal, error.to_string()))?;
+    for effect in effects {
+        eprintln!("{}: off by {:.1e} of its largest element", effect.output, effect.error);
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Channels that are dealt out from groups, as ShuffleNet does between convolutions in groups. Where a
+//! convolution reads them, it reads them where they were before, and nothing is moved.
+
+use super::blocks::{gains, in_blocks, is_constant, is_depthwise, replace};
+use crate::{
+    dim::Dim,
+    ir::{Node, Site, ValueId},
+    ops::{
+        blocks::Shuffle,
+        conv::{Conv, blocked::BlockedConv},
+        reshape::Reshape,
+        transpose::Transpose,
+    },
+    passes::fuse::{Replaced, tensor},
+    tensor::Tensor,
+};
+use onnxc_runtime::conv::MAX_SHUFFLED;
+use std::rc::Rc;
+
+/// A `Reshape` of a `Transpose` of a `Reshape` that deals out channels.
+pub fn recognized(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let Reshape { allowzero } = *node.op.downcast()?;
+    let transposed = site.producer(node.input(0)?)?;
+    let perm = transposed.op.downcast::<Transpose>()?.perm.as_ref()?;
+    let cut = site.producer(transposed.input(0)?)?;
+    cut.op.downcast::<Reshape>()?;
+    let (whole, parts) = (cut.input(0)?, tensor(site.graph, cut.outputs[0]?)?);
+    let x = tensor(site.graph, whole)?;
+    let ([batch, channels, image @ ..], [first, groups, each, rest @ ..]) =
+        (&x.shape[..], &parts.shape[..])
+    else {
+        return None;
+    };
+    let swaps = perm.iter().enumerate().all(|(axis, &from)| match axis {
+        1 | 2 => from == 3 - axis as i64,
+        _ => from == axis as i64,
+    });
+    if !swaps || batch != first || image != rest || *channels != groups * each {
+        return None;
+    }
+    // As many elements as before, so that one size may be left open.
+    let wanted = site.graph[node.input(1)?].known.as_ref()?;
+    let as_before = |(axis, (wanted, size)): (usize, (&Dim, &Dim))| match wanted.known() {
+        Some(0) => axis == 0 && !allowzero,
+        Some(-1) => true,
+        _ => wanted == size,
+    };
+    if wanted.len() != x.rank() || !wanted.iter().zip(&x.shape).enumerate().all(as_before) {
+        return None;
+    }
+    let (channels, groups) = (channels.known()?, groups.known()?);
+    let x = in_blocks(site, whole)?;
+    replace(site, node, Rc::new(Shuffle { channels, groups }), vec![Some(x)], channels)
+}
+
+/// A convolution of each channel alone, which may as well come before the channels are dealt out.
+pub fn behind_channels(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let conv = node.op.downcast::<Conv>()?;
+    let of_constants = |i: usize| node.input(i).is_none() || is_constant(site.graph, node, i);
+    if !is_depthwise(site.graph, node, conv)
+        || !gains(site.graph, node, conv, true)
+        || node.input(3).is_some()
+        || ![1, 2].into_iter().all(of_constants)
+    {
+        return None;
+    }
+    let blocked = in_blocks(site, node.input(0)?)?;
+    let dealt = site.producer(blocked)?;
+    let (x, &shuffle) = (dealt.input(0)?, dealt.op.downcast::<Shuffle>()?);
+    let mut inputs = vec![Some(x)];
+    for i in 1..node.inputs.len().min(3) {
+        inputs.push(match node.input(i) {
+            Some(id) => Some(gathered(site, id, &shuffle)?),
+            None => None,
+        });
+    }
+    let conv = BlockedConv { conv: conv.clone(), in_blocks: true, shuffled: 1 };
+    let result = site.before(node, Rc::new(conv), inputs)?;
+    replace(site, node, Rc::new(shuffle), vec![Some(result)], shuffle.channels)
+}
+
+/// The constant `id` of channels as they are dealt out, in the order in which they were before.
+fn gathered(site: &mut Site<'_>, id: ValueId, shuffle: &Shuffle) -> Option<ValueId> {
+    let value = &site.graph[id];
+    let (name, constant) = (value.name.clone(), value.constant.as_ref()?);
+    let each = constant.len() / constant.shape[0];
+    let mut order = vec![0; constant.shape[0]];
+    for channel in 0..shuffle.channels {
+        order[usize::try_from(shuffle.source(channel)).ok()?] = usize::try_from(channel).ok()?;
+    }
+    let places = order.into_iter().flat_map(|channel| channel * each..(channel + 1) * each);
+    let places: Vec<usize> = places.collect();
+    let (shape, bytes) = (constant.shape.clone(), constant.take(&places).raw());
+    let gathered = Tensor::from_raw(constant.dtype, shape, bytes);
+    Some(site.graph.constant(&name, gathered))
+}
+
+/// What the channels of `x` are dealt out from, and from how many groups, where a convolution can
+/// read them there.
+pub fn absorbed(site: &Site<'_>, x: ValueId) -> Option<(ValueId, i64)> {
+    let dealt = site.producer(x)?;
+    let shuffle = dealt.op.downcast::<Shuffle>()?;
+    let few = shuffle.groups <= MAX_SHUFFLED as i64;
+    few.then(|| Some((dealt.input(0)?, shuffle.groups)))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        dtype::DType,
+        ir::Graph,
+        ops::window::{AutoPad, Window},
+        passes::layout::{blocks::RULES, spread},
+        ty::Type,
+    };
+    use onnxc_runtime::activation_fn::Activation;
+
+    /// A convolution in so many groups, with as many filters as there are channels: forty.
+    fn conv(graph: &mut Graph, x: ValueId, group: usize, kernel: usize) -> ValueId {
+        let window = Window {
+            auto_pad: AutoPad::SameUpper,
+            kernel_shape: Vec::new(),
+            strides: Vec::new(),
+            pads: Vec::new(),
+            dilations: Vec::new(),
+        };
+        let (group, activation) = (group as i64, Activation::Identity);
+        let op = Conv { window, group, activation, fused: false };
+        let shape = vec![40, 40 / group as usize, kernel, kernel];
+        let numbers: Vec<f64> = (0..shape.iter().product()).map(|i: usize| i as f64).collect();
+        let weights = Tensor::from_numbers(DType::F32, shape, &numbers).expect("enough numbers");
+        let weights = graph.constant("w", weights);
+        graph.add(graph.body, "conv", op, &[x, weights]).expect("the sizes fit")
+    }
+
+    fn reshape(graph: &mut Graph, x: ValueId, shape: &[i64]) -> ValueId {
+        let shape = graph.constant("shape", Tensor::from_ints(shape));
+        let op = Reshape { allowzero: false };
+        graph.add(graph.body, "reshape", op, &[x, shape]).expect("as many elements")
+    }
+
+    /// The graph of four groups that are dealt out, with what comes then.
+    fn dealt_out(then: impl Fn(&mut Graph, ValueId) -> ValueId) -> Graph {
+        let mut graph = Graph::new(Rc::default());
+        let x = graph.input(graph.body, "x", Type::tensor(DType::F32, [2, 40, 9, 9]));
+        let y = conv(&mut graph, x, 4, 1);
+        let y = reshape(&mut graph, y, &[0, 4, 10, 9, 9]);
+        let op = Transpose { perm: Some(vec![0, 2, 1, 3, 4]) };
+        let y = graph.add(graph.body, "turn", op, &[y]).expect("all axes are there");
+        let y = reshape(&mut graph, y, &[2, -1, 9, 9]);
+        let y = then(&mut graph, y);
+        graph.set_outputs(graph.body, vec![y]);
+        spread(&graph, RULES, &[]).expect("nothing is wrong with it")
+    }
+
+    fn ops(graph: &Graph) -> String {
+        let nodes = graph[graph.body].nodes.iter();
+        nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn groups_read_channels_where_they_are() {
+        let graph = dealt_out(|graph, x| {
+            let each = conv(graph, x, 40, 3);
+            conv(graph, each, 4, 1)
+        });
+        assert_eq!(ops(&graph), "Block BlockedConv BlockedConv BlockedConv Unblock");
+        let each = &graph[graph[graph.body].nodes[2]];
+        let weights = graph[each.input(1).expect("it has weights")].constant.as_ref();
+        let weights = weights.expect("they are constant").floats().expect("they are numbers");
+        // Channel 1 of the first group is channel 4 when all are dealt out.
+        assert_eq!(weights[9], 36.0);
+        let last = &graph[graph[graph.body].nodes[3]];
+        assert_eq!(last.op.downcast::<BlockedConv>().expect("it convolves").shuffled, 4);
+    }
+
+    #[test]
+    fn what_is_read_otherwise_is_moved() {
+        assert_eq!(ops(&dealt_out(|_, x| x)), "Block BlockedConv Shuffle Unblock");
+    }
+}

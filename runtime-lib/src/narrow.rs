@@ -1,0 +1,383 @@
+//! Constant weights in fewer bits than they are calculated with: 16-bit floats, or bytes with a
+//! factor for each channel. They stand in the order in which the kernels of `f32` read them, and are
+//! widened to it, a part at a time where the kernel is told ([`gemm_bf16`] …), or all of them for the
+//! call that follows ([`widen_bf16`] …). Sums are those of `f32`.
+//!
+//! A value is widened without error: what is lost was lost when the weights were rounded.
+
+use crate::activation_fn::Activation;
+use crate::gemm::{self, Gemm, Wide, Widen};
+use crate::simd::{Simd, WithSimd, dispatch};
+use crate::threads;
+
+/// Where the channels of packed weights are: panels of `lanes` channels, side by side, whose `rows`
+/// weights follow each other; of more than `depth` rows, all panels have the first `depth` ones, then
+/// all have the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panels {
+    /// Channels side by side.
+    pub lanes: usize,
+    /// Weights of a channel.
+    pub rows: usize,
+    /// The most of them in a panel.
+    pub depth: usize,
+}
+
+impl Panels {
+    /// Those of [`gemm::pack_b`]: a channel is one of the columns, of so many rows.
+    pub fn right(rows: usize) -> Panels {
+        let lanes = gemm::packed_b_len::<f32>(&gemm::Packing { rows: 1, cols: 1, strides: [1, 1] });
+        Panels { lanes, rows, depth: gemm::packed_b_depth(rows) }
+    }
+
+    /// Those of [`gemm::pack_a`]: a channel is one of the rows, of so many columns.
+    pub fn left(cols: usize) -> Panels {
+        let lanes = gemm::packed_a_len(&gemm::Packing { rows: 1, cols: 1, strides: [1, 1] });
+        Panels { lanes, rows: cols, depth: cols }
+    }
+
+    /// Those of channels in blocks, of so many weights each.
+    pub const fn blocks(rows: usize) -> Panels {
+        Panels { lanes: gemm::BLOCK, rows, depth: rows }
+    }
+
+    /// Weights as they stand in ONNX: those of a channel follow each other.
+    pub const fn plain(rows: usize) -> Panels {
+        Panels { lanes: 1, rows, depth: rows }
+    }
+
+    /// The number of the factor that element `at` of `len` has, and how many elements from there on
+    /// have factors that follow in the same way.
+    pub const fn factor(&self, at: usize, len: usize) -> (usize, usize) {
+        let Panels { lanes, rows, depth } = *self;
+        let across = len / rows / lanes;
+        let (block, within) = (at / (across * lanes * depth), at % (across * lanes * depth));
+        let there = if rows - block * depth < depth { rows - block * depth } else { depth };
+        let (panel, place) = (within / (lanes * there), within % (lanes * there));
+        ((block * across + panel) * lanes + place % lanes, lanes * there - place)
+    }
+
+    /// How many factors so many elements have.
+    pub const fn factors(&self, len: usize) -> usize {
+        if len == 0 { 0 } else { len / self.rows * self.rows.div_ceil(self.depth) }
+    }
+}
+
+/// `bfloat16` as `f32`: the upper half of its bits.
+#[inline(always)]
+fn of_bf16(x: u16) -> f32 {
+    f32::from_bits(u32::from(x) << 16)
+}
+
+/// A finite `float16` as `f32`.
+#[inline(always)]
+fn of_f16(x: u16) -> f32 {
+    // What the exponent of `f32` counts from lies so far from that of `float16`.
+    const SCALE: f32 = f32::from_bits((127 + 112) << 23);
+    let size = f32::from_bits(u32::from(x & 0x7fff) << 13) * SCALE;
+    f32::from_bits(size.to_bits() | u32::from(x & 0x8000) << 16)
+}
+
+/// Numbers that are widened one by one.
+struct Halves<'a, F> {
+    x: &'a [u16],
+    y: &'a mut [f32],
+    of: F,
+}
+
+impl<F: Fn(u16) -> f32> WithSimd for Halves<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        self.y.iter_mut().zip(self.x).for_each(|(y, &x)| *y = (self.of)(x));
+    }
+}
+
+/// Elements of one panel, from its first lane on.
+struct Scaled<'a> {
+    x: &'a [i8],
+    scales: &'a [f32],
+    y: &'a mut [f32],
+}
+
+impl Scaled<'_> {
+    #[inline(always)]
+    fn rows<const LANES: usize>(self) {
+        let (x, _) = self.x.as_chunks::<LANES>();
+        let (y, _) = self.y.as_chunks_mut::<LANES>();
+        let Some(scales) = self.scales.first_chunk::<LANES>() else { return };
+        for (y, x) in y.iter_mut().zip(x) {
+            for i in 0..LANES {
+                y[i] = f32::from(x[i]) * scales[i];
+            }
+        }
+    }
+}
+
+impl WithSimd for Scaled<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        match self.scales.len() {
+            16 => self.rows::<16>(),
+            12 => self.rows::<12>(),
+            _ => {
+                let x = self.x.iter().zip(self.scales.iter().cycle());
+                self.y.iter_mut().zip(x).for_each(|(y, (&x, scale))| *y = f32::from(x) * scale);
+            }
+        }
+    }
+}
+
+/// `bfloat16` numbers.
+struct Bf16<'a>(&'a [u16]);
+/// Finite `float16` numbers.
+struct F16<'a>(&'a [u16]);
+/// Bytes, and the factors of their channels.
+struct Bytes<'a> {
+    x: &'a [i8],
+    scales: &'a [f32],
+    panels: Panels,
+}
+
+impl Widen for Bf16<'_> {
+    #[inline(never)]
+    fn widen(&self, first: usize, y: &mut [f32]) {
+        dispatch(Halves { x: &self.0[first..][..y.len()], y, of: of_bf16 });
+    }
+}
+
+impl Widen for F16<'_> {
+    #[inline(never)]
+    fn widen(&self, first: usize, y: &mut [f32]) {
+        dispatch(Halves { x: &self.0[first..][..y.len()], y, of: of_f16 });
+    }
+}
+
+impl Widen for Bytes<'_> {
+    #[inline(never)]
+    fn widen(&self, first: usize, y: &mut [f32]) {
+        let mut at = 0;
+        while at < y.len() {
+            let (factor, len) = self.panels.factor(first + at, self.x.len());
+            let len = len.min(y.len() - at);
+            let (x, y) = (&self.x[first + at..][..len], &mut y[at..at + len]);
+            let scales = &self.scales[factor..][..self.panels.lanes];
+            if let ([scale], 1) = (scales, self.panels.lanes) {
+                dispatch(One { x, scale: *scale, y });
+            } else {
+                dispatch(Scaled { x, scales, y });
+            }
+            at += len;
+        }
+    }
+}
+
+/// Elements of one channel.
+struct One<'a> {
+    x: &'a [i8],
+    scale: f32,
+    y: &'a mut [f32],
+}
+
+impl WithSimd for One<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        self.y.iter_mut().zip(self.x).for_each(|(y, &x)| *y = f32::from(x) * self.scale);
+    }
+}
+
+/// Widens all, on several threads where that pays, whose parts start at a multiple of `unit`.
+fn all(weights: &dyn Widen, y: &mut [f32], unit: usize) {
+    let cost = y.len() / 4;
+    threads::share(y, unit, cost, |first, y| weights.widen(first * unit, y));
+}
+
+/// How many elements are widened at once.
+const UNIT: usize = 1 << 12;
+
+/// The `bfloat16` numbers whose bits are `x`.
+pub fn widen_bf16(x: &[u16], y: &mut [f32]) {
+    all(&Bf16(x), y, UNIT);
+}
+
+/// The finite `float16` numbers whose bits are `x`.
+pub fn widen_f16(x: &[u16], y: &mut [f32]) {
+    all(&F16(x), y, UNIT);
+}
+
+/// The bytes `x` times the factors of their channels.
+pub fn widen_i8(x: &[i8], scales: &[f32], y: &mut [f32], panels: Panels) {
+    if !x.is_empty() && panels.rows > 0 {
+        all(&Bytes { x, scales, panels }, y, panels.lanes * panels.depth);
+    }
+}
+
+/// How many elements of scratch memory the product wants.
+pub const fn gemm_scratch(geometry: &Gemm) -> usize {
+    gemm::scratch(geometry.m, geometry.n, geometry.k, true, true)
+}
+
+/// `y = f(alpha · a · b + beta · c)`, where `b` has the bits of `bfloat16` numbers, in the order of
+/// [`gemm::pack_b`] for `f32`.
+pub fn gemm_bf16(
+    a: &[f32],
+    b: &[u16],
+    c: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Gemm,
+    f: Activation,
+) {
+    gemm::gemm_wide(a, Wide(&Bf16(b)), c, y, scratch, geometry, f);
+}
+
+/// The same, where `b` has the bits of finite `float16` numbers.
+pub fn gemm_f16(
+    a: &[f32],
+    b: &[u16],
+    c: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Gemm,
+    f: Activation,
+) {
+    gemm::gemm_wide(a, Wide(&F16(b)), c, y, scratch, geometry, f);
+}
+
+/// The same, where `b` has bytes, and each panel of columns the factors of its columns.
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn gemm_i8(
+    a: &[f32],
+    b: &[i8],
+    scales: &[f32],
+    c: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Gemm,
+    f: Activation,
+) {
+    let panels = Panels::right(geometry.k);
+    let weights = Bytes { x: b, scales, panels };
+    gemm::gemm_wide(a, Wide(&weights), c, y, scratch, geometry, f);
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::gemm::{Layout, Packing, gemm_f32, pack_b, packed_b_len};
+    use crate::simd::each_level;
+    use std::{vec, vec::Vec};
+
+    /// Numbers that look random, between -1 and 1.
+    fn drawn(len: usize, seed: u32) -> Vec<f32> {
+        let next =
+            |i: u32| i.wrapping_mul(0x9e37_79b9).wrapping_add(seed).wrapping_mul(0x85eb_ca6b);
+        (0..len as u32).map(|i| next(i) as i32 as f32 / i32::MAX as f32).collect()
+    }
+
+    #[test]
+    fn halves_are_widened_exactly() {
+        let bits: Vec<u16> = (0..=u16::MAX).filter(|x| x & 0x7c00 != 0x7c00).collect();
+        each_level(|_| {
+            let mut y = vec![f32::NAN; bits.len()];
+            widen_f16(&bits, &mut y);
+            for (&x, y) in bits.iter().zip(&y) {
+                let (exponent, rest) = (i32::from(x >> 10 & 31), f32::from(x & 1023));
+                let size = match exponent {
+                    0 => rest * 2f32.powi(-24),
+                    _ => (1.0 + rest / 1024.0) * 2f32.powi(exponent - 15),
+                };
+                let truth = if x >> 15 == 1 { -size } else { size };
+                assert_eq!(y.to_bits(), truth.to_bits(), "{x:#x}");
+            }
+        });
+        let mut y = vec![0.0; 2];
+        widen_bf16(&[0x3fc0, 0xc000], &mut y);
+        assert_eq!(y, [1.5, -2.0]);
+    }
+
+    #[test]
+    fn each_channel_has_its_factor() {
+        for (panels, across) in [
+            (Panels { lanes: 16, rows: 7, depth: 3 }, 2),
+            (Panels { lanes: 12, rows: 5, depth: 5 }, 3),
+            (Panels::plain(9), 4),
+        ] {
+            let len = panels.lanes * panels.rows * across;
+            let x: Vec<i8> = (0..len).map(|i| i as i8).collect();
+            let scales = drawn(panels.factors(len), 3);
+            let (mut truth, mut at, mut factor) = (Vec::new(), 0, 0);
+            for first in (0..panels.rows).step_by(panels.depth) {
+                for _ in 0..across {
+                    for _ in first..panels.rows.min(first + panels.depth) {
+                        for lane in 0..panels.lanes {
+                            truth.push(f32::from(x[at]) * scales[factor + lane]);
+                            at += 1;
+                        }
+                    }
+                    factor += panels.lanes;
+                }
+            }
+            assert_eq!(factor, scales.len());
+            each_level(|_| {
+                let mut y = vec![f32::NAN; len];
+                widen_i8(&x, &scales, &mut y, panels);
+                assert_eq!(y, truth);
+            });
+        }
+    }
+
+    #[test]
+    fn products_are_those_of_the_widened_factor() {
+        for (m, n, k) in [(1, 40, 800), (3, 17, 5), (30, 600, 400), (1, 1, 1), (100, 130, 64)] {
+            let (a, c) = (drawn(m * k, 1), drawn(n, 2));
+            let packing = Packing { rows: k, cols: n, strides: [n, 1] };
+            let mut packed = vec![0.0; packed_b_len::<f32>(&packing)];
+            pack_b(&drawn(k * n, 5), &mut packed, packing);
+            let bits: Vec<u16> = packed.iter().map(|x| (x.to_bits() >> 16) as u16).collect();
+            let bytes: Vec<i8> = packed.iter().map(|x| (x * 127.0) as i8).collect();
+            let scales = drawn(Panels::right(k).factors(bytes.len()), 9);
+            let geometry = Gemm {
+                m,
+                n,
+                k,
+                a: Layout::Strides(k, 1),
+                b: Layout::Packed,
+                c: [0, 1],
+                y_row: n,
+                alpha: 0.5,
+                beta: 1.0,
+            };
+            let f = Activation::Relu;
+            each_level(|level| {
+                let mut scratch = vec![f32::NAN; gemm_scratch(&geometry)];
+                let mut of = |wide: &[f32]| {
+                    let mut y = vec![f32::NAN; m * n];
+                    gemm_f32(&a, wide, Some(&c), &mut y, &mut scratch, geometry, f);
+                    y
+                };
+                let mut wide = vec![0.0; packed.len()];
+                widen_bf16(&bits, &mut wide);
+                let halves = of(&wide);
+                widen_i8(&bytes, &scales, &mut wide, Panels::right(k));
+                let eighths = of(&wide);
+                let near = |y: &[f32], truth: &[f32]| {
+                    for (y, truth) in y.iter().zip(truth) {
+                        assert!((y - truth).abs() <= 1e-3, "{level:?}: {y} is not {truth}");
+                    }
+                };
+                let mut y = vec![f32::NAN; m * n];
+                gemm_bf16(&a, &bits, Some(&c), &mut y, &mut scratch, geometry, f);
+                near(&y, &halves);
+                y.fill(f32::NAN);
+                gemm_i8(&a, &bytes, &scales, Some(&c), &mut y, &mut scratch, geometry, f);
+                near(&y, &eighths);
+            });
+        }
+    }
+}

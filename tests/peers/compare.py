@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Times programs that run the same model, in turns: see `run`, which calls this."""
+import argparse
+import datetime
+import json
+import math
+import os
+import pathlib
+import platform
+import random
+import select
+import statistics
+import subprocess
+import time
+from importlib.metadata import version
+
+import numpy as np
+import onnxruntime
+
+DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
+NAMES = {
+    "onnxc": "onnxc", "ort": "ONNX Runtime", "openvino": "OpenVINO f32",
+    "openvino-default": "OpenVINO default", "rten": "rten", "tract": "tract",
+}
+# A burst of calls takes about so many milliseconds.
+BURST = 60
+# An output may differ from the unoptimized one by so much of its largest element.
+TOLERANCE = 1e-4
+
+
+def prepare(model, folder):
+    """Draws the inputs of a model, and writes them with the outputs that are expected."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    providers = ["CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(model, options, providers=providers)
+    seeded = np.random.default_rng(11)
+    feeds = {port.name: draw(port, seeded) for port in session.get_inputs()}
+    results = session.run(None, feeds)
+    outputs = {port.name: y for port, y in zip(session.get_outputs(), results)}
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for kind, arrays in [("in", feeds), ("out", outputs)]:
+        for k, (name, array) in enumerate(arrays.items()):
+            np.save(folder / f"{kind}{k}.npy", array)
+            array.tofile(folder / f"{kind}{k}.bin")
+            sizes = ",".join(map(str, array.shape))
+            lines.append(f"{kind} {name} {array.dtype} {sizes} {kind}{k}.bin\n")
+    (folder / "manifest.txt").write_text("".join(lines))
+    return list(feeds), list(outputs.values())
+
+
+def draw(port, seeded):
+    """Floats around 0; indices below 256, a mask that hides the last eighth."""
+    shape = [size if isinstance(size, int) else 1 for size in port.shape]
+    if DTYPES[port.type] is np.float32:
+        return seeded.standard_normal(shape).astype(np.float32)
+    if "mask" in port.name:
+        mask = np.ones(shape, np.int64)
+        mask[..., shape[-1] - shape[-1] // 8 :] = 0
+        return mask
+    return seeded.integers(0, 256, shape)
+
+
+def compile_ours(model, inputs, folder, work, threads, precision):
+    """Builds the program that `onnxc bench` times, in one project for all models."""
+    project = work / "ours"
+    command = [os.environ["ONNXC"], "bench", model, "--scratch", project, "--no-run"]
+    command += ["--threads", str(max(threads))]
+    if precision:
+        command += ["--precision", precision]
+    for k, name in enumerate(inputs):
+        command += ["--input", f"{name}={folder / f'in{k}.npy'}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[0])
+    for file in ["target/release/bench", "inputs", "src/model.weights"]:
+        if (project / file).exists():
+            subprocess.run(["cp", project / file, folder], check=True)
+
+
+class Peer:
+    """A program that has loaded the model, and waits for lines."""
+
+    def __init__(self, name, command, threads, extra):
+        self.name, self.times = name, []
+        environment = dict(os.environ, **extra)
+        for key in ["ONNXC_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS", "RTEN_NUM_THREADS"]:
+            environment[key] = str(threads)
+        # One thread stays on one core.
+        core = sorted(os.sched_getaffinity(0))[-1]
+        pinned = (lambda: os.sched_setaffinity(0, {core})) if threads == 1 else None
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True,
+            env=environment, preexec_fn=pinned,
+        )
+        self.load = self.answer()["load_ms"]
+
+    def answer(self, seconds=300):
+        end = time.monotonic() + seconds
+        while select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))[0]:
+            line = self.process.stdout.readline()
+            if line.startswith("{"):
+                said = json.loads(line)
+                if "error" in said:
+                    raise RuntimeError(said["error"])
+                return said
+            if not line:
+                break
+        raise RuntimeError("it ended, or did not answer")
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def hurry(self, line):
+        """Asks while the program's threads go before all that is not in real time."""
+        self.schedule(os.SCHED_RR, 1)
+        said = self.ask(line)
+        self.schedule(os.SCHED_OTHER, 0)
+        return said
+
+    def schedule(self, policy, priority):
+        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+            try:
+                os.sched_setscheduler(int(thread), policy, os.sched_param(priority))
+            except OSError:
+                pass
+
+    def error(self, expected, folder):
+        """The largest difference, as a share of the output's largest element."""
+        folder.mkdir(exist_ok=True)
+        self.ask(f"o {folder}")
+        worst = 0.0
+        for k, wanted in enumerate(expected):
+            got = np.fromfile(folder / f"out{k}.bin", wanted.dtype).astype(np.float64)
+            if got.size != wanted.size:
+                raise RuntimeError(f"output {k} has {got.size} elements")
+            apart = np.max(np.abs(got - wanted.reshape(-1)), initial=0.0)
+            worst = max(worst, apart / max(np.max(np.abs(wanted), initial=0.0), 1e-30))
+        return float(worst)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def start(name, model, folder, threads):
+    """Starts a peer on a model."""
+    programs = pathlib.Path(os.environ["PEERS_PROGRAMS"])
+    if name == "onnxc":
+        return Peer(name, [folder / "bench", folder / "inputs"], threads, {})
+    package = pathlib.Path(onnxruntime.__file__).parent
+    library = next((package / "capi").glob("libonnxruntime.so.1*"))
+    program, _, precision = name.partition("-")
+    extra = {"ORT_DYLIB_PATH": str(library), "LD_LIBRARY_PATH": os.environ["PEERS_LIBRARIES"]}
+    extra["PEERS_PRECISION"] = precision or "f32"
+    return Peer(name, [programs / program, model, folder, str(threads)], threads, extra)
+
+
+def measure(peers, rounds):
+    """Lets the peers calculate in turns, in another order each time."""
+    for peer in peers:
+        peer.hurry("w 50")
+        peer.count = max(1, int(BURST * 1e3 / peer.hurry("w 150")["us"]))
+    for _ in range(rounds):
+        for peer in random.sample(peers, len(peers)):
+            peer.hurry("t 1")  # Its caches were the others'.
+            peer.times.append(peer.hurry(f"t {peer.count}")["us"])
+
+
+def compare(model, names, threads, rounds, work, expected):
+    """A row of results for one model and number of threads."""
+    folder, row, peers = work / "runs" / model.stem, {}, []
+    for name in names:
+        try:
+            peer = start(name, model, folder, threads)
+            error = peer.error(expected, work / "outputs")
+            peers.append(peer)
+            row[name] = {"error": error, "load_ms": peer.load}
+        except (RuntimeError, OSError, ValueError) as reason:
+            row[name] = {"refused": str(reason)}
+    measure(peers, rounds)
+    for peer in peers:
+        row[peer.name] |= {"us": statistics.median(peer.times), "least_us": min(peer.times)}
+        peer.end()
+    return row
+
+
+def cell(row, name):
+    """A peer's time as a multiple of ours; in brackets where its outputs are far off."""
+    peer, ours = row[name], row["onnxc"]
+    if "us" not in peer or "us" not in ours:
+        return "–"
+    text = f"{peer['us'] / ours['us']:.2f}"
+    return text if peer["error"] <= TOLERANCE else f"({text})"
+
+
+def micros(us):
+    return f"{us:.3g} µs" if us < 1000 else f"{us / 1000:.3g} ms"
+
+
+def table(results, names, threads):
+    """The results for so many threads, as Markdown."""
+    others = [name for name in names if name != "onnxc"]
+    lines = [["model", "onnxc"] + [NAMES[name] for name in others]]
+    lines.append(["---"] + ["--:"] * (1 + len(others)))
+    ratios = {name: [] for name in others}
+    for model, row in results:
+        ours = row["onnxc"]
+        first = micros(ours["us"]) if "us" in ours else "refused"
+        lines.append([model, first] + [cell(row, name) for name in others])
+        for name in others:
+            if "us" in row[name] and "us" in ours:
+                ratios[name].append(math.log(row[name]["us"] / ours["us"]))
+    means = [f"{math.exp(statistics.mean(r)):.2f}" if r else "–" for r in ratios.values()]
+    lines.append(["geometric mean", ""] + means)
+    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{threads} thread{'s' if threads > 1 else ''}:\n\n{body}\n"
+
+
+def machine():
+    for line in open("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def heading(names):
+    crates = {}
+    lock = (pathlib.Path(__file__).parent / "Cargo.lock").read_text().split("[[package]]")
+    for package in lock:
+        fields = dict(line.split(" = ", 1) for line in package.splitlines() if " = " in line)
+        crates[fields.get("name", "").strip('"')] = fields.get("version", "").strip('"')
+    versions = {
+        "ort": f"ONNX Runtime {version('onnxruntime')}",
+        "openvino": f"OpenVINO {version('openvino')}",
+        "rten": f"rten {crates.get('rten')}",
+        "tract": f"tract {crates.get('tract-onnx')}",
+    }
+    said = dict.fromkeys(versions[name.split("-")[0]] for name in names if name != "onnxc")
+    cores, load = os.cpu_count(), os.getloadavg()[0]
+    return (
+        f"{datetime.date.today()}, {machine()}, {cores} cores, load {load:.1f}; "
+        f"{', '.join(said)}. Medians; a peer's number is its time as a multiple of onnxc's, in "
+        f"brackets where an output is off by more than {TOLERANCE:g} of its largest element.\n"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("models", type=pathlib.Path)
+    parser.add_argument("work", type=pathlib.Path)
+    parser.add_argument("--peers", default="ort,openvino,rten,tract")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--threads", default="1")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--precision", default="")
+    options = parser.parse_args()
+    names = ["onnxc", *options.peers.split(",")]
+    threads = [int(n) for n in options.threads.split(",")]
+    models = sorted(options.models.glob("*.onnx"), key=lambda path: path.stat().st_size)
+    if options.only:
+        models = [options.models / f"{name}.onnx" for name in options.only.split(",")]
+    results = {n: [] for n in threads}
+    for model in models:
+        folder = options.work / "runs" / model.stem
+        inputs, expected = prepare(model, folder)
+        try:
+            compile_ours(model, inputs, folder, options.work, threads, options.precision)
+        except RuntimeError as reason:
+            print(f"{model.stem}: onnxc: {reason}", flush=True)
+            (folder / "bench").unlink(missing_ok=True)
+        for n in threads:
+            row = compare(model, names, n, options.rounds, options.work, expected)
+            results[n].append((model.stem, row))
+            print(f"{model.stem}, {n}: {json.dumps(row)}", flush=True)
+        tables = [table(results[n], names, n) for n in threads]
+        (options.work / "table.md").write_text("\n".join([heading(names), *tables]))
+    print((options.work / "table.md").read_text())
+
+
+if __name__ == "__main__":
+    main()
