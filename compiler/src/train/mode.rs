@@ -10,6 +10,7 @@ use super::{draft::Draft, initial::Seeds, names, optimizer::Update, survey::Vari
 use crate::{
     check::GradientNames,
     diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
+    domain::canonical,
     dtype::DType,
     ir::Attribute,
     tensor::Tensor,
@@ -254,7 +255,7 @@ impl<'a> Second<'a> {
 
 /// Whether a node does something else in training.
 fn is_switched(node: &NodeProto) -> bool {
-    matches!(node.domain(), "" | "ai.onnx")
+    canonical(node.domain()).is_empty()
         && matches!(node.op_type(), "BatchNormalization" | "Dropout")
 }
 
