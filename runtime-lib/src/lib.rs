@@ -82,6 +82,8 @@ pub mod resize;
 pub mod rnn;
 pub mod roi;
 pub mod rotary_embedding;
+#[cfg(feature = "safetensors")]
+pub mod safetensors;
 pub mod sample;
 pub mod scatter;
 pub mod select;

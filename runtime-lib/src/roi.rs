@@ -1,8 +1,9 @@
 //! `RoiAlign` and `MaxRoiPool`: the same number of elements for each region of an image.
 
 use crate::error::Result;
-use crate::index::{index, number};
+use crate::index::{index, number, signed};
 use crate::{Float, Number};
+use core::ops::Range;
 
 /// Images, and regions of them.
 #[derive(Clone, Copy, Debug)]
@@ -178,10 +179,55 @@ impl<W: Float<Wide = W>> Samples<W> {
     }
 }
 
+/// How much each element along an axis of an image, 0 for its height and 1 for its width, counts in the
+/// mean of the samples of each part of each region: `[regions, parts, elements]`.
+pub fn roi_align_weights<T: Float>(
+    rois: &[T],
+    y: &mut [T],
+    regions: Regions,
+    sampling: Sampling,
+    axis: usize,
+) {
+    let (size, parts) = (regions.image[axis], regions.out[axis]);
+    y.fill(T::ZERO);
+    if size == 0 {
+        return;
+    }
+    for (roi, y) in rois.chunks_exact(4).zip(y.chunks_exact_mut(parts * size)) {
+        let ends = [roi[1 - axis].widen(), roi[3 - axis].widen()];
+        let samples = Samples::of(ends, size, parts, regions.scale, sampling);
+        let share = T::Wide::ONE.div(number(samples.count.max(1)));
+        for (part, y) in y.chunks_exact_mut(size).enumerate() {
+            for sample in 0..samples.count {
+                for (at, weight) in samples.sample(part, sample).into_iter().flatten() {
+                    y[at] = T::narrow(y[at].widen().add(weight.mul(share)));
+                }
+            }
+        }
+    }
+}
+
 /// The largest element of each part of each region, whose ends are rounded.
 pub fn max_roi_pool<T: Float>(x: &[T], rois: &[T], y: &mut [T], regions: Regions) -> Result {
+    each_part(rois, regions, &mut |at, part| {
+        let elements = part.rows().flat_map(|row| &x[row]);
+        // An empty part is zero.
+        y[at] = elements.copied().reduce(T::maximum).unwrap_or(T::ZERO);
+    })
+}
+
+/// Where the elements of [`max_roi_pool`] lie among all of `x`; at its end for an empty part.
+pub fn max_roi_places<T: Float>(x: &[T], rois: &[T], y: &mut [i64], regions: Regions) -> Result {
+    let larger = |a: f64, b: f64| b > a || b.is_nan() && !a.is_nan();
+    let first = |a: usize, b: usize| if larger(x[a].to_f64(), x[b].to_f64()) { b } else { a };
+    each_part(rois, regions, &mut |at, part| {
+        y[at] = signed(part.rows().flatten().reduce(first).unwrap_or(x.len()));
+    })
+}
+
+/// Shows each part of each region, with its number.
+fn each_part<T: Float>(rois: &[T], regions: Regions, visit: &mut dyn FnMut(usize, Part)) -> Result {
     let Regions { batch, channels, image: [height, width], out: [rows, columns], .. } = regions;
-    let (plane, out) = (height * width, rows * columns);
     for (i, roi) in rois.chunks_exact(5).enumerate() {
         let image = index(i64::from_f64(roi[0].to_f64()), batch)?;
         let along = |start: usize, size: usize, out: usize| {
@@ -190,18 +236,35 @@ pub fn max_roi_pool<T: Float>(x: &[T], rois: &[T], y: &mut [T], regions: Regions
         };
         let (down, across) = (along(2, height, rows), along(1, width, columns));
         for channel in 0..channels {
-            let x = &x[(image * channels + channel) * plane..][..plane];
-            let y = &mut y[(i * channels + channel) * out..][..out];
-            for (j, y) in y.iter_mut().enumerate() {
-                let [top, bottom] = down.part(j / columns);
-                let [left, right] = across.part(j % columns);
-                let rows = (top..bottom).flat_map(|row| &x[row * width..][left..right]);
-                // An empty part is zero.
-                *y = rows.copied().reduce(T::maximum).unwrap_or(T::ZERO);
+            let plane = (image * channels + channel) * height * width;
+            let first = (i * channels + channel) * rows * columns;
+            for j in 0..rows * columns {
+                let (rows, columns) = (down.part(j / columns), across.part(j % columns));
+                visit(first + j, Part { plane, width, rows, columns });
             }
         }
     }
     Ok(())
+}
+
+/// A part of a region of a plane.
+struct Part {
+    /// Where the plane begins.
+    plane: usize,
+    width: usize,
+    rows: [usize; 2],
+    columns: [usize; 2],
+}
+
+impl Part {
+    /// Where its rows lie.
+    fn rows(self) -> impl Iterator<Item = Range<usize>> {
+        let ([top, bottom], [left, right]) = (self.rows, self.columns);
+        (top..bottom).map(move |row| {
+            let first = self.plane + row * self.width;
+            first + left..first + right
+        })
+    }
 }
 
 /// The parts of a region along one axis.
@@ -270,11 +333,31 @@ mod tests {
     }
 
     #[test]
+    fn weights_of_samples_are_those_of_their_mean() {
+        let (rois, sampling) = ([0.5, 0.0, 3.0, 3.5], Sampling { ratio: 0, half_pixel: true });
+        let (mut mean, mut rows, mut columns) = ([0.0; 2], [0.0; 3], [0.0; 6]);
+        assert_eq!(roi_align_average(&X, &rois, &[0], &mut mean, REGIONS, sampling), Ok(()));
+        roi_align_weights(&rois, &mut rows, REGIONS, sampling, 0);
+        roi_align_weights(&rois, &mut columns, REGIONS, sampling, 1);
+        for (mean, columns) in mean.iter().zip(columns.chunks(3)) {
+            let row = |x: &[f32]| x.iter().zip(columns).map(|(x, w)| x * w).sum::<f32>();
+            let sum: f32 = X.chunks(3).zip(&rows).map(|(x, w)| row(x) * w).sum();
+            assert!((mean - sum).abs() < 1e-5, "{mean} {sum}");
+        }
+    }
+
+    #[test]
     fn parts_of_a_region_may_share_elements() {
         let mut y = [0.0; 4];
         let rois = [0.0, 0.0, 0.0, 2.0, 1.0, 0.0, 5.0, 5.0, 9.0, 9.0];
         assert_eq!(max_roi_pool(&X, &rois, &mut y, REGIONS), Ok(()));
         assert_eq!(y, [5.0, 6.0, 0.0, 0.0]);
         assert!(max_roi_pool(&X, &[3.0; 5], &mut y[..2], REGIONS).is_err());
+        let mut places = [0; 4];
+        assert_eq!(max_roi_places(&X, &rois, &mut places, REGIONS), Ok(()));
+        assert_eq!(places, [4, 5, 9, 9]);
+        let mut places = [0; 2];
+        assert_eq!(max_roi_places(&[1.0; 9], &rois[..5], &mut places, REGIONS), Ok(()));
+        assert_eq!(places, [0, 1], "the first of equals");
     }
 }

@@ -14,6 +14,7 @@ pub struct Variable {
     pub ty: &'static str,
     /// The sizes of its axes.
     pub shape: &'static [usize],
+    len: usize,
     bytes: Slot<u8>,
     is_valid: fn(&[u8]) -> bool,
 }
@@ -32,7 +33,65 @@ impl Variable {
             bytes *= shape[axis];
             axis += 1;
         }
-        Variable { name, ty, shape, bytes: Slot::new(offset, bytes), is_valid: T::is_valid }
+        let (len, bytes) = (bytes, Slot::new(offset, bytes));
+        Variable { name, ty, shape, len, bytes, is_valid: T::is_valid }
+    }
+}
+
+impl Variable {
+    /// Holds bytes against what elements of the variable may be.
+    ///
+    /// # Errors
+    ///
+    /// Where they are not as many, or no elements of its type.
+    pub fn hold(&self, bytes: &[u8]) -> Result {
+        if self.len != bytes.len() {
+            return Err(Error::Length { expected: self.len, found: bytes.len() });
+        }
+        let none = Error::Value("the bytes are no elements of the variable's type");
+        if (self.is_valid)(bytes) { Ok(()) } else { Err(none) }
+    }
+}
+
+/// The variables of a model, where they stand.
+pub struct Variables<'a> {
+    all: &'static [Variable],
+    arena: &'a mut [Block],
+}
+
+impl<'a> Variables<'a> {
+    /// Those at the head of an arena.
+    pub fn new(all: &'static [Variable], arena: &'a mut [Block]) -> Variables<'a> {
+        Variables { all, arena }
+    }
+
+    /// What is known of each, in the model's order.
+    pub fn all(&self) -> &'static [Variable] {
+        self.all
+    }
+
+    /// The variable of that name.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none.
+    pub fn find(&self, name: &str) -> Result<&'static Variable> {
+        let found = self.all.iter().find(|variable| variable.name == name);
+        found.ok_or(Error::Value("the model has no variable of that name"))
+    }
+
+    /// The elements of the variable of that name, as bytes.
+    pub fn get(&mut self, name: &str) -> Option<&[u8]> {
+        bytes(self.all, name, self.arena)
+    }
+
+    /// Sets the variable of that name to the elements that these bytes are.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, or the bytes are no elements of its type, or not as many.
+    pub fn set(&mut self, name: &str, bytes: &[u8]) -> Result {
+        load(self.all, name, self.arena, bytes)
     }
 }
 
@@ -50,14 +109,8 @@ pub fn bytes<'a>(variables: &[Variable], name: &str, arena: &'a mut [Block]) -> 
 pub fn load(variables: &[Variable], name: &str, arena: &mut [Block], bytes: &[u8]) -> Result {
     let variable = variables.iter().find(|variable| variable.name == name);
     let variable = variable.ok_or(Error::Value("the model has no variable of that name"))?;
-    let own = borrow(arena, variable.bytes.write());
-    if own.len() != bytes.len() {
-        return Err(Error::Length { expected: own.len(), found: bytes.len() });
-    }
-    if !(variable.is_valid)(bytes) {
-        return Err(Error::Value("the bytes are no elements of the variable's type"));
-    }
-    own.copy_from_slice(bytes);
+    variable.hold(bytes)?;
+    borrow(arena, variable.bytes.write()).copy_from_slice(bytes);
     Ok(())
 }
 

@@ -142,6 +142,13 @@ impl Learn {
         )
     }
 
+    /// All variables, to be read and set by name, or as a file: feature `safetensors` of the
+    /// runtime library.
+    pub fn variables(&mut self) -> ::onnxc_runtime::variable::Variables<'_> {
+        self.begin();
+        ::onnxc_runtime::variable::Variables::new(Self::VARIABLES, self.arena.blocks())
+    }
+
     /// Puts the variables into the arena, where they are not there yet.
     fn begin(&mut self) {
         if !self.begun {

@@ -322,12 +322,32 @@ const CASES: &[Case<'_>] = &[
         "int64 i = {1}",
         "s = SplitToSequence<axis = 1>(x)  a = SequenceAt(s, i)  y = Mul(a, a)",
     ),
+    with(
+        "double[4, 3] x, double[3] w, double v",
+        "int64[2] rows = {1, 3}",
+        "s = SplitToSequence(x, rows)  t, u = SequenceMap(s, w) <body = each (double[r, 3] a, double[3] b) => (double[r, 3] c, double[r, 3] d) { e = Mul(a, b)  c = Exp(e)  d = Mul(a, v) }>  f = ConcatFromSequence<axis = 0>(t)  h = ConcatFromSequence<axis = 0>(u)  y = Mul(f, h)",
+    ),
     case("double[2, 3] x", "o = Optional(x)  y = OptionalGetElement(o)"),
     with("double[1, 8, 6] x", "int64[2] s = {3, 4}, int64[2] b = {2, 2}", "y = Col2Im(x, s, b)"),
     with(
         "double[1, 2, 6, 6] x",
         "double[1, 4] r = {0.4, 0.7, 4.6, 5.2}, int64[1] b = {0}",
         "y = RoiAlign<output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, b)",
+    ),
+    with(
+        "double[2, 2, 5, 6] x",
+        "double[2, 4] r = {0.4, 0.7, 4.6, 5.2, 1.0, -2.0, 9.0, 3.0}, int64[2] b = {1, 0}",
+        "y = RoiAlign<output_height = 2, output_width = 3, spatial_scale = 0.9>(x, r, b)",
+    ),
+    with(
+        "double[2, 2, 6, 6] x",
+        "double[3, 5] r = {0.0, 0.4, 0.7, 4.6, 5.2, 1.0, 2.0, 2.0, 3.0, 2.0, 1.0, 7.0, 7.0, 9.0, 9.0}",
+        "y = MaxRoiPool<pooled_shape = [2, 3], spatial_scale = 0.8>(x, r)",
+    ),
+    with(
+        "double[1, 1, 0, 3] x, double[2] w",
+        "double[1, 5] r = {0.0, 0.0, 0.0, 2.0, 2.0}",
+        "p = MaxRoiPool<pooled_shape = [1, 2]>(x, r)  y = Add(p, w)",
     ),
     case("double[n, 5, 2] x", "y = DFT(x)"),
     case("double[n, 5, 1] x", "y = DFT<onesided = 1>(x)"),

@@ -20,5 +20,6 @@ mod random;
 mod recognized;
 mod recompute;
 mod tidy;
+mod train_mode;
 mod train_prep;
 mod training;

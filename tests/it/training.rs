@@ -187,6 +187,25 @@ fn a_module_starts_anew_and_takes_what_another_learned() {
 }
 
 #[test]
+fn what_was_learned_is_a_file() {
+    let (mut model, mut copy) = (Learn::new(), Learn::new());
+    model.fit(&X, &TARGET);
+    let file = model.variables().to_safetensors().expect("the format has these types");
+    copy.variables().load_safetensors(&file).expect("the model is the same");
+    for variable in Learn::VARIABLES {
+        assert_eq!(copy.state(variable.name), model.state(variable.name), "{}", variable.name);
+    }
+    // A file of Python's package: the tensors of the largest types first, spaces after the head.
+    let head = r#"{"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]}}  "#;
+    let numbers = [0.5f32, 1.5, -2.5].map(f32::to_le_bytes).concat();
+    let file = [&head.len().to_le_bytes()[..], head.as_bytes(), &numbers].concat();
+    copy.variables().load_safetensors(&file).expect("these are its variables");
+    assert_eq!(copy.state("b"), Some(&numbers[..4]));
+    assert_eq!(copy.state("w"), Some(&numbers[4..]));
+    assert_eq!(copy.state("slow"), model.state("slow"));
+}
+
+#[test]
 fn all_is_computed_before_any_variable_changes() {
     let text = "g () => (float[2] y) <float[2] a = {1.0, 2.0}, float[2] b = {3.0, 4.0}> {
             y = Add(a, b)

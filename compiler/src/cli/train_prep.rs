@@ -18,8 +18,8 @@ use std::{
 /// weights their first values.
 ///
 /// What inference does is what is trained: `BatchNormalization` keeps the statistics in the file (its
-/// scale and bias are trained), and `Dropout` drops nothing, unless the model has them in training
-/// mode.
+/// scale and bias are trained), and `Dropout` drops nothing; `--training-mode` has them do what they do
+/// in training.
 #[derive(clap::Args)]
 pub struct Options {
     /// The model
@@ -45,8 +45,12 @@ pub struct Options {
     /// What weights are at first
     #[arg(long, value_enum, default_value = "kaiming")]
     init: InitialArg,
-    /// From which number on the seeds of first values count; without, the program that trains says
-    /// what is drawn
+    /// Have a step normalize by the mean and variance of what `BatchNormalization` is given, and keep
+    /// running ones for inference; and have it drop what `Dropout` is given, by chance
+    #[arg(long)]
+    training_mode: bool,
+    /// From which number on the seeds of what is dropped and of first values count; without, the
+    /// program that trains says what is drawn
     #[arg(long)]
     seed: Option<u32>,
     #[command(flatten)]
@@ -142,6 +146,7 @@ pub fn run(options: &Options) -> ExitCode {
 fn try_run(options: &Options) -> Result<(), Diagnostics> {
     let mut prepare = Prepare::new(loss(options.loss), optimizer(options)?)
         .initial(initial(options.init))
+        .training_mode(options.training_mode)
         .directory(options.model.parent().map(Path::to_owned).unwrap_or_default());
     if let Some(seed) = options.seed {
         prepare = prepare.seed(seed);

@@ -23,6 +23,7 @@ const METHODS: &[&str] = &[
     "begin",
     "state",
     "load_state",
+    "variables",
 ];
 
 /// The faces of what changes variables.
@@ -133,6 +134,13 @@ impl<'p> Learning<'p> {
             pub fn load_state(&mut self, name: &str, bytes: &[u8]) -> ::onnxc_runtime::Result {
                 self.begin();
                 ::onnxc_runtime::variable::load(Self::VARIABLES, name, self.arena.blocks(), bytes)
+            }
+            blank!();
+            /// All variables, to be read and set by name, or as a file: feature `safetensors` of the
+            /// runtime library.
+            pub fn variables(&mut self) -> ::onnxc_runtime::variable::Variables<'_> {
+                self.begin();
+                ::onnxc_runtime::variable::Variables::new(Self::VARIABLES, self.arena.blocks())
             }
             blank!();
             /// Puts the variables into the arena, where they are not there yet.

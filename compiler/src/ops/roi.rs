@@ -1,11 +1,11 @@
 //! The same number of elements for each region of an image: `RoiAlign` and `MaxRoiPool`.
 
-use super::{Entry, entry};
+use super::{Entry, entry, internal};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Kernel,
         geometry::{Regions, Sampling},
@@ -16,21 +16,14 @@ use crate::{
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
-    entry("MaxRoiPool", 1, |node| {
-        let shape = node.maybe_ints("pooled_shape")?.unwrap_or_default();
-        let &[height, width] = shape.as_slice() else {
-            let message = "`pooled_shape` must be a height and a width";
-            return Err(Diagnostic::new(Code::BadAttribute, message));
-        };
-        let out = [size("pooled_shape", height)?, size("pooled_shape", width)?];
-        Ok(Rc::new(MaxRoiPool { out, scale: node.float("spatial_scale", 1.0)? }))
-    }),
+    internal("MaxRoiPlaces", |node| Ok(Rc::new(MaxRoiPlaces { pool: MaxRoiPool::read(node)? }))),
+    entry("MaxRoiPool", 1, |node| Ok(Rc::new(MaxRoiPool::read(node)?))),
     // The first version counted coordinates from the middles of elements.
-    entry("RoiAlign", 10, |node| RoiAlign::read(node, false)),
-    entry("RoiAlign", 16, |node| {
-        let modes = [("half_pixel", true), ("output_half_pixel", false)];
-        let half_pixel = node.choice("coordinate_transformation_mode", &modes)?;
-        RoiAlign::read(node, half_pixel)
+    entry("RoiAlign", 10, |node| Ok(Rc::new(RoiAlign::read(node, false)?))),
+    entry("RoiAlign", 16, |node| Ok(Rc::new(RoiAlign::read_mode(node)?))),
+    internal("RoiAlignWeights", |node| {
+        let axis = usize::from(node.int("axis", 0)? != 0);
+        Ok(Rc::new(RoiAlignWeights { align: RoiAlign::read_mode(node)?, axis }))
     }),
 ];
 
@@ -43,6 +36,7 @@ fn size(name: &str, size: i64) -> Result<usize> {
 }
 
 /// Samples of regions, interpolated linearly: images, regions, the image of each.
+#[derive(Clone)]
 pub struct RoiAlign {
     /// Whether the largest corner counts; else it is the mean of the samples.
     pub largest: bool,
@@ -62,20 +56,27 @@ static LARGEST: Kernel<(Regions, Sampling)> = kernel!(checked FLOATS T, roi::roi
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), p.0, p.1));
 
 impl RoiAlign {
-    fn read(node: &mut Reader<'_>, half_pixel: bool) -> Result<Rc<dyn Op>> {
+    fn read(node: &mut Reader<'_>, half_pixel: bool) -> Result<RoiAlign> {
         let height = size("output_height", node.int("output_height", 1)?)?;
         let width = size("output_width", node.int("output_width", 1)?)?;
         let ratio = match node.int("sampling_ratio", 0)? {
             ratio if ratio <= 0 => 0,
             ratio => size("sampling_ratio", ratio)?,
         };
-        Ok(Rc::new(RoiAlign {
+        Ok(RoiAlign {
             largest: node.choice("mode", &[("avg", false), ("max", true)])?,
             out: [height, width],
             scale: node.float("spatial_scale", 1.0)?,
             ratio,
             half_pixel,
-        }))
+        })
+    }
+
+    /// The same with the attribute that says where coordinates count from.
+    fn read_mode(node: &mut Reader<'_>) -> Result<RoiAlign> {
+        let modes = [("half_pixel", true), ("output_half_pixel", false)];
+        let half_pixel = node.choice("coordinate_transformation_mode", &modes)?;
+        RoiAlign::read(node, half_pixel)
     }
 }
 
@@ -128,12 +129,18 @@ impl Op for RoiAlign {
 
     /// By the formula: weights along each axis, which are the means of those of an element's samples.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        if self.largest || self.ratio == 0 {
-            let what = if self.largest { "in mode `max`" } else { "without `sampling_ratio`" };
-            return Err(g.unsupported(what));
+        if self.largest {
+            return Err(g.unsupported("in mode `max`"));
         }
         let (x, rois) = (g.x(0), g.x(1));
-        let [rows, columns] = [0, 1].map(|axis| self.weights(x, rois, axis));
+        let weights = |axis| match self.ratio {
+            0 => {
+                let op = Rc::new(RoiAlignWeights { align: self.clone(), axis });
+                g.tape().node(op, &[Some(x), Some(rois)], 1)[0]
+            }
+            _ => self.weights(x, rois, axis),
+        };
+        let [rows, columns] = [weights(0), weights(1)];
         let images = x.gather(g.x(2), 0);
         let y = rows.with_axis(1).matmul(images).matmul(columns.with_axis(1).turned());
         g.through(&[y])
@@ -167,7 +174,59 @@ impl RoiAlign {
     }
 }
 
+/// What each element along an axis of the images, input 0, counts in each element along it of each
+/// region, input 1, in the mean of as many samples as the region's size asks for.
+pub struct RoiAlignWeights {
+    /// The operator.
+    pub align: RoiAlign,
+    /// 0 for the height and 1 for the width.
+    pub axis: usize,
+}
+
+static WEIGHTS: Kernel<(Regions, Sampling, usize)> = kernel!(FLOATS T, roi::roi_align_weights::<T>,
+    |f, a, p| f(a.input(0), a.output(0), p.0, p.1, p.2));
+
+impl Op for RoiAlignWeights {
+    fn name(&self) -> &'static str {
+        "RoiAlignWeights"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.align.attributes(a);
+        a.int("axis", i64::from(self.axis != 0));
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(1, FLOATS)?;
+        let size = cx.ranked(0, 4)?.shape[2 + self.axis].clone();
+        let rois = cx.ranked(1, 2)?;
+        let shape = [rois.shape[0].clone(), self.align.out[self.axis].into(), size];
+        Ok(vec![Type::tensor(rois.dtype, &shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let align = &self.align;
+        let sampling = Sampling { ratio: align.ratio, half_pixel: align.half_pixel };
+        let formula = (regions(cx, align.out, align.scale)?, sampling, self.axis);
+        let (rois, y) = (cx.input(1)?.into(), cx.output(0)?.into());
+        cx.call_on(&WEIGHTS, cx.ty(1)?.dtype, vec![rois], vec![y], formula)
+    }
+
+    /// The images count by their sizes alone. The regions say how many samples there are, too.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if g.wants(1) {
+            return Err(g.unsupported("by the regions of a `RoiAlign` without `sampling_ratio`"));
+        }
+        Ok(())
+    }
+}
+
 /// The largest element of each part of a region, which begins with the number of its image.
+#[derive(Clone)]
 pub struct MaxRoiPool {
     /// The height and width that each region comes to have.
     pub out: [usize; 2],
@@ -177,6 +236,18 @@ pub struct MaxRoiPool {
 
 static MAX_ROI_POOL: Kernel<Regions> = kernel!(checked FLOATS T, roi::max_roi_pool::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
+
+impl MaxRoiPool {
+    fn read(node: &mut Reader<'_>) -> Result<MaxRoiPool> {
+        let shape = node.maybe_ints("pooled_shape")?.unwrap_or_default();
+        let &[height, width] = shape.as_slice() else {
+            let message = "`pooled_shape` must be a height and a width";
+            return Err(Diagnostic::new(Code::BadAttribute, message));
+        };
+        let out = [size("pooled_shape", height)?, size("pooled_shape", width)?];
+        Ok(MaxRoiPool { out, scale: node.float("spatial_scale", 1.0)? })
+    }
+}
 
 impl Op for MaxRoiPool {
     fn name(&self) -> &'static str {
@@ -194,6 +265,52 @@ impl Op for MaxRoiPool {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         cx.call(&MAX_ROI_POOL, regions(cx, self.out, self.scale)?)
+    }
+
+    /// What is found at places that a little change of the images leaves where they are.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let (x, rois) = (g.x(0), g.x(1));
+        let op = Rc::new(MaxRoiPlaces { pool: self.clone() });
+        let places = g.tape().node(op, &[Some(x), Some(rois)], 1)[0];
+        let nothing = x.number(0.0).reshape_to(&[1]);
+        g.through(&[x.reshape_to(&[-1]).concat(&[nothing], 0).gather(places, 0)])
+    }
+}
+
+/// Where the elements of [`MaxRoiPool`] come from: the number, among all elements of the images, of
+/// the first of the largest of each part; that behind the last one for a part without elements.
+pub struct MaxRoiPlaces {
+    /// The operator.
+    pub pool: MaxRoiPool,
+}
+
+static MAX_ROI_PLACES: Kernel<Regions> = kernel!(checked FLOATS T, roi::max_roi_places::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
+
+impl Op for MaxRoiPlaces {
+    fn name(&self) -> &'static str {
+        "MaxRoiPlaces"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.pool.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let mut types = self.pool.infer(cx)?;
+        if let Some(Type::Tensor(places)) = types.first_mut() {
+            places.dtype = DType::I64;
+        }
+        Ok(types)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let regions = regions(cx, self.pool.out, self.pool.scale)?;
+        cx.call(&MAX_ROI_PLACES, regions)
     }
 }
 
@@ -217,6 +334,8 @@ mod tests {
         check(align(false), &inputs(), 1, "float[n, 5, 2, 3]");
         let pool = || MaxRoiPool { out: [2, 3], scale: 1.0 };
         check(pool(), &[x(F16), tensor(F16, [7, 5])], 1, "float16[7, 5, 2, 3]");
+        let places = MaxRoiPlaces { pool: pool() };
+        check(places, &[x(F16), tensor(F16, [7, 5])], 1, "int64[7, 5, 2, 3]");
         let found = "the numbers of a region and those wanted must be equal, but are 4 and 5";
         check(pool(), &[x(F16), tensor(F16, [7, 4])], 1, found);
     }

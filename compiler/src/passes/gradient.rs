@@ -120,9 +120,22 @@ fn taken(
         (id, point.ty.clone(), point.constant.clone().filter(|_| i >= asked.xs.len()))
     });
     let typed: Vec<_> = typed.collect();
-    let (function, captures) = extract(graph, &typed, y, branch::decide, SIMPLER)?;
+    let (function, captures) = extract(graph, &typed, y, decide, SIMPLER)?;
     let (derivative, dead) = derivative(function, wanted)?;
     Ok((derivative, dead, captures))
+}
+
+/// Decides what can be decided of branches and loops, and writes out what is done for each tensor of
+/// a sequence.
+fn decide(
+    cx: &mut Rewrite<'_>,
+    id: NodeId,
+    rest: &[Todo],
+    into: RegionId,
+    outputs: &[ValueId],
+) -> Next {
+    let written = sequence::map(cx, id, into);
+    written.unwrap_or_else(|| branch::decide(cx, id, rest, into, outputs))
 }
 
 /// The numbers of those variables of a graph's only `Gradient` by which its value has no derivative

@@ -3,20 +3,22 @@
 use super::fold;
 use crate::{
     diag::Result,
-    ir::{Graph, NewNode, Node, RegionId, Site, ValueId},
+    ir::{Graph, NewNode, Next, Node, NodeId, RegionId, Rewrite, Site, ValueId},
     ops::{
         concat::{Concat, Split},
         optional::{Optional, OptionalGetElement},
         reshape::{Squeeze, Unsqueeze},
         sequence::{
-            SequenceAt, SequenceConstruct, SequenceEmpty, SequenceErase, SequenceInsert, place,
+            SequenceAt, SequenceConstruct, SequenceEmpty, SequenceErase, SequenceInsert,
+            map::SequenceMap,
+            place,
             split::{ConcatFromSequence, SplitToSequence},
         },
     },
     tensor::Tensor,
     ty::Type,
 };
-use std::rc::Rc;
+use std::{collections::HashMap, rc::Rc};
 
 /// A sequence is taken apart where it has at most so many tensors.
 pub const MOST: usize = 64;
@@ -71,6 +73,39 @@ pub fn tensors(g: &Graph, sequence: ValueId) -> Option<Vec<ValueId>> {
         () if node.op.is::<SequenceConstruct>() => node.inputs.iter().copied().collect(),
         () => None,
     }
+}
+
+/// What is done for each tensor of sequences that are known one by one is written for each.
+pub fn map(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Option<Next> {
+    let old = cx.old;
+    let node = &old[id];
+    let &[body] = node.regions.as_slice() else { return None };
+    if !node.op.is::<SequenceMap>() || node.fault.is_some() || old.is_faulty(body) {
+        return None;
+    }
+    let given = node.inputs.iter().map(|id| id.map(|id| cx.value(id)));
+    let given: Vec<ValueId> = given.collect::<Option<_>>()?;
+    let is_sequence = |id: &&ValueId| matches!(cx.new[**id].ty, Type::Sequence(_));
+    let lists = given.iter().filter(is_sequence).map(|&id| Some((id, tensors(&cx.new, id)?)));
+    let lists: HashMap<ValueId, Vec<ValueId>> = lists.collect::<Option<_>>()?;
+    let turns = lists.get(given.first()?)?.len();
+    if !(1..=MOST).contains(&turns) || lists.values().any(|list| list.len() != turns) {
+        return None;
+    }
+    let mut results = vec![Vec::new(); node.outputs.len()];
+    for turn in 0..turns {
+        let part = |id: &ValueId| lists.get(id).map_or(*id, |list| list[turn]);
+        let parts: Vec<ValueId> = given.iter().map(part).collect();
+        cx.give(body, &parts);
+        results.iter_mut().zip(cx.inline(body, into)).for_each(|(all, result)| all.push(result));
+    }
+    let mut outputs = Outputs::new();
+    for (output, tensors) in node.outputs.iter().zip(results) {
+        let name = output.map_or("", |output| old[output].name.as_str());
+        outputs.push(Some(cx.new.add(into, name, SequenceConstruct, &tensors).ok()?));
+    }
+    cx.stand_for(id, &outputs);
+    Some(Next::Done)
 }
 
 /// Tensors that are known one by one are joined as tensors are.

@@ -118,8 +118,14 @@ impl Draft {
         });
     }
 
-    fn push(&mut self, node: NodeProto) {
+    /// A node as it is.
+    pub fn push(&mut self, node: NodeProto) {
         self.graph.node.push(node);
+    }
+
+    /// An attribute, which is no graph.
+    pub fn attribute(name: &str, value: &Attribute) -> AttributeProto {
+        attribute::proto(name, value, &mut |_| GraphProto::default())
     }
 
     /// Says the type of a value.
@@ -138,8 +144,7 @@ fn owned(names: &[&str]) -> Vec<String> {
 }
 
 fn protos(attributes: Vec<(&str, Attribute)>) -> Vec<AttributeProto> {
-    let no_graphs = &mut |_| GraphProto::default();
-    attributes.iter().map(|(name, value)| attribute::proto(name, value, no_graphs)).collect()
+    attributes.iter().map(|(name, value)| Draft::attribute(name, value)).collect()
 }
 
 fn info(name: &str, ty: Option<TypeProto>) -> ValueInfoProto {

@@ -2,6 +2,7 @@
 
 use super::{
     draft::Draft,
+    mode::Statistic,
     optimizer::Update,
     survey::{Role, Variable},
 };
@@ -10,7 +11,7 @@ use onnxc_proto::{GraphProto, StringStringEntryProto, TensorProto};
 use std::collections::BTreeMap;
 
 /// What weights are at first. Biases and the optimizer's own variables are zero, factors of
-/// normalizations one.
+/// normalizations one; statistics have a mean of 0 and a variance of 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Initial {
     /// Uniform in ±√(6 / fan_in): what keeps the size of values through `Relu` (He and others).
@@ -25,12 +26,31 @@ pub enum Initial {
 /// The graph, and which of its outputs is bound to which variable.
 pub type Bound = (GraphProto, Vec<StringStringEntryProto>);
 
-/// Writes the graph that gives variables, and the optimizer's own, their first values. `own` are the
-/// latter as the algorithm has them.
+/// Seeds, one for each node that draws, where the file is to have them: implementations draw the same
+/// from equal ones.
+pub struct Seeds(Option<u32>);
+
+impl Seeds {
+    /// Those from a number on.
+    pub fn new(seed: Option<u32>) -> Seeds {
+        Seeds(seed)
+    }
+
+    /// The next one.
+    pub fn draw(&mut self) -> Option<u32> {
+        let seed = self.0?;
+        self.0 = Some(seed.wrapping_add(1));
+        Some(seed)
+    }
+}
+
+/// Writes the graph that gives variables, statistics, and the optimizer's own, their first values.
+/// `own` are the last as the algorithm has them.
 pub fn write(
     initial: Initial,
-    (seed, opset): (Option<u32>, i64),
+    (seeds, opset): (&mut Seeds, i64),
     variables: &[Variable],
+    statistics: &[Statistic],
     updates: &[Update],
     own: &[TensorProto],
 ) -> Bound {
@@ -38,9 +58,13 @@ pub fn write(
     let mut first = First { draft, initial, opset };
     let mut bindings = Vec::new();
     if initial != Initial::Keep {
-        for (i, variable) in variables.iter().enumerate() {
-            let value = first.value(variable, seed.map(|seed| seed.wrapping_add(i as u32)));
+        for variable in variables {
+            let value = first.value(variable, seeds.draw());
             bindings.push(binding(&variable.name, &value));
+        }
+        for Statistic { variable, dtype, shape, first: number, .. } in statistics {
+            let value = first.filled(&named(variable), *dtype, shape, *number);
+            bindings.push(binding(variable, &value));
         }
     }
     let mut zeros = BTreeMap::new();
@@ -84,9 +108,9 @@ impl First {
             Role::Gate(size) => self.uniform(x, size.max(1.0).sqrt().recip(), seed),
             Role::Table => self.normal(x, 1.0, seed),
             Role::Other => self.normal(x, SMALL, seed),
-            Role::Scale => self.filled(&named(x), x.dtype, &x.shape, 1.0),
-            Role::Slope => self.filled(&named(x), x.dtype, &x.shape, SLOPE),
-            Role::Bias => self.filled(&named(x), x.dtype, &x.shape, 0.0),
+            Role::Scale => self.filled(&named(&x.name), x.dtype, &x.shape, 1.0),
+            Role::Slope => self.filled(&named(&x.name), x.dtype, &x.shape, SLOPE),
+            Role::Bias => self.filled(&named(&x.name), x.dtype, &x.shape, 0.0),
         }
     }
 
@@ -100,7 +124,7 @@ impl First {
         self.drawn("RandomNormal", x, vec![("mean", mean), ("scale", scale)], seed)
     }
 
-    /// Random numbers. Seeds differ, for some implementations draw the same from equal ones.
+    /// Random numbers.
     fn drawn(
         &mut self,
         op: &str,
@@ -115,7 +139,7 @@ impl First {
             ("shape", Attribute::Ints(sizes(&x.shape))),
         ]);
         attributes.extend(seed.map(|seed| ("seed", Attribute::Float((seed % SEEDS) as f32))));
-        let value = self.draft.node_with(op, &[], &named(x), attributes);
+        let value = self.draft.node_with(op, &[], &named(&x.name), attributes);
         self.draft.give(&value, x.dtype, &x.shape);
         value
     }
@@ -153,8 +177,8 @@ impl First {
     }
 }
 
-fn named(x: &Variable) -> String {
-    format!("{}.initial", x.name)
+fn named(variable: &str) -> String {
+    format!("{variable}.initial")
 }
 
 fn sizes(shape: &[usize]) -> Vec<i64> {

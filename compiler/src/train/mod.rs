@@ -12,15 +12,16 @@
 //! it: there, the same `epsilon` counts `1 / √(1 - beta2ᵗ)` times as much, which shows where
 //! gradients are about as small.
 //!
-//! Inference is what is trained: `BatchNormalization` goes on with the statistics in the file (its
-//! scale and bias are trained), and `Dropout` lets everything through, unless the model itself has
-//! them in training mode.
+//! By default inference is what is trained: `BatchNormalization` goes on with the statistics in the
+//! file (its scale and bias are trained), and `Dropout` lets everything through. In training mode
+//! ([`Prepare::training_mode`]) the step has nodes of its own for these and what comes behind them.
 
 mod draft;
 mod glob;
 mod initial;
 mod kept;
 mod loss;
+mod mode;
 mod names;
 mod optimizer;
 mod probe;
@@ -40,6 +41,7 @@ use crate::{
     passes,
 };
 use draft::Draft;
+use initial::Seeds;
 use onnxc_proto::{
     Bytes, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, TrainingInfoProto,
 };
@@ -74,6 +76,7 @@ pub struct Prepare {
     trainable: Vec<String>,
     initial: Initial,
     seed: Option<u32>,
+    training_mode: bool,
     directory: Option<PathBuf>,
 }
 
@@ -87,6 +90,7 @@ impl Prepare {
             trainable: Vec::new(),
             initial: Initial::default(),
             seed: None,
+            training_mode: false,
             directory: None,
         }
     }
@@ -114,8 +118,17 @@ impl Prepare {
         self
     }
 
-    /// Fixes the seeds of first values, which count from this number on. Without, it is the program
-    /// that trains which says what is drawn (`set_seed` of a generated module).
+    /// Has a step normalize each channel by the mean and variance of what it is given, and drop by
+    /// chance what `Dropout` is given. Inference goes on with the statistics that steps gather: those
+    /// of `BatchNormalization` are variables, too.
+    pub fn training_mode(mut self, on: bool) -> Prepare {
+        self.training_mode = on;
+        self
+    }
+
+    /// Fixes the seeds of what is dropped and of first values, which count from this number on.
+    /// Without, it is the program that trains which says what is drawn (`set_seed` of a generated
+    /// module).
     pub fn seed(mut self, seed: u32) -> Prepare {
         self.seed = Some(seed);
         self
@@ -148,7 +161,7 @@ impl Prepare {
         import::gather(&mut model, self.directory.clone())?;
         raise(&mut model);
         let main = model.graph.take().unwrap_or_default();
-        let result = self.train(&mut model, &main, &subject, opset);
+        let result = self.train(&mut model, &main, subject, opset);
         model.graph = Some(main);
         result?;
         // What was written is held against all rules as any model is.
@@ -201,18 +214,27 @@ impl Prepare {
         &self,
         model: &mut ModelProto,
         main: &GraphProto,
-        subject: &Subject,
+        mut subject: Subject,
         opset: i64,
     ) -> Result<(), Diagnostics> {
         let mut draft = Draft::new("step", names::taken(main));
         let declared = names::sizes(main);
-        let loss = loss::write(&mut draft, self.loss, subject, &declared, opset)?;
+        let (mut seeds, mut statistics) = (Seeds::new(self.seed), Vec::new());
+        if self.training_mode {
+            let graphs = (&*model, main);
+            let written = mode::write(&mut draft, graphs, &subject.name, opset, &mut seeds)?;
+            (subject.name, statistics) = written;
+        }
+        let loss = loss::write(&mut draft, self.loss, &subject, &declared, opset)?;
         let variables = self.variables(model, main, draft.so_far(), &loss)?;
+        mode::hold_apart(&variables, &statistics)?;
         let gradients = gradient(&mut draft, main, &variables, &loss);
-        let updates = optimizer::write(&mut draft, &self.optimizer, &variables, &gradients);
+        let mut updates = optimizer::write(&mut draft, &self.optimizer, &variables, &gradients);
+        updates.extend(statistics.iter().map(|statistic| statistic.update(&mut draft)));
         let algorithm = draft.finish();
-        let (own, from) = (&algorithm.initializer, (self.seed, opset));
-        let (first, bound) = initial::write(self.initial, from, &variables, &updates, own);
+        let (own, from) = (&algorithm.initializer, (&mut seeds, opset));
+        let first = initial::write(self.initial, from, &variables, &statistics, &updates, own);
+        let (first, bound) = first;
         let update = |update: &optimizer::Update| initial::binding(&update.variable, &update.value);
         model.training_info.push(TrainingInfoProto {
             initialization: Some(first).filter(|_| !bound.is_empty()),

@@ -31,6 +31,13 @@ pub fn graphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     attributes.flat_map(|attribute| attribute.g.as_deref().into_iter().chain(&attribute.graphs))
 }
 
+/// The same, to be changed.
+pub fn graphs_mut(node: &mut NodeProto) -> impl Iterator<Item = &mut GraphProto> {
+    let attributes = node.attribute.iter_mut();
+    attributes
+        .flat_map(|attribute| attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs))
+}
+
 /// The names that the inputs of a model have for sizes.
 pub fn sizes(graph: &GraphProto) -> BTreeSet<String> {
     let types = graph.input.iter().filter_map(|input| input.r#type.as_ref()?.value.as_ref());
@@ -46,9 +53,8 @@ pub fn sizes(graph: &GraphProto) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
-/// The inputs of the model, tensors that callers give, of which a value is made that nodes of the
-/// graph and of `more` make.
-pub fn inputs_of(graph: &GraphProto, more: &GraphProto, value: &str) -> Vec<String> {
+/// The names of what a value is made of that nodes of the graph and of `more` make, its own included.
+pub fn made_of(graph: &GraphProto, more: &GraphProto, value: &str) -> HashSet<String> {
     let makers = graph.node.iter().chain(&more.node);
     let makers: HashMap<&str, &NodeProto> = makers
         .flat_map(|node| node.output.iter().map(move |output| (output.as_str(), node)))
@@ -61,6 +67,13 @@ pub fn inputs_of(graph: &GraphProto, more: &GraphProto, value: &str) -> Vec<Stri
             mentioned(node, &mut open);
         }
     }
+    seen
+}
+
+/// The inputs of the model, tensors that callers give, of which a value is made that nodes of the
+/// graph and of `more` make.
+pub fn inputs_of(graph: &GraphProto, more: &GraphProto, value: &str) -> Vec<String> {
+    let seen = made_of(graph, more, value);
     let constants: HashSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
     let is_tensor = |input: &&ValueInfoProto| {
         let ty = input.r#type.as_ref().and_then(|ty| ty.value.as_ref());

@@ -1,0 +1,296 @@
+//! What a loss is of, in training mode: `BatchNormalization` with the statistics of what it is given,
+//! and `Dropout` that drops.
+//!
+//! The model's own graph says what inference does, so it stays as it is: the first such node on the
+//! way to the loss, and all that comes behind it, are written once more for the step. What comes
+//! before, both share. Running statistics become variables; where several nodes have the same ones,
+//! each goes on with what the one before made of them.
+
+use super::{draft::Draft, initial::Seeds, names, optimizer::Update, survey::Variable};
+use crate::{
+    check::GradientNames,
+    diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
+    domain::canonical,
+    dtype::DType,
+    ir::Attribute,
+    tensor::Tensor,
+};
+use onnxc_proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto};
+use std::collections::{HashMap, HashSet};
+
+/// A running statistic.
+pub struct Statistic {
+    /// The initializer that it is.
+    pub variable: String,
+    /// The value that a step makes of it.
+    pub next: String,
+    /// Its type.
+    pub dtype: DType,
+    /// Its sizes.
+    pub shape: Vec<usize>,
+    /// What it is where nothing was seen yet: a mean of 0, a variance of 1.
+    pub first: f64,
+}
+
+impl Statistic {
+    /// What a step assigns to it.
+    pub fn update(&self, draft: &mut Draft) -> Update {
+        draft.give(&self.next, self.dtype, &self.shape);
+        Update { variable: self.variable.clone(), value: self.next.clone(), is_state: false }
+    }
+}
+
+/// Writes what a value is made of once more, in training mode; gives what the value is called there,
+/// and the statistics that change.
+///
+/// # Errors
+///
+/// Nodes that cannot be put into training mode.
+pub fn write(
+    draft: &mut Draft,
+    (model, main): (&ModelProto, &GraphProto),
+    value: &str,
+    opset: i64,
+    seeds: &mut Seeds,
+) -> std::result::Result<(String, Vec<Statistic>), Diagnostics> {
+    let mut second = Second {
+        draft,
+        main,
+        functions: &model.functions,
+        opset,
+        seeds,
+        renamed: HashMap::new(),
+        on: None,
+        statistics: Vec::new(),
+        findings: Findings::default(),
+    };
+    let needed = names::made_of(main, &GraphProto::default(), value);
+    let is_needed = |node: &&NodeProto| node.output.iter().any(|output| needed.contains(output));
+    main.node.iter().filter(is_needed).for_each(|node| second.node(node));
+    second.findings.finish()?;
+    let value = second.renamed.get(value).map_or(value, String::as_str).to_owned();
+    Ok((value, second.statistics))
+}
+
+/// Refuses variables that are statistics, too.
+///
+/// # Errors
+///
+/// The first such.
+pub fn hold_apart(variables: &[Variable], statistics: &[Statistic]) -> Result {
+    let is_statistic = |x: &&Variable| statistics.iter().any(|known| known.variable == x.name);
+    let Some(both) = variables.iter().find(is_statistic) else { return Ok(()) };
+    let message = format!(
+        "{} would be trained, and is a statistic that training mode changes",
+        quoted(&both.name)
+    );
+    let help = "give weights and statistics initializers of their own";
+    Err(Diagnostic::new(Code::Untrainable, message).help(help))
+}
+
+/// Nodes as they are written once more.
+struct Second<'a> {
+    draft: &'a mut Draft,
+    main: &'a GraphProto,
+    functions: &'a [FunctionProto],
+    opset: i64,
+    seeds: &'a mut Seeds,
+    /// What values of the model's graph are called in the step.
+    renamed: HashMap<String, String>,
+    /// The constant that has `Dropout` drop.
+    on: Option<String>,
+    statistics: Vec<Statistic>,
+    findings: Findings,
+}
+
+impl<'a> Second<'a> {
+    /// Writes a node once more where it does something else in training, or reads what does.
+    fn node(&mut self, node: &NodeProto) {
+        let mut read = Vec::new();
+        names::mentioned(node, &mut read);
+        if !self.differs(node) && !read.iter().any(|name| self.renamed.contains_key(name)) {
+            return;
+        }
+        let mut copy = node.clone();
+        rename(&mut copy, &self.renamed);
+        for output in copy.output.iter_mut().filter(|output| !output.is_empty()) {
+            let name = self.draft.name(&format!("{output}.training"));
+            self.renamed.insert(std::mem::replace(output, name.clone()), name);
+        }
+        copy.name = copy.output.first().cloned();
+        self.switch(&mut copy, node, true);
+        self.draft.push(copy);
+    }
+
+    /// Whether a node, or one inside it, does something else in training.
+    fn differs(&self, node: &NodeProto) -> bool {
+        let inside = || names::graphs(node).flat_map(|graph| &graph.node);
+        is_switched(node) || self.calls(node) || inside().any(|node| self.differs(node))
+    }
+
+    /// Whether a node calls a function with a node inside that does something else in training.
+    fn calls(&self, node: &NodeProto) -> bool {
+        let mut open = vec![node];
+        let mut seen = HashSet::new();
+        while let Some(node) = open.pop() {
+            let function = self.functions.iter().position(|function| is_call(node, function));
+            let Some(function) = function.filter(|function| seen.insert(*function)) else {
+                continue;
+            };
+            let mut bodies: Vec<&NodeProto> = self.functions[function].node.iter().collect();
+            while let Some(node) = bodies.pop() {
+                if is_switched(node) {
+                    return true;
+                }
+                bodies.extend(names::graphs(node).flat_map(|graph| &graph.node));
+                open.push(node);
+            }
+        }
+        false
+    }
+
+    /// Puts a node, and those inside it, into training mode. `was` is how it stands in the model.
+    fn switch(&mut self, node: &mut NodeProto, was: &NodeProto, is_outer: bool) {
+        let switched = match was.op_type() {
+            _ if self.calls(was) => Err(untrainable("a function with such nodes inside").help(
+                "write the functions out before, as `onnx.inliner.inline_local_functions` does",
+            )),
+            _ if !is_switched(was) => Ok(()),
+            "Dropout" => self.drop(node),
+            _ if is_outer => self.normalize(node),
+            _ => Err(untrainable(
+                "`BatchNormalization` in a branch or a loop, which hands no statistics out",
+            )),
+        };
+        let place = || format!("node {}", quoted(was.output.first().map_or("", String::as_str)));
+        self.findings.keep(switched.map_err(|finding| finding.within(place())));
+        let graphs = names::graphs_mut(node).zip(names::graphs(was));
+        let nodes = graphs.flat_map(|(graph, was)| graph.node.iter_mut().zip(&was.node));
+        nodes.for_each(|(node, was)| self.switch(node, was, false));
+    }
+
+    /// Has a `Dropout` drop.
+    fn drop(&mut self, node: &mut NodeProto) -> Result {
+        /// From this version on one can say so.
+        const SINCE: i64 = 12;
+        if self.opset < SINCE {
+            let message = format!("`Dropout` of version {} of ONNX's operators", self.opset);
+            let help = format!("convert the model to version {SINCE} or newer");
+            return Err(untrainable(&message).help(help));
+        }
+        let draft = &mut self.draft;
+        let on =
+            self.on.get_or_insert_with(|| draft.constant("training_mode", Tensor::from_bool(true)));
+        node.input.resize(3, String::new());
+        node.input[2].clone_from(on);
+        if !node.attribute.iter().any(|attribute| attribute.name() == "seed") {
+            let seed = self.seeds.draw().map(|seed| ("seed", Attribute::Int(seed.into())));
+            node.attribute.extend(seed.map(|(name, seed)| Draft::attribute(name, &seed)));
+        }
+        Ok(())
+    }
+
+    /// Has a `BatchNormalization` take its statistics from what it is given, and give the running
+    /// ones that follow.
+    fn normalize(&mut self, node: &mut NodeProto) -> Result {
+        /// From this version on there is a flag; before, the number of outputs said so.
+        const FLAG_SINCE: i64 = 14;
+        let (has_flag, name) = (self.opset >= FLAG_SINCE, node.name().to_owned());
+        node.output.resize(if has_flag { 3 } else { 5 }, String::new());
+        for (output, what) in
+            node.output.iter_mut().zip(["y", "mean", "var", "batch_mean", "batch_var"])
+        {
+            if output.is_empty() {
+                *output = self.draft.name(&format!("{name}.{what}"));
+            }
+        }
+        if has_flag {
+            node.attribute.retain(|attribute| attribute.name() != "training_mode");
+            node.attribute.push(Draft::attribute("training_mode", &Attribute::Int(1)));
+        }
+        for (input, output, first) in [(3, 1, 0.0), (4, 2, 1.0)] {
+            let Some(before) = node.input.get_mut(input) else { continue };
+            self.follow(before, &node.output[output], first)?;
+        }
+        Ok(())
+    }
+
+    /// Has a statistic become a variable that gets a value. Where it is one already, a node goes on
+    /// with what it got before.
+    fn follow(&mut self, statistic: &mut String, next: &str, first: f64) -> Result {
+        let tensor = self.initializer(statistic).ok_or_else(|| {
+            let message = format!("statistics that are no initializer, as {}", quoted(statistic));
+            untrainable(&message).help("export the model with them as initializers")
+        })?;
+        let known = self.statistics.iter_mut().find(|known| known.variable == tensor.name());
+        if let Some(known) = known {
+            *statistic = std::mem::replace(&mut known.next, next.to_owned());
+            return Ok(());
+        }
+        self.statistics.push(Statistic {
+            variable: tensor.name().to_owned(),
+            next: next.to_owned(),
+            dtype: DType::from_code(tensor.data_type()).unwrap_or(DType::F32),
+            shape: tensor.dims.iter().map(|&size| size as usize).collect(),
+            first,
+        });
+        Ok(())
+    }
+
+    /// The initializer that a value is, or is a copy of.
+    fn initializer(&self, value: &str) -> Option<&'a TensorProto> {
+        let mut name = value;
+        loop {
+            if let Some(tensor) = self.main.initializer.iter().find(|tensor| tensor.name() == name)
+            {
+                return Some(tensor);
+            }
+            let is_it =
+                |node: &&NodeProto| node.output.first().is_some_and(|output| output == name);
+            let made = self.main.node.iter().find(is_it);
+            name = made.filter(|node| node.op_type() == "Identity")?.input.first()?;
+        }
+    }
+}
+
+/// Whether a node does something else in training.
+fn is_switched(node: &NodeProto) -> bool {
+    canonical(node.domain()).is_empty()
+        && matches!(node.op_type(), "BatchNormalization" | "Dropout")
+}
+
+fn is_call(node: &NodeProto, function: &FunctionProto) -> bool {
+    (function.name(), function.domain(), function.overload())
+        == (node.op_type(), node.domain(), node.overload())
+}
+
+fn untrainable(what: &str) -> Diagnostic {
+    Diagnostic::new(Code::Untrainable, format!("training mode is not known for {what}"))
+}
+
+/// Gives the values that a node reads, and those that nodes inside it read, their new names.
+fn rename(node: &mut NodeProto, names: &HashMap<String, String>) {
+    let to = |name: &mut String| {
+        if let Some(new) = names.get(name) {
+            name.clone_from(new);
+        }
+    };
+    node.input.iter_mut().for_each(to);
+    if GradientNames::of(node).is_some() {
+        node.attribute.iter_mut().for_each(|attribute| rename_texts(attribute, names));
+    }
+    for graph in names::graphs_mut(node) {
+        graph.node.iter_mut().for_each(|node| rename(node, names));
+        graph.output.iter_mut().filter_map(|output| output.name.as_mut()).for_each(to);
+    }
+}
+
+/// The same of the names that an attribute has.
+fn rename_texts(attribute: &mut AttributeProto, names: &HashMap<String, String>) {
+    for text in attribute.strings.iter_mut().chain(&mut attribute.s) {
+        let new = std::str::from_utf8(text).ok().and_then(|name| names.get(name));
+        if let Some(new) = new {
+            *text = new.clone().into_bytes().into();
+        }
+    }
+}

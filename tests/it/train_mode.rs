@@ -1,0 +1,293 @@
+//! Training models whose steps normalize and drop as training does, against the formulas themselves.
+
+use onnxc::{
+    Options, check_bytes,
+    dtype::DType,
+    host::Learner,
+    import,
+    plan::Training,
+    tensor::Tensor,
+    train::{Initial, Loss, Method, Optimizer, Prepare, Setting},
+    value::Value,
+};
+use onnxc_proto::{Message, ModelProto};
+
+const RATE: f64 = 0.1;
+
+fn prepare() -> Prepare {
+    let sgd = Optimizer::from(Method::Sgd).with(Setting::LearningRate, RATE).expect("it has one");
+    Prepare::new(Loss::Mse, sgd).initial(Initial::Keep).training_mode(true)
+}
+
+fn prepared(text: &str, prepare: &Prepare) -> ModelProto {
+    let model = prepare.bytes(text.to_owned().into()).unwrap_or_else(|all| panic!("{all}\n{text}"));
+    let found = check_bytes(model.encode_to_vec().into(), &Options::default());
+    assert!(found.invalid.is_empty(), "{:?}\n{text}", found.invalid);
+    model
+}
+
+fn planned(model: &ModelProto) -> Training {
+    let options = Options::default();
+    let planned = onnxc::training(model.encode_to_vec().into(), &options, &mut |_, _| {});
+    planned.unwrap_or_else(|all| panic!("{all}")).expect("the model learns").0
+}
+
+fn doubles(shape: &[usize], values: &[f64]) -> Value {
+    let tensor = Tensor::from_numbers(DType::F64, shape.to_vec(), values);
+    Value::Tensor(tensor.expect("double is one"))
+}
+
+fn floats(values: &[Value], i: usize) -> Vec<f64> {
+    values[i].tensor().and_then(Tensor::floats).expect("there are numbers")
+}
+
+fn state(learner: &Learner<'_>, name: &str) -> Vec<f64> {
+    let mut all = learner.state();
+    let found = all.find(|(found, _)| *found == name).and_then(|(_, tensor)| tensor.floats());
+    found.unwrap_or_else(|| panic!("no variable {name}"))
+}
+
+fn is_near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-8 * b.abs().max(1.0)
+}
+
+fn near(a: &[f64], b: &[f64], what: &str) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    assert!(a.iter().zip(b).all(|(&a, &b)| is_near(a, b)), "{what}: {a:?} is not {b:?}");
+}
+
+/// Squares in two channels of three places, each normalized, bent and averaged; then a matrix.
+fn net(opset: u32) -> String {
+    format!(
+        r#"<ir_version: 8, opset_import: ["" : {opset}]>
+        net (double[n, 2, 3] x) => (double[n, 1] y)
+        <double[2] scale = {{1.5, 0.5}}, double[2] bias = {{0.25, -0.5}},
+         double[2] mean = {{0.5, -0.25}}, double[2] var = {{1.5, 0.75}},
+         double[2, 1] w = {{1.0, -2.0}}> {{
+            squares = Mul(x, x)
+            normal = BatchNormalization<epsilon = 0.125, momentum = 0.75>
+                (squares, scale, bias, mean, var)
+            bent = Tanh(normal)
+            means = ReduceMean<axes = [2], keepdims = 0>(bent)
+            y = MatMul(means, w)
+        }}"#
+    )
+}
+
+/// The mean and variance of each of two channels of three places.
+fn statistics(squares: &[f64]) -> [[f64; 2]; 2] {
+    let count = squares.len() as f64 / 2.0;
+    let channel = |c: usize| squares.chunks(3).skip(c).step_by(2).flatten();
+    let mean = [0, 1].map(|c| channel(c).sum::<f64>() / count);
+    let var = [0, 1].map(|c| channel(c).map(|x| (x - mean[c]).powi(2)).sum::<f64>() / count);
+    [mean, var]
+}
+
+/// What [`net`] gives, with these statistics; the weights are `scale`, `bias` and `w`.
+fn output(squares: &[f64], weights: &[f64], [mean, var]: [[f64; 2]; 2]) -> Vec<f64> {
+    let (scale, bias, w) = (&weights[0..2], &weights[2..4], &weights[4..6]);
+    let bent = |c: usize, x: f64| {
+        ((x - mean[c]) / (var[c] + 0.125).sqrt() * scale[c] + bias[c]).tanh() / 3.0
+    };
+    let channel =
+        |row: &[f64], c: usize| row[3 * c..][..3].iter().map(|&x| bent(c, x)).sum::<f64>();
+    let sample = |row: &[f64]| (0..2).map(|c| w[c] * channel(row, c)).sum();
+    squares.chunks(6).map(sample).collect()
+}
+
+fn mse(y: &[f64], wanted: &[f64]) -> f64 {
+    y.iter().zip(wanted).map(|(y, t)| (y - t).powi(2)).sum::<f64>() / y.len() as f64
+}
+
+/// A step down the gradient, which differences tell.
+fn stepped(weights: &[f64], loss: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    const H: f64 = 1e-5;
+    let moved = |i: usize, by: f64| {
+        let mut moved = weights.to_vec();
+        moved[i] += by;
+        loss(&moved)
+    };
+    let slope = |i: usize| (moved(i, H) - moved(i, -H)) / (2.0 * H);
+    weights.iter().enumerate().map(|(i, x)| x - RATE * slope(i)).collect()
+}
+
+const X: [f64; 12] = [0.5, -1.0, 2.0, 0.3, -0.7, 1.1, 0.9, 0.4, -0.2, 1.3, -1.6, 0.8];
+const WANTED: [f64; 2] = [0.75, -0.25];
+
+fn weights(learner: &Learner<'_>) -> Vec<f64> {
+    ["scale", "bias", "w"].map(|name| state(learner, name)).concat()
+}
+
+#[test]
+fn steps_normalize_by_what_they_are_given_and_inference_by_what_they_saw() {
+    for opset in [9, 14, 17] {
+        let training = planned(&prepared(&net(opset), &prepare()));
+        let mut learner = Learner::new(&training);
+        let squares = X.map(|x| x * x);
+        let (mut mean, mut var) = ([0.5, -0.25], [1.5, 0.75]);
+        let now = statistics(&squares);
+        for turn in 0..3 {
+            let what = format!("turn {turn}, operators {opset}");
+            let loss = |weights: &[f64]| mse(&output(&squares, weights, now), &WANTED);
+            let before = weights(&learner);
+            let given = [doubles(&[2, 2, 3], &X), doubles(&[2, 1], &WANTED)];
+            let outputs = learner.step(0, &given).expect("the inputs fit");
+            near(&floats(&outputs, 0), &[loss(&before)], &what);
+            near(&weights(&learner), &stepped(&before, loss), &what);
+            for c in 0..2 {
+                mean[c] = 0.75 * mean[c] + 0.25 * now[0][c];
+                var[c] = 0.75 * var[c] + 0.25 * now[1][c];
+            }
+            near(&state(&learner, "mean"), &mean, &what);
+            near(&state(&learner, "var"), &var, &what);
+            let y = learner.infer(&given[..1]).expect("the input fits");
+            near(&floats(&y, 0), &output(&squares, &weights(&learner), [mean, var]), &what);
+        }
+    }
+}
+
+#[test]
+fn statistics_start_anew_with_the_weights() {
+    let training = planned(&prepared(&net(17), &prepare().initial(Initial::Kaiming)));
+    let mut learner = Learner::new(&training);
+    learner.init().expect("nothing is refused");
+    assert_eq!((state(&learner, "mean"), state(&learner, "var")), (vec![0.0; 2], vec![1.0; 2]));
+}
+
+#[test]
+fn nodes_with_the_same_statistics_change_them_one_after_the_other() {
+    let text = r#"<ir_version: 8, opset_import: ["" : 17]>
+        twice (double[n, 1] x) => (double[n, 1] y)
+        <double[1] one = {1}, double[1] zero = {0}, double[1] mean = {0}, double[1] var = {1},
+         double[1] bias = {0}> {
+            a = BatchNormalization<momentum = 0.5>(x, one, zero, mean, var)
+            moved = Add(x, one)
+            also = Identity(mean)
+            b = BatchNormalization<momentum = 0.5>(moved, one, zero, also, var)
+            sum = Add(a, b)
+            y = Add(sum, bias)
+        }"#;
+    let training = planned(&prepared(text, &prepare().trainable("bias")));
+    let mut learner = Learner::new(&training);
+    let given = [doubles(&[2, 1], &[1.0, 3.0]), doubles(&[2, 1], &[0.0, 0.0])];
+    learner.step(0, &given).expect("the inputs fit");
+    // A mean of 2, then one of 3; variances of 1.
+    assert_eq!((state(&learner, "mean"), state(&learner, "var")), (vec![2.0], vec![1.0]));
+}
+
+/// A line of three outputs of which a step drops some.
+fn line(opset: u32, middle: &str) -> String {
+    format!(
+        r#"<ir_version: 8, opset_import: ["" : {opset}]>
+        line (double[n, 2] x) => (double[n, 3] y)
+        <double[2, 3] w = {{0.3, -0.2, 0.5, 0.1, 0.4, -0.6}}, double[3] b = {{0.1, -0.3, 0.2}},
+         double ratio = {{0.25}}> {{
+            product = MatMul(x, w)
+            sum = Add(product, b)
+            {middle}
+        }}"#
+    )
+}
+
+const DROPS: &str = "y = Dropout(sum, ratio)";
+
+/// What [`line`] comes to for 4 samples, dropping those elements of a column that `mask` says: its
+/// part of the loss, and the column of `w` and the element of `b` after a step.
+fn column(c: usize, mask: usize) -> (f64, [f64; 3]) {
+    let (w, b) = ([0.3, -0.2, 0.5, 0.1, 0.4, -0.6], [0.1, -0.3, 0.2]);
+    let (mut loss, mut next) = (0.0, [w[c], w[3 + c], b[c]]);
+    for (_, x) in X[..8].chunks(2).enumerate().filter(|(i, _)| mask & (1 << i) != 0) {
+        let y = (x[0] * w[c] + x[1] * w[3 + c] + b[c]) / 0.75;
+        loss += y * y / 12.0;
+        let slope = RATE * 2.0 * y / 12.0 / 0.75;
+        next = [next[0] - slope * x[0], next[1] - slope * x[1], next[2] - slope];
+    }
+    (loss, next)
+}
+
+/// The elements that a first step kept, for each column, where what it came to is that of some.
+fn kept(learner: &mut Learner<'_>) -> [usize; 3] {
+    let given = [doubles(&[4, 2], &X[..8]), doubles(&[4, 3], &[0.0; 12])];
+    let outputs = learner.step(0, &given).expect("the inputs fit");
+    let (w, b) = (state(learner, "w"), state(learner, "b"));
+    let masks = [0, 1, 2].map(|c| {
+        let found = [w[c], w[3 + c], b[c]];
+        let fits = |mask: &usize| {
+            column(c, *mask).1.iter().zip(found).all(|(&next, found)| is_near(found, next))
+        };
+        (0..16).find(fits).unwrap_or_else(|| panic!("column {c}: {found:?}"))
+    });
+    let loss: f64 = (0..3).map(|c| column(c, masks[c]).0).sum();
+    near(&floats(&outputs, 0), &[loss], "the loss of what was kept");
+    masks
+}
+
+#[test]
+fn steps_drop_by_chance_and_inference_drops_nothing() {
+    let model = prepared(&line(17, DROPS), &prepare().seed(7));
+    let training = planned(&model);
+    let mut learner = Learner::new(&training);
+    let masks = kept(&mut learner);
+    assert!(masks != [0; 3] && masks != [15; 3], "{masks:?}");
+    learner.reset();
+    assert_eq!(kept(&mut learner), masks, "seeds start anew");
+    learner.reset();
+    let y = learner.infer(&[doubles(&[4, 2], &X[..8])]).expect("the input fits");
+    near(&floats(&y, 0)[..1], &[0.5 * 0.3 - 0.1 + 0.1], "inference");
+    let others = planned(&prepared(&line(17, DROPS), &prepare().seed(8)));
+    assert_ne!(kept(&mut Learner::new(&others)), masks);
+}
+
+/// A step as text.
+fn step(model: &ModelProto) -> String {
+    let graph = model.training_info[0].algorithm.clone();
+    import::print::model(&ModelProto { graph, ..ModelProto::default() }, usize::MAX)
+}
+
+#[test]
+fn only_what_training_changes_is_written_again() {
+    let (text, plain) = (net(17), prepare().training_mode(false));
+    let model = prepared(&text, &prepare());
+    let before = import::decode(text.clone().into()).expect("it is a model");
+    assert_eq!(model.graph, before.graph);
+    let said = step(&model);
+    assert!(said.contains("(squares, scale, bias, mean, var)"), "{said}");
+    assert!(!said.contains("Mul(x, x)") && !said.contains("Mul (x, x)"), "{said}");
+    assert!(!step(&prepared(&text, &plain)).contains("BatchNormalization"));
+}
+
+#[test]
+fn a_dropout_in_a_branch_drops_too() {
+    let branches = "yes = Constant<value = bool {1}>()
+        y = If (yes) <
+            then_branch = a () => (double[n, 3] t) { t = Dropout(sum, ratio) },
+            else_branch = b () => (double[n, 3] e) { e = Identity(sum) }
+        >";
+    let training = planned(&prepared(&line(17, branches), &prepare().seed(7)));
+    kept(&mut Learner::new(&training));
+}
+
+#[test]
+fn what_has_no_training_mode_is_refused() {
+    let branch = net(17).replace("normal = BatchNormalization<epsilon = 0.125, momentum = 0.75>
+                (squares, scale, bias, mean, var)", "yes = Constant<value = bool {1}>()
+        normal = If (yes) <
+            then_branch = a () => (double[n, 2, 3] t) { t = BatchNormalization(squares, scale, bias, mean, var) },
+            else_branch = b () => (double[n, 2, 3] e) { e = Identity(squares) }
+        >");
+    let computed = net(17).replace("normal =", "none = Sub(mean, mean)  normal =");
+    let computed = computed.replace("bias, mean, var)", "bias, none, var)");
+    let function = line(17, "y = my.drop(sum, ratio)").replace("17]", "17, \"my\": 1]")
+        + "<domain: \"my\", opset_import: [\"\": 17]> drop (a, r) => (b) { b = Dropout(a, r) }";
+    for (text, prepare, part) in [
+        (line(11, "y = Dropout<ratio = 0.25>(sum)"), prepare(), "version 12 or newer"),
+        (branch, prepare(), "a branch or a loop"),
+        (computed, prepare(), "no initializer, as `none`"),
+        (function, prepare(), "write the functions out"),
+        (net(17), prepare().trainable("mean"), "`mean`"),
+    ] {
+        let said = prepare.bytes(text.clone().into()).err().map(|all| all.to_string());
+        let said = said.unwrap_or_else(|| panic!("{text}"));
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
