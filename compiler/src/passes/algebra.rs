@@ -45,8 +45,8 @@ pub fn one(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
 /// A sum of two is an `Add`, which more is known of.
 pub fn sum(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
     let op: &'static Variadic = node.op.downcast::<&'static Variadic>()?;
-    let [_, _] = node.inputs().filter(|_| ptr::eq(op, &SUM))?;
-    site.replace(node, Rc::new(&ADD), node.inputs.clone())
+    let pair: [ValueId; 2] = node.inputs()?;
+    ptr::eq(op, &SUM).then(|| site.replace(node, Rc::new(&ADD), pair.map(Some).to_vec()))?
 }
 
 /// The number that all elements of a constant are.
