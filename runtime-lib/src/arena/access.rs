@@ -182,10 +182,10 @@ pub fn borrow<'a, S: Slots<'a>>(arena: &'a mut [Block], slots: S) -> S::Slices {
     slots.borrow_from(arena)
 }
 
-/// Panics where an access is to bytes outside the arena.
+/// Panics where an access is to bytes outside the arena, or to slots that cannot be borrowed together.
 #[inline(always)]
-fn check_inside<'a>(bytes: usize, access: impl Access<'a>) {
-    let (start, end) = access.range();
+fn check_alone<'a>(bytes: usize, access: impl Access<'a>) {
+    let ((start, end), _) = (access.range(), access.exclusive());
     if end > bytes || start > end {
         outside();
     }
@@ -205,7 +205,7 @@ fn check_apart<'a>(a: impl Access<'a>, b: impl Access<'a>) {
 macro_rules! check {
     ($bytes:ident) => {};
     ($bytes:ident $a:ident $($other:ident)*) => {
-        check_inside($bytes, $a);
+        check_alone($bytes, $a);
         $(check_apart($a, $other);)*
         check!($bytes $($other)*);
     };

@@ -310,6 +310,9 @@ mod tests {
         assert!(refused(|arena| {
             borrow(arena, (Together((X.read(), Y.write())), FLAGS.read()));
         }));
+        assert!(refused(|arena| {
+            borrow(arena, (Together((Y.write(), Y.write())),));
+        }));
         assert!(!refused(|arena| {
             borrow(arena, (X.read(), FLAGS.read()));
         }));
