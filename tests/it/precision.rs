@@ -99,7 +99,8 @@ fn small_code_and_fewer_bits_do_not_go_together() {
     let model = model("float[1, 4] x", &[("w", &[4, 4])], "y = MatMul(x, w)");
     let mut options = Options::default();
     (options.precision, options.optimize) = (Precision::F16, Optimize::Size);
-    let findings = onnxc::plan(model.into(), &options, &mut |_, _| {}).expect_err("both are said");
+    let planned = onnxc::plan(model.into(), &options, &mut |_, _| {});
+    let findings = planned.err().expect("both are said");
     assert!(findings.to_string().contains("--precision"), "{findings}");
 }
 

@@ -310,7 +310,7 @@ impl Op for MaxRoiPlaces {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let regions = regions(cx, self.pool.out, self.pool.scale)?;
-        cx.call(&MAX_ROI_PLACES, regions)
+        cx.call_for_input(&MAX_ROI_PLACES, regions)
     }
 }
 
