@@ -232,7 +232,7 @@ fn what_a_function_gives_must_be_known() {
     let text = refusal("custom", &["--custom=com.acme::Clip=clip"]);
     assert!(text.contains("`clip` is not the path of a function"), "{text}");
     let text = refusal("custom", &[clip, "--type", "clipped=float[m, 3]"]);
-    assert!(text.contains("no input says how large `m` is"), "{text}");
+    assert!(text.contains("neither an input nor a value before it has the size `m`"), "{text}");
     let text =
         refusal("custom", &[clip, "--custom=com.acme::Nothing=crate::clip", "--type", "y=float"]);
     assert!(text.contains("no node is a `com.acme::Nothing`"), "{text}");

@@ -41,6 +41,15 @@ pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
     }
 }
 
+/// The graph with products in place of what drops elements, whose factors are drawn.
+///
+/// # Errors
+///
+/// What is wrong with the graph.
+pub fn drawn_apart(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
+    rewrite(graph, |_, _, _, _, _| Next::Copy, &[dropped])
+}
+
 /// What drops elements of its input is the input, times what is left of ones: that factor is drawn
 /// once, and no part of a function.
 fn dropped(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
@@ -147,6 +156,7 @@ fn decide(
 pub fn idle(graph: &Graph) -> std::result::Result<Vec<usize>, Diagnostics> {
     let written = super::written_out(graph)?;
     let graph = written.as_ref().unwrap_or(graph);
+    let graph = &drawn_apart(graph)?;
     let mut all = graph.nodes().filter_map(|(_, node)| Some((node, node.op.downcast::<Asked>()?)));
     let (Some((node, asked)), None) = (all.next(), all.next()) else { return Ok(Vec::new()) };
     let given: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();

@@ -11,7 +11,7 @@ mod recognize;
 mod sequence;
 mod turns;
 
-pub use gradient::idle;
+pub use gradient::{drawn_apart, idle};
 
 use crate::{
     diag::Diagnostics,

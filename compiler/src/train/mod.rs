@@ -256,7 +256,8 @@ impl Prepare {
         let candidates = survey::candidates(main);
         let names: Vec<String> = candidates.iter().map(|tensor| tensor.name().to_owned()).collect();
         let settings = Settings { directory: self.directory.clone(), ..Settings::default() };
-        let graph = import::message(&probe::of_values(model, main, loss, &names), &settings)?.graph;
+        let values = probe::of_values(model, main, loss, &names);
+        let graph = passes::drawn_apart(&import::message(&values, &settings)?.graph)?;
         let survey = Survey::of(&graph, names.clone());
         let mut chosen = survey.chosen(&self.trainable)?;
         let xs: Vec<String> = chosen.iter().map(|&i| names[i].clone()).collect();

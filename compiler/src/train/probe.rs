@@ -13,12 +13,12 @@ pub fn of_values(
     names: &[String],
 ) -> ModelProto {
     let mut graph = together(main, loss);
-    let output = |name: &String| ValueInfoProto { name: Some(name.clone()), ..Default::default() };
     graph.output.extend(names.iter().map(output));
     ModelProto { graph: Some(graph), ..model.clone() }
 }
 
-/// The model with the nodes of a loss in its own graph, and a `Gradient` of `y` by `xs`.
+/// The model with the nodes of a loss in its own graph, and a `Gradient` of `y` by `xs`, which are further
+/// outputs.
 pub fn of_gradient(
     model: &ModelProto,
     main: &GraphProto,
@@ -34,7 +34,12 @@ pub fn of_gradient(
     let attributes = vec![("xs", Attribute::Strings(strings)), ("y", Attribute::String(y.into()))];
     draft.training("Gradient", "gradient", &inputs, &gradients, attributes);
     graph.node.extend(draft.finish().node);
+    graph.output.extend(gradients.iter().map(output));
     ModelProto { graph: Some(graph), ..model.clone() }
+}
+
+fn output(name: &String) -> ValueInfoProto {
+    ValueInfoProto { name: Some(name.clone()), ..ValueInfoProto::default() }
 }
 
 fn together(main: &GraphProto, loss: &GraphProto) -> GraphProto {

@@ -1,33 +1,9 @@
-//! Derivatives, against differences of the function itself, in `double`.
+//! The functions whose derivatives are held against differences.
 
-use onnxc::{Options, dtype::DType, host, plan::Plan, tensor::Tensor, value::Value};
-use std::fmt::Write;
-
-/// A function: its inputs, by all of which it is differentiated, and its nodes, the last of which
-/// gives `y`. A size may be a letter, which is known only when the model runs. Inputs are of either
-/// sign and not near zero; those whose names start with `p` are positive, those that start with `q`
-/// lie between 0 and 1.
-struct Case<'a> {
-    inputs: &'a str,
-    constants: &'a str,
-    nodes: &'a str,
-}
-
-/// A function without constants.
-const fn case<'a>(inputs: &'a str, nodes: &'a str) -> Case<'a> {
-    Case { inputs, constants: "", nodes }
-}
-
-/// A function with constants.
-const fn with<'a>(inputs: &'a str, constants: &'a str, nodes: &'a str) -> Case<'a> {
-    Case { inputs, constants, nodes }
-}
-
-/// What sizes that are letters are.
-const SIZES: &[(&str, usize)] = &[("n", 2), ("m", 3), ("k", 4), ("l", 5), ("z", 0)];
+use super::{Case, case, with};
 
 /// Functions of each element.
-const UNARY: &[(&str, &[&str])] = &[
+pub(super) const UNARY: &[(&str, &[&str])] = &[
     (
         "[n, 3] x",
         &[
@@ -110,7 +86,7 @@ const UNARY: &[(&str, &[&str])] = &[
 ];
 
 /// Functions of more, or with constants.
-const CASES: &[Case<'_>] = &[
+pub(super) const CASES: &[Case<'_>] = &[
     case("double[n, 3] a, double[3] b", "y = Add(a, b)"),
     case("double[n, 3] a, double[n, 1] b", "y = Sub(a, b)"),
     case("double[1, 3] a, double[n, 1] b", "y = Mul(a, b)"),
@@ -397,172 +373,3 @@ const CASES: &[Case<'_>] = &[
         "y, s = Loop(t, c, h) <body = b (i, k, u) => (g, o, r) { a = Mul(u, w)  o = Sin(a)  g = Identity(k)  r = Identity(u) }>",
     ),
 ];
-
-/// Numbers that are always the same: of either sign, or as a name says.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self, name: &str) -> f64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let unit = (self.0 >> 40) as f64 / (1u64 << 24) as f64;
-        match name.as_bytes().first() {
-            Some(b'p') => 1.1 + unit,
-            Some(b'q') => 0.05 + 0.9 * unit,
-            _ => (0.15 + unit) * if self.0 >> 20 & 1 == 0 { 1.0 } else { -1.0 },
-        }
-    }
-}
-
-/// An input: its name and its sizes.
-fn inputs(text: &str) -> Vec<(String, Vec<usize>)> {
-    let each = text.split("double").skip(1).map(|input| input.trim().trim_end_matches(','));
-    let size = |size: &str| {
-        let letter = SIZES.iter().find(|(letter, _)| *letter == size.trim());
-        letter.map_or_else(|| size.trim().parse().expect("a size"), |(_, size)| *size)
-    };
-    let one = |input: &str| match input.split_once(']') {
-        Some((sizes, name)) => {
-            let sizes = sizes.trim_start_matches('[').split(',').map(size).collect();
-            (name.trim().to_owned(), sizes)
-        }
-        None => (input.to_owned(), Vec::new()),
-    };
-    each.map(one).collect()
-}
-
-fn plan(text: &str) -> Plan {
-    match onnxc::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {}) {
-        Ok((plan, _)) => plan,
-        Err(findings) => panic!("{findings}\n{text}"),
-    }
-}
-
-fn floats(values: Vec<Value>) -> Vec<Vec<f64>> {
-    let tensors = values.into_iter().map(|value| value.into_tensor().expect("a tensor"));
-    tensors.map(|tensor| tensor.floats().expect("numbers")).collect()
-}
-
-/// Holds every derivative of a case against differences.
-fn check(case: &Case<'_>) {
-    const STEP: f64 = 1e-5;
-    let inputs = inputs(case.inputs);
-    let names: Vec<&str> = inputs.iter().map(|(name, _)| name.as_str()).collect();
-    let mut text = String::from(
-        "<ir_version: 10, opset_import: [\"\": 28, \"ai.onnx.preview.training\": 1]>\n",
-    );
-    let outputs = names.iter().fold(String::from("loss_"), |all, name| format!("{all}, d_{name}"));
-    let constants =
-        if case.constants.is_empty() { String::new() } else { format!("<{}>", case.constants) };
-    let _ = writeln!(text, "g ({}) => ({outputs}) {constants} {{ {}", case.inputs, case.nodes);
-    // Each element counts differently.
-    let xs = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-    let _ = writeln!(
-        text,
-        "s_ = Sin(y)  d_ = Mul(y, s_)  t_ = Add(d_, y)  loss_ = ReduceSum<keepdims = 0>(t_)"
-    );
-    let _ = write!(
-        text,
-        "{} = ai.onnx.preview.training.Gradient<xs = [{xs}], y = \"loss_\">({}) }}",
-        outputs.replacen("loss_, ", "", 1),
-        names.join(", ")
-    );
-    let plan = plan(&text);
-    let mut numbers = Numbers(7);
-    let values: Vec<Vec<f64>> = inputs
-        .iter()
-        .map(|(name, sizes)| {
-            (0..sizes.iter().product::<usize>()).map(|_| numbers.next(name)).collect()
-        })
-        .collect();
-    let run = |values: &[Vec<f64>]| -> Vec<Vec<f64>> {
-        let tensors = values.iter().zip(&inputs).map(|(values, (_, sizes))| {
-            Value::from(Tensor { shape: sizes.clone(), ..Tensor::from_wide(DType::F64, values) })
-        });
-        let tensors: Vec<Value> = tensors.collect();
-        floats(host::run(&plan, &tensors).unwrap_or_else(|error| panic!("{error}\n{text}")))
-    };
-    let found = run(&values);
-    for (i, name) in names.iter().enumerate() {
-        for at in 0..values[i].len() {
-            let loss = |step: f64| {
-                let mut moved = values.clone();
-                moved[i][at] += step;
-                run(&moved)[0][0]
-            };
-            let expected = (loss(STEP) - loss(-STEP)) / (2.0 * STEP);
-            let given = found[i + 1][at];
-            let near = (given - expected).abs() <= 2e-6 * (1.0 + expected.abs());
-            assert!(near, "d{name}[{at}] is {given}, but {expected} is expected\n{text}");
-        }
-    }
-}
-
-/// A model of these nodes that gives the derivative of `y` by `x`.
-fn derivative(nodes: &str) -> String {
-    format!(
-        "<ir_version: 10, opset_import: [\"\": 24, \"ai.onnx.preview.training\": 1]>
-        g (float[2, 3] x, float[3] w) => (dx) {{
-            {nodes}
-            dx = ai.onnx.preview.training.Gradient<xs = [\"x\"], y = \"y\">(x)
-        }}"
-    )
-}
-
-/// Holds what is found wrong with the derivative against what must be said.
-fn refused(nodes: &str, parts: &[&str]) {
-    let text = derivative(nodes);
-    let found = onnxc::plan(text.into(), &Options::default(), &mut |_, _| {});
-    let found = found.err().expect("there is no derivative").to_string();
-    for part in parts {
-        assert!(found.contains(part), "`{part}` is not said in\n{found}");
-    }
-}
-
-#[test]
-fn a_path_without_a_derivative_is_shown() {
-    refused(
-        "[double] a = Mul(x, w)  [steps] b = Round(a)  [last] y = Exp(b)",
-        &[
-            "E0435",
-            "`y` depends on `x`",
-            "node `double` (Mul) → node `steps` (Round) → node `last` (Exp)",
-        ],
-    );
-    refused(
-        "[few] k = ArgMax(x)  [real] c = Cast<to = 1>(k)  y = Exp(c)",
-        &["E0435", "node `few` (ArgMax) → node `real` (Cast)"],
-    );
-    refused("[region] y = SequenceConstruct(x)", &["input 2 must be a tensor"]);
-}
-
-#[test]
-fn what_is_not_asked_for_costs_nothing() {
-    let text = derivative("a = MatMul(x, v)  y = Mul(a, a)").replace("float[3] w", "float[3, 4] v");
-    let (mut nodes, options) = (String::new(), Options::default());
-    let mut keep = |pass: &str, graph: &onnxc::ir::Graph| {
-        if pass == "simplify" {
-            nodes = graph.to_string();
-        }
-    };
-    onnxc::plan(text.into(), &options, &mut keep).map(drop).expect("it has a derivative");
-    // x v, twice that, and its product with v turned: no ones, and nothing for v.
-    let count = |op: &str| nodes.matches(op).count();
-    assert_eq!([count("= MatMul"), count("= Gemm")], [1, 1], "{nodes}");
-    assert!(!nodes.contains("Expand"), "{nodes}");
-}
-
-#[test]
-fn derivatives_of_functions_of_each_element_are_those_of_differences() {
-    for (shape, functions) in UNARY {
-        for function in *functions {
-            let nodes = format!("y = {function}({})", &shape[shape.len() - 1..]);
-            check(&case(&format!("double{shape}"), &nodes));
-        }
-    }
-}
-
-#[test]
-fn derivatives_are_those_of_differences() {
-    CASES.iter().for_each(check);
-}
