@@ -195,10 +195,6 @@ fn place<S: Simd>(v: usize, apart: usize) -> usize {
     v * S::LANES / BLOCK * apart + v * S::LANES % BLOCK
 }
 
-/// The numbers of the lanes of a block.
-const LANES: [f32; BLOCK] =
-    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
-
 /// Weights are read so much ahead of their turn: longer than a second-level cache takes.
 const AHEAD: usize = 6;
 
@@ -303,6 +299,53 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
         s: S,
         [block, row, col]: [usize; 3],
     ) {
+        // What is kept is put back: a tile that knew of it would not keep its sums in registers.
+        let at = row * self.y_row + col * BLOCK;
+        let before = (block == 0 && self.kept > 0).then(|| self.pixels::<R, C>(at));
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.whole_tile::<S, R, C, V>(s, [block, row, col]) };
+        if let Some(before) = before {
+            self.put_back(at, &before);
+        }
+    }
+
+    /// The first block of some pixels.
+    #[inline(never)]
+    fn pixels<const R: usize, const C: usize>(&self, at: usize) -> [[[f32; BLOCK]; C]; R] {
+        let mut pixels = [[[0.0; BLOCK]; C]; R];
+        for (r, row) in pixels.iter_mut().enumerate() {
+            for (c, pixel) in row.iter_mut().enumerate() {
+                pixel.copy_from_slice(&self.y[at + r * self.y_row + c * BLOCK..][..BLOCK]);
+            }
+        }
+        pixels
+    }
+
+    /// Puts back what is kept of them.
+    #[inline(never)]
+    fn put_back<const R: usize, const C: usize>(
+        &mut self,
+        at: usize,
+        before: &[[[f32; BLOCK]; C]; R],
+    ) {
+        for (r, row) in before.iter().enumerate() {
+            for (c, pixel) in row.iter().enumerate() {
+                let y = &mut self.y[at + r * self.y_row + c * BLOCK..];
+                y[..self.kept].copy_from_slice(&pixel[..self.kept]);
+            }
+        }
+    }
+
+    /// The same, with all channels.
+    ///
+    /// # Safety
+    /// As for `tile`.
+    #[inline(always)]
+    unsafe fn whole_tile<S: Simd, const R: usize, const C: usize, const V: usize>(
+        &mut self,
+        s: S,
+        [block, row, col]: [usize; 3],
+    ) {
         let (w_block, y_block, y_row) = (self.depth() * BLOCK, self.y_block, self.y_row);
         let at = block * y_block + row * y_row + col * BLOCK;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
@@ -324,74 +367,95 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
                     }
                 }
             }
-            let mut w = self.w.as_ptr().add(block * w_block);
+            let w = self.w.as_ptr().add(block * w_block);
             // All tiles of these blocks together ask for the weights of those that come after them,
             // also where they belong to the convolution that follows.
             let (pixels, weights) = (self.rows * self.cols, V * S::LANES * self.depth());
             let done = (row * self.cols + col) * weights / pixels;
-            let mut later = w.wrapping_add(weights + done);
+            let later = w.wrapping_add(weights + done);
             let step = R * C * V * S::LANES / pixels;
             let pixel = self.x.as_ptr().add(row * self.x_row + col * UNIT);
-            for span in self.spans {
-                let mut x = pixel.wrapping_add(span.first / UNIT * self.x_block);
-                let (mut left, mut first) = (span.count, span.first % UNIT);
-                while left > 0 {
-                    let lanes = left.min(UNIT - first);
-                    for r in 0..R {
-                        for c in (0..C).filter(|_| UNIT == BLOCK) {
-                            s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
+            let mut weights = (w, later, step);
+            for &span in self.spans {
+                self.add_span(s, &mut sums, &mut weights, pixel, span);
+            }
+            if let Some((low, high)) = self.clamp {
+                let (low, high) = (s.splat(low), s.splat(high));
+                for sums in &mut sums {
+                    for sums in sums {
+                        for sum in sums {
+                            *sum = s.min(high, s.max(low, *sum));
                         }
                     }
-                    for &tap in self.taps {
-                        let x = x.add(tap + first);
-                        for lane in 0..lanes {
-                            s.prefetch(w, AHEAD * BLOCK);
-                            if V * S::LANES > BLOCK {
-                                s.prefetch(w.wrapping_add(w_block), AHEAD * BLOCK);
-                            }
-                            s.prefetch_for_later(later);
-                            later = later.wrapping_add(step);
-                            let mut weights = [s.splat(0.0); V];
-                            for (v, weights) in weights.iter_mut().enumerate() {
-                                *weights = s.load_at(w.add(place::<S>(v, w_block)));
-                            }
-                            for (r, sums) in sums.iter_mut().enumerate() {
-                                let x = x.add(r * self.x_row + lane);
-                                for (c, sums) in sums.iter_mut().enumerate() {
-                                    let x = s.splat(*x.add(c * UNIT));
-                                    for (sum, &w) in sums.iter_mut().zip(&weights) {
-                                        *sum = s.mul_add(x, w, *sum);
-                                    }
-                                }
-                            }
-                            w = w.add(BLOCK);
-                        }
-                    }
-                    // Not past what `check` saw: the last block has nothing behind it.
-                    x = x.wrapping_add(self.x_block);
-                    left -= lanes;
-                    first = 0;
                 }
             }
-            let kept = if block == 0 { self.kept } else { 0 };
+            let y = self.y.as_mut_ptr().add(at);
             for (r, sums) in sums.iter().enumerate() {
                 for (c, sums) in sums.iter().enumerate() {
-                    let y = self.y.as_mut_ptr().add(at + r * y_row + c * BLOCK);
+                    let y = y.add(r * y_row + c * BLOCK);
                     for (v, &sum) in sums.iter().enumerate() {
-                        let sum = match self.clamp {
-                            Some((low, high)) => s.min(s.splat(high), s.max(s.splat(low), sum)),
-                            None => sum,
-                        };
-                        let y = y.add(place::<S>(v, y_block));
-                        let first = v * S::LANES;
-                        if first < kept.min(BLOCK) {
-                            let stays = s.lt(s.load(&LANES[first..]), s.splat(kept as f32));
-                            s.store_at(s.select(stays, s.load_at(y), sum), y);
-                        } else {
-                            s.store_at(sum, y);
-                        }
+                        s.store_at(sum, y.add(place::<S>(v, y_block)));
                     }
                 }
+            }
+        }
+    }
+
+    /// Adds the products of some channels to the sums of a tile.
+    ///
+    /// # Safety
+    /// As for `tile`; `w` are the channels' weights, `pixel` is where the tile starts in the input.
+    /// The weights at `later` are asked for, and those each `step` behind them.
+    #[inline(always)]
+    unsafe fn add_span<S: Simd, const R: usize, const C: usize, const V: usize>(
+        &self,
+        s: S,
+        sums: &mut [[[S::F32; V]; C]; R],
+        (w, later, step): &mut (*const f32, *const f32, usize),
+        pixel: *const f32,
+        span: Span,
+    ) {
+        let w_block = self.depth() * BLOCK;
+        // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
+        unsafe {
+            let mut x = pixel.wrapping_add(span.first / UNIT * self.x_block);
+            let (mut left, mut first) = (span.count, span.first % UNIT);
+            while left > 0 {
+                let lanes = left.min(UNIT - first);
+                for r in 0..R {
+                    for c in (0..C).filter(|_| UNIT == BLOCK) {
+                        s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
+                    }
+                }
+                for &tap in self.taps {
+                    let x = x.add(tap + first);
+                    for lane in 0..lanes {
+                        s.prefetch(*w, AHEAD * BLOCK);
+                        if V * S::LANES > BLOCK {
+                            s.prefetch(w.wrapping_add(w_block), AHEAD * BLOCK);
+                        }
+                        s.prefetch_for_later(*later);
+                        *later = later.wrapping_add(*step);
+                        let mut weights = [s.splat(0.0); V];
+                        for (v, weights) in weights.iter_mut().enumerate() {
+                            *weights = s.load_at(w.add(place::<S>(v, w_block)));
+                        }
+                        for (r, sums) in sums.iter_mut().enumerate() {
+                            let x = x.add(r * self.x_row + lane);
+                            for (c, sums) in sums.iter_mut().enumerate() {
+                                let x = s.splat(*x.add(c * UNIT));
+                                for (sum, &w) in sums.iter_mut().zip(&weights) {
+                                    *sum = s.mul_add(x, w, *sum);
+                                }
+                            }
+                        }
+                        *w = w.add(BLOCK);
+                    }
+                }
+                // Not past what `check` saw: the last block has nothing behind it.
+                x = x.wrapping_add(self.x_block);
+                left -= lanes;
+                first = 0;
             }
         }
     }
