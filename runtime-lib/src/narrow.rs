@@ -122,6 +122,7 @@ impl WithSimd for Scaled<'_> {
     fn run<S: Simd>(self, _: S) {
         match self.scales.len() {
             16 => self.rows::<16>(),
+            64 => self.rows::<64>(),
             12 => self.rows::<12>(),
             _ => {
                 let x = self.x.iter().zip(self.scales.iter().cycle());
@@ -306,6 +307,7 @@ mod tests {
         for (panels, across) in [
             (Panels { lanes: 16, rows: 7, depth: 3 }, 2),
             (Panels { lanes: 12, rows: 5, depth: 5 }, 3),
+            (Panels { lanes: 64, rows: 5, depth: 5 }, 2),
             (Panels::plain(9), 4),
         ] {
             let len = panels.lanes * panels.rows * across;

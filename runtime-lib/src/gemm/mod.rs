@@ -19,6 +19,7 @@ mod pixels;
 mod plain;
 mod product;
 mod real;
+mod stripes;
 #[cfg(all(test, feature = "std"))]
 pub(crate) mod tests;
 mod tile;
@@ -37,6 +38,8 @@ pub use plain::{gemm, gemm_float};
 use product::block_depth;
 pub(crate) use product::{Product, scratch};
 pub(crate) use real::{Activate, Real};
+pub use stripes::STRIPE;
+pub(crate) use stripes::{Stripes, pack_stripes};
 pub(crate) use tile::{Addend, PANEL_ROWS, Target, panel_cols};
 pub(crate) use weights::Weights;
 

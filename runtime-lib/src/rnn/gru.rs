@@ -3,7 +3,8 @@
 use super::Sequence;
 use super::pass::{Cell, Operands, Outputs, Row, Sizes, activate, run};
 use crate::activation_fn::Activation;
-use crate::{Float, Number, Result};
+use crate::simd::{Simd, WithSimd, dispatch, math};
+use crate::{Elem, Float, Number, Result};
 
 /// A GRU. Its gates are, in order: update, reset, hidden.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,15 +80,17 @@ struct GruCell {
     activations: [Activation; 2],
     clip: f32,
     linear_before_reset: bool,
+    /// Whether a step is what most networks do in one: [`Usual`].
+    usual: bool,
 }
 
 impl GruCell {
     fn new(geometry: &Gru, way: usize) -> GruCell {
-        GruCell {
-            activations: geometry.activations[way],
-            clip: geometry.sequence.clip,
-            linear_before_reset: geometry.linear_before_reset,
-        }
+        let (activations, clip) = (geometry.activations[way], geometry.sequence.clip);
+        let linear_before_reset = geometry.linear_before_reset;
+        let bare = clip.is_infinite() && linear_before_reset;
+        let usual = bare && activations == [Activation::Sigmoid, Activation::Tanh];
+        GruCell { activations, clip, linear_before_reset, usual }
     }
 }
 
@@ -102,6 +105,12 @@ impl<T: Float> Cell<T> for GruCell {
 
     fn phase(&self, phase: usize, row: Row<'_, T::Wide>) {
         let Row { inputs, gates, h, next, .. } = row;
+        if self.usual
+            && let (Some(inputs), Some(gates)) = (T::Wide::as_f32(inputs), T::Wide::as_f32(gates))
+            && let Some(h) = T::Wide::as_f32_mut(h)
+        {
+            return dispatch(Usual { inputs, gates, h });
+        }
         let ([f, g], n) = (self.activations, h.len());
         let (gates, hidden) = gates.split_at_mut(2 * n);
         if self.linear_before_reset {
@@ -125,6 +134,37 @@ impl<T: Float> Cell<T> for GruCell {
         for ((h, &hidden), &update) in h.iter_mut().zip(&*hidden).zip(update) {
             // (1 - z) ĥ + z h, with one product less.
             *h = hidden.add(update.mul(h.sub(hidden)));
+        }
+    }
+}
+
+/// A step of a sequence, where the gates are sigmoids, the rest is a hyperbolic tangent, and the
+/// reset gate is applied to products.
+struct Usual<'a> {
+    inputs: &'a [f32],
+    gates: &'a [f32],
+    h: &'a mut [f32],
+}
+
+impl WithSimd for Usual<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let n = self.h.len();
+        let [(to_update, rest), (update, others)] =
+            [self.inputs.split_at(n), self.gates.split_at(n)];
+        let [(to_reset, to_hidden), (reset, hidden)] = [rest.split_at(n), others.split_at(n)];
+        for at in (0..n).step_by(S::LANES) {
+            let end = n.min(at + S::LANES);
+            let update = s.add(s.load_head(&update[at..end]), s.load_head(&to_update[at..end]));
+            let reset = s.add(s.load_head(&reset[at..end]), s.load_head(&to_reset[at..end]));
+            let [hidden, to_hidden] =
+                [s.load_head(&hidden[at..end]), s.load_head(&to_hidden[at..end])];
+            let sum = s.mul_add(math::sigmoid(s, reset), hidden, to_hidden);
+            let (hidden, h) = (math::tanh(s, sum), &mut self.h[at..end]);
+            let change = s.sub(s.load_head(h), hidden);
+            s.store_head(s.mul_add(math::sigmoid(s, update), change, hidden), h);
         }
     }
 }

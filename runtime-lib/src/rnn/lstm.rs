@@ -3,7 +3,8 @@
 use super::Sequence;
 use super::pass::{Cell, Operands, Outputs, Row, Sizes, activate, run};
 use crate::activation_fn::Activation;
-use crate::{Float, Number, Result};
+use crate::simd::{Simd, WithSimd, dispatch, math};
+use crate::{Elem, Float, Number, Result};
 
 /// An LSTM. Its gates are, in order: input, output, forget, cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,14 +79,20 @@ struct LstmCell<'a, T> {
     /// What input, output and forget gate see of the cell.
     peepholes: Option<[&'a [T]; 3]>,
     input_forget: bool,
+    /// Whether a step is what most networks do in one: [`Usual`].
+    usual: bool,
 }
 
 impl<'a, T> LstmCell<'a, T> {
     fn new(geometry: &Lstm, p: Option<&'a [T]>, way: usize) -> LstmCell<'a, T> {
         let Sequence { hidden, clip, .. } = geometry.sequence;
         let peephole = |p: &'a [T], gate: usize| &p[(way * 3 + gate) * hidden..][..hidden];
+        let activations = geometry.activations[way];
+        let functions = [Activation::Sigmoid, Activation::Tanh, Activation::Tanh];
+        let bare = clip.is_infinite() && p.is_none() && !geometry.input_forget;
         LstmCell {
-            activations: geometry.activations[way],
+            activations,
+            usual: bare && activations == functions,
             clip,
             peepholes: p.map(|p| [0, 1, 2].map(|gate| peephole(p, gate))),
             input_forget: geometry.input_forget,
@@ -100,6 +107,12 @@ impl<T: Float> Cell<T> for LstmCell<'_, T> {
 
     fn phase(&self, _: usize, row: Row<'_, T::Wide>) {
         let Row { gates, h, c, next, .. } = row;
+        if self.usual
+            && let (Some(gates), Some(h)) = (T::Wide::as_f32(gates), T::Wide::as_f32_mut(h))
+            && let Some(c) = T::Wide::as_f32_mut(c)
+        {
+            return dispatch(Usual { gates, h, c });
+        }
         let ([f, g, to_output], hidden) = (self.activations, c.len());
         let (gates, cell) = gates.split_at_mut(3 * hidden);
         activate(g, self.clip, cell);
@@ -136,5 +149,34 @@ impl<T: Float> Cell<T> for LstmCell<'_, T> {
 fn add_products<T: Float>(y: &mut [T::Wide], p: &[T], c: &[T::Wide]) {
     for ((y, p), &c) in y.iter_mut().zip(p).zip(c) {
         *y = y.add(p.widen().mul(c));
+    }
+}
+
+/// A step of a sequence, where the gates are sigmoids and the rest is hyperbolic tangents.
+struct Usual<'a> {
+    gates: &'a [f32],
+    h: &'a mut [f32],
+    c: &'a mut [f32],
+}
+
+impl WithSimd for Usual<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let n = self.c.len();
+        let (input, rest) = self.gates.split_at(n);
+        let (output, rest) = rest.split_at(n);
+        let (forget, cell) = rest.split_at(n);
+        for at in (0..n).step_by(S::LANES) {
+            let end = n.min(at + S::LANES);
+            let [input, output] = [s.load_head(&input[at..end]), s.load_head(&output[at..end])];
+            let [forget, cell] = [s.load_head(&forget[at..end]), s.load_head(&cell[at..end])];
+            let taken = math::gated_tanh(s, cell, input);
+            let c = &mut self.c[at..end];
+            let new = s.mul_add(math::sigmoid(s, forget), s.load_head(c), taken);
+            s.store_head(new, c);
+            s.store_head(math::gated_tanh(s, new, output), &mut self.h[at..end]);
+        }
     }
 }

@@ -12,12 +12,13 @@ mod simple;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 
+pub use crate::gemm::STRIPE;
 pub use gru::{Gru, gru, gru_f32, gru_groups, gru_least_scratch, gru_scratch};
 pub use lstm::{Lstm, lstm, lstm_f32, lstm_least_scratch, lstm_scratch};
 pub use simple::{Rnn, rnn, rnn_f32, rnn_least_scratch, rnn_scratch};
 
 use crate::Number;
-use crate::gemm::{Packing, pack_b, packed_b_len};
+use crate::gemm::{Matrix, Packing, pack_b, pack_stripes, packed_b_len};
 
 /// What all recurrent networks are told.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,6 +71,10 @@ pub enum Weights {
     Plain,
     /// Both as [`pack_gates`] leaves them; for kernels of `f32` only.
     Packed,
+    /// Those of inputs as [`pack_gates`] leaves them, those of states as [`pack_states`] does; for
+    /// kernels of `f32` only. Fastest for a single sequence whose weights have no room in a
+    /// first-level cache.
+    Striped,
 }
 
 impl Sequence {
@@ -129,13 +134,31 @@ pub const fn packed_gates_len<T>(geometry: &Gates<'_>) -> usize {
 
 /// Packs the weights of gates; what is packed is best placed at a multiple of 64 bytes.
 pub fn pack_gates<T: Number>(w: &[T], y: &mut [T], geometry: Gates<'_>) {
+    pack_groups(w, y, geometry, pack_b);
+}
+
+/// Packs the weights of states for one sequence: in stripes, which are read in order. They have as
+/// many elements as what [`pack_gates`] writes.
+pub fn pack_states<T: Number>(r: &[T], y: &mut [T], geometry: Gates<'_>) {
+    pack_groups(r, y, geometry, |data, y, Packing { rows, cols, strides: [row, col] }| {
+        pack_stripes(Matrix { data, row, col }, (rows, cols), y);
+    });
+}
+
+/// Packs each group of gates.
+fn pack_groups<T: Number>(
+    w: &[T],
+    y: &mut [T],
+    geometry: Gates<'_>,
+    pack: impl Fn(&[T], &mut [T], Packing),
+) {
     let (mut w, mut y) = (w, y);
     for _ in 0..geometry.directions {
         for group in 0..geometry.groups.len() {
             let packing = geometry.packing(group);
             let (from, rest) = w.split_at(packing.rows * packing.cols);
             let (to, left) = y.split_at_mut(packed_b_len::<T>(&packing));
-            pack_b(from, to, packing);
+            pack(from, to, packing);
             (w, y) = (rest, left);
         }
     }

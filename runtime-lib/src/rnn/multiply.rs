@@ -2,7 +2,7 @@
 
 use super::Weights;
 use crate::activation_fn::Activation;
-use crate::gemm::{Addend, Factor, Matrix, Product, Real, Target};
+use crate::gemm::{Addend, Factor, Matrix, Product, Real, Stripes, Target};
 use crate::{Elem, Float, Number};
 
 /// The sizes of `y = a · wᵀ + addend`.
@@ -65,7 +65,7 @@ fn multiply_f32(
         a: Factor::Matrix(Matrix { data: a, row: k, col: 1 }),
         b: match weights {
             Weights::Plain => Factor::Matrix(Matrix { data: w, row: 1, col: k }),
-            Weights::Packed => Factor::Blocks(w),
+            Weights::Packed | Weights::Striped => Factor::Blocks(w),
         },
         alpha: 1.0,
         addends: [addend, Addend::NONE],
@@ -73,4 +73,22 @@ fn multiply_f32(
         activate: Real::activate,
     };
     product.run(y, Target::whole(y_row), scratch);
+}
+
+/// The same for weights in stripes, in `f32`. They are read from one end or the other.
+pub(super) fn multiply_stripes<A: Float, T: Float<Wide = A::Wide>>(
+    a: &[A],
+    w: &[T],
+    addend: &[A::Wide],
+    y: &mut [A::Wide],
+    (shape, backwards): (Shape, bool),
+) {
+    let operands = (A::as_f32(a), T::as_f32(w), A::Wide::as_f32(addend));
+    let (Some(a), Some(b), Some(addend)) = operands else { return };
+    let Some(y) = A::Wide::as_f32_mut(y) else { return };
+    let Shape { m, n, k, y_row, addend_row } = shape;
+    for i in 0..m {
+        let (x, addend) = (&a[i * k..][..k], &addend[i * addend_row..][..n]);
+        Stripes { x, b, addend, y: &mut y[i * y_row..][..n], backwards }.multiply();
+    }
 }

@@ -1,6 +1,6 @@
 //! The steps of a recurrent network, one direction after the other.
 
-use super::multiply::{Shape, multiply};
+use super::multiply::{Shape, multiply, multiply_stripes};
 use super::{Gates, Order, Sequence, Weights, pack_gates};
 use crate::activation_fn::Activation;
 use crate::gemm::scratch;
@@ -231,7 +231,7 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         let of_inputs = Gates { depth: inputs, groups: &[sizes.gates()], ..sizes.recurrent() };
         let [w, r] = [of_inputs, sizes.recurrent()].map(|gates| match weights {
             Weights::Plain => width * gates.depth,
-            Weights::Packed => gates.packed_direction::<f32>(),
+            Weights::Packed | Weights::Striped => gates.packed_direction::<f32>(),
         });
         let (w, r) = (&operands.w[way * w..][..w], &operands.r[way * r..][..r]);
         let r = recurrent(r, take(&mut scratch, sizes.packed_len()), sizes);
@@ -366,6 +366,9 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
             (Recurrent::Given(r), Weights::Plain) => {
                 let r = (&r[first * k..], Weights::Plain);
                 multiply(states, r, addend, gates, self.scratch, shape);
+            }
+            (Recurrent::Given(r), Weights::Striped) => {
+                multiply_stripes(states, &r[packed..], addend, gates, (shape, step % 2 == 1));
             }
         }
     }

@@ -247,10 +247,14 @@ impl Case {
         let gates = Gates { groups: self.net.groups(), depth: HIDDEN, ..gates };
         packed.r = vec![9.0; packed_gates_len::<f32>(&gates)];
         pack_gates(&plain.r, &mut packed.r, gates);
+        let mut striped = Inputs { w: packed.w.clone(), ..self.inputs() };
+        striped.r = vec![9.0; packed.r.len()];
+        pack_states(&plain.r, &mut striped.r, gates);
         each_level(|_| {
             for memory in [0.0, 0.5, 1.0] {
                 self.near(&self.run(&plain, Weights::Plain, memory), &truth, 2e-5);
                 self.near(&self.run(&packed, Weights::Packed, memory), &truth, 2e-5);
+                self.near(&self.run(&striped, Weights::Striped, memory), &truth, 2e-5);
             }
         });
     }

@@ -310,7 +310,8 @@ impl Op for Recurrent {
         let weights = (&x[2] + &hidden) * &hidden * self.cell.gates() * ways(self.direction);
         cx.macs(&(steps * batch * weights));
         let inputs = x[2].clone();
-        let packed = self.packed(cx, &inputs, &hidden);
+        let striped = batch.known() == Some(1) && weights::are_large(self.cell, &hidden);
+        let packed = self.packed(cx, &inputs, &hidden, striped);
         let sequence = Sequence {
             steps: steps.clone(),
             batch: batch.clone(),
@@ -319,7 +320,11 @@ impl Op for Recurrent {
             direction: self.direction,
             order: if self.layout { Order::BatchFirst } else { Order::StepsFirst },
             clip: self.clip.unwrap_or(f32::INFINITY),
-            weights: if packed.is_some() { Weights::Packed } else { Weights::Plain },
+            weights: match packed {
+                Some(_) if striped => Weights::Striped,
+                Some(_) => Weights::Packed,
+                None => Weights::Plain,
+            },
         };
         let f = |way, i| self.activation(way, i);
         match self.cell {

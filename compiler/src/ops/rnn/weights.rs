@@ -14,14 +14,24 @@ use onnxc_runtime::{
     rnn::{self, Direction},
 };
 
+/// What has no room in a first-level cache, in bytes.
+const LARGE: i64 = 32 << 10;
+
+/// Whether the weights of states are so large that the way in which a step reads them counts.
+pub(super) fn are_large(cell: Cell, hidden: &Dim) -> bool {
+    let elements = |n: i64| n.checked_mul(n)?.checked_mul(cell.gates());
+    hidden.known().is_some_and(|n| elements(n).is_none_or(|n| n > LARGE / 4))
+}
+
 impl Recurrent {
     /// The weights of inputs and of states as the kernels of `f32` read them, where they are
-    /// constants.
+    /// constants: those of states in stripes or not.
     pub(super) fn packed(
         &self,
         cx: &mut Lower<'_>,
         inputs: &Dim,
         hidden: &Dim,
+        striped: bool,
     ) -> Option<[Operand; 2]> {
         let [inputs, hidden] = [inputs, hidden].map(Dim::known);
         let (inputs, hidden) = (usize::try_from(inputs?).ok()?, usize::try_from(hidden?).ok()?);
@@ -35,14 +45,15 @@ impl Recurrent {
             Cell::Gru => rnn::gru_groups(self.linear_before_reset),
             Cell::Lstm => &[4],
         };
-        let gates = |groups: &[usize], depth| PackGates {
+        let gates = |groups: &[usize], depth, striped| PackGates {
             directions,
             groups: groups.to_vec(),
             hidden,
             depth,
+            striped,
         };
-        let w = packed(cx, 1, gates(&[groups.iter().sum()], inputs))?;
-        Some([w, packed(cx, 2, gates(groups, hidden))?])
+        let w = packed(cx, 1, gates(&[groups.iter().sum()], inputs, false))?;
+        Some([w, packed(cx, 2, gates(groups, hidden, striped))?])
     }
 }
 
@@ -52,6 +63,7 @@ struct PackGates {
     groups: Vec<usize>,
     hidden: usize,
     depth: usize,
+    striped: bool,
 }
 
 impl PackGates {
@@ -77,11 +89,17 @@ impl Pack for PackGates {
         let from = &from[..self.groups[group] * self.hidden * self.depth];
         let piece = self.gates(&self.groups[group..=group], 1);
         let mut to = vec![T::ZERO; rnn::packed_gates_len::<T>(&piece)];
-        rnn::pack_gates(from, &mut to, piece);
+        let pack = if self.striped { rnn::pack_states } else { rnn::pack_gates };
+        pack(from, &mut to, piece);
         to
     }
 
     fn panels(&self) -> Option<Panels> {
+        if self.striped {
+            let lanes = rnn::STRIPE;
+            let whole = self.groups.iter().all(|n| (n * self.hidden).is_multiple_of(lanes));
+            return whole.then_some(Panels { lanes, rows: self.depth, depth: self.depth });
+        }
         // Several factors of several blocks each are no panels one after another.
         let panels = Panels::right(self.depth);
         (self.pieces::<f32>() == 1 || panels.depth == panels.rows).then_some(panels)

@@ -69,11 +69,18 @@ pub fn exp_m1<S: Simd>(s: S, x: S::F32) -> S::F32 {
 /// `1 / (1 + e^-x)`.
 #[inline(always)]
 pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    let (above, below) = sigmoid_fraction(s, x);
+    s.div(above, below)
+}
+
+/// [`sigmoid`], before it is divided: at most 1 above, and 1 to 2 below.
+#[inline(always)]
+fn sigmoid_fraction<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
     // With e^-|x| neither side overflows, and small results keep all their bits.
     let e = exp(s, s.neg(s.abs(x)));
     let one = s.splat(1.0);
     let negative = s.lt(x, s.splat(0.0));
-    s.div(s.select(negative, e, one), s.add(one, e))
+    (s.select(negative, e, one), s.add(one, e))
 }
 
 /// `x tanh(ln(1 + e^x))`; NaN at -∞, as in [`super::gate`].
@@ -94,10 +101,25 @@ pub fn mish<S: Simd>(s: S, x: S::F32) -> S::F32 {
 /// The hyperbolic tangent.
 #[inline(always)]
 pub fn tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    let (above, below) = tanh_fraction(s, x);
+    s.copysign(s.div(above, below), x)
+}
+
+/// [`tanh`] of `|x|`, before it is divided: both are less than `e^20`.
+#[inline(always)]
+fn tanh_fraction<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
     // tanh |x| = t / (t + 2) with t = e^(2|x|) - 1. From 10 on it rounds to 1.
     let a = s.min(s.splat(10.0), s.abs(x));
     let (n, e) = reduced(s, s.add(a, a));
     let power = s.scale(s.splat(1.0), n);
     let t = s.mul_add(e, power, s.sub(power, s.splat(1.0)));
-    s.copysign(s.div(t, s.add(t, s.splat(2.0))), x)
+    (t, s.add(t, s.splat(2.0)))
+}
+
+/// `tanh(x) / (1 + e^-y)`, with one division.
+#[inline(always)]
+pub fn gated_tanh<S: Simd>(s: S, x: S::F32, y: S::F32) -> S::F32 {
+    let (above, below) = tanh_fraction(s, x);
+    let (gate, of) = sigmoid_fraction(s, y);
+    s.copysign(s.div(s.mul(gate, above), s.mul(of, below)), x)
 }

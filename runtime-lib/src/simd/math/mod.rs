@@ -13,7 +13,7 @@ mod ln;
 mod tests;
 
 pub use erf::erf;
-pub use exp::{exp, exp_m1, mish, sigmoid, tanh};
+pub use exp::{exp, exp_m1, gated_tanh, mish, sigmoid, tanh};
 pub use gate::{gelu_tanh, silu, swish};
 pub use gelu::gelu;
 pub use ln::{ln, ln_1p_unit, softplus};
