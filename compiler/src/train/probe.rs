@@ -13,7 +13,7 @@ pub fn of_values(
     names: &[String],
 ) -> ModelProto {
     let mut graph = together(main, loss);
-    graph.output.extend(names.iter().map(output));
+    graph.output.extend(names.iter().map(|name| output(name)));
     ModelProto { graph: Some(graph), ..model.clone() }
 }
 
@@ -34,12 +34,12 @@ pub fn of_gradient(
     let attributes = vec![("xs", Attribute::Strings(strings)), ("y", Attribute::String(y.into()))];
     draft.training("Gradient", "gradient", &inputs, &gradients, attributes);
     graph.node.extend(draft.finish().node);
-    graph.output.extend(gradients.iter().map(output));
+    graph.output.extend(gradients.iter().map(|name| output(name)));
     ModelProto { graph: Some(graph), ..model.clone() }
 }
 
-fn output(name: &String) -> ValueInfoProto {
-    ValueInfoProto { name: Some(name.clone()), ..ValueInfoProto::default() }
+fn output(name: &str) -> ValueInfoProto {
+    ValueInfoProto { name: Some(name.to_owned()), ..ValueInfoProto::default() }
 }
 
 fn together(main: &GraphProto, loss: &GraphProto) -> GraphProto {

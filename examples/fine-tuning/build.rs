@@ -1,0 +1,30 @@
+//! Makes the last layers of a network such that can be trained, and compiles that.
+
+use onnxc::{
+    Builder,
+    train::{Initial, Loss, Method, Optimizer, Prepare, Setting},
+};
+use onnxc_proto::Message;
+use std::{env, error::Error, fs, path::PathBuf};
+
+const NETWORK: &str = "../models/mobilenet_v2.onnx";
+
+/// The weights that learn, by the names that they have in PyTorch: the last of 17 bottlenecks, and what
+/// comes behind it.
+const TRAINABLE: [&str; 3] = ["features.17.*", "features.18.*", "classifier.*"];
+
+/// How many images a step learns from, at most.
+const BATCH: i64 = 32;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={NETWORK}");
+    let optimizer = Optimizer::from(Method::Adam).with(Setting::LearningRate, 0.002)?;
+    let learner = Prepare::new(Loss::CrossEntropy, optimizer).initial(Initial::Keep);
+    let learner = TRAINABLE.into_iter().fold(learner, Prepare::trainable);
+    let model = learner.bytes(fs::read(NETWORK)?.into())?;
+    let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("there is no OUT_DIR")?);
+    let path = out_dir.join("mobilenet.onnx");
+    fs::write(&path, model.encode_to_vec())?;
+    Builder::new(path).dim("batch", 1..=BATCH).compile()?;
+    Ok(())
+}
