@@ -91,6 +91,7 @@ pub mod select;
 pub mod sequence;
 pub mod simd;
 pub mod slice;
+pub mod slope;
 mod small_float;
 mod small_int;
 pub mod softmax;

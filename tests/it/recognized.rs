@@ -11,8 +11,11 @@ fn model(inputs: &str, body: &str) -> String {
 
 /// The model's graph after the pass, as text.
 fn recognized(inputs: &str, body: &str) -> String {
+    recognized_in(model(inputs, body))
+}
+
+fn recognized_in(model: String) -> String {
     let mut text = String::new();
-    let model = model(inputs, body);
     let result = onnxc::plan(model.into(), &Options::default(), &mut |pass, graph| {
         if pass == "recognize" {
             text = graph.to_string();
@@ -77,6 +80,23 @@ fn gelu_in_both_spellings() {
     for (from, to) in [("{0.5}", "{0.25}"), ("{1.4142135}", "{1.5}"), ("{1.0}", "{2.0}")] {
         let text = recognized("float[6] x", &ERF.replace(from, to));
         assert!(text.contains("Erf") && !text.contains("Gelu"), "{text}");
+    }
+}
+
+#[test]
+fn the_derivative_of_gelu_is_one_pass() {
+    for approximate in ["none", "tanh"] {
+        let text = recognized_in(format!(
+            "<ir_version: 10, opset_import: [\"\": 20, \"ai.onnx.preview.training\": 1]>
+            model (float[6] x, float[6] w) => (float[6] dx) {{
+                a = Gelu<approximate = \"{approximate}\">(x)
+                y = Mul(a, w)
+                dx = ai.onnx.preview.training.Gradient<xs = [\"x\"], y = \"y\">(x)
+            }}"
+        ));
+        let wanted = format!("GeluSlope <approximate = \"{approximate}\"> (w, x)");
+        assert!(text.contains(&wanted), "{text}");
+        assert!(["Erf", "Tanh", "Mul"].iter().all(|op| !text.contains(op)), "{text}");
     }
 }
 

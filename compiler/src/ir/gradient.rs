@@ -143,19 +143,42 @@ impl Tape {
         outputs: usize,
         regions: Vec<RegionId>,
     ) -> Vec<Expr<'t>> {
+        let made = self.wanted_around(op, inputs, &vec![true; outputs], regions);
+        made.into_iter().flatten().collect()
+    }
+
+    /// Those outputs of a node that are wanted.
+    pub fn wanted<'t>(
+        &'t self,
+        op: impl Op,
+        inputs: &[Expr<'t>],
+        wanted: &[bool],
+    ) -> Vec<Option<Expr<'t>>> {
+        let inputs: Vec<_> = inputs.iter().copied().map(Some).collect();
+        self.wanted_around(Rc::new(op), &inputs, wanted, Vec::new())
+    }
+
+    fn wanted_around<'t>(
+        &'t self,
+        op: Rc<dyn Op>,
+        inputs: &[Option<Expr<'t>>],
+        wanted: &[bool],
+        regions: Vec<RegionId>,
+    ) -> Vec<Option<Expr<'t>>> {
         let name = format!("{}/{}", self.label.borrow(), op.name());
         let inputs = inputs.iter().map(|input| input.map(|expr| expr.id)).collect();
-        let names = match outputs {
-            1 => vec![Some(name.clone())],
-            _ => (0..outputs).map(|i| Some(format!("{name}_{i}"))).collect::<Vec<_>>(),
+        let one = wanted.len() == 1;
+        let name_of = |(i, &wanted): (usize, &bool)| {
+            wanted.then(|| if one { name.clone() } else { format!("{name}_{i}") })
         };
+        let names: Vec<_> = wanted.iter().enumerate().map(name_of).collect();
         let new = NewNode { name: &name, op, inputs, outputs: &names, regions };
         let mut graph = self.graph.borrow_mut();
         let (id, result) = graph.node(self.region.get(), new);
         if let Err(finding) = result {
             self.finding.borrow_mut().get_or_insert(finding);
         }
-        graph[id].outputs.iter().flatten().map(|&id| Expr { id, tape: self }).collect()
+        graph[id].outputs.iter().map(|id| id.map(|id| Expr { id, tape: self })).collect()
     }
 }
 

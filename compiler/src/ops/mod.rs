@@ -62,6 +62,7 @@ pub(crate) mod select;
 pub(crate) mod sequence;
 pub(crate) mod sizes;
 pub(crate) mod slice;
+pub(crate) mod slope;
 pub(crate) mod softmax;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -235,6 +236,7 @@ const FAMILIES: &[&[Entry]] = &[
     sequence::map::OPS,
     sequence::split::OPS,
     slice::OPS,
+    slope::OPS,
     softmax::OPS,
     text::OPS,
     text::grams::OPS,

@@ -124,12 +124,12 @@ static COSH: Unary = row!("Cosh" FLOATS, cosh::<T>, cosh_in_place,
     |x, _, dy| dy * x.sinh());
 pub static ERF: Unary = row!("Erf" FLOATS, erf::<T>, erf_in_place,
     |x, _, dy| dy * (-x * x).exp() * FRAC_2_SQRT_PI);
-static EXP: Unary = row!("Exp" FLOATS, exp::<T>, exp_in_place,
+pub static EXP: Unary = row!("Exp" FLOATS, exp::<T>, exp_in_place,
     |_, y, dy| dy * y);
 static FLOOR: Unary = row!("Floor" FLOATS, floor::<T>, floor_in_place);
 static LOG: Unary = row!("Log" FLOATS, log::<T>, log_in_place,
     |x, _, dy| dy / x);
-static NEG: Unary = row!("Neg" NUMBERS, neg::<T>, neg_in_place,
+pub static NEG: Unary = row!("Neg" NUMBERS, neg::<T>, neg_in_place,
     |_, _, dy| -dy);
 static NOT: Unary = row!("Not" BOOL_ONLY, not, not_in_place);
 static RECIPROCAL: Unary = row!("Reciprocal" FLOATS, reciprocal::<T>, reciprocal_in_place,

@@ -68,6 +68,10 @@ pub(crate) fn pack_left<T: Number>(
         }
         if a.col == 1 && there == PANEL_ROWS {
             pack_rows(from, a.row, depth, panel);
+        } else if a.row == 1 && there == PANEL_ROWS {
+            for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate() {
+                copy_whole::<PANEL_ROWS, T>(&from[k * a.col..], to);
+            }
         } else if a.row == 1 {
             for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate() {
                 to[..there].copy_from_slice(&from[k * a.col..][..there]);
@@ -84,6 +88,17 @@ pub(crate) fn pack_left<T: Number>(
         }
     }
 }
+
+/// Copies so many elements. As that is a constant, no call is made for some dozens of bytes.
+#[inline(always)]
+fn copy_whole<const N: usize, T: Copy>(from: &[T], to: &mut [T]) {
+    if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
+        *to = *from;
+    }
+}
+
+/// A divisor of the columns of a panel, whatever its elements are.
+const COPIED: usize = 8;
 
 /// [`pack_rows`] of numbers that have vectors.
 pub(crate) struct PackRows<'a> {
@@ -178,7 +193,11 @@ fn pack_each<T: Number>(b: Matrix<'_, T>, (k, depth): Part, (n, cols): Part, pan
         for j in (0..cols).step_by(width) {
             let there = width.min(cols - j);
             let to = &mut panels[j * depth + r * width..][..there];
-            if b.col == 1 {
+            if b.col == 1 && there == width {
+                for at in (0..width).step_by(COPIED) {
+                    copy_whole::<COPIED, T>(&from[j + at..], &mut to[at..]);
+                }
+            } else if b.col == 1 {
                 to.copy_from_slice(&from[j..j + there]);
             } else {
                 let (mut at, mut i) = (j * b.col, 0);
@@ -224,7 +243,9 @@ impl WithSimd for PackColumns<'_> {
             let column = |i: usize| &columns[(first + i) * apart..][..depth];
             let four = [column(0), column(1), column(2), column(3)];
             for k in (0..whole).step_by(S::LANES) {
-                let four = [0, 1, 2, 3].map(|i: usize| s.load(&four[i][k..]));
+                // No closure: one that loads is not always inlined, and then costs as much as all else.
+                let [a, b, c, d] = four;
+                let four = [s.load(&a[k..]), s.load(&b[k..]), s.load(&c[k..]), s.load(&d[k..])];
                 s.store_columns(four, &mut panel[k * width + first..], width);
             }
             for k in whole..depth {

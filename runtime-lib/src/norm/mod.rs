@@ -7,6 +7,7 @@ mod batch;
 mod layer;
 mod lp;
 mod lrn;
+mod slope;
 
 pub use batch::{
     Groups, batch_normalization, batch_normalization_in_place, batch_normalization_training,
@@ -22,6 +23,7 @@ pub use lp::{
     lp_normalization_l2_in_place,
 };
 pub use lrn::{Lrn, lrn};
+pub use slope::{layer_normalization_slope, rms_normalization_slope};
 
 use crate::Number;
 use crate::fold::{Fold, Sum};

@@ -116,10 +116,15 @@ impl Simd for Avx512 {
         let to = &mut to[..15 * apart + 4];
         // SAFETY: the token; the slice above reaches to the end of the last column.
         unsafe {
-            let pairs =
-                [_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)].map(|x| _mm512_castps_pd(x));
-            let others =
-                [_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)].map(|x| _mm512_castps_pd(x));
+            // No `map`: a closure is not always inlined.
+            let pairs = [
+                _mm512_castps_pd(_mm512_unpacklo_ps(a, b)),
+                _mm512_castps_pd(_mm512_unpackhi_ps(a, b)),
+            ];
+            let others = [
+                _mm512_castps_pd(_mm512_unpacklo_ps(c, d)),
+                _mm512_castps_pd(_mm512_unpackhi_ps(c, d)),
+            ];
             // In each quarter of a vector there is a column: the first vector has 0, 4, 8 and 12.
             let columns = [
                 _mm512_unpacklo_pd(pairs[0], others[0]),

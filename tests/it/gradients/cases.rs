@@ -164,6 +164,21 @@ pub(super) const CASES: &[Case<'_>] = &[
     case("double[n, m, 4] x, double[4] s, double[4] b", "y = LayerNormalization(x, s, b)"),
     case("double[2, 3, 4] x, double[3, 4] s", "y = LayerNormalization<axis = 1>(x, s)"),
     case("double[n, 3, 4] x, double[3, 4] s", "y = RMSNormalization<axis = -2>(x, s)"),
+    case("double[2, 3, 4] x, double[3, 1] s", "y = LayerNormalization<axis = 1>(x, s)"),
+    case("double[2, 3] x, double[1, 3] s, double[3] b", "y = LayerNormalization(x, s, b)"),
+    // Derivatives of derivatives.
+    case(
+        "double[2, 3] x, double[3] s, double[3] b",
+        "l = LayerNormalization<epsilon = 1.0>(x, s, b)  q = Mul(l, l)
+        dx, ds, db = ai.onnx.preview.training.Gradient<xs = [\"x\", \"s\", \"b\"], y = \"q\">(x, s, b)
+        t = Mul(dx, ds)  y = Add(t, db)",
+    ),
+    case(
+        "double[2, 3] x, double[3] s",
+        "l = RMSNormalization<epsilon = 1.0>(x, s)  q = Mul(l, l)
+        dx, ds = ai.onnx.preview.training.Gradient<xs = [\"x\", \"s\"], y = \"q\">(x, s)
+        y = Mul(dx, ds)",
+    ),
     with(
         "double[2, 3, 4] x",
         "int64[2, 4] t = {0, 1, 2, 1, 2, 0, 0, 1}",

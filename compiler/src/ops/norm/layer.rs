@@ -1,6 +1,9 @@
 //! Normalizations of the last axes together: `LayerNormalization` and `RMSNormalization`.
 
-use super::gradient::{Normalized, inverse_root};
+use super::{
+    gradient::{Normalized, inverse_root},
+    slope::{self, Slope},
+};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -44,13 +47,13 @@ static LAYER: Kernel<(Axis, f32)> = kernel!(FLOATS T, norm::layer_normalization:
         a.optional(0), a.optional(1), p.0, p.1));
 
 /// A tensor of `shape` with the axes from `axis` on as one row each.
-fn rows(shape: &[Dim], axis: usize) -> Axis {
+pub(super) fn rows(shape: &[Dim], axis: usize) -> Axis {
     let (outer, len) = shape.split_at(axis);
     Axis { outer: outer.iter().product(), len: len.iter().product(), inner: 1.into() }
 }
 
 /// Whether an operand of shape `scale` has one number for each element of a row of `shape`.
-fn is_row(scale: &[Dim], shape: &[Dim], axis: usize) -> bool {
+pub(super) fn is_row(scale: &[Dim], shape: &[Dim], axis: usize) -> bool {
     let missing = shape.len() - scale.len();
     let fits = |i: usize| {
         let size = i.checked_sub(missing).map_or_else(|| 1.into(), |i| scale[i].clone());
@@ -146,6 +149,10 @@ impl Op for LayerNormalization {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if g.dy(1).or(g.dy(2)).is_none() && slope::by_rows(g, self.axis) {
+            slope::set(g, Slope { axis: self.axis, epsilon: self.epsilon, centered: true });
+            return Ok(());
+        }
         let x = g.x(0);
         let axes: Vec<usize> = (g.axis(self.axis, x.rank())..x.rank()).collect();
         let normalized = Normalized::of(x, &axes, self.epsilon);
@@ -242,6 +249,10 @@ impl Op for RmsNormalization {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if slope::by_rows(g, self.axis) {
+            slope::set(g, Slope { axis: self.axis, epsilon: self.epsilon, centered: false });
+            return Ok(());
+        }
         let (x, scale, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         let axes: Vec<usize> = (g.axis(self.axis, x.rank())..x.rank()).collect();
         let factor = inverse_root((x * x).mean(&axes), self.epsilon);

@@ -4,8 +4,9 @@ pub(crate) mod batch;
 mod gradient;
 pub(crate) mod layer;
 pub(crate) mod local;
+mod slope;
 
-use super::{Entry, entry, nodes};
+use super::{Entry, entry, internal, nodes};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::{DType, FLOATS},
@@ -23,6 +24,8 @@ pub const OPS: &[Entry] = &[
     entry("LpNormalization", 1, local::read_lp),
     entry("MeanVarianceNormalization", 9, local::read_mean_variance),
     nodes("RMSNormalization", 23, layer::read_rms),
+    internal("LayerNormalizationSlope", |node| slope::read(node, true)),
+    internal("RMSNormalizationSlope", |node| slope::read(node, false)),
 ];
 
 /// The type that the first stage of a normalization is said to be calculated in.

@@ -55,7 +55,7 @@ fn sigmoidal(site: &Site<'_>, gate: ValueId, x: ValueId) -> Option<activation_fn
 }
 
 /// `x/√2`.
-fn over_root(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
+pub(super) fn over_root(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
     if let Some([a, b]) = operands(site, value, &DIV) {
         return (a == x && about(number(site.graph, b)?, SQRT_2)).then_some(());
     }

@@ -9,6 +9,7 @@
 mod attention;
 mod gate;
 mod gelu;
+mod slope;
 
 use super::fuse::{is, keep};
 use crate::{
@@ -20,7 +21,14 @@ use crate::{
 };
 
 /// What is tried, in order.
-const RULES: &[Rule] = &[gate::gate, gelu::gelu, attention::of_heads, attention::of_rows];
+const RULES: &[Rule] = &[
+    gate::gate,
+    gelu::gelu,
+    slope::gelu,
+    slope::gelu_tanh,
+    attention::of_heads,
+    attention::of_rows,
+];
 
 /// Recognizes what can be.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {

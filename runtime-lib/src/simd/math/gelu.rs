@@ -3,13 +3,47 @@
 use super::{exp::exp_of_sum, polynomial};
 use crate::simd::Simd;
 
+/// Up to here `Φ` is a polynomial.
+const NEAR: f32 = 1.1;
+
+/// From here on what is left of `Φ` rounds to zero.
+const FAR: f32 = 14.5;
+
 /// `x Φ(x)`, with the distribution function `Φ` of the normal distribution; NaN at
 /// -∞, as in [`super::gate`].
 #[inline(always)]
 pub fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    /// Up to here the first polynomial is used.
-    const NEAR: f32 = 1.1;
-    // (Φ(x) - 1/2) / x, by powers of x²; relative error 2.4e-9.
+    let half = s.splat(0.5);
+    let near = s.mul(x, s.mul_add(x, inner(s, x), half));
+
+    let a = s.min(s.splat(FAR), s.abs(x));
+    let tail = s.mul(bell(s, a), outer(s, a));
+    // Above zero x - tail, below it -tail, for x + |x| is zero there, or NaN.
+    let rest = s.mul_add(x, half, s.mul(s.abs(x), half));
+    let far = s.sub(rest, tail);
+    s.select(s.lt(a, s.splat(NEAR)), near, far)
+}
+
+/// The derivative of [`gelu`], `Φ(x) + x φ(x)` with the density `φ` of the normal distribution;
+/// NaN at ±∞, where `x φ(x)` is.
+#[inline(always)]
+pub fn gelu_slope<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    /// √(1/2π)
+    const HEIGHT: f32 = 0.398_942_3;
+    let near = s.mul_add(x, inner(s, x), s.splat(0.5));
+
+    let a = s.min(s.splat(FAR), s.abs(x));
+    let bell = bell(s, a);
+    let tail = s.div(s.mul(bell, outer(s, a)), a);
+    let above = s.sub(s.splat(1.0), tail);
+    let far = s.select(s.lt(x, s.splat(0.0)), tail, above);
+    let area = s.select(s.lt(a, s.splat(NEAR)), near, far);
+    s.mul_add(s.mul(x, bell), s.splat(HEIGHT), area)
+}
+
+/// `(Φ(x) - 1/2) / x` up to [`NEAR`], by powers of `x²`; relative error 2.4e-9.
+#[inline(always)]
+fn inner<S: Simd>(s: S, x: S::F32) -> S::F32 {
     const INNER: [f32; 6] = [
         0.398_942_3,
         -0.066_490_32,
@@ -18,7 +52,12 @@ pub fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
         0.000_112_563_07,
         -0.000_007_289_365,
     ];
-    // |x| e^(x²/2) Φ(-|x|), by powers of 1 / (1 + |x|/2); relative error 7.3e-9.
+    polynomial(s, s.mul(x, x), INNER)
+}
+
+/// `a e^(a²/2) Φ(-a)` from [`NEAR`] on, by powers of `1 / (1 + a/2)`; relative error 7.3e-9.
+#[inline(always)]
+fn outer<S: Simd>(s: S, a: S::F32) -> S::F32 {
     const TAIL: [f32; 9] = [
         0.398_953_77,
         -0.000_397_832_54,
@@ -30,19 +69,16 @@ pub fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
         -1.201_096_5,
         0.317_185_46,
     ];
-    let (half, one) = (s.splat(0.5), s.splat(1.0));
-    let near = s.mul(x, s.mul_add(x, polynomial(s, s.mul(x, x), INNER), half));
+    let one = s.splat(1.0);
+    polynomial(s, s.div(one, s.mul_add(a, s.splat(0.5), one)), TAIL)
+}
 
-    // From 14.5 on the tail rounds to zero. The square has all its bits in two parts: that of the
-    // 12 high bits of a, and what is left.
-    let a = s.min(s.splat(14.5), s.abs(x));
+/// `e^(-a²/2)`. The square has all its bits in two parts: that of the 12 high bits of `a`, and what
+/// is left.
+#[inline(always)]
+fn bell<S: Simd>(s: S, a: S::F32) -> S::F32 {
     let high = s.with_bits(s.and_i32(s.bits(a), s.splat_i32(!0xfff)));
     let square = s.mul(s.mul(high, high), s.splat(-0.5));
-    let left = s.mul(s.mul(s.sub(high, a), s.add(high, a)), half);
-    let t = s.div(one, s.mul_add(a, half, one));
-    let tail = s.mul(exp_of_sum(s, square, left), polynomial(s, t, TAIL));
-    // Above zero x - tail, below it -tail, for x + |x| is zero there, or NaN.
-    let rest = s.mul_add(x, half, s.mul(s.abs(x), half));
-    let far = s.sub(rest, tail);
-    s.select(s.lt(a, s.splat(NEAR)), near, far)
+    let left = s.mul(s.mul(s.sub(high, a), s.add(high, a)), s.splat(0.5));
+    exp_of_sum(s, square, left)
 }

@@ -1,0 +1,74 @@
+//! Slopes: derivatives of activation functions that are more than a gate, in one pass.
+
+use super::{Entry, internal};
+use crate::{
+    diag::Result,
+    dtype::WIDE,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    plan::{Kernel, NoParams, kernel},
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[internal("GeluSlope", |node| {
+    let approximate = node.choice("approximate", &[("none", false), ("tanh", true)])?;
+    Ok(Rc::new(GeluSlope { approximate }))
+})];
+
+/// The first input times the slope of `Gelu` at the second, which has the same shape.
+pub struct GeluSlope {
+    /// Whether it is the slope of the `Gelu` that is made of a hyperbolic tangent.
+    pub approximate: bool,
+}
+
+static EXACT: Kernel<NoParams> = kernel!(WIDE T, slope::gelu_slope::<T>,
+    |f, a, _p| f(a.input(0), a.input(1), a.output(0)),
+    in_place gelu_slope_in_place::<T> |f, a, _p| f(a.output(0), a.input(0)));
+static APPROXIMATE: Kernel<NoParams> = kernel!(WIDE T, slope::gelu_tanh_slope::<T>,
+    |f, a, _p| f(a.input(0), a.input(1), a.output(0)),
+    in_place gelu_tanh_slope_in_place::<T> |f, a, _p| f(a.output(0), a.input(0)));
+
+impl Op for GeluSlope {
+    fn name(&self) -> &'static str {
+        "GeluSlope"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.string("approximate", if self.approximate { "tanh" } else { "none" });
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, WIDE)?.clone();
+        cx.same_dtype(0, 1)?;
+        let x = cx.ranked(1, ty.rank())?.shape.clone();
+        for (a, b) in ty.shape.iter().zip(&x) {
+            cx.require_equal(a, b, "the sizes of a derivative and of what it is by")?;
+        }
+        Ok(vec![ty.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        cx.call(if self.approximate { &APPROXIMATE } else { &EXACT }, NoParams)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        dtype::DType::F32,
+        ops::testing::{check, tensor},
+    };
+
+    #[test]
+    fn a_slope_is_for_each_element() {
+        let op = || GeluSlope { approximate: true };
+        check(op(), &[tensor(F32, [2, 3]), tensor(F32, [2, 3])], 1, "float[2, 3]");
+        let message =
+            "the sizes of a derivative and of what it is by must be equal, but are 3 and 1";
+        check(op(), &[tensor(F32, [2, 3]), tensor(F32, [2, 1])], 1, message);
+    }
+}
