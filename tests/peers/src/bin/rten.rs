@@ -12,7 +12,7 @@ struct Rten {
 }
 
 fn load(job: &Job) -> Result<Rten> {
-    let options = ModelOptions::with_all_ops();
+    let mut options = ModelOptions::with_all_ops();
     let model = options.enable_optimization(true).prepack_weights(true).load_file(&job.model)?;
     let mut inputs = Vec::new();
     for input in &job.inputs {
