@@ -75,7 +75,7 @@ pub fn pack_depthwise_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry:
     }
 }
 
-/// `y = w ∗ (x - x_zero)` for each of more than two channels, requantized. The weights are packed by
+/// `y = w ∗ (x - x_zero)` for each of more than three channels, requantized. The weights are packed by
 /// [`pack_depthwise_weights`]; the numbers of the channels are in the order of
 /// [`depthwise_order`], block by block, and from the addends `x_zero` times the sum of the weights
 /// is taken away already.

@@ -1,6 +1,6 @@
 //! Images of bytes whose channels stand side by side: `[batch, size…, channels]`, where the
 //! channels of a pixel are filled up to a multiple of four with bytes that mean nothing, unless there
-//! are only one or two. Bytes have no sign here: those that had one have moved by 128, and so has
+//! are only one to three. Bytes have no sign here: those that had one have moved by 128, and so has
 //! their zero point.
 //!
 //! What a convolution multiplies with four neighboring weights lies in one piece as it is, so that
@@ -24,10 +24,10 @@ pub use depthwise::{
 pub use moves::{from_channels_first, to_channels_first};
 pub use pool::{average_pool, max_pool};
 
-/// How many bytes a pixel of so many channels has. One or two are not filled up: rows of their pixels
-/// are quads as they are. Of three, a row of a window would have no fewer quads.
+/// How many bytes a pixel of so many channels has. One to three are not filled up: rows of their
+/// pixels are quads as they are.
 pub const fn pixel_len(channels: usize) -> usize {
-    if channels < 3 { channels } else { channels.next_multiple_of(QUAD) }
+    if channels < QUAD { channels } else { channels.next_multiple_of(QUAD) }
 }
 
 /// So many neighboring bytes are multiplied at once.

@@ -57,17 +57,22 @@ impl WithBytes for Gather<'_> {
     }
 }
 
-/// Writes one channel, or two.
+/// Writes one channel, two or three.
 #[inline(always)]
 fn gather_few(x: &[u8], pixels: usize, flip: u8, y: &mut [u8]) {
-    let (first, second) = x.split_at(pixels);
-    if second.is_empty() {
-        y.iter_mut().zip(first).for_each(|(y, &x)| *y = x ^ flip);
-        return;
-    }
-    let (pairs, _) = y.as_chunks_mut();
-    for (pair, (&a, &b)) in pairs.iter_mut().zip(first.iter().zip(second)) {
-        *pair = [a ^ flip, b ^ flip];
+    let (first, rest) = x.split_at(pixels);
+    let (second, third) = rest.split_at(pixels.min(rest.len()));
+    match (second.is_empty(), third.is_empty()) {
+        (true, _) => y.iter_mut().zip(first).for_each(|(y, &x)| *y = x ^ flip),
+        (_, true) => {
+            let pixels = y.as_chunks_mut().0.iter_mut().zip(first.iter().zip(second));
+            pixels.for_each(|(y, (&a, &b))| *y = [a ^ flip, b ^ flip]);
+        }
+        _ => {
+            let rest = first.iter().zip(second).zip(third);
+            let pixels = y.as_chunks_mut().0.iter_mut().zip(rest);
+            pixels.for_each(|(y, ((&a, &b), &c))| *y = [a ^ flip, b ^ flip, c ^ flip]);
+        }
     }
 }
 

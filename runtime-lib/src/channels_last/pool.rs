@@ -114,10 +114,24 @@ impl<F: Fold> WithBytes for Pooled<'_, F> {
                 if window.is_whole() {
                     each.fold((0..taps).map(pixel), count, y);
                 } else {
-                    let inside = (0..taps).filter_map(|tap| window.input(place, tap));
-                    each.fold(inside.map(pixel), count, y);
+                    each.fold(inside(&window, place).map(pixel), count, y);
                 }
             }
         }
     }
+}
+
+/// Which elements of the image lie under the window at a place.
+#[inline(always)]
+fn inside(window: &Taps<'_>, place: usize) -> impl Iterator<Item = usize> {
+    let (lines, [size, out, kernel, stride, dilation, pad]) =
+        (window.without_last(), window.last());
+    let (line, start) = (place / out, place % out * stride);
+    // Elements of a row of the window before one of the image.
+    let before = |at: usize| at.saturating_sub(start).div_ceil(dilation).min(kernel);
+    let taps = before(pad)..before(pad + size);
+    let lines = (0..lines.taps()).filter_map(move |tap| lines.input(line, tap));
+    lines.flat_map(move |line| {
+        taps.clone().map(move |tap| line * size + start + tap * dilation - pad)
+    })
 }

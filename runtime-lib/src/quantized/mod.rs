@@ -109,15 +109,15 @@ impl<'a> Channels<'a> {
                 let product = l.mul(l.to_f32(*byte), factor);
                 *byte = limits.round(s, l.add(product, l.load(&self.offset[at(v)..])));
             }
-        } else if let Some(products) = s.odd_products(&sums, &factors) {
-            for (byte, product) in bytes.iter_mut().zip(products) {
-                *byte = limits.round(s, product);
+        } else if let Some(whole) = s.whole_products(&sums, &factors, limits.ends) {
+            for (byte, whole) in bytes.iter_mut().zip(whole) {
+                *byte = l.add_i32(whole, limits.zero);
             }
         } else {
             for (v, byte) in bytes.iter_mut().enumerate() {
                 let factors = &self.factor[at(v)..][..S::LANES];
-                // Where products can be cut off, few sums come here.
-                *byte = if self.plain && !S::CUTS {
+                // Where products can be rounded, few sums come here.
+                *byte = if self.plain && !S::ROUNDS {
                     limits.cap(s, scale(s, *byte, factors))
                 } else {
                     limits.cap(s, scale_each(s, *byte, factors))
@@ -131,8 +131,7 @@ impl<'a> Channels<'a> {
 /// [`Requantize`] as vectors.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits<S: Bytes> {
-    low: <S::Level as Simd>::F32,
-    high: <S::Level as Simd>::F32,
+    ends: [<S::Level as Simd>::F32; 2],
     whole: [Vector<S>; 2],
     zero: Vector<S>,
     flip: Vector<S>,
@@ -145,8 +144,7 @@ impl<S: Bytes> Limits<S> {
         let s = s.level();
         let (low, high) = (to.low - to.y_zero, to.high - to.y_zero);
         Limits {
-            low: s.splat(low as f32),
-            high: s.splat(high as f32),
+            ends: [s.splat(low as f32), s.splat(high as f32)],
             whole: [s.splat_i32(low), s.splat_i32(high)],
             zero: s.splat_i32(to.y_zero + i32::from(flip)),
             flip: s.splat_i32(quad(flip)),
@@ -156,8 +154,8 @@ impl<S: Bytes> Limits<S> {
     /// The byte, without a sign, that a real number in steps of the result's scale becomes.
     #[inline(always)]
     pub fn round(&self, s: S, x: <S::Level as Simd>::F32) -> Vector<S> {
-        let s = s.level();
-        let x = s.min(s.max(x, self.low), self.high);
+        let (s, [low, high]) = (s.level(), self.ends);
+        let x = s.min(s.max(x, low), high);
         s.add_i32(s.to_i32(x), self.zero)
     }
 

@@ -1,6 +1,6 @@
 //! Bytes with their channels side by side: the layout `[batch, size…, channels]`, with the channels
-//! of a pixel filled up to a multiple of four, unless there are only one or two, and what changes to it
-//! and back. Bytes have no sign there; those that had one have moved by 128.
+//! of a pixel filled up to a multiple of four, unless there are only one to three, and what changes to
+//! it and back. Bytes have no sign there; those that had one have moved by 128.
 
 pub(crate) mod conv;
 pub(crate) mod pool;

@@ -67,8 +67,8 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (dtype, channels) = bytes(site, x)?;
     let weights = &tensor(site.graph, w)?.shape;
     let (filters, depth) = (weights[0].known()?, weights[1].known()?);
-    // One or two channels are no quad, as a depthwise convolution wants them.
-    let is_depthwise = depth == 1 && filters == *group && filters > 2 && in_last(site, x).is_some();
+    // One to three channels are no quad, as a depthwise convolution wants them.
+    let is_depthwise = depth == 1 && filters == *group && filters > 3 && in_last(site, x).is_some();
     let fits = (*group == 1 && channels > 0 || is_depthwise) && weights.len() <= 2 + MOST_AXES;
     if !fits || filters == 0 {
         return None;

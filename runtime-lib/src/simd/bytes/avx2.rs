@@ -1,7 +1,7 @@
 //! Bytes at the level AVX2. Its instruction for products of bytes saturates their sums, so they
 //! are widened: the even and the odd ones apart, in pairs of 16 bits.
 
-use super::{Bytes, MAX_SUMS, Vector, WithBytes};
+use super::{Bytes, EXACT, MAX_SUMS, Vector, WithBytes, fused_products};
 use crate::simd::{Avx2, instructions};
 use core::arch::x86_64::*;
 
@@ -66,10 +66,18 @@ fn mul_high(a: __m256i, b: __m256i) -> __m256i {
     _mm256_blend_epi32::<0b1010_1010>(_mm256_srli_epi64::<32>(even), odd)
 }
 
+/// Whether all numbers are below a limit.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn are_below(x: __m256, limit: f32) -> bool {
+    _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_NLT_UQ>(x, _mm256_set1_ps(limit))) == 0
+}
+
 impl Bytes for Avx2 {
     type Level = Avx2;
     const LANES: usize = 8;
     const ROWS: usize = 2;
+    const ROUNDS: bool = true;
 
     #[inline(always)]
     fn level(self) -> Avx2 {
@@ -92,6 +100,18 @@ impl Bytes for Avx2 {
     unsafe fn store_bytes_at(self, x: __m256i, to: *mut u8) {
         // SAFETY: the token, and the caller vouches for the address.
         unsafe { _mm256_storeu_si256(to.cast(), x) }
+    }
+
+    #[inline(always)]
+    fn whole_products<const V: usize>(
+        self,
+        sums: &[__m256i; V],
+        factors: &[__m256; V],
+        limits: [__m256; 2],
+    ) -> Option<[__m256i; V]> {
+        // SAFETY: the token.
+        let is_exact = |x| unsafe { are_below(x, EXACT) };
+        fused_products(self, sums, factors, limits, is_exact)
     }
 
     #[inline(always)]

@@ -54,8 +54,8 @@ pub trait Bytes: Copy + 'static {
     const ROWS: usize;
     /// Whether four bytes at a time are multiplied better than vectors of them.
     const NARROW: bool = false;
-    /// Whether [`Bytes::odd_products`] are there.
-    const CUTS: bool = false;
+    /// Whether [`Bytes::whole_products`] are there.
+    const ROUNDS: bool = false;
 
     /// The level's other operations.
     fn level(self) -> Self::Level;
@@ -92,15 +92,16 @@ pub trait Bytes: Copy + 'static {
     /// The numbers of four vectors as bytes, capped at 0 and 255, in the order from which
     /// [`Bytes::interleave`] came.
     fn collect(self, columns: [Vector<Self>; 4]) -> Vector<Self>;
-    /// Each sum times its factor, rounded to odd: cut off, with the last bit set where something was
-    /// lost, so that whoever rounds it to a whole number has rounded once; or that whole number. Nothing
-    /// where a sum has more than 24 bits, or where the level has no way to do so ([`Bytes::CUTS`]).
+    /// Each sum times its factor: the exact product, rounded to the nearest whole number, halves to
+    /// the even one, and capped at two limits that are near bytes. Nothing where a sum has too many
+    /// bits for that, or where the level has no way to do so ([`Bytes::ROUNDS`]).
     #[inline(always)]
-    fn odd_products<const V: usize>(
+    fn whole_products<const V: usize>(
         self,
         _sums: &[Vector<Self>; V],
         _factors: &[<Self::Level as Simd>::F32; V],
-    ) -> Option<[<Self::Level as Simd>::F32; V]> {
+        _limits: [<Self::Level as Simd>::F32; 2],
+    ) -> Option<[Vector<Self>; V]> {
         None
     }
     /// The numbers of four vectors as bytes, capped at 0 and 255, one vector's after the other's.
@@ -160,6 +161,39 @@ pub trait Bytes: Copy + 'static {
         to[..n].copy_from_slice(&whole[..n]);
     }
 }
+
+/// What [`Bytes::whole_products`] are where a product and a sum are rounded once, together: next to
+/// this number, the nearest numbers of 32 bits are whole ones, and their last bits count these.
+#[cfg(target_arch = "x86_64")]
+const STEADY: f32 = 12_582_912.0;
+
+/// [`Bytes::whole_products`] by way of [`STEADY`]. `is_exact` says whether numbers are so small that
+/// all bits of the sums that they come from are in them.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn fused_products<S: Bytes, const V: usize>(
+    s: S,
+    sums: &[Vector<S>; V],
+    factors: &[<S::Level as Simd>::F32; V],
+    limits: [<S::Level as Simd>::F32; 2],
+    is_exact: impl FnOnce(<S::Level as Simd>::F32) -> bool,
+) -> Option<[Vector<S>; V]> {
+    let l = s.level();
+    let steady = l.splat(STEADY);
+    let (low, high) = (l.add(limits[0], steady), l.add(limits[1], steady));
+    let (mut largest, mut whole) = (l.splat(0.0), *sums);
+    for (whole, &factor) in whole.iter_mut().zip(factors) {
+        let sum = l.to_f32(*whole);
+        largest = l.max(largest, l.abs(sum));
+        let near = l.mul_add(sum, factor, steady);
+        *whole = l.sub_i32(l.bits(l.min(l.max(near, low), high)), l.bits(steady));
+    }
+    is_exact(largest).then_some(whole)
+}
+
+/// Sums below it have no more bits than a number has.
+#[cfg(target_arch = "x86_64")]
+const EXACT: f32 = 16_777_216.0;
 
 /// Runs `op` at the best level that the processor has for bytes, as [`level`] allows.
 #[inline(always)]

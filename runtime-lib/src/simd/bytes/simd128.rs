@@ -96,7 +96,7 @@ impl Bytes for Simd128 {
     type Level = Simd128;
     const LANES: usize = 4;
     const ROWS: usize = 2;
-    const CUTS: bool = true;
+    const ROUNDS: bool = true;
 
     #[inline(always)]
     fn level(self) -> Simd128 {
@@ -121,23 +121,24 @@ impl Bytes for Simd128 {
     }
 
     #[inline(always)]
-    fn odd_products<const V: usize>(
+    fn whole_products<const V: usize>(
         self,
         sums: &[v128; V],
         factors: &[v128; V],
+        [least, most]: [v128; 2],
     ) -> Option<[v128; V]> {
         if !are_small(sums) {
             return None;
         }
         let high = |x| i64x2_shuffle::<1, 1>(x, x);
-        let mut products = *factors;
-        for (product, &sum) in products.iter_mut().zip(sums) {
-            let factor = *product;
-            let (low, high) =
-                (rounded_product(sum, factor), rounded_product(high(sum), high(factor)));
-            *product = i64x2_shuffle::<0, 2>(low, high);
+        let mut whole = *sums;
+        for (whole, &factor) in whole.iter_mut().zip(factors) {
+            let (sum, [a, b]) = (*whole, [factor, high(factor)]);
+            let (low, high) = (rounded_product(sum, a), rounded_product(high(sum), b));
+            let product = i64x2_shuffle::<0, 2>(low, high);
+            *whole = self.to_i32(self.min(self.max(product, least), most));
         }
-        Some(products)
+        Some(whole)
     }
 
     #[inline(always)]

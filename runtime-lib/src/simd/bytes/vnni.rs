@@ -1,6 +1,6 @@
 //! AVX-512 with VNNI, of x86-64 server processors since 2019 (Intel) and 2022 (AMD).
 
-use super::{Bytes, MAX_SUMS, Vector, WithBytes};
+use super::{Bytes, EXACT, MAX_SUMS, Vector, WithBytes, fused_products};
 use crate::simd::{Avx512, instructions};
 use core::arch::x86_64::*;
 
@@ -44,27 +44,11 @@ fn collect([a, b, c, d]: [__m512i; 4]) -> __m512i {
     _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d))
 }
 
-/// Whether all numbers have at most 24 bits.
-#[target_feature(enable = "avx512f,avx512bw")]
+/// Whether all numbers are below a limit.
+#[target_feature(enable = "avx512f")]
 #[inline]
-fn are_small<const V: usize>(numbers: &[__m512i; V]) -> bool {
-    let mut sizes = _mm512_setzero_si512();
-    for &x in numbers {
-        sizes = _mm512_or_si512(sizes, _mm512_abs_epi32(x));
-    }
-    _mm512_cmpge_epu32_mask(sizes, _mm512_set1_epi32(1 << 24)) == 0
-}
-
-#[target_feature(enable = "avx512f,avx512bw")]
-#[inline]
-fn odd_product(sum: __m512i, factor: __m512) -> __m512 {
-    const CUT: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
-    let x = _mm512_cvtepi32_ps(sum);
-    let product = _mm512_mul_round_ps::<CUT>(x, factor);
-    let lost = _mm512_fmsub_ps(x, factor, product);
-    let lost = _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(lost, _mm512_setzero_ps());
-    let bits = _mm512_castps_si512(product);
-    _mm512_castsi512_ps(_mm512_mask_or_epi32(bits, lost, bits, _mm512_set1_epi32(1)))
+fn are_below(x: __m512, limit: f32) -> bool {
+    _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, _mm512_set1_ps(limit)) == 0
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -102,7 +86,7 @@ impl Bytes for Vnni {
     type Level = Avx512;
     const LANES: usize = 16;
     const ROWS: usize = 6;
-    const CUTS: bool = true;
+    const ROUNDS: bool = true;
 
     #[inline(always)]
     fn level(self) -> Avx512 {
@@ -148,22 +132,15 @@ impl Bytes for Vnni {
     }
 
     #[inline(always)]
-    fn odd_products<const V: usize>(
+    fn whole_products<const V: usize>(
         self,
         sums: &[__m512i; V],
         factors: &[__m512; V],
-    ) -> Option<[__m512; V]> {
+        limits: [__m512; 2],
+    ) -> Option<[__m512i; V]> {
         // SAFETY: the token.
-        unsafe {
-            if !are_small(sums) {
-                return None;
-            }
-            let mut products = *factors;
-            for (product, &sum) in products.iter_mut().zip(sums) {
-                *product = odd_product(sum, *product);
-            }
-            Some(products)
-        }
+        let is_exact = |x| unsafe { are_below(x, EXACT) };
+        fused_products(self, sums, factors, limits, is_exact)
     }
 
     #[inline(always)]
