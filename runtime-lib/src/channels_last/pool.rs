@@ -28,7 +28,8 @@ pub fn max_pool(x: &[u8], y: &mut [u8], geometry: Pool<'_>) {
     dispatch_bytes(Pooled { x, y, geometry, each: Largest });
 }
 
-/// What a window becomes, for some channels.
+/// What a window becomes, for some channels. Pixels are handed to a closure, since loops over what
+/// several iterators are made of do not become loops of machine code.
 trait Fold: Copy {
     /// Of pixels whose channels are these, in a window that has so many as it is told.
     fn fold<'a>(
@@ -51,9 +52,7 @@ impl Fold for Largest {
         y: &mut [u8],
     ) {
         y.fill(0);
-        for x in pixels {
-            y.iter_mut().zip(x).for_each(|(y, &x)| *y = x.max(*y));
-        }
+        pixels.for_each(|x| y.iter_mut().zip(x).for_each(|(y, &x)| *y = x.max(*y)));
     }
 }
 
@@ -74,10 +73,10 @@ impl Fold for Mean {
     ) {
         let (mut sums, mut inside) = ([0i32; BLOCK], 0);
         let sums = &mut sums[..y.len()];
-        for x in pixels {
+        pixels.for_each(|x| {
             sums.iter_mut().zip(x).for_each(|(sum, &x)| *sum += i32::from(x));
             inside += 1;
-        }
+        });
         let factor = self.factor / count(self.padded) as f32;
         for (y, sum) in y.iter_mut().zip(sums) {
             *y = requantized(*sum - inside * self.to.x_zero, factor, self.to);
