@@ -1,9 +1,12 @@
 //! Channels in blocks: `[batch, channels…]` as `[batch, channels / 16, …, 16]`, the layout of the
 //! convolutions that are told so. Channels that are missing to a whole block are zeros.
 
+mod channel;
+
 use crate::activation_fn::Activation;
 pub use crate::gemm::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
+pub use channel::{blocked_channel_moments, blocked_channel_sums, channel_factors};
 
 /// Images of some channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
