@@ -110,3 +110,82 @@ fn times(site: &mut Site<'_>, node: &Node, value: ValueId, by: f32) -> Option<Va
     let by = site.graph.constant(&format!("{} share", node.name), by);
     site.before(node, Rc::new(&MUL), vec![Some(value), Some(by)])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ir::{Graph, NewNode, Op},
+        ops::{
+            conv::Conv,
+            window::{AutoPad, Window},
+        },
+        passes::layout::{blocks::RULES, spread},
+        ty::Type,
+    };
+
+    /// The operators that are left of a convolution and what is done with its result, given inputs
+    /// with a number for each of its 24 channels.
+    fn laid_out(build: impl Fn(&mut Graph, ValueId, [ValueId; 4])) -> String {
+        let mut graph = Graph::new(Rc::default());
+        let mut input = |shape: &[usize]| {
+            let ty = Type::tensor(DType::F32, shape.to_vec());
+            graph.input(graph.body, "x", ty)
+        };
+        let (x, weights) = (input(&[2, 32, 9, 9]), input(&[24, 32, 3, 3]));
+        let numbers = [(); 4].map(|()| input(&[24]));
+        let window = Window {
+            auto_pad: AutoPad::SameUpper,
+            kernel_shape: Vec::new(),
+            strides: Vec::new(),
+            pads: Vec::new(),
+            dilations: Vec::new(),
+        };
+        let activation = Activation::Identity;
+        let op = Conv { window, group: 1, activation, fused: false };
+        let y = graph.add(graph.body, "conv", op, &[x, weights]).expect("the sizes fit");
+        build(&mut graph, y, numbers);
+        let graph = spread(&graph, RULES, &[]).expect("nothing is wrong with it");
+        let names = graph[graph.body].nodes.iter().map(|&id| graph[id].op.name());
+        names.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Adds a node with so many outputs, which become those of the graph.
+    fn last(graph: &mut Graph, op: impl Op, inputs: &[ValueId], outputs: usize) {
+        let names: Vec<_> = (0..outputs).map(|i| Some(format!("y{i}"))).collect();
+        let inputs = inputs.iter().copied().map(Some).collect();
+        let regions = Vec::new();
+        let new = NewNode { name: "y", op: Rc::new(op), inputs, outputs: &names, regions };
+        let (id, result) = graph.node(graph.body, new);
+        result.expect("the sizes fit");
+        let outputs = graph[id].outputs.iter().copied().flatten().collect();
+        graph.set_outputs(graph.body, outputs);
+    }
+
+    fn norm(training_mode: bool) -> BatchNormalization {
+        BatchNormalization { epsilon: 1e-5, momentum: 0.9, training_mode }
+    }
+
+    #[test]
+    fn learned_numbers_stay_in_blocks() {
+        let found = laid_out(|graph, x, [scale, bias, mean, variance]| {
+            last(graph, norm(false), &[x, scale, bias, mean, variance], 1);
+        });
+        assert_eq!(found, "BlockedConv ChannelFactors Affine Unblock");
+        let found = laid_out(|graph, x, [scale, bias, mean, variance]| {
+            last(graph, norm(true), &[x, scale, bias, mean, variance], 3);
+        });
+        let statistics = "BlockedConv ChannelMoments ChannelFactors Affine";
+        assert_eq!(found, format!("{statistics} Unblock Mul Mul Add Mul Mul Add"));
+    }
+
+    #[test]
+    fn sums_are_of_blocks() {
+        let found = laid_out(|graph, x, [mean, ..]| {
+            last(graph, ChannelSums { blocked: None }, &[x, x, mean], 2);
+        });
+        assert_eq!(found, "BlockedConv ChannelSums");
+        let found = laid_out(|graph, x, _| last(graph, ChannelMoments { blocked: None }, &[x], 2));
+        assert_eq!(found, "BlockedConv ChannelMoments");
+    }
+}
