@@ -47,6 +47,22 @@ impl Site<'_> {
         self.graph[id].outputs[0]
     }
 
+    /// Adds `op`, which has so many outputs, likewise.
+    pub fn several_before<const N: usize>(
+        &mut self,
+        node: &Node,
+        op: Rc<dyn Op>,
+        inputs: Vec<Option<ValueId>>,
+    ) -> Option<[ValueId; N]> {
+        let name = self.names.iter().flatten().next()?;
+        let outputs: Vec<_> = (0..N).map(|i| Some(format!("{name} {i}"))).collect();
+        let new = NewNode { name: &node.name, op, inputs, outputs: &outputs, regions: Vec::new() };
+        let (id, result) = self.graph.node(self.region, new);
+        result.ok()?;
+        let made: Vec<ValueId> = self.graph[id].outputs.iter().copied().collect::<Option<_>>()?;
+        made.try_into().ok()
+    }
+
     /// The names of the outputs of the node that is to be replaced.
     pub fn names(&self) -> &[Option<String>] {
         self.names

@@ -25,9 +25,9 @@ pub use blocked::{
     conv_to_blocks_scratch, correlate_in_blocks, correlate_in_blocks_scratch, correlate_to_blocks,
     correlate_to_blocks_scratch, depthwise_in_blocks, depthwise_in_blocks_scratch,
     groups_in_blocks, has_blocks, pack_blocks, pack_depthwise, pack_depthwise_blocks, pack_group,
-    pack_groups, pack_in_blocks, pack_to_blocks, pack_winograd, packed_blocks_len,
-    packed_group_len, packed_groups_len, packed_winograd_len, winograd_in_blocks,
-    winograd_in_blocks_scratch, winograd_pays,
+    pack_groups, pack_in_blocks, pack_to_blocks, pack_winograd, pack_winograd_in_blocks,
+    packed_blocks_len, packed_group_len, packed_groups_len, packed_winograd_len,
+    winograd_in_blocks, winograd_in_blocks_scratch, winograd_pays, winograd_pays_packed_now,
 };
 pub use correlate::{
     correlate, correlate_f32, correlate_f64, correlate_least_scratch, correlate_scratch,

@@ -4,6 +4,7 @@
 //! to 1 where a mean is taken from numbers that are near it.
 
 mod batch;
+mod channel;
 mod layer;
 mod lp;
 mod lrn;
@@ -14,6 +15,7 @@ pub use batch::{
     group_normalization, group_normalization_in_place, instance_normalization,
     instance_normalization_in_place,
 };
+pub use channel::{channel_moments, channel_sums};
 pub use layer::{
     layer_normalization, layer_normalization_in_place, rms_normalization,
     rms_normalization_in_place,

@@ -85,6 +85,7 @@ static GROUPS: Kernel<(geometry::Conv, usize, Activation)> = kernel!(F32_ONLY T,
 
 static PACK_IN_BLOCKS: Kernel<geometry::Conv> = packs!(pack_in_blocks);
 static PACK_TO_BLOCKS: Kernel<geometry::Conv> = packs!(pack_to_blocks);
+static PACK_WINOGRAD: Kernel<geometry::Conv> = packs!(pack_winograd_in_blocks);
 static PACK_DEPTHWISE: Kernel<geometry::Conv> = packs!(pack_depthwise);
 static PACK_GROUPS: Kernel<(geometry::Conv, usize)> =
     kernel!(F32_ONLY T, conv::pack_groups, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
@@ -109,7 +110,8 @@ impl Kind {
         geometry: geometry::Conv,
     ) -> Result {
         let kernel = match self {
-            Kind::Blocks | Kind::Winograd => &PACK_IN_BLOCKS,
+            Kind::Blocks => &PACK_IN_BLOCKS,
+            Kind::Winograd => &PACK_WINOGRAD,
             Kind::Channels => &PACK_TO_BLOCKS,
             Kind::Depthwise => &PACK_DEPTHWISE,
             Kind::Groups(shuffled) => {
@@ -247,18 +249,16 @@ impl Pack for Filters {
 
 impl BlockedConv {
     fn kind(&self, cx: &Lower<'_>, geometry: &geometry::Conv) -> Kind {
+        let pays = match cx.constant(1) {
+            Some(_) => conv::winograd_pays,
+            None => conv::winograd_pays_packed_now,
+        };
         // Transformed weights are more than those in fewer bits are to be.
-        let is_constant = cx.constant(1).is_some()
-            && (cx.optimize(), cx.precision()) == (Optimize::Speed, Precision::Full);
+        let may = (cx.optimize(), cx.precision()) == (Optimize::Speed, Precision::Full);
         let shuffled = usize::try_from(self.shuffled).unwrap_or(1);
         match self.conv.group {
             1 if shuffled > 1 => Kind::Groups(shuffled),
-            1 if self.in_blocks
-                && is_constant
-                && numbers(geometry, |g| conv::winograd_pays(&g)) =>
-            {
-                Kind::Winograd
-            }
+            1 if self.in_blocks && may && numbers(geometry, |g| pays(&g)) => Kind::Winograd,
             1 if self.in_blocks => Kind::Blocks,
             1 => Kind::Channels,
             _ if geometry.channels.known() == Some(1) && geometry.filters.known() == Some(1) => {
@@ -299,7 +299,8 @@ impl BlockedConv {
 fn packed_now(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Result<Operand> {
     let len = numbers(geometry, |conv| match kind {
         Kind::Groups(_) => conv::packed_groups_len(&conv),
-        _ => conv::packed_blocks_len(&conv),
+        Kind::Winograd => conv::packed_winograd_len(&conv),
+        Kind::Blocks | Kind::Channels | Kind::Depthwise => conv::packed_blocks_len(&conv),
     });
     let packed = cx.scratch(DType::F32, Dim::from(len));
     let inputs = vec![cx.input(1)?.into()];

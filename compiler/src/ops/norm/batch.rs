@@ -1,6 +1,9 @@
 //! Normalizations with the statistics of channels: `BatchNormalization` and its kin.
 
-use super::gradient::{Normalized, inverse_root};
+use super::{
+    channel::{ChannelMoments, ChannelSums},
+    gradient::{Normalized, inverse_root},
+};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -191,43 +194,60 @@ impl Op for BatchNormalization {
         if x.rank() < 2 {
             return Err(g.unsupported("for a tensor of one axis"));
         }
-        let channels = |i| g.x(i).cast_like(x).for_channels(x.rank());
-        let scale = channels(1);
         if self.training_mode {
-            return self.gradient_of_training(g, scale);
+            return self.gradient_of_training(g);
         }
-        let (mean, Some(dy)) = (channels(3), g.dy(0)) else { return Ok(()) };
-        let factor = inverse_root(channels(4), self.epsilon);
-        let (distance, dx) = (x - mean, dy * scale * factor);
-        let of = [dy * distance * factor, dy, -dx, dx * distance * factor * factor * -0.5];
-        g.set(0, dx);
-        of.into_iter().enumerate().for_each(|(i, d)| g.set(i + 1, d.of_channels(g.x(i + 1))));
+        let Some(dy) = g.dy(0) else { return Ok(()) };
+        let [scale, mean, variance] = [1, 3, 4].map(|i| g.x(i).cast_like(x));
+        let factor = inverse_root(variance, self.epsilon);
+        let [products, sums] = ChannelSums::of(x, dy, mean);
+        g.set(0, self.slope(dy, scale, mean.zeros_like(), variance));
+        let by_variance = products * scale * factor * factor * factor * -0.5;
+        let of = [products * factor, sums, -(sums * scale * factor), by_variance];
+        of.into_iter().enumerate().for_each(|(i, d)| g.set(i + 1, d.cast_like(g.x(i + 1))));
         Ok(())
     }
 }
 
 impl BatchNormalization {
+    /// `scale (x - mean) / √(variance + ε)`, for derivatives are normalized likewise.
+    fn slope<'t>(
+        &self,
+        x: Expr<'t>,
+        scale: Expr<'t>,
+        mean: Expr<'t>,
+        variance: Expr<'t>,
+    ) -> Expr<'t> {
+        let op = BatchNormalization { training_mode: false, ..*self };
+        x.apply(op, &[scale, scale.zeros_like(), mean, variance])
+    }
+
     /// The derivative where the statistics are those of the input, from which the running ones
     /// follow as well.
-    fn gradient_of_training<'t>(&self, g: &mut Gradient<'t>, scale: Expr<'t>) -> Result {
+    fn gradient_of_training<'t>(&self, g: &mut Gradient<'t>) -> Result {
         if g.dy(3).or(g.dy(4)).is_some() {
             return Err(g.unsupported("through the statistics of the input"));
         }
         let (x, keep) = (g.x(0), f64::from(self.momentum));
-        let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
-        let normalized = Normalized::of(x, &axes, self.epsilon);
+        let [mean, variance] = ChannelMoments::of(x);
+        let count = x.count_like(x) / g.x(1).count_like(x);
         let mut parts = Vec::new();
         if let Some(dy) = g.dy(0) {
-            parts.push(normalized.slope(dy * scale, &axes));
-            g.set(1, (dy * normalized.y).of_channels(g.x(1)));
-            g.set(2, dy.of_channels(g.x(2)));
+            let (scale, factor) = (g.x(1).cast_like(x), inverse_root(variance, self.epsilon));
+            let [products, sums] = ChannelSums::of(x, dy, mean);
+            // scale · factor · (dy - Σ dy / n - y · Σ (dy · y) / n), with y = factor · (x - mean)
+            let along = scale * factor * factor * products / count;
+            let straight = self.slope(dy, scale, sums / count, variance);
+            parts.push(straight - self.slope(x, along, mean, variance));
+            g.set(1, (products * factor).cast_like(g.x(1)));
+            g.set(2, sums.cast_like(g.x(2)));
         }
-        let count = x.count_like(x) / g.x(1).count_like(x);
         let running = |dy: Option<Expr<'t>>| {
             dy.map(|dy| dy.cast_like(x).for_channels(x.rank()) * (1.0 - keep) / count)
         };
+        let distance = || x - mean.for_channels(x.rank());
         parts.extend(running(g.dy(1)).map(|share| share.expand_like(x)));
-        parts.extend(running(g.dy(2)).map(|share| share * normalized.distance * 2.0));
+        parts.extend(running(g.dy(2)).map(|share| share * distance() * 2.0));
         for i in 1..3 {
             let statistic = g.x(i + 2);
             let kept = g.dy(i).map_or_else(|| statistic.zeros_like(), |dy| dy * keep);

@@ -7,9 +7,7 @@ use crate::ir::Expr;
 pub struct Normalized<'t> {
     /// The elements.
     pub y: Expr<'t>,
-    /// The distances from the mean.
-    pub distance: Expr<'t>,
-    /// What the distances were multiplied by: one over the standard deviation.
+    /// What the distances from the mean were multiplied by: one over the standard deviation.
     pub factor: Expr<'t>,
 }
 
@@ -19,7 +17,7 @@ impl<'t> Normalized<'t> {
         let distance = x - x.mean(axes);
         let variance = (distance * distance).mean(axes);
         let factor = inverse_root(variance, epsilon);
-        Normalized { y: distance * factor, distance, factor }
+        Normalized { y: distance * factor, factor }
     }
 
     /// What `dx` is for the derivative of the normalized elements.

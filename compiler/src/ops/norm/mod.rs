@@ -1,6 +1,7 @@
 //! Normalizations.
 
 pub(crate) mod batch;
+pub(crate) mod channel;
 mod gradient;
 pub(crate) mod layer;
 pub(crate) mod local;
@@ -24,6 +25,9 @@ pub const OPS: &[Entry] = &[
     entry("LpNormalization", 1, local::read_lp),
     entry("MeanVarianceNormalization", 9, local::read_mean_variance),
     nodes("RMSNormalization", 23, layer::read_rms),
+    internal("ChannelFactors", channel::read_factors),
+    internal("ChannelMoments", channel::read_moments),
+    internal("ChannelSums", channel::read_sums),
     internal("LayerNormalizationSlope", |node| slope::read(node, true)),
     internal("RMSNormalizationSlope", |node| slope::read(node, false)),
 ];

@@ -3,7 +3,7 @@
 //! A convolution becomes one whose result is in blocks, and `Unblock` behind it. What comes next takes what `Unblock` was given, where it can, and is followed by `Unblock`
 //! itself. So blocks spread through a network, and only where they end is one left.
 
-use super::{derivative, shuffle};
+use super::{derivative, normalization, shuffle};
 use crate::{
     dim::Dim,
     dtype::DType,
@@ -31,6 +31,10 @@ pub const RULES: &[Rule] = &[
     shuffle::behind_channels,
     conv,
     scale,
+    normalization::given,
+    normalization::training,
+    normalization::moments,
+    normalization::sums,
     unary,
     binary,
     pool,

@@ -85,7 +85,7 @@ pub fn sum(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// `value` in blocks; what is stretched to images is put into blocks before.
-fn stretched(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
+pub fn stretched(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
     let Some((pixel, shape)) = pixel(site, value) else { return into_blocks(site, node, value) };
     let block = site.before(node, Rc::new(Block), vec![Some(pixel)])?;
     let shape = site.graph.constant(&format!("{} shape", node.name), Tensor::from_ints(&shape));

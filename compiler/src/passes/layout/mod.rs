@@ -5,6 +5,7 @@
 mod blocks;
 mod bytes;
 mod derivative;
+mod normalization;
 mod shuffle;
 
 use crate::{

@@ -29,8 +29,8 @@ pub use depthwise::{depthwise_in_blocks, depthwise_in_blocks_scratch, pack_depth
 use groups::Groups;
 pub use groups::{MAX_SHUFFLED, pack_group, pack_groups, packed_group_len, packed_groups_len};
 pub use winograd::{
-    WINOGRAD_PARTS, pack_winograd, packed_winograd_len, winograd_in_blocks,
-    winograd_in_blocks_scratch, winograd_pays,
+    WINOGRAD_PARTS, pack_winograd, pack_winograd_in_blocks, packed_winograd_len,
+    winograd_in_blocks, winograd_in_blocks_scratch, winograd_pays, winograd_pays_packed_now,
 };
 
 /// How many elements of scratch memory [`conv_in_blocks`] wants to be fastest.

@@ -226,9 +226,23 @@ fn tiles_of_products_give_what_windows_give() {
     }
     let wide = Over { size: [21, 50], pads: [0, 2], ends: [2, 0], ..SQUARE };
     wide.check(&WINOGRAD, 1, 1, 80, 90);
+    // Rows of tiles that are transformed at once are of several images.
+    SQUARE.check(&WINOGRAD, 7, 1, 80, 90);
     wide.check(&WINOGRAD, 0, 1, 4, 4);
     wide.check(&WINOGRAD, 1, 1, 0, 4);
     wide.check(&WINOGRAD, 1, 1, 4, 0);
+}
+
+#[test]
+fn weights_are_packed_at_once_as_part_by_part() {
+    SQUARE.with([1, 1, 5, 20], |geometry| {
+        let w = some(20 * geometry.depth(), 2);
+        let [mut parts, mut whole] =
+            [(); 2].map(|()| vec![f32::NAN; packed_winograd_len(&geometry)]);
+        (WINOGRAD.pack)(&w, &mut parts, &geometry);
+        pack_winograd_in_blocks(&w, &mut whole, geometry);
+        assert!(parts.iter().zip(&whole).all(|(a, b)| (a - b).abs() <= 1e-6));
+    });
 }
 
 /// Terms are positive, so that none cancel.

@@ -13,6 +13,7 @@ use crate::conv::Conv;
 use crate::gemm::{BLOCK, Pixels, Span};
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads;
+use core::ops::Range;
 
 /// Rows and columns of the outputs of a tile.
 const TILE: usize = 4;
@@ -35,13 +36,15 @@ const WINDOW: [[f64; 3]; SPAN] = [
     [0.0, 0.0, 1.0],
 ];
 
-/// An image of the input and of the output, cut in tiles.
+/// The images of the input and of the output, cut in tiles.
 #[derive(Clone, Copy)]
 struct Tiles {
+    /// How many images there are.
+    batch: usize,
     size: [usize; 2],
     out: [usize; 2],
     pads: [usize; 2],
-    /// Tiles above one another.
+    /// Tiles of an image above one another.
     down: usize,
     /// Tiles side by side.
     across: usize,
@@ -51,7 +54,7 @@ struct Tiles {
     filters: usize,
 }
 
-/// Some rows of tiles.
+/// Some rows of tiles, counted through all images.
 #[derive(Clone, Copy)]
 struct Rows {
     first: usize,
@@ -62,6 +65,7 @@ impl Tiles {
     const fn of(conv: &Conv<'_>) -> Tiles {
         let (size, out) = ([conv.size[0], conv.size[1]], [conv.out[0], conv.out[1]]);
         Tiles {
+            batch: conv.batch,
             size,
             out,
             pads: [conv.pads[0], conv.pads[1]],
@@ -77,14 +81,19 @@ impl Tiles {
         (self.blocks + self.filters) * NUMBERS * self.across * BLOCK
     }
 
-    /// Rows of tiles that are best transformed at once: as many as are no larger than the weights,
-    /// which are read anew for each, or leave room for them in a second-level cache.
-    const fn rows(&self) -> usize {
+    /// The most rows of tiles that are best transformed at once: as many as are no larger than the
+    /// weights, which are read anew for each, or leave room for them in a second-level cache.
+    const fn most_rows(&self) -> usize {
         const FEW: usize = 128 * 1024;
         let weights = self.blocks * self.filters * NUMBERS * BLOCK * BLOCK;
         let most = if weights > FEW { weights } else { FEW } / self.row();
-        let most = if most == 0 { 1 } else { most };
-        self.down.div_ceil(self.down.div_ceil(most))
+        if most == 0 { 1 } else { most }
+    }
+
+    /// How many rows are transformed at once, of all images, where there is memory for so many.
+    const fn rows(&self, most: usize) -> usize {
+        let all = self.down * if self.batch == 0 { 1 } else { self.batch };
+        all.div_ceil(all.div_ceil(most))
     }
 }
 
@@ -92,6 +101,15 @@ impl Tiles {
 /// the unit of cost; a weight that is read takes as long as 30, a number of the input that is
 /// transformed as long as 12, and one of the output as 19.
 pub const fn winograd_pays(conv: &Conv<'_>) -> bool {
+    pays(conv, 0)
+}
+
+/// Likewise, where the weights are packed when the convolution runs: a window takes as long as 2800.
+pub const fn winograd_pays_packed_now(conv: &Conv<'_>) -> bool {
+    pays(conv, 2800)
+}
+
+const fn pays(conv: &Conv<'_>, packing: usize) -> bool {
     if conv.size.len() != 2 || conv.groups != 1 || !is_three(conv) {
         return false;
     }
@@ -100,10 +118,16 @@ pub const fn winograd_pays(conv: &Conv<'_>) -> bool {
         return false;
     }
     let (tiles, products) = (Tiles::of(conv), conv.channels * conv.filters);
-    let count = tiles.down * tiles.across;
+    let batch = if conv.batch == 0 { 1 } else { conv.batch };
+    // Weights are read for each image, or for some that are transformed at once.
+    let together = match tiles.most_rows() / tiles.down {
+        0 => 1,
+        images => images,
+    };
+    let (count, readings) = (batch * tiles.down * tiles.across, batch.div_ceil(together));
     let transforms = count * (NUMBERS * 12 * conv.channels + TILE * TILE * 19 * conv.filters);
-    let ours = (count + 30) * NUMBERS * products + transforms;
-    let plain = (product(conv.out) + 30) * 9 * products;
+    let ours = (count + 30 * readings) * NUMBERS * products + transforms + packing * products;
+    let plain = batch * (product(conv.out) + 30) * 9 * products;
     ours + ours / 4 < plain
 }
 
@@ -122,7 +146,10 @@ const fn is_three(conv: &Conv<'_>) -> bool {
 /// How many elements of scratch memory [`winograd_in_blocks`] needs.
 pub const fn winograd_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
     let tiles = Tiles::of(geometry);
-    if tiles.row() == 0 || tiles.down == 0 { 0 } else { tiles.rows() * tiles.row() }
+    if tiles.row() == 0 || tiles.down == 0 {
+        return 0;
+    }
+    tiles.rows(tiles.most_rows()) * tiles.row()
 }
 
 /// How many elements [`pack_winograd`] writes, in all parts.
@@ -145,6 +172,58 @@ pub fn pack_winograd<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, part:
         }
         *y = T::from_f64(sum);
     }
+}
+
+/// Packs all parts of the weights of [`winograd_in_blocks`], where they are no constants.
+#[inline(never)]
+pub fn pack_winograd_in_blocks(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
+    dispatch(PackWinograd { w, y, channels: geometry.channels });
+}
+
+struct PackWinograd<'a> {
+    w: &'a [f32],
+    y: &'a mut [f32],
+    channels: usize,
+}
+
+impl WithSimd for PackWinograd<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let PackWinograd { w, y, channels } = self;
+        let part = y.len() / NUMBERS;
+        for (row, first) in (0..part).step_by(BLOCK).enumerate() {
+            let mut windows = [[[0.0; BLOCK]; 3]; 3];
+            for lane in 0..BLOCK {
+                let filter = row / channels * BLOCK + lane;
+                let window = w.get((filter * channels + row % channels) * 9..).unwrap_or(&[]);
+                for (to, &w) in windows.as_flattened_mut().iter_mut().zip(window) {
+                    to[lane] = f64::from(w);
+                }
+            }
+            for (i, down) in WINDOW.iter().enumerate() {
+                let mut columns = [[0.0; BLOCK]; 3];
+                for (down, row) in down.iter().zip(&windows) {
+                    add_scaled(columns.as_flattened_mut(), *down, row.as_flattened());
+                }
+                for (j, across) in WINDOW.iter().enumerate() {
+                    let mut number = [0.0; BLOCK];
+                    for (across, column) in across.iter().zip(&columns) {
+                        add_scaled(&mut number, *across, column);
+                    }
+                    let to = &mut y[(i * SPAN + j) * part + first..][..BLOCK];
+                    to.iter_mut().zip(number).for_each(|(to, x)| *to = f32::from_f64(x));
+                }
+            }
+        }
+    }
+}
+
+/// Adds `x · by`.
+#[inline(always)]
+fn add_scaled(to: &mut [f64], by: f64, x: &[f64]) {
+    to.iter_mut().zip(x).for_each(|(to, x)| *to += by * x);
 }
 
 /// `y = f(w ∗ x + bias + add)` as [`conv_in_blocks`](super::conv_in_blocks) has it, for windows of
@@ -174,29 +253,31 @@ fn winograd(
     f: Applied,
 ) {
     let tiles = Tiles::of(geometry);
-    let [from, to] = [tiles.blocks * product(&tiles.size), tiles.filters * product(&tiles.out)];
+    let to = tiles.filters * product(&tiles.out);
     let (x, y) = (x.as_chunks::<BLOCK>().0, y.as_chunks_mut::<BLOCK>().0);
     let (bias, add) = (bias.unwrap_or(&[]), add.unwrap_or(&[]).as_chunks::<BLOCK>().0);
     let bias = bias.as_chunks::<BLOCK>().0;
     if to == 0 {
         return;
     }
-    for (image, y) in y.chunks_exact_mut(to).enumerate() {
-        let x = &x[image * from..][..from];
-        let add = if add.is_empty() { add } else { &add[image * to..][..to] };
-        for first in (0..tiles.down).step_by(tiles.rows()) {
-            let rows = Rows { first, count: tiles.rows().min(tiles.down - first) };
-            let part = Part { tiles: &tiles, rows, count: rows.count * tiles.across };
-            let (numbers, sums) = scratch.split_at_mut(tiles.blocks * NUMBERS * part.count * BLOCK);
-            let sums = &mut sums[..tiles.filters * NUMBERS * part.count * BLOCK];
-            part.transform(x, numbers);
-            part.multiply(numbers, w, sums, geometry.channels);
-            part.transform_back(sums, [bias, add], y, f);
-        }
+    let (all, row) = (y.len() / to * tiles.down, tiles.row());
+    let most =
+        tiles.rows(tiles.most_rows().min(scratch.len().checked_div(row).unwrap_or(1)).max(1));
+    for first in (0..all).step_by(most) {
+        let rows = Rows { first, count: most.min(all - first) };
+        let part = Part { tiles: &tiles, rows, count: rows.count * tiles.across };
+        let (numbers, sums) = scratch.split_at_mut(tiles.blocks * NUMBERS * part.count * BLOCK);
+        let sums = &mut sums[..tiles.filters * NUMBERS * part.count * BLOCK];
+        part.transform(x, numbers);
+        part.multiply(numbers, w, sums, geometry.channels);
+        let images = first / tiles.down..(first + rows.count).div_ceil(tiles.down);
+        let part_of = |of: Range<usize>| of.start * to..of.end * to;
+        let add = add.get(part_of(images.clone())).unwrap_or(&[]);
+        part.transform_back(sums, [bias, add], &mut y[part_of(images)], f);
     }
 }
 
-/// Some rows of the tiles of an image.
+/// Some rows of the tiles.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     tiles: &'a Tiles,
@@ -208,11 +289,11 @@ struct Part<'a> {
 impl Part<'_> {
     /// Transforms the input: `[block, number, tile, 16]`.
     fn transform(&self, x: &[Pixel], numbers: &mut [f32]) {
-        let (unit, image) = (NUMBERS * self.count * BLOCK, product(&self.tiles.size));
+        let unit = NUMBERS * self.count * BLOCK;
         threads::share(numbers, unit, numbers.len(), |first, numbers| {
             for (block, numbers) in (first..).zip(numbers.chunks_exact_mut(unit)) {
                 let numbers = numbers.as_chunks_mut().0;
-                dispatch(Transform { part: *self, x: &x[block * image..][..image], numbers });
+                dispatch(Transform { part: *self, x, block, numbers });
             }
         });
     }
@@ -247,7 +328,7 @@ impl Part<'_> {
         });
     }
 
-    /// Transforms the sums back, and finishes them.
+    /// Transforms the sums back, and finishes them: of the images that the rows are of.
     fn transform_back(
         &self,
         sums: &[f32],
@@ -259,14 +340,19 @@ impl Part<'_> {
         let ([height, width], image) = (tiles.out, product(&tiles.out));
         let sums = sums.as_chunks().0;
         threads::share(y, image, sums.len() * BLOCK / tiles.down, |first, y| {
-            for (block, y) in (first..).zip(y.chunks_exact_mut(image)) {
-                let [start, end] =
-                    [rows.first, rows.first + rows.count].map(|row| (row * TILE).min(height));
+            for (index, y) in (first..).zip(y.chunks_exact_mut(image)) {
+                let block = index % tiles.filters;
+                let above = (rows.first / tiles.down + index / tiles.filters) * tiles.down;
+                // Where the rows of this image are among all, and where it has them.
+                let from = above.max(rows.first);
+                let to = (above + tiles.down).min(rows.first + rows.count);
+                let [start, end] = [from, to].map(|row| ((row - above) * TILE).min(height));
                 let y = &mut y[start * width..end * width];
-                let add = add.get(block * image + start * width..).unwrap_or(&[]);
+                let add = add.get(index * image + start * width..).unwrap_or(&[]);
                 let bias = bias.get(block).unwrap_or(&[0.0; BLOCK]);
-                let sums = &sums[block * count..];
-                dispatch(Back { part: *self, sums, bias, add, y, clamp: clamp(f) });
+                let sums = &sums[block * count + (from - rows.first) * tiles.across..];
+                let those = (to - from) * tiles.across;
+                dispatch(Back { part: *self, those, sums, bias, add, y, clamp: clamp(f) });
                 if clamp(f).is_none() {
                     let y = y.as_flattened_mut();
                     let len = y.len();
@@ -277,10 +363,11 @@ impl Part<'_> {
     }
 }
 
-/// The transform of a block of the input.
+/// The transform of a block of the input, of all images.
 struct Transform<'a> {
     part: Part<'a>,
     x: &'a [Pixel],
+    block: usize,
     /// `[number, tile]`.
     numbers: &'a mut [Pixel],
 }
@@ -292,8 +379,12 @@ impl WithSimd for Transform<'_> {
     fn run<S: Simd>(self, s: S) {
         let Part { tiles, rows, count } = self.part;
         let ([height, width], [above, before]) = (tiles.size, tiles.pads);
+        let size = product(&tiles.size);
         for tile in 0..count {
-            let row = (rows.first + tile / tiles.across) * TILE;
+            let row = rows.first + tile / tiles.across;
+            let image = (row / tiles.down * tiles.blocks + self.block) * size;
+            let x = &self.x[image..][..size];
+            let row = row % tiles.down * TILE;
             let col = tile % tiles.across * TILE;
             let is_inside = row >= above
                 && col >= before
@@ -301,9 +392,9 @@ impl WithSimd for Transform<'_> {
                 && col - before + SPAN <= width;
             let padded;
             let (x, pitch) = if is_inside {
-                (&self.x[(row - above) * width + col - before..], width)
+                (&x[(row - above) * width + col - before..], width)
             } else {
-                padded = self.part.padded(self.x, [row, col]);
+                padded = self.part.padded(x, [row, col]);
                 (&padded[..], SPAN)
             };
             transform_tile(s, x, pitch, &mut self.numbers[tile..], count);
@@ -378,7 +469,9 @@ fn transform<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; SPAN] {
 /// The way back, to a block of the output.
 struct Back<'a> {
     part: Part<'a>,
-    /// `[number, block of filters, tile]`, from the block's first one on.
+    /// How many tiles there are.
+    those: usize,
+    /// `[number, block of filters, tile]`, from the first one on.
     sums: &'a [Pixel],
     bias: &'a Pixel,
     /// From the first row on; nothing where empty.
@@ -393,9 +486,9 @@ impl WithSimd for Back<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Back { part: Part { tiles, count, .. }, sums, bias, add, y, clamp } = self;
+        let Back { part: Part { tiles, count, .. }, those, sums, bias, add, y, clamp } = self;
         let (width, apart) = (tiles.out[1], tiles.filters * count);
-        for tile in 0..count {
+        for tile in 0..those {
             let (row, col) = (tile / tiles.across * TILE, tile % tiles.across * TILE);
             let cols = TILE.min(width - col);
             for lane in (0..BLOCK).step_by(S::LANES) {

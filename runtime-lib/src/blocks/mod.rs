@@ -1,9 +1,12 @@
 //! Channels in blocks: `[batch, channels…]` as `[batch, channels / 16, …, 16]`, the layout of the
 //! convolutions that are told so. Channels that are missing to a whole block are zeros.
 
+mod channel;
+
 use crate::activation_fn::Activation;
 pub use crate::gemm::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
+pub use channel::{blocked_channel_moments, blocked_channel_sums, channel_factors};
 
 /// Images of some channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +121,15 @@ pub fn affine(
     geometry: Channels,
     f: Activation,
 ) {
-    y.copy_from_slice(x);
-    affine_in_place(y, scale, shift, geometry, f);
+    let len = geometry.pixels * BLOCK;
+    if len == 0 {
+        return;
+    }
+    for (index, (x, y)) in x.chunks_exact(len).zip(y.chunks_exact_mut(len)).enumerate() {
+        let affine = geometry.affine(index, scale, shift, f);
+        dispatch(Apart { x, y, affine });
+        affine.finish(y, f);
+    }
 }
 
 /// `y = f(scale · y + shift)` likewise.
@@ -135,33 +145,87 @@ pub fn affine_in_place(
     if len == 0 {
         return;
     }
-    let blocks = geometry.blocks();
     for (index, y) in y.chunks_exact_mut(len).enumerate() {
-        let first = index % blocks * BLOCK;
-        let (scale, shift) = (&scale[first..][..BLOCK], &shift[first..][..BLOCK]);
-        dispatch(Affine { y, scale, shift, relu: f == Activation::Relu });
-        if f != Activation::Relu {
-            f.apply_rows(y, 1, len, len);
-        }
+        let affine = geometry.affine(index, scale, shift, f);
+        dispatch(InPlace { y, affine });
+        affine.finish(y, f);
     }
 }
 
-/// One block of one image.
+impl Channels {
+    /// What is done to block `index` of all images.
+    fn affine<'a>(
+        &self,
+        index: usize,
+        scale: &'a [f32],
+        shift: &'a [f32],
+        f: Activation,
+    ) -> Affine<'a> {
+        let first = index % self.blocks() * BLOCK;
+        let (scale, shift) = (&scale[first..][..BLOCK], &shift[first..][..BLOCK]);
+        Affine { scale, shift, relu: f == Activation::Relu }
+    }
+}
+
+/// What is done to a block of an image.
+#[derive(Clone, Copy)]
 struct Affine<'a> {
-    y: &'a mut [f32],
     scale: &'a [f32],
     shift: &'a [f32],
     relu: bool,
 }
 
-impl WithSimd for Affine<'_> {
+impl Affine<'_> {
+    /// Applies what is more than to cap numbers at zero.
+    fn finish(self, y: &mut [f32], f: Activation) {
+        if !self.relu {
+            let len = y.len();
+            f.apply_rows(y, 1, len, len);
+        }
+    }
+
+    /// The factors and addends of the channels from `first` on, and the least that a result may be.
+    #[inline(always)]
+    fn numbers<S: Simd>(self, s: S, first: usize) -> [S::F32; 3] {
+        let least = s.splat(if self.relu { 0.0 } else { f32::NEG_INFINITY });
+        [s.load(&self.scale[first..]), s.load(&self.shift[first..]), least]
+    }
+}
+
+struct Apart<'a> {
+    x: &'a [f32],
+    y: &'a mut [f32],
+    affine: Affine<'a>,
+}
+
+impl WithSimd for Apart<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let least = s.splat(if self.relu { 0.0 } else { f32::NEG_INFINITY });
         for first in (0..BLOCK).step_by(S::LANES) {
-            let (scale, shift) = (s.load(&self.scale[first..]), s.load(&self.shift[first..]));
+            let [scale, shift, least] = self.affine.numbers(s, first);
+            let pixels = self.x.chunks_exact(BLOCK).zip(self.y.chunks_exact_mut(BLOCK));
+            for (x, y) in pixels {
+                let x = s.load(&x[first..][..S::LANES]);
+                s.store(s.max(least, s.mul_add(x, scale, shift)), &mut y[first..][..S::LANES]);
+            }
+        }
+    }
+}
+
+struct InPlace<'a> {
+    y: &'a mut [f32],
+    affine: Affine<'a>,
+}
+
+impl WithSimd for InPlace<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        for first in (0..BLOCK).step_by(S::LANES) {
+            let [scale, shift, least] = self.affine.numbers(s, first);
             for y in self.y.chunks_exact_mut(BLOCK) {
                 let y = &mut y[first..][..S::LANES];
                 s.store(s.max(least, s.mul_add(s.load(y), scale, shift)), y);

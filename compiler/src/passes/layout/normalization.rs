@@ -1,0 +1,191 @@
+//! Normalizations of channels whose numbers only running tells, and their derivatives, in blocks.
+
+use super::{
+    blocks::{channels_of, in_blocks, replace},
+    derivative::stretched,
+};
+use crate::{
+    dtype::DType,
+    ir::{Node, Site, ValueId},
+    ops::{
+        binary::{ADD, MUL},
+        blocks::{Affine, Unblock},
+        norm::{
+            batch::BatchNormalization,
+            channel::{ChannelFactors, ChannelMoments, ChannelSums},
+        },
+    },
+    passes::fuse::{Replaced, tensor},
+    tensor::Tensor,
+};
+use onnxc_runtime::activation_fn::Activation;
+use std::rc::Rc;
+
+/// A normalization with given statistics.
+pub fn given(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let op = node.op.downcast::<BatchNormalization>().filter(|op| !op.training_mode)?;
+    let x = in_blocks(site, node.input(0)?)?;
+    let numbers = parameters(site, node)?;
+    let channels = channels_of(site, node.input(0)?)?;
+    let inputs = affine(site, node, x, numbers, op.epsilon)?;
+    replace(site, node, Rc::new(Affine { activation: Activation::Identity }), inputs, channels)
+}
+
+/// A normalization with the statistics of its input.
+pub fn training(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let op = node.op.downcast::<BatchNormalization>().filter(|op| op.training_mode)?;
+    if node.outputs.len() > 3 {
+        return None;
+    }
+    let x = in_blocks(site, node.input(0)?)?;
+    let [scale, bias, ..] = parameters(site, node)?;
+    let channels = channels_of(site, node.input(0)?)?;
+    let moments = Rc::new(ChannelMoments { blocked: Some(channels) });
+    let now: [ValueId; 2] = site.several_before(node, moments, vec![Some(x)])?;
+    let inputs = affine(site, node, x, [scale, bias, now[0], now[1]], op.epsilon)?;
+    let y = site.before(node, Rc::new(Affine { activation: Activation::Identity }), inputs)?;
+    let mut outputs =
+        vec![Some(site.before(node, Rc::new(Unblock { channels }), vec![Some(y)])?)];
+    for (i, now) in (1..node.outputs.len()).zip(now) {
+        let running = |site: &mut Site<'_>| {
+            let kept = times(site, node, node.input(i + 2)?, op.momentum)?;
+            let new = times(site, node, now, 1.0 - op.momentum)?;
+            site.before(node, Rc::new(&ADD), vec![Some(kept), Some(new)])
+        };
+        outputs.push(match node.output(i) {
+            Some(_) => Some(running(site)?),
+            None => None,
+        });
+    }
+    Some(outputs)
+}
+
+/// The statistics of channels.
+pub fn moments(site: &mut Site<'_>, node: &Node) -> Replaced {
+    node.op.downcast::<ChannelMoments>()?;
+    let x = in_blocks(site, node.input(0)?)?;
+    let channels = channels_of(site, node.input(0)?)?;
+    site.replace(node, Rc::new(ChannelMoments { blocked: Some(channels) }), vec![Some(x)])
+}
+
+/// The sums that derivatives follow from.
+pub fn sums(site: &mut Site<'_>, node: &Node) -> Replaced {
+    node.op.downcast::<ChannelSums>()?;
+    let (x, dy, mean) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    if in_blocks(site, x).is_none() && in_blocks(site, dy).is_none() {
+        return None;
+    }
+    let channels = channels_of(site, x)?;
+    let [x, dy] = [stretched(site, node, x)?, stretched(site, node, dy)?];
+    let op = Rc::new(ChannelSums { blocked: Some(channels) });
+    site.replace(node, op, vec![Some(x), Some(dy), Some(mean)])
+}
+
+/// The scale, the bias, the means and the variances.
+fn parameters(site: &Site<'_>, node: &Node) -> Option<[ValueId; 4]> {
+    let single = |i| Some(tensor(site.graph, node.input(i)?)?.dtype == DType::F32);
+    if !(1..5).all(|i| single(i) == Some(true)) {
+        return None;
+    }
+    Some([node.input(1)?, node.input(2)?, node.input(3)?, node.input(4)?])
+}
+
+/// What [`Affine`] takes to normalize `x`.
+fn affine(
+    site: &mut Site<'_>,
+    node: &Node,
+    x: ValueId,
+    parameters: [ValueId; 4],
+    epsilon: f32,
+) -> Option<Vec<Option<ValueId>>> {
+    let parameters = parameters.into_iter().map(Some).collect();
+    let factors = Rc::new(ChannelFactors { epsilon });
+    let [factors, shifts] = site.several_before(node, factors, parameters)?;
+    Some(vec![Some(x), Some(factors), Some(shifts)])
+}
+
+/// `value` times a number.
+fn times(site: &mut Site<'_>, node: &Node, value: ValueId, by: f32) -> Option<ValueId> {
+    let by = Tensor::from_number(DType::F32, f64::from(by)).ok()?;
+    let by = site.graph.constant(&format!("{} share", node.name), by);
+    site.before(node, Rc::new(&MUL), vec![Some(value), Some(by)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ir::{Graph, NewNode, Op},
+        ops::{
+            conv::Conv,
+            window::{AutoPad, Window},
+        },
+        passes::layout::{blocks::RULES, spread},
+        ty::Type,
+    };
+
+    /// The operators that are left of a convolution and what is done with its result, given inputs
+    /// with a number for each of its 24 channels.
+    fn laid_out(build: impl Fn(&mut Graph, ValueId, [ValueId; 4])) -> String {
+        let mut graph = Graph::new(Rc::default());
+        let mut input = |shape: &[usize]| {
+            let ty = Type::tensor(DType::F32, shape.to_vec());
+            graph.input(graph.body, "x", ty)
+        };
+        let (x, weights) = (input(&[2, 32, 9, 9]), input(&[24, 32, 3, 3]));
+        let numbers = [(); 4].map(|()| input(&[24]));
+        let window = Window {
+            auto_pad: AutoPad::SameUpper,
+            kernel_shape: Vec::new(),
+            strides: Vec::new(),
+            pads: Vec::new(),
+            dilations: Vec::new(),
+        };
+        let activation = Activation::Identity;
+        let op = Conv { window, group: 1, activation, fused: false };
+        let y = graph.add(graph.body, "conv", op, &[x, weights]).expect("the sizes fit");
+        build(&mut graph, y, numbers);
+        let graph = spread(&graph, RULES, &[]).expect("nothing is wrong with it");
+        let names = graph[graph.body].nodes.iter().map(|&id| graph[id].op.name());
+        names.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Adds a node with so many outputs, which become those of the graph.
+    fn last(graph: &mut Graph, op: impl Op, inputs: &[ValueId], outputs: usize) {
+        let names: Vec<_> = (0..outputs).map(|i| Some(format!("y{i}"))).collect();
+        let inputs = inputs.iter().copied().map(Some).collect();
+        let regions = Vec::new();
+        let new = NewNode { name: "y", op: Rc::new(op), inputs, outputs: &names, regions };
+        let (id, result) = graph.node(graph.body, new);
+        result.expect("the sizes fit");
+        let outputs = graph[id].outputs.iter().copied().flatten().collect();
+        graph.set_outputs(graph.body, outputs);
+    }
+
+    fn norm(training_mode: bool) -> BatchNormalization {
+        BatchNormalization { epsilon: 1e-5, momentum: 0.9, training_mode }
+    }
+
+    #[test]
+    fn learned_numbers_stay_in_blocks() {
+        let found = laid_out(|graph, x, [scale, bias, mean, variance]| {
+            last(graph, norm(false), &[x, scale, bias, mean, variance], 1);
+        });
+        assert_eq!(found, "BlockedConv ChannelFactors Affine Unblock");
+        let found = laid_out(|graph, x, [scale, bias, mean, variance]| {
+            last(graph, norm(true), &[x, scale, bias, mean, variance], 3);
+        });
+        let statistics = "BlockedConv ChannelMoments ChannelFactors Affine";
+        assert_eq!(found, format!("{statistics} Unblock Mul Mul Add Mul Mul Add"));
+    }
+
+    #[test]
+    fn sums_are_of_blocks() {
+        let found = laid_out(|graph, x, [mean, ..]| {
+            last(graph, ChannelSums { blocked: None }, &[x, x, mean], 2);
+        });
+        assert_eq!(found, "BlockedConv ChannelSums");
+        let found = laid_out(|graph, x, _| last(graph, ChannelMoments { blocked: None }, &[x], 2));
+        assert_eq!(found, "BlockedConv ChannelMoments");
+    }
+}
