@@ -1,7 +1,7 @@
 //! Convolutions and products in few instructions, for where space matters more than time: one loop
 //! gathers the bytes of a window, another one multiplies them with weights in ONNX's own order.
 
-use super::{Bounds, Requantize, scaled_byte};
+use super::{Requantize, scaled_byte};
 use crate::conv::Conv;
 use crate::simd::bytes::{Byte, dot};
 
@@ -26,25 +26,33 @@ pub fn small_conv<X: Byte, Y: Byte>(
     geometry: Conv<'_>,
     to: Requantize,
 ) {
-    let sums = Sums { w: i8::bits(w), bias, factor, offset: offset.unwrap_or(&[]) };
-    convolve(X::bits(x), X::FLIP, &sums, Y::bits_mut(y), starts, window, &geometry, &to);
+    let channels = Channels { w: i8::bits(w), bias, factor };
+    convolve(
+        X::bits(x),
+        X::FLIP,
+        &channels,
+        offset,
+        Y::bits_mut(y),
+        starts,
+        window,
+        &geometry,
+        &to,
+    );
 }
 
-/// What the sums of each filter are made of, and what is made of them.
-struct Sums<'a> {
+/// What sums are made of, and what they are multiplied with.
+struct Channels<'a> {
     w: &'a [u8],
     bias: &'a [i32],
     factor: &'a [f32],
-    offset: &'a [f32],
 }
 
-impl Sums<'_> {
-    /// What a filter makes of a window.
+impl Channels<'_> {
+    /// The weights of a filter, which are so many, and its numbers.
     #[inline(always)]
-    fn byte(&self, filter: usize, window: &[u8], to: Bounds) -> u8 {
-        let w = &self.w[filter * window.len()..];
-        let sum = dot(window, w, self.bias[filter]);
-        scaled_byte(sum, self.factor[filter], self.offset.get(filter), to)
+    fn of(&self, filter: usize, depth: usize) -> Option<(&[u8], i32, f32)> {
+        let w = self.w.get(filter * depth..(filter + 1) * depth)?;
+        Some((w, *self.bias.get(filter)?, *self.factor.get(filter)?))
     }
 }
 
@@ -53,7 +61,8 @@ impl Sums<'_> {
 fn convolve(
     x: &[u8],
     flip: u8,
-    sums: &Sums<'_>,
+    of: &Channels<'_>,
+    offset: Option<&[f32]>,
     y: &mut [u8],
     starts: &mut [u32],
     window: &mut [u8],
@@ -68,17 +77,26 @@ fn convolve(
         for (tap, start) in starts.iter_mut().enumerate() {
             *start = taps.input(place, tap).map_or(OUTSIDE, |at| at as u32);
         }
-        for group in 0..batch * groups {
-            let mut tos = window.iter_mut();
-            for channel in 0..channels {
-                let x = &x[(group * channels + channel) * elements..];
-                for (&start, to) in starts.iter().zip(&mut tos) {
-                    *to = x.get(start as usize).copied().unwrap_or(outside) ^ flip;
+        let (mut plane, mut at) = (0, place);
+        for _ in 0..batch {
+            let mut filter = 0;
+            for _ in 0..groups {
+                let mut tos = window.iter_mut();
+                for _ in 0..channels {
+                    let x = x.get(plane..plane + elements).unwrap_or_default();
+                    for (&start, to) in starts.iter().zip(&mut tos) {
+                        *to = x.get(start as usize).copied().unwrap_or(outside) ^ flip;
+                    }
+                    plane += elements;
                 }
-            }
-            for filter in 0..filters {
-                let of = group % groups * filters + filter;
-                y[(group * filters + filter) * places + place] = sums.byte(of, window, bounds);
+                for _ in 0..filters {
+                    let offset = offset.and_then(|offset| offset.get(filter));
+                    let found = of.of(filter, window.len()).zip(y.get_mut(at));
+                    if let Some(((w, bias, factor), y)) = found {
+                        *y = scaled_byte(dot(window, w, bias), factor, offset, bounds);
+                    }
+                    (filter, at) = (filter + 1, at + places);
+                }
             }
         }
     }

@@ -50,7 +50,6 @@ impl Quad {
 /// `sum`, and the products of bytes from 0 to 255 with as many bytes from -128 to 127; it wraps around.
 #[inline(always)]
 pub(crate) fn dot(x: &[u8], w: &[u8], mut sum: i32) -> i32 {
-    let w = &w[..x.len()];
     let ((quads, x), (weights, w)) = (x.as_chunks(), w.as_chunks());
     for (&x, &w) in quads.iter().zip(weights) {
         let (x, w) = (u32::from_ne_bytes(x), u32::from_ne_bytes(w));
