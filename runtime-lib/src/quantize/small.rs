@@ -53,7 +53,7 @@ mod tests {
             inner_step: 0,
         };
         for scale in [[1.0], [0.5], [0.043_137], [3.0]] {
-            let (mut y, mut wanted) = (vec![T::ZERO; n], vec![T::ZERO; n]);
+            let (mut y, mut wanted) = (vec![T::whole(0.0); n], vec![T::whole(0.0); n]);
             small_quantize(&x, &scale, zero, &mut y);
             quantize_linear(&x, &scale, zero, &mut wanted, all);
             assert_eq!(y, wanted);

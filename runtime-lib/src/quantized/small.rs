@@ -77,17 +77,16 @@ fn convolve(
         for (tap, start) in starts.iter_mut().enumerate() {
             *start = taps.input(place, tap).map_or(OUTSIDE, |at| at as u32);
         }
-        let (mut plane, mut at) = (0, place);
+        let (mut planes, mut at) = (x.chunks_exact(elements.max(1)), place);
         for _ in 0..batch {
             let mut filter = 0;
             for _ in 0..groups {
                 let mut tos = window.iter_mut();
                 for _ in 0..channels {
-                    let x = x.get(plane..plane + elements).unwrap_or_default();
+                    let x = planes.next().unwrap_or_default();
                     for (&start, to) in starts.iter().zip(&mut tos) {
                         *to = x.get(start as usize).copied().unwrap_or(outside) ^ flip;
                     }
-                    plane += elements;
                 }
                 for _ in 0..filters {
                     let offset = offset.and_then(|offset| offset.get(filter));
