@@ -78,12 +78,17 @@ impl<'a> Taps<'a> {
     pub fn input(&self, mut place: usize, mut tap: usize) -> Option<usize> {
         let (mut input, mut distance) = (0, 1);
         for axis in (0..self.size.len()).rev() {
-            let (out, kernel, size) = (self.out[axis], self.kernel[axis], self.size[axis]);
+            // There is an element of each for every axis, and none is 0; so said, no panic is left.
+            let of = |sizes: &[usize]| sizes.get(axis).copied();
+            let (out, kernel, size) = (of(self.out)?, of(self.kernel)?, of(self.size)?);
             // Divisions take time, and the first axis needs none.
-            let (at_place, at_tap) =
-                if axis > 0 { (place % out, tap % kernel) } else { (place, tap) };
-            let at = at_place * self.strides[axis] + at_tap * self.dilations[axis];
-            let at = at.checked_sub(self.pads[axis]).filter(|&at| at < size)?;
+            let (at_place, at_tap) = if axis > 0 {
+                (place.checked_rem(out)?, tap.checked_rem(kernel)?)
+            } else {
+                (place, tap)
+            };
+            let at = at_place * of(self.strides)? + at_tap * of(self.dilations)?;
+            let at = at.checked_sub(of(self.pads)?).filter(|&at| at < size)?;
             input += at * distance;
             if axis > 0 {
                 distance *= size;

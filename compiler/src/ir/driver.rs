@@ -88,7 +88,7 @@ fn planned(
     }
     findings.finish()?;
     promise::check(&mut steps, &promised);
-    Ok(Plan { steps, ..state.plan })
+    Ok(Plan { steps, optimize, ..state.plan })
 }
 
 pub(super) struct State<'g> {

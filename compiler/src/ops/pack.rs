@@ -216,6 +216,33 @@ impl Pack for Columns {
     }
 }
 
+/// The right factor of a product, its columns one after the other. A piece is some columns.
+pub(super) struct Transposed(pub gemm::Packing);
+
+impl Transposed {
+    fn columns_of_piece(&self) -> usize {
+        (PIECE / self.0.rows.max(1)).max(1)
+    }
+}
+
+impl Pack for Transposed {
+    fn len<T>(&self) -> usize {
+        self.0.rows * self.0.cols
+    }
+
+    fn pieces<T>(&self) -> usize {
+        self.0.cols.div_ceil(self.columns_of_piece())
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        let [down, right] = self.0.strides;
+        let first = i * self.columns_of_piece();
+        let columns = first..(first + self.columns_of_piece()).min(self.0.cols);
+        let column = |j| (0..self.0.rows).map(move |row| from[row * down + j * right]);
+        columns.flat_map(column).collect()
+    }
+}
+
 /// What `then` makes of the geometry, whose sizes that matter are known.
 pub(super) fn numbers<F: Formula, R>(geometry: &F, then: impl Fn(F::Numbers<'_>) -> R) -> R {
     let mut made = None;
@@ -324,6 +351,16 @@ mod tests {
             assert_eq!(how.len::<f32>(), whole.len());
             assert!(pieces(&how, &from) == whole);
         }
+    }
+
+    #[test]
+    fn the_pieces_of_a_transposed_factor_are_its_columns() {
+        let (rows, cols) = (1021, 5003);
+        let how = Transposed(gemm::Packing { rows, cols, strides: [cols, 1] });
+        let from = counted(rows * cols);
+        let columns = (0..cols).flat_map(|j| from[j..].iter().step_by(cols));
+        assert!(how.pieces::<f32>() > 1);
+        assert!(pieces(&how, &from).iter().eq(columns));
     }
 
     #[test]

@@ -4,9 +4,9 @@ use super::{Entry, cast::Fit, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    dtype::{DEQUANTIZED, DType, FLOAT8S, FLOATS, QUANTA},
+    dtype::{BYTES, DEQUANTIZED, DType, FLOAT8S, FLOATS, QUANTA},
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
-    plan::{Kernel, NoParams, Operand, geometry::Scales, kernel},
+    plan::{Kernel, NoParams, Operand, Optimize, geometry::Scales, kernel},
     ty::Type,
 };
 use half::{bf16, f16};
@@ -192,6 +192,35 @@ static QUANTIZE_REAL: &Quantize = quantize!(quantize_linear_real:
 static QUANTIZE_UNSATURATED: &Quantize = quantize!(quantize_linear_unsaturated:
     F8E4M3FN: F8E4M3FN, F8E4M3FNUZ: F8E4M3FNUZ, F8E5M2: F8E5M2, F8E5M2FNUZ: F8E5M2FNUZ,);
 
+macro_rules! small_quantize {
+    ($Type:ty) => {
+        kernel!(F32_ONLY T, quantize::small_quantize::<$Type>,
+            |f, a, _p| f(a.input(0), a.input(1), a.optional(2), a.output(0)))
+    };
+}
+/// Small kernels, by the type that they make, where one scale is for all.
+static SMALL: &[(DType, Kernel<NoParams>)] = &[
+    (DType::I8, small_quantize!(i8)),
+    (DType::U8, small_quantize!(u8)),
+    (DType::I16, small_quantize!(i16)),
+    (DType::U16, small_quantize!(u16)),
+];
+
+/// Whether the small kernels, which know one scale of `f32`, are wanted.
+fn is_small(cx: &Lower<'_>, real: DType) -> Result<bool> {
+    let scale = cx.ty(1)?;
+    let fits = is_one(&scale.shape) && [real, scale.dtype] == [DType::F32; 2];
+    Ok(cx.optimize() == Optimize::Size && fits)
+}
+
+/// The operands of a node as it is.
+fn call_small(cx: &mut Lower<'_>, kernel: &'static Kernel<NoParams>) -> Result {
+    let dtype = cx.ty(0)?.dtype;
+    let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into(), cx.optional(2)?.into()];
+    let outputs = vec![cx.output(0)?.into()];
+    cx.call_on(kernel, dtype, inputs, outputs, NoParams)
+}
+
 impl QuantizeLinear {
     /// The type in which numbers are divided by scales of type `scale`.
     fn divides_in(&self, scale: DType) -> DType {
@@ -255,6 +284,11 @@ impl Op for QuantizeLinear {
         let (scale, to) = (cx.ty(1)?, cx.output_ty(0)?.dtype);
         let geometry = self.parts.geometry(cx, &cx.ty(0)?.shape, &scale.shape);
         let dtype = self.divides_in(scale.dtype);
+        let small = SMALL.iter().find(|(made, _)| *made == to);
+        if let (true, Some((_, kernel))) = (dtype == cx.ty(0)?.dtype && is_small(cx, dtype)?, small)
+        {
+            return call_small(cx, kernel);
+        }
         let kernels = match to {
             to if FLOAT8S.contains(&to) && !self.saturate => QUANTIZE_UNSATURATED,
             to if to.is_float() => QUANTIZE_REAL,
@@ -289,6 +323,10 @@ macro_rules! dequantize {
     };
 }
 
+/// The small kernel, where one scale is for all.
+static SMALL_BACK: Kernel<NoParams> = kernel!(BYTES T, quantize::small_dequantize::<T>,
+    |f, a, _p| f(a.input(0), a.input(1), a.optional(2), a.output(0)));
+
 /// Kernels by the type that they make.
 static DEQUANTIZE: &Quantize = dequantize!(F32: f32, F16: f16, BF16: bf16,);
 
@@ -321,6 +359,9 @@ impl Op for DequantizeLinear {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (x, to) = (cx.ty(0)?, cx.output_ty(0)?.dtype);
+        if BYTES.contains(&x.dtype) && is_small(cx, to)? {
+            return call_small(cx, &SMALL_BACK);
+        }
         let geometry = self.parts.geometry(cx, &x.shape, &cx.ty(1)?.shape);
         let found = DEQUANTIZE.iter().find(|(dtype, _)| *dtype == to);
         let (_, kernel) = found.ok_or_else(|| cx.unsupported(&format!("the type {to}")))?;

@@ -2,17 +2,19 @@
 //! where each buffer lies in the arena, and where each weight lies in the blob.
 
 use super::{
-    Arg, Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Place, Plan, Port, Stacked,
-    State, Step, Turns, Weight,
+    Arg, Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Optimize, Place, Plan, Port,
+    Stacked, State, Step, Turns, Weight,
 };
 use crate::{
     arena::Map,
     diag::{Code, Diagnostic, quoted},
+    dtype::DType,
     plan::weight::Likeness,
 };
 use std::collections::{HashMap, HashSet};
 
-/// The alignment of every buffer and weight, in bytes: a cache line, and the widest vector.
+/// The alignment of every buffer, and of weights where time matters most, in bytes: a cache line, and
+/// the widest vector.
 pub const ALIGNMENT: usize = 64;
 
 /// From which step to which a buffer is needed; steps are counted through all blocks.
@@ -227,10 +229,18 @@ fn best_fit(boxes: &[&Box]) -> (usize, Vec<(BufferId, usize)>) {
     (end, placed.into_iter().map(|(at, b)| (b.buffer, at)).collect())
 }
 
+/// What a weight is aligned to: where space matters most, to its elements.
+fn alignment(optimize: Optimize, dtype: DType) -> usize {
+    match optimize {
+        Optimize::Speed => ALIGNMENT,
+        Optimize::Size => dtype.bytes().max(1),
+    }
+}
+
 /// Puts the weights one behind the other; equal ones of several plans share a place.
 fn place_weights(plans: &mut [&mut Plan]) {
     let mut placed: HashMap<Likeness, Vec<(Weight, usize)>> = HashMap::new();
-    let mut end = 0;
+    let mut end = 0_usize;
     for plan in &mut *plans {
         let lives = lives(plan);
         for id in plan.buffers.ids() {
@@ -238,14 +248,16 @@ fn place_weights(plans: &mut [&mut Plan]) {
                 // Nobody reads it any more, so it is never made.
                 plan.buffers[id].place = Place::Heap;
             }
+            let alignment = alignment(plan.optimize, plan.buffers[id].dtype);
             if let Place::Weight { offset, weight, .. } = &mut plan.buffers[id].place {
+                let fits = |at: usize| at.is_multiple_of(alignment);
                 let alike = placed.entry(weight.likeness()).or_default();
-                *offset = match alike.iter().find(|(other, _)| other == weight) {
+                *offset = match alike.iter().find(|(other, at)| other == weight && fits(*at)) {
                     Some((_, at)) => *at,
                     None => {
-                        let at = end;
+                        let at = end.next_multiple_of(alignment);
                         alike.push((weight.clone(), at));
-                        end = (at + weight.bytes()).next_multiple_of(ALIGNMENT);
+                        end = (at + weight.bytes()).next_multiple_of(alignment);
                         at
                     }
                 };

@@ -65,6 +65,8 @@ pub struct Plan {
     pub learns: bool,
     /// The calls, in order.
     pub steps: Vec<Step>,
+    /// What matters most.
+    pub optimize: Optimize,
     /// The bytes of memory that hold the buffers placed in the arena.
     pub arena_bytes: usize,
     /// The bytes of all weights, with the gaps that align them.

@@ -84,9 +84,9 @@ impl<T> Clone for Slot<T> {
 impl<T> Copy for Slot<T> {}
 
 impl<T: Plain> Slot<T> {
-    /// `len` elements from byte `offset` on, which is a multiple of the block's size.
+    /// `len` elements from byte `offset` on, which is a multiple of an element's size.
     pub const fn new(offset: usize, len: usize) -> Slot<T> {
-        assert!(offset.is_multiple_of(Block::BYTES), "a slot starts with a block");
+        assert!(offset.is_multiple_of(size_of::<T>()), "a slot starts with an element");
         Slot { offset, len, element: PhantomData }
     }
 

@@ -5,8 +5,10 @@
 //! another type of `f32`, so that there is a loop for each type and not for each pair of types.
 
 mod quantum;
+mod small;
 
 pub use quantum::{Quantum, WholeQuantum};
+pub use small::{small_dequantize, small_quantize};
 
 use crate::fold::{Fold, Max, Min};
 use crate::real::sticky_f32;

@@ -1,7 +1,8 @@
 //! Products of a matrix of bytes with constant weights.
 
-use super::{ALIGN, Channels, Limits, Requantize, quad, scale, scale_each, split_aligned};
-use crate::Float;
+use super::{
+    ALIGN, Channels, Limits, Requantize, quad, scale, scale_each, scaled_byte, split_aligned,
+};
 use crate::gemm::bytes::{Block, End, Left};
 use crate::simd::Simd;
 use crate::simd::bytes::{
@@ -267,10 +268,7 @@ impl Results for ToBytes<'_> {
     #[inline(always)]
     fn take(&mut self, at: usize, j: usize, sum: i32) {
         let (bounds, factor) = (self.to.bounds(), self.channels.factor[j]);
-        self.y[at] = match self.channels.offset.get(j) {
-            None => bounds.scaled(sum, factor),
-            Some(offset) => bounds.byte(Float::round(sum as f32 * factor + offset) as i32),
-        };
+        self.y[at] = scaled_byte(sum, factor, self.channels.offset.get(j), bounds);
     }
 }
 

@@ -15,6 +15,7 @@ mod matmul;
 mod planes;
 mod pool;
 mod scaled;
+mod small;
 mod table;
 #[cfg(all(test, feature = "std"))]
 mod tests;
@@ -28,8 +29,10 @@ pub use matmul::{
 pub use pool::average_pool;
 pub(crate) use pool::requantized;
 pub(crate) use scaled::{Multiplier, scaled};
+pub use small::small_conv;
 pub use table::table;
 
+use crate::Float;
 use crate::simd::Simd;
 use crate::simd::bytes::{Bounds, Bytes, MAX_SUMS, Vector};
 
@@ -125,6 +128,15 @@ impl<'a> Channels<'a> {
             }
         }
         bytes
+    }
+}
+
+/// The byte that a sum becomes: times its factor, and with its offset added if it has one.
+#[inline(always)]
+fn scaled_byte(sum: i32, factor: f32, offset: Option<&f32>, to: Bounds) -> u8 {
+    match offset {
+        None => to.scaled(sum, factor),
+        Some(offset) => to.byte(Float::round(sum as f32 * factor + offset) as i32),
     }
 }
 

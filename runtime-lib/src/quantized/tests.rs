@@ -39,6 +39,21 @@ fn limits<X: Byte, Y: Byte>(seed: usize) -> Requantize {
     Requantize { x_zero, y_zero: y + 100, low: y + narrow, high: y + 255 - narrow }
 }
 
+/// What the small kernel makes of an image and of weights, so many bytes.
+fn small<X: Byte, Y: Byte>(
+    (x, w): (&[X], &[i8]),
+    (start, factor, offset): (&[i32], &[f32], Option<&[f32]>),
+    len: usize,
+    geometry: Conv<'_>,
+    to: Requantize,
+) -> Vec<Y> {
+    let taps = geometry.window().taps();
+    let (mut at, mut window) = (vec![7; taps], vec![9; geometry.channels * taps]);
+    let mut y = vec![Y::ZERO; len];
+    small_conv(x, w, start, factor, offset, &mut y, &mut at, &mut window, geometry, to);
+    y
+}
+
 fn check_conv<X: Byte, Y: Byte>(conv_: &Conv<'_>, seed: usize) {
     let window = conv_.window();
     let (places, taps, size) = (window.places(), window.taps(), window.elements());
@@ -59,6 +74,8 @@ fn check_conv<X: Byte, Y: Byte>(conv_: &Conv<'_>, seed: usize) {
     let mut y: Vec<Y> = vec![Y::ZERO; batch * all * places];
     let (mut at, mut scratch) = (vec![7; conv_starts(conv_)], vec![9; conv_scratch(conv_)]);
     conv(&x, &packed, &start, &factor, offset, &mut y, &mut at, &mut scratch, *conv_, to);
+    let small = small::<X, Y>((&x, &w), (&start, &factor, offset), y.len(), *conv_, to);
+    assert!(y == small, "{conv_:?} {seed}");
     for (at, y) in y.iter().enumerate() {
         let (image, filter, place) = (at / places / all, at / places % all, at % places);
         let terms = (0..k).map(|i| {
@@ -160,6 +177,24 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
         let mut scratch = vec![7; matmul_scratch(&product)];
         let start = starts::<X>(&bias, &sums, to.x_zero);
         matmul(&x, &packed, &start, &factor, offset, &mut y, &mut scratch, product, to);
+        if strides[0] == 1 {
+            let none: &[usize] = &[];
+            let image = Conv {
+                batch: m,
+                groups: 1,
+                channels: k,
+                filters: n,
+                size: none,
+                out: none,
+                kernel: none,
+                strides: none,
+                dilations: none,
+                pads: none,
+                weights: Weights::Plain,
+            };
+            let small = small::<X, Y>((&x, &w), (&start, &factor, offset), m * n, image, to);
+            assert!(y == small, "{product:?}");
+        }
         let sum = |i: usize, j: usize, zero: i32| -> i64 {
             (0..k).map(|l| (x[i * k + l].to_i64() - i64::from(zero)) * w_at(l, j)).sum()
         };

@@ -6,17 +6,19 @@ use crate::{
     dtype::{BYTES, DType},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{
-        Entry, internal, pack,
+        Entry,
+        conv::quantized::call_small,
+        internal, pack,
         requantize::{Requantized, check_channels},
     },
     plan::{
-        Kernel, Operand,
-        geometry::{Product, Requantize},
+        Kernel, Operand, Optimize,
+        geometry::{Conv, Product, Requantize},
         kernel,
     },
     ty::Type,
 };
-use onnxc_runtime::{quantized, simd::bytes::MAX_BYTES};
+use onnxc_runtime::{conv::Weights, gemm, quantized, simd::bytes::MAX_BYTES};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -67,22 +69,57 @@ fn shape(cx: &mut Infer<'_>, w: usize, trans_b: bool) -> Inferred<Vec<Dim>> {
     Ok([rows, std::slice::from_ref(n)].concat())
 }
 
-/// The sizes of the product, and the weights packed.
-fn packed(cx: &mut Lower<'_>, w: usize, trans_b: bool) -> Result<(Product, Operand)> {
+/// The sizes of the product.
+fn sizes(cx: &mut Lower<'_>) -> Result<Product> {
     let shape = &cx.output_ty(0)?.shape;
     let (n, rows) = shape.split_last().expect("inferring saw the columns");
     let k = cx.ty(0)?.shape.last().expect("inferring saw the columns").clone();
     let product = Product { m: rows.iter().product(), n: n.clone(), k };
     cx.macs(&(&product.m * &product.n * &product.k));
+    Ok(product)
+}
+
+/// Weights as `order` has them, which is told how many columns and rows there are, and how far rows and
+/// columns start from the next.
+fn packed<P: pack::Pack>(
+    cx: &mut Lower<'_>,
+    w: usize,
+    trans_b: bool,
+    product: &Product,
+    order: impl Fn(usize, usize, [usize; 2]) -> P,
+) -> Result<Operand> {
     let size = |dim: &Dim| dim.known().and_then(|size| usize::try_from(size).ok());
     let sizes = size(&product.n).zip(size(&product.k));
-    let order = sizes.map(|(n, k)| {
-        let strides = if trans_b { [1, k] } else { [n, 1] };
-        pack::Columns { product: quantized::Product { m: 0, n, k }, strides }
-    });
+    let order = sizes.map(|(n, k)| order(n, k, if trans_b { [1, k] } else { [n, 1] }));
     let packed = order.and_then(|order| pack::packed_bytes(cx, w, order));
-    let packed = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
-    Ok((product, packed))
+    packed.ok_or_else(|| cx.unsupported("weights that are not constant"))
+}
+
+/// The order of the kernels of this family.
+fn columns(n: usize, k: usize, strides: [usize; 2]) -> pack::Columns {
+    pack::Columns { product: quantized::Product { m: 0, n, k }, strides }
+}
+
+/// The order of the small kernel of convolutions.
+fn filters(n: usize, k: usize, strides: [usize; 2]) -> pack::Transposed {
+    pack::Transposed(gemm::Packing { rows: k, cols: n, strides })
+}
+
+/// The product as a convolution: an image of no axes for each row.
+fn as_conv(product: Product) -> Conv {
+    Conv {
+        batch: product.m,
+        groups: 1,
+        channels: product.k,
+        filters: product.n,
+        size: Vec::new(),
+        out: Vec::new(),
+        kernel: Vec::new(),
+        strides: Vec::new(),
+        dilations: Vec::new(),
+        pads: Vec::new(),
+        weights: Weights::Plain,
+    }
 }
 
 /// How many bytes of scratch memory the kernels want.
@@ -114,7 +151,12 @@ impl Op for QuantizedMatMul {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let (product, weights) = packed(cx, 1, self.trans_b)?;
+        let product = sizes(cx)?;
+        if cx.optimize() == Optimize::Size {
+            let weights = packed(cx, 1, self.trans_b, &product, filters)?;
+            return call_small(cx, weights, as_conv(product), self.to);
+        }
+        let weights = packed(cx, 1, self.trans_b, &product, columns)?;
         let scratch = scratch(cx, &product);
         let inputs = vec![
             cx.input(0)?.into(),
@@ -164,7 +206,8 @@ impl Op for DynamicMatMul {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let (product, weights) = packed(cx, 3, false)?;
+        let product = sizes(cx)?;
+        let weights = packed(cx, 3, false, &product, columns)?;
         let scratch = scratch(cx, &product);
         let mut inputs = Vec::new();
         for i in 0..6 {

@@ -47,6 +47,20 @@ impl Quad {
     }
 }
 
+/// `sum`, and the products of bytes from 0 to 255 with as many bytes from -128 to 127; it wraps around.
+#[inline(always)]
+pub(crate) fn dot(x: &[u8], w: &[u8], mut sum: i32) -> i32 {
+    let ((quads, x), (weights, w)) = (x.as_chunks(), w.as_chunks());
+    for (&x, &w) in quads.iter().zip(weights) {
+        let (x, w) = (u32::from_ne_bytes(x), u32::from_ne_bytes(w));
+        sum = Quad::unsigned(x).add_products(Quad::signed(w), sum);
+    }
+    for (&x, &w) in x.iter().zip(w) {
+        sum = sum.wrapping_add(i32::from(x) * i32::from(w as i8));
+    }
+    sum
+}
+
 /// Memory for sums: what is aligned of these bytes.
 pub(crate) fn sums_memory(bytes: &mut [u8]) -> &mut [i32] {
     // SAFETY: whatever the bits are, they are numbers, and numbers leave none unset.
