@@ -1,6 +1,6 @@
 //! Real numbers between quantized tensors are calculated on bytes.
 
-use onnxc::{Options, host, plan::Plan, tensor::Tensor, value::Value};
+use onnxc::{Optimize, Options, host, plan::Plan, tensor::Tensor, value::Value};
 
 /// The plan of a model on `float[1, 2, 3, 3] x`, and its graph after the pass, as text.
 fn planned(body: &str) -> (Plan, String) {
@@ -16,8 +16,17 @@ fn planned(body: &str) -> (Plan, String) {
             {body}
         }}"
     );
+    let (plan, after) = planned_for(&text, Optimize::Speed);
+    // A small program gives the same.
+    assert_eq!(run(&planned_for(&text, Optimize::Size).0), run(&plan));
+    (plan, after)
+}
+
+fn planned_for(text: &str, optimize: Optimize) -> (Plan, String) {
+    let mut options = Options::default();
+    options.optimize = optimize;
     let mut after = String::new();
-    let result = onnxc::plan(text.into(), &Options::default(), &mut |pass, graph| {
+    let result = onnxc::plan(text.to_owned().into(), &options, &mut |pass, graph| {
         if pass == "quantize" {
             after = graph.to_string();
         }

@@ -48,6 +48,7 @@ pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod quantize;
 pub(crate) mod quantized;
+mod quantized_conv;
 pub(crate) mod quoted;
 pub(crate) mod random;
 pub(crate) mod reduce;

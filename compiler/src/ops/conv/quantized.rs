@@ -7,15 +7,11 @@ use crate::{
     dtype::{BYTES, DType},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{
-        Entry, internal, pack,
+        Entry, internal, pack, quantized_conv,
         requantize::{Requantized, check_channels},
         window::Window,
     },
-    plan::{
-        Kernel, Operand, Optimize,
-        geometry::{Conv, Requantize},
-        kernel,
-    },
+    plan::{Optimize, geometry::Conv},
     ty::Type,
 };
 use onnxc_runtime::{conv::Weights, simd::bytes::MAX_BYTES};
@@ -40,62 +36,6 @@ pub struct QuantizedConv {
 
 /// The most axes of an image.
 pub const MOST_AXES: usize = 3;
-
-macro_rules! quantized_conv {
-    ($kernel:ident, $Y:ty) => {
-        kernel!(BYTES T, quantized::$kernel::<T, $Y>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
-            a.input(3), a.optional(4), a.output(0), a.output(1), a.output(2), p.0, p.1))
-    };
-}
-
-/// The kernels by the type of the result.
-static KERNELS: &Kernels =
-    &[(DType::I8, quantized_conv!(conv, i8)), (DType::U8, quantized_conv!(conv, u8))];
-/// Likewise, those that are small.
-static SMALL: &Kernels =
-    &[(DType::I8, quantized_conv!(small_conv, i8)), (DType::U8, quantized_conv!(small_conv, u8))];
-
-type Kernels = [(DType, Kernel<(Conv, Requantize)>)];
-
-/// A kernel from a table.
-fn kernel_for(kernels: &'static Kernels, dtype: DType) -> &'static Kernel<(Conv, Requantize)> {
-    let found = kernels.iter().find(|(of, _)| *of == dtype);
-    &found.expect("a byte").1
-}
-
-/// Calls the small kernel for the node at hand, whose weights are in the order of `[filters, channels,
-/// kernel…]`.
-pub(in crate::ops) fn call_small(
-    cx: &mut Lower<'_>,
-    weights: Operand,
-    geometry: Conv,
-    to: Requantized,
-) -> Result {
-    let taps: Dim = geometry.kernel.iter().product();
-    let starts = cx.scratch(DType::U32, taps.clone());
-    let window = cx.scratch(DType::U8, &geometry.channels * taps);
-    call(cx, kernel_for(SMALL, to.dtype), weights, [starts, window], geometry, to)
-}
-
-fn call(
-    cx: &mut Lower<'_>,
-    kernel: &'static Kernel<(Conv, Requantize)>,
-    weights: Operand,
-    [starts, scratch]: [Operand; 2],
-    geometry: Conv,
-    to: Requantized,
-) -> Result {
-    let inputs = vec![
-        cx.input(0)?.into(),
-        weights.into(),
-        cx.input(2)?.into(),
-        cx.input(3)?.into(),
-        cx.optional(4)?.into(),
-    ];
-    let outputs = vec![cx.output(0)?.into(), starts.into(), scratch.into()];
-    let dtype = cx.ty(0)?.dtype;
-    cx.call_on(kernel, dtype, inputs, outputs, (geometry, to.formula()))
-}
 
 /// How long sums are, filled up to a multiple of four.
 fn depth(conv: &Conv) -> Dim {
@@ -171,12 +111,12 @@ impl Op for QuantizedConv {
         cx.macs(&macs(&geometry));
         if cx.optimize() == Optimize::Size {
             let weights = cx.input(1)?;
-            return call_small(cx, weights, geometry, self.to);
+            return quantized_conv::call_small(cx, weights, geometry, self.to);
         }
         let packed = pack::packed_bytes(cx, 1, pack::Filters(geometry.clone()));
         let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
         let starts = cx.scratch(DType::U32, depth(&geometry));
         let scratch = cx.scratch(DType::U8, scratch(&geometry));
-        call(cx, kernel_for(KERNELS, self.to.dtype), weights, [starts, scratch], geometry, self.to)
+        quantized_conv::call(cx, weights, [starts, scratch], geometry, self.to)
     }
 }

@@ -6,9 +6,7 @@ use crate::{
     dtype::{BYTES, DType},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{
-        Entry,
-        conv::quantized::call_small,
-        internal, pack,
+        Entry, internal, pack, quantized_conv,
         requantize::{Requantized, check_channels},
     },
     plan::{
@@ -154,7 +152,7 @@ impl Op for QuantizedMatMul {
         let product = sizes(cx)?;
         if cx.optimize() == Optimize::Size {
             let weights = packed(cx, 1, self.trans_b, &product, filters)?;
-            return call_small(cx, weights, as_conv(product), self.to);
+            return quantized_conv::call_small(cx, weights, as_conv(product), self.to);
         }
         let weights = packed(cx, 1, self.trans_b, &product, columns)?;
         let scratch = scratch(cx, &product);
