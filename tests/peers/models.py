@@ -62,7 +62,8 @@ class Model:
         pads = pads or [kernel[0] // 2, kernel[1] // 2] * 2
         bias = self.floats(filters, scale=0.05)
         strides = [stride, stride]
-        return self.add("Conv", x, weights, bias, strides=strides, pads=pads, group=groups)
+        more = {"kernel_shape": kernel, "dilations": [1, 1], "pads": pads, "group": groups}
+        return self.add("Conv", x, weights, bias, strides=strides, **more)
 
     def relu(self, x):
         return self.add("Relu", x)

@@ -107,8 +107,7 @@ impl Pool {
         self.turn.store(turn.0, Ordering::SeqCst);
         self.wake(parts - 1);
         self.take_part();
-        while self.done.load(Ordering::Acquire) < parts {
-            (0..LOOKS).for_each(|_| spin_loop());
+        while !self.is_done(parts) {
             thread::yield_now();
         }
         let panic = self.panic.lock().map_or(None, |mut panic| panic.take());
@@ -116,6 +115,17 @@ impl Pool {
             drop(owner);
             resume_unwind(panic);
         }
+    }
+
+    /// Whether so many parts are done, or will be soon.
+    fn is_done(&self, parts: usize) -> bool {
+        (0..LOOKS).any(|_| {
+            let done = self.done.load(Ordering::Acquire) >= parts;
+            if !done {
+                spin_loop();
+            }
+            done
+        })
     }
 
     fn wake(&self, most: usize) {

@@ -4,6 +4,7 @@ use super::super::axis::Axis;
 use super::super::planes::Line;
 use super::super::{Conv, product};
 use super::BLOCK;
+use core::ops::Range;
 
 /// Elements of the input that leave room for weights in a second-level cache.
 pub(super) const LARGE: usize = 64 * 1024;
@@ -135,12 +136,17 @@ impl Plane {
         }
     }
 
-    /// The parts of the output: the first row of each, how many rows, and its columns likewise.
-    pub fn places(&self, band: &Band) -> impl Iterator<Item = [usize; 4]> + use<> {
-        let ([h, w], Band { rows, cols, .. }) = (self.out(), *band);
-        (0..h).step_by(rows).flat_map(move |row| {
+    /// The parts of some rows of the output: the first row of each, how many rows, and its columns
+    /// likewise.
+    pub fn places(
+        &self,
+        band: &Band,
+        of: Range<usize>,
+    ) -> impl Iterator<Item = [usize; 4]> + use<> {
+        let (w, Band { rows, cols, .. }) = (self.w.out, *band);
+        of.clone().step_by(rows).flat_map(move |row| {
             let cols = (0..w).step_by(cols).map(move |col| [col, cols.min(w - col)]);
-            cols.map(move |[col, cols]| [row, rows.min(h - row), col, cols])
+            cols.map(move |[col, cols]| [row, rows.min(of.end - row), col, cols])
         })
     }
 }
@@ -165,36 +171,44 @@ impl Band {
         &taps[..count]
     }
 
-    /// What the outputs from a row and a column on read: the input from there on, or a copy.
+    /// What the outputs of some rows from one on, and from a column on, read: the input from there on,
+    /// or a copy.
     pub fn input<'x>(
         &self,
         plane: &Plane,
         x: &'x [f32],
-        [row, col]: [usize; 2],
+        [row, rows, col]: [usize; 3],
         scratch: &'x mut [f32],
     ) -> &'x [f32] {
         if !self.copied {
             return x.get(row * self.row + col * plane.unit..).unwrap_or(&[]);
         }
         match plane.unit {
-            BLOCK => self.copy::<BLOCK>(plane, x, row, scratch),
-            _ => self.copy::<1>(plane, x, row, scratch),
+            BLOCK => self.copy::<BLOCK>(plane, x, [row, rows], scratch),
+            _ => self.copy::<1>(plane, x, [row, rows], scratch),
         }
         scratch
     }
 
-    /// Copies what the outputs from a row on read, of an image of pixels of `N` channels.
-    fn copy<const N: usize>(&self, plane: &Plane, x: &[f32], row: usize, scratch: &mut [f32]) {
+    /// Copies what the outputs of some rows from one on read, of an image of pixels of `N` channels.
+    fn copy<const N: usize>(
+        &self,
+        plane: &Plane,
+        x: &[f32],
+        [row, rows]: [usize; 2],
+        scratch: &mut [f32],
+    ) {
         let Plane { h, w, .. } = plane;
         let (x, scratch) = (x.as_chunks::<N>().0, scratch.as_chunks_mut::<N>().0);
-        let [block, rows, pitch, cols] =
+        let [block, phase, pitch, cols] =
             [self.block, self.phases[0], self.pitch, self.phases[1]].map(|len| len / N);
+        let read = rows + h.extra();
         let blocks = x.chunks_exact((h.size * w.size).max(1));
         for (x, to) in blocks.zip(scratch.chunks_exact_mut(block)) {
-            for (row_phase, to) in to.chunks_exact_mut(rows).enumerate() {
+            for (row_phase, to) in to.chunks_exact_mut(phase).enumerate() {
                 for col_phase in 0..w.phases() {
                     let line = Line::of(w, 0, col_phase, cols);
-                    for (i, to) in to.chunks_exact_mut(pitch).enumerate() {
+                    for (i, to) in to.chunks_exact_mut(pitch).take(read).enumerate() {
                         let to = &mut to[col_phase * cols..][..cols];
                         match h.input(row + i, row_phase) {
                             Some(row) => line.lay(&x[row * w.size..][..w.size], w.stride, to),

@@ -83,9 +83,9 @@ fn add_image(
 ) {
     let [height, width] = plane.out();
     let dy_block = height * width * BLOCK;
-    for [row, rows, col, cols] in plane.places(band) {
+    for [row, rows, col, cols] in plane.places(band, 0..height) {
         Weights {
-            x: band.input(plane, x, [row, col], scratch),
+            x: band.input(plane, x, [row, rows, col], scratch),
             x_block: band.block,
             x_row: band.row,
             unit,

@@ -93,10 +93,10 @@ struct Channels<'a> {
 impl Channels<'_> {
     fn convolve(&self, plane: &Plane, band: &Band, y: &mut [f32], scratch: &mut [f32]) {
         let ([_, width], (f, activate)) = (plane.out(), self.f);
-        for [row, rows, col, cols] in plane.places(band) {
+        for [row, rows, col, cols] in plane.places(band, 0..plane.out()[0]) {
             let at = (row * width + col) * BLOCK;
             Depthwise {
-                x: band.input(plane, self.x, [row, col], scratch),
+                x: band.input(plane, self.x, [row, rows, col], scratch),
                 x_row: band.row,
                 taps: self.taps,
                 w: self.w,

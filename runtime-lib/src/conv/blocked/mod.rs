@@ -21,6 +21,7 @@ use crate::gemm::{Activate, BLOCK, MAX_TAPS, Pixels};
 use crate::simd::HAS_VECTORS;
 use crate::threads::{self, Scratch};
 use band::{Band, LARGE, Plane};
+use core::ops::Range;
 pub use correlate::{
     correlate_in_blocks, correlate_in_blocks_scratch, correlate_to_blocks,
     correlate_to_blocks_scratch,
@@ -219,14 +220,20 @@ fn convolve<const UNIT: usize>(
     for (image, y) in y.chunks_exact_mut(to).enumerate() {
         let add = add.map_or(&[][..], |add| &add[image * to..][..to]);
         let cost = to * geometry.depth() / threads::PRODUCTS;
-        threads::share(y, pixels * BLOCK, cost, |first, y| {
+        // Threads get blocks, or rows of the only one.
+        let (all, block) = (plane.out()[0], pixels * BLOCK);
+        let unit = if to == block { block / all } else { block };
+        threads::share(y, unit, cost, |first, y| {
+            let start = first * unit;
+            let (first, row) = (start / block, start % block / unit);
             let image = Image::<UNIT> {
                 x: &x[image * from..][..from],
                 w,
                 bias: bias.map_or(&[], |bias| &bias[first * BLOCK..]),
-                add: add.get(first * pixels * BLOCK..).unwrap_or(&[]),
+                add: add.get(start..).unwrap_or(&[]),
                 groups,
                 first,
+                rows: row..row + y.len().min(block) * all / block,
                 pixels,
                 taps,
                 f,
@@ -245,6 +252,8 @@ struct Image<'a, const UNIT: usize> {
     groups: &'a Groups<'a>,
     /// The first block.
     first: usize,
+    /// The rows of each.
+    rows: Range<usize>,
     /// Pixels of the output.
     pixels: usize,
     taps: &'a [usize],
@@ -254,11 +263,11 @@ struct Image<'a, const UNIT: usize> {
 impl<const UNIT: usize> Image<'_, UNIT> {
     fn convolve(&self, plane: &Plane, band: &Band, y: &mut [f32], scratch: &mut [f32]) {
         let ([_, width], block) = (plane.out(), self.pixels * BLOCK);
-        let blocks = y.len() / block;
+        let blocks = y.len().div_ceil(block);
         let (f, activate) = self.f;
-        for [row, rows, col, cols] in plane.places(band) {
-            let at = (row * width + col) * BLOCK;
-            let x = band.input(plane, self.x, [row, col], scratch);
+        for [row, rows, col, cols] in plane.places(band, self.rows.clone()) {
+            let at = ((row - self.rows.start) * width + col) * BLOCK;
+            let x = band.input(plane, self.x, [row, rows, col], scratch);
             self.groups.parts(self.first, blocks, |part| {
                 let first = part.block * block + at;
                 Pixels::<UNIT> {
