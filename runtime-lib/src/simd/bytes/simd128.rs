@@ -1,7 +1,7 @@
 //! Bytes at WebAssembly's level, which multiplies pairs of 16 bits: the even and the odd bytes apart.
 
 use super::{Bytes, MAX_SUMS, Vector, WithBytes};
-use crate::simd::{Simd128, instructions};
+use crate::simd::{Simd, Simd128, instructions};
 use core::arch::wasm32::*;
 
 #[inline(always)]
