@@ -106,3 +106,36 @@ fn modules_read_as_they_did() {
         golden::check(&folder("golden").join(format!("{name}.rs")), code.as_bytes());
     }
 }
+
+/// The modules of the examples are those that their descriptions say how to make.
+#[test]
+fn modules_of_the_examples_are_what_is_written_now() {
+    let examples = root().join("examples");
+    let model = |name: &str| examples.join(format!("models/{name}.onnx"));
+    let directory = scratch("examples");
+    let learner = directory.join("digits_learner.onnx");
+    let prepared = onnxc()
+        .arg("train-prep")
+        .arg(model("digits"))
+        .arg("-o")
+        .arg(&learner)
+        .args(["--loss=cross-entropy", "--optimizer=momentum", "--lr=0.002", "--init=keep"])
+        .args(["--trainable=7.*", "--trainable=11.*"])
+        .status();
+    assert!(prepared.expect("the program was built").success());
+    let firmware = |name: &str| format!("firmware/src/models/{name}.rs");
+    let modules: [(String, PathBuf, &[&str]); 5] = [
+        ("cli/src/digits.rs".into(), model("digits"), &[]),
+        ("wasm/src/digits.rs".into(), model("digits_int8"), &["--name=digits", "--optimize=size"]),
+        (firmware("digits_int8"), model("digits_int8"), &["--arena=caller"]),
+        (firmware("keywords_int8"), model("keywords_int8"), &["--arena=caller"]),
+        (firmware("digits_learner"), learner, &["--arena=struct"]),
+    ];
+    for (path, model, options) in modules {
+        let module = examples.join(path);
+        let name = module.file_name().expect("a module is a file");
+        let (code, weights) = compile(&model, &directory.join(name), options);
+        golden::check(&module, code.as_bytes());
+        golden::check(&module.with_extension("weights"), &weights.expect("a file of their own"));
+    }
+}

@@ -9,23 +9,23 @@
 /// | output | `scores` | `float[1, 10]` |
 ///
 /// - Parameters: 14474
-/// - Weights: 15680 bytes
-/// - Arena: 21952 bytes
+/// - Weights: 15029 bytes
+/// - Arena: 3328 bytes
 /// - Multiply-adds: 451904
 /// - onnx.infer: onnxruntime.quant
 #[derive(Clone, Debug)]
 pub struct Digits {
     /// The caller's, or none for the program's: so a new model is nothing but zeros.
     weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
-    arena: ::onnxc_runtime::arena::InlineArena<343>,
+    arena: ::onnxc_runtime::arena::InlineArena<52>,
 }
 
 #[allow(dead_code)]
 impl Digits {
     /// The bytes of memory that one run needs, beside what the caller gives.
-    pub const PEAK_ARENA_BYTES: usize = 21952;
+    pub const PEAK_ARENA_BYTES: usize = 3328;
     /// The bytes of all weights.
-    pub const WEIGHT_BYTES: usize = 15680;
+    pub const WEIGHT_BYTES: usize = 15029;
     /// The multiply-adds of one run, where every size is known.
     pub const MACS: u64 = 451904;
 
@@ -77,8 +77,7 @@ mod digits {
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::geometry::Reduction;
     use ::onnxc_runtime::pool::Pool;
-    use ::onnxc_runtime::quantize::Scales;
-    use ::onnxc_runtime::quantized::{Product, Requantize};
+    use ::onnxc_runtime::quantized::Requantize;
 
     pub(super) fn infer<'a>(
         weights: &::onnxc_runtime::arena::Weights,
@@ -90,12 +89,11 @@ mod digits {
             arena,
             IMAGE_QUANTIZE_LINEAR_OUTPUT.write(),
         );
-        quantize::quantize_linear(
+        quantize::small_quantize(
             image,
             weights.get(IMAGE_SCALE),
             Some(weights.get(IMAGE_ZERO_POINT)),
             image_quantize_linear_output,
-            IMAGE_QUANTIZE_LINEAR_SCALES,
         );
 
         // relu_QuantizeLinear: QuantizedConv -> int8[1, 16, 8, 8]
@@ -113,7 +111,7 @@ mod digits {
                 IMAGE_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        quantized::small_conv(
             image_quantize_linear_output,
             weights.get(RELU_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_QUANTIZE_LINEAR_STARTS),
@@ -141,7 +139,7 @@ mod digits {
                 RELU_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        quantized::small_conv(
             relu_quantize_linear_output,
             weights.get(RELU_1_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_1_QUANTIZE_LINEAR_STARTS),
@@ -183,7 +181,7 @@ mod digits {
                 MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::conv(
+        quantized::small_conv(
             max_pool2d_quantize_linear_output,
             weights.get(RELU_2_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_2_QUANTIZE_LINEAR_STARTS),
@@ -204,12 +202,11 @@ mod digits {
                 RELU_2_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantize::dequantize_linear(
+        quantize::small_dequantize(
             relu_2_quantize_linear_output,
             weights.get(RELU_2_SCALE),
             Some(weights.get(IMAGE_ZERO_POINT)),
             relu_2_dequantize_linear_output,
-            RELU_2_DEQUANTIZE_LINEAR_SCALES,
         );
 
         // node_mean: ReduceMean -> float[1, 32, 1, 1]
@@ -224,28 +221,29 @@ mod digits {
             arena,
             (VIEW_QUANTIZE_LINEAR_OUTPUT.write(), MEAN.read()),
         );
-        quantize::quantize_linear(
+        quantize::small_quantize(
             mean,
             weights.get(VIEW_SCALE),
             Some(weights.get(IMAGE_ZERO_POINT)),
             view_quantize_linear_output,
-            VIEW_QUANTIZE_LINEAR_SCALES,
         );
 
         // scores_QuantizeLinear: QuantizedMatMul -> int8[1, 10]
         let (
             scores_quantize_linear_output,
             scores_quantize_linear_output_scratch,
+            scores_quantize_linear_output_scratch_2,
             view_quantize_linear_output,
         ) = borrow(
             arena,
             (
                 SCORES_QUANTIZE_LINEAR_OUTPUT.write(),
                 SCORES_QUANTIZE_LINEAR_OUTPUT_SCRATCH.write(),
+                SCORES_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2.write(),
                 VIEW_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        quantized::matmul(
+        quantized::small_conv(
             view_quantize_linear_output,
             weights.get(SCORES_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(SCORES_QUANTIZE_LINEAR_STARTS),
@@ -253,7 +251,8 @@ mod digits {
             None,
             scores_quantize_linear_output,
             scores_quantize_linear_output_scratch,
-            Product { m: 1, n: 10, k: 32 },
+            scores_quantize_linear_output_scratch_2,
+            SCORES_QUANTIZE_LINEAR_CONV,
             SCORES_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
@@ -262,62 +261,52 @@ mod digits {
             arena,
             (SCORES.write(), SCORES_QUANTIZE_LINEAR_OUTPUT.read()),
         );
-        quantize::dequantize_linear(
+        quantize::small_dequantize(
             scores_quantize_linear_output,
             weights.get(SCORES_SCALE),
             Some(weights.get(SCORES_ZERO_POINT)),
             scores,
-            SCORES_DEQUANTIZE_LINEAR_SCALES,
         );
 
         borrow(arena, SCORES.array::<10>())
     }
 
     const IMAGE_SCALE: Slot<f32> = Slot::new(0, 1);
-    const IMAGE_ZERO_POINT: Slot<i8> = Slot::new(64, 1);
-    const IMAGE_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(896, 64);
-    const RELU_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(128, 192);
-    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(960, 12);
-    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 868);
-    const RELU_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(320, 16);
-    const RELU_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(384, 16);
-    const RELU_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(13056, 1024);
-    const RELU_1_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(448, 4608);
-    const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(14080, 144);
-    const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 11008);
-    const RELU_1_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(5056, 32);
-    const RELU_1_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(5184, 32);
-    const RELU_1_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(11008, 2048);
-    const MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(20928, 512);
-    const RELU_2_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(5312, 9216);
-    const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(19776, 288);
-    const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 19776);
-    const RELU_2_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(14528, 32);
-    const RELU_2_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(14656, 32);
-    const RELU_2_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(21440, 512);
-    const RELU_2_SCALE: Slot<f32> = Slot::new(14784, 1);
+    const IMAGE_ZERO_POINT: Slot<i8> = Slot::new(4, 1);
+    const IMAGE_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 64);
+    const RELU_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(5, 144);
+    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(64, 9);
+    const RELU_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(128, 9);
+    const RELU_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(152, 16);
+    const RELU_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(216, 16);
+    const RELU_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(2048, 1024);
+    const RELU_1_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(280, 4608);
+    const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(3264, 9);
+    const RELU_1_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(3072, 144);
+    const RELU_1_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(4888, 32);
+    const RELU_1_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(5016, 32);
+    const RELU_1_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 2048);
+    const MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(2048, 512);
+    const RELU_2_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(5144, 9216);
+    const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(320, 9);
+    const RELU_2_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(0, 288);
+    const RELU_2_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(14360, 32);
+    const RELU_2_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(14488, 32);
+    const RELU_2_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(2560, 512);
+    const RELU_2_SCALE: Slot<f32> = Slot::new(14616, 1);
     const RELU_2_DEQUANTIZE_LINEAR_OUTPUT: Slot<f32> = Slot::new(0, 512);
     const MEAN: Slot<f32> = Slot::new(2048, 32);
-    const VIEW_SCALE: Slot<f32> = Slot::new(14848, 1);
-    const VIEW_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(128, 32);
-    const SCORES_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(14912, 512);
-    const SCORES_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u8> = Slot::new(0, 96);
-    const SCORES_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(15424, 10);
-    const SCORES_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(15488, 10);
+    const VIEW_SCALE: Slot<f32> = Slot::new(14620, 1);
+    const VIEW_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(0, 32);
+    const SCORES_QUANTIZE_LINEAR_WEIGHTS: Slot<i8> = Slot::new(14624, 320);
+    const SCORES_QUANTIZE_LINEAR_OUTPUT_SCRATCH: Slot<u32> = Slot::new(64, 1);
+    const SCORES_QUANTIZE_LINEAR_OUTPUT_SCRATCH_2: Slot<u8> = Slot::new(128, 32);
+    const SCORES_QUANTIZE_LINEAR_STARTS: Slot<i32> = Slot::new(14944, 10);
+    const SCORES_QUANTIZE_LINEAR_FACTORS: Slot<f32> = Slot::new(14984, 10);
     const SCORES_QUANTIZE_LINEAR_OUTPUT: Slot<i8> = Slot::new(192, 10);
-    const SCORES_SCALE: Slot<f32> = Slot::new(15552, 1);
-    const SCORES_ZERO_POINT: Slot<i8> = Slot::new(15616, 1);
+    const SCORES_SCALE: Slot<f32> = Slot::new(15024, 1);
+    const SCORES_ZERO_POINT: Slot<i8> = Slot::new(15028, 1);
     const SCORES: Slot<f32> = Slot::new(0, 10);
-
-    const IMAGE_QUANTIZE_LINEAR_SCALES: Scales = Scales {
-        outer: 1,
-        len: 64,
-        inner: 1,
-        block: 64,
-        outer_step: 0,
-        block_step: 0,
-        inner_step: 0,
-    };
 
     const RELU_QUANTIZE_LINEAR_CONV: Conv = Conv {
         batch: 1,
@@ -379,16 +368,6 @@ mod digits {
         weights: Weights::Packed,
     };
 
-    const RELU_2_DEQUANTIZE_LINEAR_SCALES: Scales = Scales {
-        outer: 1,
-        len: 512,
-        inner: 1,
-        block: 512,
-        outer_step: 0,
-        block_step: 0,
-        inner_step: 0,
-    };
-
     const NODE_MEAN_REDUCTION: Reduction = Reduction {
         kept: &[32],
         kept_strides: &[16],
@@ -396,14 +375,18 @@ mod digits {
         reduced_strides: &[1],
     };
 
-    const VIEW_QUANTIZE_LINEAR_SCALES: Scales = Scales {
-        outer: 1,
-        len: 32,
-        inner: 1,
-        block: 32,
-        outer_step: 0,
-        block_step: 0,
-        inner_step: 0,
+    const SCORES_QUANTIZE_LINEAR_CONV: Conv = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 32,
+        filters: 10,
+        size: &[],
+        out: &[],
+        kernel: &[],
+        strides: &[],
+        dilations: &[],
+        pads: &[],
+        weights: Weights::Plain,
     };
 
     const SCORES_QUANTIZE_LINEAR_REQUANTIZE: Requantize = Requantize {
@@ -413,17 +396,7 @@ mod digits {
         high: 127,
     };
 
-    const SCORES_DEQUANTIZE_LINEAR_SCALES: Scales = Scales {
-        outer: 1,
-        len: 10,
-        inner: 1,
-        block: 10,
-        outer_step: 0,
-        block_step: 0,
-        inner_step: 0,
-    };
-
-    pub(super) static WEIGHTS: &Aligned<[u8; 15680]> = &Aligned(
+    pub(super) static WEIGHTS: &Aligned<[u8; 15029]> = &Aligned(
         *include_bytes!("digits.weights"),
     );
 
