@@ -6,8 +6,9 @@
 //! A value is widened without error: what is lost was lost when the weights were rounded.
 
 use crate::activation_fn::Activation;
-use crate::gemm::{self, Gemm, Wide, Widen};
-use crate::simd::{Simd, WithSimd, dispatch};
+use crate::gemm::{self, Gemm, Layout, Wide, Widen};
+use crate::simd::pair::{self, PAIR};
+use crate::simd::{Simd, WithSimd, dispatch, has_pairs};
 use crate::threads;
 
 /// Where the channels of packed weights are: panels of `lanes` channels, side by side, whose `rows`
@@ -134,6 +135,8 @@ impl WithSimd for Scaled<'_> {
 
 /// `bfloat16` numbers.
 struct Bf16<'a>(&'a [u16]);
+/// `bfloat16` numbers in pairs: of two neighboring rows of a panel or of a block of channels.
+struct Pairs<'a>(&'a [u32]);
 /// Finite `float16` numbers.
 struct F16<'a>(&'a [u16]);
 /// Bytes, and the factors of their channels.
@@ -147,6 +150,33 @@ impl Widen for Bf16<'_> {
     #[inline(never)]
     fn widen(&self, first: usize, y: &mut [f32]) {
         dispatch(Halves { x: &self.0[first..][..y.len()], y, of: of_bf16 });
+    }
+}
+
+impl Widen for Pairs<'_> {
+    #[inline(never)]
+    fn widen(&self, first: usize, y: &mut [f32]) {
+        dispatch(SplitRows { x: &self.0[first / PAIR..][..y.len() / PAIR], y });
+    }
+}
+
+/// Rows of pairs, of which each becomes two rows.
+struct SplitRows<'a> {
+    x: &'a [u32],
+    y: &'a mut [f32],
+}
+
+impl WithSimd for SplitRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let (y, _) = self.y.as_chunks_mut::<{ PAIR * gemm::BLOCK }>();
+        for (y, x) in y.iter_mut().zip(self.x.as_chunks::<{ gemm::BLOCK }>().0) {
+            for i in 0..gemm::BLOCK {
+                [y[i], y[gemm::BLOCK + i]] = pair::split(x[i]);
+            }
+        }
     }
 }
 
@@ -224,17 +254,23 @@ pub const fn gemm_scratch(geometry: &Gemm) -> usize {
 }
 
 /// `y = f(alpha · a · b + beta · c)`, where `b` has the bits of `bfloat16` numbers, in the order of
-/// [`gemm::pack_b`] for `f32`.
+/// [`gemm::pack_b`] for `f32`, but two rows as one of pairs: the first has the lower bits. `k` is even.
+///
+/// Where the processor multiplies pairs, `a` is rounded to `bfloat16`, too, unless it is a single row.
 pub fn gemm_bf16(
     a: &[f32],
-    b: &[u16],
+    b: &[u32],
     c: Option<&[f32]>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Gemm,
     f: Activation,
 ) {
-    gemm::gemm_wide(a, Wide(&Bf16(b)), c, y, scratch, geometry, f);
+    let is_row = geometry.m == 1 && matches!(geometry.a, Layout::Strides(_, 1));
+    if is_row || has_pairs() {
+        return gemm::gemm_pairs(a, b, c, y, scratch, geometry, f);
+    }
+    gemm::gemm_wide(a, Wide(&Pairs(b)), c, y, scratch, geometry, f);
 }
 
 /// The same, where `b` has the bits of finite `float16` numbers.
@@ -270,7 +306,7 @@ pub fn gemm_i8(
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
-    use crate::gemm::{Layout, Packing, gemm_f32, pack_b, packed_b_len};
+    use crate::gemm::{Packing, gemm_f32, gemm_pairs, pack_b, packed_b_len};
     use crate::simd::each_level;
     use std::{vec, vec::Vec};
 
@@ -334,14 +370,32 @@ mod tests {
         }
     }
 
+    /// The upper half of a number's bits.
+    fn upper(x: f32) -> u16 {
+        (x.to_bits() >> 16) as u16
+    }
+
+    /// Packed numbers in pairs, and as they are there.
+    fn paired(packed: &[f32]) -> (Vec<u32>, Vec<f32>) {
+        let wide: Vec<f32> = packed.iter().map(|&x| of_bf16(upper(x))).collect();
+        let rows = packed.chunks(PAIR * gemm::BLOCK).map(|rows| rows.split_at(gemm::BLOCK));
+        let pair = |(&first, &second): (&f32, &f32)| {
+            u32::from(upper(first)) | u32::from(upper(second)) << 16
+        };
+        let pairs = rows.flat_map(|(first, second)| first.iter().zip(second).map(pair));
+        (pairs.collect(), wide)
+    }
+
     #[test]
     fn products_are_those_of_the_widened_factor() {
-        for (m, n, k) in [(1, 40, 800), (3, 17, 5), (30, 600, 400), (1, 1, 1), (100, 130, 64)] {
-            let (a, c) = (drawn(m * k, 1), drawn(n, 2));
+        for (m, n, k) in [(1, 40, 800), (3, 17, 6), (30, 600, 770), (1, 1, 2), (100, 130, 64), (1, 90, 770)] {
+            // What is rounded to `bfloat16` is such a number already.
+            let a: Vec<f32> = drawn(m * k, 1).into_iter().map(|x| of_bf16(upper(x))).collect();
+            let c = drawn(n, 2);
             let packing = Packing { rows: k, cols: n, strides: [n, 1] };
             let mut packed = vec![0.0; packed_b_len::<f32>(&packing)];
             pack_b(&drawn(k * n, 5), &mut packed, packing);
-            let bits: Vec<u16> = packed.iter().map(|x| (x.to_bits() >> 16) as u16).collect();
+            let (pairs, halves) = paired(&packed);
             let bytes: Vec<i8> = packed.iter().map(|x| (x * 127.0) as i8).collect();
             let scales = drawn(Panels::right(k).factors(bytes.len()), 9);
             let geometry = Gemm {
@@ -364,8 +418,7 @@ mod tests {
                     y
                 };
                 let mut wide = vec![0.0; packed.len()];
-                widen_bf16(&bits, &mut wide);
-                let halves = of(&wide);
+                let halves = of(&halves);
                 widen_i8(&bytes, &scales, &mut wide, Panels::right(k));
                 let eighths = of(&wide);
                 let near = |y: &[f32], truth: &[f32]| {
@@ -374,7 +427,10 @@ mod tests {
                     }
                 };
                 let mut y = vec![f32::NAN; m * n];
-                gemm_bf16(&a, &bits, Some(&c), &mut y, &mut scratch, geometry, f);
+                gemm_bf16(&a, &pairs, Some(&c), &mut y, &mut scratch, geometry, f);
+                near(&y, &halves);
+                y.fill(f32::NAN);
+                gemm_pairs(&a, &pairs, Some(&c), &mut y, &mut scratch, geometry, f);
                 near(&y, &halves);
                 y.fill(f32::NAN);
                 gemm_i8(&a, &bytes, &scales, Some(&c), &mut y, &mut scratch, geometry, f);

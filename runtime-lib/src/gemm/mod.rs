@@ -14,6 +14,7 @@ pub(crate) mod bytes;
 pub(crate) mod channel_bytes;
 mod depthwise;
 mod pack;
+mod pairs;
 pub(crate) mod pixel_bytes;
 mod pixels;
 mod plain;
@@ -32,6 +33,7 @@ use crate::simd::HAS_VECTORS;
 pub(crate) use depthwise::Depthwise;
 pub(crate) use pack::{Factor, Matrix, Wide, Widen};
 use pack::{pack_blocks, pack_left, pack_rows};
+use pairs::Pairs;
 pub use pixels::BLOCK;
 pub(crate) use pixels::{MAX_TAPS, Pixels, Span};
 pub use plain::{gemm, gemm_float};
@@ -134,6 +136,21 @@ pub(crate) fn gemm_wide(
     f: Activation,
 ) {
     gemm_real(a, Factor::Wide(b), c, y, scratch, geometry, (f, Real::activate));
+}
+
+/// The same for a right factor in pairs, of an even number of rows, where the level has an instruction
+/// for them.
+#[inline(never)]
+pub(crate) fn gemm_pairs(
+    a: &[f32],
+    b: &[u32],
+    c: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Gemm,
+    f: Activation,
+) {
+    gemm_real(a, Factor::Pairs(Pairs::of(b)), c, y, scratch, geometry, (f, Real::activate));
 }
 
 /// `y = f(alpha · a · b + beta · c)`.

@@ -1,5 +1,6 @@
 //! Factors in the order in which the tiles read them.
 
+use super::pairs::Pairs;
 use super::tile::{PANEL_ROWS, panel_cols};
 use crate::Number;
 use crate::simd::{Simd, WithSimd};
@@ -16,6 +17,8 @@ pub(crate) enum Factor<'a, T> {
     Blocks(&'a [T]),
     /// On the right only: in the order of blocks, but of other elements, which are widened.
     Wide(Wide<'a>),
+    /// On the right only: in the order of blocks, but in pairs.
+    Pairs(Pairs<'a, T>),
     /// On the right only: rows that start anywhere in `data`, at the offsets that are the bits of
     /// the elements of `starts`. After the last row there is room for a panel.
     Rows {

@@ -1,11 +1,13 @@
 //! The outer loops of a product: blocks that fit in the caches.
 
 use super::pack::{Factor, Matrix, Part, Wide, pack_left, pack_right};
+use super::pairs::PairRow;
 use super::real::{Activate, Real};
 use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, panel_cols};
 use super::vector::{Row, RowProduct, Stored};
 use crate::activation_fn::Activation;
 use crate::simd::MAX_LANES;
+use crate::simd::pair::PAIR;
 use crate::threads::{self, Scratch};
 
 /// The most rows of a block: with `MAX_K` columns, a third of a second-level cache.
@@ -51,9 +53,9 @@ pub(crate) struct Product<'a, T> {
     pub activate: Activate<T>,
 }
 
-/// How many rows of a right factor a block multiplies, of so many.
+/// How many rows of a right factor a block multiplies, of so many: a number of whole pairs.
 pub(super) fn block_depth(k: usize) -> usize {
-    part(k, MAX_K, 1)
+    part(k, MAX_K, PAIR)
 }
 
 /// How many elements of scratch memory a product needs at most: for a left factor that is not
@@ -94,6 +96,7 @@ struct Panels<'a, T> {
 enum Rows<'a, T> {
     Apart(usize),
     At(&'a [T]),
+    Pairs(fn(Block<'_, T, ()>)),
 }
 
 /// Rows of the left factor, packed.
@@ -110,6 +113,9 @@ impl<T: Real> Product<'_, T> {
             let n = self.m * self.n;
             T::multiply_row(RowProduct { row, n, y: &mut *y, to });
             return self.activate(y, to, (1, (0, n)));
+        }
+        if self.run_pair_row(y, to) {
+            return self.activate(y, to, (1, (0, self.n)));
         }
         self.run_matrix(y, to, scratch);
     }
@@ -146,7 +152,7 @@ impl<T: Real> Product<'_, T> {
     /// Multiplies on this thread, block by block.
     fn run_blocks(self, y: &mut [T], to: Target, scratch: &mut [T]) {
         let cols = panel_cols::<T>();
-        let depth = block_depth(self.k);
+        let depth = block_depth(self.k).min(self.k);
         let in_place = self.in_place().is_some();
         let packs = matches!(self.b, Factor::Matrix(_) | Factor::Wide(_)) && !in_place;
         let most = match (packs, self.m) {
@@ -188,7 +194,7 @@ impl<T: Real> Product<'_, T> {
                 Factor::Panels(data) => Stored::panels(data, self.k, self.n),
                 Factor::Blocks(data) => Stored::panels(data, block_depth(self.k), self.n),
                 Factor::Rows { data, starts } => Stored::Scattered(data, starts),
-                Factor::Wide(_) => return None,
+                Factor::Wide(_) | Factor::Pairs(_) => return None,
             };
             return Some(Row { x: &a.data[..self.k], b, end });
         }
@@ -201,6 +207,18 @@ impl<T: Real> Product<'_, T> {
         let addends = end.addends.map(|x| Addend { row: x.col, col: x.row, ..x });
         let row = Row { x: &x.data[..self.k], b, end: End { addends, ..end } };
         addends.iter().all(|x| x.col <= 1).then_some(row)
+    }
+
+    /// Multiplies a single row with pairs, if that is what this is.
+    fn run_pair_row(&self, y: &mut [T], to: Target) -> bool {
+        let (Factor::Matrix(a), Factor::Pairs(b)) = (self.a, self.b) else { return false };
+        let is_row = self.m == 1 && a.col == 1 && to.pitch == usize::MAX;
+        if is_row {
+            let (x, depth) = (&a.data[..self.k], block_depth(self.k));
+            let row = PairRow { x, b: b.data, depth, end: self.end(0, (0, self.k)) };
+            (b.multiply_row)(row, &mut y[..self.n]);
+        }
+        is_row
     }
 
     /// The right factor, where its rows are in one piece and better read where they stand.
@@ -220,11 +238,16 @@ impl<T: Real> Product<'_, T> {
         }
     }
 
+    /// Whether what is multiplied are pairs.
+    fn is_paired(&self) -> bool {
+        matches!(self.b, Factor::Pairs(_))
+    }
+
     /// How many elements the packed rows of a block have.
     fn left_len(&self, depth: usize) -> usize {
         match self.a {
             Factor::Matrix(_) => part(self.m, MAX_M, PANEL_ROWS) * depth,
-            Factor::Panels(_) | Factor::Blocks(_) | Factor::Wide(_) | Factor::Rows { .. } => 0,
+            _ => 0,
         }
     }
 
@@ -249,6 +272,11 @@ impl<T: Real> Product<'_, T> {
                 T::widen_part(b, k * self.n.next_multiple_of(cols) + n * depth, data);
                 Panels { data, panel, rows: Rows::Apart(cols) }
             }
+            Factor::Pairs(b) => Panels {
+                data: &b.data[(k * self.n.next_multiple_of(cols) + n * depth) / PAIR..],
+                panel: cols * depth / PAIR,
+                rows: Rows::Pairs(b.multiply),
+            },
             Factor::Rows { data, starts } => {
                 Panels { data: &data[n..], panel: cols, rows: Rows::At(&starts[k..k + depth]) }
             }
@@ -282,7 +310,7 @@ impl<T: Real> Product<'_, T> {
             let block = Block {
                 m: rows,
                 n: ns.1,
-                k: ks.1,
+                k: if self.is_paired() { ks.1 / PAIR } else { ks.1 },
                 a,
                 a_panel,
                 b: right.data,
@@ -296,6 +324,7 @@ impl<T: Real> Product<'_, T> {
             match right.rows {
                 Rows::Apart(distance) => T::multiply(block.with_rows(Distance(distance))),
                 Rows::At(starts) => T::multiply_rows(block.with_rows(Starts(starts))),
+                Rows::Pairs(multiply) => multiply(block),
             }
             if ks.0 + ks.1 == self.k {
                 self.activate(y, to, (rows, ns));
@@ -308,17 +337,21 @@ impl<T: Real> Product<'_, T> {
         let ((m, rows), (k, depth)) = (ms, ks);
         match self.a {
             Factor::Matrix(a) => {
-                let panels = &mut left.panels[..rows.next_multiple_of(PANEL_ROWS) * depth];
+                let width = if self.is_paired() { depth / PAIR } else { depth };
+                let panels = &mut left.panels[..rows.next_multiple_of(PANEL_ROWS) * width];
                 // Where all rows are one block, the next columns find them packed.
                 if left.of.replace((m, k)) != Some((m, k)) {
-                    pack_left(a, ms, ks, panels, T::pack_rows);
+                    match self.b {
+                        Factor::Pairs(b) => (b.pack)(a, ms, ks, panels),
+                        _ => pack_left(a, ms, ks, panels, T::pack_rows),
+                    }
                 }
-                (panels, PANEL_ROWS * depth)
+                (panels, PANEL_ROWS * width)
             }
             Factor::Panels(data) | Factor::Blocks(data) | Factor::Rows { data, .. } => {
                 (&data[m * self.k + k * PANEL_ROWS..], PANEL_ROWS * self.k)
             }
-            Factor::Wide(_) => (&[], 0),
+            Factor::Wide(_) | Factor::Pairs(_) => (&[], 0),
         }
     }
 

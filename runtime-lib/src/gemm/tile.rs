@@ -44,21 +44,32 @@ pub(crate) struct Block<'a, T, R> {
     pub end: End<'a, T>,
 }
 
-/// Where the rows of a panel start.
-pub(crate) trait RowStarts: Copy {
+/// Where the rows of a panel start, and what becomes of their elements.
+pub(crate) trait RowStarts<T: Real>: Copy {
     /// How far row `k` starts from the panel.
     fn start(self, k: usize) -> usize;
     /// How far behind a row is one that is read soon after it, where that is the same for all.
     fn ahead(self) -> Option<usize>;
     /// How far the last of so many rows starts from the panel.
     fn last(self, k: usize) -> usize;
+
+    /// Adds to sums the products of what stands in `a` and in a row.
+    #[inline(always)]
+    fn add_products<S: Simd>(
+        s: S,
+        a: T::Vector<S>,
+        row: T::Vector<S>,
+        sum: T::Vector<S>,
+    ) -> T::Vector<S> {
+        T::mul_add(s, a, row, sum)
+    }
 }
 
 /// Rows at equal distances.
 #[derive(Clone, Copy)]
 pub(crate) struct Distance(pub usize);
 
-impl RowStarts for Distance {
+impl<T: Real> RowStarts<T> for Distance {
     #[inline(always)]
     fn start(self, k: usize) -> usize {
         k * self.0
@@ -76,11 +87,36 @@ impl RowStarts for Distance {
     }
 }
 
+/// Rows of pairs, which are multiplied with pairs, at equal distances.
+#[derive(Clone, Copy)]
+pub(crate) struct PairDistance(pub usize);
+
+impl RowStarts<f32> for PairDistance {
+    #[inline(always)]
+    fn start(self, k: usize) -> usize {
+        RowStarts::<f32>::start(Distance(self.0), k)
+    }
+
+    #[inline(always)]
+    fn ahead(self) -> Option<usize> {
+        RowStarts::<f32>::ahead(Distance(self.0))
+    }
+
+    fn last(self, k: usize) -> usize {
+        RowStarts::<f32>::last(Distance(self.0), k)
+    }
+
+    #[inline(always)]
+    fn add_products<S: Simd>(s: S, a: S::F32, row: S::F32, sum: S::F32) -> S::F32 {
+        s.add_pairs(a, row, sum)
+    }
+}
+
 /// Rows at offsets that are the bits of these elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Starts<'a, T>(pub &'a [T]);
 
-impl<T: Real> RowStarts for Starts<'_, T> {
+impl<T: Real> RowStarts<T> for Starts<'_, T> {
     #[inline(always)]
     fn start(self, k: usize) -> usize {
         self.0[k].offset()
@@ -178,15 +214,15 @@ impl<'a, T: Real> Addend<'a, T> {
     }
 }
 
-impl<'a, T> Block<'a, T, ()> {
+impl<'a, T: Real> Block<'a, T, ()> {
     /// The block, told where the rows of its panels start.
-    pub fn with_rows<R: RowStarts>(self, b_rows: R) -> Block<'a, T, R> {
+    pub fn with_rows<R: RowStarts<T>>(self, b_rows: R) -> Block<'a, T, R> {
         let Block { m, n, k, a, a_panel, b, b_panel, y, to, first, end, .. } = self;
         Block { m, n, k, a, a_panel, b, b_panel, b_rows, y, to, first, end }
     }
 }
 
-impl<T: Real, R: RowStarts> WithSimd for Block<'_, T, R> {
+impl<T: Real, R: RowStarts<T>> WithSimd for Block<'_, T, R> {
     type Output = ();
 
     #[inline(always)]
@@ -213,7 +249,7 @@ impl<T: Real, R: RowStarts> WithSimd for Block<'_, T, R> {
     }
 }
 
-impl<T: Real, R: RowStarts> Block<'_, T, R> {
+impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
     /// That every element of a panel which the tiles touch is there.
     fn check(&self) {
         let cols = panel_cols::<T>();
@@ -300,7 +336,7 @@ impl<T: Real, R: RowStarts> Block<'_, T, R> {
                 for (i, sums) in sums.iter_mut().enumerate() {
                     let x = T::splat(s, *a.add(i));
                     for (sum, &y) in sums.iter_mut().zip(&row) {
-                        *sum = T::mul_add(s, x, y, *sum);
+                        *sum = R::add_products(s, x, y, *sum);
                     }
                 }
                 a = a.add(PANEL_ROWS);

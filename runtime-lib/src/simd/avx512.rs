@@ -1,11 +1,13 @@
 //! AVX-512, of x86-64 server processors since 2017 (Intel) and 2022 (AMD).
 
-use super::{Simd, WithSimd, instructions};
+use super::{Simd, WithSimd, instructions, pair};
 use core::arch::x86_64::*;
+use core::mem::transmute;
 
-/// Vectors of sixteen `f32`, on a processor that has AVX-512 F, BW, DQ and VL.
+/// Vectors of sixteen `f32`, on a processor that has AVX-512 F, BW, DQ and VL, and BF16 where that is
+/// said.
 #[derive(Clone, Copy, Debug)]
-pub struct Avx512(());
+pub struct Avx512<const BF16: bool = false>(());
 
 impl Avx512 {
     /// The level, without a look at the processor.
@@ -16,11 +18,42 @@ impl Avx512 {
     pub const unsafe fn assume() -> Avx512 {
         Avx512(())
     }
+
+    /// The level with BF16, where the processor has that, too.
+    #[inline(always)]
+    pub fn with_bf16(self) -> Option<Avx512<true>> {
+        #[cfg(feature = "std")]
+        let has = std::is_x86_feature_detected!("avx512bf16");
+        #[cfg(not(feature = "std"))]
+        let has = cfg!(target_feature = "avx512bf16");
+        has.then_some(Avx512(()))
+    }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-fn compiled<O: WithSimd>(s: Avx512, op: O) -> O::Output {
+fn compiled<O: WithSimd>(s: impl Simd, op: O) -> O::Output {
     op.run(s)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+fn compiled_with_bf16<O: WithSimd>(s: impl Simd, op: O) -> O::Output {
+    op.run(s)
+}
+
+/// Vectors of pairs, as those of `f32`.
+#[target_feature(enable = "avx512f,avx512bf16")]
+#[inline]
+fn add_pairs(a: __m512, b: __m512, c: __m512) -> __m512 {
+    // SAFETY: all of these are 512 bits, all of which are allowed.
+    unsafe { _mm512_dpbf16_ps(c, transmute::<__m512, __m512bh>(a), transmute::<__m512, __m512bh>(b)) }
+}
+
+/// The numbers of two vectors, rounded, as pairs.
+#[target_feature(enable = "avx512f,avx512bf16")]
+#[inline]
+fn pairs([first, second]: [__m512; 2]) -> __m512 {
+    // SAFETY: likewise.
+    unsafe { transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(second, first)) }
 }
 
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
@@ -47,18 +80,37 @@ unsafe fn within(at: __m512i, len: usize) -> __m512i {
     unsafe { _mm512_min_epu32(at, _mm512_set1_epi32(last)) }
 }
 
-impl Simd for Avx512 {
+impl<const BF16: bool> Simd for Avx512<BF16> {
     type F32 = __m512;
     type I32 = __m512i;
     type F64 = __m512d;
     type Mask = __mmask16;
     const LANES: usize = 16;
     const GATHERS: bool = true;
+    const PAIRS: bool = BF16;
 
     #[inline(always)]
     fn run<O: WithSimd>(self, op: O) -> O::Output {
         // SAFETY: whoever holds the token has the level.
-        unsafe { compiled(self, op) }
+        unsafe { if BF16 { compiled_with_bf16(self, op) } else { compiled(self, op) } }
+    }
+
+    #[inline(always)]
+    fn pairs(self, x: [__m512; 2]) -> __m512 {
+        if BF16 {
+            // SAFETY: whoever holds the token has the level.
+            return unsafe { pairs(x) };
+        }
+        pair::rounded(self, x)
+    }
+
+    #[inline(always)]
+    fn add_pairs(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        if BF16 {
+            // SAFETY: whoever holds the token has the level.
+            return unsafe { add_pairs(a, b, c) };
+        }
+        pair::add(self, a, b, c)
     }
 
     #[inline(always)]

@@ -47,6 +47,29 @@ pub fn dispatch<O: WithSimd>(op: O) -> O::Output {
     }
 }
 
+/// Whether the level has an instruction for pairs: [`dispatch_pairs`] is for those that have.
+#[inline(always)]
+pub(crate) fn has_pairs() -> bool {
+    match level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(s) => s.with_bf16().is_some(),
+        _ => false,
+    }
+}
+
+/// Runs `op` at the level that has an instruction for pairs, or at any.
+#[inline(always)]
+pub(crate) fn dispatch_pairs<O: WithSimd>(op: O) -> O::Output {
+    match level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(s) => match s.with_bf16() {
+            Some(s) => s.run(op),
+            None => Portable.run(op),
+        },
+        _ => Portable.run(op),
+    }
+}
+
 /// The level that [`dispatch`] uses.
 #[cfg(feature = "std")]
 #[inline]

@@ -16,6 +16,7 @@ mod map;
 pub mod math;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod neon;
+pub(crate) mod pair;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod prefetch;
@@ -32,6 +33,7 @@ pub use avx512::Avx512;
 #[cfg(all(test, feature = "std"))]
 pub(crate) use level::each_level;
 pub use level::{Level, dispatch, level};
+pub(crate) use level::{dispatch_pairs, has_pairs};
 pub use map::{Pointwise, map, map_at, map_in_place, map_in_place_at};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub use neon::Neon;
@@ -78,6 +80,8 @@ pub trait Simd: Copy + 'static {
     const NARROW: bool = false;
     /// Whether [`gather`](Simd::gather) is an instruction.
     const GATHERS: bool = false;
+    /// Whether [`add_pairs`](Simd::add_pairs) is an instruction.
+    const PAIRS: bool = false;
 
     /// Runs `op` compiled for this level.
     fn run<O: WithSimd>(self, op: O) -> O::Output;
@@ -129,6 +133,25 @@ pub trait Simd: Copy + 'static {
     fn div(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// `a · b + c`, rounded once where the level has the instruction.
     fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
+    /// The numbers of two vectors, rounded to `bfloat16`: a lane has the bits of two neighbors, the
+    /// first in the lower half. It begins with those of the first vector. NaN stays NaN.
+    #[inline(always)]
+    fn pairs(self, x: [Self::F32; 2]) -> Self::F32 {
+        pair::rounded(self, x)
+    }
+    /// `a0 · b0 + a1 · b1 + c`, for the pairs that lanes of `a` and `b` have the bits of. Numbers that
+    /// are less than normal may count as zeros.
+    #[inline(always)]
+    fn add_pairs(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32 {
+        pair::add(self, a, b, c)
+    }
+    /// The first and the second numbers of pairs.
+    #[inline(always)]
+    fn split(self, pairs: Self::F32) -> [Self::F32; 2] {
+        let bits = self.bits(pairs);
+        let second = self.and_i32(bits, self.splat_i32(-1 << 16));
+        [self.with_bits(self.shl_i32::<16>(bits)), self.with_bits(second)]
+    }
     /// The larger of the two; `b` where either is NaN.
     fn max(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// The smaller of the two; `b` where either is NaN.
