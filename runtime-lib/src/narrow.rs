@@ -6,6 +6,7 @@
 //! A value is widened without error: what is lost was lost when the weights were rounded.
 
 use crate::activation_fn::Activation;
+use crate::conv::{self, Conv};
 use crate::gemm::{self, Gemm, Layout, Wide, Widen};
 use crate::simd::pair::{self, PAIR};
 use crate::simd::{Simd, WithSimd, dispatch, has_pairs};
@@ -273,7 +274,38 @@ pub fn gemm_bf16(
     gemm::gemm_wide(a, Wide(&Pairs(b)), c, y, scratch, geometry, f);
 }
 
-/// The same, where `b` has the bits of finite `float16` numbers.
+/// How many elements of scratch memory [`conv_bf16`] needs at least.
+pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
+    let pairs = conv::pairs_in_blocks_scratch(geometry);
+    let wide = conv::packed_blocks_len(geometry) + conv::conv_in_blocks_scratch(geometry);
+    if pairs > wide { pairs } else { wide }
+}
+
+/// [`conv::conv_in_blocks`] of an even number of channels, where `w` has the bits of `bfloat16` numbers,
+/// in the order of [`conv::pack_blocks`], but those of two neighboring channels as one of pairs: the first
+/// has the lower bits.
+///
+/// Where the processor multiplies pairs, `x` is rounded to `bfloat16`, too.
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn conv_bf16(
+    x: &[f32],
+    w: &[u32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    if has_pairs() {
+        return conv::pairs_in_blocks(x, pair::words(w), bias, add, y, scratch, geometry, f);
+    }
+    let (wide, scratch) = scratch.split_at_mut(conv::packed_blocks_len(&geometry));
+    all(&Pairs(w), wide, UNIT);
+    conv::conv_in_blocks(x, wide, bias, add, y, scratch, geometry, f);
+}
+
+/// [`gemm_bf16`], where `b` has the bits of finite `float16` numbers.
 pub fn gemm_f16(
     a: &[f32],
     b: &[u16],
@@ -388,7 +420,9 @@ mod tests {
 
     #[test]
     fn products_are_those_of_the_widened_factor() {
-        for (m, n, k) in [(1, 40, 800), (3, 17, 6), (30, 600, 770), (1, 1, 2), (100, 130, 64), (1, 90, 770)] {
+        for (m, n, k) in
+            [(1, 40, 800), (3, 17, 6), (30, 600, 770), (1, 1, 2), (100, 130, 64), (1, 90, 770)]
+        {
             // What is rounded to `bfloat16` is such a number already.
             let a: Vec<f32> = drawn(m * k, 1).into_iter().map(|x| of_bf16(upper(x))).collect();
             let c = drawn(n, 2);
@@ -435,6 +469,68 @@ mod tests {
                 y.fill(f32::NAN);
                 gemm_i8(&a, &bytes, &scales, Some(&c), &mut y, &mut scratch, geometry, f);
                 near(&y, &eighths);
+            });
+        }
+    }
+
+    /// A convolution of images of 7 rows and 9 columns.
+    fn conv<'a>(
+        [batch, channels, filters]: [usize; 3],
+        [kernel, strides, out]: [&'a [usize; 2]; 3],
+        pads: &'a [usize; 2],
+    ) -> Conv<'a> {
+        Conv {
+            batch,
+            groups: 1,
+            channels,
+            filters,
+            size: &[7, 9],
+            out,
+            kernel,
+            strides,
+            dilations: &[1, 1],
+            pads,
+            weights: conv::Weights::Packed,
+        }
+    }
+
+    #[test]
+    fn convolutions_are_those_of_widened_weights() {
+        for geometry in [
+            conv([1, 32, 40], [&[1, 1], &[1, 1], &[7, 9]], &[0, 0]),
+            conv([2, 24, 16], [&[3, 3], &[1, 1], &[7, 9]], &[1, 1]),
+            conv([1, 6, 70], [&[3, 3], &[2, 2], &[4, 5]], &[1, 1]),
+            conv([2, 64, 9], [&[1, 1], &[2, 2], &[4, 5]], &[0, 0]),
+        ] {
+            let blocks = |channels: usize| channels.next_multiple_of(gemm::BLOCK);
+            let from = geometry.batch * blocks(geometry.channels) * 63;
+            let to =
+                geometry.batch * blocks(geometry.filters) * geometry.out.iter().product::<usize>();
+            let x: Vec<f32> = drawn(from, 1).into_iter().map(|x| of_bf16(upper(x))).collect();
+            let w = drawn(geometry.filters * geometry.channels * geometry.kernel[0].pow(2), 2);
+            let mut packed = vec![0.0; conv::packed_blocks_len(&geometry)];
+            conv::pack_blocks(&w, &mut packed, &geometry, gemm::BLOCK);
+            let (pairs, wide) = paired(&packed);
+            let (bias, add) = (drawn(blocks(geometry.filters), 3), drawn(to, 4));
+            let (bias, add, f) = (Some(&bias[..]), Some(&add[..]), Activation::Relu);
+            each_level(|level| {
+                let mut scratch = vec![f32::NAN; conv::conv_in_blocks_scratch(&geometry)];
+                let mut truth = vec![f32::NAN; to];
+                let y = &mut truth[..];
+                conv::conv_in_blocks(&x, &wide, bias, add, y, &mut scratch, geometry, f);
+                let near = |y: &[f32]| {
+                    for (y, truth) in y.iter().zip(&truth) {
+                        assert!((y - truth).abs() <= 1e-4, "{level:?}: {y} is not {truth}");
+                    }
+                };
+                let mut scratch = vec![f32::NAN; conv_scratch(&geometry)];
+                let mut y = vec![f32::NAN; to];
+                conv_bf16(&x, &pairs, bias, add, &mut y, &mut scratch, geometry, f);
+                near(&y);
+                y.fill(f32::NAN);
+                let w = pair::words(&pairs);
+                conv::pairs_in_blocks(&x, w, bias, add, &mut y, &mut scratch, geometry, f);
+                near(&y);
             });
         }
     }

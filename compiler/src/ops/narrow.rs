@@ -1,6 +1,7 @@
 //! Constant weights in fewer bits, as the options wish. The blob has them as kernels read them, packed
 //! or not; what they are widened to is memory of the call that reads them.
 
+use super::blocks::BLOCK;
 use crate::{
     diag::Result,
     dtype::DType,
@@ -44,41 +45,44 @@ enum Kind {
     Bytes(Operand, Panels),
 }
 
+/// Input `i`, where it is a constant of `float` that is to stand in fewer bits, and none of its numbers
+/// is infinite there.
+fn fitting(cx: &Lower<'_>, i: usize) -> Option<Tensor> {
+    let constant = cx.constant(i)?;
+    let speed = cx.optimize() == Optimize::Speed;
+    if constant.dtype != DType::F32 || constant.is_empty() || !speed {
+        return None;
+    }
+    let fits: fn(f32) -> bool = match cx.precision() {
+        Precision::Full => return None,
+        Precision::Bf16 => |x| bf16::from_f32(x).is_finite(),
+        Precision::F16 => |x| f16::from_f32(x).is_finite(),
+        Precision::Int8Weights => f32::is_finite,
+    };
+    floats(constant).all(fits).then(|| constant.clone())
+}
+
 impl Stored {
-    /// Input `i` in that order, where it is a constant of `float` that is to stand in fewer bits, and
-    /// none of its numbers is infinite there.
+    /// Input `i` in that order, where it is to stand in fewer bits.
     pub fn of(
         cx: &mut Lower<'_>,
         i: usize,
         order: Rc<dyn Order>,
         panels: Option<Panels>,
     ) -> Option<Stored> {
-        let constant = cx.constant(i)?;
-        let speed = cx.optimize() == Optimize::Speed;
-        if constant.dtype != DType::F32 || constant.is_empty() || !speed {
-            return None;
-        }
-        let fits: fn(f32) -> bool = match cx.precision() {
-            Precision::Full => return None,
-            Precision::Bf16 => |x| bf16::from_f32(x).is_finite(),
-            Precision::F16 => |x| f16::from_f32(x).is_finite(),
-            Precision::Int8Weights => f32::is_finite,
-        };
-        if !floats(constant).all(fits) {
-            return None;
-        }
+        let constant = fitting(cx, i)?;
         let (kind, to) = match cx.precision() {
             Precision::Full | Precision::Bf16 => (Kind::Bf16, To::Bf16),
             Precision::F16 => (Kind::F16, To::F16),
             Precision::Int8Weights => {
-                let scales = Scales::of(&*order, constant, panels?);
+                let scales = Scales::of(&*order, &constant, panels?);
                 let factors = cx.weight(&Tensor::from_floats(&scales.factors));
                 (Kind::Bytes(factors, scales.panels), To::Bytes(scales))
             }
         };
         let len = order.elements();
         let narrow = Rc::new(Narrow { order, to });
-        let weights = cx.weight_for(i, Weight::ordered(constant.clone(), narrow));
+        let weights = cx.weight_for(i, Weight::ordered(constant, narrow));
         Some(Stored { kind, weights, len })
     }
 
@@ -133,21 +137,63 @@ impl Stored {
             Kind::Bytes(..) => cx.call_on(&WIDEN_I8, DType::F32, inputs, outputs, panels),
         }
     }
+}
+
+/// Input `i` in the order of panels or blocks that have so many rows for each column, two of which become
+/// one of pairs of `bfloat16` numbers, where it is to stand so.
+pub(super) fn pairs(
+    cx: &mut Lower<'_>,
+    i: usize,
+    order: Rc<dyn Order>,
+    rows: usize,
+) -> Option<Operand> {
+    if cx.precision() != Precision::Bf16 || !rows.is_multiple_of(PAIR) {
+        return None;
+    }
+    let constant = fitting(cx, i)?;
+    let narrow = Rc::new(Narrow { order, to: To::Pairs });
+    Some(cx.weight_for(i, Weight::ordered(constant, narrow)))
+}
+
+/// The right factor of a product, and the kernel that reads it in fewer bits.
+pub(super) struct Factor {
+    weights: Operand,
+    scales: Option<Operand>,
+    kernel: &'static Product,
+}
+
+impl Factor {
+    /// Input `i` of so many rows in the order of packed factors, where it is to stand in fewer bits and
+    /// there is a kernel for them.
+    pub fn of(
+        cx: &mut Lower<'_>,
+        i: usize,
+        order: Rc<dyn Order>,
+        panels: Option<Panels>,
+        rows: usize,
+    ) -> Option<Factor> {
+        let kernel = match cx.precision() {
+            Precision::Full => return None,
+            Precision::Bf16 => {
+                let weights = pairs(cx, i, order, rows)?;
+                return Some(Factor { weights, scales: None, kernel: &GEMM_BF16 });
+            }
+            Precision::F16 => &GEMM_F16,
+            Precision::Int8Weights => &GEMM_I8,
+        };
+        let stored = Stored::of(cx, i, order, panels)?;
+        Some(Factor { weights: stored.weights.clone(), scales: stored.scales(), kernel })
+    }
 
     /// Calls the product of input 0, this as the right factor, and the addend that input 2 is.
     pub fn multiply(self, cx: &mut Lower<'_>, geometry: geometry::Gemm, f: Activation) -> Result {
         let geometry = geometry::Gemm { b: geometry::Layout::Packed, ..geometry };
         let scratch = geometry.narrow_scratch(&|dim| cx.most(dim));
-        let mut inputs: Vec<Arg> = vec![cx.input(0)?.into(), self.weights.clone().into()];
-        inputs.extend(self.scales().map(Arg::from));
+        let mut inputs: Vec<Arg> = vec![cx.input(0)?.into(), self.weights.into()];
+        inputs.extend(self.scales.map(Arg::from));
         inputs.push(Arg::Optional(cx.optional(2)?));
         let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
-        let kernel = match self.kind {
-            Kind::Bf16 => &GEMM_BF16,
-            Kind::F16 => &GEMM_F16,
-            Kind::Bytes(..) => &GEMM_I8,
-        };
-        cx.call_on(kernel, DType::F32, inputs, outputs, (geometry, f))
+        cx.call_on(self.kernel, DType::F32, inputs, outputs, (geometry, f))
     }
 }
 
@@ -187,6 +233,8 @@ impl Order for Plain {
 /// What the numbers become.
 enum To {
     Bf16,
+    /// Two rows of a panel as one of pairs, the first in the lower bits.
+    Pairs,
     F16,
     Bytes(Scales),
 }
@@ -207,11 +255,15 @@ struct Narrow {
 
 impl Order for Narrow {
     fn elements(&self) -> usize {
-        self.order.elements()
+        match self.to {
+            To::Pairs => self.order.elements() / PAIR,
+            To::Bf16 | To::F16 | To::Bytes(_) => self.order.elements(),
+        }
     }
 
     fn dtype(&self, _: DType) -> DType {
         match self.to {
+            To::Pairs => DType::U32,
             To::Bf16 | To::F16 => DType::U16,
             To::Bytes(_) => DType::I8,
         }
@@ -224,12 +276,29 @@ impl Order for Narrow {
     fn piece(&self, i: usize, constant: &Tensor) -> Tensor {
         let piece = self.order.piece(i, constant);
         let bytes: Vec<u8> = match &self.to {
+            To::Pairs => paired(&floats(&piece).map(bf16::from_f32).collect::<Vec<_>>()),
             To::Bf16 => floats(&piece).flat_map(|x| bf16::from_f32(x).to_le_bytes()).collect(),
             To::F16 => floats(&piece).flat_map(|x| f16::from_f32(x).to_le_bytes()).collect(),
             To::Bytes(scales) => scales.bytes(i, &piece, self.order.elements()),
         };
-        Tensor::from_raw(self.dtype(DType::F32), vec![piece.len()], bytes.into())
+        let len = match self.to {
+            To::Pairs => piece.len() / PAIR,
+            To::Bf16 | To::F16 | To::Bytes(_) => piece.len(),
+        };
+        Tensor::from_raw(self.dtype(DType::F32), vec![len], bytes.into())
     }
+}
+
+/// The numbers that a factor has in a pair.
+const PAIR: usize = 2;
+
+/// Each two rows of packed numbers as one of pairs.
+fn paired(numbers: &[bf16]) -> Vec<u8> {
+    let rows = numbers.chunks(PAIR * BLOCK).map(|rows| rows.split_at(BLOCK));
+    let columns = rows.flat_map(|(first, second)| first.iter().zip(second));
+    columns
+        .flat_map(|(first, second)| [first.to_le_bytes(), second.to_le_bytes()].concat())
+        .collect()
 }
 
 /// The largest byte.

@@ -1,7 +1,7 @@
 //! Constant factors of products, packed when the model is compiled into the order in which kernels
 //! read them. All processors read the same order.
 
-use super::narrow::Stored;
+use super::narrow::{self, Factor, Stored};
 use crate::{
     array::{Array, Element},
     dtype::DType,
@@ -312,11 +312,16 @@ pub(super) fn packed(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Ope
     }
 }
 
-/// Input `i` in fewer bits, packed, where it is a constant that is to stand so: for kernels that
-/// widen it themselves.
-pub(super) fn narrow(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Stored> {
-    let panels = how.panels();
-    Stored::of(cx, i, Rc::new(Packed { how, dtype: DType::F32 }), panels)
+/// Input `i` packed, with two of so many rows as one of pairs of `bfloat16` numbers, where it is a constant
+/// that is to stand so.
+pub(super) fn paired(cx: &mut Lower<'_>, i: usize, how: impl Pack, rows: usize) -> Option<Operand> {
+    narrow::pairs(cx, i, Rc::new(Packed { how, dtype: DType::F32 }), rows)
+}
+
+/// Input `i` as a right factor in fewer bits, where it is a constant that is to stand so.
+pub(super) fn narrow(cx: &mut Lower<'_>, i: usize, how: Right) -> Option<Factor> {
+    let (panels, rows) = (how.panels(), how.0.rows);
+    Factor::of(cx, i, Rc::new(Packed { how, dtype: DType::F32 }), panels, rows)
 }
 
 /// Input `i`, constant bytes, packed as its kernel reads it. Such kernels have no other order.

@@ -29,6 +29,7 @@ pub use blocked::{
     packed_blocks_len, packed_group_len, packed_groups_len, packed_winograd_len,
     winograd_in_blocks, winograd_in_blocks_scratch, winograd_pays, winograd_pays_packed_now,
 };
+pub(crate) use blocked::{pairs_in_blocks, pairs_in_blocks_scratch};
 pub use correlate::{
     correlate, correlate_f32, correlate_f64, correlate_least_scratch, correlate_scratch,
 };

@@ -35,7 +35,7 @@ pub(crate) use pack::{Factor, Matrix, Wide, Widen};
 use pack::{pack_blocks, pack_left, pack_rows};
 use pairs::Pairs;
 pub use pixels::BLOCK;
-pub(crate) use pixels::{MAX_TAPS, Pixels, Span};
+pub(crate) use pixels::{MAX_TAPS, PAIRS, Pixels, Span};
 pub use plain::{gemm, gemm_float};
 use product::block_depth;
 pub(crate) use product::{Product, scratch};

@@ -1,10 +1,13 @@
 //! The inner loops of a convolution whose channels stand in blocks: a tile of a few pixels and one
 //! or two blocks of output channels is held in registers while taps and input channels run.
 
-use crate::simd::{Simd, WithSimd, dispatch, sixteen};
+use crate::simd::pair::PAIR;
+use crate::simd::{Simd, WithSimd, dispatch, dispatch_pairs, sixteen};
 
 /// Channels of a block: as many as the widest vector has lanes.
 pub const BLOCK: usize = 16;
+/// Pairs of channels in a block.
+pub(crate) const PAIRS: usize = BLOCK / PAIR;
 /// The most taps that a window has.
 pub(crate) const MAX_TAPS: usize = 128;
 
@@ -12,7 +15,8 @@ pub(crate) const MAX_TAPS: usize = 128;
 ///
 /// The input is read where it stands: the element of channel `c` and tap `t` for the output at row
 /// `i` and column `j` is `x[c / UNIT · x_block + c % UNIT + i · x_row + j · UNIT + taps[t]]`. `UNIT`
-/// is [`BLOCK`] where the channels of the input stand in blocks, too, and 1 where they do not.
+/// is [`BLOCK`] where the channels of the input stand in blocks, too, and 1 where they do not. Where it
+/// is [`PAIRS`], an element is a pair of neighboring channels, and so is one of the weights.
 pub(crate) struct Pixels<'a, const UNIT: usize> {
     /// The input.
     pub x: &'a [f32],
@@ -61,7 +65,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     /// Computes them at the best level that the processor has.
     #[inline(never)]
     pub fn compute(self) {
-        dispatch(self);
+        if UNIT == PAIRS { dispatch_pairs(self) } else { dispatch(self) }
     }
 
     /// That every element which the tiles touch is there.
@@ -96,7 +100,7 @@ impl<const UNIT: usize> WithSimd for Pixels<'_, UNIT> {
             return;
         }
         self.check();
-        if S::NARROW {
+        if S::NARROW && UNIT != PAIRS {
             // SAFETY: `check` has passed.
             return unsafe { self.each(s) };
         }
@@ -423,7 +427,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
             while left > 0 {
                 let lanes = left.min(UNIT - first);
                 for r in 0..R {
-                    for c in (0..C).filter(|_| UNIT == BLOCK) {
+                    for c in (0..C).filter(|_| UNIT > 1) {
                         s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
                     }
                 }
@@ -445,7 +449,10 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
                             for (c, sums) in sums.iter_mut().enumerate() {
                                 let x = s.splat(*x.add(c * UNIT));
                                 for (sum, &w) in sums.iter_mut().zip(&weights) {
-                                    *sum = s.mul_add(x, w, *sum);
+                                    *sum = match UNIT {
+                                        PAIRS => s.add_pairs(x, w, *sum),
+                                        _ => s.mul_add(x, w, *sum),
+                                    };
                                 }
                             }
                         }

@@ -45,7 +45,9 @@ fn compiled_with_bf16<O: WithSimd>(s: impl Simd, op: O) -> O::Output {
 #[inline]
 fn add_pairs(a: __m512, b: __m512, c: __m512) -> __m512 {
     // SAFETY: all of these are 512 bits, all of which are allowed.
-    unsafe { _mm512_dpbf16_ps(c, transmute::<__m512, __m512bh>(a), transmute::<__m512, __m512bh>(b)) }
+    unsafe {
+        _mm512_dpbf16_ps(c, transmute::<__m512, __m512bh>(a), transmute::<__m512, __m512bh>(b))
+    }
 }
 
 /// The numbers of two vectors, rounded, as pairs.

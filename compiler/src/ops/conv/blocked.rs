@@ -10,7 +10,7 @@ use crate::{
         Entry,
         blocks::{self, BLOCK},
         internal,
-        pack::{PIECE, Pack, numbers, packed},
+        pack::{PIECE, Pack, numbers, packed, paired},
         window::{self, Rounding, Slide},
     },
     plan::{Arg, Kernel, NoParams, Operand, Optimize, Precision, geometry, kernel},
@@ -21,7 +21,7 @@ use onnxc_runtime::{
     Number,
     activation_fn::Activation,
     conv::{self, Weights},
-    narrow::Panels,
+    narrow::{self, Panels},
 };
 use std::rc::Rc;
 
@@ -77,6 +77,8 @@ macro_rules! packs {
 }
 
 static IN_BLOCKS: Convolves = convolves!(conv_in_blocks);
+static IN_BLOCKS_BF16: Convolves = kernel!(F32_ONLY T, narrow::conv_bf16, |f, a, p| f(a.input(0),
+    a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1), p.0, p.1));
 static WINOGRAD: Convolves = convolves!(winograd_in_blocks);
 static TO_BLOCKS: Convolves = convolves!(conv_to_blocks);
 static DEPTHWISE: Convolves = convolves!(depthwise_in_blocks);
@@ -286,6 +288,18 @@ impl BlockedConv {
         Ok(geometry::Conv { weights: Weights::Packed, ..geometry })
     }
 
+    /// What a kernel reads and writes.
+    fn operands(
+        &self,
+        cx: &mut Lower<'_>,
+        weights: Operand,
+        scratch: Dim,
+    ) -> Result<(Vec<Arg>, Vec<Arg>)> {
+        let bias = self.bias(cx)?;
+        let inputs = vec![cx.input(0)?.into(), weights.into(), bias.into(), cx.optional(3)?.into()];
+        Ok((inputs, vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()]))
+    }
+
     /// The addends of the channels, with zeros for those that are missing to a whole block.
     fn bias(&self, cx: &mut Lower<'_>) -> Result<Option<Operand>> {
         let Some(bias) = cx.constant(2).and_then(Tensor::floats) else { return padded_now(cx) };
@@ -365,17 +379,31 @@ impl Op for BlockedConv {
         let geometry = self.geometry(cx)?;
         let kind = self.kind(cx, &geometry);
         cx.macs(&macs(&geometry));
+        if let Some(weights) = in_pairs(cx, kind, &geometry) {
+            let scratch = geometry.scratch_of(&|dim| cx.most(dim), narrow::conv_scratch);
+            let (inputs, outputs) = self.operands(cx, weights, scratch)?;
+            let formula = (geometry, self.conv.activation);
+            return cx.call_on(&IN_BLOCKS_BF16, DType::F32, inputs, outputs, formula);
+        }
         let filters = Filters { kind, geometry: geometry.clone(), piece: PIECE };
         let weights = match packed(cx, 1, filters) {
             Some(weights) => weights,
             None => packed_now(cx, kind, &geometry)?,
         };
         let scratch = geometry.scratch_of(&|dim| cx.most(dim), kind.scratch());
-        let bias = self.bias(cx)?;
-        let inputs = vec![cx.input(0)?.into(), weights.into(), bias.into(), cx.optional(3)?.into()];
-        let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
+        let (inputs, outputs) = self.operands(cx, weights, scratch)?;
         kind.convolve(cx, inputs, outputs, (geometry, self.conv.activation))
     }
+}
+
+/// Constant weights in pairs of `bfloat16` numbers, where they are to stand so and it can be said how much
+/// memory the pairs of the input take.
+fn in_pairs(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Option<Operand> {
+    let Kind::Blocks = kind else { return None };
+    let channels = usize::try_from(geometry.channels.known()?).ok()?;
+    let is_bounded = geometry.size.iter().all(|size| cx.most(size).known().is_some());
+    let filters = Filters { kind, geometry: geometry.clone(), piece: PIECE };
+    if is_bounded { paired(cx, 1, filters, channels) } else { None }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 pub(crate) mod integer;
 pub(crate) mod quantized;
 
-use super::{Entry, entry, internal, narrow::Stored, pack};
+use super::{Entry, entry, internal, narrow::Factor, pack};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -85,7 +85,7 @@ fn pack_right(cx: &mut Lower<'_>, geometry: &mut geometry::Gemm) -> Option<Opera
 }
 
 /// The right factor in fewer bits, where it is one constant matrix and to stand so.
-fn narrow_right(cx: &mut Lower<'_>, geometry: &geometry::Gemm) -> Option<Stored> {
+fn narrow_right(cx: &mut Lower<'_>, geometry: &geometry::Gemm) -> Option<Factor> {
     pack::narrow(cx, 1, packing(geometry)?)
 }
 

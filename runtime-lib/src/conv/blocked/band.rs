@@ -4,6 +4,7 @@ use super::super::axis::Axis;
 use super::super::planes::Line;
 use super::super::{Conv, product};
 use super::BLOCK;
+use crate::gemm::PAIRS;
 use core::ops::Range;
 
 /// Elements of the input that leave room for weights in a second-level cache.
@@ -185,6 +186,7 @@ impl Band {
         }
         match plane.unit {
             BLOCK => self.copy::<BLOCK>(plane, x, [row, rows], scratch),
+            PAIRS => self.copy::<PAIRS>(plane, x, [row, rows], scratch),
             _ => self.copy::<1>(plane, x, [row, rows], scratch),
         }
         scratch

@@ -10,6 +10,7 @@ mod band;
 mod correlate;
 mod depthwise;
 mod groups;
+mod pairs;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 mod winograd;
@@ -29,6 +30,7 @@ pub use correlate::{
 pub use depthwise::{depthwise_in_blocks, depthwise_in_blocks_scratch, pack_depthwise_blocks};
 use groups::Groups;
 pub use groups::{MAX_SHUFFLED, pack_group, pack_groups, packed_group_len, packed_groups_len};
+pub(crate) use pairs::{pairs_in_blocks, pairs_in_blocks_scratch};
 pub use winograd::{
     WINOGRAD_PARTS, pack_winograd, pack_winograd_in_blocks, packed_winograd_len,
     winograd_in_blocks, winograd_in_blocks_scratch, winograd_pays, winograd_pays_packed_now,
