@@ -81,7 +81,9 @@ fn convolutions() {
     let body = "a = Conv<pads = [1, 1, 1, 1]>(x, v) b = Conv<strides = [2, 2]>(a, w)
         c = Conv<group = 48>(b, d) e = ConvTranspose<strides = [2, 2]>(c, t) y = Conv(e, o)";
     // 21 → 21 → 10 → 8 → 16 → 11 pixels each way.
-    check(&model("float[1, 3, 21, 21] x", &weights, body), floats(&[1, 3, 21, 21]));
+    for sizes in ["21, 21", "h, w"] {
+        check(&model(&format!("float[1, 3, {sizes}] x"), &weights, body), floats(&[1, 3, 21, 21]));
+    }
 }
 
 #[test]

@@ -89,7 +89,6 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
     type Mask = __mmask16;
     const LANES: usize = 16;
     const GATHERS: bool = true;
-    const PAIRS: bool = BF16;
 
     #[inline(always)]
     fn run<O: WithSimd>(self, op: O) -> O::Output {

@@ -80,8 +80,6 @@ pub trait Simd: Copy + 'static {
     const NARROW: bool = false;
     /// Whether [`gather`](Simd::gather) is an instruction.
     const GATHERS: bool = false;
-    /// Whether [`add_pairs`](Simd::add_pairs) is an instruction.
-    const PAIRS: bool = false;
 
     /// Runs `op` compiled for this level.
     fn run<O: WithSimd>(self, op: O) -> O::Output;
