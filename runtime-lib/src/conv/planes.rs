@@ -164,18 +164,21 @@ impl Line {
         Line { to, from: from.min(axis.size), count: there.min(pitch - to) }
     }
 
-    /// Copies that part of the row, with zeros around it.
+    /// Lays that part of a row, of pixels of `N` numbers, with zeros around it: `copy` writes the
+    /// pixels, all of which it is told, from the rest of the row on.
     #[inline(always)]
-    pub(super) fn lay<const N: usize>(
+    pub(super) fn lay(
         self,
-        row: &[[f32; N]],
-        stride: usize,
-        plane: &mut [[f32; N]],
+        [from, to]: [usize; 2],
+        row: &[f32],
+        band: &mut [f32],
+        copy: impl FnOnce(&[f32], &mut [f32]),
     ) {
-        let end = self.to + self.count;
-        plane[..self.to].fill([0.0; N]);
-        plane[end..].fill([0.0; N]);
-        self.copy(row, stride, plane);
+        let (before, band) = band.split_at_mut(self.to * to);
+        let (there, behind) = band.split_at_mut(self.count * to);
+        before.fill(0.0);
+        copy(&row[self.from * from..], there);
+        behind.fill(0.0);
     }
 
     /// Copies that part of the row.

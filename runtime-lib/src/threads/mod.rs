@@ -10,9 +10,9 @@ mod same;
 mod tests;
 
 /// What a part of a kernel's work must be worth, in elements that are read, computed and written:
-/// some microseconds, several times what it takes to hand it over.
+/// about a microsecond, more than it takes to hand it over.
 #[cfg(feature = "threads")]
-const GRAIN: usize = 1 << 13;
+const GRAIN: usize = 1 << 12;
 /// So many multiplications and additions of a product of matrices take as long as one element.
 pub(crate) const PRODUCTS: usize = 16;
 

@@ -396,14 +396,12 @@ impl Op for BlockedConv {
     }
 }
 
-/// Constant weights in pairs of `bfloat16` numbers, where they are to stand so and images have fixed sizes,
-/// which say how much memory the pairs of one take.
+/// Constant weights in pairs of `bfloat16` numbers, where they are to stand so.
 fn in_pairs(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Option<Operand> {
     let Kind::Blocks = kind else { return None };
     let channels = usize::try_from(geometry.channels.known()?).ok()?;
-    let is_fixed = geometry.size.iter().all(|size| size.known().is_some());
     let filters = Filters { kind, geometry: geometry.clone(), piece: PIECE };
-    if is_fixed { paired(cx, 1, filters, channels) } else { None }
+    paired(cx, 1, filters, channels)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Which part of the output is computed at once, and where its input is.
 
 use super::super::axis::Axis;
-use super::super::planes::Line;
 use super::super::{Conv, product};
 use super::BLOCK;
+use super::copy::{Alone, Copy, InBlocks, Rounded};
 use crate::gemm::PAIRS;
+use crate::simd::{dispatch, dispatch_pairs};
 use core::ops::Range;
 
 /// Elements of the input that leave room for weights in a second-level cache.
@@ -15,11 +16,11 @@ pub(super) const SMALL: usize = 5 * 1024;
 /// The two last axes of a convolution, and how its input stands in memory.
 #[derive(Clone, Copy)]
 pub(super) struct Plane {
-    h: Axis,
-    w: Axis,
+    pub h: Axis,
+    pub w: Axis,
     /// Channels.
     channels: usize,
-    /// Channels that stand side by side.
+    /// Channels, or pairs of such, that stand side by side.
     unit: usize,
     /// How many elements of the input are best read at once.
     limit: usize,
@@ -37,9 +38,9 @@ pub(super) struct Band {
     /// From what one row of the output reads to what the next one does.
     pub row: usize,
     /// From one phase of the rows to the next, and from one of the columns.
-    phases: [usize; 2],
+    pub phases: [usize; 2],
     /// From a row that is read to the one behind it.
-    pitch: usize,
+    pub pitch: usize,
     /// Whether the input is copied to scratch memory.
     copied: bool,
 }
@@ -69,38 +70,47 @@ impl Plane {
 
     /// Elements of an image of the input.
     pub const fn image(&self) -> usize {
-        self.blocks() * self.h.size * self.w.size * self.unit
+        let unit = if self.unit == PAIRS { BLOCK } else { self.unit };
+        self.blocks() * self.h.size * self.w.size * unit
     }
 
-    /// Whether the input can be read where it stands.
+    /// Whether the input can be read where it stands: where it is no numbers that become pairs.
     const fn is_direct(&self) -> bool {
         let (h, w) = (&self.h, &self.w);
-        w.stride == 1 && h.pad == 0 && w.pad == 0 && h.fits() && w.fits()
+        let is_inside = h.pad == 0 && w.pad == 0 && h.fits() && w.fits();
+        w.stride == 1 && is_inside && self.unit != PAIRS
     }
 
-    /// Elements of a row of the band, all phases of it.
-    const fn pitch(&self) -> usize {
-        self.w.phases() * (self.w.out + self.w.extra()) * self.unit
+    /// Elements of a row of the band, all phases of it, for so many columns of the output.
+    const fn pitch(&self, cols: usize) -> usize {
+        self.w.phases() * (cols + self.w.extra()) * self.unit
     }
 
-    /// Elements of the band of so many rows of the output.
-    const fn band_len(&self, rows: usize) -> usize {
-        self.blocks() * self.h.phases() * (rows + self.h.extra()) * self.pitch()
-    }
-
-    /// The rows of the output whose input, with that, fits in so many elements.
-    const fn rows(&self, limit: usize) -> usize {
-        let each = self.blocks() * self.h.phases() * self.pitch();
-        let most = match limit.checked_div(each) {
-            Some(rows) => rows.saturating_sub(self.h.extra()),
-            None => self.h.out,
+    /// The rows and columns of the output whose input, with that, fits in so many elements: whole
+    /// rows, or a part of one.
+    const fn fitting(&self, limit: usize) -> [usize; 2] {
+        let (h, w) = (&self.h, &self.w);
+        let each = self.blocks() * h.phases();
+        let rows = match limit.checked_div(each * self.pitch(w.out)) {
+            Some(rows) => rows.saturating_sub(h.extra()),
+            None => h.out,
         };
-        part(self.h.out, most)
+        if rows > 0 {
+            return [part(h.out, rows), w.out];
+        }
+        match limit.checked_div(each * (1 + h.extra()) * w.phases() * self.unit) {
+            Some(cols) => [1, part(w.out, cols.saturating_sub(w.extra()))],
+            None => [1, w.out],
+        }
     }
 
     /// How many elements of scratch memory serve best.
     pub const fn scratch(&self) -> usize {
-        if self.is_direct() { 0 } else { self.band_len(self.rows(self.limit)) }
+        if self.is_direct() {
+            return 0;
+        }
+        let [rows, cols] = self.fitting(self.limit);
+        self.blocks() * self.h.phases() * (rows + self.h.extra()) * self.pitch(cols)
     }
 
     /// The band for so much scratch memory.
@@ -124,14 +134,15 @@ impl Plane {
                 copied: false,
             };
         }
-        let (rows, pitch) = (self.rows(scratch), self.pitch());
+        let [rows, cols] = self.fitting(scratch);
+        let pitch = self.pitch(cols);
         let phase = (rows + h.extra()) * pitch;
         Band {
             rows,
-            cols: w.out,
+            cols,
             block: h.phases() * phase,
             row: pitch,
-            phases: [phase, (w.out + w.extra()) * unit],
+            phases: [phase, (cols + w.extra()) * unit],
             pitch,
             copied: true,
         }
@@ -184,42 +195,13 @@ impl Band {
         if !self.copied {
             return x.get(row * self.row + col * plane.unit..).unwrap_or(&[]);
         }
+        let copy = Copy { band: self, plane, x, at: [row, rows, col], to: &mut *scratch };
         match plane.unit {
-            BLOCK => self.copy::<BLOCK>(plane, x, [row, rows], scratch),
-            PAIRS => self.copy::<PAIRS>(plane, x, [row, rows], scratch),
-            _ => self.copy::<1>(plane, x, [row, rows], scratch),
+            BLOCK => dispatch(copy.of(InBlocks)),
+            PAIRS => dispatch_pairs(copy.of(Rounded)),
+            _ => dispatch(copy.of(Alone)),
         }
         scratch
-    }
-
-    /// Copies what the outputs of some rows from one on read, of an image of pixels of `N` channels.
-    fn copy<const N: usize>(
-        &self,
-        plane: &Plane,
-        x: &[f32],
-        [row, rows]: [usize; 2],
-        scratch: &mut [f32],
-    ) {
-        let Plane { h, w, .. } = plane;
-        let (x, scratch) = (x.as_chunks::<N>().0, scratch.as_chunks_mut::<N>().0);
-        let [block, phase, pitch, cols] =
-            [self.block, self.phases[0], self.pitch, self.phases[1]].map(|len| len / N);
-        let read = rows + h.extra();
-        let blocks = x.chunks_exact((h.size * w.size).max(1));
-        for (x, to) in blocks.zip(scratch.chunks_exact_mut(block)) {
-            for (row_phase, to) in to.chunks_exact_mut(phase).enumerate() {
-                for col_phase in 0..w.phases() {
-                    let line = Line::of(w, 0, col_phase, cols);
-                    for (i, to) in to.chunks_exact_mut(pitch).take(read).enumerate() {
-                        let to = &mut to[col_phase * cols..][..cols];
-                        match h.input(row + i, row_phase) {
-                            Some(row) => line.lay(&x[row * w.size..][..w.size], w.stride, to),
-                            None => to.fill([0.0; N]),
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 

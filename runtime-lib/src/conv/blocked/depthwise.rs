@@ -7,6 +7,7 @@ use crate::activation_fn::Activation;
 use crate::conv::Conv;
 use crate::gemm::{BLOCK, Depthwise, MAX_TAPS};
 use crate::threads::{self, Scratch};
+use core::ops::Range;
 
 /// How many elements of scratch memory [`depthwise_in_blocks`] wants to be fastest.
 pub const fn depthwise_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
@@ -62,21 +63,27 @@ fn depthwise(
     let taps = band.taps(&plane, &mut taps);
     let scratch = Scratch::new(scratch);
     let cost = y.len() + y.len() * taps.len() * 2 / threads::PRODUCTS;
-    threads::share(y, to, cost, |first, y| {
-        scratch.with(|scratch| {
-            for (index, y) in (first..).zip(y.chunks_exact_mut(to)) {
-                let block = index % blocks;
-                let channels = Channels {
-                    x: &x[index * from..][..from],
-                    w: &w[block * weights..][..weights],
-                    bias: bias.map_or(&[], |bias| &bias[block * BLOCK..]),
-                    add: add.map_or(&[], |add| &add[index * to..][..to]),
-                    taps,
-                    f,
-                };
-                channels.convolve(&plane, &band, y, scratch);
-            }
-        });
+    // Blocks may be few, so threads get rows.
+    threads::share(y, width * BLOCK, cost, |first, mut y| {
+        let mut row = first;
+        while !y.is_empty() {
+            let (index, start) = (row / height, row % height);
+            let end = height.min(start + y.len() / (width * BLOCK));
+            let (rows, rest) = y.split_at_mut((end - start) * width * BLOCK);
+            let block = index % blocks;
+            let add = add.map_or(&[][..], |add| &add[index * to..][..to]);
+            let channels = Channels {
+                x: &x[index * from..][..from],
+                w: &w[block * weights..][..weights],
+                bias: bias.map_or(&[], |bias| &bias[block * BLOCK..]),
+                add: add.get(start * width * BLOCK..).unwrap_or(&[]),
+                taps,
+                f,
+            };
+            scratch.with(|scratch| channels.convolve(&plane, &band, start..end, rows, scratch));
+            row += end - start;
+            y = rest;
+        }
     });
 }
 
@@ -85,16 +92,25 @@ struct Channels<'a> {
     x: &'a [f32],
     w: &'a [f32],
     bias: &'a [f32],
+    /// From the first row on that is computed.
     add: &'a [f32],
     taps: &'a [usize],
     f: Applied,
 }
 
 impl Channels<'_> {
-    fn convolve(&self, plane: &Plane, band: &Band, y: &mut [f32], scratch: &mut [f32]) {
+    /// Computes some rows.
+    fn convolve(
+        &self,
+        plane: &Plane,
+        band: &Band,
+        of: Range<usize>,
+        y: &mut [f32],
+        scratch: &mut [f32],
+    ) {
         let ([_, width], (f, activate)) = (plane.out(), self.f);
-        for [row, rows, col, cols] in plane.places(band, 0..plane.out()[0]) {
-            let at = (row * width + col) * BLOCK;
+        for [row, rows, col, cols] in plane.places(band, of.clone()) {
+            let at = ((row - of.start) * width + col) * BLOCK;
             Depthwise {
                 x: band.input(plane, self.x, [row, rows, col], scratch),
                 x_row: band.row,

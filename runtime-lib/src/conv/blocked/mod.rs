@@ -7,6 +7,7 @@
 //! other, unless it can be read where it stands.
 
 mod band;
+mod copy;
 mod correlate;
 mod depthwise;
 mod groups;
