@@ -134,7 +134,7 @@ impl Plane {
                 copied: false,
             };
         }
-        let [rows, cols] = self.fitting(scratch);
+        let [rows, cols] = self.fitting(scratch.min(self.limit));
         let pitch = self.pitch(cols);
         let phase = (rows + h.extra()) * pitch;
         Band {
