@@ -126,6 +126,24 @@ impl Activation {
         matches!(self, Activation::Identity | Activation::Relu | Activation::Clip { .. })
     }
 
+    /// The bounds that it keeps numbers between; none where that is not all it does.
+    #[inline(always)]
+    pub(crate) fn caps(self) -> [f32; 2] {
+        match self {
+            Activation::Relu => [0.0, f32::INFINITY],
+            Activation::Clip { min, max } => [min, max],
+            _ => [f32::NEG_INFINITY, f32::INFINITY],
+        }
+    }
+
+    /// `y = f(y)`, number by number, where these are between [`Activation::caps`] already.
+    #[inline(always)]
+    pub(crate) fn apply_uncapped<'y, T: Float>(self, y: impl Iterator<Item = &'y mut T>) {
+        if !self.only_caps() {
+            self.apply_each(y);
+        }
+    }
+
     /// `y = f(y)`, number by number.
     #[inline(always)]
     pub(crate) fn apply_each<'y, T: Float>(self, y: impl Iterator<Item = &'y mut T>) {

@@ -12,7 +12,7 @@ use crate::{
     dtype::{BYTES, DType},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
     plan::{
-        Kernel, NoParams,
+        Kernel, NoParams, Optimize,
         geometry::{self, Requantize},
         kernel,
     },
@@ -159,6 +159,18 @@ type Means = (geometry::Pool, Requantize, f32, bool);
 static AVERAGE_POOL: &[(DType, Kernel<Means>)] =
     &[(DType::I8, average_pool!(i8)), (DType::U8, average_pool!(u8))];
 
+macro_rules! small_means {
+    ($Y:ty) => {
+        kernel!(BYTES T, quantized::small_means::<T, $Y>,
+            |f, a, p| f(a.input(0), a.output(0), p.0, p.1))
+    };
+}
+
+/// Kernels by the type of the result, for windows that are whole images, where space matters more than
+/// time.
+static SMALL_MEANS: &[(DType, Kernel<(Requantize, f32)>)] =
+    &[(DType::I8, small_means!(i8)), (DType::U8, small_means!(u8))];
+
 impl Op for QuantizedAveragePool {
     fn name(&self) -> &'static str {
         "QuantizedAveragePool"
@@ -196,6 +208,11 @@ impl Op for QuantizedAveragePool {
             Some(pool) => pool.slides(shape),
             None => shape[2..].iter().map(Slide::whole).collect(),
         };
+        if cx.optimize() == Optimize::Size && pool::is_whole(&slides) {
+            let found = SMALL_MEANS.iter().find(|(dtype, _)| *dtype == self.to.dtype);
+            let (_, kernel) = found.expect("a byte");
+            return cx.call_for_input(kernel, (self.to.formula(), self.factor));
+        }
         let geometry = pool::geometry(cx, &slides)?;
         let found = AVERAGE_POOL.iter().find(|(dtype, _)| *dtype == self.to.dtype);
         let (_, kernel) = found.expect("a byte");

@@ -15,6 +15,7 @@ mod correlate;
 mod group;
 mod plain;
 mod planes;
+mod small;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 mod transpose;
@@ -34,6 +35,8 @@ pub use correlate::{
     correlate, correlate_f32, correlate_f64, correlate_least_scratch, correlate_scratch,
 };
 pub use plain::conv;
+pub use small::small_conv;
+pub(crate) use small::{Room, each_window};
 pub use transpose::{
     ConvTranspose, conv_transpose, conv_transpose_f32, conv_transpose_f64,
     conv_transpose_least_scratch, conv_transpose_scratch, pack_transpose_weights,

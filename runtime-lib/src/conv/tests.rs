@@ -108,6 +108,33 @@ impl Case {
             self.check_type::<f32>(level, geometry, &y, 2e-6, conv_f32);
             self.check_type::<f64>(level, geometry, &y, 2e-14, conv_f64);
         });
+        self.check_small(geometry, &y);
+    }
+
+    /// The kernel for small programs.
+    fn check_small(self, geometry: Conv<'_>, truth: &[f64]) {
+        let (filters, depth) = (self.groups * self.filters, geometry.depth());
+        let inputs = self.batch * self.groups * self.channels * product(&self.size);
+        let (x, w) = (cast::<f32>(inputs, 1), cast::<f32>(filters * depth, 2));
+        let (bias, add) = (cast::<f32>(filters, 3), cast::<f32>(truth.len(), 4));
+        let (mut starts, mut window) = (vec![7; product(&self.kernel)], vec![f32::NAN; depth]);
+        let mut run = |bias, add, f| {
+            let mut y = vec![f32::NAN; truth.len()];
+            small_conv(&x, &w, bias, add, &mut y, &mut starts, &mut window, geometry, f);
+            y
+        };
+        let (bias, add) = (Some(&bias[..]), Some(&add[..]));
+        let tolerance = 2e-6 * (1.0 + depth as f64).sqrt();
+        for (y, truth) in run(bias, add, Activation::Relu).iter().zip(truth) {
+            assert!((f64::from(*y) - truth).abs() <= tolerance, "{self:?}: {y}, not {truth}");
+        }
+        // Functions with bounds and without are applied once.
+        let plain = run(bias, None, Activation::Identity);
+        for f in [Activation::Clip { min: -0.25, max: 0.5 }, Activation::LeakyRelu { alpha: 0.5 }] {
+            assert!(
+                run(bias, None, f).iter().eq(&plain.iter().map(|&x| f.of(x)).collect::<Vec<_>>())
+            );
+        }
     }
 
     fn check_type<T: Float>(

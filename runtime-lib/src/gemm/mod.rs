@@ -20,6 +20,7 @@ mod pixels;
 mod plain;
 mod product;
 mod real;
+mod small;
 mod stripes;
 #[cfg(all(test, feature = "std"))]
 pub(crate) mod tests;
@@ -40,6 +41,7 @@ pub use plain::{gemm, gemm_float};
 use product::block_depth;
 pub(crate) use product::{Product, scratch};
 pub(crate) use real::{Activate, Real};
+pub use small::small_gemm;
 pub use stripes::STRIPE;
 pub(crate) use stripes::{Stripes, pack_stripes};
 pub(crate) use tile::{Addend, PANEL_ROWS, Target, panel_cols};

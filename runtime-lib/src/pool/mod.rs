@@ -5,6 +5,7 @@
 mod blocked;
 mod fold;
 mod gradient;
+mod small;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 
@@ -13,6 +14,7 @@ pub use blocked::{
     max_pool_in_blocks,
 };
 pub use gradient::max_pool_gradient;
+pub use small::{small_average_pool, small_average_pool_padded, small_max_pool, small_means};
 
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::taps::Taps;

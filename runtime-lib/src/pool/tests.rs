@@ -61,6 +61,13 @@ fn check(geometry: Pool<'_>) {
         near(&run(&x, max.len(), |x, y| average_pool(x, y, geometry)), &mean, "mean");
         near(&run(&x, max.len(), |x, y| average_pool_padded(x, y, geometry)), &padded, "padded");
     });
+    near(&run(&x, max.len(), |x, y| small_max_pool(x, y, geometry)), &max, "small max");
+    near(&run(&x, max.len(), |x, y| small_average_pool(x, y, geometry)), &mean, "small mean");
+    let small = run(&x, max.len(), |x, y| small_average_pool_padded(x, y, geometry));
+    near(&small, &padded, "small padded");
+    if geometry.taps().is_whole() {
+        near(&run(&x, max.len(), small_means), &mean, "means");
+    }
     near(&run(&x, max.len(), |x, y| lp_pool(x, y, geometry, 3)), &norm, "norm");
     near(&run(&wide, max.len(), |x, y| max_pool(x, y, geometry)), &max, "max of f64");
     near(&run(&wide, max.len(), |x, y| average_pool(x, y, geometry)), &mean, "mean of f64");

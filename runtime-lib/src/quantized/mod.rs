@@ -26,8 +26,8 @@ pub use matmul::{
     MOST_ROWS, Product, dynamic_matmul, matmul, matmul_scratch, pack_columns, packed_columns_depth,
     packed_columns_len,
 };
-pub use pool::average_pool;
 pub(crate) use pool::requantized;
+pub use pool::{average_pool, small_means};
 pub(crate) use scaled::{Multiplier, scaled};
 pub use small::small_conv;
 pub use table::table;

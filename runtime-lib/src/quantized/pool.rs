@@ -36,6 +36,22 @@ pub fn average_pool<X: Byte, Y: Byte>(
     }
 }
 
+/// The mean of each plane, requantized; all are of one size.
+#[inline(always)]
+pub fn small_means<X: Byte, Y: Byte>(x: &[X], y: &mut [Y], to: Requantize, factor: f32) {
+    means(X::bits(x), X::FLIP, Y::bits_mut(y), &to, factor);
+}
+
+#[inline(never)]
+fn means(x: &[u8], flip: u8, y: &mut [u8], to: &Requantize, factor: f32) {
+    let len = x.len().checked_div(y.len()).unwrap_or(0).max(1);
+    let (bounds, zero) = (to.bounds(), to.x_zero + i32::from(flip));
+    for (y, x) in y.iter_mut().zip(x.chunks_exact(len)) {
+        let sum = x.iter().map(|&x| i32::from(x ^ flip) - zero).sum::<i32>();
+        *y = bounds.byte(Float::round(sum as f32 * (factor / len as f32)) as i32);
+    }
+}
+
 /// The byte that a sum becomes.
 pub(crate) fn requantized<Y: Byte>(sum: i32, factor: f32, to: Requantize) -> Y {
     let x = Float::round(sum as f32 * factor);

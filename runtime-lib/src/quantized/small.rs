@@ -2,11 +2,8 @@
 //! gathers the bytes of a window, another one multiplies them with weights in ONNX's own order.
 
 use super::{Requantize, scaled_byte};
-use crate::conv::Conv;
+use crate::conv::{Conv, Room, each_window};
 use crate::simd::bytes::{Byte, dot};
-
-/// Where the elements of a window are that lie outside of the image.
-const OUTSIDE: u32 = u32::MAX;
 
 /// `y = w ∗ (x - x_zero)`, requantized, for any number of axes; a product of matrices is one of none,
 /// with an image for each row. From the addends `x_zero` times the sum of the weights, which have no
@@ -33,8 +30,7 @@ pub fn small_conv<X: Byte, Y: Byte>(
         &channels,
         offset,
         Y::bits_mut(y),
-        starts,
-        window,
+        Room { starts, window },
         &geometry,
         &to,
     );
@@ -64,39 +60,22 @@ fn convolve(
     of: &Channels<'_>,
     offset: Option<&[f32]>,
     y: &mut [u8],
-    starts: &mut [u32],
-    window: &mut [u8],
+    room: Room<'_, u8>,
     geometry: &Conv<'_>,
     to: &Requantize,
 ) {
-    let Conv { batch, groups, channels, filters, .. } = *geometry;
-    let (taps, bounds) = (geometry.window(), to.bounds());
-    let (elements, places) = (taps.elements(), taps.places());
-    let outside = to.x_zero as u8;
-    for place in 0..places {
-        for (tap, start) in starts.iter_mut().enumerate() {
-            *start = taps.input(place, tap).map_or(OUTSIDE, |at| at as u32);
-        }
-        let (mut planes, mut at) = (x.chunks_exact(elements.max(1)), place);
-        for _ in 0..batch {
-            let mut filter = 0;
-            for _ in 0..groups {
-                let mut tos = window.iter_mut();
-                for _ in 0..channels {
-                    let x = planes.next().unwrap_or_default();
-                    for (&start, to) in starts.iter().zip(&mut tos) {
-                        *to = x.get(start as usize).copied().unwrap_or(outside) ^ flip;
-                    }
-                }
-                for _ in 0..filters {
-                    let offset = offset.and_then(|offset| offset.get(filter));
-                    let found = of.of(filter, window.len()).zip(y.get_mut(at));
-                    if let Some(((w, bias, factor), y)) = found {
-                        *y = scaled_byte(dot(window, w, bias), factor, offset, bounds);
-                    }
-                    (filter, at) = (filter + 1, at + places);
-                }
+    let (bounds, outside) = (to.bounds(), to.x_zero as u8);
+    each_window(
+        x,
+        room,
+        geometry,
+        |x| x.copied().unwrap_or(outside) ^ flip,
+        |window, filter, at| {
+            let offset = offset.and_then(|offset| offset.get(filter));
+            let found = of.of(filter, window.len()).zip(y.get_mut(at));
+            if let Some(((w, bias, factor), y)) = found {
+                *y = scaled_byte(dot(window, w, bias), factor, offset, bounds);
             }
-        }
-    }
+        },
+    );
 }

@@ -311,4 +311,6 @@ fn means_count_the_padding_or_do_not() {
     let mut y = [0i8; 2];
     average_pool(&x, &mut y, pool(&[3], &[1], &[0], &[0]), to, 0.5, false);
     assert_eq!(y, [4, 35]);
+    small_means(&x, &mut y, to, 0.5);
+    assert_eq!(y, [4, 35]);
 }

@@ -11,6 +11,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub mod bytes;
+pub(crate) mod dot;
 mod level;
 mod map;
 pub mod math;

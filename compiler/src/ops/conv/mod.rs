@@ -107,6 +107,26 @@ use kernels;
 
 static KERNELS: Kernels<geometry::Conv> = kernels!(conv conv_f32 conv_f64);
 
+/// That of `float` where space matters more than time.
+static SMALL: Kernel<(geometry::Conv, Activation)> = kernel!(F32_ONLY T, conv::small_conv, |f, a, p|
+    f(a.input(0), a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1), a.output(2), p.0,
+        p.1));
+
+/// Calls [`SMALL`] for the node at hand.
+fn call_small(cx: &mut Lower<'_>, geometry: geometry::Conv, f: Activation) -> Result {
+    let inputs = vec![
+        cx.input(0)?.into(),
+        cx.input(1)?.into(),
+        cx.optional(2)?.into(),
+        cx.optional(3)?.into(),
+    ];
+    let taps: Dim = geometry.kernel.iter().product();
+    let starts = cx.scratch(DType::U32, taps.clone());
+    let window = cx.scratch(DType::F32, taps * &geometry.channels);
+    let outputs = vec![cx.output(0)?.into(), starts.into(), window.into()];
+    cx.call_on(&SMALL, DType::F32, inputs, outputs, (geometry, f))
+}
+
 /// Calls the kernel for the element type, with the weights where they stand in another way. The fast ones
 /// want scratch memory, of which one can say how much only where the sizes of the weights are fixed.
 fn call<F: Formula + Field>(
@@ -184,13 +204,16 @@ impl Op for Conv {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let mut geometry = geometry(cx, &self.window, self.group, [0, 1])?;
         cx.macs(&macs(&geometry));
+        let fast = cx.ty(1)?.known_shape().is_some();
+        if (cx.optimize(), cx.ty(0)?.dtype, fast) == (Optimize::Size, DType::F32, true) {
+            return call_small(cx, geometry, self.activation);
+        }
         let one_pixel = geometry.out.iter().product::<Dim>().known() == Some(1);
         let weights = match one_pixel || is_shallow(&geometry.filters) {
             true => narrow::plain(cx, 1),
             false => pack::packed(cx, 1, geometry.clone())
                 .inspect(|_| geometry.weights = Weights::Packed),
         };
-        let fast = cx.ty(1)?.known_shape().is_some();
         let scratch = scratch(cx, fast, |most| geometry.scratch(most));
         call(cx, &KERNELS, (geometry, self.activation), weights, scratch)
     }

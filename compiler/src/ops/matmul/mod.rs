@@ -66,6 +66,22 @@ static GEMM: Kernels<geometry::Gemm> = kernels!(gemm: gemm gemm_float gemm_f32 g
 static MATMUL: Kernels<geometry::MatMul> =
     kernels!(matmul: matmul matmul_float matmul_f32 matmul_f64);
 
+/// That of `float` where space matters more than time.
+static SMALL: Kernel<(Dim, Activation)> = kernel!(F32_ONLY T, gemm::small_gemm, |f, a, p|
+    f(a.input(0), a.input(1), a.optional(2), a.output(0), p.0, p.1));
+
+/// Whether [`SMALL`] is wanted for the node at hand, and does that product.
+fn is_small(cx: &Lower<'_>, geometry: &geometry::Gemm) -> Result<bool> {
+    let rows = |k: &Dim| Layout::Strides(k.clone(), 1.into());
+    let columns = |k: &Dim| Layout::Strides(1.into(), k.clone());
+    let geometry::Gemm { m, k, a, b, c: [c_row, c_col], alpha, beta, .. } = geometry;
+    let fits = *a == rows(k) && *b == columns(k) && [*alpha, *beta] == [1.0; 2];
+    let is = |dim: &Dim, number| dim.known() == Some(number);
+    let addends = !cx.has(2) || is(c_col, 1) && (is(c_row, 0) || is(m, 1));
+    let small = cx.optimize() == Optimize::Size && cx.output_ty(0)?.dtype == DType::F32;
+    Ok(small && fits && addends)
+}
+
 /// How the right factor is packed, where its sizes are known.
 fn packing(geometry: &geometry::Gemm) -> Option<pack::Right> {
     let Layout::Strides(row, col) = &geometry.b else { return None };
@@ -242,6 +258,12 @@ impl Op for Gemm {
         };
         if let Some(stored) = narrow_right(cx, &geometry) {
             return stored.multiply(cx, geometry, self.activation);
+        }
+        if is_small(cx, &geometry)? {
+            let c = Arg::Optional(cx.optional(2)?);
+            let (inputs, y) = (vec![cx.input(0)?.into(), cx.input(1)?.into(), c], cx.output(0)?);
+            let formula = (geometry.k, self.activation);
+            return cx.call_on(&SMALL, DType::F32, inputs, vec![y.into()], formula);
         }
         let packed = pack_right(cx, &mut geometry);
         let scratch = geometry.scratch(&|dim| cx.most(dim));

@@ -14,7 +14,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS, POOLED},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
-    plan::{Kernel, NoParams, geometry, kernel},
+    plan::{Kernel, NoParams, Optimize, geometry, kernel},
     ty::Type,
 };
 use gradient::MaxPoolGradient;
@@ -151,6 +151,46 @@ static AVERAGE_POOL_PADDED: Kernel<geometry::Pool> =
 static LP_POOL: Kernel<(geometry::Pool, u32)> =
     kernel!(FLOATS T, pool::lp_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
 
+/// Those where space matters more than time; of `float` alone the last ones.
+static SMALL_MAX_POOL: Kernel<geometry::Pool> =
+    kernel!(POOLED T, pool::small_max_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+static SMALL_AVERAGE_POOL: Kernel<geometry::Pool> =
+    kernel!(F32_ONLY T, pool::small_average_pool, |f, a, p| f(a.input(0), a.output(0), p));
+static SMALL_AVERAGE_POOL_PADDED: Kernel<geometry::Pool> =
+    kernel!(F32_ONLY T, pool::small_average_pool_padded, |f, a, p| f(a.input(0), a.output(0), p));
+static SMALL_MEANS: Kernel<NoParams> =
+    kernel!(F32_ONLY T, pool::small_means, |f, a, _p| f(a.input(0), a.output(0)));
+
+/// Whether windows are whole images.
+pub(super) fn is_whole(slides: &[Slide]) -> bool {
+    let is = |dim: &Dim, number| dim.known() == Some(number);
+    slides.iter().all(|slide| {
+        let at_once = is(&slide.places, 1) && slide.dilation == 1 && is(&slide.before, 0);
+        at_once && is(&slide.after, 0) && slide.kernel == slide.image
+    })
+}
+
+/// Calls the kernel for the means of windows.
+fn call_average(cx: &mut Lower<'_>, slides: &[Slide], padded: bool) -> Result {
+    let geometry = geometry(cx, slides)?;
+    let small = cx.optimize() == Optimize::Size && cx.ty(0)?.dtype == DType::F32;
+    match (small, padded) {
+        (true, _) if is_whole(slides) => cx.call(&SMALL_MEANS, NoParams),
+        (true, true) => cx.call(&SMALL_AVERAGE_POOL_PADDED, geometry),
+        (true, false) => cx.call(&SMALL_AVERAGE_POOL, geometry),
+        (false, true) => cx.call(&AVERAGE_POOL_PADDED, geometry),
+        (false, false) => cx.call(&AVERAGE_POOL, geometry),
+    }
+}
+
+/// The kernel for the largest numbers of windows.
+fn max_pool(cx: &Lower<'_>) -> &'static Kernel<geometry::Pool> {
+    match cx.optimize() {
+        Optimize::Speed => &MAX_POOL,
+        Optimize::Size => &SMALL_MAX_POOL,
+    }
+}
+
 /// The largest number of each window.
 pub struct MaxPool {
     /// The window.
@@ -189,7 +229,7 @@ impl Op for MaxPool {
         let (dtype, inputs) = (cx.ty(0)?.dtype, vec![cx.input(0)?.into()]);
         let Some(indices) = cx.optional_output(1)? else {
             let outputs = vec![cx.output(0)?.into()];
-            return cx.call_on(&MAX_POOL, dtype, inputs, outputs, geometry);
+            return cx.call_on(max_pool(cx), dtype, inputs, outputs, geometry);
         };
         // The values are always written, even where only the indices are wanted.
         let values = match cx.optional_output(0)? {
@@ -233,9 +273,7 @@ impl Op for AveragePool {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let geometry = geometry(cx, &self.pool.slides(&cx.ty(0)?.shape))?;
-        let kernel = if self.count_include_pad { &AVERAGE_POOL_PADDED } else { &AVERAGE_POOL };
-        cx.call(kernel, geometry)
+        call_average(cx, &self.pool.slides(&cx.ty(0)?.shape), self.count_include_pad)
     }
 
     /// The mean of ones says which part of a window's sum of ones it is.
@@ -349,8 +387,8 @@ impl Op for GlobalPool {
         let slides: Vec<Slide> = image.iter().map(Slide::whole).collect();
         let geometry = geometry(cx, &slides)?;
         match *self {
-            GlobalPool::Average => cx.call(&AVERAGE_POOL, geometry),
-            GlobalPool::Max => cx.call(&MAX_POOL, geometry),
+            GlobalPool::Average => call_average(cx, &slides, false),
+            GlobalPool::Max => cx.call(max_pool(cx), geometry),
             GlobalPool::Lp(p) => cx.call(&LP_POOL, (geometry, power(p))),
         }
     }
