@@ -1,8 +1,5 @@
 //! Where the elements of a sliding window lie, over any number of axes.
 
-/// Where the elements of a window are that lie outside of the image.
-pub(crate) const OUTSIDE: u32 = u32::MAX;
-
 /// A window that slides over an image.
 #[derive(Clone, Copy)]
 pub(crate) struct Taps<'a> {
@@ -101,36 +98,6 @@ impl<'a> Taps<'a> {
         Some(input)
     }
 
-    /// Which element of the image lies under each element of the window at a place; [`OUTSIDE`] where
-    /// none does. There is room in `starts` for as many numbers as the window has elements.
-    #[inline(never)]
-    pub fn starts(&self, place: usize, starts: &mut [u32]) {
-        let (mut place, mut places, mut known) = (place, self.places(), 1);
-        starts.iter_mut().take(1).for_each(|start| *start = 0);
-        for axis in 0..self.size.len() {
-            // There is an element of each for every axis; so said, no panic is left.
-            let of = |sizes: &[usize]| sizes.get(axis).copied().unwrap_or(1);
-            places = places.checked_div(of(self.out)).unwrap_or(0);
-            let at_place = place.checked_div(places).unwrap_or(0);
-            place -= at_place * places;
-            let first = (at_place * of(self.strides)).wrapping_sub(of(self.pads));
-            let (size, kernel, dilation) = (of(self.size), of(self.kernel), of(self.dilations));
-            // What is known of the axes before is spread over the elements along this one, from the
-            // last on, so that nothing is overwritten that is still to be read.
-            for before in (0..known).rev() {
-                let Some(&row) = starts.get(before) else { return };
-                let to = starts.get_mut(before * kernel..).unwrap_or_default();
-                let mut at = first;
-                for to in to.iter_mut().take(kernel) {
-                    let is_inside = row != OUTSIDE && at < size;
-                    *to = if is_inside { row * size as u32 + at as u32 } else { OUTSIDE };
-                    at = at.wrapping_add(dilation);
-                }
-            }
-            known *= kernel;
-        }
-    }
-
     /// The place at which an element of the window lies over an element of the image, if any does:
     /// the inverse of [`Taps::input`].
     pub fn place(&self, mut element: usize, mut tap: usize) -> Option<usize> {
@@ -178,35 +145,5 @@ impl<'a> Taps<'a> {
             input /= size;
         }
         at
-    }
-}
-
-#[cfg(all(test, feature = "std"))]
-mod tests {
-    use super::*;
-    use std::vec;
-
-    #[test]
-    fn starts_are_where_elements_lie() {
-        let image = Taps {
-            size: &[3, 5, 4],
-            out: &[4, 2, 3],
-            kernel: &[2, 1, 3],
-            strides: &[1, 2, 2],
-            dilations: &[2, 1, 1],
-            pads: &[1, 0, 2],
-        };
-        let none =
-            Taps { size: &[], out: &[], kernel: &[], strides: &[], dilations: &[], pads: &[] };
-        for taps in [image, image.without_last(), image.only_last(), none] {
-            let mut starts = vec![7; taps.taps()];
-            for place in 0..taps.places() {
-                taps.starts(place, &mut starts);
-                for (tap, &start) in starts.iter().enumerate() {
-                    let wanted = taps.input(place, tap).map_or(OUTSIDE, |at| at as u32);
-                    assert_eq!(start, wanted, "{place} {tap}");
-                }
-            }
-        }
     }
 }

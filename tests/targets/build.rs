@@ -12,7 +12,9 @@ fn memory(board: &str) -> Option<&'static str> {
             "FLASH : ORIGIN = 0x10000000, LENGTH = 4M RAM : ORIGIN = 0x38000000, LENGTH = 4M"
         }
         "mps3-an547" => {
-            "FLASH : ORIGIN = 0x00000000, LENGTH = 512K RAM : ORIGIN = 0x20000000, LENGTH = 512K"
+            // Large models' weights go into another memory than code.
+            "FLASH : ORIGIN = 0x00000000, LENGTH = 512K RAM : ORIGIN = 0x20000000, LENGTH = 512K \
+             LARGE : ORIGIN = 0x61000000, LENGTH = 16M"
         }
         "mps2-an385" | "mps2-an386" | "mps2-an500" => {
             "FLASH : ORIGIN = 0x00000000, LENGTH = 4M RAM : ORIGIN = 0x20000000, LENGTH = 4M"
@@ -28,7 +30,11 @@ fn main() -> io::Result<()> {
     let variable = |name| env::var(name).unwrap_or_default();
     let out_dir = PathBuf::from(variable("OUT_DIR"));
     if let Some(memory) = memory(&variable("BOARD")) {
-        fs::write(out_dir.join("memory.x"), format!("MEMORY {{ {memory} }}\n"))?;
+        let mut script = format!("MEMORY {{ {memory} }}\n");
+        if memory.contains("LARGE") {
+            script += "SECTIONS { .weights : { *(.rodata*WEIGHTS*) } > LARGE } INSERT BEFORE .text;\n";
+        }
+        fs::write(out_dir.join("memory.x"), script)?;
         // The boards are asked for no interrupts; `src/vectors.rs` has a table of none.
         fs::write(out_dir.join("device.x"), "")?;
         println!("cargo::rustc-link-arg-bins=-Tlink.x");

@@ -47,7 +47,7 @@ pub fn call(
 pub fn call_small(cx: &mut Lower<'_>, weights: Operand, geometry: Conv, to: Requantized) -> Result {
     let taps: Dim = geometry.kernel.iter().product();
     let starts = cx.scratch(DType::U32, taps.clone());
-    let window = cx.scratch(DType::U8, &geometry.channels * taps);
+    let window = cx.scratch(DType::U8, &geometry.channels * geometry.groups * taps);
     call_of(cx, SMALL, weights, [starts, window], geometry, to)
 }
 

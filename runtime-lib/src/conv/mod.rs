@@ -104,7 +104,7 @@ impl<'a> Conv<'a> {
     }
 
     /// How many weights one output element is the sum of.
-    const fn depth(&self) -> usize {
+    pub(crate) const fn depth(&self) -> usize {
         self.channels * product(self.kernel)
     }
 

@@ -117,7 +117,8 @@ impl Case {
         let inputs = self.batch * self.groups * self.channels * product(&self.size);
         let (x, w) = (cast::<f32>(inputs, 1), cast::<f32>(filters * depth, 2));
         let (bias, add) = (cast::<f32>(filters, 3), cast::<f32>(truth.len(), 4));
-        let (mut starts, mut window) = (vec![7; product(&self.kernel)], vec![f32::NAN; depth]);
+        let (mut starts, mut window) =
+            (vec![7; product(&self.kernel)], vec![f32::NAN; self.groups * depth]);
         let mut run = |bias, add, f| {
             let mut y = vec![f32::NAN; truth.len()];
             small_conv(&x, &w, bias, add, &mut y, &mut starts, &mut window, geometry, f);

@@ -7,20 +7,18 @@ use crate::simd::dot::dot;
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
 pub fn small_gemm(x: &[f32], w: &[f32], c: Option<&[f32]>, y: &mut [f32], k: usize, f: Activation) {
-    sums(x, w, c, y, k, f.caps());
-    f.apply_uncapped(y.iter_mut());
+    sums(x, w, c, y, k);
+    f.apply_small(y);
 }
 
 #[inline(never)]
-fn sums(x: &[f32], w: &[f32], c: Option<&[f32]>, y: &mut [f32], k: usize, [low, high]: [f32; 2]) {
+fn sums(x: &[f32], w: &[f32], c: Option<&[f32]>, y: &mut [f32], k: usize) {
     let c = c.unwrap_or_default();
     let mut y = y.iter_mut();
     for x in x.chunks_exact(k.max(1)) {
         let mut c = c.iter();
         for (w, y) in w.chunks_exact(k.max(1)).zip(&mut y) {
-            let sum = dot(x, w, c.next().copied().unwrap_or(0.0));
-            let sum = if sum < low { low } else { sum };
-            *y = if sum > high { high } else { sum };
+            *y = dot(x, w, c.next().copied().unwrap_or(0.0));
         }
     }
 }

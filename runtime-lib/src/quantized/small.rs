@@ -8,7 +8,7 @@ use crate::simd::bytes::{Byte, dot};
 /// `y = w ∗ (x - x_zero)`, requantized, for any number of axes; a product of matrices is one of none,
 /// with an image for each row. From the addends `x_zero` times the sum of the weights, which have no
 /// zero point, is taken away already, as if `x` had no sign. `starts` and `window` are for the elements
-/// of a window of one channel, and of all channels of a group.
+/// of a window of one channel, and of all channels.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn small_conv<X: Byte, Y: Byte>(
@@ -23,10 +23,11 @@ pub fn small_conv<X: Byte, Y: Byte>(
     geometry: Conv<'_>,
     to: Requantize,
 ) {
-    let channels = Channels { w: i8::bits(w), bias, factor };
+    let channels = Channels { bias, factor };
     convolve(
         X::bits(x),
         X::FLIP,
+        i8::bits(w),
         &channels,
         offset,
         Y::bits_mut(y),
@@ -36,20 +37,10 @@ pub fn small_conv<X: Byte, Y: Byte>(
     );
 }
 
-/// What sums are made of, and what they are multiplied with.
+/// Numbers of each channel: what sums start with, and what they are multiplied with.
 struct Channels<'a> {
-    w: &'a [u8],
     bias: &'a [i32],
     factor: &'a [f32],
-}
-
-impl Channels<'_> {
-    /// The weights of a filter, which are so many, and its numbers.
-    #[inline(always)]
-    fn of(&self, filter: usize, depth: usize) -> Option<(&[u8], i32, f32)> {
-        let w = self.w.get(filter * depth..(filter + 1) * depth)?;
-        Some((w, *self.bias.get(filter)?, *self.factor.get(filter)?))
-    }
 }
 
 #[inline(never)]
@@ -57,6 +48,7 @@ impl Channels<'_> {
 fn convolve(
     x: &[u8],
     flip: u8,
+    w: &[u8],
     of: &Channels<'_>,
     offset: Option<&[f32]>,
     y: &mut [u8],
@@ -65,16 +57,28 @@ fn convolve(
     to: &Requantize,
 ) {
     let (bounds, outside) = (to.bounds(), to.x_zero as u8);
+    let (places, depth) = (geometry.window().places(), geometry.depth().max(1));
+    let Conv { groups, filters, .. } = *geometry;
     each_window(
         x,
         room,
         geometry,
-        |x| x.copied().unwrap_or(outside) ^ flip,
-        |window, filter, at| {
-            let offset = offset.and_then(|offset| offset.get(filter));
-            let found = of.of(filter, window.len()).zip(y.get_mut(at));
-            if let Some(((w, bias, factor), y)) = found {
-                *y = scaled_byte(dot(window, w, bias), factor, offset, bounds);
+        outside,
+        |x| x ^ flip,
+        |window, mut at| {
+            let (mut windows, mut weights) = (window.chunks_exact(depth), w.chunks_exact(depth));
+            let (mut numbers, mut filter) = (of.bias.iter().zip(of.factor), 0);
+            for _ in 0..groups {
+                // No weights, no window: a sum of nothing.
+                let window = windows.next().unwrap_or_default();
+                for _ in 0..filters {
+                    let w = weights.next().unwrap_or_default();
+                    let offset = offset.and_then(|offset| offset.get(filter));
+                    if let Some(((&bias, &factor), y)) = numbers.next().zip(y.get_mut(at)) {
+                        *y = scaled_byte(dot(window, w, bias), factor, offset, bounds);
+                    }
+                    (filter, at) = (filter + 1, at + places);
+                }
             }
         },
     );

@@ -48,7 +48,7 @@ fn small<X: Byte, Y: Byte>(
     to: Requantize,
 ) -> Vec<Y> {
     let taps = geometry.window().taps();
-    let (mut at, mut window) = (vec![7; taps], vec![9; geometry.channels * taps]);
+    let (mut at, mut window) = (vec![7; taps], vec![9; geometry.groups * geometry.channels * taps]);
     let mut y = vec![Y::ZERO; len];
     small_conv(x, w, start, factor, offset, &mut y, &mut at, &mut window, geometry, to);
     y

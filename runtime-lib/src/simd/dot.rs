@@ -1,7 +1,7 @@
 //! Sums of products of numbers that lie side by side, for small programs.
 
 /// `start`, and the sum of the products of as many numbers as both slices have.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn dot(x: &[f32], w: &[f32], start: f32) -> f32 {
     level::dot(x, w) + start
 }

@@ -122,7 +122,7 @@ fn call_small(cx: &mut Lower<'_>, geometry: geometry::Conv, f: Activation) -> Re
     ];
     let taps: Dim = geometry.kernel.iter().product();
     let starts = cx.scratch(DType::U32, taps.clone());
-    let window = cx.scratch(DType::F32, taps * &geometry.channels);
+    let window = cx.scratch(DType::F32, taps * &geometry.channels * geometry.groups);
     let outputs = vec![cx.output(0)?.into(), starts.into(), window.into()];
     cx.call_on(&SMALL, DType::F32, inputs, outputs, (geometry, f))
 }

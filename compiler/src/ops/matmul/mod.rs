@@ -75,7 +75,8 @@ fn is_small(cx: &Lower<'_>, geometry: &geometry::Gemm) -> Result<bool> {
     let rows = |k: &Dim| Layout::Strides(k.clone(), 1.into());
     let columns = |k: &Dim| Layout::Strides(1.into(), k.clone());
     let geometry::Gemm { m, k, a, b, c: [c_row, c_col], alpha, beta, .. } = geometry;
-    let fits = *a == rows(k) && *b == columns(k) && [*alpha, *beta] == [1.0; 2];
+    let some = k.known().is_some_and(|k| k > 0);
+    let fits = some && *a == rows(k) && *b == columns(k) && [*alpha, *beta] == [1.0; 2];
     let is = |dim: &Dim, number| dim.known() == Some(number);
     let addends = !cx.has(2) || is(c_col, 1) && (is(c_row, 0) || is(m, 1));
     let small = cx.optimize() == Optimize::Size && cx.output_ty(0)?.dtype == DType::F32;

@@ -48,6 +48,7 @@ impl Quad {
 }
 
 /// `sum`, and the products of bytes from 0 to 255 with as many bytes from -128 to 127; it wraps around.
+#[cfg(not(arm_vectors))]
 #[inline(always)]
 pub(crate) fn dot(x: &[u8], w: &[u8], mut sum: i32) -> i32 {
     let ((quads, x), (weights, w)) = (x.as_chunks(), w.as_chunks());
@@ -60,6 +61,9 @@ pub(crate) fn dot(x: &[u8], w: &[u8], mut sum: i32) -> i32 {
     }
     sum
 }
+
+#[cfg(arm_vectors)]
+pub(crate) use helium::dot;
 
 /// Memory for sums: what is aligned of these bytes.
 pub(crate) fn sums_memory(bytes: &mut [u8]) -> &mut [i32] {
@@ -273,6 +277,38 @@ mod helium {
                 to.odd = bytes;
             }
         }
+    }
+
+    /// `sum`, and the products of bytes from 0 to 255 with as many bytes from -128 to 127; it wraps
+    /// around.
+    #[inline(always)]
+    pub fn dot(x: &[u8], w: &[u8], sum: i32) -> i32 {
+        let (mut products, mut weights) = (sum, 0i32);
+        // SAFETY: the build script saw that the processor has the instructions. They read as many
+        // bytes as both slices have: lanes that are left over do nothing.
+        unsafe {
+            asm!(
+                "vmov.i8 q2, #0x80",
+                "wlstp.8 lr, lr, 3f",
+                "2:",
+                "vldrb.u8 q0, [{x}], #16",
+                "vldrb.u8 q1, [{w}], #16",
+                "veor q0, q0, q2",
+                "vmladava.s8 r0, q0, q1",
+                "vaddva.s8 r2, q1",
+                "letp lr, 2b",
+                "3:",
+                inout("r0") products,
+                inout("r2") weights,
+                inout("lr") x.len().min(w.len()) => _,
+                x = inout(reg) x.as_ptr() => _,
+                w = inout(reg) w.as_ptr() => _,
+                out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _,
+                out("s6") _, out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _,
+                options(pure, readonly, nostack),
+            );
+        }
+        products.wrapping_add(weights.wrapping_mul(128))
     }
 
     /// # Safety
