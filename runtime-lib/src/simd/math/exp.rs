@@ -8,12 +8,13 @@ use core::f32::consts::LOG2_E;
 const LN2_HIGH: f32 = 0.693_359_4;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 
+/// `(e^r - 1 - r) / r²` as a polynomial, so that the relative error of `e^r - 1` is least: 1.4e-8.
+const EXP_M1_NEAR: [f32; 5] = [0.5, 0.166_665_45, 0.041_666_403, 0.008_366_406, 0.001_394_065_8];
+
 /// `e^r - 1` for `|r| ≤ ln 2 / 2`.
 #[inline(always)]
 fn exp_m1_near<S: Simd>(s: S, r: S::F32) -> S::F32 {
-    // (e^r - 1 - r) / r², so that the relative error of e^r - 1 is least: 1.4e-8.
-    const P: [f32; 5] = [0.5, 0.166_665_45, 0.041_666_403, 0.008_366_406, 0.001_394_065_8];
-    s.mul_add(s.mul(r, r), polynomial(s, r, P), r)
+    s.mul_add(s.mul(r, r), polynomial(s, r, EXP_M1_NEAR), r)
 }
 
 /// `x = n ln 2 + r` with a whole `n` and `|r| ≤ ln 2 / 2`; returns `n` and `e^r - 1`.
@@ -37,6 +38,19 @@ pub fn exp<S: Simd>(s: S, x: S::F32) -> S::F32 {
     // Outside of this, e^x is infinite or zero; inside, `scale` allows its exponent.
     let (n, e) = reduced(s, clamp(s, x, -104.0, 89.0));
     s.scale(s.add(e, s.splat(1.0)), n)
+}
+
+/// `e^x` of a single `x` that is not positive, in few instructions.
+#[inline(always)]
+pub fn exp_of_negative(x: f32) -> f32 {
+    let x = if x < -104.0 { -104.0 } else { x };
+    // The nearest whole number, as conversion cuts fractions off.
+    let n = (x * LOG2_E - 0.5) as i32;
+    let r = (x - n as f32 * LN2_HIGH) - n as f32 * LN2_LOW;
+    let p = EXP_M1_NEAR.iter().rev().fold(0.0, |p, &c| p * r + c);
+    let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
+    // 2^n may be less than any normal number, its factors are not.
+    ((p * r * r + r) + 1.0) * power(n / 2) * power(n - n / 2)
 }
 
 /// [`reduced`] of `u + v`, where `v` is what is left of a number that `u` is near.
