@@ -160,7 +160,7 @@ mod digits {
                 RELU_1_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        pool::max_pool(
+        pool::small_max_pool(
             relu_1_quantize_linear_output,
             max_pool2d_quantize_linear_output,
             MAX_POOL2D_QUANTIZE_LINEAR_POOL,
