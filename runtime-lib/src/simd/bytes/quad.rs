@@ -36,7 +36,7 @@ impl Quad {
     /// The byte at a place, from -128 to 127.
     #[cfg(all(arm_signals, not(arm_vectors)))]
     pub fn signed_byte(&self, i: usize) -> i32 {
-        let pair = if i % 2 == 0 { self.even } else { self.odd };
+        let pair = if i.is_multiple_of(2) { self.even } else { self.odd };
         pair << (16 - 8 * (i & 2)) >> 16
     }
 
@@ -271,7 +271,7 @@ mod helium {
         for (i, column) in columns.into_iter().enumerate() {
             let bytes = (column ^ 0x8080_8080) as i32;
             let Some(to) = panel.get_mut(i * apart + at / 2) else { return };
-            if at % 2 == 0 {
+            if at.is_multiple_of(2) {
                 to.even = bytes;
             } else {
                 to.odd = bytes;
