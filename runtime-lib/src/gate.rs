@@ -1,4 +1,5 @@
-//! Gates: derivatives of functions that let pass what is positive, and nothing else.
+//! Gates: derivatives of functions that let pass what is positive, or what lies between two bounds,
+//! and nothing else.
 
 use crate::Number;
 use crate::simd::{Simd, WithSimd, dispatch};
@@ -20,6 +21,25 @@ pub fn gate_in_place<T: Number>(y: &mut [T], gate: &[T]) {
     threads::share(y, 1, cost, |first, y| {
         let gate = &gate[first..][..y.len()];
         dispatch(GateInPlace { gate, y });
+    });
+}
+
+/// `x` where `gate` is neither less than `low` nor greater than `high`, numbers both, and 0 elsewhere.
+#[inline(never)]
+pub fn between<T: Number>(x: &[T], gate: &[T], low: &[T], high: &[T], y: &mut [T]) {
+    threads::share(y, 1, x.len(), |first, y| {
+        let (x, gate) = (&x[first..][..y.len()], &gate[first..][..y.len()]);
+        dispatch(Between { x, gate, bounds: [low[0], high[0]], y });
+    });
+}
+
+/// The same of `y`.
+#[inline(never)]
+pub fn between_in_place<T: Number>(y: &mut [T], gate: &[T], low: &[T], high: &[T]) {
+    let cost = y.len();
+    threads::share(y, 1, cost, |first, y| {
+        let gate = &gate[first..][..y.len()];
+        dispatch(BetweenInPlace { gate, bounds: [low[0], high[0]], y });
     });
 }
 
@@ -56,6 +76,47 @@ impl<T: Number> WithSimd for GateInPlace<'_, T> {
     }
 }
 
+struct Between<'a, T> {
+    x: &'a [T],
+    gate: &'a [T],
+    bounds: [T; 2],
+    y: &'a mut [T],
+}
+
+impl<T: Number> WithSimd for Between<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for ((y, &x), &gate) in self.y.iter_mut().zip(self.x).zip(self.gate) {
+            *y = if outside(gate, self.bounds) { T::ZERO } else { x };
+        }
+    }
+}
+
+struct BetweenInPlace<'a, T> {
+    gate: &'a [T],
+    bounds: [T; 2],
+    y: &'a mut [T],
+}
+
+impl<T: Number> WithSimd for BetweenInPlace<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (y, &gate) in self.y.iter_mut().zip(self.gate) {
+            *y = if outside(gate, self.bounds) { T::ZERO } else { *y };
+        }
+    }
+}
+
+/// Both are compared, so that the loops around have no branches.
+#[inline(always)]
+fn outside<T: Number>(x: T, [low, high]: [T; 2]) -> bool {
+    (x < low) | (x > high)
+}
+
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
@@ -70,5 +131,17 @@ mod tests {
         let mut y = x;
         gate_in_place(&mut y, &open);
         assert_eq!(y, [1.0, -2.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_at_a_bound_or_none_passes() {
+        let x = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let open = [-0.1f32, 0.0, 3.0, 6.0, 6.1, f32::NAN];
+        let mut y = [9.0; 6];
+        between(&x, &open, &[0.0], &[6.0], &mut y);
+        assert_eq!(y, [0.0, 2.0, 3.0, 4.0, 0.0, 6.0]);
+        let mut y = x;
+        between_in_place(&mut y, &open, &[0.0], &[6.0]);
+        assert_eq!(y, [0.0, 2.0, 3.0, 4.0, 0.0, 6.0]);
     }
 }

@@ -331,21 +331,18 @@ impl Op for Clip {
     /// At a bound the input counts, not the bound.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
-        let (mut dx, mut raised) = (dy, x);
-        if let Some(min) = g.optional(1) {
-            let below = x.less(min);
-            g.set(1, dy.only_where(below));
-            (dx, raised) = (below.pick(dy.number(0.0), dy), below.pick(min, x));
+        let (min, max) = (g.optional(1), g.optional(2));
+        let low = min.unwrap_or_else(|| dy.number(f64::NEG_INFINITY));
+        let high = max.unwrap_or_else(|| dy.number(f64::INFINITY));
+        g.set(0, dy.where_between(x, low, high));
+        let below = x.less(low);
+        let above = below.pick(low, x).greater(high);
+        if min.is_some() {
+            g.set(1, above.pick(dy.number(0.0), dy.only_where(below)));
         }
-        if let Some(max) = g.optional(2) {
-            let above = raised.greater(max);
+        if max.is_some() {
             g.set(2, dy.only_where(above));
-            dx = above.pick(dx.number(0.0), dx);
-            if let Some(min) = g.optional(1) {
-                g.set(1, above.pick(dy.number(0.0), dy.only_where(x.less(min))));
-            }
         }
-        g.set(0, dx);
         Ok(())
     }
 }

@@ -186,6 +186,7 @@ const FAMILIES: &[&[Entry]] = &[
     conv::OPS,
     conv::blocked::OPS,
     conv::blocked_correlate::OPS,
+    conv::blocked_transpose::OPS,
     conv::causal::OPS,
     conv::correlate::OPS,
     conv::deform::OPS,

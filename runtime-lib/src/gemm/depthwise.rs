@@ -25,6 +25,8 @@ pub(crate) struct Depthwise<'a> {
     pub y: &'a mut [f32],
     /// How far one row of the output starts from the next.
     pub y_row: usize,
+    /// How far one column of the output starts from the next.
+    pub y_col: usize,
     /// Rows of the output.
     pub rows: usize,
     /// Columns of the output.
@@ -42,7 +44,7 @@ impl Depthwise<'_> {
 
     /// That every element which the tiles touch is there.
     fn check(&self) {
-        let outputs = (self.rows - 1) * self.y_row + self.cols * BLOCK;
+        let outputs = (self.rows - 1) * self.y_row + (self.cols - 1) * self.y_col + BLOCK;
         assert!(outputs <= self.y.len());
         assert!(self.add.is_empty() || outputs <= self.add.len());
         assert!(self.bias.is_empty() || BLOCK <= self.bias.len());
@@ -90,7 +92,7 @@ impl Depthwise<'_> {
     unsafe fn each<S: Simd>(&mut self, s: S) {
         for row in 0..self.rows {
             for col in 0..self.cols {
-                let at = row * self.y_row + col * BLOCK;
+                let at = row * self.y_row + col * self.y_col;
                 let mut sums = start(self.bias, self.add.get(at..).unwrap_or(&[]));
                 // SAFETY: `check` saw the channels of each tap, and their weights.
                 unsafe {
@@ -144,7 +146,7 @@ impl Depthwise<'_> {
         s: S,
         [row, col]: [usize; 2],
     ) {
-        let at = row * self.y_row + col * BLOCK;
+        let at = row * self.y_row + col * self.y_col;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
         unsafe {
             let mut sums = [[[s.splat(0.0); V]; C]; R];
@@ -158,7 +160,7 @@ impl Depthwise<'_> {
             if !self.add.is_empty() {
                 for (r, sums) in sums.iter_mut().enumerate() {
                     for (c, sums) in sums.iter_mut().enumerate() {
-                        let add = self.add.as_ptr().add(at + r * self.y_row + c * BLOCK);
+                        let add = self.add.as_ptr().add(at + r * self.y_row + c * self.y_col);
                         for (v, sum) in sums.iter_mut().enumerate() {
                             *sum = s.add(*sum, s.load_at(add.add(v * S::LANES)));
                         }
@@ -181,7 +183,7 @@ impl Depthwise<'_> {
             }
             for (r, sums) in sums.iter().enumerate() {
                 for (c, sums) in sums.iter().enumerate() {
-                    let y = self.y.as_mut_ptr().add(at + r * self.y_row + c * BLOCK);
+                    let y = self.y.as_mut_ptr().add(at + r * self.y_row + c * self.y_col);
                     for (v, &sum) in sums.iter().enumerate() {
                         let sum = match self.clamp {
                             Some((low, high)) => s.min(s.splat(high), s.max(s.splat(low), sum)),

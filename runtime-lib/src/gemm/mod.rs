@@ -13,6 +13,7 @@
 pub(crate) mod bytes;
 pub(crate) mod channel_bytes;
 mod depthwise;
+mod depthwise_weights;
 mod pack;
 mod pairs;
 pub(crate) mod pixel_bytes;
@@ -32,6 +33,7 @@ use crate::Number;
 use crate::activation_fn::Activation;
 use crate::simd::HAS_VECTORS;
 pub(crate) use depthwise::Depthwise;
+pub(crate) use depthwise_weights::DepthwiseWeights;
 pub(crate) use pack::{Factor, Matrix, Wide, Widen};
 use pack::{pack_blocks, pack_left, pack_rows};
 use pairs::Pairs;

@@ -40,6 +40,8 @@ pub(crate) struct Pixels<'a, const UNIT: usize> {
     pub y_block: usize,
     /// How far one row of the output starts from the next.
     pub y_row: usize,
+    /// How far one column of the output starts from the next.
+    pub y_col: usize,
     /// Blocks of output channels.
     pub blocks: usize,
     /// Rows of the output.
@@ -70,9 +72,9 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
 
     /// That every element which the tiles touch is there.
     fn check(&self) {
-        let Pixels { x_block, x_row, y_block, y_row, blocks, rows, cols, .. } = *self;
-        let outputs = (blocks - 1) * y_block + (rows - 1) * y_row + cols * BLOCK;
-        assert!(cols * BLOCK <= y_row || rows == 1);
+        let Pixels { x_block, x_row, y_block, y_row, y_col, blocks, rows, cols, .. } = *self;
+        let outputs = (blocks - 1) * y_block + (rows - 1) * y_row + (cols - 1) * y_col + BLOCK;
+        assert!((cols - 1) * y_col + BLOCK <= y_row || rows == 1);
         assert!(outputs <= self.y.len());
         assert!(self.add.is_empty() || outputs <= self.add.len());
         assert!(self.bias.is_empty() || blocks * BLOCK <= self.bias.len());
@@ -132,7 +134,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
         for block in 0..self.blocks {
             for row in 0..self.rows {
                 for col in 0..self.cols {
-                    let at = block * self.y_block + row * self.y_row + col * BLOCK;
+                    let at = block * self.y_block + row * self.y_row + col * self.y_col;
                     let bias = self.bias.get(block * BLOCK..).unwrap_or(&[]);
                     let add = self.add.get(at..).unwrap_or(&[]);
                     let mut sums = start(bias, add);
@@ -304,7 +306,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
         [block, row, col]: [usize; 3],
     ) {
         // What is kept is put back: a tile that knew of it would not keep its sums in registers.
-        let at = row * self.y_row + col * BLOCK;
+        let at = row * self.y_row + col * self.y_col;
         let before = (block == 0 && self.kept > 0).then(|| self.pixels::<R, C>(at));
         // SAFETY: the caller's promise is the same.
         unsafe { self.whole_tile::<S, R, C, V>(s, [block, row, col]) };
@@ -319,7 +321,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
         let mut pixels = [[[0.0; BLOCK]; C]; R];
         for (r, row) in pixels.iter_mut().enumerate() {
             for (c, pixel) in row.iter_mut().enumerate() {
-                pixel.copy_from_slice(&self.y[at + r * self.y_row + c * BLOCK..][..BLOCK]);
+                pixel.copy_from_slice(&self.y[at + r * self.y_row + c * self.y_col..][..BLOCK]);
             }
         }
         pixels
@@ -334,7 +336,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     ) {
         for (r, row) in before.iter().enumerate() {
             for (c, pixel) in row.iter().enumerate() {
-                let y = &mut self.y[at + r * self.y_row + c * BLOCK..];
+                let y = &mut self.y[at + r * self.y_row + c * self.y_col..];
                 y[..self.kept].copy_from_slice(&pixel[..self.kept]);
             }
         }
@@ -350,8 +352,9 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
         s: S,
         [block, row, col]: [usize; 3],
     ) {
-        let (w_block, y_block, y_row) = (self.depth() * BLOCK, self.y_block, self.y_row);
-        let at = block * y_block + row * y_row + col * BLOCK;
+        let (w_block, y_block) = (self.depth() * BLOCK, self.y_block);
+        let (y_row, y_col) = (self.y_row, self.y_col);
+        let at = block * y_block + row * y_row + col * y_col;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
         unsafe {
             let mut start = [s.splat(0.0); V];
@@ -364,7 +367,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
             if !self.add.is_empty() {
                 for (r, sums) in sums.iter_mut().enumerate() {
                     for (c, sums) in sums.iter_mut().enumerate() {
-                        let add = self.add.as_ptr().add(at + r * y_row + c * BLOCK);
+                        let add = self.add.as_ptr().add(at + r * y_row + c * y_col);
                         for (v, sum) in sums.iter_mut().enumerate() {
                             *sum = s.add(*sum, s.load_at(add.add(place::<S>(v, y_block))));
                         }
@@ -396,7 +399,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
             let y = self.y.as_mut_ptr().add(at);
             for (r, sums) in sums.iter().enumerate() {
                 for (c, sums) in sums.iter().enumerate() {
-                    let y = y.add(r * y_row + c * BLOCK);
+                    let y = y.add(r * y_row + c * y_col);
                     for (v, &sum) in sums.iter().enumerate() {
                         s.store_at(sum, y.add(place::<S>(v, y_block)));
                     }

@@ -22,11 +22,12 @@ pub const OPS: &[Entry] = &[internal("BlockedCorrelate", |node| {
         channels: node.required_int("channels")?,
         filters: node.required_int("filters")?,
         in_blocks: node.flag("in_blocks", false)?,
+        depthwise: node.flag("depthwise", false)?,
     }))
 })];
 
-/// What [`Correlate`](super::correlate::Correlate) is in one group, where the second input has its
-/// channels in blocks.
+/// What [`Correlate`](super::correlate::Correlate) is in one group, or in a group for each channel,
+/// where the second input has its channels in blocks.
 pub struct BlockedCorrelate {
     /// The window, whose sizes are known.
     pub window: Window,
@@ -36,11 +37,15 @@ pub struct BlockedCorrelate {
     pub filters: i64,
     /// Whether the channels of the first input stand in blocks, too.
     pub in_blocks: bool,
+    /// Whether each channel, which is then in blocks, was convolved alone.
+    pub depthwise: bool,
 }
 
 static IN_BLOCKS: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::correlate_in_blocks,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
 static TO_BLOCKS: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::correlate_to_blocks,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
+static DEPTHWISE: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::correlate_depthwise,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
 
 impl BlockedCorrelate {
@@ -54,7 +59,8 @@ impl BlockedCorrelate {
     }
 
     fn weights(&self) -> Vec<Dim> {
-        [vec![self.filters.into(), self.channels.into()], self.window.sizes()].concat()
+        let channels = if self.depthwise { 1 } else { self.channels };
+        [vec![self.filters.into(), channels.into()], self.window.sizes()].concat()
     }
 
     fn slides(&self, images: &[Dim]) -> Vec<Slide> {
@@ -76,6 +82,7 @@ impl Op for BlockedCorrelate {
         a.int("channels", self.channels);
         a.int("filters", self.filters);
         a.flag("in_blocks", self.in_blocks);
+        a.flag("depthwise", self.depthwise);
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
@@ -96,12 +103,14 @@ impl Op for BlockedCorrelate {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let images = self.images(&cx.ty(0)?.shape).expect("inferring saw the axes");
-        let geometry = geometry_of(&images[0], &self.weights(), &self.slides(&images), 1);
+        let groups = if self.depthwise { self.channels } else { 1 };
+        let geometry = geometry_of(&images[0], &self.weights(), &self.slides(&images), groups);
         cx.macs(&macs(&geometry));
         type Wants = fn(&conv::Conv<'_>) -> usize;
-        let (kernel, wants): (_, Wants) = match self.in_blocks {
-            true => (&IN_BLOCKS, conv::correlate_in_blocks_scratch),
-            false => (&TO_BLOCKS, conv::correlate_to_blocks_scratch),
+        let (kernel, wants): (_, Wants) = match (self.depthwise, self.in_blocks) {
+            (true, _) => (&DEPTHWISE, conv::correlate_depthwise_scratch),
+            (false, true) => (&IN_BLOCKS, conv::correlate_in_blocks_scratch),
+            (false, false) => (&TO_BLOCKS, conv::correlate_to_blocks_scratch),
         };
         let scratch = geometry.scratch_of(&|dim| cx.most(dim), wants);
         let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into()];
@@ -131,9 +140,13 @@ mod tests {
             channels: 20,
             filters: 6,
             in_blocks,
+            depthwise: false,
         };
         let dy = || tensor(DType::F32, [5, 1, 4, 8, 16]);
         check(op(true), &[tensor(DType::F32, [5, 2, 8, 9, 16]), dy()], 1, "float[6, 20, 3, 2]");
         check(op(false), &[tensor(DType::F32, [5, 20, 8, 9]), dy()], 1, "float[6, 20, 3, 2]");
+        let alone = BlockedCorrelate { filters: 20, depthwise: true, ..op(true) };
+        let dy = tensor(DType::F32, [5, 2, 4, 8, 16]);
+        check(alone, &[tensor(DType::F32, [5, 2, 8, 9, 16]), dy], 1, "float[20, 1, 3, 2]");
     }
 }

@@ -55,7 +55,8 @@ struct Along {
 }
 
 impl ConvTranspose {
-    fn read(node: &mut Reader<'_>) -> Result<ConvTranspose> {
+    /// Reads the attributes.
+    pub(super) fn read(node: &mut Reader<'_>) -> Result<ConvTranspose> {
         Ok(ConvTranspose {
             window: Window::read(node)?,
             group: node.int("group", 1)?,
@@ -95,6 +96,34 @@ impl ConvTranspose {
         let [before, _] =
             halves(&total, if upper { AutoPad::SameUpper } else { AutoPad::SameLower });
         Along { out, before }
+    }
+
+    /// The shape of the result, for images and weights of these.
+    pub(super) fn shape(&self, x: &[Dim], w: &[Dim]) -> Vec<Dim> {
+        let along = self.along(&x[2..], &w[2..]);
+        let batch_and_channels = [x[0].clone(), &w[1] * self.group];
+        batch_and_channels.into_iter().chain(along.into_iter().map(|along| along.out)).collect()
+    }
+
+    /// What a kernel computes of images and weights of these shapes.
+    pub(super) fn geometry(&self, x: &[Dim], w: &[Dim]) -> geometry::ConvTranspose {
+        let (size, kernel) = (x[2..].to_vec(), w[2..].to_vec());
+        let (out, pads) =
+            self.along(&size, &kernel).into_iter().map(|along| (along.out, along.before)).unzip();
+        let axes = 0..size.len();
+        geometry::ConvTranspose {
+            batch: x[0].clone(),
+            groups: usize::try_from(self.group).expect("inferring saw that there are groups"),
+            channels: w[0].floor_div(&self.group.into()),
+            filters: w[1].clone(),
+            strides: axes.clone().map(|axis| self.window.stride(axis)).collect(),
+            dilations: axes.map(|axis| self.window.dilation(axis)).collect(),
+            weights: Weights::Plain,
+            size,
+            out,
+            kernel,
+            pads,
+        }
     }
 
     /// The windows that slide over the result, a place for each element of an image.
@@ -156,7 +185,7 @@ impl Op for ConvTranspose {
         let dtype = cx.of(0, FLOATS)?.dtype;
         cx.same_dtype(0, 1)?;
         let (x, w) = (cx.shape(0)?, cx.shape(1)?);
-        let ([batch, channels, image @ ..], [depth, filters, kernel @ ..]) = (x, w) else {
+        let ([_, channels, image @ ..], [depth, filters, kernel @ ..]) = (x, w) else {
             return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
         };
         cx.require_equal(channels, depth, "the channels of the images and of the kernels")?;
@@ -164,12 +193,10 @@ impl Op for ConvTranspose {
         self.check(cx, image.len())?;
         let whole = depth.floor_div(&self.group.into()) * self.group;
         cx.require_equal(depth, &whole, "the number of channels and a multiple of `group`")?;
-        let channels = filters * self.group;
-        bias(cx, 2, &channels)?;
-        let mut shape = vec![batch.clone(), channels];
-        for Along { out, .. } in self.along(image, kernel) {
-            cx.require_at_least(&out, &0.into(), "a size of the result")?;
-            shape.push(out);
+        bias(cx, 2, &(filters * self.group))?;
+        let shape = self.shape(x, w);
+        for out in &shape[2..] {
+            cx.require_at_least(out, &0.into(), "a size of the result")?;
         }
         addend(cx, self.fused, &shape)?;
         Ok(vec![Type::tensor(dtype, shape)])
@@ -177,23 +204,7 @@ impl Op for ConvTranspose {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (x, w) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
-        let (size, kernel) = (x[2..].to_vec(), w[2..].to_vec());
-        let (out, pads) =
-            self.along(&size, &kernel).into_iter().map(|along| (along.out, along.before)).unzip();
-        let axes = 0..size.len();
-        let mut geometry = geometry::ConvTranspose {
-            batch: x[0].clone(),
-            groups: usize::try_from(self.group).expect("inferring saw that there are groups"),
-            channels: w[0].floor_div(&self.group.into()),
-            filters: w[1].clone(),
-            strides: axes.clone().map(|axis| self.window.stride(axis)).collect(),
-            dilations: axes.map(|axis| self.window.dilation(axis)).collect(),
-            weights: Weights::Plain,
-            size,
-            out,
-            kernel,
-            pads,
-        };
+        let mut geometry = self.geometry(x, w);
         cx.macs(&(cx.ty(0)?.len() * &w[1..].iter().product()));
         let weights = match is_shallow(&geometry.filters) {
             true => narrow::plain(cx, 1),

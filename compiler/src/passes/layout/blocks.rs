@@ -40,6 +40,7 @@ pub const RULES: &[Rule] = &[
     pool,
     concat,
     derivative::correlate,
+    derivative::transposed,
     derivative::max_pool,
     derivative::gate,
     derivative::sum,

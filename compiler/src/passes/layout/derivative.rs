@@ -7,16 +7,23 @@ use crate::{
     ir::{Node, Site, ValueId},
     ops::{
         blocks::{self, BLOCK, Block},
-        conv::{blocked_correlate::BlockedCorrelate, correlate::Correlate},
+        conv::{
+            blocked_correlate::BlockedCorrelate, blocked_transpose::BlockedConvTranspose,
+            correlate::Correlate, transpose::ConvTranspose,
+        },
         expand::Expand,
-        gate::Gate,
+        gate::{Between, Gate},
         pool::gradient::{BlockedMaxPoolGradient, MaxPoolGradient},
         reduce::{Reduce, SUM},
+        window::{AutoPad, Window},
     },
     passes::fuse::{Replaced, tensor},
     tensor::Tensor,
 };
-use onnxc_runtime::conv::has_blocks;
+use onnxc_runtime::{
+    activation_fn::Activation,
+    conv::{has_blocks, transposes_in_blocks},
+};
 use std::rc::Rc;
 
 /// The derivative of a convolution by its weights.
@@ -27,21 +34,61 @@ pub fn correlate(site: &mut Site<'_>, node: &Node) -> Replaced {
     let sizes = correlate.window.sizes().iter().map(Dim::known).collect::<Option<Vec<_>>>()?;
     let kernel: Vec<usize> = sizes.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
     let gains = blocked.is_some() || in_blocks(site, dy).is_some();
-    if !gains || correlate.group != 1 || !has_blocks(&kernel) || kernel.len() < sizes.len() {
+    if !gains || !has_blocks(&kernel) || kernel.len() < sizes.len() {
         return None;
     }
     let (channels, filters) = (channels_of(site, x)?, channels_of(site, dy)?);
+    let depthwise = correlate.group > 1;
+    if depthwise && [channels, filters] != [correlate.group; 2] {
+        return None;
+    }
     if tensor(site.graph, x)?.dtype != DType::F32 || channels * filters == 0 {
         return None;
     }
     let dy = into_blocks(site, node, dy)?;
+    let x = if depthwise { into_blocks(site, node, x)? } else { blocked.unwrap_or(x) };
     let op = BlockedCorrelate {
         window: correlate.window.clone(),
         channels,
         filters,
-        in_blocks: blocked.is_some(),
+        in_blocks: depthwise || blocked.is_some(),
+        depthwise,
     };
-    site.replace(node, Rc::new(op), vec![Some(blocked.unwrap_or(x)), Some(dy)])
+    site.replace(node, Rc::new(op), vec![Some(x), Some(dy)])
+}
+
+/// The derivative of a convolution by its images, where that is one run backward.
+pub fn transposed(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let transpose = node.op.downcast::<ConvTranspose>()?;
+    let x = in_blocks(site, node.input(0)?)?;
+    let weights = node.input(1)?;
+    let ty = tensor(site.graph, weights)?;
+    let [channels, filters, kernel @ ..] = &ty.known_shape()?[..] else { return None };
+    let depthwise = i64::try_from(*channels) == Ok(transpose.group) && *filters == 1;
+    let fits = ty.dtype == DType::F32
+        && (transpose.group == 1 || depthwise)
+        && node.inputs.len() == 2
+        && transpose.activation == Activation::Identity
+        && has_blocks(kernel)
+        && channels * filters * kernel.iter().product::<usize>() > 0
+        && transpose.window.auto_pad == AutoPad::NotSet
+        && transpose.output_shape.is_empty()
+        && has_phases(&transpose.window, kernel);
+    if !fits {
+        return None;
+    }
+    let results = i64::try_from(*filters).ok()? * transpose.group;
+    let op = BlockedConvTranspose { transpose: transpose.clone() };
+    replace(site, node, Rc::new(op), vec![Some(x), Some(weights)], results)
+}
+
+/// Whether there are kernels for such windows, whose results lie a stride apart.
+fn has_phases(window: &Window, kernel: &[usize]) -> bool {
+    kernel.iter().enumerate().all(|(axis, &kernel)| {
+        let pad = window.pads.get(axis).map_or(Ok(0), |&pad| usize::try_from(pad));
+        window.dilation(axis) == 1
+            && pad.is_ok_and(|pad| transposes_in_blocks(kernel, window.stride(axis), pad))
+    })
 }
 
 /// The derivative of the largest element of each window.
@@ -56,14 +103,18 @@ pub fn max_pool(site: &mut Site<'_>, node: &Node) -> Replaced {
 
 /// What passes a gate.
 pub fn gate(site: &mut Site<'_>, node: &Node) -> Replaced {
-    node.op.downcast::<Gate>()?;
+    if !node.op.is::<Gate>() && !node.op.is::<Between>() {
+        return None;
+    }
     let (x, gate) = (node.input(0)?, node.input(1)?);
     if in_blocks(site, x).is_none() && in_blocks(site, gate).is_none() {
         return None;
     }
     let channels = channels_of(site, x)?;
     let (x, gate) = (stretched(site, node, x)?, into_blocks(site, node, gate)?);
-    replace(site, node, Rc::new(Gate), vec![Some(x), Some(gate)], channels)
+    let mut inputs = vec![Some(x), Some(gate)];
+    inputs.extend(&node.inputs[2..]);
+    replace(site, node, node.op.clone(), inputs, channels)
 }
 
 /// The sum of each channel, of all images.

@@ -55,6 +55,11 @@ impl Plane {
         } else if axes > 1 {
             h = Axis::of(conv, axes - 2);
         }
+        Plane::over([h, w], channels, unit, limit)
+    }
+
+    /// Windows over rows and columns.
+    pub const fn over([h, w]: [Axis; 2], channels: usize, unit: usize, limit: usize) -> Plane {
         Plane { h, w, channels, unit, limit }
     }
 

@@ -1,8 +1,9 @@
 //! Derivatives by the weights of convolutions whose results have their channels in blocks.
 
-use super::band::{Band, LARGE, Plane};
+use super::band::{Band, LARGE, Plane, SMALL};
 use super::{BLOCK, Conv, MAX_TAPS, product};
-use crate::gemm::Weights;
+use crate::gemm::{DepthwiseWeights, Weights};
+use crate::threads::{self, Scratch};
 
 /// How many elements of scratch memory [`correlate_in_blocks`] wants to be fastest.
 pub const fn correlate_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
@@ -95,6 +96,73 @@ fn add_image(
             dy_block,
             dy_row: width * BLOCK,
             blocks: dy.len() / dy_block,
+            rows,
+            cols,
+            sums: &mut *sums,
+        }
+        .compute();
+    }
+}
+
+/// How many elements of scratch memory [`correlate_depthwise`] wants to be fastest.
+pub const fn correlate_depthwise_scratch(geometry: &Conv<'_>) -> usize {
+    product(geometry.kernel) * BLOCK + Plane::of(geometry, BLOCK, BLOCK, SMALL).scratch()
+}
+
+/// `dw = x ∗ dy` likewise, for as many groups as there are channels; `x` and `dy` have their channels
+/// in blocks.
+#[inline(never)]
+pub fn correlate_depthwise(
+    x: &[f32],
+    dy: &[f32],
+    dw: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+) {
+    let plane = Plane::of(&geometry, BLOCK, BLOCK, SMALL);
+    let count = product(geometry.kernel);
+    let band = plane.band(scratch.len() - count * BLOCK);
+    let mut taps = [0; MAX_TAPS];
+    let taps = band.taps(&plane, &mut taps);
+    let [blocks, pixels] = [geometry.groups.div_ceil(BLOCK), product(geometry.out)];
+    let scratch = Scratch::new(scratch);
+    let cost = dw.len() * geometry.batch * pixels / threads::PRODUCTS;
+    threads::share(dw, count * BLOCK, cost, |first, dw| {
+        scratch.with(|scratch| {
+            let (sums, scratch) = scratch.split_at_mut(count * BLOCK);
+            for (block, dw) in (first..).zip(dw.chunks_mut(count * BLOCK)) {
+                sums.fill(0.0);
+                for image in 0..geometry.batch {
+                    let at = image * blocks + block;
+                    let x = &x[at * plane.image()..][..plane.image()];
+                    let dy = &dy[at * pixels * BLOCK..][..pixels * BLOCK];
+                    add_block([x, dy], sums, scratch, (&plane, &band), taps);
+                }
+                for (lane, dw) in dw.chunks_exact_mut(count).enumerate() {
+                    let sums = sums[lane..].iter().step_by(BLOCK);
+                    dw.iter_mut().zip(sums).for_each(|(dw, &sum)| *dw = sum);
+                }
+            }
+        });
+    });
+}
+
+/// Adds the derivatives of a block of an image.
+fn add_block(
+    [x, dy]: [&[f32]; 2],
+    sums: &mut [f32],
+    scratch: &mut [f32],
+    (plane, band): (&Plane, &Band),
+    taps: &[usize],
+) {
+    let [height, width] = plane.out();
+    for [row, rows, col, cols] in plane.places(band, 0..height) {
+        DepthwiseWeights {
+            x: band.input(plane, x, [row, rows, col], scratch),
+            x_row: band.row,
+            taps,
+            dy: &dy[(row * width + col) * BLOCK..],
+            dy_row: width * BLOCK,
             rows,
             cols,
             sums: &mut *sums,

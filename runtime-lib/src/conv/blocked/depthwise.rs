@@ -120,6 +120,7 @@ impl Channels<'_> {
                 add: self.add.get(at..).unwrap_or(&[]),
                 y: &mut y[at..],
                 y_row: width * BLOCK,
+                y_col: BLOCK,
                 rows,
                 cols,
                 clamp: clamp(f),

@@ -14,6 +14,7 @@ mod groups;
 mod pairs;
 #[cfg(all(test, feature = "std"))]
 mod tests;
+mod transpose;
 mod winograd;
 
 use super::{Conv, product};
@@ -25,13 +26,17 @@ use crate::threads::{self, Scratch};
 use band::{Band, LARGE, Plane};
 use core::ops::Range;
 pub use correlate::{
-    correlate_in_blocks, correlate_in_blocks_scratch, correlate_to_blocks,
-    correlate_to_blocks_scratch,
+    correlate_depthwise, correlate_depthwise_scratch, correlate_in_blocks,
+    correlate_in_blocks_scratch, correlate_to_blocks, correlate_to_blocks_scratch,
 };
 pub use depthwise::{depthwise_in_blocks, depthwise_in_blocks_scratch, pack_depthwise_blocks};
 use groups::Groups;
 pub use groups::{MAX_SHUFFLED, pack_group, pack_groups, packed_group_len, packed_groups_len};
 pub(crate) use pairs::{pairs_in_blocks, pairs_in_blocks_scratch};
+pub use transpose::{
+    pack_transposed, packed_transposed_len, transpose_depthwise, transpose_depthwise_scratch,
+    transpose_in_blocks, transpose_in_blocks_scratch, transposes_in_blocks,
+};
 pub use winograd::{
     WINOGRAD_PARTS, pack_winograd, pack_winograd_in_blocks, packed_winograd_len,
     winograd_in_blocks, winograd_in_blocks_scratch, winograd_pays, winograd_pays_packed_now,
@@ -285,6 +290,7 @@ impl<const UNIT: usize> Image<'_, UNIT> {
                     y: &mut y[first..],
                     y_block: block,
                     y_row: width * BLOCK,
+                    y_col: BLOCK,
                     blocks: part.blocks,
                     rows,
                     cols,

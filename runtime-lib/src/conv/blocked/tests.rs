@@ -410,11 +410,105 @@ fn check_correlate(geometry: Conv<'_>) {
     });
 }
 
+/// The same, of convolutions of each channel alone.
+fn check_correlate_depthwise(geometry: Conv<'_>) {
+    let Conv { batch, groups, size, out, .. } = geometry;
+    let (of_x, of_dy) = (channels(batch, groups, size), channels(batch, groups, out));
+    let x = some(batch * groups * of_x.pixels, 5);
+    let dy = some(batch * groups * of_dy.pixels, 6);
+    let mut truth = vec![0.0; groups * geometry.depth()];
+    crate::conv::correlate(&wide(&x), &wide(&dy), &mut truth, geometry);
+    let (x, dy) = (blocked(&x, of_x), blocked(&dy, of_dy));
+    each_level(|level| {
+        let mut dw = vec![f32::NAN; truth.len()];
+        let mut scratch = vec![f32::NAN; correlate_depthwise_scratch(&geometry)];
+        correlate_depthwise(&x, &dy, &mut dw, &mut scratch, geometry);
+        for (dw, truth) in dw.iter().zip(&truth) {
+            let near = (f64::from(*dw) - truth).abs() < 1e-4;
+            assert!(near, "{level:?} {geometry:?}: {dw}, not {truth}");
+        }
+    });
+}
+
+/// Convolutions run backward, in blocks, against those without. The images of the one are the results
+/// of the other.
+fn check_transpose(conv: Conv<'_>) {
+    let Conv { batch, groups, channels: filters, filters: depth, size: out, out: size, .. } = conv;
+    let Conv { kernel, strides, dilations, pads, weights, .. } = conv;
+    let geometry = crate::conv::ConvTranspose {
+        batch,
+        groups,
+        channels: depth,
+        filters,
+        size,
+        out,
+        kernel,
+        strides,
+        dilations,
+        pads,
+        weights,
+    };
+    let (of_x, of_y) =
+        (channels(batch, groups * depth, size), channels(batch, groups * filters, out));
+    let x = some(batch * of_x.channels * of_x.pixels, 7);
+    let w = some(of_x.channels * filters * product(kernel), 8);
+    let mut truth = vec![0.0; batch * of_y.channels * of_y.pixels];
+    let (wide_x, wide_w) = (wide(&x), wide(&w));
+    let f = Activation::Identity;
+    crate::conv::conv_transpose(&wide_x, &wide_w, None, None, &mut truth, geometry, f);
+    let mut packed = vec![f32::NAN; packed_transposed_len(&geometry)];
+    pack_transposed(&w, &mut packed, geometry);
+    let x = blocked(&x, of_x);
+    let (run, wants): (fn(&[f32], &[f32], &mut [f32], &mut [f32], _), fn(&_) -> usize) =
+        match groups {
+            1 => (transpose_in_blocks, transpose_in_blocks_scratch),
+            _ => (transpose_depthwise, transpose_depthwise_scratch),
+        };
+    each_level(|level| {
+        let mut scratch = vec![f32::NAN; wants(&geometry)];
+        let mut y = vec![f32::NAN; batch * of_y.channels.div_ceil(BLOCK) * of_y.pixels * BLOCK];
+        run(&x, &packed, &mut y, &mut scratch, geometry);
+        assert!(y.iter().all(|y| y.is_finite()), "{level:?} {geometry:?}");
+        let mut plain = vec![f32::NAN; truth.len()];
+        unblock(&y, &mut plain, of_y);
+        for (at, (y, truth)) in plain.iter().zip(&truth).enumerate() {
+            let near = (f64::from(*y) - truth).abs() <= 1e-5 * (1.0 + truth.abs());
+            assert!(near, "{level:?} {geometry:?}: y[{at}] is {y}, not {truth}");
+        }
+    });
+}
+
+#[test]
+fn a_phase_of_a_convolution_run_backward_is_a_convolution() {
+    let strided = [
+        SQUARE,
+        Over { strides: [2, 2], ..SQUARE },
+        Over { strides: [2, 2], size: [10, 8], ..SQUARE },
+        Over { strides: [2, 2], pads: [0, 0], ends: [0, 0], ..SQUARE },
+        Over { kernel: [1, 1], strides: [2, 3], pads: [0, 0], ends: [0, 0], ..SQUARE },
+        Over { kernel: [7, 5], strides: [2, 3], pads: [3, 2], ends: [3, 2], ..SQUARE },
+        Over { kernel: [5, 2], strides: [3, 1], pads: [2, 0], ends: [1, 1], ..SQUARE },
+        Over { size: [1, 40], kernel: [1, 5], strides: [1, 2], pads: [0, 2], ..SQUARE },
+        Over { size: [70, 68], strides: [2, 2], ..SQUARE },
+    ];
+    for over in strided {
+        let fits = |i: usize| transposes_in_blocks(over.kernel[i], over.strides[i], over.pads[i]);
+        assert!(fits(0) && fits(1));
+        for (batch, channels, filters) in [(1, 16, 16), (2, 20, 36), (1, 33, 3)] {
+            over.with([batch, 1, channels, filters], check_transpose);
+            over.with([batch, channels, 1, 1], check_transpose);
+        }
+    }
+    assert!(!transposes_in_blocks(3, 2, 2));
+    assert!(!transposes_in_blocks(1, 2, 2));
+}
+
 #[test]
 fn derivatives_by_weights_give_what_channels_give() {
     for over in windows().into_iter().take(24) {
         for (batch, channels, filters) in [(1, 16, 16), (2, 20, 24), (3, 1, 33), (0, 2, 3)] {
             over.with([batch, 1, channels, filters], check_correlate);
+            over.with([batch, filters, 1, 1], check_correlate_depthwise);
         }
     }
 }

@@ -317,6 +317,7 @@ impl Part<'_> {
                     y: sums,
                     y_block: count * BLOCK,
                     y_row: count * BLOCK,
+                    y_col: BLOCK,
                     blocks: tiles.filters,
                     rows: 1,
                     cols: count,

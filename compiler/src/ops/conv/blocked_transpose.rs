@@ -1,0 +1,122 @@
+//! Convolutions run backward whose images have their channels in blocks.
+
+use super::transpose::ConvTranspose;
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    ops::{Entry, blocks, internal, pack::numbers},
+    plan::{Kernel, geometry, kernel},
+    ty::Type,
+};
+use onnxc_runtime::conv;
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[internal("BlockedConvTranspose", |node| {
+    Ok(Rc::new(BlockedConvTranspose { transpose: ConvTranspose::read(node)? }))
+})];
+
+/// What [`ConvTranspose`] is in one group, or in a group for each channel, where images and the result
+/// have their channels in blocks. Nothing is added, and no function follows. The kernels are not
+/// stretched, and reach each element that lies behind their first.
+pub struct BlockedConvTranspose {
+    /// What it computes.
+    pub transpose: ConvTranspose,
+}
+
+type Transposes = Kernel<geometry::ConvTranspose>;
+
+static IN_BLOCKS: Transposes = kernel!(F32_ONLY T, conv::transpose_in_blocks,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
+static DEPTHWISE: Transposes = kernel!(F32_ONLY T, conv::transpose_depthwise,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
+static PACK: Transposes = kernel!(F32_ONLY T, conv::pack_transposed,
+    |f, a, p| f(a.input(0), a.output(0), p));
+
+impl BlockedConvTranspose {
+    /// The shape of the images, out of blocks.
+    fn images(x: &[Dim], w: &[Dim]) -> Option<Vec<Dim>> {
+        let (batch, image) = blocks::image(x)?;
+        Some([&[batch.clone(), w.first()?.clone()], image].concat())
+    }
+}
+
+impl Op for BlockedConvTranspose {
+    fn name(&self) -> &'static str {
+        "BlockedConvTranspose"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.transpose.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(0, &[DType::F32])?;
+        cx.same_dtype(0, 1)?;
+        let w = cx.shape(1)?;
+        let Some(x) = BlockedConvTranspose::images(cx.shape(0)?, w) else {
+            return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
+        };
+        let shape = self.transpose.shape(&x, w);
+        let shape = blocks::blocked(&shape).expect("it has channels");
+        Ok(vec![Type::tensor(DType::F32, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let w = &cx.ty(1)?.shape;
+        let x = BlockedConvTranspose::images(&cx.ty(0)?.shape, w);
+        let x = x.expect("inferring saw the axes");
+        let geometry = self.transpose.geometry(&x, w);
+        cx.macs(&(x.iter().chain(&w[1..]).product::<Dim>()));
+        let len = numbers(&geometry, |geometry| conv::packed_transposed_len(&geometry));
+        let packed = cx.scratch(DType::F32, Dim::from(len));
+        let (from, to) = (vec![cx.input(1)?.into()], vec![packed.clone().into()]);
+        cx.call_on(&PACK, DType::F32, from, to, geometry.clone())?;
+        type Wants = fn(&conv::ConvTranspose<'_>) -> usize;
+        let (kernel, wants): (_, Wants) = match self.transpose.group {
+            1 => (&IN_BLOCKS, conv::transpose_in_blocks_scratch),
+            _ => (&DEPTHWISE, conv::transpose_depthwise_scratch),
+        };
+        let scratch = geometry.scratch_of(&|dim| cx.most(dim), wants);
+        let inputs = vec![cx.input(0)?.into(), packed.into()];
+        let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
+        cx.call_on(kernel, DType::F32, inputs, outputs, geometry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{
+        testing::{check, tensor},
+        window::{AutoPad, Window},
+    };
+    use onnxc_runtime::activation_fn::Activation;
+
+    #[test]
+    fn a_result_is_that_of_channels_in_blocks() {
+        let transpose = |group| ConvTranspose {
+            window: Window {
+                auto_pad: AutoPad::NotSet,
+                kernel_shape: Vec::new(),
+                strides: vec![2, 2],
+                pads: vec![1; 4],
+                dilations: Vec::new(),
+            },
+            group,
+            output_padding: vec![1, 0],
+            output_shape: Vec::new(),
+            activation: Activation::Identity,
+            fused: false,
+        };
+        let op = |group| BlockedConvTranspose { transpose: transpose(group) };
+        let x = || tensor(DType::F32, [5, 2, 4, 6, 16]);
+        check(op(1), &[x(), tensor(DType::F32, [20, 36, 3, 3])], 1, "float[5, 3, 8, 11, 16]");
+        check(op(20), &[x(), tensor(DType::F32, [20, 1, 3, 3])], 1, "float[5, 2, 8, 11, 16]");
+    }
+}
