@@ -1,6 +1,10 @@
 //! Steps that optimizers take.
 
-use super::{Entry, cast::Fit, training};
+use super::{
+    Entry,
+    cast::{Cast, Fit},
+    training,
+};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::{DType, I64_ONLY, WIDE},
@@ -11,6 +15,7 @@ use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
     training("Adagrad", 1, |node| {
+        widen_rate(node)?;
         Ok(Rc::new(Adagrad(geometry::Adagrad {
             decay_factor: node.float("decay_factor", 0.0)?,
             epsilon: node.float("epsilon", 1e-6)?,
@@ -18,6 +23,7 @@ pub const OPS: &[Entry] = &[
         })))
     }),
     training("Adam", 1, |node| {
+        widen_rate(node)?;
         Ok(Rc::new(Adam(geometry::Adam {
             alpha: node.float("alpha", 0.9)?,
             beta: node.float("beta", 0.999)?,
@@ -27,6 +33,7 @@ pub const OPS: &[Entry] = &[
         })))
     }),
     training("Momentum", 1, |node| {
+        widen_rate(node)?;
         let nesterov = node.choice("mode", &[("standard", false), ("nesterov", true)])?;
         let attributes = geometry::Momentum {
             alpha: required(node, "alpha")?,
@@ -36,6 +43,15 @@ pub const OPS: &[Entry] = &[
         Ok(Rc::new(Momentum { nesterov, attributes }))
     }),
 ];
+
+/// Kernels read the learning rate in double precision. As nodes of their own, the casts of all tensors are
+/// one.
+fn widen_rate(node: &mut Reader<'_>) -> Result {
+    match node.dtype(0) {
+        Ok(DType::F32) => node.wrap_input(0, Cast { to: DType::F64, fit: Fit::DEFAULT }, &[]),
+        _ => Ok(()),
+    }
+}
 
 fn required(node: &mut Reader<'_>, name: &str) -> Result<f32> {
     let missing =
@@ -87,12 +103,7 @@ fn lower<F: Formula>(
     kernel: &'static Kernel<F>,
     attributes: &F,
 ) -> Result {
-    let (mut rate, step) = (cx.input(0)?, cx.input(1)?);
-    if cx.ty(0)?.dtype != DType::F64 {
-        let wide = cx.scratch(DType::F64, 1);
-        Fit::DEFAULT.call(cx, cx.ty(0)?.dtype, rate, DType::F64, wide.clone())?;
-        rate = wide;
-    }
+    let (rate, step) = (cx.input(0)?, cx.input(1)?);
     let tensors = (cx.node().inputs.len() - 2) / given;
     for i in 0..tensors {
         let ty = cx.ty(2 + i)?;

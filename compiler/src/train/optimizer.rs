@@ -18,7 +18,9 @@ pub enum Method {
     Momentum,
     /// The same, looking ahead: `x - lr (g + momentum v)`.
     Nesterov,
-    /// ONNX's `Adam`, with the correction of the bias: its `T` is 1 in the first step.
+    /// ONNX's `Adam`, with the correction of the bias: its `T` is 1 in the first step. What keeps
+    /// divisors from zero is added before the correction, so it is 1 / √(1 - beta2ᵀ) of what PyTorch's
+    /// would be: 32 times as much in the first step, and the same in the end.
     Adam,
     /// `Adam` on variables that are first made smaller by the factor `1 - lr weight_decay`.
     AdamW,

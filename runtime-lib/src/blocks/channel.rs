@@ -1,8 +1,9 @@
 //! Normalizations of channels that stand in blocks.
 
 use super::{BLOCK, Channels};
+use crate::norm::Passing;
 use crate::simd::{Simd, WithSimd, dispatch};
-use crate::{Float, Number};
+use crate::{Float, Number, threads};
 
 /// What a normalization with these statistics multiplies each channel by, and what it adds then; zeros
 /// for channels that are missing to a whole block.
@@ -66,6 +67,93 @@ pub fn blocked_channel_sums(
         let [of_products, of_slopes] = dispatch(Totals { terms, geometry, block });
         products.copy_from_slice(&of_products[..mean.len()]);
         sums.copy_from_slice(&of_slopes[..mean.len()]);
+    }
+}
+
+/// The derivatives by `x`, and by the scale, of a normalization of each channel with the statistics of
+/// `x` itself, from those by its result, `dy`, and what [`blocked_channel_sums`] finds; `x` and `dy`
+/// are in blocks.
+#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
+pub fn blocked_channel_slope(
+    dy: &[f32],
+    x: &[f32],
+    scale: &[f32],
+    mean: &[f32],
+    variance: &[f32],
+    products: &[f32],
+    sums: &[f32],
+    dx: &mut [f32],
+    d_scale: &mut [f32],
+    geometry: Channels,
+    epsilon: f32,
+) {
+    dx.copy_from_slice(dy);
+    blocked_channel_slope_in_place(
+        dx, d_scale, x, scale, mean, variance, products, sums, geometry, epsilon,
+    );
+}
+
+/// The same, where `dx` is `dy` before.
+#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
+#[inline(never)]
+pub fn blocked_channel_slope_in_place(
+    dx: &mut [f32],
+    d_scale: &mut [f32],
+    x: &[f32],
+    scale: &[f32],
+    mean: &[f32],
+    variance: &[f32],
+    products: &[f32],
+    sums: &[f32],
+    geometry: Channels,
+    epsilon: f32,
+) {
+    let (unit, cost) = (geometry.pixels * BLOCK, dx.len());
+    let count = (geometry.batch * geometry.pixels) as f64;
+    let of = |channel: usize| {
+        let given = [scale, variance, products, sums].map(|of| of[channel]);
+        Passing::of(given, count, epsilon)
+    };
+    for (channel, (to, &product)) in d_scale.iter_mut().zip(products).enumerate() {
+        *to = f32::from_f64(f64::from(product) * of(channel).factor);
+    }
+    threads::share(dx, unit, cost, |first, dx| {
+        for (index, dx) in (first..).zip(dx.chunks_exact_mut(unit.max(1))) {
+            let mut block =
+                Slopes { dx, x: &x[index * unit..][..unit], numbers: [[0.0; BLOCK]; 4] };
+            let start = index % geometry.blocks() * BLOCK;
+            for (lane, channel) in (start..geometry.channels).take(BLOCK).enumerate() {
+                let Passing { by, without, along, .. } = of(channel);
+                let numbers = [by, without, along, f64::from(mean[channel])];
+                let to = block.numbers.iter_mut().zip(numbers);
+                to.for_each(|(to, number)| to[lane] = f32::from_f64(number));
+            }
+            dispatch(block);
+        }
+    });
+}
+
+/// The derivatives of a block of an image.
+struct Slopes<'a> {
+    dx: &'a mut [f32],
+    x: &'a [f32],
+    /// For each channel, what [`Passing`] has, but for the first; and the mean.
+    numbers: [[f32; BLOCK]; 4],
+}
+
+impl WithSimd for Slopes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        for first in (0..BLOCK).step_by(S::LANES) {
+            let [by, without, along, mean] = self.numbers.map(|of| s.load(&of[first..]));
+            for (dx, x) in self.dx.chunks_exact_mut(BLOCK).zip(self.x.chunks_exact(BLOCK)) {
+                let (dx, x) = (&mut dx[first..], &x[first..]);
+                let straight = s.mul(by, s.sub(s.load(dx), without));
+                s.store(s.mul_add(along, s.sub(s.load(x), mean), straight), dx);
+            }
+        }
     }
 }
 
@@ -159,7 +247,7 @@ mod tests {
     use super::super::block;
     use super::*;
     use crate::geometry::Axis;
-    use crate::norm::{channel_moments, channel_sums};
+    use crate::norm::{channel_moments, channel_slope, channel_sums};
     use crate::simd::each_level;
     use std::{vec, vec::Vec};
 
@@ -193,6 +281,45 @@ mod tests {
             let [mean, variance, products, sums] = &mut truth;
             channel_moments(&x, mean, variance, axis);
             channel_sums(&x, &dy, mean, products, sums, axis);
+            let scale = vec![1.5; channels];
+            let mut slope = (vec![9.0; x.len()], vec![9.0; channels]);
+            let [mean, variance, products, sums] = truth.each_ref();
+            channel_slope(
+                &dy,
+                &x,
+                &scale,
+                mean,
+                variance,
+                products,
+                sums,
+                &mut slope.0,
+                &mut slope.1,
+                axis,
+                1e-2,
+            );
+            each_level(|_| {
+                let mut dx = vec![9.0; x_blocked.len()];
+                let mut d_scale = vec![9.0; channels];
+                let (x, dy) = (&x_blocked, &dy_blocked);
+                blocked_channel_slope(
+                    dy,
+                    x,
+                    &scale,
+                    mean,
+                    variance,
+                    products,
+                    sums,
+                    &mut dx,
+                    &mut d_scale,
+                    geometry,
+                    1e-2,
+                );
+                let found = dx.iter().chain(&d_scale);
+                let blocked = blocked(&slope.0);
+                for (found, truth) in found.zip(blocked.iter().chain(&slope.1)) {
+                    assert!((found - truth).abs() <= 1e-5 * (1.0 + truth.abs()), "{geometry:?}");
+                }
+            });
             each_level(|level| {
                 let mut found = [(); 4].map(|()| vec![9.0; channels]);
                 let [mean, variance, products, sums] = &mut found;

@@ -6,7 +6,10 @@ mod channel;
 use crate::activation_fn::Activation;
 pub use crate::gemm::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
-pub use channel::{blocked_channel_moments, blocked_channel_sums, channel_factors};
+pub use channel::{
+    blocked_channel_moments, blocked_channel_slope, blocked_channel_slope_in_place,
+    blocked_channel_sums, channel_factors,
+};
 
 /// Images of some channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -109,6 +109,103 @@ fn part<T: Float>(x: &[T], dy: &[T], mean: T) -> (T, T) {
     (products, sums)
 }
 
+/// What a normalization of a channel passes on of the derivatives by its results.
+#[derive(Clone, Copy)]
+pub(crate) struct Passing {
+    /// One over the standard deviation.
+    pub factor: f64,
+    /// What derivatives are multiplied with.
+    pub by: f64,
+    /// The mean derivative, which is taken away first.
+    pub without: f64,
+    /// What distances from the mean are multiplied with, and added.
+    pub along: f64,
+}
+
+impl Passing {
+    /// From the scale and the variance of the channel, `Σ dy (x - mean)` and `Σ dy`, and how many
+    /// elements it has.
+    pub fn of<T: Float>(
+        [scale, variance, products, sums]: [T; 4],
+        count: f64,
+        epsilon: f32,
+    ) -> Self {
+        let factor = 1.0 / Float::sqrt(variance.to_f64() + f64::from(epsilon));
+        let by = scale.to_f64() * factor;
+        let along = -(by * factor * factor * products.to_f64() / count);
+        Passing { factor, by, without: sums.to_f64() / count, along }
+    }
+}
+
+/// The derivatives by `x`, and by the scale, of a normalization of each channel, which is the axis, with
+/// the statistics of `x` itself, from those by its result, `dy`, and what [`channel_sums`] finds.
+#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
+pub fn channel_slope<T: Float<Wide = T>>(
+    dy: &[T],
+    x: &[T],
+    scale: &[T],
+    mean: &[T],
+    variance: &[T],
+    products: &[T],
+    sums: &[T],
+    dx: &mut [T],
+    d_scale: &mut [T],
+    geometry: Axis,
+    epsilon: f32,
+) {
+    dx.copy_from_slice(dy);
+    channel_slope_in_place(
+        dx, d_scale, x, scale, mean, variance, products, sums, geometry, epsilon,
+    );
+}
+
+/// The same, where `dx` is `dy` before.
+#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
+#[inline(never)]
+pub fn channel_slope_in_place<T: Float<Wide = T>>(
+    dx: &mut [T],
+    d_scale: &mut [T],
+    x: &[T],
+    scale: &[T],
+    mean: &[T],
+    variance: &[T],
+    products: &[T],
+    sums: &[T],
+    geometry: Axis,
+    epsilon: f32,
+) {
+    let Axis { outer, len, inner } = geometry;
+    let count = (outer * inner) as f64;
+    for channel in 0..len {
+        let given = [scale, variance, products, sums].map(|of| of[channel]);
+        let Passing { factor, by, without, along } = Passing::of(given, count, epsilon);
+        d_scale[channel] = T::from_f64(products[channel].to_f64() * factor);
+        let [by, without, along] = [by, without, along].map(T::from_f64);
+        let mean = mean[channel];
+        let rows = dx.chunks_exact_mut(inner.max(1)).zip(x.chunks_exact(inner.max(1)));
+        for (dx, x) in rows.skip(channel).step_by(len) {
+            for (dx, &x) in dx.iter_mut().zip(x) {
+                *dx = by.mul(dx.sub(without)).add(along.mul(x.sub(mean)));
+            }
+        }
+    }
+}
+
+/// `momentum · kept + (1 - momentum) · now`.
+pub fn running_mean<T: Float>(kept: &[T], now: &[T], y: &mut [T], momentum: f32) {
+    y.copy_from_slice(kept);
+    running_mean_in_place(y, now, momentum);
+}
+
+/// The same, where `y` is what is kept before.
+#[inline(never)]
+pub fn running_mean_in_place<T: Float>(y: &mut [T], now: &[T], momentum: f32) {
+    let [keep, take] = [momentum, 1.0 - momentum].map(|share| T::from_f64(f64::from(share)));
+    for (y, &now) in y.iter_mut().zip(now) {
+        *y = y.mul(keep).add(now.mul(take));
+    }
+}
+
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
@@ -142,12 +239,68 @@ mod tests {
                 near(sums[c], sum(&|i| dy[i]));
                 if outer > 0 {
                     let count = (outer * inner) as f64;
+                    check_slope(&x, &dy, geometry, c, error);
                     let m = sum(&|i| x[i]) / count;
                     near(mean[c], m);
                     near(variance[c], sum(&|i| (x[i] - m) * (x[i] - m)) / count);
                 }
             }
         }
+    }
+
+    /// Holds the derivatives of one channel against quotients of small differences.
+    fn check_slope(x: &[f64], dy: &[f64], geometry: Axis, channel: usize, error: f64) {
+        let Axis { outer, len, inner } = geometry;
+        let count = (outer * inner) as f64;
+        let own = |i: &usize| i / inner % len == channel;
+        let (scale, epsilon) = (1.5, 1.0f32);
+        // What the derivative is of: Σ dy · y.
+        let loss = |x: &[f64], scale: f64| -> f64 {
+            let all = || (0..x.len()).filter(own);
+            let mean = all().map(|i| x[i]).sum::<f64>() / count;
+            let variance = all().map(|i| (x[i] - mean) * (x[i] - mean)).sum::<f64>() / count;
+            let factor = scale / (variance + f64::from(epsilon)).sqrt();
+            all().map(|i| dy[i] * (x[i] - mean) * factor).sum()
+        };
+        let [mut mean, mut variance, mut products, mut sums, mut d_scale] =
+            [(); 5].map(|()| std::vec![0.0; len]);
+        channel_moments(x, &mut mean, &mut variance, geometry);
+        channel_sums(x, dy, &mean, &mut products, &mut sums, geometry);
+        let (scales, mut dx) = (std::vec![scale; len], std::vec![9.0; x.len()]);
+        channel_slope(
+            dy,
+            x,
+            &scales,
+            &mean,
+            &variance,
+            &products,
+            &sums,
+            &mut dx,
+            &mut d_scale,
+            geometry,
+            epsilon,
+        );
+        let near = |found: f64, of: &dyn Fn(f64) -> f64| {
+            let truth = (of(1e-4) - of(-1e-4)) / 2e-4;
+            let near = (found - truth).abs() <= (1e-6 + error) * (1.0 + truth.abs());
+            assert!(near, "{geometry:?}: {found}, not {truth}");
+        };
+        near(d_scale[channel], &|step| loss(x, scale + step));
+        for i in (0..x.len()).filter(own).take(3) {
+            let moved = |step: f64| {
+                let mut x = x.to_vec();
+                x[i] += step;
+                loss(&x, scale)
+            };
+            near(dx[i], &moved);
+        }
+    }
+
+    #[test]
+    fn a_running_mean_keeps_a_share() {
+        let mut y = [9.0f32; 2];
+        running_mean(&[1.0, 2.0], &[5.0, -2.0], &mut y, 0.75);
+        assert_eq!(y, [2.0, 1.0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Normalizations with the statistics of channels: `BatchNormalization` and its kin.
 
 use super::{
-    channel::{ChannelMoments, ChannelSums},
+    channel::{ChannelMoments, ChannelSlope, ChannelSums},
     gradient::{Normalized, inverse_root},
 };
 use crate::{
@@ -233,13 +233,12 @@ impl BatchNormalization {
         let count = x.count_like(x) / g.x(1).count_like(x);
         let mut parts = Vec::new();
         if let Some(dy) = g.dy(0) {
-            let (scale, factor) = (g.x(1).cast_like(x), inverse_root(variance, self.epsilon));
             let [products, sums] = ChannelSums::of(x, dy, mean);
-            // scale · factor · (dy - Σ dy / n - y · Σ (dy · y) / n), with y = factor · (x - mean)
-            let along = scale * factor * factor * products / count;
-            let straight = self.slope(dy, scale, sums / count, variance);
-            parts.push(straight - self.slope(x, along, mean, variance));
-            g.set(1, (products * factor).cast_like(g.x(1)));
+            let (given, statistics) =
+                ([dy, x, g.x(1).cast_like(x)], [mean, variance, products, sums]);
+            let [dx, d_scale] = ChannelSlope::of(given, statistics, self.epsilon);
+            parts.push(dx);
+            g.set(1, d_scale.cast_like(g.x(1)));
             g.set(2, sums.cast_like(g.x(2)));
         }
         let running = |dy: Option<Expr<'t>>| {

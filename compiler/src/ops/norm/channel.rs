@@ -1,5 +1,6 @@
-//! Sums over channels: the statistics of a normalization, and what its derivatives follow from.
+//! Sums over channels, the statistics of a normalization, and the derivatives that follow from them.
 
+use super::gradient::inverse_root;
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -27,12 +28,37 @@ pub struct ChannelSums {
     pub blocked: Option<i64>,
 }
 
+/// The derivatives by `x`, and by the scale, of a normalization of channels with the statistics of `x`
+/// itself, from the derivative `dy` by its result, `x`, the scale, the mean and the variance of each
+/// channel, and what [`ChannelSums`] finds.
+pub struct ChannelSlope {
+    /// What is added to the variances.
+    pub epsilon: f32,
+    /// How many channels are meant, where they stand in blocks.
+    pub blocked: Option<i64>,
+}
+
+/// So much of the first input, and the rest of the second one.
+pub struct RunningMean {
+    /// How much of the first input stays.
+    pub momentum: f32,
+}
+
 pub fn read_moments(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(ChannelMoments { blocked: node.maybe_int("blocked")? }))
 }
 
 pub fn read_sums(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(ChannelSums { blocked: node.maybe_int("blocked")? }))
+}
+
+pub fn read_slope(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    let (epsilon, blocked) = (node.float("epsilon", 1e-5)?, node.maybe_int("blocked")?);
+    Ok(Rc::new(ChannelSlope { epsilon, blocked }))
+}
+
+pub fn read_running_mean(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    Ok(Rc::new(RunningMean { momentum: node.float("momentum", 0.9)? }))
 }
 
 static MOMENTS: Kernel<Axis> = kernel!(WIDE T, norm::channel_moments::<T>,
@@ -43,6 +69,19 @@ static SUMS: Kernel<Axis> = kernel!(WIDE T, norm::channel_sums::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p));
 static BLOCKED_SUMS: Kernel<Channels> = kernel!(F32_ONLY T, blocks::blocked_channel_sums,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p));
+static SLOPE: Kernel<(Axis, f32)> = kernel!(WIDE T, norm::channel_slope::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6),
+        a.output(0), a.output(1), p.0, p.1),
+    in_place channel_slope_in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.input(0),
+        a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), p.0, p.1));
+static BLOCKED_SLOPE: Kernel<(Channels, f32)> = kernel!(F32_ONLY T, blocks::blocked_channel_slope,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6),
+        a.output(0), a.output(1), p.0, p.1),
+    in_place blocked_channel_slope_in_place |f, a, p| f(a.output(0), a.output(1), a.input(0),
+        a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), p.0, p.1));
+static RUNNING_MEAN: Kernel<(f32,)> = kernel!(WIDE T, norm::running_mean::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0),
+    in_place running_mean_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p.0));
 
 impl ChannelMoments {
     /// The mean and the variance of each channel of `x`.
@@ -76,6 +115,37 @@ impl ChannelSums {
     fn written_out<'t>(x: Expr<'t>, dy: Expr<'t>, mean: Expr<'t>) -> [Expr<'t>; 2] {
         let distance = x - mean.for_channels(x.rank());
         [dy * distance, dy].map(|x| flat(x.sum(&others(x))))
+    }
+}
+
+impl ChannelSlope {
+    /// Both derivatives, for a `scale` and `statistics` of the type of `x`: the mean and the variance,
+    /// and both of [`ChannelSums`].
+    pub fn of<'t>(
+        [dy, x, scale]: [Expr<'t>; 3],
+        statistics: [Expr<'t>; 4],
+        epsilon: f32,
+    ) -> [Expr<'t>; 2] {
+        if !WIDE.contains(&x.dtype()) {
+            return ChannelSlope::written_out([dy, x, scale], statistics, epsilon);
+        }
+        let given: Vec<_> = [dy, x, scale].into_iter().chain(statistics).map(Some).collect();
+        let found = x.tape.node(Rc::new(ChannelSlope { epsilon, blocked: None }), &given, 2);
+        [found[0], found[1]]
+    }
+
+    /// `scale · factor · (dy - Σ dy / n - factor² · (x - mean) · Σ dy (x - mean) / n)`.
+    fn written_out<'t>(
+        [dy, x, scale]: [Expr<'t>; 3],
+        [mean, variance, products, sums]: [Expr<'t>; 4],
+        epsilon: f32,
+    ) -> [Expr<'t>; 2] {
+        let factor = inverse_root(variance, epsilon);
+        let count = x.count_like(x) / mean.count_like(x);
+        let spread = |number: Expr<'t>| number.for_channels(x.rank());
+        let along = spread(factor * factor * products / count) * (x - spread(mean));
+        let dx = spread(scale * factor) * (dy - spread(sums / count) - along);
+        [dx, products * factor]
     }
 }
 
@@ -184,6 +254,77 @@ impl Op for ChannelSums {
     }
 }
 
+impl Op for ChannelSlope {
+    fn name(&self) -> &'static str {
+        "ChannelSlope"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.float("epsilon", self.epsilon);
+        attributes(a, self.blocked);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (ty, channels) = (cx.of(0, WIDE)?.clone(), count(cx, self.blocked)?);
+        let x = cx.ranked(1, ty.rank())?.shape.clone();
+        for (a, b) in ty.shape.iter().zip(&x) {
+            cx.require_equal(a, b, "the sizes of what is normalized and of the derivative")?;
+        }
+        for i in 1..7 {
+            cx.same_dtype(0, i)?;
+        }
+        for i in 2..7 {
+            let given = &cx.ranked(i, 1)?.shape[0];
+            cx.require_equal(given, &channels, "the numbers of parameters and of channels")?;
+        }
+        let by_scale = Type::tensor(ty.dtype, [channels]);
+        Ok(vec![ty.into(), by_scale])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let shape = &cx.ty(0)?.shape;
+        match self.blocked {
+            Some(channels) => cx.call(&BLOCKED_SLOPE, (in_blocks(shape, channels), self.epsilon)),
+            None => cx.call(&SLOPE, (Axis::of(shape, 1), self.epsilon)),
+        }
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let statistics = [3, 4, 5, 6].map(|i| g.x(i));
+        let given = [0, 1, 2].map(|i| g.x(i));
+        g.through(&ChannelSlope::written_out(given, statistics, self.epsilon))
+    }
+}
+
+impl Op for RunningMean {
+    fn name(&self) -> &'static str {
+        "RunningMean"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.float("momentum", self.momentum);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.of(0, WIDE)?.clone();
+        cx.same_dtype(0, 1)?;
+        cx.require_equal(&ty.len(), &cx.ty(1)?.len(), "the numbers that are kept and added")?;
+        Ok(vec![ty.into()])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        cx.call(&RUNNING_MEAN, (self.momentum,))
+    }
+}
+
 /// Numbers by which channels that stand in blocks are normalized: factors and addends, from the scale,
 /// the bias, the means and the variances, with zeros for channels that are missing to a whole block.
 pub struct ChannelFactors {
@@ -247,6 +388,20 @@ mod tests {
         check(ChannelSums { blocked: Some(20) }, &[x(), x(), tensor(F32, [20])], 2, found);
         let message = "the numbers of means and of channels must be equal, but are 32 and 20";
         check(ChannelSums { blocked: Some(20) }, &[x(), x(), tensor(F32, [32])], 2, message);
+    }
+
+    #[test]
+    fn a_slope_is_as_large_as_what_it_is_by() {
+        let given = |x: &[usize]| {
+            let x = [(); 2].map(|()| tensor(F32, x.to_vec()));
+            x.into_iter().chain([(); 5].map(|()| tensor(F32, [20]))).collect::<Vec<_>>()
+        };
+        let plain = ChannelSlope { epsilon: 1e-5, blocked: None };
+        check(plain, &given(&[2, 20, 3]), 2, "float[2, 20, 3]; float[20]");
+        let blocked = ChannelSlope { epsilon: 1e-5, blocked: Some(20) };
+        check(blocked, &given(&[2, 2, 3, 16]), 2, "float[2, 2, 3, 16]; float[20]");
+        let running = [tensor(F32, [20]), tensor(F32, [20])];
+        check(RunningMean { momentum: 0.9 }, &running, 1, "float[20]");
     }
 
     #[test]

@@ -27,9 +27,11 @@ pub const OPS: &[Entry] = &[
     nodes("RMSNormalization", 23, layer::read_rms),
     internal("ChannelFactors", channel::read_factors),
     internal("ChannelMoments", channel::read_moments),
+    internal("ChannelSlope", channel::read_slope),
     internal("ChannelSums", channel::read_sums),
     internal("LayerNormalizationSlope", |node| slope::read(node, true)),
     internal("RMSNormalizationSlope", |node| slope::read(node, false)),
+    internal("RunningMean", channel::read_running_mean),
 ];
 
 /// The type that the first stage of a normalization is said to be calculated in.

@@ -35,6 +35,7 @@ pub const RULES: &[Rule] = &[
     normalization::training,
     normalization::moments,
     normalization::sums,
+    normalization::slope,
     unary,
     binary,
     pool,

@@ -8,15 +8,13 @@ use crate::{
     dtype::DType,
     ir::{Node, Site, ValueId},
     ops::{
-        binary::{ADD, MUL},
         blocks::{Affine, Unblock},
         norm::{
             batch::BatchNormalization,
-            channel::{ChannelFactors, ChannelMoments, ChannelSums},
+            channel::{ChannelFactors, ChannelMoments, ChannelSlope, ChannelSums, RunningMean},
         },
     },
     passes::fuse::{Replaced, tensor},
-    tensor::Tensor,
 };
 use onnxc_runtime::activation_fn::Activation;
 use std::rc::Rc;
@@ -48,9 +46,8 @@ pub fn training(site: &mut Site<'_>, node: &Node) -> Replaced {
         vec![Some(site.before(node, Rc::new(Unblock { channels }), vec![Some(y)])?)];
     for (i, now) in (1..node.outputs.len()).zip(now) {
         let running = |site: &mut Site<'_>| {
-            let kept = times(site, node, node.input(i + 2)?, op.momentum)?;
-            let new = times(site, node, now, 1.0 - op.momentum)?;
-            site.before(node, Rc::new(&ADD), vec![Some(kept), Some(new)])
+            let op = Rc::new(RunningMean { momentum: op.momentum });
+            site.before(node, op, vec![node.input(i + 2), Some(now)])
         };
         outputs.push(match node.output(i) {
             Some(_) => Some(running(site)?),
@@ -81,6 +78,23 @@ pub fn sums(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, op, vec![Some(x), Some(dy), Some(mean)])
 }
 
+/// The derivatives.
+pub fn slope(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let op = node.op.downcast::<ChannelSlope>()?;
+    let (dy, x) = (node.input(0)?, node.input(1)?);
+    if in_blocks(site, x).is_none() && in_blocks(site, dy).is_none() {
+        return None;
+    }
+    let channels = channels_of(site, x)?;
+    let mut inputs = node.inputs.clone();
+    inputs[0] = Some(stretched(site, node, dy)?);
+    inputs[1] = Some(stretched(site, node, x)?);
+    let op = Rc::new(ChannelSlope { epsilon: op.epsilon, blocked: Some(channels) });
+    let [dx, by_scale] = site.several_before(node, op, inputs)?;
+    let dx = site.before(node, Rc::new(Unblock { channels }), vec![Some(dx)])?;
+    Some(vec![Some(dx), node.output(1).map(|_| by_scale)])
+}
+
 /// The scale, the bias, the means and the variances.
 fn parameters(site: &Site<'_>, node: &Node) -> Option<[ValueId; 4]> {
     let single = |i| Some(tensor(site.graph, node.input(i)?)?.dtype == DType::F32);
@@ -102,13 +116,6 @@ fn affine(
     let factors = Rc::new(ChannelFactors { epsilon });
     let [factors, shifts] = site.several_before(node, factors, parameters)?;
     Some(vec![Some(x), Some(factors), Some(shifts)])
-}
-
-/// `value` times a number.
-fn times(site: &mut Site<'_>, node: &Node, value: ValueId, by: f32) -> Option<ValueId> {
-    let by = Tensor::from_number(DType::F32, f64::from(by)).ok()?;
-    let by = site.graph.constant(&format!("{} share", node.name), by);
-    site.before(node, Rc::new(&MUL), vec![Some(value), Some(by)])
 }
 
 #[cfg(test)]
@@ -176,7 +183,7 @@ mod tests {
             last(graph, norm(true), &[x, scale, bias, mean, variance], 3);
         });
         let statistics = "BlockedConv ChannelMoments ChannelFactors Affine";
-        assert_eq!(found, format!("{statistics} Unblock Mul Mul Add Mul Mul Add"));
+        assert_eq!(found, format!("{statistics} Unblock RunningMean RunningMean"));
     }
 
     #[test]
@@ -185,6 +192,11 @@ mod tests {
             last(graph, ChannelSums { blocked: None }, &[x, x, mean], 2);
         });
         assert_eq!(found, "BlockedConv ChannelSums");
+        let found = laid_out(|graph, x, [scale, bias, mean, variance]| {
+            let op = ChannelSlope { epsilon: 1e-5, blocked: None };
+            last(graph, op, &[x, x, scale, bias, mean, variance, mean], 2);
+        });
+        assert_eq!(found, "BlockedConv ChannelSlope Unblock");
         let found = laid_out(|graph, x, _| last(graph, ChannelMoments { blocked: None }, &[x], 2));
         assert_eq!(found, "BlockedConv ChannelMoments");
     }
