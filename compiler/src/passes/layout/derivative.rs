@@ -6,6 +6,7 @@ use crate::{
     dtype::DType,
     ir::{Node, Site, ValueId},
     ops::{
+        binary::ADD,
         blocks::{self, BLOCK, Block},
         conv::{
             blocked_correlate::BlockedCorrelate, blocked_transpose::BlockedConvTranspose,
@@ -67,7 +68,7 @@ pub fn transposed(site: &mut Site<'_>, node: &Node) -> Replaced {
     let depthwise = i64::try_from(*channels) == Ok(transpose.group) && *filters == 1;
     let fits = ty.dtype == DType::F32
         && (transpose.group == 1 || depthwise)
-        && node.inputs.len() == 2
+        && node.input(2).is_none()
         && transpose.activation == Activation::Identity
         && has_blocks(kernel)
         && channels * filters * kernel.iter().product::<usize>() > 0
@@ -79,7 +80,13 @@ pub fn transposed(site: &mut Site<'_>, node: &Node) -> Replaced {
     }
     let results = i64::try_from(*filters).ok()? * transpose.group;
     let op = BlockedConvTranspose { transpose: transpose.clone() };
-    replace(site, node, Rc::new(op), vec![Some(x), Some(weights)], results)
+    let inputs = vec![Some(x), Some(weights)];
+    let Some(add) = node.input(3) else {
+        return replace(site, node, Rc::new(op), inputs, results);
+    };
+    let sums = site.before(node, Rc::new(op), inputs)?;
+    let add = into_blocks(site, node, add)?;
+    replace(site, node, Rc::new(&ADD), vec![Some(sums), Some(add)], results)
 }
 
 /// Whether there are kernels for such windows, whose results lie a stride apart.

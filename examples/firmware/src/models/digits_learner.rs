@@ -527,8 +527,8 @@ mod digits_learner_init {
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner_step {
     use ::onnxc_runtime::{
-        binary, blocks, cast, compare, conv, expand, gate, gemm, loss, optimizer, pool,
-        reduce, reshape, select, softmax, unary,
+        binary, blocks, compare, conv, expand, gate, gemm, loss, optimizer, pool, reduce,
+        reshape, select, softmax, unary,
     };
     use ::onnxc_runtime::activation_fn::Activation;
     use ::onnxc_runtime::arena::{Block, Slot, borrow};
@@ -914,23 +914,12 @@ mod digits_learner_step {
         binary::add(step, weights.get(ONE), step_next, LOSS_GRADIENT_EQUAL_BROADCAST);
 
         // 7.weight: Momentum -> float[32, 32, 3, 3], float[32, 32, 3, 3]
-        let x7_weight_next_scratch = borrow(arena, X7_WEIGHT_NEXT_SCRATCH.write());
-        cast::cast(weights.get(LEARNING_RATE), x7_weight_next_scratch);
-
-        // 7.weight: Momentum -> float[32, 32, 3, 3], float[32, 32, 3, 3]
-        let (
-            x7_weight,
-            x7_weight_momentum,
-            x7_weight_gradient,
-            x7_weight_next_scratch,
-            step,
-        ) = borrow(
+        let (x7_weight, x7_weight_momentum, x7_weight_gradient, step) = borrow(
             arena,
             (
                 X7_WEIGHT.write(),
                 X7_WEIGHT_MOMENTUM.write(),
                 X7_WEIGHT_GRADIENT.read(),
-                X7_WEIGHT_NEXT_SCRATCH.read(),
                 STEP.read(),
             ),
         );
@@ -938,29 +927,18 @@ mod digits_learner_step {
             x7_weight,
             x7_weight_momentum,
             x7_weight_gradient,
-            x7_weight_next_scratch,
+            weights.get(LEARNING_RATE_CAST),
             step,
             X7_WEIGHT_MOMENTUM_2,
         );
 
         // 7.bias: Momentum -> float[32], float[32]
-        let x7_bias_next_scratch = borrow(arena, X7_BIAS_NEXT_SCRATCH.write());
-        cast::cast(weights.get(LEARNING_RATE), x7_bias_next_scratch);
-
-        // 7.bias: Momentum -> float[32], float[32]
-        let (
-            x7_bias,
-            x7_bias_momentum,
-            node_conv2d_2_gradient_reduce_sum,
-            x7_bias_next_scratch,
-            step,
-        ) = borrow(
+        let (x7_bias, x7_bias_momentum, node_conv2d_2_gradient_reduce_sum, step) = borrow(
             arena,
             (
                 X7_BIAS.write(),
                 X7_BIAS_MOMENTUM.write(),
                 NODE_CONV2D_2_GRADIENT_REDUCE_SUM.read(),
-                X7_BIAS_NEXT_SCRATCH.read(),
                 STEP.read(),
             ),
         );
@@ -968,29 +946,18 @@ mod digits_learner_step {
             x7_bias,
             x7_bias_momentum,
             node_conv2d_2_gradient_reduce_sum,
-            x7_bias_next_scratch,
+            weights.get(LEARNING_RATE_CAST),
             step,
             X7_WEIGHT_MOMENTUM_2,
         );
 
         // 11.weight: Momentum -> float[10, 32], float[10, 32]
-        let x11_weight_next_scratch = borrow(arena, X11_WEIGHT_NEXT_SCRATCH.write());
-        cast::cast(weights.get(LEARNING_RATE), x11_weight_next_scratch);
-
-        // 11.weight: Momentum -> float[10, 32], float[10, 32]
-        let (
-            x11_weight,
-            x11_weight_momentum,
-            x11_weight_gradient,
-            x11_weight_next_scratch,
-            step,
-        ) = borrow(
+        let (x11_weight, x11_weight_momentum, x11_weight_gradient, step) = borrow(
             arena,
             (
                 X11_WEIGHT.write(),
                 X11_WEIGHT_MOMENTUM.write(),
                 X11_WEIGHT_GRADIENT.read(),
-                X11_WEIGHT_NEXT_SCRATCH.read(),
                 STEP.read(),
             ),
         );
@@ -998,29 +965,18 @@ mod digits_learner_step {
             x11_weight,
             x11_weight_momentum,
             x11_weight_gradient,
-            x11_weight_next_scratch,
+            weights.get(LEARNING_RATE_CAST),
             step,
             X7_WEIGHT_MOMENTUM_2,
         );
 
         // 11.bias: Momentum -> float[10], float[10]
-        let x11_bias_next_scratch = borrow(arena, X11_BIAS_NEXT_SCRATCH.write());
-        cast::cast(weights.get(LEARNING_RATE), x11_bias_next_scratch);
-
-        // 11.bias: Momentum -> float[10], float[10]
-        let (
-            x11_bias,
-            x11_bias_momentum,
-            loss_gradient_one_hot,
-            x11_bias_next_scratch,
-            step,
-        ) = borrow(
+        let (x11_bias, x11_bias_momentum, loss_gradient_one_hot, step) = borrow(
             arena,
             (
                 X11_BIAS.write(),
                 X11_BIAS_MOMENTUM.write(),
                 LOSS_GRADIENT_ONE_HOT.read(),
-                X11_BIAS_NEXT_SCRATCH.read(),
                 STEP.read(),
             ),
         );
@@ -1028,7 +984,7 @@ mod digits_learner_step {
             x11_bias,
             x11_bias_momentum,
             loss_gradient_one_hot,
-            x11_bias_next_scratch,
+            weights.get(LEARNING_RATE_CAST),
             step,
             X7_WEIGHT_MOMENTUM_2,
         );
@@ -1091,11 +1047,7 @@ mod digits_learner_step {
     const NODE_CONV2D_2_GRADIENT_REDUCE_SUM: Slot<f32> = Slot::new(155072, 32);
     const ONE: Slot<i64> = Slot::new(96320, 1);
     const STEP_NEXT: Slot<i64> = Slot::new(155200, 1);
-    const LEARNING_RATE: Slot<f32> = Slot::new(96384, 1);
-    const X7_WEIGHT_NEXT_SCRATCH: Slot<f64> = Slot::new(155264, 1);
-    const X7_BIAS_NEXT_SCRATCH: Slot<f64> = Slot::new(155264, 1);
-    const X11_WEIGHT_NEXT_SCRATCH: Slot<f64> = Slot::new(155264, 1);
-    const X11_BIAS_NEXT_SCRATCH: Slot<f64> = Slot::new(155264, 1);
+    const LEARNING_RATE_CAST: Slot<f64> = Slot::new(96384, 1);
 
     const NODE_RELU_CONV: Conv = Conv {
         batch: 1,
