@@ -113,7 +113,7 @@ mod tests {
         check(Gate, &[tensor(F32, [2, 3]), tensor(F32, [2, 3])], 1, "float[2, 3]");
         let message = "the sizes of what passes and of the gate must be equal, but are 3 and 1";
         check(Gate, &[tensor(F32, [2, 3]), tensor(F32, [2, 1])], 1, message);
-        let bounds = || [tensor(F32, []), tensor(F32, [1])];
+        let bounds = || [tensor::<usize, 0>(F32, []), tensor(F32, [1])];
         let [low, high] = bounds();
         check(Between, &[tensor(F32, [3]), tensor(F32, [3]), low, high], 1, "float[3]");
         let [low, high] = bounds();

@@ -374,7 +374,7 @@ impl Op for ChannelFactors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{check, tensor};
+    use crate::ops::testing::{Given, check, tensor};
     use DType::F32;
 
     #[test]
@@ -392,14 +392,14 @@ mod tests {
 
     #[test]
     fn a_slope_is_as_large_as_what_it_is_by() {
-        let given = |x: &[usize]| {
-            let x = [(); 2].map(|()| tensor(F32, x.to_vec()));
-            x.into_iter().chain([(); 5].map(|()| tensor(F32, [20]))).collect::<Vec<_>>()
-        };
+        fn given<const N: usize>(shape: [usize; N]) -> Vec<Given> {
+            let x = [(); 2].map(|()| tensor(F32, shape));
+            x.into_iter().chain([(); 5].map(|()| tensor(F32, [20]))).collect()
+        }
         let plain = ChannelSlope { epsilon: 1e-5, blocked: None };
-        check(plain, &given(&[2, 20, 3]), 2, "float[2, 20, 3]; float[20]");
+        check(plain, &given([2, 20, 3]), 2, "float[2, 20, 3]; float[20]");
         let blocked = ChannelSlope { epsilon: 1e-5, blocked: Some(20) };
-        check(blocked, &given(&[2, 2, 3, 16]), 2, "float[2, 2, 3, 16]; float[20]");
+        check(blocked, &given([2, 2, 3, 16]), 2, "float[2, 2, 3, 16]; float[20]");
         let running = [tensor(F32, [20]), tensor(F32, [20])];
         check(RunningMean { momentum: 0.9 }, &running, 1, "float[20]");
     }
