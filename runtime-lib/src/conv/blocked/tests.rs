@@ -459,15 +459,17 @@ fn check_transpose(conv: Conv<'_>) {
     let mut packed = vec![f32::NAN; packed_transposed_len(&geometry)];
     pack_transposed(&w, &mut packed, geometry);
     let x = blocked(&x, of_x);
-    let (run, wants): (fn(&[f32], &[f32], &mut [f32], &mut [f32], _), fn(&_) -> usize) =
-        match groups {
-            1 => (transpose_in_blocks, transpose_in_blocks_scratch),
-            _ => (transpose_depthwise, transpose_depthwise_scratch),
-        };
+    let wants = match groups {
+        1 => transpose_in_blocks_scratch(&geometry),
+        _ => transpose_depthwise_scratch(&geometry),
+    };
     each_level(|level| {
-        let mut scratch = vec![f32::NAN; wants(&geometry)];
+        let mut scratch = vec![f32::NAN; wants];
         let mut y = vec![f32::NAN; batch * of_y.channels.div_ceil(BLOCK) * of_y.pixels * BLOCK];
-        run(&x, &packed, &mut y, &mut scratch, geometry);
+        match groups {
+            1 => transpose_in_blocks(&x, &packed, &mut y, &mut scratch, geometry),
+            _ => transpose_depthwise(&x, &packed, &mut y, &mut scratch, geometry),
+        }
         assert!(y.iter().all(|y| y.is_finite()), "{level:?} {geometry:?}");
         let mut plain = vec![f32::NAN; truth.len()];
         unblock(&y, &mut plain, of_y);
