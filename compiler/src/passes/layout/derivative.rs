@@ -1,6 +1,6 @@
 //! Derivatives of what stands in blocks.
 
-use super::blocks::{channels_of, in_blocks, into_blocks, replace};
+use super::blocks::{channels_of, in_blocks, into_blocks, is_constant, replace};
 use crate::{
     dim::Dim,
     dtype::DType,
@@ -58,7 +58,8 @@ pub fn correlate(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, Rc::new(op), vec![Some(x), Some(dy)])
 }
 
-/// The derivative of a convolution by its images, where that is one run backward.
+/// The derivative of a convolution by its images, where that is one run backward. Constant weights are
+/// none that are learned: the kernels that are not in blocks read them packed.
 pub fn transposed(site: &mut Site<'_>, node: &Node) -> Replaced {
     let transpose = node.op.downcast::<ConvTranspose>()?;
     let x = in_blocks(site, node.input(0)?)?;
@@ -67,6 +68,7 @@ pub fn transposed(site: &mut Site<'_>, node: &Node) -> Replaced {
     let [channels, filters, kernel @ ..] = &ty.known_shape()?[..] else { return None };
     let depthwise = i64::try_from(*channels) == Ok(transpose.group) && *filters == 1;
     let fits = ty.dtype == DType::F32
+        && !is_constant(site.graph, node, 1)
         && (transpose.group == 1 || depthwise)
         && node.input(2).is_none()
         && transpose.activation == Activation::Identity
