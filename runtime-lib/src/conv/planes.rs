@@ -164,8 +164,8 @@ impl Line {
         Line { to, from: from.min(axis.size), count: there.min(pitch - to) }
     }
 
-    /// Lays that part of a row, of pixels of `N` numbers, with zeros around it: `copy` writes the
-    /// pixels, all of which it is told, from the rest of the row on.
+    /// Lays that part of a row, with zeros around it, where an element is `from` numbers of the image
+    /// and `to` of the band. `copy` is given the row from the first one on, and room for all of them.
     #[inline(always)]
     pub(super) fn lay(
         self,
