@@ -1,6 +1,7 @@
 //! The axes of a convolution, one by one.
 
 use super::Conv;
+use core::ops::Range;
 
 /// One axis of a convolution.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,12 @@ impl Axis {
             dilation: conv.dilations[i],
             pad: conv.pads[i],
         }
+    }
+
+    /// The two last axes of a convolution; [`Axis::NONE`] and the only one, where there is one.
+    pub const fn last_two(conv: &Conv<'_>) -> [Axis; 2] {
+        let last = conv.size.len() - 1;
+        [if last > 0 { Axis::of(conv, last - 1) } else { Axis::NONE }, Axis::of(conv, last)]
     }
 
     /// The axes of a convolution that has three at most, behind those that are not there.
@@ -95,4 +102,36 @@ impl Axis {
         let place = (o * self.stride + phase).checked_sub(self.pad)?;
         (place < self.size).then_some(place)
     }
+    /// The outputs whose windows see nothing but the image.
+    pub fn inside(&self) -> Range<usize> {
+        let room = (self.pad + self.size).saturating_sub(self.reach());
+        self.pad.div_ceil(self.stride)..room.div_ceil(self.stride).min(self.out)
+    }
+
+    /// The outputs from `first` on, but not from `end` on, whose windows see the same elements of the
+    /// kernel. Those that are `inside` see all.
+    pub fn stretch(&self, inside: &Range<usize>, first: usize, end: usize) -> Stretch {
+        let start = first * self.stride;
+        if inside.contains(&first) {
+            let count = inside.end.min(end) - first;
+            return Stretch { count, from: start - self.pad, taps: 0..self.kernel };
+        }
+        // Divisions take longer than a short stretch.
+        let steps = |len: usize| if self.dilation == 1 { len } else { len.div_ceil(self.dilation) };
+        let before = steps(self.pad.saturating_sub(start)).min(self.kernel);
+        let seen = steps((self.pad + self.size).saturating_sub(start)).min(self.kernel);
+        let from = (start + before * self.dilation).saturating_sub(self.pad);
+        Stretch { count: 1, from, taps: before..seen }
+    }
+}
+
+/// Neighboring outputs, along one axis, whose windows see the same elements of the kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Stretch {
+    /// How many they are.
+    pub count: usize,
+    /// Where in the image the first of them begins to see it.
+    pub from: usize,
+    /// The elements of the kernel.
+    pub taps: Range<usize>,
 }

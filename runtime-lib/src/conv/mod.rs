@@ -25,13 +25,12 @@ pub use blocked::{
     MAX_SHUFFLED, WINOGRAD_PARTS, conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks,
     conv_to_blocks_scratch, correlate_depthwise, correlate_depthwise_scratch, correlate_in_blocks,
     correlate_in_blocks_scratch, correlate_to_blocks, correlate_to_blocks_scratch,
-    depthwise_in_blocks, depthwise_in_blocks_scratch, groups_in_blocks, has_blocks, pack_blocks,
-    pack_depthwise, pack_depthwise_blocks, pack_group, pack_groups, pack_in_blocks, pack_to_blocks,
+    depthwise_in_blocks, groups_in_blocks, has_blocks, pack_blocks, pack_depthwise,
+    pack_depthwise_blocks, pack_group, pack_groups, pack_in_blocks, pack_to_blocks,
     pack_transposed, pack_winograd, pack_winograd_in_blocks, packed_blocks_len, packed_group_len,
     packed_groups_len, packed_transposed_len, packed_winograd_len, transpose_depthwise,
-    transpose_depthwise_scratch, transpose_in_blocks, transpose_in_blocks_scratch,
-    transposes_in_blocks, winograd_in_blocks, winograd_in_blocks_scratch, winograd_pays,
-    winograd_pays_packed_now,
+    transpose_in_blocks, transpose_in_blocks_scratch, transposes_in_blocks, winograd_in_blocks,
+    winograd_in_blocks_scratch, winograd_pays, winograd_pays_packed_now,
 };
 pub(crate) use blocked::{pairs_in_blocks, pairs_in_blocks_scratch};
 pub use correlate::{

@@ -9,7 +9,7 @@ use crate::simd::{Simd, WithSimd, dispatch};
 /// For the window at row `i` and column `j`, tap `t` is multiplied with the channels from
 /// `x[i · x_row + j · BLOCK + taps[t]]` on.
 pub(crate) struct DepthwiseWeights<'a> {
-    /// The input, as [`super::Depthwise`] has it.
+    /// The input.
     pub x: &'a [f32],
     /// How far apart in the input is what rows of windows read.
     pub x_row: usize,

@@ -195,6 +195,20 @@ pub(super) fn finish<S: Simd>(
     }
 }
 
+/// Bounds sums.
+#[inline(always)]
+pub(super) fn bound<S: Simd>(s: S, sums: &mut [S::F32], low: f32, high: f32) {
+    for sum in sums.iter_mut() {
+        *sum = s.max(s.splat(low), *sum);
+    }
+    // Most have no upper one.
+    if high < f32::INFINITY {
+        for sum in sums.iter_mut() {
+            *sum = s.min(s.splat(high), *sum);
+        }
+    }
+}
+
 /// Where vector `v` is among blocks that start so far apart.
 #[inline(always)]
 fn place<S: Simd>(v: usize, apart: usize) -> usize {
@@ -387,14 +401,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
                 self.add_span(s, &mut sums, &mut weights, pixel, span);
             }
             if let Some((low, high)) = self.clamp {
-                let (low, high) = (s.splat(low), s.splat(high));
-                for sums in &mut sums {
-                    for sums in sums {
-                        for sum in sums {
-                            *sum = s.min(high, s.max(low, *sum));
-                        }
-                    }
-                }
+                bound(s, sums.as_flattened_mut().as_flattened_mut(), low, high);
             }
             let y = self.y.as_mut_ptr().add(at);
             for (r, sums) in sums.iter().enumerate() {

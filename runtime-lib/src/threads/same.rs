@@ -102,8 +102,7 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
     let g = Conv { groups: 80, channels: 1, filters: 1, ..IMAGE };
     let (x, w) = (numbers(80 * pixels), numbers(80 * 9));
     hold("depthwise_in_blocks", 80 * pixels, |y| {
-        let scratch = &mut vec![0.0; conv::depthwise_in_blocks_scratch(&g)];
-        conv::depthwise_in_blocks(&x, &w, Some(&bias), None, y, scratch, g, f);
+        conv::depthwise_in_blocks(&x, &w, Some(&bias), None, y, g, f);
     });
 }
 

@@ -81,7 +81,8 @@ static IN_BLOCKS_BF16: Convolves = kernel!(F32_ONLY T, narrow::conv_bf16, |f, a,
     a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1), p.0, p.1));
 static WINOGRAD: Convolves = convolves!(winograd_in_blocks);
 static TO_BLOCKS: Convolves = convolves!(conv_to_blocks);
-static DEPTHWISE: Convolves = convolves!(depthwise_in_blocks);
+static DEPTHWISE: Convolves = kernel!(F32_ONLY T, conv::depthwise_in_blocks, |f, a, p| f(a.input(0),
+    a.input(1), a.optional(2), a.optional(3), a.output(0), p.0, p.1));
 static GROUPS: Kernel<(geometry::Conv, usize, Activation)> = kernel!(F32_ONLY T, conv::groups_in_blocks, |f, a, p| f(a.input(0), a.input(1), a.optional(2),
         a.optional(3), a.output(0), a.output(1), p.0, p.1, p.2));
 
@@ -145,12 +146,13 @@ impl Kind {
         cx.call_on(kernel, DType::F32, inputs, outputs, (geometry, f))
     }
 
-    fn scratch(self) -> fn(&conv::Conv<'_>) -> usize {
+    /// How many elements of scratch memory its kernel wants, if it takes any.
+    fn scratch(self) -> Option<fn(&conv::Conv<'_>) -> usize> {
         match self {
-            Kind::Blocks | Kind::Groups(_) => conv::conv_in_blocks_scratch,
-            Kind::Winograd => conv::winograd_in_blocks_scratch,
-            Kind::Channels => conv::conv_to_blocks_scratch,
-            Kind::Depthwise => conv::depthwise_in_blocks_scratch,
+            Kind::Blocks | Kind::Groups(_) => Some(conv::conv_in_blocks_scratch),
+            Kind::Winograd => Some(conv::winograd_in_blocks_scratch),
+            Kind::Channels => Some(conv::conv_to_blocks_scratch),
+            Kind::Depthwise => None,
         }
     }
 }
@@ -293,11 +295,13 @@ impl BlockedConv {
         &self,
         cx: &mut Lower<'_>,
         weights: Operand,
-        scratch: Dim,
+        scratch: Option<Dim>,
     ) -> Result<(Vec<Arg>, Vec<Arg>)> {
         let bias = self.bias(cx)?;
         let inputs = vec![cx.input(0)?.into(), weights.into(), bias.into(), cx.optional(3)?.into()];
-        Ok((inputs, vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()]))
+        let mut outputs = vec![cx.output(0)?.into()];
+        outputs.extend(scratch.map(|len| cx.scratch(DType::F32, len).into()));
+        Ok((inputs, outputs))
     }
 
     /// The addends of the channels, with zeros for those that are missing to a whole block.
@@ -381,7 +385,7 @@ impl Op for BlockedConv {
         cx.macs(&macs(&geometry));
         if let Some(weights) = in_pairs(cx, kind, &geometry) {
             let scratch = geometry.scratch_of(&|dim| cx.most(dim), narrow::conv_scratch);
-            let (inputs, outputs) = self.operands(cx, weights, scratch)?;
+            let (inputs, outputs) = self.operands(cx, weights, Some(scratch))?;
             let formula = (geometry, self.conv.activation);
             return cx.call_on(&IN_BLOCKS_BF16, DType::F32, inputs, outputs, formula);
         }
@@ -390,7 +394,7 @@ impl Op for BlockedConv {
             Some(weights) => weights,
             None => packed_now(cx, kind, &geometry)?,
         };
-        let scratch = geometry.scratch_of(&|dim| cx.most(dim), kind.scratch());
+        let scratch = kind.scratch().map(|wants| geometry.scratch_of(&|dim| cx.most(dim), wants));
         let (inputs, outputs) = self.operands(cx, weights, scratch)?;
         kind.convolve(cx, inputs, outputs, (geometry, self.conv.activation))
     }

@@ -30,7 +30,7 @@ type Transposes = Kernel<geometry::ConvTranspose>;
 static IN_BLOCKS: Transposes = kernel!(F32_ONLY T, conv::transpose_in_blocks,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
 static DEPTHWISE: Transposes = kernel!(F32_ONLY T, conv::transpose_depthwise,
-    |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 static PACK: Transposes = kernel!(F32_ONLY T, conv::pack_transposed,
     |f, a, p| f(a.input(0), a.output(0), p));
 
@@ -77,15 +77,15 @@ impl Op for BlockedConvTranspose {
         let packed = cx.scratch(DType::F32, Dim::from(len));
         let (from, to) = (vec![cx.input(1)?.into()], vec![packed.clone().into()]);
         cx.call_on(&PACK, DType::F32, from, to, geometry.clone())?;
-        type Wants = fn(&conv::ConvTranspose<'_>) -> usize;
-        let (kernel, wants): (_, Wants) = match self.transpose.group {
-            1 => (&IN_BLOCKS, conv::transpose_in_blocks_scratch),
-            _ => (&DEPTHWISE, conv::transpose_depthwise_scratch),
-        };
-        let scratch = geometry.scratch_of(&|dim| cx.most(dim), wants);
         let inputs = vec![cx.input(0)?.into(), packed.into()];
-        let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
-        cx.call_on(kernel, DType::F32, inputs, outputs, geometry)
+        let mut outputs = vec![cx.output(0)?.into()];
+        if self.transpose.group > 1 {
+            return cx.call_on(&DEPTHWISE, DType::F32, inputs, outputs, geometry);
+        }
+        let wants = conv::transpose_in_blocks_scratch;
+        let scratch = geometry.scratch_of(&|dim| cx.most(dim), wants);
+        outputs.push(cx.scratch(DType::F32, scratch).into());
+        cx.call_on(&IN_BLOCKS, DType::F32, inputs, outputs, geometry)
     }
 }
 

@@ -48,12 +48,10 @@ pub(super) struct Band {
 impl Plane {
     /// The convolution, with one row where it has one axis or can be seen so.
     pub const fn of(conv: &Conv<'_>, channels: usize, unit: usize, limit: usize) -> Plane {
-        let axes = conv.size.len();
-        let (mut h, mut w) = (Axis::NONE, Axis::of(conv, axes - 1));
+        let [mut h, mut w] = Axis::last_two(conv);
         if conv.is_pointwise() {
             (w.size, w.out) = (product(conv.size), product(conv.size));
-        } else if axes > 1 {
-            h = Axis::of(conv, axes - 2);
+            h = Axis::NONE;
         }
         Plane::over([h, w], channels, unit, limit)
     }

@@ -81,6 +81,10 @@ impl Pixel for Alone {
     fn lay<S: Simd>(self, _: S, x: &[f32], apart: usize, to: &mut [f32]) {
         match apart {
             1 => to.copy_from_slice(&x[..to.len()]),
+            // The last pair may lack its second.
+            2 if x.len() >= 2 * to.len() => {
+                to.iter_mut().zip(x.as_chunks::<2>().0).for_each(|(to, &[x, _])| *to = x);
+            }
             _ => to.iter_mut().zip(x.iter().step_by(apart)).for_each(|(to, &x)| *to = x),
         }
     }

@@ -1,18 +1,14 @@
 //! Depthwise convolutions: each channel with its own window.
 
-use super::band::{Band, Plane, SMALL};
+use super::super::axis::{Axis, Stretch};
 use super::{Applied, clamp, product, within};
 use crate::Number;
 use crate::activation_fn::Activation;
 use crate::conv::Conv;
-use crate::gemm::{BLOCK, Depthwise, MAX_TAPS};
-use crate::threads::{self, Scratch};
+use crate::gemm::{BLOCK, Depthwise};
+use crate::simd::{Simd, WithSimd, dispatch};
+use crate::threads;
 use core::ops::Range;
-
-/// How many elements of scratch memory [`depthwise_in_blocks`] wants to be fastest.
-pub const fn depthwise_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
-    Plane::of(geometry, BLOCK, BLOCK, SMALL).scratch()
-}
 
 /// Packs the weights of a depthwise convolution: `[block, tap, 16]`.
 pub fn pack_depthwise_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
@@ -27,18 +23,16 @@ pub fn pack_depthwise_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_
 /// blocks. The weights are packed by [`pack_depthwise_blocks`]; the bias has a number for each
 /// channel of the blocks.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn depthwise_in_blocks(
     x: &[f32],
     w: &[f32],
     bias: Option<&[f32]>,
     add: Option<&[f32]>,
     y: &mut [f32],
-    scratch: &mut [f32],
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    within(f, y, |y, f| depthwise([x, w], [bias, add], y, scratch, &geometry, f));
+    within(f, y, |y, f| depthwise([x, w], [bias, add], y, &geometry, f));
 }
 
 #[inline(never)]
@@ -46,90 +40,119 @@ fn depthwise(
     [x, w]: [&[f32]; 2],
     [bias, add]: [Option<&[f32]>; 2],
     y: &mut [f32],
-    scratch: &mut [f32],
     geometry: &Conv<'_>,
-    f: Applied,
+    (f, activate): Applied,
 ) {
-    let plane = Plane::of(geometry, BLOCK, BLOCK, SMALL);
+    let axes = Axis::last_two(geometry);
     let blocks = geometry.groups.div_ceil(BLOCK);
-    let [height, width] = plane.out();
-    let (from, to) = (plane.image(), height * width * BLOCK);
-    let weights = product(geometry.kernel) * BLOCK;
+    let [height, row] = [axes[0].out, axes[1].out * BLOCK];
+    let [from, to] = [product(geometry.size) * BLOCK, height * row];
+    let taps = product(geometry.kernel);
     if to == 0 {
         return;
     }
-    let band = plane.band(scratch.len());
-    let mut taps = [0; MAX_TAPS];
-    let taps = band.taps(&plane, &mut taps);
-    let scratch = Scratch::new(scratch);
-    let cost = y.len() + y.len() * taps.len() * 2 / threads::PRODUCTS;
+    let cost = y.len() + y.len() * taps * 2 / threads::PRODUCTS;
     // Blocks may be few, so threads get rows.
-    threads::share(y, width * BLOCK, cost, |first, mut y| {
-        let mut row = first;
+    threads::share(y, row, cost, |first, mut y| {
+        let mut at = first;
         while !y.is_empty() {
-            let (index, start) = (row / height, row % height);
-            let end = height.min(start + y.len() / (width * BLOCK));
-            let (rows, rest) = y.split_at_mut((end - start) * width * BLOCK);
+            let (index, start) = (at / height, at % height);
+            let end = height.min(start + y.len() / row);
+            let (rows, rest) = y.split_at_mut((end - start) * row);
             let block = index % blocks;
             let add = add.map_or(&[][..], |add| &add[index * to..][..to]);
-            let channels = Channels {
+            Slide {
                 x: &x[index * from..][..from],
-                w: &w[block * weights..][..weights],
+                w: &w[block * taps * BLOCK..][..taps * BLOCK],
                 bias: bias.map_or(&[], |bias| &bias[block * BLOCK..]),
-                add: add.get(start * width * BLOCK..).unwrap_or(&[]),
-                taps,
-                f,
-            };
-            scratch.with(|scratch| channels.convolve(&plane, &band, start..end, rows, scratch));
-            row += end - start;
+                add: add.get(start * row..).unwrap_or(&[]),
+                y: &mut *rows,
+                y_steps: [row, BLOCK],
+                axes: &axes,
+                rows: start..end,
+                clamp: clamp(f),
+            }
+            .compute();
+            if clamp(f).is_none() {
+                let len = rows.len();
+                activate(f, rows, 1, len, len);
+            }
+            at += end - start;
             y = rest;
         }
     });
 }
 
-/// What a block of the output is made of.
-struct Channels<'a> {
-    x: &'a [f32],
-    w: &'a [f32],
-    bias: &'a [f32],
-    /// From the first row on that is computed.
-    add: &'a [f32],
-    taps: &'a [usize],
-    f: Applied,
+/// Windows that slide over an image of one block of channels, each with its own kernel.
+pub(super) struct Slide<'a> {
+    /// The image.
+    pub x: &'a [f32],
+    /// The kernels: `[tap, BLOCK]`.
+    pub w: &'a [f32],
+    /// What is added to each channel; nothing where empty.
+    pub bias: &'a [f32],
+    /// What is added to each element of the output, laid out likewise; nothing where empty.
+    pub add: &'a [f32],
+    /// The output, from the first row on that is computed.
+    pub y: &'a mut [f32],
+    /// How far one row of the output starts from the next, and one column.
+    pub y_steps: [usize; 2],
+    /// Rows and columns.
+    pub axes: &'a [Axis; 2],
+    /// The rows of the output that are computed.
+    pub rows: Range<usize>,
+    /// The least and the largest result.
+    pub clamp: Option<(f32, f32)>,
 }
 
-impl Channels<'_> {
-    /// Computes some rows.
-    fn convolve(
-        &self,
-        plane: &Plane,
-        band: &Band,
-        of: Range<usize>,
-        y: &mut [f32],
-        scratch: &mut [f32],
-    ) {
-        let ([_, width], (f, activate)) = (plane.out(), self.f);
-        for [row, rows, col, cols] in plane.places(band, of.clone()) {
-            let at = ((row - of.start) * width + col) * BLOCK;
-            Depthwise {
-                x: band.input(plane, self.x, [row, rows, col], scratch),
-                x_row: band.row,
-                taps: self.taps,
-                w: self.w,
-                bias: self.bias,
-                add: self.add.get(at..).unwrap_or(&[]),
-                y: &mut y[at..],
-                y_row: width * BLOCK,
-                y_col: BLOCK,
-                rows,
-                cols,
-                clamp: clamp(f),
-            }
-            .compute();
+impl Slide<'_> {
+    /// Computes them at the best level that the processor has.
+    #[inline(never)]
+    pub fn compute(self) {
+        dispatch(self);
+    }
+
+    /// Some rows and columns, from a row and a column on, whose windows see the same elements.
+    #[inline(always)]
+    fn part(&mut self, [row, col]: [usize; 2], [down, along]: [&Stretch; 2]) -> Depthwise<'_> {
+        let [h, w] = self.axes;
+        let [x_row, w_row] = [w.size, w.kernel].map(|size| size * BLOCK);
+        let at = (row - self.rows.start) * self.y_steps[0] + col * self.y_steps[1];
+        Depthwise {
+            x: self.x.get(down.from * x_row + along.from * BLOCK..).unwrap_or(&[]),
+            x_steps: [h.stride * x_row, w.stride * BLOCK],
+            kernel: [down.taps.len(), along.taps.len()],
+            tap_steps: [h.dilation * x_row, w.dilation * BLOCK],
+            w: self.w.get(down.taps.start * w_row + along.taps.start * BLOCK..).unwrap_or(&[]),
+            w_row,
+            bias: self.bias,
+            add: self.add.get(at..).unwrap_or(&[]),
+            y: &mut self.y[at..],
+            y_steps: self.y_steps,
+            rows: down.count,
+            cols: along.count,
+            clamp: self.clamp,
         }
-        if clamp(f).is_none() {
-            let len = y.len();
-            activate(f, y, 1, len, len);
+    }
+}
+
+impl WithSimd for Slide<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        let [h, w] = self.axes;
+        let inside = [h.inside(), w.inside()];
+        let (mut row, end) = (self.rows.start, self.rows.end);
+        while row < end {
+            let down = h.stretch(&inside[0], row, end);
+            let mut col = 0;
+            while col < w.out {
+                let along = w.stretch(&inside[1], col, w.out);
+                self.part([row, col], [&down, &along]).run(s);
+                col += along.count;
+            }
+            row += down.count;
         }
     }
 }

@@ -4,7 +4,9 @@
 //! A block is one vector of the widest kind, so that a pixel of the output is a few sums side by
 //! side, and each number of the input is multiplied with whole vectors of weights. What a window
 //! reads is copied to scratch memory first, padded, with one *phase* of the columns after the
-//! other, unless it can be read where it stands.
+//! other, unless it can be read where it stands. A copy that only one kernel reads would take as
+//! long as its sums: where each channel has its own, windows at the edges are sums of fewer products
+//! instead.
 
 mod band;
 mod copy;
@@ -29,13 +31,13 @@ pub use correlate::{
     correlate_depthwise, correlate_depthwise_scratch, correlate_in_blocks,
     correlate_in_blocks_scratch, correlate_to_blocks, correlate_to_blocks_scratch,
 };
-pub use depthwise::{depthwise_in_blocks, depthwise_in_blocks_scratch, pack_depthwise_blocks};
+pub use depthwise::{depthwise_in_blocks, pack_depthwise_blocks};
 use groups::Groups;
 pub use groups::{MAX_SHUFFLED, pack_group, pack_groups, packed_group_len, packed_groups_len};
 pub(crate) use pairs::{pairs_in_blocks, pairs_in_blocks_scratch};
 pub use transpose::{
-    pack_transposed, packed_transposed_len, transpose_depthwise, transpose_depthwise_scratch,
-    transpose_in_blocks, transpose_in_blocks_scratch, transposes_in_blocks,
+    pack_transposed, packed_transposed_len, transpose_depthwise, transpose_in_blocks,
+    transpose_in_blocks_scratch, transposes_in_blocks,
 };
 pub use winograd::{
     WINOGRAD_PARTS, pack_winograd, pack_winograd_in_blocks, packed_winograd_len,

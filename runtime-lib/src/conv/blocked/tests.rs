@@ -77,8 +77,10 @@ const GROUPS: Way = Way {
 };
 const DEPTHWISE: Way = Way {
     unit: BLOCK,
-    run: depthwise_in_blocks,
-    scratch: depthwise_in_blocks_scratch,
+    run: |x, w, bias, add, y, _, geometry, f| {
+        depthwise_in_blocks(x, w, bias, add, y, geometry, f);
+    },
+    scratch: |_| 0,
     packed: packed_blocks_len,
     is_shared: false,
     pack: pack_depthwise_blocks,
@@ -459,16 +461,12 @@ fn check_transpose(conv: Conv<'_>) {
     let mut packed = vec![f32::NAN; packed_transposed_len(&geometry)];
     pack_transposed(&w, &mut packed, geometry);
     let x = blocked(&x, of_x);
-    let wants = match groups {
-        1 => transpose_in_blocks_scratch(&geometry),
-        _ => transpose_depthwise_scratch(&geometry),
-    };
     each_level(|level| {
-        let mut scratch = vec![f32::NAN; wants];
+        let mut scratch = vec![f32::NAN; transpose_in_blocks_scratch(&geometry)];
         let mut y = vec![f32::NAN; batch * of_y.channels.div_ceil(BLOCK) * of_y.pixels * BLOCK];
         match groups {
             1 => transpose_in_blocks(&x, &packed, &mut y, &mut scratch, geometry),
-            _ => transpose_depthwise(&x, &packed, &mut y, &mut scratch, geometry),
+            _ => transpose_depthwise(&x, &packed, &mut y, geometry),
         }
         assert!(y.iter().all(|y| y.is_finite()), "{level:?} {geometry:?}");
         let mut plain = vec![f32::NAN; truth.len()];

@@ -5,10 +5,11 @@
 //! a convolution with these, in steps of one, whose results lie a stride apart.
 
 use super::super::axis::Axis;
-use super::band::{Band, LARGE, Plane, SMALL};
+use super::band::{Band, LARGE, Plane};
+use super::depthwise::Slide;
 use super::{BLOCK, MAX_TAPS, product};
 use crate::conv::ConvTranspose;
-use crate::gemm::{Depthwise, Pixels, Span};
+use crate::gemm::{Pixels, Span};
 use crate::threads::{self, Scratch};
 
 /// Whether there are kernels of this file for a window along an axis: no element of the output lies
@@ -25,21 +26,12 @@ pub const fn transposes_in_blocks(kernel: usize, stride: usize, pad: usize) -> b
     true
 }
 
-/// How many elements of scratch memory [`transpose_in_blocks`] wants to be fastest.
+/// How many elements of scratch memory [`transpose_in_blocks`] wants to be fastest: those of the phase
+/// that wants most.
 pub const fn transpose_in_blocks_scratch(geometry: &ConvTranspose<'_>) -> usize {
-    most_scratch(geometry, LARGE)
-}
-
-/// How many elements of scratch memory [`transpose_depthwise`] wants to be fastest.
-pub const fn transpose_depthwise_scratch(geometry: &ConvTranspose<'_>) -> usize {
-    most_scratch(geometry, SMALL)
-}
-
-/// The scratch memory of the phase that wants most.
-const fn most_scratch(geometry: &ConvTranspose<'_>, limit: usize) -> usize {
     let (mut most, mut phase) = (0, 0);
     while phase < product(geometry.strides) {
-        let each = Phase::of(geometry, phase).plane(geometry.channels, limit).scratch();
+        let each = Phase::of(geometry, phase).plane(geometry.channels).scratch();
         most = if each > most { each } else { most };
         phase += 1;
     }
@@ -104,7 +96,7 @@ pub fn transpose_in_blocks(
                     let depth = phase.taps() * channels * BLOCK;
                     let (own, rest) = w.split_at(to / block * depth);
                     w = rest;
-                    phase.each(channels, LARGE, scratch, x, |part| {
+                    phase.each(channels, scratch, x, |part| {
                         Pixels::<BLOCK> {
                             x: part.x,
                             x_block: part.band.block,
@@ -134,48 +126,34 @@ pub fn transpose_in_blocks(
 
 /// The same for as many groups as there are channels.
 #[inline(never)]
-pub fn transpose_depthwise(
-    x: &[f32],
-    w: &[f32],
-    y: &mut [f32],
-    scratch: &mut [f32],
-    geometry: ConvTranspose<'_>,
-) {
+pub fn transpose_depthwise(x: &[f32], w: &[f32], y: &mut [f32], geometry: ConvTranspose<'_>) {
     let [from, to] = [geometry.size, geometry.out].map(|sizes| product(sizes) * BLOCK);
     let blocks = geometry.groups.div_ceil(BLOCK);
     if to == 0 {
         return;
     }
-    let scratch = Scratch::new(scratch);
     let cost = y.len() + x.len() * product(geometry.kernel) * 2 / threads::PRODUCTS;
     threads::share(y, to, cost, |first, y| {
-        scratch.with(|scratch| {
-            for (index, y) in (first..).zip(y.chunks_exact_mut(to)) {
-                let (x, mut w) = (&x[index * from..][..from], w);
-                for phase in (0..product(geometry.strides)).map(|i| Phase::of(&geometry, i)) {
-                    let depth = phase.taps() * BLOCK;
-                    let (own, rest) = w.split_at(blocks * depth);
-                    w = rest;
-                    phase.each(1, SMALL, scratch, x, |part| {
-                        Depthwise {
-                            x: part.x,
-                            x_row: part.band.row,
-                            taps: part.taps,
-                            w: &own[index % blocks * depth..],
-                            bias: &[],
-                            add: &[],
-                            y: &mut y[part.y..],
-                            y_row: phase.y_row,
-                            y_col: phase.y_col,
-                            rows: part.rows,
-                            cols: part.cols,
-                            clamp: None,
-                        }
-                        .compute();
-                    });
+        for (index, y) in (first..).zip(y.chunks_exact_mut(to)) {
+            let (x, mut w) = (&x[index * from..][..from], w);
+            for phase in (0..product(geometry.strides)).map(|i| Phase::of(&geometry, i)) {
+                let depth = phase.taps() * BLOCK;
+                let (own, rest) = w.split_at(blocks * depth);
+                w = rest;
+                Slide {
+                    x,
+                    w: &own[index % blocks * depth..][..depth],
+                    bias: &[],
+                    add: &[],
+                    y: y.get_mut(phase.start..).unwrap_or(&mut []),
+                    y_steps: [phase.y_row, phase.y_col],
+                    axes: &phase.axes,
+                    rows: 0..phase.axes[0].out,
+                    clamp: None,
                 }
+                .compute();
             }
-        });
+        }
     });
 }
 
@@ -245,8 +223,8 @@ impl Phase {
         (axis, first)
     }
 
-    const fn plane(&self, channels: usize, limit: usize) -> Plane {
-        Plane::over(self.axes, channels, BLOCK, limit)
+    const fn plane(&self, channels: usize) -> Plane {
+        Plane::over(self.axes, channels, BLOCK, LARGE)
     }
 
     /// How many elements of the kernel are part of it.
@@ -266,12 +244,11 @@ impl Phase {
     fn each(
         &self,
         channels: usize,
-        limit: usize,
         scratch: &mut [f32],
         x: &[f32],
         mut compute: impl FnMut(Part<'_>),
     ) {
-        let plane = self.plane(channels, limit);
+        let plane = self.plane(channels);
         let band = plane.band(scratch.len());
         let mut taps = [0; MAX_TAPS];
         let taps = band.taps(&plane, &mut taps);
