@@ -4,7 +4,7 @@ use super::rows::{Finish, Place, Span};
 use super::scaled::{root, scale_or_default};
 use super::{Attention, FEW_ROWS, PANEL};
 use crate::activation_fn::Activation;
-use crate::gemm::{Addend, Factor, Matrix, Product, Real, Target, panel_cols};
+use crate::gemm::{Addend, Factor, Matrix, Product, Real, Target, pack_right, panel_cols};
 use crate::{Float, Number};
 use core::ops::Range;
 
@@ -128,7 +128,12 @@ pub(super) fn run<T: Float>(
         let v = from(x.v, b * g.v[0] + h * g.v[1]);
         let keys = match (kind.as_wide)(k) {
             Some(k) if !packs => Keys::Rows(k, g.k[2]),
-            _ => {
+            Some(data) => {
+                let columns = Matrix { data, row: 1, col: g.k[2] };
+                pack_right(columns, (0, g.depth), (0, len), packed, T::Wide::pack_columns);
+                Keys::Packed(&*packed)
+            }
+            None => {
                 pack_keys(k, g.k[2], len, g.depth, packed, k_scale);
                 Keys::Packed(&*packed)
             }

@@ -34,7 +34,7 @@ use crate::activation_fn::Activation;
 use crate::simd::HAS_VECTORS;
 pub(crate) use depthwise::Depthwise;
 pub(crate) use depthwise_weights::DepthwiseWeights;
-pub(crate) use pack::{Factor, Matrix, Wide, Widen};
+pub(crate) use pack::{Factor, Matrix, Wide, Widen, pack_right};
 use pack::{pack_blocks, pack_left, pack_rows};
 use pairs::Pairs;
 pub use pixels::BLOCK;

@@ -53,14 +53,14 @@ pub(crate) struct Matrix<'a, T> {
 /// A part of an axis: where it starts and how long it is.
 pub(crate) type Part = (usize, usize);
 
-/// Writes these rows and columns of a left factor as panels of rows; zeros fill the last one. Whole
-/// panels of rows in one piece are written by [`pack_rows`] or what does the same.
+/// Writes these rows and columns of a left factor as panels of rows; zeros fill the last one. Rows in
+/// one piece, [`PACKED_ROWS`] at a time, are written by [`pack_rows`] or what does the same.
 pub(crate) fn pack_left<T: Number>(
     a: Matrix<'_, T>,
     (i, rows): Part,
     (k, depth): Part,
     panels: &mut [T],
-    pack_rows: impl Fn(&[T], usize, usize, &mut [T]),
+    pack_rows: impl Fn(&[T], usize, Part, &mut [T]),
 ) {
     for (p, panel) in panels.chunks_exact_mut((PANEL_ROWS * depth).max(1)).enumerate() {
         let first = p * PANEL_ROWS;
@@ -69,24 +69,26 @@ pub(crate) fn pack_left<T: Number>(
         for r in there..PANEL_ROWS {
             panel[r..].iter_mut().step_by(PANEL_ROWS).for_each(|to| *to = T::ZERO);
         }
-        if a.col == 1 && there == PANEL_ROWS {
-            pack_rows(from, a.row, depth, panel);
-        } else if a.row == 1 && there == PANEL_ROWS {
+        if a.row == 1 && there == PANEL_ROWS {
             for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate() {
                 copy_whole::<PANEL_ROWS, T>(&from[k * a.col..], to);
             }
-        } else if a.row == 1 {
+            continue;
+        }
+        if a.row == 1 {
             for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate() {
                 to[..there].copy_from_slice(&from[k * a.col..][..there]);
             }
-        } else {
-            // Plain indices, since models are compiled by unoptimized build scripts, too.
-            for r in 0..there {
-                let (mut at, mut to) = (r * a.row, r);
-                while to < panel.len() {
-                    panel[to] = from[at];
-                    (at, to) = (at + a.col, to + PANEL_ROWS);
-                }
+            continue;
+        }
+        let packed = if a.col == 1 { there - there % PACKED_ROWS } else { 0 };
+        pack_rows(from, a.row, (packed, depth), panel);
+        // Plain indices, since models are compiled by unoptimized build scripts, too.
+        for r in packed..there {
+            let (mut at, mut to) = (r * a.row, r);
+            while to < panel.len() {
+                panel[to] = from[at];
+                (at, to) = (at + a.col, to + PANEL_ROWS);
             }
         }
     }
@@ -100,6 +102,8 @@ fn copy_whole<const N: usize, T: Copy>(from: &[T], to: &mut [T]) {
     }
 }
 
+/// So many rows of a panel are written at once.
+pub(super) const PACKED_ROWS: usize = 4;
 /// A divisor of the columns of a panel, whatever its elements are.
 const COPIED: usize = 8;
 
@@ -107,6 +111,7 @@ const COPIED: usize = 8;
 pub(crate) struct PackRows<'a> {
     pub rows: &'a [f32],
     pub apart: usize,
+    pub count: usize,
     pub depth: usize,
     pub panel: &'a mut [f32],
 }
@@ -116,9 +121,9 @@ impl WithSimd for PackRows<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let PackRows { rows, apart, depth, panel } = self;
+        let PackRows { rows, apart, count, depth, panel } = self;
         let whole = depth - depth % S::LANES;
-        for first in (0..PANEL_ROWS).step_by(4) {
+        for first in (0..count).step_by(PACKED_ROWS) {
             for k in (0..whole).step_by(S::LANES) {
                 let row = |i: usize| s.load(&rows[(first + i) * apart + k..]);
                 let four = [row(0), row(1), row(2), row(3)];
@@ -126,14 +131,20 @@ impl WithSimd for PackRows<'_> {
             }
         }
         let rest = rows.get(whole..).unwrap_or(&[]);
-        pack_rows(rest, apart, depth - whole, &mut panel[whole * PANEL_ROWS..]);
+        pack_rows(rest, apart, (count, depth - whole), &mut panel[whole * PANEL_ROWS..]);
     }
 }
 
-/// Writes the rows of a panel, which start so far apart, as columns of [`PANEL_ROWS`] elements.
-pub(crate) fn pack_rows<T: Number>(from: &[T], apart: usize, depth: usize, panel: &mut [T]) {
+/// Writes some rows of a panel, a multiple of [`PACKED_ROWS`], as columns of [`PANEL_ROWS`] elements. They
+/// start so far apart, and are as long as `depth`.
+pub(crate) fn pack_rows<T: Number>(
+    from: &[T],
+    apart: usize,
+    (count, depth): Part,
+    panel: &mut [T],
+) {
     let row = |r: usize| &from[r * apart..][..depth];
-    for first in (0..PANEL_ROWS).step_by(4) {
+    for first in (0..count).step_by(PACKED_ROWS) {
         let (a, b, c, d) = (row(first), row(first + 1), row(first + 2), row(first + 3));
         // Plain indices, since models are compiled by unoptimized build scripts, too.
         let mut at = first;

@@ -4,7 +4,7 @@
 //! Where the processor multiplies pairs, the left factor is rounded to such as it is packed. A single
 //! row is not: what counts there is the way from memory, and pairs are taken apart as they come.
 
-use super::pack::{Matrix, Part};
+use super::pack::{Matrix, PACKED_ROWS, Part};
 use super::tile::{Block, End, PANEL_ROWS, PairDistance, finish, panel_cols};
 use crate::simd::pair::{self, PAIR};
 use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
@@ -45,12 +45,14 @@ fn pack_left(a: Matrix<'_, f32>, (i, rows): Part, (k, depth): Part, panels: &mut
     for (panel, first) in panels.zip((0..rows).step_by(PANEL_ROWS)) {
         let rows = PANEL_ROWS.min(rows - first);
         let from = &a.data[(i + first) * a.row + k * a.col..];
-        if a.col == 1 && rows == PANEL_ROWS {
-            dispatch_pairs(PackRows { rows: from, apart: a.row, depth, panel });
+        let packed = if a.col == 1 { rows - rows % PACKED_ROWS } else { 0 };
+        let (apart, count) = (a.row, packed);
+        dispatch_pairs(PackRows { rows: from, apart, count, depth, panel: &mut *panel });
+        if packed == PANEL_ROWS {
             continue;
         }
         for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate() {
-            for (r, to) in to.iter_mut().enumerate() {
+            for (r, to) in to.iter_mut().enumerate().skip(packed) {
                 let at = |k: usize| if r < rows { from[r * a.row + k * a.col] } else { 0.0 };
                 *to = pair::of([at(PAIR * k), at(PAIR * k + 1)]);
             }
@@ -58,10 +60,11 @@ fn pack_left(a: Matrix<'_, f32>, (i, rows): Part, (k, depth): Part, panels: &mut
     }
 }
 
-/// A whole panel of rows that are each in one piece.
+/// Some rows of a panel, a multiple of [`PACKED_ROWS`], that are each in one piece.
 struct PackRows<'a> {
     rows: &'a [f32],
     apart: usize,
+    count: usize,
     depth: usize,
     panel: &'a mut [f32],
 }
@@ -71,12 +74,12 @@ impl WithSimd for PackRows<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let PackRows { rows, apart, depth, panel } = self;
+        let PackRows { rows, apart, count, depth, panel } = self;
         let step = PAIR * S::LANES;
         let whole = depth - depth % step;
-        for first in (0..PANEL_ROWS).step_by(4) {
+        for first in (0..count).step_by(PACKED_ROWS) {
             for k in (0..whole).step_by(step) {
-                let mut four = [s.splat(0.0); 4];
+                let mut four = [s.splat(0.0); PACKED_ROWS];
                 for (i, pairs) in four.iter_mut().enumerate() {
                     let row = &rows[(first + i) * apart + k..][..step];
                     *pairs = s.pairs([s.load(row), s.load(&row[S::LANES..])]);
@@ -85,7 +88,7 @@ impl WithSimd for PackRows<'_> {
             }
         }
         for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate().skip(whole / PAIR) {
-            for (r, to) in to.iter_mut().enumerate() {
+            for (r, to) in to.iter_mut().enumerate().take(count) {
                 let at = r * apart + PAIR * k;
                 *to = pair::of([rows[at], rows[at + 1]]);
             }

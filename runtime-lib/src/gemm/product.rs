@@ -71,6 +71,9 @@ const fn at_most(x: usize, most: usize) -> usize {
     if x < most { x } else { most }
 }
 
+/// The rows of a tile that is small, and still keeps the processor busy.
+const SMALL_TILE: usize = 4;
+
 /// The length of the parts of `x`, when it is cut in equal ones that are at most `most` long.
 fn part(x: usize, most: usize, multiple: usize) -> usize {
     x.div_ceil(x.div_ceil(most).max(1)).next_multiple_of(multiple)
@@ -129,13 +132,23 @@ impl<T: Real> Product<'_, T> {
         let scratch = Scratch::new(scratch);
         let end = (self.m * to.row).min(y.len());
         let cost = self.m * self.n * self.k / threads::PRODUCTS;
-        threads::share(&mut y[..end], PANEL_ROWS * to.row, cost, |first, y| {
-            let part = self.part(first * PANEL_ROWS, y.len().div_ceil(to.row));
+        let rows = self.unit();
+        threads::share(&mut y[..end], rows * to.row, cost, |first, y| {
+            let part = self.part(first * rows, y.len().div_ceil(to.row));
             scratch.with(|scratch| part.run_blocks(y, to, scratch));
         });
     }
 
-    /// So many rows of the product from `first` on, which is a multiple of [`PANEL_ROWS`].
+    /// What the rows of a part of the product are a multiple of: a panel's, or those of a small tile where
+    /// the parts pack panels of their own.
+    fn unit(&self) -> usize {
+        match self.a {
+            Factor::Matrix(_) => SMALL_TILE,
+            _ => PANEL_ROWS,
+        }
+    }
+
+    /// So many rows of the product from `first` on, which is a multiple of [`Self::unit`].
     fn part(self, first: usize, rows: usize) -> Self {
         let a = match self.a {
             Factor::Matrix(a) => {

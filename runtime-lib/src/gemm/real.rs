@@ -1,6 +1,6 @@
 //! The elements that have vectors at every level.
 
-use super::pack::{PackColumns, PackRows, Widen, pack_columns, pack_rows};
+use super::pack::{PackColumns, PackRows, Part, Widen, pack_columns, pack_rows};
 use super::tile::{Block, Distance, Starts};
 use super::vector::RowProduct;
 use crate::Float;
@@ -54,8 +54,8 @@ pub(crate) trait Real: Float<Wide = Self> + Own {
     /// The element whose bits are an offset.
     fn of_offset(offset: usize) -> Self;
 
-    /// Writes [`PANEL_ROWS`](super::PANEL_ROWS) rows, which start so far apart, as columns.
-    fn pack_rows(rows: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
+    /// Writes so many rows of a panel, which are so long and start so far apart, as columns.
+    fn pack_rows(rows: &[Self], apart: usize, of: Part, panel: &mut [Self]);
     /// Writes as many columns as a panel has, which start so far apart, as rows.
     fn pack_columns(columns: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
     /// The elements of a packed factor from `first` on.
@@ -136,8 +136,8 @@ impl Real for f32 {
     }
 
     #[inline(never)]
-    fn pack_rows(rows: &[f32], apart: usize, depth: usize, panel: &mut [f32]) {
-        dispatch(PackRows { rows, apart, depth, panel });
+    fn pack_rows(rows: &[f32], apart: usize, (count, depth): Part, panel: &mut [f32]) {
+        dispatch(PackRows { rows, apart, count, depth, panel });
     }
 
     #[inline(never)]
@@ -235,8 +235,8 @@ impl Real for f64 {
         f64::from_bits(offset as u64)
     }
 
-    fn pack_rows(rows: &[f64], apart: usize, depth: usize, panel: &mut [f64]) {
-        pack_rows(rows, apart, depth, panel);
+    fn pack_rows(rows: &[f64], apart: usize, of: Part, panel: &mut [f64]) {
+        pack_rows(rows, apart, of, panel);
     }
 
     fn pack_columns(columns: &[f64], apart: usize, depth: usize, panel: &mut [f64]) {

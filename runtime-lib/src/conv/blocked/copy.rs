@@ -81,13 +81,19 @@ impl Pixel for Alone {
     fn lay<S: Simd>(self, _: S, x: &[f32], apart: usize, to: &mut [f32]) {
         match apart {
             1 => to.copy_from_slice(&x[..to.len()]),
-            // The last pair may lack its second.
-            2 if x.len() >= 2 * to.len() => {
-                to.iter_mut().zip(x.as_chunks::<2>().0).for_each(|(to, &[x, _])| *to = x);
-            }
+            2 => first_of_pairs(x, to),
             _ => to.iter_mut().zip(x.iter().step_by(apart)).for_each(|(to, &x)| *to = x),
         }
     }
+}
+
+/// Copies the first of each pair; the last one may lack its second.
+#[inline(always)]
+fn first_of_pairs(x: &[f32], to: &mut [f32]) {
+    let pairs = x.as_chunks::<2>().0;
+    let (whole, last) = to.split_at_mut(to.len().min(pairs.len()));
+    whole.iter_mut().zip(pairs).for_each(|(to, [x, _])| *to = *x);
+    last.iter_mut().zip(&x[2 * whole.len()..]).for_each(|(to, x)| *to = *x);
 }
 
 /// A block of channels.
