@@ -66,11 +66,16 @@ fn correlate(
         }
     }
     let depth = geometry.depth();
-    for (block, sums) in dw.chunks_mut(BLOCK * depth).zip(sums.chunks_exact(BLOCK * depth)) {
-        for (lane, dw) in block.chunks_exact_mut(depth).enumerate() {
-            let sums = sums[lane..].iter().step_by(BLOCK);
-            dw.iter_mut().zip(sums).for_each(|(dw, &sum)| *dw = sum);
-        }
+    for (dw, sums) in dw.chunks_mut(BLOCK * depth).zip(sums.chunks_exact(BLOCK * depth)) {
+        take_apart(sums, dw, depth);
+    }
+}
+
+/// Writes the sums of the channels of a block, so many for each, channel by channel.
+fn take_apart(sums: &[f32], dw: &mut [f32], each: usize) {
+    for (lane, dw) in dw.chunks_exact_mut(each).enumerate() {
+        let sums = sums[lane..].iter().step_by(BLOCK);
+        dw.iter_mut().zip(sums).for_each(|(dw, &sum)| *dw = sum);
     }
 }
 
@@ -138,10 +143,7 @@ pub fn correlate_depthwise(
                     let dy = &dy[at * pixels * BLOCK..][..pixels * BLOCK];
                     add_block([x, dy], sums, scratch, (&plane, &band), taps);
                 }
-                for (lane, dw) in dw.chunks_exact_mut(count).enumerate() {
-                    let sums = sums[lane..].iter().step_by(BLOCK);
-                    dw.iter_mut().zip(sums).for_each(|(dw, &sum)| *dw = sum);
-                }
+                take_apart(sums, dw, count);
             }
         });
     });
