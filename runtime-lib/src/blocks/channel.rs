@@ -1,7 +1,7 @@
 //! Normalizations of channels that stand in blocks.
 
 use super::{BLOCK, Channels};
-use crate::norm::Passing;
+use crate::norm::{Known, Passing};
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::{Float, Number, threads};
 
@@ -88,14 +88,12 @@ pub fn blocked_channel_slope(
     epsilon: f32,
 ) {
     dx.copy_from_slice(dy);
-    blocked_channel_slope_in_place(
-        dx, d_scale, x, scale, mean, variance, products, sums, geometry, epsilon,
-    );
+    let known = Known { scale, mean, variance, products, sums, epsilon };
+    pass_on(known, dx, d_scale, x, geometry);
 }
 
 /// The same, where `dx` is `dy` before.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
-#[inline(never)]
 pub fn blocked_channel_slope_in_place(
     dx: &mut [f32],
     d_scale: &mut [f32],
@@ -108,14 +106,23 @@ pub fn blocked_channel_slope_in_place(
     geometry: Channels,
     epsilon: f32,
 ) {
+    let known = Known { scale, mean, variance, products, sums, epsilon };
+    pass_on(known, dx, d_scale, x, geometry);
+}
+
+/// Makes `dx` of `dy`, which it is before, and the derivatives by the scales.
+#[inline(never)]
+fn pass_on(
+    known: Known<'_, f32>,
+    dx: &mut [f32],
+    d_scale: &mut [f32],
+    x: &[f32],
+    geometry: Channels,
+) {
     let (unit, cost) = (geometry.pixels * BLOCK, dx.len());
     let count = (geometry.batch * geometry.pixels) as f64;
-    let of = |channel: usize| {
-        let given = [scale, variance, products, sums].map(|of| of[channel]);
-        Passing::of(given, count, epsilon)
-    };
-    for (channel, (to, &product)) in d_scale.iter_mut().zip(products).enumerate() {
-        *to = f32::from_f64(f64::from(product) * of(channel).factor);
+    for (channel, (to, &product)) in d_scale.iter_mut().zip(known.products).enumerate() {
+        *to = f32::from_f64(f64::from(product) * known.passing(channel, count).factor);
     }
     threads::share(dx, unit, cost, |first, dx| {
         for (index, dx) in (first..).zip(dx.chunks_exact_mut(unit.max(1))) {
@@ -123,8 +130,8 @@ pub fn blocked_channel_slope_in_place(
                 Slopes { dx, x: &x[index * unit..][..unit], numbers: [[0.0; BLOCK]; 4] };
             let start = index % geometry.blocks() * BLOCK;
             for (lane, channel) in (start..geometry.channels).take(BLOCK).enumerate() {
-                let Passing { by, without, along, .. } = of(channel);
-                let numbers = [by, without, along, f64::from(mean[channel])];
+                let Passing { by, without, along, .. } = known.passing(channel, count);
+                let numbers = [by, without, along, f64::from(known.mean[channel])];
                 let to = block.numbers.iter_mut().zip(numbers);
                 to.for_each(|(to, number)| to[lane] = f32::from_f64(number));
             }

@@ -122,18 +122,54 @@ pub(crate) struct Passing {
     pub along: f64,
 }
 
-impl Passing {
-    /// From the scale and the variance of the channel, `Σ dy (x - mean)` and `Σ dy`, and how many
-    /// elements it has.
-    pub fn of<T: Float>(
-        [scale, variance, products, sums]: [T; 4],
-        count: f64,
-        epsilon: f32,
-    ) -> Self {
-        let factor = 1.0 / Float::sqrt(variance.to_f64() + f64::from(epsilon));
-        let by = scale.to_f64() * factor;
-        let along = -(by * factor * factor * products.to_f64() / count);
-        Passing { factor, by, without: sums.to_f64() / count, along }
+/// What the derivatives by the elements of each channel follow from.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a, T> {
+    /// What the channel is multiplied with once it is normalized.
+    pub scale: &'a [T],
+    /// Its mean.
+    pub mean: &'a [T],
+    /// Its variance.
+    pub variance: &'a [T],
+    /// `Σ dy (x - mean)`.
+    pub products: &'a [T],
+    /// `Σ dy`.
+    pub sums: &'a [T],
+    /// What is added to the variance.
+    pub epsilon: f32,
+}
+
+impl<T: Float> Known<'_, T> {
+    /// What a channel of so many elements passes on.
+    pub fn passing(&self, channel: usize, count: f64) -> Passing {
+        let [scale, variance, products, sums] =
+            [self.scale, self.variance, self.products, self.sums].map(|of| of[channel].to_f64());
+        let factor = 1.0 / Float::sqrt(variance + f64::from(self.epsilon));
+        let by = scale * factor;
+        let along = -(by * factor * factor * products / count);
+        Passing { factor, by, without: sums / count, along }
+    }
+}
+
+impl<T: Float<Wide = T>> Known<'_, T> {
+    /// Makes `dx` of `dy`, which it is before, and the derivatives by the scales.
+    #[inline(never)]
+    fn pass_on(self, dx: &mut [T], d_scale: &mut [T], x: &[T], geometry: Axis) {
+        let Axis { outer, len, inner } = geometry;
+        let count = (outer * inner) as f64;
+        let channels = d_scale.iter_mut().zip(self.products);
+        for (channel, (d_scale, &product)) in channels.enumerate() {
+            let Passing { factor, by, without, along } = self.passing(channel, count);
+            *d_scale = T::from_f64(product.to_f64() * factor);
+            let [by, without, along] = [by, without, along].map(T::from_f64);
+            let mean = self.mean[channel];
+            let rows = dx.chunks_exact_mut(inner.max(1)).zip(x.chunks_exact(inner.max(1)));
+            for (dx, x) in rows.skip(channel).step_by(len) {
+                for (dx, &x) in dx.iter_mut().zip(x) {
+                    *dx = by.mul(dx.sub(without)).add(along.mul(x.sub(mean)));
+                }
+            }
+        }
     }
 }
 
@@ -154,14 +190,12 @@ pub fn channel_slope<T: Float<Wide = T>>(
     epsilon: f32,
 ) {
     dx.copy_from_slice(dy);
-    channel_slope_in_place(
-        dx, d_scale, x, scale, mean, variance, products, sums, geometry, epsilon,
-    );
+    let known = Known { scale, mean, variance, products, sums, epsilon };
+    known.pass_on(dx, d_scale, x, geometry);
 }
 
 /// The same, where `dx` is `dy` before.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
-#[inline(never)]
 pub fn channel_slope_in_place<T: Float<Wide = T>>(
     dx: &mut [T],
     d_scale: &mut [T],
@@ -174,21 +208,8 @@ pub fn channel_slope_in_place<T: Float<Wide = T>>(
     geometry: Axis,
     epsilon: f32,
 ) {
-    let Axis { outer, len, inner } = geometry;
-    let count = (outer * inner) as f64;
-    for channel in 0..len {
-        let given = [scale, variance, products, sums].map(|of| of[channel]);
-        let Passing { factor, by, without, along } = Passing::of(given, count, epsilon);
-        d_scale[channel] = T::from_f64(products[channel].to_f64() * factor);
-        let [by, without, along] = [by, without, along].map(T::from_f64);
-        let mean = mean[channel];
-        let rows = dx.chunks_exact_mut(inner.max(1)).zip(x.chunks_exact(inner.max(1)));
-        for (dx, x) in rows.skip(channel).step_by(len) {
-            for (dx, &x) in dx.iter_mut().zip(x) {
-                *dx = by.mul(dx.sub(without)).add(along.mul(x.sub(mean)));
-            }
-        }
-    }
+    let known = Known { scale, mean, variance, products, sums, epsilon };
+    known.pass_on(dx, d_scale, x, geometry);
 }
 
 /// `momentum · kept + (1 - momentum) · now`.

@@ -15,7 +15,7 @@ pub use batch::{
     group_normalization, group_normalization_in_place, instance_normalization,
     instance_normalization_in_place,
 };
-pub(crate) use channel::Passing;
+pub(crate) use channel::{Known, Passing};
 pub use channel::{
     channel_moments, channel_slope, channel_slope_in_place, channel_sums, running_mean,
     running_mean_in_place,
