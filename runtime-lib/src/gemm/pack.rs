@@ -62,24 +62,15 @@ pub(crate) fn pack_left<T: Number>(
     panels: &mut [T],
     pack_rows: impl Fn(&[T], usize, Part, &mut [T]),
 ) {
+    if a.row == 1 {
+        return pack_left_turned(a, (i, rows), (k, depth), panels);
+    }
     for (p, panel) in panels.chunks_exact_mut((PANEL_ROWS * depth).max(1)).enumerate() {
         let first = p * PANEL_ROWS;
         let there = PANEL_ROWS.min(rows - first);
         let from = &a.data[(i + first) * a.row + k * a.col..];
         for r in there..PANEL_ROWS {
             panel[r..].iter_mut().step_by(PANEL_ROWS).for_each(|to| *to = T::ZERO);
-        }
-        if a.row == 1 && there == PANEL_ROWS {
-            for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate() {
-                copy_whole::<PANEL_ROWS, T>(&from[k * a.col..], to);
-            }
-            continue;
-        }
-        if a.row == 1 {
-            for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate() {
-                to[..there].copy_from_slice(&from[k * a.col..][..there]);
-            }
-            continue;
         }
         let packed = if a.col == 1 { there - there % PACKED_ROWS } else { 0 };
         pack_rows(from, a.row, (packed, depth), panel);
@@ -92,6 +83,43 @@ pub(crate) fn pack_left<T: Number>(
             }
         }
     }
+}
+
+/// [`pack_left`] of columns in one piece: some of them at a time, for all panels, since what is read
+/// of a column for one panel ends within a line of the cache.
+fn pack_left_turned<T: Number>(
+    a: Matrix<'_, T>,
+    (i, rows): Part,
+    (k, depth): Part,
+    panels: &mut [T],
+) {
+    const COLUMNS: usize = 8;
+    for first in (0..depth).step_by(COLUMNS) {
+        let columns = COLUMNS.min(depth - first);
+        for (p, panel) in panels.chunks_exact_mut(PANEL_ROWS * depth).enumerate() {
+            let there = PANEL_ROWS.min(rows - p * PANEL_ROWS);
+            let from = &a.data[i + p * PANEL_ROWS + (k + first) * a.col..];
+            let panel = &mut panel[first * PANEL_ROWS..][..columns * PANEL_ROWS];
+            for (k, to) in panel.chunks_exact_mut(PANEL_ROWS).enumerate() {
+                copy_column(&from[k * a.col..], there, to);
+            }
+        }
+    }
+}
+
+/// Copies so many elements, and zeros for what is missing to a column of a panel.
+#[inline(always)]
+fn copy_column<T: Number>(from: &[T], there: usize, to: &mut [T]) {
+    if there == PANEL_ROWS {
+        return copy_whole::<PANEL_ROWS, T>(from, to);
+    }
+    let mut column = [T::ZERO; PANEL_ROWS];
+    let whole = there - there % PACKED_ROWS;
+    for r in (0..whole).step_by(PACKED_ROWS) {
+        copy_whole::<PACKED_ROWS, T>(&from[r..], &mut column[r..]);
+    }
+    column[whole..there].copy_from_slice(&from[whole..there]);
+    copy_whole::<PANEL_ROWS, T>(&column, to);
 }
 
 /// Copies so many elements. As that is a constant, no call is made for some dozens of bytes.
