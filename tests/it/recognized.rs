@@ -154,6 +154,32 @@ fn what_is_recognized_gives_the_same_numbers() {
     }
 }
 
+#[test]
+fn a_product_reads_transposed_factors_where_they_stand() {
+    let inputs = "float[2, 3, 4, 5] x, float[2, 5, 3, 4] a, float[2, 6, 3, 5] b";
+    let body = "{
+        left = Transpose<perm = [0, 2, 3, 1]>(a)
+        right = Transpose<perm = [0, 2, 3, 1]>(b)
+        first = MatMul(left, right)
+        back = Transpose<perm = [0, 1, 3, 2]>(right)
+        y = MatMul(first, back)
+    }";
+    let steps = |body: &str| {
+        let (plan, _) =
+            onnxc::plan(model(inputs, body).into(), &Options::default(), &mut |_, _| {})
+                .unwrap_or_else(|findings| panic!("{findings}"));
+        plan.steps.len()
+    };
+    assert_eq!(steps(body), 2, "two products, and nothing is transposed");
+    // What is negative twice keeps the group apart.
+    let between = "minus = Neg(left)\n plus = Neg(minus)\n first = MatMul(plus, right)";
+    let apart = body.replace("first = MatMul(left, right)", between);
+    let shapes: &[&[usize]] = &[&[2, 3, 4, 5], &[2, 5, 3, 4], &[2, 6, 3, 5]];
+    let (one, other) = (run(&model(inputs, body), shapes), run(&model(inputs, &apart), shapes));
+    let far = one.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(one.len() == 120 && far < 1e-5, "{far}: {one:?} {other:?}");
+}
+
 /// `x` times what is zero at -∞: fused into the sum before it, or an operator of its own.
 const SILU: &str = "{
     large = Constant<value = float[2, 2] {3e38, 3e38, 3e38, 3e38}>()

@@ -6,6 +6,7 @@
 
 pub mod affine;
 pub mod function;
+mod turned;
 
 use crate::{
     diag::Diagnostics,
@@ -29,7 +30,7 @@ const RULES: &[Rule] = &[affine::channels, gate, function, addend];
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     let fused = rewrite(graph, keep, RULES)?;
     // What was taken in is still there, but nobody needs it.
-    rewrite(&fused, keep, &[])
+    rewrite(&fused, keep, &[turned::product])
 }
 
 /// Copies every node.
