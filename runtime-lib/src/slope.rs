@@ -1,4 +1,5 @@
-//! Slopes: a derivative times that of an activation function, where that is more than a gate.
+//! Slopes: a derivative times that of an activation function, where that is more than a gate, and the
+//! derivative of a softmax.
 
 use crate::Float;
 use crate::simd::{Pointwise, Simd, WithSimd, dispatch, math};
@@ -30,6 +31,74 @@ pub fn gelu_tanh_slope<T: Float>(dy: &[T], x: &[T], dx: &mut [T]) {
 #[inline(never)]
 pub fn gelu_tanh_slope_in_place<T: Float>(dx: &mut [T], x: &[T]) {
     along(dx, x, GeluTanh, of_gelu_tanh);
+}
+
+/// `dx = y (dy - Σ y dy)` along rows of `len` elements: the derivative of
+/// [`softmax`](crate::softmax::softmax), whose result is `y`.
+#[inline(never)]
+pub fn softmax_slope<T: Float>(dy: &[T], y: &[T], dx: &mut [T], len: usize) {
+    dx.copy_from_slice(dy);
+    softmax_slope_in_place(dx, y, len);
+}
+
+/// [`softmax_slope`] in place.
+#[inline(never)]
+pub fn softmax_slope_in_place<T: Float>(dx: &mut [T], y: &[T], len: usize) {
+    match (T::as_f32_mut(dx), T::as_f32(y)) {
+        (Some(dx), Some(y)) => {
+            let cost = 2 * dx.len();
+            threads::share(dx, len, cost, |first, dx| {
+                let y = &y[first * len..][..dx.len()];
+                dispatch(SoftmaxRows { dx, y, len });
+            });
+        }
+        _ => {
+            for (dx, y) in dx.chunks_mut(len.max(1)).zip(y.chunks(len.max(1))) {
+                let sum: f64 = dx.iter().zip(y).map(|(dy, y)| dy.to_f64() * y.to_f64()).sum();
+                for (dx, y) in dx.iter_mut().zip(y) {
+                    *dx = T::from_f64(y.to_f64() * (dx.to_f64() - sum));
+                }
+            }
+        }
+    }
+}
+
+struct SoftmaxRows<'a> {
+    dx: &'a mut [f32],
+    y: &'a [f32],
+    len: usize,
+}
+
+impl WithSimd for SoftmaxRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let SoftmaxRows { dx, y, len } = self;
+        for (dx, y) in dx.chunks_exact_mut(len.max(1)).zip(y.chunks_exact(len.max(1))) {
+            let (mut vectors, ys) = (dx.chunks_exact_mut(S::LANES), y.chunks_exact(S::LANES));
+            let rest_of_y = ys.remainder();
+            let mut sums = s.splat(0.0);
+            for (dy, y) in (&mut vectors).zip(ys.clone()) {
+                sums = s.mul_add(s.load(dy), s.load(y), sums);
+            }
+            let rest = vectors.into_remainder();
+            if !rest.is_empty() {
+                // What a vector lacks is zero in both.
+                sums = s.mul_add(s.load_head(rest), s.load_head(rest_of_y), sums);
+            }
+            let sum = s.splat(s.sum(sums));
+            let mut vectors = dx.chunks_exact_mut(S::LANES);
+            for (dx, y) in (&mut vectors).zip(ys) {
+                s.store(s.mul(s.load(y), s.sub(s.load(dx), sum)), dx);
+            }
+            let rest = vectors.into_remainder();
+            if !rest.is_empty() {
+                let slope = s.mul(s.load_head(rest_of_y), s.sub(s.load_head(rest), sum));
+                s.store_head(slope, rest);
+            }
+        }
+    }
 }
 
 /// What a slope costs, in elements that are read and written.
@@ -147,6 +216,26 @@ mod tests {
             0.5 * x * (1.0 + libm::tanh(z))
         };
         check((gelu_tanh_slope, gelu_tanh_slope), tanh);
+    }
+
+    #[test]
+    fn the_slope_of_a_softmax_is_along_rows() {
+        for len in [0, 1, 5, 16, 37] {
+            let y: Vec<f64> = (0..3 * len).map(|i| (i % 11) as f64 / 8.0).collect();
+            let dy: Vec<f64> = (0..3 * len).map(|i| (i % 7) as f64 - 3.0).collect();
+            let row = |i: usize| i / len * len..i / len * len + len;
+            let sum = |i: usize| row(i).map(|j| y[j] * dy[j]).sum::<f64>();
+            let truth: Vec<f64> = (0..y.len()).map(|i| y[i] * (dy[i] - sum(i))).collect();
+            let narrow = |x: &[f64]| x.iter().map(|&x| x as f32).collect::<Vec<f32>>();
+            each_level(|level| {
+                let (mut wide, mut single) = (y.clone(), narrow(&y));
+                softmax_slope(&dy, &y, &mut wide, len);
+                softmax_slope(&narrow(&dy), &narrow(&y), &mut single, len);
+                assert_eq!(wide, truth, "{level:?}: rows of {len}");
+                let near = |(a, b): (&f32, &f64)| (f64::from(*a) - b).abs() < 1e-4;
+                assert!(single.iter().zip(&truth).all(near), "{level:?}: rows of {len}");
+            });
+        }
     }
 
     #[test]

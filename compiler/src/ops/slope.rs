@@ -2,17 +2,32 @@
 
 use super::{Entry, internal};
 use crate::{
-    diag::Result,
+    diag::{Code, Result},
+    dim::Dim,
     dtype::WIDE,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     plan::{Kernel, NoParams, kernel},
 };
 use std::rc::Rc;
 
-pub const OPS: &[Entry] = &[internal("GeluSlope", |node| {
-    let approximate = node.choice("approximate", &[("none", false), ("tanh", true)])?;
-    Ok(Rc::new(GeluSlope { approximate }))
-})];
+pub const OPS: &[Entry] = &[
+    internal("GeluSlope", |node| {
+        let approximate = node.choice("approximate", &[("none", false), ("tanh", true)])?;
+        Ok(Rc::new(GeluSlope { approximate }))
+    }),
+    internal("SoftmaxSlope", |_| Ok(Rc::new(SoftmaxSlope))),
+];
+
+/// The type of a derivative, the first input, which is as large as what it is by, the second.
+fn alike(cx: &mut Infer<'_>) -> Inferred {
+    let ty = cx.of(0, WIDE)?.clone();
+    cx.same_dtype(0, 1)?;
+    let x = cx.ranked(1, ty.rank())?.shape.clone();
+    for (a, b) in ty.shape.iter().zip(&x) {
+        cx.require_equal(a, b, "the sizes of a derivative and of what it is by")?;
+    }
+    Ok(vec![ty.into()])
+}
 
 /// The first input times the slope of `Gelu` at the second, which has the same shape.
 pub struct GeluSlope {
@@ -41,17 +56,41 @@ impl Op for GeluSlope {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let ty = cx.of(0, WIDE)?.clone();
-        cx.same_dtype(0, 1)?;
-        let x = cx.ranked(1, ty.rank())?.shape.clone();
-        for (a, b) in ty.shape.iter().zip(&x) {
-            cx.require_equal(a, b, "the sizes of a derivative and of what it is by")?;
-        }
-        Ok(vec![ty.into()])
+        alike(cx)
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         cx.call(if self.approximate { &APPROXIMATE } else { &EXACT }, NoParams)
+    }
+}
+
+/// `y (dy - Σ y dy)` along the last axis, for `dy` and `y`: the derivative by what `y` is the softmax
+/// of.
+pub struct SoftmaxSlope;
+
+static SOFTMAX: Kernel<(Dim,)> = kernel!(WIDE T, slope::softmax_slope::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0),
+    in_place softmax_slope_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p.0));
+
+impl Op for SoftmaxSlope {
+    fn name(&self) -> &'static str {
+        "SoftmaxSlope"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        if cx.of(0, WIDE)?.rank() == 0 {
+            return Err(cx.finding(Code::ShapeMismatch, "a number has no axis to sum along"));
+        }
+        alike(cx)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let len = cx.ty(0)?.shape.last().cloned().expect("inferring the types saw an axis");
+        cx.call(&SOFTMAX, (len,))
     }
 }
 
@@ -70,5 +109,8 @@ mod tests {
         let message =
             "the sizes of a derivative and of what it is by must be equal, but are 3 and 1";
         check(op(), &[tensor(F32, [2, 3]), tensor(F32, [2, 1])], 1, message);
+        check(SoftmaxSlope, &[tensor(F32, [2, 3]), tensor(F32, [2, 3])], 1, "float[2, 3]");
+        let message = "a number has no axis to sum along";
+        check(SoftmaxSlope, &[tensor(F32, [0; 0]), tensor(F32, [0; 0])], 1, message);
     }
 }

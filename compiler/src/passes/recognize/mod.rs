@@ -11,6 +11,8 @@ mod gate;
 mod gelu;
 mod slope;
 
+pub use gelu::gelu;
+
 use super::fuse::{is, keep};
 use crate::{
     diag::Diagnostics,
@@ -23,9 +25,10 @@ use crate::{
 /// What is tried, in order.
 const RULES: &[Rule] = &[
     gate::gate,
-    gelu::gelu,
+    gelu,
     slope::gelu,
     slope::gelu_tanh,
+    slope::softmax,
     attention::of_heads,
     attention::of_rows,
 ];

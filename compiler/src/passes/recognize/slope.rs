@@ -1,11 +1,12 @@
-//! The derivatives of `Gelu`, as the gradient of the operator writes them.
+//! The derivatives of `Gelu` and `Softmax`, as the gradients of the operators write them.
 
 use super::{about, either, gelu::over_root, number, operands, operands_of, wide};
 use crate::{
     ir::{Node, Site, ValueId},
     ops::{
-        binary::{ADD, MUL},
-        slope::GeluSlope,
+        binary::{ADD, MUL, SUB},
+        reduce::{Reduce, SUM},
+        slope::{GeluSlope, SoftmaxSlope},
         unary::{ERF, EXP, NEG, TANH, Unary},
     },
     passes::fuse::Replaced,
@@ -54,6 +55,29 @@ fn replace(site: &mut Site<'_>, node: &Node, [dy, x]: [ValueId; 2], approximate:
         return None;
     }
     site.replace(node, Rc::new(GeluSlope { approximate }), vec![Some(dy), Some(x)])
+}
+
+/// `y · (dy - Σ y dy)`, summed along the last axis.
+pub fn softmax(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let (y, dy) = either(operands_of(node, &MUL)?, |y, rest| {
+        let [dy, sum] = operands(site, rest, &SUB)?;
+        either(operands(site, summed(site, sum)?, &MUL)?, |a, b| {
+            ([a, b] == [y, dy]).then_some((y, dy))
+        })
+    })?;
+    if wide(site.graph, y)? != wide(site.graph, dy)? {
+        return None;
+    }
+    site.replace(node, Rc::new(SoftmaxSlope), vec![Some(dy), Some(y)])
+}
+
+/// What is summed along its last axis, which stays with size 1.
+fn summed(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
+    let node = site.producer(value)?;
+    let sum = node.op.downcast::<Reduce>().filter(|sum| std::ptr::eq(sum.by, &SUM))?;
+    let (x, axes) = (node.input(0)?, site.graph[node.input(1)?].ints()?);
+    let last = i64::try_from(wide(site.graph, x)?.rank()).ok()? - 1;
+    (sum.keepdims && (axes == [last] || axes == [-1])).then_some(x)
 }
 
 /// The `x` of `x φ(x)`.
