@@ -100,6 +100,40 @@ fn the_derivative_of_gelu_is_one_pass() {
     }
 }
 
+#[test]
+fn the_derivative_of_gelu_is_one_pass_in_older_spellings_too() {
+    for (body, approximate) in [(ERF, "none"), (TANH, "tanh")] {
+        let body = body.replace("y =", "gelu =");
+        let text = recognized_in(format!(
+            "<ir_version: 10, opset_import: [\"\": 18, \"ai.onnx.preview.training\": 1]>
+            model (float[6] x, float[6] w) => (float[6] dx) {}
+                z = Mul(gelu, w)
+                dx = ai.onnx.preview.training.Gradient<xs = [\"x\"], y = \"z\">(x)
+            }}",
+            body.trim_end_matches('}')
+        ));
+        let wanted = format!("GeluSlope <approximate = \"{approximate}\"> (w, x)");
+        assert!(text.contains(&wanted), "{text}");
+        assert!(["Erf", "Tanh", "Mul"].iter().all(|op| !text.contains(op)), "{text}");
+    }
+}
+
+#[test]
+fn the_derivative_of_a_softmax_is_one_pass_along_the_last_axis() {
+    for (axis, is_one) in [(1, true), (0, false)] {
+        let text = recognized_in(format!(
+            "<ir_version: 10, opset_import: [\"\": 20, \"ai.onnx.preview.training\": 1]>
+            model (float[6, 5] x, float[6, 5] w) => (float[6, 5] dx) {{
+                a = Softmax<axis = {axis}>(x)
+                y = Mul(a, w)
+                dx = ai.onnx.preview.training.Gradient<xs = [\"x\"], y = \"y\">(x)
+            }}"
+        ));
+        assert_eq!(text.contains("SoftmaxSlope (w, "), is_one, "{text}");
+        assert_eq!(text.contains("ReduceSum"), !is_one, "{text}");
+    }
+}
+
 /// Attention of two heads as PyTorch's exporter writes it.
 const ATTENTION: &str = "{
     split = Constant<value = int64[4] {1, 5, 2, 3}>()

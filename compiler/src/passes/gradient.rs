@@ -12,7 +12,7 @@ use crate::{
     arena::Map,
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     ir::{
-        Expr, Gradient, Graph, Next, Node, NodeId, RegionId, Rewrite, Rule, Site, Tape, Todo,
+        Expr, Gradient, Graph, Hook, Next, Node, NodeId, RegionId, Rewrite, Rule, Site, Tape, Todo,
         ValueId, extract, is_differentiable, rewrite,
     },
     ops::{binary, expand::Expand, gradient::Gradient as Asked, random::Dropout, reshape::Shape},
@@ -29,8 +29,28 @@ const SIMPLER: &[Rule] = &[
     super::fold::constants_of_constants,
 ];
 
+/// The same, and what exporters spell as several nodes though it is an operator whose derivative has a
+/// kernel.
+const RECOGNIZED: &[Rule] = &[
+    super::fold::identity,
+    super::fold::same_type,
+    sequence::optional,
+    sequence::sequence,
+    super::fold::constants_of_constants,
+    super::recognize::gelu,
+];
+
 /// Writes what every `Gradient` comes to in its place.
 pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
+    written(graph, |cx, id, _, into, _| expand(cx, id, into, RECOGNIZED))
+}
+
+/// The same with no operator but those that the function is made of, and those of their derivatives.
+pub fn standard(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
+    written(graph, |cx, id, _, into, _| expand(cx, id, into, SIMPLER))
+}
+
+fn written(graph: &Graph, expand: Hook) -> std::result::Result<Graph, Diagnostics> {
     let asked = graph.nodes().any(|(_, node)| node.op.is::<Asked>());
     if !asked {
         return Ok(graph.clone());
@@ -68,13 +88,13 @@ fn dropped(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     Some(outputs)
 }
 
-fn expand(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[ValueId]) -> Next {
+fn expand(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId, simpler: &[Rule]) -> Next {
     let old = cx.old;
     let node = &old[id];
     let Some(asked) = node.op.downcast::<Asked>().filter(|_| node.fault.is_none()) else {
         return Next::Copy;
     };
-    match values(cx, node, asked, into) {
+    match values(cx, node, asked, into, simpler) {
         Ok(values) => {
             for (&output, value) in node.outputs.iter().zip(values) {
                 if let (Some(output), Some(value)) = (output, value) {
@@ -100,12 +120,13 @@ fn values(
     node: &Node,
     asked: &Asked,
     into: RegionId,
+    simpler: &[Rule],
 ) -> std::result::Result<Vec<Option<ValueId>>, Diagnostics> {
     let given: Vec<ValueId> = node.inputs.iter().flatten().map(|&id| cx.value(id)).collect();
     let (points, named, y) = asked.split(&given);
     let wanted: Vec<bool> =
         (0..asked.xs.len()).map(|i| node.outputs.get(i).is_some_and(Option::is_some)).collect();
-    let (derivative, dead, captures) = taken(&cx.new, asked, &given, &wanted)?;
+    let (derivative, dead, captures) = taken(&cx.new, asked, &given, &wanted, simpler)?;
     let path = |&i: &usize| Some((i, path(&cx.new, named[i], y)?));
     if let Some((i, path)) = dead.iter().find_map(path) {
         return Err(nowhere(&cx.new, named[i], y, &path).into());
@@ -122,6 +143,7 @@ fn taken(
     asked: &Asked,
     given: &[ValueId],
     wanted: &[bool],
+    simpler: &[Rule],
 ) -> std::result::Result<(Graph, Vec<usize>, Vec<ValueId>), Diagnostics> {
     let (points, named, y) = asked.split(given);
     let typed = named.iter().zip(points).enumerate().map(|(i, (&id, &point))| {
@@ -129,7 +151,7 @@ fn taken(
         (id, point.ty.clone(), point.constant.clone().filter(|_| i >= asked.xs.len()))
     });
     let typed: Vec<_> = typed.collect();
-    let (function, captures) = extract(graph, &typed, y, decide, SIMPLER)?;
+    let (function, captures) = extract(graph, &typed, y, decide, simpler)?;
     let (derivative, dead) = derivative(function, wanted)?;
     Ok((derivative, dead, captures))
 }
@@ -161,7 +183,7 @@ pub fn idle(graph: &Graph) -> std::result::Result<Vec<usize>, Diagnostics> {
     let (Some((node, asked)), None) = (all.next(), all.next()) else { return Ok(Vec::new()) };
     let given: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
     let wanted = vec![true; asked.xs.len()];
-    taken(graph, asked, &given, &wanted).map(|(_, dead, _)| dead)
+    taken(graph, asked, &given, &wanted, SIMPLER).map(|(_, dead, _)| dead)
 }
 
 /// The function whose outputs are the wanted derivatives of the sum of the only output by the

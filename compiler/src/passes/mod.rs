@@ -42,7 +42,7 @@ pub const PIPELINE: &[Pass] = &[
 
 /// The passes after which a graph still is of ONNX's own operators.
 pub const STANDARD: &[Pass] = &[
-    Pass { name: "gradient", run: gradient::run, only: None },
+    Pass { name: "gradient", run: gradient::standard, only: None },
     Pass { name: "optimize", run: optimize, only: None },
 ];
 
