@@ -14,7 +14,7 @@ const BATCH: i64 = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={NETWORK}");
-    let optimizer = Optimizer::from(Method::Adam).with(Setting::LearningRate, 0.01)?;
+    let optimizer = Optimizer::from(Method::Adam).with(Setting::LearningRate, 0.005)?;
     let model = Prepare::new(Loss::CrossEntropy, optimizer).bytes(fs::read(NETWORK)?.into())?;
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("there is no OUT_DIR")?);
     let path = out_dir.join("digits.onnx");

@@ -3,10 +3,14 @@
 //! on the way, and `loss.svg` shows how the loss falls.
 
 mod curve;
+mod mean;
+mod random;
 
 use digits::Digits;
-use digits_data::{COUNT, Digit, best, held_out, training};
+use digits_data::{COUNT, Digit, Image, best, held_out, training};
+use mean::Mean;
 use onnxc_runtime::view::View;
+use random::Random;
 use std::{env, error::Error, fs};
 
 mod digits {
@@ -22,7 +26,7 @@ const BATCH: usize = 32;
 fn main() -> Result<(), Box<dyn Error>> {
     let seed = env::args().nth(1).map_or(Ok(1), |seed| seed.parse())?;
     let mut losses = Vec::new();
-    let mut learner = Learner::new(seed);
+    let mut learner = Learner::new(seed)?;
     for epoch in 1..=EPOCHS {
         let of_epoch = learner.epoch()?;
         let mean = of_epoch.iter().sum::<f32>() / of_epoch.len() as f32;
@@ -37,35 +41,43 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The network, and the digits in the order in which it sees them.
 struct Learner {
     model: Box<Digits>,
+    mean: Mean,
     digits: Vec<Digit>,
     random: Random,
 }
 
 impl Learner {
     /// A network with random first values. From the same seed all goes the same way.
-    fn new(seed: u64) -> Learner {
+    fn new(seed: u64) -> onnxc_runtime::Result<Learner> {
         let mut model = Box::new(Digits::new());
         model.set_seed(seed);
         model.init();
-        Learner { model, digits: training().collect(), random: Random(seed) }
+        let mean = Mean::of(&mut model)?;
+        Ok(Learner { model, mean, digits: training().collect(), random: Random(seed) })
     }
 
     /// Learns from all digits once, in an order of its own, and gives the loss of each step.
     fn epoch(&mut self) -> onnxc_runtime::Result<Vec<f32>> {
         self.random.shuffle(&mut self.digits);
-        let steps = self.digits.chunks(BATCH).map(|digits| {
+        let mut losses = Vec::new();
+        for digits in self.digits.chunks(BATCH) {
+            let images: Vec<f32> =
+                digits.iter().flat_map(|digit| moved(&digit.image, &mut self.random)).collect();
             let labels: Vec<i64> = digits.iter().map(|digit| digit.label as i64).collect();
-            let labels = View::new([digits.len()], &labels)?;
-            self.model.step(View::new([digits.len(), 1, 8, 8], &pixels(digits))?, labels)
-        });
-        steps.collect()
+            let images = View::new([digits.len(), 1, 8, 8], &images)?;
+            losses.push(self.model.step(images, View::new([digits.len()], &labels)?)?);
+            self.mean.follow(&mut self.model)?;
+        }
+        Ok(losses)
     }
 
-    /// How many of the digits held out are right.
+    /// How many of the digits held out are right, with the mean of the weights.
     fn count_right(&mut self) -> onnxc_runtime::Result<usize> {
         let mut right = 0;
         for digits in held_out().collect::<Vec<_>>().chunks(BATCH) {
-            let scores = self.model.infer(View::new([digits.len(), 1, 8, 8], &pixels(digits))?)?;
+            let images: Vec<f32> = digits.iter().flat_map(|digit| digit.image).collect();
+            let images = View::new([digits.len(), 1, 8, 8], &images)?;
+            let scores = self.mean.model().infer(images)?;
             let (scores, _) = scores.data().as_chunks();
             right +=
                 digits.iter().zip(scores).filter(|(d, scores)| best(scores) == d.label).count();
@@ -74,34 +86,29 @@ impl Learner {
     }
 }
 
-fn pixels(digits: &[Digit]) -> Vec<f32> {
-    digits.iter().flat_map(|digit| digit.image).collect()
-}
-
-/// Random numbers: SplitMix64 (Steele, Lea and Flood).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ (x >> 31)
-    }
-
-    fn shuffle<T>(&mut self, list: &mut [T]) {
-        for last in (1..list.len()).rev() {
-            list.swap(last, (self.next() % (last as u64 + 1)) as usize);
-        }
-    }
+/// The image moved by at most a pixel along each axis, so that no digit is seen in one place alone.
+fn moved(image: &Image, random: &mut Random) -> Image {
+    let mut shift = || match random.next() % 6 {
+        0 => -1,
+        1 => 1,
+        _ => 0,
+    };
+    let (down, right) = (shift(), shift());
+    std::array::from_fn(|i| {
+        let (row, column) = (i as i32 / 8 - down, i as i32 % 8 - right);
+        let inside = (0..8).contains(&row) && (0..8).contains(&column);
+        if inside { image[(row * 8 + column) as usize] } else { 0.0 }
+    })
 }
 
 #[test]
 fn losses_fall_and_are_the_same_bit_by_bit() -> onnxc_runtime::Result {
     let learn = || {
-        let mut learner = Learner::new(1);
-        let mut losses = learner.epoch()?;
-        losses.extend(learner.epoch()?);
+        let mut learner = Learner::new(1)?;
+        let mut losses = Vec::new();
+        for _ in 0..4 {
+            losses.extend(learner.epoch()?);
+        }
         Ok((losses, learner.count_right()?))
     };
     let (losses, right) = learn()?;
@@ -109,4 +116,14 @@ fn losses_fall_and_are_the_same_bit_by_bit() -> onnxc_runtime::Result {
     assert!(losses[losses.len() - 1] < 0.5 * losses[0], "{losses:?}");
     assert_eq!((losses, right), learn()?);
     Ok(())
+}
+
+#[test]
+fn an_image_moves_by_a_pixel_at_most() {
+    let mut image = [0.0; 64];
+    image[0] = 1.0;
+    let mut random = Random(1);
+    let places: std::collections::BTreeSet<_> =
+        (0..200).map(|_| moved(&image, &mut random).iter().position(|&ink| ink == 1.0)).collect();
+    assert_eq!(places, [None, Some(0), Some(1), Some(8), Some(9)].into());
 }
