@@ -76,29 +76,34 @@ impl WithSimd for SoftmaxRows<'_> {
     fn run<S: Simd>(self, s: S) {
         let SoftmaxRows { dx, y, len } = self;
         for (dx, y) in dx.chunks_exact_mut(len.max(1)).zip(y.chunks_exact(len.max(1))) {
-            let (mut vectors, ys) = (dx.chunks_exact_mut(S::LANES), y.chunks_exact(S::LANES));
-            let rest_of_y = ys.remainder();
-            let mut sums = s.splat(0.0);
-            for (dy, y) in (&mut vectors).zip(ys.clone()) {
-                sums = s.mul_add(s.load(dy), s.load(y), sums);
+            let mean = s.splat(product(s, dx, y));
+            let (whole, rest) = dx.split_at_mut(len - len % S::LANES);
+            let (whole_y, rest_of_y) = y.split_at(whole.len());
+            for (dx, y) in whole.chunks_exact_mut(S::LANES).zip(whole_y.chunks_exact(S::LANES)) {
+                s.store(s.mul(s.load(y), s.sub(s.load(dx), mean)), dx);
             }
-            let rest = vectors.into_remainder();
             if !rest.is_empty() {
-                // What a vector lacks is zero in both.
-                sums = s.mul_add(s.load_head(rest), s.load_head(rest_of_y), sums);
-            }
-            let sum = s.splat(s.sum(sums));
-            let mut vectors = dx.chunks_exact_mut(S::LANES);
-            for (dx, y) in (&mut vectors).zip(ys) {
-                s.store(s.mul(s.load(y), s.sub(s.load(dx), sum)), dx);
-            }
-            let rest = vectors.into_remainder();
-            if !rest.is_empty() {
-                let slope = s.mul(s.load_head(rest_of_y), s.sub(s.load_head(rest), sum));
+                let slope = s.mul(s.load_head(rest_of_y), s.sub(s.load_head(rest), mean));
                 s.store_head(slope, rest);
             }
         }
     }
+}
+
+/// The sum of the products of the elements of two rows.
+#[inline(always)]
+fn product<S: Simd>(s: S, x: &[f32], y: &[f32]) -> f32 {
+    let (xs, ys) = (x.chunks_exact(S::LANES), y.chunks_exact(S::LANES));
+    let (rest, rest_of_y) = (xs.remainder(), ys.remainder());
+    let mut sums = s.splat(0.0);
+    for (x, y) in xs.zip(ys) {
+        sums = s.mul_add(s.load(x), s.load(y), sums);
+    }
+    if !rest.is_empty() {
+        // What a vector lacks is zero in both.
+        sums = s.mul_add(s.load_head(rest), s.load_head(rest_of_y), sums);
+    }
+    s.sum(sums)
 }
 
 /// What a slope costs, in elements that are read and written.

@@ -29,20 +29,12 @@ const SIMPLER: &[Rule] = &[
     super::fold::constants_of_constants,
 ];
 
-/// The same, and what exporters spell as several nodes though it is an operator whose derivative has a
-/// kernel.
-const RECOGNIZED: &[Rule] = &[
-    super::fold::identity,
-    super::fold::same_type,
-    sequence::optional,
-    sequence::sequence,
-    super::fold::constants_of_constants,
-    super::recognize::gelu,
-];
-
-/// Writes what every `Gradient` comes to in its place.
+/// Writes what every `Gradient` comes to in its place. What exporters spell as several nodes though it is
+/// an operator whose derivative has a kernel is taken for that operator.
 pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
-    written(graph, |cx, id, _, into, _| expand(cx, id, into, RECOGNIZED))
+    written(graph, |cx, id, _, into, _| {
+        expand(cx, id, into, &[SIMPLER, &[super::recognize::gelu]].concat())
+    })
 }
 
 /// The same with no operator but those that the function is made of, and those of their derivatives.

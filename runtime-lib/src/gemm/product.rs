@@ -1,6 +1,6 @@
 //! The outer loops of a product: blocks that fit in the caches.
 
-use super::pack::{Factor, Matrix, Part, Wide, pack_left, pack_right};
+use super::pack::{Factor, Matrix, PACKED_ROWS, Part, Wide, pack_left, pack_right};
 use super::pairs::PairRow;
 use super::real::{Activate, Real};
 use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, panel_cols};
@@ -71,9 +71,6 @@ const fn at_most(x: usize, most: usize) -> usize {
     if x < most { x } else { most }
 }
 
-/// The rows of a tile that is small, and still keeps the processor busy.
-const SMALL_TILE: usize = 4;
-
 /// The length of the parts of `x`, when it is cut in equal ones that are at most `most` long.
 fn part(x: usize, most: usize, multiple: usize) -> usize {
     x.div_ceil(x.div_ceil(most).max(1)).next_multiple_of(multiple)
@@ -139,11 +136,11 @@ impl<T: Real> Product<'_, T> {
         });
     }
 
-    /// What the rows of a part of the product are a multiple of: a panel's, or those of a small tile where
-    /// the parts pack panels of their own.
+    /// What the rows of a part of the product are a multiple of: a panel's, or those that are packed at
+    /// once where the parts pack panels of their own.
     fn unit(&self) -> usize {
         match self.a {
-            Factor::Matrix(_) => SMALL_TILE,
+            Factor::Matrix(_) => PACKED_ROWS,
             _ => PANEL_ROWS,
         }
     }
