@@ -3,10 +3,9 @@
 use super::windows::{Places, Windows};
 use super::{BLOCK, QUAD, pixel_len};
 use crate::conv::Conv;
-use crate::gemm::pixel_bytes::Pixels;
-use crate::quantized::{Channels, Limits, Requantize, split_aligned};
-use crate::simd::Simd;
-use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Quads, Vector, WithBytes, dispatch_bytes};
+use crate::gemm::pixel_bytes::{Pixels, each_window};
+use crate::quantized::{Channels, Limits, Requantize, join, split_aligned};
+use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Quads, WithBytes, dispatch_bytes};
 use crate::threads::{self, Scratch};
 
 /// Filters are filled up to a multiple of so many.
@@ -198,23 +197,25 @@ impl<S: Bytes> Columns<'_, S> {
     fn tile<const R: usize, const V: usize>(&self, s: S, places: &mut Places, y: &mut [u8]) {
         let mut at = [0; R];
         at.iter_mut().for_each(|at| *at = places.next());
-        let mut y = y.chunks_exact_mut(pixel_len(self.of.filters));
         let bias = &self.of.channels.bias[self.filter..];
-        self.pixels.tile::<S, R, V>(s, at, self.column, bias, |sums| {
-            if let Some(y) = y.next() {
-                self.finish(s, sums, &mut y[self.filter..]);
+        let sums = self.pixels.tile::<S, R, V>(s, at, self.column, bias);
+        let pixel = pixel_len(self.of.filters);
+        let n = (pixel - self.filter).min(V * S::LANES);
+        let mut store =
+            |r: usize, bytes| s.store_bytes(bytes, &mut y[r * pixel + self.filter..][..n]);
+        let channels = &self.of.channels;
+        if let Some(rows) = channels.rows(s, self.limits, &sums, self.filter) {
+            for (r, bytes) in rows.into_iter().enumerate() {
+                store(r, bytes);
             }
+            return;
+        }
+        let mut r = 0;
+        each_window(s, &sums, |sums| {
+            let bytes = channels.bytes(s, self.limits, sums, |v| self.filter + v * S::LANES);
+            store(r, join(s, bytes));
+            r += 1;
         });
-    }
-
-    /// Stores what the sums of a pixel become.
-    #[inline(always)]
-    fn finish<const V: usize>(&self, s: S, sums: [Vector<S>; V], y: &mut [u8]) {
-        let found = self.of.channels.bytes(s, self.limits, sums, |v| self.filter + v * S::LANES);
-        let mut bytes = [s.level().splat_i32(0); 4];
-        bytes[..V].copy_from_slice(&found);
-        let n = y.len().min(V * S::LANES);
-        s.store_bytes(s.join(bytes), &mut y[..n]);
     }
 }
 

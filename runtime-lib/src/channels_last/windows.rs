@@ -2,6 +2,7 @@
 
 use super::{MOST_AXES, QUAD};
 use crate::conv::{Axis, Conv};
+use crate::threads;
 
 /// The windows of a convolution.
 #[derive(Clone, Copy)]
@@ -92,22 +93,24 @@ impl Windows {
         let [d, h, w] = &self.axes;
         let (copy, pixel) = (&mut copy[..self.copy_len()], self.pixel);
         let (from, to) = (w.size * pixel, w.extent() * pixel);
-        let rows = copy.chunks_exact_mut(to.max(1));
         let before = w.pad.min(w.extent()) * pixel;
-        for (i, row) in rows.enumerate() {
-            let depth = (i / h.extent()).checked_sub(d.pad).filter(|&depth| depth < d.size);
-            let line = (i % h.extent()).checked_sub(h.pad).filter(|&line| line < h.size);
-            let (Some(depth), Some(line)) = (depth, line) else {
-                row.fill(zero);
-                continue;
-            };
-            let image = &image[(depth * h.size + line) * from..][..from];
-            let (left, row) = row.split_at_mut(before);
-            let (middle, right) = row.split_at_mut(from.min(row.len()));
-            left.fill(zero);
-            middle.copy_from_slice(&image[..middle.len()]);
-            right.fill(zero);
-        }
+        let rows = d.extent() * h.extent() * to;
+        threads::share(&mut copy[..rows], to, rows / QUAD, |first, rows| {
+            for (i, row) in (first..).zip(rows.chunks_exact_mut(to.max(1))) {
+                let depth = (i / h.extent()).checked_sub(d.pad).filter(|&depth| depth < d.size);
+                let line = (i % h.extent()).checked_sub(h.pad).filter(|&line| line < h.size);
+                let (Some(depth), Some(line)) = (depth, line) else {
+                    row.fill(zero);
+                    continue;
+                };
+                let image = &image[(depth * h.size + line) * from..][..from];
+                let (left, row) = row.split_at_mut(before);
+                let (middle, right) = row.split_at_mut(from.min(row.len()));
+                left.fill(zero);
+                middle.copy_from_slice(&image[..middle.len()]);
+                right.fill(zero);
+            }
+        });
         copy
     }
 

@@ -31,7 +31,7 @@ impl<'a> Pixels<'a> {
     }
 
     /// The sums of the windows that start at `at`, for `V` vectors of filters from `column` on,
-    /// added to what each filter starts with. `end` gets those of one window after the other.
+    /// added to what each filter starts with.
     #[inline(always)]
     pub fn tile<S: Bytes, const R: usize, const V: usize>(
         &self,
@@ -39,8 +39,7 @@ impl<'a> Pixels<'a> {
         at: [usize; R],
         column: usize,
         bias: &[i32],
-        mut end: impl FnMut([Vector<S>; V]),
-    ) {
+    ) -> Tile<S, R, V> {
         assert!(column + V * S::LANES <= self.width);
         assert!(at.iter().all(|at| at + self.reach <= self.x.len()));
         let mut sums = [[s.level().splat_i32(0); V]; R];
@@ -69,23 +68,36 @@ impl<'a> Pixels<'a> {
                 w = w.wrapping_add(self.width * QUAD);
             }
         }
-        // By way of memory: what is read by reference does not stay in registers.
-        let mut tile = [MaybeUninit::<[u8; MAX_BYTES]>::uninit(); MOST_TILE];
-        let tile = tile.as_mut_ptr().cast::<u8>();
-        for (r, sums) in sums.iter().enumerate() {
-            for (v, &sum) in sums.iter().enumerate() {
-                // SAFETY: a tile has room for `R · V` vectors.
-                unsafe { s.store_bytes_at(sum, tile.add((r * V + v) * QUAD * S::LANES)) };
-            }
+        sums
+    }
+}
+
+/// The sums of some windows, for some vectors of filters each.
+pub(crate) type Tile<S, const R: usize, const V: usize> = [[Vector<S>; V]; R];
+
+/// Gives the sums of one window after the other to `end`. They go by way of memory: the others would not
+/// stay in registers, either, were they read by reference.
+#[inline(always)]
+pub(crate) fn each_window<S: Bytes, const R: usize, const V: usize>(
+    s: S,
+    sums: &Tile<S, R, V>,
+    mut end: impl FnMut([Vector<S>; V]),
+) {
+    let mut tile = [MaybeUninit::<[u8; MAX_BYTES]>::uninit(); MOST_TILE];
+    let tile = tile.as_mut_ptr().cast::<u8>();
+    for (r, sums) in sums.iter().enumerate() {
+        for (v, &sum) in sums.iter().enumerate() {
+            // SAFETY: a tile has room for `R · V` vectors.
+            unsafe { s.store_bytes_at(sum, tile.add((r * V + v) * QUAD * S::LANES)) };
         }
-        const { assert!(R * V <= MOST_TILE) };
-        for r in 0..R {
-            let mut row = [s.level().splat_i32(0); V];
-            for (v, sum) in row.iter_mut().enumerate() {
-                // SAFETY: the vector was written above.
-                *sum = unsafe { s.load_bytes_at(tile.add((r * V + v) * QUAD * S::LANES)) };
-            }
-            end(row);
+    }
+    const { assert!(R * V <= MOST_TILE) };
+    for r in 0..R {
+        let mut row = [s.level().splat_i32(0); V];
+        for (v, sum) in row.iter_mut().enumerate() {
+            // SAFETY: the vector was written above.
+            *sum = unsafe { s.load_bytes_at(tile.add((r * V + v) * QUAD * S::LANES)) };
         }
+        end(row);
     }
 }

@@ -1,5 +1,6 @@
 //! Sums and products of two tensors of bytes, element by element.
 
+use super::divisor::Divisor;
 use super::{Limits, Requantize};
 use crate::Float;
 use crate::simd::Simd;
@@ -135,14 +136,14 @@ impl<const PRODUCT: bool> WithBytes for Binary<'_, PRODUCT> {
         }
         let l = s.level();
         let limits = Limits::new(s, self.to, self.flip);
-        let scale = l.splat(self.scale);
+        let scale = Divisor::new(self.scale, self.operands.map(|of| of.scale));
         let [a, b] = self.operands;
         for (i, y) in self.y.chunks_mut(4 * S::LANES).enumerate() {
             let (a, b) = (a.real(s, i * 4 * S::LANES), b.real(s, i * 4 * S::LANES));
             let mut lanes: [Vector<S>; 4] = [l.splat_i32(0); 4];
             for (lane, (a, b)) in lanes.iter_mut().zip(a.into_iter().zip(b)) {
                 let x = if PRODUCT { l.mul(a, b) } else { l.add(a, b) };
-                *lane = limits.round(s, l.div(x, scale));
+                *lane = limits.round(s, scale.quotient(l, x));
             }
             s.store_bytes(limits.bits(s, s.collect(lanes)), y);
         }

@@ -11,6 +11,7 @@
 
 mod binary;
 mod conv;
+mod divisor;
 mod matmul;
 mod planes;
 mod pool;
@@ -33,8 +34,8 @@ pub use small::small_conv;
 pub use table::table;
 
 use crate::Float;
-use crate::simd::Simd;
-use crate::simd::bytes::{Bounds, Bytes, MAX_SUMS, Vector};
+use crate::simd::bytes::{Bounds, Bytes, Ends, MAX_SUMS, Vector, are_steady};
+use crate::simd::{HAS_VECTORS, Simd};
 
 /// How sums become bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +68,16 @@ pub(crate) struct Channels<'a> {
     pub offset: &'a [f32],
     /// Whether each factor has a [`Multiplier`].
     plain: bool,
+    /// Whether the factors [`are_steady`].
+    steady: bool,
 }
 
 impl<'a> Channels<'a> {
     /// Those of all channels.
     pub fn new(bias: &'a [i32], factor: &'a [f32], offset: Option<&'a [f32]>) -> Channels<'a> {
         let plain = factor.iter().all(|&factor| Multiplier::of(factor).is_some());
-        Channels { bias, factor, offset: offset.unwrap_or(&[]), plain }
+        let steady = HAS_VECTORS && are_steady(factor);
+        Channels { bias, factor, offset: offset.unwrap_or(&[]), plain, steady }
     }
 
     /// Whether each factor has a [`Multiplier`], and nothing is added to products.
@@ -88,7 +92,34 @@ impl<'a> Channels<'a> {
             factor: self.factor.get(first..).unwrap_or(&[]),
             offset: self.offset.get(first..).unwrap_or(&[]),
             plain: self.plain,
+            steady: self.steady,
         }
+    }
+
+    /// The bytes that rows of sums become, those of the channels from `first` on. Nothing where sums may
+    /// have too many bits, or where something is added to products: what is done with those one by one
+    /// is more than fits in a tile's registers.
+    #[inline(always)]
+    pub fn rows<S: Bytes, const R: usize, const V: usize>(
+        &self,
+        s: S,
+        limits: Limits<S>,
+        sums: &[[Vector<S>; V]; R],
+        first: usize,
+    ) -> Option<[Vector<S>; R]> {
+        if !S::ROUNDS || !self.steady || !self.offset.is_empty() {
+            return None;
+        }
+        let mut factors = [s.level().splat(0.0); V];
+        let numbers = &self.factor[first..][..V * S::LANES];
+        for (v, factor) in factors.iter_mut().enumerate() {
+            *factor = s.level().load(&numbers[v * S::LANES..]);
+        }
+        let mut rows = [s.level().splat_i32(0); R];
+        for (row, sums) in rows.iter_mut().zip(sums) {
+            *row = join(s, s.whole_products(sums, &factors, limits.ends, true)?);
+        }
+        Some(rows)
     }
 
     /// The bytes, still as wide as sums, that vectors of sums become: those of the channels from
@@ -112,10 +143,8 @@ impl<'a> Channels<'a> {
                 let product = l.mul(l.to_f32(*byte), factor);
                 *byte = limits.round(s, l.add(product, l.load(&self.offset[at(v)..])));
             }
-        } else if let Some(whole) = s.whole_products(&sums, &factors, limits.ends) {
-            for (byte, whole) in bytes.iter_mut().zip(whole) {
-                *byte = l.add_i32(whole, limits.zero);
-            }
+        } else if let Some(whole) = s.whole_products(&sums, &factors, limits.ends, self.steady) {
+            bytes = whole;
         } else {
             for (v, byte) in bytes.iter_mut().enumerate() {
                 let factors = &self.factor[at(v)..][..S::LANES];
@@ -143,9 +172,8 @@ fn scaled_byte(sum: i32, factor: f32, offset: Option<&f32>, to: Bounds) -> u8 {
 /// [`Requantize`] as vectors.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits<S: Bytes> {
-    ends: [<S::Level as Simd>::F32; 2],
+    ends: Ends<S>,
     whole: [Vector<S>; 2],
-    zero: Vector<S>,
     flip: Vector<S>,
 }
 
@@ -156,9 +184,11 @@ impl<S: Bytes> Limits<S> {
         let s = s.level();
         let (low, high) = (to.low - to.y_zero, to.high - to.y_zero);
         Limits {
-            ends: [s.splat(low as f32), s.splat(high as f32)],
+            ends: Ends {
+                limits: [s.splat(low as f32), s.splat(high as f32)],
+                zero: s.splat_i32(to.y_zero + i32::from(flip)),
+            },
             whole: [s.splat_i32(low), s.splat_i32(high)],
-            zero: s.splat_i32(to.y_zero + i32::from(flip)),
             flip: s.splat_i32(quad(flip)),
         }
     }
@@ -166,16 +196,16 @@ impl<S: Bytes> Limits<S> {
     /// The byte, without a sign, that a real number in steps of the result's scale becomes.
     #[inline(always)]
     pub fn round(&self, s: S, x: <S::Level as Simd>::F32) -> Vector<S> {
-        let (s, [low, high]) = (s.level(), self.ends);
+        let (s, [low, high]) = (s.level(), self.ends.limits);
         let x = s.min(s.max(x, low), high);
-        s.add_i32(s.to_i32(x), self.zero)
+        s.add_i32(s.to_i32(x), self.ends.zero)
     }
 
     /// The same of a whole number.
     #[inline(always)]
     pub fn cap(&self, s: S, x: Vector<S>) -> Vector<S> {
         let [low, high] = self.whole;
-        s.level().add_i32(s.min_i32(s.max_i32(x, low), high), self.zero)
+        s.level().add_i32(s.min_i32(s.max_i32(x, low), high), self.ends.zero)
     }
 
     /// The result's bits of bytes without a sign.
@@ -183,6 +213,16 @@ impl<S: Bytes> Limits<S> {
     pub fn bits(&self, s: S, x: Vector<S>) -> Vector<S> {
         s.xor(x, self.flip)
     }
+}
+
+/// The bytes of some vectors of a row, one vector's after the other's.
+#[inline(always)]
+pub(crate) fn join<S: Bytes, const V: usize>(s: S, row: [Vector<S>; V]) -> Vector<S> {
+    let mut bytes = [s.level().splat_i32(0); 4];
+    for (to, byte) in bytes.iter_mut().zip(row) {
+        *to = byte;
+    }
+    s.join(bytes)
 }
 
 /// Each sum times its factor, rounded, where each factor has a [`Multiplier`].

@@ -75,6 +75,7 @@ impl Simd for Avx2 {
     type F64 = __m256d;
     type Mask = __m256;
     const LANES: usize = 8;
+    const FUSES: bool = true;
 
     #[inline(always)]
     fn run<O: WithSimd>(self, op: O) -> O::Output {

@@ -88,6 +88,7 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
     type F64 = __m512d;
     type Mask = __mmask16;
     const LANES: usize = 16;
+    const FUSES: bool = true;
     const GATHERS: bool = true;
 
     #[inline(always)]

@@ -81,6 +81,8 @@ pub trait Simd: Copy + 'static {
     const NARROW: bool = false;
     /// Whether [`gather`](Simd::gather) is an instruction.
     const GATHERS: bool = false;
+    /// Whether [`mul_add`](Simd::mul_add) is one, and rounds once.
+    const FUSES: bool = false;
 
     /// Runs `op` compiled for this level.
     fn run<O: WithSimd>(self, op: O) -> O::Output;

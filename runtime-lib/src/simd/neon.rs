@@ -30,6 +30,7 @@ impl Simd for Neon {
     type F64 = float64x2_t;
     type Mask = uint32x4_t;
     const LANES: usize = 4;
+    const FUSES: bool = true;
 
     #[inline(always)]
     fn run<O: WithSimd>(self, op: O) -> O::Output {

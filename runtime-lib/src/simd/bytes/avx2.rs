@@ -1,7 +1,7 @@
 //! Bytes at the level AVX2. Its instruction for products of bytes saturates their sums, so they
 //! are widened: the even and the odd ones apart, in pairs of 16 bits.
 
-use super::{Bytes, EXACT, MAX_SUMS, Vector, WithBytes, fused_products};
+use super::{Bytes, EXACT, Ends, MAX_SUMS, Vector, WithBytes, fused_products, largest};
 use crate::simd::{Avx2, instructions};
 use core::arch::x86_64::*;
 
@@ -107,11 +107,14 @@ impl Bytes for Avx2 {
         self,
         sums: &[__m256i; V],
         factors: &[__m256; V],
-        limits: [__m256; 2],
+        ends: Ends<Self>,
+        are_steady: bool,
     ) -> Option<[__m256i; V]> {
         // SAFETY: the token.
-        let is_exact = |x| unsafe { are_below(x, EXACT) };
-        fused_products(self, sums, factors, limits, is_exact)
+        if !are_steady && !unsafe { are_below(largest(self, sums), EXACT) } {
+            return None;
+        }
+        Some(fused_products(self, sums, factors, ends))
     }
 
     #[inline(always)]

@@ -43,6 +43,15 @@ pub trait WithBytes {
     fn run<S: Bytes>(self, s: S);
 }
 
+/// Where products end that become bytes.
+#[derive(Clone, Copy)]
+pub struct Ends<S: Bytes> {
+    /// The limits at which they are capped, whole numbers of at most eight bits and a sign.
+    pub limits: [<S::Level as Simd>::F32; 2],
+    /// What is added to them then.
+    pub zero: Vector<S>,
+}
+
 /// What a level can do with bytes. To hold a value of the type is the proof that the processor has
 /// the level.
 pub trait Bytes: Copy + 'static {
@@ -93,14 +102,16 @@ pub trait Bytes: Copy + 'static {
     /// [`Bytes::interleave`] came.
     fn collect(self, columns: [Vector<Self>; 4]) -> Vector<Self>;
     /// Each sum times its factor: the exact product, rounded to the nearest whole number, halves to
-    /// the even one, and capped at two limits that are near bytes. Nothing where a sum has too many
-    /// bits for that, or where the level has no way to do so ([`Bytes::ROUNDS`]).
+    /// the even one, capped, and with a zero point added. Nothing where a sum has too many bits for that,
+    /// which is not looked at where factors are [`are_steady`]; nothing where the level has no
+    /// way to do so ([`Bytes::ROUNDS`]), either.
     #[inline(always)]
     fn whole_products<const V: usize>(
         self,
         _sums: &[Vector<Self>; V],
         _factors: &[<Self::Level as Simd>::F32; V],
-        _limits: [<Self::Level as Simd>::F32; 2],
+        _ends: Ends<Self>,
+        _are_steady: bool,
     ) -> Option<[Vector<Self>; V]> {
         None
     }
@@ -167,32 +178,46 @@ pub trait Bytes: Copy + 'static {
 #[cfg(target_arch = "x86_64")]
 const STEADY: f32 = 12_582_912.0;
 
-/// [`Bytes::whole_products`] by way of [`STEADY`]. `is_exact` says whether numbers are so small that
-/// all bits of the sums that they come from are in them.
+/// The largest of all sums, without their signs.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn largest<S: Bytes>(s: S, sums: &[Vector<S>]) -> <S::Level as Simd>::F32 {
+    let l = s.level();
+    let mut largest = l.splat(0.0);
+    for &sum in sums {
+        largest = l.max(largest, l.abs(l.to_f32(sum)));
+    }
+    largest
+}
+
+/// [`Bytes::whole_products`] by way of [`STEADY`], where no sum has too many bits.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn fused_products<S: Bytes, const V: usize>(
     s: S,
     sums: &[Vector<S>; V],
     factors: &[<S::Level as Simd>::F32; V],
-    limits: [<S::Level as Simd>::F32; 2],
-    is_exact: impl FnOnce(<S::Level as Simd>::F32) -> bool,
-) -> Option<[Vector<S>; V]> {
+    ends: Ends<S>,
+) -> [Vector<S>; V] {
     let l = s.level();
     let steady = l.splat(STEADY);
-    let (low, high) = (l.add(limits[0], steady), l.add(limits[1], steady));
-    let (mut largest, mut whole) = (l.splat(0.0), *sums);
+    let (low, high) = (l.add(ends.limits[0], steady), l.add(ends.limits[1], steady));
+    let none = l.sub_i32(l.bits(steady), ends.zero);
+    let mut whole = *sums;
     for (whole, &factor) in whole.iter_mut().zip(factors) {
-        let sum = l.to_f32(*whole);
-        largest = l.max(largest, l.abs(sum));
-        let near = l.mul_add(sum, factor, steady);
-        *whole = l.sub_i32(l.bits(l.min(l.max(near, low), high)), l.bits(steady));
+        let near = l.mul_add(l.to_f32(*whole), factor, steady);
+        *whole = l.sub_i32(l.bits(l.min(l.max(near, low), high)), none);
     }
-    is_exact(largest).then_some(whole)
+    whole
+}
+
+/// Whether products with such factors are the exact ones, capped, even where sums have more bits than a
+/// number: those have products that are beyond any limit.
+pub(crate) fn are_steady(factors: &[f32]) -> bool {
+    factors.iter().all(|&factor| factor == 0.0 || factor >= 512.0 / EXACT)
 }
 
 /// Sums below it have no more bits than a number has.
-#[cfg(target_arch = "x86_64")]
 const EXACT: f32 = 16_777_216.0;
 
 /// Runs `op` at the best level that the processor has for bytes, as [`level`] allows.

@@ -1,6 +1,6 @@
 //! Bytes at WebAssembly's level, which multiplies pairs of 16 bits: the even and the odd bytes apart.
 
-use super::{Bytes, MAX_SUMS, Vector, WithBytes};
+use super::{Bytes, Ends, MAX_SUMS, Vector, WithBytes};
 use crate::simd::{Simd, Simd128, instructions};
 use core::arch::wasm32::*;
 
@@ -125,18 +125,21 @@ impl Bytes for Simd128 {
         self,
         sums: &[v128; V],
         factors: &[v128; V],
-        [least, most]: [v128; 2],
+        ends: Ends<Self>,
+        are_steady: bool,
     ) -> Option<[v128; V]> {
-        if !are_small(sums) {
+        if !are_steady && !are_small(sums) {
             return None;
         }
         let high = |x| i64x2_shuffle::<1, 1>(x, x);
+        let [least, most] = ends.limits;
         let mut whole = *sums;
         for (whole, &factor) in whole.iter_mut().zip(factors) {
             let (sum, [a, b]) = (*whole, [factor, high(factor)]);
             let (low, high) = (rounded_product(sum, a), rounded_product(high(sum), b));
             let product = i64x2_shuffle::<0, 2>(low, high);
             *whole = self.to_i32(self.min(self.max(product, least), most));
+            *whole = self.add_i32(*whole, ends.zero);
         }
         Some(whole)
     }

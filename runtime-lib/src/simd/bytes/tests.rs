@@ -1,9 +1,11 @@
 //! Every operation on bytes of every level, against the same on one number.
 
 use super::*;
+use crate::quantized::scaled;
 use crate::simd::each_level;
 use std::vec::Vec;
 
+#[derive(Clone, Copy)]
 struct Agree;
 
 fn bytes(seed: usize) -> Vec<u8> {
@@ -28,6 +30,9 @@ impl WithBytes for Agree {
         let flipped = |i: usize| rows[0][i] ^ [1, 0xff, 0x80, 0][i % 4];
         assert!((0..4 * S::LANES).all(|i| found[i] == flipped(i)));
         self.columns(s, &rows);
+        for factor in [1.0, 0.37, 1.0 / 3.0, 2e-3, 3.06e-5, 3.04e-5, 1e-6, 0.0] {
+            self.products(s, factor);
+        }
         for n in 0..4 * S::LANES {
             let mut found = [7; MAX_BYTES];
             s.store_bytes(s.load_bytes(&rows[2][..n]), &mut found[..n]);
@@ -55,6 +60,35 @@ impl Agree {
         let few = [0, 1, 2, 3].map(|i| rows[i].first_chunk().expect("sixteen bytes"));
         let column = s.dot(s.level().splat_i32(0), s.interleave_few(few), ones);
         assert!((0..S::LANES).all(|j| s.low_bytes(column)[j] == sum(j)));
+    }
+
+    /// Of sums of any size, and of such as a factor makes halves of.
+    #[inline(always)]
+    fn products<S: Bytes>(self, s: S, factor: f32) {
+        let l = s.level();
+        let ends = Ends { limits: [l.splat(-100.0), l.splat(150.0)], zero: l.splat_i32(7) };
+        let are_steady = are_steady(&[factor]);
+        let near = |i: i32| ((0.5 + i as f32) / factor) as i32 - 2;
+        let sums: Vec<i32> = [i32::MIN + 1]
+            .into_iter()
+            .chain((0..31).flat_map(|i| [1 << i, (1 << i) + 1, (1 << i) - 1]))
+            .chain((0..160).flat_map(|i| (0..5).map(move |j| near(i).saturating_add(j))))
+            .flat_map(|x: i32| [x, -x])
+            .collect();
+        for sums in sums.chunks_exact(S::LANES) {
+            let products =
+                s.whole_products(&[s.load_sums(sums)], &[l.splat(factor)], ends, are_steady);
+            let Some([products]) = products else {
+                assert!(!S::ROUNDS || !are_steady);
+                continue;
+            };
+            let mut found = [0; MAX_SUMS];
+            s.store_sums(products, &mut found);
+            for (&sum, found) in sums.iter().zip(found) {
+                let wanted = scaled(sum, factor).clamp(-100, 150) + 7;
+                assert_eq!(found, wanted, "{sum} times {factor:e}");
+            }
+        }
     }
 }
 

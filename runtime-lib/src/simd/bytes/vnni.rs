@@ -1,6 +1,6 @@
 //! AVX-512 with VNNI, of x86-64 server processors since 2019 (Intel) and 2022 (AMD).
 
-use super::{Bytes, EXACT, MAX_SUMS, Vector, WithBytes, fused_products};
+use super::{Bytes, EXACT, Ends, MAX_SUMS, Vector, WithBytes, fused_products, largest};
 use crate::simd::{Avx512, instructions};
 use core::arch::x86_64::*;
 
@@ -136,11 +136,14 @@ impl Bytes for Vnni {
         self,
         sums: &[__m512i; V],
         factors: &[__m512; V],
-        limits: [__m512; 2],
+        ends: Ends<Self>,
+        are_steady: bool,
     ) -> Option<[__m512i; V]> {
         // SAFETY: the token.
-        let is_exact = |x| unsafe { are_below(x, EXACT) };
-        fused_products(self, sums, factors, limits, is_exact)
+        if !are_steady && !unsafe { are_below(largest(self, sums), EXACT) } {
+            return None;
+        }
+        Some(fused_products(self, sums, factors, ends))
     }
 
     #[inline(always)]
