@@ -251,7 +251,7 @@ pub fn widen_i8(x: &[i8], scales: &[f32], y: &mut [f32], panels: Panels) {
 
 /// How many elements of scratch memory the product wants.
 pub const fn gemm_scratch(geometry: &Gemm) -> usize {
-    gemm::scratch(geometry.m, geometry.n, geometry.k, true, true)
+    gemm::wide_scratch(geometry.m, geometry.n, geometry.k)
 }
 
 /// `y = f(alpha · a · b + beta · c)`, where `b` has the bits of `bfloat16` numbers, in the order of

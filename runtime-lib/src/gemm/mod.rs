@@ -41,7 +41,7 @@ pub use pixels::BLOCK;
 pub(crate) use pixels::{MAX_TAPS, PAIRS, Pixels, Span};
 pub use plain::{gemm, gemm_float};
 use product::block_depth;
-pub(crate) use product::{Product, scratch};
+pub(crate) use product::{Product, scratch, wide_scratch};
 pub(crate) use real::{Activate, Real};
 pub use small::small_gemm;
 pub use stripes::STRIPE;

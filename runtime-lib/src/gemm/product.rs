@@ -10,10 +10,12 @@ use crate::simd::MAX_LANES;
 use crate::simd::pair::PAIR;
 use crate::threads::{self, Scratch};
 
-/// The most rows of a block: with `MAX_K` columns, a third of a second-level cache.
-const MAX_M: usize = 16 * PANEL_ROWS;
-/// The most columns of a block.
+/// The most rows of a block: with `MAX_K` columns, half of a second-level cache.
+const MAX_M: usize = 12 * PANEL_ROWS;
+/// The most columns of a block whose right factor is packed for it.
 const MAX_N: usize = 512;
+/// The most elements of a right factor that are packed for a block: most of a second-level cache.
+const MAX_PACKED: usize = MAX_N * MAX_K_OF_MATRIX;
 /// The most columns of a block of few rows, whose left factor is read from the cache again and again:
 /// packed columns are to stay in the cache as well.
 const MAX_N_OF_FEW_ROWS: usize = 128;
@@ -21,8 +23,11 @@ const MAX_N_OF_FEW_ROWS: usize = 128;
 const MAX_M_OF_FEW_ROWS: usize = 4 * PANEL_ROWS;
 /// The most columns of a block whose right factor is read where it stands.
 const MAX_N_IN_PLACE: usize = 4096;
-/// The longest sums of a block.
-const MAX_K: usize = 384;
+/// The longest sums of a block. Longer blocks load and store the result more seldom.
+const MAX_K: usize = 1024;
+/// The longest sums of a block whose right factor was not packed before: it is to be packed in a
+/// second-level cache, and rows that are read where they stand are each in a page of their own.
+const MAX_K_OF_MATRIX: usize = 384;
 /// Up to so many rows, the right factor is read so seldom that packing it does not pay.
 const FEW_ROWS: usize = 24;
 /// Rows that are a multiple of so many bytes apart compete for the same lines of the caches.
@@ -53,7 +58,7 @@ pub(crate) struct Product<'a, T> {
     pub activate: Activate<T>,
 }
 
-/// How many rows of a right factor a block multiplies, of so many: a number of whole pairs.
+/// How many rows of a packed right factor a block multiplies, of so many: a number of whole pairs.
 pub(super) fn block_depth(k: usize) -> usize {
     part(k, MAX_K, PAIR)
 }
@@ -61,9 +66,17 @@ pub(super) fn block_depth(k: usize) -> usize {
 /// How many elements of scratch memory a product needs at most: for a left factor that is not
 /// packed, and for such a right one.
 pub(crate) const fn scratch(m: usize, n: usize, k: usize, left: bool, right: bool) -> usize {
-    let depth = at_most(k, MAX_K);
+    blocks_scratch(m, n, at_most(k, if right { MAX_K_OF_MATRIX } else { MAX_K }), left, right)
+}
+
+/// [`scratch`] for a left factor that is not packed and a right one of fewer bits.
+pub(crate) const fn wide_scratch(m: usize, n: usize, k: usize) -> usize {
+    blocks_scratch(m, n, at_most(k, MAX_K), true, true)
+}
+
+const fn blocks_scratch(m: usize, n: usize, depth: usize, left: bool, right: bool) -> usize {
     let left = if left { at_most(m.next_multiple_of(PANEL_ROWS), MAX_M) * depth } else { 0 };
-    let right = if right { at_most(n.next_multiple_of(MAX_LANES), MAX_N) * depth } else { 0 };
+    let right = if right { at_most(n.next_multiple_of(MAX_LANES) * depth, MAX_PACKED) } else { 0 };
     left + right + if left + right > 0 { 2 * ALIGN } else { 0 }
 }
 
@@ -159,15 +172,24 @@ impl<T: Real> Product<'_, T> {
         Product { m: rows, a, addends, ..self }
     }
 
+    /// How long the sums of a block are.
+    fn depth(&self) -> usize {
+        let depth = match self.b {
+            Factor::Matrix(_) | Factor::Rows { .. } => part(self.k, MAX_K_OF_MATRIX, PAIR),
+            _ => block_depth(self.k),
+        };
+        depth.min(self.k)
+    }
+
     /// Multiplies on this thread, block by block.
     fn run_blocks(self, y: &mut [T], to: Target, scratch: &mut [T]) {
         let cols = panel_cols::<T>();
-        let depth = block_depth(self.k).min(self.k);
+        let depth = self.depth();
         let in_place = self.in_place().is_some();
         let packs = matches!(self.b, Factor::Matrix(_) | Factor::Wide(_)) && !in_place;
         let most = match (packs, self.m) {
             (true, ..=MAX_M_OF_FEW_ROWS) => MAX_N_OF_FEW_ROWS,
-            (true, _) => MAX_N,
+            (true, _) => MAX_N.min(MAX_PACKED / depth.max(1) / cols * cols),
             (false, _) => MAX_N_IN_PLACE,
         };
         let width = part(self.n, most, cols);

@@ -314,6 +314,13 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
         let panel = panel_cols::<T>();
         // From one vector of a row to the next: in the same panel, or in the next one.
         let apart = if lanes == panel { self.b_panel } else { lanes };
+        // What the sums are stored over is brought near meanwhile.
+        let y = self.y.as_ptr().wrapping_add(i * self.to.row + self.first + j);
+        for row in 0..H {
+            for v in 0..V {
+                s.prefetch(y.wrapping_add(row * self.to.row + v * lanes), 0);
+            }
+        }
         let mut sums = [[T::splat(s, T::ZERO); V]; H];
         // SAFETY: the panels hold `k` columns of `a` and rows of `b`.
         unsafe {

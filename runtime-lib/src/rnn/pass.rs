@@ -112,7 +112,7 @@ impl<'g> Sizes<'g> {
         let Sequence { steps, batch, inputs, hidden, .. } = self.sequence;
         let plain = matches!(self.sequence.weights, Weights::Plain);
         let input = scratch(steps * batch, self.width(), inputs, true, plain);
-        let state = scratch(batch, self.width(), hidden, true, plain);
+        let state = scratch(batch, self.width(), hidden, true, plain && !self.packs());
         if input > state { input } else { state }
     }
 
