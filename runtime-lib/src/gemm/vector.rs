@@ -92,14 +92,20 @@ impl<T: Real> RowProduct<'_, T> {
     pub fn share(self) {
         let RowProduct { row, n, y, to } = self;
         if to.pitch != usize::MAX {
-            return dispatch(RowProduct { row, n, y, to });
+            return RowProduct { row, n, y, to }.compute();
         }
         // Each element of the matrix is read once, and nothing is written for it.
         let cost = n * row.x.len() / 2;
         threads::share(&mut y[..n], panel_cols::<T>(), cost, |first, y| {
             let row = row.from(first * panel_cols::<T>());
-            dispatch(RowProduct { row, n: y.len(), y, to });
+            RowProduct { row, n: y.len(), y, to }.compute();
         });
+    }
+
+    /// Multiplies at the best level that the processor has.
+    #[inline(never)]
+    fn compute(self) {
+        dispatch(self);
     }
 }
 
