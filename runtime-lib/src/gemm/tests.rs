@@ -103,9 +103,9 @@ fn check<T: Real>(case: Case, tolerance: f64) {
     let stored_a = stored(&a, case.a, [m, k], (packed_a_len, pack_a));
     let stored_b = stored(&b, case.b, [k, n], (packed_b_len::<T>, pack_b));
     let used = addend.map(|_| &c[..]);
-    let b = factor(&stored_b, geometry.b, Factor::Blocks);
+    let right = factor(&stored_b, geometry.b, Factor::Blocks);
     Epilogue::within(f, &mut y, geometry.rows(), |y, f| {
-        gemm_real(&stored_a, b, used, y, &mut scratch, geometry, f);
+        gemm_real(&stored_a, right, used, y, &mut scratch, geometry, f);
     });
     for (i, row) in y.chunks(geometry.y_row).enumerate() {
         for (j, y) in row[..n].iter().enumerate() {
