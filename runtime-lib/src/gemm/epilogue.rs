@@ -50,6 +50,12 @@ impl<T: Real> Epilogue<T> {
         Epilogue::within(f, y, [1, len, len], compute);
     }
 
+    /// Whether nothing is left to do where sums are between the bounds.
+    #[inline(always)]
+    pub fn only_caps(self) -> bool {
+        self.f.only_caps()
+    }
+
     /// The bounds that sums are kept between; none where that is not all that the function does.
     pub fn clamp(self) -> Option<(T, T)> {
         match self.f {

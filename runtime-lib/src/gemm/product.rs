@@ -238,6 +238,9 @@ impl<T: Real> Product<'_, T> {
 
     /// Does what is left to do in these rows and columns.
     fn finish(&self, y: &mut [T], to: Target, (rows, (n, cols)): (usize, Part)) {
+        if self.f.only_caps() {
+            return;
+        }
         let (first, last) = (to.place(n), to.place(n + cols));
         // A column that is computed as a row is longer than the rows are apart.
         let row = to.row.max(last - first);
