@@ -109,7 +109,7 @@ impl Activation {
     #[inline(never)]
     pub(crate) fn apply_rows(self, y: &mut [f32], rows: usize, cols: usize, stride: usize) {
         if self != Activation::Identity && cols > 0 {
-            dispatch(Rows { f: self, y, rows, cols, stride });
+            dispatch(Apply { f: self, rows: Rows { y, rows, cols, stride } });
         }
     }
 
@@ -250,8 +250,21 @@ fn gelu<T: Float>(x: T) -> T {
     T::from_f64(0.5 * x * libm::erfc(-SQRT_HALF * x))
 }
 
+/// Keeps `rows` times `cols` numbers, whose rows start `stride` apart, between two bounds.
+#[inline(never)]
+pub(crate) fn cap_rows(
+    (min, max): (f32, f32),
+    y: &mut [f32],
+    rows: usize,
+    cols: usize,
+    stride: usize,
+) {
+    if cols > 0 {
+        dispatch(Cap { rows: Rows { y, rows, cols, stride }, min, max });
+    }
+}
+
 struct Rows<'a> {
-    f: Activation,
     y: &'a mut [f32],
     rows: usize,
     cols: usize,
@@ -285,52 +298,73 @@ macro_rules! each {
     };
 }
 
-impl WithSimd for Rows<'_> {
+struct Cap<'a> {
+    rows: Rows<'a>,
+    min: f32,
+    max: f32,
+}
+
+impl WithSimd for Cap<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let zero = s.splat(0.0);
+        let Cap { rows, min, max } = self;
+        each!(rows, s, |x| clip(s, x, min, max));
+    }
+}
+
+struct Apply<'a> {
+    f: Activation,
+    rows: Rows<'a>,
+}
+
+impl WithSimd for Apply<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let (rows, zero) = (self.rows, s.splat(0.0));
         match self.f {
             Activation::Identity => {}
-            Activation::Relu => each!(self, s, |x| s.max(zero, x)),
+            Activation::Relu => each!(rows, s, |x| s.max(zero, x)),
             Activation::LeakyRelu { alpha } => {
-                each!(self, s, |x| leaky_relu(s, x, alpha))
+                each!(rows, s, |x| leaky_relu(s, x, alpha))
             }
             Activation::ThresholdedRelu { alpha } => {
-                each!(self, s, |x| s.select(s.le(x, s.splat(alpha)), zero, x))
+                each!(rows, s, |x| s.select(s.le(x, s.splat(alpha)), zero, x))
             }
             Activation::Clip { min, max } => {
-                each!(self, s, |x| clip(s, x, min, max))
+                each!(rows, s, |x| clip(s, x, min, max))
             }
-            Activation::Sigmoid => each!(self, s, |x| math::sigmoid(s, x)),
+            Activation::Sigmoid => each!(rows, s, |x| math::sigmoid(s, x)),
             Activation::HardSigmoid { alpha, beta } => {
-                each!(self, s, |x| hard_sigmoid(s, x, alpha, beta))
+                each!(rows, s, |x| hard_sigmoid(s, x, alpha, beta))
             }
-            Activation::Tanh => each!(self, s, |x| math::tanh(s, x)),
+            Activation::Tanh => each!(rows, s, |x| math::tanh(s, x)),
             Activation::ScaledTanh { alpha, beta } => {
-                each!(self, s, |x| s.mul(s.splat(alpha), math::tanh(s, s.mul(s.splat(beta), x))))
+                each!(rows, s, |x| s.mul(s.splat(alpha), math::tanh(s, s.mul(s.splat(beta), x))))
             }
             Activation::Affine { alpha, beta } => {
-                each!(self, s, |x| s.mul_add(s.splat(alpha), x, s.splat(beta)))
+                each!(rows, s, |x| s.mul_add(s.splat(alpha), x, s.splat(beta)))
             }
-            Activation::Elu { alpha } => each!(self, s, |x| elu(s, x, alpha, 1.0)),
+            Activation::Elu { alpha } => each!(rows, s, |x| elu(s, x, alpha, 1.0)),
             Activation::Selu { alpha, gamma } => {
-                each!(self, s, |x| s.mul(s.splat(gamma), elu(s, x, alpha, 1.0)))
+                each!(rows, s, |x| s.mul(s.splat(gamma), elu(s, x, alpha, 1.0)))
             }
-            Activation::Celu { alpha } => each!(self, s, |x| elu(s, x, alpha, alpha)),
-            Activation::Softplus => each!(self, s, |x| math::softplus(s, x)),
-            Activation::Softsign => each!(self, s, |x| s.div(x, s.add(s.splat(1.0), s.abs(x)))),
-            Activation::Swish { alpha: 1.0 } => each!(self, s, |x| math::silu(s, x)),
+            Activation::Celu { alpha } => each!(rows, s, |x| elu(s, x, alpha, alpha)),
+            Activation::Softplus => each!(rows, s, |x| math::softplus(s, x)),
+            Activation::Softsign => each!(rows, s, |x| s.div(x, s.add(s.splat(1.0), s.abs(x)))),
+            Activation::Swish { alpha: 1.0 } => each!(rows, s, |x| math::silu(s, x)),
             Activation::Swish { alpha } => {
-                each!(self, s, |x| math::swish(s, x, alpha))
+                each!(rows, s, |x| math::swish(s, x, alpha))
             }
             Activation::HardSwish => {
-                each!(self, s, |x| s.mul(x, hard_sigmoid(s, x, 1.0 / 6.0, 0.5)))
+                each!(rows, s, |x| s.mul(x, hard_sigmoid(s, x, 1.0 / 6.0, 0.5)))
             }
-            Activation::Mish => each!(self, s, |x| math::mish(s, x)),
-            Activation::Gelu => each!(self, s, |x| math::gelu(s, x)),
-            Activation::GeluTanh => each!(self, s, |x| math::gelu_tanh(s, x)),
+            Activation::Mish => each!(rows, s, |x| math::mish(s, x)),
+            Activation::Gelu => each!(rows, s, |x| math::gelu(s, x)),
+            Activation::GeluTanh => each!(rows, s, |x| math::gelu_tanh(s, x)),
         }
     }
 }

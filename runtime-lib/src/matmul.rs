@@ -1,7 +1,9 @@
 //! `MatMul`: products of stacks of matrices, whose stacks are broadcast against each other.
 
 use crate::activation_fn::Activation;
-use crate::gemm::{Gemm, Layout, gemm, gemm_f32, gemm_f64, gemm_float, gemm_scratch};
+use crate::gemm::{
+    Epilogue, Gemm, Layout, gemm, gemm_float, gemm_scratch, product_f32, product_f64,
+};
 use crate::{Float, Number};
 
 /// A stack of products. An operand of one dimension is a matrix with one row or one column.
@@ -33,7 +35,8 @@ pub const fn matmul_scratch(geometry: &MatMul<'_>) -> usize {
 }
 
 /// `y = f(alpha · a · b + beta · c)` for each of a stack.
-#[inline(never)]
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 pub fn matmul_f32(
     a: &[f32],
     b: &[f32],
@@ -43,14 +46,28 @@ pub fn matmul_f32(
     geometry: MatMul<'_>,
     f: Activation,
 ) {
+    let compute = |y: &mut [_], f| products_f32([a, b], c, y, scratch, geometry, f);
+    Epilogue::within(f, y, geometry.rows(), compute);
+}
+
+#[inline(never)]
+fn products_f32(
+    [a, b]: [&[f32]; 2],
+    c: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: MatMul<'_>,
+    f: Epilogue<f32>,
+) {
     geometry.each(|[from_a, from_b, from_c, to], matrix| {
         let c = c.map(|c| &c[from_c..]);
-        gemm_f32(&a[from_a..], &b[from_b..], c, &mut y[to..], scratch, matrix, f);
+        product_f32(&a[from_a..], &b[from_b..], c, &mut y[to..], scratch, matrix, f);
     });
 }
 
 /// `y = f(alpha · a · b + beta · c)` for each of a stack.
-#[inline(never)]
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 pub fn matmul_f64(
     a: &[f64],
     b: &[f64],
@@ -60,9 +77,22 @@ pub fn matmul_f64(
     geometry: MatMul<'_>,
     f: Activation,
 ) {
+    let compute = |y: &mut [_], f| products_f64([a, b], c, y, scratch, geometry, f);
+    Epilogue::within(f, y, geometry.rows(), compute);
+}
+
+#[inline(never)]
+fn products_f64(
+    [a, b]: [&[f64]; 2],
+    c: Option<&[f64]>,
+    y: &mut [f64],
+    scratch: &mut [f64],
+    geometry: MatMul<'_>,
+    f: Epilogue<f64>,
+) {
     geometry.each(|[from_a, from_b, from_c, to], matrix| {
         let c = c.map(|c| &c[from_c..]);
-        gemm_f64(&a[from_a..], &b[from_b..], c, &mut y[to..], scratch, matrix, f);
+        product_f64(&a[from_a..], &b[from_b..], c, &mut y[to..], scratch, matrix, f);
     });
 }
 
@@ -89,6 +119,12 @@ pub fn matmul_float<T: Float>(
 }
 
 impl MatMul<'_> {
+    /// The rows of all results, as [`Gemm::rows`] has them of one.
+    fn rows(&self) -> [usize; 3] {
+        let [rows, cols, stride] = self.matrix.rows();
+        [self.sizes.iter().product::<usize>() * rows, cols, stride]
+    }
+
     /// Calls `f` with where each product's `a`, `b`, `c` and `y` start.
     fn each(&self, mut f: impl FnMut([usize; 4], Gemm)) {
         let stack: usize = self.sizes.iter().product();

@@ -7,7 +7,7 @@
 
 use crate::activation_fn::Activation;
 use crate::conv::{self, Conv};
-use crate::gemm::{self, Gemm, Layout, Wide, Widen};
+use crate::gemm::{self, Epilogue, Gemm, Layout, Wide, Widen};
 use crate::simd::pair::{self, PAIR};
 use crate::simd::{Simd, WithSimd, dispatch, has_pairs};
 use crate::threads;
@@ -258,6 +258,8 @@ pub const fn gemm_scratch(geometry: &Gemm) -> usize {
 /// [`gemm::pack_b`] for `f32`, but two rows as one of pairs: the first has the lower bits. `k` is even.
 ///
 /// Where the processor multiplies pairs, `a` is rounded to `bfloat16`, too, unless it is a single row.
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 pub fn gemm_bf16(
     a: &[f32],
     b: &[u32],
@@ -266,6 +268,20 @@ pub fn gemm_bf16(
     scratch: &mut [f32],
     geometry: Gemm,
     f: Activation,
+) {
+    let compute = |y: &mut [_], f| product_bf16(a, b, c, y, scratch, geometry, f);
+    Epilogue::within(f, y, geometry.rows(), compute);
+}
+
+#[inline(never)]
+fn product_bf16(
+    a: &[f32],
+    b: &[u32],
+    c: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Gemm,
+    f: Epilogue<f32>,
 ) {
     let is_row = geometry.m == 1 && matches!(geometry.a, Layout::Strides(_, 1));
     if is_row || has_pairs() {
@@ -286,6 +302,8 @@ pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
 /// has the lower bits.
 ///
 /// Where the processor multiplies pairs, `x` is rounded to `bfloat16`, too.
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_bf16(
     x: &[f32],
@@ -297,15 +315,30 @@ pub fn conv_bf16(
     geometry: Conv<'_>,
     f: Activation,
 ) {
+    let compute = |y: &mut [_], f| blocks_bf16((x, w), [bias, add], y, scratch, geometry, f);
+    Epilogue::within_all(f, y, compute);
+}
+
+#[inline(never)]
+fn blocks_bf16(
+    (x, w): (&[f32], &[u32]),
+    addends: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    f: Epilogue<f32>,
+) {
     if has_pairs() {
-        return conv::pairs_in_blocks(x, pair::words(w), bias, add, y, scratch, geometry, f);
+        return conv::pairs_in_blocks([x, pair::words(w)], addends, y, scratch, &geometry, f);
     }
     let (wide, scratch) = scratch.split_at_mut(conv::packed_blocks_len(&geometry));
     all(&Pairs(w), wide, UNIT);
-    conv::conv_in_blocks(x, wide, bias, add, y, scratch, geometry, f);
+    conv::sums_in_blocks([x, wide], addends, y, scratch, &geometry, f);
 }
 
 /// [`gemm_bf16`], where `b` has the bits of finite `float16` numbers.
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 pub fn gemm_f16(
     a: &[f32],
     b: &[u16],
@@ -315,10 +348,13 @@ pub fn gemm_f16(
     geometry: Gemm,
     f: Activation,
 ) {
-    gemm::gemm_wide(a, Wide(&F16(b)), c, y, scratch, geometry, f);
+    let compute = |y: &mut [_], f| gemm::gemm_wide(a, Wide(&F16(b)), c, y, scratch, geometry, f);
+    Epilogue::within(f, y, geometry.rows(), compute);
 }
 
 /// The same, where `b` has bytes, and each panel of columns the factors of its columns.
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn gemm_i8(
     a: &[f32],
@@ -332,7 +368,8 @@ pub fn gemm_i8(
 ) {
     let panels = Panels::right(geometry.k);
     let weights = Bytes { x: b, scales, panels };
-    gemm::gemm_wide(a, Wide(&weights), c, y, scratch, geometry, f);
+    let compute = |y: &mut [_], f| gemm::gemm_wide(a, Wide(&weights), c, y, scratch, geometry, f);
+    Epilogue::within(f, y, geometry.rows(), compute);
 }
 
 #[cfg(all(test, feature = "std"))]
@@ -464,7 +501,9 @@ mod tests {
                 gemm_bf16(&a, &pairs, Some(&c), &mut y, &mut scratch, geometry, f);
                 near(&y, &halves);
                 y.fill(f32::NAN);
-                gemm_pairs(&a, &pairs, Some(&c), &mut y, &mut scratch, geometry, f);
+                Epilogue::within(f, &mut y, geometry.rows(), |y, f| {
+                    gemm_pairs(&a, &pairs, Some(&c), y, &mut scratch, geometry, f);
+                });
                 near(&y, &halves);
                 y.fill(f32::NAN);
                 gemm_i8(&a, &bytes, &scales, Some(&c), &mut y, &mut scratch, geometry, f);
@@ -529,7 +568,9 @@ mod tests {
                 near(&y);
                 y.fill(f32::NAN);
                 let w = pair::words(&pairs);
-                conv::pairs_in_blocks(&x, w, bias, add, &mut y, &mut scratch, geometry, f);
+                Epilogue::within_all(f, &mut y, |y, f| {
+                    conv::pairs_in_blocks([&x, w], [bias, add], y, &mut scratch, &geometry, f);
+                });
                 near(&y);
             });
         }

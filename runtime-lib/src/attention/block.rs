@@ -3,8 +3,9 @@
 use super::rows::{Finish, Place, Span};
 use super::scaled::{root, scale_or_default};
 use super::{Attention, FEW_ROWS, PANEL};
-use crate::activation_fn::Activation;
-use crate::gemm::{Addend, Factor, Matrix, Product, Real, Target, pack_right, panel_cols};
+use crate::gemm::{
+    Addend, Epilogue, Factor, Matrix, Product, Real, Target, pack_right, panel_cols,
+};
 use crate::{Float, Number};
 use core::ops::Range;
 
@@ -365,6 +366,5 @@ fn product<'a, W: Real>(
     b: Factor<'a, W>,
 ) -> Product<'a, W> {
     let addends = [Addend::NONE; 2];
-    let (a, f) = (Factor::Matrix(a), Activation::Identity);
-    Product { m, n, k, a, b, alpha: W::ONE, addends, f, activate: W::activate }
+    Product { m, n, k, a: Factor::Matrix(a), b, alpha: W::ONE, addends, f: Epilogue::NONE }
 }

@@ -5,6 +5,7 @@ mod channel;
 
 use crate::activation_fn::Activation;
 pub use crate::gemm::BLOCK;
+use crate::gemm::Epilogue;
 use crate::simd::{Simd, WithSimd, dispatch};
 pub use channel::{
     blocked_channel_moments, blocked_channel_slope, blocked_channel_slope_in_place,
@@ -115,7 +116,8 @@ pub fn pad_channels(x: &[f32], y: &mut [f32]) {
 
 /// `y = f(scale · x + shift)`, with a number for each channel of the blocks; `x` and `y` are in
 /// blocks.
-#[inline(never)]
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 pub fn affine(
     x: &[f32],
     scale: &[f32],
@@ -123,6 +125,17 @@ pub fn affine(
     y: &mut [f32],
     geometry: Channels,
     f: Activation,
+) {
+    Epilogue::within_all(f, y, |y, f| affine_apart(x, [scale, shift], y, geometry, f));
+}
+
+#[inline(never)]
+fn affine_apart(
+    x: &[f32],
+    [scale, shift]: [&[f32]; 2],
+    y: &mut [f32],
+    geometry: Channels,
+    f: Epilogue<f32>,
 ) {
     let len = geometry.pixels * BLOCK;
     if len == 0 {
@@ -136,7 +149,8 @@ pub fn affine(
 }
 
 /// `y = f(scale · y + shift)` likewise.
-#[inline(never)]
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 pub fn affine_in_place(
     y: &mut [f32],
     scale: &[f32],
@@ -144,6 +158,11 @@ pub fn affine_in_place(
     geometry: Channels,
     f: Activation,
 ) {
+    Epilogue::within_all(f, y, |y, f| affine_there(y, [scale, shift], geometry, f));
+}
+
+#[inline(never)]
+fn affine_there(y: &mut [f32], [scale, shift]: [&[f32]; 2], geometry: Channels, f: Epilogue<f32>) {
     let len = geometry.pixels * BLOCK;
     if len == 0 {
         return;
@@ -162,11 +181,11 @@ impl Channels {
         index: usize,
         scale: &'a [f32],
         shift: &'a [f32],
-        f: Activation,
+        f: Epilogue<f32>,
     ) -> Affine<'a> {
         let first = index % self.blocks() * BLOCK;
         let (scale, shift) = (&scale[first..][..BLOCK], &shift[first..][..BLOCK]);
-        Affine { scale, shift, relu: f == Activation::Relu }
+        Affine { scale, shift, relu: f.clamp() == Some((0.0, f32::INFINITY)) }
     }
 }
 
@@ -180,10 +199,10 @@ struct Affine<'a> {
 
 impl Affine<'_> {
     /// Applies what is more than to cap numbers at zero.
-    fn finish(self, y: &mut [f32], f: Activation) {
+    fn finish(self, y: &mut [f32], f: Epilogue<f32>) {
         if !self.relu {
             let len = y.len();
-            f.apply_rows(y, 1, len, len);
+            f.apply(y, 1, len, len);
         }
     }
 

@@ -5,8 +5,7 @@
 //! multiplied with as panels of a right factor, and the derivatives as rows of a left one.
 
 use super::{Conv, product};
-use crate::activation_fn::Activation;
-use crate::gemm::{Addend, Factor, Matrix, Product, Real, Target, panel_cols, scratch};
+use crate::gemm::{Addend, Epilogue, Factor, Matrix, Product, Real, Target, panel_cols, scratch};
 use crate::taps::Taps;
 use crate::{Float, Number};
 
@@ -112,8 +111,7 @@ fn correlate_real<T: Real>(
                 b: Factor::Panels(panels),
                 alpha: T::ONE,
                 addends: [Addend::NONE; 2],
-                f: Activation::Identity,
-                activate: T::activate,
+                f: Epilogue::NONE,
             };
             if first == 0 {
                 product.run(dw, Target::whole(columns), scratch);

@@ -1,9 +1,9 @@
 //! Convolutions as products: one for each group, and for each band of the output.
 
+use super::plain::sums;
 use super::planes::{Band, Window};
-use super::{Conv, Weights, conv, conv_least_scratch, pack_weights, packed_at_first, product};
-use crate::activation_fn::Activation;
-use crate::gemm::{Addend, Factor, Matrix, Product, Real, Target, packed_a_len};
+use super::{Conv, Weights, conv_least_scratch, pack_weights, packed_at_first, product};
+use crate::gemm::{Addend, Epilogue, Factor, Matrix, Product, Real, Target, packed_a_len};
 use crate::threads::{self, Scratch};
 
 /// What a convolution reads.
@@ -21,7 +21,7 @@ pub(super) fn conv_real<T: Real>(
     y: &mut [T],
     scratch: &mut [T],
     geometry: Conv<'_>,
-    f: Activation,
+    f: Epilogue<T>,
 ) {
     let pixels = product(geometry.out);
     if geometry.filters * pixels == 0 {
@@ -29,7 +29,9 @@ pub(super) fn conv_real<T: Real>(
     }
     let Some(window) = Window::of(&geometry) else {
         let Operands { x, w, bias, add } = *operands;
-        return conv(x, w, bias, add, y, geometry, f);
+        sums((x, w), [bias, add], y, geometry);
+        let len = y.len();
+        return f.apply(y, 1, len, len);
     };
     let packed = packed_at_first(&geometry);
     if packed > 0 && scratch.len() >= conv_least_scratch(&geometry) + packed {
@@ -101,13 +103,13 @@ struct Group<'a, T> {
 
 impl<'a, T: Real> Group<'a, T> {
     /// Computes the output where each of its elements reads the input at its own place only.
-    fn pointwise(&self, y: &mut [T], scratch: &mut [T], f: Activation) {
+    fn pointwise(&self, y: &mut [T], scratch: &mut [T], f: Epilogue<T>) {
         let b = Factor::Matrix(Matrix { data: self.x, row: self.pixels, col: 1 });
         self.product(b, self.pixels, 0, f).run(y, Target::whole(self.pixels), scratch);
     }
 
     /// The product that makes `n` columns of the output, from element `at` of each channel on.
-    fn product(&self, b: Factor<'a, T>, n: usize, at: usize, f: Activation) -> Product<'a, T> {
+    fn product(&self, b: Factor<'a, T>, n: usize, at: usize, f: Epilogue<T>) -> Product<'a, T> {
         let bias = Addend { data: self.bias, row: 1, col: 0, scale: T::ONE };
         let add = self.add.get(at..).unwrap_or(&[]);
         let add = Addend { data: add, row: self.pixels, col: 1, scale: T::ONE };
@@ -120,7 +122,6 @@ impl<'a, T: Real> Group<'a, T> {
             alpha: T::ONE,
             addends: [bias, add],
             f,
-            activate: T::activate,
         }
     }
 }
@@ -133,12 +134,12 @@ struct Bands<'s, T> {
     planes: &'s mut [T],
     /// For the products.
     scratch: &'s mut [T],
-    f: Activation,
+    f: Epilogue<T>,
 }
 
 impl<'s, T: Real> Bands<'s, T> {
     /// Divides the scratch memory, of which products want `rest` elements.
-    fn new(window: Window, scratch: &'s mut [T], rest: usize, f: Activation) -> Bands<'s, T> {
+    fn new(window: Window, scratch: &'s mut [T], rest: usize, f: Epilogue<T>) -> Bands<'s, T> {
         let (starts, scratch) = scratch.split_at_mut(window.starts_len());
         let band = window.band(scratch.len().saturating_sub(rest + Band::behind::<T>()));
         window.starts(&band, starts);

@@ -32,7 +32,7 @@ pub use blocked::{
     transpose_in_blocks, transpose_in_blocks_scratch, transposes_in_blocks, winograd_in_blocks,
     winograd_in_blocks_scratch, winograd_pays, winograd_pays_packed_now,
 };
-pub(crate) use blocked::{pairs_in_blocks, pairs_in_blocks_scratch};
+pub(crate) use blocked::{pairs_in_blocks, pairs_in_blocks_scratch, sums_in_blocks};
 pub use correlate::{
     correlate, correlate_f32, correlate_f64, correlate_least_scratch, correlate_scratch,
 };
@@ -47,7 +47,7 @@ pub use transpose::{
 
 use crate::Number;
 use crate::activation_fn::Activation;
-use crate::gemm::{Packing, pack_a, packed_a_len, scratch};
+use crate::gemm::{Epilogue, Packing, pack_a, packed_a_len, scratch};
 use crate::taps::Taps;
 use group::{Operands, conv_real};
 use planes::Window;
@@ -193,7 +193,8 @@ pub fn pack_weights<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
 }
 
 /// `y = f(w ∗ x + bias + add)`.
-#[inline(never)]
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_f32(
     x: &[f32],
@@ -205,11 +206,24 @@ pub fn conv_f32(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    conv_real(&Operands { x, w, bias, add }, y, scratch, geometry, f);
+    let operands = Operands { x, w, bias, add };
+    Epilogue::within_all(f, y, |y, f| products_f32(&operands, y, scratch, geometry, f));
+}
+
+#[inline(never)]
+fn products_f32(
+    operands: &Operands<'_, f32>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    f: Epilogue<f32>,
+) {
+    conv_real(operands, y, scratch, geometry, f);
 }
 
 /// `y = f(w ∗ x + bias + add)`.
-#[inline(never)]
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_f64(
     x: &[f64],
@@ -221,5 +235,17 @@ pub fn conv_f64(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    conv_real(&Operands { x, w, bias, add }, y, scratch, geometry, f);
+    let operands = Operands { x, w, bias, add };
+    Epilogue::within_all(f, y, |y, f| products_f64(&operands, y, scratch, geometry, f));
+}
+
+#[inline(never)]
+fn products_f64(
+    operands: &Operands<'_, f64>,
+    y: &mut [f64],
+    scratch: &mut [f64],
+    geometry: Conv<'_>,
+    f: Epilogue<f64>,
+) {
+    conv_real(operands, y, scratch, geometry, f);
 }

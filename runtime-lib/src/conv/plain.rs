@@ -22,7 +22,7 @@ pub fn conv<T: Float>(
 
 /// `y = w ∗ x + bias + add`.
 #[inline(never)]
-fn sums<T: Float>(
+pub(super) fn sums<T: Float>(
     (x, w): (&[T], &[T]),
     [bias, add]: [Option<&[T]>; 2],
     y: &mut [T],

@@ -4,8 +4,8 @@ use super::group::Operands;
 use super::{Weights, product};
 use crate::activation_fn::Activation;
 use crate::gemm::{
-    Addend, Factor, Matrix, PANEL_ROWS, Packing, Product, Real, Target, pack_a, packed_a_len,
-    scratch,
+    Addend, Epilogue, Factor, Matrix, PANEL_ROWS, Packing, Product, Real, Target, pack_a,
+    packed_a_len, scratch,
 };
 use crate::taps::Taps;
 use crate::{Float, Number};
@@ -120,7 +120,8 @@ pub fn pack_transpose_weights<T: Number>(w: &[T], y: &mut [T], geometry: &ConvTr
 }
 
 /// `y = f(transposed convolution + bias + add)`.
-#[inline(never)]
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_transpose_f32(
     x: &[f32],
@@ -132,11 +133,24 @@ pub fn conv_transpose_f32(
     geometry: ConvTranspose<'_>,
     f: Activation,
 ) {
-    transposed(&Operands { x, w, bias, add }, y, scratch, &geometry, f);
+    let operands = Operands { x, w, bias, add };
+    Epilogue::within_all(f, y, |y, f| transposed_f32(&operands, y, scratch, &geometry, f));
+}
+
+#[inline(never)]
+fn transposed_f32(
+    operands: &Operands<'_, f32>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &ConvTranspose<'_>,
+    f: Epilogue<f32>,
+) {
+    transposed(operands, y, scratch, geometry, f);
 }
 
 /// `y = f(transposed convolution + bias + add)`.
-#[inline(never)]
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_transpose_f64(
     x: &[f64],
@@ -148,7 +162,19 @@ pub fn conv_transpose_f64(
     geometry: ConvTranspose<'_>,
     f: Activation,
 ) {
-    transposed(&Operands { x, w, bias, add }, y, scratch, &geometry, f);
+    let operands = Operands { x, w, bias, add };
+    Epilogue::within_all(f, y, |y, f| transposed_f64(&operands, y, scratch, &geometry, f));
+}
+
+#[inline(never)]
+fn transposed_f64(
+    operands: &Operands<'_, f64>,
+    y: &mut [f64],
+    scratch: &mut [f64],
+    geometry: &ConvTranspose<'_>,
+    f: Epilogue<f64>,
+) {
+    transposed(operands, y, scratch, geometry, f);
 }
 
 /// `y = f(transposed convolution + bias + add)`, for any real numbers; sums are gathered in the
@@ -189,7 +215,7 @@ fn transposed<T: Real>(
     y: &mut [T],
     scratch: &mut [T],
     geometry: &ConvTranspose<'_>,
-    f: Activation,
+    f: Epilogue<T>,
 ) {
     let ConvTranspose { groups, channels, filters, .. } = *geometry;
     let window = geometry.window();
@@ -228,7 +254,7 @@ fn transposed<T: Real>(
             geometry.multiply(w, x, (first, n), products, scratch);
             add_products(&window, (first, n), products, y);
         }
-        T::activate(f, y, filters, pixels, pixels);
+        f.apply(y, filters, pixels, pixels);
     }
 }
 
@@ -258,9 +284,8 @@ impl ConvTranspose<'_> {
         let (m, k) = (self.height(), self.channels);
         let data = x.get(first..).unwrap_or(&[]);
         let b = Factor::Matrix(Matrix { data, row: product(self.size), col: 1 });
-        let (addends, f) = ([Addend::NONE; 2], Activation::Identity);
-        let product =
-            Product { m, n, k, a: w, b, alpha: T::ONE, addends, f, activate: T::activate };
+        let (addends, f) = ([Addend::NONE; 2], Epilogue::NONE);
+        let product = Product { m, n, k, a: w, b, alpha: T::ONE, addends, f };
         product.run(products, Target::whole(n), scratch);
     }
 }

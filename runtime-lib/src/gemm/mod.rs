@@ -14,6 +14,7 @@ pub(crate) mod bytes;
 pub(crate) mod channel_bytes;
 mod depthwise;
 mod depthwise_weights;
+mod epilogue;
 mod pack;
 mod pairs;
 pub(crate) mod pixel_bytes;
@@ -31,9 +32,9 @@ mod weights;
 
 use crate::Number;
 use crate::activation_fn::Activation;
-use crate::simd::HAS_VECTORS;
 pub(crate) use depthwise::Depthwise;
 pub(crate) use depthwise_weights::DepthwiseWeights;
+pub(crate) use epilogue::Epilogue;
 pub(crate) use pack::{Factor, Matrix, Wide, Widen, pack_right};
 use pack::{pack_blocks, pack_left, pack_rows};
 use pairs::Pairs;
@@ -42,7 +43,7 @@ pub(crate) use pixels::{MAX_TAPS, PAIRS, Pixels, Span};
 pub use plain::{gemm, gemm_float};
 use product::block_depth;
 pub(crate) use product::{Product, scratch, wide_scratch};
-pub(crate) use real::{Activate, Real};
+pub(crate) use real::Real;
 pub use small::small_gemm;
 pub use stripes::STRIPE;
 pub(crate) use stripes::{Stripes, pack_stripes};
@@ -71,6 +72,13 @@ pub struct Gemm {
     pub alpha: f32,
     /// The factor of the addend.
     pub beta: f32,
+}
+
+impl Gemm {
+    /// How many rows the result has, how long they are, and how far one starts from the next.
+    pub(crate) const fn rows(&self) -> [usize; 3] {
+        [self.m, self.n, self.y_row]
+    }
 }
 
 /// Where the elements of a factor are.
@@ -104,26 +112,19 @@ pub fn gemm_f32(
     geometry: Gemm,
     f: Activation,
 ) {
-    if HAS_VECTORS {
-        return product_f32(a, b, c, y, scratch, geometry, (f, Real::activate));
-    }
-    product_f32(a, b, c, y, scratch, geometry, (f, |_, _, _, _, _| ()));
-    if !f.only_caps() && geometry.n > 0 {
-        for row in y.chunks_mut(geometry.y_row.max(geometry.n)).take(geometry.m) {
-            f.apply_each(row[..geometry.n].iter_mut());
-        }
-    }
+    let compute = |y: &mut [_], f| product_f32(a, b, c, y, scratch, geometry, f);
+    Epilogue::within(f, y, geometry.rows(), compute);
 }
 
 #[inline(never)]
-fn product_f32(
+pub(crate) fn product_f32(
     a: &[f32],
     b: &[f32],
     c: Option<&[f32]>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Gemm,
-    f: (Activation, Activate<f32>),
+    f: Epilogue<f32>,
 ) {
     gemm_real(a, factor(b, geometry.b, Factor::Blocks), c, y, scratch, geometry, f);
 }
@@ -137,9 +138,9 @@ pub(crate) fn gemm_wide(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Gemm,
-    f: Activation,
+    f: Epilogue<f32>,
 ) {
-    gemm_real(a, Factor::Wide(b), c, y, scratch, geometry, (f, Real::activate));
+    gemm_real(a, Factor::Wide(b), c, y, scratch, geometry, f);
 }
 
 /// The same for a right factor in pairs, of an even number of rows, where the level has an instruction
@@ -152,9 +153,9 @@ pub(crate) fn gemm_pairs(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Gemm,
-    f: Activation,
+    f: Epilogue<f32>,
 ) {
-    gemm_real(a, Factor::Pairs(Pairs::of(b)), c, y, scratch, geometry, (f, Real::activate));
+    gemm_real(a, Factor::Pairs(Pairs::of(b)), c, y, scratch, geometry, f);
 }
 
 /// `y = f(alpha · a · b + beta · c)`.
@@ -169,26 +170,19 @@ pub fn gemm_f64(
     geometry: Gemm,
     f: Activation,
 ) {
-    if HAS_VECTORS {
-        return product_f64(a, b, c, y, scratch, geometry, (f, Real::activate));
-    }
-    product_f64(a, b, c, y, scratch, geometry, (f, |_, _, _, _, _| ()));
-    if !f.only_caps() && geometry.n > 0 {
-        for row in y.chunks_mut(geometry.y_row.max(geometry.n)).take(geometry.m) {
-            f.apply_each(row[..geometry.n].iter_mut());
-        }
-    }
+    let compute = |y: &mut [_], f| product_f64(a, b, c, y, scratch, geometry, f);
+    Epilogue::within(f, y, geometry.rows(), compute);
 }
 
 #[inline(never)]
-fn product_f64(
+pub(crate) fn product_f64(
     a: &[f64],
     b: &[f64],
     c: Option<&[f64]>,
     y: &mut [f64],
     scratch: &mut [f64],
     geometry: Gemm,
-    f: (Activation, Activate<f64>),
+    f: Epilogue<f64>,
 ) {
     gemm_real(a, factor(b, geometry.b, Factor::Blocks), c, y, scratch, geometry, f);
 }
@@ -239,7 +233,7 @@ fn gemm_real<T: Real>(
     y: &mut [T],
     scratch: &mut [T],
     geometry: Gemm,
-    (f, activate): (Activation, Activate<T>),
+    f: Epilogue<T>,
 ) {
     let Gemm { m, n, k, c: [row, col], .. } = geometry;
     let scale = T::from_f64(f64::from(geometry.beta));
@@ -253,7 +247,6 @@ fn gemm_real<T: Real>(
         alpha: T::from_f64(f64::from(geometry.alpha)),
         addends: [addend, Addend::NONE],
         f,
-        activate,
     };
     product.run(y, Target::whole(geometry.y_row), scratch);
 }

@@ -106,16 +106,18 @@ impl<const UNIT: usize> WithSimd for Pixels<'_, UNIT> {
             // SAFETY: `check` has passed.
             return unsafe { self.each(s) };
         }
+        // Told to all tiles, none of which is to have the loop that counts them.
+        let w_block = self.depth() * BLOCK;
         let mut block = 0;
         while block < self.blocks {
             let pair = S::LANES == BLOCK && self.blocks - block > 1;
             // SAFETY: `check` has passed, and so many blocks are left.
             unsafe {
                 match S::LANES {
-                    16 if pair => self.tiles::<S, 2>(s, block),
-                    16 => self.tiles::<S, 1>(s, block),
-                    8 => self.tiles::<S, 2>(s, block),
-                    _ => self.tiles::<S, 4>(s, block),
+                    16 if pair => self.tiles::<S, 2>(s, w_block, block),
+                    16 => self.tiles::<S, 1>(s, w_block, block),
+                    8 => self.tiles::<S, 2>(s, w_block, block),
+                    _ => self.tiles::<S, 4>(s, w_block, block),
                 }
             }
             block += if pair { 2 } else { 1 };
@@ -218,6 +220,9 @@ fn place<S: Simd>(v: usize, apart: usize) -> usize {
 /// Weights are read so much ahead of their turn: longer than a second-level cache takes.
 const AHEAD: usize = 6;
 
+/// The most pixels that a tile has.
+const MAX_TILE: usize = 16;
+
 /// The widths of tiles, where a block is one vector: the narrower ones are for what is left.
 const WIDE: [usize; 6] = [14, 8, 7, 4, 2, 1];
 /// Likewise, where a block is two vectors.
@@ -253,23 +258,23 @@ fn next(widths: &[usize], n: usize, done: usize) -> (usize, usize) {
 }
 
 impl<const UNIT: usize> Pixels<'_, UNIT> {
-    /// All tiles of the `V` vectors that start at block `block`.
+    /// All tiles of the `V` vectors that start at block `block`, where a block has `w_block` weights.
     ///
     /// # Safety
     /// `check` has passed, and as many blocks are left.
     #[inline(always)]
-    unsafe fn tiles<S: Simd, const V: usize>(&mut self, s: S, block: usize) {
+    unsafe fn tiles<S: Simd, const V: usize>(&mut self, s: S, w_block: usize, block: usize) {
         let mut row = 0;
         while row < self.rows {
             let two = S::LANES == BLOCK && row + 1 < self.rows;
             // SAFETY: the caller vouches for the block; the tiles are cut from what is left.
             unsafe {
                 match self.cols {
-                    7 if two => self.tile::<S, 2, 7, V>(s, [block, row, 0]),
-                    5 if two => self.tile::<S, 2, 5, V>(s, [block, row, 0]),
-                    4 if two => self.tile::<S, 2, 4, V>(s, [block, row, 0]),
+                    7 if two => self.tile::<S, 2, 7, V>(s, w_block, [block, row, 0]),
+                    5 if two => self.tile::<S, 2, 5, V>(s, w_block, [block, row, 0]),
+                    4 if two => self.tile::<S, 2, 4, V>(s, w_block, [block, row, 0]),
                     _ => {
-                        self.row::<S, V>(s, block, row);
+                        self.row::<S, V>(s, w_block, [block, row]);
                         row += 1;
                         continue;
                     }
@@ -284,7 +289,12 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     /// # Safety
     /// As for `tiles`, and there is such a row.
     #[inline(always)]
-    unsafe fn row<S: Simd, const V: usize>(&mut self, s: S, block: usize, row: usize) {
+    unsafe fn row<S: Simd, const V: usize>(
+        &mut self,
+        s: S,
+        w_block: usize,
+        [block, row]: [usize; 2],
+    ) {
         let mut col = 0;
         while col < self.cols {
             let n = self.cols - col;
@@ -295,14 +305,14 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
             // SAFETY: the tile is not wider than what is left and what is done again.
             unsafe {
                 match (S::LANES, width) {
-                    (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, at),
-                    (16, 14) => self.tile::<S, 1, 14, V>(s, at),
-                    (16, 8) => self.tile::<S, 1, 8, V>(s, at),
-                    (16, 7) => self.tile::<S, 1, 7, V>(s, at),
-                    (8, 6) => self.tile::<S, 1, 6, V>(s, at),
-                    (8.., 4) => self.tile::<S, 1, 4, V>(s, at),
-                    (_, 2) => self.tile::<S, 1, 2, V>(s, at),
-                    _ => self.tile::<S, 1, 1, V>(s, at),
+                    (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, w_block, at),
+                    (16, 14) => self.tile::<S, 1, 14, V>(s, w_block, at),
+                    (16, 8) => self.tile::<S, 1, 8, V>(s, w_block, at),
+                    (16, 7) => self.tile::<S, 1, 7, V>(s, w_block, at),
+                    (8, 6) => self.tile::<S, 1, 6, V>(s, w_block, at),
+                    (8.., 4) => self.tile::<S, 1, 4, V>(s, w_block, at),
+                    (_, 2) => self.tile::<S, 1, 2, V>(s, w_block, at),
+                    _ => self.tile::<S, 1, 1, V>(s, w_block, at),
                 }
             }
             col += width - again;
@@ -317,43 +327,45 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     unsafe fn tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         s: S,
+        w_block: usize,
         [block, row, col]: [usize; 3],
     ) {
         // What is kept is put back: a tile that knew of it would not keep its sums in registers.
         let at = row * self.y_row + col * self.y_col;
-        let before = (block == 0 && self.kept > 0).then(|| self.pixels::<R, C>(at));
+        let before = (block == 0 && self.kept > 0).then(|| self.pixels(at, [R, C]));
         // SAFETY: the caller's promise is the same.
-        unsafe { self.whole_tile::<S, R, C, V>(s, [block, row, col]) };
+        unsafe { self.whole_tile::<S, R, C, V>(s, w_block, [block, row, col]) };
         if let Some(before) = before {
-            self.put_back(at, &before);
+            self.put_back(at, [R, C], &before);
         }
     }
 
-    /// The first block of some pixels.
+    /// The first block of the pixels of a tile of so many rows and columns.
     #[inline(never)]
-    fn pixels<const R: usize, const C: usize>(&self, at: usize) -> [[[f32; BLOCK]; C]; R] {
-        let mut pixels = [[[0.0; BLOCK]; C]; R];
-        for (r, row) in pixels.iter_mut().enumerate() {
-            for (c, pixel) in row.iter_mut().enumerate() {
-                pixel.copy_from_slice(&self.y[at + r * self.y_row + c * self.y_col..][..BLOCK]);
-            }
+    fn pixels(&self, at: usize, tile: [usize; 2]) -> [[f32; BLOCK]; MAX_TILE] {
+        let mut pixels = [[0.0; BLOCK]; MAX_TILE];
+        for (pixel, at) in pixels.iter_mut().zip(self.places(at, tile)) {
+            pixel.copy_from_slice(&self.y[at..][..BLOCK]);
         }
         pixels
     }
 
     /// Puts back what is kept of them.
     #[inline(never)]
-    fn put_back<const R: usize, const C: usize>(
-        &mut self,
-        at: usize,
-        before: &[[[f32; BLOCK]; C]; R],
-    ) {
-        for (r, row) in before.iter().enumerate() {
-            for (c, pixel) in row.iter().enumerate() {
-                let y = &mut self.y[at + r * self.y_row + c * self.y_col..];
-                y[..self.kept].copy_from_slice(&pixel[..self.kept]);
-            }
+    fn put_back(&mut self, at: usize, tile: [usize; 2], before: &[[f32; BLOCK]; MAX_TILE]) {
+        for (pixel, at) in before.iter().zip(self.places(at, tile)) {
+            self.y[at..][..self.kept].copy_from_slice(&pixel[..self.kept]);
         }
+    }
+
+    /// Where the pixels of a tile are, whose first one is there.
+    fn places(
+        &self,
+        at: usize,
+        [rows, cols]: [usize; 2],
+    ) -> impl Iterator<Item = usize> + use<UNIT> {
+        let (y_row, y_col) = (self.y_row, self.y_col);
+        (0..rows * cols).map(move |i| at + i / cols * y_row + i % cols * y_col)
     }
 
     /// The same, with all channels.
@@ -364,10 +376,10 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     unsafe fn whole_tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         s: S,
+        w_block: usize,
         [block, row, col]: [usize; 3],
     ) {
-        let (w_block, y_block) = (self.depth() * BLOCK, self.y_block);
-        let (y_row, y_col) = (self.y_row, self.y_col);
+        let (y_block, y_row, y_col) = (self.y_block, self.y_row, self.y_col);
         let at = block * y_block + row * y_row + col * y_col;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
         unsafe {
@@ -391,14 +403,14 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
             let w = self.w.as_ptr().add(block * w_block);
             // All tiles of these blocks together ask for the weights of those that come after them,
             // also where they belong to the convolution that follows.
-            let (pixels, weights) = (self.rows * self.cols, V * S::LANES * self.depth());
+            let (pixels, weights) = (self.rows * self.cols, V * S::LANES * (w_block / BLOCK));
             let done = (row * self.cols + col) * weights / pixels;
             let later = w.wrapping_add(weights + done);
             let step = R * C * V * S::LANES / pixels;
             let pixel = self.x.as_ptr().add(row * self.x_row + col * UNIT);
             let mut weights = (w, later, step);
             for &span in self.spans {
-                self.add_span(s, &mut sums, &mut weights, pixel, span);
+                self.add_span(s, &mut sums, &mut weights, (w_block, pixel), span);
             }
             if let Some((low, high)) = self.clamp {
                 bound(s, sums.as_flattened_mut().as_flattened_mut(), low, high);
@@ -426,10 +438,9 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
         s: S,
         sums: &mut [[[S::F32; V]; C]; R],
         (w, later, step): &mut (*const f32, *const f32, usize),
-        pixel: *const f32,
+        (w_block, pixel): (usize, *const f32),
         span: Span,
     ) {
-        let w_block = self.depth() * BLOCK;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
         unsafe {
             let mut x = pixel.wrapping_add(span.first / UNIT * self.x_block);

@@ -1,11 +1,11 @@
 //! The outer loops of a product: blocks that fit in the caches.
 
+use super::epilogue::Epilogue;
 use super::pack::{Factor, Matrix, PACKED_ROWS, Part, Wide, pack_left, pack_right};
 use super::pairs::PairRow;
-use super::real::{Activate, Real};
+use super::real::Real;
 use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, panel_cols};
 use super::vector::{Row, RowProduct, Stored};
-use crate::activation_fn::Activation;
 use crate::simd::MAX_LANES;
 use crate::simd::pair::PAIR;
 use crate::threads::{self, Scratch};
@@ -53,9 +53,7 @@ pub(crate) struct Product<'a, T> {
     /// What is added.
     pub addends: [Addend<'a, T>; 2],
     /// What is applied to the sum of all.
-    pub f: Activation,
-    /// How it is applied, where it does more than to cap sums.
-    pub activate: Activate<T>,
+    pub f: Epilogue<T>,
 }
 
 /// How many rows of a packed right factor a block multiplies, of so many: a number of whole pairs.
@@ -125,10 +123,10 @@ impl<T: Real> Product<'_, T> {
         if let Some(row) = self.as_row(to) {
             let n = self.m * self.n;
             T::multiply_row(RowProduct { row, n, y: &mut *y, to });
-            return self.activate(y, to, (1, (0, n)));
+            return self.finish(y, to, (1, (0, n)));
         }
         if self.run_pair_row(y, to) {
-            return self.activate(y, to, (1, (0, self.n)));
+            return self.finish(y, to, (1, (0, self.n)));
         }
         self.run_matrix(y, to, scratch);
     }
@@ -260,14 +258,15 @@ impl<T: Real> Product<'_, T> {
         (b.col == 1 && (self.m <= FEW_ROWS || apart)).then_some(b)
     }
 
-    /// Applies the activation to these rows and columns, unless their sums were only clamped.
-    fn activate(&self, y: &mut [T], to: Target, (rows, (n, cols)): (usize, Part)) {
-        if self.clamp().is_none() {
-            let (first, last) = (to.place(n), to.place(n + cols));
-            // A column that is computed as a row is longer than the rows are apart.
-            let row = to.row.max(last - first);
-            (self.activate)(self.f, &mut y[first..], rows, last - first, row);
+    /// Does what is left to do in these rows and columns.
+    fn finish(&self, y: &mut [T], to: Target, (rows, (n, cols)): (usize, Part)) {
+        if self.f.only_caps() {
+            return;
         }
+        let (first, last) = (to.place(n), to.place(n + cols));
+        // A column that is computed as a row is longer than the rows are apart.
+        let row = to.row.max(last - first);
+        self.f.finish(&mut y[first..], rows, last - first, row);
     }
 
     /// Whether what is multiplied are pairs.
@@ -359,7 +358,7 @@ impl<T: Real> Product<'_, T> {
                 Rows::Pairs(multiply) => multiply(block),
             }
             if ks.0 + ks.1 == self.k {
-                self.activate(y, to, (rows, ns));
+                self.finish(y, to, (rows, ns));
             }
         }
     }
@@ -394,18 +393,7 @@ impl<T: Real> Product<'_, T> {
             alpha: self.alpha,
             accumulate: k > 0,
             addends: self.addends.map(|x| if k > 0 { Addend::NONE } else { x.from(m, 0) }),
-            clamp: self.clamp().filter(|_| last),
-        }
-    }
-
-    /// The activation, where it only keeps results between two bounds.
-    fn clamp(&self) -> Option<(T, T)> {
-        match self.f {
-            Activation::Relu => Some((T::ZERO, T::HIGHEST)),
-            Activation::Clip { min, max } => {
-                Some((T::from_f64(f64::from(min)), T::from_f64(f64::from(max))))
-            }
-            _ => None,
+            clamp: self.f.clamp().filter(|_| last),
         }
     }
 }

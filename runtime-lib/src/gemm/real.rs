@@ -3,13 +3,10 @@
 use super::pack::{PackColumns, PackRows, Part, Widen, pack_columns, pack_rows};
 use super::tile::{Block, Distance, Starts};
 use super::vector::RowProduct;
-use crate::Float;
-use crate::activation_fn::Activation;
+use crate::activation_fn::{Activation, cap_rows};
 use crate::simd::{MAX_LANES, Simd, dispatch, sixteen};
 use crate::threads::Own;
-
-/// How a function is applied to rows of sums, as [`Real::activate`] does.
-pub(crate) type Activate<T> = fn(Activation, &mut [T], usize, usize, usize);
+use crate::{Float, Number};
 
 /// `f32` or `f64`, with its vectors.
 pub(crate) trait Real: Float<Wide = Self> + Own {
@@ -68,6 +65,8 @@ pub(crate) trait Real: Float<Wide = Self> + Own {
     fn multiply_row(product: RowProduct<'_, Self>);
     /// `y[i] = f(y[i])` for `rows` times `cols` elements, whose rows start `stride` apart.
     fn activate(f: Activation, y: &mut [Self], rows: usize, cols: usize, stride: usize);
+    /// Keeps as many elements, which stand likewise, between two bounds.
+    fn cap(bounds: (Self, Self), y: &mut [Self], rows: usize, cols: usize, stride: usize);
 }
 
 impl Real for f32 {
@@ -167,6 +166,10 @@ impl Real for f32 {
 
     fn activate(f: Activation, y: &mut [f32], rows: usize, cols: usize, stride: usize) {
         f.apply_rows(y, rows, cols, stride);
+    }
+
+    fn cap((min, max): (f32, f32), y: &mut [f32], rows: usize, cols: usize, stride: usize) {
+        cap_rows((min, max), y, rows, cols, stride);
     }
 }
 
@@ -270,6 +273,14 @@ impl Real for f64 {
         if f != Activation::Identity && cols > 0 {
             let rows = y.chunks_mut(stride).take(rows);
             rows.for_each(|row| row[..cols].iter_mut().for_each(|y| *y = f.of(*y)));
+        }
+    }
+
+    fn cap((min, max): (f64, f64), y: &mut [f64], rows: usize, cols: usize, stride: usize) {
+        for row in y.chunks_mut(stride.max(1)).take(rows) {
+            for y in &mut row[..cols] {
+                *y = Number::minimum(Number::maximum(*y, min), max);
+            }
         }
     }
 }

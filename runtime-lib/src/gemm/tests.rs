@@ -103,15 +103,10 @@ fn check<T: Real>(case: Case, tolerance: f64) {
     let stored_a = stored(&a, case.a, [m, k], (packed_a_len, pack_a));
     let stored_b = stored(&b, case.b, [k, n], (packed_b_len::<T>, pack_b));
     let used = addend.map(|_| &c[..]);
-    gemm_real(
-        &stored_a,
-        factor(&stored_b, geometry.b, Factor::Blocks),
-        used,
-        &mut y,
-        &mut scratch,
-        geometry,
-        (f, T::activate),
-    );
+    let right = factor(&stored_b, geometry.b, Factor::Blocks);
+    Epilogue::within(f, &mut y, geometry.rows(), |y, f| {
+        gemm_real(&stored_a, right, used, y, &mut scratch, geometry, f);
+    });
     for (i, row) in y.chunks(geometry.y_row).enumerate() {
         for (j, y) in row[..n].iter().enumerate() {
             let terms = (0..k).map(|l| {

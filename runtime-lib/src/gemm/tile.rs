@@ -267,24 +267,28 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
     /// `check` has passed, and `j < n`.
     #[inline(always)]
     unsafe fn columns<S: Simd, const V: usize>(&mut self, s: S, j: usize) {
-        for i in (0..self.m).step_by(PANEL_ROWS) {
-            let rows = PANEL_ROWS.min(self.m - i);
-            // SAFETY: every tile starts above row `m`, and none leaves the panel.
-            unsafe {
-                match (S::LANES, rows) {
-                    (16, 9..) => self.tile::<S, 12, V>(s, i, j),
-                    (16, 5..) => self.tile::<S, 8, V>(s, i, j),
-                    (8, 9..) => {
-                        self.tile::<S, 6, V>(s, i, j);
-                        self.tile::<S, 6, V>(s, i + 6, j);
+        for panel in (0..self.m).step_by(PANEL_ROWS) {
+            let (mut i, end) = (panel, self.m.min(panel + PANEL_ROWS));
+            while i < end {
+                let mut tile = [MaybeUninit::uninit(); MAX_TILE];
+                let height = match (S::LANES, end - i) {
+                    (16, 9..) => 12,
+                    (16, 5..) => 8,
+                    (8, 5..=6 | 9..) => 6,
+                    _ => 4,
+                };
+                // SAFETY: every tile starts above row `m`, and none leaves the panel; as many rows of
+                // it as are finished were written.
+                unsafe {
+                    match (S::LANES, height) {
+                        (16, 12) => self.sums::<S, 12, V>(s, i, j, &mut tile),
+                        (16, 8) => self.sums::<S, 8, V>(s, i, j, &mut tile),
+                        (8, 6) => self.sums::<S, 6, V>(s, i, j, &mut tile),
+                        _ => self.sums::<S, 4, V>(s, i, j, &mut tile),
                     }
-                    (8, 5..=6) => self.tile::<S, 6, V>(s, i, j),
-                    _ => {
-                        for i in (i..i + rows).step_by(4) {
-                            self.tile::<S, 4, V>(s, i, j);
-                        }
-                    }
+                    self.finish::<S, V>(s, [i, height.min(self.m - i)], j, &tile);
                 }
+                i += height;
             }
         }
     }
@@ -304,23 +308,34 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
         )
     }
 
-    /// The tile of `H` rows and `V` vectors at row `i` and column `j`, less what lies outside.
+    /// Asks for what the sums of a tile of `H` rows and `V` vectors will be stored over.
+    #[inline(always)]
+    fn ask_for_results<S: Simd, const H: usize, const V: usize>(&self, s: S, i: usize, j: usize) {
+        let first = self.y.as_ptr().wrapping_add(i * self.to.row + j);
+        for row in 0..H {
+            for v in 0..V {
+                s.prefetch(first.wrapping_add(row * self.to.row + v * S::LANES / T::WIDTH), 0);
+            }
+        }
+    }
+
+    /// The sums of the tile of `H` rows and `V` vectors at row `i` and column `j`.
     ///
     /// # Safety
     /// `check` has passed, `i < m`, `j < n`, and the rows lie in one panel.
     #[inline(always)]
-    unsafe fn tile<S: Simd, const H: usize, const V: usize>(&mut self, s: S, i: usize, j: usize) {
+    unsafe fn sums<S: Simd, const H: usize, const V: usize>(
+        &self,
+        s: S,
+        i: usize,
+        j: usize,
+        tile: &mut [MaybeUninit<T>; MAX_TILE],
+    ) {
         let lanes = S::LANES / T::WIDTH;
         let panel = panel_cols::<T>();
         // From one vector of a row to the next: in the same panel, or in the next one.
         let apart = if lanes == panel { self.b_panel } else { lanes };
-        // What the sums are stored over is brought near meanwhile.
-        let y = self.y.as_ptr().wrapping_add(i * self.to.row + self.first + j);
-        for row in 0..H {
-            for v in 0..V {
-                s.prefetch(y.wrapping_add(row * self.to.row + v * lanes), 0);
-            }
-        }
+        self.ask_for_results::<S, H, V>(s, i, self.first + j);
         let mut sums = [[T::splat(s, T::ZERO); V]; H];
         // SAFETY: the panels hold `k` columns of `a` and rows of `b`.
         unsafe {
@@ -349,17 +364,32 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
                 a = a.add(PANEL_ROWS);
             }
         }
-        let (rows, cols) = (H.min(self.m - i), V * lanes);
-        let mut tile = [MaybeUninit::<T>::uninit(); MAX_TILE];
-        // SAFETY: a tile has room for `H · V` vectors, which the loop writes.
-        let tile = unsafe {
-            for (i, sums) in sums.iter().enumerate() {
-                for (j, &sum) in sums.iter().enumerate() {
+        for (i, sums) in sums.iter().enumerate() {
+            for (j, &sum) in sums.iter().enumerate() {
+                // SAFETY: a tile has room for `H · V` vectors.
+                unsafe {
                     T::store_at(s, sum, tile.as_mut_ptr().cast::<T>().add((i * V + j) * lanes));
                 }
             }
-            from_raw_parts(tile.as_ptr().cast::<T>(), rows * cols)
-        };
+        }
+    }
+
+    /// Finishes and stores a tile of so many rows from row `i` on and `V` vectors from column `j` on, less
+    /// what lies outside. All tiles have this in common.
+    ///
+    /// # Safety
+    /// As many rows of the tile were written.
+    #[inline(always)]
+    unsafe fn finish<S: Simd, const V: usize>(
+        &mut self,
+        s: S,
+        [i, rows]: [usize; 2],
+        j: usize,
+        tile: &[MaybeUninit<T>; MAX_TILE],
+    ) {
+        let cols = V * S::LANES / T::WIDTH;
+        // SAFETY: the caller vouches for the rows.
+        let tile = unsafe { from_raw_parts(tile.as_ptr().cast::<T>(), rows * cols) };
         let end = End { addends: self.end.addends.map(|x| x.from(i, 0)), ..self.end };
         let y = &mut self.y[i * self.to.row..];
         match self.to.neighbors(self.first + j, cols) {

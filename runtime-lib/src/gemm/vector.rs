@@ -91,14 +91,14 @@ impl<T: Real> RowProduct<'_, T> {
     /// Multiplies, on several threads where that pays.
     pub fn share(self) {
         let RowProduct { row, n, y, to } = self;
-        if to.pitch != usize::MAX {
-            return dispatch(RowProduct { row, n, y, to });
-        }
+        // Lines with columns between them that are not stored stay together.
+        let is_whole = to.pitch == usize::MAX;
         // Each element of the matrix is read once, and nothing is written for it.
-        let cost = n * row.x.len() / 2;
-        threads::share(&mut y[..n], panel_cols::<T>(), cost, |first, y| {
+        let (len, cost) = if is_whole { (n, n * row.x.len() / 2) } else { (y.len(), 0) };
+        threads::share(&mut y[..len], panel_cols::<T>(), cost, |first, y| {
             let row = row.from(first * panel_cols::<T>());
-            dispatch(RowProduct { row, n: y.len(), y, to });
+            let n = if is_whole { y.len() } else { n };
+            dispatch(RowProduct { row, n, y, to });
         });
     }
 }

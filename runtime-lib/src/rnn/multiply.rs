@@ -1,8 +1,7 @@
 //! Rows times weights, which stand as ONNX has them: one row for each result.
 
 use super::Weights;
-use crate::activation_fn::Activation;
-use crate::gemm::{Addend, Factor, Matrix, Product, Real, Stripes, Target};
+use crate::gemm::{Addend, Epilogue, Factor, Matrix, Product, Stripes, Target};
 use crate::{Elem, Float, Number};
 
 /// The sizes of `y = a · wᵀ + addend`.
@@ -69,8 +68,7 @@ fn multiply_f32(
         },
         alpha: 1.0,
         addends: [addend, Addend::NONE],
-        f: Activation::Identity,
-        activate: Real::activate,
+        f: Epilogue::NONE,
     };
     product.run(y, Target::whole(y_row), scratch);
 }

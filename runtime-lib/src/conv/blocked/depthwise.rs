@@ -1,11 +1,11 @@
 //! Depthwise convolutions: each channel with its own window.
 
 use super::super::axis::{Axis, Stretch};
-use super::{Applied, clamp, product, within};
+use super::product;
 use crate::Number;
 use crate::activation_fn::Activation;
 use crate::conv::Conv;
-use crate::gemm::{BLOCK, Depthwise};
+use crate::gemm::{BLOCK, Depthwise, Epilogue};
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads;
 use core::ops::Range;
@@ -32,7 +32,7 @@ pub fn depthwise_in_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    within(f, y, |y, f| depthwise([x, w], [bias, add], y, &geometry, f));
+    Epilogue::within_all(f, y, |y, f| depthwise([x, w], [bias, add], y, &geometry, f));
 }
 
 #[inline(never)]
@@ -41,7 +41,7 @@ fn depthwise(
     [bias, add]: [Option<&[f32]>; 2],
     y: &mut [f32],
     geometry: &Conv<'_>,
-    (f, activate): Applied,
+    f: Epilogue<f32>,
 ) {
     let axes = Axis::last_two(geometry);
     let blocks = geometry.groups.div_ceil(BLOCK);
@@ -70,13 +70,11 @@ fn depthwise(
                 y_steps: [row, BLOCK],
                 axes: &axes,
                 rows: start..end,
-                clamp: clamp(f),
+                clamp: f.clamp(),
             }
             .compute();
-            if clamp(f).is_none() {
-                let len = rows.len();
-                activate(f, rows, 1, len, len);
-            }
+            let len = rows.len();
+            f.finish(rows, 1, len, len);
             at += end - start;
             y = rest;
         }

@@ -22,8 +22,7 @@ mod winograd;
 use super::{Conv, product};
 use crate::Number;
 use crate::activation_fn::Activation;
-use crate::gemm::{Activate, BLOCK, MAX_TAPS, Pixels};
-use crate::simd::HAS_VECTORS;
+use crate::gemm::{BLOCK, Epilogue, MAX_TAPS, Pixels};
 use crate::threads::{self, Scratch};
 use band::{Band, LARGE, Plane};
 use core::ops::Range;
@@ -118,7 +117,21 @@ pub fn conv_in_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    within(f, y, |y, f| in_blocks([x, w], [bias, add], y, scratch, &Groups::of(&geometry, 1), f));
+    let compute = |y: &mut [_], f| sums_in_blocks([x, w], [bias, add], y, scratch, &geometry, f);
+    Epilogue::within_all(f, y, compute);
+}
+
+/// The same in the hands of a kernel.
+#[inline(never)]
+pub(crate) fn sums_in_blocks(
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Epilogue<f32>,
+) {
+    in_blocks(of, addends, y, scratch, &Groups::of(geometry, 1), f);
 }
 
 /// `y = f(w ∗ x + bias + add)` likewise, for any number of groups, and an `x` whose channels stand
@@ -138,7 +151,7 @@ pub fn groups_in_blocks(
     f: Activation,
 ) {
     let groups = Groups::of(&geometry, shuffled);
-    within(f, y, |y, f| in_blocks([x, w], [bias, add], y, scratch, &groups, f));
+    Epilogue::within_all(f, y, |y, f| in_blocks([x, w], [bias, add], y, scratch, &groups, f));
 }
 
 #[inline(never)]
@@ -148,7 +161,7 @@ fn in_blocks(
     y: &mut [f32],
     scratch: &mut [f32],
     groups: &Groups<'_>,
-    f: Applied,
+    f: Epilogue<f32>,
 ) {
     convolve::<BLOCK>(of, addends, y, scratch, groups, f);
 }
@@ -166,7 +179,8 @@ pub fn conv_to_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    within(f, y, |y, f| to_blocks([x, w], [bias, add], y, scratch, &Groups::of(&geometry, 1), f));
+    let groups = Groups::of(&geometry, 1);
+    Epilogue::within_all(f, y, |y, f| to_blocks([x, w], [bias, add], y, scratch, &groups, f));
 }
 
 #[inline(never)]
@@ -176,34 +190,9 @@ fn to_blocks(
     y: &mut [f32],
     scratch: &mut [f32],
     groups: &Groups<'_>,
-    f: Applied,
+    f: Epilogue<f32>,
 ) {
     convolve::<1>(of, addends, y, scratch, groups, f);
-}
-
-/// A function, and how it is applied where it does more than to cap sums.
-type Applied = (Activation, Activate<f32>);
-
-/// Computes `y`, to which `f` is applied part by part; where no vectors are, in the end, so that a
-/// small program has no functions but those that its models name.
-#[inline(always)]
-fn within(f: Activation, y: &mut [f32], compute: impl FnOnce(&mut [f32], Applied)) {
-    if HAS_VECTORS {
-        return compute(y, (f, Activation::apply_rows));
-    }
-    compute(y, (f, |_, _, _, _, _| ()));
-    if !f.only_caps() {
-        f.apply_each(y.iter_mut());
-    }
-}
-
-/// The bounds that a function sets, where that is all it does.
-fn clamp(f: Activation) -> Option<(f32, f32)> {
-    match f {
-        Activation::Relu => Some((0.0, f32::INFINITY)),
-        Activation::Clip { min, max } => Some((min, max)),
-        _ => None,
-    }
 }
 
 fn convolve<const UNIT: usize>(
@@ -212,7 +201,7 @@ fn convolve<const UNIT: usize>(
     y: &mut [f32],
     scratch: &mut [f32],
     groups: &Groups<'_>,
-    f: Applied,
+    f: Epilogue<f32>,
 ) {
     let geometry = &groups.geometry;
     let [channels, filters] =
@@ -267,14 +256,13 @@ struct Image<'a, const UNIT: usize> {
     /// Pixels of the output.
     pixels: usize,
     taps: &'a [usize],
-    f: Applied,
+    f: Epilogue<f32>,
 }
 
 impl<const UNIT: usize> Image<'_, UNIT> {
     fn convolve(&self, plane: &Plane, band: &Band, y: &mut [f32], scratch: &mut [f32]) {
         let ([_, width], block) = (plane.out(), self.pixels * BLOCK);
         let blocks = y.len().div_ceil(block);
-        let (f, activate) = self.f;
         for [row, rows, col, cols] in plane.places(band, self.rows.clone()) {
             let at = ((row - self.rows.start) * width + col) * BLOCK;
             let x = band.input(plane, self.x, [row, rows, col], scratch);
@@ -297,14 +285,12 @@ impl<const UNIT: usize> Image<'_, UNIT> {
                     rows,
                     cols,
                     kept: part.kept,
-                    clamp: clamp(f),
+                    clamp: self.f.clamp(),
                 }
                 .compute();
             });
-            if clamp(f).is_none() {
-                let len = ((rows - 1) * width + cols) * BLOCK;
-                activate(f, &mut y[at..], blocks, len, block);
-            }
+            let len = ((rows - 1) * width + cols) * BLOCK;
+            self.f.finish(&mut y[at..], blocks, len, block);
         }
     }
 }

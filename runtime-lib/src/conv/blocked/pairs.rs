@@ -1,9 +1,8 @@
 //! Convolutions whose weights stand in pairs of `bfloat16` numbers, for a processor that multiplies
 //! such: channels of the input are rounded to pairs, and a convolution of half as many pairs follows.
 
-use super::{Applied, Conv, Groups, LARGE, Plane, convolve, within};
-use crate::activation_fn::Activation;
-use crate::gemm::PAIRS;
+use super::{Conv, Groups, LARGE, Plane, convolve};
+use crate::gemm::{Epilogue, PAIRS};
 use crate::simd::pair::PAIR;
 
 /// How many elements of scratch memory [`pairs_in_blocks`] needs.
@@ -20,19 +19,14 @@ const fn of_pairs<'a>(geometry: &Conv<'a>) -> Conv<'a> {
 /// [`conv_in_blocks`](super::conv_in_blocks) of an even number of channels, with weights that are
 /// packed likewise, but those of two neighboring channels in a pair.
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub(crate) fn pairs_in_blocks(
-    x: &[f32],
-    w: &[f32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
     y: &mut [f32],
     scratch: &mut [f32],
-    geometry: Conv<'_>,
-    f: Activation,
+    geometry: &Conv<'_>,
+    f: Epilogue<f32>,
 ) {
-    let groups = Groups::of(&of_pairs(&geometry), 1);
-    within(f, y, |y, f: Applied| {
-        convolve::<PAIRS>([x, w], [bias, add], y, scratch, &groups, f);
-    });
+    let groups = Groups::of(&of_pairs(geometry), 1);
+    convolve::<PAIRS>(of, addends, y, scratch, &groups, f);
 }

@@ -6,11 +6,11 @@
 //! products where 16 windows have 144. A rounding error is a few times that of the plain sum, and
 //! an input that is infinite or NaN makes NaN of every output of its tiles.
 
-use super::{Applied, clamp, product, within};
+use super::product;
 use crate::Number;
 use crate::activation_fn::Activation;
 use crate::conv::Conv;
-use crate::gemm::{BLOCK, Pixels, Span};
+use crate::gemm::{BLOCK, Epilogue, Pixels, Span};
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads;
 use core::ops::Range;
@@ -240,7 +240,7 @@ pub fn winograd_in_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    within(f, y, |y, f| winograd([x, w], [bias, add], y, scratch, &geometry, f));
+    Epilogue::within_all(f, y, |y, f| winograd([x, w], [bias, add], y, scratch, &geometry, f));
 }
 
 #[inline(never)]
@@ -250,7 +250,7 @@ fn winograd(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    f: Applied,
+    f: Epilogue<f32>,
 ) {
     let tiles = Tiles::of(geometry);
     let to = tiles.filters * product(&tiles.out);
@@ -335,7 +335,7 @@ impl Part<'_> {
         sums: &[f32],
         [bias, add]: [&[Pixel]; 2],
         y: &mut [Pixel],
-        (f, activate): Applied,
+        f: Epilogue<f32>,
     ) {
         let Part { tiles, rows, count } = *self;
         let ([height, width], image) = (tiles.out, product(&tiles.out));
@@ -353,12 +353,9 @@ impl Part<'_> {
                 let bias = bias.get(block).unwrap_or(&[0.0; BLOCK]);
                 let sums = &sums[block * count + (from - rows.first) * tiles.across..];
                 let those = (to - from) * tiles.across;
-                dispatch(Back { part: *self, those, sums, bias, add, y, clamp: clamp(f) });
-                if clamp(f).is_none() {
-                    let y = y.as_flattened_mut();
-                    let len = y.len();
-                    activate(f, y, 1, len, len);
-                }
+                dispatch(Back { part: *self, those, sums, bias, add, y, clamp: f.clamp() });
+                let len = y.len() * BLOCK;
+                f.finish(y.as_flattened_mut(), 1, len, len);
             }
         });
     }
