@@ -270,23 +270,20 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
         for panel in (0..self.m).step_by(PANEL_ROWS) {
             let (mut i, end) = (panel, self.m.min(panel + PANEL_ROWS));
             while i < end {
-                let mut tile = [MaybeUninit::uninit(); MAX_TILE];
                 let height = match (S::LANES, end - i) {
                     (16, 9..) => 12,
                     (16, 5..) => 8,
                     (8, 5..=6 | 9..) => 6,
                     _ => 4,
                 };
-                // SAFETY: every tile starts above row `m`, and none leaves the panel; as many rows of
-                // it as are finished were written.
+                // SAFETY: every tile starts above row `m`, and none leaves the panel.
                 unsafe {
                     match (S::LANES, height) {
-                        (16, 12) => self.sums::<S, 12, V>(s, i, j, &mut tile),
-                        (16, 8) => self.sums::<S, 8, V>(s, i, j, &mut tile),
-                        (8, 6) => self.sums::<S, 6, V>(s, i, j, &mut tile),
-                        _ => self.sums::<S, 4, V>(s, i, j, &mut tile),
+                        (16, 12) => self.tile::<S, 12, V>(s, i, j),
+                        (16, 8) => self.tile::<S, 8, V>(s, i, j),
+                        (8, 6) => self.tile::<S, 6, V>(s, i, j),
+                        _ => self.tile::<S, 4, V>(s, i, j),
                     }
-                    self.finish::<S, V>(s, [i, height.min(self.m - i)], j, &tile);
                 }
                 i += height;
             }
@@ -316,6 +313,20 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
             for v in 0..V {
                 s.prefetch(first.wrapping_add(row * self.to.row + v * S::LANES / T::WIDTH), 0);
             }
+        }
+    }
+
+    /// The tile of `H` rows and `V` vectors at row `i` and column `j`, less what lies outside.
+    ///
+    /// # Safety
+    /// `check` has passed, `i < m`, `j < n`, and the rows lie in one panel.
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const H: usize, const V: usize>(&mut self, s: S, i: usize, j: usize) {
+        let mut tile = [MaybeUninit::uninit(); MAX_TILE];
+        // SAFETY: the caller's promise is the same; all rows of the tile are written.
+        unsafe {
+            self.sums::<S, H, V>(s, i, j, &mut tile);
+            self.finish::<S, V>(s, [i, H.min(self.m - i)], j, &tile);
         }
     }
 
@@ -375,7 +386,7 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
     }
 
     /// Finishes and stores a tile of so many rows from row `i` on and `V` vectors from column `j` on, less
-    /// what lies outside. All tiles have this in common.
+    /// what lies outside.
     ///
     /// # Safety
     /// As many rows of the tile were written.
