@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn bytes_are_within_half_a_step_of_their_column() {
-        let (rows, cols) = (900, 100);
+        let (rows, cols) = (1900, 100);
         let number = |i: usize| ((i * 7919 % 1009) as f32 - 504.0) * (1 + i % cols) as f32;
         let numbers: Vec<f32> = (0..rows * cols).map(number).collect();
         let constant = Tensor::from_floats(&numbers);
