@@ -41,6 +41,11 @@ impl<'a> Taps<'a> {
             && self.dilations.iter().all(|&dilation| dilation == 1)
     }
 
+    /// A window that is the image, whose only axis has that size.
+    pub fn whole(size: &'a [usize; 1]) -> Taps<'a> {
+        Taps { size, out: &[1], kernel: size, strides: &[1], dilations: &[1], pads: &[0] }
+    }
+
     /// The last axis: size, places, elements of the window, stride, dilation and padding.
     pub fn last(&self) -> [usize; 6] {
         let Taps { size, out, kernel, strides, dilations, pads } = *self;

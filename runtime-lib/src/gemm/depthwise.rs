@@ -1,7 +1,7 @@
 //! The inner loop of a depthwise convolution whose channels stand in blocks: a few pixels of one
 //! block are held in registers while the taps run.
 
-use super::pixels::{BLOCK, MAX_TAPS, bound, finish, start, widths};
+use super::pixels::{BLOCK, MAX_TAPS, bound, finish, next, start, widths};
 use crate::simd::{Simd, WithSimd, sixteen};
 
 /// Rows and columns of the output of a depthwise convolution, in one block of channels, whose windows
@@ -121,38 +121,44 @@ impl Depthwise<'_> {
     /// `check` has passed.
     #[inline(always)]
     unsafe fn rows<S: Simd, const STEP: usize>(&mut self, s: S) {
+        // A narrow image gives sums enough to keep the processor busy only in several rows.
+        let wide = S::LANES == BLOCK && STEP > 0;
+        let heights: &[usize] = match self.cols {
+            1 if wide => &[8, 4, 2, 1],
+            ..=4 if wide => &[4, 2, 1],
+            ..=14 if wide => &[2, 1],
+            _ => &[1],
+        };
         let mut row = 0;
         while row < self.rows {
-            // A narrow image gives sums enough to keep the processor busy only in several rows.
-            let wide = S::LANES == BLOCK && STEP > 0;
-            // SAFETY: `check` has passed, and so many rows are left.
-            row += unsafe {
-                match (self.rows - row, self.cols) {
-                    (4.., ..=4) if wide => self.tiles::<S, 4, STEP>(s, row),
-                    (2.., ..=14) if wide => self.tiles::<S, 2, STEP>(s, row),
-                    _ => self.tiles::<S, 1, STEP>(s, row),
+            let (height, again) = next(heights, self.rows - row, row);
+            // SAFETY: `check` has passed, and the rows are not more than those left and those that
+            // are done again.
+            unsafe {
+                match height {
+                    8 => self.tiles::<S, 8, STEP>(s, row - again),
+                    4 => self.tiles::<S, 4, STEP>(s, row - again),
+                    2 => self.tiles::<S, 2, STEP>(s, row - again),
+                    _ => self.tiles::<S, 1, STEP>(s, row - again),
                 }
-            };
+            }
+            row += height - again;
         }
     }
 
-    /// The tiles of `R` rows; how many rows that are.
+    /// The tiles of `R` rows.
     ///
     /// # Safety
     /// `check` has passed, and there are such rows.
     #[inline(always)]
-    unsafe fn tiles<S: Simd, const R: usize, const STEP: usize>(
-        &mut self,
-        s: S,
-        row: usize,
-    ) -> usize {
+    unsafe fn tiles<S: Simd, const R: usize, const STEP: usize>(&mut self, s: S, row: usize) {
         let mut col = 0;
         while col < self.cols {
             let left = self.cols - col;
             let (width, again) = match (STEP, R) {
                 (0, _) => (1, 0),
-                // Two rows of halves, or of what is not wider than one.
-                (_, 2) => (if left > 7 { left.div_ceil(2) } else { left }, 0),
+                // Several rows of halves, or of what is not wider than one.
+                (_, 2..) => (if left > 7 { left.div_ceil(2) } else { left }, 0),
                 _ => widths::<S>(left, col),
             };
             let at = [row, col - again];
@@ -164,9 +170,9 @@ impl Depthwise<'_> {
                     (16, 7) if R < 4 => self.tile::<S, R, 7, 1, STEP>(s, at),
                     (16, 6) if R == 2 => self.tile::<S, 2, 6, 1, STEP>(s, at),
                     (16, 5) if R == 2 => self.tile::<S, 2, 5, 1, STEP>(s, at),
-                    (16, 4) => self.tile::<S, R, 4, 1, STEP>(s, at),
-                    (16, 3) if R == 2 => self.tile::<S, 2, 3, 1, STEP>(s, at),
-                    (16, 2) => self.tile::<S, R, 2, 1, STEP>(s, at),
+                    (16, 4) if R < 8 => self.tile::<S, R, 4, 1, STEP>(s, at),
+                    (16, 3) if R == 2 || R == 4 => self.tile::<S, R, 3, 1, STEP>(s, at),
+                    (16, 2) if R < 8 => self.tile::<S, R, 2, 1, STEP>(s, at),
                     (16, _) => self.tile::<S, R, 1, 1, STEP>(s, at),
                     (8, 6) => self.tile::<S, 1, 6, 2, STEP>(s, at),
                     (8, 4) => self.tile::<S, 1, 4, 2, STEP>(s, at),
@@ -178,7 +184,6 @@ impl Depthwise<'_> {
             }
             col += width - again;
         }
-        R
     }
 
     /// The tile of `R` rows and `C` columns, each of `V` vectors, at a row and column.

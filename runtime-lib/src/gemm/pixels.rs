@@ -239,8 +239,9 @@ pub(super) fn widths<S: Simd>(n: usize, done: usize) -> (usize, usize) {
     }
 }
 
+/// The same, of such widths. Heights of tiles are chosen likewise.
 #[inline(always)]
-fn next(widths: &[usize], n: usize, done: usize) -> (usize, usize) {
+pub(super) fn next(widths: &[usize], n: usize, done: usize) -> (usize, usize) {
     // As many as two tiles of eight, which sixteen pixels are better cut into.
     if widths[0] == 14 && (n == 15 || n == 16) {
         return (8, 0);

@@ -74,7 +74,11 @@ pub(crate) const fn wide_scratch(m: usize, n: usize, k: usize) -> usize {
 
 const fn blocks_scratch(m: usize, n: usize, depth: usize, left: bool, right: bool) -> usize {
     let left = if left { at_most(m.next_multiple_of(PANEL_ROWS), MAX_M) * depth } else { 0 };
-    let right = if right { at_most(n.next_multiple_of(MAX_LANES) * depth, MAX_PACKED) } else { 0 };
+    let right = if right {
+        at_most(n.next_multiple_of(MAX_LANES).saturating_mul(depth), MAX_PACKED)
+    } else {
+        0
+    };
     left + right + if left + right > 0 { 2 * ALIGN } else { 0 }
 }
 

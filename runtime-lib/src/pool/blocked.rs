@@ -4,6 +4,7 @@ use super::Pool;
 use super::fold::{Counted, Fold, Largest, Mean};
 use crate::gemm::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
+use crate::taps::Taps;
 
 /// The largest element of each window of each channel; NaN where one is.
 #[inline(never)]
@@ -44,8 +45,11 @@ impl<F: Fold<f32, State = f32>> WithSimd for InBlocks<'_, F> {
         let InBlocks { x, y, geometry, fold } = self;
         let taps = geometry.taps();
         let (elements, places) = (taps.elements() * BLOCK, taps.places() * BLOCK);
-        let [size, out, ..] = taps.last();
-        let rows = taps.without_last();
+        // A window that is the image is a single row of both.
+        let all = [taps.elements()];
+        let folded = if taps.is_whole() { Taps::whole(&all) } else { taps };
+        let [size, out, ..] = folded.last();
+        let rows = folded.without_last();
         if places == 0 {
             return;
         }
@@ -55,7 +59,7 @@ impl<F: Fold<f32, State = f32>> WithSimd for InBlocks<'_, F> {
                 y.fill(fold.start());
                 for from in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
                     let x = &x[from * size * BLOCK..][..size * BLOCK];
-                    take(x, y, geometry, fold);
+                    take(x, y, folded.last(), fold);
                 }
                 finish(y, row * out, geometry, fold);
             }
@@ -63,10 +67,10 @@ impl<F: Fold<f32, State = f32>> WithSimd for InBlocks<'_, F> {
     }
 }
 
-/// Takes a row of the image into the states of a row of places.
+/// Takes a row of the image into the states of a row of places, as the last axis tells.
 #[inline(always)]
-fn take<F: Fold<f32, State = f32>>(x: &[f32], y: &mut [f32], geometry: Pool<'_>, fold: F) {
-    let [_, _, kernel, stride, dilation, pad] = geometry.taps().last();
+fn take<F: Fold<f32, State = f32>>(x: &[f32], y: &mut [f32], last: [usize; 6], fold: F) {
+    let [_, _, kernel, stride, dilation, pad] = last;
     for (place, y) in y.chunks_exact_mut(BLOCK).enumerate() {
         let mut state = [0.0; BLOCK];
         state.copy_from_slice(y);
