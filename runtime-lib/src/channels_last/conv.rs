@@ -134,6 +134,10 @@ impl WithBytes for Part<'_> {
         if S::NARROW {
             return of.narrow(first, y, scratch);
         }
+        #[cfg(target_arch = "x86_64")]
+        if S::TILES && of.by_tiles(s, first, y) {
+            return;
+        }
         let filters = of.filters.next_multiple_of(GROUP);
         let quads = of.starts.len() * QUAD;
         let limits = Limits::new(s, of.to, 0);

@@ -14,6 +14,8 @@ mod narrow;
 mod pool;
 #[cfg(all(test, feature = "std"))]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 mod windows;
 
 pub use conv::{conv, conv_scratch, conv_starts, pack_weights, packed_weights_len};

@@ -27,6 +27,8 @@ mod stripes;
 #[cfg(all(test, feature = "std"))]
 pub(crate) mod tests;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod tiles;
 mod vector;
 mod weights;
 

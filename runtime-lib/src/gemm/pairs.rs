@@ -5,7 +5,7 @@
 //! row is not: what counts there is the way from memory, and pairs are taken apart as they come.
 
 use super::pack::{Matrix, PACKED_ROWS, Part};
-use super::tile::{Block, End, PANEL_ROWS, PairDistance, finish, panel_cols};
+use super::tile::{Block, End, PANEL_ROWS, PairDistance, Target, finish, panel_cols};
 use crate::simd::pair::{self, PAIR};
 use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
 use crate::threads;
@@ -22,6 +22,8 @@ pub(crate) struct Pairs<'a, T> {
     pub pack: fn(Matrix<'_, T>, Part, Part, &mut [T]),
     /// Multiplies a block of such panels.
     pub multiply: fn(Block<'_, T, ()>),
+    /// Multiplies rows as they stand, if the processor has tiles, and they pay; says whether.
+    pub multiply_rows: fn(&PairRows<'_, T>, &mut [T]) -> bool,
     /// Multiplies a single row.
     pub multiply_row: fn(PairRow<'_, T>, &mut [T]),
 }
@@ -30,13 +32,40 @@ impl<'a> Pairs<'a, f32> {
     /// The factor whose pairs have these bits.
     pub fn of(bits: &'a [u32]) -> Pairs<'a, f32> {
         let data = pair::words(bits);
-        Pairs { data, pack: pack_left, multiply, multiply_row }
+        Pairs { data, pack: pack_left, multiply, multiply_rows, multiply_row }
     }
 }
 
 #[inline(never)]
 fn multiply(block: Block<'_, f32, ()>) {
     dispatch_pairs(block.with_rows(PairDistance(COLS)));
+}
+
+/// Some of the sums of a product.
+#[derive(Clone, Copy)]
+pub(crate) struct PairRows<'a, T> {
+    /// The rows, which are as wide as the sums are long: an even number.
+    pub a: Matrix<'a, T>,
+    /// How many rows.
+    pub m: usize,
+    /// Columns of the right factor.
+    pub n: usize,
+    /// How long the sums are.
+    pub k: usize,
+    /// The panels of the right factor.
+    pub b: &'a [T],
+    /// Where the elements of the result are.
+    pub to: Target,
+    /// What becomes of the sums.
+    pub end: End<'a, T>,
+}
+
+#[cfg(target_arch = "x86_64")]
+use super::tiles::multiply_rows;
+/// No other processor has tiles.
+#[cfg(not(target_arch = "x86_64"))]
+fn multiply_rows(_: &PairRows<'_, f32>, _: &mut [f32]) -> bool {
+    false
 }
 
 /// Writes these rows and columns of a left factor as panels of rows of pairs; zeros fill the last one.

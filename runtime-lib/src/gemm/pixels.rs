@@ -66,8 +66,16 @@ pub(crate) struct Span {
 impl<const UNIT: usize> Pixels<'_, UNIT> {
     /// Computes them at the best level that the processor has.
     #[inline(never)]
-    pub fn compute(self) {
-        if UNIT == PAIRS { dispatch_pairs(self) } else { dispatch(self) }
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "only there are tiles"))]
+    pub fn compute(mut self) {
+        if UNIT != PAIRS {
+            return dispatch(self);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if self.by_tiles() {
+            return;
+        }
+        dispatch_pairs(self);
     }
 
     /// That every element which the tiles touch is there.
@@ -88,7 +96,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     }
 
     /// How many products an output is the sum of.
-    fn depth(&self) -> usize {
+    pub(super) fn depth(&self) -> usize {
         self.taps.len() * self.spans.iter().map(|span| span.count).sum::<usize>()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::epilogue::Epilogue;
 use super::pack::{Factor, Matrix, PACKED_ROWS, Part, Wide, pack_left, pack_right};
-use super::pairs::PairRow;
+use super::pairs::{PairRow, PairRows};
 use super::real::Real;
 use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, panel_cols};
 use super::vector::{Row, RowProduct, Stored};
@@ -185,6 +185,9 @@ impl<T: Real> Product<'_, T> {
 
     /// Multiplies on this thread, block by block.
     fn run_blocks(self, y: &mut [T], to: Target, scratch: &mut [T]) {
+        if self.run_pair_rows(y, to) {
+            return self.finish(y, to, (self.m, (0, self.n)));
+        }
         let cols = panel_cols::<T>();
         let depth = self.depth();
         let in_place = self.in_place().is_some();
@@ -253,6 +256,27 @@ impl<T: Real> Product<'_, T> {
             (b.multiply_row)(row, &mut y[..self.n]);
         }
         is_row
+    }
+
+    /// Multiplies rows with pairs by the processor's tiles, if this can be done so; says whether.
+    fn run_pair_rows(&self, y: &mut [T], to: Target) -> bool {
+        let (Factor::Matrix(a), Factor::Pairs(b)) = (self.a, self.b) else { return false };
+        let across = self.n.next_multiple_of(panel_cols::<T>()) / PAIR;
+        let depth = self.depth();
+        self.k > 0
+            && (0..self.k).step_by(depth.max(1)).all(|first| {
+                let k = depth.min(self.k - first);
+                let part = PairRows {
+                    a: Matrix { data: a.data.get(first * a.col..).unwrap_or(&[]), ..a },
+                    m: self.m,
+                    n: self.n,
+                    k,
+                    b: &b.data[first * across..][..k * across],
+                    to,
+                    end: self.end(0, (first, k)),
+                };
+                (b.multiply_rows)(&part, y)
+            })
     }
 
     /// The right factor, where its rows are in one piece and better read where they stand.

@@ -158,7 +158,7 @@ impl Target {
 
     /// Where `n` columns from column `j` on are in a row, if all of them are stored.
     #[inline(always)]
-    fn neighbors(self, j: usize, n: usize) -> Option<usize> {
+    pub fn neighbors(self, j: usize, n: usize) -> Option<usize> {
         if self.pitch == usize::MAX {
             return Some(j);
         }
@@ -416,7 +416,7 @@ impl<T: Real> End<'_, T> {
     /// Finishes and stores rows of `V` vectors. The result is given with how far its rows are apart
     /// and where in the first one the tile starts; the addends start at that row.
     #[inline(always)]
-    fn finish_rows<S: Simd, const V: usize>(
+    pub fn finish_rows<S: Simd, const V: usize>(
         &self,
         s: S,
         tile: &[T],

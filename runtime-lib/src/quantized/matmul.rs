@@ -1,7 +1,7 @@
 //! Products of a matrix of bytes with constant weights.
 
 use super::{
-    ALIGN, Channels, Limits, Requantize, quad, scale, scale_each, scaled_byte, split_aligned,
+    ALIGN, Channels, Limits, Requantize, join, quad, scale, scale_each, scaled_byte, split_aligned,
 };
 use crate::gemm::bytes::{Block, End, Left};
 use crate::simd::Simd;
@@ -218,6 +218,10 @@ impl<R: Results> WithBytes for Work<'_, R> {
         let Multiply { x, flip, w, geometry } = self.product;
         let Product { m, n, k } = geometry;
         let depth = packed_columns_depth(k);
+        #[cfg(target_arch = "x86_64")]
+        if S::TILES && tiles::multiply(s, self.product, || self.results.end(s, geometry, 0)) {
+            return;
+        }
         for i in (0..m).step_by(ROWS) {
             let rows = ROWS.min(m - i);
             let (copy, _) = split_aligned(self.scratch, rows * depth);
@@ -294,6 +298,11 @@ impl<S: Bytes> End<S> for BytesEnd<'_, S> {
     #[inline(always)]
     fn take<const V: usize>(&mut self, s: S, i: usize, j: usize, sums: &[Vector<S>; V]) {
         let l = s.level();
+        if S::ROUNDS && j + V * S::LANES <= self.n {
+            let bytes = self.channels.bytes(s, self.limits, *sums, |v| j + v * S::LANES);
+            let bits = self.limits.bits(s, join(s, bytes));
+            return s.store_bytes(bits, &mut self.y[i * self.n + j..][..V * S::LANES]);
+        }
         for (v, &sum) in sums.iter().enumerate() {
             let j = j + v * S::LANES;
             let Some(n) = self.n.checked_sub(j).filter(|&n| n > 0) else { return };
@@ -371,6 +380,61 @@ impl<S: Bytes> End<S> for FloatsEnd<'_, '_> {
                 x = l.add(x, l.load_head(&self.of.bias[j..][..n]));
             }
             l.store_head(x, &mut self.y[i * self.n + j..][..n]);
+        }
+    }
+}
+
+/// Products by the processor's tiles.
+#[cfg(target_arch = "x86_64")]
+mod tiles {
+    use super::{COLUMNS, Multiply, PANEL, Product, packed_columns_depth};
+    use crate::gemm::bytes::End;
+    use crate::gemm::tiles::{self, Ends, Quads, Right, Row, WIDE, vectors};
+    use crate::quantized::quad;
+    use crate::simd::bytes::{Bytes, Vector};
+    use crate::simd::{Simd, tiles};
+
+    /// Multiplies all rows, if the processor has tiles, and they pay; says whether.
+    #[inline(always)]
+    pub fn multiply<S: Bytes, E: End<S>>(s: S, of: Multiply<'_>, end: impl FnOnce() -> E) -> bool {
+        let Product { m, n, k } = of.geometry;
+        let columns = n.next_multiple_of(COLUMNS);
+        let right = Right::new(of.w, packed_columns_depth(k) / 4, columns, PANEL);
+        let Some(amx) = tiles().filter(|_| right.pays(m)) else { return false };
+        let mut ends = Rows { s, of, flip: s.level().splat_i32(quad(of.flip)), end: end() };
+        tiles::multiply::<_, Quads>(s.level(), amx, right, m, &mut ends);
+        true
+    }
+
+    struct Rows<'a, S: Bytes, E> {
+        s: S,
+        of: Multiply<'a>,
+        flip: Vector<S>,
+        end: E,
+    }
+
+    impl<S: Bytes, E: End<S>> Ends<i32> for Rows<'_, S, E> {
+        #[inline(always)]
+        fn fill(&mut self, row: usize, to: &mut Row<'_>) {
+            let k = self.of.geometry.k;
+            to.push(self.s, &self.of.x[row * k..][..k], self.flip);
+        }
+
+        #[inline(always)]
+        fn start(&self, column: usize, to: &mut [i32; WIDE]) {
+            for (j, to) in to.chunks_mut(S::LANES).enumerate() {
+                let j = column + j * S::LANES;
+                if j < self.of.geometry.n {
+                    self.s.store_sums(self.end.start(self.s, 0, j), to);
+                }
+            }
+        }
+
+        #[inline(always)]
+        fn take(&mut self, row: usize, column: usize, sums: &[[i32; WIDE]]) {
+            for (i, sums) in (row..).zip(sums) {
+                self.end.take(self.s, i, column, &vectors::<S, 4>(self.s, sums));
+            }
         }
     }
 }

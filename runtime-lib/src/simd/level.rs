@@ -5,7 +5,7 @@ use super::Neon;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use super::Simd128;
 #[cfg(target_arch = "x86_64")]
-use super::{Avx2, Avx512};
+use super::{Amx, Avx2, Avx512};
 use super::{Portable, Simd, WithSimd};
 
 /// A level, with the proof that the processor has it.
@@ -19,6 +19,9 @@ pub enum Level {
     /// AVX-512.
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
+    /// AVX-512, and AMX for products of narrow numbers.
+    #[cfg(target_arch = "x86_64")]
+    Amx(Amx),
     /// NEON.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Neon(Neon),
@@ -30,7 +33,7 @@ pub enum Level {
 /// Runs `op` at the best level that the processor has.
 ///
 /// With the feature `std` the level is found when it is first asked for, and the environment
-/// variable `ONNXC_SIMD` (`portable`, `avx2`, `avx512`, `neon`) may lower it. Without `std` it is
+/// variable `ONNXC_SIMD` (`portable`, `avx2`, `avx512`, `amx`, `neon`) may lower it. Without `std` it is
 /// what the crate was compiled for.
 #[inline(always)]
 pub fn dispatch<O: WithSimd>(op: O) -> O::Output {
@@ -39,7 +42,7 @@ pub fn dispatch<O: WithSimd>(op: O) -> O::Output {
         #[cfg(target_arch = "x86_64")]
         Level::Avx2(s) => s.run(op),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(s) => s.run(op),
+        Level::Avx512(s) | Level::Amx(Amx(s)) => s.run(op),
         #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
         Level::Neon(s) => s.run(op),
         #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -52,7 +55,7 @@ pub fn dispatch<O: WithSimd>(op: O) -> O::Output {
 pub(crate) fn has_pairs() -> bool {
     match level() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(s) => s.with_bf16().is_some(),
+        Level::Avx512(s) | Level::Amx(Amx(s)) => s.with_bf16().is_some(),
         _ => false,
     }
 }
@@ -62,11 +65,21 @@ pub(crate) fn has_pairs() -> bool {
 pub(crate) fn dispatch_pairs<O: WithSimd>(op: O) -> O::Output {
     match level() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(s) => match s.with_bf16() {
+        Level::Avx512(s) | Level::Amx(Amx(s)) => match s.with_bf16() {
             Some(s) => s.run(op),
             None => Portable.run(op),
         },
         _ => Portable.run(op),
+    }
+}
+
+/// The processor's tiles, if the level has any.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn tiles() -> Option<Amx> {
+    match level() {
+        Level::Amx(amx) => Some(amx),
+        _ => None,
     }
 }
 
@@ -99,10 +112,12 @@ fn of_rank(rank: u8) -> Level {
 #[cfg(target_arch = "x86_64")]
 mod native {
     use super::*;
+    #[cfg(feature = "std")]
+    use crate::simd::amx::is_granted;
 
     /// What `ONNXC_SIMD` calls the levels from rank 1 on.
     #[cfg(feature = "std")]
-    pub const NAMES: [&str; 2] = ["avx2", "avx512"];
+    pub const NAMES: [&str; 3] = ["avx2", "avx512", "amx"];
 
     /// The level of a rank above 0.
     ///
@@ -115,6 +130,8 @@ mod native {
             1 => Some(Level::Avx2(unsafe { Avx2::assume() })),
             // SAFETY: likewise.
             2 => Some(Level::Avx512(unsafe { Avx512::assume() })),
+            // SAFETY: likewise.
+            3 => Some(Level::Amx(unsafe { Amx::assume() })),
             _ => None,
         }
     }
@@ -125,14 +142,17 @@ mod native {
         use std::is_x86_feature_detected as has;
         if !(has!("avx2") && has!("fma")) {
             0
-        } else if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
-            2
-        } else {
+        } else if !(has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl")) {
             1
+        } else if has!("avx512vnni") && has!("avx512bf16") && is_granted() {
+            3
+        } else {
+            2
         }
     }
 
-    /// The best level that every processor has which the crate is compiled for.
+    /// The best level that every processor has which the crate is compiled for. Tiles are the system's to
+    /// grant, of which nothing is known.
     #[cfg(not(feature = "std"))]
     pub const fn compiled_rank() -> u8 {
         if cfg!(not(all(target_feature = "avx2", target_feature = "fma"))) {

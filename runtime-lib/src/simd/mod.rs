@@ -7,6 +7,8 @@
 //! `#[inline(always)]`.
 
 #[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -28,11 +30,15 @@ pub(crate) mod sixteen;
 mod tests;
 
 #[cfg(target_arch = "x86_64")]
+pub use amx::Amx;
+#[cfg(target_arch = "x86_64")]
 pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 #[cfg(all(test, feature = "std"))]
 pub(crate) use level::each_level;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use level::tiles;
 pub use level::{Level, dispatch, level};
 pub(crate) use level::{dispatch_pairs, has_pairs};
 pub use map::{Pointwise, map, map_at, map_in_place, map_in_place_at};

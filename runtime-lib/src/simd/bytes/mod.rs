@@ -16,10 +16,10 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 
-#[cfg(target_arch = "x86_64")]
-use super::Avx2;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
 use super::Level;
+#[cfg(target_arch = "x86_64")]
+use super::{Amx, Avx2};
 use super::{Portable, Simd, level};
 use crate::Integer;
 pub(crate) use channels::{CHANNELS, TAP_BYTES, Tap, Taps};
@@ -65,6 +65,9 @@ pub trait Bytes: Copy + 'static {
     const NARROW: bool = false;
     /// Whether [`Bytes::whole_products`] are there.
     const ROUNDS: bool = false;
+    /// Whether some processors of the level have tiles.
+    #[cfg(target_arch = "x86_64")]
+    const TILES: bool = false;
 
     /// The level's other operations.
     fn level(self) -> Self::Level;
@@ -225,7 +228,7 @@ const EXACT: f32 = 16_777_216.0;
 pub fn dispatch_bytes<O: WithBytes>(op: O) {
     match level() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(s) => match Vnni::of(s) {
+        Level::Avx512(s) | Level::Amx(Amx(s)) => match Vnni::of(s) {
             Some(s) => s.run(op),
             // SAFETY: a processor with AVX-512 as the level has it has AVX2 and FMA.
             None => Bytes::run(unsafe { Avx2::assume() }, op),

@@ -87,6 +87,7 @@ impl Bytes for Vnni {
     const LANES: usize = 16;
     const ROWS: usize = 6;
     const ROUNDS: bool = true;
+    const TILES: bool = true;
 
     #[inline(always)]
     fn level(self) -> Avx512 {

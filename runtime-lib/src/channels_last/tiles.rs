@@ -1,0 +1,99 @@
+//! Convolutions by the processor's tiles: what a window sees is copied to a row.
+
+use super::conv::Work;
+use super::windows::Places;
+use super::{BLOCK, QUAD, pixel_len};
+use crate::gemm::tiles::{Ends, Quads, Right, Row, WIDE, multiply, vectors};
+use crate::quantized::{Limits, join};
+use crate::simd::bytes::Bytes;
+use crate::simd::{Simd, tiles};
+
+/// Windows whose bytes are made at once.
+const ROWS: usize = 4;
+
+impl Work<'_> {
+    /// Computes some pixels, if the processor has tiles, and they pay; says whether.
+    #[inline(always)]
+    pub(super) fn by_tiles<S: Bytes>(&self, s: S, first: usize, y: &mut [u8]) -> bool {
+        let filters = self.w.len() / (QUAD * self.starts.len()).max(1);
+        let right = Right::new(self.w, self.starts.len(), filters, BLOCK);
+        let (pixel, limits) = (pixel_len(self.filters), Limits::new(s, self.to, 0));
+        let pixels = y.len() / pixel;
+        let Some(amx) = tiles().filter(|_| right.pays(pixels)) else { return false };
+        let run = self.windows.run().div_ceil(QUAD).max(1);
+        let mut ends =
+            Pixels { s, of: self, places: self.windows.from(first), run, y, pixel, limits };
+        multiply::<_, Quads>(s.level(), amx, right, pixels, &mut ends);
+        true
+    }
+}
+
+/// Some pixels of the output.
+struct Pixels<'a, S: Bytes> {
+    s: S,
+    of: &'a Work<'a>,
+    places: Places,
+    /// Quads of a window that lie side by side.
+    run: usize,
+    y: &'a mut [u8],
+    /// Bytes of a pixel.
+    pixel: usize,
+    limits: Limits<S>,
+}
+
+impl<S: Bytes> Ends<i32> for Pixels<'_, S> {
+    #[inline(always)]
+    fn fill(&mut self, _: usize, to: &mut Row<'_>) {
+        let s = self.s;
+        let (at, none) = (self.places.next(), s.level().splat_i32(0));
+        for run in self.of.starts.chunks(self.run) {
+            to.push(s, &self.of.x[at + run[0] as usize..][..run.len() * QUAD], none);
+        }
+    }
+
+    #[inline(always)]
+    fn start(&self, column: usize, to: &mut [i32; WIDE]) {
+        to.iter_mut().zip(&self.of.channels.bias[column..]).for_each(|(to, &bias)| *to = bias);
+    }
+
+    #[inline(always)]
+    fn take(&mut self, row: usize, column: usize, sums: &[[i32; WIDE]]) {
+        match (self.pixel - column).div_ceil(S::LANES) {
+            4.. => self.bytes::<4>(row, column, sums),
+            3 => self.bytes::<3>(row, column, sums),
+            2 => self.bytes::<2>(row, column, sums),
+            _ => self.bytes::<1>(row, column, sums),
+        }
+    }
+}
+
+impl<S: Bytes> Pixels<'_, S> {
+    /// Makes bytes of the sums of `V` vectors of filters.
+    #[inline(always)]
+    fn bytes<const V: usize>(&mut self, row: usize, column: usize, sums: &[[i32; WIDE]]) {
+        let s = self.s;
+        let n = (self.pixel - column).min(V * S::LANES);
+        let (channels, limits, pixel) = (self.of.channels, self.limits, self.pixel);
+        let y = &mut self.y[row * pixel..];
+        let mut r = 0;
+        while r < sums.len() {
+            if let Some(few) = sums[r..].first_chunk::<ROWS>() {
+                let mut windows = [[s.level().splat_i32(0); V]; ROWS];
+                for (window, sums) in windows.iter_mut().zip(few) {
+                    *window = vectors(s, sums);
+                }
+                if let Some(rows) = channels.rows(s, limits, &windows, column) {
+                    for (i, bytes) in rows.into_iter().enumerate() {
+                        s.store_bytes(bytes, &mut y[(r + i) * pixel + column..][..n]);
+                    }
+                    r += ROWS;
+                    continue;
+                }
+            }
+            let sums = vectors::<S, V>(s, &sums[r]);
+            let bytes = channels.bytes(s, limits, sums, |v| column + v * S::LANES);
+            s.store_bytes(join(s, bytes), &mut y[r * pixel + column..][..n]);
+            r += 1;
+        }
+    }
+}
