@@ -21,8 +21,8 @@ impl Work<'_> {
         let pixels = y.len() / pixel;
         let Some(amx) = tiles().filter(|_| right.pays(pixels)) else { return false };
         let run = self.windows.run().div_ceil(QUAD).max(1);
-        let mut ends =
-            Pixels { s, of: self, places: self.windows.from(first), run, y, pixel, limits };
+        let places = self.windows.from(first);
+        let mut ends = Pixels { s, of: self, first, places, next: 0, run, y, pixel, limits };
         multiply::<_, Quads>(s.level(), amx, right, pixels, &mut ends);
         true
     }
@@ -32,7 +32,11 @@ impl Work<'_> {
 struct Pixels<'a, S: Bytes> {
     s: S,
     of: &'a Work<'a>,
+    /// The first pixel.
+    first: usize,
+    /// The window that comes next, and which one it is.
     places: Places,
+    next: usize,
     /// Quads of a window that lie side by side.
     run: usize,
     y: &'a mut [u8],
@@ -43,8 +47,18 @@ struct Pixels<'a, S: Bytes> {
 
 impl<S: Bytes> Ends<i32> for Pixels<'_, S> {
     #[inline(always)]
-    fn fill(&mut self, _: usize, to: &mut Row<'_>) {
+    fn rows(&self) -> Option<(&[u8], usize)> {
+        let apart = self.of.windows.pixels_apart()?;
+        Some((self.of.x.get(self.first * apart..)?, apart))
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, row: usize, to: &mut Row<'_>) {
         let s = self.s;
+        if row != self.next {
+            self.places = self.of.windows.from(self.first + row);
+        }
+        self.next = row + 1;
         let (at, none) = (self.places.next(), s.level().splat_i32(0));
         for run in self.of.starts.chunks(self.run) {
             to.push(s, &self.of.x[at + run[0] as usize..][..run.len() * QUAD], none);

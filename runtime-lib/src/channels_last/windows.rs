@@ -66,6 +66,13 @@ impl Windows {
         d.out * h.out * w.out
     }
 
+    /// How many bytes a window starts behind the last, where each is one pixel, and no pixel is left
+    /// out.
+    pub fn pixels_apart(&self) -> Option<usize> {
+        let is_whole = |axis: &Axis| axis.kernel == 1 && axis.stride == 1 && axis.out == axis.size;
+        (self.is_inside && self.axes.iter().all(is_whole)).then_some(self.pixel)
+    }
+
     /// How many columns a row of the output has.
     pub const fn columns(&self) -> usize {
         self.axes[2].out

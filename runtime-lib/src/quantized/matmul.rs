@@ -415,6 +415,11 @@ mod tiles {
 
     impl<S: Bytes, E: End<S>> Ends<i32> for Rows<'_, S, E> {
         #[inline(always)]
+        fn rows(&self) -> Option<(&[u8], usize)> {
+            (self.of.flip == 0).then_some((self.of.x, self.of.geometry.k))
+        }
+
+        #[inline(always)]
         fn fill(&mut self, row: usize, to: &mut Row<'_>) {
             let k = self.of.geometry.k;
             to.push(self.s, &self.of.x[row * k..][..k], self.flip);

@@ -241,6 +241,9 @@ fn products_of_bytes_are_exact() {
             check_matmul::<i8, u8>(sizes, seed + 2);
             check_matmul::<u8, i8>(sizes, seed + 3);
         }
+        // More than is copied at once.
+        check_matmul::<i8, i8>([140, 40, 2500], 1);
+        check_matmul::<u8, u8>([140, 40, 2500], 1);
     });
 }
 

@@ -150,7 +150,13 @@ pub struct Factors {
     /// What one more step multiplies with, in place of `right` and what is `others` behind it; none where
     /// null.
     pub tail: [*const u8; 2],
+    /// What is asked for meanwhile, as near as a second-level cache: at each step [`ASKED`] bytes from an
+    /// address on, which then is so many bytes further.
+    pub later: (*const u8, usize),
 }
+
+/// How much a step asks for: as much as comes in while it multiplies.
+pub const ASKED: usize = 8 * 64;
 
 /// Where sums start, and where they go.
 #[derive(Clone, Copy, Debug)]
@@ -173,13 +179,15 @@ macro_rules! multiply {
         /// as many columns.
         #[inline(always)]
         pub unsafe fn $name(&self, of: Factors, to: Sums<$T>) {
+            let mut more = [of.tail[0].addr(), of.tail[1].addr(), of.later.0.addr(), of.later.1];
             // SAFETY: whoever made the tiles had the token; the caller vouches for the memory.
             unsafe {
                 asm!(
-                    "tileloadd tmm0, [{start} + {step}]",
-                    "tileloadd tmm1, [{start} + {step} + 64]",
-                    "tileloadd tmm2, [{start} + {step}]",
-                    "tileloadd tmm3, [{start} + {step} + 64]",
+                    "tileloadd tmm0, [{later} + {step}]",
+                    "tileloadd tmm1, [{later} + {step} + 64]",
+                    "tileloadd tmm2, [{later} + {step}]",
+                    "tileloadd tmm3, [{later} + {step} + 64]",
+                    "mov {later}, [{more} + 16]",
                     "mov {step}, {right_row}",
                     "shl {step}, 4",
                     "test {steps}, {steps}",
@@ -193,6 +201,15 @@ macro_rules! multiply {
                     "tileloadd tmm7, [{others} + {right_row}]",
                     concat!($multiply, " tmm1, tmm4, tmm7"),
                     concat!($multiply, " tmm3, tmm5, tmm7"),
+                    "prefetcht1 [{later} + 0]",
+                    "prefetcht1 [{later} + 64]",
+                    "prefetcht1 [{later} + 128]",
+                    "prefetcht1 [{later} + 192]",
+                    "prefetcht1 [{later} + 256]",
+                    "prefetcht1 [{later} + 320]",
+                    "prefetcht1 [{later} + 384]",
+                    "prefetcht1 [{later} + 448]",
+                    "add {later}, [{more} + 24]",
                     "add {left}, 64",
                     "add {left_end}, 64",
                     "add {right}, {step}",
@@ -201,11 +218,11 @@ macro_rules! multiply {
                     "jnz 2b",
                     "3:",
                     // The last step's turn, once.
-                    "test {tail}, {tail}",
+                    "mov {right}, [{more}]",
+                    "mov {others}, [{more} + 8]",
+                    "test {right}, {right}",
                     "jz 4f",
-                    "mov {right}, {tail}",
-                    "mov {others}, {tail_others}",
-                    "xor {tail:e}, {tail:e}",
+                    "mov qword ptr [{more}], 0",
                     "inc {steps}",
                     "jmp 2b",
                     "4:",
@@ -216,7 +233,8 @@ macro_rules! multiply {
                     "tilestored [{sums} + {row} + 64], tmm1",
                     "tilestored [{left} + {row}], tmm2",
                     "tilestored [{left} + {row} + 64], tmm3",
-                    start = in(reg) to.start,
+                    later = inout(reg) to.start => _,
+                    more = in(reg) more.as_mut_ptr(),
                     sums = in(reg) to.sums,
                     row = in(reg) to.row,
                     step = inout(reg) 0usize => _,
@@ -227,8 +245,6 @@ macro_rules! multiply {
                     others = inout(reg) of.right.wrapping_add(of.others) => _,
                     right_row = in(reg) of.right_row,
                     steps = inout(reg) of.steps => _,
-                    tail = inout(reg) of.tail[0] => _,
-                    tail_others = in(reg) of.tail[1],
                     out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                     out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
                     options(nostack),

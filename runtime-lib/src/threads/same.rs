@@ -5,6 +5,7 @@ use crate::attention::tests::{rows_first, sizes};
 use crate::attention::{Attention, attention_f32, attention_scratch};
 use crate::conv::{self, Conv, Weights};
 use crate::gemm::{Gemm, Layout, gemm_f32, gemm_scratch};
+use crate::narrow;
 use crate::pool::{Pool, average_pool, max_pool_in_blocks};
 use crate::quantized::{self, Requantize};
 use core::cell::Cell;
@@ -104,6 +105,36 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
     hold("depthwise_in_blocks", 80 * pixels, |y| {
         conv::depthwise_in_blocks(&x, &w, Some(&bias), None, y, g, f);
     });
+}
+
+#[test]
+fn pairs_are_the_same_for_any_number_of_threads() {
+    /// Pairs of twice the same number.
+    fn pairs(len: usize) -> Vec<u32> {
+        let twice = |x: f32| x.to_bits() & 0xffff_0000 | x.to_bits() >> 16;
+        numbers(len).into_iter().map(twice).collect()
+    }
+    let f = Activation::Relu;
+    for [m, n, k] in [[301, 130, 90], [1, 3000, 700], [97, 16, 1400]] {
+        let (a, b) = (Layout::Strides(k, 1), Layout::Packed);
+        let g = Gemm { m, n, k, a, b, c: [0, 1], y_row: n, alpha: 1.0, beta: 1.0 };
+        let (a, c) = (numbers(m * k), numbers(n));
+        let b = pairs(n.next_multiple_of(16) * k / 2);
+        hold("gemm_bf16", m * n, |y| {
+            let scratch = &mut vec![0.0; gemm_scratch(&g)];
+            narrow::gemm_bf16(&a, &b, Some(&c), y, scratch, g, f);
+        });
+    }
+    let pixels = 29 * 31;
+    for filters in [80, 16] {
+        let g = Conv { filters, ..IMAGE };
+        let (x, bias) = (numbers(48 * pixels), numbers(filters));
+        let w = pairs(conv::packed_blocks_len(&g) / 2);
+        hold("conv_bf16", filters * pixels, |y| {
+            let scratch = &mut vec![0.0; narrow::conv_scratch(&g)];
+            narrow::conv_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
+        });
+    }
 }
 
 #[test]

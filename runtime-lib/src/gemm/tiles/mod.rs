@@ -1,16 +1,15 @@
 //! Products of narrow numbers by the processor's own tiles (AMX): rows are copied side by side, as many
 //! as some memory on the stack holds, and multiplied with all columns.
 
-use crate::simd::amx::{Amx, BLOCK, Factors, Sums, TILE_BYTES, TILE_ROWS, TILE_SUMS, Tiles};
 mod pairs;
 mod pixels;
 
-pub(super) use pairs::multiply_rows;
-
 use crate::simd::Simd;
+use crate::simd::amx::{ASKED, Amx, BLOCK, Factors, Sums, TILE_BYTES, TILE_ROWS, TILE_SUMS, Tiles};
 use crate::simd::bytes::{Bytes, Vector};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+pub(super) use pairs::multiply_rows;
 
 /// Bytes of a row that have one sum.
 const UNIT: usize = 4;
@@ -18,8 +17,13 @@ const UNIT: usize = 4;
 pub(crate) const WIDE: usize = 64;
 /// Bytes of the rows that are copied at once.
 const ROOM: usize = 320 << 10;
+/// Fewer products of units are not worth that the processor gets its tiles ready. Tests are of small
+/// sizes, too.
+const LEAST_PRODUCTS: usize = if cfg!(test) { 0 } else { 200_000 };
+/// Columns of fewer pairs are not worth it, either.
+const LEAST_PAIRS: usize = if cfg!(test) { 1 } else { 32 };
 /// Fewer rows are not worth a tile.
-const LEAST_ROWS: usize = 6;
+const LEAST_ROWS: usize = if cfg!(test) { 1 } else { 6 };
 
 /// What tiles multiply.
 pub(crate) trait Narrow {
@@ -94,15 +98,42 @@ impl<'a> Right<'a> {
         (self.units * UNIT).next_multiple_of(TILE_BYTES) | TILE_BYTES
     }
 
-    /// Whether tiles multiply so many rows faster than vectors do.
+    /// Whether a block of rows has room.
+    fn fits(&self) -> bool {
+        self.row() * BLOCK <= ROOM
+    }
+
+    /// Whether tiles multiply so many rows of bytes faster than vectors do.
     pub fn pays(&self, rows: usize) -> bool {
-        rows >= LEAST_ROWS && self.row() * BLOCK <= ROOM
+        self.fits()
+            && rows >= LEAST_ROWS
+            && self.columns > TILE_SUMS
+            && rows * self.columns * self.units >= LEAST_PRODUCTS
+    }
+
+    /// Whether tiles multiply pairs faster than vectors do. Only the depth of columns decides: threads have
+    /// some of the rows or columns, and sums of tiles are not rounded as those of vectors are.
+    fn pays_for_pairs(&self) -> bool {
+        self.fits() && self.units >= LEAST_PAIRS
+    }
+
+    /// How many of so many rows, which start so many bytes behind each other, are whole blocks that can
+    /// be read with all that tiles read of them.
+    fn whole(&self, all: &[u8], row: usize, rows: usize) -> usize {
+        let reach = (self.units * UNIT).next_multiple_of(TILE_BYTES);
+        let there = all.len().checked_sub(reach).map_or(0, |last| last / row.max(1) + 1);
+        rows.min(there) / BLOCK * BLOCK
     }
 }
 
 /// Whose rows are multiplied, and who takes the sums.
 pub(crate) trait Ends<T> {
-    /// Writes a row. Rows come one after the other.
+    /// All rows, each of as many units as a column and how many bytes behind the last, if they can be
+    /// read where they stand: for what is behind a row, columns have zeros.
+    fn rows(&self) -> Option<(&[u8], usize)> {
+        None
+    }
+    /// Writes a row. Rows come one after the other, from the first on that is not read where it stands.
     fn fill(&mut self, row: usize, to: &mut Row<'_>);
     /// What the sums of the columns from one on start with, as far as there are columns.
     fn start(&self, column: usize, to: &mut [T; WIDE]);
@@ -127,66 +158,142 @@ pub(crate) fn multiply<S: Simd, N: Narrow>(
     ends: &mut impl Ends<N::Sum>,
 ) {
     let row = right.row();
-    assert!(row * BLOCK <= ROOM);
-    let most = ROOM / row / BLOCK * BLOCK;
+    assert!(right.fits());
     let mut room: Room = Aligned(MaybeUninit::uninit());
     let room = (&raw mut room.0).cast::<u8>();
-    let tiles = amx.tiles();
-    for first in (0..rows).step_by(most) {
-        let count = most.min(rows - first);
+    let mut blocks = Blocks::<N> {
+        tiles: amx.tiles(),
+        right,
+        tail: Aligned([0; WIDE * TILE_BYTES]),
+        later: (core::ptr::null(), 0),
+        sums: Aligned([[N::Sum::default(); WIDE]; BLOCK]),
+    };
+    let placed = ends.rows().map(|(all, row)| (all.as_ptr(), row, right.whole(all, row, rows)));
+    let mut first = 0;
+    if let Some((at, row, count @ 1..)) = placed {
+        // SAFETY: `whole` saw so many rows, and what is behind the last.
+        unsafe { blocks.run((at, row), (0, count), ends) };
+        first = count;
+    }
+    while first < rows {
+        let count = (ROOM / row / BLOCK * BLOCK).min(rows - first);
         for i in 0..count {
-            let mut to =
-                Row { to: room.wrapping_add(i * row), left: right.units * UNIT, all: PhantomData };
+            let left = right.units * UNIT;
+            let mut to = Row { to: room.wrapping_add(i * row), left, all: PhantomData };
             ends.fill(first + i, &mut to);
             to.finish(s);
         }
-        for column in (0..right.columns).step_by(WIDE) {
-            // SAFETY: as many rows as `most` are in the room, all that are multiplied with them.
-            unsafe { columns::<N>(&tiles, (room, row), right, (first, count, column), ends) };
-        }
+        // SAFETY: a multiple of `BLOCK` rows are in the room. What those have that are not written
+        // becomes sums that nobody takes.
+        unsafe { blocks.run((room, row), (first, count), ends) };
+        first += count;
     }
 }
 
-/// Multiplies rows with the columns from one on, which are at most [`WIDE`].
-///
-/// # Safety
-/// The room has memory for the rows, which are filled up to a multiple of [`BLOCK`].
-#[inline(always)]
-unsafe fn columns<N: Narrow>(
-    tiles: &Tiles,
-    (room, row): (*const u8, usize),
-    right: Right<'_>,
-    (first, count, column): (usize, usize, usize),
-    ends: &mut impl Ends<N::Sum>,
-) {
-    let width = WIDE.min(right.columns - column);
-    let mut start = Aligned([N::Sum::default(); WIDE]);
-    ends.start(column, &mut start.0);
-    let (panel, tail) = (right.panel(column), Tail::of(right, column, width));
-    let mut sums = Aligned([[N::Sum::default(); WIDE]; BLOCK]);
-    for strip in (0..count).step_by(BLOCK) {
-        for half in (0..width).step_by(BLOCK) {
-            // Where there is no second tile, the first one is multiplied twice.
-            let other = if width - half > TILE_SUMS { half + TILE_SUMS } else { half };
-            let of = Factors {
-                left: room.wrapping_add(strip * row),
-                left_row: row,
-                right: panel[right.apart(half, right.units)..].as_ptr(),
-                right_row: right.panel.min(width) * UNIT,
-                others: right.apart(other - half, right.units),
-                steps: right.units / TILE_ROWS,
-                tail: tail.tiles([half, other].map(|column| right.apart(column, TILE_ROWS))),
-            };
-            let to = Sums {
-                start: start.0[half..].as_ptr(),
-                sums: sums.0.as_mut_ptr().cast::<N::Sum>().wrapping_add(half),
-                row: size_of_val(&sums.0[0]),
-            };
-            // SAFETY: the caller vouches for the rows, `Right` for the columns; two tiles of these have
-            // sums and what they start with, as `half` is a multiple of both.
-            unsafe { N::multiply(tiles, of, to) };
+/// Blocks of two tiles by two.
+struct Blocks<'a, N: Narrow> {
+    tiles: Tiles,
+    right: Right<'a>,
+    /// What is left of some columns behind whole tiles, and zeros.
+    tail: Aligned<[u8; WIDE * TILE_BYTES]>,
+    /// What is asked for next, and how far each step goes on.
+    later: (*const u8, usize),
+    /// The sums of some rows and columns.
+    sums: Aligned<[[N::Sum; WIDE]; BLOCK]>,
+}
+
+impl<N: Narrow> Blocks<'_, N> {
+    /// Multiplies so many rows, of which the first has a number, with all columns.
+    ///
+    /// # Safety
+    /// The rows can be read, filled up to a multiple of [`BLOCK`], and each to a multiple of
+    /// [`TILE_BYTES`].
+    #[inline(always)]
+    unsafe fn run(
+        &mut self,
+        left: (*const u8, usize),
+        (first, count): (usize, usize),
+        ends: &mut impl Ends<N::Sum>,
+    ) {
+        for column in (0..self.right.columns).step_by(WIDE) {
+            let mut start = Aligned([N::Sum::default(); WIDE]);
+            ends.start(column, &mut start.0);
+            let width = WIDE.min(self.right.columns - column);
+            self.keep_tail(column, width);
+            self.ask_for_next((column, width), count);
+            for strip in (0..count).step_by(BLOCK) {
+                for half in (0..width).step_by(BLOCK) {
+                    let left = (left.0.wrapping_add(strip * left.1), left.1);
+                    // SAFETY: the caller vouches for the rows; there are such columns.
+                    unsafe { self.multiply(left, (column, half, width), &start.0) };
+                }
+                let sums = &self.sums.0[..BLOCK.min(count - strip)];
+                ends.take(first + strip, column, sums);
+            }
         }
-        ends.take(first + strip, column, &sums.0[..BLOCK.min(count - strip)]);
+    }
+
+    /// Has the columns behind these asked for while these are multiplied with so many rows. Behind the
+    /// last ones are those of the product that follows.
+    #[inline(always)]
+    fn ask_for_next(&mut self, (column, width): (usize, usize), rows: usize) {
+        let panel = self.right.panel(column).as_ptr();
+        let blocks = rows.div_ceil(BLOCK) * width.div_ceil(BLOCK);
+        let step = (TILE_ROWS * width * UNIT / blocks).next_multiple_of(TILE_BYTES).min(ASKED);
+        self.later = (panel.wrapping_add(width * self.right.units * UNIT), step);
+    }
+
+    /// Multiplies [`BLOCK`] rows with as many columns, less those that there are not.
+    ///
+    /// # Safety
+    /// The rows can be read; the columns from `half` on are some of the `width` from `column` on.
+    #[inline(always)]
+    unsafe fn multiply(
+        &mut self,
+        (left, left_row): (*const u8, usize),
+        (column, half, width): (usize, usize, usize),
+        start: &[N::Sum; WIDE],
+    ) {
+        let right = self.right;
+        // Where there is no second tile, the first one is multiplied twice.
+        let other = if width - half > TILE_SUMS { half + TILE_SUMS } else { half };
+        let tail = |column| self.tail.0[right.apart(column, TILE_ROWS)..].as_ptr();
+        let has_tail = !right.units.is_multiple_of(TILE_ROWS);
+        let of = Factors {
+            left,
+            left_row,
+            right: right.panel(column)[right.apart(half, right.units)..].as_ptr(),
+            right_row: right.panel.min(width) * UNIT,
+            others: right.apart(other - half, right.units),
+            steps: right.units / TILE_ROWS,
+            tail: if has_tail { [tail(half), tail(other)] } else { [core::ptr::null(); 2] },
+            later: self.later,
+        };
+        let to = Sums {
+            start: start[half..].as_ptr(),
+            sums: self.sums.0.as_mut_ptr().cast::<N::Sum>().wrapping_add(half),
+            row: size_of_val(&self.sums.0[0]),
+        };
+        // SAFETY: the caller vouches for the rows, `Right` for the columns; two tiles of these have sums
+        // and what they start with, as `half` is a multiple of both.
+        unsafe { N::multiply(&self.tiles, of, to) };
+        self.later.0 = self.later.0.wrapping_add(of.steps * of.later.1);
+    }
+
+    /// Copies what is left of a panel behind whole tiles, or of as many panels as are [`WIDE`].
+    fn keep_tail(&mut self, column: usize, width: usize) {
+        let right = self.right;
+        let (whole, rest) = (right.units / TILE_ROWS * TILE_ROWS, right.units % TILE_ROWS);
+        if rest == 0 {
+            return;
+        }
+        let row = right.panel.min(width) * UNIT;
+        let panels = right.panel(column).chunks(right.units * row).take(width * UNIT / row);
+        for (panel, to) in panels.zip(self.tail.0.chunks_mut(TILE_ROWS * row)) {
+            let (kept, none) = to.split_at_mut(rest * row);
+            kept.copy_from_slice(&panel[whole * row..]);
+            none.fill(0);
+        }
     }
 }
 
@@ -203,35 +310,6 @@ impl Right<'_> {
     }
 }
 
-/// What is left of some columns behind whole tiles, and zeros.
-struct Tail {
-    bytes: Aligned<[u8; WIDE * TILE_BYTES]>,
-    is_empty: bool,
-}
-
-impl Tail {
-    /// That of a panel, or of as many as are [`WIDE`].
-    fn of(right: Right<'_>, column: usize, width: usize) -> Tail {
-        let mut bytes = Aligned([0; WIDE * TILE_BYTES]);
-        let (whole, rest) = (right.units / TILE_ROWS * TILE_ROWS, right.units % TILE_ROWS);
-        let row = right.panel.min(width) * UNIT;
-        let panels = right.panel(column).chunks(right.units * row).take(width * UNIT / row);
-        for (panel, to) in panels.zip(bytes.0.chunks_mut(TILE_ROWS * row)) {
-            to[..rest * row].copy_from_slice(&panel[whole * row..]);
-        }
-        Tail { bytes, is_empty: rest == 0 }
-    }
-
-    /// That of two tiles of columns.
-    fn tiles(&self, at: [usize; 2]) -> [*const u8; 2] {
-        if self.is_empty {
-            [core::ptr::null(); 2]
-        } else {
-            at.map(|at| self.bytes.0[at..].as_ptr())
-        }
-    }
-}
-
 /// Memory of a row.
 pub(crate) struct Row<'a> {
     to: *mut u8,
@@ -244,13 +322,15 @@ impl Row<'_> {
     #[inline(always)]
     pub fn push<S: Bytes>(&mut self, s: S, bytes: &[u8], flip: Vector<S>) {
         assert!(bytes.len() <= self.left);
-        for bytes in bytes.chunks(S::LANES * UNIT) {
-            let x = s.xor(s.load_bytes(bytes), flip);
+        let (mut rest, mut to) = (bytes, self.to);
+        loop {
+            let x = s.xor(s.load_bytes(rest), flip);
             // SAFETY: there is a place for each byte, and for a vector behind the last one.
-            unsafe { s.store_bytes_at(x, self.to) };
-            self.to = self.to.wrapping_add(bytes.len());
+            unsafe { s.store_bytes_at(x, to) };
+            let Some((_, more)) = rest.split_at_checked(S::LANES * UNIT) else { break };
+            (rest, to) = (more, to.wrapping_add(S::LANES * UNIT));
         }
-        self.left -= bytes.len();
+        (self.to, self.left) = (self.to.wrapping_add(bytes.len()), self.left - bytes.len());
     }
 
     /// Writes the next vector.

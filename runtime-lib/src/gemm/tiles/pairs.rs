@@ -9,7 +9,7 @@ use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
 
 /// Multiplies, if the processor has tiles, and they pay; says whether.
 pub(in crate::gemm) fn multiply_rows(of: &PairRows<'_, f32>, y: &mut [f32]) -> bool {
-    let Some(amx) = tiles().filter(|_| right(of).pays(of.m)) else { return false };
+    let Some(amx) = tiles().filter(|_| right(of).pays_for_pairs()) else { return false };
     dispatch_pairs(ByTiles { amx, of, y });
     true
 }

@@ -1,18 +1,44 @@
 //! Convolutions of channels in blocks, whose input and weights are pairs of `bfloat16` numbers.
 
 use super::{Ends, Pairs, Right, Row, WIDE, multiply};
-use crate::gemm::pixels::{BLOCK, PAIRS, Pixels, bound};
+use crate::gemm::pixels::{BLOCK, PAIRS, Pixels, Span, bound};
 use crate::simd::amx::Amx;
 use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
 
 impl<'a, const UNIT: usize> Pixels<'a, UNIT> {
     /// Computes them from pairs, if the processor has tiles, and they pay; says whether.
     pub(in crate::gemm) fn by_tiles(&mut self) -> bool {
-        let pixels = self.rows * self.cols;
-        let pays = UNIT == PAIRS && self.kept == 0 && self.right().pays(pixels);
+        let pays =
+            UNIT == PAIRS && self.unit_count() <= MOST_UNITS && self.right().pays_for_pairs();
         let Some(amx) = tiles().filter(|_| pays) else { return false };
         dispatch_pairs(ByTiles { amx, of: self });
         true
+    }
+
+    /// How many units a window sees.
+    fn unit_count(&self) -> usize {
+        let blocks = |span: &Span| (span.first % UNIT + span.count).div_ceil(UNIT);
+        self.taps.len() * self.spans.iter().map(blocks).sum::<usize>()
+    }
+
+    /// What a window sees, in the order of the weights.
+    fn units<'u>(&self, units: &'u mut [Unit]) -> &'u [Unit] {
+        let mut n = 0;
+        for span in self.spans {
+            let (mut left, mut first) = (span.count, span.first % UNIT);
+            let mut from = span.first / UNIT * self.x_block;
+            while left > 0 {
+                let count = left.min(UNIT - first);
+                for &tap in self.taps {
+                    units[n] = Unit { at: (from + tap + first) as u32, count: count as u32 };
+                    n += 1;
+                }
+                from += self.x_block;
+                left -= count;
+                first = 0;
+            }
+        }
+        &units[..n]
     }
 
     /// The weights.
@@ -34,38 +60,44 @@ impl<const UNIT: usize> WithSimd for ByTiles<'_, '_, UNIT> {
     fn run<S: Simd>(self, s: S) {
         if S::LANES == BLOCK {
             let (right, pixels) = (self.of.right(), self.of.rows * self.of.cols);
-            let mut ends = Blocks { s, of: self.of };
+            let mut units = [Unit { at: 0, count: 0 }; MOST_UNITS];
+            let units = self.of.units(&mut units);
+            let mut ends = Blocks { s, units, of: self.of };
             multiply::<S, Pairs>(s, self.amx, right, pixels, &mut ends);
         }
     }
 }
 
+/// The most units of a window: more than the longest rows have, where units are whole.
+const MOST_UNITS: usize = 512;
+
+/// Neighboring pairs that a window sees.
+#[derive(Clone, Copy)]
+struct Unit {
+    /// Where they start, seen from the first element of the window.
+    at: u32,
+    /// How many they are, at most as many as a block has.
+    count: u32,
+}
+
 /// The pixels, at a level whose vectors are blocks.
 struct Blocks<'a, 'b, S, const UNIT: usize> {
     s: S,
+    /// What a window sees, in the order of the weights.
+    units: &'a [Unit],
     of: &'a mut Pixels<'b, UNIT>,
 }
 
 impl<S: Simd, const UNIT: usize> Ends<f32> for Blocks<'_, '_, S, UNIT> {
     #[inline(always)]
     fn fill(&mut self, row: usize, to: &mut Row<'_>) {
-        let Pixels { x, x_block, x_row, taps, spans, cols, .. } = *self.of;
-        let at = row / cols * x_row + row % cols * UNIT;
-        for span in spans {
-            let (mut left, mut first) = (span.count, span.first % UNIT);
-            let mut from = at + span.first / UNIT * x_block;
-            while left > 0 {
-                let count = left.min(UNIT - first);
-                for &tap in taps {
-                    let pairs = &x[from + tap + first..][..count];
-                    match pairs.first_chunk::<UNIT>() {
-                        Some(block) => to.push_few(block),
-                        None => pairs.iter().for_each(|&pair| to.push_few(&[pair])),
-                    }
-                }
-                from += x_block;
-                left -= count;
-                first = 0;
+        let Pixels { x, x_row, cols, .. } = *self.of;
+        let x = &x[row / cols * x_row + row % cols * UNIT..];
+        for unit in self.units {
+            let pairs = &x[unit.at as usize..][..unit.count as usize];
+            match pairs.first_chunk::<UNIT>() {
+                Some(block) => to.push_few(block),
+                None => pairs.iter().for_each(|&pair| to.push_few(&[pair])),
             }
         }
     }
@@ -78,7 +110,7 @@ impl<S: Simd, const UNIT: usize> Ends<f32> for Blocks<'_, '_, S, UNIT> {
 
     #[inline(always)]
     fn take(&mut self, row: usize, column: usize, sums: &[[f32; WIDE]]) {
-        let Blocks { s, of } = self;
+        let Blocks { s, of, .. } = self;
         let (s, (low, high)) = (*s, of.clamp.unwrap_or_default());
         for block in column / BLOCK..of.blocks.min((column + WIDE) / BLOCK) {
             for (row, sums) in (row..).zip(sums) {
@@ -91,7 +123,14 @@ impl<S: Simd, const UNIT: usize> Ends<f32> for Blocks<'_, '_, S, UNIT> {
                 if of.clamp.is_some() {
                     bound(s, &mut sum, low, high);
                 }
-                s.store(sum[0], &mut of.y[at..]);
+                match if block == 0 { of.kept } else { 0 } {
+                    0 => s.store(sum[0], &mut of.y[at..]),
+                    kept => {
+                        let mut all = [0.0; BLOCK];
+                        s.store(sum[0], &mut all);
+                        of.y[at..][kept..BLOCK].copy_from_slice(&all[kept..]);
+                    }
+                }
             }
         }
     }
