@@ -68,6 +68,7 @@ impl Windows {
 
     /// How many bytes a window starts behind the last, where each is one pixel, and no pixel is left
     /// out.
+    #[cfg(target_arch = "x86_64")]
     pub fn pixels_apart(&self) -> Option<usize> {
         let is_whole = |axis: &Axis| axis.kernel == 1 && axis.stride == 1 && axis.out == axis.size;
         (self.is_inside && self.axes.iter().all(is_whole)).then_some(self.pixel)

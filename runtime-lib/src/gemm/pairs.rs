@@ -5,7 +5,11 @@
 //! row is not: what counts there is the way from memory, and pairs are taken apart as they come.
 
 use super::pack::{Matrix, PACKED_ROWS, Part};
-use super::tile::{Block, End, PANEL_ROWS, PairDistance, Target, finish, panel_cols};
+#[cfg(target_arch = "x86_64")]
+use super::tile::Target;
+use super::tile::{Block, End, PANEL_ROWS, PairDistance, finish, panel_cols};
+#[cfg(target_arch = "x86_64")]
+use super::tiles::multiply_rows;
 use crate::simd::pair::{self, PAIR};
 use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
 use crate::threads;
@@ -23,6 +27,7 @@ pub(crate) struct Pairs<'a, T> {
     /// Multiplies a block of such panels.
     pub multiply: fn(Block<'_, T, ()>),
     /// Multiplies rows as they stand, if the processor has tiles, and they pay; says whether.
+    #[cfg(target_arch = "x86_64")]
     pub multiply_rows: fn(&PairRows<'_, T>, &mut [T]) -> bool,
     /// Multiplies a single row.
     pub multiply_row: fn(PairRow<'_, T>, &mut [T]),
@@ -32,7 +37,14 @@ impl<'a> Pairs<'a, f32> {
     /// The factor whose pairs have these bits.
     pub fn of(bits: &'a [u32]) -> Pairs<'a, f32> {
         let data = pair::words(bits);
-        Pairs { data, pack: pack_left, multiply, multiply_rows, multiply_row }
+        Pairs {
+            data,
+            pack: pack_left,
+            multiply,
+            #[cfg(target_arch = "x86_64")]
+            multiply_rows,
+            multiply_row,
+        }
     }
 }
 
@@ -42,6 +54,7 @@ fn multiply(block: Block<'_, f32, ()>) {
 }
 
 /// Some of the sums of a product.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub(crate) struct PairRows<'a, T> {
     /// The rows, which are as wide as the sums are long: an even number.
@@ -58,14 +71,6 @@ pub(crate) struct PairRows<'a, T> {
     pub to: Target,
     /// What becomes of the sums.
     pub end: End<'a, T>,
-}
-
-#[cfg(target_arch = "x86_64")]
-use super::tiles::multiply_rows;
-/// No other processor has tiles.
-#[cfg(not(target_arch = "x86_64"))]
-fn multiply_rows(_: &PairRows<'_, f32>, _: &mut [f32]) -> bool {
-    false
 }
 
 /// Writes these rows and columns of a left factor as panels of rows of pairs; zeros fill the last one.

@@ -2,7 +2,9 @@
 
 use super::epilogue::Epilogue;
 use super::pack::{Factor, Matrix, PACKED_ROWS, Part, Wide, pack_left, pack_right};
-use super::pairs::{PairRow, PairRows};
+use super::pairs::PairRow;
+#[cfg(target_arch = "x86_64")]
+use super::pairs::PairRows;
 use super::real::Real;
 use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, panel_cols};
 use super::vector::{Row, RowProduct, Stored};
@@ -185,6 +187,7 @@ impl<T: Real> Product<'_, T> {
 
     /// Multiplies on this thread, block by block.
     fn run_blocks(self, y: &mut [T], to: Target, scratch: &mut [T]) {
+        #[cfg(target_arch = "x86_64")]
         if self.run_pair_rows(y, to) {
             return self.finish(y, to, (self.m, (0, self.n)));
         }
@@ -259,6 +262,7 @@ impl<T: Real> Product<'_, T> {
     }
 
     /// Multiplies rows with pairs by the processor's tiles, if this can be done so; says whether.
+    #[cfg(target_arch = "x86_64")]
     fn run_pair_rows(&self, y: &mut [T], to: Target) -> bool {
         let (Factor::Matrix(a), Factor::Pairs(b)) = (self.a, self.b) else { return false };
         let across = self.n.next_multiple_of(panel_cols::<T>()) / PAIR;

@@ -19,7 +19,7 @@ pub(crate) const WIDE: usize = 64;
 const ROOM: usize = 320 << 10;
 /// Fewer products of units are not worth that the processor gets its tiles ready. Tests are of small
 /// sizes, too.
-const LEAST_PRODUCTS: usize = if cfg!(test) { 0 } else { 200_000 };
+const LEAST_PRODUCTS: usize = if cfg!(test) { 1 } else { 200_000 };
 /// Columns of fewer pairs are not worth it, either.
 const LEAST_PAIRS: usize = if cfg!(test) { 1 } else { 32 };
 /// Fewer rows are not worth a tile.
