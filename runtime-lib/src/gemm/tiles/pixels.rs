@@ -8,8 +8,10 @@ use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
 impl<'a, const UNIT: usize> Pixels<'a, UNIT> {
     /// Computes them from pairs, if the processor has tiles, and they pay; says whether.
     pub(in crate::gemm) fn by_tiles(&mut self) -> bool {
-        let pays =
-            UNIT == PAIRS && self.unit_count() <= MOST_UNITS && self.right().pays_for_pairs();
+        let pays = UNIT == PAIRS
+            && self.blocks * self.rows * self.cols > 0
+            && self.unit_count() <= MOST_UNITS
+            && self.right().pays_for_pairs();
         let Some(amx) = tiles().filter(|_| pays) else { return false };
         dispatch_pairs(ByTiles { amx, of: self });
         true
@@ -62,7 +64,7 @@ impl<const UNIT: usize> WithSimd for ByTiles<'_, '_, UNIT> {
             let (right, pixels) = (self.of.right(), self.of.rows * self.of.cols);
             let mut units = [Unit { at: 0, count: 0 }; MOST_UNITS];
             let units = self.of.units(&mut units);
-            let mut ends = Blocks { s, units, of: self.of };
+            let mut ends = Blocks::new(s, units, self.of);
             multiply::<S, Pairs>(s, self.amx, right, pixels, &mut ends);
         }
     }
@@ -83,21 +85,36 @@ struct Unit {
 /// The pixels, at a level whose vectors are blocks.
 struct Blocks<'a, 'b, S, const UNIT: usize> {
     s: S,
-    /// What a window sees, in the order of the weights.
+    /// What a window sees, in the order of the weights; all of it is in the input.
     units: &'a [Unit],
     of: &'a mut Pixels<'b, UNIT>,
+}
+
+impl<'a, 'b, S: Simd, const UNIT: usize> Blocks<'a, 'b, S, UNIT> {
+    #[inline(always)]
+    fn new(s: S, units: &'a [Unit], of: &'a mut Pixels<'b, UNIT>) -> Self {
+        let reach = units.iter().map(|unit| (unit.at + unit.count) as usize).max().unwrap_or(0);
+        let last = (of.rows - 1) * of.x_row + (of.cols - 1) * UNIT;
+        assert!(last + reach <= of.x.len());
+        Blocks { s, units, of }
+    }
 }
 
 impl<S: Simd, const UNIT: usize> Ends<f32> for Blocks<'_, '_, S, UNIT> {
     #[inline(always)]
     fn fill(&mut self, row: usize, to: &mut Row<'_>) {
-        let Pixels { x, x_row, cols, .. } = *self.of;
-        let x = &x[row / cols * x_row + row % cols * UNIT..];
+        let Pixels { x, x_row, rows, cols, .. } = *self.of;
+        assert!(row < rows * cols);
+        let x = x[row / cols * x_row + row % cols * UNIT..].as_ptr();
         for unit in self.units {
-            let pairs = &x[unit.at as usize..][..unit.count as usize];
-            match pairs.first_chunk::<UNIT>() {
-                Some(block) => to.push_few(block),
-                None => pairs.iter().for_each(|&pair| to.push_few(&[pair])),
+            let from = x.wrapping_add(unit.at as usize);
+            // SAFETY: `new` saw that the last window's units are in the input, as are all windows'.
+            unsafe {
+                if unit.count as usize == UNIT {
+                    to.push_few(&from.cast::<[f32; UNIT]>().read());
+                } else {
+                    (0..unit.count as usize).for_each(|i| to.push_few(&[from.add(i).read()]));
+                }
             }
         }
     }
@@ -111,18 +128,17 @@ impl<S: Simd, const UNIT: usize> Ends<f32> for Blocks<'_, '_, S, UNIT> {
     #[inline(always)]
     fn take(&mut self, row: usize, column: usize, sums: &[[f32; WIDE]]) {
         let Blocks { s, of, .. } = self;
-        let (s, (low, high)) = (*s, of.clamp.unwrap_or_default());
-        for block in column / BLOCK..of.blocks.min((column + WIDE) / BLOCK) {
-            for (row, sums) in (row..).zip(sums) {
-                let (row, col) = (row / of.cols, row % of.cols);
-                let at = block * of.y_block + row * of.y_row + col * of.y_col;
-                let mut sum = [s.load(&sums[block * BLOCK - column..])];
+        let (s, (low, high)) = (*s, of.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY)));
+        let blocks = column / BLOCK..of.blocks.min((column + WIDE) / BLOCK);
+        for (row, sums) in (row..).zip(sums) {
+            let first = row / of.cols * of.y_row + row % of.cols * of.y_col;
+            for (block, sums) in blocks.clone().zip(sums.chunks_exact(BLOCK)) {
+                let at = first + block * of.y_block;
+                let mut sum = [s.load(sums)];
                 if !of.add.is_empty() {
                     sum[0] = s.add(sum[0], s.load(&of.add[at..]));
                 }
-                if of.clamp.is_some() {
-                    bound(s, &mut sum, low, high);
-                }
+                bound(s, &mut sum, low, high);
                 match if block == 0 { of.kept } else { 0 } {
                     0 => s.store(sum[0], &mut of.y[at..]),
                     kept => {
