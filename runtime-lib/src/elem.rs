@@ -330,6 +330,15 @@ macro_rules! real {
                 }
             )*
             #[inline(always)]
+            fn sqrt(self) -> $T {
+                // That of libm is always an SSE instruction, which waits for hundreds of cycles where
+                // AVX's are around it.
+                #[cfg(feature = "std")]
+                return <$T>::sqrt(self);
+                #[cfg(not(feature = "std"))]
+                libm::Libm::<$T>::sqrt(self)
+            }
+            #[inline(always)]
             fn acosh(self) -> $T {
                 // That of libm has results for numbers below -1, too.
                 if self < 1.0 { <$T>::NAN } else { libm::Libm::<$T>::acosh(self) }
@@ -343,11 +352,11 @@ macro_rules! real {
 }
 
 real! {
-    f32: exp = expf ln = logf ln_1p = log1pf exp_m1 = expm1f sqrt = sqrtf sin = sinf cos = cosf
+    f32: exp = expf ln = logf ln_1p = log1pf exp_m1 = expm1f sin = sinf cos = cosf
         tan = tanf asin = asinf acos = acosf atan = atanf sinh = sinhf cosh = coshf tanh = tanhf
         asinh = asinhf atanh = atanhf erf = erff floor = floorf ceil = ceilf
         round = rintf trunc = truncf;
-    f64: exp = exp ln = log ln_1p = log1p exp_m1 = expm1 sqrt = sqrt sin = sin cos = cos
+    f64: exp = exp ln = log ln_1p = log1p exp_m1 = expm1 sin = sin cos = cos
         tan = tan asin = asin acos = acos atan = atan sinh = sinh cosh = cosh tanh = tanh
         asinh = asinh atanh = atanh erf = erf floor = floor ceil = ceil
         round = rint trunc = trunc;

@@ -175,7 +175,54 @@ pub fn adam_in_place<T: Float>(
         rate *= Float::sqrt(kept(adam.beta)) / kept(adam.alpha);
     }
     let rate = T::from_f64(rate);
-    dispatch(AdamStep { adam, rate, x, v, h, gradient });
+    match (T::as_f32_mut(x), T::as_f32_mut(v), T::as_f32_mut(h), T::as_f32(gradient)) {
+        (Some(x), Some(v), Some(h), Some(gradient)) => {
+            dispatch(AdamVectors { adam, rate: rate.to_f64() as f32, x, v, h, gradient });
+        }
+        _ => dispatch(AdamStep { adam, rate, x, v, h, gradient }),
+    }
+}
+
+/// [`AdamStep`] of `f32`: each vector is read and written once.
+struct AdamVectors<'a> {
+    adam: Adam,
+    rate: f32,
+    x: &'a mut [f32],
+    v: &'a mut [f32],
+    h: &'a mut [f32],
+    gradient: &'a [f32],
+}
+
+impl WithSimd for AdamVectors<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let AdamVectors { adam, rate, x, v, h, gradient } = self;
+        let means = v.chunks_mut(S::LANES).zip(h.chunks_mut(S::LANES));
+        let given = x.chunks_mut(S::LANES).zip(gradient.chunks(S::LANES));
+        for ((x, gradient), (v, h)) in given.zip(means) {
+            let now = [s.load_head(x), s.load_head(v), s.load_head(h), s.load_head(gradient)];
+            let [new_x, new_v, new_h] = adam.step(s, rate, now);
+            s.store_head(new_x, x);
+            s.store_head(new_v, v);
+            s.store_head(new_h, h);
+        }
+    }
+}
+
+impl Adam {
+    /// What becomes of `x`, `v` and `h`, which come before the gradient.
+    #[inline(always)]
+    fn step<S: Simd>(self, s: S, rate: f32, [x, v, h, g]: [S::F32; 4]) -> [S::F32; 3] {
+        let Adam { alpha, beta, epsilon, norm_coefficient, norm_coefficient_post } = self;
+        let g = s.add(s.mul(s.splat(norm_coefficient), x), g);
+        let v = s.add(s.mul(s.splat(alpha), v), s.mul(s.splat(1.0 - alpha), g));
+        let h = s.add(s.mul(s.splat(beta), h), s.mul(s.splat(1.0 - beta), s.mul(g, g)));
+        let step = s.div(v, s.add(s.sqrt(h), s.splat(epsilon)));
+        let x = s.sub(x, s.mul(s.splat(rate), step));
+        [s.mul(s.splat(1.0 - norm_coefficient_post), x), v, h]
+    }
 }
 
 struct AdamStep<'a, T> {

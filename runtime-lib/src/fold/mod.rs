@@ -1,8 +1,10 @@
 //! The loops of reductions: many elements become one, along any set of axes.
 
 mod kinds;
+mod vectors;
 
 pub(crate) use kinds::{All, Any, L1, L2, LogSum, LogSumExp, Max, Mean, Min, Prod, Sum, SumSquare};
+pub(crate) use vectors::sum_at;
 
 use crate::geometry::Reduction;
 use crate::simd::{Simd, WithSimd, dispatch};

@@ -1,6 +1,7 @@
 //! Normalizations of rows.
 
 use super::Deviation;
+use super::rows::LayerRows;
 use crate::fold::{Sum, SumSquare, take_all_at};
 use crate::geometry::Axis;
 use crate::index::number;
@@ -94,31 +95,31 @@ const READS: usize = 3;
 #[inline(always)]
 fn share<const CENTERED: bool>(layer: Layer<'_, f32, CENTERED>) {
     if layer.statistics.is_wanted() {
-        return dispatch(layer);
+        return dispatch(LayerRows(layer));
     }
     let Layer { y, scale, bias, geometry, epsilon, statistics: _ } = layer;
     let (len, cost) = (geometry.len, READS * y.len());
     threads::share(y, len, cost, |_, y| {
         let geometry = Axis { outer: y.len().checked_div(len).unwrap_or(0), ..geometry };
         let statistics = Statistics { mean: None, inv_std_dev: None };
-        dispatch(Layer::<f32, CENTERED> { y, scale, bias, geometry, epsilon, statistics });
+        dispatch(LayerRows::<CENTERED>(Layer { y, scale, bias, geometry, epsilon, statistics }));
     });
 }
 
 /// Rows to be normalized; around their mean, where they are centered.
-struct Layer<'a, T, const CENTERED: bool> {
-    y: &'a mut [T],
+pub(super) struct Layer<'a, T, const CENTERED: bool> {
+    pub(super) y: &'a mut [T],
     /// As long as a row, or empty.
-    scale: &'a [T],
+    pub(super) scale: &'a [T],
     /// As long as a row, or empty.
-    bias: &'a [T],
-    geometry: Axis,
-    epsilon: f32,
-    statistics: Statistics<'a>,
+    pub(super) bias: &'a [T],
+    pub(super) geometry: Axis,
+    pub(super) epsilon: f32,
+    pub(super) statistics: Statistics<'a>,
 }
 
 /// Where the statistics of the rows are written to.
-struct Statistics<'a> {
+pub(super) struct Statistics<'a> {
     mean: Option<&'a mut [f32]>,
     inv_std_dev: Option<&'a mut [f32]>,
 }
@@ -165,7 +166,7 @@ impl Statistics<'_> {
     }
 
     #[inline(always)]
-    fn write<W: Float>(&mut self, row: usize, mean: W, inv_std_dev: W) {
+    pub(super) fn write<W: Float>(&mut self, row: usize, mean: W, inv_std_dev: W) {
         let narrow = |x: W| f32::from_f64(x.to_f64());
         if let Some(means) = &mut self.mean {
             means[row] = narrow(mean);

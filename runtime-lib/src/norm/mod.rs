@@ -8,6 +8,7 @@ mod channel;
 mod layer;
 mod lp;
 mod lrn;
+mod rows;
 mod slope;
 
 pub use batch::{

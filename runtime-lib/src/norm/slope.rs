@@ -1,6 +1,7 @@
 //! The derivatives of normalizations of rows.
 
 use super::Deviation;
+use super::rows::SlopeRows;
 use crate::Float;
 use crate::fold::{Sum, SumSquare, take_all_at};
 use crate::geometry::Axis;
@@ -24,7 +25,7 @@ pub fn layer_normalization_slope<T: Float<Wide = T>>(
 ) {
     debug_assert_eq!(geometry.inner, 1, "a layer is a row");
     let found = [dx, d_scale, d_bias];
-    dispatch(Slope::<T, true> { x, scale, dy, found, geometry, epsilon });
+    slope(Slope::<T, true> { x, scale, dy, found, geometry, epsilon });
 }
 
 /// The derivatives by `x` and `scale` of [`rms_normalization`](super::rms_normalization) of `x`, each
@@ -42,18 +43,29 @@ pub fn rms_normalization_slope<T: Float<Wide = T>>(
 ) {
     debug_assert_eq!(geometry.inner, 1, "a layer is a row");
     let found = [dx, d_scale, None];
-    dispatch(Slope::<T, false> { x, scale, dy, found, geometry, epsilon });
+    slope(Slope::<T, false> { x, scale, dy, found, geometry, epsilon });
+}
+
+/// Vectors of `f32`, or single numbers.
+#[inline(always)]
+fn slope<T: Float<Wide = T>, const CENTERED: bool>(slope: Slope<'_, T, CENTERED>) {
+    let Slope { x, scale, dy, geometry, epsilon, .. } = slope;
+    let (Some(x), Some(scale), Some(dy)) = (T::as_f32(x), T::as_f32(scale), T::as_f32(dy)) else {
+        return dispatch(slope);
+    };
+    let found = slope.found.map(|to| to.and_then(T::as_f32_mut));
+    dispatch(SlopeRows::<CENTERED>(Slope { x, scale, dy, found, geometry, epsilon }));
 }
 
 /// What is known of rows, and where their derivatives are written to.
-struct Slope<'a, T, const CENTERED: bool> {
-    x: &'a [T],
-    scale: &'a [T],
-    dy: &'a [T],
+pub(super) struct Slope<'a, T, const CENTERED: bool> {
+    pub(super) x: &'a [T],
+    pub(super) scale: &'a [T],
+    pub(super) dy: &'a [T],
     /// The derivatives by `x`, the scale and the bias.
-    found: [Option<&'a mut [T]>; 3],
-    geometry: Axis,
-    epsilon: f32,
+    pub(super) found: [Option<&'a mut [T]>; 3],
+    pub(super) geometry: Axis,
+    pub(super) epsilon: f32,
 }
 
 /// How a row was normalized.
