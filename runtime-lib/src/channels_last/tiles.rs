@@ -23,7 +23,7 @@ impl Work<'_> {
         let run = self.windows.run().div_ceil(QUAD).max(1);
         let places = self.windows.from(first);
         let mut ends = Pixels { s, of: self, first, places, next: 0, run, y, pixel, limits };
-        multiply::<_, Quads>(s.level(), amx, right, pixels, &mut ends);
+        multiply::<Quads>(amx, right, pixels, &mut ends);
         true
     }
 }

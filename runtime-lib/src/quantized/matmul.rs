@@ -402,7 +402,7 @@ mod tiles {
         let right = Right::new(of.w, packed_columns_depth(k) / 4, columns, PANEL);
         let Some(amx) = tiles().filter(|_| right.pays(m)) else { return false };
         let mut ends = Rows { s, of, flip: s.level().splat_i32(quad(of.flip)), end: end() };
-        tiles::multiply::<_, Quads>(s.level(), amx, right, m, &mut ends);
+        tiles::multiply::<Quads>(amx, right, m, &mut ends);
         true
     }
 

@@ -150,8 +150,7 @@ type Room = Aligned<MaybeUninit<[u8; ROOM + 2 * TILE_BYTES]>>;
 
 /// Multiplies so many rows with all columns, where that [`pays`](Right::pays).
 #[inline(always)]
-pub(crate) fn multiply<S: Simd, N: Narrow>(
-    s: S,
+pub(crate) fn multiply<N: Narrow>(
     amx: Amx,
     right: Right<'_>,
     rows: usize,
@@ -181,7 +180,7 @@ pub(crate) fn multiply<S: Simd, N: Narrow>(
             let left = right.units * UNIT;
             let mut to = Row { to: room.wrapping_add(i * row), left, all: PhantomData };
             ends.fill(first + i, &mut to);
-            to.finish(s);
+            to.finish();
         }
         // SAFETY: a multiple of `BLOCK` rows are in the room. What those have that are not written
         // becomes sums that nobody takes.
@@ -338,7 +337,7 @@ impl Row<'_> {
     fn push_vector<S: Simd>(&mut self, s: S, x: S::F32) {
         let n = S::LANES * size_of::<f32>();
         assert!(n <= self.left);
-        // SAFETY: there is a place for each number.
+        // SAFETY: there is a place for each number, and a row of numbers starts where one may.
         unsafe { s.store_at(x, self.to.cast()) };
         (self.to, self.left) = (self.to.wrapping_add(n), self.left - n);
     }
@@ -354,11 +353,12 @@ impl Row<'_> {
 
     /// Fills up the row, and its last tile.
     #[inline(always)]
-    fn finish<S: Simd>(self, s: S) {
-        let n = S::LANES * size_of::<f32>();
-        for at in (0..self.left + TILE_BYTES).step_by(n) {
-            // SAFETY: there is a place for each byte that is left, and for a vector behind the last one.
-            unsafe { s.store_at(s.splat(0.0), self.to.wrapping_add(at).cast()) };
+    fn finish(self) {
+        for at in (0..self.left + TILE_BYTES).step_by(TILE_BYTES) {
+            let to = self.to.wrapping_add(at).cast::<[u8; TILE_BYTES]>();
+            // SAFETY: there is a place for each byte that is left, and for a tile's row behind the last
+            // one; any address will do.
+            unsafe { to.write_unaligned([0; TILE_BYTES]) };
         }
     }
 }

@@ -31,7 +31,7 @@ impl WithSimd for ByTiles<'_> {
     fn run<S: Simd>(self, s: S) {
         if S::LANES == TILE_SUMS {
             let ByTiles { amx, of, y } = self;
-            multiply::<S, Pairs>(s, amx, right(of), of.m, &mut Rows { s, of, y });
+            multiply::<Pairs>(amx, right(of), of.m, &mut Rows { s, of, y });
         }
     }
 }

@@ -65,7 +65,7 @@ impl<const UNIT: usize> WithSimd for ByTiles<'_, '_, UNIT> {
             let mut units = [Unit { at: 0, count: 0 }; MOST_UNITS];
             let units = self.of.units(&mut units);
             let mut ends = Blocks::new(s, units, self.of);
-            multiply::<S, Pairs>(s, self.amx, right, pixels, &mut ends);
+            multiply::<Pairs>(self.amx, right, pixels, &mut ends);
         }
     }
 }
