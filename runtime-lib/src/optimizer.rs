@@ -177,28 +177,22 @@ pub fn adam_in_place<T: Float>(
     let rate = T::from_f64(rate);
     match (T::as_f32_mut(x), T::as_f32_mut(v), T::as_f32_mut(h), T::as_f32(gradient)) {
         (Some(x), Some(v), Some(h), Some(gradient)) => {
-            dispatch(AdamVectors { adam, rate: rate.to_f64() as f32, x, v, h, gradient });
+            let rate = rate.to_f64() as f32;
+            dispatch(AdamVectors(AdamStep { adam, rate, x, v, h, gradient }));
         }
         _ => dispatch(AdamStep { adam, rate, x, v, h, gradient }),
     }
 }
 
-/// [`AdamStep`] of `f32`: each vector is read and written once.
-struct AdamVectors<'a> {
-    adam: Adam,
-    rate: f32,
-    x: &'a mut [f32],
-    v: &'a mut [f32],
-    h: &'a mut [f32],
-    gradient: &'a [f32],
-}
+/// A step of `f32`: each vector is read and written once.
+struct AdamVectors<'a>(AdamStep<'a, f32>);
 
 impl WithSimd for AdamVectors<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let AdamVectors { adam, rate, x, v, h, gradient } = self;
+        let AdamStep { adam, rate, x, v, h, gradient } = self.0;
         let means = v.chunks_mut(S::LANES).zip(h.chunks_mut(S::LANES));
         let given = x.chunks_mut(S::LANES).zip(gradient.chunks(S::LANES));
         for ((x, gradient), (v, h)) in given.zip(means) {
