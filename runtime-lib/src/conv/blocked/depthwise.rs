@@ -4,9 +4,10 @@ use super::super::axis::{Axis, Stretch};
 use super::product;
 use crate::Number;
 use crate::activation_fn::Activation;
+use crate::arena::Aligned;
 use crate::conv::Conv;
 use crate::gemm::{BLOCK, Depthwise, Epilogue};
-use crate::simd::{Simd, WithSimd, dispatch};
+use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::threads;
 use core::ops::Range;
 
@@ -51,18 +52,26 @@ fn depthwise(
     if to == 0 {
         return;
     }
+    let padding = Padding::of(&axes);
+    let axes = padding.as_ref().map_or(axes, |padding| padding.axes);
     let cost = y.len() + y.len() * taps * 2 / threads::PRODUCTS;
     // Blocks may be few, so threads get rows.
     threads::share(y, row, cost, |first, mut y| {
         let mut at = first;
+        let mut room = padding.as_ref().map(|_| Aligned([0.0; Padding::PIXELS * BLOCK]));
         while !y.is_empty() {
             let (index, start) = (at / height, at % height);
             let end = height.min(start + y.len() / row);
             let (rows, rest) = y.split_at_mut((end - start) * row);
             let block = index % blocks;
             let add = add.map_or(&[][..], |add| &add[index * to..][..to]);
+            let mut x = &x[index * from..][..from];
+            if let (Some(padding), Some(room)) = (&padding, &mut room) {
+                padding.lay(x, &mut room.0);
+                x = &room.0;
+            }
             Slide {
-                x: &x[index * from..][..from],
+                x,
                 w: &w[block * taps * BLOCK..][..taps * BLOCK],
                 bias: bias.map_or(&[], |bias| &bias[block * BLOCK..]),
                 add: add.get(start * row..).unwrap_or(&[]),
@@ -79,6 +88,61 @@ fn depthwise(
             y = rest;
         }
     });
+}
+
+/// The zeros around a small image. Windows at its edges, which see other elements of the kernel than
+/// their neighbors, are most of it; with zeros around, all windows see all elements. To copy a large
+/// image takes longer than to part it.
+struct Padding {
+    /// The axes of the padded image.
+    axes: [Axis; 2],
+    /// Columns of the image.
+    cols: usize,
+    /// Where the image begins in the padded one.
+    first: usize,
+}
+
+impl Padding {
+    /// How many pixels a padded image has at most. All of them stand on the stack.
+    const PIXELS: usize = 256;
+
+    /// The padding of an image that wants some, and has little room for it.
+    fn of(axes: &[Axis; 2]) -> Option<Padding> {
+        let [h, w] = axes.map(|axis| axis.extent().max(axis.pad + axis.size));
+        let wanted = axes.iter().any(|axis| !axis.is_inside());
+        (HAS_VECTORS && wanted && h.saturating_mul(w) <= Padding::PIXELS).then(|| Padding {
+            axes: [Axis { size: h, pad: 0, ..axes[0] }, Axis { size: w, pad: 0, ..axes[1] }],
+            cols: axes[1].size,
+            first: axes[0].pad * w + axes[1].pad,
+        })
+    }
+
+    /// Lays an image among zeros.
+    fn lay(&self, x: &[f32], room: &mut [f32]) {
+        dispatch(Lay { x, to: &mut room[self.first * BLOCK..], padding: self });
+    }
+}
+
+/// The copy of an image to its place among zeros.
+struct Lay<'a> {
+    x: &'a [f32],
+    to: &'a mut [f32],
+    padding: &'a Padding,
+}
+
+impl WithSimd for Lay<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Lay { x, to, padding: Padding { axes, cols, .. } } = self;
+        // Rows are too short for a call of what copies memory.
+        let rows = x.chunks_exact((cols * BLOCK).max(1)).zip(to.chunks_mut(axes[1].size * BLOCK));
+        for (row, to) in rows {
+            let vectors = row.chunks_exact(S::LANES).zip(to.chunks_exact_mut(S::LANES));
+            vectors.for_each(|(x, to)| s.store(s.load(x), to));
+        }
+    }
 }
 
 /// Windows that slide over an image of one block of channels, each with its own kernel.

@@ -282,6 +282,9 @@ fn each_channel_alone() {
         for (batch, channels) in [(1, 16), (2, 21)] {
             over.check(&DEPTHWISE, batch, channels, 1, 1);
         }
+        // Small images are padded, larger ones are read where they stand.
+        let large = Over { size: over.size.map(|size| size + 15), ..over };
+        large.check(&DEPTHWISE, 1, 16, 1, 1);
     }
 }
 
