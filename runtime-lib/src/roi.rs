@@ -30,6 +30,10 @@ pub struct Sampling {
 }
 
 /// The mean of samples of each part of each region, interpolated linearly.
+///
+/// # Errors
+///
+/// Where a region is of an image that there is not.
 pub fn roi_align_average<T: Float>(
     x: &[T],
     rois: &[T],
@@ -38,18 +42,18 @@ pub fn roi_align_average<T: Float>(
     regions: Regions,
     sampling: Sampling,
 ) -> Result {
-    roi_align(x, rois, images, y, regions, sampling, |corners, count| {
-        let (mut sum, n) = (T::Wide::ZERO, count);
-        corners(&mut |values| {
-            for value in values {
-                sum = sum.add(value);
-            }
-        });
-        sum.div(number(n.max(1)))
+    roi_align(x, rois, images, regions, sampling, |at, part| {
+        let mut sum = T::Wide::ZERO;
+        part.corners(|corner| sum = sum.add(corner.value));
+        y[at] = T::narrow(sum.div(number(part.samples().max(1))));
     })
 }
 
 /// The largest of the weighted corners of all samples of each part of each region.
+///
+/// # Errors
+///
+/// Where a region is of an image that there is not.
 pub fn roi_align_max<T: Float>(
     x: &[T],
     rois: &[T],
@@ -58,32 +62,53 @@ pub fn roi_align_max<T: Float>(
     regions: Regions,
     sampling: Sampling,
 ) -> Result {
-    roi_align(x, rois, images, y, regions, sampling, |corners, _| {
+    roi_align(x, rois, images, regions, sampling, |at, part| {
         let mut largest: Option<T::Wide> = None;
-        corners(&mut |values| {
-            for value in values {
-                largest = Some(largest.map_or(value, |largest| largest.maximum(value)));
-            }
+        part.corners(|Corner { value, .. }| {
+            largest = Some(largest.map_or(value, |largest| largest.maximum(value)));
         });
-        largest.unwrap_or(T::Wide::ZERO)
+        y[at] = T::narrow(largest.unwrap_or(T::Wide::ZERO));
     })
 }
 
-/// Shows the weighted corners of every sample.
-type Corners<'a, W> = dyn FnMut(&mut dyn FnMut([W; 4])) + 'a;
+/// Where the numbers of [`roi_align_max`] lie among all of `x`, and what they were multiplied by there:
+/// the first of the largest. What lies outside of the image counts nothing.
+///
+/// # Errors
+///
+/// Where a region is of an image that there is not.
+pub fn roi_align_places<T: Float>(
+    x: &[T],
+    rois: &[T],
+    images: &[i64],
+    places: &mut [i64],
+    weights: &mut [T],
+    regions: Regions,
+    sampling: Sampling,
+) -> Result {
+    roi_align(x, rois, images, regions, sampling, |at, part| {
+        let mut largest: Option<Corner<T::Wide>> = None;
+        part.corners(|corner| match largest {
+            Some(Corner { value, .. }) if !(corner.value > value) => {}
+            _ => largest = Some(corner),
+        });
+        let (place, weight) = largest.map_or((0, T::Wide::ZERO), |it| (it.place, it.weight));
+        places[at] = signed(part.plane + place);
+        weights[at] = T::narrow(weight);
+    })
+}
 
-/// Calls `part` for each element of the result, with what shows the samples and their number.
+/// Shows each part of each region, with its number.
 fn roi_align<T: Float>(
     x: &[T],
     rois: &[T],
     images: &[i64],
-    y: &mut [T],
     regions: Regions,
     sampling: Sampling,
-    part: impl Fn(&mut Corners<'_, T::Wide>, usize) -> T::Wide,
+    mut visit: impl FnMut(usize, Sampled<'_, T>),
 ) -> Result {
     let Regions { batch, channels, image: [height, width], out: [rows, columns], .. } = regions;
-    let (plane, out) = (height * width, rows * columns);
+    let (size, out) = (height * width, rows * columns);
     for (i, (roi, &image)) in rois.chunks_exact(4).zip(images).enumerate() {
         let image = index(image, batch)?;
         let along = |start: usize, size: usize, out: usize| {
@@ -91,46 +116,77 @@ fn roi_align<T: Float>(
             Samples::of(ends, size, out, regions.scale, sampling)
         };
         let (down, across) = (along(1, height, rows), along(0, width, columns));
-        let count = down.count * across.count;
         for channel in 0..channels {
-            let x = &x[(image * channels + channel) * plane..][..plane];
-            let y = &mut y[(i * channels + channel) * out..][..out];
-            for (j, y) in y.iter_mut().enumerate() {
-                let (row, column) = (j / columns, j % columns);
-                let mut corners = |visit: &mut dyn FnMut([T::Wide; 4])| {
-                    for v in 0..down.count {
-                        let vertical = down.sample(row, v);
-                        for h in 0..across.count {
-                            visit(weighted(x, width, vertical, across.sample(column, h)));
-                        }
-                    }
-                };
-                *y = T::narrow(part(&mut corners, count));
+            let plane = (image * channels + channel) * size;
+            let x = &x[plane..][..size];
+            for j in 0..out {
+                let at = [j / columns, j % columns];
+                let part = Sampled { x, plane, down: &down, across: &across, at };
+                visit((i * channels + channel) * out + j, part);
             }
         }
     }
     Ok(())
 }
 
+/// A part of a region of a plane, of which samples are taken.
+struct Sampled<'a, T: Float> {
+    x: &'a [T],
+    /// Where the plane begins.
+    plane: usize,
+    down: &'a Samples<T::Wide>,
+    across: &'a Samples<T::Wide>,
+    /// The row and the column of the part.
+    at: [usize; 2],
+}
+
+/// An element beside a sample.
+#[derive(Clone, Copy)]
+struct Corner<W> {
+    /// Where it lies in its plane.
+    place: usize,
+    weight: W,
+    /// The element, times its weight.
+    value: W,
+}
+
+impl<T: Float> Sampled<'_, T> {
+    fn samples(&self) -> usize {
+        self.down.count * self.across.count
+    }
+
+    /// Shows the four weighted elements around every sample; zeros for one outside of the image.
+    #[inline(always)]
+    fn corners(&self, mut visit: impl FnMut(Corner<T::Wide>)) {
+        let nothing = Corner { place: 0, weight: T::Wide::ZERO, value: T::Wide::ZERO };
+        for v in 0..self.down.count {
+            let vertical = self.down.sample(self.at[0], v);
+            for h in 0..self.across.count {
+                match (vertical, self.across.sample(self.at[1], h)) {
+                    (Some(rows), Some(columns)) => self.around(rows, columns).map(&mut visit),
+                    _ => [nothing; 4].map(&mut visit),
+                };
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn around(
+        &self,
+        [top, bottom]: [(usize, T::Wide); 2],
+        [left, right]: [(usize, T::Wide); 2],
+    ) -> [Corner<T::Wide>; 4] {
+        [(top, left), (top, right), (bottom, left), (bottom, right)].map(
+            |((row, v), (column, h))| {
+                let (place, weight) = (row * self.across.size + column, v.mul(h));
+                Corner { place, weight, value: weight.mul(self.x[place].widen()) }
+            },
+        )
+    }
+}
+
 /// Two neighbors along an axis and how much each counts.
 type Pair<W> = Option<[(usize, W); 2]>;
-
-/// The four elements around a sample, times their weights; zeros for one outside of the image.
-#[inline(always)]
-fn weighted<T: Float>(
-    x: &[T],
-    width: usize,
-    down: Pair<T::Wide>,
-    across: Pair<T::Wide>,
-) -> [T::Wide; 4] {
-    let (Some([top, bottom]), Some([left, right])) = (down, across) else {
-        return [T::Wide::ZERO; 4];
-    };
-    let corner = |(row, v): (usize, T::Wide), (column, h): (usize, T::Wide)| {
-        v.mul(h).mul(x[row * width + column].widen())
-    };
-    [corner(top, left), corner(top, right), corner(bottom, left), corner(bottom, right)]
-}
 
 /// The samples of a region along one axis.
 struct Samples<W> {
@@ -330,6 +386,21 @@ mod tests {
         let sampling = Sampling { ratio: 0, half_pixel: true };
         assert_eq!(roi_align_max(&X, &far, &[0, 0], &mut y, REGIONS, sampling), Ok(()));
         assert_eq!(y[..2], [0.0, 0.0]);
+    }
+
+    #[test]
+    fn the_largest_corner_has_a_place_and_a_weight() {
+        let (mut places, mut weights) = ([9; 4], [9.0; 4]);
+        let rois = [0.0, 0.0, 3.0, 3.0, 7.0, 7.0, 9.0, 9.0];
+        let sampling = Sampling { ratio: 1, half_pixel: true };
+        let (p, w) = (&mut places, &mut weights);
+        assert_eq!(roi_align_places(&X, &rois, &[0, 0], p, w, REGIONS, sampling), Ok(()));
+        // 3 is 4 times 0.75, and 4.5 is 6 times 0.75; the second region lies elsewhere.
+        assert_eq!((places, weights), ([3, 5, 0, 0], [0.75, 0.75, 0.0, 0.0]));
+        let mut places = [9; 2];
+        let (p, w) = (&mut places, &mut [0.0; 2]);
+        assert_eq!(roi_align_places(&[1.0; 9], &rois[..4], &[0], p, w, REGIONS, sampling), Ok(()));
+        assert_eq!(places, [3, 4], "the first of equals");
     }
 
     #[test]

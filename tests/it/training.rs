@@ -10,7 +10,8 @@ use onnxc::{
     value::Value,
 };
 use onnxc_proto::{
-    GraphProto, Message, ModelProto, OperatorSetIdProto, StringStringEntryProto, TrainingInfoProto,
+    GraphProto, Message, ModelProto, OperatorSetIdProto, SparseTensorProto, StringStringEntryProto,
+    TensorProto, TrainingInfoProto,
 };
 use onnxc_runtime::view::View;
 
@@ -266,6 +267,33 @@ fn a_variable_that_is_an_input_too_is_no_argument() {
         learner.step(0, &[two()]).expect("the input fits");
         assert_eq!(state(&learner, "a"), [expected]);
     }
+}
+
+#[test]
+fn a_name_of_another_algorithms_variable_is_free() {
+    let text = "g () => (float[2] y) <float[2] a = {1.0, 1.0}> { y = Add(a, a) }";
+    let [first, second] = [
+        "first () => (float[2] m1) <float[2] m = {7.0, 7.0}> { m1 = Add(m, y) }",
+        "second () => (float[2] a1) { a1 = Add(a, m) }",
+    ];
+    let infos = vec![info("", &[], first, &[("m", "m1")]), info("", &[], second, &[("a", "a1")])];
+    let mut model = model(text, infos);
+    let tensor = |data_type: i32| TensorProto {
+        dims: vec![1],
+        data_type: Some(data_type),
+        ..TensorProto::default()
+    };
+    let other = model.training_info[1].algorithm.as_mut().expect("there is a second step");
+    other.sparse_initializer.push(SparseTensorProto {
+        values: Some(TensorProto { name: Some("m".into()), float_data: vec![5.0], ..tensor(1) }),
+        indices: Some(TensorProto { int64_data: vec![1], ..tensor(7) }),
+        dims: vec![2],
+    });
+    let training = planned(&model);
+    let mut learner = Learner::new(&training);
+    learner.step(1, &[]).expect("nothing is refused");
+    assert_eq!(state(&learner, "a"), [1.0, 6.0]);
+    assert_eq!(state(&learner, "m"), [7.0, 7.0]);
 }
 
 #[test]

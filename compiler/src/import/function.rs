@@ -9,7 +9,7 @@ use crate::{
     diag::Result,
     domain::canonical,
     ir::{Domain, ValueId},
-    ops::Entry,
+    ops::{Entry, reshape::Identity},
 };
 use onnxc_proto::{AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto};
 use std::{
@@ -111,13 +111,18 @@ impl<'p> Builder<'p> {
             absent: HashSet::new(),
             is_operator,
         };
-        let mut values = HashMap::new();
+        let mut values: HashMap<String, ValueId> = HashMap::new();
         let given = inputs.iter().copied().chain(std::iter::repeat(None));
         for (name, id) in function.input.iter().zip(given) {
-            match id {
-                Some(id) => drop(values.insert(name.clone(), id)),
-                None => drop(call.absent.insert(name.clone())),
-            }
+            let Some(id) = id else {
+                call.absent.insert(name.clone());
+                continue;
+            };
+            // By each of its parameters a function may take a derivative.
+            let again = !is_operator && values.values().any(|&other| other == id);
+            let own = format!("{}{name}", call.prefix);
+            let id = if again { self.graph.add(outer.region, &own, Identity, &[id])? } else { id };
+            values.insert(name.clone(), id);
         }
         let mut scope = Scope { region: outer.region, values, opsets: &opsets, call: Some(&call) };
         let result = self.deeper("functions call each other", |builder| {

@@ -19,7 +19,7 @@ const DEFAULTS_SINCE: i64 = 4;
 impl Builder<'_> {
     /// Adds the inputs of the model, of which `scope` knows the initializers.
     pub(super) fn model_inputs(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) -> Interface {
-        let mut interface = self.variables(scope);
+        let mut interface = self.variables(proto, scope);
         let first = interface.states.len();
         let mut names = Vec::new();
         for input in &proto.input {

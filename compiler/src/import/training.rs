@@ -13,7 +13,8 @@ use crate::{
     tensor::Tensor,
 };
 use onnxc_proto::{
-    Bytes, GraphProto, ModelProto, StringStringEntryProto, TrainingInfoProto, ValueInfoProto,
+    Bytes, GraphProto, ModelProto, StringStringEntryProto, TensorProto, TrainingInfoProto,
+    ValueInfoProto,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -186,7 +187,7 @@ impl<'p> Model<'p> {
         let opsets = builder.opsets(self.proto);
         let region = builder.graph.body;
         let mut scope = Scope::empty(region, &opsets);
-        let interface = builder.variables(&mut scope);
+        let interface = builder.variables(&empty, &mut scope);
         let constant =
             |v: &Variable| builder.graph.constant(&format!("initial {}", v.name), v.tensor.clone());
         let mut values: Vec<ValueId> = variables.iter().map(constant).collect();
@@ -215,16 +216,17 @@ impl<'p> Model<'p> {
 }
 
 impl Builder<'_> {
-    /// Adds the variables as inputs, in place of the initializers that they are. They are states
-    /// that stay as they are.
-    pub(super) fn variables(&mut self, scope: &mut Scope<'_>) -> Interface {
+    /// Adds the variables as inputs, in place of the initializers of a graph that they are. They are
+    /// states that stay as they are.
+    pub(super) fn variables(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) -> Interface {
+        let own: HashSet<&str> = proto.initializer.iter().map(TensorProto::name).collect();
         let mut interface =
             Interface { learns: !self.variables.is_empty(), ..Interface::default() };
         for Variable { name, tensor } in std::mem::take(&mut self.variables) {
             let id = self.graph.input(scope.region, &name, tensor.ty());
             // One of another algorithm has no name here.
-            if let Some(own) = scope.values.get_mut(&name) {
-                *own = id;
+            if own.contains(name.as_str()) {
+                scope.values.insert(name, id);
             }
             interface.states.push(Held { input: interface.states.len(), output: None });
         }

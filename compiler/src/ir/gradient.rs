@@ -276,15 +276,16 @@ impl<'t> Gradient<'t> {
         Ok(inputs.chain(self.d_captures).collect())
     }
 
-    /// Says the derivatives of all inputs by formulas for the outputs: those nodes written since
-    /// the derivative was asked for are walked backwards.
+    /// Says the derivatives of all that the node uses by formulas for the outputs: those nodes written
+    /// since the derivative was asked for are walked backwards.
     pub fn through(&mut self, outputs: &[Expr<'t>]) -> Result {
         let nodes =
             self.tape.look(|graph| graph[self.tape.region.get()].nodes[self.start..].to_vec());
         let seeds = outputs.iter().zip(&self.d_outputs);
         let seeds: Vec<_> = seeds.filter_map(|(&y, dy)| Some((y, (*dy)?))).collect();
         let wanted = (0..self.inputs()).filter(|&i| self.wants(i));
-        let mut xs: Vec<ValueId> = wanted.map(|i| self.x(i).id).collect();
+        let wanted = wanted.map(|i| self.x(i).id);
+        let mut xs: Vec<ValueId> = wanted.chain(self.captures()).collect();
         xs.sort_unstable();
         xs.dedup();
         for (x, dx) in xs.iter().zip((self.backwards)(self.tape, &nodes, &seeds, &xs)?) {

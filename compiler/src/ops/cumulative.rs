@@ -1,12 +1,13 @@
 //! Running sums and products along one axis.
 
-use super::{Entry, entry};
+use super::{Entry, control::scan::Scan, entry};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{INDICES, SUMMABLE},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, geometry::Axis, kernel},
+    ty::Type,
 };
 use std::rc::Rc;
 
@@ -100,18 +101,49 @@ impl Op for Cumulative {
         cx.call_on(kernel, ty.dtype, vec![x], vec![y], geometry)
     }
 
-    /// The sum of the derivatives of all results that an element is in. A product divides by the
-    /// element itself, so one that is zero has no derivative that is a number.
+    /// The sum of the derivatives of all results that an element is in.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, axis, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
-        let Cumulative { exclusive, reverse, .. } = *self;
-        let back = Cumulative { join: &SUM, exclusive, reverse: !reverse };
-        let dx = match self.join.name {
-            "CumSum" => dy.apply(back, &[axis]),
-            _ => (dy * g.y(0)).apply(back, &[axis]) / x,
+        let back = || Cumulative { join: &SUM, reverse: !self.reverse, ..*self };
+        if self.join.name == "CumSum" {
+            g.set(0, dy.apply(back(), &[axis]));
+            return Ok(());
+        }
+        match g.ints(1).as_deref() {
+            Some(&[axis]) => {
+                let y = self.product_by_turns(x, g.axis(axis, x.rank()))?;
+                g.through(&[y])
+            }
+            // Along an axis that is known only when running, an element that is zero has no derivative
+            // that is a number.
+            _ => {
+                g.set(0, (dy * g.y(0)).apply(back(), &[axis]) / x);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Cumulative {
+    /// The running product, as turns: whose derivatives divide by no element.
+    fn product_by_turns<'t>(&self, x: Expr<'t>, axis: usize) -> Result<Expr<'t>> {
+        let mut slice = x.ty();
+        slice.shape.remove(axis);
+        let sizes = x.tape.joined(&[x.sizes(0, axis as i64), x.sizes(axis as i64 + 1, i64::MAX)]);
+        let ones = x.number(1.0).expand_to(sizes);
+        let types: [Type; 2] = [slice.clone().into(), slice.into()];
+        let region = x.tape.region("step", &types, |_, given| {
+            let (before, upto) = (given[0], given[0] * given[1]);
+            Ok(vec![upto, if self.exclusive { before } else { upto }])
+        })?;
+        let scan = Scan {
+            scanned: 1,
+            axes: vec![axis as i64],
+            reversed: vec![self.reverse],
+            output_axes: vec![axis as i64],
+            reversed_outputs: vec![self.reverse],
         };
-        g.set(0, dx);
-        Ok(())
+        Ok(x.tape.node_around(Rc::new(scan), &[Some(ones), Some(x)], 2, vec![region])[1])
     }
 }
 

@@ -5,7 +5,7 @@ use super::{expand::Expand, reduce::SUM};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::FLOATS,
+    dtype::{DType, FLOATS},
     ir::{Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::geometry::Reduction,
     ty::TensorType,
@@ -119,6 +119,15 @@ impl<'t> Expr<'t> {
     /// Ones in the shape and of the type of this.
     pub fn ones_like(self) -> Expr<'t> {
         self.number(1.0).expand_like(self)
+    }
+
+    /// How much one element of `other` counts in as many means as this has elements.
+    pub fn share_of(self, other: Expr<'t>) -> Expr<'t> {
+        // No number of elements, which a narrow type may not have.
+        match (self.ty().len().known(), other.ty().len().known()) {
+            (Some(means), Some(all)) => other.number(means as f64 / all as f64),
+            _ => (self.size().cast(DType::F64) / other.size().cast(DType::F64)).cast_like(other),
+        }
     }
 
     /// The number of elements, as one of the type of `other`.

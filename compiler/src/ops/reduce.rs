@@ -79,7 +79,7 @@ static MAX: Reducer = Reducer {
     }, chosen)
 };
 static MEAN: Reducer = row!("ReduceMean" SUMMABLE, reduce_mean, true, |_| None,
-    |x, y, dy| dy * y.count_like(x) / x.count_like(x));
+    |x, y, dy| dy * y.share_of(x));
 static MIN: Reducer = Reducer {
     types: EXTREMES,
     truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_all, |f, a, p| f(a.input(0), a.output(0), p))),
@@ -262,7 +262,9 @@ impl Op for Reduce {
             _ => value.unsqueeze(all()),
         };
         let (y, dy) = (keep(g.y(0)), keep(dy));
-        g.set(0, (self.by.slope)(x, y, dy));
+        let dx = (self.by.slope)(x, y, dy);
+        // What is one element for many is stretched, whether its sizes are known or not.
+        g.set(0, if dx.dims() == x.dims() { dx } else { dx.expand_like(x) });
         Ok(())
     }
 }

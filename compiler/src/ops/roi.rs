@@ -21,6 +21,9 @@ pub const OPS: &[Entry] = &[
     // The first version counted coordinates from the middles of elements.
     entry("RoiAlign", 10, |node| Ok(Rc::new(RoiAlign::read(node, false)?))),
     entry("RoiAlign", 16, |node| Ok(Rc::new(RoiAlign::read_mode(node)?))),
+    internal("RoiAlignPlaces", |node| {
+        Ok(Rc::new(RoiAlignPlaces { align: RoiAlign::read_mode(node)? }))
+    }),
     internal("RoiAlignWeights", |node| {
         let axis = usize::from(node.int("axis", 0)? != 0);
         Ok(Rc::new(RoiAlignWeights { align: RoiAlign::read_mode(node)?, axis }))
@@ -127,12 +130,15 @@ impl Op for RoiAlign {
         cx.call(kernel, (regions(cx, self.out, self.scale)?, sampling))
     }
 
-    /// By the formula: weights along each axis, which are the means of those of an element's samples.
+    /// By the formula: weights along each axis, which are the means of those of an element's samples;
+    /// or the largest corners, which are read where they were found.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        if self.largest {
-            return Err(g.unsupported("in mode `max`"));
-        }
         let (x, rois) = (g.x(0), g.x(1));
+        if self.largest {
+            let op = Rc::new(RoiAlignPlaces { align: self.clone() });
+            let found = g.tape().node(op, &[Some(x), Some(rois), g.optional(2)], 2);
+            return g.through(&[at_places(x, found[0]) * found[1]]);
+        }
         let weights = |axis| match self.ratio {
             0 => {
                 let op = Rc::new(RoiAlignWeights { align: self.clone(), axis });
@@ -272,9 +278,14 @@ impl Op for MaxRoiPool {
         let (x, rois) = (g.x(0), g.x(1));
         let op = Rc::new(MaxRoiPlaces { pool: self.clone() });
         let places = g.tape().node(op, &[Some(x), Some(rois)], 1)[0];
-        let nothing = x.number(0.0).reshape_to(&[1]);
-        g.through(&[x.reshape_to(&[-1]).concat(&[nothing], 0).gather(places, 0)])
+        g.through(&[at_places(x, places)])
     }
+}
+
+/// The elements of `x` at places among all of them; behind the last there is a zero.
+fn at_places<'t>(x: Expr<'t>, places: Expr<'t>) -> Expr<'t> {
+    let nothing = x.number(0.0).reshape_to(&[1]);
+    x.reshape_to(&[-1]).concat(&[nothing], 0).gather(places, 0)
 }
 
 /// Where the elements of [`MaxRoiPool`] come from: the number, among all elements of the images, of
@@ -314,6 +325,52 @@ impl Op for MaxRoiPlaces {
     }
 }
 
+/// Where the elements of a [`RoiAlign`] of largest corners come from: the numbers of these among all
+/// elements of the images, the first of equals; and what each is multiplied by.
+pub struct RoiAlignPlaces {
+    /// The operator.
+    pub align: RoiAlign,
+}
+
+static ALIGN_PLACES: Kernel<(Regions, Sampling)> = kernel!(checked FLOATS T, roi::roi_align_places::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p.0, p.1));
+
+impl Op for RoiAlignPlaces {
+    fn name(&self) -> &'static str {
+        "RoiAlignPlaces"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.align.attributes(a);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let weights = self.align.infer(cx)?;
+        let places = weights.iter().filter_map(Type::as_tensor);
+        let places = places.map(|ty| Type::tensor(DType::I64, &ty.shape)).collect::<Vec<_>>();
+        Ok([places, weights].concat())
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let align = &self.align;
+        let sampling = Sampling { ratio: align.ratio, half_pixel: align.half_pixel };
+        let formula = (regions(cx, align.out, align.scale)?, sampling);
+        cx.call_for_input(&ALIGN_PLACES, formula)
+    }
+
+    /// A little change of the images changes no place.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if g.wants(1) {
+            return Err(g.unsupported("by the regions of a `RoiAlign` in mode `max`"));
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,6 +389,8 @@ mod tests {
         let inputs = || [x(F32), tensor(F32, [n(), 4.into()]), tensor(I64, [n()])];
         check(align(true), &inputs(), 1, "float[n, 5, 2, 3]");
         check(align(false), &inputs(), 1, "float[n, 5, 2, 3]");
+        let places = RoiAlignPlaces { align: align(true) };
+        check(places, &inputs(), 2, "int64[n, 5, 2, 3]; float[n, 5, 2, 3]");
         let pool = || MaxRoiPool { out: [2, 3], scale: 1.0 };
         check(pool(), &[x(F16), tensor(F16, [7, 5])], 1, "float16[7, 5, 2, 3]");
         let places = MaxRoiPlaces { pool: pool() };

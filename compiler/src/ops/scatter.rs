@@ -119,11 +119,11 @@ impl Op for ScatterElements {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        let (axis, reduction) = (self.axis, self.reduction);
+        let axis = self.axis;
         scattered(
             g,
-            reduction,
-            |x, indices, updates| x.apply(ScatterElements { axis, reduction }, &[indices, updates]),
+            self.reduction,
+            |reduction, inputs| inputs[0].apply(ScatterElements { axis, reduction }, &inputs[1..]),
             |y, indices| y.gather_elements(indices, axis),
         )
     }
@@ -164,11 +164,10 @@ impl Op for ScatterNd {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        let reduction = self.reduction;
         scattered(
             g,
-            reduction,
-            |x, indices, updates| x.apply(ScatterNd { reduction }, &[indices, updates]),
+            self.reduction,
+            |reduction, inputs| inputs[0].apply(ScatterNd { reduction }, &inputs[1..]),
             |y, indices| y.gather_nd(indices),
         )
     }
@@ -178,26 +177,32 @@ impl Op for ScatterNd {
 /// updates of one place that is not joined with them, each is taken for the one that stays.
 fn scattered<'t>(
     g: &mut Gradient<'t>,
-    reduction: &Reduction,
-    scatter: impl Fn(Expr<'t>, Expr<'t>, Expr<'t>) -> Expr<'t>,
+    reduction: &'static Reduction,
+    scatter: impl Fn(&'static Reduction, [Expr<'t>; 3]) -> Expr<'t>,
     gather: impl Fn(Expr<'t>, Expr<'t>) -> Expr<'t>,
 ) -> Result {
     let (x, indices, updates, y) = (g.x(0), g.x(1), g.x(2), g.y(0));
     let Some(dy) = g.dy(0) else { return Ok(()) };
-    let scatter = |x, updates| scatter(x, indices, updates);
+    let scatter = |how, x, updates| scatter(how, [x, indices, updates]);
     let gather = |y| gather(y, indices);
     let (dx, du) = match reduction.name {
-        "none" => (scatter(dy, updates.zeros_like()), gather(dy)),
+        "none" => (scatter(&NONE, dy, updates.zeros_like()), gather(dy)),
         "add" => (dy, gather(dy)),
         "mul" => {
-            let factors = scatter(x.ones_like(), updates);
-            (dy * factors, gather(dy * y) / updates)
+            // Where one factor is zero, the others' product has no other; where two are, it is zero.
+            let zero = updates.equal(updates.number(0.0));
+            let nonzero = zero.pick(updates.number(1.0), updates);
+            let zeros = gather(scatter(&ADD, x.zeros_like(), zero.cast_like(x)));
+            let lone = zero.and(zeros.equal(zeros.number(1.0)));
+            let others = lone.pick(gather(scatter(&MUL, x, nonzero)), gather(y) / nonzero);
+            (dy * scatter(&MUL, x.ones_like(), updates), gather(dy) * others)
         }
-        // The result's derivative is that of whatever it is equal to.
+        // Those that are the result share its derivative.
         _ => {
             let kept = x.equal(y).cast_like(dy);
             let chosen = updates.equal(gather(y)).cast_like(dy);
-            (dy * kept, gather(dy) * chosen)
+            let share = dy / scatter(&ADD, kept, chosen);
+            (share * kept, gather(share) * chosen)
         }
     };
     g.set(0, dx);

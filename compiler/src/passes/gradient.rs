@@ -63,9 +63,14 @@ pub fn drawn_apart(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
 }
 
 /// What drops elements of its input is the input, times what is left of ones: that factor is drawn
-/// once, and no part of a function.
+/// once, and no part of a function. What is not in training drops none.
 fn dropped(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
-    let x = node.input(0).filter(|_| node.op.is::<Dropout>() && node.inputs.len() > 1)?;
+    let x = node.input(0).filter(|_| node.op.is::<Dropout>())?;
+    if node.inputs.len() == 1 {
+        let mut outputs = site.replace(node, node.op.clone(), node.inputs.clone())?;
+        *outputs.first_mut()? = Some(x);
+        return Some(outputs);
+    }
     let ty = site.graph[x].ty.as_tensor()?;
     let one = Tensor::from_number(ty.dtype, 1.0).ok()?;
     let one = site.graph.constant("one", one);
@@ -119,8 +124,12 @@ fn values(
     let wanted: Vec<bool> =
         (0..asked.xs.len()).map(|i| node.outputs.get(i).is_some_and(Option::is_some)).collect();
     let (derivative, dead, captures) = taken(&cx.new, asked, &given, &wanted, simpler)?;
-    let path = |&i: &usize| Some((i, path(&cx.new, named[i], y)?));
-    if let Some((i, path)) = dead.iter().find_map(path) {
+    let path =
+        |&Idle { number, .. }: &Idle| Some((number, path(&cx.new, named[number], y, named)?));
+    let told: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+    let is_told =
+        |idle: &&Idle| idle.is_used && !through_another(cx.old, asked, &told, idle.number);
+    if let Some((i, path)) = dead.iter().filter(is_told).find_map(path) {
         return Err(nowhere(&cx.new, named[i], y, &path).into());
     }
     let arguments: Vec<ValueId> = points.iter().copied().chain(captures).collect();
@@ -128,7 +137,32 @@ fn values(
     Ok(wanted.iter().map(|&wanted| if wanted { made.next() } else { None }).collect())
 }
 
-/// Takes the wanted derivatives: the function that they are, the numbers of those that are zeros
+/// A variable that no derivative came back to, by its number.
+struct Idle {
+    number: usize,
+    /// Whether the function depends on it all the same.
+    is_used: bool,
+}
+
+/// Whether `y` depends on variable `i` through another `Gradient`: then zeros are a derivative of it, as
+/// that of a slope that is the same everywhere.
+fn through_another(graph: &Graph, asked: &Asked, given: &[ValueId], i: usize) -> bool {
+    let (_, named, y) = asked.split(given);
+    let (nodes, _) = graph.makers(&named.iter().copied().collect(), y);
+    let mut reached = HashSet::from([named[i]]);
+    for id in nodes {
+        if !graph.used_by(id).iter().any(|used| reached.contains(used)) {
+            continue;
+        }
+        if graph[id].op.is::<Asked>() {
+            return true;
+        }
+        reached.extend(graph[id].outputs.iter().flatten());
+    }
+    false
+}
+
+/// Takes the wanted derivatives: the function that they are, the variables by which they are zeros
 /// because none came back, and what the function is given beside the points.
 fn taken(
     graph: &Graph,
@@ -136,7 +170,7 @@ fn taken(
     given: &[ValueId],
     wanted: &[bool],
     simpler: &[Rule],
-) -> std::result::Result<(Graph, Vec<usize>, Vec<ValueId>), Diagnostics> {
+) -> std::result::Result<(Graph, Vec<Idle>, Vec<ValueId>), Diagnostics> {
     let (points, named, y) = asked.split(given);
     let typed = named.iter().zip(points).enumerate().map(|(i, (&id, &point))| {
         let point = &graph[point];
@@ -175,14 +209,16 @@ pub fn idle(graph: &Graph) -> std::result::Result<Vec<usize>, Diagnostics> {
     let (Some((node, asked)), None) = (all.next(), all.next()) else { return Ok(Vec::new()) };
     let given: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
     let wanted = vec![true; asked.xs.len()];
-    taken(graph, asked, &given, &wanted, SIMPLER).map(|(_, dead, _)| dead)
+    let (_, dead, _) = taken(graph, asked, &given, &wanted, SIMPLER)?;
+    Ok(dead.into_iter().map(|idle| idle.number).collect())
 }
 
 /// The function whose outputs are the wanted derivatives of the sum of the only output by the
-/// inputs, and the numbers of the inputs that no derivative came back to.
-fn derivative(function: Graph, wanted: &[bool]) -> Result<(Graph, Vec<usize>)> {
+/// inputs, and those of the inputs that no derivative came back to.
+fn derivative(function: Graph, wanted: &[bool]) -> Result<(Graph, Vec<Idle>)> {
     let body = &function[function.body];
     let (inputs, y) = (body.inputs.clone(), body.outputs[0]);
+    let (_, used) = function.makers(&HashSet::new(), y);
     let xs: Vec<ValueId> =
         inputs.iter().zip(wanted).filter(|(_, wanted)| **wanted).map(|(&id, _)| id).collect();
     let region = function.body;
@@ -193,7 +229,8 @@ fn derivative(function: Graph, wanted: &[bool]) -> Result<(Graph, Vec<usize>)> {
     let (mut outputs, mut dead) = (Vec::new(), Vec::new());
     for (&x, dx) in xs.iter().zip(found) {
         if dx.is_none() {
-            dead.extend(inputs.iter().position(|&input| input == x));
+            let number = inputs.iter().position(|&input| input == x);
+            dead.extend(number.map(|number| Idle { number, is_used: used.contains(&x) }));
         }
         outputs.push(dx.unwrap_or_else(|| tape.expr(x).zeros_like()).id);
     }
@@ -265,9 +302,9 @@ fn known(tape: &Tape, node: &Node) -> Result {
     Err(Diagnostic::new(Code::NoGradient, message).within(node.location()))
 }
 
-/// The nodes on the shortest way from `x` to `y`.
-fn path(graph: &Graph, x: ValueId, y: ValueId) -> Option<Vec<NodeId>> {
-    let cuts = HashSet::from([x]);
+/// The nodes on the shortest way from `x` to `y` that leads through none of `others`.
+fn path(graph: &Graph, x: ValueId, y: ValueId, others: &[ValueId]) -> Option<Vec<NodeId>> {
+    let cuts = others.iter().copied().chain([x]).collect();
     let (nodes, _) = graph.makers(&cuts, y);
     let mut from: HashMap<ValueId, (ValueId, NodeId)> = HashMap::new();
     for id in nodes {
@@ -306,7 +343,7 @@ fn along(
 ) -> Diagnostic {
     tape.look(|graph| {
         let outputs = || graph[at].outputs.iter().flatten().copied();
-        let ends = |from: ValueId, to: ValueId| Some((from, path(graph, from, to)?, to));
+        let ends = |from: ValueId, to: ValueId| Some((from, path(graph, from, to, &[])?, to));
         let before = xs.iter().find_map(|&x| outputs().find_map(|output| ends(x, output)));
         let after = seeds.iter().find_map(|(y, _)| outputs().find_map(|output| ends(output, y.id)));
         let (Some((x, before, _)), Some((_, after, y))) = (before, after) else { return finding };

@@ -98,6 +98,7 @@ pub(super) const CASES: &[Case<'_>] = &[
     case("double[n, m] a, double[m] b, double[1, m] c", "y = Min(a, b, c)"),
     case("double[n, m] a, double[n, m] b", "h = Hardmax(a)  c = Mul(h, b)  y = Add(a, c)"),
     case("double[n, m] a", "c = CastLike(a, a)  y = Dropout(c)"),
+    case("double[n, m] a", "y, mask = Dropout(a)"),
     case("double[n, m] a, double[m] b", "c = Less(a, b)  y = Where(c, a, b)"),
     case("double[n, m] a, double[m] b", "y = PRelu(a, b)"),
     case("double[n, m] a, double[n, m] b", "y = SwiGLU<alpha = 1.2>(a, b)"),
@@ -272,6 +273,7 @@ pub(super) const CASES: &[Case<'_>] = &[
     with("double[n, 4] x", "int64 a = {1}", "y = CumSum<exclusive = 1>(x, a)"),
     with("double[n, 4] x", "int64 a = {-2}", "y = CumSum<reverse = 1>(x, a)"),
     with("double[n, 4] x", "int64 a = {1}", "y = CumProd(x, a)"),
+    with("double[n, 4, 2] x", "int64 a = {-2}", "y = CumProd<exclusive = 1, reverse = 1>(x, a)"),
     with(
         "double[n, 2, 4, 4] x",
         "float[4] s = {1.0, 1.0, 0.6, 1.7}",
@@ -283,6 +285,22 @@ pub(super) const CASES: &[Case<'_>] = &[
         "y = Resize<mode = \"cubic\">(x, \"\", \"\", s)",
     ),
     with("double[1, 2, 4, 3] x", "int64[4] s = {1, 2, 6, 5}", "y = Resize(x, \"\", \"\", s)"),
+    // The size stays, the places do not.
+    with(
+        "double[n, 2, 3, 4] x",
+        "float[4] s = {1.0, 1.0, 1.2, 1.0}",
+        "y = Resize<mode = \"linear\">(x, \"\", s)",
+    ),
+    with(
+        "double[1, 2, 4, 5] x",
+        "int64[2] s = {7, 7}",
+        "y = Resize<mode = \"cubic\", axes = [3, 2], keep_aspect_ratio_policy = \"not_larger\">(x, \"\", \"\", s)",
+    ),
+    with(
+        "double[2, 3, 3] x",
+        "int64[2] s = {2, 5}",
+        "y = Resize<mode = \"linear\", antialias = 1, axes = [1, 2], keep_aspect_ratio_policy = \"not_smaller\">(x, \"\", \"\", s)",
+    ),
     case("double[1, 2, 4, 5] x, double[1, 3, 2, 2] q", "y = GridSample(x, q)"),
     case(
         "double[1, 2, 4, 5] x, double[1, 3, 2, 2] q",
@@ -291,6 +309,10 @@ pub(super) const CASES: &[Case<'_>] = &[
     case(
         "double[1, 2, 4, 5] x, double[1, 3, 2, 2] g",
         "y = GridSample<padding_mode = \"border\">(x, g)",
+    ),
+    case(
+        "double[1, 2, 4, 5] x, double[1, 3, 2, 2] p",
+        "y = GridSample<mode = \"cubic\", padding_mode = \"border\">(x, p)",
     ),
     with("double[2, 2, 3] t", "int64[4] s = {2, 1, 3, 2}", "y = AffineGrid(t, s)"),
     with(
@@ -336,6 +358,16 @@ pub(super) const CASES: &[Case<'_>] = &[
         "y = MaxRoiPool<pooled_shape = [2, 3], spatial_scale = 0.8>(x, r)",
     ),
     with(
+        "double[1, 2, 6, 6] x",
+        "double[2, 4] r = {0.4, 0.7, 4.6, 5.2, 4.0, 5.0, 9.0, 9.0}, int64[2] b = {0, 0}",
+        "y = RoiAlign<mode = \"max\", output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, b)",
+    ),
+    with(
+        "double[2, 2, 6, 5] x",
+        "double[1, 4] r = {0.4, 0.7, 4.6, 5.2}, int64[1] b = {1}",
+        "y = RoiAlign<mode = \"max\", output_height = 2, output_width = 1>(x, r, b)",
+    ),
+    with(
         "double[1, 1, 0, 3] x, double[2] w",
         "double[1, 5] r = {0.0, 0.0, 0.0, 2.0, 2.0}",
         "p = MaxRoiPool<pooled_shape = [1, 2]>(x, r)  y = Add(p, w)",
@@ -371,6 +403,20 @@ pub(super) const CASES: &[Case<'_>] = &[
         "y, s, t = Attention<is_causal = 1, softcap = 2.0>(q, k, v, \"\", a, b)",
     ),
     case(
+        "double[1, 2, 3, 2] q, double[1, 2, 3, 2] k, double[1, 2, 3, 2] v",
+        "a = Attention<is_causal = 1, softcap = 2.0>(q, k, v)  b = Mul(a, a)
+        dq, dk, dv = ai.onnx.preview.training.Gradient<xs = [\"q\", \"k\", \"v\"], y = \"b\">(q, k, v)
+        c = Mul(dq, dk)  y = Mul(c, dv)",
+    ),
+    case(
+        "double[1, 2, 3, 2] q, double[1, 1, 4, 2] k, double[1, 1, 4, 2] v, double[3, 4] m",
+        "a, s, t, y = Attention<softcap = 2.0, qk_matmul_output_mode = 2>(q, k, v, m)",
+    ),
+    case(
+        "double[1, 3, 4] q, double[1, 2, 4] k, double[1, 2, 4] v",
+        "a, s, t, p = Attention<q_num_heads = 2, kv_num_heads = 2, qk_matmul_output_mode = 3>(q, k, v)  z = ReduceSum(p)  y = Mul(z, a)",
+    ),
+    case(
         "double[1, 3, 4] x, double[1, 3, 1] c, double[1, 3, 1] s",
         "y = RotaryEmbedding<num_heads = 2, interleaved = 1>(x, c, s)",
     ),
@@ -381,6 +427,10 @@ pub(super) const CASES: &[Case<'_>] = &[
     case(
         "double[2] h, double[n, 2] x, double[2] w",
         "l, y = Scan<num_scan_inputs = 1, body = s (i, j) => (o, r) { a = Mul(i, w)  b = Add(a, j)  o = Tanh(b)  r = Identity(o) }>(h, x)",
+    ),
+    case(
+        "double[2] h, double[z, 2] x",
+        "l, r = Scan<num_scan_inputs = 1, body = s (i, j) => (o, p) { o = Mul(i, j)  p = Exp(o) }>(h, x)  f = ReduceSum(r)  y = Add(l, f)",
     ),
     with(
         "double[2] h, double[2] w",

@@ -1,6 +1,7 @@
 //! Derivatives, against differences of the function itself, in `double`.
 
 mod cases;
+mod points;
 
 use cases::{CASES, UNARY};
 use onnxc::{Options, dtype::DType, host, plan::Plan, tensor::Tensor, value::Value};
@@ -165,6 +166,10 @@ fn a_path_without_a_derivative_is_shown() {
         &["E0435", "node `few` (ArgMax) → node `real` (Cast)"],
     );
     refused("[region] y = SequenceConstruct(x)", &["input 2 must be a tensor"]);
+    refused(
+        "n = Size(w)  y = Loop(n, \"\", x) <body = b (i, c, s) => (d, t) { d = Identity(c)  t = Concat<axis = 0>(s, s) }>",
+        &["E0205", "a value whose size changes from turn to turn"],
+    );
 }
 
 #[test]

@@ -88,6 +88,13 @@ impl<'p> Names<'p> {
     }
 }
 
+impl Names<'_> {
+    /// Whether a name is one of those by which is derived, or that are held fixed.
+    fn are_by(&self, name: &str) -> bool {
+        self.xs.iter().chain(&self.zs).any(|other| *other == name)
+    }
+}
+
 fn strings(attribute: &AttributeProto) -> Option<Vec<&str>> {
     attribute.strings.iter().map(|text| std::str::from_utf8(text).ok()).collect()
 }
@@ -258,12 +265,15 @@ impl<'p> Paths<'p> {
         text + " → " + &quoted(y)
     }
 
-    /// The names that the result depends on, along paths with a derivative or along all.
+    /// The names that the result depends on, along paths with a derivative or along all. What is behind
+    /// a variable is no part of the function.
     fn reached(&mut self, names: &Names<'p>, live_only: bool) -> HashSet<&'p str> {
         let mut reached = HashSet::from([names.y]);
         let mut open = vec![names.y];
         while let Some(name) = open.pop() {
-            let Some(&node) = self.makers.get(name) else { continue };
+            let Some(&node) = self.makers.get(name).filter(|_| !names.are_by(name)) else {
+                continue;
+            };
             if live_only && is_dead(node) {
                 continue;
             }

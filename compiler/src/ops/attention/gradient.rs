@@ -9,6 +9,12 @@ use crate::{
 };
 use std::rc::Rc;
 
+/// The stages of the scores, by their numbers.
+const PRODUCTS: i64 = 0;
+const CAPPED: i64 = 1;
+const MASKED: i64 = 2;
+const WEIGHTS: i64 = 3;
+
 /// Heads as an axis of their own, in front of the rows.
 fn apart(x: Expr<'_>, heads: Option<i64>) -> Expr<'_> {
     match heads.filter(|_| x.rank() == 3) {
@@ -41,13 +47,15 @@ fn shared<'t>(dx: Expr<'t>, like: Expr<'t>, group: i64) -> Expr<'t> {
     dx.reshape(like.tape.joined(&shape)).sum(&[2]).squeeze(&[2])
 }
 
+/// The sum of those that there are.
+fn both<'t>(a: Option<Expr<'t>>, b: Option<Expr<'t>>) -> Option<Expr<'t>> {
+    [a, b].into_iter().flatten().reduce(|a, b| a + b)
+}
+
 impl Attention {
     /// With weights `P` and results `P V`: `dV = Pᵀ dY`, and, for the scores, what softmax makes of
     /// `dY Vᵀ`. The operator gives weights and scores itself.
     pub(super) fn gradient_of_scores(&self, g: &mut Gradient<'_>) -> Result {
-        if g.dy(3).is_some() {
-            return Err(g.unsupported("through its last output"));
-        }
         let heads = |i: usize| self.heads[usize::from(i > 0)];
         let [q, new_k, new_v] = [0, 1, 2].map(|i| apart(g.x(i), heads(i)));
         let with_past = |i: usize, new| match g.optional(i) {
@@ -66,29 +74,16 @@ impl Attention {
         };
         let scale = self.scale.map_or((depth as f64).sqrt().recip(), f64::from);
         let (mut dk, mut dv) = (g.dy(1), g.dy(2));
-        if let Some(dy) = g.dy(0) {
-            let stage = |mode: i64| {
-                let op = Attention { qk_matmul_output_mode: mode, ..self.clone() };
-                let inputs: Vec<_> = (0..g.inputs()).map(|i| g.optional(i)).collect();
-                g.tape().node(Rc::new(op), &inputs, 4)[3]
-            };
-            let dy = apart(dy, self.heads[0]);
-            let (p, values, keys) = (stage(3), repeated(v, group).cast_like(q), repeated(k, group));
-            let dp = dy.matmul(values.turned());
-            let masked = p * (dp - (p * dp).sum(&[3]));
-            let d_mask = g.optional(3).filter(|_| g.wants(3)).map(|mask| of_mask(masked, mask));
-            let ds = match self.softcap {
-                0.0 => masked,
-                cap => {
-                    let capped = stage(1) / f64::from(cap);
-                    masked * (-capped * capped + 1.0)
-                }
-            } * scale;
-            d_mask.into_iter().for_each(|d_mask| g.set(3, d_mask));
-            g.set(0, together(ds.matmul(keys), g.x(0)));
-            let add = |so_far: Option<_>, more| Some(so_far.map_or(more, |so_far| so_far + more));
-            dk = add(dk, shared(ds.turned().matmul(q), k, group));
-            dv = add(dv, shared(p.turned().matmul(dy), v, group).cast_like(v));
+        let dy = g.dy(0).map(|dy| apart(dy, self.heads[0]));
+        let d_weights = dy.map(|dy| dy.matmul(repeated(v, group).cast_like(q).turned()));
+        if let Some(ds) = self.of_products(g, d_weights) {
+            let ds = ds * scale;
+            g.set(0, together(ds.matmul(repeated(k, group)), g.x(0)));
+            dk = both(dk, Some(shared(ds.turned().matmul(q), k, group)));
+        }
+        if let Some(dy) = dy {
+            let p = self.stage(g, WEIGHTS);
+            dv = both(dv, Some(shared(p.turned().matmul(dy), v, group).cast_like(v)));
         }
         for (i, dx, new) in [(1, dk, new_k), (2, dv, new_v)] {
             let Some(dx) = dx else { continue };
@@ -102,6 +97,45 @@ impl Attention {
             g.set(i, together(parts[1], g.x(i)));
         }
         Ok(())
+    }
+
+    /// The derivative of the products of queries and keys, from that of the weights and that of the
+    /// last output, which is one of the stages between. Says that of the mask.
+    fn of_products<'t>(
+        &self,
+        g: &mut Gradient<'t>,
+        d_weights: Option<Expr<'t>>,
+    ) -> Option<Expr<'t>> {
+        let last = g.dy(3);
+        let given = |stage: i64| last.filter(|_| self.qk_matmul_output_mode == stage);
+        let of_softmax = both(d_weights, given(WEIGHTS)).map(|dp| {
+            let p = self.stage(g, WEIGHTS);
+            p * (dp - (p * dp).sum(&[3]))
+        });
+        // What is masked out is nothing, whatever the products are.
+        let of_masked = given(MASKED).map(|ds| {
+            let masked = self.stage(g, MASKED);
+            ds.only_where(masked.above(f64::NEG_INFINITY))
+        });
+        let masked = both(of_softmax, of_masked);
+        if let (Some(masked), Some(mask), true) = (masked, g.optional(3), g.wants(3)) {
+            g.set(3, of_mask(masked, mask));
+        }
+        let capped = both(masked, given(CAPPED)).map(|ds| match self.softcap {
+            0.0 => ds,
+            cap => {
+                let capped = self.stage(g, CAPPED) / f64::from(cap);
+                ds * (-capped * capped + 1.0)
+            }
+        });
+        both(capped, given(PRODUCTS))
+    }
+
+    /// What the scores are at a stage.
+    fn stage<'t>(&self, g: &Gradient<'t>, stage: i64) -> Expr<'t> {
+        let op = Attention { qk_matmul_output_mode: stage, ..self.clone() };
+        let inputs: Vec<_> = (0..g.inputs()).map(|i| g.optional(i)).collect();
+        g.tape().node(Rc::new(op), &inputs, 4)[3]
     }
 }
 

@@ -173,6 +173,73 @@ pub fn of_scan(g: &mut Gradient<'_>, scan: &Scan) -> Result {
     Ok(())
 }
 
+/// The turns of a `Scan` of batches as those of two others, one in the other: that of the batch, and
+/// that along the second axis.
+pub fn of_batches(g: &mut Gradient<'_>, scanned: usize, reversed: &[bool]) -> Result {
+    let (tape, outputs) = (g.tape(), g.node().outputs.len());
+    let lens = g.optional(0);
+    let inputs: Vec<Expr<'_>> = lens.into_iter().chain((1..g.inputs()).map(|i| g.x(i))).collect();
+    let types: Vec<Type> = inputs.iter().map(|&input| part_ty(input)).collect();
+    let sample = Sample { from: g.node().regions[0], scanned, reversed, outputs };
+    let region = tape.region("sample", &types, |_, given| match lens {
+        Some(_) => sample.turns(&given[1..], Some(given[0])),
+        None => sample.turns(given, None),
+    })?;
+    let scan = Scan { scanned: inputs.len(), ..Scan::default() };
+    let inputs: Vec<_> = inputs.into_iter().map(Some).collect();
+    let made = tape.node_around(Rc::new(scan), &inputs, outputs, vec![region]);
+    g.through(&made)
+}
+
+/// The type of a part along the first axis.
+fn part_ty(all: Expr<'_>) -> Type {
+    let mut ty = all.ty();
+    ty.shape.remove(0);
+    ty.into()
+}
+
+/// What is done with each of a batch.
+struct Sample<'a> {
+    /// What each turn does.
+    from: RegionId,
+    scanned: usize,
+    reversed: &'a [bool],
+    outputs: usize,
+}
+
+impl Sample<'_> {
+    /// Takes the turns, where `len` says how many. What later turns would change stays, and what they
+    /// would give is zero.
+    fn turns<'t>(&self, given: &[Expr<'t>], len: Option<Expr<'t>>) -> Result<Vec<Expr<'t>>> {
+        let (states, parts) = given.split_at(given.len() - self.scanned);
+        let tape = given[0].tape;
+        let ordered = |(i, &x): (usize, &Expr<'t>)| match len {
+            Some(len) if self.reversed.get(i) == Some(&true) => {
+                let places = len - 1.0 - x.indices(0);
+                x.gather(places.less(places.number(0.0)).pick(x.indices(0), places), 0)
+            }
+            _ => x,
+        };
+        let mut scanned: Vec<Expr<'t>> = parts.iter().enumerate().map(ordered).collect();
+        scanned.extend(len.map(|len| parts[0].indices(0).less(len)));
+        let types = states.iter().map(|&state| ty(state));
+        let types: Vec<Type> = types.chain(scanned.iter().map(|&x| part_ty(x))).collect();
+        let region = tape.region("step", &types, |_, inputs| {
+            let results = tape.inline(self.from, &inputs[..given.len()]);
+            let Some(&there) = inputs.get(given.len()) else { return Ok(results) };
+            let kept = |(i, result): (usize, Expr<'t>)| match inputs[..states.len()].get(i) {
+                Some(&before) => there.pick(result, before),
+                None => result.only_where(there),
+            };
+            Ok(results.into_iter().enumerate().map(kept).collect())
+        })?;
+        let reversed = if len.is_some() { Vec::new() } else { self.reversed.to_vec() };
+        let scan = Scan { scanned: scanned.len(), reversed, ..Scan::default() };
+        let inputs: Vec<_> = states.iter().copied().chain(scanned).map(Some).collect();
+        Ok(tape.node_around(Rc::new(scan), &inputs, self.outputs, vec![region]))
+    }
+}
+
 /// The types of what a region is given.
 fn given_to(tape: &Tape, region: RegionId) -> Vec<Type> {
     tape.look(|graph| graph[region].inputs.iter().map(|&id| graph[id].ty.clone()).collect())
@@ -191,6 +258,9 @@ pub fn of_loop(g: &mut Gradient<'_>) -> Result {
     let inputs: Vec<_> = (0..g.inputs()).map(|i| g.optional(i)).collect();
     let from = g.node().regions[0];
     let types = given_to(tape, from);
+    if (0..carried).any(|j| types[HEAD + j] != ty(g.x(HEAD + j))) {
+        return Err(g.unsupported("through a value whose size changes from turn to turn"));
+    }
     let region = tape.region("again", &types, |_, given| {
         let results = tape.inline(from, given);
         Ok(results[..=carried].iter().chain(given).copied().collect())

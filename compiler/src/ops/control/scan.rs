@@ -380,6 +380,10 @@ impl Op for Batches {
         cx.step(Step::Loop(plan::Loop { most: Some(Turns::Size(shape[0].clone())), ..outer }));
         Ok(())
     }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        super::gradient::of_batches(g, self.scanned, &self.reversed)
+    }
 }
 
 /// The part of an operand at the place `at` along its first axis, of `len` elements.

@@ -396,7 +396,7 @@ impl Op for GlobalPool {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, y, Some(dy)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
         let dx = match *self {
-            GlobalPool::Average => dy * y.count_like(x) / x.count_like(x),
+            GlobalPool::Average => dy * y.share_of(x),
             GlobalPool::Max => {
                 let rows = x.reshape_to(&[0, 0, -1]);
                 let (zeros, dy) = (rows.zeros_like(), dy.reshape_to(&[0, 0, 1]));

@@ -1,18 +1,21 @@
 //! The derivative of `Resize`, which multiplies by a matrix along each axis.
 
-use super::{ROI, Resize, SCALES, SIZES};
+use super::{Mode, ROI, Resize, SCALES, SIZES};
 use crate::{
     diag::Result,
     ir::{Expr, Gradient},
+    tensor::Tensor,
 };
+use onnxc_runtime::resize::{Coordinates, Rounding};
 use std::rc::Rc;
 
 impl Resize {
     /// Each axis is multiplied by what the operator makes of a unit matrix along it.
     pub(super) fn gradient_by_axes(&self, g: &mut Gradient<'_>) -> Result {
         let (x, y, Some(mut dx)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
-        if self.fit.is_some() && g.has(SIZES) {
-            return Err(g.unsupported("for sizes that keep the proportions"));
+        let fits = self.fit.is_some() && given(g, SIZES).is_some();
+        if fits && self.coordinates == Coordinates::TfCropAndResize {
+            return Err(g.unsupported("for regions whose sizes keep the proportions"));
         }
         let rank = x.rank();
         let axes: Vec<usize> = match &self.axes {
@@ -21,24 +24,41 @@ impl Resize {
         };
         let (from, to) = (x.dims(), y.dims());
         for (at, &axis) in axes.iter().enumerate() {
-            if from[axis] != to[axis] || g.has(ROI) && !self.keeps(g, at, axes.len()) {
-                let matrix = self.along(g, x, axis, at, axes.len());
-                let last = rank - 1;
-                dx = dx.moved_axis(axis, last).matmul(matrix.turned()).moved_axis(last, axis);
+            if from[axis] == to[axis] && !fits && self.keeps(g, at, axes.len()) {
+                continue;
             }
+            let matrix = match fits {
+                true => self.fitted(g, x, &axes, at),
+                false => self.along(g, x, axis, at, axes.len()),
+            };
+            let last = rank - 1;
+            dx = dx.moved_axis(axis, last).matmul(matrix.turned()).moved_axis(last, axis);
         }
         g.set(0, dx);
         Ok(())
     }
 
-    /// Whether the region along an axis is known to be all of it.
+    /// Whether an axis that keeps its size is known to stay as it is: its scale is 1, and no place on it
+    /// is another.
     fn keeps(&self, g: &Gradient<'_>, at: usize, count: usize) -> bool {
-        let roi = g.optional(ROI).and_then(|roi| {
-            roi.tape.look(|graph| graph[roi.id].constant.as_ref().and_then(|roi| roi.floats()))
-        });
-        roi.is_some_and(|roi| {
-            roi.is_empty() || roi.get(at) == Some(&0.0) && roi.get(count + at) == Some(&1.0)
-        })
+        let unscaled = match constant(g, SCALES) {
+            Some(scales) => scales.get(at) == Some(&1.0),
+            None => given(g, SIZES).is_some(),
+        };
+        let in_place = match self.coordinates {
+            Coordinates::TfCropAndResize => self.is_whole(g, at, count),
+            Coordinates::TfHalfPixelForNn => {
+                matches!(self.mode, Mode::Nearest(Rounding::Floor | Rounding::PreferFloor))
+            }
+            _ => true,
+        };
+        unscaled && in_place
+    }
+
+    /// Whether the region along an axis is known to be all of it.
+    fn is_whole(&self, g: &Gradient<'_>, at: usize, count: usize) -> bool {
+        let ends = |roi: Vec<f64>| Some((*roi.get(at)?, *roi.get(count + at)?));
+        constant(g, ROI).and_then(ends) == Some((0.0, 1.0))
     }
 
     /// What becomes of each place along an axis: a row for each.
@@ -50,9 +70,8 @@ impl Resize {
         at: usize,
         count: usize,
     ) -> Expr<'t> {
-        let given = |i: usize| g.optional(i).filter(|value| value.dims() != [0.into()]);
-        let one = |i: usize| given(i).map(|values| values.element(at));
-        let roi = given(ROI).map(|roi| roi.element(at).concat(&[roi.element(count + at)], 0));
+        let one = |i: usize| given(g, i).map(|values| values.element(at));
+        let roi = given(g, ROI).map(|roi| roi.element(at).concat(&[roi.element(count + at)], 0));
         let op = Resize {
             mode: self.mode,
             coordinates: self.coordinates,
@@ -63,4 +82,30 @@ impl Resize {
         let unit = x.unit(axis);
         g.tape().node(Rc::new(op), &[Some(unit), roi, one(SCALES), one(SIZES)], 1)[0]
     }
+
+    /// The same where all axes together say by how much each is scaled: a unit matrix is resized that is
+    /// as large as these. Along the others it stays the same, for weights sum up to 1.
+    fn fitted<'t>(&self, g: &Gradient<'t>, x: Expr<'t>, axes: &[usize], at: usize) -> Expr<'t> {
+        let tape = g.tape();
+        let others: Vec<usize> = (1..=axes.len()).filter(|&axis| axis != at + 1).collect();
+        let sizes = axes.iter().map(|&axis| x.size_of(axis));
+        let sizes: Vec<_> = std::iter::once(x.size_of(axes[at])).chain(sizes).collect();
+        let missing: Vec<i64> = others.iter().map(|&axis| axis as i64).collect();
+        let unit = x.unit(axes[at]).unsqueeze(tape.ints(&missing)).expand_to(tape.joined(&sizes));
+        let named = (1..=axes.len() as i64).collect();
+        let op = Resize { axes: Some(named), extrapolation: 0.0, ..*self };
+        let all = tape.node(Rc::new(op), &[Some(unit), None, None, g.optional(SIZES)], 1)[0];
+        all.mean(&others).squeeze(&others)
+    }
+}
+
+/// An input, where it has elements.
+fn given<'t>(g: &Gradient<'t>, i: usize) -> Option<Expr<'t>> {
+    g.optional(i).filter(|value| value.dims() != [0.into()])
+}
+
+/// The elements of an input, where they are known.
+fn constant(g: &Gradient<'_>, i: usize) -> Option<Vec<f64>> {
+    let value = given(g, i)?;
+    value.tape.look(|graph| graph[value.id].constant.as_ref().and_then(Tensor::floats))
 }

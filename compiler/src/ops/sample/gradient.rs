@@ -44,6 +44,17 @@ impl Reading {
         }
     }
 
+    /// The place that is read for one on an axis of that size: where the outermost elements go on, one
+    /// beyond the edges is brought to them, so that what is read there does not change.
+    fn brought<'t>(&self, at: Expr<'t>, size: Expr<'t>) -> Expr<'t> {
+        if self.padding != Padding::Border {
+            return at;
+        }
+        let (edge, last) = (if self.align_corners { 0.0 } else { 0.5 }, size - 1.0);
+        let inside = at.at_least(at.number(-edge)).and(at.at_most(last + edge));
+        inside.pick(at, at.greater(last).pick(last, at.number(0.0)))
+    }
+
     /// The element that stands for one at `place`, and whether it is there at all.
     fn inside<'t>(&self, place: Expr<'t>, size: Expr<'t>) -> (Expr<'t>, Option<Expr<'t>>) {
         let last = size - 1.0;
@@ -81,18 +92,19 @@ impl Reading {
         // So far: where elements stand, whether they do, and their weights.
         let mut reads: Vec<(Expr<'t>, Option<Expr<'t>>, Expr<'t>)> = Vec::new();
         for (axis, &at) in places.iter().enumerate() {
-            let (size, taps) = (x.size_of(axis + 2), self.taps(at));
+            let size = x.size_of(axis + 2).cast_like(at);
+            let taps = self.taps(self.brought(at, size));
             let mut next = Vec::new();
             for (k, &weight) in taps.weights.iter().enumerate() {
                 let place = taps.first + k as f64;
-                let (element, there) = self.inside(place, size.cast_like(at));
+                let (element, there) = self.inside(place, size);
                 if reads.is_empty() || axis == 0 {
                     next.push((element, there, weight));
                     continue;
                 }
                 next.extend(reads.iter().map(|&(before, was, so_far)| {
                     let both = [was, there].into_iter().flatten().reduce(|a, b| a.and(b));
-                    (before * size + element, both, so_far * weight)
+                    (before * x.size_of(axis + 2) + element, both, so_far * weight)
                 }));
             }
             reads = next;
