@@ -6,24 +6,20 @@ import json
 import math
 import os
 import pathlib
-import platform
-import random
-import select
 import statistics
 import subprocess
-import time
 from importlib.metadata import version
 
 import numpy as np
 import onnxruntime
+
+from turns import Peer, machine, measure, micros
 
 DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
 NAMES = {
     "onnxc": "onnxc", "ort": "ONNX Runtime", "openvino": "OpenVINO f32",
     "openvino-default": "OpenVINO default", "rten": "rten", "tract": "tract",
 }
-# A burst of calls takes about so many milliseconds.
-BURST = 60
 # An output may differ from the unoptimized one by so much of its largest element.
 TOLERANCE = 1e-4
 
@@ -80,74 +76,6 @@ def compile_ours(model, inputs, folder, work, threads, precision):
             subprocess.run(["cp", project / file, folder], check=True)
 
 
-class Peer:
-    """A program that has loaded the model, and waits for lines."""
-
-    def __init__(self, name, command, threads, extra):
-        self.name, self.times = name, []
-        environment = dict(os.environ, **extra)
-        for key in ["ONNXC_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS", "RTEN_NUM_THREADS"]:
-            environment[key] = str(threads)
-        # One thread stays on one core.
-        core = sorted(os.sched_getaffinity(0))[-1]
-        pinned = (lambda: os.sched_setaffinity(0, {core})) if threads == 1 else None
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True,
-            env=environment, preexec_fn=pinned,
-        )
-        self.load = self.answer()["load_ms"]
-
-    def answer(self, seconds=300):
-        end = time.monotonic() + seconds
-        while select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))[0]:
-            line = self.process.stdout.readline()
-            if line.startswith("{"):
-                said = json.loads(line)
-                if "error" in said:
-                    raise RuntimeError(said["error"])
-                return said
-            if not line:
-                break
-        raise RuntimeError("it ended, or did not answer")
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def hurry(self, line):
-        """Asks while the program's threads go before all that is not in real time."""
-        self.schedule(os.SCHED_RR, 1)
-        said = self.ask(line)
-        self.schedule(os.SCHED_OTHER, 0)
-        return said
-
-    def schedule(self, policy, priority):
-        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
-            try:
-                os.sched_setscheduler(int(thread), policy, os.sched_param(priority))
-            except OSError:
-                pass
-
-    def error(self, expected, folder):
-        """The largest difference, as a share of the output's largest element."""
-        folder.mkdir(exist_ok=True)
-        self.ask(f"o {folder}")
-        worst = 0.0
-        for k, wanted in enumerate(expected):
-            got = np.fromfile(folder / f"out{k}.bin", wanted.dtype).astype(np.float64)
-            if got.size != wanted.size:
-                raise RuntimeError(f"output {k} has {got.size} elements")
-            apart = np.max(np.abs(got - wanted.reshape(-1)), initial=0.0)
-            worst = max(worst, apart / max(np.max(np.abs(wanted), initial=0.0), 1e-30))
-        return float(worst)
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-
-
 def start(name, model, folder, threads):
     """Starts a peer on a model."""
     programs = pathlib.Path(os.environ["PEERS_PROGRAMS"])
@@ -161,15 +89,18 @@ def start(name, model, folder, threads):
     return Peer(name, [programs / program, model, folder, str(threads)], threads, extra)
 
 
-def measure(peers, rounds):
-    """Lets the peers calculate in turns, in another order each time."""
-    for peer in peers:
-        peer.hurry("w 50")
-        peer.count = max(1, int(BURST * 1e3 / peer.hurry("w 150")["us"]))
-    for _ in range(rounds):
-        for peer in random.sample(peers, len(peers)):
-            peer.hurry("t 1")  # Its caches were the others'.
-            peer.times.append(peer.hurry(f"t {peer.count}")["us"])
+def error_of(peer, expected, folder):
+    """The largest difference, as a share of the output's largest element."""
+    folder.mkdir(exist_ok=True)
+    peer.ask(f"o {folder}")
+    worst = 0.0
+    for k, wanted in enumerate(expected):
+        got = np.fromfile(folder / f"out{k}.bin", wanted.dtype).astype(np.float64)
+        if got.size != wanted.size:
+            raise RuntimeError(f"output {k} has {got.size} elements")
+        apart = np.max(np.abs(got - wanted.reshape(-1)), initial=0.0)
+        worst = max(worst, apart / max(np.max(np.abs(wanted), initial=0.0), 1e-30))
+    return float(worst)
 
 
 def compare(model, names, threads, rounds, work, expected):
@@ -178,7 +109,7 @@ def compare(model, names, threads, rounds, work, expected):
     for name in names:
         try:
             peer = start(name, model, folder, threads)
-            error = peer.error(expected, work / "outputs")
+            error = error_of(peer, expected, work / "outputs")
             peers.append(peer)
             row[name] = {"error": error, "load_ms": peer.load}
         except (RuntimeError, OSError, ValueError) as reason:
@@ -199,10 +130,6 @@ def cell(row, name):
     return text if peer["error"] <= TOLERANCE else f"({text})"
 
 
-def micros(us):
-    return f"{us:.3g} µs" if us < 1000 else f"{us / 1000:.3g} ms"
-
-
 def table(results, names, threads):
     """The results for so many threads, as Markdown."""
     others = [name for name in names if name != "onnxc"]
@@ -220,13 +147,6 @@ def table(results, names, threads):
     lines.append(["geometric mean", ""] + means)
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{threads} thread{'s' if threads > 1 else ''}:\n\n{body}\n"
-
-
-def machine():
-    for line in open("/proc/cpuinfo"):
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
 
 
 def heading(names):

@@ -1,6 +1,10 @@
 //! What a model is timed on.
 
-use crate::cli::{run, test::folder};
+use super::labels::Labels;
+use crate::cli::{
+    run,
+    test::{folder, learning},
+};
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
     dtype::DType,
@@ -15,22 +19,50 @@ use std::path::Path;
 /// The inputs that are given, or those of the first data set beside the model, or made up.
 pub fn of(model: &Path, given: &[String], plan: &Plan) -> Result<Vec<Value>, Diagnostics> {
     if !given.is_empty() {
-        let proto = import::decode(crate::cli::files::bytes(model)?)?;
-        let runs = run::runs(run::inputs(given, proto.graph.as_ref())?)?;
-        return run::in_order(plan, &runs[0]);
+        return from_files(model, given, plan);
     }
-    if let Some(inputs) = folder::first_inputs(model, plan)? {
-        return Ok(inputs);
-    }
-    let mut random = Random(1);
-    let made = plan.inputs.iter().map(|port| make(port, &mut random));
-    let findings = |finding| Diagnostics::from(finding);
-    made.collect::<Result<Vec<Value>, Diagnostic>>().map_err(findings)
+    let beside = match folder::first_inputs(model, plan)? {
+        None => learning::inputs_beside(model, plan, "infer/in")?,
+        found => found,
+    };
+    // Sizes, indices and masks of most models are good as ones.
+    beside.map_or_else(|| made_up(plan, &|_| Some(Whole::One)), Ok)
 }
 
-/// Random numbers from 0 to 1; ones where integers are wanted, which are sizes, indices and masks
-/// of most models.
-fn make(port: &Port, random: &mut Random) -> Result<Value, Diagnostic> {
+/// Likewise, for a step of a model that learns.
+pub fn of_step(
+    model: &Path,
+    given: &[String],
+    plan: &Plan,
+    labels: &Labels,
+) -> Result<Vec<Value>, Diagnostics> {
+    if !given.is_empty() {
+        return from_files(model, given, plan);
+    }
+    let beside = learning::inputs_beside(model, plan, "step00/in")?;
+    beside.map_or_else(|| made_up(plan, &|input| labels.classes(input).map(Whole::Below)), Ok)
+}
+
+/// Which whole numbers an input is made of.
+enum Whole {
+    One,
+    Below(usize),
+}
+
+fn from_files(model: &Path, given: &[String], plan: &Plan) -> Result<Vec<Value>, Diagnostics> {
+    let proto = import::decode(crate::cli::files::bytes(model)?)?;
+    let runs = run::runs(run::inputs(given, proto.graph.as_ref())?)?;
+    run::in_order(plan, &runs[0])
+}
+
+fn made_up(plan: &Plan, whole: &dyn Fn(&str) -> Option<Whole>) -> Result<Vec<Value>, Diagnostics> {
+    let mut random = Random(1);
+    let made = plan.inputs.iter().map(|port| make(port, whole(&port.name), &mut random));
+    Ok(made.collect::<Result<Vec<Value>, Diagnostic>>()?)
+}
+
+/// Random numbers from 0 to 1, or the whole ones that are wanted, where that is known.
+fn make(port: &Port, whole: Option<Whole>, random: &mut Random) -> Result<Value, Diagnostic> {
     let refused = |what: &str| {
         let message = format!("the input {} {what}", quoted(&port.name));
         Diagnostic::new(Code::BadOption, message)
@@ -48,12 +80,20 @@ fn make(port: &Port, random: &mut Random) -> Result<Value, Diagnostic> {
         let strings = Tensor::from_strings(vec![String::new(); len]);
         return Ok(Value::Tensor(Tensor { shape, ..strings }));
     }
-    let numbers: Vec<f64> =
-        (0..len).map(|_| if ty.dtype.is_float() { random.next() } else { 1.0 }).collect();
+    let mut number: Box<dyn FnMut() -> f64> = match whole {
+        _ if ty.dtype.is_float() => Box::new(|| random.next()),
+        Some(Whole::One) => Box::new(|| 1.0),
+        None if ty.dtype == DType::Bool => Box::new(|| 1.0),
+        Some(Whole::Below(count)) => Box::new(move || (random.next() * count as f64).floor()),
+        None => {
+            return Err(refused("is of whole numbers, of which no loss says how many there are"));
+        }
+    };
+    let numbers: Vec<f64> = (0..len).map(|_| number()).collect();
     Ok(Value::Tensor(Tensor::from_numbers(ty.dtype, shape, &numbers)?))
 }
 
-/// Numbers that look random, the same in every run (Marsaglia's xorshift).
+/// Numbers from 0 to less than 1 that look random, the same in every run (Marsaglia's xorshift).
 struct Random(u32);
 
 impl Random {
@@ -61,6 +101,27 @@ impl Random {
         for (left, by) in [(true, 13), (false, 17), (true, 5)] {
             self.0 ^= if left { self.0 << by } else { self.0 >> by };
         }
-        f64::from(self.0) / f64::from(u32::MAX)
+        f64::from(self.0) / (f64::from(u32::MAX) + 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_drawn_from_the_classes_and_other_whole_numbers_of_a_step_are_asked_for() {
+        let text = "<ir_version: 8, opset_import: [\"\": 21]>
+            g (float[40, 3] x, int64[40] label) => (float y) {
+                y = SoftmaxCrossEntropyLoss(x, label)
+            }";
+        let planned = onnxc::plan(text.into(), &onnxc::Options::default(), &mut |_, _| {});
+        let (plan, _) = planned.expect("the model is whole");
+        let made = made_up(&plan, &|_| Some(Whole::Below(3))).expect("all is known");
+        let drawn = made[1].tensor().and_then(Tensor::ints).expect("a label is a whole number");
+        assert!((0..3).all(|class| drawn.contains(&class)), "{drawn:?}");
+        assert!(drawn.iter().all(|label| (0..3).contains(label)), "{drawn:?}");
+        let refused = made_up(&plan, &|_| None).expect_err("the label may be anything").to_string();
+        assert!(refused.contains("--input label=FILE"), "{refused}");
     }
 }

@@ -1,16 +1,20 @@
 //! `onnxc bench`: how long a compiled model takes.
 
 pub(super) mod inputs;
+mod labels;
 mod process;
+mod timed;
 
 use super::{
     compile::Shared,
-    test::{exchange, glue, project::Runtime},
+    test::{exchange, project::Runtime},
 };
+use labels::Labels;
 use onnxc::{
     Output, Weights,
     diag::{Code, Diagnostic, Diagnostics},
-    emit, write_if_changed,
+    value::Value,
+    write_if_changed,
 };
 use process::Process;
 use serde_json::json;
@@ -20,16 +24,21 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
+use timed::Timed;
 
 /// Compiles a model to Rust, builds it with full optimisation, and times it
 #[derive(clap::Args)]
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The file of an input: `.npy`, or `.pb`. Without it, the first data set beside the model
-    /// counts, or else small random numbers
+    /// The file of an input: `.npy`, or `.pb`. Without any, the first data set beside the model
+    /// counts, or else small random numbers, and labels drawn from as many as the loss has classes
     #[arg(long, value_name = "NAME=FILE")]
     input: Vec<String>,
+    /// Time a step of what the model learns by, from first values on; where it has several algorithms,
+    /// that of this name
+    #[arg(long, value_name = "ALGORITHM", num_args = 0..=1, require_equals = true)]
+    step: Option<Option<String>>,
     #[command(flatten)]
     shared: Shared,
     /// How many threads share the work
@@ -75,7 +84,7 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {
-    let plan = write(options, root)?;
+    let macs = write(options, root)?;
     build(root)?;
     if options.no_run {
         return Ok(());
@@ -83,39 +92,62 @@ fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {
     let name = options.model.file_stem().unwrap_or_default().to_string_lossy();
     let measured = Measured::of(root, options.threads, options.seconds)
         .map_err(|error| Diagnostic::new(Code::Io, error).within("the program that is timed"))?;
-    measured.print(&name, plan.macs, options.json);
+    measured.print(&name, macs, options.json);
     Ok(())
 }
 
-/// Writes the project: the model's module, and the program around it.
-fn write(options: &Options, root: &Path) -> Result<onnxc::plan::Plan, Diagnostics> {
+/// Writes the project: the model's module, and the program around it. Gives the multiply-adds of what
+/// is timed.
+fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     let mut compile = options.shared.options()?;
     compile.name = Some("model".into());
     compile.stem.clone_from(&compile.name);
     compile.weights = Weights::File;
-    let mut output = onnxc::compile(&options.model, &compile, &mut |_, _| {})?;
-    let Output { plan, module, .. } = &mut output;
+    let mut labels = Labels::default();
+    let mut output = onnxc::compile(&options.model, &compile, &mut |_, graph| labels.see(graph))?;
+    let Output { plan, training, module, .. } = &mut output;
     super::run::callable(plan)?;
-    let place = options.model.display().to_string();
-    let values = inputs::of(&options.model, &options.input, plan)
-        .map_err(|findings| findings.within(&place))?;
+    let style = compile.style(plan, "model");
+    let timed = match &options.step {
+        None => Timed::inference(plan, &style),
+        Some(name) => Timed::step(training.as_ref(), name.as_deref(), &style)?,
+    };
+    let values = inputs(options, &timed, &labels)?;
     let source = root.join("src");
     fs::create_dir_all(&source).map_err(|error| io_finding(&source, &error))?;
-    let runtime = Runtime::said(options.runtime.as_deref());
-    let images = if module.code.contains("image_decoder::") { ", \"image\"" } else { "" };
-    let threads = if options.threads.get() > 1 { ", \"threads\"" } else { "" };
-    let manifest = format!(
-        "[package]\nname = \"bench\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nonnxc-runtime = {{ {}, features = [\"half\", \"std\"{images}{threads}] }}\n\n[profile.release]\nstrip = true\n",
-        runtime.dependency()
-    );
-    let style = compile.style(plan, "model");
-    module.code += &glue::serve(&emit::signature(plan, &style), plan);
-    write_if_changed(&root.join("Cargo.toml"), manifest.as_bytes())?;
+    let images = module.code.contains("image_decoder::");
+    write_if_changed(&root.join("Cargo.toml"), manifest(options, images).as_bytes())?;
     write_if_changed(&source.join("main.rs"), include_bytes!("program.rs"))?;
     write_if_changed(&source.join("runner_io.rs"), include_bytes!("../test/runner_io.rs"))?;
+    module.code += &timed.code();
+    let macs = timed.plan.macs;
     output.write(&source.join("model.rs"))?;
     write_if_changed(&root.join("inputs"), &exchange::encode(&values))?;
-    Ok(output.plan)
+    Ok(macs)
+}
+
+/// What the model is given.
+fn inputs(
+    options: &Options,
+    timed: &Timed<'_>,
+    labels: &Labels,
+) -> Result<Vec<Value>, Diagnostics> {
+    let (model, given) = (&options.model, &options.input);
+    let values = match options.step {
+        None => inputs::of(model, given, timed.plan),
+        Some(_) => inputs::of_step(model, given, timed.plan, labels),
+    };
+    values.map_err(|findings| findings.within(&model.display().to_string()))
+}
+
+/// The manifest of the project, whose model may have images to decode.
+fn manifest(options: &Options, images: bool) -> String {
+    let runtime = Runtime::said(options.runtime.as_deref()).dependency();
+    let images = if images { ", \"image\"" } else { "" };
+    let threads = if options.threads.get() > 1 { ", \"threads\"" } else { "" };
+    format!(
+        "[package]\nname = \"bench\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nonnxc-runtime = {{ {runtime}, features = [\"half\", \"std\"{images}{threads}] }}\n\n[profile.release]\nstrip = true\n"
+    )
 }
 
 fn build(root: &Path) -> Result<(), Diagnostic> {

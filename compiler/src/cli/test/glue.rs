@@ -24,8 +24,9 @@ pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>
     )
 }
 
-/// The function that hands `with` something that calls a model as often as it likes.
-pub fn serve(signature: &Signature, plan: &Plan) -> String {
+/// The function that hands `with` something that calls a method of a model as often as it likes;
+/// `begin` is done once before.
+pub fn serve((method, signature): &(String, Signature), plan: &Plan, begin: &str) -> String {
     let Calls { mut before, arguments, refuse, outputs } =
         Calls::of(signature, &types(plan), &shapes(plan));
     let mut names = Vec::new();
@@ -38,7 +39,7 @@ pub fn serve(signature: &Signature, plan: &Plan) -> String {
     // What keeps state does the same each time.
     let reset = if signature.keeps_state { "        model.reset();\n" } else { "" };
     format!(
-        "\nuse super::runner_io;\n\npub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> Result<(), String>) -> Result<(), String> {{\n{before}    let mut model = {model}::new();\n    with(&mut |wanted| {{\n{reset}        let result = std::hint::black_box(model.infer({arguments}){refuse});\n        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    }})\n}}\n"
+        "\nuse super::runner_io;\n\npub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> Result<(), String>) -> Result<(), String> {{\n{before}    let mut model = {model}::new();\n{begin}    with(&mut |wanted| {{\n{reset}        let result = std::hint::black_box(model.{method}({arguments}){refuse});\n        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    }})\n}}\n"
     )
 }
 
@@ -48,7 +49,6 @@ pub fn teach(model: &str, training: &Training, methods: &[(String, Signature)]) 
     let (mut functions, mut arms) = (String::new(), String::new());
     let plans =
         std::iter::once(&training.infer).chain(training.steps.iter().map(|step| &step.plan));
-    let init = &methods[0].1;
     for (i, (plan, (method, signature))) in plans.zip(&methods[1..]).enumerate() {
         let Calls { before, arguments, refuse, outputs } =
             Calls::of(signature, &types(plan), &shapes(plan));
@@ -61,11 +61,21 @@ pub fn teach(model: &str, training: &Training, methods: &[(String, Signature)]) 
             "            {number} => {{\n                let (inputs, after) = after.split_at({count});\n                found.extend(call_{i}(&mut model, inputs)?);\n                after\n            }}\n"
         );
     }
-    let refuse = if init.refuses { ".map_err(|error| error.to_string())?" } else { "" };
+    let init = init(&methods[0]);
     let codes: Vec<i32> = training.variables().map(|port| port.dtype().code()).collect();
     format!(
-        "{functions}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    let (mut model, mut rest, mut found) = ({model}::new(), inputs, Vec::new());\n    while let Some((number, after)) = rest.split_first() {{\n        rest = match number.elements::<i64>()?[0] {{\n            0 => {{\n                model.init(){refuse};\n                after\n            }}\n            1 => {{\n                model.reset();\n                after\n            }}\n{arms}            _ => return Err(\"there is no such algorithm\".into()),\n        }};\n        for (variable, dtype) in {model}::VARIABLES.iter().zip({codes:?}) {{\n            let data = model.state(variable.name).unwrap_or_default().to_vec();\n            found.push(runner_io::Value::Tensor {{ dtype, shape: variable.shape.to_vec(), data }});\n        }}\n    }}\n    Ok(found)\n}}\n"
+        "{functions}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    let (mut model, mut rest, mut found) = ({model}::new(), inputs, Vec::new());\n    while let Some((number, after)) = rest.split_first() {{\n        rest = match number.elements::<i64>()?[0] {{\n            0 => {{\n            {init}                after\n            }}\n            1 => {{\n                model.reset();\n                after\n            }}\n{arms}            _ => return Err(\"there is no such algorithm\".into()),\n        }};\n        for (variable, dtype) in {model}::VARIABLES.iter().zip({codes:?}) {{\n            let data = model.state(variable.name).unwrap_or_default().to_vec();\n            found.push(runner_io::Value::Tensor {{ dtype, shape: variable.shape.to_vec(), data }});\n        }}\n    }}\n    Ok(found)\n}}\n"
     )
+}
+
+/// The line that gives a model that learns its first values.
+pub fn init((method, signature): &(String, Signature)) -> String {
+    format!("    model.{method}(){};\n", refuse(signature))
+}
+
+/// What passes on that the model refuses its inputs.
+fn refuse(signature: &Signature) -> &'static str {
+    if signature.refuses { ".map_err(|error| error.to_string())?" } else { "" }
 }
 
 /// The element type of each input.
@@ -102,7 +112,6 @@ impl Calls {
             before += &format!("    let {data} = &{};\n", read(form, dtype.rust(), &input));
             arguments.push(argument(form, &input, &data));
         }
-        let refuse = if signature.refuses { ".map_err(|error| error.to_string())?" } else { "" };
         let outputs = signature.outputs.iter().zip(shapes).map(|((name, form), shape)| {
             let value = if signature.outputs.len() == 1 {
                 "result".into()
@@ -112,7 +121,7 @@ impl Calls {
             taken(form, shape.as_deref(), &value)
         });
         let outputs = outputs.collect::<Vec<_>>().join(", ");
-        Calls { before, arguments, refuse, outputs }
+        Calls { before, arguments, refuse: refuse(signature), outputs }
     }
 }
 

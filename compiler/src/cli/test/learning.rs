@@ -13,12 +13,12 @@ use crate::cli::{files, npz};
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics},
     host::Learner,
-    plan::{Plan, Training},
+    plan::{Plan, Port, Training},
     tensor::Tensor,
     value::Value,
 };
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 /// What is done with a model, in order, and what should come of it.
 pub struct Script {
@@ -69,6 +69,19 @@ impl What {
     }
 }
 
+/// The inputs in the archive beside a model, in this folder of it, where all are there.
+pub fn inputs_beside(
+    model: &Path,
+    plan: &Plan,
+    folder: &str,
+) -> Result<Option<Vec<Value>>, Diagnostics> {
+    let path = model.with_file_name("data.npz");
+    if model.file_name() != Some("model.onnx".as_ref()) || !path.is_file() {
+        return Ok(None);
+    }
+    Ok(Data::read(&path, Json::Null)?.inputs(plan, folder).ok())
+}
+
 /// What the folder holds.
 struct Data {
     arrays: BTreeMap<String, Tensor>,
@@ -78,13 +91,10 @@ struct Data {
 impl Script {
     /// The script of a folder.
     pub fn of(folder: &Folder, training: &Training) -> Result<Script, Diagnostics> {
-        let path = folder.path.join("data.npz");
-        let within = |finding: Diagnostic| finding.within(path.display().to_string());
-        let arrays = npz::read(&files::bytes(&path)?).map_err(within)?;
         let meta = files::bytes(&folder.path.join("meta.json"))?;
         let meta = serde_json::from_slice(&meta)
             .map_err(|error| Diagnostic::new(Code::Io, error.to_string()).within("meta.json"))?;
-        let data = Data { arrays, meta };
+        let data = Data::read(&folder.path.join("data.npz"), meta)?;
         let mut acts = Vec::new();
         acts.push(data.act(training, What::Reset, "reset", ["", "", "init"])?);
         // The same twice: the second must give the same.
@@ -199,6 +209,12 @@ impl Act {
 }
 
 impl Data {
+    /// The archive at `path`, and what is said of it.
+    fn read(path: &Path, meta: Json) -> Result<Data, Diagnostic> {
+        let within = |finding: Diagnostic| finding.within(path.display().to_string());
+        Ok(Data { arrays: npz::read(&files::bytes(path)?).map_err(within)?, meta })
+    }
+
     fn find(&self, folder: &str, name: &str) -> Option<&Tensor> {
         self.arrays.get(&format!("{folder}/{name}"))
     }
@@ -219,6 +235,19 @@ impl Data {
         first.filter(|(name, _)| name.starts_with(&folder)).map(|_| key)
     }
 
+    /// The inputs of a plan, in this folder of the archive.
+    fn inputs(&self, plan: &Plan, folder: &str) -> Result<Vec<Value>, Diagnostic> {
+        let input = |port: &Port| match self.find(folder, &port.name) {
+            Some(tensor) => Ok(tensor.clone().into()),
+            None if port.default.is_some() => Ok(Value::Optional(None)),
+            None => {
+                let message = format!("there is no `{folder}/{}`", port.name);
+                Err(Diagnostic::new(Code::Io, message).within("data.npz"))
+            }
+        };
+        plan.inputs.iter().map(input).collect()
+    }
+
     /// Something to do, with its inputs, outputs and variables in these folders of the archive.
     fn act(
         &self,
@@ -230,17 +259,7 @@ impl Data {
         let plan = what.plan(training);
         let variables = || training.variables().map(|port| &port.name);
         let outputs = plan.map_or(&[][..], |plan| &plan.outputs);
-        let mut inputs = Vec::new();
-        for port in plan.map_or(&[][..], |plan| &plan.inputs) {
-            inputs.push(match self.find(given, &port.name) {
-                Some(tensor) => tensor.clone().into(),
-                None if port.default.is_some() => Value::Optional(None),
-                None => {
-                    let message = format!("there is no `{given}/{}`", port.name);
-                    return Err(Diagnostic::new(Code::Io, message).within("data.npz"));
-                }
-            });
-        }
+        let inputs = plan.map_or(Ok(Vec::new()), |plan| self.inputs(plan, given))?;
         let names = outputs.iter().map(|port| &port.name).chain(variables());
         let names: Vec<String> = names.cloned().collect();
         let expected = names.iter().enumerate().filter_map(|(i, name)| {

@@ -4,7 +4,7 @@ mod compare;
 pub mod exchange;
 pub mod folder;
 pub mod glue;
-mod learning;
+pub mod learning;
 pub mod project;
 mod report;
 

@@ -1,0 +1,50 @@
+//! Labels: whole numbers of which a loss says how many there are.
+
+use onnxc::ir::Graph;
+use std::collections::BTreeMap;
+
+/// The operators that take a label as their second input, and have the classes along the second axis
+/// of the first.
+const LOSSES: [&str; 2] = ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"];
+
+/// How many classes the labels are of that a model is given, by the names of the inputs.
+#[derive(Default)]
+pub struct Labels(BTreeMap<String, usize>);
+
+impl Labels {
+    /// Takes note of the losses in a graph.
+    pub fn see(&mut self, graph: &Graph) {
+        let losses = graph.walk(graph.body).filter(|(_, node)| LOSSES.contains(&node.op.name()));
+        for (_, node) in losses {
+            let &[Some(scores), Some(label), ..] = &node.inputs[..] else { continue };
+            let shape = graph[scores].ty.kept().map_or(&[][..], |ty| &ty.shape);
+            let classes = shape.get(1).and_then(|dim| dim.known()?.try_into().ok());
+            self.0.extend(classes.map(|classes| (graph[label].name.clone(), classes)));
+        }
+    }
+
+    /// How many classes there are for the labels of an input, where that is known.
+    pub fn classes(&self, input: &str) -> Option<usize> {
+        self.0.get(input).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_says_how_many_classes_its_label_has() {
+        let text = "<ir_version: 8, opset_import: [\"\": 21]>
+            g (float[n, 7] a, int64[n] la, float[n, c, 4] b, int64[n, 4] lb, int64[n] k)
+                => (float x, float y) {
+                x = SoftmaxCrossEntropyLoss(a, la)
+                y = NegativeLogLikelihoodLoss(b, lb)
+            }";
+        let mut labels = Labels::default();
+        onnxc::plan(text.into(), &onnxc::Options::default(), &mut |_, graph| labels.see(graph))
+            .expect("the model is whole");
+        let found = ["la", "lb", "k"].map(|input| labels.classes(input));
+        assert_eq!(found, [Some(7), None, None]);
+    }
+}

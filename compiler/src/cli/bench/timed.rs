@@ -1,0 +1,115 @@
+//! What of a model is timed: inference, or a step of what it learns by.
+
+use crate::cli::test::glue;
+use onnxc::{
+    diag::{Code, Diagnostic, quoted},
+    emit::{self, Signature, Style},
+    plan::{Algorithm, Plan, Training},
+};
+
+/// What is timed.
+pub struct Timed<'o> {
+    /// Its plan.
+    pub plan: &'o Plan,
+    /// The method that runs it, and how that is called.
+    method: (String, Signature),
+    /// The code that is run once before.
+    begin: String,
+}
+
+impl<'o> Timed<'o> {
+    /// Inference.
+    pub fn inference(plan: &'o Plan, style: &Style) -> Timed<'o> {
+        let method = ("infer".into(), emit::signature(plan, style));
+        Timed { plan, method, begin: String::new() }
+    }
+
+    /// A step of the algorithm of that name, or of the only one, from first values.
+    pub fn step(
+        training: Option<&'o Training>,
+        name: Option<&str>,
+        style: &Style,
+    ) -> Result<Timed<'o>, Diagnostic> {
+        let training = training.ok_or_else(|| refused("the model learns nothing".into()))?;
+        let at = position(&training.steps, name)?;
+        let mut methods = emit::signatures(training, style);
+        let begin = glue::init(&methods[0]);
+        // The first two are `init` and inference.
+        let method = methods.swap_remove(2 + at);
+        Ok(Timed { plan: &training.steps[at].plan, method, begin })
+    }
+
+    /// The code that calls it.
+    pub fn code(&self) -> String {
+        glue::serve(&self.method, self.plan, &self.begin)
+    }
+}
+
+fn position(steps: &[Algorithm], name: Option<&str>) -> Result<usize, Diagnostic> {
+    let names = || {
+        let names: Vec<String> = steps.iter().map(|step| quoted(&step.name)).collect();
+        format!("its algorithms are {}", names.join(", "))
+    };
+    match (name, steps) {
+        (None, [_]) => Ok(0),
+        (None, []) => Err(refused("the model has no algorithm".into())),
+        (None, _) => {
+            let finding = refused("the model has several algorithms".into()).note(names());
+            Err(finding.help("say which: `--step=NAME`"))
+        }
+        (Some(name), _) => steps.iter().position(|step| step.name == name).ok_or_else(|| {
+            refused(format!("the model has no algorithm {}", quoted(name))).note(names())
+        }),
+    }
+}
+
+fn refused(message: String) -> Diagnostic {
+    Diagnostic::new(Code::BadOption, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onnxc::{
+        Options,
+        train::{Loss, Method, Optimizer, Prepare},
+    };
+    use onnxc_proto::Message as _;
+
+    /// A line that learns.
+    fn training() -> Training {
+        let text = "<ir_version: 8, opset_import: [\"\": 21]>
+            line (float[4, 2] x) => (float[4, 1] y)
+            <float[2, 1] w = {0.5, -0.5}> { y = MatMul(x, w) }";
+        let prepare = Prepare::new(Loss::Mse, Optimizer::from(Method::Sgd));
+        let model = prepare.bytes(text.into()).expect("the model can be trained");
+        let bytes = model.encode_to_vec().into();
+        let training = onnxc::training(bytes, &Options::default(), &mut |_, _| {});
+        training.expect("the model is valid").expect("it learns").0
+    }
+
+    #[test]
+    fn a_step_is_timed_from_first_values_on_and_inference_without_them() {
+        let training = training();
+        let style = Options::default().style(&training.infer, "model");
+        let step = Timed::step(Some(&training), None, &style).expect("there is one algorithm");
+        let code = step.code();
+        assert!(code.contains("model.init();") && code.contains("model.step(a0, a1)"), "{code}");
+        let code = Timed::inference(&training.infer, &style).code();
+        assert!(!code.contains("model.init") && code.contains("model.infer(a0)"), "{code}");
+        assert!(Timed::step(None, None, &style).is_err());
+    }
+
+    #[test]
+    fn several_algorithms_want_a_name() {
+        let plan = training().infer;
+        let algorithm = |name: &str| Algorithm { name: name.into(), plan: plan.clone() };
+        let steps = [algorithm("fit"), algorithm("average")];
+        assert_eq!(position(&steps[..1], None).ok(), Some(0));
+        assert_eq!(position(&steps, Some("average")).ok(), Some(1));
+        let said = |name| position(&steps, name).expect_err("there is none such").to_string();
+        assert!(said(None).contains("--step=NAME"), "{}", said(None));
+        assert!(said(Some("fat")).contains("`fit`, `average`"), "{}", said(Some("fat")));
+        assert!(position(&[], None).is_err());
+    }
+}
