@@ -13,7 +13,7 @@ from importlib.metadata import version
 import numpy as np
 
 import graph
-from networks import NETWORKS
+from networks import EPSILON, NETWORKS
 from turns import Peer, machine, measure, micros
 
 # Each peer's programs; the fastest counts. The first of them is what networks without images have.
@@ -24,7 +24,7 @@ WAYS = {
 # XLA uses as many threads as there are processors, whatever it is pinned to.
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 # Losses of the first steps may differ by so much of the largest.
-TOLERANCE, STEPS = 1e-3, 6
+TOLERANCE, STEPS = 1e-4, 6
 
 
 def prepare(name, network, folder):
@@ -39,7 +39,7 @@ def prepare(name, network, folder):
     onnxc(
         "train-prep", folder / "inference.onnx", "-o", folder / "model.onnx", "--init", "keep",
         "--loss", "cross-entropy", "--optimizer", network.optimizer, "--lr", str(network.rate),
-        *network.prepare,
+        *(["--eps", str(EPSILON)] if network.optimizer == "adam" else []), *network.prepare,
     )
 
 

@@ -16,6 +16,12 @@ class Graph(Model):
         self.constants.append(numpy_helper.from_array(numbers.astype(np.float32), name))
         return name
 
+    def scalar(self, number):
+        """A number without axes, as exporters write it: what has axes is trained."""
+        name = f"scalar{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.array(number, np.float32), name))
+        return name
+
     def dense(self, x, wide, out):
         y = self.add("MatMul", x, self.parameter(wide, out, scale=wide**-0.5))
         return self.add("Add", y, self.parameter(out))

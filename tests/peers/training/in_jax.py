@@ -17,7 +17,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graph import first_values
-from networks import NETWORKS
+from networks import EPSILON, NETWORKS
 from serving import serve
 
 
@@ -43,6 +43,11 @@ class Jax:
         return y + self.channels(next(self.next)) if bias else y
 
     def max_pool(self, x, kernel):
+        if kernel == 2:
+            # XLA is slow at the derivative of `reduce_window`; windows that do not overlap are axes.
+            (*before, high, wide), after = x.shape[: self.sides[1] + 1], x.shape[self.sides[1] + 1 :]
+            x = x.reshape(*before, high // 2, 2, wide // 2, 2, *after)
+            return x.max((self.sides[0] + 1, self.sides[0] + 3))
         sizes, strides, pads = [1] * 4, [1] * 4, [(0, 0)] * 4
         for side in self.sides:
             sizes[side], strides[side], pads[side] = kernel, 2, ((kernel - 1) // 2,) * 2
@@ -95,7 +100,7 @@ class Jax:
 
 def adam(rate, step, w, g, m, v):
     m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-    root = jnp.sqrt(v / (1 - 0.999**step)) + 1e-8
+    root = jnp.sqrt(v / (1 - 0.999**step)) + EPSILON
     return w - rate / (1 - 0.9**step) * m / root, m, v
 
 

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional as F
 
 from graph import first_values
-from networks import NETWORKS
+from networks import EPSILON, NETWORKS
 from serving import serve
 
 
@@ -87,7 +87,7 @@ class Torch:
 
 def optimizer(network, weights):
     if network.optimizer == "adam":
-        return torch.optim.Adam(weights, network.rate, fused=True)
+        return torch.optim.Adam(weights, network.rate, eps=EPSILON, fused=True)
     return torch.optim.SGD(weights, network.rate, momentum=0.9, nesterov=True, fused=True)
 
 
