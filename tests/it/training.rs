@@ -1,6 +1,9 @@
 //! Models that learn: what the specification says of their graphs, in this process and in a module.
 
-use crate::{golden, programs::folder};
+use crate::{
+    golden,
+    programs::{folder, onnxc},
+};
 use onnxc::{
     Options,
     host::Learner,
@@ -316,4 +319,14 @@ fn a_step_that_is_refused_changes_nothing() {
     assert_eq!(step(3, 7), (true, at_first), "there is no row 7");
     let next = (vec![2.0, 3.0], vec![1.5, 2.5, 1.5, 2.5, 1.5, 2.5]);
     assert_eq!(step(3, 2), (false, next));
+}
+
+#[test]
+fn the_step_that_is_timed_is_named_where_there_are_several() {
+    let model = folder("models").join("learn.onnx");
+    let run = onnxc().arg("bench").arg(model).arg("--step").output();
+    let run = run.expect("the program was built");
+    let text = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{text}");
+    assert!(text.contains("`fit`, `average`") && text.contains("--step=NAME"), "{text}");
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Learns digits in JAX as `examples/training` does: the same network, digits and recipe, with random
-numbers of its own. Prints the share of the digits held out that is right, for each seed and in the median.
+"""Learns digits in JAX as `examples/training` does: the same network, digits and recipe, with
+random numbers of its own. Prints the share of the digits held out that is right, for each seed and
+in the median.
 
     PYTHONPATH=tests/peers python tests/peers/training/digits.py SEED...
 """

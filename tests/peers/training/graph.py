@@ -7,8 +7,8 @@ from models import Model
 
 
 class Graph(Model):
-    """What `networks.py` asks for, node by node. Weights and statistics have numbers in their names,
-    in the order in which the network asks for them."""
+    """What `networks.py` asks for, node by node. The names of weights and statistics say what they
+    are, and they stand in the order in which the network asks for them."""
 
     def parameter(self, *shape, scale=0.0, mean=0.0, kind="weight"):
         numbers = mean + scale * self.random.standard_normal(shape)

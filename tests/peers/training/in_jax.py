@@ -3,10 +3,6 @@
 
     in_jax.py NETWORK FOLDER NCHW|NHWC
 """
-import time
-
-START = time.perf_counter()
-
 import functools
 import pathlib
 import sys
@@ -44,10 +40,11 @@ class Jax:
 
     def max_pool(self, x, kernel):
         if kernel == 2:
-            # XLA is slow at the derivative of `reduce_window`; windows that do not overlap are axes.
-            (*before, high, wide), after = x.shape[: self.sides[1] + 1], x.shape[self.sides[1] + 1 :]
-            x = x.reshape(*before, high // 2, 2, wide // 2, 2, *after)
-            return x.max((self.sides[0] + 1, self.sides[0] + 3))
+            # Windows that do not overlap are axes: `reduce_window` has a slow derivative in XLA.
+            first, last = self.sides
+            *before, high, wide = x.shape[: last + 1]
+            x = x.reshape(*before, high // 2, 2, wide // 2, 2, *x.shape[last + 1 :])
+            return x.max((first + 1, last + 2))
         sizes, strides, pads = [1] * 4, [1] * 4, [(0, 0)] * 4
         for side in self.sides:
             sizes[side], strides[side], pads[side] = kernel, 2, ((kernel - 1) // 2,) * 2
@@ -128,7 +125,8 @@ def stepped(network, layout, state, x, label):
 
 def main():
     network, folder, layout = NETWORKS[sys.argv[1]], pathlib.Path(sys.argv[2]), sys.argv[3]
-    weights, statistics = (list(map(jnp.asarray, l)) for l in first_values(folder / "inference.onnx"))
+    first = first_values(folder / "inference.onnx")
+    weights, statistics = ([jnp.asarray(array) for array in arrays] for arrays in first)
     kept = 2 if network.optimizer == "adam" else 1
     moments = [[jnp.zeros_like(w) for w in weights] for _ in range(kept)]
     moments += [[None] * len(weights)] * (2 - kept)
@@ -141,7 +139,7 @@ def main():
         state, loss = compiled(state, x, label)
         return loss
 
-    serve(step, float, START)
+    serve(step, float)
 
 
 if __name__ == "__main__":

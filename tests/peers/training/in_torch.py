@@ -3,10 +3,6 @@
 
     in_torch.py NETWORK FOLDER contiguous_format|channels_last
 """
-import time
-
-START = time.perf_counter()
-
 import pathlib
 import sys
 
@@ -109,7 +105,7 @@ def main():
         method.step()
         return loss
 
-    serve(step, lambda loss: loss.item(), START)
+    serve(step, lambda loss: loss.item())
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Callable
 
-# What keeps Adam from dividing by zero. ONNX adds it before the bias is corrected, PyTorch behind: it is
-# so small that this does not show.
+# What keeps Adam from dividing by zero. ONNX adds it before the bias is corrected, PyTorch behind:
+# it is so small that this does not show.
 EPSILON = 1e-12
 
 

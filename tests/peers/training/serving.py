@@ -1,5 +1,5 @@
-"""What a program says that trains a network in Python, as the one of `onnxc bench` does: lines, each
-answered by a line of JSON."""
+"""What a program says that trains a network in Python, as the one of `onnxc bench` does: lines,
+each answered by a line of JSON."""
 import json
 import pathlib
 import sys
@@ -8,11 +8,10 @@ import time
 import numpy as np
 
 
-def serve(step, loss_of, start):
-    """Takes steps as often as it is told to. `step` gives a loss, which `loss_of` waits for; `start` is
-    when the program began."""
-    loss_of(step())
-    say(load_ms=(time.perf_counter() - start) * 1e3)
+def serve(step, loss_of):
+    """Takes a step, and then as many as it is told to. `step` gives a loss, which `loss_of` waits
+    for."""
+    say(load_ms=timed(step, loss_of, 1) / 1e3)
     for line in sys.stdin:
         word, *rest = line.split()
         if word == "o":
