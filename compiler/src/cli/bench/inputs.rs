@@ -49,6 +49,15 @@ enum Whole {
     Below(usize),
 }
 
+impl Whole {
+    fn draw(&self, random: &mut Random) -> u128 {
+        match self {
+            Whole::One => 1,
+            Whole::Below(count) => (random.next() * *count as f64) as u128,
+        }
+    }
+}
+
 fn from_files(model: &Path, given: &[String], plan: &Plan) -> Result<Vec<Value>, Diagnostics> {
     let proto = import::decode(crate::cli::files::bytes(model)?)?;
     let runs = run::runs(run::inputs(given, proto.graph.as_ref())?)?;
@@ -80,17 +89,17 @@ fn make(port: &Port, whole: Option<Whole>, random: &mut Random) -> Result<Value,
         let strings = Tensor::from_strings(vec![String::new(); len]);
         return Ok(Value::Tensor(Tensor { shape, ..strings }));
     }
-    let mut number: Box<dyn FnMut() -> f64> = match whole {
-        _ if ty.dtype.is_float() => Box::new(|| random.next()),
-        Some(Whole::One) => Box::new(|| 1.0),
-        None if ty.dtype == DType::Bool => Box::new(|| 1.0),
-        Some(Whole::Below(count)) => Box::new(move || (random.next() * count as f64).floor()),
-        None => {
-            return Err(refused("is of whole numbers, of which no loss says how many there are"));
-        }
-    };
-    let numbers: Vec<f64> = (0..len).map(|_| number()).collect();
-    Ok(Value::Tensor(Tensor::from_numbers(ty.dtype, shape, &numbers)?))
+    if ty.dtype.is_float() {
+        let numbers: Vec<f64> = (0..len).map(|_| random.next()).collect();
+        return Ok(Value::Tensor(Tensor::from_numbers(ty.dtype, shape, &numbers)?));
+    }
+    let whole = whole.or((ty.dtype == DType::Bool).then_some(Whole::One));
+    let whole = whole
+        .ok_or_else(|| refused("is of whole numbers, of which no loss says how many there are"))?;
+    // Little-endian, so that the first bytes of a small number are it.
+    let number = |_| whole.draw(random).to_le_bytes().into_iter().take(ty.dtype.bytes());
+    let bytes = (0..len).flat_map(number).collect();
+    Ok(Value::Tensor(Tensor::from_raw(ty.dtype, shape, bytes)))
 }
 
 /// Numbers from 0 to less than 1 that look random, the same in every run (Marsaglia's xorshift).
