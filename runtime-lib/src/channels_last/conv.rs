@@ -208,6 +208,7 @@ impl<S: Bytes> Columns<'_, S> {
         let mut store =
             |r: usize, bytes| s.store_bytes(bytes, &mut y[r * pixel + self.filter..][..n]);
         let channels = &self.of.channels;
+        let at = |v| self.filter + v * S::LANES;
         if let Some(rows) = channels.rows(s, self.limits, &sums, self.filter) {
             for (r, bytes) in rows.into_iter().enumerate() {
                 store(r, bytes);
@@ -216,8 +217,8 @@ impl<S: Bytes> Columns<'_, S> {
         }
         let mut r = 0;
         each_window(s, &sums, |sums| {
-            let bytes = channels.bytes(s, self.limits, sums, |v| self.filter + v * S::LANES);
-            store(r, join(s, bytes));
+            let bytes = channels.bytes(s, self.limits, sums, at);
+            store(r, self.limits.capped(s, join(s, bytes)));
             r += 1;
         });
     }

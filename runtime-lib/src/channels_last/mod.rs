@@ -7,6 +7,7 @@
 //! nothing is laid out anew; only where windows reach over the border of the image is it copied,
 //! with its padding.
 
+mod band;
 mod conv;
 mod depthwise;
 mod moves;

@@ -109,7 +109,7 @@ impl depthwise::Work<'_> {
     /// The weights of a block of channels, and where the numbers of one of them stand in it.
     fn weights(&self, channel: usize) -> (&[[u8; QUAD]], usize) {
         let (block, inside) = (channel / BLOCK, channel % BLOCK);
-        let place = inside % 16 / QUAD * 16 + inside / 16 * QUAD + inside % QUAD;
+        let place = depthwise::depthwise_place(inside);
         let (weights, _) = self.w.as_chunks::<QUAD>();
         (&weights[block * self.starts.len() * BLOCK..], place)
     }

@@ -183,6 +183,15 @@ fn convolutions_of_single_channels_are_sums() {
 }
 
 #[test]
+fn images_of_several_bands_are_those_of_one() {
+    each_level(|_| {
+        for (seed, stride) in [1, 2, 3].into_iter().enumerate() {
+            check_window(&[41, 50], &[3, 3], [stride, 1, 1], [80, 1, 1], seed);
+        }
+    });
+}
+
+#[test]
 fn channels_go_and_come_back() {
     each_level(|_| {
         for channels in [1, 2, 3, 4, 5, 8, 31] {

@@ -89,6 +89,7 @@ impl<S: Bytes> Pixels<'_, S> {
         let n = (self.pixel - column).min(V * S::LANES);
         let (channels, limits, pixel) = (self.of.channels, self.limits, self.pixel);
         let y = &mut self.y[row * pixel..];
+        let at = |v| column + v * S::LANES;
         let mut r = 0;
         while r < sums.len() {
             if let Some(few) = sums[r..].first_chunk::<ROWS>() {
@@ -105,8 +106,9 @@ impl<S: Bytes> Pixels<'_, S> {
                 }
             }
             let sums = vectors::<S, V>(s, &sums[r]);
-            let bytes = channels.bytes(s, limits, sums, |v| column + v * S::LANES);
-            s.store_bytes(join(s, bytes), &mut y[r * pixel + column..][..n]);
+            let bytes = channels.bytes(s, limits, sums, at);
+            let bytes = limits.capped(s, join(s, bytes));
+            s.store_bytes(bytes, &mut y[r * pixel + column..][..n]);
             r += 1;
         }
     }

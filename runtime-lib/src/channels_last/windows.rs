@@ -74,16 +74,14 @@ impl Windows {
         (self.is_inside && self.axes.iter().all(is_whole)).then_some(self.pixel)
     }
 
+    /// The axes.
+    pub const fn axes(&self) -> &[Axis; MOST_AXES] {
+        &self.axes
+    }
+
     /// How many columns a row of the output has.
     pub const fn columns(&self) -> usize {
         self.axes[2].out
-    }
-
-    /// Whether neighboring columns of the output see neighboring pixels, and so do the elements of
-    /// a row of the kernel, which are so many.
-    pub const fn has_near_columns(&self, kernel: usize) -> bool {
-        let w = &self.axes[2];
-        w.stride == 1 && w.dilation == 1 && w.kernel == kernel
     }
 
     /// How far planes, rows and pixels lie apart in what windows see.
@@ -177,12 +175,6 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// How many columns are left of the row.
-    #[inline(always)]
-    pub fn left(&self) -> usize {
-        self.columns - self.column
-    }
-
     /// Where the next window starts.
     #[inline(always)]
     pub fn next(&mut self) -> usize {

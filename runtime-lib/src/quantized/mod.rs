@@ -34,7 +34,7 @@ pub use small::small_conv;
 pub use table::table;
 
 use crate::Float;
-use crate::simd::bytes::{Bounds, Bytes, Ends, MAX_SUMS, Vector, are_steady};
+use crate::simd::bytes::{Bounds, Bytes, Ends, MAX_SUMS, Vector, are_steady, near_bytes};
 use crate::simd::{HAS_VECTORS, Simd};
 
 /// How sums become bytes.
@@ -85,8 +85,14 @@ impl<'a> Channels<'a> {
         self.plain && self.offset.is_empty()
     }
 
+    /// These, of some of the same channels.
+    pub fn with<'b>(self, bias: &'b [i32], factor: &'b [f32], offset: &'b [f32]) -> Channels<'b> {
+        let offset = if self.offset.is_empty() { &[] } else { offset };
+        Channels { bias, factor, offset, plain: self.plain, steady: self.steady }
+    }
+
     /// Those from one on.
-    fn from(self, first: usize) -> Channels<'a> {
+    pub fn from(self, first: usize) -> Channels<'a> {
         Channels {
             bias: self.bias.get(first..).unwrap_or(&[]),
             factor: self.factor.get(first..).unwrap_or(&[]),
@@ -96,9 +102,28 @@ impl<'a> Channels<'a> {
         }
     }
 
-    /// The bytes that rows of sums become, those of the channels from `first` on. Nothing where sums may
-    /// have too many bits, or where something is added to products: what is done with those one by one
-    /// is more than fits in a tile's registers.
+    /// What vectors of sums of the channels from `at(v)` on are multiplied with, where that takes no look at
+    /// the sums. Nothing where they may have too many bits, or where something is added to products: what
+    /// is done with those one by one is more than fits in a tile's registers.
+    #[inline(always)]
+    pub fn steady<S: Bytes, const V: usize>(
+        &self,
+        s: S,
+        limits: Limits<S>,
+        at: impl Fn(usize) -> usize,
+    ) -> Option<Steady<S, V>> {
+        if !self.is_steady::<S>() {
+            return None;
+        }
+        let mut factors = [s.level().splat(0.0); V];
+        for (v, factor) in factors.iter_mut().enumerate() {
+            *factor = s.level().load(&self.factor[at(v)..]);
+        }
+        Some(Steady { factors, ends: limits.ends })
+    }
+
+    /// The bytes that rows of sums become, those of the channels from `first` on, where all is
+    /// [`steady`](Channels::steady): one vector for each row.
     #[inline(always)]
     pub fn rows<S: Bytes, const R: usize, const V: usize>(
         &self,
@@ -107,9 +132,10 @@ impl<'a> Channels<'a> {
         sums: &[[Vector<S>; V]; R],
         first: usize,
     ) -> Option<[Vector<S>; R]> {
-        if !S::ROUNDS || !self.steady || !self.offset.is_empty() {
+        if !self.is_steady::<S>() {
             return None;
         }
+        // One look at the numbers' length is all that stands between the sums and what becomes of them.
         let mut factors = [s.level().splat(0.0); V];
         let numbers = &self.factor[first..][..V * S::LANES];
         for (v, factor) in factors.iter_mut().enumerate() {
@@ -117,13 +143,20 @@ impl<'a> Channels<'a> {
         }
         let mut rows = [s.level().splat_i32(0); R];
         for (row, sums) in rows.iter_mut().zip(sums) {
-            *row = join(s, s.whole_products(sums, &factors, limits.ends, true)?);
+            let whole = s.whole_products(sums, &factors, limits.ends, true)?;
+            *row = limits.capped(s, join(s, whole));
         }
         Some(rows)
     }
 
+    /// Whether sums are multiplied without a look at them.
+    #[inline(always)]
+    fn is_steady<S: Bytes>(&self) -> bool {
+        S::ROUNDS && self.steady && self.offset.is_empty()
+    }
+
     /// The bytes, still as wide as sums, that vectors of sums become: those of the channels from
-    /// `at(v)` on.
+    /// `at(v)` on. They are capped when they are bytes.
     #[inline(always)]
     pub fn bytes<S: Bytes, const V: usize>(
         &self,
@@ -160,6 +193,21 @@ impl<'a> Channels<'a> {
     }
 }
 
+/// Factors of sums whose bits need no look.
+#[derive(Clone, Copy)]
+pub(crate) struct Steady<S: Bytes, const V: usize> {
+    factors: [<S::Level as Simd>::F32; V],
+    ends: Ends<S>,
+}
+
+impl<S: Bytes, const V: usize> Steady<S, V> {
+    /// The bytes, still as wide as sums, that these become. They are capped when they are bytes.
+    #[inline(always)]
+    pub fn whole(&self, s: S, sums: &[Vector<S>; V]) -> [Vector<S>; V] {
+        s.whole_products(sums, &self.factors, self.ends, true).unwrap_or(*sums)
+    }
+}
+
 /// The byte that a sum becomes: times its factor, and with its offset added if it has one.
 #[inline(always)]
 fn scaled_byte(sum: i32, factor: f32, offset: Option<&f32>, to: Bounds) -> u8 {
@@ -174,6 +222,7 @@ fn scaled_byte(sum: i32, factor: f32, offset: Option<&f32>, to: Bounds) -> u8 {
 pub(crate) struct Limits<S: Bytes> {
     ends: Ends<S>,
     whole: [Vector<S>; 2],
+    bytes: [Vector<S>; 2],
     flip: Vector<S>,
 }
 
@@ -189,6 +238,7 @@ impl<S: Bytes> Limits<S> {
                 zero: s.splat_i32(to.y_zero + i32::from(flip)),
             },
             whole: [s.splat_i32(low), s.splat_i32(high)],
+            bytes: [to.low, to.high].map(|byte| s.splat_i32(quad(byte as u8 ^ flip))),
             flip: s.splat_i32(quad(flip)),
         }
     }
@@ -201,17 +251,30 @@ impl<S: Bytes> Limits<S> {
         s.add_i32(s.to_i32(x), self.ends.zero)
     }
 
-    /// The same of a whole number.
+    /// Likewise, to be capped when it is a byte.
+    #[inline(always)]
+    pub fn near(&self, s: S, x: <S::Level as Simd>::F32) -> Vector<S> {
+        near_bytes(s, x, self.ends.zero)
+    }
+
+    /// The same as [`Limits::round`] of a whole number.
     #[inline(always)]
     pub fn cap(&self, s: S, x: Vector<S>) -> Vector<S> {
         let [low, high] = self.whole;
         s.level().add_i32(s.min_i32(s.max_i32(x, low), high), self.ends.zero)
     }
 
-    /// The result's bits of bytes without a sign.
+    /// Bytes without a sign, capped.
+    #[inline(always)]
+    pub fn capped(&self, s: S, x: Vector<S>) -> Vector<S> {
+        let [low, high] = self.bytes;
+        s.min_u8(s.max_u8(x, low), high)
+    }
+
+    /// The result's bits of bytes without a sign, capped.
     #[inline(always)]
     pub fn bits(&self, s: S, x: Vector<S>) -> Vector<S> {
-        s.xor(x, self.flip)
+        s.xor(self.capped(s, x), self.flip)
     }
 }
 

@@ -133,6 +133,8 @@ impl Bytes for Avx2 {
         dot(sum: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i =
             dot(sum, unsigned, signed);
         xor(a: __m256i, b: __m256i) -> __m256i = _mm256_xor_si256(a, b);
+        max_u8(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epu8(a, b);
+        min_u8(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu8(a, b);
         max_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
         min_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epi32(a, b);
         mul_high(a: __m256i, b: __m256i) -> __m256i = mul_high(a, b);

@@ -88,6 +88,10 @@ pub trait Bytes: Copy + 'static {
     /// To each lane of `sum`, the sum of the products of its four bytes: those of `unsigned` from 0
     /// to 255, those of `signed` from -128 to 127. No sum saturates; they wrap around.
     fn dot(self, sum: Vector<Self>, unsigned: Vector<Self>, signed: Vector<Self>) -> Vector<Self>;
+    /// The larger one of each two bytes, which have no sign.
+    fn max_u8(self, a: Vector<Self>, b: Vector<Self>) -> Vector<Self>;
+    /// The smaller one of each two bytes, which have no sign.
+    fn min_u8(self, a: Vector<Self>, b: Vector<Self>) -> Vector<Self>;
     /// Every bit that is set in one of the two.
     fn xor(self, a: Vector<Self>, b: Vector<Self>) -> Vector<Self>;
     /// The larger of the two.
@@ -105,7 +109,8 @@ pub trait Bytes: Copy + 'static {
     /// [`Bytes::interleave`] came.
     fn collect(self, columns: [Vector<Self>; 4]) -> Vector<Self>;
     /// Each sum times its factor: the exact product, rounded to the nearest whole number, halves to
-    /// the even one, capped, and with a zero point added. Nothing where a sum has too many bits for that,
+    /// the even one, and with a zero point added; what is no byte then may become any number that is none,
+    /// on the same side, or the next byte. Nothing where a sum has too many bits for that,
     /// which is not looked at where factors are [`are_steady`]; nothing where the level has no
     /// way to do so ([`Bytes::ROUNDS`]), either.
     #[inline(always)]
@@ -176,10 +181,26 @@ pub trait Bytes: Copy + 'static {
     }
 }
 
-/// What [`Bytes::whole_products`] are where a product and a sum are rounded once, together: next to
-/// this number, the nearest numbers of 32 bits are whole ones, and their last bits count these.
-#[cfg(target_arch = "x86_64")]
+/// Next to this number, the nearest numbers of 32 bits are whole ones, and their last bits count these: a
+/// sum with it is rounded.
 const STEADY: f32 = 12_582_912.0;
+
+/// The number that was added to [`STEADY`], and a zero point of a byte; what is no byte then may become
+/// another number that is none, on the same side, or the next byte.
+#[inline(always)]
+fn steady_bits<S: Bytes>(s: S, sum: <S::Level as Simd>::F32, zero: Vector<S>) -> Vector<S> {
+    let l = s.level();
+    let none = l.sub_i32(l.bits(l.splat(STEADY)), zero);
+    // Bits are in the order of the numbers, unless these are negative: far below any byte.
+    l.sub_i32(s.max_i32(l.bits(sum), none), none)
+}
+
+/// Numbers rounded to whole ones, halves to even ones, likewise.
+#[inline(always)]
+pub(crate) fn near_bytes<S: Bytes>(s: S, x: <S::Level as Simd>::F32, zero: Vector<S>) -> Vector<S> {
+    let l = s.level();
+    steady_bits(s, l.add(x, l.splat(STEADY)), zero)
+}
 
 /// The largest of all sums, without their signs.
 #[cfg(target_arch = "x86_64")]
@@ -193,7 +214,8 @@ fn largest<S: Bytes>(s: S, sums: &[Vector<S>]) -> <S::Level as Simd>::F32 {
     largest
 }
 
-/// [`Bytes::whole_products`] by way of [`STEADY`], where no sum has too many bits.
+/// [`Bytes::whole_products`] by way of [`STEADY`], where no sum has too many bits: a product and a sum are
+/// rounded once, together.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn fused_products<S: Bytes, const V: usize>(
@@ -204,12 +226,9 @@ fn fused_products<S: Bytes, const V: usize>(
 ) -> [Vector<S>; V] {
     let l = s.level();
     let steady = l.splat(STEADY);
-    let (low, high) = (l.add(ends.limits[0], steady), l.add(ends.limits[1], steady));
-    let none = l.sub_i32(l.bits(steady), ends.zero);
     let mut whole = *sums;
     for (whole, &factor) in whole.iter_mut().zip(factors) {
-        let near = l.mul_add(l.to_f32(*whole), factor, steady);
-        *whole = l.sub_i32(l.bits(l.min(l.max(near, low), high)), none);
+        *whole = steady_bits(s, l.mul_add(l.to_f32(*whole), factor, steady), ends.zero);
     }
     whole
 }
@@ -241,6 +260,21 @@ pub fn dispatch_bytes<O: WithBytes>(op: O) {
         #[allow(unreachable_patterns)]
         _ => Bytes::run(Portable, op),
     }
+}
+
+/// Whether [`dispatch_bytes`] goes to a level that is [`Bytes::NARROW`].
+#[inline(always)]
+pub(crate) fn is_narrow() -> bool {
+    struct Narrow<'a>(&'a mut bool);
+    impl WithBytes for Narrow<'_> {
+        #[inline(always)]
+        fn run<S: Bytes>(self, _: S) {
+            *self.0 = S::NARROW;
+        }
+    }
+    let mut narrow = false;
+    dispatch_bytes(Narrow(&mut narrow));
+    narrow
 }
 
 /// A byte with or without a sign.

@@ -6,6 +6,15 @@ use crate::simd::{HAS_VECTORS, Portable};
 const N: usize = 4;
 type I32 = [i32; N];
 
+/// What becomes of each two bytes.
+#[inline(always)]
+fn each_byte(a: I32, b: I32, f: impl Fn(u8, u8) -> u8) -> I32 {
+    core::array::from_fn(|i| {
+        let (a, b) = (a[i].to_ne_bytes(), b[i].to_ne_bytes());
+        i32::from_ne_bytes(core::array::from_fn(|j| f(a[j], b[j])))
+    })
+}
+
 impl Bytes for Portable {
     type Level = Portable;
     const LANES: usize = N;
@@ -50,6 +59,16 @@ impl Bytes for Portable {
     #[inline(always)]
     fn xor(self, a: I32, b: I32) -> I32 {
         core::array::from_fn(|i| a[i] ^ b[i])
+    }
+
+    #[inline(always)]
+    fn max_u8(self, a: I32, b: I32) -> I32 {
+        each_byte(a, b, u8::max)
+    }
+
+    #[inline(always)]
+    fn min_u8(self, a: I32, b: I32) -> I32 {
+        each_byte(a, b, u8::min)
     }
 
     #[inline(always)]

@@ -156,6 +156,8 @@ impl Bytes for Simd128 {
     instructions! {
         dot(sum: v128, unsigned: v128, signed: v128) -> v128 = dot(sum, unsigned, signed);
         xor(a: v128, b: v128) -> v128 = v128_xor(a, b);
+        max_u8(a: v128, b: v128) -> v128 = u8x16_max(a, b);
+        min_u8(a: v128, b: v128) -> v128 = u8x16_min(a, b);
         max_i32(a: v128, b: v128) -> v128 = i32x4_max(a, b);
         min_i32(a: v128, b: v128) -> v128 = i32x4_min(a, b);
         mul_high(a: v128, b: v128) -> v128 = mul_high(a, b);

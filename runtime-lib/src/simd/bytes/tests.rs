@@ -29,6 +29,10 @@ impl WithBytes for Agree {
         s.store_bytes(s.xor(a, s.level().splat_i32(0x0080_ff01)), &mut found);
         let flipped = |i: usize| rows[0][i] ^ [1, 0xff, 0x80, 0][i % 4];
         assert!((0..4 * S::LANES).all(|i| found[i] == flipped(i)));
+        s.store_bytes(s.max_u8(a, b), &mut found);
+        assert!((0..4 * S::LANES).all(|i| found[i] == rows[0][i].max(rows[1][i])));
+        s.store_bytes(s.min_u8(a, b), &mut found);
+        assert!((0..4 * S::LANES).all(|i| found[i] == rows[0][i].min(rows[1][i])));
         self.columns(s, &rows);
         for factor in [1.0, 0.37, 1.0 / 3.0, 2e-3, 3.06e-5, 3.04e-5, 1e-6, 0.0] {
             self.products(s, factor);
@@ -66,7 +70,7 @@ impl Agree {
     #[inline(always)]
     fn products<S: Bytes>(self, s: S, factor: f32) {
         let l = s.level();
-        let ends = Ends { limits: [l.splat(-100.0), l.splat(150.0)], zero: l.splat_i32(7) };
+        let ends = Ends { limits: [l.splat(-7.0), l.splat(248.0)], zero: l.splat_i32(7) };
         let are_steady = are_steady(&[factor]);
         let near = |i: i32| ((0.5 + i as f32) / factor) as i32 - 2;
         let sums: Vec<i32> = [i32::MIN + 1]
@@ -84,9 +88,10 @@ impl Agree {
             };
             let mut found = [0; MAX_SUMS];
             s.store_sums(products, &mut found);
+            // Those that are no bytes are capped when they become such.
             for (&sum, found) in sums.iter().zip(found) {
-                let wanted = scaled(sum, factor).clamp(-100, 150) + 7;
-                assert_eq!(found, wanted, "{sum} times {factor:e}");
+                let wanted = scaled(sum, factor).saturating_add(7).clamp(0, 255);
+                assert_eq!(found.clamp(0, 255), wanted, "{sum} times {factor:e}");
             }
         }
     }

@@ -159,6 +159,8 @@ impl Bytes for Vnni {
         dot(sum: __m512i, unsigned: __m512i, signed: __m512i) -> __m512i =
             _mm512_dpbusd_epi32(sum, unsigned, signed);
         xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
+        max_u8(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epu8(a, b);
+        min_u8(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu8(a, b);
         max_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi32(a, b);
         min_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi32(a, b);
         mul_high(a: __m512i, b: __m512i) -> __m512i = mul_high(a, b);
