@@ -103,13 +103,13 @@ impl Operand<'_> {
             true => l.splat_i32(super::quad(self.bits[0])),
             false => s.load_bytes(&self.bits[at..]),
         };
-        let none = l.splat_i32(0);
-        // A byte below three zeros is its number.
-        let lanes = s.interleave([s.xor(bytes, flip), none, none, none]);
-        let (zero, scale) = (l.splat_i32(self.zero), l.splat(self.scale));
+        // The last bits of numbers from 2²³ on count whole ones, and these are bytes.
+        let (none, exponent) = (l.splat_i32(0), l.splat_i32(super::quad(0x4b)));
+        let lanes = s.interleave([s.xor(bytes, flip), none, none, exponent]);
+        let (zero, scale) = (l.splat(8_388_608.0 + self.zero as f32), l.splat(self.scale));
         let mut real = [scale; 4];
         for (real, lane) in real.iter_mut().zip(lanes) {
-            *real = l.mul(l.to_f32(l.sub_i32(lane, zero)), scale);
+            *real = l.mul(l.sub(l.with_bits(lane), zero), scale);
         }
         real
     }
@@ -143,7 +143,7 @@ impl<const PRODUCT: bool> WithBytes for Binary<'_, PRODUCT> {
             let mut lanes: [Vector<S>; 4] = [l.splat_i32(0); 4];
             for (lane, (a, b)) in lanes.iter_mut().zip(a.into_iter().zip(b)) {
                 let x = if PRODUCT { l.mul(a, b) } else { l.add(a, b) };
-                *lane = limits.round(s, scale.quotient(l, x));
+                *lane = limits.near(s, scale.quotient(l, x));
             }
             s.store_bytes(limits.bits(s, s.collect(lanes)), y);
         }
