@@ -31,6 +31,8 @@ mod tile;
 pub(crate) mod tiles;
 mod vector;
 mod weights;
+mod widths;
+mod winograd;
 
 use crate::Number;
 use crate::activation_fn::Activation;
@@ -51,6 +53,7 @@ pub use stripes::STRIPE;
 pub(crate) use stripes::{Stripes, pack_stripes};
 pub(crate) use tile::{Addend, PANEL_ROWS, Target, panel_cols};
 pub(crate) use weights::Weights;
+pub(crate) use winograd::{NUMBERS, SPAN, TILE, WinogradInput, WinogradOutput, columns};
 
 /// `m` rows and `n` columns of sums of `k` products.
 #[derive(Clone, Copy, Debug, PartialEq)]

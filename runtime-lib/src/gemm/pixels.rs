@@ -1,8 +1,10 @@
 //! The inner loops of a convolution whose channels stand in blocks: a tile of a few pixels and one
 //! or two blocks of output channels is held in registers while taps and input channels run.
 
+pub(super) use super::widths::{next, widths};
 use crate::simd::pair::PAIR;
 use crate::simd::{Simd, WithSimd, dispatch, dispatch_pairs, sixteen};
+use core::mem;
 
 /// Channels of a block: as many as the widest vector has lanes.
 pub const BLOCK: usize = 16;
@@ -52,6 +54,12 @@ pub(crate) struct Pixels<'a, const UNIT: usize> {
     pub kept: usize,
     /// The least and the largest result.
     pub clamp: Option<(f32, f32)>,
+    /// How many such there are, with weights one after the other, and the same of all else.
+    pub layers: usize,
+    /// How far one of their inputs starts from the next.
+    pub x_layer: usize,
+    /// How far one of their outputs starts from the next.
+    pub y_layer: usize,
 }
 
 /// Neighboring channels.
@@ -81,14 +89,15 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     /// That every element which the tiles touch is there.
     fn check(&self) {
         let Pixels { x_block, x_row, y_block, y_row, y_col, blocks, rows, cols, .. } = *self;
+        let last = self.layers - 1;
         let outputs = (blocks - 1) * y_block + (rows - 1) * y_row + (cols - 1) * y_col + BLOCK;
         assert!((cols - 1) * y_col + BLOCK <= y_row || rows == 1);
-        assert!(outputs <= self.y.len());
+        assert!(last * self.y_layer + outputs <= self.y.len());
         assert!(self.add.is_empty() || outputs <= self.add.len());
         assert!(self.bias.is_empty() || blocks * BLOCK <= self.bias.len());
-        assert!(blocks * self.depth() * BLOCK <= self.w.len());
+        assert!(self.layers * blocks * self.depth() * BLOCK <= self.w.len());
         let Some(&tap) = self.taps.iter().max() else { return };
-        let first = (rows - 1) * x_row + (cols - 1) * UNIT + tap;
+        let first = last * self.x_layer + (rows - 1) * x_row + (cols - 1) * UNIT + tap;
         for span in self.spans.iter().filter(|span| span.count > 0) {
             let last = span.first + span.count - 1;
             assert!(first + last / UNIT * x_block + last.min(UNIT - 1) < self.x.len());
@@ -106,29 +115,52 @@ impl<const UNIT: usize> WithSimd for Pixels<'_, UNIT> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
-        if self.blocks * self.rows * self.cols == 0 {
+        if self.layers * self.blocks * self.rows * self.cols == 0 {
             return;
         }
         self.check();
+        let w_layer = self.blocks * self.depth() * BLOCK;
+        for _ in 0..self.layers {
+            // SAFETY: `check` has passed, and the slices start with a layer's.
+            unsafe { self.layer(s) };
+            self.x = self.x.get(self.x_layer..).unwrap_or(&[]);
+            self.w = self.w.get(w_layer..).unwrap_or(&[]);
+            self.y = mem::take(&mut self.y).get_mut(self.y_layer..).unwrap_or(&mut []);
+        }
+    }
+}
+
+impl<const UNIT: usize> Pixels<'_, UNIT> {
+    /// All of one layer.
+    ///
+    /// # Safety
+    /// `check` has passed, and the slices start with the layer's.
+    #[inline(always)]
+    unsafe fn layer<S: Simd>(&mut self, s: S) {
         if S::NARROW && UNIT != PAIRS {
-            // SAFETY: `check` has passed.
+            // SAFETY: the caller's promise is the same.
             return unsafe { self.each(s) };
         }
         // Told to all tiles, none of which is to have the loop that counts them.
         let w_block = self.depth() * BLOCK;
         let mut block = 0;
         while block < self.blocks {
-            let pair = S::LANES == BLOCK && self.blocks - block > 1;
-            // SAFETY: `check` has passed, and so many blocks are left.
+            let together = match self.blocks - block {
+                4.. if S::LANES == BLOCK && self.rows == 1 && self.cols <= FEW => 4,
+                2.. if S::LANES == BLOCK => 2,
+                _ => 1,
+            };
+            // SAFETY: the caller vouches for the layer, and so many blocks are left.
             unsafe {
-                match S::LANES {
-                    16 if pair => self.tiles::<S, 2>(s, w_block, block),
-                    16 => self.tiles::<S, 1>(s, w_block, block),
-                    8 => self.tiles::<S, 2>(s, w_block, block),
+                match (S::LANES, together) {
+                    (16, 4) => self.few(s, w_block, block),
+                    (16, 2) => self.tiles::<S, 2>(s, w_block, block),
+                    (16, _) => self.tiles::<S, 1>(s, w_block, block),
+                    (8, _) => self.tiles::<S, 2>(s, w_block, block),
                     _ => self.tiles::<S, 4>(s, w_block, block),
                 }
             }
-            block += if pair { 2 } else { 1 };
+            block += together;
         }
     }
 }
@@ -228,43 +260,11 @@ fn place<S: Simd>(v: usize, apart: usize) -> usize {
 /// Weights are read so much ahead of their turn: longer than a second-level cache takes.
 const AHEAD: usize = 6;
 
+/// As many pixels leave room for the sums of four blocks.
+const FEW: usize = 4;
+
 /// The most pixels that a tile has.
 const MAX_TILE: usize = 16;
-
-/// The widths of tiles, where a block is one vector: the narrower ones are for what is left.
-const WIDE: [usize; 6] = [14, 8, 7, 4, 2, 1];
-/// Likewise, where a block is two vectors.
-const NARROW: [usize; 4] = [6, 4, 2, 1];
-
-/// The width of the next tile when `n` pixels of a row are left, and how many of those that are
-/// `done` it does again.
-#[inline(always)]
-pub(super) fn widths<S: Simd>(n: usize, done: usize) -> (usize, usize) {
-    match S::LANES {
-        16 => next(&WIDE, n, done),
-        8 => next(&NARROW, n, done),
-        _ => next(&NARROW[2..], n, done),
-    }
-}
-
-/// The same, of such widths. Heights of tiles are chosen likewise.
-#[inline(always)]
-pub(super) fn next(widths: &[usize], n: usize, done: usize) -> (usize, usize) {
-    // As many as two tiles of eight, which sixteen pixels are better cut into.
-    if widths[0] == 14 && (n == 15 || n == 16) {
-        return (8, 0);
-    }
-    let mut wider = widths[0];
-    for &width in widths {
-        if width <= n {
-            let again = wider.saturating_sub(n);
-            let once_more = width < n && 0 < again && again <= done.min(2);
-            return if once_more { (wider, again) } else { (width, 0) };
-        }
-        wider = width;
-    }
-    (1, 0)
-}
 
 impl<const UNIT: usize> Pixels<'_, UNIT> {
     /// All tiles of the `V` vectors that start at block `block`, where a block has `w_block` weights.
@@ -290,6 +290,24 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
                 }
             }
             row += 2;
+        }
+    }
+
+    /// The tile of a few pixels, and of four blocks, which are vectors: fewer sums would have to wait
+    /// for one another.
+    ///
+    /// # Safety
+    /// `check` has passed, as many blocks are left, and there is one row, of at most [`FEW`] columns.
+    #[inline(always)]
+    unsafe fn few<S: Simd>(&mut self, s: S, w_block: usize, block: usize) {
+        // SAFETY: the caller vouches for the block and the tile.
+        unsafe {
+            match self.cols {
+                4 => self.tile::<S, 1, 4, 4>(s, w_block, [block, 0, 0]),
+                3 => self.tile::<S, 1, 3, 4>(s, w_block, [block, 0, 0]),
+                2 => self.tile::<S, 1, 2, 4>(s, w_block, [block, 0, 0]),
+                _ => self.tile::<S, 1, 1, 4>(s, w_block, [block, 0, 0]),
+            }
         }
     }
 
@@ -465,8 +483,8 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
                     let x = x.add(tap + first);
                     for lane in 0..lanes {
                         s.prefetch(*w, AHEAD * BLOCK);
-                        if V * S::LANES > BLOCK {
-                            s.prefetch(w.wrapping_add(w_block), AHEAD * BLOCK);
+                        for block in 1..V * S::LANES / BLOCK {
+                            s.prefetch(w.wrapping_add(block * w_block), AHEAD * BLOCK);
                         }
                         s.prefetch_for_later(*later);
                         *later = later.wrapping_add(*step);

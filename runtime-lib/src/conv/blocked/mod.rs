@@ -286,6 +286,9 @@ impl<const UNIT: usize> Image<'_, UNIT> {
                     cols,
                     kept: part.kept,
                     clamp: self.f.clamp(),
+                    layers: 1,
+                    x_layer: 0,
+                    y_layer: 0,
                 }
                 .compute();
             });

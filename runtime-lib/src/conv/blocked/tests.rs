@@ -218,6 +218,15 @@ fn blocks_give_what_channels_give() {
 }
 
 #[test]
+fn a_few_pixels_of_many_channels() {
+    for cols in 1..6 {
+        let row = Over { size: [1, cols], kernel: [1, 1], pads: [0, 0], ends: [0, 0], ..SQUARE };
+        row.check(&IN_BLOCKS, 2, 1, 20, 90);
+        row.check(&TO_BLOCKS, 2, 1, 20, 90);
+    }
+}
+
+#[test]
 fn tiles_of_products_give_what_windows_give() {
     for over in windows().into_iter().filter(|over| over.kernel == [3, 3]) {
         if over.strides == [1, 1] && over.dilations == [1, 1] {
@@ -228,6 +237,10 @@ fn tiles_of_products_give_what_windows_give() {
     }
     let wide = Over { size: [21, 50], pads: [0, 2], ends: [2, 0], ..SQUARE };
     wide.check(&WINOGRAD, 1, 1, 80, 90);
+    // A few tiles, of which sums of many blocks are taken at once.
+    for size in [[3, 4], [4, 7], [2, 9], [6, 7]] {
+        Over { size, ..SQUARE }.check(&WINOGRAD, 1, 1, 20, 90);
+    }
     // Rows of tiles that are transformed at once are of several images.
     SQUARE.check(&WINOGRAD, 7, 1, 80, 90);
     wide.check(&WINOGRAD, 0, 1, 4, 4);

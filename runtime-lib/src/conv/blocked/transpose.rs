@@ -115,6 +115,9 @@ pub fn transpose_in_blocks(
                             cols: part.cols,
                             kept: 0,
                             clamp: None,
+                            layers: 1,
+                            x_layer: 0,
+                            y_layer: 0,
                         }
                         .compute();
                     });

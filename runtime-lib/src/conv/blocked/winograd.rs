@@ -10,21 +10,15 @@ use super::product;
 use crate::Number;
 use crate::activation_fn::Activation;
 use crate::conv::Conv;
-use crate::gemm::{BLOCK, Epilogue, Pixels, Span};
+use crate::gemm::{
+    BLOCK, Epilogue, NUMBERS, Pixels, SPAN, Span, TILE, WinogradInput, WinogradOutput, columns,
+};
 use crate::simd::{Simd, WithSimd, dispatch};
-use crate::threads;
+use crate::threads::{self, Scratch};
 use core::ops::Range;
 
-/// Rows and columns of the outputs of a tile.
-const TILE: usize = 4;
-/// Rows and columns of what a tile reads.
-const SPAN: usize = 6;
-/// The numbers that a tile is transformed to.
-const NUMBERS: usize = SPAN * SPAN;
 /// In how many parts [`pack_winograd`] packs weights.
 pub const WINOGRAD_PARTS: usize = NUMBERS;
-/// A pixel of a block.
-type Pixel = [f32; BLOCK];
 
 /// The transform of a window, along one axis.
 const WINDOW: [[f64; 3]; SPAN] = [
@@ -76,9 +70,27 @@ impl Tiles {
         }
     }
 
-    /// Elements of what a row of tiles is transformed to, before the products and after.
+    /// What a row of tiles reads of a block of an image, from a row of the output on: nothing of rows that
+    /// are padding.
+    fn reads<'x>(&self, x: &'x [f32], first: usize) -> [&'x [f32]; SPAN] {
+        let row = self.size[1] * BLOCK;
+        let mut reads = [&[][..]; SPAN];
+        for (i, reads) in reads.iter_mut().enumerate() {
+            let at = (first + i).checked_sub(self.pads[0]).filter(|&at| at < self.size[0]);
+            *reads = at.map_or(&[], |at| &x[at * row..][..row]);
+        }
+        reads
+    }
+
+    /// Elements that a row of tiles needs on the way to its numbers.
+    const fn row_scratch(&self) -> usize {
+        SPAN * columns(self.across) * BLOCK
+    }
+
+    /// Elements of what a row of tiles is transformed to, before the products and after, and of what
+    /// [`Part::apart`] adds to them.
     const fn row(&self) -> usize {
-        (self.blocks + self.filters) * NUMBERS * self.across * BLOCK
+        (self.blocks + self.filters) * NUMBERS * (self.across + 1) * BLOCK
     }
 
     /// The most rows of tiles that are best transformed at once: as many as are no larger than the
@@ -149,7 +161,7 @@ pub const fn winograd_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
     if tiles.row() == 0 || tiles.down == 0 {
         return 0;
     }
-    tiles.rows(tiles.most_rows()) * tiles.row()
+    tiles.row_scratch() + tiles.rows(tiles.most_rows()) * tiles.row()
 }
 
 /// How many elements [`pack_winograd`] writes, in all parts.
@@ -253,27 +265,26 @@ fn winograd(
     f: Epilogue<f32>,
 ) {
     let tiles = Tiles::of(geometry);
-    let to = tiles.filters * product(&tiles.out);
-    let (x, y) = (x.as_chunks::<BLOCK>().0, y.as_chunks_mut::<BLOCK>().0);
-    let (bias, add) = (bias.unwrap_or(&[]), add.unwrap_or(&[]).as_chunks::<BLOCK>().0);
-    let bias = bias.as_chunks::<BLOCK>().0;
+    let to = tiles.filters * product(&tiles.out) * BLOCK;
     if to == 0 {
         return;
     }
     let (all, row) = (y.len() / to * tiles.down, tiles.row());
+    let (of_row, scratch) = scratch.split_at_mut(tiles.row_scratch());
     let most =
         tiles.rows(tiles.most_rows().min(scratch.len().checked_div(row).unwrap_or(1)).max(1));
     for first in (0..all).step_by(most) {
         let rows = Rows { first, count: most.min(all - first) };
-        let part = Part { tiles: &tiles, rows, count: rows.count * tiles.across };
-        let (numbers, sums) = scratch.split_at_mut(tiles.blocks * NUMBERS * part.count * BLOCK);
-        let sums = &mut sums[..tiles.filters * NUMBERS * part.count * BLOCK];
-        part.transform(x, numbers);
+        let part = Part::of(&tiles, rows);
+        let (numbers, sums) = scratch.split_at_mut(tiles.blocks * NUMBERS * part.apart);
+        let sums = &mut sums[..tiles.filters * NUMBERS * part.apart];
+        part.transform(x, numbers, of_row);
         part.multiply(numbers, w, sums, geometry.channels);
         let images = first / tiles.down..(first + rows.count).div_ceil(tiles.down);
         let part_of = |of: Range<usize>| of.start * to..of.end * to;
-        let add = add.get(part_of(images.clone())).unwrap_or(&[]);
-        part.transform_back(sums, [bias, add], &mut y[part_of(images)], f);
+        let addends = [bias, add.map(|add| &add[part_of(images.clone())])];
+        let addends = addends.map(|x| x.unwrap_or(&[]));
+        part.transform_back(sums, addends, &mut y[part_of(images)], f);
     }
 }
 
@@ -284,48 +295,71 @@ struct Part<'a> {
     rows: Rows,
     /// How many tiles they are.
     count: usize,
+    /// From one number of theirs to the next: an odd number of pixels, so that all numbers of a tile
+    /// find room in a cache.
+    apart: usize,
 }
 
 impl Part<'_> {
+    fn of(tiles: &Tiles, rows: Rows) -> Part<'_> {
+        let count = rows.count * tiles.across;
+        Part { tiles, rows, count, apart: (count | 1) * BLOCK }
+    }
+
     /// Transforms the input: `[block, number, tile, 16]`.
-    fn transform(&self, x: &[Pixel], numbers: &mut [f32]) {
-        let unit = NUMBERS * self.count * BLOCK;
+    fn transform(&self, x: &[f32], numbers: &mut [f32], scratch: &mut [f32]) {
+        let Part { tiles, rows, apart, .. } = *self;
+        let (unit, size) = (NUMBERS * apart, product(&tiles.size) * BLOCK);
+        let scratch = Scratch::new(scratch);
         threads::share(numbers, unit, numbers.len(), |first, numbers| {
-            for (block, numbers) in (first..).zip(numbers.chunks_exact_mut(unit)) {
-                let numbers = numbers.as_chunks_mut().0;
-                dispatch(Transform { part: *self, x, block, numbers });
-            }
+            scratch.with(|scratch| {
+                for (block, numbers) in (first..).zip(numbers.chunks_exact_mut(unit)) {
+                    for (i, row) in (rows.first..).take(rows.count).enumerate() {
+                        let image = (row / tiles.down * tiles.blocks + block) * size;
+                        WinogradInput {
+                            rows: tiles.reads(&x[image..][..size], row % tiles.down * TILE),
+                            before: tiles.pads[1],
+                            tiles: tiles.across,
+                            scratch: &mut *scratch,
+                            numbers: &mut numbers[i * tiles.across * BLOCK..],
+                            apart,
+                        }
+                        .compute();
+                    }
+                }
+            });
         });
     }
 
     /// Multiplies: `[number, block of filters, tile, 16]`.
     fn multiply(&self, numbers: &[f32], w: &[f32], sums: &mut [f32], channels: usize) {
-        let Part { tiles, count, .. } = *self;
-        let (unit, weights) = (tiles.filters * count * BLOCK, channels * tiles.filters * BLOCK);
+        let Part { tiles, count, apart, .. } = *self;
+        let (unit, weights) = (tiles.filters * apart, channels * tiles.filters * BLOCK);
         let cost = sums.len() * channels / threads::PRODUCTS;
         threads::share(sums, unit, cost, |first, sums| {
-            for (number, sums) in (first..).zip(sums.chunks_exact_mut(unit)) {
-                Pixels::<BLOCK> {
-                    x: numbers.get(number * count * BLOCK..).unwrap_or(&[]),
-                    x_block: NUMBERS * count * BLOCK,
-                    x_row: 0,
-                    taps: &[0],
-                    spans: &[Span { first: 0, count: channels }],
-                    w: &w[number * weights..],
-                    bias: &[],
-                    add: &[],
-                    y: sums,
-                    y_block: count * BLOCK,
-                    y_row: count * BLOCK,
-                    y_col: BLOCK,
-                    blocks: tiles.filters,
-                    rows: 1,
-                    cols: count,
-                    kept: 0,
-                    clamp: None,
-                }
-                .compute();
+            Pixels::<BLOCK> {
+                x: numbers.get(first * apart..).unwrap_or(&[]),
+                x_block: NUMBERS * apart,
+                x_row: 0,
+                taps: &[0],
+                spans: &[Span { first: 0, count: channels }],
+                w: &w[first * weights..],
+                bias: &[],
+                add: &[],
+                layers: sums.len() / unit,
+                x_layer: apart,
+                y_layer: unit,
+                y: sums,
+                y_block: apart,
+                y_row: apart,
+                y_col: BLOCK,
+                blocks: tiles.filters,
+                rows: 1,
+                cols: count,
+                kept: 0,
+                clamp: None,
             }
+            .compute();
         });
     }
 
@@ -333,213 +367,43 @@ impl Part<'_> {
     fn transform_back(
         &self,
         sums: &[f32],
-        [bias, add]: [&[Pixel]; 2],
-        y: &mut [Pixel],
+        [bias, add]: [&[f32]; 2],
+        y: &mut [f32],
         f: Epilogue<f32>,
     ) {
-        let Part { tiles, rows, count } = *self;
-        let ([height, width], image) = (tiles.out, product(&tiles.out));
-        let sums = sums.as_chunks().0;
-        threads::share(y, image, sums.len() * BLOCK / tiles.down, |first, y| {
+        let Part { tiles, rows, apart, .. } = *self;
+        let (width, image) = (tiles.out[1] * BLOCK, product(&tiles.out) * BLOCK);
+        threads::share(y, image, sums.len() / tiles.down, |first, y| {
             for (index, y) in (first..).zip(y.chunks_exact_mut(image)) {
                 let block = index % tiles.filters;
                 let above = (rows.first / tiles.down + index / tiles.filters) * tiles.down;
                 // Where the rows of this image are among all, and where it has them.
                 let from = above.max(rows.first);
                 let to = (above + tiles.down).min(rows.first + rows.count);
-                let [start, end] = [from, to].map(|row| ((row - above) * TILE).min(height));
-                let y = &mut y[start * width..end * width];
-                let add = add.get(index * image + start * width..).unwrap_or(&[]);
-                let bias = bias.get(block).unwrap_or(&[0.0; BLOCK]);
-                let sums = &sums[block * count + (from - rows.first) * tiles.across..];
-                let those = (to - from) * tiles.across;
-                dispatch(Back { part: *self, those, sums, bias, add, y, clamp: f.clamp() });
-                let len = y.len() * BLOCK;
-                f.finish(y.as_flattened_mut(), 1, len, len);
+                let [start, end] = [from, to].map(|row| ((row - above) * TILE * width).min(image));
+                let y = &mut y[start..end];
+                let bias = bias
+                    .get(block * BLOCK..)
+                    .and_then(<[f32]>::first_chunk)
+                    .unwrap_or(&[0.0; BLOCK]);
+                for (i, y) in y.chunks_mut(TILE * width).enumerate() {
+                    let row = from - rows.first + i;
+                    let at = index * image + start + i * TILE * width;
+                    WinogradOutput {
+                        sums: &sums[block * apart + row * tiles.across * BLOCK..],
+                        apart: tiles.filters * apart,
+                        tiles: tiles.across,
+                        bias,
+                        add: add.get(at..).unwrap_or(&[]),
+                        y,
+                        cols: tiles.out[1],
+                        clamp: f.clamp(),
+                    }
+                    .compute();
+                }
+                let len = y.len();
+                f.finish(y, 1, len, len);
             }
         });
     }
-}
-
-/// The transform of a block of the input, of all images.
-struct Transform<'a> {
-    part: Part<'a>,
-    x: &'a [Pixel],
-    block: usize,
-    /// `[number, tile]`.
-    numbers: &'a mut [Pixel],
-}
-
-impl WithSimd for Transform<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let Part { tiles, rows, count } = self.part;
-        let ([height, width], [above, before]) = (tiles.size, tiles.pads);
-        let size = product(&tiles.size);
-        for tile in 0..count {
-            let row = rows.first + tile / tiles.across;
-            let image = (row / tiles.down * tiles.blocks + self.block) * size;
-            let x = &self.x[image..][..size];
-            let row = row % tiles.down * TILE;
-            let col = tile % tiles.across * TILE;
-            let is_inside = row >= above
-                && col >= before
-                && row - above + SPAN <= height
-                && col - before + SPAN <= width;
-            let padded;
-            let (x, pitch) = if is_inside {
-                (&x[(row - above) * width + col - before..], width)
-            } else {
-                padded = self.part.padded(x, [row, col]);
-                (&padded[..], SPAN)
-            };
-            transform_tile(s, x, pitch, &mut self.numbers[tile..], count);
-        }
-    }
-}
-
-impl Part<'_> {
-    /// What a tile reads, with zeros where the image ends.
-    fn padded(&self, x: &[Pixel], [row, col]: [usize; 2]) -> [Pixel; NUMBERS] {
-        let ([height, width], [above, before]) = (self.tiles.size, self.tiles.pads);
-        let mut tile = [[0.0; BLOCK]; NUMBERS];
-        for (i, tile) in tile.chunks_exact_mut(SPAN).enumerate() {
-            let Some(row) = (row + i).checked_sub(above).filter(|&row| row < height) else {
-                continue;
-            };
-            let x = &x[row * width..][..width];
-            for (j, tile) in tile.iter_mut().enumerate() {
-                if let Some(x) = (col + j).checked_sub(before).and_then(|col| x.get(col)) {
-                    *tile = *x;
-                }
-            }
-        }
-        tile
-    }
-}
-
-/// Transforms a tile, whose rows start `pitch` pixels apart, to numbers that are `apart`.
-#[inline(always)]
-fn transform_tile<S: Simd>(s: S, x: &[Pixel], pitch: usize, numbers: &mut [Pixel], apart: usize) {
-    for lane in (0..BLOCK).step_by(S::LANES) {
-        let mut rows = [[s.splat(0.0); SPAN]; SPAN];
-        for (i, row) in rows.iter_mut().enumerate() {
-            for (x, number) in x[i * pitch..][..SPAN].iter().zip(row.iter_mut()) {
-                *number = s.load(&x[lane..]);
-            }
-            *row = transform(s, *row);
-        }
-        for j in 0..SPAN {
-            let mut column = [s.splat(0.0); SPAN];
-            for (number, row) in column.iter_mut().zip(&rows) {
-                *number = row[j];
-            }
-            for (i, &number) in transform(s, column).iter().enumerate() {
-                s.store(number, &mut numbers[(i * SPAN + j) * apart][lane..]);
-            }
-        }
-    }
-}
-
-/// `x · by + and`.
-#[inline(always)]
-fn times<S: Simd>(s: S, x: S::F32, by: f32, and: S::F32) -> S::F32 {
-    s.mul_add(x, s.splat(by), and)
-}
-
-/// The transform of the input along one axis.
-#[inline(always)]
-fn transform<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; SPAN] {
-    let [even, odd] = [times(s, x[2], -4.0, x[4]), times(s, x[1], -4.0, x[3])];
-    let [far, near] = [s.sub(x[4], x[2]), s.sub(x[3], x[1])];
-    [
-        times(s, x[0], 4.0, times(s, x[2], -5.0, x[4])),
-        s.add(even, odd),
-        s.sub(even, odd),
-        times(s, near, 2.0, far),
-        times(s, near, -2.0, far),
-        times(s, x[1], 4.0, times(s, x[3], -5.0, x[5])),
-    ]
-}
-
-/// The way back, to a block of the output.
-struct Back<'a> {
-    part: Part<'a>,
-    /// How many tiles there are.
-    those: usize,
-    /// `[number, block of filters, tile]`, from the first one on.
-    sums: &'a [Pixel],
-    bias: &'a Pixel,
-    /// From the first row on; nothing where empty.
-    add: &'a [Pixel],
-    /// The rows of these tiles.
-    y: &'a mut [Pixel],
-    clamp: Option<(f32, f32)>,
-}
-
-impl WithSimd for Back<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let Back { part: Part { tiles, count, .. }, those, sums, bias, add, y, clamp } = self;
-        let (width, apart) = (tiles.out[1], tiles.filters * count);
-        for tile in 0..those {
-            let (row, col) = (tile / tiles.across * TILE, tile % tiles.across * TILE);
-            let cols = TILE.min(width - col);
-            for lane in (0..BLOCK).step_by(S::LANES) {
-                let pixels = tile_back(s, &sums[tile..], apart, lane);
-                let bias = s.load(&bias[lane..]);
-                for (i, pixels) in pixels.iter().enumerate() {
-                    let at = (row + i) * width + col;
-                    let Some(y) = y.get_mut(at..at + cols) else { break };
-                    for (i, (y, &pixel)) in y.iter_mut().zip(pixels).enumerate() {
-                        let mut pixel = s.add(pixel, bias);
-                        if let Some(add) = add.get(at + i) {
-                            pixel = s.add(pixel, s.load(&add[lane..]));
-                        }
-                        if let Some((low, high)) = clamp {
-                            pixel = s.min(s.splat(high), s.max(s.splat(low), pixel));
-                        }
-                        s.store(pixel, &mut y[lane..]);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The outputs of a tile, of a few channels of its block.
-#[inline(always)]
-fn tile_back<S: Simd>(s: S, sums: &[Pixel], apart: usize, lane: usize) -> [[S::F32; TILE]; TILE] {
-    let mut rows = [[s.splat(0.0); SPAN]; TILE];
-    for j in 0..SPAN {
-        let mut column = [s.splat(0.0); SPAN];
-        for (i, number) in column.iter_mut().enumerate() {
-            *number = s.load(&sums[(i * SPAN + j) * apart][lane..]);
-        }
-        for (row, &number) in rows.iter_mut().zip(&transform_back(s, column)) {
-            row[j] = number;
-        }
-    }
-    let mut pixels = [[s.splat(0.0); TILE]; TILE];
-    for (pixels, row) in pixels.iter_mut().zip(rows) {
-        *pixels = transform_back(s, row);
-    }
-    pixels
-}
-
-/// The transform of the sums along one axis.
-#[inline(always)]
-fn transform_back<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; TILE] {
-    let [near, far] = [s.add(x[1], x[2]), s.add(x[3], x[4])];
-    let [across, beyond] = [s.sub(x[1], x[2]), s.sub(x[3], x[4])];
-    [
-        s.add(s.add(x[0], near), far),
-        times(s, beyond, 2.0, across),
-        times(s, far, 4.0, near),
-        s.add(times(s, beyond, 8.0, across), x[5]),
-    ]
 }
