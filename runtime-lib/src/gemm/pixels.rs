@@ -280,6 +280,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
             unsafe {
                 match self.cols {
                     7 if two => self.tile::<S, 2, 7, V>(s, w_block, [block, row, 0]),
+                    6 if two => self.tile::<S, 2, 6, V>(s, w_block, [block, row, 0]),
                     5 if two => self.tile::<S, 2, 5, V>(s, w_block, [block, row, 0]),
                     4 if two => self.tile::<S, 2, 4, V>(s, w_block, [block, row, 0]),
                     _ => {
@@ -327,13 +328,19 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
             let n = self.cols - col;
             // A vector for each pixel leaves room for more of them.
             let wider = S::LANES == BLOCK && V == 1 && (n == 16 || n >= 30);
-            let (width, again) = if wider { (16, 0) } else { widths::<S>(n, col) };
+            let (width, again) = match n {
+                _ if wider => (16, 0),
+                // Less is left than of eight, and less is done again.
+                9 | 13 if S::LANES == BLOCK => (9, 0),
+                _ => widths::<S>(n, col),
+            };
             let at = [block, row, col - again];
             // SAFETY: the tile is not wider than what is left and what is done again.
             unsafe {
                 match (S::LANES, width) {
                     (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, w_block, at),
                     (16, 14) => self.tile::<S, 1, 14, V>(s, w_block, at),
+                    (16, 9) => self.tile::<S, 1, 9, V>(s, w_block, at),
                     (16, 8) => self.tile::<S, 1, 8, V>(s, w_block, at),
                     (16, 7) => self.tile::<S, 1, 7, V>(s, w_block, at),
                     (8, 6) => self.tile::<S, 1, 6, V>(s, w_block, at),
