@@ -338,6 +338,11 @@ impl<'a> Lower<'a> {
         super::infer::stays_true(self.graph, self.node.regions[i], j, k)
     }
 
+    /// How many elements all constants of the model have.
+    pub fn constants_len(&self) -> usize {
+        self.graph.values().filter_map(|(_, value)| value.constant.as_ref()).map(Tensor::len).sum()
+    }
+
     /// What matters most.
     pub fn optimize(&self) -> Optimize {
         self.state.optimize()

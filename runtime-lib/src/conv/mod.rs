@@ -22,7 +22,7 @@ mod transpose;
 
 pub(crate) use axis::Axis;
 pub use blocked::{
-    MAX_SHUFFLED, WINOGRAD_PARTS, conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks,
+    MAX_SHUFFLED, Reading, WINOGRAD_PARTS, conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks,
     conv_to_blocks_scratch, correlate_depthwise, correlate_depthwise_scratch, correlate_in_blocks,
     correlate_in_blocks_scratch, correlate_to_blocks, correlate_to_blocks_scratch,
     depthwise_in_blocks, groups_in_blocks, has_blocks, pack_blocks, pack_depthwise,

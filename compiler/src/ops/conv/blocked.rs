@@ -20,7 +20,7 @@ use crate::{
 use onnxc_runtime::{
     Number,
     activation_fn::Activation,
-    conv::{self, Weights},
+    conv::{self, Reading, Weights},
     narrow::{self, Panels},
 };
 use std::rc::Rc;
@@ -253,9 +253,9 @@ impl Pack for Filters {
 
 impl BlockedConv {
     fn kind(&self, cx: &Lower<'_>, geometry: &geometry::Conv) -> Kind {
-        let pays = match cx.constant(1) {
-            Some(_) => conv::winograd_pays,
-            None => conv::winograd_pays_packed_now,
+        let pays = |conv: &conv::Conv<'_>| match cx.constant(1) {
+            Some(_) => conv::winograd_pays(conv, reading(cx)),
+            None => conv::winograd_pays_packed_now(conv),
         };
         // Transformed weights are more than those in fewer bits are to be.
         let may = (cx.optimize(), cx.precision()) == (Optimize::Speed, Precision::Full);
@@ -398,6 +398,13 @@ impl Op for BlockedConv {
         let (inputs, outputs) = self.operands(cx, weights, scratch)?;
         kind.convolve(cx, inputs, outputs, (geometry, self.conv.activation))
     }
+}
+
+/// From where constant weights are read when the model has run before.
+fn reading(cx: &Lower<'_>) -> Reading {
+    /// So many stay in a second-level cache of a megabyte, where some are four times as many.
+    const FEW: usize = 128 * 1024;
+    if cx.constants_len() <= FEW { Reading::Near } else { Reading::Far }
 }
 
 /// Constant weights in pairs of `bfloat16` numbers, where they are to stand so.

@@ -39,7 +39,7 @@ pub use transpose::{
     transpose_in_blocks_scratch, transposes_in_blocks,
 };
 pub use winograd::{
-    WINOGRAD_PARTS, pack_winograd, pack_winograd_in_blocks, packed_winograd_len,
+    Reading, WINOGRAD_PARTS, pack_winograd, pack_winograd_in_blocks, packed_winograd_len,
     winograd_in_blocks, winograd_in_blocks_scratch, winograd_pays, winograd_pays_packed_now,
 };
 

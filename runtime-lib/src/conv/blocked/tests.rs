@@ -260,6 +260,28 @@ fn weights_are_packed_at_once_as_part_by_part() {
     });
 }
 
+#[test]
+fn tiles_pay_for_many_pixels_or_near_weights() {
+    for (size, [channels, filters], pays) in [
+        ([32, 32], [16, 16], [true, true]),
+        ([14, 14], [256, 256], [true, true]),
+        // Each weight is read for four tiles.
+        ([8, 8], [64, 64], [true, false]),
+        // Little is to be saved.
+        ([8, 8], [16, 32], [false, false]),
+        // Most of a block would be transformed in vain.
+        ([32, 32], [3, 16], [false, false]),
+    ] {
+        Over { size, ..SQUARE }.with([1, 1, channels, filters], |geometry| {
+            let said = [Reading::Near, Reading::Far].map(|from| winograd_pays(&geometry, from));
+            assert_eq!(said, pays, "{geometry:?}");
+        });
+    }
+    Over { strides: [1, 2], ..SQUARE }.with([1, 1, 64, 64], |geometry| {
+        assert!(!winograd_pays(&geometry, Reading::Near));
+    });
+}
+
 /// Terms are positive, so that none cancel.
 #[test]
 fn tiles_of_products_are_within_a_millionth_times_the_root_of_the_terms() {

@@ -109,38 +109,55 @@ impl Tiles {
     }
 }
 
-/// Whether there is such a kernel for a convolution, and it pays. A product of two numbers is
-/// the unit of cost; a weight that is read takes as long as 30, a number of the input that is
-/// transformed as long as 12, and one of the output as 19.
-pub const fn winograd_pays(conv: &Conv<'_>) -> bool {
-    pays(conv, 0)
+/// From where the weights of a convolution are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// A second-level cache, which has room for those of the whole model.
+    Near,
+    /// Memory behind it.
+    Far,
 }
 
-/// Likewise, where the weights are packed when the convolution runs: a window takes as long as 2800.
+/// Whether there is such a kernel for a convolution, and it pays.
+pub const fn winograd_pays(conv: &Conv<'_>, weights: Reading) -> bool {
+    pays(conv, weights, 0)
+}
+
+/// Likewise, where the weights are packed when the convolution runs: a window takes as long as 2800
+/// products.
 pub const fn winograd_pays_packed_now(conv: &Conv<'_>) -> bool {
-    pays(conv, 2800)
+    conv.channels > BLOCK && conv.filters > BLOCK && pays(conv, Reading::Far, 2800)
 }
 
-const fn pays(conv: &Conv<'_>, packing: usize) -> bool {
-    if conv.size.len() != 2 || conv.groups != 1 || !is_three(conv) {
+/// A product of two numbers is the unit of cost; a number of the input that is transformed takes as
+/// long as 9, and one of the output as 19. A weight that is read takes as long as its products at
+/// least as [`Reading`] says. What is over in some microseconds anyway stays small: weights and scratch
+/// memory of tiles are several times as large.
+const fn pays(conv: &Conv<'_>, weights: Reading, packing: usize) -> bool {
+    const SOME: usize = 1 << 20;
+    if conv.size.len() != 2 || conv.groups != 1 || !is_three(conv) || product(conv.out) == 0 {
         return false;
     }
-    // With one block, the transforms take longer than the products.
-    if conv.channels <= BLOCK || conv.filters <= BLOCK || product(conv.out) == 0 {
-        return false;
-    }
-    let (tiles, products) = (Tiles::of(conv), conv.channels * conv.filters);
+    let tiles = Tiles::of(conv);
+    let [channels, filters] = [tiles.blocks * BLOCK, tiles.filters * BLOCK];
+    let products = conv.channels * filters;
     let batch = if conv.batch == 0 { 1 } else { conv.batch };
     // Weights are read for each image, or for some that are transformed at once.
     let together = match tiles.most_rows() / tiles.down {
         0 => 1,
         images => images,
     };
-    let (count, readings) = (batch * tiles.down * tiles.across, batch.div_ceil(together));
-    let transforms = count * (NUMBERS * 12 * conv.channels + TILE * TILE * 19 * conv.filters);
-    let ours = (count + 30 * readings) * NUMBERS * products + transforms + packing * products;
-    let plain = batch * (product(conv.out) + 30) * 9 * products;
-    ours + ours / 4 < plain
+    let readings = batch.div_ceil(together);
+    let least = match weights {
+        Reading::Near => 6,
+        Reading::Far => 24,
+    };
+    let count = batch * tiles.down * tiles.across;
+    let multiplied = if count > readings * least { count } else { readings * least };
+    let transforms = count * (NUMBERS * 9 * channels + TILE * TILE * 19 * filters);
+    let ours = multiplied * NUMBERS * products + transforms + packing * products;
+    let plain = batch * product(conv.out) * 9 * products;
+    plain >= SOME && ours + ours / 8 < plain
 }
 
 const fn is_three(conv: &Conv<'_>) -> bool {
