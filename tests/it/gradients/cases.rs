@@ -410,7 +410,7 @@ pub(super) const CASES: &[Case<'_>] = &[
     ),
     case(
         "double[1, 2, 3, 2] q, double[1, 1, 4, 2] k, double[1, 1, 4, 2] v, double[3, 4] m",
-        "a, s, t, y = Attention<softcap = 2.0, qk_matmul_output_mode = 2>(q, k, v, m)",
+        "a, s, t, p = Attention<softcap = 2.0, qk_matmul_output_mode = 2>(q, k, v, m)  z = ReduceSum(a)  y = Mul(z, p)",
     ),
     case(
         "double[1, 3, 4] q, double[1, 2, 4] k, double[1, 2, 4] v",
