@@ -88,9 +88,10 @@ pub fn roi_align_places<T: Float>(
 ) -> Result {
     roi_align(x, rois, images, regions, sampling, |at, part| {
         let mut largest: Option<Corner<T::Wide>> = None;
-        part.corners(|corner| match largest {
-            Some(Corner { value, .. }) if !(corner.value > value) => {}
-            _ => largest = Some(corner),
+        part.corners(|corner| {
+            if largest.is_none_or(|largest| corner.value > largest.value) {
+                largest = Some(corner);
+            }
         });
         let (place, weight) = largest.map_or((0, T::Wide::ZERO), |it| (it.place, it.weight));
         places[at] = signed(part.plane + place);
