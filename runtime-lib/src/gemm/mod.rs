@@ -29,6 +29,7 @@ pub(crate) mod tests;
 mod tile;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tiles;
+mod tiny;
 mod vector;
 mod weights;
 mod widths;

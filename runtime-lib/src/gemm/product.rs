@@ -7,6 +7,7 @@ use super::pairs::PairRow;
 use super::pairs::PairRows;
 use super::real::Real;
 use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, panel_cols};
+use super::tiny::{self, Tiny};
 use super::vector::{Row, RowProduct, Stored};
 use crate::simd::MAX_LANES;
 use crate::simd::pair::PAIR;
@@ -134,7 +135,22 @@ impl<T: Real> Product<'_, T> {
         if self.run_pair_row(y, to) {
             return self.finish(y, to, (1, (0, self.n)));
         }
+        if self.run_tiny(y, to) {
+            return self.finish(y, to, (self.m, (0, self.n)));
+        }
         self.run_matrix(y, to, scratch);
+    }
+
+    /// Multiplies small matrices, if these are; says whether.
+    fn run_tiny(&self, y: &mut [T], to: Target) -> bool {
+        let (Factor::Matrix(a), Factor::Matrix(b)) = (self.a, self.b) else { return false };
+        let Product { m, n, k, .. } = *self;
+        let is_tiny = m * n > 0 && tiny::fits::<T>(n, k) && to.pitch == usize::MAX;
+        if is_tiny {
+            let end = self.end(0, (0, k));
+            T::multiply_tiny(Tiny { m, n, k, a, b, y, y_row: to.row, end });
+        }
+        is_tiny
     }
 
     /// Multiplies, on several threads where that pays: each has some of the rows. One row is

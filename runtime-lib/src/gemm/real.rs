@@ -2,6 +2,7 @@
 
 use super::pack::{PackColumns, PackRows, Part, Widen, pack_columns, pack_rows};
 use super::tile::{Block, Distance, Starts};
+use super::tiny::Tiny;
 use super::vector::RowProduct;
 use crate::activation_fn::{Activation, cap_rows};
 use crate::simd::{MAX_LANES, Simd, dispatch, sixteen};
@@ -63,6 +64,8 @@ pub(crate) trait Real: Float<Wide = Self> + Own {
     fn multiply_rows(block: Block<'_, Self, Starts<'_, Self>>);
     /// Multiplies a row at the best level: compiled in this crate, once.
     fn multiply_row(product: RowProduct<'_, Self>);
+    /// The same, for small matrices.
+    fn multiply_tiny(product: Tiny<'_, Self>);
     /// `y[i] = f(y[i])` for `rows` times `cols` elements, whose rows start `stride` apart.
     fn activate(f: Activation, y: &mut [Self], rows: usize, cols: usize, stride: usize);
     /// Keeps as many elements, which stand likewise, between two bounds.
@@ -162,6 +165,11 @@ impl Real for f32 {
     #[inline(never)]
     fn multiply_row(product: RowProduct<'_, f32>) {
         product.share();
+    }
+
+    #[inline(never)]
+    fn multiply_tiny(product: Tiny<'_, f32>) {
+        dispatch(product);
     }
 
     fn activate(f: Activation, y: &mut [f32], rows: usize, cols: usize, stride: usize) {
@@ -267,6 +275,11 @@ impl Real for f64 {
     #[inline(never)]
     fn multiply_row(product: RowProduct<'_, f64>) {
         product.share();
+    }
+
+    #[inline(never)]
+    fn multiply_tiny(product: Tiny<'_, f64>) {
+        dispatch(product);
     }
 
     fn activate(f: Activation, y: &mut [f64], rows: usize, cols: usize, stride: usize) {

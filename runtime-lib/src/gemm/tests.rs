@@ -133,6 +133,17 @@ fn check_both(case: Case) {
 const RELU: Activation = Activation::Relu;
 
 #[test]
+fn products_that_fill_a_vector_and_those_that_do_not() {
+    for (m, k) in [(1, 16), (7, 5), (8, 16), (9, 17), (20, 12)] {
+        for n in [1, 3, 4, 7, 8, 9, 15, 16, 17] {
+            for (a, b) in [(Plain, Plain), (Plain, Transposed), (Transposed, Plain)] {
+                check_both(Case { m, n, k, a, b, c: Some([n, 1]), f: RELU });
+            }
+        }
+    }
+}
+
+#[test]
 fn small_products_of_every_size_and_order() {
     for m in 0..6 {
         for n in 0..6 {

@@ -505,24 +505,34 @@ pub(crate) fn store<S: Simd, T: Real>(
 #[inline(always)]
 pub(crate) fn finish<S: Simd, T: Real>(s: S, sums: &[T], y: &mut [T], end: &End<'_, T>) {
     let lanes = S::LANES / T::WIDTH;
-    let alpha = T::splat(s, end.alpha);
     for j in (0..y.len()).step_by(lanes) {
         let width = lanes.min(y.len() - j);
-        let to = &mut y[j..j + width];
-        let start = if end.accumulate { T::load_head(s, to) } else { T::splat(s, T::ZERO) };
-        let mut sum = T::mul_add(s, alpha, T::load_head(s, &sums[j..j + width]), start);
-        for x in &end.addends {
-            if let Some(&first) = x.data.first() {
-                let added = match x.col {
-                    0 => T::splat(s, first),
-                    _ => T::load_head(s, &x.data[j..j + width]),
-                };
-                sum = T::mul_add(s, T::splat(s, x.scale), added, sum);
-            }
-        }
-        if let Some((low, high)) = end.clamp {
-            sum = T::clamp(s, sum, low, high);
-        }
-        T::store_head(s, sum, to);
+        finish_vector(s, T::load_head(s, &sums[j..j + width]), &mut y[j..j + width], j, end);
     }
+}
+
+/// Stores a vector of sums, or as many as `to` has room for. The addends start `j` columns before.
+#[inline(always)]
+pub(crate) fn finish_vector<S: Simd, T: Real>(
+    s: S,
+    sum: T::Vector<S>,
+    to: &mut [T],
+    j: usize,
+    end: &End<'_, T>,
+) {
+    let start = if end.accumulate { T::load_head(s, to) } else { T::splat(s, T::ZERO) };
+    let mut sum = T::mul_add(s, T::splat(s, end.alpha), sum, start);
+    for x in &end.addends {
+        if let Some(&first) = x.data.first() {
+            let added = match x.col {
+                0 => T::splat(s, first),
+                _ => T::load_head(s, &x.data[j..j + to.len()]),
+            };
+            sum = T::mul_add(s, T::splat(s, x.scale), added, sum);
+        }
+    }
+    if let Some((low, high)) = end.clamp {
+        sum = T::clamp(s, sum, low, high);
+    }
+    T::store_head(s, sum, to);
 }
