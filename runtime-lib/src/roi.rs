@@ -398,10 +398,11 @@ mod tests {
         assert_eq!(roi_align_places(&X, &rois, &[0, 0], p, w, REGIONS, sampling), Ok(()));
         // 3 is 4 times 0.75, and 4.5 is 6 times 0.75; the second region lies elsewhere.
         assert_eq!((places, weights), ([3, 5, 0, 0], [0.75, 0.75, 0.0, 0.0]));
-        let mut places = [9; 2];
+        // The first part lies midway between two equal columns, the second beyond the last one.
+        let (mut places, wide) = ([9; 2], [0.0, 0.0, 4.0, 3.0]);
         let (p, w) = (&mut places, &mut [0.0; 2]);
-        assert_eq!(roi_align_places(&[1.0; 9], &rois[..4], &[0], p, w, REGIONS, sampling), Ok(()));
-        assert_eq!(places, [3, 4], "the first of equals");
+        assert_eq!(roi_align_places(&[1.0; 9], &wide, &[0], p, w, REGIONS, sampling), Ok(()));
+        assert_eq!(places, [3, 5], "the first of equals");
     }
 
     #[test]
