@@ -267,9 +267,8 @@ fn tiles_pay_for_many_pixels_or_near_weights() {
         ([14, 14], [256, 256], [true, true]),
         // Each weight is read for four tiles.
         ([8, 8], [64, 64], [true, false]),
-        // Little is to be saved.
+        // Little is to be saved, or most of a block would be transformed in vain.
         ([8, 8], [16, 32], [false, false]),
-        // Most of a block would be transformed in vain.
         ([32, 32], [3, 16], [false, false]),
     ] {
         Over { size, ..SQUARE }.with([1, 1, channels, filters], |geometry| {
@@ -314,12 +313,11 @@ fn tiles_of_products_are_within_a_millionth_times_the_root_of_the_terms() {
 #[test]
 fn each_channel_alone() {
     for over in windows() {
-        for (batch, channels) in [(1, 16), (2, 21)] {
-            over.check(&DEPTHWISE, batch, channels, 1, 1);
-        }
         // Small images are padded, larger ones are read where they stand.
         let large = Over { size: over.size.map(|size| size + 15), ..over };
-        large.check(&DEPTHWISE, 1, 16, 1, 1);
+        for (over, batch, channels) in [(over, 1, 16), (over, 2, 21), (large, 1, 16)] {
+            over.check(&DEPTHWISE, batch, channels, 1, 1);
+        }
     }
 }
 
