@@ -18,7 +18,7 @@
 /// | variable | `11.bias.momentum` | `float[10]` |
 ///
 /// - Parameters: 14378
-/// - Weights: 96448 bytes
+/// - Weights: 96384 bytes
 /// - Arena: 160576 bytes
 /// - Multiply-adds: 451904
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl DigitsLearner {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 160576;
     /// The bytes of all weights.
-    pub const WEIGHT_BYTES: usize = 96448;
+    pub const WEIGHT_BYTES: usize = 96384;
     /// The multiply-adds of one run, where every size is known.
     pub const MACS: u64 = 451904;
     /// What the model learns, in the model's order.
@@ -391,7 +391,7 @@ mod digits_learner {
         beta: 1.0,
     };
 
-    pub(super) static WEIGHTS: &Aligned<[u8; 96448]> = &Aligned(
+    pub(super) static WEIGHTS: &Aligned<[u8; 96384]> = &Aligned(
         *include_bytes!("digits_learner.weights"),
     );
 
@@ -846,14 +846,6 @@ mod digits_learner_step {
             NODE_MEAN_GRADIENT_MUL_BROADCAST,
         );
 
-        // node_mean gradient/Div: Div -> float[1, 32, 1, 1]
-        let node_linear_gradient_gemm = borrow(arena, NODE_LINEAR_GRADIENT_GEMM.write());
-        binary::div_in_place(
-            node_linear_gradient_gemm,
-            weights.get(CONSTANT_6),
-            NODE_MEAN_GRADIENT_MUL_BROADCAST,
-        );
-
         // node_relu_2 gradient/Where: Expand -> float[1, 2, 4, 4, 16]
         let (node_relu_2_gradient_where, node_linear_gradient_gemm) = borrow(
             arena,
@@ -1040,14 +1032,13 @@ mod digits_learner_step {
     const X11_WEIGHT_GRADIENT: Slot<f32> = Slot::new(159168, 320);
     const X11_WEIGHT_GRADIENT_SCRATCH: Slot<f32> = Slot::new(157120, 76);
     const CONSTANT_5: Slot<f32> = Slot::new(96192, 1);
-    const CONSTANT_6: Slot<f32> = Slot::new(96256, 1);
     const NODE_RELU_2_GRADIENT_WHERE: Slot<f32> = Slot::new(157120, 512);
     const X7_WEIGHT_GRADIENT: Slot<f32> = Slot::new(118208, 9216);
     const X7_WEIGHT_GRADIENT_SCRATCH: Slot<f32> = Slot::new(76736, 10368);
     const NODE_CONV2D_2_GRADIENT_REDUCE_SUM: Slot<f32> = Slot::new(155072, 32);
-    const ONE: Slot<i64> = Slot::new(96320, 1);
+    const ONE: Slot<i64> = Slot::new(96256, 1);
     const STEP_NEXT: Slot<i64> = Slot::new(155200, 1);
-    const LEARNING_RATE_CAST: Slot<f64> = Slot::new(96384, 1);
+    const LEARNING_RATE_CAST: Slot<f64> = Slot::new(96320, 1);
 
     const NODE_RELU_CONV: Conv = Conv {
         batch: 1,
