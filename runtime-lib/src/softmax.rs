@@ -257,16 +257,7 @@ pub(crate) fn max_of<S: Simd>(s: S, x: &[f32]) -> f32 {
         #[inline(always)]
         |x| max = s.max(max, x),
     );
-    let mut lanes = [f32::NEG_INFINITY; MAX_LANES];
-    s.store(max, &mut lanes);
-    let mut half = MAX_LANES;
-    while half > 1 {
-        half /= 2;
-        for i in 0..half {
-            lanes[i] = lanes[i].max(lanes[i + half]);
-        }
-    }
-    lanes[0]
+    s.largest(max)
 }
 
 #[inline(always)]

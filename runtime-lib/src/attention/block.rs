@@ -47,6 +47,8 @@ enum Keys<'a, W> {
 struct Room<'a, W> {
     queries: &'a mut [W],
     scores: &'a mut [W],
+    /// What results of each row are yet to be multiplied by.
+    factors: &'a mut [W],
     results: &'a mut [W],
     product: &'a mut [W],
 }
@@ -236,8 +238,9 @@ impl<'a, W> Room<'a, W> {
         let rows = g.block_rows();
         let (queries, rest) = scratch.split_at_mut(rows * g.depth);
         let (scores, rest) = rest.split_at_mut(rows * g.keys);
+        let (factors, rest) = rest.split_at_mut(rows);
         let (results, product) = rest.split_at_mut(rows * g.width);
-        Room { queries, scores, results, product }
+        Room { queries, scores, factors, results, product }
     }
 }
 
@@ -278,14 +281,15 @@ impl<W: Real> Head<'_, W> {
         for (row, (head, query)) in block.each().enumerate() {
             let scores = &mut scores[row * keys.len()..][..keys.len()];
             let place = Place { batch: self.batch, head: self.first + head, query };
-            finish.row(scores, keys.start, place, self.span);
+            room.factors[row] = finish.row(scores, keys.start, place, self.span);
         }
         let weights =
             Matrix { data: from(scores, reach.start - keys.start), row: keys.len(), col: 1 };
         self.results(weights, reach, results, g.width, room.product);
-        for ((head, query), from) in block.each().zip(results.chunks_exact(g.width.max(1))) {
+        let rows = results.chunks_exact(g.width.max(1)).zip(&*room.factors);
+        for ((head, query), (from, &factor)) in block.each().zip(rows) {
             let at = self.batch * g.y[0] + (self.first + head) * g.y[1] + query * g.y[2];
-            y[at - start..].iter_mut().zip(from).for_each(|(y, &x)| *y = T::narrow(x));
+            y[at - start..].iter_mut().zip(from).for_each(|(y, &x)| *y = T::narrow(x.mul(factor)));
         }
     }
 

@@ -141,7 +141,7 @@ pub const fn attention_scratch(geometry: &Attention, size: usize) -> usize {
     let packs = size == 0 || geometry.shared_rows() > FEW_ROWS;
     let packed = if packs { (keys + PANEL) * depth } else { 0 };
     let copied = if geometry.copies(size) { keys * width } else { 0 };
-    packed + copied + rows * (depth + keys + width) + product_scratch(geometry)
+    packed + copied + rows * (depth + keys + 1 + width) + product_scratch(geometry)
 }
 
 /// The part of [`attention_scratch`] that does not grow with the number of keys without end.

@@ -4,7 +4,7 @@ use super::block::rounded;
 use super::{Attention, Precision, Stage};
 use crate::activation_fn::Activation;
 use crate::index::signed;
-use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch, map_in_place_at, math};
+use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch, map_in_place, math};
 use crate::softmax::{Times, max_of, softmax_rounded};
 use crate::{Elem, Float, Number};
 use core::ops::Range;
@@ -79,25 +79,34 @@ impl<'a, T: Float> Finish<'a, T> {
         self.scores.is_some()
     }
 
-    /// Makes weights of products with the keys from `first` on.
-    pub fn row(&mut self, row: &mut [T::Wide], first: usize, place: Place, span: Span) {
+    /// Makes weights of products with the keys from `first` on, and returns a factor that their
+    /// products are yet to be multiplied by.
+    pub fn row(&mut self, row: &mut [T::Wide], first: usize, place: Place, span: Span) -> T::Wide {
         let attended = span.attended(self.g, place.query);
         let start = attended.start.clamp(first, first + row.len());
         let end = attended.end.clamp(start, first + row.len());
+        let part = start - first..end - first;
         self.round(row);
         self.give(Stage::Products, row, place);
         self.cap(row);
         self.give(Stage::Capped, row, place);
-        let some = self.mask(&mut row[start - first..end - first], start, place);
-        outside(row, start - first..end - first, T::Wide::LOWEST);
+        let at = self.mask_at(start, place);
+        let some = self.allow(&mut row[part.clone()], at);
+        if let Some(factor) = self.weigh_at_once(&mut row[part.clone()], at) {
+            outside(row, part, T::Wide::ZERO);
+            return if some { factor } else { T::Wide::ZERO };
+        }
+        let some = some && self.add_mask(&mut row[part.clone()], at);
+        outside(row, part.clone(), T::Wide::LOWEST);
         self.give(Stage::Masked, row, place);
         if some {
-            self.weigh(&mut row[start - first..end - first]);
-            outside(row, start - first..end - first, T::Wide::ZERO);
+            self.weigh(&mut row[part.clone()]);
+            outside(row, part, T::Wide::ZERO);
         } else {
             row.fill(T::Wide::ZERO);
         }
         self.give(Stage::Weights, row, place);
+        T::Wide::ONE
     }
 
     /// Rounds a row to the type of the elements.
@@ -134,25 +143,49 @@ impl<'a, T: Float> Finish<'a, T> {
         }
     }
 
-    /// Adds the mask to the scores of the keys from `start` on; whether it leaves any.
-    fn mask(&self, row: &mut [T::Wide], start: usize, place: Place) -> bool {
+    /// Where the mask of a row starts, for the keys from `start` on.
+    fn mask_at(&self, start: usize, place: Place) -> usize {
         let [batch, head, query] = self.g.mask;
-        let at = place.batch * batch + place.head * head + place.query * query + start;
-        let mut some = !row.is_empty();
-        if let (Some(allowed), true) = (self.allowed, some) {
-            let allowed = &allowed[at..][..row.len()];
-            some = allowed.contains(&true);
-            for (x, &allowed) in row.iter_mut().zip(allowed) {
-                *x = if allowed { *x } else { T::Wide::LOWEST };
-            }
+        place.batch * batch + place.head * head + place.query * query + start
+    }
+
+    /// Leaves the scores of keys that are allowed; whether there are any.
+    fn allow(&self, row: &mut [T::Wide], at: usize) -> bool {
+        let (Some(allowed), false) = (self.allowed, row.is_empty()) else { return !row.is_empty() };
+        let allowed = &allowed[at..][..row.len()];
+        for (x, &allowed) in row.iter_mut().zip(allowed) {
+            *x = if allowed { *x } else { T::Wide::LOWEST };
         }
-        if let (Some(mask), true) = (self.mask, some) {
-            let mask = &mask[at..][..row.len()];
-            some = mask.iter().any(|x| *x != T::LOWEST);
-            row.iter_mut().zip(mask).for_each(|(x, mask)| *x = x.add(mask.widen()));
-            self.round(row);
+        allowed.contains(&true)
+    }
+
+    /// The part of the mask that is added to a row.
+    fn added(&self, len: usize, at: usize) -> Option<&'a [T]> {
+        self.mask.map(|mask| &mask[at..][..len])
+    }
+
+    /// Adds the mask to scores; whether it leaves any.
+    fn add_mask(&self, row: &mut [T::Wide], at: usize) -> bool {
+        let Some(mask) = self.added(row.len(), at) else { return true };
+        row.iter_mut().zip(mask).for_each(|(x, mask)| *x = x.add(mask.widen()));
+        self.round(row);
+        leaves_any(mask)
+    }
+
+    /// Adds the mask to scores of `f32`, and makes weights of them but for a factor, which this
+    /// returns: where no stage is asked for, and nothing is rounded on the way.
+    fn weigh_at_once(&self, row: &mut [T::Wide], at: usize) -> Option<T::Wide> {
+        let double = self.g.precision == Precision::Double;
+        if self.scores.is_some() || !self.wide || double {
+            return None;
         }
-        some
+        let mask = self.added(row.len(), at);
+        let row = T::Wide::as_f32_mut(row)?;
+        if row.is_empty() || mask.is_some_and(|mask| !leaves_any(mask)) {
+            return Some(T::Wide::ZERO);
+        }
+        let factor = dispatch(Weights { row, mask: mask.and_then(T::as_f32) });
+        Some(T::Wide::from_f64(factor.into()))
     }
 
     /// The softmax; zeros where all scores are -∞.
@@ -222,27 +255,38 @@ fn softmax_double(row: &mut [f32]) {
 /// The softmax of a row; zeros where all of it is -∞.
 #[inline(never)]
 fn softmax_f32(row: &mut [f32]) {
-    dispatch(Weights(row));
+    let factor = dispatch(Weights { row: &mut *row, mask: None });
+    map_in_place(row, Times(factor));
 }
 
-struct Weights<'a>(&'a mut [f32]);
+/// Makes the exponentials of a row's differences from its largest number, and returns what makes
+/// their sum 1; zeros where all of the row is -∞.
+struct Weights<'a> {
+    row: &'a mut [f32],
+    /// What is added to the row before.
+    mask: Option<&'a [f32]>,
+}
 
 impl WithSimd for Weights<'_> {
-    type Output = ();
+    type Output = f32;
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let row = self.0;
-        let max = max_of(s, row);
+    fn run<S: Simd>(self, s: S) -> f32 {
+        let row = self.row;
+        let max = match self.mask {
+            Some(mask) => add_and_max(s, row, mask),
+            None => max_of(s, row),
+        };
         if max == f32::NEG_INFINITY {
             let any_nan = row.iter().any(|x| x.is_nan());
-            return row.fill(if any_nan { f32::NAN } else { 0.0 });
+            row.fill(0.0);
+            return if any_nan { f32::NAN } else { 0.0 };
         }
         let shift = s.splat(max);
         let mut sum = s.splat(0.0);
         let mut vectors = row.chunks_exact_mut(S::LANES);
         for x in &mut vectors {
-            let e = math::exp(s, s.sub(s.load(x), shift));
+            let e = math::exp_to_one(s, s.sub(s.load(x), shift));
             sum = s.add(sum, e);
             s.store(e, x);
         }
@@ -250,10 +294,34 @@ impl WithSimd for Weights<'_> {
         if !rest.is_empty() {
             let mut whole = [f32::NEG_INFINITY; MAX_LANES];
             whole[..rest.len()].copy_from_slice(rest);
-            let e = math::exp(s, s.sub(s.load(&whole), shift));
+            let e = math::exp_to_one(s, s.sub(s.load(&whole), shift));
             sum = s.add(sum, e);
             s.store_head(e, rest);
         }
-        map_in_place_at(s, row, Times(1.0 / s.sum(sum)));
+        1.0 / s.sum(sum)
     }
+}
+
+/// Adds a mask, and returns the largest sum.
+#[inline(always)]
+fn add_and_max<S: Simd>(s: S, row: &mut [f32], mask: &[f32]) -> f32 {
+    let mut max = s.splat(f32::NEG_INFINITY);
+    let mut rows = row.chunks_exact_mut(S::LANES);
+    let mut masks = mask.chunks_exact(S::LANES);
+    for (row, mask) in (&mut rows).zip(&mut masks) {
+        let x = s.add(s.load(row), s.load(mask));
+        max = s.max(max, x);
+        s.store(x, row);
+    }
+    let mut rest = f32::NEG_INFINITY;
+    for (x, mask) in rows.into_remainder().iter_mut().zip(masks.remainder()) {
+        *x += mask;
+        rest = rest.max(*x);
+    }
+    s.largest(max).max(rest)
+}
+
+/// Whether a mask leaves any score.
+fn leaves_any<T: Float>(mask: &[T]) -> bool {
+    mask.iter().any(|x| *x != T::LOWEST)
 }

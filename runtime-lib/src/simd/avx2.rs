@@ -54,6 +54,14 @@ fn sum(x: __m256) -> f32 {
 
 #[target_feature(enable = "avx2")]
 #[inline]
+fn largest(x: __m256) -> f32 {
+    let x = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+    let x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
 fn sum_f64(x: __m256d) -> f64 {
     let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
     _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
@@ -200,6 +208,7 @@ impl Simd for Avx2 {
         shr_i32<const BITS>(x: __m256i) -> __m256i = _mm256_srai_epi32::<BITS>(x);
 
         sum(x: __m256) -> f32 = sum(x);
+        largest(x: __m256) -> f32 = largest(x);
 
         splat_f64(x: f64) -> __m256d = _mm256_set1_pd(x);
         add_f64(a: __m256d, b: __m256d) -> __m256d = _mm256_add_pd(a, b);

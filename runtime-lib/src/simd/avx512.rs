@@ -249,6 +249,7 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
         or_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
 
         sum(x: __m512) -> f32 = _mm512_reduce_add_ps(x);
+        largest(x: __m512) -> f32 = _mm512_reduce_max_ps(x);
 
         splat_f64(x: f64) -> __m512d = _mm512_set1_pd(x);
         add_f64(a: __m512d, b: __m512d) -> __m512d = _mm512_add_pd(a, b);

@@ -230,6 +230,20 @@ pub trait Simd: Copy + 'static {
 
     /// The sum of all lanes.
     fn sum(self, x: Self::F32) -> f32;
+    /// The largest lane, where none is NaN.
+    #[inline(always)]
+    fn largest(self, x: Self::F32) -> f32 {
+        let mut lanes = [f32::NEG_INFINITY; MAX_LANES];
+        self.store(x, &mut lanes);
+        let mut half = Self::LANES;
+        while half > 1 {
+            half /= 2;
+            for i in 0..half {
+                lanes[i] = lanes[i].max(lanes[i + half]);
+            }
+        }
+        lanes[0]
+    }
 
     /// `x` in every lane.
     fn splat_f64(self, x: f64) -> Self::F64;

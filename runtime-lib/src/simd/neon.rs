@@ -110,6 +110,7 @@ impl Simd for Neon {
         shr_i32<const BITS>(x: int32x4_t) -> int32x4_t = vshrq_n_s32::<BITS>(x);
 
         sum(x: float32x4_t) -> f32 = vaddvq_f32(x);
+        largest(x: float32x4_t) -> f32 = vmaxvq_f32(x);
 
         splat_f64(x: f64) -> float64x2_t = vdupq_n_f64(x);
         add_f64(a: float64x2_t, b: float64x2_t) -> float64x2_t = vaddq_f64(a, b);

@@ -95,6 +95,8 @@ impl Agree {
         let v = s.load(&x);
         let n = S::LANES as f32;
         assert_eq!(s.sum(v), n * (n + 1.0) / 2.0);
+        assert_eq!(s.largest(v), n);
+        assert_eq!(s.largest(s.neg(v)), -1.0);
         assert_eq!(s.fold(v, f32::max), n);
         self.same(s, "mul_add", s.mul_add(s.splat(3.0), s.splat(-5.0), s.splat(7.0)), -8.0);
         self.same(

@@ -90,6 +90,6 @@ impl Attention {
         let copied = keys * width;
         let packed = (keys + i64::try_from(onnxc_runtime::simd::MAX_LANES).unwrap_or(0)) * depth;
         let products = largest(&bounded, |g| attention::product_scratch(&g));
-        packed + copied + rows * (depth + keys + width) + products
+        packed + copied + rows * (depth + keys + 1 + width) + products
     }
 }

@@ -40,6 +40,13 @@ pub fn exp<S: Simd>(s: S, x: S::F32) -> S::F32 {
     s.scale(s.add(e, s.splat(1.0)), n)
 }
 
+/// `e^x` of `x` that are not positive: at most 1.
+#[inline(always)]
+pub fn exp_to_one<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    let (n, e) = reduced(s, s.max(s.splat(-104.0), x));
+    s.scale(s.add(e, s.splat(1.0)), n)
+}
+
 /// `e^x` of a single `x` that is not positive, in few instructions.
 #[inline(always)]
 pub fn exp_of_negative(x: f32) -> f32 {

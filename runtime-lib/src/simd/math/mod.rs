@@ -13,7 +13,7 @@ mod ln;
 mod tests;
 
 pub use erf::erf;
-pub use exp::{exp, exp_m1, exp_of_negative, gated_tanh, mish, sigmoid, tanh};
+pub use exp::{exp, exp_m1, exp_of_negative, exp_to_one, gated_tanh, mish, sigmoid, tanh};
 pub use gate::{gelu_tanh, gelu_tanh_slope, silu, swish};
 pub use gelu::{gelu, gelu_slope};
 pub use ln::{ln, ln_1p_unit, softplus};

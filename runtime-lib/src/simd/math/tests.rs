@@ -23,6 +23,19 @@ fn check(name: &str, f: fn(&[f32], &mut [f32]), truth: fn(f64) -> f64, bound: f6
     });
 }
 
+/// `e^-|x|`, by the function for numbers that are not positive.
+fn exp_to_one_in(x: &[f32], y: &mut [f32]) {
+    #[derive(Clone, Copy)]
+    struct ToOne;
+    impl Pointwise for ToOne {
+        #[inline(always)]
+        fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32 {
+            exp_to_one(s, s.neg(s.abs(x)))
+        }
+    }
+    map(x, y, ToOne);
+}
+
 #[test]
 fn functions_are_within_their_bounds() {
     check("exp", exp_f32, libm::exp, 1.2);
@@ -30,6 +43,7 @@ fn functions_are_within_their_bounds() {
         y.iter_mut().zip(x).for_each(|(y, x)| *y = exp_of_negative(-x.abs()));
     };
     check("exp of negative", negative, |x| libm::exp(-x.abs()), 1.6);
+    check("exp to one", exp_to_one_in, |x| libm::exp(-x.abs()), 1.2);
     check("exp_m1", exp_m1_f32, libm::expm1, 1.9);
     check("ln", ln_f32, libm::log, 1.0);
     check("tanh", tanh_f32, libm::tanh, 2.5);
