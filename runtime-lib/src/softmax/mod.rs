@@ -3,14 +3,14 @@
 //! In `f32` the error is at most `1e-6 √K` along an axis of `K` elements: of `Softmax` relative to
 //! each result, of `LogSoftmax` to those that are not below 1, and absolute otherwise.
 
+mod lanes;
+
 use crate::fold::{Fold, Sum};
 use crate::geometry::Axis;
-use crate::simd::{
-    HAS_VECTORS, MAX_LANES, Pointwise, Simd, WithSimd, dispatch, map_in_place_at, math,
-};
-use crate::threads;
+use crate::simd::{HAS_VECTORS, MAX_LANES, Pointwise, Simd, map_in_place_at, math};
 use crate::unary::exp_in_place;
 use crate::{Float, Number};
+use lanes::{Columns, Way, share_lanes};
 
 /// `y = e^x / Σ e^x` along the axis. Shifted by the largest `x`, so that no `e^x` overflows.
 pub fn softmax<T: Float>(x: &[T], y: &mut [T], geometry: Axis) {
@@ -97,21 +97,6 @@ fn log_softmax_f32(y: &mut [f32], geometry: Axis) {
     share_lanes(y, geometry, LogSoftmax);
 }
 
-/// What an exponential costs, in elements that are read and written.
-const EXP: usize = 4;
-
-#[inline(always)]
-fn share_lanes(y: &mut [f32], geometry: Axis, way: impl Way + Sync) {
-    let (whole, cost) = (geometry.len * geometry.inner, EXP * y.len());
-    threads::share(y, whole, cost, |_, y| dispatch(Lanes { y, geometry, way }));
-}
-
-/// What is done along the axis: to a row of neighbors, or to a vector of columns.
-trait Way: Copy {
-    fn row<S: Simd>(self, s: S, y: &mut [f32]);
-    fn columns<S: Simd>(self, s: S, y: Columns<'_>);
-}
-
 #[derive(Clone, Copy)]
 struct Softmax;
 
@@ -168,66 +153,6 @@ impl Way for LogSoftmax {
         for i in 0..y.len {
             y.store(s, i, s.sub(s.sub(y.load(s, i), max), log));
         }
-    }
-}
-
-/// All lanes of a tensor along an axis.
-struct Lanes<'a, W> {
-    y: &'a mut [f32],
-    geometry: Axis,
-    way: W,
-}
-
-impl<W: Way> WithSimd for Lanes<'_, W> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let Axis { outer: _, len, inner } = self.geometry;
-        if self.y.is_empty() {
-            return;
-        }
-        for y in self.y.chunks_exact_mut(len * inner) {
-            if inner == 1 {
-                self.way.row(s, y);
-                continue;
-            }
-            for first in (0..inner).step_by(S::LANES) {
-                let width = S::LANES.min(inner - first);
-                self.way.columns(s, Columns { y: &mut y[first..], len, inner, width });
-            }
-        }
-    }
-}
-
-/// Neighboring columns, at most as many as a vector holds.
-struct Columns<'a> {
-    y: &'a mut [f32],
-    len: usize,
-    inner: usize,
-    width: usize,
-}
-
-impl Columns<'_> {
-    #[inline(always)]
-    fn load<S: Simd>(&self, s: S, i: usize) -> S::F32 {
-        let row = &self.y[i * self.inner..][..self.width];
-        if self.width == S::LANES { s.load(row) } else { s.load_head(row) }
-    }
-
-    #[inline(always)]
-    fn store<S: Simd>(&mut self, s: S, i: usize, x: S::F32) {
-        let row = &mut self.y[i * self.inner..][..self.width];
-        if self.width == S::LANES { s.store(x, row) } else { s.store_head(x, row) }
-    }
-
-    #[inline(always)]
-    fn max<S: Simd>(&self, s: S) -> S::F32 {
-        (0..self.len).fold(
-            s.splat(f32::NEG_INFINITY),
-            #[inline(always)]
-            |max, i| s.max(max, self.load(s, i)),
-        )
     }
 }
 
@@ -426,13 +351,14 @@ mod tests {
 
     type Kernel<T> = fn(&[T], &mut [T], Axis);
 
-    const GEOMETRIES: [(usize, usize, usize); 9] = [
+    const GEOMETRIES: [(usize, usize, usize); 10] = [
         (2, 3, 4),
         (1, 1, 1),
         (3, 17, 1),
         (1, 300, 1),
         (1, 5, 37),
         (7, 16, 1),
+        (35, 8, 1),
         (2, 31, 3),
         (0, 3, 1),
         (2, 0, 3),
