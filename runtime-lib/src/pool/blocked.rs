@@ -117,7 +117,7 @@ impl WithSimd for Slopes<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: Simd>(self, s: S) {
         let taps = self.geometry.taps();
         let (elements, places) = (taps.elements() * BLOCK, taps.places() * BLOCK);
         self.dx.fill(0.0);
@@ -130,36 +130,80 @@ impl WithSimd for Slopes<'_> {
         for ((x, dx), dy) in images.zip(self.dy.chunks_exact(places)) {
             for (place, dy) in dy.chunks_exact(BLOCK).enumerate() {
                 let (row, first) = (place / out, place % out * stride);
-                let (mut largest, mut at) = ([f32::NEG_INFINITY; BLOCK], [u32::MAX; BLOCK]);
-                for line in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
-                    for tap in 0..kernel {
-                        // Before the image that is a number so large that there is no such column.
-                        let column = (first + tap * dilation).wrapping_sub(pad);
-                        if column < width {
-                            let pixel = line * width + column;
-                            take_larger(&x[pixel * BLOCK..], pixel, &mut largest, &mut at);
-                        }
-                    }
-                }
-                for (lane, (&at, &dy)) in at.iter().zip(dy).enumerate() {
-                    if let Some(dx) = dx.get_mut(at as usize * BLOCK + lane) {
-                        *dx += dy;
-                    }
+                let window = Window { rows, row, first, kernel, dilation, pad, width };
+                for lane in (0..BLOCK).step_by(S::LANES) {
+                    let at = window.largest(s, &x[lane..]);
+                    window.add(s, at, s.load(&dy[lane..]), &mut dx[lane..]);
                 }
             }
         }
     }
 }
 
-/// Takes a pixel's channels where they are larger than those so far, the first NaN of each, and any
-/// where there is none so far.
-#[inline(always)]
-fn take_larger(x: &[f32], pixel: usize, largest: &mut [f32; BLOCK], at: &mut [u32; BLOCK]) {
-    for ((largest, at), &x) in largest.iter_mut().zip(at).zip(x) {
-        let first = *at == u32::MAX;
-        let larger = x > *largest || (x.is_nan() && !largest.is_nan());
-        if first | larger {
-            (*largest, *at) = (x, pixel as u32);
+/// The pixels that an element of the result is taken of.
+#[derive(Clone, Copy)]
+struct Window<'a> {
+    /// All axes but the last, and the place along them.
+    rows: Taps<'a>,
+    row: usize,
+    /// The first column, in the padded image, and how many there are, how far apart.
+    first: usize,
+    kernel: usize,
+    dilation: usize,
+    pad: usize,
+    /// How many columns the image has.
+    width: usize,
+}
+
+impl Window<'_> {
+    /// Visits those that are in the image, each with its number among them.
+    #[inline(always)]
+    fn each_pixel(&self, mut visit: impl FnMut(usize, i32)) {
+        let mut number = 0;
+        for line in (0..self.rows.taps()).filter_map(|tap| self.rows.input(self.row, tap)) {
+            for tap in 0..self.kernel {
+                // Before the image that is a number so large that there is no such column.
+                let column = (self.first + tap * self.dilation).wrapping_sub(self.pad);
+                if column < self.width {
+                    visit(line * self.width + column, number);
+                    number += 1;
+                }
+            }
         }
+    }
+
+    /// The number of the pixel that each channel is largest at, or NaN: the first such one.
+    #[inline(always)]
+    fn largest<S: Simd>(&self, s: S, x: &[f32]) -> S::I32 {
+        let (mut largest, mut at) = (s.splat(f32::NEG_INFINITY), s.splat_i32(0));
+        self.each_pixel(
+            #[inline(always)]
+            |pixel, number| {
+                let x = s.load(&x[pixel * BLOCK..]);
+                // Neither is less or equal where one is NaN, and NaN stays.
+                let (less, stays) = (s.le(x, largest), s.eq(largest, largest));
+                let number = s.with_bits(s.splat_i32(number));
+                let is_at = s.with_bits(at);
+                at = s.bits(s.select(stays, s.select(less, is_at, number), is_at));
+                largest = s.select(stays, s.select(less, largest, x), largest);
+            },
+        );
+        at
+    }
+
+    /// Adds derivatives to those of the pixels that have these numbers. (All pixels are visited once
+    /// more, as vectors are added sooner than numbers are scattered.)
+    #[inline(always)]
+    fn add<S: Simd>(&self, s: S, at: S::I32, dy: S::F32, dx: &mut [f32]) {
+        self.each_pixel(
+            #[inline(always)]
+            |pixel, number| {
+                let dx = &mut dx[pixel * BLOCK..];
+                let away = s.to_f32(s.sub_i32(at, s.splat_i32(number)));
+                let zero = s.splat(0.0);
+                let added = s.select(s.eq(away, zero), dy, zero);
+                s.store(s.add(s.load(dx), added), dx);
+            },
+        );
     }
 }
