@@ -148,7 +148,7 @@ impl<T: Real> Product<'_, T> {
         let is_tiny = m * n > 0 && tiny::fits::<T>(n, k) && to.pitch == usize::MAX;
         if is_tiny {
             let end = self.end(0, (0, k));
-            T::multiply_tiny(Tiny { m, n, k, a, b, y, y_row: to.row, end });
+            T::multiply_tiny(&mut Tiny { m, n, k, a, b, y, y_row: to.row, end });
         }
         is_tiny
     }

@@ -65,7 +65,7 @@ pub(crate) trait Real: Float<Wide = Self> + Own {
     /// Multiplies a row at the best level: compiled in this crate, once.
     fn multiply_row(product: RowProduct<'_, Self>);
     /// The same, for small matrices.
-    fn multiply_tiny(product: Tiny<'_, Self>);
+    fn multiply_tiny(product: &mut Tiny<'_, Self>);
     /// `y[i] = f(y[i])` for `rows` times `cols` elements, whose rows start `stride` apart.
     fn activate(f: Activation, y: &mut [Self], rows: usize, cols: usize, stride: usize);
     /// Keeps as many elements, which stand likewise, between two bounds.
@@ -168,7 +168,7 @@ impl Real for f32 {
     }
 
     #[inline(never)]
-    fn multiply_tiny(product: Tiny<'_, f32>) {
+    fn multiply_tiny(product: &mut Tiny<'_, f32>) {
         dispatch(product);
     }
 
@@ -278,7 +278,7 @@ impl Real for f64 {
     }
 
     #[inline(never)]
-    fn multiply_tiny(product: Tiny<'_, f64>) {
+    fn multiply_tiny(product: &mut Tiny<'_, f64>) {
         dispatch(product);
     }
 

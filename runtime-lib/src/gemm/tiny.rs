@@ -40,12 +40,13 @@ pub(crate) const fn fits<T>(n: usize, k: usize) -> bool {
 /// The rows of the right factor, each in as many elements as the widest vector of `f32` has.
 type Rows<T> = Aligned<[[T; MAX_LANES]; MAX_K]>;
 
-impl<T: Real> WithSimd for Tiny<'_, T> {
+// By reference, as it takes long to hand over.
+impl<T: Real> WithSimd for &mut Tiny<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(mut self, s: S) {
-        let Tiny { m, n, k, a, b, .. } = self;
+    fn run<S: Simd>(self, s: S) {
+        let Tiny { m, n, k, a, b, .. } = *self;
         assert!(m > 0 && n <= MAX_LANES && k <= MAX_K);
         assert!(k == 0 || (m - 1) * a.row + (k - 1) * a.col < a.data.len());
         let mut rows: Rows<T> = Aligned([[T::ZERO; MAX_LANES]; MAX_K]);
