@@ -2,7 +2,7 @@
 //! columns.
 
 use crate::geometry::Axis;
-use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch};
+use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd, dispatch};
 use crate::threads;
 
 /// What an exponential costs, in elements that are read and written.
@@ -14,8 +14,8 @@ const SEVERAL_ROWS: usize = 4;
 #[inline(always)]
 pub(super) fn share_lanes(y: &mut [f32], geometry: Axis, way: impl Way + Sync) {
     let (whole, cost) = (geometry.len * geometry.inner, EXP * y.len());
-    if geometry.inner == 1 && geometry.len <= MAX_LANES && y.len() >= SEVERAL_ROWS * geometry.len {
-        let len = geometry.len;
+    let Axis { len, inner, .. } = geometry;
+    if HAS_VECTORS && inner == 1 && len <= MAX_LANES && y.len() >= SEVERAL_ROWS * len {
         return threads::share(y, whole, cost, |_, y| dispatch(ShortRows { y, len, way }));
     }
     threads::share(y, whole, cost, |_, y| dispatch(Lanes { y, geometry, way }));
