@@ -4,7 +4,8 @@
 //! stand in scratch memory of the caller, become weights there, and are multiplied with the
 //! values. [`attention_scratch`] says how much memory that takes. Where nothing is to be rounded on the
 //! way, and no stage of it is asked for, the mask is added while the largest score is looked for, and it
-//! is the results that are divided by the sum of the weights.
+//! is the results that are divided by the sum of the weights: values are to stay below the largest number
+//! by the number of keys.
 //!
 //! Keys that no row of a block attends are not read, so what stands behind the length of a
 //! sequence may be anything. 16-bit elements are multiplied in `f32`, and every tensor of the

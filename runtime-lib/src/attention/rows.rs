@@ -182,6 +182,8 @@ impl<'a, T: Float> Finish<'a, T> {
         let mask = self.added(row.len(), at);
         let row = T::Wide::as_f32_mut(row)?;
         if row.is_empty() || mask.is_some_and(|mask| !leaves_any(mask)) {
+            // Products of scores and values may be more than a factor of zero makes zeros of.
+            row.fill(0.0);
             return Some(T::Wide::ZERO);
         }
         let factor = dispatch(Weights { row, mask: mask.and_then(T::as_f32) });

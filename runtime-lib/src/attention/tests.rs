@@ -288,6 +288,19 @@ fn what_is_not_attended_may_be_anything() {
 }
 
 #[test]
+fn a_row_that_its_mask_leaves_nothing_of_is_zero_whatever_its_scores() {
+    let g = sizes(1, [1, 1], [1, 9], [3, 2]);
+    let (q, k, v) = ([1e30; 3], [1e30; 27], [1e30; 18]);
+    let mask = [f32::NEG_INFINITY; 9];
+    each_level(|level| {
+        let mut y = [1.0; 2];
+        let mut scratch = vec![0.0; attention_scratch(&g, 4)];
+        attention_f32(&q, &k, &v, Some(&mask), None, None, &mut y, None, &mut scratch, g);
+        assert_eq!(y, [0.0; 2], "{level:?}");
+    });
+}
+
+#[test]
 fn nothing_is_attended_where_there_are_no_keys() {
     check(sizes(2, [2, 2], [3, 0], [4, 5]), &nothing());
     check(sizes(2, [2, 2], [0, 3], [4, 5]), &nothing());

@@ -230,7 +230,7 @@ pub trait Simd: Copy + 'static {
 
     /// The sum of all lanes.
     fn sum(self, x: Self::F32) -> f32;
-    /// The largest lane, where none is NaN.
+    /// The largest lane; any where one is NaN.
     #[inline(always)]
     fn largest(self, x: Self::F32) -> f32 {
         let mut lanes = [f32::NEG_INFINITY; MAX_LANES];
