@@ -22,7 +22,7 @@ mod transpose;
 
 pub(crate) use axis::Axis;
 pub use blocked::{
-    MAX_SHUFFLED, Reading, WINOGRAD_PARTS, conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks,
+    MAX_SHUFFLED, Reading, Tile, conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks,
     conv_to_blocks_scratch, correlate_depthwise, correlate_depthwise_scratch, correlate_in_blocks,
     correlate_in_blocks_scratch, correlate_to_blocks, correlate_to_blocks_scratch,
     depthwise_in_blocks, groups_in_blocks, has_blocks, pack_blocks, pack_depthwise,
@@ -30,9 +30,12 @@ pub use blocked::{
     pack_transposed, pack_winograd, pack_winograd_in_blocks, packed_blocks_len, packed_group_len,
     packed_groups_len, packed_transposed_len, packed_winograd_len, transpose_depthwise,
     transpose_in_blocks, transpose_in_blocks_scratch, transposes_in_blocks, winograd_in_blocks,
-    winograd_in_blocks_scratch, winograd_pays, winograd_pays_packed_now,
+    winograd_in_blocks_scratch, winograd_pays, winograd_pays_in_pairs, winograd_pays_packed_now,
 };
-pub(crate) use blocked::{pairs_in_blocks, pairs_in_blocks_scratch, sums_in_blocks};
+pub(crate) use blocked::{
+    pairs_in_blocks, pairs_in_blocks_scratch, pairs_of_tiles, pairs_of_tiles_scratch,
+    sums_in_blocks, sums_of_tiles, sums_of_tiles_scratch,
+};
 pub use correlate::{
     correlate, correlate_f32, correlate_f64, correlate_least_scratch, correlate_scratch,
 };

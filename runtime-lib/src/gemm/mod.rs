@@ -54,7 +54,7 @@ pub use stripes::STRIPE;
 pub(crate) use stripes::{Stripes, pack_stripes};
 pub(crate) use tile::{Addend, PANEL_ROWS, Target, panel_cols};
 pub(crate) use weights::Weights;
-pub(crate) use winograd::{NUMBERS, SPAN, TILE, WinogradInput, WinogradOutput, columns};
+pub(crate) use winograd::{Tiling, Transforms, WinogradInput, WinogradOutput};
 
 /// `m` rows and `n` columns of sums of `k` products.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -119,18 +119,23 @@ impl<const UNIT: usize> WithSimd for Pixels<'_, UNIT> {
             return;
         }
         self.check();
-        let w_layer = self.blocks * self.depth() * BLOCK;
         for _ in 0..self.layers {
             // SAFETY: `check` has passed, and the slices start with a layer's.
             unsafe { self.layer(s) };
-            self.x = self.x.get(self.x_layer..).unwrap_or(&[]);
-            self.w = self.w.get(w_layer..).unwrap_or(&[]);
-            self.y = mem::take(&mut self.y).get_mut(self.y_layer..).unwrap_or(&mut []);
+            self.pass();
         }
     }
 }
 
 impl<const UNIT: usize> Pixels<'_, UNIT> {
+    /// Goes on to the next layer.
+    pub(super) fn pass(&mut self) {
+        let w_layer = self.blocks * self.depth() * BLOCK;
+        self.x = self.x.get(self.x_layer..).unwrap_or(&[]);
+        self.w = self.w.get(w_layer..).unwrap_or(&[]);
+        self.y = mem::take(&mut self.y).get_mut(self.y_layer..).unwrap_or(&mut []);
+    }
+
     /// All of one layer.
     ///
     /// # Safety

@@ -1,30 +1,85 @@
-//! The inner loops before and after the products of F(4 × 4, 3 × 3): what a row of tiles reads is
-//! transformed to the numbers of each, and sums of products back to outputs.
+//! The inner loops before and after the products of F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3): what a row of
+//! tiles reads is transformed to the numbers of each, and sums of products back to outputs.
 
-use super::pixels::{BLOCK, bound};
-use crate::simd::{Simd, WithSimd, dispatch};
+use super::pixels::{BLOCK, PAIRS, bound};
+use crate::simd::pair::{self, PAIR};
+use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
 
-/// Rows and columns of the outputs of a tile.
-pub(crate) const TILE: usize = 4;
-/// Rows and columns of what a tile reads.
-pub(crate) const SPAN: usize = 6;
-/// The numbers that a tile is transformed to.
-pub(crate) const NUMBERS: usize = SPAN * SPAN;
+/// Tiles of `TILE` × `TILE` outputs, of which each reads `SPAN` × `SPAN` numbers.
+pub(crate) struct Tiling<const TILE: usize, const SPAN: usize>;
 
-/// How many columns a row of so many tiles reads.
-pub(crate) const fn columns(tiles: usize) -> usize {
-    tiles * TILE + SPAN - TILE
+/// The transforms of a tile along one axis.
+pub(crate) trait Transforms<const TILE: usize, const SPAN: usize> {
+    /// That of the input.
+    fn transform<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; SPAN];
+    /// That of sums.
+    fn transform_back<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; TILE];
 }
 
-/// What a row of tiles reads of one block of channels, and the numbers that become of it.
-pub(crate) struct WinogradInput<'a> {
+impl Transforms<4, 6> for Tiling<4, 6> {
+    #[inline(always)]
+    fn transform<S: Simd>(s: S, x: [S::F32; 6]) -> [S::F32; 6] {
+        let [even, odd] = [times(s, x[2], -4.0, x[4]), times(s, x[1], -4.0, x[3])];
+        let [far, near] = [s.sub(x[4], x[2]), s.sub(x[3], x[1])];
+        [
+            times(s, x[0], 4.0, times(s, x[2], -5.0, x[4])),
+            s.add(even, odd),
+            s.sub(even, odd),
+            times(s, near, 2.0, far),
+            times(s, near, -2.0, far),
+            times(s, x[1], 4.0, times(s, x[3], -5.0, x[5])),
+        ]
+    }
+
+    #[inline(always)]
+    fn transform_back<S: Simd>(s: S, x: [S::F32; 6]) -> [S::F32; 4] {
+        let [near, far] = [s.add(x[1], x[2]), s.add(x[3], x[4])];
+        let [across, beyond] = [s.sub(x[1], x[2]), s.sub(x[3], x[4])];
+        [
+            s.add(s.add(x[0], near), far),
+            times(s, beyond, 2.0, across),
+            times(s, far, 4.0, near),
+            s.add(times(s, beyond, 8.0, across), x[5]),
+        ]
+    }
+}
+
+impl Transforms<2, 4> for Tiling<2, 4> {
+    #[inline(always)]
+    fn transform<S: Simd>(s: S, x: [S::F32; 4]) -> [S::F32; 4] {
+        [s.sub(x[0], x[2]), s.add(x[1], x[2]), s.sub(x[2], x[1]), s.sub(x[1], x[3])]
+    }
+
+    #[inline(always)]
+    fn transform_back<S: Simd>(s: S, x: [S::F32; 4]) -> [S::F32; 2] {
+        [s.add(s.add(x[0], x[1]), x[2]), s.sub(s.sub(x[1], x[2]), x[3])]
+    }
+}
+
+/// What a function gives for each row or column of a tile.
+#[inline(always)]
+fn each<S: Simd, const SPAN: usize>(s: S, f: impl Fn(usize) -> S::F32) -> [S::F32; SPAN] {
+    let mut all = [s.splat(0.0); SPAN];
+    all.iter_mut().enumerate().for_each(|(i, x)| *x = f(i));
+    all
+}
+
+/// `x · by + and`.
+#[inline(always)]
+fn times<S: Simd>(s: S, x: S::F32, by: f32, and: S::F32) -> S::F32 {
+    s.mul_add(x, s.splat(by), and)
+}
+
+/// What a row of tiles reads of one block of channels, and the numbers that become of it. A pixel of theirs
+/// is `UNIT` elements: [`BLOCK`], or [`PAIRS`] of neighboring channels.
+pub(crate) struct WinogradInput<'a, const TILE: usize, const SPAN: usize, const UNIT: usize> {
     /// The rows of the input; nothing where there are only zeros.
     pub rows: [&'a [f32]; SPAN],
     /// How many columns of zeros are before them. There are as many behind them as the tiles read.
     pub before: usize,
     /// How many tiles there are.
     pub tiles: usize,
-    /// Scratch memory: [`SPAN`] times [`columns`] pixels.
+    /// Scratch memory: `SPAN` pixels for each column that the tiles read.
     pub scratch: &'a mut [f32],
     /// The numbers of the first tile, and so on.
     pub numbers: &'a mut [f32],
@@ -32,27 +87,39 @@ pub(crate) struct WinogradInput<'a> {
     pub apart: usize,
 }
 
-impl WinogradInput<'_> {
+impl<const TILE: usize, const SPAN: usize, const UNIT: usize> WinogradInput<'_, TILE, SPAN, UNIT>
+where
+    Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+{
     /// Computes them at the best level that the processor has.
     pub fn compute(self) {
-        dispatch(self);
+        if UNIT == PAIRS { dispatch_pairs(self) } else { dispatch(self) }
+    }
+
+    /// How many columns the tiles read.
+    fn columns(&self) -> usize {
+        self.tiles * TILE + SPAN - TILE
     }
 
     /// How many columns of the input are read; all rows have as many, and there is room for what becomes
     /// of them.
     fn check(&self) -> usize {
-        let columns = columns(self.tiles);
+        let columns = self.columns();
         assert!(self.before <= columns);
         let most = self.rows.iter().map(|row| row.len() / BLOCK).max().unwrap_or(0);
         let inside = most.min(columns - self.before);
         assert!(self.rows.iter().all(|row| row.is_empty() || row.len() >= inside * BLOCK));
         assert!(self.scratch.len() >= SPAN * columns * BLOCK);
-        assert!(self.numbers.len() >= (NUMBERS - 1) * self.apart + self.tiles * BLOCK);
+        assert!(self.numbers.len() >= (SPAN * SPAN - 1) * self.apart + self.tiles * UNIT);
         inside
     }
 }
 
-impl WithSimd for WinogradInput<'_> {
+impl<const TILE: usize, const SPAN: usize, const UNIT: usize> WithSimd
+    for WinogradInput<'_, TILE, SPAN, UNIT>
+where
+    Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+{
     type Output = ();
 
     #[inline(always)]
@@ -68,7 +135,10 @@ impl WithSimd for WinogradInput<'_> {
     }
 }
 
-impl WinogradInput<'_> {
+impl<const TILE: usize, const SPAN: usize, const UNIT: usize> WinogradInput<'_, TILE, SPAN, UNIT>
+where
+    Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+{
     /// Transforms each column, of which so many are of the input.
     ///
     /// # Safety
@@ -81,16 +151,17 @@ impl WinogradInput<'_> {
             [] => (ZEROS.as_ptr(), 0),
             row => (row.as_ptr(), BLOCK),
         });
-        let (columns, before) = (columns(self.tiles), self.before);
+        let (columns, before) = (self.columns(), self.before);
         let to = self.scratch.as_mut_ptr();
         // SAFETY: `check` saw that all rows have so many columns, and that there is room for all.
         unsafe {
             for col in 0..inside {
-                let column = six(
+                let column = each(
+                    s,
                     #[inline(always)]
                     |i| s.load_at(rows[i].0.add(col * rows[i].1 + lane)),
                 );
-                for (i, x) in transform(s, column).into_iter().enumerate() {
+                for (i, x) in Tiling::transform(s, column).into_iter().enumerate() {
                     s.store_at(x, to.add((i * columns + before + col) * S::LANES));
                 }
             }
@@ -109,56 +180,71 @@ impl WinogradInput<'_> {
     #[inline(always)]
     unsafe fn across<S: Simd>(&mut self, s: S, lane: usize) {
         let WinogradInput { tiles, apart, .. } = *self;
-        let row = columns(tiles) * S::LANES;
-        let (from, to) = (self.scratch.as_ptr(), self.numbers.as_mut_ptr());
+        let step = if UNIT == PAIRS && S::LANES == BLOCK { PAIR } else { 1 };
         for i in 0..SPAN {
-            for tile in 0..tiles {
+            for tile in (0..tiles).step_by(step) {
                 // SAFETY: a tile's columns are among all, and `check` saw room for its numbers.
                 unsafe {
-                    let from = from.add(i * row + tile * TILE * S::LANES);
-                    let to = to.add(i * SPAN * apart + tile * BLOCK + lane);
-                    let row = six(
-                        #[inline(always)]
-                        |j| s.load_at(from.add(j * S::LANES)),
-                    );
-                    for (j, x) in transform(s, row).into_iter().enumerate() {
-                        s.store_at(x, to.add(j * apart));
+                    let to = self.numbers.as_mut_ptr().add(i * SPAN * apart + tile * UNIT);
+                    let row = self.transformed(s, i, tile);
+                    if UNIT == BLOCK {
+                        for (j, x) in row.into_iter().enumerate() {
+                            s.store_at(x, to.add(j * apart + lane));
+                        }
+                    } else if step == PAIR && tile + 1 < tiles {
+                        let next = self.transformed(s, i, tile + 1);
+                        for (j, x) in row.into_iter().zip(next).enumerate() {
+                            s.store_at(s.pairs(x.into()), to.add(j * apart));
+                        }
+                    } else {
+                        for (j, x) in row.into_iter().enumerate() {
+                            store_pairs(s, x, to.add(j * apart + lane / PAIR));
+                        }
                     }
                 }
             }
         }
     }
+
+    /// Row `i` of a tile's numbers, of a vector of channels.
+    ///
+    /// # Safety
+    /// `down` has been there, for that vector, and there is such a tile.
+    #[inline(always)]
+    unsafe fn transformed<S: Simd>(&self, s: S, i: usize, tile: usize) -> [S::F32; SPAN] {
+        let at = (i * self.columns() + tile * TILE) * S::LANES;
+        let row = each(
+            s,
+            #[inline(always)]
+            // SAFETY: the columns of a tile are among all.
+            |j| unsafe { s.load_at(self.scratch.as_ptr().add(at + j * S::LANES)) },
+        );
+        Tiling::transform(s, row)
+    }
 }
 
-/// What a function gives for each row or column of a tile.
+/// Stores the pairs of a vector of channels.
+///
+/// # Safety
+/// There is room for half as many elements.
 #[inline(always)]
-fn six<T>(f: impl Fn(usize) -> T) -> [T; SPAN] {
-    [f(0), f(1), f(2), f(3), f(4), f(5)]
-}
-
-/// `x · by + and`.
-#[inline(always)]
-fn times<S: Simd>(s: S, x: S::F32, by: f32, and: S::F32) -> S::F32 {
-    s.mul_add(x, s.splat(by), and)
-}
-
-/// The transform of the input along one axis.
-#[inline(always)]
-fn transform<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; SPAN] {
-    let [even, odd] = [times(s, x[2], -4.0, x[4]), times(s, x[1], -4.0, x[3])];
-    let [far, near] = [s.sub(x[4], x[2]), s.sub(x[3], x[1])];
-    [
-        times(s, x[0], 4.0, times(s, x[2], -5.0, x[4])),
-        s.add(even, odd),
-        s.sub(even, odd),
-        times(s, near, 2.0, far),
-        times(s, near, -2.0, far),
-        times(s, x[1], 4.0, times(s, x[3], -5.0, x[5])),
-    ]
+unsafe fn store_pairs<S: Simd>(s: S, x: S::F32, to: *mut f32) {
+    let mut pairs = [0.0; MAX_LANES];
+    if S::LANES == BLOCK {
+        s.store(s.pairs([x, x]), &mut pairs);
+    } else {
+        let mut numbers = [0.0; MAX_LANES];
+        s.store(x, &mut numbers);
+        for (pair, &x) in pairs.iter_mut().zip(numbers.as_chunks().0) {
+            *pair = pair::of(x);
+        }
+    }
+    // SAFETY: the caller's promise is the same.
+    unsafe { to.copy_from_nonoverlapping(pairs.as_ptr(), S::LANES / PAIR) };
 }
 
 /// The sums of a row of tiles of one block of channels, and the outputs that become of them.
-pub(crate) struct WinogradOutput<'a> {
+pub(crate) struct WinogradOutput<'a, const TILE: usize, const SPAN: usize> {
     /// The sums of the first tile, and so on.
     pub sums: &'a [f32],
     /// How far one number of a tile starts from the next.
@@ -177,7 +263,10 @@ pub(crate) struct WinogradOutput<'a> {
     pub clamp: Option<(f32, f32)>,
 }
 
-impl WinogradOutput<'_> {
+impl<const TILE: usize, const SPAN: usize> WinogradOutput<'_, TILE, SPAN>
+where
+    Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+{
     /// Computes them at the best level that the processor has.
     pub fn compute(self) {
         dispatch(self);
@@ -187,13 +276,16 @@ impl WinogradOutput<'_> {
     fn check(&self) -> usize {
         let (row, rows) = (self.cols * BLOCK, self.y.len() / (self.cols * BLOCK).max(1));
         assert!(self.cols.div_ceil(TILE) == self.tiles && rows <= TILE);
-        assert!(self.sums.len() >= (NUMBERS - 1) * self.apart + self.tiles * BLOCK);
+        assert!(self.sums.len() >= (SPAN * SPAN - 1) * self.apart + self.tiles * BLOCK);
         assert!(self.add.is_empty() || self.add.len() >= rows * row);
         rows
     }
 }
 
-impl WithSimd for WinogradOutput<'_> {
+impl<const TILE: usize, const SPAN: usize> WithSimd for WinogradOutput<'_, TILE, SPAN>
+where
+    Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+{
     type Output = ();
 
     #[inline(always)]
@@ -208,7 +300,10 @@ impl WithSimd for WinogradOutput<'_> {
     }
 }
 
-impl WinogradOutput<'_> {
+impl<const TILE: usize, const SPAN: usize> WinogradOutput<'_, TILE, SPAN>
+where
+    Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+{
     /// Some channels of a tile.
     ///
     /// # Safety
@@ -259,44 +354,32 @@ impl WinogradOutput<'_> {
 /// # Safety
 /// There are such vectors of all numbers of the tile, `apart` from one another.
 #[inline(always)]
-unsafe fn transform_tile_back<S: Simd>(
+unsafe fn transform_tile_back<S: Simd, const TILE: usize, const SPAN: usize>(
     s: S,
     sums: *const f32,
     apart: usize,
-) -> [[S::F32; TILE]; TILE] {
-    let columns = six(
-        #[inline(always)]
-        |j| {
-            let column = six(
-                #[inline(always)]
-                // SAFETY: as the caller says.
-                |i| unsafe { s.load_at(sums.add((i * SPAN + j) * apart)) },
-            );
-            transform_back(s, column)
-        },
-    );
+) -> [[S::F32; TILE]; TILE]
+where
+    Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+{
+    let mut columns = [[s.splat(0.0); TILE]; SPAN];
+    for (j, column) in columns.iter_mut().enumerate() {
+        let sums = each(
+            s,
+            #[inline(always)]
+            // SAFETY: as the caller says.
+            |i| unsafe { s.load_at(sums.add((i * SPAN + j) * apart)) },
+        );
+        *column = Tiling::transform_back(s, sums);
+    }
     let mut rows = [[s.splat(0.0); TILE]; TILE];
     for (i, row) in rows.iter_mut().enumerate() {
-        *row = transform_back(
+        let sums = each(
             s,
-            six(
-                #[inline(always)]
-                |j| columns[j][i],
-            ),
+            #[inline(always)]
+            |j| columns[j][i],
         );
+        *row = Tiling::transform_back(s, sums);
     }
     rows
-}
-
-/// The transform of sums along one axis.
-#[inline(always)]
-fn transform_back<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; TILE] {
-    let [near, far] = [s.add(x[1], x[2]), s.add(x[3], x[4])];
-    let [across, beyond] = [s.sub(x[1], x[2]), s.sub(x[3], x[4])];
-    [
-        s.add(s.add(x[0], near), far),
-        times(s, beyond, 2.0, across),
-        times(s, far, 4.0, near),
-        s.add(times(s, beyond, 8.0, across), x[5]),
-    ]
 }

@@ -196,3 +196,50 @@ fn convolutions_are_those_of_widened_weights() {
         });
     }
 }
+
+/// The input has small whole numbers, of which sums are `bfloat16` numbers, too.
+#[test]
+fn tiles_of_pairs_are_those_of_widened_weights() {
+    for (sizes, out, pads) in [
+        ([1, 16, 16], [7, 9], [1, 1]),
+        ([2, 24, 70], [7, 9], [1, 1]),
+        ([1, 6, 40], [5, 8], [0, 1]),
+        ([9, 40, 20], [6, 7], [1, 0]),
+    ] {
+        let geometry = conv(sizes, [&[3, 3], &[1, 1], &out], &pads);
+        let Conv { batch, channels, filters, .. } = geometry;
+        let blocks = |channels: usize| channels.next_multiple_of(gemm::BLOCK);
+        let whole = |x: f32| (x * 9.0).round();
+        let x: Vec<f32> = drawn(batch * blocks(channels) * 63, 1).into_iter().map(whole).collect();
+        let w = drawn(filters * channels * 9, 2);
+        let mut packed = vec![0.0; conv::packed_winograd_len(&geometry, Tile::Two)];
+        let part = packed.len() / Tile::Two.numbers();
+        for (i, packed) in packed.chunks_exact_mut(part).enumerate() {
+            conv::pack_winograd(&w, packed, &geometry, (Tile::Two, i));
+        }
+        let (pairs, wide) = paired(&packed);
+        let to = batch * blocks(filters) * out[0] * out[1];
+        let (bias, add) = (drawn(blocks(filters), 3), drawn(to, 4));
+        let (bias, add, f) = (Some(&bias[..]), Some(&add[..]), Activation::Relu);
+        each_level(|level| {
+            let mut scratch = vec![f32::NAN; winograd_scratch(&geometry)];
+            let [mut truth, mut y] = [(); 2].map(|()| vec![f32::NAN; to]);
+            Epilogue::within_all(f, &mut truth, |y, f| {
+                conv::sums_of_tiles([&x, &wide], [bias, add], y, &mut scratch, &geometry, f);
+            });
+            let near = |y: &[f32]| {
+                for (y, truth) in y.iter().zip(&truth) {
+                    assert!((y - truth).abs() <= 1e-3, "{level:?}: {y} is not {truth}");
+                }
+            };
+            winograd_bf16(&x, &pairs, bias, add, &mut y, &mut scratch, geometry, f);
+            near(&y);
+            y.fill(f32::NAN);
+            let w = pair::words(&pairs);
+            Epilogue::within_all(f, &mut y, |y, f| {
+                conv::pairs_of_tiles([&x, w], [bias, add], y, &mut scratch, &geometry, f);
+            });
+            near(&y);
+        });
+    }
+}

@@ -91,10 +91,11 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
         conv::groups_in_blocks(&x, &packed, Some(&bias), None, y, scratch, groups, 4, f);
     });
     let (x, w) = (numbers(48 * pixels), numbers(80 * 48 * 9));
-    let mut packed = vec![0.0; conv::packed_winograd_len(&IMAGE)];
-    let part = packed.len() / conv::WINOGRAD_PARTS;
+    let tile = conv::Tile::Four;
+    let mut packed = vec![0.0; conv::packed_winograd_len(&IMAGE, tile)];
+    let part = packed.len() / tile.numbers();
     for (i, packed) in packed.chunks_exact_mut(part).enumerate() {
-        conv::pack_winograd(&w, packed, &IMAGE, i);
+        conv::pack_winograd(&w, packed, &IMAGE, (tile, i));
     }
     hold("winograd_in_blocks", 80 * pixels, |y| {
         let scratch = &mut vec![0.0; conv::winograd_in_blocks_scratch(&IMAGE)];

@@ -20,7 +20,7 @@ use crate::{
 use onnxc_runtime::{
     Number,
     activation_fn::Activation,
-    conv::{self, Reading, Weights},
+    conv::{self, Reading, Tile, Weights},
     narrow::{self, Panels},
 };
 use std::rc::Rc;
@@ -50,8 +50,8 @@ pub struct BlockedConv {
 enum Kind {
     /// All channels with all, from blocks.
     Blocks,
-    /// Likewise, tile by tile.
-    Winograd,
+    /// Likewise, by such tiles.
+    Winograd(Tile),
     /// All channels with all, from channels one after another.
     Channels,
     /// Each channel alone.
@@ -64,8 +64,8 @@ enum Kind {
 type Convolves = Kernel<(geometry::Conv, Activation)>;
 
 macro_rules! convolves {
-    ($name:ident) => {
-        kernel!(F32_ONLY T, conv::$name, |f, a, p| f(a.input(0), a.input(1), a.optional(2),
+    ($home:ident::$name:ident) => {
+        kernel!(F32_ONLY T, $home::$name, |f, a, p| f(a.input(0), a.input(1), a.optional(2),
             a.optional(3), a.output(0), a.output(1), p.0, p.1))
     };
 }
@@ -76,11 +76,11 @@ macro_rules! packs {
     };
 }
 
-static IN_BLOCKS: Convolves = convolves!(conv_in_blocks);
-static IN_BLOCKS_BF16: Convolves = kernel!(F32_ONLY T, narrow::conv_bf16, |f, a, p| f(a.input(0),
-    a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1), p.0, p.1));
-static WINOGRAD: Convolves = convolves!(winograd_in_blocks);
-static TO_BLOCKS: Convolves = convolves!(conv_to_blocks);
+static IN_BLOCKS: Convolves = convolves!(conv::conv_in_blocks);
+static IN_BLOCKS_BF16: Convolves = convolves!(narrow::conv_bf16);
+static WINOGRAD: Convolves = convolves!(conv::winograd_in_blocks);
+static WINOGRAD_BF16: Convolves = convolves!(narrow::winograd_bf16);
+static TO_BLOCKS: Convolves = convolves!(conv::conv_to_blocks);
 static DEPTHWISE: Convolves = kernel!(F32_ONLY T, conv::depthwise_in_blocks, |f, a, p| f(a.input(0),
     a.input(1), a.optional(2), a.optional(3), a.output(0), p.0, p.1));
 static GROUPS: Kernel<(geometry::Conv, usize, Activation)> = kernel!(F32_ONLY T, conv::groups_in_blocks, |f, a, p| f(a.input(0), a.input(1), a.optional(2),
@@ -99,7 +99,7 @@ impl Kind {
     /// In how many parts, of all filters each, the weights are packed.
     fn parts(self) -> usize {
         match self {
-            Kind::Winograd => conv::WINOGRAD_PARTS,
+            Kind::Winograd(tile) => tile.numbers(),
             Kind::Blocks | Kind::Channels | Kind::Depthwise | Kind::Groups(_) => 1,
         }
     }
@@ -114,7 +114,7 @@ impl Kind {
     ) -> Result {
         let kernel = match self {
             Kind::Blocks => &PACK_IN_BLOCKS,
-            Kind::Winograd => &PACK_WINOGRAD,
+            Kind::Winograd(_) => &PACK_WINOGRAD,
             Kind::Channels => &PACK_TO_BLOCKS,
             Kind::Depthwise => &PACK_DEPTHWISE,
             Kind::Groups(shuffled) => {
@@ -135,7 +135,7 @@ impl Kind {
     ) -> Result {
         let kernel = match self {
             Kind::Blocks => &IN_BLOCKS,
-            Kind::Winograd => &WINOGRAD,
+            Kind::Winograd(_) => &WINOGRAD,
             Kind::Channels => &TO_BLOCKS,
             Kind::Depthwise => &DEPTHWISE,
             Kind::Groups(shuffled) => {
@@ -150,7 +150,7 @@ impl Kind {
     fn scratch(self) -> Option<fn(&conv::Conv<'_>) -> usize> {
         match self {
             Kind::Blocks | Kind::Groups(_) => Some(conv::conv_in_blocks_scratch),
-            Kind::Winograd => Some(conv::winograd_in_blocks_scratch),
+            Kind::Winograd(_) => Some(conv::winograd_in_blocks_scratch),
             Kind::Channels => Some(conv::conv_to_blocks_scratch),
             Kind::Depthwise => None,
         }
@@ -178,7 +178,7 @@ impl Filters {
     /// The convolution of so many filters.
     fn some<'a>(&self, conv: &conv::Conv<'a>, count: usize) -> conv::Conv<'a> {
         match self.kind {
-            Kind::Blocks | Kind::Winograd | Kind::Channels => {
+            Kind::Blocks | Kind::Winograd(_) | Kind::Channels => {
                 conv::Conv { groups: 1, filters: count, ..*conv }
             }
             Kind::Depthwise => conv::Conv { groups: count, filters: 1, ..*conv },
@@ -189,7 +189,7 @@ impl Filters {
     /// How many elements the packed weights of a convolution have.
     fn len_of(&self, conv: &conv::Conv<'_>) -> usize {
         match self.kind {
-            Kind::Winograd => conv::packed_winograd_len(conv),
+            Kind::Winograd(tile) => conv::packed_winograd_len(conv, tile),
             Kind::Groups(_) => conv::packed_groups_len(conv),
             Kind::Blocks | Kind::Channels | Kind::Depthwise => conv::packed_blocks_len(conv),
         }
@@ -199,7 +199,7 @@ impl Filters {
     fn packed<T: Number>(&self, from: &[T], conv: &conv::Conv<'_>, part: usize) -> Vec<T> {
         let mut to = vec![T::ZERO; self.len_of(conv) / self.kind.parts()];
         match self.kind {
-            Kind::Winograd => conv::pack_winograd(from, &mut to, conv, part),
+            Kind::Winograd(tile) => conv::pack_winograd(from, &mut to, conv, (tile, part)),
             Kind::Blocks => conv::pack_blocks(from, &mut to, conv, BLOCK),
             Kind::Channels => conv::pack_blocks(from, &mut to, conv, 1),
             Kind::Depthwise => conv::pack_depthwise_blocks(from, &mut to, conv),
@@ -262,7 +262,9 @@ impl BlockedConv {
         let shuffled = usize::try_from(self.shuffled).unwrap_or(1);
         match self.conv.group {
             1 if shuffled > 1 => Kind::Groups(shuffled),
-            1 if self.in_blocks && may && numbers(geometry, |g| pays(&g)) => Kind::Winograd,
+            1 if self.in_blocks && may && numbers(geometry, |g| pays(&g)) => {
+                Kind::Winograd(Tile::Four)
+            }
             1 if self.in_blocks => Kind::Blocks,
             1 => Kind::Channels,
             _ if geometry.channels.known() == Some(1) && geometry.filters.known() == Some(1) => {
@@ -317,7 +319,7 @@ impl BlockedConv {
 fn packed_now(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Result<Operand> {
     let len = numbers(geometry, |conv| match kind {
         Kind::Groups(_) => conv::packed_groups_len(&conv),
-        Kind::Winograd => conv::packed_winograd_len(&conv),
+        Kind::Winograd(tile) => conv::packed_winograd_len(&conv, tile),
         Kind::Blocks | Kind::Channels | Kind::Depthwise => conv::packed_blocks_len(&conv),
     });
     let packed = cx.scratch(DType::F32, Dim::from(len));
@@ -383,11 +385,11 @@ impl Op for BlockedConv {
         let geometry = self.geometry(cx)?;
         let kind = self.kind(cx, &geometry);
         cx.macs(&macs(&geometry));
-        if let Some(weights) = in_pairs(cx, kind, &geometry) {
-            let scratch = geometry.scratch_of(&|dim| cx.most(dim), narrow::conv_scratch);
+        if let Some(InPairs { weights, kernel, scratch }) = in_pairs(cx, kind, &geometry) {
+            let scratch = geometry.scratch_of(&|dim| cx.most(dim), scratch);
             let (inputs, outputs) = self.operands(cx, weights, Some(scratch))?;
             let formula = (geometry, self.conv.activation);
-            return cx.call_on(&IN_BLOCKS_BF16, DType::F32, inputs, outputs, formula);
+            return cx.call_on(kernel, DType::F32, inputs, outputs, formula);
         }
         let filters = Filters { kind, geometry: geometry.clone(), piece: PIECE };
         let weights = match packed(cx, 1, filters) {
@@ -407,12 +409,25 @@ fn reading(cx: &Lower<'_>) -> Reading {
     if cx.constants_len() <= FEW { Reading::Near } else { Reading::Far }
 }
 
-/// Constant weights in pairs of `bfloat16` numbers, where they are to stand so.
-fn in_pairs(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Option<Operand> {
+/// Constant weights in pairs of `bfloat16` numbers, and the kernel that reads them.
+struct InPairs {
+    weights: Operand,
+    kernel: &'static Convolves,
+    scratch: fn(&conv::Conv<'_>) -> usize,
+}
+
+/// Those of a convolution, where they are to stand so.
+fn in_pairs(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Option<InPairs> {
     let Kind::Blocks = kind else { return None };
     let channels = usize::try_from(geometry.channels.known()?).ok()?;
+    let by_tiles = numbers(geometry, |conv| conv::winograd_pays_in_pairs(&conv));
+    let (kind, kernel, scratch): (_, _, fn(&conv::Conv<'_>) -> usize) = if by_tiles {
+        (Kind::Winograd(Tile::Two), &WINOGRAD_BF16, narrow::winograd_scratch)
+    } else {
+        (kind, &IN_BLOCKS_BF16, narrow::conv_scratch)
+    };
     let filters = Filters { kind, geometry: geometry.clone(), piece: PIECE };
-    paired(cx, 1, filters, channels)
+    Some(InPairs { weights: paired(cx, 1, filters, channels)?, kernel, scratch })
 }
 
 #[cfg(test)]
@@ -453,7 +468,8 @@ mod tests {
     fn the_pieces_of_a_convolution_are_its_packed_weights() {
         for (how, taps) in [
             (filters(Kind::Blocks, [1, 61, 30], 3), 9),
-            (filters(Kind::Winograd, [1, 61, 30], 3), 9),
+            (filters(Kind::Winograd(Tile::Two), [1, 61, 30], 3), 9),
+            (filters(Kind::Winograd(Tile::Four), [1, 61, 30], 3), 9),
             (filters(Kind::Channels, [1, 61, 30], 3), 9),
             (filters(Kind::Depthwise, [309, 1, 1], 8), 64),
         ] {

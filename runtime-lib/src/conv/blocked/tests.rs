@@ -89,13 +89,27 @@ const WINOGRAD: Way = Way {
     unit: BLOCK,
     run: winograd_in_blocks,
     scratch: winograd_in_blocks_scratch,
-    packed: packed_winograd_len,
+    packed: |geometry| packed_winograd_len(geometry, Tile::Four),
     is_shared: true,
-    pack: |w, y, geometry| {
-        let each = (y.len() / 36).max(1);
-        y.chunks_mut(each).enumerate().for_each(|(i, y)| pack_winograd(w, y, geometry, i));
-    },
+    pack: |w, y, geometry| pack_tiles(w, y, geometry, Tile::Four),
 };
+const TILES_OF_TWO: Way = Way {
+    unit: BLOCK,
+    run: |x, w, bias, add, y, scratch, geometry, f| {
+        Epilogue::within_all(f, y, |y, f| {
+            sums_of_tiles([x, w], [bias, add], y, scratch, &geometry, f);
+        });
+    },
+    scratch: sums_of_tiles_scratch,
+    packed: |geometry| packed_winograd_len(geometry, Tile::Two),
+    is_shared: true,
+    pack: |w, y, geometry| pack_tiles(w, y, geometry, Tile::Two),
+};
+
+fn pack_tiles(w: &[f32], y: &mut [f32], geometry: &Conv<'_>, tile: Tile) {
+    let each = (y.len() / tile.numbers()).max(1);
+    y.chunks_mut(each).enumerate().for_each(|(i, y)| pack_winograd(w, y, geometry, (tile, i)));
+}
 
 /// Holds a kernel against the definition at each level, with and without a bias and an addend.
 fn check(way: &Way, geometry: Conv<'_>) {
@@ -228,32 +242,36 @@ fn a_few_pixels_of_many_channels() {
 
 #[test]
 fn tiles_of_products_give_what_windows_give() {
+    check_tiles(&WINOGRAD);
+    check_tiles(&TILES_OF_TWO);
+}
+
+fn check_tiles(way: &Way) {
     for over in windows().into_iter().filter(|over| over.kernel == [3, 3]) {
         if over.strides == [1, 1] && over.dilations == [1, 1] {
             for (batch, channels, filters) in [(1, 16, 16), (2, 20, 24), (1, 3, 33)] {
-                over.check(&WINOGRAD, batch, 1, channels, filters);
+                over.check(way, batch, 1, channels, filters);
             }
         }
     }
     let wide = Over { size: [21, 50], pads: [0, 2], ends: [2, 0], ..SQUARE };
-    wide.check(&WINOGRAD, 1, 1, 80, 90);
+    wide.check(way, 1, 1, 80, 90);
     // A few tiles, of which sums of many blocks are taken at once.
     for size in [[3, 4], [4, 7], [2, 9], [6, 7]] {
-        Over { size, ..SQUARE }.check(&WINOGRAD, 1, 1, 20, 90);
+        Over { size, ..SQUARE }.check(way, 1, 1, 20, 90);
     }
     // Rows of tiles that are transformed at once are of several images.
-    SQUARE.check(&WINOGRAD, 7, 1, 80, 90);
-    wide.check(&WINOGRAD, 0, 1, 4, 4);
-    wide.check(&WINOGRAD, 1, 1, 0, 4);
-    wide.check(&WINOGRAD, 1, 1, 4, 0);
+    SQUARE.check(way, 7, 1, 80, 90);
+    wide.check(way, 0, 1, 4, 4);
+    wide.check(way, 1, 1, 0, 4);
+    wide.check(way, 1, 1, 4, 0);
 }
 
 #[test]
 fn weights_are_packed_at_once_as_part_by_part() {
     SQUARE.with([1, 1, 5, 20], |geometry| {
         let w = some(20 * geometry.depth(), 2);
-        let [mut parts, mut whole] =
-            [(); 2].map(|()| vec![f32::NAN; packed_winograd_len(&geometry)]);
+        let [mut parts, mut whole] = [(); 2].map(|()| vec![f32::NAN; (WINOGRAD.packed)(&geometry)]);
         (WINOGRAD.pack)(&w, &mut parts, &geometry);
         pack_winograd_in_blocks(&w, &mut whole, geometry);
         assert!(parts.iter().zip(&whole).all(|(a, b)| (a - b).abs() <= 1e-6));
@@ -291,7 +309,7 @@ fn tiles_of_products_are_within_a_millionth_times_the_root_of_the_terms() {
             let (x, w) = (size(depth * of_x.pixels, 7), size(5 * geometry.depth(), 8));
             let mut truth = vec![0.0; 5 * of_y.pixels];
             conv(&wide(&x), &wide(&w), None, None, &mut truth, geometry, Activation::Identity);
-            let mut packed = vec![f32::NAN; packed_winograd_len(&geometry)];
+            let mut packed = vec![f32::NAN; (WINOGRAD.packed)(&geometry)];
             (WINOGRAD.pack)(&w, &mut packed, &geometry);
             each_level(|level| {
                 let mut scratch = vec![f32::NAN; winograd_in_blocks_scratch(&geometry)];

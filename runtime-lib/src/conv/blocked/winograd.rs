@@ -1,27 +1,66 @@
-//! Convolutions of 3 × 3 windows with fewer products: F(4 × 4, 3 × 3) of A. Lavin and S. Gray,
-//! "Fast Algorithms for Convolutional Neural Networks" (2015).
+//! Convolutions of 3 × 3 windows with fewer products: F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3) of A. Lavin
+//! and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015).
 //!
 //! A tile of 4 × 4 outputs of a channel reads 6 × 6 numbers of the input. Tile and window are each
 //! transformed to 36 numbers, whose products, summed over the channels, are transformed back: 36
 //! products where 16 windows have 144. A rounding error is a few times that of the plain sum, and
 //! an input that is infinite or NaN makes NaN of every output of its tiles.
+//!
+//! Tiles of 2 × 2 outputs have 16 numbers, and 16 products where 4 windows have 36. Their transforms
+//! only add, so a rounding error is less than twice that of the plain sum: what is multiplied may be
+//! rounded to `bfloat16`.
 
 use super::product;
 use crate::Number;
 use crate::activation_fn::Activation;
 use crate::conv::Conv;
 use crate::gemm::{
-    BLOCK, Epilogue, NUMBERS, Pixels, SPAN, Span, TILE, WinogradInput, WinogradOutput, columns,
+    BLOCK, Epilogue, PAIRS, Pixels, Span, Tiling, Transforms, WinogradInput, WinogradOutput,
 };
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads::{self, Scratch};
 use core::ops::Range;
 
-/// In how many parts [`pack_winograd`] packs weights.
-pub const WINOGRAD_PARTS: usize = NUMBERS;
+/// How many outputs a tile has along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tile {
+    /// 2 × 2.
+    Two,
+    /// 4 × 4.
+    Four,
+}
 
-/// The transform of a window, along one axis.
-const WINDOW: [[f64; 3]; SPAN] = [
+impl Tile {
+    const fn side(self) -> usize {
+        match self {
+            Tile::Two => 2,
+            Tile::Four => 4,
+        }
+    }
+
+    /// How many numbers it reads along an axis.
+    const fn span(self) -> usize {
+        self.side() + 2
+    }
+
+    /// How many numbers it is transformed to: in so many parts [`pack_winograd`] packs weights.
+    pub const fn numbers(self) -> usize {
+        self.span() * self.span()
+    }
+
+    /// The transform of a window, along one axis.
+    const fn window(self) -> &'static [[f64; 3]] {
+        match self {
+            Tile::Two => &WINDOW_OF_TWO,
+            Tile::Four => &WINDOW_OF_FOUR,
+        }
+    }
+}
+
+const WINDOW_OF_TWO: [[f64; 3]; 4] =
+    [[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0.0, 0.0, 1.0]];
+
+const WINDOW_OF_FOUR: [[f64; 3]; 6] = [
     [1.0 / 4.0, 0.0, 0.0],
     [-1.0 / 6.0, -1.0 / 6.0, -1.0 / 6.0],
     [-1.0 / 6.0, 1.0 / 6.0, -1.0 / 6.0],
@@ -42,10 +81,14 @@ struct Tiles {
     down: usize,
     /// Tiles side by side.
     across: usize,
-    /// Blocks of input channels.
+    /// Input channels, and blocks of such.
+    channels: usize,
     blocks: usize,
     /// Blocks of output channels.
     filters: usize,
+    tile: Tile,
+    /// Elements of a pixel of what is multiplied: [`BLOCK`], or [`PAIRS`].
+    unit: usize,
 }
 
 /// Some rows of tiles, counted through all images.
@@ -56,23 +99,26 @@ struct Rows {
 }
 
 impl Tiles {
-    const fn of(conv: &Conv<'_>) -> Tiles {
+    const fn of(conv: &Conv<'_>, tile: Tile, unit: usize) -> Tiles {
         let (size, out) = ([conv.size[0], conv.size[1]], [conv.out[0], conv.out[1]]);
         Tiles {
             batch: conv.batch,
             size,
             out,
             pads: [conv.pads[0], conv.pads[1]],
-            down: out[0].div_ceil(TILE),
-            across: out[1].div_ceil(TILE),
+            down: out[0].div_ceil(tile.side()),
+            across: out[1].div_ceil(tile.side()),
+            channels: conv.channels,
             blocks: conv.channels.div_ceil(BLOCK),
             filters: conv.filters.div_ceil(BLOCK),
+            tile,
+            unit,
         }
     }
 
     /// What a row of tiles reads of a block of an image, from a row of the output on: nothing of rows that
     /// are padding.
-    fn reads<'x>(&self, x: &'x [f32], first: usize) -> [&'x [f32]; SPAN] {
+    fn reads<'x, const SPAN: usize>(&self, x: &'x [f32], first: usize) -> [&'x [f32]; SPAN] {
         let row = self.size[1] * BLOCK;
         let mut reads = [&[][..]; SPAN];
         for (i, reads) in reads.iter_mut().enumerate() {
@@ -84,22 +130,32 @@ impl Tiles {
 
     /// Elements that a row of tiles needs on the way to its numbers.
     const fn row_scratch(&self) -> usize {
-        SPAN * columns(self.across) * BLOCK
+        self.tile.span() * (self.across * self.tile.side() + 2) * BLOCK
     }
 
     /// Elements of what a row of tiles is transformed to, before the products and after, and of what
-    /// [`Part::apart`] adds to them.
+    /// [`apart`] adds to them.
     const fn row(&self) -> usize {
-        (self.blocks + self.filters) * NUMBERS * (self.across + 1) * BLOCK
+        let before = self.blocks * (self.across * self.unit + 2 * BLOCK - self.unit);
+        let after = self.filters * (self.across + 1) * BLOCK;
+        self.tile.numbers() * (before + after)
     }
 
     /// The most rows of tiles that are best transformed at once: as many as are no larger than the
     /// weights, which are read anew for each, or leave room for them in a second-level cache.
     const fn most_rows(&self) -> usize {
         const FEW: usize = 128 * 1024;
-        let weights = self.blocks * self.filters * NUMBERS * BLOCK * BLOCK;
+        let weights = self.blocks * self.filters * self.tile.numbers() * self.unit * BLOCK;
         let most = if weights > FEW { weights } else { FEW } / self.row();
         if most == 0 { 1 } else { most }
+    }
+
+    /// How many elements of scratch memory serve best.
+    const fn scratch(&self) -> usize {
+        if self.row() == 0 || self.down == 0 {
+            return 0;
+        }
+        self.row_scratch() + self.rows(self.most_rows()) * self.row()
     }
 
     /// How many rows are transformed at once, of all images, where there is memory for so many.
@@ -120,25 +176,30 @@ pub enum Reading {
 
 /// Whether there is such a kernel for a convolution, and it pays.
 pub const fn winograd_pays(conv: &Conv<'_>, weights: Reading) -> bool {
-    pays(conv, weights, 0)
+    pays(conv, Tile::Four, weights, 0)
+}
+
+/// Likewise, where the weights stand in pairs of `bfloat16` numbers.
+pub const fn winograd_pays_in_pairs(conv: &Conv<'_>) -> bool {
+    pays(conv, Tile::Two, Reading::Far, 0)
 }
 
 /// Likewise, where the weights are packed when the convolution runs: a window takes as long as 2800
 /// products.
 pub const fn winograd_pays_packed_now(conv: &Conv<'_>) -> bool {
-    conv.channels > BLOCK && conv.filters > BLOCK && pays(conv, Reading::Far, 2800)
+    conv.channels > BLOCK && conv.filters > BLOCK && pays(conv, Tile::Four, Reading::Far, 2800)
 }
 
-/// A product of two numbers is the unit of cost; a number of the input that is transformed takes as
-/// long as 9, and one of the output as 19. A weight that is read takes as long as its products at
-/// least as [`Reading`] says. What is over in some microseconds anyway stays small: weights and scratch
-/// memory of tiles are several times as large.
-const fn pays(conv: &Conv<'_>, weights: Reading, packing: usize) -> bool {
+/// A product of two numbers is the unit of cost; what a number of the input that is transformed takes as
+/// long as, and one of the output, is a matter of tiles. A weight that is read takes as long as its
+/// products at least as [`Reading`] says. What is over in some microseconds anyway stays small: weights
+/// and scratch memory of tiles are several times as large.
+const fn pays(conv: &Conv<'_>, tile: Tile, weights: Reading, packing: usize) -> bool {
     const SOME: usize = 1 << 20;
     if conv.size.len() != 2 || conv.groups != 1 || !is_three(conv) || product(conv.out) == 0 {
         return false;
     }
-    let tiles = Tiles::of(conv);
+    let tiles = Tiles::of(conv, tile, BLOCK);
     let [channels, filters] = [tiles.blocks * BLOCK, tiles.filters * BLOCK];
     let products = conv.channels * filters;
     let batch = if conv.batch == 0 { 1 } else { conv.batch };
@@ -152,10 +213,16 @@ const fn pays(conv: &Conv<'_>, weights: Reading, packing: usize) -> bool {
         Reading::Near => 6,
         Reading::Far => 24,
     };
+    let [number, output] = match tile {
+        // Of pairs, two are multiplied at once.
+        Tile::Two => [12, 40],
+        Tile::Four => [9, 19],
+    };
     let count = batch * tiles.down * tiles.across;
     let multiplied = if count > readings * least { count } else { readings * least };
-    let transforms = count * (NUMBERS * 9 * channels + TILE * TILE * 19 * filters);
-    let ours = multiplied * NUMBERS * products + transforms + packing * products;
+    let (numbers, outputs) = (tile.numbers(), tile.side() * tile.side());
+    let transforms = count * (numbers * number * channels + outputs * output * filters);
+    let ours = multiplied * numbers * products + transforms + packing * products;
     let plain = batch * product(conv.out) * 9 * products;
     plain >= SOME && ours + ours / 8 < plain
 }
@@ -174,22 +241,34 @@ const fn is_three(conv: &Conv<'_>) -> bool {
 
 /// How many elements of scratch memory [`winograd_in_blocks`] needs.
 pub const fn winograd_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
-    let tiles = Tiles::of(geometry);
-    if tiles.row() == 0 || tiles.down == 0 {
-        return 0;
-    }
-    tiles.row_scratch() + tiles.rows(tiles.most_rows()) * tiles.row()
+    Tiles::of(geometry, Tile::Four, BLOCK).scratch()
+}
+
+/// How many elements of scratch memory [`sums_of_tiles`] needs.
+pub(crate) const fn sums_of_tiles_scratch(geometry: &Conv<'_>) -> usize {
+    Tiles::of(geometry, Tile::Two, BLOCK).scratch()
+}
+
+/// How many elements of scratch memory [`pairs_of_tiles`] needs.
+pub(crate) const fn pairs_of_tiles_scratch(geometry: &Conv<'_>) -> usize {
+    Tiles::of(geometry, Tile::Two, PAIRS).scratch()
 }
 
 /// How many elements [`pack_winograd`] writes, in all parts.
-pub const fn packed_winograd_len(geometry: &Conv<'_>) -> usize {
-    NUMBERS * geometry.channels * geometry.filters.next_multiple_of(BLOCK)
+pub const fn packed_winograd_len(geometry: &Conv<'_>, tile: Tile) -> usize {
+    tile.numbers() * geometry.channels * geometry.filters.next_multiple_of(BLOCK)
 }
 
-/// Packs one of the [parts](WINOGRAD_PARTS) of the weights of [`winograd_in_blocks`]: `[filters / 16, channels, 16]`
-/// of one number of each transformed window.
-pub fn pack_winograd<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, part: usize) {
-    let (down, across) = (WINDOW[part / SPAN], WINDOW[part % SPAN]);
+/// Packs one of the [parts](Tile::numbers) of the weights for such tiles: `[filters / 16, channels, 16]` of
+/// one number of each transformed window.
+pub fn pack_winograd<T: Number>(
+    w: &[T],
+    y: &mut [T],
+    geometry: &Conv<'_>,
+    (tile, part): (Tile, usize),
+) {
+    let window = tile.window();
+    let (down, across) = (window[part / window.len()], window[part % window.len()]);
     let channels = geometry.channels;
     for (at, y) in y.iter_mut().enumerate() {
         let (row, lane) = (at / BLOCK, at % BLOCK);
@@ -221,7 +300,7 @@ impl WithSimd for PackWinograd<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         let PackWinograd { w, y, channels } = self;
-        let part = y.len() / NUMBERS;
+        let part = y.len() / Tile::Four.numbers();
         for (row, first) in (0..part).step_by(BLOCK).enumerate() {
             let mut windows = [[[0.0; BLOCK]; 3]; 3];
             for lane in 0..BLOCK {
@@ -231,17 +310,17 @@ impl WithSimd for PackWinograd<'_> {
                     to[lane] = f64::from(w);
                 }
             }
-            for (i, down) in WINDOW.iter().enumerate() {
+            for (i, down) in WINDOW_OF_FOUR.iter().enumerate() {
                 let mut columns = [[0.0; BLOCK]; 3];
                 for (down, row) in down.iter().zip(&windows) {
                     add_scaled(columns.as_flattened_mut(), *down, row.as_flattened());
                 }
-                for (j, across) in WINDOW.iter().enumerate() {
+                for (j, across) in WINDOW_OF_FOUR.iter().enumerate() {
                     let mut number = [0.0; BLOCK];
                     for (across, column) in across.iter().zip(&columns) {
                         add_scaled(&mut number, *across, column);
                     }
-                    let to = &mut y[(i * SPAN + j) * part + first..][..BLOCK];
+                    let to = &mut y[(i * Tile::Four.span() + j) * part + first..][..BLOCK];
                     to.iter_mut().zip(number).for_each(|(to, x)| *to = f32::from_f64(x));
                 }
             }
@@ -256,7 +335,8 @@ fn add_scaled(to: &mut [f64], by: f64, x: &[f64]) {
 }
 
 /// `y = f(w ∗ x + bias + add)` as [`conv_in_blocks`](super::conv_in_blocks) has it, for windows of
-/// 3 × 3 one step apart. The weights are packed by [`pack_winograd`], one part after the other.
+/// 3 × 3 one step apart. The weights are packed by [`pack_winograd`] for tiles of [`Tile::Four`], one part
+/// after the other.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn winograd_in_blocks(
@@ -274,71 +354,132 @@ pub fn winograd_in_blocks(
 
 #[inline(never)]
 fn winograd(
-    [x, w]: [&[f32]; 2],
-    [bias, add]: [Option<&[f32]>; 2],
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
     f: Epilogue<f32>,
 ) {
-    let tiles = Tiles::of(geometry);
-    let to = tiles.filters * product(&tiles.out) * BLOCK;
-    if to == 0 {
-        return;
-    }
-    let (all, row) = (y.len() / to * tiles.down, tiles.row());
-    let (of_row, scratch) = scratch.split_at_mut(tiles.row_scratch());
-    let most =
-        tiles.rows(tiles.most_rows().min(scratch.len().checked_div(row).unwrap_or(1)).max(1));
-    for first in (0..all).step_by(most) {
-        let rows = Rows { first, count: most.min(all - first) };
-        let part = Part::of(&tiles, rows);
-        let (numbers, sums) = scratch.split_at_mut(tiles.blocks * NUMBERS * part.apart);
-        let sums = &mut sums[..tiles.filters * NUMBERS * part.apart];
-        part.transform(x, numbers, of_row);
-        part.multiply(numbers, w, sums, geometry.channels);
-        let images = first / tiles.down..(first + rows.count).div_ceil(tiles.down);
-        let part_of = |of: Range<usize>| of.start * to..of.end * to;
-        let addends = [bias, add.map(|add| &add[part_of(images.clone())])];
-        let addends = addends.map(|x| x.unwrap_or(&[]));
-        part.transform_back(sums, addends, &mut y[part_of(images)], f);
+    let tiles = Tiles::of(geometry, Tile::Four, BLOCK);
+    tiles.convolve::<4, 6, BLOCK>(of, addends, y, scratch, f);
+}
+
+/// The same by tiles of [`Tile::Two`].
+#[inline(never)]
+pub(crate) fn sums_of_tiles(
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Epilogue<f32>,
+) {
+    let tiles = Tiles::of(geometry, Tile::Two, BLOCK);
+    tiles.convolve::<2, 4, BLOCK>(of, addends, y, scratch, f);
+}
+
+/// The same of an even number of channels, with weights that are packed likewise, but those of two
+/// neighboring channels in a pair of `bfloat16` numbers.
+#[inline(never)]
+pub(crate) fn pairs_of_tiles(
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Epilogue<f32>,
+) {
+    let tiles = Tiles::of(geometry, Tile::Two, PAIRS);
+    tiles.convolve::<2, 4, PAIRS>(of, addends, y, scratch, f);
+}
+
+impl Tiles {
+    /// The convolution, by tiles of `TILE` × `TILE` outputs, whose pixels have `UNIT` elements before the
+    /// products.
+    fn convolve<const TILE: usize, const SPAN: usize, const UNIT: usize>(
+        &self,
+        [x, w]: [&[f32]; 2],
+        [bias, add]: [Option<&[f32]>; 2],
+        y: &mut [f32],
+        scratch: &mut [f32],
+        f: Epilogue<f32>,
+    ) where
+        Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+    {
+        let to = self.filters * product(&self.out) * BLOCK;
+        if to == 0 {
+            return;
+        }
+        let (all, row) = (y.len() / to * self.down, self.row());
+        let (of_row, scratch) = scratch.split_at_mut(self.row_scratch());
+        let most =
+            self.rows(self.most_rows().min(scratch.len().checked_div(row).unwrap_or(1)).max(1));
+        for first in (0..all).step_by(most) {
+            let rows = Rows { first, count: most.min(all - first) };
+            let part = Part::<TILE, SPAN, UNIT>::of(self, rows);
+            let (numbers, sums) = scratch.split_at_mut(self.blocks * part.block());
+            let sums = &mut sums[..self.filters * SPAN * SPAN * part.apart];
+            part.transform(x, numbers, of_row);
+            part.multiply(numbers, w, sums);
+            let images = first / self.down..(first + rows.count).div_ceil(self.down);
+            let part_of = |of: Range<usize>| of.start * to..of.end * to;
+            let addends = [bias, add.map(|add| &add[part_of(images.clone())])];
+            let addends = addends.map(|x| x.unwrap_or(&[]));
+            part.transform_back(sums, addends, &mut y[part_of(images)], f);
+        }
     }
 }
 
 /// Some rows of the tiles.
 #[derive(Clone, Copy)]
-struct Part<'a> {
+struct Part<'a, const TILE: usize, const SPAN: usize, const UNIT: usize> {
     tiles: &'a Tiles,
     rows: Rows,
     /// How many tiles they are.
     count: usize,
-    /// From one number of theirs to the next: an odd number of pixels, so that all numbers of a tile
-    /// find room in a cache.
+    /// From one number of theirs to the next, before the products.
+    before: usize,
+    /// After the products.
     apart: usize,
 }
 
-impl Part<'_> {
-    fn of(tiles: &Tiles, rows: Rows) -> Part<'_> {
+/// From one number of so many tiles to the next: an odd number of vectors, so that all numbers of a tile
+/// find room in a cache.
+const fn apart(count: usize, unit: usize) -> usize {
+    ((count * unit).div_ceil(BLOCK) | 1) * BLOCK
+}
+
+impl<const TILE: usize, const SPAN: usize, const UNIT: usize> Part<'_, TILE, SPAN, UNIT>
+where
+    Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+{
+    fn of(tiles: &Tiles, rows: Rows) -> Part<'_, TILE, SPAN, UNIT> {
         let count = rows.count * tiles.across;
-        Part { tiles, rows, count, apart: (count | 1) * BLOCK }
+        Part { tiles, rows, count, before: apart(count, UNIT), apart: apart(count, BLOCK) }
     }
 
-    /// Transforms the input: `[block, number, tile, 16]`.
+    /// Elements of all numbers of a block of input channels.
+    fn block(&self) -> usize {
+        SPAN * SPAN * self.before
+    }
+
+    /// Transforms the input: `[block, number, tile, UNIT]`.
     fn transform(&self, x: &[f32], numbers: &mut [f32], scratch: &mut [f32]) {
-        let Part { tiles, rows, apart, .. } = *self;
-        let (unit, size) = (NUMBERS * apart, product(&tiles.size) * BLOCK);
+        let Part { tiles, rows, before: apart, .. } = *self;
+        let (unit, size) = (self.block(), product(&tiles.size) * BLOCK);
         let scratch = Scratch::new(scratch);
         threads::share(numbers, unit, numbers.len(), |first, numbers| {
             scratch.with(|scratch| {
                 for (block, numbers) in (first..).zip(numbers.chunks_exact_mut(unit)) {
                     for (i, row) in (rows.first..).take(rows.count).enumerate() {
                         let image = (row / tiles.down * tiles.blocks + block) * size;
-                        WinogradInput {
+                        WinogradInput::<TILE, SPAN, UNIT> {
                             rows: tiles.reads(&x[image..][..size], row % tiles.down * TILE),
                             before: tiles.pads[1],
                             tiles: tiles.across,
                             scratch: &mut *scratch,
-                            numbers: &mut numbers[i * tiles.across * BLOCK..],
+                            numbers: &mut numbers[i * tiles.across * UNIT..],
                             apart,
                         }
                         .compute();
@@ -349,22 +490,24 @@ impl Part<'_> {
     }
 
     /// Multiplies: `[number, block of filters, tile, 16]`.
-    fn multiply(&self, numbers: &[f32], w: &[f32], sums: &mut [f32], channels: usize) {
-        let Part { tiles, count, apart, .. } = *self;
-        let (unit, weights) = (tiles.filters * apart, channels * tiles.filters * BLOCK);
-        let cost = sums.len() * channels / threads::PRODUCTS;
+    fn multiply(&self, numbers: &[f32], w: &[f32], sums: &mut [f32]) {
+        let Part { tiles, count, before, apart, .. } = *self;
+        // Channels, or pairs of such.
+        let depth = tiles.channels * UNIT / BLOCK;
+        let (unit, weights) = (tiles.filters * apart, depth * tiles.filters * BLOCK);
+        let cost = sums.len() * depth / threads::PRODUCTS;
         threads::share(sums, unit, cost, |first, sums| {
-            Pixels::<BLOCK> {
-                x: numbers.get(first * apart..).unwrap_or(&[]),
-                x_block: NUMBERS * apart,
+            Pixels::<UNIT> {
+                x: numbers.get(first * before..).unwrap_or(&[]),
+                x_block: SPAN * SPAN * before,
                 x_row: 0,
                 taps: &[0],
-                spans: &[Span { first: 0, count: channels }],
+                spans: &[Span { first: 0, count: depth }],
                 w: &w[first * weights..],
                 bias: &[],
                 add: &[],
                 layers: sums.len() / unit,
-                x_layer: apart,
+                x_layer: before,
                 y_layer: unit,
                 y: sums,
                 y_block: apart,
@@ -406,7 +549,7 @@ impl Part<'_> {
                 for (i, y) in y.chunks_mut(TILE * width).enumerate() {
                     let row = from - rows.first + i;
                     let at = index * image + start + i * TILE * width;
-                    WinogradOutput {
+                    WinogradOutput::<TILE, SPAN> {
                         sums: &sums[block * apart + row * tiles.across * BLOCK..],
                         apart: tiles.filters * apart,
                         tiles: tiles.across,

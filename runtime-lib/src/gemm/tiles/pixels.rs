@@ -61,11 +61,14 @@ impl<const UNIT: usize> WithSimd for ByTiles<'_, '_, UNIT> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         if S::LANES == BLOCK {
-            let (right, pixels) = (self.of.right(), self.of.rows * self.of.cols);
             let mut units = [Unit { at: 0, count: 0 }; MOST_UNITS];
             let units = self.of.units(&mut units);
-            let mut ends = Blocks::new(s, units, self.of);
-            multiply::<Pairs>(self.amx, right, pixels, &mut ends);
+            for _ in 0..self.of.layers {
+                let (right, pixels) = (self.of.right(), self.of.rows * self.of.cols);
+                let mut ends = Blocks::new(s, units, self.of);
+                multiply::<Pairs>(self.amx, right, pixels, &mut ends);
+                self.of.pass();
+            }
         }
     }
 }
