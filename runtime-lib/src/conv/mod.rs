@@ -33,8 +33,9 @@ pub use blocked::{
     winograd_in_blocks_scratch, winograd_pays, winograd_pays_in_pairs, winograd_pays_packed_now,
 };
 pub(crate) use blocked::{
-    pairs_in_blocks, pairs_in_blocks_scratch, pairs_of_tiles, pairs_of_tiles_scratch,
-    sums_in_blocks, sums_of_tiles, sums_of_tiles_scratch,
+    columns_to_blocks, columns_to_blocks_scratch, pairs_in_blocks, pairs_in_blocks_scratch,
+    pairs_of_tiles, pairs_of_tiles_scratch, sums_in_blocks, sums_of_tiles, sums_of_tiles_scratch,
+    sums_to_blocks,
 };
 pub use correlate::{
     correlate, correlate_f32, correlate_f64, correlate_least_scratch, correlate_scratch,

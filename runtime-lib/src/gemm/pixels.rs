@@ -17,9 +17,10 @@ pub(crate) const MAX_TAPS: usize = 128;
 ///
 /// The input is read where it stands: the element of channel `c` and tap `t` for the output at row
 /// `i` and column `j` is `x[c / UNIT · x_block + c % UNIT + i · x_row + j · UNIT + taps[t]]`. `UNIT`
-/// is [`BLOCK`] where the channels of the input stand in blocks, too, and 1 where they do not. Where it
-/// is [`PAIRS`], an element is a pair of neighboring channels, and so is one of the weights.
-pub(crate) struct Pixels<'a, const UNIT: usize> {
+/// is [`BLOCK`] where the channels of the input stand in blocks, too, and 1 where they do not. Where they are
+/// `PAIRED`, an element is a pair of `bfloat16` numbers, and so is one of the weights: of neighboring
+/// channels, of which a block has [`PAIRS`], or of neighboring columns.
+pub(crate) struct Pixels<'a, const UNIT: usize, const PAIRED: bool = false> {
     /// The input.
     pub x: &'a [f32],
     /// How far one block of input channels starts from the next.
@@ -71,12 +72,12 @@ pub(crate) struct Span {
     pub count: usize,
 }
 
-impl<const UNIT: usize> Pixels<'_, UNIT> {
+impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// Computes them at the best level that the processor has.
     #[inline(never)]
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "only there are tiles"))]
     pub fn compute(mut self) {
-        if UNIT != PAIRS {
+        if !PAIRED {
             return dispatch(self);
         }
         #[cfg(target_arch = "x86_64")]
@@ -110,7 +111,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     }
 }
 
-impl<const UNIT: usize> WithSimd for Pixels<'_, UNIT> {
+impl<const UNIT: usize, const PAIRED: bool> WithSimd for Pixels<'_, UNIT, PAIRED> {
     type Output = ();
 
     #[inline(always)]
@@ -127,7 +128,7 @@ impl<const UNIT: usize> WithSimd for Pixels<'_, UNIT> {
     }
 }
 
-impl<const UNIT: usize> Pixels<'_, UNIT> {
+impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// Goes on to the next layer.
     pub(super) fn pass(&mut self) {
         let w_layer = self.blocks * self.depth() * BLOCK;
@@ -142,7 +143,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     /// `check` has passed, and the slices start with the layer's.
     #[inline(always)]
     unsafe fn layer<S: Simd>(&mut self, s: S) {
-        if S::NARROW && UNIT != PAIRS {
+        if S::NARROW && !PAIRED {
             // SAFETY: the caller's promise is the same.
             return unsafe { self.each(s) };
         }
@@ -170,7 +171,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
     }
 }
 
-impl<const UNIT: usize> Pixels<'_, UNIT> {
+impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// One pixel after the other, each of one block.
     ///
     /// # Safety
@@ -271,7 +272,7 @@ const FEW: usize = 4;
 /// The most pixels that a tile has.
 const MAX_TILE: usize = 16;
 
-impl<const UNIT: usize> Pixels<'_, UNIT> {
+impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// All tiles of the `V` vectors that start at block `block`, where a block has `w_block` weights.
     ///
     /// # Safety
@@ -402,7 +403,7 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
         &self,
         at: usize,
         [rows, cols]: [usize; 2],
-    ) -> impl Iterator<Item = usize> + use<UNIT> {
+    ) -> impl Iterator<Item = usize> + use<UNIT, PAIRED> {
         let (y_row, y_col) = (self.y_row, self.y_col);
         (0..rows * cols).map(move |i| at + i / cols * y_row + i % cols * y_col)
     }
@@ -509,9 +510,10 @@ impl<const UNIT: usize> Pixels<'_, UNIT> {
                             for (c, sums) in sums.iter_mut().enumerate() {
                                 let x = s.splat(*x.add(c * UNIT));
                                 for (sum, &w) in sums.iter_mut().zip(&weights) {
-                                    *sum = match UNIT {
-                                        PAIRS => s.add_pairs(x, w, *sum),
-                                        _ => s.mul_add(x, w, *sum),
+                                    *sum = if PAIRED {
+                                        s.add_pairs(x, w, *sum)
+                                    } else {
+                                        s.mul_add(x, w, *sum)
                                     };
                                 }
                             }

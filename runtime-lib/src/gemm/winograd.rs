@@ -70,9 +70,9 @@ fn times<S: Simd>(s: S, x: S::F32, by: f32, and: S::F32) -> S::F32 {
     s.mul_add(x, s.splat(by), and)
 }
 
-/// What a row of tiles reads of one block of channels, and the numbers that become of it. A pixel of theirs
-/// is `UNIT` elements: [`BLOCK`], or [`PAIRS`] of neighboring channels.
-pub(crate) struct WinogradInput<'a, const TILE: usize, const SPAN: usize, const UNIT: usize> {
+/// What a row of tiles reads of one block of channels, and the numbers that become of it, of neighboring
+/// channels in pairs where they are `PAIRED`.
+pub(crate) struct WinogradInput<'a, const TILE: usize, const SPAN: usize, const PAIRED: bool> {
     /// The rows of the input; nothing where there are only zeros.
     pub rows: [&'a [f32]; SPAN],
     /// How many columns of zeros are before them. There are as many behind them as the tiles read.
@@ -87,13 +87,16 @@ pub(crate) struct WinogradInput<'a, const TILE: usize, const SPAN: usize, const 
     pub apart: usize,
 }
 
-impl<const TILE: usize, const SPAN: usize, const UNIT: usize> WinogradInput<'_, TILE, SPAN, UNIT>
+impl<const TILE: usize, const SPAN: usize, const PAIRED: bool> WinogradInput<'_, TILE, SPAN, PAIRED>
 where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
+    /// Elements of a pixel of the numbers.
+    const UNIT: usize = if PAIRED { PAIRS } else { BLOCK };
+
     /// Computes them at the best level that the processor has.
     pub fn compute(self) {
-        if UNIT == PAIRS { dispatch_pairs(self) } else { dispatch(self) }
+        if PAIRED { dispatch_pairs(self) } else { dispatch(self) }
     }
 
     /// How many columns the tiles read.
@@ -110,13 +113,13 @@ where
         let inside = most.min(columns - self.before);
         assert!(self.rows.iter().all(|row| row.is_empty() || row.len() >= inside * BLOCK));
         assert!(self.scratch.len() >= SPAN * columns * BLOCK);
-        assert!(self.numbers.len() >= (SPAN * SPAN - 1) * self.apart + self.tiles * UNIT);
+        assert!(self.numbers.len() >= (SPAN * SPAN - 1) * self.apart + self.tiles * Self::UNIT);
         inside
     }
 }
 
-impl<const TILE: usize, const SPAN: usize, const UNIT: usize> WithSimd
-    for WinogradInput<'_, TILE, SPAN, UNIT>
+impl<const TILE: usize, const SPAN: usize, const PAIRED: bool> WithSimd
+    for WinogradInput<'_, TILE, SPAN, PAIRED>
 where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
@@ -135,7 +138,7 @@ where
     }
 }
 
-impl<const TILE: usize, const SPAN: usize, const UNIT: usize> WinogradInput<'_, TILE, SPAN, UNIT>
+impl<const TILE: usize, const SPAN: usize, const PAIRED: bool> WinogradInput<'_, TILE, SPAN, PAIRED>
 where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
@@ -180,14 +183,14 @@ where
     #[inline(always)]
     unsafe fn across<S: Simd>(&mut self, s: S, lane: usize) {
         let WinogradInput { tiles, apart, .. } = *self;
-        let step = if UNIT == PAIRS && S::LANES == BLOCK { PAIR } else { 1 };
+        let step = if PAIRED && S::LANES == BLOCK { PAIR } else { 1 };
         for i in 0..SPAN {
             for tile in (0..tiles).step_by(step) {
                 // SAFETY: a tile's columns are among all, and `check` saw room for its numbers.
                 unsafe {
-                    let to = self.numbers.as_mut_ptr().add(i * SPAN * apart + tile * UNIT);
+                    let to = self.numbers.as_mut_ptr().add(i * SPAN * apart + tile * Self::UNIT);
                     let row = self.transformed(s, i, tile);
-                    if UNIT == BLOCK {
+                    if !PAIRED {
                         for (j, x) in row.into_iter().enumerate() {
                             s.store_at(x, to.add(j * apart + lane));
                         }

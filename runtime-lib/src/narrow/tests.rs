@@ -1,4 +1,5 @@
 use super::*;
+use crate::conv::{self, Conv, Tile};
 use crate::gemm::{Packing, gemm_f32, gemm_pairs, pack_b, packed_b_len};
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
@@ -191,6 +192,48 @@ fn convolutions_are_those_of_widened_weights() {
             let w = pair::words(&pairs);
             Epilogue::within_all(f, &mut y, |y, f| {
                 conv::pairs_in_blocks([&x, w], [bias, add], y, &mut scratch, &geometry, f);
+            });
+            near(&y);
+        });
+    }
+}
+
+#[test]
+fn columns_of_pairs_are_those_of_widened_weights() {
+    for (sizes, [kernel, out], pads) in [
+        ([1, 3, 20], [[7, 8], [4, 9]], [3, 4]),
+        ([2, 1, 16], [[3, 4], [4, 9]], [1, 2]),
+        ([1, 5, 40], [[1, 2], [4, 33]], [0, 0]),
+    ] {
+        let size = [7, 66];
+        let strides = &[2, 2];
+        let geometry = Conv { size: &size, ..conv(sizes, [&kernel, strides, &out], &pads) };
+        let Conv { batch, channels, filters, .. } = geometry;
+        let blocks = |channels: usize| channels.next_multiple_of(gemm::BLOCK);
+        let x = drawn(batch * channels * size[0] * size[1], 1);
+        let x: Vec<f32> = x.into_iter().map(|x| of_bf16(upper(x))).collect();
+        let w = drawn(filters * channels * kernel[0] * kernel[1], 2);
+        let mut packed = vec![0.0; conv::packed_blocks_len(&geometry)];
+        conv::pack_blocks(&w, &mut packed, &geometry, 1);
+        let (pairs, wide) = paired(&packed);
+        let to = batch * blocks(filters) * out[0] * out[1];
+        let (bias, add) = (drawn(blocks(filters), 3), drawn(to, 4));
+        let (bias, add, f) = (Some(&bias[..]), Some(&add[..]), Activation::Relu);
+        each_level(|level| {
+            let mut scratch = vec![f32::NAN; to_blocks_scratch(&geometry)];
+            let [mut truth, mut y] = [(); 2].map(|()| vec![f32::NAN; to]);
+            conv::conv_to_blocks(&x, &wide, bias, add, &mut truth, &mut scratch, geometry, f);
+            let near = |y: &[f32]| {
+                for (y, truth) in y.iter().zip(&truth) {
+                    assert!((y - truth).abs() <= 1e-4, "{level:?}: {y} is not {truth}");
+                }
+            };
+            to_blocks_bf16(&x, &pairs, bias, add, &mut y, &mut scratch, geometry, f);
+            near(&y);
+            y.fill(f32::NAN);
+            let w = pair::words(&pairs);
+            Epilogue::within_all(f, &mut y, |y, f| {
+                conv::columns_to_blocks([&x, w], [bias, add], y, &mut scratch, &geometry, f);
             });
             near(&y);
         });

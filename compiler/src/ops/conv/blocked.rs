@@ -79,6 +79,7 @@ macro_rules! packs {
 static IN_BLOCKS: Convolves = convolves!(conv::conv_in_blocks);
 static IN_BLOCKS_BF16: Convolves = convolves!(narrow::conv_bf16);
 static WINOGRAD: Convolves = convolves!(conv::winograd_in_blocks);
+static TO_BLOCKS_BF16: Convolves = convolves!(narrow::to_blocks_bf16);
 static WINOGRAD_BF16: Convolves = convolves!(narrow::winograd_bf16);
 static TO_BLOCKS: Convolves = convolves!(conv::conv_to_blocks);
 static DEPTHWISE: Convolves = kernel!(F32_ONLY T, conv::depthwise_in_blocks, |f, a, p| f(a.input(0),
@@ -385,7 +386,8 @@ impl Op for BlockedConv {
         let geometry = self.geometry(cx)?;
         let kind = self.kind(cx, &geometry);
         cx.macs(&macs(&geometry));
-        if let Some(InPairs { weights, kernel, scratch }) = in_pairs(cx, kind, &geometry) {
+        if let Some(InPairs { weights, kernel, scratch, geometry }) = in_pairs(cx, kind, &geometry)
+        {
             let scratch = geometry.scratch_of(&|dim| cx.most(dim), scratch);
             let (inputs, outputs) = self.operands(cx, weights, Some(scratch))?;
             let formula = (geometry, self.conv.activation);
@@ -414,20 +416,100 @@ struct InPairs {
     weights: Operand,
     kernel: &'static Convolves,
     scratch: fn(&conv::Conv<'_>) -> usize,
+    geometry: geometry::Conv,
 }
 
 /// Those of a convolution, where they are to stand so.
 fn in_pairs(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Option<InPairs> {
-    let Kind::Blocks = kind else { return None };
+    let geometry = geometry.clone();
     let channels = usize::try_from(geometry.channels.known()?).ok()?;
-    let by_tiles = numbers(geometry, |conv| conv::winograd_pays_in_pairs(&conv));
-    let (kind, kernel, scratch): (_, _, fn(&conv::Conv<'_>) -> usize) = if by_tiles {
-        (Kind::Winograd(Tile::Two), &WINOGRAD_BF16, narrow::winograd_scratch)
-    } else {
-        (kind, &IN_BLOCKS_BF16, narrow::conv_scratch)
-    };
-    let filters = Filters { kind, geometry: geometry.clone(), piece: PIECE };
-    Some(InPairs { weights: paired(cx, 1, filters, channels)?, kernel, scratch })
+    let filters = |kind| Filters { kind, geometry: geometry.clone(), piece: PIECE };
+    match kind {
+        Kind::Blocks if numbers(&geometry, |conv| conv::winograd_pays_in_pairs(&conv)) => {
+            let weights = paired(cx, 1, filters(Kind::Winograd(Tile::Two)), channels)?;
+            Some(InPairs {
+                weights,
+                kernel: &WINOGRAD_BF16,
+                scratch: narrow::winograd_scratch,
+                geometry,
+            })
+        }
+        Kind::Blocks => {
+            let weights = paired(cx, 1, filters(kind), channels)?;
+            Some(InPairs {
+                weights,
+                kernel: &IN_BLOCKS_BF16,
+                scratch: narrow::conv_scratch,
+                geometry,
+            })
+        }
+        Kind::Channels => {
+            let columns = Columns::of(&geometry)?;
+            let geometry = columns.wider.geometry.clone();
+            let rows = columns.count();
+            let weights = paired(cx, 1, columns, rows)?;
+            Some(InPairs {
+                weights,
+                kernel: &TO_BLOCKS_BF16,
+                scratch: narrow::to_blocks_scratch,
+                geometry,
+            })
+        }
+        Kind::Winograd(_) | Kind::Depthwise | Kind::Groups(_) => None,
+    }
+}
+
+/// The weights of a convolution whose windows are two columns apart: with columns of zeros, so that an
+/// even number of columns is before the image, and the window has an even number.
+struct Columns {
+    wider: Filters,
+    /// How many columns are given, and how many of zeros are before them.
+    given: usize,
+    before: usize,
+}
+
+impl Columns {
+    fn of(geometry: &geometry::Conv) -> Option<Columns> {
+        let known = |of: &[Dim]| usize::try_from(of.last()?.known()?).ok();
+        let [size, given, pad] =
+            [known(&geometry.size)?, known(&geometry.kernel)?, known(&geometry.pads)?];
+        let apart = [geometry.strides.last()?, geometry.dilations.last()?];
+        if geometry.size.len() != 2 || apart != [&2, &1] || !size.is_multiple_of(2) {
+            return None;
+        }
+        let before = pad % 2;
+        let mut wider = geometry.clone();
+        wider.kernel[1] = Dim::from((before + given).next_multiple_of(2));
+        wider.pads[1] = Dim::from(pad + before);
+        if !numbers(&wider, |conv| conv::has_blocks(conv.kernel)) {
+            return None;
+        }
+        let wider = Filters { kind: Kind::Channels, geometry: wider, piece: PIECE };
+        Some(Columns { wider, given, before })
+    }
+
+    /// How many columns the window has then.
+    fn count(&self) -> usize {
+        numbers(&self.wider.geometry, |conv| conv.kernel[1])
+    }
+}
+
+impl Pack for Columns {
+    fn len<T>(&self) -> usize {
+        self.wider.len::<T>()
+    }
+
+    fn pieces<T>(&self) -> usize {
+        self.wider.pieces::<T>()
+    }
+
+    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
+        let mut wide = vec![T::ZERO; from.len() / self.given * self.count()];
+        for (to, from) in wide.chunks_exact_mut(self.count()).zip(from.chunks_exact(self.given)) {
+            to[self.before..][..self.given].copy_from_slice(from);
+        }
+        self.wider.pack(i, &wide)
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use super::super::axis::Axis;
 use super::super::{Conv, product};
 use super::BLOCK;
-use super::copy::{Alone, Copy, InBlocks, Rounded};
+use super::copy::{Alone, Columns, Copy, InBlocks, Rounded};
 use crate::gemm::PAIRS;
+use crate::simd::pair::PAIR;
 use crate::simd::{dispatch, dispatch_pairs};
 use core::ops::Range;
 
@@ -13,6 +14,27 @@ pub(super) const LARGE: usize = 64 * 1024;
 /// Elements of the input that leave room for the output in a first-level cache.
 pub(super) const SMALL: usize = 5 * 1024;
 
+/// What stands side by side at a place of an image.
+#[derive(Clone, Copy)]
+pub(super) struct Unit {
+    /// How many numbers it is in the image.
+    pub from: usize,
+    /// How many elements in a band: as many, or half as many pairs.
+    pub to: usize,
+}
+
+impl Unit {
+    /// One channel, or a block of such.
+    pub const fn of(elements: usize) -> Unit {
+        Unit { from: elements, to: elements }
+    }
+
+    /// The pairs of so many numbers.
+    pub const fn pairs(elements: usize) -> Unit {
+        Unit { from: elements, to: elements / PAIR }
+    }
+}
+
 /// The two last axes of a convolution, and how its input stands in memory.
 #[derive(Clone, Copy)]
 pub(super) struct Plane {
@@ -20,8 +42,7 @@ pub(super) struct Plane {
     pub w: Axis,
     /// Channels.
     channels: usize,
-    /// Channels, or pairs of such, that stand side by side.
-    unit: usize,
+    unit: Unit,
     /// How many elements of the input are best read at once.
     limit: usize,
 }
@@ -47,7 +68,7 @@ pub(super) struct Band {
 
 impl Plane {
     /// The convolution, with one row where it has one axis or can be seen so.
-    pub const fn of(conv: &Conv<'_>, channels: usize, unit: usize, limit: usize) -> Plane {
+    pub const fn of(conv: &Conv<'_>, channels: usize, unit: Unit, limit: usize) -> Plane {
         let [mut h, mut w] = Axis::last_two(conv);
         if conv.is_pointwise() {
             (w.size, w.out) = (product(conv.size), product(conv.size));
@@ -57,7 +78,7 @@ impl Plane {
     }
 
     /// Windows over rows and columns.
-    pub const fn over([h, w]: [Axis; 2], channels: usize, unit: usize, limit: usize) -> Plane {
+    pub const fn over([h, w]: [Axis; 2], channels: usize, unit: Unit, limit: usize) -> Plane {
         Plane { h, w, channels, unit, limit }
     }
 
@@ -68,25 +89,24 @@ impl Plane {
 
     /// Blocks of the input.
     const fn blocks(&self) -> usize {
-        self.channels.div_ceil(self.unit)
+        self.channels.div_ceil(self.unit.to)
     }
 
     /// Elements of an image of the input.
     pub const fn image(&self) -> usize {
-        let unit = if self.unit == PAIRS { BLOCK } else { self.unit };
-        self.blocks() * self.h.size * self.w.size * unit
+        self.blocks() * self.h.size * self.w.size * self.unit.from
     }
 
     /// Whether the input can be read where it stands: where it is no numbers that become pairs.
     const fn is_direct(&self) -> bool {
         let (h, w) = (&self.h, &self.w);
         let is_inside = h.pad == 0 && w.pad == 0 && h.fits() && w.fits();
-        w.stride == 1 && is_inside && self.unit != PAIRS
+        w.stride == 1 && is_inside && self.unit.from == self.unit.to
     }
 
     /// Elements of a row of the band, all phases of it, for so many columns of the output.
     const fn pitch(&self, cols: usize) -> usize {
-        self.w.phases() * (cols + self.w.extra()) * self.unit
+        self.w.phases() * (cols + self.w.extra()) * self.unit.to
     }
 
     /// The rows and columns of the output whose input, with that, fits in so many elements: whole
@@ -101,7 +121,7 @@ impl Plane {
         if rows > 0 {
             return [part(h.out, rows), w.out];
         }
-        match limit.checked_div(each * (1 + h.extra()) * w.phases() * self.unit) {
+        match limit.checked_div(each * (1 + h.extra()) * w.phases() * self.unit.to) {
             Some(cols) => [1, part(w.out, cols.saturating_sub(w.extra()))],
             None => [1, w.out],
         }
@@ -118,7 +138,7 @@ impl Plane {
 
     /// The band for so much scratch memory.
     pub fn band(&self, scratch: usize) -> Band {
-        let (h, w, unit) = (&self.h, &self.w, self.unit);
+        let (h, w, unit) = (&self.h, &self.w, self.unit.to);
         if self.is_direct() {
             let pitch = w.size * unit;
             // Rows that leave the cache before their turn comes are read again by each block.
@@ -169,7 +189,7 @@ impl Plane {
 impl Band {
     /// Where each element of the window is.
     pub fn taps<'t>(&self, plane: &Plane, taps: &'t mut [usize]) -> &'t [usize] {
-        let Plane { h, w, unit, .. } = plane;
+        let Plane { h, w, unit: Unit { to: unit, .. }, .. } = plane;
         let count = h.kernel * w.kernel;
         for (i, tap) in taps.iter_mut().take(count).enumerate() {
             let (row, col) = (i / w.kernel, i % w.kernel);
@@ -196,12 +216,13 @@ impl Band {
         scratch: &'x mut [f32],
     ) -> &'x [f32] {
         if !self.copied {
-            return x.get(row * self.row + col * plane.unit..).unwrap_or(&[]);
+            return x.get(row * self.row + col * plane.unit.to..).unwrap_or(&[]);
         }
         let copy = Copy { band: self, plane, x, at: [row, rows, col], to: &mut *scratch };
         match plane.unit {
-            BLOCK => dispatch(copy.of(InBlocks)),
-            PAIRS => dispatch_pairs(copy.of(Rounded)),
+            Unit { to: BLOCK, .. } => dispatch(copy.of(InBlocks)),
+            Unit { to: PAIRS, .. } => dispatch_pairs(copy.of(Rounded)),
+            Unit { from: PAIR, .. } => dispatch_pairs(copy.of(Columns)),
             _ => dispatch(copy.of(Alone)),
         }
         scratch

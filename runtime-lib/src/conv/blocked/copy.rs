@@ -5,7 +5,7 @@ use super::super::planes::Line;
 use super::BLOCK;
 use super::band::{Band, Plane};
 use crate::gemm::PAIRS;
-use crate::simd::pair::PAIR;
+use crate::simd::pair::{self, PAIR};
 use crate::simd::{Simd, WithSimd};
 
 /// What the outputs of some rows from one on, and from a column on, read.
@@ -143,5 +143,24 @@ impl Pixel for Rounded {
             s.store(s.pairs([x, x]), &mut twice);
             last.copy_from_slice(&twice[..PAIRS]);
         }
+    }
+}
+
+/// Two columns of one channel, which become a pair of `bfloat16` numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Columns;
+
+impl Pixel for Columns {
+    const SIZES: [usize; 2] = [PAIR, 1];
+
+    #[inline(always)]
+    fn lay<S: Simd>(self, s: S, x: &[f32], _: usize, to: &mut [f32]) {
+        let mut x = x[..PAIR * to.len()].chunks_exact(PAIR * S::LANES);
+        let mut to = to.chunks_exact_mut(S::LANES);
+        for (to, x) in (&mut to).zip(&mut x) {
+            s.store(s.pairs([s.load(x), s.load(&x[S::LANES..])]), to);
+        }
+        let last = x.remainder().as_chunks().0;
+        to.into_remainder().iter_mut().zip(last).for_each(|(to, &x)| *to = pair::of(x));
     }
 }

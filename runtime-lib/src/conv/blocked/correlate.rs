@@ -1,18 +1,18 @@
 //! Derivatives by the weights of convolutions whose results have their channels in blocks.
 
-use super::band::{Band, LARGE, Plane, SMALL};
+use super::band::{Band, LARGE, Plane, SMALL, Unit};
 use super::{BLOCK, Conv, MAX_TAPS, product};
 use crate::gemm::{DepthwiseWeights, Weights};
 use crate::threads::{self, Scratch};
 
 /// How many elements of scratch memory [`correlate_in_blocks`] wants to be fastest.
 pub const fn correlate_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
-    sums_len(geometry) + Plane::of(geometry, geometry.channels, BLOCK, LARGE).scratch()
+    sums_len(geometry) + Plane::of(geometry, geometry.channels, Unit::of(BLOCK), LARGE).scratch()
 }
 
 /// How many elements of scratch memory [`correlate_to_blocks`] wants to be fastest.
 pub const fn correlate_to_blocks_scratch(geometry: &Conv<'_>) -> usize {
-    sums_len(geometry) + Plane::of(geometry, geometry.channels, 1, LARGE).scratch()
+    sums_len(geometry) + Plane::of(geometry, geometry.channels, Unit::of(1), LARGE).scratch()
 }
 
 /// A sum for each weight, those of the channels that are missing to a whole block among them.
@@ -52,7 +52,7 @@ fn correlate(
     geometry: &Conv<'_>,
     unit: usize,
 ) {
-    let plane = Plane::of(geometry, geometry.channels, unit, LARGE);
+    let plane = Plane::of(geometry, geometry.channels, Unit::of(unit), LARGE);
     let (sums, scratch) = scratch.split_at_mut(sums_len(geometry));
     let band = plane.band(scratch.len());
     let mut taps = [0; MAX_TAPS];
@@ -111,7 +111,7 @@ fn add_image(
 
 /// How many elements of scratch memory [`correlate_depthwise`] wants to be fastest.
 pub const fn correlate_depthwise_scratch(geometry: &Conv<'_>) -> usize {
-    product(geometry.kernel) * BLOCK + Plane::of(geometry, BLOCK, BLOCK, SMALL).scratch()
+    product(geometry.kernel) * BLOCK + Plane::of(geometry, BLOCK, Unit::of(BLOCK), SMALL).scratch()
 }
 
 /// `dw = x ∗ dy` likewise, for as many groups as there are channels; `x` and `dy` have their channels
@@ -124,7 +124,7 @@ pub fn correlate_depthwise(
     scratch: &mut [f32],
     geometry: Conv<'_>,
 ) {
-    let plane = Plane::of(&geometry, BLOCK, BLOCK, SMALL);
+    let plane = Plane::of(&geometry, BLOCK, Unit::of(BLOCK), SMALL);
     let count = product(geometry.kernel);
     let band = plane.band(scratch.len() - count * BLOCK);
     let mut taps = [0; MAX_TAPS];

@@ -9,6 +9,7 @@
 //! instead.
 
 mod band;
+mod columns;
 mod copy;
 mod correlate;
 mod depthwise;
@@ -23,8 +24,10 @@ use super::{Conv, product};
 use crate::Number;
 use crate::activation_fn::Activation;
 use crate::gemm::{BLOCK, Epilogue, MAX_TAPS, Pixels};
+use crate::simd::pair::PAIR;
 use crate::threads::{self, Scratch};
-use band::{Band, LARGE, Plane};
+use band::{Band, LARGE, Plane, Unit};
+pub(crate) use columns::{columns_to_blocks, columns_to_blocks_scratch};
 use core::ops::Range;
 pub use correlate::{
     correlate_depthwise, correlate_depthwise_scratch, correlate_in_blocks,
@@ -48,12 +51,12 @@ pub(crate) use winograd::{
 
 /// How many elements of scratch memory [`conv_in_blocks`] wants to be fastest.
 pub const fn conv_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
-    Plane::of(geometry, geometry.groups * geometry.channels, BLOCK, LARGE).scratch()
+    Plane::of(geometry, geometry.groups * geometry.channels, Unit::of(BLOCK), LARGE).scratch()
 }
 
 /// How many elements of scratch memory [`conv_to_blocks`] wants to be fastest.
 pub const fn conv_to_blocks_scratch(geometry: &Conv<'_>) -> usize {
-    Plane::of(geometry, geometry.channels, 1, LARGE).scratch()
+    Plane::of(geometry, geometry.channels, Unit::of(1), LARGE).scratch()
 }
 
 /// Whether there are kernels of this file for such a window: one of one or two axes with not too
@@ -166,7 +169,7 @@ fn in_blocks(
     groups: &Groups<'_>,
     f: Epilogue<f32>,
 ) {
-    convolve::<BLOCK>(of, addends, y, scratch, groups, f);
+    convolve::<BLOCK, false>(of, addends, y, scratch, groups, f);
 }
 
 /// `y = f(w ∗ x + bias + add)` likewise, for an `x` whose channels stand in no blocks.
@@ -182,23 +185,24 @@ pub fn conv_to_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let groups = Groups::of(&geometry, 1);
-    Epilogue::within_all(f, y, |y, f| to_blocks([x, w], [bias, add], y, scratch, &groups, f));
+    let compute = |y: &mut [_], f| sums_to_blocks([x, w], [bias, add], y, scratch, &geometry, f);
+    Epilogue::within_all(f, y, compute);
 }
 
+/// The same in the hands of a kernel.
 #[inline(never)]
-fn to_blocks(
+pub(crate) fn sums_to_blocks(
     of: [&[f32]; 2],
     addends: [Option<&[f32]>; 2],
     y: &mut [f32],
     scratch: &mut [f32],
-    groups: &Groups<'_>,
+    geometry: &Conv<'_>,
     f: Epilogue<f32>,
 ) {
-    convolve::<1>(of, addends, y, scratch, groups, f);
+    convolve::<1, false>(of, addends, y, scratch, &Groups::of(geometry, 1), f);
 }
 
-fn convolve<const UNIT: usize>(
+fn convolve<const UNIT: usize, const PAIRED: bool>(
     [x, w]: [&[f32]; 2],
     [bias, add]: [Option<&[f32]>; 2],
     y: &mut [f32],
@@ -209,7 +213,8 @@ fn convolve<const UNIT: usize>(
     let geometry = &groups.geometry;
     let [channels, filters] =
         [geometry.channels, geometry.filters].map(|count| geometry.groups * count);
-    let plane = Plane::of(geometry, channels, UNIT, LARGE);
+    let unit = if PAIRED { Unit::pairs(PAIR * UNIT) } else { Unit::of(UNIT) };
+    let plane = Plane::of(geometry, channels, unit, LARGE);
     let pixels = product(geometry.out);
     let (from, to) = (plane.image(), filters.div_ceil(BLOCK) * pixels * BLOCK);
     if to == 0 {
@@ -228,7 +233,7 @@ fn convolve<const UNIT: usize>(
         threads::share(y, unit, cost, |first, y| {
             let start = first * unit;
             let (first, row) = (start / block, start % block / unit);
-            let image = Image::<UNIT> {
+            let image = Image::<UNIT, PAIRED> {
                 x: &x[image * from..][..from],
                 w,
                 bias: bias.map_or(&[], |bias| &bias[first * BLOCK..]),
@@ -246,7 +251,7 @@ fn convolve<const UNIT: usize>(
 }
 
 /// What some blocks of the output are made of.
-struct Image<'a, const UNIT: usize> {
+struct Image<'a, const UNIT: usize, const PAIRED: bool> {
     x: &'a [f32],
     w: &'a [f32],
     bias: &'a [f32],
@@ -262,7 +267,7 @@ struct Image<'a, const UNIT: usize> {
     f: Epilogue<f32>,
 }
 
-impl<const UNIT: usize> Image<'_, UNIT> {
+impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
     fn convolve(&self, plane: &Plane, band: &Band, y: &mut [f32], scratch: &mut [f32]) {
         let ([_, width], block) = (plane.out(), self.pixels * BLOCK);
         let blocks = y.len().div_ceil(block);
@@ -271,7 +276,7 @@ impl<const UNIT: usize> Image<'_, UNIT> {
             let x = band.input(plane, self.x, [row, rows, col], scratch);
             self.groups.parts(self.first, blocks, |part| {
                 let first = part.block * block + at;
-                Pixels::<UNIT> {
+                Pixels::<UNIT, PAIRED> {
                     x,
                     x_block: band.block,
                     x_row: band.row,

@@ -1,14 +1,14 @@
 //! Convolutions whose weights stand in pairs of `bfloat16` numbers, for a processor that multiplies
 //! such: channels of the input are rounded to pairs, and a convolution of half as many pairs follows.
 
-use super::{Conv, Groups, LARGE, Plane, convolve};
+use super::{BLOCK, Conv, Groups, LARGE, Plane, Unit, convolve};
 use crate::gemm::{Epilogue, PAIRS};
 use crate::simd::pair::PAIR;
 
 /// How many elements of scratch memory [`pairs_in_blocks`] needs.
 pub(crate) const fn pairs_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
     let pairs = of_pairs(geometry);
-    Plane::of(&pairs, pairs.channels, PAIRS, LARGE).scratch()
+    Plane::of(&pairs, pairs.channels, Unit::pairs(BLOCK), LARGE).scratch()
 }
 
 /// The convolution of pairs instead of channels, of which there is an even number.
@@ -28,5 +28,5 @@ pub(crate) fn pairs_in_blocks(
     f: Epilogue<f32>,
 ) {
     let groups = Groups::of(&of_pairs(geometry), 1);
-    convolve::<PAIRS>(of, addends, y, scratch, &groups, f);
+    convolve::<PAIRS, true>(of, addends, y, scratch, &groups, f);
 }

@@ -5,7 +5,7 @@
 //! a convolution with these, in steps of one, whose results lie a stride apart.
 
 use super::super::axis::Axis;
-use super::band::{Band, LARGE, Plane};
+use super::band::{Band, LARGE, Plane, Unit};
 use super::depthwise::Slide;
 use super::{BLOCK, MAX_TAPS, product};
 use crate::conv::ConvTranspose;
@@ -227,7 +227,7 @@ impl Phase {
     }
 
     const fn plane(&self, channels: usize) -> Plane {
-        Plane::over(self.axes, channels, BLOCK, LARGE)
+        Plane::over(self.axes, channels, Unit::of(BLOCK), LARGE)
     }
 
     /// How many elements of the kernel are part of it.

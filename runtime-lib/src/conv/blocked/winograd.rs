@@ -362,7 +362,7 @@ fn winograd(
     f: Epilogue<f32>,
 ) {
     let tiles = Tiles::of(geometry, Tile::Four, BLOCK);
-    tiles.convolve::<4, 6, BLOCK>(of, addends, y, scratch, f);
+    tiles.convolve::<4, 6, false>(of, addends, y, scratch, f);
 }
 
 /// The same by tiles of [`Tile::Two`].
@@ -376,7 +376,7 @@ pub(crate) fn sums_of_tiles(
     f: Epilogue<f32>,
 ) {
     let tiles = Tiles::of(geometry, Tile::Two, BLOCK);
-    tiles.convolve::<2, 4, BLOCK>(of, addends, y, scratch, f);
+    tiles.convolve::<2, 4, false>(of, addends, y, scratch, f);
 }
 
 /// The same of an even number of channels, with weights that are packed likewise, but those of two
@@ -391,13 +391,12 @@ pub(crate) fn pairs_of_tiles(
     f: Epilogue<f32>,
 ) {
     let tiles = Tiles::of(geometry, Tile::Two, PAIRS);
-    tiles.convolve::<2, 4, PAIRS>(of, addends, y, scratch, f);
+    tiles.convolve::<2, 4, true>(of, addends, y, scratch, f);
 }
 
 impl Tiles {
-    /// The convolution, by tiles of `TILE` × `TILE` outputs, whose pixels have `UNIT` elements before the
-    /// products.
-    fn convolve<const TILE: usize, const SPAN: usize, const UNIT: usize>(
+    /// The convolution, by tiles of `TILE` × `TILE` outputs, of numbers or of pairs.
+    fn convolve<const TILE: usize, const SPAN: usize, const PAIRED: bool>(
         &self,
         [x, w]: [&[f32]; 2],
         [bias, add]: [Option<&[f32]>; 2],
@@ -417,7 +416,7 @@ impl Tiles {
             self.rows(self.most_rows().min(scratch.len().checked_div(row).unwrap_or(1)).max(1));
         for first in (0..all).step_by(most) {
             let rows = Rows { first, count: most.min(all - first) };
-            let part = Part::<TILE, SPAN, UNIT>::of(self, rows);
+            let part = Part::<TILE, SPAN, PAIRED>::of(self, rows);
             let (numbers, sums) = scratch.split_at_mut(self.blocks * part.block());
             let sums = &mut sums[..self.filters * SPAN * SPAN * part.apart];
             part.transform(x, numbers, of_row);
@@ -433,7 +432,7 @@ impl Tiles {
 
 /// Some rows of the tiles.
 #[derive(Clone, Copy)]
-struct Part<'a, const TILE: usize, const SPAN: usize, const UNIT: usize> {
+struct Part<'a, const TILE: usize, const SPAN: usize, const PAIRED: bool> {
     tiles: &'a Tiles,
     rows: Rows,
     /// How many tiles they are.
@@ -450,13 +449,13 @@ const fn apart(count: usize, unit: usize) -> usize {
     ((count * unit).div_ceil(BLOCK) | 1) * BLOCK
 }
 
-impl<const TILE: usize, const SPAN: usize, const UNIT: usize> Part<'_, TILE, SPAN, UNIT>
+impl<const TILE: usize, const SPAN: usize, const PAIRED: bool> Part<'_, TILE, SPAN, PAIRED>
 where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
-    fn of(tiles: &Tiles, rows: Rows) -> Part<'_, TILE, SPAN, UNIT> {
+    fn of(tiles: &Tiles, rows: Rows) -> Part<'_, TILE, SPAN, PAIRED> {
         let count = rows.count * tiles.across;
-        Part { tiles, rows, count, before: apart(count, UNIT), apart: apart(count, BLOCK) }
+        Part { tiles, rows, count, before: apart(count, tiles.unit), apart: apart(count, BLOCK) }
     }
 
     /// Elements of all numbers of a block of input channels.
@@ -464,7 +463,7 @@ where
         SPAN * SPAN * self.before
     }
 
-    /// Transforms the input: `[block, number, tile, UNIT]`.
+    /// Transforms the input: `[block, number, tile, unit]`.
     fn transform(&self, x: &[f32], numbers: &mut [f32], scratch: &mut [f32]) {
         let Part { tiles, rows, before: apart, .. } = *self;
         let (unit, size) = (self.block(), product(&tiles.size) * BLOCK);
@@ -474,12 +473,12 @@ where
                 for (block, numbers) in (first..).zip(numbers.chunks_exact_mut(unit)) {
                     for (i, row) in (rows.first..).take(rows.count).enumerate() {
                         let image = (row / tiles.down * tiles.blocks + block) * size;
-                        WinogradInput::<TILE, SPAN, UNIT> {
+                        WinogradInput::<TILE, SPAN, PAIRED> {
                             rows: tiles.reads(&x[image..][..size], row % tiles.down * TILE),
                             before: tiles.pads[1],
                             tiles: tiles.across,
                             scratch: &mut *scratch,
-                            numbers: &mut numbers[i * tiles.across * UNIT..],
+                            numbers: &mut numbers[i * tiles.across * tiles.unit..],
                             apart,
                         }
                         .compute();
@@ -491,36 +490,52 @@ where
 
     /// Multiplies: `[number, block of filters, tile, 16]`.
     fn multiply(&self, numbers: &[f32], w: &[f32], sums: &mut [f32]) {
-        let Part { tiles, count, before, apart, .. } = *self;
         // Channels, or pairs of such.
-        let depth = tiles.channels * UNIT / BLOCK;
-        let (unit, weights) = (tiles.filters * apart, depth * tiles.filters * BLOCK);
+        let depth = self.tiles.channels * self.tiles.unit / BLOCK;
+        let unit = self.tiles.filters * self.apart;
         let cost = sums.len() * depth / threads::PRODUCTS;
         threads::share(sums, unit, cost, |first, sums| {
-            Pixels::<UNIT> {
-                x: numbers.get(first * before..).unwrap_or(&[]),
-                x_block: SPAN * SPAN * before,
-                x_row: 0,
-                taps: &[0],
-                spans: &[Span { first: 0, count: depth }],
-                w: &w[first * weights..],
-                bias: &[],
-                add: &[],
-                layers: sums.len() / unit,
-                x_layer: before,
-                y_layer: unit,
-                y: sums,
-                y_block: apart,
-                y_row: apart,
-                y_col: BLOCK,
-                blocks: tiles.filters,
-                rows: 1,
-                cols: count,
-                kept: 0,
-                clamp: None,
+            if PAIRED {
+                self.products::<PAIRS, true>((numbers, w), first, sums, depth);
+            } else {
+                self.products::<BLOCK, false>((numbers, w), first, sums, depth);
             }
-            .compute();
         });
+    }
+
+    /// The sums of the numbers from one on.
+    fn products<const UNIT: usize, const IN_PAIRS: bool>(
+        &self,
+        (numbers, w): (&[f32], &[f32]),
+        first: usize,
+        sums: &mut [f32],
+        depth: usize,
+    ) {
+        let Part { tiles, count, before, apart, .. } = *self;
+        let (layer, weights) = (tiles.filters * apart, depth * tiles.filters * BLOCK);
+        Pixels::<UNIT, IN_PAIRS> {
+            x: numbers.get(first * before..).unwrap_or(&[]),
+            x_block: SPAN * SPAN * before,
+            x_row: 0,
+            taps: &[0],
+            spans: &[Span { first: 0, count: depth }],
+            w: &w[first * weights..],
+            bias: &[],
+            add: &[],
+            layers: sums.len() / layer,
+            x_layer: before,
+            y_layer: layer,
+            y: sums,
+            y_block: apart,
+            y_row: apart,
+            y_col: BLOCK,
+            blocks: tiles.filters,
+            rows: 1,
+            cols: count,
+            kept: 0,
+            clamp: None,
+        }
+        .compute();
     }
 
     /// Transforms the sums back, and finishes them: of the images that the rows are of.

@@ -1,14 +1,14 @@
 //! Convolutions of channels in blocks, whose input and weights are pairs of `bfloat16` numbers.
 
 use super::{Ends, Pairs, Right, Row, WIDE, multiply};
-use crate::gemm::pixels::{BLOCK, PAIRS, Pixels, Span, bound};
+use crate::gemm::pixels::{BLOCK, Pixels, Span, bound};
 use crate::simd::amx::Amx;
 use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
 
-impl<'a, const UNIT: usize> Pixels<'a, UNIT> {
+impl<'a, const UNIT: usize, const PAIRED: bool> Pixels<'a, UNIT, PAIRED> {
     /// Computes them from pairs, if the processor has tiles, and they pay; says whether.
     pub(in crate::gemm) fn by_tiles(&mut self) -> bool {
-        let pays = UNIT == PAIRS
+        let pays = PAIRED
             && self.blocks * self.rows * self.cols > 0
             && self.unit_count() <= MOST_UNITS
             && self.right().pays_for_pairs();
@@ -50,12 +50,12 @@ impl<'a, const UNIT: usize> Pixels<'a, UNIT> {
 }
 
 /// The pixels, by tiles.
-struct ByTiles<'a, 'b, const UNIT: usize> {
+struct ByTiles<'a, 'b, const UNIT: usize, const PAIRED: bool> {
     amx: Amx,
-    of: &'a mut Pixels<'b, UNIT>,
+    of: &'a mut Pixels<'b, UNIT, PAIRED>,
 }
 
-impl<const UNIT: usize> WithSimd for ByTiles<'_, '_, UNIT> {
+impl<const UNIT: usize, const PAIRED: bool> WithSimd for ByTiles<'_, '_, UNIT, PAIRED> {
     type Output = ();
 
     #[inline(always)]
@@ -86,16 +86,16 @@ struct Unit {
 }
 
 /// The pixels, at a level whose vectors are blocks.
-struct Blocks<'a, 'b, S, const UNIT: usize> {
+struct Blocks<'a, 'b, S, const UNIT: usize, const PAIRED: bool> {
     s: S,
     /// What a window sees, in the order of the weights; all of it is in the input.
     units: &'a [Unit],
-    of: &'a mut Pixels<'b, UNIT>,
+    of: &'a mut Pixels<'b, UNIT, PAIRED>,
 }
 
-impl<'a, 'b, S: Simd, const UNIT: usize> Blocks<'a, 'b, S, UNIT> {
+impl<'a, 'b, S: Simd, const UNIT: usize, const PAIRED: bool> Blocks<'a, 'b, S, UNIT, PAIRED> {
     #[inline(always)]
-    fn new(s: S, units: &'a [Unit], of: &'a mut Pixels<'b, UNIT>) -> Self {
+    fn new(s: S, units: &'a [Unit], of: &'a mut Pixels<'b, UNIT, PAIRED>) -> Self {
         let reach = units.iter().map(|unit| (unit.at + unit.count) as usize).max().unwrap_or(0);
         let last = (of.rows - 1) * of.x_row + (of.cols - 1) * UNIT;
         assert!(last + reach <= of.x.len());
@@ -103,7 +103,7 @@ impl<'a, 'b, S: Simd, const UNIT: usize> Blocks<'a, 'b, S, UNIT> {
     }
 }
 
-impl<S: Simd, const UNIT: usize> Ends<f32> for Blocks<'_, '_, S, UNIT> {
+impl<S: Simd, const UNIT: usize, const PAIRED: bool> Ends<f32> for Blocks<'_, '_, S, UNIT, PAIRED> {
     #[inline(always)]
     fn fill(&mut self, row: usize, to: &mut Row<'_>) {
         let Pixels { x, x_row, rows, cols, .. } = *self.of;
