@@ -547,6 +547,28 @@ mod tests {
     }
 
     #[test]
+    fn columns_of_zeros_make_the_padding_and_the_window_even() {
+        for (pad, before, columns) in [(0, 0, 4), (1, 1, 4), (2, 0, 4)] {
+            let mut geometry = filters(Kind::Channels, [1, 20, 2], 3).geometry;
+            geometry.strides = vec![1, 2];
+            geometry.pads[1] = pad.into();
+            assert!(Columns::of(&geometry).is_none(), "a row has 9 columns");
+            geometry.size[1] = 10.into();
+            let plain = Filters { kind: Kind::Channels, geometry: geometry.clone(), piece: PIECE };
+            let wide = Columns::of(&geometry).expect("all sizes are known");
+            assert_eq!((wide.before, wide.count()), (before, columns));
+            assert_eq!(wide.wider.geometry.pads[1], Dim::from(pad + before as i64));
+            let from: Vec<f32> = (0..20 * 18).map(|i| (i + 1) as f32).collect();
+            let (plain, wide) = (plain.pack(0, &from), wide.pack(0, &from));
+            for (taps, window) in plain.chunks(3 * BLOCK).zip(wide.chunks(columns * BLOCK)) {
+                let (zeros, window) = window.split_at(before * BLOCK);
+                let (there, behind) = window.split_at(3 * BLOCK);
+                assert!(there == taps && zeros.iter().chain(behind).all(|&x| x == 0.0));
+            }
+        }
+    }
+
+    #[test]
     fn the_pieces_of_a_convolution_are_its_packed_weights() {
         for (how, taps) in [
             (filters(Kind::Blocks, [1, 61, 30], 3), 9),
