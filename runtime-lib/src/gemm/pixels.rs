@@ -338,6 +338,8 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
                 _ if wider => (16, 0),
                 // Less is left than of eight, and less is done again.
                 9 | 13 if S::LANES == BLOCK => (9, 0),
+                // Two that are left alone would wait for their own sums.
+                10 if S::LANES == BLOCK => (10, 0),
                 _ => widths::<S>(n, col),
             };
             let at = [block, row, col - again];
@@ -346,6 +348,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
                 match (S::LANES, width) {
                     (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, w_block, at),
                     (16, 14) => self.tile::<S, 1, 14, V>(s, w_block, at),
+                    (16, 10) => self.tile::<S, 1, 10, V>(s, w_block, at),
                     (16, 9) => self.tile::<S, 1, 9, V>(s, w_block, at),
                     (16, 8) => self.tile::<S, 1, 8, V>(s, w_block, at),
                     (16, 7) => self.tile::<S, 1, 7, V>(s, w_block, at),
