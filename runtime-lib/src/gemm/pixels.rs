@@ -270,7 +270,7 @@ const AHEAD: usize = 6;
 const FEW: usize = 4;
 
 /// The most pixels that a tile has.
-const MAX_TILE: usize = 16;
+const MAX_TILE: usize = 20;
 
 impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// All tiles of the `V` vectors that start at block `block`, where a block has `w_block` weights.
@@ -285,6 +285,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             // SAFETY: the caller vouches for the block; the tiles are cut from what is left.
             unsafe {
                 match self.cols {
+                    10 if two && V == 1 => self.tile::<S, 2, 10, V>(s, w_block, [block, row, 0]),
                     7 if two => self.tile::<S, 2, 7, V>(s, w_block, [block, row, 0]),
                     6 if two => self.tile::<S, 2, 6, V>(s, w_block, [block, row, 0]),
                     5 if two => self.tile::<S, 2, 5, V>(s, w_block, [block, row, 0]),

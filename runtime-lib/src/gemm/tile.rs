@@ -212,6 +212,31 @@ impl<'a, T: Real> Addend<'a, T> {
     pub fn from(self, i: usize, j: usize) -> Addend<'a, T> {
         Addend { data: self.data.get(i * self.row + j * self.col..).unwrap_or(&[]), ..self }
     }
+
+    /// What is added to all of a row.
+    #[inline(always)]
+    fn for_row(&self, i: usize) -> T {
+        if self.col != 0 || self.data.is_empty() {
+            return T::ZERO;
+        }
+        self.scale.mul(self.data[i * self.row])
+    }
+
+    /// Adds to a vector of `n` elements from element (i, j) on what is not the same for all of a row.
+    #[inline(always)]
+    fn add_to<S: Simd>(
+        &self,
+        s: S,
+        sum: T::Vector<S>,
+        n: usize,
+        [i, j]: [usize; 2],
+    ) -> T::Vector<S> {
+        if self.col == 0 || self.data.is_empty() {
+            return sum;
+        }
+        let added = T::load_head(s, &self.data[i * self.row + j * self.col..][..n]);
+        T::mul_add(s, T::splat(s, self.scale), added, sum)
+    }
 }
 
 impl<'a, T: Real> Block<'a, T, ()> {
@@ -416,6 +441,13 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
 }
 
 impl<T: Real> End<'_, T> {
+    /// What is added to all sums of a row.
+    #[inline(always)]
+    pub fn for_row(&self, i: usize) -> T {
+        let [first, second] = &self.addends;
+        first.for_row(i).add(second.for_row(i))
+    }
+
     /// Finishes and stores rows of `V` vectors, of which `first` is the first one. The result is given
     /// from there on, with how far its rows are apart and where in them the tile starts.
     #[inline(always)]
@@ -502,8 +534,9 @@ pub(crate) fn store<S: Simd, T: Real>(
             let width = lanes.min(width - j);
             for r in 0..rows {
                 let sum = T::load_head(s, &tile[r * cols + c + j..][..width]);
+                let start = T::splat(s, end.for_row(i + r));
                 let y = &mut y[r * to.row + at + j..][..width];
-                finish_vector(s, sum, y, [i + r, at + j], end);
+                finish_vector(s, [sum, start], y, [i + r, at + j], end);
             }
         }
         c += width;
@@ -520,36 +553,30 @@ pub(crate) fn finish<S: Simd, T: Real>(
     end: &End<'_, T>,
 ) {
     let lanes = S::LANES / T::WIDTH;
+    let start = T::splat(s, end.for_row(i));
     for at in (0..y.len()).step_by(lanes) {
         let width = lanes.min(y.len() - at);
         let sum = T::load_head(s, &sums[at..at + width]);
-        finish_vector(s, sum, &mut y[at..at + width], [i, j + at], end);
+        finish_vector(s, [sum, start], &mut y[at..at + width], [i, j + at], end);
     }
 }
 
 /// Stores a vector of sums, or as many as `to` has room for, of which the first one is element (i, j)
-/// of the result.
+/// of the result. The other vector is what is added to all of the row.
 // The same `end` for all, as one that was just written is read slowly.
 #[inline(always)]
 pub(crate) fn finish_vector<S: Simd, T: Real>(
     s: S,
-    sum: T::Vector<S>,
+    [sum, start]: [T::Vector<S>; 2],
     to: &mut [T],
     [i, j]: [usize; 2],
     end: &End<'_, T>,
 ) {
-    let start = if end.accumulate { T::load_head(s, to) } else { T::splat(s, T::ZERO) };
+    let start = if end.accumulate { T::load_head(s, to) } else { start };
     let mut sum = T::mul_add(s, T::splat(s, end.alpha), sum, start);
-    for x in &end.addends {
-        let data = x.from(i, j).data;
-        if let Some(&first) = data.first() {
-            let added = match x.col {
-                0 => T::splat(s, first),
-                _ => T::load_head(s, &data[..to.len()]),
-            };
-            sum = T::mul_add(s, T::splat(s, x.scale), added, sum);
-        }
-    }
+    let [first, second] = &end.addends;
+    sum = first.add_to(s, sum, to.len(), [i, j]);
+    sum = second.add_to(s, sum, to.len(), [i, j]);
     if let Some((low, high)) = end.clamp {
         sum = T::clamp(s, sum, low, high);
     }

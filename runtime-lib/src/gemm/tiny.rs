@@ -95,7 +95,8 @@ impl<T: Real> Tiny<'_, T> {
             let i = i + r;
             if i < m {
                 let to = &mut self.y[i * y_row + j..][..lanes.min(n - j)];
-                finish_vector(s, sum, to, [i, j], &end);
+                let start = T::splat(s, end.for_row(i));
+                finish_vector(s, [sum, start], to, [i, j], &end);
             }
         }
     }
