@@ -20,7 +20,7 @@ mod small;
 mod tests;
 mod transpose;
 
-pub(crate) use axis::Axis;
+pub(crate) use axis::{Axis, Stretch};
 pub use blocked::{
     MAX_SHUFFLED, Reading, Tile, conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks,
     conv_to_blocks_scratch, correlate_depthwise, correlate_depthwise_scratch, correlate_in_blocks,

@@ -176,9 +176,9 @@ impl Line {
     ) {
         let (before, band) = band.split_at_mut(self.to * to);
         let (there, behind) = band.split_at_mut(self.count * to);
-        before.fill(0.0);
+        clear(before);
         copy(&row[self.from * from..], there);
-        behind.fill(0.0);
+        clear(behind);
     }
 
     /// Copies that part of the row.
@@ -193,6 +193,17 @@ impl Line {
             }
             _ => plane.iter_mut().zip(row.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
         }
+    }
+}
+
+/// Fills a part of a row with zeros. Most are empty, or so short that a call takes longer.
+#[inline(always)]
+fn clear(x: &mut [f32]) {
+    match x.len() {
+        0 => {}
+        1 => x[0] = 0.0,
+        2 => x.copy_from_slice(&[0.0; 2]),
+        _ => x.fill(0.0),
     }
 }
 

@@ -200,8 +200,7 @@ impl PairSums<'_> {
                 let at = (first + p) * COLS;
                 let y = &mut y[p * COLS..];
                 let width = COLS.min(y.len());
-                let addends = row.end.addends.map(|x| x.from(0, at));
-                finish(s, &sums[..width], &mut y[..width], &End { addends, ..row.end });
+                finish(s, &sums[..width], &mut y[..width], [0, at], &row.end);
             }
             panel += count;
         }

@@ -270,7 +270,7 @@ const AHEAD: usize = 6;
 const FEW: usize = 4;
 
 /// The most pixels that a tile has.
-const MAX_TILE: usize = 16;
+const MAX_TILE: usize = 20;
 
 impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// All tiles of the `V` vectors that start at block `block`, where a block has `w_block` weights.
@@ -285,6 +285,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             // SAFETY: the caller vouches for the block; the tiles are cut from what is left.
             unsafe {
                 match self.cols {
+                    10 if two && V == 1 => self.tile::<S, 2, 10, V>(s, w_block, [block, row, 0]),
                     7 if two => self.tile::<S, 2, 7, V>(s, w_block, [block, row, 0]),
                     6 if two => self.tile::<S, 2, 6, V>(s, w_block, [block, row, 0]),
                     5 if two => self.tile::<S, 2, 5, V>(s, w_block, [block, row, 0]),
@@ -338,6 +339,8 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
                 _ if wider => (16, 0),
                 // Less is left than of eight, and less is done again.
                 9 | 13 if S::LANES == BLOCK => (9, 0),
+                // Two that are left alone would wait for their own sums.
+                10 if S::LANES == BLOCK => (10, 0),
                 _ => widths::<S>(n, col),
             };
             let at = [block, row, col - again];
@@ -346,6 +349,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
                 match (S::LANES, width) {
                     (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, w_block, at),
                     (16, 14) => self.tile::<S, 1, 14, V>(s, w_block, at),
+                    (16, 10) => self.tile::<S, 1, 10, V>(s, w_block, at),
                     (16, 9) => self.tile::<S, 1, 9, V>(s, w_block, at),
                     (16, 8) => self.tile::<S, 1, 8, V>(s, w_block, at),
                     (16, 7) => self.tile::<S, 1, 7, V>(s, w_block, at),

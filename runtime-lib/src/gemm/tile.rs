@@ -212,6 +212,31 @@ impl<'a, T: Real> Addend<'a, T> {
     pub fn from(self, i: usize, j: usize) -> Addend<'a, T> {
         Addend { data: self.data.get(i * self.row + j * self.col..).unwrap_or(&[]), ..self }
     }
+
+    /// What is added to all of a row.
+    #[inline(always)]
+    fn for_row(&self, i: usize) -> T {
+        if self.col != 0 || self.data.is_empty() {
+            return T::ZERO;
+        }
+        self.scale.mul(self.data[i * self.row])
+    }
+
+    /// Adds to a vector of `n` elements from element (i, j) on what is not the same for all of a row.
+    #[inline(always)]
+    fn add_to<S: Simd>(
+        &self,
+        s: S,
+        sum: T::Vector<S>,
+        n: usize,
+        [i, j]: [usize; 2],
+    ) -> T::Vector<S> {
+        if self.col == 0 || self.data.is_empty() {
+            return sum;
+        }
+        let added = T::load_head(s, &self.data[i * self.row + j * self.col..][..n]);
+        T::mul_add(s, T::splat(s, self.scale), added, sum)
+    }
 }
 
 impl<'a, T: Real> Block<'a, T, ()> {
@@ -272,7 +297,8 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
             while i < end {
                 let height = match (S::LANES, end - i) {
                     (16, 9..) => 12,
-                    (16, 5..) => 8,
+                    (16, 7..) => 8,
+                    (16, 5..) => 6,
                     (8, 5..=6 | 9..) => 6,
                     _ => 4,
                 };
@@ -281,7 +307,7 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
                     match (S::LANES, height) {
                         (16, 12) => self.tile::<S, 12, V>(s, i, j),
                         (16, 8) => self.tile::<S, 8, V>(s, i, j),
-                        (8, 6) => self.tile::<S, 6, V>(s, i, j),
+                        (16 | 8, 6) => self.tile::<S, 6, V>(s, i, j),
                         _ => self.tile::<S, 4, V>(s, i, j),
                     }
                 }
@@ -401,25 +427,35 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
         let cols = V * S::LANES / T::WIDTH;
         // SAFETY: the caller vouches for the rows.
         let tile = unsafe { from_raw_parts(tile.as_ptr().cast::<T>(), rows * cols) };
-        let end = End { addends: self.end.addends.map(|x| x.from(i, 0)), ..self.end };
         let y = &mut self.y[i * self.to.row..];
         match self.to.neighbors(self.first + j, cols) {
             Some(at) if self.n - j >= cols => {
-                end.finish_rows::<S, V>(s, tile, (y, self.to.row, at));
+                self.end.finish_rows::<S, V>(s, tile, i, (y, self.to.row, at));
             }
-            _ => store(s, tile, cols, (rows, self.n - j), (y, self.to, self.first + j), &end),
+            _ => {
+                let (to, first) = (self.to, self.first + j);
+                store(s, tile, cols, ([i, rows], self.n - j), (y, to, first), &self.end);
+            }
         }
     }
 }
 
 impl<T: Real> End<'_, T> {
-    /// Finishes and stores rows of `V` vectors. The result is given with how far its rows are apart
-    /// and where in the first one the tile starts; the addends start at that row.
+    /// What is added to all sums of a row.
+    #[inline(always)]
+    pub fn for_row(&self, i: usize) -> T {
+        let [first, second] = &self.addends;
+        first.for_row(i).add(second.for_row(i))
+    }
+
+    /// Finishes and stores rows of `V` vectors, of which `first` is the first one. The result is given
+    /// from there on, with how far its rows are apart and where in them the tile starts.
     #[inline(always)]
     pub fn finish_rows<S: Simd, const V: usize>(
         &self,
         s: S,
         tile: &[T],
+        first: usize,
         (y, row, at): (&mut [T], usize, usize),
     ) {
         let lanes = S::LANES / T::WIDTH;
@@ -442,10 +478,11 @@ impl<T: Real> End<'_, T> {
                         continue;
                     }
                     let scale = T::splat(s, addend.scale);
+                    let data = &addend.data[(first + i) * addend.row..];
                     let added = if addend.col == 0 {
-                        [T::splat(s, addend.data[i * addend.row]); V]
+                        [T::splat(s, data[0]); V]
                     } else {
-                        vectors(s, &addend.data[i * addend.row + at..][..V * lanes])
+                        vectors(s, &data[at..][..V * lanes])
                     };
                     for (sum, x) in sum.iter_mut().zip(added) {
                         *sum = T::mul_add(s, scale, x, *sum);
@@ -474,63 +511,72 @@ unsafe fn vectors<S: Simd, T: Real, const V: usize>(s: S, x: &[T]) -> [T::Vector
     vectors
 }
 
-/// Finishes and stores a tile with `cols` columns, less what lies outside of the `m` rows and `n`
-/// columns that are left. The result is given from the tile's first row on, with where its
-/// elements are and the column at which the tile starts; the addends start at that row.
+/// Finishes and stores a tile with `cols` columns, less what lies outside of its `rows` rows from row
+/// `i` on and of the `n` columns that are left. The result is given from that row on, with where its
+/// elements are and the column at which the tile starts.
 #[inline(always)]
 pub(crate) fn store<S: Simd, T: Real>(
     s: S,
     tile: &[T],
     cols: usize,
-    (m, n): (usize, usize),
+    ([i, rows], n): ([usize; 2], usize),
     (y, to, first): (&mut [T], Target, usize),
     end: &End<'_, T>,
 ) {
-    let n = n.min(cols);
+    let (n, lanes) = (n.min(cols), S::LANES / T::WIDTH);
     let mut c = 0;
     while let Some((skip, at, width)) = to.stored(first + c, n - c)
         && width > 0
     {
         c += skip;
-        for (r, sums) in tile.chunks_exact(cols).take(m).enumerate() {
-            let addends = end.addends.map(|x| x.from(r, at));
-            let y = &mut y[r * to.row + at..][..width];
-            finish(s, &sums[c..c + width], y, &End { addends, ..*end });
+        // Down the rows first, which all have as many lanes.
+        for j in (0..width).step_by(lanes) {
+            let width = lanes.min(width - j);
+            for r in 0..rows {
+                let sum = T::load_head(s, &tile[r * cols + c + j..][..width]);
+                let start = T::splat(s, end.for_row(i + r));
+                let y = &mut y[r * to.row + at + j..][..width];
+                finish_vector(s, [sum, start], y, [i + r, at + j], end);
+            }
         }
         c += width;
     }
 }
 
-/// Stores a row of sums. The addends start at its first column.
+/// Stores sums of a row, of which the first one is element (i, j) of the result.
 #[inline(always)]
-pub(crate) fn finish<S: Simd, T: Real>(s: S, sums: &[T], y: &mut [T], end: &End<'_, T>) {
+pub(crate) fn finish<S: Simd, T: Real>(
+    s: S,
+    sums: &[T],
+    y: &mut [T],
+    [i, j]: [usize; 2],
+    end: &End<'_, T>,
+) {
     let lanes = S::LANES / T::WIDTH;
-    for j in (0..y.len()).step_by(lanes) {
-        let width = lanes.min(y.len() - j);
-        finish_vector(s, T::load_head(s, &sums[j..j + width]), &mut y[j..j + width], j, end);
+    let start = T::splat(s, end.for_row(i));
+    for at in (0..y.len()).step_by(lanes) {
+        let width = lanes.min(y.len() - at);
+        let sum = T::load_head(s, &sums[at..at + width]);
+        finish_vector(s, [sum, start], &mut y[at..at + width], [i, j + at], end);
     }
 }
 
-/// Stores a vector of sums, or as many as `to` has room for. The addends start `j` columns before.
+/// Stores a vector of sums, or as many as `to` has room for, of which the first one is element (i, j)
+/// of the result. The other vector is what is added to all of the row.
+// The same `end` for all, as one that was just written is read slowly.
 #[inline(always)]
 pub(crate) fn finish_vector<S: Simd, T: Real>(
     s: S,
-    sum: T::Vector<S>,
+    [sum, start]: [T::Vector<S>; 2],
     to: &mut [T],
-    j: usize,
+    [i, j]: [usize; 2],
     end: &End<'_, T>,
 ) {
-    let start = if end.accumulate { T::load_head(s, to) } else { T::splat(s, T::ZERO) };
+    let start = if end.accumulate { T::load_head(s, to) } else { start };
     let mut sum = T::mul_add(s, T::splat(s, end.alpha), sum, start);
-    for x in &end.addends {
-        if let Some(&first) = x.data.first() {
-            let added = match x.col {
-                0 => T::splat(s, first),
-                _ => T::load_head(s, &x.data[j..j + to.len()]),
-            };
-            sum = T::mul_add(s, T::splat(s, x.scale), added, sum);
-        }
-    }
+    let [first, second] = &end.addends;
+    sum = first.add_to(s, sum, to.len(), [i, j]);
+    sum = second.add_to(s, sum, to.len(), [i, j]);
     if let Some((low, high)) = end.clamp {
         sum = T::clamp(s, sum, low, high);
     }

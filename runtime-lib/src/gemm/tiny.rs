@@ -91,18 +91,12 @@ impl<T: Real> Tiny<'_, T> {
                 *sum = T::mul_add(s, T::splat(s, a), row, *sum);
             }
         }
-        let adds = end.addends.iter().any(|x| !x.data.is_empty());
         for (r, sum) in sums.into_iter().enumerate() {
             let i = i + r;
             if i < m {
                 let to = &mut self.y[i * y_row + j..][..lanes.min(n - j)];
-                if adds {
-                    let addends = end.addends.map(|x| x.from(i, j));
-                    finish_vector(s, sum, to, 0, &End { addends, ..end });
-                } else {
-                    // The same `end` for all, as one that was just written is read slowly.
-                    finish_vector(s, sum, to, 0, &end);
-                }
+                let start = T::splat(s, end.for_row(i));
+                finish_vector(s, [sum, start], to, [i, j], &end);
             }
         }
     }

@@ -127,8 +127,7 @@ const GROUP: usize = 16;
 /// Finishes the sums for the elements of `y` from `j` on.
 #[inline(always)]
 fn finish_at<S: Simd, T: Real>(s: S, sums: &[T], y: &mut [T], j: usize, end: &End<'_, T>) {
-    let addends = end.addends.map(|x| x.from(0, j));
-    finish(s, sums, &mut y[j..j + sums.len()], &End { addends, ..*end });
+    finish(s, sums, &mut y[j..j + sums.len()], [0, j], end);
 }
 
 #[inline(always)]

@@ -8,6 +8,7 @@ mod gradient;
 mod small;
 #[cfg(all(test, feature = "std"))]
 mod tests;
+mod vectors;
 
 pub use blocked::{
     average_pool_in_blocks, average_pool_padded_in_blocks, max_pool_gradient_in_blocks,
@@ -20,7 +21,8 @@ use crate::simd::{Simd, WithSimd, dispatch};
 use crate::taps::Taps;
 use crate::threads;
 use crate::{Float, Number};
-use fold::{Counted, Fold, Largest, Mean, Norm, fold};
+use fold::{Counted, Largest, Mean, Norm, fold};
+use vectors::{FoldVectors, fold_vectors};
 
 /// Windows over `[planes, size…]`. What lies outside of the image does not count, unless a kernel
 /// says so.
@@ -129,12 +131,15 @@ struct AtLevel<'a, F> {
     fold: F,
 }
 
-impl<F: Fold<f32>> WithSimd for AtLevel<'_, F> {
+impl<F: FoldVectors> WithSimd for AtLevel<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        fold(self.x, self.y, self.geometry, self.fold);
+    fn run<S: Simd>(self, s: S) {
+        let AtLevel { x, y, geometry, fold: of } = self;
+        if !fold_vectors(s, x, y, geometry, of) {
+            fold(x, y, geometry, of);
+        }
     }
 }
 

@@ -172,6 +172,56 @@ fn not_a_number_is_the_largest() {
 }
 
 #[test]
+fn not_a_number_is_the_largest_of_either_row_and_at_either_end() {
+    let geometry = Pool {
+        planes: 1,
+        size: &[2, 40],
+        out: &[1, 20],
+        kernel: &[2, 3],
+        strides: &[1, 2],
+        dilations: &[1, 1],
+        pads: &[0, 1],
+        ends: &[0, 0],
+    };
+    for at in 0..80 {
+        let mut x = [1.0f32; 80];
+        x[at] = f32::NAN;
+        each_level(|level| {
+            let mut y = [0.0; 20];
+            max_pool(&x, &mut y, geometry);
+            for (place, y) in y.into_iter().enumerate() {
+                let sees = (2 * place..2 * place + 3).contains(&(at % 40 + 1));
+                assert!(if sees { y.is_nan() } else { y == 1.0 }, "{level:?} {at} {place}: {y}");
+            }
+        });
+    }
+}
+
+#[test]
+fn rows_that_are_longer_than_there_is_room_for() {
+    for (size, kernel, stride, dilation, pad) in [
+        (300, 3, 2, 1, 1),
+        (700, 5, 1, 1, 2),
+        (400, 4, 2, 3, 5),
+        (400, 3, 1, 130, 130),
+        (600, 25, 2, 20, 3),
+        (600, 24, 1, 22, 0),
+    ] {
+        let out = (size + 2 * pad - (kernel - 1) * dilation - 1) / stride + 1;
+        check(Pool {
+            planes: 2,
+            size: &[5, size],
+            out: &[5, out],
+            kernel: &[2, kernel],
+            strides: &[1, stride],
+            dilations: &[1, dilation],
+            pads: &[1, pad],
+            ends: &[0, pad],
+        });
+    }
+}
+
+#[test]
 fn indices_count_in_either_order() {
     let geometry = Pool {
         planes: 2,

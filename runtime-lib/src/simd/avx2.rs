@@ -67,6 +67,18 @@ fn sum_f64(x: __m256d) -> f64 {
     _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
 }
 
+#[target_feature(enable = "avx2")]
+#[inline]
+fn evens_and_odds(a: __m256, b: __m256) -> [__m256; 2] {
+    // In each half of a vector there are two of `a` and two of `b`: the middle ones change places.
+    let evens = _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(a, b));
+    let odds = _mm256_castps_pd(_mm256_shuffle_ps::<0b11_01_11_01>(a, b));
+    [
+        _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(evens)),
+        _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(odds)),
+    ]
+}
+
 /// The mask of the first `n` lanes.
 #[target_feature(enable = "avx2")]
 #[inline]
@@ -182,6 +194,7 @@ impl Simd for Avx2 {
         mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
         div(a: __m256, b: __m256) -> __m256 = _mm256_div_ps(a, b);
         mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+        evens_and_odds(a: __m256, b: __m256) -> [__m256; 2] = evens_and_odds(a, b);
         max(a: __m256, b: __m256) -> __m256 = _mm256_max_ps(a, b);
         min(a: __m256, b: __m256) -> __m256 = _mm256_min_ps(a, b);
         sqrt(x: __m256) -> __m256 = _mm256_sqrt_ps(x);

@@ -62,6 +62,14 @@ const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
 const UP: i32 = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
 
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn evens_and_odds(a: __m512, b: __m512) -> [__m512; 2] {
+    let evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    let odds = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    [_mm512_permutex2var_ps(a, evens, b), _mm512_permutex2var_ps(a, odds, b)]
+}
+
 /// The mask of the first `n` lanes.
 #[inline(always)]
 fn head(n: usize) -> __mmask16 {
@@ -225,6 +233,7 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
         mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
         div(a: __m512, b: __m512) -> __m512 = _mm512_div_ps(a, b);
         mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+        evens_and_odds(a: __m512, b: __m512) -> [__m512; 2] = evens_and_odds(a, b);
         max(a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
         min(a: __m512, b: __m512) -> __m512 = _mm512_min_ps(a, b);
         sqrt(x: __m512) -> __m512 = _mm512_sqrt_ps(x);

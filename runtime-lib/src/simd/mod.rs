@@ -159,6 +159,8 @@ pub trait Simd: Copy + 'static {
         let second = self.and_i32(bits, self.splat_i32(-1 << 16));
         [self.with_bits(self.shl_i32::<16>(bits)), self.with_bits(second)]
     }
+    /// The even lanes of two vectors, one after the other, and the odd ones.
+    fn evens_and_odds(self, a: Self::F32, b: Self::F32) -> [Self::F32; 2];
     /// The larger of the two; `b` where either is NaN.
     fn max(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// The smaller of the two; `b` where either is NaN.

@@ -83,6 +83,8 @@ impl Simd for Neon {
         mul(a: float32x4_t, b: float32x4_t) -> float32x4_t = vmulq_f32(a, b);
         div(a: float32x4_t, b: float32x4_t) -> float32x4_t = vdivq_f32(a, b);
         mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t = vfmaq_f32(c, a, b);
+        evens_and_odds(a: float32x4_t, b: float32x4_t) -> [float32x4_t; 2] =
+            [vuzp1q_f32(a, b), vuzp2q_f32(a, b)];
         max(a: float32x4_t, b: float32x4_t) -> float32x4_t = vbslq_f32(vcgtq_f32(a, b), a, b);
         min(a: float32x4_t, b: float32x4_t) -> float32x4_t = vbslq_f32(vcltq_f32(a, b), a, b);
         sqrt(x: float32x4_t) -> float32x4_t = vsqrtq_f32(x);

@@ -100,6 +100,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn evens_and_odds(self, a: F32, b: F32) -> [F32; 2] {
+        [[a[0], a[2], b[0], b[2]], [a[1], a[3], b[1], b[3]]]
+    }
+
+    #[inline(always)]
     fn max(self, a: F32, b: F32) -> F32 {
         from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
     }

@@ -87,6 +87,8 @@ impl Simd for Simd128 {
         mul(a: v128, b: v128) -> v128 = f32x4_mul(a, b);
         div(a: v128, b: v128) -> v128 = f32x4_div(a, b);
         mul_add(a: v128, b: v128, c: v128) -> v128 = f32x4_add(f32x4_mul(a, b), c);
+        evens_and_odds(a: v128, b: v128) -> [v128; 2] =
+            [i32x4_shuffle::<0, 2, 4, 6>(a, b), i32x4_shuffle::<1, 3, 5, 7>(a, b)];
         max(a: v128, b: v128) -> v128 = f32x4_pmax(b, a);
         min(a: v128, b: v128) -> v128 = f32x4_pmin(b, a);
         sqrt(x: v128) -> v128 = f32x4_sqrt(x);

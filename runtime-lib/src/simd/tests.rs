@@ -106,6 +106,14 @@ impl Agree {
             0.75 * 2f32.powi(127) * 2.0,
         );
         self.same(s, "scale down", s.scale(s.splat(1.5), s.splat(-149.0)), 3e-45);
+        let two: Vec<f32> = (0..).map(|i| i as f32).take(2 * MAX_LANES).collect();
+        for (first, lanes) in
+            s.evens_and_odds(s.load(&two), s.load(&two[S::LANES..])).into_iter().enumerate()
+        {
+            let mut y = [-1.0; MAX_LANES];
+            s.store(lanes, &mut y);
+            assert!((0..S::LANES).all(|i| y[i] == two[2 * i + first]), "{:?}: {y:?}", self.0);
+        }
         for n in 0..=S::LANES {
             let mut y = [-1.0; MAX_LANES + 1];
             s.store_head(s.load_head(&x[..n]), &mut y[..n]);

@@ -78,10 +78,10 @@ impl Pixel for Alone {
     const SIZES: [usize; 2] = [1, 1];
 
     #[inline(always)]
-    fn lay<S: Simd>(self, _: S, x: &[f32], apart: usize, to: &mut [f32]) {
+    fn lay<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
         match apart {
             1 => to.copy_from_slice(&x[..to.len()]),
-            2 => first_of_pairs(x, to),
+            2 => first_of_pairs(s, x, to),
             _ => to.iter_mut().zip(x.iter().step_by(apart)).for_each(|(to, &x)| *to = x),
         }
     }
@@ -89,11 +89,19 @@ impl Pixel for Alone {
 
 /// Copies the first of each pair; the last one may lack its second.
 #[inline(always)]
-fn first_of_pairs(x: &[f32], to: &mut [f32]) {
-    let pairs = x.as_chunks::<2>().0;
-    let (whole, last) = to.split_at_mut(to.len().min(pairs.len()));
-    whole.iter_mut().zip(pairs).for_each(|(to, [x, _])| *to = *x);
-    last.iter_mut().zip(&x[2 * whole.len()..]).for_each(|(to, x)| *to = *x);
+fn first_of_pairs<S: Simd>(s: S, x: &[f32], to: &mut [f32]) {
+    let n = to.len();
+    // Less than a vector would be read before it is written.
+    if n < S::LANES {
+        return to.iter_mut().zip(x.iter().step_by(2)).for_each(|(to, &x)| *to = x);
+    }
+    for i in (0..n).step_by(S::LANES) {
+        // What is left is copied once more with what is before it.
+        let i = i.min(n - S::LANES);
+        let x = &x[2 * i..];
+        let [firsts, _] = s.evens_and_odds(s.load(x), s.load_head(&x[S::LANES..]));
+        s.store(firsts, &mut to[i..]);
+    }
 }
 
 /// A block of channels.

@@ -2,7 +2,7 @@
 
 use super::{Ends, Pairs, Right, Row, TILE_SUMS, WIDE, multiply};
 use crate::gemm::pairs::PairRows;
-use crate::gemm::tile::{End, store};
+use crate::gemm::tile::store;
 use crate::simd::amx::Amx;
 use crate::simd::pair::{self, PAIR};
 use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
@@ -67,12 +67,11 @@ impl<S: Simd> Ends<f32> for Rows<'_, S> {
     #[inline(always)]
     fn take(&mut self, row: usize, column: usize, sums: &[[f32; WIDE]]) {
         let (s, PairRows { n, to, end, .. }) = (self.s, *self.of);
-        let end = End { addends: end.addends.map(|x| x.from(row, 0)), ..end };
         let y = &mut self.y[row * to.row..];
         let (tile, left) = (sums.as_flattened(), n - column);
         match to.neighbors(column, WIDE) {
-            Some(at) if left >= WIDE => end.finish_rows::<S, 4>(s, tile, (y, to.row, at)),
-            _ => store(s, tile, WIDE, (sums.len(), left), (y, to, column), &end),
+            Some(at) if left >= WIDE => end.finish_rows::<S, 4>(s, tile, row, (y, to.row, at)),
+            _ => store(s, tile, WIDE, ([row, sums.len()], left), (y, to, column), &end),
         }
     }
 }
