@@ -182,7 +182,7 @@ impl Target {
 pub(crate) struct End<'a, T> {
     /// The factor of the sum.
     pub alpha: T,
-    /// Whether what stands in `y` is added.
+    /// Whether what stands in `y` is added; there are no addends then.
     pub accumulate: bool,
     /// What else is added; nothing where `data` is empty.
     pub addends: [Addend<'a, T>; 2],

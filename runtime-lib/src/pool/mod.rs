@@ -17,7 +17,7 @@ pub use blocked::{
 pub use gradient::max_pool_gradient;
 pub use small::{small_average_pool, small_average_pool_padded, small_max_pool, small_means};
 
-use crate::simd::{Simd, WithSimd, dispatch};
+use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::taps::Taps;
 use crate::threads;
 use crate::{Float, Number};
@@ -137,7 +137,7 @@ impl<F: FoldVectors> WithSimd for AtLevel<'_, F> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let AtLevel { x, y, geometry, fold: of } = self;
-        if !fold_vectors(s, x, y, geometry, of) {
+        if !(HAS_VECTORS && fold_vectors(s, x, y, geometry, of)) {
             fold(x, y, geometry, of);
         }
     }
