@@ -4,10 +4,10 @@
 //! Where the processor multiplies pairs, the left factor is rounded to such as it is packed. A single
 //! row is not: what counts there is the way from memory, and pairs are taken apart as they come.
 
+use super::end::{End, Target, finish};
 use super::pack::{Matrix, PACKED_ROWS, Part};
 #[cfg(target_arch = "x86_64")]
-use super::tile::Target;
-use super::tile::{Block, End, PANEL_ROWS, PairDistance, finish, panel_cols};
+use super::tile::{Block, PANEL_ROWS, PairDistance, panel_cols};
 #[cfg(target_arch = "x86_64")]
 use super::tiles::multiply_rows;
 use crate::simd::pair::{self, PAIR};

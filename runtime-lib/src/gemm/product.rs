@@ -1,12 +1,13 @@
 //! The outer loops of a product: blocks that fit in the caches.
 
+use super::end::{Addend, End, Target};
 use super::epilogue::Epilogue;
 use super::pack::{Factor, Matrix, PACKED_ROWS, Part, Wide, pack_left, pack_right};
 use super::pairs::PairRow;
 #[cfg(target_arch = "x86_64")]
 use super::pairs::PairRows;
 use super::real::Real;
-use super::tile::{Addend, Block, Distance, End, PANEL_ROWS, Starts, Target, panel_cols};
+use super::tile::{Block, Distance, PANEL_ROWS, Starts, panel_cols};
 use super::tiny::{self, Tiny};
 use super::vector::{Row, RowProduct, Stored};
 use crate::simd::MAX_LANES;

@@ -1,9 +1,10 @@
 //! Products of small matrices, as attention over a few places has many: to pack their factors takes
 //! longer than to multiply them.
 
+use super::end::{End, finish_vector};
 use super::pack::Matrix;
 use super::real::Real;
-use super::tile::{End, finish_vector, panel_cols};
+use super::tile::panel_cols;
 use crate::arena::Aligned;
 use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
 

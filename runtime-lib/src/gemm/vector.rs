@@ -1,9 +1,10 @@
 //! Products with a single row or column. Each number of the matrix is used once, so that its way
 //! from memory is all that counts: it is read where it stands, in order.
 
+use super::end::{End, Target, finish};
 use super::pack::Matrix;
 use super::real::Real;
-use super::tile::{End, RowStarts, Starts, Target, finish, panel_cols};
+use super::tile::{RowStarts, Starts, panel_cols};
 use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::threads;
 

@@ -1,6 +1,10 @@
 //! Convolutions whose results have their channels in blocks.
 
-use super::{Conv, addend, bias, geometry_of, macs};
+use super::{
+    Conv, addend, bias,
+    blocked_pairs::{InPairs, in_pairs},
+    geometry_of, macs,
+};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -10,7 +14,7 @@ use crate::{
         Entry,
         blocks::{self, BLOCK},
         internal,
-        pack::{PIECE, Pack, numbers, packed, paired},
+        pack::{PIECE, Pack, numbers, packed},
         window::{self, Rounding, Slide},
     },
     plan::{Arg, Kernel, NoParams, Operand, Optimize, Precision, geometry, kernel},
@@ -21,7 +25,7 @@ use onnxc_runtime::{
     Number,
     activation_fn::Activation,
     conv::{self, Reading, Tile, Weights},
-    narrow::{self, Panels},
+    narrow::Panels,
 };
 use std::rc::Rc;
 
@@ -47,7 +51,7 @@ pub struct BlockedConv {
 
 /// A convolution for which there is a kernel.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     /// All channels with all, from blocks.
     Blocks,
     /// Likewise, by such tiles.
@@ -61,7 +65,7 @@ enum Kind {
 }
 
 /// A kernel of a convolution.
-type Convolves = Kernel<(geometry::Conv, Activation)>;
+pub(super) type Convolves = Kernel<(geometry::Conv, Activation)>;
 
 macro_rules! convolves {
     ($home:ident::$name:ident) => {
@@ -77,10 +81,10 @@ macro_rules! packs {
 }
 
 static IN_BLOCKS: Convolves = convolves!(conv::conv_in_blocks);
-static IN_BLOCKS_BF16: Convolves = convolves!(narrow::conv_bf16);
+pub(super) static IN_BLOCKS_BF16: Convolves = convolves!(narrow::conv_bf16);
 static WINOGRAD: Convolves = convolves!(conv::winograd_in_blocks);
-static TO_BLOCKS_BF16: Convolves = convolves!(narrow::to_blocks_bf16);
-static WINOGRAD_BF16: Convolves = convolves!(narrow::winograd_bf16);
+pub(super) static TO_BLOCKS_BF16: Convolves = convolves!(narrow::to_blocks_bf16);
+pub(super) static WINOGRAD_BF16: Convolves = convolves!(narrow::winograd_bf16);
 static TO_BLOCKS: Convolves = convolves!(conv::conv_to_blocks);
 static DEPTHWISE: Convolves = kernel!(F32_ONLY T, conv::depthwise_in_blocks, |f, a, p| f(a.input(0),
     a.input(1), a.optional(2), a.optional(3), a.output(0), p.0, p.1));
@@ -160,11 +164,11 @@ impl Kind {
 
 /// The weights of a convolution, in the order of its kernel. A piece is a few blocks of filters, or
 /// a group.
-struct Filters {
-    kind: Kind,
-    geometry: geometry::Conv,
+pub(super) struct Filters {
+    pub kind: Kind,
+    pub geometry: geometry::Conv,
     /// How many elements a piece has, about.
-    piece: usize,
+    pub piece: usize,
 }
 
 impl Filters {
@@ -411,107 +415,6 @@ fn reading(cx: &Lower<'_>) -> Reading {
     if cx.constants_len() <= FEW { Reading::Near } else { Reading::Far }
 }
 
-/// Constant weights in pairs of `bfloat16` numbers, and the kernel that reads them.
-struct InPairs {
-    weights: Operand,
-    kernel: &'static Convolves,
-    scratch: fn(&conv::Conv<'_>) -> usize,
-    geometry: geometry::Conv,
-}
-
-/// Those of a convolution, where they are to stand so.
-fn in_pairs(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Option<InPairs> {
-    let geometry = geometry.clone();
-    let channels = usize::try_from(geometry.channels.known()?).ok()?;
-    let filters = |kind| Filters { kind, geometry: geometry.clone(), piece: PIECE };
-    match kind {
-        Kind::Blocks if numbers(&geometry, |conv| conv::winograd_pays_in_pairs(&conv)) => {
-            let weights = paired(cx, 1, filters(Kind::Winograd(Tile::Two)), channels)?;
-            Some(InPairs {
-                weights,
-                kernel: &WINOGRAD_BF16,
-                scratch: narrow::winograd_scratch,
-                geometry,
-            })
-        }
-        Kind::Blocks => {
-            let weights = paired(cx, 1, filters(kind), channels)?;
-            Some(InPairs {
-                weights,
-                kernel: &IN_BLOCKS_BF16,
-                scratch: narrow::conv_scratch,
-                geometry,
-            })
-        }
-        Kind::Channels => {
-            let columns = Columns::of(&geometry)?;
-            let geometry = columns.wider.geometry.clone();
-            let rows = columns.count();
-            let weights = paired(cx, 1, columns, rows)?;
-            Some(InPairs {
-                weights,
-                kernel: &TO_BLOCKS_BF16,
-                scratch: narrow::to_blocks_scratch,
-                geometry,
-            })
-        }
-        Kind::Winograd(_) | Kind::Depthwise | Kind::Groups(_) => None,
-    }
-}
-
-/// The weights of a convolution whose windows are two columns apart: with columns of zeros, so that an
-/// even number of columns is before the image, and the window has an even number.
-struct Columns {
-    wider: Filters,
-    /// How many columns are given, and how many of zeros are before them.
-    given: usize,
-    before: usize,
-}
-
-impl Columns {
-    fn of(geometry: &geometry::Conv) -> Option<Columns> {
-        let known = |of: &[Dim]| usize::try_from(of.last()?.known()?).ok();
-        let [size, given, pad] =
-            [known(&geometry.size)?, known(&geometry.kernel)?, known(&geometry.pads)?];
-        let apart = [geometry.strides.last()?, geometry.dilations.last()?];
-        if geometry.size.len() != 2 || apart != [&2, &1] || !size.is_multiple_of(2) {
-            return None;
-        }
-        let before = pad % 2;
-        let mut wider = geometry.clone();
-        wider.kernel[1] = Dim::from((before + given).next_multiple_of(2));
-        wider.pads[1] = Dim::from(pad + before);
-        if !numbers(&wider, |conv| conv::has_blocks(conv.kernel)) {
-            return None;
-        }
-        let wider = Filters { kind: Kind::Channels, geometry: wider, piece: PIECE };
-        Some(Columns { wider, given, before })
-    }
-
-    /// How many columns the window has then.
-    fn count(&self) -> usize {
-        numbers(&self.wider.geometry, |conv| conv.kernel[1])
-    }
-}
-
-impl Pack for Columns {
-    fn len<T>(&self) -> usize {
-        self.wider.len::<T>()
-    }
-
-    fn pieces<T>(&self) -> usize {
-        self.wider.pieces::<T>()
-    }
-
-    fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
-        let mut wide = vec![T::ZERO; from.len() / self.given * self.count()];
-        for (to, from) in wide.chunks_exact_mut(self.count()).zip(from.chunks_exact(self.given)) {
-            to[self.before..][..self.given].copy_from_slice(from);
-        }
-        self.wider.pack(i, &wide)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -544,28 +447,6 @@ mod tests {
             let pieces = (0..how.pieces::<f32>()).flat_map(|i| how.pack(i, &from));
             assert!(pieces.collect::<Vec<f32>>() == packed);
         });
-    }
-
-    #[test]
-    fn columns_of_zeros_make_the_padding_and_the_window_even() {
-        for (pad, before, columns) in [(0, 0, 4), (1, 1, 4), (2, 0, 4)] {
-            let mut geometry = filters(Kind::Channels, [1, 20, 2], 3).geometry;
-            geometry.strides = vec![1, 2];
-            geometry.pads[1] = pad.into();
-            assert!(Columns::of(&geometry).is_none(), "a row has 9 columns");
-            geometry.size[1] = 10.into();
-            let plain = Filters { kind: Kind::Channels, geometry: geometry.clone(), piece: PIECE };
-            let wide = Columns::of(&geometry).expect("all sizes are known");
-            assert_eq!((wide.before, wide.count()), (before, columns));
-            assert_eq!(wide.wider.geometry.pads[1], Dim::from(pad + before as i64));
-            let from: Vec<f32> = (0..20 * 18).map(|i| (i + 1) as f32).collect();
-            let (plain, wide) = (plain.pack(0, &from), wide.pack(0, &from));
-            for (taps, window) in plain.chunks(3 * BLOCK).zip(wide.chunks(columns * BLOCK)) {
-                let (zeros, window) = window.split_at(before * BLOCK);
-                let (there, behind) = window.split_at(3 * BLOCK);
-                assert!(there == taps && zeros.iter().chain(behind).all(|&x| x == 0.0));
-            }
-        }
     }
 
     #[test]

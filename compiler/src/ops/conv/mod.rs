@@ -2,6 +2,7 @@
 
 pub(crate) mod blocked;
 pub(crate) mod blocked_correlate;
+mod blocked_pairs;
 pub(crate) mod blocked_transpose;
 pub(crate) mod causal;
 pub(crate) mod correlate;

@@ -1,8 +1,8 @@
 //! Products with a right factor of pairs of `bfloat16` numbers.
 
 use super::{Ends, Pairs, Right, Row, TILE_SUMS, WIDE, multiply};
+use crate::gemm::end::store;
 use crate::gemm::pairs::PairRows;
-use crate::gemm::tile::store;
 use crate::simd::amx::Amx;
 use crate::simd::pair::{self, PAIR};
 use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};

@@ -1,0 +1,117 @@
+//! Tiles of 3 × 3 windows against windows.
+
+use super::*;
+
+const WINOGRAD: Way = Way {
+    unit: BLOCK,
+    run: winograd_in_blocks,
+    scratch: winograd_in_blocks_scratch,
+    packed: |geometry| packed_winograd_len(geometry, Tile::Four),
+    is_shared: true,
+    pack: |w, y, geometry| pack_tiles(w, y, geometry, Tile::Four),
+};
+const TILES_OF_TWO: Way = Way {
+    unit: BLOCK,
+    run: |x, w, bias, add, y, scratch, geometry, f| {
+        Epilogue::within_all(f, y, |y, f| {
+            sums_of_tiles([x, w], [bias, add], y, scratch, &geometry, f);
+        });
+    },
+    scratch: sums_of_tiles_scratch,
+    packed: |geometry| packed_winograd_len(geometry, Tile::Two),
+    is_shared: true,
+    pack: |w, y, geometry| pack_tiles(w, y, geometry, Tile::Two),
+};
+
+fn pack_tiles(w: &[f32], y: &mut [f32], geometry: &Conv<'_>, tile: Tile) {
+    let each = (y.len() / tile.numbers()).max(1);
+    y.chunks_mut(each).enumerate().for_each(|(i, y)| pack_winograd(w, y, geometry, (tile, i)));
+}
+
+#[test]
+fn tiles_of_products_give_what_windows_give() {
+    check_tiles(&WINOGRAD);
+    check_tiles(&TILES_OF_TWO);
+}
+
+fn check_tiles(way: &Way) {
+    for over in windows().into_iter().filter(|over| over.kernel == [3, 3]) {
+        if over.strides == [1, 1] && over.dilations == [1, 1] {
+            for (batch, channels, filters) in [(1, 16, 16), (2, 20, 24), (1, 3, 33)] {
+                over.check(way, batch, 1, channels, filters);
+            }
+        }
+    }
+    let wide = Over { size: [21, 50], pads: [0, 2], ends: [2, 0], ..SQUARE };
+    wide.check(way, 1, 1, 80, 90);
+    // A few tiles, of which sums of many blocks are taken at once.
+    for size in [[3, 4], [4, 7], [2, 9], [6, 7]] {
+        Over { size, ..SQUARE }.check(way, 1, 1, 20, 90);
+    }
+    // Rows of tiles that are transformed at once are of several images.
+    SQUARE.check(way, 7, 1, 80, 90);
+    wide.check(way, 0, 1, 4, 4);
+    wide.check(way, 1, 1, 0, 4);
+    wide.check(way, 1, 1, 4, 0);
+}
+
+#[test]
+fn weights_are_packed_at_once_as_part_by_part() {
+    SQUARE.with([1, 1, 5, 20], |geometry| {
+        let w = some(20 * geometry.depth(), 2);
+        let [mut parts, mut whole] = [(); 2].map(|()| vec![f32::NAN; (WINOGRAD.packed)(&geometry)]);
+        (WINOGRAD.pack)(&w, &mut parts, &geometry);
+        pack_winograd_in_blocks(&w, &mut whole, geometry);
+        assert!(parts.iter().zip(&whole).all(|(a, b)| (a - b).abs() <= 1e-6));
+    });
+}
+
+#[test]
+fn tiles_pay_for_many_pixels_or_near_weights() {
+    for (size, [channels, filters], pays) in [
+        ([32, 32], [16, 16], [true, true]),
+        ([14, 14], [256, 256], [true, true]),
+        // Each weight is read for four tiles.
+        ([8, 8], [64, 64], [true, false]),
+        // Little is to be saved, or most of a block would be transformed in vain.
+        ([8, 8], [16, 32], [false, false]),
+        ([32, 32], [3, 16], [false, false]),
+    ] {
+        Over { size, ..SQUARE }.with([1, 1, channels, filters], |geometry| {
+            let said = [Reading::Near, Reading::Far].map(|from| winograd_pays(&geometry, from));
+            assert_eq!(said, pays, "{geometry:?}");
+        });
+    }
+    Over { strides: [1, 2], ..SQUARE }.with([1, 1, 64, 64], |geometry| {
+        assert!(!winograd_pays(&geometry, Reading::Near));
+    });
+}
+
+/// Terms are positive, so that none cancel.
+#[test]
+fn tiles_of_products_are_within_a_millionth_times_the_root_of_the_terms() {
+    for depth in [1, 17, 64, 500] {
+        SQUARE.with([1, 1, depth, 5], |geometry| {
+            let (of_x, of_y) = (channels(1, depth, &SQUARE.size), channels(1, 5, &SQUARE.size));
+            let size = |n, seed| some(n, seed).into_iter().map(f32::abs).collect::<Vec<_>>();
+            let (x, w) = (size(depth * of_x.pixels, 7), size(5 * geometry.depth(), 8));
+            let mut truth = vec![0.0; 5 * of_y.pixels];
+            conv(&wide(&x), &wide(&w), None, None, &mut truth, geometry, Activation::Identity);
+            let mut packed = vec![f32::NAN; (WINOGRAD.packed)(&geometry)];
+            (WINOGRAD.pack)(&w, &mut packed, &geometry);
+            each_level(|level| {
+                let mut scratch = vec![f32::NAN; winograd_in_blocks_scratch(&geometry)];
+                let mut y = vec![f32::NAN; BLOCK * of_y.pixels];
+                let (x, f) = (blocked(&x, of_x), Activation::Identity);
+                winograd_in_blocks(&x, &packed, None, None, &mut y, &mut scratch, geometry, f);
+                let mut plain = vec![f32::NAN; truth.len()];
+                unblock(&y, &mut plain, of_y);
+                for (y, truth) in plain.iter().zip(&truth) {
+                    let error = (f64::from(*y) - truth).abs() / truth;
+                    let most = 1e-6 * (geometry.depth() as f64).sqrt();
+                    assert!(error <= most, "{level:?} {depth}: {y} is {error:e} from {truth}");
+                }
+            });
+        });
+    }
+}
