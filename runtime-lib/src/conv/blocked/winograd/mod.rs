@@ -50,6 +50,7 @@ impl Tile {
     }
 }
 
+/// The images of the input and of the output, cut in tiles.
 #[derive(Clone, Copy)]
 struct Tiles {
     /// How many images there are.

@@ -28,8 +28,6 @@ const WINDOW_OF_FOUR: [[f64; 3]; 6] = [
     [0.0, 0.0, 1.0],
 ];
 
-/// The images of the input and of the output, cut in tiles.
-
 /// How many elements [`pack_winograd`] writes, in all parts.
 pub const fn packed_winograd_len(geometry: &Conv<'_>, tile: Tile) -> usize {
     tile.numbers() * geometry.channels * geometry.filters.next_multiple_of(BLOCK)
