@@ -4,9 +4,10 @@
 //! Where the processor multiplies pairs, the left factor is rounded to such as it is packed. A single
 //! row is not: what counts there is the way from memory, and pairs are taken apart as they come.
 
-use super::end::{End, Target, finish};
-use super::pack::{Matrix, PACKED_ROWS, Part};
 #[cfg(target_arch = "x86_64")]
+use super::end::Target;
+use super::end::{End, finish};
+use super::pack::{Matrix, PACKED_ROWS, Part};
 use super::tile::{Block, PANEL_ROWS, PairDistance, panel_cols};
 #[cfg(target_arch = "x86_64")]
 use super::tiles::multiply_rows;
