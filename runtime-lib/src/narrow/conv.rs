@@ -7,6 +7,53 @@ use crate::conv::{self, Conv, Tile};
 use crate::gemm::Epilogue;
 use crate::simd::{has_pairs, pair};
 
+/// A convolution of an image with weights, with its addends, result and scratch memory.
+type Sums = fn([&[f32]; 2], [Option<&[f32]>; 2], &mut [f32], &mut [f32], &Conv<'_>, Epilogue<f32>);
+
+/// The same convolution of pairs, and of the numbers that they are widened to.
+struct Ways {
+    pairs: Sums,
+    wide: Sums,
+    /// How many numbers the weights have.
+    weights: fn(&Conv<'_>) -> usize,
+}
+
+impl Ways {
+    #[inline(never)]
+    fn convolve(
+        &self,
+        (x, w): (&[f32], &[u32]),
+        addends: [Option<&[f32]>; 2],
+        y: &mut [f32],
+        scratch: &mut [f32],
+        geometry: &Conv<'_>,
+        f: Epilogue<f32>,
+    ) {
+        if has_pairs() {
+            return (self.pairs)([x, pair::words(w)], addends, y, scratch, geometry, f);
+        }
+        let (wide, scratch) = scratch.split_at_mut((self.weights)(geometry));
+        all(&Pairs(w), wide, UNIT);
+        (self.wide)([x, wide], addends, y, scratch, geometry, f);
+    }
+}
+
+const IN_BLOCKS: Ways = Ways {
+    pairs: conv::pairs_in_blocks,
+    wide: conv::sums_in_blocks,
+    weights: conv::packed_blocks_len,
+};
+const TO_BLOCKS: Ways = Ways {
+    pairs: conv::columns_to_blocks,
+    wide: conv::sums_to_blocks,
+    weights: conv::packed_blocks_len,
+};
+const TILES: Ways = Ways {
+    pairs: conv::pairs_of_tiles,
+    wide: conv::sums_of_tiles,
+    weights: |geometry| conv::packed_winograd_len(geometry, Tile::Two),
+};
+
 /// How many elements of scratch memory [`conv_bf16`] needs at least.
 pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
     let pairs = conv::pairs_in_blocks_scratch(geometry);
@@ -32,25 +79,9 @@ pub fn conv_bf16(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let compute = |y: &mut [_], f| blocks_bf16((x, w), [bias, add], y, scratch, geometry, f);
-    Epilogue::within_all(f, y, compute);
-}
-
-#[inline(never)]
-fn blocks_bf16(
-    (x, w): (&[f32], &[u32]),
-    addends: [Option<&[f32]>; 2],
-    y: &mut [f32],
-    scratch: &mut [f32],
-    geometry: Conv<'_>,
-    f: Epilogue<f32>,
-) {
-    if has_pairs() {
-        return conv::pairs_in_blocks([x, pair::words(w)], addends, y, scratch, &geometry, f);
-    }
-    let (wide, scratch) = scratch.split_at_mut(conv::packed_blocks_len(&geometry));
-    all(&Pairs(w), wide, UNIT);
-    conv::sums_in_blocks([x, wide], addends, y, scratch, &geometry, f);
+    Epilogue::within_all(f, y, |y, f| {
+        IN_BLOCKS.convolve((x, w), [bias, add], y, scratch, &geometry, f);
+    });
 }
 
 /// How many elements of scratch memory [`to_blocks_bf16`] needs.
@@ -79,25 +110,9 @@ pub fn to_blocks_bf16(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let compute = |y: &mut [_], f| columns_bf16((x, w), [bias, add], y, scratch, geometry, f);
-    Epilogue::within_all(f, y, compute);
-}
-
-#[inline(never)]
-fn columns_bf16(
-    (x, w): (&[f32], &[u32]),
-    addends: [Option<&[f32]>; 2],
-    y: &mut [f32],
-    scratch: &mut [f32],
-    geometry: Conv<'_>,
-    f: Epilogue<f32>,
-) {
-    if has_pairs() {
-        return conv::columns_to_blocks([x, pair::words(w)], addends, y, scratch, &geometry, f);
-    }
-    let (wide, scratch) = scratch.split_at_mut(conv::packed_blocks_len(&geometry));
-    all(&Pairs(w), wide, UNIT);
-    conv::sums_to_blocks([x, wide], addends, y, scratch, &geometry, f);
+    Epilogue::within_all(f, y, |y, f| {
+        TO_BLOCKS.convolve((x, w), [bias, add], y, scratch, &geometry, f);
+    });
 }
 
 /// How many elements of scratch memory [`winograd_bf16`] needs.
@@ -125,24 +140,7 @@ pub fn winograd_bf16(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let compute = |y: &mut [_], f| tiles_bf16((x, w), [bias, add], y, scratch, geometry, f);
-    Epilogue::within_all(f, y, compute);
-}
-
-#[inline(never)]
-fn tiles_bf16(
-    (x, w): (&[f32], &[u32]),
-    addends: [Option<&[f32]>; 2],
-    y: &mut [f32],
-    scratch: &mut [f32],
-    geometry: Conv<'_>,
-    f: Epilogue<f32>,
-) {
-    if has_pairs() {
-        return conv::pairs_of_tiles([x, pair::words(w)], addends, y, scratch, &geometry, f);
-    }
-    let len = conv::packed_winograd_len(&geometry, Tile::Two);
-    let (wide, scratch) = scratch.split_at_mut(len);
-    all(&Pairs(w), wide, UNIT);
-    conv::sums_of_tiles([x, wide], addends, y, scratch, &geometry, f);
+    Epilogue::within_all(f, y, |y, f| {
+        TILES.convolve((x, w), [bias, add], y, scratch, &geometry, f);
+    });
 }
