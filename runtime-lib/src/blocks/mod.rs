@@ -7,6 +7,7 @@ use crate::activation_fn::Activation;
 pub use crate::gemm::BLOCK;
 use crate::gemm::Epilogue;
 use crate::simd::{Simd, WithSimd, dispatch};
+use crate::threads::{By, Share};
 pub use channel::{
     blocked_channel_moments, blocked_channel_slope, blocked_channel_slope_in_place,
     blocked_channel_sums, channel_factors,
@@ -43,45 +44,47 @@ const PIXELS: usize = 16;
 /// Puts the channels of `x` into blocks.
 #[inline(never)]
 pub fn block(x: &[f32], y: &mut [f32], geometry: Channels) {
-    let pixels = geometry.pixels;
-    if pixels == 0 {
-        return;
-    }
-    for (index, y) in y.chunks_exact_mut(pixels * BLOCK).enumerate() {
-        let (start, channels) = geometry.block(index);
-        let x = &x[start..][..channels * pixels];
-        for (first, y) in (0..pixels).step_by(PIXELS).zip(y.chunks_mut(PIXELS * BLOCK)) {
-            let mut tile = [[0.0; BLOCK]; PIXELS];
-            let count = y.len() / BLOCK;
-            for (lane, x) in x.chunks_exact(pixels).enumerate() {
-                let x = &x[first..first + count];
-                tile.iter_mut().zip(x).for_each(|(pixel, &x)| pixel[lane] = x);
+    let (pixels, cost) = (geometry.pixels, y.len());
+    Share::of(y, pixels * BLOCK).hand_out(PIXELS * BLOCK, By::Rows, cost, |mut piece| {
+        for (i, index) in piece.planes.enumerate() {
+            let (start, channels) = geometry.block(index);
+            let x = &x[start..][..channels * pixels];
+            let places = piece.rows.clone().map(|row| row * PIXELS);
+            for (first, y) in places.zip(piece.y.plane(i).chunks_mut(PIXELS * BLOCK)) {
+                let mut tile = [[0.0; BLOCK]; PIXELS];
+                let count = y.len() / BLOCK;
+                for (lane, x) in x.chunks_exact(pixels).enumerate() {
+                    let x = &x[first..first + count];
+                    tile.iter_mut().zip(x).for_each(|(pixel, &x)| pixel[lane] = x);
+                }
+                y.copy_from_slice(&tile.as_flattened()[..y.len()]);
             }
-            y.copy_from_slice(&tile.as_flattened()[..y.len()]);
         }
-    }
+    });
 }
 
 /// Takes the channels of `x` out of their blocks.
 #[inline(never)]
 pub fn unblock(x: &[f32], y: &mut [f32], geometry: Channels) {
-    let pixels = geometry.pixels;
+    let (pixels, cost) = (geometry.pixels, y.len());
     if pixels == 0 {
         return;
     }
-    for (index, x) in x.chunks_exact(pixels * BLOCK).enumerate() {
-        let (start, channels) = geometry.block(index);
-        let y = &mut y[start..][..channels * pixels];
-        for (first, x) in (0..pixels).step_by(PIXELS).zip(x.chunks(PIXELS * BLOCK)) {
-            let mut tile = [[0.0; BLOCK]; PIXELS];
-            tile.as_flattened_mut()[..x.len()].copy_from_slice(x);
-            let count = x.len() / BLOCK;
-            for (lane, y) in y.chunks_exact_mut(pixels).enumerate() {
-                let y = &mut y[first..first + count];
-                y.iter_mut().zip(&tile).for_each(|(y, pixel)| *y = pixel[lane]);
+    Share::of(y, pixels).hand_out(PIXELS, By::OnlyRows, cost, |mut piece| {
+        let first = piece.rows.start * PIXELS;
+        for (index, x) in x.chunks_exact(pixels * BLOCK).enumerate() {
+            let (start, channels) = geometry.block(index);
+            let x = &x[first * BLOCK..][..piece.y.len() * BLOCK];
+            for (at, x) in (0..).step_by(PIXELS).zip(x.chunks(PIXELS * BLOCK)) {
+                let mut tile = [[0.0; BLOCK]; PIXELS];
+                tile.as_flattened_mut()[..x.len()].copy_from_slice(x);
+                for lane in 0..channels {
+                    let y = piece.y.plane(start / pixels + lane)[at..].iter_mut();
+                    y.zip(&tile[..x.len() / BLOCK]).for_each(|(y, pixel)| *y = pixel[lane]);
+                }
             }
         }
-    }
+    });
 }
 
 /// Deals out the channels of `x` from so many groups, both in blocks: first the first of each group,
@@ -137,15 +140,16 @@ fn affine_apart(
     geometry: Channels,
     f: Epilogue<f32>,
 ) {
-    let len = geometry.pixels * BLOCK;
-    if len == 0 {
-        return;
-    }
-    for (index, (x, y)) in x.chunks_exact(len).zip(y.chunks_exact_mut(len)).enumerate() {
-        let affine = geometry.affine(index, scale, shift, f);
-        dispatch(Apart { x, y, affine });
-        affine.finish(y, f);
-    }
+    let (len, cost) = (geometry.pixels * BLOCK, y.len());
+    Share::of(y, len).hand_out(BLOCK, By::Rows, cost, |mut piece| {
+        for (i, index) in piece.planes.enumerate() {
+            let y = piece.y.plane(i);
+            let x = &x[index * len + piece.rows.start * BLOCK..][..y.len()];
+            let affine = geometry.affine(index, scale, shift, f);
+            dispatch(Apart { x, y, affine });
+            affine.finish(y, f);
+        }
+    });
 }
 
 /// `y = f(scale · y + shift)` likewise.
@@ -163,15 +167,15 @@ pub fn affine_in_place(
 
 #[inline(never)]
 fn affine_there(y: &mut [f32], [scale, shift]: [&[f32]; 2], geometry: Channels, f: Epilogue<f32>) {
-    let len = geometry.pixels * BLOCK;
-    if len == 0 {
-        return;
-    }
-    for (index, y) in y.chunks_exact_mut(len).enumerate() {
-        let affine = geometry.affine(index, scale, shift, f);
-        dispatch(InPlace { y, affine });
-        affine.finish(y, f);
-    }
+    let (len, cost) = (geometry.pixels * BLOCK, y.len());
+    Share::of(y, len).hand_out(BLOCK, By::Rows, cost, |mut piece| {
+        for (i, index) in piece.planes.enumerate() {
+            let y = piece.y.plane(i);
+            let affine = geometry.affine(index, scale, shift, f);
+            dispatch(InPlace { y, affine });
+            affine.finish(y, f);
+        }
+    });
 }
 
 impl Channels {

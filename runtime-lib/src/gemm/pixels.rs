@@ -4,7 +4,7 @@
 pub(super) use super::widths::{next, widths};
 use crate::simd::pair::PAIR;
 use crate::simd::{Simd, WithSimd, dispatch, dispatch_pairs, sixteen};
-use core::mem;
+use crate::threads::Share;
 
 /// Channels of a block: as many as the widest vector has lanes.
 pub const BLOCK: usize = 16;
@@ -37,10 +37,8 @@ pub(crate) struct Pixels<'a, const UNIT: usize, const PAIRED: bool = false> {
     pub bias: &'a [f32],
     /// What is added to each element of the output, laid out likewise; nothing where empty.
     pub add: &'a [f32],
-    /// The output.
-    pub y: &'a mut [f32],
-    /// How far one block of output channels starts from the next.
-    pub y_block: usize,
+    /// The output: a plane for each block, those of one layer after another.
+    pub y: Share<'a, f32>,
     /// How far one row of the output starts from the next.
     pub y_row: usize,
     /// How far one column of the output starts from the next.
@@ -59,8 +57,6 @@ pub(crate) struct Pixels<'a, const UNIT: usize, const PAIRED: bool = false> {
     pub layers: usize,
     /// How far one of their inputs starts from the next.
     pub x_layer: usize,
-    /// How far one of their outputs starts from the next.
-    pub y_layer: usize,
 }
 
 /// Neighboring channels.
@@ -89,12 +85,13 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
 
     /// That every element which the tiles touch is there.
     fn check(&self) {
-        let Pixels { x_block, x_row, y_block, y_row, y_col, blocks, rows, cols, .. } = *self;
+        let Pixels { x_block, x_row, y_row, y_col, blocks, rows, cols, .. } = *self;
         let last = self.layers - 1;
-        let outputs = (blocks - 1) * y_block + (rows - 1) * y_row + (cols - 1) * y_col + BLOCK;
+        let pixels = (rows - 1) * y_row + (cols - 1) * y_col + BLOCK;
         assert!((cols - 1) * y_col + BLOCK <= y_row || rows == 1);
-        assert!(last * self.y_layer + outputs <= self.y.len());
-        assert!(self.add.is_empty() || outputs <= self.add.len());
+        assert!(self.layers * blocks <= self.y.planes() && pixels <= self.y.len());
+        let addends = (blocks - 1) * self.y.apart() + pixels;
+        assert!(self.add.is_empty() || addends <= self.add.len());
         assert!(self.bias.is_empty() || blocks * BLOCK <= self.bias.len());
         assert!(self.layers * blocks * self.depth() * BLOCK <= self.w.len());
         let Some(&tap) = self.taps.iter().max() else { return };
@@ -134,7 +131,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
         let w_layer = self.blocks * self.depth() * BLOCK;
         self.x = self.x.get(self.x_layer..).unwrap_or(&[]);
         self.w = self.w.get(w_layer..).unwrap_or(&[]);
-        self.y = mem::take(&mut self.y).get_mut(self.y_layer..).unwrap_or(&mut []);
+        self.y.skip(self.blocks);
     }
 
     /// All of one layer.
@@ -182,9 +179,9 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
         for block in 0..self.blocks {
             for row in 0..self.rows {
                 for col in 0..self.cols {
-                    let at = block * self.y_block + row * self.y_row + col * self.y_col;
+                    let at = row * self.y_row + col * self.y_col;
                     let bias = self.bias.get(block * BLOCK..).unwrap_or(&[]);
-                    let add = self.add.get(at..).unwrap_or(&[]);
+                    let add = self.add.get(block * self.y.apart() + at..).unwrap_or(&[]);
                     let mut sums = start(bias, add);
                     let mut w = block * depth;
                     for span in self.spans {
@@ -206,7 +203,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
                         }
                     }
                     let kept = if block == 0 { self.kept } else { 0 };
-                    finish(s, &sums, self.clamp, kept, &mut self.y[at..at + BLOCK]);
+                    finish(s, &sums, self.clamp, kept, &mut self.y.plane(block)[at..at + BLOCK]);
                 }
             }
         }
@@ -386,10 +383,10 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
 
     /// The first block of the pixels of a tile of so many rows and columns.
     #[inline(never)]
-    fn pixels(&self, at: usize, tile: [usize; 2]) -> [[f32; BLOCK]; MAX_TILE] {
+    fn pixels(&mut self, at: usize, tile: [usize; 2]) -> [[f32; BLOCK]; MAX_TILE] {
         let mut pixels = [[0.0; BLOCK]; MAX_TILE];
         for (pixel, at) in pixels.iter_mut().zip(self.places(at, tile)) {
-            pixel.copy_from_slice(&self.y[at..][..BLOCK]);
+            pixel.copy_from_slice(&self.y.plane(0)[at..][..BLOCK]);
         }
         pixels
     }
@@ -398,7 +395,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     #[inline(never)]
     fn put_back(&mut self, at: usize, tile: [usize; 2], before: &[[f32; BLOCK]; MAX_TILE]) {
         for (pixel, at) in before.iter().zip(self.places(at, tile)) {
-            self.y[at..][..self.kept].copy_from_slice(&pixel[..self.kept]);
+            self.y.plane(0)[at..][..self.kept].copy_from_slice(&pixel[..self.kept]);
         }
     }
 
@@ -423,7 +420,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
         w_block: usize,
         [block, row, col]: [usize; 3],
     ) {
-        let (y_block, y_row, y_col) = (self.y_block, self.y_row, self.y_col);
+        let (y_block, y_row, y_col) = (self.y.apart(), self.y_row, self.y_col);
         let at = block * y_block + row * y_row + col * y_col;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
         unsafe {

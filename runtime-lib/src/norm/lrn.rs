@@ -1,7 +1,10 @@
 //! Normalization by the channels around each.
 
+use crate::elem::Elem;
 use crate::geometry::Axis;
 use crate::index::number;
+use crate::simd::{Simd, WithSimd, dispatch};
+use crate::threads::{By, Share};
 use crate::unary::{exp_in_place, log_in_place};
 use crate::{Float, Number};
 
@@ -18,34 +21,88 @@ pub struct Lrn {
     pub bias: f32,
 }
 
+/// Pixels whose sums are made at once.
+const PIXELS: usize = 256;
+
 /// `y = x / (bias + α/size Σ x²)^β`, where the sum goes over the channels around each; the axis
 /// is that of the channels.
 pub fn lrn<T: Float>(x: &[T], y: &mut [T], geometry: Axis, lrn: Lrn) {
     let Axis { outer, len, inner } = geometry;
-    let Lrn { size, alpha, beta, bias } = lrn;
-    let wide = |x: f32| T::Wide::from_f64(f64::from(x));
-    let (scale, beta, bias) = (wide(alpha).div(number(size)), wide(beta), wide(bias));
-    let (before, after) = (size.saturating_sub(1) / 2, size / 2);
-    let mut block = [T::Wide::ZERO; 256];
-    for (o, c) in (0..outer).flat_map(|o| (0..len).map(move |c| (o, c))) {
-        let neighbors = c.saturating_sub(before)..len.min(c + after + 1);
-        for first in (0..inner).step_by(block.len()) {
-            let block = &mut block[..256.min(inner - first)];
-            block.fill(T::Wide::ZERO);
-            let at = |channel: usize| (o * len + channel) * inner + first;
-            for x in neighbors.clone().map(|channel| &x[at(channel)..]) {
-                for (sum, x) in block.iter_mut().zip(x) {
-                    *sum = sum.add(x.widen().mul(x.widen()));
+    let cost = y.len() * (lrn.size + ELEMENTS);
+    Share::of(y, inner).hand_out(PIXELS, By::OnlyRows, cost, |mut piece| {
+        let first = piece.rows.start * PIXELS;
+        let mut sums = [T::Wide::ZERO; PIXELS];
+        for (o, c) in (0..outer).flat_map(|o| (0..len).map(move |c| (o, c))) {
+            let from = |channel: usize| &x[(o * len + channel) * inner + first..];
+            let y = piece.y.plane(o * len + c);
+            for (at, y) in (0..).step_by(PIXELS).zip(y.chunks_mut(PIXELS)) {
+                let sums = &mut sums[..y.len()];
+                lrn.sum(sums, c, len, |channel| &from(channel)[at..]);
+                lrn.powers(sums);
+                for ((y, x), power) in y.iter_mut().zip(&from(c)[at..]).zip(&*sums) {
+                    *y = T::narrow(x.widen().mul(*power));
                 }
             }
-            // v^-β = e^(-β ln v)
-            block.iter_mut().for_each(|sum| *sum = bias.add(scale.mul(*sum)));
-            log_in_place(block);
-            block.iter_mut().for_each(|log| *log = log.mul(beta).neg());
-            exp_in_place(block);
-            for ((y, x), power) in y[at(c)..].iter_mut().zip(&x[at(c)..]).zip(&*block) {
-                *y = T::narrow(x.widen().mul(*power));
+        }
+    });
+}
+
+/// So many elements take as long as the power of one.
+const ELEMENTS: usize = 6;
+
+impl Lrn {
+    /// The sums of the squares of the channels around channel `c`.
+    fn sum<'x, T: Float>(
+        &self,
+        sums: &mut [T::Wide],
+        c: usize,
+        channels: usize,
+        x: impl Fn(usize) -> &'x [T],
+    ) {
+        let (before, after) = (self.size.saturating_sub(1) / 2, self.size / 2);
+        sums.fill(T::Wide::ZERO);
+        for x in (c.saturating_sub(before)..channels.min(c + after + 1)).map(x) {
+            let x = &x[..sums.len()];
+            match (T::as_f32(x), T::Wide::as_f32_mut(sums)) {
+                (Some(x), Some(sums)) => dispatch(AddSquares { x, sums }),
+                _ => sums.iter_mut().zip(x).for_each(|(sum, x)| {
+                    *sum = sum.add(x.widen().mul(x.widen()));
+                }),
             }
+        }
+    }
+
+    /// The factors of elements with such sums around them: `v^-β = e^(-β ln v)`.
+    fn powers<W: Float>(&self, sums: &mut [W]) {
+        let wide = |x: f32| W::from_f64(f64::from(x));
+        let (scale, beta, bias) =
+            (wide(self.alpha).div(number(self.size)), wide(self.beta), wide(self.bias));
+        sums.iter_mut().for_each(|sum| *sum = bias.add(scale.mul(*sum)));
+        log_in_place(sums);
+        sums.iter_mut().for_each(|log| *log = log.mul(beta).neg());
+        exp_in_place(sums);
+    }
+}
+
+/// Adds the squares of numbers to sums.
+struct AddSquares<'a> {
+    x: &'a [f32],
+    sums: &'a mut [f32],
+}
+
+impl WithSimd for AddSquares<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let (mut xs, mut sums) =
+            (self.x.chunks_exact(S::LANES), self.sums.chunks_exact_mut(S::LANES));
+        for (x, sums) in (&mut xs).zip(&mut sums) {
+            let x = s.load(x);
+            s.store(s.mul_add(x, x, s.load(sums)), sums);
+        }
+        for (x, sum) in xs.remainder().iter().zip(sums.into_remainder()) {
+            *sum += x * x;
         }
     }
 }

@@ -5,6 +5,7 @@ use super::fold::{Counted, Fold, Largest, Mean};
 use crate::gemm::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::taps::Taps;
+use crate::threads::{By, Piece, Share};
 
 /// The largest element of each window of each channel; NaN where one is.
 #[inline(never)]
@@ -26,13 +27,18 @@ pub fn average_pool_padded_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_
 
 #[inline(always)]
 fn in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>, fold: impl Fold<f32, State = f32>) {
-    geometry.share(x, y, BLOCK, |x, y| dispatch(InBlocks { x, y, geometry, fold }));
+    let taps = geometry.taps();
+    let (places, [_, out, ..]) = (taps.places() * BLOCK, taps.last());
+    let cost = x.len() + y.len();
+    Share::of(y, places).hand_out(out * BLOCK, By::Rows, cost, |piece| {
+        dispatch(InBlocks { x, piece, geometry, fold });
+    });
 }
 
 /// A fold of the windows of every channel.
 struct InBlocks<'a, F> {
     x: &'a [f32],
-    y: &'a mut [f32],
+    piece: Piece<'a, f32>,
     geometry: Pool<'a>,
     fold: F,
 }
@@ -42,20 +48,17 @@ impl<F: Fold<f32, State = f32>> WithSimd for InBlocks<'_, F> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let InBlocks { x, y, geometry, fold } = self;
+        let InBlocks { x, piece: Piece { planes, rows: of, mut y }, geometry, fold } = self;
         let taps = geometry.taps();
-        let (elements, places) = (taps.elements() * BLOCK, taps.places() * BLOCK);
+        let elements = taps.elements() * BLOCK;
         // A window that is the image is a single row of both.
         let all = [taps.elements()];
         let folded = if taps.is_whole() { Taps::whole(&all) } else { taps };
         let [size, out, ..] = folded.last();
         let rows = folded.without_last();
-        if places == 0 {
-            return;
-        }
-        for (plane, y) in y.chunks_exact_mut(places).enumerate() {
+        for (i, plane) in planes.enumerate() {
             let x = &x[plane * elements..][..elements];
-            for (row, y) in y.chunks_exact_mut(out * BLOCK).enumerate() {
+            for (row, y) in of.clone().zip(y.plane(i).chunks_exact_mut(out * BLOCK)) {
                 y.fill(fold.start());
                 for from in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
                     let x = &x[from * size * BLOCK..][..size * BLOCK];

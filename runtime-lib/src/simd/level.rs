@@ -261,8 +261,20 @@ mod forced {
 pub(crate) fn each_level(f: impl Fn(Level)) {
     for rank in 0..=native::best_rank() {
         let level = of_rank(rank);
-        forced::LEVEL.set(Some(level));
-        f(level);
+        at_level(Some(level), || f(level));
     }
-    forced::LEVEL.set(None);
+}
+
+/// The level that [`each_level`] is at.
+#[cfg(all(test, feature = "threads"))]
+pub(crate) fn forced_level() -> Option<Level> {
+    forced::level()
+}
+
+/// Runs `f` at a level, or at the best.
+#[cfg(all(test, feature = "std"))]
+pub(crate) fn at_level(level: Option<Level>, f: impl FnOnce()) {
+    let before = forced::LEVEL.replace(level);
+    f();
+    forced::LEVEL.set(before);
 }

@@ -40,6 +40,8 @@ pub(crate) use level::each_level;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use level::tiles;
 pub use level::{Level, dispatch, level};
+#[cfg(all(test, feature = "threads"))]
+pub(crate) use level::{at_level, forced_level};
 pub(crate) use level::{dispatch_pairs, has_pairs};
 pub use map::{Pointwise, map, map_at, map_in_place, map_in_place_at};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]

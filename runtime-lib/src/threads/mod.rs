@@ -3,14 +3,19 @@
 //! it would be without others.
 
 #[cfg(feature = "threads")]
+mod distance;
+#[cfg(feature = "threads")]
 mod pool;
 #[cfg(all(test, feature = "threads"))]
 mod same;
+mod share;
 #[cfg(all(test, feature = "threads"))]
 mod tests;
 
+pub(crate) use share::{By, Piece, Share};
+
 /// What a part of a kernel's work must be worth, in elements that are read, computed and written:
-/// about a microsecond, more than it takes to hand it over.
+/// about a microsecond, more than it takes to hand it over to a thread that is near.
 #[cfg(feature = "threads")]
 const GRAIN: usize = 1 << 12;
 /// So many multiplications and additions of a product of matrices take as long as one element.
@@ -37,14 +42,46 @@ pub fn start(count: usize) -> bool {
 /// Hands out the units of an output, so many elements each (the last may be shorter), in parts that
 /// threads fill at the same time. `part` is told at which unit its part starts. `cost` is what all
 /// is worth, in elements.
+#[inline(always)]
+pub(crate) fn share<T: Send>(
+    y: &mut [T],
+    unit: usize,
+    cost: usize,
+    part: impl Fn(usize, &mut [T]) + Common,
+) {
+    let len = y.len();
+    let fill = |mut piece: Piece<'_, T>| part(piece.rows.start, piece.y.plane(0));
+    if len == 0 {
+        return part(0, y);
+    }
+    Share::of(y, len).hand_out(unit, By::Rows, cost, fill);
+}
+
+/// What several threads may use: anything, where there is one.
+#[cfg(not(feature = "threads"))]
+pub(crate) trait Common {}
+#[cfg(not(feature = "threads"))]
+impl<T> Common for T {}
+
+#[cfg(feature = "threads")]
+pub(crate) use core::marker::Sync as Common;
+
+/// In how many parts work is shared.
 #[cfg(not(feature = "threads"))]
 #[inline(always)]
-pub(crate) fn share<T>(y: &mut [T], _: usize, _: usize, part: impl Fn(usize, &mut [T])) {
-    part(0, y);
+fn parts(_: usize, _: usize) -> usize {
+    1
+}
+
+/// Does all parts.
+#[cfg(not(feature = "threads"))]
+#[inline(always)]
+fn run(parts: usize, work: &dyn Fn(usize)) {
+    (0..parts).for_each(work);
 }
 
 #[cfg(feature = "threads")]
-pub(crate) use shared::share;
+use shared::{parts, run};
 
 /// Scratch memory of a caller who planned for one thread. Others have their own.
 #[cfg(not(feature = "threads"))]
@@ -109,27 +146,35 @@ mod shared {
         pool(|| count).1 == count
     }
 
-    pub(crate) fn share<T: Send>(
-        y: &mut [T],
-        unit: usize,
-        cost: usize,
-        part: impl Fn(usize, &mut [T]) + Sync,
-    ) {
-        let units = y.len().div_ceil(unit.max(1));
-        let parts = (cost / GRAIN).min(units);
-        let count = if parts > 1 && !is_alone() { count() } else { 1 };
-        if count == 1 {
-            return part(0, y);
+    /// Does all parts, each once.
+    pub fn run(parts: usize, work: &(dyn Fn(usize) + Sync)) {
+        #[cfg(test)]
+        let work = &at_callers_level(work);
+        pool(wanted).0.run(parts, work);
+    }
+
+    /// Tests go through the levels of a processor.
+    #[cfg(test)]
+    fn at_callers_level(work: &(dyn Fn(usize) + Sync)) -> impl Fn(usize) + Sync {
+        let level = crate::simd::forced_level();
+        move |i| crate::simd::at_level(level, || work(i))
+    }
+
+    /// In how many parts work is shared, so many units that are worth so many elements.
+    pub fn parts(units: usize, cost: usize) -> usize {
+        let most = units.min(cost / GRAIN);
+        if most <= 1 || is_alone() || count() == 1 {
+            return 1;
         }
-        let each = units.div_ceil(parts.min(count));
-        let chunks = Mutex::new(y.chunks_mut(each * unit).enumerate());
-        let work = |_| {
-            let next = chunks.lock().map_or(None, |mut chunks| chunks.next());
-            if let Some((i, chunk)) = next {
-                part(i * each, chunk);
-            }
-        };
-        pool(wanted).0.run(units.div_ceil(each), &work);
+        most.min(cost / grain()).min(count())
+    }
+
+    /// What a part must be worth now, in elements. Work is longer on its way to a thread that is far,
+    /// and so is all that one reads and another wrote.
+    fn grain() -> usize {
+        // Tests have more threads than processors, and are to share work anyway.
+        let distance = if cfg!(test) { 1 } else { pool(wanted).0.distance.ratio() };
+        GRAIN * distance * distance
     }
 
     #[cfg(not(test))]

@@ -1,9 +1,10 @@
 //! Threads that wait for work, and share it with the one that has it.
 
+use super::distance::Distance;
 use core::any::Any;
 use core::cell::UnsafeCell;
 use core::hint::spin_loop;
-use core::mem::transmute;
+use core::mem::{self, transmute};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::boxed::Box;
@@ -21,19 +22,27 @@ const LOOKS: usize = 64;
 
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
 
+#[derive(Clone, Copy)]
+struct Job {
+    work: &'static Work<'static>,
+    opened: Instant,
+}
+
 /// Threads beside the caller's own.
 pub struct Pool {
     /// Which job is open, and how far: see [`Turn`].
     turn: AtomicU64,
-    /// How many parts of it are done.
+    /// How many parts of it are done, beside the first.
     done: AtomicUsize,
-    job: UnsafeCell<Option<&'static Work<'static>>>,
+    job: UnsafeCell<Option<Job>>,
     /// What a part that panicked left.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     /// Held by the thread whose job is open.
     owner: Mutex<()>,
     asleep: Box<[AtomicBool]>,
     threads: OnceLock<Box<[Thread]>>,
+    /// How far they are.
+    pub distance: Distance,
 }
 
 // SAFETY: `job` is written by the thread that holds `owner`, while no part is open or under way; it
@@ -47,10 +56,11 @@ struct Turn(u64);
 impl Turn {
     const BITS: u32 = 16;
 
+    /// Of the job after this one. The first part is its owner's.
     fn first(self, parts: usize) -> Turn {
         debug_assert!(parts < 1 << Turn::BITS);
         let number = (self.0 >> (2 * Turn::BITS)).wrapping_add(1);
-        Turn((number << (2 * Turn::BITS)) | parts as u64)
+        Turn((number << (2 * Turn::BITS)) | (1 << Turn::BITS) | parts as u64)
     }
 
     fn parts(self) -> usize {
@@ -78,6 +88,7 @@ impl Pool {
             owner: Mutex::new(()),
             asleep: (0..threads).map(|_| AtomicBool::new(false)).collect(),
             threads: OnceLock::new(),
+            distance: Distance::new(),
         }
     }
 
@@ -99,15 +110,16 @@ impl Pool {
         let Ok(owner) = self.owner.try_lock() else { return (0..parts).for_each(work) };
         // SAFETY: the reference is used by threads that have claimed a part alone, and this
         // function returns when all parts that can be claimed are done.
-        let work = unsafe { transmute::<&Work<'_>, &'static Work<'static>>(work) };
+        let shared = unsafe { transmute::<&Work<'_>, &'static Work<'static>>(work) };
         // SAFETY: all parts of the last job are done, so no thread reads this.
-        unsafe { *self.job.get() = Some(work) };
+        unsafe { *self.job.get() = Some(Job { work: shared, opened: Instant::now() }) };
         self.done.store(0, Ordering::Relaxed);
         let turn = Turn(self.turn.load(Ordering::Relaxed)).first(parts);
         self.turn.store(turn.0, Ordering::SeqCst);
         self.wake(parts - 1);
-        self.take_part();
-        while !self.is_done(parts) {
+        self.do_part(0, work);
+        self.take_parts(false);
+        while !self.is_done(parts - 1) {
             thread::yield_now();
         }
         let panic = self.panic.lock().map_or(None, |mut panic| panic.take());
@@ -117,7 +129,7 @@ impl Pool {
         }
     }
 
-    /// Whether so many parts are done, or will be soon.
+    /// Whether so many parts beside the first are done, or will be soon.
     fn is_done(&self, parts: usize) -> bool {
         (0..LOOKS).any(|_| {
             let done = self.done.load(Ordering::Acquire) >= parts;
@@ -137,16 +149,25 @@ impl Pool {
         }
     }
 
-    /// Does parts of the open job, as long as there are any.
-    fn take_part(&self) {
+    /// Does parts of the open job, as long as there are any. One that was on the look-out for it
+    /// notes how long it took to come.
+    fn take_parts(&self, looked_out: bool) {
+        let mut first = looked_out;
         while let Some(i) = self.claim() {
             // SAFETY: the job was written before the part could be claimed, and the next one is not
             // before this part is done.
-            let Some(work) = (unsafe { *self.job.get() }) else { return };
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(i))) {
-                let _ = self.panic.lock().map(|mut kept| *kept = Some(panic));
+            let Some(job) = (unsafe { *self.job.get() }) else { return };
+            if mem::take(&mut first) {
+                self.distance.note(job.opened.elapsed());
             }
+            self.do_part(i, job.work);
             self.done.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn do_part(&self, i: usize, work: &Work<'_>) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(i))) {
+            let _ = self.panic.lock().map(|mut kept| *kept = Some(panic));
         }
     }
 
@@ -169,10 +190,11 @@ impl Pool {
     /// What a thread of the pool does.
     fn serve(&self, me: usize) {
         loop {
-            self.take_part();
-            if !self.look_out() {
+            let looked_out = self.look_out();
+            if !looked_out {
                 self.sleep(me);
             }
+            self.take_parts(looked_out);
         }
     }
 

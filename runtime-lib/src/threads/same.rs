@@ -3,9 +3,12 @@
 use crate::activation_fn::Activation;
 use crate::attention::tests::{rows_first, sizes};
 use crate::attention::{Attention, attention_f32, attention_scratch};
+use crate::blocks::{self, Channels};
 use crate::conv::{self, Conv, Weights};
 use crate::gemm::{Gemm, Layout, gemm_f32, gemm_scratch};
+use crate::geometry::Axis;
 use crate::narrow;
+use crate::norm::{Lrn, lrn};
 use crate::pool::{Pool, average_pool, max_pool_in_blocks};
 use crate::quantized::{self, Requantize};
 use core::cell::Cell;
@@ -101,6 +104,12 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
         let scratch = &mut vec![0.0; conv::winograd_in_blocks_scratch(&IMAGE)];
         conv::winograd_in_blocks(&x, &packed, Some(&bias), None, y, scratch, IMAGE, f);
     });
+    // Pixels stand in one row, whose parts are shared.
+    let g = Conv { kernel: &[1, 1], pads: &[0, 0], ..IMAGE };
+    let (x, w, add) = (numbers(48 * pixels), numbers(80 * 48), numbers(80 * pixels));
+    hold("conv_in_blocks of pixels", 80 * pixels, |y| {
+        conv::conv_in_blocks(&x, &w, Some(&bias), Some(&add), y, &mut [], g, f);
+    });
     let g = Conv { groups: 80, channels: 1, filters: 1, ..IMAGE };
     let (x, w) = (numbers(80 * pixels), numbers(80 * 9));
     hold("depthwise_in_blocks", 80 * pixels, |y| {
@@ -135,6 +144,11 @@ fn pairs_are_the_same_for_any_number_of_threads() {
             let scratch = &mut vec![0.0; narrow::conv_scratch(&g)];
             narrow::conv_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
         });
+        let w = pairs(conv::packed_winograd_len(&g, conv::Tile::Two) / 2);
+        hold("winograd_bf16", filters * pixels, |y| {
+            let scratch = &mut vec![0.0; narrow::winograd_scratch(&g)];
+            narrow::winograd_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
+        });
     }
 }
 
@@ -153,6 +167,25 @@ fn pools_are_the_same_for_any_number_of_threads() {
     let x = numbers(20 * 65 * 67 * 16);
     hold("max_pool_in_blocks", 20 * 32 * 33 * 16, |y| max_pool_in_blocks(&x, y, geometry));
     hold("average_pool", 20 * 32 * 33, |y| average_pool(&x, y, geometry));
+}
+
+#[test]
+fn what_is_done_to_channels_is_the_same_for_any_number_of_threads() {
+    let channels = Channels { batch: 2, channels: 40, pixels: 29 * 31 };
+    let (len, blocked) = (2 * 40 * channels.pixels, 2 * 48 * channels.pixels);
+    let (x, ones, few) = (numbers(blocked), vec![1.5; 48], numbers(48));
+    hold("block", blocked, |y| blocks::block(&x[..len], y, channels));
+    hold("unblock", len, |y| blocks::unblock(&x, y, channels));
+    hold("affine", blocked, |y| {
+        blocks::affine(&x, &ones, &few, y, channels, Activation::Relu);
+    });
+    hold("affine_in_place", blocked, |y| {
+        y.copy_from_slice(&x);
+        blocks::affine_in_place(y, &ones, &few, channels, Activation::Relu);
+    });
+    let axis = Axis { outer: 2, len: 40, inner: channels.pixels };
+    let of = Lrn { size: 5, alpha: 0.5, beta: 0.75, bias: 1.0 };
+    hold("lrn", len, |y| lrn(&x[..len], y, axis, of));
 }
 
 #[test]

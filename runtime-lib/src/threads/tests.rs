@@ -1,6 +1,8 @@
+use super::distance::Distance;
 use super::pool::Pool;
-use super::shared::{Scratch, share};
+use super::{By, Scratch, Share, share};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use std::boxed::Box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{thread, vec, vec::Vec};
@@ -81,4 +83,69 @@ fn parts_are_whole_units_and_cover_all() {
         });
         assert!(y.iter().enumerate().all(|(i, &y)| i == y));
     }
+}
+
+/// Fills rows of planes, of which each piece gets some, and returns in how many pieces.
+fn fill(y: &mut [usize], [planes, len, row]: [usize; 3], by: By) -> usize {
+    let pieces = AtomicUsize::new(0);
+    Share::of(y, len).hand_out(row, by, usize::MAX, |mut piece| {
+        pieces.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(piece.y.planes(), piece.planes.len());
+        assert!(piece.planes.end <= planes);
+        for (i, plane) in piece.planes.enumerate() {
+            let y = piece.y.plane(i);
+            for (at, y) in (plane * len + piece.rows.start * row..).zip(y) {
+                assert_eq!(*y, usize::MAX);
+                *y = at;
+            }
+        }
+    });
+    pieces.into_inner()
+}
+
+#[test]
+fn pieces_are_whole_rows_and_cover_all() {
+    super::start(4);
+    for by in [By::Rows, By::OnlyRows, By::Planes] {
+        for [planes, len, row] in [[1, 100, 7], [5, 3, 3], [7, 64, 16], [2, 9, 3], [40, 1, 1]] {
+            let mut y = vec![usize::MAX; planes * len];
+            let pieces = fill(&mut y, [planes, len, row], by);
+            assert!(y.iter().enumerate().all(|(i, &y)| i == y), "{by:?} {planes} {len} {row}");
+            let rows = len.div_ceil(row);
+            let most = if matches!(by, By::OnlyRows) { rows } else { planes * rows };
+            assert!((most.min(2)..=4).contains(&pieces), "{pieces} {by:?} {planes} {len} {row}");
+        }
+    }
+    for planes in [0, 3] {
+        fill(&mut vec![usize::MAX; 0], [planes, 0, 4], By::Rows);
+    }
+}
+
+#[test]
+fn a_part_of_a_share_is_some_of_its_planes() {
+    let mut y: Vec<usize> = (0..60).collect();
+    let mut share = Share::of(&mut y, 12);
+    let mut part = share.part(1..4, 2..7);
+    part.skip(1);
+    assert_eq!([part.planes(), part.len(), part.apart()], [2, 5, 12]);
+    assert_eq!(part.plane(1), [38, 39, 40, 41, 42]);
+    assert!(catch_unwind(AssertUnwindSafe(|| part.plane(2).len())).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| share.part(0..6, 0..1).len())).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| share.part(0..1, 0..13).len())).is_err());
+}
+
+#[test]
+fn threads_that_are_far_are_noticed_and_those_that_come_nearer() {
+    let distance = Distance::new();
+    let ratio = || (0..100).map(|_| distance.ratio()).last();
+    assert_eq!(ratio(), Some(1));
+    // Once may be by accident.
+    distance.note(Duration::from_micros(500));
+    assert_eq!(ratio(), Some(1));
+    (0..30).for_each(|_| distance.note(Duration::from_nanos(400)));
+    assert!(ratio().is_some_and(|ratio| ratio >= 3));
+    let tried = (0..5000).filter(|_| distance.ratio() == 1).count();
+    assert!((1..100).contains(&tried));
+    (0..30).for_each(|_| distance.note(Duration::from_nanos(20)));
+    assert_eq!(ratio(), Some(1));
 }

@@ -171,17 +171,40 @@ impl Plane {
         }
     }
 
-    /// The parts of some rows of the output: the first row of each, how many rows, and its columns
-    /// likewise.
+    /// Elements of what threads may cut the output into: a row, or a pixel of the only one.
+    pub const fn cut(&self) -> usize {
+        match self.out() {
+            [1, _] => BLOCK,
+            [_, width] => width * BLOCK,
+        }
+    }
+
+    /// All rows and columns.
+    pub const fn all(&self) -> [Range<usize>; 2] {
+        let [height, width] = self.out();
+        [0..height, 0..width]
+    }
+
+    /// The rows and columns that so many of those are.
+    pub fn window(&self, of: Range<usize>) -> [Range<usize>; 2] {
+        match self.out() {
+            [1, _] => [0..1, of],
+            [_, width] => [of, 0..width],
+        }
+    }
+
+    /// The parts of some rows and columns of the output: the first row of each, how many rows, and its
+    /// columns likewise.
     pub fn places(
         &self,
         band: &Band,
-        of: Range<usize>,
+        [down, across]: [Range<usize>; 2],
     ) -> impl Iterator<Item = [usize; 4]> + use<> {
-        let (w, Band { rows, cols, .. }) = (self.w.out, *band);
-        of.clone().step_by(rows).flat_map(move |row| {
-            let cols = (0..w).step_by(cols).map(move |col| [col, cols.min(w - col)]);
-            cols.map(move |[col, cols]| [row, rows.min(of.end - row), col, cols])
+        let Band { rows, cols, .. } = *band;
+        down.clone().step_by(rows).flat_map(move |row| {
+            let end = across.end;
+            let cols = across.clone().step_by(cols).map(move |col| [col, cols.min(end - col)]);
+            cols.map(move |[col, cols]| [row, rows.min(down.end - row), col, cols])
         })
     }
 }

@@ -89,7 +89,7 @@ fn add_image(
 ) {
     let [height, width] = plane.out();
     let dy_block = height * width * BLOCK;
-    for [row, rows, col, cols] in plane.places(band, 0..height) {
+    for [row, rows, col, cols] in plane.places(band, plane.all()) {
         Weights {
             x: band.input(plane, x, [row, rows, col], scratch),
             x_block: band.block,
@@ -157,8 +157,8 @@ fn add_block(
     (plane, band): (&Plane, &Band),
     taps: &[usize],
 ) {
-    let [height, width] = plane.out();
-    for [row, rows, col, cols] in plane.places(band, 0..height) {
+    let [_, width] = plane.out();
+    for [row, rows, col, cols] in plane.places(band, plane.all()) {
         DepthwiseWeights {
             x: band.input(plane, x, [row, rows, col], scratch),
             x_row: band.row,

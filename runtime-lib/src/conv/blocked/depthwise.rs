@@ -8,7 +8,7 @@ use crate::arena::Aligned;
 use crate::conv::Conv;
 use crate::gemm::{BLOCK, Depthwise, Epilogue};
 use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
-use crate::threads;
+use crate::threads::{self, By, Share};
 use core::ops::Range;
 
 /// Packs the weights of a depthwise convolution: `[block, tap, 16]`.
@@ -46,8 +46,8 @@ fn depthwise(
 ) {
     let axes = Axis::last_two(geometry);
     let blocks = geometry.groups.div_ceil(BLOCK);
-    let [height, row] = [axes[0].out, axes[1].out * BLOCK];
-    let [from, to] = [product(geometry.size) * BLOCK, height * row];
+    let row = axes[1].out * BLOCK;
+    let [from, to] = [product(geometry.size) * BLOCK, axes[0].out * row];
     let taps = product(geometry.kernel);
     if to == 0 {
         return;
@@ -55,14 +55,9 @@ fn depthwise(
     let padding = Padding::of(&axes);
     let axes = padding.as_ref().map_or(axes, |padding| padding.axes);
     let cost = y.len() + y.len() * taps * 2 / threads::PRODUCTS;
-    // Blocks may be few, so threads get rows.
-    threads::share(y, row, cost, |first, mut y| {
-        let mut at = first;
+    Share::of(y, to).hand_out(row, By::Rows, cost, |mut piece| {
         let mut room = padding.as_ref().map(|_| Aligned([0.0; Padding::PIXELS * BLOCK]));
-        while !y.is_empty() {
-            let (index, start) = (at / height, at % height);
-            let end = height.min(start + y.len() / row);
-            let (rows, rest) = y.split_at_mut((end - start) * row);
+        for (i, index) in piece.planes.enumerate() {
             let block = index % blocks;
             let add = add.map_or(&[][..], |add| &add[index * to..][..to]);
             let mut x = &x[index * from..][..from];
@@ -70,22 +65,21 @@ fn depthwise(
                 padding.lay(x, &mut room.0);
                 x = &room.0;
             }
+            let y = piece.y.plane(i);
             Slide {
                 x,
                 w: &w[block * taps * BLOCK..][..taps * BLOCK],
                 bias: bias.map_or(&[], |bias| &bias[block * BLOCK..]),
-                add: add.get(start * row..).unwrap_or(&[]),
-                y: &mut *rows,
+                add: add.get(piece.rows.start * row..).unwrap_or(&[]),
+                y: &mut *y,
                 y_steps: [row, BLOCK],
                 axes: &axes,
-                rows: start..end,
+                rows: piece.rows.clone(),
                 clamp: f.clamp(),
             }
             .compute();
-            let len = rows.len();
-            f.finish(rows, 1, len, len);
-            at += end - start;
-            y = rest;
+            let len = y.len();
+            f.finish(y, 1, len, len);
         }
     });
 }

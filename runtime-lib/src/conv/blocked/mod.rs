@@ -25,10 +25,9 @@ use crate::Number;
 use crate::activation_fn::Activation;
 use crate::gemm::{BLOCK, Epilogue, MAX_TAPS, Pixels};
 use crate::simd::pair::PAIR;
-use crate::threads::{self, Scratch};
+use crate::threads::{self, By, Piece, Scratch, Share};
 use band::{Band, LARGE, Plane, Unit};
 pub(crate) use columns::{columns_to_blocks, columns_to_blocks_scratch};
-use core::ops::Range;
 pub use correlate::{
     correlate_depthwise, correlate_depthwise_scratch, correlate_in_blocks,
     correlate_in_blocks_scratch, correlate_to_blocks, correlate_to_blocks_scratch,
@@ -224,58 +223,48 @@ fn convolve<const UNIT: usize, const PAIRED: bool>(
     let mut taps = [0; MAX_TAPS];
     let taps = band.taps(&plane, &mut taps);
     let scratch = Scratch::new(scratch);
+    // Another thread has to read what this one reads, or its weights.
+    let by = if w.len() <= from { By::Rows } else { By::Planes };
     for (image, y) in y.chunks_exact_mut(to).enumerate() {
         let add = add.map_or(&[][..], |add| &add[image * to..][..to]);
         let cost = to * geometry.depth() / threads::PRODUCTS;
-        // Threads get blocks, or rows of the only one.
-        let (all, block) = (plane.out()[0], pixels * BLOCK);
-        let unit = if to == block { block / all } else { block };
-        threads::share(y, unit, cost, |first, y| {
-            let start = first * unit;
-            let (first, row) = (start / block, start % block / unit);
+        Share::of(y, pixels * BLOCK).hand_out(plane.cut(), by, cost, |piece| {
             let image = Image::<UNIT, PAIRED> {
                 x: &x[image * from..][..from],
                 w,
-                bias: bias.map_or(&[], |bias| &bias[first * BLOCK..]),
-                add: add.get(start..).unwrap_or(&[]),
+                bias: bias.unwrap_or(&[]),
+                add,
                 groups,
-                first,
-                rows: row..row + y.len().min(block) * all / block,
-                pixels,
                 taps,
                 f,
             };
-            scratch.with(|scratch| image.convolve(&plane, &band, y, scratch));
+            scratch.with(|scratch| image.convolve(&plane, &band, piece, scratch));
         });
     }
 }
 
-/// What some blocks of the output are made of.
+/// What the output is made of.
 struct Image<'a, const UNIT: usize, const PAIRED: bool> {
     x: &'a [f32],
     w: &'a [f32],
     bias: &'a [f32],
     add: &'a [f32],
     groups: &'a Groups<'a>,
-    /// The first block.
-    first: usize,
-    /// The rows of each.
-    rows: Range<usize>,
-    /// Pixels of the output.
-    pixels: usize,
     taps: &'a [usize],
     f: Epilogue<f32>,
 }
 
 impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
-    fn convolve(&self, plane: &Plane, band: &Band, y: &mut [f32], scratch: &mut [f32]) {
-        let ([_, width], block) = (plane.out(), self.pixels * BLOCK);
-        let blocks = y.len().div_ceil(block);
-        for [row, rows, col, cols] in plane.places(band, self.rows.clone()) {
-            let at = ((row - self.rows.start) * width + col) * BLOCK;
+    /// Some rows of some blocks.
+    fn convolve(&self, plane: &Plane, band: &Band, piece: Piece<'_, f32>, scratch: &mut [f32]) {
+        let Piece { planes: blocks, rows: of, mut y } = piece;
+        let (width, start) = (plane.out()[1], of.start * plane.cut());
+        for [row, rows, col, cols] in plane.places(band, plane.window(of)) {
+            let at = (row * width + col) * BLOCK;
+            let pixels = at - start..at - start + ((rows - 1) * width + cols) * BLOCK;
             let x = band.input(plane, self.x, [row, rows, col], scratch);
-            self.groups.parts(self.first, blocks, |part| {
-                let first = part.block * block + at;
+            self.groups.parts(blocks.start, blocks.len(), |part| {
+                let block = blocks.start + part.block;
                 Pixels::<UNIT, PAIRED> {
                     x,
                     x_block: band.block,
@@ -283,10 +272,9 @@ impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
                     taps: self.taps,
                     spans: part.spans,
                     w: &self.w[part.weights..],
-                    bias: self.bias.get(part.block * BLOCK..).unwrap_or(&[]),
-                    add: self.add.get(first..).unwrap_or(&[]),
-                    y: &mut y[first..],
-                    y_block: block,
+                    bias: self.bias.get(block * BLOCK..).unwrap_or(&[]),
+                    add: self.add.get(block * y.apart() + at..).unwrap_or(&[]),
+                    y: y.part(part.block..part.block + part.blocks, pixels.clone()),
                     y_row: width * BLOCK,
                     y_col: BLOCK,
                     blocks: part.blocks,
@@ -296,12 +284,14 @@ impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
                     clamp: self.f.clamp(),
                     layers: 1,
                     x_layer: 0,
-                    y_layer: 0,
                 }
                 .compute();
             });
-            let len = ((rows - 1) * width + cols) * BLOCK;
-            self.f.finish(&mut y[at..], blocks, len, block);
+            for block in 0..blocks.len() {
+                let y = &mut y.plane(block)[pixels.clone()];
+                let len = y.len();
+                self.f.finish(y, 1, len, len);
+            }
         }
     }
 }

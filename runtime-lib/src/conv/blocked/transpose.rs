@@ -10,7 +10,7 @@ use super::depthwise::Slide;
 use super::{BLOCK, MAX_TAPS, product};
 use crate::conv::ConvTranspose;
 use crate::gemm::{Pixels, Span};
-use crate::threads::{self, Scratch};
+use crate::threads::{self, Scratch, Share};
 
 /// Whether there are kernels of this file for a window along an axis: no element of the output lies
 /// behind all that its input adds to.
@@ -91,7 +91,9 @@ pub fn transpose_in_blocks(
         let x = &x[image * from..][..from];
         threads::share(y, block, cost, |first, y| {
             scratch.with(|scratch| {
-                let (mut w, blocks) = (w, y.len() / block);
+                let mut w = w;
+                let mut y = Share::of(y, block);
+                let blocks = y.planes();
                 for phase in (0..product(geometry.strides)).map(|i| Phase::of(&geometry, i)) {
                     let depth = phase.taps() * channels * BLOCK;
                     let (own, rest) = w.split_at(to / block * depth);
@@ -106,8 +108,7 @@ pub fn transpose_in_blocks(
                             w: &own[first * depth..],
                             bias: &[],
                             add: &[],
-                            y: &mut y[part.y..],
-                            y_block: block,
+                            y: y.part(0..blocks, part.y..block),
                             y_row: phase.y_row,
                             y_col: phase.y_col,
                             blocks,
@@ -117,7 +118,6 @@ pub fn transpose_in_blocks(
                             clamp: None,
                             layers: 1,
                             x_layer: 0,
-                            y_layer: 0,
                         }
                         .compute();
                     });
@@ -255,7 +255,7 @@ impl Phase {
         let band = plane.band(scratch.len());
         let mut taps = [0; MAX_TAPS];
         let taps = band.taps(&plane, &mut taps);
-        for [row, rows, col, cols] in plane.places(&band, 0..plane.out()[0]) {
+        for [row, rows, col, cols] in plane.places(&band, plane.all()) {
             compute(Part {
                 x: band.input(&plane, x, [row, rows, col], scratch),
                 band: &band,

@@ -132,22 +132,23 @@ impl<S: Simd, const UNIT: usize, const PAIRED: bool> Ends<f32> for Blocks<'_, '_
     fn take(&mut self, row: usize, column: usize, sums: &[[f32; WIDE]]) {
         let Blocks { s, of, .. } = self;
         let (s, (low, high)) = (*s, of.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY)));
+        let apart = of.y.apart();
         let blocks = column / BLOCK..of.blocks.min((column + WIDE) / BLOCK);
         for (row, sums) in (row..).zip(sums) {
             let first = row / of.cols * of.y_row + row % of.cols * of.y_col;
             for (block, sums) in blocks.clone().zip(sums.chunks_exact(BLOCK)) {
-                let at = first + block * of.y_block;
+                let y = &mut of.y.plane(block)[first..];
                 let mut sum = [s.load(sums)];
                 if !of.add.is_empty() {
-                    sum[0] = s.add(sum[0], s.load(&of.add[at..]));
+                    sum[0] = s.add(sum[0], s.load(&of.add[block * apart + first..]));
                 }
                 bound(s, &mut sum, low, high);
                 match if block == 0 { of.kept } else { 0 } {
-                    0 => s.store(sum[0], &mut of.y[at..]),
+                    0 => s.store(sum[0], y),
                     kept => {
                         let mut all = [0.0; BLOCK];
                         s.store(sum[0], &mut all);
-                        of.y[at..][kept..BLOCK].copy_from_slice(&all[kept..]);
+                        y[kept..BLOCK].copy_from_slice(&all[kept..]);
                     }
                 }
             }

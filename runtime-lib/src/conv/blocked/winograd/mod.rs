@@ -18,8 +18,7 @@ use crate::conv::Conv;
 use crate::gemm::{
     BLOCK, Epilogue, PAIRS, Pixels, Span, Tiling, Transforms, WinogradInput, WinogradOutput,
 };
-use crate::threads::{self, Scratch};
-use core::ops::Range;
+use crate::threads::{self, By, PRODUCTS, Scratch, Share};
 pub use weights::{pack_winograd, pack_winograd_in_blocks, packed_winograd_len};
 
 /// How many outputs a tile has along an axis.
@@ -58,7 +57,9 @@ struct Tiles {
     size: [usize; 2],
     out: [usize; 2],
     pads: [usize; 2],
-    /// Tiles of an image above one another.
+    /// Rows of tiles of an image before the first of these.
+    above: usize,
+    /// Rows of tiles of an image.
     down: usize,
     /// Tiles side by side.
     across: usize,
@@ -87,6 +88,7 @@ impl Tiles {
             size,
             out,
             pads: [conv.pads[0], conv.pads[1]],
+            above: 0,
             down: out[0].div_ceil(tile.side()),
             across: out[1].div_ceil(tile.side()),
             channels: conv.channels,
@@ -97,10 +99,9 @@ impl Tiles {
         }
     }
 
-    /// What a row of tiles reads of a block of an image, from a row of the output on: nothing of rows that
-    /// are padding.
-    fn reads<'x, const SPAN: usize>(&self, x: &'x [f32], first: usize) -> [&'x [f32]; SPAN] {
-        let row = self.size[1] * BLOCK;
+    /// What a row of tiles reads of a block of an image: nothing of rows that are padding.
+    fn reads<'x, const SPAN: usize>(&self, x: &'x [f32], index: usize) -> [&'x [f32]; SPAN] {
+        let (first, row) = ((self.above + index) * self.tile.side(), self.size[1] * BLOCK);
         let mut reads = [&[][..]; SPAN];
         for (i, reads) in reads.iter_mut().enumerate() {
             let at = (first + i).checked_sub(self.pads[0]).filter(|&at| at < self.size[0]);
@@ -171,6 +172,9 @@ pub const fn winograd_pays_packed_now(conv: &Conv<'_>) -> bool {
     conv.channels > BLOCK && conv.filters > BLOCK && pays(conv, Tile::Four, Reading::Far, 2800)
 }
 
+/// So many products of a weight take as long as to read it from behind a second-level cache.
+const FAR: usize = 24;
+
 /// A product of two numbers is the unit of cost; what a number of the input that is transformed takes as
 /// long as, and one of the output, is a matter of tiles. A weight that is read takes as long as its
 /// products at least as [`Reading`] says. What is over in some microseconds anyway stays small: weights
@@ -192,7 +196,7 @@ const fn pays(conv: &Conv<'_>, tile: Tile, weights: Reading, packing: usize) -> 
     let readings = batch.div_ceil(together);
     let least = match weights {
         Reading::Near => 6,
-        Reading::Far => 24,
+        Reading::Far => FAR,
     };
     let [number, output] = match tile {
         // Of pairs, two are multiplied at once.
@@ -307,11 +311,55 @@ impl Tiles {
     ) where
         Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
     {
-        let to = self.filters * product(&self.out) * BLOCK;
-        if to == 0 {
+        let (block, row) = (product(&self.out) * BLOCK, self.tile.side() * self.out[1] * BLOCK);
+        if block * self.filters == 0 {
             return;
         }
-        let (all, row) = (y.len() / to * self.down, self.row());
+        let addends = [bias, add].map(|x| x.unwrap_or(&[]));
+        let scratch = Scratch::new(scratch);
+        let convolve = |tiles: &Tiles, y: Share<'_, f32>| {
+            scratch
+                .with(|scratch| tiles.fill::<TILE, SPAN, PAIRED>([x, w], addends, y, scratch, f));
+        };
+        let y = Share::of(y, block);
+        let (input, output) = (x.len(), y.planes() * y.len());
+        if !self.pays_in_rows([input, output], w.len()) {
+            return convolve(self, y);
+        }
+        let cost = self.expansion() * (input + output + output * self.channels / PRODUCTS);
+        y.hand_out(row, By::OnlyRows, cost, |piece| {
+            let tiles = Tiles { above: piece.rows.start, down: piece.rows.len(), ..*self };
+            convolve(&tiles, piece.y);
+        });
+    }
+
+    /// About so many numbers stand for an element.
+    const fn expansion(&self) -> usize {
+        self.tile.numbers() / (self.tile.side() * self.tile.side())
+    }
+
+    /// Whether threads, two of them, had better get rows of tiles than numbers. Each then reads all
+    /// weights, for half of the tiles; else each hands on half of the input, and of the numbers before
+    /// and after the products. To read one of those takes as long as so many products.
+    fn pays_in_rows(&self, [input, output]: [usize; 2], weights: usize) -> bool {
+        const MOVED: usize = 15;
+        let tiles = self.down * self.across;
+        let moved = (input + self.expansion() * (input + output)) * MOVED / 2;
+        tiles.div_ceil(2).max(FAR) * weights <= tiles.max(FAR) * weights / 2 + moved
+    }
+
+    /// The rows of the tiles, in all blocks of all images.
+    fn fill<const TILE: usize, const SPAN: usize, const PAIRED: bool>(
+        &self,
+        [x, w]: [&[f32]; 2],
+        addends: [&[f32]; 2],
+        mut y: Share<'_, f32>,
+        scratch: &mut [f32],
+        f: Epilogue<f32>,
+    ) where
+        Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+    {
+        let (all, row) = (y.planes() / self.filters * self.down, self.row());
         let (of_row, scratch) = scratch.split_at_mut(self.row_scratch());
         let most =
             self.rows(self.most_rows().min(scratch.len().checked_div(row).unwrap_or(1)).max(1));
@@ -322,11 +370,7 @@ impl Tiles {
             let sums = &mut sums[..self.filters * SPAN * SPAN * part.apart];
             part.transform(x, numbers, of_row);
             part.multiply(numbers, w, sums);
-            let images = first / self.down..(first + rows.count).div_ceil(self.down);
-            let part_of = |of: Range<usize>| of.start * to..of.end * to;
-            let addends = [bias, add.map(|add| &add[part_of(images.clone())])];
-            let addends = addends.map(|x| x.unwrap_or(&[]));
-            part.transform_back(sums, addends, &mut y[part_of(images)], f);
+            part.transform_back(sums, addends, &mut y, f);
         }
     }
 }
@@ -375,7 +419,7 @@ where
                     for (i, row) in (rows.first..).take(rows.count).enumerate() {
                         let image = (row / tiles.down * tiles.blocks + block) * size;
                         WinogradInput::<TILE, SPAN, PAIRED> {
-                            rows: tiles.reads(&x[image..][..size], row % tiles.down * TILE),
+                            rows: tiles.reads(&x[image..][..size], row % tiles.down),
                             before: tiles.pads[1],
                             tiles: tiles.across,
                             scratch: &mut *scratch,
@@ -394,7 +438,7 @@ where
         // Channels, or pairs of such.
         let depth = self.tiles.channels * self.tiles.unit / BLOCK;
         let unit = self.tiles.filters * self.apart;
-        let cost = sums.len() * depth / threads::PRODUCTS;
+        let cost = sums.len() * depth / PRODUCTS;
         threads::share(sums, unit, cost, |first, sums| {
             if PAIRED {
                 self.products::<PAIRS, true>((numbers, w), first, sums, depth);
@@ -425,9 +469,7 @@ where
             add: &[],
             layers: sums.len() / layer,
             x_layer: before,
-            y_layer: layer,
-            y: sums,
-            y_block: apart,
+            y: Share::of(sums, apart),
             y_row: apart,
             y_col: BLOCK,
             blocks: tiles.filters,
@@ -439,47 +481,61 @@ where
         .compute();
     }
 
-    /// Transforms the sums back, and finishes them: of the images that the rows are of.
+    /// Transforms the sums back, and finishes them: in all blocks of the images that the rows are of.
     fn transform_back(
         &self,
         sums: &[f32],
+        addends: [&[f32]; 2],
+        y: &mut Share<'_, f32>,
+        f: Epilogue<f32>,
+    ) {
+        let Part { tiles, rows, .. } = *self;
+        let images = rows.first / tiles.down..(rows.first + rows.count).div_ceil(tiles.down);
+        let planes = images.start * tiles.filters..images.end * tiles.filters;
+        let (first, len) = (planes.start, y.len());
+        let y = y.part(planes, 0..len);
+        y.hand_out(len, By::Planes, sums.len(), |mut piece| {
+            for (i, plane) in piece.planes.enumerate() {
+                self.rows_back(sums, addends, first + plane, piece.y.plane(i), f);
+            }
+        });
+    }
+
+    /// Those of a block of an image, of which `y` has all rows of the tiles.
+    fn rows_back(
+        &self,
+        sums: &[f32],
         [bias, add]: [&[f32]; 2],
+        plane: usize,
         y: &mut [f32],
         f: Epilogue<f32>,
     ) {
         let Part { tiles, rows, apart, .. } = *self;
-        let (width, image) = (tiles.out[1] * BLOCK, product(&tiles.out) * BLOCK);
-        threads::share(y, image, sums.len() / tiles.down, |first, y| {
-            for (index, y) in (first..).zip(y.chunks_exact_mut(image)) {
-                let block = index % tiles.filters;
-                let above = (rows.first / tiles.down + index / tiles.filters) * tiles.down;
-                // Where the rows of this image are among all, and where it has them.
-                let from = above.max(rows.first);
-                let to = (above + tiles.down).min(rows.first + rows.count);
-                let [start, end] = [from, to].map(|row| ((row - above) * TILE * width).min(image));
-                let y = &mut y[start..end];
-                let bias = bias
-                    .get(block * BLOCK..)
-                    .and_then(<[f32]>::first_chunk)
-                    .unwrap_or(&[0.0; BLOCK]);
-                for (i, y) in y.chunks_mut(TILE * width).enumerate() {
-                    let row = from - rows.first + i;
-                    let at = index * image + start + i * TILE * width;
-                    WinogradOutput::<TILE, SPAN> {
-                        sums: &sums[block * apart + row * tiles.across * BLOCK..],
-                        apart: tiles.filters * apart,
-                        tiles: tiles.across,
-                        bias,
-                        add: add.get(at..).unwrap_or(&[]),
-                        y,
-                        cols: tiles.out[1],
-                        clamp: f.clamp(),
-                    }
-                    .compute();
-                }
-                let len = y.len();
-                f.finish(y, 1, len, len);
+        let row = TILE * tiles.out[1] * BLOCK;
+        let block = plane % tiles.filters;
+        let before = plane / tiles.filters * tiles.down;
+        // Where the rows of this image are among all, and where it has them.
+        let from = before.max(rows.first);
+        let to = (before + tiles.down).min(rows.first + rows.count);
+        let [start, end] = [from, to].map(|at| ((at - before) * row).min(y.len()));
+        let y = &mut y[start..end];
+        let bias = bias.get(block * BLOCK..).and_then(<[f32]>::first_chunk);
+        let bias = bias.unwrap_or(&[0.0; BLOCK]);
+        let add_from = plane * product(&tiles.out) * BLOCK + tiles.above * row + start;
+        for (i, y) in y.chunks_mut(row).enumerate() {
+            WinogradOutput::<TILE, SPAN> {
+                sums: &sums[block * apart + (from - rows.first + i) * tiles.across * BLOCK..],
+                apart: tiles.filters * apart,
+                tiles: tiles.across,
+                bias,
+                add: add.get(add_from + i * row..).unwrap_or(&[]),
+                y,
+                cols: tiles.out[1],
+                clamp: f.clamp(),
             }
-        });
+            .compute();
+        }
+        let len = y.len();
+        f.finish(y, 1, len, len);
     }
 }
