@@ -1,6 +1,7 @@
 //! The axes of a convolution, one by one.
 
 use super::Conv;
+use crate::taps::Taps;
 use core::ops::Range;
 
 /// One axis of a convolution.
@@ -34,6 +35,12 @@ impl Axis {
             dilation: conv.dilations[i],
             pad: conv.pads[i],
         }
+    }
+
+    /// The last axis of windows.
+    pub fn last_of(taps: &Taps<'_>) -> Axis {
+        let [size, out, kernel, stride, dilation, pad] = taps.last();
+        Axis { size, out, kernel, stride, dilation, pad }
     }
 
     /// The two last axes of a convolution; [`Axis::NONE`] and the only one, where there is one.

@@ -1,11 +1,15 @@
 //! Pools of images whose channels stand in blocks of [`BLOCK`], each a plane of the geometry.
 
 use super::Pool;
-use super::fold::{Counted, Fold, Largest, Mean};
+use super::fold::{Counted, Largest, Mean};
+use super::vectors::FoldVectors;
+use crate::conv::{Axis, Stretch};
 use crate::gemm::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::taps::Taps;
 use crate::threads::{By, Piece, Share};
+use core::mem;
+use core::ops::Range;
 
 /// The largest element of each window of each channel; NaN where one is.
 #[inline(never)]
@@ -26,7 +30,7 @@ pub fn average_pool_padded_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_
 }
 
 #[inline(always)]
-fn in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>, fold: impl Fold<f32, State = f32>) {
+fn in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>, fold: impl FoldVectors) {
     let taps = geometry.taps();
     let (places, [_, out, ..]) = (taps.places() * BLOCK, taps.last());
     let cost = x.len() + y.len();
@@ -43,61 +47,125 @@ struct InBlocks<'a, F> {
     fold: F,
 }
 
-impl<F: Fold<f32, State = f32>> WithSimd for InBlocks<'_, F> {
+/// Rows of the image that are folded at once.
+const ROWS: usize = 16;
+
+impl<F: FoldVectors> WithSimd for InBlocks<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: Simd>(self, s: S) {
         let InBlocks { x, piece: Piece { planes, rows: of, mut y }, geometry, fold } = self;
         let taps = geometry.taps();
         let elements = taps.elements() * BLOCK;
         // A window that is the image is a single row of both.
         let all = [taps.elements()];
         let folded = if taps.is_whole() { Taps::whole(&all) } else { taps };
-        let [size, out, ..] = folded.last();
-        let rows = folded.without_last();
+        let (rows, columns) = (folded.without_last(), Axis::last_of(&folded));
+        let columns = Columns { s, fold, inside: columns.inside(), axis: columns };
         for (i, plane) in planes.enumerate() {
             let x = &x[plane * elements..][..elements];
-            for (row, y) in of.clone().zip(y.plane(i).chunks_exact_mut(out * BLOCK)) {
-                y.fill(fold.start());
-                for from in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
-                    let x = &x[from * size * BLOCK..][..size * BLOCK];
-                    take(x, y, folded.last(), fold);
+            for (row, y) in of.clone().zip(y.plane(i).chunks_exact_mut(columns.axis.out * BLOCK)) {
+                let (mut lines, mut count, mut seen) = ([0; ROWS], 0, 0);
+                for line in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
+                    if count == ROWS {
+                        columns.take(x, &lines, seen > 0, y);
+                        (seen, count) = (seen + ROWS, 0);
+                    }
+                    lines[count] = line * columns.axis.size * BLOCK;
+                    count += 1;
                 }
-                finish(y, row * out, geometry, fold);
+                columns.take(x, &lines[..count], seen > 0, y);
+                let lines = match fold.counted() {
+                    Some(of) if seen + count < rows.taps() => of.of(&rows, row, geometry.ends().0),
+                    _ => rows.taps(),
+                };
+                columns.finish(y, lines, &geometry);
             }
         }
     }
 }
 
-/// Takes a row of the image into the states of a row of places, as the last axis tells.
-#[inline(always)]
-fn take<F: Fold<f32, State = f32>>(x: &[f32], y: &mut [f32], last: [usize; 6], fold: F) {
-    let [_, _, kernel, stride, dilation, pad] = last;
-    for (place, y) in y.chunks_exact_mut(BLOCK).enumerate() {
-        let mut state = [0.0; BLOCK];
-        state.copy_from_slice(y);
-        for tap in 0..kernel {
-            // What lies before the image wraps around, to behind it.
-            let at = (place * stride + tap * dilation).wrapping_sub(pad).wrapping_mul(BLOCK);
-            let Some((x, _)) = x.get(at..).and_then(|x| x.split_first_chunk::<BLOCK>()) else {
-                continue;
+/// Windows along the last axis.
+struct Columns<S, F> {
+    s: S,
+    fold: F,
+    axis: Axis,
+    /// The places whose windows see nothing but the image.
+    inside: Range<usize>,
+}
+
+impl<S: Simd, F: FoldVectors> Columns<S, F> {
+    /// Takes lines of the image, which start there, into the states of a row of places, if any is there.
+    #[inline(always)]
+    fn take(&self, x: &[f32], lines: &[usize], are_there: bool, y: &mut [f32]) {
+        let mut place = 0;
+        while place < self.axis.out {
+            let Stretch { count, mut from, taps } =
+                self.axis.stretch(&self.inside, place, self.axis.out);
+            let (of, mut y) =
+                ((lines, taps.len(), are_there), &mut y[place * BLOCK..][..count * BLOCK]);
+            while !y.is_empty() {
+                let at_once = if y.len() >= 4 * BLOCK { 4 } else { 1 };
+                let (now, later) = mem::take(&mut y).split_at_mut(at_once * BLOCK);
+                let x = x.get(from * BLOCK..).unwrap_or(&[]);
+                match at_once {
+                    4 => self.places::<4>(x, of, now),
+                    _ => self.places::<1>(x, of, now),
+                }
+                from += at_once * self.axis.stride;
+                y = later;
+            }
+            place += count;
+        }
+    }
+
+    /// The same for a few places, whose windows see so many columns from the first of `x` on.
+    #[inline(always)]
+    fn places<const PLACES: usize>(
+        &self,
+        x: &[f32],
+        (lines, taps, are_there): (&[usize], usize, bool),
+        y: &mut [f32],
+    ) {
+        let (s, Axis { stride, dilation, .. }) = (self.s, self.axis);
+        for lane in (0..BLOCK).step_by(S::LANES) {
+            let mut states = [s.splat(self.fold.start()); PLACES];
+            if are_there {
+                for (state, y) in states.iter_mut().zip(y.chunks_exact(BLOCK)) {
+                    *state = s.load(&y[lane..]);
+                }
+            }
+            for &line in lines {
+                for tap in 0..taps {
+                    let x = &x[line + tap * dilation * BLOCK + lane..];
+                    for (place, state) in states.iter_mut().enumerate() {
+                        let x = s.load(&x[place * stride * BLOCK..]);
+                        *state = self.fold.take_vector(s, *state, x);
+                    }
+                }
+            }
+            for (&state, y) in states.iter().zip(y.chunks_exact_mut(BLOCK)) {
+                s.store(state, &mut y[lane..]);
+            }
+        }
+    }
+
+    /// Makes results of the states of a row of places. Of the windows' lines, so many are counted.
+    #[inline(always)]
+    fn finish(&self, y: &mut [f32], lines: usize, geometry: &Pool<'_>) {
+        let Some(of) = self.fold.counted() else { return };
+        let (s, taps, (_, ends)) = (self.s, geometry.taps().only_last(), geometry.ends());
+        for (place, y) in y.chunks_exact_mut(BLOCK).enumerate() {
+            let count = match self.inside.contains(&place) {
+                true => self.axis.kernel,
+                false => of.of(&taps, place, ends),
             };
-            for (state, &x) in state.iter_mut().zip(x) {
-                *state = fold.take(*state, x);
+            let count = s.splat((lines * count) as f32);
+            for y in y.chunks_exact_mut(S::LANES) {
+                s.store(self.fold.finish_vector(s, s.load(y), count), y);
             }
         }
-        y.copy_from_slice(&state);
-    }
-}
-
-/// Makes results of the states from a place on.
-#[inline(always)]
-fn finish<F: Fold<f32, State = f32>>(y: &mut [f32], first: usize, geometry: Pool<'_>, fold: F) {
-    let taps = geometry.taps();
-    for (i, y) in y.chunks_exact_mut(BLOCK).enumerate() {
-        let count = fold.counted().map_or(1, |of| of.of(&taps, first + i, geometry.ends));
-        y.iter_mut().for_each(|y| *y = fold.finish(*y, count));
     }
 }
 

@@ -52,6 +52,11 @@ impl<'a> Pool<'a> {
         Taps { size, out, kernel, strides, dilations, pads }
     }
 
+    /// How far the padding reaches behind the image along the axes before the last, and along that.
+    fn ends(&self) -> (&[usize], &[usize]) {
+        self.ends.split_at(self.ends.len().saturating_sub(1))
+    }
+
     /// Hands out planes whose places have so many elements, to several threads where that pays:
     /// their input and their output.
     #[inline(always)]

@@ -55,15 +55,7 @@ pub(super) fn fold_vectors<S: Simd, F: FoldVectors>(
     fold: F,
 ) -> bool {
     let taps = geometry.taps();
-    let axis = |[size, out, kernel, stride, dilation, pad]: [usize; 6]| Axis {
-        size,
-        out,
-        kernel,
-        stride,
-        dilation,
-        pad,
-    };
-    let (h, w) = (axis(taps.without_last().last()), axis(taps.last()));
+    let (h, w) = (Axis::last_of(&taps.without_last()), Axis::last_of(&taps));
     let at_once = COLUMNS.saturating_sub(w.reach()).checked_div(w.stride).unwrap_or(0);
     if taps.is_whole() || taps.size.len() > 2 || at_once < S::LANES {
         return false;
@@ -181,8 +173,7 @@ impl<F: FoldVectors> Windows<'_, F> {
     /// `inside` are whole.
     #[inline(always)]
     fn count(&self, of: Counted, axis: usize, place: usize, inside: &Range<usize>) -> usize {
-        let (all, ends) = (self.geometry.taps(), self.geometry.ends);
-        let (above, last) = ends.split_at(ends.len().saturating_sub(1));
+        let (all, (above, last)) = (self.geometry.taps(), self.geometry.ends());
         let (kernel, taps, ends): (_, Taps<'_>, _) = match axis {
             0 => (self.h.kernel, all.without_last(), above),
             _ => (self.w.kernel, all.only_last(), last),
