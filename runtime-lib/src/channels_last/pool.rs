@@ -1,6 +1,7 @@
 //! Pools of images whose channels stand side by side.
 
 use super::{BLOCK, QUAD};
+use crate::conv::{Axis, Stretch};
 use crate::pool::Pool;
 use crate::quantized::{Requantize, requantized};
 use crate::simd::HAS_VECTORS;
@@ -8,6 +9,8 @@ use crate::simd::Simd;
 use crate::simd::bytes::{Bytes, Vector, WithBytes, dispatch_bytes, is_narrow};
 use crate::taps::Taps;
 use crate::threads;
+use core::array::from_fn;
+use core::ops::Range;
 
 /// The mean of each window, requantized: `factor` is what a mean is multiplied with. Where `padded`,
 /// zeros of the padding are counted, else what lies in the image. There is a plane of `geometry`
@@ -159,7 +162,7 @@ impl Fold for Mean {
     }
 }
 
-/// Hands out the pixels of the output, to several threads where that pays.
+/// Hands out the rows of the output, to several threads where that pays.
 fn share<F: Fold>(x: &[u8], y: &mut [u8], geometry: Pool<'_>, each: F) {
     let Pool { planes, size, out, kernel, strides, dilations, pads, .. } = geometry;
     let window = Taps { size, out, kernel, strides, dilations, pads };
@@ -168,13 +171,13 @@ fn share<F: Fold>(x: &[u8], y: &mut [u8], geometry: Pool<'_>, each: F) {
     else {
         return;
     };
-    let cost = y.len() * window.taps() / QUAD;
-    threads::share(y, pixel, cost, |first, y| {
-        dispatch_bytes(Pooled { x, first, y, pixel, window, ends: geometry.ends, each });
+    let (cost, columns) = (y.len() * window.taps() / QUAD, Axis::last_of(&window));
+    threads::share(y, columns.out * pixel, cost, |first, y| {
+        dispatch_bytes(Pooled { x, first, y, pixel, window, columns, ends: geometry.ends, each });
     });
 }
 
-/// Some pixels of the output.
+/// Some rows of the output.
 struct Pooled<'a, F> {
     x: &'a [u8],
     first: usize,
@@ -182,107 +185,75 @@ struct Pooled<'a, F> {
     /// Bytes of a pixel.
     pixel: usize,
     window: Taps<'a>,
+    /// The last axis of the window.
+    columns: Axis,
     ends: &'a [usize],
     each: F,
-}
-
-impl<F: Fold> WithBytes for Pooled<'_, F> {
-    #[inline(always)]
-    fn run<S: Bytes>(self, s: S) {
-        let Pooled { x, first, y, pixel, window, ends, each } = self;
-        let (places, image) = (window.places(), window.elements() * pixel);
-        let mut lines = Lines { starts: [None; LINES], row: None };
-        for (at, y) in y.chunks_exact_mut(pixel).enumerate() {
-            let (i, place) = ((first + at) / places, (first + at) % places);
-            let x = &x[i * image..][..image];
-            let count = |padded: bool| window.count(place, padded.then_some(ends));
-            let inside = Inside::at(&window, place);
-            lines.see(&inside);
-            for (block, y) in y.chunks_mut(each.channels::<S>()).enumerate() {
-                let (first, n) = (block * each.channels::<S>(), y.len());
-                let mut seen = each.none(s);
-                for line in 0..inside.lines {
-                    let Some(start) = lines.start(&inside, line) else { continue };
-                    for tap in 0..inside.taps {
-                        let at = start + tap * inside.dilation;
-                        each.add(s, &mut seen, &x[at * pixel + first..][..n]);
-                    }
-                }
-                each.finish(s, &seen, count, y);
-            }
-        }
-    }
 }
 
 /// So many rows of a window are looked up once for all places of a row.
 const LINES: usize = 8;
 
-/// Where the first rows of the image that lie under the windows of a row of places start.
-struct Lines {
-    starts: [Option<usize>; LINES],
-    /// Which row of places it is.
-    row: Option<usize>,
-}
-
-impl Lines {
-    /// Looks up those of a window, unless it is in the same row as the last.
+impl<F: Fold> WithBytes for Pooled<'_, F> {
     #[inline(always)]
-    fn see(&mut self, window: &Inside<'_>) {
-        if self.row != Some(window.place) {
-            self.row = Some(window.place);
-            for (line, start) in self.starts.iter_mut().take(window.lines).enumerate() {
-                *start = window.rows.input(window.place, line);
+    fn run<S: Bytes>(self, s: S) {
+        let Pooled { x, first, y, pixel, window, columns, ends, each } = self;
+        let (rows, inside) = (window.without_last(), columns.inside());
+        let (down, height, image) = (rows.places(), rows.taps(), window.elements() * pixel);
+        for (at, y) in (first..).zip(y.chunks_exact_mut(columns.out * pixel)) {
+            let (x, row) = (&x[at / down * image..][..image], at % down);
+            let line = |tap: usize| rows.input(row, tap).map(|line| line * columns.size);
+            let lines: [_; LINES] = from_fn(|tap| if tap < height { line(tap) } else { None });
+            let line = |tap: usize| lines.get(tap).copied().unwrap_or_else(|| line(tap));
+            let mut places =
+                Places { axis: &columns, inside: &inside, next: 0, end: 0, from: 0, taps: 0 };
+            for (place, y) in y.chunks_exact_mut(pixel).enumerate() {
+                let (from, taps) = places.next();
+                let place = row * columns.out + place;
+                let count = |padded: bool| window.count(place, padded.then_some(ends));
+                for (block, y) in y.chunks_mut(each.channels::<S>()).enumerate() {
+                    let (first, n) = (block * each.channels::<S>(), y.len());
+                    let mut seen = each.none(s);
+                    // An iterator of what is there would not become a loop of vectors.
+                    for start in (0..height).map(line) {
+                        let Some(start) = start else { continue };
+                        for tap in 0..taps {
+                            let at = start + from + tap * columns.dilation;
+                            each.add(s, &mut seen, &x[at * pixel + first..][..n]);
+                        }
+                    }
+                    each.finish(s, &seen, count, y);
+                }
             }
         }
     }
-
-    /// The first element of the image in a row of the window, if the image has that row.
-    #[inline(always)]
-    fn start(&self, window: &Inside<'_>, line: usize) -> Option<usize> {
-        let row = match self.starts.get(line) {
-            Some(&row) => row,
-            None => window.rows.input(window.place, line),
-        };
-        Some(row? * window.size + window.first)
-    }
 }
 
-/// Which elements of the image lie under the window at a place. They are walked through by plain loops,
-/// since those over what several iterators are made of do not become loops of vectors.
-struct Inside<'a> {
-    /// The rows of the window.
-    rows: Taps<'a>,
-    /// How many these are.
-    lines: usize,
-    /// Which row of the places the window is in.
-    place: usize,
-    /// The elements of an image's row.
-    size: usize,
-    /// The first element of a row that lies under the window.
-    first: usize,
-    /// How many of them do.
+/// The places along the last axis, one after the other.
+struct Places<'a> {
+    axis: &'a Axis,
+    /// Those whose windows see nothing but the image.
+    inside: &'a Range<usize>,
+    next: usize,
+    /// Up to where windows see as many elements as the last one.
+    end: usize,
+    /// The first element of a row that lies under the next window, and how many do.
+    from: usize,
     taps: usize,
-    dilation: usize,
 }
 
-impl<'a> Inside<'a> {
+impl Places<'_> {
+    /// The first element of a row that lies under the window at the next place, and how many do.
     #[inline(always)]
-    fn at(window: &Taps<'a>, place: usize) -> Inside<'a> {
-        let [size, out, kernel, stride, dilation, pad] = window.last();
-        let start = place % out * stride;
-        // Elements of a row of the window before one of the image; divisions take time.
-        let apart = |n: usize| if dilation == 1 { n } else { n.div_ceil(dilation) };
-        let before = |at: usize| apart(at.saturating_sub(start)).min(kernel);
-        let (skipped, end) = (before(pad), before(pad + size));
-        let rows = window.without_last();
-        Inside {
-            lines: rows.taps(),
-            rows,
-            place: place / out,
-            size,
-            first: (start + skipped * dilation).saturating_sub(pad),
-            taps: end - skipped,
-            dilation,
+    fn next(&mut self) -> (usize, usize) {
+        if self.next == self.end {
+            let Stretch { count, from, taps } =
+                self.axis.stretch(self.inside, self.next, self.axis.out);
+            (self.end, self.from, self.taps) = (self.next + count, from, taps.len());
+        } else {
+            self.from += self.axis.stride;
         }
+        self.next += 1;
+        (self.from, self.taps)
     }
 }

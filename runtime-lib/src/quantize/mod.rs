@@ -13,6 +13,7 @@ pub use small::{small_dequantize, small_quantize};
 use crate::fold::{Fold, Max, Min};
 use crate::real::sticky_f32;
 use crate::simd::{HAS_VECTORS, Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
+use crate::threads::{self, Common};
 use crate::{Exact, Float, Float8, Number, Real};
 use core::ops::Range;
 
@@ -45,6 +46,33 @@ struct Run {
 }
 
 impl Scales {
+    /// Of so many elements with one scale.
+    const fn of_one(len: usize) -> Scales {
+        let (outer_step, block_step, inner_step) = (0, 0, 0);
+        Scales { outer: 1, len, inner: 1, block: len, outer_step, block_step, inner_step }
+    }
+
+    /// Whether all elements have one scale.
+    const fn is_one(&self) -> bool {
+        let of_outer = self.outer <= 1 || self.outer_step == 0;
+        let of_blocks = self.len <= self.block || self.block_step == 0;
+        of_outer && of_blocks && self.inner_step == 0
+    }
+
+    /// Hands out elements to threads if all have one scale: where the part begins, its elements, and
+    /// their scale.
+    fn share<Y: Send>(self, y: &mut [Y], part: impl Fn(usize, &mut [Y], Scales) + Common) {
+        if !self.is_one() {
+            return part(0, y, self);
+        }
+        // There are two passes over each block.
+        let cost = 2 * y.len();
+        threads::share(y, BLOCK, cost, |first, y| {
+            let scales = Scales::of_one(y.len());
+            part(first * BLOCK, y, scales);
+        });
+    }
+
     /// Calls `visit` with every run of elements, in their order.
     fn each(self, visit: &mut dyn FnMut(Run)) {
         let Scales { outer, len, inner, block, outer_step, block_step, inner_step } = self;
@@ -76,7 +104,7 @@ pub fn quantize_linear<T: Float + Real, Y: WholeQuantum>(
     y: &mut [Y],
     geometry: Scales,
 ) {
-    quantized((x, scale), zero, y, geometry, &|block, y| dispatch(ToWhole { block, y }));
+    quantized((x, scale), zero, y, geometry, |block, y| dispatch(ToWhole { block, y }));
 }
 
 /// `y = x / scale + zero`, or the nearest number of the type that is finite.
@@ -87,7 +115,7 @@ pub fn quantize_linear_real<T: Float + Real, Y: Quantum>(
     y: &mut [Y],
     geometry: Scales,
 ) {
-    quantized((x, scale), zero, y, geometry, &|block, y| to_real(block, y, Y::nearest));
+    quantized((x, scale), zero, y, geometry, |block, y| to_real(block, y, Y::nearest));
 }
 
 /// [`quantize_linear_real`] that says of what is too large for the type that it is.
@@ -98,7 +126,7 @@ pub fn quantize_linear_unsaturated<T: Float + Real, Y: Quantum + Float8>(
     y: &mut [Y],
     geometry: Scales,
 ) {
-    quantized((x, scale), zero, y, geometry, &|block, y| to_real(block, y, Y::unsaturated));
+    quantized((x, scale), zero, y, geometry, |block, y| to_real(block, y, Y::unsaturated));
 }
 
 /// Some quotients, and the zero point of each.
@@ -112,13 +140,15 @@ fn quantized<T: Float + Real, Y: Quantum>(
     zero: Option<&[Y]>,
     y: &mut [Y],
     geometry: Scales,
-    store: &dyn Fn(Quotients<'_>, &mut [Y]),
+    store: impl Fn(Quotients<'_>, &mut [Y]) + Common,
 ) {
-    let mut block = [0.0; BLOCK];
-    each_block(scale, zero, geometry, &mut |here, scale, zero| {
-        let quotients = &mut block[..here.len()];
-        divide(&x[here.clone()], scale, quotients);
-        store(Quotients { x: quotients, zero }, &mut y[here]);
+    geometry.share(y, |first, y, geometry| {
+        let (x, mut block) = (&x[first..], [0.0; BLOCK]);
+        each_block(scale, zero, geometry, &mut |here, scale, zero| {
+            let quotients = &mut block[..here.len()];
+            divide(&x[here.clone()], scale, quotients);
+            store(Quotients { x: quotients, zero }, &mut y[here]);
+        });
     });
 }
 
@@ -241,11 +271,13 @@ pub fn dequantize_linear<X: Quantum, Y: Float<Wide = f32>>(
     y: &mut [Y],
     geometry: Scales,
 ) {
-    let mut block = [0.0; BLOCK];
-    each_block(scale, zero, geometry, &mut |here, scale, zero| {
-        let wide = &mut block[..here.len()];
-        widen(&x[here.clone()], wide);
-        multiply(wide, scale, zero, &mut y[here]);
+    geometry.share(y, |first, y, geometry| {
+        let (x, mut block) = (&x[first..], [0.0; BLOCK]);
+        each_block(scale, zero, geometry, &mut |here, scale, zero| {
+            let wide = &mut block[..here.len()];
+            widen(&x[here.clone()], wide);
+            multiply(wide, scale, zero, &mut y[here]);
+        });
     });
 }
 
