@@ -113,7 +113,8 @@ pub(crate) use shared::{Own, Scratch};
 
 #[cfg(feature = "threads")]
 mod shared {
-    use super::{GRAIN, pool::Pool};
+    use super::GRAIN;
+    use super::pool::{AT_WORK, Pool};
     use core::cell::RefCell;
     use std::sync::{Mutex, OnceLock};
     use std::thread::LocalKey;
@@ -163,7 +164,7 @@ mod shared {
     /// In how many parts work is shared, so many units that are worth so many elements.
     pub fn parts(units: usize, cost: usize) -> usize {
         let most = units.min(cost / GRAIN);
-        if most <= 1 || is_alone() || count() == 1 {
+        if most <= 1 || AT_WORK.get() || count() == 1 {
             return 1;
         }
         most.min(cost / grain()).min(count())
@@ -175,16 +176,6 @@ mod shared {
         // Tests have more threads than processors, and are to share work anyway.
         let distance = if cfg!(test) { 1 } else { pool(wanted).0.distance.ratio() };
         GRAIN * distance * distance
-    }
-
-    #[cfg(not(test))]
-    const fn is_alone() -> bool {
-        false
-    }
-
-    #[cfg(test)]
-    fn is_alone() -> bool {
-        super::same::ALONE.get()
     }
 
     pub struct Scratch<'a, T> {

@@ -2,7 +2,7 @@
 
 use super::distance::Distance;
 use core::any::Any;
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::hint::spin_loop;
 use core::mem::{self, transmute};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,6 +19,11 @@ use std::vec::Vec;
 pub(super) const PATIENCE: Duration = Duration::from_micros(100);
 /// So often it looks before it asks for the time.
 const LOOKS: usize = 64;
+
+std::thread_local! {
+    /// Whether this thread does a part of a job: it shares no work meanwhile.
+    pub(super) static AT_WORK: Cell<bool> = const { Cell::new(false) };
+}
 
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
 
@@ -166,9 +171,11 @@ impl Pool {
     }
 
     fn do_part(&self, i: usize, work: &Work<'_>) {
+        AT_WORK.set(true);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(i))) {
             let _ = self.panic.lock().map(|mut kept| *kept = Some(panic));
         }
+        AT_WORK.set(false);
     }
 
     fn claim(&self) -> Option<usize> {

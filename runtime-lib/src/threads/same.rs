@@ -1,5 +1,6 @@
 //! Kernels give the same bits, however many threads compute them.
 
+use super::pool::AT_WORK;
 use crate::activation_fn::Activation;
 use crate::attention::tests::{rows_first, sizes};
 use crate::attention::{Attention, attention_f32, attention_scratch};
@@ -11,21 +12,15 @@ use crate::narrow;
 use crate::norm::{Lrn, lrn};
 use crate::pool::{Pool, average_pool, max_pool_in_blocks};
 use crate::quantized::{self, Requantize};
-use core::cell::Cell;
 use std::{vec, vec::Vec};
-
-std::thread_local! {
-    /// Whether this thread shares no work.
-    pub(super) static ALONE: Cell<bool> = const { Cell::new(false) };
-}
 
 /// Holds what threads compute together against what one does.
 fn hold<T: Copy + Default + PartialEq>(name: &str, len: usize, compute: impl Fn(&mut [T])) {
     super::start(4);
     let [mut one, mut several] = [(); 2].map(|()| vec![T::default(); len]);
-    ALONE.set(true);
+    AT_WORK.set(true);
     compute(&mut one);
-    ALONE.set(false);
+    AT_WORK.set(false);
     compute(&mut several);
     assert!(one == several, "{name}");
     assert!(one.iter().any(|y| *y != T::default()), "{name}");

@@ -223,7 +223,7 @@ fn convolve<const UNIT: usize, const PAIRED: bool>(
     let mut taps = [0; MAX_TAPS];
     let taps = band.taps(&plane, &mut taps);
     let scratch = Scratch::new(scratch);
-    // Another thread has to read what this one reads, or its weights.
+    // By rows each thread reads all weights; by blocks, all of the image.
     let by = if w.len() <= from { By::Rows } else { By::Planes };
     for (image, y) in y.chunks_exact_mut(to).enumerate() {
         let add = add.map_or(&[][..], |add| &add[image * to..][..to]);
