@@ -24,6 +24,7 @@ pub struct Distance {
 }
 
 impl Distance {
+    /// Nothing was seen yet.
     pub const fn new() -> Distance {
         Distance { nanos: AtomicU32::new(NEAR), jobs: AtomicU32::new(0) }
     }

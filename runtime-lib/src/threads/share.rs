@@ -49,6 +49,7 @@ impl<'a, T> Share<'a, T> {
         Share { first: y.as_mut_ptr(), planes, len: plane, apart: plane, y: PhantomData }
     }
 
+    /// How many planes there are.
     pub fn planes(&self) -> usize {
         self.planes
     }

@@ -117,7 +117,7 @@ fn pieces_are_whole_rows_and_cover_all() {
         }
     }
     for planes in [0, 3] {
-        fill(&mut vec![usize::MAX; 0], [planes, 0, 4], By::Rows);
+        fill(&mut [], [planes, 0, 4], By::Rows);
     }
 }
 
