@@ -109,8 +109,9 @@ impl Pool {
         });
     }
 
-    /// Does all parts, and returns when they are done. A thread that comes while another one's work
-    /// is under way, or from within such work, does its own alone.
+    /// Does all parts, each once, and returns when they are done; what a part has of an output, no
+    /// other has, by that. A thread that comes while another one's work is under way, or from within
+    /// such work, does its own alone.
     pub fn run(&self, parts: usize, work: &Work<'_>) {
         let Ok(owner) = self.owner.try_lock() else { return (0..parts).for_each(work) };
         // SAFETY: the reference is used by threads that have claimed a part alone, and this
