@@ -1,12 +1,10 @@
 //! Normalization by the channels around each.
 
-use crate::elem::Elem;
 use crate::geometry::Axis;
-use crate::index::number;
-use crate::simd::{Simd, WithSimd, dispatch};
+use crate::simd::{Pointwise, Simd, WithSimd, dispatch, math};
 use crate::threads::{By, Share};
-use crate::unary::{exp_in_place, log_in_place};
 use crate::{Float, Number};
+use core::ops::Range;
 
 /// The attributes of `LRN`.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +19,10 @@ pub struct Lrn {
     pub bias: f32,
 }
 
-/// Pixels whose sums are made at once.
+/// Pixels that are worth a part of their own.
 const PIXELS: usize = 256;
+/// So many elements take as long as the power of one.
+const ELEMENTS: usize = 4;
 
 /// `y = x / (bias + α/size Σ x²)^β`, where the sum goes over the channels around each; the axis
 /// is that of the channels.
@@ -31,78 +31,128 @@ pub fn lrn<T: Float>(x: &[T], y: &mut [T], geometry: Axis, lrn: Lrn) {
     let cost = y.len() * (lrn.size + ELEMENTS);
     Share::of(y, inner).hand_out(PIXELS, By::OnlyRows, cost, |mut piece| {
         let first = piece.rows.start * PIXELS;
-        let mut sums = [T::Wide::ZERO; PIXELS];
         for (o, c) in (0..outer).flat_map(|o| (0..len).map(move |c| (o, c))) {
-            let from = |channel: usize| &x[(o * len + channel) * inner + first..];
-            let y = piece.y.plane(o * len + c);
-            for (at, y) in (0..).step_by(PIXELS).zip(y.chunks_mut(PIXELS)) {
-                let sums = &mut sums[..y.len()];
-                lrn.sum(sums, c, len, |channel| &from(channel)[at..]);
-                lrn.powers(sums);
-                for ((y, x), power) in y.iter_mut().zip(&from(c)[at..]).zip(&*sums) {
-                    *y = T::narrow(x.widen().mul(*power));
-                }
+            let (y, around) = (piece.y.plane(o * len + c), lrn.around(c, len));
+            let from = &x[(o * len + around.start) * inner + first..];
+            let pixels =
+                Pixels { x: from, apart: inner, planes: around.len(), own: c - around.start };
+            match (T::as_f32(pixels.x), T::as_f32_mut(y)) {
+                (Some(x), Some(y)) => pixels.with(x).normalize_f32(y, lrn),
+                _ => pixels.normalize(y, lrn),
             }
         }
     });
 }
 
-/// So many elements take as long as the power of one.
-const ELEMENTS: usize = 6;
-
 impl Lrn {
-    /// The sums of the squares of the channels around channel `c`.
-    fn sum<'x, T: Float>(
-        &self,
-        sums: &mut [T::Wide],
-        c: usize,
-        channels: usize,
-        x: impl Fn(usize) -> &'x [T],
-    ) {
+    /// The channels around channel `c`.
+    fn around(&self, c: usize, channels: usize) -> Range<usize> {
         let (before, after) = (self.size.saturating_sub(1) / 2, self.size / 2);
-        sums.fill(T::Wide::ZERO);
-        for x in (c.saturating_sub(before)..channels.min(c + after + 1)).map(x) {
-            let x = &x[..sums.len()];
-            match (T::as_f32(x), T::Wide::as_f32_mut(sums)) {
-                (Some(x), Some(sums)) => dispatch(AddSquares { x, sums }),
-                _ => sums.iter_mut().zip(x).for_each(|(sum, x)| {
-                    *sum = sum.add(x.widen().mul(x.widen()));
-                }),
-            }
+        c.saturating_sub(before)..channels.min(c + after + 1)
+    }
+
+    /// The factor of a sum of squares.
+    fn scale(&self) -> f64 {
+        f64::from(self.alpha) / self.size as f64
+    }
+}
+
+/// The same pixels of some channels.
+#[derive(Clone, Copy)]
+struct Pixels<'a, T> {
+    /// From those of the first channel on.
+    x: &'a [T],
+    /// How far the channels are apart.
+    apart: usize,
+    /// How many they are.
+    planes: usize,
+    /// Which of them is normalized.
+    own: usize,
+}
+
+impl<T: Float> Pixels<'_, T> {
+    /// The same places of other elements.
+    fn with<U>(self, x: &[U]) -> Pixels<'_, U> {
+        let Pixels { apart, planes, own, .. } = self;
+        Pixels { x, apart, planes, own }
+    }
+
+    /// `y = x v^-β` with `v^-β = e^(-β ln v)`.
+    fn normalize(self, y: &mut [T], lrn: Lrn) {
+        let wide = |x: f32| T::Wide::from_f64(f64::from(x));
+        let (scale, beta, bias) = (T::Wide::from_f64(lrn.scale()), wide(lrn.beta), wide(lrn.bias));
+        for (i, y) in y.iter_mut().enumerate() {
+            let plane = |plane: usize| self.x[plane * self.apart + i].widen();
+            let squares = (0..self.planes).map(|at| plane(at).mul(plane(at)));
+            let v = bias.add(scale.mul(squares.fold(T::Wide::ZERO, Number::add)));
+            *y = T::narrow(plane(self.own).mul(v.ln().mul(beta).neg().exp()));
         }
     }
+}
 
-    /// The factors of elements with such sums around them: `v^-β = e^(-β ln v)`.
-    fn powers<W: Float>(&self, sums: &mut [W]) {
-        let wide = |x: f32| W::from_f64(f64::from(x));
-        let (scale, beta, bias) =
-            (wide(self.alpha).div(number(self.size)), wide(self.beta), wide(self.bias));
-        sums.iter_mut().for_each(|sum| *sum = bias.add(scale.mul(*sum)));
-        log_in_place(sums);
-        sums.iter_mut().for_each(|log| *log = log.mul(beta).neg());
-        exp_in_place(sums);
+impl Pixels<'_, f32> {
+    #[inline(never)]
+    fn normalize_f32(self, y: &mut [f32], lrn: Lrn) {
+        let Lrn { beta, bias, .. } = lrn;
+        let scale = lrn.scale() as f32;
+        if beta == 0.75 {
+            dispatch(Normalize { x: self, y, scale, bias, power: Roots });
+        } else {
+            dispatch(Normalize { x: self, y, scale, bias, power: Power { beta } });
+        }
     }
 }
 
-/// Adds the squares of numbers to sums.
-struct AddSquares<'a> {
-    x: &'a [f32],
-    sums: &'a mut [f32],
+/// `v^-¾ = 1 / (√v √√v)`: the exponent that networks have.
+#[derive(Clone, Copy)]
+struct Roots;
+
+impl Pointwise for Roots {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, v: S::F32) -> S::F32 {
+        let root = s.sqrt(v);
+        s.div(s.splat(1.0), s.mul(root, s.sqrt(root)))
+    }
 }
 
-impl WithSimd for AddSquares<'_> {
+/// `v^-β = e^(-β ln v)`.
+#[derive(Clone, Copy)]
+struct Power {
+    beta: f32,
+}
+
+impl Pointwise for Power {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, v: S::F32) -> S::F32 {
+        math::exp(s, s.mul(s.splat(-self.beta), math::ln(s, v)))
+    }
+}
+
+/// `y = x power(bias + scale Σ x²)`.
+struct Normalize<'a, F> {
+    x: Pixels<'a, f32>,
+    y: &'a mut [f32],
+    scale: f32,
+    bias: f32,
+    power: F,
+}
+
+impl<F: Pointwise> WithSimd for Normalize<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let (mut xs, mut sums) =
-            (self.x.chunks_exact(S::LANES), self.sums.chunks_exact_mut(S::LANES));
-        for (x, sums) in (&mut xs).zip(&mut sums) {
-            let x = s.load(x);
-            s.store(s.mul_add(x, x, s.load(sums)), sums);
-        }
-        for (x, sum) in xs.remainder().iter().zip(sums.into_remainder()) {
-            *sum += x * x;
+        let Normalize { x: Pixels { x, apart, planes, own }, y, scale, bias, power } = self;
+        let (scale, bias) = (s.splat(scale), s.splat(bias));
+        for (first, y) in (0..).step_by(S::LANES).zip(y.chunks_mut(S::LANES)) {
+            let plane = |plane: usize| s.load_head(&x[plane * apart + first..][..y.len()]);
+            let mut sum = s.splat(0.0);
+            for at in 0..planes {
+                let x = plane(at);
+                sum = s.mul_add(x, x, sum);
+            }
+            let v = s.mul_add(sum, scale, bias);
+            s.store_head(s.mul(plane(own), power.apply(s, v)), y);
         }
     }
 }
@@ -113,13 +163,19 @@ mod tests {
     use core::array::from_fn;
 
     fn check<T: Float>(error: f64) {
+        for beta in [0.75, 0.5, 1.25] {
+            check_power::<T>(beta, error);
+        }
+    }
+
+    fn check_power<T: Float>(beta: f32, error: f64) {
         for (outer, len, inner, size) in
             [(2, 5, 3, 3), (1, 4, 300, 2), (3, 7, 1, 5), (1, 3, 1, 9), (1, 0, 2, 3), (1, 5, 2, 1)]
         {
             let n = outer * len * inner;
             let x: [T; 1200] = from_fn(|i| T::from_f64(((i * 37) % 23) as f64 / 4.0 - 2.0));
             let mut y = [T::ZERO; 1200];
-            let parameters = Lrn { size, alpha: 0.5, beta: 0.75, bias: 2.0 };
+            let parameters = Lrn { size, alpha: 0.5, beta, bias: 2.0 };
             lrn(&x[..n], &mut y[..n], Axis { outer, len, inner }, parameters);
             for i in 0..n {
                 let c = (i / inner % len) as isize;
@@ -129,7 +185,8 @@ mod tests {
                     .map(|channel| (i as isize + (channel - c) * inner as isize) as usize)
                     .map(|at| x[at].to_f64() * x[at].to_f64())
                     .sum();
-                let expected = x[i].to_f64() / libm::pow(2.0 + 0.5 / size as f64 * sum, 0.75);
+                let expected =
+                    x[i].to_f64() / libm::pow(2.0 + 0.5 / size as f64 * sum, beta.into());
                 assert!((y[i].to_f64() - expected).abs() <= error * expected.abs());
             }
         }
