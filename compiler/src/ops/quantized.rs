@@ -53,13 +53,26 @@ pub struct QuantizedBinary {
 }
 
 fn read(node: &mut Reader<'_>, form: Form) -> Result<Rc<dyn Op>> {
-    let of = Blend {
+    Ok(Rc::new(QuantizedBinary { form, of: read_blend(node)?, to: Requantized::read(node)? }))
+}
+
+/// Reads the attributes that say what the bytes of two operands and of a result stand for.
+pub fn read_blend(node: &mut Reader<'_>) -> Result<Blend> {
+    Ok(Blend {
         zeros: [node.int("a_zero", 0)? as i32, node.int("b_zero", 0)? as i32],
         scales: [node.float("a_scale", 1.0)?, node.float("b_scale", 1.0)?],
         scale: node.float("y_scale", 1.0)?,
         one: false,
-    };
-    Ok(Rc::new(QuantizedBinary { form, of, to: Requantized::read(node)? }))
+    })
+}
+
+/// Says these attributes.
+pub fn blend_attributes(of: &Blend, a: &mut Attributes) {
+    a.int("a_zero", of.zeros[0].into());
+    a.int("b_zero", of.zeros[1].into());
+    a.float("a_scale", of.scales[0]);
+    a.float("b_scale", of.scales[1]);
+    a.float("y_scale", of.scale);
 }
 
 macro_rules! binary {
@@ -98,11 +111,7 @@ impl Op for QuantizedBinary {
     }
 
     fn attributes(&self, a: &mut Attributes) {
-        a.int("a_zero", self.of.zeros[0].into());
-        a.int("b_zero", self.of.zeros[1].into());
-        a.float("a_scale", self.of.scales[0]);
-        a.float("b_scale", self.of.scales[1]);
-        a.float("y_scale", self.of.scale);
+        blend_attributes(&self.of, a);
         self.to.attributes(a);
     }
 

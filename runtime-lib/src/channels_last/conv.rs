@@ -1,12 +1,15 @@
 //! Convolutions of all channels with all: for each panel of filters, a few pixels at a time.
 
+#[cfg(target_arch = "x86_64")]
+use super::tiles::ByTiles;
 use super::windows::{Places, Windows};
 use super::{BLOCK, QUAD, pixel_len};
 use crate::conv::Conv;
 use crate::gemm::pixel_bytes::{Pixels, each_window};
-use crate::quantized::{Channels, Limits, Requantize, join, split_aligned};
-use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Quads, WithBytes, dispatch_bytes};
-use crate::threads::{self, Scratch};
+use crate::quantized::{Blend, Channels, Limits, Requantize, add_to, join, split_aligned};
+use crate::simd::Simd;
+use crate::simd::bytes::{Byte, Bytes, MAX_BYTES, Quads, Vector, WithBytes, dispatch_bytes};
+use crate::threads::{self, Common, Scratch};
 
 /// Filters are filled up to a multiple of so many.
 const GROUP: usize = 16;
@@ -72,6 +75,58 @@ pub fn conv(
     geometry: Conv<'_>,
     to: Requantize,
 ) {
+    let operands = Operands { x, w, channels: Channels::new(bias, factor, offset), to };
+    convolve(operands, y, starts, scratch, geometry, usize::MAX, |_, _| {});
+}
+
+/// So many bytes of a result stay in a second-level cache with as many others.
+const NEAR: usize = 256 << 10;
+
+/// The same, with `addend`, which is as large as the result, added to it: bytes of some pixels at a time,
+/// which become those that [`add`](crate::quantized::add) makes of both.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
+pub fn conv_add(
+    x: &[u8],
+    w: &[i8],
+    bias: &[i32],
+    factor: &[f32],
+    offset: Option<&[f32]>,
+    addend: &[u8],
+    y: &mut [u8],
+    starts: &mut [u32],
+    scratch: &mut [u8],
+    geometry: Conv<'_>,
+    to: Requantize,
+    of: Blend,
+    sum: Requantize,
+) {
+    let operands = Operands { x, w, channels: Channels::new(bias, factor, offset), to };
+    convolve(operands, y, starts, scratch, geometry, NEAR, |at, y: &mut [u8]| {
+        add_to(y, &addend[at..], of, sum);
+    });
+}
+
+/// What a convolution multiplies, and what the sums become.
+struct Operands<'a> {
+    x: &'a [u8],
+    w: &'a [i8],
+    channels: Channels<'a>,
+    to: Requantize,
+}
+
+/// The convolution, of which `then` is given the bytes of some pixels at a time, not many more than `most`,
+/// and where they stand.
+#[inline(always)]
+fn convolve(
+    Operands { x, w, channels, to }: Operands<'_>,
+    y: &mut [u8],
+    starts: &mut [u32],
+    scratch: &mut [u8],
+    geometry: Conv<'_>,
+    most: usize,
+    then: impl Fn(usize, &mut [u8]) + Common,
+) {
     let windows = Windows::of(&geometry, pixel_len(geometry.channels));
     let (image, pixel) = (windows.image(), pixel_len(geometry.filters));
     if y.is_empty() {
@@ -80,19 +135,27 @@ pub fn conv(
     fill_starts(&windows, starts);
     let (copy, scratch) = split_aligned(scratch, windows.copy_len());
     let scratch = Scratch::new(scratch);
-    for (i, y) in y.chunks_exact_mut(windows.places() * pixel).enumerate() {
+    let len = windows.places() * pixel;
+    let few = (most / pixel).max(1);
+    for (i, y) in y.chunks_exact_mut(len).enumerate() {
         let all = Work {
             x: windows.seen(&x[i * image..][..image], to.x_zero as u8, copy),
             w: i8::bits(w),
             starts,
-            channels: Channels::new(bias, factor, offset),
+            channels,
             windows,
             filters: geometry.filters,
             to,
         };
         let cost = y.len() * starts.len() / (threads::PRODUCTS / 2);
         threads::share(y, pixel, cost, |first, y| {
-            scratch.with(|scratch| dispatch_bytes(Part { of: &all, first, y, scratch }));
+            scratch.with(|scratch| {
+                for (j, y) in y.chunks_mut(few.saturating_mul(pixel)).enumerate() {
+                    let first = first + j * few;
+                    dispatch_bytes(Part { of: &all, first, y, scratch });
+                    then(i * len + first * pixel, y);
+                }
+            });
         });
     }
 }
@@ -135,8 +198,8 @@ impl WithBytes for Part<'_> {
             return of.narrow(first, y, scratch);
         }
         #[cfg(target_arch = "x86_64")]
-        if S::TILES && of.by_tiles(s, first, y) {
-            return;
+        if S::TILES && of.has_tiles(y) {
+            return s.run(ByTiles { of, first, y });
         }
         let filters = of.filters.next_multiple_of(GROUP);
         let quads = of.starts.len() * QUAD;
@@ -204,23 +267,45 @@ impl<S: Bytes> Columns<'_, S> {
         let bias = &self.of.channels.bias[self.filter..];
         let sums = self.pixels.tile::<S, R, V>(s, at, self.column, bias);
         let pixel = pixel_len(self.of.filters);
+        let channels = &self.of.channels;
+        if let Some(rows) = channels.rows(s, self.limits, &sums, self.filter) {
+            return match V {
+                // Bytes of neighboring pixels without others between them are stored together.
+                1 if pixel == V * S::LANES => self.store::<R, V, 4>(s, &rows, y),
+                2 if pixel == V * S::LANES => self.store::<R, V, 2>(s, &rows, y),
+                _ => self.store::<R, V, 1>(s, &rows, y),
+            };
+        }
         let n = (pixel - self.filter).min(V * S::LANES);
         let mut store =
             |r: usize, bytes| s.store_bytes(bytes, &mut y[r * pixel + self.filter..][..n]);
-        let channels = &self.of.channels;
         let at = |v| self.filter + v * S::LANES;
-        if let Some(rows) = channels.rows(s, self.limits, &sums, self.filter) {
-            for (r, bytes) in rows.into_iter().enumerate() {
-                store(r, bytes);
-            }
-            return;
-        }
         let mut r = 0;
         each_window(s, &sums, |sums| {
             let bytes = channels.bytes(s, self.limits, sums, at);
             store(r, self.limits.capped(s, join(s, bytes)));
             r += 1;
         });
+    }
+
+    /// Stores the bytes of some pixels, those of `T` pixels together.
+    #[inline(always)]
+    fn store<const R: usize, const V: usize, const T: usize>(
+        &self,
+        s: S,
+        rows: &[[Vector<S>; V]; R],
+        y: &mut [u8],
+    ) {
+        let pixel = pixel_len(self.of.filters);
+        let n = (pixel - self.filter).min(V * S::LANES);
+        for (i, rows) in rows.chunks(T).enumerate() {
+            let mut bytes = [s.level().splat_i32(0); 4];
+            for (to, &byte) in bytes.iter_mut().zip(rows.as_flattened()) {
+                *to = byte;
+            }
+            let bytes = self.limits.capped(s, s.join(bytes));
+            s.store_bytes(bytes, &mut y[i * T * pixel + self.filter..][..rows.len() * n]);
+        }
     }
 }
 

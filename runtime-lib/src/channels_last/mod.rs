@@ -19,7 +19,7 @@ mod tests;
 mod tiles;
 mod windows;
 
-pub use conv::{conv, conv_scratch, conv_starts, pack_weights, packed_weights_len};
+pub use conv::{conv, conv_add, conv_scratch, conv_starts, pack_weights, packed_weights_len};
 pub use depthwise::{
     depthwise, depthwise_order, depthwise_scratch, depthwise_starts, pack_depthwise_weights,
     packed_depthwise_weights_len,

@@ -5,7 +5,7 @@ use super::*;
 use crate::blocks::Channels;
 use crate::conv::{Conv, Weights};
 use crate::pool::Pool;
-use crate::quantized::Requantize;
+use crate::quantized::{Blend, Requantize, add};
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
 
@@ -30,6 +30,10 @@ fn to_first(x: &[u8], shape: Channels) -> Vec<u8> {
 }
 
 const TO: Requantize = Requantize { x_zero: 77, y_zero: 100, low: 20, high: 235 };
+
+/// What is made of a result and an addend.
+const BLEND: Blend = Blend { zeros: [100, 131], scales: [0.037, 0.11], scale: 0.09, one: false };
+const SUM: Requantize = Requantize { x_zero: 0, y_zero: 90, low: 90, high: 249 };
 
 fn expected(sum: i64, factor: f32, offset: Option<f32>) -> u8 {
     let x = match offset {
@@ -94,6 +98,14 @@ fn check_conv(of: &Conv<'_>, seed: usize) {
         let (mut at, mut scratch) = (vec![7; conv_starts(of)], vec![9; conv_scratch(of)]);
         let (at, scratch) = (&mut at, &mut scratch);
         conv(&image, &packed, &start, &factors, offsets, &mut y, at, scratch, *of, TO);
+        let addend = bytes(y.len(), seed + 2);
+        let (mut sum, mut both) = (vec![7; y.len()], vec![8; y.len()]);
+        add(&y, &addend, &mut both, BLEND, SUM);
+        conv_add(
+            &image, &packed, &start, &factors, offsets, &addend, &mut sum, at, scratch, *of, TO,
+            BLEND, SUM,
+        );
+        assert!(to_first(&sum, to) == to_first(&both, to), "{of:?} {seed}");
     }
     for (at, y) in to_first(&y, to).into_iter().enumerate() {
         let (image, filter, place) = (at / to.pixels / all, at / to.pixels % all, at % to.pixels);

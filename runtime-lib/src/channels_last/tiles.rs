@@ -5,26 +5,44 @@ use super::windows::Places;
 use super::{BLOCK, QUAD, pixel_len};
 use crate::gemm::tiles::{Ends, Quads, Right, Row, WIDE, multiply, vectors};
 use crate::quantized::{Limits, join};
-use crate::simd::bytes::Bytes;
+use crate::simd::bytes::{Bytes, WithBytes};
 use crate::simd::{Simd, tiles};
 
 /// Windows whose bytes are made at once.
 const ROWS: usize = 4;
 
 impl Work<'_> {
-    /// Computes some pixels, if the processor has tiles, and they pay; says whether.
-    #[inline(always)]
-    pub(super) fn by_tiles<S: Bytes>(&self, s: S, first: usize, y: &mut [u8]) -> bool {
+    /// The filters.
+    fn right(&self) -> Right<'_> {
         let filters = self.w.len() / (QUAD * self.starts.len()).max(1);
-        let right = Right::new(self.w, self.starts.len(), filters, BLOCK);
-        let (pixel, limits) = (pixel_len(self.filters), Limits::new(s, self.to, 0));
-        let pixels = y.len() / pixel;
-        let Some(amx) = tiles().filter(|_| right.pays(pixels)) else { return false };
-        let run = self.windows.run().div_ceil(QUAD).max(1);
-        let places = self.windows.from(first);
-        let mut ends = Pixels { s, of: self, first, places, next: 0, run, y, pixel, limits };
-        multiply::<Quads>(amx, right, pixels, &mut ends);
-        true
+        Right::new(self.w, self.starts.len(), filters, BLOCK)
+    }
+
+    /// Whether the processor has tiles, and they pay for these pixels.
+    #[inline(always)]
+    pub(super) fn has_tiles(&self, y: &[u8]) -> bool {
+        tiles().is_some() && self.right().pays(y.len() / pixel_len(self.filters))
+    }
+}
+
+/// Some pixels of the output, where [`Work::has_tiles`]. It is a function of its own, for the rows that
+/// it fills take much of the stack.
+pub(super) struct ByTiles<'a> {
+    pub of: &'a Work<'a>,
+    pub first: usize,
+    pub y: &'a mut [u8],
+}
+
+impl WithBytes for ByTiles<'_> {
+    #[inline(always)]
+    fn run<S: Bytes>(self, s: S) {
+        let ByTiles { of, first, y } = self;
+        let (pixel, limits) = (pixel_len(of.filters), Limits::new(s, of.to, 0));
+        let Some(amx) = tiles() else { return };
+        let run = of.windows.run().div_ceil(QUAD).max(1);
+        let (pixels, places) = (y.len() / pixel, of.windows.from(first));
+        let mut ends = Pixels { s, of, first, places, next: 0, run, y, pixel, limits };
+        multiply::<Quads>(amx, of.right(), pixels, &mut ends);
     }
 }
 
@@ -99,6 +117,7 @@ impl<S: Bytes> Pixels<'_, S> {
                 }
                 if let Some(rows) = channels.rows(s, limits, &windows, column) {
                     for (i, bytes) in rows.into_iter().enumerate() {
+                        let bytes = limits.capped(s, join(s, bytes));
                         s.store_bytes(bytes, &mut y[(r + i) * pixel + column..][..n]);
                     }
                     r += ROWS;

@@ -33,6 +33,12 @@ pub fn mul<A: Byte, B: Byte, Y: Byte>(a: &[A], b: &[B], y: &mut [Y], of: Blend, 
     share(a, b, y, of, |a, b, y| dispatch_bytes(Binary::<true>::new(a, b, y, of, to)));
 }
 
+/// Adds `a`, which may be longer, to `y`, likewise.
+#[inline(never)]
+pub(crate) fn add_to(y: &mut [u8], a: &[u8], of: Blend, to: Requantize) {
+    dispatch_bytes(Added { y, a, of: Combined::new(of, to) });
+}
+
 /// Hands out parts of the operands and of the result, to several threads where that pays.
 #[inline(always)]
 fn share<A: Byte, B: Byte, Y: Byte>(
@@ -52,8 +58,7 @@ fn share<A: Byte, B: Byte, Y: Byte>(
 struct Binary<'a, const PRODUCT: bool> {
     operands: [Operand<'a>; 2],
     y: &'a mut [u8],
-    scale: f32,
-    to: Requantize,
+    of: Combined<PRODUCT>,
     flip: u8,
 }
 
@@ -61,8 +66,6 @@ struct Binary<'a, const PRODUCT: bool> {
 struct Operand<'a> {
     bits: &'a [u8],
     flip: u8,
-    zero: i32,
-    scale: f32,
     one: bool,
 }
 
@@ -74,44 +77,33 @@ impl<'a, const PRODUCT: bool> Binary<'a, PRODUCT> {
         of: Blend,
         to: Requantize,
     ) -> Binary<'a, PRODUCT> {
-        let operand = |bits, flip: u8, i: usize| Operand {
-            bits,
-            flip,
-            zero: of.zeros[i] + i32::from(flip),
-            scale: of.scales[i],
-            one: i == 1 && of.one,
-        };
-        let operands = [operand(A::bits(a), A::FLIP, 0), operand(B::bits(b), B::FLIP, 1)];
-        Binary { operands, y: Y::bits_mut(y), scale: of.scale, to, flip: Y::FLIP }
+        let moved = |zero: i32, flip: u8| zero + i32::from(flip);
+        let zeros = [moved(of.zeros[0], A::FLIP), moved(of.zeros[1], B::FLIP)];
+        let [y_zero, low, high] = [to.y_zero, to.low, to.high].map(|byte| moved(byte, Y::FLIP));
+        let to = Requantize { y_zero, low, high, ..to };
+        let a = Operand { bits: A::bits(a), flip: A::FLIP, one: false };
+        let b = Operand { bits: B::bits(b), flip: B::FLIP, one: of.one };
+        let of = Combined::new(Blend { zeros, ..of }, to);
+        Binary { operands: [a, b], y: Y::bits_mut(y), of, flip: Y::FLIP }
     }
 }
 
 impl Operand<'_> {
-    /// The real number of a byte.
+    /// A byte, without a sign.
     #[inline(always)]
-    fn number(&self, at: usize) -> f32 {
-        let byte = self.bits[if self.one { 0 } else { at }] ^ self.flip;
-        (i32::from(byte) - self.zero) as f32 * self.scale
+    fn byte(&self, at: usize) -> u8 {
+        self.bits[if self.one { 0 } else { at }] ^ self.flip
     }
 
-    /// The real numbers of `4 · LANES` bytes, in the order that [`Bytes::collect`] undoes.
+    /// The bytes of a vector, without a sign.
     #[inline(always)]
-    fn real<S: Bytes>(&self, s: S, at: usize) -> [<S::Level as Simd>::F32; 4] {
+    fn bytes<S: Bytes>(&self, s: S, at: usize) -> Vector<S> {
         let l = s.level();
-        let flip = l.splat_i32(super::quad(self.flip));
         let bytes = match self.one {
             true => l.splat_i32(super::quad(self.bits[0])),
             false => s.load_bytes(&self.bits[at..]),
         };
-        // The last bits of numbers from 2²³ on count whole ones, and these are bytes.
-        let (none, exponent) = (l.splat_i32(0), l.splat_i32(super::quad(0x4b)));
-        let lanes = s.interleave([s.xor(bytes, flip), none, none, exponent]);
-        let (zero, scale) = (l.splat(8_388_608.0 + self.zero as f32), l.splat(self.scale));
-        let mut real = [scale; 4];
-        for (real, lane) in real.iter_mut().zip(lanes) {
-            *real = l.mul(l.sub(l.with_bits(lane), zero), scale);
-        }
-        real
+        s.xor(bytes, l.splat_i32(super::quad(self.flip)))
     }
 }
 
@@ -119,11 +111,9 @@ impl<const PRODUCT: bool> Binary<'_, PRODUCT> {
     /// One byte after the other.
     #[inline(never)]
     fn narrow(self) {
-        let (bounds, [a, b]) = (self.to.bounds(), self.operands);
+        let [a, b] = self.operands;
         for (i, y) in self.y.iter_mut().enumerate() {
-            let (a, b) = (a.number(i), b.number(i));
-            let x = if PRODUCT { a * b } else { a + b };
-            *y = bounds.byte(Float::round(x / self.scale) as i32);
+            *y = self.of.byte(a.byte(i), b.byte(i)) ^ self.flip;
         }
     }
 }
@@ -134,18 +124,88 @@ impl<const PRODUCT: bool> WithBytes for Binary<'_, PRODUCT> {
         if S::NARROW {
             return self.narrow();
         }
-        let l = s.level();
-        let limits = Limits::new(s, self.to, self.flip);
-        let scale = Divisor::new(self.scale, self.operands.map(|of| of.scale));
+        let flip = s.level().splat_i32(super::quad(self.flip));
         let [a, b] = self.operands;
         for (i, y) in self.y.chunks_mut(4 * S::LANES).enumerate() {
-            let (a, b) = (a.real(s, i * 4 * S::LANES), b.real(s, i * 4 * S::LANES));
-            let mut lanes: [Vector<S>; 4] = [l.splat_i32(0); 4];
-            for (lane, (a, b)) in lanes.iter_mut().zip(a.into_iter().zip(b)) {
-                let x = if PRODUCT { l.mul(a, b) } else { l.add(a, b) };
-                *lane = limits.near(s, scale.quotient(l, x));
-            }
-            s.store_bytes(limits.bits(s, s.collect(lanes)), y);
+            let at = i * 4 * S::LANES;
+            let bytes = self.of.bytes(s, a.bytes(s, at), b.bytes(s, at));
+            s.store_bytes(s.xor(bytes, flip), y);
         }
+    }
+}
+
+/// A sum that takes the place of its first operand.
+struct Added<'a> {
+    y: &'a mut [u8],
+    a: &'a [u8],
+    of: Combined<false>,
+}
+
+impl WithBytes for Added<'_> {
+    #[inline(always)]
+    fn run<S: Bytes>(self, s: S) {
+        let Added { y, a, of } = self;
+        if S::NARROW {
+            return y.iter_mut().zip(a).for_each(|(y, &a)| *y = of.byte(*y, a));
+        }
+        let width = 4 * S::LANES;
+        for (y, a) in y.chunks_mut(width).zip(a.chunks(width)) {
+            let bytes = of.bytes(s, s.load_bytes(y), s.load_bytes(a));
+            s.store_bytes(bytes, y);
+        }
+    }
+}
+
+/// What the sum or the product of two bytes without a sign becomes, such a one, too.
+#[derive(Clone, Copy)]
+struct Combined<const PRODUCT: bool> {
+    zeros: [i32; 2],
+    scales: [f32; 2],
+    scale: Divisor,
+    to: Requantize,
+}
+
+impl<const PRODUCT: bool> Combined<PRODUCT> {
+    /// What `of` says, capped and with the zero point that `to` says.
+    fn new(of: Blend, to: Requantize) -> Combined<PRODUCT> {
+        let Blend { zeros, scales, scale, .. } = of;
+        Combined { zeros, scales, scale: Divisor::new(scale, scales), to }
+    }
+
+    /// What two bytes become.
+    #[inline(always)]
+    fn byte(&self, a: u8, b: u8) -> u8 {
+        let number = |byte: u8, i: usize| (i32::from(byte) - self.zeros[i]) as f32 * self.scales[i];
+        let (a, b) = (number(a, 0), number(b, 1));
+        let x = if PRODUCT { a * b } else { a + b };
+        self.to.bounds().byte(Float::round(x / self.scale.number()) as i32)
+    }
+
+    /// What the bytes of two vectors become.
+    #[inline(always)]
+    fn bytes<S: Bytes>(&self, s: S, a: Vector<S>, b: Vector<S>) -> Vector<S> {
+        let (l, limits) = (s.level(), Limits::new(s, self.to, 0));
+        let (a, b) = (self.real(s, a, 0), self.real(s, b, 1));
+        let mut lanes: [Vector<S>; 4] = [l.splat_i32(0); 4];
+        for (lane, (a, b)) in lanes.iter_mut().zip(a.into_iter().zip(b)) {
+            let x = if PRODUCT { l.mul(a, b) } else { l.add(a, b) };
+            *lane = limits.near(s, self.scale.quotient(l, x));
+        }
+        limits.capped(s, s.collect(lanes))
+    }
+
+    /// The real numbers of the bytes of operand `i`, in the order that [`Bytes::collect`] undoes.
+    #[inline(always)]
+    fn real<S: Bytes>(&self, s: S, bytes: Vector<S>, i: usize) -> [<S::Level as Simd>::F32; 4] {
+        let l = s.level();
+        // The last bits of numbers from 2²³ on count whole ones, and these are bytes.
+        let (none, exponent) = (l.splat_i32(0), l.splat_i32(super::quad(0x4b)));
+        let lanes = s.interleave([bytes, none, none, exponent]);
+        let (zero, scale) = (l.splat(8_388_608.0 + self.zeros[i] as f32), l.splat(self.scales[i]));
+        let mut real = [scale; 4];
+        for (real, lane) in real.iter_mut().zip(lanes) {
+            *real = l.mul(l.sub(l.with_bits(lane), zero), scale);
+        }
+        real
     }
 }

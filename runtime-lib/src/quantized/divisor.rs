@@ -34,6 +34,11 @@ impl Divisor {
         Divisor { number, inverse: is_sure.then_some(1.0 / number) }
     }
 
+    /// The number.
+    pub fn number(&self) -> f32 {
+        self.number
+    }
+
     /// What is rounded to the same whole number as `x` over the divisor is, or is beyond 2⁸ with it.
     #[inline(always)]
     pub fn quotient<S: Simd>(&self, s: S, x: S::F32) -> S::F32 {

@@ -21,6 +21,7 @@ mod table;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 
+pub(crate) use binary::add_to;
 pub use binary::{Blend, add, mul};
 pub use conv::{conv, conv_scratch, conv_starts, pack_weights, packed_weights_len};
 pub use matmul::{
@@ -75,7 +76,8 @@ pub(crate) struct Channels<'a> {
 impl<'a> Channels<'a> {
     /// Those of all channels.
     pub fn new(bias: &'a [i32], factor: &'a [f32], offset: Option<&'a [f32]>) -> Channels<'a> {
-        let plain = factor.iter().all(|&factor| Multiplier::of(factor).is_some());
+        // Without a way out of the loop it is one of vectors.
+        let plain = factor.iter().fold(true, |all, &x| all & Multiplier::of(x).is_some());
         let steady = HAS_VECTORS && are_steady(factor);
         Channels { bias, factor, offset: offset.unwrap_or(&[]), plain, steady }
     }
@@ -122,8 +124,8 @@ impl<'a> Channels<'a> {
         Some(Steady { factors, ends: limits.ends })
     }
 
-    /// The bytes that rows of sums become, those of the channels from `first` on, where all is
-    /// [`steady`](Channels::steady): one vector for each row.
+    /// The bytes, still as wide as sums, that rows of these become, those of the channels from `first` on,
+    /// where all is [`steady`](Channels::steady). They are capped when they are bytes.
     #[inline(always)]
     pub fn rows<S: Bytes, const R: usize, const V: usize>(
         &self,
@@ -131,7 +133,7 @@ impl<'a> Channels<'a> {
         limits: Limits<S>,
         sums: &[[Vector<S>; V]; R],
         first: usize,
-    ) -> Option<[Vector<S>; R]> {
+    ) -> Option<[[Vector<S>; V]; R]> {
         if !self.is_steady::<S>() {
             return None;
         }
@@ -141,10 +143,9 @@ impl<'a> Channels<'a> {
         for (v, factor) in factors.iter_mut().enumerate() {
             *factor = s.level().load(&numbers[v * S::LANES..]);
         }
-        let mut rows = [s.level().splat_i32(0); R];
-        for (row, sums) in rows.iter_mut().zip(sums) {
-            let whole = s.whole_products(sums, &factors, limits.ends, true)?;
-            *row = limits.capped(s, join(s, whole));
+        let mut rows = *sums;
+        for row in &mut rows {
+            *row = s.whole_products(row, &factors, limits.ends, true)?;
         }
         Some(rows)
     }

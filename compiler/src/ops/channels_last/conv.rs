@@ -4,18 +4,19 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::DType,
-    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
     ops::{
         Entry,
         conv::{geometry_of, macs},
         internal,
         pack::{PIECE, Pack, numbers, packed_bytes},
+        quantized::{blend_attributes, read_blend},
         requantize::{Requantized, check_channels},
         window::{self, Rounding, Slide, Window},
     },
     plan::{
         Kernel, Operand,
-        geometry::{Conv, Requantize},
+        geometry::{Blend, Conv, Requantize},
         kernel,
     },
     tensor::Tensor,
@@ -25,16 +26,18 @@ use onnxc_runtime::{
     Number,
     channels_last::{self, BLOCK, MOST_AXES},
     conv::{self, Weights},
+    quantized,
 };
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("ChannelsLastConv", |node| {
     let (window, group) = (Window::read(node)?, node.int("group", 1)?);
-    Ok(Rc::new(ChannelsLastConv { window, group, to: Requantized::read(node)? }))
+    let added = Added::read(node)?;
+    Ok(Rc::new(ChannelsLastConv { window, group, to: Requantized::read(node)?, added }))
 })];
 
 /// The convolution of an image of bytes with its channels last, all channels with all or each by
-/// itself. Its inputs are those of `QuantizedConv`.
+/// itself. Its inputs are those of `QuantizedConv`, and what is added to its result, if anything is.
 pub struct ChannelsLastConv {
     /// The window.
     pub window: Window,
@@ -42,6 +45,42 @@ pub struct ChannelsLastConv {
     pub group: i64,
     /// What the sums become: bytes without a sign.
     pub to: Requantized,
+    /// How input 5, which has the shape of the result, is added to it; the group is 1 then.
+    pub added: Option<Added>,
+}
+
+/// What is made of bytes that sums became and of others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Added {
+    /// The zero points and the scales of both, and the scale of their sum.
+    pub of: quantized::Blend,
+    /// What their sum becomes: bytes without a sign.
+    pub to: quantized::Requantize,
+}
+
+impl Added {
+    fn read(node: &mut Reader<'_>) -> Result<Option<Added>> {
+        let of = read_blend(node)?;
+        let mut int = |name, default| Ok(node.int(name, default)?.clamp(0, 255) as i32);
+        let (y_zero, low, high) = (int("sum_zero", 0)?, int("sum_low", 0)?, int("sum_high", 255)?);
+        let to = quantized::Requantize { x_zero: 0, y_zero, low, high };
+        Ok(node.flag("added", false)?.then_some(Added { of, to }))
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.flag("added", true);
+        blend_attributes(&self.of, a);
+        a.int("sum_zero", self.to.y_zero.into());
+        a.int("sum_low", self.to.low.into());
+        a.int("sum_high", self.to.high.into());
+    }
+
+    /// As the kernel is told.
+    fn formula(&self) -> (Blend, Requantize) {
+        let quantized::Blend { zeros, scales, scale, one } = self.of;
+        let quantized::Requantize { x_zero, y_zero, low, high } = self.to;
+        (Blend { zeros, scales, scale, one }, Requantize { x_zero, y_zero, low, high })
+    }
 }
 
 /// A kernel of a convolution.
@@ -59,6 +98,9 @@ macro_rules! convolves {
 
 static CONV: Convolves = convolves!(conv);
 static DEPTHWISE: Convolves = convolves!(depthwise);
+static CONV_ADD: Kernel<(Conv, Requantize, Blend, Requantize)> = kernel!(U8_ONLY T,
+    channels_last::conv_add, |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3),
+        a.optional(4), a.input(5), a.output(0), a.output(1), a.output(2), p.0, p.1, p.2, p.3));
 
 /// The weights of a convolution, in the order of its kernel. A piece is some blocks of filters.
 struct Filters(Conv);
@@ -177,6 +219,9 @@ impl Op for ChannelsLastConv {
         self.window.attributes(a);
         a.int("group", self.group);
         self.to.attributes(a);
+        if let Some(added) = &self.added {
+            added.attributes(a);
+        }
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
@@ -195,6 +240,12 @@ impl Op for ChannelsLastConv {
         let mut shape = vec![batch];
         shape.extend(window::shape(&slides));
         shape.push(super::pixel(&w[0]));
+        if self.added.is_some() {
+            cx.of(5, &[DType::U8])?;
+            for (a, b) in cx.ranked(5, shape.len())?.shape.clone().iter().zip(&shape) {
+                cx.require_equal(a, b, "the sizes of the result and of the addend")?;
+            }
+        }
         Ok(vec![Type::tensor(DType::U8, shape)])
     }
 
@@ -210,7 +261,7 @@ impl Op for ChannelsLastConv {
         let packed = packed_bytes(cx, 1, Filters(geometry.clone()));
         let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
         let offset = if cx.has(4) { Some(self.numbers(cx, 4)?) } else { None };
-        let inputs = vec![
+        let mut inputs = vec![
             cx.input(0)?.into(),
             weights.into(),
             self.numbers(cx, 2)?.into(),
@@ -220,7 +271,13 @@ impl Op for ChannelsLastConv {
         let starts = cx.scratch(DType::U32, starts as i64);
         let outputs =
             vec![cx.output(0)?.into(), starts.into(), cx.scratch(DType::U8, scratch).into()];
-        cx.call_on(kernel, DType::U8, inputs, outputs, (geometry, self.to.formula()))
+        let to = self.to.formula();
+        let Some(added) = &self.added else {
+            return cx.call_on(kernel, DType::U8, inputs, outputs, (geometry, to));
+        };
+        inputs.push(cx.input(5)?.into());
+        let (of, sum) = added.formula();
+        cx.call_on(&CONV_ADD, DType::U8, inputs, outputs, (geometry, to, of, sum))
     }
 }
 

@@ -9,16 +9,21 @@ use crate::{
     ir::{Node, Op, Rule, Site, ValueId},
     ops::{
         channels_last::{
-            self, ChannelsFirst, ChannelsLast, conv::ChannelsLastConv, moved,
-            pool::ChannelsLastPool, unsigned,
+            self, ChannelsFirst, ChannelsLast,
+            conv::{Added, ChannelsLastConv},
+            moved,
+            pool::ChannelsLastPool,
+            unsigned,
         },
         concat::Concat,
         conv::quantized::{MOST_AXES, QuantizedConv},
-        quantized::{QuantizedAveragePool, QuantizedBinary, QuantizedTable},
+        quantized::{Form, QuantizedAveragePool, QuantizedBinary, QuantizedTable},
+        requantize::Requantized,
     },
     passes::fuse::{Replaced, tensor},
     tensor::Tensor,
 };
+use onnxc_runtime::quantized::{Blend, Requantize};
 use std::rc::Rc;
 
 /// What is tried, in order.
@@ -73,7 +78,8 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !fits || filters == 0 {
         return None;
     }
-    let conv = ChannelsLastConv { window: window.clone(), group: *group, to: unsigned(*to, dtype) };
+    let to_last = unsigned(*to, dtype);
+    let conv = ChannelsLastConv { window: window.clone(), group: *group, to: to_last, added: None };
     let mut inputs = node.inputs.clone();
     inputs[0] = Some(into_last(site, node, x)?);
     replace(site, node, Rc::new(conv), inputs, (to.dtype, filters))
@@ -97,8 +103,41 @@ fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
         of.zeros[i] += moved(bytes(site, id)?.0);
         inputs.push(Some(into_last(site, node, id)?));
     }
-    let op = QuantizedBinary { form: *form, of, to: unsigned(*to, DType::U8) };
+    let made = unsigned(*to, DType::U8);
+    if let (Form::Add, true, &[Some(a), Some(b)]) = (form, alike, &inputs[..])
+        && let Some((op, inputs)) = added(site, [a, b], of, made)
+    {
+        return replace(site, node, Rc::new(op), inputs, (to.dtype, channels));
+    }
+    let op = QuantizedBinary { form: *form, of, to: made };
     replace(site, node, Rc::new(op), inputs, (to.dtype, channels))
+}
+
+/// The convolution that makes one operand of a sum, with the other one added, where nothing else uses
+/// what it makes: the later one of two.
+fn added(
+    site: &Site<'_>,
+    operands: [ValueId; 2],
+    of: Blend,
+    to: Requantized,
+) -> Option<(ChannelsLastConv, Vec<Option<ValueId>>)> {
+    let convolution = |i: usize| {
+        let sum = site.producer(operands[i])?;
+        let conv = sum.op.downcast::<ChannelsLastConv>()?;
+        (site.uses(i) == 1 && conv.group == 1 && conv.added.is_none()).then_some((conv, sum))
+    };
+    let producer = |i: usize| site.graph[operands[i]].producer;
+    let order = if producer(0) > producer(1) { [0, 1] } else { [1, 0] };
+    let (i, (conv, sum)) = order.into_iter().find_map(|i| Some((i, convolution(i)?)))?;
+    let [a, b] = [i, 1 - i];
+    let of =
+        Blend { zeros: [of.zeros[a], of.zeros[b]], scales: [of.scales[a], of.scales[b]], ..of };
+    let mut inputs = sum.inputs.clone();
+    inputs.resize(5, None);
+    inputs.push(Some(operands[b]));
+    let added = Some(Added { of, to: Requantize { x_zero: 0, ..to.to } });
+    let window = conv.window.clone();
+    Some((ChannelsLastConv { window, group: 1, to: conv.to, added }, inputs))
 }
 
 /// A function of each byte.
@@ -150,7 +189,9 @@ fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
 fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
     let ChannelsFirst { dtype, .. } = *node.op.downcast()?;
     let sum = site.producer(node.input(0)?)?;
-    let ChannelsLastConv { window, group, to } = sum.op.downcast()?;
+    let ChannelsLastConv { window, group, to, added: None } = sum.op.downcast()? else {
+        return None;
+    };
     let x = site.producer(sum.input(0)?).filter(|node| node.op.is::<ChannelsLast>())?.input(0)?;
     if site.uses(0) > 1 {
         return None;
@@ -174,15 +215,10 @@ mod tests {
     use crate::{
         dim::Dim,
         ir::Graph,
-        ops::{
-            quantized::Form,
-            requantize::Requantized,
-            window::{AutoPad, Window},
-        },
+        ops::window::{AutoPad, Window},
         passes::layout::spread,
         ty::Type,
     };
-    use onnxc_runtime::quantized::{Blend, Requantize};
 
     const TO: Requantized = Requantized {
         to: Requantize { x_zero: 3, y_zero: -2, low: -128, high: 99 },
@@ -242,6 +278,36 @@ mod tests {
         assert_eq!(sum.to, Requantized { to: moved, dtype: DType::U8 });
         let output = graph[graph.body].outputs[0];
         assert_eq!(graph[output].ty.to_string(), "int8[n, 24, 9, 9]");
+    }
+
+    #[test]
+    fn the_later_convolution_adds_what_it_is_added_to() {
+        let of = Blend { zeros: [1, 2], scales: [0.5, 0.125], scale: 0.25, one: false };
+        let of_both = |swapped: bool| {
+            laid_out(8, move |graph, x| {
+                let mut both = [conv(graph, x, [8, 8], 1), conv(graph, x, [8, 8], 1)];
+                if swapped {
+                    both.swap(0, 1);
+                }
+                let op = QuantizedBinary { form: Form::Add, of, to: TO };
+                graph.add(graph.body, "sum", op, &both).expect("they fit")
+            })
+        };
+        for (swapped, zeros, scales) in
+            [(false, [130, 129], [0.125, 0.5]), (true, [129, 130], [0.5, 0.125])]
+        {
+            let graph = of_both(swapped);
+            let found = "ChannelsLast ChannelsLastConv ChannelsLastConv ChannelsFirst";
+            assert_eq!(names(&graph), found);
+            let mut convs = graph
+                .nodes()
+                .filter_map(|(_, node)| Some((node.op.downcast::<ChannelsLastConv>()?, node)));
+            let (first, last) = (convs.next().expect("two"), convs.next().expect("two"));
+            assert_eq!(first.0.added, None);
+            let to = Requantize { x_zero: 0, y_zero: 126, low: 0, high: 227 };
+            assert_eq!(last.0.added, Some(Added { of: Blend { zeros, scales, ..of }, to }));
+            assert_eq!(last.1.input(5), first.1.outputs[0]);
+        }
     }
 
     #[test]

@@ -236,7 +236,9 @@ fn fused_products<S: Bytes, const V: usize>(
 /// Whether products with such factors are the exact ones, capped, even where sums have more bits than a
 /// number: those have products that are beyond any limit.
 pub(crate) fn are_steady(factors: &[f32]) -> bool {
-    factors.iter().all(|&factor| factor == 0.0 || factor >= 512.0 / EXACT)
+    let is_steady = |factor: f32| (factor == 0.0) | (factor >= 512.0 / EXACT);
+    // Without a way out of the loop it is one of vectors.
+    factors.iter().fold(true, |all, &factor| all & is_steady(factor))
 }
 
 /// Sums below it have no more bits than a number has.

@@ -20,6 +20,8 @@ impl Vnni {
     }
 }
 
+// Where it is called from such a function, it is to have a stack of its own.
+#[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
 fn compiled<O: WithBytes>(s: Vnni, op: O) {
     op.run(s);
