@@ -219,8 +219,8 @@ impl<R: Results> WithBytes for Work<'_, R> {
         let Product { m, n, k } = geometry;
         let depth = packed_columns_depth(k);
         #[cfg(target_arch = "x86_64")]
-        if S::TILES && tiles::multiply(s, self.product, || self.results.end(s, geometry, 0)) {
-            return;
+        if S::TILES && tiles::pay(self.product) {
+            return s.run(tiles::ByTiles { of: self.product, results: self.results });
         }
         for i in (0..m).step_by(ROWS) {
             let rows = ROWS.min(m - i);
@@ -387,23 +387,40 @@ impl<S: Bytes> End<S> for FloatsEnd<'_, '_> {
 /// Products by the processor's tiles.
 #[cfg(target_arch = "x86_64")]
 mod tiles {
-    use super::{COLUMNS, Multiply, PANEL, Product, packed_columns_depth};
+    use super::{COLUMNS, Multiply, PANEL, Product, Results, packed_columns_depth};
     use crate::gemm::bytes::End;
     use crate::gemm::tiles::{self, Ends, Quads, Right, Row, WIDE, vectors};
     use crate::quantized::quad;
-    use crate::simd::bytes::{Bytes, Vector};
+    use crate::simd::bytes::{Bytes, Vector, WithBytes};
     use crate::simd::{Simd, tiles};
 
-    /// Multiplies all rows, if the processor has tiles, and they pay; says whether.
+    /// Whether the processor has tiles, and they pay.
     #[inline(always)]
-    pub fn multiply<S: Bytes, E: End<S>>(s: S, of: Multiply<'_>, end: impl FnOnce() -> E) -> bool {
-        let Product { m, n, k } = of.geometry;
+    pub fn pay(of: Multiply<'_>) -> bool {
+        tiles().is_some() && right(of).pays(of.geometry.m)
+    }
+
+    fn right(of: Multiply<'_>) -> Right<'_> {
+        let Product { n, k, .. } = of.geometry;
         let columns = n.next_multiple_of(COLUMNS);
-        let right = Right::new(of.w, packed_columns_depth(k) / 4, columns, PANEL);
-        let Some(amx) = tiles().filter(|_| right.pays(m)) else { return false };
-        let mut ends = Rows { s, of, flip: s.level().splat_i32(quad(of.flip)), end: end() };
-        tiles::multiply::<Quads>(amx, right, m, &mut ends);
-        true
+        Right::new(of.w, packed_columns_depth(k) / 4, columns, PANEL)
+    }
+
+    /// All rows, where tiles [`pay`]. It is a function of its own, for the rows that it fills take much of
+    /// the stack.
+    pub struct ByTiles<'a, R> {
+        pub of: Multiply<'a>,
+        pub results: R,
+    }
+
+    impl<R: Results> WithBytes for ByTiles<'_, R> {
+        #[inline(always)]
+        fn run<S: Bytes>(mut self, s: S) {
+            let (of, Some(amx)) = (self.of, tiles()) else { return };
+            let end = self.results.end(s, of.geometry, 0);
+            let mut ends = Rows { s, of, flip: s.level().splat_i32(quad(of.flip)), end };
+            tiles::multiply::<Quads>(amx, right(of), of.geometry.m, &mut ends);
+        }
     }
 
     struct Rows<'a, S: Bytes, E> {
