@@ -145,7 +145,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             return unsafe { self.each(s) };
         }
         // Told to all tiles, none of which is to have the loop that counts them.
-        let w_block = self.depth() * BLOCK;
+        let told = Told::of(self.depth() * BLOCK, self.rows * self.cols);
         let mut block = 0;
         while block < self.blocks {
             let together = match self.blocks - block {
@@ -156,11 +156,11 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             // SAFETY: the caller vouches for the layer, and so many blocks are left.
             unsafe {
                 match (S::LANES, together) {
-                    (16, 4) => self.few(s, w_block, block),
-                    (16, 2) => self.tiles::<S, 2>(s, w_block, block),
-                    (16, _) => self.tiles::<S, 1>(s, w_block, block),
-                    (8, _) => self.tiles::<S, 2>(s, w_block, block),
-                    _ => self.tiles::<S, 4>(s, w_block, block),
+                    (16, 4) => self.few(s, told, block),
+                    (16, 2) => self.tiles::<S, 2>(s, told, block),
+                    (16, _) => self.tiles::<S, 1>(s, told, block),
+                    (8, _) => self.tiles::<S, 2>(s, told, block),
+                    _ => self.tiles::<S, 4>(s, told, block),
                 }
             }
             block += together;
@@ -269,26 +269,50 @@ const FEW: usize = 4;
 /// The most pixels that a tile has.
 const MAX_TILE: usize = 20;
 
+/// What all tiles of a layer are told.
+#[derive(Clone, Copy)]
+struct Told {
+    /// How many weights a block has.
+    w_block: usize,
+    /// A pixel's share of what all pixels do: so many parts of [`Told::ALL`].
+    pixel: u64,
+}
+
+impl Told {
+    const ALL: u64 = 1 << 24;
+
+    #[inline(always)]
+    fn of(w_block: usize, pixels: usize) -> Told {
+        Told { w_block, pixel: Told::ALL / pixels.max(1) as u64 }
+    }
+
+    /// What so many pixels do of `all`. A division for each tile would take as long as some products.
+    #[inline(always)]
+    fn share(self, pixels: usize, all: usize) -> usize {
+        (pixels as u64 * self.pixel * all as u64 / Told::ALL) as usize
+    }
+}
+
 impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
-    /// All tiles of the `V` vectors that start at block `block`, where a block has `w_block` weights.
+    /// All tiles of the `V` vectors that start at block `block`, which they are told of.
     ///
     /// # Safety
     /// `check` has passed, and as many blocks are left.
     #[inline(always)]
-    unsafe fn tiles<S: Simd, const V: usize>(&mut self, s: S, w_block: usize, block: usize) {
+    unsafe fn tiles<S: Simd, const V: usize>(&mut self, s: S, told: Told, block: usize) {
         let mut row = 0;
         while row < self.rows {
             let two = S::LANES == BLOCK && row + 1 < self.rows;
             // SAFETY: the caller vouches for the block; the tiles are cut from what is left.
             unsafe {
                 match self.cols {
-                    10 if two && V == 1 => self.tile::<S, 2, 10, V>(s, w_block, [block, row, 0]),
-                    7 if two => self.tile::<S, 2, 7, V>(s, w_block, [block, row, 0]),
-                    6 if two => self.tile::<S, 2, 6, V>(s, w_block, [block, row, 0]),
-                    5 if two => self.tile::<S, 2, 5, V>(s, w_block, [block, row, 0]),
-                    4 if two => self.tile::<S, 2, 4, V>(s, w_block, [block, row, 0]),
+                    10 if two && V == 1 => self.tile::<S, 2, 10, V>(s, told, [block, row, 0]),
+                    7 if two => self.tile::<S, 2, 7, V>(s, told, [block, row, 0]),
+                    6 if two => self.tile::<S, 2, 6, V>(s, told, [block, row, 0]),
+                    5 if two => self.tile::<S, 2, 5, V>(s, told, [block, row, 0]),
+                    4 if two => self.tile::<S, 2, 4, V>(s, told, [block, row, 0]),
                     _ => {
-                        self.row::<S, V>(s, w_block, [block, row]);
+                        self.row::<S, V>(s, told, [block, row]);
                         row += 1;
                         continue;
                     }
@@ -304,14 +328,14 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// # Safety
     /// `check` has passed, as many blocks are left, and there is one row, of at most [`FEW`] columns.
     #[inline(always)]
-    unsafe fn few<S: Simd>(&mut self, s: S, w_block: usize, block: usize) {
+    unsafe fn few<S: Simd>(&mut self, s: S, told: Told, block: usize) {
         // SAFETY: the caller vouches for the block and the tile.
         unsafe {
             match self.cols {
-                4 => self.tile::<S, 1, 4, 4>(s, w_block, [block, 0, 0]),
-                3 => self.tile::<S, 1, 3, 4>(s, w_block, [block, 0, 0]),
-                2 => self.tile::<S, 1, 2, 4>(s, w_block, [block, 0, 0]),
-                _ => self.tile::<S, 1, 1, 4>(s, w_block, [block, 0, 0]),
+                4 => self.tile::<S, 1, 4, 4>(s, told, [block, 0, 0]),
+                3 => self.tile::<S, 1, 3, 4>(s, told, [block, 0, 0]),
+                2 => self.tile::<S, 1, 2, 4>(s, told, [block, 0, 0]),
+                _ => self.tile::<S, 1, 1, 4>(s, told, [block, 0, 0]),
             }
         }
     }
@@ -321,12 +345,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// # Safety
     /// As for `tiles`, and there is such a row.
     #[inline(always)]
-    unsafe fn row<S: Simd, const V: usize>(
-        &mut self,
-        s: S,
-        w_block: usize,
-        [block, row]: [usize; 2],
-    ) {
+    unsafe fn row<S: Simd, const V: usize>(&mut self, s: S, told: Told, [block, row]: [usize; 2]) {
         let mut col = 0;
         while col < self.cols {
             let n = self.cols - col;
@@ -344,16 +363,16 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             // SAFETY: the tile is not wider than what is left and what is done again.
             unsafe {
                 match (S::LANES, width) {
-                    (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, w_block, at),
-                    (16, 14) => self.tile::<S, 1, 14, V>(s, w_block, at),
-                    (16, 10) => self.tile::<S, 1, 10, V>(s, w_block, at),
-                    (16, 9) => self.tile::<S, 1, 9, V>(s, w_block, at),
-                    (16, 8) => self.tile::<S, 1, 8, V>(s, w_block, at),
-                    (16, 7) => self.tile::<S, 1, 7, V>(s, w_block, at),
-                    (8, 6) => self.tile::<S, 1, 6, V>(s, w_block, at),
-                    (8.., 4) => self.tile::<S, 1, 4, V>(s, w_block, at),
-                    (_, 2) => self.tile::<S, 1, 2, V>(s, w_block, at),
-                    _ => self.tile::<S, 1, 1, V>(s, w_block, at),
+                    (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, told, at),
+                    (16, 14) => self.tile::<S, 1, 14, V>(s, told, at),
+                    (16, 10) => self.tile::<S, 1, 10, V>(s, told, at),
+                    (16, 9) => self.tile::<S, 1, 9, V>(s, told, at),
+                    (16, 8) => self.tile::<S, 1, 8, V>(s, told, at),
+                    (16, 7) => self.tile::<S, 1, 7, V>(s, told, at),
+                    (8, 6) => self.tile::<S, 1, 6, V>(s, told, at),
+                    (8.., 4) => self.tile::<S, 1, 4, V>(s, told, at),
+                    (_, 2) => self.tile::<S, 1, 2, V>(s, told, at),
+                    _ => self.tile::<S, 1, 1, V>(s, told, at),
                 }
             }
             col += width - again;
@@ -368,14 +387,14 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     unsafe fn tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         s: S,
-        w_block: usize,
+        told: Told,
         [block, row, col]: [usize; 3],
     ) {
         // What is kept is put back: a tile that knew of it would not keep its sums in registers.
         let at = row * self.y_row + col * self.y_col;
         let before = (block == 0 && self.kept > 0).then(|| self.pixels(at, [R, C]));
         // SAFETY: the caller's promise is the same.
-        unsafe { self.whole_tile::<S, R, C, V>(s, w_block, [block, row, col]) };
+        unsafe { self.whole_tile::<S, R, C, V>(s, told, [block, row, col]) };
         if let Some(before) = before {
             self.put_back(at, [R, C], &before);
         }
@@ -417,9 +436,10 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     unsafe fn whole_tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         s: S,
-        w_block: usize,
+        told: Told,
         [block, row, col]: [usize; 3],
     ) {
+        let w_block = told.w_block;
         let (y_block, y_row, y_col) = (self.y.apart(), self.y_row, self.y_col);
         let at = block * y_block + row * y_row + col * y_col;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
@@ -444,10 +464,9 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             let w = self.w.as_ptr().add(block * w_block);
             // All tiles of these blocks together ask for the weights of those that come after them,
             // also where they belong to the convolution that follows.
-            let (pixels, weights) = (self.rows * self.cols, V * S::LANES * (w_block / BLOCK));
-            let done = (row * self.cols + col) * weights / pixels;
-            let later = w.wrapping_add(weights + done);
-            let step = R * C * V * S::LANES / pixels;
+            let weights = V * S::LANES * (w_block / BLOCK);
+            let later = w.wrapping_add(weights + told.share(row * self.cols + col, weights));
+            let step = told.share(R * C, V * S::LANES);
             let pixel = self.x.as_ptr().add(row * self.x_row + col * UNIT);
             let mut weights = (w, later, step);
             for &span in self.spans {
@@ -488,9 +507,11 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             let (mut left, mut first) = (span.count, span.first % UNIT);
             while left > 0 {
                 let lanes = left.min(UNIT - first);
-                for r in 0..R {
-                    for c in (0..C).filter(|_| UNIT > 1) {
-                        s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
+                if UNIT > 1 && left > lanes {
+                    for r in 0..R {
+                        for c in 0..C {
+                            s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
+                        }
                     }
                 }
                 for &tap in self.taps {
