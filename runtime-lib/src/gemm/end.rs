@@ -1,6 +1,7 @@
 //! What becomes of sums before they are stored.
 
 use super::real::Real;
+use super::tile::PANEL_ROWS;
 use crate::simd::Simd;
 
 /// Where the elements of a result are. Its columns are lines of `pitch` columns, of which only
@@ -38,6 +39,7 @@ impl Target {
 
     /// The stored columns from column `j` on, of at most `n`: how many to skip before them, where
     /// they are in a row, and how many they are.
+    #[inline(always)]
     fn stored(self, j: usize, n: usize) -> Option<(usize, usize, usize)> {
         let (line, at) = (j / self.pitch, j % self.pitch);
         if at < self.width {
@@ -111,6 +113,14 @@ impl<'a, T: Real> Addend<'a, T> {
 }
 
 impl<T: Real> End<'_, T> {
+    /// Whether what is added is the same for all of a row.
+    #[inline(always)]
+    fn is_same_for_rows(&self) -> bool {
+        let same = |addend: &Addend<'_, T>| addend.col == 0 || addend.data.is_empty();
+        let [first, second] = &self.addends;
+        !self.accumulate && same(first) && same(second)
+    }
+
     /// What is added to all sums of a row.
     #[inline(always)]
     pub fn for_row(&self, i: usize) -> T {
@@ -194,6 +204,11 @@ pub(crate) fn store<S: Simd, T: Real>(
     end: &End<'_, T>,
 ) {
     let (n, lanes) = (n.min(cols), S::LANES / T::WIDTH);
+    let same_for_rows = end.is_same_for_rows();
+    let mut starts = [T::ZERO; PANEL_ROWS];
+    for (r, start) in starts.iter_mut().enumerate().take(rows) {
+        *start = end.for_row(i + r);
+    }
     let mut c = 0;
     while let Some((skip, at, width)) = to.stored(first + c, n - c)
         && width > 0
@@ -204,9 +219,13 @@ pub(crate) fn store<S: Simd, T: Real>(
             let width = lanes.min(width - j);
             for r in 0..rows {
                 let sum = T::load_head(s, &tile[r * cols + c + j..][..width]);
-                let start = T::splat(s, end.for_row(i + r));
+                let start = T::splat(s, starts[r]);
                 let y = &mut y[r * to.row + at + j..][..width];
-                finish_vector(s, [sum, start], y, [i + r, at + j], end);
+                if same_for_rows {
+                    T::store_head(s, finish_sum(s, sum, start, end), y);
+                } else {
+                    finish_vector(s, [sum, start], y, [i + r, at + j], end);
+                }
             }
         }
         c += width;
@@ -229,6 +248,18 @@ pub(crate) fn finish<S: Simd, T: Real>(
         let sum = T::load_head(s, &sums[at..at + width]);
         finish_vector(s, [sum, start], &mut y[at..at + width], [i, j + at], end);
     }
+}
+
+/// What becomes of a vector of sums, to which no more is added than to all of the row.
+#[inline(always)]
+fn finish_sum<S: Simd, T: Real>(
+    s: S,
+    sum: T::Vector<S>,
+    start: T::Vector<S>,
+    end: &End<'_, T>,
+) -> T::Vector<S> {
+    let sum = T::mul_add(s, T::splat(s, end.alpha), sum, start);
+    end.clamp.map_or(sum, |(low, high)| T::clamp(s, sum, low, high))
 }
 
 /// Stores a vector of sums, or as many as `to` has room for, of which the first one is element (i, j)
