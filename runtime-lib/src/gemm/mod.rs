@@ -56,7 +56,7 @@ pub use stripes::STRIPE;
 pub(crate) use stripes::{Stripes, pack_stripes};
 pub(crate) use tile::{PANEL_ROWS, panel_cols};
 pub(crate) use weights::Weights;
-pub(crate) use winograd::{Tiling, Transforms, WinogradInput, WinogradOutput};
+pub(crate) use winograd::{Tiling, Transforms, WinogradInput, WinogradOutput, WinogradProducts};
 
 /// `m` rows and `n` columns of sums of `k` products.
 #[derive(Clone, Copy, Debug, PartialEq)]

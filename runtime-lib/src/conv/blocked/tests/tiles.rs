@@ -48,8 +48,13 @@ fn check_tiles(way: &Way) {
     for size in [[3, 4], [4, 7], [2, 9], [6, 7]] {
         Over { size, ..SQUARE }.check(way, 1, 1, 20, 90);
     }
+    // Sums take the places of numbers: of eight tiles, of four, and of one.
+    for (batch, channels, filters) in [(1, 16, 16), (3, 5, 9)] {
+        wide.check(way, batch, 1, channels, filters);
+    }
     // Rows of tiles that are transformed at once are of several images.
     SQUARE.check(way, 7, 1, 80, 90);
+    Over { size: [6, 9], ..SQUARE }.check(way, 7, 1, 16, 16);
     wide.check(way, 0, 1, 4, 4);
     wide.check(way, 1, 1, 0, 4);
     wide.check(way, 1, 1, 4, 0);

@@ -73,6 +73,9 @@ struct Tiles {
     unit: usize,
 }
 
+/// So many tiles are in a first-level cache together with most of the weights.
+const FEW_TILES: usize = 8;
+
 /// Some rows of tiles, counted through all images.
 #[derive(Clone, Copy)]
 struct Rows {
@@ -110,23 +113,38 @@ impl Tiles {
         reads
     }
 
-    /// Elements that a row of tiles needs on the way to its numbers.
+    /// Elements that a row of tiles needs on the way to its numbers, where pairs become of them.
     const fn row_scratch(&self) -> usize {
+        if self.unit == BLOCK {
+            return 0;
+        }
         self.tile.span() * (self.across * self.tile.side() + 2) * BLOCK
     }
 
     /// Elements of what a row of tiles is transformed to, before the products and after, and of what
     /// [`apart`] adds to them.
     const fn row(&self) -> usize {
+        if self.in_place() {
+            return self.tile.numbers() * self.across * BLOCK;
+        }
         let before = self.blocks * (self.across * self.unit + 2 * BLOCK - self.unit);
         let after = self.filters * (self.across + 1) * BLOCK;
         self.tile.numbers() * (before + after)
+    }
+
+    /// Whether sums take the places of what they were made of: where there is a block of these and of those,
+    /// so that weights are few.
+    const fn in_place(&self) -> bool {
+        self.blocks == 1 && self.filters == 1 && self.unit == BLOCK
     }
 
     /// The most rows of tiles that are best transformed at once: as many as are no larger than the
     /// weights, which are read anew for each, or leave room for them in a second-level cache.
     const fn most_rows(&self) -> usize {
         const FEW: usize = 128 * 1024;
+        if self.in_place() {
+            return if self.across == 0 { 1 } else { FEW_TILES.div_ceil(self.across) };
+        }
         let weights = self.blocks * self.filters * self.tile.numbers() * self.unit * BLOCK;
         let most = if weights > FEW { weights } else { FEW } / self.row();
         if most == 0 { 1 } else { most }
@@ -190,6 +208,7 @@ const fn pays(conv: &Conv<'_>, tile: Tile, weights: Reading, packing: usize) -> 
     let batch = if conv.batch == 0 { 1 } else { conv.batch };
     // Weights are read for each image, or for some that are transformed at once.
     let together = match tiles.most_rows() / tiles.down {
+        _ if tiles.in_place() => batch,
         0 => 1,
         images => images,
     };
@@ -366,11 +385,7 @@ impl Tiles {
         for first in (0..all).step_by(most) {
             let rows = Rows { first, count: most.min(all - first) };
             let part = Part::<TILE, SPAN, PAIRED>::of(self, rows);
-            let (numbers, sums) = scratch.split_at_mut(self.blocks * part.block());
-            let sums = &mut sums[..self.filters * SPAN * SPAN * part.apart];
-            part.transform(x, numbers, of_row);
-            part.multiply(numbers, w, sums);
-            part.transform_back(sums, addends, &mut y, f);
+            part.compute([x, w], addends, &mut y, [&mut *of_row, &mut *scratch], f);
         }
     }
 }

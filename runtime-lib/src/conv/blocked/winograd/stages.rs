@@ -4,6 +4,7 @@ use super::{Rows, Tiles};
 use crate::conv::product;
 use crate::gemm::{
     BLOCK, Epilogue, PAIRS, Pixels, Span, Tiling, Transforms, WinogradInput, WinogradOutput,
+    WinogradProducts,
 };
 use crate::threads::{self, By, PRODUCTS, Scratch, Share};
 
@@ -14,10 +15,20 @@ pub(super) struct Part<'a, const TILE: usize, const SPAN: usize, const PAIRED: b
     rows: Rows,
     /// How many tiles they are.
     count: usize,
-    /// From one number of theirs to the next, before the products.
-    before: usize,
-    /// After the products.
-    pub apart: usize,
+    /// Where their numbers are before the products, and after.
+    before: Places,
+    after: Places,
+}
+
+/// Where numbers of tiles are: how far apart those of neighbors start.
+#[derive(Clone, Copy)]
+struct Places {
+    /// In blocks of channels.
+    block: usize,
+    /// In a tile.
+    number: usize,
+    /// In tiles.
+    tile: usize,
 }
 
 /// From one number of so many tiles to the next: an odd number of vectors, so that all numbers of a tile
@@ -32,18 +43,42 @@ where
 {
     pub fn of(tiles: &Tiles, rows: Rows) -> Part<'_, TILE, SPAN, PAIRED> {
         let count = rows.count * tiles.across;
-        Part { tiles, rows, count, before: apart(count, tiles.unit), apart: apart(count, BLOCK) }
+        let [numbers, unit] = [SPAN * SPAN, tiles.unit];
+        if tiles.in_place() {
+            let places =
+                Places { block: count * numbers * BLOCK, number: BLOCK, tile: numbers * BLOCK };
+            return Part { tiles, rows, count, before: places, after: places };
+        }
+        let [from, to] = [unit, BLOCK].map(|unit| apart(count, unit));
+        let before = Places { block: numbers * from, number: from, tile: unit };
+        let after = Places { block: to, number: tiles.filters * to, tile: BLOCK };
+        Part { tiles, rows, count, before, after }
     }
 
-    /// Elements of all numbers of a block of input channels.
-    pub fn block(&self) -> usize {
-        SPAN * SPAN * self.before
+    /// Computes all of the rows.
+    pub fn compute(
+        &self,
+        [x, w]: [&[f32]; 2],
+        addends: [&[f32]; 2],
+        y: &mut Share<'_, f32>,
+        [of_row, scratch]: [&mut [f32]; 2],
+        f: Epilogue<f32>,
+    ) {
+        let (numbers, sums) = scratch.split_at_mut(self.tiles.blocks * self.before.block);
+        self.transform(x, numbers, of_row);
+        if self.tiles.in_place() {
+            self.multiply_in_place(numbers, w);
+            return self.transform_back(numbers, addends, y, f);
+        }
+        let sums = &mut sums[..SPAN * SPAN * self.after.number];
+        self.multiply(numbers, w, sums);
+        self.transform_back(sums, addends, y, f);
     }
 
     /// Transforms the input: `[block, number, tile, unit]`.
-    pub fn transform(&self, x: &[f32], numbers: &mut [f32], scratch: &mut [f32]) {
-        let Part { tiles, rows, before: apart, .. } = *self;
-        let (unit, size) = (self.block(), product(&tiles.size) * BLOCK);
+    fn transform(&self, x: &[f32], numbers: &mut [f32], scratch: &mut [f32]) {
+        let Part { tiles, rows, before, .. } = *self;
+        let (unit, size) = (before.block, product(&tiles.size) * BLOCK);
         let scratch = Scratch::new(scratch);
         threads::share(numbers, unit, numbers.len(), |first, numbers| {
             scratch.with(|scratch| {
@@ -55,8 +90,9 @@ where
                             before: tiles.pads[1],
                             tiles: tiles.across,
                             scratch: &mut *scratch,
-                            numbers: &mut numbers[i * tiles.across * tiles.unit..],
-                            apart,
+                            numbers: &mut numbers[i * tiles.across * before.tile..],
+                            apart: before.number,
+                            step: before.tile,
                         }
                         .compute();
                     }
@@ -66,10 +102,10 @@ where
     }
 
     /// Multiplies: `[number, block of filters, tile, 16]`.
-    pub fn multiply(&self, numbers: &[f32], w: &[f32], sums: &mut [f32]) {
+    fn multiply(&self, numbers: &[f32], w: &[f32], sums: &mut [f32]) {
         // Channels, or pairs of such.
         let depth = self.tiles.channels * self.tiles.unit / BLOCK;
-        let unit = self.tiles.filters * self.apart;
+        let unit = self.after.number;
         let cost = sums.len() * depth / PRODUCTS;
         threads::share(sums, unit, cost, |first, sums| {
             if PAIRED {
@@ -77,6 +113,15 @@ where
             } else {
                 self.products::<BLOCK, false>((numbers, w), first, sums, depth);
             }
+        });
+    }
+
+    /// Likewise, with `[tile, number, 16]` before and after.
+    fn multiply_in_place(&self, numbers: &mut [f32], w: &[f32]) {
+        let Part { tiles: &Tiles { channels, .. }, after, .. } = *self;
+        let cost = numbers.len() * channels / PRODUCTS;
+        threads::share(numbers, after.tile, cost, |_, numbers| {
+            WinogradProducts::<SPAN> { numbers, w, channels }.compute();
         });
     }
 
@@ -88,11 +133,11 @@ where
         sums: &mut [f32],
         depth: usize,
     ) {
-        let Part { tiles, count, before, apart, .. } = *self;
-        let (layer, weights) = (tiles.filters * apart, depth * tiles.filters * BLOCK);
+        let Part { tiles, count, before, after, .. } = *self;
+        let (layer, weights) = (after.number, depth * tiles.filters * BLOCK);
         Pixels::<UNIT, IN_PAIRS> {
-            x: numbers.get(first * before..).unwrap_or(&[]),
-            x_block: SPAN * SPAN * before,
+            x: numbers.get(first * before.number..).unwrap_or(&[]),
+            x_block: before.block,
             x_row: 0,
             taps: &[0],
             spans: &[Span { first: 0, count: depth }],
@@ -100,9 +145,9 @@ where
             bias: &[],
             add: &[],
             layers: sums.len() / layer,
-            x_layer: before,
-            y: Share::of(sums, apart),
-            y_row: apart,
+            x_layer: before.number,
+            y: Share::of(sums, after.block),
+            y_row: after.block,
             y_col: BLOCK,
             blocks: tiles.filters,
             rows: 1,
@@ -114,7 +159,7 @@ where
     }
 
     /// Transforms the sums back, and finishes them: in all blocks of the images that the rows are of.
-    pub fn transform_back(
+    fn transform_back(
         &self,
         sums: &[f32],
         addends: [&[f32]; 2],
@@ -142,7 +187,7 @@ where
         y: &mut [f32],
         f: Epilogue<f32>,
     ) {
-        let Part { tiles, rows, apart, .. } = *self;
+        let Part { tiles, rows, after, .. } = *self;
         let row = TILE * tiles.out[1] * BLOCK;
         let block = plane % tiles.filters;
         let before = plane / tiles.filters * tiles.down;
@@ -156,8 +201,10 @@ where
         let add_from = plane * product(&tiles.out) * BLOCK + tiles.above * row + start;
         for (i, y) in y.chunks_mut(row).enumerate() {
             WinogradOutput::<TILE, SPAN> {
-                sums: &sums[block * apart + (from - rows.first + i) * tiles.across * BLOCK..],
-                apart: tiles.filters * apart,
+                sums: &sums
+                    [block * after.block + (from - rows.first + i) * tiles.across * after.tile..],
+                apart: after.number,
+                step: after.tile,
                 tiles: tiles.across,
                 bias,
                 add: add.get(add_from + i * row..).unwrap_or(&[]),
