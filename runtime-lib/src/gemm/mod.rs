@@ -31,6 +31,7 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tiles;
 mod tiny;
+mod told;
 mod vector;
 mod weights;
 mod widths;

@@ -1,6 +1,7 @@
 //! The inner loops of a convolution whose channels stand in blocks: a tile of a few pixels and one
 //! or two blocks of output channels is held in registers while taps and input channels run.
 
+use super::told::Told;
 pub(super) use super::widths::{next, widths};
 use crate::simd::pair::PAIR;
 use crate::simd::{Simd, WithSimd, dispatch, dispatch_pairs, sixteen};
@@ -268,30 +269,6 @@ const FEW: usize = 4;
 
 /// The most pixels that a tile has.
 const MAX_TILE: usize = 20;
-
-/// What all tiles of a layer are told.
-#[derive(Clone, Copy)]
-struct Told {
-    /// How many weights a block has.
-    w_block: usize,
-    /// A pixel's share of what all pixels do: so many parts of [`Told::ALL`].
-    pixel: u64,
-}
-
-impl Told {
-    const ALL: u64 = 1 << 24;
-
-    #[inline(always)]
-    fn of(w_block: usize, pixels: usize) -> Told {
-        Told { w_block, pixel: Told::ALL / pixels.max(1) as u64 }
-    }
-
-    /// What so many pixels do of `all`. A division for each tile would take as long as some products.
-    #[inline(always)]
-    fn share(self, pixels: usize, all: usize) -> usize {
-        (pixels as u64 * self.pixel * all as u64 / Told::ALL) as usize
-    }
-}
 
 impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// All tiles of the `V` vectors that start at block `block`, which they are told of.

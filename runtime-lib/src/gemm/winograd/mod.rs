@@ -1,0 +1,15 @@
+//! The inner loops of F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3): what a row of tiles reads is transformed to the
+//! numbers of each, these are multiplied, and sums of products are transformed back to outputs.
+
+mod input;
+mod output;
+mod products;
+mod transforms;
+
+pub(crate) use input::WinogradInput;
+pub(crate) use output::WinogradOutput;
+pub(crate) use products::WinogradProducts;
+pub(crate) use transforms::Transforms;
+
+/// Tiles of `TILE` × `TILE` outputs, of which each reads `SPAN` × `SPAN` numbers.
+pub(crate) struct Tiling<const TILE: usize, const SPAN: usize>;
