@@ -91,25 +91,21 @@ where
     ///
     /// # Safety
     /// `check` has passed.
-    #[expect(
-        clippy::needless_range_loop,
-        reason = "numbers stay in registers where constants index them"
-    )]
     #[inline(always)]
     unsafe fn each_tile<S: Simd>(&mut self, s: S, inside: usize) {
         let WinogradInput { before, tiles, apart, step, .. } = *self;
-        let zeros = ZEROS.as_ptr();
         // Rows of zeros are one pixel.
-        let mut rows = [(zeros, 0); SPAN];
-        for i in 0..SPAN {
-            if !self.rows[i].is_empty() {
-                rows[i] = (self.rows[i].as_ptr(), BLOCK);
+        let mut rows = [(ZEROS.as_ptr(), 0); SPAN];
+        for (to, row) in rows.iter_mut().zip(&self.rows) {
+            if !row.is_empty() {
+                *to = (row.as_ptr(), BLOCK);
             }
         }
         for tile in 0..tiles {
             let first = (tile * TILE).wrapping_sub(before);
             for lane in (0..BLOCK).step_by(S::LANES) {
-                // SAFETY: a column that is read is inside, or zeros are read; `check` saw room for all numbers.
+                // SAFETY: a column that is read is inside, or zeros are read; `check` saw room for all
+                // numbers.
                 unsafe {
                     let to = self.numbers.as_mut_ptr().add(tile * step + lane);
                     if first < inside && inside - first >= SPAN {
@@ -118,8 +114,7 @@ where
                             #[inline(always)]
                             |i: usize| {
                                 let (row, pixel) = rows[i];
-                                let row = row.add(first * pixel + lane);
-                                load_row::<S, SPAN>(s, row, pixel)
+                                load_row(s, row.add(first * pixel + lane), pixel)
                             },
                             to,
                             apart,
@@ -128,17 +123,7 @@ where
                         Tiling::transform_tile(
                             s,
                             #[inline(always)]
-                            |i: usize| {
-                                let (row, pixel) = rows[i];
-                                let mut x = [s.splat(0.0); SPAN];
-                                for j in 0..SPAN {
-                                    let at = first.wrapping_add(j);
-                                    let from = row.wrapping_add(at.wrapping_mul(pixel));
-                                    let from = if at < inside { from } else { zeros };
-                                    x[j] = s.load_at(from.add(lane));
-                                }
-                                x
-                            },
+                            |i: usize| load_inside(s, rows[i], first, inside, lane),
                             to,
                             apart,
                         );
@@ -147,6 +132,30 @@ where
             }
         }
     }
+}
+
+/// What a tile reads of a row, given where this starts and how far its pixels are apart: from column `first`
+/// on, zeros where that is not one of those `inside`.
+///
+/// # Safety
+/// There are so many pixels, and such a vector in a block.
+#[inline(always)]
+unsafe fn load_inside<S: Simd, const SPAN: usize>(
+    s: S,
+    (row, pixel): (*const f32, usize),
+    first: usize,
+    inside: usize,
+    lane: usize,
+) -> [S::F32; SPAN] {
+    let mut x = [s.splat(0.0); SPAN];
+    for (j, x) in x.iter_mut().enumerate() {
+        let at = first.wrapping_add(j);
+        let from = row.wrapping_add(at.wrapping_mul(pixel));
+        let from = if at < inside { from } else { ZEROS.as_ptr() };
+        // SAFETY: the caller's promise is the same.
+        *x = unsafe { s.load_at(from.add(lane)) };
+    }
+    x
 }
 
 impl<const TILE: usize, const SPAN: usize, const PAIRED: bool> WinogradInput<'_, TILE, SPAN, PAIRED>

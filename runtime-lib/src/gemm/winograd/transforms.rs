@@ -3,7 +3,7 @@
 use super::Tiling;
 use crate::simd::Simd;
 
-/// The transforms of a tile along one axis.
+/// The transforms of a tile: along one axis, and of all of it.
 pub(crate) trait Transforms<const TILE: usize, const SPAN: usize> {
     /// That of the input.
     fn transform<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; SPAN];
@@ -35,20 +35,20 @@ pub(crate) trait Transforms<const TILE: usize, const SPAN: usize> {
     ) -> [[S::F32; TILE]; TILE];
 }
 
-/// The sums of a row, from the first one on.
+/// The vectors of a row, from the first one on.
 ///
 /// # Safety
-/// There are such vectors of all.
+/// There are such vectors, `apart` from one another.
 #[inline(always)]
 pub(super) unsafe fn load_row<S: Simd, const SPAN: usize>(
     s: S,
-    sums: *const f32,
+    first: *const f32,
     apart: usize,
 ) -> [S::F32; SPAN] {
     let mut x = [s.splat(0.0); SPAN];
     for (j, x) in x.iter_mut().enumerate() {
         // SAFETY: the caller's promise is the same.
-        *x = unsafe { s.load_at(sums.add(j * apart)) };
+        *x = unsafe { s.load_at(first.add(j * apart)) };
     }
     x
 }
