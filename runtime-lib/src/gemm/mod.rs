@@ -16,6 +16,7 @@ mod depthwise;
 mod depthwise_weights;
 mod end;
 mod epilogue;
+mod pace;
 mod pack;
 mod pairs;
 pub(crate) mod pixel_bytes;
@@ -31,7 +32,6 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tiles;
 mod tiny;
-mod told;
 mod vector;
 mod weights;
 mod widths;

@@ -1,7 +1,7 @@
 //! The inner loops of a convolution whose channels stand in blocks: a tile of a few pixels and one
 //! or two blocks of output channels is held in registers while taps and input channels run.
 
-use super::told::Told;
+use super::pace::Pace;
 pub(super) use super::widths::{next, widths};
 use crate::simd::pair::PAIR;
 use crate::simd::{Simd, WithSimd, dispatch, dispatch_pairs, sixteen};
@@ -146,7 +146,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             return unsafe { self.each(s) };
         }
         // Told to all tiles, none of which is to have the loop that counts them.
-        let told = Told::of(self.depth() * BLOCK, self.rows * self.cols);
+        let pace = Pace::of(self.depth() * BLOCK, self.rows * self.cols);
         let mut block = 0;
         while block < self.blocks {
             let together = match self.blocks - block {
@@ -157,11 +157,11 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             // SAFETY: the caller vouches for the layer, and so many blocks are left.
             unsafe {
                 match (S::LANES, together) {
-                    (16, 4) => self.few(s, told, block),
-                    (16, 2) => self.tiles::<S, 2>(s, told, block),
-                    (16, _) => self.tiles::<S, 1>(s, told, block),
-                    (8, _) => self.tiles::<S, 2>(s, told, block),
-                    _ => self.tiles::<S, 4>(s, told, block),
+                    (16, 4) => self.few(s, pace, block),
+                    (16, 2) => self.tiles::<S, 2>(s, pace, block),
+                    (16, _) => self.tiles::<S, 1>(s, pace, block),
+                    (8, _) => self.tiles::<S, 2>(s, pace, block),
+                    _ => self.tiles::<S, 4>(s, pace, block),
                 }
             }
             block += together;
@@ -271,25 +271,25 @@ const FEW: usize = 4;
 const MAX_TILE: usize = 20;
 
 impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
-    /// All tiles of the `V` vectors that start at block `block`, which they are told of.
+    /// All tiles of the `V` vectors that start at block `block`, which go at this pace.
     ///
     /// # Safety
     /// `check` has passed, and as many blocks are left.
     #[inline(always)]
-    unsafe fn tiles<S: Simd, const V: usize>(&mut self, s: S, told: Told, block: usize) {
+    unsafe fn tiles<S: Simd, const V: usize>(&mut self, s: S, pace: Pace, block: usize) {
         let mut row = 0;
         while row < self.rows {
             let two = S::LANES == BLOCK && row + 1 < self.rows;
             // SAFETY: the caller vouches for the block; the tiles are cut from what is left.
             unsafe {
                 match self.cols {
-                    10 if two && V == 1 => self.tile::<S, 2, 10, V>(s, told, [block, row, 0]),
-                    7 if two => self.tile::<S, 2, 7, V>(s, told, [block, row, 0]),
-                    6 if two => self.tile::<S, 2, 6, V>(s, told, [block, row, 0]),
-                    5 if two => self.tile::<S, 2, 5, V>(s, told, [block, row, 0]),
-                    4 if two => self.tile::<S, 2, 4, V>(s, told, [block, row, 0]),
+                    10 if two && V == 1 => self.tile::<S, 2, 10, V>(s, pace, [block, row, 0]),
+                    7 if two => self.tile::<S, 2, 7, V>(s, pace, [block, row, 0]),
+                    6 if two => self.tile::<S, 2, 6, V>(s, pace, [block, row, 0]),
+                    5 if two => self.tile::<S, 2, 5, V>(s, pace, [block, row, 0]),
+                    4 if two => self.tile::<S, 2, 4, V>(s, pace, [block, row, 0]),
                     _ => {
-                        self.row::<S, V>(s, told, [block, row]);
+                        self.row::<S, V>(s, pace, [block, row]);
                         row += 1;
                         continue;
                     }
@@ -305,14 +305,14 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// # Safety
     /// `check` has passed, as many blocks are left, and there is one row, of at most [`FEW`] columns.
     #[inline(always)]
-    unsafe fn few<S: Simd>(&mut self, s: S, told: Told, block: usize) {
+    unsafe fn few<S: Simd>(&mut self, s: S, pace: Pace, block: usize) {
         // SAFETY: the caller vouches for the block and the tile.
         unsafe {
             match self.cols {
-                4 => self.tile::<S, 1, 4, 4>(s, told, [block, 0, 0]),
-                3 => self.tile::<S, 1, 3, 4>(s, told, [block, 0, 0]),
-                2 => self.tile::<S, 1, 2, 4>(s, told, [block, 0, 0]),
-                _ => self.tile::<S, 1, 1, 4>(s, told, [block, 0, 0]),
+                4 => self.tile::<S, 1, 4, 4>(s, pace, [block, 0, 0]),
+                3 => self.tile::<S, 1, 3, 4>(s, pace, [block, 0, 0]),
+                2 => self.tile::<S, 1, 2, 4>(s, pace, [block, 0, 0]),
+                _ => self.tile::<S, 1, 1, 4>(s, pace, [block, 0, 0]),
             }
         }
     }
@@ -322,7 +322,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// # Safety
     /// As for `tiles`, and there is such a row.
     #[inline(always)]
-    unsafe fn row<S: Simd, const V: usize>(&mut self, s: S, told: Told, [block, row]: [usize; 2]) {
+    unsafe fn row<S: Simd, const V: usize>(&mut self, s: S, pace: Pace, [block, row]: [usize; 2]) {
         let mut col = 0;
         while col < self.cols {
             let n = self.cols - col;
@@ -340,16 +340,16 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             // SAFETY: the tile is not wider than what is left and what is done again.
             unsafe {
                 match (S::LANES, width) {
-                    (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, told, at),
-                    (16, 14) => self.tile::<S, 1, 14, V>(s, told, at),
-                    (16, 10) => self.tile::<S, 1, 10, V>(s, told, at),
-                    (16, 9) => self.tile::<S, 1, 9, V>(s, told, at),
-                    (16, 8) => self.tile::<S, 1, 8, V>(s, told, at),
-                    (16, 7) => self.tile::<S, 1, 7, V>(s, told, at),
-                    (8, 6) => self.tile::<S, 1, 6, V>(s, told, at),
-                    (8.., 4) => self.tile::<S, 1, 4, V>(s, told, at),
-                    (_, 2) => self.tile::<S, 1, 2, V>(s, told, at),
-                    _ => self.tile::<S, 1, 1, V>(s, told, at),
+                    (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, pace, at),
+                    (16, 14) => self.tile::<S, 1, 14, V>(s, pace, at),
+                    (16, 10) => self.tile::<S, 1, 10, V>(s, pace, at),
+                    (16, 9) => self.tile::<S, 1, 9, V>(s, pace, at),
+                    (16, 8) => self.tile::<S, 1, 8, V>(s, pace, at),
+                    (16, 7) => self.tile::<S, 1, 7, V>(s, pace, at),
+                    (8, 6) => self.tile::<S, 1, 6, V>(s, pace, at),
+                    (8.., 4) => self.tile::<S, 1, 4, V>(s, pace, at),
+                    (_, 2) => self.tile::<S, 1, 2, V>(s, pace, at),
+                    _ => self.tile::<S, 1, 1, V>(s, pace, at),
                 }
             }
             col += width - again;
@@ -364,14 +364,14 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     unsafe fn tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         s: S,
-        told: Told,
+        pace: Pace,
         [block, row, col]: [usize; 3],
     ) {
         // What is kept is put back: a tile that knew of it would not keep its sums in registers.
         let at = row * self.y_row + col * self.y_col;
         let before = (block == 0 && self.kept > 0).then(|| self.pixels(at, [R, C]));
         // SAFETY: the caller's promise is the same.
-        unsafe { self.whole_tile::<S, R, C, V>(s, told, [block, row, col]) };
+        unsafe { self.whole_tile::<S, R, C, V>(s, pace, [block, row, col]) };
         if let Some(before) = before {
             self.put_back(at, [R, C], &before);
         }
@@ -413,10 +413,10 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     unsafe fn whole_tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         s: S,
-        told: Told,
+        pace: Pace,
         [block, row, col]: [usize; 3],
     ) {
-        let w_block = told.w_block;
+        let w_block = pace.w_block;
         let (y_block, y_row, y_col) = (self.y.apart(), self.y_row, self.y_col);
         let at = block * y_block + row * y_row + col * y_col;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
@@ -442,8 +442,8 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             // All tiles of these blocks together ask for the weights of those that come after them,
             // also where they belong to the convolution that follows.
             let weights = V * S::LANES * (w_block / BLOCK);
-            let later = w.wrapping_add(weights + told.share(row * self.cols + col, weights));
-            let step = told.share(R * C, V * S::LANES);
+            let later = w.wrapping_add(weights + pace.share(row * self.cols + col, weights));
+            let step = pace.share(R * C, V * S::LANES);
             let pixel = self.x.as_ptr().add(row * self.x_row + col * UNIT);
             let mut weights = (w, later, step);
             for &span in self.spans {

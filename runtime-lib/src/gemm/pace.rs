@@ -1,0 +1,26 @@
+//! How the tiles of a layer go through its weights.
+
+/// How many weights a block has, and how many of those to come each tile asks for: the same for all tiles of
+/// a layer.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    /// How many weights a block has.
+    pub w_block: usize,
+    /// A pixel's share of what all pixels do: so many parts of [`Pace::ALL`].
+    pixel: u64,
+}
+
+impl Pace {
+    const ALL: u64 = 1 << 24;
+
+    #[inline(always)]
+    pub fn of(w_block: usize, pixels: usize) -> Pace {
+        Pace { w_block, pixel: Pace::ALL / pixels.max(1) as u64 }
+    }
+
+    /// What so many pixels do of `all`. A division for each tile would take as long as some products.
+    #[inline(always)]
+    pub fn share(self, pixels: usize, all: usize) -> usize {
+        (pixels as u64 * self.pixel * all as u64 / Pace::ALL) as usize
+    }
+}
