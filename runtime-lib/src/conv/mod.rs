@@ -28,9 +28,10 @@ pub use blocked::{
     depthwise_in_blocks, groups_in_blocks, has_blocks, pack_blocks, pack_depthwise,
     pack_depthwise_blocks, pack_group, pack_groups, pack_in_blocks, pack_to_blocks,
     pack_transposed, pack_winograd, pack_winograd_in_blocks, packed_blocks_len, packed_group_len,
-    packed_groups_len, packed_transposed_len, packed_winograd_len, transpose_depthwise,
-    transpose_in_blocks, transpose_in_blocks_scratch, transposes_in_blocks, winograd_in_blocks,
-    winograd_in_blocks_scratch, winograd_pays, winograd_pays_in_pairs, winograd_pays_packed_now,
+    packed_groups_len, packed_transposed_len, packed_winograd_len, packed_winograd_part_len,
+    transpose_depthwise, transpose_in_blocks, transpose_in_blocks_scratch, transposes_in_blocks,
+    winograd_in_blocks, winograd_in_blocks_scratch, winograd_pays_in_pairs,
+    winograd_pays_packed_now, winograd_tile,
 };
 pub(crate) use blocked::{
     columns_to_blocks, columns_to_blocks_scratch, pairs_in_blocks, pairs_in_blocks_scratch,

@@ -256,7 +256,7 @@ fn tiles_of_pairs_are_those_of_widened_weights() {
         let x: Vec<f32> = drawn(batch * blocks(channels) * 63, 1).into_iter().map(whole).collect();
         let w = drawn(filters * channels * 9, 2);
         let mut packed = vec![0.0; conv::packed_winograd_len(&geometry, Tile::Two)];
-        let part = packed.len() / Tile::Two.numbers();
+        let part = packed.len() / Tile::Two.parts();
         for (i, packed) in packed.chunks_exact_mut(part).enumerate() {
             conv::pack_winograd(&w, packed, &geometry, (Tile::Two, i));
         }

@@ -88,17 +88,14 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
         let scratch = &mut vec![0.0; conv::conv_in_blocks_scratch(&groups)];
         conv::groups_in_blocks(&x, &packed, Some(&bias), None, y, scratch, groups, 4, f);
     });
-    let (x, w) = (numbers(48 * pixels), numbers(80 * 48 * 9));
-    let tile = conv::Tile::Four;
-    let mut packed = vec![0.0; conv::packed_winograd_len(&IMAGE, tile)];
-    let part = packed.len() / tile.numbers();
-    for (i, packed) in packed.chunks_exact_mut(part).enumerate() {
-        conv::pack_winograd(&w, packed, &IMAGE, (tile, i));
+    let apart = Conv { strides: &[2, 2], out: &[15, 16], ..IMAGE };
+    for (g, tile) in [(IMAGE, conv::Tile::Four), (apart, conv::Tile::TwoApart)] {
+        let (x, w) = (numbers(48 * pixels), numbers(conv::packed_winograd_len(&g, tile)));
+        hold("winograd_in_blocks", 80 * g.out.iter().product::<usize>(), |y| {
+            let scratch = &mut vec![0.0; conv::winograd_in_blocks_scratch(&g)];
+            conv::winograd_in_blocks(&x, &w, Some(&bias), None, y, scratch, g, f);
+        });
     }
-    hold("winograd_in_blocks", 80 * pixels, |y| {
-        let scratch = &mut vec![0.0; conv::winograd_in_blocks_scratch(&IMAGE)];
-        conv::winograd_in_blocks(&x, &packed, Some(&bias), None, y, scratch, IMAGE, f);
-    });
     // Pixels stand in one row, whose parts are shared.
     let g = Conv { kernel: &[1, 1], pads: &[0, 0], ..IMAGE };
     let (x, w, add) = (numbers(48 * pixels), numbers(80 * 48), numbers(80 * pixels));

@@ -104,7 +104,7 @@ impl Kind {
     /// In how many parts, of all filters each, the weights are packed.
     fn parts(self) -> usize {
         match self {
-            Kind::Winograd(tile) => tile.numbers(),
+            Kind::Winograd(tile) => tile.parts(),
             Kind::Blocks | Kind::Channels | Kind::Depthwise | Kind::Groups(_) => 1,
         }
     }
@@ -202,7 +202,11 @@ impl Filters {
 
     /// A part of the weights of a convolution of some filters.
     fn packed<T: Number>(&self, from: &[T], conv: &conv::Conv<'_>, part: usize) -> Vec<T> {
-        let mut to = vec![T::ZERO; self.len_of(conv) / self.kind.parts()];
+        let len = match self.kind {
+            Kind::Winograd(tile) => conv::packed_winograd_part_len(conv, tile, part),
+            _ => self.len_of(conv),
+        };
+        let mut to = vec![T::ZERO; len];
         match self.kind {
             Kind::Winograd(tile) => conv::pack_winograd(from, &mut to, conv, (tile, part)),
             Kind::Blocks => conv::pack_blocks(from, &mut to, conv, BLOCK),
@@ -258,19 +262,19 @@ impl Pack for Filters {
 
 impl BlockedConv {
     fn kind(&self, cx: &Lower<'_>, geometry: &geometry::Conv) -> Kind {
-        let pays = |conv: &conv::Conv<'_>| match cx.constant(1) {
-            Some(_) => conv::winograd_pays(conv, reading(cx)),
-            None => conv::winograd_pays_packed_now(conv),
+        let tile = |conv: &conv::Conv<'_>| match cx.constant(1) {
+            Some(_) => conv::winograd_tile(conv, reading(cx)),
+            None => conv::winograd_pays_packed_now(conv).then_some(Tile::Four),
         };
         // Transformed weights are more than those in fewer bits are to be.
         let may = (cx.optimize(), cx.precision()) == (Optimize::Speed, Precision::Full);
         let shuffled = usize::try_from(self.shuffled).unwrap_or(1);
         match self.conv.group {
             1 if shuffled > 1 => Kind::Groups(shuffled),
-            1 if self.in_blocks && may && numbers(geometry, |g| pays(&g)) => {
-                Kind::Winograd(Tile::Four)
-            }
-            1 if self.in_blocks => Kind::Blocks,
+            1 if self.in_blocks => match may.then(|| numbers(geometry, |g| tile(&g))).flatten() {
+                Some(tile) => Kind::Winograd(tile),
+                None => Kind::Blocks,
+            },
             1 => Kind::Channels,
             _ if geometry.channels.known() == Some(1) && geometry.filters.known() == Some(1) => {
                 Kind::Depthwise
@@ -455,6 +459,7 @@ mod tests {
             (filters(Kind::Blocks, [1, 61, 30], 3), 9),
             (filters(Kind::Winograd(Tile::Two), [1, 61, 30], 3), 9),
             (filters(Kind::Winograd(Tile::Four), [1, 61, 30], 3), 9),
+            (filters(Kind::Winograd(Tile::TwoApart), [1, 61, 30], 3), 9),
             (filters(Kind::Channels, [1, 61, 30], 3), 9),
             (filters(Kind::Depthwise, [309, 1, 1], 8), 64),
         ] {

@@ -41,8 +41,9 @@ pub use transpose::{
     transpose_in_blocks_scratch, transposes_in_blocks,
 };
 pub use winograd::{
-    Reading, Tile, pack_winograd, pack_winograd_in_blocks, packed_winograd_len, winograd_in_blocks,
-    winograd_in_blocks_scratch, winograd_pays, winograd_pays_in_pairs, winograd_pays_packed_now,
+    Reading, Tile, pack_winograd, pack_winograd_in_blocks, packed_winograd_len,
+    packed_winograd_part_len, winograd_in_blocks, winograd_in_blocks_scratch,
+    winograd_pays_in_pairs, winograd_pays_packed_now, winograd_tile,
 };
 pub(crate) use winograd::{
     pairs_of_tiles, pairs_of_tiles_scratch, sums_of_tiles, sums_of_tiles_scratch,

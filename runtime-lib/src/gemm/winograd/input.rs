@@ -29,6 +29,8 @@ impl<const TILE: usize, const SPAN: usize, const PAIRED: bool> WinogradInput<'_,
 where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
+    /// From the columns that a tile reads to those of the next.
+    const STEP: usize = Tiling::<TILE, SPAN>::STEP;
     /// Elements of a pixel of the numbers.
     const UNIT: usize = if PAIRED { PAIRS } else { BLOCK };
 
@@ -39,7 +41,7 @@ where
 
     /// How many columns the tiles read.
     fn columns(&self) -> usize {
-        self.tiles * TILE + SPAN - TILE
+        self.tiles * Self::STEP + SPAN - Self::STEP
     }
 
     /// How many columns of the input are read; all rows have as many, and there is room for what becomes
@@ -102,7 +104,7 @@ where
             }
         }
         for tile in 0..tiles {
-            let first = (tile * TILE).wrapping_sub(before);
+            let first = (tile * Self::STEP).wrapping_sub(before);
             for lane in (0..BLOCK).step_by(S::LANES) {
                 // SAFETY: a column that is read is inside, or zeros are read; `check` saw room for all
                 // numbers.
@@ -231,7 +233,7 @@ where
     /// `down` has been there, for that vector, and there is such a tile.
     #[inline(always)]
     unsafe fn transformed<S: Simd>(&self, s: S, i: usize, tile: usize) -> [S::F32; SPAN] {
-        let at = (i * self.columns() + tile * TILE) * S::LANES;
+        let at = (i * self.columns() + tile * Self::STEP) * S::LANES;
         let row = each(
             s,
             #[inline(always)]

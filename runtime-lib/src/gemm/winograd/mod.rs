@@ -1,5 +1,6 @@
-//! The inner loops of F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3): what a row of tiles reads is transformed to the
-//! numbers of each, these are multiplied, and sums of products are transformed back to outputs.
+//! The inner loops of F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3), and of the latter for windows two steps apart: what
+//! a row of tiles reads is transformed to the numbers of each, these are multiplied, and sums of products are
+//! transformed back to outputs.
 
 mod input;
 mod output;
@@ -13,3 +14,9 @@ pub(crate) use transforms::Transforms;
 
 /// Tiles of `TILE` × `TILE` outputs, of which each reads `SPAN` × `SPAN` numbers.
 pub(crate) struct Tiling<const TILE: usize, const SPAN: usize>;
+
+impl<const TILE: usize, const SPAN: usize> Tiling<TILE, SPAN> {
+    /// How many columns behind what a tile reads the next one reads: the windows of one are as far apart as
+    /// lets all of them, which are three numbers wide, read what it does.
+    const STEP: usize = TILE * ((SPAN - 3) / (TILE - 1));
+}

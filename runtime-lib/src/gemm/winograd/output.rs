@@ -39,7 +39,8 @@ where
     fn check(&self) -> usize {
         let (row, rows) = (self.cols * BLOCK, self.y.len() / (self.cols * BLOCK).max(1));
         assert!(self.cols.div_ceil(TILE) == self.tiles && rows <= TILE);
-        let last = (SPAN * SPAN - 1) * self.apart + self.tiles.saturating_sub(1) * self.step;
+        let sums = <Tiling<TILE, SPAN>>::SUMS;
+        let last = (sums * sums - 1) * self.apart + self.tiles.saturating_sub(1) * self.step;
         assert!(self.step >= BLOCK && self.sums.len() >= last + BLOCK);
         assert!(self.add.is_empty() || self.add.len() >= rows * row);
         rows

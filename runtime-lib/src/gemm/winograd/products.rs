@@ -23,12 +23,12 @@ impl<const SPAN: usize> WinogradProducts<'_, SPAN> {
 
     /// Computes them at the best level that the processor has.
     pub fn compute(self) {
-        const { assert!(Self::COUNT.is_multiple_of(FOUR)) };
         dispatch(self);
     }
 
     /// How many tiles there are; all that their products need is there.
     fn check(&self) -> usize {
+        assert!(Self::COUNT.is_multiple_of(FOUR));
         assert!(self.channels <= BLOCK && self.w.len() >= Self::COUNT * self.channels * BLOCK);
         self.numbers.len() / (Self::COUNT * BLOCK)
     }

@@ -5,28 +5,49 @@ use crate::simd::Simd;
 
 /// The transforms of a tile: along one axis, and of all of it.
 pub(crate) trait Transforms<const TILE: usize, const SPAN: usize> {
-    /// That of the input.
-    fn transform<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; SPAN];
-    /// That of sums.
-    fn transform_back<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; TILE];
+    /// How many sums there are along an axis.
+    const SUMS: usize;
 
-    /// Transforms a tile along both axes: what becomes of a row is added where it belongs before the next one
-    /// is read, so that registers have room for all.
+    /// That of the input, along one axis.
+    fn transform<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; SPAN];
+
+    /// Transforms a tile along both axes: all rows, then all columns.
     ///
     /// # Safety
     /// There is room for a vector of all numbers, `apart` from one another.
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "sums stay in registers where constants index them"
+    )]
+    #[inline(always)]
     unsafe fn transform_tile<S: Simd>(
         s: S,
         row: impl Fn(usize) -> [S::F32; SPAN],
         to: *mut f32,
         apart: usize,
-    );
+    ) {
+        let mut across = [[s.splat(0.0); SPAN]; SPAN];
+        for i in 0..SPAN {
+            across[i] = Self::transform(s, row(i));
+        }
+        for j in 0..SPAN {
+            let mut column = [s.splat(0.0); SPAN];
+            for i in 0..SPAN {
+                column[i] = across[i][j];
+            }
+            let column = Self::transform(s, column);
+            for i in 0..SPAN {
+                // SAFETY: the caller's promise is the same.
+                unsafe { s.store_at(column[i], to.add((i * SPAN + j) * apart)) };
+            }
+        }
+    }
 
-    /// Transforms sums back along both axes, likewise, and adds to each output the same: one of the numbers
-    /// is a part of all.
+    /// Transforms sums back along both axes, and adds to each output the same: one of the sums is a part of
+    /// all.
     ///
     /// # Safety
-    /// There are such vectors of all numbers of the tile, `apart` from one another.
+    /// There are such vectors of all sums of the tile, `apart` from one another.
     unsafe fn transform_tile_back<S: Simd>(
         s: S,
         sums: *const f32,
@@ -54,6 +75,8 @@ pub(super) unsafe fn load_row<S: Simd, const SPAN: usize>(
 }
 
 impl Transforms<4, 6> for Tiling<4, 6> {
+    const SUMS: usize = 6;
+
     #[inline(always)]
     fn transform<S: Simd>(s: S, x: [S::F32; 6]) -> [S::F32; 6] {
         let [even, odd] = [times(s, x[2], -4.0, x[4]), times(s, x[1], -4.0, x[3])];
@@ -68,18 +91,8 @@ impl Transforms<4, 6> for Tiling<4, 6> {
         ]
     }
 
-    #[inline(always)]
-    fn transform_back<S: Simd>(s: S, x: [S::F32; 6]) -> [S::F32; 4] {
-        let [near, far] = [s.add(x[1], x[2]), s.add(x[3], x[4])];
-        let [across, beyond] = [s.sub(x[1], x[2]), s.sub(x[3], x[4])];
-        [
-            s.add(s.add(x[0], near), far),
-            times(s, beyond, 2.0, across),
-            times(s, far, 4.0, near),
-            s.add(times(s, beyond, 8.0, across), x[5]),
-        ]
-    }
-
+    /// What becomes of a row is added where it belongs before the next one is read, so that registers have
+    /// room for all.
     #[inline(always)]
     unsafe fn transform_tile<S: Simd>(
         s: S,
@@ -153,42 +166,27 @@ impl Transforms<4, 6> for Tiling<4, 6> {
     }
 }
 
+impl Tiling<4, 6> {
+    /// The transform of sums, along one axis.
+    #[inline(always)]
+    fn transform_back<S: Simd>(s: S, x: [S::F32; 6]) -> [S::F32; 4] {
+        let [near, far] = [s.add(x[1], x[2]), s.add(x[3], x[4])];
+        let [across, beyond] = [s.sub(x[1], x[2]), s.sub(x[3], x[4])];
+        [
+            s.add(s.add(x[0], near), far),
+            times(s, beyond, 2.0, across),
+            times(s, far, 4.0, near),
+            s.add(times(s, beyond, 8.0, across), x[5]),
+        ]
+    }
+}
+
 impl Transforms<2, 4> for Tiling<2, 4> {
+    const SUMS: usize = 4;
+
     #[inline(always)]
     fn transform<S: Simd>(s: S, x: [S::F32; 4]) -> [S::F32; 4] {
         [s.sub(x[0], x[2]), s.add(x[1], x[2]), s.sub(x[2], x[1]), s.sub(x[1], x[3])]
-    }
-
-    #[inline(always)]
-    fn transform_back<S: Simd>(s: S, x: [S::F32; 4]) -> [S::F32; 2] {
-        [s.add(s.add(x[0], x[1]), x[2]), s.sub(s.sub(x[1], x[2]), x[3])]
-    }
-
-    #[expect(
-        clippy::needless_range_loop,
-        reason = "sums stay in registers where constants index them"
-    )]
-    #[inline(always)]
-    unsafe fn transform_tile<S: Simd>(
-        s: S,
-        row: impl Fn(usize) -> [S::F32; 4],
-        to: *mut f32,
-        apart: usize,
-    ) {
-        // SAFETY: the caller's promise is the same.
-        unsafe {
-            let mut across = [[s.splat(0.0); 4]; 4];
-            for i in 0..4 {
-                across[i] = Self::transform(s, row(i));
-            }
-            for j in 0..4 {
-                let [a, b, c, d] = across;
-                let column = Tiling::<2, 4>::transform(s, [a[j], b[j], c[j], d[j]]);
-                for i in 0..4 {
-                    s.store_at(column[i], to.add((i * 4 + j) * apart));
-                }
-            }
-        }
     }
 
     #[inline(always)]
@@ -210,6 +208,43 @@ impl Transforms<2, 4> for Tiling<2, 4> {
             rows[1][j] = s.sub(s.sub(first[j], second[j]), last[j]);
         }
         rows
+    }
+}
+
+impl Tiling<2, 4> {
+    /// The transform of sums, along one axis.
+    #[inline(always)]
+    fn transform_back<S: Simd>(s: S, x: [S::F32; 4]) -> [S::F32; 2] {
+        [s.add(s.add(x[0], x[1]), x[2]), s.sub(s.sub(x[1], x[2]), x[3])]
+    }
+}
+
+/// Windows two steps apart: their outer elements meet every other number, as windows of two, one step apart,
+/// do all. Those of two outputs have three products, where two windows have four. Middle elements meet the
+/// numbers between, each for one output, and are added to the sum of which only that output is made.
+impl Transforms<2, 5> for Tiling<2, 5> {
+    const SUMS: usize = 3;
+
+    #[inline(always)]
+    fn transform<S: Simd>(s: S, x: [S::F32; 5]) -> [S::F32; 5] {
+        [s.sub(x[0], x[2]), x[1], x[2], s.sub(x[4], x[2]), x[3]]
+    }
+
+    #[inline(always)]
+    unsafe fn transform_tile_back<S: Simd>(
+        s: S,
+        sums: *const f32,
+        apart: usize,
+        bias: S::F32,
+    ) -> [[S::F32; 2]; 2] {
+        // SAFETY: the caller's promise is the same.
+        let row = |i: usize| unsafe { load_row::<S, 3>(s, sums.add(i * 3 * apart), apart) };
+        let back = |x: [S::F32; 3]| [s.add(x[0], x[1]), s.add(x[1], x[2])];
+        let mut middle = row(1);
+        middle[1] = s.add(middle[1], bias);
+        let (first, middle, last) = (back(row(0)), back(middle), back(row(2)));
+        let add = |x: [S::F32; 2], y: [S::F32; 2]| [s.add(x[0], y[0]), s.add(x[1], y[1])];
+        [add(first, middle), add(middle, last)]
     }
 }
 

@@ -10,6 +10,11 @@ const WINOGRAD: Way = Way {
     is_shared: true,
     pack: |w, y, geometry| pack_tiles(w, y, geometry, Tile::Four),
 };
+const WINOGRAD_APART: Way = Way {
+    packed: |geometry| packed_winograd_len(geometry, Tile::TwoApart),
+    pack: |w, y, geometry| pack_tiles(w, y, geometry, Tile::TwoApart),
+    ..WINOGRAD
+};
 const TILES_OF_TWO: Way = Way {
     unit: BLOCK,
     run: |x, w, bias, add, y, scratch, geometry, f| {
@@ -23,38 +28,46 @@ const TILES_OF_TWO: Way = Way {
     pack: |w, y, geometry| pack_tiles(w, y, geometry, Tile::Two),
 };
 
-fn pack_tiles(w: &[f32], y: &mut [f32], geometry: &Conv<'_>, tile: Tile) {
-    let each = (y.len() / tile.numbers()).max(1);
-    y.chunks_mut(each).enumerate().for_each(|(i, y)| pack_winograd(w, y, geometry, (tile, i)));
+fn pack_tiles(w: &[f32], mut y: &mut [f32], geometry: &Conv<'_>, tile: Tile) {
+    for part in 0..tile.parts() {
+        let each = packed_winograd_part_len(geometry, tile, part);
+        let y = y.split_off_mut(..each).expect("there are all parts");
+        pack_winograd(w, y, geometry, (tile, part));
+    }
+    assert!(y.is_empty());
 }
 
 #[test]
 fn tiles_of_products_give_what_windows_give() {
-    check_tiles(&WINOGRAD);
-    check_tiles(&TILES_OF_TWO);
+    check_tiles(&WINOGRAD, 1);
+    check_tiles(&TILES_OF_TWO, 1);
+    check_tiles(&WINOGRAD_APART, 2);
 }
 
-fn check_tiles(way: &Way) {
+/// Windows that are so far apart.
+fn check_tiles(way: &Way, stride: usize) {
+    let square = Over { strides: [stride; 2], ..SQUARE };
     for over in windows().into_iter().filter(|over| over.kernel == [3, 3]) {
         if over.strides == [1, 1] && over.dilations == [1, 1] {
+            let over = Over { strides: [stride; 2], ..over };
             for (batch, channels, filters) in [(1, 16, 16), (2, 20, 24), (1, 3, 33)] {
                 over.check(way, batch, 1, channels, filters);
             }
         }
     }
-    let wide = Over { size: [21, 50], pads: [0, 2], ends: [2, 0], ..SQUARE };
+    let wide = Over { size: [21, 50], pads: [0, 2], ends: [2, 0], ..square };
     wide.check(way, 1, 1, 80, 90);
     // A few tiles, of which sums of many blocks are taken at once.
     for size in [[3, 4], [4, 7], [2, 9], [6, 7]] {
-        Over { size, ..SQUARE }.check(way, 1, 1, 20, 90);
+        Over { size, ..square }.check(way, 1, 1, 20, 90);
     }
     // Sums take the places of numbers: of eight tiles, of four, and of one.
     for (batch, channels, filters) in [(1, 16, 16), (3, 5, 9)] {
         wide.check(way, batch, 1, channels, filters);
     }
     // Rows of tiles that are transformed at once are of several images.
-    SQUARE.check(way, 7, 1, 80, 90);
-    Over { size: [6, 9], ..SQUARE }.check(way, 7, 1, 16, 16);
+    square.check(way, 7, 1, 80, 90);
+    Over { size: [6, 9], ..square }.check(way, 7, 1, 16, 16);
     wide.check(way, 0, 1, 4, 4);
     wide.check(way, 1, 1, 0, 4);
     wide.check(way, 1, 1, 4, 0);
@@ -83,40 +96,54 @@ fn tiles_pay_for_many_pixels_or_near_weights() {
         ([32, 32], [3, 16], [false, false]),
     ] {
         Over { size, ..SQUARE }.with([1, 1, channels, filters], |geometry| {
-            let said = [Reading::Near, Reading::Far].map(|from| winograd_pays(&geometry, from));
+            let said =
+                [Reading::Near, Reading::Far].map(|from| winograd_tile(&geometry, from).is_some());
             assert_eq!(said, pays, "{geometry:?}");
         });
     }
-    Over { strides: [1, 2], ..SQUARE }.with([1, 1, 64, 64], |geometry| {
-        assert!(!winograd_pays(&geometry, Reading::Near));
-    });
+    for (size, strides, [channels, filters], tile) in [
+        ([56, 56], [2, 2], [64, 128], Some(Tile::TwoApart)),
+        // A weight is read for 16 tiles.
+        ([14, 14], [2, 2], [512, 512], None),
+        ([56, 56], [1, 2], [64, 64], None),
+        ([56, 56], [3, 3], [64, 64], None),
+    ] {
+        Over { size, strides, ..SQUARE }.with([1, 1, channels, filters], |geometry| {
+            assert_eq!(winograd_tile(&geometry, Reading::Far), tile, "{geometry:?}");
+        });
+    }
 }
 
 /// Terms are positive, so that none cancel.
 #[test]
 fn tiles_of_products_are_within_a_millionth_times_the_root_of_the_terms() {
     for depth in [1, 17, 64, 500] {
-        SQUARE.with([1, 1, depth, 5], |geometry| {
-            let (of_x, of_y) = (channels(1, depth, &SQUARE.size), channels(1, 5, &SQUARE.size));
-            let size = |n, seed| some(n, seed).into_iter().map(f32::abs).collect::<Vec<_>>();
-            let (x, w) = (size(depth * of_x.pixels, 7), size(5 * geometry.depth(), 8));
-            let mut truth = vec![0.0; 5 * of_y.pixels];
-            conv(&wide(&x), &wide(&w), None, None, &mut truth, geometry, Activation::Identity);
-            let mut packed = vec![f32::NAN; (WINOGRAD.packed)(&geometry)];
-            (WINOGRAD.pack)(&w, &mut packed, &geometry);
-            each_level(|level| {
-                let mut scratch = vec![f32::NAN; winograd_in_blocks_scratch(&geometry)];
-                let mut y = vec![f32::NAN; BLOCK * of_y.pixels];
-                let (x, f) = (blocked(&x, of_x), Activation::Identity);
-                winograd_in_blocks(&x, &packed, None, None, &mut y, &mut scratch, geometry, f);
-                let mut plain = vec![f32::NAN; truth.len()];
-                unblock(&y, &mut plain, of_y);
-                for (y, truth) in plain.iter().zip(&truth) {
-                    let error = (f64::from(*y) - truth).abs() / truth;
-                    let most = 1e-6 * (geometry.depth() as f64).sqrt();
-                    assert!(error <= most, "{level:?} {depth}: {y} is {error:e} from {truth}");
-                }
-            });
-        });
+        errors_are_small(&WINOGRAD, SQUARE, depth);
+        errors_are_small(&WINOGRAD_APART, Over { strides: [2, 2], ..SQUARE }, depth);
     }
+}
+
+fn errors_are_small(way: &Way, over: Over, depth: usize) {
+    over.with([1, 1, depth, 5], |geometry| {
+        let (of_x, of_y) = (channels(1, depth, geometry.size), channels(1, 5, geometry.out));
+        let size = |n, seed| some(n, seed).into_iter().map(f32::abs).collect::<Vec<_>>();
+        let (x, w) = (size(depth * of_x.pixels, 7), size(5 * geometry.depth(), 8));
+        let mut truth = vec![0.0; 5 * of_y.pixels];
+        conv(&wide(&x), &wide(&w), None, None, &mut truth, geometry, Activation::Identity);
+        let mut packed = vec![f32::NAN; (way.packed)(&geometry)];
+        (way.pack)(&w, &mut packed, &geometry);
+        each_level(|level| {
+            let mut scratch = vec![f32::NAN; (way.scratch)(&geometry)];
+            let mut y = vec![f32::NAN; BLOCK * of_y.pixels];
+            let (x, f) = (blocked(&x, of_x), Activation::Identity);
+            (way.run)(&x, &packed, None, None, &mut y, &mut scratch, geometry, f);
+            let mut plain = vec![f32::NAN; truth.len()];
+            unblock(&y, &mut plain, of_y);
+            for (y, truth) in plain.iter().zip(&truth) {
+                let error = (f64::from(*y) - truth).abs() / truth;
+                let most = 1e-6 * (geometry.depth() as f64).sqrt();
+                assert!(error <= most, "{level:?} {geometry:?}: {y} is {error:e} from {truth}");
+            }
+        });
+    });
 }

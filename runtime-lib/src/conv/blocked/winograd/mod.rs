@@ -9,8 +9,15 @@
 //! Tiles of 2 × 2 outputs have 16 numbers, and 16 products where 4 windows have 36. Their transforms
 //! only add, so a rounding error is less than twice that of the plain sum: what is multiplied may be
 //! rounded to `bfloat16`.
+//!
+//! Windows two steps apart are sums of four: of elements that meet even or odd rows, and even or odd
+//! columns. Along an axis the outer two are F(2, 2), three products where two windows have four, and the
+//! middle one is its two products. So a tile of 2 × 2 outputs reads 5 × 5 numbers and has 25 products, where
+//! 4 windows have 36; they are summed to 9 numbers before these are transformed back.
 
+mod cost;
 mod stages;
+mod tile;
 mod weights;
 
 use super::product;
@@ -18,41 +25,18 @@ use crate::activation_fn::Activation;
 use crate::conv::Conv;
 use crate::gemm::{BLOCK, Epilogue, PAIRS, Tiling, Transforms};
 use crate::threads::{By, PRODUCTS, Scratch, Share};
+use cost::FAR;
+pub use cost::{Reading, winograd_pays_in_pairs, winograd_pays_packed_now, winograd_tile};
 use stages::Part;
-pub use weights::{pack_winograd, pack_winograd_in_blocks, packed_winograd_len};
-
-/// How many outputs a tile has along an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tile {
-    /// 2 × 2.
-    Two,
-    /// 4 × 4.
-    Four,
-}
-
-impl Tile {
-    const fn side(self) -> usize {
-        match self {
-            Tile::Two => 2,
-            Tile::Four => 4,
-        }
-    }
-
-    /// How many numbers it reads along an axis.
-    const fn span(self) -> usize {
-        self.side() + 2
-    }
-
-    /// How many numbers it is transformed to: in so many parts [`pack_winograd`] packs weights.
-    pub const fn numbers(self) -> usize {
-        self.span() * self.span()
-    }
-}
+pub use tile::Tile;
+pub use weights::{
+    pack_winograd, pack_winograd_in_blocks, packed_winograd_len, packed_winograd_part_len,
+};
 
 /// The images of the input and of the output, cut in tiles.
 #[derive(Clone, Copy)]
 struct Tiles {
-    /// How many images there are.
+    /// How many images there are, one at least.
     batch: usize,
     size: [usize; 2],
     out: [usize; 2],
@@ -87,7 +71,7 @@ impl Tiles {
     const fn of(conv: &Conv<'_>, tile: Tile, unit: usize) -> Tiles {
         let (size, out) = ([conv.size[0], conv.size[1]], [conv.out[0], conv.out[1]]);
         Tiles {
-            batch: conv.batch,
+            batch: if conv.batch == 0 { 1 } else { conv.batch },
             size,
             out,
             pads: [conv.pads[0], conv.pads[1]],
@@ -104,7 +88,7 @@ impl Tiles {
 
     /// What a row of tiles reads of a block of an image: nothing of rows that are padding.
     fn reads<'x, const SPAN: usize>(&self, x: &'x [f32], index: usize) -> [&'x [f32]; SPAN] {
-        let (first, row) = ((self.above + index) * self.tile.side(), self.size[1] * BLOCK);
+        let (first, row) = ((self.above + index) * self.tile.step(), self.size[1] * BLOCK);
         let mut reads = [&[][..]; SPAN];
         for (i, reads) in reads.iter_mut().enumerate() {
             let at = (first + i).checked_sub(self.pads[0]).filter(|&at| at < self.size[0]);
@@ -118,7 +102,8 @@ impl Tiles {
         if self.unit == BLOCK {
             return 0;
         }
-        self.tile.span() * (self.across * self.tile.side() + 2) * BLOCK
+        let columns = self.across * self.tile.step() + self.tile.span() - self.tile.step();
+        self.tile.span() * columns * BLOCK
     }
 
     /// Elements of what a row of tiles is transformed to, before the products and after, and of what
@@ -129,13 +114,14 @@ impl Tiles {
         }
         let before = self.blocks * (self.across * self.unit + 2 * BLOCK - self.unit);
         let after = self.filters * (self.across + 1) * BLOCK;
-        self.tile.numbers() * (before + after)
+        self.tile.numbers() * before + self.tile.parts() * after
     }
 
     /// Whether sums take the places of what they were made of: where there is a block of these and of those,
-    /// so that weights are few.
+    /// so that weights are few, and each is made of one.
     const fn in_place(&self) -> bool {
-        self.blocks == 1 && self.filters == 1 && self.unit == BLOCK
+        let alone = self.tile.sums() == self.tile.span();
+        self.blocks == 1 && self.filters == 1 && self.unit == BLOCK && alone
     }
 
     /// The most rows of tiles that are best transformed at once: as many as are no larger than the
@@ -160,92 +146,17 @@ impl Tiles {
 
     /// How many rows are transformed at once, of all images, where there is memory for so many.
     const fn rows(&self, most: usize) -> usize {
-        let all = self.down * if self.batch == 0 { 1 } else { self.batch };
+        let all = self.down * self.batch;
         all.div_ceil(all.div_ceil(most))
     }
 }
 
-/// From where the weights of a convolution are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// A second-level cache, which has room for those of the whole model.
-    Near,
-    /// Memory behind it.
-    Far,
-}
-
-/// Whether there is such a kernel for a convolution, and it pays.
-pub const fn winograd_pays(conv: &Conv<'_>, weights: Reading) -> bool {
-    pays(conv, Tile::Four, weights, 0)
-}
-
-/// Likewise, where the weights stand in pairs of `bfloat16` numbers.
-pub const fn winograd_pays_in_pairs(conv: &Conv<'_>) -> bool {
-    pays(conv, Tile::Two, Reading::Far, 0)
-}
-
-/// Likewise, where the weights are packed when the convolution runs: a window takes as long as 2800
-/// products.
-pub const fn winograd_pays_packed_now(conv: &Conv<'_>) -> bool {
-    conv.channels > BLOCK && conv.filters > BLOCK && pays(conv, Tile::Four, Reading::Far, 2800)
-}
-
-/// So many products of a weight take as long as to read it from behind a second-level cache.
-const FAR: usize = 24;
-
-/// A product of two numbers is the unit of cost; what a number of the input that is transformed takes as
-/// long as, and one of the output, is a matter of tiles. A weight that is read takes as long as its
-/// products at least as [`Reading`] says. What is over in some microseconds anyway stays small: weights
-/// and scratch memory of tiles are several times as large.
-const fn pays(conv: &Conv<'_>, tile: Tile, weights: Reading, packing: usize) -> bool {
-    const SOME: usize = 1 << 20;
-    if conv.size.len() != 2 || conv.groups != 1 || !is_three(conv) || product(conv.out) == 0 {
-        return false;
-    }
-    let tiles = Tiles::of(conv, tile, BLOCK);
-    let [channels, filters] = [tiles.blocks * BLOCK, tiles.filters * BLOCK];
-    let products = conv.channels * filters;
-    let batch = if conv.batch == 0 { 1 } else { conv.batch };
-    // Weights are read for each image, or for some that are transformed at once.
-    let together = match tiles.most_rows() / tiles.down {
-        _ if tiles.in_place() => batch,
-        0 => 1,
-        images => images,
-    };
-    let readings = batch.div_ceil(together);
-    let least = match weights {
-        Reading::Near => 6,
-        Reading::Far => FAR,
-    };
-    let [number, output] = match tile {
-        // Of pairs, two are multiplied at once.
-        Tile::Two => [12, 40],
-        Tile::Four => [9, 19],
-    };
-    let count = batch * tiles.down * tiles.across;
-    let multiplied = if count > readings * least { count } else { readings * least };
-    let (numbers, outputs) = (tile.numbers(), tile.side() * tile.side());
-    let transforms = count * (numbers * number * channels + outputs * output * filters);
-    let ours = multiplied * numbers * products + transforms + packing * products;
-    let plain = batch * product(conv.out) * 9 * products;
-    plain >= SOME && ours + ours / 8 < plain
-}
-
-const fn is_three(conv: &Conv<'_>) -> bool {
-    let mut axis = 0;
-    while axis < 2 {
-        let steps = conv.strides[axis] == 1 && conv.dilations[axis] == 1;
-        if conv.kernel[axis] != 3 || !steps {
-            return false;
-        }
-        axis += 1;
-    }
-    true
-}
-
 /// How many elements of scratch memory [`winograd_in_blocks`] needs.
 pub const fn winograd_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
-    Tiles::of(geometry, Tile::Four, BLOCK).scratch()
+    match Tile::of(geometry) {
+        Some(tile) => Tiles::of(geometry, tile, BLOCK).scratch(),
+        None => 0,
+    }
 }
 
 /// How many elements of scratch memory [`sums_of_tiles`] needs.
@@ -259,8 +170,8 @@ pub(crate) const fn pairs_of_tiles_scratch(geometry: &Conv<'_>) -> usize {
 }
 
 /// `y = f(w ∗ x + bias + add)` as [`conv_in_blocks`](super::conv_in_blocks) has it, for windows of
-/// 3 × 3 one step apart. The weights are packed by [`pack_winograd`] for tiles of [`Tile::Four`], one part
-/// after the other.
+/// 3 × 3, all one step apart, or all two. The weights are packed by [`pack_winograd`] for tiles of
+/// [`Tile::Four`], or [`Tile::TwoApart`], one part after the other.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn winograd_in_blocks(
@@ -285,8 +196,13 @@ fn winograd(
     geometry: &Conv<'_>,
     f: Epilogue<f32>,
 ) {
-    let tiles = Tiles::of(geometry, Tile::Four, BLOCK);
-    tiles.convolve::<4, 6, false>(of, addends, y, scratch, f);
+    match Tile::of(geometry) {
+        Some(tile @ Tile::TwoApart) => {
+            Tiles::of(geometry, tile, BLOCK).convolve::<2, 5, false>(of, addends, y, scratch, f)
+        }
+        _ => Tiles::of(geometry, Tile::Four, BLOCK)
+            .convolve::<4, 6, false>(of, addends, y, scratch, f),
+    }
 }
 
 /// The same by tiles of [`Tile::Two`].
@@ -354,7 +270,7 @@ impl Tiles {
 
     /// About so many numbers stand for an element.
     const fn expansion(&self) -> usize {
-        self.tile.numbers() / (self.tile.side() * self.tile.side())
+        self.tile.numbers() / (self.tile.step() * self.tile.step())
     }
 
     /// Whether threads, two of them, had better get rows of tiles than numbers. Each then reads all

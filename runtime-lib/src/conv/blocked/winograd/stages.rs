@@ -43,7 +43,7 @@ where
 {
     pub fn of(tiles: &Tiles, rows: Rows) -> Part<'_, TILE, SPAN, PAIRED> {
         let count = rows.count * tiles.across;
-        let [numbers, unit] = [SPAN * SPAN, tiles.unit];
+        let [numbers, unit] = [tiles.tile.numbers(), tiles.unit];
         if tiles.in_place() {
             let places =
                 Places { block: count * numbers * BLOCK, number: BLOCK, tile: numbers * BLOCK };
@@ -70,7 +70,7 @@ where
             self.multiply_in_place(numbers, w);
             return self.transform_back(numbers, addends, y, f);
         }
-        let sums = &mut sums[..SPAN * SPAN * self.after.number];
+        let sums = &mut sums[..self.tiles.tile.parts() * self.after.number];
         self.multiply(numbers, w, sums);
         self.transform_back(sums, addends, y, f);
     }
@@ -109,9 +109,9 @@ where
         let cost = sums.len() * depth / PRODUCTS;
         threads::share(sums, unit, cost, |first, sums| {
             if PAIRED {
-                self.products::<PAIRS, true>((numbers, w), first, sums, depth);
+                self.sums::<PAIRS, true>((numbers, w), first, sums, depth);
             } else {
-                self.products::<BLOCK, false>((numbers, w), first, sums, depth);
+                self.sums::<BLOCK, false>((numbers, w), first, sums, depth);
             }
         });
     }
@@ -125,23 +125,53 @@ where
         });
     }
 
-    /// The sums of the numbers from one on.
-    fn products<const UNIT: usize, const IN_PAIRS: bool>(
+    /// The sums from one on.
+    fn sums<const UNIT: usize, const IN_PAIRS: bool>(
         &self,
         (numbers, w): (&[f32], &[f32]),
         first: usize,
         sums: &mut [f32],
         depth: usize,
     ) {
+        let Part { tiles: &Tiles { tile, filters, .. }, before, after, .. } = *self;
+        let weights = depth * filters * BLOCK;
+        if tile.sums() == tile.span() {
+            // Each is made of one number.
+            let numbers = numbers.get(first * before.number..).unwrap_or(&[]);
+            let of = (numbers, &w[first * weights..]);
+            return self.products::<UNIT, IN_PAIRS>(of, &[0], sums, depth);
+        }
+        let mut w =
+            &w[(0..first).map(|sum| tile.numbers_of(sum).count()).sum::<usize>() * weights..];
+        for (sum, sums) in (first..).zip(sums.chunks_exact_mut(after.number)) {
+            let mut taps = [0; 4];
+            let mut count = 0;
+            for (tap, number) in taps.iter_mut().zip(tile.numbers_of(sum)) {
+                *tap = number * before.number;
+                count += 1;
+            }
+            self.products::<UNIT, IN_PAIRS>((numbers, w), &taps[..count], sums, depth);
+            w = &w[count * weights..];
+        }
+    }
+
+    /// The sums of products of the numbers that are there.
+    fn products<const UNIT: usize, const IN_PAIRS: bool>(
+        &self,
+        (x, w): (&[f32], &[f32]),
+        taps: &[usize],
+        sums: &mut [f32],
+        depth: usize,
+    ) {
         let Part { tiles, count, before, after, .. } = *self;
-        let (layer, weights) = (after.number, depth * tiles.filters * BLOCK);
+        let layer = after.number;
         Pixels::<UNIT, IN_PAIRS> {
-            x: numbers.get(first * before.number..).unwrap_or(&[]),
+            x,
             x_block: before.block,
             x_row: 0,
-            taps: &[0],
+            taps,
             spans: &[Span { first: 0, count: depth }],
-            w: &w[first * weights..],
+            w,
             bias: &[],
             add: &[],
             layers: sums.len() / layer,

@@ -12,6 +12,7 @@ impl Tile {
         match self {
             Tile::Two => &WINDOW_OF_TWO,
             Tile::Four => &WINDOW_OF_FOUR,
+            Tile::TwoApart => &WINDOW_APART,
         }
     }
 }
@@ -28,32 +29,54 @@ const WINDOW_OF_FOUR: [[f64; 3]; 6] = [
     [0.0, 0.0, 1.0],
 ];
 
+const WINDOW_APART: [[f64; 3]; 5] =
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]];
+
 /// How many elements [`pack_winograd`] writes, in all parts.
 pub const fn packed_winograd_len(geometry: &Conv<'_>, tile: Tile) -> usize {
-    tile.numbers() * geometry.channels * geometry.filters.next_multiple_of(BLOCK)
+    tile.numbers() * each_number(geometry)
 }
 
-/// Packs one of the [parts](Tile::numbers) of the weights for such tiles: `[filters / 16, channels, 16]` of
-/// one number of each transformed window.
+/// How many elements it writes in one part.
+pub fn packed_winograd_part_len(geometry: &Conv<'_>, tile: Tile, part: usize) -> usize {
+    tile.numbers_of(part).count() * each_number(geometry)
+}
+
+/// How many elements a number of each transformed window is.
+const fn each_number(geometry: &Conv<'_>) -> usize {
+    geometry.channels * geometry.filters.next_multiple_of(BLOCK)
+}
+
+/// Packs one of the [parts](Tile::parts) of the weights for such tiles:
+/// `[filters / 16, channels / 16, numbers of the part, channel of the 16, 16]`, of each transformed window.
 pub fn pack_winograd<T: Number>(
     w: &[T],
     y: &mut [T],
     geometry: &Conv<'_>,
     (tile, part): (Tile, usize),
 ) {
-    let window = tile.window();
-    let (down, across) = (window[part / window.len()], window[part % window.len()]);
-    let channels = geometry.channels;
-    for (at, y) in y.iter_mut().enumerate() {
-        let (row, lane) = (at / BLOCK, at % BLOCK);
-        let filter = row / channels * BLOCK + lane;
-        let window = w.get((filter * channels + row % channels) * 9..).unwrap_or(&[]);
-        let mut sum = 0.0;
-        for (i, w) in window.iter().take(9).enumerate() {
-            sum += down[i / 3] * across[i % 3] * w.to_f64();
+    let [down, across] = tile.along_axes(part).map(|of| &tile.window()[of]);
+    let (channels, numbers) = (geometry.channels, down.len() * across.len());
+    let unit = BLOCK * numbers;
+    for (block, y) in y.chunks_mut((channels * unit).max(1)).enumerate() {
+        for (first, y) in (0..).step_by(BLOCK).zip(y.chunks_mut(BLOCK * unit)) {
+            let together = y.len() / numbers;
+            for (number, y) in y.chunks_mut(together).enumerate() {
+                let (down, across) = (down[number / across.len()], across[number % across.len()]);
+                for (at, y) in y.iter_mut().enumerate() {
+                    let (filter, channel) = (block * BLOCK + at % BLOCK, first + at / BLOCK);
+                    let window = w.get((filter * channels + channel) * 9..).unwrap_or(&[]);
+                    *y = T::from_f64(sum_of_window([down, across], window));
+                }
+            }
         }
-        *y = T::from_f64(sum);
     }
+}
+
+/// A number of a window.
+fn sum_of_window<T: Number>([down, across]: [[f64; 3]; 2], window: &[T]) -> f64 {
+    let terms = window.iter().take(9).enumerate();
+    terms.fold(0.0, |sum, (i, w)| sum + down[i / 3] * across[i % 3] * w.to_f64())
 }
 
 /// Packs all parts of the weights of [`winograd_in_blocks`], where they are no constants.
