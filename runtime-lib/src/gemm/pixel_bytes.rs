@@ -9,6 +9,8 @@ use core::mem::MaybeUninit;
 const QUAD: usize = 4;
 /// The most vectors of a tile.
 const MOST_TILE: usize = 24;
+/// The most addresses that stay in registers.
+const MOST_ADDRESSES: usize = 6;
 
 /// What windows see, and a panel of filters.
 pub(crate) struct Pixels<'a> {
@@ -51,25 +53,120 @@ impl<'a> Pixels<'a> {
         }
         // SAFETY: the windows are in `x`, and the panel has filters for each quad.
         unsafe {
+            match step_of_fours(&at) {
+                Some(step) => self.add_fours(s, &mut sums, at, step, column),
+                None => self.add(s, &mut sums, at, column),
+            }
+        }
+        sums
+    }
+
+    /// Adds the products of the windows that start at `at`.
+    ///
+    /// # Safety
+    /// The windows are in `x`, and there are such vectors of filters.
+    #[inline(always)]
+    unsafe fn add<S: Bytes, const R: usize, const V: usize>(
+        &self,
+        s: S,
+        sums: &mut Tile<S, R, V>,
+        at: [usize; R],
+        column: usize,
+    ) {
+        // SAFETY: the caller's promise is the same.
+        unsafe {
             let mut w = self.w.as_ptr().add(column * QUAD);
             for &start in self.starts {
                 let x = self.x.as_ptr().add(start as usize);
-                let mut columns = [s.level().splat_i32(0); V];
-                for (v, column) in columns.iter_mut().enumerate() {
-                    *column = s.load_bytes_at(w.add(v * QUAD * S::LANES));
-                }
+                let columns = load_columns::<S, V>(s, w);
                 for (r, sums) in sums.iter_mut().enumerate() {
-                    let quad = x.add(at[r]).cast::<i32>().read_unaligned();
-                    let quad = s.level().splat_i32(quad);
-                    for (sum, &column) in sums.iter_mut().zip(&columns) {
-                        *sum = s.dot(*sum, quad, column);
+                    add_quad(s, sums, x.add(at[r]), &columns);
+                }
+                w = w.wrapping_add(self.width * QUAD);
+            }
+        }
+    }
+
+    /// The same for windows of which each of four is `step` from the next. What all addresses of a tile are
+    /// made of stays in registers then, which those themselves do not: each four have one that moves.
+    ///
+    /// # Safety
+    /// As for `add`.
+    #[inline(always)]
+    unsafe fn add_fours<S: Bytes, const R: usize, const V: usize>(
+        &self,
+        s: S,
+        sums: &mut Tile<S, R, V>,
+        at: [usize; R],
+        step: usize,
+        column: usize,
+    ) {
+        // SAFETY: the caller's promise is the same.
+        unsafe {
+            let mut w = self.w.as_ptr().add(column * QUAD);
+            let mut x = at.map(|at| self.x.as_ptr().add(at));
+            let mut before = 0;
+            for &start in self.starts {
+                let columns = load_columns::<S, V>(s, w);
+                let further = (start as usize).wrapping_sub(before);
+                before = start as usize;
+                for (i, sums) in sums.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                    x[i * 4] = x[i * 4].wrapping_add(further);
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        add_quad(s, sums, x[i * 4].add(r * step), &columns);
                     }
                 }
                 w = w.wrapping_add(self.width * QUAD);
             }
         }
-        sums
     }
+}
+
+/// Vectors of filters, one after the other.
+///
+/// # Safety
+/// There are `V` of them.
+#[inline(always)]
+unsafe fn load_columns<S: Bytes, const V: usize>(s: S, w: *const u8) -> [Vector<S>; V] {
+    let mut columns = [s.level().splat_i32(0); V];
+    for (v, column) in columns.iter_mut().enumerate() {
+        // SAFETY: the caller's promise is the same.
+        *column = unsafe { s.load_bytes_at(w.add(v * QUAD * S::LANES)) };
+    }
+    columns
+}
+
+/// Adds the products of the quad of a window.
+///
+/// # Safety
+/// There is such a quad.
+#[inline(always)]
+unsafe fn add_quad<S: Bytes, const V: usize>(
+    s: S,
+    sums: &mut [Vector<S>; V],
+    quad: *const u8,
+    columns: &[Vector<S>; V],
+) {
+    // SAFETY: the caller's promise is the same.
+    let quad = s.level().splat_i32(unsafe { quad.cast::<i32>().read_unaligned() });
+    for (sum, &column) in sums.iter_mut().zip(columns) {
+        *sum = s.dot(*sum, quad, column);
+    }
+}
+
+/// How far each of four windows is from the next, where all are alike in this, and more than have their
+/// addresses in registers.
+#[inline(always)]
+fn step_of_fours<const R: usize>(at: &[usize; R]) -> Option<usize> {
+    if R <= MOST_ADDRESSES || !R.is_multiple_of(4) {
+        return None;
+    }
+    let step = at[1].wrapping_sub(at[0]);
+    let mut alike = true;
+    for r in 0..R {
+        alike &= at[r] == at[r / 4 * 4].wrapping_add(r % 4 * step);
+    }
+    alike.then_some(step)
 }
 
 /// The sums of some windows, for some vectors of filters each.
