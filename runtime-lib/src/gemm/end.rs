@@ -192,8 +192,8 @@ unsafe fn vectors<S: Simd, T: Real, const V: usize>(s: S, x: &[T]) -> [T::Vector
 }
 
 /// Finishes and stores a tile with `cols` columns, less what lies outside of its `rows` rows from row
-/// `i` on and of the `n` columns that are left. The result is given from that row on, with where its
-/// elements are and the column at which the tile starts.
+/// `i` on, which are at most [`PANEL_ROWS`], and of the `n` columns that are left. The result is given
+/// from that row on, with where its elements are and the column at which the tile starts.
 #[inline(always)]
 pub(crate) fn store<S: Simd, T: Real>(
     s: S,

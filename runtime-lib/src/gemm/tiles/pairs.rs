@@ -3,6 +3,7 @@
 use super::{Ends, Pairs, Right, Row, TILE_SUMS, WIDE, multiply};
 use crate::gemm::end::store;
 use crate::gemm::pairs::PairRows;
+use crate::gemm::tile::PANEL_ROWS;
 use crate::simd::amx::Amx;
 use crate::simd::pair::{self, PAIR};
 use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
@@ -71,7 +72,12 @@ impl<S: Simd> Ends<f32> for Rows<'_, S> {
         let (tile, left) = (sums.as_flattened(), n - column);
         match to.neighbors(column, WIDE) {
             Some(at) if left >= WIDE => end.finish_rows::<S, 4>(s, tile, row, (y, to.row, at)),
-            _ => store(s, tile, WIDE, ([row, sums.len()], left), (y, to, column), &end),
+            _ => {
+                for (i, few) in (0..).step_by(PANEL_ROWS).zip(sums.chunks(PANEL_ROWS)) {
+                    let (rows, y) = ([row + i, few.len()], &mut y[i * to.row..]);
+                    store(s, few.as_flattened(), WIDE, (rows, left), (y, to, column), &end);
+                }
+            }
         }
     }
 }
