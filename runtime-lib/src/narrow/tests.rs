@@ -80,9 +80,15 @@ fn paired(packed: &[f32]) -> (Vec<u32>, Vec<f32>) {
 
 #[test]
 fn products_are_those_of_the_widened_factor() {
-    for (m, n, k) in
-        [(1, 40, 800), (3, 17, 6), (30, 600, 770), (1, 1, 2), (100, 130, 64), (1, 90, 770)]
-    {
+    for ([m, n, k], turned) in [
+        ([1, 40, 800], false),
+        ([3, 17, 6], false),
+        ([30, 600, 770], false),
+        ([1, 1, 2], false),
+        ([100, 130, 64], false),
+        ([1, 90, 770], false),
+        ([40, 130, 90], true),
+    ] {
         // What is rounded to `bfloat16` is such a number already.
         let a: Vec<f32> = drawn(m * k, 1).into_iter().map(|x| of_bf16(upper(x))).collect();
         let c = drawn(n, 2);
@@ -96,7 +102,7 @@ fn products_are_those_of_the_widened_factor() {
             m,
             n,
             k,
-            a: Layout::Strides(k, 1),
+            a: if turned { Layout::Strides(1, m) } else { Layout::Strides(k, 1) },
             b: Layout::Packed,
             c: [0, 1],
             y_row: n,

@@ -151,6 +151,24 @@ mod native {
         }
     }
 
+    /// The best level that tests go through: also that of tiles, where their instructions are emulated.
+    #[cfg(all(test, feature = "std", target_os = "linux"))]
+    pub fn tested_rank() -> u8 {
+        use std::is_x86_feature_detected as has;
+        let best = best_rank();
+        if best == 2 && has!("avx512vnni") && has!("avx512bf16") {
+            crate::simd::amx::emulated::install();
+            return 3;
+        }
+        best
+    }
+
+    /// The best level that tests go through.
+    #[cfg(all(test, feature = "std", not(target_os = "linux")))]
+    pub fn tested_rank() -> u8 {
+        best_rank()
+    }
+
     /// The best level that every processor has which the crate is compiled for. Tiles are the system's to
     /// grant, of which nothing is known.
     #[cfg(not(feature = "std"))]
@@ -202,6 +220,12 @@ mod native {
     #[cfg(feature = "std")]
     pub fn best_rank() -> u8 {
         compiled_rank()
+    }
+
+    /// The best level that tests go through.
+    #[cfg(all(test, feature = "std"))]
+    pub fn tested_rank() -> u8 {
+        best_rank()
     }
 
     /// The best level that every processor has which the crate is compiled for.
@@ -256,10 +280,10 @@ mod forced {
     }
 }
 
-/// Runs `f` once for each level that this processor has; what it dispatches goes there.
+/// Runs `f` once for each level that this processor has, or that is emulated; what it dispatches goes there.
 #[cfg(all(test, feature = "std"))]
 pub(crate) fn each_level(f: impl Fn(Level)) {
-    for rank in 0..=native::best_rank() {
+    for rank in 0..=native::tested_rank() {
         let level = of_rank(rank);
         at_level(Some(level), || f(level));
     }

@@ -12,6 +12,7 @@ use crate::narrow;
 use crate::norm::{Lrn, lrn};
 use crate::pool::{Pool, average_pool, max_pool_in_blocks};
 use crate::quantized::{self, Requantize};
+use crate::simd::each_level;
 use std::{vec, vec::Vec};
 
 /// Holds what threads compute together against what one does.
@@ -111,37 +112,39 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
 
 #[test]
 fn pairs_are_the_same_for_any_number_of_threads() {
-    /// Pairs of twice the same number.
-    fn pairs(len: usize) -> Vec<u32> {
-        let twice = |x: f32| x.to_bits() & 0xffff_0000 | x.to_bits() >> 16;
-        numbers(len).into_iter().map(twice).collect()
-    }
-    let f = Activation::Relu;
-    for [m, n, k] in [[301, 130, 90], [1, 3000, 700], [97, 16, 1400]] {
-        let (a, b) = (Layout::Strides(k, 1), Layout::Packed);
-        let g = Gemm { m, n, k, a, b, c: [0, 1], y_row: n, alpha: 1.0, beta: 1.0 };
-        let (a, c) = (numbers(m * k), numbers(n));
-        let b = pairs(n.next_multiple_of(16) * k / 2);
-        hold("gemm_bf16", m * n, |y| {
-            let scratch = &mut vec![0.0; gemm_scratch(&g)];
-            narrow::gemm_bf16(&a, &b, Some(&c), y, scratch, g, f);
-        });
-    }
-    let pixels = 29 * 31;
-    for filters in [80, 16] {
-        let g = Conv { filters, ..IMAGE };
-        let (x, bias) = (numbers(48 * pixels), numbers(filters));
-        let w = pairs(conv::packed_blocks_len(&g) / 2);
-        hold("conv_bf16", filters * pixels, |y| {
-            let scratch = &mut vec![0.0; narrow::conv_scratch(&g)];
-            narrow::conv_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
-        });
-        let w = pairs(conv::packed_winograd_len(&g, conv::Tile::Two) / 2);
-        hold("winograd_bf16", filters * pixels, |y| {
-            let scratch = &mut vec![0.0; narrow::winograd_scratch(&g)];
-            narrow::winograd_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
-        });
-    }
+    each_level(|_| {
+        /// Pairs of twice the same number.
+        fn pairs(len: usize) -> Vec<u32> {
+            let twice = |x: f32| x.to_bits() & 0xffff_0000 | x.to_bits() >> 16;
+            numbers(len).into_iter().map(twice).collect()
+        }
+        let f = Activation::Relu;
+        for [m, n, k] in [[301, 130, 90], [1, 3000, 700], [97, 16, 1400]] {
+            let (a, b) = (Layout::Strides(k, 1), Layout::Packed);
+            let g = Gemm { m, n, k, a, b, c: [0, 1], y_row: n, alpha: 1.0, beta: 1.0 };
+            let (a, c) = (numbers(m * k), numbers(n));
+            let b = pairs(n.next_multiple_of(16) * k / 2);
+            hold("gemm_bf16", m * n, |y| {
+                let scratch = &mut vec![0.0; narrow::gemm_scratch(&g)];
+                narrow::gemm_bf16(&a, &b, Some(&c), y, scratch, g, f);
+            });
+        }
+        let pixels = 29 * 31;
+        for filters in [80, 16] {
+            let g = Conv { filters, ..IMAGE };
+            let (x, bias) = (numbers(48 * pixels), numbers(filters));
+            let w = pairs(conv::packed_blocks_len(&g) / 2);
+            hold("conv_bf16", filters * pixels, |y| {
+                let scratch = &mut vec![0.0; narrow::conv_scratch(&g)];
+                narrow::conv_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
+            });
+            let w = pairs(conv::packed_winograd_len(&g, conv::Tile::Two) / 2);
+            hold("winograd_bf16", filters * pixels, |y| {
+                let scratch = &mut vec![0.0; narrow::winograd_scratch(&g)];
+                narrow::winograd_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
+            });
+        }
+    });
 }
 
 #[test]
@@ -196,24 +199,26 @@ fn attention_is_the_same_for_any_number_of_threads() {
 
 #[test]
 fn bytes_are_the_same_for_any_number_of_threads() {
-    let to = Requantize { x_zero: 3, y_zero: -5, low: -128, high: 127 };
-    let (bias, factor) = (vec![17; 3000], vec![0.001; 3000]);
-    let pixels = 29 * 31;
-    for g in [IMAGE, Conv { groups: 48, channels: 1, filters: 2, ..IMAGE }] {
-        let filters = g.groups * g.filters;
-        let (x, w) = (bytes(48 * pixels), bytes(quantized::packed_weights_len(&g)));
-        hold("conv", filters * pixels, |y: &mut [i8]| {
-            let starts = &mut vec![0; quantized::conv_starts(&g)];
-            let scratch = &mut vec![0; quantized::conv_scratch(&g)];
-            quantized::conv(&x, &w, &bias, &factor, None, y, starts, scratch, g, to);
-        });
-    }
-    for (m, n, k) in [(301, 130, 90), (1, 3000, 700)] {
-        let g = quantized::Product { m, n, k };
-        let (x, w) = (bytes(m * k), bytes(quantized::packed_columns_len(&g)));
-        hold("matmul", m * n, |y: &mut [i8]| {
-            let scratch = &mut vec![0; quantized::matmul_scratch(&g)];
-            quantized::matmul(&x, &w, &bias, &factor, None, y, scratch, g, to);
-        });
-    }
+    each_level(|_| {
+        let to = Requantize { x_zero: 3, y_zero: -5, low: -128, high: 127 };
+        let (bias, factor) = (vec![17; 3000], vec![0.001; 3000]);
+        let pixels = 29 * 31;
+        for g in [IMAGE, Conv { groups: 48, channels: 1, filters: 2, ..IMAGE }] {
+            let filters = g.groups * g.filters;
+            let (x, w) = (bytes(48 * pixels), bytes(quantized::packed_weights_len(&g)));
+            hold("conv", filters * pixels, |y: &mut [i8]| {
+                let starts = &mut vec![0; quantized::conv_starts(&g)];
+                let scratch = &mut vec![0; quantized::conv_scratch(&g)];
+                quantized::conv(&x, &w, &bias, &factor, None, y, starts, scratch, g, to);
+            });
+        }
+        for (m, n, k) in [(301, 130, 90), (1, 3000, 700)] {
+            let g = quantized::Product { m, n, k };
+            let (x, w) = (bytes(m * k), bytes(quantized::packed_columns_len(&g)));
+            hold("matmul", m * n, |y: &mut [i8]| {
+                let scratch = &mut vec![0; quantized::matmul_scratch(&g)];
+                quantized::matmul(&x, &w, &bias, &factor, None, y, scratch, g, to);
+            });
+        }
+    });
 }

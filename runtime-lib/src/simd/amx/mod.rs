@@ -4,6 +4,11 @@
 //! The instructions are written out, for on stable Rust they have no names. A process must ask Linux
 //! for the registers before it uses them.
 
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+pub(super) mod emulated;
+#[cfg(all(test, feature = "std"))]
+mod tests;
+
 use super::Avx512;
 use core::arch::asm;
 use core::marker::PhantomData;
