@@ -77,6 +77,8 @@ pub(crate) fn dispatch_pairs<O: WithSimd>(op: O) -> O::Output {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn tiles() -> Option<Amx> {
+    #[cfg(all(test, feature = "std"))]
+    forced::WANTS_TILES.set(true);
     match level() {
         Level::Amx(amx) => Some(amx),
         _ => None,
@@ -104,7 +106,7 @@ pub fn level() -> Level {
 /// The level of a rank: 0 is the portable one, the others are [`native`]'s. The processor has it.
 #[inline(always)]
 fn of_rank(rank: u8) -> Level {
-    // SAFETY: callers take ranks that are at most the best one.
+    // SAFETY: callers take ranks that are at most the best one, or that of tiles where these are emulated.
     unsafe { native::of_rank(rank) }.unwrap_or(Level::Portable(Portable))
 }
 
@@ -114,6 +116,8 @@ mod native {
     use super::*;
     #[cfg(feature = "std")]
     use crate::simd::amx::is_granted;
+    #[cfg(feature = "std")]
+    use std::is_x86_feature_detected as has;
 
     /// What `ONNXC_SIMD` calls the levels from rank 1 on.
     #[cfg(feature = "std")]
@@ -139,7 +143,6 @@ mod native {
     /// The best level that the processor has.
     #[cfg(feature = "std")]
     pub fn best_rank() -> u8 {
-        use std::is_x86_feature_detected as has;
         if !(has!("avx2") && has!("fma")) {
             0
         } else if !(has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl")) {
@@ -151,22 +154,15 @@ mod native {
         }
     }
 
-    /// The best level that tests go through: also that of tiles, where their instructions are emulated.
-    #[cfg(all(test, feature = "std", target_os = "linux"))]
-    pub fn tested_rank() -> u8 {
-        use std::is_x86_feature_detected as has;
-        let best = best_rank();
-        if best == 2 && has!("avx512vnni") && has!("avx512bf16") {
+    /// The level of tiles, where the processor lacks nothing but their instructions, which then are emulated.
+    #[cfg(all(test, feature = "std"))]
+    pub fn emulated_rank() -> Option<u8> {
+        #[cfg(target_os = "linux")]
+        if best_rank() == 2 && has!("avx512vnni") && has!("avx512bf16") {
             crate::simd::amx::emulated::install();
-            return 3;
+            return Some(3);
         }
-        best
-    }
-
-    /// The best level that tests go through.
-    #[cfg(all(test, feature = "std", not(target_os = "linux")))]
-    pub fn tested_rank() -> u8 {
-        best_rank()
+        None
     }
 
     /// The best level that every processor has which the crate is compiled for. Tiles are the system's to
@@ -222,10 +218,10 @@ mod native {
         compiled_rank()
     }
 
-    /// The best level that tests go through.
+    /// No level is emulated.
     #[cfg(all(test, feature = "std"))]
-    pub fn tested_rank() -> u8 {
-        best_rank()
+    pub fn emulated_rank() -> Option<u8> {
+        None
     }
 
     /// The best level that every processor has which the crate is compiled for.
@@ -273,6 +269,8 @@ mod forced {
 
     std::thread_local! {
         pub static LEVEL: Cell<Option<Level>> = const { Cell::new(None) };
+        /// Whether somebody has asked for tiles: a thread does the first part of all that it shares.
+        pub static WANTS_TILES: Cell<bool> = const { Cell::new(false) };
     }
 
     pub fn level() -> Option<Level> {
@@ -280,12 +278,20 @@ mod forced {
     }
 }
 
-/// Runs `f` once for each level that this processor has, or that is emulated; what it dispatches goes there.
+/// Runs `f` once for each level that this processor has; what it dispatches goes there. If `f` asks for
+/// tiles, it is also run where they are emulated: all else is what it is at the level below.
 #[cfg(all(test, feature = "std"))]
 pub(crate) fn each_level(f: impl Fn(Level)) {
-    for rank in 0..=native::tested_rank() {
+    let run = |rank| {
         let level = of_rank(rank);
         at_level(Some(level), || f(level));
+    };
+    forced::WANTS_TILES.set(false);
+    (0..=native::best_rank()).for_each(run);
+    if forced::WANTS_TILES.get()
+        && let Some(rank) = native::emulated_rank()
+    {
+        run(rank);
     }
 }
 
