@@ -135,10 +135,25 @@ fn stored(
         let note = format!("the tensor is {dtype}{:?}", proto.dims);
         return Err(found(Code::BadTensor, message).note(note));
     }
+    if dtype == DType::Bool {
+        let raw = proto.raw_data.iter().flat_map(|raw| raw.iter().map(|&byte| i32::from(byte)));
+        truths(raw.chain(proto.int32_data.iter().copied()))?;
+    }
     let bad = |text: &&onnxc_proto::Bytes| std::str::from_utf8(text).is_err();
     match proto.string_data.iter().enumerate().find(|(_, text)| bad(text)) {
         Some((i, _)) => {
             Err(found(Code::BadText, format!("string {i} of the tensor is not valid UTF-8")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses what is neither 0 nor 1 as a truth value.
+pub fn truths(elements: impl IntoIterator<Item = i32>) -> Result {
+    match elements.into_iter().enumerate().find(|(_, element)| !matches!(element, 0 | 1)) {
+        Some((i, element)) => {
+            let message = format!("truth value {i} of the tensor is {element}, neither 0 nor 1");
+            Err(found(Code::BadTensor, message))
         }
         None => Ok(()),
     }

@@ -2,11 +2,12 @@
 
 use super::{external, types};
 use crate::{
+    check::truths,
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
     tensor::{Data, Tensor},
-    ty::TensorType,
+    ty::{TensorType, count},
 };
 use bytes::Bytes;
 use onnxc_proto::{
@@ -29,7 +30,12 @@ pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
         return strings(proto, shape);
     }
     let data = if is_external {
-        unpack(dtype, len, files.read(proto, raw_len(dtype, len))?)?
+        let raw = files.read(proto, raw_len(dtype, len))?;
+        // What stands in the model itself was checked.
+        if dtype == DType::Bool {
+            truths(raw.iter().map(|&byte| i32::from(byte)))?;
+        }
+        unpack(dtype, len, raw)?
     } else if let Some(raw) = proto.raw_data.as_ref().filter(|raw| !raw.is_empty()) {
         unpack(dtype, len, raw.clone())?
     } else {
@@ -133,10 +139,12 @@ fn shape(dims: &[i64]) -> Result<Vec<usize>> {
 /// The number of elements, where it and their bytes fit the address space.
 fn checked_len(shape: &[usize]) -> Result<usize> {
     const LARGEST: usize = isize::MAX as usize / 32;
-    let len = shape.iter().try_fold(1usize, |len, &n| len.checked_mul(n));
-    len.filter(|&len| len <= LARGEST).ok_or_else(|| {
-        Diagnostic::new(Code::TooLarge, format!("a tensor of shape {shape:?} is too large"))
-    })
+    let len = count(shape);
+    if len > LARGEST {
+        let message = format!("a tensor of shape {shape:?} is too large");
+        return Err(Diagnostic::new(Code::TooLarge, message));
+    }
+    Ok(len)
 }
 
 fn raw_len(dtype: DType, len: usize) -> usize {

@@ -178,6 +178,18 @@ fn dense() -> Vec<Case> {
             tensor(|t| t.dims.clear()),
         ),
         case(
+            "tensor_bool_raw",
+            BadTensor,
+            "truth value 1 of the tensor is 2, neither 0 nor 1",
+            other(DataType::Bool, &[3], |t| t.raw_data = Some(Bytes::from_static(&[1, 2, 0]))),
+        ),
+        case(
+            "tensor_bool_field",
+            BadTensor,
+            "truth value 2 of the tensor is 256, neither 0 nor 1",
+            other(DataType::Bool, &[3], |t| t.int32_data = vec![1, 0, 256]),
+        ),
+        case(
             "tensor_string_bytes",
             BadText,
             "string 1 of the tensor",
@@ -197,6 +209,14 @@ fn dense() -> Vec<Case> {
             "`data_location` is 7",
             tensor(|t| t.data_location = Some(7)),
         ),
+        case("tensor_bool_in_attribute", BadTensor, "truth value 0 of the tensor is -1", {
+            let base = PLAIN.replace("[first]", "u = Constant<value = bool[1] {1}>() [first]");
+            edit(&base, |m| {
+                let node = &mut m.graph.as_mut().expect("the model has one").node[0];
+                let tensor = node.attribute[0].t.as_mut().expect("the constant has a value");
+                tensor.int32_data = vec![-1];
+            })
+        }),
         case("tensor_in_attribute", BadTensor, "1 entries, but type and shape want 2", {
             let base = PLAIN.replace("[first]", "u = Constant<value = float[2] {1, 2}>() [first]");
             edit(&base, |m| {
