@@ -228,6 +228,28 @@ impl DType {
         self.row().bits
     }
 
+    /// The least and the greatest whole number, of those that are an `i64`, where all elements are
+    /// such or truth values.
+    pub fn range(self) -> Option<(i64, i64)> {
+        Some(match self {
+            I2 => (-2, 1),
+            I4 => (-8, 7),
+            I8 => (i8::MIN.into(), i8::MAX.into()),
+            I16 => (i16::MIN.into(), i16::MAX.into()),
+            I32 => (i32::MIN.into(), i32::MAX.into()),
+            I64 => (i64::MIN, i64::MAX),
+            U2 => (0, 3),
+            U4 => (0, 15),
+            U8 => (0, u8::MAX.into()),
+            U16 => (0, u16::MAX.into()),
+            U32 => (0, u32::MAX.into()),
+            U64 => (0, i64::MAX),
+            Bool => (0, 1),
+            F32 | F64 | F16 | BF16 | F8E4M3FN | F8E4M3FNUZ | F8E5M2 | F8E5M2FNUZ | F8E8M0
+            | F6E2M3 | F6E3M2 | F4E2M1 | String | C64 | C128 => return None,
+        })
+    }
+
     /// Whether a value of the type is a real number that may have a fraction.
     pub fn is_float(self) -> bool {
         self <= F4E2M1

@@ -4,7 +4,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::DType,
     file,
-    ty::{TensorType, Type},
+    ty::{TensorType, Type, count},
 };
 use bytes::Bytes;
 use onnxc_runtime::{
@@ -155,7 +155,7 @@ impl Tensor {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        count(&self.shape)
     }
 
     /// Whether there is no element.

@@ -2,6 +2,12 @@
 
 use crate::{Error, Result};
 
+/// The longest axis of a tensor without elements: half of the bits, but for the sign's.
+const LONGEST_OF_NONE: usize = {
+    let bits = if usize::BITS > 32 { 31 } else { 15 };
+    usize::MAX >> (usize::BITS - bits)
+};
+
 /// A tensor to be read, with `R` axes.
 #[derive(Debug)]
 pub struct View<'a, T, const R: usize> {
@@ -23,12 +29,14 @@ impl<'a, T, const R: usize> View<'a, T, R> {
     /// # Errors
     ///
     /// Where `data` does not have as many elements as the sizes ask for. An axis of size 0 excuses
-    /// none of the others: without it they must fit the address space, too, for what is computed
-    /// of them does not overflow then.
+    /// none of the others: without it they must fit the address space, too, and none may be longer
+    /// than 2³¹ - 1 (2¹⁵ - 1 on machines of 32 bits and less). Memory bounds the sizes of what has
+    /// elements; this leaves what is computed of the others room before it would overflow.
     pub fn new(shape: [usize; R], data: &'a [T]) -> Result<View<'a, T, R>> {
         let room = shape.iter().try_fold(1usize, |len, &size| len.checked_mul(size.max(1)));
         let fits = room.is_some_and(|room| room <= usize::MAX / 2);
-        let expected = if fits { shape.iter().product() } else { usize::MAX };
+        let is_long = shape.contains(&0) && shape.iter().any(|&size| size > LONGEST_OF_NONE);
+        let expected = if fits && !is_long { shape.iter().product() } else { usize::MAX };
         if expected != data.len() {
             return Err(Error::Length { expected, found: data.len() });
         }
@@ -208,6 +216,10 @@ mod tests {
         assert!(View::new([usize::MAX, 3], &[0u8; 6]).is_err());
         assert!(View::new([0, 1 << 20], &[0u8; 0]).is_ok());
         assert!(View::new([0, usize::MAX, 2], &[0u8; 0]).is_err());
+        assert!(View::new([0, LONGEST_OF_NONE], &[0u8; 0]).is_ok());
+        assert!(View::new([0, LONGEST_OF_NONE + 1], &[0u8; 0]).is_err());
+        assert!(View::new([LONGEST_OF_NONE + 1, 0], &[0u8; 0]).is_err());
+        assert!(LONGEST_OF_NONE.checked_mul(LONGEST_OF_NONE).is_some());
         assert_eq!(View::<u8, 2>::from(&[[1, 2], [3, 4]]).data(), [1, 2, 3, 4]);
     }
 }

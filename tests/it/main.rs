@@ -19,6 +19,7 @@ mod quantized;
 mod random;
 mod recognized;
 mod recompute;
+mod sizes;
 mod tidy;
 mod train_mode;
 mod train_prep;

@@ -70,6 +70,7 @@ impl Intervals<'_> {
         }
     }
 
+    /// The interval of a quotient by a number above 0, as all are.
     fn quotient(&mut self, a: &Dim, b: &Dim) -> Interval {
         match (self.part(a), b.known()) {
             ((least, most), Some(n)) if n > 0 => {

@@ -37,7 +37,7 @@ pub type Symbol = Rc<str>;
 pub enum Atom {
     /// A size that has a name.
     Symbol(Symbol),
-    /// The quotient, rounded down.
+    /// The quotient by a number above 0, rounded down.
     FloorDiv(Dim, Dim),
     /// The larger of the two.
     Max(Dim, Dim),
@@ -87,11 +87,19 @@ impl Dim {
         }
     }
 
-    /// The quotient, rounded down.
+    /// The quotient, rounded down. What it is divided by must be above 0: where that is known only
+    /// when the model runs, the caller requires it.
     pub fn floor_div(&self, by: &Dim) -> Dim {
+        debug_assert!(by.known().is_none_or(|n| n > 0), "{self:?} is divided by {by:?}");
+        self.quotient(by)
+    }
+
+    /// [`Dim::floor_div`], and 0 where nothing can be divided, as [`Dim::eval`] has it.
+    fn quotient(&self, by: &Dim) -> Dim {
         match (self.known(), by.known()) {
             _ if self.is_too_long() || by.is_too_long() => Dim::too_long(),
-            (Some(a), Some(b)) if b != 0 => a.checked_div_euclid(b).unwrap_or(i64::MAX).into(),
+            (_, Some(n)) if n <= 0 => 0.into(),
+            (Some(a), Some(n)) => a.div_euclid(n).into(),
             (_, Some(1)) => self.clone(),
             (_, Some(n)) if n > 1 && self.0.terms.values().all(|c| c % n == 0) => {
                 Dim::normal(self.0.terms.iter().map(|(p, c)| (p.clone(), c / n)).collect())
@@ -242,13 +250,20 @@ impl Dim {
         Intervals::of(self, &|_| (Some(0), None)).0.is_some_and(|least| least >= 0)
     }
 
+    /// This, where it is a number or surely not negative: of what operators choose among elements,
+    /// nothing else can be written as an expression of `usize`.
+    pub fn if_sure(self) -> Option<Dim> {
+        Some(self).filter(|dim| dim.known().is_some() || dim.is_size())
+    }
+
     /// The number, given one for every symbol. Saturates where it does not fit.
     pub fn eval(&self, symbols: &dyn Fn(&str) -> i64) -> i64 {
         let atom = |atom: &Atom| match atom {
             Atom::Symbol(name) => symbols(name),
-            Atom::FloorDiv(a, b) => {
-                a.eval(symbols).checked_div_euclid(b.eval(symbols)).unwrap_or(0)
-            }
+            Atom::FloorDiv(a, b) => match b.eval(symbols) {
+                n if n > 0 => a.eval(symbols).div_euclid(n),
+                _ => 0,
+            },
             Atom::Max(a, b) => a.eval(symbols).max(b.eval(symbols)),
             Atom::Min(a, b) => a.eval(symbols).min(b.eval(symbols)),
             Atom::Broadcast(a, b) => match (a.eval(symbols), b.eval(symbols)) {
@@ -289,7 +304,8 @@ impl Dim {
         let replaced = |found: &Atom| {
             by(found).unwrap_or_else(|| match found {
                 Atom::Symbol(_) | Atom::TooLong => Dim::atom(found.clone()),
-                Atom::FloorDiv(a, b) => each(a).floor_div(&each(b)),
+                // A divisor may come to be 0 where the model is sure to be refused.
+                Atom::FloorDiv(a, b) => each(a).quotient(&each(b)),
                 Atom::Max(a, b) => each(a).at_least(&each(b)),
                 Atom::Min(a, b) => each(a).at_most(&each(b)),
                 Atom::Broadcast(a, b) => {
@@ -309,7 +325,7 @@ impl Dim {
     /// What follows for one atom where this is known to be 0: the atom, and what it equals.
     pub fn solve_zero(&self) -> Option<(Atom, Dim)> {
         let alone = |(product, n): (&[Atom], i64)| match product {
-            [atom] if n.abs() == 1 => Some((atom.clone(), n)),
+            [atom] if matches!(n, 1 | -1) => Some((atom.clone(), n)),
             _ => None,
         };
         self.terms().filter_map(alone).find_map(|(atom, n)| {
@@ -379,32 +395,49 @@ impl Dim {
         Dim::no_longer(sum)
     }
 
-    fn plus(&self, other: &Dim, sign: i64) -> Dim {
-        if self.is_too_long() || other.is_too_long() {
-            return Dim::too_long();
-        }
-        let mut sum = self.0.terms.clone();
-        for (product, n) in &other.0.terms {
-            let term = sum.entry(product.clone()).or_default();
-            *term = term.saturating_add(n.saturating_mul(sign));
-        }
-        Dim::normal(sum)
+    /// The sum, where no number in it leaves the range of `i64`. Those of operators saturate.
+    pub fn checked_add(&self, other: &Dim) -> Option<Dim> {
+        self.joined(other, i64::checked_add)
     }
 
-    fn times(&self, other: &Dim) -> Dim {
+    /// The difference, likewise.
+    pub fn checked_sub(&self, other: &Dim) -> Option<Dim> {
+        self.joined(other, i64::checked_sub)
+    }
+
+    /// The product, likewise.
+    pub fn checked_mul(&self, other: &Dim) -> Option<Dim> {
+        self.multiplied(other, |sum, n, m| sum.checked_add(n.checked_mul(m)?))
+    }
+
+    /// The terms of both, with what `join` makes of the coefficients of each.
+    fn joined(&self, other: &Dim, join: impl Fn(i64, i64) -> Option<i64>) -> Option<Dim> {
+        if self.is_too_long() || other.is_too_long() {
+            return Some(Dim::too_long());
+        }
+        let mut sum = self.0.terms.clone();
+        for (product, &n) in &other.0.terms {
+            let term = sum.entry(product.clone()).or_default();
+            *term = join(*term, n)?;
+        }
+        Some(Dim::normal(sum))
+    }
+
+    /// The products of all terms, whose coefficients `add` adds to a sum as products.
+    fn multiplied(&self, other: &Dim, add: impl Fn(i64, i64, i64) -> Option<i64>) -> Option<Dim> {
         if self.0.terms.len().saturating_mul(other.0.terms.len()) > Dim::LONGEST {
-            return Dim::too_long();
+            return Some(Dim::too_long());
         }
         let mut sum: BTreeMap<Vec<Atom>, i64> = BTreeMap::new();
-        for (p, n) in &self.0.terms {
-            for (q, m) in &other.0.terms {
+        for (p, &n) in &self.0.terms {
+            for (q, &m) in &other.0.terms {
                 let mut product = [p.as_slice(), q].concat();
                 product.sort();
                 let term = sum.entry(product).or_default();
-                *term = term.saturating_add(n.saturating_mul(*m));
+                *term = add(*term, n, m)?;
             }
         }
-        Dim::normal(sum)
+        Some(Dim::normal(sum))
     }
 }
 
@@ -453,9 +486,14 @@ macro_rules! operator {
     };
 }
 
-operator!(Add add |a, b| a.plus(b, 1));
-operator!(Sub sub |a, b| a.plus(b, -1));
-operator!(Mul mul |a, b| a.times(b));
+/// What saturating arithmetic made, which always makes something.
+const SATURATES: &str = "numbers that saturate have a sum and a product";
+
+operator!(Add add |a, b| a.joined(b, |n, m| Some(n.saturating_add(m))).expect(SATURATES));
+operator!(Sub sub |a, b| a.joined(b, |n, m| Some(n.saturating_sub(m))).expect(SATURATES));
+operator!(Mul mul |a, b| {
+    a.multiplied(b, |sum, n, m| Some(sum.saturating_add(n.saturating_mul(m)))).expect(SATURATES)
+});
 
 impl std::iter::Product for Dim {
     fn product<I: Iterator<Item = Dim>>(dims: I) -> Dim {

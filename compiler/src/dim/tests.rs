@@ -31,7 +31,47 @@ fn no_expression_dips_below_zero() {
     assert_eq!(format!("{:?}", (&n - 1).at_least(&m)), "m.max(n.saturating_sub(1))");
     assert_eq!(format!("{:?}", n.at_least(&m)), "n.max(m)");
     assert_eq!(format!("{:?}", &n + i64::MIN), "n - 9223372036854775808");
-    assert_eq!(Dim::from(i64::MIN).floor_div(&(-1i64).into()), i64::MAX.into());
+    let cut = (&n - 3).at_most(&(&m - 5));
+    let text = "n.saturating_sub(3).min(m.saturating_sub(5))";
+    assert_eq!(format!("{cut:?}"), text);
+    assert_eq!(format!("{:?}", cut.at_least(&0.into())), text);
+}
+
+#[test]
+fn an_expression_says_what_it_relies_on() {
+    let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
+    let premises = |dim: &Dim| {
+        let mut found = Vec::new();
+        dim.premises(&mut found);
+        found
+    };
+    let pooled = (&n - 3).floor_div(&2.into()) + 1;
+    assert_eq!(premises(&pooled), [(&n - 3, 0)]);
+    assert_eq!(premises(&n.floor_div(&m)), [(m.clone(), 1)]);
+    let nested = (&pooled - 3).floor_div(&2.into());
+    assert_eq!(premises(&nested), [(&pooled - 3, 0), (&n - 3, 0)]);
+    let cut = (&n - 3).at_most(&m);
+    assert_eq!(premises(&cut), [(&n - 3, 0)]);
+    assert_eq!(premises(&cut.at_least(&0.into())), []);
+    assert_eq!(premises(&(&n + 1).floor_div(&2.into())), []);
+}
+
+#[test]
+fn checked_arithmetic_stays_in_range() {
+    let (n, far) = (Dim::symbol("n"), Dim::from(i64::MAX));
+    assert_eq!(far.checked_add(&1.into()), None);
+    assert_eq!(far.checked_sub(&(-1).into()), None);
+    assert_eq!((&n * i64::MAX).checked_mul(&2.into()), None);
+    assert_eq!(n.checked_add(&far), Some(&n + i64::MAX));
+    assert_eq!(n.checked_mul(&n), Some(&n * &n));
+    assert_eq!((&n * i64::MIN).solve_zero(), None);
+}
+
+#[test]
+fn nothing_is_divided_by_what_comes_to_be_nothing() {
+    let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
+    assert_eq!(n.floor_div(&m).substitute("m", &0.into()), 0.into());
+    assert_eq!(n.floor_div(&m).eval(&|name| if name == "n" { 7 } else { -2 }), 0);
 }
 
 #[test]

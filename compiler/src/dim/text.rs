@@ -4,7 +4,8 @@ use super::{Atom, Dim};
 use std::fmt;
 
 /// As a Rust expression of type `usize`, which is also how the dump writes it. What is added
-/// stands before what is taken away, so that a size that is not negative never dips below zero.
+/// stands before what is taken away, so that a size that is not negative never dips below zero, as
+/// long as its [`Dim::premises`] hold.
 impl fmt::Debug for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (plus, minus): (Vec<_>, Vec<_>) = self.terms().rev().partition(|(_, n)| *n > 0);
@@ -49,7 +50,8 @@ impl fmt::Debug for Atom {
             Atom::Max(a, b) if b.known() == Some(0) => write!(f, "{}", Positive(a)),
             Atom::Max(a, b) if b.is_size() => write!(f, "{}.max({b:?})", Positive(a)),
             Atom::Max(a, b) => write!(f, "{}.max({})", Positive(a), Positive(b)),
-            Atom::Min(a, b) => write!(f, "{}.min({b:?})", Factor(a)),
+            Atom::Min(a, b) if b.is_size() => write!(f, "{}.min({b:?})", Positive(a)),
+            Atom::Min(a, b) => write!(f, "{}.min({})", Positive(a), Positive(b)),
             Atom::Broadcast(a, b) => write!(f, "broadcast({a:?}, {b:?})"),
             Atom::Equal(..) | Atom::Less(..) => write!(f, "usize::from({})", Truth(self)),
             Atom::TooLong => f.write_str("…"),
@@ -58,6 +60,46 @@ impl fmt::Debug for Atom {
 }
 
 impl Dim {
+    /// Adds to `found` what the Rust expression relies on and is not sure: sizes, and the least
+    /// that each must be.
+    pub fn premises(&self, found: &mut Vec<(Dim, i64)>) {
+        let mut rely = |dim: &Dim, least: i64| {
+            if !(dim - least).is_size() {
+                found.push((dim.clone(), least));
+            }
+        };
+        let mut parts: Vec<&Dim> = Vec::new();
+        for atom in self.terms().flat_map(|(product, _)| product) {
+            match atom {
+                Atom::Symbol(_) | Atom::TooLong => {}
+                Atom::FloorDiv(a, b) => {
+                    rely(a, 0);
+                    rely(b, 1);
+                    parts.extend([a, b]);
+                }
+                Atom::Min(a, b) => {
+                    rely(a, 0);
+                    rely(b, 0);
+                    parts.extend([a, b]);
+                }
+                Atom::Max(a, b) => parts.extend([a, b].into_iter().flat_map(Dim::cut_at_zero)),
+                Atom::Broadcast(a, b) | Atom::Equal(a, b) | Atom::Less(a, b) => {
+                    parts.extend([a, b]);
+                }
+            }
+        }
+        parts.into_iter().for_each(|part| part.premises(found));
+    }
+
+    /// What it is made of where it counts only as far as it is positive: the smaller of two sizes
+    /// is cut at zero as they are.
+    fn cut_at_zero(&self) -> Vec<&Dim> {
+        match self.as_atom() {
+            Some(Atom::Min(a, b)) => [a, b].into_iter().flat_map(Dim::cut_at_zero).collect(),
+            _ => vec![self],
+        }
+    }
+
     /// Whether it is not zero, as a Rust expression.
     pub fn condition(&self) -> String {
         match self.as_atom() {

@@ -16,7 +16,7 @@ use crate::{
         Port, State, Step, Turns,
     },
     tensor::Tensor,
-    ty::Type,
+    ty::{Type, count},
     value::Value,
 };
 use onnxc_runtime::{Error, Result};
@@ -517,5 +517,5 @@ fn first(plan: &Plan, found: &Port, settled: &HashMap<Symbol, i64>) -> Tensor {
     let size = |dim: &Dim| dim.eval(&|name| settled.get(name).copied().unwrap_or(0));
     let sizes = found.shape().iter().map(|dim| usize::try_from(size(dim)).unwrap_or(0));
     let shape: Vec<usize> = sizes.collect();
-    Array::zeroed(found.dtype(), shape.iter().product()).into_tensor(shape)
+    Array::zeroed(found.dtype(), count(&shape)).into_tensor(shape)
 }

@@ -274,6 +274,14 @@ mod tests {
     }
 
     #[test]
+    fn a_size_of_zero_decides() {
+        for dims in [[0, 1 << 40, 1 << 40], [1 << 62, 4, 0]] {
+            let empty = tensor(&proto(DType::F32, &dims), &external::Files::none());
+            assert_eq!(empty.expect("there is no element").len(), 0);
+        }
+    }
+
+    #[test]
     fn what_is_written_is_read() {
         let files = external::Files::none();
         for (dtype, elements) in

@@ -267,12 +267,23 @@ impl<'a> Infer<'a> {
         self.finds.known.push((i, elements));
     }
 
-    /// Says likewise what arithmetic made of sizes, unless it left the range of `int64`: operators
-    /// wrap around there, and sizes stay at the end of it.
-    pub fn set_computed(&mut self, i: usize, elements: Option<Vec<Dim>>) {
-        let is_end = |dim: &Dim| matches!(dim.known(), Some(i64::MIN | i64::MAX));
-        if let Some(elements) = elements.filter(|elements| !elements.iter().any(is_end)) {
+    /// Says likewise what arithmetic made of sizes, where it gave numbers and all of them are of the
+    /// element type: operators wrap around at the end of its range.
+    pub fn set_computed(&mut self, i: usize, dtype: DType, elements: Option<Vec<Dim>>) {
+        let fits = |elements: &Vec<Dim>| elements.iter().all(|dim| self.fits(dim, dtype));
+        if let Some(elements) = elements.filter(fits) {
             self.set_known(i, elements);
+        }
+    }
+
+    /// Whether a whole number is one of that element type, too. One that is not known counts as
+    /// such in `int32`, unless its bound is larger: who counts in it has no larger tensors.
+    pub fn fits(&self, dim: &Dim, dtype: DType) -> bool {
+        let Some((least, most)) = dtype.range() else { return false };
+        match (dim.known(), dtype) {
+            (Some(n), _) => (least..=most).contains(&n),
+            (None, DType::I32) => self.upper(dim).is_none_or(|bound| bound <= most),
+            (None, dtype) => matches!(dtype, DType::I64 | DType::Bool),
         }
     }
 
@@ -357,6 +368,17 @@ impl<'a> Infer<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Says that a number is the size of an axis, whose formula can be computed.
+    pub fn require_size(&mut self, size: &Dim) -> Inferred<()> {
+        let mut premises = Vec::new();
+        size.premises(&mut premises);
+        // The innermost come first, for others are computed of them.
+        for (part, least) in premises.iter().rev().chain([&(size.clone(), 0)]) {
+            self.require_at_least(part, &Dim::from(*least), "a size and its least")?;
+        }
+        Ok(())
     }
 
     /// The common shape of several, by ONNX's multidirectional broadcasting.

@@ -313,10 +313,9 @@ impl Op for Clip {
         if let (Some(x), Some(min), Some(max)) = (cx.known(0), bound(1), bound(2)) {
             let clip = |x: &Dim| {
                 let x = min.map_or_else(|| x.clone(), |min| x.at_least(min));
-                max.map_or_else(|| x.clone(), |max| x.at_most(max))
+                max.map_or_else(|| x.clone(), |max| x.at_most(max)).if_sure()
             };
-            let clipped = x.iter().map(clip).collect();
-            cx.set_known(0, clipped);
+            cx.set_computed(0, ty.dtype, x.iter().map(clip).collect());
         }
         Ok(vec![ty.into()])
     }

@@ -71,15 +71,15 @@ macro_rules! row {
 
 pub static ADD: Binary = Binary {
     slopes: Some(|_, _, _, dy| [dy, dy]),
-    ..row!("Add" NUMBERS, add::<T>, add_in_place, |a, b| Some(a + b))
+    ..row!("Add" NUMBERS, add::<T>, add_in_place, |a, b| a.checked_add(b))
 };
 pub static SUB: Binary = Binary {
     slopes: Some(|_, _, _, dy| [dy, -dy]),
-    ..row!("Sub" NUMBERS, sub::<T>, sub_in_place, |a, b| Some(a - b))
+    ..row!("Sub" NUMBERS, sub::<T>, sub_in_place, |a, b| a.checked_sub(b))
 };
 pub static MUL: Binary = Binary {
     slopes: Some(|a, b, _, dy| [dy * b, dy * a]),
-    ..row!("Mul" NUMBERS, mul::<T>, mul_in_place, |a, b| Some(a * b))
+    ..row!("Mul" NUMBERS, mul::<T>, mul_in_place, |a, b| a.checked_mul(b))
 };
 pub static DIV: Binary = Binary {
     slopes: Some(|_, b, y, dy| [dy / b, -(dy * y) / b]),
@@ -89,7 +89,7 @@ pub static DIV: Binary = Binary {
     })
 };
 static MODULO: Binary = row!("Mod" NUMBERS, modulo::<T>, modulo_in_place, |a, b| {
-    b.known().is_some_and(|n| n > 0).then(|| a.modulo(b))
+    (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.modulo(b))
 });
 static FMOD: Binary = Binary {
     attribute: Some(("fmod", "1")),
@@ -155,7 +155,7 @@ impl Op for &'static Binary {
         let shape = cx.broadcast(&[&a.shape, &b.shape])?;
         if let Some([x, y]) = cx.all_known(0..2).as_deref() {
             let sizes = x.iter().zip(y).map(|(x, y)| (self.sizes)(x, y)).collect();
-            cx.set_computed(0, sizes);
+            cx.set_computed(0, a.dtype, sizes);
         }
         Ok(vec![TensorType { dtype: a.dtype, shape }.into()])
     }

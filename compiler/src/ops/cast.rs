@@ -152,8 +152,8 @@ impl Fit {
             }
         }
         if let Some(known) = cx.known(0) {
-            let cast = known.iter().map(|dim| cast_size(dim, to)).collect::<Option<_>>();
-            cast.into_iter().for_each(|cast| cx.set_known(0, cast));
+            let cast = known.iter().map(|dim| cast_size(dim, to)).collect();
+            cx.set_computed(0, to, Some(cast));
         }
         Ok(vec![Type::tensor(to, &ty.shape)])
     }
@@ -187,23 +187,11 @@ impl Fit {
     }
 }
 
-/// A whole number as an element of another type, where that is a whole number again.
-fn cast_size(dim: &Dim, to: DType) -> Option<Dim> {
-    let n = dim.known();
-    let within = |least: i64, most: i64| n.filter(|n| (least..=most).contains(n)).map(Dim::from);
+/// A whole number as an element of another type, as long as it is one of that type.
+fn cast_size(dim: &Dim, to: DType) -> Dim {
     match to {
-        DType::Bool => Some(Dim::from(1) - dim.equal(&0.into())),
-        DType::I64 => Some(dim.clone()),
-        // A size that is not known fits: no tensor is so large.
-        DType::I32 if n.is_none() => Some(dim.clone()),
-        DType::I32 => within(i32::MIN.into(), i32::MAX.into()),
-        DType::I16 => within(i16::MIN.into(), i16::MAX.into()),
-        DType::I8 => within(i8::MIN.into(), i8::MAX.into()),
-        DType::U8 => within(0, u8::MAX.into()),
-        DType::U16 => within(0, u16::MAX.into()),
-        DType::U32 => within(0, u32::MAX.into()),
-        DType::U64 => within(0, i64::MAX),
-        _ => None,
+        DType::Bool => Dim::from(1) - dim.equal(&0.into()),
+        _ => dim.clone(),
     }
 }
 

@@ -116,11 +116,12 @@ impl Op for Where {
         let shape = cx.broadcast(&[&condition.shape, &a.shape, &b.shape])?;
         if let Some([condition, x, y]) = cx.all_known(0..3).as_deref() {
             let pick = |(condition, (x, y)): (&Dim, (&Dim, &Dim))| match condition.known() {
-                Some(0) => y.clone(),
-                Some(_) => x.clone(),
-                None => condition * x + not(condition) * y,
+                Some(0) => Some(y.clone()),
+                Some(_) => Some(x.clone()),
+                None => condition.checked_mul(x)?.checked_add(&not(condition).checked_mul(y)?),
             };
-            cx.set_known(0, condition.iter().zip(x.iter().zip(y)).map(pick).collect());
+            let picked = condition.iter().zip(x.iter().zip(y)).map(pick).collect();
+            cx.set_computed(0, a.dtype, picked);
         }
         Ok(vec![TensorType { dtype: a.dtype, shape }.into()])
     }

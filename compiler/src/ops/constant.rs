@@ -115,9 +115,8 @@ impl Op for ConstantOfShape {
                 cx.fresh_sizes(vec![None; rank])
             }
         };
-        if let Some(size) = shape.iter().find(|size| size.known().is_some_and(|n| n < 0)) {
-            let message = format!("a size of the output is {size:?}");
-            return Err(cx.finding(Code::ShapeMismatch, message));
+        for size in &shape {
+            cx.require_at_least(size, &0.into(), "a size and 0")?;
         }
         let len = shape.iter().product::<Dim>().known().filter(|n| shape.len() < 2 && *n <= MOST);
         if let (Some(len), Some(value)) = (len, self.value.ints()) {
@@ -198,7 +197,8 @@ impl Range {
             (cx.known(0), cx.known(1), cx.known(2))
         {
             let step = delta.known().filter(|&step| step != 0)?;
-            let way = if step > 0 { limit - start } else { start - limit };
+            let (from, to) = if step > 0 { (start, limit) } else { (limit, start) };
+            let way = to.checked_sub(from)?;
             return Some(way.at_least(&0.into()).ceil_div(&step.saturating_abs().into()));
         }
         let number = |i| cx.constant(i)?.floats()?.first().copied();
@@ -234,7 +234,8 @@ impl Op for Range {
         if let (Some([start]), Some([delta]), Some(n @ 0..=MOST)) =
             (cx.known(0), cx.known(2), len.known())
         {
-            cx.set_known(0, (0..n).map(|i| start + delta * i).collect());
+            let element = |i: i64| start.checked_add(&delta.checked_mul(&i.into())?);
+            cx.set_computed(0, dtype, (0..n).map(element).collect());
         }
         Ok(vec![Type::tensor(dtype, [len])])
     }

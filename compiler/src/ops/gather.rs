@@ -56,10 +56,10 @@ impl Range {
     /// The indices, where they are a range of an axis of `len` elements.
     fn of(indices: &[i64], len: &Dim) -> Option<Range> {
         let (&first, rest) = indices.split_first()?;
-        let step = rest.first().map_or(1, |next| next - first);
+        let step = rest.first().map_or(Some(1), |next| next.checked_sub(first))?;
         let mut pairs = indices.windows(2);
         let one_end = indices.iter().all(|&index| (index < 0) == (first < 0));
-        let even = one_end && pairs.all(|pair| pair[1] - pair[0] == step);
+        let even = one_end && pairs.all(|pair| pair[1].checked_sub(pair[0]) == Some(step));
         let first = if first < 0 { len + first } else { first.into() };
         even.then_some(Range { first, step })
     }
@@ -342,6 +342,7 @@ mod tests {
         assert_eq!(range(&[-1, 0], 9.into()), None);
         assert_eq!(range(&[0, 1, 3], 9.into()), None);
         assert_eq!(range(&[], 9.into()), None);
+        assert!(range(&[i64::MIN, i64::MAX], n()).is_none());
     }
 
     #[test]
@@ -351,6 +352,7 @@ mod tests {
         let indices = tensor(I64, [n(), 7.into()]);
         check(gather(-2), &[x(), indices], 1, "float[n, n, 7, 4]");
         check(gather(1), &[x(), Given::Ints(vec![2, 0])], 1, "float[n, 2, 4]");
+        check(gather(0), &[x(), Given::Ints(vec![i64::MIN, i64::MAX])], 1, "float[2, 3, 4]");
         let found = "an index points outside the axis: 3 is less than 4";
         check(gather(1), &[x(), Given::Ints(vec![0, -4])], 1, found);
         let sizes = Given::Sizes(vec![n(), 3.into(), n() * 2]);

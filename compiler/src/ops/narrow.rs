@@ -8,6 +8,7 @@ use crate::{
     ir::Lower,
     plan::{Arg, Kernel, NoParams, Operand, Optimize, Order, Precision, Weight, geometry, kernel},
     tensor::Tensor,
+    ty::count,
 };
 use onnxc_runtime::{activation_fn::Activation, bf16, f16, narrow::Panels};
 use std::rc::Rc;
@@ -201,7 +202,7 @@ impl Factor {
 /// axis is a channel.
 pub(super) fn rows(cx: &mut Lower<'_>, i: usize) -> Option<Stored> {
     let constant = cx.constant(i)?;
-    let rows = constant.shape.get(1..)?.iter().product();
+    let rows = count(constant.shape.get(1..)?);
     let order = Rc::new(Plain { elements: constant.len() });
     Stored::of(cx, i, order, Some(Panels::plain(rows)))
 }

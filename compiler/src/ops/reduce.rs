@@ -75,7 +75,7 @@ static MAX: Reducer = Reducer {
     types: EXTREMES,
     truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_any, |f, a, p| f(a.input(0), a.output(0), p))),
     ..row!("ReduceMax" ORDERED, reduce_max, true, |all| {
-        all.iter().cloned().reduce(|a, b| a.at_least(&b))
+        all.iter().cloned().reduce(|a, b| a.at_least(&b))?.if_sure()
     }, chosen)
 };
 static MEAN: Reducer = row!("ReduceMean" SUMMABLE, reduce_mean, true, |_| None,
@@ -84,15 +84,19 @@ static MIN: Reducer = Reducer {
     types: EXTREMES,
     truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_all, |f, a, p| f(a.input(0), a.output(0), p))),
     ..row!("ReduceMin" ORDERED, reduce_min, true, |all| {
-        all.iter().cloned().reduce(|a, b| a.at_most(&b))
+        all.iter().cloned().reduce(|a, b| a.at_most(&b))?.if_sure()
     }, chosen)
 };
-static PROD: Reducer = row!("ReduceProd" SUMMABLE, reduce_prod, true, |all| Some(all.iter().product()),
+static PROD: Reducer = row!("ReduceProd" SUMMABLE, reduce_prod, true, |all| {
+    all.iter().try_fold(Dim::from(1), |product, dim| product.checked_mul(dim))
+},
     |x, y, dy| dy * others(x, y));
-pub static SUM: Reducer = row!("ReduceSum" SUMMABLE, reduce_sum, true, |all| Some(all.iter().cloned().sum()),
+pub static SUM: Reducer = row!("ReduceSum" SUMMABLE, reduce_sum, true, |all| {
+    all.iter().try_fold(Dim::from(0), |sum, dim| sum.checked_add(dim))
+},
     |_, _, dy| dy);
 static SUM_SQUARE: Reducer = row!("ReduceSumSquare" SUMMABLE, reduce_sum_square, false, |all| {
-    Some(all.iter().map(|dim| dim * dim).sum())
+    all.iter().try_fold(Dim::from(0), |sum, dim| sum.checked_add(&dim.checked_mul(dim)?))
 },
     |x, _, dy| dy * x * 2.0);
 
@@ -188,14 +192,14 @@ impl Reduce {
     }
 
     /// The result on sizes, where all or none of the elements are gathered.
-    fn pass_on(&self, cx: &mut Infer<'_>, shape: &[Dim], axes: &[usize]) {
+    fn pass_on(&self, cx: &mut Infer<'_>, ty: &TensorType, axes: &[usize]) {
         let Some(known) = cx.known(0) else { return };
-        let reduced = if axes.len() == shape.len() {
+        let reduced = if axes.len() == ty.rank() {
             (self.by.sizes)(known).map(|dim| vec![dim])
         } else {
             known.iter().map(|dim| (self.by.sizes)(std::slice::from_ref(dim))).collect()
         };
-        cx.set_computed(0, reduced);
+        cx.set_computed(0, ty.dtype, reduced);
     }
 }
 
@@ -210,11 +214,12 @@ impl Op for Reduce {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let TensorType { dtype, shape } = cx.of(0, self.by.types)?;
+        let ty = cx.of(0, self.by.types)?;
+        let TensorType { dtype, shape } = ty;
         let sizes = match self.axes(cx, shape.len())? {
             None => self.later(cx, shape)?,
             Some(axes) => {
-                self.pass_on(cx, shape, &axes);
+                self.pass_on(cx, ty, &axes);
                 let sizes = shape.iter().enumerate().map(|(axis, size)| {
                     if !axes.contains(&axis) {
                         return Some(size.clone());

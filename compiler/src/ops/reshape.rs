@@ -3,7 +3,7 @@
 use super::{Entry, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
-    dim::Dim,
+    dim::{Atom, Dim},
     dtype::DType,
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId, Views},
     plan::{Arg, Kernel, Operand, kernel},
@@ -137,12 +137,15 @@ impl Reshape {
                     let message = format!("`shape` is {wanted:?}, of which only one may be -1");
                     return Err(cx.finding(Code::ShapeMismatch, message));
                 }
-                _ => dim.clone(),
+                _ => {
+                    cx.require_at_least(dim, &0.into(), "a size and 0")?;
+                    dim.clone()
+                }
             });
         }
         let (total, rest): (Dim, Dim) = (input.iter().product(), shape.iter().product());
         if let Some(axis) = open {
-            shape[axis] = total.floor_div(&rest);
+            shape[axis] = left(cx, &total, &rest)?;
         }
         cx.require_equal(
             &total,
@@ -151,6 +154,23 @@ impl Reshape {
         )?;
         Ok(shape)
     }
+}
+
+/// What is left of `total` elements for an axis beside others that have `rest`.
+fn left(cx: &mut Infer<'_>, total: &Dim, rest: &Dim) -> Inferred<Dim> {
+    const WHAT: &str = "the number of elements beside an axis of size -1, and 1";
+    if total == rest {
+        return Ok(1.into());
+    }
+    if rest.known().is_some() {
+        cx.require_at_least(rest, &1.into(), WHAT)?;
+    }
+    let left = total.floor_div(rest);
+    // Factors that both numbers have may be 0; what is still divided by may not.
+    if let Some(Atom::FloorDiv(_, by)) = left.as_atom() {
+        cx.require_at_least(by, &1.into(), WHAT)?;
+    }
+    Ok(left)
 }
 
 impl Op for Reshape {

@@ -200,9 +200,7 @@ impl Op for OneHot {
             Some(depth) => depth,
             None => cx.fresh_sizes([None]).remove(0),
         };
-        if depth.known().is_some() {
-            cx.require_at_least(&depth, &0.into(), "the depth and 0")?;
-        }
+        cx.require_at_least(&depth, &0.into(), "the depth and 0")?;
         let mut shape = indices.shape.clone();
         shape.insert(axis, depth);
         Ok(vec![Type::tensor(dtype, shape)])

@@ -42,6 +42,10 @@ impl Op for Sizes {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        // What has these sizes requires it, too, but may be gone.
+        for size in &self.sizes {
+            cx.require_size(size)?;
+        }
         cx.set_known(0, self.sizes.clone());
         let shape: Vec<usize> = (0..self.rank).map(|_| self.sizes.len()).collect();
         Ok(vec![Type::tensor(DType::I64, shape)])

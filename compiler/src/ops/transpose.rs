@@ -363,6 +363,12 @@ impl Op for Col2Im {
             sizes.truncate(1 + rank);
             return Ok(vec![Type::tensor(ty.dtype, std::iter::once(n.clone()).chain(sizes))]);
         };
+        for size in image {
+            cx.require_at_least(size, &0.into(), "a size and 0")?;
+        }
+        for size in block {
+            cx.require_at_least(size, &1.into(), "a size of a block and 1")?;
+        }
         let element: Dim = block.iter().product();
         let channels = columns.floor_div(&element);
         cx.require_equal(columns, &(&channels * element), "the channels and whole blocks")?;

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     diag::Result,
+    dim::Dim,
     dtype::{BOOL_ONLY, DType, FLOAT8S, FLOATS, INTEGERS, NUMBERS},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Slope, ValueId},
     plan::{Kernel, NoParams, kernel},
@@ -84,6 +85,8 @@ fn widen(node: &mut Reader<'_>) -> Result {
 pub struct Unary {
     name: &'static str,
     types: &'static [DType],
+    /// The same on sizes, where it is a size again.
+    sizes: fn(&Dim) -> Option<Dim>,
     kernel: Kernel,
     /// The derivative, where there is one that is not zero.
     slope: Option<Slope>,
@@ -94,6 +97,7 @@ macro_rules! row {
         Unary {
             name: $name,
             types: $set,
+            sizes: |_| None,
             kernel: kernel!($set T, unary::$kernel $(::<$G>)?,
                 |f, a, _p| f(a.input(0), a.output(0)),
                 in_place $in_place $(::<$G>)? |f, a, _p| f(a.output(0))),
@@ -131,7 +135,14 @@ static LOG: Unary = row!("Log" FLOATS, log::<T>, log_in_place,
     |x, _, dy| dy / x);
 pub static NEG: Unary = row!("Neg" NUMBERS, neg::<T>, neg_in_place,
     |_, _, dy| -dy);
-static NOT: Unary = row!("Not" BOOL_ONLY, not, not_in_place);
+static NOT: Unary = Unary {
+    // A condition over sizes stays one.
+    sizes: |x| match x.known() {
+        Some(n) => Some(i64::from(n == 0).into()),
+        None => Some(Dim::from(1) - x),
+    },
+    ..row!("Not" BOOL_ONLY, not, not_in_place)
+};
 static RECIPROCAL: Unary = row!("Reciprocal" FLOATS, reciprocal::<T>, reciprocal_in_place,
     |_, y, dy| -dy * y * y);
 static ROUND: Unary = row!("Round" FLOATS, round::<T>, round_in_place);
@@ -154,10 +165,8 @@ impl Op for &'static Unary {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, self.types)?.clone();
-        // A condition over sizes stays one.
-        if let (true, Some(known)) = (self.name == "Not", cx.known(0)) {
-            let flipped = known.iter().map(|dim| crate::dim::Dim::from(1) - dim).collect();
-            cx.set_known(0, flipped);
+        if let Some(known) = cx.known(0) {
+            cx.set_computed(0, ty.dtype, known.iter().map(self.sizes).collect());
         }
         Ok(vec![ty.into()])
     }

@@ -61,8 +61,10 @@ macro_rules! row {
     };
 }
 
-static MAX: Variadic = row!("Max" NUMBERS, max, max_in_place, Chosen, |a, b| Some(a.at_least(b)));
-static MIN: Variadic = row!("Min" NUMBERS, min, min_in_place, Chosen, |a, b| Some(a.at_most(b)));
+static MAX: Variadic =
+    row!("Max" NUMBERS, max, max_in_place, Chosen, |a, b| a.at_least(b).if_sure());
+static MIN: Variadic =
+    row!("Min" NUMBERS, min, min_in_place, Chosen, |a, b| a.at_most(b).if_sure());
 /// The sum.
 pub static SUM: Variadic = row!("Sum" FLOATS, sum, sum_in_place, All, |_, _| None);
 static MEAN: Variadic =
@@ -89,9 +91,7 @@ impl Op for &'static Variadic {
             let join = |a: Vec<Dim>, b: &Vec<Dim>| {
                 a.iter().zip(b).map(|(a, b)| (self.sizes)(a, b)).collect::<Option<Vec<Dim>>>()
             };
-            if let Some(sizes) = others.iter().try_fold(first.clone(), join) {
-                cx.set_known(0, sizes);
-            }
+            cx.set_computed(0, dtype, others.iter().try_fold(first.clone(), join));
         }
         Ok(vec![TensorType { dtype, shape }.into()])
     }

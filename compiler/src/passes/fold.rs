@@ -227,4 +227,30 @@ mod tests {
         assert_eq!(numbers(2), [-2]);
         assert_eq!(numbers(3), [i64::MIN + 1, i64::MIN]);
     }
+
+    #[test]
+    fn what_leaves_the_range_on_the_way_is_computed_by_kernels() {
+        let found = |nodes: &str| {
+            let text = format!(
+                "<ir_version: 10, opset_import: [\"\" : 21]> g () => (z)
+                 <int64[3] sum = {{9223372036854775807, 1, -5}},
+                  int64[3] product = {{4611686018427387904, 4, -1}}, int64 two = {{-2}},
+                  int64 far = {{9223372036854775807}}, int64 step = {{4611686018427387904}},
+                  uint8 many = {{200}}, uint8 more = {{100}}, int32 most = {{2147483647}},
+                  int32 one = {{1}}, bool yes = {{1}}>
+                 {{ {nodes} }}"
+            );
+            let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
+            let (plan, _) = planned.unwrap_or_else(|findings| panic!("{findings}"));
+            let made = host::run(&plan, &[]).expect("there are no inputs");
+            made[0].tensor().and_then(Tensor::ints).expect("whole numbers")
+        };
+        assert_eq!(found("z = ReduceSum(sum)"), [i64::MAX - 4]);
+        assert_eq!(found("z = ReduceProd(product)"), [0]);
+        assert_eq!(found("z = Range(two, far, step)"), [-2, (1 << 62) - 2, i64::MAX - 1]);
+        assert_eq!(found("a = Add(many, more) z = Cast<to = 7>(a)"), [44]);
+        assert_eq!(found("a = Sub(more, many) z = Cast<to = 7>(a)"), [156]);
+        assert_eq!(found("a = Add(most, one) z = Cast<to = 7>(a)"), [i64::from(i32::MIN)]);
+        assert_eq!(found("a = Not(yes) z = Cast<to = 7>(a)"), [0]);
+    }
 }

@@ -6,7 +6,7 @@ use crate::{
     import::{attribute, proto, types},
     ir::{Attribute, Domain},
     tensor::Tensor,
-    ty::Type,
+    ty::{Type, count},
 };
 use onnxc_proto::{
     AttributeProto, Bytes, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto,
@@ -58,7 +58,7 @@ impl Draft {
 
     /// The same, of zeros.
     pub fn zeros(&mut self, name: &str, dtype: DType, shape: &[usize]) -> String {
-        let len = shape.iter().product::<usize>() * dtype.bytes();
+        let len = count(shape) * dtype.bytes();
         if self.zeros.len() < len {
             self.zeros = vec![0; len].into();
         }

@@ -6,7 +6,7 @@ use super::{
     optimizer::Update,
     survey::{Role, Variable},
 };
-use crate::{dtype::DType, ident::Names, ir::Attribute, tensor::Tensor};
+use crate::{dtype::DType, ident::Names, ir::Attribute, tensor::Tensor, ty::count};
 use onnxc_proto::{GraphProto, StringStringEntryProto, TensorProto};
 use std::collections::BTreeMap;
 
@@ -162,8 +162,8 @@ impl First {
                 .expect("variables are of floating-point types"),
         };
         let value = if shape.is_empty() || self.opset < OF_SHAPE_SINCE {
-            let len = shape.iter().product();
-            let filled = Tensor { shape: shape.to_vec(), ..number.take(&vec![0; len]) };
+            let places = vec![0; count(shape)];
+            let filled = Tensor { shape: shape.to_vec(), ..number.take(&places) };
             let filled = vec![("value", Attribute::Tensor(filled))];
             self.draft.node_with("Constant", &[], name, filled)
         } else {

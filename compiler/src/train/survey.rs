@@ -7,6 +7,7 @@ use crate::{
     dtype::{DType, WIDE},
     ir::{Attribute, Attributes, Graph, Node, NodeId, ValueId, is_differentiable},
     tensor::Tensor,
+    ty::count,
 };
 use onnxc_proto::{GraphProto, TensorProto};
 use std::collections::{HashMap, HashSet};
@@ -240,7 +241,7 @@ impl<'g> Survey<'g> {
         let mut attributes = Attributes::default();
         node.op.attributes(&mut attributes);
         let is_set = |name: &str| attributes.get(name) == Some(&Attribute::Int(1));
-        let area = |from: usize| shape.iter().skip(from).product::<usize>() as f64;
+        let area = |from: usize| count(shape.get(from..).unwrap_or_default()) as f64;
         match (node.op.name(), input) {
             ("Conv" | "ConvTranspose", 1) => {
                 let outer = shape.first().map_or(1.0, |&size| size as f64);

@@ -108,6 +108,20 @@ fn numbers_must_fit_the_file() {
 }
 
 #[test]
+fn truth_values_are_0_or_1() {
+    let scratch = Scratch::new();
+    let read = |offset: &str| {
+        let dtype = Some(crate::dtype::DType::Bool.code());
+        let fields = [("location", "data"), ("offset", offset)];
+        let proto = TensorProto { data_type: dtype, dims: vec![2], ..proto(&fields) };
+        super::super::tensor::tensor(&proto, &scratch.files()).map(|tensor| tensor.ints())
+    };
+    assert_eq!(read("0").ok(), Some(Some(vec![0, 1])));
+    let found = read("1").expect_err("a 2 is there").message;
+    assert_eq!(found, "truth value 1 of the tensor is 2, neither 0 nor 1");
+}
+
+#[test]
 fn a_checksum_is_that_of_the_whole_file() {
     let scratch = Scratch::new();
     let digest = "56178b86a57fac22899a9964185c2cc96e7da589";

@@ -35,9 +35,14 @@ impl Loop {
 
     /// The greatest number of turns, and whether it is the number.
     fn turns(cx: &Infer<'_>) -> (Option<Dim>, bool) {
-        let most = cx.has(0).then(|| cx.known(0).and_then(|known| known.first())).flatten();
+        let most = cx.has(0).then(|| cx.known(0)).flatten();
         let starts = !cx.has(1) || cx.ints(1) == Some(vec![1]);
-        (most.cloned(), starts && cx.result_stays_true(0, 0, 1))
+        (most.map(Loop::most), starts && cx.result_stays_true(0, 0, 1))
+    }
+
+    /// The greatest number of turns where it is known: none are made of a number below 0.
+    fn most(known: &[Dim]) -> Dim {
+        known.iter().product::<Dim>().at_least(&0.into())
     }
 }
 
@@ -95,7 +100,7 @@ impl Op for Loop {
         let turn = cx.node().binds[0].clone();
         let most = match (cx.has(0), cx.known(0)) {
             (false, _) => None,
-            (true, Some([dim])) => Some(Turns::Size(dim.clone())),
+            (true, Some(known)) => Some(Turns::Size(Loop::most(known))),
             (true, _) => Some(Turns::Tensor(cx.input(0)?)),
         };
         let starts = !cx.has(1) || cx.ints(1) == Some(vec![1]);

@@ -2,7 +2,7 @@
 
 use super::{granted, with_position};
 use crate::{
-    diag::{Code, Result},
+    diag::Result,
     dim::Dim,
     dtype::LISTED,
     ir::{Attributes, Infer, Inferred, Lower, Op, Stop},
@@ -106,7 +106,7 @@ static UNSTACK: Kernel<(Vec<Dim>, usize)> = kernel!(LISTED T, sequence::unstack_
 impl SplitToSequence {
     /// The sizes of the parts of an axis of `len` elements, where they are known, or how many
     /// there are, where that is.
-    fn parts(&self, cx: &Infer<'_>, len: &Dim) -> Inferred<(Option<Vec<Dim>>, Option<Dim>)> {
+    fn parts(&self, cx: &mut Infer<'_>, len: &Dim) -> Inferred<(Option<Vec<Dim>>, Option<Dim>)> {
         if !cx.has(1) {
             let all = len.known().and_then(|len| usize::try_from(len).ok());
             return Ok((all.map(|len| vec![1.into(); len]), Some(len.clone())));
@@ -114,12 +114,13 @@ impl SplitToSequence {
         let given = cx.known(1);
         if cx.ty(1)?.rank() > 0 {
             let count = cx.shape(1)?[0].clone();
+            for part in given.into_iter().flatten() {
+                cx.require_at_least(part, &0.into(), "the size of a part and 0")?;
+            }
             return Ok((given.map(<[Dim]>::to_vec), Some(count)));
         }
         let Some([part]) = given else { return Ok((None, None)) };
-        if part.known().is_some_and(|part| part <= 0) {
-            return Err(cx.finding(Code::ShapeMismatch, "the size of a part must be positive"));
-        }
+        cx.require_at_least(part, &1.into(), "the size of a part and 1")?;
         let count = len.ceil_div(part);
         let (Some(len), Some(part)) = (len.known(), part.known()) else {
             return Ok((None, Some(count)));

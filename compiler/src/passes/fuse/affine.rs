@@ -11,6 +11,7 @@ use crate::{
         norm::batch::BatchNormalization,
     },
     tensor::Tensor,
+    ty::count,
 };
 use onnxc_runtime::activation_fn::Activation;
 
@@ -141,7 +142,7 @@ fn scaled(graph: &Graph, sum: &Node, affine: &Affine) -> Option<Option<Tensor>> 
 
 /// The channel of the result that each element of the weights belongs to.
 fn channel_of(sum: &Node, shape: &[usize]) -> Option<Box<dyn Fn(usize) -> usize>> {
-    let inner = |from: usize| shape[from..].iter().product::<usize>().max(1);
+    let inner = |from: usize| count(&shape[from..]).max(1);
     if sum.op.is::<Conv>() {
         let each = inner(1);
         return Some(Box::new(move |i| i / each));

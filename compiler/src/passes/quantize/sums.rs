@@ -20,6 +20,7 @@ use crate::{
     },
     passes::fuse::is,
     tensor::Tensor,
+    ty::count,
 };
 use onnxc_runtime::activation_fn::Activation;
 use std::rc::Rc;
@@ -42,7 +43,7 @@ impl Weights {
     fn of(site: &Site<'_>, operand: &Operand, axis: usize) -> Option<Weights> {
         let constant = site.graph[operand.x].constant.as_ref()?;
         let shape = constant.shape.clone();
-        let (channels, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+        let (channels, inner) = (shape[axis], count(&shape[axis + 1..]));
         let along = operand.axis == axis as i64 || operand.axis + shape.len() as i64 == axis as i64;
         let each = operand.scales.len();
         let fits = each == 1 || each == channels && along;
