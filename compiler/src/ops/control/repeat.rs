@@ -35,14 +35,13 @@ impl Loop {
 
     /// The greatest number of turns, and whether it is the number.
     fn turns(cx: &Infer<'_>) -> (Option<Dim>, bool) {
-        let most = cx.has(0).then(|| cx.known(0)).flatten();
         let starts = !cx.has(1) || cx.ints(1) == Some(vec![1]);
-        (most.map(Loop::most), starts && cx.result_stays_true(0, 0, 1))
+        (Loop::most(cx.known(0)), starts && cx.result_stays_true(0, 0, 1))
     }
 
     /// The greatest number of turns where it is known: none are made of a number below 0.
-    fn most(known: &[Dim]) -> Dim {
-        known.iter().product::<Dim>().at_least(&0.into())
+    fn most(known: Option<&[Dim]>) -> Option<Dim> {
+        Some(known?.first()?.at_least(&0.into()))
     }
 }
 
@@ -98,10 +97,10 @@ impl Op for Loop {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let count = Self::carried(cx.node().inputs.len());
         let turn = cx.node().binds[0].clone();
-        let most = match (cx.has(0), cx.known(0)) {
+        let most = match (cx.has(0), Loop::most(cx.known(0))) {
             (false, _) => None,
-            (true, Some(known)) => Some(Turns::Size(Loop::most(known))),
-            (true, _) => Some(Turns::Tensor(cx.input(0)?)),
+            (true, Some(most)) => Some(Turns::Size(most)),
+            (true, None) => Some(Turns::Tensor(cx.input(0)?)),
         };
         let starts = !cx.has(1) || cx.ints(1) == Some(vec![1]);
         let cond = if starts { None } else { Some(cx.input(1)?) };

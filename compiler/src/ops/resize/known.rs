@@ -128,6 +128,7 @@ impl Line {
         };
         let factor = match self.scale {
             Some(scale) => (scale.fract() == 0.0).then_some(scale as usize),
+            None if self.from.known() == Some(0) => None,
             None if matches!(known.scales, Scales::Ratios) => {
                 number(&self.to.floor_div(&self.from))
             }
