@@ -116,12 +116,20 @@ impl<F: FoldVectors> Windows<'_, F> {
             for first in (0..w.out).step_by(self.at_once) {
                 let part = self.part::<S>(first);
                 self.prepare(&part, &mut room);
+                if STRIDE == 2 && self.are_pairs(&part) {
+                    for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
+                        let (high, rows) = (self.high(i, &inside), h.stretch(&inside, i, i + 1));
+                        let y = &mut y[part.first..][..part.count];
+                        self.join_pairs(s, x, &rows, &part, (high, &room.counts), y);
+                    }
+                    continue;
+                }
                 let rows = COLUMNS / part.pitch;
                 for (band, y) in y.chunks_mut(rows * w.out).enumerate() {
                     let row = |i: usize| band * rows + i;
                     let lines = room.columns.chunks_exact_mut(part.pitch);
                     for (i, line) in lines.enumerate().take(y.len() / w.out) {
-                        self.gather(s, x, h.stretch(&inside, row(i), row(i) + 1), &part, line);
+                        self.gather(s, x, &h.stretch(&inside, row(i), row(i) + 1), &part, line);
                     }
                     let lines = room.columns.chunks_exact(part.pitch);
                     for (i, (line, y)) in lines.zip(y.chunks_exact_mut(w.out)).enumerate() {
@@ -181,20 +189,57 @@ impl<F: FoldVectors> Windows<'_, F> {
         if inside.contains(&place) { kernel } else { of.of(&taps, place, ends) }
     }
 
+    /// Whether windows two columns apart are two columns of the image, so that none is seen twice.
+    #[inline(always)]
+    fn are_pairs(&self, part: &Part) -> bool {
+        let Axis { kernel, dilation, .. } = self.w;
+        kernel == 2 && dilation == 1 && part.skip == 0 && part.seen == 2 * part.count
+    }
+
+    /// Makes results of such windows, which see so many rows of the image: what is gathered of these stays in
+    /// registers.
+    #[inline(always)]
+    fn join_pairs<S: Simd>(
+        &self,
+        s: S,
+        x: &[f32],
+        rows: &Stretch,
+        part: &Part,
+        (high, counts): (f32, &[f32; PLACES]),
+        y: &mut [f32],
+    ) {
+        let fold = self.fold;
+        for i in (0..y.len()).step_by(S::LANES) {
+            let i = again::<S>(i, y.len());
+            let first = self.column(s, x, rows, part.from + 2 * i);
+            let second = self.column(s, x, rows, part.from + 2 * i + S::LANES);
+            let [evens, odds] = s.evens_and_odds(first, second);
+            let state = fold.take_vector(s, evens, odds);
+            let counts = s.mul(s.splat(high), s.load(&counts[i..]));
+            store(s, fold.finish_vector(s, state, counts), &mut y[i..]);
+        }
+    }
+
+    /// What so many rows of the image are from a column on.
+    #[inline(always)]
+    fn column<S: Simd>(&self, s: S, x: &[f32], rows: &Stretch, from: usize) -> S::F32 {
+        let Windows { h, w, fold, .. } = *self;
+        let (first, step) = (rows.from * w.size + from, h.dilation * w.size);
+        let mut state = s.splat(fold.start());
+        for row in 0..rows.taps.len() {
+            let x = x.get(first + row * step..).unwrap_or(&[]);
+            state = fold.take_vector(s, state, load(s, x));
+        }
+        state
+    }
+
     /// Gathers the columns of the windows of a row of places, which see so many rows of the image.
     #[inline(always)]
-    fn gather<S: Simd>(&self, s: S, x: &[f32], rows: Stretch, part: &Part, line: &mut [f32]) {
-        let Windows { h, w, fold, .. } = *self;
+    fn gather<S: Simd>(&self, s: S, x: &[f32], rows: &Stretch, part: &Part, line: &mut [f32]) {
         let line = &mut line[part.skip..][..part.seen];
-        let (first, step) = (rows.from * w.size + part.from, h.dilation * w.size);
         for i in (0..part.seen).step_by(S::LANES) {
             let i = again::<S>(i, part.seen);
-            let mut state = s.splat(fold.start());
-            for row in 0..rows.taps.len() {
-                let x = x.get(first + row * step + i..).unwrap_or(&[]);
-                state = fold.take_vector(s, state, load(s, x));
-            }
-            store(s, state, &mut line[i..]);
+            store(s, self.column(s, x, rows, part.from + i), &mut line[i..]);
         }
     }
 
