@@ -262,8 +262,7 @@ impl<S: Bytes> Columns<'_, S> {
     /// `R` pixels.
     #[inline(always)]
     fn tile<const R: usize, const V: usize>(&self, s: S, places: &mut Places, y: &mut [u8]) {
-        let mut at = [0; R];
-        at.iter_mut().for_each(|at| *at = places.next());
+        let at = places.take();
         let bias = &self.of.channels.bias[self.filter..];
         let sums = self.pixels.tile::<S, R, V>(s, at, self.column, bias);
         let pixel = pixel_len(self.of.filters);

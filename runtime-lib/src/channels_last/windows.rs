@@ -175,6 +175,21 @@ pub(super) struct Places {
 }
 
 impl Places {
+    /// Where the next windows start.
+    #[inline(always)]
+    pub fn take<const N: usize>(&mut self) -> [usize; N] {
+        let mut at = [0; N];
+        if self.column + N < self.columns {
+            // None of them is the last one of a row.
+            let (first, step) = (self.start + self.column * self.steps[2], self.steps[2]);
+            at.iter_mut().enumerate().for_each(|(i, at)| *at = first + i * step);
+            self.column += N;
+        } else {
+            at.iter_mut().for_each(|at| *at = self.next());
+        }
+        at
+    }
+
     /// Where the next window starts.
     #[inline(always)]
     pub fn next(&mut self) -> usize {

@@ -121,7 +121,9 @@ fn windows_of_every_kind() {
 
 #[test]
 fn one_axis_three_axes_and_none() {
-    for (size, kernel, stride) in [(200, 3, 2), (150, 2, 1), (700, 300, 3), (90, 90, 1)] {
+    for (size, kernel, stride) in
+        [(200, 3, 2), (150, 2, 1), (701, 2, 2), (700, 300, 3), (90, 90, 1)]
+    {
         check(Pool {
             planes: 3,
             size: &[size],
@@ -173,27 +175,30 @@ fn not_a_number_is_the_largest() {
 
 #[test]
 fn not_a_number_is_the_largest_of_either_row_and_at_either_end() {
-    let geometry = Pool {
-        planes: 1,
-        size: &[2, 40],
-        out: &[1, 20],
-        kernel: &[2, 3],
-        strides: &[1, 2],
-        dilations: &[1, 1],
-        pads: &[0, 1],
-        ends: &[0, 0],
-    };
-    for at in 0..80 {
-        let mut x = [1.0f32; 80];
-        x[at] = f32::NAN;
-        each_level(|level| {
-            let mut y = [0.0; 20];
-            max_pool(&x, &mut y, geometry);
-            for (place, y) in y.into_iter().enumerate() {
-                let sees = (2 * place..2 * place + 3).contains(&(at % 40 + 1));
-                assert!(if sees { y.is_nan() } else { y == 1.0 }, "{level:?} {at} {place}: {y}");
-            }
-        });
+    for (kernel, pad) in [(3, 1), (2, 0)] {
+        let geometry = Pool {
+            planes: 1,
+            size: &[2, 40],
+            out: &[1, 20],
+            kernel: &[2, kernel],
+            strides: &[1, 2],
+            dilations: &[1, 1],
+            pads: &[0, pad],
+            ends: &[0, 0],
+        };
+        for at in 0..80 {
+            let mut x = [1.0f32; 80];
+            x[at] = f32::NAN;
+            each_level(|level| {
+                let mut y = [0.0; 20];
+                max_pool(&x, &mut y, geometry);
+                for (place, y) in y.into_iter().enumerate() {
+                    let sees = (2 * place..2 * place + kernel).contains(&(at % 40 + pad));
+                    let is_right = if sees { y.is_nan() } else { y == 1.0 };
+                    assert!(is_right, "{level:?} {kernel} {at} {place}: {y}");
+                }
+            });
+        }
     }
 }
 
