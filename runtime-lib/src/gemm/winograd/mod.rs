@@ -16,7 +16,7 @@ pub(crate) use transforms::Transforms;
 pub(crate) struct Tiling<const TILE: usize, const SPAN: usize>;
 
 impl<const TILE: usize, const SPAN: usize> Tiling<TILE, SPAN> {
-    /// How many columns behind what a tile reads the next one reads: the windows of one are as far apart as
-    /// lets all of them, which are three numbers wide, read what it does.
+    /// From the columns that a tile reads to those of the next. So many windows, three columns wide each, read
+    /// as many columns as that only where they are so far apart.
     const STEP: usize = TILE * ((SPAN - 3) / (TILE - 1));
 }
