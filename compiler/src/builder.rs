@@ -111,8 +111,9 @@ impl Builder {
 
     /// Has a function of the program called for an operator, `com.acme::Clip`: the function of that
     /// path, from the root of a crate (`crate::clip`). `onnxc_runtime::custom` says what it is given.
-    pub fn custom(mut self, operator: &str, function: impl Into<String>) -> Builder {
-        self.options.settings.customs.insert(options::operator(operator), function.into());
+    pub fn custom(mut self, operator: impl Into<String>, function: impl Into<String>) -> Builder {
+        let operator = options::operator(&operator.into());
+        self.options.settings.customs.insert(operator, function.into());
         self
     }
 
@@ -126,7 +127,7 @@ impl Builder {
     /// [`crate::ir::Edit`]. Passes run in the order in which they are given.
     pub fn pass(
         mut self,
-        name: &str,
+        name: impl Into<String>,
         run: impl Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync + 'static,
     ) -> Builder {
         self.options.passes.push(OwnPass::new(name, run));
@@ -178,6 +179,7 @@ impl Builder {
     ///
     /// Everything that is wrong with the model, at once, and each with its place.
     pub fn compile(self) -> Result<Report, Diagnostics> {
+        let out_dir = self.directory()?;
         let in_cargo = env::var_os("CARGO").is_some() && env::var_os("OUT_DIR").is_some();
         if in_cargo {
             println!("cargo::rerun-if-changed={}", self.model.display());
@@ -189,11 +191,6 @@ impl Builder {
                 println!("cargo::rerun-if-changed={}", directory.join(file).display());
             }
         }
-        let out_dir = self.out_dir.or_else(|| env::var_os("OUT_DIR").map(PathBuf::from));
-        let out_dir = out_dir.ok_or_else(|| {
-            Diagnostic::new(Code::BadOption, "there is no `OUT_DIR` outside a build script")
-                .help("say where to write with `out_dir`")
-        })?;
         let file = self.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
         let stem = self.options.stem.as_deref().unwrap_or(&file);
         let module = out_dir.join(format!("{}.rs", ident::snake(stem)));
@@ -205,6 +202,15 @@ impl Builder {
             weight_bytes: output.plan.weight_bytes,
             macs: output.plan.macs,
             again: output.plans().into_iter().flat_map(|plan| plan.again.clone()).collect(),
+        })
+    }
+
+    /// Where to write. Large models take long, so this is looked for before one is compiled.
+    fn directory(&self) -> Result<PathBuf, Diagnostic> {
+        let out_dir = self.out_dir.clone().or_else(|| env::var_os("OUT_DIR").map(PathBuf::from));
+        out_dir.ok_or_else(|| {
+            Diagnostic::new(Code::BadOption, "there is no `OUT_DIR` outside a build script")
+                .help("say where to write with `out_dir`")
         })
     }
 }

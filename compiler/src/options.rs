@@ -10,6 +10,7 @@ use crate::{
     passes::OwnPass,
     plan::{Optimize, Plan, Precision},
 };
+use std::ops::RangeInclusive;
 
 /// Arenas of at most so many bytes stand in the model's struct, where the options say nothing.
 const LARGEST_IN_STRUCT: usize = 64 * 1024;
@@ -128,6 +129,34 @@ impl Options {
     }
 }
 
+/// Binds sizes and axes to a type of whole numbers. What no `i64` holds is the largest one, as no
+/// tensor has so many elements either way.
+macro_rules! sizes_of {
+    ($($number:ty),*) => {$(
+        impl From<$number> for Size {
+            fn from(size: $number) -> Size {
+                Size::Fixed(i64::try_from(size).unwrap_or(i64::MAX))
+            }
+        }
+
+        impl From<RangeInclusive<$number>> for Size {
+            fn from(bounds: RangeInclusive<$number>) -> Size {
+                let [least, most] = [*bounds.start(), *bounds.end()];
+                let [least, most] = [least, most].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+                Size::Between(least, most)
+            }
+        }
+
+        impl From<$number> for Axis {
+            fn from(size: $number) -> Axis {
+                Axis::Fixed(i64::try_from(size).unwrap_or(i64::MAX))
+            }
+        }
+    )*};
+}
+
+sizes_of!(i32, u32, usize);
+
 /// The operator that `DOMAIN::OPERATOR` names; one of ONNX's own needs no domain.
 pub fn operator(text: &str) -> Operator {
     let (domain, name) = text.rsplit_once("::").unwrap_or(("", text));
@@ -164,5 +193,16 @@ mod tests {
         for bad in ["batch", "batch=x", "batch=1..=x", "batch=1..32"] {
             assert!(options.dim(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn sizes_are_made_of_whole_numbers() {
+        let fixed = [Size::from(3), Size::from(3_i64), Size::from(3_u32), Size::from(3_usize)];
+        assert_eq!(fixed, [Size::Fixed(3); 4]);
+        assert_eq!(Size::from(1..=3), Size::Between(1, 3));
+        assert_eq!(Size::from(1..=3_usize), Size::Between(1, 3));
+        #[cfg(target_pointer_width = "64")]
+        assert_eq!(Size::from(usize::MAX), Size::Fixed(i64::MAX));
+        assert_eq!([2.into(), Axis::from(2_usize)], [Axis::Fixed(2), Axis::Fixed(2)]);
     }
 }

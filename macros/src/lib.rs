@@ -25,6 +25,7 @@ use syn::parse_macro_input;
 /// |---|---|
 /// | `name = "Digits"` | calls the model, and its struct, something else than its file |
 /// | `dims(batch = 1, seq = 1..=32)` | fixes a dimension, or bounds it |
+/// | `shapes(x = [1, 3, height, width])` | says the axes of an input where the model leaves their number open |
 /// | `consts(sr = 8000, mean = [0.5, 0.5], bias)` | makes an input a constant; without a value, its default |
 /// | `defaults = constant` | makes every input that has a default a constant |
 /// | `state(past = "present")` | hands the output to the next run as the input; neither is the caller's |

@@ -77,6 +77,28 @@ fn a_pass_that_breaks_the_graph_is_named() {
     assert!(findings.contains("pass backwards") && findings.contains("before"), "{findings}");
 }
 
+#[test]
+fn a_builder_looks_first_where_to_write() {
+    // Cargo gives tests no `OUT_DIR`.
+    let findings = Builder::new("nothing.onnx").compile().expect_err("there is no such model");
+    assert!(findings.to_string().contains("`OUT_DIR`"), "{findings}");
+}
+
+#[test]
+fn a_builder_takes_names_and_numbers_as_they_come() {
+    let count = [1.0, 2.0].len();
+    let builder = Builder::new("nothing.onnx")
+        .dim("n", count)
+        .dim("m", 1..=count)
+        .dim(String::from("batch"), 1)
+        .shape("x", [count.into(), "m".into(), 3.into()])
+        .custom(String::from("com.acme::Clip"), "crate::clip")
+        .pass(String::from("simpler"), simpler)
+        .out_dir(scratch("names_and_numbers"));
+    let findings = builder.compile().expect_err("there is no such model").to_string();
+    assert!(findings.contains("nothing.onnx"), "{findings}");
+}
+
 /// What the program prints, given these arguments.
 fn printed(arguments: &[&str]) -> String {
     let output = onnxc().args(arguments).output().expect("the program starts");

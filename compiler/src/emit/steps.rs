@@ -14,7 +14,7 @@ use crate::{
     ty::Type,
 };
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Arguments longer than this are named constants: what prettyplease keeps on one line.
@@ -56,8 +56,6 @@ pub fn body(plan: &Plan, face: &Face<'_>) -> TokenStream {
         #constants
     }
 }
-
-use quote::ToTokens;
 
 pub(super) struct Body<'p> {
     pub(super) plan: &'p Plan,

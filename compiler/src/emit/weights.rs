@@ -14,8 +14,8 @@ use std::{
     io::{self, Write},
 };
 
-/// Writes all weights of plans that have them in common, each where the plan placed it: one behind the other, a piece at a time, so
-/// that no more than a piece needs memory.
+/// Writes all weights of plans that have them in common, each where the plan placed it: one behind
+/// the other, a piece at a time, so that no more than a piece needs memory.
 ///
 /// # Errors
 ///

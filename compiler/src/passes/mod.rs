@@ -58,10 +58,10 @@ type Run = dyn Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync;
 impl OwnPass {
     /// A pass of that name. What it gives is what the model means from there on.
     pub fn new(
-        name: &str,
+        name: impl Into<String>,
         run: impl Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync + 'static,
     ) -> OwnPass {
-        OwnPass { name: name.into(), run: Arc::new(run) }
+        OwnPass { name: name.into().into(), run: Arc::new(run) }
     }
 }
 

@@ -151,20 +151,20 @@ pub fn lower_bound(plan: &Plan) -> usize {
 }
 
 /// A buffer to be placed.
-struct Box {
+struct Placed {
     buffer: BufferId,
     bytes: usize,
     life: Life,
 }
 
-fn boxes(plan: &Plan) -> Vec<Box> {
+fn boxes(plan: &Plan) -> Vec<Placed> {
     let lives = lives(plan);
     let always = Life { first: 0, last: lives.ids().map(|id| lives[id].last).max().unwrap_or(0) };
     let each = plan.buffers.iter().filter_map(|(buffer, found)| {
         let Place::Arena { capacity, .. } = found.place else { return None };
         let bytes = (capacity * found.dtype.bytes()).next_multiple_of(ALIGNMENT);
         let life = if plan.holds_state(buffer) { always } else { *lives.get(buffer)? };
-        Some(Box { buffer, bytes, life })
+        Some(Placed { buffer, bytes, life })
     });
     each.collect()
 }
@@ -173,7 +173,7 @@ fn boxes(plan: &Plan) -> Vec<Box> {
 type Key = (std::cmp::Reverse<usize>, usize);
 
 /// The order in which buffers are placed: each has its models, so all are tried.
-const ORDERS: &[fn(&Box) -> Key] = &[
+const ORDERS: &[fn(&Placed) -> Key] = &[
     |b| (std::cmp::Reverse(b.bytes), b.life.first),
     |b| (std::cmp::Reverse(b.bytes.saturating_mul(b.life.last - b.life.first + 1)), b.life.first),
     |b| (std::cmp::Reverse(b.life.last - b.life.first), b.life.first),
@@ -188,9 +188,9 @@ fn place_buffers(plan: &mut Plan) {
     // The time that one takes grows with the square of their number.
     let tried = if boxes.len() > MANY_BOXES { 1 } else { ORDERS.len() };
     let layouts = ORDERS[..tried].iter().map(|order| {
-        let mut sorted: Vec<&Box> = boxes.iter().collect();
+        let mut sorted: Vec<&Placed> = boxes.iter().collect();
         // Variables lie at the head of the arena, where other plans have them, too.
-        let variable = |b: &Box| plan.variable(b.buffer).unwrap_or(usize::MAX);
+        let variable = |b: &Placed| plan.variable(b.buffer).unwrap_or(usize::MAX);
         sorted.sort_by_key(|b| (variable(b), order(b), b.buffer));
         best_fit(&sorted)
     });
@@ -204,9 +204,9 @@ fn place_buffers(plan: &mut Plan) {
 }
 
 /// Puts each box into the smallest gap that is free as long as the box lives.
-fn best_fit(boxes: &[&Box]) -> (usize, Vec<(BufferId, usize)>) {
+fn best_fit(boxes: &[&Placed]) -> (usize, Vec<(BufferId, usize)>) {
     // In the order of the arena.
-    let mut placed: Vec<(usize, &Box)> = Vec::new();
+    let mut placed: Vec<(usize, &Placed)> = Vec::new();
     let mut end = 0;
     for b in boxes {
         let mut best: Option<(usize, usize)> = None;
