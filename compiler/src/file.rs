@@ -75,52 +75,106 @@ fn nameless() -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
+/// The finding that the system refused something of the file at `path`.
+pub fn refused(path: &Path) -> impl Fn(io::Error) -> Diagnostic {
+    move |error| Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
+}
+
 /// Writes a file where its bytes change: whole or not at all.
 ///
 /// # Errors
 ///
 /// Where the system refuses.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result {
-    replace(path, |out| out.write_all(bytes))
+    Replacement::of(path, |out| out.write_all(bytes))?.put()
 }
 
-/// Writes what `write` gives piece by piece into a file, likewise. The pieces are compared with the
-/// file that is there as they come, so that no more than one of them is in memory.
+/// Whether writing to `path` makes a file, in the place of another one where there is one. A device
+/// or a pipe is written to instead, and no file belongs beside it.
+pub fn is_replaced(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |found| found.is_file())
+}
+
+/// The path of the weights called `name` that belong to the file at `path`.
 ///
 /// # Errors
 ///
-/// Where the system refuses.
-pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result {
-    let mut replacement = Replacement::of(path);
-    let written = write(&mut replacement).and_then(|()| replacement.finish());
-    if written.is_err() {
-        // What could not be renamed is of no use; that it cannot be removed changes nothing.
-        drop(fs::remove_file(&replacement.partial));
-    }
-    written.map_err(|error| {
-        Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
-    })
+/// Where none can lie beside it.
+pub fn beside(path: &Path, name: &str) -> Result<PathBuf> {
+    let weights = path.with_file_name(name);
+    let message = if !is_replaced(path) {
+        "it is no regular file, so no weights can lie beside it"
+    } else if weights == path {
+        "its weights would have the same name"
+    } else {
+        return Ok(weights);
+    };
+    Err(Diagnostic::new(Code::BadOption, message)
+        .help("write to another path")
+        .within(path.display().to_string()))
 }
 
-/// What may become the contents of a file.
-struct Replacement<'p> {
-    path: &'p Path,
-    /// Where it is written until it is whole.
-    partial: PathBuf,
+/// What becomes the contents of a file, all of it written, but not in its place yet. Where it is
+/// dropped instead, the file stays as it was.
+#[must_use = "the file stays as it is until `put`"]
+pub struct Replacement {
+    /// What the caller calls the file.
+    called: PathBuf,
+    /// Where it lies, behind all links.
+    path: PathBuf,
+    /// Where the new bytes are until then, once there was a difference.
+    partial: Option<PathBuf>,
     /// What is there now, from behind what was found equal on.
     before: Option<BufReader<File>>,
     /// How many bytes were found equal.
     equal: u64,
-    /// Where the new bytes go, once there was a difference.
+    /// Where new bytes go, once there was a difference.
     new: Option<BufWriter<File>>,
 }
 
-impl Replacement<'_> {
-    fn of(path: &Path) -> Replacement<'_> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(format!(".{}.partial", std::process::id()));
-        let before = File::open(path).ok().map(BufReader::new);
-        Replacement { path, partial: partial.into(), before, equal: 0, new: None }
+impl Replacement {
+    /// Writes what `write` gives piece by piece. The pieces are compared with the file that is there
+    /// as they come, so that no more than one of them is in memory, and nothing is written where all
+    /// are equal. What is no regular file is written to at once.
+    ///
+    /// # Errors
+    ///
+    /// Where the system refuses.
+    pub fn of(
+        path: &Path,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<Replacement> {
+        let written = Replacement::empty(path).and_then(|mut replacement| {
+            write(&mut replacement)?;
+            replacement.finish()?;
+            Ok(replacement)
+        });
+        written.map_err(refused(path))
+    }
+
+    /// Puts it into its place.
+    ///
+    /// # Errors
+    ///
+    /// Where the system refuses.
+    pub fn put(mut self) -> Result {
+        let Some(partial) = &self.partial else { return Ok(()) };
+        fs::rename(partial, &self.path).map_err(refused(&self.called))?;
+        self.partial = None;
+        Ok(())
+    }
+
+    fn empty(called: &Path) -> io::Result<Replacement> {
+        let (path, before, new) = if is_replaced(called) {
+            let path = behind_links(called)?;
+            let before = File::open(&path).ok().map(BufReader::new);
+            (path, before, None)
+        } else {
+            // What would be read from a pipe may never come.
+            let device = File::options().write(true).open(called)?;
+            (called.to_owned(), None, Some(BufWriter::new(device)))
+        };
+        Ok(Replacement { called: called.to_owned(), path, partial: None, before, equal: 0, new })
     }
 
     /// Whether the file that is there goes on with these bytes.
@@ -141,9 +195,9 @@ impl Replacement<'_> {
     /// The new file, which starts with what was found equal.
     fn new_file(&mut self) -> io::Result<&mut BufWriter<File>> {
         if self.new.is_none() {
-            let mut new = File::create(&self.partial)?;
+            let mut new = self.partial_file()?;
             if self.equal > 0 {
-                let copied = io::copy(&mut File::open(self.path)?.take(self.equal), &mut new)?;
+                let copied = io::copy(&mut File::open(&self.path)?.take(self.equal), &mut new)?;
                 if copied < self.equal {
                     return Err(io::Error::other("the file was changed while it was compared"));
                 }
@@ -153,21 +207,34 @@ impl Replacement<'_> {
         Ok(self.new.as_mut().expect("it was just made"))
     }
 
+    /// An empty file, for whose eyes it is that the one that is there is for.
+    fn partial_file(&mut self) -> io::Result<File> {
+        let mut partial = self.path.as_os_str().to_owned();
+        partial.push(format!(".{}.partial", std::process::id()));
+        let file = File::create(&partial)?;
+        self.partial = Some(partial.into());
+        if let Ok(before) = fs::metadata(&self.path)
+            && before.permissions() != file.metadata()?.permissions()
+        {
+            file.set_permissions(before.permissions())?;
+        }
+        Ok(file)
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         let ends = match &mut self.before {
             Some(before) => before.fill_buf()?.is_empty(),
             None => false,
         };
-        if self.new.is_none() && ends {
-            return Ok(());
+        if self.new.is_some() || !ends {
+            self.new_file()?.flush()?;
         }
-        self.new_file()?.flush()?;
-        self.new = None;
-        fs::rename(&self.partial, self.path)
+        (self.before, self.new) = (None, None);
+        Ok(())
     }
 }
 
-impl Write for Replacement<'_> {
+impl Write for Replacement {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.new.is_none() && self.goes_on_with(bytes)? {
             self.equal += bytes.len() as u64;
@@ -179,6 +246,27 @@ impl Write for Replacement<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.new.as_mut().map_or(Ok(()), BufWriter::flush)
     }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if let Some(partial) = &self.partial {
+            // It is of no use any more; that it cannot be removed changes nothing.
+            drop(fs::remove_file(partial));
+        }
+    }
+}
+
+/// Where `path` leads, be there a file or not: to rename over a link would take its place.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    /// As many as Linux follows.
+    const MOST: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..=MOST {
+        let Ok(to) = fs::read_link(&path) else { return Ok(path) };
+        path = path.parent().unwrap_or(Path::new("")).join(to);
+    }
+    Err(io::Error::other("there are too many links on the way"))
 }
 
 #[cfg(test)]
@@ -197,7 +285,8 @@ mod tests {
         let directory = scratch("change");
         let path = directory.join("x");
         let pieces = |pieces: &[&[u8]]| {
-            replace(&path, |out| pieces.iter().try_for_each(|piece| out.write_all(piece)))
+            Replacement::of(&path, |out| pieces.iter().try_for_each(|piece| out.write_all(piece)))
+                .and_then(Replacement::put)
                 .expect("the directory is ours");
             fs::read(&path).expect("it was written")
         };
@@ -226,11 +315,13 @@ mod tests {
         let directory = scratch("fail");
         let path = directory.join("x");
         write_if_changed(&path, b"before").expect("the directory is ours");
-        let failed = replace(&path, |out| {
+        let failed = Replacement::of(&path, |out| {
             out.write_all(b"behind")?;
             Err(io::Error::other("no more"))
         });
-        assert!(failed.expect_err("it failed").message.contains("no more"));
+        assert!(failed.err().expect("it failed").message.contains("no more"));
+        let dropped = Replacement::of(&path, |out| out.write_all(b"behind"));
+        drop(dropped.expect("the directory is ours"));
         assert_eq!(fs::read(&path).expect("it is there"), b"before");
         assert_eq!(fs::read_dir(&directory).expect("it is ours").count(), 1);
         fs::remove_dir_all(directory).expect("it is ours");

@@ -56,11 +56,15 @@ pub use options::{Options, Weights};
 pub use plan::{Optimize, Precision};
 
 use diag::{Code, Diagnostic, Diagnostics};
+use file::Replacement;
 use ir::Graph;
 use onnxc_proto::ModelProto;
 use passes::OwnPass;
 use plan::{Algorithm, Plan, Training};
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 /// A compiled model.
 pub struct Output {
@@ -83,18 +87,19 @@ impl Output {
     }
 
     /// Writes the module to `path` and the weights, where they have a file, to theirs beside it,
-    /// which is given back. Files are written only where their bytes change.
+    /// which is given back. Files are written only where their bytes change, and both or neither.
     ///
     /// # Errors
     ///
-    /// Where the system refuses.
+    /// Where the system refuses, and where weights have no place beside `path`.
     pub fn write(&self, path: &Path) -> Result<Option<PathBuf>, Diagnostic> {
-        let weights = self.weights_file.as_ref().map(|name| path.with_file_name(name));
-        if let Some(weights) = &weights {
-            file::replace(weights, |out| emit::write_weights(&self.plans(), out))?;
-        }
-        write_if_changed(path, self.module.code.as_bytes())?;
-        Ok(weights)
+        let beside = self.weights_file.as_ref().map(|name| file::beside(path, name)).transpose()?;
+        let write = |out: &mut dyn Write| emit::write_weights(&self.plans(), out);
+        let weights = beside.as_deref().map(|beside| Replacement::of(beside, write)).transpose()?;
+        let module = Replacement::of(path, |out| out.write_all(self.module.code.as_bytes()))?;
+        // Both are whole by now, so only a crash between two renames can part them.
+        weights.into_iter().chain([module]).try_for_each(Replacement::put)?;
+        Ok(beside)
     }
 }
 
@@ -116,9 +121,7 @@ pub fn compile(
 
 /// The bytes of a model file, and the options with the directory in which it lies.
 fn read(path: &Path, options: &Options) -> Result<(bytes::Bytes, Options), Diagnostic> {
-    let model = file::read(path).map_err(|error| {
-        Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
-    })?;
+    let model = file::read(path).map_err(file::refused(path))?;
     let mut options = options.clone();
     if options.settings.directory.is_none() {
         options.settings.directory = path.parent().map(Path::to_owned);

@@ -3,6 +3,7 @@
 use onnxc::{
     ArenaIn, Defaults, Optimize, Options, Precision, Weights,
     diag::{Diagnostic, Diagnostics},
+    file,
     plan::{self, Again},
 };
 use std::{
@@ -77,7 +78,8 @@ enum DefaultsArg {
 pub struct Compile {
     /// The model
     pub model: Option<PathBuf>,
-    /// The module to write; the weights go beside it. Without it, the module is printed
+    /// The module to write; the weights go beside it. Without it, the module is printed. What is
+    /// printed, or goes to a pipe or a device, has the weights in it
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -162,21 +164,9 @@ pub fn run(command: &Compile) -> ExitCode {
 }
 
 fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
-    let mut options = command.shared.options()?;
-    options.weights = match command.weights {
-        WeightsArg::Inline => Weights::Inline,
-        // What is printed has no file beside it.
-        WeightsArg::File if command.output.is_none() => Weights::Inline,
-        WeightsArg::File => Weights::File,
-    };
-    options.arena = command.arena.map(|arena| match arena {
-        ArenaArg::Struct => ArenaIn::Struct,
-        ArenaArg::Heap => ArenaIn::Heap,
-        ArenaArg::Caller => ArenaIn::Caller,
-    });
-    options.max_arena = command.max_arena;
-    let stem = command.output.as_deref().and_then(Path::file_stem);
-    options.stem = stem.map(|stem| stem.to_string_lossy().into_owned());
+    // Nothing can lie beside a device or a pipe: what goes there is as what is printed.
+    let file = command.output.as_deref().filter(|path| file::is_replaced(path));
+    let options = command.options(file)?;
     let start = std::time::Instant::now();
     let wanted = |pass: &str| command.print_after.iter().any(|wanted| wanted == pass);
     let output = onnxc::compile(model, &options, &mut |pass, graph| {
@@ -210,4 +200,24 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         }
     }
     Ok(())
+}
+
+impl Compile {
+    /// The options that these are, for a module in `file`.
+    fn options(&self, file: Option<&Path>) -> Result<Options, Diagnostic> {
+        let mut options = self.shared.options()?;
+        options.weights = match self.weights {
+            WeightsArg::File if file.is_some() => Weights::File,
+            WeightsArg::Inline | WeightsArg::File => Weights::Inline,
+        };
+        options.arena = self.arena.map(|arena| match arena {
+            ArenaArg::Struct => ArenaIn::Struct,
+            ArenaArg::Heap => ArenaIn::Heap,
+            ArenaArg::Caller => ArenaIn::Caller,
+        });
+        options.max_arena = self.max_arena;
+        let stem = file.and_then(Path::file_stem);
+        options.stem = stem.map(|stem| stem.to_string_lossy().into_owned());
+        Ok(options)
+    }
 }

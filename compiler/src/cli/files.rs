@@ -31,8 +31,7 @@ impl Format {
 
 /// The bytes of a file.
 pub fn bytes(path: &Path) -> Result<Bytes> {
-    file::read(path)
-        .map_err(|error| Diagnostic::new(Code::Io, error.to_string()).within(place(path)))
+    file::read(path).map_err(file::refused(path))
 }
 
 /// The value in a file, whose name says the format: in `.pb` it is of the type given, or a tensor.

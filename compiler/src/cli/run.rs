@@ -7,7 +7,7 @@ use super::{
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics, Findings, quoted},
     dim::Symbol,
-    host, import,
+    file, host, import,
     plan::{Custom, Plan, Port},
     ty::Type,
     value::Value,
@@ -84,9 +84,7 @@ fn write(
     format: Format,
 ) -> Result<(), Diagnostics> {
     let directory = run.map_or(directory.to_owned(), |run| directory.join(run.to_string()));
-    fs::create_dir_all(&directory).map_err(|error| {
-        Diagnostic::new(Code::Io, error.to_string()).within(directory.display().to_string())
-    })?;
+    fs::create_dir_all(&directory).map_err(file::refused(&directory))?;
     let mut taken = HashSet::new();
     for (port, value) in plan.outputs.iter().zip(outputs) {
         let path = directory.join(file_name(&port.name, format, &mut taken));

@@ -2,16 +2,12 @@
 
 use super::{LARGEST_FILE, move_out};
 use crate::{
-    diag::{Code, Diagnostic, Result},
-    file::write_if_changed,
+    diag::Result,
+    file::{self, Replacement, write_if_changed},
     import::print,
 };
 use onnxc_proto::{Message, ModelProto};
-use std::{
-    fs::{self, File},
-    io::{self, BufWriter},
-    path::Path,
-};
+use std::{fs, path::Path};
 
 /// Writes a model to a file: in ONNX's textual syntax where its name ends in `.onnxtxt`, else in the
 /// binary format. Weights that do not fit into one file go into another one beside it, of the same
@@ -27,22 +23,22 @@ use std::{
 ///
 /// # Errors
 ///
-/// Where the system refuses.
+/// Where the system refuses, and where weights of their own have no place beside `to`.
 pub fn write(mut model: ModelProto, to: &Path) -> Result {
-    let refused = |error: io::Error| {
-        Diagnostic::new(Code::Io, error.to_string()).within(to.display().to_string())
-    };
     if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder).map_err(refused)?;
+        fs::create_dir_all(folder).map_err(file::refused(to))?;
     }
     if to.extension().is_some_and(|end| end == "onnxtxt") {
         return write_if_changed(to, print::model(&model, usize::MAX).as_bytes());
     }
-    let beside = to.with_extension("data");
-    let location = beside.file_name().unwrap_or_default().to_string_lossy();
-    if let Some(weights) = move_out(&mut model, &location, LARGEST_FILE) {
-        let file = File::create(&beside).map_err(refused)?;
-        weights.write(&mut BufWriter::new(file)).map_err(refused)?;
-    }
-    write_if_changed(to, &model.encode_to_vec())
+    let name = to.with_extension("data");
+    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    let weights = move_out(&mut model, &name, LARGEST_FILE).map(|weights| {
+        let beside = file::beside(to, &name)?;
+        Replacement::of(&beside, |out| weights.write(out))
+    });
+    let weights = weights.transpose()?;
+    let model = Replacement::of(to, |out| out.write_all(&model.encode_to_vec()))?;
+    // Both are whole by now, so only a crash between two renames can part them.
+    weights.into_iter().chain([model]).try_for_each(Replacement::put)
 }

@@ -1,0 +1,155 @@
+//! What the program does with what it is told, and how it writes.
+
+use crate::programs::{onnxc, scratch};
+use onnxc::Options;
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
+    scaled (float[2] x) => (float[2] y)
+    <float[2] by = {2, 3}>
+    {
+        y = Mul (x, by)
+    }"#;
+
+/// A directory with the model in it, and the model's path.
+fn workshop(name: &str) -> (PathBuf, PathBuf) {
+    let directory = scratch(&format!("command_line_{name}"));
+    let model = directory.join("scaled.onnxtxt");
+    fs::write(&model, MODEL).expect("the directory is ours");
+    (directory, model)
+}
+
+fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    onnxc().args(arguments).output().expect("the program was built")
+}
+
+fn compile(model: &Path, output: &Path) -> Output {
+    run([model.as_os_str(), "-o".as_ref(), output.as_os_str()])
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("messages are UTF-8")
+}
+
+/// Holds that the program refused, and that it said each of these.
+fn refused(output: &Output, parts: &[&str]) {
+    let text = said(output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in parts.iter().chain(&["error[E"]) {
+        assert!(text.contains(part), "`{part}` is not said in\n{text}");
+    }
+}
+
+fn succeeded(output: &Output) {
+    assert!(output.status.success(), "{}", said(output));
+}
+
+/// The names of what lies in a directory, sorted.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("the directory is ours").flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).expect("it was written")
+}
+
+#[test]
+#[cfg(unix)]
+fn what_goes_to_a_pipe_is_as_what_is_printed() {
+    let (_, model) = workshop("pipe");
+    let printed = run([&model]);
+    succeeded(&printed);
+    let piped = compile(&model, Path::new("/dev/stdout"));
+    succeeded(&piped);
+    assert!(!piped.stdout.is_empty() && piped.stdout == printed.stdout);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_device_is_written_to_and_stays() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let (directory, model) = workshop("device");
+    // By way of a link, so that nobody loses the device where this test fails.
+    let null = directory.join("null.rs");
+    symlink("/dev/null", &null).expect("the directory is ours");
+    succeeded(&compile(&model, &null));
+    let device = fs::metadata(&null).expect("the link is there").file_type();
+    assert!(device.is_char_device());
+    assert_eq!(names(&directory), ["null.rs", "scaled.onnxtxt"], "nothing lies beside it");
+}
+
+#[test]
+#[cfg(unix)]
+fn weights_of_their_own_want_a_file_to_lie_beside() {
+    use std::os::unix::fs::symlink;
+    let (directory, _) = workshop("weights_of_device");
+    let null = directory.join("null.rs");
+    symlink("/dev/null", &null).expect("the directory is ours");
+    let output = onnxc::compile_bytes(MODEL.into(), "m", &Options::default(), &mut |_, _| {});
+    let said = output.expect("it is valid").write(&null).expect_err("it is no file").to_string();
+    assert!(said.contains("no regular file") && said.contains("null.rs"), "{said}");
+    assert_eq!(names(&directory), ["null.rs", "scaled.onnxtxt"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_stays_and_what_it_leads_to_is_written() {
+    use std::os::unix::fs::symlink;
+    let (directory, model) = workshop("link");
+    let inside = directory.join("inside");
+    fs::create_dir(&inside).expect("the directory is ours");
+    let links = ["first.rs", "second.rs"].map(|name| directory.join(name));
+    symlink("second.rs", &links[0]).expect("the directory is ours");
+    symlink("inside/module.rs", &links[1]).expect("the directory is ours");
+    // At first the links lead to nothing.
+    for before in [None, Some("// what was there\n")] {
+        before.into_iter().for_each(|text| fs::write(&links[0], text).expect("it is ours"));
+        succeeded(&compile(&model, &links[0]));
+        assert!(links.iter().all(|link| link.is_symlink()));
+        assert!(read(&inside.join("module.rs")).contains("first.weights"));
+        assert_eq!(names(&inside), ["module.rs"]);
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_new_file_has_the_permissions_of_the_old_one() {
+    use std::os::unix::fs::PermissionsExt;
+    let (directory, model) = workshop("permissions");
+    let module = directory.join("module.rs");
+    fs::write(&module, "// what was there\n").expect("the directory is ours");
+    fs::set_permissions(&module, PermissionsExt::from_mode(0o640)).expect("it is ours");
+    succeeded(&compile(&model, &module));
+    let mode = fs::metadata(&module).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    assert!(read(&module).contains("pub struct"));
+}
+
+#[test]
+#[cfg(unix)]
+fn weights_stay_where_the_module_cannot_be_written() {
+    use std::os::unix::fs::symlink;
+    let (directory, model) = workshop("pair");
+    let [module, weights] = ["module.rs", "module.weights"].map(|name| directory.join(name));
+    symlink("nowhere/module.rs", &module).expect("the directory is ours");
+    fs::write(&weights, "old").expect("the directory is ours");
+    refused(&compile(&model, &module), &["module.rs"]);
+    assert_eq!(read(&weights), "old");
+    assert_eq!(names(&directory), ["module.rs", "module.weights", "scaled.onnxtxt"]);
+}
+
+#[test]
+fn a_module_is_not_its_own_weights() {
+    let (directory, model) = workshop("same");
+    refused(&compile(&model, &directory.join("model.weights")), &["model.weights"]);
+    assert_eq!(names(&directory), ["scaled.onnxtxt"]);
+}
