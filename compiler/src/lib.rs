@@ -122,11 +122,7 @@ pub fn compile(
 /// The bytes of a model file, and the options with the directory in which it lies.
 fn read(path: &Path, options: &Options) -> Result<(bytes::Bytes, Options), Diagnostic> {
     let model = file::read(path).map_err(file::refused(path))?;
-    let mut options = options.clone();
-    if options.settings.directory.is_none() {
-        options.settings.directory = path.parent().map(Path::to_owned);
-    }
-    Ok((model, options))
+    Ok((model, options.clone().beside(path)))
 }
 
 /// What is to be said of a model.

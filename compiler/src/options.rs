@@ -10,7 +10,7 @@ use crate::{
     passes::OwnPass,
     plan::{Optimize, Plan, Precision},
 };
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, path::Path};
 
 /// Arenas of at most so many bytes stand in the model's struct, where the options say nothing.
 const LARGEST_IN_STRUCT: usize = 64 * 1024;
@@ -113,6 +113,13 @@ impl Options {
         let (name, ty) = split(text, "--type NAME=TYPE")?;
         self.settings.types.insert(name.to_owned(), ty.to_owned());
         Ok(())
+    }
+
+    /// Has the external data of the model at `path` be read beside it, where no directory is said.
+    pub fn beside(mut self, path: &Path) -> Options {
+        let directory = &mut self.settings.directory;
+        *directory = directory.take().or_else(|| path.parent().map(Path::to_owned));
+        self
     }
 
     /// How the module of `plan` is written; `stem` is the name of the model's file.

@@ -153,3 +153,46 @@ fn a_module_is_not_its_own_weights() {
     refused(&compile(&model, &directory.join("model.weights")), &["model.weights"]);
     assert_eq!(names(&directory), ["scaled.onnxtxt"]);
 }
+
+#[test]
+fn two_models_are_not_written_to_one_file() {
+    let (directory, model) = workshop("optimize_same");
+    let models = ["first", "second"].map(|name| directory.join(name).join("scaled.onnxtxt"));
+    for copy in &models {
+        fs::create_dir(copy.with_file_name("")).expect("the directory is ours");
+        fs::copy(&model, copy).expect("the directory is ours");
+    }
+    let out = directory.join("out");
+    let output = onnxc().arg("optimize").args(&models).arg("-o").arg(&out).output();
+    let named = models.each_ref().map(|path| path.to_str().expect("paths are text"));
+    refused(&output.expect("the program was built"), &named);
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_folder_without_models_is_an_error() {
+    let (directory, model) = workshop("optimize_empty");
+    let empty = directory.join("empty");
+    fs::create_dir_all(empty.join("deeper")).expect("the directory is ours");
+    let out = directory.join("out");
+    let output = onnxc().arg("optimize").args([&empty, &model]).arg("-o").arg(&out).output();
+    refused(&output.expect("the program was built"), &["empty", "holds no model"]);
+    assert!(!out.exists());
+}
+
+#[test]
+#[cfg(unix)]
+fn links_of_folders_are_not_followed() {
+    use std::os::unix::fs::symlink;
+    let (directory, model) = workshop("optimize_links");
+    let models = directory.join("models");
+    fs::create_dir(&models).expect("the directory is ours");
+    symlink("..", models.join("up")).expect("the directory is ours");
+    symlink(&model, models.join("linked.onnxtxt")).expect("the directory is ours");
+    let out = directory.join("out");
+    // The folder that is named may be a link itself.
+    let named = directory.join("named");
+    symlink("models", &named).expect("the directory is ours");
+    succeeded(&onnxc().arg("optimize").arg(&named).arg("-o").arg(&out).output().expect("it ran"));
+    assert_eq!(names(&out), ["linked.onnxtxt"]);
+}

@@ -1,8 +1,12 @@
 //! `onnxc optimize MODEL -o FILE`: a smaller model that means the same.
 
 use super::{compile::Shared, files};
-use onnxc::{diag::Diagnostics, export};
+use onnxc::{
+    diag::{Code, Diagnostic, Diagnostics, Findings},
+    export, file,
+};
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -27,8 +31,15 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(options: &Options) -> ExitCode {
+    let jobs = match jobs(options) {
+        Ok(jobs) => jobs,
+        Err(findings) => {
+            eprintln!("{findings}");
+            return ExitCode::FAILURE;
+        }
+    };
     let mut failed = false;
-    for (from, to) in jobs(options) {
+    for (to, from) in jobs {
         if let Err(findings) = one(options, &from, &to) {
             eprintln!("{findings}");
             failed = true;
@@ -37,41 +48,71 @@ pub fn run(options: &Options) -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// What is read, and where it is written.
-fn jobs(options: &Options) -> Vec<(PathBuf, PathBuf)> {
+/// What is written, each with what is read for it.
+type Jobs = BTreeMap<PathBuf, PathBuf>;
+
+fn jobs(options: &Options) -> Result<Jobs, Diagnostics> {
     if let [model] = options.models.as_slice()
         && !model.is_dir()
     {
-        return vec![(model.clone(), options.output.clone())];
+        return Ok(Jobs::from([(options.output.clone(), model.clone())]));
     }
-    let mut jobs = Vec::new();
+    let (mut jobs, findings) = (Jobs::new(), Findings::default());
     for path in &options.models {
         let root = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-        for model in models(path) {
+        for model in findings.keep(models(path)).into_iter().flatten() {
             let inside = root.and_then(|root| model.strip_prefix(root).ok()).unwrap_or(&model);
-            jobs.push((model.clone(), options.output.join(inside)));
+            let to = options.output.join(inside);
+            if let Some(other) = jobs.insert(to.clone(), model.clone()) {
+                findings.push(same_file(&to, &other, &model));
+            }
         }
     }
-    jobs
+    findings.finish()?;
+    Ok(jobs)
 }
 
-/// The models that a path is or holds, sorted.
-fn models(path: &Path) -> Vec<PathBuf> {
+/// The finding that two models would be written to one file.
+fn same_file(to: &Path, first: &Path, second: &Path) -> Diagnostic {
+    Diagnostic::new(Code::BadOption, "two models would be written to one file")
+        .note(format!("{} and {}", first.display(), second.display()))
+        .help("write them into folders of their own, one after the other")
+        .within(to.display().to_string())
+}
+
+/// The models that a path is or holds.
+fn models(path: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     if !path.is_dir() {
-        return vec![path.to_owned()];
+        return Ok(vec![path.to_owned()]);
     }
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let mut inside: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    inside.retain(|path| {
-        path.is_dir() || path.extension().is_some_and(|end| end == "onnx" || end == "onnxtxt")
-    });
-    inside.sort();
-    inside.iter().flat_map(|path| models(path)).collect()
+    let mut found = Vec::new();
+    walk(path, &mut found)?;
+    if found.is_empty() {
+        let message = "the folder holds no model: no file whose name ends in `.onnx` or `.onnxtxt`";
+        return Err(Diagnostic::new(Code::BadOption, message).within(path.display().to_string()));
+    }
+    Ok(found)
+}
+
+/// Gathers the models below a folder. Links of folders are not followed, for they may lead back.
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
+    let refused = file::refused(folder);
+    for entry in fs::read_dir(folder).map_err(&refused)? {
+        let entry = entry.map_err(&refused)?;
+        let path = entry.path();
+        if entry.file_type().map_err(&refused)?.is_dir() {
+            walk(&path, found)?;
+        } else if path.extension().is_some_and(|end| end == "onnx" || end == "onnxtxt")
+            && !path.is_dir()
+        {
+            found.push(path);
+        }
+    }
+    Ok(())
 }
 
 fn one(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
-    let mut settings = options.shared.options()?;
-    settings.settings.directory = from.parent().map(Path::to_owned);
+    let settings = options.shared.options()?.beside(from);
     let bytes = files::bytes(from)?;
     let model = onnxc::optimized(bytes, &settings);
     let mut model = model.map_err(|findings| findings.within(&from.display().to_string()))?;

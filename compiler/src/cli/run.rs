@@ -117,8 +117,7 @@ fn compute(
     options: &Options,
     runs: &[Inputs],
 ) -> Result<(Plan, Vec<Vec<Value>>), Diagnostics> {
-    let mut compile = options.shared.options()?;
-    compile.settings.directory = options.model.parent().map(Path::to_owned);
+    let mut compile = options.shared.options()?.beside(&options.model);
     let proto = import::decode(bytes.clone())?;
     if let Some(graph) = &proto.graph {
         for (name, axes) in runs.iter().flat_map(|inputs| import::free_shapes(graph, inputs)) {

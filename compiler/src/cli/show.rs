@@ -5,10 +5,7 @@ use onnxc::{
     diag::{Code, Diagnostic, Diagnostics},
     import::{self, print},
 };
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 /// Constants of more elements are left out, where they are not asked for.
 const LONGEST: usize = 16;
@@ -49,8 +46,7 @@ fn text(options: &Options) -> Result<String, Diagnostics> {
         let model = import::decode(bytes).map_err(|finding| finding.within(place))?;
         return Ok(print::model(&model, longest));
     };
-    let mut settings = options.shared.options()?;
-    settings.settings.directory = options.model.parent().map(Path::to_owned);
+    let settings = options.shared.options()?.beside(&options.model);
     let (mut text, mut passes) = (None, Vec::new());
     let result = onnxc::plan(bytes, &settings, &mut |pass, graph| {
         passes.push(pass.to_owned());
