@@ -10,7 +10,7 @@ use crate::{
     passes::OwnPass,
     plan::{Optimize, Plan, Precision},
 };
-use std::{ops::RangeInclusive, path::Path};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 
 /// Arenas of at most so many bytes stand in the model's struct, where the options say nothing.
 const LARGEST_IN_STRUCT: usize = 64 * 1024;
@@ -65,8 +65,8 @@ impl Options {
                 most.trim().parse().map(|most| Size::Between(least, most))
             }
         };
-        self.settings.dims.insert(name.to_owned(), size.map_err(|_| bad())?);
-        Ok(())
+        let size = size.map_err(|_| bad())?;
+        insert_once(&mut self.settings.dims, "dimension", name, name.to_owned(), size)
     }
 
     /// Takes in `NAME=1,3,height,width`: the sizes of an input whose number of axes the model does
@@ -75,8 +75,7 @@ impl Options {
         let (name, sizes) = split(text, "--shape NAME=SIZE,…")?;
         let axes = sizes.split(',').map(str::trim).filter(|size| !size.is_empty());
         let axes = axes.map(|size| size.parse::<i64>().map_or_else(|_| size.into(), Axis::Fixed));
-        self.settings.shapes.insert(name.to_owned(), axes.collect());
-        Ok(())
+        insert_once(&mut self.settings.shapes, "shape of", name, name.to_owned(), axes.collect())
     }
 
     /// Takes in `NAME=VALUE`, an input that is a constant, or `NAME`, one that is its default.
@@ -85,34 +84,28 @@ impl Options {
             Some((name, value)) => (name, Const::Value(value.trim().to_owned())),
             None => (text, Const::Default),
         };
-        self.settings.consts.insert(name.trim().to_owned(), value);
-        Ok(())
+        let name = name.trim();
+        insert_once(&mut self.settings.consts, "constant", name, name.to_owned(), value)
     }
 
     /// Takes in `PAST=PRESENT`: an input, and the output that the next run finds there.
     pub fn state(&mut self, text: &str) -> Result {
         let (past, present) = split(text, "--state PAST=PRESENT")?;
-        match self.settings.states.insert(past.to_owned(), present.to_owned()) {
-            None => Ok(()),
-            Some(_) => {
-                let message = format!("the state {} is given twice", quoted(past));
-                Err(Diagnostic::new(Code::BadOption, message))
-            }
-        }
+        let states = &mut self.settings.states;
+        insert_once(states, "state", past, past.to_owned(), present.to_owned())
     }
 
     /// Takes in `DOMAIN::OPERATOR=PATH`: the function that is called for an operator.
     pub fn custom(&mut self, text: &str) -> Result {
         let (name, function) = split(text, "--custom DOMAIN::OPERATOR=PATH")?;
-        self.settings.customs.insert(operator(name), function.to_owned());
-        Ok(())
+        let customs = &mut self.settings.customs;
+        insert_once(customs, "function for", name, operator(name), function.to_owned())
     }
 
     /// Takes in `NAME=TYPE`: the type of what an operator of the user's own gives.
     pub fn ty(&mut self, text: &str) -> Result {
         let (name, ty) = split(text, "--type NAME=TYPE")?;
-        self.settings.types.insert(name.to_owned(), ty.to_owned());
-        Ok(())
+        insert_once(&mut self.settings.types, "type of", name, name.to_owned(), ty.to_owned())
     }
 
     /// Has the external data of the model at `path` be read beside it, where no directory is said.
@@ -170,6 +163,24 @@ pub fn operator(text: &str) -> Operator {
     (canonical(domain).to_owned(), name.to_owned())
 }
 
+/// Takes in what is said of `name`, or a finding where it was said before: of two values, the person
+/// may have meant either.
+fn insert_once<K: Ord, V>(
+    said: &mut BTreeMap<K, V>,
+    what: &str,
+    name: &str,
+    key: K,
+    value: V,
+) -> Result {
+    match said.insert(key, value) {
+        None => Ok(()),
+        Some(_) => {
+            let message = format!("the {what} {} is given twice", quoted(name));
+            Err(Diagnostic::new(Code::BadOption, message))
+        }
+    }
+}
+
 fn split<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str)> {
     let message = || format!("{} does not have the form `{form}`", quoted(text));
     let (name, value) =
@@ -199,6 +210,25 @@ mod tests {
         assert_eq!(options.settings.dims["seq"], Size::Between(1, 32));
         for bad in ["batch", "batch=x", "batch=1..=x", "batch=1..32"] {
             assert!(options.dim(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_twice_is_refused() {
+        type Take = fn(&mut Options, &str) -> Result;
+        let cases: [(Take, [&str; 2], &str); 6] = [
+            (Options::dim, ["n=1", "n=1..=2"], "the dimension `n`"),
+            (Options::shape, ["x=1", "x = 2"], "the shape of `x`"),
+            (Options::constant, ["k", "k=1"], "the constant `k`"),
+            (Options::state, ["a=b", "a=c"], "the state `a`"),
+            (Options::custom, ["Clip=a", "ai.onnx::Clip=b"], "the function for `ai.onnx::Clip`"),
+            (Options::ty, ["y=float", "y=int64"], "the type of `y`"),
+        ];
+        for (take, [first, second], what) in cases {
+            let mut options = Options::default();
+            assert!(take(&mut options, first).is_ok(), "{first}");
+            let said = take(&mut options, second).expect_err("it is said twice").message;
+            assert_eq!(said, format!("{what} is given twice"));
         }
     }
 

@@ -5,7 +5,7 @@ use onnxc::{
     import::{Axis, Const, Size},
     options::operator,
 };
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use syn::{
     Ident, Lit, LitInt, LitStr, Path, Result, Token, bracketed,
     ext::IdentExt,
@@ -50,33 +50,26 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
             options.name = Some(input.parse::<LitStr>()?.value());
         }
         "dims" => {
-            let dims = entries(input, assigned(size))?;
-            options.settings.dims = dims.into_iter().collect();
+            options.settings.dims = entries(input, str::to_owned, assigned(size))?;
         }
         "shapes" => {
-            let shapes = entries(input, assigned(axes))?;
-            options.settings.shapes = shapes.into_iter().collect();
+            options.settings.shapes = entries(input, str::to_owned, assigned(axes))?;
         }
         "consts" => {
-            let consts = entries(input, constant)?;
-            options.settings.consts = consts.into_iter().collect();
+            options.settings.consts = entries(input, str::to_owned, constant)?;
         }
         "defaults" => {
             let words = [("argument", Defaults::Argument), ("constant", Defaults::Constant)];
             options.settings.defaults = word(input, &words)?;
         }
         "state" => {
-            let states = entries(input, assigned(name_of_value))?;
-            options.settings.states = states.into_iter().collect();
+            options.settings.states = entries(input, str::to_owned, assigned(name_of_value))?;
         }
         "custom" => {
-            let customs = entries(input, assigned(function))?;
-            let customs = customs.into_iter().map(|(name, path)| (operator(&name), path));
-            options.settings.customs = customs.collect();
+            options.settings.customs = entries(input, operator, assigned(function))?;
         }
         "types" => {
-            let types = entries(input, assigned(name_of_value))?;
-            options.settings.types = types.into_iter().collect();
+            options.settings.types = entries(input, str::to_owned, assigned(name_of_value))?;
         }
         "optimize" => {
             let words = [("speed", Optimize::Speed), ("size", Optimize::Size)];
@@ -127,14 +120,26 @@ fn word<T: Copy>(input: ParseStream<'_>, words: &[(&str, T)]) -> Result<T> {
     })
 }
 
-/// `(NAME …, NAME …)`, in which `entry` takes what follows a name.
-fn entries<T>(
+/// `(NAME …, NAME …)`, in which `key` is what a name stands for, each once, and `entry` takes what
+/// follows it.
+fn entries<K: Ord, T>(
     input: ParseStream<'_>,
+    key: impl Fn(&str) -> K,
     entry: impl Fn(ParseStream<'_>) -> Result<T>,
-) -> Result<Vec<(String, T)>> {
+) -> Result<BTreeMap<K, T>> {
     let inside;
     parenthesized!(inside in input);
-    list(&inside, |input| Ok((name_of_value(input)?, entry(input)?)))
+    let named = |input: ParseStream<'_>| {
+        let (place, name) = (input.span(), name_of_value(input)?);
+        Ok((place, name, entry(input)?))
+    };
+    let mut entries = BTreeMap::new();
+    for (place, name, value) in list(&inside, named)? {
+        if entries.insert(key(&name), value).is_some() {
+            return Err(syn::Error::new(place, format!("`{name}` is given twice")));
+        }
+    }
+    Ok(entries)
 }
 
 /// A name of the model: an identifier or a string.

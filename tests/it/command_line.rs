@@ -1,6 +1,6 @@
 //! What the program does with what it is told, and how it writes.
 
-use crate::programs::{onnxc, scratch};
+use crate::programs::{folder, onnxc, scratch};
 use onnxc::Options;
 use std::{
     ffi::OsStr,
@@ -195,4 +195,38 @@ fn links_of_folders_are_not_followed() {
     symlink("models", &named).expect("the directory is ours");
     succeeded(&onnxc().arg("optimize").arg(&named).arg("-o").arg(&out).output().expect("it ran"));
     assert_eq!(names(&out), ["linked.onnxtxt"]);
+}
+
+#[test]
+fn a_pass_that_there_is_not_is_an_error() {
+    let model = folder("models/mlp.onnxtxt");
+    let compile = |more: &[&str]| onnxc().arg(&model).args(more).output().expect("it was built");
+    let message = ["there is no pass `smplify`", "import, gradient, simplify", "plan"];
+    refused(&compile(&["--print-after", "smplify"]), &message);
+    let small = compile(&["--optimize", "size", "--print-after", "layout"]);
+    refused(&small, &["there is no pass `layout`"]);
+    let shown = onnxc().args(["show", "--after", "smplify"]).arg(&model).output();
+    refused(&shown.expect("it was built"), &["there is no pass `smplify`", "simplify"]);
+    let help = String::from_utf8(run(["--help"]).stdout).expect("help is UTF-8");
+    assert!(help.contains("recognize, fuse, layout"), "{help}");
+}
+
+#[test]
+fn what_is_said_twice_is_an_error() {
+    let (_, model) = workshop("twice");
+    let twice = |option: &str, values: [&str; 2]| {
+        let options = values.into_iter().flat_map(|value| [option, value]);
+        onnxc().arg(&model).args(options).output().expect("the program was built")
+    };
+    let cases = [
+        ("--dim", ["n=1", "n=2"], "`n`"),
+        ("--shape", ["x=1", "x=2"], "`x`"),
+        ("--const", ["by=1", "by"], "`by`"),
+        ("--state", ["a=b", "a=c"], "`a`"),
+        ("--custom", ["ai.onnx::Clip=a", "Clip=b"], "`Clip`"),
+        ("--type", ["y=float", "y=int64"], "`y`"),
+    ];
+    for (option, values, name) in cases {
+        refused(&twice(option, values), &[name, "given twice"]);
+    }
 }

@@ -2,8 +2,8 @@
 
 use onnxc::{
     ArenaIn, Defaults, Optimize, Options, Precision, Weights,
-    diag::{Diagnostic, Diagnostics},
-    file,
+    diag::{Code, Diagnostic, Diagnostics, quoted},
+    file, passes,
     plan::{self, Again},
 };
 use std::{
@@ -93,8 +93,7 @@ pub struct Compile {
     /// Let the arena have no more bytes: compute values again where it would be larger
     #[arg(long, value_name = "BYTES")]
     max_arena: Option<usize>,
-    /// Print the graph after this pass (`import` is before all), or the plan (`plan`)
-    #[arg(long, value_name = "PASS")]
+    #[arg(long, value_name = "PASS", help = printed())]
     print_after: Vec<String>,
     /// Say what was done
     #[arg(short, long)]
@@ -174,7 +173,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
             outln!("# after {pass}\n{graph}");
         }
     })?;
-    if wanted("plan") {
+    if wanted(PLAN) {
         output.plans().iter().for_each(|plan| outln!("# the plan\n{plan}"));
     }
     let Some(path) = &command.output else {
@@ -218,6 +217,32 @@ impl Compile {
         options.max_arena = self.max_arena;
         let stem = file.and_then(Path::file_stem);
         options.stem = stem.map(|stem| stem.to_string_lossy().into_owned());
+        let stages: Vec<&str> = stages(options.optimize).chain([PLAN]).collect();
+        self.print_after.iter().try_for_each(|wanted| is_among(&stages, wanted))?;
         Ok(options)
     }
+}
+
+/// What `--print-after` calls the plan.
+const PLAN: &str = "plan";
+
+/// What can be seen of a graph on its way: as it is imported, and after each pass.
+pub fn stages(optimize: Optimize) -> impl Iterator<Item = &'static str> {
+    ["import"].into_iter().chain(passes::pipeline(optimize).map(|pass| pass.name))
+}
+
+/// A finding where none of these is the one that is wanted.
+pub fn is_among(stages: &[&str], wanted: &str) -> Result<(), Diagnostic> {
+    if stages.contains(&wanted) {
+        return Ok(());
+    }
+    let message = format!("there is no pass {}", quoted(wanted));
+    let note = format!("the passes: {}", stages.join(", "));
+    Err(Diagnostic::new(Code::BadOption, message).note(note))
+}
+
+/// The help of `--print-after`.
+fn printed() -> String {
+    let stages: Vec<&str> = stages(Optimize::Speed).collect();
+    format!("Print the graph after this pass ({}), or the plan ({PLAN})", stages.join(", "))
 }

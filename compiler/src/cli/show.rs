@@ -1,8 +1,11 @@
 //! `onnxc show MODEL`: a model in ONNX's textual syntax.
 
-use super::{compile::Shared, files};
+use super::{
+    compile::{self, Shared},
+    files,
+};
 use onnxc::{
-    diag::{Code, Diagnostic, Diagnostics},
+    diag::Diagnostics,
     import::{self, print},
 };
 use std::{path::PathBuf, process::ExitCode};
@@ -47,18 +50,14 @@ fn text(options: &Options) -> Result<String, Diagnostics> {
         return Ok(print::model(&model, longest));
     };
     let settings = options.shared.options()?.beside(&options.model);
-    let (mut text, mut passes) = (None, Vec::new());
+    let stages: Vec<&str> = compile::stages(settings.optimize).collect();
+    compile::is_among(&stages, after)?;
+    let mut text = None;
     let result = onnxc::plan(bytes, &settings, &mut |pass, graph| {
-        passes.push(pass.to_owned());
         if pass == after {
             text = Some(graph.to_string());
         }
     });
     // What goes wrong behind the pass does not matter here.
-    text.ok_or_else(|| {
-        let message = format!("there is no pass {}", onnxc::diag::quoted(after));
-        let none = Diagnostic::new(Code::BadOption, message);
-        let none = none.note(format!("the passes: {}", passes.join(", ")));
-        result.err().map_or(none.into(), |findings| findings.within(&place))
-    })
+    text.ok_or_else(|| result.err().expect("all passes were run").within(&place))
 }

@@ -92,8 +92,11 @@ fn own_tolerance(json: &serde_json::Value) -> Option<Tolerance> {
 impl Folder {
     /// The options for this folder: what is said for all of them, and its own dimensions.
     pub fn options(&self, shared: &Options) -> Result<Options, Diagnostics> {
+        let mut own = Options::default();
+        self.dims.iter().try_for_each(|dim| own.dim(dim))?;
         let mut options = shared.clone();
-        self.dims.iter().try_for_each(|dim| options.dim(dim))?;
+        // Its own count where both say something.
+        options.settings.dims.extend(own.settings.dims);
         Ok(options)
     }
 
