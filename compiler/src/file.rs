@@ -207,7 +207,7 @@ impl Replacement {
         Ok(self.new.as_mut().expect("it was just made"))
     }
 
-    /// An empty file, for whose eyes it is that the one that is there is for.
+    /// An empty file, which those may read and write who may do so with the one that is there.
     fn partial_file(&mut self) -> io::Result<File> {
         let mut partial = self.path.as_os_str().to_owned();
         partial.push(format!(".{}.partial", std::process::id()));

@@ -18,7 +18,7 @@ use crate::{
     },
     ty::Type,
 };
-use onnxc_runtime::quantized::Blend;
+use onnxc_runtime::quantized::{self, Blend, sum_factors};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -63,7 +63,29 @@ pub fn read_blend(node: &mut Reader<'_>) -> Result<Blend> {
         scales: [node.float("a_scale", 1.0)?, node.float("b_scale", 1.0)?],
         scale: node.float("y_scale", 1.0)?,
         one: false,
+        factors: None,
     })
+}
+
+/// What the kernel of a sum or a product is told.
+fn told(of: Blend, one: bool) -> geometry::Blend {
+    let Blend { zeros, scales, scale, factors, .. } = of;
+    geometry::Blend { zeros, scales, scale, one, factors }
+}
+
+/// What the kernel of a sum is told, of whose operands and result the bytes are of these types: with factors
+/// that serve as well as its scales, where there are any.
+pub fn sum_told(
+    of: Blend,
+    one: bool,
+    to: quantized::Requantize,
+    types: [DType; 3],
+) -> geometry::Blend {
+    let [a, b, y] = types.map(|dtype| if dtype == DType::I8 { 128 } else { 0 });
+    let unsigned = Blend { zeros: [of.zeros[0] + a, of.zeros[1] + b], ..of };
+    let [y_zero, low, high] = [to.y_zero, to.low, to.high].map(|byte| byte + y);
+    let to = quantized::Requantize { y_zero, low, high, ..to };
+    told(Blend { factors: sum_factors(unsigned, to), ..of }, one)
 }
 
 /// Says these attributes.
@@ -128,12 +150,13 @@ impl Op for QuantizedBinary {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let one = cx.ty(1)?.len().known() == Some(1);
-        let Blend { zeros, scales, scale, .. } = self.of;
-        let of = geometry::Blend { zeros, scales, scale, one };
         let types = [cx.ty(1)?.dtype, self.to.dtype];
-        let kernels = match self.form {
-            Form::Add => ADD,
-            Form::Mul => MUL,
+        let (kernels, of) = match self.form {
+            Form::Add => {
+                let types = [cx.ty(0)?.dtype, types[0], types[1]];
+                (ADD, sum_told(self.of, one, self.to.to, types))
+            }
+            Form::Mul => (MUL, told(self.of, one)),
         };
         let found = kernels.iter().find(|(of, _)| *of == types);
         let (_, kernel) = found.expect("the types were looked over");

@@ -32,7 +32,8 @@ fn to_first(x: &[u8], shape: Channels) -> Vec<u8> {
 const TO: Requantize = Requantize { x_zero: 77, y_zero: 100, low: 20, high: 235 };
 
 /// What is made of a result and an addend.
-const BLEND: Blend = Blend { zeros: [100, 131], scales: [0.037, 0.11], scale: 0.09, one: false };
+const BLEND: Blend =
+    Blend { zeros: [100, 131], scales: [0.037, 0.11], scale: 0.09, one: false, factors: None };
 const SUM: Requantize = Requantize { x_zero: 0, y_zero: 90, low: 90, high: 249 };
 
 fn expected(sum: i64, factor: f32, offset: Option<f32>) -> u8 {

@@ -1,6 +1,6 @@
 //! Sums and products of two tensors of bytes, element by element.
 
-use super::divisor::Divisor;
+use super::divisor::{Divisor, ORDINARY};
 use super::{Limits, Requantize};
 use crate::Float;
 use crate::simd::Simd;
@@ -18,6 +18,24 @@ pub struct Blend {
     pub scale: f32,
     /// Whether the second operand is one byte for all.
     pub one: bool,
+    /// Of a sum, by what its operands may be multiplied instead: see [`sum_factors`].
+    pub factors: Option<[f32; 2]>,
+}
+
+/// Two factors with which all sums of two bytes become what they do in the steps of [`add`], though the
+/// products are added, rounded once, and not divided; there may be none. That they do is seen by trying all
+/// pairs. Bytes, and all zero points, count as those without a sign: where a type has one, from 128 below.
+pub fn sum_factors(of: Blend, to: Requantize) -> Option<[f32; 2]> {
+    let [first, second] = of.scales.map(|scale| {
+        let factor = scale / of.scale;
+        [factor, factor.next_up(), factor.next_down()]
+    });
+    let mut all = first.into_iter().flat_map(|a| second.map(|b| [a, b]));
+    all.find(|factors| {
+        let of = Combined::<false>::new(Blend { factors: Some(*factors), ..of }, to);
+        let is_ordinary = factors.iter().all(|factor| ORDINARY.contains(factor));
+        is_ordinary && of.factors_serve(*factors)
+    })
 }
 
 /// `y = a + b`, in the very steps that real numbers would take: each operand times its scale, the
@@ -162,14 +180,27 @@ struct Combined<const PRODUCT: bool> {
     zeros: [i32; 2],
     scales: [f32; 2],
     scale: Divisor,
+    /// What replaces both, where it does.
+    factors: Option<[f32; 2]>,
     to: Requantize,
 }
 
 impl<const PRODUCT: bool> Combined<PRODUCT> {
     /// What `of` says, capped and with the zero point that `to` says.
     fn new(of: Blend, to: Requantize) -> Combined<PRODUCT> {
-        let Blend { zeros, scales, scale, .. } = of;
-        Combined { zeros, scales, scale: Divisor::new(scale, scales), to }
+        let Blend { zeros, scales, scale, factors, .. } = of;
+        Combined { zeros, scales, scale: Divisor::new(scale, scales), factors, to }
+    }
+
+    /// Whether these factors give the byte of each two.
+    fn factors_serve(&self, [a_factor, b_factor]: [f32; 2]) -> bool {
+        let number = |byte: u8, i: usize| (i32::from(byte) - self.zeros[i]) as f32;
+        let bounds = self.to.bounds();
+        let all = (0..=u8::MAX).flat_map(|a| (0..=u8::MAX).map(move |b| (a, b)));
+        all.into_iter().all(|(a, b)| {
+            let sum = libm::fmaf(number(a, 0), a_factor, number(b, 1) * b_factor);
+            bounds.byte(Float::round(sum) as i32) == self.byte(a, b)
+        })
     }
 
     /// What two bytes become.
@@ -185,27 +216,36 @@ impl<const PRODUCT: bool> Combined<PRODUCT> {
     #[inline(always)]
     fn bytes<S: Bytes>(&self, s: S, a: Vector<S>, b: Vector<S>) -> Vector<S> {
         let (l, limits) = (s.level(), Limits::new(s, self.to, 0));
-        let (a, b) = (self.real(s, a, 0), self.real(s, b, 1));
+        let (a, b) = (self.numbers(s, a, 0), self.numbers(s, b, 1));
         let mut lanes: [Vector<S>; 4] = [l.splat_i32(0); 4];
         for (lane, (a, b)) in lanes.iter_mut().zip(a.into_iter().zip(b)) {
-            let x = if PRODUCT { l.mul(a, b) } else { l.add(a, b) };
-            *lane = limits.near(s, self.scale.quotient(l, x));
+            let real = match self.factors {
+                Some(factors) if S::Level::FUSES && !PRODUCT => {
+                    let [a_factor, b_factor] = factors.map(|factor| l.splat(factor));
+                    l.mul_add(a, a_factor, l.mul(b, b_factor))
+                }
+                _ => {
+                    let [a_scale, b_scale] = self.scales.map(|scale| l.splat(scale));
+                    let (a, b) = (l.mul(a, a_scale), l.mul(b, b_scale));
+                    self.scale.quotient(l, if PRODUCT { l.mul(a, b) } else { l.add(a, b) })
+                }
+            };
+            *lane = limits.near(s, real);
         }
         limits.capped(s, s.collect(lanes))
     }
 
-    /// The real numbers of the bytes of operand `i`, in the order that [`Bytes::collect`] undoes.
+    /// The bytes of operand `i`, less the zero point, in the order that [`Bytes::collect`] undoes.
     #[inline(always)]
-    fn real<S: Bytes>(&self, s: S, bytes: Vector<S>, i: usize) -> [<S::Level as Simd>::F32; 4] {
+    fn numbers<S: Bytes>(&self, s: S, bytes: Vector<S>, i: usize) -> [<S::Level as Simd>::F32; 4] {
         let l = s.level();
         // The last bits of numbers from 2²³ on count whole ones, and these are bytes.
         let (none, exponent) = (l.splat_i32(0), l.splat_i32(super::quad(0x4b)));
         let lanes = s.interleave([bytes, none, none, exponent]);
-        let (zero, scale) = (l.splat(8_388_608.0 + self.zeros[i] as f32), l.splat(self.scales[i]));
-        let mut real = [scale; 4];
-        for (real, lane) in real.iter_mut().zip(lanes) {
-            *real = l.mul(l.sub(l.with_bits(lane), zero), scale);
-        }
-        real
+        let zero = l.splat(8_388_608.0 + self.zeros[i] as f32);
+        lanes.map(
+            #[inline(always)]
+            |lane| l.sub(l.with_bits(lane), zero),
+        )
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Divisor {
 
 /// Scales that are neither so large nor so small that quotients overflow, or that what is left of them
 /// has no exact number.
-const ORDINARY: core::ops::Range<f32> = 1e-9..1e9;
+pub(super) const ORDINARY: core::ops::Range<f32> = 1e-9..1e9;
 
 impl Divisor {
     /// For quotients of sums and of products of two bytes with such scales.

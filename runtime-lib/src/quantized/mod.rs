@@ -22,7 +22,7 @@ mod table;
 mod tests;
 
 pub(crate) use binary::add_to;
-pub use binary::{Blend, add, mul};
+pub use binary::{Blend, add, mul, sum_factors};
 pub use conv::{conv, conv_scratch, conv_starts, pack_weights, packed_weights_len};
 pub use matmul::{
     MOST_ROWS, Product, dynamic_matmul, matmul, matmul_scratch, pack_columns, packed_columns_depth,

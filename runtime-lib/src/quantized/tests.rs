@@ -250,7 +250,7 @@ fn products_of_bytes_are_exact() {
 fn check_binary<A: Byte, B: Byte, Y: Byte>(n: usize, one: bool) {
     let (a, b): (Vec<A>, Vec<B>) = (bytes(n, 1), bytes(if one { 1 } else { n }, 2));
     let (za, zb) = (100 - i32::from(A::FLIP), 140 - i32::from(B::FLIP));
-    let of = Blend { zeros: [za, zb], scales: [0.037, 0.11], scale: 0.09, one };
+    let of = Blend { zeros: [za, zb], scales: [0.037, 0.11], scale: 0.09, one, factors: None };
     let to = limits::<A, Y>(n);
     let (mut sum, mut product) = (vec![Y::ZERO; n], vec![Y::ZERO; n]);
     add(&a, &b, &mut sum, of, to);
@@ -265,6 +265,36 @@ fn check_binary<A: Byte, B: Byte, Y: Byte>(n: usize, one: bool) {
         assert_eq!(sum[i].to_i64(), quantized(a + b));
         assert_eq!(product[i].to_i64(), quantized(a * b));
     }
+}
+
+/// Each two bytes, by factors and without any.
+#[test]
+fn factors_of_sums_give_the_same_bytes() {
+    let each = |f: fn(usize) -> usize| (0..1 << 16).map(|i| f(i) as u8).collect::<Vec<u8>>();
+    let (a, b) = (each(|i| i % 256), each(|i| i / 256));
+    let mut found = 0;
+    for i in 0..20 {
+        // No two sums of such are the same number, or a half.
+        let scales = [(i as f32 + 3.0).sqrt() * 0.02, (i as f32 + 7.0).cbrt() * 0.04];
+        let zeros = [100 + i, 131 - 6 * i];
+        let of = Blend { zeros, scales, scale: 0.09, one: false, factors: None };
+        let to = Requantize { x_zero: 0, y_zero: 7 * i, low: 3, high: 250 };
+        let factors = sum_factors(of, to);
+        found += usize::from(factors.is_some());
+        each_level(|level| {
+            let [by_scales, by_factors] = [None, factors].map(|factors| {
+                let mut y = vec![0u8; a.len()];
+                add(&a, &b, &mut y, Blend { factors, ..of }, to);
+                y
+            });
+            assert!(by_scales == by_factors, "{level:?} {of:?} {factors:?}");
+        });
+    }
+    assert!(found > 15, "{found}");
+    // Such factors may have products that are no numbers.
+    let (scales, scale) = ([1.0; 2], f32::MIN_POSITIVE);
+    let of = Blend { zeros: [0; 2], scales, scale, one: false, factors: None };
+    assert_eq!(sum_factors(of, Requantize { x_zero: 0, y_zero: 0, low: 0, high: 255 }), None);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::{
         conv::{geometry_of, macs},
         internal,
         pack::{PIECE, Pack, numbers, packed_bytes},
-        quantized::{blend_attributes, read_blend},
+        quantized::{blend_attributes, read_blend, sum_told},
         requantize::{Requantized, check_channels},
         window::{self, Rounding, Slide, Window},
     },
@@ -77,9 +77,9 @@ impl Added {
 
     /// As the kernel is told.
     fn formula(&self) -> (Blend, Requantize) {
-        let quantized::Blend { zeros, scales, scale, one } = self.of;
         let quantized::Requantize { x_zero, y_zero, low, high } = self.to;
-        (Blend { zeros, scales, scale, one }, Requantize { x_zero, y_zero, low, high })
+        let to = Requantize { x_zero, y_zero, low, high };
+        (sum_told(self.of, false, self.to, [DType::U8; 3]), to)
     }
 }
 

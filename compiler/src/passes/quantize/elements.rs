@@ -37,6 +37,7 @@ pub fn binary(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId)
         scales: [a.scale(), b.scale()],
         scale: target.scale,
         one: false,
+        factors: None,
     };
     let op = QuantizedBinary { form, of, to: target.requantized(0) };
     site.replace(node, Rc::new(op), vec![Some(a.x), Some(b.x)])

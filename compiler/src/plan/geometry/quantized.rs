@@ -25,5 +25,6 @@ formulas! {
         scales: [f32; 2],
         scale: f32,
         one: bool,
+        factors: Option<[f32; 2]>,
     }
 }
