@@ -265,7 +265,8 @@ mod tests {
         let graph = laid_out(5, |graph, x| {
             let a = conv(graph, x, [24, 5], 1);
             let b = conv(graph, a, [24, 1], 24);
-            let of = Blend { zeros: [1, 2], scales: [0.5; 2], scale: 0.25, one: false };
+            let of =
+                Blend { zeros: [1, 2], scales: [0.5; 2], scale: 0.25, one: false, factors: None };
             let op = QuantizedBinary { form: Form::Add, of, to: TO };
             graph.add(graph.body, "sum", op, &[a, b]).expect("they fit")
         });
@@ -282,7 +283,8 @@ mod tests {
 
     #[test]
     fn the_later_convolution_adds_what_it_is_added_to() {
-        let of = Blend { zeros: [1, 2], scales: [0.5, 0.125], scale: 0.25, one: false };
+        let of =
+            Blend { zeros: [1, 2], scales: [0.5, 0.125], scale: 0.25, one: false, factors: None };
         let of_both = |swapped: bool| {
             laid_out(8, move |graph, x| {
                 let mut both = [conv(graph, x, [8, 8], 1), conv(graph, x, [8, 8], 1)];
