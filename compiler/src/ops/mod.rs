@@ -6,7 +6,7 @@
 //! 2. In the family's file add a row, or a struct with `impl Op`. The order is always: what it is
 //!    (doc) · how a file spells it, per version (`OPS`) · its attributes, typed (struct) · its
 //!    kernels · its types · its calls. `softmax.rs` is the example to follow.
-//! 3. Write its kernel in the file of the same name in the runtime library, with its tests.
+//! 3. Write its kernel in its family's file in the runtime library, with its tests.
 //! 4. A new family goes into [`FAMILIES`], sorted, and into the runtime library's `lib.rs`.
 //!
 //! Nothing else names operators: the conformance suite finds the new one by itself.

@@ -161,10 +161,10 @@ fn step_of_fours<const R: usize>(at: &[usize; R]) -> Option<usize> {
     if R <= MOST_ADDRESSES || !R.is_multiple_of(4) {
         return None;
     }
-    let step = at[1].wrapping_sub(at[0]);
+    let step = at[1].checked_sub(at[0])?;
     let mut alike = true;
     for r in 0..R {
-        alike &= at[r] == at[r / 4 * 4].wrapping_add(r % 4 * step);
+        alike &= at[r] == at[r / 4 * 4] + r % 4 * step;
     }
     alike.then_some(step)
 }

@@ -30,11 +30,11 @@ pub fn sum_factors(of: Blend, to: Requantize) -> Option<[f32; 2]> {
         let factor = scale / of.scale;
         [factor, factor.next_up(), factor.next_down()]
     });
+    let by_scales = Combined::<false>::new(of, to);
     let mut all = first.into_iter().flat_map(|a| second.map(|b| [a, b]));
     all.find(|factors| {
-        let of = Combined::<false>::new(Blend { factors: Some(*factors), ..of }, to);
         let is_ordinary = factors.iter().all(|factor| ORDINARY.contains(factor));
-        is_ordinary && of.factors_serve(*factors)
+        is_ordinary && by_scales.factors_serve(*factors)
     })
 }
 
@@ -196,8 +196,8 @@ impl<const PRODUCT: bool> Combined<PRODUCT> {
     fn factors_serve(&self, [a_factor, b_factor]: [f32; 2]) -> bool {
         let number = |byte: u8, i: usize| (i32::from(byte) - self.zeros[i]) as f32;
         let bounds = self.to.bounds();
-        let all = (0..=u8::MAX).flat_map(|a| (0..=u8::MAX).map(move |b| (a, b)));
-        all.into_iter().all(|(a, b)| {
+        let mut all = (0..=u8::MAX).flat_map(|a| (0..=u8::MAX).map(move |b| (a, b)));
+        all.all(|(a, b)| {
             let sum = libm::fmaf(number(a, 0), a_factor, number(b, 1) * b_factor);
             bounds.byte(Float::round(sum) as i32) == self.byte(a, b)
         })
