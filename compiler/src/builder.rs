@@ -195,13 +195,14 @@ impl Builder {
         let stem = self.options.stem.as_deref().unwrap_or(&file);
         let module = out_dir.join(format!("{}.rs", ident::snake(stem)));
         let weights = output.write(&module)?;
+        let plan = output.plans.infer();
         Ok(Report {
             module,
             weights,
-            arena_bytes: output.plan.arena_bytes,
-            weight_bytes: output.plan.weight_bytes,
-            macs: output.plan.macs,
-            again: output.plans().into_iter().flat_map(|plan| plan.again.clone()).collect(),
+            arena_bytes: plan.arena_bytes,
+            weight_bytes: plan.weight_bytes,
+            macs: plan.macs,
+            again: output.plans.all().into_iter().flat_map(|plan| plan.again.clone()).collect(),
         })
     }
 

@@ -57,10 +57,11 @@ pub use plan::{Optimize, Precision};
 
 use diag::{Code, Diagnostic, Diagnostics};
 use file::Replacement;
+use import::Imported;
 use ir::Graph;
 use onnxc_proto::ModelProto;
 use passes::OwnPass;
-use plan::{Algorithm, Plan, Training};
+use plan::{Algorithm, Plan, Plans, Training};
 use std::{
     io::Write,
     path::{Path, PathBuf},
@@ -68,10 +69,8 @@ use std::{
 
 /// A compiled model.
 pub struct Output {
-    /// The plan of inference, from which more can be asked.
-    pub plan: Plan,
-    /// All plans of a model that learns, that of inference among them.
-    pub training: Option<Training>,
+    /// Its plans, from which more can be asked.
+    pub plans: Plans,
     /// The module.
     pub module: Module,
     /// The name of the file for the weights, where they stand in one.
@@ -81,11 +80,6 @@ pub struct Output {
 }
 
 impl Output {
-    /// All plans: that of inference first.
-    pub fn plans(&self) -> Vec<&Plan> {
-        self.training.as_ref().map_or(vec![&self.plan], |training| training.plans().collect())
-    }
-
     /// Writes the module to `path` and the weights, where they have a file, to theirs beside it,
     /// which is given back. Files are written only where their bytes change, and both or neither.
     ///
@@ -94,7 +88,7 @@ impl Output {
     /// Where the system refuses, and where weights have no place beside `path`.
     pub fn write(&self, path: &Path) -> Result<Option<PathBuf>, Diagnostic> {
         let beside = self.weights_file.as_ref().map(|name| file::beside(path, name)).transpose()?;
-        let write = |out: &mut dyn Write| emit::write_weights(&self.plans(), out);
+        let write = |out: &mut dyn Write| emit::write_weights(&self.plans.all(), out);
         let weights = beside.as_deref().map(|beside| Replacement::of(beside, write)).transpose()?;
         let module = Replacement::of(path, |out| out.write_all(self.module.code.as_bytes()))?;
         // Both are whole by now, so only a crash between two renames can part them.
@@ -149,12 +143,7 @@ pub fn check(path: &Path, options: &Options) -> Verdict {
 
 /// Whether the bytes of a model file are valid, and whether they can be compiled.
 pub fn check_bytes(model: bytes::Bytes, options: &Options) -> Verdict {
-    let learns = training(model.clone(), options, &mut |_, _| {});
-    let planned = learns.and_then(|training| match training {
-        Some(_) => Ok(()),
-        None => plan(model, options, &mut |_, _| {}).map(drop),
-    });
-    let found = planned.err().map_or(Vec::new(), |found| found.0);
+    let found = plans(model, options, &mut |_, _| {}).err().map_or(Vec::new(), |found| found.0);
     let mut verdict = Verdict::default();
     for finding in found {
         let invalid = finding.code.is_invalidity();
@@ -178,24 +167,18 @@ pub fn compile_bytes(
     options: &Options,
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<Output, Diagnostics> {
-    let (training, plan, files) = match training(model.clone(), options, seen)? {
-        Some((training, files)) => (Some(training.clone()), training.infer, files),
-        None => plan(model, options, seen).map(|(plan, files)| (None, plan, files))?,
-    };
-    let style = options.style(&plan, stem);
-    has_its_state(&plan, &style)?;
+    let (plans, files) = plans(model, options, seen)?;
+    let style = options.style(plans.infer(), stem);
+    has_its_state(plans.infer(), &style)?;
     if style.weights == emit::WeightsIn::Module {
-        fits_a_module(&plan)?;
+        fits_a_module(plans.infer())?;
     }
-    let module = match &training {
-        Some(training) => emit::training(training, &style),
-        None => emit::module(&plan, &style),
-    };
+    let module = emit::module(&plans, &style);
     let weights_file = match style.weights {
         emit::WeightsIn::File(name) => Some(name),
         emit::WeightsIn::Module => None,
     };
-    Ok(Output { plan, training, module, weights_file, files })
+    Ok(Output { plans, module, weights_file, files })
 }
 
 /// Compiles the bytes of a model file to the items of a module, as a macro gives them, and names
@@ -209,17 +192,11 @@ pub fn items(
     stem: &str,
     options: &Options,
 ) -> Result<(proc_macro2::TokenStream, Vec<PathBuf>), Diagnostics> {
-    if let Some((training, files)) = training(model.clone(), options, &mut |_, _| {})? {
-        let style = options.style(&training.infer, stem);
-        has_its_state(&training.infer, &style)?;
-        fits_a_module(&training.infer)?;
-        return Ok((emit::training_items(&training, &style), files));
-    }
-    let (plan, files) = plan(model, options, &mut |_, _| {})?;
-    let style = options.style(&plan, stem);
-    has_its_state(&plan, &style)?;
-    fits_a_module(&plan)?;
-    Ok((emit::items(&plan, &style), files))
+    let (plans, files) = plans(model, options, &mut |_, _| {})?;
+    let style = options.style(plans.infer(), stem);
+    has_its_state(plans.infer(), &style)?;
+    fits_a_module(plans.infer())?;
+    Ok((emit::items(&plans, &style), files))
 }
 
 /// Refuses to put into the caller's arena what must last from one run to the next.
@@ -243,6 +220,26 @@ fn fits_a_module(plan: &Plan) -> Result<(), Diagnostic> {
         .help("have them written to a file: `onnxc model.onnx -o model.rs`, or a build script"))
 }
 
+/// The plans of a model file, and the files beside it that were read.
+///
+/// # Errors
+///
+/// Everything that is wrong with the model, at once, and each with its place.
+pub fn plans(
+    model: bytes::Bytes,
+    options: &Options,
+    seen: &mut dyn FnMut(&str, &Graph),
+) -> Result<(Plans, Vec<PathBuf>), Diagnostics> {
+    let model = import::decode(model)?;
+    if let Some(graphs) = import::training(&model, &options.settings)? {
+        let (training, files) = learning(graphs, options, seen)?;
+        return Ok((Plans::Training(Box::new(training)), files));
+    }
+    let imported = import::message(&model, &options.settings)?;
+    let (plan, files) = inferring(imported, options, seen)?;
+    Ok((Plans::Inference(Box::new(plan)), files))
+}
+
 /// The plan of a model file, and the files beside it that were read. What a model learns is a
 /// constant of it.
 ///
@@ -254,11 +251,7 @@ pub fn plan(
     options: &Options,
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<(Plan, Vec<PathBuf>), Diagnostics> {
-    let imported = import::model(model, &options.settings)?;
-    let mut plan = lowered(imported.graph, &options.passes, options, seen)?;
-    fit(options, [&mut plan])?;
-    plan::memory::lay_out(&mut plan)?;
-    Ok((plan, imported.files))
+    inferring(import::model(model, &options.settings)?, options, seen)
 }
 
 /// The plans of a model file that learns, and the files beside it that were read; nothing where it
@@ -272,7 +265,26 @@ pub fn training(
     options: &Options,
     seen: &mut dyn FnMut(&str, &Graph),
 ) -> Result<Option<(Training, Vec<PathBuf>)>, Diagnostics> {
-    let Some(graphs) = import::training(model, &options.settings)? else { return Ok(None) };
+    let graphs = import::training(&import::decode(model)?, &options.settings)?;
+    graphs.map(|graphs| learning(graphs, options, seen)).transpose()
+}
+
+fn inferring(
+    imported: Imported,
+    options: &Options,
+    seen: &mut dyn FnMut(&str, &Graph),
+) -> Result<(Plan, Vec<PathBuf>), Diagnostics> {
+    let mut plan = lowered(imported.graph, &options.passes, options, seen)?;
+    fit(options, [&mut plan])?;
+    plan::memory::lay_out(&mut plan)?;
+    Ok((plan, imported.files))
+}
+
+fn learning(
+    graphs: import::Training,
+    options: &Options,
+    seen: &mut dyn FnMut(&str, &Graph),
+) -> Result<(Training, Vec<PathBuf>), Diagnostics> {
     let import::Training { infer, reset, init, steps, files } = graphs;
     let mut plan = |graph, passes| lowered(graph, passes, options, seen);
     let mut training = Training {
@@ -286,7 +298,7 @@ pub fn training(
     }
     fit(options, training.plans_mut())?;
     plan::memory::lay_out_all(&mut training.plans_mut().collect::<Vec<_>>())?;
-    Ok(Some((training, files)))
+    Ok((training, files))
 }
 
 /// Has plans compute values again where they would need more memory than they may.

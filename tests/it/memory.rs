@@ -35,7 +35,7 @@ fn a_plan_needs_hardly_more_memory_than_is_live_at_once() {
 }
 
 fn holds_little(model: &Path, output: &Output) {
-    let (planned, least) = (output.plan.arena_bytes, lower_bound(&output.plan));
+    let (planned, least) = (output.plans.infer().arena_bytes, lower_bound(output.plans.infer()));
     println!("{}: {planned} bytes, {least} live at once", model.display());
     assert!(
         planned * 100 <= least * 105,
@@ -67,8 +67,8 @@ fn what_is_bounded_needs_no_heap() {
         let mut options = Options::default();
         dims.iter().try_for_each(|dim| options.dim(dim)).expect("the bounds are well written");
         let output = onnxc::compile(&model, &options, &mut |_, _| {});
-        let plan = output.unwrap_or_else(|findings| panic!("{findings}")).plan;
-        let buffers = plan.buffers.iter().map(|(_, buffer)| buffer);
+        let plans = output.unwrap_or_else(|findings| panic!("{findings}")).plans;
+        let buffers = plans.infer().buffers.iter().map(|(_, buffer)| buffer);
         let on_heap = buffers.filter(|buffer| matches!(buffer.place, Place::Heap));
         on_heap.map(|buffer| buffer.name.clone()).collect::<Vec<_>>()
     };

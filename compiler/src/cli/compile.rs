@@ -174,7 +174,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         }
     })?;
     if wanted(PLAN) {
-        output.plans().iter().for_each(|plan| outln!("# the plan\n{plan}"));
+        output.plans.all().iter().for_each(|plan| outln!("# the plan\n{plan}"));
     }
     let Some(path) = &command.output else {
         out!("{}", output.module.code);
@@ -182,11 +182,12 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
     };
     output.write(path)?;
     if options.precision != Precision::Full {
-        super::precision::print(model, &options, &output.plan)?;
+        super::precision::print(model, &options, output.plans.infer())?;
     }
     if command.verbose {
-        let plan = &output.plan;
-        let least = output.plans().into_iter().map(plan::memory::lower_bound).max().unwrap_or(0);
+        let plan = output.plans.infer();
+        let least =
+            output.plans.all().into_iter().map(plan::memory::lower_bound).max().unwrap_or(0);
         let lines = output.module.code.lines().count();
         eprintln!(
             "{lines} lines, {} bytes of weights, {} bytes of arena ({least} live at once), {:.2} s",
@@ -194,7 +195,9 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
             plan.arena_bytes,
             start.elapsed().as_secs_f64()
         );
-        for Again { node, operations } in output.plans().into_iter().flat_map(|plan| &plan.again) {
+        for Again { node, operations } in
+            output.plans.all().into_iter().flat_map(|plan| &plan.again)
+        {
             eprintln!("computed again: {node} ({operations} operations)");
         }
     }

@@ -14,16 +14,17 @@ use std::path::Path;
 pub fn print(model: &Path, options: &Options, narrow: &Plan) -> Result<(), Diagnostics> {
     let mut full = options.clone();
     full.precision = Precision::Full;
-    let exact = onnxc::compile(model, &full, &mut |_, _| {})?.plan;
+    let exact = onnxc::compile(model, &full, &mut |_, _| {})?;
+    let exact = exact.plans.infer();
     eprintln!("{} bytes of weights instead of {}", narrow.weight_bytes, exact.weight_bytes);
-    let inputs = match inputs::of(model, &[], &exact) {
+    let inputs = match inputs::of(model, &[], exact) {
         Ok(inputs) => inputs,
         Err(_) => {
             eprintln!("the effect on the outputs is not known: sizes of inputs are open");
             return Ok(());
         }
     };
-    let effects = host::effect(&exact, narrow, &inputs)
+    let effects = host::effect(exact, narrow, &inputs)
         .map_err(|error| Diagnostic::new(Code::Internal, error.to_string()))?;
     for effect in effects {
         eprintln!("{}: off by {:.1e} of its largest element", effect.output, effect.error);

@@ -16,7 +16,7 @@ mod state;
 mod steps;
 mod weights;
 
-use crate::plan::{Kind, Plan, Training};
+use crate::plan::{Kind, Plan, Plans, Training};
 pub use face::Signature;
 pub use port::{Form, Values};
 pub use weights::write as write_weights;
@@ -79,36 +79,21 @@ pub fn signatures(training: &Training, style: &Style) -> Vec<(String, Signature)
     faces.map(|face| (face.method.to_string(), face.signature())).collect()
 }
 
-/// Writes `plan` as a module.
-pub fn module(plan: &Plan, style: &Style) -> Module {
-    let model = Model { infer: Face::new(plan, style), learning: None };
-    Module { code: format::print(tokens(&model, style)) }
+/// Writes a model as a module.
+pub fn module(plans: &Plans, style: &Style) -> Module {
+    Module { code: format::print(tokens(plans, style)) }
 }
 
-/// Writes a model that learns as a module.
-pub fn training(training: &Training, style: &Style) -> Module {
-    let learning = Some(Learning::new(training, style));
-    let model = Model { infer: Face::new(&training.infer, style), learning };
-    Module { code: format::print(tokens(&model, style)) }
-}
-
-/// Writes `plan` as the items of a module with its weights in it, as a macro gives them.
-pub fn items(plan: &Plan, style: &Style) -> TokenStream {
+/// Writes a model as the items of a module with its weights in it, as a macro gives them.
+pub fn items(plans: &Plans, style: &Style) -> TokenStream {
     let style = Style { weights: WeightsIn::Module, ..style.clone() };
-    let model = Model { infer: Face::new(plan, &style), learning: None };
-    format::plain(tokens(&model, &style))
+    format::plain(tokens(plans, &style))
 }
 
-/// Writes a model that learns likewise.
-pub fn training_items(training: &Training, style: &Style) -> TokenStream {
-    let style = Style { weights: WeightsIn::Module, ..style.clone() };
-    let learning = Some(Learning::new(training, &style));
-    let model = Model { infer: Face::new(&training.infer, &style), learning };
-    format::plain(tokens(&model, &style))
-}
-
-fn tokens(model: &Model<'_>, style: &Style) -> TokenStream {
+fn tokens(plans: &Plans, style: &Style) -> TokenStream {
     let version = env!("CARGO_PKG_VERSION");
+    let learning = plans.training().map(|training| Learning::new(training, style));
+    let model = Model { infer: Face::new(plans.infer(), style), learning };
     let plans: Vec<&Plan> = model.faces().map(|face| face.plan).collect();
     let (head, items) = (docs::head(plans[0], style), model.items(style));
     let weights = weights::item(&plans, style);

@@ -13,8 +13,7 @@ use crate::{
     tensor::Tensor,
 };
 use onnxc_proto::{
-    Bytes, GraphProto, ModelProto, StringStringEntryProto, TensorProto, TrainingInfoProto,
-    ValueInfoProto,
+    GraphProto, ModelProto, StringStringEntryProto, TensorProto, TrainingInfoProto, ValueInfoProto,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -44,22 +43,21 @@ pub(super) struct Variable {
     pub tensor: Tensor,
 }
 
-/// The graphs of a model file that learns; nothing where it does not.
+/// The graphs of a model that learns; nothing where it does not.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with the model, at once, and each with its place.
-pub fn training(bytes: Bytes, settings: &Settings) -> Result<Option<Training>, Diagnostics> {
-    let proto = super::decode(bytes.clone())?;
+pub fn training(proto: &ModelProto, settings: &Settings) -> Result<Option<Training>, Diagnostics> {
     let Some(main) = proto.graph.as_ref().filter(|_| !proto.training_info.is_empty()) else {
         return Ok(None);
     };
-    let checked = check::model(&proto);
-    if !checked.findings.is_empty() || !bindings::types(&proto, settings, &checked).is_empty() {
+    let checked = check::model(proto);
+    if !checked.findings.is_empty() || !bindings::types(proto, settings, &checked).is_empty() {
         // Reading the model says all that is wrong with it.
-        return super::model(bytes, settings).map(|_| None);
+        return super::message(proto, settings).map(|_| None);
     }
-    let mut model = Model { proto: &proto, main, settings, checked: &checked, files: Vec::new() };
+    let mut model = Model { proto, main, settings, checked: &checked, files: Vec::new() };
     model.no_other_state()?;
     model.graphs().map(Some)
 }

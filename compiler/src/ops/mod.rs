@@ -6,7 +6,8 @@
 //! 2. In the family's file add a row, or a struct with `impl Op`. The order is always: what it is
 //!    (doc) · how a file spells it, per version (`OPS`) · its attributes, typed (struct) · its
 //!    kernels · its types · its calls. `softmax.rs` is the example to follow.
-//! 3. Write its kernel in its family's file in the runtime library, with its tests.
+//! 3. Write its kernel in the runtime library, in the file or folder of the family's name, with its
+//!    tests.
 //! 4. A new family goes into [`FAMILIES`], sorted, and into the runtime library's `lib.rs`.
 //!
 //! Nothing else names operators: the conformance suite finds the new one by itself.
@@ -48,11 +49,9 @@ pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod quantize;
 pub(crate) mod quantized;
-mod quantized_conv;
 pub(crate) mod quoted;
 pub(crate) mod random;
 pub(crate) mod reduce;
-pub(crate) mod requantize;
 pub(crate) mod reshape;
 pub(crate) mod resize;
 pub(crate) mod rnn;
@@ -191,7 +190,6 @@ const FAMILIES: &[&[Entry]] = &[
     conv::correlate::OPS,
     conv::deform::OPS,
     conv::integer::OPS,
-    conv::quantized::OPS,
     conv::transpose::OPS,
     cumulative::OPS,
     einsum::OPS,
@@ -208,7 +206,6 @@ const FAMILIES: &[&[Entry]] = &[
     loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
-    matmul::quantized::OPS,
     ml::encode::OPS,
     ml::feature::OPS,
     ml::linear::OPS,
@@ -224,7 +221,11 @@ const FAMILIES: &[&[Entry]] = &[
     pool::blocked::OPS,
     pool::gradient::OPS,
     quantize::OPS,
-    quantized::OPS,
+    quantized::binary::OPS,
+    quantized::conv::OPS,
+    quantized::matmul::OPS,
+    quantized::pool::OPS,
+    quantized::table::OPS,
     random::OPS,
     reduce::OPS,
     reshape::OPS,

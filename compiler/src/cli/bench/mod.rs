@@ -105,12 +105,13 @@ fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     compile.weights = Weights::File;
     let mut labels = Labels::default();
     let mut output = onnxc::compile(&options.model, &compile, &mut |_, graph| labels.see(graph))?;
-    let Output { plan, training, module, .. } = &mut output;
+    let Output { plans, module, .. } = &mut output;
+    let plan = plans.infer();
     super::run::callable(plan)?;
     let style = compile.style(plan, "model");
     let timed = match &options.step {
         None => Timed::inference(plan, &style),
-        Some(name) => Timed::step(training.as_ref(), name.as_deref(), &style)?,
+        Some(name) => Timed::step(plans.training(), name.as_deref(), &style)?,
     };
     let values = inputs(options, &timed, &labels)?;
     let source = root.join("src");

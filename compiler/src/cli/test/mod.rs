@@ -136,13 +136,14 @@ fn compile_in(
             .and_then(|options| project.add(number, &path, &options, folder.learns()));
         let data = added.and_then(|output| {
             if folder.learns() {
-                let script = Script::of(folder, &output.training.ok_or_else(learns_nothing)?)?;
+                let script =
+                    Script::of(folder, output.plans.training().ok_or_else(learns_nothing)?)?;
                 let set = script.data_set();
                 scripts.insert(number, script);
                 return Ok(vec![set]);
             }
-            callable(&output.plan)?;
-            folder.data_sets(&output.plan)
+            callable(output.plans.infer())?;
+            folder.data_sets(output.plans.infer())
         });
         sets.push(data.unwrap_or_else(|findings| {
             outcomes[number] = Some(refused(&findings));

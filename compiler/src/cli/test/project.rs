@@ -90,12 +90,13 @@ impl Project {
         options.stem.clone_from(&options.name);
         options.weights = Weights::File;
         let mut output = onnxc::compile(path, &options, &mut |_, _| {})?;
-        let Output { plan, module, training, .. } = &mut output;
+        let Output { plans, module, .. } = &mut output;
+        let plan = plans.infer();
         let style = options.style(plan, &format!("model_{number}"));
         let signature = emit::signature(plan, &style);
         let directory = self.crate_of(number).join("src");
         self.images |= module.code.contains("image_decoder::");
-        module.code += &match training {
+        module.code += &match plans.training() {
             Some(training) if learns => {
                 glue::teach(&signature.model, training, &emit::signatures(training, &style))
             }

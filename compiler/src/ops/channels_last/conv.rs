@@ -10,8 +10,10 @@ use crate::{
         conv::{geometry_of, macs},
         internal,
         pack::{PIECE, Pack, numbers, packed_bytes},
-        quantized::{blend_attributes, read_blend, sum_told},
-        requantize::{Requantized, check_channels},
+        quantized::{
+            binary::{blend_attributes, read_blend, sum_told},
+            requantize::{Requantized, check_channels},
+        },
         window::{self, Rounding, Slide, Window},
     },
     plan::{

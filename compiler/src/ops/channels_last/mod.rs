@@ -5,7 +5,7 @@
 pub(crate) mod conv;
 pub(crate) mod pool;
 
-use super::{Entry, internal, requantize::Requantized};
+use super::{Entry, internal, quantized::requantize::Requantized};
 use crate::{
     diag::{Code, Result},
     dim::Dim,

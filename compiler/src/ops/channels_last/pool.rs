@@ -7,8 +7,7 @@ use crate::{
     ops::{
         Entry, internal,
         pool::{MaxPool, Pool, geometry_of, slides},
-        quantized::QuantizedAveragePool,
-        requantize::Requantized,
+        quantized::{pool::QuantizedAveragePool, requantize::Requantized},
         window,
     },
     plan::{

@@ -9,7 +9,6 @@ pub(crate) mod correlate;
 pub(crate) mod deform;
 mod gradient;
 pub(crate) mod integer;
-pub(crate) mod quantized;
 pub(crate) mod transpose;
 
 use super::{
@@ -156,7 +155,7 @@ fn call<F: Formula + Field>(
 }
 
 /// The shape of a convolution of input `x` with the kernels of input `w`.
-fn convolved(
+pub(super) fn convolved(
     cx: &mut Infer<'_>,
     window: &Window,
     group: i64,
@@ -240,7 +239,7 @@ impl Op for Conv {
 }
 
 /// The convolution of input `x` with the kernels of input `w`, as its kernel is told.
-fn geometry(
+pub(super) fn geometry(
     cx: &Lower<'_>,
     window: &Window,
     group: i64,

@@ -1,7 +1,6 @@
 //! Products of matrices.
 
 pub(crate) mod integer;
-pub(crate) mod quantized;
 
 use super::{Entry, entry, internal, narrow::Factor, pack};
 use crate::{

@@ -12,7 +12,8 @@ use crate::{
     ops::{
         binary::{ADD, MUL},
         cast::Cast,
-        matmul::{integer::MatMulInteger, quantized::DynamicMatMul},
+        matmul::integer::MatMulInteger,
+        quantized::matmul::DynamicMatMul,
     },
     passes::fuse::is,
     tensor::Tensor,

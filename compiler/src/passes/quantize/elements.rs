@@ -9,7 +9,10 @@ use crate::{
     ops::{
         binary::{ADD, MUL},
         pool::{AveragePool, GlobalPool},
-        quantized::{Form, QuantizedAveragePool, QuantizedBinary},
+        quantized::{
+            binary::{Form, QuantizedBinary},
+            pool::QuantizedAveragePool,
+        },
     },
     passes::fuse::is,
 };

@@ -6,7 +6,7 @@ use crate::{
     ir::{Graph, Node, Site, ValueId},
     ops::{
         quantize::{DequantizeLinear, QuantizeLinear},
-        requantize::{Requantized, limits},
+        quantized::requantize::{Requantized, limits},
     },
     tensor::Tensor,
 };

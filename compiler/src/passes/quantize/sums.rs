@@ -10,13 +10,13 @@ use crate::{
     ir::{Node, Op, Site, ValueId},
     ops::{
         binary::ADD,
-        conv::{
-            Conv,
-            integer::QLinearConv,
-            quantized::{MOST_AXES, QuantizedConv},
+        conv::{Conv, integer::QLinearConv},
+        matmul::{Gemm, MatMul, integer::QLinearMatMul},
+        quantized::{
+            conv::{MOST_AXES, QuantizedConv},
+            matmul::QuantizedMatMul,
+            requantize::limits,
         },
-        matmul::{Gemm, MatMul, integer::QLinearMatMul, quantized::QuantizedMatMul},
-        requantize::limits,
     },
     passes::fuse::is,
     tensor::Tensor,

@@ -1,17 +1,22 @@
 //! Convolutions of bytes that passes make of real ones between quantized tensors.
 
-use super::{convolved, geometry, macs};
+use super::requantize::{Requantized, check_channels};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{BYTES, DType},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{
-        Entry, internal, pack, quantized_conv,
-        requantize::{Requantized, check_channels},
+        Entry,
+        conv::{convolved, geometry, macs},
+        internal, pack,
         window::Window,
     },
-    plan::{Optimize, geometry::Conv},
+    plan::{
+        Kernel, Operand, Optimize,
+        geometry::{Conv, Requantize},
+        kernel,
+    },
     ty::Type,
 };
 use onnxc_runtime::{conv::Weights, simd::bytes::MAX_BYTES};
@@ -33,6 +38,23 @@ pub struct QuantizedConv {
     /// What the sums become.
     pub to: Requantized,
 }
+
+/// Kernels by the type of the result.
+type Kernels = [(DType, Kernel<(Conv, Requantize)>)];
+
+macro_rules! quantized_conv {
+    ($kernel:ident, $Y:ty) => {
+        kernel!(BYTES T, quantized::$kernel::<T, $Y>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
+            a.input(3), a.optional(4), a.output(0), a.output(1), a.output(2), p.0, p.1))
+    };
+}
+
+/// Those of packed weights.
+static PACKED: &Kernels =
+    &[(DType::I8, quantized_conv!(conv, i8)), (DType::U8, quantized_conv!(conv, u8))];
+/// Those that are small.
+static SMALL: &Kernels =
+    &[(DType::I8, quantized_conv!(small_conv, i8)), (DType::U8, quantized_conv!(small_conv, u8))];
 
 /// The most axes of an image.
 pub const MOST_AXES: usize = 3;
@@ -111,12 +133,54 @@ impl Op for QuantizedConv {
         cx.macs(&macs(&geometry));
         if cx.optimize() == Optimize::Size {
             let weights = cx.input(1)?;
-            return quantized_conv::call_small(cx, weights, geometry, self.to);
+            return call_small(cx, weights, geometry, self.to);
         }
         let packed = pack::packed_bytes(cx, 1, pack::Filters(geometry.clone()));
         let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
         let starts = cx.scratch(DType::U32, depth(&geometry));
         let scratch = cx.scratch(DType::U8, scratch(&geometry));
-        quantized_conv::call(cx, weights, [starts, scratch], geometry, self.to)
+        call(cx, weights, [starts, scratch], geometry, self.to)
     }
+}
+
+/// Calls the kernel for the node at hand, with packed weights and what it wants of scratch memory.
+fn call(
+    cx: &mut Lower<'_>,
+    weights: Operand,
+    scratch: [Operand; 2],
+    geometry: Conv,
+    to: Requantized,
+) -> Result {
+    call_of(cx, PACKED, weights, scratch, geometry, to)
+}
+
+/// Calls the small kernel for the node at hand, with weights in the order of `[filters, channels,
+/// kernel…]`. A product with constant weights is a convolution, too: an image of no axes for each row.
+pub fn call_small(cx: &mut Lower<'_>, weights: Operand, geometry: Conv, to: Requantized) -> Result {
+    let taps: Dim = geometry.kernel.iter().product();
+    let starts = cx.scratch(DType::U32, taps.clone());
+    let window = cx.scratch(DType::U8, &geometry.channels * geometry.groups * taps);
+    call_of(cx, SMALL, weights, [starts, window], geometry, to)
+}
+
+fn call_of(
+    cx: &mut Lower<'_>,
+    kernels: &'static Kernels,
+    weights: Operand,
+    [starts, scratch]: [Operand; 2],
+    geometry: Conv,
+    to: Requantized,
+) -> Result {
+    let inputs = vec![
+        cx.input(0)?.into(),
+        weights.into(),
+        cx.input(2)?.into(),
+        cx.input(3)?.into(),
+        cx.optional(4)?.into(),
+    ];
+    let outputs = vec![cx.output(0)?.into(), starts.into(), scratch.into()];
+    let found = kernels.iter().find(|(made, _)| *made == to.dtype);
+    let (_, kernel) = found.expect("a byte");
+    let dtype = cx.ty(0)?.dtype;
+    cx.call_on(kernel, dtype, inputs, outputs, (geometry, to.formula()))
 }

@@ -1,14 +1,15 @@
 //! Products of bytes with constant weights that passes make of real ones between quantized tensors.
 
+use super::{
+    conv::call_small,
+    requantize::{Requantized, check_channels},
+};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{BYTES, DType},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
-    ops::{
-        Entry, internal, pack, quantized_conv,
-        requantize::{Requantized, check_channels},
-    },
+    ops::{Entry, internal, pack},
     plan::{
         Kernel, Operand, Optimize,
         geometry::{Conv, Product, Requantize},
@@ -152,7 +153,7 @@ impl Op for QuantizedMatMul {
         let product = sizes(cx)?;
         if cx.optimize() == Optimize::Size {
             let weights = packed(cx, 1, self.trans_b, &product, filters)?;
-            return quantized_conv::call_small(cx, weights, as_conv(product), self.to);
+            return call_small(cx, weights, as_conv(product), self.to);
         }
         let weights = packed(cx, 1, self.trans_b, &product, columns)?;
         let scratch = scratch(cx, &product);

@@ -1,18 +1,13 @@
-//! Operators on bytes that passes make of real ones between quantized tensors: sums, products,
-//! means, and any function of one byte.
+//! Sums and products of the elements of two quantized tensors.
 
-use super::{
-    Entry, internal,
-    pool::{self, Pool},
-    requantize::Requantized,
-    window::Slide,
-};
+use super::requantize::Requantized;
 use crate::{
     diag::Result,
     dtype::{BYTES, DType},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
+    ops::{Entry, internal},
     plan::{
-        Kernel, NoParams, Optimize,
+        Kernel,
         geometry::{self, Requantize},
         kernel,
     },
@@ -23,14 +18,7 @@ use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
     internal("QuantizedAdd", |node| read(node, Form::Add)),
-    internal("QuantizedAveragePool", |node| {
-        let padded = node.flag("count_include_pad", false)?;
-        let pool = if node.flag("global", false)? { None } else { Some(Pool::read(node)?) };
-        let factor = node.float("factor", 1.0)?;
-        Ok(Rc::new(QuantizedAveragePool { pool, padded, factor, to: Requantized::read(node)? }))
-    }),
     internal("QuantizedMul", |node| read(node, Form::Mul)),
-    internal("QuantizedTable", |_| Ok(Rc::new(QuantizedTable))),
 ];
 
 /// What is made of two elements.
@@ -161,128 +149,5 @@ impl Op for QuantizedBinary {
         let found = kernels.iter().find(|(of, _)| *of == types);
         let (_, kernel) = found.expect("the types were looked over");
         cx.call_for_input(kernel, (of, self.to.formula()))
-    }
-}
-
-/// The means of the windows of a quantized tensor.
-pub struct QuantizedAveragePool {
-    /// The window; without one it is the whole image.
-    pub pool: Option<Pool>,
-    /// Whether the padding is counted.
-    pub padded: bool,
-    /// What means are multiplied with.
-    pub factor: f32,
-    /// What they become.
-    pub to: Requantized,
-}
-
-macro_rules! average_pool {
-    ($Y:ty) => {
-        kernel!(BYTES T, quantized::average_pool::<T, $Y>,
-            |f, a, p| f(a.input(0), a.output(0), p.0, p.1, p.2, p.3))
-    };
-}
-
-/// What the kernel of means is told: windows, what results become, the factor, and whether the
-/// padding is counted.
-type Means = (geometry::Pool, Requantize, f32, bool);
-
-/// Kernels by the type of the result.
-static AVERAGE_POOL: &[(DType, Kernel<Means>)] =
-    &[(DType::I8, average_pool!(i8)), (DType::U8, average_pool!(u8))];
-
-macro_rules! small_means {
-    ($Y:ty) => {
-        kernel!(BYTES T, quantized::small_means::<T, $Y>,
-            |f, a, p| f(a.input(0), a.output(0), p.0, p.1))
-    };
-}
-
-/// Kernels by the type of the result, for windows that are whole images, where space matters more than
-/// time.
-static SMALL_MEANS: &[(DType, Kernel<(Requantize, f32)>)] =
-    &[(DType::I8, small_means!(i8)), (DType::U8, small_means!(u8))];
-
-impl Op for QuantizedAveragePool {
-    fn name(&self) -> &'static str {
-        "QuantizedAveragePool"
-    }
-
-    fn domain(&self) -> Domain {
-        Domain::Internal
-    }
-
-    fn attributes(&self, a: &mut Attributes) {
-        match &self.pool {
-            Some(pool) => pool.attributes(a),
-            None => a.flag("global", true),
-        }
-        a.flag("count_include_pad", self.padded);
-        a.float("factor", self.factor);
-        self.to.attributes(a);
-    }
-
-    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let shape = match &self.pool {
-            Some(pool) => pool.infer(cx, BYTES)?.1,
-            None => {
-                let ty = cx.of(0, BYTES)?;
-                let axes = pool::image_axes(cx, 0)?;
-                ty.shape[..2].iter().cloned().chain(vec![1.into(); axes]).collect()
-            }
-        };
-        Ok(vec![Type::tensor(self.to.dtype, shape)])
-    }
-
-    fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let shape = &cx.ty(0)?.shape;
-        let slides = match &self.pool {
-            Some(pool) => pool.slides(shape),
-            None => shape[2..].iter().map(Slide::whole).collect(),
-        };
-        if cx.optimize() == Optimize::Size && pool::is_whole(&slides) {
-            let found = SMALL_MEANS.iter().find(|(dtype, _)| *dtype == self.to.dtype);
-            let (_, kernel) = found.expect("a byte");
-            return cx.call_for_input(kernel, (self.to.formula(), self.factor));
-        }
-        let geometry = pool::geometry(cx, &slides)?;
-        let found = AVERAGE_POOL.iter().find(|(dtype, _)| *dtype == self.to.dtype);
-        let (_, kernel) = found.expect("a byte");
-        cx.call_for_input(kernel, (geometry, self.to.formula(), self.factor, self.padded))
-    }
-}
-
-/// A function of a byte: input 1 says what it makes of each, from the least on.
-pub struct QuantizedTable;
-
-macro_rules! table {
-    ($Y:ty) => {
-        kernel!(BYTES T, quantized::table::<T, $Y>,
-            |f, a, _p| f(a.input(0), a.input(1), a.output(0)))
-    };
-}
-
-/// Kernels by the type of the result.
-static TABLE: &[(DType, Kernel<NoParams>)] = &[(DType::I8, table!(i8)), (DType::U8, table!(u8))];
-
-impl Op for QuantizedTable {
-    fn name(&self) -> &'static str {
-        "QuantizedTable"
-    }
-
-    fn domain(&self) -> Domain {
-        Domain::Internal
-    }
-
-    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let shape = cx.of(0, BYTES)?.shape.clone();
-        let table = cx.of(1, BYTES)?;
-        cx.require_equal(&table.len(), &256.into(), "the entries of the table and 256")?;
-        Ok(vec![Type::tensor(table.dtype, shape)])
-    }
-
-    fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let kernel = cx.choose(TABLE, 1)?;
-        cx.call_for_input(kernel, NoParams)
     }
 }

@@ -1,0 +1,48 @@
+//! Any function of one byte.
+
+use crate::{
+    diag::Result,
+    dtype::{BYTES, DType},
+    ir::{Domain, Infer, Inferred, Lower, Op},
+    ops::{Entry, internal},
+    plan::{Kernel, NoParams, kernel},
+    ty::Type,
+};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[internal("QuantizedTable", |_| Ok(Rc::new(QuantizedTable)))];
+
+/// A function of a byte: input 1 says what it makes of each, from the least on.
+pub struct QuantizedTable;
+
+macro_rules! table {
+    ($Y:ty) => {
+        kernel!(BYTES T, quantized::table::<T, $Y>,
+            |f, a, _p| f(a.input(0), a.input(1), a.output(0)))
+    };
+}
+
+/// Kernels by the type of the result.
+static TABLE: &[(DType, Kernel<NoParams>)] = &[(DType::I8, table!(i8)), (DType::U8, table!(u8))];
+
+impl Op for QuantizedTable {
+    fn name(&self) -> &'static str {
+        "QuantizedTable"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let shape = cx.of(0, BYTES)?.shape.clone();
+        let table = cx.of(1, BYTES)?;
+        cx.require_equal(&table.len(), &256.into(), "the entries of the table and 256")?;
+        Ok(vec![Type::tensor(table.dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let kernel = cx.choose(TABLE, 1)?;
+        cx.call_for_input(kernel, NoParams)
+    }
+}
