@@ -12,7 +12,7 @@
 //! | room | what it holds | what it must not know |
 //! |---|---|---|
 //! | [`train`] | messages → messages of a model that can be trained | kernels, plans, generated code |
-//! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans but for two types: [`plan::Size`], [`plan::custom::Attribute`] |
+//! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
 //! | [`check`] | messages → findings: the rules of the format | everything but the base |
 //! | [`export`] | [`ir::Graph`] → messages | kernels, plans, passes |
 //! | [`passes`] | graph → graph, one file a pass | the file format, generated code |

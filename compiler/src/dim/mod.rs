@@ -32,6 +32,15 @@ struct Sum {
 /// The name of a size that is known only when the model runs; a Rust identifier.
 pub type Symbol = Rc<str>;
 
+/// What is known of a symbol.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// What the model calls it.
+    pub label: String,
+    /// The greatest size for which memory is planned.
+    pub max: Option<i64>,
+}
+
 /// What a size is made of, where it is not a number.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Atom {

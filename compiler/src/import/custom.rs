@@ -10,9 +10,8 @@ use crate::{
     dim::Dim,
     domain::canonical,
     ident,
-    ir::{Attribute, NewNode, ValueId},
-    ops::custom::Custom,
-    plan::custom::Attribute as Given,
+    ir::{NewNode, ValueId},
+    ops::custom::{Custom, given},
     ty::Type,
 };
 use onnxc_proto::{
@@ -213,40 +212,6 @@ impl Builder<'_> {
             self.found.push(Diagnostic::new(Code::BadOption, message));
         }
     }
-}
-
-/// An attribute as a function is given it.
-fn given(name: &str, value: Attribute) -> Result<Given> {
-    let utf8 = |bytes: Vec<u8>| {
-        let bad = |_| refused(name, "is not UTF-8");
-        String::from_utf8(bytes).map_err(bad)
-    };
-    Ok(match value {
-        Attribute::Int(value) => Given::Int(value),
-        Attribute::Float(value) => Given::Float(value),
-        Attribute::Ints(values) => Given::Ints(values),
-        Attribute::Floats(values) => Given::Floats(values),
-        Attribute::String(bytes) => Given::String(utf8(bytes)?),
-        Attribute::Strings(all) => {
-            Given::Strings(all.into_iter().map(utf8).collect::<Result<_>>()?)
-        }
-        Attribute::Tensor(_)
-        | Attribute::Type(_)
-        | Attribute::Tensors(_)
-        | Attribute::Types(_)
-        | Attribute::Sparse(..)
-        | Attribute::Graph(_)
-        | Attribute::Graphs(_) => {
-            let what =
-                format!("is {}: a function is given numbers and strings alone", value.kind());
-            return Err(refused(name, &what));
-        }
-    })
-}
-
-fn refused(name: &str, what: &str) -> Diagnostic {
-    let message = format!("the attribute {} {what}", quoted(name));
-    Diagnostic::new(Code::Unsupported, message)
 }
 
 #[cfg(test)]

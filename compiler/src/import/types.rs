@@ -3,10 +3,9 @@
 use super::{Axis, Settings, Size};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
-    dim::Dim,
+    dim::{Dim, Known, Symbol},
     dtype::DType,
     ident::{self, Names},
-    plan,
     ty::{TensorType, Type, any_size},
 };
 use onnxc_proto::{
@@ -22,7 +21,7 @@ pub struct Dimensions<'a> {
     names: Names,
     symbols: BTreeMap<String, Dim>,
     /// What is known of each symbol, for the graph.
-    pub sizes: BTreeMap<crate::dim::Symbol, plan::Size>,
+    pub sizes: BTreeMap<Symbol, Known>,
     used: BTreeSet<String>,
     /// Whether the type is that of a sequence's tensors, whose sizes may differ.
     any: bool,
@@ -61,8 +60,8 @@ impl<'a> Dimensions<'a> {
                     Some(Size::Between(_, most)) => Some(most),
                     _ => None,
                 };
-                let size = plan::Size { label: label.to_owned(), max };
-                self.sizes.insert(name.as_str().into(), size);
+                let known = Known { label: label.to_owned(), max };
+                self.sizes.insert(name.as_str().into(), known);
                 Dim::symbol(&name)
             }
         };

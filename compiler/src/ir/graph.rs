@@ -4,8 +4,8 @@ use super::{Infer, Interface, Op, Stop, infer::Finds, length};
 use crate::{
     arena::{Arena, Id, ids},
     diag::{Diagnostic, Result, quoted},
-    dim::{Dim, Symbol},
-    plan::{Check, Condition, Info, Size},
+    dim::{Dim, Known, Symbol},
+    plan::{Check, Condition, Info},
     tensor::Tensor,
     ty::{Type, any_size},
 };
@@ -33,7 +33,7 @@ pub struct Graph {
     /// The region that is the model itself.
     pub body: RegionId,
     /// The sizes known only when the model runs.
-    pub symbols: BTreeMap<Symbol, Size>,
+    pub symbols: BTreeMap<Symbol, Known>,
     /// What the model says about itself.
     pub info: Rc<Info>,
     /// How it is called.
@@ -162,7 +162,7 @@ impl Graph {
         ty.symbols(&mut symbols);
         for symbol in symbols.into_iter().filter(|symbol| Dim::symbol(symbol) != any_size()) {
             let label = symbol.to_string();
-            self.symbols.entry(symbol).or_insert(Size { label, max: None });
+            self.symbols.entry(symbol).or_insert(Known { label, max: None });
         }
     }
 

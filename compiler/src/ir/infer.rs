@@ -3,9 +3,9 @@
 use super::{Graph, NewNode, RegionId, ValueId};
 use crate::{
     diag::{Code, Diagnostic, quoted},
-    dim::{Dim, Symbol},
+    dim::{Dim, Known, Symbol},
     dtype::DType,
-    plan::{Check, Condition, Size},
+    plan::{Check, Condition},
     tensor::Tensor,
     ty::{TensorType, Type},
 };
@@ -48,7 +48,7 @@ pub(super) struct Finds {
     /// Likewise, where only some are known.
     pub partly: Vec<(usize, Vec<Option<Dim>>)>,
     /// New symbols.
-    pub symbols: Vec<(Symbol, Size)>,
+    pub symbols: Vec<(Symbol, Known)>,
     /// Those that running the node settles.
     pub binds: Vec<Symbol>,
     /// What sizes must fulfil.
@@ -296,7 +296,7 @@ impl<'a> Infer<'a> {
     pub fn fresh(&mut self, hint: &str, max: Option<i64>) -> Dim {
         let name = self.unused(hint);
         let label = name.to_string();
-        self.finds.symbols.push((name.clone(), Size { label, max }));
+        self.finds.symbols.push((name.clone(), Known { label, max }));
         self.finds.binds.push(name.clone());
         Dim::symbol(&name)
     }

@@ -2,8 +2,8 @@
 //! they compute: the model says the types of their outputs, and the function is called as it is.
 
 use crate::{
-    diag::{Code, Diagnostic, Result},
-    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    diag::{Code, Diagnostic, Result, quoted},
+    ir::{Attribute, Attributes, Domain, Infer, Inferred, Lower, Op},
     plan::{
         Arg, Call, Step,
         custom::{self, Parameter},
@@ -25,6 +25,40 @@ pub struct Custom {
     pub optional_inputs: Vec<bool>,
     /// Which outputs some node of the operator leaves out.
     pub optional_outputs: Vec<bool>,
+}
+
+/// An attribute as a function is given it.
+pub fn given(name: &str, value: Attribute) -> Result<custom::Attribute> {
+    let utf8 = |bytes: Vec<u8>| {
+        let bad = |_| refused(name, "is not UTF-8");
+        String::from_utf8(bytes).map_err(bad)
+    };
+    Ok(match value {
+        Attribute::Int(value) => custom::Attribute::Int(value),
+        Attribute::Float(value) => custom::Attribute::Float(value),
+        Attribute::Ints(values) => custom::Attribute::Ints(values),
+        Attribute::Floats(values) => custom::Attribute::Floats(values),
+        Attribute::String(bytes) => custom::Attribute::String(utf8(bytes)?),
+        Attribute::Strings(all) => {
+            custom::Attribute::Strings(all.into_iter().map(utf8).collect::<Result<_>>()?)
+        }
+        Attribute::Tensor(_)
+        | Attribute::Type(_)
+        | Attribute::Tensors(_)
+        | Attribute::Types(_)
+        | Attribute::Sparse(..)
+        | Attribute::Graph(_)
+        | Attribute::Graphs(_) => {
+            let what =
+                format!("is {}: a function is given numbers and strings alone", value.kind());
+            return Err(refused(name, &what));
+        }
+    })
+}
+
+fn refused(name: &str, what: &str) -> Diagnostic {
+    let message = format!("the attribute {} {what}", quoted(name));
+    Diagnostic::new(Code::Unsupported, message)
 }
 
 impl Op for Custom {

@@ -35,7 +35,7 @@ pub use weight::{Order, Weight};
 
 use crate::{
     arena::{Arena, ids},
-    dim::{Dim, Symbol},
+    dim::{Dim, Known, Symbol},
     dtype::DType,
     tensor::Tensor,
     ty::Type,
@@ -53,7 +53,7 @@ pub struct Plan {
     /// What the model says about itself.
     pub info: Rc<Info>,
     /// The sizes known only when the model runs.
-    pub symbols: BTreeMap<Symbol, Size>,
+    pub symbols: BTreeMap<Symbol, Known>,
     /// All memory that the calls touch.
     pub buffers: Arena<BufferId, Buffer>,
     /// What the model is given.
@@ -79,15 +79,6 @@ pub struct Plan {
     pub draws: usize,
     /// The calls that are done again, to need less memory.
     pub again: Vec<Again>,
-}
-
-/// What is known of a symbol.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Size {
-    /// What the model calls it.
-    pub label: String,
-    /// The greatest size for which memory is planned.
-    pub max: Option<i64>,
 }
 
 /// What matters most.
