@@ -84,9 +84,11 @@ impl<T> Clone for Slot<T> {
 impl<T> Copy for Slot<T> {}
 
 impl<T: Plain> Slot<T> {
-    /// `len` elements from byte `offset` on, which is a multiple of an element's size.
+    /// `len` elements from byte `offset` on, which is a multiple of an element's size. Memory has an
+    /// address for each.
     pub const fn new(offset: usize, len: usize) -> Slot<T> {
         assert!(offset.is_multiple_of(size_of::<T>()), "a slot starts with an element");
+        assert!(len <= (usize::MAX - offset) / size_of::<T>(), "a slot ends where memory does");
         Slot { offset, len, element: PhantomData }
     }
 
@@ -316,6 +318,15 @@ mod tests {
         assert!(!refused(|arena| {
             borrow(arena, (X.read(), FLAGS.read()));
         }));
+    }
+
+    #[test]
+    fn a_slot_ends_where_memory_does() {
+        let refused =
+            |offset, len| std::panic::catch_unwind(move || Slot::<f32>::new(offset, len)).is_err();
+        assert!(refused(0, usize::MAX / 4 + 2));
+        assert!(refused(usize::MAX - 3, 1));
+        assert!(!refused(usize::MAX - 7, 1));
     }
 
     #[test]
