@@ -174,7 +174,8 @@ impl Pool {
     fn do_part(&self, i: usize, work: &Work<'_>) {
         AT_WORK.set(true);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(i))) {
-            let _ = self.panic.lock().map(|mut kept| *kept = Some(panic));
+            // What another part left is not dropped, for that may panic, too, while others are under way.
+            let _ = self.panic.lock().map(|mut kept| mem::forget(kept.replace(panic)));
         }
         AT_WORK.set(false);
     }

@@ -1,10 +1,11 @@
 use super::distance::Distance;
 use super::pool::Pool;
 use super::{By, Scratch, Share, share};
+use core::mem::forget;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::boxed::Box;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::{thread, vec, vec::Vec};
 
 fn pool(threads: usize) -> &'static Pool {
@@ -68,6 +69,27 @@ fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
         assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
     }
     pool.run(4, &|_| {});
+}
+
+#[test]
+fn all_parts_are_done_before_a_panic_reaches_the_caller() {
+    struct Left;
+    impl Drop for Left {
+        fn drop(&mut self) {
+            panic!("what a panic leaves is dropped")
+        }
+    }
+    let (pool, done) = (pool(0), AtomicUsize::new(0));
+    let run = || {
+        pool.run(3, &|i| {
+            done.fetch_add(1, Ordering::Relaxed);
+            if i < 2 {
+                panic_any(Left);
+            }
+        });
+    };
+    forget(catch_unwind(AssertUnwindSafe(run)));
+    assert_eq!(done.into_inner(), 3);
 }
 
 #[test]
