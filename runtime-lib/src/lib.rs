@@ -75,6 +75,7 @@ pub mod pool;
 pub mod quantize;
 pub mod quantized;
 pub mod random;
+mod reach;
 mod real;
 pub mod reduce;
 pub mod reshape;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::simd::each_level;
+use std::panic::catch_unwind;
 use std::{vec, vec::Vec};
 
 /// Numbers from -1 to 1 that look random, the same in each run.
@@ -238,4 +239,19 @@ fn halves_are_summed_in_single_precision() {
     let mut y = [f16::ZERO];
     gemm_float(&ones, &ones, None, &mut y, geometry, Activation::Identity);
     assert_eq!(y[0].to_f32(), 3000.0);
+}
+
+#[test]
+fn factors_that_reach_out_of_memory_are_refused() {
+    // Eight of these distances are none, as numbers go round.
+    const FAR: usize = 1 << (usize::BITS - 3);
+    for ([m, n, k], a, b) in [([9, 4, 1], FAR, 4), ([2, 32, 9], 9, FAR)] {
+        let [a, b] = [a, b].map(|row| Layout::Strides(row, 1));
+        let g = Gemm { m, n, k, a, b, c: [0, 0], y_row: n, alpha: 1.0, beta: 0.0 };
+        let multiply = || {
+            let (x, mut y, mut scratch) = ([1.0; 64], [0.0; 64], [0.0; 4096]);
+            gemm_f32(&x, &x, None, &mut y, &mut scratch, g, Activation::Identity);
+        };
+        assert!(catch_unwind(multiply).is_err(), "{g:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::end::{End, Target, store};
 use super::real::Real;
+use crate::reach::reach;
 use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
 use core::mem::MaybeUninit;
 use core::slice::from_raw_parts;
@@ -84,7 +85,7 @@ impl<T: Real> RowStarts<T> for Distance {
     }
 
     fn last(self, k: usize) -> usize {
-        (k - 1) * self.0
+        (k - 1).saturating_mul(self.0)
     }
 }
 
@@ -175,8 +176,8 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
         let (down, across) = (self.m.div_ceil(PANEL_ROWS), self.n.div_ceil(cols));
         if self.k > 0 {
             let last = self.b_rows.last(self.k);
-            assert!((down - 1) * self.a_panel + self.k * PANEL_ROWS <= self.a.len());
-            assert!((across - 1) * self.b_panel + last + cols <= self.b.len());
+            assert!(reach([[down - 1, self.a_panel], [self.k, PANEL_ROWS]]) <= self.a.len());
+            assert!(reach([[across - 1, self.b_panel], [last, 1], [cols, 1]]) <= self.b.len());
         }
     }
 

@@ -6,6 +6,7 @@ use super::pack::Matrix;
 use super::real::Real;
 use super::tile::panel_cols;
 use crate::arena::Aligned;
+use crate::reach::reach;
 use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
 
 /// The longest sums.
@@ -49,7 +50,7 @@ impl<T: Real> WithSimd for &mut Tiny<'_, T> {
     fn run<S: Simd>(self, s: S) {
         let Tiny { m, n, k, a, b, .. } = *self;
         assert!(m > 0 && n <= MAX_LANES && k <= MAX_K);
-        assert!(k == 0 || (m - 1) * a.row + (k - 1) * a.col < a.data.len());
+        assert!(k == 0 || reach([[m - 1, a.row], [k - 1, a.col]]) < a.data.len());
         let mut rows: Rows<T> = Aligned([[T::ZERO; MAX_LANES]; MAX_K]);
         for (i, row) in rows.0.iter_mut().take(k).enumerate() {
             let from = &b.data[i * b.row..];

@@ -5,6 +5,7 @@ use super::end::{End, Target, finish};
 use super::pack::Matrix;
 use super::real::Real;
 use super::tile::{RowStarts, Starts, panel_cols};
+use crate::reach::reach;
 use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::threads;
 
@@ -331,7 +332,8 @@ fn scattered<S: Simd, T: Real>(
 ) {
     let lanes = S::LANES / T::WIDTH;
     assert!(starts.len() == x.len() && n > 0);
-    assert!(x.is_empty() || Starts(starts).last(x.len()) + n + lanes - 1 <= b.len());
+    let last = Starts(starts).last(x.len());
+    assert!(x.is_empty() || reach([[last, 1], [n, 1], [lanes - 1, 1]]) <= b.len());
     let mut sums = [T::ZERO; STRIP];
     // As many lines as there is room for, or one in parts.
     let lines = (STRIP / to.pitch).max(1);

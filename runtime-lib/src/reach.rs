@@ -1,0 +1,26 @@
+//! How far into its slices a kernel reaches. The sizes and distances of a call are any numbers, so what
+//! they come to may be more than a number holds: it is then as far as no slice reaches, not near again.
+
+/// A sum of products.
+#[inline(always)]
+pub(crate) fn reach<const TERMS: usize, const FACTORS: usize>(
+    terms: [[usize; FACTORS]; TERMS],
+) -> usize {
+    terms.iter().fold(0, |sum: usize, factors| {
+        let term = factors.iter().fold(1, |term: usize, &factor| term.saturating_mul(factor));
+        sum.saturating_add(term)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_is_as_far_as_no_slice_reaches() {
+        assert_eq!(reach([[2, 3, 4], [5, 6, 1]]), 54);
+        assert_eq!(reach([[0, usize::MAX], [7, 1]]), 7);
+        assert_eq!(reach([[1 << (usize::BITS - 1), 2], [7, 1]]), usize::MAX);
+        assert_eq!(reach([[usize::MAX, 1], [7, 1]]), usize::MAX);
+    }
+}
