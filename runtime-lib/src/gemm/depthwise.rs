@@ -2,6 +2,7 @@
 //! block are held in registers while the taps run.
 
 use super::pixels::{BLOCK, MAX_TAPS, bound, finish, next, start, widths};
+use crate::reach::reach;
 use crate::simd::{Simd, WithSimd, sixteen};
 
 /// Rows and columns of the output of a depthwise convolution, in one block of channels, whose windows
@@ -43,16 +44,16 @@ impl Depthwise<'_> {
     /// That every element which the tiles touch is there.
     fn check(&self) {
         let [rows, cols] = [self.rows - 1, self.cols - 1];
-        let reach = |[row, col]: [usize; 2]| rows * row + cols * col + BLOCK;
-        assert!(reach(self.y_steps) <= self.y.len());
-        assert!(self.add.is_empty() || reach(self.y_steps) <= self.add.len());
+        let end = |[row, col]: [usize; 2]| reach([[rows, row], [cols, col], [BLOCK, 1]]);
+        assert!(end(self.y_steps) <= self.y.len());
+        assert!(self.add.is_empty() || end(self.y_steps) <= self.add.len());
         assert!(self.bias.is_empty() || BLOCK <= self.bias.len());
         let [height, width] = self.kernel;
-        if height * width > 0 {
+        if height > 0 && width > 0 {
             let [tap_row, tap_col] = self.tap_steps;
-            let last = (height - 1) * tap_row + (width - 1) * tap_col;
-            assert!(reach(self.x_steps) + last <= self.x.len());
-            assert!((height - 1) * self.w_row + width * BLOCK <= self.w.len());
+            let last = reach([[height - 1, tap_row], [width - 1, tap_col]]);
+            assert!(reach([[end(self.x_steps), 1], [last, 1]]) <= self.x.len());
+            assert!(reach([[height - 1, self.w_row], [width, BLOCK]]) <= self.w.len());
         }
     }
 }

@@ -2,6 +2,7 @@
 //! blocks: the sums of a few taps of one block are held in registers while pixels run.
 
 use super::BLOCK;
+use crate::reach::reach;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// The derivatives by the weights of all windows of some rows and columns, in one block of channels.
@@ -36,10 +37,11 @@ impl DepthwiseWeights<'_> {
 
     /// That every element which the tiles touch is there.
     fn check(&self) {
-        assert!((self.rows - 1) * self.dy_row + self.cols * BLOCK <= self.dy.len());
+        let (last, row) = (self.rows - 1, [self.cols, BLOCK]);
+        assert!(reach([[last, self.dy_row], row]) <= self.dy.len());
         assert!(self.taps.len() * BLOCK <= self.sums.len());
-        let last = self.taps.iter().max().map_or(0, |tap| tap + self.cols * BLOCK);
-        assert!((self.rows - 1) * self.x_row + last <= self.x.len());
+        let tap = self.taps.iter().max().copied().unwrap_or(0);
+        assert!(reach([[last, self.x_row], [tap, 1], row]) <= self.x.len());
     }
 }
 

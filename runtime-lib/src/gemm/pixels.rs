@@ -3,6 +3,7 @@
 
 use super::pace::Pace;
 pub(super) use super::widths::{next, widths};
+use crate::reach::reach;
 use crate::simd::pair::PAIR;
 use crate::simd::{Simd, WithSimd, dispatch, dispatch_pairs, sixteen};
 use crate::threads::Share;
@@ -87,25 +88,27 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// That every element which the tiles touch is there.
     fn check(&self) {
         let Pixels { x_block, x_row, y_row, y_col, blocks, rows, cols, .. } = *self;
-        let last = self.layers - 1;
-        let pixels = (rows - 1) * y_row + (cols - 1) * y_col + BLOCK;
-        assert!((cols - 1) * y_col + BLOCK <= y_row || rows == 1);
-        assert!(self.layers * blocks <= self.y.planes() && pixels <= self.y.len());
-        let addends = (blocks - 1) * self.y.apart() + pixels;
+        let [row, col, layer] = [rows - 1, cols - 1, self.layers - 1];
+        let pixels = reach([[row, y_row], [col, y_col], [BLOCK, 1]]);
+        assert!(reach([[col, y_col], [BLOCK, 1]]) <= y_row || rows == 1);
+        assert!(reach([[self.layers, blocks]]) <= self.y.planes() && pixels <= self.y.len());
+        let addends = reach([[blocks - 1, self.y.apart()], [pixels, 1]]);
         assert!(self.add.is_empty() || addends <= self.add.len());
-        assert!(self.bias.is_empty() || blocks * BLOCK <= self.bias.len());
-        assert!(self.layers * blocks * self.depth() * BLOCK <= self.w.len());
+        assert!(self.bias.is_empty() || reach([[blocks, BLOCK]]) <= self.bias.len());
+        assert!(reach([[self.layers, blocks, self.depth(), BLOCK]]) <= self.w.len());
         let Some(&tap) = self.taps.iter().max() else { return };
-        let first = last * self.x_layer + (rows - 1) * x_row + (cols - 1) * UNIT + tap;
+        let first = reach([[layer, self.x_layer], [row, x_row], [col, UNIT], [tap, 1]]);
         for span in self.spans.iter().filter(|span| span.count > 0) {
-            let last = span.first + span.count - 1;
-            assert!(first + last / UNIT * x_block + last.min(UNIT - 1) < self.x.len());
+            let last = reach([[span.first, 1], [span.count - 1, 1]]);
+            let lane = last.min(UNIT - 1);
+            assert!(reach([[first, 1], [last / UNIT, x_block], [lane, 1]]) < self.x.len());
         }
     }
 
     /// How many products an output is the sum of.
     pub(super) fn depth(&self) -> usize {
-        self.taps.len() * self.spans.iter().map(|span| span.count).sum::<usize>()
+        let channels = self.spans.iter().fold(0, |sum: usize, span| sum.saturating_add(span.count));
+        self.taps.len().saturating_mul(channels)
     }
 }
 

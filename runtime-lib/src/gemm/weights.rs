@@ -3,6 +3,7 @@
 //! while pixels run.
 
 use super::BLOCK;
+use crate::reach::reach;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// The derivatives by the weights of all windows of some rows and columns.
@@ -60,12 +61,13 @@ impl Weights<'_> {
     /// That every element which the tiles touch is there.
     fn check(&self) {
         let Weights { x_block, x_row, unit, dy_block, dy_row, blocks, rows, cols, .. } = *self;
-        assert!((blocks - 1) * dy_block + (rows - 1) * dy_row + cols * BLOCK <= self.dy.len());
-        assert!(blocks * self.count() * BLOCK <= self.sums.len());
+        let slopes = reach([[blocks - 1, dy_block], [rows - 1, dy_row], [cols, BLOCK]]);
+        assert!(slopes <= self.dy.len());
+        assert!(reach([[blocks, self.count(), BLOCK]]) <= self.sums.len());
         let tap = self.taps.iter().max().copied().unwrap_or(0);
         let (last, lane) = ((self.channels - 1) / unit, (self.channels - 1).min(unit - 1));
-        let first = (rows - 1) * x_row + (cols - 1) * unit + tap;
-        assert!(first + last * x_block + lane < self.x.len());
+        let first = reach([[rows - 1, x_row], [cols - 1, unit], [tap, 1]]);
+        assert!(reach([[first, 1], [last, x_block], [lane, 1]]) < self.x.len());
     }
 }
 

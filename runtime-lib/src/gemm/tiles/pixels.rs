@@ -2,6 +2,7 @@
 
 use super::{Ends, Pairs, Right, Row, WIDE, multiply};
 use crate::gemm::pixels::{BLOCK, Pixels, Span, bound};
+use crate::reach::reach;
 use crate::simd::amx::Amx;
 use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
 
@@ -96,9 +97,9 @@ struct Blocks<'a, 'b, S, const UNIT: usize, const PAIRED: bool> {
 impl<'a, 'b, S: Simd, const UNIT: usize, const PAIRED: bool> Blocks<'a, 'b, S, UNIT, PAIRED> {
     #[inline(always)]
     fn new(s: S, units: &'a [Unit], of: &'a mut Pixels<'b, UNIT, PAIRED>) -> Self {
-        let reach = units.iter().map(|unit| (unit.at + unit.count) as usize).max().unwrap_or(0);
-        let last = (of.rows - 1) * of.x_row + (of.cols - 1) * UNIT;
-        assert!(last + reach <= of.x.len());
+        let end =
+            units.iter().map(|unit| unit.at as usize + unit.count as usize).max().unwrap_or(0);
+        assert!(reach([[of.rows - 1, of.x_row], [of.cols - 1, UNIT], [end, 1]]) <= of.x.len());
         Blocks { s, units, of }
     }
 }

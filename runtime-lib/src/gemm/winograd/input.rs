@@ -3,6 +3,7 @@
 use super::transforms::load_row;
 use super::{Tiling, Transforms};
 use crate::gemm::pixels::{BLOCK, PAIRS};
+use crate::reach::reach;
 use crate::simd::pair::{self, PAIR};
 use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
 
@@ -52,9 +53,10 @@ where
         let most = self.rows.iter().map(|row| row.len() / BLOCK).max().unwrap_or(0);
         let inside = most.min(columns - self.before);
         assert!(self.rows.iter().all(|row| row.is_empty() || row.len() >= inside * BLOCK));
-        assert!(!PAIRED || self.scratch.len() >= SPAN * columns * BLOCK);
-        let last = (SPAN * SPAN - 1) * self.apart + self.tiles.saturating_sub(1) * self.step;
-        assert!(self.step >= Self::UNIT && self.numbers.len() >= last + Self::UNIT);
+        assert!(!PAIRED || self.scratch.len() >= reach([[SPAN, columns, BLOCK]]));
+        let (number, tile) = (SPAN * SPAN - 1, self.tiles.saturating_sub(1));
+        let end = reach([[number, self.apart], [tile, self.step], [Self::UNIT, 1]]);
+        assert!(self.step >= Self::UNIT && self.numbers.len() >= end);
         inside
     }
 }

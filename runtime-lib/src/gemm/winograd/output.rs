@@ -2,6 +2,7 @@
 
 use super::{Tiling, Transforms};
 use crate::gemm::pixels::{BLOCK, bound};
+use crate::reach::reach;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// The sums of a row of tiles of one block of channels, and the outputs that become of them.
@@ -37,12 +38,14 @@ where
 
     /// How many rows the output has; every element which the tiles touch is there.
     fn check(&self) -> usize {
-        let (row, rows) = (self.cols * BLOCK, self.y.len() / (self.cols * BLOCK).max(1));
+        let row = reach([[self.cols, BLOCK]]);
+        let rows = self.y.len() / row.max(1);
         assert!(self.cols.div_ceil(TILE) == self.tiles && rows <= TILE);
         let sums = <Tiling<TILE, SPAN>>::SUMS;
-        let last = (sums * sums - 1) * self.apart + self.tiles.saturating_sub(1) * self.step;
-        assert!(self.step >= BLOCK && self.sums.len() >= last + BLOCK);
-        assert!(self.add.is_empty() || self.add.len() >= rows * row);
+        let (number, tile) = (sums * sums - 1, self.tiles.saturating_sub(1));
+        let end = reach([[number, self.apart], [tile, self.step], [BLOCK, 1]]);
+        assert!(self.step >= BLOCK && self.sums.len() >= end);
+        assert!(self.add.is_empty() || self.add.len() >= reach([[rows, row]]));
         rows
     }
 }

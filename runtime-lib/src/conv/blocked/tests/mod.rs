@@ -7,6 +7,7 @@ use crate::blocks::{Channels, block, unblock};
 use crate::conv::{Weights, conv};
 use crate::gemm::tests::numbers;
 use crate::simd::each_level;
+use std::panic::catch_unwind;
 use std::{vec, vec::Vec};
 
 fn some(n: usize, seed: u64) -> Vec<f32> {
@@ -453,4 +454,40 @@ fn derivatives_by_weights_give_what_channels_give() {
             over.with([batch, filters, 1, 1], check_correlate_depthwise);
         }
     }
+}
+
+/// A convolution of one image with windows of such sizes and steps, by a kernel that has memory enough
+/// for small ones.
+fn is_refused(run: Run, geometry: Conv<'_>) -> bool {
+    let convolve = || {
+        let (x, w) = (vec![1.0; 144], vec![1.0; 9216]);
+        let (mut y, mut scratch) = (vec![0.0; geometry.out[0] * BLOCK], vec![0.0; 576]);
+        run(&x, &w, None, None, &mut y, &mut scratch, geometry, Activation::Identity);
+    };
+    catch_unwind(convolve).is_err()
+}
+
+#[test]
+fn images_that_reach_out_of_memory_are_refused() {
+    const ONE: Conv<'_> = Conv {
+        batch: 1,
+        groups: 1,
+        channels: BLOCK,
+        filters: BLOCK,
+        size: &[3, 1],
+        out: &[4, 1],
+        kernel: &[1, 1],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[0, 0],
+        weights: Weights::Plain,
+    };
+    each_level(|level| {
+        // Three such steps are two, as numbers go round, and so much of all numbers is nothing.
+        let far = Conv { channels: 3 * BLOCK, strides: &[usize::MAX / 3 + 1, 1], ..ONE };
+        assert!(is_refused(conv_in_blocks, far), "{level:?}");
+        let out = &[1, usize::MAX / BLOCK + 2];
+        let large = Conv { size: &[1, 1], out, kernel: &[3, 3], pads: &[1, 1], ..ONE };
+        assert!(is_refused(winograd_in_blocks, large), "{level:?}");
+    });
 }
