@@ -12,6 +12,12 @@ pub(crate) fn reach<const TERMS: usize, const FACTORS: usize>(
     })
 }
 
+/// From how many places on a slice has so many elements.
+#[inline(always)]
+pub(crate) fn places<T>(x: &[T], count: usize) -> usize {
+    (x.len() + 1).saturating_sub(count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -22,5 +28,10 @@ mod tests {
         assert_eq!(reach([[0, usize::MAX], [7, 1]]), 7);
         assert_eq!(reach([[1 << (usize::BITS - 1), 2], [7, 1]]), usize::MAX);
         assert_eq!(reach([[usize::MAX, 1], [7, 1]]), usize::MAX);
+    }
+
+    #[test]
+    fn from_a_place_on_there_is_what_is_before_the_end() {
+        assert_eq!([0, 1, 4, 5, usize::MAX].map(|count| places(&[0; 4], count)), [5, 4, 1, 0, 0]);
     }
 }

@@ -6,7 +6,8 @@ use crate::blocks::Channels;
 use crate::conv::{Conv, Weights};
 use crate::pool::Pool;
 use crate::quantized::{Blend, Requantize, add};
-use crate::simd::each_level;
+use crate::simd::{Level, each_level};
+use std::panic::catch_unwind;
 use std::{vec, vec::Vec};
 
 fn bytes(n: usize, seed: usize) -> Vec<u8> {
@@ -261,5 +262,34 @@ fn pools_fold_windows() {
                 assert!(to_first(&y, to) == first);
             }
         }
+    });
+}
+
+#[test]
+fn windows_before_an_image_are_refused() {
+    let geometry = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 4,
+        filters: 16,
+        size: &[2],
+        out: &[2],
+        kernel: &[1],
+        // As numbers go round, one step back.
+        strides: &[usize::MAX],
+        dilations: &[1],
+        pads: &[0],
+        weights: Weights::Plain,
+    };
+    let convolve = || {
+        let (mut y, mut at, mut scratch) = ([0; 32], [0; 1], [0; 1024]);
+        let (bias, factor) = ([0; 16], [1.0; 16]);
+        let (at, scratch) = (&mut at, &mut scratch);
+        conv(&[1; 8], &[1; 64], &bias, &factor, None, &mut y, at, scratch, geometry, TO);
+    };
+    each_level(|level| {
+        // Where no vectors are, such windows see nothing.
+        let refused = catch_unwind(convolve).is_err();
+        assert!(refused || matches!(level, Level::Portable(_)), "{level:?}");
     });
 }

@@ -5,6 +5,7 @@
 //! factor is read four bytes at a time, the right one stands in panels: for each quad, the four
 //! bytes of one column after those of the other.
 
+use crate::reach::reach;
 use crate::simd::Simd;
 use crate::simd::bytes::{Bytes, MAX_BYTES, Vector};
 use core::mem::MaybeUninit;
@@ -59,7 +60,7 @@ impl Block<'_> {
     #[inline(always)]
     pub fn run<S: Bytes, E: End<S>>(&self, s: S, end: &mut E) {
         assert!(self.width.is_multiple_of(S::LANES));
-        assert!(self.right.len() >= self.quads * 4 * self.width);
+        assert!(self.right.len() >= reach([[self.quads, 4, self.width]]));
         match self.left {
             Left::Panels(left) => self.columns::<S, E, true>(s, left, end),
             Left::Rows(left) => self.columns::<S, E, false>(s, left, end),
@@ -68,7 +69,7 @@ impl Block<'_> {
 
     #[inline(always)]
     fn columns<S: Bytes, E: End<S>, const PANELS: bool>(&self, s: S, left: &[u8], end: &mut E) {
-        assert!(left.len() >= self.m * self.quads * 4);
+        assert!(left.len() >= reach([[self.m, self.quads, 4]]));
         let mut j = 0;
         while j < self.width {
             // SAFETY: all rows of the left factor and the columns of the panel are there.

@@ -1,6 +1,7 @@
 //! Tiles of depthwise convolutions of bytes: four elements of a column of the kernel are multiplied at
 //! once, for as many channels as four vectors of sums hold.
 
+use crate::reach::{places, reach};
 use crate::simd::Simd;
 use crate::simd::bytes::{Bytes, Vector};
 
@@ -18,6 +19,8 @@ pub(crate) struct Lanes<'a> {
     quad: usize,
     /// How many bytes behind its start the last pixel of a window lies.
     reach: usize,
+    /// How many bytes behind the first weights the last vector of them lies.
+    last: usize,
 }
 
 /// Sums of as many channels as four vectors hold.
@@ -32,8 +35,9 @@ impl<'a> Lanes<'a> {
         starts: &'a [[u32; QUAD]],
         (w, quad): (&'a [u8], usize),
     ) -> Lanes<'a> {
-        let last = starts.as_flattened().iter().max().map_or(0, |&start| start as usize);
-        Lanes { x, pixel, starts, w, quad, reach: last * pixel }
+        let pixels = starts.as_flattened().iter().max().map_or(0, |&start| start as usize);
+        let last = reach([[starts.len().saturating_sub(1), quad], [quad / 4, 3]]);
+        Lanes { x, pixel, starts, w, quad, reach: reach([[pixels, pixel]]), last }
     }
 
     /// To the sums of the window at a place, its products.
@@ -64,8 +68,9 @@ impl<'a> Lanes<'a> {
         mut end: impl FnMut(Sums<S>),
     ) {
         const { assert!(STRIDE == 1 || STRIDE == 2) };
-        assert!(self.starts.len() == SHARED && self.reach >= 2 * (row + self.pixel) && count > 0);
-        self.check::<S>(at + (count - 1) * STRIDE * self.pixel);
+        assert!(self.starts.len() == SHARED && count > 0);
+        assert!(self.reach >= reach([[2, row], [2, self.pixel]]));
+        self.check::<S>(reach([[at, 1, 1], [count - 1, STRIDE, self.pixel]]));
         // SAFETY: `check` saw the weights.
         let w = unsafe { [self.weights(s, 0), self.weights(s, 1), self.weights(s, 2)] };
         let (mut at, mut next) = (at, sums);
@@ -103,9 +108,9 @@ impl<'a> Lanes<'a> {
     /// That a window is in what windows see, and that there are weights.
     #[inline(always)]
     fn check<S: Bytes>(&self, at: usize) {
-        assert!(at + self.reach + 4 * S::LANES <= self.x.len());
-        let last = self.starts.len().saturating_sub(1) * self.quad;
-        assert!(last + self.quad / 4 * 3 + 4 * S::LANES <= self.w.len());
+        let vector = 4 * S::LANES;
+        assert!(at < places(self.x, self.reach.saturating_add(vector)));
+        assert!(self.last < places(self.w, vector));
     }
 
     /// A column of three pixels, which lie `row` bytes apart, interleaved.

@@ -1,6 +1,7 @@
 //! Tiles of convolutions of bytes whose channels stand side by side: a few pixels times a few vectors
 //! of filters are sums that stay in registers while the quads of a window run.
 
+use crate::reach::{places, reach};
 use crate::simd::Simd;
 use crate::simd::bytes::{Bytes, MAX_BYTES, Vector};
 use core::mem::MaybeUninit;
@@ -18,8 +19,8 @@ pub(crate) struct Pixels<'a> {
     starts: &'a [u32],
     w: &'a [u8],
     width: usize,
-    /// How many bytes from its first on a window sees.
-    reach: usize,
+    /// From how many places on there are all bytes that a window sees.
+    places: usize,
 }
 
 impl<'a> Pixels<'a> {
@@ -27,9 +28,9 @@ impl<'a> Pixels<'a> {
     /// first; `w`, with a sign, has for each of these the four bytes of one of `width` filters after
     /// those of the other.
     pub fn new(x: &'a [u8], starts: &'a [u32], w: &'a [u8], width: usize) -> Pixels<'a> {
-        assert!(w.len() >= starts.len() * width * QUAD);
-        let reach = starts.iter().max().map_or(0, |&start| start as usize + QUAD);
-        Pixels { x, starts, w, width, reach }
+        assert!(w.len() >= reach([[starts.len(), width, QUAD]]));
+        let reach = starts.iter().max().map_or(0, |&start| (start as usize).saturating_add(QUAD));
+        Pixels { x, starts, w, width, places: places(x, reach) }
     }
 
     /// The sums of the windows that start at `at`, for `V` vectors of filters from `column` on,
@@ -42,8 +43,8 @@ impl<'a> Pixels<'a> {
         column: usize,
         bias: &[i32],
     ) -> Tile<S, R, V> {
-        assert!(column + V * S::LANES <= self.width);
-        assert!(at.iter().all(|at| at + self.reach <= self.x.len()));
+        assert!(reach([[column, 1], [V, S::LANES]]) <= self.width);
+        assert!(at.iter().all(|&at| at < self.places));
         let mut sums = [[s.level().splat_i32(0); V]; R];
         for v in 0..V {
             let bias = s.load_sums(&bias[v * S::LANES..]);

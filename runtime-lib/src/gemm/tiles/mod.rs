@@ -4,6 +4,7 @@
 mod pairs;
 mod pixels;
 
+use crate::reach::reach;
 use crate::simd::Simd;
 use crate::simd::amx::{ASKED, Amx, BLOCK, Factors, Sums, TILE_BYTES, TILE_ROWS, TILE_SUMS, Tiles};
 use crate::simd::bytes::{Bytes, Vector};
@@ -87,7 +88,7 @@ impl<'a> Right<'a> {
 
     /// Columns of so many units in panels of 16 or 64.
     pub fn new(data: &'a [u8], units: usize, columns: usize, panel: usize) -> Right<'a> {
-        assert!(columns.is_multiple_of(TILE_SUMS) && data.len() >= columns * units * UNIT);
+        assert!(columns.is_multiple_of(TILE_SUMS) && data.len() >= reach([[columns, units, UNIT]]));
         assert!(panel == TILE_SUMS || panel == WIDE);
         Right { data, units, columns, panel }
     }

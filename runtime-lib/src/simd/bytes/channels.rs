@@ -1,6 +1,8 @@
 //! Sums of neighboring channels, each by itself, in a processor's ordinary registers: four at a time,
 //! or eight where a Cortex-M has Helium.
 
+use crate::reach::places;
+
 /// So many channels are summed up at once.
 pub(crate) const CHANNELS: usize = if cfg!(arm_vectors) { 8 } else { 4 };
 
@@ -37,21 +39,21 @@ pub(crate) struct Taps<'a> {
     taps: &'a [Tap],
     /// How many channels there are.
     n: usize,
-    /// How many bytes from its first on a window sees.
-    reach: usize,
+    /// From how many places on there are all bytes that a window sees.
+    places: usize,
 }
 
 impl<'a> Taps<'a> {
     /// Of the first `n` channels at each tap; bytes from 0 to 255.
     pub fn new(x: &'a [u8], taps: &'a [Tap], n: usize) -> Taps<'a> {
-        let reach = taps.iter().map(|tap| tap.start as usize + n).max();
-        Taps { x, taps, n: n.min(CHANNELS), reach: reach.unwrap_or(0) }
+        let reach = taps.iter().map(|tap| (tap.start as usize).saturating_add(n)).max();
+        Taps { x, taps, n: n.min(CHANNELS), places: places(x, reach.unwrap_or(0)) }
     }
 
     /// Adds to the sums the products of the window that starts at a place; they wrap around.
     #[inline(always)]
     pub fn add_products(&self, at: usize, sums: &mut [i32; CHANNELS]) {
-        assert!(at + self.reach <= self.x.len());
+        assert!(at < self.places);
         if self.n < CHANNELS {
             self.add_few(at, sums);
         } else if !self.taps.is_empty() {

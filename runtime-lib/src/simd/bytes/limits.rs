@@ -3,6 +3,7 @@
 
 use super::{CHANNELS, COLUMNS};
 use crate::quantized::{Multiplier, scaled};
+use crate::reach::reach;
 
 /// How sums become bytes.
 #[derive(Clone, Copy)]
@@ -104,7 +105,8 @@ pub(crate) fn scale_pixels(
     pixel: usize,
 ) {
     let n = sums.len().min(factors.len());
-    assert!(n.is_multiple_of(4) && n <= pixel && y.len() >= (COLUMNS - 1) * pixel + n);
+    assert!(n.is_multiple_of(4) && n <= pixel);
+    assert!(y.len() >= reach([[COLUMNS - 1, pixel], [n, 1]]));
     round::scale_pixels(&sums[..n], &factors[..n], to, y, pixel);
 }
 

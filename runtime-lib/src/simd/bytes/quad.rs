@@ -1,6 +1,8 @@
 //! Four bytes at a time in a processor's ordinary registers. Cortex-M with instructions for signals
 //! multiplies them by pairs.
 
+use crate::reach::reach;
+
 /// Four bytes, as two pairs of numbers of 16 bits: those at even places and those at odd ones.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -88,8 +90,8 @@ pub(crate) fn add_products(
     starts: &[i32],
     sums: &mut [[i32; COLUMNS]],
 ) {
-    let last = columns.len().saturating_sub(1) * step;
-    assert!(columns.is_empty() || last + starts.len() <= weights.len());
+    let last = columns.len().saturating_sub(1);
+    assert!(columns.is_empty() || reach([[last, step], [starts.len(), 1]]) <= weights.len());
     for (i, (sums, &start)) in sums.iter_mut().zip(starts).enumerate() {
         *sums = [start; COLUMNS];
         if !columns.is_empty() {

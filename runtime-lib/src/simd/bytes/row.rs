@@ -2,6 +2,7 @@
 //! registers.
 
 use super::COLUMNS;
+use crate::reach::reach;
 
 /// Adds to the sums of some columns their products with a row, bytes without a sign once they are
 /// flipped. Weights have a sign: the quads of all columns lie side by side, those of the next four
@@ -15,7 +16,7 @@ pub(crate) fn add_row_products(
     sums: &mut [i32; COLUMNS],
 ) {
     let Some(last) = x.len().div_ceil(4).checked_sub(1) else { return };
-    assert!(last * step + COLUMNS <= weights.len());
+    assert!(reach([[last, step], [COLUMNS, 1]]) <= weights.len());
     // SAFETY: there are weights for each quad, and there is one.
     unsafe { level::add_row_products(x, flip, weights, step, sums) }
 }
