@@ -1,6 +1,7 @@
 //! AVX2 with FMA, of x86-64 processors since 2013 (Intel) and 2015 (AMD).
 
 use super::{Simd, WithSimd, instructions};
+use crate::reach::reach;
 use core::arch::x86_64::*;
 
 /// Vectors of eight `f32`, on a processor that has AVX2 and FMA.
@@ -143,7 +144,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn store_columns(self, [a, b, c, d]: [__m256; 4], to: &mut [f32], apart: usize) {
-        let to = &mut to[..7 * apart + 4];
+        let to = &mut to[..reach([[7, apart], [4, 1]])];
         // SAFETY: the token; the slice above reaches to the end of the last column.
         unsafe {
             let pairs =

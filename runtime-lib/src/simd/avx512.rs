@@ -1,6 +1,7 @@
 //! AVX-512, of x86-64 server processors since 2017 (Intel) and 2022 (AMD).
 
 use super::{Simd, WithSimd, instructions, pair};
+use crate::reach::reach;
 use core::arch::x86_64::*;
 use core::mem::transmute;
 
@@ -175,7 +176,7 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
 
     #[inline(always)]
     fn store_columns(self, [a, b, c, d]: [__m512; 4], to: &mut [f32], apart: usize) {
-        let to = &mut to[..15 * apart + 4];
+        let to = &mut to[..reach([[15, apart], [4, 1]])];
         // SAFETY: the token; the slice above reaches to the end of the last column.
         unsafe {
             // No `map`: a closure is not always inlined.

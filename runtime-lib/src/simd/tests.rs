@@ -1,6 +1,7 @@
 //! Every operation of every level, against the same on one number.
 
 use super::*;
+use std::panic::catch_unwind;
 use std::vec::Vec;
 
 const VALUES: [f32; 16] = [
@@ -127,4 +128,22 @@ impl Agree {
 #[test]
 fn every_level_does_the_same() {
     each_level(|level| dispatch(Agree(level)));
+}
+
+/// Stores columns of which the last one is next to the first, as numbers go round.
+struct FarColumns;
+
+impl WithSimd for FarColumns {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let apart = usize::MAX / (S::LANES - 1) + 1;
+        s.store_columns([s.splat(1.0); 4], &mut [0.0; 64], apart);
+    }
+}
+
+#[test]
+fn columns_that_reach_out_of_memory_are_refused() {
+    each_level(|level| assert!(catch_unwind(|| dispatch(FarColumns)).is_err(), "{level:?}"));
 }
