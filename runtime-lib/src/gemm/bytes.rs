@@ -147,8 +147,9 @@ impl Block<'_> {
         }
         // SAFETY: the caller vouches for `quads` steps through both panels.
         unsafe {
-            let mut left = panel.add(i * row);
-            let mut right = self.right.as_ptr().add(4 * j);
+            // Where there are no quads, no byte is there.
+            let mut left = panel.wrapping_add(i * row);
+            let mut right = self.right.as_ptr().wrapping_add(4 * j);
             for _ in 0..self.quads {
                 let mut columns = [s.level().splat_i32(0); V];
                 for (v, column) in columns.iter_mut().enumerate() {

@@ -76,7 +76,7 @@ impl<'a> Pixels<'a> {
     ) {
         // SAFETY: the caller's promise is the same.
         unsafe {
-            let mut w = self.w.as_ptr().add(column * QUAD);
+            let mut w = self.w.as_ptr().wrapping_add(column * QUAD);
             for &start in self.starts {
                 let x = self.x.as_ptr().add(start as usize);
                 let columns = load_columns::<S, V>(s, w);
@@ -104,7 +104,7 @@ impl<'a> Pixels<'a> {
     ) {
         // SAFETY: the caller's promise is the same.
         unsafe {
-            let mut w = self.w.as_ptr().add(column * QUAD);
+            let mut w = self.w.as_ptr().wrapping_add(column * QUAD);
             let mut x = at.map(|at| self.x.as_ptr().add(at));
             let mut before = 0;
             for &start in self.starts {

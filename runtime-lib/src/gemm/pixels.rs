@@ -447,7 +447,8 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             let weights = V * S::LANES * (w_block / BLOCK);
             let later = w.wrapping_add(weights + pace.share(row * self.cols + col, weights));
             let step = pace.share(R * C, V * S::LANES);
-            let pixel = self.x.as_ptr().add(row * self.x_row + col * UNIT);
+            // Where there are no channels, no element is there.
+            let pixel = self.x.as_ptr().wrapping_add(row * self.x_row + col * UNIT);
             let mut weights = (w, later, step);
             for &span in self.spans {
                 self.add_span(s, &mut sums, &mut weights, (w_block, pixel), span);

@@ -271,8 +271,10 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
         let mut sums = [[T::splat(s, T::ZERO); V]; H];
         // SAFETY: the panels hold `k` columns of `a` and rows of `b`.
         unsafe {
-            let mut a = self.a.as_ptr().add(i / PANEL_ROWS * self.a_panel + i % PANEL_ROWS);
-            let b = self.b.as_ptr().add(j / panel * self.b_panel + j % panel);
+            // Where there are no sums, no element is there.
+            let at = i / PANEL_ROWS * self.a_panel + i % PANEL_ROWS;
+            let mut a = self.a.as_ptr().wrapping_add(at);
+            let b = self.b.as_ptr().wrapping_add(j / panel * self.b_panel + j % panel);
             let (mut later, step) = self.later::<H>(i, j, V * lanes);
             for k in 0..self.k {
                 let b = b.add(self.b_rows.start(k));
@@ -293,7 +295,8 @@ impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
                         *sum = R::add_products(s, x, y, *sum);
                     }
                 }
-                a = a.add(PANEL_ROWS);
+                // Not past the panel: the last column has nothing behind it.
+                a = a.wrapping_add(PANEL_ROWS);
             }
         }
         for (i, sums) in sums.iter().enumerate() {
