@@ -29,8 +29,8 @@ impl Block {
 ///
 /// # Safety
 ///
-/// The type has no padding, and after `mend` has seen its bytes they are a valid value of it,
-/// whatever they were before.
+/// The type has no padding and is aligned to [`Weights::ALIGNMENT`] at most, and after `mend` has seen its
+/// bytes they are a valid value of it, whatever they were before.
 pub unsafe trait Plain: Copy + 'static {
     /// Changes bytes that no value has.
     fn mend(_bytes: &mut [u8]) {}

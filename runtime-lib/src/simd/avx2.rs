@@ -1,6 +1,6 @@
 //! AVX2 with FMA, of x86-64 processors since 2013 (Intel) and 2015 (AMD).
 
-use super::{Simd, WithSimd, instructions};
+use super::{Sealed, Simd, WithSimd, instructions};
 use crate::reach::reach;
 use core::arch::x86_64::*;
 
@@ -89,6 +89,8 @@ fn head(n: usize) -> __m256i {
     // SAFETY: at least eight lanes are left.
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
+
+impl Sealed for Avx2 {}
 
 impl Simd for Avx2 {
     type F32 = __m256;

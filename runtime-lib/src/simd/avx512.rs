@@ -1,6 +1,6 @@
 //! AVX-512, of x86-64 server processors since 2017 (Intel) and 2022 (AMD).
 
-use super::{Simd, WithSimd, instructions, pair};
+use super::{Sealed, Simd, WithSimd, instructions, pair};
 use crate::reach::reach;
 use core::arch::x86_64::*;
 use core::mem::transmute;
@@ -90,6 +90,8 @@ unsafe fn within(at: __m512i, len: usize) -> __m512i {
     // SAFETY: the caller vouches for the level.
     unsafe { _mm512_min_epu32(at, _mm512_set1_epi32(last)) }
 }
+
+impl<const BF16: bool> Sealed for Avx512<BF16> {}
 
 impl<const BF16: bool> Simd for Avx512<BF16> {
     type F32 = __m512;

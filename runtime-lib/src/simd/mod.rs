@@ -70,9 +70,15 @@ pub trait WithSimd {
     fn run<S: Simd>(self, s: S) -> Self::Output;
 }
 
+mod sealed {
+    /// A level of this library. There can be no others, for kernels rely on what a level says of its vectors.
+    pub trait Sealed: Copy + 'static {}
+}
+use sealed::Sealed;
+
 /// The operations of one level. To hold a value of the type is the proof that the processor has
 /// the level: only [`level`] and the level's own constructors make one.
-pub trait Simd: Copy + 'static {
+pub trait Simd: Sealed {
     /// A vector of `f32`.
     type F32: Copy;
     /// A vector of `i32`, with as many lanes.

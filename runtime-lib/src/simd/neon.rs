@@ -1,6 +1,6 @@
 //! NEON, of every aarch64 processor that has vectors.
 
-use super::{Simd, WithSimd, instructions};
+use super::{Sealed, Simd, WithSimd, instructions};
 use core::arch::aarch64::*;
 
 /// Vectors of four `f32`, on a target that has NEON.
@@ -23,6 +23,8 @@ fn scale(x: float32x4_t, n: float32x4_t) -> float32x4_t {
     let rest = vsubq_s32(n, half);
     vmulq_f32(vmulq_f32(x, exp2_whole(half)), exp2_whole(rest))
 }
+
+impl Sealed for Neon {}
 
 impl Simd for Neon {
     type F32 = float32x4_t;

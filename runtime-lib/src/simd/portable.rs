@@ -1,7 +1,7 @@
 //! The level that every processor has: arrays, left to rustc to vectorise. It is also the
 //! microcontrollers' level.
 
-use super::{Simd, WithSimd};
+use super::{Sealed, Simd, WithSimd};
 use core::array::from_fn;
 
 /// Vectors of four elements, without any instruction of a particular processor.
@@ -33,6 +33,8 @@ fn rounded(x: f32, f: impl Fn(f32) -> f32) -> f32 {
 fn exp2_whole(n: i32) -> f32 {
     f32::from_bits(((n + 127) << 23) as u32)
 }
+
+impl Sealed for Portable {}
 
 impl Simd for Portable {
     type F32 = F32;

@@ -1,7 +1,7 @@
 //! WebAssembly's vectors, which every engine has had since 2023. A module either uses them or not:
 //! there is nothing to ask when it runs.
 
-use super::{Simd, WithSimd, instructions};
+use super::{Sealed, Simd, WithSimd, instructions};
 use core::arch::wasm32::*;
 
 /// Vectors of four `f32`, in a module compiled with the feature `simd128`.
@@ -28,6 +28,8 @@ fn sum(x: v128) -> f32 {
     let x = f32x4_add(x, i32x4_shuffle::<2, 3, 0, 1>(x, x));
     f32x4_extract_lane::<0>(x) + f32x4_extract_lane::<1>(x)
 }
+
+impl Sealed for Simd128 {}
 
 impl Simd for Simd128 {
     type F32 = v128;

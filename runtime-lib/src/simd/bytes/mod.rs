@@ -20,7 +20,7 @@ mod vnni;
 use super::Level;
 #[cfg(target_arch = "x86_64")]
 use super::{Amx, Avx2};
-use super::{Portable, Simd, level};
+use super::{Portable, Sealed, Simd, level};
 use crate::Integer;
 pub(crate) use channels::{CHANNELS, TAP_BYTES, Tap, Taps};
 pub(crate) use limits::{Bounds, Factors, scale, scale_pixels, scale_rows};
@@ -54,7 +54,7 @@ pub struct Ends<S: Bytes> {
 
 /// What a level can do with bytes. To hold a value of the type is the proof that the processor has
 /// the level.
-pub trait Bytes: Copy + 'static {
+pub trait Bytes: Sealed {
     /// The level's other operations.
     type Level: Simd;
     /// How many sums a vector has.

@@ -1,7 +1,7 @@
 //! AVX-512 with VNNI, of x86-64 server processors since 2019 (Intel) and 2022 (AMD).
 
 use super::{Bytes, EXACT, Ends, MAX_SUMS, Vector, WithBytes, fused_products, largest};
-use crate::simd::{Avx512, instructions};
+use crate::simd::{Avx512, Sealed, instructions};
 use core::arch::x86_64::*;
 
 /// Vectors of 64 bytes, on a processor that has AVX-512 with VNNI.
@@ -83,6 +83,8 @@ fn mul_high(a: __m512i, b: __m512i) -> __m512i {
     let (even, odd) = (_mm512_mul_epi32(a, b), _mm512_mul_epi32(odd(a), odd(b)));
     _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd, 0x5555, even)
 }
+
+impl Sealed for Vnni {}
 
 impl Bytes for Vnni {
     type Level = Avx512;
