@@ -95,6 +95,12 @@ pub fn is_replaced(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |found| found.is_file())
 }
 
+/// Whether two paths lead to one file that writing would replace.
+pub fn is_one(first: &Path, second: &Path) -> bool {
+    let [first, second] = [first, second].map(|path| fs::canonicalize(path).ok());
+    first.is_some_and(|path| Some(&path) == second.as_ref() && is_replaced(&path))
+}
+
 /// The path of the weights called `name` that belong to the file at `path`.
 ///
 /// # Errors

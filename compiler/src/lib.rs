@@ -77,6 +77,8 @@ pub struct Output {
     pub weights_file: Option<String>,
     /// The files beside the model that were read, relative to its directory.
     pub files: Vec<PathBuf>,
+    /// The model's own file, where it was read from one.
+    pub model: Option<PathBuf>,
 }
 
 impl Output {
@@ -85,15 +87,29 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// Where the system refuses, and where weights have no place beside `path`.
+    /// Where the system refuses, where weights have no place beside `path`, and where what the
+    /// model was read from would be written over.
     pub fn write(&self, path: &Path) -> Result<Option<PathBuf>, Diagnostic> {
         let beside = self.weights_file.as_ref().map(|name| file::beside(path, name)).transpose()?;
+        [Some(path), beside.as_deref()].into_iter().flatten().try_for_each(|to| self.spares(to))?;
         let write = |out: &mut dyn Write| emit::write_weights(&self.plans.all(), out);
         let weights = beside.as_deref().map(|beside| Replacement::of(beside, write)).transpose()?;
         let module = Replacement::of(path, |out| out.write_all(self.module.code.as_bytes()))?;
         // Both are whole by now, so only a crash between two renames can part them.
         weights.into_iter().chain([module]).try_for_each(Replacement::put)?;
         Ok(beside)
+    }
+
+    /// Refuses a path at which lies what the model was read from.
+    fn spares(&self, to: &Path) -> diag::Result {
+        let Some(model) = &self.model else { return Ok(()) };
+        let files = self.files.iter().map(|file| model.with_file_name(file));
+        if ![model.clone()].into_iter().chain(files).any(|from| file::is_one(&from, to)) {
+            return Ok(());
+        }
+        Err(Diagnostic::new(Code::BadOption, "the model was read from it, and would be lost")
+            .help("write to another path")
+            .within(to.display().to_string()))
     }
 }
 
@@ -110,7 +126,8 @@ pub fn compile(
     let (model, options) = read(path, options)?;
     let stem = path.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
     let place = path.display().to_string();
-    compile_bytes(model, &stem, &options, seen).map_err(|all| all.within(&place))
+    let output = compile_bytes(model, &stem, &options, seen).map_err(|all| all.within(&place))?;
+    Ok(Output { model: Some(path.to_owned()), ..output })
 }
 
 /// The bytes of a model file, and the options with the directory in which it lies.
@@ -178,7 +195,7 @@ pub fn compile_bytes(
         emit::WeightsIn::File(name) => Some(name),
         emit::WeightsIn::Module => None,
     };
-    Ok(Output { plans, module, weights_file, files })
+    Ok(Output { plans, module, weights_file, files, model: None })
 }
 
 /// Compiles the bytes of a model file to the items of a module, as a macro gives them, and names

@@ -155,6 +155,22 @@ fn a_module_is_not_its_own_weights() {
 }
 
 #[test]
+fn what_a_model_was_read_from_is_not_written_over() {
+    let (directory, model) = workshop("sources");
+    refused(&compile(&model, &directory.join(".").join("scaled.onnxtxt")), &["scaled.onnxtxt"]);
+    assert_eq!(read(&model), MODEL);
+    let text = read(&folder("models/external.onnxtxt")).replace("external.data", "module.weights");
+    let [external, weights] = ["external.onnxtxt", "module.weights"].map(|n| directory.join(n));
+    fs::write(&external, text).expect("the directory is ours");
+    fs::copy(folder("models/external.data"), &weights).expect("the directory is ours");
+    let before = fs::read(&weights).expect("it was copied");
+    refused(&compile(&external, &directory.join("module.rs")), &["module.weights", "another path"]);
+    assert_eq!(fs::read(&weights).expect("it is there"), before);
+    assert_eq!(names(&directory), ["external.onnxtxt", "module.weights", "scaled.onnxtxt"]);
+    succeeded(&compile(&external, &directory.join("other.rs")));
+}
+
+#[test]
 fn two_models_are_not_written_to_one_file() {
     let (directory, model) = workshop("optimize_same");
     let models = ["first", "second"].map(|name| directory.join(name).join("scaled.onnxtxt"));
