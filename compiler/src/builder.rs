@@ -2,7 +2,7 @@
 
 use crate::{
     ArenaIn, Optimize, Options, Precision, Weights, compile,
-    diag::{Code, Diagnostic, Diagnostics},
+    diag::{self, Code, Diagnostic, Diagnostics},
     ident,
     import::{Axis, Const, Defaults, Size},
     ir::Graph,
@@ -11,8 +11,10 @@ use crate::{
     plan::Again,
 };
 use std::{
+    collections::BTreeMap,
     env,
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// Compiles one model, from `build.rs`:
@@ -179,7 +181,10 @@ impl Builder {
     ///
     /// Everything that is wrong with the model, at once, and each with its place.
     pub fn compile(self) -> Result<Report, Diagnostics> {
-        let out_dir = self.directory()?;
+        let file = self.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
+        let stem = self.options.stem.as_deref().unwrap_or(&file);
+        let module = self.directory()?.join(format!("{}.rs", ident::snake(stem)));
+        is_free(&module, &self.model)?;
         let in_cargo = env::var_os("CARGO").is_some() && env::var_os("OUT_DIR").is_some();
         if in_cargo {
             println!("cargo::rerun-if-changed={}", self.model.display());
@@ -191,11 +196,9 @@ impl Builder {
                 println!("cargo::rerun-if-changed={}", directory.join(file).display());
             }
         }
-        let file = self.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
-        let stem = self.options.stem.as_deref().unwrap_or(&file);
-        let module = out_dir.join(format!("{}.rs", ident::snake(stem)));
         let weights = output.write(&module)?;
         let plan = output.plans.infer();
+        written().insert(module.clone(), self.model);
         Ok(Report {
             module,
             weights,
@@ -213,5 +216,24 @@ impl Builder {
             Diagnostic::new(Code::BadOption, "there is no `OUT_DIR` outside a build script")
                 .help("say where to write with `out_dir`")
         })
+    }
+}
+
+/// The modules that builders of this process wrote, each with its model.
+fn written() -> MutexGuard<'static, BTreeMap<PathBuf, PathBuf>> {
+    static WRITTEN: Mutex<BTreeMap<PathBuf, PathBuf>> = Mutex::new(BTreeMap::new());
+    WRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Refuses to write over the module of another model, which a program would take for its own.
+fn is_free(module: &Path, model: &Path) -> diag::Result {
+    match written().get(module) {
+        Some(other) if other != model => {
+            Err(Diagnostic::new(Code::BadOption, "two models would be written to one file")
+                .note(format!("{} and {}", other.display(), model.display()))
+                .help("call one of them something else with `name`")
+                .within(module.display().to_string()))
+        }
+        Some(_) | None => Ok(()),
     }
 }

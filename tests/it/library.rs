@@ -60,6 +60,23 @@ fn passes_of_ones_own_change_what_is_generated() {
 }
 
 #[test]
+fn builders_write_no_two_models_to_one_file() {
+    let directory = scratch("builder_same");
+    let models = ["first", "second"].map(|folder| directory.join(folder).join("gated.onnxtxt"));
+    for model in &models {
+        fs::create_dir(model.with_file_name("")).expect("the directory is ours");
+        fs::write(model, MODEL).expect("the directory is ours");
+    }
+    let [first, second] = models.each_ref().map(|model| Builder::new(model).out_dir(&directory));
+    assert!(first.clone().compile().is_ok() && first.compile().is_ok());
+    let findings = second.clone().compile().expect_err("it would be lost").to_string();
+    for model in &models {
+        assert!(findings.contains(&model.display().to_string()), "{findings}");
+    }
+    assert!(findings.contains("`name`") && second.name("other").compile().is_ok(), "{findings}");
+}
+
+#[test]
 fn a_pass_that_breaks_the_graph_is_named() {
     let directory = scratch("own_pass_broken");
     let model = directory.join("gated.onnxtxt");
