@@ -175,7 +175,8 @@ impl Builder {
     }
 
     /// Compiles the model. Files are written only where their bytes change, and cargo is told to
-    /// run the build script again when the model does.
+    /// run the build script again when the model does. Of a model in `OUT_DIR`, which it made
+    /// itself, a build script says what that is made of.
     ///
     /// # Errors
     ///
@@ -185,17 +186,9 @@ impl Builder {
         let stem = self.options.stem.as_deref().unwrap_or(&file);
         let module = self.directory()?.join(format!("{}.rs", ident::snake(stem)));
         is_free(&module, &self.model)?;
-        let in_cargo = env::var_os("CARGO").is_some() && env::var_os("OUT_DIR").is_some();
-        if in_cargo {
-            println!("cargo::rerun-if-changed={}", self.model.display());
-        }
+        watch(&self.model);
         let output = compile(&self.model, &self.options, &mut |_, _| {})?;
-        if in_cargo {
-            let directory = self.model.parent().unwrap_or(Path::new(""));
-            for file in &output.files {
-                println!("cargo::rerun-if-changed={}", directory.join(file).display());
-            }
-        }
+        output.files.iter().for_each(|file| watch(&self.model.with_file_name(file)));
         let weights = output.write(&module)?;
         let plan = output.plans.infer();
         written().insert(module.clone(), self.model);
@@ -219,6 +212,21 @@ impl Builder {
     }
 }
 
+/// Has cargo run the build script again when a file changes, where this is a build script.
+fn watch(file: &Path) {
+    if let (Some(_), Some(out_dir)) = (env::var_os("CARGO"), env::var_os("OUT_DIR"))
+        && is_source(file, Path::new(&out_dir))
+    {
+        println!("cargo::rerun-if-changed={}", file.display());
+    }
+}
+
+/// Whether a build script that writes to `out_dir` finds a file, and did not make it itself. What it
+/// makes is younger than its start, for which cargo would run it again although nothing changed.
+fn is_source(file: &Path, out_dir: &Path) -> bool {
+    !file.starts_with(out_dir)
+}
+
 /// The modules that builders of this process wrote, each with its model.
 fn written() -> MutexGuard<'static, BTreeMap<PathBuf, PathBuf>> {
     static WRITTEN: Mutex<BTreeMap<PathBuf, PathBuf>> = Mutex::new(BTreeMap::new());
@@ -235,5 +243,23 @@ fn is_free(module: &Path, model: &Path) -> diag::Result {
                 .within(module.display().to_string()))
         }
         Some(_) | None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_does_not_watch_what_the_build_script_made() {
+        let out_dir = Path::new("/target/debug/build/digits-0123/out");
+        for (file, source) in [
+            ("../models/digits.onnx", true),
+            ("/target/digits.onnx", true),
+            ("/target/debug/build/digits-0123/out/digits.onnx", false),
+            ("/target/debug/build/digits-0123/out/deep/digits.data", false),
+        ] {
+            assert_eq!(is_source(Path::new(file), out_dir), source, "{file}");
+        }
     }
 }
