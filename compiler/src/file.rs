@@ -39,6 +39,14 @@ pub fn contents(mut file: &File) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
+/// Whether these bytes stand in a repository for a file that Git LFS keeps elsewhere.
+pub fn is_pointer(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"version https://git-lfs.github.com/spec/")
+}
+
+/// What to do about such a pointer.
+pub const FETCH: &str = "get the file itself: `git lfs pull`";
+
 /// So many bytes and more are laid aside.
 const LARGE: usize = 16 << 20;
 

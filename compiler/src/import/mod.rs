@@ -30,6 +30,7 @@ pub use training::{Training, training};
 use crate::{
     check,
     diag::{Code, Diagnostic, Diagnostics},
+    file,
     ir::Graph,
     tensor::Tensor,
     value::Value,
@@ -165,6 +166,9 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
             not_a_model("it is text, but not UTF-8").note(error.to_string())
         };
         return text::model(&utf8.map_err(bad)?);
+    }
+    if file::is_pointer(&bytes) {
+        return Err(not_a_model("the file is a pointer of Git LFS").help(file::FETCH));
     }
     let printable = |&b: &u8| matches!(b, b'\t'..=b'\r' | b' '..=b'~');
     let what = if bytes.iter().take(256).all(printable) {

@@ -20,6 +20,12 @@ pub fn cases() -> Vec<Case> {
             *b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
         ),
         case("file_notes", NotAModel, "not in ONNX's textual syntax", *b"Buy milk.\n"),
+        case(
+            "file_lfs_pointer",
+            NotAModel,
+            "pointer of Git LFS",
+            *b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+        ),
         case("file_without_graph", NotAModel, "has no graph", [8, 10]),
         case("file_text_not_utf8", NotAModel, "not UTF-8", *b"<ir_version: 10> g\xff"),
         case("file_name_not_utf8", NotAModel, "of another format", latin),

@@ -99,6 +99,9 @@ impl Files {
             return Err(bad(fault).help(COPY));
         }
         let bytes = file::contents(&opened).map_err(|error| system(&error))?;
+        if file::is_pointer(&bytes) {
+            return Err(bad("the file is a pointer of Git LFS").help(file::FETCH));
+        }
         let opened = Rc::new(Opened { bytes, sha1: OnceCell::new() });
         self.opened.borrow_mut().insert(path, opened.clone());
         Ok(opened)
@@ -106,6 +109,7 @@ impl Files {
 }
 
 const COPY: &str = "put a copy of the file itself beside the model";
+const GET: &str = "get the file that belongs to the model, and leave it where it lies beside it";
 
 impl Opened {
     /// Holds the file against the digest that the model has of it.
@@ -167,5 +171,6 @@ fn bad(what: &str) -> Diagnostic {
 }
 
 fn system(error: &io::Error) -> Diagnostic {
-    bad(&error.to_string())
+    let finding = bad(&error.to_string());
+    if error.kind() == io::ErrorKind::NotFound { finding.help(GET) } else { finding }
 }

@@ -133,6 +133,18 @@ fn a_checksum_is_that_of_the_whole_file() {
 }
 
 #[test]
+fn where_a_file_is_not_there_people_learn_to_get_it() {
+    let scratch = Scratch::new();
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 4\n";
+    fs::write(scratch.model("pointer"), pointer).expect("it is ours");
+    for (location, help) in [("missing", "belongs to the model"), ("pointer", "git lfs pull")] {
+        let found = scratch.files().read(&proto(&[("location", location)]), 4);
+        let said = found.expect_err("it is not there").help;
+        assert!(said.as_ref().is_some_and(|said| said.contains(help)), "{said:?}");
+    }
+}
+
+#[test]
 fn nothing_outside_the_directory_is_read() {
     let scratch = Scratch::new();
     let absolute = scratch.model("data").display().to_string();
