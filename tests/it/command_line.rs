@@ -246,3 +246,15 @@ fn what_is_said_twice_is_an_error() {
         refused(&twice(option, values), &[name, "given twice"]);
     }
 }
+
+#[test]
+fn an_operator_that_there_is_not_is_an_error() {
+    let output = run(["ops", "Relu", "Relux", "Softmix"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = said(&output);
+    assert!(text.contains("`Relux`") && text.contains("`Softmix`"), "{text}");
+    assert!(output.stdout.is_empty());
+    let known = run(["ops", "Relu"]);
+    succeeded(&known);
+    assert!(known.stdout.starts_with(b"Relu (ai.onnx)"));
+}

@@ -6,6 +6,7 @@ mod sample;
 mod table;
 
 use facts::Version;
+use onnxc::diag::quoted;
 use sample::Sample;
 use std::{num::NonZero, process::ExitCode, thread};
 use table::Operator;
@@ -23,13 +24,21 @@ pub struct Options {
 /// Runs the command.
 pub fn run(options: &Options) -> ExitCode {
     let mut versions = facts::versions();
+    let known = |name: &&String| versions.iter().any(|version| version.name == **name);
+    let unknown: Vec<&String> = options.names.iter().filter(|name| !known(name)).collect();
+    if !unknown.is_empty() {
+        for name in unknown {
+            eprintln!("error: there is no operator {}; `onnxc ops` lists all", quoted(name));
+        }
+        return ExitCode::FAILURE;
+    }
     if !options.names.is_empty() {
         versions.retain(|version| options.names.iter().any(|name| name == version.name));
     }
     let operators = operators(&versions);
     let text = if options.markdown { table::markdown } else { table::plain };
     out!("{}", text(&operators));
-    if operators.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    ExitCode::SUCCESS
 }
 
 /// What is compiled of each operator; several threads look.
