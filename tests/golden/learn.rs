@@ -56,7 +56,7 @@ impl Learn {
     ///
     /// # Errors
     ///
-    /// Where they are not as long as the model's, or start at an odd address.
+    /// Where they are not as long as the model's, or start at no multiple of 16 bytes.
     pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<Learn> {
         let weights = ::onnxc_runtime::arena::Weights::from_bytes(
             weights,

@@ -63,7 +63,7 @@ impl Model<'_> {
                 ///
                 /// # Errors
                 ///
-                /// Where they are not as long as the model's, or start at an odd address.
+                /// Where they are not as long as the model's, or start at no multiple of 16 bytes.
                 pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<#model> {
                     let weights = ::onnxc_runtime::arena::Weights::from_bytes(weights, #model::WEIGHT_BYTES)?;
                     Ok(#model { weights: ::core::option::Option::Some(weights) #new_arena #initial })

@@ -39,7 +39,7 @@ impl DigitsInt8 {
     ///
     /// # Errors
     ///
-    /// Where they are not as long as the model's, or start at an odd address.
+    /// Where they are not as long as the model's, or start at no multiple of 16 bytes.
     pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<DigitsInt8> {
         let weights = ::onnxc_runtime::arena::Weights::from_bytes(
             weights,

@@ -78,7 +78,7 @@ impl DigitsLearner {
     ///
     /// # Errors
     ///
-    /// Where they are not as long as the model's, or start at an odd address.
+    /// Where they are not as long as the model's, or start at no multiple of 16 bytes.
     pub fn with_weights(
         weights: &'static [u8],
     ) -> ::onnxc_runtime::Result<DigitsLearner> {
