@@ -101,6 +101,19 @@ fn weights_of_their_own_want_a_file_to_lie_beside() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn what_cannot_be_printed_is_an_error_unless_nobody_reads_it() {
+    let (_, model) = workshop("printed");
+    let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let output = onnxc().arg(&model).stdout(full).output().expect("the program was built");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("cannot be printed"), "{}", said(&output));
+    let (reader, writer) = std::io::pipe().expect("Linux has pipes");
+    drop(reader);
+    succeeded(&onnxc().arg(&model).stdout(writer).output().expect("the program was built"));
+}
+
+#[test]
 #[cfg(unix)]
 fn a_link_stays_and_what_it_leads_to_is_written() {
     use std::os::unix::fs::symlink;

@@ -1,19 +1,13 @@
 //! The commands of the `onnxc` program.
 
-/// Prints what was asked for. Where nobody reads any more (`onnxc … | head`), that is no fault.
+/// Prints what was asked for, as `print` says.
 macro_rules! out {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        drop(write!(std::io::stdout().lock(), $($text)*))
-    }};
+    ($($text:tt)*) => { $crate::cli::print(format_args!($($text)*)) };
 }
 
-/// Prints a line of what was asked for, as `out` does.
+/// Prints a line of what was asked for, likewise.
 macro_rules! outln {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        drop(writeln!(std::io::stdout().lock(), $($text)*))
-    }};
+    ($($text:tt)*) => { out!("{}\n", format_args!($($text)*)) };
 }
 
 mod bench;
@@ -32,7 +26,11 @@ mod test;
 mod train_prep;
 
 use clap::Parser;
-use std::process::ExitCode;
+use std::{
+    fmt,
+    io::{self, ErrorKind, Write},
+    process::{self, ExitCode},
+};
 
 /// Compiles ONNX models to Rust.
 #[derive(Parser)]
@@ -71,5 +69,18 @@ pub fn main() -> ExitCode {
         Some(Command::Show(options)) => show::run(&options),
         Some(Command::Test(options)) => test::run(&options),
         Some(Command::TrainPrep(options)) => train_prep::run(&options),
+    }
+}
+
+/// Prints what was asked for. Where nobody reads any more (`onnxc … | head`), that is no fault; where
+/// a part of it is lost otherwise, nothing that follows is of use.
+fn print(text: fmt::Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    match out.write_fmt(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("error: what was asked for cannot be printed: {error}");
+            process::exit(1);
+        }
+        Ok(()) | Err(_) => {}
     }
 }
