@@ -41,6 +41,18 @@ fn a_text_file() {
 }
 
 #[test]
+fn a_file_that_is_not_there_is_missed_once() {
+    let text = r#"<ir_version: 10, opset_import: ["" : 21]>
+        lost (float[2] x) => (float[2] y)
+        <float[2] a = ["location": "w"], float[2] b = ["location": "w"], float[2] c = ["location": "v"]>
+        { ax = Add(a, x) axb = Add(ax, b) y = Add(axb, c) }"#;
+    let message = ["`w`", "one more tensor lies in it", "`v`", "belongs to the model"];
+    refused("lost.onnxtxt", text.as_bytes(), &[], &message);
+    let verdict = onnxc::check_bytes(text.into(), &onnxc::Options::default());
+    assert_eq!(verdict.invalid.len() + verdict.unsupported.len(), 2, "{verdict:?}");
+}
+
+#[test]
 fn an_unknown_operator_and_what_else_is_wrong() {
     let text = fs::read(folder("models/operators.onnxtxt")).expect("the model is checked in");
     let message = ["`Frobnicate`", "node `first`", "[2, 3]", "node `second`", "`missing`"];
