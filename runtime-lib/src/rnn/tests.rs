@@ -7,10 +7,6 @@ use crate::gemm::tests::numbers;
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
 
-const STEPS: usize = 5;
-const INPUTS: usize = 3;
-const HIDDEN: usize = 18;
-
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Net {
     Rnn,
@@ -40,6 +36,10 @@ impl Net {
 #[derive(Clone, Copy, Debug)]
 struct Case {
     net: Net,
+    steps: usize,
+    /// Inputs of a step.
+    depth: usize,
+    hidden: usize,
     batch: usize,
     direction: Direction,
     order: Order,
@@ -58,6 +58,9 @@ const OTHER: [Activation; 3] = [
 
 const CASE: Case = Case {
     net: Rnn,
+    steps: 5,
+    depth: 3,
+    hidden: 18,
     batch: 1,
     direction: Direction::Forward,
     order: Order::StepsFirst,
@@ -80,45 +83,46 @@ struct Inputs<T> {
 
 impl Case {
     fn sequence(&self) -> Sequence {
-        let Case { batch, direction, order, clip, .. } = *self;
-        let (steps, inputs, hidden) = (STEPS, INPUTS, HIDDEN);
+        let Case { steps, depth: inputs, hidden, batch, direction, order, clip, .. } = *self;
         Sequence { steps, batch, inputs, hidden, direction, order, clip, weights: Weights::Plain }
     }
 
     fn inputs<T: Float>(&self) -> Inputs<T> {
         let ways = self.sequence().directions();
-        let rows = ways * self.net.gates() * HIDDEN;
+        let rows = ways * self.net.gates() * self.hidden;
         let some = |n: usize, seed| numbers(n, seed).into_iter().map(T::from_f64).collect();
-        let states = ways * self.batch * HIDDEN;
+        // What a step leaves is to fade, or a last bit would grow from step to step.
+        let fading = |x: f64| T::from_f64(x / (self.hidden as f64).sqrt());
+        let states = ways * self.batch * self.hidden;
         Inputs {
-            x: some(STEPS * self.batch * INPUTS, 1),
-            w: some(rows * INPUTS, 2),
-            r: some(rows * HIDDEN, 3),
+            x: some(self.steps * self.batch * self.depth, 1),
+            w: some(rows * self.depth, 2),
+            r: numbers(rows * self.hidden, 3).into_iter().map(fading).collect(),
             b: some(2 * rows, 4),
-            lens: (0..self.batch).map(|i| [3, 5, 0, 1][i % 4]).collect(),
+            lens: (0..self.batch).map(|i| [3, self.steps as i32, 0, 1][i % 4]).collect(),
             h: some(states, 5),
             c: some(states, 6),
-            p: some(ways * 3 * HIDDEN, 7),
+            p: some(ways * 3 * self.hidden, 7),
         }
     }
 
     /// The outputs of all steps, and the last states.
     fn truth(&self, inputs: &Inputs<f64>) -> [Vec<f64>; 3] {
         let ways = self.sequence().directions();
-        let mut y = vec![0.0; STEPS * ways * self.batch * HIDDEN];
+        let mut y = vec![0.0; self.steps * ways * self.batch * self.hidden];
         let (mut y_h, mut y_c) = (vec![0.0; inputs.h.len()], vec![0.0; inputs.h.len()]);
         for way in 0..ways {
             for at in 0..self.batch {
-                let len = if self.optional { inputs.lens[at] as usize } else { STEPS };
-                let state = HIDDEN
+                let len = if self.optional { inputs.lens[at] as usize } else { self.steps };
+                let state = self.hidden
                     * match self.order {
                         Order::StepsFirst => way * self.batch + at,
                         Order::BatchFirst => at * ways + way,
                     };
-                let (mut h, mut c) = (vec![0.0; HIDDEN], vec![0.0; HIDDEN]);
+                let (mut h, mut c) = (vec![0.0; self.hidden], vec![0.0; self.hidden]);
                 if self.optional {
-                    h.copy_from_slice(&inputs.h[state..][..HIDDEN]);
-                    c.copy_from_slice(&inputs.c[state..][..HIDDEN]);
+                    h.copy_from_slice(&inputs.h[state..][..self.hidden]);
+                    c.copy_from_slice(&inputs.c[state..][..self.hidden]);
                 }
                 for step in 0..len {
                     let step = if self.sequence().is_reverse(way) { len - 1 - step } else { step };
@@ -126,13 +130,21 @@ impl Case {
                         Order::StepsFirst => {
                             (step * self.batch + at, (step * ways + way) * self.batch + at)
                         }
-                        Order::BatchFirst => (at * STEPS + step, (at * STEPS + step) * ways + way),
+                        Order::BatchFirst => {
+                            (at * self.steps + step, (at * self.steps + step) * ways + way)
+                        }
                     };
-                    self.step(inputs, way, &inputs.x[x * INPUTS..][..INPUTS], &mut h, &mut c);
-                    y[to * HIDDEN..][..HIDDEN].copy_from_slice(&h);
+                    self.step(
+                        inputs,
+                        way,
+                        &inputs.x[x * self.depth..][..self.depth],
+                        &mut h,
+                        &mut c,
+                    );
+                    y[to * self.hidden..][..self.hidden].copy_from_slice(&h);
                 }
-                y_h[state..][..HIDDEN].copy_from_slice(&h);
-                y_c[state..][..HIDDEN].copy_from_slice(&c);
+                y_h[state..][..self.hidden].copy_from_slice(&h);
+                y_c[state..][..self.hidden].copy_from_slice(&c);
             }
         }
         [y, y_h, y_c]
@@ -141,15 +153,15 @@ impl Case {
     fn step(&self, inputs: &Inputs<f64>, way: usize, x: &[f64], h: &mut [f64], c: &mut [f64]) {
         let gates = self.net.gates();
         let dot = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
-        let row = |gate: usize, j: usize| (way * gates + gate) * HIDDEN + j;
-        let input = |gate, j| dot(x, &inputs.w[row(gate, j) * INPUTS..]);
-        let state = |gate, j, h: &[f64]| dot(h, &inputs.r[row(gate, j) * HIDDEN..]);
+        let row = |gate: usize, j: usize| (way * gates + gate) * self.hidden + j;
+        let input = |gate, j| dot(x, &inputs.w[row(gate, j) * self.depth..]);
+        let state = |gate, j, h: &[f64]| dot(h, &inputs.r[row(gate, j) * self.hidden..]);
         let bias = |half: usize, gate: usize, j: usize| match self.optional {
-            true => inputs.b[((way * 2 + half) * gates + gate) * HIDDEN + j],
+            true => inputs.b[((way * 2 + half) * gates + gate) * self.hidden + j],
             false => 0.0,
         };
         let peephole = |gate: usize, j: usize, c: f64| match self.optional {
-            true => inputs.p[(way * 3 + gate) * HIDDEN + j] * c,
+            true => inputs.p[(way * 3 + gate) * self.hidden + j] * c,
             false => 0.0,
         };
         let [f, g, to_output] = self.activations[way];
@@ -160,9 +172,10 @@ impl Case {
         let old = h.to_vec();
         let sum =
             |gate, j| input(gate, j) + state(gate, j, &old) + bias(0, gate, j) + bias(1, gate, j);
-        let reset: Vec<f64> =
-            (0..HIDDEN).map(|j| if gates == 3 { clipped(f, sum(1, j)) } else { 0.0 }).collect();
-        for j in 0..HIDDEN {
+        let reset: Vec<f64> = (0..self.hidden)
+            .map(|j| if gates == 3 { clipped(f, sum(1, j)) } else { 0.0 })
+            .collect();
+        for j in 0..self.hidden {
             h[j] = match self.net {
                 Rnn => clipped(f, sum(0, j)),
                 Gru { linear_before_reset } => {
@@ -191,7 +204,7 @@ impl Case {
         let Inputs { x, w, r, b, lens, h, c, p } = inputs;
         let sequence = Sequence { weights, ..self.sequence() };
         let [f, s] = self.activations;
-        let steps = STEPS * sequence.directions() * self.batch * HIDDEN;
+        let steps = self.steps * sequence.directions() * self.batch * self.hidden;
         let [mut y, mut y_h, mut y_c] = [steps, h.len(), h.len()].map(|n| vec![T::ONE; n]);
         let (to, to_h, to_c) = (Some(&mut y[..]), Some(&mut y_h[..]), Some(&mut y_c[..]));
         let some = |x| Some(x).filter(|_| self.optional);
@@ -241,10 +254,10 @@ impl Case {
         let mut packed = self.inputs::<f32>();
         let directions = self.sequence().directions();
         let groups = &[self.net.gates()];
-        let gates = Gates { directions, groups, hidden: HIDDEN, depth: INPUTS };
+        let gates = Gates { directions, groups, hidden: self.hidden, depth: self.depth };
         packed.w = vec![9.0; packed_gates_len::<f32>(&gates)];
         pack_gates(&plain.w, &mut packed.w, gates);
-        let gates = Gates { groups: self.net.groups(), depth: HIDDEN, ..gates };
+        let gates = Gates { groups: self.net.groups(), depth: self.hidden, ..gates };
         packed.r = vec![9.0; packed_gates_len::<f32>(&gates)];
         pack_gates(&plain.r, &mut packed.r, gates);
         let mut striped = Inputs { w: packed.w.clone(), ..self.inputs() };
@@ -279,6 +292,22 @@ fn every_network_in_every_way() {
                             Case { net, batch, direction, order, clip, optional, ..CASE }.check();
                         }
                     }
+                }
+            }
+        }
+    }
+}
+
+/// More steps than inputs are multiplied at once, and whole stripes and panels.
+#[test]
+fn long_sequences_in_every_way() {
+    for (steps, depth, hidden) in [(50, 16, 32), (67, 5, 64), (96, 40, 32), (130, 9, 96)] {
+        for net in NETS {
+            for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+                for optional in [false, true] {
+                    let order = if optional { Order::BatchFirst } else { Order::StepsFirst };
+                    let sizes = Case { steps, depth, hidden, ..CASE };
+                    Case { net, direction, order, optional, ..sizes }.check();
                 }
             }
         }
