@@ -13,15 +13,15 @@
 //! |---|---|---|
 //! | [`train`] | messages → messages of a model that can be trained | kernels, plans, generated code |
 //! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
-//! | [`check`] | messages → findings: the rules of the format | everything but the base |
+//! | [`mod@check`] | messages → findings: the rules of the format | everything but the base |
 //! | [`export`] | [`ir::Graph`] → messages | kernels, plans, passes |
 //! | [`passes`] | graph → graph, one file a pass | the file format, generated code |
 //! | [`emit`] | plan → tokens → text | graphs, operators, ONNX |
 //! | [`host`] | runs a plan here and now | graphs, operators |
 //! | [`ops`] | every operator, one file a family | the file format, passes, tokens |
 //! | [`ir`] | graph, the trait [`ir::Op`], lowering to a plan | any particular operator |
-//! | [`plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
-//! | base | [`arena`], [`array`], [`diag`], [`dim`], [`domain`], [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
+//! | [`mod@plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
+//! | base | [`arena`], [`mod@array`], [`diag`], [`dim`], [`domain`], [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
 
 pub mod arena;
 pub mod array;

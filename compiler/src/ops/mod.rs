@@ -8,7 +8,7 @@
 //!    kernels · its types · its calls. `softmax.rs` is the example to follow.
 //! 3. Write its kernel in the runtime library, in the file or folder of the family's name, with its
 //!    tests.
-//! 4. A new family goes into [`FAMILIES`], sorted, and into the runtime library's `lib.rs`.
+//! 4. A new family goes into `FAMILIES`, sorted, and into the runtime library's `lib.rs`.
 //!
 //! Nothing else names operators: the conformance suite finds the new one by itself.
 
@@ -100,7 +100,7 @@ pub enum How {
     /// to the inputs, in that order, and the node may stand before what makes them.
     Naming(&'static [&'static str], Read),
     /// By a function that adds nodes for it, and gives the values of its outputs. The node stays as
-    /// it is ([`quoted::Quoted`]) until the first pass, so that it can be written again.
+    /// it is (`quoted::Quoted`) until the first pass, so that it can be written again.
     Nodes(Nodes),
     /// As other nodes: a function in ONNX's textual syntax without its name, over the newest
     /// operators, such as `<axis: int = 1> (X) => (Y) { ... }`.

@@ -91,7 +91,7 @@ pub trait Simd: Sealed {
     /// How many `f32` a vector holds: a power of two, at most [`MAX_LANES`].
     const LANES: usize;
     /// Whether there are no vectors, so that each sum has a register of its own
-    /// ([`sixteen`]).
+    /// (`sixteen`).
     const NARROW: bool = false;
     /// Whether [`gather`](Simd::gather) is an instruction.
     const GATHERS: bool = false;

@@ -24,7 +24,7 @@ pub(crate) const PRODUCTS: usize = 16;
 /// How many threads share work, the caller's own included: 1 without the feature `threads`.
 ///
 /// With it, as many as the environment variable `ONNXC_THREADS` says, or else as the system has
-/// processors for, unless [`start`] came first.
+/// processors for, unless `start` came first.
 pub fn count() -> usize {
     #[cfg(feature = "threads")]
     return shared::count();

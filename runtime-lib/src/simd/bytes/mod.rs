@@ -111,7 +111,7 @@ pub trait Bytes: Sealed {
     /// Each sum times its factor: the exact product, rounded to the nearest whole number, halves to
     /// the even one, and with a zero point added; what is no byte then may become any number that is none,
     /// on the same side, or the next byte. Nothing where a sum has too many bits for that,
-    /// which is not looked at where factors are [`are_steady`]; nothing where the level has no
+    /// which is not looked at where factors are `are_steady`; nothing where the level has no
     /// way to do so ([`Bytes::ROUNDS`]), either.
     #[inline(always)]
     fn whole_products<const V: usize>(

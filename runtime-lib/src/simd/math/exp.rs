@@ -104,7 +104,7 @@ fn sigmoid_fraction<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
     (s.select(negative, e, one), s.add(one, e))
 }
 
-/// `x tanh(ln(1 + e^x))`; NaN at -∞, as in [`super::gate`].
+/// `x tanh(ln(1 + e^x))`; NaN at -∞, as in `gate`.
 #[inline(always)]
 pub fn mish<S: Simd>(s: S, x: S::F32) -> S::F32 {
     // With e = e^x, it is x e (e + 2) / (e (e + 2) + 2). From 20 on it rounds to x.

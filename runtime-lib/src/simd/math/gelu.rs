@@ -10,7 +10,7 @@ const NEAR: f32 = 1.1;
 const FAR: f32 = 14.5;
 
 /// `x Φ(x)`, with the distribution function `Φ` of the normal distribution; NaN at
-/// -∞, as in [`super::gate`].
+/// -∞, as in `gate`.
 #[inline(always)]
 pub fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let half = s.splat(0.5);

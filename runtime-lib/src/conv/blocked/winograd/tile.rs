@@ -54,7 +54,7 @@ impl Tile {
         }
     }
 
-    /// In how many parts [`pack_winograd`] packs weights: for each sum of products those that it is made of.
+    /// In how many parts `pack_winograd` packs weights: for each sum of products those that it is made of.
     pub const fn parts(self) -> usize {
         self.sums() * self.sums()
     }
