@@ -70,10 +70,14 @@ pub type Result<T = ()> = core::result::Result<T, Error>;
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Size { input, axis, wanted, expected, found } => write!(
-                f,
-                "input `{input}`: axis {axis} is {found}, but the model wants {expected} (`{wanted}`)"
-            ),
+            Error::Size { input, axis, wanted, expected, found } => {
+                write!(
+                    f,
+                    "input `{input}`: axis {axis} is {found}, but the model wants {expected}"
+                )?;
+                // A number says no more than what it comes to.
+                if wanted.parse() == Ok(*expected) { Ok(()) } else { write!(f, " (`{wanted}`)") }
+            }
             Error::Length { expected, found } => {
                 write!(f, "the shape has {expected} elements, but the slice has {found}")
             }
@@ -98,3 +102,18 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_called_by_its_name_where_it_has_one() {
+        let text = |wanted| {
+            let error = Error::Size { input: "x", axis: 1, wanted, expected: 8, found: 3 };
+            std::string::ToString::to_string(&error)
+        };
+        assert_eq!(text("8"), "input `x`: axis 1 is 3, but the model wants 8");
+        assert_eq!(text("2 * n"), "input `x`: axis 1 is 3, but the model wants 8 (`2 * n`)");
+    }
+}

@@ -11,6 +11,7 @@ use crate::{
     Complex, Error, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2,
     I4, Result, U2, U4,
 };
+use core::fmt;
 use core::marker::PhantomData;
 
 /// The unit of arenas and weights: bytes at an address that suits every element and vector.
@@ -138,7 +139,7 @@ const fn outside() -> ! {
 /// static ARENA: InlineArena<{ BYTES.div_ceil(Block::BYTES) }> = InlineArena::new();
 /// # assert_eq!(size_of_val(&ARENA), 1024);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct InlineArena<const BLOCKS: usize>([Block; BLOCKS]);
 
 impl<const BLOCKS: usize> InlineArena<BLOCKS> {
@@ -162,6 +163,13 @@ impl<const BLOCKS: usize> InlineArena<BLOCKS> {
     }
 }
 
+/// Its size: what is in it says nothing to people.
+impl<const BLOCKS: usize> fmt::Debug for InlineArena<BLOCKS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InlineArena({} bytes)", size_of_val(&self.0))
+    }
+}
+
 impl<const BLOCKS: usize> Default for InlineArena<BLOCKS> {
     fn default() -> Self {
         InlineArena::new()
@@ -170,7 +178,7 @@ impl<const BLOCKS: usize> Default for InlineArena<BLOCKS> {
 
 /// An arena on the heap, taken when the model first runs.
 #[cfg(feature = "alloc")]
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct HeapArena<const BLOCKS: usize>(alloc::vec::Vec<Block>);
 
 #[cfg(feature = "alloc")]
@@ -188,14 +196,29 @@ impl<const BLOCKS: usize> HeapArena<BLOCKS> {
     }
 }
 
+/// How much memory it has taken.
+#[cfg(feature = "alloc")]
+impl<const BLOCKS: usize> fmt::Debug for HeapArena<BLOCKS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HeapArena({} bytes)", size_of_val(&self.0[..]))
+    }
+}
+
 /// Bytes at an address that suits every element and vector.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Aligned<T: ?Sized>(pub T);
 
 /// The weights of a model.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Weights(&'static [u8]);
+
+/// Their size.
+impl fmt::Debug for Weights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Weights({} bytes)", self.0.len())
+    }
+}
 
 impl Weights {
     /// The alignment that weights given by the caller must have.
@@ -318,6 +341,17 @@ mod tests {
         assert!(!refused(|arena| {
             borrow(arena, (X.read(), FLAGS.read()));
         }));
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn memory_is_shown_by_its_size() {
+        let arena = InlineArena::<2>::new();
+        assert_eq!(std::format!("{arena:?}"), "InlineArena(128 bytes)");
+        let mut arena = HeapArena::<3>::new();
+        assert_eq!(std::format!("{arena:?}"), "HeapArena(0 bytes)");
+        arena.blocks();
+        assert_eq!(std::format!("{arena:?}"), "HeapArena(192 bytes)");
     }
 
     #[test]
