@@ -116,6 +116,10 @@ impl<F: FoldVectors> Windows<'_, F> {
             for first in (0..w.out).step_by(self.at_once) {
                 let part = self.part::<S>(first);
                 self.prepare(&part, &mut room);
+                if STRIDE == 2 && self.are_pairs(&part) && h.kernel == 2 && inside == (0..h.out) {
+                    self.join_quads(s, x, &part, y);
+                    continue;
+                }
                 if STRIDE == 2 && self.are_pairs(&part) {
                     for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
                         let (high, rows) = (self.high(i, &inside), h.stretch(&inside, i, i + 1));
@@ -196,8 +200,28 @@ impl<F: FoldVectors> Windows<'_, F> {
         kernel == 2 && dilation == 1 && part.skip == 0 && part.seen == 2 * part.count
     }
 
-    /// Makes results of such windows, which see so many rows of the image: what is gathered of these stays in
-    /// registers.
+    /// Makes results of such windows of two rows, all of which lie in the image: the results of a plane.
+    #[inline(always)]
+    fn join_quads<S: Simd>(&self, s: S, x: &[f32], part: &Part, y: &mut [f32]) {
+        let Windows { h, w, fold, .. } = *self;
+        let (below, counts) = (h.dilation * w.size, s.splat(4.0));
+        for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
+            let x = &x[(i * h.stride - h.pad) * w.size + part.from..];
+            let y = &mut y[part.first..][..part.count];
+            for i in (0..y.len()).step_by(S::LANES) {
+                let i = again::<S>(i, y.len());
+                let (first, second) = (2 * i, 2 * i + S::LANES);
+                let second = fold.take_vector(s, load(s, x, second), load(s, x, second + below));
+                let first = fold.take_vector(s, load(s, x, first), load(s, x, first + below));
+                let [evens, odds] = s.evens_and_odds(first, second);
+                let state = fold.take_vector(s, evens, odds);
+                store(s, fold.finish_vector(s, state, counts), &mut y[i..]);
+            }
+        }
+    }
+
+    /// Makes results of windows of two columns, which see so many rows of the image: what is gathered of these
+    /// stays in registers.
     #[inline(always)]
     fn join_pairs<S: Simd>(
         &self,
@@ -227,8 +251,7 @@ impl<F: FoldVectors> Windows<'_, F> {
         let (first, step) = (rows.from * w.size + from, h.dilation * w.size);
         let mut state = s.splat(fold.start());
         for row in 0..rows.taps.len() {
-            let x = x.get(first + row * step..).unwrap_or(&[]);
-            state = fold.take_vector(s, state, load(s, x));
+            state = fold.take_vector(s, state, load(s, x, first + row * step));
         }
         state
     }
@@ -285,8 +308,10 @@ fn again<S: Simd>(i: usize, n: usize) -> usize {
     i.min(n.saturating_sub(S::LANES))
 }
 
+/// What is there from a place on.
 #[inline(always)]
-fn load<S: Simd>(s: S, x: &[f32]) -> S::F32 {
+fn load<S: Simd>(s: S, x: &[f32], at: usize) -> S::F32 {
+    let x = x.get(at..).unwrap_or(&[]);
     if x.len() >= S::LANES { s.load(x) } else { s.load_head(x) }
 }
 
