@@ -24,14 +24,14 @@ NAMES = {
 TOLERANCE = 1e-4
 
 
-def prepare(model, folder):
-    """Draws the inputs of a model, and writes them with the outputs that are expected."""
+def prepare(model, folder, seed):
+    """Draws the inputs of a model from a seed, and writes them with the outputs that are expected."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(model, options, providers=providers)
-    seeded = np.random.default_rng(11)
+    seeded = np.random.default_rng(seed)
     feeds = {port.name: draw(port, seeded) for port in session.get_inputs()}
     results = session.run(None, feeds)
     outputs = {port.name: y for port, y in zip(session.get_outputs(), results)}
@@ -179,6 +179,7 @@ def main():
     parser.add_argument("--threads", default="1")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--precision", default="")
+    parser.add_argument("--seed", type=int, default=11)
     options = parser.parse_args()
     names = ["onnxc", *options.peers.split(",")]
     threads = [int(n) for n in options.threads.split(",")]
@@ -188,7 +189,7 @@ def main():
     results = {n: [] for n in threads}
     for model in models:
         folder = options.work / "runs" / model.stem
-        inputs, expected = prepare(model, folder)
+        inputs, expected = prepare(model, folder, options.seed)
         try:
             compile_ours(model, inputs, folder, options.work, threads, options.precision)
         except RuntimeError as reason:
