@@ -64,6 +64,7 @@ use passes::OwnPass;
 use plan::{Algorithm, Plan, Plans, Training};
 use std::{
     io::Write,
+    iter,
     path::{Path, PathBuf},
 };
 
@@ -104,7 +105,7 @@ impl Output {
     fn spares(&self, to: &Path) -> diag::Result {
         let Some(model) = &self.model else { return Ok(()) };
         let files = self.files.iter().map(|file| model.with_file_name(file));
-        if ![model.clone()].into_iter().chain(files).any(|from| file::is_one(&from, to)) {
+        if !iter::once(model.clone()).chain(files).any(|from| file::is_one(&from, to)) {
             return Ok(());
         }
         Err(Diagnostic::new(Code::BadOption, "the model was read from it, and would be lost")
@@ -286,6 +287,7 @@ pub fn training(
     graphs.map(|graphs| learning(graphs, options, seen)).transpose()
 }
 
+/// The plan of a graph, with its memory laid out, and the files beside the model that were read.
 fn inferring(
     imported: Imported,
     options: &Options,
@@ -297,6 +299,7 @@ fn inferring(
     Ok((plan, imported.files))
 }
 
+/// Likewise the plans of the graphs of a model that learns.
 fn learning(
     graphs: import::Training,
     options: &Options,
