@@ -51,8 +51,8 @@ impl Stripes<'_> {
     #[inline(never)]
     pub fn multiply(self) {
         let Stripes { x, b, addend, y, backwards } = self;
-        // Each element of the matrix is read once, and nothing is written for it.
-        let cost = y.len() * x.len() / 2;
+        // Each element of the matrix is read once, from a cache, and nothing is written for it.
+        let cost = y.len() * x.len() / 5;
         threads::share(y, STRIPE, cost, |first, y| {
             let first = first * STRIPE;
             let (b, addend) = (&b[first * x.len()..], &addend[first..]);

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::boxed::Box;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::sync::OnceLock;
 use std::{thread, vec, vec::Vec};
 
 fn pool(threads: usize) -> &'static Pool {
@@ -79,7 +80,9 @@ fn all_parts_are_done_before_a_panic_reaches_the_caller() {
             panic!("what a panic leaves is dropped")
         }
     }
-    let (pool, done) = (pool(0), AtomicUsize::new(0));
+    // No thread holds it, so it must not be leaked as others are.
+    static POOL: OnceLock<Pool> = OnceLock::new();
+    let (pool, done) = (POOL.get_or_init(|| Pool::new(0)), AtomicUsize::new(0));
     let run = || {
         pool.run(3, &|i| {
             done.fetch_add(1, Ordering::Relaxed);
