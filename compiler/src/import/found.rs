@@ -1,7 +1,7 @@
 //! What was found while a graph was built.
 
-use crate::diag::{Diagnostic, Diagnostics, Result};
-use std::mem;
+use crate::diag::{Code, Diagnostic, Diagnostics, Result};
+use std::{collections::HashMap, mem};
 
 /// What is wrong with what was built, in order.
 #[derive(Default)]
@@ -68,4 +68,28 @@ impl Found {
         let all: Vec<Diagnostic> = all.collect();
         if all.is_empty() { Ok(()) } else { Err(Diagnostics(all)) }
     }
+}
+
+/// The findings, of which what is wrong with a file beside the model is one, however many tensors
+/// lie in it.
+pub(super) fn once_a_file(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
+    let mut faults: HashMap<(String, Option<String>), usize> = HashMap::new();
+    for finding in found {
+        let last = (finding.message.clone(), finding.at.last().cloned());
+        let fault = (finding.code == Code::BadExternalData).then_some(last);
+        match fault.as_ref().and_then(|fault| faults.get(fault).copied()) {
+            Some(first) => kept[first].1 += 1,
+            None => {
+                faults.extend(fault.map(|fault| (fault, kept.len())));
+                kept.push((finding, 0));
+            }
+        }
+    }
+    let noted = |(finding, more): (Diagnostic, usize)| match more {
+        0 => finding,
+        1 => finding.note("one more tensor lies in it"),
+        _ => finding.note(format!("{more} more tensors lie in it")),
+    };
+    kept.into_iter().map(noted).collect()
 }

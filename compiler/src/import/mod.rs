@@ -38,11 +38,7 @@ use crate::{
 use onnxc_proto::{
     Bytes, GraphProto, ModelProto, decode_model, tensor_shape_proto::dimension, type_proto,
 };
-use std::{
-    collections::{BTreeMap, HashMap},
-    ops::RangeInclusive,
-    path::PathBuf,
-};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::PathBuf};
 
 /// What the user settles about a model before it is read.
 #[derive(Clone, Debug, Default)]
@@ -152,34 +148,10 @@ pub fn message(proto: &ModelProto, settings: &Settings) -> Result<Imported, Diag
     let (imported, more) = match built {
         Ok(imported) => (Some(imported), bound),
         // What is wrong with the model's graph is wrong in training, too.
-        Err(found) => (None, once_a_file(found.0)),
+        Err(found) => (None, found::once_a_file(found.0)),
     };
     found.extend(more);
     imported.filter(|_| found.is_empty()).ok_or(Diagnostics(found))
-}
-
-/// The findings, of which what is wrong with a file beside the model is one, however many tensors
-/// lie in it.
-fn once_a_file(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
-    let mut faults: HashMap<(String, Option<String>), usize> = HashMap::new();
-    for finding in found {
-        let last = (finding.message.clone(), finding.at.last().cloned());
-        let fault = (finding.code == Code::BadExternalData).then_some(last);
-        match fault.as_ref().and_then(|fault| faults.get(fault).copied()) {
-            Some(first) => kept[first].1 += 1,
-            None => {
-                faults.extend(fault.map(|fault| (fault, kept.len())));
-                kept.push((finding, 0));
-            }
-        }
-    }
-    let noted = |(finding, more): (Diagnostic, usize)| match more {
-        0 => finding,
-        1 => finding.note("one more tensor lies in it"),
-        _ => finding.note(format!("{more} more tensors lie in it")),
-    };
-    kept.into_iter().map(noted).collect()
 }
 
 /// The message in a model file, which may be in ONNX's textual syntax.

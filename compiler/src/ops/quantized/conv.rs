@@ -1,6 +1,6 @@
 //! Convolutions of bytes that passes make of real ones between quantized tensors.
 
-use super::requantize::{Requantized, check_channels};
+use super::requantize::{Requantized, check_channels, operands};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -171,13 +171,7 @@ fn call_of(
     geometry: Conv,
     to: Requantized,
 ) -> Result {
-    let inputs = vec![
-        cx.input(0)?.into(),
-        weights.into(),
-        cx.input(2)?.into(),
-        cx.input(3)?.into(),
-        cx.optional(4)?.into(),
-    ];
+    let inputs = operands(cx, weights)?;
     let outputs = vec![cx.output(0)?.into(), starts.into(), scratch.into()];
     let found = kernels.iter().find(|(made, _)| *made == to.dtype);
     let (_, kernel) = found.expect("a byte");

@@ -2,7 +2,7 @@
 
 use super::{
     conv::call_small,
-    requantize::{Requantized, check_channels},
+    requantize::{Requantized, check_channels, operands},
 };
 use crate::{
     diag::{Code, Result},
@@ -157,13 +157,7 @@ impl Op for QuantizedMatMul {
         }
         let weights = packed(cx, 1, self.trans_b, &product, columns)?;
         let scratch = scratch(cx, &product);
-        let inputs = vec![
-            cx.input(0)?.into(),
-            weights.into(),
-            cx.input(2)?.into(),
-            cx.input(3)?.into(),
-            cx.optional(4)?.into(),
-        ];
+        let inputs = operands(cx, weights)?;
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
         let found = KERNELS.iter().find(|(dtype, _)| *dtype == self.to.dtype);
         let (_, kernel) = found.expect("a byte");

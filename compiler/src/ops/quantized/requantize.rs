@@ -4,8 +4,8 @@ use crate::{
     diag::Result,
     dim::Dim,
     dtype::DType,
-    ir::{Attributes, Infer, Inferred, Reader},
-    plan::geometry::Requantize,
+    ir::{Attributes, Infer, Inferred, Lower, Reader},
+    plan::{Arg, Operand, geometry::Requantize},
 };
 use onnxc_runtime::quantized;
 
@@ -73,4 +73,16 @@ pub fn check_channels(cx: &mut Infer<'_>, first: usize, channels: &Dim) -> Infer
         }
     }
     Ok(())
+}
+
+/// What kernels of sums are given: the input, the weights as they want them, and of each channel its
+/// addend, its factor and, where there is one, its offset.
+pub fn operands(cx: &mut Lower<'_>, weights: Operand) -> Result<Vec<Arg>> {
+    Ok(vec![
+        cx.input(0)?.into(),
+        weights.into(),
+        cx.input(2)?.into(),
+        cx.input(3)?.into(),
+        cx.optional(4)?.into(),
+    ])
 }
