@@ -93,10 +93,9 @@ impl ::core::default::Default for Cache {
 
 #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod cache {
-    use ::onnxc_runtime::{attention, concat, reshape};
+    use ::onnxc_runtime::{attention, reshape};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
     use ::onnxc_runtime::attention::{Attention, Precision, Stage};
-    use ::onnxc_runtime::geometry::Strided;
 
     pub(super) fn infer<'a>(
         weights: &::onnxc_runtime::arena::Weights,
@@ -114,79 +113,29 @@ mod cache {
             borrow(arena, PAST_V.part(0, 8 * past).write()).fill_with(Default::default);
         }
 
-        // present_k: Concat -> float[1, 2, past + 1, 4]
-        let (present_k, past_k) = borrow(
-            arena,
-            (PRESENT_K.part(0, 8 * past + 8).write(), PAST_K.part(0, 8 * past).read()),
-        );
-        concat::concat(
-            past_k,
-            present_k,
-            Strided {
-                sizes: &[2, 4 * past],
-                strides: &[(4 * past + 4) as isize, 1],
-                start: 0,
-            },
-        );
-
-        // present_k: Concat -> float[1, 2, past + 1, 4]
-        let present_k = borrow(arena, PRESENT_K.part(0, 8 * past + 8).write());
-        concat::concat(
-            k,
-            present_k,
-            Strided {
-                sizes: &[2, 4],
-                strides: &[(4 * past + 4) as isize, 1],
-                start: 4 * past,
-            },
-        );
-
-        // present_v: Concat -> float[1, 2, past + 1, 4]
-        let (present_v, past_v) = borrow(
-            arena,
-            (PRESENT_V.part(0, 8 * past + 8).write(), PAST_V.part(0, 8 * past).read()),
-        );
-        concat::concat(
-            past_v,
-            present_v,
-            Strided {
-                sizes: &[2, 4 * past],
-                strides: &[(4 * past + 4) as isize, 1],
-                start: 0,
-            },
-        );
-
-        // present_v: Concat -> float[1, 2, past + 1, 4]
-        let present_v = borrow(arena, PRESENT_V.part(0, 8 * past + 8).write());
-        concat::concat(
-            v,
-            present_v,
-            Strided {
-                sizes: &[2, 4],
-                strides: &[(4 * past + 4) as isize, 1],
-                start: 4 * past,
-            },
-        );
-
-        // y: Attention -> float[1, 2, 1, 4]
-        let (y, y_scratch, present_k, present_v) = borrow(
+        // y: Attention -> float[1, 2, 1, 4], float[1, 2, past + 1, 4], float[1, 2, past + 1, 4]
+        let (y, present_k, present_v, y_scratch, past_k, past_v) = borrow(
             arena,
             (
                 Y.write(),
+                PRESENT_K.part(0, 8 * past + 8).write(),
+                PRESENT_V.part(0, 8 * past + 8).write(),
                 Y_SCRATCH.part(0, 104 * past + 1288).write(),
-                PRESENT_K.part(0, 8 * past + 8).read(),
-                PRESENT_V.part(0, 8 * past + 8).read(),
+                PAST_K.part(0, 8 * past).read(),
+                PAST_V.part(0, 8 * past).read(),
             ),
         );
-        attention::attention_f32(
+        attention::attention_cached_f32(
             q,
-            present_k,
-            present_v,
-            None,
+            k,
+            v,
+            Some(past_k),
+            Some(past_v),
             None,
             None,
             y,
-            None,
+            present_k,
+            present_v,
             y_scratch,
             Attention {
                 batch: 1,
@@ -197,12 +146,12 @@ mod cache {
                 depth: 4,
                 width: 4,
                 q: [8, 4, 4],
-                k: [8 * past + 8, 4 * past + 4, 4],
-                v: [8 * past + 8, 4 * past + 4, 4],
+                k: [8, 4, 4],
+                v: [8, 4, 4],
                 y: [8, 4, 4],
                 mask: [0, 0, 0],
                 mask_len: past + 1,
-                past: 0,
+                past: past,
                 left: None,
                 right: None,
                 scale: Some(1.0),
@@ -240,9 +189,9 @@ mod cache {
 
     const PAST_K: Slot<f32> = Slot::new(8064, 64);
     const PAST_V: Slot<f32> = Slot::new(8320, 64);
+    const Y: Slot<f32> = Slot::new(9088, 8);
     const PRESENT_K: Slot<f32> = Slot::new(8576, 64);
     const PRESENT_V: Slot<f32> = Slot::new(8832, 64);
-    const Y: Slot<f32> = Slot::new(9088, 8);
     const Y_SCRATCH: Slot<f32> = Slot::new(0, 2016);
 
     pub(super) static WEIGHTS: &Aligned<[u8; 0]> = &Aligned(

@@ -15,9 +15,14 @@ fn recognized(inputs: &str, body: &str) -> String {
 }
 
 fn recognized_in(model: String) -> String {
+    after("recognize", model)
+}
+
+/// A model's graph after a pass, as text.
+fn after(last: &str, model: String) -> String {
     let mut text = String::new();
     let result = onnxc::plan(model.into(), &Options::default(), &mut |pass, graph| {
-        if pass == "recognize" {
+        if pass == last {
             text = graph.to_string();
         }
     });
@@ -186,6 +191,44 @@ fn what_is_recognized_gives_the_same_numbers() {
         let far = one.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(one.len() == other.len() && far < 1e-6, "{far}: {one:?} {other:?}");
     }
+}
+
+/// A step with a cache, whose attention is what stands between.
+fn step(attention: &str) -> String {
+    let heads = |name, rows| format!("float[1, 2, {rows}, 4] {name}");
+    let [q, k, v] = ["q", "k", "v"].map(|name| heads(name, 1));
+    let [past_k, past_v] = ["past_k", "past_v"].map(|name| heads(name, 3));
+    format!(
+        "<ir_version: 10, opset_import: [\"\" : 23]>
+         step ({q}, {k}, {v}, {past_k}, {past_v}) => ({}, {}) {{
+             keys = Concat<axis = 2>(past_k, k)
+             values = Concat<axis = -2>(past_v, v)
+             {attention}
+             sum = Add(z, keys)
+             y = Add(sum, values)
+         }}",
+        heads("y", 4),
+        heads("keys", 4),
+    )
+}
+
+#[test]
+fn attention_puts_together_what_it_attends() {
+    let plain = step("z = Attention(q, keys, values)");
+    let text = after("fuse", plain.clone());
+    assert!(text.contains("Attention") && !text.contains("Concat"), "{text}");
+    // With a cache, a query would be behind it.
+    let causal = step("z = Attention<is_causal = 1>(q, keys, values)");
+    assert!(after("fuse", causal).contains("Concat"));
+    let apart = step("less = Neg(values)  minus = Attention(q, keys, less)  z = Neg(minus)");
+    assert!(after("fuse", apart.clone()).contains("Concat"));
+    let one = &[1, 2, 1, 4][..];
+    let shapes = [one, one, one, &[1, 2, 3, 4], &[1, 2, 3, 4]];
+    let (found, expected) = (run(&plain, &shapes), run(&apart, &shapes));
+    assert!(
+        found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-6),
+        "{found:?} {expected:?}"
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
 
 use crate::{
     Complex, Error, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2,
-    I4, Result, U2, U4,
+    I4, Result, U2, U4, threads::Pace,
 };
 use core::fmt;
 use core::marker::PhantomData;
@@ -137,28 +137,30 @@ const fn outside() -> ! {
 /// # struct Eyes; impl Eyes { const PEAK_ARENA_BYTES: usize = 1000; }
 /// const BYTES: usize = larger(Ears::PEAK_ARENA_BYTES, Eyes::PEAK_ARENA_BYTES);
 /// static ARENA: InlineArena<{ BYTES.div_ceil(Block::BYTES) }> = InlineArena::new();
-/// # assert_eq!(size_of_val(&ARENA), 1024);
+/// # assert!(size_of_val(&ARENA) >= 1024);
 /// ```
 #[derive(Clone)]
-pub struct InlineArena<const BLOCKS: usize>([Block; BLOCKS]);
+pub struct InlineArena<const BLOCKS: usize>([Block; BLOCKS], Pace);
 
 impl<const BLOCKS: usize> InlineArena<BLOCKS> {
     /// An arena of zeros.
     pub const fn new() -> InlineArena<BLOCKS> {
-        InlineArena([Block::ZERO; BLOCKS])
+        InlineArena([Block::ZERO; BLOCKS], Pace::new())
     }
 
-    /// The memory.
+    /// The memory, for a run.
     #[inline(always)]
     pub fn blocks(&mut self) -> &mut [Block] {
+        self.1.start();
         &mut self.0
     }
 
-    /// The first `N` blocks, for a model that wants no more. A program whose arena has fewer does
+    /// The first `N` blocks, for a run of a model that wants no more. A program whose arena has fewer does
     /// not compile.
     #[inline(always)]
     pub fn first<const N: usize>(&mut self) -> &mut [Block] {
         const { assert!(N <= BLOCKS, "the arena is smaller than the model's `PEAK_ARENA_BYTES`") };
+        self.1.start();
         &mut self.0[..N]
     }
 }
@@ -179,18 +181,19 @@ impl<const BLOCKS: usize> Default for InlineArena<BLOCKS> {
 /// An arena on the heap, taken when the model first runs.
 #[cfg(feature = "alloc")]
 #[derive(Clone, Default)]
-pub struct HeapArena<const BLOCKS: usize>(alloc::vec::Vec<Block>);
+pub struct HeapArena<const BLOCKS: usize>(alloc::vec::Vec<Block>, Pace);
 
 #[cfg(feature = "alloc")]
 impl<const BLOCKS: usize> HeapArena<BLOCKS> {
     /// An arena that takes no memory yet.
     pub const fn new() -> HeapArena<BLOCKS> {
-        HeapArena(alloc::vec::Vec::new())
+        HeapArena(alloc::vec::Vec::new(), Pace::new())
     }
 
-    /// The memory.
+    /// The memory, for a run.
     #[inline]
     pub fn blocks(&mut self) -> &mut [Block] {
+        self.1.start();
         self.0.resize(BLOCKS, Block::ZERO);
         &mut self.0
     }

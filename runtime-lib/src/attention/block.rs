@@ -97,6 +97,26 @@ impl Part {
         self
     }
 
+    /// Each head of each sequence, and how far behind the part's first result its own start.
+    pub fn heads(self, g: &Attention) -> impl Iterator<Item = (usize, Part)> {
+        let ([batch, head, query], start) = (self.first, self.start(g));
+        let one = move |b, h| Part { first: [b, h, query], count: [1, 1, self.count[2]] };
+        let all = (batch..batch + self.count[0])
+            .flat_map(move |b| (head..head + self.count[1]).map(move |h| one(b, h)));
+        all.map(move |part| (part.start(g) - start, part))
+    }
+
+    /// The sequence and the head with which it starts.
+    pub fn place(&self) -> [usize; 2] {
+        [self.first[0], self.first[1]]
+    }
+
+    /// Where its results start.
+    fn start(&self, g: &Attention) -> usize {
+        let [batch, head, query] = self.first;
+        batch * g.y[0] + head * g.group * g.y[1] + query * g.y[2]
+    }
+
     fn range(&self, axis: usize) -> Range<usize> {
         self.first[axis]..self.first[axis] + self.count[axis]
     }
@@ -122,7 +142,7 @@ pub(super) fn run<T: Float>(
     let mut room = Room::of(rest, g);
     let mut finish = Finish::new(g, x.mask, x.allowed, scores, wide);
     let [q_scale, k_scale] = scales::<T>(g, wide);
-    let start = part.first[0] * g.y[0] + part.first[1] * g.group * g.y[1] + part.first[2] * g.y[2];
+    let start = part.start(g);
     for (b, h) in part.range(0).flat_map(|b| part.range(1).map(move |h| (b, h))) {
         let span = Span::of(g, b, x.lengths, x.mask.is_some() || x.allowed.is_some());
         // Rows before the end that are asked for may not be attended by anyone.

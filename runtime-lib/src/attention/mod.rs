@@ -20,7 +20,7 @@ mod scaled;
 #[cfg(all(test, feature = "std"))]
 pub(crate) mod tests;
 
-pub use cache::{Append, append};
+pub use cache::{Append, append, attention_cached_f32};
 pub use scaled::scaled;
 
 use crate::Float;
@@ -198,7 +198,8 @@ pub fn attention_f32(
     geometry: Attention,
 ) {
     let kind = Kind { as_wide: |x| Some(x) };
-    share(kind, Operands { q, k, v, mask, allowed, lengths }, y, scores, scratch, &geometry);
+    let operands = Operands { q, k, v, mask, allowed, lengths };
+    share(kind, operands, y, scores, scratch, &geometry);
 }
 
 /// [`attention_f32`], of `f64`.
@@ -217,7 +218,8 @@ pub fn attention_f64(
     geometry: Attention,
 ) {
     let kind = Kind { as_wide: |x| Some(x) };
-    share(kind, Operands { q, k, v, mask, allowed, lengths }, y, scores, scratch, &geometry);
+    let operands = Operands { q, k, v, mask, allowed, lengths };
+    share(kind, operands, y, scores, scratch, &geometry);
 }
 
 /// [`attention_f32`], of 16-bit elements.
@@ -235,5 +237,6 @@ pub fn attention_half<T: Float<Wide = f32>>(
     geometry: Attention,
 ) {
     let kind = Kind { as_wide: |_| None };
-    share(kind, Operands { q, k, v, mask, allowed, lengths }, y, scores, scratch, &geometry);
+    let operands = Operands { q, k, v, mask, allowed, lengths };
+    share(kind, operands, y, scores, scratch, &geometry);
 }

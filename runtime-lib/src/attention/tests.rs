@@ -343,3 +343,65 @@ fn new_rows_stand_behind_those_before() {
     append(&x, None, &mut y[..8], Append { past: 0, ..geometry });
     assert_eq!(y[..8], x);
 }
+
+/// The same with `past` keys and values in a cache: what is given as `k` and `v`, and the rows of each head
+/// in the cache and behind it.
+fn behind(g: &Attention, past: usize, all: &[f32], size: usize) -> [Vec<f32>; 2] {
+    let heads = all.chunks(g.keys * size).enumerate();
+    let mut both = [Vec::new(), vec![0.0; g.batch * g.heads * (g.keys - past) * size]];
+    let to = strides(g.q[1] < g.q[2], g.heads, g.keys - past, size);
+    for (i, head) in heads {
+        let (kept, new) = head.split_at(past * size);
+        both[0].extend(kept);
+        for (row, x) in new.chunks(size).enumerate() {
+            let at = i / g.heads * to[0] + i % g.heads * to[1] + row * to[2];
+            both[1][at..][..size].copy_from_slice(x);
+        }
+    }
+    both
+}
+
+#[test]
+fn a_cache_is_attended_while_it_is_filled() {
+    for (batch, group, queries, past) in
+        [(1, 1, 1, 30), (2, 1, 1, 30), (2, 3, 4, 20), (1, 1, 20, 0), (3, 2, 2, 29), (1, 1, 0, 3)]
+    {
+        let one = Attention { past, ..sizes(batch, [2, group], [queries, 31], [8, 5]) };
+        let rows = rows_first(one);
+        for g in [one, rows, Attention { right: Some(0), ..one }] {
+            let numbers = |n, seed| -> Vec<f32> { numbers(n, seed) };
+            let q = numbers(batch * 2 * group * queries * 8, 1);
+            let (k, v) = (numbers(batch * 2 * 31 * 8, 2), numbers(batch * 2 * 31 * 5, 3));
+            let mask = numbers(31 * queries, 4);
+            let [mut expected, mut found] = [(); 2].map(|()| vec![-1.0; q.len() / 8 * 5]);
+            let whole = Attention { k: one.k, v: one.v, ..g };
+            let mut scratch = vec![f32::NAN; attention_scratch(&whole, 4)];
+            let (y, mask) = (&mut expected, Some(&*mask));
+            attention_f32(&q, &k, &v, mask, None, None, y, None, &mut scratch, whole);
+            let ([past_k, new_k], [past_v, new_v]) =
+                (behind(&g, past, &k, 8), behind(&g, past, &v, 5));
+            let new = |size| strides(g.q[1] < g.q[2], 2, 31 - past, size);
+            let g = Attention { k: new(8), v: new(5), ..g };
+            let mut scratch = vec![f32::NAN; attention_scratch(&g, 4)];
+            let [mut keys, mut values] = [&k, &v].map(|all| vec![-1.0; all.len()]);
+            let [past_k, past_v] = [&past_k, &past_v].map(|x| (past > 0).then_some(&**x));
+            let (y, to_k, to_v) = (&mut found, &mut keys, &mut values);
+            attention_cached_f32(
+                &q,
+                &new_k,
+                &new_v,
+                past_k,
+                past_v,
+                mask,
+                None,
+                y,
+                to_k,
+                to_v,
+                &mut scratch,
+                g,
+            );
+            assert!(keys == k && values == v, "{g:?}");
+            assert_eq!(found, expected, "{g:?}");
+        }
+    }
+}

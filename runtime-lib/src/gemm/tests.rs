@@ -145,6 +145,17 @@ fn products_that_fill_a_vector_and_those_that_do_not() {
 }
 
 #[test]
+fn rows_that_fill_a_few_vectors_and_columns_of_a_few() {
+    for k in [1, 16, 37, 64, 256, 257, 300] {
+        for n in [16, 31, 32, 64, 65, 128] {
+            for b in [Plain, Transposed] {
+                check_both(Case { m: 1, n, k, a: Plain, b, c: Some([n, 1]), f: RELU });
+            }
+        }
+    }
+}
+
+#[test]
 fn small_products_of_every_size_and_order() {
     for m in 0..6 {
         for n in 0..6 {

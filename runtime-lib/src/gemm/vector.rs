@@ -150,15 +150,30 @@ fn columns<S: Simd, T: Real>(s: S, x: &[T], b: &[T], col: usize, y: &mut [T], en
 /// The products of `x` with four columns that are as long.
 #[inline(always)]
 fn dots<S: Simd, T: Real>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
+    /// Columns of so few vectors are read one after another, as they lie in memory: processors then
+    /// see what comes, and the chains of additions are short enough to overlap.
+    const SHORT: usize = 16;
     let lanes = S::LANES / T::WIDTH;
     let whole = x.len() - x.len() % lanes;
     let mut sums = [T::splat(s, T::ZERO); 4];
-    for k in (0..whole).step_by(lanes) {
-        // SAFETY: all five are as long as `x`, of which a whole vector is left.
-        unsafe {
-            let x = T::load_at(s, x.as_ptr().add(k));
-            for (sum, column) in sums.iter_mut().zip(&columns) {
-                *sum = T::mul_add(s, x, T::load_at(s, column.as_ptr().add(k)), *sum);
+    if whole <= SHORT * lanes {
+        for (sum, column) in sums.iter_mut().zip(&columns) {
+            for k in (0..whole).step_by(lanes) {
+                // SAFETY: both are as long as `x`, of which a whole vector is left.
+                let factors = unsafe {
+                    [T::load_at(s, x.as_ptr().add(k)), T::load_at(s, column.as_ptr().add(k))]
+                };
+                *sum = T::mul_add(s, factors[0], factors[1], *sum);
+            }
+        }
+    } else {
+        for k in (0..whole).step_by(lanes) {
+            // SAFETY: all five are as long as `x`, of which a whole vector is left.
+            unsafe {
+                let x = T::load_at(s, x.as_ptr().add(k));
+                for (sum, column) in sums.iter_mut().zip(&columns) {
+                    *sum = T::mul_add(s, x, T::load_at(s, column.as_ptr().add(k)), *sum);
+                }
             }
         }
     }
@@ -179,6 +194,13 @@ const SWEEP: usize = 8;
 #[inline(always)]
 fn rows<S: Simd, T: Real>(s: S, x: &[T], b: &[T], row: usize, y: &mut [T], end: &End<'_, T>) {
     let n = y.len();
+    let lanes = S::LANES / T::WIDTH;
+    if !S::NARROW && n == 4 * lanes {
+        return short_rows::<S, T, 4>(s, x, b, row, y, end);
+    }
+    if !S::NARROW && n == 8 * lanes {
+        return short_rows::<S, T, 8>(s, x, b, row, y, end);
+    }
     for j in (0..n).step_by(STRIP) {
         let mut sums = [T::ZERO; STRIP];
         let width = STRIP.min(n - j);
@@ -194,6 +216,33 @@ fn rows<S: Simd, T: Real>(s: S, x: &[T], b: &[T], row: usize, y: &mut [T], end: 
         }
         finish_at(s, sums, y, j, end);
     }
+}
+
+/// [`rows`] of `V` vectors, whose sums stay in registers.
+#[inline(always)]
+fn short_rows<S: Simd, T: Real, const V: usize>(
+    s: S,
+    x: &[T],
+    b: &[T],
+    row: usize,
+    y: &mut [T],
+    end: &End<'_, T>,
+) {
+    let lanes = S::LANES / T::WIDTH;
+    let mut sums = [T::splat(s, T::ZERO); V];
+    for (k, &x) in x.iter().enumerate() {
+        let (x, row) = (T::splat(s, x), &b[k * row..][..V * lanes]);
+        for (v, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the row has `V` vectors.
+            let row = unsafe { T::load_at(s, row.as_ptr().add(v * lanes)) };
+            *sum = T::mul_add(s, x, row, *sum);
+        }
+    }
+    let mut stored = [T::ZERO; STRIP];
+    for (sum, to) in sums.into_iter().zip(stored.chunks_exact_mut(lanes)) {
+        T::store_head(s, sum, to);
+    }
+    finish_at(s, &stored[..V * lanes], y, 0, end);
 }
 
 /// Adds to the sums as many rows, each times its element of `x`.

@@ -3,7 +3,7 @@
 //! it would be without others.
 
 #[cfg(feature = "threads")]
-mod distance;
+mod pace;
 #[cfg(feature = "threads")]
 mod pool;
 #[cfg(all(test, feature = "threads"))]
@@ -12,7 +12,7 @@ mod share;
 #[cfg(all(test, feature = "threads"))]
 mod tests;
 
-pub(crate) use share::{By, Piece, Share};
+pub(crate) use share::{By, Piece, Share, share_all};
 
 /// What a part of a kernel's work must be worth, in elements that are read, computed and written:
 /// about a microsecond, more than it takes to hand it over to a thread that is near.
@@ -66,6 +66,31 @@ impl<T> Common for T {}
 #[cfg(feature = "threads")]
 pub(crate) use core::marker::Sync as Common;
 
+/// How a model's work is best shared. There is nothing to find out without threads.
+#[cfg(not(feature = "threads"))]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pace;
+
+#[cfg(not(feature = "threads"))]
+impl Pace {
+    /// Nothing is known.
+    pub const fn new() -> Pace {
+        Pace
+    }
+
+    /// Takes note that a run starts.
+    #[inline(always)]
+    pub fn start(&mut self) {}
+}
+
+#[cfg(feature = "threads")]
+pub(crate) use pace::Pace;
+
+/// Takes note that work is done, in however many parts.
+#[cfg(not(feature = "threads"))]
+#[inline(always)]
+fn done() {}
+
 /// In how many parts work is shared.
 #[cfg(not(feature = "threads"))]
 #[inline(always)]
@@ -81,7 +106,10 @@ fn run(parts: usize, work: &dyn Fn(usize)) {
 }
 
 #[cfg(feature = "threads")]
-use shared::{parts, run};
+use {
+    pace::done,
+    shared::{is_shared, parts, run},
+};
 
 /// Scratch memory of a caller who planned for one thread. Others have their own.
 #[cfg(not(feature = "threads"))]
@@ -113,7 +141,7 @@ pub(crate) use shared::{Own, Scratch};
 
 #[cfg(feature = "threads")]
 mod shared {
-    use super::GRAIN;
+    use super::pace;
     use super::pool::{AT_WORK, Pool};
     use core::cell::RefCell;
     use std::sync::{Mutex, OnceLock};
@@ -151,6 +179,7 @@ mod shared {
     pub fn run(parts: usize, work: &(dyn Fn(usize) + Sync)) {
         #[cfg(test)]
         let work = &at_callers_level(work);
+        pace::shares();
         pool(wanted).0.run(parts, work);
     }
 
@@ -161,21 +190,18 @@ mod shared {
         move |i| crate::simd::at_level(level, || work(i))
     }
 
-    /// In how many parts work is shared, so many units that are worth so many elements.
-    pub fn parts(units: usize, cost: usize) -> usize {
-        let most = units.min(cost / GRAIN);
-        if most <= 1 || AT_WORK.get() || count() == 1 {
-            return 1;
-        }
-        most.min(cost / grain()).min(count())
+    /// Whether there are several threads, and any work was worth asking for them.
+    pub fn is_shared() -> bool {
+        POOL.get().is_some_and(|pool| pool.1 > 1)
     }
 
-    /// What a part must be worth now, in elements. Work is longer on its way to a thread that is far,
-    /// and so is all that one reads and another wrote.
-    fn grain() -> usize {
-        // Tests have more threads than processors, and are to share work anyway.
-        let distance = if cfg!(test) { 1 } else { pool(wanted).0.distance.ratio() };
-        GRAIN * distance * distance
+    /// In how many parts work is shared, so many units that are worth so many elements.
+    pub fn parts(units: usize, cost: usize) -> usize {
+        let most = units.min(cost / pace::grain());
+        if most <= 1 || AT_WORK.get() {
+            return 1;
+        }
+        most.min(count())
     }
 
     pub struct Scratch<'a, T> {

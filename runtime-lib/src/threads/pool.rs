@@ -1,6 +1,5 @@
 //! Threads that wait for work, and share it with the one that has it.
 
-use super::distance::Distance;
 use core::any::Any;
 use core::cell::{Cell, UnsafeCell};
 use core::hint::spin_loop;
@@ -30,7 +29,6 @@ type Work<'a> = dyn Fn(usize) + Sync + 'a;
 #[derive(Clone, Copy)]
 struct Job {
     work: &'static Work<'static>,
-    opened: Instant,
 }
 
 /// Threads beside the caller's own.
@@ -46,8 +44,6 @@ pub struct Pool {
     owner: Mutex<()>,
     asleep: Box<[AtomicBool]>,
     threads: OnceLock<Box<[Thread]>>,
-    /// How far they are.
-    pub distance: Distance,
 }
 
 // SAFETY: `job` is written by the thread that holds `owner`, while no part is open or under way; it
@@ -93,7 +89,6 @@ impl Pool {
             owner: Mutex::new(()),
             asleep: (0..threads).map(|_| AtomicBool::new(false)).collect(),
             threads: OnceLock::new(),
-            distance: Distance::new(),
         }
     }
 
@@ -118,13 +113,13 @@ impl Pool {
         // function returns when all parts that can be claimed are done.
         let shared = unsafe { transmute::<&Work<'_>, &'static Work<'static>>(work) };
         // SAFETY: all parts of the last job are done, so no thread reads this.
-        unsafe { *self.job.get() = Some(Job { work: shared, opened: Instant::now() }) };
+        unsafe { *self.job.get() = Some(Job { work: shared }) };
         self.done.store(0, Ordering::Relaxed);
         let turn = Turn(self.turn.load(Ordering::Relaxed)).first(parts);
         self.turn.store(turn.0, Ordering::SeqCst);
         self.wake(parts - 1);
         self.do_part(0, work);
-        self.take_parts(false);
+        self.take_parts();
         while !self.is_done(parts - 1) {
             thread::yield_now();
         }
@@ -155,17 +150,12 @@ impl Pool {
         }
     }
 
-    /// Does parts of the open job, as long as there are any. One that was on the look-out for it
-    /// notes how long it took to come.
-    fn take_parts(&self, looked_out: bool) {
-        let mut first = looked_out;
+    /// Does parts of the open job, as long as there are any.
+    fn take_parts(&self) {
         while let Some(i) = self.claim() {
             // SAFETY: the job was written before the part could be claimed, and the next one is not
             // before this part is done.
             let Some(job) = (unsafe { *self.job.get() }) else { return };
-            if mem::take(&mut first) {
-                self.distance.note(job.opened.elapsed());
-            }
             self.do_part(i, job.work);
             self.done.fetch_add(1, Ordering::Release);
         }
@@ -203,7 +193,7 @@ impl Pool {
             if !looked_out {
                 self.sleep(me);
             }
-            self.take_parts(looked_out);
+            self.take_parts();
         }
     }
 

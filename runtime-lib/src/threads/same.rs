@@ -3,7 +3,7 @@
 use super::pool::AT_WORK;
 use crate::activation_fn::Activation;
 use crate::attention::tests::{rows_first, sizes};
-use crate::attention::{Attention, attention_f32, attention_scratch};
+use crate::attention::{Attention, attention_cached_f32, attention_f32, attention_scratch};
 use crate::blocks::{self, Channels};
 use crate::conv::{self, Conv, Weights};
 use crate::gemm::{Gemm, Layout, gemm_f32, gemm_scratch};
@@ -193,6 +193,25 @@ fn attention_is_the_same_for_any_number_of_threads() {
         hold("attention", q.len(), |y| {
             let scratch = &mut vec![0.0; attention_scratch(&g, 4)];
             attention_f32(&q, &k, &k, None, None, None, y, None, scratch, g);
+        });
+    }
+}
+
+#[test]
+fn a_cache_is_the_same_for_any_number_of_threads() {
+    for batch in [1, 3] {
+        let (heads, keys, past, size) = (7, 200, 199, 32);
+        let g = sizes(batch, [heads, 1], [1, keys], [size; 2]);
+        let new = [heads * size, size, size];
+        let g = Attention { past, k: new, v: new, ..g };
+        let q = numbers(batch * heads * size);
+        let cache = numbers(q.len() * past);
+        let each = q.len() * keys;
+        hold("cache", q.len() + 2 * each, |all| {
+            let (y, present) = all.split_at_mut(q.len());
+            let (k, v) = present.split_at_mut(each);
+            let (past, scratch) = (Some(&*cache), &mut vec![0.0; attention_scratch(&g, 4)]);
+            attention_cached_f32(&q, &q, &q, past, past, None, None, y, k, v, scratch, g);
         });
     }
 }

@@ -114,7 +114,8 @@ impl<'a, T> Share<'a, T> {
         let rows = self.len.div_ceil(row.max(1));
         let parts = super::parts(self.planes * rows, cost);
         if parts <= 1 {
-            return fill(Piece { planes: 0..self.planes, rows: 0..rows, y: self });
+            fill(Piece { planes: 0..self.planes, rows: 0..rows, y: self });
+            return super::done();
         }
         let [across, down] = grid(parts, by, self.planes, rows);
         let some = |i: usize, of: usize, all: usize| i * all / of..(i + 1) * all / of;
@@ -126,7 +127,36 @@ impl<'a, T> Share<'a, T> {
             let y = unsafe { self.piece(planes.clone(), elements) };
             fill(Piece { planes, rows, y });
         });
+        super::done();
     }
+}
+
+/// [`share`](super::share), of several outputs of as many units each, none of them shorter.
+#[inline(always)]
+pub(crate) fn share_all<T: Send, const N: usize>(
+    ys: [&mut [T]; N],
+    units: [usize; N],
+    cost: usize,
+    part: impl Fn(usize, [&mut [T]; N]) + Common,
+) {
+    let count = ys[0].len().checked_div(units[0]).unwrap_or(0);
+    let parts = super::parts(count, cost);
+    if parts <= 1 {
+        part(0, ys);
+        return super::done();
+    }
+    let whole = |(y, unit): (&&mut [T], usize)| unit.checked_mul(count) == Some(y.len());
+    assert!(ys.iter().zip(units).all(whole), "outputs of different numbers of units");
+    let all = ys.map(|y| Share::of(y, y.len()));
+    super::run(parts, &|i| {
+        let (start, end) = (i * count / parts, (i + 1) * count / parts);
+        let mut own: [_; N] = core::array::from_fn(|y| {
+            // SAFETY: there are so many units, no two parts have any in common, and each is given once.
+            unsafe { all[y].piece(0..1, start * units[y]..end * units[y]) }
+        });
+        part(start, own.each_mut().map(|y| y.plane(0)));
+    });
+    super::done();
 }
 
 /// In how many parts planes and rows are cut: in at most so many together.

@@ -1,9 +1,7 @@
-use super::distance::Distance;
 use super::pool::Pool;
 use super::{By, Scratch, Share, share};
 use core::mem::forget;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use core::time::Duration;
 use std::boxed::Box;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::OnceLock;
@@ -157,20 +155,4 @@ fn a_part_of_a_share_is_some_of_its_planes() {
     assert!(catch_unwind(AssertUnwindSafe(|| part.plane(2).len())).is_err());
     assert!(catch_unwind(AssertUnwindSafe(|| share.part(0..6, 0..1).len())).is_err());
     assert!(catch_unwind(AssertUnwindSafe(|| share.part(0..1, 0..13).len())).is_err());
-}
-
-#[test]
-fn threads_that_are_far_are_noticed_and_those_that_come_nearer() {
-    let distance = Distance::new();
-    let ratio = || (0..100).map(|_| distance.ratio()).last();
-    assert_eq!(ratio(), Some(1));
-    // Once may be by accident.
-    distance.note(Duration::from_micros(500));
-    assert_eq!(ratio(), Some(1));
-    (0..30).for_each(|_| distance.note(Duration::from_nanos(400)));
-    assert!(ratio().is_some_and(|ratio| ratio >= 3));
-    let tried = (0..5000).filter(|_| distance.ratio() == 1).count();
-    assert!((1..100).contains(&tried));
-    (0..30).for_each(|_| distance.note(Duration::from_nanos(20)));
-    assert_eq!(ratio(), Some(1));
 }

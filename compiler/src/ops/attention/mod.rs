@@ -75,6 +75,10 @@ static ATTENTION_HALF: Kernel<geometry::Attention> = kernel!(HALVES T,
     attention::attention_half::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
         a.output(0), a.optional_output(1), a.output(2), p));
+static ATTENTION_CACHED: Kernel<geometry::Attention> = kernel!(F32_ONLY T,
+    attention::attention_cached_f32,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
+        a.optional(6), a.output(0), a.output(1), a.output(2), a.output(3), p));
 static APPEND: Kernel<Append> = kernel!(FLOATS T, attention::append::<T>,
     |f, a, p| f(a.input(0), a.optional(1), a.output(0), p));
 
@@ -266,13 +270,12 @@ impl Attention {
     ) -> Result<(Operand, [Dim; 3])> {
         let (ty, heads) = (cx.ty(i)?, &sizes.heads[1]);
         let new = strides(ty.rank(), heads, &sizes.new, size);
-        let (x, past, present) = (cx.input(i)?, cx.optional(i + 3)?, cx.optional_output(i)?);
-        if past.is_none() && present.is_none() {
+        let (x, past) = (cx.input(i)?, cx.optional(i + 3)?);
+        if past.is_none() && cx.optional_output(i)?.is_none() {
             return Ok((x, new));
         }
         let keys = sizes.keys();
-        let to =
-            present.unwrap_or_else(|| cx.scratch(ty.dtype, &sizes.batch * heads * &keys * size));
+        let to = Self::present(cx, i, sizes, size)?;
         let geometry = Append {
             batch: sizes.batch.clone(),
             heads: heads.clone(),
@@ -284,6 +287,39 @@ impl Attention {
         let inputs = vec![x.into(), Arg::Optional(past)];
         cx.call_on(&APPEND, ty.dtype, inputs, vec![to.clone().into()], geometry)?;
         Ok((to, strides(4, heads, &keys, size)))
+    }
+
+    /// Where the keys or values go with those in the cache in front of them.
+    fn present(cx: &mut Lower<'_>, i: usize, sizes: &Sizes, size: &Dim) -> Result<Operand> {
+        let (dtype, present) = (cx.ty(i)?.dtype, cx.optional_output(i)?);
+        let len = || &sizes.batch * &sizes.heads[1] * sizes.keys() * size;
+        Ok(present.unwrap_or_else(|| cx.scratch(dtype, len())))
+    }
+
+    /// Whether there are a cache and a kernel that attends each head as soon as it is in there.
+    fn attends_in_cache(cx: &mut Lower<'_>) -> Result<bool> {
+        let single = cx.ty(0)?.dtype == DType::F32 && cx.ty(2)?.dtype == DType::F32;
+        Ok(single && cx.has(4) && cx.optional_output(3)?.is_none())
+    }
+
+    /// Puts each head into the cache, and attends it there.
+    fn lower_cached(&self, cx: &mut Lower<'_>, sizes: &Sizes) -> Result {
+        let new = |cx: &Lower<'_>, i, size| {
+            cx.ty(i).map(|ty| strides(ty.rank(), &sizes.heads[1], &sizes.new, size))
+        };
+        let geometry = [new(cx, 1, &sizes.depth)?, new(cx, 2, &sizes.width)?];
+        let geometry = self.geometry(cx, sizes, geometry)?;
+        let scratch = scratch(cx, &geometry, DType::F32.bytes());
+        let mask = cx.optional(3)?;
+        let [mask, allowed] = masks(cx, mask)?;
+        let (past_k, past_v) = (cx.optional(4)?.into(), cx.optional(5)?.into());
+        let [q, k, v] = [cx.input(0)?, cx.input(1)?, cx.input(2)?].map(Arg::from);
+        let y = cx.output(0)?.into();
+        let present_k = Self::present(cx, 1, sizes, &sizes.depth)?.into();
+        let present_v = Self::present(cx, 2, sizes, &sizes.width)?.into();
+        let inputs = vec![q, k, v, past_k, past_v, mask, allowed];
+        let outputs = vec![y, present_k, present_v, cx.scratch(DType::F32, scratch).into()];
+        cx.call_on(&ATTENTION_CACHED, DType::F32, inputs, outputs, geometry)
     }
 
     /// How many rows are worked on at a time: as many as leave their scores in the caches.
@@ -343,6 +379,21 @@ impl Attention {
     }
 }
 
+/// How many elements of scratch memory a kernel for elements of so many bytes wants. Takes note of the
+/// multiplications, too.
+fn scratch(cx: &mut Lower<'_>, geometry: &geometry::Attention, size: usize) -> Dim {
+    let sizes = &geometry.batch * &geometry.heads * &geometry.group * &geometry.queries;
+    cx.macs(&(sizes * &geometry.keys * (&geometry.depth + &geometry.width)));
+    geometry.scratch(&|dim| cx.most(dim), size)
+}
+
+/// A mask, by whether it is added or says what is attended.
+fn masks(cx: &Lower<'_>, mask: Option<Operand>) -> Result<[Arg; 2]> {
+    let allows = mask.is_some() && cx.ty(3)?.dtype == DType::Bool;
+    let masks = if allows { [None, mask] } else { [mask, None] };
+    Ok(masks.map(Arg::from))
+}
+
 /// Calls the kernel for the element type, on queries, keys, values, mask and lengths, for results
 /// and scores.
 fn attend(
@@ -353,18 +404,14 @@ fn attend(
     (y, scores): (Operand, Option<Operand>),
     geometry: geometry::Attention,
 ) -> Result {
-    let sizes = &geometry.batch * &geometry.heads * &geometry.group * &geometry.queries;
-    cx.macs(&(sizes * &geometry.keys * (&geometry.depth + &geometry.width)));
     let (kernel, wide) = match dtype {
         DType::F32 => (&ATTENTION_F32, DType::F32),
         DType::F64 => (&ATTENTION_F64, DType::F64),
         _ => (&ATTENTION_HALF, DType::F32),
     };
-    let size = if dtype == wide { dtype.bytes() } else { 0 };
-    let scratch = geometry.scratch(&|dim| cx.most(dim), size);
-    let allows = mask.is_some() && cx.ty(3)?.dtype == DType::Bool;
-    let (mask, allowed) = if allows { (None, mask) } else { (mask, None) };
-    let inputs = vec![q.into(), k.into(), v.into(), mask.into(), allowed.into(), lengths.into()];
+    let scratch = scratch(cx, &geometry, if dtype == wide { dtype.bytes() } else { 0 });
+    let [mask, allowed] = masks(cx, mask)?;
+    let inputs = vec![q.into(), k.into(), v.into(), mask, allowed, lengths.into()];
     let outputs = vec![y.into(), scores.into(), cx.scratch(wide, scratch).into()];
     cx.call_on(kernel, dtype, inputs, outputs, geometry)
 }
@@ -425,6 +472,9 @@ impl Op for Attention {
         let shapes = [&*cx.ty(0)?.shape, &*cx.ty(1)?.shape, &*cx.ty(2)?.shape];
         let past = if cx.has(4) { Some(&*cx.ty(4)?.shape) } else { None };
         let sizes = self.sizes(shapes, past);
+        if Self::attends_in_cache(cx)? {
+            return self.lower_cached(cx, &sizes);
+        }
         let (dtype, of_values) = (cx.ty(0)?.dtype, cx.ty(2)?.dtype);
         let (k, k_strides) = Self::cached(cx, 1, &sizes, &sizes.depth)?;
         let (mut v, v_strides) = Self::cached(cx, 2, &sizes, &sizes.width)?;

@@ -1,10 +1,13 @@
 //! What follows a sum of products is done by the kernel that sums, while it has the result at
 //! hand: functions, addends, and factors of channels, which go into the weights.
 //!
+//! `Attention` puts together the keys and values that it attends.
+//!
 //! A sum takes in the node behind it only where nothing else uses what lies between, be it a node
 //! or the caller.
 
 pub mod affine;
+mod cache;
 pub mod function;
 mod turned;
 
@@ -28,7 +31,7 @@ const RULES: &[Rule] = &[affine::channels, gate, function, addend];
 
 /// Fuses what can be.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let fused = rewrite(graph, keep, RULES)?;
+    let fused = rewrite(graph, cache::append, RULES)?;
     // What was taken in is still there, but nobody needs it.
     rewrite(&fused, keep, &[turned::product])
 }
