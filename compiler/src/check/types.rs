@@ -82,7 +82,8 @@ fn dtype(code: i32, field: &str) -> Result<DType> {
 
 fn shape(proto: &TensorShapeProto) -> Result {
     for (axis, dim) in proto.dim.iter().enumerate() {
-        if let Some(dimension::Value::DimValue(size @ ..0)) = dim.value {
+        // Exporters write -1 for a size that they do not know, and all readers take it for that.
+        if let Some(dimension::Value::DimValue(size @ ..-1)) = dim.value {
             let message = format!("axis {axis} has the size {size}");
             let help = "a size that is not known has a name (`dim_param`), or nothing";
             return Err(Diagnostic::new(Code::NegativeSize, message).help(help));

@@ -60,7 +60,7 @@ codes! {
     DuplicateKey = 124: "A key stands twice in a list of named text, such as `metadata_props`. Readers differ in which of the two counts; remove one."
     MissingType = 125: "An input or output has no type, or a type without what it needs. Each input of a model has an element type and a shape (its sizes may be unknown, the number of axes may not); a sequence or an optional says of what, a map its keys and values. onnxc works out the types of outputs by itself, so these may be left out."
     BadType = 126: "A type is not one of ONNX. The number of an element type is unknown, keys of a map are neither whole numbers nor strings, or an opaque type has no name."
-    NegativeSize = 127: "A size is a negative number. Tensors and types have sizes from 0 on; a size that is not known is given a name (`dim_param`) or left empty, not written as -1."
+    NegativeSize = 127: "A size is a negative number. Tensors and types have sizes from 0 on. A size of a type that is not known has a name (`dim_param`) or is left empty; the -1 that some exporters write for it is taken, other numbers are not."
     EmptyNode = 128: "A node has neither inputs nor outputs, so it can do nothing. Remove it."
     DuplicateInitializer = 129: "Two initializers of a graph have the same name, sparse ones included. Rename or remove one; where both are equal, one is enough."
     InitializerNotInput = 130: "An initializer is not among the inputs of its graph. Up to IR version 3 every initializer had to be an input too; since version 4 one that is not is a constant. Raise `ir_version`, or add the input."

@@ -35,9 +35,7 @@ use crate::{
     tensor::Tensor,
     value::Value,
 };
-use onnxc_proto::{
-    Bytes, GraphProto, ModelProto, decode_model, tensor_shape_proto::dimension, type_proto,
-};
+use onnxc_proto::{Bytes, GraphProto, ModelProto, decode_model, type_proto};
 use std::{collections::BTreeMap, ops::RangeInclusive, path::PathBuf};
 
 /// What the user settles about a model before it is read.
@@ -225,7 +223,7 @@ pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(
         let tensor = inputs.get(info.name()).and_then(Value::tensor);
         let (Some(shape), Some(tensor)) = (&ty.shape, tensor) else { continue };
         for (axis, (dim, &size)) in shape.dim.iter().zip(&tensor.shape).enumerate() {
-            if !matches!(dim.value, Some(dimension::Value::DimValue(_))) {
+            if types::number(dim).is_none() {
                 sizes.push((types::label(dim, info.name(), axis), Size::Fixed(size as i64)));
             }
         }

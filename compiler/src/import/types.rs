@@ -176,12 +176,17 @@ pub fn declared_sizes(value: &ValueInfoProto) -> Vec<Option<i64>> {
     let ty = value.r#type.as_ref().and_then(|ty| ty.value.as_ref());
     let Some(Value::TensorType(ty)) = ty else { return Vec::new() };
     let dims = ty.shape.iter().flat_map(|shape| &shape.dim);
-    dims.map(|dim| match dim.value {
-        // Some programs write 0 for what they do not know.
-        Some(DimValue::DimValue(n)) => Some(n).filter(|&n| n > 0),
-        Some(DimValue::DimParam(_)) | None => None,
-    })
-    .collect()
+    // Some programs write 0 for what they do not know.
+    dims.map(|dim| number(dim).filter(|&n| n > 0)).collect()
+}
+
+/// The number that a dimension is, be it a size or not; none where its size is not known, for which
+/// some exporters write -1.
+pub fn number(dim: &Dimension) -> Option<i64> {
+    match dim.value {
+        Some(DimValue::DimValue(-1) | DimValue::DimParam(_)) | None => None,
+        Some(DimValue::DimValue(n)) => Some(n),
+    }
 }
 
 /// The element type of that number.
@@ -200,13 +205,13 @@ fn shape(proto: &TensorShapeProto, value: &str, dims: &mut Dimensions<'_>) -> Re
     }
     let mut shape = Vec::new();
     for (axis, dim) in proto.dim.iter().enumerate() {
-        shape.push(match &dim.value {
-            Some(DimValue::DimValue(n)) if *n >= 0 => Dim::from(*n),
-            Some(DimValue::DimValue(n)) => {
+        shape.push(match number(dim) {
+            Some(n) if n >= 0 => Dim::from(n),
+            Some(n) => {
                 let message = format!("axis {axis} of {} has the size {n}", quoted(value));
                 return Err(Diagnostic::new(Code::BadField, message));
             }
-            Some(DimValue::DimParam(_)) | None => dims.named(&label(dim, value, axis)),
+            None => dims.named(&label(dim, value, axis)),
         });
     }
     Ok(shape)
@@ -270,4 +275,50 @@ fn unheard_of(container: &str, content: &Type) -> Diagnostic {
 
 fn missing(field: &str) -> Diagnostic {
     Diagnostic::new(Code::MissingField, format!("the field `{field}` is missing"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, compile_bytes, import, tensor::Tensor, value::Value};
+    use std::collections::BTreeMap;
+
+    /// A model whose input has a first axis of that size, and whose output has one of that.
+    fn model(input: &str, output: &str) -> String {
+        format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[{input}, 3] x) => (float[{output}, 3] y) {{ y = Relu(x) }}"
+        )
+    }
+
+    /// The module of the model with some dimensions fixed, or what is wrong with it.
+    fn module(model: String, dims: &[&str]) -> Result<String, String> {
+        let mut options = Options::default();
+        let fixed = dims.iter().map(|&name| (name.to_owned(), import::Size::Fixed(2)));
+        options.settings.dims.extend(fixed);
+        let output = compile_bytes(model.into(), "g", &options, &mut |_, _| {});
+        output.map(|output| output.module.code).map_err(|findings| findings.to_string())
+    }
+
+    #[test]
+    fn a_size_of_minus_one_is_not_known() {
+        for dims in [&[][..], &["x_0"]] {
+            let [said, silent] = ["-1", "?"].map(|size| module(model(size, size), dims));
+            assert!(said.is_ok() && said == silent, "{said:?}");
+        }
+        assert_eq!(module(model("2", "-1"), &[]), module(model("2", "?"), &[]));
+        let refused = module(model("-2", "?"), &[]).expect_err("no size is known so");
+        assert!(refused.contains("E0127") && refused.contains("input `x`"), "{refused}");
+    }
+
+    #[test]
+    fn inputs_settle_what_is_not_known() {
+        let x = Tensor { shape: vec![2, 3], ..Tensor::from_floats(&[0.0; 6]) };
+        let inputs = BTreeMap::from([("x".to_owned(), Value::Tensor(x))]);
+        for size in ["-1", "?"] {
+            let model = import::decode(model(size, "?").into()).expect("it is a model");
+            let graph = model.graph.expect("the model has one");
+            let settled = import::free_sizes(&graph, &inputs);
+            assert_eq!(settled, [("x_0".to_owned(), import::Size::Fixed(2))]);
+        }
+    }
 }

@@ -79,8 +79,8 @@ pub fn cases() -> Vec<Case> {
         case(
             "type_negative",
             NegativeSize,
-            "axis 0 has the size -1",
-            input("float[2]", |ty| size(ty, -1)),
+            "axis 0 has the size -2",
+            input("float[2]", |ty| size(ty, -2)),
         ),
         case(
             "type_sequence",

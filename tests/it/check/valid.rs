@@ -55,6 +55,8 @@ fn what_is_unusual_but_allowed_is_accepted() {
     );
     accepted("output untyped", graph(|g| g.output[0].r#type = None));
     accepted("sizes outdated", swap(PLAIN, "{1, 2, 3}>", "{1, 2, 3}, float[9, 3] y>"));
+    accepted("size unknown, as -1", swap(PLAIN, "(float[2, 3] x", "(float[-1, 3] x"));
+    accepted("size inside unknown, as -1", swap(PLAIN, "{1, 2, 3}>", "{1, 2, 3}, float[-1, 3] y>"));
     accepted("nodes without names", graph(|g| g.node.iter_mut().for_each(|n| n.name = None)));
     accepted("attribute of a tool", swap(PLAIN, "Add(x, w)", "Add<__tool = 1>(x, w)"));
     accepted("input left out", swap(PLAIN, "Add(x, w)", "Clip(x, \"\", \"\")"));
