@@ -24,7 +24,7 @@ pub struct Cache {
     held: ::core::option::Option<[usize; 2]>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl Cache {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 9152;
@@ -86,12 +86,13 @@ impl Cache {
 }
 
 impl ::core::default::Default for Cache {
-    fn default() -> Cache {
-        Cache::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod cache {
     use ::onnxc_runtime::{attention, reshape};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};

@@ -22,7 +22,7 @@ pub struct Custom {
     arena: ::onnxc_runtime::arena::InlineArena<0>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl Custom {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 0;
@@ -74,8 +74,8 @@ impl Custom {
 }
 
 impl ::core::default::Default for Custom {
-    fn default() -> Custom {
-        Custom::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -89,7 +89,8 @@ pub struct CustomOutput {
     pub norm: ::onnxc_runtime::view::Tensor<f32, 1>,
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod custom {
     use ::onnxc_runtime::arena::{Aligned, Block, heap_of};
     use ::onnxc_runtime::custom::{Attribute, Attributes};

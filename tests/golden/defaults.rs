@@ -24,7 +24,7 @@ pub struct Defaults {
     strings: ::onnxc_runtime::strings::Strings<1>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl Defaults {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 0;
@@ -91,8 +91,8 @@ impl Defaults {
 }
 
 impl ::core::default::Default for Defaults {
-    fn default() -> Defaults {
-        Defaults::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -106,7 +106,8 @@ pub struct DefaultsOutput {
     pub twice: ::onnxc_runtime::view::Tensor<::onnxc_runtime::String, 1>,
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod defaults {
     use ::onnxc_runtime::{binary, text};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, heap, heap_of};

@@ -18,7 +18,7 @@ pub struct External {
     arena: ::onnxc_runtime::arena::InlineArena<1>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl External {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 64;
@@ -63,12 +63,13 @@ impl External {
 }
 
 impl ::core::default::Default for External {
-    fn default() -> External {
-        External::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod external {
     use ::onnxc_runtime::binary;
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};

@@ -19,7 +19,7 @@ pub struct Free {
     arena: ::onnxc_runtime::arena::HeapArena<1040>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl Free {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 66560;
@@ -72,12 +72,13 @@ impl Free {
 }
 
 impl ::core::default::Default for Free {
-    fn default() -> Free {
-        Free::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod free {
     use ::onnxc_runtime::{conv, pool};
     use ::onnxc_runtime::activation_fn::Activation;

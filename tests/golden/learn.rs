@@ -26,7 +26,7 @@ pub struct Learn {
     begun: bool,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl Learn {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 1088;
@@ -163,12 +163,13 @@ impl Learn {
 }
 
 impl ::core::default::Default for Learn {
-    fn default() -> Learn {
-        Learn::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod learn {
     use ::onnxc_runtime::gemm;
     use ::onnxc_runtime::activation_fn::Activation;
@@ -214,7 +215,8 @@ mod learn {
     const _: () = ::onnxc_runtime::view::generated_by("0.1.0");
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod learn_reset {
     use ::onnxc_runtime::reshape;
     use ::onnxc_runtime::arena::{Block, Slot, borrow};
@@ -247,7 +249,8 @@ mod learn_reset {
     const INITIAL_TURN: Slot<i64> = Slot::new(192, 1);
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod learn_init {
     use ::onnxc_runtime::{random, reshape};
     use ::onnxc_runtime::arena::{Block, Slot, borrow};
@@ -284,7 +287,8 @@ mod learn_init {
     const INITIAL_TURN: Slot<i64> = Slot::new(192, 1);
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod learn_fit {
     use ::onnxc_runtime::{binary, gemm, reduce};
     use ::onnxc_runtime::activation_fn::Activation;
@@ -470,7 +474,8 @@ mod learn_fit {
     };
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod learn_average {
     use ::onnxc_runtime::binary;
     use ::onnxc_runtime::arena::{Block, Slot, borrow};

@@ -23,7 +23,7 @@ pub struct Mlp {
     arena: ::onnxc_runtime::arena::InlineArena<2>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl Mlp {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 128;
@@ -68,12 +68,13 @@ impl Mlp {
 }
 
 impl ::core::default::Default for Mlp {
-    fn default() -> Mlp {
-        Mlp::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod mlp {
     use ::onnxc_runtime::{gemm, softmax};
     use ::onnxc_runtime::activation_fn::Activation;

@@ -20,7 +20,7 @@ pub struct Scale {
     arena: ::onnxc_runtime::arena::InlineArena<0>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl Scale {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 0;
@@ -74,12 +74,13 @@ impl Scale {
 }
 
 impl ::core::default::Default for Scale {
-    fn default() -> Scale {
-        Scale::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod scale {
     use ::onnxc_runtime::{binary, compare};
     use ::onnxc_runtime::arena::{Aligned, Block, heap_of};

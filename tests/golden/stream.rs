@@ -23,7 +23,7 @@ pub struct Stream {
     held: ::core::option::Option<[usize; 0]>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl Stream {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 768;
@@ -80,12 +80,13 @@ impl Stream {
 }
 
 impl ::core::default::Default for Stream {
-    fn default() -> Stream {
-        Stream::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod stream {
     use ::onnxc_runtime::{binary, reshape, rnn};
     use ::onnxc_runtime::activation_fn::Activation;

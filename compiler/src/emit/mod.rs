@@ -118,7 +118,8 @@ fn room(face: &Face<'_>, weights: Option<&TokenStream>) -> TokenStream {
     let has_sequences = plan.buffers.iter().any(|(_, buffer)| buffer.kind == Kind::Sequence);
     let unused_mut = has_sequences.then(|| quote!(, unused_mut));
     quote! {
-        #[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables #unused_mut)]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+        #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables #unused_mut)]
         mod #room {
             #body
             #strings

@@ -44,7 +44,7 @@ impl Model<'_> {
                 #fields
             }
             blank!();
-            #[allow(dead_code)]
+            #[allow(dead_code, clippy::pedantic, clippy::nursery)]
             impl #model {
                 /// The bytes of memory that one run needs, beside what the caller gives.
                 pub const PEAK_ARENA_BYTES: usize = #arena_bytes;
@@ -81,8 +81,8 @@ impl Model<'_> {
             }
             blank!();
             impl ::core::default::Default for #model {
-                fn default() -> #model {
-                    #model::new()
+                fn default() -> Self {
+                    Self::new()
                 }
             }
             #(#outputs)*

@@ -19,7 +19,7 @@ pub struct Digits {
     arena: ::onnxc_runtime::arena::InlineArena<292>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl Digits {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 18688;
@@ -64,12 +64,13 @@ impl Digits {
 }
 
 impl ::core::default::Default for Digits {
-    fn default() -> Digits {
-        Digits::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits {
     use ::onnxc_runtime::{blocks, conv, gemm, pool, reduce};
     use ::onnxc_runtime::activation_fn::Activation;

@@ -19,7 +19,7 @@ pub struct DigitsInt8 {
     weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl DigitsInt8 {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 6144;
@@ -67,12 +67,13 @@ impl DigitsInt8 {
 }
 
 impl ::core::default::Default for DigitsInt8 {
-    fn default() -> DigitsInt8 {
-        DigitsInt8::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_int8 {
     use ::onnxc_runtime::{channels_last, quantize, quantized, reduce};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};

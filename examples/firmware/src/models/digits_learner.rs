@@ -30,7 +30,7 @@ pub struct DigitsLearner {
     begun: bool,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl DigitsLearner {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 160576;
@@ -177,12 +177,13 @@ impl DigitsLearner {
 }
 
 impl ::core::default::Default for DigitsLearner {
-    fn default() -> DigitsLearner {
-        DigitsLearner::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner {
     use ::onnxc_runtime::{blocks, conv, gemm, pool, reduce};
     use ::onnxc_runtime::activation_fn::Activation;
@@ -398,7 +399,8 @@ mod digits_learner {
     const _: () = ::onnxc_runtime::view::generated_by("0.1.0");
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner_reset {
     use ::onnxc_runtime::reshape;
     use ::onnxc_runtime::arena::{Block, Slot, borrow};
@@ -461,7 +463,8 @@ mod digits_learner_reset {
     const INITIAL_11_BIAS_MOMENTUM: Slot<f32> = Slot::new(95872, 10);
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner_init {
     use ::onnxc_runtime::reshape;
     use ::onnxc_runtime::arena::{Block, Slot, borrow};
@@ -524,7 +527,8 @@ mod digits_learner_init {
     const ZEROS_10: Slot<f32> = Slot::new(95872, 10);
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner_step {
     use ::onnxc_runtime::{
         binary, blocks, compare, conv, expand, gate, gemm, loss, optimizer, pool, reduce,

@@ -19,7 +19,7 @@ pub struct KeywordsInt8 {
     weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
 }
 
-#[allow(dead_code)]
+#[allow(dead_code, clippy::pedantic, clippy::nursery)]
 impl KeywordsInt8 {
     /// The bytes of memory that one run needs, beside what the caller gives.
     pub const PEAK_ARENA_BYTES: usize = 28416;
@@ -69,12 +69,13 @@ impl KeywordsInt8 {
 }
 
 impl ::core::default::Default for KeywordsInt8 {
-    fn default() -> KeywordsInt8 {
-        KeywordsInt8::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-#[allow(clippy::all, elided_lifetimes_in_paths, unused_parens, unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+#[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod keywords_int8 {
     use ::onnxc_runtime::{channels_last, quantize, quantized, softmax};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
