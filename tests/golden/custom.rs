@@ -96,6 +96,8 @@ mod custom {
     use ::onnxc_runtime::custom::{Attribute, Attributes};
     use ::onnxc_runtime::view::{View, ViewMut};
 
+    ::onnxc_runtime::needs_alloc!();
+
     pub(super) fn infer(
         weights: &::onnxc_runtime::arena::Weights,
         arena: &mut [Block],

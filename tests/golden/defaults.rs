@@ -114,6 +114,8 @@ mod defaults {
     use ::onnxc_runtime::geometry::Broadcast;
     use ::onnxc_runtime::view::View;
 
+    ::onnxc_runtime::needs_alloc!();
+
     pub(super) fn infer(
         weights: &::onnxc_runtime::arena::Weights,
         arena: &mut [Block],

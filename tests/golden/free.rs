@@ -87,6 +87,8 @@ mod free {
     use ::onnxc_runtime::pool::Pool;
     use ::onnxc_runtime::view::View;
 
+    ::onnxc_runtime::needs_alloc!();
+
     pub(super) fn infer(
         weights: &::onnxc_runtime::arena::Weights,
         arena: &mut [Block],

@@ -3,7 +3,7 @@
 
 use crate::{
     golden,
-    programs::{folder, onnxc, root, rustc, scratch},
+    programs::{folder, onnxc, root, rustc, rustc_without_features, scratch},
 };
 use std::{
     fs,
@@ -137,5 +137,26 @@ fn modules_of_the_examples_are_what_is_written_now() {
         let (code, weights) = compile(&model, &directory.join(name), options);
         golden::check(&module, code.as_bytes());
         golden::check(&module.with_extension("weights"), &weights.expect("a file of their own"));
+    }
+}
+
+#[test]
+fn without_a_heap_the_first_line_says_what_to_do() {
+    let directory = scratch("emitted_no_heap");
+    let bounded: &[&str] = &["--dim=batch=1..=2", "--dim=sequence length=1..=8"];
+    for (name, options, uses_heap) in [
+        ("scale", &[][..], true),
+        ("scale", bounded, false),
+        ("mlp", &[], false),
+        ("mlp", &["--arena=heap"], true),
+    ] {
+        let module = directory.join("module.rs");
+        compile(&folder("models").join(format!("{name}.onnxtxt")), &module, options);
+        let output = rustc_without_features(&module, &directory);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.success(), !uses_heap, "{name} {options:?}\n{text}");
+        let first = text.lines().next().unwrap_or_default();
+        let says = ["uses the heap", "the feature `alloc` of `onnxc-runtime`", "`--dim`"];
+        assert!(!uses_heap || says.iter().all(|part| first.contains(part)), "{text}");
     }
 }

@@ -13,6 +13,7 @@ struct Built {
     onnxc: PathBuf,
     macros: PathBuf,
     runtime: PathBuf,
+    libm: PathBuf,
 }
 
 /// The root of the workspace.
@@ -47,6 +48,32 @@ pub fn rustc(file: &Path, edition: &str, crate_type: &str) -> Output {
     command.arg("--emit=metadata,dep-info");
     command.arg(format!("--out-dir={}", env!("CARGO_TARGET_TMPDIR")));
     command.output().expect("rustc is there, for it compiled this")
+}
+
+/// Has rustc check a library that depends on a runtime library without features, which it puts into
+/// `directory`.
+pub fn rustc_without_features(file: &Path, directory: &Path) -> Output {
+    let libm = &built().libm;
+    let dependencies = libm.parent().expect("an artifact lies in a directory");
+    let metadata = |name: &str, file: &Path, needs: (&str, &Path)| {
+        Command::new("rustc")
+            .arg(file)
+            .args(["--edition=2024", "--crate-type=lib", "--emit=metadata"])
+            .arg(format!("--crate-name={name}"))
+            .arg(format!("--extern={}={}", needs.0, needs.1.display()))
+            .arg(format!("-Ldependency={}", dependencies.display()))
+            .arg(format!("--out-dir={}", directory.display()))
+            .env("CARGO_PKG_VERSION", env!("CARGO_PKG_VERSION"))
+            .output()
+            .expect("rustc is there, for it compiled this")
+    };
+    let runtime = directory.join("libonnxc_runtime.rmeta");
+    if !runtime.exists() {
+        let source = root().join("runtime-lib/src/lib.rs");
+        let output = metadata("onnxc_runtime", &source, ("libm", libm));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    metadata("program", file, ("onnxc_runtime", &runtime))
 }
 
 /// Has rustdoc write what it makes of a library into `directory`, warnings being errors.
@@ -108,6 +135,7 @@ fn built() -> &'static Built {
             onnxc: artifact(&messages, "onnxc", "bin"),
             macros: artifact(&messages, "onnxc_macros", "proc-macro"),
             runtime: artifact(&messages, "onnxc_runtime", "lib"),
+            libm: artifact(&messages, "libm", "lib"),
         }
     })
 }

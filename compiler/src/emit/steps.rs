@@ -1,7 +1,7 @@
 //! The steps of a plan, a line or three each.
 
 use super::{
-    docs,
+    ArenaIn, docs,
     face::{Face, element, number, size},
     port::Form as PortForm,
     weights,
@@ -43,8 +43,15 @@ pub fn body(plan: &Plan, face: &Face<'_>) -> TokenStream {
     let (head, bind) = (face.steps_head(), face.bind_inputs(&constant, &slot));
     let keep = face.keep_states();
     let (uses, constants) = (body.uses(), body.constants());
+    let needs_alloc = body.needs_alloc().then(|| {
+        quote! {
+            blank!();
+            ::onnxc_runtime::needs_alloc!();
+        }
+    });
     quote! {
         #uses
+        #needs_alloc
         blank!();
         #head {
             #bind
@@ -425,6 +432,13 @@ impl<'p> Body<'p> {
             paths.insert("view::View".into());
         }
         grouped(&paths)
+    }
+
+    /// Whether the module uses what the runtime library has with a heap alone.
+    fn needs_alloc(&self) -> bool {
+        const ON_HEAP: [&str; 3] = ["arena::heap", "arena::heap_of", "sequence::Sequence"];
+        let is_named = ON_HEAP.iter().any(|path| self.paths.contains(*path));
+        is_named || self.face.arena == ArenaIn::Heap || !self.strings.is_empty()
     }
 
     fn constants(&self) -> TokenStream {

@@ -286,6 +286,26 @@ pub fn heap_of<T: crate::Elem>(sizes: &[usize]) -> crate::Result<alloc::vec::Vec
     len.filter(fits).map(heap).ok_or(crate::Error::Value("a size is larger than memory"))
 }
 
+/// Says, when a generated module is compiled, that it uses the heap, where this crate has none.
+#[cfg(feature = "alloc")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! needs_alloc {
+    () => {};
+}
+
+#[cfg(not(feature = "alloc"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! needs_alloc {
+    () => {
+        ::core::compile_error!(
+            "this model uses the heap: turn on the feature `alloc` of `onnxc-runtime`, or have free \
+             sizes fixed or bounded (`--dim`) and the arena in the struct or the caller's (`--arena`)"
+        );
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
