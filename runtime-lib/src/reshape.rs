@@ -2,7 +2,8 @@
 
 use crate::Elem;
 use crate::error::{Error, Result};
-use crate::index::{check_axes, check_length, position, signed, size};
+use crate::index::{check_axes, position, signed, size};
+use crate::view::check_equal;
 
 /// Copies a tensor.
 pub fn identity<T: Elem>(x: &[T], y: &mut [T]) {
@@ -21,8 +22,14 @@ pub fn size_of(y: &mut [i64], sizes: &[usize]) {
     y.fill(signed(sizes.iter().product()));
 }
 
-/// The sizes that `Reshape` makes: 0 keeps a size, and one -1 takes what is left.
-pub fn reshape_sizes(sizes: &mut [usize], shape: &[i64], from: &[usize]) -> Result {
+/// The sizes that `Reshape` makes: 0 keeps a size, and one -1 takes what is left. Where these are not
+/// those of as many elements, the error names the `node`.
+pub fn reshape_sizes(
+    sizes: &mut [usize],
+    shape: &[i64],
+    from: &[usize],
+    node: &'static str,
+) -> Result {
     for (axis, (size_of, &wanted)) in sizes.iter_mut().zip(shape).enumerate() {
         *size_of = match wanted {
             -1 => 1,
@@ -30,22 +37,27 @@ pub fn reshape_sizes(sizes: &mut [usize], shape: &[i64], from: &[usize]) -> Resu
             wanted => size(wanted)?,
         };
     }
-    infer_size(sizes, shape, from)
+    infer_size(sizes, shape, from, node)
 }
 
 /// [`reshape_sizes`] with `allowzero`: 0 is a size like any other.
-pub fn reshape_sizes_allowing_zero(sizes: &mut [usize], shape: &[i64], from: &[usize]) -> Result {
+pub fn reshape_sizes_allowing_zero(
+    sizes: &mut [usize],
+    shape: &[i64],
+    from: &[usize],
+    node: &'static str,
+) -> Result {
     for (size_of, &wanted) in sizes.iter_mut().zip(shape) {
         *size_of = if wanted == -1 { 1 } else { size(wanted)? };
     }
     if shape.contains(&-1) && shape.contains(&0) {
         return Err(Error::Value("Reshape cannot find a size beside one of 0"));
     }
-    infer_size(sizes, shape, from)
+    infer_size(sizes, shape, from, node)
 }
 
 /// Gives the axis of size -1 the elements that the others leave.
-fn infer_size(sizes: &mut [usize], shape: &[i64], from: &[usize]) -> Result {
+fn infer_size(sizes: &mut [usize], shape: &[i64], from: &[usize], node: &'static str) -> Result {
     debug_assert_eq!(sizes.len(), shape.len(), "the result has as many axes as the shape says");
     let elements: usize = from.iter().product();
     let mut unknown = shape.iter().enumerate().filter(|&(_, &wanted)| wanted == -1);
@@ -56,7 +68,7 @@ fn infer_size(sizes: &mut [usize], shape: &[i64], from: &[usize]) -> Result {
     if unknown.next().is_some() {
         return Err(Error::Value("Reshape cannot find two sizes"));
     }
-    check_length(elements, sizes.iter().copied())
+    check_equal(node, elements, sizes.iter().copied().fold(1, usize::saturating_mul))
 }
 
 /// The sizes that `Squeeze` makes: without the axes, or without all of size one.
@@ -112,19 +124,33 @@ mod tests {
 
     #[test]
     fn a_shape_may_keep_and_infer_sizes() {
-        check(reshape_sizes, &[0, -1], &[2, 3, 4], Some([2, 12]));
-        check(reshape_sizes, &[-1], &[], Some([1]));
-        check(reshape_sizes, &[], &[1, 1], Some([]));
-        check(reshape_sizes, &[0, -1], &[0, 3], Some([0, 0]));
-        check::<2>(reshape_sizes, &[-1, -1], &[4], None);
-        check::<2>(reshape_sizes, &[3, -1], &[4], None);
-        check::<2>(reshape_sizes, &[2, 0], &[2], None);
-        check::<1>(reshape_sizes, &[-2], &[2], None);
-        check::<1>(reshape_sizes, &[5], &[4], None);
-        check::<2>(reshape_sizes, &[i64::MAX, i64::MAX], &[1], None);
-        check(reshape_sizes_allowing_zero, &[0, 5], &[2, 0], Some([0, 5]));
-        check::<2>(reshape_sizes_allowing_zero, &[0, -1], &[2, 0], None);
-        check(reshape_sizes_allowing_zero, &[3, -1], &[6], Some([3, 2]));
+        let reshape: Sizer = |sizes, shape, from| reshape_sizes(sizes, shape, from, "y");
+        let allowing_zero: Sizer =
+            |sizes, shape, from| reshape_sizes_allowing_zero(sizes, shape, from, "y");
+        check(reshape, &[0, -1], &[2, 3, 4], Some([2, 12]));
+        check(reshape, &[-1], &[], Some([1]));
+        check(reshape, &[], &[1, 1], Some([]));
+        check(reshape, &[0, -1], &[0, 3], Some([0, 0]));
+        check::<2>(reshape, &[-1, -1], &[4], None);
+        check::<2>(reshape, &[3, -1], &[4], None);
+        check::<2>(reshape, &[2, 0], &[2], None);
+        check::<1>(reshape, &[-2], &[2], None);
+        check::<1>(reshape, &[5], &[4], None);
+        check::<2>(reshape, &[i64::MAX, i64::MAX], &[1], None);
+        check(allowing_zero, &[0, 5], &[2, 0], Some([0, 5]));
+        check::<2>(allowing_zero, &[0, -1], &[2, 0], None);
+        check(allowing_zero, &[3, -1], &[6], Some([3, 2]));
+    }
+
+    #[test]
+    fn a_shape_of_another_number_of_elements_names_the_node() {
+        let (shape, from) = (&[2, 4], &[6]);
+        for found in [
+            reshape_sizes(&mut [0; 2], shape, from, "fold"),
+            reshape_sizes_allowing_zero(&mut [0; 2], shape, from, "fold"),
+        ] {
+            assert_eq!(found, Err(Error::Mismatch { node: "fold", left: 6, right: 8 }));
+        }
     }
 
     #[test]

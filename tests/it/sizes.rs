@@ -3,6 +3,7 @@
 
 use crate::programs::{run, scratch};
 use onnxc::{Options, Output, host, tensor::Tensor, value::Value};
+use onnxc_runtime::Error;
 use std::fs;
 
 /// What all models have: `x` has `n` numbers and `y` has `m`; `less` is `n - 5`.
@@ -211,4 +212,32 @@ fn sizes_of_all_kinds_are_computed_alike_by_module_and_host() {
     let file = directory.join("main.rs");
     fs::write(&file, format!("{PROGRAM}{modules}{main}")).expect("the directory is ours");
     run(&file);
+}
+
+#[test]
+fn what_does_not_fit_is_called_by_its_name() {
+    let model = r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[n] x, float[n] y, int64[2] s) => (float[a, b] z) {
+            w = Add(x, y)
+            [fold] z = Reshape(w, s)
+        }"#;
+    let mut options = Options::default();
+    options.settings.dims.insert("n".into(), (0..=8).into());
+    let (plan, _) = onnxc::plan(model.into(), &options, &mut |_, _| {}).expect("it is valid");
+    let run = |x: usize, y: usize, s: [i64; 2]| {
+        let floats = |len: usize| Tensor::from_floats(&vec![0.0; len]);
+        let inputs = [floats(x), floats(y), Tensor::from_ints(&s)].map(Value::Tensor);
+        host::run(&plan, &inputs).map(|_| ())
+    };
+    assert_eq!(run(6, 6, [2, -1]), Ok(()));
+    for (refused, error) in [
+        (run(6, 6, [2, 4]), Error::Mismatch { node: "fold", left: 6, right: 8 }),
+        (run(9, 9, [3, 3]), Error::Bound { name: "n", bound: 8, found: 9 }),
+        (
+            run(6, 5, [2, 3]),
+            Error::Size { input: "y", axis: 0, wanted: "n", expected: 6, found: 5 },
+        ),
+    ] {
+        assert_eq!(refused, Err(error));
+    }
 }

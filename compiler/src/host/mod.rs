@@ -13,7 +13,7 @@ use crate::{
     dim::{Dim, Symbol},
     plan::{
         Args, Block, BufferId, Call, Check, Cond, Condition, If, Kind, Loop, Operand, Place, Plan,
-        Port, State, Step, Turns,
+        Port, State, Step, Turns, kept,
     },
     tensor::Tensor,
     ty::{Type, count},
@@ -101,7 +101,7 @@ impl Host<'_> {
         let id = port.operand.buffer;
         match value {
             Value::Tensor(tensor) if port.ty.content().kept().is_some() => {
-                self.bind_input(port.shape(), tensor)?;
+                self.bind_input(port, tensor)?;
                 self.arrays.insert(id, Array::from_tensor(tensor));
                 self.give_beside(port, Array::Bool(vec![true]));
             }
@@ -113,7 +113,7 @@ impl Host<'_> {
                 self.give_beside(port, Array::Bool(vec![true]));
             }
             Value::Map(keys, values) if port.ty.key().is_some() => {
-                self.bind_input(port.shape(), values)?;
+                self.bind_input(port, values)?;
                 self.arrays.insert(id, Array::from_tensor(values));
                 self.give_beside(port, Array::from_tensor(keys));
             }
@@ -139,7 +139,7 @@ impl Host<'_> {
                 Some(states) => states[i].clone(),
                 None => first(plan, found, &settled),
             };
-            self.bind_input(found.shape(), &tensor)?;
+            self.bind_input(found, &tensor)?;
             // The state that comes after may be larger.
             let capacity = match plan.buffers[found.operand.buffer].place {
                 Place::Arena { capacity, .. } => capacity,
@@ -159,11 +159,12 @@ impl Host<'_> {
     }
 
     /// Settles the symbols of an input's shape, and holds the rest against it.
-    fn bind_input(&mut self, shape: &[Dim], tensor: &Tensor) -> Result {
+    fn bind_input(&mut self, port: &Port, tensor: &Tensor) -> Result {
+        let shape = port.shape();
         if shape.len() != tensor.shape.len() {
             return Err(Error::Length { expected: shape.len(), found: tensor.shape.len() });
         }
-        for (dim, &size) in shape.iter().zip(&tensor.shape) {
+        for (axis, (dim, &size)) in shape.iter().zip(&tensor.shape).enumerate() {
             match dim.as_symbol() {
                 Some(name) if !self.symbols.borrow().contains_key(name) => {
                     self.check_bound(name, size)?;
@@ -172,7 +173,8 @@ impl Host<'_> {
                 _ => {
                     let expected = self.size(dim);
                     if expected != size {
-                        return Err(Error::Mismatch { node: "input", left: expected, right: size });
+                        let (input, wanted) = (kept(&port.name), kept(&format!("{dim:?}")));
+                        return Err(Error::Size { input, axis, wanted, expected, found: size });
                     }
                 }
             }
@@ -181,9 +183,11 @@ impl Host<'_> {
     }
 
     fn check_bound(&self, symbol: &Symbol, found: usize) -> Result {
-        let max = self.plan.symbols.get(symbol).and_then(|size| size.max);
-        match max.and_then(|max| usize::try_from(max).ok()) {
-            Some(bound) if found > bound => Err(Error::Bound { name: "input", bound, found }),
+        let Some(size) = self.plan.symbols.get(symbol) else { return Ok(()) };
+        match size.max.and_then(|max| usize::try_from(max).ok()) {
+            Some(bound) if found > bound => {
+                Err(Error::Bound { name: kept(&size.label), bound, found })
+            }
             _ => Ok(()),
         }
     }
@@ -258,8 +262,10 @@ impl Host<'_> {
                 (x == y || x == 1 || y == 1, a, b)
             }
         };
-        let failed = Error::Mismatch { node: "check", left: self.size(a), right: self.size(b) };
-        if holds { Ok(()) } else { Err(failed) }
+        if holds {
+            return Ok(());
+        }
+        Err(Error::Mismatch { node: kept(&check.node), left: self.size(a), right: self.size(b) })
     }
 
     fn branch(&mut self, step: &If) -> Result {

@@ -6,7 +6,7 @@ use crate::{
     dim::{Atom, Dim},
     dtype::DType,
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId, Views},
-    plan::{Arg, Kernel, Operand, kernel},
+    plan::{Arg, Kernel, Name, Operand, kernel},
     ty::Type,
 };
 use std::rc::Rc;
@@ -108,10 +108,10 @@ pub struct Reshape {
     pub allowzero: bool,
 }
 
-static SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reshape::reshape_sizes,
-    |f, a, p| f(a.sizes(), a.input(0), p.0));
-static ZERO_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T,
-    reshape::reshape_sizes_allowing_zero, |f, a, p| f(a.sizes(), a.input(0), p.0));
+static SIZES: Kernel<(Vec<Dim>, Name)> = kernel!(checked I64_ONLY T, reshape::reshape_sizes,
+    |f, a, p| f(a.sizes(), a.input(0), p.0, p.1));
+static ZERO_SIZES: Kernel<(Vec<Dim>, Name)> = kernel!(checked I64_ONLY T,
+    reshape::reshape_sizes_allowing_zero, |f, a, p| f(a.sizes(), a.input(0), p.0, p.1));
 
 impl Reshape {
     /// The output's shape, where the elements of the second input are known.
@@ -206,7 +206,8 @@ impl Op for Reshape {
         let shape = cx.input(1)?.into();
         let (from, dtype) = (cx.ty(0)?.shape.clone(), cx.ty(1)?.dtype);
         let kernel = if self.allowzero { &ZERO_SIZES } else { &SIZES };
-        cx.bind(kernel, dtype, vec![shape], (from,))
+        let name = Name(cx.node().name.clone());
+        cx.bind(kernel, dtype, vec![shape], (from, name))
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {

@@ -1,0 +1,59 @@
+//! Names of the model in what is said when a model runs and its inputs do not fit.
+
+use super::{Field, Symbols};
+use crate::diag::quoted;
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
+/// The name of a node, for what a kernel says of sizes that do not fit.
+#[derive(Clone, Debug)]
+pub struct Name(pub String);
+
+/// A name on one line, as errors hold it: for good, but each name once.
+pub fn kept(name: &str) -> &'static str {
+    static KEPT: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let name = line(name);
+    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = all.get(name.as_str()) {
+        return found;
+    }
+    let name: &str = name.leak();
+    all.insert(name);
+    name
+}
+
+fn line(name: &str) -> String {
+    quoted(name).trim_matches('`').to_owned()
+}
+
+impl Field for Name {
+    type Number = &'static str;
+    type Given<'a> = &'static str;
+
+    fn source(&self) -> String {
+        format!("{:?}", line(&self.0))
+    }
+
+    fn number(&self, _: &Symbols<'_>) -> &'static str {
+        kept(&self.0)
+    }
+
+    fn give(number: &&'static str) -> &'static str {
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_kept_once() {
+        let [first, second] = [(); 2].map(|()| kept("a node\n"));
+        assert!(std::ptr::eq(first, second));
+        assert_eq!(first, r"a node\u{a}");
+        assert_eq!(Name("a \"b\"".into()).source(), r#""a \"b\"""#);
+    }
+}
