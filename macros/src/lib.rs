@@ -37,6 +37,10 @@ use syn::parse_macro_input;
 /// | `max_arena = 65_536` | the most bytes that the arena may have: values are computed again where it would be larger |
 /// | `weights = inline` | the weights stand in the program: the only way there is for a macro |
 ///
+/// Two models of one name in one scope are one item defined twice, which rustc says of each of their
+/// parts. So a model that is compiled in two ways is called something else by `name`, or each stands in
+/// a module of its own.
+///
 /// A name that is no identifier stands in quotes: `dims("sequence length" = 32)`.
 ///
 /// The compiler reads the model once more to notice its changes, so a model of gigabytes is better
