@@ -2,7 +2,8 @@
 
 use crate::{
     ArenaIn, Optimize, Options, Precision, Weights, compile,
-    diag::{self, Code, Diagnostic, Diagnostics},
+    diag::{Code, Diagnostic, Diagnostics},
+    file::Replacement,
     ident,
     import::{Axis, Const, Defaults, Size},
     ir::Graph,
@@ -180,16 +181,22 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the model, at once, and each with its place.
+    /// Everything that is wrong with the model, at once, and each with its place; and where another
+    /// builder of the script wrote something else to the same file.
     pub fn compile(self) -> Result<Report, Diagnostics> {
         let file = self.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
         let stem = self.options.stem.as_deref().unwrap_or(&file);
         let module = self.directory()?.join(format!("{}.rs", ident::snake(stem)));
-        is_free(&module, &self.model)?;
+        let written_before = is_written(&module, &self.model)?;
         watch(&self.model);
         let output = compile(&self.model, &self.options, &mut |_, _| {})?;
         output.files.iter().for_each(|file| watch(&self.model.with_file_name(file)));
-        let weights = output.write(&module)?;
+        let (weights, files) = output.written(&module)?;
+        if written_before && files.iter().any(Replacement::is_other) {
+            let message = "one model would be written to one file in two ways";
+            return Err(taken(&module, message).note(self.model.display().to_string()).into());
+        }
+        files.into_iter().try_for_each(Replacement::put)?;
         let plan = output.plans.infer();
         written().insert(module.clone(), self.model);
         Ok(Report {
@@ -233,17 +240,24 @@ fn written() -> MutexGuard<'static, BTreeMap<PathBuf, PathBuf>> {
     WRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Refuses to write over the module of another model, which a program would take for its own.
-fn is_free(module: &Path, model: &Path) -> diag::Result {
+/// Whether the module was written before, of the same model. Refuses to write over that of another
+/// one, which a program would take for its own.
+fn is_written(module: &Path, model: &Path) -> Result<bool, Diagnostic> {
     match written().get(module) {
-        Some(other) if other != model => {
-            Err(Diagnostic::new(Code::BadOption, "two models would be written to one file")
-                .note(format!("{} and {}", other.display(), model.display()))
-                .help("call one of them something else with `name`")
-                .within(module.display().to_string()))
-        }
-        Some(_) | None => Ok(()),
+        Some(other) if other != model => Err(taken(
+            module,
+            "two models would be written to one file",
+        )
+        .note(format!("{} and {}", other.display(), model.display()))),
+        found => Ok(found.is_some()),
     }
+}
+
+/// The finding that a builder wrote the module before.
+fn taken(module: &Path, message: &str) -> Diagnostic {
+    Diagnostic::new(Code::BadOption, message)
+        .help("call one of them something else with `name`")
+        .within(module.display().to_string())
 }
 
 #[cfg(test)]

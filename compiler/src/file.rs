@@ -166,6 +166,11 @@ impl Replacement {
         written.map_err(refused(path))
     }
 
+    /// Whether the file will have other bytes than it has now.
+    pub fn is_other(&self) -> bool {
+        self.partial.is_some()
+    }
+
     /// Puts it into its place.
     ///
     /// # Errors

@@ -91,14 +91,20 @@ impl Output {
     /// Where the system refuses, where weights have no place beside `path`, and where what the
     /// model was read from would be written over.
     pub fn write(&self, path: &Path) -> Result<Option<PathBuf>, Diagnostic> {
+        let (beside, files) = self.written(path)?;
+        // All are whole by now, so only a crash between two renames can part them.
+        files.into_iter().try_for_each(Replacement::put)?;
+        Ok(beside)
+    }
+
+    /// The path of the weights, where they have a file, and what [`Self::write`] puts in its place.
+    fn written(&self, path: &Path) -> Result<(Option<PathBuf>, Vec<Replacement>), Diagnostic> {
         let beside = self.weights_file.as_ref().map(|name| file::beside(path, name)).transpose()?;
         [Some(path), beside.as_deref()].into_iter().flatten().try_for_each(|to| self.spares(to))?;
         let write = |out: &mut dyn Write| emit::write_weights(&self.plans.all(), out);
         let weights = beside.as_deref().map(|beside| Replacement::of(beside, write)).transpose()?;
         let module = Replacement::of(path, |out| out.write_all(self.module.code.as_bytes()))?;
-        // Both are whole by now, so only a crash between two renames can part them.
-        weights.into_iter().chain([module]).try_for_each(Replacement::put)?;
-        Ok(beside)
+        Ok((beside, weights.into_iter().chain([module]).collect()))
     }
 
     /// Refuses a path at which lies what the model was read from.

@@ -77,6 +77,24 @@ fn builders_write_no_two_models_to_one_file() {
 }
 
 #[test]
+fn builders_write_one_model_to_one_file_in_one_way() {
+    let directory = scratch("builder_twice");
+    let model = directory.join("gated.onnxtxt");
+    fs::write(&model, MODEL).expect("the directory is ours");
+    let builder = Builder::new(&model).out_dir(&directory);
+    let [first, same] = [builder.clone(), builder.clone()].map(Builder::compile);
+    let module = fs::read(first.expect("the model is valid").module).expect("it was written");
+    assert!(same.is_ok());
+    let other = builder.pass("shorter", |graph| without(graph, "gate"));
+    let findings = other.clone().compile().expect_err("the first would be lost").to_string();
+    for said in ["in two ways", "gated.onnxtxt", "gated.rs", "`name`"] {
+        assert!(findings.contains(said), "{findings}");
+    }
+    assert!(fs::read(directory.join("gated.rs")).expect("it is still there") == module);
+    assert!(other.name("short").compile().is_ok());
+}
+
+#[test]
 fn a_pass_that_breaks_the_graph_is_named() {
     let directory = scratch("own_pass_broken");
     let model = directory.join("gated.onnxtxt");
