@@ -267,7 +267,25 @@ fn an_operator_that_there_is_not_is_an_error() {
     let text = said(&output);
     assert!(text.contains("`Relux`") && text.contains("`Softmix`"), "{text}");
     assert!(output.stdout.is_empty());
+    assert!(said(&run(["ops", "relu"])).contains("there is `Relu`"));
     let known = run(["ops", "Relu"]);
     succeeded(&known);
     assert!(known.stdout.starts_with(b"Relu (ai.onnx)"));
+}
+
+#[test]
+fn a_word_behind_a_model_is_no_command() {
+    let (directory, model) = workshop("behind");
+    let model = model.to_str().expect("the path is text");
+    let other = directory.join("other.onnx");
+    let other = other.to_str().expect("the path is text");
+    for (words, says) in [
+        ([model, other], format!("one model is compiled at a time: `{model}`, or `{other}`")),
+        (["chek", model], "`chek` is neither a command nor a file".to_owned()),
+        ([model, "check"], format!("the command `check` stands behind `{model}`")),
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).contains(&says), "{}", said(&output));
+    }
 }

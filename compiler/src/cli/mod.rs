@@ -25,8 +25,14 @@ mod show;
 mod test;
 mod train_prep;
 
-use clap::Parser;
+use clap::{
+    CommandFactory, Parser,
+    error::{ContextKind, ContextValue},
+};
+use onnxc::diag::quoted;
 use std::{
+    env,
+    ffi::OsString,
     fmt,
     io::{self, ErrorKind, Write},
     process::{self, ExitCode},
@@ -57,7 +63,7 @@ enum Command {
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = parsed();
     match cli.command {
         None => compile::run(&cli.compile),
         Some(Command::Bench(options)) => bench::run(&options),
@@ -70,6 +76,34 @@ pub fn main() -> ExitCode {
         Some(Command::Test(options)) => test::run(&options),
         Some(Command::TrainPrep(options)) => train_prep::run(&options),
     }
+}
+
+/// What the command line says. Where it says nothing that can be done, the program ends here.
+fn parsed() -> Cli {
+    let words: Vec<OsString> = env::args_os().collect();
+    Cli::try_parse_from(&words).unwrap_or_else(|error| match behind_a_model(&error, &words) {
+        Some(message) => Cli::command().error(error.kind(), message).exit(),
+        None => error.exit(),
+    })
+}
+
+/// What is wrong where a word stands behind a model, or behind a command that there is not, which reads
+/// as a model: the parser takes that word for a command and says so, whatever it is.
+fn behind_a_model(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let model = (1..words.len()).filter(|&at| words[at] == word.as_str()).find_map(|at| {
+        let before = Cli::try_parse_from(&words[..at]).ok()?;
+        before.compile.model
+    })?;
+    let is_command = Cli::command().find_subcommand(word).is_some();
+    let (name, word) = (quoted(&model.to_string_lossy()), quoted(word));
+    Some(match (is_command, model.exists()) {
+        (true, _) => format!("the command {word} stands behind {name}; it comes first"),
+        (false, true) => format!("one model is compiled at a time: {name}, or {word}"),
+        (false, false) => format!("{name} is neither a command nor a file"),
+    })
 }
 
 /// Prints what was asked for. Where nobody reads any more (`onnxc … | head`), that is no fault; where

@@ -28,7 +28,12 @@ pub fn run(options: &Options) -> ExitCode {
     let unknown: Vec<&String> = options.names.iter().filter(|name| !known(name)).collect();
     if !unknown.is_empty() {
         for name in unknown {
-            eprintln!("error: there is no operator {}; `onnxc ops` lists all", quoted(name));
+            let other = versions.iter().find(|version| version.name.eq_ignore_ascii_case(name));
+            let hint = match other {
+                Some(other) => format!("there is {}", quoted(other.name)),
+                None => "`onnxc ops` lists all".to_owned(),
+            };
+            eprintln!("error: there is no operator {}; {hint}", quoted(name));
         }
         return ExitCode::FAILURE;
     }
