@@ -60,6 +60,7 @@ impl Custom {
     /// # Errors
     ///
     /// Where the inputs' sizes do not fit the model, or each other.
+    /// Where a node refuses what it is given, such as an index outside an axis.
     pub fn infer(
         &mut self,
         x: ::onnxc_runtime::view::View<'_, f32, 2>,

@@ -67,7 +67,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Where the inputs' sizes do not fit the model, or each other.
+    /// Where a node refuses what it is given, such as an index outside an axis.
     /// An error in the middle of a run resets the model.
     pub fn infer(&mut self, x: &[f32; 2]) -> ::onnxc_runtime::Result<&[f32; 3]> {
         stream::infer(&self.weights(), self.arena.blocks(), &mut self.held, x)

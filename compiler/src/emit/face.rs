@@ -52,8 +52,8 @@ pub struct Face<'p> {
     outputs: Vec<Taken>,
     /// How many constant tensors of strings there are.
     strings: usize,
-    /// Whether the model can refuse its inputs.
-    pub refuses: bool,
+    /// When the model refuses its inputs.
+    refusals: Vec<&'static str>,
 }
 
 /// How an input is given.
@@ -127,9 +127,12 @@ impl<'p> Face<'p> {
             }
         });
         let outputs: Vec<Taken> = outputs.collect();
-        let dynamic = inputs.iter().any(|given| given.form.refuses())
+        let refuses_sizes = inputs.iter().any(|given| given.form.refuses())
             || outputs.iter().any(|taken| taken.form.refuses())
-            || plan.states.iter().any(|state| !state.found.ty.is_fixed());
+            || plan.states.iter().any(|state| !state.found.ty.is_fixed())
+            || has_open_sizes(plan)
+            || plan.steps.iter().any(Step::refuses_sizes);
+        let refuses_elements = plan.steps.iter().any(Step::refuses_elements);
         Face {
             plan,
             arena: style.arena,
@@ -138,7 +141,16 @@ impl<'p> Face<'p> {
             model: format_ident!("{}", ident::camel(&style.name)),
             names: buffers,
             derived: RefCell::new((names, HashMap::new())),
-            refuses: dynamic || has_open_sizes(plan) || plan.steps.iter().any(Step::refuses),
+            refusals: [
+                refuses_sizes
+                    .then_some("Where the inputs' sizes do not fit the model, or each other."),
+                refuses_elements.then_some(
+                    "Where a node refuses what it is given, such as an index outside an axis.",
+                ),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             strings: weights::strings(plan).len(),
             outputs,
             inputs,
@@ -151,9 +163,14 @@ impl<'p> Face<'p> {
             model: self.model.to_string(),
             inputs: self.inputs.iter().map(|given| given.form.clone()).collect(),
             outputs: self.outputs.iter().map(|t| (t.name.to_string(), t.form.clone())).collect(),
-            refuses: self.refuses,
+            refuses: self.refuses(),
             keeps_state: self.keeps_state(),
         }
+    }
+
+    /// Whether the model can refuse its inputs.
+    pub fn refuses(&self) -> bool {
+        !self.refusals.is_empty()
     }
 
     /// A name made of another one, which nothing else has.
@@ -178,16 +195,8 @@ impl<'p> Face<'p> {
         let (result, call) = (arrow(&self.result(&life)), self.call(&quote!(#(#given),*)));
         let begin = self.plan.learns.then(|| quote!(self.begin();));
         let mut text = docs::method(self);
-        if self.refuses {
-            text.extend(
-                [
-                    "",
-                    "# Errors",
-                    "",
-                    "Where the inputs' sizes do not fit the model, or each other.",
-                ]
-                .map(String::from),
-            );
+        if self.refuses() {
+            text.extend(["", "# Errors", ""].iter().chain(&self.refusals).map(|&line| line.into()));
             if self.keeps_state() {
                 text.push("An error in the middle of a run resets the model.".into());
             }
@@ -292,7 +301,7 @@ impl<'p> Face<'p> {
                 if self.borrows() { quote!(#name<#lifetime>) } else { quote!(#name) }
             }
         };
-        if self.refuses { quote!(::onnxc_runtime::Result<#plain>) } else { plain }
+        if self.refuses() { quote!(::onnxc_runtime::Result<#plain>) } else { plain }
     }
 
     /// The head of the function that does the steps.
@@ -314,7 +323,7 @@ impl<'p> Face<'p> {
                 let name = self.output();
                 let plain =
                     if self.borrows() { quote!(super::#name<'a>) } else { quote!(super::#name) };
-                if self.refuses { quote!(::onnxc_runtime::Result<#plain>) } else { plain }
+                if self.refuses() { quote!(::onnxc_runtime::Result<#plain>) } else { plain }
             }
         };
         let generics = self.borrows().then(|| quote!(<'a>));
@@ -372,7 +381,7 @@ impl<'p> Face<'p> {
             form.give(self.plan, port, &local(i), &heap, &flag)
         };
         let result = match self.outputs.len() {
-            0 if !self.refuses => return TokenStream::new(),
+            0 if !self.refuses() => return TokenStream::new(),
             0 => quote!(()),
             1 => value(0),
             n => {
@@ -388,7 +397,7 @@ impl<'p> Face<'p> {
                 quote!(super::#name { #(#fields),* })
             }
         };
-        let result = if self.refuses { quote!(Ok(#result)) } else { result };
+        let result = if self.refuses() { quote!(Ok(#result)) } else { result };
         // One borrowed output that is given as it is needs no name.
         match (names.as_slice(), accesses.as_slice()) {
             ([name], [access]) if *name == result.to_string() => {

@@ -89,11 +89,11 @@ impl<'p> Learning<'p> {
         let draws = self.faces().filter(|face| face.draws().is_some()).map(|f| f.field("draws"));
         let draws: Vec<_> = draws.collect();
         let restart = quote!(#(self.#draws.restart();)*);
-        let (result, refuse, done) = match self.init.refuses {
+        let (result, refuse, done) = match self.init.refuses() {
             true => (quote!(-> ::onnxc_runtime::Result), quote!(?), Some(quote!(Ok(())))),
             false => Default::default(),
         };
-        let errors = self.init.refuses.then(|| {
+        let errors = self.init.refuses().then(|| {
             docs::lines(
                 &["", "# Errors", "", "Where an initialization refuses its constants."]
                     .map(String::from),

@@ -396,17 +396,34 @@ fn calls<'s>(steps: &'s [Step], see: &mut dyn FnMut(&'s Call)) {
 }
 
 impl Step {
-    /// Whether it can refuse the inputs.
+    /// Whether it can refuse the inputs, be it for their sizes or for their elements.
     pub fn refuses(&self) -> bool {
-        match self {
-            Step::Call(call) => call.checked,
+        self.refuses_sizes() || self.refuses_elements()
+    }
+
+    /// Whether it can refuse sizes.
+    pub fn refuses_sizes(&self) -> bool {
+        self.any(&|step| match step {
             Step::Check(_) => true,
-            Step::Loop(step) => step.body.steps.iter().any(Step::refuses),
-            Step::If(step) => step
-                .branches
-                .iter()
-                .any(|block| block.refusal.is_some() || block.steps.iter().any(Step::refuses)),
-        }
+            Step::If(step) => step.branches.iter().any(|block| block.refusal.is_some()),
+            Step::Call(_) | Step::Loop(_) => false,
+        })
+    }
+
+    /// Whether a kernel can refuse what it is given.
+    pub fn refuses_elements(&self) -> bool {
+        self.any(&|step| matches!(step, Step::Call(call) if call.checked))
+    }
+
+    /// Whether it or a step inside it is such a one.
+    fn any(&self, such: &dyn Fn(&Step) -> bool) -> bool {
+        let inside = |block: &Block| block.steps.iter().any(|step| step.any(such));
+        such(self)
+            || match self {
+                Step::Call(_) | Step::Check(_) => false,
+                Step::Loop(step) => inside(&step.body),
+                Step::If(step) => step.branches.iter().any(inside),
+            }
     }
 }
 

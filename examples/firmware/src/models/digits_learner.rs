@@ -109,7 +109,7 @@ impl DigitsLearner {
     ///
     /// # Errors
     ///
-    /// Where the inputs' sizes do not fit the model, or each other.
+    /// Where a node refuses what it is given, such as an index outside an axis.
     /// The variables are then as they were.
     pub fn step(
         &mut self,
