@@ -44,24 +44,28 @@ pub struct Report {
     pub module: PathBuf,
     /// The weights, where they stand in a file.
     pub weights: Option<PathBuf>,
-    /// The bytes of memory that one run needs.
+    /// The bytes of memory that one run needs, beside what the caller gives and what stands on the
+    /// heap as its size is free.
     pub arena_bytes: usize,
     /// The bytes of all weights.
     pub weight_bytes: usize,
-    /// The multiply-adds of one run, where every size is known.
+    /// The multiplications of one run, each with the addition behind it; without those of nodes whose
+    /// sizes are free.
     pub macs: u64,
     /// The calls that are done again, to need less memory.
     pub again: Vec<Again>,
 }
 
 impl Builder {
-    /// Compiles the model file at `path`, relative to the package.
+    /// A builder for the model file at `path`, which is relative to the package, where cargo starts
+    /// build scripts.
     pub fn new(path: impl Into<PathBuf>) -> Builder {
         Builder { model: path.into(), out_dir: None, options: Options::default() }
     }
 
     /// Calls the model, its struct and what is written something else than its file, so that one
-    /// model can be compiled in several ways: with `name("small")` the module is `small.rs`.
+    /// model can be compiled in several ways: with `name("small")` the module is `small.rs`, and the
+    /// struct `Small`.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         let name = name.into();
         self.options.stem = Some(name.clone());
@@ -70,7 +74,8 @@ impl Builder {
     }
 
     /// Fixes the size of the dimension called `name`, as in `dim("batch", 8)`, or bounds it, so that
-    /// the memory stays static: `dim("seq", 1..=32)`.
+    /// the memory stays static: `dim("seq", 1..=32)`. One without a name is called after its input and
+    /// axis: `input_0`.
     pub fn dim(mut self, name: impl Into<String>, size: impl Into<Size>) -> Builder {
         self.options.settings.dims.insert(name.into(), size.into());
         self
@@ -87,19 +92,21 @@ impl Builder {
         self
     }
 
-    /// Makes an input a constant: a number, or several in brackets.
+    /// Makes an input a constant: a number, or several in brackets, as in `constant("sr", 8000)` and
+    /// `constant("mean", "[0.5, 0.25]")`.
     pub fn constant(mut self, name: impl Into<String>, value: impl ToString) -> Builder {
         self.options.settings.consts.insert(name.into(), Const::Value(value.to_string()));
         self
     }
 
-    /// Makes an input that has a default the constant that this is.
+    /// Makes an input a constant: its default, the initializer of its name.
     pub fn default_constant(mut self, name: impl Into<String>) -> Builder {
         self.options.settings.consts.insert(name.into(), Const::Default);
         self
     }
 
-    /// Says what becomes of inputs that have a default: optional arguments, or constants.
+    /// Says what becomes of inputs that have a default: arguments that may be left out, which is the
+    /// default, or constants.
     pub fn defaults(mut self, defaults: Defaults) -> Builder {
         self.options.settings.defaults = defaults;
         self
@@ -150,13 +157,14 @@ impl Builder {
         self
     }
 
-    /// Says where the weights stand.
+    /// Says where the weights stand: in a file beside the module, which is the default, or in it.
     pub fn weights(mut self, weights: Weights) -> Builder {
         self.options.weights = weights;
         self
     }
 
-    /// Says where the arena is.
+    /// Says where the arena is, the memory of a run. By default an arena of up to 64 KiB is in the
+    /// model's struct, a larger one on the heap.
     pub fn arena(mut self, arena: ArenaIn) -> Builder {
         self.options.arena = Some(arena);
         self

@@ -34,9 +34,10 @@ pub struct Options {
     pub precision: Precision,
     /// Where the weights stand.
     pub weights: Weights,
-    /// How many bytes the arena may have: values are computed again where it would be larger.
+    /// How many bytes the arena may have, without limit by default: values are computed again where it
+    /// would be larger.
     pub max_arena: Option<usize>,
-    /// Where the arena is; by default in the struct where it is small.
+    /// Where the arena is; by default one of up to 64 KiB is in the struct, a larger one on the heap.
     pub arena: Option<ArenaIn>,
 }
 

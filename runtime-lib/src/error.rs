@@ -19,11 +19,12 @@ pub enum Error {
         /// The size that the input has.
         found: usize,
     },
-    /// A tensor's slice does not hold as many elements as its shape says.
+    /// There are not as many elements as there must be: in a tensor's slice, for its shape; of bytes,
+    /// for a variable.
     Length {
-        /// The number of elements that the shape asks for.
+        /// The number that is wanted; the largest `usize` where no memory has so many.
         expected: usize,
-        /// The number of elements in the slice.
+        /// The number that there is.
         found: usize,
     },
     /// Two sizes inside the model must agree and do not.
@@ -51,7 +52,8 @@ pub enum Error {
         /// The size of the axis.
         size: usize,
     },
-    /// A value that the operator does not allow, such as a step of zero.
+    /// What else is refused, in words: most often a value that an operator does not allow, such as a
+    /// step of zero.
     Value(&'static str),
     /// The weights given are not those of the model, by their length.
     Weights {
@@ -79,7 +81,7 @@ impl fmt::Display for Error {
                 if wanted.parse() == Ok(*expected) { Ok(()) } else { write!(f, " (`{wanted}`)") }
             }
             Error::Length { expected, found } => {
-                write!(f, "the shape has {expected} elements, but the slice has {found}")
+                write!(f, "{expected} elements are wanted, but there are {found}")
             }
             Error::Mismatch { node, left, right } => {
                 write!(f, "node `{node}`: the sizes {left} and {right} do not fit together")

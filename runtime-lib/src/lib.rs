@@ -6,9 +6,16 @@
 //! kernel asserts it in debug builds only. What depends on the *values* of an input (an index, a
 //! size) is checked by the kernel, which then returns an [`Error`] and never panics.
 //!
+//! A program with a module that onnxc generated meets few of these: the tensors in the module's
+//! signatures ([`view`], and with the feature `alloc` `sequence` and `dictionary`), [`Error`], and,
+//! where it has such, arenas of its own ([`arena::InlineArena`]), functions for operators of its own
+//! ([`custom`]), what a model learned ([`variable`]) and [`threads`]. All else is what modules call.
+//! It goes with the version of onnxc that wrote the module, and changes from one to the next.
+//!
 //! Without features the crate needs `core` alone; `alloc` adds the heap, `std` the detection of
-//! the processor's SIMD level, `threads` shares the work of large kernels among threads, `image` has
-//! the decoders of image files.
+//! the processor's SIMD level, `half` the element types `f16` and `bf16`, `threads` shares the work of
+//! large kernels among threads, `safetensors` writes and reads what a model learned, `image` has the
+//! decoders of image files. `std` and `half` are on by default.
 #![no_std]
 
 #[cfg(feature = "alloc")]

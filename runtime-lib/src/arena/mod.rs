@@ -178,7 +178,8 @@ impl<const BLOCKS: usize> Default for InlineArena<BLOCKS> {
     }
 }
 
-/// An arena on the heap, taken when the model first runs.
+/// An arena on the heap, taken when the model first runs. Where there is no memory for it, the
+/// program ends, as it does for a `Vec`.
 #[cfg(feature = "alloc")]
 #[derive(Clone, Default)]
 pub struct HeapArena<const BLOCKS: usize>(alloc::vec::Vec<Block>, Pace);
@@ -232,7 +233,11 @@ impl Weights {
         Weights(&bytes.0)
     }
 
-    /// Weights that the caller has, which must be `expected` bytes.
+    /// Weights that the caller has.
+    ///
+    /// # Errors
+    ///
+    /// Where they are not `expected` bytes, or do not start at a multiple of [`Self::ALIGNMENT`].
     pub fn from_bytes(bytes: &'static [u8], expected: usize) -> Result<Weights> {
         if bytes.len() != expected {
             return Err(Error::Weights { expected, found: bytes.len() });
