@@ -14,6 +14,8 @@ use std::time::Instant;
 const LEVELS: usize = 4;
 /// So many runs go by between trials.
 const REST: u32 = 1 << 12;
+/// So many go by where one said nothing.
+const BRIEF: u32 = 1 << 6;
 /// So long a level is tried before its runs count, so that threads are awake and caches have what each
 /// thread reads.
 const WARM: Duration = Duration::from_micros(200);
@@ -118,6 +120,11 @@ impl Pace {
 
     /// Takes note of how long a run took at the level that is tried.
     fn note(&mut self, took: Duration, shares: bool) {
+        if took == Duration::ZERO {
+            // Nothing was done that could be shared: perhaps somebody only looked at the memory.
+            self.rest = BRIEF;
+            return;
+        }
         let nanos = u32::try_from(took.as_nanos()).unwrap_or(u32::MAX).max(1);
         if self.tried == 0 && !shares {
             // Nothing that could go better or worse.
@@ -195,7 +202,7 @@ mod tests {
     #[test]
     fn a_model_that_shares_nothing_rests() {
         let pace = &mut Pace::new();
-        pace.note(Duration::ZERO, false);
+        pace.note(Duration::from_micros(5), false);
         assert_eq!((pace.rest, pace.level), (REST, 0));
     }
 
@@ -208,8 +215,12 @@ mod tests {
         other.start();
         one.start();
         assert_eq!((one.runs, one.rest), (0, 0));
-        done();
+        one.start();
+        assert_eq!((one.runs, one.rest), (0, BRIEF - 1), "nothing was done");
+        one.rest = 0;
+        one.start();
         shares();
+        done();
         one.start();
         assert_eq!(one.runs, 1);
     }
