@@ -3,7 +3,7 @@
 
 use super::{
     Fitting, Graph, NewNode, Node, NodeId, RegionId, Site, Uses, ValueId, driver::place,
-    edit::Edit, fit, renames::Renames, same,
+    edit::Edit, fit, renames::Renames, same, site,
 };
 use crate::{
     arena::Map,
@@ -447,7 +447,15 @@ impl<'a> Rewrite<'a> {
         let (graph, room, work) = (&mut self.new, &mut self.room, &mut self.work);
         let mut site = Site { graph, region: into, uses: &uses, names: &names, room, work };
         let changed = self.change.and_then(|change| change(&mut site, id, node));
-        changed.or_else(|| self.rules.iter().find_map(|rule| rule(&mut site, node)))
+        let types = old.outputs.iter().map(|id| id.map(|id| &self.old[id].ty));
+        let types: Vec<Option<&Type>> = types.collect();
+        changed.or_else(|| {
+            let tried = |rule: &Rule| {
+                let outputs = rule(&mut site, node)?;
+                site::have_shapes(site.graph, &outputs, &types).then_some(outputs)
+            };
+            self.rules.iter().find_map(tried)
+        })
     }
 
     /// The names of a node's outputs.

@@ -1,6 +1,7 @@
 //! What a rule of a pass is given.
 
 use super::{Graph, NewNode, Node, Op, Outputs, RegionId, ValueId};
+use crate::{dim::Dim, ty::Type};
 use std::rc::Rc;
 
 /// Where a rule writes, and what it may ask.
@@ -88,4 +89,22 @@ impl Site<'_> {
         result.ok()?;
         Some(self.graph[id].outputs.clone())
     }
+}
+
+/// Whether outputs have the shapes of these types, as far as both are known. Arithmetic of which a
+/// rule knows the operators alone may stretch its result: `Mul(x, c)` has the axes of `c`, too.
+pub(super) fn have_shapes(
+    graph: &Graph,
+    outputs: &[Option<ValueId>],
+    types: &[Option<&Type>],
+) -> bool {
+    let differ =
+        |(a, b): (&Dim, &Dim)| matches!((a.known(), b.known()), (Some(a), Some(b)) if a != b);
+    outputs.iter().zip(types).all(|(output, ty)| {
+        let found = output.and_then(|id| graph[id].ty.as_tensor());
+        let (Some(found), Some(wanted)) = (found, ty.and_then(Type::as_tensor)) else {
+            return true;
+        };
+        found.rank() == wanted.rank() && !found.shape.iter().zip(&wanted.shape).any(differ)
+    })
 }

@@ -344,6 +344,20 @@ mod tests {
     }
 
     #[test]
+    fn blocks_end_before_a_number_of_more_axes() {
+        let times = |axes: usize| {
+            laid_out(16, move |graph, x| {
+                let a = conv(graph, x, [16, 16], 3);
+                let two = Tensor::from_numbers(DType::F32, vec![1; axes], &[2.0]).expect("one");
+                let two = graph.constant("two", two);
+                graph.add(graph.body, "product", &MUL, &[a, two]).expect("they fit")
+            })
+        };
+        assert_eq!(times(4), "BlockedConv Affine Unblock");
+        assert_eq!(times(5), "BlockedConv Unblock Mul");
+    }
+
+    #[test]
     fn whole_blocks_can_be_joined() {
         let joined = |first| {
             laid_out(16, move |graph, x| {

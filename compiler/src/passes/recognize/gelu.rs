@@ -91,3 +91,28 @@ fn cubed(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
         (a == x && operands(site, square, &MUL)? == [x, x]).then_some(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, host, tensor::Tensor, value::Value};
+
+    #[test]
+    fn factors_may_have_more_axes_than_what_they_scale() {
+        let text = r#"<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (y)
+            <float root = {1.4142135}, float[1, 1] one = {1.0}, float half = {0.5}>
+            {
+                quotient = Div(x, root)
+                error = Erf(quotient)
+                gate = Add(error, one)
+                product = Mul(x, gate)
+                y = Mul(product, half)
+            }"#;
+        let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
+            .unwrap_or_else(|findings| panic!("{findings}"));
+        let x = Value::Tensor(Tensor::from_floats(&[0.0, 1.0]));
+        let made = host::run(&plan, &[x]).expect("the input fits");
+        let y = made[0].tensor().expect("a tensor");
+        assert_eq!(y.shape, [1, 2]);
+        assert!((y.floats().expect("floats")[1] - 0.841_344_7).abs() < 1e-6);
+    }
+}
