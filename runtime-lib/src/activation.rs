@@ -262,7 +262,6 @@ fn shrink_of<T: Number>(bias: f32, lambd: f32) -> impl Fn(T) -> T {
     move |x| match x.to_f64() {
         wide if wide < -lambd => T::from_f64(wide + bias),
         wide if wide > lambd => T::from_f64(wide - bias),
-        wide if wide.is_nan() => x,
         _ => T::ZERO,
     }
 }
@@ -349,8 +348,8 @@ mod tests {
     }
 
     #[test]
-    fn not_a_number_passes_through_every_activation() {
-        let kernels: [InPlace<f32>; 18] = [
+    fn not_a_number_passes_through_every_activation_without_a_threshold() {
+        let kernels: [InPlace<f32>; 16] = [
             |y| celu_in_place(y, 1.0),
             |y| clip_in_place(y, Some(&[-1.0]), Some(&[1.0])),
             |y| elu_in_place(y, 1.0),
@@ -362,18 +361,28 @@ mod tests {
             mish_in_place,
             relu_in_place,
             |y| selu_in_place(y, 1.0, 1.0),
-            |y| shrink_in_place(y, 0.0, 0.5),
             sigmoid_in_place,
             softplus_in_place,
             softsign_in_place,
             |y| swish_in_place(y, 1.0),
-            |y| thresholded_relu_in_place(y, 1.0),
             |y| prelu_in_place(y, &[0.5], Broadcast { sizes: &[1], a: &[1], b: &[0] }),
         ];
         for (i, kernel) in kernels.iter().enumerate() {
             let mut y = [f32::NAN];
             kernel(&mut y);
             assert!(y[0].is_nan(), "kernel {i}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_beyond_a_threshold_is_zero_be_it_a_number_or_not() {
+        let kernels: [InPlace<f32>; 2] =
+            [|y| shrink_in_place(y, 0.0, 0.5), |y| thresholded_relu_in_place(y, 1.0)];
+        for kernel in kernels {
+            // In a vector, and beside it.
+            let mut y = [f32::NAN, 0.25, f32::INFINITY].repeat(11);
+            kernel(&mut y);
+            assert_eq!(y, [0.0, 0.0, f32::INFINITY].repeat(11));
         }
     }
 
