@@ -79,8 +79,15 @@ fn folded(site: &Site<'_>, node: &Node, i: usize) -> Option<Folded> {
     Some((op, sum.inputs.clone(), weights, addend))
 }
 
-/// What the node does to its input `i`, where it does so channel by channel.
+/// What the node does to its input `i`, where it does so channel by channel. Nothing where a factor
+/// is not finite: a sum times infinity is infinite, the sum of products that are may be no number.
 pub fn of(graph: &Graph, node: &Node, i: usize, channels: Channels) -> Option<Affine> {
+    let affine = any_of(graph, node, i, channels)?;
+    let mut factors = affine.factor.iter().flatten();
+    factors.all(|factor| factor.is_finite()).then_some(affine)
+}
+
+fn any_of(graph: &Graph, node: &Node, i: usize, channels: Channels) -> Option<Affine> {
     if let Some(norm) = node.op.downcast::<BatchNormalization>() {
         let usual = i == 0 && channels.axis == 1 && !norm.training_mode;
         return usual.then(|| normalized(graph, node, f64::from(norm.epsilon))).flatten();
@@ -136,6 +143,11 @@ fn scaled(graph: &Graph, sum: &Node, affine: &Affine) -> Option<Option<Tensor>> 
     let channel = channel_of(sum, &weights.shape)?;
     let numbers = weights.floats()?.into_iter().enumerate();
     let numbers: Vec<f64> = numbers.map(|(i, w)| w * factor[channel(i)]).collect();
+    // Where a weight would leave the range of its type, the sum may not.
+    let most = if weights.dtype == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+    if !numbers.iter().all(|w| w.abs() <= most) {
+        return None;
+    }
     let scaled = Tensor::from_numbers(weights.dtype, weights.shape.clone(), &numbers).ok()?;
     Some(Some(scaled.laid_aside()))
 }
@@ -188,4 +200,32 @@ fn moved(
     let numbers: Vec<f64> = (0..channels.count).map(moved).collect();
     let dtype = tensor(site.graph, sum.input(WEIGHTS)?)?.dtype;
     Some(Some(Tensor::from_numbers(dtype, vec![channels.count], &numbers).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, host, tensor::Tensor, value::Value};
+
+    #[test]
+    fn infinite_factors_stay_behind_the_sum() {
+        let found = |constants: &str| {
+            let text = format!(
+                "<ir_version: 10, opset_import: [\"\" : 21]> g (float[1, 2] x) => (y)
+                 <{constants}>
+                 {{ sum = MatMul(x, w)  y = Div(sum, c) }}"
+            );
+            let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
+            let (plan, _) = planned.unwrap_or_else(|findings| panic!("{findings}"));
+            let x = Tensor { shape: vec![1, 2], ..Tensor::from_floats(&[1.0, 1.0]) };
+            let made = host::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
+            made[0].tensor().and_then(Tensor::floats).expect("floats")
+        };
+        let weights = "float[2, 2] w = {1.0, 2.0, -3.0, -4.0}";
+        let sums = found(&format!("{weights}, float[2] c = {{0.0, 2.0}}"));
+        assert_eq!(sums, [f64::NEG_INFINITY, -1.0]);
+        // Products that leave the range of their type, though their sum does not.
+        let weights = "float[2, 2] w = {2e38, 1.0, -3e38, 0.0}";
+        let sums = found(&format!("{weights}, float[2] c = {{0.5, 0.5}}"));
+        assert!(sums[0].is_finite() && sums[1] == 2.0, "{sums:?}");
+    }
 }
