@@ -68,12 +68,13 @@ fn shape(cx: &mut Infer<'_>, w: usize, trans_b: bool) -> Inferred<Vec<Dim>> {
     Ok([rows, std::slice::from_ref(n)].concat())
 }
 
-/// The sizes of the product.
-fn sizes(cx: &mut Lower<'_>) -> Result<Product> {
-    let shape = &cx.output_ty(0)?.shape;
-    let (n, rows) = shape.split_last().expect("inferring saw the columns");
-    let k = cx.ty(0)?.shape.last().expect("inferring saw the columns").clone();
-    let product = Product { m: rows.iter().product(), n: n.clone(), k };
+/// The sizes of the product with the weights, input `w`. These are constant, so theirs are known;
+/// the other factor may have a symbol for the same size.
+fn sizes(cx: &mut Lower<'_>, w: usize, trans_b: bool) -> Result<Product> {
+    let (_, rows) = cx.output_ty(0)?.shape.split_last().expect("inferring saw the columns");
+    let [first, second] = &cx.ty(w)?.shape[..] else { unreachable!("inferring saw a matrix") };
+    let (k, n) = if trans_b { (second, first) } else { (first, second) };
+    let product = Product { m: rows.iter().product(), n: n.clone(), k: k.clone() };
     cx.macs(&(&product.m * &product.n * &product.k));
     Ok(product)
 }
@@ -150,7 +151,7 @@ impl Op for QuantizedMatMul {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let product = sizes(cx)?;
+        let product = sizes(cx, 1, self.trans_b)?;
         if cx.optimize() == Optimize::Size {
             let weights = packed(cx, 1, self.trans_b, &product, filters)?;
             return call_small(cx, weights, as_conv(product), self.to);
@@ -199,7 +200,7 @@ impl Op for DynamicMatMul {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let product = sizes(cx)?;
+        let product = sizes(cx, 3, false)?;
         let weights = packed(cx, 3, false, &product, columns)?;
         let scratch = scratch(cx, &product);
         let mut inputs = Vec::new();

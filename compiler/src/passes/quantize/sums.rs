@@ -234,3 +234,31 @@ fn lies_along_columns(site: &Site<'_>, value: ValueId) -> bool {
     let Some((_, rest)) = ty.shape.split_last() else { return true };
     rest.iter().all(|size| size.known() == Some(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, host, tensor::Tensor, value::Value};
+
+    #[test]
+    fn what_is_summed_along_may_be_a_symbol() {
+        let text = r#"<ir_version: 10, opset_import: ["" : 21]> g (float[m, k] x) => (int8[m, 1] y)
+            <float s = {0.5}, int8 z = {0}, int8[3, 1] w = {1, 2, -3}, float one = {1.0}>
+            {
+                a = QuantizeLinear(x, s, z)
+                b = DequantizeLinear(a, s, z)
+                c = DequantizeLinear(w, one)
+                d = MatMul(b, c)
+                y = QuantizeLinear(d, one, z)
+            }"#;
+        let mut after = String::new();
+        let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, g| {
+            after = g.to_string();
+        })
+        .unwrap_or_else(|findings| panic!("{findings}"));
+        assert!(after.contains("QuantizedMatMul"), "{after}");
+        let x = Tensor { shape: vec![1, 3], ..Tensor::from_floats(&[1.0, 2.0, 4.5]) };
+        let made = host::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
+        // 1 + 4 - 13.5, to even.
+        assert_eq!(made[0].tensor().and_then(Tensor::ints).expect("whole numbers"), [-8]);
+    }
+}
