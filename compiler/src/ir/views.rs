@@ -160,7 +160,9 @@ impl<'a> Views<'a> {
         };
         let free = self.graph[value].constant.is_none() && !self.homes.holder.contains(value);
         let here = self.made_in.get(value) == Some(&region);
-        if free && here && fixed(value) && fixed(holder) {
+        // A symbol may be settled only after the value is made.
+        let settled = start.known().is_some();
+        if free && here && settled && fixed(value) && fixed(holder) {
             self.homes.holder.insert(value, (holder, start));
         }
     }

@@ -331,7 +331,12 @@ impl Tape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{Given, check, tensor};
+    use crate::{
+        Options, host,
+        ops::testing::{Given, check, tensor},
+        tensor::Tensor,
+        value::Value,
+    };
     use DType::F32;
 
     fn n() -> Dim {
@@ -345,6 +350,27 @@ mod tests {
         check(Concat { axis: 0 }, &inputs, 1, "float[2 * n, 3]");
         let sizes = [Given::Sizes(vec![n(), 5.into()]), Given::Ints(vec![-1])];
         check(Concat { axis: 0 }, &sizes, 1, "int64[3] = [n, 5, 0 - 1]");
+    }
+
+    #[test]
+    fn what_is_made_before_its_place_is_known_is_put_there_later() {
+        let text = r#"<ir_version: 10, opset_import: ["" : 21]>
+            g (float[1, 4] x, bool[6] chosen, float[6] row) => (y) <int64[1] first = {0}>
+            {
+                a = Relu(x)
+                some = Compress<axis = 0>(row, chosen)
+                b = Unsqueeze(some, first)
+                y = Concat<axis = 0>(b, a, b)
+            }"#;
+        let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
+            .unwrap_or_else(|findings| panic!("{findings}"));
+        let chosen = Tensor::from_raw(DType::Bool, vec![6], vec![1, 0, 1, 1, 0, 1].into());
+        let x = Tensor { shape: vec![1, 4], ..Tensor::from_floats(&[1.0, 2.0, 3.0, 4.0]) };
+        let row = Tensor::from_floats(&[5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
+        let inputs = [x, chosen, row].map(Value::Tensor);
+        let made = host::run(&plan, &inputs).expect("the inputs fit");
+        let y = made[0].tensor().and_then(Tensor::floats).expect("floats");
+        assert_eq!(y, [5.0, 7.0, 8.0, 10.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 10.0]);
     }
 
     #[test]
