@@ -5,6 +5,7 @@ use super::{
     super::recognize::either,
     Replaced,
     operand::{numbers, signed_bytes},
+    sums::lies_along_columns,
 };
 use crate::{
     dtype::DType,
@@ -55,7 +56,7 @@ fn scaled(site: &mut Site<'_>, node: &Node) -> Replaced {
         let scales = site.producer(scales).filter(|scales| is(scales, &MUL))?;
         let (x_scale, w_scale) = either([scales.input(0)?, scales.input(1)?], |x, w| {
             let one = site.graph[x].ty.as_tensor()?.len().known()? == 1;
-            one.then(|| Some((x, numbers(site.graph, w)?))).flatten()
+            (one && lies_along_columns(site, w)).then(|| Some((x, numbers(site.graph, w)?)))?
         })?;
         Some((product.clone(), x_scale, w_scale))
     })?;
@@ -110,5 +111,34 @@ impl Weights {
             bytes.push(x);
         }
         Some(Weights { shape: constant.shape.clone(), bytes, sums })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, host, tensor::Tensor, value::Value};
+
+    #[test]
+    fn scales_of_rows_are_none_of_columns() {
+        let found = |scales: &str| {
+            let text = format!(
+                "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2, 1] x) => (float[2, 2] y)
+                 <int8[1, 2] w = {{1, 1}}, {scales} = {{1.0, 10.0}}>
+                 {{
+                     q, s, z = DynamicQuantizeLinear(x)
+                     sums = MatMulInteger(q, w, z)
+                     real = Cast<to = 1>(sums)
+                     scale = Mul(s, scales)
+                     y = Mul(real, scale)
+                 }}"
+            );
+            let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
+            let (plan, _) = planned.unwrap_or_else(|findings| panic!("{findings}"));
+            let x = Tensor { shape: vec![2, 1], ..Tensor::from_floats(&[255.0, 51.0]) };
+            let made = host::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
+            made[0].tensor().and_then(Tensor::floats).expect("floats")
+        };
+        assert_eq!(found("float[1, 2] scales"), [255.0, 2550.0, 51.0, 510.0]);
+        assert_eq!(found("float[2, 1] scales"), [255.0, 255.0, 510.0, 510.0]);
     }
 }

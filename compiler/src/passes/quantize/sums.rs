@@ -229,7 +229,7 @@ fn factors(node: &Node) -> Option<(bool, Option<ValueId>)> {
 }
 
 /// Whether a value has one number for all, or one for each column.
-fn lies_along_columns(site: &Site<'_>, value: ValueId) -> bool {
+pub(super) fn lies_along_columns(site: &Site<'_>, value: ValueId) -> bool {
     let Some(ty) = site.graph[value].ty.as_tensor() else { return false };
     let Some((_, rest)) = ty.shape.split_last() else { return true };
     rest.iter().all(|size| size.known() == Some(1))
