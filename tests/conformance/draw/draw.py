@@ -14,16 +14,11 @@ NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.traini
 WORDS = ("", "a", "A", "ab", "Zürich", "the", "cat", "CAT", "3", "-1.5", "日本", "a b", "x\ty")
 
 
-class Draw:
-    """The choices for the case of this number of an operator's version."""
+class Choices:
+    """Random choices, all from one generator."""
 
-    def __init__(self, domain, op, version, until, seed, number):
-        self.domain, self.op, self.version, self.number = domain, op, version, number
-        name = zlib.crc32(f"{domain}.{op}".encode())
-        self.rng = np.random.default_rng([seed, name, version, number])
-        # Any operator set in which this version is the operator's.
-        self.opset = self.int(version, until)
-        self.schema = defs.get_schema(op, version, domain)
+    def __init__(self, rng):
+        self.rng = rng
 
     # Choices.
 
@@ -50,31 +45,7 @@ class Draw:
         """The value, or nothing."""
         return value if self.chance(probability) else None
 
-    def attributes(self, **values):
-        """The attributes that are not nothing and that this version has, some left out."""
-        has = self.schema.attributes
-        return {name: value for name, value in values.items() if value is not None and name in has}
-
-    def value(self, attributes, name):
-        """The attribute, or what the schema says in its place."""
-        default = self.schema.attributes[name].default_value
-        value = attributes.get(name, helper.get_attribute_value(default) if default.type else None)
-        return value.decode() if isinstance(value, bytes) else value
-
-    # Types and shapes.
-
-    def type(self, parameter="T", among=None):
-        """One of the element types that the schema allows for a parameter."""
-        allowed = next(c for c in self.schema.type_constraints if c.type_param_str == parameter)
-        names = [
-            text.split("(")[1].rstrip(")") for text in allowed.allowed_type_strs if text.startswith("tensor(")
-        ]
-        choices = [types.BY_NAME[name] for name in names]
-        choices = [dtype for dtype in choices if among is None or dtype in among]
-        # Single precision is what most models have.
-        if types.F32 in choices and self.chance(0.3):
-            return types.F32
-        return self.one_of(choices)
+    # Shapes.
 
     def shape(self, least=0, most=4, size=(1, 5), empty=0.05):
         """So many axes of such sizes; sometimes one without elements."""
@@ -125,6 +96,44 @@ class Draw:
     def ints(self, values, dtype=I64):
         """A tensor of one axis."""
         return np.array(values, dtype).reshape(-1)
+
+
+class Draw(Choices):
+    """The choices for the case of this number of an operator's version."""
+
+    def __init__(self, domain, op, version, until, seed, number):
+        self.domain, self.op, self.version, self.number = domain, op, version, number
+        name = zlib.crc32(f"{domain}.{op}".encode())
+        super().__init__(np.random.default_rng([seed, name, version, number]))
+        # Any operator set in which this version is the operator's.
+        self.opset = self.int(version, until)
+        self.schema = defs.get_schema(op, version, domain)
+
+    # Attributes and types.
+
+    def attributes(self, **values):
+        """The attributes that are not nothing and that this version has, some left out."""
+        has = self.schema.attributes
+        return {name: value for name, value in values.items() if value is not None and name in has}
+
+    def value(self, attributes, name):
+        """The attribute, or what the schema says in its place."""
+        default = self.schema.attributes[name].default_value
+        value = attributes.get(name, helper.get_attribute_value(default) if default.type else None)
+        return value.decode() if isinstance(value, bytes) else value
+
+    def type(self, parameter="T", among=None):
+        """One of the element types that the schema allows for a parameter."""
+        allowed = next(c for c in self.schema.type_constraints if c.type_param_str == parameter)
+        names = [
+            text.split("(")[1].rstrip(")") for text in allowed.allowed_type_strs if text.startswith("tensor(")
+        ]
+        choices = [types.BY_NAME[name] for name in names]
+        choices = [dtype for dtype in choices if among is None or dtype in among]
+        # Single precision is what most models have.
+        if types.F32 in choices and self.chance(0.3):
+            return types.F32
+        return self.one_of(choices)
 
     # Cases.
 

@@ -1,0 +1,82 @@
+"""What a node gives: by onnx's reference evaluator, the turns of bodies one by one."""
+
+import warnings
+
+import numpy as np
+from onnx import GraphProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from ..case import type_of
+
+OPSETS = [helper.make_opsetid("", 22), helper.make_opsetid("ai.onnx.ml", 5)]
+IR = 10
+
+
+class Unfit(Exception):
+    """What was chosen cannot be, or what it gives cannot be judged: something else is drawn."""
+
+
+def evaluate(node, values):
+    """The outputs of a node, given the values by name that it and its bodies use."""
+    bodies = {"If": branch, "Loop": loop, "Scan": scan}
+    if node.op_type in bodies:
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        return bodies[node.op_type](node, attributes, values)
+    feeds = {name: values[name] for name in node.input if name}
+    types = [helper.make_value_info(name, type_of(x, False)) for name, x in feeds.items()]
+    outputs = [helper.make_value_info(name, helper.make_tensor_type_proto(1, None)) for name in node.output]
+    graph = GraphProto(name="one", node=[node], input=types, output=outputs)
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = helper.make_model(graph, opset_imports=OPSETS, ir_version=IR)
+            results = ReferenceEvaluator(model).run(None, feeds)
+    except Exception as error:  # the evaluator raises whatever numpy does
+        raise Unfit(f"{node.op_type}: {error}") from error
+    return [x if isinstance(x, list) else np.asarray(x) for x in results]
+
+
+def run(graph, values):
+    """The outputs of a body."""
+    values = values | {x.name: numpy_helper.to_array(x) for x in graph.initializer}
+    for node in graph.node:
+        values |= dict(zip(node.output, evaluate(node, values)))
+    return [values[x.name] for x in graph.output]
+
+
+def branch(node, attributes, values):
+    taken = "then_branch" if values[node.input[0]].reshape(()) else "else_branch"
+    return run(attributes[taken], values)
+
+
+def loop(node, attributes, values):
+    body = attributes["body"]
+    most, on = (values[name].reshape(()) if name else None for name in node.input[:2])
+    state, gathered = [values[name] for name in node.input[2:]], []
+    turn, on = 0, on is None or bool(on)
+    while on and (most is None or turn < most):
+        inputs = [np.array(turn), np.array(on), *state]
+        on, *results = run(body, values | {x.name: v for x, v in zip(body.input, inputs)})
+        state, rest = results[: len(state)], results[len(state) :]
+        gathered.append(rest)
+        turn += 1
+    return [*state, *stacked(gathered, len(node.output) - len(state))]
+
+
+def scan(node, attributes, values):
+    body, count = attributes["body"], attributes["num_scan_inputs"]
+    given = [values[name] for name in node.input]
+    state, xs = given[: len(given) - count], given[len(given) - count :]
+    gathered = []
+    for turn in zip(*xs):
+        results = run(body, values | {x.name: np.asarray(v) for x, v in zip(body.input, [*state, *turn])})
+        state, rest = results[: len(state)], results[len(state) :]
+        gathered.append(rest)
+    return [*state, *stacked(gathered, len(node.output) - len(state))]
+
+
+def stacked(gathered, count):
+    """What the turns gave, one behind the other."""
+    if count and (not gathered or any(len({x.shape for x in each}) > 1 for each in zip(*gathered))):
+        raise Unfit("no turns, or sizes that change")
+    return [np.stack(each) for each in zip(*gathered)] if count else []
