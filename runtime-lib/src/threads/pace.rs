@@ -19,8 +19,8 @@ const BRIEF: u32 = 1 << 6;
 /// So long a level is tried before its runs count, so that threads are awake and caches have what each
 /// thread reads.
 const WARM: Duration = Duration::from_micros(200);
-/// So many runs count at each level.
-const RUNS: u32 = 8;
+/// So many runs count at each level, and so many of those that take long.
+const RUNS: [u32; 2] = [8, 2];
 /// Runs that take longer are never held on one thread for a trial.
 const LONG: Duration = Duration::from_millis(1);
 /// Another level is to take so many parts less than the last one, of a hundred.
@@ -137,11 +137,11 @@ impl Pace {
         }
         self.least[self.tried] = self.least[self.tried].min(nanos);
         self.runs += 1;
-        if self.runs < 2 + RUNS {
+        let is_long = Duration::from_nanos(self.least[0].into()) > LONG;
+        if self.runs < 2 + RUNS[usize::from(is_long)] {
             return;
         }
         (self.tried, self.runs, self.spent) = (self.tried + 1, 0, 0);
-        let is_long = Duration::from_nanos(self.least[0].into()) > LONG;
         if self.tried == if is_long { LEVELS - 1 } else { LEVELS } {
             self.settle(self.fastest(self.tried));
         }
