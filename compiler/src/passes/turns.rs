@@ -423,4 +423,32 @@ mod tests {
             assert!(planned.is_ok_and(|(plan, _)| plan.steps.len() == 1), "{body}");
         }
     }
+
+    #[test]
+    fn what_a_turn_gives_has_the_size_of_that_turn() {
+        // One turn: the next one would be given more.
+        let (_, found) = turned("n, c", "to = Not(c) w = Concat<axis = 0>(v, x) s = Identity(v)");
+        assert_eq!(found, [(vec![4], vec![1.0, 2.0, 1.0, 2.0]), (vec![1, 2], vec![1.0, 2.0])]);
+    }
+
+    #[test]
+    fn parts_of_sizes_that_turns_settle_are_put_together_along_any_axis() {
+        let (_, found) = run(
+            "last, columns, rows",
+            "from = Constant<value_ints = [0]>() end = Unsqueeze(n, from)
+             axis = Constant<value_ints = [1]>() part = Slice(x, from, end)
+             column = Unsqueeze(part, axis) columns_of_x = Concat<axis = 1>(column, column, column)
+             last, columns, rows = Scan<
+                body = b (float[k] a, float[m] p) => (float[m] next, float[k] o, float[k] r) {
+                    next = Identity(p) o = Identity(a) r = Neg(a)
+                },
+                num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1, 0],
+                scan_output_directions = [0, 1]
+             >(ones, columns_of_x)",
+        );
+        let rows = vec![-1.0, -2.0, -1.0, -2.0, -1.0, -1.0];
+        let columns = vec![1.0, 1.0, 1.0, 1.0, 2.0, 2.0];
+        let wanted = [(vec![2], vec![1.0, 2.0]), (vec![2, 3], columns), (vec![3, 2], rows)];
+        assert_eq!(found, wanted);
+    }
 }

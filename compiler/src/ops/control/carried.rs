@@ -116,7 +116,7 @@ pub fn lower(
 /// The sizes of a value that change from turn to turn: at first, and after a turn.
 fn sizes(at_first: &Type, given: &Type, gave: Option<&Type>) -> Vec<Resized> {
     let Some(given) = given.as_tensor() else { return Vec::new() };
-    let size = |ty: Option<&Type>, axis: usize| match ty {
+    let size = |ty: Option<&Type>, axis: usize| match ty.map(Type::content) {
         Some(Type::Tensor(ty)) => ty.shape.get(axis).cloned(),
         Some(Type::Never(_)) => Some(0.into()),
         _ => None,
@@ -144,10 +144,16 @@ pub fn keep_apart(cx: &mut Lower<'_>, carried: &mut [Carried], body: &mut Block)
 }
 
 /// The type of what a turn gives to be put behind what the turns before gave, as it is known behind
-/// the loop: a size that a turn settles has another name there.
-pub fn stacked(cx: &mut Infer<'_>, item: &Type) -> Inferred<TensorType> {
+/// the loop: a size that a turn settles has another name there, and so has one that changes from turn
+/// to turn, which behind the loop is what the turn after the last one would be given.
+pub fn stacked(cx: &mut Infer<'_>, places: &Places, item: &Type) -> Inferred<TensorType> {
     let Type::Tensor(TensorType { dtype, shape }) = item else { return Err(Stop::Unknown) };
-    let inside = cx.settled_inside(0);
+    let mut inside = cx.settled_inside(0);
+    let given = cx.region_inputs(0).unwrap_or_default();
+    for (j, given) in given.iter().skip(places.given).take(places.count).enumerate() {
+        let resized = sizes(cx.any(places.input + j)?.content(), given.content(), Some(given));
+        inside.extend(resized.into_iter().map(|size| size.symbol));
+    }
     let mut outside = Vec::new();
     for size in shape {
         let mut symbols = BTreeSet::new();

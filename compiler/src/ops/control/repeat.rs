@@ -80,7 +80,8 @@ impl Op for Loop {
         }
         let mut types: Vec<Type> = given.into_iter().skip(HEAD).collect();
         for item in &gave[1 + count..] {
-            let TensorType { dtype, mut shape } = carried::stacked(cx, item)?;
+            let TensorType { dtype, mut shape } =
+                carried::stacked(cx, &Self::places(cx.given()), item)?;
             let turns = most.clone().filter(|_| exact).unwrap_or_else(|| turn.clone());
             shape.insert(0, turns);
             types.push(TensorType { dtype, shape }.into());

@@ -136,7 +136,8 @@ impl Op for Scan {
         let mut types: Vec<Type> = cx.region_inputs(0).unwrap_or_default();
         types.truncate(count);
         for (i, item) in cx.region_results(0).iter().skip(count).enumerate() {
-            let TensorType { dtype, mut shape } = carried::stacked(cx, item)?;
+            let TensorType { dtype, mut shape } =
+                carried::stacked(cx, &self.places(cx.given()), item)?;
             shape.insert(self.output_axis(cx, i, shape.len() + 1)?, turns.clone());
             types.push(TensorType { dtype, shape }.into());
         }
@@ -171,7 +172,7 @@ impl Op for Scan {
         let (mut carried, mut sizes) = carried::lower(cx, &self.places(inputs), &results[..count])?;
         carried::keep_apart(cx, &mut carried, &mut body);
         self.take_parts(cx, &mut body, &turn)?;
-        let mut stacked = Vec::new();
+        let (mut stacked, mut aside) = (Vec::new(), Vec::new());
         for (i, item) in results.into_iter().skip(count).enumerate() {
             let Some(all) = cx.optional_output(count + i)? else { continue };
             let shape = &cx.output_ty(count + i)?.shape;
@@ -182,11 +183,19 @@ impl Op for Scan {
             let item_ty = cx.result_ty(0, count + i).and_then(Type::as_tensor);
             let renamed = carried::renamed(item_ty.map_or(&[][..], |ty| &ty.shape), &outside);
             if !renamed.is_empty() {
-                if axis != 0 || self.reversed_outputs.get(i) == Some(&true) {
-                    return Err(cx.unsupported("outputs of sizes that only its turns settle, but along the first axis and forward"));
-                }
                 sizes.extend(renamed);
-                stacked.push(Stacked { item, all, at: None });
+                let moves = axis != 0 || self.reversed_outputs.get(i) == Some(&true);
+                let behind = if moves { cx.like(&all) } else { all };
+                stacked.push(Stacked { item, all: behind.clone(), at: None });
+                if moves {
+                    let len = outside.iter().product();
+                    aside.push((
+                        count + i,
+                        element_of(&behind, &Dim::symbol(&turn), &len),
+                        axis,
+                        at,
+                    ));
+                }
                 continue;
             }
             if axis == 0 {
@@ -202,8 +211,20 @@ impl Op for Scan {
             body.steps.extend(cx.steps_of(copy)?);
         }
         let most = Some(Turns::Size(turns));
-        let turns = plan::Loop::new(cx.comment(), turn, body);
-        cx.step(Step::Loop(plan::Loop { most, carried, stacked, sizes, ..turns }));
+        let turns = plan::Loop::new(cx.comment(), turn.clone(), body);
+        let turns = plan::Loop { most: most.clone(), carried, stacked, sizes, ..turns };
+        cx.step(Step::Loop(turns));
+        // Where the first turn would put its part is known once the last one has settled the sizes.
+        for (i, item, axis, at) in aside {
+            clear(cx, i)?;
+            let TensorType { dtype, shape } = cx.output_ty(i)?;
+            let geometry = Strided::part(shape, axis, &at, &1.into());
+            let (item, all) = (vec![item.into()], vec![cx.output(i)?.into()]);
+            let put = |cx: &mut Lower<'_>| cx.call_on(&CONCAT, *dtype, item, all, geometry);
+            let body = Block { steps: cx.steps_of(put)?, ..Block::default() };
+            let turns = plan::Loop::new(cx.comment(), turn.clone(), body);
+            cx.step(Step::Loop(plan::Loop { most: most.clone(), ..turns }));
+        }
         Ok(())
     }
 
