@@ -257,6 +257,8 @@ impl Op for Shape {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        // The model may say the type of what is made of an input whose number of axes is not known.
+        cx.ty(0)?;
         write_sizes(cx)
     }
 }
@@ -276,6 +278,7 @@ impl Op for Size {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        cx.ty(0)?;
         write_sizes(cx)
     }
 }

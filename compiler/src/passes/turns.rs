@@ -451,4 +451,19 @@ mod tests {
         let wanted = [(vec![2], vec![1.0, 2.0]), (vec![2, 3], columns), (vec![3, 2], rows)];
         assert_eq!(found, wanted);
     }
+
+    #[test]
+    fn turns_along_an_axis_of_unknown_axes_are_refused() {
+        let model = "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[3] x, int64[k] end) => (float[m] y, int64[1] s)
+            <int64[1] from = {0}, float zero = {0}> {
+                part = Slice(x, from, end) s = Shape(part)
+                y, z = Scan<num_scan_inputs = 1, body = b (float a, float p) => (float n, float o) {
+                    n = Add(a, p) o = Identity(a)
+                }>(zero, part)
+            }";
+        let found = crate::plan(model.into(), &Options::default(), &mut |_, _| {});
+        let found = found.err().expect("the number of axes is not known").to_string();
+        assert!(found.contains("E0204"), "{found}");
+    }
 }

@@ -163,8 +163,9 @@ impl Op for Scan {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let inputs = cx.node().inputs.len();
         let count = self.carried(inputs);
-        let turn = cx.node().binds[0].clone();
+        // Without it there is no turn to be counted.
         let first = cx.ty(count)?;
+        let turn = cx.node().binds[0].clone();
         let turns =
             first.shape[cx.axis(self.axes.first().copied().unwrap_or(0), first.rank())].clone();
         let mut body = cx.body(0)?;
