@@ -10,6 +10,8 @@ from ..case import type_of
 
 OPSETS = [helper.make_opsetid("", 22), helper.make_opsetid("ai.onnx.ml", 5)]
 IR = 10
+# A loop of more is not drawn.
+MOST_TURNS = 20
 
 
 class Unfit(Exception):
@@ -55,6 +57,8 @@ def loop(node, attributes, values):
     state, gathered = [values[name] for name in node.input[2:]], []
     turn, on = 0, on is None or bool(on)
     while on and (most is None or turn < most):
+        if turn == MOST_TURNS:
+            raise Unfit("without end")
         inputs = [np.array(turn), np.array(on), *state]
         on, *results = run(body, values | {x.name: v for x, v in zip(body.input, inputs)})
         state, rest = results[: len(state)], results[len(state) :]
@@ -67,12 +71,20 @@ def scan(node, attributes, values):
     body, count = attributes["body"], attributes["num_scan_inputs"]
     given = [values[name] for name in node.input]
     state, xs = given[: len(given) - count], given[len(given) - count :]
+    axes = attributes.get("scan_input_axes", [0] * count)
+    back = attributes.get("scan_input_directions", [0] * count)
+    xs = [np.moveaxis(x, axis, 0)[:: -1 if b else 1] for x, axis, b in zip(xs, axes, back)]
     gathered = []
     for turn in zip(*xs):
         results = run(body, values | {x.name: np.asarray(v) for x, v in zip(body.input, [*state, *turn])})
         state, rest = results[: len(state)], results[len(state) :]
         gathered.append(rest)
-    return [*state, *stacked(gathered, len(node.output) - len(state))]
+    count = len(node.output) - len(state)
+    axes = attributes.get("scan_output_axes", [0] * count)
+    back = attributes.get("scan_output_directions", [0] * count)
+    made = stacked(gathered, count)
+    made = [np.moveaxis(x[:: -1 if b else 1], 0, axis) for x, axis, b in zip(made, axes, back)]
+    return [*state, *(np.ascontiguousarray(x) for x in made)]
 
 
 def stacked(gathered, count):
