@@ -140,19 +140,22 @@ const fn outside() -> ! {
 /// # assert!(size_of_val(&ARENA) >= 1024);
 /// ```
 #[derive(Clone)]
-pub struct InlineArena<const BLOCKS: usize>([Block; BLOCKS], Pace);
+pub struct InlineArena<const BLOCKS: usize> {
+    blocks: [Block; BLOCKS],
+    pace: Pace,
+}
 
 impl<const BLOCKS: usize> InlineArena<BLOCKS> {
     /// An arena of zeros.
     pub const fn new() -> InlineArena<BLOCKS> {
-        InlineArena([Block::ZERO; BLOCKS], Pace::new())
+        InlineArena { blocks: [Block::ZERO; BLOCKS], pace: Pace::new() }
     }
 
     /// The memory, for a run.
     #[inline(always)]
     pub fn blocks(&mut self) -> &mut [Block] {
-        self.1.start();
-        &mut self.0
+        self.pace.start();
+        &mut self.blocks
     }
 
     /// The first `N` blocks, for a run of a model that wants no more. A program whose arena has fewer does
@@ -160,15 +163,15 @@ impl<const BLOCKS: usize> InlineArena<BLOCKS> {
     #[inline(always)]
     pub fn first<const N: usize>(&mut self) -> &mut [Block] {
         const { assert!(N <= BLOCKS, "the arena is smaller than the model's `PEAK_ARENA_BYTES`") };
-        self.1.start();
-        &mut self.0[..N]
+        self.pace.start();
+        &mut self.blocks[..N]
     }
 }
 
 /// Its size: what is in it says nothing to people.
 impl<const BLOCKS: usize> fmt::Debug for InlineArena<BLOCKS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "InlineArena({} bytes)", size_of_val(&self.0))
+        write!(f, "InlineArena({} bytes)", size_of_val(&self.blocks))
     }
 }
 
@@ -182,21 +185,24 @@ impl<const BLOCKS: usize> Default for InlineArena<BLOCKS> {
 /// program ends, as it does for a `Vec`.
 #[cfg(feature = "alloc")]
 #[derive(Clone, Default)]
-pub struct HeapArena<const BLOCKS: usize>(alloc::vec::Vec<Block>, Pace);
+pub struct HeapArena<const BLOCKS: usize> {
+    blocks: alloc::vec::Vec<Block>,
+    pace: Pace,
+}
 
 #[cfg(feature = "alloc")]
 impl<const BLOCKS: usize> HeapArena<BLOCKS> {
     /// An arena that takes no memory yet.
     pub const fn new() -> HeapArena<BLOCKS> {
-        HeapArena(alloc::vec::Vec::new(), Pace::new())
+        HeapArena { blocks: alloc::vec::Vec::new(), pace: Pace::new() }
     }
 
     /// The memory, for a run.
     #[inline]
     pub fn blocks(&mut self) -> &mut [Block] {
-        self.1.start();
-        self.0.resize(BLOCKS, Block::ZERO);
-        &mut self.0
+        self.pace.start();
+        self.blocks.resize(BLOCKS, Block::ZERO);
+        &mut self.blocks
     }
 }
 
@@ -204,7 +210,7 @@ impl<const BLOCKS: usize> HeapArena<BLOCKS> {
 #[cfg(feature = "alloc")]
 impl<const BLOCKS: usize> fmt::Debug for HeapArena<BLOCKS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HeapArena({} bytes)", size_of_val(&self.0[..]))
+        write!(f, "HeapArena({} bytes)", size_of_val(&self.blocks[..]))
     }
 }
 
