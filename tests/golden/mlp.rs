@@ -88,31 +88,25 @@ mod mlp {
         features: &[f32],
     ) -> &'a [f32; 2] {
         // act: MatMul -> float[1, 4]
-        let (active, active_scratch) = borrow(
-            arena,
-            (ACTIVE.write(), ACTIVE_SCRATCH.write()),
-        );
+        let active = borrow(arena, ACTIVE.write());
         gemm::gemm_f32(
             features,
             weights.get(W1),
             Some(weights.get(WEIGHTS_)),
             active,
-            active_scratch,
+            &mut [],
             ACT_GEMM,
             Activation::Relu,
         );
 
         // second: MatMul -> float[1, 2]
-        let (logits, logits_scratch, active) = borrow(
-            arena,
-            (LOGITS.write(), LOGITS_SCRATCH.write(), ACTIVE.read()),
-        );
+        let (logits, active) = borrow(arena, (LOGITS.write(), ACTIVE.read()));
         gemm::gemm_f32(
             active,
             weights.get(W2),
             None,
             logits,
-            logits_scratch,
+            &mut [],
             SECOND_GEMM,
             Activation::Identity,
         );
@@ -127,10 +121,8 @@ mod mlp {
     const W1: Slot<f32> = Slot::new(0, 48);
     const WEIGHTS_: Slot<f32> = Slot::new(192, 4);
     const ACTIVE: Slot<f32> = Slot::new(0, 4);
-    const ACTIVE_SCRATCH: Slot<f32> = Slot::new(0, 0);
     const W2: Slot<f32> = Slot::new(256, 64);
     const LOGITS: Slot<f32> = Slot::new(64, 2);
-    const LOGITS_SCRATCH: Slot<f32> = Slot::new(0, 0);
 
     const ACT_GEMM: Gemm = Gemm {
         m: 1,

@@ -72,6 +72,8 @@ pub(super) struct Body<'p> {
     constant_names: Names,
     /// The constant for a slot, by buffer.
     slots: BTreeMap<BufferId, Ident>,
+    /// The scratch memory of which nothing is needed.
+    empty: HashSet<BufferId>,
     /// Which of the constant strings it is, by buffer.
     strings: HashMap<BufferId, usize>,
     /// The constant for a geometry, by its source.
@@ -103,9 +105,12 @@ impl<'p> Body<'p> {
         crate::plan::memory::operands(&plan.steps, &mut |operand| {
             used.insert(operand.buffer);
         });
+        let empty = empty(plan);
         let strings = weights::strings(plan).into_iter().enumerate();
         let strings: HashMap<BufferId, usize> = strings.map(|(i, (id, _))| (id, i)).collect();
-        let held = |id: &BufferId| used.contains(id) && plan.buffers[*id].dtype != DType::String;
+        let held = |id: &BufferId| {
+            used.contains(id) && !empty.contains(id) && plan.buffers[*id].dtype != DType::String
+        };
         for (id, buffer) in plan.buffers.iter().filter(|(id, _)| held(id)) {
             if matches!(buffer.place, Place::Arena { .. } | Place::Weight { .. }) {
                 let name = constant_names.unique(face.names[id].to_uppercase());
@@ -118,6 +123,7 @@ impl<'p> Body<'p> {
             paths: BTreeSet::new(),
             constant_names,
             slots,
+            empty,
             strings,
             geometries: HashMap::new(),
             geometry_items: Vec::new(),
@@ -191,6 +197,7 @@ impl<'p> Body<'p> {
     pub(super) fn local(&self, operand: &Operand, written: bool, locals: &mut Vec<Local>) {
         let placed = matches!(self.plan.buffers[operand.buffer].place, Place::Arena { .. });
         if !placed
+            || self.empty.contains(&operand.buffer)
             || locals.iter().any(|local| local.operand == *operand && local.written == written)
         {
             return;
@@ -312,6 +319,7 @@ impl<'p> Body<'p> {
             quote!([#start..#end])
         });
         match &buffer.place {
+            Place::Arena { .. } if self.empty.contains(&operand.buffer) => quote!(&mut []),
             Place::Arena { .. } => {
                 let found = locals.iter().find(|l| l.operand == *operand && l.written == written);
                 found.expect("every operand in the arena was borrowed").name.to_token_stream()
@@ -455,6 +463,20 @@ impl<'p> Body<'p> {
         let geometries = &self.geometry_items;
         quote!(#(#slots)* #(#geometries)*)
     }
+}
+
+/// The memory of no elements that one call writes and nobody reads: most kernels take scratch
+/// memory, and many need none for the sizes that they are given.
+fn empty(plan: &Plan) -> HashSet<BufferId> {
+    let mut mentions: HashMap<BufferId, usize> = HashMap::new();
+    let mut see = |operand: &Operand| *mentions.entry(operand.buffer).or_default() += 1;
+    plan.results().for_each(&mut see);
+    crate::plan::memory::operands(&plan.steps, &mut see);
+    let buffers = plan.buffers.iter().filter(|(id, buffer)| {
+        let is_placed = matches!(buffer.place, Place::Arena { .. });
+        is_placed && buffer.len.known() == Some(0) && mentions.get(id) == Some(&1)
+    });
+    buffers.map(|(id, _)| id).collect()
 }
 
 /// One `use` for each room of the runtime library, and one for the rooms themselves.

@@ -144,16 +144,13 @@ mod digits {
         reduce::reduce_mean(relu_2_2, mean, NODE_MEAN_REDUCTION);
 
         // node_linear: Gemm -> float[1, 10]
-        let (scores, scores_scratch, mean) = borrow(
-            arena,
-            (SCORES.write(), SCORES_SCRATCH.write(), MEAN.read()),
-        );
+        let (scores, mean) = borrow(arena, (SCORES.write(), MEAN.read()));
         gemm::gemm_f32(
             mean,
             weights.get(X11_WEIGHT),
             Some(weights.get(X11_BIAS)),
             scores,
-            scores_scratch,
+            &mut [],
             NODE_LINEAR_GEMM,
             Activation::Identity,
         );
@@ -179,7 +176,6 @@ mod digits {
     const X11_WEIGHT: Slot<f32> = Slot::new(56192, 512);
     const X11_BIAS: Slot<f32> = Slot::new(58240, 10);
     const SCORES: Slot<f32> = Slot::new(0, 10);
-    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 0);
 
     const NODE_RELU_CONV: Conv = Conv {
         batch: 1,

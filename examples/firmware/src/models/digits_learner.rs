@@ -270,22 +270,16 @@ mod digits_learner {
         reduce::reduce_mean(relu_2_2, mean, NODE_MEAN_REDUCTION);
 
         // node_linear: Gemm -> float[1, 10]
-        let (scores, scores_scratch, mean, x11_weight, x11_bias) = borrow(
+        let (scores, mean, x11_weight, x11_bias) = borrow(
             arena,
-            (
-                SCORES.write(),
-                SCORES_SCRATCH.write(),
-                MEAN.read(),
-                X11_WEIGHT.read(),
-                X11_BIAS.read(),
-            ),
+            (SCORES.write(), MEAN.read(), X11_WEIGHT.read(), X11_BIAS.read()),
         );
         gemm::gemm_f32(
             mean,
             x11_weight,
             Some(x11_bias),
             scores,
-            scores_scratch,
+            &mut [],
             NODE_LINEAR_GEMM,
             Activation::Identity,
         );
@@ -312,7 +306,6 @@ mod digits_learner {
     const RELU_2_2: Slot<f32> = Slot::new(76736, 512);
     const MEAN: Slot<f32> = Slot::new(78784, 32);
     const SCORES: Slot<f32> = Slot::new(76736, 10);
-    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 0);
 
     const NODE_RELU_CONV: Conv = Conv {
         batch: 1,
@@ -620,22 +613,16 @@ mod digits_learner_step {
         reduce::reduce_mean(relu_2_2, mean, NODE_MEAN_REDUCTION);
 
         // node_linear: Gemm -> float[1, 10]
-        let (scores, scores_scratch, mean, x11_weight, x11_bias) = borrow(
+        let (scores, mean, x11_weight, x11_bias) = borrow(
             arena,
-            (
-                SCORES.write(),
-                SCORES_SCRATCH.write(),
-                MEAN.read(),
-                X11_WEIGHT.read(),
-                X11_BIAS.read(),
-            ),
+            (SCORES.write(), MEAN.read(), X11_WEIGHT.read(), X11_BIAS.read()),
         );
         gemm::gemm_f32(
             mean,
             x11_weight,
             Some(x11_bias),
             scores,
-            scores_scratch,
+            &mut [],
             NODE_LINEAR_GEMM,
             Activation::Identity,
         );
@@ -793,16 +780,10 @@ mod digits_learner_step {
         binary::sub_in_place(loss_gradient_one_hot, scores, LOSS_GRADIENT_SUB_BROADCAST);
 
         // node_linear gradient/Gemm: Gemm -> float[1, 32]
-        let (
-            node_linear_gradient_gemm,
-            node_linear_gradient_gemm_scratch,
-            loss_gradient_one_hot,
-            x11_weight,
-        ) = borrow(
+        let (node_linear_gradient_gemm, loss_gradient_one_hot, x11_weight) = borrow(
             arena,
             (
                 NODE_LINEAR_GRADIENT_GEMM.write(),
-                NODE_LINEAR_GRADIENT_GEMM_SCRATCH.write(),
                 LOSS_GRADIENT_ONE_HOT.read(),
                 X11_WEIGHT.read(),
             ),
@@ -812,7 +793,7 @@ mod digits_learner_step {
             x11_weight,
             None,
             node_linear_gradient_gemm,
-            node_linear_gradient_gemm_scratch,
+            &mut [],
             NODE_LINEAR_GRADIENT_GEMM_GEMM,
             Activation::Identity,
         );
@@ -1017,7 +998,6 @@ mod digits_learner_step {
     const RELU_2_2: Slot<f32> = Slot::new(120256, 512);
     const MEAN: Slot<f32> = Slot::new(157440, 32);
     const SCORES: Slot<f32> = Slot::new(157120, 10);
-    const SCORES_SCRATCH: Slot<f32> = Slot::new(0, 0);
     const LOSS_SCRATCH: Slot<f32> = Slot::new(157184, 10);
     const LOSS: Slot<f32> = Slot::new(160448, 1);
     const CONSTANT: Slot<i64> = Slot::new(95936, 1);
@@ -1032,7 +1012,6 @@ mod digits_learner_step {
     const LOSS_GRADIENT_DIV: Slot<f32> = Slot::new(157376, 1);
     const LOSS_GRADIENT_REDUCE_SUM: Slot<f32> = Slot::new(157184, 1);
     const NODE_LINEAR_GRADIENT_GEMM: Slot<f32> = Slot::new(120256, 32);
-    const NODE_LINEAR_GRADIENT_GEMM_SCRATCH: Slot<f32> = Slot::new(0, 0);
     const X11_WEIGHT_GRADIENT: Slot<f32> = Slot::new(159168, 320);
     const X11_WEIGHT_GRADIENT_SCRATCH: Slot<f32> = Slot::new(157120, 76);
     const CONSTANT_5: Slot<f32> = Slot::new(96192, 1);
