@@ -16,6 +16,7 @@ mod depthwise;
 mod depthwise_weights;
 mod end;
 mod epilogue;
+mod overlap;
 mod pace;
 mod pack;
 mod pairs;
@@ -25,6 +26,7 @@ mod plain;
 mod product;
 mod real;
 mod small;
+mod span;
 mod stripes;
 #[cfg(all(test, feature = "std"))]
 pub(crate) mod tests;

@@ -1,11 +1,15 @@
 //! How the tiles of a layer go through its weights.
 
+use super::overlap::Overlap;
+
 /// How many weights a block has, and how many of those to come each tile asks for: the same for all tiles of
 /// a layer.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     /// How many weights a block has.
     pub w_block: usize,
+    /// What taps read that others read, too.
+    pub overlap: Overlap,
     /// A pixel's share of what all pixels do: so many parts of [`Pace::ALL`].
     pixel: u64,
 }
@@ -14,8 +18,8 @@ impl Pace {
     const ALL: u64 = 1 << 24;
 
     #[inline(always)]
-    pub fn of(w_block: usize, pixels: usize) -> Pace {
-        Pace { w_block, pixel: Pace::ALL / pixels.max(1) as u64 }
+    pub fn of(w_block: usize, pixels: usize, overlap: Overlap) -> Pace {
+        Pace { w_block, overlap, pixel: Pace::ALL / pixels.max(1) as u64 }
     }
 
     /// What so many pixels do of `all`. A division for each tile would take as long as some products.

@@ -1,7 +1,9 @@
 //! The inner loops of a convolution whose channels stand in blocks: a tile of a few pixels and one
 //! or two blocks of output channels is held in registers while taps and input channels run.
 
+use super::overlap::Overlap;
 use super::pace::Pace;
+use super::span::Stream;
 pub(super) use super::widths::{next, widths};
 use crate::reach::reach;
 use crate::simd::pair::PAIR;
@@ -149,7 +151,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             return unsafe { self.each(s) };
         }
         // Told to all tiles, none of which is to have the loop that counts them.
-        let pace = Pace::of(self.depth() * BLOCK, self.rows * self.cols);
+        let pace = Pace::of(self.depth() * BLOCK, self.rows * self.cols, Overlap::of(self.taps));
         let mut block = 0;
         while block < self.blocks {
             let together = match self.blocks - block {
@@ -260,18 +262,15 @@ pub(super) fn bound<S: Simd>(s: S, sums: &mut [S::F32], low: f32, high: f32) {
 
 /// Where vector `v` is among blocks that start so far apart.
 #[inline(always)]
-fn place<S: Simd>(v: usize, apart: usize) -> usize {
+pub(super) fn place<S: Simd>(v: usize, apart: usize) -> usize {
     v * S::LANES / BLOCK * apart + v * S::LANES % BLOCK
 }
-
-/// Weights are read so much ahead of their turn: longer than a second-level cache takes.
-const AHEAD: usize = 6;
 
 /// As many pixels leave room for the sums of four blocks.
 const FEW: usize = 4;
 
 /// The most pixels that a tile has.
-const MAX_TILE: usize = 20;
+pub(super) const MAX_TILE: usize = 20;
 
 impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// All tiles of the `V` vectors that start at block `block`, which go at this pace.
@@ -449,9 +448,9 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             let step = pace.share(R * C, V * S::LANES);
             // Where there are no channels, no element is there.
             let pixel = self.x.as_ptr().wrapping_add(row * self.x_row + col * UNIT);
-            let mut weights = (w, later, step);
+            let mut weights = Stream { w, later, step };
             for &span in self.spans {
-                self.add_span(s, &mut sums, &mut weights, (w_block, pixel), span);
+                self.add_span(s, &mut sums, &mut weights, (pace, pixel), span);
             }
             if let Some((low, high)) = self.clamp {
                 bound(s, sums.as_flattened_mut().as_flattened_mut(), low, high);
@@ -464,70 +463,6 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
                         s.store_at(sum, y.add(place::<S>(v, y_block)));
                     }
                 }
-            }
-        }
-    }
-
-    /// Adds the products of some channels to the sums of a tile.
-    ///
-    /// # Safety
-    /// As for `tile`; `w` are the channels' weights, `pixel` is where the tile starts in the input.
-    /// The weights at `later` are asked for, and those each `step` behind them.
-    #[inline(always)]
-    unsafe fn add_span<S: Simd, const R: usize, const C: usize, const V: usize>(
-        &self,
-        s: S,
-        sums: &mut [[[S::F32; V]; C]; R],
-        (w, later, step): &mut (*const f32, *const f32, usize),
-        (w_block, pixel): (usize, *const f32),
-        span: Span,
-    ) {
-        // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
-        unsafe {
-            let mut x = pixel.wrapping_add(span.first / UNIT * self.x_block);
-            let (mut left, mut first) = (span.count, span.first % UNIT);
-            while left > 0 {
-                let lanes = left.min(UNIT - first);
-                if UNIT > 1 && left > lanes {
-                    for r in 0..R {
-                        for c in 0..C {
-                            s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
-                        }
-                    }
-                }
-                for &tap in self.taps {
-                    let x = x.add(tap + first);
-                    for lane in 0..lanes {
-                        s.prefetch(*w, AHEAD * BLOCK);
-                        for block in 1..V * S::LANES / BLOCK {
-                            s.prefetch(w.wrapping_add(block * w_block), AHEAD * BLOCK);
-                        }
-                        s.prefetch_for_later(*later);
-                        *later = later.wrapping_add(*step);
-                        let mut weights = [s.splat(0.0); V];
-                        for (v, weights) in weights.iter_mut().enumerate() {
-                            *weights = s.load_at(w.add(place::<S>(v, w_block)));
-                        }
-                        for (r, sums) in sums.iter_mut().enumerate() {
-                            let x = x.add(r * self.x_row + lane);
-                            for (c, sums) in sums.iter_mut().enumerate() {
-                                let x = s.splat(*x.add(c * UNIT));
-                                for (sum, &w) in sums.iter_mut().zip(&weights) {
-                                    *sum = if PAIRED {
-                                        s.add_pairs(x, w, *sum)
-                                    } else {
-                                        s.mul_add(x, w, *sum)
-                                    };
-                                }
-                            }
-                        }
-                        *w = w.add(BLOCK);
-                    }
-                }
-                // Not past what `check` saw: the last block has nothing behind it.
-                x = x.wrapping_add(self.x_block);
-                left -= lanes;
-                first = 0;
             }
         }
     }

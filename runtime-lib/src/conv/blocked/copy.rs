@@ -95,12 +95,16 @@ fn first_of_pairs<S: Simd>(s: S, x: &[f32], to: &mut [f32]) {
     if n < S::LANES {
         return to.iter_mut().zip(x.iter().step_by(2)).for_each(|(to, &x)| *to = x);
     }
-    for i in (0..n).step_by(S::LANES) {
+    let (vectors, pairs) = (to.chunks_exact_mut(S::LANES), x.chunks_exact(2 * S::LANES));
+    for (to, x) in vectors.zip(pairs) {
+        let [firsts, _] = s.evens_and_odds(s.load(x), s.load(&x[S::LANES..]));
+        s.store(firsts, to);
+    }
+    if !n.is_multiple_of(S::LANES) || x.len() < 2 * n {
         // What is left is copied once more with what is before it.
-        let i = i.min(n - S::LANES);
-        let x = &x[2 * i..];
+        let (x, to) = (&x[2 * (n - S::LANES)..], &mut to[n - S::LANES..]);
         let [firsts, _] = s.evens_and_odds(s.load(x), s.load_head(&x[S::LANES..]));
-        s.store(firsts, &mut to[i..]);
+        s.store(firsts, to);
     }
 }
 

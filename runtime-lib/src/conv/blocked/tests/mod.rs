@@ -209,6 +209,16 @@ fn blocks_give_what_channels_give() {
 }
 
 #[test]
+fn windows_overlap_in_tiles_of_every_width() {
+    for size in 1..36 {
+        let five = Over { kernel: [3, 5], pads: [1, 2], ends: [1, 2], ..SQUARE };
+        Over { size: [3, size], ..five }.check(&TO_BLOCKS, 1, 1, 3, 16);
+        let apart = Over { size: [5, 2 * size], strides: [2, 2], ..SQUARE };
+        apart.check(&TO_BLOCKS, 1, 1, 3, 8);
+    }
+}
+
+#[test]
 fn a_few_pixels_of_many_channels() {
     for cols in 1..6 {
         let row = Over { size: [1, cols], kernel: [1, 1], pads: [0, 0], ends: [0, 0], ..SQUARE };
