@@ -13,7 +13,7 @@ use crate::{
     dim::{Dim, Symbol},
     plan::{
         Args, Block, BufferId, Call, Check, Cond, Condition, If, Kind, Loop, Operand, Place, Plan,
-        Port, State, Step, Turns, kept,
+        Port, State, Step, Turns, kept, memory,
     },
     tensor::Tensor,
     ty::{Type, count},
@@ -358,14 +358,12 @@ impl Host<'_> {
 
     /// Forgets the buffers that a turn made and whose sizes may be others in the next turn.
     fn forget(&mut self, steps: &[Step], before: &HashSet<BufferId>) {
-        let mut written = Vec::new();
-        for step in steps {
-            if let Step::Call(call) = step {
-                written.extend(call.writes().map(|operand| operand.buffer));
-            }
-        }
-        written.retain(|id| !before.contains(id) && !self.is_fixed(*id));
-        for id in written {
+        let mut made = HashSet::new();
+        memory::operands(steps, &mut |operand| {
+            made.insert(operand.buffer);
+        });
+        made.retain(|id| !before.contains(id) && !self.is_fixed(*id));
+        for id in made {
             self.arrays.remove(id);
         }
     }
