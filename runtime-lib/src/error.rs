@@ -36,6 +36,20 @@ pub enum Error {
         /// The other size.
         right: usize,
     },
+    /// A turn of a loop gives a part of another size than the turns before, so that what all of them
+    /// give is no tensor.
+    Part {
+        /// The node of the model.
+        node: &'static str,
+        /// The node's output.
+        output: &'static str,
+        /// The axis of the part, counted from the front.
+        axis: usize,
+        /// The size that the parts before have.
+        expected: usize,
+        /// The size that this one has.
+        found: usize,
+    },
     /// A size grew beyond the bound for which the model's memory was planned.
     Bound {
         /// The dimension's name.
@@ -85,6 +99,13 @@ impl fmt::Display for Error {
             }
             Error::Mismatch { node, left, right } => {
                 write!(f, "node `{node}`: the sizes {left} and {right} do not fit together")
+            }
+            Error::Part { node, output, axis, expected, found } => {
+                write!(
+                    f,
+                    "node `{node}`: a part of the output `{output}` has the size {found} along \
+                     axis {axis}, but those before it have {expected}"
+                )
             }
             Error::Bound { name, bound, found } => {
                 write!(f, "`{name}` is {found}, but the memory was planned for at most {bound}")

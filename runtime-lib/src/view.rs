@@ -176,6 +176,20 @@ pub fn check_equal(node: &'static str, left: usize, right: usize) -> Result {
     if left == right { Ok(()) } else { Err(Error::Mismatch { node, left, right }) }
 }
 
+/// Makes sure that a turn's part of an output has the size of those of the turns before.
+pub fn check_part(
+    node: &'static str,
+    output: &'static str,
+    axis: usize,
+    expected: usize,
+    found: usize,
+) -> Result {
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::Part { node, output, axis, expected, found })
+}
+
 /// Makes sure that of two sizes inside the model the first is not smaller.
 pub fn check_at_least(node: &'static str, left: usize, right: usize) -> Result {
     if left >= right { Ok(()) } else { Err(Error::Mismatch { node, left, right }) }

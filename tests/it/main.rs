@@ -25,3 +25,4 @@ mod tidy;
 mod train_mode;
 mod train_prep;
 mod training;
+mod turns;

@@ -72,6 +72,27 @@ const MODELS: &[(&str, &str)] = &[
             on = Identity(go) twice = Add(i, i)
          }>",
     ),
+    (
+        "turns_growing",
+        "a, z = Loop(many, \"\", x) <body = turn (int64 i, bool go, v) => (bool on, w, p) {
+            on = Identity(go) w = Concat<axis = 0>(v, y) p = Identity(v)
+        }>",
+    ),
+    (
+        "turns_finding",
+        "z = Scan(x) <num_scan_inputs = 1, scan_output_axes = [1], body = turn (e) => (p) {
+            some = Add(y, e) p = NonZero(some)
+        }>",
+    ),
+    (
+        "turns_alike",
+        "z = Scan(x) <
+            num_scan_inputs = 1, scan_output_axes = [2], scan_output_directions = [1],
+            body = turn (e) => (p) {
+                places = NonZero(y) by = Cast<to = 7>(e) p = Add(places, by)
+            }
+        >",
+    ),
     // Elements.
     ("less", "z = Identity(less)"),
     ("min", "z = Min(less, t)"),

@@ -1,11 +1,15 @@
 //! Control flow as Rust's own.
 
-use super::{docs, face::element, steps::Body};
+use super::{
+    docs,
+    face::{element, number},
+    steps::Body,
+};
 use crate::{
     dim::{Dim, Symbol},
     plan::{
-        Block, BufferId, Carried, Cond, If, Kind, Loop, Operand, Place, Resized, Stacked, Step,
-        Turns,
+        Block, BufferId, Carried, Common, Cond, If, Kind, Loop, Operand, Place, Resized, Stacked,
+        Step, Turns,
     },
 };
 use proc_macro2::{Ident, TokenStream};
@@ -162,6 +166,8 @@ impl Body<'_> {
         let carried: TokenStream =
             step.carried.iter().map(|carried| self.carry(carried, step)).collect();
         let sizes = self.size_at_first(&step.sizes);
+        let common = step.common.iter().map(|common| format_ident!("{}", &*common.symbol));
+        let common: TokenStream = common.map(|symbol| quote!(let mut #symbol = 0;)).collect();
         let stacks: TokenStream = step.stacked.iter().map(|stacked| self.stack(stacked)).collect();
         let (bind_most, below) = self.most(step, &turn);
         let decides = step.cond.is_some() || step.again.is_some();
@@ -177,6 +183,7 @@ impl Body<'_> {
         };
         let made = self.made.clone();
         let steps = self.steps(&step.body.steps);
+        let parts = self.hold_together(&step.common, &turn);
         let pushed: TokenStream =
             step.stacked.iter().map(|stacked| self.push(stacked, &step.turn)).collect();
         let decided = again.as_ref().zip(step.again.as_ref()).map(|(again, flag)| {
@@ -191,12 +198,14 @@ impl Body<'_> {
             comment!(#comment);
             #carried
             #sizes
+            #common
             #stacks
             #bind_most
             #bind_again
             let mut #turn = 0;
             while #goes_on {
                 #steps
+                #parts
                 #pushed
                 #decided
                 #next
@@ -276,6 +285,23 @@ impl Body<'_> {
             [symbol] => quote!(#symbol = #(#sizes)*;),
             _ => quote!((#(#symbols),*) = (#(#sizes),*);),
         }
+    }
+
+    /// Settles the sizes of parts in the first turn, and holds those of every turn against them.
+    fn hold_together(&mut self, common: &[Common], turn: &Ident) -> TokenStream {
+        if common.is_empty() {
+            return TokenStream::new();
+        }
+        let (mut settled, mut checks) = (TokenStream::new(), TokenStream::new());
+        for Common { node, output, axis, symbol, size } in common {
+            let (node, output, axis) = (docs::line(node), docs::line(output), number(*axis));
+            let (symbol, size) = (format_ident!("{symbol}"), self.size(size));
+            settled.extend(quote!(#symbol = #size;));
+            checks.extend(quote! {
+                ::onnxc_runtime::view::check_part(#node, #output, #axis, #symbol, #size)?;
+            });
+        }
+        quote!(if #turn == 0 { #settled } #checks)
     }
 
     /// Makes room for what the turns give one behind the other.

@@ -12,14 +12,14 @@ use crate::{
     array::Array,
     dim::{Dim, Symbol},
     plan::{
-        Args, Block, BufferId, Call, Check, Cond, Condition, If, Kind, Loop, Operand, Place, Plan,
-        Port, State, Step, Turns, kept, memory,
+        Args, Block, BufferId, Call, Check, Common, Cond, Condition, If, Kind, Loop, Operand,
+        Place, Plan, Port, State, Step, Turns, kept, memory,
     },
     tensor::Tensor,
     ty::{Type, count},
     value::Value,
 };
-use onnxc_runtime::{Error, Result};
+use onnxc_runtime::{Error, Result, view::check_part};
 use std::{
     cell::RefCell,
     collections::{HashMap, HashSet},
@@ -311,12 +311,18 @@ impl Host<'_> {
             self.renew(&carried.value, initial);
         }
         self.settle(step.sizes.iter().map(|size| (&size.symbol, &size.at_first)));
+        let none = Dim::from(0);
+        self.settle(step.common.iter().map(|common| (&common.symbol, &none)));
         let before: HashSet<BufferId> = self.arrays.ids().collect();
         let mut stacks: Vec<Option<Array>> = vec![None; step.stacked.len()];
         let mut turn = 0;
         while again && turn < most {
             self.symbols.borrow_mut().insert(step.turn.clone(), turn);
             self.steps(&step.body.steps)?;
+            if turn == 0 {
+                self.settle(step.common.iter().map(|common| (&common.symbol, &common.size)));
+            }
+            step.common.iter().try_for_each(|common| self.check_part(common))?;
             again = step.again.as_ref().is_none_or(|again| is_true(self.take(again)));
             for (stack, stacked) in stacks.iter_mut().zip(&step.stacked) {
                 let item = self.take(&stacked.item);
@@ -347,6 +353,12 @@ impl Host<'_> {
             }
         }
         Ok(())
+    }
+
+    fn check_part(&self, common: &Common) -> Result {
+        let Common { node, output, axis, symbol, size } = common;
+        let (expected, found) = (self.size(&Dim::symbol(symbol)), self.size(size));
+        check_part(kept(node), kept(output), *axis, expected, found)
     }
 
     /// Settles symbols, all at once.

@@ -65,6 +65,12 @@ impl<'a> Lower<'a> {
         tensor_type(self.graph, id)
     }
 
+    /// What the model calls output `i`.
+    pub fn output_name(&self, i: usize) -> Result<&'a str> {
+        let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
+        Ok(&self.graph[id].name)
+    }
+
     /// Whether input `i` is given.
     pub fn has(&self, i: usize) -> bool {
         self.node.input(i).is_some()

@@ -261,6 +261,8 @@ pub struct Loop {
     pub stacked: Vec<Stacked>,
     /// The sizes that change from turn to turn.
     pub sizes: Vec<Resized>,
+    /// The sizes of what turns give that must not change.
+    pub common: Vec<Common>,
     /// What a turn does; its results are named above.
     pub body: Block,
 }
@@ -294,6 +296,22 @@ pub struct Resized {
     pub at_first: Dim,
     /// What it is after a turn.
     pub after: Dim,
+}
+
+/// A size that all parts of an output have, which turns of a [`Loop`] give: the first turn settles
+/// it, and those of the others are held against it.
+#[derive(Clone)]
+pub struct Common {
+    /// What the model calls the node.
+    pub node: String,
+    /// What the model calls the output.
+    pub output: String,
+    /// The axis of a part.
+    pub axis: usize,
+    /// Its name behind the loop, where it is 0 if there was no turn.
+    pub symbol: Symbol,
+    /// What it is in a turn.
+    pub size: Dim,
 }
 
 /// Values that the turns of a [`Loop`] give, one behind the other.
@@ -406,7 +424,8 @@ impl Step {
         self.any(&|step| match step {
             Step::Check(_) => true,
             Step::If(step) => step.branches.iter().any(|block| block.refusal.is_some()),
-            Step::Call(_) | Step::Loop(_) => false,
+            Step::Loop(step) => !step.common.is_empty(),
+            Step::Call(_) => false,
         })
     }
 
@@ -439,6 +458,7 @@ impl Loop {
             carried: Vec::new(),
             stacked: Vec::new(),
             sizes: Vec::new(),
+            common: Vec::new(),
             body,
         }
     }

@@ -39,6 +39,7 @@ impl Step {
                     .iter()
                     .flat_map(|size| [&size.at_first, &size.after])
                     .for_each(&mut *see);
+                step.common.iter().for_each(|common| see(&common.size));
                 memory::loop_operands(step).for_each(|operand| place(operand, see));
                 step.body.own_sizes(see);
             }

@@ -1,6 +1,6 @@
 //! The plan as text: one call a line, with the place of every operand.
 
-use super::{Arg, Block, BufferId, Cond, Condition, Form, Operand, Place, Plan, Step};
+use super::{Arg, Block, BufferId, Common, Cond, Condition, Form, Operand, Place, Plan, Step};
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -54,6 +54,9 @@ impl Plan {
                         writeln!(f, "{indent}    carry {value} from {initial}")?;
                     }
                     self.block(f, &step.body, depth + 1)?;
+                    for Common { output, symbol, size, .. } in &step.common {
+                        writeln!(f, "{indent}    check {size:?} is {symbol} of all of {output}")?;
+                    }
                     let all = step.stacked.iter().map(|stacked| self.operand(&stacked.all));
                     writeln!(f, "{indent}=> {}", all.collect::<Vec<_>>().join(", "))?;
                 }

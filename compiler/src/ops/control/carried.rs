@@ -5,7 +5,7 @@ use crate::{
     diag::Result,
     dim::Dim,
     ir::{Infer, Inferred, Lower, Stop},
-    plan::{Block, Carried, Operand, Resized},
+    plan::{Block, Carried, Common, Operand, Resized},
     ty::{TensorType, Type},
 };
 use std::collections::BTreeSet;
@@ -169,13 +169,22 @@ pub fn stacked(cx: &mut Infer<'_>, places: &Places, item: &Type) -> Inferred<Ten
     Ok(TensorType { dtype: *dtype, shape: outside })
 }
 
-/// The sizes of such a value that have another name behind the loop, given the name that it has
-/// there.
-pub fn renamed(item: &[Dim], outside: &[Dim]) -> Vec<Resized> {
-    let differs = item.iter().zip(outside).filter(|(item, outside)| item != outside);
-    let each = differs.filter_map(|(item, outside)| {
-        let symbol = outside.as_symbol()?.clone();
-        Some(Resized { symbol, at_first: 0.into(), after: item.clone() })
+/// The sizes of such a value, result `result` of the body, that have another name behind the loop,
+/// where its output `output` is made of parts of the sizes `outside`: a turn settles them, so only
+/// running tells whether all turns settle the same.
+pub fn sizes_of_parts(
+    cx: &Lower<'_>,
+    result: usize,
+    output: usize,
+    outside: &[Dim],
+) -> Result<Vec<Common>> {
+    let name = cx.output_name(output)?;
+    let part = cx.result_ty(0, result).and_then(Type::as_tensor);
+    let part = part.map_or(&[][..], |ty| &ty.shape);
+    let each = part.iter().zip(outside).enumerate().filter_map(|(axis, (size, outside))| {
+        let symbol = outside.as_symbol().filter(|_| size != outside)?.clone();
+        let (node, output) = (cx.node().name.clone(), name.to_owned());
+        Some(Common { node, output, axis, symbol, size: size.clone() })
     });
-    each.collect()
+    Ok(each.collect())
 }

@@ -114,21 +114,21 @@ impl Op for Loop {
         let again = (!goes_on).then(|| results[0].clone());
         self.say_turn(cx, &mut body, &turn)?;
         let places = Self::places(cx.node().inputs.len());
-        let (mut carried, mut sizes) = carried::lower(cx, &places, &results[1..=count])?;
+        let (mut carried, sizes) = carried::lower(cx, &places, &results[1..=count])?;
         carried::keep_apart(cx, &mut carried, &mut body);
-        let mut stacked = Vec::new();
+        let (mut stacked, mut common) = (Vec::new(), Vec::new());
         for (i, item) in results.into_iter().enumerate().skip(1 + count) {
             let Some(all) = cx.optional_output(i - 1)? else { continue };
-            let (item_ty, all_ty) = (cx.result_ty(0, i), cx.output_ty(i - 1)?);
-            let item_shape = item_ty.and_then(Type::as_tensor).map_or(&[][..], |ty| &ty.shape);
-            let renamed = carried::renamed(item_shape, &all_ty.shape[1..]);
-            let counted = all_ty.shape[0] != Dim::symbol(&turn) && renamed.is_empty();
-            sizes.extend(renamed);
+            let shape = &cx.output_ty(i - 1)?.shape;
+            let of_parts = carried::sizes_of_parts(cx, i, i - 1, &shape[1..])?;
+            let counted = shape[0] != Dim::symbol(&turn) && of_parts.is_empty();
+            common.extend(of_parts);
             let at = counted.then(|| Dim::symbol(&turn) * &item.len);
             stacked.push(Stacked { item, all, at });
         }
         let turns = plan::Loop::new(cx.comment(), turn, body);
-        cx.step(Step::Loop(plan::Loop { most, cond, again, carried, stacked, sizes, ..turns }));
+        let turns = plan::Loop { most, cond, again, carried, stacked, sizes, common, ..turns };
+        cx.step(Step::Loop(turns));
         Ok(())
     }
 

@@ -170,10 +170,10 @@ impl Op for Scan {
             first.shape[cx.axis(self.axes.first().copied().unwrap_or(0), first.rank())].clone();
         let mut body = cx.body(0)?;
         let results = std::mem::take(&mut body.results);
-        let (mut carried, mut sizes) = carried::lower(cx, &self.places(inputs), &results[..count])?;
+        let (mut carried, sizes) = carried::lower(cx, &self.places(inputs), &results[..count])?;
         carried::keep_apart(cx, &mut carried, &mut body);
         self.take_parts(cx, &mut body, &turn)?;
-        let (mut stacked, mut aside) = (Vec::new(), Vec::new());
+        let (mut stacked, mut common, mut aside) = (Vec::new(), Vec::new(), Vec::new());
         for (i, item) in results.into_iter().skip(count).enumerate() {
             let Some(all) = cx.optional_output(count + i)? else { continue };
             let shape = &cx.output_ty(count + i)?.shape;
@@ -181,10 +181,9 @@ impl Op for Scan {
             let at = part(&self.reversed_outputs, i, &turn, &turns);
             let mut outside = shape.clone();
             outside.remove(axis);
-            let item_ty = cx.result_ty(0, count + i).and_then(Type::as_tensor);
-            let renamed = carried::renamed(item_ty.map_or(&[][..], |ty| &ty.shape), &outside);
-            if !renamed.is_empty() {
-                sizes.extend(renamed);
+            let of_parts = carried::sizes_of_parts(cx, count + i, count + i, &outside)?;
+            if !of_parts.is_empty() {
+                common.extend(of_parts);
                 let moves = axis != 0 || self.reversed_outputs.get(i) == Some(&true);
                 let behind = if moves { cx.like(&all) } else { all };
                 stacked.push(Stacked { item, all: behind.clone(), at: None });
@@ -213,7 +212,7 @@ impl Op for Scan {
         }
         let most = Some(Turns::Size(turns));
         let turns = plan::Loop::new(cx.comment(), turn.clone(), body);
-        let turns = plan::Loop { most: most.clone(), carried, stacked, sizes, ..turns };
+        let turns = plan::Loop { most: most.clone(), carried, stacked, sizes, common, ..turns };
         cx.step(Step::Loop(turns));
         // Where the first turn would put its part is known once the last one has settled the sizes.
         for (i, item, axis, at) in aside {
