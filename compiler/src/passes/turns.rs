@@ -453,6 +453,22 @@ mod tests {
     }
 
     #[test]
+    fn turns_of_version_8_that_settle_sizes_are_refused() {
+        let model = "<ir_version: 10, opset_import: [\"\" : 8]>
+            g (float[2, 3, 4] x, bool c) => (y) {
+                y = Scan<num_scan_inputs = 1, body = b (float[4] p) => (o) {
+                    o = If(c) <
+                        then_branch = t () => (q) { q = Slice<starts = [1], ends = [3]>(p) },
+                        else_branch = e () => (q) { q = Neg(p) }
+                    >
+                }>(\"\", x)
+            }";
+        let found = crate::plan(model.into(), &Options::default(), &mut |_, _| {});
+        let found = found.err().expect("the size of a part is not known").to_string();
+        assert!(found.contains("E0301") && found.contains("operator set 9"), "{found}");
+    }
+
+    #[test]
     fn turns_along_an_axis_of_unknown_axes_are_refused() {
         let model = "<ir_version: 10, opset_import: [\"\" : 21]>
             g (float[3] x, int64[k] end) => (float[m] y, int64[1] s)

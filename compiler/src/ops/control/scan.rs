@@ -3,7 +3,7 @@
 use super::carried::{self, Places};
 use crate::{
     array::Array,
-    diag::{Code, Result},
+    diag::{Code, Diagnostic, Result},
     dim::{Dim, Symbol},
     dtype::DType,
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader, Stop, Views},
@@ -337,6 +337,9 @@ impl Op for Batches {
         let mut types = Vec::new();
         for (i, item) in cx.region_results(0).iter().enumerate() {
             let Type::Tensor(item) = item else { return Err(Stop::Unknown) };
+            if item.shape.iter().any(|size| cx.region_settles(0, size)) {
+                return Err(Stop::Found(of_open_size(item)));
+            }
             let outer =
                 if i < count { &cx.shape(1 + i)?[..1] } else { &[batch.clone(), turns.clone()] };
             if i < count && Some(item) != given[i].as_tensor() {
@@ -405,6 +408,15 @@ impl Op for Batches {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         super::gradient::of_batches(g, self.scanned, &self.reversed)
     }
+}
+
+/// A finding that a turn gives what only running tells the size of.
+fn of_open_size(item: &TensorType) -> Diagnostic {
+    let message = format!(
+        "a turn gives {item}, of which it settles a size: `Scan` of version 8 does not support that yet"
+    );
+    Diagnostic::new(Code::Unsupported, message)
+        .help("convert the model to operator set 9 or a newer one: its `Scan` does")
 }
 
 /// The part of an operand at the place `at` along its first axis, of `len` elements.
