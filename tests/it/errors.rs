@@ -74,6 +74,13 @@ fn a_wrong_dimension() {
 }
 
 #[test]
+fn a_number_of_axes_that_only_running_tells() {
+    let text = b"<ir_version: 10, opset_import: [\"\" : 21]>
+        g (float[n, 3] x) => (y) { [squeeze] y = Squeeze(x) }";
+    refused("axes.onnxtxt", text, &[], &["how many axes `y` has", "node `squeeze`", "--dim"]);
+}
+
+#[test]
 fn a_dimension_that_the_model_does_not_have() {
     refused("named.onnx", &digits(), &["--dim", "sequence=8"], &["`sequence`"]);
 }

@@ -392,6 +392,13 @@ pub(super) fn tensor_type(graph: &Graph, id: ValueId) -> Result<&TensorType> {
             let message = format!("{name} is {ty}, but only constants may be sparse");
             return Diagnostic::new(Code::Unsupported, message);
         }
+        if matches!(ty, Type::Unknown | Type::Unranked(_)) {
+            let message = format!("how many axes {name} has is known only when the model runs");
+            return Diagnostic::new(Code::UnknownShape, message).help(
+                "where a size decides it, as which axes are squeezed, give that as a number: `--dim \
+                 NAME=N`; where a condition does, both branches must give as many",
+            );
+        }
         let message = format!("the value {name} is {ty}, which needs a fixed number of axes");
         Diagnostic::new(Code::UnknownShape, message)
     })
