@@ -103,7 +103,7 @@ def rows(g):
     x = g.pick(wanted=lambda x: x.rank and min(x.shape) > 0 and max(x.shape) < 9, most=300)
     axis = g.int(0, x.rank - 1)
     n = x.shape[axis]
-    long = [v for v in tensors(g.values) if v.dtype == x.dtype and n in v.shape and 0 < v.array.size < 300]
+    long = [v for v in tensors(g.values) if v.dtype == x.dtype and n in v.shape and 0 < v.array.size <= 300]
     scanned = [(x, axis)]
     for _ in range(g.int(0, 2)):
         v = g.one_of(long)
