@@ -1,7 +1,7 @@
 //! How modules are called: inputs that may be left out, state, functions of the program.
 
 use crate::programs::{folder, onnxc, run, scratch};
-use onnxc::{Options, host::Session, plan::Plan, tensor::Tensor, value::Value};
+use onnxc::{Options, diag::Diagnostics, host::Session, plan::Plan, tensor::Tensor, value::Value};
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// Compiles a model into `directory`, as a module of that name.
@@ -81,14 +81,17 @@ fn state_is_handed_from_run_to_run() {
 }
 
 /// The plan of a model with these states.
-fn plan(text: &str, states: &[(&str, &str)]) -> Plan {
+fn planned(text: &str, states: &[(&str, &str)]) -> Result<Plan, Diagnostics> {
     let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {text}");
     let mut options = Options::default();
     for (past, present) in states {
         options.settings.states.insert((*past).into(), (*present).into());
     }
-    let plan = onnxc::plan(text.into_bytes().into(), &options, &mut |_, _| {});
-    plan.unwrap_or_else(|findings| panic!("{findings}")).0
+    onnxc::plan(text.into_bytes().into(), &options, &mut |_, _| {}).map(|(plan, _)| plan)
+}
+
+fn plan(text: &str, states: &[(&str, &str)]) -> Plan {
+    planned(text, states).unwrap_or_else(|findings| panic!("{findings}"))
 }
 
 /// Runs a model that keeps its states beside one that is given them.
@@ -191,6 +194,12 @@ fn state_must_fit_and_have_a_bound() {
     for part in ["E0201", "state `h`", "float[1, 1, 3]", "float[1, 1, 1, 3]"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
+    let same = planned("(string p) => (string n) { n = Identity(p) }", &[("p", "n")]);
+    let text = same.err().expect("it holds strings").to_string();
+    assert!(text.contains("`p` is string, and `n`, which it becomes, string"), "{text}");
+    let open = "(int64 count, int64[2] p) => (int64[m] n, int64[j] y) <int64 zero = {0}, int64 one = {1}> { y = Range(zero, count, one) n = Concat<axis = 0>(p, y) }";
+    let text = planned(open, &[("p", "n")]).err().expect("it has no bound").to_string();
+    assert!(text.contains("only running tells the size"), "{text}");
     let text = refusal("stream", &["--state", "hidden=h_next", "--state", "h=hidden"]);
     assert!(text.contains("the model has no input `hidden`"), "{text}");
     assert!(text.contains("the model has no output `hidden`"), "{text}");

@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 impl State<'_> {
     /// Where a run finds a state, in memory that is the state's for good.
     pub(super) fn found(&mut self, held: Held) -> Result<Port> {
-        let (input, output) = ends(self.graph, held);
+        let (input, _) = ends(self.graph, held);
         let at = |finding: Diagnostic| finding.within(place(self.graph, input));
-        let [found, next] = types(self.graph, input, output.unwrap_or(input)).map_err(at)?;
+        let [found, next] = types(self.graph, held).map_err(at)?;
         let most = |ty: &TensorType| self.bound(ty).map_err(at);
         // What a variable becomes is as large as it is, or refused.
         let is_variable = self.graph.interface.learns;
@@ -39,15 +39,28 @@ impl State<'_> {
     fn bound(&self, ty: &TensorType) -> Result<usize> {
         let most = self.upper(&ty.len()).and_then(|most| usize::try_from(most).ok());
         most.ok_or_else(|| {
-            let mut symbols = BTreeSet::new();
-            ty.len().symbols(&mut symbols);
-            let size = |symbol: &Symbol| self.plan.symbols.get(symbol);
-            let free = symbols.iter().filter_map(size).find(|size| size.max.is_none());
-            let label = free.map_or("NAME", |size| &size.label);
             let message = format!("a state has memory of its own, but {ty} has no bound");
-            Diagnostic::new(Code::NeedsHeap, message)
-                .help(format!("say `--dim {label}=N` or `--dim {label}=1..=N`"))
+            Diagnostic::new(Code::NeedsHeap, message).help(self.bounding(&ty.len()))
         })
+    }
+
+    /// What bounds a size.
+    fn bounding(&self, len: &Dim) -> String {
+        let mut symbols = BTreeSet::new();
+        len.symbols(&mut symbols);
+        let is_open = |symbol: &&Symbol| self.upper(&Dim::symbol(symbol)).is_none();
+        let inputs = self.graph[self.graph.body].inputs.iter();
+        let given: Vec<&Dim> = inputs
+            .filter_map(|&input| self.graph[input].ty.as_tensor())
+            .flat_map(|ty| &ty.shape)
+            .collect();
+        match symbols.iter().find(is_open) {
+            Some(symbol) if given.contains(&&Dim::symbol(symbol)) => {
+                let label = self.plan.symbols.get(symbol).map_or("NAME", |size| &size.label);
+                format!("say `--dim {label}=N` or `--dim {label}=1..=N`")
+            }
+            _ => "only running tells the size: declare that of the output in the model".into(),
+        }
     }
 
     /// What a run makes of a state, and what makes sure that the next run finds it.
@@ -57,14 +70,12 @@ impl State<'_> {
         found: Port,
         steps: &mut Vec<Step>,
     ) -> Result<plan::State> {
-        let (input, output) = ends(self.graph, held);
-        let (Some(output), Some(number)) = (output, held.output) else {
+        let (_, output) = ends(self.graph, held);
+        let Some(output) = output else {
             return Ok(plan::State { next: found.clone(), found, copy: None });
         };
-        // The model's name for it: the value may have come to have another.
-        let name = self.graph.info.outputs.get(number);
-        let name = name.unwrap_or(&self.graph[output].name).clone();
-        let [old, new] = types(self.graph, input, output)?;
+        let name = name(self.graph, held).to_owned();
+        let [old, new] = types(self.graph, held)?;
         for (old, new) in old.shape.iter().zip(&new.shape) {
             if old != new && old.as_symbol().is_none() {
                 let condition = Condition::Equal(new.clone(), old.clone());
@@ -94,15 +105,23 @@ fn ends(graph: &Graph, held: Held) -> (ValueId, Option<ValueId>) {
     (body.inputs[held.input], held.output.map(|output| body.outputs[output]))
 }
 
+/// The model's name for what a state becomes: the value may have come to have another.
+fn name(graph: &Graph, held: Held) -> &str {
+    let (input, output) = ends(graph, held);
+    let given = held.output.and_then(|number| graph.info.outputs.get(number));
+    given.unwrap_or(&graph[output.unwrap_or(input)].name)
+}
+
 fn place(graph: &Graph, input: ValueId) -> String {
     format!("state {}", quoted(&graph[input].name))
 }
 
 /// The types of both ends of a state, which must fit together.
-fn types(graph: &Graph, input: ValueId, output: ValueId) -> Result<[&TensorType; 2]> {
-    let [found, next] = [&graph[input], &graph[output]];
+fn types(graph: &Graph, held: Held) -> Result<[&TensorType; 2]> {
+    let (input, output) = ends(graph, held);
+    let [found, next] = [&graph[input], &graph[output.unwrap_or(input)]];
     let refused = |why: &str| {
-        let (a, b) = (quoted(&found.name), quoted(&next.name));
+        let (a, b) = (quoted(&found.name), quoted(name(graph, held)));
         let message = format!("{a} is {}, and {b}, which it becomes, {}: {why}", found.ty, next.ty);
         Err(Diagnostic::new(Code::TypeMismatch, message))
     };
