@@ -307,10 +307,36 @@ fn classes_may_lie_along_the_last_axis() {
         let x = doubles(vec![2, 2, 2], &X);
         step.take(&BTreeMap::from([("x".into(), x), ("label".into(), label)]))
     });
+    near(&losses, &[through_the_origin(); 2], "classes along the last axis");
+}
+
+/// The loss of `line` without its bias.
+fn through_the_origin() -> f64 {
     let w = [0.3, -0.2, 0.5, 0.1, 0.4, -0.6];
     let y = |at: usize| X[at / 3 * 2] * w[at % 3] + X[at / 3 * 2 + 1] * w[3 + at % 3];
-    let (loss, _) = reference(Loss::CrossEntropy, &(0..12).map(y).collect::<Vec<_>>());
-    near(&losses, &[loss, loss], "classes along the last axis");
+    reference(Loss::CrossEntropy, &(0..12).map(y).collect::<Vec<_>>()).0
+}
+
+/// Classes whose `Softmax` is over three axes, of these sizes.
+fn over_several_axes(sizes: &str) -> String {
+    format!(
+        "<ir_version: 8, opset_import: [\"\": 11]>
+        squeezed (double[batch, 2] x) => (double[rows, {sizes}] y)
+        <double[2, 3] w = {{0.3, -0.2, 0.5, 0.1, 0.4, -0.6}}, int64[4] shape = {{-1, {sizes}}}>
+        {{ p = MatMul(x, w)  z = Reshape(p, shape)  y = Softmax(z) }}"
+    )
+}
+
+#[test]
+fn axes_of_one_class_each_are_looked_through() {
+    let classes = Prepare::new(Loss::CrossEntropy, Method::Sgd);
+    let mut step = Step::of(&prepared(&over_several_axes("3, 1, 1"), &classes));
+    let label = Tensor { shape: vec![4, 1, 1], ..Tensor::from_ints(&CLASSES) };
+    let x = doubles(vec![4, 2], &X);
+    let loss = step.take(&BTreeMap::from([("x".into(), x), ("label".into(), label)]));
+    near(&[loss], &[through_the_origin()], "classes before axes of size 1");
+    let said = findings(&over_several_axes("1, 3, 2"), &classes);
+    assert!(said.contains("the `Softmax` is over several axes"), "{said}");
 }
 
 /// A net with all that is trained and all that is not.
@@ -419,7 +445,8 @@ fn what_cannot_be_trained_is_said_at_once() {
     assert!(said.contains("has training information already"), "{said}");
     let said = Optimizer::from(Method::Sgd).with(Setting::Beta1, 0.5).expect_err("it has none");
     assert!(said.to_string().contains("it knows `lr`, `weight-decay`"), "{said}");
-    assert!(Optimizer::from(Method::Adam).with(Setting::Beta1, 1.0).is_err());
+    let said = Optimizer::from(Method::Adam).with(Setting::Beta1, 1.0).expect_err("it is a share");
+    assert!(said.to_string().contains("at least 0 and less than 1"), "{said}");
 }
 
 #[test]

@@ -66,11 +66,23 @@ impl Setting {
         }
     }
 
+    /// Whether it is a share of something.
+    fn is_share(self) -> bool {
+        use Setting::{Alpha, Beta1, Beta2, Momentum};
+        matches!(self, Momentum | Beta1 | Beta2 | Alpha)
+    }
+
     /// Whether a number can be meant: shares are less than one, and nothing is negative.
     fn allows(self, value: f64) -> bool {
-        use Setting::{Alpha, Beta1, Beta2, Momentum};
-        let is_share = matches!(self, Momentum | Beta1 | Beta2 | Alpha);
-        value >= 0.0 && value.is_finite() && (!is_share || value < 1.0)
+        value >= 0.0 && value.is_finite() && (!self.is_share() || value < 1.0)
+    }
+
+    /// What numbers can be meant.
+    fn allowed(self) -> &'static str {
+        match self.is_share() {
+            true => "it is at least 0 and less than 1",
+            false => "it is at least 0 and finite",
+        }
     }
 }
 
@@ -148,7 +160,7 @@ impl Optimizer {
         };
         if !setting.allows(value) {
             let message = format!("{value} cannot be the `{name}` of an optimizer");
-            return Err(Diagnostic::new(Code::BadOption, message));
+            return Err(Diagnostic::new(Code::BadOption, message).note(setting.allowed()));
         }
         found.1 = value;
         Ok(self)

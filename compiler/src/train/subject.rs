@@ -51,7 +51,7 @@ pub fn find(
             return Err(at(Diagnostic::new(Code::BadOption, message).help(help)));
         }
         (_, Some(("Softmax" | "LogSoftmax", node))) => {
-            of_softmax(&mut subject, node, loss, opset);
+            of_softmax(&mut subject, node, loss, opset).map_err(at)?;
         }
         (Loss::CrossEntropy | Loss::Nll, _) => {}
     }
@@ -108,7 +108,7 @@ fn named(graph: &Graph, ty: TensorType) -> TensorType {
 
 /// Takes from the `Softmax` that makes an output along which axis the classes lie, and what goes
 /// into it.
-fn of_softmax(subject: &mut Subject, node: &NodeProto, loss: Loss, opset: i64) {
+fn of_softmax(subject: &mut Subject, node: &NodeProto, loss: Loss, opset: i64) -> Result {
     // Before, the axes from this one on were one axis.
     const ALONG_ONE_AXIS: i64 = 13;
     let rank = subject.ty.rank() as i64;
@@ -116,13 +116,27 @@ fn of_softmax(subject: &mut Subject, node: &NodeProto, loss: Loss, opset: i64) {
     let said = node.attribute.iter().find(|attribute| attribute.name() == "axis");
     let axis = said.and_then(|attribute| attribute.i).unwrap_or(default);
     let axis = if axis < 0 { axis + rank } else { axis };
-    if !(0..rank).contains(&axis) || (opset < ALONG_ONE_AXIS && axis != rank - 1) {
-        return;
+    if !(0..rank).contains(&axis) {
+        return Ok(());
     }
-    subject.class_axis = axis as usize;
+    let axis = axis as usize;
+    let last = if opset < ALONG_ONE_AXIS { rank as usize } else { axis + 1 };
+    let mut wide = (axis..last).filter(|&i| subject.ty.shape[i].known() != Some(1));
+    let class_axis = wide.next().unwrap_or(axis);
+    if wide.next().is_some() {
+        let (op, name) = (node.op_type(), loss.name());
+        let message =
+            format!("the `{op}` is over several axes, but `{name}` wants classes along one");
+        let help = format!(
+            "convert the model to version {ALONG_ONE_AXIS} of ONNX's operators or newer, or let it give samples and classes"
+        );
+        return Err(Diagnostic::new(Code::BadOption, message).help(help));
+    }
+    subject.class_axis = class_axis;
     if loss == Loss::CrossEntropy {
         subject.name.clone_from(&node.input[0]);
     }
+    Ok(())
 }
 
 fn of_classes(subject: &Subject, loss: Loss) -> Result {
