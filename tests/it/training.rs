@@ -6,6 +6,7 @@ use crate::{
 };
 use onnxc::{
     Options,
+    diag::Diagnostics,
     host::Learner,
     import,
     plan::Training,
@@ -109,9 +110,12 @@ fn info(
 }
 
 fn planned(model: &ModelProto) -> Training {
-    let planned =
-        onnxc::training(model.encode_to_vec().into(), &Options::default(), &mut |_, _| {});
-    planned.expect("the model is valid").expect("the model learns").0
+    planned_with(model, &Options::default()).expect("the model is valid")
+}
+
+fn planned_with(model: &ModelProto, options: &Options) -> Result<Training, Diagnostics> {
+    let planned = onnxc::training(model.encode_to_vec().into(), options, &mut |_, _| {})?;
+    Ok(planned.expect("the model learns").0)
 }
 
 fn floats(shape: &[usize], numbers: &[f32]) -> Tensor {
@@ -256,6 +260,37 @@ fn initializations_run_in_order_and_what_they_do_not_set_starts_again() {
     assert_eq!((state(&learner, "a"), state(&learner, "b")), (vec![1.0], vec![3.0]));
     learner.init().expect("nothing is refused");
     assert_eq!((state(&learner, "a"), state(&learner, "b")), (vec![20.0], vec![2.0]));
+}
+
+#[test]
+fn what_is_settled_may_be_of_one_graph_alone() {
+    let text = "g (float[2] x, float k) => (float[2] y) <float[2] a = {1.0, 2.0}> {
+            ax = Mul(a, x)
+            y = Mul(ax, k)
+        }";
+    let init = "start () => (float[2] a0) { a0 = Constant<value = float[2] {5.0, 6.0}>() }";
+    let [fit, count] = [
+        "fit (float rate) => (float[2] a1) { part = Mul(rate, y) a1 = Sub(a, part) }",
+        "count () => (float n1) <float n = {0.0}, float one = {1.0}> { n1 = Add(n, one) }",
+    ];
+    let infos =
+        vec![info(init, &[("a", "a0")], fit, &[("a", "a1")]), info("", &[], count, &[("n", "n1")])];
+    let model = model(text, infos);
+    let mut options = Options::default();
+    for settled in ["x=[1, 2]", "k=2", "rate=0.25"] {
+        options.constant(settled).expect("it is of the form");
+    }
+    let training = planned_with(&model, &options).unwrap_or_else(|found| panic!("{found}"));
+    let mut learner = Learner::new(&training);
+    learner.step(0, &[]).expect("there is nothing to refuse");
+    assert_eq!(state(&learner, "a"), [0.5, 0.0]);
+    options.constant("rat=1").expect("it is of the form");
+    let said = planned_with(&model, &options).err().expect("no graph has it").to_string();
+    assert!(said.contains("no input `rat`") && !said.contains("`rate`"), "{said}");
+    let mut options = Options::default();
+    options.state("x=y").expect("it is of the form");
+    let said = planned_with(&model, &options).err().expect("it is no state").to_string();
+    assert!(said.contains("the model learns, so its state `x` is a variable"), "{said}");
 }
 
 #[test]

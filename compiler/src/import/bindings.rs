@@ -54,7 +54,7 @@ impl Training<'_> {
     fn alone(&self, graph: &GraphProto) -> (Types, Vec<Diagnostic>) {
         let mut builder = Builder::new(self.proto, graph, self.settings, self.checked);
         let opsets = builder.opsets(self.proto);
-        let scope = builder.body(graph, &opsets);
+        let scope = builder.closed(graph, &opsets);
         let types = all(&builder, &scope);
         (types, taken(&mut builder, "initialization"))
     }

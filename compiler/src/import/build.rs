@@ -45,7 +45,7 @@ pub fn model(
     let opsets = builder.opsets(proto);
     builder.body(graph_proto, &opsets);
     builder.unused_bindings();
-    builder.dims.findings().into_iter().for_each(|finding| builder.found.push(finding));
+    builder.unused(graph_proto).into_iter().for_each(|finding| builder.found.push(finding));
     builder.found.within(|| place(graph_proto)).finish()?;
     Ok(Imported { graph: builder.graph, files: builder.files.into_read() })
 }
@@ -186,12 +186,25 @@ impl<'p> Builder<'p> {
         self.initializers(proto, &mut scope);
         let interface = self.model_inputs(proto, &mut scope);
         self.graph.symbols = self.dims.sizes.clone();
-        self.nodes(&proto.node, &mut scope);
-        self.inner_types(&proto.value_info, &scope);
-        let outputs = self.outputs(proto, &scope);
-        self.graph.set_outputs(region, outputs);
+        self.inside(proto, &mut scope);
         self.graph.interface = Rc::new(interface);
         scope
+    }
+
+    /// A graph without inputs, of which the user settles nothing.
+    pub(super) fn closed<'o>(&mut self, proto: &GraphProto, opsets: &'o Opsets) -> Scope<'o> {
+        let mut scope = Scope::empty(self.graph.body, opsets);
+        self.initializers(proto, &mut scope);
+        self.inside(proto, &mut scope);
+        scope
+    }
+
+    /// The nodes of a graph, and what it gives.
+    fn inside(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
+        self.nodes(&proto.node, scope);
+        self.inner_types(&proto.value_info, scope);
+        let outputs = self.outputs(proto, scope);
+        self.graph.set_outputs(scope.region, outputs);
     }
 
     pub(super) fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {

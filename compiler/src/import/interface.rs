@@ -40,7 +40,6 @@ impl Builder<'_> {
             };
             scope.values.insert(input.name().to_owned(), id);
         }
-        self.unused_constants(proto);
         interface.states.extend(self.states(proto, first, &names));
         interface
     }
@@ -105,13 +104,14 @@ impl Builder<'_> {
         })
     }
 
-    fn unused_constants(&mut self, proto: &GraphProto) {
-        for name in self.settings.consts.keys().chain(self.settings.shapes.keys()) {
-            if !proto.input.iter().any(|input| input.name() == name) {
-                let names = proto.input.iter().map(|input| input.name());
-                self.found.push(unknown("input", name, names));
-            }
-        }
+    /// A finding for each size and each input that the user settles and the model, which was built,
+    /// does not have.
+    pub(super) fn unused(&self, proto: &GraphProto) -> Vec<Diagnostic> {
+        let names = || proto.input.iter().map(|input| input.name());
+        let settled = self.settings.consts.keys().chain(self.settings.shapes.keys());
+        let settled = settled.filter(|settled| !names().any(|name| name == settled.as_str()));
+        let inputs = settled.map(|name| unknown("input", name, names()));
+        inputs.chain(self.dims.findings()).collect()
     }
 
     /// The state that the user names, of a model whose inputs from `first` on have these names.

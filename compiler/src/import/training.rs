@@ -52,14 +52,22 @@ pub fn training(proto: &ModelProto, settings: &Settings) -> Result<Option<Traini
     let Some(main) = proto.graph.as_ref().filter(|_| !proto.training_info.is_empty()) else {
         return Ok(None);
     };
+    no_other_state(settings)?;
     let checked = check::model(proto);
     if !checked.findings.is_empty() || !bindings::types(proto, settings, &checked).is_empty() {
         // Reading the model says all that is wrong with it.
         return super::message(proto, settings).map(|_| None);
     }
     let mut model = Model { proto, main, settings, checked: &checked, files: Vec::new() };
-    model.no_other_state()?;
     model.graphs().map(Some)
+}
+
+/// States that the user names are not those of a model that learns.
+fn no_other_state(settings: &Settings) -> Result<(), Diagnostic> {
+    let Some(name) = settings.states.keys().next() else { return Ok(()) };
+    let message = format!("the model learns, so its state {} is a variable", quoted(name));
+    Err(Diagnostic::new(Code::BadOption, message)
+        .help("make it an initializer of the model, and bind to it what the next run finds"))
 }
 
 struct Model<'p> {
@@ -87,14 +95,6 @@ impl<'p> Model<'p> {
         let reset = self.assigned(&variables, &[])?;
         let init = self.assigned(&variables, infos)?;
         Ok(Training { infer, reset, init, steps, files: std::mem::take(&mut self.files) })
-    }
-
-    /// States that the user names are not those of a model that learns.
-    fn no_other_state(&self) -> Result<(), Diagnostic> {
-        let Some(name) = self.settings.states.keys().next() else { return Ok(()) };
-        let message = format!("the model learns, so its state {} is a variable", quoted(name));
-        Err(Diagnostic::new(Code::BadOption, message)
-            .help("make it an initializer of the model, and bind to it what the next run finds"))
     }
 
     /// The variables, in the order of the initializers: the model's, then each algorithm's.
@@ -160,7 +160,7 @@ impl<'p> Model<'p> {
         builder.variables = variables.to_vec();
         let opsets = builder.opsets(self.proto);
         builder.body(&graph, &opsets);
-        unused.see(&builder);
+        unused.see(builder.unused(&graph));
         builder.found.finish()?;
         let mut outputs = given..;
         let mut interface = (*builder.graph.interface).clone();
@@ -250,8 +250,8 @@ fn joined(main: &GraphProto, own: &GraphProto) -> GraphProto {
 struct Unused(Option<Vec<Diagnostic>>);
 
 impl Unused {
-    fn see(&mut self, builder: &Builder<'_>) {
-        let mut found = builder.dims.findings();
+    /// Takes in what one graph does not have.
+    fn see(&mut self, mut found: Vec<Diagnostic>) {
         let before = self.0.take();
         let stays = |f: &Diagnostic| {
             before.as_ref().is_none_or(|all| all.iter().any(|b| b.message == f.message))
