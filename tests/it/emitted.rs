@@ -141,6 +141,25 @@ fn modules_of_the_examples_are_what_is_written_now() {
 }
 
 #[test]
+fn what_has_no_elements_is_kept_and_given() {
+    let directory = scratch("emitted_empty");
+    let (model, module) = (directory.join("empty.onnxtxt"), directory.join("empty.rs"));
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+        g (float[2, 3] x, float[0] p) => (float[2, 0] y, float[2, 3] z, float[0] n)
+        <int64[2] sizes = {0, 3}> {
+            y, rest = Split<axis = 1>(x, sizes)
+            z = Neg(rest)
+            n = Neg(p)
+        }";
+    fs::write(&model, text).expect("the directory is ours");
+    for state in [&["--state=p=n"][..], &[]] {
+        compile(&model, &module, state);
+        let output = rustc(&module, "2024", "lib");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn without_a_heap_the_first_line_says_what_to_do() {
     let directory = scratch("emitted_no_heap");
     let bounded: &[&str] = &["--dim=batch=1..=2", "--dim=sequence length=1..=8"];

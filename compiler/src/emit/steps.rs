@@ -468,13 +468,18 @@ impl<'p> Body<'p> {
 /// The memory of no elements that one call writes and nobody reads: most kernels take scratch
 /// memory, and many need none for the sizes that they are given.
 fn empty(plan: &Plan) -> HashSet<BufferId> {
+    let states = plan.states.iter().map(|state| &state.found.operand);
+    let kept: HashSet<BufferId> = plan.results().chain(states).map(|o| o.buffer).collect();
     let mut mentions: HashMap<BufferId, usize> = HashMap::new();
-    let mut see = |operand: &Operand| *mentions.entry(operand.buffer).or_default() += 1;
-    plan.results().for_each(&mut see);
-    crate::plan::memory::operands(&plan.steps, &mut see);
+    crate::plan::memory::operands(&plan.steps, &mut |operand| {
+        *mentions.entry(operand.buffer).or_default() += 1;
+    });
     let buffers = plan.buffers.iter().filter(|(id, buffer)| {
         let is_placed = matches!(buffer.place, Place::Arena { .. });
-        is_placed && buffer.len.known() == Some(0) && mentions.get(id) == Some(&1)
+        is_placed
+            && buffer.len.known() == Some(0)
+            && mentions.get(id) == Some(&1)
+            && !kept.contains(id)
     });
     buffers.map(|(id, _)| id).collect()
 }
