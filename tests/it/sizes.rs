@@ -262,3 +262,30 @@ fn what_does_not_fit_is_called_by_its_name() {
         assert_eq!(refused, Err(error));
     }
 }
+
+#[test]
+fn convolutions_in_blocks_refuse_another_number_of_channels() {
+    let halves = |count: usize| vec!["0.5"; count].join(", ");
+    let of_groups = |group: usize, depth: usize| {
+        format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[1, k, 6, 1] x) => (float[1, 16, 6, 1] y)
+            <float[16, {depth}, 1, 1] v = {{{}}}, float[16, 16, 1, 1] w = {{{}}}> {{
+                h = Conv<group = {group}>(x, v)
+                y = Conv(h, w)
+            }}",
+            halves(16 * depth),
+            halves(256)
+        )
+    };
+    for (text, channels) in [(of_groups(1, 3), 3), (of_groups(2, 3), 6)] {
+        let planned = onnxc::plan(text.into(), &Options::default(), &mut |_, _| {});
+        let (plan, _) = planned.unwrap_or_else(|found| panic!("{found}"));
+        for given in channels - 1..=channels + 1 {
+            let x = Tensor::from_floats(&vec![1.0; given * 6]);
+            let x = Tensor { shape: vec![1, given, 6, 1], ..x };
+            let found = host::run(&plan, &[x.into()]);
+            assert_eq!(found.is_ok(), given == channels, "{given} channels, {found:?}");
+        }
+    }
+}

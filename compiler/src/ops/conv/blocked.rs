@@ -379,6 +379,10 @@ impl Op for BlockedConv {
         let Some((batch, slides)) = self.slides(x, w) else {
             return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
         };
+        if !self.in_blocks {
+            let depth = &w[1] * self.conv.group;
+            cx.require_equal(&x[1], &depth, "the channels of the images and of the kernels")?;
+        }
         for slide in &slides {
             slide.require(cx)?;
         }

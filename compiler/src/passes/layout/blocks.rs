@@ -98,6 +98,8 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     }
     let mut shuffled = 1;
     if conv.group > 1 && !is_depthwise(site.graph, node, conv) {
+        // Blocks do not tell how many channels are in the last one.
+        channels_of(site, x)?;
         blocked = Some(into_blocks(site, node, x)?);
     }
     if let Some((before, groups)) = blocked.and_then(|x| shuffle::absorbed(site, x)) {
