@@ -127,8 +127,8 @@ fn parts_of_different_sizes_are_refused_by_module_and_host() {
         modules += &format!("mod {name};\n");
         body += &format!(
             "for (n, said) in {cases:?} {{
-                let found = {name}::{model}::new().infer(n);
-                let found = found.map_or_else(|error| error.to_string(), |_| String::new());
+                let found = {name}::{model}::new().infer(n)
+                    .map_or_else(|error| error.to_string(), |_| String::new());
                 assert_eq!(found, said, \"{name} of {{n}}\");
             }}\n"
         );
