@@ -203,6 +203,8 @@ fn state_must_fit_and_have_a_bound() {
     let text = refusal("stream", &["--state", "hidden=h_next", "--state", "h=hidden"]);
     assert!(text.contains("the model has no input `hidden`"), "{text}");
     assert!(text.contains("the model has no output `hidden`"), "{text}");
+    let text = refusal("stream", &["--const", "h", "--state", "h=h_next"]);
+    assert!(text.contains("the input `h` is a constant, so no run can change it"), "{text}");
 }
 
 #[test]

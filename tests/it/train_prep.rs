@@ -527,8 +527,13 @@ fn the_program_prepares_a_model() {
     let before = onnxc::import::decode(fs::read(&model).expect("it is there").into());
     let (trained, before) = (trained.expect("it is a model"), before.expect("it is a model"));
     assert_eq!(trained.graph, before.graph);
-    let arguments = ["--loss", "mse", "--optimizer", "sgd", "--beta1", "0.5", "--alpha", "2", "-o"];
-    let output = onnxc().arg("train-prep").arg(&model).args(arguments).arg(&to).output();
-    let said = String::from_utf8_lossy(&output.expect("it was built").stderr).into_owned();
-    assert!(said.contains("`beta1`") && said.contains("`alpha`"), "{said}");
+    let said = |settings: &[&str]| {
+        let arguments = [&["--loss", "mse", "--optimizer", "sgd"], settings, &["-o"]].concat();
+        let output = onnxc().arg("train-prep").arg(&model).args(arguments).arg(&to).output();
+        String::from_utf8_lossy(&output.expect("it was built").stderr).into_owned()
+    };
+    let text = said(&["--beta1", "0.5", "--alpha", "2"]);
+    assert!(text.contains("`beta1`") && text.contains("`alpha`"), "{text}");
+    let text = said(&["--lr", "-1"]);
+    assert!(text.contains("-1 cannot be the `lr`") && text.contains("at least 0"), "{text}");
 }

@@ -21,6 +21,7 @@ use std::{
 /// scale and bias are trained), and `Dropout` drops nothing; `--training-mode` has them do what they do
 /// in training.
 #[derive(clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Options {
     /// The model
     model: PathBuf,

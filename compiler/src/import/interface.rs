@@ -117,11 +117,15 @@ impl Builder<'_> {
     /// The state that the user names, of a model whose inputs from `first` on have these names.
     fn states(&mut self, proto: &GraphProto, first: usize, inputs: &[&str]) -> Vec<Held> {
         let outputs: Vec<&str> = proto.output.iter().map(|output| output.name()).collect();
+        let consts = &self.settings.consts;
         let mut find = |kind: &str, name: &str, names: &[&str]| {
             let place = format!("state {}", quoted(name));
             let found = names.iter().position(|found| *found == name);
-            let known = || unknown(kind, name, names.iter().copied()).within(place);
-            self.found.keep(found.ok_or_else(known))
+            let missing = || match consts.contains_key(name) && kind == "input" {
+                true => constant_state(name),
+                false => unknown(kind, name, names.iter().copied()),
+            };
+            self.found.keep(found.ok_or_else(|| missing().within(place)))
         };
         let states = self.settings.states.iter().filter_map(|(input, output)| {
             let found = (find("input", input, inputs), find("output", output, &outputs));
@@ -165,6 +169,12 @@ fn fits(default: &Tensor, declared: &Type) -> Result {
     }
     let message = format!("the model declares {declared}, but the default is {}", default.ty());
     Err(Diagnostic::new(Code::DeclaredMismatch, message))
+}
+
+/// A finding that an input is to be a constant and a state.
+fn constant_state(name: &str) -> Diagnostic {
+    let message = format!("the input {} is a constant, so no run can change it", quoted(name));
+    Diagnostic::new(Code::BadOption, message).help(format!("leave out `--const {name}`"))
 }
 
 /// A finding that the model has no input or output of that name, but others.
