@@ -4,11 +4,9 @@
 use super::pixels::{BLOCK, MAX_TILE};
 use crate::simd::Simd;
 
-/// How the taps of a row of the window follow each other in the input.
+/// How the taps of a row of the window follow each other in the input, where they share what they read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overlap {
-    /// In any way.
-    Any,
     /// Three, each an element behind the one before.
     Three,
     /// Five, likewise.
@@ -18,8 +16,8 @@ pub(super) enum Overlap {
 }
 
 impl Overlap {
-    /// What is so of all rows of a window.
-    pub fn of(taps: &[usize]) -> Overlap {
+    /// What is so of all rows of a window, if anything.
+    pub fn of(taps: &[usize]) -> Option<Overlap> {
         let all = |row: usize, apart: usize| {
             let rows = taps.chunks_exact(row);
             let last = rows.remainder();
@@ -27,10 +25,10 @@ impl Overlap {
             !taps.is_empty() && last.is_empty() && neighbors.all(|(tap, next)| tap + 1 == *next)
         };
         match () {
-            () if all(5, 1) => Overlap::Five,
-            () if all(3, 1) => Overlap::Three,
-            () if all(3, 2) => Overlap::ThreeApart,
-            () => Overlap::Any,
+            () if all(5, 1) => Some(Overlap::Five),
+            () if all(3, 1) => Some(Overlap::Three),
+            () if all(3, 2) => Some(Overlap::ThreeApart),
+            () => None,
         }
     }
 
@@ -40,13 +38,7 @@ impl Overlap {
     /// # Safety
     /// As for [`add_rows`]; the taps overlap so.
     #[inline(always)]
-    pub unsafe fn add<
-        S: Simd,
-        const R: usize,
-        const C: usize,
-        const V: usize,
-        const PAIRED: bool,
-    >(
+    pub unsafe fn add<S: Simd, const R: usize, const C: usize, const V: usize>(
         self,
         s: S,
         sums: &mut [[[S::F32; V]; C]; R],
@@ -57,13 +49,18 @@ impl Overlap {
         // SAFETY: the caller's promise is the same.
         unsafe {
             match self {
-                Overlap::Any => add_rows::<S, R, C, V, 1, 1, PAIRED>(s, sums, w, x, taps),
-                Overlap::Three => add_rows::<S, R, C, V, 3, 1, PAIRED>(s, sums, w, x, taps),
-                Overlap::Five => add_rows::<S, R, C, V, 5, 1, PAIRED>(s, sums, w, x, taps),
-                Overlap::ThreeApart => add_rows::<S, R, C, V, 3, 2, PAIRED>(s, sums, w, x, taps),
+                Overlap::Three => add_rows::<S, R, C, V, 3, 1>(s, sums, w, x, taps),
+                Overlap::Five => add_rows::<S, R, C, V, 5, 1>(s, sums, w, x, taps),
+                Overlap::ThreeApart => add_rows::<S, R, C, V, 3, 2>(s, sums, w, x, taps),
             }
         }
     }
+}
+
+/// Whether a tile of so many pixels, each one vector, is to share what it reads: a large one, which most
+/// pixels belong to.
+pub(super) const fn pays<S: Simd>(pixels: usize) -> bool {
+    S::LANES == BLOCK && pixels >= BLOCK
 }
 
 /// Writes down what is done for each pixel of a tile, of which there are at most [`MAX_TILE`]. A loop of so
@@ -92,7 +89,6 @@ unsafe fn add_rows<
     const V: usize,
     const K: usize,
     const APART: usize,
-    const PAIRED: bool,
 >(
     s: S,
     sums: &mut [[[S::F32; V]; C]; R],
@@ -121,7 +117,7 @@ unsafe fn add_rows<
                 }
                 let sum = &mut sums[row][col][0];
                 for (&x, &w) in read.iter().zip(&weights) {
-                    *sum = if PAIRED { s.add_pairs(x, w, *sum) } else { s.mul_add(x, w, *sum) };
+                    *sum = s.mul_add(x, w, *sum);
                 }
             });
             *w = w.add(K * BLOCK);
@@ -135,12 +131,12 @@ mod tests {
 
     #[test]
     fn neighbors_are_told_from_others() {
-        assert_eq!(Overlap::of(&[0, 1, 2, 34, 35, 36]), Overlap::Three);
-        assert_eq!(Overlap::of(&[7, 8, 9, 10, 11]), Overlap::Five);
+        assert_eq!(Overlap::of(&[0, 1, 2, 34, 35, 36]), Some(Overlap::Three));
+        assert_eq!(Overlap::of(&[7, 8, 9, 10, 11]), Some(Overlap::Five));
         // One phase of the columns stands behind the other.
-        assert_eq!(Overlap::of(&[0, 17, 1, 34, 51, 35]), Overlap::ThreeApart);
+        assert_eq!(Overlap::of(&[0, 17, 1, 34, 51, 35]), Some(Overlap::ThreeApart));
         for others in [&[][..], &[0], &[0, 1], &[0, 2, 4], &[0, 1, 2, 34, 35, 37], &[0, 16, 32]] {
-            assert_eq!(Overlap::of(others), Overlap::Any, "{others:?}");
+            assert_eq!(Overlap::of(others), None, "{others:?}");
         }
     }
 }

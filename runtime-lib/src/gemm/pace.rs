@@ -8,8 +8,8 @@ use super::overlap::Overlap;
 pub(super) struct Pace {
     /// How many weights a block has.
     pub w_block: usize,
-    /// What taps read that others read, too.
-    pub overlap: Overlap,
+    /// How taps share what they read, if they do.
+    pub overlap: Option<Overlap>,
     /// A pixel's share of what all pixels do: so many parts of [`Pace::ALL`].
     pixel: u64,
 }
@@ -18,7 +18,7 @@ impl Pace {
     const ALL: u64 = 1 << 24;
 
     #[inline(always)]
-    pub fn of(w_block: usize, pixels: usize, overlap: Overlap) -> Pace {
+    pub fn of(w_block: usize, pixels: usize, overlap: Option<Overlap>) -> Pace {
         Pace { w_block, overlap, pixel: Pace::ALL / pixels.max(1) as u64 }
     }
 

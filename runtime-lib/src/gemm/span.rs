@@ -1,5 +1,6 @@
 //! What neighboring channels of the input add to the sums of a tile of pixels.
 
+use super::overlap;
 use super::pace::Pace;
 use super::pixels::{BLOCK, Pixels, Span, place};
 use crate::simd::Simd;
@@ -45,9 +46,12 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             }
             // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
             unsafe {
-                if UNIT == 1 && V == 1 {
+                // A constant, so that no other tile is compiled for it.
+                if const { UNIT == 1 && !PAIRED && V == 1 && overlap::pays::<S>(R * C) }
+                    && let Some(overlap) = pace.overlap
+                {
                     let x = (x, self.x_row);
-                    pace.overlap.add::<S, R, C, V, PAIRED>(s, sums, &mut weights.w, x, self.taps);
+                    overlap.add(s, sums, &mut weights.w, x, self.taps);
                 } else {
                     self.add_lanes(s, sums, weights, (pace, x.add(first)), lanes);
                 }
