@@ -9,7 +9,6 @@ use crate::simd::Simd;
 const AHEAD: usize = 6;
 
 /// Where a tile is in the weights.
-#[derive(Clone, Copy)]
 pub(super) struct Stream {
     /// Those that are multiplied next.
     pub w: *const f32,
