@@ -9,7 +9,7 @@ use crate::{
     ir::Graph,
     options,
     passes::OwnPass,
-    plan::Again,
+    plan::Rematerialized,
 };
 use std::{
     collections::BTreeMap,
@@ -53,7 +53,7 @@ pub struct Report {
     /// sizes are free.
     pub macs: u64,
     /// The calls that are done again, to need less memory.
-    pub again: Vec<Again>,
+    pub rematerialized: Vec<Rematerialized>,
 }
 
 impl Builder {
@@ -213,7 +213,12 @@ impl Builder {
             arena_bytes: plan.arena_bytes,
             weight_bytes: plan.weight_bytes,
             macs: plan.macs,
-            again: output.plans.all().into_iter().flat_map(|plan| plan.again.clone()).collect(),
+            rematerialized: output
+                .plans
+                .all()
+                .into_iter()
+                .flat_map(|plan| plan.rematerialized.clone())
+                .collect(),
         })
     }
 
@@ -261,7 +266,7 @@ fn is_written(module: &Path, model: &Path) -> Result<bool, Diagnostic> {
     }
 }
 
-/// The finding that a builder wrote the module before.
+/// The diagnostic that a builder wrote the module before.
 fn taken(module: &Path, message: &str) -> Diagnostic {
     Diagnostic::new(Code::BadOption, message)
         .help("call one of them something else with `name`")

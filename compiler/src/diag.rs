@@ -6,10 +6,10 @@ pub use code::Code;
 
 use std::{collections::BTreeSet, fmt, rc::Rc};
 
-/// One finding. The message stands on its own; the rest says where, and what to do.
+/// One diagnostic. The message stands on its own; the rest says where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The kind of finding.
+    /// The kind of diagnostic.
     pub code: Code,
     /// What is wrong, with what was expected and what was found.
     pub message: String,
@@ -21,7 +21,7 @@ pub struct Diagnostic {
     pub help: Option<String>,
 }
 
-/// All findings of a run; never empty where it is an error.
+/// All diagnostics of a run; never empty where it is an error.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
@@ -29,7 +29,7 @@ pub struct Diagnostics(pub Vec<Diagnostic>);
 pub type Result<T = ()> = std::result::Result<T, Diagnostic>;
 
 impl Diagnostic {
-    /// A finding that has yet to be located.
+    /// A diagnostic that has yet to be located.
     pub fn new(code: Code, message: impl Into<String>) -> Diagnostic {
         Diagnostic { code, message: message.into(), at: Vec::new(), notes: Vec::new(), help: None }
     }
@@ -90,15 +90,15 @@ impl fmt::Display for Diagnostic {
 impl std::error::Error for Diagnostic {}
 
 impl Diagnostics {
-    /// Every finding inside `place`.
+    /// Every diagnostic inside `place`.
     pub fn within(self, place: &str) -> Diagnostics {
-        Diagnostics(self.0.into_iter().map(|finding| finding.within(place)).collect())
+        Diagnostics(self.0.into_iter().map(|diagnostic| diagnostic.within(place)).collect())
     }
 }
 
 impl From<Diagnostic> for Diagnostics {
-    fn from(finding: Diagnostic) -> Diagnostics {
-        Diagnostics(vec![finding])
+    fn from(diagnostic: Diagnostic) -> Diagnostics {
+        Diagnostics(vec![diagnostic])
     }
 }
 
@@ -121,22 +121,22 @@ impl fmt::Debug for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// Gathers findings, so that a person learns of all of them in one run. Shared by reference.
+/// Gathers diagnostics, so that a person learns of all of them in one run. Shared by reference.
 #[derive(Clone, Default)]
-pub struct Findings(Rc<std::cell::RefCell<Vec<Diagnostic>>>);
+pub struct DiagnosticSink(Rc<std::cell::RefCell<Vec<Diagnostic>>>);
 
-impl Findings {
-    /// Takes a finding in.
-    pub fn push(&self, finding: Diagnostic) {
-        self.0.borrow_mut().push(finding);
+impl DiagnosticSink {
+    /// Takes a diagnostic in.
+    pub fn push(&self, diagnostic: Diagnostic) {
+        self.0.borrow_mut().push(diagnostic);
     }
 
-    /// The value of `result`, or `None` with its finding taken in.
+    /// The value of `result`, or `None` with its diagnostic taken in.
     pub fn keep<T>(&self, result: Result<T>) -> Option<T> {
-        result.map_err(|finding| self.push(finding)).ok()
+        result.map_err(|diagnostic| self.push(diagnostic)).ok()
     }
 
-    /// `Err` with all findings, where there are any.
+    /// `Err` with all diagnostics, where there are any.
     pub fn finish(&self) -> std::result::Result<(), Diagnostics> {
         let all = std::mem::take(&mut *self.0.borrow_mut());
         if all.is_empty() { Ok(()) } else { Err(Diagnostics(all)) }
@@ -149,13 +149,13 @@ mod tests {
 
     #[test]
     fn a_finding_reads_from_the_outside_in() {
-        let finding = Diagnostic::new(Code::ShapeMismatch, "the inputs do not broadcast")
+        let diagnostic = Diagnostic::new(Code::ShapeMismatch, "the inputs do not broadcast")
             .note("A: float[2, 3]")
             .help("make the last axes equal")
             .within("node `y` (Add)")
             .within("graph `main`");
         let text = "error[E0202]: the inputs do not broadcast\n  --> graph `main` › node `y` (Add)\n   = note: A: float[2, 3]\n   = help: make the last axes equal";
-        assert_eq!(finding.to_string(), text);
+        assert_eq!(diagnostic.to_string(), text);
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn nameless() -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// The finding that the system refused something of the file at `path`.
+/// The diagnostic that the system refused something of the file at `path`.
 pub fn refused(path: &Path) -> impl Fn(io::Error) -> Diagnostic {
     move |error| Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
 }

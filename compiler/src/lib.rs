@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | [`train`] | messages → messages of a model that can be trained | kernels, plans, generated code |
 //! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
-//! | [`mod@check`] | messages → findings: the rules of the format | everything but the base |
+//! | [`mod@check`] | messages → diagnostics: the rules of the format | everything but the base |
 //! | [`export`] | [`ir::Graph`] → messages | kernels, plans, passes |
 //! | [`passes`] | graph → graph, one file a pass | the file format, generated code |
 //! | [`emit`] | plan → tokens → text | graphs, operators, ONNX |
@@ -34,9 +34,9 @@ pub mod dtype;
 pub mod emit;
 pub mod export;
 pub mod file;
-pub mod host;
 pub mod ident;
 pub mod import;
+pub mod interpreter;
 pub mod ir;
 mod mapping;
 pub mod ops;
@@ -161,7 +161,7 @@ pub fn check(path: &Path, options: &Options) -> Verdict {
             let within = |found: Vec<Diagnostic>| Diagnostics(found).within(&place).0;
             Verdict { invalid: within(verdict.invalid), unsupported: within(verdict.unsupported) }
         }
-        Err(finding) => Verdict { invalid: vec![finding], ..Verdict::default() },
+        Err(diagnostic) => Verdict { invalid: vec![diagnostic], ..Verdict::default() },
     }
 }
 
@@ -169,12 +169,12 @@ pub fn check(path: &Path, options: &Options) -> Verdict {
 pub fn check_bytes(model: bytes::Bytes, options: &Options) -> Verdict {
     let found = plans(model, options, &mut |_, _| {}).err().map_or(Vec::new(), |found| found.0);
     let mut verdict = Verdict::default();
-    for finding in found {
-        let invalid = finding.code.is_invalidity();
+    for diagnostic in found {
+        let invalid = diagnostic.code.is_invalidity();
         let list = if invalid { &mut verdict.invalid } else { &mut verdict.unsupported };
         // The same fault at the same place is said once, however many rooms met it.
-        if !list.contains(&finding) {
-            list.push(finding);
+        if !list.contains(&diagnostic) {
+            list.push(diagnostic);
         }
     }
     verdict
@@ -330,7 +330,7 @@ fn learning(
 /// Has plans compute values again where they would need more memory than they may.
 fn fit<'p>(options: &Options, plans: impl IntoIterator<Item = &'p mut Plan>) -> diag::Result {
     let Some(most) = options.max_arena else { return Ok(()) };
-    plan::recompute::fit(plans, most)
+    plan::rematerialize::fit(plans, most)
 }
 
 /// The plan of a graph, before its memory is laid out.
@@ -348,8 +348,8 @@ fn lowered(
     }
     let graph = passes::run(graph, own, passes::pipeline(options.optimize), seen)?;
     let mut plan = ir::plan(&graph, options.optimize, options.precision)?;
-    plan::dead::drop_unread(&mut plan);
-    plan::moves::move_sequences(&mut plan);
+    plan::dead_calls::drop_unread(&mut plan);
+    plan::copy_elision::move_sequences(&mut plan);
     Ok(plan)
 }
 

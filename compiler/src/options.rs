@@ -164,7 +164,7 @@ pub fn operator(text: &str) -> Operator {
     (canonical(domain).to_owned(), name.to_owned())
 }
 
-/// Takes in what is said of `name`, or a finding where it was said before: of two values, the person
+/// Takes in what is said of `name`, or a diagnostic where it was said before: of two values, the person
 /// may have meant either.
 fn insert_once<K: Ord, V>(
     said: &mut BTreeMap<K, V>,

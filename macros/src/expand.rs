@@ -20,7 +20,7 @@ pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     options.settings.directory = Some(directory.to_owned());
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let (items, files) = onnxc::items(model, &stem, &options)
-        .map_err(|findings| refused(findings.within(&place).to_string()))?;
+        .map_err(|diagnostics| refused(diagnostics.within(&place).to_string()))?;
     let beside = files.iter().map(|file| directory.join(file));
     let sources = [path.clone()].into_iter().chain(beside).map(|path| tracked(&path, literal));
     let sources = sources.collect::<Result<TokenStream>>()?;

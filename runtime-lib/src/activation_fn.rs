@@ -13,7 +13,7 @@ pub enum Activation {
     Relu,
     /// `x`, or `alpha · x` below 0
     LeakyRelu {
-        /// The slope below 0.
+        /// The gradient below 0.
         alpha: f32,
     },
     /// `x`, or 0 where `x ≤ alpha`. (Recurrent operators say `x < alpha`: their `alpha` is the
@@ -33,7 +33,7 @@ pub enum Activation {
     Sigmoid,
     /// `min(max(alpha · x + beta, 0), 1)`
     HardSigmoid {
-        /// The slope.
+        /// The gradient.
         alpha: f32,
         /// The value at 0.
         beta: f32,
@@ -49,7 +49,7 @@ pub enum Activation {
     },
     /// `alpha · x + beta`
     Affine {
-        /// The slope.
+        /// The gradient.
         alpha: f32,
         /// The value at 0.
         beta: f32,

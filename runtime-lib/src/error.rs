@@ -36,7 +36,7 @@ pub enum Error {
         /// The other size.
         right: usize,
     },
-    /// A turn of a loop gives a part of another size than the turns before, so that what all of them
+    /// A iteration of a loop gives a part of another size than the iterations before, so that what all of them
     /// give is no tensor.
     Part {
         /// The node of the model.

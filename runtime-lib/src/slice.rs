@@ -206,8 +206,8 @@ fn rows<'a, T>(
     })
 }
 
-/// The number of turns that `Scan` takes for one of a batch, of at most `most`.
-pub fn scan_turns(sizes: &mut [usize], lens: Option<&[i64]>, most: usize) -> Result {
+/// The number of iterations that `Scan` takes for one of a batch, of at most `most`.
+pub fn scan_iterations(sizes: &mut [usize], lens: Option<&[i64]>, most: usize) -> Result {
     sizes[0] = lens.map_or(Ok(most), |lens| crate::index::size(lens[0]))?;
     if sizes[0] <= most {
         Ok(())
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences_turn_around_up_to_their_length() {
+    fn sequences_iteration_around_up_to_their_length() {
         let x = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
         let mut y = [0; 12];
         let geometry = Axis { outer: 3, len: 4, inner: 1 };

@@ -176,7 +176,7 @@ pub fn check_equal(node: &'static str, left: usize, right: usize) -> Result {
     if left == right { Ok(()) } else { Err(Error::Mismatch { node, left, right }) }
 }
 
-/// Makes sure that a turn's part of an output has the size of those of the turns before.
+/// Makes sure that a iteration's part of an output has the size of those of the iterations before.
 pub fn check_part(
     node: &'static str,
     output: &'static str,

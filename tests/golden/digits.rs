@@ -75,7 +75,7 @@ mod digits {
     use ::onnxc_runtime::{blocks, conv, gemm, pool, reduce};
     use ::onnxc_runtime::activation_fn::Activation;
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
-    use ::onnxc_runtime::blocks::Channels;
+    use ::onnxc_runtime::blocked::Channels;
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::gemm::{Gemm, Layout};
     use ::onnxc_runtime::geometry::Reduction;
@@ -88,7 +88,7 @@ mod digits {
     ) -> &'a [f32; 10] {
         // node_relu: BlockedConv -> float[1, 1, 8, 8, 16]
         let (relu, relu_scratch) = borrow(arena, (RELU.write(), RELU_SCRATCH.write()));
-        conv::conv_to_blocks(
+        conv::conv_nchw_to_nchwc(
             image,
             weights.get(X0_WEIGHT),
             Some(weights.get(X0_BIAS)),
@@ -104,7 +104,7 @@ mod digits {
             arena,
             (RELU_1.write(), RELU_1_SCRATCH.write(), RELU.read()),
         );
-        conv::conv_in_blocks(
+        conv::conv_nchwc(
             relu,
             weights.get(X3_WEIGHT),
             Some(weights.get(X3_BIAS)),
@@ -117,14 +117,14 @@ mod digits {
 
         // node_max_pool2d: BlockedPool -> float[1, 2, 4, 4, 16]
         let (max_pool2d, relu_1) = borrow(arena, (MAX_POOL2D.write(), RELU_1.read()));
-        pool::max_pool_in_blocks(relu_1, max_pool2d, NODE_MAX_POOL2D_POOL);
+        pool::max_pool_nchwc(relu_1, max_pool2d, NODE_MAX_POOL2D_POOL);
 
         // node_relu_2: BlockedConv -> float[1, 2, 4, 4, 16]
         let (relu_2, relu_2_scratch, max_pool2d) = borrow(
             arena,
             (RELU_2.write(), RELU_2_SCRATCH.write(), MAX_POOL2D.read()),
         );
-        conv::conv_in_blocks(
+        conv::conv_nchwc(
             max_pool2d,
             weights.get(X7_WEIGHT),
             Some(weights.get(X7_BIAS)),

@@ -10,7 +10,7 @@
 /// | variable | `w` | `float[2, 1]` |
 /// | variable | `b` | `float[1]` |
 /// | variable | `slow` | `float[2, 1]` |
-/// | variable | `turn` | `int64` |
+/// | variable | `iteration` | `int64` |
 ///
 /// - Parameters: 3
 /// - Weights: 512 bytes
@@ -39,7 +39,7 @@ impl Learn {
         ::onnxc_runtime::variable::Variable::new::<f32>("w", "float", &[2, 1], 0),
         ::onnxc_runtime::variable::Variable::new::<f32>("b", "float", &[1], 64),
         ::onnxc_runtime::variable::Variable::new::<f32>("slow", "float", &[2, 1], 128),
-        ::onnxc_runtime::variable::Variable::new::<i64>("turn", "int64", &[], 192),
+        ::onnxc_runtime::variable::Variable::new::<i64>("iteration", "int64", &[], 192),
     ];
 
     /// The model with the weights that the program carries.
@@ -234,19 +234,19 @@ mod learn_reset {
         let slow = borrow(arena, SLOW.write());
         reshape::identity(weights.get(INITIAL_SLOW), slow);
 
-        // turn: becomes initial turn
-        let turn = borrow(arena, TURN.write());
-        reshape::identity(weights.get(INITIAL_TURN), turn);
+        // iteration: becomes initial iteration
+        let iteration = borrow(arena, ITERATION.write());
+        reshape::identity(weights.get(INITIAL_ITERATION), iteration);
     }
 
     const W: Slot<f32> = Slot::new(0, 2);
     const B: Slot<f32> = Slot::new(64, 1);
     const SLOW: Slot<f32> = Slot::new(128, 2);
-    const TURN: Slot<i64> = Slot::new(192, 1);
+    const ITERATION: Slot<i64> = Slot::new(192, 1);
     const INITIAL_W: Slot<f32> = Slot::new(0, 2);
     const INITIAL_B: Slot<f32> = Slot::new(64, 1);
     const INITIAL_SLOW: Slot<f32> = Slot::new(128, 2);
-    const INITIAL_TURN: Slot<i64> = Slot::new(192, 1);
+    const INITIAL_ITERATION: Slot<i64> = Slot::new(192, 1);
 }
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
@@ -273,18 +273,18 @@ mod learn_init {
         let slow = borrow(arena, SLOW.write());
         reshape::identity(weights.get(INITIAL_SLOW), slow);
 
-        // turn: becomes initial turn
-        let turn = borrow(arena, TURN.write());
-        reshape::identity(weights.get(INITIAL_TURN), turn);
+        // iteration: becomes initial iteration
+        let iteration = borrow(arena, ITERATION.write());
+        reshape::identity(weights.get(INITIAL_ITERATION), iteration);
     }
 
     const W: Slot<f32> = Slot::new(0, 2);
     const B: Slot<f32> = Slot::new(64, 1);
     const SLOW: Slot<f32> = Slot::new(128, 2);
-    const TURN: Slot<i64> = Slot::new(192, 1);
+    const ITERATION: Slot<i64> = Slot::new(192, 1);
     const INITIAL_B: Slot<f32> = Slot::new(64, 1);
     const INITIAL_SLOW: Slot<f32> = Slot::new(128, 2);
-    const INITIAL_TURN: Slot<i64> = Slot::new(192, 1);
+    const INITIAL_ITERATION: Slot<i64> = Slot::new(192, 1);
 }
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
@@ -386,9 +386,9 @@ mod learn_fit {
         let (b, b_part) = borrow(arena, (B.write(), B_PART.read()));
         binary::sub_in_place(b, b_part, B_PART_BROADCAST);
 
-        // turn1: Add -> int64
-        let turn = borrow(arena, TURN.write());
-        binary::add_in_place(turn, weights.get(ONE), B_PART_BROADCAST);
+        // iteration1: Add -> int64
+        let iteration = borrow(arena, ITERATION.write());
+        binary::add_in_place(iteration, weights.get(ONE), B_PART_BROADCAST);
 
         let loss = borrow(arena, LOSS.read());
         loss[0]
@@ -396,7 +396,7 @@ mod learn_fit {
 
     const W: Slot<f32> = Slot::new(0, 2);
     const B: Slot<f32> = Slot::new(64, 1);
-    const TURN: Slot<i64> = Slot::new(192, 1);
+    const ITERATION: Slot<i64> = Slot::new(192, 1);
     const Y: Slot<f32> = Slot::new(640, 4);
     const Y_SCRATCH: Slot<f32> = Slot::new(256, 88);
     const SQUARE: Slot<f32> = Slot::new(256, 4);

@@ -1,7 +1,9 @@
 //! How modules are called: inputs that may be left out, state, functions of the program.
 
 use crate::programs::{folder, onnxc, run, scratch};
-use onnxc::{Options, diag::Diagnostics, host::Session, plan::Plan, tensor::Tensor, value::Value};
+use onnxc::{
+    Options, diag::Diagnostics, interpreter::Session, plan::Plan, tensor::Tensor, value::Value,
+};
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// Compiles a model into `directory`, as a module of that name.
@@ -91,7 +93,7 @@ fn planned(text: &str, states: &[(&str, &str)]) -> Result<Plan, Diagnostics> {
 }
 
 fn plan(text: &str, states: &[(&str, &str)]) -> Plan {
-    planned(text, states).unwrap_or_else(|findings| panic!("{findings}"))
+    planned(text, states).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
 /// Runs a model that keeps its states beside one that is given them.
@@ -111,7 +113,7 @@ fn keeps(text: &str, states: &[(&str, &str)]) {
             plan.inputs.iter().map(|port| given[&*port.name].clone()).collect()
         };
         let found = session.run(&of(&kept)).expect("the inputs fit");
-        let results = onnxc::host::run(&explicit, &of(&explicit)).expect("the inputs fit");
+        let results = onnxc::interpreter::run(&explicit, &of(&explicit)).expect("the inputs fit");
         let names = explicit.outputs.iter().map(|port| &*port.name);
         let mut results: BTreeMap<&str, Value> = names.zip(results).collect();
         for (past, present) in states {
@@ -158,7 +160,7 @@ fn state_is_kept_from_what_would_overwrite_it() {
         "(float[2] x, float[2] p, float[2] q) => (float[2] y, float[2] n, float[2] m) { n = Add(p, x) m = Identity(n) y = Mul(n, q) }",
         two,
     );
-    // A branch, or a turn, uses it.
+    // A branch, or a iteration, uses it.
     keeps(
         "(float[2] x, float[2] p) => (float[2] y, float[2] n) <int64 m = {3}, bool t = {1}> { n = Loop(m, t, p) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) { d = Identity(c) r = Add(s, x) }> y = Sub(n, p) }",
         one,

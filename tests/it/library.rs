@@ -4,8 +4,9 @@ use crate::programs::{folder, onnxc, root, scratch};
 use onnxc::{
     Builder, Options, Spec,
     diag::Diagnostics,
-    export, host,
+    export,
     import::{self, Size},
+    interpreter,
     ir::{Edit, Graph, replace},
     plan::Port,
     tensor::Tensor,
@@ -43,7 +44,7 @@ fn code(name: &str, build: impl FnOnce(Builder) -> Builder) -> String {
     let model = directory.join("gated.onnxtxt");
     fs::write(&model, MODEL).expect("the directory is ours");
     let report = build(Builder::new(&model).out_dir(&directory)).compile();
-    let report = report.map_err(|findings| findings.to_string()).expect("the model is valid");
+    let report = report.map_err(|diagnostics| diagnostics.to_string()).expect("the model is valid");
     fs::read_to_string(report.module).expect("it was written")
 }
 
@@ -69,11 +70,14 @@ fn builders_write_no_two_models_to_one_file() {
     }
     let [first, second] = models.each_ref().map(|model| Builder::new(model).out_dir(&directory));
     assert!(first.clone().compile().is_ok() && first.compile().is_ok());
-    let findings = second.clone().compile().expect_err("it would be lost").to_string();
+    let diagnostics = second.clone().compile().expect_err("it would be lost").to_string();
     for model in &models {
-        assert!(findings.contains(&model.display().to_string()), "{findings}");
+        assert!(diagnostics.contains(&model.display().to_string()), "{diagnostics}");
     }
-    assert!(findings.contains("`name`") && second.name("other").compile().is_ok(), "{findings}");
+    assert!(
+        diagnostics.contains("`name`") && second.name("other").compile().is_ok(),
+        "{diagnostics}"
+    );
 }
 
 #[test]
@@ -86,9 +90,9 @@ fn builders_write_one_model_to_one_file_in_one_way() {
     let module = fs::read(first.expect("the model is valid").module).expect("it was written");
     assert!(same.is_ok());
     let other = builder.pass("shorter", |graph| without(graph, "gate"));
-    let findings = other.clone().compile().expect_err("the first would be lost").to_string();
+    let diagnostics = other.clone().compile().expect_err("the first would be lost").to_string();
     for said in ["in two ways", "gated.onnxtxt", "gated.rs", "`name`"] {
-        assert!(findings.contains(said), "{findings}");
+        assert!(diagnostics.contains(said), "{diagnostics}");
     }
     assert!(fs::read(directory.join("gated.rs")).expect("it is still there") == module);
     assert!(other.name("short").compile().is_ok());
@@ -108,15 +112,18 @@ fn a_pass_that_breaks_the_graph_is_named() {
         edit.finish()
     };
     let builder = Builder::new(&model).out_dir(&directory).pass("backwards", broken);
-    let findings = builder.compile().expect_err("a value is used before it is made").to_string();
-    assert!(findings.contains("pass backwards") && findings.contains("before"), "{findings}");
+    let diagnostics = builder.compile().expect_err("a value is used before it is made").to_string();
+    assert!(
+        diagnostics.contains("pass backwards") && diagnostics.contains("before"),
+        "{diagnostics}"
+    );
 }
 
 #[test]
 fn a_builder_looks_first_where_to_write() {
     // Cargo gives tests no `OUT_DIR`.
-    let findings = Builder::new("nothing.onnx").compile().expect_err("there is no such model");
-    assert!(findings.to_string().contains("`OUT_DIR`"), "{findings}");
+    let diagnostics = Builder::new("nothing.onnx").compile().expect_err("there is no such model");
+    assert!(diagnostics.to_string().contains("`OUT_DIR`"), "{diagnostics}");
 }
 
 #[test]
@@ -130,8 +137,8 @@ fn a_builder_takes_names_and_numbers_as_they_come() {
         .custom(String::from("com.acme::Clip"), "crate::clip")
         .pass(String::from("simpler"), simpler)
         .out_dir(scratch("names_and_numbers"));
-    let findings = builder.compile().expect_err("there is no such model").to_string();
-    assert!(findings.contains("nothing.onnx"), "{findings}");
+    let diagnostics = builder.compile().expect_err("there is no such model").to_string();
+    assert!(diagnostics.contains("nothing.onnx"), "{diagnostics}");
 }
 
 /// What the program prints, given these arguments.
@@ -192,7 +199,7 @@ fn results(model: Bytes) -> Vec<Value> {
         Value::Tensor(Tensor { shape, ..Tensor::from_floats(&numbers) })
     };
     let inputs: Vec<Value> = plan.inputs.iter().map(input).collect();
-    host::run(&plan, &inputs).expect("the inputs fit")
+    interpreter::run(&plan, &inputs).expect("the inputs fit")
 }
 
 #[test]
@@ -216,8 +223,9 @@ fn what_passes_fuse_has_no_form() {
         }
     });
     assert!(plan.is_ok());
-    let findings = export::model(&fused.expect("there is such a pass")).expect_err("it is fused");
-    assert!(findings.to_string().contains("made of `MatMul`"), "{findings}");
+    let diagnostics =
+        export::model(&fused.expect("there is such a pass")).expect_err("it is fused");
+    assert!(diagnostics.to_string().contains("made of `MatMul`"), "{diagnostics}");
 }
 
 #[test]

@@ -20,10 +20,10 @@ fn bad_uses_are_refused_where_they_stand() {
         let output = programs::rustc(relative(&file), "2024", "lib");
         assert_eq!(output.status.code(), Some(1), "{}", file.display());
         let text = String::from_utf8(output.stderr).expect("rustc writes UTF-8");
-        let (findings, _) = text.split_once("error: aborting").unwrap_or((&text, ""));
+        let (diagnostics, _) = text.split_once("error: aborting").unwrap_or((&text, ""));
         golden::check(
             &file.with_extension("stderr"),
-            format!("{}\n", findings.trim_end()).as_bytes(),
+            format!("{}\n", diagnostics.trim_end()).as_bytes(),
         );
     }
 }

@@ -24,7 +24,7 @@ fn others() -> Vec<PathBuf> {
 fn a_plan_needs_hardly_more_memory_than_is_live_at_once() {
     let compile = |model: &Path| onnxc::compile(model, &Options::default(), &mut |_, _| {});
     let own = root().join("examples/models/digits.onnx");
-    let output = compile(&own).unwrap_or_else(|findings| panic!("{findings}"));
+    let output = compile(&own).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     holds_little(&own, &output);
     for model in others() {
         // What does not compile yet is the concern of other tests.
@@ -49,7 +49,7 @@ fn learning_needs_hardly_more_memory_than_is_live_at_once() {
     let network = fs::read(root().join("examples/models/untrained.onnx"));
     let prepare = Prepare::new(Loss::CrossEntropy, Method::Adam);
     let model = prepare.bytes(network.expect("the file is there").into());
-    let model = model.unwrap_or_else(|findings| panic!("{findings}"));
+    let model = model.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let mut options = Options::default();
     options.dim("batch=32").expect("it is a size");
     let planned = onnxc::training(model.encode_to_vec().into(), &options, &mut |_, _| {});
@@ -67,7 +67,7 @@ fn what_is_bounded_needs_no_heap() {
         let mut options = Options::default();
         dims.iter().try_for_each(|dim| options.dim(dim)).expect("the bounds are well written");
         let output = onnxc::compile(&model, &options, &mut |_, _| {});
-        let plans = output.unwrap_or_else(|findings| panic!("{findings}")).plans;
+        let plans = output.unwrap_or_else(|diagnostics| panic!("{diagnostics}")).plans;
         let buffers = plans.infer().buffers.iter().map(|(_, buffer)| buffer);
         let on_heap = buffers.filter(|buffer| matches!(buffer.place, Place::Heap));
         on_heap.map(|buffer| buffer.name.clone()).collect::<Vec<_>>()

@@ -261,7 +261,7 @@ impl Library<'_> {
         (options.name, options.stem) = (named(name), named(&module));
         let bytes = model.encode_to_vec().into();
         let output = onnxc::compile_bytes(bytes, &module, &options, &mut |_, _| {});
-        let output = output.map_err(|findings| panic!("{name:?}: {findings}"));
+        let output = output.map_err(|diagnostics| panic!("{name:?}: {diagnostics}"));
         let Ok(output) = output;
         output.write(&self.directory.join(format!("{module}.rs"))).expect("the directory is ours");
         // What a person reads stays readable.

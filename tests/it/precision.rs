@@ -1,7 +1,7 @@
 //! Weights in fewer bits: how much smaller they are, and how little that changes.
 
 use crate::programs::{folder, onnxc, run, scratch};
-use onnxc::{Optimize, Options, Precision, host, plan::Plan, tensor::Tensor, value::Value};
+use onnxc::{Optimize, Options, Precision, interpreter, plan::Plan, tensor::Tensor, value::Value};
 
 /// Precisions, each with the error that it may make, and the share of the bytes that it may need.
 const PRECISIONS: [(Precision, f64, f64); 3] = [
@@ -38,7 +38,7 @@ fn plan(model: &str, precision: Precision) -> Plan {
     let mut options = Options::default();
     options.precision = precision;
     let planned = onnxc::plan(model.to_owned().into(), &options, &mut |_, _| {});
-    planned.unwrap_or_else(|findings| panic!("{findings}")).0
+    planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}")).0
 }
 
 /// That each precision keeps what it promises.
@@ -46,7 +46,7 @@ fn check(model: &str, input: Tensor) {
     let (exact, inputs) = (plan(model, Precision::Full), [Value::Tensor(input)]);
     for (precision, most, share) in PRECISIONS {
         let narrow = plan(model, precision);
-        let effect = &host::effect(&exact, &narrow, &inputs).expect("the input fits")[0];
+        let effect = &interpreter::effect(&exact, &narrow, &inputs).expect("the input fits")[0];
         assert!(effect.error > 0.0 && effect.error < most, "{precision:?}: {effect:?}");
         let bytes = [narrow.weight_bytes, exact.weight_bytes].map(|bytes| bytes as f64);
         assert!(bytes[0] < share * bytes[1], "{precision:?}: {bytes:?}");
@@ -102,8 +102,8 @@ fn small_code_and_fewer_bits_do_not_go_together() {
     let mut options = Options::default();
     (options.precision, options.optimize) = (Precision::F16, Optimize::Size);
     let planned = onnxc::plan(model.into(), &options, &mut |_, _| {});
-    let findings = planned.err().expect("both are said");
-    assert!(findings.to_string().contains("--precision"), "{findings}");
+    let diagnostics = planned.err().expect("both are said");
+    assert!(diagnostics.to_string().contains("--precision"), "{diagnostics}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Real numbers between quantized tensors are calculated on bytes.
 
-use onnxc::{Optimize, Options, host, plan::Plan, tensor::Tensor, value::Value};
+use onnxc::{Optimize, Options, interpreter, plan::Plan, tensor::Tensor, value::Value};
 
 /// The plan of a model on `float[1, 2, 3, 3] x`, and its graph after the pass, as text.
 fn planned(body: &str) -> (Plan, String) {
@@ -31,7 +31,7 @@ fn planned_for(text: &str, optimize: Optimize) -> (Plan, String) {
             after = graph.to_string();
         }
     });
-    (result.unwrap_or_else(|findings| panic!("{findings}")).0, after)
+    (result.unwrap_or_else(|diagnostics| panic!("{diagnostics}")).0, after)
 }
 
 fn numbers() -> Vec<f32> {
@@ -41,7 +41,7 @@ fn numbers() -> Vec<f32> {
 /// What the model makes of [`numbers`].
 fn run(plan: &Plan) -> Vec<f64> {
     let x = Tensor { shape: vec![1, 2, 3, 3], ..Tensor::from_floats(&numbers()) };
-    let outputs = host::run(plan, &[Value::Tensor(x)]).expect("the input fits");
+    let outputs = interpreter::run(plan, &[Value::Tensor(x)]).expect("the input fits");
     outputs[0].tensor().and_then(Tensor::floats).expect("numbers come back")
 }
 

@@ -4,7 +4,7 @@ onnxc_macros::include_onnx!("models/random.onnxtxt");
 
 /// What the model gives in one run, as one list for each output.
 fn run(model: &mut Random) -> [Vec<f32>; 4] {
-    let output = model.infer(&[0.5; 64], 2).expect("every turn fits");
+    let output = model.infer(&[0.5; 64], 2).expect("every iteration fits");
     [
         output.normal.to_vec(),
         output.seeded.to_vec(),
@@ -20,8 +20,8 @@ fn each_run_draws_anew_and_a_seed_starts_again() {
     for (i, (first, second)) in first.iter().zip(&second).enumerate() {
         assert_ne!(first, second, "output {i}");
     }
-    let turns = first[2].split_at(64);
-    assert_ne!(turns.0, turns.1, "each turn of a loop draws anew");
+    let iterations = first[2].split_at(64);
+    assert_ne!(iterations.0, iterations.1, "each iteration of a loop draws anew");
     assert_eq!(run(&mut Random::new()), first, "another model draws the same");
     model.set_seed(0);
     assert_eq!([run(&mut model), run(&mut model)], [first.clone(), second]);

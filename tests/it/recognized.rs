@@ -1,6 +1,6 @@
 //! Groups of nodes by which exporters spell one operator become that operator.
 
-use onnxc::{Options, host, tensor::Tensor, value::Value};
+use onnxc::{Options, interpreter, tensor::Tensor, value::Value};
 
 /// The text of a model.
 fn model(inputs: &str, body: &str) -> String {
@@ -26,14 +26,14 @@ fn after(last: &str, model: String) -> String {
             text = graph.to_string();
         }
     });
-    result.unwrap_or_else(|findings| panic!("{findings}"));
+    result.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     text
 }
 
 /// Runs a model on numbers that grow from input to input.
 fn run(text: &str, shapes: &[&[usize]]) -> Vec<f64> {
     let (plan, _) = onnxc::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
-        .unwrap_or_else(|findings| panic!("{findings}"));
+        .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let mut seed = 0.0;
     let inputs = shapes.iter().map(|shape| {
         let numbers = (0..shape.iter().product::<usize>()).map(|_| {
@@ -43,7 +43,7 @@ fn run(text: &str, shapes: &[&[usize]]) -> Vec<f64> {
         let tensor = Tensor::from_floats(&numbers.collect::<Vec<f32>>());
         Value::Tensor(Tensor { shape: shape.to_vec(), ..tensor })
     });
-    let outputs = host::run(&plan, &inputs.collect::<Vec<Value>>()).expect("the inputs fit");
+    let outputs = interpreter::run(&plan, &inputs.collect::<Vec<Value>>()).expect("the inputs fit");
     outputs[0].tensor().and_then(Tensor::floats).expect("numbers come back")
 }
 
@@ -99,7 +99,7 @@ fn the_derivative_of_gelu_is_one_pass() {
                 dx = ai.onnx.preview.training.Gradient<xs = [\"x\"], y = \"y\">(x)
             }}"
         ));
-        let wanted = format!("GeluSlope <approximate = \"{approximate}\"> (w, x)");
+        let wanted = format!("GeluGrad <approximate = \"{approximate}\"> (w, x)");
         assert!(text.contains(&wanted), "{text}");
         assert!(["Erf", "Tanh", "Mul"].iter().all(|op| !text.contains(op)), "{text}");
     }
@@ -117,7 +117,7 @@ fn the_derivative_of_gelu_is_one_pass_in_older_spellings_too() {
             }}",
             body.trim_end_matches('}')
         ));
-        let wanted = format!("GeluSlope <approximate = \"{approximate}\"> (w, x)");
+        let wanted = format!("GeluGrad <approximate = \"{approximate}\"> (w, x)");
         assert!(text.contains(&wanted), "{text}");
         assert!(["Erf", "Tanh", "Mul"].iter().all(|op| !text.contains(op)), "{text}");
     }
@@ -134,7 +134,7 @@ fn the_derivative_of_a_softmax_is_one_pass_along_the_last_axis() {
                 dx = ai.onnx.preview.training.Gradient<xs = [\"x\"], y = \"y\">(x)
             }}"
         ));
-        assert_eq!(text.contains("SoftmaxSlope (w, "), is_one, "{text}");
+        assert_eq!(text.contains("SoftmaxGrad (w, "), is_one, "{text}");
         assert_eq!(text.contains("ReduceSum"), !is_one, "{text}");
     }
 }
@@ -244,7 +244,7 @@ fn a_product_reads_transposed_factors_where_they_stand() {
     let steps = |body: &str| {
         let (plan, _) =
             onnxc::plan(model(inputs, body).into(), &Options::default(), &mut |_, _| {})
-                .unwrap_or_else(|findings| panic!("{findings}"));
+                .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         plan.steps.len()
     };
     assert_eq!(steps(body), 2, "two products, and nothing is transposed");

@@ -4,7 +4,7 @@ use crate::programs::root;
 use onnxc::{
     Options,
     diag::Diagnostics,
-    host::Learner,
+    interpreter::Learner,
     plan::Training,
     tensor::{Data, Tensor},
     train::{Initial, Loss, Method, Prepare},
@@ -98,7 +98,7 @@ fn chains_learn_the_same_in_less_memory() {
             let Ok(less) = planned(&model, Some(most)) else { continue };
             assert!(less.plans().all(|plan| plan.arena_bytes <= most), "{length}: {most}");
             assert!(learned(&less, &inputs) == wanted, "{length} nodes in {most} bytes");
-            again += less.plans().map(|plan| plan.again.len()).sum::<usize>();
+            again += less.plans().map(|plan| plan.rematerialized.len()).sum::<usize>();
         }
     }
     println!("{again} calls are done again");

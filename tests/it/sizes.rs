@@ -2,7 +2,7 @@
 //! host, and never leaves the range of `usize`.
 
 use crate::programs::{run, scratch};
-use onnxc::{Options, Output, host, tensor::Tensor, value::Value};
+use onnxc::{Options, Output, interpreter, tensor::Tensor, value::Value};
 use onnxc_runtime::Error;
 use std::fs;
 
@@ -67,28 +67,28 @@ const MODELS: &[(&str, &str)] = &[
          z = ConcatFromSequence<axis = 0>(a)",
     ),
     (
-        "turns",
-        "z = Loop(last, \"\") <body = turn (int64 i, bool go) => (bool on, int64 twice) {
+        "iterations",
+        "z = Loop(last, \"\") <body = iteration (int64 i, bool go) => (bool on, int64 twice) {
             on = Identity(go) twice = Add(i, i)
          }>",
     ),
     (
-        "turns_growing",
-        "a, z = Loop(many, \"\", x) <body = turn (int64 i, bool go, v) => (bool on, w, p) {
+        "iterations_growing",
+        "a, z = Loop(many, \"\", x) <body = iteration (int64 i, bool go, v) => (bool on, w, p) {
             on = Identity(go) w = Concat<axis = 0>(v, y) p = Identity(v)
         }>",
     ),
     (
-        "turns_finding",
-        "z = Scan(x) <num_scan_inputs = 1, scan_output_axes = [1], body = turn (e) => (p) {
+        "iterations_finding",
+        "z = Scan(x) <num_scan_inputs = 1, scan_output_axes = [1], body = iteration (e) => (p) {
             some = Add(y, e) p = NonZero(some)
         }>",
     ),
     (
-        "turns_alike",
+        "iterations_alike",
         "z = Scan(x) <
             num_scan_inputs = 1, scan_output_axes = [2], scan_output_directions = [1],
-            body = turn (e) => (p) {
+            body = iteration (e) => (p) {
                 places = NonZero(y) by = Cast<to = 7>(e) p = Add(places, by)
             }
         >",
@@ -156,14 +156,16 @@ fn compiled(name: &str, nodes: &str) -> Output {
     options.name = Some(name.to_owned());
     options.stem = Some(name.to_owned());
     let output = onnxc::compile_bytes(text.into_bytes().into(), name, &options, &mut |_, _| {});
-    output.unwrap_or_else(|findings| panic!("{name}: {findings}"))
+    output.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"))
 }
 
 /// What the host makes of `n` and `m` numbers, as the program shows it.
 fn expected(output: &Output, n: usize, m: usize) -> String {
     let numbers = |len: usize| (0..len).map(|i| i as f32).collect::<Vec<_>>();
     let inputs = [n, m].map(|len| Value::Tensor(Tensor::from_floats(&numbers(len))));
-    let Ok(outputs) = host::run(output.plans.infer(), &inputs) else { return "refused".into() };
+    let Ok(outputs) = interpreter::run(output.plans.infer(), &inputs) else {
+        return "refused".into();
+    };
     let z = outputs[0].tensor().expect("all give a tensor");
     format!("{:?} {:?}", z.shape, z.floats().expect("all give numbers"))
 }
@@ -248,7 +250,7 @@ fn what_does_not_fit_is_called_by_its_name() {
     let run = |x: usize, y: usize, s: [i64; 2]| {
         let floats = |len: usize| Tensor::from_floats(&vec![0.0; len]);
         let inputs = [floats(x), floats(y), Tensor::from_ints(&s)].map(Value::Tensor);
-        host::run(&plan, &inputs).map(|_| ())
+        interpreter::run(&plan, &inputs).map(|_| ())
     };
     assert_eq!(run(6, 6, [2, -1]), Ok(()));
     for (refused, error) in [
@@ -284,7 +286,7 @@ fn convolutions_in_blocks_refuse_another_number_of_channels() {
         for given in channels - 1..=channels + 1 {
             let x = Tensor::from_floats(&vec![1.0; given * 6]);
             let x = Tensor { shape: vec![1, given, 6, 1], ..x };
-            let found = host::run(&plan, &[x.into()]);
+            let found = interpreter::run(&plan, &[x.into()]);
             assert_eq!(found.is_ok(), given == channels, "{given} channels, {found:?}");
         }
     }

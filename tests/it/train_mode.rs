@@ -3,8 +3,8 @@
 use onnxc::{
     Options, check_bytes,
     dtype::DType,
-    host::Learner,
     import,
+    interpreter::Learner,
     plan::Training,
     tensor::Tensor,
     train::{Initial, Loss, Method, Optimizer, Prepare, Setting},
@@ -107,8 +107,8 @@ fn stepped(weights: &[f64], loss: impl Fn(&[f64]) -> f64) -> Vec<f64> {
         moved[i] += by;
         loss(&moved)
     };
-    let slope = |i: usize| (moved(i, H) - moved(i, -H)) / (2.0 * H);
-    weights.iter().enumerate().map(|(i, x)| x - RATE * slope(i)).collect()
+    let gradient = |i: usize| (moved(i, H) - moved(i, -H)) / (2.0 * H);
+    weights.iter().enumerate().map(|(i, x)| x - RATE * gradient(i)).collect()
 }
 
 const X: [f64; 12] = [0.5, -1.0, 2.0, 0.3, -0.7, 1.1, 0.9, 0.4, -0.2, 1.3, -1.6, 0.8];
@@ -126,8 +126,8 @@ fn steps_normalize_by_what_they_are_given_and_inference_by_what_they_saw() {
         let squares = X.map(|x| x * x);
         let (mut mean, mut var) = ([0.5, -0.25], [1.5, 0.75]);
         let now = statistics(&squares);
-        for turn in 0..3 {
-            let what = format!("turn {turn}, operators {opset}");
+        for iteration in 0..3 {
+            let what = format!("iteration {iteration}, operators {opset}");
             let loss = |weights: &[f64]| mse(&output(&squares, weights, now), &WANTED);
             let before = weights(&learner);
             let given = [doubles(&[2, 2, 3], &X), doubles(&[2, 1], &WANTED)];
@@ -199,8 +199,8 @@ fn column(c: usize, mask: usize) -> (f64, [f64; 3]) {
     for (_, x) in X[..8].chunks(2).enumerate().filter(|(i, _)| mask & (1 << i) != 0) {
         let y = (x[0] * w[c] + x[1] * w[3 + c] + b[c]) / 0.75;
         loss += y * y / 12.0;
-        let slope = RATE * 2.0 * y / 12.0 / 0.75;
-        next = [next[0] - slope * x[0], next[1] - slope * x[1], next[2] - slope];
+        let gradient = RATE * 2.0 * y / 12.0 / 0.75;
+        next = [next[0] - gradient * x[0], next[1] - gradient * x[1], next[2] - gradient];
     }
     (loss, next)
 }

@@ -2,7 +2,7 @@
 
 use crate::programs::{onnxc, root, scratch};
 use onnxc::{
-    Options, check_bytes, host, optimized,
+    Options, check_bytes, interpreter, optimized,
     plan::Plan,
     tensor::Tensor,
     train::{Initial, Loss, Method, Optimizer, Prepare, Setting},
@@ -71,7 +71,7 @@ impl Step {
         model.graph = Some(graph);
         let bytes = model.encode_to_vec().into();
         let plan = onnxc::plan(bytes, &Options::default(), &mut |_, _| {});
-        let (plan, _) = plan.unwrap_or_else(|findings| panic!("{findings}"));
+        let (plan, _) = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         Step { plan, inputs, outputs, bindings, state }
     }
 
@@ -82,7 +82,7 @@ impl Step {
             Value::Tensor(tensor.unwrap_or_else(|| panic!("no {name}")).clone())
         };
         let inputs: Vec<Value> = self.inputs.iter().map(value).collect();
-        let outputs = host::run(&self.plan, &inputs).expect("the inputs fit");
+        let outputs = interpreter::run(&self.plan, &inputs).expect("the inputs fit");
         let outputs = outputs.into_iter().map(|value| value.into_tensor().expect("a tensor"));
         let outputs: Values = self.outputs.iter().cloned().zip(outputs).collect();
         for (variable, value) in &self.bindings {
@@ -119,7 +119,7 @@ fn reference(loss: Loss, y: &[f64]) -> (f64, Vec<f64>) {
     let each = |f: &dyn Fn(f64, f64) -> (f64, f64)| {
         let both: Vec<_> = y.iter().zip(&WANTED).map(|(&y, &t)| f(y, t)).collect();
         let total: f64 = both.iter().map(|(loss, _)| loss).sum();
-        (total / n, both.iter().map(|(_, slope)| slope / n).collect())
+        (total / n, both.iter().map(|(_, gradient)| gradient / n).collect())
     };
     match loss {
         Loss::Mse => each(&|y, t| ((y - t).powi(2), 2.0 * (y - t))),
@@ -130,15 +130,15 @@ fn reference(loss: Loss, y: &[f64]) -> (f64, Vec<f64>) {
         }),
         Loss::Bce => each(&|y, t| (y.exp().ln_1p() - y * t, 1.0 / (1.0 + (-y).exp()) - t)),
         Loss::CrossEntropy | Loss::Nll => {
-            let (mut total, mut slopes) = (0.0, Vec::new());
+            let (mut total, mut gradients) = (0.0, Vec::new());
             for (row, &class) in y.chunks(3).zip(&CLASSES) {
                 let sum: f64 = row.iter().map(|y| y.exp()).sum();
                 // `nll` is given logarithms, whose exponentials sum up to 1.
                 total += (sum.ln() - row[class as usize]) / 4.0;
                 let hot = |i: usize| f64::from(u8::from(i == class as usize));
-                slopes.extend((0..3).map(|i| (row[i].exp() / sum - hot(i)) / 4.0));
+                gradients.extend((0..3).map(|i| (row[i].exp() / sum - hot(i)) / 4.0));
             }
-            (total, slopes)
+            (total, gradients)
         }
     }
 }
@@ -213,7 +213,7 @@ fn optimizer(method: Method) -> Optimizer {
 fn prepared(text: &str, prepare: &Prepare) -> ModelProto {
     match prepare.bytes(text.to_owned().into()) {
         Ok(model) => model,
-        Err(findings) => panic!("{findings}\n{text}"),
+        Err(diagnostics) => panic!("{diagnostics}\n{text}"),
     }
 }
 
@@ -241,11 +241,11 @@ fn check(text: &str, loss: Loss, method: Method) {
                 row.iter_mut().for_each(|y| *y -= sum.ln());
             }
         }
-        let (total, slopes) = reference(loss, &y);
+        let (total, gradients) = reference(loss, &y);
         near(&[step.take(&given(loss))], &[total], &what);
-        let column = |c: usize, k: usize| (0..4).map(|i| X[2 * i + k] * slopes[3 * i + c]).sum();
+        let column = |c: usize, k: usize| (0..4).map(|i| X[2 * i + k] * gradients[3 * i + c]).sum();
         let dw: Vec<f64> = (0..6).map(|at| column(at % 3, at / 3)).collect();
-        let db: Vec<f64> = (0..3).map(|c| (0..4).map(|i| slopes[3 * i + c]).sum()).collect();
+        let db: Vec<f64> = (0..3).map(|c| (0..4).map(|i| gradients[3 * i + c]).sum()).collect();
         w.step(method, t, &dw);
         b.step(method, t, &db);
         near(&step.floats("w"), &w.x, &format!("step {t} of {what}"));
@@ -335,7 +335,7 @@ fn axes_of_one_class_each_are_looked_through() {
     let x = doubles(vec![4, 2], &X);
     let loss = step.take(&BTreeMap::from([("x".into(), x), ("label".into(), label)]));
     near(&[loss], &[through_the_origin()], "classes before axes of size 1");
-    let said = findings(&over_several_axes("1, 3, 2"), &classes);
+    let said = diagnostics(&over_several_axes("1, 3, 2"), &classes);
     assert!(said.contains("the `Softmax` is over several axes"), "{said}");
 }
 
@@ -413,15 +413,15 @@ fn a_step_has_a_label_and_gives_the_loss() {
     );
 }
 
-/// The findings of a preparation that fails.
-fn findings(text: &str, prepare: &Prepare) -> String {
+/// The diagnostics of a preparation that fails.
+fn diagnostics(text: &str, prepare: &Prepare) -> String {
     prepare.bytes(text.to_owned().into()).expect_err("it must fail").to_string()
 }
 
 #[test]
 fn what_cannot_be_trained_is_said_at_once() {
     let mse = Prepare::new(Loss::Mse, Method::Sgd);
-    let said = findings(&net(), &mse.clone().trainable("fc3*").trainable("shape"));
+    let said = diagnostics(&net(), &mse.clone().trainable("fc3*").trainable("shape"));
     for part in ["2 outputs", "`probabilities`, `features`", "--trainable fc3*", "of type int64"] {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -433,12 +433,12 @@ fn what_cannot_be_trained_is_said_at_once() {
         (line(21, "q = Add(p, b)  y = Round(q)"), mse.clone(), "depends on no initializer"),
         (line(21, "q = Add(p, b)  y = Round(q)"), mse.clone().trainable("b"), "`b`"),
     ] {
-        let said = findings(&text, &prepare);
+        let said = diagnostics(&text, &prepare);
         assert!(said.contains(part), "{part}: {said}");
     }
     let one =
         line(21, "q = Add(p, b)  y = ReduceSum<keepdims = 0>(q)").replace("[batch, 3] y", " y");
-    let said = findings(&one, &Prepare::new(Loss::CrossEntropy, Method::Sgd));
+    let said = diagnostics(&one, &Prepare::new(Loss::CrossEntropy, Method::Sgd));
     assert!(said.contains("wants samples and classes"), "{said}");
     let twice = prepared(&line(21, PLAIN), &mse);
     let said = mse.model(twice).expect_err("it is trained already").to_string();
@@ -475,7 +475,7 @@ fn optimizing_keeps_training() {
     );
     let model = prepared(&text, &Prepare::new(Loss::CrossEntropy, Method::Adam));
     let smaller = optimized(model.encode_to_vec().into(), &Options::default());
-    let smaller = smaller.unwrap_or_else(|findings| panic!("{findings}"));
+    let smaller = smaller.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let nodes = |model: &ModelProto| model.graph.as_ref().map_or(0, |graph| graph.node.len());
     assert!(nodes(&smaller) + 3 <= nodes(&model), "{}", nodes(&smaller));
     assert_eq!(smaller.training_info, model.training_info);

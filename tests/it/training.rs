@@ -7,8 +7,8 @@ use crate::{
 use onnxc::{
     Options,
     diag::Diagnostics,
-    host::Learner,
     import,
+    interpreter::Learner,
     plan::Training,
     tensor::{Data, Tensor},
     value::Value,
@@ -32,8 +32,9 @@ fn line() -> ModelProto {
     let init = "start () => (float[2, 1] w0) {
             w0 = RandomNormal<shape = [2, 1], scale = 0.1>()
         }";
-    let fit = "fit (float[4, 1] target) => (float loss, float[2, 1] w1, float[1] b1, int64 turn1)
-        <float rate = {0.1}, int64 turn = {0}, int64 one = {1}> {
+    let fit =
+        "fit (float[4, 1] target) => (float loss, float[2, 1] w1, float[1] b1, int64 iteration1)
+        <float rate = {0.1}, int64 iteration = {0}, int64 one = {1}> {
             error = Sub(y, target)
             square = Mul(error, error)
             loss = ReduceMean<keepdims = 0>(square)
@@ -42,14 +43,15 @@ fn line() -> ModelProto {
             w1 = Sub(w, w_part)
             b_part = Mul(rate, db)
             b1 = Sub(b, b_part)
-            turn1 = Add(turn, one)
+            iteration1 = Add(iteration, one)
         }";
     let average = "average () => (float[2, 1] slow1) <float rate = {0.5}> {
             new_part = Sub(w, slow)
             part = Mul(rate, new_part)
             slow1 = Add(slow, part)
         }";
-    let fit = info(init, &[("w", "w0")], fit, &[("w", "w1"), ("b", "b1"), ("turn", "turn1")]);
+    let fit =
+        info(init, &[("w", "w0")], fit, &[("w", "w1"), ("b", "b1"), ("iteration", "iteration1")]);
     let average = info("", &[], average, &[("slow", "slow1")]);
     model(graph, vec![fit, average])
 }

@@ -7,14 +7,14 @@ use onnxc_proto::{
 };
 use std::collections::HashSet;
 
-/// As many findings are kept; nobody reads more, and a hostile model could cause millions.
+/// As many diagnostics are kept; nobody reads more, and a hostile model could cause millions.
 const MOST: usize = 200;
 
 /// The outcome of checking a model.
 #[derive(Debug, Default)]
 pub struct Checked {
     /// What was found, in the order of the file.
-    pub findings: Vec<Diagnostic>,
+    pub diagnostics: Vec<Diagnostic>,
     faulty: HashSet<usize>,
 }
 
@@ -22,7 +22,7 @@ pub struct Checked {
 #[derive(Default)]
 pub(super) struct Context<'p> {
     places: Vec<Place<'p>>,
-    findings: Vec<Diagnostic>,
+    diagnostics: Vec<Diagnostic>,
     left_out: usize,
     faulty: HashSet<usize>,
 }
@@ -56,9 +56,9 @@ impl Checked {
         self.faulty.contains(&address(message))
     }
 
-    /// The first finding, where there is one.
+    /// The first diagnostic, where there is one.
     pub fn into_first(self) -> Result<(), Diagnostic> {
-        match self.findings.into_iter().next() {
+        match self.diagnostics.into_iter().next() {
             None => Ok(()),
             Some(first) => Err(first),
         }
@@ -74,15 +74,16 @@ impl<'p> Context<'p> {
         result
     }
 
-    /// Takes a finding in; it is located where the checker is.
-    pub fn report(&mut self, finding: Diagnostic) {
+    /// Takes a diagnostic in; it is located where the checker is.
+    pub fn report(&mut self, diagnostic: Diagnostic) {
         self.mark();
-        if self.findings.len() == MOST {
+        if self.diagnostics.len() == MOST {
             self.left_out += 1;
             return;
         }
         let located = self.places.iter().rev();
-        self.findings.push(located.fold(finding, |finding, place| finding.within(place.text())));
+        self.diagnostics
+            .push(located.fold(diagnostic, |diagnostic, place| diagnostic.within(place.text())));
     }
 
     /// Says what is wrong.
@@ -102,14 +103,14 @@ impl<'p> Context<'p> {
         self.faulty.extend(markable);
     }
 
-    /// Whether findings are still kept; who would search for long need not search otherwise.
+    /// Whether diagnostics are still kept; who would search for long need not search otherwise.
     pub fn has_room(&self) -> bool {
-        self.findings.len() < MOST
+        self.diagnostics.len() < MOST
     }
 
-    /// The number of findings so far.
+    /// The number of diagnostics so far.
     pub fn count(&self) -> usize {
-        self.findings.len() + self.left_out
+        self.diagnostics.len() + self.left_out
     }
 
     /// The function around the place, where there is one.
@@ -122,10 +123,10 @@ impl<'p> Context<'p> {
 
     /// What was found.
     pub fn finish(mut self) -> Checked {
-        if let (Some(last), more @ 1..) = (self.findings.last_mut(), self.left_out) {
-            last.notes.push(format!("{more} more findings are left out"));
+        if let (Some(last), more @ 1..) = (self.diagnostics.last_mut(), self.left_out) {
+            last.notes.push(format!("{more} more diagnostics are left out"));
         }
-        Checked { findings: self.findings, faulty: self.faulty }
+        Checked { diagnostics: self.diagnostics, faulty: self.faulty }
     }
 }
 

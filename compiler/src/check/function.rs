@@ -229,7 +229,7 @@ fn contradictions(
             quoted(shown(domain))
         );
         let note = format!("the operator {} differs between the two", quoted(node.op_type()));
-        let finding = Diagnostic::new(Code::FunctionImports, message).note(note);
-        cx.report(finding.help("import the same version in both"));
+        let diagnostic = Diagnostic::new(Code::FunctionImports, message).note(note);
+        cx.report(diagnostic.help("import the same version in both"));
     }
 }

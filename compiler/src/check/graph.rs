@@ -51,7 +51,7 @@ enum Definition {
     Given,
     /// As the output of the node of that number.
     Node(usize),
-    /// Not at all, which is a finding already.
+    /// Not at all, which is a diagnostic already.
     Missing,
 }
 
@@ -81,7 +81,7 @@ impl<'s, 'p> Scope<'s, 'p> {
         self.names.contains_key(name)
     }
 
-    /// Takes note that a name is missing, which is a finding already.
+    /// Takes note that a name is missing, which is a diagnostic already.
     pub fn miss(&mut self, name: &'p str) {
         self.names.insert(name, Definition::Missing);
     }
@@ -243,10 +243,10 @@ fn missing(cx: &mut Context<'_>, unit: Unit<'_, '_>, name: &str, scope: &Scope<'
     if let Some((number, is_here)) = later {
         let graph = if is_here { "" } else { " of the graph around this one" };
         let message = format!("nothing before this node defines {shown}, but a later one does");
-        let finding = Diagnostic::new(Code::NotSorted, message)
+        let diagnostic = Diagnostic::new(Code::NotSorted, message)
             .note(format!("it is an output of node number {number}{graph}"))
             .help("sort the nodes");
-        return cx.report(finding);
+        return cx.report(diagnostic);
     }
     let message = format!("nothing before this node defines {shown}");
     let reads_training = || unit.model.training.iter().any(|info| algorithm_defines(info, name));
@@ -290,8 +290,8 @@ fn define<'p>(cx: &mut Context<'p>, name: &'p str, node: usize, scope: &mut Scop
             format!("it is an input or an initializer{graph}")
         }
     };
-    let finding = Diagnostic::new(Code::DuplicateName, message).note(note);
-    cx.report(finding.help("rename one of the two, and its uses"));
+    let diagnostic = Diagnostic::new(Code::DuplicateName, message).note(note);
+    cx.report(diagnostic.help("rename one of the two, and its uses"));
 }
 
 fn output(cx: &mut Context<'_>, output: &ValueInfoProto, scope: &Scope<'_, '_>) {

@@ -18,7 +18,7 @@
 //!
 //! What an operator says of the types and values that it is given is found later, when the graph is
 //! built, which relies on what was checked here: it passes over what was found at fault, so that
-//! what follows from a fault is no second finding.
+//! what follows from a fault is no second diagnostic.
 //!
 //! Some of what the specification forbids is in many files and harms nobody, so it is let be: names
 //! that are no C identifiers, nodes and graphs that share a name, inputs and initializers of nested

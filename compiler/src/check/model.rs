@@ -32,7 +32,7 @@ pub(super) enum Import {
     Version(i64),
     /// It is not imported.
     Missing,
-    /// It cannot be said; why is a finding already.
+    /// It cannot be said; why is a diagnostic already.
     Unknown,
 }
 

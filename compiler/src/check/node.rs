@@ -74,8 +74,8 @@ fn operator(cx: &mut Context<'_>, node: &NodeProto, version: i64) {
         return;
     };
     let Some(form) = &signature.form else { return removed(cx, domain, name, since) };
-    let note = |finding: Diagnostic| {
-        finding.note(format!("version {since} of the operator: {}", signature.text(name)))
+    let note = |diagnostic: Diagnostic| {
+        diagnostic.note(format!("version {since} of the operator: {}", signature.text(name)))
     };
     let sides = [
         ("input", node.input.as_slice(), &form.inputs),
@@ -110,7 +110,7 @@ fn arity(what: &str, given: &[String], known: &[Parameter]) -> Option<String> {
 }
 
 fn attributes(cx: &mut Context<'_>, node: &NodeProto, form: &Form, version: i64) {
-    let note = |finding: Diagnostic| finding.note(format!("operator set {version}"));
+    let note = |diagnostic: Diagnostic| diagnostic.note(format!("operator set {version}"));
     let mut given = HashSet::new();
     for proto in node.attribute.iter().filter(|proto| given.insert(proto.name())) {
         let name = proto.name();
@@ -122,8 +122,8 @@ fn attributes(cx: &mut Context<'_>, node: &NodeProto, form: &Form, version: i64)
             let message = format!("{} is not an attribute of this operator", quoted(name));
             let names: Vec<&str> = form.attributes.iter().map(|known| known.name).collect();
             let all = if names.is_empty() { "none".into() } else { names.join(", ") };
-            let finding = Diagnostic::new(Code::UnknownAttribute, message);
-            cx.report(note(finding.note(format!("its attributes: {all}"))));
+            let diagnostic = Diagnostic::new(Code::UnknownAttribute, message);
+            cx.report(note(diagnostic.note(format!("its attributes: {all}"))));
             continue;
         };
         let found = attribute::kind(proto);
@@ -146,18 +146,18 @@ fn unknown(cx: &mut Context<'_>, domain: &str, name: &str, version: i64) {
         quoted(name),
         quoted(shown(domain))
     );
-    let finding = Diagnostic::new(Code::UnknownOperator, message);
+    let diagnostic = Diagnostic::new(Code::UnknownOperator, message);
     cx.report(if let Some(first) = signature::first_version(domain, name) {
-        finding.help(format!("it exists from version {first} on: import that, or a newer one"))
+        diagnostic.help(format!("it exists from version {first} on: import that, or a newer one"))
     } else if let Some(other) = signature::domain_of(name) {
-        finding.help(format!(
+        diagnostic.help(format!(
             "the operator set {} has it: name it as the domain",
             quoted(shown(other))
         ))
     } else if let Some(near) = cx.has_room().then(|| signature::nearest(domain, name)).flatten() {
-        finding.help(format!("did you mean `{near}`?"))
+        diagnostic.help(format!("did you mean `{near}`?"))
     } else {
-        finding
+        diagnostic
             .help("custom operators belong into a domain of their own, or a function of the model")
     });
 }
@@ -175,11 +175,11 @@ fn removed(cx: &mut Context<'_>, domain: &str, name: &str, since: i64) {
         quoted(name),
         quoted(shown(domain))
     );
-    let finding = Diagnostic::new(Code::Deprecated, message);
+    let diagnostic = Diagnostic::new(Code::Deprecated, message);
     let successor = SUCCESSORS.iter().find(|(removed, _)| *removed == name);
     cx.report(match successor {
-        Some((_, help)) => finding.help(*help),
-        None => finding,
+        Some((_, help)) => diagnostic.help(*help),
+        None => diagnostic,
     });
 }
 

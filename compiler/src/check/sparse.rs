@@ -19,11 +19,11 @@ pub(super) fn sparse<'p>(cx: &mut Context<'p>, proto: &'p SparseTensorProto) {
             cx.within(Place::Field(field), |cx| tensor::tensor(cx, part));
         }
     }
-    // What is wrong with a part needs no second finding for the whole.
+    // What is wrong with a part needs no second diagnostic for the whole.
     if cx.count() == before
-        && let Err(finding) = whole(proto)
+        && let Err(diagnostic) = whole(proto)
     {
-        cx.report(finding);
+        cx.report(diagnostic);
     }
 }
 

@@ -10,8 +10,8 @@ use std::collections::HashSet;
 
 /// Checks a tensor; the first fault is the one that is said, for the others follow.
 pub(super) fn tensor(cx: &mut Context<'_>, proto: &TensorProto) {
-    if let Err(finding) = fault(proto) {
-        cx.report(finding);
+    if let Err(diagnostic) = fault(proto) {
+        cx.report(diagnostic);
     }
     super::model::metadata(cx, &proto.metadata_props);
 }
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     fn code(proto: TensorProto) -> Option<Code> {
-        fault(&proto).err().map(|finding| finding.code)
+        fault(&proto).err().map(|diagnostic| diagnostic.code)
     }
 
     fn proto(dtype: DType, dims: &[i64]) -> TensorProto {

@@ -29,8 +29,8 @@ pub(super) fn declared(cx: &mut Context<'_>, info: &ValueInfoProto) {
 
 /// Checks a type.
 pub(super) fn ty(cx: &mut Context<'_>, proto: &TypeProto) {
-    if let Err(finding) = fault(proto) {
-        cx.report(finding);
+    if let Err(diagnostic) = fault(proto) {
+        cx.report(diagnostic);
     }
 }
 

@@ -89,8 +89,8 @@ fn in_optional<'p>(cx: &mut Context<'p>, proto: &'p OptionalProto) {
 }
 
 fn in_map<'p>(cx: &mut Context<'p>, proto: &'p MapProto) {
-    if let Err(finding) = map_form(proto) {
-        return cx.report(finding);
+    if let Err(diagnostic) = map_form(proto) {
+        return cx.report(diagnostic);
     }
     if let Some(values) = &proto.values {
         cx.within(Place::Field("values"), |cx| in_sequence(cx, values));

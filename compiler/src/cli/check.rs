@@ -23,7 +23,7 @@ pub struct Options {
     models: Vec<PathBuf>,
     #[command(flatten)]
     shared: Shared,
-    /// Print one JSON object a line for each finding: `model`, `code`, `invalid` (whether the model
+    /// Print one JSON object a line for each diagnostic: `model`, `code`, `invalid` (whether the model
     /// is at fault), `message`, `at`, `notes`, `help`
     #[arg(long)]
     json: bool,
@@ -33,8 +33,8 @@ pub struct Options {
 pub fn run(options: &Options) -> ExitCode {
     let shared = match options.shared.options() {
         Ok(shared) => shared,
-        Err(finding) => {
-            eprintln!("{finding}");
+        Err(diagnostic) => {
+            eprintln!("{diagnostic}");
             return ExitCode::FAILURE;
         }
     };
@@ -61,18 +61,18 @@ fn text(model: &Path, verdict: Verdict) {
 }
 
 fn json(model: &Path, verdict: &Verdict) {
-    let line = |finding: &Diagnostic, invalid: bool| {
+    let line = |diagnostic: &Diagnostic, invalid: bool| {
         let line = serde_json::json!({
             "model": model.display().to_string(),
-            "code": finding.code.to_string(),
+            "code": diagnostic.code.to_string(),
             "invalid": invalid,
-            "message": finding.message,
-            "at": finding.at,
-            "notes": finding.notes,
-            "help": finding.help,
+            "message": diagnostic.message,
+            "at": diagnostic.at,
+            "notes": diagnostic.notes,
+            "help": diagnostic.help,
         });
         outln!("{line}");
     };
-    verdict.invalid.iter().for_each(|finding| line(finding, true));
-    verdict.unsupported.iter().for_each(|finding| line(finding, false));
+    verdict.invalid.iter().for_each(|diagnostic| line(diagnostic, true));
+    verdict.unsupported.iter().for_each(|diagnostic| line(diagnostic, false));
 }

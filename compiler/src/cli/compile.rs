@@ -4,7 +4,7 @@ use onnxc::{
     ArenaIn, Defaults, Optimize, Options, Precision, Weights,
     diag::{Code, Diagnostic, Diagnostics, quoted},
     file, passes,
-    plan::{self, Again},
+    plan::{self, Rematerialized},
 };
 use std::{
     path::{Path, PathBuf},
@@ -155,8 +155,8 @@ pub fn run(command: &Compile) -> ExitCode {
     };
     match try_run(command, model) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(findings) => {
-            eprintln!("{findings}");
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
             ExitCode::FAILURE
         }
     }
@@ -195,8 +195,8 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
             plan.arena_bytes,
             start.elapsed().as_secs_f64()
         );
-        for Again { node, operations } in
-            output.plans.all().into_iter().flat_map(|plan| &plan.again)
+        for Rematerialized { node, operations } in
+            output.plans.all().into_iter().flat_map(|plan| &plan.rematerialized)
         {
             eprintln!("computed again: {node} ({operations} operations)");
         }
@@ -234,7 +234,7 @@ pub fn stages(optimize: Optimize) -> impl Iterator<Item = &'static str> {
     ["import"].into_iter().chain(passes::pipeline(optimize).map(|pass| pass.name))
 }
 
-/// A finding where none of these is the one that is wanted.
+/// A diagnostic where none of these is the one that is wanted.
 pub fn is_among(stages: &[&str], wanted: &str) -> Result<(), Diagnostic> {
     if stages.contains(&wanted) {
         return Ok(());

@@ -1,12 +1,12 @@
-//! `onnxc explain`: what the codes of findings mean.
+//! `onnxc explain`: what the codes of diagnostics mean.
 
 use onnxc::diag::{Code, quoted};
 use std::process::ExitCode;
 
-/// Explains the code of a finding, such as E0105; without one, lists all
+/// Explains the code of a diagnostic, such as E0105; without one, lists all
 #[derive(clap::Args)]
 pub struct Options {
-    /// The code, as a finding has it in brackets
+    /// The code, as a diagnostic has it in brackets
     code: Option<String>,
 }
 

@@ -42,13 +42,13 @@ pub fn read(path: &Path, ty: Option<&TypeProto>) -> Result<Value> {
         Some("pb") => import::value::read(bytes, ty),
         _ => Err(Diagnostic::new(Code::BadOption, "the name must end in `.npy` or `.pb`")),
     };
-    value.map_err(|finding| finding.within(place(path)))
+    value.map_err(|diagnostic| diagnostic.within(place(path)))
 }
 
 /// Writes a value to a file.
 pub fn write(path: &Path, name: &str, value: &Value, format: Format) -> Result {
     let bytes = match format {
-        Format::Npy => npy(value).map_err(|finding| finding.within(place(path)))?,
+        Format::Npy => npy(value).map_err(|diagnostic| diagnostic.within(place(path)))?,
         Format::Pb => import::value::write(value, name),
     };
     write_if_changed(path, &bytes)

@@ -29,7 +29,7 @@ pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
     for _ in 0..count {
         let entry = Entry::at(bytes, at).ok_or_else(|| bad("the directory cannot be read"))?;
         let name = entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
-        let within = |finding: Diagnostic| finding.within(format!("array {}", quoted(&name)));
+        let within = |diagnostic: Diagnostic| diagnostic.within(format!("array {}", quoted(&name)));
         let data = entry.data(bytes).map_err(within)?;
         let tensor = npy::read(&data).map_err(within)?;
         at += entry.bytes;

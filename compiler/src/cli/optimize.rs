@@ -2,7 +2,7 @@
 
 use super::{compile::Shared, files};
 use onnxc::{
-    diag::{Code, Diagnostic, Diagnostics, Findings},
+    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics},
     export, file,
 };
 use std::{
@@ -33,15 +33,15 @@ pub struct Options {
 pub fn run(options: &Options) -> ExitCode {
     let jobs = match jobs(options) {
         Ok(jobs) => jobs,
-        Err(findings) => {
-            eprintln!("{findings}");
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
             return ExitCode::FAILURE;
         }
     };
     let mut failed = false;
     for (to, from) in jobs {
-        if let Err(findings) = one(options, &from, &to) {
-            eprintln!("{findings}");
+        if let Err(diagnostics) = one(options, &from, &to) {
+            eprintln!("{diagnostics}");
             failed = true;
         }
     }
@@ -57,22 +57,22 @@ fn jobs(options: &Options) -> Result<Jobs, Diagnostics> {
     {
         return Ok(Jobs::from([(options.output.clone(), model.clone())]));
     }
-    let (mut jobs, findings) = (Jobs::new(), Findings::default());
+    let (mut jobs, diagnostics) = (Jobs::new(), DiagnosticSink::default());
     for path in &options.models {
         let root = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-        for model in findings.keep(models(path)).into_iter().flatten() {
+        for model in diagnostics.keep(models(path)).into_iter().flatten() {
             let inside = root.and_then(|root| model.strip_prefix(root).ok()).unwrap_or(&model);
             let to = options.output.join(inside);
             if let Some(other) = jobs.insert(to.clone(), model.clone()) {
-                findings.push(same_file(&to, &other, &model));
+                diagnostics.push(same_file(&to, &other, &model));
             }
         }
     }
-    findings.finish()?;
+    diagnostics.finish()?;
     Ok(jobs)
 }
 
-/// The finding that two models would be written to one file.
+/// The diagnostic that two models would be written to one file.
 fn same_file(to: &Path, first: &Path, second: &Path) -> Diagnostic {
     Diagnostic::new(Code::BadOption, "two models would be written to one file")
         .note(format!("{} and {}", first.display(), second.display()))
@@ -115,7 +115,7 @@ fn one(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
     let settings = options.shared.options()?.beside(from);
     let bytes = files::bytes(from)?;
     let model = onnxc::optimized(bytes, &settings);
-    let mut model = model.map_err(|findings| findings.within(&from.display().to_string()))?;
+    let mut model = model.map_err(|diagnostics| diagnostics.within(&from.display().to_string()))?;
     if let Some(graph) = &mut model.graph {
         graph.name = options.shared.name.clone().or(graph.name.take());
         if !options.types {

@@ -5,9 +5,9 @@ use super::{
     files::{self, Format},
 };
 use onnxc::{
-    diag::{Code, Diagnostic, Diagnostics, Findings, quoted},
+    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, quoted},
     dim::Symbol,
-    file, host, import,
+    file, import, interpreter,
     plan::{Custom, Plan, Port},
     ty::Type,
     value::Value,
@@ -43,8 +43,8 @@ pub struct Options {
 pub fn run(options: &Options) -> ExitCode {
     match try_run(options) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(findings) => {
-            eprintln!("{findings}");
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
             ExitCode::FAILURE
         }
     }
@@ -53,9 +53,10 @@ pub fn run(options: &Options) -> ExitCode {
 fn try_run(options: &Options) -> Result<(), Diagnostics> {
     let place = options.model.display().to_string();
     let bytes = files::bytes(&options.model)?;
-    let proto = import::decode(bytes.clone()).map_err(|finding| finding.within(place.clone()))?;
+    let proto =
+        import::decode(bytes.clone()).map_err(|diagnostic| diagnostic.within(place.clone()))?;
     let runs = runs(inputs(&options.input, proto.graph.as_ref())?)?;
-    let outcome = compute(bytes, options, &runs).map_err(|findings| findings.within(&place));
+    let outcome = compute(bytes, options, &runs).map_err(|diagnostics| diagnostics.within(&place));
     let (plan, results) = outcome?;
     for (run, outputs) in results.iter().enumerate() {
         let run = (results.len() > 1).then_some(run);
@@ -136,15 +137,15 @@ fn compute(
         }
     }
     let planned = onnxc::plan(bytes, &compile, &mut |_, _| {});
-    let (plan, _) = planned.map_err(|mut findings| {
+    let (plan, _) = planned.map_err(|mut diagnostics| {
         // A shape that the model leaves open may be that of an input of another name.
         let names: Vec<_> = proto.graph.iter().flat_map(|graph| &graph.input).collect();
         let names: Vec<&str> = names.into_iter().map(|input| input.name()).collect();
-        findings.0.extend(runs.first().into_iter().flat_map(|inputs| unknown(&names, inputs)));
-        findings
+        diagnostics.0.extend(runs.first().into_iter().flat_map(|inputs| unknown(&names, inputs)));
+        diagnostics
     })?;
     callable(&plan)?;
-    let mut session = host::Session::new(&plan);
+    let mut session = interpreter::Session::new(&plan);
     let mut results = Vec::new();
     for inputs in runs {
         let found = session.run(&in_order(&plan, inputs)?);
@@ -153,7 +154,7 @@ fn compute(
     Ok((plan, results))
 }
 
-/// A finding where a plan calls a function of the user's own, of which this program has none.
+/// A diagnostic where a plan calls a function of the user's own, of which this program has none.
 pub fn callable(plan: &Plan) -> Result<(), Diagnostic> {
     let Some(&Custom { operator, function, .. }) = plan.customs().first() else { return Ok(()) };
     let message = format!(
@@ -171,7 +172,7 @@ pub fn inputs(
     graph: Option<&GraphProto>,
 ) -> Result<BTreeMap<String, Vec<Value>>, Diagnostics> {
     let mut inputs: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    let findings = Findings::default();
+    let diagnostics = DiagnosticSink::default();
     for text in texts {
         // A file may have an equals sign in its name, and so may an input: the first file that
         // there is counts.
@@ -179,23 +180,23 @@ pub fn inputs(
         let split = splits.clone().find(|(_, file)| Path::new(file).is_file());
         let Some((name, file)) = split.or_else(|| splits.clone().next()) else {
             let message = format!("{} does not have the form `--input NAME=FILE`", quoted(text));
-            findings.push(Diagnostic::new(Code::BadOption, message));
+            diagnostics.push(Diagnostic::new(Code::BadOption, message));
             continue;
         };
         let mut infos = graph.iter().flat_map(|graph| &graph.input);
         let ty = infos.find(|info| info.name() == name).and_then(|info| info.r#type.as_ref());
-        if let Some(value) = findings.keep(files::read(Path::new(file), ty)) {
+        if let Some(value) = diagnostics.keep(files::read(Path::new(file), ty)) {
             inputs.entry(name.to_owned()).or_default().push(value);
         }
     }
-    findings.finish()?;
+    diagnostics.finish()?;
     Ok(inputs)
 }
 
-/// A finding for each input that the model does not have.
+/// A diagnostic for each input that the model does not have.
 fn unknown(names: &[&str], inputs: &Inputs) -> Vec<Diagnostic> {
     let known: Vec<String> = names.iter().map(|name| quoted(name)).collect();
-    let finding = |name: &String| {
+    let diagnostic = |name: &String| {
         let message = format!("the model has no input {}", quoted(name));
         let note = match known.is_empty() {
             true => "it has none".to_owned(),
@@ -203,24 +204,24 @@ fn unknown(names: &[&str], inputs: &Inputs) -> Vec<Diagnostic> {
         };
         Diagnostic::new(Code::BadOption, message).note(note)
     };
-    inputs.keys().filter(|name| !names.contains(&name.as_str())).map(finding).collect()
+    inputs.keys().filter(|name| !names.contains(&name.as_str())).map(diagnostic).collect()
 }
 
 /// The inputs as the plan wants them.
 pub fn in_order(plan: &Plan, inputs: &Inputs) -> Result<Vec<Value>, Diagnostics> {
     let names: Vec<&str> = plan.inputs.iter().map(|port| port.name.as_str()).collect();
-    let mut findings = unknown(&names, inputs);
+    let mut diagnostics = unknown(&names, inputs);
     let (mut given, mut sizes) = (Vec::new(), BTreeMap::new());
     for port in &plan.inputs {
         match one(port, inputs) {
             Ok(value) => {
-                findings.extend(disagrees(port, &value, &mut sizes));
+                diagnostics.extend(disagrees(port, &value, &mut sizes));
                 given.push(value);
             }
-            Err(finding) => findings.push(finding),
+            Err(diagnostic) => diagnostics.push(diagnostic),
         }
     }
-    if findings.is_empty() { Ok(given) } else { Err(Diagnostics(findings)) }
+    if diagnostics.is_empty() { Ok(given) } else { Err(Diagnostics(diagnostics)) }
 }
 
 fn one(port: &Port, inputs: &Inputs) -> Result<Value, Diagnostic> {
@@ -266,7 +267,7 @@ fn fits(value: &Value, ty: &Type) -> bool {
     }
 }
 
-/// Findings where an input has another size than an input before for what the model calls the same;
+/// DiagnosticSink where an input has another size than an input before for what the model calls the same;
 /// `sizes` are those of the inputs before.
 fn disagrees<'p>(
     port: &'p Port,
@@ -276,7 +277,7 @@ fn disagrees<'p>(
     let (Value::Tensor(tensor), Type::Tensor(ty)) = (value, port.ty.content()) else {
         return Vec::new();
     };
-    let mut findings = Vec::new();
+    let mut diagnostics = Vec::new();
     for (dim, &size) in ty.shape.iter().zip(&tensor.shape) {
         let Some(symbol) = dim.as_symbol() else { continue };
         let &mut (before, known) = sizes.entry(symbol).or_insert((&port.name, size));
@@ -284,10 +285,10 @@ fn disagrees<'p>(
             let (name, before) = (quoted(&port.name), quoted(before));
             let message =
                 format!("`{symbol}` is {size} in the input {name}, but {known} in {before}");
-            findings.push(Diagnostic::new(Code::Refused, message));
+            diagnostics.push(Diagnostic::new(Code::Refused, message));
         }
     }
-    findings
+    diagnostics
 }
 
 /// A name for the file of an output: letters and digits of the output's own, each once.
@@ -322,7 +323,7 @@ mod tests {
         let more = [("d", floats(&[1.0, 2.0])), ("f", floats(&[]))];
         let inputs = given.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value));
         let found = in_order(&plan, &inputs.collect()).expect_err("nothing fits").0;
-        let found: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
+        let found: Vec<&str> = found.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
         assert_eq!(
             found,
             [

@@ -35,8 +35,8 @@ pub fn run(options: &Options) -> ExitCode {
             out!("{text}");
             ExitCode::SUCCESS
         }
-        Err(findings) => {
-            eprintln!("{findings}");
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
             ExitCode::FAILURE
         }
     }
@@ -46,7 +46,7 @@ fn text(options: &Options) -> Result<String, Diagnostics> {
     let (bytes, place) = (files::bytes(&options.model)?, options.model.display().to_string());
     let Some(after) = &options.after else {
         let longest = if options.full { usize::MAX } else { LONGEST };
-        let model = import::decode(bytes).map_err(|finding| finding.within(place))?;
+        let model = import::decode(bytes).map_err(|diagnostic| diagnostic.within(place))?;
         return Ok(print::model(&model, longest));
     };
     let settings = options.shared.options()?.beside(&options.model);

@@ -2,7 +2,7 @@
 
 use super::files;
 use onnxc::{
-    diag::{Diagnostics, Findings},
+    diag::{DiagnosticSink, Diagnostics},
     export,
     train::{Initial, Loss, Method, Optimizer, Prepare, Setting},
 };
@@ -137,8 +137,8 @@ enum InitialArg {
 pub fn run(options: &Options) -> ExitCode {
     match try_run(options) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(findings) => {
-            eprintln!("{findings}");
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
             ExitCode::FAILURE
         }
     }
@@ -167,7 +167,7 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
 fn optimizer(options: &Options) -> Result<Optimizer, Diagnostics> {
     let said = &options.settings;
     let mut optimizer = Optimizer::from(method(options.optimizer));
-    let findings = Findings::default();
+    let diagnostics = DiagnosticSink::default();
     for (setting, value) in [
         (Setting::LearningRate, said.lr),
         (Setting::Momentum, said.momentum),
@@ -179,11 +179,11 @@ fn optimizer(options: &Options) -> Result<Optimizer, Diagnostics> {
         (Setting::RateDecay, said.lr_decay),
     ] {
         let Some(value) = value else { continue };
-        if let Some(told) = findings.keep(optimizer.clone().with(setting, value)) {
+        if let Some(told) = diagnostics.keep(optimizer.clone().with(setting, value)) {
             optimizer = told;
         }
     }
-    findings.finish()?;
+    diagnostics.finish()?;
     Ok(optimizer)
 }
 

@@ -1,11 +1,11 @@
-//! The kinds of finding, with their numbers and explanations.
+//! The kinds of diagnostic, with their numbers and explanations.
 
 use std::fmt;
 
-/// Defines the kinds of finding: number, name and explanation in one place.
+/// Defines the kinds of diagnostic: number, name and explanation in one place.
 macro_rules! codes {
     ($($name:ident = $number:literal: $explanation:literal)*) => {
-        /// Every kind of finding. The numbers are for good.
+        /// Every kind of diagnostic. The numbers are for good.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $(#[doc = $explanation] $name = $number,)*
@@ -15,7 +15,7 @@ macro_rules! codes {
             /// All kinds, by number.
             pub const ALL: &[Code] = &[$(Code::$name,)*];
 
-            /// A paragraph for a person who has met this finding; its first sentence stands alone.
+            /// A paragraph for a person who has met this diagnostic; its first sentence stands alone.
             pub fn explanation(self) -> &'static str {
                 match self {
                     $(Code::$name => $explanation,)*

@@ -3,7 +3,7 @@
 //!
 //! No size is longer than [`Dim::LONGEST`]: what would be is [`Dim::is_too_long`], of which nothing
 //! is known, and all that is made of it is, too. Who makes sizes for others to use looks for that:
-//! elements known as sizes are then known only when the model runs, anything else is a finding.
+//! elements known as sizes are then known only when the model runs, anything else is a diagnostic.
 
 mod interval;
 mod length;

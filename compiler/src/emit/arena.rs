@@ -2,7 +2,7 @@
 
 use super::{
     ArenaIn,
-    face::{Face, number},
+    method::{Face, number},
 };
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};

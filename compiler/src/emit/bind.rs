@@ -2,7 +2,7 @@
 
 use super::{
     docs,
-    face::{Face, Given, number, size},
+    method::{Face, Given, number, size},
     port::Form,
 };
 use crate::{

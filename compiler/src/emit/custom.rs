@@ -2,7 +2,7 @@
 
 use super::{
     docs,
-    face::{element, number, sizes},
+    method::{element, number, sizes},
     steps::{Body, Local},
 };
 use crate::plan::{

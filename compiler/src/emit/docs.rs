@@ -1,6 +1,6 @@
 //! What a person reads about a generated module.
 
-use super::{ArenaIn, Style, face::Face};
+use super::{ArenaIn, Style, method::Face};
 use crate::{
     domain,
     dtype::DType,

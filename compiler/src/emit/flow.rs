@@ -2,14 +2,14 @@
 
 use super::{
     docs,
-    face::{element, number},
+    method::{element, number},
     steps::Body,
 };
 use crate::{
     dim::{Dim, Symbol},
     plan::{
         Block, BufferId, Carried, Common, Cond, If, Kind, Loop, Operand, Place, Resized, Stacked,
-        Step, Turns,
+        Step, TripCount,
     },
 };
 use proc_macro2::{Ident, TokenStream};
@@ -160,18 +160,18 @@ impl Body<'_> {
         quote!(#borrow reshape::identity(#from, #to);)
     }
 
-    pub(super) fn turns(&mut self, step: &Loop) -> TokenStream {
+    pub(super) fn iterations(&mut self, step: &Loop) -> TokenStream {
         let comment = docs::line(&step.node);
-        let turn = format_ident!("{}", &*step.turn);
+        let iteration = format_ident!("{}", &*step.iteration);
         let carried: TokenStream =
             step.carried.iter().map(|carried| self.carry(carried, step)).collect();
         let sizes = self.size_at_first(&step.sizes);
         let common = step.common.iter().map(|common| format_ident!("{}", &*common.symbol));
         let common: TokenStream = common.map(|symbol| quote!(let mut #symbol = 0;)).collect();
         let stacks: TokenStream = step.stacked.iter().map(|stacked| self.stack(stacked)).collect();
-        let (bind_most, below) = self.most(step, &turn);
+        let (bind_most, below) = self.most(step, &iteration);
         let decides = step.cond.is_some() || step.again.is_some();
-        let again = decides.then(|| self.face.derived(&step.turn, "again"));
+        let again = decides.then(|| self.face.derived(&step.iteration, "again"));
         let first = step.cond.as_ref().map_or(quote!(true), |cond| self.element(cond));
         let is_mut = step.again.as_ref().map(|_| quote!(mut));
         let bind_again = again.as_ref().map(|again| quote!(let #is_mut #again = #first;));
@@ -183,9 +183,9 @@ impl Body<'_> {
         };
         let made = self.made.clone();
         let steps = self.steps(&step.body.steps);
-        let parts = self.hold_together(&step.common, &turn);
+        let parts = self.hold_together(&step.common, &iteration);
         let pushed: TokenStream =
-            step.stacked.iter().map(|stacked| self.push(stacked, &step.turn)).collect();
+            step.stacked.iter().map(|stacked| self.push(stacked, &step.iteration)).collect();
         let decided = again.as_ref().zip(step.again.as_ref()).map(|(again, flag)| {
             let flag = self.element(flag);
             quote!(#again = #flag;)
@@ -202,7 +202,7 @@ impl Body<'_> {
             #stacks
             #bind_most
             #bind_again
-            let mut #turn = 0;
+            let mut #iteration = 0;
             while #goes_on {
                 #steps
                 #parts
@@ -210,31 +210,31 @@ impl Body<'_> {
                 #decided
                 #next
                 #resized
-                #turn += 1;
+                #iteration += 1;
             }
         }
     }
 
-    /// The greatest number of turns: a variable for it, and what holds below it.
-    fn most(&mut self, step: &Loop, turn: &Ident) -> (TokenStream, Option<TokenStream>) {
+    /// The greatest number of iterations: a variable for it, and what holds below it.
+    fn most(&mut self, step: &Loop, iteration: &Ident) -> (TokenStream, Option<TokenStream>) {
         match &step.most {
             None => (TokenStream::new(), None),
-            Some(Turns::Size(dim)) => {
+            Some(TripCount::Size(dim)) => {
                 let dim = self.size(dim);
-                (TokenStream::new(), Some(quote!(#turn < #dim)))
+                (TokenStream::new(), Some(quote!(#iteration < #dim)))
             }
-            Some(Turns::Tensor(operand)) => {
-                let most = self.face.derived(&step.turn, "most");
+            Some(TripCount::Tensor(operand)) => {
+                let most = self.face.derived(&step.iteration, "most");
                 let number = self.element(operand);
                 (
                     quote!(let #most = usize::try_from(#number).unwrap_or(0);),
-                    Some(quote!(#turn < #most)),
+                    Some(quote!(#iteration < #most)),
                 )
             }
         }
     }
 
-    /// Puts the initial value where the first turn finds it.
+    /// Puts the initial value where the first iteration finds it.
     fn carry(&mut self, carried: &Carried, step: &Loop) -> TokenStream {
         let Carried { initial, value, next } = carried;
         if self.plan.buffers[value.buffer].place == Place::Heap {
@@ -251,7 +251,7 @@ impl Body<'_> {
         }
     }
 
-    /// Puts what a turn gives where the next one finds it.
+    /// Puts what a iteration gives where the next one finds it.
     fn hand_on(&mut self, carried: &Carried, step: &Loop) -> TokenStream {
         let Carried { value, next, .. } = carried;
         if next == value {
@@ -265,7 +265,7 @@ impl Body<'_> {
         self.copy(next, &Operand { len: next.len.clone(), ..value.clone() })
     }
 
-    /// Settles the sizes of the first turn.
+    /// Settles the sizes of the first iteration.
     fn size_at_first(&mut self, sizes: &[Resized]) -> TokenStream {
         let each = sizes.iter().map(|Resized { symbol, at_first, .. }| {
             let (symbol, size) = (format_ident!("{symbol}"), self.size(at_first));
@@ -274,7 +274,7 @@ impl Body<'_> {
         each.collect()
     }
 
-    /// Settles the sizes of the next turn, all at once.
+    /// Settles the sizes of the next iteration, all at once.
     fn resize(&mut self, sizes: &[Resized]) -> TokenStream {
         let (symbols, sizes): (Vec<Ident>, Vec<TokenStream>) = sizes
             .iter()
@@ -287,8 +287,8 @@ impl Body<'_> {
         }
     }
 
-    /// Settles the sizes of parts in the first turn, and holds those of every turn against them.
-    fn hold_together(&mut self, common: &[Common], turn: &Ident) -> TokenStream {
+    /// Settles the sizes of parts in the first iteration, and holds those of every iteration against them.
+    fn hold_together(&mut self, common: &[Common], iteration: &Ident) -> TokenStream {
         if common.is_empty() {
             return TokenStream::new();
         }
@@ -301,10 +301,10 @@ impl Body<'_> {
                 ::onnxc_runtime::view::check_part(#node, #output, #axis, #symbol, #size)?;
             });
         }
-        quote!(if #turn == 0 { #settled } #checks)
+        quote!(if #iteration == 0 { #settled } #checks)
     }
 
-    /// Makes room for what the turns give one behind the other.
+    /// Makes room for what the iterations give one behind the other.
     fn stack(&mut self, stacked: &Stacked) -> TokenStream {
         if stacked.at.is_some() || self.plan.buffers[stacked.all.buffer].place != Place::Heap {
             return self.make(&stacked.all);
@@ -316,11 +316,11 @@ impl Body<'_> {
         quote!(let mut #name = heap::<#ty>(0);)
     }
 
-    /// Puts what a turn gives behind what the turns before gave.
-    fn push(&mut self, stacked: &Stacked, turn: &Symbol) -> TokenStream {
+    /// Puts what a iteration gives behind what the iterations before gave.
+    fn push(&mut self, stacked: &Stacked, iteration: &Symbol) -> TokenStream {
         let Stacked { item, all, at } = stacked;
         if at.is_some() || self.plan.buffers[all.buffer].place != Place::Heap {
-            let behind = || Dim::symbol(turn) * &item.len;
+            let behind = || Dim::symbol(iteration) * &item.len;
             let start = &all.start + at.clone().unwrap_or_else(behind);
             return self.copy(item, &Operand { buffer: all.buffer, start, len: item.len.clone() });
         }

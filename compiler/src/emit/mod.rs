@@ -5,27 +5,27 @@ mod arena;
 mod bind;
 mod custom;
 mod docs;
-mod draws;
-mod face;
 mod flow;
 mod format;
-mod learn;
+mod method;
 mod model;
 mod port;
+mod random;
 mod state;
 mod steps;
+mod training;
 mod weights;
 
 use crate::plan::{Kind, Plan, Plans, Training};
-pub use face::Signature;
+pub use method::Signature;
 pub use port::{Form, Values};
 pub use weights::write as write_weights;
 
-use face::Face;
-use learn::Learning;
+use method::Face;
 use model::Model;
 use proc_macro2::TokenStream;
 use quote::quote;
+use training::Learning;
 
 /// How a module is written.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use super::{
     Style, docs,
-    face::{Face, number},
-    learn::Learning,
+    method::{Face, number},
+    training::Learning,
 };
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;

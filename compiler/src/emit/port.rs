@@ -1,6 +1,6 @@
 //! The inputs and outputs of a module: in which form each is given and taken, as Rust has it.
 
-use super::face::{number, sizes};
+use super::method::{number, sizes};
 use crate::{
     dtype::DType,
     plan::{Place, Plan, Port},
@@ -109,7 +109,7 @@ impl Form {
             }
             Form::Sequence => quote!(&::onnxc_runtime::sequence::Sequence<#element>),
             Form::Map(key) | Form::Maps(key, _) => {
-                let key = super::face::element(*key);
+                let key = super::method::element(*key);
                 quote!(::onnxc_runtime::dictionary::Map<'_, #key, #element>)
             }
             Form::Optional(form) => {
@@ -181,7 +181,7 @@ impl Form {
 
 /// The type of the keys that a module has for constants.
 fn key_of(key: DType) -> TokenStream {
-    if key == DType::String { quote!(&'static str) } else { super::face::element(key) }
+    if key == DType::String { quote!(&'static str) } else { super::method::element(key) }
 }
 
 /// Maps of constant keys.

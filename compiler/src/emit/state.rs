@@ -3,7 +3,7 @@
 
 use super::{
     bind::{Bound, Constant},
-    face::{Face, number, size},
+    method::{Face, number, size},
 };
 use crate::{
     dim::Dim,

@@ -2,7 +2,7 @@
 
 use super::{
     ArenaIn, docs,
-    face::{Face, element, number, size},
+    method::{Face, element, number, size},
     port::Form as PortForm,
     weights,
 };
@@ -139,7 +139,7 @@ impl<'p> Body<'p> {
                 Step::Call(call) => self.call(call),
                 Step::Check(check) => self.check(check),
                 Step::If(step) => self.branch(step),
-                Step::Loop(step) => self.turns(step),
+                Step::Loop(step) => self.iterations(step),
             });
         }
         tokens

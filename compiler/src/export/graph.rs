@@ -6,11 +6,11 @@ use super::{
     version::Needs,
 };
 use crate::{
-    diag::{Code, Diagnostic, Findings},
+    diag::{Code, Diagnostic, DiagnosticSink},
     ident::Names,
     import::{attribute, proto, types},
     ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId, of_constant},
-    ops::{control::repeat::Loop, optional::OptionalGetElement},
+    ops::{control::loop_op::Loop, optional::OptionalGetElement},
     ty::Type,
 };
 use onnxc_proto::{GraphProto, NodeProto, TensorProto, ValueInfoProto};
@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 /// Writes the regions of a graph.
 pub struct Writer<'g> {
     graph: &'g Graph,
-    findings: Findings,
+    diagnostics: DiagnosticSink,
     labels: Labels,
     sizes: Sizes,
     /// The versions of operator sets that the nodes need.
@@ -37,11 +37,11 @@ pub struct Writer<'g> {
 
 impl<'g> Writer<'g> {
     /// Nothing is written yet.
-    pub fn new(graph: &'g Graph, findings: Findings) -> Writer<'g> {
+    pub fn new(graph: &'g Graph, diagnostics: DiagnosticSink) -> Writer<'g> {
         let same = graph.walk(graph.body).filter_map(|(_, node)| taken_for(graph, node)).collect();
         let mut writer = Writer {
             graph,
-            findings,
+            diagnostics,
             same,
             equal: HashMap::new(),
             labels: Labels::of(graph),
@@ -212,9 +212,9 @@ impl<'g> Writer<'g> {
 
     fn without_form(&self, node: &Node) {
         let message = format!("no operator of ONNX is what onnxc made of `{}`", node.op.name());
-        let finding = Diagnostic::new(Code::Unsupported, message).within(node.location());
+        let diagnostic = Diagnostic::new(Code::Unsupported, message).within(node.location());
         let note = "either a pass fused nodes, or the version that was read has no newer form";
-        self.findings.push(finding.note(note));
+        self.diagnostics.push(diagnostic.note(note));
     }
 
     /// The name under which a node uses a value.
@@ -260,7 +260,7 @@ fn named(name: &str) -> String {
 
 /// What a node takes a value for that needs no node in ONNX. A loop that is given an optional and
 /// gives its value has that value for output; here it has an optional, for it may end before its
-/// first turn, and a node behind it takes the value.
+/// first iteration, and a node behind it takes the value.
 fn taken_for(graph: &Graph, node: &Node) -> Option<(ValueId, ValueId)> {
     let input = node.input(0).filter(|_| node.op.is::<OptionalGetElement>())?;
     let made = graph.producer(input).filter(|made| made.op.is::<Loop>())?;

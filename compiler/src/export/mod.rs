@@ -3,7 +3,7 @@
 //! Operators are written in their newest form, and the model imports the oldest operator set that
 //! has all of what is written, but none older than the one that was read. Names stay where they
 //! are unique; functions stand inlined, as they were read. What is in a graph beside ONNX's
-//! operators (what passes fuse, what they find out about sizes) has no form, and is a finding.
+//! operators (what passes fuse, what they find out about sizes) has no form, and is a diagnostic.
 
 mod external;
 mod file;
@@ -15,7 +15,7 @@ pub use external::{LARGEST_FILE, Weights, move_out};
 pub use file::write;
 
 use crate::{
-    diag::{Diagnostics, Findings},
+    diag::{DiagnosticSink, Diagnostics},
     ir::Graph,
 };
 use graph::Writer;
@@ -27,10 +27,10 @@ use onnxc_proto::{GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryP
 ///
 /// The nodes that ONNX has no operator for.
 pub fn model(graph: &Graph) -> Result<ModelProto, Diagnostics> {
-    let findings = Findings::default();
-    let mut writer = Writer::new(graph, findings.clone());
+    let diagnostics = DiagnosticSink::default();
+    let mut writer = Writer::new(graph, diagnostics.clone());
     let body = writer.body();
-    findings.finish()?;
+    diagnostics.finish()?;
     let info = &graph.info;
     let sets = writer.needs.sets(info);
     let ir_version = info.ir_version.max(version::file_format(&sets));

@@ -3,7 +3,7 @@
 use crate::{
     domain,
     ir::{Attribute, Attributes, Domain, Info, Node, Outputs},
-    ops::{self, quoted::Quoted},
+    ops::{self, composite::Quoted},
 };
 use std::collections::BTreeMap;
 

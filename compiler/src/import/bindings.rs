@@ -17,13 +17,13 @@ use std::collections::HashMap;
 /// What is wrong with the types of training. What is wrong otherwise was found before, and then
 /// nothing is said here.
 pub fn types(proto: &ModelProto, settings: &Settings, checked: &Checked) -> Vec<Diagnostic> {
-    let Some(main) = proto.graph.as_ref().filter(|_| checked.findings.is_empty()) else {
+    let Some(main) = proto.graph.as_ref().filter(|_| checked.diagnostics.is_empty()) else {
         return Vec::new();
     };
     let infos = proto.training_info.iter().enumerate();
     let each = infos.flat_map(|(i, info)| {
         let found = Training { proto, main, settings, checked }.info(info);
-        found.into_iter().map(move |finding| finding.within(format!("training_info {i}")))
+        found.into_iter().map(move |diagnostic| diagnostic.within(format!("training_info {i}")))
     });
     each.collect()
 }
@@ -84,8 +84,9 @@ impl Training<'_> {
         let types = all(&builder, &scope);
         let mut found = taken(&mut builder, "algorithm");
         for (i, node) in graph.node.iter().enumerate() {
-            if let Some(finding) = GradientNames::of(node).and_then(|n| points(node, &n, &types)) {
-                found.push(finding.within(node_place(node, i)).within("`algorithm`"));
+            if let Some(diagnostic) = GradientNames::of(node).and_then(|n| points(node, &n, &types))
+            {
+                found.push(diagnostic.within(node_place(node, i)).within("`algorithm`"));
             }
         }
         (types, found)
@@ -114,8 +115,8 @@ fn points(node: &NodeProto, names: &GradientNames<'_>, types: &Types) -> Option<
             && ty.dtype != crate::dtype::DType::F16
         {
             let message = format!("{} is {}, which has no derivative", quoted(name), ty.dtype);
-            let finding = Diagnostic::new(Code::GradientType, message);
-            return Some(finding.note("allowed: float16, float, double"));
+            let diagnostic = Diagnostic::new(Code::GradientType, message);
+            return Some(diagnostic.note("allowed: float16, float, double"));
         }
     }
     let named = names.xs.iter().chain(&names.zs);
@@ -175,5 +176,5 @@ fn all(builder: &Builder<'_>, scope: &Scope<'_>) -> Types {
 /// What was found while a graph was built.
 fn taken(builder: &mut Builder<'_>, graph: &str) -> Vec<Diagnostic> {
     let found = builder.found.finish().err().map_or(Vec::new(), |found| found.0);
-    found.into_iter().map(|finding| finding.within(format!("`{graph}`"))).collect()
+    found.into_iter().map(|diagnostic| diagnostic.within(format!("`{graph}`"))).collect()
 }

@@ -4,11 +4,11 @@ use super::{
     Imported, Settings,
     attribute::Subgraph,
     custom::{self, Bindings},
+    diagnostics::Found,
     external,
-    found::Found,
     function::{Call, Given},
-    order::{self, named_values},
     tensor::{sparse, tensor},
+    topological_sort::{self, named_values},
     training::Variable,
     types::{self, Dimensions},
 };
@@ -17,7 +17,7 @@ use crate::{
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     domain::{canonical, shown},
     ir::{Domain, Fitting, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
-    ops::{self, Entry, How, Read, quoted::Quoted},
+    ops::{self, Entry, How, Read, composite::Quoted},
     tensor::Tensor,
     ty::Type,
 };
@@ -45,7 +45,7 @@ pub fn model(
     let opsets = builder.opsets(proto);
     builder.body(graph_proto, &opsets);
     builder.unused_bindings();
-    builder.unused(graph_proto).into_iter().for_each(|finding| builder.found.push(finding));
+    builder.unused(graph_proto).into_iter().for_each(|diagnostic| builder.found.push(diagnostic));
     builder.found.within(|| place(graph_proto)).finish()?;
     Ok(Imported { graph: builder.graph, files: builder.files.into_read() })
 }
@@ -172,8 +172,8 @@ impl<'p> Builder<'p> {
             if version > newest {
                 let set = quoted(shown(name));
                 let message = format!("version {version} of the operator set {set} is not known");
-                let finding = Diagnostic::new(Code::NewerOperatorSet, message);
-                self.found.push(finding.note(format!("the newest version known is {newest}")));
+                let diagnostic = Diagnostic::new(Code::NewerOperatorSet, message);
+                self.found.push(diagnostic.note(format!("the newest version known is {newest}")));
             }
             opsets.insert(name.to_owned(), version.min(newest));
         }
@@ -230,7 +230,7 @@ impl<'p> Builder<'p> {
         }
     }
 
-    /// Defines a constant. One that cannot be read has no type, so that its uses are no findings.
+    /// Defines a constant. One that cannot be read has no type, so that its uses are no diagnostics.
     fn initializer(&mut self, name: &str, read: Result<Tensor>, scope: &mut Scope<'_>) {
         let id = match self.found.keep(read) {
             Some(tensor) => self.graph.constant(name, tensor),
@@ -243,7 +243,7 @@ impl<'p> Builder<'p> {
         scope.values.insert(name.to_owned(), id);
     }
 
-    /// Defines what is at fault, so that its uses are no findings.
+    /// Defines what is at fault, so that its uses are no diagnostics.
     fn unknown(&mut self, name: &str, scope: &mut Scope<'_>) {
         if !scope.values.contains_key(name) {
             let id = self.graph.value(name, Type::Unknown);
@@ -271,7 +271,7 @@ impl<'p> Builder<'p> {
     }
 
     pub(super) fn nodes(&mut self, nodes: &[NodeProto], scope: &mut Scope<'_>) {
-        for i in order::of(nodes, scope) {
+        for i in topological_sort::of(nodes, scope) {
             self.numbered(i, &nodes[i], scope);
         }
     }
@@ -392,10 +392,10 @@ impl<'p> Builder<'p> {
                 self.define(name, output, scope);
             }
         }
-        if let Err(mut finding) = result {
+        if let Err(mut diagnostic) = result {
             // The graph says the node too, but not its number in the file.
-            finding.at.remove(0);
-            self.found.push_if_run(finding);
+            diagnostic.at.remove(0);
+            self.found.push_if_run(diagnostic);
         }
         Ok(())
     }

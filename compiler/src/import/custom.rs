@@ -153,7 +153,7 @@ impl Builder<'_> {
             }
             None => self.bindings.types.get(name).map(|ty| (*ty).clone()),
         };
-        let at = |finding: Diagnostic| finding.within(format!("value {}", quoted(&label)));
+        let at = |diagnostic: Diagnostic| diagnostic.within(format!("value {}", quoted(&label)));
         let said = said.ok_or_else(|| {
             let message = "nothing says the type of what an operator of your own gives";
             at(Diagnostic::new(Code::UnknownShape, message).help(help()))
@@ -195,7 +195,7 @@ impl Builder<'_> {
         })
     }
 
-    /// A finding for each binding, and each type said, that the model has no use for.
+    /// A diagnostic for each binding, and each type said, that the model has no use for.
     pub(super) fn unused_bindings(&mut self) {
         for ((domain, name), function) in &self.settings.customs {
             let found = self.bindings.left_out.get(&(domain.clone(), name.clone()));
@@ -246,10 +246,10 @@ mod tests {
     fn the_model_or_the_user_says_what_is_given() {
         let found = graph(&[("_", "int64[3]")]).expect("every type is said");
         assert!(found.contains("float[n, 2]") && found.contains("crate::turn"), "{found}");
-        let finding = graph(&[]).expect_err("nothing says the type").0.remove(0);
-        assert_eq!((finding.code, finding.at.len()), (Code::UnknownShape, 3), "{finding}");
-        let finding = graph(&[("_", "float[m]")]).expect_err("nothing settles `m`").0.remove(0);
-        assert!(finding.message.contains("`m`"), "{finding}");
+        let diagnostic = graph(&[]).expect_err("nothing says the type").0.remove(0);
+        assert_eq!((diagnostic.code, diagnostic.at.len()), (Code::UnknownShape, 3), "{diagnostic}");
+        let diagnostic = graph(&[("_", "float[m]")]).expect_err("nothing settles `m`").0.remove(0);
+        assert!(diagnostic.message.contains("`m`"), "{diagnostic}");
     }
 
     #[test]

@@ -20,11 +20,11 @@ impl Builder<'_> {
         let at = format!("value {}", quoted(value.name()));
         let proto = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value))?;
         let ty = types::ty(proto, value.name(), &mut self.dims);
-        self.found.keep(ty.map_err(|finding| finding.within(at)))
+        self.found.keep(ty.map_err(|diagnostic| diagnostic.within(at)))
     }
 
     /// An output of the declared type. A loop that takes in an optional and gives its value has
-    /// that value for output, though it may end before its first turn.
+    /// that value for output, though it may end before its first iteration.
     pub(super) fn as_declared(&mut self, name: &str, declared: &Type, id: ValueId) -> ValueId {
         let inferred = self.graph[id].ty.clone();
         let is_optional = |ty: &Type| matches!(ty, Type::Optional(_));
@@ -54,8 +54,8 @@ impl Builder<'_> {
             if element(&declared).zip(element(inferred)).is_some_and(|(a, b)| a != b) {
                 let message =
                     format!("the model declares {declared}, but its nodes give {inferred}");
-                let finding = Diagnostic::new(Code::DeclaredMismatch, message);
-                self.found.push(finding.within(format!("value {}", quoted(value.name()))));
+                let diagnostic = Diagnostic::new(Code::DeclaredMismatch, message);
+                self.found.push(diagnostic.within(format!("value {}", quoted(value.name()))));
             }
         }
     }
@@ -73,8 +73,8 @@ impl Builder<'_> {
         };
         if !fits {
             let message = format!("the model declares {declared}, but its nodes give {inferred}");
-            let finding = Diagnostic::new(Code::DeclaredMismatch, message);
-            self.found.push(finding.within(format!("output {}", quoted(name))));
+            let diagnostic = Diagnostic::new(Code::DeclaredMismatch, message);
+            self.found.push(diagnostic.within(format!("output {}", quoted(name))));
         }
     }
 }

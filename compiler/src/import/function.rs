@@ -223,7 +223,8 @@ mod tests {
     #[test]
     fn a_call_becomes_the_body() {
         let found = graph(&CALLS.replace("=> (float[6] a, float[3, 2] b)", "=> (a, b)"));
-        let found = found.map_err(|findings| findings.to_string()).expect("the model is valid");
+        let found =
+            found.map_err(|diagnostics| diagnostics.to_string()).expect("the model is valid");
         let lines: Vec<&str> = found.lines().map(str::trim).collect();
         for line in [
             "\"one/s\" = Max (x, w)",
@@ -240,19 +241,19 @@ mod tests {
     #[test]
     fn what_is_wrong_inside_is_located_by_its_caller() {
         let text = CALLS.replace("Max(v, bias)", "Max(v, nowhere)");
-        let finding = graph(&text).expect_err("nothing defines a name").0.remove(0);
-        assert_eq!(finding.code, Code::UndefinedValue);
-        assert_eq!(finding.at.join(" › "), "function `f.Sum` › node `r` (Max), number 0");
+        let diagnostic = graph(&text).expect_err("nothing defines a name").0.remove(0);
+        assert_eq!(diagnostic.code, Code::UndefinedValue);
+        assert_eq!(diagnostic.at.join(" › "), "function `f.Sum` › node `r` (Max), number 0");
         let text = CALLS.replace("(x, w)\n", "(x, w, x)\n");
-        let finding = graph(&text).expect_err("there are two inputs").0.remove(0);
-        assert_eq!(finding.code, Code::BadArity);
+        let diagnostic = graph(&text).expect_err("there are two inputs").0.remove(0);
+        assert_eq!(diagnostic.code, Code::BadArity);
     }
 
     #[test]
     fn a_function_that_calls_itself_is_refused() {
         let text = CALLS.replace("Max(v, bias)", "f.Sum(v, bias)");
-        let finding = graph(&text).expect_err("it has no end").0.remove(0);
-        assert_eq!(finding.code, Code::RecursiveFunction);
+        let diagnostic = graph(&text).expect_err("it has no end").0.remove(0);
+        assert_eq!(diagnostic.code, Code::RecursiveFunction);
     }
 
     #[test]
@@ -278,7 +279,7 @@ mod tests {
         for entry in entries() {
             if let How::Body(body) = entry.how {
                 let function = operator(entry, body);
-                let function = function.map_err(|finding| finding.to_string());
+                let function = function.map_err(|diagnostic| diagnostic.to_string());
                 let function = function.expect(entry.name);
                 let found = check::function(&function).into_first();
                 assert_eq!(found, Ok(()), "{}", entry.name);

@@ -54,7 +54,7 @@ impl Builder<'_> {
             Some((id, Some(_))) if !is_argument => Initial::Constant(id),
             Some((_, Some(tensor))) => {
                 let ty = self.declared(input).unwrap_or(Type::Unknown);
-                let at = |finding: Diagnostic| finding.within(place(input));
+                let at = |diagnostic: Diagnostic| diagnostic.within(place(input));
                 self.found.keep(fits(&tensor, &ty).map_err(at));
                 Initial::Input(ty, Some(tensor))
             }
@@ -76,8 +76,8 @@ impl Builder<'_> {
             (Some(axes), Type::Unranked(dtype)) => Type::tensor(dtype, self.dims.of_axes(axes)),
             (Some(_), ty) => {
                 let message = format!("the input {} is {ty}, so its axes are known", quoted(name));
-                let finding = Diagnostic::new(Code::BadOption, message);
-                self.found.push(finding.help("settle its free sizes with `--dim`"));
+                let diagnostic = Diagnostic::new(Code::BadOption, message);
+                self.found.push(diagnostic.help("settle its free sizes with `--dim`"));
                 ty
             }
             (None, ty) => ty,
@@ -88,7 +88,7 @@ impl Builder<'_> {
     fn constant(&mut self, input: &ValueInfoProto, text: &str) -> ValueId {
         let ty = self.declared(input).unwrap_or(Type::Unknown);
         let tensor = super::constant::tensor(text, &ty);
-        match self.found.keep(tensor.map_err(|finding| finding.within(place(input)))) {
+        match self.found.keep(tensor.map_err(|diagnostic| diagnostic.within(place(input)))) {
             Some(tensor) => self.graph.constant(input.name(), tensor),
             None => self.graph.value(input.name(), Type::Unknown),
         }
@@ -98,20 +98,20 @@ impl Builder<'_> {
     fn default_constant(&mut self, input: &ValueInfoProto, initial: Option<ValueId>) -> ValueId {
         initial.unwrap_or_else(|| {
             let message = format!("the input {} has no default", quoted(input.name()));
-            let finding = Diagnostic::new(Code::BadOption, message).within(place(input));
-            self.found.push(finding.help(format!("say `--const {}=VALUE`", input.name())));
+            let diagnostic = Diagnostic::new(Code::BadOption, message).within(place(input));
+            self.found.push(diagnostic.help(format!("say `--const {}=VALUE`", input.name())));
             self.graph.value(input.name(), Type::Unknown)
         })
     }
 
-    /// A finding for each size and each input that the user settles and the model, which was built,
+    /// A diagnostic for each size and each input that the user settles and the model, which was built,
     /// does not have.
     pub(super) fn unused(&self, proto: &GraphProto) -> Vec<Diagnostic> {
         let names = || proto.input.iter().map(|input| input.name());
         let settled = self.settings.consts.keys().chain(self.settings.shapes.keys());
         let settled = settled.filter(|settled| !names().any(|name| name == settled.as_str()));
         let inputs = settled.map(|name| unknown("input", name, names()));
-        inputs.chain(self.dims.findings()).collect()
+        inputs.chain(self.dims.diagnostics()).collect()
     }
 
     /// The state that the user names, of a model whose inputs from `first` on have these names.
@@ -171,13 +171,13 @@ fn fits(default: &Tensor, declared: &Type) -> Result {
     Err(Diagnostic::new(Code::DeclaredMismatch, message))
 }
 
-/// A finding that an input is to be a constant and a state.
+/// A diagnostic that an input is to be a constant and a state.
 fn constant_state(name: &str) -> Diagnostic {
     let message = format!("the input {} is a constant, so no run can change it", quoted(name));
     Diagnostic::new(Code::BadOption, message).help(format!("leave out `--const {name}`"))
 }
 
-/// A finding that the model has no input or output of that name, but others.
+/// A diagnostic that the model has no input or output of that name, but others.
 fn unknown<'n>(kind: &str, name: &str, names: impl Iterator<Item = &'n str>) -> Diagnostic {
     let message = format!("the model has no {kind} {}", quoted(name));
     let names: Vec<&str> = names.collect();

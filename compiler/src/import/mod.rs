@@ -6,17 +6,17 @@ mod build;
 mod constant;
 mod custom;
 mod declared;
+mod diagnostics;
 mod external;
-mod found;
 mod function;
 mod gather;
 mod interface;
-mod order;
 pub mod print;
 mod region;
 mod spec;
 mod tensor;
 pub mod text;
+mod topological_sort;
 mod training;
 pub(crate) mod types;
 pub mod value;
@@ -142,11 +142,11 @@ pub fn message(proto: &ModelProto, settings: &Settings) -> Result<Imported, Diag
     let checked = check::model(proto);
     let built = build::model(proto, settings, &checked);
     let bound = bindings::types(proto, settings, &checked);
-    let mut found = checked.findings;
+    let mut found = checked.diagnostics;
     let (imported, more) = match built {
         Ok(imported) => (Some(imported), bound),
         // What is wrong with the model's graph is wrong in training, too.
-        Err(found) => (None, found::once_a_file(found.0)),
+        Err(found) => (None, diagnostics::once_a_file(found.0)),
     };
     found.extend(more);
     imported.filter(|_| found.is_empty()).ok_or(Diagnostics(found))

@@ -3,7 +3,7 @@
 use super::{
     attribute::Subgraph,
     build::{Builder, Scope, place},
-    found::Found,
+    diagnostics::Found,
 };
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
@@ -56,7 +56,7 @@ impl Builder<'_> {
         fitted
     }
 
-    /// Adds the next region of a node, of types wide enough for what its turns give each other.
+    /// Adds the next region of a node, of types wide enough for what its iterations give each other.
     fn fitting_region(
         &mut self,
         new: &mut NewNode<'_>,
@@ -123,7 +123,7 @@ mod tests {
         );
         let imported = import::model(model.into(), &import::Settings::default());
         let found = imported.err().map_or(Vec::new(), |found| found.0);
-        found.into_iter().map(|finding| (finding.code, finding.at.join(" › "))).collect()
+        found.into_iter().map(|diagnostic| (diagnostic.code, diagnostic.at.join(" › "))).collect()
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
         Attribute, Domain, Graph, NewNode, Op, OperatorSet, Outputs, Reader, RegionId, Site,
         ValueId,
     },
-    ops::{self, Entry, How, quoted::Quoted},
+    ops::{self, Entry, How, composite::Quoted},
 };
 use onnxc_proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 use std::{
@@ -112,8 +112,9 @@ impl Spec {
             self.outputs.push(Some(self.name.clone()));
         }
         let place = format!("node {} ({})", quoted(&self.name), self.op_type);
-        self.written(graph, region)
-            .map_err(|finding| if finding.at.is_empty() { finding.within(place) } else { finding })
+        self.written(graph, region).map_err(|diagnostic| {
+            if diagnostic.at.is_empty() { diagnostic.within(place) } else { diagnostic }
+        })
     }
 
     /// Adds the node, which has one output, at the end of the model.
@@ -258,12 +259,12 @@ impl Spec {
         });
         *graph = builder.graph;
         result?;
-        builder.found.finish().map_err(|mut findings| findings.0.remove(0))?;
+        builder.found.finish().map_err(|mut diagnostics| diagnostics.0.remove(0))?;
         Ok(node.output.iter().map(|name| scope.values.get(name).copied()).collect())
     }
 }
 
-/// A finding where an operator that is a function is given what it does not have. In a file this is
+/// A diagnostic where an operator that is a function is given what it does not have. In a file this is
 /// found before.
 fn fits(function: &FunctionProto, node: &NodeProto, given: &[AttributeProto]) -> Result {
     for (what, given, known) in [
@@ -347,9 +348,9 @@ mod tests {
             (Spec::new("Relu").inputs([x]).attribute("alpha", 1.0), "`alpha` is not an attribute"),
             (Spec::new("Add").inputs([x, w]), "inputs 0 and 1 must have one element type"),
         ] {
-            let finding = spec.called("y").one(&mut graph).expect_err(message);
-            assert!(finding.message.contains(message), "{}", finding.message);
-            assert!(finding.at[0].starts_with("node `y`"), "{:?}", finding.at);
+            let diagnostic = spec.called("y").one(&mut graph).expect_err(message);
+            assert!(diagnostic.message.contains(message), "{}", diagnostic.message);
+            assert!(diagnostic.at[0].starts_with("node `y`"), "{:?}", diagnostic.at);
         }
     }
 }

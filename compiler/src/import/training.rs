@@ -54,7 +54,7 @@ pub fn training(proto: &ModelProto, settings: &Settings) -> Result<Option<Traini
     };
     no_other_state(settings)?;
     let checked = check::model(proto);
-    if !checked.findings.is_empty() || !bindings::types(proto, settings, &checked).is_empty() {
+    if !checked.diagnostics.is_empty() || !bindings::types(proto, settings, &checked).is_empty() {
         // Reading the model says all that is wrong with it.
         return super::message(proto, settings).map(|_| None);
     }

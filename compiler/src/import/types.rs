@@ -78,12 +78,12 @@ impl<'a> Dimensions<'a> {
         axes.iter().map(size).collect()
     }
 
-    /// A finding for each dimension that the user settled and the model does not have, and for
+    /// A diagnostic for each dimension that the user settled and the model does not have, and for
     /// each size that none can have.
-    pub fn findings(&self) -> Vec<Diagnostic> {
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let names: Vec<&str> = self.symbols.keys().map(String::as_str).collect();
         let unused = self.settings.dims.keys().filter(|name| !self.used.contains(*name));
-        let finding = |name: &String| {
+        let diagnostic = |name: &String| {
             let message = format!("the model has no dimension {}", quoted(name));
             Diagnostic::new(Code::BadOption, message).note(format!(
                 "its dimensions: {}",
@@ -91,7 +91,7 @@ impl<'a> Dimensions<'a> {
             ))
         };
         let bad = self.settings.dims.iter().filter_map(|(name, size)| bad_size(name, *size));
-        unused.map(finding).chain(bad).collect()
+        unused.map(diagnostic).chain(bad).collect()
     }
 }
 
@@ -296,7 +296,7 @@ mod tests {
         let fixed = dims.iter().map(|&name| (name.to_owned(), import::Size::Fixed(2)));
         options.settings.dims.extend(fixed);
         let output = compile_bytes(model.into(), "g", &options, &mut |_, _| {});
-        output.map(|output| output.module.code).map_err(|findings| findings.to_string())
+        output.map(|output| output.module.code).map_err(|diagnostics| diagnostics.to_string())
     }
 
     #[test]

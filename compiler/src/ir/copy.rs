@@ -1,6 +1,8 @@
 //! Copies of what a region does, in the same graph.
 
-use super::{Builds, Fitting, Graph, NewNode, NodeId, RegionId, ValueId, fit, renames::Renames};
+use super::{
+    Builds, Fitting, Graph, NewNode, NodeId, RegionId, ValueId, fit, symbol_renaming::Renames,
+};
 use crate::{diag::Result, dim::Symbol, ty::Type};
 use std::collections::{BTreeSet, HashMap};
 

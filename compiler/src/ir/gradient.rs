@@ -26,7 +26,7 @@ pub struct Tape {
     /// What the nodes that are written are for.
     label: RefCell<String>,
     /// The first node that did not fit.
-    finding: RefCell<Option<Diagnostic>>,
+    diagnostic: RefCell<Option<Diagnostic>>,
 }
 
 /// A value to calculate with.
@@ -39,20 +39,20 @@ pub struct Expr<'t> {
 }
 
 /// The formulas of an operator with one input: what `dx` is for `x`, `y` and `dy`.
-pub type Slope = for<'t> fn(x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t>;
+pub type Grad = for<'t> fn(x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t>;
 
 impl Tape {
     /// A tape that writes to the end of the body of `graph`.
     pub fn new(graph: Graph) -> Tape {
         let region = Cell::new(graph.body);
-        let (label, finding) = (RefCell::default(), RefCell::default());
-        Tape { graph: RefCell::new(graph), region, label, finding }
+        let (label, diagnostic) = (RefCell::default(), RefCell::default());
+        Tape { graph: RefCell::new(graph), region, label, diagnostic }
     }
 
-    /// The graph with all that was written; a finding where some of it did not fit.
+    /// The graph with all that was written; a diagnostic where some of it did not fit.
     pub fn finish(self) -> Result<Graph> {
-        match self.finding.into_inner() {
-            Some(finding) => Err(finding),
+        match self.diagnostic.into_inner() {
+            Some(diagnostic) => Err(diagnostic),
             None => Ok(self.graph.into_inner()),
         }
     }
@@ -104,8 +104,8 @@ impl Tape {
         to.extend(inputs.into_iter().zip(arguments.iter().map(|argument| argument.id)));
         let into = self.region.get();
         let result = self.change(|graph| graph.copy_nodes(region, into, &mut to));
-        if let Err(finding) = result {
-            self.finding.borrow_mut().get_or_insert(finding);
+        if let Err(diagnostic) = result {
+            self.diagnostic.borrow_mut().get_or_insert(diagnostic);
         }
         outputs.into_iter().map(|id| self.expr(to.get(&id).copied().unwrap_or(id))).collect()
     }
@@ -175,8 +175,8 @@ impl Tape {
         let new = NewNode { name: &name, op, inputs, outputs: &names, regions };
         let mut graph = self.graph.borrow_mut();
         let (id, result) = graph.node(self.region.get(), new);
-        if let Err(finding) = result {
-            self.finding.borrow_mut().get_or_insert(finding);
+        if let Err(diagnostic) = result {
+            self.diagnostic.borrow_mut().get_or_insert(diagnostic);
         }
         graph[id].outputs.iter().map(|id| id.map(|id| Expr { id, tape: self })).collect()
     }
@@ -270,7 +270,7 @@ impl<'t> Gradient<'t> {
     /// What the operator said, for each value once.
     pub fn ask(mut self) -> Result<Vec<(ValueId, Expr<'t>)>> {
         let node = self.node.clone();
-        node.op.gradient(&mut self).map_err(|finding| finding.within(node.location()))?;
+        node.op.gradient(&mut self).map_err(|diagnostic| diagnostic.within(node.location()))?;
         let inputs = node.inputs.iter().zip(self.d_inputs);
         let inputs = inputs.filter_map(|(input, dx)| Some(((*input)?, dx?)));
         Ok(inputs.chain(self.d_captures).collect())
@@ -393,13 +393,13 @@ impl<'t> Gradient<'t> {
         super::lower::from_front(axis, rank)
     }
 
-    /// A finding that says which derivative is missing.
+    /// A diagnostic that says which derivative is missing.
     pub fn unsupported(&self, what: &str) -> Diagnostic {
         no_gradient(&*self.node.op, &format!(" {what} yet"))
     }
 }
 
-/// The finding that an operator has no derivative.
+/// The diagnostic that an operator has no derivative.
 pub(super) fn no_gradient(op: &dyn Op, what: &str) -> Diagnostic {
     Diagnostic::new(Code::NoGradient, format!("`{}` has no gradient{what}", op.name()))
 }

@@ -1,6 +1,6 @@
 //! Values, nodes and regions.
 
-use super::{Infer, Interface, Op, Stop, infer::Finds, length};
+use super::{Infer, Interface, Op, Stop, expr_limit, infer::Finds};
 use crate::{
     arena::{Arena, Id, ids},
     diag::{Diagnostic, Result, quoted},
@@ -202,12 +202,12 @@ impl Graph {
         let mut cx = Infer::new(self, &new);
         let inferred = new.op.infer(&mut cx);
         let mut finds = cx.finish();
-        let inferred = length::cut(inferred, &mut finds);
+        let inferred = expr_limit::cut(inferred, &mut finds);
         let Finds { constants, known, partly, symbols, binds, mut checks } = finds;
         let (types, result) = match inferred {
             Ok(types) => (types, Ok(())),
             Err(Stop::Unknown) => (Vec::new(), Ok(())),
-            Err(Stop::Found(finding)) => (Vec::new(), Err(finding)),
+            Err(Stop::Found(diagnostic)) => (Vec::new(), Err(diagnostic)),
         };
         for check in &mut checks {
             check.node = new.name.to_owned();
@@ -230,8 +230,8 @@ impl Graph {
                 self.values.push(Value { name, ty, constant, known, partly, producer })
             }));
         }
-        let result =
-            result.map_err(|finding: Diagnostic| finding.within(location(new.name, &*new.op)));
+        let result = result
+            .map_err(|diagnostic: Diagnostic| diagnostic.within(location(new.name, &*new.op)));
         let fault = result.as_ref().err().cloned();
         let NewNode { name, op, inputs, regions, .. } = new;
         let name = name.to_owned();
@@ -247,7 +247,7 @@ impl Graph {
         let types = match new.op.region_inputs(i, &mut cx) {
             Ok(types) => Ok(types),
             Err(Stop::Unknown) => Ok(Vec::new()),
-            Err(Stop::Found(finding)) => Err(finding),
+            Err(Stop::Found(diagnostic)) => Err(diagnostic),
         };
         self.symbols.extend(cx.finish().symbols);
         types
@@ -401,7 +401,7 @@ impl Graph {
         if !inside.is_empty() {
             node.inputs.iter().flatten().for_each(|&id| self[id].symbols(&mut outside));
         }
-        // What a loop hands from turn to turn may change its size.
+        // What a loop hands from iteration to iteration may change its size.
         inside.retain(|symbol| !outside.contains(symbol));
         inside.extend(node.binds.iter().cloned());
         inside

@@ -24,8 +24,8 @@ pub enum Stop {
 }
 
 impl From<Diagnostic> for Stop {
-    fn from(finding: Diagnostic) -> Stop {
-        Stop::Found(finding)
+    fn from(diagnostic: Diagnostic) -> Stop {
+        Stop::Found(diagnostic)
     }
 }
 
@@ -85,7 +85,7 @@ impl<'a> Infer<'a> {
         self.value(i).is_some()
     }
 
-    /// The type of input `i`; a finding where it is not given.
+    /// The type of input `i`; a diagnostic where it is not given.
     pub fn any(&self, i: usize) -> Inferred<&'a Type> {
         let Some(id) = self.value(i) else {
             let message = format!("input {i} is missing, which the operator always wants");
@@ -101,7 +101,7 @@ impl<'a> Infer<'a> {
             Type::Unknown | Type::Unranked(_) => Err(Stop::Unknown),
             other => {
                 let message = format!("input {i} must be a tensor, but is {other}");
-                Err(self.finding(Code::TypeMismatch, message))
+                Err(self.diagnostic(Code::TypeMismatch, message))
             }
         }
     }
@@ -112,7 +112,7 @@ impl<'a> Infer<'a> {
             Type::Unknown => Err(Stop::Unknown),
             ty => ty.element().ok_or_else(|| {
                 let message = format!("input {i} must be a sequence of tensors, but is {ty}");
-                self.finding(Code::TypeMismatch, message)
+                self.diagnostic(Code::TypeMismatch, message)
             }),
         }
     }
@@ -135,9 +135,9 @@ impl<'a> Infer<'a> {
         }
         let names: Vec<String> = allowed.iter().map(ToString::to_string).collect();
         let message = format!("input {i} is {}, which the operator does not allow", ty.dtype);
-        Err(self.finding(Code::TypeMismatch, message)).map_err(|stop| match stop {
-            Stop::Found(finding) => {
-                Stop::Found(finding.note(format!("allowed: {}", names.join(", "))))
+        Err(self.diagnostic(Code::TypeMismatch, message)).map_err(|stop| match stop {
+            Stop::Found(diagnostic) => {
+                Stop::Found(diagnostic.note(format!("allowed: {}", names.join(", "))))
             }
             Stop::Unknown => Stop::Unknown,
         })
@@ -150,7 +150,7 @@ impl<'a> Infer<'a> {
             return Ok(ty);
         }
         let message = format!("input {i} must have {rank} axes, but has {}", ty.rank());
-        Err(self.finding(Code::ShapeMismatch, message))
+        Err(self.diagnostic(Code::ShapeMismatch, message))
     }
 
     /// Says that inputs `i` and `j` must have the same element type.
@@ -160,7 +160,7 @@ impl<'a> Infer<'a> {
             return Ok(());
         }
         let message = format!("inputs {i} and {j} must have one element type, not {a} and {b}");
-        Err(self.finding(Code::TypeMismatch, message))
+        Err(self.diagnostic(Code::TypeMismatch, message))
     }
 
     /// The elements of input `i`, where it is a constant.
@@ -211,7 +211,7 @@ impl<'a> Infer<'a> {
             Some(n) if shape.len() <= 1 => Ok(usize::try_from(n).unwrap_or(0)),
             Some(_) => {
                 let message = format!("input {i} must have one axis, but has {}", shape.len());
-                Err(self.finding(Code::ShapeMismatch, message))
+                Err(self.diagnostic(Code::ShapeMismatch, message))
             }
             None => Err(Stop::Unknown),
         }
@@ -339,7 +339,7 @@ impl<'a> Infer<'a> {
         })
     }
 
-    /// Says that two sizes must be equal; `what` they are stands in the finding where they
+    /// Says that two sizes must be equal; `what` they are stands in the diagnostic where they
     /// cannot be.
     pub fn require_equal(&mut self, a: &Dim, b: &Dim, what: &str) -> Inferred<()> {
         if a == b && !a.is_too_long() {
@@ -347,7 +347,7 @@ impl<'a> Infer<'a> {
         }
         if a.equal(b).known() == Some(0) {
             let message = format!("{what} must be equal, but are {a:?} and {b:?}");
-            return Err(self.finding(Code::ShapeMismatch, message));
+            return Err(self.diagnostic(Code::ShapeMismatch, message));
         }
         self.require(Condition::Equal(a.clone(), b.clone()));
         Ok(())
@@ -360,7 +360,7 @@ impl<'a> Infer<'a> {
             Some(n) if n >= 0 => Ok(()),
             Some(_) => {
                 let message = format!("{what}: {a:?} is less than {b:?}");
-                Err(self.finding(Code::ShapeMismatch, message))
+                Err(self.diagnostic(Code::ShapeMismatch, message))
             }
             None if difference.is_size() => Ok(()),
             None => {
@@ -388,7 +388,7 @@ impl<'a> Infer<'a> {
         for shape in shapes {
             for (size, dim) in common[rank - shape.len()..].iter_mut().zip(*shape) {
                 let Some(joined) = size.broadcast(dim) else {
-                    return Err(self.finding(Code::ShapeMismatch, "the inputs do not broadcast"));
+                    return Err(self.diagnostic(Code::ShapeMismatch, "the inputs do not broadcast"));
                 };
                 if *size != *dim && size.known() != Some(1) && dim.known() != Some(1) {
                     self.require(Condition::Broadcast(size.clone(), dim.clone()));
@@ -406,7 +406,7 @@ impl<'a> Infer<'a> {
             return Ok(axis.rem_euclid(signed) as usize);
         }
         let message = format!("`{name}` is {axis}, but there are {rank} axes");
-        Err(self.finding(Code::BadAttribute, message))
+        Err(self.diagnostic(Code::BadAttribute, message))
     }
 
     /// The axes counted from the front, each of `rank` axes and none twice.
@@ -416,23 +416,24 @@ impl<'a> Infer<'a> {
             let axis = self.axis(name, axis, rank)?;
             if found.contains(&axis) {
                 let message = format!("`{name}` names axis {axis} twice");
-                return Err(self.finding(Code::BadAttribute, message));
+                return Err(self.diagnostic(Code::BadAttribute, message));
             }
             found.push(axis);
         }
         Ok(found)
     }
 
-    /// A finding with the types of the inputs beside it.
-    pub fn finding(&self, code: Code, message: impl Into<String>) -> Stop {
-        let mut finding = Diagnostic::new(code, message);
+    /// A diagnostic with the types of the inputs beside it.
+    pub fn diagnostic(&self, code: Code, message: impl Into<String>) -> Stop {
+        let mut diagnostic = Diagnostic::new(code, message);
         for (i, id) in self.inputs.iter().enumerate() {
             if let Some(id) = id {
                 let value = &self.graph[*id];
-                finding = finding.note(format!("input {i}: {} {}", value.ty, quoted(&value.name)));
+                diagnostic =
+                    diagnostic.note(format!("input {i}: {} {}", value.ty, quoted(&value.name)));
             }
         }
-        Stop::Found(finding)
+        Stop::Found(diagnostic)
     }
 
     fn value(&self, i: usize) -> Option<ValueId> {

@@ -1,6 +1,6 @@
 //! What an operator may ask when it lowers itself, and how it says which kernels to call.
 
-use super::{Graph, Node, RegionId, ValueId, driver::tensor_type};
+use super::{Graph, Node, RegionId, ValueId, lowering::tensor_type};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -406,7 +406,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// A finding that says which part of the operator is missing.
+    /// A diagnostic that says which part of the operator is missing.
     pub fn unsupported(&self, what: &str) -> Diagnostic {
         let message = format!("`{}` does not support {what} yet", self.node.op.name());
         Diagnostic::new(Code::Unsupported, message)

@@ -245,7 +245,7 @@ impl<'a> Reader<'a> {
         self.attributes.remove(name);
     }
 
-    /// The subgraphs in the order of the regions; a finding where an attribute is left.
+    /// The subgraphs in the order of the regions; a diagnostic where an attribute is left.
     pub fn finish(mut self) -> Result<(Vec<Option<ValueId>>, Vec<usize>)> {
         // What the first operator sets said about memory has meant nothing since version 6.
         if self.version < 6 {

@@ -2,12 +2,12 @@
 //! edits: what is not written is gone, and nothing can go stale.
 
 use super::{
-    Fitting, Graph, NewNode, Node, NodeId, RegionId, Site, Uses, ValueId, driver::place,
-    edit::Edit, fit, renames::Renames, same, site,
+    Fitting, Graph, NewNode, Node, NodeId, RegionId, Site, Uses, ValueId, cse, edit::Edit, fit,
+    lowering::place, rewrite_context, symbol_renaming::Renames,
 };
 use crate::{
     arena::Map,
-    diag::{Diagnostics, Findings},
+    diag::{DiagnosticSink, Diagnostics},
     dim::{Dim, Symbol},
     tensor::Tensor,
     ty::Type,
@@ -68,7 +68,7 @@ pub struct Rewrite<'a> {
     /// How many there were in all.
     pub all_splits: usize,
     /// What is wrong.
-    pub findings: Findings,
+    pub diagnostics: DiagnosticSink,
     /// For each open region, what was computed already: the same again is the same value.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
     /// How many bytes of constants may still be computed.
@@ -78,7 +78,7 @@ pub struct Rewrite<'a> {
     pub(super) fitting: Fitting<RegionId>,
 }
 
-/// Copies what the outputs need, asking the hook and then each rule in turn for something better.
+/// Copies what the outputs need, asking the hook and then each rule in iteration for something better.
 pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnostics> {
     let mut cx = Rewrite::new(old, hook, rules);
     cx.body();
@@ -198,7 +198,7 @@ impl<'a> Rewrite<'a> {
     ) -> Vec<ValueId> {
         let new = std::mem::replace(&mut self.new, Graph::new(self.old.info.clone()));
         let mut cx = Rewrite::new(function, self.hook, &[]);
-        (cx.new, cx.findings) = (new, self.findings.clone());
+        (cx.new, cx.diagnostics) = (new, self.diagnostics.clone());
         cx.renames = self.renames.clone();
         for (&input, &argument) in function[function.body].inputs.iter().zip(arguments) {
             cx.to.insert(input, argument);
@@ -232,7 +232,7 @@ impl<'a> Rewrite<'a> {
             denied: Vec::new(),
             splits: 0,
             all_splits: 0,
-            findings: Findings::default(),
+            diagnostics: DiagnosticSink::default(),
             seen: Vec::new(),
             room: room(old),
             work: MOST_WORK,
@@ -242,7 +242,7 @@ impl<'a> Rewrite<'a> {
 
     fn finish(self) -> Result<Graph, Diagnostics> {
         let place = place(self.old, self.old.body);
-        self.findings.finish().map_err(|findings| findings.within(&place))?;
+        self.diagnostics.finish().map_err(|diagnostics| diagnostics.within(&place))?;
         Ok(self.new)
     }
 
@@ -299,7 +299,7 @@ impl<'a> Rewrite<'a> {
         let mut site = Site { graph, region: into, uses: &[], names: &[], room, work };
         match wrap(&mut site, value) {
             Ok(new) => drop(self.to.insert(id, new)),
-            Err(finding) => self.findings.push(finding),
+            Err(diagnostic) => self.diagnostics.push(diagnostic),
         }
     }
 
@@ -371,7 +371,7 @@ impl<'a> Rewrite<'a> {
     pub fn add(&mut self, into: RegionId, new: NewNode<'_>) -> NodeId {
         let (id, result) = self.new.node(into, new);
         if into == self.new.body {
-            self.findings.keep(result);
+            self.diagnostics.keep(result);
         }
         id
     }
@@ -452,7 +452,7 @@ impl<'a> Rewrite<'a> {
         changed.or_else(|| {
             let tried = |rule: &Rule| {
                 let outputs = rule(&mut site, node)?;
-                site::have_shapes(site.graph, &outputs, &types).then_some(outputs)
+                rewrite_context::have_shapes(site.graph, &outputs, &types).then_some(outputs)
             };
             self.rules.iter().find_map(tried)
         })
@@ -464,7 +464,7 @@ impl<'a> Rewrite<'a> {
     }
 
     fn copy(&mut self, node: &Node, into: RegionId) -> Outputs {
-        let key = same::key(&self.new, node);
+        let key = cse::key(&self.new, node);
         let again = key.as_ref().and_then(|key| self.seen.iter().find_map(|seen| seen.get(key)));
         if let Some(outputs) = again {
             return outputs.clone();

@@ -2,8 +2,8 @@
 
 use super::{
     Graph, Held, ValueId,
-    driver::{State, kept},
     lower::Lowering,
+    lowering::{State, kept},
 };
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
@@ -18,7 +18,7 @@ impl State<'_> {
     /// Where a run finds a state, in memory that is the state's for good.
     pub(super) fn found(&mut self, held: Held) -> Result<Port> {
         let (input, _) = ends(self.graph, held);
-        let at = |finding: Diagnostic| finding.within(place(self.graph, input));
+        let at = |diagnostic: Diagnostic| diagnostic.within(place(self.graph, input));
         let [found, next] = types(self.graph, held).map_err(at)?;
         let most = |ty: &TensorType| self.bound(ty).map_err(at);
         // What a variable becomes is as large as it is, or refused.

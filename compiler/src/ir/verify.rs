@@ -13,7 +13,7 @@
 
 use super::{Graph, Node, NodeId, RegionId, ValueId};
 use crate::{
-    diag::{Code, Diagnostic, Diagnostics, Findings, quoted},
+    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, quoted},
     dim::Symbol,
     tensor::Data,
 };
@@ -26,7 +26,7 @@ use std::{
 pub fn verify(graph: &Graph) -> Result<(), Diagnostics> {
     let mut verifier = Verifier {
         graph,
-        findings: Findings::default(),
+        diagnostics: DiagnosticSink::default(),
         made: HashSet::new(),
         settled: BTreeSet::new(),
     };
@@ -37,12 +37,12 @@ pub fn verify(graph: &Graph) -> Result<(), Diagnostics> {
         }
     }
     verifier.region(graph.body);
-    verifier.findings.finish()
+    verifier.diagnostics.finish()
 }
 
 struct Verifier<'a> {
     graph: &'a Graph,
-    findings: Findings,
+    diagnostics: DiagnosticSink,
     /// The values that may be used here.
     made: HashSet<ValueId>,
     /// The sizes that operators may name here.
@@ -130,6 +130,6 @@ impl Verifier<'_> {
     }
 
     fn broken(&self, message: String, at: &str) {
-        self.findings.push(Diagnostic::new(Code::Internal, message).within(at));
+        self.diagnostics.push(Diagnostic::new(Code::Internal, message).within(at));
     }
 }

@@ -80,11 +80,11 @@ struct Row {
     /// The names of the parameters, each with its default.
     parameters: &'static [(&'static str, f32)],
     kernel: Function,
-    slope: Slope,
+    gradient: Grad,
 }
 
 /// What `dx` is for the parameters, `x`, `y` and `dy`.
-type Slope = for<'t> fn(parameters: [f64; 2], x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t>;
+type Grad = for<'t> fn(parameters: [f64; 2], x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t>;
 
 /// The kernel of a row, by the number of parameters that it takes.
 enum Function {
@@ -95,7 +95,7 @@ enum Function {
 
 macro_rules! row {
     ($name:literal $set:ident, $kernel:ident, $in_place:ident,
-        $Function:ident [$($i:tt),*] [$($parameter:expr),*], $slope:expr) => {
+        $Function:ident [$($i:tt),*] [$($parameter:expr),*], $gradient:expr) => {
         Row {
             name: $name,
             variant: None,
@@ -104,7 +104,7 @@ macro_rules! row {
             kernel: Function::$Function(kernel!($set T, activation::$kernel::<T>,
                 |f, a, _p| f(a.input(0), a.output(0) $(, _p.$i)*),
                 in_place $in_place::<T> |f, a, _p| f(a.output(0) $(, _p.$i)*))),
-            slope: $slope,
+            gradient: $gradient,
         }
     };
 }
@@ -153,7 +153,7 @@ Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)],
 /// Before version 6 the defaults had fewer digits.
 /// Before version 6 the defaults had fewer digits.
 static OLD_SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
-    Of2[0, 1] [("alpha", 1.6732), ("gamma", 1.0507)], SELU.slope);
+    Of2[0, 1] [("alpha", 1.6732), ("gamma", 1.0507)], SELU.gradient);
 static SHRINK: Row = row!("Shrink" NUMBERS, shrink, shrink_in_place, Of2[0, 1] [("bias", 0.0), ("lambd", 0.5)],
     |[_, lambd], x, _, dy| dy.only_where(x.abs().above(lambd)));
 static SIGMOID: Row = row!("Sigmoid" FLOATS, sigmoid, sigmoid_in_place, Of[] [],
@@ -166,7 +166,7 @@ static SOFTSIGN: Row = row!("Softsign" FLOATS, softsign, softsign_in_place, Of[]
     dy / (below * below)
 });
 static SWISH: Row = row!("Swish" FLOATS, swish, swish_in_place, Of1[0] [("alpha", 1.0)],
-    |[alpha, _], x, _, dy| dy * x.swish_slope(alpha));
+    |[alpha, _], x, _, dy| dy * x.swish_grad(alpha));
 static THRESHOLDED_RELU: Row = row!("ThresholdedRelu" FLOATS,
     thresholded_relu, thresholded_relu_in_place, Of1[0] [("alpha", 1.0)],
     |[alpha, _], x, _, dy| dy.only_where(x.above(alpha)));
@@ -228,7 +228,7 @@ impl Op for Activation {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         if let Some(dy) = g.dy(0) {
-            let dx = (self.row.slope)(self.parameters.map(f64::from), g.x(0), g.y(0), dy);
+            let dx = (self.row.gradient)(self.parameters.map(f64::from), g.x(0), g.y(0), dy);
             g.set(0, dx);
         }
         Ok(())
@@ -271,7 +271,7 @@ impl<'t> Expr<'t> {
     }
 
     /// The derivative of `x · sigmoid(alpha · x)`.
-    fn swish_slope(self, alpha: f64) -> Expr<'t> {
+    fn swish_grad(self, alpha: f64) -> Expr<'t> {
         let gate = (self * alpha).sigmoid();
         gate * (self * alpha * (-gate + 1.0) + 1.0)
     }
@@ -364,7 +364,7 @@ impl Op for PRelu {
         let shape = cx.broadcast(&[&x.shape, &slope.shape])?;
         if shape.len() != x.rank() {
             let message = "the slope has more axes than what it is for";
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         for (size, joined) in x.shape.iter().zip(&shape) {
             cx.require_equal(size, joined, "an axis before and after the slope is stretched")?;
@@ -408,7 +408,7 @@ impl Op for SwiGlu {
         let (gate, x) = (cx.of(0, FLOATS)?, cx.ty(1)?);
         cx.same_dtype(0, 1)?;
         if gate.rank() != x.rank() {
-            return Err(cx.finding(Code::ShapeMismatch, "the inputs must have the same shape"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the inputs must have the same shape"));
         }
         for (a, b) in gate.shape.iter().zip(&x.shape) {
             cx.require_equal(a, b, "the sizes of the two inputs")?;
@@ -423,7 +423,7 @@ impl Op for SwiGlu {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (gate, x, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         let alpha = f64::from(self.alpha);
-        g.set(0, dy * x * gate.swish_slope(alpha));
+        g.set(0, dy * x * gate.swish_grad(alpha));
         g.set(1, dy * gate * (gate * alpha).sigmoid());
         Ok(())
     }

@@ -143,7 +143,7 @@ impl Op for TopK {
                 cx.require_at_least(k, &0.into(), "`K` must not be negative")?;
                 k.clone()
             }
-            Some(_) => return Err(cx.finding(Code::ShapeMismatch, "`K` must be one number")),
+            Some(_) => return Err(cx.diagnostic(Code::ShapeMismatch, "`K` must be one number")),
             None => {
                 let most = cx.upper(&shape[axis]);
                 cx.fresh_sizes([most]).remove(0)

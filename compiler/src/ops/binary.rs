@@ -48,11 +48,11 @@ pub struct Binary {
     sizes: fn(&Dim, &Dim) -> Option<Dim>,
     kernel: Kernel<Broadcast>,
     /// The derivatives by both operands, of the numbers that have any.
-    slopes: Option<Slopes>,
+    gradients: Option<Grads>,
 }
 
 /// What the derivatives by `a` and `b` are for `y` and `dy`.
-type Slopes = for<'t> fn(a: Expr<'t>, b: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> [Expr<'t>; 2];
+type Grads = for<'t> fn(a: Expr<'t>, b: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> [Expr<'t>; 2];
 
 macro_rules! row {
     ($name:literal $set:ident, $kernel:ident :: <$($G:ty),+>, $in_place:ident, $sizes:expr) => {
@@ -64,25 +64,25 @@ macro_rules! row {
             kernel: kernel!($set T, binary::$kernel::<$($G),+>,
                 |f, a, p| f(a.input(0), a.input(1), a.output(0), p),
                 in_place $in_place::<$($G),+> |f, a, p| f(a.output(0), a.input(0), p)),
-            slopes: None,
+            gradients: None,
         }
     };
 }
 
 pub static ADD: Binary = Binary {
-    slopes: Some(|_, _, _, dy| [dy, dy]),
+    gradients: Some(|_, _, _, dy| [dy, dy]),
     ..row!("Add" NUMBERS, add::<T>, add_in_place, |a, b| a.checked_add(b))
 };
 pub static SUB: Binary = Binary {
-    slopes: Some(|_, _, _, dy| [dy, -dy]),
+    gradients: Some(|_, _, _, dy| [dy, -dy]),
     ..row!("Sub" NUMBERS, sub::<T>, sub_in_place, |a, b| a.checked_sub(b))
 };
 pub static MUL: Binary = Binary {
-    slopes: Some(|a, b, _, dy| [dy * b, dy * a]),
+    gradients: Some(|a, b, _, dy| [dy * b, dy * a]),
     ..row!("Mul" NUMBERS, mul::<T>, mul_in_place, |a, b| a.checked_mul(b))
 };
 pub static DIV: Binary = Binary {
-    slopes: Some(|_, b, y, dy| [dy / b, -(dy * y) / b]),
+    gradients: Some(|_, b, y, dy| [dy / b, -(dy * y) / b]),
     ..row!("Div" NUMBERS, div::<T>, div_in_place, |a, b| {
         // Sizes round down, whole numbers of a model toward zero: the same where none is negative.
         (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.floor_div(b))
@@ -93,7 +93,7 @@ static MODULO: Binary = row!("Mod" NUMBERS, modulo::<T>, modulo_in_place, |a, b|
 });
 static FMOD: Binary = Binary {
     attribute: Some(("fmod", "1")),
-    slopes: Some(|a, b, _, dy| [dy, -dy * (a / b).trunc()]),
+    gradients: Some(|a, b, _, dy| [dy, -dy * (a / b).trunc()]),
     ..row!("Mod" NUMBERS, fmod::<T>, fmod_in_place, |_, _| None)
 };
 static SHIFT_LEFT: Binary = Binary {
@@ -166,8 +166,8 @@ impl Op for &'static Binary {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        if let (Some(slopes), Some(dy)) = (self.slopes, g.dy(0)) {
-            let [da, db] = slopes(g.x(0), g.x(1), g.y(0), dy);
+        if let (Some(gradients), Some(dy)) = (self.gradients, g.dy(0)) {
+            let [da, db] = gradients(g.x(0), g.x(1), g.y(0), dy);
             g.set(0, da);
             g.set(1, db);
         }

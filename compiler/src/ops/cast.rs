@@ -148,7 +148,7 @@ impl Fit {
         for dtype in [ty.dtype, to] {
             if dtype != DType::String && !REALS.contains(&dtype) {
                 let message = format!("elements of type {dtype} cannot be cast");
-                return Err(cx.finding(Code::TypeMismatch, message));
+                return Err(cx.diagnostic(Code::TypeMismatch, message));
             }
         }
         if let Some(known) = cx.known(0) {
@@ -317,7 +317,7 @@ impl Op for BitCast {
         if from != to || from == 0 {
             let message =
                 format!("elements of type {} do not have the bits of {}", ty.dtype, self.to);
-            return Err(cx.finding(Code::TypeMismatch, message));
+            return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         Ok(vec![Type::tensor(self.to, &ty.shape)])
     }

@@ -189,7 +189,7 @@ impl Split {
             && usize::try_from(count).map_or(true, |count| count < cx.outputs().max(1))
         {
             let message = format!("`num_outputs` is {count}, but the node has {}", cx.outputs());
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         // More parts than outputs are allowed, so their number says nothing of the size of the model.
         if let Some(count) = self.num_outputs.filter(|&count| count > MOST_PARTS)
@@ -197,7 +197,7 @@ impl Split {
         {
             let message =
                 format!("`num_outputs` is {count}; more than {MOST_PARTS} are not supported");
-            return Err(cx.finding(Code::TooLarge, message));
+            return Err(cx.diagnostic(Code::TooLarge, message));
         }
         if self.num_outputs.is_none() && cx.known(1).is_none() {
             let (count, most) = (cx.count(1)?, cx.upper(len));
@@ -231,7 +231,7 @@ impl Op for Split {
         let parts = self.infer_parts(cx, &ty.shape[axis])?;
         if parts.len() < cx.outputs() {
             let message = format!("there are {} parts for {} outputs", parts.len(), cx.outputs());
-            return Err(cx.finding(Code::BadArity, message));
+            return Err(cx.diagnostic(Code::BadArity, message));
         }
         let lens: Option<Vec<i64>> = parts.iter().map(Dim::known).collect();
         if let (Some(mut rest), Some(lens)) = (cx.known(0), lens) {
@@ -332,7 +332,7 @@ impl Tape {
 mod tests {
     use super::*;
     use crate::{
-        Options, host,
+        Options, interpreter,
         ops::testing::{Given, check, tensor},
         tensor::Tensor,
         value::Value,
@@ -363,12 +363,12 @@ mod tests {
                 y = Concat<axis = 0>(b, a, b)
             }"#;
         let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
-            .unwrap_or_else(|findings| panic!("{findings}"));
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let chosen = Tensor::from_raw(DType::Bool, vec![6], vec![1, 0, 1, 1, 0, 1].into());
         let x = Tensor { shape: vec![1, 4], ..Tensor::from_floats(&[1.0, 2.0, 3.0, 4.0]) };
         let row = Tensor::from_floats(&[5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
         let inputs = [x, chosen, row].map(Value::Tensor);
-        let made = host::run(&plan, &inputs).expect("the inputs fit");
+        let made = interpreter::run(&plan, &inputs).expect("the inputs fit");
         let y = made[0].tensor().and_then(Tensor::floats).expect("floats");
         assert_eq!(y, [5.0, 7.0, 8.0, 10.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 10.0]);
     }
@@ -405,7 +405,7 @@ mod tests {
             { a, b = Split<axis = 1>(x, parts) }"#;
         let options = crate::Options::default();
         let (plan, _) = crate::plan(text.to_owned().into(), &options, &mut |_, _| {})
-            .unwrap_or_else(|findings| panic!("{findings}"));
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         assert_eq!(plan.to_string().matches("concat::split").count(), 2, "{plan}");
     }
 }

@@ -161,7 +161,7 @@ impl Op for EyeLike {
         let dtype = self.dtype.unwrap_or(ty.dtype);
         if !TRUTHS.contains(&dtype) {
             let message = format!("{dtype} cannot be 0 and 1");
-            return Err(cx.finding(Code::TypeMismatch, message));
+            return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         Ok(vec![Type::tensor(dtype, &ty.shape)])
     }

@@ -75,7 +75,7 @@ impl Op for Cumulative {
             Some(&[axis]) => {
                 cx.axis("axis", axis, ty.rank())?;
             }
-            Some(_) => return Err(cx.finding(Code::ShapeMismatch, "`axis` must be one number")),
+            Some(_) => return Err(cx.diagnostic(Code::ShapeMismatch, "`axis` must be one number")),
             // What lies before the axis, along it, and after it.
             None => drop(cx.fresh_sizes([None; 3])),
         }
@@ -111,7 +111,7 @@ impl Op for Cumulative {
         }
         match g.ints(1).as_deref() {
             Some(&[axis]) => {
-                let y = self.product_by_turns(x, g.axis(axis, x.rank()))?;
+                let y = self.iterated_product(x, g.axis(axis, x.rank()))?;
                 g.through(&[y])
             }
             // Along an axis that is known only when running, an element that is zero has no derivative
@@ -125,8 +125,8 @@ impl Op for Cumulative {
 }
 
 impl Cumulative {
-    /// The running product, as turns: whose derivatives divide by no element.
-    fn product_by_turns<'t>(&self, x: Expr<'t>, axis: usize) -> Result<Expr<'t>> {
+    /// The running product, as iterations: whose derivatives divide by no element.
+    fn iterated_product<'t>(&self, x: Expr<'t>, axis: usize) -> Result<Expr<'t>> {
         let mut slice = x.ty();
         slice.shape.remove(axis);
         let sizes = x.tape.joined(&[x.sizes(0, axis as i64), x.sizes(axis as i64 + 1, i64::MAX)]);

@@ -129,7 +129,7 @@ impl Op for Tile {
         cx.of(1, &[DType::I64])?;
         if cx.count(1)? != ty.rank() {
             let message = format!("there are {} repeats for {} axes", cx.count(1)?, ty.rank());
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         let shape = match cx.known(1) {
             Some(repeats) => {

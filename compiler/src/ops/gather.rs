@@ -1,6 +1,6 @@
 //! Elements picked by indices: `Gather`, `GatherElements` and `GatherND`.
 
-use super::{Entry, entry, narrow};
+use super::{Entry, entry, weight_precision};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -154,7 +154,7 @@ impl Op for Gather {
 /// are widened.
 fn table(cx: &mut Lower<'_>, geometry: Axis) -> Result {
     let kernel = cx.choose(GATHERS, 1)?;
-    let Some(stored) = narrow::rows(cx, 0) else { return cx.call(kernel, geometry) };
+    let Some(stored) = weight_precision::rows(cx, 0) else { return cx.call(kernel, geometry) };
     let (count, indices) = (cx.ty(1)?.len(), cx.input(1)?);
     let mut pick = |from: Operand, dtype: DType, inner: Dim| -> Result<Operand> {
         let picked = cx.scratch(dtype, &count * &inner);
@@ -265,7 +265,7 @@ impl Op for GatherNd {
         let batch = usize::try_from(self.batch_dims).unwrap_or(usize::MAX);
         if batch >= x.rank().min(indices.rank()) {
             let message = format!("`batch_dims` is {}, which is out of range", self.batch_dims);
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         for (a, b) in x.shape[..batch].iter().zip(&indices.shape) {
             cx.require_equal(a, b, "the sizes of an axis that both inputs have in common")?;
@@ -303,7 +303,7 @@ pub(super) fn points<'a>(
 ) -> Inferred<&'a [Dim]> {
     let (x, indices) = (cx.ty(0)?, cx.of(1, INDICES)?);
     let Some(axes) = indices.shape.last() else {
-        return Err(cx.finding(Code::ShapeMismatch, "the indices must have an axis of points"));
+        return Err(cx.diagnostic(Code::ShapeMismatch, "the indices must have an axis of points"));
     };
     let rest = x.rank().saturating_sub(batch);
     let told = of_slice.and_then(|slice| rest.checked_sub(slice)).or((rest == 1).then_some(1));
@@ -313,11 +313,11 @@ pub(super) fn points<'a>(
     }
     let Some(axes) = axes.known() else {
         let message = "how many axes a point names is known only when the model runs";
-        return Err(cx.finding(Code::UnknownShape, message));
+        return Err(cx.diagnostic(Code::UnknownShape, message));
     };
     let found = usize::try_from(axes).ok().and_then(|axes| x.shape.get(batch + axes..));
     let message = || format!("a point names {axes} axes, which the input does not have");
-    found.ok_or_else(|| cx.finding(Code::ShapeMismatch, message()))
+    found.ok_or_else(|| cx.diagnostic(Code::ShapeMismatch, message()))
 }
 
 #[cfg(test)]

@@ -47,15 +47,15 @@ impl Gradient {
         if cx.given() != 2 * count + 1 {
             let given = cx.given().saturating_sub(count + 1);
             let message = format!("there are {given} points for {count} names in `xs` and `zs`");
-            return Err(cx.finding(Code::BadArity, message));
+            return Err(cx.diagnostic(Code::BadArity, message));
         }
         if cx.outputs() > self.xs.len() {
             let message = format!("there are {} outputs, but {} `xs`", cx.outputs(), self.xs.len());
-            return Err(cx.finding(Code::BadArity, message));
+            return Err(cx.diagnostic(Code::BadArity, message));
         }
         if let Some(i) = (1..count).find(|&i| names[..i].contains(&names[i])) {
             let message = format!("`{}` is named twice in `xs` and `zs`", names[i]);
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         for i in (0..self.xs.len()).chain([2 * count]) {
             cx.of(i, DIFFERENTIABLE)?;
@@ -69,7 +69,7 @@ impl Gradient {
             let sizes = || point.shape.iter().zip(&named.shape);
             if point.rank() != named.rank() || sizes().any(differ) {
                 let message = format!("the point for `{name}` has another shape than it");
-                return Err(cx.finding(Code::ShapeMismatch, message));
+                return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
         }
         Ok(())

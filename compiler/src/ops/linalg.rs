@@ -29,7 +29,7 @@ impl Op for Det {
         let ty = cx.of(0, FLOATS)?;
         let [pile @ .., rows, columns] = &*ty.shape else {
             let message = format!("input 0 must be matrices, but has {} axes", ty.rank());
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         cx.require_equal(rows, columns, "the rows and the columns of a matrix")?;
         Ok(vec![Type::tensor(ty.dtype, pile)])

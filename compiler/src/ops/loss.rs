@@ -61,7 +61,7 @@ fn loss(cx: &mut Infer<'_>, reduction: Reduction) -> Inferred<Type> {
     let TensorType { dtype, shape } = cx.of(0, FLOATS)?;
     let [batch, classes, rest @ ..] = shape.as_slice() else {
         let message = format!("input 0 must have two axes or more, but has {}", shape.len());
-        return Err(cx.finding(Code::ShapeMismatch, message));
+        return Err(cx.diagnostic(Code::ShapeMismatch, message));
     };
     cx.of(1, INDICES)?;
     let targets = &cx.ranked(1, shape.len() - 1)?.shape;
@@ -86,7 +86,7 @@ fn inputs(cx: &mut Lower<'_>) -> Result<Vec<Arg>> {
 
 /// What `dx` is for the negative log-likelihood loss of `x`, logarithms of probabilities; says the
 /// derivative of the weights, too.
-fn slope<'t>(
+fn gradient<'t>(
     g: &mut Gradient<'t>,
     x: Expr<'t>,
     dy: Expr<'t>,
@@ -194,7 +194,7 @@ impl Op for NegativeLogLikelihoodLoss {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         if let Some(dy) = g.dy(0) {
-            let dx = slope(g, g.x(0), dy, self.reduction, self.ignore_index);
+            let dx = gradient(g, g.x(0), dy, self.reduction, self.ignore_index);
             g.set(0, dx);
         }
         Ok(())
@@ -281,7 +281,7 @@ impl Op for SoftmaxCrossEntropyLoss {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let y = g.x(0).log_softmax(1);
-        let of_loss = g.dy(0).map(|dy| slope(g, y, dy, self.reduction, self.ignore_index));
+        let of_loss = g.dy(0).map(|dy| gradient(g, y, dy, self.reduction, self.ignore_index));
         let both = [of_loss, g.dy(1)].into_iter().flatten().reduce(|a, b| a + b);
         if let Some(dy) = both {
             g.set(0, dy - y.exp() * dy.sum(&[1]));

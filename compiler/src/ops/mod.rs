@@ -13,13 +13,14 @@
 //! Nothing else names operators: the conformance suite finds the new one by itself.
 
 pub(crate) mod activation;
+pub(crate) mod activation_grad;
 pub(crate) mod arg;
 pub(crate) mod attention;
 pub(crate) mod binary;
-pub(crate) mod blocks;
+pub(crate) mod blocked;
 pub(crate) mod cast;
-pub(crate) mod channels_last;
 pub(crate) mod compare;
+pub(crate) mod composite;
 pub(crate) mod concat;
 pub(crate) mod constant;
 pub(crate) mod control;
@@ -29,7 +30,6 @@ pub(crate) mod custom;
 pub(crate) mod einsum;
 mod epilogue;
 pub(crate) mod expand;
-mod fit;
 pub(crate) mod fourier;
 pub(crate) mod gate;
 pub(crate) mod gather;
@@ -39,7 +39,7 @@ pub(crate) mod linalg;
 pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod ml;
-mod narrow;
+pub(crate) mod nhwc;
 pub(crate) mod nms;
 pub(crate) mod norm;
 pub(crate) mod optimizer;
@@ -49,7 +49,6 @@ pub(crate) mod pad;
 pub(crate) mod pool;
 pub(crate) mod quantize;
 pub(crate) mod quantized;
-pub(crate) mod quoted;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
@@ -62,14 +61,15 @@ pub(crate) mod select;
 pub(crate) mod sequence;
 pub(crate) mod sizes;
 pub(crate) mod slice;
-pub(crate) mod slope;
 pub(crate) mod softmax;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod text;
 pub(crate) mod transpose;
 pub(crate) mod unary;
+mod unbroadcast;
 pub(crate) mod variadic;
+mod weight_precision;
 pub(crate) mod window;
 
 use crate::{
@@ -100,7 +100,7 @@ pub enum How {
     /// to the inputs, in that order, and the node may stand before what makes them.
     Naming(&'static [&'static str], Read),
     /// By a function that adds nodes for it, and gives the values of its outputs. The node stays as
-    /// it is (`quoted::Quoted`) until the first pass, so that it can be written again.
+    /// it is (`composite::Quoted`) until the first pass, so that it can be written again.
     Nodes(Nodes),
     /// As other nodes: a function in ONNX's textual syntax without its name, over the newest
     /// operators, such as `<axis: int = 1> (X) => (Y) { ... }`.
@@ -173,21 +173,21 @@ const FAMILIES: &[&[Entry]] = &[
     attention::linear::OPS,
     attention::rotary::OPS,
     binary::OPS,
-    blocks::OPS,
+    blocked::OPS,
     cast::OPS,
-    channels_last::OPS,
-    channels_last::conv::OPS,
-    channels_last::pool::OPS,
+    nhwc::OPS,
+    nhwc::conv::OPS,
+    nhwc::pool::OPS,
     compare::OPS,
     concat::OPS,
     constant::OPS,
     control::OPS,
     conv::OPS,
     conv::blocked::OPS,
-    conv::blocked_correlate::OPS,
+    conv::blocked_weight_grad::OPS,
     conv::blocked_transpose::OPS,
     conv::causal::OPS,
-    conv::correlate::OPS,
+    conv::weight_grad::OPS,
     conv::deform::OPS,
     conv::integer::OPS,
     conv::transpose::OPS,
@@ -239,7 +239,7 @@ const FAMILIES: &[&[Entry]] = &[
     sequence::map::OPS,
     sequence::split::OPS,
     slice::OPS,
-    slope::OPS,
+    activation_grad::OPS,
     softmax::OPS,
     text::OPS,
     text::grams::OPS,

@@ -71,7 +71,7 @@ fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
     let inputs = cx.given() - 2;
     if inputs == 0 || !inputs.is_multiple_of(given) {
         let message = format!("there are {inputs} inputs behind the second, not {given} a tensor");
-        return Err(cx.finding(Code::OptimizerInputs, message));
+        return Err(cx.diagnostic(Code::OptimizerInputs, message));
     }
     let tensors = inputs / given;
     for i in 2..2 + inputs {

@@ -56,7 +56,7 @@ impl Op for Optional {
             let plain = content.is_tensor() || content.element().is_some();
             if !plain && *content != Type::Unknown {
                 let message = format!("an optional value cannot be {content}");
-                return Err(cx.finding(Code::TypeMismatch, message));
+                return Err(cx.diagnostic(Code::TypeMismatch, message));
             }
             return Ok(vec![Type::Optional(content.clone().into())]);
         }
@@ -86,7 +86,7 @@ impl Op for OptionalGetElement {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         if matches!(cx.any(0)?, Type::Optional(_)) && cx.ints(0) == Some(vec![0]) {
-            return Err(cx.finding(Code::TypeMismatch, "the optional has no value"));
+            return Err(cx.diagnostic(Code::TypeMismatch, "the optional has no value"));
         }
         if let (false, Some(known)) = (matches!(cx.any(0)?, Type::Optional(_)), cx.known(0)) {
             cx.set_known(0, known.to_vec());

@@ -1,7 +1,7 @@
 //! Constant factors of products, packed when the model is compiled into the order in which kernels
 //! read them. All processors read the same order.
 
-use super::narrow::{self, Factor, Stored};
+use super::weight_precision::{self, Factor, Stored};
 use crate::{
     array::{Array, Element},
     dtype::DType,
@@ -315,7 +315,7 @@ pub(super) fn packed(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Ope
 /// Input `i` packed, with two of so many rows as one of pairs of `bfloat16` numbers, where it is a constant
 /// that is to stand so.
 pub(super) fn paired(cx: &mut Lower<'_>, i: usize, how: impl Pack, rows: usize) -> Option<Operand> {
-    narrow::pairs(cx, i, Rc::new(Packed { how, dtype: DType::F32 }), rows)
+    weight_precision::pairs(cx, i, Rc::new(Packed { how, dtype: DType::F32 }), rows)
 }
 
 /// Input `i` as a right factor in fewer bits, where it is a constant that is to stand so.

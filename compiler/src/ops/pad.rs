@@ -160,7 +160,7 @@ impl Op for Pad {
         let count = if cx.has(3) { cx.count(3)? } else { shape.len() };
         if cx.count(1)? != 2 * count {
             let message = format!("there are {} pads for {count} axes", cx.count(1)?);
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if let Some((before, after)) = pads(shape.len(), |i| cx.known(i), cx.has(3)) {
             for ((size, before), after) in shape.iter_mut().zip(&before).zip(&after) {
@@ -276,7 +276,7 @@ impl Op for CenterCropPad {
         };
         if cx.count(1)? != axes.len() {
             let message = format!("there are {} sizes for {} axes", cx.count(1)?, axes.len());
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         let sizes = match cx.known(1) {
             Some(sizes) => sizes.to_vec(),

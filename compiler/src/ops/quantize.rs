@@ -65,7 +65,7 @@ impl Parts {
         let (x, scale) = (cx.shape(0)?, cx.shape(1)?);
         if self.block_size < 0 {
             let message = format!("`block_size` is {}", self.block_size);
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         if let Some(zero) = cx.optional(2)? {
             self.check_zero(cx, scale, &zero.shape)?;
@@ -97,7 +97,7 @@ impl Parts {
         }
         if scale.len() != zero.len() {
             let message = "scales and zero points must have the same axes";
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         for (scale, zero) in scale.iter().zip(zero) {
             cx.require_equal(scale, zero, "the numbers of scales and of zero points")?;
@@ -270,11 +270,11 @@ impl Op for QuantizeLinear {
         let dtype = self.dtype.or(zero).unwrap_or(DType::U8);
         if zero.is_some_and(|zero| zero != dtype) {
             let message = format!("`output_dtype` is {dtype}, but the zero points are not");
-            return Err(cx.finding(Code::TypeMismatch, message));
+            return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         if !QUANTA.contains(&dtype) {
             let message = format!("numbers are not quantized to {dtype}");
-            return Err(cx.finding(Code::TypeMismatch, message));
+            return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         self.parts.check(cx)?;
         Ok(vec![Type::tensor(dtype, &x.shape)])
@@ -348,7 +348,7 @@ impl Op for DequantizeLinear {
         if !DEQUANTIZE.iter().any(|(made, _)| *made == dtype) {
             let message =
                 format!("numbers are not dequantized to {dtype}; `output_dtype` says to what");
-            return Err(cx.finding(Code::TypeMismatch, message));
+            return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         if cx.has(2) {
             cx.same_dtype(0, 2)?;

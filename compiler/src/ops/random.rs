@@ -165,7 +165,7 @@ impl Op for Random {
         };
         if let Some(size) = shape.iter().find(|size: &&Dim| size.known().is_some_and(|n| n < 0)) {
             let message = format!("a size in `shape` is {size:?}");
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         let dtype = self.dtype.unwrap_or(like);
         one_of(cx, dtype, FLOATS)?;
@@ -198,7 +198,7 @@ fn one_of(cx: &Infer<'_>, dtype: DType, allowed: &[DType]) -> Inferred<()> {
         return Ok(());
     }
     let message = format!("the operator does not make elements of type {dtype}");
-    Err(cx.finding(Code::TypeMismatch, message))
+    Err(cx.diagnostic(Code::TypeMismatch, message))
 }
 
 /// 1 with the probability that the input says, else 0.
@@ -293,7 +293,7 @@ impl Op for Multinomial {
         one_of(cx, self.dtype, INDICES)?;
         if self.samples < 0 {
             let message = format!("`sample_size` is {}", self.samples);
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         cx.require_at_least(&ty.shape[1], &1.into(), "the number of classes")?;
         Ok(vec![Type::tensor(self.dtype, [ty.shape[0].clone(), self.samples.into()])])

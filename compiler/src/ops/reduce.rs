@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, EXTREMES, I64_ONLY, ORDERED, SUMMABLE},
-    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Slope, Views},
+    ir::{Attributes, Expr, Grad, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{Kernel, geometry::Reduction, kernel},
     ty::TensorType,
 };
@@ -46,11 +46,11 @@ pub struct Reducer {
     /// The same for truth values.
     truth: Option<Kernel<Reduction>>,
     /// The derivative, where `y` and `dy` keep the axes that are reduced.
-    slope: Slope,
+    gradient: Grad,
 }
 
 macro_rules! row {
-    ($name:literal $set:ident, $kernel:ident, $keeps_one:literal, $sizes:expr, $slope:expr) => {
+    ($name:literal $set:ident, $kernel:ident, $keeps_one:literal, $sizes:expr, $gradient:expr) => {
         Reducer {
             name: $name,
             types: $set,
@@ -58,7 +58,7 @@ macro_rules! row {
             sizes: $sizes,
             kernel: kernel!($set T, reduce::$kernel::<T>, |f, a, p| f(a.input(0), a.output(0), p)),
             truth: None,
-            slope: $slope,
+            gradient: $gradient,
         }
     };
 }
@@ -180,12 +180,12 @@ impl Reduce {
         }
         let Some(count) = cx.shape(1)?.iter().product::<Dim>().known() else {
             let message = "without `keepdims`, the number of `axes` must be known";
-            return Err(cx.finding(Code::UnknownShape, message));
+            return Err(cx.diagnostic(Code::UnknownShape, message));
         };
         let Some(left) = usize::try_from(count).ok().and_then(|n| shape.len().checked_sub(n))
         else {
             let message = format!("{count} axes of {} cannot be reduced", shape.len());
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         let most = bounds.into_iter().reduce(|a, b| Some(a?.max(b?))).flatten();
         Ok(cx.fresh_sizes(vec![most; left]))
@@ -267,7 +267,7 @@ impl Op for Reduce {
             _ => value.unsqueeze(all()),
         };
         let (y, dy) = (keep(g.y(0)), keep(dy));
-        let dx = (self.by.slope)(x, y, dy);
+        let dx = (self.by.gradient)(x, y, dy);
         // What is one element for many is stretched, whether its sizes are known or not.
         g.set(0, if dx.dims() == x.dims() { dx } else { dx.expand_like(x) });
         Ok(())

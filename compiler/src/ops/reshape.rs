@@ -123,7 +123,7 @@ impl Reshape {
                 Some(0) if !self.allowzero => match input.get(axis) {
                     Some(size) => size.clone(),
                     None => {
-                        return Err(cx.finding(
+                        return Err(cx.diagnostic(
                             Code::ShapeMismatch,
                             format!("`shape` copies axis {axis}, which the input does not have"),
                         ));
@@ -135,7 +135,7 @@ impl Reshape {
                 }
                 Some(n) if n < 0 => {
                     let message = format!("`shape` is {wanted:?}, of which only one may be -1");
-                    return Err(cx.finding(Code::ShapeMismatch, message));
+                    return Err(cx.diagnostic(Code::ShapeMismatch, message));
                 }
                 _ => {
                     cx.require_at_least(dim, &0.into(), "a size and 0")?;

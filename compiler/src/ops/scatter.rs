@@ -310,7 +310,7 @@ impl Op for TensorScatter {
         let ty = cx.of(0, ANY)?.clone();
         let steps = cx.axis("axis", self.axis, ty.rank())?;
         if steps == 0 {
-            return Err(cx.finding(Code::BadAttribute, "`axis` is that of the instances"));
+            return Err(cx.diagnostic(Code::BadAttribute, "`axis` is that of the instances"));
         }
         cx.same_dtype(0, 1)?;
         let update = cx.ranked(1, ty.rank())?;

@@ -154,11 +154,11 @@ impl Slice {
             cx.same_dtype(1, i)?;
             if cx.count(i)? != count {
                 let message = format!("there are {count} starts, but input {i} differs in length");
-                return Err(cx.finding(Code::ShapeMismatch, message));
+                return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
         }
         if cx.ints(4).is_some_and(|steps| steps.contains(&0)) {
-            return Err(cx.finding(Code::BadAttribute, "a step is 0"));
+            return Err(cx.diagnostic(Code::BadAttribute, "a step is 0"));
         }
         if !cx.has(3) {
             let axes: Vec<i64> = (0..count).filter_map(|axis| i64::try_from(axis).ok()).collect();
@@ -289,7 +289,7 @@ impl Op for ReverseSequence {
         let axes = [self.batch_axis, self.time_axis];
         if !matches!(axes, [0, 1] | [1, 0]) || ty.rank() < 2 {
             let message = format!("`batch_axis` and `time_axis` are {axes:?}, not 0 and 1");
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         cx.of(1, &[DType::I64])?;
         let lengths = cx.ranked(1, 1)?.shape[0].clone();
@@ -342,7 +342,7 @@ impl Op for Trilu {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, ANY)?;
         if ty.rank() < 2 {
-            return Err(cx.finding(Code::ShapeMismatch, "the input must have two axes or more"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the input must have two axes or more"));
         }
         if cx.has(1) {
             cx.of(1, &[DType::I64])?;

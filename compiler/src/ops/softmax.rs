@@ -27,7 +27,7 @@ pub struct Form {
     name: &'static str,
     kernel: Kernel<Axis>,
     /// The derivative, for `y`, `dy` and the axis.
-    slope: for<'t> fn(y: Expr<'t>, dy: Expr<'t>, axis: usize) -> Expr<'t>,
+    gradient: for<'t> fn(y: Expr<'t>, dy: Expr<'t>, axis: usize) -> Expr<'t>,
 }
 
 /// `e^x / Σ e^x` along an axis, or one of its kin.
@@ -42,18 +42,18 @@ pub static SOFTMAX: Form = Form {
     name: "Softmax",
     kernel: kernel!(FLOATS T, softmax::softmax::<T>, |f, a, p| f(a.input(0), a.output(0), p),
         in_place softmax_in_place::<T> |f, a, p| f(a.output(0), p)),
-    slope: |y, dy, axis| y * (dy - (y * dy).sum(&[axis])),
+    gradient: |y, dy, axis| y * (dy - (y * dy).sum(&[axis])),
 };
 static LOG_SOFTMAX: Form = Form {
     name: "LogSoftmax",
     kernel: kernel!(FLOATS T, softmax::log_softmax::<T>, |f, a, p| f(a.input(0), a.output(0), p),
         in_place log_softmax_in_place::<T> |f, a, p| f(a.output(0), p)),
-    slope: |y, dy, axis| dy - y.exp() * dy.sum(&[axis]),
+    gradient: |y, dy, axis| dy - y.exp() * dy.sum(&[axis]),
 };
 static HARDMAX: Form = Form {
     name: "Hardmax",
     kernel: kernel!(FLOATS T, softmax::hardmax::<T>, |f, a, p| f(a.input(0), a.output(0), p)),
-    slope: |y, _, _| y.zeros_like(),
+    gradient: |y, _, _| y.zeros_like(),
 };
 
 fn along(node: &mut Reader<'_>, form: &'static Form) -> Result<Rc<dyn Op>> {
@@ -96,7 +96,7 @@ impl Op for Softmax {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (y, Some(dy)) = (g.y(0), g.dy(0)) else { return Ok(()) };
-        g.set(0, (self.form.slope)(y, dy, g.axis(self.axis, y.rank())));
+        g.set(0, (self.form.gradient)(y, dy, g.axis(self.axis, y.rank())));
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ pub fn check(op: impl Op, inputs: &[Given], outputs: usize, expected: &str) {
     let (id, result) = graph.node(graph.body, new);
     let outputs: Vec<ValueId> = graph[id].outputs.iter().flatten().copied().collect();
     let found = match result {
-        Err(finding) => finding.message,
+        Err(diagnostic) => diagnostic.message,
         Ok(()) => {
             let text = |&id: &ValueId| match &graph[id].known {
                 Some(known) => format!("{} = {known:?}", graph[id].ty),

@@ -76,7 +76,7 @@ impl Op for Transpose {
         };
         if order.len() != rank {
             let message = format!("`perm` names {} axes, but there are {rank}", order.len());
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         if let Some(known) = cx.known(0) {
             cx.set_known(0, known.to_vec());
@@ -352,11 +352,11 @@ impl Op for Col2Im {
         let rank = cx.count(1)?;
         if cx.count(2)? != rank {
             let message = "`image_shape` and `block_shape` differ in length";
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         let Some(steps) = self.steps(rank) else {
             let message = format!("the attributes do not fit an image of {rank} axes");
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         };
         let (Some(image), Some(block)) = (cx.known(1), cx.known(2)) else {
             let mut sizes = cx.fresh_sizes(vec![None; 1 + 2 * rank]);

@@ -9,7 +9,7 @@ use crate::{
     diag::Result,
     dim::Dim,
     dtype::{BOOL_ONLY, DType, FLOAT8S, FLOATS, INTEGERS, NUMBERS},
-    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Slope, ValueId},
+    ir::{Attributes, Expr, Grad, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId},
     plan::{Kernel, NoParams, kernel},
     ty::{TensorType, Type},
 };
@@ -89,11 +89,11 @@ pub struct Unary {
     sizes: fn(&Dim) -> Option<Dim>,
     kernel: Kernel,
     /// The derivative, where there is one that is not zero.
-    slope: Option<Slope>,
+    gradient: Option<Grad>,
 }
 
 macro_rules! row {
-    ($name:literal $set:ident, $kernel:ident $(::<$G:ident>)?, $in_place:ident $(, $slope:expr)?) => {
+    ($name:literal $set:ident, $kernel:ident $(::<$G:ident>)?, $in_place:ident $(, $gradient:expr)?) => {
         Unary {
             name: $name,
             types: $set,
@@ -101,7 +101,7 @@ macro_rules! row {
             kernel: kernel!($set T, unary::$kernel $(::<$G>)?,
                 |f, a, _p| f(a.input(0), a.output(0)),
                 in_place $in_place $(::<$G>)? |f, a, _p| f(a.output(0))),
-            slope: [$(Some($slope as Slope),)? None][0],
+            gradient: [$(Some($gradient as Grad),)? None][0],
         }
     };
 }
@@ -176,8 +176,8 @@ impl Op for &'static Unary {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        if let (Some(slope), Some(dy)) = (self.slope, g.dy(0)) {
-            g.set(0, slope(g.x(0), g.y(0), dy));
+        if let (Some(gradient), Some(dy)) = (self.gradient, g.dy(0)) {
+            g.set(0, gradient(g.x(0), g.y(0), dy));
         }
         Ok(())
     }

@@ -114,23 +114,23 @@ impl Window {
         for (name, list, len, least) in lists {
             if !list.is_empty() && list.len() != len {
                 let message = format!("`{name}` must have {len} numbers, but has {}", list.len());
-                return Err(cx.finding(Code::BadAttribute, message));
+                return Err(cx.diagnostic(Code::BadAttribute, message));
             }
             if let Some(n) = list.iter().find(|&&n| n < least || n > i64::from(i32::MAX)) {
                 let message = format!("`{name}` has the number {n}");
-                return Err(cx.finding(Code::BadAttribute, message));
+                return Err(cx.diagnostic(Code::BadAttribute, message));
             }
         }
         Ok(())
     }
 
-    /// The sizes of the window as the attribute says them; a finding where it does not.
+    /// The sizes of the window as the attribute says them; a diagnostic where it does not.
     pub fn kernel(&self, cx: &Infer<'_>, axes: usize) -> Inferred<Vec<Dim>> {
         if self.kernel_shape.len() == axes {
             return Ok(self.sizes());
         }
         let message = format!("`kernel_shape` must have {axes} numbers");
-        Err(cx.finding(Code::BadAttribute, message))
+        Err(cx.diagnostic(Code::BadAttribute, message))
     }
 
     /// The sizes of the window as the attribute says them.
@@ -150,10 +150,10 @@ impl Window {
         let axes = [image.len(), kernel.len()];
         if axes[0] != axes[1] || axes[0] == 0 {
             let message = format!("the images have {} axes, the kernels {}", axes[0], axes[1]);
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if group < 1 || group > i64::from(i32::MAX) {
-            return Err(cx.finding(Code::BadAttribute, format!("`group` is {group}")));
+            return Err(cx.diagnostic(Code::BadAttribute, format!("`group` is {group}")));
         }
         for size in kernel {
             cx.require_at_least(size, &1.into(), "a size of the kernels")?;

@@ -5,7 +5,7 @@
 //! types, and what the condition says of sizes. A `Squeeze` whose axes depend on sizes is such a
 //! branch too.
 
-use super::turns;
+use super::loops;
 use crate::{
     dim::{Atom, Dim},
     ir::{Graph, NewNode, Next, Node, NodeId, Outputs, RegionId, Rewrite, Todo, ValueId},
@@ -28,7 +28,7 @@ const DEEPEST: usize = 8;
 const MOST: usize = (1 << DEEPEST) - 1;
 
 /// Decides the node, where it is an `If` or stands for one, as far as that can be done; and writes
-/// what a loop of at most one turn does.
+/// what a loop of at most one iteration does.
 pub fn decide(
     cx: &mut Rewrite<'_>,
     id: NodeId,
@@ -36,7 +36,7 @@ pub fn decide(
     into: RegionId,
     outputs: &[ValueId],
 ) -> Next {
-    if let Some(next) = turns::write_out(cx, id, into) {
+    if let Some(next) = loops::write_out(cx, id, into) {
         return next;
     }
     let old = cx.old;
@@ -62,10 +62,10 @@ pub fn decide(
     inline(cx, id, region, into)
 }
 
-/// Decides the node, where it is an `If` whose condition is known, or a loop of at most one turn, and
+/// Decides the node, where it is an `If` whose condition is known, or a loop of at most one iteration, and
 /// nothing more: what is left is what ONNX has operators for.
 pub fn take(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[ValueId]) -> Next {
-    if let Some(next) = turns::write_out(cx, id, into) {
+    if let Some(next) = loops::write_out(cx, id, into) {
         return next;
     }
     let node = &cx.old[id];

@@ -4,10 +4,10 @@ use crate::{
     arena::Id,
     dim::Dim,
     dtype::DType,
-    host,
+    interpreter,
     ir::{self, Graph, NewNode, Node, RegionId, Site, ValueId},
     ops::{
-        cast::Cast, quantize::DequantizeLinear, quoted::Quoted, reshape::Identity, sizes::Sizes,
+        cast::Cast, composite::Quoted, quantize::DequantizeLinear, reshape::Identity, sizes::Sizes,
     },
     plan::{Optimize, Precision},
     tensor::{Data, Tensor},
@@ -156,7 +156,7 @@ fn evaluated(
 pub fn run(mut alone: Graph, outputs: Vec<ValueId>) -> Option<Vec<Tensor>> {
     alone.set_outputs(alone.body, outputs);
     let plan = ir::plan(&alone, Optimize::Size, Precision::Full).ok()?;
-    let made = host::run(&plan, &[]).ok()?.into_iter();
+    let made = interpreter::run(&plan, &[]).ok()?.into_iter();
     made.map(|value| value.into_tensor().map(Tensor::laid_aside)).collect()
 }
 
@@ -191,7 +191,7 @@ fn known(g: &Graph, id: ValueId) -> Option<Tensor> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, dtype::DType, host, tensor::Tensor, value::Value};
+    use crate::{Options, dtype::DType, interpreter, tensor::Tensor, value::Value};
 
     #[test]
     fn outputs_that_are_left_out_have_no_constants() {
@@ -201,8 +201,8 @@ mod tests {
             { y, "", "", scores = Attention<scale = 1.0>(q, k, k) }"#;
         let options = Options::default();
         let (plan, _) = crate::plan(text.to_owned().into(), &options, &mut |_, _| {})
-            .unwrap_or_else(|findings| panic!("{findings}"));
-        let made = host::run(&plan, &[]).expect("there are no inputs");
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let made = interpreter::run(&plan, &[]).expect("there are no inputs");
         let numbers = |value: &Value| value.tensor().and_then(Tensor::floats).expect("floats");
         assert_eq!(numbers(&made[1]), [1.0, 2.0]);
         assert!((numbers(&made[0])[1] - 0.731_058_6).abs() < 1e-6);
@@ -221,10 +221,11 @@ mod tests {
                 y = DequantizeLinear(bytes, scale)
             }"#;
         let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
-            .unwrap_or_else(|findings| panic!("{findings}"));
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let x = Tensor::from_numbers(DType::F32, vec![1, 7], &[0.0; 7]).expect("enough numbers");
         let bytes = Tensor::from_raw(DType::U8, vec![2], vec![1, 2].into());
-        let made = host::run(&plan, &[Value::Tensor(x), Value::Tensor(bytes)]).expect("they fit");
+        let made =
+            interpreter::run(&plan, &[Value::Tensor(x), Value::Tensor(bytes)]).expect("they fit");
         let numbers = |i: usize| made[i].tensor().and_then(Tensor::ints).expect("whole numbers");
         assert_eq!(numbers(0), [1, 7]);
         assert_eq!(numbers(1), [0]);
@@ -244,9 +245,9 @@ mod tests {
                 up = Add(sum, n)
             }"#;
         let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
-            .unwrap_or_else(|findings| panic!("{findings}"));
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let n = Value::Tensor(Tensor::from_ints(&[1, 1]));
-        let made = host::run(&plan, &[n]).expect("the input fits");
+        let made = interpreter::run(&plan, &[n]).expect("the input fits");
         let numbers = |i: usize| made[i].tensor().and_then(Tensor::ints).expect("whole numbers");
         assert_eq!(numbers(0), [i64::MIN, i64::MAX]);
         assert_eq!(numbers(1), [-2, 0]);
@@ -267,8 +268,8 @@ mod tests {
                  {{ {nodes} }}"
             );
             let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
-            let (plan, _) = planned.unwrap_or_else(|findings| panic!("{findings}"));
-            let made = host::run(&plan, &[]).expect("there are no inputs");
+            let (plan, _) = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            let made = interpreter::run(&plan, &[]).expect("there are no inputs");
             made[0].tensor().and_then(Tensor::ints).expect("whole numbers")
         };
         assert_eq!(found("z = ReduceSum(sum)"), [i64::MAX - 4]);

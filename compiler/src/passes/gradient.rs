@@ -102,11 +102,11 @@ fn expand(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId, simpler: &[Rule]) ->
                 }
             }
         }
-        Err(findings) => findings
+        Err(diagnostics) => diagnostics
             .within(&node.location())
             .0
             .into_iter()
-            .for_each(|finding| cx.findings.push(finding)),
+            .for_each(|diagnostic| cx.diagnostics.push(diagnostic)),
     }
     Next::Done
 }
@@ -145,7 +145,7 @@ struct Idle {
 }
 
 /// Whether `y` depends on variable `i` through another `Gradient`: then zeros are a derivative of it, as
-/// that of a slope that is the same everywhere.
+/// that of a gradient that is the same everywhere.
 fn through_another(graph: &Graph, asked: &Asked, given: &[ValueId], i: usize) -> bool {
     let (_, named, y) = asked.split(given);
     let (nodes, _) = graph.makers(&named.iter().copied().collect(), y);
@@ -264,7 +264,7 @@ fn backwards<'t>(
         tape.set_label(format!("{} gradient", node.name));
         known(tape, &node)?;
         let asked = Gradient::new(tape, id, &live, d_outputs, backwards).ask();
-        for (x, dx) in asked.map_err(|finding| along(tape, finding, id, seeds, xs))? {
+        for (x, dx) in asked.map_err(|diagnostic| along(tape, diagnostic, id, seeds, xs))? {
             if live.contains(&x) {
                 add(&mut found, tape.expr(x), dx);
             }
@@ -292,7 +292,7 @@ fn live(graph: &Graph, nodes: &[NodeId], xs: &[ValueId]) -> HashSet<ValueId> {
     live
 }
 
-/// A finding where the types around a node are not known.
+/// A diagnostic where the types around a node are not known.
 fn known(tape: &Tape, node: &Node) -> Result {
     let values = node.inputs.iter().chain(&node.outputs).flatten();
     let open = |&&id: &&ValueId| tape.look(|graph| !graph[id].ty.is_tensor());
@@ -325,7 +325,7 @@ fn path(graph: &Graph, x: ValueId, y: ValueId, others: &[ValueId]) -> Option<Vec
     Some(path)
 }
 
-/// The finding that no path from `x` to `y` has a derivative.
+/// The diagnostic that no path from `x` to `y` has a derivative.
 fn nowhere(graph: &Graph, x: ValueId, y: ValueId, path: &[NodeId]) -> Diagnostic {
     let (from, to) = (quoted(&graph[x].name), quoted(&graph[y].name));
     let message = format!("{to} depends on {from} only through operators without a gradient");
@@ -333,10 +333,10 @@ fn nowhere(graph: &Graph, x: ValueId, y: ValueId, path: &[NodeId]) -> Diagnostic
     Diagnostic::new(Code::NoGradient, message).note(shown(from, nodes, to))
 }
 
-/// Says in a finding at node `at` which path it is on.
+/// Says in a diagnostic at node `at` which path it is on.
 fn along(
     tape: &Tape,
-    finding: Diagnostic,
+    diagnostic: Diagnostic,
     at: NodeId,
     seeds: &[(Expr<'_>, Expr<'_>)],
     xs: &[ValueId],
@@ -346,9 +346,11 @@ fn along(
         let ends = |from: ValueId, to: ValueId| Some((from, path(graph, from, to, &[])?, to));
         let before = xs.iter().find_map(|&x| outputs().find_map(|output| ends(x, output)));
         let after = seeds.iter().find_map(|(y, _)| outputs().find_map(|output| ends(output, y.id)));
-        let (Some((x, before, _)), Some((_, after, y))) = (before, after) else { return finding };
+        let (Some((x, before, _)), Some((_, after, y))) = (before, after) else {
+            return diagnostic;
+        };
         let nodes = before.iter().chain(&after).map(|&id| graph[id].location());
-        finding.note(shown(quoted(&graph[x].name), nodes, quoted(&graph[y].name)))
+        diagnostic.note(shown(quoted(&graph[x].name), nodes, quoted(&graph[y].name)))
     })
 }
 

@@ -6,17 +6,17 @@ mod fold;
 mod fuse;
 mod gradient;
 mod layout;
+mod loops;
 mod quantize;
 mod recognize;
 mod sequence;
-mod turns;
 
 pub use gradient::{drawn_apart, idle};
 
 use crate::{
     diag::Diagnostics,
     ir::{Graph, Next, Rule, rewrite, verify},
-    ops::quoted::Quoted,
+    ops::composite::Quoted,
     plan::Optimize,
 };
 use std::{fmt, sync::Arc};
@@ -78,7 +78,7 @@ const SIMPLER: &[Rule] = &[
     fold::same_type,
     sequence::optional,
     sequence::sequence,
-    turns::constants,
+    loops::constants,
     fold::constants_but_quantized,
     algebra::sum,
     algebra::one,
@@ -91,7 +91,7 @@ const SIMPLER_ALL: &[Rule] = &[
     fold::same_type,
     sequence::optional,
     sequence::sequence,
-    turns::constants,
+    loops::constants,
     fold::constants,
     algebra::sum,
     algebra::one,
@@ -104,7 +104,7 @@ const SIMPLER_STANDARD: &[Rule] = &[
     fold::same_type,
     sequence::optional,
     sequence::sequence,
-    turns::constants,
+    loops::constants,
     fold::constants_of_constants,
 ];
 
@@ -124,7 +124,7 @@ pub fn run(
     let mut graph = graph;
     seen("import", &graph);
     for pass in own {
-        let within = |findings: Diagnostics| findings.within(&format!("pass {}", pass.name));
+        let within = |diagnostics: Diagnostics| diagnostics.within(&format!("pass {}", pass.name));
         graph = (pass.run)(&graph).map_err(within)?;
         verify(&graph).map_err(within)?;
         seen(&pass.name, &graph);

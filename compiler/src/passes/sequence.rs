@@ -88,13 +88,13 @@ pub fn map(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Option<Next> {
     let is_sequence = |id: &&ValueId| matches!(cx.new[**id].ty, Type::Sequence(_));
     let lists = given.iter().filter(is_sequence).map(|&id| Some((id, tensors(&cx.new, id)?)));
     let lists: HashMap<ValueId, Vec<ValueId>> = lists.collect::<Option<_>>()?;
-    let turns = lists.get(given.first()?)?.len();
-    if !(1..=MOST).contains(&turns) || lists.values().any(|list| list.len() != turns) {
+    let iterations = lists.get(given.first()?)?.len();
+    if !(1..=MOST).contains(&iterations) || lists.values().any(|list| list.len() != iterations) {
         return None;
     }
     let mut results = vec![Vec::new(); node.outputs.len()];
-    for turn in 0..turns {
-        let part = |id: &ValueId| lists.get(id).map_or(*id, |list| list[turn]);
+    for iteration in 0..iterations {
+        let part = |id: &ValueId| lists.get(id).map_or(*id, |list| list[iteration]);
         let parts: Vec<ValueId> = given.iter().map(part).collect();
         cx.give(body, &parts);
         results.iter_mut().zip(cx.inline(body, into)).for_each(|(all, result)| all.push(result));

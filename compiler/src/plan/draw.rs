@@ -23,10 +23,10 @@ pub enum Seed {
 
 impl Draw {
     /// The stream, where the call drew so often before, and the whole model has that seed.
-    pub fn stream(self, model: u64, turn: u64) -> Stream {
+    pub fn stream(self, model: u64, iteration: u64) -> Stream {
         match self.seed {
-            Seed::Given(seed) => Stream::given(seed, turn),
-            Seed::Named(name) => Stream::named(model, name, turn),
+            Seed::Given(seed) => Stream::given(seed, iteration),
+            Seed::Named(name) => Stream::named(model, name, iteration),
         }
     }
 }

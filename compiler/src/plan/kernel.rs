@@ -35,7 +35,7 @@ pub struct Args<'a> {
     inputs: Vec<Option<(&'a Array, Range<usize>)>>,
     outputs: Vec<Option<(&'a mut Array, Range<usize>)>>,
     sizes: Option<&'a mut [usize]>,
-    turns: &'a RefCell<Vec<u64>>,
+    iterations: &'a RefCell<Vec<u64>>,
 }
 
 /// One call of a kernel.
@@ -191,15 +191,15 @@ impl Call {
 }
 
 impl<'a> Args<'a> {
-    /// The arguments of one call; `turns` says how often each call has drawn random numbers.
+    /// The arguments of one call; `iterations` says how often each call has drawn random numbers.
     pub fn new(
         dtype: DType,
         inputs: Vec<Option<(&'a Array, Range<usize>)>>,
         outputs: Vec<Option<(&'a mut Array, Range<usize>)>>,
         sizes: &'a mut [usize],
-        turns: &'a RefCell<Vec<u64>>,
+        iterations: &'a RefCell<Vec<u64>>,
     ) -> Args<'a> {
-        Args { dtype, inputs, outputs, sizes: Some(sizes), turns }
+        Args { dtype, inputs, outputs, sizes: Some(sizes), iterations }
     }
 
     /// The element type for which the kernel is called.
@@ -254,13 +254,13 @@ impl<'a> Args<'a> {
 
     /// What the kernel draws from this time.
     pub fn stream(&self, draw: Draw) -> Stream {
-        let mut turns = self.turns.borrow_mut();
-        if turns.len() <= draw.call {
-            turns.resize(draw.call + 1, 0);
+        let mut iterations = self.iterations.borrow_mut();
+        if iterations.len() <= draw.call {
+            iterations.resize(draw.call + 1, 0);
         }
-        let turn = turns[draw.call];
-        turns[draw.call] += 1;
-        draw.stream(0, turn)
+        let iteration = iterations[draw.call];
+        iterations[draw.call] += 1;
+        draw.stream(0, iteration)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{
     Arg, Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Optimize, Place, Plan, Port,
-    Stacked, State, Step, Turns, Weight,
+    Stacked, State, Step, TripCount, Weight,
 };
 use crate::{
     arena::Map,
@@ -308,7 +308,7 @@ impl Lives<'_> {
                 Step::Call(call) => self.see_all(call.reads().chain(call.writes())),
                 Step::Check(_) => {}
                 Step::If(step) => self.branches(step),
-                Step::Loop(step) => self.turns(step),
+                Step::Loop(step) => self.iterations(step),
             }
             if !self.kept.is_empty() && (step.refuses() || self.plan.wants_heap(step)) {
                 let now = self.now;
@@ -332,13 +332,13 @@ impl Lives<'_> {
         self.see_all(&step.outputs);
     }
 
-    fn turns(&mut self, step: &Loop) {
+    fn iterations(&mut self, step: &Loop) {
         self.see_all(loop_operands(step));
         let start = self.now;
         self.steps(&step.body.steps);
         self.now += 1;
         self.see_all(loop_operands(step).filter(|operand| Some(*operand) != step.cond.as_ref()));
-        // What was there before the first turn and is used in one is needed in all.
+        // What was there before the first iteration and is used in one is needed in all.
         let end = self.now;
         let ids: Vec<BufferId> = self.of.ids().collect();
         for id in ids {
@@ -355,8 +355,8 @@ impl Lives<'_> {
 /// What a loop itself reads and writes, beside the steps of its body.
 pub(super) fn loop_operands(step: &Loop) -> impl Iterator<Item = &Operand> {
     let most = match &step.most {
-        Some(Turns::Tensor(operand)) => Some(operand),
-        Some(Turns::Size(_)) | None => None,
+        Some(TripCount::Tensor(operand)) => Some(operand),
+        Some(TripCount::Size(_)) | None => None,
     };
     let carried = step.carried.iter().flat_map(|c| [&c.initial, &c.value, &c.next]);
     let stacked = step.stacked.iter().flat_map(|s| [&s.item, &s.all]);
@@ -480,7 +480,7 @@ pub(super) fn rename(steps: &mut [Step], to: &dyn Fn(BufferId) -> BufferId) {
             }
             Step::Check(_) => {}
             Step::Loop(step) => {
-                if let Some(Turns::Tensor(operand)) = &mut step.most {
+                if let Some(TripCount::Tensor(operand)) = &mut step.most {
                     rename_operand(operand);
                 }
                 step.cond.iter_mut().chain(&mut step.again).for_each(rename_operand);

@@ -2,8 +2,9 @@
 //! back ends see; nothing here knows of graphs or operators.
 
 pub mod activation;
+pub mod copy_elision;
 pub mod custom;
-pub mod dead;
+pub mod dead_calls;
 mod draw;
 pub mod formula;
 pub mod geometry;
@@ -11,10 +12,9 @@ mod info;
 mod kernel;
 mod literal;
 pub mod memory;
-pub mod moves;
 mod name;
 mod plans;
-pub mod recompute;
+pub mod rematerialize;
 mod sizes;
 pub mod state;
 mod text;
@@ -30,7 +30,7 @@ pub(crate) use kernel::{dispatch, kernel};
 pub use literal::Literal;
 pub use name::{Name, kept};
 pub use plans::Plans;
-pub use recompute::Again;
+pub use rematerialize::Rematerialized;
 pub use state::State;
 pub use training::{Algorithm, Training};
 pub use weight::{Order, Weight};
@@ -80,7 +80,7 @@ pub struct Plan {
     /// How many calls draw random numbers.
     pub draws: usize,
     /// The calls that are done again, to need less memory.
-    pub again: Vec<Again>,
+    pub rematerialized: Vec<Rematerialized>,
 }
 
 /// What matters most.
@@ -247,58 +247,58 @@ pub struct If {
 pub struct Loop {
     /// What the model calls the node.
     pub node: String,
-    /// The number of the turn, from 0 on; after the loop, the number of turns.
-    pub turn: Symbol,
-    /// The greatest number of turns.
-    pub most: Option<Turns>,
-    /// Whether there is a first turn, a `bool`.
+    /// The number of the iteration, from 0 on; after the loop, the number of iterations.
+    pub iteration: Symbol,
+    /// The greatest number of iterations.
+    pub most: Option<TripCount>,
+    /// Whether there is a first iteration, a `bool`.
     pub cond: Option<Operand>,
-    /// Whether there is another turn, a `bool` that each turn makes.
+    /// Whether there is another iteration, a `bool` that each iteration makes.
     pub again: Option<Operand>,
-    /// What each turn gives to the next.
+    /// What each iteration gives to the next.
     pub carried: Vec<Carried>,
-    /// What the turns give one behind the other.
+    /// What the iterations give one behind the other.
     pub stacked: Vec<Stacked>,
-    /// The sizes that change from turn to turn.
+    /// The sizes that change from iteration to iteration.
     pub sizes: Vec<Resized>,
-    /// The sizes of what turns give that must not change.
+    /// The sizes of what iterations give that must not change.
     pub common: Vec<Common>,
-    /// What a turn does; its results are named above.
+    /// What a iteration does; its results are named above.
     pub body: Block,
 }
 
-/// The greatest number of turns of a [`Loop`].
+/// The greatest number of iterations of a [`Loop`].
 #[derive(Clone, Debug)]
-pub enum Turns {
+pub enum TripCount {
     /// A size.
     Size(Dim),
     /// An `int64`.
     Tensor(Operand),
 }
 
-/// A value that each turn of a [`Loop`] gives to the next.
+/// A value that each iteration of a [`Loop`] gives to the next.
 #[derive(Clone)]
 pub struct Carried {
-    /// What the first turn is given.
+    /// What the first iteration is given.
     pub initial: Operand,
-    /// Where each turn finds it; after the loop, what the last turn gave.
+    /// Where each iteration finds it; after the loop, what the last iteration gave.
     pub value: Operand,
-    /// What a turn gives.
+    /// What a iteration gives.
     pub next: Operand,
 }
 
-/// A size that changes from turn to turn of a [`Loop`].
+/// A size that changes from iteration to iteration of a [`Loop`].
 #[derive(Clone)]
 pub struct Resized {
     /// Its name.
     pub symbol: Symbol,
-    /// What it is before the first turn.
+    /// What it is before the first iteration.
     pub at_first: Dim,
-    /// What it is after a turn.
+    /// What it is after a iteration.
     pub after: Dim,
 }
 
-/// A size that all parts of an output have, which turns of a [`Loop`] give: the first turn settles
+/// A size that all parts of an output have, which iterations of a [`Loop`] give: the first iteration settles
 /// it, and those of the others are held against it.
 #[derive(Clone)]
 pub struct Common {
@@ -308,20 +308,20 @@ pub struct Common {
     pub output: String,
     /// The axis of a part.
     pub axis: usize,
-    /// Its name behind the loop, where it is 0 if there was no turn.
+    /// Its name behind the loop, where it is 0 if there was no iteration.
     pub symbol: Symbol,
-    /// What it is in a turn.
+    /// What it is in a iteration.
     pub size: Dim,
 }
 
-/// Values that the turns of a [`Loop`] give, one behind the other.
+/// Values that the iterations of a [`Loop`] give, one behind the other.
 #[derive(Clone)]
 pub struct Stacked {
-    /// What a turn gives.
+    /// What a iteration gives.
     pub item: Operand,
     /// Where all are put.
     pub all: Operand,
-    /// Where this turn's is put among them; `None` where their number is not known before, so
+    /// Where this iteration's is put among them; `None` where their number is not known before, so
     /// that each is put behind those before.
     pub at: Option<Dim>,
 }
@@ -447,11 +447,11 @@ impl Step {
 }
 
 impl Loop {
-    /// Turns that nothing ends and that give nothing to each other.
-    pub fn new(node: String, turn: Symbol, body: Block) -> Loop {
+    /// TripCount that nothing ends and that give nothing to each other.
+    pub fn new(node: String, iteration: Symbol, body: Block) -> Loop {
         Loop {
             node,
-            turn,
+            iteration,
             most: None,
             cond: None,
             again: None,

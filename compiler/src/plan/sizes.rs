@@ -1,6 +1,6 @@
 //! The sizes that a step works with.
 
-use super::{Arg, Block, Cond, Condition, Operand, Step, Turns, memory};
+use super::{Arg, Block, Cond, Condition, Operand, Step, TripCount, memory};
 use crate::dim::Dim;
 
 impl Step {
@@ -31,7 +31,7 @@ impl Step {
                 step.branches.iter().for_each(|block| block.own_sizes(see));
             }
             Step::Loop(step) => {
-                if let Some(Turns::Size(most)) = &step.most {
+                if let Some(TripCount::Size(most)) = &step.most {
                     see(most);
                 }
                 step.stacked.iter().filter_map(|stacked| stacked.at.as_ref()).for_each(&mut *see);

@@ -47,7 +47,7 @@ impl Plan {
                     Condition::AtLeast(a, b) => writeln!(f, "check {a:?} >= {b:?}")?,
                 },
                 Step::Loop(step) => {
-                    writeln!(f, "for {}", step.turn)?;
+                    writeln!(f, "for {}", step.iteration)?;
                     for carried in &step.carried {
                         let (value, initial) =
                             (self.operand(&carried.value), self.operand(&carried.initial));

@@ -1,7 +1,7 @@
 //! The graph that gives variables their first values.
 
 use super::{
-    draft::Draft,
+    graph_builder::Draft,
     mode::Statistic,
     optimizer::Update,
     survey::{Role, Variable},

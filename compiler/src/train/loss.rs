@@ -1,6 +1,6 @@
 //! How far outputs lie from what was wanted: the nodes that a loss is.
 
-use super::{draft::Draft, subject::Subject};
+use super::{graph_builder::Draft, loss_target::Subject};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::Dim,

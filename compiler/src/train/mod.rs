@@ -16,37 +16,37 @@
 //! file (its scale and bias are trained), and `Dropout` lets everything through. In training mode
 //! ([`Prepare::training_mode`]) the step has nodes of its own for these and what comes behind them.
 
-mod draft;
+mod analysis_model;
+mod detached;
 mod glob;
+mod graph_builder;
 mod initial;
-mod kept;
 mod loss;
+mod loss_target;
 mod mode;
 mod names;
 mod optimizer;
-mod probe;
-mod subject;
 mod survey;
 
+pub use detached::Kept;
 pub use initial::Initial;
-pub use kept::Kept;
 pub use loss::Loss;
 pub use optimizer::{Method, Optimizer, Setting};
 
 use crate::{
-    diag::{Code, Diagnostic, Diagnostics, Findings, quoted},
+    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, quoted},
     domain::canonical,
     import::{self, Imported, Settings},
     ir::{Attribute, Domain},
     passes,
 };
-use draft::Draft;
+use graph_builder::Draft;
 use initial::Seeds;
+use loss_target::Subject;
 use onnxc_proto::{
     Bytes, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, TrainingInfoProto,
 };
 use std::{collections::HashSet, path::PathBuf};
-use subject::Subject;
 use survey::{Survey, Variable};
 
 /// The first version of the file format that has training information.
@@ -176,11 +176,12 @@ impl Prepare {
         model: &ModelProto,
         imported: &Imported,
     ) -> Result<(Subject, i64), Diagnostics> {
-        let findings = Findings::default();
+        let diagnostics = DiagnosticSink::default();
         let untrainable = |message: String| Diagnostic::new(Code::Untrainable, message);
         if !model.training_info.is_empty() {
-            let finding = untrainable("the model has training information already".into());
-            findings.push(finding.within("`training_info`").help("give the model without it"));
+            let diagnostic = untrainable("the model has training information already".into());
+            diagnostics
+                .push(diagnostic.within("`training_info`").help("give the model without it"));
         }
         let sets = model.opset_import.iter();
         let main = sets.filter(|set| canonical(set.domain()).is_empty());
@@ -191,22 +192,22 @@ impl Prepare {
             let message = format!("`{name}` needs version {since} of ONNX's operators or newer");
             let found = format!("the model imports version {opset}");
             let help = "convert the model to a newer version";
-            findings.push(untrainable(message).within("`opset_import`").note(found).help(help));
+            diagnostics.push(untrainable(message).within("`opset_import`").note(found).help(help));
         }
         let graph = model.graph.as_ref().expect("import saw a graph");
         if survey::candidates(graph).is_empty() {
             let message = "the model has no initializers of type float or double".to_owned();
             let help = "weights in `Constant` nodes or of other types are no variables; \
                         export the model with float weights as initializers";
-            findings.push(untrainable(message).help(help));
+            diagnostics.push(untrainable(message).help(help));
         } else {
-            survey::unknown(&self.trainable, graph).into_iter().for_each(|f| findings.push(f));
+            survey::unknown(&self.trainable, graph).into_iter().for_each(|f| diagnostics.push(f));
         }
         let output = self.output.as_deref();
-        let subject = subject::find(&imported.graph, graph, output, self.loss, opset);
-        let subject = findings.keep(subject);
-        findings.finish()?;
-        Ok((subject.expect("there is no finding"), opset))
+        let subject = loss_target::find(&imported.graph, graph, output, self.loss, opset);
+        let subject = diagnostics.keep(subject);
+        diagnostics.finish()?;
+        Ok((subject.expect("there is no diagnostic"), opset))
     }
 
     /// Adds the training information to a model without its graph.
@@ -256,13 +257,13 @@ impl Prepare {
         let candidates = survey::candidates(main);
         let names: Vec<String> = candidates.iter().map(|tensor| tensor.name().to_owned()).collect();
         let settings = Settings { directory: self.directory.clone(), ..Settings::default() };
-        let values = probe::of_values(model, main, loss, &names);
+        let values = analysis_model::of_values(model, main, loss, &names);
         let graph = passes::drawn_apart(&import::message(&values, &settings)?.graph)?;
         let survey = Survey::of(&graph, names.clone());
         let mut chosen = survey.chosen(&self.trainable)?;
         let xs: Vec<String> = chosen.iter().map(|&i| names[i].clone()).collect();
         if !xs.is_empty() {
-            let probe = probe::of_gradient(model, main, loss, &xs, &written.loss);
+            let probe = analysis_model::of_gradient(model, main, loss, &xs, &written.loss);
             let idle = passes::idle(&import::message(&probe, &settings)?.graph)?;
             let is_idle = |name: &String| {
                 xs.iter().position(|x| x == name).is_some_and(|i| idle.contains(&i))

@@ -6,10 +6,10 @@
 //! before, both share. Running statistics become variables; where several nodes have the same ones,
 //! each goes on with what the one before made of them.
 
-use super::{draft::Draft, initial::Seeds, names, optimizer::Update, survey::Variable};
+use super::{graph_builder::Draft, initial::Seeds, names, optimizer::Update, survey::Variable};
 use crate::{
     check::GradientNames,
-    diag::{Code, Diagnostic, Diagnostics, Findings, Result, quoted},
+    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
     domain::canonical,
     dtype::DType,
     ir::Attribute,
@@ -62,12 +62,12 @@ pub fn write(
         renamed: HashMap::new(),
         on: None,
         statistics: Vec::new(),
-        findings: Findings::default(),
+        diagnostics: DiagnosticSink::default(),
     };
     let needed = names::made_of(main, &GraphProto::default(), value);
     let is_needed = |node: &&NodeProto| node.output.iter().any(|output| needed.contains(output));
     main.node.iter().filter(is_needed).for_each(|node| second.node(node));
-    second.findings.finish()?;
+    second.diagnostics.finish()?;
     let value = second.renamed.get(value).map_or(value, String::as_str).to_owned();
     Ok((value, second.statistics))
 }
@@ -100,7 +100,7 @@ struct Second<'a> {
     /// The constant that has `Dropout` drop.
     on: Option<String>,
     statistics: Vec<Statistic>,
-    findings: Findings,
+    diagnostics: DiagnosticSink,
 }
 
 impl<'a> Second<'a> {
@@ -163,7 +163,7 @@ impl<'a> Second<'a> {
             )),
         };
         let place = || format!("node {}", quoted(was.output.first().map_or("", String::as_str)));
-        self.findings.keep(switched.map_err(|finding| finding.within(place())));
+        self.diagnostics.keep(switched.map_err(|diagnostic| diagnostic.within(place())));
         let graphs = names::graphs_mut(node).zip(names::graphs(was));
         let nodes = graphs.flat_map(|(graph, was)| graph.node.iter_mut().zip(&was.node));
         nodes.for_each(|(node, was)| self.switch(node, was, false));

@@ -1,7 +1,7 @@
 //! How variables follow their gradients: the methods, what they can be told, and the nodes that they
 //! are.
 
-use super::{draft::Draft, survey::Variable};
+use super::{graph_builder::Draft, survey::Variable};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::DType,

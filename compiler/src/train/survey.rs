@@ -100,12 +100,14 @@ fn no_match(pattern: &str, graph: &GraphProto) -> Diagnostic {
         return Diagnostic::new(Code::BadOption, message).within(place);
     }
     let names: Vec<String> = candidates(graph).iter().map(|t| quoted(t.name())).collect();
-    let finding = Diagnostic::new(Code::BadOption, "the model has no initializer of that name");
-    let finding = finding.within(place);
+    let diagnostic = Diagnostic::new(Code::BadOption, "the model has no initializer of that name");
+    let diagnostic = diagnostic.within(place);
     match names.len() {
-        0 => finding.note("it has no initializers of type float or double"),
-        n if n > MOST => finding.note(format!("it has {n}, such as {}", names[..MOST].join(", "))),
-        _ => finding.note(format!("it has {}", names.join(", "))),
+        0 => diagnostic.note("it has no initializers of type float or double"),
+        n if n > MOST => {
+            diagnostic.note(format!("it has {n}, such as {}", names[..MOST].join(", ")))
+        }
+        _ => diagnostic.note(format!("it has {}", names.join(", "))),
     }
 }
 

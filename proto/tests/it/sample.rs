@@ -8,7 +8,7 @@ const DEPTH: usize = 3;
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Values {
-    /// All different, integers negative in turn.
+    /// All different, integers negative in iteration.
     Counted,
     /// Zero or empty.
     Zero,

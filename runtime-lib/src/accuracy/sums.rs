@@ -3,7 +3,7 @@
 
 use crate::activation_fn::Activation;
 use crate::attention::{Attention, Precision, Stage, attention_f32, attention_scratch};
-use crate::blocks::{Channels, block, unblock};
+use crate::blocked::{Channels, block, unblock};
 use crate::conv::{self, Conv, ConvTranspose, Weights};
 use crate::cumulative::{cum_prod, cum_sum};
 use crate::gemm::{self, Gemm, Layout, Packing, gemm_f32, gemm_scratch};
@@ -194,11 +194,11 @@ const WINDOWS: &[Row] = &[
             let geometry = Conv { weights: Weights::Packed, ..geometry };
             let mut packed = vec![0.0; conv::packed_blocks_len(&geometry)];
             conv::pack_blocks(w, &mut packed, &geometry, 16);
-            let mut scratch = vec![0.0; conv::conv_in_blocks_scratch(&geometry)];
+            let mut scratch = vec![0.0; conv::conv_nchwc_scratch(&geometry)];
             let (of_x, of_y) = (blocks(geometry.channels), blocks(geometry.filters));
             let (mut x_blocks, mut y_blocks) = (vec![0.0; x.len()], vec![0.0; 16 * PIXELS]);
             block(x, &mut x_blocks, of_x);
-            conv::conv_in_blocks(
+            conv::conv_nchwc(
                 &x_blocks,
                 &packed,
                 None,

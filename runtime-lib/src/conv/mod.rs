@@ -11,7 +11,6 @@
 
 mod axis;
 mod blocked;
-mod correlate;
 mod group;
 mod plain;
 mod planes;
@@ -19,27 +18,25 @@ mod small;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 mod transpose;
+mod weight_grad;
 
 pub(crate) use axis::{Axis, Stretch};
 pub use blocked::{
-    MAX_SHUFFLED, Reading, Tile, conv_in_blocks, conv_in_blocks_scratch, conv_to_blocks,
-    conv_to_blocks_scratch, correlate_depthwise, correlate_depthwise_scratch, correlate_in_blocks,
-    correlate_in_blocks_scratch, correlate_to_blocks, correlate_to_blocks_scratch,
-    depthwise_in_blocks, groups_in_blocks, has_blocks, pack_blocks, pack_depthwise,
-    pack_depthwise_blocks, pack_group, pack_groups, pack_in_blocks, pack_to_blocks,
-    pack_transposed, pack_winograd, pack_winograd_in_blocks, packed_blocks_len, packed_group_len,
+    MAX_SHUFFLED, Reading, Tile, conv_nchw_to_nchwc, conv_nchw_to_nchwc_scratch, conv_nchwc,
+    conv_nchwc_scratch, conv_transpose_nchwc, conv_transpose_nchwc_scratch,
+    conv_weight_grad_nchw_to_nchwc, conv_weight_grad_nchw_to_nchwc_scratch, conv_weight_grad_nchwc,
+    conv_weight_grad_nchwc_scratch, depthwise_conv_weight_grad, depthwise_conv_weight_grad_scratch,
+    depthwise_nchwc, grouped_conv_nchwc, has_blocks, has_nchwc_conv_transpose, pack_blocks,
+    pack_depthwise, pack_depthwise_blocks, pack_group, pack_groups, pack_nchw_to_nchwc, pack_nchwc,
+    pack_transposed, pack_winograd, pack_winograd_nchwc, packed_blocks_len, packed_group_len,
     packed_groups_len, packed_transposed_len, packed_winograd_len, packed_winograd_part_len,
-    transpose_depthwise, transpose_in_blocks, transpose_in_blocks_scratch, transposes_in_blocks,
-    winograd_in_blocks, winograd_in_blocks_scratch, winograd_pays_in_pairs,
+    transpose_depthwise, winograd_nchwc, winograd_nchwc_scratch, winograd_pays_in_pairs,
     winograd_pays_packed_now, winograd_tile,
 };
 pub(crate) use blocked::{
-    columns_to_blocks, columns_to_blocks_scratch, pairs_in_blocks, pairs_in_blocks_scratch,
-    pairs_of_tiles, pairs_of_tiles_scratch, sums_in_blocks, sums_of_tiles, sums_of_tiles_scratch,
-    sums_to_blocks,
-};
-pub use correlate::{
-    correlate, correlate_f32, correlate_f64, correlate_least_scratch, correlate_scratch,
+    accumulate_nchw_to_nchwc, accumulate_nchwc, bf16_nchwc, bf16_nchwc_scratch, im2col_nchwc,
+    im2col_nchwc_scratch, pairs_of_tiles, pairs_of_tiles_scratch, sums_of_tiles,
+    sums_of_tiles_scratch,
 };
 pub use plain::conv;
 pub use small::small_conv;
@@ -48,6 +45,10 @@ pub use transpose::{
     ConvTranspose, conv_transpose, conv_transpose_f32, conv_transpose_f64,
     conv_transpose_least_scratch, conv_transpose_scratch, pack_transpose_weights,
     packed_transpose_weights_len,
+};
+pub use weight_grad::{
+    conv_weight_grad, conv_weight_grad_f32, conv_weight_grad_f64, conv_weight_grad_scratch,
+    correlate_least_scratch,
 };
 
 use crate::Number;

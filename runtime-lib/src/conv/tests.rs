@@ -182,9 +182,9 @@ impl Case {
 
 /// The derivative by the weights: each is the result of a convolution with that weight alone, times
 /// the derivatives.
-type Correlate<T> = fn(&[T], &[T], &mut [T], &mut [T], Conv<'_>);
+type ConvWeightGrad<T> = fn(&[T], &[T], &mut [T], &mut [T], Conv<'_>);
 
-fn correlates<T: Real>(geometry: Conv<'_>, fast: Correlate<T>) {
+fn correlates<T: Real>(geometry: Conv<'_>, fast: ConvWeightGrad<T>) {
     let Conv { batch, groups, channels, filters, .. } = geometry;
     let x = cast::<T>(batch * groups * channels * product(geometry.size), 3);
     let dy = cast::<T>(batch * groups * filters * product(geometry.out), 4);
@@ -205,9 +205,9 @@ fn correlates<T: Real>(geometry: Conv<'_>, fast: Correlate<T>) {
         assert!(near, "{geometry:?}: {:?}, not {truth:?}", wide(dw));
     };
     let mut dw = vec![T::ONE; weights];
-    correlate(&x, &dy, &mut dw, geometry);
+    conv_weight_grad(&x, &dy, &mut dw, geometry);
     near(&dw);
-    for len in [correlate_scratch(&geometry), correlate_least_scratch(&geometry)] {
+    for len in [conv_weight_grad_scratch(&geometry), correlate_least_scratch(&geometry)] {
         let mut dw = vec![T::ONE; weights];
         fast(&x, &dy, &mut dw, &mut vec![T::from_f64(f64::NAN); len], geometry);
         near(&dw);
@@ -240,8 +240,8 @@ fn derivatives_by_weights() {
                 pads: &pads,
                 weights: Weights::Plain,
             };
-            correlates(geometry, correlate_f32);
-            correlates(geometry, correlate_f64);
+            correlates(geometry, conv_weight_grad_f32);
+            correlates(geometry, conv_weight_grad_f64);
         }
     }
 }

@@ -14,7 +14,7 @@ use core::mem::MaybeUninit;
 /// there.
 pub(crate) const PANEL_ROWS: usize = 12;
 
-/// The right factor is read so many quads ahead of its turn: longer than a second-level cache takes.
+/// The right factor is read so many quads ahead of its iteration: longer than a second-level cache takes.
 const AHEAD: usize = 6;
 
 /// The most vectors that a tile has.

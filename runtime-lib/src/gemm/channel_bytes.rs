@@ -57,7 +57,7 @@ impl<'a> Lanes<'a> {
     /// Gives `end` the sums of `count` windows, each `STRIDE` pixels behind the last; these start like
     /// `sums`. A window has three neighboring pixels in each of three rows, which lie `row` bytes apart.
     ///
-    /// A column of them is read once for all windows that see it. One turn of the loop has it and the sums
+    /// A column of them is read once for all windows that see it. One iteration of the loop has it and the sums
     /// of these windows in registers, beside all weights.
     #[inline(always)]
     pub fn line<S: Bytes, const STRIDE: usize>(

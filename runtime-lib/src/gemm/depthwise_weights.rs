@@ -89,9 +89,9 @@ impl DepthwiseWeights<'_> {
             for col in 0..self.cols {
                 // SAFETY: `check` saw the block of each tap at this pixel, and its derivatives.
                 unsafe {
-                    let slope = s.load_at(dy.add(col * BLOCK));
+                    let gradient = s.load_at(dy.add(col * BLOCK));
                     for (sum, &start) in sums.iter_mut().zip(&starts) {
-                        *sum = s.mul_add(s.load_at(x.add(start + col * BLOCK)), slope, *sum);
+                        *sum = s.mul_add(s.load_at(x.add(start + col * BLOCK)), gradient, *sum);
                     }
                 }
             }

@@ -5,7 +5,7 @@ use super::pace::Pace;
 use super::pixels::{BLOCK, Pixels, Span, place};
 use crate::simd::Simd;
 
-/// Weights are read so much ahead of their turn: longer than a second-level cache takes.
+/// Weights are read so much ahead of their iteration: longer than a second-level cache takes.
 const AHEAD: usize = 6;
 
 /// Where a tile is in the weights.

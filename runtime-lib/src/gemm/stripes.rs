@@ -109,7 +109,7 @@ impl WithSimd for Stripes<'_> {
     }
 }
 
-/// Rows that are added to the sums in turn, so that an addition need not wait for the last one.
+/// Rows that are added to the sums in iteration, so that an addition need not wait for the last one.
 const ROWS: usize = 2;
 
 /// Sums of `V` vectors of columns from column `j` on of a stripe, and what is added to them; `y` may
@@ -128,9 +128,9 @@ fn sums<S: Simd, const V: usize, const BACK: bool>(
     let mut sums = [[s.splat(0.0); V]; ROWS];
     // As many vectors keep the sums apart, too.
     let rows = if V < 8 { ROWS } else { 1 };
-    let turns = x.len() / rows;
-    for turn in 0..turns {
-        let first = rows * if BACK { turns - 1 - turn } else { turn };
+    let iterations = x.len() / rows;
+    for iteration in 0..iterations {
+        let first = rows * if BACK { iterations - 1 - iteration } else { iteration };
         for r in 0..ROWS {
             if r < rows {
                 let r = if BACK { rows - 1 - r } else { r };
@@ -144,7 +144,7 @@ fn sums<S: Simd, const V: usize, const BACK: bool>(
             }
         }
     }
-    for k in turns * rows..x.len() {
+    for k in iterations * rows..x.len() {
         for v in 0..V {
             // SAFETY: likewise.
             let w = unsafe { s.load_at(b.add(k * width + v * S::LANES)) };

@@ -79,7 +79,7 @@ impl<T: Real> RowStarts<T> for Distance {
 
     #[inline(always)]
     fn ahead(self) -> Option<usize> {
-        /// Rows are read so much ahead of their turn: longer than a second-level cache takes.
+        /// Rows are read so much ahead of their iteration: longer than a second-level cache takes.
         const AHEAD: usize = 6;
         Some(AHEAD * self.0)
     }

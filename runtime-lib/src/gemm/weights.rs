@@ -61,8 +61,8 @@ impl Weights<'_> {
     /// That every element which the tiles touch is there.
     fn check(&self) {
         let Weights { x_block, x_row, unit, dy_block, dy_row, blocks, rows, cols, .. } = *self;
-        let slopes = reach([[blocks - 1, dy_block], [rows - 1, dy_row], [cols, BLOCK]]);
-        assert!(slopes <= self.dy.len());
+        let gradients = reach([[blocks - 1, dy_block], [rows - 1, dy_row], [cols, BLOCK]]);
+        assert!(gradients <= self.dy.len());
         assert!(reach([[blocks, self.count(), BLOCK]]) <= self.sums.len());
         let tap = self.taps.iter().max().copied().unwrap_or(0);
         let (last, lane) = ((self.channels - 1) / unit, (self.channels - 1).min(unit - 1));
@@ -166,14 +166,14 @@ impl Weights<'_> {
                 let mut x = self.x.as_ptr().add(row * self.x_row);
                 let mut dy = self.dy.as_ptr().add(block * self.dy_block + row * self.dy_row);
                 for _ in 0..self.cols {
-                    let mut slopes = [s.splat(0.0); V];
-                    for (v, slope) in slopes.iter_mut().enumerate() {
-                        *slope = s.load_at(dy.add(place(v, self.dy_block)));
+                    let mut gradients = [s.splat(0.0); V];
+                    for (v, gradient) in gradients.iter_mut().enumerate() {
+                        *gradient = s.load_at(dy.add(place(v, self.dy_block)));
                     }
                     for (sums, &start) in sums.iter_mut().zip(&starts) {
                         let x = s.splat(*x.add(start));
-                        for (sum, &slope) in sums.iter_mut().zip(&slopes) {
-                            *sum = s.mul_add(x, slope, *sum);
+                        for (sum, &gradient) in sums.iter_mut().zip(&gradients) {
+                            *sum = s.mul_add(x, gradient, *sum);
                         }
                     }
                     // Not past what `check` saw: the last pixel has nothing behind it.

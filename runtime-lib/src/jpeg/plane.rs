@@ -65,7 +65,7 @@ impl Plane {
 }
 
 /// Twice as many samples: three parts of the nearer one, one of the other. Halves go down and up
-/// in turn.
+/// in iteration.
 fn halves(x: &[u8], y: &mut [u8]) {
     let last = x.len() - 1;
     for (i, y) in y.chunks_exact_mut(2).enumerate() {

@@ -38,14 +38,14 @@ impl Ways {
     }
 }
 
-const IN_BLOCKS: Ways = Ways {
-    pairs: conv::pairs_in_blocks,
-    wide: conv::sums_in_blocks,
+const NCHWC: Ways = Ways {
+    pairs: conv::bf16_nchwc,
+    wide: conv::accumulate_nchwc,
     weights: conv::packed_blocks_len,
 };
 const TO_BLOCKS: Ways = Ways {
-    pairs: conv::columns_to_blocks,
-    wide: conv::sums_to_blocks,
+    pairs: conv::im2col_nchwc,
+    wide: conv::accumulate_nchw_to_nchwc,
     weights: conv::packed_blocks_len,
 };
 const TILES: Ways = Ways {
@@ -56,12 +56,12 @@ const TILES: Ways = Ways {
 
 /// How many elements of scratch memory [`conv_bf16`] needs at least.
 pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
-    let pairs = conv::pairs_in_blocks_scratch(geometry);
-    let wide = conv::packed_blocks_len(geometry) + conv::conv_in_blocks_scratch(geometry);
+    let pairs = conv::bf16_nchwc_scratch(geometry);
+    let wide = conv::packed_blocks_len(geometry) + conv::conv_nchwc_scratch(geometry);
     if pairs > wide { pairs } else { wide }
 }
 
-/// [`conv::conv_in_blocks`] of an even number of channels, where `w` has the bits of `bfloat16` numbers,
+/// [`conv::conv_nchwc`] of an even number of channels, where `w` has the bits of `bfloat16` numbers,
 /// in the order of [`conv::pack_blocks`], but those of two neighboring channels as one of pairs: the first
 /// has the lower bits.
 ///
@@ -80,18 +80,18 @@ pub fn conv_bf16(
     f: Activation,
 ) {
     Epilogue::within_all(f, y, |y, f| {
-        IN_BLOCKS.convolve((x, w), [bias, add], y, scratch, &geometry, f);
+        NCHWC.convolve((x, w), [bias, add], y, scratch, &geometry, f);
     });
 }
 
-/// How many elements of scratch memory [`to_blocks_bf16`] needs.
-pub const fn to_blocks_scratch(geometry: &Conv<'_>) -> usize {
-    let pairs = conv::columns_to_blocks_scratch(geometry);
-    let wide = conv::packed_blocks_len(geometry) + conv::conv_to_blocks_scratch(geometry);
+/// How many elements of scratch memory [`conv_nchw_to_nchwc_bf16`] needs.
+pub const fn nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
+    let pairs = conv::im2col_nchwc_scratch(geometry);
+    let wide = conv::packed_blocks_len(geometry) + conv::conv_nchw_to_nchwc_scratch(geometry);
     if pairs > wide { pairs } else { wide }
 }
 
-/// [`conv::conv_to_blocks`] of images whose windows are two columns apart, where `w` has the bits of
+/// [`conv::conv_nchw_to_nchwc`] of images whose windows are two columns apart, where `w` has the bits of
 /// `bfloat16` numbers, in the order of [`conv::pack_blocks`], but those of two neighboring columns as one of
 /// pairs: the first has the lower bits. Columns of the image, of the window and of the padding before it are
 /// even numbers.
@@ -100,7 +100,7 @@ pub const fn to_blocks_scratch(geometry: &Conv<'_>) -> usize {
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
-pub fn to_blocks_bf16(
+pub fn conv_nchw_to_nchwc_bf16(
     x: &[f32],
     w: &[u32],
     bias: Option<&[f32]>,

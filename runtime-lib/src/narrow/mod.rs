@@ -15,7 +15,8 @@ use crate::simd::pair::{self, PAIR};
 use crate::simd::{Simd, WithSimd, dispatch, has_pairs};
 use crate::threads;
 pub use conv::{
-    conv_bf16, conv_scratch, to_blocks_bf16, to_blocks_scratch, winograd_bf16, winograd_scratch,
+    conv_bf16, conv_nchw_to_nchwc_bf16, conv_scratch, nchw_to_nchwc_scratch, winograd_bf16,
+    winograd_scratch,
 };
 
 /// Where the channels of packed weights are: panels of `lanes` channels, side by side, whose `rows`

@@ -181,10 +181,10 @@ fn convolutions_are_those_of_widened_weights() {
         let (bias, add) = (drawn(blocks(geometry.filters), 3), drawn(to, 4));
         let (bias, add, f) = (Some(&bias[..]), Some(&add[..]), Activation::Relu);
         each_level(|level| {
-            let mut scratch = vec![f32::NAN; conv::conv_in_blocks_scratch(&geometry)];
+            let mut scratch = vec![f32::NAN; conv::conv_nchwc_scratch(&geometry)];
             let mut truth = vec![f32::NAN; to];
             let y = &mut truth[..];
-            conv::conv_in_blocks(&x, &wide, bias, add, y, &mut scratch, geometry, f);
+            conv::conv_nchwc(&x, &wide, bias, add, y, &mut scratch, geometry, f);
             let near = |y: &[f32]| {
                 for (y, truth) in y.iter().zip(&truth) {
                     assert!((y - truth).abs() <= 1e-4, "{level:?}: {y} is not {truth}");
@@ -197,7 +197,7 @@ fn convolutions_are_those_of_widened_weights() {
             y.fill(f32::NAN);
             let w = pair::words(&pairs);
             Epilogue::within_all(f, &mut y, |y, f| {
-                conv::pairs_in_blocks([&x, w], [bias, add], y, &mut scratch, &geometry, f);
+                conv::bf16_nchwc([&x, w], [bias, add], y, &mut scratch, &geometry, f);
             });
             near(&y);
         });
@@ -226,20 +226,20 @@ fn columns_of_pairs_are_those_of_widened_weights() {
         let (bias, add) = (drawn(blocks(filters), 3), drawn(to, 4));
         let (bias, add, f) = (Some(&bias[..]), Some(&add[..]), Activation::Relu);
         each_level(|level| {
-            let mut scratch = vec![f32::NAN; to_blocks_scratch(&geometry)];
+            let mut scratch = vec![f32::NAN; nchw_to_nchwc_scratch(&geometry)];
             let [mut truth, mut y] = [(); 2].map(|()| vec![f32::NAN; to]);
-            conv::conv_to_blocks(&x, &wide, bias, add, &mut truth, &mut scratch, geometry, f);
+            conv::conv_nchw_to_nchwc(&x, &wide, bias, add, &mut truth, &mut scratch, geometry, f);
             let near = |y: &[f32]| {
                 for (y, truth) in y.iter().zip(&truth) {
                     assert!((y - truth).abs() <= 1e-4, "{level:?}: {y} is not {truth}");
                 }
             };
-            to_blocks_bf16(&x, &pairs, bias, add, &mut y, &mut scratch, geometry, f);
+            conv_nchw_to_nchwc_bf16(&x, &pairs, bias, add, &mut y, &mut scratch, geometry, f);
             near(&y);
             y.fill(f32::NAN);
             let w = pair::words(&pairs);
             Epilogue::within_all(f, &mut y, |y, f| {
-                conv::columns_to_blocks([&x, w], [bias, add], y, &mut scratch, &geometry, f);
+                conv::im2col_nchwc([&x, w], [bias, add], y, &mut scratch, &geometry, f);
             });
             near(&y);
         });

@@ -176,7 +176,7 @@ impl<T: Float<Wide = T>> Known<'_, T> {
 /// The derivatives by `x`, and by the scale, of a normalization of each channel, which is the axis, with
 /// the statistics of `x` itself, from those by its result, `dy`, and what [`channel_sums`] finds.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
-pub fn channel_slope<T: Float<Wide = T>>(
+pub fn channel_grad<T: Float<Wide = T>>(
     dy: &[T],
     x: &[T],
     scale: &[T],
@@ -260,7 +260,7 @@ mod tests {
                 near(sums[c], sum(&|i| dy[i]));
                 if outer > 0 {
                     let count = (outer * inner) as f64;
-                    check_slope(&x, &dy, geometry, c, error);
+                    check_grad(&x, &dy, geometry, c, error);
                     let m = sum(&|i| x[i]) / count;
                     near(mean[c], m);
                     near(variance[c], sum(&|i| (x[i] - m) * (x[i] - m)) / count);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     /// Holds the derivatives of one channel against quotients of small differences.
-    fn check_slope(x: &[f64], dy: &[f64], geometry: Axis, channel: usize, error: f64) {
+    fn check_grad(x: &[f64], dy: &[f64], geometry: Axis, channel: usize, error: f64) {
         let Axis { outer, len, inner } = geometry;
         let count = (outer * inner) as f64;
         let own = |i: &usize| i / inner % len == channel;
@@ -288,7 +288,7 @@ mod tests {
         channel_moments(x, &mut mean, &mut variance, geometry);
         channel_sums(x, dy, &mean, &mut products, &mut sums, geometry);
         let (scales, mut dx) = (std::vec![scale; len], std::vec![9.0; x.len()]);
-        channel_slope(
+        channel_grad(
             dy,
             x,
             &scales,

@@ -6,10 +6,10 @@
 mod batch;
 mod channel;
 mod layer;
+mod layer_grad;
 mod lp;
 mod lrn;
 mod rows;
-mod slope;
 
 pub use batch::{
     Groups, batch_normalization, batch_normalization_in_place, batch_normalization_training,
@@ -18,19 +18,19 @@ pub use batch::{
 };
 pub(crate) use channel::{Known, Passing};
 pub use channel::{
-    channel_moments, channel_slope, channel_slope_in_place, channel_sums, running_mean,
+    channel_grad, channel_moments, channel_slope_in_place, channel_sums, running_mean,
     running_mean_in_place,
 };
 pub use layer::{
     layer_normalization, layer_normalization_in_place, rms_normalization,
     rms_normalization_in_place,
 };
+pub use layer_grad::{layer_normalization_grad, rms_normalization_grad};
 pub use lp::{
     lp_normalization_l1, lp_normalization_l1_in_place, lp_normalization_l2,
     lp_normalization_l2_in_place,
 };
 pub use lrn::{Lrn, lrn};
-pub use slope::{layer_normalization_slope, rms_normalization_slope};
 
 use crate::Number;
 use crate::fold::{Fold, Sum};

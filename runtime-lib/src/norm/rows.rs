@@ -2,7 +2,7 @@
 //! lanes does before and behind it would take longer than the row.
 
 use super::layer::Layer;
-use super::slope::Slope;
+use super::layer_grad::Grad;
 use crate::Float;
 use crate::fold::sum_at;
 use crate::simd::{Pointwise, Simd, WithSimd};
@@ -90,15 +90,15 @@ impl<const CENTERED: bool> WithSimd for LayerRows<'_, CENTERED> {
     }
 }
 
-/// The rows of a [`Slope`].
-pub(super) struct SlopeRows<'a, const CENTERED: bool>(pub Slope<'a, f32, CENTERED>);
+/// The rows of a [`Grad`].
+pub(super) struct GradRows<'a, const CENTERED: bool>(pub Grad<'a, f32, CENTERED>);
 
-impl<const CENTERED: bool> WithSimd for SlopeRows<'_, CENTERED> {
+impl<const CENTERED: bool> WithSimd for GradRows<'_, CENTERED> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Slope { x, scale, dy, found: [mut dx, mut d_scale, mut d_bias], .. } = self.0;
+        let Grad { x, scale, dy, found: [mut dx, mut d_scale, mut d_bias], .. } = self.0;
         let len = self.0.geometry.len;
         for sums in [&mut d_scale, &mut d_bias].into_iter().flatten() {
             sums.fill(0.0);
@@ -114,7 +114,7 @@ impl<const CENTERED: bool> WithSimd for SlopeRows<'_, CENTERED> {
             }
             if let Some(dx) = &mut dx {
                 let row = Row { x, scale, dy, normal };
-                row.slope::<S, CENTERED>(s, &mut dx[at..][..len]);
+                row.gradient::<S, CENTERED>(s, &mut dx[at..][..len]);
             }
         }
     }
@@ -158,7 +158,7 @@ impl Row<'_> {
 
     /// Writes the derivatives by the elements.
     #[inline(always)]
-    fn slope<S: Simd, const CENTERED: bool>(&self, s: S, dx: &mut [f32]) {
+    fn gradient<S: Simd, const CENTERED: bool>(&self, s: S, dx: &mut [f32]) {
         let (mut sums, mut products) = (s.splat(0.0), s.splat(0.0));
         // Where elements are missing to a vector, `dy` is 0.
         for at in vectors(s, dx.len()) {
@@ -168,11 +168,11 @@ impl Row<'_> {
         }
         let count = dx.len() as f32;
         let shift = s.splat(if CENTERED { s.sum(sums) / count } else { 0.0 });
-        let slope = s.splat(s.sum(products) / count);
+        let gradient = s.splat(s.sum(products) / count);
         let factor = s.splat(self.normal.factor);
         for at in vectors(s, dx.len()) {
             let (dy, normal) = self.at(s, at.clone());
-            let rest = s.sub(s.sub(dy, shift), s.mul(normal, slope));
+            let rest = s.sub(s.sub(dy, shift), s.mul(normal, gradient));
             s.store_head(s.mul(factor, rest), &mut dx[at]);
         }
     }

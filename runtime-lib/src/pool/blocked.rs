@@ -13,34 +13,34 @@ use core::ops::Range;
 
 /// The largest element of each window of each channel; NaN where one is.
 #[inline(never)]
-pub fn max_pool_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
-    in_blocks(x, y, geometry, Largest);
+pub fn max_pool_nchwc(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
+    nchwc(x, y, geometry, Largest);
 }
 
 /// The mean of the elements of each window that lie in the image.
 #[inline(never)]
-pub fn average_pool_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
-    in_blocks(x, y, geometry, Mean(Counted::InImage));
+pub fn average_pool_nchwc(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
+    nchwc(x, y, geometry, Mean(Counted::InImage));
 }
 
 /// The mean of the elements of each window that lie in the image or its padding, which is zero.
 #[inline(never)]
-pub fn average_pool_padded_in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
-    in_blocks(x, y, geometry, Mean(Counted::Padded));
+pub fn average_pool_padded_nchwc(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
+    nchwc(x, y, geometry, Mean(Counted::Padded));
 }
 
 #[inline(always)]
-fn in_blocks(x: &[f32], y: &mut [f32], geometry: Pool<'_>, fold: impl FoldVectors) {
+fn nchwc(x: &[f32], y: &mut [f32], geometry: Pool<'_>, fold: impl FoldVectors) {
     let taps = geometry.taps();
     let (places, [_, out, ..]) = (taps.places() * BLOCK, taps.last());
     let cost = x.len() + y.len();
     Share::of(y, places).hand_out(out * BLOCK, By::Rows, cost, |piece| {
-        dispatch(InBlocks { x, piece, geometry, fold });
+        dispatch(Nchwc { x, piece, geometry, fold });
     });
 }
 
 /// A fold of the windows of every channel.
-struct InBlocks<'a, F> {
+struct Nchwc<'a, F> {
     x: &'a [f32],
     piece: Piece<'a, f32>,
     geometry: Pool<'a>,
@@ -50,12 +50,12 @@ struct InBlocks<'a, F> {
 /// Rows of the image that are folded at once.
 const ROWS: usize = 16;
 
-impl<F: FoldVectors> WithSimd for InBlocks<'_, F> {
+impl<F: FoldVectors> WithSimd for Nchwc<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let InBlocks { x, piece: Piece { planes, rows: of, mut y }, geometry, fold } = self;
+        let Nchwc { x, piece: Piece { planes, rows: of, mut y }, geometry, fold } = self;
         let taps = geometry.taps();
         let elements = taps.elements() * BLOCK;
         // A window that is the image is a single row of both.
@@ -169,22 +169,22 @@ impl<S: Simd, F: FoldVectors> Columns<S, F> {
     }
 }
 
-/// The derivative of [`max_pool_in_blocks`] by the image: that by each window's largest element goes to
+/// The derivative of [`max_pool_nchwc`] by the image: that by each window's largest element goes to
 /// the first that is as large, or NaN.
 #[inline(never)]
-pub fn max_pool_gradient_in_blocks(x: &[f32], dy: &[f32], dx: &mut [f32], geometry: Pool<'_>) {
-    dispatch(Slopes { x, dy, dx, geometry });
+pub fn max_pool_grad_nchwc(x: &[f32], dy: &[f32], dx: &mut [f32], geometry: Pool<'_>) {
+    dispatch(Grads { x, dy, dx, geometry });
 }
 
 /// The derivatives of the largest elements of every channel.
-struct Slopes<'a> {
+struct Grads<'a> {
     x: &'a [f32],
     dy: &'a [f32],
     dx: &'a mut [f32],
     geometry: Pool<'a>,
 }
 
-impl WithSimd for Slopes<'_> {
+impl WithSimd for Grads<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -9,7 +9,7 @@ const PLACES: usize = 64;
 
 /// `dx`: the derivative by each window's largest element goes to the first that is as large, or NaN.
 #[inline(never)]
-pub fn max_pool_gradient<T: Float>(x: &[T], dy: &[T], dx: &mut [T], geometry: Pool<'_>) {
+pub fn max_pool_grad<T: Float>(x: &[T], dy: &[T], dx: &mut [T], geometry: Pool<'_>) {
     let taps = geometry.taps();
     let (size, places) = (taps.elements(), taps.places());
     dx.fill(T::ZERO);

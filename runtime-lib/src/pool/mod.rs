@@ -11,10 +11,9 @@ mod tests;
 mod vectors;
 
 pub use blocked::{
-    average_pool_in_blocks, average_pool_padded_in_blocks, max_pool_gradient_in_blocks,
-    max_pool_in_blocks,
+    average_pool_nchwc, average_pool_padded_nchwc, max_pool_grad_nchwc, max_pool_nchwc,
 };
-pub use gradient::max_pool_gradient;
+pub use gradient::max_pool_grad;
 pub use small::{small_average_pool, small_average_pool_padded, small_max_pool, small_means};
 
 use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};

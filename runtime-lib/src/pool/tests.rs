@@ -1,7 +1,7 @@
 //! Pooling against its definition.
 
 use super::*;
-use crate::blocks::{BLOCK, Channels, block, unblock};
+use crate::blocked::{BLOCK, Channels, block, unblock};
 use crate::gemm::tests::numbers;
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
@@ -255,20 +255,20 @@ fn check_blocked(channels: usize, geometry: Pool<'_>) {
     let count = geometry.planes * channels;
     let x: Vec<f32> = numbers(count * pixels, 7).iter().map(|&x| x as f32).collect();
     let blocks = geometry.planes * channels.div_ceil(BLOCK);
-    let mut in_blocks = vec![f32::NAN; blocks * pixels * BLOCK];
-    block(&x, &mut in_blocks, of(pixels));
+    let mut nchwc = vec![f32::NAN; blocks * pixels * BLOCK];
+    block(&x, &mut nchwc, of(pixels));
     type Kernel = fn(&[f32], &mut [f32], Pool<'_>);
     let kernels: [[Kernel; 2]; 3] = [
-        [max_pool, max_pool_in_blocks],
-        [average_pool, average_pool_in_blocks],
-        [average_pool_padded, average_pool_padded_in_blocks],
+        [max_pool, max_pool_nchwc],
+        [average_pool, average_pool_nchwc],
+        [average_pool_padded, average_pool_padded_nchwc],
     ];
     each_level(|level| {
         for [plain, blocked] in kernels {
             let mut truth = vec![f32::NAN; count * places];
             plain(&x, &mut truth, Pool { planes: count, ..geometry });
             let mut y = vec![f32::NAN; blocks * places * BLOCK];
-            blocked(&in_blocks, &mut y, Pool { planes: blocks, ..geometry });
+            blocked(&nchwc, &mut y, Pool { planes: blocks, ..geometry });
             let mut out = vec![f32::NAN; count * places];
             unblock(&y, &mut out, of(places));
             for (y, truth) in out.iter().zip(&truth) {
@@ -289,16 +289,16 @@ fn check_blocked_gradient(x: &[f32], channels: usize, geometry: Pool<'_>) {
     x[pixels / 2] = f32::NAN;
     let dy: Vec<f32> = numbers(count * places, 9).iter().map(|&x| x as f32).collect();
     let mut truth = vec![f32::NAN; x.len()];
-    max_pool_gradient(&x, &dy, &mut truth, Pool { planes: count, ..geometry });
-    let in_blocks = |x: &[f32], of: Channels| {
+    max_pool_grad(&x, &dy, &mut truth, Pool { planes: count, ..geometry });
+    let nchwc = |x: &[f32], of: Channels| {
         let mut y = vec![f32::NAN; blocks * of.pixels * BLOCK];
         block(x, &mut y, of);
         y
     };
-    let (x, dy) = (in_blocks(&x, of(pixels)), in_blocks(&dy, of(places)));
+    let (x, dy) = (nchwc(&x, of(pixels)), nchwc(&dy, of(places)));
     each_level(|level| {
         let (mut dx, mut found) = (vec![f32::NAN; x.len()], vec![f32::NAN; truth.len()]);
-        max_pool_gradient_in_blocks(&x, &dy, &mut dx, Pool { planes: blocks, ..geometry });
+        max_pool_grad_nchwc(&x, &dy, &mut dx, Pool { planes: blocks, ..geometry });
         unblock(&dx, &mut found, of(pixels));
         assert_eq!(found, truth, "{level:?} {geometry:?}");
     });
@@ -340,7 +340,7 @@ fn check_gradient(geometry: Pool<'_>) {
     let mut truth = vec![0.0; x.len()];
     indices.iter().zip(&dy).for_each(|(&at, dy)| truth[at as usize] += dy);
     let mut dx = vec![1.0; x.len()];
-    max_pool_gradient(&x, &dy, &mut dx, geometry);
+    max_pool_grad(&x, &dy, &mut dx, geometry);
     assert_eq!(dx, truth, "{geometry:?}");
 }
 

@@ -55,8 +55,8 @@ impl Scales {
     /// Whether all elements have one scale.
     const fn is_one(&self) -> bool {
         let of_outer = self.outer <= 1 || self.outer_step == 0;
-        let of_blocks = self.len <= self.block || self.block_step == 0;
-        of_outer && of_blocks && self.inner_step == 0
+        let from_nchwc = self.len <= self.block || self.block_step == 0;
+        of_outer && from_nchwc && self.inner_step == 0
     }
 
     /// Hands out elements to threads if all have one scale: where the part begins, its elements, and

@@ -26,7 +26,7 @@ impl MersenneTwister {
     }
 
     /// Mixes all words.
-    fn turn(&mut self) {
+    fn iteration(&mut self) {
         /// How far the words lie apart that are mixed, beside neighbors.
         const FAR: usize = 397;
         for i in 0..MersenneTwister::WORDS {
@@ -41,7 +41,7 @@ impl MersenneTwister {
     /// The next bits.
     fn bits(&mut self) -> u32 {
         if self.next == MersenneTwister::WORDS {
-            self.turn();
+            self.iteration();
         }
         let mut bits = self.state[self.next];
         self.next += 1;
@@ -61,7 +61,7 @@ impl MersenneTwister {
 /// Whether each element stays: with probability `1 - ratio` in training, else always.
 pub fn dropout_mask(ratio: &[f64], training: &[bool], mask: &mut [bool], stream: Stream) {
     let Some(ratio) = rate(ratio, training) else { return mask.fill(true) };
-    let mut source = MersenneTwister::new(stream.seed ^ spread(stream.turn));
+    let mut source = MersenneTwister::new(stream.seed ^ spread(stream.iteration));
     mask.fill_with(|| source.unit() >= ratio);
 }
 

@@ -21,18 +21,18 @@ pub struct Stream {
     /// The seed.
     pub seed: u64,
     /// How often it was drawn from before.
-    pub turn: u64,
+    pub iteration: u64,
 }
 
 impl Stream {
     /// The stream of a call with a seed of its own.
-    pub const fn given(seed: u64, turn: u64) -> Stream {
-        Stream { seed, turn }
+    pub const fn given(seed: u64, iteration: u64) -> Stream {
+        Stream { seed, iteration }
     }
 
     /// The stream of a call that has none: of the model's seed, and of what stands for the call.
-    pub const fn named(model: u64, call: u64, turn: u64) -> Stream {
-        Stream { seed: spread(model) ^ call, turn }
+    pub const fn named(model: u64, call: u64, iteration: u64) -> Stream {
+        Stream { seed: spread(model) ^ call, iteration }
     }
 }
 
@@ -47,34 +47,34 @@ const fn spread(x: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Draws<const CALLS: usize> {
     seed: u64,
-    turns: [u64; CALLS],
+    iterations: [u64; CALLS],
 }
 
 impl<const CALLS: usize> Draws<CALLS> {
     /// Before the first run, with this seed.
     pub const fn new(seed: u64) -> Draws<CALLS> {
-        Draws { seed, turns: [0; CALLS] }
+        Draws { seed, iterations: [0; CALLS] }
     }
 
     /// Starts anew, from the same seed.
     pub fn restart(&mut self) {
-        self.turns = [0; CALLS];
+        self.iterations = [0; CALLS];
     }
 
     /// What call number `call` draws from now, which has a seed of its own.
     pub fn given(&mut self, call: usize, seed: u64) -> Stream {
-        Stream::given(seed, self.turn(call))
+        Stream::given(seed, self.iteration(call))
     }
 
     /// What call number `call` draws from now, for which `name` stands.
     pub fn named(&mut self, call: usize, name: u64) -> Stream {
-        Stream::named(self.seed, name, self.turn(call))
+        Stream::named(self.seed, name, self.iteration(call))
     }
 
-    fn turn(&mut self, call: usize) -> u64 {
-        let turn = self.turns[call];
-        self.turns[call] = turn.wrapping_add(1);
-        turn
+    fn iteration(&mut self, call: usize) -> u64 {
+        let iteration = self.iterations[call];
+        self.iterations[call] = iteration.wrapping_add(1);
+        iteration
     }
 }
 
@@ -82,18 +82,18 @@ impl<const CALLS: usize> Draws<CALLS> {
 #[derive(Clone, Copy, Debug)]
 pub struct Philox {
     key: [u32; 2],
-    turn: u64,
+    iteration: u64,
 }
 
 impl Philox {
     /// The source of a stream.
-    pub const fn new(Stream { seed, turn }: Stream) -> Philox {
-        Philox { key: halves(seed), turn }
+    pub const fn new(Stream { seed, iteration }: Stream) -> Philox {
+        Philox { key: halves(seed), iteration }
     }
 
     /// The bits with that number.
     pub fn block(self, number: u64) -> [u32; 4] {
-        let ([a, b], [c, d]) = (halves(number), halves(self.turn));
+        let ([a, b], [c, d]) = (halves(number), halves(self.iteration));
         self.rounds([a, b, c, d])
     }
 

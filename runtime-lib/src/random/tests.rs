@@ -23,7 +23,7 @@ fn bits_are_those_of_philox() {
         ),
     ];
     for (counter, key, expected) in cases {
-        assert_eq!(Philox { key, turn: 0 }.rounds(counter), expected);
+        assert_eq!(Philox { key, iteration: 0 }.rounds(counter), expected);
     }
 }
 
@@ -137,10 +137,10 @@ fn fits(found: &[usize], expected: &[f64]) -> bool {
 }
 
 #[test]
-fn numbers_have_the_distribution_asked_for_in_every_turn_and_type() {
-    for turn in [0, 1, 1 << 40] {
+fn numbers_have_the_distribution_asked_for_in_every_iteration_and_type() {
+    for iteration in [0, 1, 1 << 40] {
         for seed in [0, 1, u64::MAX] {
-            let stream = Stream::given(seed, turn);
+            let stream = Stream::given(seed, iteration);
             let mut y = [0.0; MANY];
             random_uniform(&mut y, -2.0, 2.0, stream);
             assert!(kolmogorov(&mut y, |y| (y + 2.0) / 4.0) < 1.95, "{stream:?}");
@@ -183,7 +183,7 @@ fn the_kinds_of_what_is_drawn_fit() {
 }
 
 #[test]
-fn each_turn_and_each_seed_gives_other_numbers() {
+fn each_iteration_and_each_seed_gives_other_numbers() {
     let mut draws = Draws::<2>::new(0);
     let mut first = [[0.0f32; 4]; 6];
     let streams = [
@@ -201,9 +201,9 @@ fn each_turn_and_each_seed_gives_other_numbers() {
         assert!(first[..i].iter().flatten().all(|b| !a.contains(b)), "{first:?}");
     }
     assert_eq!(Draws::<1>::new(3).given(0, 9), Draws::<1>::new(4).given(0, 9));
-    let masks = [0, 1].map(|turn| {
+    let masks = [0, 1].map(|iteration| {
         let mut mask = [false; 64];
-        dropout_mask(&[0.5], &[true], &mut mask, Stream::given(7, turn));
+        dropout_mask(&[0.5], &[true], &mut mask, Stream::given(7, iteration));
         mask
     });
     assert_ne!(masks[0], masks[1]);

@@ -125,7 +125,7 @@ fn resample<T: Elem + Copy, W: Float>(
 }
 
 /// Resizes a plane, one axis after another. What is between two lies in the scratch memory: for
-/// two axes in all of it, for more in its halves by turns.
+/// two axes in all of it, for more in its halves by iterations.
 fn passes<W: Float>(
     x: &[W],
     y: &mut [W],

@@ -1,4 +1,4 @@
-//! Memory that is asked for before its turn, on x86-64.
+//! Memory that is asked for before its iteration, on x86-64.
 //!
 //! Not by intrinsics: the compiler takes those for reads of any memory, and then keeps sums that
 //! should stay in registers there.

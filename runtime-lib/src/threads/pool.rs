@@ -33,8 +33,8 @@ struct Job {
 
 /// Threads beside the caller's own.
 pub struct Pool {
-    /// Which job is open, and how far: see [`Turn`].
-    turn: AtomicU64,
+    /// Which job is open, and how far: see [`Iteration`].
+    iteration: AtomicU64,
     /// How many parts of it are done, beside the first.
     done: AtomicUsize,
     job: UnsafeCell<Option<Job>>,
@@ -47,34 +47,34 @@ pub struct Pool {
 }
 
 // SAFETY: `job` is written by the thread that holds `owner`, while no part is open or under way; it
-// is read only by threads that have claimed a part, which the write comes before (`turn`).
+// is read only by threads that have claimed a part, which the write comes before (`iteration`).
 unsafe impl Sync for Pool {}
 
 /// The state of a job in one word: its number, the next part, and how many parts there are.
 #[derive(Clone, Copy)]
-struct Turn(u64);
+struct Iteration(u64);
 
-impl Turn {
+impl Iteration {
     const BITS: u32 = 16;
 
     /// Of the job after this one. The first part is its owner's.
-    fn first(self, parts: usize) -> Turn {
-        debug_assert!(parts < 1 << Turn::BITS);
-        let number = (self.0 >> (2 * Turn::BITS)).wrapping_add(1);
-        Turn((number << (2 * Turn::BITS)) | (1 << Turn::BITS) | parts as u64)
+    fn first(self, parts: usize) -> Iteration {
+        debug_assert!(parts < 1 << Iteration::BITS);
+        let number = (self.0 >> (2 * Iteration::BITS)).wrapping_add(1);
+        Iteration((number << (2 * Iteration::BITS)) | (1 << Iteration::BITS) | parts as u64)
     }
 
     fn parts(self) -> usize {
-        self.0 as usize & ((1 << Turn::BITS) - 1)
+        self.0 as usize & ((1 << Iteration::BITS) - 1)
     }
 
     fn next(self) -> usize {
-        (self.0 >> Turn::BITS) as usize & ((1 << Turn::BITS) - 1)
+        (self.0 >> Iteration::BITS) as usize & ((1 << Iteration::BITS) - 1)
     }
 
     /// After the next part is taken; nothing where all are.
-    fn taken(self) -> Option<Turn> {
-        (self.next() < self.parts()).then_some(Turn(self.0 + (1 << Turn::BITS)))
+    fn taken(self) -> Option<Iteration> {
+        (self.next() < self.parts()).then_some(Iteration(self.0 + (1 << Iteration::BITS)))
     }
 }
 
@@ -82,7 +82,7 @@ impl Pool {
     /// A pool whose threads are yet to be started.
     pub fn new(threads: usize) -> Pool {
         Pool {
-            turn: AtomicU64::new(0),
+            iteration: AtomicU64::new(0),
             done: AtomicUsize::new(0),
             job: UnsafeCell::new(None),
             panic: Mutex::new(None),
@@ -115,8 +115,8 @@ impl Pool {
         // SAFETY: all parts of the last job are done, so no thread reads this.
         unsafe { *self.job.get() = Some(Job { work: shared }) };
         self.done.store(0, Ordering::Relaxed);
-        let turn = Turn(self.turn.load(Ordering::Relaxed)).first(parts);
-        self.turn.store(turn.0, Ordering::SeqCst);
+        let iteration = Iteration(self.iteration.load(Ordering::Relaxed)).first(parts);
+        self.iteration.store(iteration.0, Ordering::SeqCst);
         self.wake(parts - 1);
         self.do_part(0, work);
         self.take_parts();
@@ -171,19 +171,19 @@ impl Pool {
     }
 
     fn claim(&self) -> Option<usize> {
-        let mut turn = Turn(self.turn.load(Ordering::Acquire));
+        let mut iteration = Iteration(self.iteration.load(Ordering::Acquire));
         loop {
-            let taken = turn.taken()?;
+            let taken = iteration.taken()?;
             let order = (Ordering::AcqRel, Ordering::Acquire);
-            match self.turn.compare_exchange_weak(turn.0, taken.0, order.0, order.1) {
-                Ok(_) => return Some(turn.next()),
-                Err(now) => turn = Turn(now),
+            match self.iteration.compare_exchange_weak(iteration.0, taken.0, order.0, order.1) {
+                Ok(_) => return Some(iteration.next()),
+                Err(now) => iteration = Iteration(now),
             }
         }
     }
 
     fn is_open(&self) -> bool {
-        Turn(self.turn.load(Ordering::SeqCst)).taken().is_some()
+        Iteration(self.iteration.load(Ordering::SeqCst)).taken().is_some()
     }
 
     /// What a thread of the pool does.

@@ -4,13 +4,13 @@ use super::pool::AT_WORK;
 use crate::activation_fn::Activation;
 use crate::attention::tests::{rows_first, sizes};
 use crate::attention::{Attention, attention_cached_f32, attention_f32, attention_scratch};
-use crate::blocks::{self, Channels};
+use crate::blocked::{self, Channels};
 use crate::conv::{self, Conv, Weights};
 use crate::gemm::{Gemm, Layout, gemm_f32, gemm_scratch};
 use crate::geometry::Axis;
 use crate::narrow;
 use crate::norm::{Lrn, lrn};
-use crate::pool::{Pool, average_pool, max_pool_in_blocks};
+use crate::pool::{Pool, average_pool, max_pool_nchwc};
 use crate::quantized::{self, Requantize};
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
@@ -78,35 +78,35 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
     let (x, w, bias) = (numbers(48 * pixels), numbers(80 * 48 * 9), numbers(80));
     let mut packed = vec![0.0; conv::packed_blocks_len(&IMAGE)];
     conv::pack_blocks(&w, &mut packed, &IMAGE, 16);
-    hold("conv_in_blocks", 80 * pixels, |y| {
-        let scratch = &mut vec![0.0; conv::conv_in_blocks_scratch(&IMAGE)];
-        conv::conv_in_blocks(&x, &packed, Some(&bias), None, y, scratch, IMAGE, f);
+    hold("conv_nchwc", 80 * pixels, |y| {
+        let scratch = &mut vec![0.0; conv::conv_nchwc_scratch(&IMAGE)];
+        conv::conv_nchwc(&x, &packed, Some(&bias), None, y, scratch, IMAGE, f);
     });
     let (x, w) = (numbers(48 * pixels), numbers(80 * 12 * 9));
     let mut packed = vec![0.0; conv::packed_groups_len(&groups)];
     conv::pack_groups(&w, &mut packed, groups, 4);
-    hold("groups_in_blocks", 80 * pixels, |y| {
-        let scratch = &mut vec![0.0; conv::conv_in_blocks_scratch(&groups)];
-        conv::groups_in_blocks(&x, &packed, Some(&bias), None, y, scratch, groups, 4, f);
+    hold("grouped_conv_nchwc", 80 * pixels, |y| {
+        let scratch = &mut vec![0.0; conv::conv_nchwc_scratch(&groups)];
+        conv::grouped_conv_nchwc(&x, &packed, Some(&bias), None, y, scratch, groups, 4, f);
     });
     let apart = Conv { strides: &[2, 2], out: &[15, 16], ..IMAGE };
     for (g, tile) in [(IMAGE, conv::Tile::Four), (apart, conv::Tile::TwoApart)] {
         let (x, w) = (numbers(48 * pixels), numbers(conv::packed_winograd_len(&g, tile)));
-        hold("winograd_in_blocks", 80 * g.out.iter().product::<usize>(), |y| {
-            let scratch = &mut vec![0.0; conv::winograd_in_blocks_scratch(&g)];
-            conv::winograd_in_blocks(&x, &w, Some(&bias), None, y, scratch, g, f);
+        hold("winograd_nchwc", 80 * g.out.iter().product::<usize>(), |y| {
+            let scratch = &mut vec![0.0; conv::winograd_nchwc_scratch(&g)];
+            conv::winograd_nchwc(&x, &w, Some(&bias), None, y, scratch, g, f);
         });
     }
     // Pixels stand in one row, whose parts are shared.
     let g = Conv { kernel: &[1, 1], pads: &[0, 0], ..IMAGE };
     let (x, w, add) = (numbers(48 * pixels), numbers(80 * 48), numbers(80 * pixels));
-    hold("conv_in_blocks of pixels", 80 * pixels, |y| {
-        conv::conv_in_blocks(&x, &w, Some(&bias), Some(&add), y, &mut [], g, f);
+    hold("conv_nchwc of pixels", 80 * pixels, |y| {
+        conv::conv_nchwc(&x, &w, Some(&bias), Some(&add), y, &mut [], g, f);
     });
     let g = Conv { groups: 80, channels: 1, filters: 1, ..IMAGE };
     let (x, w) = (numbers(80 * pixels), numbers(80 * 9));
-    hold("depthwise_in_blocks", 80 * pixels, |y| {
-        conv::depthwise_in_blocks(&x, &w, Some(&bias), None, y, g, f);
+    hold("depthwise_nchwc", 80 * pixels, |y| {
+        conv::depthwise_nchwc(&x, &w, Some(&bias), None, y, g, f);
     });
 }
 
@@ -160,7 +160,7 @@ fn pools_are_the_same_for_any_number_of_threads() {
         ends: &[0, 0],
     };
     let x = numbers(20 * 65 * 67 * 16);
-    hold("max_pool_in_blocks", 20 * 32 * 33 * 16, |y| max_pool_in_blocks(&x, y, geometry));
+    hold("max_pool_nchwc", 20 * 32 * 33 * 16, |y| max_pool_nchwc(&x, y, geometry));
     hold("average_pool", 20 * 32 * 33, |y| average_pool(&x, y, geometry));
 }
 
@@ -169,14 +169,14 @@ fn what_is_done_to_channels_is_the_same_for_any_number_of_threads() {
     let channels = Channels { batch: 2, channels: 40, pixels: 29 * 31 };
     let (len, blocked) = (2 * 40 * channels.pixels, 2 * 48 * channels.pixels);
     let (x, ones, few) = (numbers(blocked), vec![1.5; 48], numbers(48));
-    hold("block", blocked, |y| blocks::block(&x[..len], y, channels));
-    hold("unblock", len, |y| blocks::unblock(&x, y, channels));
+    hold("block", blocked, |y| blocked::block(&x[..len], y, channels));
+    hold("unblock", len, |y| blocked::unblock(&x, y, channels));
     hold("affine", blocked, |y| {
-        blocks::affine(&x, &ones, &few, y, channels, Activation::Relu);
+        blocked::affine(&x, &ones, &few, y, channels, Activation::Relu);
     });
     hold("affine_in_place", blocked, |y| {
         y.copy_from_slice(&x);
-        blocks::affine_in_place(y, &ones, &few, channels, Activation::Relu);
+        blocked::affine_in_place(y, &ones, &few, channels, Activation::Relu);
     });
     let axis = Axis { outer: 2, len: 40, inner: channels.pixels };
     let of = Lrn { size: 5, alpha: 0.5, beta: 0.75, bias: 1.0 };

@@ -31,7 +31,7 @@ pub const LOOP: &str = r#"
     g (int64 n, float[2] x) => (float[2] z)
     <bool go = {1}>
     {
-        z = Loop<body = turn (int64 i, bool on, float[2] before) => (next, after) {
+        z = Loop<body = iteration (int64 i, bool on, float[2] before) => (next, after) {
             next = Identity(on)
             after = Add(before, before)
         }>(n, go, x)

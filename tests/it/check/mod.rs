@@ -1,7 +1,7 @@
 //! The checker: models that break one rule each, and models that break none.
 //!
 //! Every malformed model is a valid one with one change, and must be refused for that change alone:
-//! with one finding, of the code and the words that are written beside it. With
+//! with one diagnostic, of the code and the words that are written beside it. With
 //! `ONNXC_MALFORMED=FOLDER` the models are written there, for onnx's own checker to judge.
 
 mod bases;
@@ -130,7 +130,8 @@ fn faults_that_do_not_follow_from_each_other_are_all_said() {
         graph.initializer[0].float_data.pop();
         graph.output[0].name = Some("nothing".into());
     });
-    let found: Vec<Code> = verdict(&model).invalid.iter().map(|finding| finding.code).collect();
+    let found: Vec<Code> =
+        verdict(&model).invalid.iter().map(|diagnostic| diagnostic.code).collect();
     let expected = [
         Code::IrVersion,
         Code::BadTensor,

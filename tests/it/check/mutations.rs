@@ -1,5 +1,5 @@
 //! Valid models, damaged at random: whatever comes of it, the compiler ends, in little time and
-//! memory, with a module or with findings.
+//! memory, with a module or with diagnostics.
 //!
 //! `ONNXC_MUTATIONS=N` tries more of them, and `ONNXC_MUTATED=FOLDER` damages the models in a
 //! folder, too: `model.onnx` in any folder below it.
@@ -91,7 +91,7 @@ const EXTERNAL: &str = r#"
     }
 "#;
 
-/// Sizes that are calculated with, and that grow from turn to turn.
+/// Sizes that are calculated with, and that grow from iteration to iteration.
 const SIZES: &str = r#"
     <ir_version: 10, opset_import: ["" : 21]>
     g (float[a, b] x, int64 n, bool go) => (y, z, w, wide)
@@ -110,7 +110,7 @@ const SIZES: &str = r#"
         wide = Expand(one, to)
         twice = Concat<axis = 0>(one, two)
         y = Tile(x, twice)
-        z, w = Loop<body = turn (int64 i, bool on, v) => (bool again, longer, short) {
+        z, w = Loop<body = iteration (int64 i, bool on, v) => (bool again, longer, short) {
             again = Identity(on)
             longer = Concat<axis = 0>(v, v, one)
             short = Slice(v, zero, one)
@@ -346,7 +346,7 @@ fn fault(model: Vec<u8>, optimize: Optimize) -> Option<String> {
         }
         Ok(Ok(_)) => None,
         Ok(Err(found)) => {
-            let bug = found.0.iter().find(|finding| finding.code == Code::Internal);
+            let bug = found.0.iter().find(|diagnostic| diagnostic.code == Code::Internal);
             bug.map(ToString::to_string)
         }
     }

@@ -193,8 +193,8 @@ pub fn cases() -> Vec<Case> {
         case(
             "attribute_unknown",
             UnknownAttribute,
-            "`slope` is not an attribute",
-            text("y = Relu<slope = 1>(x)"),
+            "`gradient` is not an attribute",
+            text("y = Relu<gradient = 1>(x)"),
         ),
         case(
             "attribute_outdated",

@@ -4,7 +4,7 @@ mod cases;
 mod points;
 
 use cases::{CASES, UNARY};
-use onnxc::{Options, dtype::DType, host, plan::Plan, tensor::Tensor, value::Value};
+use onnxc::{Options, dtype::DType, interpreter, plan::Plan, tensor::Tensor, value::Value};
 use std::fmt::Write;
 
 /// A function: its inputs, by all of which it is differentiated, and its nodes, the last of which
@@ -66,7 +66,7 @@ fn inputs(text: &str) -> Vec<(String, Vec<usize>)> {
 fn plan(text: &str) -> Plan {
     match onnxc::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {}) {
         Ok((plan, _)) => plan,
-        Err(findings) => panic!("{findings}\n{text}"),
+        Err(diagnostics) => panic!("{diagnostics}\n{text}"),
     }
 }
 
@@ -112,7 +112,7 @@ fn check(case: &Case<'_>) {
             Value::from(Tensor { shape: sizes.clone(), ..Tensor::from_wide(DType::F64, values) })
         });
         let tensors: Vec<Value> = tensors.collect();
-        floats(host::run(&plan, &tensors).unwrap_or_else(|error| panic!("{error}\n{text}")))
+        floats(interpreter::run(&plan, &tensors).unwrap_or_else(|error| panic!("{error}\n{text}")))
     };
     let found = run(&values);
     for (i, name) in names.iter().enumerate() {
@@ -168,7 +168,7 @@ fn a_path_without_a_derivative_is_shown() {
     refused("[region] y = SequenceConstruct(x)", &["input 2 must be a tensor"]);
     refused(
         "n = Size(w)  y = Loop(n, \"\", x) <body = b (i, c, s) => (d, t) { d = Identity(c)  t = Concat<axis = 0>(s, s) }>",
-        &["E0205", "a value whose size changes from turn to turn"],
+        &["E0205", "a value whose size changes from iteration to iteration"],
     );
 }
 

@@ -1,7 +1,7 @@
 //! Derivatives at points where differences say nothing: at kinks, among zeros, and where a derivative
 //! is zero because nothing moves.
 
-use onnxc::{Options, host, tensor::Tensor, value::Value};
+use onnxc::{Options, interpreter, tensor::Tensor, value::Value};
 
 fn row(values: &[f64]) -> Value {
     let shape = vec![values.len()];
@@ -21,8 +21,8 @@ fn check(opset: u32, model: &str, inputs: &[Value], expected: &[&[f64]]) {
         model.replace("Gradient<", "ai.onnx.preview.training.Gradient<")
     );
     let plan = onnxc::plan(text.clone().into(), &Options::default(), &mut |_, _| {});
-    let (plan, _) = plan.unwrap_or_else(|findings| panic!("{findings}\n{text}"));
-    let found = host::run(&plan, inputs).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let (plan, _) = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}\n{text}"));
+    let found = interpreter::run(&plan, inputs).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(found.len(), expected.len(), "{text}");
     for (found, expected) in found.iter().zip(expected) {
         let found = found.tensor().and_then(Tensor::floats).expect("numbers");

@@ -18,8 +18,8 @@ pub fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let wrong: Vec<String> = files.filter_map(|file| differs(&said, &file)).collect();
-    for finding in &wrong {
-        println!("{finding}");
+    for diagnostic in &wrong {
+        println!("{diagnostic}");
     }
     if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

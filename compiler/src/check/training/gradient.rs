@@ -235,8 +235,8 @@ impl<'p> Paths<'p> {
                 quoted(x)
             );
             let help = "use a differentiable loss, or leave the variable out of `xs`";
-            let finding = Diagnostic::new(Code::GradientDeadPath, message);
-            cx.report(finding.note(self.path(x, names.y)).help(help));
+            let diagnostic = Diagnostic::new(Code::GradientDeadPath, message);
+            cx.report(diagnostic.note(self.path(x, names.y)).help(help));
         }
     }
 

@@ -162,8 +162,8 @@ fn updates<'p>(
                     "{} is neither an output of the algorithm nor one of the model's graph",
                     quoted(value)
                 );
-                let finding = Diagnostic::new(Code::UpdateValue, message);
-                cx.report(known(finding, "the algorithm's outputs", &outputs));
+                let diagnostic = Diagnostic::new(Code::UpdateValue, message);
+                cx.report(known(diagnostic, "the algorithm's outputs", &outputs));
             }
         });
     }
@@ -195,21 +195,21 @@ fn variable(cx: &mut Context<'_>, code: Code, key: &str, state: &State<'_>) {
     }
     let message =
         format!("{} is not an initializer of the model's graph or of this algorithm", quoted(key));
-    let finding = Diagnostic::new(code, message);
+    let diagnostic = Diagnostic::new(code, message);
     cx.report(if state.algorithms.contains_key(key) {
-        finding.note("it is one of another algorithm, which is a scope of its own")
+        diagnostic.note("it is one of another algorithm, which is a scope of its own")
     } else {
-        finding.help("state is an initializer, with the value that it has at first")
+        diagnostic.help("state is an initializer, with the value that it has at first")
     });
 }
 
 /// Adds the names that there are, where they are few.
-fn known(finding: Diagnostic, what: &str, names: &HashSet<&str>) -> Diagnostic {
+fn known(diagnostic: Diagnostic, what: &str, names: &HashSet<&str>) -> Diagnostic {
     const MOST: usize = 20;
     if names.is_empty() || names.len() > MOST {
-        return finding;
+        return diagnostic;
     }
     let mut names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
     names.sort();
-    finding.note(format!("{what}: {}", names.join(", ")))
+    diagnostic.note(format!("{what}: {}", names.join(", ")))
 }

@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> ExitCode {
     let temporary = std::env::temp_dir().join(format!("onnxc-bench-{}", std::process::id()));
     let root = options.scratch.as_deref().unwrap_or(&temporary);
     let result = std::path::absolute(root)
-        .map_err(|error| io_finding(root, &error).into())
+        .map_err(|error| io_diagnostic(root, &error).into())
         .and_then(|root| bench(options, &root));
     if options.scratch.is_none() {
         // What cannot be removed is left to the system.
@@ -76,8 +76,8 @@ pub fn run(options: &Options) -> ExitCode {
     }
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(findings) => {
-            eprintln!("{findings}");
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
             ExitCode::FAILURE
         }
     }
@@ -115,7 +115,7 @@ fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     };
     let values = inputs(options, &timed, &labels)?;
     let source = root.join("src");
-    fs::create_dir_all(&source).map_err(|error| io_finding(&source, &error))?;
+    fs::create_dir_all(&source).map_err(|error| io_diagnostic(&source, &error))?;
     let images = module.code.contains("image_decoder::");
     write_if_changed(&root.join("Cargo.toml"), manifest(options, images).as_bytes())?;
     write_if_changed(&source.join("main.rs"), include_bytes!("program.rs"))?;
@@ -138,7 +138,7 @@ fn inputs(
         None => inputs::of(model, given, timed.plan),
         Some(_) => inputs::of_step(model, given, timed.plan, labels),
     };
-    values.map_err(|findings| findings.within(&model.display().to_string()))
+    values.map_err(|diagnostics| diagnostics.within(&model.display().to_string()))
 }
 
 /// The manifest of the project, whose model may have images to decode.
@@ -155,12 +155,12 @@ fn build(root: &Path) -> Result<(), Diagnostic> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.current_dir(root).args(["build", "--quiet", "--release"]);
     command.env("CARGO_TARGET_DIR", root.join("target")).env("RUSTFLAGS", "-Awarnings");
-    let output = command.output().map_err(|error| io_finding(Path::new("cargo"), &error))?;
+    let output = command.output().map_err(|error| io_diagnostic(Path::new("cargo"), &error))?;
     if output.status.success() {
         return Ok(());
     }
-    let finding = Diagnostic::new(Code::Internal, "the generated code does not build");
-    Err(finding.note(String::from_utf8_lossy(&output.stderr).into_owned()))
+    let diagnostic = Diagnostic::new(Code::Internal, "the generated code does not build");
+    Err(diagnostic.note(String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
 /// What was measured.
@@ -243,6 +243,6 @@ fn rounded(x: f64) -> f64 {
     (x * unit).round() / unit
 }
 
-fn io_finding(path: &Path, error: &std::io::Error) -> Diagnostic {
+fn io_diagnostic(path: &Path, error: &std::io::Error) -> Diagnostic {
     Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
 }

@@ -54,8 +54,8 @@ fn position(steps: &[Algorithm], name: Option<&str>) -> Result<usize, Diagnostic
         (None, [_]) => Ok(0),
         (None, []) => Err(refused("the model has no algorithm".into())),
         (None, _) => {
-            let finding = refused("the model has several algorithms".into()).note(names());
-            Err(finding.help("say which: `--step=NAME`"))
+            let diagnostic = refused("the model has several algorithms".into()).note(names());
+            Err(diagnostic.help("say which: `--step=NAME`"))
         }
         (Some(name), _) => steps.iter().position(|step| step.name == name).ok_or_else(|| {
             refused(format!("the model has no algorithm {}", quoted(name))).note(names())

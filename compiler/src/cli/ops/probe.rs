@@ -122,7 +122,7 @@ fn compile(sample: &Sample, version: &Version, types: &Types<'_>) -> Result<Plan
     let options = Options::default();
     let plan = onnxc::plan(text.into_bytes().into(), &options, &mut |_, _| {});
     let (plan, _) = plan.map_err(|all| match all.0.into_iter().next() {
-        Some(finding) => finding.message,
+        Some(diagnostic) => diagnostic.message,
         None => String::new(),
     })?;
     for (i, port) in plan.outputs.iter().enumerate() {

@@ -89,7 +89,7 @@ fn by_reason<'t>(refused: &[(&'t str, String)]) -> Vec<(String, Vec<&'t str>)> {
     reasons
 }
 
-/// How findings end that say no more than that an input is of the wrong type.
+/// How diagnostics end that say no more than that an input is of the wrong type.
 const NOT_ALLOWED: &str = "which the operator does not allow";
 
 /// Types, in groups where all of one are there; sequences and optionals likewise.

@@ -1,9 +1,9 @@
 //! Test folders of models that learn: `model.onnx`, `data.npz`, and `meta.json` with tolerances.
 //!
 //! The archive has `init/NAME`, what variables are in a new model; `state0/NAME`, what the
-//! initializations make of them; for each turn `stepNN/in/NAME`, `stepNN/out/NAME` and `stepNN/state/NAME`,
+//! initializations make of them; for each iteration `stepNN/in/NAME`, `stepNN/out/NAME` and `stepNN/state/NAME`,
 //! before and after all algorithms in order; and `infer/in/NAME`, `infer/out0/NAME` and
-//! `infer/outN/NAME`, inference before the first turn and after the last.
+//! `infer/outN/NAME`, inference before the first iteration and after the last.
 
 use super::{
     compare::{self, Distance},
@@ -12,7 +12,7 @@ use super::{
 use crate::cli::{files, npz};
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics},
-    host::Learner,
+    interpreter::Learner,
     plan::{Plan, Port, Training},
     tensor::Tensor,
     value::Value,
@@ -105,8 +105,8 @@ impl Script {
             let keys = ["infer/in", "infer/out0", ""];
             acts.push(data.act(training, What::Infer, "inference before", keys)?);
         }
-        let mut turn = 0;
-        while let Some(key) = data.turn(turn) {
+        let mut iteration = 0;
+        while let Some(key) = data.iteration(iteration) {
             let last = training.steps.len().saturating_sub(1);
             let [given, taken] = [format!("{key}/in"), format!("{key}/out")];
             for algorithm in 0..training.steps.len() {
@@ -114,9 +114,9 @@ impl Script {
                 let keys = [given.as_str(), &taken, &state];
                 acts.push(data.act(training, What::Step(algorithm), &key, keys)?);
             }
-            turn += 1;
+            iteration += 1;
         }
-        let after = format!("infer/out{turn}");
+        let after = format!("infer/out{iteration}");
         if data.has_all(&after, &training.infer) {
             let keys = ["infer/in", &after, ""];
             acts.push(data.act(training, What::Infer, "inference after", keys)?);
@@ -211,7 +211,7 @@ impl Act {
 impl Data {
     /// The archive at `path`, and what is said of it.
     fn read(path: &Path, meta: Json) -> Result<Data, Diagnostic> {
-        let within = |finding: Diagnostic| finding.within(path.display().to_string());
+        let within = |diagnostic: Diagnostic| diagnostic.within(path.display().to_string());
         Ok(Data { arrays: npz::read(&files::bytes(path)?).map_err(within)?, meta })
     }
 
@@ -227,9 +227,9 @@ impl Data {
         plan.outputs.iter().all(|port| self.has(folder, &port.name))
     }
 
-    /// The key of a turn, where there is one.
-    fn turn(&self, turn: usize) -> Option<String> {
-        let key = format!("step{turn:02}");
+    /// The key of a iteration, where there is one.
+    fn iteration(&self, iteration: usize) -> Option<String> {
+        let key = format!("step{iteration:02}");
         let folder = format!("{key}/");
         let first = self.arrays.range(folder.clone()..).next();
         first.filter(|(name, _)| name.starts_with(&folder)).map(|_| key)

@@ -13,7 +13,7 @@ use folder::{DataSet, Folder, Tolerance};
 use learning::Script;
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics},
-    host,
+    interpreter,
     value::Value,
 };
 use project::{Project, Runtime};
@@ -66,8 +66,8 @@ pub fn run(options: &Options) -> ExitCode {
     match outcomes {
         Ok(outcomes) if report::summary(&outcomes, options.json) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
-        Err(findings) => {
-            eprintln!("{findings}");
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
             ExitCode::FAILURE
         }
     }
@@ -97,7 +97,7 @@ fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, D
     let sets = folder.data_sets(&plan)?;
     callable(&plan)?;
     // State is handed from one data set to the next.
-    let mut session = host::Session::new(&plan);
+    let mut session = interpreter::Session::new(&plan);
     let results = sets.iter().map(|set| {
         let found = session.run(&set.inputs).map_err(|error| error.to_string());
         compared(found, set, folder)
@@ -145,8 +145,8 @@ fn compile_in(
             callable(output.plans.infer())?;
             folder.data_sets(output.plans.infer())
         });
-        sets.push(data.unwrap_or_else(|findings| {
-            outcomes[number] = Some(refused(&findings));
+        sets.push(data.unwrap_or_else(|diagnostics| {
+            outcomes[number] = Some(refused(&diagnostics));
             Vec::new()
         }));
     }
@@ -198,9 +198,9 @@ fn worst(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
         .unwrap_or_else(|| Outcome::Failed("the folder has no data set".into()))
 }
 
-/// What findings of the compiler mean for a test.
-fn refused(findings: &Diagnostics) -> Outcome {
-    let unsupported = findings.0.iter().all(|finding| !finding.code.is_invalidity());
-    let text = findings.to_string();
+/// What diagnostics of the compiler mean for a test.
+fn refused(diagnostics: &Diagnostics) -> Outcome {
+    let unsupported = diagnostics.0.iter().all(|diagnostic| !diagnostic.code.is_invalidity());
+    let text = diagnostics.to_string();
     if unsupported { Outcome::Unsupported(text) } else { Outcome::Failed(text) }
 }

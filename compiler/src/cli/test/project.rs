@@ -102,7 +102,7 @@ impl Project {
             }
             _ => glue(&signature, &glue::types(plan), &glue::shapes(plan)),
         };
-        fs::create_dir_all(&directory).map_err(|error| io_finding(&directory, &error))?;
+        fs::create_dir_all(&directory).map_err(|error| io_diagnostic(&directory, &error))?;
         output.write(&directory.join(format!("model_{number}.rs")))?;
         self.models.insert(number, signature.model);
         Ok(output)
@@ -125,7 +125,7 @@ impl Project {
         }
     }
 
-    /// Runs model `number` on each data set in turn, all models in one process.
+    /// Runs model `number` on each data set in iteration, all models in one process.
     pub fn run(&self, jobs: &[(usize, &DataSet)]) -> io::Result<Vec<Result<Vec<Value>, String>>> {
         let exchange = self.root.join("exchange");
         fs::create_dir_all(&exchange)?;
@@ -214,7 +214,7 @@ impl Project {
     fn file(&self, path: &str, text: &str) -> Result<(), Diagnostics> {
         let path = self.root.join(path);
         if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).map_err(|error| io_finding(directory, &error))?;
+            fs::create_dir_all(directory).map_err(|error| io_diagnostic(directory, &error))?;
         }
         Ok(write_if_changed(&path, text.as_bytes())?)
     }
@@ -227,7 +227,7 @@ impl Project {
         if self.release {
             command.arg("--release");
         }
-        let output = command.output().map_err(|error| io_finding(Path::new("cargo"), &error))?;
+        let output = command.output().map_err(|error| io_diagnostic(Path::new("cargo"), &error))?;
         if output.status.success() {
             return Ok(BTreeMap::new());
         }
@@ -240,8 +240,8 @@ impl Project {
         }
         found.retain(|number, _| self.models.contains_key(number));
         if found.is_empty() {
-            let finding = Diagnostic::new(Code::Internal, "the scratch project does not build");
-            return Err(finding.note(text.into_owned()).into());
+            let diagnostic = Diagnostic::new(Code::Internal, "the scratch project does not build");
+            return Err(diagnostic.note(text.into_owned()).into());
         }
         Ok(found)
     }
@@ -254,7 +254,7 @@ fn model_named(message: &str) -> Option<usize> {
     file.split_once(".rs:")?.0.parse().ok()
 }
 
-fn io_finding(path: &Path, error: &io::Error) -> Diagnostic {
+fn io_diagnostic(path: &Path, error: &io::Error) -> Diagnostic {
     Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
 }
 

@@ -46,7 +46,7 @@ impl Files {
         Files { directory, opened: RefCell::default() }
     }
 
-    /// No files: every external tensor is a finding.
+    /// No files: every external tensor is a diagnostic.
     pub fn none() -> Files {
         Files::default()
     }
@@ -59,8 +59,9 @@ impl Files {
     /// The raw data of a tensor, which must be `len` bytes. It shares its memory with the file.
     pub fn read(&self, proto: &TensorProto, len: usize) -> Result<Bytes> {
         let place = Place::of(proto)?;
-        self.part(&place, len)
-            .map_err(|finding| finding.within(format!("external data {}", quoted(place.location))))
+        self.part(&place, len).map_err(|diagnostic| {
+            diagnostic.within(format!("external data {}", quoted(place.location)))
+        })
     }
 
     fn part(&self, place: &Place<'_>, len: usize) -> Result<Bytes> {
@@ -171,6 +172,6 @@ fn bad(what: &str) -> Diagnostic {
 }
 
 fn system(error: &io::Error) -> Diagnostic {
-    let finding = bad(&error.to_string());
-    if error.kind() == io::ErrorKind::NotFound { finding.help(GET) } else { finding }
+    let diagnostic = bad(&error.to_string());
+    if error.kind() == io::ErrorKind::NotFound { diagnostic.help(GET) } else { diagnostic }
 }

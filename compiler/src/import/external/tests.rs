@@ -41,7 +41,7 @@ impl Scratch {
     /// What is found where a tensor of four bytes says these fields.
     fn read(&self, fields: &[(&str, &str)]) -> std::result::Result<Vec<u8>, String> {
         let read = self.files().read(&proto(fields), 4);
-        read.map(|bytes| bytes.to_vec()).map_err(|finding| finding.message)
+        read.map(|bytes| bytes.to_vec()).map_err(|diagnostic| diagnostic.message)
     }
 }
 

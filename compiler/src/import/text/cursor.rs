@@ -78,7 +78,7 @@ impl<'t> Cursor<'t> {
         Ok(Some(name))
     }
 
-    /// Takes a name, in quotes or not; `what` it names stands in the finding where there is none.
+    /// Takes a name, in quotes or not; `what` it names stands in the diagnostic where there is none.
     pub fn name(&mut self, what: &str) -> Result<String> {
         match self.maybe_name()? {
             Some(name) => Ok(name),
@@ -144,8 +144,8 @@ impl<'t> Cursor<'t> {
     /// Does `then`, which may lead back here, but not without end.
     pub fn deeper<T>(&mut self, then: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == DEEPEST {
-            let finding = self.error(format!("this lies more than {DEEPEST} deep"));
-            return Err(Diagnostic { code: Code::TooDeep, ..finding });
+            let diagnostic = self.error(format!("this lies more than {DEEPEST} deep"));
+            return Err(Diagnostic { code: Code::TooDeep, ..diagnostic });
         }
         self.depth += 1;
         let result = then(self);
@@ -153,7 +153,7 @@ impl<'t> Cursor<'t> {
         result
     }
 
-    /// A finding at the word ahead: it is not `what` it should be.
+    /// A diagnostic at the word ahead: it is not `what` it should be.
     pub fn wanted(&self, what: &str) -> Diagnostic {
         let found = match &self.word {
             Word::Name(text) | Word::Int(text) | Word::Float(text) => quoted(text),
@@ -165,12 +165,12 @@ impl<'t> Cursor<'t> {
         self.error(format!("expected {what}, but found {found}"))
     }
 
-    /// A finding at the word ahead.
+    /// A diagnostic at the word ahead.
     pub fn error(&self, message: impl Into<String>) -> Diagnostic {
         self.error_at(self.place, message)
     }
 
-    /// A finding at a word that was taken.
+    /// A diagnostic at a word that was taken.
     pub fn error_at(&self, place: Place, message: impl Into<String>) -> Diagnostic {
         self.lexer.error(place, message)
     }

@@ -65,7 +65,7 @@ impl<'t> Lexer<'t> {
         Ok((word, Place(start)))
     }
 
-    /// A finding at a place of the text.
+    /// A diagnostic at a place of the text.
     pub fn error(&self, place: Place, message: impl Into<String>) -> Diagnostic {
         let before = &self.text[..place.0];
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -201,8 +201,8 @@ mod tests {
             ("x -nano", "line 1, column 3"),
             ("1e", "line 1, column 1"),
         ] {
-            let finding = words(text).expect_err(text);
-            assert_eq!((finding.code, finding.at), (Code::BadSyntax, vec![place.to_owned()]));
+            let diagnostic = words(text).expect_err(text);
+            assert_eq!((diagnostic.code, diagnostic.at), (Code::BadSyntax, vec![place.to_owned()]));
         }
     }
 }

@@ -5,7 +5,7 @@
 //! wherever one stands, so that every domain and attribute can be written; lists of tensors, graphs
 //! and types keep their elements; elements of less than a byte are packed as the file format wants
 //! them; and a sparse constant is `sparse_tensor(float[2, 3]) name = {1.5, 2.5} at {0, 5}`. Text
-//! that is not of the syntax is a finding with its line and column.
+//! that is not of the syntax is a diagnostic with its line and column.
 
 mod attribute;
 mod cursor;

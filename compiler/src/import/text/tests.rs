@@ -187,10 +187,10 @@ fn what_is_wrong_is_located() {
             "expected a type of attributes",
         ),
     ] {
-        let finding = refused(text);
-        assert_eq!(finding.code, Code::BadSyntax, "{text}");
-        assert_eq!(finding.at, [place], "{text}: {}", finding.message);
-        assert!(finding.message.contains(message), "{text}: {}", finding.message);
+        let diagnostic = refused(text);
+        assert_eq!(diagnostic.code, Code::BadSyntax, "{text}");
+        assert_eq!(diagnostic.at, [place], "{text}: {}", diagnostic.message);
+        assert!(diagnostic.message.contains(message), "{text}: {}", diagnostic.message);
     }
 }
 

@@ -215,12 +215,12 @@ impl Op for FlexAttention {
             let results = cx.region_results(i);
             let [result] = &*results else {
                 let message = format!("region {i} must give one tensor, not {}", results.len());
-                return Err(cx.finding(Code::BadArity, message));
+                return Err(cx.diagnostic(Code::BadArity, message));
             };
             let Some(found) = result.as_tensor() else { continue };
             if (found.dtype, found.rank()) != (wanted.dtype, wanted.rank()) {
                 let message = format!("region {i} must give {wanted}, not {found}");
-                return Err(cx.finding(Code::TypeMismatch, message));
+                return Err(cx.diagnostic(Code::TypeMismatch, message));
             }
             for (a, b) in found.shape.iter().zip(&wanted.shape) {
                 cx.require_equal(a, b, &format!("a size that region {i} gives and is given"))?;

@@ -192,7 +192,7 @@ impl RotaryEmbedding {
 }
 
 impl LinearAttention {
-    /// Writes the steps as turns, and walks these backwards.
+    /// Writes the steps as iterations, and walks these backwards.
     pub(super) fn gradient_of_steps(&self, g: &mut Gradient<'_>) -> Result {
         let tape = g.tape();
         let (heads, all) = (self.kv_num_heads, self.q_num_heads);

@@ -77,7 +77,7 @@ impl LinearAttention {
         }
         let rule = RULES[self.rule].name;
         let wants = if wanted { "needs" } else { "does not take" };
-        Err(cx.finding(Code::BadArity, format!("the rule `{rule}` {wants} input {i}")))
+        Err(cx.diagnostic(Code::BadArity, format!("the rule `{rule}` {wants} input {i}")))
     }
 
     /// Refuses decays and rates that do not fit.
@@ -139,7 +139,7 @@ impl Op for LinearAttention {
         let (q_heads, heads) = (self.q_num_heads, self.kv_num_heads);
         if heads < 1 || q_heads < 1 || q_heads % heads != 0 {
             let message = "`q_num_heads` must be a multiple of `kv_num_heads`";
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         let [q, k, v] = [0, 1, 2].map(|i| cx.ranked(i, 3).map(|ty| ty.shape.clone()));
         let (q, k, v) = (q?, k?, v?);

@@ -194,11 +194,11 @@ impl Attention {
         let (q, k, v) = (q?, k?, v?);
         if ![3, 4].contains(&q.len()) || k.len() != q.len() || v.len() != q.len() {
             let message = "queries, keys and values must all have three or four axes";
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if q.len() == 3 && self.heads.iter().any(|heads| heads.is_none_or(|heads| heads < 1)) {
             let message = "inputs of three axes need `q_num_heads` and `kv_num_heads`";
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         let past = cx.optional(4)?.map(|ty| ty.shape.clone());
         if past.as_ref().is_some_and(|past| past.len() != 4) {
@@ -229,7 +229,7 @@ impl Attention {
     fn require_past(&self, cx: &mut Infer<'_>, sizes: &Sizes) -> Inferred<()> {
         if cx.has(4) != cx.has(5) {
             let message = "`past_key` and `past_value` go together";
-            return Err(cx.finding(Code::BadArity, message));
+            return Err(cx.diagnostic(Code::BadArity, message));
         }
         if !cx.has(4) {
             return Ok(());
@@ -250,7 +250,7 @@ impl Attention {
         cx.of(3, &[DType::Bool, dtype])?;
         let Some((len, others)) = mask.shape.split_last().filter(|(_, all)| all.len() < 4) else {
             let message = "the mask must have one to four axes";
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         let scores = [&sizes.batch, &sizes.heads[0], &sizes.queries].map(Clone::clone);
         let joined = cx.broadcast(&[&scores, others])?;
@@ -451,7 +451,7 @@ impl Op for Attention {
             cx.require_equal(len, &sizes.batch, "the number of lengths and of sequences")?;
             if cx.has(4) {
                 let message = "lengths are for caches that are kept outside of the operator";
-                return Err(cx.finding(Code::BadArity, message));
+                return Err(cx.diagnostic(Code::BadArity, message));
             }
         }
         let keys = sizes.keys();

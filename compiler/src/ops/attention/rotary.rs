@@ -116,11 +116,11 @@ impl Op for RotaryEmbedding {
         cx.same_dtype(0, 2)?;
         if ![3, 4].contains(&ty.rank()) {
             let message = "the input must have three or four axes";
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if ty.rank() == 3 && self.num_heads.is_none_or(|heads| heads < 1) {
             let message = "an input of three axes needs `num_heads`";
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         let sizes = self.sizes(&ty.shape);
         let pairs = sizes.rotated.floor_div(&2.into());

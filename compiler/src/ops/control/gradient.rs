@@ -1,6 +1,6 @@
 //! The derivatives of control flow: the same flow, backwards.
 
-use super::{If, repeat::Loop, scan::Scan};
+use super::{If, loop_op::Loop, scan::Scan};
 use crate::{
     diag::Result,
     ir::{Expr, Gradient, RegionId, Tape, ValueId, is_differentiable},
@@ -44,7 +44,7 @@ fn or_zeros<'t>(x: Expr<'t>, dx: Option<Expr<'t>>) -> Expr<'t> {
     dx.map_or_else(|| x.zeros_like(), |dx| dx.fit(x))
 }
 
-/// Values that each turn is given, stacked turn by turn, or along an axis.
+/// Values that each iteration is given, stacked iteration by iteration, or along an axis.
 #[derive(Clone, Copy)]
 struct Given<'t> {
     all: Expr<'t>,
@@ -52,23 +52,23 @@ struct Given<'t> {
     reversed: bool,
 }
 
-/// Turns, as they are walked backwards.
-struct Turns<'t> {
-    /// What each turn's region was given, in its order.
+/// Iterations, as they are walked backwards.
+struct Iterations<'t> {
+    /// What each iteration's region was given, in its order.
     given: Vec<Given<'t>>,
-    /// How many of these, behind the first `head`, turns give each other.
+    /// How many of these, behind the first `head`, iterations give each other.
     carried: usize,
     /// How many of these come before those, and how many results before theirs.
     head: [usize; 2],
-    /// The derivatives of what the last turn gave.
+    /// The derivatives of what the last iteration gave.
     d_last: Vec<Expr<'t>>,
-    /// The derivatives of what turns gave beside that, by the number of the result.
+    /// The derivatives of what iterations gave beside that, by the number of the result.
     d_stacked: Vec<(usize, Given<'t>)>,
 }
 
-impl<'t> Turns<'t> {
-    /// Walks the turns backwards: says the derivatives of what their region takes from around it,
-    /// and gives those of what the first turn was given, and of what each was given beside that.
+impl<'t> Iterations<'t> {
+    /// Walks the iterations backwards: says the derivatives of what their region takes from around it,
+    /// and gives those of what the first iteration was given, and of what each was given beside that.
     fn walk(self, g: &mut Gradient<'t>) -> Result<(Vec<Expr<'t>>, Vec<Option<Expr<'t>>>)> {
         let (tape, captures, from) = (g.tape(), g.captures(), g.node().regions[0]);
         let [head, results_head] = self.head;
@@ -134,7 +134,7 @@ impl<'t> Turns<'t> {
     }
 }
 
-/// Runs the turns again, so that they give what each was given, and then backwards.
+/// Runs the iterations again, so that they give what each was given, and then backwards.
 pub fn of_scan(g: &mut Gradient<'_>, scan: &Scan) -> Result {
     let tape = g.tape();
     let carried = g.inputs() - scan.scanned;
@@ -163,8 +163,8 @@ pub fn of_scan(g: &mut Gradient<'_>, scan: &Scan) -> Result {
         Some((i, Given { all: g.dy(i)?, axis, reversed }))
     });
     let d_stacked = d_stacked.collect();
-    let turns = Turns { given, carried, head: [0, 0], d_last, d_stacked };
-    let (_, d_given) = turns.walk(g)?;
+    let iterations = Iterations { given, carried, head: [0, 0], d_last, d_stacked };
+    let (_, d_given) = iterations.walk(g)?;
     for (i, dx) in d_given.into_iter().enumerate() {
         if let Some(dx) = dx {
             g.set(i, dx);
@@ -173,7 +173,7 @@ pub fn of_scan(g: &mut Gradient<'_>, scan: &Scan) -> Result {
     Ok(())
 }
 
-/// The turns of a `Scan` of batches as those of two others, one in the other: that of the batch, and
+/// The iterations of a `Scan` of batches as those of two others, one in the other: that of the batch, and
 /// that along the second axis.
 pub fn of_batches(g: &mut Gradient<'_>, scanned: usize, reversed: &[bool]) -> Result {
     let (tape, outputs) = (g.tape(), g.node().outputs.len());
@@ -182,8 +182,8 @@ pub fn of_batches(g: &mut Gradient<'_>, scanned: usize, reversed: &[bool]) -> Re
     let types: Vec<Type> = inputs.iter().map(|&input| part_ty(input)).collect();
     let sample = Sample { from: g.node().regions[0], scanned, reversed, outputs };
     let region = tape.region("sample", &types, |_, given| match lens {
-        Some(_) => sample.turns(&given[1..], Some(given[0])),
-        None => sample.turns(given, None),
+        Some(_) => sample.iterations(&given[1..], Some(given[0])),
+        None => sample.iterations(given, None),
     })?;
     let scan = Scan { scanned: inputs.len(), ..Scan::default() };
     let inputs: Vec<_> = inputs.into_iter().map(Some).collect();
@@ -200,7 +200,7 @@ fn part_ty(all: Expr<'_>) -> Type {
 
 /// What is done with each of a batch.
 struct Sample<'a> {
-    /// What each turn does.
+    /// What each iteration does.
     from: RegionId,
     scanned: usize,
     reversed: &'a [bool],
@@ -208,9 +208,9 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// Takes the turns, where `len` says how many. What later turns would change stays, and what they
+    /// Takes the iterations, where `len` says how many. What later iterations would change stays, and what they
     /// would give is zero.
-    fn turns<'t>(&self, given: &[Expr<'t>], len: Option<Expr<'t>>) -> Result<Vec<Expr<'t>>> {
+    fn iterations<'t>(&self, given: &[Expr<'t>], len: Option<Expr<'t>>) -> Result<Vec<Expr<'t>>> {
         let (states, parts) = given.split_at(given.len() - self.scanned);
         let tape = given[0].tape;
         let ordered = |(i, &x): (usize, &Expr<'t>)| match len {
@@ -250,7 +250,7 @@ fn zeros_of(x: Expr<'_>) -> Expr<'_> {
     if is_float(x) { x.zeros_like() } else { x }
 }
 
-/// The same for turns whose number the body says: how many there were is seen by what is stacked.
+/// The same for iterations whose number the body says: how many there were is seen by what is stacked.
 pub fn of_loop(g: &mut Gradient<'_>) -> Result {
     const HEAD: usize = 2;
     let tape = g.tape();
@@ -259,7 +259,7 @@ pub fn of_loop(g: &mut Gradient<'_>) -> Result {
     let from = g.node().regions[0];
     let types = given_to(tape, from);
     if (0..carried).any(|j| types[HEAD + j] != ty(g.x(HEAD + j))) {
-        return Err(g.unsupported("through a value whose size changes from turn to turn"));
+        return Err(g.unsupported("through a value whose size changes from iteration to iteration"));
     }
     let region = tape.region("again", &types, |_, given| {
         let results = tape.inline(from, given);
@@ -273,8 +273,8 @@ pub fn of_loop(g: &mut Gradient<'_>) -> Result {
     let d_stacked = (carried..g.node().outputs.len())
         .filter_map(|i| Some((i + 1, Given { all: g.dy(i)?, axis: 0, reversed: false })));
     let d_stacked = d_stacked.collect();
-    let turns = Turns { given, carried, head: [HEAD, 1], d_last, d_stacked };
-    let (_, d_given) = turns.walk(g)?;
+    let iterations = Iterations { given, carried, head: [HEAD, 1], d_last, d_stacked };
+    let (_, d_given) = iterations.walk(g)?;
     for (i, dx) in d_given.into_iter().enumerate().skip(HEAD) {
         if let Some(dx) = dx {
             g.set(i, dx);

@@ -1,8 +1,8 @@
 //! Control flow.
 
-mod carried;
 mod gradient;
-pub mod repeat;
+mod loop_carried;
+pub mod loop_op;
 pub mod scan;
 
 use super::{Entry, entry};
@@ -24,7 +24,7 @@ pub const OPS: &[Entry] = &[
     }),
     entry("Loop", 1, |node| {
         node.region("body")?;
-        Ok(Rc::new(repeat::Loop))
+        Ok(Rc::new(loop_op::Loop))
     }),
     entry("Scan", 8, scan::read_batches),
     entry("Scan", 9, scan::read),
@@ -118,7 +118,7 @@ fn one(cx: &Infer<'_>, i: usize, dtype: DType) -> Inferred<()> {
         None | Some(1) => Ok(()),
         Some(len) => {
             let message = format!("input {i} must have one element, but has {len}");
-            Err(cx.finding(Code::ShapeMismatch, message))
+            Err(cx.diagnostic(Code::ShapeMismatch, message))
         }
     }
 }

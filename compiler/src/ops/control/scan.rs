@@ -1,6 +1,6 @@
-//! Turns along an axis.
+//! TripCount along an axis.
 
-use super::carried::{self, Places};
+use super::loop_carried::{self, Places};
 use crate::{
     array::Array,
     diag::{Code, Diagnostic, Result},
@@ -12,7 +12,7 @@ use crate::{
         constant::CONSTANT_OF_SHAPE,
     },
     plan::{
-        self, Block, Call, Carried, Kernel, Literal, Operand, Stacked, Step, Turns,
+        self, Block, Call, Carried, Kernel, Literal, Operand, Stacked, Step, TripCount,
         geometry::Strided, kernel,
     },
     ty::{TensorType, Type},
@@ -22,7 +22,7 @@ use std::rc::Rc;
 /// A region that is run once for each part of its inputs along an axis.
 #[derive(Clone, Default)]
 pub struct Scan {
-    /// The number of inputs that are taken apart; those before are handed from turn to turn.
+    /// The number of inputs that are taken apart; those before are handed from iteration to iteration.
     pub scanned: usize,
     /// The axis of each of them.
     pub axes: Vec<i64>,
@@ -60,14 +60,14 @@ fn numbers(flags: &[bool]) -> Vec<i64> {
     flags.iter().map(|&flag| i64::from(flag)).collect()
 }
 
-/// The place of a turn's part.
-fn part(reversed: &[bool], i: usize, turn: &Symbol, turns: &Dim) -> Dim {
-    let turn = Dim::symbol(turn);
-    if reversed.get(i) == Some(&true) { turns - 1 - turn } else { turn }
+/// The place of a iteration's part.
+fn part(reversed: &[bool], i: usize, iteration: &Symbol, iterations: &Dim) -> Dim {
+    let iteration = Dim::symbol(iteration);
+    if reversed.get(i) == Some(&true) { iterations - 1 - iteration } else { iteration }
 }
 
 impl Scan {
-    /// The number of values that turns give each other.
+    /// The number of values that iterations give each other.
     fn carried(&self, inputs: usize) -> usize {
         inputs.saturating_sub(self.scanned)
     }
@@ -110,7 +110,7 @@ impl Op for Scan {
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
         let count = self.carried(cx.given());
-        let mut types = carried::types(cx, &self.places(cx.given()))?;
+        let mut types = loop_carried::types(cx, &self.places(cx.given()))?;
         for i in 0..self.scanned {
             let mut ty = cx.ty(count + i)?.clone();
             ty.shape.remove(self.axis(cx, i, ty.rank())?);
@@ -121,24 +121,24 @@ impl Op for Scan {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let count = self.carried(cx.given());
-        let mut turns: Option<Dim> = None;
+        let mut iterations: Option<Dim> = None;
         for i in 0..self.scanned {
             let shape = cx.shape(count + i)?;
             let size = shape[self.axis(cx, i, shape.len())?].clone();
-            match &turns {
-                Some(turns) => cx.require_equal(turns, &size, "the numbers of parts")?,
-                None => turns = Some(size),
+            match &iterations {
+                Some(iterations) => cx.require_equal(iterations, &size, "the numbers of parts")?,
+                None => iterations = Some(size),
             }
         }
-        let turns = turns.ok_or(Stop::Unknown)?;
-        let bound = cx.upper(&turns);
-        cx.fresh("turn", bound);
+        let iterations = iterations.ok_or(Stop::Unknown)?;
+        let bound = cx.upper(&iterations);
+        cx.fresh("iteration", bound);
         let mut types: Vec<Type> = cx.region_inputs(0).unwrap_or_default();
         types.truncate(count);
         for (i, item) in cx.region_results(0).iter().skip(count).enumerate() {
             let TensorType { dtype, mut shape } =
-                carried::stacked(cx, &self.places(cx.given()), item)?;
-            shape.insert(self.output_axis(cx, i, shape.len() + 1)?, turns.clone());
+                loop_carried::stacked(cx, &self.places(cx.given()), item)?;
+            shape.insert(self.output_axis(cx, i, shape.len() + 1)?, iterations.clone());
             types.push(TensorType { dtype, shape }.into());
         }
         Ok(types)
@@ -150,11 +150,13 @@ impl Op for Scan {
             cx.region_input_is_output(0, j, j);
         }
         for i in 0..self.scanned {
-            let (Some(ty), Some(turn)) = (cx.ty(count + i), cx.binds().first()) else { continue };
+            let (Some(ty), Some(iteration)) = (cx.ty(count + i), cx.binds().first()) else {
+                continue;
+            };
             let axis = cx.axis(self.axes.get(i).copied().unwrap_or(0), ty.rank());
             if axis == 0 {
                 let len: Dim = ty.shape[1..].iter().product();
-                let start = part(&self.reversed, i, turn, &ty.shape[0]) * len;
+                let start = part(&self.reversed, i, iteration, &ty.shape[0]) * len;
                 cx.region_input_is_part(0, count + i, count + i, start);
             }
         }
@@ -163,25 +165,26 @@ impl Op for Scan {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let inputs = cx.node().inputs.len();
         let count = self.carried(inputs);
-        // Without it there is no turn to be counted.
+        // Without it there is no iteration to be counted.
         let first = cx.ty(count)?;
-        let turn = cx.node().binds[0].clone();
-        let turns =
+        let iteration = cx.node().binds[0].clone();
+        let iterations =
             first.shape[cx.axis(self.axes.first().copied().unwrap_or(0), first.rank())].clone();
         let mut body = cx.body(0)?;
         let results = std::mem::take(&mut body.results);
-        let (mut carried, sizes) = carried::lower(cx, &self.places(inputs), &results[..count])?;
-        carried::keep_apart(cx, &mut carried, &mut body);
-        self.take_parts(cx, &mut body, &turn)?;
+        let (mut carried, sizes) =
+            loop_carried::lower(cx, &self.places(inputs), &results[..count])?;
+        loop_carried::keep_apart(cx, &mut carried, &mut body);
+        self.take_parts(cx, &mut body, &iteration)?;
         let (mut stacked, mut common, mut aside) = (Vec::new(), Vec::new(), Vec::new());
         for (i, item) in results.into_iter().skip(count).enumerate() {
             let Some(all) = cx.optional_output(count + i)? else { continue };
             let shape = &cx.output_ty(count + i)?.shape;
             let axis = cx.axis(self.output_axes.get(i).copied().unwrap_or(0), shape.len());
-            let at = part(&self.reversed_outputs, i, &turn, &turns);
+            let at = part(&self.reversed_outputs, i, &iteration, &iterations);
             let mut outside = shape.clone();
             outside.remove(axis);
-            let of_parts = carried::sizes_of_parts(cx, count + i, count + i, &outside)?;
+            let of_parts = loop_carried::sizes_of_parts(cx, count + i, count + i, &outside)?;
             if !of_parts.is_empty() {
                 common.extend(of_parts);
                 let moves = axis != 0 || self.reversed_outputs.get(i) == Some(&true);
@@ -191,7 +194,7 @@ impl Op for Scan {
                     let len = outside.iter().product();
                     aside.push((
                         count + i,
-                        element_of(&behind, &Dim::symbol(&turn), &len),
+                        element_of(&behind, &Dim::symbol(&iteration), &len),
                         axis,
                         at,
                     ));
@@ -210,11 +213,12 @@ impl Op for Scan {
             let copy = |cx: &mut Lower<'_>| cx.call_on(&CONCAT, dtype, item, all, geometry);
             body.steps.extend(cx.steps_of(copy)?);
         }
-        let most = Some(Turns::Size(turns));
-        let turns = plan::Loop::new(cx.comment(), turn.clone(), body);
-        let turns = plan::Loop { most: most.clone(), carried, stacked, sizes, common, ..turns };
-        cx.step(Step::Loop(turns));
-        // Where the first turn would put its part is known once the last one has settled the sizes.
+        let most = Some(TripCount::Size(iterations));
+        let iterations = plan::Loop::new(cx.comment(), iteration.clone(), body);
+        let iterations =
+            plan::Loop { most: most.clone(), carried, stacked, sizes, common, ..iterations };
+        cx.step(Step::Loop(iterations));
+        // Where the first iteration would put its part is known once the last one has settled the sizes.
         for (i, item, axis, at) in aside {
             clear(cx, i)?;
             let TensorType { dtype, shape } = cx.output_ty(i)?;
@@ -222,8 +226,8 @@ impl Op for Scan {
             let (item, all) = (vec![item.into()], vec![cx.output(i)?.into()]);
             let put = |cx: &mut Lower<'_>| cx.call_on(&CONCAT, *dtype, item, all, geometry);
             let body = Block { steps: cx.steps_of(put)?, ..Block::default() };
-            let turns = plan::Loop::new(cx.comment(), turn.clone(), body);
-            cx.step(Step::Loop(plan::Loop { most: most.clone(), ..turns }));
+            let iterations = plan::Loop::new(cx.comment(), iteration.clone(), body);
+            cx.step(Step::Loop(plan::Loop { most: most.clone(), ..iterations }));
         }
         Ok(())
     }
@@ -235,7 +239,7 @@ impl Op for Scan {
 
 impl Scan {
     /// Gives the body the parts of inputs that are not in one piece.
-    fn take_parts(&self, cx: &mut Lower<'_>, body: &mut Block, turn: &Symbol) -> Result {
+    fn take_parts(&self, cx: &mut Lower<'_>, body: &mut Block, iteration: &Symbol) -> Result {
         let count = self.carried(cx.node().inputs.len());
         let mut taken = Vec::new();
         for i in 0..self.scanned {
@@ -244,7 +248,7 @@ impl Scan {
             if axis == 0 {
                 continue;
             }
-            let at = part(&self.reversed, i, turn, &shape[axis]);
+            let at = part(&self.reversed, i, iteration, &shape[axis]);
             let geometry = Strided::part(shape, axis, &at, &1.into());
             let x = vec![cx.input(count + i)?.into()];
             let y = vec![cx.region_input(0, count + i)?.into()];
@@ -256,7 +260,7 @@ impl Scan {
     }
 }
 
-/// Fills output `i` with zeros, so that turns can write parts of it.
+/// Fills output `i` with zeros, so that iterations can write parts of it.
 fn clear(cx: &mut Lower<'_>, i: usize) -> Result {
     let (dtype, y) = (cx.output_ty(i)?.dtype, cx.output(i)?.into());
     let zero = Literal::first(&Array::zeroed(dtype, 1).into_tensor(Vec::new()));
@@ -266,7 +270,7 @@ fn clear(cx: &mut Lower<'_>, i: usize) -> Result {
 /// `Scan` as it stood in version 8: for each of a batch, along the second axis, as far as the first
 /// input says.
 struct Batches {
-    /// The number of inputs that are taken apart; those before are handed from turn to turn.
+    /// The number of inputs that are taken apart; those before are handed from iteration to iteration.
     scanned: usize,
     /// Whether each of them is taken from the end on.
     reversed: Vec<bool>,
@@ -279,11 +283,10 @@ pub fn read_batches(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(batches))
 }
 
-static TURNS: Kernel<(Dim,)> =
-    kernel!(checked I64_ONLY T, slice::scan_turns, |f, a, p| f(a.sizes(), a.optional::<T>(0), p.0));
+static ITERATIONS: Kernel<(Dim,)> = kernel!(checked I64_ONLY T, slice::scan_iterations, |f, a, p| f(a.sizes(), a.optional::<T>(0), p.0));
 
 impl Batches {
-    /// The number of values that turns give each other; the input before them says the lengths.
+    /// The number of values that iterations give each other; the input before them says the lengths.
     fn carried(&self, inputs: usize) -> usize {
         inputs.saturating_sub(1 + self.scanned)
     }
@@ -312,7 +315,7 @@ impl Op for Batches {
             let ty = cx.ty(1 + i)?;
             let shape = ty.shape.get(axes(i)..).ok_or_else(|| {
                 let message = format!("input {} needs {} axes", 1 + i, axes(i));
-                cx.finding(Code::ShapeMismatch, message)
+                cx.diagnostic(Code::ShapeMismatch, message)
             })?;
             Ok(Type::tensor(ty.dtype, shape))
         };
@@ -322,29 +325,32 @@ impl Op for Batches {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let count = self.carried(cx.given());
         let given = self.region_inputs(0, cx)?;
-        let [batch, turns, ..] = cx.shape(1 + count)? else { return Err(Stop::Unknown) };
+        let [batch, iterations, ..] = cx.shape(1 + count)? else { return Err(Stop::Unknown) };
         for i in 0..count + self.scanned {
             let shape = cx.shape(1 + i)?;
             cx.require_equal(batch, &shape[0], "the sizes of the batch")?;
             if i >= count {
-                cx.require_equal(turns, &shape[1], "the numbers of parts")?;
+                cx.require_equal(iterations, &shape[1], "the numbers of parts")?;
             }
         }
-        let bounds = [cx.upper(batch), cx.upper(turns)];
-        cx.fresh("batch_turn", bounds[0]);
-        cx.fresh("turn", bounds[1]);
-        cx.fresh("turns", bounds[1]);
+        let bounds = [cx.upper(batch), cx.upper(iterations)];
+        cx.fresh("batch_iteration", bounds[0]);
+        cx.fresh("iteration", bounds[1]);
+        cx.fresh("iterations", bounds[1]);
         let mut types = Vec::new();
         for (i, item) in cx.region_results(0).iter().enumerate() {
             let Type::Tensor(item) = item else { return Err(Stop::Unknown) };
             if item.shape.iter().any(|size| cx.region_settles(0, size)) {
                 return Err(Stop::Found(of_open_size(item)));
             }
-            let outer =
-                if i < count { &cx.shape(1 + i)?[..1] } else { &[batch.clone(), turns.clone()] };
+            let outer = if i < count {
+                &cx.shape(1 + i)?[..1]
+            } else {
+                &[batch.clone(), iterations.clone()]
+            };
             if i < count && Some(item) != given[i].as_tensor() {
-                let message = format!("a turn gives {item}, but is given {}", given[i]);
-                return Err(cx.finding(Code::ShapeMismatch, message));
+                let message = format!("a iteration gives {item}, but is given {}", given[i]);
+                return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
             let shape = outer.iter().chain(&item.shape).cloned().collect();
             types.push(TensorType { dtype: item.dtype, shape }.into());
@@ -355,8 +361,10 @@ impl Op for Batches {
     fn views(&self, cx: &mut Views<'_>) {
         let count = self.carried(cx.inputs());
         for i in count..count + self.scanned {
-            let (Some(ty), [batch, turn, turns]) = (cx.ty(1 + i), cx.binds()) else { continue };
-            let place = part(&self.reversed, i - count, turn, &Dim::symbol(turns));
+            let (Some(ty), [batch, iteration, iterations]) = (cx.ty(1 + i), cx.binds()) else {
+                continue;
+            };
+            let place = part(&self.reversed, i - count, iteration, &Dim::symbol(iterations));
             let len: Dim = ty.shape[2..].iter().product();
             let start = (Dim::symbol(batch) * &ty.shape[1] + place) * len;
             cx.region_input_is_part(0, i, 1 + i, start);
@@ -365,7 +373,7 @@ impl Op for Batches {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let count = self.carried(cx.node().inputs.len());
-        let [batch, turn, turns] = cx.node().binds.as_slice() else {
+        let [batch, iteration, iterations] = cx.node().binds.as_slice() else {
             unreachable!("inferring the types made these symbols")
         };
         let at = Dim::symbol(batch);
@@ -379,18 +387,18 @@ impl Op for Batches {
             let initial = element_of(&initial, &at, &value.len);
             carried.push(Carried { initial, value, next: next.clone() });
         }
-        carried::keep_apart(cx, &mut carried, &mut body);
+        loop_carried::keep_apart(cx, &mut carried, &mut body);
         let mut stacked = Vec::new();
         for (i, item) in results.into_iter().enumerate().skip(count) {
             let Some(all) = cx.optional_output(i)? else { continue };
             clear(cx, i)?;
-            let at = Some((&at * &shape[1] + Dim::symbol(turn)) * &item.len);
+            let at = Some((&at * &shape[1] + Dim::symbol(iteration)) * &item.len);
             stacked.push(Stacked { item, all, at });
         }
-        let mut steps = vec![self.settle_turns(cx, &at, turns, &shape[1])?];
+        let mut steps = vec![self.settle_iterations(cx, &at, iterations, &shape[1])?];
         let finals: Vec<Operand> = carried.iter().map(|carried| carried.value.clone()).collect();
-        let most = Some(Turns::Size(Dim::symbol(turns)));
-        let inner = plan::Loop::new(cx.comment(), turn.clone(), body);
+        let most = Some(TripCount::Size(Dim::symbol(iterations)));
+        let inner = plan::Loop::new(cx.comment(), iteration.clone(), body);
         let inner = plan::Loop { most, carried, stacked, ..inner };
         steps.push(Step::Loop(inner));
         for (j, value) in finals.into_iter().enumerate() {
@@ -401,7 +409,7 @@ impl Op for Batches {
         }
         let body = Block { steps, ..Block::default() };
         let outer = plan::Loop::new(cx.comment(), batch.clone(), body);
-        cx.step(Step::Loop(plan::Loop { most: Some(Turns::Size(shape[0].clone())), ..outer }));
+        cx.step(Step::Loop(plan::Loop { most: Some(TripCount::Size(shape[0].clone())), ..outer }));
         Ok(())
     }
 
@@ -410,10 +418,10 @@ impl Op for Batches {
     }
 }
 
-/// A finding that a turn gives what only running tells the size of.
+/// A diagnostic that a iteration gives what only running tells the size of.
 fn of_open_size(item: &TensorType) -> Diagnostic {
     let message = format!(
-        "a turn gives {item}, of which it settles a size: `Scan` of version 8 does not support that yet"
+        "a iteration gives {item}, of which it settles a size: `Scan` of version 8 does not support that yet"
     );
     Diagnostic::new(Code::Unsupported, message)
         .help("convert the model to operator set 9 or a newer one: its `Scan` does")
@@ -425,18 +433,18 @@ fn element_of(all: &Operand, at: &Dim, len: &Dim) -> Operand {
 }
 
 impl Batches {
-    /// Settles the number of turns for one of the batch.
-    fn settle_turns(
+    /// Settles the number of iterations for one of the batch.
+    fn settle_iterations(
         &self,
         cx: &mut Lower<'_>,
         at: &Dim,
-        turns: &Symbol,
+        iterations: &Symbol,
         most: &Dim,
     ) -> Result<Step> {
         let lens = cx.optional(0)?.map(|lens| element_of(&lens, at, &1.into()));
-        let mut call = Call::new(cx.comment(), &TURNS, DType::I64, (most.clone(),));
+        let mut call = Call::new(cx.comment(), &ITERATIONS, DType::I64, (most.clone(),));
         call.inputs.push(lens.into());
-        call.binds = vec![turns.clone()];
+        call.binds = vec![iterations.clone()];
         Ok(Step::Call(call))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Conv, addend, bias,
-    blocked_pairs::{InPairs, in_pairs},
+    blocked_bf16::{InPairs, in_pairs},
     geometry_of, macs,
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{
         Entry,
-        blocks::{self, BLOCK},
+        blocked::{self, BLOCK},
         internal,
         pack::{PIECE, Pack, numbers, packed},
         window::{self, Rounding, Slide},
@@ -30,11 +30,11 @@ use onnxc_runtime::{
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("BlockedConv", |node| {
-    let in_blocks = node.flag("in_blocks", false)?;
+    let nchwc = node.flag("nchwc", false)?;
     let activation = node.activation()?;
     let shuffled = node.int("shuffled", 1)?;
     let conv = Conv { activation, ..Conv::read(node)? };
-    Ok(Rc::new(BlockedConv { conv, in_blocks, shuffled }))
+    Ok(Rc::new(BlockedConv { conv, nchwc, shuffled }))
 })];
 
 /// A convolution whose result, and what is added to it, have their channels in blocks. The kernels
@@ -43,7 +43,7 @@ pub struct BlockedConv {
     /// What it computes.
     pub conv: Conv,
     /// Whether the channels of the input stand in blocks, too.
-    pub in_blocks: bool,
+    pub nchwc: bool,
     /// From how many groups the channels of the input are dealt out: they stand as they did before
     /// they were shuffled.
     pub shuffled: i64,
@@ -80,25 +80,25 @@ macro_rules! packs {
     };
 }
 
-static IN_BLOCKS: Convolves = convolves!(conv::conv_in_blocks);
-pub(super) static IN_BLOCKS_BF16: Convolves = convolves!(narrow::conv_bf16);
-static WINOGRAD: Convolves = convolves!(conv::winograd_in_blocks);
-pub(super) static TO_BLOCKS_BF16: Convolves = convolves!(narrow::to_blocks_bf16);
+static NCHWC: Convolves = convolves!(conv::conv_nchwc);
+pub(super) static NCHWC_BF16: Convolves = convolves!(narrow::conv_bf16);
+static WINOGRAD: Convolves = convolves!(conv::winograd_nchwc);
+pub(super) static TO_BLOCKS_BF16: Convolves = convolves!(narrow::conv_nchw_to_nchwc_bf16);
 pub(super) static WINOGRAD_BF16: Convolves = convolves!(narrow::winograd_bf16);
-static TO_BLOCKS: Convolves = convolves!(conv::conv_to_blocks);
-static DEPTHWISE: Convolves = kernel!(F32_ONLY T, conv::depthwise_in_blocks, |f, a, p| f(a.input(0),
+static TO_BLOCKS: Convolves = convolves!(conv::conv_nchw_to_nchwc);
+static DEPTHWISE: Convolves = kernel!(F32_ONLY T, conv::depthwise_nchwc, |f, a, p| f(a.input(0),
     a.input(1), a.optional(2), a.optional(3), a.output(0), p.0, p.1));
-static GROUPS: Kernel<(geometry::Conv, usize, Activation)> = kernel!(F32_ONLY T, conv::groups_in_blocks, |f, a, p| f(a.input(0), a.input(1), a.optional(2),
+static GROUPS: Kernel<(geometry::Conv, usize, Activation)> = kernel!(F32_ONLY T, conv::grouped_conv_nchwc, |f, a, p| f(a.input(0), a.input(1), a.optional(2),
         a.optional(3), a.output(0), a.output(1), p.0, p.1, p.2));
 
-static PACK_IN_BLOCKS: Kernel<geometry::Conv> = packs!(pack_in_blocks);
-static PACK_TO_BLOCKS: Kernel<geometry::Conv> = packs!(pack_to_blocks);
-static PACK_WINOGRAD: Kernel<geometry::Conv> = packs!(pack_winograd_in_blocks);
+static PACK_NCHWC: Kernel<geometry::Conv> = packs!(pack_nchwc);
+static PACK_TO_BLOCKS: Kernel<geometry::Conv> = packs!(pack_nchw_to_nchwc);
+static PACK_WINOGRAD: Kernel<geometry::Conv> = packs!(pack_winograd_nchwc);
 static PACK_DEPTHWISE: Kernel<geometry::Conv> = packs!(pack_depthwise);
 static PACK_GROUPS: Kernel<(geometry::Conv, usize)> =
     kernel!(F32_ONLY T, conv::pack_groups, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
 static PAD_CHANNELS: Kernel<NoParams> =
-    kernel!(F32_ONLY T, blocks::pad_channels, |f, a, _p| f(a.input(0), a.output(0)));
+    kernel!(F32_ONLY T, blocked::pad_channels, |f, a, _p| f(a.input(0), a.output(0)));
 
 impl Kind {
     /// In how many parts, of all filters each, the weights are packed.
@@ -118,7 +118,7 @@ impl Kind {
         geometry: geometry::Conv,
     ) -> Result {
         let kernel = match self {
-            Kind::Blocks => &PACK_IN_BLOCKS,
+            Kind::Blocks => &PACK_NCHWC,
             Kind::Winograd(_) => &PACK_WINOGRAD,
             Kind::Channels => &PACK_TO_BLOCKS,
             Kind::Depthwise => &PACK_DEPTHWISE,
@@ -139,7 +139,7 @@ impl Kind {
         (geometry, f): (geometry::Conv, Activation),
     ) -> Result {
         let kernel = match self {
-            Kind::Blocks => &IN_BLOCKS,
+            Kind::Blocks => &NCHWC,
             Kind::Winograd(_) => &WINOGRAD,
             Kind::Channels => &TO_BLOCKS,
             Kind::Depthwise => &DEPTHWISE,
@@ -154,9 +154,9 @@ impl Kind {
     /// How many elements of scratch memory its kernel wants, if it takes any.
     fn scratch(self) -> Option<fn(&conv::Conv<'_>) -> usize> {
         match self {
-            Kind::Blocks | Kind::Groups(_) => Some(conv::conv_in_blocks_scratch),
-            Kind::Winograd(_) => Some(conv::winograd_in_blocks_scratch),
-            Kind::Channels => Some(conv::conv_to_blocks_scratch),
+            Kind::Blocks | Kind::Groups(_) => Some(conv::conv_nchwc_scratch),
+            Kind::Winograd(_) => Some(conv::winograd_nchwc_scratch),
+            Kind::Channels => Some(conv::conv_nchw_to_nchwc_scratch),
             Kind::Depthwise => None,
         }
     }
@@ -271,7 +271,7 @@ impl BlockedConv {
         let shuffled = usize::try_from(self.shuffled).unwrap_or(1);
         match self.conv.group {
             1 if shuffled > 1 => Kind::Groups(shuffled),
-            1 if self.in_blocks => match may.then(|| numbers(geometry, |g| tile(&g))).flatten() {
+            1 if self.nchwc => match may.then(|| numbers(geometry, |g| tile(&g))).flatten() {
                 Some(tile) => Kind::Winograd(tile),
                 None => Kind::Blocks,
             },
@@ -285,8 +285,8 @@ impl BlockedConv {
 
     /// The batch, and how the windows slide over an image.
     fn slides(&self, x: &[Dim], w: &[Dim]) -> Option<(Dim, Vec<Slide>)> {
-        let (batch, image) = match (self.in_blocks, x) {
-            (true, x) => blocks::image(x)?,
+        let (batch, image) = match (self.nchwc, x) {
+            (true, x) => blocked::image(x)?,
             (false, [batch, _, image @ ..]) => (batch, image),
             _ => return None,
         };
@@ -341,7 +341,7 @@ fn packed_now(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Resu
 fn padded_now(cx: &mut Lower<'_>) -> Result<Option<Operand>> {
     let Some(bias) = cx.optional(2)? else { return Ok(None) };
     let channels = &cx.ty(2)?.shape[0];
-    if blocks::is_whole(channels) {
+    if blocked::is_whole(channels) {
         return Ok(Some(bias));
     }
     let padded = cx.scratch(DType::F32, channels.ceil_div(&BLOCK.into()) * BLOCK);
@@ -367,7 +367,7 @@ impl Op for BlockedConv {
     fn attributes(&self, a: &mut Attributes) {
         self.conv.window.attributes(a);
         a.int("group", self.conv.group);
-        a.flag("in_blocks", self.in_blocks);
+        a.flag("nchwc", self.nchwc);
         a.int("shuffled", self.shuffled);
         a.activation(self.conv.activation);
     }
@@ -377,9 +377,9 @@ impl Op for BlockedConv {
         cx.same_dtype(0, 1)?;
         let (x, w) = (cx.shape(0)?, cx.shape(1)?);
         let Some((batch, slides)) = self.slides(x, w) else {
-            return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
         };
-        if !self.in_blocks {
+        if !self.nchwc {
             let depth = &w[1] * self.conv.group;
             cx.require_equal(&x[1], &depth, "the channels of the images and of the kernels")?;
         }
@@ -389,7 +389,7 @@ impl Op for BlockedConv {
         bias(cx, 2, &w[0])?;
         let mut shape = vec![batch, w[0].clone()];
         shape.extend(window::shape(&slides));
-        let shape = blocks::blocked(&shape).expect("it has channels");
+        let shape = blocked::blocked(&shape).expect("it has channels");
         addend(cx, true, &shape)?;
         Ok(vec![Type::tensor(DType::F32, shape)])
     }

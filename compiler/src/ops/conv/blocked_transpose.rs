@@ -6,7 +6,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
-    ops::{Entry, blocks, internal, pack::numbers},
+    ops::{Entry, blocked, internal, pack::numbers},
     plan::{Kernel, geometry, kernel},
     ty::Type,
 };
@@ -27,7 +27,7 @@ pub struct BlockedConvTranspose {
 
 type Transposes = Kernel<geometry::ConvTranspose>;
 
-static IN_BLOCKS: Transposes = kernel!(F32_ONLY T, conv::transpose_in_blocks,
+static NCHWC: Transposes = kernel!(F32_ONLY T, conv::conv_transpose_nchwc,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
 static DEPTHWISE: Transposes = kernel!(F32_ONLY T, conv::transpose_depthwise,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
@@ -37,7 +37,7 @@ static PACK: Transposes = kernel!(F32_ONLY T, conv::pack_transposed,
 impl BlockedConvTranspose {
     /// The shape of the images, out of blocks.
     fn images(x: &[Dim], w: &[Dim]) -> Option<Vec<Dim>> {
-        let (batch, image) = blocks::image(x)?;
+        let (batch, image) = blocked::image(x)?;
         Some([&[batch.clone(), w.first()?.clone()], image].concat())
     }
 }
@@ -60,10 +60,10 @@ impl Op for BlockedConvTranspose {
         cx.same_dtype(0, 1)?;
         let w = cx.shape(1)?;
         let Some(x) = BlockedConvTranspose::images(cx.shape(0)?, w) else {
-            return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
         };
         let shape = self.transpose.shape(&x, w);
-        let shape = blocks::blocked(&shape).expect("it has channels");
+        let shape = blocked::blocked(&shape).expect("it has channels");
         Ok(vec![Type::tensor(DType::F32, shape)])
     }
 
@@ -82,10 +82,10 @@ impl Op for BlockedConvTranspose {
         if self.transpose.group > 1 {
             return cx.call_on(&DEPTHWISE, DType::F32, inputs, outputs, geometry);
         }
-        let wants = conv::transpose_in_blocks_scratch;
+        let wants = conv::conv_transpose_nchwc_scratch;
         let scratch = geometry.scratch_of(&|dim| cx.most(dim), wants);
         outputs.push(cx.scratch(DType::F32, scratch).into());
-        cx.call_on(&IN_BLOCKS, DType::F32, inputs, outputs, geometry)
+        cx.call_on(&NCHWC, DType::F32, inputs, outputs, geometry)
     }
 }
 

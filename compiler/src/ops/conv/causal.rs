@@ -46,7 +46,7 @@ impl Op for CausalConvWithState {
         let ([batch, channels, len], [filters, one, kernel]) =
             (&*cx.ranked(0, 3)?.shape, &*cx.ranked(1, 3)?.shape)
         else {
-            return Err(cx.finding(Code::ShapeMismatch, "the signals have no channels"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the signals have no channels"));
         };
         cx.require_equal(channels, filters, "the channels of the signals and of the kernels")?;
         cx.require_equal(one, &1.into(), "the depth of a kernel and 1")?;

@@ -74,11 +74,11 @@ impl Op for DeformConv {
         let axes = shape.len() - 2;
         if axes > MAX_AXES {
             let message = format!("images of {axes} axes: at most {MAX_AXES} are supported");
-            return Err(cx.finding(Code::Unsupported, message));
+            return Err(cx.diagnostic(Code::Unsupported, message));
         }
         if self.offset_group < 1 || self.offset_group > i64::from(i32::MAX) {
             let message = format!("`offset_group` is {}", self.offset_group);
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         let channels = &cx.shape(0)?[1];
         let whole = channels.floor_div(&self.offset_group.into()) * self.offset_group;

@@ -1,7 +1,7 @@
 //! The derivatives of convolutions, which are convolutions again: run backward for the images, and of
 //! the images with the derivatives for the weights.
 
-use super::{Conv, correlate::Correlate, transpose::ConvTranspose};
+use super::{Conv, transpose::ConvTranspose, weight_grad::ConvWeightGrad};
 use crate::{
     diag::Result,
     dim::Dim,
@@ -166,7 +166,7 @@ impl Sliding {
     /// windows, times the derivatives of the windows. Where the window's sizes are not known, batch
     /// and channels change places, so that the windows' derivatives are weights that slide over the
     /// images.
-    pub fn correlate<'t>(
+    pub fn conv_weight_grad<'t>(
         &self,
         g: &Gradient<'_>,
         images: Expr<'t>,
@@ -183,7 +183,7 @@ impl Sliding {
         if let Some(kernel_shape) = sizes {
             let window =
                 Window { kernel_shape, ..self.window(self.strides(), self.dilations(), pads) };
-            return Ok(images.apply(Correlate { window, group: self.group }, &[dy]));
+            return Ok(images.apply(ConvWeightGrad { window, group: self.group }, &[dy]));
         }
         let op = Conv {
             window: self.window(self.dilations(), self.strides(), pads),

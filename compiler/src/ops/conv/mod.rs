@@ -1,18 +1,18 @@
 //! Convolutions.
 
 pub(crate) mod blocked;
-pub(crate) mod blocked_correlate;
-mod blocked_pairs;
+mod blocked_bf16;
 pub(crate) mod blocked_transpose;
+pub(crate) mod blocked_weight_grad;
 pub(crate) mod causal;
-pub(crate) mod correlate;
 pub(crate) mod deform;
 mod gradient;
 pub(crate) mod integer;
 pub(crate) mod transpose;
+pub(crate) mod weight_grad;
 
 use super::{
-    Entry, entry, internal, narrow, pack,
+    Entry, entry, internal, pack, weight_precision,
     window::{self, AutoPad, Rounding, Slide, Window},
 };
 use crate::{
@@ -163,7 +163,7 @@ pub(super) fn convolved(
 ) -> Inferred<Vec<Dim>> {
     let (x, w) = (cx.shape(x)?, cx.shape(w)?);
     let ([batch, channels, image @ ..], [kernels, depth, sizes @ ..]) = (x, w) else {
-        return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
+        return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
     };
     window.check_conv(cx, image, sizes, group)?;
     cx.require_equal(channels, &(depth * group), "the channels of the images and of the kernels")?;
@@ -211,7 +211,7 @@ impl Op for Conv {
         }
         let one_pixel = geometry.out.iter().product::<Dim>().known() == Some(1);
         let weights = match one_pixel || is_shallow(&geometry.filters) {
-            true => narrow::plain(cx, 1),
+            true => weight_precision::plain(cx, 1),
             false => pack::packed(cx, 1, geometry.clone())
                 .inspect(|_| geometry.weights = Weights::Packed),
         };
@@ -228,7 +228,7 @@ impl Op for Conv {
             g.set(0, dx);
         }
         if g.wants(1) {
-            let dw = sliding.correlate(g, x, dy, w)?;
+            let dw = sliding.conv_weight_grad(g, x, dy, w)?;
             g.set(1, dw);
         }
         if g.wants(2) {

@@ -1,7 +1,8 @@
 //! Convolutions run backward.
 
 use super::{
-    Conv, Kernels, Sliding, addend, bias, call, is_shallow, kernels, narrow, pack, scratch,
+    Conv, Kernels, Sliding, addend, bias, call, is_shallow, kernels, pack, scratch,
+    weight_precision,
 };
 use crate::{
     diag::{Code, Result},
@@ -154,7 +155,7 @@ impl ConvTranspose {
             let fits = list.is_empty() || list.len() == axes;
             if !fits || list.iter().any(|&n| !(0..=i64::from(i32::MAX)).contains(&n)) {
                 let message = format!("`{name}` is {list:?}, but there are {axes} axes");
-                return Err(cx.finding(Code::BadAttribute, message));
+                return Err(cx.diagnostic(Code::BadAttribute, message));
             }
         }
         Ok(())
@@ -186,7 +187,7 @@ impl Op for ConvTranspose {
         cx.same_dtype(0, 1)?;
         let (x, w) = (cx.shape(0)?, cx.shape(1)?);
         let ([_, channels, image @ ..], [depth, filters, kernel @ ..]) = (x, w) else {
-            return Err(cx.finding(Code::ShapeMismatch, "the images have no channels"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
         };
         cx.require_equal(channels, depth, "the channels of the images and of the kernels")?;
         self.window.check_conv(cx, image, kernel, self.group)?;
@@ -207,7 +208,7 @@ impl Op for ConvTranspose {
         let mut geometry = self.geometry(x, w);
         cx.macs(&(cx.ty(0)?.len() * &w[1..].iter().product()));
         let weights = match is_shallow(&geometry.filters) {
-            true => narrow::plain(cx, 1),
+            true => weight_precision::plain(cx, 1),
             false => pack::packed(cx, 1, geometry.clone())
                 .inspect(|_| geometry.weights = Weights::Packed),
         };
@@ -233,7 +234,7 @@ impl Op for ConvTranspose {
             g.set(0, back.first_of(x));
         }
         if g.wants(1) {
-            let dw = Sliding::new(slides, self.group).correlate(g, dy, x, w)?;
+            let dw = Sliding::new(slides, self.group).conv_weight_grad(g, dy, x, w)?;
             g.set(1, dw);
         }
         if g.wants(2) {

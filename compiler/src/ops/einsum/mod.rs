@@ -72,12 +72,15 @@ impl Op for Einsum {
             shapes.push(cx.shape(i)?);
         }
         let bad = |message| {
-            cx.finding(Code::BadAttribute, format!("`equation` is {:?}: {message}", self.equation))
+            cx.diagnostic(
+                Code::BadAttribute,
+                format!("`equation` is {:?}: {message}", self.equation),
+            )
         };
         let labels = self.labels(&shapes).map_err(bad)?;
         let Some(sizes) = sizes(&labels, &shapes) else {
             let message = "axes of one label have different sizes";
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         for (term, shape) in labels.terms.iter().zip(shapes) {
             for (label, dim) in term.iter().zip(shape) {

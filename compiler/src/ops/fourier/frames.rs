@@ -89,7 +89,7 @@ impl Op for Stft {
         let (signal, _) = signal(cx)?;
         let [batch, len] = signal else {
             let message = "input 0 must be signals of numbers of parts: three axes";
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         let dtype = cx.ty(0)?.dtype;
         if cx.has(2) {

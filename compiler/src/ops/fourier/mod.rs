@@ -110,11 +110,11 @@ fn known_size(cx: &mut Infer<'_>, i: usize, least: i64, what: &str) -> Inferred<
 fn signal<'a>(cx: &mut Infer<'a>) -> Inferred<(&'a [Dim], &'a Dim)> {
     let ty = cx.of(0, FLOATS)?;
     let [signal @ .., parts] = &*ty.shape else {
-        return Err(cx.finding(Code::ShapeMismatch, "input 0 must have an axis for the parts"));
+        return Err(cx.diagnostic(Code::ShapeMismatch, "input 0 must have an axis for the parts"));
     };
     if signal.is_empty() || parts.known().is_some_and(|n| n != 1 && n != 2) {
         let message = "input 0 must have an axis of numbers, each of 1 or 2 parts";
-        return Err(cx.finding(Code::ShapeMismatch, message));
+        return Err(cx.diagnostic(Code::ShapeMismatch, message));
     }
     // The only sizes that are stretched to 2.
     cx.broadcast(&[std::slice::from_ref(parts), &[2.into()]])?;
@@ -150,7 +150,7 @@ impl Dft {
                     Some(&[axis]) => axis,
                     Some(_) => {
                         let message = "input 2 must be one axis";
-                        return Err(cx.finding(Code::ShapeMismatch, message));
+                        return Err(cx.diagnostic(Code::ShapeMismatch, message));
                     }
                     None => return Ok(None),
                 }
@@ -159,7 +159,7 @@ impl Dft {
         match cx.axis("axis", axis, rank)? {
             axis if axis + 1 == rank => {
                 let message = "`axis` is the axis of the parts, which is not transformed";
-                Err(cx.finding(Code::BadAttribute, message))
+                Err(cx.diagnostic(Code::BadAttribute, message))
             }
             axis => Ok(Some(axis)),
         }

@@ -99,7 +99,7 @@ fn check_zero(cx: &mut Infer<'_>, zero: usize, factor: usize, left: bool) -> Inf
     }
     if whole.len() != factor.len() {
         let message = format!("input {zero} must have no, one or as many axes as the factor");
-        return Err(cx.finding(Code::ShapeMismatch, message));
+        return Err(cx.diagnostic(Code::ShapeMismatch, message));
     }
     for (axis, (size, of_factor)) in whole.iter().zip(factor).enumerate() {
         let fits = if axis == summed { Dim::from(1) } else { of_factor.clone() };

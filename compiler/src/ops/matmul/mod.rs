@@ -2,7 +2,7 @@
 
 pub(crate) mod integer;
 
-use super::{Entry, entry, internal, narrow::Factor, pack};
+use super::{Entry, entry, internal, pack, weight_precision::Factor};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -298,7 +298,7 @@ fn stretches(cx: &mut Infer<'_>, i: usize, shape: &[Dim]) -> Inferred<()> {
     let joined = cx.broadcast(&[shape, addend])?;
     if joined.len() > shape.len() {
         let message = format!("input {i} has more axes than the result");
-        return Err(cx.finding(Code::ShapeMismatch, message));
+        return Err(cx.diagnostic(Code::ShapeMismatch, message));
     }
     for (size, joined) in shape.iter().zip(&joined) {
         cx.require_equal(size, joined, "an axis of the result and of the addend")?;
@@ -332,7 +332,7 @@ pub(super) fn matrices(shape: &[Dim], left: bool) -> (&[Dim], Dim, Dim) {
 pub(super) fn product_shape(cx: &mut Infer<'_>, a: usize, b: usize) -> Inferred<Vec<Dim>> {
     let (a, b) = (cx.shape(a)?, cx.shape(b)?);
     if a.is_empty() || b.is_empty() {
-        return Err(cx.finding(Code::ShapeMismatch, "a factor has no axes"));
+        return Err(cx.diagnostic(Code::ShapeMismatch, "a factor has no axes"));
     }
     let ((pile_a, m, k), (pile_b, l, n)) = (matrices(a, true), matrices(b, false));
     cx.require_equal(&k, &l, "the columns of the left factor and the rows of the right one")?;
@@ -363,7 +363,7 @@ impl Op for MatMul {
             cx.same_dtype(0, 2)?;
             stretches(cx, 2, &shape)?;
             if cx.shape(0)?.len().min(cx.shape(1)?.len()) < 2 {
-                return Err(cx.finding(Code::ShapeMismatch, "vectors take no addend"));
+                return Err(cx.diagnostic(Code::ShapeMismatch, "vectors take no addend"));
             }
         }
         Ok(vec![Type::tensor(dtype, shape)])

@@ -226,7 +226,7 @@ impl Op for FeatureVectorizer {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let Some(widths) = self.widths(cx.inputs()) else {
             let message = "`inputdimensions` must have a width for each input";
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         };
         let [first, _] = rows(cx)?;
         for i in 0..cx.inputs() {

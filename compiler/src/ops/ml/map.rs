@@ -164,13 +164,13 @@ impl Op for MapValues {
             Type::Unknown => return Err(Stop::Unknown),
             ty => {
                 let message = format!("input 0 must be a map, but is {ty}");
-                return Err(cx.finding(Code::TypeMismatch, message));
+                return Err(cx.diagnostic(Code::TypeMismatch, message));
             }
         };
         let wanted = if cx.inputs() > 2 { DType::String } else { DType::I64 };
         if key != wanted {
             let message = format!("the keys of the map must be {wanted}, but are {key}");
-            return Err(cx.finding(Code::TypeMismatch, message));
+            return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         let count = self.count.map_or_else(|| values.len(), Dim::from);
         Ok(vec![Type::tensor(values.dtype, [1.into(), count])])

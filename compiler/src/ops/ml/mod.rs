@@ -25,7 +25,7 @@ fn rows(cx: &Infer<'_>) -> Inferred<[Dim; 2]> {
         [rows, features] => Ok([rows.clone(), features.clone()]),
         shape => {
             let message = format!("input 0 must be rows of features, but has {} axes", shape.len());
-            Err(cx.finding(Code::ShapeMismatch, message))
+            Err(cx.diagnostic(Code::ShapeMismatch, message))
         }
     }
 }

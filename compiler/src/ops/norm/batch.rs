@@ -1,7 +1,7 @@
 //! Normalizations with the statistics of channels: `BatchNormalization` and its kin.
 
 use super::{
-    channel::{ChannelMoments, ChannelSlope, ChannelSums},
+    channel::{ChannelGrad, ChannelMoments, ChannelSums},
     gradient::{Normalized, inverse_root},
 };
 use crate::{
@@ -160,7 +160,7 @@ impl Op for BatchNormalization {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, FLOATS)?;
         if ty.rank() == 0 {
-            return Err(cx.finding(Code::ShapeMismatch, "a number without axes has no channels"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "a number without axes has no channels"));
         }
         for i in 1..5 {
             let what = "the number of channels and that of the parameters";
@@ -170,7 +170,7 @@ impl Op for BatchNormalization {
         cx.same_dtype(3, 4)?;
         if !self.training_mode && cx.outputs() > 1 {
             let message = "without `training_mode` there is one output";
-            return Err(cx.finding(Code::BadArity, message));
+            return Err(cx.diagnostic(Code::BadArity, message));
         }
         let mut types = vec![cx.ty(3)?.clone().into(); cx.outputs()];
         types[0] = ty.clone().into();
@@ -201,7 +201,7 @@ impl Op for BatchNormalization {
         let [scale, mean, variance] = [1, 3, 4].map(|i| g.x(i).cast_like(x));
         let factor = inverse_root(variance, self.epsilon);
         let [products, sums] = ChannelSums::of(x, dy, mean);
-        g.set(0, self.slope(dy, scale, mean.zeros_like(), variance));
+        g.set(0, self.gradient(dy, scale, mean.zeros_like(), variance));
         let by_variance = products * scale * factor * factor * factor * -0.5;
         let of = [products * factor, sums, -(sums * scale * factor), by_variance];
         of.into_iter().enumerate().for_each(|(i, d)| g.set(i + 1, d.cast_like(g.x(i + 1))));
@@ -211,7 +211,7 @@ impl Op for BatchNormalization {
 
 impl BatchNormalization {
     /// `scale (x - mean) / √(variance + ε)`, for derivatives are normalized likewise.
-    fn slope<'t>(
+    fn gradient<'t>(
         &self,
         x: Expr<'t>,
         scale: Expr<'t>,
@@ -236,7 +236,7 @@ impl BatchNormalization {
             let [products, sums] = ChannelSums::of(x, dy, mean);
             let (given, statistics) =
                 ([dy, x, g.x(1).cast_like(x)], [mean, variance, products, sums]);
-            let [dx, d_scale] = ChannelSlope::of(given, statistics, self.epsilon);
+            let [dx, d_scale] = ChannelGrad::of(given, statistics, self.epsilon);
             parts.push(dx);
             g.set(1, d_scale.cast_like(g.x(1)));
             g.set(2, sums.cast_like(g.x(2)));
@@ -279,7 +279,7 @@ fn infer_channels(cx: &mut Infer<'_>) -> Inferred<TensorType> {
     let ty = cx.of(0, FLOATS)?;
     let Some(channels) = ty.shape.get(1) else {
         let message = format!("input 0 must have channels, but has {} axes", ty.rank());
-        return Err(cx.finding(Code::ShapeMismatch, message));
+        return Err(cx.diagnostic(Code::ShapeMismatch, message));
     };
     for i in 1..3 {
         one_for_each_channel(cx, i, channels, "the number of channels and that of the parameters")?;
@@ -309,7 +309,7 @@ impl Op for InstanceNormalization {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let axes: Vec<usize> = (2..x.rank()).collect();
         let normalized = Normalized::of(x, &axes, self.epsilon);
-        g.set(0, normalized.slope(dy * g.x(1).for_channels(x.rank()), &axes));
+        g.set(0, normalized.gradient(dy * g.x(1).for_channels(x.rank()), &axes));
         g.set(1, (dy * normalized.y).of_channels(g.x(1)));
         g.set(2, dy.of_channels(g.x(2)));
         Ok(())
@@ -354,7 +354,7 @@ impl Op for GroupNormalization {
         let ty = infer_channels(cx)?;
         if self.num_groups < 1 {
             let message = format!("`num_groups` is {}", self.num_groups);
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         let rest = ty.shape[1].modulo(&self.num_groups.into());
         cx.require_equal(&rest, &0.into(), "the channels left over by `num_groups`, and 0,")?;
@@ -377,7 +377,7 @@ impl Op for GroupNormalization {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let groups = |value| Expr::reshape_to(value, &[0, self.num_groups, -1]);
         let normalized = Normalized::of(groups(x), &[2], self.epsilon);
-        let dx = normalized.slope(groups(dy * g.x(1).for_channels(x.rank())), &[2]);
+        let dx = normalized.gradient(groups(dy * g.x(1).for_channels(x.rank())), &[2]);
         g.set(0, dx.reshape_like(x));
         g.set(1, (dy * normalized.y.reshape_like(x)).of_channels(g.x(1)));
         g.set(2, dy.of_channels(g.x(2)));

@@ -6,7 +6,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, WIDE},
     ir::{Attributes, Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
-    ops::blocks,
+    ops::blocked,
     plan::{
         Kernel,
         geometry::{Axis, Channels},
@@ -31,7 +31,7 @@ pub struct ChannelSums {
 /// The derivatives by `x`, and by the scale, of a normalization of channels with the statistics of `x`
 /// itself, from the derivative `dy` by its result, `x`, the scale, the mean and the variance of each
 /// channel, and what [`ChannelSums`] finds.
-pub struct ChannelSlope {
+pub struct ChannelGrad {
     /// What is added to the variances.
     pub epsilon: f32,
     /// How many channels are meant, where they stand in blocks.
@@ -52,9 +52,9 @@ pub fn read_sums(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(ChannelSums { blocked: node.maybe_int("blocked")? }))
 }
 
-pub fn read_slope(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+pub fn read_grad(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let (epsilon, blocked) = (node.float("epsilon", 1e-5)?, node.maybe_int("blocked")?);
-    Ok(Rc::new(ChannelSlope { epsilon, blocked }))
+    Ok(Rc::new(ChannelGrad { epsilon, blocked }))
 }
 
 pub fn read_running_mean(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
@@ -63,18 +63,18 @@ pub fn read_running_mean(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
 
 static MOMENTS: Kernel<Axis> = kernel!(WIDE T, norm::channel_moments::<T>,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), p));
-static BLOCKED_MOMENTS: Kernel<Channels> = kernel!(F32_ONLY T, blocks::blocked_channel_moments,
+static BLOCKED_MOMENTS: Kernel<Channels> = kernel!(F32_ONLY T, blocked::blocked_channel_moments,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), p));
 static SUMS: Kernel<Axis> = kernel!(WIDE T, norm::channel_sums::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p));
-static BLOCKED_SUMS: Kernel<Channels> = kernel!(F32_ONLY T, blocks::blocked_channel_sums,
+static BLOCKED_SUMS: Kernel<Channels> = kernel!(F32_ONLY T, blocked::blocked_channel_sums,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p));
-static SLOPE: Kernel<(Axis, f32)> = kernel!(WIDE T, norm::channel_slope::<T>,
+static GRAD: Kernel<(Axis, f32)> = kernel!(WIDE T, norm::channel_grad::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6),
         a.output(0), a.output(1), p.0, p.1),
     in_place channel_slope_in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.input(0),
         a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), p.0, p.1));
-static BLOCKED_SLOPE: Kernel<(Channels, f32)> = kernel!(F32_ONLY T, blocks::blocked_channel_slope,
+static BLOCKED_GRAD: Kernel<(Channels, f32)> = kernel!(F32_ONLY T, blocked::blocked_channel_grad,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6),
         a.output(0), a.output(1), p.0, p.1),
     in_place blocked_channel_slope_in_place |f, a, p| f(a.output(0), a.output(1), a.input(0),
@@ -118,7 +118,7 @@ impl ChannelSums {
     }
 }
 
-impl ChannelSlope {
+impl ChannelGrad {
     /// Both derivatives, for a `scale` and `statistics` of the type of `x`: the mean and the variance,
     /// and both of [`ChannelSums`].
     pub fn of<'t>(
@@ -127,10 +127,10 @@ impl ChannelSlope {
         epsilon: f32,
     ) -> [Expr<'t>; 2] {
         if !WIDE.contains(&x.dtype()) {
-            return ChannelSlope::written_out([dy, x, scale], statistics, epsilon);
+            return ChannelGrad::written_out([dy, x, scale], statistics, epsilon);
         }
         let given: Vec<_> = [dy, x, scale].into_iter().chain(statistics).map(Some).collect();
-        let found = x.tape.node(Rc::new(ChannelSlope { epsilon, blocked: None }), &given, 2);
+        let found = x.tape.node(Rc::new(ChannelGrad { epsilon, blocked: None }), &given, 2);
         [found[0], found[1]]
     }
 
@@ -166,12 +166,12 @@ fn count(cx: &mut Infer<'_>, blocked: Option<i64>) -> Inferred<Dim> {
         None => (cx.of(0, WIDE)?.shape.get(1).cloned(), 2),
     };
     let known = count.filter(|_| cx.of(0, WIDE).is_ok_and(|ty| ty.rank() >= least));
-    known.ok_or_else(|| cx.finding(Code::ShapeMismatch, "the input has no channels"))
+    known.ok_or_else(|| cx.diagnostic(Code::ShapeMismatch, "the input has no channels"))
 }
 
 /// The geometry of so many channels of a tensor of `shape`, which is in blocks.
-fn in_blocks(shape: &[Dim], channels: i64) -> Channels {
-    let (batch, image) = blocks::image(shape).expect("inferring saw the axes");
+fn nchwc(shape: &[Dim], channels: i64) -> Channels {
+    let (batch, image) = blocked::image(shape).expect("inferring saw the axes");
     Channels { batch: batch.clone(), channels: channels.into(), pixels: image.iter().product() }
 }
 
@@ -202,7 +202,7 @@ impl Op for ChannelMoments {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let shape = &cx.ty(0)?.shape;
         match self.blocked {
-            Some(channels) => cx.call(&BLOCKED_MOMENTS, in_blocks(shape, channels)),
+            Some(channels) => cx.call(&BLOCKED_MOMENTS, nchwc(shape, channels)),
             None => cx.call(&MOMENTS, Axis::of(shape, 1)),
         }
     }
@@ -243,7 +243,7 @@ impl Op for ChannelSums {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let shape = &cx.ty(0)?.shape;
         match self.blocked {
-            Some(channels) => cx.call(&BLOCKED_SUMS, in_blocks(shape, channels)),
+            Some(channels) => cx.call(&BLOCKED_SUMS, nchwc(shape, channels)),
             None => cx.call(&SUMS, Axis::of(shape, 1)),
         }
     }
@@ -254,9 +254,9 @@ impl Op for ChannelSums {
     }
 }
 
-impl Op for ChannelSlope {
+impl Op for ChannelGrad {
     fn name(&self) -> &'static str {
-        "ChannelSlope"
+        "ChannelGrad"
     }
 
     fn domain(&self) -> Domain {
@@ -288,15 +288,15 @@ impl Op for ChannelSlope {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let shape = &cx.ty(0)?.shape;
         match self.blocked {
-            Some(channels) => cx.call(&BLOCKED_SLOPE, (in_blocks(shape, channels), self.epsilon)),
-            None => cx.call(&SLOPE, (Axis::of(shape, 1), self.epsilon)),
+            Some(channels) => cx.call(&BLOCKED_GRAD, (nchwc(shape, channels), self.epsilon)),
+            None => cx.call(&GRAD, (Axis::of(shape, 1), self.epsilon)),
         }
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let statistics = [3, 4, 5, 6].map(|i| g.x(i));
         let given = [0, 1, 2].map(|i| g.x(i));
-        g.through(&ChannelSlope::written_out(given, statistics, self.epsilon))
+        g.through(&ChannelGrad::written_out(given, statistics, self.epsilon))
     }
 }
 
@@ -336,7 +336,7 @@ pub fn read_factors(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(ChannelFactors { epsilon: node.float("epsilon", 1e-5)? }))
 }
 
-static FACTORS: Kernel<(f32,)> = kernel!(F32_ONLY T, blocks::channel_factors,
+static FACTORS: Kernel<(f32,)> = kernel!(F32_ONLY T, blocked::channel_factors,
     |f, a, p| f(
         a.input(0), a.input(1), a.input(2), a.input(3), a.output(0), a.output(1), p.0));
 
@@ -361,7 +361,7 @@ impl Op for ChannelFactors {
             let count = &cx.ranked(i, 1)?.shape[0];
             cx.require_equal(count, &channels, "the numbers of parameters")?;
         }
-        let block = Dim::from(blocks::BLOCK);
+        let block = Dim::from(blocked::BLOCK);
         let found = Type::tensor(DType::F32, [channels.ceil_div(&block) * &block]);
         Ok(vec![found.clone(), found])
     }
@@ -396,9 +396,9 @@ mod tests {
             let x = [(); 2].map(|()| tensor(F32, shape));
             x.into_iter().chain([(); 5].map(|()| tensor(F32, [20]))).collect()
         }
-        let plain = ChannelSlope { epsilon: 1e-5, blocked: None };
+        let plain = ChannelGrad { epsilon: 1e-5, blocked: None };
         check(plain, &given([2, 20, 3]), 2, "float[2, 20, 3]; float[20]");
-        let blocked = ChannelSlope { epsilon: 1e-5, blocked: Some(20) };
+        let blocked = ChannelGrad { epsilon: 1e-5, blocked: Some(20) };
         check(blocked, &given([2, 2, 3, 16]), 2, "float[2, 2, 3, 16]; float[20]");
         let running = [tensor(F32, [20]), tensor(F32, [20])];
         check(RunningMean { momentum: 0.9 }, &running, 1, "float[20]");

@@ -21,7 +21,7 @@ impl<'t> Normalized<'t> {
     }
 
     /// What `dx` is for the derivative of the normalized elements.
-    pub fn slope(self, dy: Expr<'t>, axes: &[usize]) -> Expr<'t> {
+    pub fn gradient(self, dy: Expr<'t>, axes: &[usize]) -> Expr<'t> {
         self.factor * (dy - dy.mean(axes) - self.y * (dy * self.y).mean(axes))
     }
 }

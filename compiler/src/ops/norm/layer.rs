@@ -2,7 +2,7 @@
 
 use super::{
     gradient::{Normalized, inverse_root},
-    slope::{self, Slope},
+    layer_grad::{self, Grad},
 };
 use crate::{
     diag::{Code, Result},
@@ -68,7 +68,7 @@ fn stretches(cx: &mut Infer<'_>, i: usize) -> Inferred<()> {
     let all = cx.broadcast(&[shape, operand])?;
     if all.len() > shape.len() {
         let message = format!("input {i} has more axes than input 0");
-        return Err(cx.finding(Code::ShapeMismatch, message));
+        return Err(cx.diagnostic(Code::ShapeMismatch, message));
     }
     for (all, size) in all.iter().zip(shape) {
         cx.require_equal(all, size, "the sizes of input 0 before and after stretching")?;
@@ -149,8 +149,8 @@ impl Op for LayerNormalization {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        if g.dy(1).or(g.dy(2)).is_none() && slope::by_rows(g, self.axis) {
-            slope::set(g, Slope { axis: self.axis, epsilon: self.epsilon, centered: true });
+        if g.dy(1).or(g.dy(2)).is_none() && layer_grad::by_rows(g, self.axis) {
+            layer_grad::set(g, Grad { axis: self.axis, epsilon: self.epsilon, centered: true });
             return Ok(());
         }
         let x = g.x(0);
@@ -158,7 +158,7 @@ impl Op for LayerNormalization {
         let normalized = Normalized::of(x, &axes, self.epsilon);
         let mut parts = Vec::new();
         if let Some(dy) = g.dy(0) {
-            parts.push(normalized.slope(dy * g.x(1), &axes));
+            parts.push(normalized.gradient(dy * g.x(1), &axes));
             g.set(1, dy * normalized.y);
             if g.has(2) {
                 g.set(2, dy);
@@ -249,8 +249,8 @@ impl Op for RmsNormalization {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        if slope::by_rows(g, self.axis) {
-            slope::set(g, Slope { axis: self.axis, epsilon: self.epsilon, centered: false });
+        if layer_grad::by_rows(g, self.axis) {
+            layer_grad::set(g, Grad { axis: self.axis, epsilon: self.epsilon, centered: false });
             return Ok(());
         }
         let (x, scale, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };

@@ -48,7 +48,7 @@ impl Op for LpNormalization {
         cx.axis("axis", self.axis, ty.rank())?;
         if !(1..=2).contains(&self.p) {
             let message = format!("`p` is {}, but only norms of order 1 and 2 exist", self.p);
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         Ok(vec![ty.clone().into()])
     }
@@ -117,11 +117,11 @@ impl Op for Lrn {
         let ty = cx.of(0, FLOATS)?;
         if ty.rank() < 2 {
             let message = format!("input 0 must have channels, but has {} axes", ty.rank());
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if self.size().is_none() {
             let message = format!("`size` is {}", self.size);
-            return Err(cx.finding(Code::BadAttribute, message));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         Ok(vec![ty.clone().into()])
     }

@@ -4,8 +4,8 @@ pub(crate) mod batch;
 pub(crate) mod channel;
 mod gradient;
 pub(crate) mod layer;
+mod layer_grad;
 pub(crate) mod local;
-mod slope;
 
 use super::{Entry, entry, internal, nodes};
 use crate::{
@@ -27,10 +27,10 @@ pub const OPS: &[Entry] = &[
     nodes("RMSNormalization", 23, layer::read_rms),
     internal("ChannelFactors", channel::read_factors),
     internal("ChannelMoments", channel::read_moments),
-    internal("ChannelSlope", channel::read_slope),
+    internal("ChannelGrad", channel::read_grad),
     internal("ChannelSums", channel::read_sums),
-    internal("LayerNormalizationSlope", |node| slope::read(node, true)),
-    internal("RMSNormalizationSlope", |node| slope::read(node, false)),
+    internal("LayerNormalizationGrad", |node| layer_grad::read(node, true)),
+    internal("RMSNormalizationGrad", |node| layer_grad::read(node, false)),
     internal("RunningMean", channel::read_running_mean),
 ];
 

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
-    ops::{Entry, blocks, internal, window},
+    ops::{Entry, blocked, internal, window},
     plan::{Kernel, geometry, kernel},
     ty::Type,
 };
@@ -37,11 +37,11 @@ pub struct BlockedPool {
 }
 
 static MAX_POOL: Kernel<geometry::Pool> =
-    kernel!(F32_ONLY T, pool::max_pool_in_blocks, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(F32_ONLY T, pool::max_pool_nchwc, |f, a, p| f(a.input(0), a.output(0), p));
 static AVERAGE_POOL: Kernel<geometry::Pool> =
-    kernel!(F32_ONLY T, pool::average_pool_in_blocks, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(F32_ONLY T, pool::average_pool_nchwc, |f, a, p| f(a.input(0), a.output(0), p));
 static AVERAGE_POOL_PADDED: Kernel<geometry::Pool> = kernel!(F32_ONLY T,
-    pool::average_pool_padded_in_blocks, |f, a, p| f(a.input(0), a.output(0), p));
+    pool::average_pool_padded_nchwc, |f, a, p| f(a.input(0), a.output(0), p));
 
 impl BlockedPool {
     /// What an operator does, in blocks, where there is a kernel.
@@ -81,8 +81,8 @@ impl Op for BlockedPool {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let shape = &cx.of(0, &[DType::F32])?.shape;
-        let Some((_, image)) = blocks::image(shape) else {
-            return Err(cx.finding(Code::ShapeMismatch, "the input has no blocks"));
+        let Some((_, image)) = blocked::image(shape) else {
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no blocks"));
         };
         let slides = slides(self.pool.as_ref(), image);
         for slide in &slides {
@@ -95,7 +95,7 @@ impl Op for BlockedPool {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let shape = &cx.ty(0)?.shape;
-        let image = blocks::image(shape).map_or(&[][..], |(_, image)| image);
+        let image = blocked::image(shape).map_or(&[][..], |(_, image)| image);
         let geometry = super::geometry(cx, &slides(self.pool.as_ref(), image))?;
         cx.call(
             match self.fold {

@@ -7,7 +7,7 @@ use crate::{
     dtype::{DType, FLOATS},
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op},
     ops::{
-        Entry, blocks, internal,
+        Entry, blocked, internal,
         window::{Rounding, Slide},
     },
     plan::{self, Kernel, kernel},
@@ -16,27 +16,27 @@ use crate::{
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
-    internal("BlockedMaxPoolGradient", |node| {
-        Ok(Rc::new(BlockedMaxPoolGradient { pool: Pool::read(node)? }))
+    internal("BlockedMaxPoolGrad", |node| {
+        Ok(Rc::new(BlockedMaxPoolGrad { pool: Pool::read(node)? }))
     }),
-    internal("MaxPoolGradient", |node| Ok(Rc::new(MaxPoolGradient { pool: Pool::read(node)? }))),
+    internal("MaxPoolGrad", |node| Ok(Rc::new(MaxPoolGrad { pool: Pool::read(node)? }))),
 ];
 
 /// The elements of the second input, which is like the result of `MaxPool`, each where the number
 /// came from: at the first of the largest elements of its window of the first input. There they are
 /// summed; elsewhere is zero.
 #[derive(Clone)]
-pub struct MaxPoolGradient {
+pub struct MaxPoolGrad {
     /// The window.
     pub pool: Pool,
 }
 
-static MAX_POOL_GRADIENT: Kernel<plan::geometry::Pool> = kernel!(FLOATS T, pool::max_pool_gradient::<T>,
+static MAX_POOL_GRADIENT: Kernel<plan::geometry::Pool> = kernel!(FLOATS T, pool::max_pool_grad::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
-impl Op for MaxPoolGradient {
+impl Op for MaxPoolGrad {
     fn name(&self) -> &'static str {
-        "MaxPoolGradient"
+        "MaxPoolGrad"
     }
 
     fn domain(&self) -> Domain {
@@ -73,25 +73,25 @@ impl Op for MaxPoolGradient {
 }
 
 /// The same of images and derivatives whose channels stand in blocks.
-pub struct BlockedMaxPoolGradient {
+pub struct BlockedMaxPoolGrad {
     /// The window.
     pub pool: Pool,
 }
 
-static IN_BLOCKS: Kernel<plan::geometry::Pool> = kernel!(F32_ONLY T,
-    pool::max_pool_gradient_in_blocks, |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
+static NCHWC: Kernel<plan::geometry::Pool> = kernel!(F32_ONLY T,
+    pool::max_pool_grad_nchwc, |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
-impl BlockedMaxPoolGradient {
+impl BlockedMaxPoolGrad {
     fn slides(&self, shape: &[Dim]) -> Option<Vec<Slide>> {
-        let (_, image) = blocks::image(shape)?;
+        let (_, image) = blocked::image(shape)?;
         let rounding = if self.pool.ceil_mode { Rounding::Up } else { Rounding::Down };
         Some(self.pool.window.slides(image, &self.pool.window.sizes(), rounding))
     }
 }
 
-impl Op for BlockedMaxPoolGradient {
+impl Op for BlockedMaxPoolGrad {
     fn name(&self) -> &'static str {
-        "BlockedMaxPoolGradient"
+        "BlockedMaxPoolGrad"
     }
 
     fn domain(&self) -> Domain {
@@ -106,7 +106,7 @@ impl Op for BlockedMaxPoolGradient {
         let ty = cx.of(0, &[DType::F32])?.clone();
         cx.same_dtype(0, 1)?;
         let Some(slides) = self.slides(&ty.shape) else {
-            return Err(cx.finding(Code::ShapeMismatch, "the input has no blocks"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no blocks"));
         };
         let found = cx.ranked(1, ty.rank())?.shape[2..].to_vec();
         for (slide, found) in slides.iter().zip(&found) {
@@ -118,7 +118,7 @@ impl Op for BlockedMaxPoolGradient {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let slides = self.slides(&cx.ty(0)?.shape).expect("inferring saw the blocks");
         let geometry = geometry(cx, &slides)?;
-        cx.call(&IN_BLOCKS, geometry)
+        cx.call(&NCHWC, geometry)
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
             pads: vec![0, 0],
             dilations: vec![1],
         };
-        let op = MaxPoolGradient { pool: Pool { window, ceil_mode: false } };
+        let op = MaxPoolGrad { pool: Pool { window, ceil_mode: false } };
         check(op, &[tensor(F32, [5, 4, 8]), tensor(F32, [5, 4, 4])], 1, "float[5, 4, 8]");
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     plan::{Kernel, NoParams, Optimize, geometry, kernel},
     ty::Type,
 };
-use gradient::MaxPoolGradient;
+use gradient::MaxPoolGrad;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -115,7 +115,7 @@ pub(super) fn image_axes(cx: &Infer<'_>, i: usize) -> Inferred<usize> {
         Some(axes) if axes > 0 => Ok(axes),
         _ => {
             let message = "the input must have a batch, channels and at least one axis more";
-            Err(cx.finding(Code::ShapeMismatch, message))
+            Err(cx.diagnostic(Code::ShapeMismatch, message))
         }
     }
 }
@@ -244,7 +244,7 @@ impl Op for MaxPool {
     /// Each number comes from the first of the largest of its window.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
-        g.set(0, x.apply(MaxPoolGradient { pool: self.pool.clone() }, &[dy]));
+        g.set(0, x.apply(MaxPoolGrad { pool: self.pool.clone() }, &[dy]));
         Ok(())
     }
 }
@@ -338,7 +338,7 @@ fn check_power(cx: &Infer<'_>, p: i64) -> Inferred<()> {
     if p >= 1 && u32::try_from(p).is_ok() {
         return Ok(());
     }
-    Err(cx.finding(Code::BadAttribute, format!("`p` is {p}, which is not the power of a norm")))
+    Err(cx.diagnostic(Code::BadAttribute, format!("`p` is {p}, which is not the power of a norm")))
 }
 
 /// The power as the kernel is told.
@@ -466,7 +466,7 @@ impl Op for MaxUnpool {
         cx.of(2, &[DType::I64])?;
         if cx.count(2)? != ty.rank() {
             let message = format!("`output_shape` must have {} elements", ty.rank());
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         let Some(wanted) = cx.known(2).map(<[Dim]>::to_vec) else {
             // Whether they are large enough is seen by the kernel.

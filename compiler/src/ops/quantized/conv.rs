@@ -121,7 +121,7 @@ impl Op for QuantizedConv {
         let shape = convolved(cx, &self.window, self.group, [0, 1])?;
         if cx.constant(1).is_none() || shape.len() > 2 + MOST_AXES {
             let message = "the weights must be constant, with at most three axes of the image";
-            return Err(cx.finding(Code::Unsupported, message));
+            return Err(cx.diagnostic(Code::Unsupported, message));
         }
         check_channels(cx, 2, &shape[1])?;
         Ok(vec![Type::tensor(self.to.dtype, shape)])

@@ -58,10 +58,10 @@ fn shape(cx: &mut Infer<'_>, w: usize, trans_b: bool) -> Inferred<Vec<Dim>> {
     cx.of(w, &[DType::I8])?;
     let (x, weights) = (cx.shape(0)?, cx.shape(w)?);
     let (Some((depth, rows)), [first, second]) = (x.split_last(), weights) else {
-        return Err(cx.finding(Code::ShapeMismatch, "the weights must be a matrix"));
+        return Err(cx.diagnostic(Code::ShapeMismatch, "the weights must be a matrix"));
     };
     if cx.constant(w).is_none() {
-        return Err(cx.finding(Code::Unsupported, "the weights must be constant"));
+        return Err(cx.diagnostic(Code::Unsupported, "the weights must be constant"));
     }
     let (k, n) = if trans_b { (second, first) } else { (first, second) };
     cx.require_equal(depth, k, "the columns of the one factor and the rows of the other")?;

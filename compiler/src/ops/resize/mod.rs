@@ -178,7 +178,7 @@ impl Resize {
         let dtype = cx.of(0, PIXELS)?.dtype;
         if matches!(self.mode, Mode::Filter(_)) && !NUMBERS.contains(&dtype) {
             let message = format!("elements of type {dtype} cannot be interpolated");
-            return Err(cx.finding(Code::Unsupported, message));
+            return Err(cx.diagnostic(Code::Unsupported, message));
         }
         let counted = |i: usize, types: &[DType], wanted: usize, what: &str| {
             cx.of(i, types)?;
@@ -187,7 +187,7 @@ impl Resize {
                 return Ok(());
             }
             let message = format!("there are {found} {what} for {axes} axes");
-            Err(cx.finding(Code::ShapeMismatch, message))
+            Err(cx.diagnostic(Code::ShapeMismatch, message))
         };
         if self.coordinates == Coordinates::TfCropAndResize {
             counted(ROI, &[DType::F32, DType::F64, DType::F16], 2 * axes, "ends of regions")?;
@@ -197,7 +197,7 @@ impl Resize {
             (false, true) => counted(SIZES, &[DType::I64], axes, "sizes"),
             _ => {
                 let message = "there must be scales or sizes, and not both";
-                Err(cx.finding(Code::BadArity, message))
+                Err(cx.diagnostic(Code::BadArity, message))
             }
         }
     }
@@ -205,7 +205,7 @@ impl Resize {
     /// The sizes that the axes come to have; none for those known only when the model runs.
     fn resized(&self, cx: &Infer<'_>, from: &[&Dim]) -> Inferred<Vec<Option<Dim>>> {
         let refused =
-            |error: onnxc_runtime::Error| cx.finding(Code::ShapeMismatch, error.to_string());
+            |error: onnxc_runtime::Error| cx.diagnostic(Code::ShapeMismatch, error.to_string());
         if let Some(scales) = cx.constant(SCALES).and_then(single) {
             let sizes = from.iter().zip(scales).map(|(from, scale)| scaled(from, scale));
             return sizes.collect::<onnxc_runtime::Result<_>>().map_err(refused);

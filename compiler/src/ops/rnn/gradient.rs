@@ -1,4 +1,4 @@
-//! The derivatives of recurrent networks: those of the turns that they are.
+//! The derivatives of recurrent networks: those of the iterations that they are.
 
 use super::{Cell, Recurrent, ways};
 use crate::{
@@ -45,8 +45,8 @@ struct Network<'a, 't> {
 }
 
 impl Recurrent {
-    /// Writes the network as turns, and walks these backwards.
-    pub(super) fn gradient_of_turns(&self, g: &mut Gradient<'_>) -> Result {
+    /// Writes the network as iterations, and walks these backwards.
+    pub(super) fn gradient_of_iterations(&self, g: &mut Gradient<'_>) -> Result {
         let Some(hidden) = g.x(2).dims()[2].known() else {
             return Err(g.unsupported("for states whose size is known only when the model runs"));
         };
@@ -110,11 +110,11 @@ impl<'t> Network<'_, 't> {
                 _ => gates + state,
             };
         }
-        self.turns(way, weights, states, gates)
+        self.iterations(way, weights, states, gates)
     }
 
-    /// The turns of one direction, on the gates as far as the inputs make them.
-    fn turns(
+    /// The iterations of one direction, on the gates as far as the inputs make them.
+    fn iterations(
         &self,
         way: usize,
         weights: Weights<'t>,

@@ -351,7 +351,7 @@ impl Op for Recurrent {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        self.gradient_of_turns(g)
+        self.gradient_of_iterations(g)
     }
 }
 

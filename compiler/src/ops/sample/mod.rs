@@ -112,12 +112,12 @@ impl Op for GridSample {
         let x = cx.of(0, PIXELS)?;
         if self.mode != Mode::Nearest && !NUMBERS.contains(&x.dtype) {
             let message = format!("elements of type {} cannot be interpolated", x.dtype);
-            return Err(cx.finding(Code::Unsupported, message));
+            return Err(cx.diagnostic(Code::Unsupported, message));
         }
         let grid = cx.of(1, FLOATS)?;
         if x.rank() < 3 || grid.rank() != x.rank() {
             let message = "there must be images of at least one axis, and as many axes of the grid";
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         let axes = x.rank() - 2;
         cx.require_equal(&x.shape[0], &grid.shape[0], "the numbers of images and of grids")?;
@@ -215,7 +215,7 @@ impl Op for AffineGrid {
         cx.of(1, &[DType::I64])?;
         let Some(axes) = cx.count(1)?.checked_sub(2).filter(|axes| (2..=3).contains(axes)) else {
             let message = format!("there are {} sizes, which must be 4 or 5", cx.count(1)?);
-            return Err(cx.finding(Code::ShapeMismatch, message));
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         cx.require_equal(&theta.shape[1], &axes.into(), "the rows of a matrix and the axes")?;
         let columns = Dim::from(axes + 1);

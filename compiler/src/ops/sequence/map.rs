@@ -8,10 +8,10 @@ use crate::{
     ir::{Attributes, Infer, Inferred, Lower, Op, Stop, Views},
     ops::{
         Entry,
-        control::{common, repeat::NUMBER},
+        control::{common, loop_op::NUMBER},
         entry,
     },
-    plan::{self, Block, Call, NoParams, Operand, Step, Turns},
+    plan::{self, Block, Call, NoParams, Operand, Step, TripCount},
     ty::{Type, any_size},
 };
 use std::rc::Rc;
@@ -63,12 +63,12 @@ impl Op for SequenceMap {
         cx.sequence(0)?;
         let len = cx.known(0).and_then(<[Dim]>::first).cloned();
         let bound = len.as_ref().and_then(|len| cx.upper(len));
-        cx.fresh("turn", bound);
+        cx.fresh("iteration", bound);
         let results = cx.region_results(0);
         if results.len() < cx.outputs() {
             let (results, outputs) = (results.len(), cx.outputs());
             let message = format!("the body gives {results} values for {outputs} outputs");
-            return Err(cx.finding(Code::BadArity, message));
+            return Err(cx.diagnostic(Code::BadArity, message));
         }
         let mut types = Vec::new();
         for (i, result) in results.iter().enumerate() {
@@ -90,14 +90,14 @@ impl Op for SequenceMap {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let turn = cx.node().binds[0].clone();
+        let iteration = cx.node().binds[0].clone();
         let most = match cx.known(0) {
-            Some([len]) => Turns::Size(len.clone()),
+            Some([len]) => TripCount::Size(len.clone()),
             _ => {
                 let (dtype, x) = (dtype(cx, 0)?, cx.input(0)?.into());
                 let len = cx.scratch(DType::I64, 1);
                 cx.call_on(&LENGTH, dtype, vec![x], vec![len.clone().into()], NoParams)?;
-                Turns::Tensor(len)
+                TripCount::Tensor(len)
             }
         };
         for i in 0..cx.node().outputs.len() {
@@ -107,21 +107,21 @@ impl Op for SequenceMap {
             }
         }
         let Block { steps, results, .. } = cx.body(0)?;
-        let given = cx.steps_of(|cx| take(cx, &turn))?;
+        let given = cx.steps_of(|cx| take(cx, &iteration))?;
         let given = given.into_iter().chain(steps);
         let pushed = cx.steps_of(|cx| self.push(cx, results))?;
         let body = Block { steps: given.chain(pushed).collect(), ..Block::default() };
-        let turns = plan::Loop::new(cx.comment(), turn, body);
-        cx.step(Step::Loop(plan::Loop { most: Some(most), ..turns }));
+        let iterations = plan::Loop::new(cx.comment(), iteration, body);
+        cx.step(Step::Loop(plan::Loop { most: Some(most), ..iterations }));
         Ok(())
     }
 }
 
-/// Gives the body the tensors of a turn.
-fn take(cx: &mut Lower<'_>, turn: &Symbol) -> Result {
+/// Gives the body the tensors of a iteration.
+fn take(cx: &mut Lower<'_>, iteration: &Symbol) -> Result {
     let number = cx.scratch(DType::I64, 1);
     let outputs = vec![number.clone().into()];
-    cx.call_on(&NUMBER, DType::I64, Vec::new(), outputs, (vec![Dim::symbol(turn)],))?;
+    cx.call_on(&NUMBER, DType::I64, Vec::new(), outputs, (vec![Dim::symbol(iteration)],))?;
     for i in 0..cx.node().inputs.len() {
         let Some(Type::Tensor(element)) = cx.any(i)?.element() else { continue };
         let inputs = vec![cx.input(i)?.into(), number.clone().into()];

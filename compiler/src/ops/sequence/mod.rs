@@ -170,7 +170,7 @@ impl Op for SequenceInsert {
         let (element, added) = (cx.sequence(0)?, cx.of(1, LISTED)?);
         if element.dtype() != Some(added.dtype) {
             let message = "a tensor must have the element type of its sequence";
-            return Err(cx.finding(Code::TypeMismatch, message));
+            return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         if let Some(len) = length(cx, 0) {
             let places = |len: i64| usize::try_from(len).unwrap_or(0);
@@ -178,7 +178,7 @@ impl Op for SequenceInsert {
                 && at.first().is_some_and(|&at| place(at, len + 1, len).is_none())
             {
                 let message = format!("there is no place {} in {len} tensors", at[0]);
-                return Err(cx.finding(Code::ShapeMismatch, message));
+                return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
             cx.set_known(0, vec![len + 1]);
         }

@@ -211,7 +211,7 @@ impl Op for Grams {
             [rows, _] => vec![rows.clone(), self.width.into()],
             shape => {
                 let message = format!("input 0 must be rows, but has {} axes", shape.len());
-                return Err(cx.finding(Code::ShapeMismatch, message));
+                return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
         };
         Ok(vec![Type::tensor(DType::F32, shape)])

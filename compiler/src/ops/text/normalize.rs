@@ -100,7 +100,7 @@ impl Op for StringNormalizer {
             shape => {
                 let message =
                     format!("input 0 must be a row of words, but has {} axes", shape.len());
-                return Err(cx.finding(Code::ShapeMismatch, message));
+                return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
         };
         let left = if self.stops.is_empty() {

@@ -223,8 +223,8 @@ mod tests {
             "a**", "(", "[", "a)", "a)(b", r"\1", r"\q", "(?x)a", "(?=a)", "a{1001}", "*",
             r"[b-\d]",
         ] {
-            let finding = Table::of(pattern).err().map(|finding| finding.code);
-            assert_eq!(finding, Some(Code::BadAttribute), "{pattern}");
+            let diagnostic = Table::of(pattern).err().map(|diagnostic| diagnostic.code);
+            assert_eq!(diagnostic, Some(Code::BadAttribute), "{pattern}");
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn an_automaton_may_be_too_large() {
-        let finding = Table::of("(a|b)*a(a|b){30}").err().map(|finding| finding.code);
-        assert_eq!(finding, Some(Code::Unsupported));
+        let diagnostic = Table::of("(a|b)*a(a|b){30}").err().map(|diagnostic| diagnostic.code);
+        assert_eq!(diagnostic, Some(Code::Unsupported));
     }
 }

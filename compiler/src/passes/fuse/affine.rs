@@ -204,7 +204,7 @@ fn moved(
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, host, tensor::Tensor, value::Value};
+    use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     #[test]
     fn infinite_factors_stay_behind_the_sum() {
@@ -215,9 +215,9 @@ mod tests {
                  {{ sum = MatMul(x, w)  y = Div(sum, c) }}"
             );
             let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
-            let (plan, _) = planned.unwrap_or_else(|findings| panic!("{findings}"));
+            let (plan, _) = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
             let x = Tensor { shape: vec![1, 2], ..Tensor::from_floats(&[1.0, 1.0]) };
-            let made = host::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
+            let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
             made[0].tensor().and_then(Tensor::floats).expect("floats")
         };
         let weights = "float[2, 2] w = {1.0, 2.0, -3.0, -4.0}";

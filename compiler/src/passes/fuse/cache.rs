@@ -40,7 +40,7 @@ pub fn append(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &
 }
 
 /// Whether the rows are put together in this region, and are not an `Attention`'s yet: what is made in
-/// a branch or in a turn is not there for others outside.
+/// a branch or in a iteration is not there for others outside.
 fn is_joined_here(cx: &Rewrite<'_>, rows: &Appended, into: RegionId) -> bool {
     let made = cx.old[rows.by].outputs[0].and_then(|id| cx.to.get(id));
     let by = made.and_then(|&id| cx.new[id].producer);
@@ -79,7 +79,7 @@ fn single(graph: &Graph, value: ValueId) -> Option<&TensorType> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, host, tensor::Tensor, value::Value};
+    use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     /// The graph in the end, and what it gives for queries, keys and values of ones, and a cache of twos.
     fn run(outputs: &str, body: &str) -> (String, Vec<Vec<f64>>) {
@@ -96,14 +96,14 @@ mod tests {
         let (plan, _) = crate::plan(text.into(), &Options::default(), &mut |_, made| {
             graph = made.to_string();
         })
-        .unwrap_or_else(|findings| panic!("{findings}"));
+        .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let floats = |shape: &[usize], x: f32| {
             let numbers = vec![x; shape.iter().product()];
             Value::Tensor(Tensor { shape: shape.to_vec(), ..Tensor::from_floats(&numbers) })
         };
         let no = Value::Tensor(Tensor::from_raw(crate::dtype::DType::Bool, vec![], vec![0].into()));
         let inputs = [floats(&[1, 1, 1, 2], 1.0), floats(&[1, 1, 2, 2], 2.0), no];
-        let made = host::run(&plan, &inputs).expect("the inputs fit");
+        let made = interpreter::run(&plan, &inputs).expect("the inputs fit");
         let floats = |value: &Value| value.tensor().and_then(Tensor::floats).expect("floats");
         (graph, made.iter().map(floats).collect())
     }

@@ -9,7 +9,7 @@
 pub mod affine;
 mod cache;
 pub mod function;
-mod turned;
+mod transpose;
 
 use crate::{
     diag::Diagnostics,
@@ -33,7 +33,7 @@ const RULES: &[Rule] = &[affine::channels, gate, function, addend];
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     let fused = rewrite(graph, cache::append, RULES)?;
     // What was taken in is still there, but nobody needs it.
-    rewrite(&fused, keep, &[turned::product])
+    rewrite(&fused, keep, &[transpose::product])
 }
 
 /// Copies every node.

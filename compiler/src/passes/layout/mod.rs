@@ -2,9 +2,9 @@
 //! side by side. Both spread through a network, and only where they end do channels go back to where
 //! ONNX has them.
 
-mod blocks;
-mod bytes;
-mod derivative;
+mod blocked;
+mod gradient;
+mod nhwc;
 mod normalization;
 mod shuffle;
 
@@ -16,8 +16,8 @@ use crate::{
 
 /// Lays out anew what gains by it.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let blocked = spread(graph, blocks::RULES, blocks::ALONE)?;
-    spread(&blocked, bytes::RULES, bytes::ALONE)
+    let blocked = spread(graph, blocked::RULES, blocked::ALONE)?;
+    spread(&blocked, nhwc::RULES, nhwc::ALONE)
 }
 
 /// Applies `rules`, and then those that see what stands `alone`.

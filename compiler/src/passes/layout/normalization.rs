@@ -1,17 +1,17 @@
 //! Normalizations of channels whose numbers only running tells, and their derivatives, in blocks.
 
 use super::{
-    blocks::{channels_of, in_blocks, replace},
-    derivative::stretched,
+    blocked::{channels_of, nchwc, replace},
+    gradient::stretched,
 };
 use crate::{
     dtype::DType,
     ir::{Node, Site, ValueId},
     ops::{
-        blocks::{Affine, Unblock},
+        blocked::{Affine, Unblock},
         norm::{
             batch::BatchNormalization,
-            channel::{ChannelFactors, ChannelMoments, ChannelSlope, ChannelSums, RunningMean},
+            channel::{ChannelFactors, ChannelGrad, ChannelMoments, ChannelSums, RunningMean},
         },
     },
     passes::fuse::{Replaced, tensor},
@@ -22,7 +22,7 @@ use std::rc::Rc;
 /// A normalization with given statistics.
 pub fn given(site: &mut Site<'_>, node: &Node) -> Replaced {
     let op = node.op.downcast::<BatchNormalization>().filter(|op| !op.training_mode)?;
-    let x = in_blocks(site, node.input(0)?)?;
+    let x = nchwc(site, node.input(0)?)?;
     let numbers = parameters(site, node)?;
     let channels = channels_of(site, node.input(0)?)?;
     let inputs = affine(site, node, x, numbers, op.epsilon)?;
@@ -35,7 +35,7 @@ pub fn training(site: &mut Site<'_>, node: &Node) -> Replaced {
     if node.outputs.len() > 3 {
         return None;
     }
-    let x = in_blocks(site, node.input(0)?)?;
+    let x = nchwc(site, node.input(0)?)?;
     let [scale, bias, ..] = parameters(site, node)?;
     let channels = channels_of(site, node.input(0)?)?;
     let moments = Rc::new(ChannelMoments { blocked: Some(channels) });
@@ -60,7 +60,7 @@ pub fn training(site: &mut Site<'_>, node: &Node) -> Replaced {
 /// The statistics of channels.
 pub fn moments(site: &mut Site<'_>, node: &Node) -> Replaced {
     node.op.downcast::<ChannelMoments>()?;
-    let x = in_blocks(site, node.input(0)?)?;
+    let x = nchwc(site, node.input(0)?)?;
     let channels = channels_of(site, node.input(0)?)?;
     site.replace(node, Rc::new(ChannelMoments { blocked: Some(channels) }), vec![Some(x)])
 }
@@ -69,7 +69,7 @@ pub fn moments(site: &mut Site<'_>, node: &Node) -> Replaced {
 pub fn sums(site: &mut Site<'_>, node: &Node) -> Replaced {
     node.op.downcast::<ChannelSums>()?;
     let (x, dy, mean) = (node.input(0)?, node.input(1)?, node.input(2)?);
-    if in_blocks(site, x).is_none() && in_blocks(site, dy).is_none() {
+    if nchwc(site, x).is_none() && nchwc(site, dy).is_none() {
         return None;
     }
     let channels = channels_of(site, x)?;
@@ -79,17 +79,17 @@ pub fn sums(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// The derivatives.
-pub fn slope(site: &mut Site<'_>, node: &Node) -> Replaced {
-    let op = node.op.downcast::<ChannelSlope>()?;
+pub fn gradient(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let op = node.op.downcast::<ChannelGrad>()?;
     let (dy, x) = (node.input(0)?, node.input(1)?);
-    if in_blocks(site, x).is_none() && in_blocks(site, dy).is_none() {
+    if nchwc(site, x).is_none() && nchwc(site, dy).is_none() {
         return None;
     }
     let channels = channels_of(site, x)?;
     let mut inputs = node.inputs.clone();
     inputs[0] = Some(stretched(site, node, dy)?);
     inputs[1] = Some(stretched(site, node, x)?);
-    let op = Rc::new(ChannelSlope { epsilon: op.epsilon, blocked: Some(channels) });
+    let op = Rc::new(ChannelGrad { epsilon: op.epsilon, blocked: Some(channels) });
     let [dx, by_scale] = site.several_before(node, op, inputs)?;
     let dx = site.before(node, Rc::new(Unblock { channels }), vec![Some(dx)])?;
     Some(vec![Some(dx), node.output(1).map(|_| by_scale)])
@@ -127,7 +127,7 @@ mod tests {
             conv::Conv,
             window::{AutoPad, Window},
         },
-        passes::layout::{blocks::RULES, spread},
+        passes::layout::{blocked::RULES, spread},
         ty::Type,
     };
 
@@ -193,10 +193,10 @@ mod tests {
         });
         assert_eq!(found, "BlockedConv ChannelSums");
         let found = laid_out(|graph, x, [scale, bias, mean, variance]| {
-            let op = ChannelSlope { epsilon: 1e-5, blocked: None };
+            let op = ChannelGrad { epsilon: 1e-5, blocked: None };
             last(graph, op, &[x, x, scale, bias, mean, variance, mean], 2);
         });
-        assert_eq!(found, "BlockedConv ChannelSlope Unblock");
+        assert_eq!(found, "BlockedConv ChannelGrad Unblock");
         let found = laid_out(|graph, x, _| last(graph, ChannelMoments { blocked: None }, &[x], 2));
         assert_eq!(found, "BlockedConv ChannelMoments");
     }

@@ -1,12 +1,12 @@
 //! Channels that are dealt out from groups, as ShuffleNet does between convolutions in groups. Where a
 //! convolution reads them, it reads them where they were before, and nothing is moved.
 
-use super::blocks::{gains, in_blocks, is_constant, is_depthwise, replace};
+use super::blocked::{gains, is_constant, is_depthwise, nchwc, replace};
 use crate::{
     dim::Dim,
     ir::{Node, Site, ValueId},
     ops::{
-        blocks::Shuffle,
+        blocked::Shuffle,
         conv::{Conv, blocked::BlockedConv},
         reshape::Reshape,
         transpose::Transpose,
@@ -49,7 +49,7 @@ pub fn recognized(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     let (channels, groups) = (channels.known()?, groups.known()?);
-    let x = in_blocks(site, whole)?;
+    let x = nchwc(site, whole)?;
     replace(site, node, Rc::new(Shuffle { channels, groups }), vec![Some(x)], channels)
 }
 
@@ -64,7 +64,7 @@ pub fn behind_channels(site: &mut Site<'_>, node: &Node) -> Replaced {
     {
         return None;
     }
-    let blocked = in_blocks(site, node.input(0)?)?;
+    let blocked = nchwc(site, node.input(0)?)?;
     let dealt = site.producer(blocked)?;
     let (x, &shuffle) = (dealt.input(0)?, dealt.op.downcast::<Shuffle>()?);
     let mut inputs = vec![Some(x)];
@@ -74,7 +74,7 @@ pub fn behind_channels(site: &mut Site<'_>, node: &Node) -> Replaced {
             None => None,
         });
     }
-    let conv = BlockedConv { conv: conv.clone(), in_blocks: true, shuffled: 1 };
+    let conv = BlockedConv { conv: conv.clone(), nchwc: true, shuffled: 1 };
     let result = site.before(node, Rc::new(conv), inputs)?;
     replace(site, node, Rc::new(shuffle), vec![Some(result)], shuffle.channels)
 }
@@ -111,7 +111,7 @@ mod tests {
         dtype::DType,
         ir::Graph,
         ops::window::{AutoPad, Window},
-        passes::layout::{blocks::RULES, spread},
+        passes::layout::{blocked::RULES, spread},
         ty::Type,
     };
     use onnxc_runtime::activation_fn::Activation;

@@ -116,7 +116,7 @@ impl Weights {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, host, tensor::Tensor, value::Value};
+    use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     #[test]
     fn scales_of_rows_are_none_of_columns() {
@@ -133,9 +133,9 @@ mod tests {
                  }}"
             );
             let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
-            let (plan, _) = planned.unwrap_or_else(|findings| panic!("{findings}"));
+            let (plan, _) = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
             let x = Tensor { shape: vec![2, 1], ..Tensor::from_floats(&[255.0, 51.0]) };
-            let made = host::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
+            let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
             made[0].tensor().and_then(Tensor::floats).expect("floats")
         };
         assert_eq!(found("float[1, 2] scales"), [255.0, 2550.0, 51.0, 510.0]);

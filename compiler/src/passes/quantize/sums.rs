@@ -237,7 +237,7 @@ pub(super) fn lies_along_columns(site: &Site<'_>, value: ValueId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, host, tensor::Tensor, value::Value};
+    use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     #[test]
     fn what_is_summed_along_may_be_a_symbol() {
@@ -254,10 +254,10 @@ mod tests {
         let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, g| {
             after = g.to_string();
         })
-        .unwrap_or_else(|findings| panic!("{findings}"));
+        .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         assert!(after.contains("QuantizedMatMul"), "{after}");
         let x = Tensor { shape: vec![1, 3], ..Tensor::from_floats(&[1.0, 2.0, 4.5]) };
-        let made = host::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
+        let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
         // 1 + 4 - 13.5, to even.
         assert_eq!(made[0].tensor().and_then(Tensor::ints).expect("whole numbers"), [-8]);
     }

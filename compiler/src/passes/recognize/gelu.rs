@@ -94,7 +94,7 @@ fn cubed(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, host, tensor::Tensor, value::Value};
+    use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     #[test]
     fn factors_may_have_more_axes_than_what_they_scale() {
@@ -108,9 +108,9 @@ mod tests {
                 y = Mul(product, half)
             }"#;
         let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
-            .unwrap_or_else(|findings| panic!("{findings}"));
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let x = Value::Tensor(Tensor::from_floats(&[0.0, 1.0]));
-        let made = host::run(&plan, &[x]).expect("the input fits");
+        let made = interpreter::run(&plan, &[x]).expect("the input fits");
         let y = made[0].tensor().expect("a tensor");
         assert_eq!(y.shape, [1, 2]);
         assert!((y.floats().expect("floats")[1] - 0.841_344_7).abs() < 1e-6);

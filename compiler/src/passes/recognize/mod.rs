@@ -6,10 +6,10 @@
 //! attention gives zeros to a query that may attend no key, where a softmax that is written out
 //! gives NaN; the specification of `Attention` made the same change.
 
+mod activation_grad;
 mod attention;
 mod gate;
 mod gelu;
-mod slope;
 
 pub use gelu::gelu;
 
@@ -26,9 +26,9 @@ use crate::{
 const RULES: &[Rule] = &[
     gate::gate,
     gelu,
-    slope::gelu,
-    slope::gelu_tanh,
-    slope::softmax,
+    activation_grad::gelu,
+    activation_grad::gelu_tanh,
+    activation_grad::softmax,
     attention::of_heads,
     attention::of_rows,
 ];

@@ -8,7 +8,7 @@ use crate::{
     },
 };
 use onnxc_runtime::{
-    activation_fn::Activation, blocks, causal_conv, conv, gemm, matmul, matmul_integer, narrow,
+    activation_fn::Activation, blocked, causal_conv, conv, gemm, matmul, matmul_integer, narrow,
     pool, rnn,
 };
 
@@ -58,7 +58,7 @@ formulas! {
     }
 
     /// Channels in blocks.
-    "blocks::Channels" Channels: blocks::Channels {
+    "blocked::Channels" Channels: blocked::Channels {
         batch: Dim,
         channels: Dim,
         pixels: Dim,

@@ -75,9 +75,9 @@ impl ::core::default::Default for DigitsInt8 {
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_int8 {
-    use ::onnxc_runtime::{channels_last, quantize, quantized, reduce};
+    use ::onnxc_runtime::{nhwc, quantize, quantized, reduce};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
-    use ::onnxc_runtime::blocks::Channels;
+    use ::onnxc_runtime::blocked::Channels;
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::geometry::Reduction;
     use ::onnxc_runtime::pool::Pool;
@@ -102,18 +102,18 @@ mod digits_int8 {
             IMAGE_QUANTIZE_LINEAR_SCALES,
         );
 
-        // relu_QuantizeLinear: ChannelsLast -> uint8[1, 8, 8, 1]
+        // relu_QuantizeLinear: ToNhwc -> uint8[1, 8, 8, 1]
         let (relu_quantize_linear_output, image_quantize_linear_output) = borrow(
             arena,
             (RELU_QUANTIZE_LINEAR_OUTPUT.write(), IMAGE_QUANTIZE_LINEAR_OUTPUT.read()),
         );
-        channels_last::from_channels_first(
+        nhwc::from_channels_first(
             image_quantize_linear_output,
             relu_quantize_linear_output,
             RELU_QUANTIZE_LINEAR_CHANNELS,
         );
 
-        // relu_QuantizeLinear: ChannelsLastConv -> uint8[1, 8, 8, 16]
+        // relu_QuantizeLinear: NhwcConv -> uint8[1, 8, 8, 16]
         let (
             relu_quantize_linear_output_2,
             relu_quantize_linear_output_scratch,
@@ -128,7 +128,7 @@ mod digits_int8 {
                 RELU_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::conv(
+        nhwc::conv(
             relu_quantize_linear_output,
             weights.get(RELU_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_QUANTIZE_LINEAR_STARTS),
@@ -141,7 +141,7 @@ mod digits_int8 {
             RELU_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_1_QuantizeLinear: ChannelsLastConv -> uint8[1, 8, 8, 32]
+        // relu_1_QuantizeLinear: NhwcConv -> uint8[1, 8, 8, 32]
         let (
             relu_1_quantize_linear_output,
             relu_1_quantize_linear_output_scratch,
@@ -156,7 +156,7 @@ mod digits_int8 {
                 RELU_QUANTIZE_LINEAR_OUTPUT_2.read(),
             ),
         );
-        channels_last::conv(
+        nhwc::conv(
             relu_quantize_linear_output_2,
             weights.get(RELU_1_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_1_QUANTIZE_LINEAR_STARTS),
@@ -169,7 +169,7 @@ mod digits_int8 {
             RELU_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // max_pool2d_QuantizeLinear: ChannelsLastMaxPool -> uint8[1, 4, 4, 32]
+        // max_pool2d_QuantizeLinear: NhwcMaxPool -> uint8[1, 4, 4, 32]
         let (max_pool2d_quantize_linear_output, relu_1_quantize_linear_output) = borrow(
             arena,
             (
@@ -177,13 +177,13 @@ mod digits_int8 {
                 RELU_1_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::max_pool(
+        nhwc::max_pool(
             relu_1_quantize_linear_output,
             max_pool2d_quantize_linear_output,
             MAX_POOL2D_QUANTIZE_LINEAR_POOL,
         );
 
-        // relu_2_QuantizeLinear: ChannelsLastConv -> uint8[1, 4, 4, 32]
+        // relu_2_QuantizeLinear: NhwcConv -> uint8[1, 4, 4, 32]
         let (
             relu_2_quantize_linear_output,
             relu_2_quantize_linear_output_scratch,
@@ -198,7 +198,7 @@ mod digits_int8 {
                 MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::conv(
+        nhwc::conv(
             max_pool2d_quantize_linear_output,
             weights.get(RELU_2_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_2_QUANTIZE_LINEAR_STARTS),
@@ -211,7 +211,7 @@ mod digits_int8 {
             RELU_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_2_QuantizeLinear: ChannelsFirst -> int8[1, 32, 4, 4]
+        // relu_2_QuantizeLinear: ToNchw -> int8[1, 32, 4, 4]
         let (relu_2_quantize_linear_output_2, relu_2_quantize_linear_output) = borrow(
             arena,
             (
@@ -219,7 +219,7 @@ mod digits_int8 {
                 RELU_2_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::to_channels_first(
+        nhwc::to_channels_first(
             relu_2_quantize_linear_output,
             relu_2_quantize_linear_output_2,
             RELU_2_QUANTIZE_LINEAR_CHANNELS,

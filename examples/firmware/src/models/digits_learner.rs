@@ -188,7 +188,7 @@ mod digits_learner {
     use ::onnxc_runtime::{blocks, conv, gemm, pool, reduce};
     use ::onnxc_runtime::activation_fn::Activation;
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
-    use ::onnxc_runtime::blocks::Channels;
+    use ::onnxc_runtime::blocked::Channels;
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::gemm::{Gemm, Layout};
     use ::onnxc_runtime::geometry::Reduction;
@@ -201,7 +201,7 @@ mod digits_learner {
     ) -> &'a [f32; 10] {
         // node_relu: BlockedConv -> float[1, 1, 8, 8, 16]
         let (relu, relu_scratch) = borrow(arena, (RELU.write(), RELU_SCRATCH.write()));
-        conv::conv_to_blocks(
+        conv::conv_nchw_to_nchwc(
             image,
             weights.get(X0_WEIGHT),
             Some(weights.get(X0_BIAS)),
@@ -217,7 +217,7 @@ mod digits_learner {
             arena,
             (RELU_1.write(), RELU_1_SCRATCH.write(), RELU.read()),
         );
-        conv::conv_in_blocks(
+        conv::conv_nchwc(
             relu,
             weights.get(X3_WEIGHT),
             Some(weights.get(X3_BIAS)),
@@ -230,14 +230,14 @@ mod digits_learner {
 
         // node_max_pool2d: BlockedPool -> float[1, 2, 4, 4, 16]
         let (max_pool2d, relu_1) = borrow(arena, (MAX_POOL2D.write(), RELU_1.read()));
-        pool::max_pool_in_blocks(relu_1, max_pool2d, NODE_MAX_POOL2D_POOL);
+        pool::max_pool_nchwc(relu_1, max_pool2d, NODE_MAX_POOL2D_POOL);
 
         // node_relu_2: BlockedConv -> float[1, 2, 4, 4, 16]
         let (relu_2_scratch, x7_weight) = borrow(
             arena,
             (RELU_2_SCRATCH.write(), X7_WEIGHT.read()),
         );
-        conv::pack_in_blocks(x7_weight, relu_2_scratch, NODE_RELU_2_CONV);
+        conv::pack_nchwc(x7_weight, relu_2_scratch, NODE_RELU_2_CONV);
 
         // node_relu_2: BlockedConv -> float[1, 2, 4, 4, 16]
         let (relu_2, relu_2_scratch_2, max_pool2d, relu_2_scratch, x7_bias) = borrow(
@@ -250,7 +250,7 @@ mod digits_learner {
                 X7_BIAS.read(),
             ),
         );
-        conv::conv_in_blocks(
+        conv::conv_nchwc(
             max_pool2d,
             relu_2_scratch,
             Some(x7_bias),
@@ -529,7 +529,7 @@ mod digits_learner_step {
     };
     use ::onnxc_runtime::activation_fn::Activation;
     use ::onnxc_runtime::arena::{Block, Slot, borrow};
-    use ::onnxc_runtime::blocks::Channels;
+    use ::onnxc_runtime::blocked::Channels;
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::gemm::{Gemm, Layout};
     use ::onnxc_runtime::geometry::{Axis, Broadcast, Broadcast3, Reduction, Shapes};
@@ -544,7 +544,7 @@ mod digits_learner_step {
     ) -> ::onnxc_runtime::Result<f32> {
         // node_relu: BlockedConv -> float[1, 1, 8, 8, 16]
         let (relu, relu_scratch) = borrow(arena, (RELU.write(), RELU_SCRATCH.write()));
-        conv::conv_to_blocks(
+        conv::conv_nchw_to_nchwc(
             image,
             weights.get(X0_WEIGHT),
             Some(weights.get(X0_BIAS)),
@@ -560,7 +560,7 @@ mod digits_learner_step {
             arena,
             (RELU_1.write(), RELU_1_SCRATCH.write(), RELU.read()),
         );
-        conv::conv_in_blocks(
+        conv::conv_nchwc(
             relu,
             weights.get(X3_WEIGHT),
             Some(weights.get(X3_BIAS)),
@@ -573,14 +573,14 @@ mod digits_learner_step {
 
         // node_max_pool2d: BlockedPool -> float[1, 2, 4, 4, 16]
         let (max_pool2d, relu_1) = borrow(arena, (MAX_POOL2D.write(), RELU_1.read()));
-        pool::max_pool_in_blocks(relu_1, max_pool2d, NODE_MAX_POOL2D_POOL);
+        pool::max_pool_nchwc(relu_1, max_pool2d, NODE_MAX_POOL2D_POOL);
 
         // node_relu_2: BlockedConv -> float[1, 2, 4, 4, 16]
         let (relu_2_scratch, x7_weight) = borrow(
             arena,
             (RELU_2_SCRATCH.write(), X7_WEIGHT.read()),
         );
-        conv::pack_in_blocks(x7_weight, relu_2_scratch, NODE_RELU_2_CONV);
+        conv::pack_nchwc(x7_weight, relu_2_scratch, NODE_RELU_2_CONV);
 
         // node_relu_2: BlockedConv -> float[1, 2, 4, 4, 16]
         let (relu_2, relu_2_scratch_2, max_pool2d, relu_2_scratch, x7_bias) = borrow(
@@ -593,7 +593,7 @@ mod digits_learner_step {
                 X7_BIAS.read(),
             ),
         );
-        conv::conv_in_blocks(
+        conv::conv_nchwc(
             max_pool2d,
             relu_2_scratch,
             Some(x7_bias),
@@ -849,7 +849,7 @@ mod digits_learner_step {
         );
         gate::gate_in_place(node_relu_2_gradient_where, relu_2);
 
-        // node_conv2d_2 gradient/Correlate: BlockedCorrelate -> float[32, 32, 3, 3]
+        // node_conv2d_2 gradient/ConvWeightGrad: BlockedConvWeightGrad -> float[32, 32, 3, 3]
         let (
             x7_weight_gradient,
             x7_weight_gradient_scratch,
@@ -864,7 +864,7 @@ mod digits_learner_step {
                 NODE_RELU_2_GRADIENT_WHERE.read(),
             ),
         );
-        conv::correlate_in_blocks(
+        conv::conv_weight_grad_nchwc(
             max_pool2d,
             node_relu_2_gradient_where,
             x7_weight_gradient,

@@ -77,9 +77,9 @@ impl ::core::default::Default for KeywordsInt8 {
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod keywords_int8 {
-    use ::onnxc_runtime::{channels_last, quantize, quantized, softmax};
+    use ::onnxc_runtime::{nhwc, quantize, quantized, softmax};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
-    use ::onnxc_runtime::blocks::Channels;
+    use ::onnxc_runtime::blocked::Channels;
     use ::onnxc_runtime::conv::{Conv, Weights};
     use ::onnxc_runtime::geometry::Axis;
     use ::onnxc_runtime::pool::Pool;
@@ -104,18 +104,18 @@ mod keywords_int8 {
             INPUT_QUANTIZE_LINEAR_SCALES,
         );
 
-        // relu_5_QuantizeLinear: ChannelsLast -> uint8[1, 49, 10, 1]
+        // relu_5_QuantizeLinear: ToNhwc -> uint8[1, 49, 10, 1]
         let (relu_5_quantize_linear_output, input_quantize_linear_output) = borrow(
             arena,
             (RELU_5_QUANTIZE_LINEAR_OUTPUT.write(), INPUT_QUANTIZE_LINEAR_OUTPUT.read()),
         );
-        channels_last::from_channels_first(
+        nhwc::from_channels_first(
             input_quantize_linear_output,
             relu_5_quantize_linear_output,
             RELU_5_QUANTIZE_LINEAR_CHANNELS,
         );
 
-        // relu_5_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
+        // relu_5_QuantizeLinear: NhwcConv -> uint8[1, 25, 5, 64]
         let (
             relu_5_quantize_linear_output_2,
             relu_5_quantize_linear_output_scratch,
@@ -130,7 +130,7 @@ mod keywords_int8 {
                 RELU_5_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::conv(
+        nhwc::conv(
             relu_5_quantize_linear_output,
             weights.get(RELU_5_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_5_QUANTIZE_LINEAR_STARTS),
@@ -143,7 +143,7 @@ mod keywords_int8 {
             RELU_5_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_11_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
+        // relu_11_QuantizeLinear: NhwcConv -> uint8[1, 25, 5, 64]
         let (
             relu_11_quantize_linear_output,
             relu_11_quantize_linear_output_scratch,
@@ -158,7 +158,7 @@ mod keywords_int8 {
                 RELU_5_QUANTIZE_LINEAR_OUTPUT_2.read(),
             ),
         );
-        channels_last::depthwise(
+        nhwc::depthwise(
             relu_5_quantize_linear_output_2,
             weights.get(RELU_11_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_11_QUANTIZE_LINEAR_STARTS),
@@ -171,7 +171,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_17_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
+        // relu_17_QuantizeLinear: NhwcConv -> uint8[1, 25, 5, 64]
         let (
             relu_17_quantize_linear_output,
             relu_17_quantize_linear_output_scratch,
@@ -186,7 +186,7 @@ mod keywords_int8 {
                 RELU_11_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::conv(
+        nhwc::conv(
             relu_11_quantize_linear_output,
             weights.get(RELU_17_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_17_QUANTIZE_LINEAR_STARTS),
@@ -199,7 +199,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_23_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
+        // relu_23_QuantizeLinear: NhwcConv -> uint8[1, 25, 5, 64]
         let (
             relu_23_quantize_linear_output,
             relu_23_quantize_linear_output_scratch,
@@ -214,7 +214,7 @@ mod keywords_int8 {
                 RELU_17_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::depthwise(
+        nhwc::depthwise(
             relu_17_quantize_linear_output,
             weights.get(RELU_23_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_23_QUANTIZE_LINEAR_STARTS),
@@ -227,7 +227,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_29_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
+        // relu_29_QuantizeLinear: NhwcConv -> uint8[1, 25, 5, 64]
         let (
             relu_29_quantize_linear_output,
             relu_29_quantize_linear_output_scratch,
@@ -242,7 +242,7 @@ mod keywords_int8 {
                 RELU_23_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::conv(
+        nhwc::conv(
             relu_23_quantize_linear_output,
             weights.get(RELU_29_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_29_QUANTIZE_LINEAR_STARTS),
@@ -255,7 +255,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_35_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
+        // relu_35_QuantizeLinear: NhwcConv -> uint8[1, 25, 5, 64]
         let (
             relu_35_quantize_linear_output,
             relu_35_quantize_linear_output_scratch,
@@ -270,7 +270,7 @@ mod keywords_int8 {
                 RELU_29_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::depthwise(
+        nhwc::depthwise(
             relu_29_quantize_linear_output,
             weights.get(RELU_35_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_35_QUANTIZE_LINEAR_STARTS),
@@ -283,7 +283,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_41_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
+        // relu_41_QuantizeLinear: NhwcConv -> uint8[1, 25, 5, 64]
         let (
             relu_41_quantize_linear_output,
             relu_41_quantize_linear_output_scratch,
@@ -298,7 +298,7 @@ mod keywords_int8 {
                 RELU_35_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::conv(
+        nhwc::conv(
             relu_35_quantize_linear_output,
             weights.get(RELU_41_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_41_QUANTIZE_LINEAR_STARTS),
@@ -311,7 +311,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_47_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
+        // relu_47_QuantizeLinear: NhwcConv -> uint8[1, 25, 5, 64]
         let (
             relu_47_quantize_linear_output,
             relu_47_quantize_linear_output_scratch,
@@ -326,7 +326,7 @@ mod keywords_int8 {
                 RELU_41_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::depthwise(
+        nhwc::depthwise(
             relu_41_quantize_linear_output,
             weights.get(RELU_47_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_47_QUANTIZE_LINEAR_STARTS),
@@ -339,7 +339,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // relu_53_QuantizeLinear: ChannelsLastConv -> uint8[1, 25, 5, 64]
+        // relu_53_QuantizeLinear: NhwcConv -> uint8[1, 25, 5, 64]
         let (
             relu_53_quantize_linear_output,
             relu_53_quantize_linear_output_scratch,
@@ -354,7 +354,7 @@ mod keywords_int8 {
                 RELU_47_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::conv(
+        nhwc::conv(
             relu_47_quantize_linear_output,
             weights.get(RELU_53_QUANTIZE_LINEAR_WEIGHTS),
             weights.get(RELU_53_QUANTIZE_LINEAR_STARTS),
@@ -367,7 +367,7 @@ mod keywords_int8 {
             RELU_11_QUANTIZE_LINEAR_REQUANTIZE,
         );
 
-        // averagepool_55_QuantizeLinear: ChannelsLastAveragePool -> uint8[1, 1, 1, 64]
+        // averagepool_55_QuantizeLinear: NhwcAveragePool -> uint8[1, 1, 1, 64]
         let (averagepool_55_quantize_linear_output, relu_53_quantize_linear_output) = borrow(
             arena,
             (
@@ -375,7 +375,7 @@ mod keywords_int8 {
                 RELU_53_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::average_pool(
+        nhwc::average_pool(
             relu_53_quantize_linear_output,
             averagepool_55_quantize_linear_output,
             AVERAGEPOOL_55_QUANTIZE_LINEAR_POOL,
@@ -384,7 +384,7 @@ mod keywords_int8 {
             false,
         );
 
-        // averagepool_55_QuantizeLinear: ChannelsFirst -> int8[1, 64, 1, 1]
+        // averagepool_55_QuantizeLinear: ToNchw -> int8[1, 64, 1, 1]
         let (
             averagepool_55_quantize_linear_output_2,
             averagepool_55_quantize_linear_output,
@@ -395,7 +395,7 @@ mod keywords_int8 {
                 AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
-        channels_last::to_channels_first(
+        nhwc::to_channels_first(
             averagepool_55_quantize_linear_output,
             averagepool_55_quantize_linear_output_2,
             AVERAGEPOOL_55_QUANTIZE_LINEAR_CHANNELS,

@@ -3,7 +3,7 @@
 use super::super::axis::Axis;
 use super::super::{Conv, product};
 use super::BLOCK;
-use super::copy::{Alone, Columns, Copy, InBlocks, Rounded};
+use super::copy::{Alone, Columns, Copy, Nchwc, Rounded};
 use crate::gemm::PAIRS;
 use crate::simd::pair::PAIR;
 use crate::simd::{dispatch, dispatch_pairs};
@@ -141,7 +141,7 @@ impl Plane {
         let (h, w, unit) = (&self.h, &self.w, self.unit.to);
         if self.is_direct() {
             let pitch = w.size * unit;
-            // Rows that leave the cache before their turn comes are read again by each block.
+            // Rows that leave the cache before their iteration comes are read again by each block.
             let rows = self.limit.checked_div(self.blocks() * h.stride * pitch).unwrap_or(h.out);
             let cols = match h.out {
                 1 => part(w.out, self.limit / (self.blocks() * unit).max(1)),
@@ -243,7 +243,7 @@ impl Band {
         }
         let copy = Copy { band: self, plane, x, at: [row, rows, col], to: &mut *scratch };
         match plane.unit {
-            Unit { to: BLOCK, .. } => dispatch(copy.of(InBlocks)),
+            Unit { to: BLOCK, .. } => dispatch(copy.of(Nchwc)),
             Unit { to: PAIRS, .. } => dispatch_pairs(copy.of(Rounded)),
             Unit { from: PAIR, .. } => dispatch_pairs(copy.of(Columns)),
             _ => dispatch(copy.of(Alone)),

@@ -6,8 +6,8 @@ use super::{Conv, Groups, LARGE, Plane, Unit, convolve};
 use crate::gemm::Epilogue;
 use crate::simd::pair::PAIR;
 
-/// How many elements of scratch memory [`columns_to_blocks`] needs.
-pub(crate) const fn columns_to_blocks_scratch(geometry: &Conv<'_>) -> usize {
+/// How many elements of scratch memory [`im2col_nchwc`] needs.
+pub(crate) const fn im2col_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     let halves = Halves::of(geometry);
     Plane::of(&halves.conv(geometry), geometry.channels, Unit::pairs(PAIR), LARGE).scratch()
 }
@@ -44,11 +44,11 @@ impl Halves {
     }
 }
 
-/// [`conv_to_blocks`](super::conv_to_blocks) of images whose windows are two columns apart, with weights that
+/// [`conv_nchw_to_nchwc`](super::conv_nchw_to_nchwc) of images whose windows are two columns apart, with weights that
 /// are packed likewise, but those of two neighboring columns in a pair. Columns of the image, of the
 /// window and of the padding before it are even numbers.
 #[inline(never)]
-pub(crate) fn columns_to_blocks(
+pub(crate) fn im2col_nchwc(
     of: [&[f32]; 2],
     addends: [Option<&[f32]>; 2],
     y: &mut [f32],

@@ -110,9 +110,9 @@ fn first_of_pairs<S: Simd>(s: S, x: &[f32], to: &mut [f32]) {
 
 /// A block of channels.
 #[derive(Clone, Copy)]
-pub(super) struct InBlocks;
+pub(super) struct Nchwc;
 
-impl Pixel for InBlocks {
+impl Pixel for Nchwc {
     const SIZES: [usize; 2] = [BLOCK, BLOCK];
 
     #[inline(always)]

@@ -24,7 +24,7 @@ pub fn pack_depthwise_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_
 /// blocks. The weights are packed by [`pack_depthwise_blocks`]; the bias has a number for each
 /// channel of the blocks.
 #[inline(always)]
-pub fn depthwise_in_blocks(
+pub fn depthwise_nchwc(
     x: &[f32],
     w: &[f32],
     bias: Option<&[f32]>,

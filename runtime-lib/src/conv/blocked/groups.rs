@@ -51,7 +51,7 @@ pub const fn packed_groups_len(geometry: &Conv<'_>) -> usize {
     len
 }
 
-/// Packs the weights `w` of one group for [`groups_in_blocks`](super::groups_in_blocks). Zeros stand
+/// Packs the weights `w` of one group for [`grouped_conv_nchwc`](super::grouped_conv_nchwc). Zeros stand
 /// for the channels that its first and its last block have of other groups.
 pub fn pack_group<T: Number>(
     w: &[T],

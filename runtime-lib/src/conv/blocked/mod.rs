@@ -11,13 +11,13 @@
 mod band;
 mod columns;
 mod copy;
-mod correlate;
 mod depthwise;
 mod groups;
 mod pairs;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 mod transpose;
+mod weight_grad;
 mod winograd;
 
 use super::{Conv, product};
@@ -27,35 +27,35 @@ use crate::gemm::{BLOCK, Epilogue, MAX_TAPS, Pixels};
 use crate::simd::pair::PAIR;
 use crate::threads::{self, By, Piece, Scratch, Share};
 use band::{Band, LARGE, Plane, Unit};
-pub(crate) use columns::{columns_to_blocks, columns_to_blocks_scratch};
-pub use correlate::{
-    correlate_depthwise, correlate_depthwise_scratch, correlate_in_blocks,
-    correlate_in_blocks_scratch, correlate_to_blocks, correlate_to_blocks_scratch,
-};
-pub use depthwise::{depthwise_in_blocks, pack_depthwise_blocks};
+pub(crate) use columns::{im2col_nchwc, im2col_nchwc_scratch};
+pub use depthwise::{depthwise_nchwc, pack_depthwise_blocks};
 use groups::Groups;
 pub use groups::{MAX_SHUFFLED, pack_group, pack_groups, packed_group_len, packed_groups_len};
-pub(crate) use pairs::{pairs_in_blocks, pairs_in_blocks_scratch};
+pub(crate) use pairs::{bf16_nchwc, bf16_nchwc_scratch};
 pub use transpose::{
-    pack_transposed, packed_transposed_len, transpose_depthwise, transpose_in_blocks,
-    transpose_in_blocks_scratch, transposes_in_blocks,
+    conv_transpose_nchwc, conv_transpose_nchwc_scratch, has_nchwc_conv_transpose, pack_transposed,
+    packed_transposed_len, transpose_depthwise,
+};
+pub use weight_grad::{
+    conv_weight_grad_nchw_to_nchwc, conv_weight_grad_nchw_to_nchwc_scratch, conv_weight_grad_nchwc,
+    conv_weight_grad_nchwc_scratch, depthwise_conv_weight_grad, depthwise_conv_weight_grad_scratch,
 };
 pub use winograd::{
-    Reading, Tile, pack_winograd, pack_winograd_in_blocks, packed_winograd_len,
-    packed_winograd_part_len, winograd_in_blocks, winograd_in_blocks_scratch,
-    winograd_pays_in_pairs, winograd_pays_packed_now, winograd_tile,
+    Reading, Tile, pack_winograd, pack_winograd_nchwc, packed_winograd_len,
+    packed_winograd_part_len, winograd_nchwc, winograd_nchwc_scratch, winograd_pays_in_pairs,
+    winograd_pays_packed_now, winograd_tile,
 };
 pub(crate) use winograd::{
     pairs_of_tiles, pairs_of_tiles_scratch, sums_of_tiles, sums_of_tiles_scratch,
 };
 
-/// How many elements of scratch memory [`conv_in_blocks`] wants to be fastest.
-pub const fn conv_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
+/// How many elements of scratch memory [`conv_nchwc`] wants to be fastest.
+pub const fn conv_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     Plane::of(geometry, geometry.groups * geometry.channels, Unit::of(BLOCK), LARGE).scratch()
 }
 
-/// How many elements of scratch memory [`conv_to_blocks`] wants to be fastest.
-pub const fn conv_to_blocks_scratch(geometry: &Conv<'_>) -> usize {
+/// How many elements of scratch memory [`conv_nchw_to_nchwc`] wants to be fastest.
+pub const fn conv_nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     Plane::of(geometry, geometry.channels, Unit::of(1), LARGE).scratch()
 }
 
@@ -71,19 +71,19 @@ pub const fn packed_blocks_len(geometry: &Conv<'_>) -> usize {
     (geometry.groups * geometry.filters).div_ceil(BLOCK) * geometry.depth() * BLOCK
 }
 
-/// Packs the weights of [`conv_in_blocks`], where they are no constants.
+/// Packs the weights of [`conv_nchwc`], where they are no constants.
 #[inline(never)]
-pub fn pack_in_blocks(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
+pub fn pack_nchwc(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
     pack_blocks(w, y, &geometry, BLOCK);
 }
 
-/// Packs the weights of [`conv_to_blocks`], where they are no constants.
+/// Packs the weights of [`conv_nchw_to_nchwc`], where they are no constants.
 #[inline(never)]
-pub fn pack_to_blocks(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
+pub fn pack_nchw_to_nchwc(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
     pack_blocks(w, y, &geometry, 1);
 }
 
-/// Packs the weights of [`depthwise_in_blocks`], where they are no constants.
+/// Packs the weights of [`depthwise_nchwc`], where they are no constants.
 #[inline(never)]
 pub fn pack_depthwise(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
     pack_depthwise_blocks(w, y, &geometry);
@@ -113,7 +113,7 @@ pub fn pack_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, unit: u
 /// by [`pack_blocks`]; the bias has a number for each channel of the blocks.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
-pub fn conv_in_blocks(
+pub fn conv_nchwc(
     x: &[f32],
     w: &[f32],
     bias: Option<&[f32]>,
@@ -123,13 +123,13 @@ pub fn conv_in_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let compute = |y: &mut [_], f| sums_in_blocks([x, w], [bias, add], y, scratch, &geometry, f);
+    let compute = |y: &mut [_], f| accumulate_nchwc([x, w], [bias, add], y, scratch, &geometry, f);
     Epilogue::within_all(f, y, compute);
 }
 
 /// The same in the hands of a kernel.
 #[inline(never)]
-pub(crate) fn sums_in_blocks(
+pub(crate) fn accumulate_nchwc(
     of: [&[f32]; 2],
     addends: [Option<&[f32]>; 2],
     y: &mut [f32],
@@ -137,7 +137,7 @@ pub(crate) fn sums_in_blocks(
     geometry: &Conv<'_>,
     f: Epilogue<f32>,
 ) {
-    in_blocks(of, addends, y, scratch, &Groups::of(geometry, 1), f);
+    nchwc(of, addends, y, scratch, &Groups::of(geometry, 1), f);
 }
 
 /// `y = f(w ∗ x + bias + add)` likewise, for any number of groups, and an `x` whose channels stand
@@ -145,7 +145,7 @@ pub(crate) fn sums_in_blocks(
 /// the first of each, then the second of each, and so on. The weights are packed by [`pack_group`].
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
-pub fn groups_in_blocks(
+pub fn grouped_conv_nchwc(
     x: &[f32],
     w: &[f32],
     bias: Option<&[f32]>,
@@ -157,11 +157,11 @@ pub fn groups_in_blocks(
     f: Activation,
 ) {
     let groups = Groups::of(&geometry, shuffled);
-    Epilogue::within_all(f, y, |y, f| in_blocks([x, w], [bias, add], y, scratch, &groups, f));
+    Epilogue::within_all(f, y, |y, f| nchwc([x, w], [bias, add], y, scratch, &groups, f));
 }
 
 #[inline(never)]
-fn in_blocks(
+fn nchwc(
     of: [&[f32]; 2],
     addends: [Option<&[f32]>; 2],
     y: &mut [f32],
@@ -175,7 +175,7 @@ fn in_blocks(
 /// `y = f(w ∗ x + bias + add)` likewise, for an `x` whose channels stand in no blocks.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
-pub fn conv_to_blocks(
+pub fn conv_nchw_to_nchwc(
     x: &[f32],
     w: &[f32],
     bias: Option<&[f32]>,
@@ -185,13 +185,14 @@ pub fn conv_to_blocks(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let compute = |y: &mut [_], f| sums_to_blocks([x, w], [bias, add], y, scratch, &geometry, f);
+    let compute =
+        |y: &mut [_], f| accumulate_nchw_to_nchwc([x, w], [bias, add], y, scratch, &geometry, f);
     Epilogue::within_all(f, y, compute);
 }
 
 /// The same in the hands of a kernel.
 #[inline(never)]
-pub(crate) fn sums_to_blocks(
+pub(crate) fn accumulate_nchw_to_nchwc(
     of: [&[f32]; 2],
     addends: [Option<&[f32]>; 2],
     y: &mut [f32],

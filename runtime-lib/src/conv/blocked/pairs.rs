@@ -5,8 +5,8 @@ use super::{BLOCK, Conv, Groups, LARGE, Plane, Unit, convolve};
 use crate::gemm::{Epilogue, PAIRS};
 use crate::simd::pair::PAIR;
 
-/// How many elements of scratch memory [`pairs_in_blocks`] needs.
-pub(crate) const fn pairs_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
+/// How many elements of scratch memory [`bf16_nchwc`] needs.
+pub(crate) const fn bf16_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     let pairs = of_pairs(geometry);
     Plane::of(&pairs, pairs.channels, Unit::pairs(BLOCK), LARGE).scratch()
 }
@@ -16,10 +16,10 @@ const fn of_pairs<'a>(geometry: &Conv<'a>) -> Conv<'a> {
     Conv { channels: geometry.channels / PAIR, ..*geometry }
 }
 
-/// [`conv_in_blocks`](super::conv_in_blocks) of an even number of channels, with weights that are
+/// [`conv_nchwc`](super::conv_nchwc) of an even number of channels, with weights that are
 /// packed likewise, but those of two neighboring channels in a pair.
 #[inline(never)]
-pub(crate) fn pairs_in_blocks(
+pub(crate) fn bf16_nchwc(
     of: [&[f32]; 2],
     addends: [Option<&[f32]>; 2],
     y: &mut [f32],

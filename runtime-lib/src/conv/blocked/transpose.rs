@@ -14,7 +14,7 @@ use crate::threads::{self, Scratch, Share};
 
 /// Whether there are kernels of this file for a window along an axis: no element of the output lies
 /// behind all that its input adds to.
-pub const fn transposes_in_blocks(kernel: usize, stride: usize, pad: usize) -> bool {
+pub const fn has_nchwc_conv_transpose(kernel: usize, stride: usize, pad: usize) -> bool {
     let mut phase = 0;
     while phase < stride {
         let place = phase + pad;
@@ -26,9 +26,9 @@ pub const fn transposes_in_blocks(kernel: usize, stride: usize, pad: usize) -> b
     true
 }
 
-/// How many elements of scratch memory [`transpose_in_blocks`] wants to be fastest: those of the phase
+/// How many elements of scratch memory [`conv_transpose_nchwc`] wants to be fastest: those of the phase
 /// that wants most.
-pub const fn transpose_in_blocks_scratch(geometry: &ConvTranspose<'_>) -> usize {
+pub const fn conv_transpose_nchwc_scratch(geometry: &ConvTranspose<'_>) -> usize {
     let (mut most, mut phase) = (0, 0);
     while phase < product(geometry.strides) {
         let each = Phase::of(geometry, phase).plane(geometry.channels).scratch();
@@ -71,7 +71,7 @@ pub fn pack_transposed(w: &[f32], y: &mut [f32], geometry: ConvTranspose<'_>) {
 /// `x` times the kernels of one group, added up where they overlap; images are in blocks, weights
 /// packed by [`pack_transposed`].
 #[inline(never)]
-pub fn transpose_in_blocks(
+pub fn conv_transpose_nchwc(
     x: &[f32],
     w: &[f32],
     y: &mut [f32],

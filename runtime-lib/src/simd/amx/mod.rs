@@ -222,7 +222,7 @@ macro_rules! multiply {
                     "dec {steps}",
                     "jnz 2b",
                     "3:",
-                    // The last step's turn, once.
+                    // The last step's iteration, once.
                     "mov {right}, [{more}]",
                     "mov {others}, [{more} + 8]",
                     "test {right}, {right}",

@@ -24,7 +24,7 @@ use super::{Portable, Sealed, Simd, level};
 use crate::Integer;
 pub(crate) use channels::{CHANNELS, TAP_BYTES, Tap, Taps};
 pub(crate) use limits::{Bounds, Factors, scale, scale_pixels, scale_rows};
-pub(crate) use quad::{COLUMNS, Quad, Quads, add_products, dot, set, sums_memory, turn};
+pub(crate) use quad::{COLUMNS, Quad, Quads, add_products, dot, iteration, set, sums_memory};
 pub(crate) use row::add_row_products;
 #[cfg(target_arch = "x86_64")]
 pub use vnni::Vnni;

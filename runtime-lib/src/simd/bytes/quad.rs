@@ -103,7 +103,7 @@ pub(crate) fn add_products(
 
 /// Four rows of four bytes, turned: each result has one byte of each row.
 #[inline(always)]
-pub(crate) fn turn(rows: [u32; 4]) -> [u32; 4] {
+pub(crate) fn iteration(rows: [u32; 4]) -> [u32; 4] {
     const EVEN: u32 = 0x00ff_00ff;
     let [a, b, c, d] = rows.map(u32::to_le);
     let even = [a & EVEN | (b & EVEN) << 8, c & EVEN | (d & EVEN) << 8];

@@ -39,13 +39,13 @@ pub fn swish<S: Simd>(s: S, x: S::F32, alpha: f32) -> S::F32 {
     // The product has all its bits in two parts: the exponential function would make an error of
     // it as many times larger as it is.
     let slope = alpha.abs();
-    let slope_high = f32::from_bits(slope.to_bits() & HIGH as u32);
+    let grad_high = f32::from_bits(slope.to_bits() & HIGH as u32);
     let far = s.splat((-LEAST / slope).min(f32::MAX));
 
     let a = s.min(far, s.abs(x));
     let a_high = high(s, a);
-    let product = s.mul(a_high, s.splat(slope_high));
-    let left = s.mul(a_high, s.splat(slope - slope_high));
+    let product = s.mul(a_high, s.splat(grad_high));
+    let left = s.mul(a_high, s.splat(slope - grad_high));
     let left = s.mul_add(s.sub(a, a_high), s.splat(slope), left);
     let power = reduced_sum(s, s.neg(product), s.neg(left));
     gate(s, x, s.lt(s.mul(x, s.splat(alpha)), s.splat(0.0)), s.le(far, s.abs(x)), power)
@@ -57,19 +57,19 @@ pub fn swish<S: Simd>(s: S, x: S::F32, alpha: f32) -> S::F32 {
 pub fn gelu_tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
     /// From here on `x e^-z` rounds to zero.
     const FAR: f32 = 11.0;
-    // z = x · (SLOPE + CUBE · x²), each in two parts. The first of CUBE has 12 bits.
-    const SLOPE: [f32; 2] = [1.595_769_2, -4.534_068e-8];
+    // z = x · (GRAD + CUBE · x²), each in two parts. The first of CUBE has 12 bits.
+    const GRAD: [f32; 2] = [1.595_769_2, -4.534_068e-8];
     const CUBE: [f32; 2] = [0.071_350_1, 4.718_616_3e-6];
 
     let a = s.min(s.splat(FAR), s.abs(x));
     let (a_high, square) = (high(s, a), s.mul(high(s, a), high(s, a)));
     let square_high = high(s, square);
-    // SLOPE + CUBE · square: the sum, and what its rounding loses.
-    let (slope, bend) = (s.splat(SLOPE[0]), s.mul(square_high, s.splat(CUBE[0])));
+    // GRAD + CUBE · square: the sum, and what its rounding loses.
+    let (slope, bend) = (s.splat(GRAD[0]), s.mul(square_high, s.splat(CUBE[0])));
     let sum = s.add(slope, bend);
     let added = s.sub(sum, slope);
     let lost = s.add(s.sub(slope, s.sub(sum, added)), s.sub(bend, added));
-    let lost = s.add(lost, s.splat(SLOPE[1]));
+    let lost = s.add(lost, s.splat(GRAD[1]));
     let lost = s.mul_add(s.sub(square, square_high), s.splat(CUBE[0]), lost);
     let lost = s.mul_add(square, s.splat(CUBE[1]), lost);
     // z of the high bits of a, and what the low ones add to it.
@@ -87,11 +87,11 @@ pub fn gelu_tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
 /// The derivative of [`gelu_tanh`], by the sigmoid `σ` of `z`: `σ + x σ (1 - σ) z'`; NaN at ±∞, where
 /// the product is.
 #[inline(always)]
-pub fn gelu_tanh_slope<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    // z = x · (SLOPE + CUBE · x²).
-    const SLOPE: f32 = 1.595_769_2;
+pub fn gelu_tanh_grad<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    // z = x · (GRAD + CUBE · x²).
+    const GRAD: f32 = 1.595_769_2;
     const CUBE: f32 = 0.071_354_82;
-    let (one, slope) = (s.splat(1.0), s.splat(SLOPE));
+    let (one, slope) = (s.splat(1.0), s.splat(GRAD));
     let square = s.mul(x, x);
     let z = s.mul(x, s.mul_add(square, s.splat(CUBE), slope));
     let steep = s.mul_add(square, s.splat(3.0 * CUBE), slope);

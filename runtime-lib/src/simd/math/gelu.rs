@@ -27,7 +27,7 @@ pub fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
 /// The derivative of [`gelu`], `Φ(x) + x φ(x)` with the density `φ` of the normal distribution;
 /// NaN at ±∞, where `x φ(x)` is.
 #[inline(always)]
-pub fn gelu_slope<S: Simd>(s: S, x: S::F32) -> S::F32 {
+pub fn gelu_grad<S: Simd>(s: S, x: S::F32) -> S::F32 {
     /// √(1/2π)
     const HEIGHT: f32 = 0.398_942_3;
     let near = s.mul_add(x, inner(s, x), s.splat(0.5));

@@ -14,8 +14,8 @@ mod tests;
 
 pub use erf::erf;
 pub use exp::{exp, exp_m1, exp_of_negative, exp_to_one, gated_tanh, mish, sigmoid, tanh};
-pub use gate::{gelu_tanh, gelu_tanh_slope, silu, swish};
-pub use gelu::{gelu, gelu_slope};
+pub use gate::{gelu_tanh, gelu_tanh_grad, silu, swish};
+pub use gelu::{gelu, gelu_grad};
 pub use ln::{ln, ln_1p_unit, softplus};
 
 use super::{Pointwise, Simd, map, map_in_place};

@@ -3,7 +3,7 @@
 mod tiles;
 
 use super::*;
-use crate::blocks::{Channels, block, unblock};
+use crate::blocked::{Channels, block, unblock};
 use crate::conv::{Weights, conv};
 use crate::gemm::tests::numbers;
 use crate::simd::each_level;
@@ -52,18 +52,18 @@ struct Way {
     pack: fn(&[f32], &mut [f32], &Conv<'_>),
 }
 
-const IN_BLOCKS: Way = Way {
+const NCHWC: Way = Way {
     unit: BLOCK,
-    run: conv_in_blocks,
-    scratch: conv_in_blocks_scratch,
+    run: conv_nchwc,
+    scratch: conv_nchwc_scratch,
     packed: packed_blocks_len,
     is_shared: false,
     pack: |w, y, geometry| pack_blocks(w, y, geometry, BLOCK),
 };
 const TO_BLOCKS: Way = Way {
     unit: 1,
-    run: conv_to_blocks,
-    scratch: conv_to_blocks_scratch,
+    run: conv_nchw_to_nchwc,
+    scratch: conv_nchw_to_nchwc_scratch,
     packed: packed_blocks_len,
     is_shared: false,
     pack: |w, y, geometry| pack_blocks(w, y, geometry, 1),
@@ -71,9 +71,9 @@ const TO_BLOCKS: Way = Way {
 const GROUPS: Way = Way {
     unit: BLOCK,
     run: |x, w, bias, add, y, scratch, geometry, f| {
-        groups_in_blocks(x, w, bias, add, y, scratch, geometry, 1, f);
+        grouped_conv_nchwc(x, w, bias, add, y, scratch, geometry, 1, f);
     },
-    scratch: conv_in_blocks_scratch,
+    scratch: conv_nchwc_scratch,
     packed: packed_groups_len,
     is_shared: false,
     pack: |w, y, geometry| pack_groups(w, y, *geometry, 1),
@@ -81,7 +81,7 @@ const GROUPS: Way = Way {
 const DEPTHWISE: Way = Way {
     unit: BLOCK,
     run: |x, w, bias, add, y, _, geometry, f| {
-        depthwise_in_blocks(x, w, bias, add, y, geometry, f);
+        depthwise_nchwc(x, w, bias, add, y, geometry, f);
     },
     scratch: |_| 0,
     packed: packed_blocks_len,
@@ -202,7 +202,7 @@ fn windows() -> Vec<Over> {
 fn blocks_give_what_channels_give() {
     for over in windows() {
         for (batch, channels, filters) in [(1, 16, 16), (2, 20, 24), (1, 3, 33)] {
-            over.check(&IN_BLOCKS, batch, 1, channels, filters);
+            over.check(&NCHWC, batch, 1, channels, filters);
             over.check(&TO_BLOCKS, batch, 1, channels, filters);
         }
     }
@@ -222,7 +222,7 @@ fn windows_overlap_in_tiles_of_every_width() {
 fn a_few_pixels_of_many_channels() {
     for cols in 1..6 {
         let row = Over { size: [1, cols], kernel: [1, 1], pads: [0, 0], ends: [0, 0], ..SQUARE };
-        row.check(&IN_BLOCKS, 2, 1, 20, 90);
+        row.check(&NCHWC, 2, 1, 20, 90);
         row.check(&TO_BLOCKS, 2, 1, 20, 90);
     }
 }
@@ -260,10 +260,10 @@ fn groups_keep_to_themselves() {
         let mut packed = vec![f32::NAN; packed_groups_len(&geometry)];
         pack_groups(&some(18 * geometry.depth(), 2), &mut packed, geometry, 1);
         each_level(|level| {
-            let mut scratch = vec![f32::NAN; conv_in_blocks_scratch(&geometry)];
+            let mut scratch = vec![f32::NAN; conv_nchwc_scratch(&geometry)];
             let mut y = vec![f32::NAN; 2 * BLOCK * of.pixels];
             let (x, f) = (blocked(&x, of), Activation::Identity);
-            groups_in_blocks(&x, &packed, None, None, &mut y, &mut scratch, geometry, 1, f);
+            grouped_conv_nchwc(&x, &packed, None, None, &mut y, &mut scratch, geometry, 1, f);
             let mut plain = vec![f32::NAN; 18 * of.pixels];
             unblock(&y, &mut plain, of);
             for (channel, y) in plain.chunks_exact(of.pixels).enumerate() {
@@ -293,11 +293,11 @@ fn channels_are_read_as_if_they_were_dealt_out() {
             let run = |x: &[f32], shuffled| {
                 let mut packed = vec![f32::NAN; packed_groups_len(&geometry)];
                 pack_groups(&w, &mut packed, geometry, shuffled);
-                let mut scratch = vec![f32::NAN; conv_in_blocks_scratch(&geometry)];
+                let mut scratch = vec![f32::NAN; conv_nchwc_scratch(&geometry)];
                 let len = 2 * (groups * filters).next_multiple_of(BLOCK) * of.pixels;
                 let (mut y, f) = (vec![f32::NAN; len], Activation::Relu);
                 let x = blocked(x, Channels { batch: 2, ..of });
-                groups_in_blocks(
+                grouped_conv_nchwc(
                     &x,
                     &packed,
                     None,
@@ -323,19 +323,19 @@ fn channels_are_read_as_if_they_were_dealt_out() {
 #[test]
 fn an_image_of_many_parts() {
     let over = Over { size: [70, 70], ..SQUARE };
-    over.check(&IN_BLOCKS, 1, 1, 33, 16);
+    over.check(&NCHWC, 1, 1, 33, 16);
     over.check(&TO_BLOCKS, 1, 1, 17, 16);
     over.check(&DEPTHWISE, 1, 16, 1, 1);
     let pointwise = Over { kernel: [1, 1], pads: [0, 0], ends: [0, 0], ..over };
-    pointwise.check(&IN_BLOCKS, 1, 1, 40, 16);
+    pointwise.check(&NCHWC, 1, 1, 40, 16);
 }
 
 #[test]
 fn no_pixels_and_no_channels() {
     let over = Over { size: [4, 4], ..SQUARE };
-    over.check(&IN_BLOCKS, 0, 1, 4, 4);
-    over.check(&IN_BLOCKS, 1, 1, 0, 4);
-    over.check(&IN_BLOCKS, 1, 1, 4, 0);
+    over.check(&NCHWC, 0, 1, 4, 4);
+    over.check(&NCHWC, 1, 1, 0, 4);
+    over.check(&NCHWC, 1, 1, 4, 0);
     over.check(&DEPTHWISE, 1, 0, 1, 1);
 }
 
@@ -346,7 +346,7 @@ fn check_correlate(geometry: Conv<'_>) {
     let x = some(batch * depth * of_x.pixels, 5);
     let dy = some(batch * filters * of_dy.pixels, 6);
     let mut truth = vec![0.0; filters * geometry.depth()];
-    crate::conv::correlate(&wide(&x), &wide(&dy), &mut truth, geometry);
+    crate::conv::conv_weight_grad(&wide(&x), &wide(&dy), &mut truth, geometry);
     let (x_blocked, dy_blocked) = (blocked(&x, of_x), blocked(&dy, of_dy));
     let near = |dw: &[f32]| {
         for (dw, truth) in dw.iter().zip(&truth) {
@@ -355,12 +355,12 @@ fn check_correlate(geometry: Conv<'_>) {
     };
     each_level(|_| {
         let mut dw = vec![f32::NAN; truth.len()];
-        let mut scratch = vec![f32::NAN; correlate_in_blocks_scratch(&geometry)];
-        correlate_in_blocks(&x_blocked, &dy_blocked, &mut dw, &mut scratch, geometry);
+        let mut scratch = vec![f32::NAN; conv_weight_grad_nchwc_scratch(&geometry)];
+        conv_weight_grad_nchwc(&x_blocked, &dy_blocked, &mut dw, &mut scratch, geometry);
         near(&dw);
         dw.fill(f32::NAN);
-        let mut scratch = vec![f32::NAN; correlate_to_blocks_scratch(&geometry)];
-        correlate_to_blocks(&x, &dy_blocked, &mut dw, &mut scratch, geometry);
+        let mut scratch = vec![f32::NAN; conv_weight_grad_nchw_to_nchwc_scratch(&geometry)];
+        conv_weight_grad_nchw_to_nchwc(&x, &dy_blocked, &mut dw, &mut scratch, geometry);
         near(&dw);
     });
 }
@@ -372,12 +372,12 @@ fn check_correlate_depthwise(geometry: Conv<'_>) {
     let x = some(batch * groups * of_x.pixels, 5);
     let dy = some(batch * groups * of_dy.pixels, 6);
     let mut truth = vec![0.0; groups * geometry.depth()];
-    crate::conv::correlate(&wide(&x), &wide(&dy), &mut truth, geometry);
+    crate::conv::conv_weight_grad(&wide(&x), &wide(&dy), &mut truth, geometry);
     let (x, dy) = (blocked(&x, of_x), blocked(&dy, of_dy));
     each_level(|level| {
         let mut dw = vec![f32::NAN; truth.len()];
-        let mut scratch = vec![f32::NAN; correlate_depthwise_scratch(&geometry)];
-        correlate_depthwise(&x, &dy, &mut dw, &mut scratch, geometry);
+        let mut scratch = vec![f32::NAN; depthwise_conv_weight_grad_scratch(&geometry)];
+        depthwise_conv_weight_grad(&x, &dy, &mut dw, &mut scratch, geometry);
         for (dw, truth) in dw.iter().zip(&truth) {
             let near = (f64::from(*dw) - truth).abs() < 1e-4;
             assert!(near, "{level:?} {geometry:?}: {dw}, not {truth}");
@@ -415,10 +415,10 @@ fn check_transpose(conv: Conv<'_>) {
     pack_transposed(&w, &mut packed, geometry);
     let x = blocked(&x, of_x);
     each_level(|level| {
-        let mut scratch = vec![f32::NAN; transpose_in_blocks_scratch(&geometry)];
+        let mut scratch = vec![f32::NAN; conv_transpose_nchwc_scratch(&geometry)];
         let mut y = vec![f32::NAN; batch * of_y.channels.div_ceil(BLOCK) * of_y.pixels * BLOCK];
         match groups {
-            1 => transpose_in_blocks(&x, &packed, &mut y, &mut scratch, geometry),
+            1 => conv_transpose_nchwc(&x, &packed, &mut y, &mut scratch, geometry),
             _ => transpose_depthwise(&x, &packed, &mut y, geometry),
         }
         assert!(y.iter().all(|y| y.is_finite()), "{level:?} {geometry:?}");
@@ -445,15 +445,16 @@ fn a_phase_of_a_convolution_run_backward_is_a_convolution() {
         Over { size: [70, 68], strides: [2, 2], ..SQUARE },
     ];
     for over in strided {
-        let fits = |i: usize| transposes_in_blocks(over.kernel[i], over.strides[i], over.pads[i]);
+        let fits =
+            |i: usize| has_nchwc_conv_transpose(over.kernel[i], over.strides[i], over.pads[i]);
         assert!(fits(0) && fits(1));
         for (batch, channels, filters) in [(1, 16, 16), (2, 20, 36), (1, 33, 3)] {
             over.with([batch, 1, channels, filters], check_transpose);
             over.with([batch, channels, 1, 1], check_transpose);
         }
     }
-    assert!(!transposes_in_blocks(3, 2, 2));
-    assert!(!transposes_in_blocks(1, 2, 2));
+    assert!(!has_nchwc_conv_transpose(3, 2, 2));
+    assert!(!has_nchwc_conv_transpose(1, 2, 2));
 }
 
 #[test]
@@ -495,9 +496,9 @@ fn images_that_reach_out_of_memory_are_refused() {
     each_level(|level| {
         // Three such steps are two, as numbers go round, and so much of all numbers is nothing.
         let far = Conv { channels: 3 * BLOCK, strides: &[usize::MAX / 3 + 1, 1], ..ONE };
-        assert!(is_refused(conv_in_blocks, far), "{level:?}");
+        assert!(is_refused(conv_nchwc, far), "{level:?}");
         let out = &[1, usize::MAX / BLOCK + 2];
         let large = Conv { size: &[1, 1], out, kernel: &[3, 3], pads: &[1, 1], ..ONE };
-        assert!(is_refused(winograd_in_blocks, large), "{level:?}");
+        assert!(is_refused(winograd_nchwc, large), "{level:?}");
     });
 }

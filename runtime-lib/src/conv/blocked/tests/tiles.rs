@@ -4,8 +4,8 @@ use super::*;
 
 const WINOGRAD: Way = Way {
     unit: BLOCK,
-    run: winograd_in_blocks,
-    scratch: winograd_in_blocks_scratch,
+    run: winograd_nchwc,
+    scratch: winograd_nchwc_scratch,
     packed: |geometry| packed_winograd_len(geometry, Tile::Four),
     is_shared: true,
     pack: |w, y, geometry| pack_tiles(w, y, geometry, Tile::Four),
@@ -79,7 +79,7 @@ fn weights_are_packed_at_once_as_part_by_part() {
         let w = some(20 * geometry.depth(), 2);
         let [mut parts, mut whole] = [(); 2].map(|()| vec![f32::NAN; (WINOGRAD.packed)(&geometry)]);
         (WINOGRAD.pack)(&w, &mut parts, &geometry);
-        pack_winograd_in_blocks(&w, &mut whole, geometry);
+        pack_winograd_nchwc(&w, &mut whole, geometry);
         assert!(parts.iter().zip(&whole).all(|(a, b)| (a - b).abs() <= 1e-6));
     });
 }

@@ -30,7 +30,7 @@ pub use cost::{Reading, winograd_pays_in_pairs, winograd_pays_packed_now, winogr
 use stages::Part;
 pub use tile::Tile;
 pub use weights::{
-    pack_winograd, pack_winograd_in_blocks, packed_winograd_len, packed_winograd_part_len,
+    pack_winograd, pack_winograd_nchwc, packed_winograd_len, packed_winograd_part_len,
 };
 
 /// The images of the input and of the output, cut in tiles.
@@ -151,8 +151,8 @@ impl Tiles {
     }
 }
 
-/// How many elements of scratch memory [`winograd_in_blocks`] needs.
-pub const fn winograd_in_blocks_scratch(geometry: &Conv<'_>) -> usize {
+/// How many elements of scratch memory [`winograd_nchwc`] needs.
+pub const fn winograd_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     match Tile::of(geometry) {
         Some(tile) => Tiles::of(geometry, tile, BLOCK).scratch(),
         None => 0,
@@ -169,12 +169,12 @@ pub(crate) const fn pairs_of_tiles_scratch(geometry: &Conv<'_>) -> usize {
     Tiles::of(geometry, Tile::Two, PAIRS).scratch()
 }
 
-/// `y = f(w ∗ x + bias + add)` as [`conv_in_blocks`](super::conv_in_blocks) has it, for windows of
+/// `y = f(w ∗ x + bias + add)` as [`conv_nchwc`](super::conv_nchwc) has it, for windows of
 /// 3 × 3, all one step apart, or all two. The weights are packed by [`pack_winograd`] for tiles of
 /// [`Tile::Four`], or [`Tile::TwoApart`], one part after the other.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
-pub fn winograd_in_blocks(
+pub fn winograd_nchwc(
     x: &[f32],
     w: &[f32],
     bias: Option<&[f32]>,

@@ -79,9 +79,9 @@ fn sum_of_window<T: Number>([down, across]: [[f64; 3]; 2], window: &[T]) -> f64 
     terms.fold(0.0, |sum, (i, w)| sum + down[i / 3] * across[i % 3] * w.to_f64())
 }
 
-/// Packs all parts of the weights of `winograd_in_blocks`, where they are no constants.
+/// Packs all parts of the weights of `winograd_nchwc`, where they are no constants.
 #[inline(never)]
-pub fn pack_winograd_in_blocks(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
+pub fn pack_winograd_nchwc(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
     dispatch(PackWinograd { w, y, channels: geometry.channels });
 }
 

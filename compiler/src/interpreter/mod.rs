@@ -1,0 +1,537 @@
+//! The back end that runs a plan here and now, with the very kernels that generated code calls.
+//! Constant folding, `onnxc run` and the tests stand on it.
+
+mod precision_error;
+mod training;
+
+pub use precision_error::{Effect, effect};
+pub use training::Learner;
+
+use crate::{
+    arena::Map,
+    array::Array,
+    dim::{Dim, Symbol},
+    plan::{
+        Args, Block, BufferId, Call, Check, Common, Cond, Condition, If, Kind, Loop, Operand,
+        Place, Plan, Port, State, Step, TripCount, kept, memory,
+    },
+    tensor::Tensor,
+    ty::{Type, count},
+    value::Value,
+};
+use onnxc_runtime::{Error, Result, view::check_part};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+};
+
+/// Runs `plan` on `inputs`, one for each of the plan's, in order. An input with a default is left
+/// out as an absent optional.
+pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
+    Session::new(plan).run(inputs)
+}
+
+/// Runs a plan without inputs, as long as its calls and their elements are no more than `work`, from
+/// which they are taken.
+pub fn run_within(plan: &Plan, work: &mut u64) -> Result<Vec<Value>> {
+    let mut session = Session { work: Some(*work), ..Session::new(plan) };
+    let found = session.run(&[]);
+    *work = session.work.unwrap_or_default();
+    found
+}
+
+/// A plan, and what one run hands to the next.
+pub struct Session<'p> {
+    plan: &'p Plan,
+    /// The states, once there are any.
+    states: Option<Vec<Tensor>>,
+    /// How often each call has drawn.
+    iterations: Vec<u64>,
+    /// How much may still be done, where that is limited.
+    work: Option<u64>,
+}
+
+impl<'p> Session<'p> {
+    /// Before the first run.
+    pub fn new(plan: &'p Plan) -> Session<'p> {
+        Session { plan, states: None, iterations: Vec::new(), work: None }
+    }
+
+    /// Runs the plan once, as [`run`] does.
+    pub fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let plan = self.plan;
+        let mut host = Host {
+            plan,
+            arrays: Map::default(),
+            symbols: RefCell::default(),
+            iterations: RefCell::new(std::mem::take(&mut self.iterations)),
+            work: &mut self.work,
+        };
+        // What is left out settles nothing that another input can settle.
+        let (given, left_out): (Vec<_>, Vec<_>) =
+            plan.inputs.iter().zip(inputs).partition(|(_, value)| **value != Value::Optional(None));
+        for (port, value) in given.into_iter().chain(left_out) {
+            host.give(port, value)?;
+        }
+        host.find_states(self.states.as_deref())?;
+        self.states = None;
+        host.steps(&plan.steps)?;
+        self.iterations = host.iterations.take();
+        let next = plan.states.iter().map(|state| host.output(&state.next).into_tensor());
+        self.states = next.collect();
+        Ok(plan.outputs.iter().map(|port| host.output(port)).collect())
+    }
+}
+
+const OTHER_KIND: Error = Error::Value("an input is of another kind than the model wants");
+
+struct Host<'p> {
+    plan: &'p Plan,
+    arrays: Map<BufferId, Array>,
+    symbols: RefCell<HashMap<Symbol, i64>>,
+    /// How often each call has drawn random numbers.
+    iterations: RefCell<Vec<u64>>,
+    /// How much may still be done, where that is limited.
+    work: &'p mut Option<u64>,
+}
+
+impl Host<'_> {
+    /// Takes an input in.
+    fn give(&mut self, port: &Port, value: &Value) -> Result {
+        let id = port.operand.buffer;
+        match value {
+            Value::Tensor(tensor) if port.ty.content().kept().is_some() => {
+                self.bind_input(port, tensor)?;
+                self.arrays.insert(id, Array::from_tensor(tensor));
+                self.give_beside(port, Array::Bool(vec![true]));
+            }
+            Value::Sequence(tensors) if port.ty.content().element().is_some() => {
+                let tensors: Option<Vec<Tensor>> =
+                    tensors.iter().map(|value| value.tensor().cloned()).collect();
+                let tensors = tensors.ok_or(OTHER_KIND)?;
+                self.arrays.insert(id, Array::sequence_of(port.dtype(), &tensors));
+                self.give_beside(port, Array::Bool(vec![true]));
+            }
+            Value::Map(keys, values) if port.ty.key().is_some() => {
+                self.bind_input(port, values)?;
+                self.arrays.insert(id, Array::from_tensor(values));
+                self.give_beside(port, Array::from_tensor(keys));
+            }
+            Value::Optional(Some(value)) => self.give(port, value)?,
+            Value::Optional(None) if port.default.is_some() => {
+                let default = self.plan.initial(port).expect("a default is a constant").clone();
+                self.give(port, &default.into())?;
+            }
+            Value::Optional(None) if matches!(port.ty, Type::Optional(_)) => {
+                self.give_beside(port, Array::Bool(vec![false]));
+            }
+            _ => return Err(OTHER_KIND),
+        }
+        Ok(())
+    }
+
+    /// Puts the states where the steps find them: those given, or what the first run finds.
+    fn find_states(&mut self, states: Option<&[Tensor]>) -> Result {
+        let plan = self.plan;
+        let settled = self.symbols.borrow().clone();
+        for (i, State { found, .. }) in plan.states.iter().enumerate() {
+            let tensor = match states {
+                Some(states) => states[i].clone(),
+                None => first(plan, found, &settled),
+            };
+            self.bind_input(found, &tensor)?;
+            // The state that comes after may be larger.
+            let capacity = match plan.buffers[found.operand.buffer].place {
+                Place::Arena { capacity, .. } => capacity,
+                Place::Input(_) | Place::Weight { .. } | Place::Heap => tensor.len(),
+            };
+            let mut array = Array::zeroed(tensor.dtype, capacity.max(tensor.len()));
+            array.set_part(0, Array::from_tensor(&tensor));
+            self.arrays.insert(found.operand.buffer, array);
+        }
+        Ok(())
+    }
+
+    fn give_beside(&mut self, port: &Port, array: Array) {
+        if let Some(beside) = &port.beside {
+            self.arrays.insert(beside.buffer, array);
+        }
+    }
+
+    /// Settles the symbols of an input's shape, and holds the rest against it.
+    fn bind_input(&mut self, port: &Port, tensor: &Tensor) -> Result {
+        let shape = port.shape();
+        if shape.len() != tensor.shape.len() {
+            return Err(Error::Length { expected: shape.len(), found: tensor.shape.len() });
+        }
+        for (axis, (dim, &size)) in shape.iter().zip(&tensor.shape).enumerate() {
+            match dim.as_symbol() {
+                Some(name) if !self.symbols.borrow().contains_key(name) => {
+                    self.check_bound(name, size)?;
+                    self.symbols.borrow_mut().insert(name.clone(), size as i64);
+                }
+                _ => {
+                    let expected = self.size(dim);
+                    if expected != size {
+                        let (input, wanted) = (kept(&port.name), kept(&format!("{dim:?}")));
+                        return Err(Error::Size { input, axis, wanted, expected, found: size });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_bound(&self, symbol: &Symbol, found: usize) -> Result {
+        let Some(size) = self.plan.symbols.get(symbol) else { return Ok(()) };
+        match size.max.and_then(|max| usize::try_from(max).ok()) {
+            Some(bound) if found > bound => {
+                Err(Error::Bound { name: kept(&size.label), bound, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn output(&mut self, port: &Port) -> Value {
+        // No call writes what has no elements.
+        let array = self.take(&port.operand);
+        let beside = port.beside.as_ref().map(|beside| self.take(beside));
+        let value = match (array, beside) {
+            (Array::Sequence(list), _) => {
+                Value::Sequence(list.tensors().into_iter().map(Value::Tensor).collect())
+            }
+            (array, Some(keys)) if port.ty.key().is_some() => return self.maps(port, keys, &array),
+            (array, _) => {
+                let shape = port.shape().iter().map(|dim| self.size(dim)).collect();
+                Value::Tensor(array.into_tensor(shape))
+            }
+        };
+        let given = || port.beside.as_ref().map(|beside| self.part(beside));
+        match &port.ty {
+            Type::Optional(_) => {
+                let is_there = given() != Some(Array::Bool(vec![false]));
+                Value::Optional(is_there.then(|| Box::new(value)))
+            }
+            _ => value,
+        }
+    }
+
+    /// A map, or a map for each row of values.
+    fn maps(&self, port: &Port, keys: Array, values: &Array) -> Value {
+        let count = keys.len();
+        let keys = keys.into_tensor(vec![count]);
+        let row = |at: usize| {
+            Value::Map(keys.clone(), values.part(at * count, count).into_tensor(vec![count]))
+        };
+        match port.ty {
+            Type::Sequence(_) => {
+                let rows = port.shape().first().map_or(0, |rows| self.size(rows));
+                Value::Sequence((0..rows).map(row).collect())
+            }
+            _ => row(0),
+        }
+    }
+
+    fn eval(&self, dim: &Dim) -> i64 {
+        let symbols = self.symbols.borrow();
+        dim.eval(&|name| symbols.get(name).copied().unwrap_or(0))
+    }
+
+    fn size(&self, dim: &Dim) -> usize {
+        usize::try_from(self.eval(dim)).unwrap_or(0)
+    }
+
+    fn steps(&mut self, steps: &[Step]) -> Result {
+        for step in steps {
+            match step {
+                Step::Call(call) => self.call(call)?,
+                Step::Check(check) => self.check(check)?,
+                Step::If(step) => self.branch(step)?,
+                Step::Loop(step) => self.iterations(step)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, check: &Check) -> Result {
+        let (holds, a, b) = match &check.condition {
+            Condition::Equal(a, b) => (self.eval(a) == self.eval(b), a, b),
+            Condition::AtLeast(a, b) => (self.eval(a) >= self.eval(b), a, b),
+            Condition::Broadcast(a, b) => {
+                let (x, y) = (self.eval(a), self.eval(b));
+                (x == y || x == 1 || y == 1, a, b)
+            }
+        };
+        if holds {
+            return Ok(());
+        }
+        Err(Error::Mismatch { node: kept(&check.node), left: self.size(a), right: self.size(b) })
+    }
+
+    fn branch(&mut self, step: &If) -> Result {
+        let taken = match &step.cond {
+            Cond::Size(dim) => self.eval(dim) != 0,
+            Cond::Tensor(cond) => {
+                let start = self.size(&cond.start);
+                match self.arrays.get(cond.buffer) {
+                    Some(Array::Bool(values)) => values.get(start).copied().unwrap_or(false),
+                    _ => false,
+                }
+            }
+        };
+        let block: &Block = &step.branches[usize::from(!taken)];
+        self.steps(&block.steps)?;
+        if block.refusal.is_some() {
+            return Err(Error::Value("a branch was taken that does not fit the inputs"));
+        }
+        let sizes: Vec<i64> = block.sizes.iter().map(|dim| self.eval(dim)).collect();
+        self.symbols.borrow_mut().extend(step.binds.iter().cloned().zip(sizes));
+        for (from, to) in block.results.iter().zip(&step.outputs) {
+            if from != to {
+                let part = self.take(from);
+                self.put(to, part);
+            }
+        }
+        Ok(())
+    }
+
+    fn iterations(&mut self, step: &Loop) -> Result {
+        let most = match &step.most {
+            Some(TripCount::Size(dim)) => self.eval(dim),
+            Some(TripCount::Tensor(operand)) => match self.take(operand) {
+                Array::I64(values) => values.first().copied().unwrap_or(0),
+                _ => 0,
+            },
+            None => i64::MAX,
+        };
+        let is_true = |array: Array| array == Array::Bool(vec![true]);
+        let mut again = step.cond.as_ref().is_none_or(|cond| is_true(self.take(cond)));
+        for carried in &step.carried {
+            let initial = self.take(&carried.initial);
+            self.renew(&carried.value, initial);
+        }
+        self.settle(step.sizes.iter().map(|size| (&size.symbol, &size.at_first)));
+        let none = Dim::from(0);
+        self.settle(step.common.iter().map(|common| (&common.symbol, &none)));
+        let before: HashSet<BufferId> = self.arrays.ids().collect();
+        let mut stacks: Vec<Option<Array>> = vec![None; step.stacked.len()];
+        let mut iteration = 0;
+        while again && iteration < most {
+            self.symbols.borrow_mut().insert(step.iteration.clone(), iteration);
+            self.steps(&step.body.steps)?;
+            if iteration == 0 {
+                self.settle(step.common.iter().map(|common| (&common.symbol, &common.size)));
+            }
+            step.common.iter().try_for_each(|common| self.check_part(common))?;
+            again = step.again.as_ref().is_none_or(|again| is_true(self.take(again)));
+            for (stack, stacked) in stacks.iter_mut().zip(&step.stacked) {
+                let item = self.take(&stacked.item);
+                if let Some(at) = &stacked.at {
+                    let (start, len) = (&stacked.all.start + at, stacked.item.len.clone());
+                    self.put(&Operand { buffer: stacked.all.buffer, start, len }, item);
+                    continue;
+                }
+                match stack {
+                    Some(stack) => stack.append(item),
+                    None => *stack = Some(item),
+                }
+            }
+            let next: Vec<Array> =
+                step.carried.iter().map(|carried| self.take(&carried.next)).collect();
+            self.settle(step.sizes.iter().map(|size| (&size.symbol, &size.after)));
+            for (carried, next) in step.carried.iter().zip(next) {
+                self.renew(&carried.value, next);
+            }
+            self.forget(&step.body.steps, &before);
+            iteration += 1;
+        }
+        self.symbols.borrow_mut().insert(step.iteration.clone(), iteration);
+        for (stack, stacked) in stacks.into_iter().zip(&step.stacked) {
+            self.ensure(&stacked.all);
+            if let Some(stack) = stack {
+                self.put(&stacked.all, stack);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_part(&self, common: &Common) -> Result {
+        let Common { node, output, axis, symbol, size } = common;
+        let (expected, found) = (self.size(&Dim::symbol(symbol)), self.size(size));
+        check_part(kept(node), kept(output), *axis, expected, found)
+    }
+
+    /// Settles symbols, all at once.
+    fn settle<'s>(&self, sizes: impl Iterator<Item = (&'s Symbol, &'s Dim)>) {
+        let sizes: Vec<(Symbol, i64)> =
+            sizes.map(|(symbol, dim)| (symbol.clone(), self.eval(dim))).collect();
+        self.symbols.borrow_mut().extend(sizes);
+    }
+
+    /// Forgets the buffers that a iteration made and whose sizes may be others in the next iteration.
+    fn forget(&mut self, steps: &[Step], before: &HashSet<BufferId>) {
+        let mut made = HashSet::new();
+        memory::operands(steps, &mut |operand| {
+            made.insert(operand.buffer);
+        });
+        made.retain(|id| !before.contains(id) && !self.is_fixed(*id));
+        for id in made {
+            self.arrays.remove(id);
+        }
+    }
+
+    /// The elements of an operand.
+    fn take(&mut self, from: &Operand) -> Array {
+        self.ensure(from);
+        let part = self.part(from);
+        self.spend(part.elements());
+        part
+    }
+
+    /// Writes the elements of an operand.
+    fn put(&mut self, to: &Operand, part: Array) {
+        self.ensure(to);
+        let at = self.size(&to.start);
+        if let Some(array) = self.arrays.get_mut(to.buffer) {
+            array.set_part(at, part);
+        }
+    }
+
+    /// Writes all of a buffer, whose size may have changed.
+    fn renew(&mut self, to: &Operand, array: Array) {
+        if self.is_fixed(to.buffer) {
+            self.put(to, array);
+        } else {
+            self.arrays.insert(to.buffer, array);
+        }
+    }
+
+    /// Whether the size of a buffer is always the same.
+    fn is_fixed(&self, id: BufferId) -> bool {
+        self.plan.buffers[id].len.known().is_some()
+    }
+
+    fn call(&mut self, call: &Call) -> Result {
+        self.affords(call)?;
+        for operand in call.reads().chain(call.writes()) {
+            self.has_room(operand)?;
+            self.ensure(operand);
+        }
+        // A kernel borrows what it writes alone, so what it also reads of the same buffers is
+        // copied before.
+        let written: Vec<&Operand> = call.writes().collect();
+        let skip = call.overwritten();
+        let mut inputs: Vec<Option<Array>> = Vec::new();
+        for arg in &call.inputs[skip..] {
+            let shared =
+                |o: &&Operand| written.iter().any(|w| w.buffer == o.buffer) || !self.is_whole(o);
+            inputs.push(arg.operand().filter(shared).map(|operand| self.part(operand)));
+        }
+        let mut outputs: Vec<Option<Array>> = Vec::new();
+        for arg in &call.outputs {
+            outputs.push(arg.operand().map(|operand| self.borrow(operand, &written)));
+        }
+        let mut sizes = vec![0; call.binds.len()];
+        let given = call.inputs[skip..].iter().zip(&inputs).map(|(arg, copy)| {
+            let operand = arg.operand()?;
+            let array = copy.as_ref().unwrap_or_else(|| &self.arrays[operand.buffer]);
+            Some((array, 0..array.len()))
+        });
+        let taken = outputs.iter_mut().map(|array| {
+            let array = array.as_mut()?;
+            let all = 0..array.len();
+            Some((array, all))
+        });
+        let (given, taken) = (given.collect(), taken.collect());
+        let mut args = Args::new(call.dtype, given, taken, &mut sizes, &self.iterations);
+        let symbols = self.symbols.borrow();
+        let eval = |name: &str| symbols.get(name).copied().unwrap_or(0);
+        call.params.run(call.form, &eval, &mut args)?;
+        drop(symbols);
+        for (arg, array) in call.outputs.iter().zip(outputs) {
+            if let (Some(operand), Some(array)) = (arg.operand(), array) {
+                let at = self.size(&operand.start);
+                match self.arrays.get_mut(operand.buffer) {
+                    Some(whole) => whole.set_part(at, array),
+                    None => drop(self.arrays.insert(operand.buffer, array)),
+                }
+            }
+        }
+        let sizes = sizes.into_iter().map(|size| size as i64);
+        self.symbols.borrow_mut().extend(call.binds.iter().cloned().zip(sizes));
+        Ok(())
+    }
+
+    /// What a call is given to write to: all of a buffer is taken out of its place, where nothing
+    /// else is written there.
+    fn borrow(&mut self, operand: &Operand, written: &[&Operand]) -> Array {
+        let alone = written.iter().filter(|other| other.buffer == operand.buffer).count() == 1;
+        let whole =
+            if alone && self.is_whole(operand) { self.arrays.remove(operand.buffer) } else { None };
+        whole.unwrap_or_else(|| self.part(operand))
+    }
+
+    fn part(&self, operand: &Operand) -> Array {
+        self.arrays[operand.buffer].part(self.size(&operand.start), self.size(&operand.len))
+    }
+
+    fn is_whole(&self, operand: &Operand) -> bool {
+        self.eval(&operand.start) == 0
+            && self.size(&operand.len) == self.arrays[operand.buffer].len()
+    }
+
+    /// Refuses a call beyond what may be done.
+    fn affords(&mut self, call: &Call) -> Result {
+        /// What a call costs beside its elements.
+        const CALL: usize = 64;
+        let Some(work) = *self.work else { return Ok(()) };
+        let elements = |operand: &Operand| match self.arrays.get(operand.buffer) {
+            Some(array @ Array::Sequence(_)) => array.elements(),
+            _ => self.size(&self.plan.buffers[operand.buffer].len),
+        };
+        let all = call.reads().chain(call.writes()).map(elements);
+        let cost = all.fold(CALL, usize::saturating_add);
+        self.spend(cost);
+        if cost as u64 <= work { Ok(()) } else { Err(Error::Value("it takes too long")) }
+    }
+
+    /// Takes so many elements from what may be done.
+    fn spend(&mut self, elements: usize) {
+        if let Some(work) = self.work {
+            *work = work.saturating_sub(elements as u64);
+        }
+    }
+
+    /// Refuses a buffer that no memory holds.
+    fn has_room(&self, operand: &Operand) -> Result {
+        const MOST: usize = 1 << 40;
+        let buffer = &self.plan.buffers[operand.buffer];
+        let bytes = self.size(&buffer.len).saturating_mul(buffer.dtype.bytes());
+        if bytes <= MOST { Ok(()) } else { Err(Error::Value("a size is larger than memory")) }
+    }
+
+    /// Makes the buffer of an operand, where it is not there yet.
+    fn ensure(&mut self, operand: &Operand) {
+        if self.arrays.contains(operand.buffer) {
+            return;
+        }
+        let buffer = &self.plan.buffers[operand.buffer];
+        let array = match &buffer.place {
+            Place::Weight { weight, .. } => Array::from_tensor(&weight.tensor()),
+            _ if buffer.kind == Kind::Sequence => Array::sequence_of(buffer.dtype, &[]),
+            _ => Array::zeroed(buffer.dtype, self.size(&buffer.len)),
+        };
+        self.arrays.insert(operand.buffer, array);
+    }
+}
+
+/// What the first run finds of a state: its default, or zeros. A size that no input settles is 0.
+fn first(plan: &Plan, found: &Port, settled: &HashMap<Symbol, i64>) -> Tensor {
+    if let Some(default) = plan.initial(found) {
+        return default.clone();
+    }
+    let size = |dim: &Dim| dim.eval(&|name| settled.get(name).copied().unwrap_or(0));
+    let sizes = found.shape().iter().map(|dim| usize::try_from(size(dim)).unwrap_or(0));
+    let shape: Vec<usize> = sizes.collect();
+    Array::zeroed(found.dtype(), count(&shape)).into_tensor(shape)
+}

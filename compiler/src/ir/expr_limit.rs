@@ -1,0 +1,124 @@
+//! What becomes of sizes that are longer than [`Dim::LONGEST`]. Elements that are known as sizes
+//! are then known only when the model runs; sizes of axes and memory are a diagnostic.
+
+use super::{Inferred, infer::Finds};
+use crate::{
+    arena::Arena,
+    diag::{Code, Diagnostic, Result},
+    dim::Dim,
+    plan::{Buffer, BufferId, Condition, Step},
+};
+
+/// The types and what else was found, where no size of an axis or of a check is too long; elements
+/// that are too long are no longer known.
+pub(super) fn cut(inferred: Inferred, finds: &mut Finds) -> Inferred {
+    finds.known.retain(|(i, known)| {
+        let is_short = !Dim::are_too_long(known);
+        if !is_short {
+            let one = |dim: &Dim| Some(dim.clone()).filter(|dim| !dim.is_too_long());
+            finds.partly.push((*i, known.iter().map(one).collect()));
+        }
+        is_short
+    });
+    finds.partly.retain(|(_, partly)| !Dim::are_too_long(partly.iter().flatten()));
+    let types = inferred?;
+    for (i, ty) in types.iter().enumerate() {
+        let sizes = ty.sizes();
+        if Dim::are_too_long(sizes) || sizes.iter().product::<Dim>().is_too_long() {
+            return Err(too_long(&format!("the sizes of output {i}")).into());
+        }
+    }
+    for check in &finds.checks {
+        let (Condition::Equal(a, b) | Condition::Broadcast(a, b) | Condition::AtLeast(a, b)) =
+            &check.condition;
+        if Dim::are_too_long([a, b]) {
+            return Err(too_long("the sizes that must fit together").into());
+        }
+    }
+    Ok(types)
+}
+
+/// Refuses steps, and buffers behind the first `before`, of sizes that are too long.
+pub(super) fn lowered(steps: &[Step], buffers: &Arena<BufferId, Buffer>, before: usize) -> Result {
+    let mut is_long = false;
+    let mut see = |size: &Dim| is_long |= size.is_too_long();
+    steps.iter().for_each(|step| step.sizes(&mut see));
+    let new = buffers.iter().rev().take(buffers.len() - before);
+    new.for_each(|(_, buffer)| see(&buffer.len));
+    if is_long { Err(too_long("the sizes that it works with")) } else { Ok(()) }
+}
+
+fn too_long(what: &str) -> Diagnostic {
+    let message = format!(
+        "{what} are too long an expression: they are made of more than {} symbols and operations",
+        Dim::LONGEST
+    );
+    Diagnostic::new(Code::TooLarge, message)
+        .help("give the dimensions that they are made of as numbers: `--dim NAME=N`")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Options,
+        diag::{Code, Diagnostics},
+        dtype::DType,
+        interpreter,
+        plan::Plan,
+        tensor::Tensor,
+        value::Value,
+    };
+
+    fn plan(graph: &str) -> Result<Plan, Diagnostics> {
+        let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
+        Ok(crate::plan(text.into_bytes().into(), &Options::default(), &mut |_, _| {})?.0)
+    }
+
+    #[test]
+    fn elements_that_are_too_long_are_computed_when_the_model_runs() {
+        let steps: [fn(usize, usize) -> String; 2] = [
+            |i, j| format!("p{j} = Mul(p{i}, p{i})\n"),
+            |i, j| format!("t{i} = Div(p{i}, a)\n p{j} = Sub(p{i}, t{i})\n"),
+        ];
+        for (step, len) in steps.into_iter().zip([1, 0]) {
+            let steps: String = (0..40).map(|i| step(i, i + 1)).collect();
+            let planned = plan(&format!(
+                "(float[a, b] x, float[1] z) => (y) <int64[1] zero = {{0}}, int64[1] one = {{1}}> {{
+                    sizes = Shape(x)
+                    a = Gather(sizes, zero)
+                    b = Gather(sizes, one)
+                    p0 = Add(a, b)
+                    {steps}
+                    y = Expand(z, p40)
+                }}"
+            ));
+            let x = Tensor::from_numbers(DType::F32, vec![1, 0], &[]).expect("there are none");
+            let inputs = [x, Tensor::from_floats(&[1.0])].map(Value::Tensor);
+            let found = interpreter::run(&planned.expect("it is whole"), &inputs).expect("it fits");
+            assert_eq!(found[0].tensor().map(Tensor::len), Some(len));
+        }
+    }
+
+    #[test]
+    fn axes_that_are_too_long_are_a_finding_of_their_node() {
+        let axes: Vec<String> = (0..16).map(|i| format!("n{i}")).collect();
+        let ones = vec!["1"; 32].join(", ");
+        let found = plan(&format!(
+            "(float[{}] x) => (y) <int64[32] ones = {{{ones}}}> {{ y = Pad(x, ones) }}",
+            axes.join(", ")
+        ));
+        let found = found.err().expect("it is refused").0;
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].code, Code::TooLarge);
+        assert_eq!(found[0].at.last().map(String::as_str), Some("node `y` (Pad), number 0"));
+    }
+
+    #[test]
+    fn a_long_chain_of_quotients_compiles() {
+        let pool =
+            |i: usize| format!("x{} = MaxPool<kernel_shape = [2], strides = [2]>(x{i})", i + 1);
+        let pools: Vec<String> = (0..60).map(pool).collect();
+        let planned = plan(&format!("(float[1, 1, n] x0) => (x60) {{ {} }}", pools.join("\n")));
+        assert!(planned.is_ok(), "{}", planned.err().expect("it is an error"));
+    }
+}

@@ -1,0 +1,243 @@
+//! Regions whose types are wide enough for what the iterations of a loop give each other: they are built
+//! again until they are.
+//!
+//! A loop inside such a region is built again, too, whenever the region is. It then starts with the
+//! sizes open that were open the last time. So a loop is built once for each time that the region
+//! around it is, and once more for each size of its own that opens, of which there are only so many:
+//! loops inside each other take time that grows with their number's square, where without a memory
+//! it would double with each of them.
+
+use super::{Graph, NewNode, RegionId, Rewrite};
+use crate::{
+    diag::{Diagnostic, Result},
+    dim::Dim,
+    ty::{TensorType, Type},
+};
+use std::{collections::HashMap, hash::Hash};
+
+/// Who builds graphs with regions in them.
+pub(crate) trait Builds {
+    /// What tells the regions apart of which others are built.
+    type Key: Copy + Eq + Hash;
+
+    /// The graph that is built.
+    fn graph(&mut self) -> &mut Graph;
+
+    /// What is remembered meanwhile.
+    fn fitting(&mut self) -> &mut Fitting<Self::Key>;
+}
+
+impl Builds for Rewrite<'_> {
+    type Key = RegionId;
+
+    fn graph(&mut self) -> &mut Graph {
+        &mut self.new
+    }
+
+    fn fitting(&mut self) -> &mut Fitting<RegionId> {
+        &mut self.fitting
+    }
+}
+
+/// Adds the next region of `new`, as `build` makes it for what the region is given. Where its types
+/// cannot be said, they are unknown, and what is wrong is given back.
+pub(crate) fn fit<B: Builds>(
+    builder: &mut B,
+    new: &mut NewNode<'_>,
+    key: B::Key,
+    mut build: impl FnMut(&mut B, &[Type]) -> Result<RegionId>,
+) -> Result {
+    let i = new.regions.len();
+    let (first, mut fault) = given(builder.graph(), new, i);
+    let mut types = builder.fitting().enter(key, &first);
+    let built = loop {
+        match build(builder, &types) {
+            Ok(region) => {
+                new.regions.truncate(i);
+                new.regions.push(region);
+            }
+            Err(diagnostic) => break Err(diagnostic),
+        }
+        let (wider, found) = given(builder.graph(), new, i);
+        fault = fault.or(found);
+        if wider == types || fault.is_some() {
+            break Ok(());
+        }
+        types = wider;
+        builder.fitting().again();
+    };
+    builder.fitting().leave(first, types);
+    built.and(fault.map_or(Ok(()), Err))
+}
+
+fn given(graph: &mut Graph, new: &NewNode<'_>, i: usize) -> (Vec<Type>, Option<Diagnostic>) {
+    match graph.region_inputs(new, i) {
+        Ok(types) => (types, None),
+        Err(diagnostic) => (Vec::new(), Some(diagnostic)),
+    }
+}
+
+/// The regions that are being built, each inside the one before, and what is remembered of others
+/// inside them.
+pub(crate) struct Fitting<K> {
+    open: Vec<Open<K>>,
+}
+
+/// A region by what it is built of, and how many were built of that before it, in the same iteration of
+/// the region around it.
+type Place<K> = (K, usize);
+
+struct Open<K> {
+    place: Place<K>,
+    /// How many regions inside it were built of each, this time.
+    met: HashMap<K, usize>,
+    inside: HashMap<Place<K>, Fit<K>>,
+}
+
+/// What a region came to.
+struct Fit<K> {
+    /// The types that it was first tried with.
+    first: Vec<Type>,
+    /// Those that were wide enough.
+    wide: Vec<Type>,
+    inside: HashMap<Place<K>, Fit<K>>,
+}
+
+impl<K> Default for Fitting<K> {
+    fn default() -> Fitting<K> {
+        Fitting { open: Vec::new() }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Fitting<K> {
+    /// Starts with a region, whose types are `first` as far as can be said from outside; gives the
+    /// types to try.
+    fn enter(&mut self, key: K, first: &[Type]) -> Vec<Type> {
+        let mut place = (key, 0);
+        let mut before = None;
+        if let Some(around) = self.open.last_mut() {
+            let met = around.met.entry(key).or_default();
+            place.1 = *met;
+            *met += 1;
+            before = around.inside.remove(&place);
+        }
+        let types = match before.as_ref().filter(|fit| fit.first.len() == first.len()) {
+            None => first.to_vec(),
+            Some(fit) => {
+                let before = fit.first.iter().zip(&fit.wide);
+                first
+                    .iter()
+                    .zip(before)
+                    .map(|(ty, (first, wide))| widened(ty, first, wide))
+                    .collect()
+            }
+        };
+        let inside = before.map(|fit| fit.inside).unwrap_or_default();
+        self.open.push(Open { place, met: HashMap::new(), inside });
+        types
+    }
+
+    /// Has the innermost region built once more.
+    fn again(&mut self) {
+        if let Some(open) = self.open.last_mut() {
+            open.met.clear();
+        }
+    }
+
+    /// Is done with the innermost region.
+    fn leave(&mut self, first: Vec<Type>, wide: Vec<Type>) {
+        let done = self.open.pop();
+        if let (Some(Open { place, inside, .. }), Some(around)) = (done, self.open.last_mut()) {
+            around.inside.insert(place, Fit { first, wide, inside });
+        }
+    }
+}
+
+/// The type, opened where it was opened before. What was before is thrown away, so its symbols may
+/// stand for sizes again.
+fn widened(now: &Type, first: &Type, wide: &Type) -> Type {
+    if now == first {
+        return wide.clone();
+    }
+    if first == wide {
+        return now.clone();
+    }
+    match (now, first, wide) {
+        (Type::Tensor(now), Type::Tensor(first), Type::Tensor(wide)) => {
+            widened_tensor(now, first, wide).into()
+        }
+        (Type::Sequence(now), Type::Sequence(first), Type::Sequence(wide)) => {
+            Type::Sequence(widened(now, first, wide).into())
+        }
+        (now, first, Type::Optional(wide)) => {
+            Type::Optional(widened(now.content(), first.content(), wide).into())
+        }
+        _ => now.clone(),
+    }
+}
+
+fn widened_tensor(now: &TensorType, first: &TensorType, wide: &TensorType) -> TensorType {
+    if now.dtype != wide.dtype || now.rank() != wide.rank() || first.rank() != wide.rank() {
+        return now.clone();
+    }
+    let sizes = now.shape.iter().zip(first.shape.iter().zip(&wide.shape));
+    let size = |(now, (first, wide)): (&Dim, (&Dim, &Dim))| {
+        if first == wide { now.clone() } else { wide.clone() }
+    };
+    TensorType { dtype: now.dtype, shape: sizes.map(size).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, import, interpreter, tensor::Tensor, value::Value};
+
+    /// Loops inside each other, `depth` of them around a node that makes a tensor twice as long.
+    fn nested(depth: usize) -> String {
+        let mut inner = String::from("r0 = Concat<axis = 0>(v1, v1)");
+        for i in 1..=depth {
+            inner = format!(
+                "r{i} = Loop<body = b{i} (int64 i{i}, bool on{i}, v{i}) => (bool to{i}, r{}) {{
+                    to{i} = Identity(on{i})
+                    {inner}
+                }}>(n, go, v{})",
+                i - 1,
+                i + 1
+            );
+        }
+        format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[k] v{}, int64 n, bool go) => (r{depth}) {{ {inner} }}",
+            depth + 1
+        )
+    }
+
+    fn nodes(depth: usize) -> usize {
+        let imported = import::model(nested(depth).into(), &import::Settings::default());
+        imported.expect("the model is whole").graph.nodes().count()
+    }
+
+    #[test]
+    fn loops_inside_each_other_are_built_as_often_as_they_are_deep() {
+        // A body has two nodes. The outermost is built twice, the one inside it once more, and so
+        // on.
+        for depth in [1, 2, 8, 20] {
+            let built: usize = (1..=depth).map(|level| 2 * (level + 1)).sum();
+            assert_eq!(nodes(depth), built + 1);
+        }
+    }
+
+    #[test]
+    fn they_give_what_they_should() {
+        let run = |depth: usize, iterations: i64| {
+            let planned = crate::plan(nested(depth).into(), &Options::default(), &mut |_, _| {});
+            let v = Tensor::from_floats(&[1.0, 2.0]);
+            let given =
+                [v, Tensor::from_int(iterations), Tensor::from_bool(true)].map(Value::Tensor);
+            let found = interpreter::run(&planned.expect("the model is whole").0, &given);
+            found.expect("sizes are small")[0].tensor().map(Tensor::len)
+        };
+        assert_eq!(run(16, 0), Some(2));
+        assert_eq!(run(16, 1), Some(4));
+        assert_eq!(run(3, 2), Some(2 << 8));
+    }
+}

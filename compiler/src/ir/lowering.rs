@@ -1,0 +1,450 @@
+//! From a graph to a plan: where every value lies, and which kernels are called.
+
+use super::{
+    Graph, NodeId, RegionId, ValueId, declared_bounds, expr_limit,
+    lower::{Lower, Lowering},
+    views::Homes,
+};
+use crate::{
+    arena::Map,
+    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
+    dim::Dim,
+    dtype::DType,
+    plan::{
+        Block, Buffer, BufferId, Call, Kernel, Kind, NoParams, Operand, Optimize, Place, Plan,
+        Port, Precision, Step, Weight, kernel, weight::Likeness,
+    },
+    tensor::Tensor,
+    ty::{TensorType, Type},
+};
+use std::collections::{HashMap, HashSet};
+
+static COPY: Kernel = kernel!(ANY T, reshape::identity, |f, a, _p| f(a.input::<T>(0), a.output(0)));
+static COPY_SEQUENCE: Kernel = kernel!(LISTED T, sequence::identity::<T>,
+    |f, a, _p| f(a.sequence(0), a.output_sequence(0)));
+
+/// The plan of a graph, before its memory is laid out.
+pub fn plan(
+    graph: &Graph,
+    optimize: Optimize,
+    precision: Precision,
+) -> std::result::Result<Plan, Diagnostics> {
+    let planned = planned(graph, optimize, precision);
+    planned.map_err(|diagnostics| diagnostics.within(&place(graph, graph.body)))
+}
+
+fn planned(
+    graph: &Graph,
+    optimize: Optimize,
+    precision: Precision,
+) -> std::result::Result<Plan, Diagnostics> {
+    let diagnostics = DiagnosticSink::default();
+    let mut state = State {
+        graph,
+        optimize,
+        precision,
+        plan: Plan::default(),
+        homes: Homes::of(graph),
+        buffers: Map::default(),
+        besides: Map::default(),
+        weights: HashMap::new(),
+        held: HashSet::new(),
+    };
+    state.plan.info = graph.info.clone();
+    state.plan.symbols = graph.symbols.clone();
+    state.plan.learns = graph.interface.learns;
+    let promised = declared_bounds::bound(graph, &mut state.plan);
+    let mut found = HashMap::new();
+    for (i, &id) in graph[graph.body].inputs.iter().enumerate() {
+        match graph.interface.found_at(i) {
+            Some(held) => drop(found.insert(i, diagnostics.keep(state.found(held)))),
+            None => {
+                let port = diagnostics.keep(state.input(i, id));
+                state.plan.inputs.extend(port);
+            }
+        }
+    }
+    // What follows from an input without axes is no second diagnostic.
+    diagnostics.finish()?;
+    let mut steps = Vec::new();
+    for &id in &graph[graph.body].nodes {
+        diagnostics.keep(state.node(id, &mut steps));
+    }
+    for held in &graph.interface.states {
+        let Some(found) = found.remove(&held.input).flatten() else { continue };
+        let held = diagnostics.keep(state.next(*held, found, &mut steps));
+        state.plan.states.extend(held);
+    }
+    for (i, &id) in graph[graph.body].outputs.iter().enumerate() {
+        if graph.interface.keeps(i) {
+            continue;
+        }
+        // The model's name for it: the value may have come to have another.
+        let name = graph.info.outputs.get(i).unwrap_or(&graph[id].name).clone();
+        if let Some(port) = diagnostics.keep(state.output(&name, id, &mut steps)) {
+            state.plan.outputs.push(port);
+        }
+    }
+    diagnostics.finish()?;
+    declared_bounds::check(&mut steps, &promised);
+    Ok(Plan { steps, optimize, ..state.plan })
+}
+
+pub(super) struct State<'g> {
+    pub(super) graph: &'g Graph,
+    optimize: Optimize,
+    precision: Precision,
+    pub(super) plan: Plan,
+    homes: Homes,
+    pub(super) buffers: Map<ValueId, BufferId>,
+    /// What stands beside the elements of optionals and maps.
+    besides: Map<ValueId, Operand>,
+    /// The buffers of weights, by what those that are equal have in common.
+    weights: HashMap<Likeness, Vec<BufferId>>,
+    /// The buffers that hold state.
+    pub(super) held: HashSet<BufferId>,
+}
+
+impl State<'_> {
+    fn input(&mut self, i: usize, id: ValueId) -> Result<Port> {
+        let (name, ty) = (&self.graph[id].name, &self.graph[id].ty);
+        if let Type::Unranked(_) = ty {
+            let message =
+                format!("the model does not say how many axes the input {} has", quoted(name));
+            return Err(Diagnostic::new(Code::UnknownShape, message)
+                .help(format!("say `--shape {name}=…`, such as `1,3,224,224` or `batch,8`")));
+        }
+        let Kept { dtype, len, kind } = kept(self.graph, id)?;
+        let number = self.plan.inputs.len();
+        let buffer = self.buffer(name, kind, dtype, len, Place::Input(number));
+        self.buffers.insert(id, buffer);
+        let beside = match (ty, ty.content()) {
+            (Type::Map(key, _), _) => Some((" keys", *key, self.plan.buffers[buffer].len.clone())),
+            (Type::Optional(_), Type::Tensor(_)) => Some((" given", DType::Bool, 1.into())),
+            (Type::Optional(_), content) if content.element().is_some() => {
+                Some((" given", DType::Bool, 1.into()))
+            }
+            (Type::Tensor(_), _) => None,
+            (ty, _) if ty.element().is_some() => None,
+            _ => {
+                let name = quoted(name);
+                let message = format!("the input {name} is {ty}, which no operator of ONNX takes");
+                return Err(Diagnostic::new(Code::Unsupported, message));
+            }
+        };
+        if let Some((suffix, dtype, len)) = beside {
+            let name = format!("{name}{suffix}");
+            let place = Place::Input(number);
+            let beside = self.buffer(&name, Kind::Elements, dtype, len.clone(), place);
+            self.besides.insert(id, Operand::whole(beside, len));
+        }
+        let mut port = self.port(name, id, None)?;
+        port.default = self.default(i, name);
+        Ok(port)
+    }
+
+    /// The constant that input `i` is where the caller leaves it out.
+    pub(super) fn default(&mut self, i: usize, name: &str) -> Option<Operand> {
+        let interface = self.graph.interface.clone();
+        let tensor = interface.defaults.get(&i)?;
+        Some(self.weight(&format!("{name} default"), tensor.clone().into(), tensor.len()))
+    }
+
+    fn output(&mut self, name: &str, id: ValueId, steps: &mut Vec<Step>) -> Result<Port> {
+        self.says_keys(name, id)?;
+        let found = self.operand(id)?;
+        // What the caller or the weights own, and a part of something else, is copied out.
+        let whole =
+            found.start.known() == Some(0) && self.plan.buffers[found.buffer].len == found.len;
+        let taken = self.plan.outputs.iter().any(|port| port.operand.buffer == found.buffer);
+        match self.plan.buffers[found.buffer].place {
+            Place::Arena { .. } if !self.held.contains(&found.buffer) => {}
+            Place::Heap if whole && !taken => {}
+            _ => {
+                let to = self.like(name, &found);
+                steps.push(Step::Call(self.copy(name, found, to.clone())));
+                return self.port(name, id, Some(to));
+            }
+        };
+        self.port(name, id, Some(found))
+    }
+
+    /// Refuses a map whose keys are not constants: a module has those that it gives as text.
+    fn says_keys(&mut self, name: &str, id: ValueId) -> Result {
+        let ty = &self.graph[id].ty;
+        let Some(keys) = ty.key().and_then(|_| self.beside(id)) else { return Ok(()) };
+        match self.plan.buffers[keys.buffer].place {
+            Place::Weight { .. } => Ok(()),
+            _ => {
+                let name = quoted(name);
+                let message =
+                    format!("the output {name} is {ty}, whose keys the model does not say");
+                let help = "maps are given by `ZipMap`, which says their keys";
+                Err(Diagnostic::new(Code::Unsupported, message).help(help))
+            }
+        }
+    }
+
+    pub(super) fn port(
+        &mut self,
+        name: &str,
+        id: ValueId,
+        operand: Option<Operand>,
+    ) -> Result<Port> {
+        let doc = self.graph.info.value_docs.get(name).cloned().unwrap_or_default();
+        let operand = operand.map_or_else(|| self.operand(id), Ok)?;
+        let ty = match &self.graph[id].ty {
+            // An optional that surely has no value is one of no elements.
+            Type::Optional(ty) if ty.kept().is_none() && ty.element().is_none() => {
+                Type::Optional(Type::tensor(kept(self.graph, id)?.dtype, [0]).into())
+            }
+            ty => ty.clone(),
+        };
+        let (name, beside) = (name.to_owned(), self.beside(id));
+        Ok(Port { name, doc, ty, operand, beside, default: None })
+    }
+
+    pub(super) fn buffer(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        dtype: DType,
+        len: Dim,
+        place: Place,
+    ) -> BufferId {
+        self.plan.buffers.push(Buffer { name: name.to_owned(), kind, dtype, len, place })
+    }
+
+    /// Memory that a value needs.
+    fn space(&mut self, name: &str, Kept { dtype, len, kind }: Kept) -> Operand {
+        let most = self.plan.upper(&len).and_then(|most| usize::try_from(most).ok());
+        let place = match (most, kind) {
+            (Some(capacity), Kind::Elements) if dtype != DType::String => {
+                Place::Arena { offset: 0, capacity }
+            }
+            _ => Place::Heap,
+        };
+        Operand::whole(self.buffer(name, kind, dtype, len.clone(), place), len)
+    }
+
+    fn node(&mut self, id: NodeId, steps: &mut Vec<Step>) -> Result {
+        let (graph, node) = (self.graph, &self.graph[id]);
+        if let Some(fault) = &node.fault {
+            return Err(fault.clone());
+        }
+        let mut outputs = node.outputs.iter().flatten().peekable();
+        if outputs.peek().is_some() && outputs.all(|&id| graph[id].constant.is_some()) {
+            return Ok(());
+        }
+        steps.extend(node.checks.iter().cloned().map(Step::Check));
+        let (first, before) = (steps.len(), self.plan.buffers.len());
+        let macs = self.plan.macs;
+        let mut cx = Lower::new(self, graph, node, steps);
+        let lowered = node.op.lower(&mut cx);
+        // The last call is the one that the others prepare.
+        if let Some(Step::Call(call)) = steps[first..].last_mut() {
+            call.macs = self.plan.macs - macs;
+        }
+        let lowered =
+            lowered.and_then(|()| expr_limit::lowered(&steps[first..], &self.plan.buffers, before));
+        lowered.map_err(|diagnostic| diagnostic.within(node.location()))
+    }
+
+    /// The buffer of a weight. Equal weights share one.
+    fn constant(&mut self, name: &str, weight: Weight, parameters: usize) -> BufferId {
+        let alike = self.weights.entry(weight.likeness()).or_default();
+        let same = |id: &&BufferId| match &self.plan.buffers[**id].place {
+            Place::Weight { weight: other, .. } => *other == weight,
+            _ => false,
+        };
+        if let Some(&found) = alike.iter().find(same) {
+            return found;
+        }
+        let (dtype, len) = (weight.dtype(), weight.len().into());
+        let place = Place::Weight { offset: 0, weight, parameters };
+        let name = name.to_owned();
+        let buffer = Buffer { name, kind: Kind::Elements, dtype, len, place };
+        let id = self.plan.buffers.push(buffer);
+        alike.push(id);
+        id
+    }
+}
+
+impl Lowering for State<'_> {
+    fn operand(&mut self, value: ValueId) -> Result<Operand> {
+        if let Some(tensor) = &self.graph[value].constant {
+            return Ok(self.weight(&self.graph[value].name, tensor.clone().into(), tensor.len()));
+        }
+        let len = kept(self.graph, value)?.len;
+        let (home, start) = self.homes.find(value);
+        if let Some(tensor) = &self.graph[home].constant {
+            let buffer = self.constant(&self.graph[home].name, tensor.clone().into(), tensor.len());
+            return Ok(Operand { buffer, start, len });
+        }
+        if let Some(&buffer) = self.buffers.get(home) {
+            return Ok(Operand { buffer, start, len });
+        }
+        let whole = self.space(&self.graph[home].name, kept(self.graph, home)?);
+        self.buffers.insert(home, whole.buffer);
+        Ok(Operand { buffer: whole.buffer, start, len })
+    }
+
+    fn scratch(&mut self, name: &str, dtype: DType, len: Dim) -> Operand {
+        self.space(name, Kept { dtype, len, kind: Kind::Elements })
+    }
+
+    fn region(&mut self, region: RegionId) -> Result<Block> {
+        let mut steps = Vec::new();
+        for &id in &self.graph[region].nodes {
+            if let Some(fault) = &self.graph[id].fault {
+                let refusal = Some(format!("{}: {}", self.graph[id].name, fault.message));
+                return Ok(Block { steps, refusal, ..Block::default() });
+            }
+            let within = |diagnostic: Diagnostic| diagnostic.within(place(self.graph, region));
+            self.node(id, &mut steps).map_err(within)?;
+        }
+        let outputs = &self.graph[region].outputs;
+        let results = outputs.iter().map(|&id| self.operand(id)).collect::<Result<_>>()?;
+        Ok(Block { steps, results, ..Block::default() })
+    }
+
+    fn upper(&self, dim: &Dim) -> Option<i64> {
+        self.plan.upper(dim)
+    }
+
+    fn optimize(&self) -> Optimize {
+        self.optimize
+    }
+
+    fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand {
+        let len = weight.len().into();
+        Operand::whole(self.constant(name, weight, parameters), len)
+    }
+
+    fn beside(&mut self, value: ValueId) -> Option<Operand> {
+        let (value, home) = (&self.graph[value], self.homes.find(value).0);
+        if let Type::Optional(_) = &value.ty {
+            let known = value.known.as_ref().and_then(|known| known.first()?.known());
+            let always = !matches!(self.graph[home].ty, Type::Optional(_));
+            if let Some(given) = known.or(always.then_some(1)) {
+                return Some(self.weight("given", Tensor::from_bool(given != 0).into(), 0));
+            }
+        }
+        if let Some(beside) = self.besides.get(home) {
+            return Some(beside.clone());
+        }
+        let (suffix, dtype, len) = match (&value.ty, value.ty.kept()) {
+            (Type::Optional(_), _) => ("given", DType::Bool, 1.into()),
+            (ty, Some(values)) => ("keys", ty.key()?, values.shape.last()?.clone()),
+            _ => return None,
+        };
+        let beside = self.scratch(&format!("{} {suffix}", self.graph[home].name), dtype, len);
+        self.besides.insert(home, beside.clone());
+        Some(beside)
+    }
+
+    fn set_beside(&mut self, value: ValueId, operand: Operand) {
+        self.besides.insert(self.homes.find(value).0, operand);
+    }
+
+    fn like(&mut self, name: &str, operand: &Operand) -> Operand {
+        let Buffer { kind, dtype, .. } = self.plan.buffers[operand.buffer];
+        self.space(name, Kept { dtype, len: operand.len.clone(), kind })
+    }
+
+    fn copy(&self, node: &str, from: Operand, to: Operand) -> Call {
+        let Buffer { kind, dtype, .. } = self.plan.buffers[to.buffer];
+        let kernel = match kind {
+            Kind::Elements => &COPY,
+            Kind::Sequence => &COPY_SEQUENCE,
+        };
+        let mut call = Call::new(node.to_owned(), kernel, dtype, NoParams);
+        call.inputs.push(from.into());
+        call.outputs.push(to.into());
+        call
+    }
+
+    fn count(&mut self, macs: u64) {
+        self.plan.macs = self.plan.macs.saturating_add(macs);
+    }
+
+    fn draws(&mut self) -> usize {
+        self.plan.draws += 1;
+        self.plan.draws - 1
+    }
+}
+
+/// Where the nodes of a region are, for people.
+pub(super) fn place(graph: &Graph, region: RegionId) -> String {
+    format!("graph {}", quoted(&graph[region].name))
+}
+
+pub(super) fn tensor_type(graph: &Graph, id: ValueId) -> Result<&TensorType> {
+    let value = &graph[id];
+    value.ty.as_tensor().ok_or_else(|| {
+        let (name, ty) = (quoted(&value.name), &value.ty);
+        if let Type::Sparse(_) = ty {
+            let message = format!("{name} is {ty}, but only constants may be sparse");
+            return Diagnostic::new(Code::Unsupported, message);
+        }
+        if matches!(ty, Type::Unknown | Type::Unranked(_)) {
+            let message = format!("how many axes {name} has is known only when the model runs");
+            return Diagnostic::new(Code::UnknownShape, message).help(
+                "where a size decides it, as which axes are squeezed, give that as a number: `--dim \
+                 NAME=N`; where a condition does, both branches must give as many",
+            );
+        }
+        let message = format!("the value {name} is {ty}, which needs a fixed number of axes");
+        Diagnostic::new(Code::UnknownShape, message)
+    })
+}
+
+/// What memory a value takes.
+pub(super) struct Kept {
+    pub dtype: DType,
+    pub len: Dim,
+    pub kind: Kind,
+}
+
+pub(super) fn kept(graph: &Graph, id: ValueId) -> Result<Kept> {
+    let content = graph[id].ty.content();
+    if let (Some(_), Some(dtype)) = (content.element(), content.dtype()) {
+        return Ok(Kept { dtype, len: 1.into(), kind: Kind::Sequence });
+    }
+    let (dtype, len) = match (content, content.kept()) {
+        (Type::Never(dtype), _) => (*dtype, 0.into()),
+        (_, Some(ty)) => (ty.dtype, ty.len()),
+        (_, None) => tensor_type(graph, id).map(|ty| (ty.dtype, ty.len()))?,
+    };
+    Ok(Kept { dtype, len, kind: Kind::Elements })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Options;
+
+    #[test]
+    fn a_finding_says_in_which_graph_it_is() {
+        let text = r#"<ir_version: 10, opset_import: ["" : 21]>
+            g (float[2] x, bool c) => (y) {
+                [choice] y = If<
+                    then_branch = forever () => (z) {
+                        [round] z = Loop<body = iteration (int64 i, bool on, v) => (bool to, w) {
+                            to = Identity(on) w = Neg(v)
+                        }>("", "", x)
+                    },
+                    else_branch = once () => (z) { z = Abs(x) }
+                >(c)
+            }"#;
+        let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
+        let diagnostics = planned.err().expect("a loop never ends").0;
+        assert_eq!(
+            diagnostics[0].at,
+            ["graph `g`", "node `choice` (If)", "graph `forever`", "node `round` (Loop)"]
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! Derivatives by the weights of convolutions whose results have their channels in blocks.
+
+use super::{geometry_of, macs};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::DType,
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    ops::{
+        Entry, blocked, internal,
+        window::{Rounding, Slide, Window},
+    },
+    plan::{Kernel, geometry, kernel},
+    ty::Type,
+};
+use onnxc_runtime::conv;
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[internal("BlockedConvWeightGrad", |node| {
+    Ok(Rc::new(BlockedConvWeightGrad {
+        window: Window::read(node)?,
+        channels: node.required_int("channels")?,
+        filters: node.required_int("filters")?,
+        nchwc: node.flag("nchwc", false)?,
+        depthwise: node.flag("depthwise", false)?,
+    }))
+})];
+
+/// What [`ConvWeightGrad`](super::weight_grad::ConvWeightGrad) is in one group, or in a group for each channel,
+/// where the second input has its channels in blocks.
+pub struct BlockedConvWeightGrad {
+    /// The window, whose sizes are known.
+    pub window: Window,
+    /// How many channels of the first input are meant.
+    pub channels: i64,
+    /// How many channels of the second input are meant.
+    pub filters: i64,
+    /// Whether the channels of the first input stand in blocks, too.
+    pub nchwc: bool,
+    /// Whether each channel, which is then in blocks, was convolved alone.
+    pub depthwise: bool,
+}
+
+static NCHWC: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::conv_weight_grad_nchwc,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
+static TO_BLOCKS: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::conv_weight_grad_nchw_to_nchwc,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
+static DEPTHWISE: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::depthwise_conv_weight_grad,
+    |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
+
+impl BlockedConvWeightGrad {
+    /// The shape of the first input, out of blocks.
+    fn images(&self, x: &[Dim]) -> Option<Vec<Dim>> {
+        if !self.nchwc {
+            return (x.len() > 2).then(|| x.to_vec());
+        }
+        let (batch, image) = blocked::image(x)?;
+        Some([&[batch.clone(), self.channels.into()], image].concat())
+    }
+
+    fn weights(&self) -> Vec<Dim> {
+        let channels = if self.depthwise { 1 } else { self.channels };
+        [vec![self.filters.into(), channels.into()], self.window.sizes()].concat()
+    }
+
+    fn slides(&self, images: &[Dim]) -> Vec<Slide> {
+        self.window.slides(&images[2..], &self.window.sizes(), Rounding::Down)
+    }
+}
+
+impl Op for BlockedConvWeightGrad {
+    fn name(&self) -> &'static str {
+        "BlockedConvWeightGrad"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        self.window.attributes(a);
+        a.int("channels", self.channels);
+        a.int("filters", self.filters);
+        a.flag("nchwc", self.nchwc);
+        a.flag("depthwise", self.depthwise);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        cx.of(0, &[DType::F32])?;
+        cx.same_dtype(0, 1)?;
+        let (x, dy) = (self.images(cx.shape(0)?), cx.shape(1)?.to_vec());
+        let (Some(x), Some((batch, places))) = (x, blocked::image(&dy)) else {
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
+        };
+        self.window.check(cx, x.len() - 2)?;
+        self.window.kernel(cx, x.len() - 2)?;
+        cx.require_equal(&x[0], batch, "the numbers of images and of results")?;
+        for (slide, out) in self.slides(&x).iter().zip(places) {
+            cx.require_equal(&slide.places, out, "the places of a window and of its results")?;
+        }
+        Ok(vec![Type::tensor(DType::F32, self.weights())])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let images = self.images(&cx.ty(0)?.shape).expect("inferring saw the axes");
+        let groups = if self.depthwise { self.channels } else { 1 };
+        let geometry = geometry_of(&images[0], &self.weights(), &self.slides(&images), groups);
+        cx.macs(&macs(&geometry));
+        type Wants = fn(&conv::Conv<'_>) -> usize;
+        let (kernel, wants): (_, Wants) = match (self.depthwise, self.nchwc) {
+            (true, _) => (&DEPTHWISE, conv::depthwise_conv_weight_grad_scratch),
+            (false, true) => (&NCHWC, conv::conv_weight_grad_nchwc_scratch),
+            (false, false) => (&TO_BLOCKS, conv::conv_weight_grad_nchw_to_nchwc_scratch),
+        };
+        let scratch = geometry.scratch_of(&|dim| cx.most(dim), wants);
+        let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into()];
+        let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
+        cx.call_on(kernel, DType::F32, inputs, outputs, geometry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{
+        testing::{check, tensor},
+        window::AutoPad,
+    };
+
+    #[test]
+    fn a_result_is_as_large_as_the_weights() {
+        let op = |nchwc| BlockedConvWeightGrad {
+            window: Window {
+                auto_pad: AutoPad::NotSet,
+                kernel_shape: vec![3, 2],
+                strides: vec![2, 1],
+                pads: vec![1, 0, 1, 0],
+                dilations: vec![1, 1],
+            },
+            channels: 20,
+            filters: 6,
+            nchwc,
+            depthwise: false,
+        };
+        let dy = || tensor(DType::F32, [5, 1, 4, 8, 16]);
+        check(op(true), &[tensor(DType::F32, [5, 2, 8, 9, 16]), dy()], 1, "float[6, 20, 3, 2]");
+        check(op(false), &[tensor(DType::F32, [5, 20, 8, 9]), dy()], 1, "float[6, 20, 3, 2]");
+        let alone = BlockedConvWeightGrad { filters: 20, depthwise: true, ..op(true) };
+        let dy = tensor(DType::F32, [5, 2, 4, 8, 16]);
+        check(alone, &[tensor(DType::F32, [5, 2, 8, 9, 16]), dy], 1, "float[20, 1, 3, 2]");
+    }
+}

@@ -1,0 +1,146 @@
+//! Bytes with their channels side by side: the layout `[batch, size…, channels]`, with the channels
+//! of a pixel filled up to a multiple of four, unless there are only one to three, and what changes to
+//! it and back. Bytes have no sign there; those that had one have moved by 128.
+
+pub(crate) mod conv;
+pub(crate) mod pool;
+
+use super::{Entry, internal, quantized::requantize::Requantized};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{BYTES, DType},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    plan::{Kernel, geometry::Channels, kernel},
+    ty::Type,
+};
+use onnxc_runtime::{nhwc::pixel_len, quantized::Requantize};
+use std::rc::Rc;
+
+pub const OPS: &[Entry] = &[
+    internal("ToNchw", |node| {
+        let dtype = node.maybe_dtype("dtype")?.filter(|&dtype| dtype == DType::I8);
+        let channels = node.required_int("channels")?;
+        Ok(Rc::new(ToNchw { channels, dtype: dtype.unwrap_or(DType::U8) }))
+    }),
+    internal("ToNhwc", |_| Ok(Rc::new(ToNhwc))),
+];
+
+/// A pixel has a multiple of so many bytes.
+const QUAD: i64 = 4;
+
+/// Whether pixels of so many channels may stand in those of more: they are full, or they are filled up
+/// as the last of all.
+pub fn joins(channels: i64, is_last: bool) -> bool {
+    channels % QUAD == 0 || is_last && channels > 2
+}
+
+/// The shape with channels last of what has the shape given: a batch, channels, and more.
+pub fn shape(of: &[Dim]) -> Option<Vec<Dim>> {
+    let [batch, channels, image @ ..] = of else { return None };
+    let mut shape = vec![batch.clone()];
+    shape.extend(image.iter().cloned());
+    shape.push(pixel(channels));
+    Some(shape)
+}
+
+/// How many bytes a pixel of so many channels has.
+pub fn pixel(channels: &Dim) -> Dim {
+    match channels.known().map(usize::try_from) {
+        Some(Ok(channels)) => pixel_len(channels).into(),
+        _ => channels.ceil_div(&QUAD.into()) * QUAD,
+    }
+}
+
+/// The batch, and the sizes of an image, of what has its channels last.
+pub fn image(shape: &[Dim]) -> Option<(&Dim, &[Dim])> {
+    let [batch, image @ .., _] = shape else { return None };
+    Some((batch, image))
+}
+
+/// How far bytes of a type have moved.
+pub fn moved(dtype: DType) -> i32 {
+    if dtype == DType::I8 { 128 } else { 0 }
+}
+
+/// What becomes of sums of bytes of type `from`, where neither these nor the results have a sign.
+pub fn unsigned(to: Requantized, from: DType) -> Requantized {
+    let (x, y) = (moved(from), moved(to.dtype));
+    let Requantize { x_zero, y_zero, low, high } = to.to;
+    let to = Requantize { x_zero: x_zero + x, y_zero: y_zero + y, low: low + y, high: high + y };
+    Requantized { to, dtype: DType::U8 }
+}
+
+fn channels(shape: &[Dim]) -> Channels {
+    let (batch, channels) = (shape[0].clone(), shape[1].clone());
+    Channels { batch, channels, pixels: shape[2..].iter().product() }
+}
+
+/// Its input, with the channels last.
+pub struct ToNhwc;
+
+static FROM_FIRST: Kernel<Channels> = kernel!(BYTES T,
+    nhwc::from_channels_first::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+
+impl Op for ToNhwc {
+    fn name(&self) -> &'static str {
+        "ToNhwc"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let Some(shape) = shape(&cx.of(0, BYTES)?.shape) else {
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no channels"));
+        };
+        Ok(vec![Type::tensor(DType::U8, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = channels(&cx.ty(0)?.shape);
+        cx.call_for_input(&FROM_FIRST, geometry)
+    }
+}
+
+/// Its input, whose channels are last, with these behind the batch.
+pub struct ToNchw {
+    /// How many channels are meant.
+    pub channels: i64,
+    /// The type of the bytes: `I8` or `U8`.
+    pub dtype: DType,
+}
+
+static TO_FIRST: Kernel<Channels> = kernel!(BYTES T,
+    nhwc::to_channels_first::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+
+impl Op for ToNchw {
+    fn name(&self) -> &'static str {
+        "ToNchw"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("channels", self.channels);
+        a.int("dtype", self.dtype.code().into());
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let Some((batch, image)) = image(&cx.of(0, &[DType::U8])?.shape) else {
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no channels"));
+        };
+        let mut shape = vec![batch.clone(), self.channels.into()];
+        shape.extend(image.iter().cloned());
+        Ok(vec![Type::tensor(self.dtype, shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let geometry = channels(&cx.output_ty(0)?.shape);
+        let (inputs, outputs) = (vec![cx.input(0)?.into()], vec![cx.output(0)?.into()]);
+        cx.call_on(&TO_FIRST, self.dtype, inputs, outputs, geometry)
+    }
+}

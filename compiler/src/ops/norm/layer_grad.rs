@@ -1,0 +1,153 @@
+//! The derivatives of normalizations of rows, in one pass over each.
+
+use super::{
+    gradient::{Normalized, inverse_root},
+    layer::{is_row, rows},
+};
+use crate::{
+    diag::{Code, Result},
+    dtype::WIDE,
+    ir::{Attributes, Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
+    plan::{Arg, Kernel, geometry::Axis, kernel},
+    ty::Type,
+};
+use std::rc::Rc;
+
+/// The derivatives by the input, the scale and the bias of a normalization of the axes from one on,
+/// from its input, its scale, and the derivative by its result. Those by the scale and the bias have
+/// the shape of the scale, which has one number for each element of a row.
+pub struct Grad {
+    /// The first axis that is normalized.
+    pub axis: i64,
+    /// What is added to the variances.
+    pub epsilon: f32,
+    /// Whether the mean was subtracted. Where it was not, there is no bias.
+    pub centered: bool,
+}
+
+pub fn read(node: &mut Reader<'_>, centered: bool) -> Result<Rc<dyn Op>> {
+    let (axis, epsilon) = (node.int("axis", -1)?, node.float("epsilon", 1e-5)?);
+    Ok(Rc::new(Grad { axis, epsilon, centered }))
+}
+
+/// Whether a normalization has such derivatives: the scale is a row, and nothing is rounded on the way.
+pub fn by_rows(g: &Gradient<'_>, axis: i64) -> bool {
+    let (x, scale) = (g.x(0), g.x(1));
+    let axis = g.axis(axis, x.rank());
+    WIDE.contains(&x.dtype()) && is_row(&scale.dims(), &x.dims(), axis)
+}
+
+/// Says the derivatives of a normalization's inputs.
+pub fn set(g: &mut Gradient<'_>, gradient: Grad) {
+    let (x, scale, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return };
+    // A bias may be of another shape than the scale.
+    let like_scale = g.optional(2).is_some_and(|bias| bias.dims() == scale.dims());
+    let wanted = [g.wants(0), g.wants(1), g.wants(2) && like_scale];
+    if g.wants(2) && !like_scale {
+        g.set(2, dy);
+    }
+    let outputs = if gradient.centered { 3 } else { 2 };
+    let found = g.tape().wanted(gradient, &[x, scale, dy], &wanted[..outputs]);
+    for (i, found) in found.into_iter().enumerate() {
+        if let Some(found) = found {
+            g.set(i, found);
+        }
+    }
+}
+
+impl Grad {
+    /// What the derivatives are as formulas.
+    fn written_out<'t>(&self, [x, scale, dy]: [Expr<'t>; 3], axis: usize) -> Vec<Expr<'t>> {
+        let axes: Vec<usize> = (axis..x.rank()).collect();
+        let others: Vec<usize> = (0..axis).collect();
+        let along = |x: Expr<'t>| x.sum(&others).reshape_like(scale);
+        let inner = dy * scale;
+        if self.centered {
+            let normalized = Normalized::of(x, &axes, self.epsilon);
+            return vec![normalized.gradient(inner, &axes), along(dy * normalized.y), along(dy)];
+        }
+        let factor = inverse_root((x * x).mean(&axes), self.epsilon);
+        let y = x * factor;
+        vec![factor * (inner - y * (inner * y).mean(&axes)), along(dy * y)]
+    }
+}
+
+static LAYER: Kernel<(Axis, f32)> = kernel!(WIDE T, norm::layer_normalization_grad::<T>,
+    |f, a, p| f(
+        a.input(0), a.input(1), a.input(2),
+        a.optional_output(0), a.optional_output(1), a.optional_output(2), p.0, p.1));
+static RMS: Kernel<(Axis, f32)> = kernel!(WIDE T, norm::rms_normalization_grad::<T>,
+    |f, a, p| f(
+        a.input(0), a.input(1), a.input(2),
+        a.optional_output(0), a.optional_output(1), p.0, p.1));
+
+impl Op for Grad {
+    fn name(&self) -> &'static str {
+        if self.centered { "LayerNormalizationGrad" } else { "RMSNormalizationGrad" }
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("axis", self.axis);
+        a.float("epsilon", self.epsilon);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (ty, scale) = (cx.of(0, WIDE)?.clone(), cx.of(1, WIDE)?.clone());
+        cx.same_dtype(0, 1)?;
+        cx.same_dtype(0, 2)?;
+        let axis = cx.axis("axis", self.axis, ty.rank())?;
+        let dy = cx.ranked(2, ty.rank())?.shape.clone();
+        for (a, b) in ty.shape.iter().zip(&dy) {
+            cx.require_equal(a, b, "the sizes of what is normalized and of the derivative")?;
+        }
+        if scale.rank() > ty.rank() || !is_row(&scale.shape, &ty.shape, axis) {
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the scale is not as long as a row"));
+        }
+        let found = [Type::from(ty), scale.clone().into(), scale.into()];
+        Ok(found.into_iter().take(if self.centered { 3 } else { 2 }).collect())
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let ty = cx.ty(0)?;
+        let axis = cx.axis(self.axis, ty.rank());
+        let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into(), cx.input(2)?.into()];
+        let mut found = vec![cx.optional_output(0)?, cx.optional_output(1)?];
+        if self.centered {
+            found.push(cx.optional_output(2)?);
+        }
+        let kernel = if self.centered { &LAYER } else { &RMS };
+        let outputs = found.into_iter().map(Arg::Optional).collect();
+        cx.call_on(kernel, ty.dtype, inputs, outputs, (rows(&ty.shape, axis), self.epsilon))
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let given = [g.x(0), g.x(1), g.x(2)];
+        let axis = g.axis(self.axis, given[0].rank());
+        let formulas = self.written_out(given, axis);
+        g.through(&formulas)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        dtype::DType::F32,
+        ops::testing::{check, tensor},
+    };
+
+    #[test]
+    fn derivatives_are_as_large_as_what_they_are_by() {
+        let op = |centered| Grad { axis: -1, epsilon: 1e-5, centered };
+        let x = || tensor(F32, [2, 3, 4]);
+        let given = [x(), tensor(F32, [1, 4]), x()];
+        check(op(true), &given, 3, "float[2, 3, 4]; float[1, 4]; float[1, 4]");
+        check(op(false), &given, 2, "float[2, 3, 4]; float[1, 4]");
+        let message = "the scale is not as long as a row";
+        check(op(true), &[x(), tensor(F32, [3, 1]), x()], 3, message);
+    }
+}

@@ -1,0 +1,140 @@
+//! The shapes of derivatives: what was stretched to a shape is summed again, and what lacks elements
+//! is stretched.
+
+use super::{expand::Expand, reduce::SUM};
+use crate::{
+    diag::{Code, Result},
+    dim::Dim,
+    dtype::{DType, FLOATS},
+    ir::{Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Views},
+    plan::geometry::Reduction,
+    ty::TensorType,
+};
+
+/// The first input, summed to the shape of the second, along whatever it was stretched along. Which
+/// axes these are may depend on sizes known only when the model runs.
+pub struct SumTo;
+
+/// A shape with as many axes in front as `rank` wants.
+fn padded(shape: &[Dim], rank: usize) -> Vec<Dim> {
+    let front = rank.saturating_sub(shape.len());
+    std::iter::repeat_n(Dim::from(1), front).chain(shape.iter().cloned()).collect()
+}
+
+impl Op for SumTo {
+    fn name(&self) -> &'static str {
+        "SumTo"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let (from, to) = (cx.of(0, FLOATS)?, cx.ty(1)?);
+        if to.rank() > from.rank() {
+            return Err(cx.diagnostic(Code::ShapeMismatch, "a sum has more axes than its summands"));
+        }
+        cx.broadcast(&[&from.shape, &to.shape])?;
+        let behind = &from.shape[from.rank() - to.rank()..];
+        // What has one element keeps it, whatever it will be stretched to.
+        let size =
+            |(from, to): (&Dim, &Dim)| if from.known() == Some(1) { from } else { to }.clone();
+        let shape = behind.iter().zip(&to.shape).map(size).collect();
+        Ok(vec![TensorType { dtype: from.dtype, shape }.into()])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        if cx.same_len(0, 0) {
+            cx.view(0, 0, 0.into());
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let (from, to) = (cx.ty(0)?, cx.output_ty(0)?);
+        if from.len() == to.len() {
+            return Ok(());
+        }
+        let reduction = Reduction::to(&from.shape, &padded(&to.shape, from.rank()));
+        let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+        cx.call_on(&SUM.kernel, from.dtype, vec![x], vec![y], reduction)
+    }
+
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        if let Some(dy) = g.dy(0) {
+            g.set(0, dy);
+        }
+        Ok(())
+    }
+}
+
+impl<'t> Expr<'t> {
+    /// This in the shape of `like`: summed along what it was stretched along, and stretched where
+    /// it has fewer elements.
+    pub fn fit(self, like: Expr<'t>) -> Expr<'t> {
+        let (from, to) = (self.dims(), like.dims());
+        if from == to {
+            return self;
+        }
+        let rank = from.len().max(to.len());
+        let (from, to) = (padded(&from, rank), padded(&to, rank));
+        let one = |dim: &Dim| dim.known() == Some(1);
+        let shorter = from.iter().zip(&to).any(|(from, to)| from != to && one(from));
+        let longer = from.iter().zip(&to).any(|(from, to)| from != to && !one(from));
+        let open = from.iter().zip(&to).any(|(from, to)| from != to && !one(from) && !one(to));
+        let value = match longer || self.rank() > like.rank() {
+            true => self.summed(&from, &to, like),
+            false => self,
+        };
+        if shorter || open || value.rank() < like.rank() { value.expand_like(like) } else { value }
+    }
+
+    /// The sum along the axes that are longer in `from` than in `to`.
+    fn summed(self, from: &[Dim], to: &[Dim], like: Expr<'t>) -> Expr<'t> {
+        let one = |dim: &Dim| dim.known() == Some(1);
+        let open = |(from, to): (&Dim, &Dim)| from != to && !one(from) && !one(to);
+        if self.rank() >= like.rank() && from.iter().zip(to).any(open) {
+            return self.apply(SumTo, &[like]);
+        }
+        let front = from.len() - self.rank();
+        let gone: Vec<usize> = (front..from.len())
+            .filter(|&axis| from[axis] != to[axis] && one(&to[axis]))
+            .map(|axis| axis - front)
+            .collect();
+        let sum = self.sum(&gone);
+        let extra = self.rank().saturating_sub(like.rank());
+        if extra == 0 { sum } else { sum.squeeze(&(0..extra).collect::<Vec<_>>()) }
+    }
+
+    /// This, stretched to the shape of `like`.
+    pub fn expand_like(self, like: Expr<'t>) -> Expr<'t> {
+        self.apply(Expand, &[like.shape()])
+    }
+
+    /// Zeros in the shape and of the type of this.
+    pub fn zeros_like(self) -> Expr<'t> {
+        self.number(0.0).expand_like(self)
+    }
+
+    /// Ones in the shape and of the type of this.
+    pub fn ones_like(self) -> Expr<'t> {
+        self.number(1.0).expand_like(self)
+    }
+
+    /// How much one element of `other` counts in as many means as this has elements.
+    pub fn share_of(self, other: Expr<'t>) -> Expr<'t> {
+        // No number of elements, which a narrow type may not have.
+        match (self.ty().len().known(), other.ty().len().known()) {
+            (Some(means), Some(all)) => other.number(means as f64 / all as f64),
+            _ => (self.size().cast(DType::F64) / other.size().cast(DType::F64)).cast_like(other),
+        }
+    }
+
+    /// The number of elements, as one of the type of `other`.
+    pub fn count_like(self, other: Expr<'t>) -> Expr<'t> {
+        match self.ty().len().known() {
+            Some(count) => other.number(count as f64),
+            None => self.size().cast_like(other),
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Images whose channels stand in blocks, where convolutions gain by it.
+//!
+//! A convolution becomes one whose result is in blocks, and `Unblock` behind it. What comes next takes what `Unblock` was given, where it can, and is followed by `Unblock`
+//! itself. So blocks spread through a network, and only where they end is one left.
+
+use super::{gradient, normalization, shuffle};
+use crate::{
+    dim::Dim,
+    dtype::DType,
+    ir::{Graph, Node, Op, Rule, Site, ValueId},
+    ops::{
+        binary::{ADD, MUL, SUB},
+        blocked::{self, Affine, BLOCK, Block, Unblock},
+        concat::Concat,
+        conv::{Conv, blocked::BlockedConv},
+        pool::blocked::BlockedPool,
+    },
+    passes::fuse::{
+        Replaced,
+        affine::{self, Channels},
+        function, is, tensor,
+    },
+    tensor::Tensor,
+};
+use onnxc_runtime::{activation_fn::Activation, conv::has_blocks};
+use std::rc::Rc;
+
+/// What is tried, in order.
+pub const RULES: &[Rule] = &[
+    shuffle::recognized,
+    shuffle::behind_channels,
+    conv,
+    scale,
+    normalization::given,
+    normalization::training,
+    normalization::moments,
+    normalization::sums,
+    normalization::gradient,
+    unary,
+    binary,
+    pool,
+    concat,
+    gradient::conv_weight_grad,
+    gradient::transposed,
+    gradient::max_pool,
+    gradient::gate,
+    gradient::sum,
+];
+
+/// What is tried then.
+pub const ALONE: &[Rule] = &[alone];
+
+/// Fewer output channels than these leave too much of a block empty.
+const FEW: usize = 8;
+/// Likewise, of a group: its blocks are computed for it alone.
+const FEW_OF_GROUP: usize = 4;
+/// A sum of fewer products costs no more than the way out of blocks.
+const SHALLOW: usize = 128;
+
+/// The value whose channels, taken out of their blocks, are `value`.
+pub fn nchwc(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
+    let unblock = site.producer(value).filter(|node| node.op.is::<Unblock>())?;
+    unblock.input(0)
+}
+
+/// `value` with its channels in blocks, put there if need be.
+pub fn to_nchwc(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
+    match nchwc(site, value) {
+        Some(value) => Some(value),
+        None => site.before(node, Rc::new(Block), vec![Some(value)]),
+    }
+}
+
+/// The number of channels of a value that is in no blocks.
+pub fn channels_of(site: &Site<'_>, value: ValueId) -> Option<i64> {
+    tensor(site.graph, value)?.shape.get(1)?.known()
+}
+
+/// `op` on inputs in blocks, and the channels of its result out of them, in place of `node`.
+pub fn replace(
+    site: &mut Site<'_>,
+    node: &Node,
+    op: Rc<dyn Op>,
+    inputs: Vec<Option<ValueId>>,
+    channels: i64,
+) -> Replaced {
+    let result = site.before(node, op, inputs)?;
+    site.replace(node, Rc::new(Unblock { channels }), vec![Some(result)])
+}
+
+/// A convolution.
+fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let conv = node.op.downcast::<Conv>()?;
+    let (x, weights) = (node.input(0)?, node.input(1)?);
+    let mut blocked = nchwc(site, x);
+    if !gains(site.graph, node, conv, blocked.is_some()) {
+        return None;
+    }
+    let mut shuffled = 1;
+    if conv.group > 1 && !is_depthwise(site.graph, node, conv) {
+        // Blocks do not tell how many channels are in the last one.
+        channels_of(site, x)?;
+        blocked = Some(to_nchwc(site, node, x)?);
+    }
+    if let Some((before, groups)) = blocked.and_then(|x| shuffle::absorbed(site, x)) {
+        (blocked, shuffled) = (Some(before), groups);
+    }
+    let mut inputs = vec![Some(blocked.unwrap_or(x)), Some(weights), node.input(2)];
+    if let Some(add) = node.input(3) {
+        inputs.push(Some(to_nchwc(site, node, add)?));
+    }
+    let filters = tensor(site.graph, weights)?.shape[0].known()?;
+    let nchwc = blocked.is_some();
+    let op = Rc::new(BlockedConv { conv: conv.clone(), nchwc, shuffled });
+    let result = site.before(node, op, inputs)?;
+    let (_, image) = blocked::image(&tensor(site.graph, result)?.shape)?;
+    if image.iter().product::<Dim>().known() == Some(1) {
+        return None;
+    }
+    site.replace(node, Rc::new(Unblock { channels: filters }), vec![Some(result)])
+}
+
+/// Whether there is a kernel for the convolution in blocks that may be faster.
+pub fn gains(graph: &Graph, node: &Node, conv: &Conv, nchwc: bool) -> bool {
+    let Some(weights) = node.input(1).and_then(|id| tensor(graph, id)) else { return false };
+    let Some(shape) = weights.known_shape() else { return false };
+    let [filters, depth, kernel @ ..] = &shape[..] else { return false };
+    let group = usize::try_from(conv.group).unwrap_or(0);
+    let fits = if is_depthwise(graph, node, conv) {
+        nchwc
+    } else {
+        group == 1 || is_constant(graph, node, 1) && *filters >= FEW_OF_GROUP * group
+    };
+    weights.dtype == DType::F32
+        && has_blocks(kernel)
+        && depth * kernel.iter().product::<usize>() > 0
+        && fits
+        && *filters >= FEW
+}
+
+/// Whether each channel is convolved alone.
+pub fn is_depthwise(graph: &Graph, node: &Node, conv: &Conv) -> bool {
+    let weights = node.input(1).and_then(|id| tensor(graph, id)?.known_shape());
+    weights.is_some_and(|shape| conv.group > 1 && shape[0] as i64 == conv.group && shape[1] == 1)
+}
+
+/// Whether input `i` is a constant.
+pub fn is_constant(graph: &Graph, node: &Node, i: usize) -> bool {
+    node.input(i).is_some_and(|id| graph[id].constant.is_some())
+}
+
+/// Factors and addends of channels, joined with those before.
+fn scale(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let (x, i, given) = (0..node.inputs.len().min(2)).find_map(|i| {
+        let x = nchwc(site, node.input(i)?)?;
+        let ty = tensor(site.graph, node.input(i)?)?;
+        let count = usize::try_from(ty.shape.get(1)?.known()?).ok()?;
+        let channels = Channels { axis: 1, axes: ty.rank(), count };
+        let given = affine::of(site.graph, node, i, channels)?;
+        let all = |list: Option<Vec<f64>>, x| list.unwrap_or_else(|| vec![x; count]);
+        Some((x, i, [all(given.factor, 1.0), all(given.shift, 0.0)]))
+    })?;
+    let [mut factor, mut shift] = given;
+    let channels = channels_of(site, node.input(i)?)?;
+    let mut from = x;
+    if site.uses(i) == 1
+        && let Some((x, [before, moved])) = affine_before(site, x)
+    {
+        // f · (b · x + m) + s
+        for (i, factor) in factor.iter_mut().enumerate() {
+            shift[i] += *factor * moved[i];
+            *factor *= before[i];
+        }
+        from = x;
+    }
+    let mut inputs = vec![Some(from)];
+    for (name, mut numbers) in [("scale", factor), ("shift", shift)] {
+        numbers.resize(numbers.len().next_multiple_of(BLOCK), 0.0);
+        let tensor = Tensor::from_numbers(DType::F32, vec![numbers.len()], &numbers).ok()?;
+        inputs.push(Some(site.graph.constant(&format!("{} {name}", node.name), tensor)));
+    }
+    replace(site, node, Rc::new(Affine { activation: Activation::Identity }), inputs, channels)
+}
+
+/// What `value` is factors and addends of, where that is all.
+fn affine_before(site: &Site<'_>, value: ValueId) -> Option<(ValueId, [Vec<f64>; 2])> {
+    let node = site.producer(value)?;
+    let plain = node.op.downcast::<Affine>()?.activation == Activation::Identity;
+    let numbers = |i: usize| site.graph[node.input(i)?].constant.as_ref()?.floats();
+    plain.then(|| Some((node.input(0)?, [numbers(1)?, numbers(2)?])))?
+}
+
+/// A function of each number.
+fn unary(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let f = function::of(site.graph, node)?;
+    let x = nchwc(site, node.input(0)?)?;
+    let channels = channels_of(site, node.input(0)?)?;
+    if site.uses(0) == 1 && affine_before(site, x).is_some() {
+        let inputs = site.producer(x)?.inputs.clone();
+        return replace(site, node, Rc::new(Affine { activation: f }), inputs, channels);
+    }
+    let mut inputs = node.inputs.clone();
+    inputs[0] = Some(x);
+    replace(site, node, node.op.clone(), inputs, channels)
+}
+
+/// Sums, differences and products of two images, or of an image and a number for each channel.
+fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
+    if ![&ADD, &SUB, &MUL].into_iter().any(|row| is(node, row)) {
+        return None;
+    }
+    let given = [node.input(0)?, node.input(1)?];
+    let blocked = given.map(|id| nchwc(site, id));
+    if blocked == [None; 2] {
+        return None;
+    }
+    let [a, b] = given.map(|id| tensor(site.graph, id));
+    let (a, b) = (a?, b?);
+    let one = |id: ValueId| site.graph[id].constant.as_ref().is_some_and(|c| c.len() == 1);
+    let alike = |(a, b): (&Dim, &Dim)| a == b || [a, b].iter().any(|n| n.known() == Some(1));
+    let fit = a.rank() == b.rank()
+        && a.rank() > 2
+        && a.shape[1] == b.shape[1]
+        && a.shape.iter().zip(&b.shape).all(alike);
+    if !fit && !given.into_iter().any(one) {
+        return None;
+    }
+    let number = given.map(one);
+    let channels = given.into_iter().zip(number).find(|(_, number)| !number);
+    let channels = channels_of(site, channels?.0)?;
+    let mut inputs = Vec::new();
+    for (id, number) in given.into_iter().zip(number) {
+        inputs.push(Some(if number { id } else { to_nchwc(site, node, id)? }));
+    }
+    replace(site, node, node.op.clone(), inputs, channels)
+}
+
+/// Pools.
+fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let pool = BlockedPool::of(&*node.op)?;
+    let x = nchwc(site, node.input(0)?)?;
+    if node.output(1).is_some() {
+        return None;
+    }
+    let channels = channels_of(site, node.input(0)?)?;
+    replace(site, node, Rc::new(pool), vec![Some(x)], channels)
+}
+
+/// Channels one after another, all in whole blocks but for the last.
+fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let axis = node.op.downcast::<Concat>()?.axis;
+    let rank = tensor(site.graph, node.input(0)?)?.rank();
+    if axis.checked_rem_euclid(i64::try_from(rank).ok()?)? != 1 {
+        return None;
+    }
+    let parts: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();
+    let (_, before) = parts.as_deref()?.split_last()?;
+    for &part in before {
+        if !blocked::is_whole(&tensor(site.graph, part)?.shape[1]) {
+            return None;
+        }
+    }
+    let channels = parts.iter().flatten().map(|&part| channels_of(site, part));
+    let channels = channels.sum::<Option<i64>>()?;
+    let inputs: Option<Vec<_>> = parts?.into_iter().map(|id| nchwc(site, id)).collect();
+    let inputs = inputs?.into_iter().map(Some).collect();
+    replace(site, node, Rc::new(Concat { axis: 1 }), inputs, channels)
+}
+
+/// A small convolution between images that are not in blocks stays as it was.
+fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let x = node.input(0).filter(|_| node.op.is::<Unblock>())?;
+    let sum = site.producer(x)?;
+    let BlockedConv { conv, nchwc, .. } = sum.op.downcast()?;
+    let weights = tensor(site.graph, sum.input(1)?)?;
+    let depth = weights.shape[1..].iter().product::<Dim>().known()?;
+    if *nchwc || site.uses(0) > 1 || sum.input(3).is_some() || depth >= SHALLOW as i64 {
+        return None;
+    }
+    let (op, inputs) = (conv.clone(), sum.inputs.clone());
+    site.replace(node, Rc::new(op), inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ops::{
+            activation,
+            window::{AutoPad, Window},
+        },
+        passes::layout::spread,
+        ty::Type,
+    };
+
+    fn conv(
+        graph: &mut Graph,
+        x: ValueId,
+        [filters, channels]: [usize; 2],
+        kernel: usize,
+    ) -> ValueId {
+        let window = Window {
+            auto_pad: AutoPad::SameUpper,
+            kernel_shape: Vec::new(),
+            strides: Vec::new(),
+            pads: Vec::new(),
+            dilations: Vec::new(),
+        };
+        let op = Conv { window, group: 1, activation: Activation::Identity, fused: false };
+        let shape = vec![filters, channels, kernel, kernel];
+        let numbers = vec![1.0; shape.iter().product()];
+        let weights = Tensor::from_numbers(DType::F32, shape, &numbers).expect("enough numbers");
+        let weights = graph.constant("w", weights);
+        graph.add(graph.body, "conv", op, &[x, weights]).expect("the sizes fit")
+    }
+
+    /// The operators that are left of a graph of one input, whose channels are as many as given.
+    fn laid_out(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> String {
+        let mut graph = Graph::new(Rc::default());
+        let sizes = [Dim::symbol("n"), channels.into(), 9.into(), 9.into()];
+        let x = graph.input(graph.body, "x", Type::tensor(DType::F32, sizes));
+        let y = build(&mut graph, x);
+        graph.set_outputs(graph.body, vec![y]);
+        let graph = spread(&graph, RULES, ALONE).expect("nothing is wrong with it");
+        let nodes = graph[graph.body].nodes.iter();
+        nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn blocks_end_once() {
+        let found = laid_out(3, |graph, x| {
+            let a = conv(graph, x, [24, 3], 3);
+            let a = graph.add(graph.body, "f", activation::Activation::sigmoid(), &[a]);
+            let a = a.expect("any numbers do");
+            let b = conv(graph, a, [24, 24], 1);
+            graph.add(graph.body, "sum", &ADD, &[a, b]).expect("they fit")
+        });
+        assert_eq!(found, "BlockedConv Sigmoid BlockedConv Add Unblock");
+    }
+
+    #[test]
+    fn a_small_convolution_alone_stays() {
+        assert_eq!(laid_out(3, |graph, x| conv(graph, x, [16, 3], 3)), "Conv");
+        assert_eq!(laid_out(16, |graph, x| conv(graph, x, [16, 16], 3)), "BlockedConv Unblock");
+        assert_eq!(laid_out(16, |graph, x| conv(graph, x, [4, 16], 3)), "Conv");
+    }
+
+    #[test]
+    fn blocks_end_before_a_number_of_more_axes() {
+        let times = |axes: usize| {
+            laid_out(16, move |graph, x| {
+                let a = conv(graph, x, [16, 16], 3);
+                let two = Tensor::from_numbers(DType::F32, vec![1; axes], &[2.0]).expect("one");
+                let two = graph.constant("two", two);
+                graph.add(graph.body, "product", &MUL, &[a, two]).expect("they fit")
+            })
+        };
+        assert_eq!(times(4), "BlockedConv Affine Unblock");
+        assert_eq!(times(5), "BlockedConv Unblock Mul");
+    }
+
+    #[test]
+    fn whole_blocks_can_be_joined() {
+        let joined = |first| {
+            laid_out(16, move |graph, x| {
+                let (a, b) = (conv(graph, x, [first, 16], 3), conv(graph, x, [20, 16], 3));
+                graph.add(graph.body, "all", Concat { axis: -3 }, &[a, b]).expect("they fit")
+            })
+        };
+        assert_eq!(joined(32), "BlockedConv BlockedConv Concat Unblock");
+        assert_eq!(joined(24), "BlockedConv Unblock BlockedConv Unblock Concat");
+    }
+}

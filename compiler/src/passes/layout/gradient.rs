@@ -1,0 +1,168 @@
+//! Derivatives of what stands in blocks.
+
+use super::blocked::{channels_of, is_constant, nchwc, replace, to_nchwc};
+use crate::{
+    dim::Dim,
+    dtype::DType,
+    ir::{Node, Site, ValueId},
+    ops::{
+        binary::ADD,
+        blocked::{self, BLOCK, Block},
+        conv::{
+            blocked_transpose::BlockedConvTranspose, blocked_weight_grad::BlockedConvWeightGrad,
+            transpose::ConvTranspose, weight_grad::ConvWeightGrad,
+        },
+        expand::Expand,
+        gate::{Between, Gate},
+        pool::gradient::{BlockedMaxPoolGrad, MaxPoolGrad},
+        reduce::{Reduce, SUM},
+        window::{AutoPad, Window},
+    },
+    passes::fuse::{Replaced, tensor},
+    tensor::Tensor,
+};
+use onnxc_runtime::{
+    activation_fn::Activation,
+    conv::{has_blocks, has_nchwc_conv_transpose},
+};
+use std::rc::Rc;
+
+/// The derivative of a convolution by its weights.
+pub fn conv_weight_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let conv_weight_grad = node.op.downcast::<ConvWeightGrad>()?;
+    let (x, dy) = (node.input(0)?, node.input(1)?);
+    let blocked = nchwc(site, x);
+    let sizes =
+        conv_weight_grad.window.sizes().iter().map(Dim::known).collect::<Option<Vec<_>>>()?;
+    let kernel: Vec<usize> = sizes.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
+    let gains = blocked.is_some() || nchwc(site, dy).is_some();
+    if !gains || !has_blocks(&kernel) || kernel.len() < sizes.len() {
+        return None;
+    }
+    let (channels, filters) = (channels_of(site, x)?, channels_of(site, dy)?);
+    let depthwise = conv_weight_grad.group > 1;
+    if depthwise && [channels, filters] != [conv_weight_grad.group; 2] {
+        return None;
+    }
+    if tensor(site.graph, x)?.dtype != DType::F32 || channels * filters == 0 {
+        return None;
+    }
+    let dy = to_nchwc(site, node, dy)?;
+    let x = if depthwise { to_nchwc(site, node, x)? } else { blocked.unwrap_or(x) };
+    let op = BlockedConvWeightGrad {
+        window: conv_weight_grad.window.clone(),
+        channels,
+        filters,
+        nchwc: depthwise || blocked.is_some(),
+        depthwise,
+    };
+    site.replace(node, Rc::new(op), vec![Some(x), Some(dy)])
+}
+
+/// The derivative of a convolution by its images, where that is one run backward. Constant weights are
+/// none that are learned: the kernels that are not in blocks read them packed.
+pub fn transposed(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let transpose = node.op.downcast::<ConvTranspose>()?;
+    let x = nchwc(site, node.input(0)?)?;
+    let weights = node.input(1)?;
+    let ty = tensor(site.graph, weights)?;
+    let [channels, filters, kernel @ ..] = &ty.known_shape()?[..] else { return None };
+    let depthwise = i64::try_from(*channels) == Ok(transpose.group) && *filters == 1;
+    let fits = ty.dtype == DType::F32
+        && !is_constant(site.graph, node, 1)
+        && (transpose.group == 1 || depthwise)
+        && node.input(2).is_none()
+        && transpose.activation == Activation::Identity
+        && has_blocks(kernel)
+        && channels * filters * kernel.iter().product::<usize>() > 0
+        && transpose.window.auto_pad == AutoPad::NotSet
+        && transpose.output_shape.is_empty()
+        && has_phases(&transpose.window, kernel);
+    if !fits {
+        return None;
+    }
+    let results = i64::try_from(*filters).ok()? * transpose.group;
+    let op = BlockedConvTranspose { transpose: transpose.clone() };
+    let inputs = vec![Some(x), Some(weights)];
+    let Some(add) = node.input(3) else {
+        return replace(site, node, Rc::new(op), inputs, results);
+    };
+    let sums = site.before(node, Rc::new(op), inputs)?;
+    let add = to_nchwc(site, node, add)?;
+    replace(site, node, Rc::new(&ADD), vec![Some(sums), Some(add)], results)
+}
+
+/// Whether there are kernels for such windows, whose results lie a stride apart.
+fn has_phases(window: &Window, kernel: &[usize]) -> bool {
+    kernel.iter().enumerate().all(|(axis, &kernel)| {
+        let pad = window.pads.get(axis).map_or(Ok(0), |&pad| usize::try_from(pad));
+        window.dilation(axis) == 1
+            && pad.is_ok_and(|pad| has_nchwc_conv_transpose(kernel, window.stride(axis), pad))
+    })
+}
+
+/// The derivative of the largest element of each window.
+pub fn max_pool(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let MaxPoolGrad { pool } = node.op.downcast()?;
+    let x = nchwc(site, node.input(0)?)?;
+    let channels = channels_of(site, node.input(0)?)?;
+    let dy = stretched(site, node, node.input(1)?)?;
+    let op = Rc::new(BlockedMaxPoolGrad { pool: pool.clone() });
+    replace(site, node, op, vec![Some(x), Some(dy)], channels)
+}
+
+/// What passes a gate.
+pub fn gate(site: &mut Site<'_>, node: &Node) -> Replaced {
+    if !node.op.is::<Gate>() && !node.op.is::<Between>() {
+        return None;
+    }
+    let (x, gate) = (node.input(0)?, node.input(1)?);
+    if nchwc(site, x).is_none() && nchwc(site, gate).is_none() {
+        return None;
+    }
+    let channels = channels_of(site, x)?;
+    let (x, gate) = (stretched(site, node, x)?, to_nchwc(site, node, gate)?);
+    let mut inputs = vec![Some(x), Some(gate)];
+    inputs.extend(&node.inputs[2..]);
+    replace(site, node, node.op.clone(), inputs, channels)
+}
+
+/// The sum of each channel, of all images.
+pub fn sum(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let reduce = node.op.downcast::<Reduce>()?;
+    let x = nchwc(site, node.input(0)?)?;
+    let rank = i64::try_from(tensor(site.graph, node.input(0)?)?.rank()).ok()?;
+    let mut axes = site.graph[node.input(1)?].ints()?;
+    axes.iter_mut().filter(|axis| **axis < 0).for_each(|axis| *axis += rank);
+    axes.sort_unstable();
+    let others: Vec<i64> = [0].into_iter().chain(2..rank).collect();
+    if !std::ptr::eq(reduce.by, &SUM) || !reduce.keepdims || axes != others {
+        return None;
+    }
+    let channels = channels_of(site, node.input(0)?)?;
+    let axes = site.graph.constant(&format!("{} axes", node.name), Tensor::from_ints(&others));
+    let op = Reduce { by: &SUM, keepdims: true, noop_with_empty_axes: false };
+    replace(site, node, Rc::new(op), vec![Some(x), Some(axes)], channels)
+}
+
+/// `value` in blocks; what is stretched to images is put into blocks before.
+pub fn stretched(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
+    let Some((pixel, shape)) = pixel(site, value) else { return to_nchwc(site, node, value) };
+    let block = site.before(node, Rc::new(Block), vec![Some(pixel)])?;
+    let shape = site.graph.constant(&format!("{} shape", node.name), Tensor::from_ints(&shape));
+    site.before(node, Rc::new(Expand), vec![Some(block), Some(shape)])
+}
+
+/// The one pixel of each channel that `value` is made of, and the shape of `value` in blocks.
+fn pixel(site: &Site<'_>, value: ValueId) -> Option<(ValueId, Vec<i64>)> {
+    let expand = site.producer(value).filter(|node| node.op.is::<Expand>())?;
+    let pixel = expand.input(0)?;
+    let (from, to) = (tensor(site.graph, pixel)?, tensor(site.graph, value)?);
+    let one = from.shape.get(2..)?.iter().all(|size| size.known() == Some(1));
+    if !one || from.rank() != to.rank() || from.shape[..2] != to.shape[..2] {
+        return None;
+    }
+    let shape = blocked::blocked(&to.shape)?.iter().map(Dim::known).collect::<Option<Vec<_>>>()?;
+    debug_assert_eq!(shape.last().copied(), i64::try_from(BLOCK).ok());
+    Some((pixel, shape))
+}

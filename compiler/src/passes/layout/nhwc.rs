@@ -1,0 +1,326 @@
+//! Bytes whose channels stand side by side, where convolutions gain by it.
+//!
+//! A convolution of bytes becomes one whose result has its channels last, and `ToNchw`
+//! behind it. What comes next takes what `ToNchw` was given, where it can, and is followed
+//! by `ToNchw` itself.
+
+use crate::{
+    dtype::{BYTES, DType},
+    ir::{Node, Op, Rule, Site, ValueId},
+    ops::{
+        concat::Concat,
+        nhwc::{
+            self, ToNchw, ToNhwc,
+            conv::{Added, NhwcConv},
+            moved,
+            pool::NhwcPool,
+            unsigned,
+        },
+        quantized::{
+            binary::{Form, QuantizedBinary},
+            conv::{MOST_AXES, QuantizedConv},
+            pool::QuantizedAveragePool,
+            requantize::Requantized,
+            table::QuantizedTable,
+        },
+    },
+    passes::fuse::{Replaced, tensor},
+    tensor::Tensor,
+};
+use onnxc_runtime::quantized::{Blend, Requantize};
+use std::rc::Rc;
+
+/// What is tried, in order.
+pub const RULES: &[Rule] = &[conv, binary, table, pool, concat];
+
+/// What is tried then.
+pub const ALONE: &[Rule] = &[alone];
+
+/// The value whose channels, moved to where ONNX has them, are `value`.
+fn in_last(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
+    let first = site.producer(value).filter(|node| node.op.is::<ToNchw>())?;
+    first.input(0)
+}
+
+/// `value` with its channels last, put there if need be.
+fn into_last(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
+    match in_last(site, value) {
+        Some(value) => Some(value),
+        None => site.before(node, Rc::new(ToNhwc), vec![Some(value)]),
+    }
+}
+
+/// The type of the bytes of a value, and the number of its channels.
+fn bytes(site: &Site<'_>, value: ValueId) -> Option<(DType, i64)> {
+    let ty = tensor(site.graph, value).filter(|ty| BYTES.contains(&ty.dtype))?;
+    Some((ty.dtype, ty.shape.get(1)?.known()?))
+}
+
+/// `op` on inputs with their channels last, and its result with so many, first again, in place of
+/// `node`.
+fn replace(
+    site: &mut Site<'_>,
+    node: &Node,
+    op: Rc<dyn Op>,
+    inputs: Vec<Option<ValueId>>,
+    (dtype, channels): (DType, i64),
+) -> Replaced {
+    let result = site.before(node, op, inputs)?;
+    site.replace(node, Rc::new(ToNchw { channels, dtype }), vec![Some(result)])
+}
+
+/// A convolution of all channels with all, or of each by itself.
+fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let QuantizedConv { window, group, to } = node.op.downcast()?;
+    let (x, w) = (node.input(0)?, node.input(1)?);
+    let (dtype, channels) = bytes(site, x)?;
+    let weights = &tensor(site.graph, w)?.shape;
+    let (filters, depth) = (weights[0].known()?, weights[1].known()?);
+    // One to three channels are no quad, as a depthwise convolution wants them.
+    let is_depthwise = depth == 1 && filters == *group && filters > 3 && in_last(site, x).is_some();
+    let fits = (*group == 1 && channels > 0 || is_depthwise) && weights.len() <= 2 + MOST_AXES;
+    if !fits || filters == 0 {
+        return None;
+    }
+    let to_last = unsigned(*to, dtype);
+    let conv = NhwcConv { window: window.clone(), group: *group, to: to_last, added: None };
+    let mut inputs = node.inputs.clone();
+    inputs[0] = Some(into_last(site, node, x)?);
+    replace(site, node, Rc::new(conv), inputs, (to.dtype, filters))
+}
+
+/// The sum or the product of two images, or of an image and a number.
+fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let QuantizedBinary { form, of, to } = node.op.downcast()?;
+    let given = [node.input(0)?, node.input(1)?];
+    if given.iter().all(|&id| in_last(site, id).is_none()) {
+        return None;
+    }
+    let channels = bytes(site, given[0])?.1;
+    let alike = tensor(site.graph, given[0])?.shape == tensor(site.graph, given[1])?.shape;
+    let (mut of, mut inputs) = (*of, Vec::new());
+    for (i, id) in given.into_iter().enumerate() {
+        if i > 0 && !alike {
+            inputs.push(Some(id));
+            continue;
+        }
+        of.zeros[i] += moved(bytes(site, id)?.0);
+        inputs.push(Some(into_last(site, node, id)?));
+    }
+    let made = unsigned(*to, DType::U8);
+    if let (Form::Add, true, &[Some(a), Some(b)]) = (form, alike, &inputs[..])
+        && let Some((op, inputs)) = added(site, [a, b], of, made)
+    {
+        return replace(site, node, Rc::new(op), inputs, (to.dtype, channels));
+    }
+    let op = QuantizedBinary { form: *form, of, to: made };
+    replace(site, node, Rc::new(op), inputs, (to.dtype, channels))
+}
+
+/// The convolution that makes one operand of a sum, with the other one added, where nothing else uses
+/// what it makes: the later one of two.
+fn added(
+    site: &Site<'_>,
+    operands: [ValueId; 2],
+    of: Blend,
+    to: Requantized,
+) -> Option<(NhwcConv, Vec<Option<ValueId>>)> {
+    let convolution = |i: usize| {
+        let sum = site.producer(operands[i])?;
+        let conv = sum.op.downcast::<NhwcConv>()?;
+        (site.uses(i) == 1 && conv.group == 1 && conv.added.is_none()).then_some((conv, sum))
+    };
+    let producer = |i: usize| site.graph[operands[i]].producer;
+    let order = if producer(0) > producer(1) { [0, 1] } else { [1, 0] };
+    let (i, (conv, sum)) = order.into_iter().find_map(|i| Some((i, convolution(i)?)))?;
+    let [a, b] = [i, 1 - i];
+    let of =
+        Blend { zeros: [of.zeros[a], of.zeros[b]], scales: [of.scales[a], of.scales[b]], ..of };
+    let mut inputs = sum.inputs.clone();
+    inputs.resize(5, None);
+    inputs.push(Some(operands[b]));
+    let added = Some(Added { of, to: Requantize { x_zero: 0, ..to.to } });
+    let window = conv.window.clone();
+    Some((NhwcConv { window, group: 1, to: conv.to, added }, inputs))
+}
+
+/// A function of each byte.
+fn table(site: &mut Site<'_>, node: &Node) -> Replaced {
+    node.op.downcast::<QuantizedTable>()?;
+    let (x, (_, channels)) = (in_last(site, node.input(0)?)?, bytes(site, node.input(0)?)?);
+    let constant = site.graph[node.input(1)?].constant.as_ref()?;
+    let dtype = constant.dtype;
+    let entries = constant.ints()?.into_iter().map(|y| (y + i64::from(moved(dtype))) as u8);
+    let entries: Vec<u8> = entries.collect();
+    let table = Tensor::from_raw(DType::U8, vec![entries.len()], entries.into());
+    let table = site.graph.constant(&format!("{}_table", node.name), table);
+    replace(site, node, Rc::new(QuantizedTable), vec![Some(x), Some(table)], (dtype, channels))
+}
+
+/// Pools.
+fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let (x, (dtype, channels)) = (in_last(site, node.input(0)?)?, bytes(site, node.input(0)?)?);
+    let pool = NhwcPool::of(&*node.op, dtype)?;
+    if node.output(1).is_some() {
+        return None;
+    }
+    let mean = node.op.downcast::<QuantizedAveragePool>();
+    let dtype = mean.map_or(dtype, |mean| mean.to.dtype);
+    replace(site, node, Rc::new(pool), vec![Some(x)], (dtype, channels))
+}
+
+/// Channels one after another, all in whole pixels but for the last.
+fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let axis = node.op.downcast::<Concat>()?.axis;
+    let rank = i64::try_from(tensor(site.graph, node.input(0)?)?.rank()).ok()?;
+    if axis.checked_rem_euclid(rank)? != 1 {
+        return None;
+    }
+    let (mut inputs, mut all, mut dtype) = (Vec::new(), 0, DType::U8);
+    for (i, id) in node.inputs.iter().enumerate() {
+        let (of, channels) = bytes(site, (*id)?)?;
+        let is_last = i + 1 == node.inputs.len();
+        if !nhwc::joins(channels, is_last) {
+            return None;
+        }
+        inputs.push(Some(in_last(site, (*id)?)?));
+        (all, dtype) = (all + channels, of);
+    }
+    replace(site, node, Rc::new(Concat { axis: rank - 1 }), inputs, (dtype, all))
+}
+
+/// A convolution between images whose channels are first stays as it was.
+fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let ToNchw { dtype, .. } = *node.op.downcast()?;
+    let sum = site.producer(node.input(0)?)?;
+    let NhwcConv { window, group, to, added: None } = sum.op.downcast()? else {
+        return None;
+    };
+    let x = site.producer(sum.input(0)?).filter(|node| node.op.is::<ToNhwc>())?.input(0)?;
+    if site.uses(0) > 1 {
+        return None;
+    }
+    let (from, y) = (moved(tensor(site.graph, x)?.dtype), moved(dtype));
+    let mut to = *to;
+    to.dtype = dtype;
+    to.to.x_zero -= from;
+    to.to.y_zero -= y;
+    to.to.low -= y;
+    to.to.high -= y;
+    let op = QuantizedConv { window: window.clone(), group: *group, to };
+    let mut inputs = sum.inputs.clone();
+    inputs[0] = Some(x);
+    site.replace(node, Rc::new(op), inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        dim::Dim,
+        ir::Graph,
+        ops::window::{AutoPad, Window},
+        passes::layout::spread,
+        ty::Type,
+    };
+
+    const TO: Requantized = Requantized {
+        to: Requantize { x_zero: 3, y_zero: -2, low: -128, high: 99 },
+        dtype: DType::I8,
+    };
+
+    fn conv(graph: &mut Graph, x: ValueId, [filters, depth]: [usize; 2], group: i64) -> ValueId {
+        let window = Window {
+            auto_pad: AutoPad::SameUpper,
+            kernel_shape: Vec::new(),
+            strides: Vec::new(),
+            pads: Vec::new(),
+            dilations: Vec::new(),
+        };
+        let weights = vec![1; filters * depth * 9];
+        let weights = Tensor::from_raw(DType::I8, vec![filters, depth, 3, 3], weights.into());
+        let inputs = [
+            x,
+            graph.constant("w", weights),
+            graph.constant("starts", Tensor::from_i32s(&vec![1; filters])),
+            graph.constant("factors", Tensor::from_floats(&vec![1.0; filters])),
+        ];
+        let op = QuantizedConv { window, group, to: TO };
+        graph.add(graph.body, "conv", op, &inputs).expect("the sizes fit")
+    }
+
+    /// The graph of one input after the pass.
+    fn laid_out(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> Graph {
+        let mut graph = Graph::new(Rc::default());
+        let sizes = [Dim::symbol("n"), channels.into(), 9.into(), 9.into()];
+        let x = graph.input(graph.body, "x", Type::tensor(DType::I8, sizes));
+        let y = build(&mut graph, x);
+        graph.set_outputs(graph.body, vec![y]);
+        spread(&graph, RULES, ALONE).expect("nothing is wrong with it")
+    }
+
+    fn names(graph: &Graph) -> String {
+        let nodes = graph[graph.body].nodes.iter();
+        nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn channels_go_last_and_come_back_once() {
+        let graph = laid_out(5, |graph, x| {
+            let a = conv(graph, x, [24, 5], 1);
+            let b = conv(graph, a, [24, 1], 24);
+            let of =
+                Blend { zeros: [1, 2], scales: [0.5; 2], scale: 0.25, one: false, factors: None };
+            let op = QuantizedBinary { form: Form::Add, of, to: TO };
+            graph.add(graph.body, "sum", op, &[a, b]).expect("they fit")
+        });
+        let found = "ToNhwc NhwcConv NhwcConv QuantizedAdd ToNchw";
+        assert_eq!(names(&graph), found);
+        let sum = graph.nodes().find_map(|(_, node)| node.op.downcast::<QuantizedBinary>());
+        let sum = sum.expect("it was seen above");
+        assert_eq!(sum.of.zeros, [129, 130]);
+        let moved = Requantize { x_zero: 3, y_zero: 126, low: 0, high: 227 };
+        assert_eq!(sum.to, Requantized { to: moved, dtype: DType::U8 });
+        let output = graph[graph.body].outputs[0];
+        assert_eq!(graph[output].ty.to_string(), "int8[n, 24, 9, 9]");
+    }
+
+    #[test]
+    fn the_later_convolution_adds_what_it_is_added_to() {
+        let of =
+            Blend { zeros: [1, 2], scales: [0.5, 0.125], scale: 0.25, one: false, factors: None };
+        let of_both = |swapped: bool| {
+            laid_out(8, move |graph, x| {
+                let mut both = [conv(graph, x, [8, 8], 1), conv(graph, x, [8, 8], 1)];
+                if swapped {
+                    both.swap(0, 1);
+                }
+                let op = QuantizedBinary { form: Form::Add, of, to: TO };
+                graph.add(graph.body, "sum", op, &both).expect("they fit")
+            })
+        };
+        for (swapped, zeros, scales) in
+            [(false, [130, 129], [0.125, 0.5]), (true, [129, 130], [0.5, 0.125])]
+        {
+            let graph = of_both(swapped);
+            let found = "ToNhwc NhwcConv NhwcConv ToNchw";
+            assert_eq!(names(&graph), found);
+            let mut convs =
+                graph.nodes().filter_map(|(_, node)| Some((node.op.downcast::<NhwcConv>()?, node)));
+            let (first, last) = (convs.next().expect("two"), convs.next().expect("two"));
+            assert_eq!(first.0.added, None);
+            let to = Requantize { x_zero: 0, y_zero: 126, low: 0, high: 227 };
+            assert_eq!(last.0.added, Some(Added { of: Blend { zeros, scales, ..of }, to }));
+            assert_eq!(last.1.input(5), first.1.outputs[0]);
+        }
+    }
+
+    #[test]
+    fn a_convolution_alone_stays() {
+        let graph = laid_out(8, |graph, x| conv(graph, x, [16, 8], 1));
+        assert_eq!(names(&graph), "QuantizedConv");
+        let op = graph.nodes().find_map(|(_, node)| node.op.downcast::<QuantizedConv>());
+        assert_eq!(op.expect("it was seen above").to, TO);
+        assert_eq!(names(&laid_out(8, |graph, x| conv(graph, x, [8, 1], 8))), "QuantizedConv");
+    }
+}

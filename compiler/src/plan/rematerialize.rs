@@ -1,0 +1,297 @@
+//! Computes values again instead of keeping them, so that a plan fits into less memory.
+//!
+//! What a backward pass reads of the forward pass lies in the arena all the time between. A value
+//! that many steps only carry along can be made again by its call, right before it is read: with the
+//! calls before that one, as far back as what they read is no longer there. That goes on, one value
+//! after the other, until the arena is as small as was asked for. Each time the choice is the value
+//! that frees most bytes, where memory is fullest, for each operation that is done again. (Chen, Xu,
+//! Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016, have segments of a
+//! chain computed again; Jain and others, "Checkmate", 2020, graphs of any form; Kirisame and others,
+//! "Dynamic Tensor Rematerialization", 2021, choose by operations and bytes.)
+//!
+//! Results stay the same bit by bit: the same kernels are called on the same numbers. A call is done
+//! again only where that is so, hence none that draws random numbers, is a function of the user's,
+//! may refuse its inputs or settles sizes; and none inside branches and loops.
+
+use super::{
+    Arg, Buffer, BufferId, Call, Operand, Place, Plan, Step,
+    memory::{self, Pressure, rename},
+};
+use crate::{
+    arena::Map,
+    diag::{Code, Diagnostic},
+};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BTreeSet, HashMap},
+};
+
+/// A call that is done again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rematerialized {
+    /// The ONNX nodes that it is for.
+    pub node: String,
+    /// What it costs: see [`Call::operations`].
+    pub operations: u64,
+}
+
+/// More calls than are ever worth doing again for one value.
+const MOST_CALLS: usize = 64;
+
+/// How many values are tried, the best first, before memory counts as full for good.
+const MOST_TRIED: usize = 24;
+
+/// Has calls done again until an arena of `most` bytes holds the buffers of any of `plans`, whose
+/// memory is not laid out yet.
+///
+/// # Errors
+///
+/// Where that is not enough; the diagnostic says how small the arena became.
+pub fn fit<'p>(
+    plans: impl IntoIterator<Item = &'p mut Plan>,
+    most: usize,
+) -> Result<(), Diagnostic> {
+    let mut least = 0;
+    for plan in plans {
+        least = least.max(made_small(plan, most)?);
+    }
+    if least > most { Err(too_small(most, least)) } else { Ok(()) }
+}
+
+/// Makes the arena of `plan` so small, or as small as it gets, and says how small that is.
+fn made_small(plan: &mut Plan, most: usize) -> Result<usize, Diagnostic> {
+    let mut least = usize::MAX;
+    loop {
+        let pressure = memory::pressure(plan)?;
+        least = least.min(pressure.arena_bytes);
+        if least <= most {
+            return Ok(least);
+        }
+        let Some(relieved) = relieved(plan, &pressure)? else { return Ok(least) };
+        *plan = relieved;
+    }
+}
+
+fn too_small(most: usize, least: usize) -> Diagnostic {
+    let message = format!("the model does not fit an arena of {most} bytes");
+    Diagnostic::new(Code::TooLarge, message)
+        .note(format!("computing values again makes it as small as {least} bytes"))
+        .help("smaller dimensions (`--dim batch=1`), an optimizer with fewer variables, or `--optimize size` need less")
+}
+
+/// The plan with one more value computed again, and less memory where it was fullest.
+fn relieved(plan: &Plan, pressure: &Pressure) -> Result<Option<Plan>, Diagnostic> {
+    let uses = Uses::of(plan);
+    let full = memory::step_at(&plan.steps, pressure.fullest);
+    let mut candidates: Vec<Candidate> =
+        plan.buffers.ids().filter_map(|value| uses.candidate(plan, value, full)).collect();
+    candidates.sort_by(Candidate::compare);
+    for candidate in candidates.iter().take(MOST_TRIED) {
+        let changed = candidate.apply(plan);
+        if memory::pressure(&changed)?.is_less_than(pressure) {
+            return Ok(Some(changed));
+        }
+    }
+    Ok(None)
+}
+
+/// Where the steps of a plan use its buffers.
+struct Uses {
+    /// The steps that read or write a buffer, in order.
+    steps: Map<BufferId, Vec<usize>>,
+    /// The steps that write one, in order.
+    writes: Map<BufferId, Vec<usize>>,
+}
+
+/// A value that could be computed again.
+struct Candidate {
+    value: BufferId,
+    /// The step before which it is.
+    before: usize,
+    /// The steps that are done again, in order.
+    steps: BTreeSet<usize>,
+    /// What it takes while it is not needed.
+    bytes: usize,
+    operations: u64,
+}
+
+impl Uses {
+    fn of(plan: &Plan) -> Uses {
+        let mut uses = Uses { steps: Map::default(), writes: Map::default() };
+        for (i, step) in plan.steps.iter().enumerate() {
+            let step = std::slice::from_ref(step);
+            memory::operands(step, &mut |operand| note(&mut uses.steps, operand, i));
+            written(step, &mut |operand| note(&mut uses.writes, operand, i));
+        }
+        for operand in plan.results() {
+            note(&mut uses.steps, operand, plan.steps.len());
+            note(&mut uses.writes, operand, plan.steps.len());
+        }
+        uses
+    }
+
+    /// How `value` could be computed again instead of being carried along through step `full`.
+    fn candidate(&self, plan: &Plan, value: BufferId, full: usize) -> Option<Candidate> {
+        let Place::Arena { capacity, .. } = plan.buffers[value].place else { return None };
+        let of_value = self.steps.get(value)?;
+        let next = of_value.partition_point(|&step| step <= full);
+        let (last, before) = (*of_value.get(next.checked_sub(1)?)?, *of_value.get(next)?);
+        if last == full {
+            return None;
+        }
+        let mut steps = BTreeSet::new();
+        self.gather(plan, value, full, &mut steps)?;
+        let operations = |&step: &usize| call(plan, step).map_or(0, |call| call.operations(plan));
+        Some(Candidate {
+            value,
+            before,
+            bytes: capacity * plan.buffers[value].dtype.bytes(),
+            operations: steps.iter().map(operations).fold(1, u64::saturating_add),
+            steps,
+        })
+    }
+
+    /// Adds to `steps` what makes `value` anew some time after step `full`, where that can be and takes
+    /// no memory at that step.
+    fn gather(
+        &self,
+        plan: &Plan,
+        value: BufferId,
+        full: usize,
+        steps: &mut BTreeSet<usize>,
+    ) -> Option<()> {
+        let [made] = self.writes.get(value)?[..] else { return None };
+        let call = call(plan, made).filter(|call| call.gives_the_same_again())?;
+        let alone = |o: &Operand| self.writes.get(o.buffer).is_some_and(|at| at.len() == 1);
+        if !call.writes().all(alone) {
+            return None;
+        }
+        if steps.len() == MOST_CALLS || !steps.insert(made) {
+            return (steps.len() < MOST_CALLS).then_some(());
+        }
+        for read in call.reads() {
+            let buffer = read.buffer;
+            match plan.buffers[buffer].place {
+                Place::Input(_) | Place::Weight { .. } => continue,
+                Place::Heap => return None,
+                Place::Arena { .. } => {}
+            }
+            let is_there = plan.holds_state(buffer) || *self.steps.get(buffer)?.last()? >= full;
+            let changes = self.writes.get(buffer).is_some_and(|at| at.last() > Some(&made));
+            match is_there {
+                true if changes => return None,
+                true => {}
+                false => self.gather(plan, buffer, full, steps)?,
+            }
+        }
+        Some(())
+    }
+}
+
+impl Candidate {
+    /// The best first: most bytes for each operation.
+    fn compare(&self, other: &Candidate) -> Ordering {
+        let worth = |a: &Candidate, b: &Candidate| a.bytes as u128 * u128::from(b.operations);
+        let order = worth(other, self).cmp(&worth(self, other));
+        order.then_with(|| {
+            (Reverse(self.bytes), self.value).cmp(&(Reverse(other.bytes), other.value))
+        })
+    }
+
+    /// The plan in which the value is computed again.
+    fn apply(&self, plan: &Plan) -> Plan {
+        let mut changed = plan.clone();
+        let mut copies = HashMap::new();
+        let mut again = Vec::new();
+        for &step in &self.steps {
+            let Some(found) = call(plan, step) else { continue };
+            let mut call = found.clone();
+            for operand in call.outputs.iter_mut().filter_map(Arg::operand_mut) {
+                let copy = || changed.buffers.push(copy_of(&plan.buffers[operand.buffer]));
+                operand.buffer = *copies.entry(operand.buffer).or_insert_with(copy);
+            }
+            for operand in call.inputs.iter_mut().filter_map(Arg::operand_mut) {
+                operand.buffer = copies.get(&operand.buffer).copied().unwrap_or(operand.buffer);
+            }
+            let operations = found.operations(plan);
+            changed.rematerialized.push(Rematerialized { node: call.node.clone(), operations });
+            changed.macs = changed.macs.saturating_add(call.macs);
+            call.node.push_str(", again");
+            again.push(Step::Call(call));
+        }
+        let copy = copies[&self.value];
+        let settled = |id| if id == self.value { copy } else { id };
+        rename(&mut changed.steps[self.before..], &settled);
+        changed.steps.splice(self.before..self.before, again);
+        changed
+    }
+}
+
+impl Plan {
+    /// How many calls are done again, where any are, and how many operations these take.
+    pub fn computed_again(&self) -> Option<(usize, u64)> {
+        let operations = self.rematerialized.iter().map(|again| again.operations);
+        (!self.rematerialized.is_empty())
+            .then(|| (self.rematerialized.len(), operations.fold(0, u64::saturating_add)))
+    }
+}
+
+impl Call {
+    /// Whether it gives the same whenever it is called on the same elements, and changes nothing else.
+    fn gives_the_same_again(&self) -> bool {
+        let draws = self.params.uses().contains(&"random::Draws");
+        let updates = self.form == super::Form::Updates;
+        let own = self.params.custom().is_some();
+        !(draws || updates || own || self.checked || !self.binds.is_empty())
+    }
+
+    /// About how many floating-point operations it does: two for each multiply-add, and one for each
+    /// element that it writes.
+    pub fn operations(&self, plan: &Plan) -> u64 {
+        let elements = |o: &Operand| plan.upper(&o.len).and_then(|n| u64::try_from(n).ok());
+        let written = self.writes().take(1).filter_map(elements).fold(0, u64::saturating_add);
+        self.macs.saturating_mul(2).saturating_add(written)
+    }
+}
+
+fn copy_of(buffer: &Buffer) -> Buffer {
+    Buffer { name: format!("{} again", buffer.name), ..buffer.clone() }
+}
+
+fn call(plan: &Plan, step: usize) -> Option<&Call> {
+    match plan.steps.get(step)? {
+        Step::Call(call) => Some(call),
+        Step::Check(_) | Step::If(_) | Step::Loop(_) => None,
+    }
+}
+
+fn note(uses: &mut Map<BufferId, Vec<usize>>, operand: &Operand, step: usize) {
+    match uses.get_mut(operand.buffer) {
+        Some(steps) if steps.last() == Some(&step) => {}
+        Some(steps) => steps.push(step),
+        None => {
+            uses.insert(operand.buffer, vec![step]);
+        }
+    }
+}
+
+/// Shows every operand that steps may write: all that branches and loops touch of their own.
+fn written(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
+    for step in steps {
+        match step {
+            Step::Call(call) => call.writes().for_each(&mut *see),
+            Step::Check(_) => {}
+            Step::If(step) => {
+                step.outputs.iter().for_each(&mut *see);
+                for block in &step.branches {
+                    block.results.iter().for_each(&mut *see);
+                    written(&block.steps, see);
+                }
+            }
+            Step::Loop(step) => {
+                memory::loop_operands(step).for_each(&mut *see);
+                written(&step.body.steps, see);
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What iterations give for one output must be of one size, or all of it is no tensor. Where only running
+//! tells, module and host refuse it, and say the same of it.
+
+use crate::programs::{run, scratch};
+use onnxc::{Options, Output, interpreter, tensor::Tensor, value::Value};
+use std::fs;
+
+/// A name, the outputs, the nodes that make them, up to which `n` they fit, and what is said of a
+/// greater one.
+type Model = (&'static str, &'static str, &'static str, i64, &'static str);
+
+const MODELS: &[Model] = &[
+    (
+        "growing",
+        "y",
+        "[l] last, y = Loop(n, \"\", ones) <body = b (int64 i, bool go, v) => (bool on, w, s) {
+            on = Identity(go) w = Concat<axis = 0>(v, v) s = Identity(w)
+        }>",
+        1,
+        "node `l`: a part of the output `y` has the size 8 along axis 0, but those before it have 4",
+    ),
+    (
+        "numbered",
+        "y",
+        "[l] y = Loop(n, \"\") <body = b (int64 i, bool go) => (bool on, s) {
+            on = Identity(go) size = Unsqueeze(i, first) s = ConstantOfShape(size)
+        }>",
+        1,
+        "node `l`: a part of the output `y` has the size 1 along axis 0, but those before it have 0",
+    ),
+    (
+        "found",
+        "y",
+        "[l] y = Loop(n, \"\") <body = b (int64 i, bool go) => (bool on, s) {
+            on = Identity(go) row = Gather(x, i) s = NonZero(row)
+        }>",
+        2,
+        "node `l`: a part of the output `y` has the size 3 along axis 1, but those before it have 2",
+    ),
+    (
+        "rows",
+        "y",
+        "[s] y = Scan(rows) <num_scan_inputs = 1, body = b (row) => (s) { s = NonZero(row) }>",
+        2,
+        "node `s`: a part of the output `y` has the size 3 along axis 1, but those before it have 2",
+    ),
+    (
+        "planes",
+        "y",
+        "[s] y = Scan(rows) <num_scan_inputs = 1, scan_output_axes = [-1],
+            body = b (row) => (s) { s = NonZero(row) }>",
+        2,
+        "node `s`: a part of the output `y` has the size 3 along axis 1, but those before it have 2",
+    ),
+    (
+        "backwards",
+        "y, z",
+        "[s] y, z = Scan(rows) <num_scan_inputs = 1, scan_input_directions = [1],
+            scan_output_directions = [0, 1], body = b (row) => (r, s) {
+                nothing = Equal(row, zero) r = Not(nothing) s = NonZero(nothing)
+        }>",
+        2,
+        "node `s`: a part of the output `z` has the size 2 along axis 1, but those before it have 1",
+    ),
+    (
+        "nested",
+        "y",
+        "[outer] y = Loop(n, \"\") <body = b (int64 i, bool go) => (bool on, s) {
+            on = Identity(go) two = Add(i, i) end = Unsqueeze(two, first)
+            some = Slice(x, first, end)
+            [inner] parts = Scan(some) <num_scan_inputs = 1, scan_output_axes = [1],
+                body = c (row) => (r) { r = NonZero(row) }>
+            s = Size(parts)
+        }>",
+        2,
+        "node `inner`: a part of the output `parts` has the size 3 along axis 1, but those before it have 2",
+    ),
+    (
+        "nested_parts",
+        "y",
+        "[outer] y = Loop(n, \"\") <body = b (int64 i, bool go) => (bool on, parts) {
+            on = Identity(go) end = Unsqueeze(i, first) some = Slice(x, first, end)
+            [inner] parts = Scan(some) <num_scan_inputs = 1, scan_output_axes = [1],
+                body = c (row) => (r) { r = NonZero(row) }>
+        }>",
+        1,
+        "node `outer`: a part of the output `y` has the size 1 along axis 1, but those before it have 0",
+    ),
+];
+
+/// What all models have: the rows of `x` have 2, 2 and 3 elements that are not 0, and `rows` are the
+/// first `n` of them.
+const HEAD: &str = "end_of_rows = Unsqueeze(n, first) rows = Slice(x, first, end_of_rows)";
+const CONSTANTS: &str = "float[3, 4] x = {0, 0, 1, 1, 1, 0, 1, 0, 1, 1, 1, 0}, float zero = {0},
+    float[2] ones = {1, 1}, int64[1] first = {0}";
+
+/// The greatest `n`.
+const LAST: i64 = 3;
+
+fn compiled((name, outputs, nodes, ..): &Model) -> Output {
+    let text = format!(
+        "<ir_version: 10, opset_import: [\"\" : 21]>
+         {name} (int64 n) => ({outputs}) <{CONSTANTS}> {{ {HEAD} {nodes} }}"
+    );
+    let mut options = Options::default();
+    options.name = Some((*name).to_owned());
+    options.stem = Some((*name).to_owned());
+    let output = onnxc::compile_bytes(text.into_bytes().into(), name, &options, &mut |_, _| {});
+    output.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"))
+}
+
+#[test]
+fn parts_of_different_sizes_are_refused_by_module_and_host() {
+    let directory = scratch("iterations");
+    let (mut modules, mut body) = (String::new(), String::new());
+    for model @ (name, .., most, message) in MODELS {
+        let output = compiled(model);
+        output.write(&directory.join(format!("{name}.rs"))).expect("the directory is ours");
+        let said = |n: i64| if n <= *most { "" } else { *message };
+        for n in 0..=LAST {
+            let found =
+                interpreter::run(output.plans.infer(), &[Value::Tensor(Tensor::from_int(n))]);
+            let found = found.map_or_else(|error| error.to_string(), |_| String::new());
+            assert_eq!(found, said(n), "{name} of {n}");
+        }
+        let cases: Vec<(i64, &str)> = (0..=LAST).map(|n| (n, said(n))).collect();
+        let model = onnxc::ident::camel(name);
+        modules += &format!("mod {name};\n");
+        body += &format!(
+            "for (n, said) in {cases:?} {{
+                let found = {name}::{model}::new().infer(n)
+                    .map_or_else(|error| error.to_string(), |_| String::new());
+                assert_eq!(found, said, \"{name} of {{n}}\");
+            }}\n"
+        );
+    }
+    let main = format!("#![allow(dead_code)]\n{modules}fn main() {{ {body} }}");
+    let file = directory.join("main.rs");
+    fs::write(&file, main).expect("the directory is ours");
+    run(&file);
+}
