@@ -24,9 +24,9 @@ def onnxc_refuses(onnxc, paths):
     for at in range(0, len(paths), BATCH):
         command = [onnxc, "check", "--json", *map(str, paths[at : at + BATCH])]
         lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-        for diagnostic in map(json.loads, lines):
-            if diagnostic["invalid"]:
-                refused.setdefault(diagnostic["model"], diagnostic["code"] + " " + diagnostic["message"])
+        for finding in map(json.loads, lines):
+            if finding["invalid"]:
+                refused.setdefault(finding["model"], finding["code"] + " " + finding["message"])
     return refused
 
 
@@ -50,20 +50,20 @@ def main(onnxc, suite, malformed, differences):
     refused = onnxc_refuses(onnxc, official)
     # Inferring their types is beyond onnx for some of its own.
     refused |= {path: error for path in official if (error := onnx_refuses(path, full_check=False))}
-    for path, diagnostic in refused.items():
-        print(f"official, but refused: {path}: {diagnostic}")
+    for path, finding in refused.items():
+        print(f"official, but refused: {path}: {finding}")
     models = sorted(malformed.glob("*.onnx"))
     ours = onnxc_refuses(onnxc, models)
     known = reasons(differences)
     unknown, agreed = [], 0
     for path in models:
-        diagnostic, error = ours.get(str(path)), onnx_refuses(path, full_check=True)
-        if (diagnostic is None) == (error is None):
+        finding, error = ours.get(str(path)), onnx_refuses(path, full_check=True)
+        if (finding is None) == (error is None):
             agreed += 1
             if path.stem in known:
                 unknown.append(f"{path.stem}: listed, but both say the same")
         elif path.stem not in known:
-            unknown.append(f"{path.stem}: onnxc: {diagnostic or 'valid'}; onnx: {error or 'valid'}")
+            unknown.append(f"{path.stem}: onnxc: {finding or 'valid'}; onnx: {error or 'valid'}")
     unknown += [f"{name}: listed, but there is no such model" for name in known.keys() - {path.stem for path in models}]
     print("\n".join(unknown))
     print(f"{len(official)} official models, {len(refused)} refused; {len(models)} malformed models, "

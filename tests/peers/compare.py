@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times programs that run the same model, in iterations: see `run`, which calls this."""
+"""Times programs that run the same model, in turns: see `run`, which calls this."""
 import argparse
 import datetime
 import json
@@ -13,7 +13,7 @@ from importlib.metadata import version
 import numpy as np
 import onnxruntime
 
-from iterations import Peer, machine, measure, micros
+from turns import Peer, machine, measure, micros
 
 DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
 NAMES = {

@@ -1,4 +1,4 @@
-"""Programs that do the same, timed in iterations."""
+"""Programs that do the same, timed in turns."""
 import json
 import os
 import platform
@@ -67,7 +67,7 @@ class Peer:
 
 
 def measure(peers, rounds):
-    """Lets the peers calculate in iterations, in another order each time."""
+    """Lets the peers calculate in turns, in another order each time."""
     for peer in peers:
         peer.hurry("w 50")
         peer.count = max(1, int(BURST * 1e3 / peer.hurry("w 150")["us"]))

@@ -46,7 +46,7 @@ def disagreements(case):
     for name, oracle in (("onnx", by_evaluator), ("onnxruntime", by_runtime)):
         try:
             found = oracle(case)
-        except Exception as error:  # any failure of an implementation is a diagnostic
+        except Exception as error:  # any failure of an implementation is a finding
             yield name, "fails", str(error).strip().splitlines()[0][:120] if str(error) else repr(error)
             continue
         rtol, atol = case.tolerance or case.usual_tolerance(right)

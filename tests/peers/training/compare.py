@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times a step of networks that learn, in iterations: see `run`, which calls this."""
+"""Times a step of networks that learn, in turns: see `run`, which calls this."""
 import argparse
 import datetime
 import json
@@ -14,11 +14,11 @@ import numpy as np
 
 import graph
 from networks import EPSILON, NETWORKS
-from iterations import Peer, machine, measure, micros
+from turns import Peer, machine, measure, micros
 
 # Each peer's programs; the fastest counts. The first of them is what networks without images have.
 WAYS = {
-    "PyTorch": [("in_torch.py", "contiguous_format"), ("in_torch.py", "nhwc")],
+    "PyTorch": [("in_torch.py", "contiguous_format"), ("in_torch.py", "channels_last")],
     "JAX": [("in_jax.py", "NCHW"), ("in_jax.py", "NHWC")],
 }
 # XLA uses as many threads as there are processors, whatever it is pinned to.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a network with PyTorch, as it is told to in lines: see `serving.py`.
 
-    in_torch.py NETWORK FOLDER contiguous_format|nhwc
+    in_torch.py NETWORK FOLDER contiguous_format|channels_last
 """
 import pathlib
 import sys

@@ -81,29 +81,29 @@ def names(body):
 @step()
 def loop(g):
     x = g.pick(wanted=lambda x: x.array.size > 0, most=300)
-    iterations = g.int(0, 3)
+    turns = g.int(0, 3)
     body = g.body()
     state = Value(g.name(), x.array, x.shaken)
-    iteration = Value(g.name(), np.array(0, np.int64), np.array(0, np.int64))
+    turn = Value(g.name(), np.array(0, np.int64), np.array(0, np.int64))
     on = Value(g.name(), np.array(True), np.array(True))
-    body.values += [iteration, on, state]
+    body.values += [turn, on, state]
     drawn(body, g.int(0, 3))
     if g.chance(0.3):
-        body.add("Cast", [iteration], to=helper.np_dtype_to_tensor_dtype(g.dtype))
+        body.add("Cast", [turn], to=helper.np_dtype_to_tensor_dtype(g.dtype))
     following = body.add("Tanh", [like(body, state)])
     still = body.add("Identity", [on])
     if g.chance(0.2):
-        still = body.add("Less", [iteration, body.constant(np.array(g.int(0, 2), np.int64))])
+        still = body.add("Less", [turn, body.constant(np.array(g.int(0, 2), np.int64))])
     gathered = [body.add("Identity", [like(body, x)])] if g.chance(0.6) else []
-    message = body.message([still, following, *gathered], [iteration, on, state])
-    most = g.constant(np.array(iterations, np.int64), 0.6)
+    message = body.message([still, following, *gathered], [turn, on, state])
+    most = g.constant(np.array(turns, np.int64), 0.6)
     start = g.constant(np.array(True), 0.3)
     g.add("Loop", [most, start, x], 1 + len(gathered), around(g, message), body=message)
 
 
 @step(0.7)
 def scan(g):
-    """Iteration by iteration along the first axis."""
+    """Turn by turn along the first axis."""
     xs = g.pick(wanted=lambda x: x.rank and min(x.shape) > 0 and x.shape[0] < 6, most=300)
     body = g.body()
     first = Value(g.name(), xs.array[0], xs.shaken[0])
@@ -138,16 +138,16 @@ def other_sizes(g):
 
 @step(0.7)
 def growing(g):
-    """A loop that hands on more each iteration."""
+    """A loop that hands on more each turn."""
     x = g.pick(wanted=lambda x: x.rank and min(x.shape) > 0, most=100)
     axis = g.axis(x.rank)
     body = g.body()
-    iteration = Value(g.name(), np.array(0, np.int64), np.array(0, np.int64))
+    turn = Value(g.name(), np.array(0, np.int64), np.array(0, np.int64))
     on = Value(g.name(), np.array(True), np.array(True))
     state = Value(g.name(), x.array, x.shaken)
-    body.values += [iteration, on, state]
+    body.values += [turn, on, state]
     part = body.add(body.one_of(["Tanh", "Neg", "Identity"]), [x])
     following = body.add("Concat", [state, part] if body.chance(0.5) else [part, state], axis=axis)
-    message = body.message([body.add("Identity", [on]), following], [iteration, on, state])
+    message = body.message([body.add("Identity", [on]), following], [turn, on, state])
     most = g.constant(np.array(g.int(0, 3), np.int64), 0.6)
     g.add("Loop", [most, g.constant(np.array(True)), x], 1, around(g, message), body=message)

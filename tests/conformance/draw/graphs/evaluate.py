@@ -1,4 +1,4 @@
-"""What a node gives: by onnx's reference evaluator, the iterations of bodies one by one."""
+"""What a node gives: by onnx's reference evaluator, the turns of bodies one by one."""
 
 import warnings
 
@@ -11,7 +11,7 @@ from ..case import type_of
 OPSETS = [helper.make_opsetid("", 22), helper.make_opsetid("ai.onnx.ml", 5)]
 IR = 10
 # A loop of more is not drawn.
-MAX_ITERATIONS = 20
+MOST_TURNS = 20
 
 
 class Unfit(Exception):
@@ -55,15 +55,15 @@ def loop(node, attributes, values):
     body = attributes["body"]
     most, on = (values[name].reshape(()) if name else None for name in node.input[:2])
     state, gathered = [values[name] for name in node.input[2:]], []
-    iteration, on = 0, on is None or bool(on)
-    while on and (most is None or iteration < most):
-        if iteration == MAX_ITERATIONS:
+    turn, on = 0, on is None or bool(on)
+    while on and (most is None or turn < most):
+        if turn == MOST_TURNS:
             raise Unfit("without end")
-        inputs = [np.array(iteration), np.array(on), *state]
+        inputs = [np.array(turn), np.array(on), *state]
         on, *results = run(body, values | {x.name: v for x, v in zip(body.input, inputs)})
         state, rest = results[: len(state)], results[len(state) :]
         gathered.append(rest)
-        iteration += 1
+        turn += 1
     return [*state, *stacked(gathered, len(node.output) - len(state))]
 
 
@@ -75,8 +75,8 @@ def scan(node, attributes, values):
     back = attributes.get("scan_input_directions", [0] * count)
     xs = [np.moveaxis(x, axis, 0)[:: -1 if b else 1] for x, axis, b in zip(xs, axes, back)]
     gathered = []
-    for iteration in zip(*xs):
-        results = run(body, values | {x.name: np.asarray(v) for x, v in zip(body.input, [*state, *iteration])})
+    for turn in zip(*xs):
+        results = run(body, values | {x.name: np.asarray(v) for x, v in zip(body.input, [*state, *turn])})
         state, rest = results[: len(state)], results[len(state) :]
         gathered.append(rest)
     count = len(node.output) - len(state)
@@ -88,7 +88,7 @@ def scan(node, attributes, values):
 
 
 def stacked(gathered, count):
-    """What the iterations gave, one behind the other."""
+    """What the turns gave, one behind the other."""
     if count and (not gathered or any(len({x.shape for x in each}) > 1 for each in zip(*gathered))):
-        raise Unfit("no iterations, or sizes that change")
+        raise Unfit("no turns, or sizes that change")
     return [np.stack(each) for each in zip(*gathered)] if count else []

@@ -22,13 +22,13 @@ from . import (  # noqa: F401 (each adds its steps)
     sequences,
     sizes,
     steps,
-    iterations,
+    turns,
     whole,
 )
 from .evaluate import IR, OPSETS
 from .graph import ALLOWED, Graph
 
-THEMES = "images images images matrices octets octets pointwise moves control iterations sizes".split()
+THEMES = "images images images matrices octets octets pointwise moves control turns sizes".split()
 # A result may be so many times as far off as an error on the way may be.
 SLACK = 10
 

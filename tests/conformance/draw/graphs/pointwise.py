@@ -87,9 +87,9 @@ def arithmetic(g):
         y = g.number(g.one_of([2.0, 3.0, 1.0, 0.0, -1.0]), x.dtype)
     elif op == "PRelu":
         if y.rank > x.rank or np.broadcast_shapes(x.shape, y.shape) != x.shape:
-            raise Unfit("the gradient would stretch what it is for")
+            raise Unfit("the slope would stretch what it is for")
         if not np.isfinite(y.array).all():
-            raise Unfit("the evaluator multiplies by the gradient where it is not asked for")
+            raise Unfit("the evaluator multiplies by the slope where it is not asked for")
     elif g.chance(0.5):
         x, y = y, x
     g.add(op, [x, y])

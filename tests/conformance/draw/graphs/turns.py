@@ -26,7 +26,7 @@ def same(g, x, shape):
 
 
 def tame(body, x):
-    """The value, such that it does not grow from iteration to iteration."""
+    """The value, such that it does not grow from turn to turn."""
     return body.add(body.one_of(["Tanh", "Sigmoid", "Softsign"]), [x])
 
 
@@ -42,7 +42,7 @@ def results(body, values):
 
 
 def following(body, states, x):
-    """What the next iteration is given of each state: all of the shape of `x`."""
+    """What the next turn is given of each state: all of the shape of `x`."""
     next_ = []
     for state in states:
         kind = body.int(0, 5)
@@ -70,14 +70,14 @@ def states(g):
     alike = same(g, x, x.shape)
     firsts = [g.one_of(alike) if g.chance(0.7) else x for _ in range(g.int(1, 4))]
     body = g.body()
-    iteration, on = (given(body, np.array(v)) for v in (np.int64(0), True))
+    turn, on = (given(body, np.array(v)) for v in (np.int64(0), True))
     inner = [given(body, v.array, v.shaken) for v in firsts]
     drawn(body, g.int(0, 3))
     next_ = following(body, inner, x)
     still = on
     kind = g.int(0, 5)
     if kind == 0:
-        still = body.add("Less", [iteration, body.constant(np.array(g.int(0, 3), np.int64))])
+        still = body.add("Less", [turn, body.constant(np.array(g.int(0, 3), np.int64))])
     elif kind == 1:
         mean = body.add("ReduceMean", [body.one_of(next_)], keepdims=0)
         still = body.add(body.one_of(["Less", "Greater"]), [mean, body.constant(np.array(0.1, x.dtype))])
@@ -86,10 +86,10 @@ def states(g):
     gathered = []
     for _ in range(g.int(0, 2)):
         kind = g.int(0, 4)
-        pool = [[x], inner, next_, [iteration], body.values[len(g.values) :]][kind]
+        pool = [[x], inner, next_, [turn], body.values[len(g.values) :]][kind]
         v = g.one_of(tensors(pool))
         gathered.append(v)
-    message = body.message(results(body, [still, *next_, *gathered]), [iteration, on, *inner])
+    message = body.message(results(body, [still, *next_, *gathered]), [turn, on, *inner])
     most = g.maybe(g.constant(np.array(g.int(0, 4), np.int64), 0.6), 0.95)
     start = g.maybe(g.constant(np.array(g.chance(0.9)), 0.4), 0.8)
     if most is None and kind not in (0, 2):

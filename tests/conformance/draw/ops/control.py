@@ -55,7 +55,7 @@ def loop(d):
     dtype = arithmetic_type(d)
     state, step = (d.tensor(dtype, shape, extremes=0) for shape in [d.shape(empty=0)] * 2)
     most, until = d.int(0, 5), d.int(1, 6)
-    # A state that grows by what is around the loop, a condition, and what is gathered of each iteration.
+    # A state that grows by what is around the loop, a condition, and what is gathered of each turn.
     nodes = [
         ("Add", ["state", "x3"], "next"),
         ("Sub", ["next", "x3"], "seen"),
@@ -63,15 +63,15 @@ def loop(d):
     ]
     if d.opset >= 9:
         limit = helper.make_tensor("limit", 7, [], [until])
-        nodes[2:] = [("Constant", [], "limit", {"value": limit}), ("Less", ["iteration", "limit"], "go")]
+        nodes[2:] = [("Constant", [], "limit", {"value": limit}), ("Less", ["turn", "limit"], "go")]
     body = graph(
         d,
         "body",
         nodes,
-        {"iteration": I64, "condition": BOOL, "state": dtype},
+        {"turn": I64, "condition": BOOL, "state": dtype},
         {"go": BOOL, "next": dtype, "seen": dtype},
         {
-            "iteration": (),
+            "turn": (),
             "condition": (),
             "go": (),
             "state": state.shape,
@@ -83,11 +83,11 @@ def loop(d):
     count = d.maybe(np.array(most, I64), 0.8) if d.opset >= 9 else np.array(most, I64)
 
     def reference(count, first, state, step):
-        seen, iteration, go = [], 0, first is None or bool(first)
-        while go and (count is None or iteration < int(count)):
+        seen, turn, go = [], 0, first is None or bool(first)
+        while go and (count is None or turn < int(count)):
             seen.append(state)
             state = state + step
-            go, iteration = (iteration < until if d.opset >= 9 else go), iteration + 1
+            go, turn = (turn < until if d.opset >= 9 else go), turn + 1
         seen = [state_seen + step - step for state_seen in seen]
         return state, np.array(seen, state.dtype).reshape(-1, *state.shape)
 
@@ -97,7 +97,7 @@ def loop(d):
 @operator("Scan")
 def scan(d):
     dtype = d.one_of([F32, F64])
-    iterations, shape = d.int(1, 4), d.shape(most=2, empty=0)
+    turns, shape = d.int(1, 4), d.shape(most=2, empty=0)
     shapes = {name: shape for name in ("state", "element", "next", "seen")}
     body = graph(
         d,
@@ -109,7 +109,7 @@ def scan(d):
     )
     attributes = {"body": body, "num_scan_inputs": 1}
     if d.version == 8:
-        return batched_scan(d, dtype, iterations, shape, attributes)
+        return batched_scan(d, dtype, turns, shape, attributes)
     backward, written_backward = d.int(0, 1), d.int(0, 1)
     rank = len(shape) + 1
     past = -rank if d.version >= 11 else 0
@@ -123,7 +123,7 @@ def scan(d):
         "scan_output_axes": [0],
     }
     attributes |= {name: value for name, value in given.items() if value != defaults[name] or d.chance(0.4)}
-    x = np.moveaxis(d.tensor(dtype, [iterations, *shape], extremes=0), 0, axis)
+    x = np.moveaxis(d.tensor(dtype, [turns, *shape], extremes=0), 0, axis)
 
     def reference(state, x):
         seen = []
@@ -138,20 +138,20 @@ def scan(d):
     )
 
 
-def batched_scan(d, dtype, iterations, shape, attributes):
+def batched_scan(d, dtype, turns, shape, attributes):
     """The first version had a batch in front, and a length for each sequence."""
     batch = d.int(1, 3)
     backward = d.int(0, 1)
     if backward or d.chance(0.3):
         attributes["directions"] = [backward]
-    lengths = d.maybe(d.ints([d.int(1, iterations) for _ in range(batch)]))
+    lengths = d.maybe(d.ints([d.int(1, turns) for _ in range(batch)]))
     states = d.tensor(dtype, [batch, *shape], extremes=0)
-    x = d.tensor(dtype, [batch, iterations, *shape], extremes=0)
+    x = d.tensor(dtype, [batch, turns, *shape], extremes=0)
 
     def reference(lengths, states, x):
-        last, seen = states.copy(), np.zeros((batch, iterations, *shape), dtype)
+        last, seen = states.copy(), np.zeros((batch, turns, *shape), dtype)
         for item in range(batch):
-            length = iterations if lengths is None else int(lengths[item])
+            length = turns if lengths is None else int(lengths[item])
             for t in range(length):
                 row = x[item, length - 1 - t if backward else t]
                 last[item] = last[item] + row

@@ -53,7 +53,7 @@ class Window:
         return [d.int(size, size + extra) for size in reach]
 
 
-def conv_weight_grad(x, w, window, group=1):
+def correlate(x, w, window, group=1):
     """The convolution of `x` `[N, C, ...]` with `w` `[M, C / group, ...]`, by its definition."""
     axes = [window.axis(i, size) for i, size in enumerate(x.shape[2:])]
     padded = np.pad(x, [(0, 0), (0, 0), *((before, after) for _, _, before, after, _ in axes)])
@@ -93,7 +93,7 @@ def conv(d):
     bias = d.maybe(d.tensor(dtype, [w.shape[0]], extremes=0))
 
     def reference(x, w, b=None):
-        y = conv_weight_grad(x, w, window, group)
+        y = correlate(x, w, window, group)
         return y if b is None else y + b.reshape(-1, *[1] * window.rank)
 
     return d.case([x, w, bias], wide(reference), attributes=attributes, symbolic=d.chance(0.3))
@@ -105,7 +105,7 @@ def conv_integer(d):
     window, group, x, w, attributes = drawn(d, kinds, (-128, 255))
     x_zero = d.maybe(d.tensor(kinds[0], (), -9, 9))
     w_zero = d.maybe(d.tensor(kinds[1], d.one_of([(), (w.shape[0],)]), -9, 9))
-    reference = lambda x, w, a=None, b=None: conv_weight_grad(less(x, a, 0), less(w, b, 0), window, group)
+    reference = lambda x, w, a=None, b=None: correlate(less(x, a, 0), less(w, b, 0), window, group)
     return d.case([x, w, x_zero, w_zero], reference, attributes=attributes, symbolic=d.chance(0.3))
 
 
@@ -121,7 +121,7 @@ def qlinear_conv(d):
 
     def reference(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias=None):
         channels = (-1, *[1] * window.rank)
-        y = conv_weight_grad(less(x, x_zero, 0), less(w, w_zero, 0), window, group).astype(F64)
+        y = correlate(less(x, x_zero, 0), less(w, w_zero, 0), window, group).astype(F64)
         y = y if bias is None else y + bias.reshape(channels)
         factor = (
             x_scale.astype(F64)

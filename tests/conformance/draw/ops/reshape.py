@@ -159,7 +159,7 @@ def space_to_depth(d):
 def expand(d):
     shape = d.shape()
     x = d.tensor(d.type(), d.broadcast(shape))
-    # The shape may be broadcast in its iteration.
+    # The shape may be broadcast in its turn.
     target = [1 if d.chance(0.2) else size for size in shape]
     target = target[d.int(0, len(target)) :]
     reference = lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))

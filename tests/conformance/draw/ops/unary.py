@@ -107,17 +107,17 @@ def swiglu(d):
 @operator("PRelu")
 def prelu(d):
     shape = d.shape(least=2) if d.version < 7 else d.shape()
-    gradient = d.broadcast(shape)
+    slope = d.broadcast(shape)
     if d.version < 7:
-        gradient = d.one_of([(1,), (shape[1],)])
+        slope = d.one_of([(1,), (shape[1],)])
     dtype = d.type()
 
     def reference(x, slope):
-        if d.version < 7 and gradient.size != 1:
-            gradient = gradient.reshape(-1, *[1] * (x.ndim - 2))
-        return np.where(x < 0, gradient * x, x)
+        if d.version < 7 and slope.size != 1:
+            slope = slope.reshape(-1, *[1] * (x.ndim - 2))
+        return np.where(x < 0, slope * x, x)
 
-    inputs = [d.tensor(dtype, shape, extremes=0), d.tensor(dtype, gradient, extremes=0)]
+    inputs = [d.tensor(dtype, shape, extremes=0), d.tensor(dtype, slope, extremes=0)]
     return d.case(inputs, wide(reference), attributes=d.attributes(consumed_inputs=d.maybe([0])))
 
 
