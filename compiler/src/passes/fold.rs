@@ -1,4 +1,4 @@
-//! What is known before the model runs.
+//! Constant folding: the kernels compute nodes of constant inputs when the model is compiled.
 
 use crate::{
     arena::Id,
@@ -15,25 +15,25 @@ use crate::{
 };
 use std::{collections::BTreeSet, rc::Rc};
 
-/// A constant made by folding has at most so many bytes more than the constants it was made of.
+/// The most bytes by which a folded constant exceeds the constants that it is computed from.
 pub const LARGEST_GROWTH: usize = 1 << 20;
 
-/// `Identity(x)` is `x`.
-pub fn identity(_: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+/// Replaces `Identity(x)` by `x`.
+pub fn remove_identity(_: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     node.op.is::<Identity>().then(|| vec![node.input(0)])
 }
 
-/// `Cast` to the type that its input has is the input.
-pub fn same_type(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+/// Removes a `Cast` to the element type that its input has.
+pub fn remove_cast(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     let (cast, input) = (node.op.downcast::<Cast>()?, node.input(0)?);
     (site.graph[input].ty.as_tensor()?.dtype == cast.to).then(|| vec![Some(input)])
 }
 
-/// A node that stands for others is written out.
-pub fn expand(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
-    let quoted = node.op.downcast::<Quoted>()?;
+/// Expands a composite operator to the nodes that define it.
+pub fn expand_composite(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    let composite = node.op.downcast::<Quoted>()?;
     let (region, inputs) = (site.region, node.inputs.clone());
-    let values = quoted.write(site.graph, region, inputs, node.outputs.len()).ok()?;
+    let values = composite.write(site.graph, region, inputs, node.outputs.len()).ok()?;
     for (&value, name) in values.iter().zip(site.names().to_vec()) {
         if let Some(name) = name.filter(|_| !node.inputs.contains(&Some(value))) {
             site.graph.rename(value, &name);
@@ -42,28 +42,28 @@ pub fn expand(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> 
     Some(values.into_iter().map(Some).collect())
 }
 
-/// A node whose inputs are all constants is a constant: the one that its kernels make of them.
-/// So is one whose elements are known otherwise; where they are known as sizes, a node writes these.
-pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
-    folded(site, node, sizes)
+/// Folds a node to constants if its inputs are constants, or if its elements are known otherwise.
+/// Elements that are known as symbolic sizes become a [`Sizes`] node, which needs no input.
+pub fn fold(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    fold_or(site, node, write_sizes)
 }
 
-/// The same, but for `DequantizeLinear`: kernels may read what it is given.
-pub fn constants_but_quantized(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
-    if node.op.is::<DequantizeLinear>() { None } else { constants(site, node) }
+/// Folds as [`fold`] does, except `DequantizeLinear`, whose integer input a kernel may read.
+pub fn fold_unquantized(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    if node.op.is::<DequantizeLinear>() { None } else { fold(site, node) }
 }
 
-/// The same, where what is known as sizes keeps the node that makes it: the sizes may have other
-/// names where the nodes go.
-pub fn constants_of_constants(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
-    folded(site, node, |_, _, _, _, _| None)
+/// Folds as [`fold`] does, but keeps nodes whose elements are symbolic sizes: the graph that the
+/// nodes are moved to may have other symbols.
+pub fn fold_tensors(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+    fold_or(site, node, |_, _, _, _, _| None)
 }
 
-/// What to do with a node whose outputs are not known as numbers.
+/// Replaces a node whose outputs are not known as numbers, or declines.
 type Otherwise =
     fn(&mut Graph, RegionId, &Node, &Graph, &[ValueId]) -> Option<Vec<Option<ValueId>>>;
 
-fn folded(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec<Option<ValueId>>> {
+fn fold_or(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec<Option<ValueId>>> {
     let g = &*site.graph;
     if node.op.is_random() || !node.regions.is_empty() {
         return None;
@@ -96,27 +96,27 @@ fn folded(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec<
     let (id, result) = alone.node(alone.body, new);
     result.ok()?;
     let outputs: Vec<ValueId> = alone[id].outputs.iter().flatten().copied().collect();
-    // What names sizes is known when the model runs, though it is given nothing.
-    let sized =
+    // An output of symbolic sizes is known only at run time, even without inputs.
+    let is_symbolic =
         |id: &ValueId| alone[*id].known.iter().flatten().any(|element| element.known().is_none());
-    let all = all && !outputs.iter().any(sized);
-    let found = |&id: &ValueId| known(&alone, id).or_else(|| part(&alone, id));
-    let known: Option<Vec<Tensor>> = outputs.iter().map(found).collect();
-    let made = match known {
-        Some(made) => made,
-        None if all => evaluated(site, alone, outputs, node)?,
+    let all = all && !outputs.iter().any(is_symbolic);
+    let known = |&id: &ValueId| known_elements(&alone, id).or_else(|| view_constant(&alone, id));
+    let known: Option<Vec<Tensor>> = outputs.iter().map(known).collect();
+    let tensors = match known {
+        Some(tensors) => tensors,
+        None if all => evaluate_within_budget(site, alone, outputs, node)?,
         None => return otherwise(site.graph, site.region, node, &alone, &outputs),
     };
-    let mut made = made.into_iter();
+    let mut tensors = tensors.into_iter();
     let constant = |name: &Option<String>| {
         name.as_ref()?;
-        Some(site.graph.constant(&node.name, made.next()?))
+        Some(site.graph.constant(&node.name, tensors.next()?))
     };
     Some(names.iter().map(constant).collect())
 }
 
-/// A node whose elements are known as sizes needs no input to write them.
-fn sizes(
+/// Replaces a node whose elements are known as symbolic sizes by a [`Sizes`] node.
+fn write_sizes(
     g: &mut Graph,
     into: RegionId,
     node: &Node,
@@ -125,16 +125,17 @@ fn sizes(
 ) -> Option<Vec<Option<ValueId>>> {
     let &[output] = outputs else { return None };
     let ty = alone[output].ty.as_tensor()?;
-    let settles = alone.nodes().any(|(_, node)| !node.binds.is_empty() || !node.checks.is_empty());
-    if node.op.is::<Sizes>() || settles || ty.dtype != DType::I64 || ty.rank() > 1 {
+    let binds = alone.nodes().any(|(_, node)| !node.binds.is_empty() || !node.checks.is_empty());
+    if node.op.is::<Sizes>() || binds || ty.dtype != DType::I64 || ty.rank() > 1 {
         return None;
     }
     let sizes = Sizes { sizes: alone[output].known.clone()?, rank: ty.rank() };
     Some(vec![g.add(into, &node.name, sizes, &[]).ok()])
 }
 
-/// What the kernels make of the inputs that the node has, unless that is much more than they are.
-fn evaluated(
+/// Computes the outputs, unless they are much larger than the inputs of the node or the budget of
+/// the rewrite is spent.
+fn evaluate_within_budget(
     site: &mut Site<'_>,
     alone: Graph,
     outputs: Vec<ValueId>,
@@ -149,19 +150,19 @@ fn evaluated(
     };
     let after: usize = outputs.iter().map(size).sum::<Option<usize>>()?;
     let fits = after <= before.saturating_add(LARGEST_GROWTH) && site.affords(after);
-    fits.then(|| run(alone, outputs)).flatten()
+    fits.then(|| evaluate(alone, outputs)).flatten()
 }
 
-/// What the kernels make of a graph of constants.
-pub fn run(mut alone: Graph, outputs: Vec<ValueId>) -> Option<Vec<Tensor>> {
-    alone.set_outputs(alone.body, outputs);
-    let plan = ir::plan(&alone, Optimize::Size, Precision::Full).ok()?;
-    let made = interpreter::run(&plan, &[]).ok()?.into_iter();
-    made.map(|value| value.into_tensor().map(Tensor::laid_aside)).collect()
+/// Computes `outputs` of a graph without inputs in the interpreter.
+pub fn evaluate(mut graph: Graph, outputs: Vec<ValueId>) -> Option<Vec<Tensor>> {
+    graph.set_outputs(graph.body, outputs);
+    let plan = ir::plan(&graph, Optimize::Size, Precision::Full).ok()?;
+    let values = interpreter::run(&plan, &[]).ok()?.into_iter();
+    values.map(|value| value.into_tensor().map(Tensor::laid_aside)).collect()
 }
 
-/// The part of a constant that a value is: it shares its memory.
-fn part(g: &Graph, id: ValueId) -> Option<Tensor> {
+/// Returns the constant that is a view of another one and shares its bytes.
+fn view_constant(g: &Graph, id: ValueId) -> Option<Tensor> {
     let (home, start) = ir::home(g, id);
     let (whole, ty) = (g[home].constant.as_ref()?, g[id].ty.as_tensor()?);
     let (shape, start) = (ty.known_shape()?, usize::try_from(start.known()?).ok()?);
@@ -172,8 +173,8 @@ fn part(g: &Graph, id: ValueId) -> Option<Tensor> {
     fits.then(|| Tensor::from_raw(ty.dtype, shape, bytes.slice(start * size..end * size)))
 }
 
-/// The constant that a value is known to be by its elements.
-fn known(g: &Graph, id: ValueId) -> Option<Tensor> {
+/// Returns a value as a constant if the compiler knows its elements as numbers.
+fn known_elements(g: &Graph, id: ValueId) -> Option<Tensor> {
     let (value, ty) = (&g[id], g[id].ty.as_tensor()?);
     let ints: Vec<i64> = value.known.as_ref()?.iter().map(Dim::known).collect::<Option<_>>()?;
     let shape = ty.known_shape()?;
@@ -194,7 +195,7 @@ mod tests {
     use crate::{Options, dtype::DType, interpreter, tensor::Tensor, value::Value};
 
     #[test]
-    fn outputs_that_are_left_out_have_no_constants() {
+    fn omitted_outputs_have_no_constants() {
         let text = r#"<ir_version: 12, opset_import: ["" : 24]>
             g () => (float[1, 1, 1, 2] y, float[1, 1, 1, 2] scores)
             <float[1, 1, 1, 2] q = {1.0, 2.0}, float[1, 1, 2, 2] k = {1.0, 0.0, 0.0, 1.0}>
@@ -209,8 +210,8 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_only_running_tells_are_no_constants() {
-        // What is quantized is simplified twice, and the sizes are nodes from the first time on.
+    fn symbolic_sizes_are_not_folded() {
+        // A quantized graph is simplified twice; the first time makes nodes of the sizes.
         let text = r#"<ir_version: 10, opset_import: ["" : 21]>
             g (float[1, n] x, uint8[2] bytes) => (int64[2] sizes, bool few, float[2] y)
             <float scale = {0.5}, int64 one = {1}, int64 five = {5}>
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_wrap_around_as_kernels_have_it() {
+    fn folded_integers_wrap_around_as_in_kernels() {
         let text = r#"<ir_version: 10, opset_import: ["" : 21]>
             g (int64[2] n) => (int64[2] sum, int64[2] product, int64 all, int64[2] up)
             <int64[2] ends = {9223372036854775807, -9223372036854775808}, int64[2] ones = {1, -1},
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_range_on_the_way_is_computed_by_kernels() {
+    fn intermediate_overflow_is_computed_by_kernels() {
         let found = |nodes: &str| {
             let text = format!(
                 "<ir_version: 10, opset_import: [\"\" : 21]> g () => (z)

@@ -1,11 +1,11 @@
-//! Gradients as ordinary nodes.
+//! Reverse-mode differentiation: expands `Gradient` to ordinary nodes.
 //!
-//! A [`Gradient`](Asked) names a value `y` and values `xs` and `zs`, and so the function that makes
-//! the one of the others. That function is taken out of the graph, simplified, and walked backwards:
-//! each operator says how the derivatives of its inputs follow from those of its outputs. What it
-//! comes to is written where the gradient was asked for, with the points for `xs` and `zs`. A later
-//! gradient finds nodes like any others there, so gradients of gradients need no word. What was
-//! computed before is computed once: nodes that are equal become one when the graph is simplified.
+//! A [`Gradient`](Request) names a value `y` and values `xs` and `zs`, and thereby the function that
+//! computes `y` from them. The pass extracts that function, simplifies it, and walks it backwards:
+//! each operator derives the gradients of its inputs from those of its outputs. The result replaces
+//! the `Gradient` node, evaluated at the points given for `xs` and `zs`. A later `Gradient` sees only
+//! ordinary nodes, so gradients of gradients need no special case. Values that the forward pass has
+//! computed are not computed twice: CSE merges equal nodes when the graph is simplified.
 
 use super::{branch, sequence};
 use crate::{
@@ -15,56 +15,58 @@ use crate::{
         Expr, Gradient, Graph, Hook, Next, Node, NodeId, RegionId, Rewrite, Rule, Site, Tape, Todo,
         ValueId, extract, is_differentiable, rewrite,
     },
-    ops::{binary, expand::Expand, gradient::Gradient as Asked, random::Dropout, reshape::Shape},
+    ops::{binary, expand::Expand, gradient::Gradient as Request, random::Dropout, reshape::Shape},
     tensor::Tensor,
 };
 use std::collections::{HashMap, HashSet};
 
-/// What is simplified in a function before its derivative is taken: what has none, and goes.
-const SIMPLER: &[Rule] = &[
-    super::fold::identity,
-    super::fold::same_type,
-    sequence::optional,
-    sequence::sequence,
-    super::fold::constants_of_constants,
+/// The rules that simplify a function before it is differentiated: they remove operators that have
+/// no gradient.
+const SIMPLIFY: &[Rule] = &[
+    super::fold::remove_identity,
+    super::fold::remove_cast,
+    sequence::unwrap_optional,
+    sequence::resolve_sequence,
+    super::fold::fold_tensors,
 ];
 
-/// Writes what every `Gradient` comes to in its place. What exporters spell as several nodes though it is
-/// an operator whose derivative has a kernel is taken for that operator.
+/// Expands every `Gradient`. Nodes that exporters write for an operator whose gradient has a kernel
+/// are first replaced by that operator.
 pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
-    written(graph, |cx, id, _, into, _| {
-        expand(cx, id, into, &[SIMPLER, &[super::recognize::gelu]].concat())
+    expand_all(graph, |cx, id, _, into, _| {
+        expand(cx, id, into, &[SIMPLIFY, &[super::recognize::gelu]].concat())
     })
 }
 
-/// The same with no operator but those that the function is made of, and those of their derivatives.
-pub fn standard(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
-    written(graph, |cx, id, _, into, _| expand(cx, id, into, SIMPLER))
+/// Expands every `Gradient` to ONNX's own operators.
+pub fn run_standard(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
+    expand_all(graph, |cx, id, _, into, _| expand(cx, id, into, SIMPLIFY))
 }
 
-fn written(graph: &Graph, expand: Hook) -> std::result::Result<Graph, Diagnostics> {
-    let asked = graph.nodes().any(|(_, node)| node.op.is::<Asked>());
-    if !asked {
+fn expand_all(graph: &Graph, expand: Hook) -> std::result::Result<Graph, Diagnostics> {
+    let has_request = graph.nodes().any(|(_, node)| node.op.is::<Request>());
+    if !has_request {
         return Ok(graph.clone());
     }
-    match super::written_out(graph)? {
-        Some(graph) => rewrite(&graph, expand, &[dropped]),
-        None => rewrite(graph, expand, &[dropped]),
+    match super::expand_composites(graph)? {
+        Some(graph) => rewrite(&graph, expand, &[separate_mask]),
+        None => rewrite(graph, expand, &[separate_mask]),
     }
 }
 
-/// The graph with products in place of what drops elements, whose factors are drawn.
+/// Replaces each `Dropout` by a product with a mask, so that the random mask is drawn outside of the
+/// function that is differentiated.
 ///
 /// # Errors
 ///
-/// What is wrong with the graph.
-pub fn drawn_apart(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
-    rewrite(graph, |_, _, _, _, _| Next::Copy, &[dropped])
+/// Diagnostics of the rewrite.
+pub fn separate_dropout_masks(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
+    rewrite(graph, |_, _, _, _, _| Next::Copy, &[separate_mask])
 }
 
-/// What drops elements of its input is the input, times what is left of ones: that factor is drawn
-/// once, and no part of a function. What is not in training drops none.
-fn dropped(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+/// Replaces `Dropout(x)` by `x · Dropout(1)`: the mask `Dropout(1)` is drawn once and does not depend
+/// on `x`. Outside of training mode, `Dropout(x)` becomes `x`.
+fn separate_mask(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     let x = node.input(0).filter(|_| node.op.is::<Dropout>())?;
     if node.inputs.len() == 1 {
         let mut outputs = site.replace(node, node.op.clone(), node.inputs.clone())?;
@@ -80,18 +82,18 @@ fn dropped(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     let ones = site.graph.add(site.region, &name("Expand"), Expand, &[one, shape]).ok()?;
     let inputs = std::iter::once(Some(ones)).chain(node.inputs[1..].iter().copied()).collect();
     let mut outputs = site.replace(node, node.op.clone(), inputs)?;
-    let factor = outputs.first().copied().flatten()?;
-    outputs[0] = Some(site.graph.add(site.region, &name("Mul"), &binary::MUL, &[x, factor]).ok()?);
+    let mask = outputs.first().copied().flatten()?;
+    outputs[0] = Some(site.graph.add(site.region, &name("Mul"), &binary::MUL, &[x, mask]).ok()?);
     Some(outputs)
 }
 
-fn expand(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId, simpler: &[Rule]) -> Next {
+fn expand(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId, simplify: &[Rule]) -> Next {
     let old = cx.old;
     let node = &old[id];
-    let Some(asked) = node.op.downcast::<Asked>().filter(|_| node.fault.is_none()) else {
+    let Some(request) = node.op.downcast::<Request>().filter(|_| node.fault.is_none()) else {
         return Next::Copy;
     };
-    match values(cx, node, asked, into, simpler) {
+    match expand_outputs(cx, node, request, into, simplify) {
         Ok(values) => {
             for (&output, value) in node.outputs.iter().zip(values) {
                 if let (Some(output), Some(value)) = (output, value) {
@@ -111,50 +113,59 @@ fn expand(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId, simpler: &[Rule]) ->
     Next::Done
 }
 
-/// The values of the outputs of a `Gradient`.
-fn values(
+/// Writes the nodes that compute the outputs of a `Gradient` and returns their values.
+fn expand_outputs(
     cx: &mut Rewrite<'_>,
     node: &Node,
-    asked: &Asked,
+    request: &Request,
     into: RegionId,
-    simpler: &[Rule],
+    simplify: &[Rule],
 ) -> std::result::Result<Vec<Option<ValueId>>, Diagnostics> {
-    let given: Vec<ValueId> = node.inputs.iter().flatten().map(|&id| cx.value(id)).collect();
-    let (points, named, y) = asked.split(&given);
+    let inputs: Vec<ValueId> = node.inputs.iter().flatten().map(|&id| cx.value(id)).collect();
+    let (points, named, y) = request.split(&inputs);
     let wanted: Vec<bool> =
-        (0..asked.xs.len()).map(|i| node.outputs.get(i).is_some_and(Option::is_some)).collect();
-    let (derivative, dead, captures) = taken(&cx.new, asked, &given, &wanted, simpler)?;
-    let path =
-        |&Idle { number, .. }: &Idle| Some((number, path(&cx.new, named[number], y, named)?));
-    let told: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
-    let is_told =
-        |idle: &&Idle| idle.is_used && !through_another(cx.old, asked, &told, idle.number);
-    if let Some((i, path)) = dead.iter().filter(is_told).find_map(path) {
-        return Err(nowhere(&cx.new, named[i], y, &path).into());
+        (0..request.xs.len()).map(|i| node.outputs.get(i).is_some_and(Option::is_some)).collect();
+    let (derivative, zero_gradients, captures) =
+        differentiate(&cx.new, request, &inputs, &wanted, simplify)?;
+    let path = |&ZeroGradient { variable, .. }: &ZeroGradient| {
+        Some((variable, find_path(&cx.new, named[variable], y, named)?))
+    };
+    let old_inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+    let is_error = |zero: &&ZeroGradient| {
+        zero.is_used && !depends_through_gradient(cx.old, request, &old_inputs, zero.variable)
+    };
+    if let Some((i, path)) = zero_gradients.iter().filter(is_error).find_map(path) {
+        return Err(no_gradient_on_path(&cx.new, named[i], y, &path).into());
     }
     let arguments: Vec<ValueId> = points.iter().copied().chain(captures).collect();
-    let mut made = cx.call(&derivative, &arguments, into).into_iter();
-    Ok(wanted.iter().map(|&wanted| if wanted { made.next() } else { None }).collect())
+    let mut results = cx.call(&derivative, &arguments, into).into_iter();
+    Ok(wanted.iter().map(|&wanted| if wanted { results.next() } else { None }).collect())
 }
 
-/// A variable that no derivative came back to, by its number.
-struct Idle {
-    number: usize,
-    /// Whether the function depends on it all the same.
+/// A variable whose gradient is zero because the backward pass did not reach it.
+struct ZeroGradient {
+    /// The index of the variable.
+    variable: usize,
+    /// Whether the function depends on the variable nevertheless.
     is_used: bool,
 }
 
-/// Whether `y` depends on variable `i` through another `Gradient`: then zeros are a derivative of it, as
-/// that of a gradient that is the same everywhere.
-fn through_another(graph: &Graph, asked: &Asked, given: &[ValueId], i: usize) -> bool {
-    let (_, named, y) = asked.split(given);
+/// Whether `y` depends on variable `i` through another `Gradient`. A gradient of zero is then correct:
+/// that other gradient is constant.
+fn depends_through_gradient(
+    graph: &Graph,
+    request: &Request,
+    inputs: &[ValueId],
+    i: usize,
+) -> bool {
+    let (_, named, y) = request.split(inputs);
     let (nodes, _) = graph.makers(&named.iter().copied().collect(), y);
     let mut reached = HashSet::from([named[i]]);
     for id in nodes {
         if !graph.used_by(id).iter().any(|used| reached.contains(used)) {
             continue;
         }
-        if graph[id].op.is::<Asked>() {
+        if graph[id].op.is::<Request>() {
             return true;
         }
         reached.extend(graph[id].outputs.iter().flatten());
@@ -162,28 +173,28 @@ fn through_another(graph: &Graph, asked: &Asked, given: &[ValueId], i: usize) ->
     false
 }
 
-/// Takes the wanted derivatives: the function that they are, the variables by which they are zeros
-/// because none came back, and what the function is given beside the points.
-fn taken(
+/// Differentiates the function that a `Gradient` names by the wanted variables. Returns the function
+/// that computes the gradients, the variables whose gradient is zero, and the values that the
+/// function captures besides the points.
+fn differentiate(
     graph: &Graph,
-    asked: &Asked,
-    given: &[ValueId],
+    request: &Request,
+    inputs: &[ValueId],
     wanted: &[bool],
-    simpler: &[Rule],
-) -> std::result::Result<(Graph, Vec<Idle>, Vec<ValueId>), Diagnostics> {
-    let (points, named, y) = asked.split(given);
+    simplify: &[Rule],
+) -> std::result::Result<(Graph, Vec<ZeroGradient>, Vec<ValueId>), Diagnostics> {
+    let (points, named, y) = request.split(inputs);
     let typed = named.iter().zip(points).enumerate().map(|(i, (&id, &point))| {
         let point = &graph[point];
-        (id, point.ty.clone(), point.constant.clone().filter(|_| i >= asked.xs.len()))
+        (id, point.ty.clone(), point.constant.clone().filter(|_| i >= request.xs.len()))
     });
     let typed: Vec<_> = typed.collect();
-    let (function, captures) = extract(graph, &typed, y, decide, simpler)?;
-    let (derivative, dead) = derivative(function, wanted)?;
-    Ok((derivative, dead, captures))
+    let (function, captures) = extract(graph, &typed, y, decide, simplify)?;
+    let (derivative, zero_gradients) = differentiate_function(function, wanted)?;
+    Ok((derivative, zero_gradients, captures))
 }
 
-/// Decides what can be decided of branches and loops, and writes out what is done for each tensor of
-/// a sequence.
+/// Folds branches and loops where their conditions are known, and unrolls `SequenceMap`.
 fn decide(
     cx: &mut Rewrite<'_>,
     id: NodeId,
@@ -191,31 +202,32 @@ fn decide(
     into: RegionId,
     outputs: &[ValueId],
 ) -> Next {
-    let written = sequence::map(cx, id, into);
-    written.unwrap_or_else(|| branch::decide(cx, id, rest, into, outputs))
+    let unrolled = sequence::unroll_map(cx, id, into);
+    unrolled.unwrap_or_else(|| branch::decide(cx, id, rest, into, outputs))
 }
 
-/// The numbers of those variables of a graph's only `Gradient` by which its value has no derivative
-/// but zeros. Where there are several, nothing is said: one may go through another.
+/// Returns the indices of the variables of a graph's only `Gradient` whose gradient is zero. With
+/// several `Gradient`s it returns none, because one may depend on another.
 ///
 /// # Errors
 ///
-/// Where an operator on a path has no derivative.
-pub fn idle(graph: &Graph) -> std::result::Result<Vec<usize>, Diagnostics> {
-    let written = super::written_out(graph)?;
-    let graph = written.as_ref().unwrap_or(graph);
-    let graph = &drawn_apart(graph)?;
-    let mut all = graph.nodes().filter_map(|(_, node)| Some((node, node.op.downcast::<Asked>()?)));
-    let (Some((node, asked)), None) = (all.next(), all.next()) else { return Ok(Vec::new()) };
-    let given: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
-    let wanted = vec![true; asked.xs.len()];
-    let (_, dead, _) = taken(graph, asked, &given, &wanted, SIMPLER)?;
-    Ok(dead.into_iter().map(|idle| idle.number).collect())
+/// An operator on a path that has no gradient.
+pub fn find_zero_gradients(graph: &Graph) -> std::result::Result<Vec<usize>, Diagnostics> {
+    let expanded = super::expand_composites(graph)?;
+    let graph = expanded.as_ref().unwrap_or(graph);
+    let graph = &separate_dropout_masks(graph)?;
+    let mut all =
+        graph.nodes().filter_map(|(_, node)| Some((node, node.op.downcast::<Request>()?)));
+    let (Some((node, request)), None) = (all.next(), all.next()) else { return Ok(Vec::new()) };
+    let inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+    let wanted = vec![true; request.xs.len()];
+    let (_, zero_gradients, _) = differentiate(graph, request, &inputs, &wanted, SIMPLIFY)?;
+    Ok(zero_gradients.into_iter().map(|zero| zero.variable).collect())
 }
 
-/// The function whose outputs are the wanted derivatives of the sum of the only output by the
-/// inputs, and those of the inputs that no derivative came back to.
-fn derivative(function: Graph, wanted: &[bool]) -> Result<(Graph, Vec<Idle>)> {
+/// Returns the function whose outputs are the wanted gradients of the sum of `function`'s only
+/// output, and the inputs whose gradient is zero.
+fn differentiate_function(function: Graph, wanted: &[bool]) -> Result<(Graph, Vec<ZeroGradient>)> {
     let body = &function[function.body];
     let (inputs, y) = (body.inputs.clone(), body.outputs[0]);
     let (_, used) = function.makers(&HashSet::new(), y);
@@ -225,36 +237,37 @@ fn derivative(function: Graph, wanted: &[bool]) -> Result<(Graph, Vec<Idle>)> {
     let tape = Tape::new(function);
     let seed = tape.expr(y).ones_like();
     let nodes = tape.look(|graph| graph[region].nodes.clone());
-    let found = backwards(&tape, &nodes, &[(tape.expr(y), seed)], &xs)?;
-    let (mut outputs, mut dead) = (Vec::new(), Vec::new());
-    for (&x, dx) in xs.iter().zip(found) {
+    let gradients = propagate_backward(&tape, &nodes, &[(tape.expr(y), seed)], &xs)?;
+    let (mut outputs, mut zero_gradients) = (Vec::new(), Vec::new());
+    for (&x, dx) in xs.iter().zip(gradients) {
         if dx.is_none() {
-            let number = inputs.iter().position(|&input| input == x);
-            dead.extend(number.map(|number| Idle { number, is_used: used.contains(&x) }));
+            let variable = inputs.iter().position(|&input| input == x);
+            let is_used = used.contains(&x);
+            zero_gradients.extend(variable.map(|variable| ZeroGradient { variable, is_used }));
         }
         outputs.push(dx.unwrap_or_else(|| tape.expr(x).zeros_like()).id);
     }
     let mut graph = tape.finish()?;
     graph.set_outputs(region, outputs);
-    Ok((graph, dead))
+    Ok((graph, zero_gradients))
 }
 
-/// The derivatives by `xs` of what `seeds` gives the derivatives by: the sum over all paths through
-/// `nodes`. None where there is no path, or none with a derivative.
-fn backwards<'t>(
+/// Propagates the gradients `seeds`, pairs of a value and its gradient, backwards through `nodes` and
+/// returns those of `xs`: sums over all paths. `None` if no path has a gradient.
+fn propagate_backward<'t>(
     tape: &'t Tape,
     nodes: &[NodeId],
     seeds: &[(Expr<'t>, Expr<'t>)],
     xs: &[ValueId],
 ) -> Result<Vec<Option<Expr<'t>>>> {
     let live = tape.look(|graph| live(graph, nodes, xs));
-    let mut found: Map<ValueId, Expr<'t>> = Map::default();
+    let mut gradients: Map<ValueId, Expr<'t>> = Map::default();
     for &(y, seed) in seeds.iter().filter(|(y, _)| live.contains(&y.id)) {
-        add(&mut found, y, seed);
+        accumulate(&mut gradients, y, seed);
     }
     for &id in nodes.iter().rev() {
         let node = tape.look(|graph| graph[id].clone());
-        let dy = |output: &Option<ValueId>| output.and_then(|id| found.get(id).copied());
+        let dy = |output: &Option<ValueId>| output.and_then(|id| gradients.get(id).copied());
         let d_outputs: Vec<_> = node.outputs.iter().map(dy).collect();
         let used = tape.look(|graph| graph.used_by(id));
         let is_used = used.iter().any(|id| live.contains(id));
@@ -262,25 +275,25 @@ fn backwards<'t>(
             continue;
         }
         tape.set_label(format!("{} gradient", node.name));
-        known(tape, &node)?;
-        let asked = Gradient::new(tape, id, &live, d_outputs, backwards).ask();
-        for (x, dx) in asked.map_err(|diagnostic| along(tape, diagnostic, id, seeds, xs))? {
+        require_known_types(tape, &node)?;
+        let d_inputs = Gradient::new(tape, id, &live, d_outputs, propagate_backward).ask();
+        for (x, dx) in d_inputs.map_err(|diagnostic| note_path(tape, diagnostic, id, seeds, xs))? {
             if live.contains(&x) {
-                add(&mut found, tape.expr(x), dx);
+                accumulate(&mut gradients, tape.expr(x), dx);
             }
         }
     }
-    Ok(xs.iter().map(|&x| found.get(x).copied()).collect())
+    Ok(xs.iter().map(|&x| gradients.get(x).copied()).collect())
 }
 
-/// Adds to the derivative of a value.
-fn add<'t>(found: &mut Map<ValueId, Expr<'t>>, x: Expr<'t>, dx: Expr<'t>) {
+/// Adds `dx`, un-broadcast to the shape of `x`, to the gradient of `x`.
+fn accumulate<'t>(gradients: &mut Map<ValueId, Expr<'t>>, x: Expr<'t>, dx: Expr<'t>) {
     let dx = dx.fit(x);
-    let sum = found.get(x.id).map_or(dx, |&before| before + dx);
-    found.insert(x.id, sum);
+    let sum = gradients.get(x.id).map_or(dx, |&before| before + dx);
+    gradients.insert(x.id, sum);
 }
 
-/// The values that have a derivative by one of `xs`, as far as their types say.
+/// Returns the differentiable values that depend on one of `xs`.
 fn live(graph: &Graph, nodes: &[NodeId], xs: &[ValueId]) -> HashSet<ValueId> {
     let mut live: HashSet<ValueId> = xs.iter().copied().collect();
     for &id in nodes {
@@ -292,18 +305,18 @@ fn live(graph: &Graph, nodes: &[NodeId], xs: &[ValueId]) -> HashSet<ValueId> {
     live
 }
 
-/// A diagnostic where the types around a node are not known.
-fn known(tape: &Tape, node: &Node) -> Result {
+/// Refuses a node with inputs or outputs whose types are not known as tensors.
+fn require_known_types(tape: &Tape, node: &Node) -> Result {
     let values = node.inputs.iter().chain(&node.outputs).flatten();
-    let open = |&&id: &&ValueId| tape.look(|graph| !graph[id].ty.is_tensor());
-    let Some(&open) = values.into_iter().find(open) else { return Ok(()) };
-    let (name, ty) = tape.look(|graph| (graph[open].name.clone(), graph[open].ty.to_string()));
-    let message = format!("a gradient goes through a node beside {}, which is {ty}", quoted(&name));
+    let is_unknown = |&&id: &&ValueId| tape.look(|graph| !graph[id].ty.is_tensor());
+    let Some(&value) = values.into_iter().find(is_unknown) else { return Ok(()) };
+    let (name, ty) = tape.look(|graph| (graph[value].name.clone(), graph[value].ty.to_string()));
+    let message = format!("a gradient passes a node that uses {}, which is {ty}", quoted(&name));
     Err(Diagnostic::new(Code::NoGradient, message).within(node.location()))
 }
 
-/// The nodes on the shortest way from `x` to `y` that leads through none of `others`.
-fn path(graph: &Graph, x: ValueId, y: ValueId, others: &[ValueId]) -> Option<Vec<NodeId>> {
+/// Returns the nodes on a shortest path from `x` to `y` that avoids `others`.
+fn find_path(graph: &Graph, x: ValueId, y: ValueId, others: &[ValueId]) -> Option<Vec<NodeId>> {
     let cuts = others.iter().copied().chain([x]).collect();
     let (nodes, _) = graph.makers(&cuts, y);
     let mut from: HashMap<ValueId, (ValueId, NodeId)> = HashMap::new();
@@ -325,16 +338,16 @@ fn path(graph: &Graph, x: ValueId, y: ValueId, others: &[ValueId]) -> Option<Vec
     Some(path)
 }
 
-/// The diagnostic that no path from `x` to `y` has a derivative.
-fn nowhere(graph: &Graph, x: ValueId, y: ValueId, path: &[NodeId]) -> Diagnostic {
+/// The error for an `x` that `y` depends on only through operators without a gradient.
+fn no_gradient_on_path(graph: &Graph, x: ValueId, y: ValueId, path: &[NodeId]) -> Diagnostic {
     let (from, to) = (quoted(&graph[x].name), quoted(&graph[y].name));
     let message = format!("{to} depends on {from} only through operators without a gradient");
     let nodes = path.iter().map(|&id| graph[id].location());
-    Diagnostic::new(Code::NoGradient, message).note(shown(from, nodes, to))
+    Diagnostic::new(Code::NoGradient, message).note(format_path(from, nodes, to))
 }
 
-/// Says in a diagnostic at node `at` which path it is on.
-fn along(
+/// Adds a note to a diagnostic at node `at`: the path that the node lies on.
+fn note_path(
     tape: &Tape,
     diagnostic: Diagnostic,
     at: NodeId,
@@ -343,18 +356,18 @@ fn along(
 ) -> Diagnostic {
     tape.look(|graph| {
         let outputs = || graph[at].outputs.iter().flatten().copied();
-        let ends = |from: ValueId, to: ValueId| Some((from, path(graph, from, to, &[])?, to));
+        let ends = |from: ValueId, to: ValueId| Some((from, find_path(graph, from, to, &[])?, to));
         let before = xs.iter().find_map(|&x| outputs().find_map(|output| ends(x, output)));
         let after = seeds.iter().find_map(|(y, _)| outputs().find_map(|output| ends(output, y.id)));
         let (Some((x, before, _)), Some((_, after, y))) = (before, after) else {
             return diagnostic;
         };
         let nodes = before.iter().chain(&after).map(|&id| graph[id].location());
-        diagnostic.note(shown(quoted(&graph[x].name), nodes, quoted(&graph[y].name)))
+        diagnostic.note(format_path(quoted(&graph[x].name), nodes, quoted(&graph[y].name)))
     })
 }
 
-fn shown(from: String, nodes: impl Iterator<Item = String>, to: String) -> String {
+fn format_path(from: String, nodes: impl Iterator<Item = String>, to: String) -> String {
     let all: Vec<String> = std::iter::once(from).chain(nodes).chain([to]).collect();
     format!("the path: {}", all.join(" → "))
 }

@@ -234,7 +234,7 @@ fn bytes(graph: &Graph, id: ValueId) -> Option<usize> {
 fn bytes_of(value: &Value) -> Option<usize> {
     match value {
         Value::Tensor(tensor) => Some(tensor.bytes().len()),
-        Value::Sequence(tensors) if tensors.len() <= sequence::MOST => {
+        Value::Sequence(tensors) if tensors.len() <= sequence::MAX_LENGTH => {
             tensors.iter().map(|value| Some(value.tensor()?.bytes().len())).sum()
         }
         _ => None,

@@ -1,4 +1,8 @@
-//! From a graph to a better one, pass by pass.
+//! Passes: transformations from a graph to a graph.
+//!
+//! [`PIPELINE`] lists the passes in order; [`run`] runs those of the caller, then these. A pass is a
+//! function. Most passes are a list of [`Rule`]s, which [`rewrite`] applies to each node that it
+//! copies.
 
 mod algebra;
 mod branch;
@@ -11,7 +15,7 @@ mod quantize;
 mod recognize;
 mod sequence;
 
-pub use gradient::{drawn_apart, idle};
+pub use gradient::{find_zero_gradients, separate_dropout_masks};
 
 use crate::{
     diag::Diagnostics,
@@ -21,16 +25,16 @@ use crate::{
 };
 use std::{fmt, sync::Arc};
 
-/// A step from one graph to the next.
+/// A transformation from a graph to a graph.
 pub struct Pass {
-    /// The name, by which `--print-after` knows it.
+    /// The name that `--print-after` takes.
     pub name: &'static str,
     run: fn(&Graph) -> Result<Graph, Diagnostics>,
-    /// What it is for, where it does not serve all.
+    /// The only optimization goal that the pass serves; `None` if it serves all.
     only: Option<Optimize>,
 }
 
-/// All passes, in order.
+/// The passes of a compilation, in order.
 pub const PIPELINE: &[Pass] = &[
     Pass { name: "gradient", run: gradient::run, only: None },
     Pass { name: "simplify", run: simplify, only: None },
@@ -40,13 +44,13 @@ pub const PIPELINE: &[Pass] = &[
     Pass { name: "layout", run: layout::run, only: Some(Optimize::Speed) },
 ];
 
-/// The passes after which a graph still is of ONNX's own operators.
+/// The passes that keep a graph in ONNX's own operators, so that it can be exported.
 pub const STANDARD: &[Pass] = &[
-    Pass { name: "gradient", run: gradient::standard, only: None },
+    Pass { name: "gradient", run: gradient::run_standard, only: None },
     Pass { name: "optimize", run: optimize, only: None },
 ];
 
-/// A pass of the caller's own, which runs before all others.
+/// A pass of the caller, which runs before all others.
 #[derive(Clone)]
 pub struct OwnPass {
     name: Arc<str>,
@@ -56,7 +60,8 @@ pub struct OwnPass {
 type Run = dyn Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync;
 
 impl OwnPass {
-    /// A pass of that name. What it gives is what the model means from there on.
+    /// Creates a pass called `name`. The compiler trusts its result: the graph that it returns
+    /// defines what the model computes.
     pub fn new(
         name: impl Into<String>,
         run: impl Fn(&Graph) -> Result<Graph, Diagnostics> + Send + Sync + 'static,
@@ -71,50 +76,52 @@ impl fmt::Debug for OwnPass {
     }
 }
 
-/// What is simpler without looking further than a node's inputs, while quantized constants are to
-/// stay what they are.
-const SIMPLER: &[Rule] = &[
-    fold::identity,
-    fold::same_type,
-    sequence::optional,
-    sequence::sequence,
+/// The rules of `simplify`. They keep quantized constants, which `quantize` looks for.
+const SIMPLIFY: &[Rule] = &[
+    fold::remove_identity,
+    fold::remove_cast,
+    sequence::unwrap_optional,
+    sequence::resolve_sequence,
     loops::constants,
-    fold::constants_but_quantized,
-    algebra::sum,
-    algebra::one,
-    algebra::stretched,
+    fold::fold_unquantized,
+    algebra::replace_sum,
+    algebra::remove_one,
+    algebra::remove_broadcast,
 ];
 
-/// The same, for quantized constants, too.
-const SIMPLER_ALL: &[Rule] = &[
-    fold::identity,
-    fold::same_type,
-    sequence::optional,
-    sequence::sequence,
+/// The rules of [`SIMPLIFY`], but with quantized constants folded.
+const SIMPLIFY_ALL: &[Rule] = &[
+    fold::remove_identity,
+    fold::remove_cast,
+    sequence::unwrap_optional,
+    sequence::resolve_sequence,
     loops::constants,
-    fold::constants,
-    algebra::sum,
-    algebra::one,
-    algebra::stretched,
+    fold::fold,
+    algebra::replace_sum,
+    algebra::remove_one,
+    algebra::remove_broadcast,
 ];
 
-/// The same, as far as the result is of ONNX's own operators.
-const SIMPLER_STANDARD: &[Rule] = &[
-    fold::identity,
-    fold::same_type,
-    sequence::optional,
-    sequence::sequence,
+/// The rules of [`SIMPLIFY`] whose results are ONNX's own operators.
+const SIMPLIFY_STANDARD: &[Rule] = &[
+    fold::remove_identity,
+    fold::remove_cast,
+    sequence::unwrap_optional,
+    sequence::resolve_sequence,
     loops::constants,
-    fold::constants_of_constants,
+    fold::fold_tensors,
 ];
 
-/// The passes that serve what matters most, in order.
+/// Returns the passes that serve an optimization goal, in order.
 pub fn pipeline(optimize: Optimize) -> impl Iterator<Item = &'static Pass> {
     PIPELINE.iter().filter(move |pass| pass.only.is_none_or(|only| only == optimize))
 }
 
-/// Runs the caller's passes and then `passes`, showing `seen` the graph after each. The caller's
-/// are held to the law of the graph.
+/// Runs the caller's passes and then `passes`, and calls `seen` with the graph after each.
+///
+/// # Errors
+///
+/// Diagnostics of a pass; a graph of a caller's pass that [`verify`] refuses.
 pub fn run(
     graph: Graph,
     own: &[OwnPass],
@@ -140,18 +147,20 @@ pub fn run(
 }
 
 fn simplify(graph: &Graph) -> Result<Graph, Diagnostics> {
-    match written_out(graph)? {
-        Some(graph) => rewrite(&graph, branch::decide, SIMPLER),
-        None => rewrite(graph, branch::decide, SIMPLER),
+    match expand_composites(graph)? {
+        Some(graph) => rewrite(&graph, branch::decide, SIMPLIFY),
+        None => rewrite(graph, branch::decide, SIMPLIFY),
     }
 }
 
-/// The graph with the nodes that stand for several operators, where there are such.
-fn written_out(graph: &Graph) -> Result<Option<Graph>, Diagnostics> {
-    let is_there = graph.nodes().any(|(_, node)| node.op.is::<Quoted>());
-    is_there.then(|| rewrite(graph, |_, _, _, _, _| Next::Copy, &[fold::expand])).transpose()
+/// Expands composite operators; returns `None` if the graph has none.
+fn expand_composites(graph: &Graph) -> Result<Option<Graph>, Diagnostics> {
+    let has_composite = graph.nodes().any(|(_, node)| node.op.is::<Quoted>());
+    has_composite
+        .then(|| rewrite(graph, |_, _, _, _, _| Next::Copy, &[fold::expand_composite]))
+        .transpose()
 }
 
 fn optimize(graph: &Graph) -> Result<Graph, Diagnostics> {
-    rewrite(graph, branch::take, SIMPLER_STANDARD)
+    rewrite(graph, branch::take, SIMPLIFY_STANDARD)
 }

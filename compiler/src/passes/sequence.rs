@@ -1,4 +1,4 @@
-//! Sequences and optionals whose structure is known before the model runs: they vanish.
+//! Removes sequences and optionals whose structure is known at compile time.
 
 use super::fold;
 use crate::{
@@ -20,13 +20,13 @@ use crate::{
 };
 use std::{collections::HashMap, rc::Rc};
 
-/// A sequence is taken apart where it has at most so many tensors.
-pub const MOST: usize = 64;
+/// The length of the longest sequence that is replaced by its tensors.
+pub const MAX_LENGTH: usize = 64;
 
 type Outputs = Vec<Option<ValueId>>;
 
-/// The value of an optional that surely has it is that value.
-pub fn optional(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
+/// Replaces `OptionalGetElement(Optional(x))` by `x`.
+pub fn unwrap_optional(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
     let optional = node.input(0).filter(|_| node.op.is::<OptionalGetElement>())?;
     if !matches!(site.graph[optional].ty, Type::Optional(_) | Type::Unknown) {
         return Some(vec![Some(optional)]);
@@ -35,10 +35,10 @@ pub fn optional(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
     made.input(0).map(|value| vec![Some(value)])
 }
 
-/// A sequence of tensors that are known one by one is changed before the model runs.
-pub fn sequence(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
+/// Evaluates an operation on a sequence whose tensors are known individually.
+pub fn resolve_sequence(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
     if let Some(split) = node.op.downcast::<SplitToSequence>() {
-        return parts(site, node, split);
+        return construct_parts(site, node, split);
     }
     let mut tensors = tensors(site.graph, node.input(0)?)?;
     let position = |i: usize| match node.input(i) {
@@ -58,14 +58,14 @@ pub fn sequence(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
         tensors.remove(at);
     } else {
         let concat = node.op.downcast::<ConcatFromSequence>()?;
-        return joined(site, node, concat, tensors);
+        return concat_tensors(site, node, concat, tensors);
     }
-    let kept = !tensors.is_empty() && tensors.len() <= MOST;
+    let kept = !tensors.is_empty() && tensors.len() <= MAX_LENGTH;
     let inputs = tensors.into_iter().map(Some).collect();
     if kept { site.replace(node, Rc::new(SequenceConstruct), inputs) } else { None }
 }
 
-/// The tensors of a sequence that is made in one place.
+/// Returns the tensors of a sequence that one `SequenceConstruct` or `SequenceEmpty` makes.
 pub fn tensors(g: &Graph, sequence: ValueId) -> Option<Vec<ValueId>> {
     let node = g.producer(sequence)?;
     match () {
@@ -75,28 +75,29 @@ pub fn tensors(g: &Graph, sequence: ValueId) -> Option<Vec<ValueId>> {
     }
 }
 
-/// What is done for each tensor of sequences that are known one by one is written for each.
-pub fn map(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Option<Next> {
+/// Unrolls a `SequenceMap` over sequences whose tensors are known individually.
+pub fn unroll_map(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Option<Next> {
     let old = cx.old;
     let node = &old[id];
     let &[body] = node.regions.as_slice() else { return None };
     if !node.op.is::<SequenceMap>() || node.fault.is_some() || old.is_faulty(body) {
         return None;
     }
-    let given = node.inputs.iter().map(|id| id.map(|id| cx.value(id)));
-    let given: Vec<ValueId> = given.collect::<Option<_>>()?;
+    let inputs = node.inputs.iter().map(|id| id.map(|id| cx.value(id)));
+    let inputs: Vec<ValueId> = inputs.collect::<Option<_>>()?;
     let is_sequence = |id: &&ValueId| matches!(cx.new[**id].ty, Type::Sequence(_));
-    let lists = given.iter().filter(is_sequence).map(|&id| Some((id, tensors(&cx.new, id)?)));
+    let lists = inputs.iter().filter(is_sequence).map(|&id| Some((id, tensors(&cx.new, id)?)));
     let lists: HashMap<ValueId, Vec<ValueId>> = lists.collect::<Option<_>>()?;
-    let iterations = lists.get(given.first()?)?.len();
-    if !(1..=MOST).contains(&iterations) || lists.values().any(|list| list.len() != iterations) {
+    let iterations = lists.get(inputs.first()?)?.len();
+    let is_same_length = |list: &Vec<ValueId>| list.len() == iterations;
+    if !(1..=MAX_LENGTH).contains(&iterations) || !lists.values().all(is_same_length) {
         return None;
     }
     let mut results = vec![Vec::new(); node.outputs.len()];
     for iteration in 0..iterations {
-        let part = |id: &ValueId| lists.get(id).map_or(*id, |list| list[iteration]);
-        let parts: Vec<ValueId> = given.iter().map(part).collect();
-        cx.give(body, &parts);
+        let argument = |id: &ValueId| lists.get(id).map_or(*id, |list| list[iteration]);
+        let arguments: Vec<ValueId> = inputs.iter().map(argument).collect();
+        cx.give(body, &arguments);
         results.iter_mut().zip(cx.inline(body, into)).for_each(|(all, result)| all.push(result));
     }
     let mut outputs = Outputs::new();
@@ -108,8 +109,8 @@ pub fn map(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Option<Next> {
     Some(Next::Done)
 }
 
-/// Tensors that are known one by one are joined as tensors are.
-fn joined(
+/// Replaces `ConcatFromSequence` by a `Concat` of the tensors.
+fn concat_tensors(
     site: &mut Site<'_>,
     node: &Node,
     concat: &ConcatFromSequence,
@@ -129,42 +130,42 @@ fn joined(
         }
     }
     let inputs = tensors.into_iter().map(Some).collect();
-    let joined = Node { op: Rc::new(Concat { axis: concat.axis }), inputs, ..node.clone() };
-    fold::constants_of_constants(site, &joined)
-        .or_else(|| site.replace(node, joined.op.clone(), joined.inputs.clone()))
+    let concat = Node { op: Rc::new(Concat { axis: concat.axis }), inputs, ..node.clone() };
+    fold::fold_tensors(site, &concat)
+        .or_else(|| site.replace(node, concat.op.clone(), concat.inputs.clone()))
 }
 
-/// A tensor in parts whose sizes are known is a sequence of these parts.
-fn parts(site: &mut Site<'_>, node: &Node, split: &SplitToSequence) -> Option<Outputs> {
+/// Replaces `SplitToSequence` with known sizes by a `Split` and a `SequenceConstruct`.
+fn construct_parts(site: &mut Site<'_>, node: &Node, split: &SplitToSequence) -> Option<Outputs> {
     let (x, ty) = (node.input(0)?, site.graph[node.input(0)?].ty.as_tensor()?);
     let rank = i64::try_from(ty.rank()).ok().filter(|&rank| rank > 0)?;
     let axis = usize::try_from(split.axis.checked_rem_euclid(rank)?).ok()?;
-    let sizes = sizes(site.graph, node, ty.shape[axis].known()?)?;
-    if sizes.is_empty() || sizes.len() > MOST {
+    let sizes = split_sizes(site.graph, node, ty.shape[axis].known()?)?;
+    if sizes.is_empty() || sizes.len() > MAX_LENGTH {
         return None;
     }
     let (g, region) = (&mut *site.graph, site.region);
-    let mut made = split_into(g, region, node, split.axis, x, &sizes).ok()?;
+    let mut parts = split_into(g, region, node, split.axis, x, &sizes).ok()?;
     if !split.keepdims {
         let axes = g.constant("axis", Tensor::from_ints(&[split.axis]));
-        for part in made.iter_mut().flatten() {
+        for part in parts.iter_mut().flatten() {
             let name = format!("{}/Squeeze", node.name);
             *part = g.add(region, &name, Squeeze, &[*part, axes]).ok()?;
         }
     }
-    site.replace(node, Rc::new(SequenceConstruct), made)
+    site.replace(node, Rc::new(SequenceConstruct), parts)
 }
 
-/// The sizes of the parts of an axis of `len` elements, where they are known.
-fn sizes(g: &Graph, node: &Node, len: i64) -> Option<Vec<i64>> {
+/// Returns the sizes of the parts of an axis of `len` elements, if they are known.
+fn split_sizes(g: &Graph, node: &Node, len: i64) -> Option<Vec<i64>> {
     let Some(id) = node.input(1) else {
         return usize::try_from(len).ok().map(|len| vec![1; len]);
     };
-    let given = g[id].ints()?;
+    let sizes = g[id].ints()?;
     if g[id].ty.as_tensor()?.rank() > 0 {
-        return Some(given);
+        return Some(sizes);
     }
-    let part = given.first().copied().filter(|&part| part > 0)?;
+    let part = sizes.first().copied().filter(|&part| part > 0)?;
     Some((0..len).step_by(usize::try_from(part).ok()?).map(|start| part.min(len - start)).collect())
 }
 

@@ -258,13 +258,14 @@ impl Prepare {
         let names: Vec<String> = candidates.iter().map(|tensor| tensor.name().to_owned()).collect();
         let settings = Settings { directory: self.directory.clone(), ..Settings::default() };
         let values = analysis_model::of_values(model, main, loss, &names);
-        let graph = passes::drawn_apart(&import::message(&values, &settings)?.graph)?;
+        let graph = import::message(&values, &settings)?.graph;
+        let graph = passes::separate_dropout_masks(&graph)?;
         let survey = Survey::of(&graph, names.clone());
         let mut chosen = survey.chosen(&self.trainable)?;
         let xs: Vec<String> = chosen.iter().map(|&i| names[i].clone()).collect();
         if !xs.is_empty() {
             let probe = analysis_model::of_gradient(model, main, loss, &xs, &written.loss);
-            let idle = passes::idle(&import::message(&probe, &settings)?.graph)?;
+            let idle = passes::find_zero_gradients(&import::message(&probe, &settings)?.graph)?;
             let is_idle = |name: &String| {
                 xs.iter().position(|x| x == name).is_some_and(|i| idle.contains(&i))
             };

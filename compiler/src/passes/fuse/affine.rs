@@ -1,6 +1,7 @@
-//! Factors and addends of channels behind a sum go into its weights, where all are constants.
+//! Folds per-channel scale and bias, such as `BatchNormalization`, into the constant weights and bias
+//! of the convolution or matrix product before it.
 
-use super::{Replaced, is, sum, takes_addend, tensor, then};
+use super::{Replaced, fusible_product, is, takes_bias, tensor, with_activation};
 use crate::{
     dtype::DType,
     ir::{Graph, Node, Site, ValueId},
@@ -15,85 +16,88 @@ use crate::{
 };
 use onnxc_runtime::activation_fn::Activation;
 
-/// `factor · x + shift`, with a number for each channel.
+/// The per-channel function `scale · x + bias`.
 pub struct Affine {
-    /// The factors; 1 where there are none.
-    pub factor: Option<Vec<f64>>,
-    /// The shifts; 0 where there are none.
-    pub shift: Option<Vec<f64>>,
+    /// The scale of each channel; `None` is 1.
+    pub scale: Option<Vec<f64>>,
+    /// The bias of each channel; `None` is 0.
+    pub bias: Option<Vec<f64>>,
 }
 
-/// The channels of a result: which axis they are, of how many, and how many there are.
+/// The channel axis of a tensor.
 #[derive(Clone, Copy)]
-pub struct Channels {
+pub struct ChannelAxis {
     /// The axis.
     pub axis: usize,
-    /// The number of axes.
-    pub axes: usize,
+    /// The rank of the tensor.
+    pub rank: usize,
     /// The number of channels.
     pub count: usize,
 }
 
-/// Where the weights of a sum are among its inputs, and its addend.
+/// The indices of the weights and the bias among the inputs of a convolution or matrix product.
 const WEIGHTS: usize = 1;
-const ADDEND: usize = 2;
+const BIAS: usize = 2;
 
-/// `factor · Σ + shift`, channel by channel.
-pub fn channels(site: &mut Site<'_>, node: &Node) -> Replaced {
-    let (op, mut inputs, weights, addend) =
-        (0..node.inputs.len().min(2)).find_map(|i| folded(site, node, i))?;
+/// Replaces `scale · product + bias` by a product with folded weights and bias.
+pub fn fold_affine(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let (op, mut inputs, weights, bias) =
+        (0..node.inputs.len().min(2)).find_map(|i| fold_into_product(site, node, i))?;
     let name = |id: Option<ValueId>| id.map_or("weights", |id| &site.graph[id].name).to_owned();
-    let names = [name(inputs[WEIGHTS]), name(inputs.get(ADDEND).copied().flatten())];
+    let names = [name(inputs[WEIGHTS]), name(inputs.get(BIAS).copied().flatten())];
     if let Some(weights) = weights {
         inputs[WEIGHTS] = Some(site.graph.constant(&names[0], weights));
     }
-    if let Some(addend) = addend {
-        inputs.resize(inputs.len().max(ADDEND + 1), None);
-        inputs[ADDEND] = Some(site.graph.constant(&names[1], addend));
+    if let Some(bias) = bias {
+        inputs.resize(inputs.len().max(BIAS + 1), None);
+        inputs[BIAS] = Some(site.graph.constant(&names[1], bias));
     }
     site.replace(node, op, inputs)
 }
 
-/// A sum as it is to be: its operator and inputs, and what is new of its weights and its addend.
+/// A product with folded constants: its operator, its inputs, its new weights and its new bias.
 type Folded =
     (std::rc::Rc<dyn crate::ir::Op>, Vec<Option<ValueId>>, Option<Tensor>, Option<Tensor>);
 
-/// The sum that input `i` of the node is, with what the node does in its weights.
-fn folded(site: &Site<'_>, node: &Node, i: usize) -> Option<Folded> {
-    let sum = sum(site, node, i, 1)?;
-    let op = then(&*sum.op, Activation::Identity)?;
+/// Folds the node into the product that computes its input `i`.
+fn fold_into_product(site: &Site<'_>, node: &Node, i: usize) -> Option<Folded> {
+    let product = fusible_product(site, node, i, 1)?;
+    let op = with_activation(&*product.op, Activation::Identity)?;
     let ty = tensor(site.graph, node.input(i)?)?;
-    let convolves = op.is::<Conv>() || op.is::<ConvTranspose>();
-    let real = matches!(ty.dtype, DType::F32 | DType::F64);
-    if !real || sum.input(3).is_some() || ty.rank() == 0 || !takes_addend(site.graph, sum) {
+    let is_conv = op.is::<Conv>() || op.is::<ConvTranspose>();
+    let is_float = matches!(ty.dtype, DType::F32 | DType::F64);
+    if !is_float || product.input(3).is_some() || ty.rank() == 0 || !takes_bias(site.graph, product)
+    {
         return None;
     }
-    let axis = if convolves { 1 } else { ty.rank() - 1 };
+    let axis = if is_conv { 1 } else { ty.rank() - 1 };
     let count = usize::try_from(ty.shape[axis].known()?).ok()?;
-    let channels = Channels { axis, axes: ty.rank(), count };
-    let affine = of(site.graph, node, i, channels)?;
-    let (weights, addend) =
-        (scaled(site.graph, sum, &affine)?, moved(site, sum, &affine, channels)?);
-    // The sum itself stays what it was: only its constants change.
-    let op = if op.is::<MatMul>() && addend.is_some() { op } else { sum.op.clone() };
-    Some((op, sum.inputs.clone(), weights, addend))
+    let channels = ChannelAxis { axis, rank: ty.rank(), count };
+    let affine = affine_of(site.graph, node, i, channels)?;
+    let weights = scale_weights(site.graph, product, &affine)?;
+    let bias = fold_bias(site, product, &affine, channels)?;
+    // The operator changes only where a `MatMul` gains a bias.
+    let op = if op.is::<MatMul>() && bias.is_some() { op } else { product.op.clone() };
+    Some((op, product.inputs.clone(), weights, bias))
 }
 
-/// What the node does to its input `i`, where it does so channel by channel. Nothing where a factor
-/// is not finite: a sum times infinity is infinite, the sum of products that are may be no number.
-pub fn of(graph: &Graph, node: &Node, i: usize, channels: Channels) -> Option<Affine> {
-    let affine = any_of(graph, node, i, channels)?;
-    let mut factors = affine.factor.iter().flatten();
-    factors.all(|factor| factor.is_finite()).then_some(affine)
+/// Returns the per-channel function that a node applies to its input `i`. Returns `None` if a scale is
+/// not finite: a finite sum times infinity is infinite, but a sum of infinite products may be NaN.
+pub fn affine_of(graph: &Graph, node: &Node, i: usize, channels: ChannelAxis) -> Option<Affine> {
+    let affine = any_affine_of(graph, node, i, channels)?;
+    let mut scales = affine.scale.iter().flatten();
+    scales.all(|scale| scale.is_finite()).then_some(affine)
 }
 
-fn any_of(graph: &Graph, node: &Node, i: usize, channels: Channels) -> Option<Affine> {
+fn any_affine_of(graph: &Graph, node: &Node, i: usize, channels: ChannelAxis) -> Option<Affine> {
     if let Some(norm) = node.op.downcast::<BatchNormalization>() {
-        let usual = i == 0 && channels.axis == 1 && !norm.training_mode;
-        return usual.then(|| normalized(graph, node, f64::from(norm.epsilon))).flatten();
+        let is_inference = i == 0 && channels.axis == 1 && !norm.training_mode;
+        return is_inference
+            .then(|| affine_of_normalization(graph, node, f64::from(norm.epsilon)))
+            .flatten();
     }
-    let c = || each(graph, node.input(1 - i)?, channels);
-    let affine = |factor, shift| Some(Affine { factor, shift });
+    let c = || per_channel(graph, node.input(1 - i)?, channels);
+    let affine = |scale, bias| Some(Affine { scale, bias });
     let map = |f: fn(f64) -> f64| Some(c()?.into_iter().map(f).collect::<Vec<f64>>());
     if is(node, &ADD) {
         return affine(None, Some(c()?));
@@ -113,21 +117,21 @@ fn any_of(graph: &Graph, node: &Node, i: usize, channels: Channels) -> Option<Af
     None
 }
 
-/// `(x - mean) / √(variance + ε) · scale + bias`.
-fn normalized(graph: &Graph, node: &Node, epsilon: f64) -> Option<Affine> {
+/// Returns `BatchNormalization`, `(x - mean) / √(variance + ε) · scale + bias`, as an [`Affine`].
+fn affine_of_normalization(graph: &Graph, node: &Node, epsilon: f64) -> Option<Affine> {
     let all = |i: usize| graph[node.input(i)?].constant.as_ref()?.floats();
     let (scale, bias, mean, variance) = (all(1)?, all(2)?, all(3)?, all(4)?);
-    let factors = scale.iter().zip(&variance).map(|(scale, v)| scale / (v + epsilon).sqrt());
-    let factor: Vec<f64> = factors.collect();
-    let moments = bias.iter().zip(&mean).zip(&factor);
-    let shift = moments.map(|((bias, mean), factor)| bias - mean * factor).collect();
-    Some(Affine { factor: Some(factor), shift: Some(shift) })
+    let scales = scale.iter().zip(&variance).map(|(scale, v)| scale / (v + epsilon).sqrt());
+    let scale: Vec<f64> = scales.collect();
+    let moments = bias.iter().zip(&mean).zip(&scale);
+    let bias = moments.map(|((bias, mean), scale)| bias - mean * scale).collect();
+    Some(Affine { scale: Some(scale), bias: Some(bias) })
 }
 
-/// A number for each channel, where the value is constant and has those or one for all.
-fn each(graph: &Graph, value: ValueId, channels: Channels) -> Option<Vec<f64>> {
+/// Returns the elements of a constant that has one element, or one per channel.
+fn per_channel(graph: &Graph, value: ValueId, channels: ChannelAxis) -> Option<Vec<f64>> {
     let tensor = graph[value].constant.as_ref()?;
-    let missing = channels.axes.checked_sub(tensor.shape.len())?;
+    let missing = channels.rank.checked_sub(tensor.shape.len())?;
     let mut sizes = (missing..).zip(&tensor.shape);
     if !sizes.all(|(axis, &size)| size == 1 || axis == channels.axis && size == channels.count) {
         return None;
@@ -136,14 +140,14 @@ fn each(graph: &Graph, value: ValueId, channels: Channels) -> Option<Vec<f64>> {
     Some(if numbers.len() == channels.count { numbers } else { vec![numbers[0]; channels.count] })
 }
 
-/// The weights times the factors; nothing inside where there is no factor.
-fn scaled(graph: &Graph, sum: &Node, affine: &Affine) -> Option<Option<Tensor>> {
-    let Some(factor) = &affine.factor else { return Some(None) };
-    let weights = graph[sum.input(WEIGHTS)?].constant.as_ref()?;
-    let channel = channel_of(sum, &weights.shape)?;
+/// Returns the scaled weights; `Some(None)` if the scale is 1, `None` if they cannot be scaled.
+fn scale_weights(graph: &Graph, product: &Node, affine: &Affine) -> Option<Option<Tensor>> {
+    let Some(scale) = &affine.scale else { return Some(None) };
+    let weights = graph[product.input(WEIGHTS)?].constant.as_ref()?;
+    let channel = channel_of(product, &weights.shape)?;
     let numbers = weights.floats()?.into_iter().enumerate();
-    let numbers: Vec<f64> = numbers.map(|(i, w)| w * factor[channel(i)]).collect();
-    // Where a weight would leave the range of its type, the sum may not.
+    let numbers: Vec<f64> = numbers.map(|(i, w)| w * scale[channel(i)]).collect();
+    // A scaled weight may overflow although the scaled result does not.
     let most = if weights.dtype == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
     if !numbers.iter().all(|w| w.abs() <= most) {
         return None;
@@ -152,53 +156,54 @@ fn scaled(graph: &Graph, sum: &Node, affine: &Affine) -> Option<Option<Tensor>> 
     Some(Some(scaled.laid_aside()))
 }
 
-/// The channel of the result that each element of the weights belongs to.
-fn channel_of(sum: &Node, shape: &[usize]) -> Option<Box<dyn Fn(usize) -> usize>> {
+/// Returns the function from the index of a weight to the output channel that it contributes to.
+fn channel_of(product: &Node, shape: &[usize]) -> Option<Box<dyn Fn(usize) -> usize>> {
     let inner = |from: usize| count(&shape[from..]).max(1);
-    if sum.op.is::<Conv>() {
-        let each = inner(1);
-        return Some(Box::new(move |i| i / each));
+    if product.op.is::<Conv>() {
+        let filter_len = inner(1);
+        return Some(Box::new(move |i| i / filter_len));
     }
-    if let Some(conv) = sum.op.downcast::<ConvTranspose>() {
+    if let Some(conv) = product.op.downcast::<ConvTranspose>() {
         let (taps, filters) = (inner(2), shape[1]);
         let depth = shape[0] / usize::try_from(conv.group).ok()?;
         let group = move |i: usize| i / (filters * taps) / depth;
         return Some(Box::new(move |i| group(i) * filters + i / taps % filters));
     }
     let columns = *shape.last()?;
-    let transposed = sum.op.downcast::<Gemm>().is_some_and(|gemm| gemm.trans_b);
+    let transposed = product.op.downcast::<Gemm>().is_some_and(|gemm| gemm.trans_b);
     Some(Box::new(move |i| if transposed { i / columns } else { i % columns }))
 }
 
-/// The addend of the sum, scaled and shifted; nothing inside where it stays what it is.
-fn moved(
+/// Returns `scale · bias + shift`, the folded bias; `Some(None)` if it does not change, `None` if it
+/// cannot be folded.
+fn fold_bias(
     site: &Site<'_>,
-    sum: &Node,
+    product: &Node,
     affine: &Affine,
-    channels: Channels,
+    channels: ChannelAxis,
 ) -> Option<Option<Tensor>> {
-    let own = match sum.input(ADDEND) {
-        // The addend of a convolution has one axis, which is that of the channels.
-        Some(id) if channels.axis + 1 < channels.axes => site.graph[id].constant.as_ref()?.floats(),
-        Some(id) => each(site.graph, id, channels),
+    let bias = match product.input(BIAS) {
+        // The bias of a convolution has one axis, the channels.
+        Some(id) if channels.axis + 1 < channels.rank => site.graph[id].constant.as_ref()?.floats(),
+        Some(id) => per_channel(site.graph, id, channels),
         None => None,
     };
-    if sum.input(ADDEND).is_some() && own.is_none() {
+    if product.input(BIAS).is_some() && bias.is_none() {
         return None;
     }
-    let scale = sum.op.downcast::<Gemm>().map_or(1.0, |gemm| f64::from(gemm.beta));
-    if own.is_none() && affine.shift.is_none() {
+    let beta = product.op.downcast::<Gemm>().map_or(1.0, |gemm| f64::from(gemm.beta));
+    if bias.is_none() && affine.bias.is_none() {
         return Some(None);
     }
-    if scale != 1.0 {
+    if beta != 1.0 {
         return None;
     }
     let number =
         |list: &Option<Vec<f64>>, i: usize, default| list.as_ref().map_or(default, |l| l[i]);
-    let moved =
-        |i| number(&own, i, 0.0) * number(&affine.factor, i, 1.0) + number(&affine.shift, i, 0.0);
-    let numbers: Vec<f64> = (0..channels.count).map(moved).collect();
-    let dtype = tensor(site.graph, sum.input(WEIGHTS)?)?.dtype;
+    let folded =
+        |i| number(&bias, i, 0.0) * number(&affine.scale, i, 1.0) + number(&affine.bias, i, 0.0);
+    let numbers: Vec<f64> = (0..channels.count).map(folded).collect();
+    let dtype = tensor(site.graph, product.input(WEIGHTS)?)?.dtype;
     Some(Some(Tensor::from_numbers(dtype, vec![channels.count], &numbers).ok()?))
 }
 
@@ -207,8 +212,8 @@ mod tests {
     use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     #[test]
-    fn infinite_factors_stay_behind_the_sum() {
-        let found = |constants: &str| {
+    fn infinite_scales_are_not_folded() {
+        let compute = |constants: &str| {
             let text = format!(
                 "<ir_version: 10, opset_import: [\"\" : 21]> g (float[1, 2] x) => (y)
                  <{constants}>
@@ -221,11 +226,11 @@ mod tests {
             made[0].tensor().and_then(Tensor::floats).expect("floats")
         };
         let weights = "float[2, 2] w = {1.0, 2.0, -3.0, -4.0}";
-        let sums = found(&format!("{weights}, float[2] c = {{0.0, 2.0}}"));
+        let sums = compute(&format!("{weights}, float[2] c = {{0.0, 2.0}}"));
         assert_eq!(sums, [f64::NEG_INFINITY, -1.0]);
-        // Products that leave the range of their type, though their sum does not.
+        // Products that overflow although their sum does not.
         let weights = "float[2, 2] w = {2e38, 1.0, -3e38, 0.0}";
-        let sums = found(&format!("{weights}, float[2] c = {{0.5, 0.5}}"));
+        let sums = compute(&format!("{weights}, float[2] c = {{0.5, 0.5}}"));
         assert!(sums[0].is_finite() && sums[1] == 2.0, "{sums:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! Keys and values that are put behind those of the steps before become an `Attention`'s own cache.
+//! Fuses a KV cache into `Attention`: the `Concat`s of past and new keys and values become the
+//! operator's `past_key` and `past_value`.
 
 use crate::{
     dtype::DType,
@@ -7,72 +8,84 @@ use crate::{
     ty::TensorType,
 };
 
-/// The rows of keys or values of a step, and where they are put.
+/// A `Concat` of past and new keys, or of past and new values.
 struct Appended {
     past: ValueId,
     new: ValueId,
-    /// The node that puts them together.
-    by: NodeId,
+    /// The `Concat`.
+    concat: NodeId,
 }
 
-/// Lets an `Attention` of what two `Concat` give put it together. Who else uses their results has them
-/// from it.
-pub fn append(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[ValueId]) -> Next {
+/// Replaces an `Attention` over two `Concat`s by one that appends to its cache. Other uses of the
+/// `Concat`s read `present_key` and `present_value` instead.
+pub fn fuse_cache(
+    cx: &mut Rewrite<'_>,
+    id: NodeId,
+    _: &[Todo],
+    into: RegionId,
+    _: &[ValueId],
+) -> Next {
     let old = cx.old;
     let Some([keys, values]) = caches(old, &old[id]) else { return Next::Copy };
-    if ![&keys, &values].iter().all(|rows| is_joined_here(cx, rows, into)) {
+    if ![&keys, &values].iter().all(|rows| is_concat_in(cx, rows, into)) {
         return Next::Copy;
     }
     let node = &old[id];
-    let given = [node.inputs[0], Some(keys.new), Some(values.new), node.input(3)];
-    let inputs = given.into_iter().chain([Some(keys.past), Some(values.past)]);
+    let inputs = [node.inputs[0], Some(keys.new), Some(values.new), node.input(3)];
+    let inputs = inputs.into_iter().chain([Some(keys.past), Some(values.past)]);
     let inputs = inputs.map(|id| id.map(|id| cx.value(id))).collect();
-    let results = [id, keys.by, values.by].map(|id| old[id].outputs[0]);
+    let results = [id, keys.concat, values.concat].map(|id| old[id].outputs[0]);
     let names = results.map(|id| id.map(|id| old[id].name.clone()));
     let new =
         NewNode { name: &node.name, op: node.op.clone(), inputs, outputs: &names, regions: vec![] };
-    let made = cx.add(into, new);
-    let made = cx.new[made].outputs.clone();
-    for (node, output) in [id, keys.by, values.by].into_iter().zip(made) {
+    let attention = cx.add(into, new);
+    let outputs = cx.new[attention].outputs.clone();
+    for (node, output) in [id, keys.concat, values.concat].into_iter().zip(outputs) {
         cx.stand_for(node, &[output]);
     }
     Next::Done
 }
 
-/// Whether the rows are put together in this region, and are not an `Attention`'s yet: what is made in
-/// a branch or in a iteration is not there for others outside.
-fn is_joined_here(cx: &Rewrite<'_>, rows: &Appended, into: RegionId) -> bool {
-    let made = cx.old[rows.by].outputs[0].and_then(|id| cx.to.get(id));
-    let by = made.and_then(|&id| cx.new[id].producer);
-    by.is_some_and(|by| cx.new[by].op.is::<Concat>() && cx.new[into].nodes.contains(&by))
+/// Whether the `Concat` is copied to this region and not fused yet. Values that a branch or a loop
+/// body computes are not visible outside of it.
+fn is_concat_in(cx: &Rewrite<'_>, rows: &Appended, into: RegionId) -> bool {
+    let copy = cx.old[rows.concat].outputs[0].and_then(|id| cx.to.get(id));
+    let producer = copy.and_then(|&id| cx.new[id].producer);
+    let is_concat = |id: NodeId| cx.new[id].op.is::<Concat>() && cx.new[into].nodes.contains(&id);
+    producer.is_some_and(is_concat)
 }
 
-/// The keys and the values of an `Attention` that has no cache yet, where both are put together for
-/// it. Where queries stand among keys must not matter: with a cache, they are those behind it.
+/// Returns the keys and values of an `Attention` without a cache if both are `Concat`s. The operator
+/// must not mask by position: with a cache, queries are positioned after the past keys.
 fn caches(graph: &Graph, node: &Node) -> Option<[Appended; 2]> {
     let op = node.op.downcast::<Attention>()?;
-    let everywhere = !op.is_causal && op.left.is_none() && op.right.is_none();
-    let alone = node.inputs.iter().skip(4).chain(node.outputs.iter().skip(1)).all(Option::is_none);
-    if !everywhere || !alone {
+    let is_unmasked = !op.is_causal && op.left.is_none() && op.right.is_none();
+    let is_simple =
+        node.inputs.iter().skip(4).chain(node.outputs.iter().skip(1)).all(Option::is_none);
+    if !is_unmasked || !is_simple {
         return None;
     }
     let (keys, values) = (appended(graph, node.input(1)?)?, appended(graph, node.input(2)?)?);
-    let rows = |id| Some(&single(graph, id)?.shape[2]);
+    let rows = |id| Some(&f32_of_rank_4(graph, id)?.shape[2]);
     let same = rows(keys.past)? == rows(values.past)? && rows(keys.new)? == rows(values.new)?;
-    (same && keys.by != values.by).then_some([keys, values])
+    (same && keys.concat != values.concat).then_some([keys, values])
 }
 
-/// What is put together along the rows of heads.
+/// Returns the operands of a `Concat` along the sequence axis of `[batch, heads, sequence, size]`.
 fn appended(graph: &Graph, value: ValueId) -> Option<Appended> {
-    let by = graph[value].producer?;
-    let node = &graph[by];
-    let rows = matches!(node.op.downcast::<Concat>()?.axis, 2 | -2);
+    let concat = graph[value].producer?;
+    let node = &graph[concat];
+    let is_sequence_axis = matches!(node.op.downcast::<Concat>()?.axis, 2 | -2);
     let &[Some(past), Some(new)] = node.inputs.as_slice() else { return None };
-    (rows && single(graph, past).is_some()).then_some(Appended { past, new, by })
+    (is_sequence_axis && f32_of_rank_4(graph, past).is_some()).then_some(Appended {
+        past,
+        new,
+        concat,
+    })
 }
 
-/// The type of a value of four axes in single precision, which has a kernel for this.
-fn single(graph: &Graph, value: ValueId) -> Option<&TensorType> {
+/// Returns the type of an `f32` value of rank 4, the only kind that the kernel with a cache takes.
+fn f32_of_rank_4(graph: &Graph, value: ValueId) -> Option<&TensorType> {
     let ty = graph[value].ty.as_tensor()?;
     (ty.dtype == DType::F32 && ty.rank() == 4).then_some(ty)
 }
@@ -81,7 +94,7 @@ fn single(graph: &Graph, value: ValueId) -> Option<&TensorType> {
 mod tests {
     use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
-    /// The graph in the end, and what it gives for queries, keys and values of ones, and a cache of twos.
+    /// Returns the final graph, and its outputs for `x` of ones and a cache of twos.
     fn run(outputs: &str, body: &str) -> (String, Vec<Vec<f64>>) {
         let text = format!(
             "<ir_version: 10, opset_import: [\"\" : 23]>
@@ -109,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_joined_outside_of_a_branch_stays_there() {
+    fn a_concat_outside_of_a_branch_stays_there() {
         let (graph, made) = run(
             "float[1, 1, 1, 2] y, float[1, 1, 3, 2] keys",
             "y = If<then_branch = yes () => (float[1, 1, 1, 2] a) { a = Attention(x, keys, values) },

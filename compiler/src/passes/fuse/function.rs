@@ -1,4 +1,4 @@
-//! The functions that may follow a sum.
+//! Activation functions that can run in the epilogue of a product.
 
 use crate::{
     ir::{Graph, Node, ValueId},
@@ -9,8 +9,8 @@ use crate::{
 };
 use onnxc_runtime::activation_fn::Activation;
 
-/// The function that a node applies to its first input, where it is known.
-pub fn of(graph: &Graph, node: &Node) -> Option<Activation> {
+/// Returns the activation function that a node applies to its first input.
+pub fn activation_of(graph: &Graph, node: &Node) -> Option<Activation> {
     if let Some(op) = node.op.downcast::<activation::Activation>() {
         return op.function();
     }
@@ -20,24 +20,24 @@ pub fn of(graph: &Graph, node: &Node) -> Option<Activation> {
     if !node.op.is::<Clip>() {
         return None;
     }
-    let bound = |i: usize, open: f32| match node.input(i) {
-        Some(id) => number(graph, id),
-        None => Some(open),
+    let bound = |i: usize, default: f32| match node.input(i) {
+        Some(id) => constant_f32(graph, id),
+        None => Some(default),
     };
     let (min, max) = (bound(1, f32::NEG_INFINITY)?, bound(2, f32::INFINITY)?);
     let relu = min == 0.0 && max == f32::INFINITY;
     Some(if relu { Activation::Relu } else { Activation::Clip { min, max } })
 }
 
-/// The one number that a value is, where it is constant and has an exact `f32`.
-fn number(graph: &Graph, id: ValueId) -> Option<f32> {
+/// Returns the only element of a constant, if `f32` represents it exactly.
+fn constant_f32(graph: &Graph, id: ValueId) -> Option<f32> {
     let &[value] = graph[id].constant.as_ref()?.floats()?.as_slice() else { return None };
     let nearest = value as f32;
     (f64::from(nearest) == value).then_some(nearest)
 }
 
-/// `x · f(x)` as a function of `x`, where it is one.
-pub fn gated(f: Activation) -> Option<Activation> {
+/// Returns `x · f(x)` as an activation function of `x`.
+pub fn gate(f: Activation) -> Option<Activation> {
     match f {
         Activation::Sigmoid => Some(Activation::Swish { alpha: 1.0 }),
         Activation::HardSigmoid { alpha, beta: 0.5 } if alpha == 1.0 / 6.0 => {

@@ -1,10 +1,8 @@
-//! What follows a sum of products is done by the kernel that sums, while it has the result at
-//! hand: functions, addends, and factors of channels, which go into the weights.
+//! Fuses activations, additions and per-channel scales into the epilogues of convolutions and matrix
+//! products, the KV cache into `Attention`, and `Transpose` into the operands of products.
 //!
-//! `Attention` puts together the keys and values that it attends.
-//!
-//! A sum takes in the node behind it only where nothing else uses what lies between, be it a node
-//! or the caller.
+//! A product absorbs the node after it only if nothing else uses the value between them, neither a
+//! node nor the caller.
 
 pub mod affine;
 mod cache;
@@ -26,26 +24,26 @@ use crate::{
 use onnxc_runtime::activation_fn::Activation;
 use std::rc::Rc;
 
-/// What is tried, in order.
-const RULES: &[Rule] = &[affine::channels, gate, function, addend];
+/// The rules, in the order in which they are tried.
+const RULES: &[Rule] = &[affine::fold_affine, fuse_gate, fuse_activation, fuse_add];
 
-/// Fuses what can be.
+/// Runs the pass.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let fused = rewrite(graph, cache::append, RULES)?;
-    // What was taken in is still there, but nobody needs it.
-    rewrite(&fused, keep, &[transpose::product])
+    let fused = rewrite(graph, cache::fuse_cache, RULES)?;
+    // The second rewrite also drops the nodes that the first one fused.
+    rewrite(&fused, keep, &[transpose::fuse_transpose])
 }
 
-/// Copies every node.
+/// The hook that copies every node.
 pub fn keep(_: &mut Rewrite<'_>, _: NodeId, _: &[Todo], _: RegionId, _: &[ValueId]) -> Next {
     Next::Copy
 }
 
-/// The outputs of a node that stands for another.
+/// The outputs that replace those of a node.
 pub type Replaced = Option<Vec<Option<ValueId>>>;
 
-/// The operator with a function behind its sums, where it sums and nothing is behind yet.
-fn then(op: &dyn Op, activation: Activation) -> Option<Rc<dyn Op>> {
+/// Returns a convolution or matrix product with an activation in its epilogue, if it has none yet.
+fn with_activation(op: &dyn Op, activation: Activation) -> Option<Rc<dyn Op>> {
     if let Some(sum) = op.downcast::<Conv>() {
         let free = sum.activation == Activation::Identity;
         return free.then(|| Rc::new(Conv { activation, fused: true, ..sum.clone() }) as _);
@@ -64,35 +62,35 @@ fn then(op: &dyn Op, activation: Activation) -> Option<Rc<dyn Op>> {
     free.then(|| Rc::new(MatMul { activation, fused: true }) as _)
 }
 
-/// The node that sums what input `i` is, where nothing but this node, with so many uses, uses it,
-/// and where its elements are wide.
-fn sum<'s>(site: &'s Site<'_>, node: &Node, i: usize, uses: usize) -> Option<&'s Node> {
+/// Returns the producer of input `i`, if the input has `uses` uses, all of them by `node`, and an
+/// element type that [`rounds_alike`].
+fn fusible_product<'s>(site: &'s Site<'_>, node: &Node, i: usize, uses: usize) -> Option<&'s Node> {
     let value = node.input(i)?;
-    let fuses = is_wide(site.graph, value) && site.uses(i) == uses;
-    fuses.then(|| site.producer(value)).flatten()
+    let is_fusible = rounds_alike(site.graph, value) && site.uses(i) == uses;
+    is_fusible.then(|| site.producer(value)).flatten()
 }
 
-/// Whether a kernel that goes on with the value gives what two kernels would: results of 16 bits
-/// are rounded between them.
-fn is_wide(graph: &Graph, value: ValueId) -> bool {
+/// Whether a fused kernel rounds as two kernels do. 16-bit results are rounded between two kernels,
+/// but not within one.
+fn rounds_alike(graph: &Graph, value: ValueId) -> bool {
     tensor(graph, value).is_some_and(|ty| matches!(ty.dtype, DType::F32 | DType::F64))
 }
 
-/// The tensor type of a value, where it is a tensor.
+/// Returns the type of a value that is a tensor.
 pub fn tensor(graph: &Graph, value: ValueId) -> Option<&TensorType> {
     graph[value].ty.as_tensor()
 }
 
-/// `f(Σ)`.
-fn function(site: &mut Site<'_>, node: &Node) -> Replaced {
-    let f = function::of(site.graph, node)?;
-    let sum = sum(site, node, 0, 1)?;
-    let (op, inputs) = (then(&*sum.op, f)?, sum.inputs.clone());
+/// Fuses an activation into the product before it.
+fn fuse_activation(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let f = function::activation_of(site.graph, node)?;
+    let product = fusible_product(site, node, 0, 1)?;
+    let (op, inputs) = (with_activation(&*product.op, f)?, product.inputs.clone());
     site.replace(node, op, inputs)
 }
 
-/// `x · f(x)` is one function, and where `x` is a sum, one that follows it.
-fn gate(site: &mut Site<'_>, node: &Node) -> Replaced {
+/// Replaces `x · f(x)` by one activation, and fuses it into the product that computes `x`.
+fn fuse_gate(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !is(node, &MUL) {
         return None;
     }
@@ -100,63 +98,64 @@ fn gate(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (i, f) = ways.into_iter().find_map(|(i, j)| {
         let gate = site.producer(node.input(j)?)?;
         let same = gate.input(0) == node.input(i) && gate.input(0).is_some();
-        let f = function::gated(function::of(site.graph, gate)?)?;
+        let f = function::gate(function::activation_of(site.graph, gate)?)?;
         (same && site.uses(j) == 1).then_some((i, f))
     })?;
-    if !is_wide(site.graph, node.input(i)?) {
+    if !rounds_alike(site.graph, node.input(i)?) {
         return None;
     }
-    if let Some(sum) = sum(site, node, i, 2)
-        && let Some(op) = then(&*sum.op, f)
+    if let Some(product) = fusible_product(site, node, i, 2)
+        && let Some(op) = with_activation(&*product.op, f)
     {
-        let inputs = sum.inputs.clone();
+        let inputs = product.inputs.clone();
         return site.replace(node, op, inputs);
     }
     let op = Rc::new(activation::Activation::of(f)?);
     site.replace(node, op, vec![node.input(i)])
 }
 
-/// `Σ + c`.
-fn addend(site: &mut Site<'_>, node: &Node) -> Replaced {
+/// Fuses the addition of a bias or a residual into the product before it.
+fn fuse_add(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !is(node, &ADD) {
         return None;
     }
     let (op, inputs) = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| {
-        let sum = sum(site, node, i, 1)?;
-        let op = then(&*sum.op, Activation::Identity)?;
-        let (result, addend) = (node.input(i)?, node.input(j)?);
-        let (result, ty) = (tensor(site.graph, result)?, tensor(site.graph, addend)?);
-        let mut inputs = sum.inputs.clone();
-        let convolves = op.is::<Conv>() || op.is::<ConvTranspose>();
-        let (place, fits) = if convolves { (3, result == ty) } else { (2, stretches(ty, result)) };
-        if !fits || sum.input(place).is_some() {
+        let product = fusible_product(site, node, i, 1)?;
+        let op = with_activation(&*product.op, Activation::Identity)?;
+        let (result, bias) = (node.input(i)?, node.input(j)?);
+        let (result, ty) = (tensor(site.graph, result)?, tensor(site.graph, bias)?);
+        let mut inputs = product.inputs.clone();
+        let is_conv = op.is::<Conv>() || op.is::<ConvTranspose>();
+        let (index, fits) = if is_conv { (3, result == ty) } else { (2, broadcasts(ty, result)) };
+        if !fits || product.input(index).is_some() {
             return None;
         }
-        inputs.resize(place, None);
-        inputs.push(Some(addend));
+        inputs.resize(index, None);
+        inputs.push(Some(bias));
         let op = match op.downcast::<Gemm>() {
             Some(gemm) => Rc::new(Gemm { beta: 1.0, ..gemm.clone() }),
             None => op,
         };
-        takes_addend(site.graph, sum).then_some((op, inputs))
+        takes_bias(site.graph, product).then_some((op, inputs))
     })?;
     site.replace(node, op, inputs)
 }
 
-/// Whether the sum can take an addend: a product of vectors cannot.
-fn takes_addend(graph: &Graph, sum: &Node) -> bool {
-    let axes = |i: usize| sum.input(i).and_then(|id| tensor(graph, id)).map_or(0, TensorType::rank);
-    !sum.op.is::<MatMul>() || axes(0) >= 2 && axes(1) >= 2
+/// Whether the kernel of a product takes a bias; that of a matrix–vector product does not.
+fn takes_bias(graph: &Graph, product: &Node) -> bool {
+    let rank =
+        |i: usize| product.input(i).and_then(|id| tensor(graph, id)).map_or(0, TensorType::rank);
+    !product.op.is::<MatMul>() || rank(0) >= 2 && rank(1) >= 2
 }
 
-/// Whether an addend is stretched to the result, and the result not to it.
-fn stretches(addend: &TensorType, result: &TensorType) -> bool {
-    let Some(missing) = result.rank().checked_sub(addend.rank()) else { return false };
-    let sizes = addend.shape.iter().zip(&result.shape[missing..]);
-    addend.dtype == result.dtype && sizes.into_iter().all(|(a, b)| a == b || a.known() == Some(1))
+/// Whether `bias` broadcasts to the shape of `result`.
+fn broadcasts(bias: &TensorType, result: &TensorType) -> bool {
+    let Some(missing) = result.rank().checked_sub(bias.rank()) else { return false };
+    let sizes = bias.shape.iter().zip(&result.shape[missing..]);
+    bias.dtype == result.dtype && sizes.into_iter().all(|(a, b)| a == b || a.known() == Some(1))
 }
 
-/// Whether a node is that operator on two operands.
+/// Whether a node is the binary operator `row`.
 pub fn is(node: &Node, row: &'static Binary) -> bool {
     node.op.downcast::<&'static Binary>().is_some_and(|op| std::ptr::eq(*op, row))
 }

@@ -1,4 +1,4 @@
-//! A product reads its factors where they stand, though their axes come in another order.
+//! Fuses `Transpose` into matrix products: the product reads its operands in their original layout.
 
 use super::{Replaced, tensor};
 use crate::{
@@ -8,13 +8,13 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// A product of transposed factors is an equation of those that were transposed.
-pub fn product(site: &mut Site<'_>, node: &Node) -> Replaced {
+/// Replaces a `MatMul` of transposed operands by an `Einsum` of the operands before transposition.
+pub fn fuse_transpose(site: &mut Site<'_>, node: &Node) -> Replaced {
     let pair: [ValueId; 2] = node.inputs()?;
     let product = node.op.downcast::<MatMul>()?;
-    let [left, right] = pair.map(|factor| pile(site.graph, factor));
-    // Constant factors are better packed once.
-    let constant = pair.iter().any(|&factor| site.graph[factor].constant.is_some());
+    let [left, right] = pair.map(|operand| batch_axes(site.graph, operand));
+    // Constant operands are packed at compile time, whatever their layout.
+    let constant = pair.iter().any(|&operand| site.graph[operand].constant.is_some());
     if product.fused || constant || left? != right? {
         return None;
     }
@@ -31,27 +31,31 @@ pub fn product(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, Rc::new(Einsum { equation }), vec![Some(a), Some(b)])
 }
 
-/// The axes of a pile of matrices, where equations have letters for them.
-fn pile(graph: &Graph, factor: ValueId) -> Option<&[Dim]> {
-    let [pile @ .., _, _] = tensor(graph, factor)?.shape.as_slice() else { return None };
-    (pile.len() < 20).then_some(pile)
+/// Returns the batch axes of a tensor of matrices, if an equation has enough letters for them.
+fn batch_axes(graph: &Graph, operand: ValueId) -> Option<&[Dim]> {
+    let [batch @ .., _, _] = tensor(graph, operand)?.shape.as_slice() else { return None };
+    (batch.len() < 20).then_some(batch)
 }
 
-/// What a factor is the transposed one of, and the letters of its axes, if rows or columns of the
-/// matrices are in one piece there; else the factor itself.
-fn source(site: &Site<'_>, factor: ValueId, letters: Vec<char>) -> (ValueId, Vec<char>) {
-    let (mut at, mut order, mut found) = (factor, letters.clone(), None);
-    while let Some((from, before)) = turned_back(site, at, &order) {
-        let of_matrix =
+/// Follows transpositions back to a value in which the rows or the columns of the matrices are
+/// contiguous. Returns it with the letters of its axes; `operand` itself if there is none.
+fn source(site: &Site<'_>, operand: ValueId, letters: Vec<char>) -> (ValueId, Vec<char>) {
+    let (mut at, mut order, mut found) = (operand, letters.clone(), None);
+    while let Some((from, before)) = undo_transpose(site, at, &order) {
+        let is_contiguous =
             before.last().is_some_and(|last| letters[letters.len() - 2..].contains(last));
-        found = if of_matrix { Some((from, before.clone())) } else { found };
+        found = if is_contiguous { Some((from, before.clone())) } else { found };
         (at, order) = (from, before);
     }
-    found.unwrap_or((factor, letters))
+    found.unwrap_or((operand, letters))
 }
 
-/// What a value is the transposed one of, and the letters of its axes there.
-fn turned_back(site: &Site<'_>, value: ValueId, letters: &[char]) -> Option<(ValueId, Vec<char>)> {
+/// Returns the input of the `Transpose` that makes `value`, with the letters of its axes.
+fn undo_transpose(
+    site: &Site<'_>,
+    value: ValueId,
+    letters: &[char],
+) -> Option<(ValueId, Vec<char>)> {
     let node = site.producer(value)?;
     let perm = node.op.downcast::<Transpose>()?.perm.as_ref()?;
     let mut before = letters.to_vec();

@@ -17,7 +17,7 @@ use crate::{
     },
     passes::fuse::{
         Replaced,
-        affine::{self, Channels},
+        affine::{self, ChannelAxis},
         function, is, tensor,
     },
     tensor::Tensor,
@@ -155,10 +155,10 @@ fn scale(site: &mut Site<'_>, node: &Node) -> Replaced {
         let x = nchwc(site, node.input(i)?)?;
         let ty = tensor(site.graph, node.input(i)?)?;
         let count = usize::try_from(ty.shape.get(1)?.known()?).ok()?;
-        let channels = Channels { axis: 1, axes: ty.rank(), count };
-        let given = affine::of(site.graph, node, i, channels)?;
+        let channels = ChannelAxis { axis: 1, rank: ty.rank(), count };
+        let given = affine::affine_of(site.graph, node, i, channels)?;
         let all = |list: Option<Vec<f64>>, x| list.unwrap_or_else(|| vec![x; count]);
-        Some((x, i, [all(given.factor, 1.0), all(given.shift, 0.0)]))
+        Some((x, i, [all(given.scale, 1.0), all(given.bias, 0.0)]))
     })?;
     let [mut factor, mut shift] = given;
     let channels = channels_of(site, node.input(i)?)?;
@@ -192,7 +192,7 @@ fn affine_before(site: &Site<'_>, value: ValueId) -> Option<(ValueId, [Vec<f64>;
 
 /// A function of each number.
 fn unary(site: &mut Site<'_>, node: &Node) -> Replaced {
-    let f = function::of(site.graph, node)?;
+    let f = function::activation_of(site.graph, node)?;
     let x = nchwc(site, node.input(0)?)?;
     let channels = channels_of(site, node.input(0)?)?;
     if site.uses(0) == 1 && affine_before(site, x).is_some() {

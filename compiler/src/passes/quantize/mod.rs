@@ -26,7 +26,7 @@ mod moves;
 mod operand;
 mod sums;
 
-use super::{SIMPLER_ALL, branch, fuse::keep};
+use super::{SIMPLIFY_ALL, branch, fuse::keep};
 use crate::{
     diag::Diagnostics,
     ir::{Graph, Node, Rule, Site, ValueId, rewrite},
@@ -59,7 +59,7 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     let quantized = rewrite(graph, keep, RULES)?;
     // What was taken in is still there, but nobody needs it.
     let needed = rewrite(&quantized, keep, &[])?;
-    rewrite(&needed, branch::decide, SIMPLER_ALL)
+    rewrite(&needed, branch::decide, SIMPLIFY_ALL)
 }
 
 /// A node that quantizes what was calculated from quantized tensors.

@@ -102,7 +102,7 @@ fn table(site: &mut Site<'_>, node: &Node, chain: &[ValueId]) -> Replaced {
         value = copied(&mut alone, site, site.producer(made)?, value)?;
     }
     let result = copied(&mut alone, site, node, value)?;
-    let table = fold::run(alone, vec![result])?.pop()?;
+    let table = fold::evaluate(alone, vec![result])?.pop()?;
     let table = site.graph.constant(&format!("{}_table", node.name), table);
     site.replace(node, Rc::new(QuantizedTable), vec![Some(operand.x), Some(table)])
 }
@@ -146,7 +146,7 @@ fn entries(operand: &Operand, target: &Target) -> Option<Tensor> {
     let [scale, zero] = constants(&mut alone, target.scale, target.zero, target.dtype);
     let op = QuantizeLinear { parts, dtype: None, precision: None, saturate: true };
     let y = alone.add(body, "y", op, &[real.ok()?, scale, zero]).ok()?;
-    let entries = fold::run(alone, vec![y])?.pop()?;
+    let entries = fold::evaluate(alone, vec![y])?.pop()?;
     let (low, high) = target.limits;
     let capped = entries.ints()?.into_iter().map(|x| (x as i32).clamp(low, high) as u8);
     Some(Tensor::from_raw(target.dtype, vec![256], capped.collect::<Vec<u8>>().into()))

@@ -147,7 +147,7 @@ impl Target {
 /// The value that a function caps to make `value`, and the limits.
 fn capped(site: &Site<'_>, value: ValueId) -> Option<(ValueId, f32, f32)> {
     let node = site.producer(value)?;
-    let (low, high) = match function::of(site.graph, node)? {
+    let (low, high) = match function::activation_of(site.graph, node)? {
         Activation::Relu => (0.0, f32::INFINITY),
         Activation::Clip { min, max } if min <= max => (min, max),
         _ => return None,
