@@ -1,7 +1,7 @@
 //! Compiling models from a build script.
 
 use crate::{
-    ArenaIn, Optimize, Options, Precision, Weights, compile,
+    ArenaIn, Compiler, Optimize, Options, Precision, Weights,
     diag::{Code, Diagnostic, Diagnostics},
     file::Replacement,
     ident,
@@ -171,7 +171,7 @@ impl Builder {
     }
 
     /// Has the arena be of at most so many bytes: where it would be larger, values are computed again
-    /// instead of being kept, which changes no result. [`Report::again`] says what that costs.
+    /// instead of being kept, which changes no result. [`Report::rematerialized`] says what that costs.
     pub fn max_arena(mut self, bytes: usize) -> Builder {
         self.options.max_arena = Some(bytes);
         self
@@ -197,15 +197,15 @@ impl Builder {
         let module = self.directory()?.join(format!("{}.rs", ident::snake(stem)));
         let written_before = is_written(&module, &self.model)?;
         watch(&self.model);
-        let output = compile(&self.model, &self.options, &mut |_, _| {})?;
-        output.files.iter().for_each(|file| watch(&self.model.with_file_name(file)));
-        let (weights, files) = output.written(&module)?;
+        let compiled = Compiler::new(&self.options).compile(&self.model)?;
+        compiled.files.iter().for_each(|file| watch(&self.model.with_file_name(file)));
+        let (weights, files) = compiled.stage_files(&module)?;
         if written_before && files.iter().any(Replacement::is_other) {
             let message = "one model would be written to one file in two ways";
             return Err(taken(&module, message).note(self.model.display().to_string()).into());
         }
         files.into_iter().try_for_each(Replacement::put)?;
-        let plan = output.plans.infer();
+        let plan = compiled.plans.infer();
         written().insert(module.clone(), self.model);
         Ok(Report {
             module,
@@ -213,7 +213,7 @@ impl Builder {
             arena_bytes: plan.arena_bytes,
             weight_bytes: plan.weight_bytes,
             macs: plan.macs,
-            rematerialized: output
+            rematerialized: compiled
                 .plans
                 .all()
                 .into_iter()

@@ -2,7 +2,7 @@
 //! build script and the macro.
 
 use crate::{
-    diag::{Code, Diagnostic, Result, quoted},
+    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
     domain::canonical,
     emit::{ArenaIn, Style, WeightsIn},
     ident,
@@ -116,8 +116,32 @@ impl Options {
         self
     }
 
-    /// How the module of `plan` is written; `stem` is the name of the model's file.
-    pub fn style(&self, plan: &Plan, stem: &str) -> Style {
+    /// Checks the options against each other, before a model is read.
+    ///
+    /// # Errors
+    ///
+    /// Every pair of options that exclude each other.
+    pub fn validate(&self) -> std::result::Result<(), Diagnostics> {
+        let diagnostics = DiagnosticSink::default();
+        if self.optimize == Optimize::Size && self.precision != Precision::Full {
+            let message =
+                "weights in fewer bits are widened into memory that small code is to save";
+            let help = "leave out `--precision`, or `--optimize size`";
+            diagnostics.push(Diagnostic::new(Code::BadOption, message).help(help));
+        }
+        if !self.settings.states.is_empty() && self.arena == Some(ArenaIn::Caller) {
+            diagnostics.push(shared_state());
+        }
+        diagnostics.finish()
+    }
+
+    /// Returns the style of the module of `plan`; `stem` is the name of the model file without its
+    /// extension.
+    ///
+    /// # Errors
+    ///
+    /// The model has variables, but its arena is the caller's.
+    pub fn style(&self, plan: &Plan, stem: &str) -> Result<Style> {
         let stem = self.stem.as_deref().unwrap_or(stem);
         let name = self.name.clone().unwrap_or_else(|| stem.to_owned());
         let weights = match self.weights {
@@ -126,8 +150,18 @@ impl Options {
         };
         let small = plan.arena_bytes <= LARGEST_IN_STRUCT;
         let arena = self.arena.unwrap_or(if small { ArenaIn::Struct } else { ArenaIn::Heap });
-        Style { name, weights, arena }
+        if !plan.states.is_empty() && arena == ArenaIn::Caller {
+            return Err(shared_state());
+        }
+        Ok(Style { name, weights, arena })
     }
+}
+
+/// The diagnostic for states in an arena that the caller may share between models.
+fn shared_state() -> Diagnostic {
+    let message = "the model keeps its state in the arena, so no other model can share it";
+    Diagnostic::new(Code::BadOption, message)
+        .help("let the model have an arena of its own: `--arena struct`, or `--arena heap`")
 }
 
 /// Binds sizes and axes to a type of whole numbers. What no `i64` holds is the largest one, as no

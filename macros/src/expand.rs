@@ -1,6 +1,7 @@
 //! From the arguments to the items that stand in place of the macro.
 
 use crate::arguments::Arguments;
+use onnxc::{Compiler, ModuleItems};
 use proc_macro2::TokenStream;
 use quote::quote;
 use std::{
@@ -19,7 +20,8 @@ pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     options.settings.directory = Some(directory.to_owned());
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let (items, files) = onnxc::items(model, &stem, &options)
+    let ModuleItems { items, files } = Compiler::new(&options)
+        .module_items(model, &stem)
         .map_err(|diagnostics| refused(diagnostics.within(&place).to_string()))?;
     let beside = files.iter().map(|file| directory.join(file));
     let sources = [path.clone()].into_iter().chain(beside).map(|path| tracked(&path, literal));

@@ -94,7 +94,7 @@ fn weights_of_their_own_want_a_file_to_lie_beside() {
     let (directory, _) = workshop("weights_of_device");
     let null = directory.join("null.rs");
     symlink("/dev/null", &null).expect("the directory is ours");
-    let output = onnxc::compile_bytes(MODEL.into(), "m", &Options::default(), &mut |_, _| {});
+    let output = onnxc::Compiler::new(&Options::default()).compile_bytes(MODEL.into(), "m");
     let said = output.expect("it is valid").write(&null).expect_err("it is no file").to_string();
     assert!(said.contains("no regular file") && said.contains("null.rs"), "{said}");
     assert_eq!(names(&directory), ["null.rs", "scaled.onnxtxt"]);

@@ -170,7 +170,7 @@ impl<'d> Program<'d> {
         if name.starts_with("bounded") {
             options.settings.dims.insert("most".into(), Size::Between(1, 4));
         }
-        let output = onnxc::compile_bytes(text.into_bytes().into(), name, &options, &mut |_, _| {});
+        let output = onnxc::Compiler::new(&options).compile_bytes(text.into_bytes().into(), name);
         let output = output.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"));
         output.write(&self.directory.join(format!("{name}.rs"))).expect("the directory is ours");
         let model = onnxc::ident::camel(name);

@@ -48,7 +48,7 @@ fn a_file_that_is_not_there_is_missed_once() {
         { ax = Add(a, x) axb = Add(ax, b) y = Add(axb, c) }"#;
     let message = ["`w`", "one more tensor lies in it", "`v`", "belongs to the model"];
     refused("lost.onnxtxt", text.as_bytes(), &[], &message);
-    let verdict = onnxc::check_bytes(text.into(), &onnxc::Options::default());
+    let verdict = onnxc::Compiler::new(&onnxc::Options::default()).check_bytes(text.into());
     assert_eq!(verdict.invalid.len() + verdict.unsupported.len(), 2, "{verdict:?}");
 }
 

@@ -89,7 +89,7 @@ fn planned(text: &str, states: &[(&str, &str)]) -> Result<Plan, Diagnostics> {
     for (past, present) in states {
         options.settings.states.insert((*past).into(), (*present).into());
     }
-    onnxc::plan(text.into_bytes().into(), &options, &mut |_, _| {}).map(|(plan, _)| plan)
+    onnxc::Compiler::new(&options).plan(text.into_bytes().into())
 }
 
 fn plan(text: &str, states: &[(&str, &str)]) -> Plan {

@@ -191,7 +191,7 @@ fn results(model: Bytes) -> Vec<Value> {
     let text = import::print::model(&import::decode(model.clone()).expect("it is a model"), 0);
     let has = |name: &str| [",", "]"].iter().any(|end| text.contains(&format!("{name}{end}")));
     options.settings.dims.retain(|name, _| has(name));
-    let (plan, _) = onnxc::plan(model, &options, &mut |_, _| {}).expect("the model is valid");
+    let plan = onnxc::Compiler::new(&options).plan(model).expect("the model is valid");
     let input = |port: &Port| {
         let shape = port.ty.as_tensor().and_then(|ty| ty.known_shape()).expect("sizes are fixed");
         let len = shape.iter().product::<usize>();
@@ -207,7 +207,8 @@ fn an_optimized_model_gives_the_same() {
     let digits = root().join("examples/models/digits.onnx");
     for model in [folder("models/mlp.onnxtxt"), folder("models/free.onnxtxt"), digits] {
         let bytes = Bytes::from(fs::read(&model).expect("the model is checked in"));
-        let graph = onnxc::optimize(bytes.clone(), &Options::default()).expect("it is valid");
+        let graph =
+            onnxc::Compiler::new(&Options::default()).optimize(bytes.clone()).expect("it is valid");
         let written = export::model(&graph).expect("all has a form");
         assert!(results(bytes) == results(written.encode_to_vec().into()), "{}", model.display());
     }
@@ -217,11 +218,13 @@ fn an_optimized_model_gives_the_same() {
 fn what_passes_fuse_has_no_form() {
     let model = fs::read(folder("models/mlp.onnxtxt")).expect("the model is checked in");
     let mut fused = None;
-    let plan = onnxc::plan(model.into(), &Options::default(), &mut |pass, graph| {
-        if pass == "fuse" {
-            fused = Some(graph.clone());
-        }
-    });
+    let plan = onnxc::Compiler::new(&Options::default())
+        .observe(|pass, graph| {
+            if pass == "fuse" {
+                fused = Some(graph.clone());
+            }
+        })
+        .plan(model.into());
     assert!(plan.is_ok());
     let diagnostics =
         export::model(&fused.expect("there is such a pass")).expect_err("it is fused");

@@ -2,7 +2,7 @@
 //! tells, module and host refuse it, and say the same of it.
 
 use crate::programs::{run, scratch};
-use onnxc::{Options, Output, interpreter, tensor::Tensor, value::Value};
+use onnxc::{CompiledModel, Options, interpreter, tensor::Tensor, value::Value};
 use std::fs;
 
 /// A name, the outputs, the nodes that make them, up to which `n` they fit, and what is said of a
@@ -97,7 +97,7 @@ const CONSTANTS: &str = "float[3, 4] x = {0, 0, 1, 1, 1, 0, 1, 0, 1, 1, 1, 0}, f
 /// The greatest `n`.
 const LAST: i64 = 3;
 
-fn compiled((name, outputs, nodes, ..): &Model) -> Output {
+fn compiled((name, outputs, nodes, ..): &Model) -> CompiledModel {
     let text = format!(
         "<ir_version: 10, opset_import: [\"\" : 21]>
          {name} (int64 n) => ({outputs}) <{CONSTANTS}> {{ {HEAD} {nodes} }}"
@@ -105,7 +105,7 @@ fn compiled((name, outputs, nodes, ..): &Model) -> Output {
     let mut options = Options::default();
     options.name = Some((*name).to_owned());
     options.stem = Some((*name).to_owned());
-    let output = onnxc::compile_bytes(text.into_bytes().into(), name, &options, &mut |_, _| {});
+    let output = onnxc::Compiler::new(&options).compile_bytes(text.into_bytes().into(), name);
     output.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::programs::{folder, root};
 use onnxc::{
-    Options, Output,
+    CompiledModel, Options,
     plan::{Place, memory::lower_bound},
     train::{Loss, Method, Prepare},
 };
@@ -22,7 +22,7 @@ fn others() -> Vec<PathBuf> {
 
 #[test]
 fn a_plan_needs_hardly_more_memory_than_is_live_at_once() {
-    let compile = |model: &Path| onnxc::compile(model, &Options::default(), &mut |_, _| {});
+    let compile = |model: &Path| onnxc::Compiler::new(&Options::default()).compile(model);
     let own = root().join("examples/models/digits.onnx");
     let output = compile(&own).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     holds_little(&own, &output);
@@ -34,7 +34,7 @@ fn a_plan_needs_hardly_more_memory_than_is_live_at_once() {
     }
 }
 
-fn holds_little(model: &Path, output: &Output) {
+fn holds_little(model: &Path, output: &CompiledModel) {
     let (planned, least) = (output.plans.infer().arena_bytes, lower_bound(output.plans.infer()));
     println!("{}: {planned} bytes, {least} live at once", model.display());
     assert!(
@@ -52,8 +52,8 @@ fn learning_needs_hardly_more_memory_than_is_live_at_once() {
     let model = model.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let mut options = Options::default();
     options.dim("batch=32").expect("it is a size");
-    let planned = onnxc::training(model.encode_to_vec().into(), &options, &mut |_, _| {});
-    let (training, _) = planned.expect("the model is valid").expect("the model learns");
+    let planned = onnxc::Compiler::new(&options).training_plans(model.encode_to_vec().into());
+    let training = planned.expect("the model is valid").expect("the model learns");
     let step = &training.steps[0].plan;
     let (planned, least) = (step.arena_bytes, lower_bound(step));
     println!("a step of the digits network: {planned} bytes, {least} live at once");
@@ -66,7 +66,7 @@ fn what_is_bounded_needs_no_heap() {
     let on_heap = |dims: &[&str]| {
         let mut options = Options::default();
         dims.iter().try_for_each(|dim| options.dim(dim)).expect("the bounds are well written");
-        let output = onnxc::compile(&model, &options, &mut |_, _| {});
+        let output = onnxc::Compiler::new(&options).compile(&model);
         let plans = output.unwrap_or_else(|diagnostics| panic!("{diagnostics}")).plans;
         let buffers = plans.infer().buffers.iter().map(|(_, buffer)| buffer);
         let on_heap = buffers.filter(|buffer| matches!(buffer.place, Place::Heap));

@@ -260,7 +260,7 @@ impl Library<'_> {
         let mut options = options.clone();
         (options.name, options.stem) = (named(name), named(&module));
         let bytes = model.encode_to_vec().into();
-        let output = onnxc::compile_bytes(bytes, &module, &options, &mut |_, _| {});
+        let output = onnxc::Compiler::new(&options).compile_bytes(bytes, &module);
         let output = output.map_err(|diagnostics| panic!("{name:?}: {diagnostics}"));
         let Ok(output) = output;
         output.write(&self.directory.join(format!("{module}.rs"))).expect("the directory is ours");

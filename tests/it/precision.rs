@@ -37,8 +37,8 @@ fn model(input: &str, constants: &[(&str, &[usize])], body: &str) -> String {
 fn plan(model: &str, precision: Precision) -> Plan {
     let mut options = Options::default();
     options.precision = precision;
-    let planned = onnxc::plan(model.to_owned().into(), &options, &mut |_, _| {});
-    planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}")).0
+    let planned = onnxc::Compiler::new(&options).plan(model.to_owned().into());
+    planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
 /// That each precision keeps what it promises.
@@ -101,7 +101,7 @@ fn small_code_and_fewer_bits_do_not_go_together() {
     let model = model("float[1, 4] x", &[("w", &[4, 4])], "y = MatMul(x, w)");
     let mut options = Options::default();
     (options.precision, options.optimize) = (Precision::F16, Optimize::Size);
-    let planned = onnxc::plan(model.into(), &options, &mut |_, _| {});
+    let planned = onnxc::Compiler::new(&options).plan(model.into());
     let diagnostics = planned.err().expect("both are said");
     assert!(diagnostics.to_string().contains("--precision"), "{diagnostics}");
 }

@@ -26,12 +26,14 @@ fn planned_for(text: &str, optimize: Optimize) -> (Plan, String) {
     let mut options = Options::default();
     options.optimize = optimize;
     let mut after = String::new();
-    let result = onnxc::plan(text.to_owned().into(), &options, &mut |pass, graph| {
-        if pass == "quantize" {
-            after = graph.to_string();
-        }
-    });
-    (result.unwrap_or_else(|diagnostics| panic!("{diagnostics}")).0, after)
+    let result = onnxc::Compiler::new(&options)
+        .observe(|pass, graph| {
+            if pass == "quantize" {
+                after = graph.to_string();
+            }
+        })
+        .plan(text.to_owned().into());
+    (result.unwrap_or_else(|diagnostics| panic!("{diagnostics}")), after)
 }
 
 fn numbers() -> Vec<f32> {

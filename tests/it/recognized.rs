@@ -21,18 +21,21 @@ fn recognized_in(model: String) -> String {
 /// A model's graph after a pass, as text.
 fn after(last: &str, model: String) -> String {
     let mut text = String::new();
-    let result = onnxc::plan(model.into(), &Options::default(), &mut |pass, graph| {
-        if pass == last {
-            text = graph.to_string();
-        }
-    });
+    let result = onnxc::Compiler::new(&Options::default())
+        .observe(|pass, graph| {
+            if pass == last {
+                text = graph.to_string();
+            }
+        })
+        .plan(model.into());
     result.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     text
 }
 
 /// Runs a model on numbers that grow from input to input.
 fn run(text: &str, shapes: &[&[usize]]) -> Vec<f64> {
-    let (plan, _) = onnxc::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
+    let plan = onnxc::Compiler::new(&Options::default())
+        .plan(text.to_owned().into())
         .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let mut seed = 0.0;
     let inputs = shapes.iter().map(|shape| {
@@ -242,9 +245,9 @@ fn a_product_reads_transposed_factors_where_they_stand() {
         y = MatMul(first, back)
     }";
     let steps = |body: &str| {
-        let (plan, _) =
-            onnxc::plan(model(inputs, body).into(), &Options::default(), &mut |_, _| {})
-                .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let plan = onnxc::Compiler::new(&Options::default())
+            .plan(model(inputs, body).into())
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         plan.steps.len()
     };
     assert_eq!(steps(body), 2, "two products, and nothing is transposed");

@@ -62,8 +62,8 @@ fn planned(model: &[u8], max_arena: Option<usize>) -> Result<Training, Diagnosti
     let model = prepare.bytes(model.to_vec().into()).unwrap_or_else(|found| panic!("{found}"));
     let mut options = Options::default();
     options.max_arena = max_arena;
-    let planned = onnxc::training(model.encode_to_vec().into(), &options, &mut |_, _| {});
-    planned.map(|planned| planned.expect("the model learns").0)
+    let planned = onnxc::Compiler::new(&options).training_plans(model.encode_to_vec().into());
+    planned.map(|planned| planned.expect("the model learns"))
 }
 
 /// What a few steps give, and what is learned from them: all bytes.
@@ -125,8 +125,8 @@ fn the_digits_network_learns_in_less_memory() {
         let mut options = Options::default();
         options.dim("batch=32").expect("it is a size");
         options.max_arena = max_arena;
-        let planned = onnxc::training(model.clone().into(), &options, &mut |_, _| {});
-        let (training, _) = planned.unwrap_or_else(|f| panic!("{f}")).expect("the model learns");
+        let planned = onnxc::Compiler::new(&options).training_plans(model.clone().into());
+        let training = planned.unwrap_or_else(|f| panic!("{f}")).expect("the model learns");
         training.infer.arena_bytes
     };
     let (whole, less) = (bytes(None), bytes(Some(820_000)));

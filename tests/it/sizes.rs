@@ -2,7 +2,7 @@
 //! host, and never leaves the range of `usize`.
 
 use crate::programs::{run, scratch};
-use onnxc::{Options, Output, interpreter, tensor::Tensor, value::Value};
+use onnxc::{CompiledModel, Options, interpreter, tensor::Tensor, value::Value};
 use onnxc_runtime::Error;
 use std::fs;
 
@@ -147,7 +147,7 @@ const CONSTANTS: &str = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] three
 /// The greatest `n` and `m`.
 const LAST: [usize; 2] = [7, 3];
 
-fn compiled(name: &str, nodes: &str) -> Output {
+fn compiled(name: &str, nodes: &str) -> CompiledModel {
     let text = format!(
         "<ir_version: 10, opset_import: [\"\" : 21]>
          {name} (float[n] x, float[m] y) => (z) <{CONSTANTS}> {{ {HEAD} {nodes} }}"
@@ -155,12 +155,12 @@ fn compiled(name: &str, nodes: &str) -> Output {
     let mut options = Options::default();
     options.name = Some(name.to_owned());
     options.stem = Some(name.to_owned());
-    let output = onnxc::compile_bytes(text.into_bytes().into(), name, &options, &mut |_, _| {});
+    let output = onnxc::Compiler::new(&options).compile_bytes(text.into_bytes().into(), name);
     output.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"))
 }
 
 /// What the host makes of `n` and `m` numbers, as the program shows it.
-fn expected(output: &Output, n: usize, m: usize) -> String {
+fn expected(output: &CompiledModel, n: usize, m: usize) -> String {
     let numbers = |len: usize| (0..len).map(|i| i as f32).collect::<Vec<_>>();
     let inputs = [n, m].map(|len| Value::Tensor(Tensor::from_floats(&numbers(len))));
     let Ok(outputs) = interpreter::run(output.plans.infer(), &inputs) else {
@@ -246,7 +246,7 @@ fn what_does_not_fit_is_called_by_its_name() {
         }"#;
     let mut options = Options::default();
     options.settings.dims.insert("n".into(), (0..=8).into());
-    let (plan, _) = onnxc::plan(model.into(), &options, &mut |_, _| {}).expect("it is valid");
+    let plan = onnxc::Compiler::new(&options).plan(model.into()).expect("it is valid");
     let run = |x: usize, y: usize, s: [i64; 2]| {
         let floats = |len: usize| Tensor::from_floats(&vec![0.0; len]);
         let inputs = [floats(x), floats(y), Tensor::from_ints(&s)].map(Value::Tensor);
@@ -281,8 +281,8 @@ fn convolutions_in_blocks_refuse_another_number_of_channels() {
         )
     };
     for (text, channels) in [(of_groups(1, 3), 3), (of_groups(2, 3), 6)] {
-        let planned = onnxc::plan(text.into(), &Options::default(), &mut |_, _| {});
-        let (plan, _) = planned.unwrap_or_else(|found| panic!("{found}"));
+        let planned = onnxc::Compiler::new(&Options::default()).plan(text.into());
+        let plan = planned.unwrap_or_else(|found| panic!("{found}"));
         for given in channels - 1..=channels + 1 {
             let x = Tensor::from_floats(&vec![1.0; given * 6]);
             let x = Tensor { shape: vec![1, given, 6, 1], ..x };

@@ -1,7 +1,7 @@
 //! Training models whose steps normalize and drop as training does, against the formulas themselves.
 
 use onnxc::{
-    Options, check_bytes,
+    Compiler, Options,
     dtype::DType,
     import,
     interpreter::Learner,
@@ -21,15 +21,15 @@ fn prepare() -> Prepare {
 
 fn prepared(text: &str, prepare: &Prepare) -> ModelProto {
     let model = prepare.bytes(text.to_owned().into()).unwrap_or_else(|all| panic!("{all}\n{text}"));
-    let found = check_bytes(model.encode_to_vec().into(), &Options::default());
+    let found = Compiler::new(&Options::default()).check_bytes(model.encode_to_vec().into());
     assert!(found.invalid.is_empty(), "{:?}\n{text}", found.invalid);
     model
 }
 
 fn planned(model: &ModelProto) -> Training {
     let options = Options::default();
-    let planned = onnxc::training(model.encode_to_vec().into(), &options, &mut |_, _| {});
-    planned.unwrap_or_else(|all| panic!("{all}")).expect("the model learns").0
+    let planned = onnxc::Compiler::new(&options).training_plans(model.encode_to_vec().into());
+    planned.unwrap_or_else(|all| panic!("{all}")).expect("the model learns")
 }
 
 fn doubles(shape: &[usize], values: &[f64]) -> Value {

@@ -2,7 +2,7 @@
 
 use crate::programs::{onnxc, root, scratch};
 use onnxc::{
-    Options, check_bytes, interpreter, optimized,
+    Compiler, Options, interpreter,
     plan::Plan,
     tensor::Tensor,
     train::{Initial, Loss, Method, Optimizer, Prepare, Setting},
@@ -70,8 +70,8 @@ impl Step {
         let (inputs, outputs) = (names(&graph.input), names(&graph.output));
         model.graph = Some(graph);
         let bytes = model.encode_to_vec().into();
-        let plan = onnxc::plan(bytes, &Options::default(), &mut |_, _| {});
-        let (plan, _) = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let plan = onnxc::Compiler::new(&Options::default()).plan(bytes);
+        let plan = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         Step { plan, inputs, outputs, bindings, state }
     }
 
@@ -251,7 +251,7 @@ fn check(text: &str, loss: Loss, method: Method) {
         near(&step.floats("w"), &w.x, &format!("step {t} of {what}"));
         near(&step.floats("b"), &b.x, &format!("step {t} of {what}"));
     }
-    let valid = check_bytes(model.encode_to_vec().into(), &Options::default());
+    let valid = Compiler::new(&Options::default()).check_bytes(model.encode_to_vec().into());
     assert!(valid.invalid.is_empty(), "{what}: {:?}", valid.invalid);
 }
 
@@ -474,7 +474,7 @@ fn optimizing_keeps_training() {
         "i = Identity(p)  c = Constant<value_float = 2.0>()  d = Cast<to = 11>(c)  e = Mul(d, d)  f = Mul(e, i)  z = Add(f, b)  y = Softmax(z)",
     );
     let model = prepared(&text, &Prepare::new(Loss::CrossEntropy, Method::Adam));
-    let smaller = optimized(model.encode_to_vec().into(), &Options::default());
+    let smaller = Compiler::new(&Options::default()).optimize_model(model.encode_to_vec().into());
     let smaller = smaller.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let nodes = |model: &ModelProto| model.graph.as_ref().map_or(0, |graph| graph.node.len());
     assert!(nodes(&smaller) + 3 <= nodes(&model), "{}", nodes(&smaller));
@@ -496,7 +496,7 @@ fn training_that_would_mean_something_else_is_not_optimized() {
         &line(11, "z = Add(p, b)  y = Softmax<axis = 1>(z)"),
         &Prepare::new(Loss::CrossEntropy, Method::Sgd),
     );
-    let said = optimized(model.encode_to_vec().into(), &Options::default());
+    let said = Compiler::new(&Options::default()).optimize_model(model.encode_to_vec().into());
     let said = said.expect_err("the operator changed").to_string();
     assert!(said.contains("`LogSoftmax` differs"), "{said}");
 }
@@ -506,7 +506,7 @@ fn inputs_with_a_default_stay_such_when_optimized() {
     let text = r#"<ir_version: 8, opset_import: ["" : 17]>
         g (float[2] x, float[2] scale) => (float[2] y) <float[2] scale = {1, 2}>
         { y = Mul(x, scale) }"#;
-    let model = optimized(text.into(), &Options::default());
+    let model = Compiler::new(&Options::default()).optimize_model(text.into());
     let graph = model.expect("it is valid").graph.expect("there is one");
     assert_eq!(graph.initializer[0].name(), "scale");
     assert_eq!(graph.input.len(), 2);

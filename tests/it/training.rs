@@ -116,8 +116,8 @@ fn planned(model: &ModelProto) -> Training {
 }
 
 fn planned_with(model: &ModelProto, options: &Options) -> Result<Training, Diagnostics> {
-    let planned = onnxc::training(model.encode_to_vec().into(), options, &mut |_, _| {})?;
-    Ok(planned.expect("the model learns").0)
+    let planned = onnxc::Compiler::new(options).training_plans(model.encode_to_vec().into())?;
+    Ok(planned.expect("the model learns"))
 }
 
 fn floats(shape: &[usize], numbers: &[f32]) -> Tensor {

@@ -2,7 +2,7 @@
 
 use super::compile::Shared;
 use onnxc::{
-    Verdict,
+    CheckReport, Compiler,
     diag::{Diagnostic, Diagnostics},
 };
 use std::{
@@ -31,36 +31,37 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(options: &Options) -> ExitCode {
-    let shared = match options.shared.options() {
+    let shared = options.shared.options().map_err(Diagnostics::from);
+    let shared = match shared.and_then(|shared| shared.validate().map(|()| shared)) {
         Ok(shared) => shared,
-        Err(diagnostic) => {
-            eprintln!("{diagnostic}");
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
             return ExitCode::FAILURE;
         }
     };
     let mut all_valid = true;
     for model in &options.models {
-        let verdict = onnxc::check(model, &shared);
-        all_valid &= verdict.invalid.is_empty();
-        if options.json { json(model, &verdict) } else { text(model, verdict) }
+        let report = Compiler::new(&shared).check(model);
+        all_valid &= report.invalid.is_empty();
+        if options.json { json(model, &report) } else { text(model, report) }
     }
     if all_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn text(model: &Path, verdict: Verdict) {
-    let outcome = match (verdict.invalid.len(), verdict.unsupported.len()) {
+fn text(model: &Path, report: CheckReport) {
+    let outcome = match (report.invalid.len(), report.unsupported.len()) {
         (0, 0) => "valid",
         (0, _) => "valid, but onnxc cannot compile it",
         (_, _) => "invalid",
     };
     outln!("{}: {outcome}", model.display());
-    let found = [verdict.invalid, verdict.unsupported].concat();
+    let found = [report.invalid, report.unsupported].concat();
     if !found.is_empty() {
         outln!("\n{}\n", Diagnostics(found));
     }
 }
 
-fn json(model: &Path, verdict: &Verdict) {
+fn json(model: &Path, report: &CheckReport) {
     let line = |diagnostic: &Diagnostic, invalid: bool| {
         let line = serde_json::json!({
             "model": model.display().to_string(),
@@ -73,6 +74,6 @@ fn json(model: &Path, verdict: &Verdict) {
         });
         outln!("{line}");
     };
-    verdict.invalid.iter().for_each(|diagnostic| line(diagnostic, true));
-    verdict.unsupported.iter().for_each(|diagnostic| line(diagnostic, false));
+    report.invalid.iter().for_each(|diagnostic| line(diagnostic, true));
+    report.unsupported.iter().for_each(|diagnostic| line(diagnostic, false));
 }

@@ -168,11 +168,13 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
     let options = command.options(file)?;
     let start = std::time::Instant::now();
     let wanted = |pass: &str| command.print_after.iter().any(|wanted| wanted == pass);
-    let output = onnxc::compile(model, &options, &mut |pass, graph| {
-        if wanted(pass) {
-            outln!("# after {pass}\n{graph}");
-        }
-    })?;
+    let output = onnxc::Compiler::new(&options)
+        .observe(|pass, graph| {
+            if wanted(pass) {
+                outln!("# after {pass}\n{graph}");
+            }
+        })
+        .compile(model)?;
     if wanted(PLAN) {
         output.plans.all().iter().for_each(|plan| outln!("# the plan\n{plan}"));
     }

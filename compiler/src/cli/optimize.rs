@@ -114,7 +114,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
 fn one(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
     let settings = options.shared.options()?.beside(from);
     let bytes = files::bytes(from)?;
-    let model = onnxc::optimized(bytes, &settings);
+    let model = onnxc::Compiler::new(&settings).optimize_model(bytes);
     let mut model = model.map_err(|diagnostics| diagnostics.within(&from.display().to_string()))?;
     if let Some(graph) = &mut model.graph {
         graph.name = options.shared.name.clone().or(graph.name.take());

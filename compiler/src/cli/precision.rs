@@ -14,7 +14,7 @@ use std::path::Path;
 pub fn print(model: &Path, options: &Options, narrow: &Plan) -> Result<(), Diagnostics> {
     let mut full = options.clone();
     full.precision = Precision::Full;
-    let exact = onnxc::compile(model, &full, &mut |_, _| {})?;
+    let exact = onnxc::Compiler::new(&full).compile(model)?;
     let exact = exact.plans.infer();
     eprintln!("{} bytes of weights instead of {}", narrow.weight_bytes, exact.weight_bytes);
     let inputs = match inputs::of(model, &[], exact) {

@@ -136,8 +136,8 @@ fn compute(
             dims.entry(name).or_insert(size);
         }
     }
-    let planned = onnxc::plan(bytes, &compile, &mut |_, _| {});
-    let (plan, _) = planned.map_err(|mut diagnostics| {
+    let planned = onnxc::Compiler::new(&compile).plan(bytes);
+    let plan = planned.map_err(|mut diagnostics| {
         // A shape that the model leaves open may be that of an input of another name.
         let names: Vec<_> = proto.graph.iter().flat_map(|graph| &graph.input).collect();
         let names: Vec<&str> = names.into_iter().map(|input| input.name()).collect();
@@ -316,8 +316,8 @@ mod tests {
             g (float[n] a, float[n] b, int64 c, seq(float[2]) d, float e) => (float[n] y) {
                 y = Sum(a, b, e)
             }";
-        let planned = onnxc::plan(text.into(), &onnxc::Options::default(), &mut |_, _| {});
-        let (plan, _) = planned.expect("the model is whole");
+        let planned = onnxc::Compiler::new(&onnxc::Options::default()).plan(text.into());
+        let plan = planned.expect("the model is whole");
         let floats = |values: &[f32]| Value::Tensor(Tensor::from_floats(values));
         let given = [("a", floats(&[1.0, 2.0])), ("b", floats(&[1.0])), ("c", floats(&[1.0]))];
         let more = [("d", floats(&[1.0, 2.0])), ("f", floats(&[]))];

@@ -53,11 +53,13 @@ fn text(options: &Options) -> Result<String, Diagnostics> {
     let stages: Vec<&str> = compile::stages(settings.optimize).collect();
     compile::is_among(&stages, after)?;
     let mut text = None;
-    let result = onnxc::plan(bytes, &settings, &mut |pass, graph| {
-        if pass == after {
-            text = Some(graph.to_string());
-        }
-    });
+    let result = onnxc::Compiler::new(&settings)
+        .observe(|pass, graph| {
+            if pass == after {
+                text = Some(graph.to_string());
+            }
+        })
+        .plan(bytes);
     // What goes wrong behind the pass does not matter here.
     text.ok_or_else(|| result.err().expect("all passes were run").within(&place))
 }

@@ -1,15 +1,16 @@
 //! Graphs written and read again.
 
 use super::*;
-use crate::{Options, import, optimize};
+use crate::{Compiler, Options, import};
 use onnxc_proto::{Bytes, Message};
 
 /// What `text` is after it was optimized, as text without a header.
 fn optimized(text: &str) -> String {
-    let graph = optimize(Bytes::copy_from_slice(text.as_bytes()), &Options::default());
+    let graph =
+        Compiler::new(&Options::default()).optimize(Bytes::copy_from_slice(text.as_bytes()));
     let model = model(&graph.expect("the model is valid")).expect("all has a form");
     let bytes = Bytes::from(model.encode_to_vec());
-    let again = import::model(bytes, &import::Settings::default());
+    let again = Compiler::new(&Options::default()).import(bytes);
     assert!(again.is_ok(), "{}", again.err().expect("it is an error"));
     let text = import::print::model(&model, 16);
     text.split_once("\n>\n").map_or(text.clone(), |(_, rest)| rest.to_owned())
@@ -104,7 +105,7 @@ fn nodes_keep_what_was_said_of_them() {
     graph.node[0].doc_string = Some("why".into());
     graph.input[0].doc_string = Some("what".into());
     let bytes = Bytes::from(said.encode_to_vec());
-    let graph = optimize(bytes, &Options::default()).expect("the model is valid");
+    let graph = Compiler::new(&Options::default()).optimize(bytes).expect("the model is valid");
     let written = model(&graph).expect("all has a form").graph.expect("there is one");
     assert_eq!((written.node[0].doc_string(), written.input[0].doc_string()), ("why", "what"));
 }
@@ -117,7 +118,8 @@ fn large_tensors_move_into_a_file_of_their_own() {
          <float[600] a = {{{zeros}}}, float[600] b = {{{zeros}}}> \
          {{ c = Add (x, a) y = Mul (c, b) }}"
     );
-    let graph = optimize(Bytes::from(text), &Options::default()).expect("the model is valid");
+    let graph =
+        Compiler::new(&Options::default()).optimize(Bytes::from(text)).expect("the model is valid");
     let mut written = model(&graph).expect("all has a form");
     assert!(move_out(&mut written, "w.data", LARGEST_FILE).is_none());
     let weights = move_out(&mut written, "w.data", 1000).expect("it is larger");

@@ -217,10 +217,7 @@ impl Builder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        diag::Diagnostics,
-        import::{Settings, model},
-    };
+    use crate::{Compiler, Options, diag::Diagnostics, import::Settings};
 
     const TEXT: &str = r#"
         <ir_version: 10, opset_import: ["" : 21, "a" : 1]>
@@ -239,7 +236,8 @@ mod tests {
             types: types.collect(),
             ..Settings::default()
         };
-        Ok(model(TEXT.as_bytes().to_vec().into(), &settings)?.graph.to_string())
+        let options = Options { settings, ..Options::default() };
+        Ok(Compiler::new(&options).import(TEXT.into())?.graph.to_string())
     }
 
     #[test]
@@ -263,7 +261,8 @@ mod tests {
         "#;
         let customs = [(("a".to_owned(), "Turn".to_owned()), "crate::turn".to_owned())].into();
         let settings = Settings { customs, ..Settings::default() };
-        let imported = model(text.as_bytes().to_vec().into(), &settings);
+        let options = Options { settings, ..Options::default() };
+        let imported = Compiler::new(&options).import(text.into());
         let graph = imported.expect("`both` says how large `total` is").graph;
         let made = graph.value_named("y").map(|id| graph[id].ty.to_string());
         assert_eq!(made.as_deref(), Some("float[past + 1, 2]"));

@@ -192,16 +192,15 @@ pub(super) fn operator(entry: &Entry, body: &str) -> Result<FunctionProto> {
 mod tests {
     use super::*;
     use crate::{
-        check,
+        Compiler, Options, check,
         diag::{Code, Diagnostics},
-        import::{Settings, model},
         ops::{How, entries},
     };
     use onnxc_proto::Bytes;
 
     fn graph(text: &str) -> std::result::Result<String, Diagnostics> {
         let bytes = Bytes::copy_from_slice(text.as_bytes());
-        Ok(model(bytes, &Settings::default())?.graph.to_string())
+        Ok(Compiler::new(&Options::default()).import(bytes)?.graph.to_string())
     }
 
     const CALLS: &str = r#"

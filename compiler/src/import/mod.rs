@@ -28,7 +28,7 @@ pub(crate) use tensor::as_input;
 pub use training::{Training, training};
 
 use crate::{
-    check,
+    check::{self, Checked},
     diag::{Code, Diagnostic, Diagnostics},
     file,
     ir::Graph,
@@ -129,23 +129,26 @@ pub struct Imported {
     pub files: Vec<PathBuf>,
 }
 
-/// The graph of a model file.
-pub fn model(bytes: Bytes, settings: &Settings) -> Result<Imported, Diagnostics> {
-    message(&decode(bytes)?, settings)
-}
-
-/// The graph of a model, as its message has it.
-pub fn message(proto: &ModelProto, settings: &Settings) -> Result<Imported, Diagnostics> {
+/// Builds the graph of a checked model. The nodes and tensors that the checker found at fault are
+/// passed over, so that a consequence of a fault is not reported as well.
+///
+/// # Errors
+///
+/// The diagnostics of the checker, followed by those of the import.
+pub fn graph(
+    proto: &ModelProto,
+    checked: &Checked,
+    settings: &Settings,
+) -> Result<Imported, Diagnostics> {
     if proto.graph.is_none() {
         return Err(not_a_model("it has no graph").into());
     }
-    let checked = check::model(proto);
-    let built = build::model(proto, settings, &checked);
-    let bound = bindings::types(proto, settings, &checked);
-    let mut found = checked.diagnostics;
+    let built = build::model(proto, settings, checked);
+    let bound = bindings::types(proto, settings, checked);
+    let mut found = checked.diagnostics.clone();
     let (imported, more) = match built {
         Ok(imported) => (Some(imported), bound),
-        // What is wrong with the model's graph is wrong in training, too.
+        // A fault of the model's graph is a fault of the training graphs, too.
         Err(found) => (None, diagnostics::once_a_file(found.0)),
     };
     found.extend(more);

@@ -114,14 +114,14 @@ impl Builder<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{diag::Code, import};
+    use crate::{Compiler, Options, diag::Code};
 
     fn found(nodes: &str) -> Vec<(Code, String)> {
         let model = format!(
             "<ir_version: 10, opset_import: [\"\" : 21]>
             g (float[2] x, float[3] z, int64 n, bool go) => (r) {{ {nodes} }}"
         );
-        let imported = import::model(model.into(), &import::Settings::default());
+        let imported = Compiler::new(&Options::default()).import(model.into());
         let found = imported.err().map_or(Vec::new(), |found| found.0);
         found.into_iter().map(|diagnostic| (diagnostic.code, diagnostic.at.join(" › "))).collect()
     }

@@ -7,7 +7,7 @@ use super::{
     tensor::tensor,
 };
 use crate::{
-    check::{self, Checked},
+    check::Checked,
     diag::{Code, Diagnostic, Diagnostics, quoted},
     ir::{Graph, Held, Interface, ValueId},
     tensor::Tensor,
@@ -43,22 +43,25 @@ pub(super) struct Variable {
     pub tensor: Tensor,
 }
 
-/// The graphs of a model that learns; nothing where it does not.
+/// Builds the graphs of a checked model that has training information; `None` for one without.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with the model, at once, and each with its place.
-pub fn training(proto: &ModelProto, settings: &Settings) -> Result<Option<Training>, Diagnostics> {
+/// All diagnostics of the checker and of the import, each with its location.
+pub fn training(
+    proto: &ModelProto,
+    checked: &Checked,
+    settings: &Settings,
+) -> Result<Option<Training>, Diagnostics> {
     let Some(main) = proto.graph.as_ref().filter(|_| !proto.training_info.is_empty()) else {
         return Ok(None);
     };
     no_other_state(settings)?;
-    let checked = check::model(proto);
-    if !checked.diagnostics.is_empty() || !bindings::types(proto, settings, &checked).is_empty() {
-        // Reading the model says all that is wrong with it.
-        return super::message(proto, settings).map(|_| None);
+    if !checked.diagnostics.is_empty() || !bindings::types(proto, settings, checked).is_empty() {
+        // The import of the main graph reports all diagnostics.
+        return super::graph(proto, checked, settings).map(|_| None);
     }
-    let mut model = Model { proto, main, settings, checked: &checked, files: Vec::new() };
+    let mut model = Model { proto, main, settings, checked, files: Vec::new() };
     model.graphs().map(Some)
 }
 

@@ -279,7 +279,7 @@ fn missing(field: &str) -> Diagnostic {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, compile_bytes, import, tensor::Tensor, value::Value};
+    use crate::{Compiler, Options, import, tensor::Tensor, value::Value};
     use std::collections::BTreeMap;
 
     /// A model whose input has a first axis of that size, and whose output has one of that.
@@ -295,7 +295,7 @@ mod tests {
         let mut options = Options::default();
         let fixed = dims.iter().map(|&name| (name.to_owned(), import::Size::Fixed(2)));
         options.settings.dims.extend(fixed);
-        let output = compile_bytes(model.into(), "g", &options, &mut |_, _| {});
+        let output = Compiler::new(&options).compile_bytes(model.into(), "g");
         output.map(|output| output.module.code).map_err(|diagnostics| diagnostics.to_string())
     }
 

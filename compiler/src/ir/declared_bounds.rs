@@ -97,8 +97,8 @@ mod tests {
     /// The plan of a model that has room for its output.
     fn planned(graph: &str) -> Plan {
         let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
-        let planned = crate::plan(text.into_bytes().into(), &Options::default(), &mut |_, _| {});
-        let (plan, _) = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let planned = crate::Compiler::new(&Options::default()).plan(text.into_bytes().into());
+        let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let output = plan.outputs[0].operand.buffer;
         assert!(matches!(plan.buffers[output].place, Place::Arena { .. }), "{graph}");
         plan

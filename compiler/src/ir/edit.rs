@@ -159,7 +159,7 @@ impl<'g> Edit<'g> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::{Settings, model};
+    use crate::{Compiler, Options};
 
     const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
         g (float[2] x, bool c) => (float[2] z) {
@@ -174,7 +174,7 @@ mod tests {
 
     fn graph() -> Graph {
         let bytes = MODEL.as_bytes().into();
-        model(bytes, &Settings::default()).expect("the model is valid").graph
+        Compiler::new(&Options::default()).import(bytes).expect("the model is valid").graph
     }
 
     fn value(graph: &Graph, name: &str) -> ValueId {

@@ -71,7 +71,7 @@ mod tests {
 
     fn plan(graph: &str) -> Result<Plan, Diagnostics> {
         let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
-        Ok(crate::plan(text.into_bytes().into(), &Options::default(), &mut |_, _| {})?.0)
+        crate::Compiler::new(&Options::default()).plan(text.into_bytes().into())
     }
 
     #[test]

@@ -189,7 +189,7 @@ fn widened_tensor(now: &TensorType, first: &TensorType, wide: &TensorType) -> Te
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, import, interpreter, tensor::Tensor, value::Value};
+    use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     /// Loops inside each other, `depth` of them around a node that makes a tensor twice as long.
     fn nested(depth: usize) -> String {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     fn nodes(depth: usize) -> usize {
-        let imported = import::model(nested(depth).into(), &import::Settings::default());
+        let imported = crate::Compiler::new(&Options::default()).import(nested(depth).into());
         imported.expect("the model is whole").graph.nodes().count()
     }
 
@@ -229,11 +229,11 @@ mod tests {
     #[test]
     fn they_give_what_they_should() {
         let run = |depth: usize, iterations: i64| {
-            let planned = crate::plan(nested(depth).into(), &Options::default(), &mut |_, _| {});
+            let planned = crate::Compiler::new(&Options::default()).plan(nested(depth).into());
             let v = Tensor::from_floats(&[1.0, 2.0]);
             let given =
                 [v, Tensor::from_int(iterations), Tensor::from_bool(true)].map(Value::Tensor);
-            let found = interpreter::run(&planned.expect("the model is whole").0, &given);
+            let found = interpreter::run(&planned.expect("the model is whole"), &given);
             found.expect("sizes are small")[0].tensor().map(Tensor::len)
         };
         assert_eq!(run(16, 0), Some(2));

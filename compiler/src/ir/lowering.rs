@@ -440,7 +440,7 @@ mod tests {
                     else_branch = once () => (z) { z = Abs(x) }
                 >(c)
             }"#;
-        let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
+        let planned = crate::Compiler::new(&Options::default()).plan(text.into());
         let diagnostics = planned.err().expect("a loop never ends").0;
         assert_eq!(
             diagnostics[0].at,

@@ -159,7 +159,7 @@ pub fn alone(old: &Graph, node: &Node) -> Result<Graph, Diagnostics> {
 /// }
 /// # let model = br#"<ir_version: 10, opset_import: ["" : 21]>
 /// #     g (float[2] x) => (float[2] y) { y = HardSwish (x) }"#;
-/// # let model = onnxc::import::model(model.as_slice().into(), &Default::default())?;
+/// # let model = onnxc::Compiler::new(&Default::default()).import(model.as_slice().into())?;
 /// # let first = simpler(&model.graph)?.nodes().next().map(|(_, node)| node.op.name());
 /// # assert_eq!(first, Some("Relu"));
 /// # Ok::<(), Diagnostics>(())

@@ -70,10 +70,10 @@ mod tests {
                     s = Concat<axis = 0>(s0, s1, s2)
                 }>(n, c, x, x)
             }";
-        let planned = crate::plan(model.into(), &Options::default(), &mut |_, _| {});
+        let planned = crate::Compiler::new(&Options::default()).plan(model.into());
         let given =
             [Tensor::from_floats(&[1.0, 2.0]), Tensor::from_int(3), Tensor::from_bool(true)];
-        let (plan, _) = planned.expect("the model is whole");
+        let plan = planned.expect("the model is whole");
         let found = interpreter::run(&plan, &given.map(Value::Tensor)).expect("sizes are small");
         let all = found[2].tensor().and_then(Tensor::ints);
         assert_eq!(all, Some(vec![2, 2, 8, 4, 6, 20, 6, 10, 32]));

@@ -362,7 +362,8 @@ mod tests {
                 b = Unsqueeze(some, first)
                 y = Concat<axis = 0>(b, a, b)
             }"#;
-        let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
+        let plan = crate::Compiler::new(&Options::default())
+            .plan(text.to_owned().into())
             .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let chosen = Tensor::from_raw(DType::Bool, vec![6], vec![1, 0, 1, 1, 0, 1].into());
         let x = Tensor { shape: vec![1, 4], ..Tensor::from_floats(&[1.0, 2.0, 3.0, 4.0]) };
@@ -404,7 +405,8 @@ mod tests {
             <int64[2] parts = {3, 0}>
             { a, b = Split<axis = 1>(x, parts) }"#;
         let options = crate::Options::default();
-        let (plan, _) = crate::plan(text.to_owned().into(), &options, &mut |_, _| {})
+        let plan = crate::Compiler::new(&options)
+            .plan(text.to_owned().into())
             .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         assert_eq!(plan.to_string().matches("concat::split").count(), 2, "{plan}");
     }

@@ -201,7 +201,8 @@ mod tests {
             <float[1, 1, 1, 2] q = {1.0, 2.0}, float[1, 1, 2, 2] k = {1.0, 0.0, 0.0, 1.0}>
             { y, "", "", scores = Attention<scale = 1.0>(q, k, k) }"#;
         let options = Options::default();
-        let (plan, _) = crate::plan(text.to_owned().into(), &options, &mut |_, _| {})
+        let plan = crate::Compiler::new(&options)
+            .plan(text.to_owned().into())
             .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let made = interpreter::run(&plan, &[]).expect("there are no inputs");
         let numbers = |value: &Value| value.tensor().and_then(Tensor::floats).expect("floats");
@@ -221,7 +222,8 @@ mod tests {
                 few = Less(n, five)
                 y = DequantizeLinear(bytes, scale)
             }"#;
-        let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
+        let plan = crate::Compiler::new(&Options::default())
+            .plan(text.to_owned().into())
             .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let x = Tensor::from_numbers(DType::F32, vec![1, 7], &[0.0; 7]).expect("enough numbers");
         let bytes = Tensor::from_raw(DType::U8, vec![2], vec![1, 2].into());
@@ -245,7 +247,8 @@ mod tests {
                 all = ReduceSum<keepdims = 0>(twice)
                 up = Add(sum, n)
             }"#;
-        let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
+        let plan = crate::Compiler::new(&Options::default())
+            .plan(text.to_owned().into())
             .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let n = Value::Tensor(Tensor::from_ints(&[1, 1]));
         let made = interpreter::run(&plan, &[n]).expect("the input fits");
@@ -268,8 +271,8 @@ mod tests {
                   int32 one = {{1}}, bool yes = {{1}}>
                  {{ {nodes} }}"
             );
-            let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
-            let (plan, _) = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            let planned = crate::Compiler::new(&Options::default()).plan(text.into());
+            let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
             let made = interpreter::run(&plan, &[]).expect("there are no inputs");
             made[0].tensor().and_then(Tensor::ints).expect("whole numbers")
         };

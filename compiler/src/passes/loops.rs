@@ -285,14 +285,17 @@ mod tests {
             g (float[2] x, int64 n, bool c) => ({outputs}) {CONSTANTS} {{ {nodes} }}"
         );
         let mut ops = Vec::new();
-        let planned = crate::plan(model.into(), &Options::default(), &mut |pass, graph| {
-            if pass == "recognize" {
-                ops = graph.walk(graph.body).map(|(_, node)| node.op.name().to_owned()).collect();
-            }
-        });
+        let planned = crate::Compiler::new(&Options::default())
+            .observe(|pass, graph| {
+                if pass == "recognize" {
+                    ops =
+                        graph.walk(graph.body).map(|(_, node)| node.op.name().to_owned()).collect();
+                }
+            })
+            .plan(model.into());
         let given =
             [Tensor::from_floats(&[1.0, 2.0]), Tensor::from_int(3), Tensor::from_bool(true)];
-        let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}")).0;
+        let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let found = interpreter::run(&plan, &given.map(Value::Tensor)).expect("the inputs fit");
         let found = found.into_iter().map(|value| {
             let tensor = value.tensor().expect("it gives tensors").clone();
@@ -419,8 +422,8 @@ mod tests {
                     last = Loop<body = b (int64 i, bool on, v) => (bool to, w) {{ {body} }}>(many, yes, ones)
                 }}"
             );
-            let planned = crate::plan(model.into(), &Options::default(), &mut |_, _| {});
-            assert!(planned.is_ok_and(|(plan, _)| plan.steps.len() == 1), "{body}");
+            let planned = crate::Compiler::new(&Options::default()).plan(model.into());
+            assert!(planned.is_ok_and(|plan| plan.steps.len() == 1), "{body}");
         }
     }
 
@@ -463,7 +466,7 @@ mod tests {
                     >
                 }>(\"\", x)
             }";
-        let found = crate::plan(model.into(), &Options::default(), &mut |_, _| {});
+        let found = crate::Compiler::new(&Options::default()).plan(model.into());
         let found = found.err().expect("the size of a part is not known").to_string();
         assert!(found.contains("E0301") && found.contains("operator set 9"), "{found}");
     }
@@ -478,7 +481,7 @@ mod tests {
                     n = Add(a, p) o = Identity(a)
                 }>(zero, part)
             }";
-        let found = crate::plan(model.into(), &Options::default(), &mut |_, _| {});
+        let found = crate::Compiler::new(&Options::default()).plan(model.into());
         let found = found.err().expect("the number of axes is not known").to_string();
         assert!(found.contains("E0204"), "{found}");
     }

@@ -24,21 +24,12 @@ pub(super) struct Life {
     pub last: usize,
 }
 
-/// Lays out the memory of `plan`.
+/// Lays out the memory that `plans` share.
 ///
 /// # Errors
 ///
-/// Where something does not fit the address space.
-pub fn lay_out(plan: &mut Plan) -> Result<(), Diagnostic> {
-    lay_out_all(&mut [plan])
-}
-
-/// Lays out the memory that `plans` have in common.
-///
-/// # Errors
-///
-/// Where something does not fit the address space.
-pub fn lay_out_all(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
+/// A buffer does not fit the address space.
+pub fn lay_out(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
     for plan in &mut *plans {
         fits(plan)?;
         reuse(plan);

@@ -2,10 +2,11 @@
 //! back ends see; nothing here knows of graphs or operators.
 
 pub mod activation;
-pub mod copy_elision;
+mod copy_elision;
 pub mod custom;
-pub mod dead_calls;
+mod dead_calls;
 mod draw;
+mod finish;
 pub mod formula;
 pub mod geometry;
 mod info;
@@ -23,6 +24,7 @@ pub mod weight;
 
 pub use custom::Custom;
 pub use draw::{Draw, Seed};
+pub use finish::finish;
 pub use formula::{Field, Formula, NoParams, Symbols};
 pub use info::Info;
 pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};

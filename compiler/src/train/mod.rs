@@ -34,6 +34,7 @@ pub use loss::Loss;
 pub use optimizer::{Method, Optimizer, Setting};
 
 use crate::{
+    check,
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, quoted},
     domain::canonical,
     import::{self, Imported, Settings},
@@ -156,7 +157,7 @@ impl Prepare {
     /// As [`Prepare::bytes`].
     pub fn model(&self, mut model: ModelProto) -> Result<ModelProto, Diagnostics> {
         let settings = Settings { directory: self.directory.clone(), ..Settings::default() };
-        let imported = import::message(&model, &settings)?;
+        let imported = import::graph(&model, &check::model(&model), &settings)?;
         let (subject, opset) = self.subject(&model, &imported)?;
         import::gather(&mut model, self.directory.clone())?;
         raise(&mut model);
@@ -165,7 +166,7 @@ impl Prepare {
         model.graph = Some(main);
         result?;
         // What was written is held against all rules as any model is.
-        import::message(&model, &settings)?;
+        import::graph(&model, &check::model(&model), &settings)?;
         Ok(model)
     }
 
@@ -258,14 +259,15 @@ impl Prepare {
         let names: Vec<String> = candidates.iter().map(|tensor| tensor.name().to_owned()).collect();
         let settings = Settings { directory: self.directory.clone(), ..Settings::default() };
         let values = analysis_model::of_values(model, main, loss, &names);
-        let graph = import::message(&values, &settings)?.graph;
+        let graph = import::graph(&values, &check::model(&values), &settings)?.graph;
         let graph = passes::separate_dropout_masks(&graph)?;
         let survey = Survey::of(&graph, names.clone());
         let mut chosen = survey.chosen(&self.trainable)?;
         let xs: Vec<String> = chosen.iter().map(|&i| names[i].clone()).collect();
         if !xs.is_empty() {
             let probe = analysis_model::of_gradient(model, main, loss, &xs, &written.loss);
-            let idle = passes::find_zero_gradients(&import::message(&probe, &settings)?.graph)?;
+            let probe = import::graph(&probe, &check::model(&probe), &settings)?.graph;
+            let idle = passes::find_zero_gradients(&probe)?;
             let is_idle = |name: &String| {
                 xs.iter().position(|x| x == name).is_some_and(|i| idle.contains(&i))
             };

@@ -20,7 +20,7 @@ mod types;
 mod valid;
 
 use onnxc::{
-    Options, Verdict,
+    CheckReport, Options,
     diag::{Code, Diagnostics},
 };
 use onnxc_proto::{Bytes, Message, ModelProto};
@@ -57,8 +57,8 @@ fn swap(base: &str, from: &str, to: &str) -> Vec<u8> {
     parsed(&base.replacen(from, to, 1)).encode_to_vec()
 }
 
-fn verdict(model: &[u8]) -> Verdict {
-    onnxc::check_bytes(Bytes::copy_from_slice(model), &Options::default())
+fn verdict(model: &[u8]) -> CheckReport {
+    onnxc::Compiler::new(&Options::default()).check_bytes(Bytes::copy_from_slice(model))
 }
 
 fn all() -> Vec<Case> {

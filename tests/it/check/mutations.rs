@@ -336,7 +336,7 @@ fn fault(model: Vec<u8>, optimize: Optimize) -> Option<String> {
     let compile = || {
         let mut options = options();
         options.optimize = optimize;
-        onnxc::compile_bytes(Bytes::from(model), "model", &options, &mut |_, _| {})
+        onnxc::Compiler::new(&options).compile_bytes(Bytes::from(model), "model")
     };
     match catch_unwind(AssertUnwindSafe(compile)) {
         Err(panic) => {
@@ -356,7 +356,7 @@ fn fault(model: Vec<u8>, optimize: Optimize) -> Option<String> {
 fn the_bases_compile() {
     for (name, model) in models().into_iter().take(20) {
         let model = Bytes::from(model);
-        let compiled = onnxc::compile_bytes(model, "model", &options(), &mut |_, _| {});
+        let compiled = onnxc::Compiler::new(&options()).compile_bytes(model, "model");
         assert!(compiled.is_ok(), "{name}\n{}", compiled.err().expect("it is an error"));
     }
 }

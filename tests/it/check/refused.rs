@@ -61,7 +61,7 @@ fn what_nothing_can_be_made_of_is_refused_in_words() {
     for (graph, code, says) in CASES {
         let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
         let model = Bytes::from(parsed(&text).encode_to_vec());
-        match onnxc::compile_bytes(model, "model", &Options::default(), &mut |_, _| {}) {
+        match onnxc::Compiler::new(&Options::default()).compile_bytes(model, "model") {
             Ok(_) => wrong.push(format!("{graph}\nis compiled")),
             Err(all) => match all.0.as_slice() {
                 [one] if one.code == *code && one.message.contains(says) => {}

@@ -64,8 +64,8 @@ fn inputs(text: &str) -> Vec<(String, Vec<usize>)> {
 }
 
 fn plan(text: &str) -> Plan {
-    match onnxc::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {}) {
-        Ok((plan, _)) => plan,
+    match onnxc::Compiler::new(&Options::default()).plan(text.to_owned().into()) {
+        Ok(plan) => plan,
         Err(diagnostics) => panic!("{diagnostics}\n{text}"),
     }
 }
@@ -144,7 +144,7 @@ fn derivative(nodes: &str) -> String {
 /// Holds what is found wrong with the derivative against what must be said.
 fn refused(nodes: &str, parts: &[&str]) {
     let text = derivative(nodes);
-    let found = onnxc::plan(text.into(), &Options::default(), &mut |_, _| {});
+    let found = onnxc::Compiler::new(&Options::default()).plan(text.into());
     let found = found.err().expect("there is no derivative").to_string();
     for part in parts {
         assert!(found.contains(part), "`{part}` is not said in\n{found}");
@@ -176,12 +176,16 @@ fn a_path_without_a_derivative_is_shown() {
 fn what_is_not_asked_for_costs_nothing() {
     let text = derivative("a = MatMul(x, v)  y = Mul(a, a)").replace("float[3] w", "float[3, 4] v");
     let (mut nodes, options) = (String::new(), Options::default());
-    let mut keep = |pass: &str, graph: &onnxc::ir::Graph| {
+    let keep = |pass: &str, graph: &onnxc::ir::Graph| {
         if pass == "simplify" {
             nodes = graph.to_string();
         }
     };
-    onnxc::plan(text.into(), &options, &mut keep).map(drop).expect("it has a derivative");
+    onnxc::Compiler::new(&options)
+        .observe(keep)
+        .plan(text.into())
+        .map(drop)
+        .expect("it has a derivative");
     // x v, twice that, and its product with v turned: no ones, and nothing for v.
     let count = |op: &str| nodes.matches(op).count();
     assert_eq!([count("= MatMul"), count("= Gemm")], [1, 1], "{nodes}");

@@ -20,8 +20,8 @@ fn check(opset: u32, model: &str, inputs: &[Value], expected: &[&[f64]]) {
         "<ir_version: 10, opset_import: [\"\": {opset}, \"ai.onnx.preview.training\": 1, \"own\": 1]>\n{}",
         model.replace("Gradient<", "ai.onnx.preview.training.Gradient<")
     );
-    let plan = onnxc::plan(text.clone().into(), &Options::default(), &mut |_, _| {});
-    let (plan, _) = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}\n{text}"));
+    let plan = onnxc::Compiler::new(&Options::default()).plan(text.clone().into());
+    let plan = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}\n{text}"));
     let found = interpreter::run(&plan, inputs).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(found.len(), expected.len(), "{text}");
     for (found, expected) in found.iter().zip(expected) {

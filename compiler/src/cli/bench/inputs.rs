@@ -124,8 +124,8 @@ mod tests {
             g (float[40, 3] x, int64[40] label) => (float y) {
                 y = SoftmaxCrossEntropyLoss(x, label)
             }";
-        let planned = onnxc::plan(text.into(), &onnxc::Options::default(), &mut |_, _| {});
-        let (plan, _) = planned.expect("the model is whole");
+        let planned = onnxc::Compiler::new(&onnxc::Options::default()).plan(text.into());
+        let plan = planned.expect("the model is whole");
         let made = made_up(&plan, &|_| Some(Whole::Below(3))).expect("all is known");
         let drawn = made[1].tensor().and_then(Tensor::ints).expect("a label is a whole number");
         assert!((0..3).all(|class| drawn.contains(&class)), "{drawn:?}");

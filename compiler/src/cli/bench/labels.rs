@@ -42,7 +42,9 @@ mod tests {
                 y = NegativeLogLikelihoodLoss(b, lb)
             }";
         let mut labels = Labels::default();
-        onnxc::plan(text.into(), &onnxc::Options::default(), &mut |_, graph| labels.see(graph))
+        onnxc::Compiler::new(&onnxc::Options::default())
+            .observe(|_, graph| labels.see(graph))
+            .plan(text.into())
             .expect("the model is whole");
         let found = ["la", "lb", "k"].map(|input| labels.classes(input));
         assert_eq!(found, [Some(7), None, None]);

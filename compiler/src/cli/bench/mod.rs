@@ -11,7 +11,7 @@ use super::{
 };
 use labels::Labels;
 use onnxc::{
-    Output, Weights,
+    CompiledModel, Weights,
     diag::{Code, Diagnostic, Diagnostics},
     value::Value,
     write_if_changed,
@@ -104,11 +104,13 @@ fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     compile.stem.clone_from(&compile.name);
     compile.weights = Weights::File;
     let mut labels = Labels::default();
-    let mut output = onnxc::compile(&options.model, &compile, &mut |_, graph| labels.see(graph))?;
-    let Output { plans, module, .. } = &mut output;
+    let mut output = onnxc::Compiler::new(&compile)
+        .observe(|_, graph| labels.see(graph))
+        .compile(&options.model)?;
+    let CompiledModel { plans, module, .. } = &mut output;
     let plan = plans.infer();
     super::run::callable(plan)?;
-    let style = compile.style(plan, "model");
+    let style = compile.style(plan, "model")?;
     let timed = match &options.step {
         None => Timed::inference(plan, &style),
         Some(name) => Timed::step(plans.training(), name.as_deref(), &style)?,

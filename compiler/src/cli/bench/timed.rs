@@ -84,14 +84,14 @@ mod tests {
         let prepare = Prepare::new(Loss::Mse, Optimizer::from(Method::Sgd));
         let model = prepare.bytes(text.into()).expect("the model can be trained");
         let bytes = model.encode_to_vec().into();
-        let training = onnxc::training(bytes, &Options::default(), &mut |_, _| {});
-        training.expect("the model is valid").expect("it learns").0
+        let training = onnxc::Compiler::new(&Options::default()).training_plans(bytes);
+        training.expect("the model is valid").expect("it learns")
     }
 
     #[test]
     fn a_step_is_timed_from_first_values_on_and_inference_without_them() {
         let training = training();
-        let style = Options::default().style(&training.infer, "model");
+        let style = Options::default().style(&training.infer, "model").expect("it has an arena");
         let step = Timed::step(Some(&training), None, &style).expect("there is one algorithm");
         let code = step.code();
         assert!(code.contains("model.init();") && code.contains("model.step(a0, a1)"), "{code}");

@@ -120,8 +120,8 @@ fn first(
 fn compile(sample: &Sample, version: &Version, types: &Types<'_>) -> Result<Plan, String> {
     let text = sample.model(version, types);
     let options = Options::default();
-    let plan = onnxc::plan(text.into_bytes().into(), &options, &mut |_, _| {});
-    let (plan, _) = plan.map_err(|all| match all.0.into_iter().next() {
+    let plan = onnxc::Compiler::new(&options).plan(text.into_bytes().into());
+    let plan = plan.map_err(|all| match all.0.into_iter().next() {
         Some(diagnostic) => diagnostic.message,
         None => String::new(),
     })?;

@@ -88,12 +88,12 @@ fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, D
     let mut options = folder.options(options)?;
     options.settings.directory = Some(folder.path.clone());
     if folder.learns() {
-        let training = onnxc::training(folder.model()?, &options, &mut |_, _| {})?;
-        let (training, _) = training.ok_or_else(learns_nothing)?;
+        let training = onnxc::Compiler::new(&options).training_plans(folder.model()?)?;
+        let training = training.ok_or_else(learns_nothing)?;
         let script = Script::of(folder, &training)?;
         return Ok(judged(script.interpret(&training), &script));
     }
-    let plan = onnxc::plan(folder.model()?, &options, &mut |_, _| {})?.0;
+    let plan = onnxc::Compiler::new(&options).plan(folder.model()?)?;
     let sets = folder.data_sets(&plan)?;
     callable(&plan)?;
     // State is handed from one data set to the next.

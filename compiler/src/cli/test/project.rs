@@ -6,7 +6,7 @@ use super::{
     glue::{self, glue},
 };
 use onnxc::{
-    Options, Output, Weights,
+    CompiledModel, Options, Weights,
     diag::{Code, Diagnostic, Diagnostics},
     emit,
     value::Value,
@@ -84,15 +84,15 @@ impl Project {
         path: &Path,
         options: &Options,
         learns: bool,
-    ) -> Result<Output, Diagnostics> {
+    ) -> Result<CompiledModel, Diagnostics> {
         let mut options = options.clone();
         options.name = Some(format!("model_{number}"));
         options.stem.clone_from(&options.name);
         options.weights = Weights::File;
-        let mut output = onnxc::compile(path, &options, &mut |_, _| {})?;
-        let Output { plans, module, .. } = &mut output;
+        let mut output = onnxc::Compiler::new(&options).compile(path)?;
+        let CompiledModel { plans, module, .. } = &mut output;
         let plan = plans.infer();
-        let style = options.style(plan, &format!("model_{number}"));
+        let style = options.style(plan, &format!("model_{number}"))?;
         let signature = emit::signature(plan, &style);
         let directory = self.crate_of(number).join("src");
         self.images |= module.code.contains("image_decoder::");

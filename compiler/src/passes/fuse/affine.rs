@@ -219,8 +219,8 @@ mod tests {
                  <{constants}>
                  {{ sum = MatMul(x, w)  y = Div(sum, c) }}"
             );
-            let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
-            let (plan, _) = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            let planned = crate::Compiler::new(&Options::default()).plan(text.into());
+            let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
             let x = Tensor { shape: vec![1, 2], ..Tensor::from_floats(&[1.0, 1.0]) };
             let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
             made[0].tensor().and_then(Tensor::floats).expect("floats")

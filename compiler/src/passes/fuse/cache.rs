@@ -106,10 +106,12 @@ mod tests {
              }}"
         );
         let mut graph = String::new();
-        let (plan, _) = crate::plan(text.into(), &Options::default(), &mut |_, made| {
-            graph = made.to_string();
-        })
-        .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let plan = crate::Compiler::new(&Options::default())
+            .observe(|_, made| {
+                graph = made.to_string();
+            })
+            .plan(text.into())
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let floats = |shape: &[usize], x: f32| {
             let numbers = vec![x; shape.iter().product()];
             Value::Tensor(Tensor { shape: shape.to_vec(), ..Tensor::from_floats(&numbers) })

@@ -132,8 +132,8 @@ mod tests {
                      y = Mul(real, scale)
                  }}"
             );
-            let planned = crate::plan(text.into(), &Options::default(), &mut |_, _| {});
-            let (plan, _) = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            let planned = crate::Compiler::new(&Options::default()).plan(text.into());
+            let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
             let x = Tensor { shape: vec![2, 1], ..Tensor::from_floats(&[255.0, 51.0]) };
             let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
             made[0].tensor().and_then(Tensor::floats).expect("floats")

@@ -251,10 +251,12 @@ mod tests {
                 y = QuantizeLinear(d, one, z)
             }"#;
         let mut after = String::new();
-        let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, g| {
-            after = g.to_string();
-        })
-        .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let plan = crate::Compiler::new(&Options::default())
+            .observe(|_, g| {
+                after = g.to_string();
+            })
+            .plan(text.to_owned().into())
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         assert!(after.contains("QuantizedMatMul"), "{after}");
         let x = Tensor { shape: vec![1, 3], ..Tensor::from_floats(&[1.0, 2.0, 4.5]) };
         let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");

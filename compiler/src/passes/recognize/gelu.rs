@@ -107,7 +107,8 @@ mod tests {
                 product = Mul(x, gate)
                 y = Mul(product, half)
             }"#;
-        let (plan, _) = crate::plan(text.to_owned().into(), &Options::default(), &mut |_, _| {})
+        let plan = crate::Compiler::new(&Options::default())
+            .plan(text.to_owned().into())
             .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let x = Value::Tensor(Tensor::from_floats(&[0.0, 1.0]));
         let made = interpreter::run(&plan, &[x]).expect("the input fits");

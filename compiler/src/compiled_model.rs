@@ -1,0 +1,73 @@
+//! A compiled model and the files that it is written to.
+
+use crate::{
+    Module,
+    diag::{self, Code, Diagnostic},
+    emit,
+    file::{self, Replacement},
+    plan::Plans,
+};
+use std::{
+    io::Write,
+    iter,
+    path::{Path, PathBuf},
+};
+
+/// A compiled model: its plans and its module.
+pub struct CompiledModel {
+    /// The plans, for sizes, costs and the interpreter.
+    pub plans: Plans,
+    /// The generated module.
+    pub module: Module,
+    /// The name of the weights file, unless the weights are in the module.
+    pub weights_file: Option<String>,
+    /// The external data files that were read, relative to the model's directory.
+    pub files: Vec<PathBuf>,
+    /// The path of the model file, unless the model was given as bytes.
+    pub model: Option<PathBuf>,
+}
+
+impl CompiledModel {
+    /// Writes the module to `path` and the weights file, if there is one, beside it. Returns the
+    /// path of the weights file. A file is written only if its content changes, and either both
+    /// files are written or neither.
+    ///
+    /// # Errors
+    ///
+    /// The system cannot write a file, `path` has no directory for the weights, or a file that the
+    /// model was read from would be overwritten.
+    pub fn write(&self, path: &Path) -> Result<Option<PathBuf>, Diagnostic> {
+        let (weights, files) = self.stage_files(path)?;
+        // All files are complete by now, so only a crash between two renames can separate them.
+        files.into_iter().try_for_each(Replacement::put)?;
+        Ok(weights)
+    }
+
+    /// Returns the path of the weights file, if there is one, and the files that [`Self::write`]
+    /// moves into place.
+    pub(crate) fn stage_files(
+        &self,
+        path: &Path,
+    ) -> Result<(Option<PathBuf>, Vec<Replacement>), Diagnostic> {
+        let weights =
+            self.weights_file.as_ref().map(|name| file::beside(path, name)).transpose()?;
+        self.keep_sources(path)?;
+        weights.iter().try_for_each(|to| self.keep_sources(to))?;
+        let write = |out: &mut dyn Write| emit::write_weights(&self.plans.all(), out);
+        let staged = weights.as_deref().map(|to| Replacement::of(to, write)).transpose()?;
+        let module = Replacement::of(path, |out| out.write_all(self.module.code.as_bytes()))?;
+        Ok((weights, staged.into_iter().chain([module]).collect()))
+    }
+
+    /// Returns an error if `to` is a file that the model was read from.
+    fn keep_sources(&self, to: &Path) -> diag::Result {
+        let Some(model) = &self.model else { return Ok(()) };
+        let files = self.files.iter().map(|file| model.with_file_name(file));
+        if !iter::once(model.clone()).chain(files).any(|from| file::is_one(&from, to)) {
+            return Ok(());
+        }
+        Err(Diagnostic::new(Code::BadOption, "the model was read from it, and would be lost")
+            .help("write to another path")
+            .within(to.display().to_string()))
+    }
+}

@@ -1,0 +1,326 @@
+//! The stages that a model goes through, from a file to a module.
+//!
+//! | stage | from | to | function |
+//! |---|---|---|---|
+//! | decode | bytes | messages | [`import::decode`] |
+//! | check | messages | diagnostics | [`check::model`] |
+//! | import | checked messages | graphs | [`import::graph`], [`import::training`] |
+//! | passes | graph | graph | [`passes::run`] |
+//! | lower | graph | plan | [`ir::plan`] |
+//! | finish | plans | plans with memory | [`plan::finish`] |
+//! | emit | plans | module | [`emit::module`] |
+
+use crate::{
+    CompiledModel, Options, check,
+    diag::{Code, Diagnostic, Diagnostics},
+    emit::{self, WeightsIn},
+    export, file,
+    import::{self, Imported},
+    ir::{self, Graph},
+    passes::{self, OwnPass},
+    plan::{self, Algorithm, Plan, Plans, Training},
+    train,
+};
+use bytes::Bytes;
+use onnxc_proto::ModelProto;
+use proc_macro2::TokenStream;
+use std::path::{Path, PathBuf};
+
+/// The most bytes of weights that a module holds as source text.
+const MAX_INLINE_WEIGHT_BYTES: usize = 256 << 20;
+
+/// Compiles models with one set of options.
+///
+/// Each method runs the stages up to one result: a module, plans, a graph, or diagnostics. All
+/// report every diagnostic at once, each with its location.
+///
+/// ```
+/// use onnxc::{Compiler, Options};
+///
+/// let model = r#"<ir_version: 10, opset_import: ["" : 21]>
+///     g (float[2, 3] x) => (float[2, 3] y) { y = Relu (x) }"#;
+/// let plan = Compiler::new(&Options::default()).plan(model.into())?;
+/// assert_eq!(plan.steps.len(), 1);
+/// # Ok::<(), onnxc::diag::Diagnostics>(())
+/// ```
+pub struct Compiler<'a> {
+    options: &'a Options,
+    observer: Observer<'a>,
+}
+
+/// A function that is called with the name of each pass and the graph after it.
+type Observer<'a> = Box<dyn FnMut(&str, &Graph) + 'a>;
+
+/// The diagnostics of a model.
+#[derive(Debug, Default)]
+pub struct CheckReport {
+    /// Violations of the ONNX specification. A model without any is valid.
+    pub invalid: Vec<Diagnostic>,
+    /// Reasons why a valid model cannot be compiled.
+    pub unsupported: Vec<Diagnostic>,
+}
+
+/// The module of a model as items for a macro.
+pub struct ModuleItems {
+    /// The items.
+    pub items: TokenStream,
+    /// The external data files that were read, relative to the model's directory.
+    pub files: Vec<PathBuf>,
+}
+
+/// Plans, and the external data files that were read for them.
+struct Planned {
+    plans: Plans,
+    files: Vec<PathBuf>,
+}
+
+impl<'a> Compiler<'a> {
+    /// Creates a compiler with these options.
+    #[must_use]
+    pub fn new(options: &'a Options) -> Compiler<'a> {
+        Compiler { options, observer: Box::new(|_, _| {}) }
+    }
+
+    /// Calls `observer` with the graph after the import (named `import`) and after each pass.
+    #[must_use]
+    pub fn observe(self, observer: impl FnMut(&str, &Graph) + 'a) -> Compiler<'a> {
+        Compiler { observer: Box::new(observer), ..self }
+    }
+
+    /// Compiles the model file at `path` to a module.
+    ///
+    /// # Errors
+    ///
+    /// The diagnostics of the options or of the model.
+    pub fn compile(&mut self, path: &Path) -> Result<CompiledModel, Diagnostics> {
+        self.options.validate()?;
+        let model = read(path)?;
+        let stem = path.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
+        let options = self.options.clone().beside(path);
+        let compiled = self.with_options(&options).compile_bytes(model, &stem);
+        let compiled = compiled.map_err(|all| all.within(&path.display().to_string()))?;
+        Ok(CompiledModel { model: Some(path.to_owned()), ..compiled })
+    }
+
+    /// Compiles the bytes of a model file to a module; `stem` is the file's name without extension.
+    ///
+    /// # Errors
+    ///
+    /// The diagnostics of the options or of the model.
+    pub fn compile_bytes(
+        &mut self,
+        model: Bytes,
+        stem: &str,
+    ) -> Result<CompiledModel, Diagnostics> {
+        let Planned { plans, files } = self.plan_model(model)?;
+        let style = self.options.style(plans.infer(), stem)?;
+        if style.weights == WeightsIn::Module {
+            fit_in_module(plans.infer())?;
+        }
+        let module = emit::module(&plans, &style);
+        let weights_file = match style.weights {
+            WeightsIn::File(name) => Some(name),
+            WeightsIn::Module => None,
+        };
+        Ok(CompiledModel { plans, module, weights_file, files, model: None })
+    }
+
+    /// Compiles the bytes of a model file to the items of a module, with the weights among them.
+    ///
+    /// # Errors
+    ///
+    /// The diagnostics of the options or of the model.
+    pub fn module_items(&mut self, model: Bytes, stem: &str) -> Result<ModuleItems, Diagnostics> {
+        let Planned { plans, files } = self.plan_model(model)?;
+        let style = self.options.style(plans.infer(), stem)?;
+        fit_in_module(plans.infer())?;
+        Ok(ModuleItems { items: emit::items(&plans, &style), files })
+    }
+
+    /// Checks whether the model file at `path` is valid, and whether it can be compiled.
+    pub fn check(&mut self, path: &Path) -> CheckReport {
+        match read(path) {
+            Ok(model) => {
+                let options = self.options.clone().beside(path);
+                let report = self.with_options(&options).check_bytes(model);
+                report.within(&path.display().to_string())
+            }
+            Err(diagnostic) => CheckReport { invalid: vec![diagnostic], ..CheckReport::default() },
+        }
+    }
+
+    /// Checks whether the bytes of a model file are valid, and whether they can be compiled.
+    pub fn check_bytes(&mut self, model: Bytes) -> CheckReport {
+        let diagnostics = self.plans(model).err().map_or(Vec::new(), |diagnostics| diagnostics.0);
+        let mut report = CheckReport::default();
+        for diagnostic in diagnostics {
+            let invalid = diagnostic.code.is_invalidity();
+            let list = if invalid { &mut report.invalid } else { &mut report.unsupported };
+            // Two stages may report the same fault at the same location.
+            if !list.contains(&diagnostic) {
+                list.push(diagnostic);
+            }
+        }
+        report
+    }
+
+    /// Plans a model file: inference alone, or inference and training where the model has training
+    /// information.
+    ///
+    /// # Errors
+    ///
+    /// The diagnostics of the options or of the model.
+    pub fn plans(&mut self, model: Bytes) -> Result<Plans, Diagnostics> {
+        Ok(self.plan_model(model)?.plans)
+    }
+
+    /// Plans the inference of a model file. The variables of a training model are constants of it.
+    ///
+    /// # Errors
+    ///
+    /// The diagnostics of the options or of the model.
+    pub fn plan(&mut self, model: Bytes) -> Result<Plan, Diagnostics> {
+        self.options.validate()?;
+        let graph = self.import(model)?.graph;
+        self.plan_inference(graph)
+    }
+
+    /// Plans the inference and training of a model file; `None` for a model without training
+    /// information.
+    ///
+    /// # Errors
+    ///
+    /// The diagnostics of the options or of the model.
+    pub fn training_plans(&mut self, model: Bytes) -> Result<Option<Training>, Diagnostics> {
+        self.options.validate()?;
+        let model = import::decode(model)?;
+        let checked = check::model(&model);
+        let graphs = import::training(&model, &checked, &self.options.settings)?;
+        graphs.map(|graphs| self.plan_training(graphs)).transpose()
+    }
+
+    /// Imports the graph of a model file, without running any pass.
+    ///
+    /// # Errors
+    ///
+    /// The diagnostics of the model.
+    pub fn import(&self, model: Bytes) -> Result<Imported, Diagnostics> {
+        self.import_message(&import::decode(model)?)
+    }
+
+    /// Simplifies the graph of a model file. The result has ONNX's own operators only, so that
+    /// [`export::model`] can write it.
+    ///
+    /// # Errors
+    ///
+    /// The diagnostics of the model.
+    pub fn optimize(&mut self, model: Bytes) -> Result<Graph, Diagnostics> {
+        self.optimize_message(&import::decode(model)?)
+    }
+
+    /// Simplifies a model file as [`Self::optimize`] does, to messages. Training information is
+    /// kept, with the names that it refers to.
+    ///
+    /// # Errors
+    ///
+    /// The diagnostics of the model, or training information whose meaning would change.
+    pub fn optimize_model(&mut self, model: Bytes) -> Result<ModelProto, Diagnostics> {
+        let mut model = import::decode(model)?;
+        if model.training_info.is_empty() {
+            return export::model(&self.optimize_message(&model)?);
+        }
+        let settings = &self.options.settings;
+        self.import_message(&model)?;
+        import::gather(&mut model, settings.directory.clone())?;
+        let kept = train::Kept::taken(&mut model)?;
+        let mut model = export::model(&self.optimize_message(&model)?)?;
+        kept.put_back(&mut model)?;
+        // Sizes and constants are fixed by now, and their names may be gone.
+        let settings = import::Settings {
+            customs: settings.customs.clone(),
+            types: settings.types.clone(),
+            ..import::Settings::default()
+        };
+        import::graph(&model, &check::model(&model), &settings)?;
+        Ok(model)
+    }
+
+    /// Returns a compiler with other options and the same observer.
+    fn with_options<'b>(&'b mut self, options: &'b Options) -> Compiler<'b> {
+        Compiler { options, observer: Box::new(|pass, graph| (self.observer)(pass, graph)) }
+    }
+
+    /// Checks and imports the main graph of a model.
+    fn import_message(&self, model: &ModelProto) -> Result<Imported, Diagnostics> {
+        import::graph(model, &check::model(model), &self.options.settings)
+    }
+
+    fn optimize_message(&mut self, model: &ModelProto) -> Result<Graph, Diagnostics> {
+        let graph = self.import_message(model)?.graph;
+        passes::run(graph, &self.options.passes, passes::STANDARD, &mut self.observer)
+    }
+
+    fn plan_model(&mut self, model: Bytes) -> Result<Planned, Diagnostics> {
+        self.options.validate()?;
+        let model = import::decode(model)?;
+        let checked = check::model(&model);
+        if let Some(mut graphs) = import::training(&model, &checked, &self.options.settings)? {
+            let files = std::mem::take(&mut graphs.files);
+            let plans = Plans::Training(Box::new(self.plan_training(graphs)?));
+            return Ok(Planned { plans, files });
+        }
+        let Imported { graph, files } = import::graph(&model, &checked, &self.options.settings)?;
+        let plans = Plans::Inference(Box::new(self.plan_inference(graph)?));
+        Ok(Planned { plans, files })
+    }
+
+    fn plan_inference(&mut self, graph: Graph) -> Result<Plan, Diagnostics> {
+        let mut plan = self.lower(graph, &self.options.passes)?;
+        plan::finish(&mut [&mut plan], self.options.max_arena)?;
+        Ok(plan)
+    }
+
+    fn plan_training(&mut self, graphs: import::Training) -> Result<Training, Diagnostics> {
+        let own = &self.options.passes;
+        let mut training = Training {
+            infer: self.lower(graphs.infer, own)?,
+            reset: self.lower(graphs.reset, &[])?,
+            init: self.lower(graphs.init, &[])?,
+            steps: Vec::new(),
+        };
+        for (name, graph) in graphs.steps {
+            training.steps.push(Algorithm { name, plan: self.lower(graph, own)? });
+        }
+        plan::finish(&mut training.plans_mut().collect::<Vec<_>>(), self.options.max_arena)?;
+        Ok(training)
+    }
+
+    /// Runs the passes on a graph, those of the user first, and lowers the result.
+    fn lower(&mut self, graph: Graph, own: &[OwnPass]) -> Result<Plan, Diagnostics> {
+        let Options { optimize, precision, .. } = *self.options;
+        let graph = passes::run(graph, own, passes::pipeline(optimize), &mut self.observer)?;
+        Ok(ir::plan(&graph, optimize, precision)?)
+    }
+}
+
+impl CheckReport {
+    /// The report with every diagnostic located inside `place`.
+    fn within(self, place: &str) -> CheckReport {
+        let within = |diagnostics| Diagnostics(diagnostics).within(place).0;
+        CheckReport { invalid: within(self.invalid), unsupported: within(self.unsupported) }
+    }
+}
+
+fn read(path: &Path) -> Result<Bytes, Diagnostic> {
+    file::read(path).map_err(file::refused(path))
+}
+
+/// Returns an error if the weights are too large for source text.
+fn fit_in_module(plan: &Plan) -> Result<(), Diagnostic> {
+    if plan.weight_bytes <= MAX_INLINE_WEIGHT_BYTES {
+        return Ok(());
+    }
+    let message = format!("{} bytes of weights do not fit in a module", plan.weight_bytes);
+    Err(Diagnostic::new(Code::TooLarge, message)
+        .help("have them written to a file: `onnxc model.onnx -o model.rs`, or a build script"))
+}
