@@ -34,7 +34,7 @@ const SIMPLIFY: &[Rule] = &[
 /// are first replaced by that operator.
 pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
     expand_all(graph, |cx, id, _, into, _| {
-        expand(cx, id, into, &[SIMPLIFY, &[super::recognize::gelu]].concat())
+        expand(cx, id, into, &[SIMPLIFY, &[super::recognize::recognize_gelu]].concat())
     })
 }
 

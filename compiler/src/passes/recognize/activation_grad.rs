@@ -1,6 +1,6 @@
-//! The derivatives of `Gelu` and `Softmax`, as the gradients of the operators write them.
+//! Recognizes the gradients of `Gelu` and `Softmax` in the nodes that the pass `gradient` writes.
 
-use super::{about, either, gelu::over_root, number, operands, operands_of, wide};
+use super::{either, gelu::match_over_root, is_about, number, operands, operands_of, unrounded};
 use crate::{
     ir::{Node, Site, ValueId},
     ops::{
@@ -16,137 +16,145 @@ use std::{
     rc::Rc,
 };
 
-/// The factor of `x³` in the `Gelu` that is made of a hyperbolic tangent.
-const CUBE: f64 = 0.044_715;
+/// The coefficient of `x³` in the tanh approximation of `Gelu`.
+const CUBIC: f64 = 0.044_715;
 /// `√(2/π)`.
 const ROOT: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
-/// `dy · (Φ(x) + x φ(x))`, with the distribution function and the density of the normal distribution.
-pub fn gelu(site: &mut Site<'_>, node: &Node) -> Replaced {
+/// Recognizes `dy · (Φ(x) + x φ(x))`, with the distribution function `Φ` and the density `φ` of the
+/// normal distribution.
+pub fn recognize_gelu_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (dy, x) = either(operands_of(node, &MUL)?, |dy, gradient| {
-        let x = either(operands(site, gradient, &ADD)?, |area, density| {
-            let x = argument(site, density)?;
-            distribution(site, area, x)?;
+        let x = either(operands(site, gradient, &ADD)?, |distribution, density| {
+            let x = match_density(site, density)?;
+            match_distribution(site, distribution, x)?;
             Some(x)
         })?;
         Some((dy, x))
     })?;
-    replace(site, node, [dy, x], false)
+    replace_gelu(site, node, [dy, x], false)
 }
 
-/// `dy · ((1 + t) + x (1 - t²) z') · 1/2`, where `t = tanh(z)` and `z = √(2/π) (x + 0.044715 x³)`.
-pub fn gelu_tanh(site: &mut Site<'_>, node: &Node) -> Replaced {
-    let product = scaled(site, node, 0.5)?;
+/// Recognizes `dy · ((1 + t) + x (1 - t²) z') · 1/2`, where `t = tanh(z)` and
+/// `z = √(2/π) (x + 0.044715 x³)`.
+pub fn recognize_gelu_tanh_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let product = match_scaled_node(site, node, 0.5)?;
     let (dy, x) = either(operands(site, product, &MUL)?, |dy, gradient| {
-        let x = either(operands(site, gradient, &ADD)?, |gate, rise| {
-            let gate = plus_one(site, gate)?;
-            let x = bent(site, of_unary(site, gate, &TANH)?)?;
-            rises(site, rise, gate, x)?;
+        let x = either(operands(site, gradient, &ADD)?, |gate, derivative| {
+            let t = match_plus_one(site, gate)?;
+            let x = match_tanh_argument(site, match_unary(site, t, &TANH)?)?;
+            match_tanh_derivative(site, derivative, t, x)?;
             Some(x)
         })?;
         Some((dy, x))
     })?;
-    replace(site, node, [dy, x], true)
+    replace_gelu(site, node, [dy, x], true)
 }
 
-/// The gradient at `x` times `dy`, where both are alike, and not rounded on the way.
-fn replace(site: &mut Site<'_>, node: &Node, [dy, x]: [ValueId; 2], approximate: bool) -> Replaced {
-    if wide(site.graph, x)? != wide(site.graph, dy)? {
+/// Replaces the node by `GeluGrad`, if `dy` and `x` have the same type and one that
+/// [`unrounded`](super::unrounded) accepts.
+fn replace_gelu(
+    site: &mut Site<'_>,
+    node: &Node,
+    [dy, x]: [ValueId; 2],
+    approximate: bool,
+) -> Replaced {
+    if unrounded(site.graph, x)? != unrounded(site.graph, dy)? {
         return None;
     }
     site.replace(node, Rc::new(GeluGrad { approximate }), vec![Some(dy), Some(x)])
 }
 
-/// `y · (dy - Σ y dy)`, summed along the last axis.
-pub fn softmax(site: &mut Site<'_>, node: &Node) -> Replaced {
+/// Recognizes `y · (dy - Σ y dy)`, summed along the last axis.
+pub fn recognize_softmax_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (y, dy) = either(operands_of(node, &MUL)?, |y, rest| {
         let [dy, sum] = operands(site, rest, &SUB)?;
-        either(operands(site, summed(site, sum)?, &MUL)?, |a, b| {
+        either(operands(site, match_sum_of_last_axis(site, sum)?, &MUL)?, |a, b| {
             ([a, b] == [y, dy]).then_some((y, dy))
         })
     })?;
-    if wide(site.graph, y)? != wide(site.graph, dy)? {
+    if unrounded(site.graph, y)? != unrounded(site.graph, dy)? {
         return None;
     }
     site.replace(node, Rc::new(SoftmaxGrad), vec![Some(dy), Some(y)])
 }
 
-/// What is summed along its last axis, which stays with size 1.
-fn summed(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
+/// Returns the `x` of `ReduceSum(x)` along the last axis, with `keepdims`.
+fn match_sum_of_last_axis(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
     let node = site.producer(value)?;
     let sum = node.op.downcast::<Reduce>().filter(|sum| std::ptr::eq(sum.by, &SUM))?;
     let (x, axes) = (node.input(0)?, site.graph[node.input(1)?].ints()?);
-    let last = i64::try_from(wide(site.graph, x)?.rank()).ok()? - 1;
+    let last = i64::try_from(unrounded(site.graph, x)?.rank()).ok()? - 1;
     (sum.keepdims && (axes == [last] || axes == [-1])).then_some(x)
 }
 
-/// The `x` of `x φ(x)`.
-fn argument(site: &Site<'_>, density: ValueId) -> Option<ValueId> {
-    let bell = times(site, density, 0.5 * ROOT)?;
-    either(operands(site, bell, &MUL)?, |x, power| {
-        let square = times(site, of_unary(site, power, &EXP)?, 0.5)?;
+/// Returns the `x` of `x φ(x) = x exp(-x²/2) / √(2π)`.
+fn match_density(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
+    let product = match_scaled(site, value, 0.5 * ROOT)?;
+    either(operands(site, product, &MUL)?, |x, power| {
+        let square = match_scaled(site, match_unary(site, power, &EXP)?, 0.5)?;
         either(operands(site, square, &MUL)?, |negative, other| {
-            (other == x && of_unary(site, negative, &NEG)? == x).then_some(x)
+            (other == x && match_unary(site, negative, &NEG)? == x).then_some(x)
         })
     })
 }
 
-/// `Φ(x)`.
-fn distribution(site: &Site<'_>, area: ValueId, x: ValueId) -> Option<()> {
-    let error = plus_one(site, times(site, area, 0.5)?)?;
-    over_root(site, of_unary(site, error, &ERF)?, x)
+/// Matches `Φ(x) = (1 + erf(x/√2)) / 2`.
+fn match_distribution(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
+    let erf = match_plus_one(site, match_scaled(site, value, 0.5)?)?;
+    match_over_root(site, match_unary(site, erf, &ERF)?, x)
 }
 
-/// The `x` of `√(2/π) (1 + 0.044715 x²) x`.
-fn bent(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
-    let product = times(site, value, ROOT)?;
+/// Returns the `x` of `√(2/π) (1 + 0.044715 x²) x`.
+fn match_tanh_argument(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
+    let product = match_scaled(site, value, ROOT)?;
     either(operands(site, product, &MUL)?, |sum, x| {
-        (square_plus_one(site, sum, CUBE)? == x).then_some(x)
+        (match_square_plus_one(site, sum, CUBIC)? == x).then_some(x)
     })
 }
 
-/// `x (1 - t²) √(2/π) (1 + 3 · 0.044715 x²)`.
-fn rises(site: &Site<'_>, value: ValueId, gate: ValueId, x: ValueId) -> Option<()> {
-    either(operands(site, value, &MUL)?, |rest, steep| {
-        let of = square_plus_one(site, times(site, steep, ROOT)?, 3.0 * CUBE)?;
+/// Matches `x (1 - t²) √(2/π) (1 + 3 · 0.044715 x²)`.
+fn match_tanh_derivative(site: &Site<'_>, value: ValueId, t: ValueId, x: ValueId) -> Option<()> {
+    either(operands(site, value, &MUL)?, |rest, inner| {
+        let inner_x = match_square_plus_one(site, match_scaled(site, inner, ROOT)?, 3.0 * CUBIC)?;
         either(operands(site, rest, &MUL)?, |other, rest| {
-            let square = plus_one(site, rest)?;
-            let same = either(operands(site, square, &MUL)?, |negative, other| {
-                Some(other == gate && of_unary(site, negative, &NEG)? == gate)
+            let square = match_plus_one(site, rest)?;
+            let is_square = either(operands(site, square, &MUL)?, |negative, other| {
+                Some(other == t && match_unary(site, negative, &NEG)? == t)
             })?;
-            (same && other == x && of == x).then_some(())
+            (is_square && other == x && inner_x == x).then_some(())
         })
     })
 }
 
-/// The `x` of `c x² + 1`.
-fn square_plus_one(site: &Site<'_>, value: ValueId, c: f64) -> Option<ValueId> {
-    let square = times(site, plus_one(site, value)?, c)?;
+/// Returns the `x` of `c x² + 1`.
+fn match_square_plus_one(site: &Site<'_>, value: ValueId, c: f64) -> Option<ValueId> {
+    let square = match_scaled(site, match_plus_one(site, value)?, c)?;
     let [a, b] = operands(site, square, &MUL)?;
     (a == b).then_some(a)
 }
 
-/// What is added to one.
-fn plus_one(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
-    either(operands(site, value, &ADD)?, |other, one| is(site, one, 1.0, other))
+/// Returns the `x` of `x + 1`.
+fn match_plus_one(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
+    either(operands(site, value, &ADD)?, |x, one| is_number(site, one, 1.0).then_some(x))
 }
 
-/// What is multiplied by that number.
-fn times(site: &Site<'_>, value: ValueId, factor: f64) -> Option<ValueId> {
-    scaled(site, site.producer(value)?, factor)
+/// Returns the `x` of `factor · x`.
+fn match_scaled(site: &Site<'_>, value: ValueId, factor: f64) -> Option<ValueId> {
+    match_scaled_node(site, site.producer(value)?, factor)
 }
 
-fn scaled(site: &Site<'_>, node: &Node, factor: f64) -> Option<ValueId> {
-    either(operands_of(node, &MUL)?, |other, number| is(site, number, factor, other))
+fn match_scaled_node(site: &Site<'_>, node: &Node, factor: f64) -> Option<ValueId> {
+    either(operands_of(node, &MUL)?, |x, number| is_number(site, number, factor).then_some(x))
 }
 
-fn is(site: &Site<'_>, value: ValueId, wanted: f64, other: ValueId) -> Option<ValueId> {
-    about(number(site.graph, value)?, wanted).then_some(other)
+fn is_number(site: &Site<'_>, value: ValueId, expected: f64) -> bool {
+    number(site.graph, value).is_some_and(|number| is_about(number, expected))
 }
 
-/// What that function is applied to.
-fn of_unary(site: &Site<'_>, value: ValueId, row: &'static Unary) -> Option<ValueId> {
+/// Returns the `x` of the unary operator `row`.
+fn match_unary(site: &Site<'_>, value: ValueId, row: &'static Unary) -> Option<ValueId> {
     let node = site.producer(value)?;
-    let found = *node.op.downcast::<&'static Unary>()?;
-    if std::ptr::eq(found, row) { node.input(0) } else { None }
+    let op = *node.op.downcast::<&'static Unary>()?;
+    if std::ptr::eq(op, row) { node.input(0) } else { None }
 }

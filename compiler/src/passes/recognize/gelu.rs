@@ -1,6 +1,7 @@
-//! `Gelu`, which older models spell with the error function or the hyperbolic tangent.
+//! Recognizes `Gelu` in the nodes that older exporters write: with `Erf`, or with `Tanh` as its
+//! approximation.
 
-use super::{about, either, number, operands, operands_of, wide};
+use super::{either, is_about, number, operands, operands_of, unrounded};
 use crate::{
     ir::{Node, Site, ValueId},
     ops::{
@@ -15,73 +16,74 @@ use std::{
     rc::Rc,
 };
 
-/// `1/2 · x · (1 + s(x))`, where `s` is `erf(x/√2)`, or nearly so a hyperbolic tangent.
-pub fn gelu(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
+/// Recognizes `1/2 · x · (1 + erf(x/√2))`, or the same with the tanh approximation, in any order of
+/// the factors.
+pub fn recognize_gelu(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     let [a, b] = operands_of(node, &MUL)?;
     let (x, f) = [(a, b), (b, a)].into_iter().find_map(|(one, other)| {
         let [c, d] = operands(site, other, &MUL)?;
-        orders([one, c, d]).into_iter().find_map(|[x, half, gate]| {
-            let is_half = about(number(site.graph, half)?, 0.5);
-            if is_half { Some((x, sigmoidal(site, gate, x)?)) } else { None }
+        permutations([one, c, d]).into_iter().find_map(|[x, half, gate]| {
+            let is_half = is_about(number(site.graph, half)?, 0.5);
+            if is_half { Some((x, match_gate(site, gate, x)?)) } else { None }
         })
     })?;
-    wide(site.graph, x)?;
+    unrounded(site.graph, x)?;
     site.replace(node, Rc::new(Activation::of(f)?), vec![Some(x)])
 }
 
-/// All orders of three factors.
-fn orders([a, b, c]: [ValueId; 3]) -> [[ValueId; 3]; 6] {
+/// Returns all permutations of three factors.
+fn permutations([a, b, c]: [ValueId; 3]) -> [[ValueId; 3]; 6] {
     [[a, b, c], [a, c, b], [b, a, c], [b, c, a], [c, a, b], [c, b, a]]
 }
 
-/// `Gelu` in the form whose gate is `1 + s(x)`.
-fn sigmoidal(site: &Site<'_>, gate: ValueId, x: ValueId) -> Option<activation_fn::Activation> {
+/// Matches `1 + erf(x/√2)` or its tanh approximation and returns the form of `Gelu`.
+fn match_gate(site: &Site<'_>, gate: ValueId, x: ValueId) -> Option<activation_fn::Activation> {
     either(operands(site, gate, &ADD)?, |one, s| {
-        if !about(number(site.graph, one)?, 1.0) {
+        if !is_about(number(site.graph, one)?, 1.0) {
             return None;
         }
         let s = site.producer(s)?;
         let (row, argument) = (*s.op.downcast::<&'static Unary>()?, s.input(0)?);
         if std::ptr::eq(row, &ERF) {
-            over_root(site, argument, x)?;
+            match_over_root(site, argument, x)?;
             return Some(activation_fn::Activation::Gelu);
         }
         if !std::ptr::eq(row, &TANH) {
             return None;
         }
-        bent(site, argument, x)?;
+        match_tanh_argument(site, argument, x)?;
         Some(activation_fn::Activation::GeluTanh)
     })
 }
 
-/// `x/√2`.
-pub(super) fn over_root(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
+/// Matches `x/√2`.
+pub(super) fn match_over_root(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
     if let Some([a, b]) = operands(site, value, &DIV) {
-        return (a == x && about(number(site.graph, b)?, SQRT_2)).then_some(());
+        return (a == x && is_about(number(site.graph, b)?, SQRT_2)).then_some(());
     }
     either(operands(site, value, &MUL)?, |a, b| {
-        (a == x && about(number(site.graph, b)?, FRAC_1_SQRT_2)).then_some(())
+        (a == x && is_about(number(site.graph, b)?, FRAC_1_SQRT_2)).then_some(())
     })
 }
 
-/// `√(2/π) · (x + 0.044715 · x³)`.
-fn bent(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
+/// Matches `√(2/π) · (x + 0.044715 · x³)`.
+fn match_tanh_argument(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
     either(operands(site, value, &MUL)?, |root, sum| {
-        if !about(number(site.graph, root)?, FRAC_2_SQRT_PI * FRAC_1_SQRT_2) {
+        if !is_about(number(site.graph, root)?, FRAC_2_SQRT_PI * FRAC_1_SQRT_2) {
             return None;
         }
         either(operands(site, sum, &ADD)?, |a, term| {
-            let small = either(operands(site, term, &MUL)?, |c, power| {
-                cubed(site, power, x)?;
-                about(number(site.graph, c)?, 0.044_715).then_some(())
+            let cubic = either(operands(site, term, &MUL)?, |c, power| {
+                match_cube(site, power, x)?;
+                is_about(number(site.graph, c)?, 0.044_715).then_some(())
             });
-            if a == x { small } else { None }
+            if a == x { cubic } else { None }
         })
     })
 }
 
-/// `x³`.
-fn cubed(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
+/// Matches `x³`.
+fn match_cube(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
     let node = site.producer(value)?;
     if node.op.is::<Pow>() {
         let exponent = number(site.graph, node.input(1)?)?;
@@ -97,7 +99,7 @@ mod tests {
     use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     #[test]
-    fn factors_may_have_more_axes_than_what_they_scale() {
+    fn constants_may_have_a_higher_rank_than_x() {
         let text = r#"<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (y)
             <float root = {1.4142135}, float[1, 1] one = {1.0}, float half = {0.5}>
             {

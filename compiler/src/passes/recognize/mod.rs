@@ -1,17 +1,18 @@
-//! Groups of nodes by which exporters spell one operator become that operator, which has a kernel.
+//! Recognizes groups of nodes that exporters write for one operator, and replaces each by that
+//! operator, which has a kernel.
 //!
-//! What lies between is taken in even where something else uses it, too: it is then computed
-//! twice, by whoever needs it still, and results are the same: NaN where infinity times zero is
-//! written, too. But weights of attention that something else uses are not computed twice, and
-//! attention gives zeros to a query that may attend no key, where a softmax that is written out
-//! gives NaN; the specification of `Attention` made the same change.
+//! A group is replaced even if something else uses a value inside of it; that value is then computed
+//! twice. Results do not change, NaN included (`∞ · 0`). There are two exceptions. Attention weights
+//! that something else uses are not computed twice: such a group stays. And `Attention` returns zeros
+//! for a query that may attend to no key, where `Softmax` returns NaN; the specification of
+//! `Attention` makes the same change.
 
 mod activation_grad;
 mod attention;
 mod gate;
 mod gelu;
 
-pub use gelu::gelu;
+pub use gelu::recognize_gelu;
 
 use super::fuse::{is, keep};
 use crate::{
@@ -22,53 +23,54 @@ use crate::{
     ty::TensorType,
 };
 
-/// What is tried, in order.
+/// The rules, in the order in which they are tried.
 const RULES: &[Rule] = &[
-    gate::gate,
-    gelu,
-    activation_grad::gelu,
-    activation_grad::gelu_tanh,
-    activation_grad::softmax,
-    attention::of_heads,
-    attention::of_rows,
+    gate::recognize_gate,
+    recognize_gelu,
+    activation_grad::recognize_gelu_grad,
+    activation_grad::recognize_gelu_tanh_grad,
+    activation_grad::recognize_softmax_grad,
+    attention::recognize_attention,
+    attention::remove_head_transposes,
 ];
 
-/// Recognizes what can be.
+/// Runs the pass.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     let recognized = rewrite(graph, keep, RULES)?;
-    // The nodes of the group are still there, but nobody needs them.
+    // The second rewrite drops the nodes of the recognized groups.
     rewrite(&recognized, keep, &[])
 }
 
-/// The type of a tensor whose elements are wide: results of 16 bits are rounded between nodes.
-fn wide(graph: &Graph, value: ValueId) -> Option<&TensorType> {
+/// Returns the type of an `f32` or `f64` tensor. Values of 16-bit types are rounded between the nodes
+/// of a group, but not within a kernel.
+fn unrounded(graph: &Graph, value: ValueId) -> Option<&TensorType> {
     let ty = graph[value].ty.as_tensor()?;
     matches!(ty.dtype, DType::F32 | DType::F64).then_some(ty)
 }
 
-/// The one number that a value is, where it is constant.
+/// Returns the only element of a constant.
 fn number(graph: &Graph, value: ValueId) -> Option<f64> {
     let constant = graph[value].constant.as_ref()?;
     let &[number] = constant.floats()?.as_slice() else { return None };
     Some(number)
 }
 
-/// Whether a number is that one, in as many digits as `f32` has.
-fn about(found: f64, wanted: f64) -> bool {
-    (found - wanted).abs() <= 1e-6 * wanted.abs()
+/// Whether two numbers agree to the precision of `f32`.
+fn is_about(number: f64, expected: f64) -> bool {
+    (number - expected).abs() <= 1e-6 * expected.abs()
 }
 
-/// The operands of the node that makes `value`, where it is that operator.
+/// Returns the operands of the node that computes `value`, if it is the operator `row`.
 fn operands(site: &Site<'_>, value: ValueId, row: &'static Binary) -> Option<[ValueId; 2]> {
     operands_of(site.producer(value)?, row)
 }
 
-/// The operands of a node, where it is that operator.
+/// Returns the operands of a node, if it is the operator `row`.
 fn operands_of(node: &Node, row: &'static Binary) -> Option<[ValueId; 2]> {
     if is(node, row) { Some([node.input(0)?, node.input(1)?]) } else { None }
 }
 
-/// What `f` makes of two operands, in this order or in the other one.
+/// Calls `f` with two operands of a commutative operator in both orders, until it returns `Some`.
 pub fn either<T>([a, b]: [ValueId; 2], f: impl Fn(ValueId, ValueId) -> Option<T>) -> Option<T> {
     f(a, b).or_else(|| f(b, a))
 }
