@@ -3,7 +3,7 @@
 use crate::{
     domain,
     ir::{Attribute, Attributes, Domain, Info, Node, Outputs},
-    ops::{self, composite::Quoted},
+    ops::{self, composite::Composite},
 };
 use std::collections::BTreeMap;
 
@@ -86,8 +86,8 @@ impl Needs {
         let (name, domain) = (node.op.name(), node.op.domain());
         let newest = ops::find(domain, name, domain.newest());
         let mut version = newest.map_or(1, |entry| entry.since);
-        if let Some(quoted) = node.op.downcast::<Quoted>() {
-            version = quoted.version;
+        if let Some(composite) = node.op.downcast::<Composite>() {
+            version = composite.version;
         }
         if domain == Domain::Onnx {
             attributes.0.retain(|(attribute, value)| {

@@ -17,7 +17,7 @@ use crate::{
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     domain::{canonical, shown},
     ir::{Domain, Fitting, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
-    ops::{self, Entry, How, Read, composite::Quoted},
+    ops::{self, Entry, How, Read, composite::Composite},
     tensor::Tensor,
     ty::Type,
 };
@@ -341,7 +341,7 @@ impl<'p> Builder<'p> {
             }
             How::Nodes(nodes) => {
                 let attributes = self.typed(&attributes)?.0;
-                let op = Rc::new(Quoted { entry, version, attributes, nodes });
+                let op = Rc::new(Composite { entry, version, attributes, nodes });
                 self.add(op, node, (inputs, Vec::new()), scope)
             }
             How::Body(text) => {

@@ -11,7 +11,7 @@ use crate::{
     domain::canonical,
     ident,
     ir::{NewNode, ValueId},
-    ops::custom::{Custom, given},
+    ops::custom::{Custom, function_attribute},
     ty::Type,
 };
 use onnxc_proto::{
@@ -108,8 +108,9 @@ impl Builder<'_> {
                 .help("say it from a crate's root: `crate::path::of::function`"));
         }
         let (typed, _) = self.typed(attributes)?;
-        let attributes =
-            typed.into_iter().map(|(name, value)| Ok((name.clone(), given(&name, value)?)));
+        let attributes = typed
+            .into_iter()
+            .map(|(name, value)| Ok((name.clone(), function_attribute(&name, value)?)));
         let attributes = attributes.collect::<Result<Vec<_>>>()?;
         let mut outputs = Vec::new();
         for name in &node.output {

@@ -12,7 +12,7 @@ use crate::{
         Attribute, Domain, Graph, NewNode, Op, OperatorSet, Outputs, Reader, RegionId, Site,
         ValueId,
     },
-    ops::{self, Entry, How, composite::Quoted},
+    ops::{self, Entry, How, composite::Composite},
 };
 use onnxc_proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 use std::{
@@ -196,7 +196,7 @@ impl Spec {
             }
             How::Nodes(nodes) => {
                 let (version, attributes) = (self.set.version, self.attributes.clone());
-                let op = Rc::new(Quoted { entry, version, attributes, nodes });
+                let op = Rc::new(Composite { entry, version, attributes, nodes });
                 let inputs = self.inputs.clone();
                 self.node(op, inputs, Vec::new(), graph, region)
             }

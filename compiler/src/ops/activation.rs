@@ -112,7 +112,7 @@ macro_rules! row {
 static CELU: Row = row!("Celu" FLOATS, celu, celu_in_place, Of1[0] [("alpha", 1.0)],
     |[alpha, _], x, _, dy| dy * (x.capped(0.0) / alpha).exp());
 static ELU: Row = row!("Elu" FLOATS, elu, elu_in_place, Of1[0] [("alpha", 1.0)],
-    |[alpha, _], x, _, dy| x.above(0.0).pick(dy, dy * alpha * x.capped(0.0).exp()));
+    |[alpha, _], x, _, dy| x.above(0.0).select(dy, dy * alpha * x.capped(0.0).exp()));
 static GELU: Row = row!("Gelu" FLOATS, gelu, gelu_in_place, Of[] [],
 |_, x, _, dy| {
     let (area, height) = (((x * FRAC_1_SQRT_2).erf() + 1.0) * 0.5, (-x * x * 0.5).exp());
@@ -134,10 +134,10 @@ static HARD_SIGMOID: Row = row!("HardSigmoid" FLOATS, hard_sigmoid, hard_sigmoid
 static HARD_SWISH: Row = row!("HardSwish" FLOATS, hard_swish, hard_swish_in_place, Of[] [],
 |_, x, _, dy| {
     let inner = (dy * (x / 3.0 + 0.5)).only_where(x.above(-3.0));
-    x.below(3.0).pick(inner, dy)
+    x.below(3.0).select(inner, dy)
 });
 static LEAKY_RELU: Row = row!("LeakyRelu" FLOATS, leaky_relu, leaky_relu_in_place, Of1[0] [("alpha", 0.01)],
-    |[alpha, _], x, _, dy| x.above(0.0).pick(dy, dy * alpha));
+    |[alpha, _], x, _, dy| x.above(0.0).select(dy, dy * alpha));
 static MISH: Row = row!("Mish" FLOATS, mish, mish_in_place, Of[] [],
 |_, x, _, dy| {
     let gate = x.softplus().tanh();
@@ -148,7 +148,7 @@ static RELU: Row = row!("Relu" NUMBERS, relu, relu_in_place, Of[] [],
 static SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
 Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)],
 |[alpha, gamma], x, _, dy| {
-    x.above(0.0).pick(dy * gamma, dy * (alpha * gamma) * x.capped(0.0).exp())
+    x.above(0.0).select(dy * gamma, dy * (alpha * gamma) * x.capped(0.0).exp())
 });
 /// Before version 6 the defaults had fewer digits.
 /// Before version 6 the defaults had fewer digits.
@@ -247,7 +247,7 @@ impl<'t> Expr<'t> {
     }
 
     /// The function that a kernel is told to apply.
-    pub fn activated(self, f: activation_fn::Activation) -> Expr<'t> {
+    pub fn activate(self, f: activation_fn::Activation) -> Expr<'t> {
         use activation_fn::Activation as Of;
         let rows = [&ELU, &HARD_SIGMOID, &LEAKY_RELU, &RELU, &SIGMOID, &SOFTPLUS, &SOFTSIGN];
         let (name, given) = parts(f);
@@ -335,9 +335,9 @@ impl Op for Clip {
         let high = max.unwrap_or_else(|| dy.number(f64::INFINITY));
         g.set(0, dy.where_between(x, low, high));
         let below = x.less(low);
-        let above = below.pick(low, x).greater(high);
+        let above = below.select(low, x).greater(high);
         if min.is_some() {
-            g.set(1, above.pick(dy.number(0.0), dy.only_where(below)));
+            g.set(1, above.select(dy.number(0.0), dy.only_where(below)));
         }
         if max.is_some() {
             g.set(2, dy.only_where(above));
@@ -379,7 +379,7 @@ impl Op for PRelu {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, slope, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
-        g.set(0, x.above(0.0).pick(dy, dy * slope));
+        g.set(0, x.above(0.0).select(dy, dy * slope));
         g.set(1, (dy * x).only_where(x.below(0.0)));
         Ok(())
     }

@@ -262,11 +262,11 @@ impl Op for Pow {
         if g.wants(0) {
             let b = b.cast_like(a);
             let zero = b.equal(b.number(0.0));
-            g.set(0, dy * b * a.pow(zero.pick(b.number(1.0), b) - 1.0));
+            g.set(0, dy * b * a.pow(zero.select(b.number(1.0), b) - 1.0));
         }
         if g.wants(1) {
             let zero = a.equal(a.number(0.0));
-            g.set(1, (dy * y * zero.pick(a.number(1.0), a).log()).cast_like(b));
+            g.set(1, (dy * y * zero.select(a.number(1.0), a).log()).cast_like(b));
         }
         Ok(())
     }

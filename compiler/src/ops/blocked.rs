@@ -25,7 +25,7 @@ pub const OPS: &[Entry] = &[
 ];
 
 /// The shape in blocks of what has the shape given: a batch, channels, and more.
-pub fn blocked(shape: &[Dim]) -> Option<Vec<Dim>> {
+pub fn blocked_shape(shape: &[Dim]) -> Option<Vec<Dim>> {
     let [batch, channels, pixels @ ..] = shape else { return None };
     let mut shape = vec![batch.clone(), channels.ceil_div(&BLOCK.into())];
     shape.extend(pixels.iter().cloned());
@@ -34,19 +34,19 @@ pub fn blocked(shape: &[Dim]) -> Option<Vec<Dim>> {
 }
 
 /// The batch, and the sizes of an image, of what stands in blocks.
-pub fn image(shape: &[Dim]) -> Option<(&Dim, &[Dim])> {
+pub fn batch_and_image(shape: &[Dim]) -> Option<(&Dim, &[Dim])> {
     let [batch, _, image @ .., _] = shape else { return None };
     Some((batch, image))
 }
 
 /// Whether so many channels fill their blocks.
-pub fn is_whole(channels: &Dim) -> bool {
+pub fn fills_blocks(channels: &Dim) -> bool {
     channels.known().is_some_and(|n| usize::try_from(n).is_ok_and(|n| n.is_multiple_of(BLOCK)))
 }
 
 /// Whether tensors of these sizes have the same elements in the same order in blocks.
-fn is_same(channels: &Dim, pixels: &Dim) -> bool {
-    pixels.known() == Some(1) && is_whole(channels)
+fn is_layout_unchanged(channels: &Dim, pixels: &Dim) -> bool {
+    pixels.known() == Some(1) && fills_blocks(channels)
 }
 
 fn geometry(shape: &[Dim]) -> geometry::Channels {
@@ -71,21 +71,24 @@ impl Op for Block {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, &[DType::F32])?;
-        let Some(shape) = blocked(&ty.shape) else {
+        let Some(shape) = blocked_shape(&ty.shape) else {
             return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no channels"));
         };
         Ok(vec![Type::tensor(ty.dtype, shape)])
     }
 
     fn views(&self, cx: &mut Views<'_>) {
-        if cx.ty(0).is_some_and(|ty| is_same(&ty.shape[1], &ty.shape[2..].iter().product())) {
+        if cx
+            .ty(0)
+            .is_some_and(|ty| is_layout_unchanged(&ty.shape[1], &ty.shape[2..].iter().product()))
+        {
             cx.view(0, 0, 0.into());
         }
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let geometry = geometry(&cx.ty(0)?.shape);
-        if is_same(&geometry.channels, &geometry.pixels) {
+        if is_layout_unchanged(&geometry.channels, &geometry.pixels) {
             return Ok(());
         }
         cx.call(&BLOCK_UP, geometry)
@@ -116,7 +119,7 @@ impl Op for Unblock {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, &[DType::F32])?;
-        let Some((batch, image)) = image(&ty.shape) else {
+        let Some((batch, image)) = batch_and_image(&ty.shape) else {
             return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no blocks"));
         };
         let mut shape = vec![batch.clone(), self.channels.into()];
@@ -125,7 +128,9 @@ impl Op for Unblock {
     }
 
     fn views(&self, cx: &mut Views<'_>) {
-        if cx.output_ty(0).is_some_and(|ty| is_same(&ty.shape[1], &ty.shape[2..].iter().product()))
+        if cx
+            .output_ty(0)
+            .is_some_and(|ty| is_layout_unchanged(&ty.shape[1], &ty.shape[2..].iter().product()))
         {
             cx.view(0, 0, 0.into());
         }
@@ -133,7 +138,7 @@ impl Op for Unblock {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let geometry = geometry(&cx.output_ty(0)?.shape);
-        if is_same(&geometry.channels, &geometry.pixels) {
+        if is_layout_unchanged(&geometry.channels, &geometry.pixels) {
             return Ok(());
         }
         cx.call(&UNBLOCK, geometry)

@@ -25,10 +25,10 @@ pub const OPS: &[Entry] = &[
             let message = format!("`to` is {name:?}, which is not an element type");
             Diagnostic::new(Code::BadAttribute, message)
         })?;
-        Ok(Rc::new(Cast { to, fit: Fit::DEFAULT }))
+        Ok(Rc::new(Cast { to, mode: CastMode::DEFAULT }))
     }),
-    entry("Cast", 6, |node| Ok(Rc::new(Cast { to: target(node)?, fit: Fit::read(node)? }))),
-    entry("CastLike", 15, |node| Ok(Rc::new(CastLike { fit: Fit::read(node)? }))),
+    entry("Cast", 6, |node| Ok(Rc::new(Cast { to: target(node)?, mode: CastMode::read(node)? }))),
+    entry("CastLike", 15, |node| Ok(Rc::new(CastLike { mode: CastMode::read(node)? }))),
 ];
 
 /// The element type that a node makes.
@@ -39,7 +39,7 @@ fn target(node: &mut Reader<'_>) -> Result<DType> {
 
 /// What becomes of numbers that an 8-bit floating-point type does not have.
 #[derive(Clone, Copy, PartialEq)]
-pub struct Fit {
+pub struct CastMode {
     /// Whether a number that is too large becomes the largest.
     pub saturate: bool,
     /// How a number becomes a power of two.
@@ -57,14 +57,14 @@ pub enum Rounding {
     Nearest,
 }
 
-impl Fit {
+impl CastMode {
     /// What operators do that say nothing else.
-    pub const DEFAULT: Fit = Fit { saturate: true, rounding: Rounding::Up };
+    pub const DEFAULT: CastMode = CastMode { saturate: true, rounding: Rounding::Up };
 
-    fn read(node: &mut Reader<'_>) -> Result<Fit> {
+    fn read(node: &mut Reader<'_>) -> Result<CastMode> {
         let roundings =
             [("up", Rounding::Up), ("down", Rounding::Down), ("nearest", Rounding::Nearest)];
-        Ok(Fit {
+        Ok(CastMode {
             saturate: node.flag("saturate", true)?,
             rounding: node.choice("round_mode", &roundings)?,
         })
@@ -87,7 +87,7 @@ pub struct Cast {
     /// The type.
     pub to: DType,
     /// What becomes of numbers that it does not have.
-    pub fit: Fit,
+    pub mode: CastMode,
 }
 
 /// Kernels by the type that they make, each for all types that it can be made of.
@@ -129,7 +129,7 @@ fn find(kernels: &'static Kernels, to: DType) -> Option<&'static Kernel> {
     kernels.iter().find(|(dtype, _)| *dtype == to).map(|(_, kernel)| kernel)
 }
 
-impl Fit {
+impl CastMode {
     /// The kernel that makes elements of type `to`.
     fn kernel(self, to: DType) -> Option<&'static Kernel> {
         match (to, self.rounding, self.saturate) {
@@ -165,7 +165,7 @@ impl Fit {
         }
         let (x, y) = (cx.input(0)?, cx.output(0)?);
         if from == DType::String {
-            let fits = self == Fit::DEFAULT || !FLOAT8S.contains(&to);
+            let fits = self == CastMode::DEFAULT || !FLOAT8S.contains(&to);
             let unsupported = || cx.unsupported("strings as 8-bit numbers, unless they saturate");
             fits.then_some(()).ok_or_else(unsupported)?;
             return cx.call_on(&CAST_FROM_STRINGS, to, vec![x.into()], vec![y.into()], NoParams);
@@ -211,11 +211,11 @@ impl Op for Cast {
 
     fn attributes(&self, a: &mut Attributes) {
         a.int("to", self.to.code().into());
-        self.fit.attributes(a);
+        self.mode.attributes(a);
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        self.fit.infer(cx, self.to)
+        self.mode.infer(cx, self.to)
     }
 
     fn views(&self, cx: &mut Views<'_>) {
@@ -223,7 +223,7 @@ impl Op for Cast {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        self.fit.lower(cx, self.to)
+        self.mode.lower(cx, self.to)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
@@ -237,7 +237,11 @@ impl Op for Cast {
 impl<'t> Expr<'t> {
     /// The elements as those of another type.
     pub fn cast(self, to: DType) -> Expr<'t> {
-        if self.dtype() == to { self } else { self.apply(Cast { to, fit: Fit::DEFAULT }, &[]) }
+        if self.dtype() == to {
+            self
+        } else {
+            self.apply(Cast { to, mode: CastMode::DEFAULT }, &[])
+        }
     }
 
     /// The elements as those of the type of another value.
@@ -249,7 +253,7 @@ impl<'t> Expr<'t> {
 /// The elements of the first input as those of the type of the second.
 pub struct CastLike {
     /// What becomes of numbers that the type does not have.
-    pub fit: Fit,
+    pub mode: CastMode,
 }
 
 impl Op for CastLike {
@@ -258,7 +262,7 @@ impl Op for CastLike {
     }
 
     fn attributes(&self, a: &mut Attributes) {
-        self.fit.attributes(a);
+        self.mode.attributes(a);
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
@@ -266,7 +270,7 @@ impl Op for CastLike {
             Type::Unranked(dtype) => *dtype,
             _ => cx.ty(1)?.dtype,
         };
-        self.fit.infer(cx, to)
+        self.mode.infer(cx, to)
     }
 
     fn views(&self, cx: &mut Views<'_>) {
@@ -274,7 +278,7 @@ impl Op for CastLike {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        self.fit.lower(cx, cx.output_ty(0)?.dtype)
+        self.mode.lower(cx, cx.output_ty(0)?.dtype)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {

@@ -134,8 +134,8 @@ impl Op for Where {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         if let (condition, Some(dy)) = (g.x(0), g.dy(0)) {
-            g.set(1, condition.pick(dy, dy.number(0.0)));
-            g.set(2, condition.pick(dy.number(0.0), dy));
+            g.set(1, condition.select(dy, dy.number(0.0)));
+            g.set(2, condition.select(dy.number(0.0), dy));
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ words! {
 
 impl<'t> Expr<'t> {
     /// Where this is true the first, elsewhere the second.
-    pub fn pick(self, yes: Expr<'t>, no: Expr<'t>) -> Expr<'t> {
+    pub fn select(self, yes: Expr<'t>, no: Expr<'t>) -> Expr<'t> {
         self.apply(Where, &[yes, no])
     }
 
@@ -179,12 +179,12 @@ impl<'t> Expr<'t> {
     }
 
     /// The same, with `number` for every zero.
-    pub fn or_if_zero(self, number: f64) -> Expr<'t> {
-        self.equal(self.number(0.0)).pick(self.number(number), self)
+    pub fn replace_zeros(self, number: f64) -> Expr<'t> {
+        self.equal(self.number(0.0)).select(self.number(number), self)
     }
 
     /// This where `condition` is true, and zero elsewhere.
     pub fn only_where(self, condition: Expr<'t>) -> Expr<'t> {
-        condition.pick(self, self.number(0.0))
+        condition.select(self, self.number(0.0))
     }
 }

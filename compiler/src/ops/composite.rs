@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// A node as a file says it, of an operator that is read as several. It is as it was read, so it
 /// can be written again; to be run, it is written out.
-pub struct Quoted {
+pub struct Composite {
     /// The operator.
     pub entry: &'static Entry,
     /// The version of the operator set.
@@ -23,9 +23,9 @@ pub struct Quoted {
     pub nodes: Nodes,
 }
 
-impl Quoted {
+impl Composite {
     /// Adds the nodes that it stands for at the end of a region, and gives what its outputs are.
-    pub fn write(
+    pub fn expand(
         &self,
         graph: &mut Graph,
         region: RegionId,
@@ -40,7 +40,7 @@ impl Quoted {
     }
 }
 
-impl Op for Quoted {
+impl Op for Composite {
     fn name(&self) -> &'static str {
         self.entry.name
     }
@@ -57,7 +57,7 @@ impl Op for Quoted {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let outputs = cx.outputs();
-        cx.as_written(|graph, inputs| self.write(graph, graph.body, inputs, outputs))
+        cx.as_written(|graph, inputs| self.expand(graph, graph.body, inputs, outputs))
     }
 
     fn lower(&self, _: &mut Lower<'_>) -> Result {

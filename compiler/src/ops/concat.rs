@@ -147,7 +147,7 @@ impl Op for Concat {
         let Some(dy) = g.dy(0) else { return Ok(()) };
         let axis = g.axis(self.axis, dy.rank());
         let sizes: Vec<_> = (0..g.inputs()).map(|i| g.x(i).size_of(axis)).collect();
-        let parts = dy.split(self.axis, g.tape().joined(&sizes), g.inputs());
+        let parts = dy.split(self.axis, g.tape().concat(&sizes), g.inputs());
         parts.into_iter().enumerate().for_each(|(i, part)| g.set(i, part));
         Ok(())
     }
@@ -320,7 +320,7 @@ impl<'t> Expr<'t> {
 
 impl Tape {
     /// Tensors of one axis one after another; there is at least one.
-    pub fn joined<'t>(&'t self, parts: &[Expr<'t>]) -> Expr<'t> {
+    pub fn concat<'t>(&'t self, parts: &[Expr<'t>]) -> Expr<'t> {
         match parts.split_first() {
             Some((first, others)) => first.concat(others, 0),
             None => self.ints(&[]),

@@ -252,7 +252,7 @@ impl Op for Range {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         if let Some(dy) = g.dy(0) {
             g.set(0, dy.sum_all());
-            g.set(2, (dy * dy.ones_like().sum_before(0)).sum_all());
+            g.set(2, (dy * dy.ones_like().exclusive_sum(0)).sum_all());
         }
         Ok(())
     }
@@ -266,7 +266,7 @@ impl<'t> Expr<'t> {
     }
 
     /// The unit matrix with a row for each place along an axis.
-    pub fn unit(self, axis: usize) -> Expr<'t> {
+    pub fn identity_matrix(self, axis: usize) -> Expr<'t> {
         let places = self.indices(axis);
         places.with_axis(1).equal(places).cast_like(self)
     }

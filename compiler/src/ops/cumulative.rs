@@ -129,7 +129,7 @@ impl Cumulative {
     fn iterated_product<'t>(&self, x: Expr<'t>, axis: usize) -> Result<Expr<'t>> {
         let mut slice = x.ty();
         slice.shape.remove(axis);
-        let sizes = x.tape.joined(&[x.sizes(0, axis as i64), x.sizes(axis as i64 + 1, i64::MAX)]);
+        let sizes = x.tape.concat(&[x.sizes(0, axis as i64), x.sizes(axis as i64 + 1, i64::MAX)]);
         let ones = x.number(1.0).expand_to(sizes);
         let types: [Type; 2] = [slice.clone().into(), slice.into()];
         let region = x.tape.region("step", &types, |_, given| {
@@ -149,7 +149,7 @@ impl Cumulative {
 
 impl<'t> Expr<'t> {
     /// The sum of the elements before each, along an axis.
-    pub fn sum_before(self, axis: i64) -> Expr<'t> {
+    pub fn exclusive_sum(self, axis: i64) -> Expr<'t> {
         let op = Cumulative { join: &SUM, exclusive: true, reverse: false };
         self.apply(op, &[self.tape.ints(&[axis]).reshape_to(&[])])
     }

@@ -28,7 +28,7 @@ pub struct Custom {
 }
 
 /// An attribute as a function is given it.
-pub fn given(name: &str, value: Attribute) -> Result<custom::Attribute> {
+pub fn function_attribute(name: &str, value: Attribute) -> Result<custom::Attribute> {
     let utf8 = |bytes: Vec<u8>| {
         let bad = |_| refused(name, "is not UTF-8");
         String::from_utf8(bytes).map_err(bad)

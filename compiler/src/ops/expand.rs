@@ -159,7 +159,7 @@ impl Op for Tile {
             (0..x.rank()).flat_map(|axis| [repeats.element(axis), x.size_of(axis)]).collect();
         let apart: Vec<usize> = (0..x.rank()).map(|axis| 2 * axis).collect();
         let dx =
-            if sizes.is_empty() { dy } else { dy.reshape(g.tape().joined(&sizes)).sum(&apart) };
+            if sizes.is_empty() { dy } else { dy.reshape(g.tape().concat(&sizes)).sum(&apart) };
         g.set(0, dx.reshape_like(x));
         Ok(())
     }

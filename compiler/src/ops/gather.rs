@@ -189,7 +189,7 @@ impl Op for GatherElements {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let dtype = cx.of(0, ANY)?.dtype;
-        let indices = elements(cx, self.axis)?;
+        let indices = gather_elements_shape(cx, self.axis)?;
         Ok(vec![Type::tensor(dtype, indices)])
     }
 
@@ -230,7 +230,7 @@ impl<'t> Expr<'t> {
 
 /// The shape of indices, input 1, into input 0 along `axis`, each in its own place along the
 /// others.
-pub(super) fn elements(cx: &mut Infer<'_>, axis: i64) -> Inferred<Vec<Dim>> {
+pub(super) fn gather_elements_shape(cx: &mut Infer<'_>, axis: i64) -> Inferred<Vec<Dim>> {
     let x = cx.ty(0)?;
     cx.of(1, INDICES)?;
     let indices = cx.ranked(1, x.rank())?.shape.clone();
@@ -270,7 +270,7 @@ impl Op for GatherNd {
         for (a, b) in x.shape[..batch].iter().zip(&indices.shape) {
             cx.require_equal(a, b, "the sizes of an axis that both inputs have in common")?;
         }
-        let slice = points(cx, batch, None)?;
+        let slice = slice_shape(cx, batch, None)?;
         let points = &indices.shape[..indices.rank() - 1];
         Ok(vec![Type::tensor(x.dtype, points.iter().chain(slice))])
     }
@@ -296,7 +296,7 @@ impl Op for GatherNd {
 /// The shape of the slices of input 0 that the points of input 1 name, behind axes of a batch.
 /// Where the model does not say how many axes a point names, those that a slice has tell, or that
 /// there is only one to name.
-pub(super) fn points<'a>(
+pub(super) fn slice_shape<'a>(
     cx: &mut Infer<'a>,
     batch: usize,
     of_slice: Option<usize>,

@@ -60,7 +60,7 @@ impl Op for Det {
             others(at / n).flat_map(move |row| others(at % n).map(move |column| row * n + column))
         });
         let places = g.tape().ints(&places.collect::<Vec<_>>()).reshape_to(&[n * n, n - 1, n - 1]);
-        let flat = x.reshape(g.tape().joined(&[x.sizes(0, -2), g.tape().ints(&[n * n])]));
+        let flat = x.reshape(g.tape().concat(&[x.sizes(0, -2), g.tape().ints(&[n * n])]));
         let minors = flat.gather(places, -1).apply(Det, &[]);
         let signs: Vec<f64> =
             (0..n * n).map(|at| if (at / n + at % n) % 2 == 0 { 1.0 } else { -1.0 }).collect();

@@ -100,7 +100,7 @@ pub enum How {
     /// to the inputs, in that order, and the node may stand before what makes them.
     Naming(&'static [&'static str], Read),
     /// By a function that adds nodes for it, and gives the values of its outputs. The node stays as
-    /// it is (`composite::Quoted`) until the first pass, so that it can be written again.
+    /// it is (`composite::Composite`) until the first pass, so that it can be written again.
     Nodes(Nodes),
     /// As other nodes: a function in ONNX's textual syntax without its name, over the newest
     /// operators, such as `<axis: int = 1> (X) => (Y) { ... }`.

@@ -2,7 +2,7 @@
 
 use super::{
     Entry,
-    cast::{Cast, Fit},
+    cast::{Cast, CastMode},
     training,
 };
 use crate::{
@@ -48,7 +48,7 @@ pub const OPS: &[Entry] = &[
 /// one.
 fn widen_rate(node: &mut Reader<'_>) -> Result {
     match node.dtype(0) {
-        Ok(DType::F32) => node.wrap_input(0, Cast { to: DType::F64, fit: Fit::DEFAULT }, &[]),
+        Ok(DType::F32) => node.wrap_input(0, Cast { to: DType::F64, mode: CastMode::DEFAULT }, &[]),
         _ => Ok(()),
     }
 }

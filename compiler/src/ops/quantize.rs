@@ -1,6 +1,6 @@
 //! Numbers in few bits, by scales and zero points.
 
-use super::{Entry, cast::Fit, entry};
+use super::{Entry, cast::CastMode, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -241,7 +241,7 @@ fn converted(cx: &mut Lower<'_>, i: usize, dtype: DType) -> Result<Operand> {
         return Ok(found);
     }
     let to = cx.scratch(dtype, ty.len());
-    Fit::DEFAULT.call(cx, ty.dtype, found, dtype, to.clone())?;
+    CastMode::DEFAULT.call(cx, ty.dtype, found, dtype, to.clone())?;
     Ok(to)
 }
 

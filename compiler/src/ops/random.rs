@@ -4,7 +4,7 @@
 //! model's seed and its name. Each time that it runs, in a loop or in another run of the model, it
 //! draws anew.
 
-use super::{Entry, body, cast::Fit, constant::CONSTANT_OF_SHAPE, entry, reshape::Identity};
+use super::{Entry, body, cast::CastMode, constant::CONSTANT_OF_SHAPE, entry, reshape::Identity};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -356,7 +356,7 @@ impl Dropout {
         let mut ratio = cx.input(1)?;
         if cx.ty(1)?.dtype != DType::F64 {
             let wide = cx.scratch(DType::F64, 1);
-            Fit::DEFAULT.call(cx, cx.ty(1)?.dtype, ratio, DType::F64, wide.clone())?;
+            CastMode::DEFAULT.call(cx, cx.ty(1)?.dtype, ratio, DType::F64, wide.clone())?;
             ratio = wide;
         }
         let mask = match cx.optional_output(1)? {
@@ -434,7 +434,7 @@ impl Op for Dropout {
                 cx.call_on(&CONSTANT_OF_SHAPE, dtype, Vec::new(), vec![mask.into()], one)
             }
             Some(_) if self.mask == Mask::Truth => Ok(()),
-            Some(made) => Fit::DEFAULT.call(cx, DType::Bool, made, dtype, mask),
+            Some(made) => CastMode::DEFAULT.call(cx, DType::Bool, made, dtype, mask),
         }
     }
 }

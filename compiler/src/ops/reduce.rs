@@ -66,7 +66,7 @@ macro_rules! row {
 static L1: Reducer = row!("ReduceL1" SUMMABLE, reduce_l1, false, |_| None,
     |x, _, dy| dy * x.sign());
 static L2: Reducer = row!("ReduceL2" SUMMABLE, reduce_l2, false, |_| None,
-    |x, y, dy| dy * x / y.or_if_zero(1.0));
+    |x, y, dy| dy * x / y.replace_zeros(1.0));
 static LOG_SUM: Reducer = row!("ReduceLogSum" SUMMABLE, reduce_log_sum, false, |_| None,
     |_, y, dy| dy / y.exp());
 static LOG_SUM_EXP: Reducer = row!("ReduceLogSumExp" SUMMABLE, reduce_log_sum_exp, true, |_| None,
@@ -111,12 +111,12 @@ fn chosen<'t>(x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t> {
 fn others<'t>(x: Expr<'t>, y: Expr<'t>) -> Expr<'t> {
     let zero = x.equal(x.number(0.0));
     let zeros = zero.cast_like(x).fit(y);
-    let nonzero = zero.pick(x.number(1.0), x);
+    let nonzero = zero.select(x.number(1.0), x);
     let product = nonzero.abs().log().fit(y).exp();
     let negative = x.below(0.0).cast_like(x).fit(y);
     let sign = (negative - (negative / 2.0).floor() * 2.0) * -2.0 + 1.0;
     let lone = zeros.equal(zeros.number(1.0)).and(zero);
-    lone.pick(product * sign, y / nonzero)
+    lone.select(product * sign, y / nonzero)
 }
 
 /// A reduction.

@@ -173,7 +173,7 @@ impl RoiAlign {
         let near = places.at_least(places.number(-1.0)).and(places.at_most(size));
         let last = size - 1.0;
         let places = places.floored(0.0);
-        let places = places.greater(last).pick(last, places).with_axis(2);
+        let places = places.greater(last).select(last, places).with_axis(2);
         let distance = (places - x.indices(axis + 2).cast_like(rois)).abs();
         let weight = (-distance + 1.0).floored(0.0).only_where(near.with_axis(2));
         weight.reshape_to(&[0, out, ratio, -1]).mean(&[2]).squeeze(&[2]).cast_like(x)

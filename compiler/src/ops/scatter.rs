@@ -5,7 +5,7 @@ use super::{
     constant::Range,
     entry,
     expand::Expand,
-    gather::{elements, points},
+    gather::{gather_elements_shape, slice_shape},
 };
 use crate::{
     diag::{Code, Result},
@@ -105,7 +105,7 @@ impl Op for ScatterElements {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, self.reduction.types)?.clone();
-        let indices = elements(cx, self.axis)?;
+        let indices = gather_elements_shape(cx, self.axis)?;
         has_updates(cx, &indices)?;
         know_scattered(cx, self.reduction);
         Ok(vec![ty.into()])
@@ -148,7 +148,7 @@ impl Op for ScatterNd {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, self.reduction.types)?.clone();
         let of_slice = (cx.ty(2)?.rank() + 1).checked_sub(cx.ty(1)?.rank());
-        let slice = points(cx, 0, of_slice)?;
+        let slice = slice_shape(cx, 0, of_slice)?;
         let points = cx.shape(1)?.split_last().map_or(&[][..], |(_, points)| points);
         let updates: Vec<Dim> = points.iter().chain(slice).cloned().collect();
         has_updates(cx, &updates)?;
@@ -191,10 +191,10 @@ fn scattered<'t>(
         "mul" => {
             // Where one factor is zero, the others' product has no other; where two are, it is zero.
             let zero = updates.equal(updates.number(0.0));
-            let nonzero = zero.pick(updates.number(1.0), updates);
+            let nonzero = zero.select(updates.number(1.0), updates);
             let zeros = gather(scatter(&ADD, x.zeros_like(), zero.cast_like(x)));
             let lone = zero.and(zeros.equal(zeros.number(1.0)));
-            let others = lone.pick(gather(scatter(&MUL, x, nonzero)), gather(y) / nonzero);
+            let others = lone.select(gather(scatter(&MUL, x, nonzero)), gather(y) / nonzero);
             (dy * scatter(&MUL, x.ones_like(), updates), gather(dy) * others)
         }
         // Those that are the result share its derivative.

@@ -220,7 +220,7 @@ impl Op for OneHot {
         let hot = g.x(0).one_hot(g.x(1), dy, self.axis);
         let on = (dy * hot).sum_all().reshape_to(&[1]);
         let off = dy.sum_all().reshape_to(&[1]) - on;
-        g.set(2, g.tape().joined(&[off, on]));
+        g.set(2, g.tape().concat(&[off, on]));
         Ok(())
     }
 }
@@ -229,7 +229,7 @@ impl<'t> Expr<'t> {
     /// Along a new axis of a size, 1 at the index and 0 elsewhere, of the type of `like`.
     pub fn one_hot(self, depth: Expr<'t>, like: Expr<'t>, axis: i64) -> Expr<'t> {
         let values = [0.0, 1.0].map(|value| like.number(value).reshape_to(&[1]));
-        self.apply(OneHot { axis }, &[depth, self.tape.joined(&values)])
+        self.apply(OneHot { axis }, &[depth, self.tape.concat(&values)])
     }
 }
 

@@ -1,7 +1,7 @@
 //! What passes know of sizes, as nodes. No file has these operators.
 
 use super::{
-    cast::Fit,
+    cast::CastMode,
     reshape::{write, write_sizes},
 };
 use crate::{
@@ -87,7 +87,7 @@ impl Op for Holds {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (number, y) = (cx.scratch(DType::I64, 1), cx.output(0)?);
         write(cx, vec![self.condition.clone()], number.clone())?;
-        Fit::DEFAULT.call(cx, DType::I64, number, DType::Bool, y)
+        CastMode::DEFAULT.call(cx, DType::I64, number, DType::Bool, y)
     }
 }
 

@@ -235,7 +235,7 @@ impl Op for Slice {
         let Some(starts) = starts else { return g.moved(0) };
         let before = g.tape().ints(&starts);
         let after = x.shape() - before - y.shape();
-        g.set(0, dy.pad(g.tape().joined(&[before, after])));
+        g.set(0, dy.pad(g.tape().concat(&[before, after])));
         Ok(())
     }
 }

@@ -426,7 +426,7 @@ impl Op for Col2Im {
         let numbers = g.tape().ints(&(0..places).collect::<Vec<_>>());
         let kernels = numbers.with_axis(1).equal(numbers).cast_like(dy).reshape_to(&shape);
         let planes = [g.tape().ints(&[-1, 1]), dy.sizes(2, i64::MAX)];
-        let planes = dy.reshape_by(g.tape().joined(&planes));
+        let planes = dy.reshape_by(g.tape().concat(&planes));
         g.set(0, planes.apply(Conv::one(window), &[kernels]).reshape_like(x));
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Entry,
-    cast::{Cast, Fit},
+    cast::{Cast, CastMode},
     entry, nodes,
 };
 use crate::{
@@ -68,15 +68,15 @@ fn erf(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let Some(whole) = dtype(node).filter(|dtype| INTEGERS.contains(dtype)) else {
         return Ok(vec![node.add(&ERF, &[x], &[])?]);
     };
-    let x = node.add(Cast { to: DType::F32, fit: Fit::DEFAULT }, &[x], &[])?;
+    let x = node.add(Cast { to: DType::F32, mode: CastMode::DEFAULT }, &[x], &[])?;
     let y = node.add(&ERF, &[x], &[])?;
-    Ok(vec![node.add(Cast { to: whole, fit: Fit::DEFAULT }, &[y], &[])?])
+    Ok(vec![node.add(Cast { to: whole, mode: CastMode::DEFAULT }, &[y], &[])?])
 }
 
 /// Makes single precision of floats of a byte, which has all of their numbers.
 fn widen(node: &mut Reader<'_>) -> Result {
     if dtype(node).is_some_and(|dtype| FLOAT8S.contains(&dtype)) {
-        node.wrap_input(0, Cast { to: DType::F32, fit: Fit::DEFAULT }, &[])?;
+        node.wrap_input(0, Cast { to: DType::F32, mode: CastMode::DEFAULT }, &[])?;
     }
     Ok(())
 }

@@ -7,7 +7,8 @@ use crate::{
     interpreter,
     ir::{self, Graph, NewNode, Node, RegionId, Site, ValueId},
     ops::{
-        cast::Cast, composite::Quoted, quantize::DequantizeLinear, reshape::Identity, sizes::Sizes,
+        cast::Cast, composite::Composite, quantize::DequantizeLinear, reshape::Identity,
+        sizes::Sizes,
     },
     plan::{Optimize, Precision},
     tensor::{Data, Tensor},
@@ -31,9 +32,9 @@ pub fn remove_cast(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueI
 
 /// Expands a composite operator to the nodes that define it.
 pub fn expand_composite(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
-    let composite = node.op.downcast::<Quoted>()?;
+    let composite = node.op.downcast::<Composite>()?;
     let (region, inputs) = (site.region, node.inputs.clone());
-    let values = composite.write(site.graph, region, inputs, node.outputs.len()).ok()?;
+    let values = composite.expand(site.graph, region, inputs, node.outputs.len()).ok()?;
     for (&value, name) in values.iter().zip(site.names().to_vec()) {
         if let Some(name) = name.filter(|_| !node.inputs.contains(&Some(value))) {
             site.graph.rename(value, &name);

@@ -20,7 +20,7 @@ pub use gradient::{find_zero_gradients, separate_dropout_masks};
 use crate::{
     diag::Diagnostics,
     ir::{Graph, Next, Rule, rewrite, verify},
-    ops::composite::Quoted,
+    ops::composite::Composite,
     plan::Optimize,
 };
 use std::{fmt, sync::Arc};
@@ -155,7 +155,7 @@ fn simplify(graph: &Graph) -> Result<Graph, Diagnostics> {
 
 /// Expands composite operators; returns `None` if the graph has none.
 fn expand_composites(graph: &Graph) -> Result<Option<Graph>, Diagnostics> {
-    let has_composite = graph.nodes().any(|(_, node)| node.op.is::<Quoted>());
+    let has_composite = graph.nodes().any(|(_, node)| node.op.is::<Composite>());
     has_composite
         .then(|| rewrite(graph, |_, _, _, _, _| Next::Copy, &[fold::expand_composite]))
         .transpose()

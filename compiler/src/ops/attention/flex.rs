@@ -6,7 +6,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Stop},
-    ops::{Entry, cast::Fit, matmul::product, preview},
+    ops::{Entry, cast::CastMode, matmul::product, preview},
     plan::{
         Kernel, Operand,
         geometry::{self, Axis, Layout},
@@ -75,7 +75,7 @@ impl FlexAttention {
             return Ok(x);
         }
         let y = cx.scratch(to, x.len.clone());
-        Fit::DEFAULT.call(cx, from, x, to, y.clone())?;
+        CastMode::DEFAULT.call(cx, from, x, to, y.clone())?;
         Ok(y)
     }
 
@@ -134,7 +134,7 @@ impl FlexAttention {
         if of_scores == dtype {
             return Ok(());
         }
-        Fit::DEFAULT.call(cx, of_scores, results, dtype, y)
+        CastMode::DEFAULT.call(cx, of_scores, results, dtype, y)
     }
 }
 

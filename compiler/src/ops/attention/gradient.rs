@@ -35,7 +35,7 @@ fn repeated(x: Expr<'_>, group: i64) -> Expr<'_> {
     }
     let copies = vec![x.with_axis(2); usize::try_from(group).unwrap_or(1)];
     let shape = [x.size_of(0), x.tape.ints(&[-1]), x.sizes(2, 4)];
-    copies[0].concat(&copies[1..], 2).reshape_by(x.tape.joined(&shape))
+    copies[0].concat(&copies[1..], 2).reshape_by(x.tape.concat(&shape))
 }
 
 /// The sum over the queries that share a head.
@@ -44,7 +44,7 @@ fn shared<'t>(dx: Expr<'t>, like: Expr<'t>, group: i64) -> Expr<'t> {
         return dx;
     }
     let shape = [like.sizes(0, 2), like.tape.ints(&[group]), like.sizes(2, 4)];
-    dx.reshape(like.tape.joined(&shape)).sum(&[2]).squeeze(&[2])
+    dx.reshape(like.tape.concat(&shape)).sum(&[2]).squeeze(&[2])
 }
 
 /// The sum of those that there are.
@@ -91,7 +91,7 @@ impl Attention {
                 g.set(i, together(dx, g.x(i)));
                 continue;
             };
-            let sizes = g.tape().joined(&[past.size_of(2), new.size_of(2)]);
+            let sizes = g.tape().concat(&[past.size_of(2), new.size_of(2)]);
             let parts = dx.split(2, sizes, 2);
             g.set(i + 3, parts[0]);
             g.set(i, together(parts[1], g.x(i)));
@@ -214,7 +214,7 @@ impl LinearAttention {
             .map(|rate| rate.reshape_to(&[0, 0, -1, 1, 1]).transpose(&[1, 0, 2, 3, 4]));
         let state = g.optional(3).map(|state| state.cast_like(q)).unwrap_or_else(|| {
             let shape = [q.size_of(1), tape.ints(&[heads, depth, width])];
-            q.number(0.0).apply(Expand, &[tape.joined(&shape)])
+            q.number(0.0).apply(Expand, &[tape.concat(&shape)])
         });
         let scale = match self.scale {
             0.0 => (depth as f64).sqrt().recip(),

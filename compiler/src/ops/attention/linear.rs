@@ -5,7 +5,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
-    ops::{Entry, cast::Fit, entry},
+    ops::{Entry, cast::CastMode, entry},
     plan::{Arg, Kernel, Operand, geometry, kernel},
     ty::Type,
 };
@@ -115,7 +115,7 @@ impl LinearAttention {
             return Ok(Some(x));
         }
         let cast = cx.scratch(DType::F32, x.len.clone());
-        Fit::DEFAULT.call(cx, dtype, x, DType::F32, cast.clone())?;
+        CastMode::DEFAULT.call(cx, dtype, x, DType::F32, cast.clone())?;
         Ok(Some(cast))
     }
 }
@@ -212,7 +212,7 @@ impl Op for LinearAttention {
         outputs.push(cx.scratch(DType::F32, scratch).into());
         cx.call_on(&LINEAR_ATTENTION, DType::F32, inputs, outputs, geometry)?;
         for (single, dtype, y) in casts {
-            Fit::DEFAULT.call(cx, DType::F32, single, dtype, y)?;
+            CastMode::DEFAULT.call(cx, DType::F32, single, dtype, y)?;
         }
         Ok(())
     }

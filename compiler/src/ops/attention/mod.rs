@@ -9,7 +9,7 @@ mod tests;
 
 use super::{
     Entry,
-    cast::{Cast, Fit},
+    cast::{Cast, CastMode},
     entry,
 };
 use crate::{
@@ -149,7 +149,7 @@ impl Attention {
         if let (Ok(dtype), Ok(mask)) = (node.dtype(0), node.dtype(3))
             && ![DType::Bool, dtype].contains(&mask)
         {
-            node.wrap_input(3, Cast { to: dtype, fit: Fit::DEFAULT }, &[])?;
+            node.wrap_input(3, Cast { to: dtype, mode: CastMode::DEFAULT }, &[])?;
         }
         let mode = node.int("qk_matmul_output_mode", 0)?;
         if !(0..4).contains(&mode) {
@@ -480,7 +480,7 @@ impl Op for Attention {
         let (mut v, v_strides) = Self::cached(cx, 2, &sizes, &sizes.width)?;
         if of_values != dtype {
             let cast = cx.scratch(dtype, v.len.clone());
-            Fit::DEFAULT.call(cx, of_values, v, dtype, cast.clone())?;
+            CastMode::DEFAULT.call(cx, of_values, v, dtype, cast.clone())?;
             v = cast;
         }
         let geometry = self.geometry(cx, &sizes, [k_strides, v_strides])?;

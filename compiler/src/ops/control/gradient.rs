@@ -216,7 +216,7 @@ impl Sample<'_> {
         let ordered = |(i, &x): (usize, &Expr<'t>)| match len {
             Some(len) if self.reversed.get(i) == Some(&true) => {
                 let places = len - 1.0 - x.indices(0);
-                x.gather(places.less(places.number(0.0)).pick(x.indices(0), places), 0)
+                x.gather(places.less(places.number(0.0)).select(x.indices(0), places), 0)
             }
             _ => x,
         };
@@ -228,7 +228,7 @@ impl Sample<'_> {
             let results = tape.inline(self.from, &inputs[..given.len()]);
             let Some(&there) = inputs.get(given.len()) else { return Ok(results) };
             let kept = |(i, result): (usize, Expr<'t>)| match inputs[..states.len()].get(i) {
-                Some(&before) => there.pick(result, before),
+                Some(&before) => there.select(result, before),
                 None => result.only_where(there),
             };
             Ok(results.into_iter().enumerate().map(kept).collect())

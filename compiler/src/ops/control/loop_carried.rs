@@ -1,6 +1,6 @@
 //! What iterations give each other.
 
-use super::common;
+use super::common_element_type;
 use crate::{
     diag::Result,
     dim::Dim,
@@ -54,7 +54,9 @@ fn widened(cx: &mut Infer<'_>, initial: &Type, given: &Type, gave: &Type) -> Typ
             widened_tensor(cx, initial.content(), wide.clone(), gave).into()
         }
         (one, other) => match (one.element(), other.element()) {
-            (Some(a), Some(b)) if a.dtype() == b.dtype() => Type::Sequence(common(a, b).into()),
+            (Some(a), Some(b)) if a.dtype() == b.dtype() => {
+                Type::Sequence(common_element_type(a, b).into())
+            }
             _ => one.clone(),
         },
     };

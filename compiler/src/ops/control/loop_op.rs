@@ -19,7 +19,7 @@ pub struct Loop;
 /// the condition.
 pub const HEAD: usize = 2;
 
-pub static NUMBER: Kernel<(Vec<Dim>,)> =
+pub static ITERATION_NUMBER: Kernel<(Vec<Dim>,)> =
     kernel!(I64_ONLY T, reshape::shape, |f, a, p| f(a.output(0), p.0));
 
 impl Loop {
@@ -143,7 +143,7 @@ impl Loop {
     fn write_iteration(&self, cx: &mut Lower<'_>, body: &mut Block, iteration: &Symbol) -> Result {
         let (number, holds) = (cx.region_input(0, 0)?, cx.region_input(0, 1)?);
         let mut call =
-            Call::new(cx.comment(), &NUMBER, DType::I64, (vec![Dim::symbol(iteration)],));
+            Call::new(cx.comment(), &ITERATION_NUMBER, DType::I64, (vec![Dim::symbol(iteration)],));
         call.outputs.push(number.into());
         let yes = Array::Bool(vec![true]).into_tensor(Vec::new());
         let yes = cx.weight(&yes);

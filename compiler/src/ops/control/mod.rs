@@ -53,7 +53,7 @@ pub fn join(a: &Type, b: &Type) -> Joined {
         }
         (a, b) => match (a.element(), b.element()) {
             (Some(x), Some(y)) if x.dtype() == y.dtype() => {
-                Joined::Same(Type::Sequence(common(x, y).into()))
+                Joined::Same(Type::Sequence(common_element_type(x, y).into()))
             }
             _ if a == b && *a != Type::Unknown => Joined::Same(a.clone()),
             _ => Joined::Differ,
@@ -74,7 +74,7 @@ fn join_tensors(a: &TensorType, b: &TensorType) -> Joined {
 
 /// The type of the tensors of a sequence that comes from one of two regions: what only one of them
 /// knows is not known behind them.
-pub fn common(a: &Type, b: &Type) -> Type {
+pub fn common_element_type(a: &Type, b: &Type) -> Type {
     let open = |size: &Dim| if size.known().is_some() { size.clone() } else { any_size() };
     match (a, b) {
         (Type::Never(_), ty) | (ty, Type::Never(_)) => ty.map_dims(&open),

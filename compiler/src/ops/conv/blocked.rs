@@ -286,7 +286,7 @@ impl BlockedConv {
     /// The batch, and how the windows slide over an image.
     fn slides(&self, x: &[Dim], w: &[Dim]) -> Option<(Dim, Vec<Slide>)> {
         let (batch, image) = match (self.nchwc, x) {
-            (true, x) => blocked::image(x)?,
+            (true, x) => blocked::batch_and_image(x)?,
             (false, [batch, _, image @ ..]) => (batch, image),
             _ => return None,
         };
@@ -341,7 +341,7 @@ fn packed_now(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Resu
 fn padded_now(cx: &mut Lower<'_>) -> Result<Option<Operand>> {
     let Some(bias) = cx.optional(2)? else { return Ok(None) };
     let channels = &cx.ty(2)?.shape[0];
-    if blocked::is_whole(channels) {
+    if blocked::fills_blocks(channels) {
         return Ok(Some(bias));
     }
     let padded = cx.scratch(DType::F32, channels.ceil_div(&BLOCK.into()) * BLOCK);
@@ -389,7 +389,7 @@ impl Op for BlockedConv {
         bias(cx, 2, &w[0])?;
         let mut shape = vec![batch, w[0].clone()];
         shape.extend(window::shape(&slides));
-        let shape = blocked::blocked(&shape).expect("it has channels");
+        let shape = blocked::blocked_shape(&shape).expect("it has channels");
         addend(cx, true, &shape)?;
         Ok(vec![Type::tensor(DType::F32, shape)])
     }

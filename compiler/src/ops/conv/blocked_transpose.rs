@@ -37,7 +37,7 @@ static PACK: Transposes = kernel!(F32_ONLY T, conv::pack_transposed,
 impl BlockedConvTranspose {
     /// The shape of the images, out of blocks.
     fn images(x: &[Dim], w: &[Dim]) -> Option<Vec<Dim>> {
-        let (batch, image) = blocked::image(x)?;
+        let (batch, image) = blocked::batch_and_image(x)?;
         Some([&[batch.clone(), w.first()?.clone()], image].concat())
     }
 }
@@ -63,7 +63,7 @@ impl Op for BlockedConvTranspose {
             return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
         };
         let shape = self.transpose.shape(&x, w);
-        let shape = blocked::blocked(&shape).expect("it has channels");
+        let shape = blocked::blocked_shape(&shape).expect("it has channels");
         Ok(vec![Type::tensor(DType::F32, shape)])
     }
 

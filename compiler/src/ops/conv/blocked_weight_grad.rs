@@ -37,7 +37,7 @@ pub struct BlockedConvWeightGrad {
     pub filters: i64,
     /// Whether the channels of the first input stand in blocks, too.
     pub nchwc: bool,
-    /// Whether each channel, which is then in blocks, was convolved alone.
+    /// Whether each channel, which is then in blocks, was infer_shape alone.
     pub depthwise: bool,
 }
 
@@ -54,7 +54,7 @@ impl BlockedConvWeightGrad {
         if !self.nchwc {
             return (x.len() > 2).then(|| x.to_vec());
         }
-        let (batch, image) = blocked::image(x)?;
+        let (batch, image) = blocked::batch_and_image(x)?;
         Some([&[batch.clone(), self.channels.into()], image].concat())
     }
 
@@ -89,7 +89,7 @@ impl Op for BlockedConvWeightGrad {
         cx.of(0, &[DType::F32])?;
         cx.same_dtype(0, 1)?;
         let (x, dy) = (self.images(cx.shape(0)?), cx.shape(1)?.to_vec());
-        let (Some(x), Some((batch, places))) = (x, blocked::image(&dy)) else {
+        let (Some(x), Some((batch, places))) = (x, blocked::batch_and_image(&dy)) else {
             return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
         };
         self.window.check(cx, x.len() - 2)?;

@@ -1,6 +1,6 @@
 //! Convolutions whose windows' elements each have a place of their own.
 
-use super::{bias, convolved, geometry, macs};
+use super::{bias, geometry, infer_shape, macs};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -70,7 +70,7 @@ impl Op for DeformConv {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let dtype = cx.of(0, FLOATS)?.dtype;
         cx.same_dtype(0, 1)?;
-        let shape = convolved(cx, &self.window, self.group, [0, 1])?;
+        let shape = infer_shape(cx, &self.window, self.group, [0, 1])?;
         let axes = shape.len() - 2;
         if axes > MAX_AXES {
             let message = format!("images of {axes} axes: at most {MAX_AXES} are supported");
@@ -145,15 +145,15 @@ impl Op for DeformConv {
         let image = x.sizes(2, i64::MAX);
         let images = [tape.ints(&[-1]), x.size_of(1) / tape.ints(&[groups]), image];
         let reading = Reading { mode: Mode::Linear, padding: Padding::Zeros, align_corners: false };
-        let mut read = reading.read(x.reshape_by(tape.joined(&images)), &places);
+        let mut read = reading.read(x.reshape_by(tape.concat(&images)), &places);
         if let Some(mask) = g.optional(4) {
             read = read * mask.reshape_to(&[-1, 1, taps * points]);
         }
         let batch = x.size_of(0);
-        let columns = tape.joined(&[batch, tape.ints(&[self.group, -1, points])]);
+        let columns = tape.concat(&[batch, tape.ints(&[self.group, -1, points])]);
         let rows =
             [tape.ints(&[self.group]), w.size_of(0) / tape.ints(&[self.group]), tape.ints(&[-1])];
-        let sums = w.reshape_by(tape.joined(&rows)).matmul(read.reshape_by(columns));
+        let sums = w.reshape_by(tape.concat(&rows)).matmul(read.reshape_by(columns));
         let sums = sums.reshape_like(y);
         let sums = match g.optional(3) {
             Some(bias) => sums + bias.for_channels(y.rank()),

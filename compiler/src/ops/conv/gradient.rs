@@ -15,15 +15,15 @@ use crate::{
 use onnxc_runtime::activation_fn::Activation;
 
 /// A window that slides over images of any size.
-pub struct Sliding {
+pub struct SlidingWindow {
     slides: Vec<Slide>,
     group: i64,
 }
 
-impl Sliding {
+impl SlidingWindow {
     /// The window over images and with weights of these sizes.
-    pub fn new(slides: Vec<Slide>, group: i64) -> Sliding {
-        Sliding { slides, group }
+    pub fn new(slides: Vec<Slide>, group: i64) -> SlidingWindow {
+        SlidingWindow { slides, group }
     }
 
     fn axes(&self) -> usize {
@@ -62,14 +62,14 @@ impl Sliding {
     }
 
     /// The sums over the windows, as a convolution of images that `images` are like.
-    pub fn gather<'t>(
+    pub fn sum_windows<'t>(
         &self,
         g: &Gradient<'_>,
         images: Expr<'t>,
         weights: Expr<'t>,
     ) -> Result<Expr<'t>> {
         let behind = self.slides.iter().map(|slide| {
-            let reach = Sliding::reach(slide, &slide.places) - &slide.image - &slide.before;
+            let reach = SlidingWindow::reach(slide, &slide.places) - &slide.image - &slide.before;
             reach.known().or(slide.after.known()).map(|behind| behind.max(0))
         });
         let (Some(before), Some(behind)) = (self.before(), behind.collect::<Option<Vec<i64>>>())
@@ -88,7 +88,7 @@ impl Sliding {
 
     /// What each element of `images` is in, summed: the weights, times the derivatives of the
     /// places of the windows that it is in.
-    pub fn spread<'t>(
+    pub fn input_grad<'t>(
         &self,
         g: &Gradient<'_>,
         dy: Expr<'t>,
@@ -96,14 +96,14 @@ impl Sliding {
         images: Expr<'t>,
     ) -> Result<Expr<'t>> {
         let Some(before) = self.before() else { return Err(open(g)) };
-        if let Some(pads) = self.pads_backwards(&before) {
+        if let Some(pads) = self.input_grad_pads(&before) {
             let op = Conv {
                 window: self.window(Vec::new(), self.dilations(), pads),
                 group: self.group,
                 activation: Activation::Identity,
                 fused: false,
             };
-            return Ok(dy.apply(op, &[self.backwards(weights)]));
+            return Ok(dy.apply(op, &[self.flip_weights(weights)]));
         }
         let op = |pads: Vec<i64>, output_padding: Vec<i64>| ConvTranspose {
             window: self.window(self.strides(), self.dilations(), pads),
@@ -115,7 +115,7 @@ impl Sliding {
         };
         // What of the images lies behind the reach of the windows, or before it where that is negative.
         let rest = self.slides.iter().zip(&before).map(|(slide, before)| {
-            (&slide.image + *before - Sliding::reach(slide, &slide.places)).known()
+            (&slide.image + *before - SlidingWindow::reach(slide, &slide.places)).known()
         });
         if let Some(rest) = rest.collect::<Option<Vec<i64>>>() {
             let behind = rest.iter().map(|&rest| (-rest).max(0));
@@ -128,12 +128,12 @@ impl Sliding {
         let behind = images.sizes(2, i64::MAX) - all.sizes(2, i64::MAX) + tape.ints(&before);
         let cut: Vec<i64> = before.iter().map(|&before| -before).collect();
         let none = tape.ints(&[0, 0]);
-        Ok(all.pad(tape.joined(&[none, tape.ints(&cut), none, behind])))
+        Ok(all.pad(tape.concat(&[none, tape.ints(&cut), none, behind])))
     }
 
     /// How the derivatives are padded where a convolution of them, with the window backwards, gives as
     /// many elements as the images have: where windows stand side by side.
-    fn pads_backwards(&self, before: &[i64]) -> Option<Vec<i64>> {
+    fn input_grad_pads(&self, before: &[i64]) -> Option<Vec<i64>> {
         let each = self.slides.iter().zip(before).map(|(slide, before)| {
             let reach = (slide.kernel.known()? - 1) * slide.dilation as i64;
             let front = reach - before;
@@ -146,7 +146,7 @@ impl Sliding {
     }
 
     /// The weights with the window backwards, and with images and results in each other's places.
-    fn backwards<'t>(&self, weights: Expr<'t>) -> Expr<'t> {
+    fn flip_weights<'t>(&self, weights: Expr<'t>) -> Expr<'t> {
         let (tape, axes) = (weights.tape, self.axes());
         let all = |value: i64| tape.ints(&vec![value; axes]);
         let spatial: Vec<i64> = (2..2 + axes as i64).collect();
@@ -155,10 +155,10 @@ impl Sliding {
             return turned.moved_axis(0, 1);
         }
         let (channels, sizes) = (weights.size_of(1), weights.sizes(2, i64::MAX));
-        let apart = tape.joined(&[tape.ints(&[self.group, -1]), channels, sizes]);
+        let apart = tape.concat(&[tape.ints(&[self.group, -1]), channels, sizes]);
         let order: Vec<usize> = [0, 2, 1].into_iter().chain(3..3 + axes).collect();
         let filters = turned.reshape_by(apart).transpose(&order);
-        let joined = tape.joined(&[tape.ints(&[-1]), filters.size_of(2), sizes]);
+        let joined = tape.concat(&[tape.ints(&[-1]), filters.size_of(2), sizes]);
         filters.reshape_by(joined)
     }
 
@@ -199,8 +199,8 @@ impl Sliding {
             let channels = weights.size_of(1);
             let image = images.sizes(2, i64::MAX);
             let apart =
-                tape.joined(&[images.size_of(0), tape.ints(&[self.group]), channels, image]);
-            let joined = tape.joined(&[channels, tape.ints(&[-1]), image]);
+                tape.concat(&[images.size_of(0), tape.ints(&[self.group]), channels, image]);
+            let joined = tape.concat(&[channels, tape.ints(&[-1]), image]);
             let order: Vec<usize> = [2, 1, 0].into_iter().chain(3..3 + self.axes()).collect();
             let apart = images.reshape(apart).transpose(&order);
             apart.reshape_by(joined)

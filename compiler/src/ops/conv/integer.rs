@@ -1,6 +1,6 @@
 //! Convolutions of bytes.
 
-use super::{convolved, geometry, macs};
+use super::{geometry, infer_shape, macs};
 use crate::{
     diag::Result,
     dim::Dim,
@@ -76,7 +76,7 @@ impl Op for ConvInteger {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         cx.of(0, BYTES)?;
         cx.of(1, BYTES)?;
-        let shape = convolved(cx, &self.window, self.group, [0, 1])?;
+        let shape = infer_shape(cx, &self.window, self.group, [0, 1])?;
         if cx.has(2) {
             cx.same_dtype(0, 2)?;
             check_scale(cx, 2, None)?;
@@ -147,7 +147,7 @@ impl Op for QLinearConv {
         }
         cx.of(6, &[DType::F32])?;
         let dtype = cx.of(7, BYTES)?.dtype;
-        let shape = convolved(cx, &self.window, self.group, [0, 3])?;
+        let shape = infer_shape(cx, &self.window, self.group, [0, 3])?;
         for i in [1, 2, 6, 7] {
             check_scale(cx, i, None)?;
         }

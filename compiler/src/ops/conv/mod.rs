@@ -23,7 +23,7 @@ use crate::{
     plan::{Field, Formula, Kernel, Operand, Optimize, geometry, kernel},
     ty::Type,
 };
-pub(super) use gradient::Sliding;
+pub(super) use gradient::SlidingWindow;
 use onnxc_runtime::{activation_fn::Activation, conv::Weights};
 use std::rc::Rc;
 
@@ -155,7 +155,7 @@ fn call<F: Formula + Field>(
 }
 
 /// The shape of a convolution of input `x` with the kernels of input `w`.
-pub(super) fn convolved(
+pub(super) fn infer_shape(
     cx: &mut Infer<'_>,
     window: &Window,
     group: i64,
@@ -196,7 +196,7 @@ impl Op for Conv {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let dtype = cx.of(0, FLOATS)?.dtype;
         cx.same_dtype(0, 1)?;
-        let shape = convolved(cx, &self.window, self.group, [0, 1])?;
+        let shape = infer_shape(cx, &self.window, self.group, [0, 1])?;
         bias(cx, 2, &shape[1])?;
         addend(cx, self.fused, &shape)?;
         Ok(vec![Type::tensor(dtype, shape)])
@@ -222,9 +222,9 @@ impl Op for Conv {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, w, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         let slides = self.window.slides(&x.dims()[2..], &w.dims()[2..], Rounding::Down);
-        let sliding = Sliding::new(slides, self.group);
+        let sliding = SlidingWindow::new(slides, self.group);
         if g.wants(0) {
-            let dx = sliding.spread(g, dy, w, x)?;
+            let dx = sliding.input_grad(g, dy, w, x)?;
             g.set(0, dx);
         }
         if g.wants(1) {

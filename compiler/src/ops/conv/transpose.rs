@@ -1,7 +1,7 @@
 //! Convolutions run backward.
 
 use super::{
-    Conv, Kernels, Sliding, addend, bias, call, is_shallow, kernels, pack, scratch,
+    Conv, Kernels, SlidingWindow, addend, bias, call, is_shallow, kernels, pack, scratch,
     weight_precision,
 };
 use crate::{
@@ -234,7 +234,7 @@ impl Op for ConvTranspose {
             g.set(0, back.first_of(x));
         }
         if g.wants(1) {
-            let dw = Sliding::new(slides, self.group).conv_weight_grad(g, dy, x, w)?;
+            let dw = SlidingWindow::new(slides, self.group).conv_weight_grad(g, dy, x, w)?;
             g.set(1, dw);
         }
         if g.wants(2) {

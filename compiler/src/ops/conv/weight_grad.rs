@@ -1,6 +1,6 @@
 //! The derivatives of convolutions by their weights.
 
-use super::{Sliding, geometry_of, macs, scratch};
+use super::{SlidingWindow, geometry_of, macs, scratch};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -98,13 +98,13 @@ impl Op for ConvWeightGrad {
     /// run backward over the images, and forward.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, dy, Some(dw)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
-        let sliding = Sliding::new(self.slides(&x.dims()), self.group);
+        let sliding = SlidingWindow::new(self.slides(&x.dims()), self.group);
         if g.wants(0) {
-            let dx = sliding.spread(g, dy, dw, x)?;
+            let dx = sliding.input_grad(g, dy, dw, x)?;
             g.set(0, dx);
         }
         if g.wants(1) {
-            let dy = sliding.gather(g, x, dw)?;
+            let dy = sliding.sum_windows(g, x, dw)?;
             g.set(1, dy);
         }
         Ok(())

@@ -12,7 +12,7 @@ fn of_length<'t>(x: Expr<'t>, axis: usize, len: Expr<'t>) -> Expr<'t> {
     let (tape, rank) = (x.tape, x.rank());
     let none = |axes: usize| tape.ints(&vec![0; axes]);
     let more = len - x.size_of(axis);
-    x.pad(tape.joined(&[none(rank + axis), more, none(rank - 1 - axis)]))
+    x.pad(tape.concat(&[none(rank + axis), more, none(rank - 1 - axis)]))
 }
 
 /// The first part, where `like` has one; both else.
@@ -56,8 +56,8 @@ impl Dft {
                 // All but the ends stand for two numbers.
                 let half = way(false, true, dy) / count;
                 let places = half.indices(axis).cast_like(x);
-                let end = (places * 2.0).equal(count).pick(places.number(0.0), places);
-                let twice = (end.above(0.0)).pick(places.number(2.0), places.number(1.0));
+                let end = (places * 2.0).equal(count).select(places.number(0.0), places);
+                let twice = (end.above(0.0)).select(places.number(2.0), places.number(1.0));
                 let behind: Vec<i64> = (1..(rank - axis) as i64).collect();
                 half * twice.unsqueeze(tape.ints(&behind))
             }

@@ -6,7 +6,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS, INDICES},
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
-    ops::{Entry, cast::Fit, entry},
+    ops::{Entry, cast::CastMode, entry},
     plan::{Arg, Kernel, NoParams, kernel},
     ty::Type,
 };
@@ -69,7 +69,7 @@ impl Op for MelWeightMatrix {
         for i in 2..5 {
             let (dtype, x) = (cx.ty(i)?.dtype, cx.input(i)?);
             let wide = cx.scratch(DType::F64, 1);
-            Fit::DEFAULT.call(cx, dtype, x, DType::F64, wide.clone())?;
+            CastMode::DEFAULT.call(cx, dtype, x, DType::F64, wide.clone())?;
             edges.push(wide.into());
         }
         let y = cx.output(0)?.into();

@@ -8,7 +8,7 @@ pub(super) mod window;
 
 use super::{
     Entry,
-    cast::{Cast, Fit},
+    cast::{Cast, CastMode},
     entry,
 };
 use crate::{
@@ -91,7 +91,7 @@ fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
 fn length_as_i64(node: &mut Reader<'_>, i: usize) -> Result {
     match node.ty(i) {
         Some(Type::Tensor(ty)) if ty.dtype == DType::I32 => {
-            node.wrap_input(i, Cast { to: DType::I64, fit: Fit::DEFAULT }, &[])
+            node.wrap_input(i, Cast { to: DType::I64, mode: CastMode::DEFAULT }, &[])
         }
         _ => Ok(()),
     }

@@ -9,7 +9,7 @@ use crate::{
     ops::{
         Entry,
         binary::{MUL, SUB},
-        cast::{Cast, Fit},
+        cast::{Cast, CastMode},
         entry, nodes,
         quantize::{Parts, QuantizeLinear},
         reshape::Unsqueeze,
@@ -65,7 +65,7 @@ fn dequantized(node: &mut Reader<'_>, i: usize, left: bool) -> Result<ValueId> {
 
 /// The value in single precision.
 fn single(node: &mut Reader<'_>, x: ValueId) -> Result<ValueId> {
-    node.add(Cast { to: DType::F32, fit: Fit::DEFAULT }, &[x], &[])
+    node.add(Cast { to: DType::F32, mode: CastMode::DEFAULT }, &[x], &[])
 }
 
 /// What scales are made of.

@@ -14,7 +14,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Infer, Inferred, Reader, ValueId},
-    ops::cast::{Cast, Fit},
+    ops::cast::{Cast, CastMode},
     ty::{TensorType, Type},
 };
 
@@ -44,7 +44,7 @@ fn as_type(node: &mut Reader<'_>, x: ValueId, dtype: DType) -> Result<ValueId> {
         {
             Ok(x)
         }
-        _ => node.add(Cast { to: dtype, fit: Fit::DEFAULT }, &[x], &[]),
+        _ => node.add(Cast { to: dtype, mode: CastMode::DEFAULT }, &[x], &[]),
     }
 }
 

@@ -171,7 +171,7 @@ fn count(cx: &mut Infer<'_>, blocked: Option<i64>) -> Inferred<Dim> {
 
 /// The geometry of so many channels of a tensor of `shape`, which is in blocks.
 fn nchwc(shape: &[Dim], channels: i64) -> Channels {
-    let (batch, image) = blocked::image(shape).expect("inferring saw the axes");
+    let (batch, image) = blocked::batch_and_image(shape).expect("inferring saw the axes");
     Channels { batch: batch.clone(), channels: channels.into(), pixels: image.iter().product() }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS},
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId},
-    ops::cast::{Cast, Fit},
+    ops::cast::{Cast, CastMode},
     plan::{
         Arg, Kernel,
         geometry::{Axis, Broadcast},
@@ -136,7 +136,7 @@ impl Op for LayerNormalization {
         if self.stash_type != DType::F32 {
             for (single, y) in statistics.into_iter().zip(stashed) {
                 let (Some(single), Some(y)) = (single, y) else { continue };
-                Fit::DEFAULT.call(cx, DType::F32, single, self.stash_type, y)?;
+                CastMode::DEFAULT.call(cx, DType::F32, single, self.stash_type, y)?;
             }
         }
         if !rows_alone {
@@ -205,7 +205,7 @@ pub fn read_rms(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     };
     let Some((x, scale)) = result else { return Ok(vec![node.add(op, &inputs, &[])?]) };
     let inner = if [x, scale].contains(&DType::F64) { DType::F64 } else { DType::F32 };
-    let cast = |to| Cast { to, fit: Fit::DEFAULT };
+    let cast = |to| Cast { to, mode: CastMode::DEFAULT };
     for (input, dtype) in inputs.iter_mut().zip([x, scale]) {
         if dtype != inner {
             *input = node.add(cast(inner), &[*input], &[])?;

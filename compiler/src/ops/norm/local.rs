@@ -66,7 +66,7 @@ impl Op for LpNormalization {
             1 => (x.abs().sum(&axis), x.sign()),
             _ => ((x * x).sum(&axis).sqrt(), y),
         };
-        g.set(0, (dy - direction * (dy * y).sum(&axis)) / norm.or_if_zero(1.0));
+        g.set(0, (dy - direction * (dy * y).sum(&axis)) / norm.replace_zeros(1.0));
         Ok(())
     }
 }

@@ -81,7 +81,7 @@ impl Op for BlockedPool {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let shape = &cx.of(0, &[DType::F32])?.shape;
-        let Some((_, image)) = blocked::image(shape) else {
+        let Some((_, image)) = blocked::batch_and_image(shape) else {
             return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no blocks"));
         };
         let slides = slides(self.pool.as_ref(), image);
@@ -95,7 +95,7 @@ impl Op for BlockedPool {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let shape = &cx.ty(0)?.shape;
-        let image = blocked::image(shape).map_or(&[][..], |(_, image)| image);
+        let image = blocked::batch_and_image(shape).map_or(&[][..], |(_, image)| image);
         let geometry = super::geometry(cx, &slides(self.pool.as_ref(), image))?;
         cx.call(
             match self.fold {

@@ -83,7 +83,7 @@ static NCHWC: Kernel<plan::geometry::Pool> = kernel!(F32_ONLY T,
 
 impl BlockedMaxPoolGrad {
     fn slides(&self, shape: &[Dim]) -> Option<Vec<Slide>> {
-        let (_, image) = blocked::image(shape)?;
+        let (_, image) = blocked::batch_and_image(shape)?;
         let rounding = if self.pool.ceil_mode { Rounding::Up } else { Rounding::Down };
         Some(self.pool.window.slides(image, &self.pool.window.sizes(), rounding))
     }

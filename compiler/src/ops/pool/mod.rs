@@ -5,7 +5,7 @@ pub(crate) mod gradient;
 
 use super::{
     Entry,
-    conv::Sliding,
+    conv::SlidingWindow,
     entry,
     window::{self, Rounding, Slide, Window},
 };
@@ -80,9 +80,9 @@ impl Pool {
     /// convolution of each channel by itself, run backward.
     fn spread<'t>(&self, g: &Gradient<'t>, dy: Expr<'t>) -> Result<Expr<'t>> {
         let x = g.x(0);
-        let sliding = Sliding::new(self.slides(&x.dims()), 1);
+        let sliding = SlidingWindow::new(self.slides(&x.dims()), 1);
         let (planes, ones) = (x.planes(), sliding.ones(g, x)?);
-        Ok(sliding.spread(g, dy.planes(), ones, planes)?.reshape_like(x))
+        Ok(sliding.input_grad(g, dy.planes(), ones, planes)?.reshape_like(x))
     }
 
     /// The type of the output, for elements of the types allowed.
@@ -279,11 +279,11 @@ impl Op for AveragePool {
     /// The mean of ones says which part of a window's sum of ones it is.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
-        let sliding = Sliding::new(self.pool.slides(&x.dims()), 1);
+        let sliding = SlidingWindow::new(self.pool.slides(&x.dims()), 1);
         let ones = x.ones_like();
         let mean = g.tape().node(g.node().op.clone(), &[Some(ones)], 1)[0];
-        let sum = sliding.gather(g, ones.planes(), sliding.ones(g, x)?)?.reshape_like(mean);
-        let dx = self.pool.spread(g, dy * mean / sum.or_if_zero(1.0))?;
+        let sum = sliding.sum_windows(g, ones.planes(), sliding.ones(g, x)?)?.reshape_like(mean);
+        let dx = self.pool.spread(g, dy * mean / sum.replace_zeros(1.0))?;
         g.set(0, dx);
         Ok(())
     }
@@ -325,7 +325,7 @@ impl Op for LpPool {
         let dx = match self.p {
             1 => x.sign() * self.pool.spread(g, dy)?,
             p => {
-                let share = dy / power(y.or_if_zero(1.0), p - 1);
+                let share = dy / power(y.replace_zeros(1.0), p - 1);
                 x.sign() * power(x.abs(), p - 1) * self.pool.spread(g, share)?
             }
         };
@@ -404,7 +404,7 @@ impl Op for GlobalPool {
             }
             GlobalPool::Lp(1) => dy * x.sign(),
             GlobalPool::Lp(p) => {
-                let share = (x.abs() / y.or_if_zero(1.0)).pow(x.number((p - 1) as f64));
+                let share = (x.abs() / y.replace_zeros(1.0)).pow(x.number((p - 1) as f64));
                 dy * x.sign() * share
             }
         };
@@ -504,6 +504,6 @@ impl<'t> Expr<'t> {
     /// Images with channels as a batch of images of one channel.
     fn planes(self) -> Expr<'t> {
         let shape = [self.tape.ints(&[-1, 1]), self.sizes(2, i64::MAX)];
-        self.reshape_by(self.tape.joined(&shape))
+        self.reshape_by(self.tape.concat(&shape))
     }
 }

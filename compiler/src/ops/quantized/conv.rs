@@ -8,7 +8,7 @@ use crate::{
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{
         Entry,
-        conv::{convolved, geometry, macs},
+        conv::{geometry, infer_shape, macs},
         internal, pack,
         window::Window,
     },
@@ -118,7 +118,7 @@ impl Op for QuantizedConv {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         cx.of(0, BYTES)?;
         cx.of(1, &[DType::I8])?;
-        let shape = convolved(cx, &self.window, self.group, [0, 1])?;
+        let shape = infer_shape(cx, &self.window, self.group, [0, 1])?;
         if cx.constant(1).is_none() || shape.len() > 2 + MOST_AXES {
             let message = "the weights must be constant, with at most three axes of the image";
             return Err(cx.diagnostic(Code::Unsupported, message));

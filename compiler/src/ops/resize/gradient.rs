@@ -79,7 +79,7 @@ impl Resize {
             fit: None,
             axes: Some(vec![1]),
         };
-        let unit = x.unit(axis);
+        let unit = x.identity_matrix(axis);
         g.tape().node(Rc::new(op), &[Some(unit), roi, one(SCALES), one(SIZES)], 1)[0]
     }
 
@@ -91,7 +91,10 @@ impl Resize {
         let sizes = axes.iter().map(|&axis| x.size_of(axis));
         let sizes: Vec<_> = std::iter::once(x.size_of(axes[at])).chain(sizes).collect();
         let missing: Vec<i64> = others.iter().map(|&axis| axis as i64).collect();
-        let unit = x.unit(axes[at]).unsqueeze(tape.ints(&missing)).expand_to(tape.joined(&sizes));
+        let unit = x
+            .identity_matrix(axes[at])
+            .unsqueeze(tape.ints(&missing))
+            .expand_to(tape.concat(&sizes));
         let named = (1..=axes.len() as i64).collect();
         let op = Resize { axes: Some(named), extrapolation: 0.0, ..*self };
         let all = tape.node(Rc::new(op), &[Some(unit), None, None, g.optional(SIZES)], 1)[0];

@@ -89,7 +89,7 @@ impl<'t> Network<'_, 't> {
         let initial = |i: usize| match g.optional(i) {
             Some(state) => one(state, if op.layout { 1 } else { 0 }),
             None => {
-                let shape = tape.joined(&[self.x.size_of(1), tape.ints(&[hidden])]);
+                let shape = tape.concat(&[self.x.size_of(1), tape.ints(&[hidden])]);
                 self.x.number(0.0).apply(Expand, &[shape])
             }
         };
@@ -136,7 +136,7 @@ impl<'t> Network<'_, 't> {
                 let all = after[0];
                 return Ok(after.into_iter().chain([all]).collect());
             };
-            let kept = after.iter().zip(before).map(|(&after, &before)| mask.pick(after, before));
+            let kept = after.iter().zip(before).map(|(&after, &before)| mask.select(after, before));
             let all = after[0].only_where(mask);
             Ok(kept.chain([all]).collect())
         })?;
@@ -169,7 +169,7 @@ impl<'t> Network<'_, 't> {
         before: &[Expr<'t>],
         gates: Expr<'t>,
     ) -> Vec<Expr<'t>> {
-        let f = |i: usize, x: Expr<'t>| self.clipped(x).activated(self.op.activation(way, i));
+        let f = |i: usize, x: Expr<'t>| self.clipped(x).activate(self.op.activation(way, i));
         let (h, size) = (before[0], self.hidden);
         let turned = weights.state.turned();
         match self.op.cell {
@@ -199,7 +199,7 @@ impl<'t> Network<'_, 't> {
                 };
                 let next = forget * c + i * f(1, gate(all, 3, size));
                 let o = f(0, peep(gate(all, 1, size), 1, next));
-                vec![o * next.activated(self.op.activation(way, 2)), next]
+                vec![o * next.activate(self.op.activation(way, 2)), next]
             }
         }
     }

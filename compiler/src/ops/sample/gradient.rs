@@ -52,7 +52,7 @@ impl Reading {
         }
         let (edge, last) = (if self.align_corners { 0.0 } else { 0.5 }, size - 1.0);
         let inside = at.at_least(at.number(-edge)).and(at.at_most(last + edge));
-        inside.pick(at, at.greater(last).pick(last, at.number(0.0)))
+        inside.select(at, at.greater(last).select(last, at.number(0.0)))
     }
 
     /// The element that stands for one at `place`, and whether it is there at all.
@@ -75,10 +75,10 @@ impl Reading {
                 } else {
                     (size * 2.0, size * 2.0 - 1.0)
                 };
-                let period = period.or_if_zero(1.0);
+                let period = period.replace_zeros(1.0);
                 let place = place - (place / period).floor() * period;
                 let back = turn - place;
-                (clip(place.less(back).pick(place, back)), None)
+                (clip(place.less(back).select(place, back)), None)
             }
         }
     }
@@ -88,7 +88,7 @@ impl Reading {
     pub fn read<'t>(&self, x: Expr<'t>, places: &[Expr<'t>]) -> Expr<'t> {
         let tape = x.tape;
         let flat = x.reshape_to(&[0, 0, -1]);
-        let shape = tape.joined(&[x.sizes(0, 2), places[0].size_of(1)]);
+        let shape = tape.concat(&[x.sizes(0, 2), places[0].size_of(1)]);
         // So far: where elements stand, whether they do, and their weights.
         let mut reads: Vec<(Expr<'t>, Option<Expr<'t>>, Expr<'t>)> = Vec::new();
         for (axis, &at) in places.iter().enumerate() {
@@ -144,13 +144,13 @@ impl AffineGrid {
     pub(super) fn gradient_of_matrices(&self, g: &mut Gradient<'_>) -> Result {
         let (theta, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let tape = g.tape();
-        let unit = theta.unit(1).pad(tape.ints(&[0, 0, 0, 1])).expand_like(theta);
+        let unit = theta.identity_matrix(1).pad(tape.ints(&[0, 0, 0, 1])).expand_like(theta);
         let places = tape.node(g.node().op.clone(), &[Some(unit), g.optional(1)], 1)[0];
         let places = places.concat(&[places.gather(tape.ints(&[0]), -1).ones_like()], -1);
         let rows = |value| {
             let last = Expr::rank(value) - 1;
             let flat = [value.size_of(0), tape.ints(&[-1]), value.size_of(last)];
-            value.reshape_by(tape.joined(&flat))
+            value.reshape_by(tape.concat(&flat))
         };
         let (dy, places) = (rows(dy), rows(places));
         g.set(0, dy.turned().matmul(places));

@@ -8,7 +8,7 @@ use crate::{
     ir::{Attributes, Infer, Inferred, Lower, Op, Stop, Views},
     ops::{
         Entry,
-        control::{common, loop_op::NUMBER},
+        control::{common_element_type, loop_op::ITERATION_NUMBER},
         entry,
     },
     plan::{self, Block, Call, NoParams, Operand, Step, TripCount},
@@ -76,7 +76,7 @@ impl Op for SequenceMap {
             if let Some(len) = &len {
                 cx.set_known(i, vec![len.clone()]);
             }
-            types.push(Type::Sequence(common(&Type::Never(dtype), result).into()));
+            types.push(Type::Sequence(common_element_type(&Type::Never(dtype), result).into()));
         }
         Ok(types)
     }
@@ -121,7 +121,13 @@ impl Op for SequenceMap {
 fn take(cx: &mut Lower<'_>, iteration: &Symbol) -> Result {
     let number = cx.scratch(DType::I64, 1);
     let outputs = vec![number.clone().into()];
-    cx.call_on(&NUMBER, DType::I64, Vec::new(), outputs, (vec![Dim::symbol(iteration)],))?;
+    cx.call_on(
+        &ITERATION_NUMBER,
+        DType::I64,
+        Vec::new(),
+        outputs,
+        (vec![Dim::symbol(iteration)],),
+    )?;
     for i in 0..cx.node().inputs.len() {
         let Some(Type::Tensor(element)) = cx.any(i)?.element() else { continue };
         let inputs = vec![cx.input(i)?.into(), number.clone().into()];

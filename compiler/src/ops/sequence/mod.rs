@@ -5,7 +5,7 @@ pub mod split;
 
 use super::{
     Entry,
-    cast::{Cast, Fit},
+    cast::{Cast, CastMode},
     entry,
 };
 use crate::{
@@ -42,7 +42,7 @@ pub const OPS: &[Entry] = &[
 pub fn with_position(node: &mut Reader<'_>, i: usize) -> Result {
     let found = node.ty(i).and_then(Type::dtype);
     if found.is_some_and(|dtype| dtype != DType::I64) {
-        node.wrap_input(i, Cast { to: DType::I64, fit: Fit::DEFAULT }, &[])?;
+        node.wrap_input(i, Cast { to: DType::I64, mode: CastMode::DEFAULT }, &[])?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::{
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, ValueId},
     ops::{
         Entry,
-        cast::{Cast, Fit},
+        cast::{Cast, CastMode},
         ml::lookup::{self, Which},
         nodes,
     },
@@ -77,7 +77,7 @@ fn vectorizer(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
         (DType::String, None, strings) => (x, Tensor::from_strings(strings.unwrap_or_default())),
         (DType::I64, ints, None) => (x, Tensor::from_ints(&ints.unwrap_or_default())),
         (DType::I32, ints, None) => {
-            let cast = Cast { to: DType::I64, fit: Fit::DEFAULT };
+            let cast = Cast { to: DType::I64, mode: CastMode::DEFAULT };
             (node.add(cast, &[x], &[])?, Tensor::from_ints(&ints.unwrap_or_default()))
         }
         (found, ..) => {

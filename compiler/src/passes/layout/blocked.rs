@@ -113,7 +113,7 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let nchwc = blocked.is_some();
     let op = Rc::new(BlockedConv { conv: conv.clone(), nchwc, shuffled });
     let result = site.before(node, op, inputs)?;
-    let (_, image) = blocked::image(&tensor(site.graph, result)?.shape)?;
+    let (_, image) = blocked::batch_and_image(&tensor(site.graph, result)?.shape)?;
     if image.iter().product::<Dim>().known() == Some(1) {
         return None;
     }
@@ -256,7 +256,7 @@ fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     let parts: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();
     let (_, before) = parts.as_deref()?.split_last()?;
     for &part in before {
-        if !blocked::is_whole(&tensor(site.graph, part)?.shape[1]) {
+        if !blocked::fills_blocks(&tensor(site.graph, part)?.shape[1]) {
             return None;
         }
     }

@@ -162,7 +162,8 @@ fn pixel(site: &Site<'_>, value: ValueId) -> Option<(ValueId, Vec<i64>)> {
     if !one || from.rank() != to.rank() || from.shape[..2] != to.shape[..2] {
         return None;
     }
-    let shape = blocked::blocked(&to.shape)?.iter().map(Dim::known).collect::<Option<Vec<_>>>()?;
+    let shape =
+        blocked::blocked_shape(&to.shape)?.iter().map(Dim::known).collect::<Option<Vec<_>>>()?;
     debug_assert_eq!(shape.last().copied(), i64::try_from(BLOCK).ok());
     Some((pixel, shape))
 }
