@@ -1,7 +1,7 @@
 //! Algebraic simplification: `x · 1`, `x / 1`, sums of two, needless broadcasts.
 //!
-//! Gradients are full of such arithmetic: they start with ones, which are broadcast to the shapes of
-//! the reduced tensors.
+//! Gradients are full of such arithmetic: they start with ones, which are broadcast to the shapes
+//! of the reduced tensors.
 
 use crate::{
     dim::Dim,

@@ -23,8 +23,8 @@ use std::rc::Rc;
 /// doubles it.
 const DEEPEST: usize = 8;
 
-/// That is done so often in all: as often as it takes for nodes one after the other. Branches inside
-/// each other, which are tried before, would take more.
+/// That is done so often in all: as often as it takes for nodes one after the other. Branches
+/// inside each other, which are tried before, would take more.
 const MOST: usize = (1 << DEEPEST) - 1;
 
 /// Decides the node, where it is an `If` or stands for one, as far as that can be done; and writes
@@ -62,8 +62,8 @@ pub fn decide(
     inline(cx, id, region, into)
 }
 
-/// Decides the node, where it is an `If` whose condition is known, or a loop of at most one iteration, and
-/// nothing more: what is left is what ONNX has operators for.
+/// Decides the node, where it is an `If` whose condition is known, or a loop of at most one
+/// iteration, and nothing more: what is left is what ONNX has operators for.
 pub fn take(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[ValueId]) -> Next {
     if let Some(next) = loops::write_out(cx, id, into) {
         return next;

@@ -1,11 +1,12 @@
 //! Reverse-mode differentiation: expands `Gradient` to ordinary nodes.
 //!
-//! A [`Gradient`](Request) names a value `y` and values `xs` and `zs`, and thereby the function that
-//! computes `y` from them. The pass extracts that function, simplifies it, and walks it backwards:
-//! each operator derives the gradients of its inputs from those of its outputs. The result replaces
-//! the `Gradient` node, evaluated at the points given for `xs` and `zs`. A later `Gradient` sees only
-//! ordinary nodes, so gradients of gradients need no special case. Values that the forward pass has
-//! computed are not computed twice: CSE merges equal nodes when the graph is simplified.
+//! A [`Gradient`](Request) names a value `y` and values `xs` and `zs`, and thereby the function
+//! that computes `y` from them. The pass extracts that function, simplifies it, and walks it
+//! backwards: each operator derives the gradients of its inputs from those of its outputs. The
+//! result replaces the `Gradient` node, evaluated at the points given for `xs` and `zs`. A later
+//! `Gradient` sees only ordinary nodes, so gradients of gradients need no special case. Values that
+//! the forward pass has computed are not computed twice: CSE merges equal nodes when the graph is
+//! simplified.
 
 use super::{branch, sequence};
 use crate::{
@@ -54,8 +55,8 @@ fn expand_all(graph: &Graph, expand: Hook) -> std::result::Result<Graph, Diagnos
     }
 }
 
-/// Replaces each `Dropout` by a product with a mask, so that the random mask is drawn outside of the
-/// function that is differentiated.
+/// Replaces each `Dropout` by a product with a mask, so that the random mask is drawn outside of
+/// the function that is differentiated.
 ///
 /// # Errors
 ///
@@ -64,8 +65,8 @@ pub fn separate_dropout_masks(graph: &Graph) -> std::result::Result<Graph, Diagn
     rewrite(graph, |_, _, _, _, _| Next::Copy, &[separate_mask])
 }
 
-/// Replaces `Dropout(x)` by `x · Dropout(1)`: the mask `Dropout(1)` is drawn once and does not depend
-/// on `x`. Outside of training mode, `Dropout(x)` becomes `x`.
+/// Replaces `Dropout(x)` by `x · Dropout(1)`: the mask `Dropout(1)` is drawn once and does not
+/// depend on `x`. Outside of training mode, `Dropout(x)` becomes `x`.
 fn separate_mask(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     let x = node.input(0).filter(|_| node.op.is::<Dropout>())?;
     if node.inputs.len() == 1 {
@@ -150,8 +151,8 @@ struct ZeroGradient {
     is_used: bool,
 }
 
-/// Whether `y` depends on variable `i` through another `Gradient`. A gradient of zero is then correct:
-/// that other gradient is constant.
+/// Whether `y` depends on variable `i` through another `Gradient`. A gradient of zero is then
+/// correct: that other gradient is constant.
 fn depends_through_gradient(
     graph: &Graph,
     request: &Request,
@@ -173,9 +174,9 @@ fn depends_through_gradient(
     false
 }
 
-/// Differentiates the function that a `Gradient` names by the wanted variables. Returns the function
-/// that computes the gradients, the variables whose gradient is zero, and the values that the
-/// function captures besides the points.
+/// Differentiates the function that a `Gradient` names by the wanted variables. Returns the
+/// function that computes the gradients, the variables whose gradient is zero, and the values that
+/// the function captures besides the points.
 fn differentiate(
     graph: &Graph,
     request: &Request,
@@ -252,8 +253,8 @@ fn differentiate_function(function: Graph, wanted: &[bool]) -> Result<(Graph, Ve
     Ok((graph, zero_gradients))
 }
 
-/// Propagates the gradients `seeds`, pairs of a value and its gradient, backwards through `nodes` and
-/// returns those of `xs`: sums over all paths. `None` if no path has a gradient.
+/// Propagates the gradients `seeds`, pairs of a value and its gradient, backwards through `nodes`
+/// and returns those of `xs`: sums over all paths. `None` if no path has a gradient.
 fn propagate_backward<'t>(
     tape: &'t Tape,
     nodes: &[NodeId],

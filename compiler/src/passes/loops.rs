@@ -1,6 +1,6 @@
-//! Loops whose number of iterations is known before the model runs. One without iterations gives what it is
-//! given, one of a single iteration is what its body does, and one of constants alone is what running it
-//! gives. Any other stays a loop: written out, it would be longer than what runs.
+//! Loops whose number of iterations is known before the model runs. One without iterations gives
+//! what it is given, one of a single iteration is what its body does, and one of constants alone is
+//! what running it gives. Any other stays a loop: written out, it would be longer than what runs.
 
 use super::{branch::decided, fold::LARGEST_GROWTH, sequence};
 use crate::{
@@ -23,7 +23,8 @@ use crate::{
     value::Value,
 };
 
-/// Whether a loop goes on after its first iteration is tried where that takes at most so many nodes.
+/// Whether a loop goes on after its first iteration is tried where that takes at most so many
+/// nodes.
 const MOST_TRIED: usize = 16;
 
 /// Writes what a loop of at most one iteration does in its place.
@@ -45,8 +46,8 @@ pub fn write_out(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Option<Nex
 /// What a loop is like, whichever operator it is.
 struct Iterations {
     body: RegionId,
-    /// How many values iterations give each other, the first input of the node that is one, and the first
-    /// result of the body.
+    /// How many values iterations give each other, the first input of the node that is one, and the
+    /// first result of the body.
     carried: usize,
     input: usize,
     result: usize,
@@ -241,8 +242,8 @@ fn bytes_of(value: &Value) -> Option<usize> {
     }
 }
 
-/// Whether a region takes nothing from around it, and does the same each time it runs. Text may grow
-/// without end in few elements.
+/// Whether a region takes nothing from around it, and does the same each time it runs. Text may
+/// grow without end in few elements.
 fn is_closed(graph: &Graph, region: RegionId) -> bool {
     let text = |id: &ValueId| graph[*id].ty.dtype() == Some(DType::String);
     graph.captures(region).is_empty()

@@ -1,7 +1,7 @@
 //! Passes: transformations from a graph to a graph.
 //!
-//! [`PIPELINE`] lists the passes in order; [`run`] runs those of the caller, then these. A pass is a
-//! function. Most passes are a list of [`Rule`]s, which [`rewrite`] applies to each node that it
+//! [`PIPELINE`] lists the passes in order; [`run`] runs those of the caller, then these. A pass is
+//! a function. Most passes are a list of [`Rule`]s, which [`rewrite`] applies to each node that it
 //! copies.
 
 mod algebra;

@@ -1,5 +1,5 @@
-//! Folds per-channel scale and bias, such as `BatchNormalization`, into the constant weights and bias
-//! of the convolution or matrix product before it.
+//! Folds per-channel scale and bias, such as `BatchNormalization`, into the constant weights and
+//! bias of the convolution or matrix product before it.
 
 use super::{Replaced, fusible_product, is, takes_bias, tensor, with_activation};
 use crate::{
@@ -81,8 +81,9 @@ fn fold_into_product(site: &Site<'_>, node: &Node, i: usize) -> Option<Folded> {
     Some((op, product.inputs.clone(), weights, bias))
 }
 
-/// Returns the per-channel function that a node applies to its input `i`. Returns `None` if a scale is
-/// not finite: a finite sum times infinity is infinite, but a sum of infinite products may be NaN.
+/// Returns the per-channel function that a node applies to its input `i`. Returns `None` if a scale
+/// is not finite: a finite sum times infinity is infinite, but a sum of infinite products may be
+/// NaN.
 pub fn affine_of(graph: &Graph, node: &Node, i: usize, channels: ChannelAxis) -> Option<Affine> {
     let affine = any_affine_of(graph, node, i, channels)?;
     let mut scales = affine.scale.iter().flatten();
@@ -174,8 +175,8 @@ fn channel_of(product: &Node, shape: &[usize]) -> Option<Box<dyn Fn(usize) -> us
     Some(Box::new(move |i| if transposed { i / columns } else { i % columns }))
 }
 
-/// Returns `scale · bias + shift`, the folded bias; `Some(None)` if it does not change, `None` if it
-/// cannot be folded.
+/// Returns `scale · bias + shift`, the folded bias; `Some(None)` if it does not change, `None` if
+/// it cannot be folded.
 fn fold_bias(
     site: &Site<'_>,
     product: &Node,

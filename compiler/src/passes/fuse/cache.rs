@@ -55,8 +55,8 @@ fn is_concat_in(cx: &Rewrite<'_>, rows: &Appended, into: RegionId) -> bool {
     producer.is_some_and(is_concat)
 }
 
-/// Returns the keys and values of an `Attention` without a cache if both are `Concat`s. The operator
-/// must not mask by position: with a cache, queries are positioned after the past keys.
+/// Returns the keys and values of an `Attention` without a cache if both are `Concat`s. The
+/// operator must not mask by position: with a cache, queries are positioned after the past keys.
 fn caches(graph: &Graph, node: &Node) -> Option<[Appended; 2]> {
     let op = node.op.downcast::<Attention>()?;
     let is_unmasked = !op.is_causal && op.left.is_none() && op.right.is_none();

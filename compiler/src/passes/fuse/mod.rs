@@ -1,5 +1,5 @@
-//! Fuses activations, additions and per-channel scales into the epilogues of convolutions and matrix
-//! products, the KV cache into `Attention`, and `Transpose` into the operands of products.
+//! Fuses activations, additions and per-channel scales into the epilogues of convolutions and
+//! matrix products, the KV cache into `Attention`, and `Transpose` into the operands of products.
 //!
 //! A product absorbs the node after it only if nothing else uses the value between them, neither a
 //! node nor the caller.

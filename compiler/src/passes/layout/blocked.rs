@@ -1,7 +1,8 @@
 //! Images whose channels stand in blocks, where convolutions gain by it.
 //!
-//! A convolution becomes one whose result is in blocks, and `Unblock` behind it. What comes next takes what `Unblock` was given, where it can, and is followed by `Unblock`
-//! itself. So blocks spread through a network, and only where they end is one left.
+//! A convolution becomes one whose result is in blocks, and `Unblock` behind it. What comes next
+//! takes what `Unblock` was given, where it can, and is followed by `Unblock` itself. So blocks
+//! spread through a network, and only where they end is one left.
 
 use super::{gradient, normalization, shuffle};
 use crate::{

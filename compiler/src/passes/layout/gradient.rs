@@ -59,8 +59,8 @@ pub fn conv_weight_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, Rc::new(op), vec![Some(x), Some(dy)])
 }
 
-/// The derivative of a convolution by its images, where that is one run backward. Constant weights are
-/// none that are learned: the kernels that are not in blocks read them packed.
+/// The derivative of a convolution by its images, where that is one run backward. Constant weights
+/// are none that are learned: the kernels that are not in blocks read them packed.
 pub fn transposed(site: &mut Site<'_>, node: &Node) -> Replaced {
     let transpose = node.op.downcast::<ConvTranspose>()?;
     let x = nchwc(site, node.input(0)?)?;

@@ -1,6 +1,6 @@
 //! Images laid out as kernels like them: the channels of real numbers in blocks, those of bytes
-//! side by side. Both spread through a network, and only where they end do channels go back to where
-//! ONNX has them.
+//! side by side. Both spread through a network, and only where they end do channels go back to
+//! where ONNX has them.
 
 mod blocked;
 mod gradient;

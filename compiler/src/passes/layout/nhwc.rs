@@ -117,8 +117,8 @@ fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(op), inputs, (to.dtype, channels))
 }
 
-/// The convolution that makes one operand of a sum, with the other one added, where nothing else uses
-/// what it makes: the later one of two.
+/// The convolution that makes one operand of a sum, with the other one added, where nothing else
+/// uses what it makes: the later one of two.
 fn added(
     site: &Site<'_>,
     operands: [ValueId; 2],

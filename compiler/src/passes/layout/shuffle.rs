@@ -1,5 +1,5 @@
-//! Channels that are dealt out from groups, as ShuffleNet does between convolutions in groups. Where a
-//! convolution reads them, it reads them where they were before, and nothing is moved.
+//! Channels that are dealt out from groups, as ShuffleNet does between convolutions in groups.
+//! Where a convolution reads them, it reads them where they were before, and nothing is moved.
 
 use super::blocked::{gains, is_constant, is_depthwise, nchwc, replace};
 use crate::{

@@ -1,11 +1,11 @@
-//! Products with a factor that is quantized when the model runs, as `DynamicQuantizeLinear`,
-//! `MatMulInteger` and what makes real numbers of its sums.
+//! Fuses `MatMulInteger` of a dynamically quantized operand with the nodes that scale its result:
+//! the form that ONNX Runtime's dynamic quantization writes.
 
 use super::{
     super::recognize::either,
     Replaced,
     operand::{numbers, signed_bytes},
-    sums::lies_along_columns,
+    sums::broadcasts_along_rows,
 };
 use crate::{
     dtype::DType,
@@ -21,30 +21,29 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// `Cast(MatMulInteger(x, w)) · (x_scale · w_scale)`, and what is added to it.
-pub fn product(site: &mut Site<'_>, node: &Node) -> Replaced {
-    scaled(site, node).or_else(|| with_addend(site, node))
+/// Replaces `Cast(MatMulInteger(x, w)) · (x_scale · w_scale)`, and a bias added to it.
+pub fn replace_dynamic_product(site: &mut Site<'_>, node: &Node) -> Replaced {
+    replace_scaled_product(site, node).or_else(|| fuse_bias(site, node))
 }
 
-/// The product with a number added to each column.
-fn with_addend(site: &mut Site<'_>, node: &Node) -> Replaced {
+/// Fuses the addition of a bias into a `DynamicMatMul` that nothing else uses.
+fn fuse_bias(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !is(node, &ADD) {
         return None;
     }
-    let inputs = either([node.input(0)?, node.input(1)?], |product, addend| {
-        let made = site.producer(product).filter(|made| made.op.is::<DynamicMatMul>())?;
+    let inputs = either([node.input(0)?, node.input(1)?], |product, bias| {
+        let producer = site.producer(product).filter(|node| node.op.is::<DynamicMatMul>())?;
         let columns = site.graph[product].ty.as_tensor()?.shape.last()?.known()?;
-        let ty = site.graph[addend].ty.as_tensor()?;
-        let along = ty.shape.last()?.known()? == columns && ty.len().known()? == columns;
-        let single = ty.dtype == DType::F32 && made.inputs.len() == 6;
-        (along && single).then(|| [made.inputs.as_slice(), &[Some(addend)]].concat())
+        let ty = site.graph[bias].ty.as_tensor()?;
+        let is_row = ty.shape.last()?.known()? == columns && ty.len().known()? == columns;
+        let fits = ty.dtype == DType::F32 && producer.inputs.len() == 6;
+        (is_row && fits).then(|| [producer.inputs.as_slice(), &[Some(bias)]].concat())
     })?;
-    // The product is taken in even where something else uses it, too: only where it does not.
-    let uses = (0..2).filter(|&i| node.input(i) != inputs[6]).all(|i| site.uses(i) == 1);
-    if !uses { None } else { site.replace(node, Rc::new(DynamicMatMul), inputs) }
+    let is_only_use = (0..2).filter(|&i| node.input(i) != inputs[6]).all(|i| site.uses(i) == 1);
+    if is_only_use { site.replace(node, Rc::new(DynamicMatMul), inputs) } else { None }
 }
 
-fn scaled(site: &mut Site<'_>, node: &Node) -> Replaced {
+fn replace_scaled_product(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !is(node, &MUL) {
         return None;
     }
@@ -56,7 +55,7 @@ fn scaled(site: &mut Site<'_>, node: &Node) -> Replaced {
         let scales = site.producer(scales).filter(|scales| is(scales, &MUL))?;
         let (x_scale, w_scale) = either([scales.input(0)?, scales.input(1)?], |x, w| {
             let one = site.graph[x].ty.as_tensor()?.len().known()? == 1;
-            (one && lies_along_columns(site, w)).then(|| Some((x, numbers(site.graph, w)?)))?
+            (one && broadcasts_along_rows(site, w)).then(|| Some((x, numbers(site.graph, w)?)))?
         })?;
         Some((product.clone(), x_scale, w_scale))
     })?;
@@ -66,7 +65,7 @@ fn scaled(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !one || bytes.is_none() {
         return None;
     }
-    let Weights { shape, bytes, sums } = Weights::of(site, &product)?;
+    let CenteredWeights { shape, bytes, sums } = CenteredWeights::of(site, &product)?;
     let scales = match w_scale.as_slice() {
         &[scale] => vec![scale; shape[1]],
         _ => (w_scale.len() == shape[1]).then_some(w_scale)?,
@@ -84,16 +83,16 @@ fn scaled(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, Rc::new(DynamicMatMul), inputs)
 }
 
-/// Constant weights without a zero point.
-struct Weights {
+/// Constant weights with their zero point subtracted.
+struct CenteredWeights {
     shape: Vec<usize>,
     bytes: Vec<i8>,
     /// The sum of each column.
     sums: Vec<i64>,
 }
 
-impl Weights {
-    fn of(site: &Site<'_>, product: &Node) -> Option<Weights> {
+impl CenteredWeights {
+    fn of(site: &Site<'_>, product: &Node) -> Option<CenteredWeights> {
         let constant = site.graph[product.input(1)?].constant.as_ref()?;
         let &[rows, columns] = constant.shape.as_slice() else { return None };
         let zeros = match product.input(3) {
@@ -110,7 +109,7 @@ impl Weights {
             sums[column] += i64::from(x);
             bytes.push(x);
         }
-        Some(Weights { shape: constant.shape.clone(), bytes, sums })
+        Some(CenteredWeights { shape: constant.shape.clone(), bytes, sums })
     }
 }
 
@@ -119,7 +118,7 @@ mod tests {
     use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     #[test]
-    fn scales_of_rows_are_none_of_columns() {
+    fn row_scales_are_not_column_scales() {
         let found = |scales: &str| {
             let text = format!(
                 "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2, 1] x) => (float[2, 2] y)

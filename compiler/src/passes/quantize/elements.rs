@@ -1,4 +1,4 @@
-//! Sums and products of two quantized tensors, and means of one.
+//! Integer forms of `Add`, `Mul` and `AveragePool`.
 
 use super::{
     Replaced,
@@ -19,13 +19,18 @@ use crate::{
 use onnxc_runtime::quantized::Blend;
 use std::rc::Rc;
 
-/// `Add` or `Mul` of bytes.
-pub fn binary(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId) -> Replaced {
-    let made = site.producer(value)?;
+/// Replaces an `Add` or `Mul` of two dequantized tensors.
+pub fn quantize_binary(
+    site: &mut Site<'_>,
+    node: &Node,
+    target: &Target,
+    value: ValueId,
+) -> Replaced {
+    let producer = site.producer(value)?;
     let forms = [(&ADD, Form::Add), (&MUL, Form::Mul)];
-    let (_, form) = forms.into_iter().find(|(row, _)| is(made, row))?;
+    let (_, form) = forms.into_iter().find(|(row, _)| is(producer, row))?;
     let (mut a, mut b) =
-        (Operand::bytes(site, made.input(0)?)?, Operand::bytes(site, made.input(1)?)?);
+        (Operand::bytes(site, producer.input(0)?)?, Operand::bytes(site, producer.input(1)?)?);
     let result = &site.graph[value].ty.as_tensor()?.shape;
     let shape = |operand: &Operand| Some(site.graph[operand.x].ty.as_tensor()?.shape.clone());
     if shape(&a)? != *result {
@@ -46,14 +51,19 @@ pub fn binary(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId)
     site.replace(node, Rc::new(op), vec![Some(a.x), Some(b.x)])
 }
 
-/// The means of windows of bytes.
-pub fn mean(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId) -> Replaced {
-    let made = site.producer(value)?;
-    let x = Operand::bytes(site, made.input(0)?)?;
-    let (pool, padded) = match made.op.downcast::<AveragePool>() {
+/// Replaces an `AveragePool` or `GlobalAveragePool` of a dequantized tensor.
+pub fn quantize_average(
+    site: &mut Site<'_>,
+    node: &Node,
+    target: &Target,
+    value: ValueId,
+) -> Replaced {
+    let producer = site.producer(value)?;
+    let x = Operand::bytes(site, producer.input(0)?)?;
+    let (pool, padded) = match producer.op.downcast::<AveragePool>() {
         Some(average) => (Some(average.pool.clone()), average.count_include_pad),
         None => {
-            let global = made.op.downcast::<GlobalPool>()?;
+            let global = producer.op.downcast::<GlobalPool>()?;
             matches!(global, GlobalPool::Average).then_some((None, false))?
         }
     };

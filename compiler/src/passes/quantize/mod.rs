@@ -1,24 +1,24 @@
-//! What real numbers calculate between `DequantizeLinear` and `QuantizeLinear` is calculated on
-//! the bytes themselves, where scales and zero points are constants.
+//! Replaces float operators between `DequantizeLinear` and `QuantizeLinear` by integer operators,
+//! where scales and zero points are constants.
 //!
-//! What the results are, against the same model calculated in `f32`:
+//! Results compared with the same model computed in `f32`:
 //!
-//! - what moves elements, picks the largest, or is a function of one tensor: the same, bit by bit
-//!   (functions become tables, which the real kernels make);
-//! - `Add` and `Mul`: the same, for the kernels take the very steps that real numbers would;
-//! - `Conv`, `Gemm` and `MatMul`: bit by bit what `QLinearConv` and `QLinearMatMul` give, on every
-//!   processor: the sums are exact, and so is their product with the one number that the three scales
-//!   make. Real sums are rounded at each step, in an order of each library's own. So a result of the
-//!   same model in `f32` differs, by one, where errors of some 10⁻⁷ of the sum lie across the border
-//!   between two bytes, as those of two libraries do;
-//! - means: the sums are exact.
+//! - operators that move elements, `MaxPool`, and functions of one tensor: the same bits. Functions
+//!   become lookup tables, whose entries the float kernels compute;
+//! - `Add` and `Mul`: the same bits, because the kernels take the same steps as float arithmetic;
+//! - `Conv`, `Gemm` and `MatMul`: the same bits as `QLinearConv` and `QLinearMatMul`, on every
+//!   processor. The integer accumulators are exact, and so is their product with the combined
+//!   scale. Float accumulators are rounded at each step, in an order that differs between
+//!   libraries. So a result may differ from the model in `f32` by one where a relative error of
+//!   about 10⁻⁷ crosses the border between two integers, as it does between two libraries;
+//! - `AveragePool`: the accumulators are exact.
 //!
 //! `QLinearConv` and `QLinearMatMul` with constant weights become the same operators.
 //!
-//! Functions that follow and cap their argument (`Relu`, `Clip`) become limits of the result,
-//! because quantizing never changes the order of two numbers.
+//! A `Relu` or `Clip` before `QuantizeLinear` becomes the limits of the result: quantization is
+//! monotonic.
 //!
-//! A graph in which nothing is quantized stays as it is.
+//! A graph without quantized tensors is returned unchanged.
 
 mod dynamic;
 mod elements;
@@ -38,13 +38,13 @@ use crate::{
 };
 use operand::Target;
 
-/// What is tried, in order.
-const RULES: &[Rule] = &[quantized, sums::qlinear, dynamic::product];
+/// The rules, in the order in which they are tried.
+const RULES: &[Rule] = &[quantize_node, sums::replace_qlinear, dynamic::replace_dynamic_product];
 
-/// The outputs of a node that stands for another.
+/// The outputs that replace those of a node.
 type Replaced = Option<Vec<Option<ValueId>>>;
 
-/// Quantizes what can be; `DequantizeLinear` of constants is folded where it is left.
+/// Runs the pass. A `DequantizeLinear` of constants that remains is folded.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     let is_quantized = |node: &Node| {
         let op = &node.op;
@@ -57,18 +57,18 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
         return Ok(graph.clone());
     }
     let quantized = rewrite(graph, keep, RULES)?;
-    // What was taken in is still there, but nobody needs it.
+    // The second rewrite drops the nodes that the first one replaced.
     let needed = rewrite(&quantized, keep, &[])?;
     rewrite(&needed, branch::decide, SIMPLIFY_ALL)
 }
 
-/// A node that quantizes what was calculated from quantized tensors.
-fn quantized(site: &mut Site<'_>, node: &Node) -> Replaced {
+/// Replaces a `QuantizeLinear` and the float operator before it by an integer operator.
+fn quantize_node(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (target, value) = Target::of(site, node)?;
-    moves::moved(site, node, &target, value)
-        .or_else(|| sums::conv(site, node, &target, value))
-        .or_else(|| sums::product(site, node, &target, value))
-        .or_else(|| elements::binary(site, node, &target, value))
-        .or_else(|| elements::mean(site, node, &target, value))
-        .or_else(|| moves::function(site, node))
+    moves::quantize_move(site, node, &target, value)
+        .or_else(|| sums::quantize_conv(site, node, &target, value))
+        .or_else(|| sums::quantize_product(site, node, &target, value))
+        .or_else(|| elements::quantize_binary(site, node, &target, value))
+        .or_else(|| elements::quantize_average(site, node, &target, value))
+        .or_else(|| moves::tabulate(site, node))
 }

@@ -1,4 +1,4 @@
-//! What moves elements, and functions of one element.
+//! Integer forms of operators that move elements, and lookup tables for functions of one element.
 
 use super::{
     Replaced,
@@ -25,9 +25,9 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// Whether all elements that the operator gives are some of its first input, and which depends on
-/// their order at most. What dequantizing gives is in the same order.
-fn moves(op: &dyn Op) -> bool {
+/// Whether the operator only selects elements of its first input, by position or by their order.
+/// Dequantization preserves that order.
+fn is_move(op: &dyn Op) -> bool {
     op.is::<Reshape>()
         || op.is::<Flatten>()
         || op.is::<Squeeze>()
@@ -42,43 +42,49 @@ fn moves(op: &dyn Op) -> bool {
         || op.is::<MaxPool>()
 }
 
-/// The bytes themselves, or moved.
-pub fn moved(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId) -> Replaced {
+/// Replaces an operator that moves elements by the same operator on integers; removes a
+/// requantization to the same scale.
+pub fn quantize_move(
+    site: &mut Site<'_>,
+    node: &Node,
+    target: &Target,
+    value: ValueId,
+) -> Replaced {
     if let Some(operand) = Operand::bytes(site, value) {
         return target.is(&operand).then(|| vec![Some(operand.x)]);
     }
-    let made = site.producer(value)?.clone();
-    let first_only = made.outputs.iter().skip(1).all(Option::is_none);
-    if !first_only || !(moves(&*made.op) || made.op.is::<Concat>()) {
+    let producer = site.producer(value)?.clone();
+    let has_one_output = producer.outputs.iter().skip(1).all(Option::is_none);
+    if !has_one_output || !(is_move(&*producer.op) || producer.op.is::<Concat>()) {
         return None;
     }
-    let parts = if made.op.is::<Concat>() { made.inputs.len() } else { 1 };
-    let mut inputs = made.inputs.clone();
-    for (i, input) in inputs.iter_mut().enumerate().take(parts) {
+    let operands = if producer.op.is::<Concat>() { producer.inputs.len() } else { 1 };
+    let mut inputs = producer.inputs.clone();
+    for (i, input) in inputs.iter_mut().enumerate().take(operands) {
         let value = (*input)?;
         let operand = Operand::bytes(site, value)?;
         *input = Some(match target.is(&operand) {
             true => operand.x,
             false => {
                 let name = format!("{}_{i}", node.name);
-                let table = entries(&operand, target)?;
+                let table = requantization_table(&operand, target)?;
                 let table = site.graph.constant(&name, table);
-                add(site, &name, Rc::new(QuantizedTable), vec![Some(operand.x), Some(table)])?
+                add_node(site, &name, Rc::new(QuantizedTable), vec![Some(operand.x), Some(table)])?
             }
         });
     }
-    site.replace(node, made.op, inputs)
+    site.replace(node, producer.op, inputs)
 }
 
-/// A function of the bytes of one tensor.
-pub fn function(site: &mut Site<'_>, node: &Node) -> Replaced {
-    /// So many functions follow each other.
-    const MOST: usize = 8;
+/// Replaces a chain of functions of one dequantized tensor by a lookup table.
+pub fn tabulate(site: &mut Site<'_>, node: &Node) -> Replaced {
+    /// The length of the longest chain.
+    const MAX_CHAIN: usize = 8;
     let mut chain = vec![node.input(0)?];
-    while chain.len() < MOST {
+    while chain.len() < MAX_CHAIN {
         let last = *chain.last()?;
         if Operand::bytes(site, last).is_some() {
-            return table(site, node, &chain);
+            return write_table(site, node, &chain);
         }
         let made = site.producer(last)?;
         let op = &made.op;
@@ -92,23 +98,23 @@ pub fn function(site: &mut Site<'_>, node: &Node) -> Replaced {
     None
 }
 
-/// A table in place of what makes the last of `chain` the node: the last is dequantized bytes.
-fn table(site: &mut Site<'_>, node: &Node, chain: &[ValueId]) -> Replaced {
+/// Computes the table of the functions from the last of `chain`, a dequantized tensor, to `node`.
+fn write_table(site: &mut Site<'_>, node: &Node, chain: &[ValueId]) -> Replaced {
     let operand = Operand::bytes(site, *chain.last()?)?;
     let mut alone = Graph::new(Rc::default());
     let bytes = alone.constant("bytes", all_bytes(operand.dtype));
-    let mut value = copied(&mut alone, site, site.producer(*chain.last()?)?, bytes)?;
-    for &made in chain.iter().rev().skip(1) {
-        value = copied(&mut alone, site, site.producer(made)?, value)?;
+    let mut value = copy_node(&mut alone, site, site.producer(*chain.last()?)?, bytes)?;
+    for &link in chain.iter().rev().skip(1) {
+        value = copy_node(&mut alone, site, site.producer(link)?, value)?;
     }
-    let result = copied(&mut alone, site, node, value)?;
+    let result = copy_node(&mut alone, site, node, value)?;
     let table = fold::evaluate(alone, vec![result])?.pop()?;
     let table = site.graph.constant(&format!("{}_table", node.name), table);
     site.replace(node, Rc::new(QuantizedTable), vec![Some(operand.x), Some(table)])
 }
 
-/// The node on `first` and the constants that its other inputs are, in a graph of its own.
-fn copied(alone: &mut Graph, site: &Site<'_>, node: &Node, first: ValueId) -> Option<ValueId> {
+/// Copies a node to the graph `alone`, with `first` as its first input and constants as the others.
+fn copy_node(alone: &mut Graph, site: &Site<'_>, node: &Node, first: ValueId) -> Option<ValueId> {
     let mut inputs = vec![Some(first)];
     for input in node.inputs.iter().skip(1) {
         inputs.push(match input {
@@ -123,15 +129,15 @@ fn copied(alone: &mut Graph, site: &Site<'_>, node: &Node, first: ValueId) -> Op
     alone[id].outputs[0]
 }
 
-/// Every byte of a type, from the least on.
+/// Returns the 256 values of an 8-bit type in ascending order.
 fn all_bytes(dtype: DType) -> Tensor {
     let (least, most) = limits(dtype);
     let bytes: Vec<u8> = (least..=most).map(|x| x as u8).collect();
     Tensor::from_raw(dtype, vec![256], bytes.into())
 }
 
-/// What each byte of the operand becomes when it is quantized anew.
-fn entries(operand: &Operand, target: &Target) -> Option<Tensor> {
+/// Returns the table that maps each value of the operand to the target's scale and zero point.
+fn requantization_table(operand: &Operand, target: &Target) -> Option<Tensor> {
     let mut alone = Graph::new(Rc::default());
     let parts = Parts { axis: 0, block_size: 0 };
     let bytes = alone.constant("bytes", all_bytes(operand.dtype));
@@ -152,8 +158,8 @@ fn entries(operand: &Operand, target: &Target) -> Option<Tensor> {
     Some(Tensor::from_raw(target.dtype, vec![256], capped.collect::<Vec<u8>>().into()))
 }
 
-/// Adds a node with one output, which is called as the node.
-fn add(
+/// Adds a node with one output of the node's name.
+fn add_node(
     site: &mut Site<'_>,
     name: &str,
     op: Rc<dyn Op>,

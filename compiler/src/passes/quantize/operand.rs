@@ -1,4 +1,4 @@
-//! Quantized operands, and what a result is quantized to.
+//! Quantized operands, and the quantization of results.
 
 use super::super::fuse::function;
 use crate::{
@@ -12,22 +12,22 @@ use crate::{
 };
 use onnxc_runtime::{activation_fn::Activation, quantized::Requantize};
 
-/// Whole numbers that stand for `(x - zero) · scale`.
+/// A quantized tensor, which represents `(x - zero) · scale`.
 pub struct Operand {
-    /// The whole numbers.
+    /// The integers.
     pub x: ValueId,
-    /// Their type.
+    /// The type of the integers.
     pub dtype: DType,
-    /// One scale, or one for each place along the axis.
+    /// One scale, or one per index of `axis`.
     pub scales: Vec<f32>,
-    /// As many zero points.
+    /// The zero points, as many as scales.
     pub zeros: Vec<i32>,
-    /// The axis.
+    /// The axis of the scales.
     pub axis: i64,
 }
 
 impl Operand {
-    /// What the value is the real numbers of, single ones by constant scales.
+    /// Returns the quantized tensor that `value`, an `f32` tensor, is dequantized from.
     pub fn of(site: &Site<'_>, value: ValueId) -> Option<Operand> {
         let node = site.producer(value)?;
         let op = node.op.downcast::<DequantizeLinear>()?;
@@ -38,7 +38,7 @@ impl Operand {
         Operand::with(site, [0, 1, 2].map(|i| node.input(i)), op.parts.axis)
     }
 
-    /// Whole numbers, their constant scales and constant zero points.
+    /// Creates an operand from values: integers, constant scales, constant zero points.
     pub fn with(site: &Site<'_>, of: [Option<ValueId>; 3], axis: i64) -> Option<Operand> {
         let [x, scales, zeros] = of;
         let x = x?;
@@ -55,30 +55,30 @@ impl Operand {
         fits.then_some(Operand { x, dtype, scales, zeros, axis })
     }
 
-    /// The same, where it is of bytes with one scale.
+    /// Returns the 8-bit tensor with one scale that `value` is dequantized from.
     pub fn bytes(site: &Site<'_>, value: ValueId) -> Option<Operand> {
         let is_byte = |operand: &Operand| matches!(operand.dtype, DType::I8 | DType::U8);
         Operand::of(site, value).filter(|operand| is_byte(operand) && operand.scales.len() == 1)
     }
 
-    /// The one scale.
+    /// Returns the first scale, which is the only one of per-tensor quantization.
     pub fn scale(&self) -> f32 {
         self.scales[0]
     }
 
-    /// The one zero point.
+    /// Returns the first zero point, which is the only one of per-tensor quantization.
     pub fn zero(&self) -> i32 {
         self.zeros[0]
     }
 }
 
-/// The elements of a constant of single precision.
+/// Returns the elements of an `f32` constant.
 pub fn numbers(graph: &Graph, value: ValueId) -> Option<Vec<f32>> {
     let constant = graph[value].constant.as_ref().filter(|found| found.dtype == DType::F32)?;
     Some(constant.floats()?.into_iter().map(|x| x as f32).collect())
 }
 
-/// What a result is quantized to.
+/// The quantization of a result.
 pub struct Target {
     /// The type.
     pub dtype: DType,
@@ -86,13 +86,14 @@ pub struct Target {
     pub scale: f32,
     /// The zero point.
     pub zero: i32,
-    /// The least and the largest result: those of the type, or nearer ones where a function
-    /// before has capped it.
+    /// The least and the greatest result: those of the type, or tighter ones where a `Relu` or
+    /// `Clip` comes before.
     pub limits: (i32, i32),
 }
 
 impl Target {
-    /// What a node quantizes to, and the value before functions that cap it.
+    /// Returns the quantization that a `QuantizeLinear` applies, and the value before any `Relu` or
+    /// `Clip` in front of it.
     pub fn of(site: &Site<'_>, node: &Node) -> Option<(Target, ValueId)> {
         let op = node.op.downcast::<QuantizeLinear>()?;
         let mut value = node.input(0)?;
@@ -111,9 +112,9 @@ impl Target {
         }
         let zero = i32::try_from(zero).ok()?;
         let mut target = Target { dtype, scale, zero, limits: limits(dtype) };
-        while let Some((before, low, high)) = capped(site, value) {
+        while let Some((before, low, high)) = clip_of(site, value) {
             let (least, most) = target.limits;
-            // What comes later caps last.
+            // The later clip has the last word.
             let within = |x: f32| target.byte(x).clamp(least, most);
             target.limits = (within(low), within(high));
             value = before;
@@ -121,14 +122,14 @@ impl Target {
         Some((target, value))
     }
 
-    /// The byte that a number becomes.
+    /// Quantizes a number.
     fn byte(&self, x: f32) -> i32 {
         let (least, most) = limits(self.dtype);
         let steps = (x / self.scale).round_ties_even() + self.zero as f32;
         steps.clamp(least as f32, most as f32) as i32
     }
 
-    /// Whether the bytes of an operand are the result as they are.
+    /// Whether the operand has the same quantization, so that its integers are the result.
     pub fn is(&self, operand: &Operand) -> bool {
         self.dtype == operand.dtype
             && self.scale == operand.scale()
@@ -136,7 +137,7 @@ impl Target {
             && self.limits == limits(self.dtype)
     }
 
-    /// What a kernel is told that sums numbers with that zero point.
+    /// Returns the requantization parameters of a kernel whose input has the zero point `x_zero`.
     pub fn requantized(&self, x_zero: i32) -> Requantized {
         let (low, high) = self.limits;
         let to = Requantize { x_zero, y_zero: self.zero, low, high };
@@ -144,8 +145,8 @@ impl Target {
     }
 }
 
-/// The value that a function caps to make `value`, and the limits.
-fn capped(site: &Site<'_>, value: ValueId) -> Option<(ValueId, f32, f32)> {
+/// Returns the input and the limits of the `Relu` or `Clip` that computes `value`.
+fn clip_of(site: &Site<'_>, value: ValueId) -> Option<(ValueId, f32, f32)> {
     let node = site.producer(value)?;
     let (low, high) = match function::activation_of(site.graph, node)? {
         Activation::Relu => (0.0, f32::INFINITY),
@@ -155,12 +156,12 @@ fn capped(site: &Site<'_>, value: ValueId) -> Option<(ValueId, f32, f32)> {
     Some((node.input(0)?, low, high))
 }
 
-/// What an unsigned byte has more than a byte of that type with the same bits but the sign.
+/// Returns the offset that maps the type to `u8`: 128 for `i8`.
 pub fn shift(dtype: DType) -> i32 {
     if dtype == DType::I8 { 128 } else { 0 }
 }
 
-/// Bytes with a sign as a constant.
+/// Returns an `i8` constant.
 pub fn signed_bytes(shape: Vec<usize>, bytes: &[i8]) -> Tensor {
     let bytes: Vec<u8> = bytes.iter().map(|&x| x as u8).collect();
     Tensor::from_raw(DType::I8, shape, bytes.into())

@@ -1,4 +1,4 @@
-//! Sums of products: convolutions and products of matrices with constant weights.
+//! Integer forms of `Conv`, `Gemm` and `MatMul` with constant weights.
 
 use super::{
     super::recognize::either,
@@ -25,22 +25,22 @@ use crate::{
 use onnxc_runtime::activation_fn::Activation;
 use std::rc::Rc;
 
-/// Sums of so many products of bytes fit in 32 bits, whatever the bytes.
-const LONGEST: usize = (i32::MAX / (255 * 255)) as usize;
+/// The greatest number of products of bytes whose sum always fits in an `i32`.
+const MAX_DEPTH: usize = (i32::MAX / (255 * 255)) as usize;
 
-/// Constant weights without a zero point, and a scale for each channel of the result.
-struct Weights {
+/// Constant weights with their zero point subtracted, and the scale of each output channel.
+struct ScaledWeights {
     shape: Vec<usize>,
     bytes: Vec<i8>,
     scales: Vec<f32>,
-    /// The sum of the bytes of each channel.
+    /// The sum of the weights of each output channel.
     sums: Vec<i64>,
 }
 
-impl Weights {
-    /// The weights that an operand is, whose channels lie along `axis`; nothing where they have a
-    /// zero point that bytes with a sign have no room for.
-    fn of(site: &Site<'_>, operand: &Operand, axis: usize) -> Option<Weights> {
+impl ScaledWeights {
+    /// Returns the weights of an operand whose channels lie along `axis`; `None` if a weight
+    /// without its zero point does not fit in an `i8`.
+    fn of(site: &Site<'_>, operand: &Operand, axis: usize) -> Option<ScaledWeights> {
         let constant = site.graph[operand.x].constant.as_ref()?;
         let shape = constant.shape.clone();
         let (channels, inner) = (shape[axis], count(&shape[axis + 1..]));
@@ -48,7 +48,7 @@ impl Weights {
         let each = operand.scales.len();
         let fits = each == 1 || each == channels && along;
         let is_byte = matches!(operand.dtype, DType::I8 | DType::U8);
-        if !fits || !is_byte || constant.is_empty() || constant.len() / channels > LONGEST {
+        if !fits || !is_byte || constant.is_empty() || constant.len() / channels > MAX_DEPTH {
             return None;
         }
         let (mut bytes, mut sums) = (Vec::with_capacity(constant.len()), vec![0; channels]);
@@ -59,68 +59,70 @@ impl Weights {
             bytes.push(x);
         }
         let scales = (0..channels).map(|i| operand.scales[i.min(each - 1)]).collect();
-        Some(Weights { shape, bytes, scales, sums })
+        Some(ScaledWeights { shape, bytes, scales, sums })
     }
 
-    /// What the sums of each channel are in units of, where they are products with an operand.
-    fn units(&self, x: &Operand) -> Vec<f32> {
+    /// Returns the scale of each channel's accumulator in a product with `x`.
+    fn accumulator_scales(&self, x: &Operand) -> Vec<f32> {
         self.scales.iter().map(|scale| x.scale() * scale).collect()
     }
 }
 
-/// What is added to sums: to each channel of the whole ones, and to that of the real ones.
-struct Addend {
+/// The bias of each channel: an integer added to the accumulator, and a float added after scaling.
+struct Bias {
     whole: Vec<i64>,
     real: Option<Vec<f32>>,
 }
 
-impl Addend {
-    /// The addend that a value is for sums whose units are `units`, one for each channel.
-    fn of(site: &Site<'_>, value: Option<ValueId>, units: &[f32]) -> Option<Addend> {
+impl Bias {
+    /// Returns the bias `value` of accumulators with the scales `units`, one per channel.
+    fn of(site: &Site<'_>, value: Option<ValueId>, units: &[f32]) -> Option<Bias> {
         let channels = units.len();
         let none = vec![0; channels];
-        let Some(value) = value else { return Some(Addend { whole: none, real: None }) };
+        let Some(value) = value else { return Some(Bias { whole: none, real: None }) };
         let Some(operand) = Operand::of(site, value) else {
-            let real = spread(numbers(site.graph, value)?, channels)?;
-            return Some(Addend { whole: none, real: Some(real) });
+            let real = repeat_per_channel(numbers(site.graph, value)?, channels)?;
+            return Some(Bias { whole: none, real: Some(real) });
         };
         let whole = site.graph[operand.x].constant.as_ref()?.ints()?;
-        let whole = spread(whole, channels)?.into_iter();
-        let scales = spread(operand.scales, channels)?;
-        let zeros = spread(operand.zeros, channels)?.into_iter();
+        let whole = repeat_per_channel(whole, channels)?.into_iter();
+        let scales = repeat_per_channel(operand.scales, channels)?;
+        let zeros = repeat_per_channel(operand.zeros, channels)?.into_iter();
         let whole: Vec<i64> = whole.zip(zeros).map(|(x, zero)| x - i64::from(zero)).collect();
         let mut pairs = scales.iter().zip(units);
         if pairs.all(|(&scale, &unit)| (scale - unit).abs() <= 1e-6 * unit) {
-            return Some(Addend { whole, real: None });
+            return Some(Bias { whole, real: None });
         }
         let real = whole.iter().zip(&scales).map(|(&x, scale)| x as f32 * scale).collect();
-        Some(Addend { whole: none, real: Some(real) })
+        Some(Bias { whole: none, real: Some(real) })
     }
 }
 
-/// A number for each channel.
-fn spread<T: Copy>(numbers: Vec<T>, channels: usize) -> Option<Vec<T>> {
+/// Repeats a single number for each channel; passes on one number per channel.
+fn repeat_per_channel<T: Copy>(numbers: Vec<T>, channels: usize) -> Option<Vec<T>> {
     match numbers.as_slice() {
         &[one] => Some(vec![one; channels]),
         _ => (numbers.len() == channels).then_some(numbers),
     }
 }
 
-/// `op` in place of the node, on the bytes, the weights, and the numbers of the channels.
-fn place(
+/// Replaces the node by `op` on the integers, with constants for weights, initial accumulators,
+/// scales and float biases.
+fn replace_by(
     site: &mut Site<'_>,
     node: &Node,
     op: Rc<dyn Op>,
     x: &Operand,
-    (weights, addend): (Weights, Addend),
+    (weights, bias): (ScaledWeights, Bias),
     target: &Target,
 ) -> Replaced {
     let zero = i64::from(x.zero() + shift(x.dtype));
-    let starts = addend.whole.iter().zip(&weights.sums).map(|(whole, sum)| whole - zero * sum);
+    let starts = bias.whole.iter().zip(&weights.sums).map(|(whole, sum)| whole - zero * sum);
     let starts: Vec<i64> =
         starts.map(|x| i32::try_from(x).map(i64::from)).collect::<Result<_, _>>().ok()?;
     // In the order of `QLinearConv`: the same bits, so that the same bytes come out.
-    let factors: Vec<f32> = weights.units(x).into_iter().map(|unit| unit / target.scale).collect();
+    let factors: Vec<f32> =
+        weights.accumulator_scales(x).into_iter().map(|unit| unit / target.scale).collect();
     if !factors.iter().all(|factor| factor.is_finite()) {
         return None;
     }
@@ -132,30 +134,40 @@ fn place(
         Some(g.constant(&named("starts"), Tensor::from_i32s(&starts))),
         Some(g.constant(&named("factors"), Tensor::from_floats(&factors))),
     ];
-    if let Some(real) = addend.real {
+    if let Some(real) = bias.real {
         let offsets: Vec<f32> = real.iter().map(|x| x / target.scale).collect();
         inputs.push(Some(g.constant(&named("offsets"), Tensor::from_floats(&offsets))));
     }
     site.replace(node, op, inputs)
 }
 
-/// A convolution of bytes.
-pub fn conv(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId) -> Replaced {
+/// Replaces a `Conv` of a dequantized tensor.
+pub fn quantize_conv(
+    site: &mut Site<'_>,
+    node: &Node,
+    target: &Target,
+    value: ValueId,
+) -> Replaced {
     let sum = site.producer(value)?;
     let conv = sum.op.downcast::<Conv>().filter(|conv| !conv.fused)?;
     let (x, w) = (Operand::bytes(site, sum.input(0)?)?, Operand::of(site, sum.input(1)?)?);
-    let weights = Weights::of(site, &w, 0)?;
+    let weights = ScaledWeights::of(site, &w, 0)?;
     if weights.shape.len() > 2 + MOST_AXES {
         return None;
     }
     let to = target.requantized(x.zero());
     let op = QuantizedConv { window: conv.window.clone(), group: conv.group, to };
-    let addend = Addend::of(site, sum.input(2), &weights.units(&x))?;
-    place(site, node, Rc::new(op), &x, (weights, addend), target)
+    let bias = Bias::of(site, sum.input(2), &weights.accumulator_scales(&x))?;
+    replace_by(site, node, Rc::new(op), &x, (weights, bias), target)
 }
 
-/// A product of bytes.
-pub fn product(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId) -> Replaced {
+/// Replaces a `Gemm` or `MatMul` of a dequantized matrix, and a bias added to it.
+pub fn quantize_product(
+    site: &mut Site<'_>,
+    node: &Node,
+    target: &Target,
+    value: ValueId,
+) -> Replaced {
     let sum = site.producer(value)?;
     let (product, added) = match is(sum, &ADD) {
         false => (sum, None),
@@ -164,24 +176,24 @@ pub fn product(site: &mut Site<'_>, node: &Node, target: &Target, value: ValueId
             Some((product, Some(added)))
         })?,
     };
-    let (trans_b, addend) = factors(product)?;
+    let (trans_b, bias) = transposition_and_bias(product)?;
     let rank = |i: usize| Some(site.graph[product.input(i)?].ty.as_tensor()?.rank());
     if rank(0)? < 2 || rank(1)? != 2 {
         return None;
     }
     let (x, w) = (Operand::bytes(site, product.input(0)?)?, Operand::of(site, product.input(1)?)?);
-    let weights = Weights::of(site, &w, usize::from(!trans_b))?;
+    let weights = ScaledWeights::of(site, &w, usize::from(!trans_b))?;
     let op = QuantizedMatMul { trans_b, to: target.requantized(x.zero()) };
-    let addend = added.or(addend);
-    if addend.is_some_and(|addend| !lies_along_columns(site, addend)) {
+    let bias = added.or(bias);
+    if bias.is_some_and(|bias| !broadcasts_along_rows(site, bias)) {
         return None;
     }
-    let addend = Addend::of(site, addend, &weights.units(&x))?;
-    place(site, node, Rc::new(op), &x, (weights, addend), target)
+    let bias = Bias::of(site, bias, &weights.accumulator_scales(&x))?;
+    replace_by(site, node, Rc::new(op), &x, (weights, bias), target)
 }
 
-/// `QLinearConv` or `QLinearMatMul`, where all but the first operand's bytes are constants.
-pub fn qlinear(site: &mut Site<'_>, node: &Node) -> Replaced {
+/// Replaces a `QLinearConv` or `QLinearMatMul` with constant weights, scales and zero points.
+pub fn replace_qlinear(site: &mut Site<'_>, node: &Node) -> Replaced {
     let conv = node.op.downcast::<QLinearConv>();
     if conv.is_none() && !node.op.is::<QLinearMatMul>() {
         return None;
@@ -200,10 +212,10 @@ pub fn qlinear(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !fits || x.scales.len() != 1 || y.scales.len() != 1 {
         return None;
     }
-    let weights = Weights::of(site, &w, axis)?;
+    let weights = ScaledWeights::of(site, &w, axis)?;
     let channels = weights.scales.len();
     let whole = match node.input(8) {
-        Some(bias) => spread(site.graph[bias].constant.as_ref()?.ints()?, channels)?,
+        Some(bias) => repeat_per_channel(site.graph[bias].constant.as_ref()?.ints()?, channels)?,
         None => vec![0; channels],
     };
     let limits = limits(y.dtype);
@@ -213,12 +225,12 @@ pub fn qlinear(site: &mut Site<'_>, node: &Node) -> Replaced {
         Some(conv) => Rc::new(QuantizedConv { window: conv.window.clone(), group: conv.group, to }),
         None => Rc::new(QuantizedMatMul { trans_b: false, to }),
     };
-    place(site, node, op, &x, (weights, Addend { whole, real: None }), &target)
+    replace_by(site, node, op, &x, (weights, Bias { whole, real: None }), &target)
 }
 
-/// Whether the right factor of a product is transposed, and what the node adds, where it is one
-/// without other factors.
-fn factors(node: &Node) -> Option<(bool, Option<ValueId>)> {
+/// Returns whether the right operand of a product is transposed, and its bias; `None` if the
+/// product scales or transposes otherwise.
+fn transposition_and_bias(node: &Node) -> Option<(bool, Option<ValueId>)> {
     if let Some(matmul) = node.op.downcast::<MatMul>() {
         return (!matmul.fused).then_some((false, None));
     }
@@ -228,8 +240,8 @@ fn factors(node: &Node) -> Option<(bool, Option<ValueId>)> {
     plain.then_some((gemm.trans_b, node.input(2)))
 }
 
-/// Whether a value has one number for all, or one for each column.
-pub(super) fn lies_along_columns(site: &Site<'_>, value: ValueId) -> bool {
+/// Whether a value has one element per column, or one in all.
+pub(super) fn broadcasts_along_rows(site: &Site<'_>, value: ValueId) -> bool {
     let Some(ty) = site.graph[value].ty.as_tensor() else { return false };
     let Some((_, rest)) = ty.shape.split_last() else { return true };
     rest.iter().all(|size| size.known() == Some(1))
@@ -240,7 +252,7 @@ mod tests {
     use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     #[test]
-    fn what_is_summed_along_may_be_a_symbol() {
+    fn the_summed_axis_may_be_symbolic() {
         let text = r#"<ir_version: 10, opset_import: ["" : 21]> g (float[m, k] x) => (int8[m, 1] y)
             <float s = {0.5}, int8 z = {0}, int8[3, 1] w = {1, 2, -3}, float one = {1.0}>
             {

@@ -1,5 +1,5 @@
-//! Recognizes `Attention` in `Softmax(scale · q · kᵀ + mask) · v`, as models of operator sets before 23
-//! write it.
+//! Recognizes `Attention` in `Softmax(scale · q · kᵀ + mask) · v`, as models of operator sets
+//! before 23 write it.
 
 use super::{either, number, operands, unrounded};
 use crate::{
@@ -94,8 +94,8 @@ fn match_product(site: &Site<'_>, value: ValueId) -> Option<Scores> {
     Some(Scores { q, keys: Keys { source, ..keys }, scale, mask: None })
 }
 
-/// Returns the `x` and the `scale` of `scale · x` or `x / (1 / scale)`; the value itself and 1 if it
-/// is neither.
+/// Returns the `x` and the `scale` of `scale · x` or `x / (1 / scale)`; the value itself and 1 if
+/// it is neither.
 fn split_scale(site: &Site<'_>, value: ValueId) -> (ValueId, f64) {
     let multiple = || {
         let other = |x: ValueId, c: ValueId| {

@@ -1,11 +1,11 @@
 //! Recognizes groups of nodes that exporters write for one operator, and replaces each by that
 //! operator, which has a kernel.
 //!
-//! A group is replaced even if something else uses a value inside of it; that value is then computed
-//! twice. Results do not change, NaN included (`∞ · 0`). There are two exceptions. Attention weights
-//! that something else uses are not computed twice: such a group stays. And `Attention` returns zeros
-//! for a query that may attend to no key, where `Softmax` returns NaN; the specification of
-//! `Attention` makes the same change.
+//! A group is replaced even if something else uses a value inside of it; that value is then
+//! computed twice. Results do not change, NaN included (`∞ · 0`). There are two exceptions.
+//! Attention weights that something else uses are not computed twice: such a group stays. And
+//! `Attention` returns zeros for a query that may attend to no key, where `Softmax` returns NaN;
+//! the specification of `Attention` makes the same change.
 
 mod activation_grad;
 mod attention;
@@ -41,8 +41,8 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     rewrite(&recognized, keep, &[])
 }
 
-/// Returns the type of an `f32` or `f64` tensor. Values of 16-bit types are rounded between the nodes
-/// of a group, but not within a kernel.
+/// Returns the type of an `f32` or `f64` tensor. Values of 16-bit types are rounded between the
+/// nodes of a group, but not within a kernel.
 fn unrounded(graph: &Graph, value: ValueId) -> Option<&TensorType> {
     let ty = graph[value].ty.as_tensor()?;
     matches!(ty.dtype, DType::F32 | DType::F64).then_some(ty)
