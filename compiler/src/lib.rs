@@ -82,3 +82,8 @@ pub use import::{Defaults, Spec};
 pub use options::{Options, Weights};
 pub use pipeline::{CheckReport, Compiler, ModuleItems};
 pub use plan::{Optimize, Precision};
+
+/// The examples of the README, which `cargo test` compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

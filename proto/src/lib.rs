@@ -49,6 +49,11 @@ pub use tensor::{SparseTensorProto, TensorProto, tensor_proto};
 pub use training::TrainingInfoProto;
 pub use types::{TensorShapeProto, TypeProto, tensor_shape_proto, type_proto};
 
+/// The examples of the README, which `cargo test` compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Reads a model from the bytes of its file.
 ///
 /// Byte fields of the model are slices of `bytes` and keep it alive. Any bytes are safe to read: what

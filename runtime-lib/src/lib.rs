@@ -17,6 +17,7 @@
 //! large kernels among threads, `safetensors` writes and reads what a model learned, `image` has the
 //! decoders of image files. `std` and `half` are on by default.
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
@@ -131,3 +132,8 @@ pub use small_float::{
     F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, Float8,
 };
 pub use small_int::{I2, I4, U2, U4};
+
+/// The examples of the README, which `cargo test` compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
