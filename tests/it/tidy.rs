@@ -195,3 +195,14 @@ fn every_family_of_operators_is_listed_once_and_in_order() {
         assert_eq!(times, 1, "{family} is listed {times} times");
     }
 }
+
+#[test]
+fn every_crate_has_the_licenses_of_the_repository() {
+    for license in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let expected = text(&root().join(license));
+        for folder in ["proto", "runtime-lib", "compiler", "macros"] {
+            let path = root().join(folder).join(license);
+            assert!(text(&path) == expected, "{} differs from {license}", path.display());
+        }
+    }
+}
