@@ -5,6 +5,7 @@ use crate::{
     mapping,
 };
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, BufWriter, Read, Write},
@@ -37,6 +38,11 @@ pub fn contents(mut file: &File) -> io::Result<Bytes> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(bytes.into())
+}
+
+/// Returns the SHA-256 of `bytes` in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether these bytes stand in a repository for a file that Git LFS keeps elsewhere.

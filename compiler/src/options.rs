@@ -3,10 +3,10 @@
 
 use crate::{
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
-    domain::canonical,
-    emit::{ArenaIn, Style, WeightsIn},
+    domain::{self, canonical},
+    emit::{ArenaIn, Source, Style, WeightsIn},
     ident,
-    import::{Axis, Const, Operator, Settings, Size},
+    import::{Axis, Const, Defaults, Operator, Settings, Size},
     passes::OwnPass,
     plan::{Optimize, Plan, Precision},
 };
@@ -153,7 +153,58 @@ impl Options {
         if !plan.states.is_empty() && arena == ArenaIn::Caller {
             return Err(shared_state());
         }
-        Ok(Style { name, weights, arena })
+        Ok(Style { name, weights, arena, source: Source::default() })
+    }
+
+    /// Returns the options that differ from their defaults, as the command line spells them. Passes
+    /// of the caller and the names of files have no such spelling.
+    pub fn to_arguments(&self) -> Vec<String> {
+        let Settings { dims, shapes, consts, defaults, states, customs, types, directory: _ } =
+            &self.settings;
+        let mut arguments = Vec::new();
+        let mut push = |option: &str, value: &str| {
+            arguments.push(format!("--{option} {}", shell_quoted(value)));
+        };
+        self.name.iter().for_each(|name| push("name", name));
+        dims.iter().for_each(|(name, size)| push("dim", &format!("{name}={size}")));
+        for (name, axes) in shapes {
+            let axes: Vec<String> = axes.iter().map(Axis::to_string).collect();
+            push("shape", &format!("{name}={}", axes.join(",")));
+        }
+        for (name, value) in consts {
+            match value {
+                Const::Default => push("const", name),
+                Const::Value(value) => push("const", &format!("{name}={}", shortened(value))),
+            }
+        }
+        if *defaults == Defaults::Constant {
+            push("defaults", "constant");
+        }
+        states.iter().for_each(|(past, present)| push("state", &format!("{past}={present}")));
+        for ((domain, name), function) in customs {
+            push("custom", &format!("{}::{name}={function}", domain::shown(domain)));
+        }
+        types.iter().for_each(|(name, ty)| push("type", &format!("{name}={ty}")));
+        if self.optimize == Optimize::Size {
+            push("optimize", "size");
+        }
+        match self.precision {
+            Precision::Full => {}
+            Precision::Bf16 => push("precision", "bf16"),
+            Precision::F16 => push("precision", "f16"),
+            Precision::Int8Weights => push("precision", "int8-weights"),
+        }
+        if self.weights == Weights::Inline {
+            push("weights", "inline");
+        }
+        match self.arena {
+            None => {}
+            Some(ArenaIn::Struct) => push("arena", "struct"),
+            Some(ArenaIn::Heap) => push("arena", "heap"),
+            Some(ArenaIn::Caller) => push("arena", "caller"),
+        }
+        self.max_arena.iter().for_each(|bytes| push("max-arena", &bytes.to_string()));
+        arguments
     }
 }
 
@@ -216,6 +267,24 @@ fn insert_once<K: Ord, V>(
     }
 }
 
+/// Returns a value of many characters shortened.
+fn shortened(value: &str) -> String {
+    const LONGEST: usize = 60;
+    match value.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_owned(),
+    }
+}
+
+/// Returns a word as a shell takes it: in quotes where it has to be.
+fn shell_quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 fn split<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str)> {
     let message = || format!("{} does not have the form `{form}`", quoted(text));
     let (name, value) =
@@ -246,6 +315,36 @@ mod tests {
         for bad in ["batch", "batch=x", "batch=1..=x", "batch=1..32"] {
             assert!(options.dim(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn options_are_spelled_as_on_the_command_line() {
+        let mut options = Options::default();
+        assert!(options.to_arguments().is_empty());
+        let given = [
+            options.dim("batch=8"),
+            options.dim("sequence length=1..=32"),
+            options.shape("x=1,3,height"),
+            options.constant("k=[1, 2]"),
+            options.state("past=present"),
+            options.custom("com.acme::Clip=crate::clip"),
+            options.ty("y=float[n]"),
+        ];
+        assert!(given.iter().all(Result::is_ok));
+        options.precision = Precision::Int8Weights;
+        options.arena = Some(ArenaIn::Caller);
+        let spelled = [
+            "--dim batch=8",
+            "--dim 'sequence length=1..=32'",
+            "--shape x=1,3,height",
+            "--const 'k=[1, 2]'",
+            "--state past=present",
+            "--custom com.acme::Clip=crate::clip",
+            "--type 'y=float[n]'",
+            "--precision int8-weights",
+            "--arena caller",
+        ];
+        assert_eq!(options.to_arguments(), spelled);
     }
 
     #[test]

@@ -13,7 +13,7 @@
 use crate::{
     CompiledModel, Options, check,
     diag::{Code, Diagnostic, Diagnostics},
-    emit::{self, WeightsIn},
+    emit::{self, Source, Style, WeightsIn},
     export, file,
     import::{self, Imported},
     ir::{self, Graph},
@@ -97,7 +97,7 @@ impl<'a> Compiler<'a> {
         let model = read(path)?;
         let stem = path.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
         let options = self.options.clone().beside(path);
-        let compiled = self.with_options(&options).compile_bytes(model, &stem);
+        let compiled = self.with_options(&options).compile_file(model, &stem, Some(path));
         let compiled = compiled.map_err(|all| all.within(&path.display().to_string()))?;
         Ok(CompiledModel { model: Some(path.to_owned()), ..compiled })
     }
@@ -112,8 +112,18 @@ impl<'a> Compiler<'a> {
         model: Bytes,
         stem: &str,
     ) -> Result<CompiledModel, Diagnostics> {
-        let Planned { plans, files } = self.plan_model(model)?;
-        let style = self.options.style(plans.infer(), stem)?;
+        self.compile_file(model, stem, None)
+    }
+
+    fn compile_file(
+        &mut self,
+        model: Bytes,
+        stem: &str,
+        path: Option<&Path>,
+    ) -> Result<CompiledModel, Diagnostics> {
+        let Planned { plans, files } = self.plan_model(model.clone())?;
+        let source = self.source(&model, path, &files);
+        let style = Style { source, ..self.options.style(plans.infer(), stem)? };
         if style.weights == WeightsIn::Module {
             fit_in_module(plans.infer())?;
         }
@@ -125,14 +135,17 @@ impl<'a> Compiler<'a> {
         Ok(CompiledModel { plans, module, weights_file, files, model: None })
     }
 
-    /// Compiles the bytes of a model file to the items of a module, with the weights among them.
+    /// Compiles the bytes of the model file at `path` to the items of a module, with the weights
+    /// among them.
     ///
     /// # Errors
     ///
     /// The diagnostics of the options or of the model.
-    pub fn module_items(&mut self, model: Bytes, stem: &str) -> Result<ModuleItems, Diagnostics> {
-        let Planned { plans, files } = self.plan_model(model)?;
-        let style = self.options.style(plans.infer(), stem)?;
+    pub fn module_items(&mut self, model: Bytes, path: &Path) -> Result<ModuleItems, Diagnostics> {
+        let Planned { plans, files } = self.plan_model(model.clone())?;
+        let source = self.source(&model, Some(path), &files);
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let style = Style { source, ..self.options.style(plans.infer(), &stem)? };
         fit_in_module(plans.infer())?;
         Ok(ModuleItems { items: emit::items(&plans, &style), files })
     }
@@ -243,6 +256,17 @@ impl<'a> Compiler<'a> {
         };
         import::graph(&model, &check::model(&model), &settings)?;
         Ok(model)
+    }
+
+    /// Describes the model file at `path` and the options for the header of a module.
+    fn source(&self, model: &[u8], path: Option<&Path>, files: &[PathBuf]) -> Source {
+        let file = path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        Source {
+            file,
+            sha256: file::sha256(model),
+            has_external_data: !files.is_empty(),
+            options: self.options.to_arguments(),
+        }
     }
 
     /// Returns a compiler with other options and the same observer.

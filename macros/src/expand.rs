@@ -19,9 +19,8 @@ pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     let mut options = arguments.options.clone();
     let directory = path.parent().unwrap_or(Path::new("/"));
     options.settings.directory = Some(directory.to_owned());
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let ModuleItems { items, files } = Compiler::new(&options)
-        .module_items(model, &stem)
+        .module_items(model, &path)
         .map_err(|diagnostics| refused(diagnostics.within(&place).to_string()))?;
     let beside = files.iter().map(|file| directory.join(file));
     let sources = [path.clone()].into_iter().chain(beside).map(|path| tracked(&path, literal));

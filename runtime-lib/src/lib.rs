@@ -65,6 +65,7 @@ pub mod geometry;
 pub mod image_decoder;
 mod index;
 mod integer;
+mod interface;
 #[cfg(feature = "image")]
 mod jpeg;
 pub mod linalg;
@@ -127,6 +128,7 @@ pub use elem::{Elem, Float, Integer, Number, Summand};
 pub use error::{Error, Result};
 #[cfg(feature = "half")]
 pub use half::{bf16, f16};
+pub use interface::{INTERFACE_VERSION, check_interface};
 pub use real::{Exact, Real};
 pub use small_float::{
     F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, Float8,

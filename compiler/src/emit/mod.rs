@@ -23,7 +23,7 @@ pub use weights::write as write_weights;
 
 use method::Face;
 use model::Model;
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 use training::Learning;
 
@@ -36,6 +36,21 @@ pub struct Style {
     pub weights: WeightsIn,
     /// Where the arena is.
     pub arena: ArenaIn,
+    /// What the module is generated from.
+    pub source: Source,
+}
+
+/// The model file and the options that a module is generated from, for its header.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// The name of the model file, without its directory.
+    pub file: Option<String>,
+    /// The SHA-256 of the model file's bytes, in hexadecimal.
+    pub sha256: String,
+    /// Whether the model reads external data, which the hash does not cover.
+    pub has_external_data: bool,
+    /// The options that differ from their defaults, as the command line spells them.
+    pub options: Vec<String>,
 }
 
 /// Where the weights stand.
@@ -81,27 +96,29 @@ pub fn signatures(training: &Training, style: &Style) -> Vec<(String, Signature)
 
 /// Writes a model as a module.
 pub fn module(plans: &Plans, style: &Style) -> Module {
-    Module { code: format::print(tokens(plans, style)) }
+    Module { code: format::print(tokens(plans, style, &[])) }
 }
 
 /// Writes a model as the items of a module with its weights in it, as a macro gives them.
 pub fn items(plans: &Plans, style: &Style) -> TokenStream {
     let style = Style { weights: WeightsIn::Module, ..style.clone() };
-    format::plain(tokens(plans, &style))
+    format::plain(tokens(plans, &style, &docs::notes(plans.infer(), &style)))
 }
 
-fn tokens(plans: &Plans, style: &Style) -> TokenStream {
-    let version = env!("CARGO_PKG_VERSION");
+/// The module as tokens. A macro cannot carry the comment at the head of the file, so it gives the
+/// same lines as `notes` for the documentation of the struct.
+fn tokens(plans: &Plans, style: &Style, notes: &[String]) -> TokenStream {
+    let interface = Literal::u32_unsuffixed(onnxc_runtime::INTERFACE_VERSION);
     let learning = plans.training().map(|training| Learning::new(training, style));
     let model = Model { infer: Face::new(plans.infer(), style), learning };
     let plans: Vec<&Plan> = model.faces().map(|face| face.plan).collect();
-    let (head, items) = (docs::head(plans[0], style), model.items(style));
+    let (head, items) = (docs::head(plans[0], style), model.items(style, notes));
     let weights = weights::item(&plans, style);
     let first = quote! {
         blank!();
         #weights
         blank!();
-        const _: () = ::onnxc_runtime::view::generated_by(#version);
+        const _: () = ::onnxc_runtime::check_interface(#interface);
     };
     let rooms = model.faces().map(|face| room(face, face.has_weights().then_some(&first)));
     quote! {

@@ -22,9 +22,9 @@ impl Model<'_> {
     }
 
     /// The struct with its methods.
-    pub fn items(&self, style: &Style) -> TokenStream {
+    pub fn items(&self, style: &Style, notes: &[String]) -> TokenStream {
         let plan = self.infer.plan;
-        let (model, doc) = (&self.infer.model, docs::model(plan, style));
+        let (model, doc) = (&self.infer.model, docs::model(plan, style, notes));
         let room = &self.infer.room;
         let (arena, new_arena) = (self.infer.arena_field(), self.infer.new_arena());
         let (arena_bytes, weight_bytes) = (number(plan.arena_bytes), number(plan.weight_bytes));

@@ -36,7 +36,7 @@ use crate::{
     value::Value,
 };
 use onnxc_proto::{Bytes, GraphProto, ModelProto, decode_model, type_proto};
-use std::{collections::BTreeMap, ops::RangeInclusive, path::PathBuf};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive, path::PathBuf};
 
 /// What the user settles about a model before it is read.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +68,16 @@ pub enum Size {
     Between(i64, i64),
 }
 
+/// As the option `--dim` spells it.
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Size::Fixed(size) => write!(f, "{size}"),
+            Size::Between(least, most) => write!(f, "{least}..={most}"),
+        }
+    }
+}
+
 impl From<i64> for Size {
     fn from(size: i64) -> Size {
         Size::Fixed(size)
@@ -88,6 +98,16 @@ pub enum Axis {
     Fixed(i64),
     /// It is the dimension of this name.
     Named(String),
+}
+
+/// As the option `--shape` spells it.
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Axis::Fixed(size) => write!(f, "{size}"),
+            Axis::Named(name) => f.write_str(name),
+        }
+    }
 }
 
 impl From<i64> for Axis {
