@@ -46,7 +46,8 @@ fn check(model: &str, input: Tensor) {
     let (exact, inputs) = (plan(model, Precision::Full), [Value::Tensor(input)]);
     for (precision, most, share) in PRECISIONS {
         let narrow = plan(model, precision);
-        let effect = &interpreter::effect(&exact, &narrow, &inputs).expect("the input fits")[0];
+        let effect =
+            &interpreter::measure_errors(&exact, &narrow, &inputs).expect("the input fits")[0];
         assert!(effect.error > 0.0 && effect.error < most, "{precision:?}: {effect:?}");
         let bytes = [narrow.weight_bytes, exact.weight_bytes].map(|bytes| bytes as f64);
         assert!(bytes[0] < share * bytes[1], "{precision:?}: {bytes:?}");

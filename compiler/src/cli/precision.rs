@@ -24,7 +24,7 @@ pub fn print(model: &Path, options: &Options, narrow: &Plan) -> Result<(), Diagn
             return Ok(());
         }
     };
-    let effects = interpreter::effect(exact, narrow, &inputs)
+    let effects = interpreter::measure_errors(exact, narrow, &inputs)
         .map_err(|error| Diagnostic::new(Code::Internal, error.to_string()))?;
     for effect in effects {
         eprintln!("{}: off by {:.1e} of its largest element", effect.output, effect.error);

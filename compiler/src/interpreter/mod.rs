@@ -1,10 +1,12 @@
-//! The back end that runs a plan here and now, with the very kernels that generated code calls.
-//! Constant folding, `onnxc run` and the tests stand on it.
+//! The interpreter: runs a plan in this process, with the kernels that generated code calls.
+//!
+//! Constant folding, `onnxc run`, `onnxc test --interpret` and the tests of generated modules use
+//! it.
 
 mod precision_error;
 mod training;
 
-pub use precision_error::{Effect, effect};
+pub use precision_error::{OutputError, measure_errors};
 pub use training::Learner;
 
 use crate::{
@@ -25,122 +27,135 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-/// Runs `plan` on `inputs`, one for each of the plan's, in order. An input with a default is left
-/// out as an absent optional.
+/// Runs `plan` on `inputs`, one for each input of the plan, in order. `Value::Optional(None)` omits
+/// an input that has a default.
+///
+/// # Errors
+///
+/// Inputs that do not match the plan, and errors of kernels.
 pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
     Session::new(plan).run(inputs)
 }
 
-/// Runs a plan without inputs, as long as its calls and their elements are no more than `work`, from
-/// which they are taken.
+/// Runs a plan without inputs within a budget: the elements that its calls touch, plus a constant
+/// per call. Subtracts the cost from `work`.
+///
+/// # Errors
+///
+/// An exhausted budget, and errors of kernels.
 pub fn run_within(plan: &Plan, work: &mut u64) -> Result<Vec<Value>> {
     let mut session = Session { work: Some(*work), ..Session::new(plan) };
-    let found = session.run(&[]);
+    let outputs = session.run(&[]);
     *work = session.work.unwrap_or_default();
-    found
+    outputs
 }
 
-/// A plan, and what one run hands to the next.
+/// A plan with the state that one run passes to the next.
 pub struct Session<'p> {
     plan: &'p Plan,
-    /// The states, once there are any.
+    /// The states; `None` before the first run.
     states: Option<Vec<Tensor>>,
-    /// How often each call has drawn.
-    iterations: Vec<u64>,
-    /// How much may still be done, where that is limited.
+    /// The number of times that each call has drawn random numbers.
+    draws: Vec<u64>,
+    /// The remaining budget, if the run has one.
     work: Option<u64>,
 }
 
 impl<'p> Session<'p> {
-    /// Before the first run.
+    /// Creates a session before its first run.
     pub fn new(plan: &'p Plan) -> Session<'p> {
-        Session { plan, states: None, iterations: Vec::new(), work: None }
+        Session { plan, states: None, draws: Vec::new(), work: None }
     }
 
-    /// Runs the plan once, as [`run`] does.
+    /// Runs the plan once, as [`run`] does, and keeps its states for the next run.
+    ///
+    /// # Errors
+    ///
+    /// Inputs that do not match the plan, and errors of kernels.
     pub fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         let plan = self.plan;
-        let mut host = Host {
+        let mut interpreter = Interpreter {
             plan,
             arrays: Map::default(),
             symbols: RefCell::default(),
-            iterations: RefCell::new(std::mem::take(&mut self.iterations)),
+            draws: RefCell::new(std::mem::take(&mut self.draws)),
             work: &mut self.work,
         };
-        // What is left out settles nothing that another input can settle.
-        let (given, left_out): (Vec<_>, Vec<_>) =
+        // The inputs that are given bind the symbols before the defaults of the others do.
+        let (given, omitted): (Vec<_>, Vec<_>) =
             plan.inputs.iter().zip(inputs).partition(|(_, value)| **value != Value::Optional(None));
-        for (port, value) in given.into_iter().chain(left_out) {
-            host.give(port, value)?;
+        for (port, value) in given.into_iter().chain(omitted) {
+            interpreter.set_input(port, value)?;
         }
-        host.find_states(self.states.as_deref())?;
+        interpreter.set_states(self.states.as_deref())?;
         self.states = None;
-        host.steps(&plan.steps)?;
-        self.iterations = host.iterations.take();
-        let next = plan.states.iter().map(|state| host.output(&state.next).into_tensor());
+        interpreter.run_steps(&plan.steps)?;
+        self.draws = interpreter.draws.take();
+        let next = plan.states.iter().map(|state| interpreter.output(&state.next).into_tensor());
         self.states = next.collect();
-        Ok(plan.outputs.iter().map(|port| host.output(port)).collect())
+        Ok(plan.outputs.iter().map(|port| interpreter.output(port)).collect())
     }
 }
 
-const OTHER_KIND: Error = Error::Value("an input is of another kind than the model wants");
+const OTHER_KIND: Error = Error::Value("an input is of another kind than the model expects");
 
-struct Host<'p> {
+/// The memory of one run.
+struct Interpreter<'p> {
     plan: &'p Plan,
     arrays: Map<BufferId, Array>,
     symbols: RefCell<HashMap<Symbol, i64>>,
-    /// How often each call has drawn random numbers.
-    iterations: RefCell<Vec<u64>>,
-    /// How much may still be done, where that is limited.
+    /// The number of times that each call has drawn random numbers.
+    draws: RefCell<Vec<u64>>,
+    /// The remaining budget, if the run has one.
     work: &'p mut Option<u64>,
 }
 
-impl Host<'_> {
-    /// Takes an input in.
-    fn give(&mut self, port: &Port, value: &Value) -> Result {
+impl Interpreter<'_> {
+    /// Stores an input and binds the symbols of its shape.
+    fn set_input(&mut self, port: &Port, value: &Value) -> Result {
         let id = port.operand.buffer;
         match value {
             Value::Tensor(tensor) if port.ty.content().kept().is_some() => {
                 self.bind_input(port, tensor)?;
                 self.arrays.insert(id, Array::from_tensor(tensor));
-                self.give_beside(port, Array::Bool(vec![true]));
+                self.set_companion(port, Array::Bool(vec![true]));
             }
             Value::Sequence(tensors) if port.ty.content().element().is_some() => {
                 let tensors: Option<Vec<Tensor>> =
                     tensors.iter().map(|value| value.tensor().cloned()).collect();
                 let tensors = tensors.ok_or(OTHER_KIND)?;
                 self.arrays.insert(id, Array::sequence_of(port.dtype(), &tensors));
-                self.give_beside(port, Array::Bool(vec![true]));
+                self.set_companion(port, Array::Bool(vec![true]));
             }
             Value::Map(keys, values) if port.ty.key().is_some() => {
                 self.bind_input(port, values)?;
                 self.arrays.insert(id, Array::from_tensor(values));
-                self.give_beside(port, Array::from_tensor(keys));
+                self.set_companion(port, Array::from_tensor(keys));
             }
-            Value::Optional(Some(value)) => self.give(port, value)?,
+            Value::Optional(Some(value)) => self.set_input(port, value)?,
             Value::Optional(None) if port.default.is_some() => {
                 let default = self.plan.initial(port).expect("a default is a constant").clone();
-                self.give(port, &default.into())?;
+                self.set_input(port, &default.into())?;
             }
             Value::Optional(None) if matches!(port.ty, Type::Optional(_)) => {
-                self.give_beside(port, Array::Bool(vec![false]));
+                self.set_companion(port, Array::Bool(vec![false]));
             }
             _ => return Err(OTHER_KIND),
         }
         Ok(())
     }
 
-    /// Puts the states where the steps find them: those given, or what the first run finds.
-    fn find_states(&mut self, states: Option<&[Tensor]>) -> Result {
+    /// Stores the states of the previous run, or the initial ones.
+    fn set_states(&mut self, states: Option<&[Tensor]>) -> Result {
         let plan = self.plan;
-        let settled = self.symbols.borrow().clone();
+        let bound = self.symbols.borrow().clone();
         for (i, State { found, .. }) in plan.states.iter().enumerate() {
             let tensor = match states {
                 Some(states) => states[i].clone(),
-                None => first(plan, found, &settled),
+                None => initial_state(plan, found, &bound),
             };
             self.bind_input(found, &tensor)?;
-            // The state that comes after may be larger.
+            // The next state may be larger.
             let capacity = match plan.buffers[found.operand.buffer].place {
                 Place::Arena { capacity, .. } => capacity,
                 Place::Input(_) | Place::Weight { .. } | Place::Heap => tensor.len(),
@@ -152,13 +167,13 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn give_beside(&mut self, port: &Port, array: Array) {
+    fn set_companion(&mut self, port: &Port, array: Array) {
         if let Some(beside) = &port.beside {
             self.arrays.insert(beside.buffer, array);
         }
     }
 
-    /// Settles the symbols of an input's shape, and holds the rest against it.
+    /// Binds the symbols of an input's shape, and checks the sizes that are known already.
     fn bind_input(&mut self, port: &Port, tensor: &Tensor) -> Result {
         let shape = port.shape();
         if shape.len() != tensor.shape.len() {
@@ -193,7 +208,7 @@ impl Host<'_> {
     }
 
     fn output(&mut self, port: &Port) -> Value {
-        // No call writes what has no elements.
+        // A buffer without elements may not exist yet, because no call writes it.
         let array = self.take(&port.operand);
         let beside = port.beside.as_ref().map(|beside| self.take(beside));
         let value = match (array, beside) {
@@ -216,7 +231,7 @@ impl Host<'_> {
         }
     }
 
-    /// A map, or a map for each row of values.
+    /// Returns a map, or a sequence of maps, one for each row of values.
     fn maps(&self, port: &Port, keys: Array, values: &Array) -> Value {
         let count = keys.len();
         let keys = keys.into_tensor(vec![count]);
@@ -241,13 +256,13 @@ impl Host<'_> {
         usize::try_from(self.eval(dim)).unwrap_or(0)
     }
 
-    fn steps(&mut self, steps: &[Step]) -> Result {
+    fn run_steps(&mut self, steps: &[Step]) -> Result {
         for step in steps {
             match step {
                 Step::Call(call) => self.call(call)?,
                 Step::Check(check) => self.check(check)?,
-                Step::If(step) => self.branch(step)?,
-                Step::Loop(step) => self.iterations(step)?,
+                Step::If(step) => self.run_if(step)?,
+                Step::Loop(step) => self.run_loop(step)?,
             }
         }
         Ok(())
@@ -268,7 +283,7 @@ impl Host<'_> {
         Err(Error::Mismatch { node: kept(&check.node), left: self.size(a), right: self.size(b) })
     }
 
-    fn branch(&mut self, step: &If) -> Result {
+    fn run_if(&mut self, step: &If) -> Result {
         let taken = match &step.cond {
             Cond::Size(dim) => self.eval(dim) != 0,
             Cond::Tensor(cond) => {
@@ -280,7 +295,7 @@ impl Host<'_> {
             }
         };
         let block: &Block = &step.branches[usize::from(!taken)];
-        self.steps(&block.steps)?;
+        self.run_steps(&block.steps)?;
         if block.refusal.is_some() {
             return Err(Error::Value("a branch was taken that does not fit the inputs"));
         }
@@ -295,7 +310,7 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn iterations(&mut self, step: &Loop) -> Result {
+    fn run_loop(&mut self, step: &Loop) -> Result {
         let most = match &step.most {
             Some(TripCount::Size(dim)) => self.eval(dim),
             Some(TripCount::Tensor(operand)) => match self.take(operand) {
@@ -308,19 +323,19 @@ impl Host<'_> {
         let mut again = step.cond.as_ref().is_none_or(|cond| is_true(self.take(cond)));
         for carried in &step.carried {
             let initial = self.take(&carried.initial);
-            self.renew(&carried.value, initial);
+            self.replace(&carried.value, initial);
         }
-        self.settle(step.sizes.iter().map(|size| (&size.symbol, &size.at_first)));
+        self.bind(step.sizes.iter().map(|size| (&size.symbol, &size.at_first)));
         let none = Dim::from(0);
-        self.settle(step.common.iter().map(|common| (&common.symbol, &none)));
+        self.bind(step.common.iter().map(|common| (&common.symbol, &none)));
         let before: HashSet<BufferId> = self.arrays.ids().collect();
         let mut stacks: Vec<Option<Array>> = vec![None; step.stacked.len()];
         let mut iteration = 0;
         while again && iteration < most {
             self.symbols.borrow_mut().insert(step.iteration.clone(), iteration);
-            self.steps(&step.body.steps)?;
+            self.run_steps(&step.body.steps)?;
             if iteration == 0 {
-                self.settle(step.common.iter().map(|common| (&common.symbol, &common.size)));
+                self.bind(step.common.iter().map(|common| (&common.symbol, &common.size)));
             }
             step.common.iter().try_for_each(|common| self.check_part(common))?;
             again = step.again.as_ref().is_none_or(|again| is_true(self.take(again)));
@@ -338,9 +353,9 @@ impl Host<'_> {
             }
             let next: Vec<Array> =
                 step.carried.iter().map(|carried| self.take(&carried.next)).collect();
-            self.settle(step.sizes.iter().map(|size| (&size.symbol, &size.after)));
+            self.bind(step.sizes.iter().map(|size| (&size.symbol, &size.after)));
             for (carried, next) in step.carried.iter().zip(next) {
-                self.renew(&carried.value, next);
+                self.replace(&carried.value, next);
             }
             self.forget(&step.body.steps, &before);
             iteration += 1;
@@ -361,26 +376,26 @@ impl Host<'_> {
         check_part(kept(node), kept(output), *axis, expected, found)
     }
 
-    /// Settles symbols, all at once.
-    fn settle<'s>(&self, sizes: impl Iterator<Item = (&'s Symbol, &'s Dim)>) {
+    /// Binds symbols to sizes, which are all evaluated before.
+    fn bind<'s>(&self, sizes: impl Iterator<Item = (&'s Symbol, &'s Dim)>) {
         let sizes: Vec<(Symbol, i64)> =
             sizes.map(|(symbol, dim)| (symbol.clone(), self.eval(dim))).collect();
         self.symbols.borrow_mut().extend(sizes);
     }
 
-    /// Forgets the buffers that a iteration made and whose sizes may be others in the next iteration.
+    /// Removes the buffers of an iteration whose sizes may differ in the next one.
     fn forget(&mut self, steps: &[Step], before: &HashSet<BufferId>) {
-        let mut made = HashSet::new();
+        let mut buffers = HashSet::new();
         memory::operands(steps, &mut |operand| {
-            made.insert(operand.buffer);
+            buffers.insert(operand.buffer);
         });
-        made.retain(|id| !before.contains(id) && !self.is_fixed(*id));
-        for id in made {
+        buffers.retain(|id| !before.contains(id) && !self.has_fixed_size(*id));
+        for id in buffers {
             self.arrays.remove(id);
         }
     }
 
-    /// The elements of an operand.
+    /// Copies the elements of an operand.
     fn take(&mut self, from: &Operand) -> Array {
         self.ensure(from);
         let part = self.part(from);
@@ -397,28 +412,27 @@ impl Host<'_> {
         }
     }
 
-    /// Writes all of a buffer, whose size may have changed.
-    fn renew(&mut self, to: &Operand, array: Array) {
-        if self.is_fixed(to.buffer) {
+    /// Overwrites a buffer whose size may have changed.
+    fn replace(&mut self, to: &Operand, array: Array) {
+        if self.has_fixed_size(to.buffer) {
             self.put(to, array);
         } else {
             self.arrays.insert(to.buffer, array);
         }
     }
 
-    /// Whether the size of a buffer is always the same.
-    fn is_fixed(&self, id: BufferId) -> bool {
+    /// Whether the size of a buffer is known at compile time.
+    fn has_fixed_size(&self, id: BufferId) -> bool {
         self.plan.buffers[id].len.known().is_some()
     }
 
     fn call(&mut self, call: &Call) -> Result {
-        self.affords(call)?;
+        self.charge(call)?;
         for operand in call.reads().chain(call.writes()) {
-            self.has_room(operand)?;
+            self.check_size(operand)?;
             self.ensure(operand);
         }
-        // A kernel borrows what it writes alone, so what it also reads of the same buffers is
-        // copied before.
+        // A kernel borrows its outputs exclusively, so inputs in the same buffers are copied first.
         let written: Vec<&Operand> = call.writes().collect();
         let skip = call.overwritten();
         let mut inputs: Vec<Option<Array>> = Vec::new();
@@ -443,7 +457,7 @@ impl Host<'_> {
             Some((array, all))
         });
         let (given, taken) = (given.collect(), taken.collect());
-        let mut args = Args::new(call.dtype, given, taken, &mut sizes, &self.iterations);
+        let mut args = Args::new(call.dtype, given, taken, &mut sizes, &self.draws);
         let symbols = self.symbols.borrow();
         let eval = |name: &str| symbols.get(name).copied().unwrap_or(0);
         call.params.run(call.form, &eval, &mut args)?;
@@ -462,8 +476,8 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// What a call is given to write to: all of a buffer is taken out of its place, where nothing
-    /// else is written there.
+    /// Returns the array of an output: the buffer itself if the output is all of it and the only
+    /// output in it, a copy otherwise.
     fn borrow(&mut self, operand: &Operand, written: &[&Operand]) -> Array {
         let alone = written.iter().filter(|other| other.buffer == operand.buffer).count() == 1;
         let whole =
@@ -480,9 +494,9 @@ impl Host<'_> {
             && self.size(&operand.len) == self.arrays[operand.buffer].len()
     }
 
-    /// Refuses a call beyond what may be done.
-    fn affords(&mut self, call: &Call) -> Result {
-        /// What a call costs beside its elements.
+    /// Subtracts the cost of a call from the budget; an error if the budget does not cover it.
+    fn charge(&mut self, call: &Call) -> Result {
+        /// The constant cost of a call.
         const CALL: usize = 64;
         let Some(work) = *self.work else { return Ok(()) };
         let elements = |operand: &Operand| match self.arrays.get(operand.buffer) {
@@ -492,25 +506,26 @@ impl Host<'_> {
         let all = call.reads().chain(call.writes()).map(elements);
         let cost = all.fold(CALL, usize::saturating_add);
         self.spend(cost);
-        if cost as u64 <= work { Ok(()) } else { Err(Error::Value("it takes too long")) }
+        let is_covered = cost as u64 <= work;
+        if is_covered { Ok(()) } else { Err(Error::Value("the budget of the run is exhausted")) }
     }
 
-    /// Takes so many elements from what may be done.
+    /// Subtracts elements from the budget.
     fn spend(&mut self, elements: usize) {
         if let Some(work) = self.work {
             *work = work.saturating_sub(elements as u64);
         }
     }
 
-    /// Refuses a buffer that no memory holds.
-    fn has_room(&self, operand: &Operand) -> Result {
+    /// Refuses a buffer that is larger than any memory.
+    fn check_size(&self, operand: &Operand) -> Result {
         const MOST: usize = 1 << 40;
         let buffer = &self.plan.buffers[operand.buffer];
         let bytes = self.size(&buffer.len).saturating_mul(buffer.dtype.bytes());
         if bytes <= MOST { Ok(()) } else { Err(Error::Value("a size is larger than memory")) }
     }
 
-    /// Makes the buffer of an operand, where it is not there yet.
+    /// Creates the buffer of an operand if it does not exist yet.
     fn ensure(&mut self, operand: &Operand) {
         if self.arrays.contains(operand.buffer) {
             return;
@@ -525,12 +540,12 @@ impl Host<'_> {
     }
 }
 
-/// What the first run finds of a state: its default, or zeros. A size that no input settles is 0.
-fn first(plan: &Plan, found: &Port, settled: &HashMap<Symbol, i64>) -> Tensor {
+/// Returns the initial value of a state: its default, or zeros. A size that no input binds is 0.
+fn initial_state(plan: &Plan, found: &Port, bound: &HashMap<Symbol, i64>) -> Tensor {
     if let Some(default) = plan.initial(found) {
         return default.clone();
     }
-    let size = |dim: &Dim| dim.eval(&|name| settled.get(name).copied().unwrap_or(0));
+    let size = |dim: &Dim| dim.eval(&|name| bound.get(name).copied().unwrap_or(0));
     let sizes = found.shape().iter().map(|dim| usize::try_from(size(dim)).unwrap_or(0));
     let shape: Vec<usize> = sizes.collect();
     Array::zeroed(found.dtype(), count(&shape)).into_tensor(shape)

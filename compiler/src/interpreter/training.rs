@@ -1,13 +1,13 @@
-//! Running a model that learns, with the very kernels that generated code calls.
+//! Runs a training model: inference, initialization and training steps over the same variables.
 
 use super::Session;
 use crate::{plan::Training, tensor::Tensor, value::Value};
 use onnxc_runtime::{Error, Result};
 
-/// A model that learns, and what it has learned.
+/// A training model and its variables.
 pub struct Learner<'t> {
     training: &'t Training,
-    /// The variables, in the model's order.
+    /// The values of the variables, in the model's order.
     variables: Vec<Tensor>,
     infer: Session<'t>,
     init: Session<'t>,
@@ -15,7 +15,7 @@ pub struct Learner<'t> {
 }
 
 impl<'t> Learner<'t> {
-    /// With the variables as they are at first.
+    /// Creates a learner whose variables have their initial values.
     pub fn new(training: &'t Training) -> Learner<'t> {
         Learner {
             training,
@@ -26,51 +26,51 @@ impl<'t> Learner<'t> {
         }
     }
 
-    /// Sets the variables to what they are at first.
+    /// Sets the variables to their initial values.
     pub fn reset(&mut self) {
         *self = Learner::new(self.training);
     }
 
-    /// Sets the variables to what the initializations make of them.
+    /// Resets the variables and runs the initialization graphs.
     ///
     /// # Errors
     ///
-    /// Where an initialization refuses its own constants.
+    /// Errors of an initialization graph.
     pub fn init(&mut self) -> Result {
         self.reset();
         run(&mut self.init, &mut self.variables, &[]).map(drop)
     }
 
-    /// Runs an algorithm once, by its number.
+    /// Runs one iteration of the algorithm with the index `algorithm`.
     ///
     /// # Errors
     ///
-    /// Where the inputs do not fit. The variables are then as they were.
+    /// Inputs that do not match the algorithm. The variables are then unchanged.
     pub fn step(&mut self, algorithm: usize, inputs: &[Value]) -> Result<Vec<Value>> {
         let session = self.steps.get_mut(algorithm);
         let session = session.ok_or(Error::Value("the model has no algorithm of that number"))?;
         run(session, &mut self.variables, inputs)
     }
 
-    /// Runs inference, which leaves the variables as they are.
+    /// Runs inference, which does not change the variables.
     ///
     /// # Errors
     ///
-    /// Where the inputs do not fit.
+    /// Inputs that do not match the model.
     pub fn infer(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         run(&mut self.infer, &mut self.variables, inputs)
     }
 
-    /// The variables with their names, in the model's order.
+    /// Returns the variables with their names, in the model's order.
     pub fn state(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.training.variables().map(|port| &*port.name).zip(&self.variables)
     }
 
-    /// Sets the variable of that name.
+    /// Sets the variable called `name`.
     ///
     /// # Errors
     ///
-    /// Where there is none, or it is of another type or shape.
+    /// An unknown name; a tensor of another type or shape.
     pub fn load_state(&mut self, name: &str, tensor: Tensor) -> Result {
         let at = self.training.variables().position(|port| port.name == name);
         let at = at.ok_or(Error::Value("the model has no variable of that name"))?;
@@ -82,7 +82,7 @@ impl<'t> Learner<'t> {
     }
 }
 
-/// Runs a plan of a model that learns.
+/// Runs one plan of a training model on the variables.
 fn run(
     session: &mut Session<'_>,
     variables: &mut Vec<Tensor>,
