@@ -190,10 +190,7 @@ impl<'d> Program<'d> {
 
 /// What every program has.
 const HEAD: &str = "#![allow(dead_code, unused_imports)]
-use onnxc_runtime::{
-    Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
-    U4, bf16, dictionary::Map, f16, sequence::Sequence, view::View,
-};
+use onnxc_runtime::{Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2, U4, bf16, f16, map::Map, sequence::Sequence, view::View};
 
 fn turned<T: Clone>(x: &[T; 6]) -> [T; 6] {
     [0, 3, 1, 4, 2, 5].map(|i| x[i].clone())

@@ -2,6 +2,7 @@
 
 use crate::programs::root;
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -156,8 +157,8 @@ fn unsafe_lives_in_few_corners() {
     let corners = [
         "compiler/src/mapping.rs",
         "runtime-lib/src/arena",
+        "runtime-lib/src/microkernel",
         "runtime-lib/src/simd",
-        "runtime-lib/src/gemm",
         "runtime-lib/src/threads",
         // Statics that JavaScript reaches by their addresses.
         "examples/wasm/src/lib.rs",
@@ -205,4 +206,37 @@ fn every_crate_has_the_licenses_of_the_repository() {
             assert!(text(&path) == expected, "{} differs from {license}", path.display());
         }
     }
+}
+
+/// Modules of `kernels/` that no module of `ops/` calls, and why.
+const NO_OPERATORS: &[(&str, &str)] = &[("accuracy", "tests over the kernels of many families")];
+
+/// The names of the modules in a folder.
+fn modules(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).expect("the folder is checked in").flatten();
+    let names = entries.filter_map(|entry| {
+        Some(entry.path().with_extension("").file_name()?.to_string_lossy().into_owned())
+    });
+    names.filter(|name| name != "mod").collect()
+}
+
+/// Whether a family of operators has kernels under its own name: `kernel!(FLOATS T, family::…)`.
+fn has_kernels(ops: &Path, family: &str) -> bool {
+    let own = format!(" {family}::");
+    let files = sources(ops).into_iter().filter(|path| {
+        let inside = path.strip_prefix(ops).expect("it lies in the folder").with_extension("");
+        inside.starts_with(family)
+    });
+    let texts: Vec<String> = files.map(|path| text(&path)).collect();
+    let mut calls = texts.iter().flat_map(|text| text.split("kernel!(").skip(1));
+    calls.any(|call| call.split('|').next().is_some_and(|path| path.contains(&own)))
+}
+
+#[test]
+fn kernels_have_a_module_for_each_family_of_operators() {
+    let ops = root().join("compiler/src/ops");
+    let mut expected = modules(&ops);
+    expected.retain(|family| has_kernels(&ops, family));
+    expected.extend(NO_OPERATORS.iter().map(|(name, _)| (*name).to_owned()));
+    assert_eq!(modules(&root().join("runtime-lib/src/kernels")), expected);
 }

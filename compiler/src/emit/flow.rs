@@ -156,7 +156,7 @@ impl Body<'_> {
         self.local(from, false, &mut locals);
         let borrow = self.borrow(&locals);
         let (from, to) = (self.slice(from, false, &locals), self.slice(to, true, &locals));
-        self.paths.insert("reshape".into());
+        self.paths.insert("kernels::reshape".into());
         quote!(#borrow reshape::identity(#from, #to);)
     }
 

@@ -110,7 +110,7 @@ impl Form {
             Form::Sequence => quote!(&::onnxc_runtime::sequence::Sequence<#element>),
             Form::Map(key) | Form::Maps(key, _) => {
                 let key = super::method::element(*key);
-                quote!(::onnxc_runtime::dictionary::Map<'_, #key, #element>)
+                quote!(::onnxc_runtime::map::Map<'_, #key, #element>)
             }
             Form::Optional(form) => {
                 let form = form.given(element);
@@ -139,11 +139,11 @@ impl Form {
             Form::Sequence => quote!(::onnxc_runtime::sequence::Sequence<#element>),
             Form::Map(key) | Form::Maps(key, Values::Arena) => {
                 let key = key_of(*key);
-                quote!(::onnxc_runtime::dictionary::Maps<#lifetime, #key, #element>)
+                quote!(::onnxc_runtime::map::Maps<#lifetime, #key, #element>)
             }
             Form::Maps(key, Values::Heap) => {
                 let key = key_of(*key);
-                quote!(::onnxc_runtime::dictionary::Maps<'static, #key, #element>)
+                quote!(::onnxc_runtime::map::Maps<'static, #key, #element>)
             }
             Form::Optional(form) => {
                 let form = form.taken(element, lifetime);
@@ -197,5 +197,5 @@ fn maps(plan: &Plan, port: &Port, values: &TokenStream) -> TokenStream {
             keys.into_iter().map(Literal::i64_unsuffixed).collect()
         }
     };
-    quote!(::onnxc_runtime::dictionary::Maps::new(&[#(#keys),*], #values))
+    quote!(::onnxc_runtime::map::Maps::new(&[#(#keys),*], #values))
 }

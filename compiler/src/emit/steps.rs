@@ -187,7 +187,7 @@ impl<'p> Body<'p> {
     /// The kernel's path behind its room.
     fn kernel(&mut self, call: &Call) -> TokenStream {
         let (room, name) = call.kernel.split_once("::").expect("a path has a room");
-        self.paths.insert(room.to_owned());
+        self.paths.insert(format!("kernels::{room}"));
         let suffix = if call.form == Form::InPlace { "_in_place" } else { "" };
         let (room, name) = (format_ident!("{room}"), format_ident!("{name}{suffix}"));
         quote!(#room::#name)
@@ -484,15 +484,16 @@ fn empty(plan: &Plan) -> HashSet<BufferId> {
     buffers.map(|(id, _)| id).collect()
 }
 
-/// One `use` for each room of the runtime library, and one for the rooms themselves.
+/// One `use` for each module of the runtime library that `paths` name items of.
 fn grouped(paths: &BTreeSet<String>) -> TokenStream {
     let mut rooms: BTreeMap<&str, Vec<Ident>> = BTreeMap::new();
     for path in paths {
-        let (room, name) = path.split_once("::").unwrap_or(("", path));
+        let (room, name) = path.rsplit_once("::").unwrap_or(("", path));
         rooms.entry(room).or_default().push(format_ident!("{name}"));
     }
     let uses = rooms.into_iter().map(|(room, names)| {
-        let room = (!room.is_empty()).then(|| format_ident!("{room}")).into_iter();
+        let words = room.split("::").filter(|word| !word.is_empty());
+        let room: Vec<Ident> = words.map(|word| format_ident!("{word}")).collect();
         match names.as_slice() {
             [name] => quote!(use ::onnxc_runtime::#(#room::)*#name;),
             _ => quote!(use ::onnxc_runtime::#(#room::)*{#(#names),*};),

@@ -14,7 +14,7 @@ use crate::{
     },
     tensor::Tensor,
 };
-use onnxc_runtime::activation_fn;
+use onnxc_runtime::kernels::epilogue;
 use std::{
     f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI},
     rc::Rc,
@@ -181,13 +181,13 @@ fn read(node: &mut Reader<'_>, row: &'static Row) -> Result<Rc<dyn Op>> {
 
 impl Activation {
     /// The function, as kernels that sum are told to apply it.
-    pub fn function(&self) -> Option<activation_fn::Activation> {
+    pub fn function(&self) -> Option<epilogue::Activation> {
         let name = if std::ptr::eq(self.row, &GELU_TANH) { "GeluTanh" } else { self.row.name };
         from_parts(name, &self.parameters[..self.row.parameters.len()])
     }
 
     /// The operator that applies the function.
-    pub fn of(f: activation_fn::Activation) -> Option<Activation> {
+    pub fn of(f: epilogue::Activation) -> Option<Activation> {
         let rows = [&GELU, &GELU_TANH, &HARD_SWISH, &SWISH];
         let mut found = rows.into_iter().map(|row| {
             let mut parameters = [0.0; 2];
@@ -247,8 +247,8 @@ impl<'t> Expr<'t> {
     }
 
     /// The function that a kernel is told to apply.
-    pub fn activate(self, f: activation_fn::Activation) -> Expr<'t> {
-        use activation_fn::Activation as Of;
+    pub fn activate(self, f: epilogue::Activation) -> Expr<'t> {
+        use epilogue::Activation as Of;
         let rows = [&ELU, &HARD_SIGMOID, &LEAKY_RELU, &RELU, &SIGMOID, &SOFTPLUS, &SOFTSIGN];
         let (name, given) = parts(f);
         match f {

@@ -10,8 +10,8 @@ use crate::{
     plan::{Kernel, geometry, kernel},
     ty::{TensorType, Type},
 };
-use onnxc_runtime::activation_fn::Activation;
-pub use onnxc_runtime::blocked::BLOCK;
+pub use onnxc_runtime::kernels::blocked::BLOCK;
+use onnxc_runtime::kernels::epilogue::Activation;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[

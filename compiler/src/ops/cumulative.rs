@@ -55,7 +55,7 @@ fn cumulative(node: &mut Reader<'_>, join: &'static Join) -> Result<Rc<dyn Op>> 
     Ok(Rc::new(Cumulative { join, exclusive, reverse }))
 }
 
-static AXIS_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked INDICES T, axes::axis_sizes::<T>,
+static AXIS_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked INDICES T, cumulative::axis_sizes::<T>,
     |f, a, p| f(a.sizes(), a.input(0), p.0));
 
 impl Op for Cumulative {

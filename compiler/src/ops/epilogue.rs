@@ -5,7 +5,7 @@ use crate::{
     ir::{Attributes, Reader},
     plan::activation::{from_parts, parts},
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 
 impl Attributes {
     /// The function that follows the sum, where there is one.

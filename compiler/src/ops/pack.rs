@@ -9,7 +9,10 @@ use crate::{
     plan::{Formula, Operand, Optimize, Order, Weight, geometry},
     tensor::Tensor,
 };
-use onnxc_runtime::{Number, conv, gemm, narrow::Panels, quantized};
+use onnxc_runtime::{
+    Number,
+    kernels::{conv, matmul, quantized, weight_precision::Panels},
+};
 use std::rc::Rc;
 
 /// A piece has at most about so many elements: enough for a long stretch of each row to be read at
@@ -32,16 +35,16 @@ pub(super) trait Pack: 'static {
 
 /// The right factor of a product of matrices. A piece is a few panels of columns of one block of
 /// rows.
-pub(super) struct Right(pub gemm::Packing);
+pub(super) struct Right(pub matmul::Packing);
 
 impl Right {
     fn rows_of_block(&self) -> usize {
-        gemm::packed_b_depth(self.0.rows).max(1)
+        matmul::packed_b_depth(self.0.rows).max(1)
     }
 
     fn columns_of_piece<T>(&self) -> usize {
         // What one column is padded to.
-        let panel = gemm::packed_b_len::<T>(&gemm::Packing { rows: 1, cols: 1, ..self.0 });
+        let panel = matmul::packed_b_len::<T>(&matmul::Packing { rows: 1, cols: 1, ..self.0 });
         (PIECE / self.rows_of_block()).next_multiple_of(panel)
     }
 
@@ -53,7 +56,7 @@ impl Right {
 
 impl Pack for Right {
     fn len<T>(&self) -> usize {
-        gemm::packed_b_len::<T>(&self.0)
+        matmul::packed_b_len::<T>(&self.0)
     }
 
     fn pieces<T>(&self) -> usize {
@@ -66,11 +69,11 @@ impl Pack for Right {
         let col = i % pieces * self.columns_of_piece::<T>();
         let rows = (self.0.rows - row).min(self.rows_of_block());
         let cols = (self.0.cols - col).min(self.columns_of_piece::<T>());
-        let piece = gemm::Packing { rows, cols, ..self.0 };
-        let mut to = vec![T::ZERO; gemm::packed_b_len::<T>(&piece)];
+        let piece = matmul::Packing { rows, cols, ..self.0 };
+        let mut to = vec![T::ZERO; matmul::packed_b_len::<T>(&piece)];
         let [down, right] = self.0.strides;
         let from = from.get(row * down + col * right..).unwrap_or_default();
-        gemm::pack_b(from, &mut to, piece);
+        matmul::pack_b(from, &mut to, piece);
         to
     }
 
@@ -217,7 +220,7 @@ impl Pack for Columns {
 }
 
 /// The right factor of a product, its columns one after the other. A piece is some columns.
-pub(super) struct Transposed(pub gemm::Packing);
+pub(super) struct Transposed(pub matmul::Packing);
 
 impl Transposed {
     fn columns_of_piece(&self) -> usize {
@@ -347,10 +350,10 @@ mod tests {
     fn the_pieces_of_a_factor_are_the_packed_factor() {
         let (rows, cols) = (1613, 8_013);
         for strides in [[cols, 1], [1, rows]] {
-            let packing = gemm::Packing { rows, cols, strides };
+            let packing = matmul::Packing { rows, cols, strides };
             let from = counted(rows * cols);
-            let mut whole = vec![0.0; gemm::packed_b_len::<f32>(&packing)];
-            gemm::pack_b(&from, &mut whole, packing);
+            let mut whole = vec![0.0; matmul::packed_b_len::<f32>(&packing)];
+            matmul::pack_b(&from, &mut whole, packing);
             let how = Right(packing);
             assert!(how.rows_of_block() < rows && how.pieces_of_block::<f32>() > 1);
             assert_eq!(how.len::<f32>(), whole.len());
@@ -361,7 +364,7 @@ mod tests {
     #[test]
     fn the_pieces_of_a_transposed_factor_are_its_columns() {
         let (rows, cols) = (1021, 5003);
-        let how = Transposed(gemm::Packing { rows, cols, strides: [cols, 1] });
+        let how = Transposed(matmul::Packing { rows, cols, strides: [cols, 1] });
         let from = counted(rows * cols);
         let columns = (0..cols).flat_map(|j| from[j..].iter().step_by(cols));
         assert!(how.pieces::<f32>() > 1);

@@ -147,12 +147,12 @@ fn by_input(node: &mut Reader<'_>, by: &'static Reducer) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(Reduce { by, keepdims, noop_with_empty_axes }))
 }
 
-static PRUNED_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, axes::pruned_sizes,
+static PRUNED_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reduce::pruned_sizes,
     |f, a, p| f(a.sizes(), a.input(0), p.0));
-static KEPT_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, axes::kept_sizes,
+static KEPT_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reduce::kept_sizes,
     |f, a, p| f(a.sizes(), a.input(0), p.0));
 static KEPT_OR_ALL_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T,
-    axes::kept_or_all_sizes, |f, a, p| f(a.sizes(), a.input(0), p.0));
+    reduce::kept_or_all_sizes, |f, a, p| f(a.sizes(), a.input(0), p.0));
 
 impl Reduce {
     /// The axes that are reduced, where they are known before the model runs.

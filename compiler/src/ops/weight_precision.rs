@@ -10,24 +10,26 @@ use crate::{
     tensor::Tensor,
     ty::count,
 };
-use onnxc_runtime::{activation_fn::Activation, bf16, f16, narrow::Panels};
+use onnxc_runtime::{
+    bf16, f16,
+    kernels::{epilogue::Activation, weight_precision::Panels},
+};
 use std::rc::Rc;
 
 static WIDEN_BF16: Kernel<NoParams> =
-    kernel!(F32_ONLY T, narrow::widen_bf16, |f, a, _p| f(a.input(0), a.output(0)));
+    kernel!(F32_ONLY T, weight_precision::widen_bf16, |f, a, _p| f(a.input(0), a.output(0)));
 static WIDEN_F16: Kernel<NoParams> =
-    kernel!(F32_ONLY T, narrow::widen_f16, |f, a, _p| f(a.input(0), a.output(0)));
-static WIDEN_I8: Kernel<geometry::Panels> =
-    kernel!(F32_ONLY T, narrow::widen_i8, |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
+    kernel!(F32_ONLY T, weight_precision::widen_f16, |f, a, _p| f(a.input(0), a.output(0)));
+static WIDEN_I8: Kernel<geometry::Panels> = kernel!(F32_ONLY T, weight_precision::widen_i8, |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
 /// A product.
 type Product = Kernel<(geometry::Gemm, Activation)>;
 
-static GEMM_BF16: Product = kernel!(F32_ONLY T, narrow::gemm_bf16, |f, a, p| f(
+static GEMM_BF16: Product = kernel!(F32_ONLY T, weight_precision::gemm_bf16, |f, a, p| f(
     a.input(0), a.input(1), a.optional(2), a.output(0), a.output(1), p.0, p.1));
-static GEMM_F16: Product = kernel!(F32_ONLY T, narrow::gemm_f16, |f, a, p| f(
+static GEMM_F16: Product = kernel!(F32_ONLY T, weight_precision::gemm_f16, |f, a, p| f(
     a.input(0), a.input(1), a.optional(2), a.output(0), a.output(1), p.0, p.1));
-static GEMM_I8: Product = kernel!(F32_ONLY T, narrow::gemm_i8, |f, a, p| f(
+static GEMM_I8: Product = kernel!(F32_ONLY T, weight_precision::gemm_i8, |f, a, p| f(
     a.input(0), a.input(1), a.input(2), a.optional(3), a.output(0), a.output(1), p.0, p.1));
 
 /// A weight in fewer bits.
@@ -361,7 +363,7 @@ fn floats(tensor: &Tensor) -> impl Iterator<Item = f32> {
 mod tests {
     use super::*;
     use crate::ops::pack::{Pack, Right};
-    use onnxc_runtime::gemm::Packing;
+    use onnxc_runtime::kernels::matmul::Packing;
 
     /// A right factor as it is packed.
     struct Packed(Right);
@@ -398,7 +400,7 @@ mod tests {
         assert_eq!(weight.dtype, DType::I8);
         let bytes: Vec<i8> = weight.bytes().iter().map(|&x| x as i8).collect();
         let mut wide = vec![f32::NAN; bytes.len()];
-        onnxc_runtime::narrow::widen_i8(&bytes, &factors, &mut wide, panels);
+        onnxc_runtime::kernels::weight_precision::widen_i8(&bytes, &factors, &mut wide, panels);
         let packed = Weight::ordered(constant, order).tensor();
         let mut wide = wide.into_iter();
         each(&packed, (0, bytes.len()), panels, |x, factor| {

@@ -1,7 +1,7 @@
 //! The functions that follow a sum, as a field of a formula and as text.
 
 use super::{Field, Symbols};
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 
 /// The name of the function and its parameters by name, in order.
 pub fn parts(f: Activation) -> (&'static str, Vec<(&'static str, f32)>) {
@@ -76,7 +76,7 @@ impl Field for Activation {
     }
 
     fn uses(&self, paths: &mut Vec<&'static str>) {
-        paths.push("activation_fn::Activation");
+        paths.push("kernels::epilogue::Activation");
     }
 
     fn number(&self, _: &Symbols<'_>) -> Activation {

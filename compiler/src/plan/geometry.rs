@@ -17,27 +17,27 @@ pub use quantized::{Blend, Product, Requantize};
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;
-use onnxc_runtime::{
-    einsum, feature, geometry as rt, norm, optimizer, quantize, scatter, text, tree,
+use onnxc_runtime::kernels::{
+    einsum, geometry as rt, ml, norm, optimizer, quantize, scatter, text,
 };
 
 formulas! {
     /// A tensor seen from one of its axes.
-    "geometry::Axis" Axis: rt::Axis {
+    "kernels::geometry::Axis" Axis: rt::Axis {
         outer: Dim,
         len: Dim,
         inner: Dim,
     }
 
     /// Two operands that are stretched to one shape.
-    "geometry::Broadcast" Broadcast: rt::Broadcast<'a> {
+    "kernels::geometry::Broadcast" Broadcast: rt::Broadcast<'a> {
         sizes: Vec<Dim>,
         a: Vec<Dim>,
         b: Vec<Dim>,
     }
 
     /// Three operands that are stretched to one shape.
-    "geometry::Broadcast3" Broadcast3: rt::Broadcast3<'a> {
+    "kernels::geometry::Broadcast3" Broadcast3: rt::Broadcast3<'a> {
         sizes: Vec<Dim>,
         a: Vec<Dim>,
         b: Vec<Dim>,
@@ -45,34 +45,34 @@ formulas! {
     }
 
     /// Some elements of a tensor.
-    "geometry::Strided" Strided: rt::Strided<'a> {
+    "kernels::geometry::Strided" Strided: rt::Strided<'a> {
         sizes: Vec<Dim>,
         strides: Vec<Signed>,
         start: Dim,
     }
 
     /// The sizes of an operand and of the result that it is spread over.
-    "geometry::Shapes" Shapes: rt::Shapes<'a> {
+    "kernels::geometry::Shapes" Shapes: rt::Shapes<'a> {
         from: Vec<Dim>,
         to: Vec<Dim>,
     }
 
     /// How many elements are put before and after a tensor along each axis.
-    "geometry::Pads" Pads: rt::Pads<'a> {
+    "kernels::geometry::Pads" Pads: rt::Pads<'a> {
         sizes: Vec<Dim>,
         before: Vec<Signed>,
         after: Vec<Signed>,
     }
 
     /// A pile of matrices.
-    "geometry::Planes" Planes: rt::Planes {
+    "kernels::geometry::Planes" Planes: rt::Planes {
         count: Dim,
         rows: Dim,
         columns: Dim,
     }
 
     /// Blocks that slide over an image of any number of axes.
-    "geometry::Blocks" Blocks: rt::Blocks<'a> {
+    "kernels::geometry::Blocks" Blocks: rt::Blocks<'a> {
         planes: Dim,
         image: Vec<Dim>,
         block: Vec<Dim>,
@@ -83,7 +83,7 @@ formulas! {
     }
 
     /// Elements of a tensor that are picked one by one, each by an index along one axis.
-    "geometry::Elements" Elements: rt::Elements<'a> {
+    "kernels::geometry::Elements" Elements: rt::Elements<'a> {
         sizes: Vec<Dim>,
         strides: Vec<Dim>,
         len: Dim,
@@ -91,7 +91,7 @@ formulas! {
     }
 
     /// Slices of tensors that are picked by an index along each of their first axes.
-    "geometry::Points" Points: rt::Points<'a> {
+    "kernels::geometry::Points" Points: rt::Points<'a> {
         batch: Dim,
         count: Dim,
         sizes: Vec<Dim>,
@@ -99,7 +99,7 @@ formulas! {
     }
 
     /// Sequences that are written into caches.
-    "scatter::Caches" Caches: scatter::Caches {
+    "kernels::scatter::Caches" Caches: scatter::Caches {
         batch: Dim,
         outer: Dim,
         len: Dim,
@@ -108,7 +108,7 @@ formulas! {
     }
 
     /// Channels in groups.
-    "norm::Groups" Groups: norm::Groups {
+    "kernels::norm::Groups" Groups: norm::Groups {
         batch: Dim,
         groups: Dim,
         channels: Dim,
@@ -116,7 +116,7 @@ formulas! {
     }
 
     /// The attributes of `LRN`.
-    "norm::Lrn" Lrn: norm::Lrn {
+    "kernels::norm::Lrn" Lrn: norm::Lrn {
         size: usize,
         alpha: f32,
         beta: f32,
@@ -124,7 +124,7 @@ formulas! {
     }
 
     /// The axes that a reduction keeps and those that it does away with.
-    "geometry::Reduction" Reduction: rt::Reduction<'a> {
+    "kernels::geometry::Reduction" Reduction: rt::Reduction<'a> {
         kept: Vec<Dim>,
         kept_strides: Vec<Dim>,
         reduced: Vec<Dim>,
@@ -134,7 +134,7 @@ formulas! {
 
 formulas! {
     /// Sums of products along shared axes.
-    "einsum::Contraction" Contraction: einsum::Contraction<'a> {
+    "kernels::einsum::Contraction" Contraction: einsum::Contraction<'a> {
         sizes: Vec<Dim>,
         a: Vec<Dim>,
         b: Vec<Dim>,
@@ -144,14 +144,14 @@ formulas! {
     }
 
     /// Some columns of a table.
-    "feature::Columns" Columns: feature::Columns {
+    "kernels::ml::Columns" Columns: ml::Columns {
         of: usize,
         from: usize,
         count: usize,
     }
 
     /// Rows of elements, and the grams that are looked for.
-    "text::Grams" Grams: text::Grams {
+    "kernels::text::Grams" Grams: text::Grams {
         row: Dim,
         width: usize,
         shortest: usize,
@@ -160,7 +160,7 @@ formulas! {
     }
 
     /// An ensemble of trees.
-    "tree::Trees" Trees: tree::Trees {
+    "kernels::ml::Trees" Trees: ml::Trees {
         features: Dim,
         targets: usize,
         width: usize,
@@ -168,7 +168,7 @@ formulas! {
     }
 
     /// Which elements of a quantized tensor share a scale.
-    "quantize::Scales" Scales: quantize::Scales {
+    "kernels::quantize::Scales" Scales: quantize::Scales {
         outer: Dim,
         len: Dim,
         inner: Dim,
@@ -179,14 +179,14 @@ formulas! {
     }
 
     /// The attributes of `Adagrad`.
-    "optimizer::Adagrad" Adagrad: optimizer::Adagrad {
+    "kernels::optimizer::Adagrad" Adagrad: optimizer::Adagrad {
         decay_factor: f32,
         epsilon: f32,
         norm_coefficient: f32,
     }
 
     /// The attributes of `Adam`.
-    "optimizer::Adam" Adam: optimizer::Adam {
+    "kernels::optimizer::Adam" Adam: optimizer::Adam {
         alpha: f32,
         beta: f32,
         epsilon: f32,
@@ -195,7 +195,7 @@ formulas! {
     }
 
     /// The attributes of `Momentum`.
-    "optimizer::Momentum" Momentum: optimizer::Momentum {
+    "kernels::optimizer::Momentum" Momentum: optimizer::Momentum {
         alpha: f32,
         beta: f32,
         norm_coefficient: f32,

@@ -490,7 +490,7 @@ macro_rules! kernel {
             path: concat!(stringify!($room), "::", stringify!($name)),
             types: $crate::dtype::$set,
             run: |$a, $p| $crate::plan::dispatch!($set $a.dtype(), $T => {
-                let $f = onnxc_runtime::$room::$name $(::<$($G),+>)?;
+                let $f = onnxc_runtime::kernels::$room::$name $(::<$($G),+>)?;
                 $crate::plan::Outcome::into_result($body)
             }),
             in_place: $crate::plan::kernel!(@ $set $T $room $($other $(:: <$($H),+>)?, $g, $b, $q, $in_place)?),
@@ -503,7 +503,7 @@ macro_rules! kernel {
     (@ $set:ident $T:ident $room:ident $name:ident $(:: <$($G:ty),+>)?,
         $f:ident, $a:ident, $p:ident, $body:expr) => {
         Some(|$a, $p| $crate::plan::dispatch!($set $a.dtype(), $T => {
-            let $f = onnxc_runtime::$room::$name $(::<$($G),+>)?;
+            let $f = onnxc_runtime::kernels::$room::$name $(::<$($G),+>)?;
             $crate::plan::Outcome::into_result($body)
         }))
     };

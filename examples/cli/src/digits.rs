@@ -72,14 +72,15 @@ impl ::core::default::Default for Digits {
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits {
-    use ::onnxc_runtime::{blocks, conv, gemm, pool, reduce};
-    use ::onnxc_runtime::activation_fn::Activation;
+    use ::onnxc_runtime::blocks;
+    use ::onnxc_runtime::kernels::{conv, matmul, pool, reduce};
+    use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
-    use ::onnxc_runtime::blocked::Channels;
-    use ::onnxc_runtime::conv::{Conv, Weights};
-    use ::onnxc_runtime::gemm::{Gemm, Layout};
-    use ::onnxc_runtime::geometry::Reduction;
-    use ::onnxc_runtime::pool::Pool;
+    use ::onnxc_runtime::kernels::blocked::Channels;
+    use ::onnxc_runtime::kernels::conv::{Conv, Weights};
+    use ::onnxc_runtime::kernels::matmul::{Gemm, Layout};
+    use ::onnxc_runtime::kernels::geometry::Reduction;
+    use ::onnxc_runtime::kernels::pool::Pool;
 
     pub(super) fn infer<'a>(
         weights: &::onnxc_runtime::arena::Weights,
@@ -145,7 +146,7 @@ mod digits {
 
         // node_linear: Gemm -> float[1, 10]
         let (scores, mean) = borrow(arena, (SCORES.write(), MEAN.read()));
-        gemm::gemm_f32(
+        matmul::gemm_f32(
             mean,
             weights.get(X11_WEIGHT),
             Some(weights.get(X11_BIAS)),

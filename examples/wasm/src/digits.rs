@@ -73,12 +73,12 @@ impl ::core::default::Default for Digits {
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits {
-    use ::onnxc_runtime::{pool, quantize, quantized, reduce};
+    use ::onnxc_runtime::kernels::{pool, quantize, quantized, reduce};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
-    use ::onnxc_runtime::conv::{Conv, Weights};
-    use ::onnxc_runtime::geometry::Reduction;
-    use ::onnxc_runtime::pool::Pool;
-    use ::onnxc_runtime::quantized::Requantize;
+    use ::onnxc_runtime::kernels::conv::{Conv, Weights};
+    use ::onnxc_runtime::kernels::geometry::Reduction;
+    use ::onnxc_runtime::kernels::pool::Pool;
+    use ::onnxc_runtime::kernels::quantized::Requantize;
 
     pub(super) fn infer<'a>(
         weights: &::onnxc_runtime::arena::Weights,

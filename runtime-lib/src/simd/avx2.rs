@@ -1,7 +1,7 @@
 //! AVX2 with FMA, of x86-64 processors since 2013 (Intel) and 2015 (AMD).
 
 use super::{Sealed, Simd, WithSimd, instructions};
-use crate::reach::reach;
+use crate::loops::bounds::reach;
 use core::arch::x86_64::*;
 
 /// Vectors of eight `f32`, on a processor that has AVX2 and FMA.

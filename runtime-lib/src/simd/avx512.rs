@@ -1,7 +1,8 @@
 //! AVX-512, of x86-64 server processors since 2017 (Intel) and 2022 (AMD).
 
-use super::{Sealed, Simd, WithSimd, instructions, pair};
-use crate::reach::reach;
+use super::{Sealed, Simd, WithSimd, instructions};
+use crate::loops::bounds::reach;
+use crate::simd;
 use core::arch::x86_64::*;
 use core::mem::transmute;
 
@@ -114,7 +115,7 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
             // SAFETY: whoever holds the token has the level.
             return unsafe { pairs(x) };
         }
-        pair::rounded(self, x)
+        simd::bf16_pair::rounded(self, x)
     }
 
     #[inline(always)]
@@ -123,7 +124,7 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
             // SAFETY: whoever holds the token has the level.
             return unsafe { add_pairs(a, b, c) };
         }
-        pair::add(self, a, b, c)
+        simd::bf16_pair::add(self, a, b, c)
     }
 
     #[inline(always)]

@@ -12,20 +12,20 @@ pub(crate) mod amx;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-pub mod bytes;
+pub(crate) mod bf16_pair;
 pub(crate) mod dot;
+pub mod int8;
 mod level;
 mod map;
 pub mod math;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod neon;
-pub(crate) mod pair;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod prefetch;
+pub(crate) mod scalar_tile;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod simd128;
-pub(crate) mod sixteen;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 
@@ -91,7 +91,7 @@ pub trait Simd: Sealed {
     /// How many `f32` a vector holds: a power of two, at most [`MAX_LANES`].
     const LANES: usize;
     /// Whether there are no vectors, so that each sum has a register of its own
-    /// (`sixteen`).
+    /// (`scalar_tile`).
     const NARROW: bool = false;
     /// Whether [`gather`](Simd::gather) is an instruction.
     const GATHERS: bool = false;
@@ -152,13 +152,13 @@ pub trait Simd: Sealed {
     /// first in the lower half. It begins with those of the first vector. NaN stays NaN.
     #[inline(always)]
     fn pairs(self, x: [Self::F32; 2]) -> Self::F32 {
-        pair::rounded(self, x)
+        bf16_pair::rounded(self, x)
     }
     /// `a0 · b0 + a1 · b1 + c`, for the pairs that lanes of `a` and `b` have the bits of. Numbers that
     /// are less than normal may count as zeros.
     #[inline(always)]
     fn add_pairs(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32 {
-        pair::add(self, a, b, c)
+        bf16_pair::add(self, a, b, c)
     }
     /// The first and the second numbers of pairs.
     #[inline(always)]

@@ -1,17 +1,22 @@
 //! Kernels give the same bits, however many threads compute them.
 
 use super::pool::AT_WORK;
-use crate::activation_fn::Activation;
-use crate::attention::tests::{rows_first, sizes};
-use crate::attention::{Attention, attention_cached_f32, attention_f32, attention_scratch};
-use crate::blocked::{self, Channels};
-use crate::conv::{self, Conv, Weights};
-use crate::gemm::{Gemm, Layout, gemm_f32, gemm_scratch};
-use crate::geometry::Axis;
-use crate::narrow;
-use crate::norm::{Lrn, lrn};
-use crate::pool::{Pool, average_pool, max_pool_nchwc};
-use crate::quantized::{self, Requantize};
+use crate::kernels::attention::tests::{rows_first, sizes};
+use crate::kernels::attention::{
+    Attention, attention_cached_f32, attention_f32, attention_scratch,
+};
+use crate::kernels::blocked;
+use crate::kernels::blocked::Channels;
+use crate::kernels::conv;
+use crate::kernels::conv::{Conv, Weights};
+use crate::kernels::matmul::{Gemm, Layout, gemm_f32, gemm_scratch};
+use crate::kernels::norm::{Lrn, lrn};
+use crate::kernels::pool::{Pool, average_pool, max_pool_nchwc};
+use crate::kernels::quantized;
+use crate::kernels::quantized::Requantize;
+use crate::kernels::weight_precision;
+use crate::loops::epilogue::Activation;
+use crate::loops::geometry::Axis;
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
 
@@ -125,8 +130,8 @@ fn pairs_are_the_same_for_any_number_of_threads() {
             let (a, c) = (numbers(m * k), numbers(n));
             let b = pairs(n.next_multiple_of(16) * k / 2);
             hold("gemm_bf16", m * n, |y| {
-                let scratch = &mut vec![0.0; narrow::gemm_scratch(&g)];
-                narrow::gemm_bf16(&a, &b, Some(&c), y, scratch, g, f);
+                let scratch = &mut vec![0.0; weight_precision::gemm_scratch(&g)];
+                weight_precision::gemm_bf16(&a, &b, Some(&c), y, scratch, g, f);
             });
         }
         let pixels = 29 * 31;
@@ -135,13 +140,13 @@ fn pairs_are_the_same_for_any_number_of_threads() {
             let (x, bias) = (numbers(48 * pixels), numbers(filters));
             let w = pairs(conv::packed_blocks_len(&g) / 2);
             hold("conv_bf16", filters * pixels, |y| {
-                let scratch = &mut vec![0.0; narrow::conv_scratch(&g)];
-                narrow::conv_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
+                let scratch = &mut vec![0.0; weight_precision::conv_scratch(&g)];
+                weight_precision::conv_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
             });
             let w = pairs(conv::packed_winograd_len(&g, conv::Tile::Two) / 2);
             hold("winograd_bf16", filters * pixels, |y| {
-                let scratch = &mut vec![0.0; narrow::winograd_scratch(&g)];
-                narrow::winograd_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
+                let scratch = &mut vec![0.0; weight_precision::winograd_scratch(&g)];
+                weight_precision::winograd_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
             });
         }
     });

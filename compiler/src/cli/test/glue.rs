@@ -154,7 +154,7 @@ fn argument(form: &Form, x: &str, data: &str) -> String {
         ),
         Form::Sequence => data.to_owned(),
         Form::Map(_) | Form::Maps(..) => format!(
-            "::onnxc_runtime::dictionary::Map::new(&{data}.0, &{data}.1).map_err(|error| error.to_string())?"
+            "::onnxc_runtime::map::Map::new(&{data}.0, &{data}.1).map_err(|error| error.to_string())?"
         ),
         Form::Optional(form) => {
             let content = argument(form, "x", "data");

@@ -14,7 +14,7 @@ use crate::{
     },
     ty::Type,
 };
-use onnxc_runtime::attention::Precision;
+use onnxc_runtime::kernels::attention::Precision;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[preview("FlexAttention", 1, |node| {

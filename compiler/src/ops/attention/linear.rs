@@ -46,7 +46,7 @@ const RULES: [Rule; 4] = [
 const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16];
 
 static LINEAR_ATTENTION: Kernel<geometry::LinearAttention> = kernel!(F32_ONLY T,
-    linear_attention::linear_attention,
+    attention::linear_attention,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
         a.output(0), a.output(1), a.output(2), p));
 

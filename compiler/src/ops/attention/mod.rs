@@ -24,7 +24,7 @@ use crate::{
     },
     ty::Type,
 };
-use onnxc_runtime::attention::{Precision, Stage};
+use onnxc_runtime::kernels::attention::{Precision, Stage};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[

@@ -36,7 +36,7 @@ pub struct RotaryEmbedding {
 
 macro_rules! rotary {
     ($kernel:ident $in_place:ident) => {
-        kernel!(checked FLOATS T, rotary_embedding::$kernel::<T>,
+        kernel!(checked FLOATS T, attention::$kernel::<T>,
             |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.output(0), p),
             in_place $in_place::<T>
             |f, a, p| f(a.output(0), a.input(0), a.input(1), a.optional(2), p))

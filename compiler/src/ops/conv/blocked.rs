@@ -23,9 +23,11 @@ use crate::{
 };
 use onnxc_runtime::{
     Number,
-    activation_fn::Activation,
-    conv::{self, Reading, Tile, Weights},
-    narrow::Panels,
+    kernels::{
+        conv::{self, Reading, Tile, Weights},
+        epilogue::Activation,
+        weight_precision::Panels,
+    },
 };
 use std::rc::Rc;
 
@@ -81,10 +83,10 @@ macro_rules! packs {
 }
 
 static NCHWC: Convolves = convolves!(conv::conv_nchwc);
-pub(super) static NCHWC_BF16: Convolves = convolves!(narrow::conv_bf16);
+pub(super) static NCHWC_BF16: Convolves = convolves!(weight_precision::conv_bf16);
 static WINOGRAD: Convolves = convolves!(conv::winograd_nchwc);
-pub(super) static TO_BLOCKS_BF16: Convolves = convolves!(narrow::conv_nchw_to_nchwc_bf16);
-pub(super) static WINOGRAD_BF16: Convolves = convolves!(narrow::winograd_bf16);
+pub(super) static TO_BLOCKS_BF16: Convolves = convolves!(weight_precision::conv_nchw_to_nchwc_bf16);
+pub(super) static WINOGRAD_BF16: Convolves = convolves!(weight_precision::winograd_bf16);
 static TO_BLOCKS: Convolves = convolves!(conv::conv_nchw_to_nchwc);
 static DEPTHWISE: Convolves = kernel!(F32_ONLY T, conv::depthwise_nchwc, |f, a, p| f(a.input(0),
     a.input(1), a.optional(2), a.optional(3), a.output(0), p.0, p.1));

@@ -9,8 +9,10 @@ use crate::{
 };
 use onnxc_runtime::{
     Number,
-    conv::{self, Tile},
-    narrow,
+    kernels::{
+        conv::{self, Tile},
+        weight_precision,
+    },
 };
 
 /// Constant weights in pairs of `bfloat16` numbers, and the kernel that reads them.
@@ -37,13 +39,18 @@ pub(super) fn in_pairs(
             Some(InPairs {
                 weights,
                 kernel: &WINOGRAD_BF16,
-                scratch: narrow::winograd_scratch,
+                scratch: weight_precision::winograd_scratch,
                 geometry,
             })
         }
         Kind::Blocks => {
             let weights = paired(cx, 1, filters(kind), channels)?;
-            Some(InPairs { weights, kernel: &NCHWC_BF16, scratch: narrow::conv_scratch, geometry })
+            Some(InPairs {
+                weights,
+                kernel: &NCHWC_BF16,
+                scratch: weight_precision::conv_scratch,
+                geometry,
+            })
         }
         Kind::Channels => {
             let columns = Columns::of(&geometry)?;
@@ -53,7 +60,7 @@ pub(super) fn in_pairs(
             Some(InPairs {
                 weights,
                 kernel: &TO_BLOCKS_BF16,
-                scratch: narrow::nchw_to_nchwc_scratch,
+                scratch: weight_precision::nchw_to_nchwc_scratch,
                 geometry,
             })
         }
@@ -118,7 +125,7 @@ impl Pack for Columns {
 mod tests {
     use super::*;
     use crate::ops::blocked::BLOCK;
-    use onnxc_runtime::conv::Weights;
+    use onnxc_runtime::kernels::conv::Weights;
 
     #[test]
     fn columns_of_zeros_make_the_padding_and_the_window_even() {

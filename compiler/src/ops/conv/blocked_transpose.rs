@@ -10,7 +10,7 @@ use crate::{
     plan::{Kernel, geometry, kernel},
     ty::Type,
 };
-use onnxc_runtime::conv;
+use onnxc_runtime::kernels::conv;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("BlockedConvTranspose", |node| {
@@ -96,7 +96,7 @@ mod tests {
         testing::{check, tensor},
         window::{AutoPad, Window},
     };
-    use onnxc_runtime::activation_fn::Activation;
+    use onnxc_runtime::kernels::epilogue::Activation;
 
     #[test]
     fn a_result_is_that_of_channels_in_blocks() {

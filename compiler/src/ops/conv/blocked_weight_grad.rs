@@ -13,7 +13,7 @@ use crate::{
     plan::{Kernel, geometry, kernel},
     ty::Type,
 };
-use onnxc_runtime::conv;
+use onnxc_runtime::kernels::conv;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("BlockedConvWeightGrad", |node| {

@@ -10,7 +10,7 @@ use crate::{
     plan::{Kernel, geometry::CausalConv, kernel},
     ty::Type,
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[entry("CausalConvWithState", 27, |node| {
@@ -25,7 +25,7 @@ pub struct CausalConvWithState {
     pub silu: bool,
 }
 
-static CAUSAL_CONV: Kernel<(CausalConv, Activation)> = kernel!(FLOATS T, causal_conv::causal_conv_with_state::<T>,
+static CAUSAL_CONV: Kernel<(CausalConv, Activation)> = kernel!(FLOATS T, conv::causal_conv_with_state::<T>,
         |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.optional(3), a.output(0),
             a.optional_output(1), p.0, p.1));
 

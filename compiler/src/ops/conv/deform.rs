@@ -14,7 +14,10 @@ use crate::{
     plan::{Kernel, geometry::Conv, kernel},
     ty::Type,
 };
-use onnxc_runtime::{Float, deform_conv::MAX_AXES, sample::Padding};
+use onnxc_runtime::{
+    Float,
+    kernels::{conv::MAX_DEFORM_AXES, sample::Padding},
+};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[entry("DeformConv", 19, |node| {
@@ -36,7 +39,7 @@ pub struct DeformConv {
     pub offset_group: i64,
 }
 
-static DEFORM_CONV: Kernel<(Conv, usize)> = kernel!(FLOATS T, deform_conv::deform_conv::<T>,
+static DEFORM_CONV: Kernel<(Conv, usize)> = kernel!(FLOATS T, conv::deform_conv::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.output(0),
         a.output::<<T as Float>::Wide>(1), p.0, p.1));
 
@@ -72,8 +75,8 @@ impl Op for DeformConv {
         cx.same_dtype(0, 1)?;
         let shape = infer_shape(cx, &self.window, self.group, [0, 1])?;
         let axes = shape.len() - 2;
-        if axes > MAX_AXES {
-            let message = format!("images of {axes} axes: at most {MAX_AXES} are supported");
+        if axes > MAX_DEFORM_AXES {
+            let message = format!("images of {axes} axes: at most {MAX_DEFORM_AXES} are supported");
             return Err(cx.diagnostic(Code::Unsupported, message));
         }
         if self.offset_group < 1 || self.offset_group > i64::from(i32::MAX) {

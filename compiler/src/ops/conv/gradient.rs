@@ -12,7 +12,7 @@ use crate::{
         window::{AutoPad, Slide, Window},
     },
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 
 /// A window that slides over images of any size.
 pub struct SlidingWindow {

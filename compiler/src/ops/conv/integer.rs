@@ -55,7 +55,7 @@ pub struct ConvInteger {
 
 macro_rules! conv_integer {
     ($W:ty) => {
-        kernel!(BYTES T, conv_integer::conv_integer::<T, $W>, |f, a, p| f(a.input(0),
+        kernel!(BYTES T, conv::conv_integer::<T, $W>, |f, a, p| f(a.input(0),
             a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1), p))
     };
 }
@@ -115,7 +115,7 @@ pub struct QLinearConv {
 
 macro_rules! qlinear_conv {
     ($W:ty, $Y:ty) => {
-        kernel!(BYTES T, conv_integer::qlinear_conv::<T, $W, $Y>, |f, a, p| f(a.input(0),
+        kernel!(BYTES T, conv::qlinear_conv::<T, $W, $Y>, |f, a, p| f(a.input(0),
             a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6), a.input(7),
             a.optional(8), a.output(0), a.output(1), p))
     };

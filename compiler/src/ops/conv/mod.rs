@@ -24,7 +24,7 @@ use crate::{
     ty::Type,
 };
 pub(super) use gradient::SlidingWindow;
-use onnxc_runtime::{activation_fn::Activation, conv::Weights};
+use onnxc_runtime::kernels::{conv::Weights, epilogue::Activation};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[

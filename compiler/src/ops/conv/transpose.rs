@@ -16,7 +16,7 @@ use crate::{
     plan::{geometry, kernel},
     ty::Type,
 };
-use onnxc_runtime::{activation_fn::Activation, conv::Weights};
+use onnxc_runtime::kernels::{conv::Weights, epilogue::Activation};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[

@@ -24,7 +24,7 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
-use onnxc_runtime::fourier as rt;
+use onnxc_runtime::kernels::fourier as rt;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[

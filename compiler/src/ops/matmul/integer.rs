@@ -23,7 +23,7 @@ use crate::{
     ty::Type,
 };
 use half::{bf16, f16};
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -158,7 +158,7 @@ pub struct MatMulInteger;
 
 macro_rules! matmul_integer {
     ($B:ty) => {
-        kernel!(BYTES T, matmul_integer::matmul_integer::<T, $B>, |f, a, p| f(a.input(0),
+        kernel!(BYTES T, matmul::matmul_integer::<T, $B>, |f, a, p| f(a.input(0),
             a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1), p))
     };
 }
@@ -208,7 +208,7 @@ macro_rules! qlinear_matmul {
     ($(($B:ident $BT:ty, $Y:ident $YT:ty, $S:ident $ST:ty))*) => {
         &[$(
             ([DType::$B, DType::$Y, DType::$S], kernel!(BYTES T,
-                matmul_integer::qlinear_matmul::<T, $BT, $YT, $ST>, |f, a, p| f(
+                matmul::qlinear_matmul::<T, $BT, $YT, $ST>, |f, a, p| f(
                     a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5),
                     a.input(6), a.input(7), a.output(0), a.output(1), p))),
         )*]

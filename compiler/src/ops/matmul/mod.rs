@@ -15,7 +15,7 @@ use crate::{
     },
     ty::Type,
 };
-use onnxc_runtime::{activation_fn::Activation, gemm};
+use onnxc_runtime::kernels::{epilogue::Activation, matmul};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -61,12 +61,12 @@ macro_rules! kernels {
     };
 }
 
-static GEMM: Kernels<geometry::Gemm> = kernels!(gemm: gemm gemm_float gemm_f32 gemm_f64);
+static GEMM: Kernels<geometry::Gemm> = kernels!(matmul: gemm gemm_float gemm_f32 gemm_f64);
 static MATMUL: Kernels<geometry::MatMul> =
     kernels!(matmul: matmul matmul_float matmul_f32 matmul_f64);
 
 /// That of `float` where space matters more than time.
-static SMALL: Kernel<(Dim, Activation)> = kernel!(F32_ONLY T, gemm::small_gemm, |f, a, p|
+static SMALL: Kernel<(Dim, Activation)> = kernel!(F32_ONLY T, matmul::small_gemm, |f, a, p|
     f(a.input(0), a.input(1), a.optional(2), a.output(0), p.0, p.1));
 
 /// Whether [`SMALL`] is wanted for the node at hand, and does that product.
@@ -86,7 +86,7 @@ fn is_small(cx: &Lower<'_>, geometry: &geometry::Gemm) -> Result<bool> {
 fn packing(geometry: &geometry::Gemm) -> Option<pack::Right> {
     let Layout::Strides(row, col) = &geometry.b else { return None };
     let size = |dim: &Dim| usize::try_from(dim.known()?).ok();
-    Some(pack::Right(gemm::Packing {
+    Some(pack::Right(matmul::Packing {
         rows: size(&geometry.k)?,
         cols: size(&geometry.n)?,
         strides: [size(row)?, size(col)?],

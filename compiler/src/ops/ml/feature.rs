@@ -78,7 +78,7 @@ struct Binarizer {
 }
 
 static BINARIZER: Kernel<(f32,)> =
-    kernel!(FEATURES T, feature::binarizer::<T>, |f, a, p| f(a.input(0), a.output(0), p.0));
+    kernel!(FEATURES T, ml::binarizer::<T>, |f, a, p| f(a.input(0), a.output(0), p.0));
 
 impl Op for Binarizer {
     fn name(&self) -> &'static str {
@@ -105,7 +105,7 @@ impl Op for Binarizer {
 /// The first input, with the second's values in place of the third's.
 struct Imputer;
 
-static IMPUTER: Kernel = kernel!(FEATURES T, feature::imputer::<T>,
+static IMPUTER: Kernel = kernel!(FEATURES T, ml::imputer::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.input(2), a.output(0)));
 
 fn imputer(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
@@ -160,7 +160,7 @@ macro_rules! norm {
     ($name:literal, $kernel:ident) => {
         Norm {
             name: $name,
-            kernel: kernel!(F32_ONLY T, feature::$kernel::<T>,
+            kernel: kernel!(F32_ONLY T, ml::$kernel::<T>,
                 |f, a, p| f(a.input(0), a.output(0), p)),
         }
     };
@@ -200,7 +200,7 @@ struct FeatureVectorizer {
 }
 
 static FEATURE_VECTORIZER: Kernel<(Dim, Columns)> = kernel!(FEATURES T,
-    feature::feature_vectorizer::<T>, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
+    ml::feature_vectorizer::<T>, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
 
 impl FeatureVectorizer {
     fn widths(&self, inputs: usize) -> Option<Vec<usize>> {

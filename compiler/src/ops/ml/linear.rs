@@ -12,7 +12,7 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 
 pub const OPS: &[Entry] = &[
     ml_nodes("LinearClassifier", 1, linear_classifier),

@@ -82,8 +82,8 @@ pub fn texts(node: &mut Reader<'_>, strings: &[String]) -> [ValueId; 2] {
 struct Find;
 
 static FIND: Kernel =
-    kernel!(KEYS T, lookup::find::<T>, |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
-static FIND_TEXT: Kernel = kernel!(STRING_ONLY T, lookup::find_text,
+    kernel!(KEYS T, ml::index_of::<T>, |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
+static FIND_TEXT: Kernel = kernel!(STRING_ONLY T, ml::index_of_text,
     |f, a, _p| f(a.input::<T>(0), a.input(1), a.input(2), a.output(0)));
 
 impl Op for Find {
@@ -114,7 +114,7 @@ impl Op for Find {
 struct Pick;
 
 static PICK: Kernel =
-    kernel!(KEYS T, lookup::pick::<T>, |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
+    kernel!(KEYS T, ml::element_at::<T>, |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
 
 impl Op for Pick {
     fn name(&self) -> &'static str {
@@ -138,7 +138,7 @@ impl Op for Pick {
 /// The string at each place of a table.
 struct PickText;
 
-static PICK_TEXT: Kernel = kernel!(STRING_ONLY T, lookup::pick_text,
+static PICK_TEXT: Kernel = kernel!(STRING_ONLY T, ml::text_at,
     |f, a, _p| f(a.input(0), a.input(1), a.input(2), a.output::<T>(0)));
 
 impl Op for PickText {
@@ -168,9 +168,9 @@ pub struct OneHot {
     pub zeros: bool,
 }
 
-static ONE_HOT: Kernel<(usize,)> = kernel!(I64_ONLY T, lookup::one_hot,
+static ONE_HOT: Kernel<(usize,)> = kernel!(I64_ONLY T, ml::one_hot,
     |f, a, p| f(a.input::<T>(0), a.input(1), a.output(0), p.0));
-static ONE_HOT_CHECKED: Kernel<(usize,)> = kernel!(checked I64_ONLY T, lookup::one_hot_checked,
+static ONE_HOT_CHECKED: Kernel<(usize,)> = kernel!(checked I64_ONLY T, ml::one_hot_checked,
     |f, a, p| f(a.input::<T>(0), a.input(1), a.output(0), p.0));
 
 impl Op for OneHot {

@@ -14,7 +14,7 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 
 pub const OPS: &[Entry] =
     &[ml_nodes("SVMClassifier", 1, svm_classifier), ml_nodes("SVMRegressor", 1, svm_regressor)];
@@ -222,7 +222,7 @@ struct Rbf {
     gamma: f32,
 }
 
-static RBF: Kernel<(Dim, f32)> = kernel!(F32_ONLY T, svm::rbf::<T>,
+static RBF: Kernel<(Dim, f32)> = kernel!(F32_ONLY T, ml::svm_rbf::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0, p.1));
 
 impl Op for Rbf {
@@ -257,7 +257,7 @@ struct Votes {
 }
 
 static VOTES: Kernel<(usize,)> =
-    kernel!(F32_ONLY T, svm::votes::<T>, |f, a, p| f(a.input(0), a.output(0), p.0));
+    kernel!(F32_ONLY T, ml::svm_votes::<T>, |f, a, p| f(a.input(0), a.output(0), p.0));
 
 impl Op for Votes {
     fn name(&self) -> &'static str {
@@ -293,7 +293,7 @@ struct Choose {
 }
 
 static CHOOSE: Kernel<(f32,)> =
-    kernel!(F32_ONLY T, svm::choose::<T>, |f, a, p| f(a.input(0), a.output(0), p.0));
+    kernel!(F32_ONLY T, ml::svm_choose::<T>, |f, a, p| f(a.input(0), a.output(0), p.0));
 
 impl Op for Choose {
     fn name(&self) -> &'static str {
@@ -322,7 +322,7 @@ struct Probabilities {
     classes: usize,
 }
 
-static PROBABILITIES: Kernel<(usize,)> = kernel!(F32_ONLY T, svm::probabilities::<T>,
+static PROBABILITIES: Kernel<(usize,)> = kernel!(F32_ONLY T, ml::svm_probabilities::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p.0));
 
 impl Op for Probabilities {
@@ -354,9 +354,9 @@ impl Op for Probabilities {
 /// 1 where a score is positive, else -1.
 struct OneClass;
 
-static ONE_CLASS: Kernel = kernel!(F32_ONLY T, svm::one_class::<T>,
+static ONE_CLASS: Kernel = kernel!(F32_ONLY T, ml::svm_one_class::<T>,
     |f, a, _p| f(a.input(0), a.output(0)),
-    in_place one_class_in_place::<T> |f, a, _p| f(a.output(0)));
+    in_place svm_one_class_in_place::<T> |f, a, _p| f(a.output(0)));
 
 impl Op for OneClass {
     fn name(&self) -> &'static str {

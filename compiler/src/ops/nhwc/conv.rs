@@ -26,9 +26,11 @@ use crate::{
 };
 use onnxc_runtime::{
     Number,
-    conv::{self, Weights},
-    nhwc::{self, BLOCK, MOST_AXES},
-    quantized,
+    kernels::{
+        conv::{self, Weights},
+        nhwc::{self, BLOCK, MOST_AXES},
+        quantized,
+    },
 };
 use std::rc::Rc;
 

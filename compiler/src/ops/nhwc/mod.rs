@@ -14,7 +14,7 @@ use crate::{
     plan::{Kernel, geometry::Channels, kernel},
     ty::Type,
 };
-use onnxc_runtime::{nhwc::pixel_len, quantized::Requantize};
+use onnxc_runtime::kernels::{nhwc::pixel_len, quantized::Requantize};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[

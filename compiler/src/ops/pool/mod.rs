@@ -419,9 +419,9 @@ pub struct MaxUnpool {
     pub window: Window,
 }
 
-static MAX_UNPOOL: Kernel<(Vec<Dim>, Vec<Dim>)> = kernel!(checked FLOATS T, unpool::max_unpool::<T>,
+static MAX_UNPOOL: Kernel<(Vec<Dim>, Vec<Dim>)> = kernel!(checked FLOATS T, pool::max_unpool::<T>,
         |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0, p.1));
-static MAX_UNPOOL_SIZES: Kernel = kernel!(checked INDICES T, unpool::max_unpool_sizes::<T>,
+static MAX_UNPOOL_SIZES: Kernel = kernel!(checked INDICES T, pool::max_unpool_sizes::<T>,
     |f, a, _p| f(a.sizes(), a.input(0)));
 
 impl MaxUnpool {

@@ -13,7 +13,7 @@ use crate::{
     },
     ty::Type,
 };
-use onnxc_runtime::quantized::{self, Blend, sum_factors};
+use onnxc_runtime::kernels::quantized::{self, Blend, sum_factors};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[

@@ -19,7 +19,7 @@ use crate::{
     },
     ty::Type,
 };
-use onnxc_runtime::{conv::Weights, simd::bytes::MAX_BYTES};
+use onnxc_runtime::{kernels::conv::Weights, simd::int8::MAX_BYTES};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("QuantizedConv", |node| {

@@ -17,7 +17,10 @@ use crate::{
     },
     ty::Type,
 };
-use onnxc_runtime::{conv::Weights, gemm, quantized, simd::bytes::MAX_BYTES};
+use onnxc_runtime::{
+    kernels::{conv::Weights, matmul, quantized},
+    simd::int8::MAX_BYTES,
+};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -102,7 +105,7 @@ fn columns(n: usize, k: usize, strides: [usize; 2]) -> pack::Columns {
 
 /// The order of the small kernel of convolutions.
 fn filters(n: usize, k: usize, strides: [usize; 2]) -> pack::Transposed {
-    pack::Transposed(gemm::Packing { rows: k, cols: n, strides })
+    pack::Transposed(matmul::Packing { rows: k, cols: n, strides })
 }
 
 /// The product as a convolution: an image of no axes for each row.

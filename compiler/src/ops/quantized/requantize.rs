@@ -7,7 +7,7 @@ use crate::{
     ir::{Attributes, Infer, Inferred, Lower, Reader},
     plan::{Arg, Operand, geometry::Requantize},
 };
-use onnxc_runtime::quantized;
+use onnxc_runtime::kernels::quantized;
 
 /// How sums become bytes of a type.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use crate::{
     ir::{Expr, Gradient},
     tensor::Tensor,
 };
-use onnxc_runtime::resize::{Coordinates, Rounding};
+use onnxc_runtime::kernels::resize::{Coordinates, Rounding};
 use std::rc::Rc;
 
 impl Resize {

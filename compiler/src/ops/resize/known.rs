@@ -2,7 +2,7 @@
 
 use super::{Mode, ROI, Resize, SCALES, SIZES, number, single};
 use crate::{diag::Result, dim::Dim, ir::Lower, plan::geometry, tensor::Tensor};
-use onnxc_runtime::resize::{self, Coordinates, Filter, Rounding, fitted_scale};
+use onnxc_runtime::kernels::resize::{self, Coordinates, Filter, Rounding, fitted_scale};
 
 /// An axis of the input.
 #[derive(Clone)]
@@ -188,7 +188,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onnxc_runtime::resize::Curve;
+    use onnxc_runtime::kernels::resize::Curve;
 
     #[test]
     fn a_filter_has_room_for_all_it_reaches() {

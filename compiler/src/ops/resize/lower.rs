@@ -20,7 +20,7 @@ use crate::{
 };
 use onnxc_runtime::{
     Float, Number,
-    resize::{Coordinates, Filter, Fit, Rounding, filter_table, nearest_table},
+    kernels::resize::{Coordinates, Filter, Fit, Rounding, filter_table, nearest_table},
 };
 
 static REPEAT: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(PIXELS T, resize::repeat::<T>,

@@ -13,7 +13,9 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
-use onnxc_runtime::resize::{Coordinates, Curve, Filter, Fit, Rounding, fitted_sizes, scaled_size};
+use onnxc_runtime::kernels::resize::{
+    Coordinates, Curve, Filter, Fit, Rounding, fitted_sizes, scaled_size,
+};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[

@@ -8,7 +8,7 @@ use crate::{
     ops::{control::scan::Scan, expand::Expand},
     ty::Type,
 };
-use onnxc_runtime::rnn::Direction;
+use onnxc_runtime::kernels::rnn::Direction;
 use std::rc::Rc;
 
 /// The weights of one direction.

@@ -19,8 +19,10 @@ use crate::{
 };
 use onnxc_runtime::{
     Float,
-    activation_fn::Activation,
-    rnn::{Direction, Order, Weights},
+    kernels::{
+        epilogue::Activation,
+        rnn::{Direction, Order, Weights},
+    },
 };
 use std::{rc::Rc, slice::from_ref};
 

@@ -10,8 +10,10 @@ use crate::{
 };
 use onnxc_runtime::{
     Number,
-    narrow::Panels,
-    rnn::{self, Direction},
+    kernels::{
+        rnn::{self, Direction},
+        weight_precision::Panels,
+    },
 };
 
 /// What has no room in a first-level cache, in bytes.

@@ -7,7 +7,7 @@ use crate::{
     ir::{Expr, Gradient},
     ops::expand::Expand,
 };
-use onnxc_runtime::sample::Padding;
+use onnxc_runtime::kernels::sample::Padding;
 
 /// How images are read between their elements, and outside of them.
 #[derive(Clone, Copy)]

@@ -11,7 +11,7 @@ use crate::{
     plan::{Kernel, NoParams, Operand, geometry::Images, kernel},
     ty::Type,
 };
-use onnxc_runtime::sample::{BLOCK, Padding};
+use onnxc_runtime::kernels::sample::{BLOCK, Padding};
 use std::rc::Rc;
 
 pub use gradient::Reading;

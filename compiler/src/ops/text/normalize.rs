@@ -9,7 +9,7 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
-use onnxc_runtime::text;
+use onnxc_runtime::kernels::text;
 
 /// The words of a row that are no stop words, in one case.
 pub struct StringNormalizer {

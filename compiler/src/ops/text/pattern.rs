@@ -173,7 +173,13 @@ mod tests {
         let table = Table::of(pattern).expect(pattern);
         let x: Vec<String> = texts.iter().map(ToString::to_string).collect();
         let mut y = vec![false; x.len()];
-        onnxc_runtime::text::regex_full_match(&x, &table.classes, &table.next, &mut y, table.width);
+        onnxc_runtime::kernels::text::regex_full_match(
+            &x,
+            &table.classes,
+            &table.next,
+            &mut y,
+            table.width,
+        );
         y
     }
 

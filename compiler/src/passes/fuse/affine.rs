@@ -14,7 +14,7 @@ use crate::{
     tensor::Tensor,
     ty::count,
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 
 /// The per-channel function `scale · x + bias`.
 pub struct Affine {

@@ -7,7 +7,7 @@ use crate::{
         unary::{TANH, Unary},
     },
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 
 /// Returns the activation function that a node applies to its first input.
 pub fn activation_of(graph: &Graph, node: &Node) -> Option<Activation> {

@@ -21,7 +21,7 @@ use crate::{
     },
     ty::TensorType,
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 use std::rc::Rc;
 
 /// The rules, in the order in which they are tried.

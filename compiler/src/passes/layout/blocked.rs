@@ -23,7 +23,7 @@ use crate::{
     },
     tensor::Tensor,
 };
-use onnxc_runtime::{activation_fn::Activation, conv::has_blocks};
+use onnxc_runtime::kernels::{conv::has_blocks, epilogue::Activation};
 use std::rc::Rc;
 
 /// What is tried, in order.

@@ -21,9 +21,9 @@ use crate::{
     passes::fuse::{Replaced, tensor},
     tensor::Tensor,
 };
-use onnxc_runtime::{
-    activation_fn::Activation,
+use onnxc_runtime::kernels::{
     conv::{has_blocks, has_nchwc_conv_transpose},
+    epilogue::Activation,
 };
 use std::rc::Rc;
 

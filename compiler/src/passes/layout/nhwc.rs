@@ -27,7 +27,7 @@ use crate::{
     passes::fuse::{Replaced, tensor},
     tensor::Tensor,
 };
-use onnxc_runtime::quantized::{Blend, Requantize};
+use onnxc_runtime::kernels::quantized::{Blend, Requantize};
 use std::rc::Rc;
 
 /// What is tried, in order.

@@ -16,7 +16,7 @@ use crate::{
     },
     passes::fuse::{Replaced, tensor},
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 use std::rc::Rc;
 
 /// A normalization with given statistics.

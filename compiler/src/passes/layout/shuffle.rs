@@ -14,7 +14,7 @@ use crate::{
     passes::fuse::{Replaced, tensor},
     tensor::Tensor,
 };
-use onnxc_runtime::conv::MAX_SHUFFLED;
+use onnxc_runtime::kernels::conv::MAX_SHUFFLED;
 use std::rc::Rc;
 
 /// A `Reshape` of a `Transpose` of a `Reshape` that deals out channels.
@@ -114,7 +114,7 @@ mod tests {
         passes::layout::{blocked::RULES, spread},
         ty::Type,
     };
-    use onnxc_runtime::activation_fn::Activation;
+    use onnxc_runtime::kernels::epilogue::Activation;
 
     /// A convolution in so many groups, with as many filters as there are channels: forty.
     fn conv(graph: &mut Graph, x: ValueId, group: usize, kernel: usize) -> ValueId {

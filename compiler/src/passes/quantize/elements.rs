@@ -16,7 +16,7 @@ use crate::{
     },
     passes::fuse::is,
 };
-use onnxc_runtime::quantized::Blend;
+use onnxc_runtime::kernels::quantized::Blend;
 use std::rc::Rc;
 
 /// Replaces an `Add` or `Mul` of two dequantized tensors.

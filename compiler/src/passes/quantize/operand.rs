@@ -10,7 +10,7 @@ use crate::{
     },
     tensor::Tensor,
 };
-use onnxc_runtime::{activation_fn::Activation, quantized::Requantize};
+use onnxc_runtime::kernels::{epilogue::Activation, quantized::Requantize};
 
 /// A quantized tensor, which represents `(x - zero) · scale`.
 pub struct Operand {

@@ -22,7 +22,7 @@ use crate::{
     tensor::Tensor,
     ty::count,
 };
-use onnxc_runtime::activation_fn::Activation;
+use onnxc_runtime::kernels::epilogue::Activation;
 use std::rc::Rc;
 
 /// The greatest number of products of bytes whose sum always fits in an `i32`.

@@ -10,7 +10,7 @@ use crate::{
         unary::{ERF, TANH, Unary},
     },
 };
-use onnxc_runtime::activation_fn;
+use onnxc_runtime::kernels::epilogue;
 use std::{
     f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2},
     rc::Rc,
@@ -37,7 +37,7 @@ fn permutations([a, b, c]: [ValueId; 3]) -> [[ValueId; 3]; 6] {
 }
 
 /// Matches `1 + erf(x/√2)` or its tanh approximation and returns the form of `Gelu`.
-fn match_gate(site: &Site<'_>, gate: ValueId, x: ValueId) -> Option<activation_fn::Activation> {
+fn match_gate(site: &Site<'_>, gate: ValueId, x: ValueId) -> Option<epilogue::Activation> {
     either(operands(site, gate, &ADD)?, |one, s| {
         if !is_about(number(site.graph, one)?, 1.0) {
             return None;
@@ -46,13 +46,13 @@ fn match_gate(site: &Site<'_>, gate: ValueId, x: ValueId) -> Option<activation_f
         let (row, argument) = (*s.op.downcast::<&'static Unary>()?, s.input(0)?);
         if std::ptr::eq(row, &ERF) {
             match_over_root(site, argument, x)?;
-            return Some(activation_fn::Activation::Gelu);
+            return Some(epilogue::Activation::Gelu);
         }
         if !std::ptr::eq(row, &TANH) {
             return None;
         }
         match_tanh_argument(site, argument, x)?;
-        Some(activation_fn::Activation::GeluTanh)
+        Some(epilogue::Activation::GeluTanh)
     })
 }
 

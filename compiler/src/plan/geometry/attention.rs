@@ -5,11 +5,11 @@ use crate::{
     dim::Dim,
     plan::formula::{choices, formulas},
 };
-use onnxc_runtime::{attention, linear_attention, rotary_embedding};
+use onnxc_runtime::kernels::attention;
 
 formulas! {
     /// The sizes of an attention, and what it attends.
-    "attention::Attention" Attention: attention::Attention {
+    "kernels::attention::Attention" Attention: attention::Attention {
         batch: Dim,
         heads: Dim,
         group: Dim,
@@ -34,7 +34,7 @@ formulas! {
     }
 
     /// Rows that are put behind others.
-    "attention::Append" Append: attention::Append {
+    "kernels::attention::Append" Append: attention::Append {
         batch: Dim,
         heads: Dim,
         past: Dim,
@@ -44,7 +44,7 @@ formulas! {
     }
 
     /// The sizes of a linear attention.
-    "linear_attention::LinearAttention" LinearAttention: linear_attention::LinearAttention {
+    "kernels::attention::LinearAttention" LinearAttention: attention::LinearAttention {
         batch: Dim,
         steps: Dim,
         heads: Dim,
@@ -57,7 +57,7 @@ formulas! {
     }
 
     /// Rows of heads, and where the angles of each are.
-    "rotary_embedding::Rotary" Rotary: rotary_embedding::Rotary {
+    "kernels::attention::Rotary" Rotary: attention::Rotary {
         batch: Dim,
         heads: Dim,
         len: Dim,
@@ -70,8 +70,8 @@ formulas! {
 }
 
 choices! {
-    attention::Precision: "attention::Precision" as "Precision";
-    attention::Stage: "attention::Stage" as "Stage";
+    attention::Precision: "kernels::attention::Precision" as "Precision";
+    attention::Stage: "kernels::attention::Stage" as "Stage";
 }
 
 impl Attention {

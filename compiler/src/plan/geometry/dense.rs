@@ -7,14 +7,13 @@ use crate::{
         formula::{choices, formulas},
     },
 };
-use onnxc_runtime::{
-    activation_fn::Activation, blocked, causal_conv, conv, gemm, matmul, matmul_integer, narrow,
-    pool, rnn,
+use onnxc_runtime::kernels::{
+    blocked, conv, epilogue::Activation, matmul, pool, rnn, weight_precision,
 };
 
 formulas! {
     /// A product of matrices.
-    "gemm::Gemm" Gemm: gemm::Gemm {
+    "kernels::matmul::Gemm" Gemm: matmul::Gemm {
         m: Dim,
         n: Dim,
         k: Dim,
@@ -27,7 +26,7 @@ formulas! {
     }
 
     /// A stack of products.
-    "matmul::MatMul" MatMul: matmul::MatMul<'a> {
+    "kernels::matmul::MatMul" MatMul: matmul::MatMul<'a> {
         sizes: Vec<Dim>,
         a: Vec<Dim>,
         b: Vec<Dim>,
@@ -36,7 +35,7 @@ formulas! {
     }
 
     /// A convolution.
-    "conv::Conv" Conv: conv::Conv<'a> {
+    "kernels::conv::Conv" Conv: conv::Conv<'a> {
         batch: Dim,
         groups: usize,
         channels: Dim,
@@ -51,21 +50,21 @@ formulas! {
     }
 
     /// Where the channels of packed weights are.
-    "narrow::Panels" Panels: narrow::Panels {
+    "kernels::weight_precision::Panels" Panels: weight_precision::Panels {
         lanes: usize,
         rows: Dim,
         depth: Dim,
     }
 
     /// Channels in blocks.
-    "blocked::Channels" Channels: blocked::Channels {
+    "kernels::blocked::Channels" Channels: blocked::Channels {
         batch: Dim,
         channels: Dim,
         pixels: Dim,
     }
 
     /// A transposed convolution.
-    "conv::ConvTranspose" ConvTranspose: conv::ConvTranspose<'a> {
+    "kernels::conv::ConvTranspose" ConvTranspose: conv::ConvTranspose<'a> {
         batch: Dim,
         groups: usize,
         channels: Dim,
@@ -80,7 +79,7 @@ formulas! {
     }
 
     /// Signals of some channels.
-    "causal_conv::CausalConv" CausalConv: causal_conv::CausalConv {
+    "kernels::conv::CausalConv" CausalConv: conv::CausalConv {
         batch: Dim,
         channels: Dim,
         len: Dim,
@@ -88,7 +87,7 @@ formulas! {
     }
 
     /// Windows over images.
-    "pool::Pool" Pool: pool::Pool<'a> {
+    "kernels::pool::Pool" Pool: pool::Pool<'a> {
         planes: Dim,
         size: Vec<Dim>,
         out: Vec<Dim>,
@@ -100,7 +99,7 @@ formulas! {
     }
 
     /// A stack of products of matrices of bytes.
-    "matmul_integer::IntegerMatMul" IntegerMatMul: matmul_integer::IntegerMatMul<'a> {
+    "kernels::matmul::IntegerMatMul" IntegerMatMul: matmul::IntegerMatMul<'a> {
         sizes: Vec<Dim>,
         a: Vec<Dim>,
         a_scale: Vec<Dim>,
@@ -114,7 +113,7 @@ formulas! {
     }
 
     /// What all recurrent networks are told.
-    "rnn::Sequence" Sequence: rnn::Sequence {
+    "kernels::rnn::Sequence" Sequence: rnn::Sequence {
         steps: Dim,
         batch: Dim,
         inputs: Dim,
@@ -126,20 +125,20 @@ formulas! {
     }
 
     /// A network whose state is one function of a sum.
-    "rnn::Rnn" Rnn: rnn::Rnn {
+    "kernels::rnn::Rnn" Rnn: rnn::Rnn {
         sequence: Sequence,
         activations: [Activation; 2],
     }
 
     /// Gated recurrent units.
-    "rnn::Gru" Gru: rnn::Gru {
+    "kernels::rnn::Gru" Gru: rnn::Gru {
         sequence: Sequence,
         activations: [[Activation; 2]; 2],
         linear_before_reset: bool,
     }
 
     /// Long short-term memory.
-    "rnn::Lstm" Lstm: rnn::Lstm {
+    "kernels::rnn::Lstm" Lstm: rnn::Lstm {
         sequence: Sequence,
         activations: [[Activation; 3]; 2],
         input_forget: bool,
@@ -147,11 +146,11 @@ formulas! {
 }
 
 choices! {
-    conv::Weights: "conv::Weights" as "Weights";
-    rnn::Direction: "rnn::Direction" as "Direction";
-    rnn::Order: "rnn::Order" as "Order";
+    conv::Weights: "kernels::conv::Weights" as "Weights";
+    rnn::Direction: "kernels::rnn::Direction" as "Direction";
+    rnn::Order: "kernels::rnn::Order" as "Order";
     // Named by its room, since convolutions have such an enum, too.
-    rnn::Weights: "rnn" as "rnn::Weights";
+    rnn::Weights: "kernels::rnn" as "rnn::Weights";
 }
 
 /// Where the elements of a factor are.
@@ -164,8 +163,8 @@ pub enum Layout {
 }
 
 impl Field for Layout {
-    type Number = gemm::Layout;
-    type Given<'a> = gemm::Layout;
+    type Number = matmul::Layout;
+    type Given<'a> = matmul::Layout;
 
     fn source(&self) -> String {
         match self {
@@ -177,7 +176,7 @@ impl Field for Layout {
     }
 
     fn uses(&self, paths: &mut Vec<&'static str>) {
-        paths.push("gemm::Layout");
+        paths.push("kernels::matmul::Layout");
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Dim)) {
@@ -187,16 +186,16 @@ impl Field for Layout {
         }
     }
 
-    fn number(&self, symbols: &Symbols<'_>) -> gemm::Layout {
+    fn number(&self, symbols: &Symbols<'_>) -> matmul::Layout {
         match self {
             Layout::Strides(row, col) => {
-                gemm::Layout::Strides(row.number(symbols), col.number(symbols))
+                matmul::Layout::Strides(row.number(symbols), col.number(symbols))
             }
-            Layout::Packed => gemm::Layout::Packed,
+            Layout::Packed => matmul::Layout::Packed,
         }
     }
 
-    fn give(number: &gemm::Layout) -> gemm::Layout {
+    fn give(number: &matmul::Layout) -> matmul::Layout {
         *number
     }
 }
@@ -212,12 +211,12 @@ impl Gemm {
     /// How many elements of scratch memory the product wants, where no size is larger than `most`
     /// says.
     pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
-        largest(&self.at_most(most), |geometry| gemm::gemm_scratch(&geometry))
+        largest(&self.at_most(most), |geometry| matmul::gemm_scratch(&geometry))
     }
 
     /// The same, where the right factor has fewer bits.
     pub fn narrow_scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
-        largest(&self.at_most(most), |geometry| narrow::gemm_scratch(&geometry))
+        largest(&self.at_most(most), |geometry| weight_precision::gemm_scratch(&geometry))
     }
 
     fn at_most(&self, most: &dyn Fn(&Dim) -> Dim) -> Gemm {

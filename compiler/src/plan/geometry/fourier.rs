@@ -1,11 +1,11 @@
 //! The geometries of Fourier transforms.
 
 use crate::{dim::Dim, plan::formula::formulas};
-use onnxc_runtime::fourier;
+use onnxc_runtime::kernels::fourier;
 
 formulas! {
     /// Lines of a tensor, in piles.
-    "fourier::Lines" Lines: fourier::Lines {
+    "kernels::fourier::Lines" Lines: fourier::Lines {
         piles: Dim,
         pile: Dim,
         lines: Dim,
@@ -14,7 +14,7 @@ formulas! {
     }
 
     /// Lines that are transformed, and their length.
-    "fourier::Transform" Transform: fourier::Transform {
+    "kernels::fourier::Transform" Transform: fourier::Transform {
         n: Dim,
         given: Dim,
         taken: Dim,
@@ -25,7 +25,7 @@ formulas! {
     }
 
     /// What a transform is given and gives of a line.
-    "fourier::Ends" Ends: fourier::Ends {
+    "kernels::fourier::Ends" Ends: fourier::Ends {
         axis: usize,
         halved_input: bool,
         halved_output: bool,

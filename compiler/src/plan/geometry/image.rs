@@ -4,11 +4,11 @@ use crate::{
     dim::Dim,
     plan::formula::{choices, formulas},
 };
-use onnxc_runtime::{nms, resize, roi, sample};
+use onnxc_runtime::kernels::{nms, resize, roi, sample};
 
 formulas! {
     /// A resized axis and the original one.
-    "resize::Line" Line: resize::Line {
+    "kernels::resize::Line" Line: resize::Line {
         from: Dim,
         to: Dim,
         at: usize,
@@ -17,7 +17,7 @@ formulas! {
     }
 
     /// What an interpolated element is made of.
-    "resize::Filter" Filter: resize::Filter {
+    "kernels::resize::Filter" Filter: resize::Filter {
         curve: resize::Curve,
         a: f32,
         antialias: bool,
@@ -25,7 +25,7 @@ formulas! {
     }
 
     /// Axes whose elements are picked by tables.
-    "resize::Picked" Picked: resize::Picked<'a> {
+    "kernels::resize::Picked" Picked: resize::Picked<'a> {
         planes: Dim,
         from: Vec<Dim>,
         to: Vec<Dim>,
@@ -33,7 +33,7 @@ formulas! {
     }
 
     /// Axes that are resized with tables of weights.
-    "resize::Resample" Resample: resize::Resample<'a> {
+    "kernels::resize::Resample" Resample: resize::Resample<'a> {
         planes: Dim,
         from: Vec<Dim>,
         to: Vec<Dim>,
@@ -43,7 +43,7 @@ formulas! {
     }
 
     /// Images and grids of places on them.
-    "sample::Images" Images: sample::Images<'a> {
+    "kernels::sample::Images" Images: sample::Images<'a> {
         batch: Dim,
         channels: Dim,
         sizes: Vec<Dim>,
@@ -53,7 +53,7 @@ formulas! {
     }
 
     /// Images and regions of them.
-    "roi::Regions" Regions: roi::Regions {
+    "kernels::roi::Regions" Regions: roi::Regions {
         batch: Dim,
         channels: Dim,
         image: [Dim; 2],
@@ -62,13 +62,13 @@ formulas! {
     }
 
     /// How samples of a region are taken.
-    "roi::Sampling" Sampling: roi::Sampling {
+    "kernels::roi::Sampling" Sampling: roi::Sampling {
         ratio: usize,
         half_pixel: bool,
     }
 
     /// Boxes in several images.
-    "nms::Boxes" Boxes: nms::Boxes {
+    "kernels::nms::Boxes" Boxes: nms::Boxes {
         images: Dim,
         classes: Dim,
         boxes: Dim,
@@ -76,9 +76,9 @@ formulas! {
 }
 
 choices! {
-    resize::Coordinates: "resize::Coordinates" as "Coordinates";
-    resize::Fit: "resize::Fit" as "Fit";
-    resize::Curve: "resize::Curve" as "Curve";
-    resize::Rounding: "resize::Rounding" as "Rounding";
-    sample::Padding: "sample::Padding" as "Padding";
+    resize::Coordinates: "kernels::resize::Coordinates" as "Coordinates";
+    resize::Fit: "kernels::resize::Fit" as "Fit";
+    resize::Curve: "kernels::resize::Curve" as "Curve";
+    resize::Rounding: "kernels::resize::Rounding" as "Rounding";
+    sample::Padding: "kernels::sample::Padding" as "Padding";
 }

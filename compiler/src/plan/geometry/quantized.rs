@@ -1,11 +1,11 @@
 //! The geometries of operators on quantized tensors.
 
 use crate::{dim::Dim, plan::formula::formulas};
-use onnxc_runtime::quantized;
+use onnxc_runtime::kernels::quantized;
 
 formulas! {
     /// How sums become bytes.
-    "quantized::Requantize" Requantize: quantized::Requantize {
+    "kernels::quantized::Requantize" Requantize: quantized::Requantize {
         x_zero: i32,
         y_zero: i32,
         low: i32,
@@ -13,14 +13,14 @@ formulas! {
     }
 
     /// The sizes of a product of bytes.
-    "quantized::Product" Product: quantized::Product {
+    "kernels::quantized::Product" Product: quantized::Product {
         m: Dim,
         n: Dim,
         k: Dim,
     }
 
     /// What the bytes of two operands stand for.
-    "quantized::Blend" Blend: quantized::Blend {
+    "kernels::quantized::Blend" Blend: quantized::Blend {
         zeros: [i32; 2],
         scales: [f32; 2],
         scale: f32,

@@ -75,14 +75,14 @@ impl ::core::default::Default for DigitsInt8 {
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_int8 {
-    use ::onnxc_runtime::{nhwc, quantize, quantized, reduce};
+    use ::onnxc_runtime::kernels::{nhwc, quantize, quantized, reduce};
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
-    use ::onnxc_runtime::blocked::Channels;
-    use ::onnxc_runtime::conv::{Conv, Weights};
-    use ::onnxc_runtime::geometry::Reduction;
-    use ::onnxc_runtime::pool::Pool;
-    use ::onnxc_runtime::quantize::Scales;
-    use ::onnxc_runtime::quantized::{Product, Requantize};
+    use ::onnxc_runtime::kernels::blocked::Channels;
+    use ::onnxc_runtime::kernels::conv::{Conv, Weights};
+    use ::onnxc_runtime::kernels::geometry::Reduction;
+    use ::onnxc_runtime::kernels::pool::Pool;
+    use ::onnxc_runtime::kernels::quantize::Scales;
+    use ::onnxc_runtime::kernels::quantized::{Product, Requantize};
 
     pub(super) fn infer<'a>(
         weights: &::onnxc_runtime::arena::Weights,

@@ -185,14 +185,15 @@ impl ::core::default::Default for DigitsLearner {
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner {
-    use ::onnxc_runtime::{blocks, conv, gemm, pool, reduce};
-    use ::onnxc_runtime::activation_fn::Activation;
+    use ::onnxc_runtime::blocks;
+    use ::onnxc_runtime::kernels::{conv, matmul, pool, reduce};
+    use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
-    use ::onnxc_runtime::blocked::Channels;
-    use ::onnxc_runtime::conv::{Conv, Weights};
-    use ::onnxc_runtime::gemm::{Gemm, Layout};
-    use ::onnxc_runtime::geometry::Reduction;
-    use ::onnxc_runtime::pool::Pool;
+    use ::onnxc_runtime::kernels::blocked::Channels;
+    use ::onnxc_runtime::kernels::conv::{Conv, Weights};
+    use ::onnxc_runtime::kernels::matmul::{Gemm, Layout};
+    use ::onnxc_runtime::kernels::geometry::Reduction;
+    use ::onnxc_runtime::kernels::pool::Pool;
 
     pub(super) fn infer<'a>(
         weights: &::onnxc_runtime::arena::Weights,
@@ -274,7 +275,7 @@ mod digits_learner {
             arena,
             (SCORES.write(), MEAN.read(), X11_WEIGHT.read(), X11_BIAS.read()),
         );
-        gemm::gemm_f32(
+        matmul::gemm_f32(
             mean,
             x11_weight,
             Some(x11_bias),
@@ -395,7 +396,7 @@ mod digits_learner {
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner_reset {
-    use ::onnxc_runtime::reshape;
+    use ::onnxc_runtime::kernels::reshape;
     use ::onnxc_runtime::arena::{Block, Slot, borrow};
 
     pub(super) fn reset(weights: &::onnxc_runtime::arena::Weights, arena: &mut [Block]) {
@@ -459,7 +460,7 @@ mod digits_learner_reset {
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner_init {
-    use ::onnxc_runtime::reshape;
+    use ::onnxc_runtime::kernels::reshape;
     use ::onnxc_runtime::arena::{Block, Slot, borrow};
 
     pub(super) fn init(weights: &::onnxc_runtime::arena::Weights, arena: &mut [Block]) {
@@ -523,18 +524,16 @@ mod digits_learner_init {
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner_step {
-    use ::onnxc_runtime::{
-        binary, blocks, compare, conv, expand, gate, gemm, loss, optimizer, pool, reduce,
-        reshape, select, softmax, unary,
-    };
-    use ::onnxc_runtime::activation_fn::Activation;
+    use ::onnxc_runtime::kernels::{binary, compare, conv, expand, gate, matmul, loss, optimizer, pool, reduce, reshape, select, softmax, unary};
+    use ::onnxc_runtime::blocks;
+    use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::arena::{Block, Slot, borrow};
-    use ::onnxc_runtime::blocked::Channels;
-    use ::onnxc_runtime::conv::{Conv, Weights};
-    use ::onnxc_runtime::gemm::{Gemm, Layout};
-    use ::onnxc_runtime::geometry::{Axis, Broadcast, Broadcast3, Reduction, Shapes};
-    use ::onnxc_runtime::optimizer::Momentum;
-    use ::onnxc_runtime::pool::Pool;
+    use ::onnxc_runtime::kernels::blocked::Channels;
+    use ::onnxc_runtime::kernels::conv::{Conv, Weights};
+    use ::onnxc_runtime::kernels::matmul::{Gemm, Layout};
+    use ::onnxc_runtime::kernels::geometry::{Axis, Broadcast, Broadcast3, Reduction, Shapes};
+    use ::onnxc_runtime::kernels::optimizer::Momentum;
+    use ::onnxc_runtime::kernels::pool::Pool;
 
     pub(super) fn step(
         weights: &::onnxc_runtime::arena::Weights,
@@ -617,7 +616,7 @@ mod digits_learner_step {
             arena,
             (SCORES.write(), MEAN.read(), X11_WEIGHT.read(), X11_BIAS.read()),
         );
-        gemm::gemm_f32(
+        matmul::gemm_f32(
             mean,
             x11_weight,
             Some(x11_bias),
@@ -788,7 +787,7 @@ mod digits_learner_step {
                 X11_WEIGHT.read(),
             ),
         );
-        gemm::gemm_f32(
+        matmul::gemm_f32(
             loss_gradient_one_hot,
             x11_weight,
             None,
@@ -813,7 +812,7 @@ mod digits_learner_step {
                 MEAN.read(),
             ),
         );
-        gemm::gemm_f32(
+        matmul::gemm_f32(
             loss_gradient_one_hot,
             mean,
             None,

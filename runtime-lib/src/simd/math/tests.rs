@@ -1,7 +1,7 @@
 //! Every function against `libm` in `f64`, over one in so many of all bit patterns.
 
 use super::*;
-use crate::accuracy::{inputs, ulps};
+use crate::kernels::accuracy::{inputs, ulps};
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
 

@@ -36,13 +36,13 @@ struct Trees {
 
 macro_rules! trees {
     ($kernel:ident) => {
-        kernel!(WIDE T, tree::$kernel::<T>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
+        kernel!(WIDE T, ml::$kernel::<T>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
             a.input(3), a.input(4), a.input(5), a.output(0), p))
     };
 }
 
 static TREE_SUM: Kernel<geometry::Trees> = trees!(tree_sum);
-static TREE_SUM_F32: Kernel<geometry::Trees> = kernel!(F32_ONLY T, tree::tree_sum_f32,
+static TREE_SUM_F32: Kernel<geometry::Trees> = kernel!(F32_ONLY T, ml::tree_sum_f32,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5),
         a.output(0), p));
 static TREE_MIN: Kernel<geometry::Trees> = trees!(tree_min);

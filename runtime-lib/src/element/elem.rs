@@ -1,0 +1,469 @@
+//! What a kernel may ask of the elements that it works on. Each kernel asks for the weakest of
+//! [`Elem`], [`Number`], [`Integer`] and [`Float`] that serves it.
+
+/// Any element of a tensor: what moving data needs.
+pub trait Elem: Clone + Default + PartialEq + Send + Sync + 'static {
+    /// The same slice, if the elements are `f32`: for kernels that have a faster way for these.
+    #[inline(always)]
+    fn as_f32(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
+
+    /// The same slice, if the elements are `f32`.
+    #[inline(always)]
+    fn as_f32_mut(_: &mut [Self]) -> Option<&mut [f32]> {
+        None
+    }
+}
+
+/// An element of which the default is 0, and that can be added up.
+pub trait Summand: Elem + Copy {
+    /// The sum.
+    fn plus(self, other: Self) -> Self;
+}
+
+impl<T: Number> Summand for T {
+    #[inline(always)]
+    fn plus(self, other: T) -> T {
+        self.add(other)
+    }
+}
+
+/// An element that one can calculate with. Whole numbers wrap around, and a division of one by
+/// zero is zero, so that no arithmetic panics.
+pub trait Number: Elem + Copy + PartialOrd {
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// Below or equal to every other: where a maximum starts.
+    const LOWEST: Self;
+    /// Above or equal to every other: where a minimum starts.
+    const HIGHEST: Self;
+
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
+    /// `self - other`.
+    fn sub(self, other: Self) -> Self;
+    /// `self · other`.
+    fn mul(self, other: Self) -> Self;
+    /// `self / other`; whole numbers round toward zero.
+    fn div(self, other: Self) -> Self;
+    /// The remainder of `div`, with the sign of `self`.
+    fn rem(self, other: Self) -> Self;
+    /// `-self`.
+    fn neg(self) -> Self;
+    /// `|self|`.
+    fn abs(self) -> Self;
+    /// The nearest value; whole numbers round toward zero and saturate.
+    fn from_f64(x: f64) -> Self;
+    /// The value as `f64`, rounded where it does not fit.
+    fn to_f64(self) -> f64;
+
+    /// The larger of the two; `NaN` where either is, as ONNX asks.
+    #[inline(always)]
+    fn maximum(self, other: Self) -> Self {
+        if self > other || self.is_nan() { self } else { other }
+    }
+
+    /// The smaller of the two; `NaN` where either is.
+    #[inline(always)]
+    fn minimum(self, other: Self) -> Self {
+        if self < other || self.is_nan() { self } else { other }
+    }
+
+    /// Whether this is not a number.
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        self.partial_cmp(&self).is_none()
+    }
+}
+
+/// A whole number.
+pub trait Integer: Number + Eq + Ord {
+    /// The low bits of `x`.
+    fn from_i64(x: i64) -> Self;
+    /// The value; `u64` above `i64::MAX` wraps around.
+    fn to_i64(self) -> i64;
+    /// Every bit that is set in both.
+    fn and(self, other: Self) -> Self;
+    /// Every bit that is set in either.
+    fn or(self, other: Self) -> Self;
+    /// Every bit that is set in one of the two.
+    fn xor(self, other: Self) -> Self;
+    /// Every bit flipped.
+    fn not(self) -> Self;
+    /// `self · 2^n`; zero where all bits leave.
+    fn shl(self, n: u32) -> Self;
+    /// `self / 2^n`, rounded down.
+    fn shr(self, n: u32) -> Self;
+}
+
+/// A real number. The 16-bit types calculate in `f32`.
+pub trait Float: Number {
+    /// What a sum of many is gathered in, and what functions are evaluated in: `f32` or `f64`.
+    type Wide: Float<Wide = Self::Wide>;
+    /// Whether operators that are defined by others round a sum at each step, as ONNX's reference
+    /// does for `bf16` alone.
+    const ROUNDS_SUMS: bool = false;
+
+    /// Exactly the value, in the wide type.
+    fn widen(self) -> Self::Wide;
+    /// The nearest value to `x`; ties go to even.
+    fn narrow(x: Self::Wide) -> Self;
+
+    /// `e^self`.
+    fn exp(self) -> Self;
+    /// The natural logarithm.
+    fn ln(self) -> Self;
+    /// `ln(1 + self)`, accurate near zero.
+    fn ln_1p(self) -> Self;
+    /// `e^self - 1`, accurate near zero.
+    fn exp_m1(self) -> Self;
+    /// The square root.
+    fn sqrt(self) -> Self;
+    /// `self^exponent`.
+    fn powf(self, exponent: Self) -> Self;
+    /// The sine, of an angle in radians.
+    fn sin(self) -> Self;
+    /// The cosine, of an angle in radians.
+    fn cos(self) -> Self;
+    /// The tangent, of an angle in radians.
+    fn tan(self) -> Self;
+    /// The angle whose sine this is.
+    fn asin(self) -> Self;
+    /// The angle whose cosine this is.
+    fn acos(self) -> Self;
+    /// The angle whose tangent this is.
+    fn atan(self) -> Self;
+    /// The hyperbolic sine.
+    fn sinh(self) -> Self;
+    /// The hyperbolic cosine.
+    fn cosh(self) -> Self;
+    /// The hyperbolic tangent.
+    fn tanh(self) -> Self;
+    /// The inverse of [`Float::sinh`].
+    fn asinh(self) -> Self;
+    /// The inverse of [`Float::cosh`].
+    fn acosh(self) -> Self;
+    /// The inverse of [`Float::tanh`].
+    fn atanh(self) -> Self;
+    /// The error function, `2/√π ∫₀ˣ e^(-t²) dt`.
+    fn erf(self) -> Self;
+    /// The largest whole number that is not larger.
+    fn floor(self) -> Self;
+    /// The smallest whole number that is not smaller.
+    fn ceil(self) -> Self;
+    /// The nearest whole number; halves go to the even one.
+    fn round(self) -> Self;
+    /// The whole number next to this toward zero.
+    fn trunc(self) -> Self;
+}
+
+impl Elem for bool {}
+#[cfg(feature = "alloc")]
+impl Elem for alloc::string::String {}
+
+macro_rules! whole {
+    ($($T:ident)*) => {$(
+        impl Elem for $T {}
+
+        impl Number for $T {
+            const ZERO: $T = 0;
+            const ONE: $T = 1;
+            const LOWEST: $T = $T::MIN;
+            const HIGHEST: $T = $T::MAX;
+
+            #[inline(always)]
+            fn add(self, other: $T) -> $T {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn sub(self, other: $T) -> $T {
+                self.wrapping_sub(other)
+            }
+            #[inline(always)]
+            fn mul(self, other: $T) -> $T {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn div(self, other: $T) -> $T {
+                if other == 0 { 0 } else { self.wrapping_div(other) }
+            }
+            #[inline(always)]
+            fn rem(self, other: $T) -> $T {
+                if other == 0 { 0 } else { self.wrapping_rem(other) }
+            }
+            #[inline(always)]
+            fn neg(self) -> $T {
+                self.wrapping_neg()
+            }
+            #[inline(always)]
+            #[allow(unused_comparisons)]
+            fn abs(self) -> $T {
+                if self < 0 { self.wrapping_neg() } else { self }
+            }
+            #[inline(always)]
+            fn from_f64(x: f64) -> $T {
+                x as $T
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+        }
+
+        impl Integer for $T {
+            #[inline(always)]
+            fn from_i64(x: i64) -> $T {
+                x as $T
+            }
+            #[inline(always)]
+            fn to_i64(self) -> i64 {
+                self as i64
+            }
+            #[inline(always)]
+            fn and(self, other: $T) -> $T {
+                self & other
+            }
+            #[inline(always)]
+            fn or(self, other: $T) -> $T {
+                self | other
+            }
+            #[inline(always)]
+            fn xor(self, other: $T) -> $T {
+                self ^ other
+            }
+            #[inline(always)]
+            fn not(self) -> $T {
+                !self
+            }
+            #[inline(always)]
+            fn shl(self, n: u32) -> $T {
+                self.checked_shl(n).unwrap_or(0)
+            }
+            #[inline(always)]
+            fn shr(self, n: u32) -> $T {
+                self >> Ord::min(n, $T::BITS - 1) >> u32::from(n >= $T::BITS)
+            }
+        }
+    )*};
+}
+
+whole!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+impl Elem for f32 {
+    #[inline(always)]
+    fn as_f32(x: &[f32]) -> Option<&[f32]> {
+        Some(x)
+    }
+
+    #[inline(always)]
+    fn as_f32_mut(x: &mut [f32]) -> Option<&mut [f32]> {
+        Some(x)
+    }
+}
+
+impl Elem for f64 {}
+
+macro_rules! real {
+    ($($T:ident: $($name:ident = $function:ident)*;)*) => {$(
+        impl Number for $T {
+            const ZERO: $T = 0.0;
+            const ONE: $T = 1.0;
+            const LOWEST: $T = $T::NEG_INFINITY;
+            const HIGHEST: $T = $T::INFINITY;
+
+            #[inline(always)]
+            fn add(self, other: $T) -> $T {
+                self + other
+            }
+            #[inline(always)]
+            fn sub(self, other: $T) -> $T {
+                self - other
+            }
+            #[inline(always)]
+            fn mul(self, other: $T) -> $T {
+                self * other
+            }
+            #[inline(always)]
+            fn div(self, other: $T) -> $T {
+                self / other
+            }
+            #[inline(always)]
+            fn rem(self, other: $T) -> $T {
+                self % other
+            }
+            #[inline(always)]
+            fn neg(self) -> $T {
+                -self
+            }
+            #[inline(always)]
+            fn abs(self) -> $T {
+                self.abs()
+            }
+            #[inline(always)]
+            fn from_f64(x: f64) -> $T {
+                x as $T
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+        }
+
+        impl Float for $T {
+            type Wide = $T;
+
+            #[inline(always)]
+            fn widen(self) -> $T {
+                self
+            }
+            #[inline(always)]
+            fn narrow(x: $T) -> $T {
+                x
+            }
+            $(
+                #[inline(always)]
+                fn $name(self) -> $T {
+                    libm::$function(self)
+                }
+            )*
+            #[inline(always)]
+            fn sqrt(self) -> $T {
+                // That of libm is always an SSE instruction, which waits for hundreds of cycles where
+                // AVX's are around it.
+                #[cfg(feature = "std")]
+                return <$T>::sqrt(self);
+                #[cfg(not(feature = "std"))]
+                libm::Libm::<$T>::sqrt(self)
+            }
+            #[inline(always)]
+            fn acosh(self) -> $T {
+                // That of libm has results for numbers below -1, too.
+                if self < 1.0 { <$T>::NAN } else { libm::Libm::<$T>::acosh(self) }
+            }
+            #[inline(always)]
+            fn powf(self, exponent: $T) -> $T {
+                libm::Libm::<$T>::pow(self, exponent)
+            }
+        }
+    )*};
+}
+
+real! {
+    f32: exp = expf ln = logf ln_1p = log1pf exp_m1 = expm1f sin = sinf cos = cosf
+        tan = tanf asin = asinf acos = acosf atan = atanf sinh = sinhf cosh = coshf tanh = tanhf
+        asinh = asinhf atanh = atanhf erf = erff floor = floorf ceil = ceilf
+        round = rintf trunc = truncf;
+    f64: exp = exp ln = log ln_1p = log1p exp_m1 = expm1 sin = sin cos = cos
+        tan = tan asin = asin acos = acos atan = atan sinh = sinh cosh = cosh tanh = tanh
+        asinh = asinh atanh = atanh erf = erf floor = floor ceil = ceil
+        round = rint trunc = trunc;
+}
+
+#[cfg(feature = "half")]
+mod half_types {
+    use super::{Elem, Float, Number};
+    use crate::element::{Exact, Real};
+    use half::{bf16, f16};
+
+    macro_rules! half {
+        ($T:ident, $rounds_sums:literal: $($name:ident)*) => {
+            impl Elem for $T {}
+
+            impl Number for $T {
+                const ZERO: $T = $T::ZERO;
+                const ONE: $T = $T::ONE;
+                const LOWEST: $T = $T::NEG_INFINITY;
+                const HIGHEST: $T = $T::INFINITY;
+
+                #[inline(always)]
+                fn add(self, other: $T) -> $T {
+                    self + other
+                }
+                #[inline(always)]
+                fn sub(self, other: $T) -> $T {
+                    self - other
+                }
+                #[inline(always)]
+                fn mul(self, other: $T) -> $T {
+                    self * other
+                }
+                #[inline(always)]
+                fn div(self, other: $T) -> $T {
+                    self / other
+                }
+                #[inline(always)]
+                fn rem(self, other: $T) -> $T {
+                    self % other
+                }
+                #[inline(always)]
+                fn neg(self) -> $T {
+                    -self
+                }
+                #[inline(always)]
+                fn abs(self) -> $T {
+                    $T::from_bits(self.to_bits() & 0x7fff)
+                }
+                #[inline(always)]
+                fn from_f64(x: f64) -> $T {
+                    $T::nearest(Exact::Double(x))
+                }
+                #[inline(always)]
+                fn to_f64(self) -> f64 {
+                    self.into()
+                }
+            }
+
+            impl Float for $T {
+                type Wide = f32;
+                const ROUNDS_SUMS: bool = $rounds_sums;
+
+                #[inline(always)]
+                fn widen(self) -> f32 {
+                    self.to_f32()
+                }
+                #[inline(always)]
+                fn narrow(x: f32) -> $T {
+                    $T::from_f32(x)
+                }
+                $(
+                    #[inline(always)]
+                    fn $name(self) -> $T {
+                        $T::from_f32(Float::$name(self.to_f32()))
+                    }
+                )*
+                #[inline(always)]
+                fn powf(self, exponent: $T) -> $T {
+                    $T::from_f32(Float::powf(self.to_f32(), exponent.to_f32()))
+                }
+            }
+        };
+    }
+
+    half!(f16, false: exp ln ln_1p exp_m1 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh
+        atanh erf floor ceil round trunc);
+    half!(bf16, true: exp ln ln_1p exp_m1 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh
+        atanh erf floor ceil round trunc);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_never_panic() {
+        assert_eq!(Number::div(i8::MIN, -1), i8::MIN);
+        assert_eq!(Number::rem(7i32, 0), 0);
+        assert_eq!(Number::abs(i8::MIN), i8::MIN);
+        assert_eq!(Integer::shl(1u8, 8), 0);
+        assert_eq!((Integer::shr(128u8, 8), Integer::shr(-1i8, 9)), (0, -1));
+    }
+
+    #[test]
+    fn not_a_number_wins() {
+        assert!(Number::maximum(1.0, f32::NAN).is_nan() && Number::maximum(f32::NAN, 1.0).is_nan());
+        assert!(Number::minimum(1.0, f32::NAN).is_nan() && Number::minimum(f32::NAN, 1.0).is_nan());
+    }
+}

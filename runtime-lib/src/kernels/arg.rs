@@ -1,0 +1,304 @@
+//! Where the largest and smallest elements lie: `ArgMax`, `ArgMin` and `TopK`.
+
+use crate::Number;
+use crate::error::{Error, Result};
+use crate::kernels::reduce::Reduce;
+use crate::loops::fold::{Fold, Max, Min};
+use crate::loops::geometry::Axis;
+use crate::loops::index::{signed, size};
+
+/// The place of the largest element along the axis; the first, where there are several.
+pub fn arg_max<T: Reduce>(x: &[T], y: &mut [i64], geometry: Axis) {
+    arg::<T, Largest, false>(x, y, geometry);
+}
+
+/// The place of the largest element along the axis; the last, where there are several.
+pub fn arg_max_last<T: Reduce>(x: &[T], y: &mut [i64], geometry: Axis) {
+    arg::<T, Largest, true>(x, y, geometry);
+}
+
+/// The place of the smallest element along the axis; the first, where there are several.
+pub fn arg_min<T: Reduce>(x: &[T], y: &mut [i64], geometry: Axis) {
+    arg::<T, Smallest, false>(x, y, geometry);
+}
+
+/// The place of the smallest element along the axis; the last, where there are several.
+pub fn arg_min_last<T: Reduce>(x: &[T], y: &mut [i64], geometry: Axis) {
+    arg::<T, Smallest, true>(x, y, geometry);
+}
+
+/// The largest elements along the axis in falling order, and their places. There are as many as
+/// the results have room for; of equal ones the first come first. NaN counts as the largest.
+pub fn top_k<T: Number>(x: &[T], values: &mut [T], places: &mut [i64], geometry: Axis) {
+    top::<T, Largest>(x, values, places, geometry);
+}
+
+/// The smallest elements along the axis in rising order, and their places, as [`top_k`].
+pub fn top_k_smallest<T: Number>(x: &[T], values: &mut [T], places: &mut [i64], geometry: Axis) {
+    top::<T, Smallest>(x, values, places, geometry);
+}
+
+/// The sizes that `TopK` makes of a tensor of sizes `from`.
+pub fn top_k_sizes(sizes: &mut [usize], k: &[i64], from: &[usize], axis: usize) -> Result {
+    let &[k] = k else { return Err(Error::Value("TopK wants one number")) };
+    sizes.clone_from_slice(from);
+    sizes[axis] = size(k)?;
+    if sizes[axis] > from[axis] {
+        return Err(Error::Index { index: k, size: from[axis] });
+    }
+    Ok(())
+}
+
+/// Which of two elements one looks for.
+trait Order {
+    /// Whether `a` comes before `b`.
+    fn before<T: Number>(a: T, b: T) -> bool;
+    /// The element that comes first.
+    fn first<T: Reduce>(x: &[T]) -> T;
+}
+
+struct Largest;
+
+impl Order for Largest {
+    #[inline(always)]
+    fn before<T: Number>(a: T, b: T) -> bool {
+        a > b || (a.is_nan() && !b.is_nan())
+    }
+
+    fn first<T: Reduce>(x: &[T]) -> T {
+        Max.finish(Max.take_all(x))
+    }
+}
+
+struct Smallest;
+
+impl Order for Smallest {
+    #[inline(always)]
+    fn before<T: Number>(a: T, b: T) -> bool {
+        a < b || (b.is_nan() && !a.is_nan())
+    }
+
+    fn first<T: Reduce>(x: &[T]) -> T {
+        Min.finish(Min.take_all(x))
+    }
+}
+
+/// How many results are looked for side by side.
+const COLUMNS: usize = 64;
+
+fn arg<T: Reduce, O: Order, const LAST: bool>(x: &[T], y: &mut [i64], geometry: Axis) {
+    let Axis { outer, len, inner } = geometry;
+    debug_assert_eq!(y.len(), outer * inner, "there is a result for each place beside the axis");
+    if x.is_empty() {
+        return y.fill(0);
+    }
+    if inner == 1 {
+        for (x, y) in x.chunks_exact(len).zip(y) {
+            *y = arg_row::<T, O, LAST>(x);
+        }
+        return;
+    }
+    for (x, y) in x.chunks_exact(len * inner).zip(y.chunks_exact_mut(inner)) {
+        for (i, y) in y.chunks_mut(COLUMNS).enumerate() {
+            arg_columns::<T, O, LAST>(&x[i * COLUMNS..], y, inner);
+        }
+    }
+}
+
+/// NaN is what a maximum or minimum with one gives, so it is what is looked for.
+fn arg_row<T: Reduce, O: Order, const LAST: bool>(x: &[T]) -> i64 {
+    let first = O::first(x);
+    let found = |x: &T| *x == first || (first.is_nan() && x.is_nan());
+    let place = if LAST { x.iter().rposition(found) } else { x.iter().position(found) };
+    signed(place.unwrap_or(0))
+}
+
+fn arg_columns<T: Reduce, O: Order, const LAST: bool>(x: &[T], y: &mut [i64], inner: usize) {
+    y.fill(0);
+    let mut best = [T::ZERO; COLUMNS];
+    let best = &mut best[..y.len()];
+    best.clone_from_slice(&x[..y.len()]);
+    for (place, x) in (0..).zip(x.chunks(inner)) {
+        for ((y, best), &x) in y.iter_mut().zip(&mut *best).zip(x) {
+            // As in a row, NaN comes before all.
+            let better = match (x.is_nan(), best.is_nan()) {
+                (false, false) => O::before(x, *best) || (LAST && x == *best),
+                (nan, best_is_nan) => nan && (LAST || !best_is_nan),
+            };
+            if better {
+                (*y, *best) = (place, x);
+            }
+        }
+    }
+}
+
+fn top<T: Number, O: Order>(x: &[T], values: &mut [T], places: &mut [i64], geometry: Axis) {
+    let Axis { outer, len, inner } = geometry;
+    if x.is_empty() || values.is_empty() {
+        return;
+    }
+    let k = values.len() / (outer * inner);
+    let results = values.chunks_exact_mut(k * inner).zip(places.chunks_exact_mut(k * inner));
+    for (x, (values, places)) in x.chunks_exact(len * inner).zip(results) {
+        for i in 0..inner {
+            let mut heap = Heap { values: &mut values[i..], places: &mut places[i..], inner };
+            heap.fill::<O>(&x[i..], k);
+            heap.sort::<O>(k);
+        }
+    }
+}
+
+/// The best elements so far, with the worst of them at the root, where the results will be.
+struct Heap<'a, T> {
+    values: &'a mut [T],
+    places: &'a mut [i64],
+    inner: usize,
+}
+
+impl<T: Number> Heap<'_, T> {
+    fn get(&self, i: usize) -> (T, i64) {
+        (self.values[i * self.inner], self.places[i * self.inner])
+    }
+
+    fn set(&mut self, i: usize, (value, place): (T, i64)) {
+        self.values[i * self.inner] = value;
+        self.places[i * self.inner] = place;
+    }
+
+    /// Takes the first `k` elements, then those that are better than the worst.
+    fn fill<O: Order>(&mut self, x: &[T], k: usize) {
+        let mut elements = x.iter().step_by(self.inner).copied().zip(0..);
+        for (i, element) in elements.by_ref().take(k).enumerate() {
+            self.set(i, element);
+        }
+        for i in (0..k / 2).rev() {
+            self.sink::<O>(i, self.get(i), k);
+        }
+        for element in elements {
+            if O::before(element.0, self.values[0]) {
+                self.sink::<O>(0, element, k);
+            }
+        }
+    }
+
+    /// Moves the worst to the end, then the worst of the others before it.
+    fn sort<O: Order>(&mut self, k: usize) {
+        for n in (1..k).rev() {
+            let last = self.get(n);
+            self.set(n, self.get(0));
+            self.sink::<O>(0, last, n);
+        }
+    }
+
+    /// Puts an element at `i`, or below, so that no element has a worse one under it.
+    fn sink<O: Order>(&mut self, mut i: usize, element: (T, i64), len: usize) {
+        let worse =
+            |a: (T, i64), b: (T, i64)| O::before(b.0, a.0) || (!O::before(a.0, b.0) && a.1 > b.1);
+        loop {
+            let mut child = 2 * i + 1;
+            if child >= len {
+                break;
+            }
+            if child + 1 < len && worse(self.get(child + 1), self.get(child)) {
+                child += 1;
+            }
+            if !worse(self.get(child), element) {
+                break;
+            }
+            self.set(i, self.get(child));
+            i = child;
+        }
+        self.set(i, element);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::array::from_fn;
+    use core::cmp::Ordering;
+
+    type Arg = fn(&[f32], &mut [i64], Axis);
+
+    #[test]
+    fn the_first_or_the_last_of_equals_is_found_along_every_axis() {
+        let kernels: [(Arg, bool, bool); 4] = [
+            (arg_max, true, false),
+            (arg_max_last, true, true),
+            (arg_min, false, false),
+            (arg_min_last, false, true),
+        ];
+        let x: [f32; 6 * 70] = from_fn(|i| match i % 11 {
+            7 if i > 300 => f32::NAN,
+            i => (i * 5 % 4) as f32,
+        });
+        for (outer, len, inner) in [(6, 1, 70), (3, 2, 70), (2, 70, 3), (84, 5, 1), (4, 105, 1)] {
+            for (kernel, largest, last) in kernels {
+                let mut y = [9; 420];
+                let y = &mut y[..outer * inner];
+                kernel(&x, y, Axis { outer, len, inner });
+                for (i, &y) in y.iter().enumerate() {
+                    let at = |j: usize| x[i / inner * len * inner + j * inner + i % inner];
+                    let better = |a: f32, b: f32| {
+                        let beats = if largest { a > b } else { a < b };
+                        let same = a == b || (a.is_nan() && b.is_nan());
+                        (a.is_nan() && !b.is_nan()) || (beats && !b.is_nan()) || (last && same)
+                    };
+                    let found =
+                        (1..len).fold(0, |best, j| if better(at(j), at(best)) { j } else { best });
+                    assert_eq!(y, found as i64, "{len} {inner} {largest} {last}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_largest_but_an_answer() {
+        let mut y = [9; 2];
+        arg_max::<i32>(&[], &mut y, Axis { outer: 2, len: 0, inner: 1 });
+        assert_eq!(y, [0, 0]);
+        top_k::<i32>(&[], &mut [], &mut [], Axis { outer: 0, len: 3, inner: 1 });
+        top_k(&[1, 2], &mut [], &mut [], Axis { outer: 1, len: 2, inner: 1 });
+    }
+
+    #[test]
+    fn every_small_top_is_a_sorted_beginning() {
+        let x: [f32; 14] =
+            [3.0, 1.0, 3.0, f32::NAN, -1.0, 3.0, 0.0, -0.0, 1.0, f32::INFINITY, 2.0, 2.0, 5.0, 4.0];
+        let falling = |a: f32, b: f32| match (a.is_nan(), b.is_nan()) {
+            (false, false) => b.partial_cmp(&a).expect("neither is NaN"),
+            (a, b) => b.cmp(&a),
+        };
+        for (outer, len, inner) in [(1, 14, 1), (2, 7, 1), (1, 7, 2), (7, 1, 2), (1, 2, 7)] {
+            for (k, largest) in (1..=len).flat_map(|k| [(k, true), (k, false)]) {
+                let (mut values, mut places) = ([0.0; 14], [0; 14]);
+                let n = outer * inner * k;
+                let (values, places) = (&mut values[..n], &mut places[..n]);
+                let kernel = if largest { top_k::<f32> } else { top_k_smallest };
+                kernel(&x, values, places, Axis { outer, len, inner });
+                for (o, i) in (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i))) {
+                    let at = |j: i64| x[o * len * inner + j as usize * inner + i];
+                    let mut order: [i64; 14] = from_fn(|j| j as i64);
+                    order[..len].sort_by(|&a, &b| {
+                        let order: Ordering = falling(at(a), at(b));
+                        if largest { order } else { order.reverse() }
+                    });
+                    for (j, &place) in order[..k].iter().enumerate() {
+                        let found = o * k * inner + j * inner + i;
+                        assert_eq!(places[found], place, "{len} {inner} {k} {largest}");
+                        assert_eq!(values[found].to_bits(), at(place).to_bits());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_can_be_asked_for_than_there_is() {
+        let mut sizes = [0; 2];
+        assert_eq!(top_k_sizes(&mut sizes, &[2], &[4, 3], 1), Ok(()));
+        assert_eq!(sizes, [4, 2]);
+        assert!(top_k_sizes(&mut sizes, &[4], &[4, 3], 1).is_err());
+        assert!(top_k_sizes(&mut sizes, &[-1], &[4, 3], 1).is_err());
+    }
+}

@@ -1,0 +1,394 @@
+//! The loops over sequences, heads and blocks of rows, and their products.
+
+use super::rows::{Finish, Place, Span};
+use super::scaled::{root, scale_or_default};
+use super::{Attention, FEW_ROWS, PANEL};
+use crate::microkernel::{
+    Addend, Epilogue, Factor, Matrix, Product, Real, Target, pack_right, panel_cols,
+};
+use crate::{Float, Number};
+use core::ops::Range;
+
+/// How elements of a type are calculated with.
+#[derive(Clone, Copy)]
+pub(super) struct Kind<T: Float> {
+    /// Elements in the wide type, where they are of it.
+    pub as_wide: fn(&[T]) -> Option<&[T::Wide]>,
+}
+
+/// What an attention reads.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<'a, T> {
+    pub q: &'a [T],
+    pub k: &'a [T],
+    pub v: &'a [T],
+    pub mask: Option<&'a [T]>,
+    pub allowed: Option<&'a [bool]>,
+    pub lengths: Option<&'a [i64]>,
+}
+
+/// Rows that are worked on at once: some queries of some heads that share their keys.
+#[derive(Clone)]
+struct Block {
+    heads: Range<usize>,
+    queries: Range<usize>,
+}
+
+/// The keys of a head.
+#[derive(Clone, Copy)]
+enum Keys<'a, W> {
+    /// Where they stand; rows start so far apart.
+    Rows(&'a [W], usize),
+    /// In panels, scaled.
+    Packed(&'a [W]),
+}
+
+/// The parts of the scratch memory of a block.
+struct Room<'a, W> {
+    queries: &'a mut [W],
+    scores: &'a mut [W],
+    /// What results of each row are yet to be multiplied by.
+    factors: &'a mut [W],
+    results: &'a mut [W],
+    product: &'a mut [W],
+}
+
+/// The keys and values of a head, for the rows that share them.
+struct Head<'a, W> {
+    keys: Keys<'a, W>,
+    values: Matrix<'a, W>,
+    /// The factor of the queries.
+    scale: W,
+    /// Where rows of the block come from.
+    batch: usize,
+    first: usize,
+    span: Span,
+    /// Whether a single row has these keys. A row among others is multiplied as they are, however
+    /// many of them a block has.
+    is_row: bool,
+}
+
+/// The part of the output that is computed at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// The first sequence, head of keys and query, and how many of each.
+    first: [usize; 3],
+    count: [usize; 3],
+}
+
+impl Part {
+    /// All of it.
+    pub fn all(g: &Attention) -> Part {
+        Part { first: [0; 3], count: [g.batch, g.heads, g.queries] }
+    }
+
+    /// The axis along which the output can be cut, and how far its elements start from each other:
+    /// the outermost one that has several. How many it has comes last.
+    pub fn cut(&self, g: &Attention) -> (usize, usize, usize) {
+        let apart = [g.y[0], g.y[1] * g.group, g.y[2]];
+        let several = (0..3).filter(|&axis| self.count[axis] > 1);
+        let axis = several.max_by_key(|&axis| apart[axis]).unwrap_or(0);
+        (axis, apart[axis], self.count[axis])
+    }
+
+    /// So many elements of an axis, from one on.
+    pub fn of(mut self, axis: usize, first: usize, count: usize) -> Part {
+        (self.first[axis], self.count[axis]) = (first, count);
+        self
+    }
+
+    /// Each head of each sequence, and how far behind the part's first result its own start.
+    pub fn heads(self, g: &Attention) -> impl Iterator<Item = (usize, Part)> {
+        let ([batch, head, query], start) = (self.first, self.start(g));
+        let one = move |b, h| Part { first: [b, h, query], count: [1, 1, self.count[2]] };
+        let all = (batch..batch + self.count[0])
+            .flat_map(move |b| (head..head + self.count[1]).map(move |h| one(b, h)));
+        all.map(move |part| (part.start(g) - start, part))
+    }
+
+    /// The sequence and the head with which it starts.
+    pub fn place(&self) -> [usize; 2] {
+        [self.first[0], self.first[1]]
+    }
+
+    /// Where its results start.
+    fn start(&self, g: &Attention) -> usize {
+        let [batch, head, query] = self.first;
+        batch * g.y[0] + head * g.group * g.y[1] + query * g.y[2]
+    }
+
+    fn range(&self, axis: usize) -> Range<usize> {
+        self.first[axis]..self.first[axis] + self.count[axis]
+    }
+}
+
+/// Computes a part of the output, of which `y` is all from where the part starts.
+pub(super) fn run<T: Float>(
+    kind: Kind<T>,
+    x: Operands<'_, T>,
+    y: &mut [T],
+    scores: Option<&mut [T]>,
+    scratch: &mut [T::Wide],
+    (g, part): (&Attention, Part),
+) where
+    T::Wide: Real,
+{
+    let wide = (kind.as_wide)(&[]).is_some();
+    let packs = !wide || g.shared_rows() > FEW_ROWS;
+    let packed = if packs { g.keys.next_multiple_of(PANEL) * g.depth } else { 0 };
+    let (packed, rest) = scratch.split_at_mut(packed);
+    let copies = g.copies(if wide { size_of::<T>() } else { 0 });
+    let (copied, rest) = rest.split_at_mut(if copies { g.keys * g.width } else { 0 });
+    let mut room = Room::of(rest, g);
+    let mut finish = Finish::new(g, x.mask, x.allowed, scores, wide);
+    let [q_scale, k_scale] = scales::<T>(g, wide);
+    let start = part.start(g);
+    for (b, h) in part.range(0).flat_map(|b| part.range(1).map(move |h| (b, h))) {
+        let span = Span::of(g, b, x.lengths, x.mask.is_some() || x.allowed.is_some());
+        // Rows before the end that are asked for may not be attended by anyone.
+        let len = if finish.wants_all() { g.keys } else { span.keys };
+        let k = from(x.k, b * g.k[0] + h * g.k[1]);
+        let v = from(x.v, b * g.v[0] + h * g.v[1]);
+        let keys = match (kind.as_wide)(k) {
+            Some(k) if !packs => Keys::Rows(k, g.k[2]),
+            Some(data) => {
+                let columns = Matrix { data, row: 1, col: g.k[2] };
+                pack_right(columns, (0, g.depth), (0, len), packed, T::Wide::pack_columns);
+                Keys::Packed(&*packed)
+            }
+            None => {
+                pack_keys(k, g.k[2], len, g.depth, packed, k_scale);
+                Keys::Packed(&*packed)
+            }
+        };
+        let values = match (kind.as_wide)(v) {
+            Some(data) if !copies => Matrix { data, row: g.v[2], col: 1 },
+            _ => {
+                widen_rows(v, g.v[2], g.width, &mut copied[..len * g.width]);
+                Matrix { data: &*copied, row: g.width, col: 1 }
+            }
+        };
+        let head = Head {
+            keys,
+            values,
+            scale: q_scale,
+            batch: b,
+            first: h * g.group,
+            span,
+            is_row: g.shared_rows() == 1,
+        };
+        each_block(g, part.range(2), &mut |block| {
+            head.block(g, x.q, (&mut *y, start), block, &mut room, &mut finish);
+        });
+    }
+}
+
+/// The factors of queries and keys. Where results are rounded, each is scaled by the root, as in
+/// the function that defines the operator.
+fn scales<T: Float>(g: &Attention, wide: bool) -> [T::Wide; 2] {
+    let scale = scale_or_default(g.scale, g.depth);
+    if wide {
+        return [T::Wide::from_f64(scale), T::Wide::ONE];
+    }
+    let root = root::<T>(scale).widen();
+    [if scale < 0.0 { root.neg() } else { root }, root]
+}
+
+/// A slice from a place on; nothing where it ends before, as that of no elements may.
+fn from<T>(x: &[T], at: usize) -> &[T] {
+    x.get(at..).unwrap_or(&[])
+}
+
+/// Writes scaled keys as panels of columns; zeros fill the last one.
+fn pack_keys<T: Float>(
+    k: &[T],
+    row: usize,
+    keys: usize,
+    depth: usize,
+    panels: &mut [T::Wide],
+    scale: T::Wide,
+) {
+    let width = panel_cols::<T::Wide>();
+    for (first, panel) in
+        (0..keys).step_by(width).zip(panels.chunks_exact_mut((width * depth).max(1)))
+    {
+        for j in 0..width {
+            let to = panel[j..].iter_mut().step_by(width);
+            if first + j < keys {
+                let k = &from(k, (first + j) * row)[..depth];
+                to.zip(k).for_each(|(to, &k)| *to = rounded::<T>(k.widen().mul(scale)));
+            } else {
+                to.for_each(|to| *to = T::Wide::ZERO);
+            }
+        }
+    }
+}
+
+/// Copies rows to the wide type.
+fn widen_rows<T: Float>(x: &[T], row: usize, width: usize, y: &mut [T::Wide]) {
+    for (i, y) in y.chunks_exact_mut(width.max(1)).enumerate() {
+        y.iter_mut().zip(&x[i * row..]).for_each(|(y, x)| *y = x.widen());
+    }
+}
+
+/// What is left of `x` as a `T`.
+#[inline(always)]
+pub(super) fn rounded<T: Float>(x: T::Wide) -> T::Wide {
+    T::narrow(x).widen()
+}
+
+/// Calls `visit` with each block of the rows that share keys.
+fn each_block(g: &Attention, all: Range<usize>, visit: &mut dyn FnMut(Block)) {
+    let most = g.rows.max(1);
+    let heads = (most / all.len().max(1)).max(1);
+    let parts = all.len().div_ceil(most).max(1);
+    let queries = all.len().div_ceil(parts).max(1);
+    for head in (0..g.group).step_by(heads) {
+        for query in all.clone().step_by(queries) {
+            visit(Block {
+                heads: head..(head + heads).min(g.group),
+                queries: query..(query + queries).min(all.end),
+            });
+        }
+    }
+}
+
+impl<'a, W> Room<'a, W> {
+    fn of(scratch: &'a mut [W], g: &Attention) -> Room<'a, W> {
+        let rows = g.block_rows();
+        let (queries, rest) = scratch.split_at_mut(rows * g.depth);
+        let (scores, rest) = rest.split_at_mut(rows * g.keys);
+        let (factors, rest) = rest.split_at_mut(rows);
+        let (results, product) = rest.split_at_mut(rows * g.width);
+        Room { queries, scores, factors, results, product }
+    }
+}
+
+impl Block {
+    fn rows(&self) -> usize {
+        self.heads.len() * self.queries.len()
+    }
+
+    /// The head and the query of each row.
+    fn each(&self) -> impl Iterator<Item = (usize, usize)> {
+        let queries = self.queries.clone();
+        self.heads.clone().flat_map(move |head| queries.clone().map(move |query| (head, query)))
+    }
+}
+
+impl<W: Real> Head<'_, W> {
+    fn block<T: Float<Wide = W>>(
+        &self,
+        g: &Attention,
+        q: &[T],
+        (y, start): (&mut [T], usize),
+        block: Block,
+        room: &mut Room<'_, W>,
+        finish: &mut Finish<'_, T>,
+    ) {
+        let rows = block.rows();
+        let reach = self.reach(g, &block);
+        let keys = if finish.wants_all() { 0..g.keys } else { reach.clone() };
+        for ((head, query), to) in block.each().zip(room.queries.chunks_exact_mut(g.depth.max(1))) {
+            let at = self.batch * g.q[0] + (self.first + head) * g.q[1] + query * g.q[2];
+            for (to, q) in to.iter_mut().zip(from(q, at)) {
+                *to = rounded::<T>(q.widen().mul(self.scale));
+            }
+        }
+        let scores = &mut room.scores[..rows * keys.len()];
+        let results = &mut room.results[..rows * g.width];
+        self.scores(&room.queries[..rows * g.depth], g.depth, keys.clone(), scores, room.product);
+        for (row, (head, query)) in block.each().enumerate() {
+            let scores = &mut scores[row * keys.len()..][..keys.len()];
+            let place = Place { batch: self.batch, head: self.first + head, query };
+            room.factors[row] = finish.row(scores, keys.start, place, self.span);
+        }
+        let weights =
+            Matrix { data: from(scores, reach.start - keys.start), row: keys.len(), col: 1 };
+        self.results(weights, reach, results, g.width, room.product);
+        let rows = results.chunks_exact(g.width.max(1)).zip(&*room.factors);
+        for ((head, query), (from, &factor)) in block.each().zip(rows) {
+            let at = self.batch * g.y[0] + (self.first + head) * g.y[1] + query * g.y[2];
+            y[at - start..].iter_mut().zip(from).for_each(|(y, &x)| *y = T::narrow(x.mul(factor)));
+        }
+    }
+
+    /// The keys that some row of the block attends, from the start of a panel on.
+    fn reach(&self, g: &Attention, block: &Block) -> Range<usize> {
+        // Later queries attend from and up to later keys.
+        let first = self.span.attended(g, block.queries.start);
+        let last = self.span.attended(g, block.queries.end - 1);
+        let start = first.start / panel_cols::<W>() * panel_cols::<W>();
+        start..last.end.max(start)
+    }
+
+    /// `scores = q · kᵀ`, for these keys.
+    fn scores(
+        &self,
+        q: &[W],
+        depth: usize,
+        keys: Range<usize>,
+        scores: &mut [W],
+        scratch: &mut [W],
+    ) {
+        /// Keys that stay in the caches while rows are multiplied with them.
+        const FEW_KEYS: usize = 128;
+        let len = keys.len();
+        if scores.is_empty() {
+            return;
+        }
+        let rows = scores.len() / len;
+        match self.keys {
+            Keys::Packed(panels) => {
+                let a = Matrix { data: q, row: depth, col: 1 };
+                let b = Factor::Panels(&panels[keys.start * depth..]);
+                product([rows, len, depth], a, b).run_matrix(scores, Target::whole(len), scratch);
+            }
+            Keys::Rows(k, row) => {
+                for first in (0..len).step_by(FEW_KEYS) {
+                    let count = FEW_KEYS.min(len - first);
+                    let data = from(k, (keys.start + first) * row);
+                    for i in 0..rows {
+                        let a = Matrix { data: &q[i * depth..], row: depth, col: 1 };
+                        let b = Factor::Matrix(Matrix { data, row: 1, col: row });
+                        let y = &mut scores[i * len + first..][..count];
+                        product([1, count, depth], a, b).run(y, Target::whole(count), scratch);
+                    }
+                }
+            }
+        }
+    }
+
+    /// `results = weights · v`, for these keys.
+    fn results(
+        &self,
+        weights: Matrix<'_, W>,
+        keys: Range<usize>,
+        results: &mut [W],
+        width: usize,
+        scratch: &mut [W],
+    ) {
+        if keys.is_empty() || results.is_empty() {
+            return results.fill(W::ZERO);
+        }
+        let Matrix { data, row, col } = self.values;
+        let b = Factor::Matrix(Matrix { data: from(data, keys.start * row), row, col });
+        let rows = results.len() / width;
+        let product = product([rows, width, keys.len()], weights, b);
+        if self.is_row {
+            product.run(results, Target::whole(width), scratch);
+        } else {
+            product.run_matrix(results, Target::whole(width), scratch);
+        }
+    }
+}
+
+/// The product of two factors.
+fn product<'a, W: Real>(
+    [m, n, k]: [usize; 3],
+    a: Matrix<'a, W>,
+    b: Factor<'a, W>,
+) -> Product<'a, W> {
+    let addends = [Addend::NONE; 2];
+    Product { m, n, k, a: Factor::Matrix(a), b, alpha: W::ONE, addends, f: Epilogue::NONE }
+}

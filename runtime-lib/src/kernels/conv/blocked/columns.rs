@@ -1,0 +1,62 @@
+//! Convolutions of channels that stand in no blocks, whose windows are two columns apart, with weights in
+//! pairs of `bfloat16` numbers: those of two neighboring columns. Two columns of the input are rounded
+//! to one of pairs, and a convolution of half as many columns follows.
+
+use super::{Conv, Groups, LARGE, Plane, Unit, convolve};
+use crate::microkernel::Epilogue;
+use crate::simd::bf16_pair::PAIR;
+
+/// How many elements of scratch memory [`im2col_nchwc`] needs.
+pub(crate) const fn im2col_nchwc_scratch(geometry: &Conv<'_>) -> usize {
+    let halves = Halves::of(geometry);
+    Plane::of(&halves.conv(geometry), geometry.channels, Unit::pairs(PAIR), LARGE).scratch()
+}
+
+/// The sizes that differ in the convolution of pairs.
+struct Halves {
+    size: [usize; 2],
+    kernel: [usize; 2],
+    strides: [usize; 2],
+    pads: [usize; 2],
+}
+
+impl Halves {
+    const fn of(conv: &Conv<'_>) -> Halves {
+        assert!(conv.size.len() == 2 && conv.strides[1] == PAIR && conv.dilations[1] == 1);
+        assert!(conv.size[1].is_multiple_of(PAIR) && conv.kernel[1].is_multiple_of(PAIR));
+        assert!(conv.pads[1].is_multiple_of(PAIR));
+        Halves {
+            size: [conv.size[0], conv.size[1] / PAIR],
+            kernel: [conv.kernel[0], conv.kernel[1] / PAIR],
+            strides: [conv.strides[0], 1],
+            pads: [conv.pads[0], conv.pads[1] / PAIR],
+        }
+    }
+
+    const fn conv<'a>(&'a self, of: &Conv<'a>) -> Conv<'a> {
+        Conv {
+            size: &self.size,
+            kernel: &self.kernel,
+            strides: &self.strides,
+            pads: &self.pads,
+            ..*of
+        }
+    }
+}
+
+/// [`conv_nchw_to_nchwc`](super::conv_nchw_to_nchwc) of images whose windows are two columns apart, with weights that
+/// are packed likewise, but those of two neighboring columns in a pair. Columns of the image, of the
+/// window and of the padding before it are even numbers.
+#[inline(never)]
+pub(crate) fn im2col_nchwc(
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Epilogue<f32>,
+) {
+    let halves = Halves::of(geometry);
+    let groups = Groups::of(&halves.conv(geometry), 1);
+    convolve::<1, true>(of, addends, y, scratch, &groups, f);
+}

@@ -1,0 +1,178 @@
+//! Copies of what a band of the output reads: padded, and with one phase of the columns after the
+//! other.
+
+use super::super::planes::Line;
+use super::BLOCK;
+use super::band::{Band, Plane};
+use crate::microkernel::PAIRS;
+use crate::simd::bf16_pair::PAIR;
+use crate::simd::{self, Simd, WithSimd};
+
+/// What the outputs of some rows from one on, and from a column on, read.
+pub(super) struct Copy<'a> {
+    pub band: &'a Band,
+    pub plane: &'a Plane,
+    /// The image.
+    pub x: &'a [f32],
+    /// The first row, how many rows, and the first column.
+    pub at: [usize; 3],
+    /// The copy.
+    pub to: &'a mut [f32],
+}
+
+impl<'a> Copy<'a> {
+    /// The copy of such pixels.
+    pub fn of<P: Pixel>(self, pixel: P) -> CopyOf<'a, P> {
+        CopyOf(self, pixel)
+    }
+}
+
+/// A copy of pixels of one kind.
+pub(super) struct CopyOf<'a, P>(Copy<'a>, P);
+
+/// What stands side by side at one place of the image, and in the band.
+pub(super) trait Pixel: core::marker::Copy {
+    /// How many numbers it is in the image, and in the band.
+    const SIZES: [usize; 2];
+
+    /// Lays all of a row's in the band, which are `apart` numbers apart in the image.
+    fn lay<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]);
+}
+
+impl<P: Pixel> WithSimd for CopyOf<'_, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let CopyOf(Copy { band, plane: Plane { h, w, .. }, x, at: [row, rows, col], to }, pixel) =
+            self;
+        let (cols, [from, unit]) = (band.phases[1], P::SIZES);
+        let images = x.chunks_exact((h.size * w.size * from).max(1));
+        for (x, to) in images.zip(to.chunks_exact_mut(band.block)) {
+            for (row_phase, to) in to.chunks_exact_mut(band.phases[0]).enumerate() {
+                for col_phase in 0..w.phases() {
+                    let line = Line::of(w, col, col_phase, cols / unit);
+                    let rows = to.chunks_exact_mut(band.pitch).take(rows + h.extra());
+                    for (i, to) in rows.enumerate() {
+                        let to = &mut to[col_phase * cols..][..cols];
+                        let Some(row) = h.input(row + i, row_phase) else {
+                            to.fill(0.0);
+                            continue;
+                        };
+                        let x = &x[row * w.size * from..][..w.size * from];
+                        line.lay([from, unit], x, to, |x, to| {
+                            pixel.lay(s, x, w.stride * from, to);
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One channel.
+#[derive(Clone, Copy)]
+pub(super) struct Alone;
+
+impl Pixel for Alone {
+    const SIZES: [usize; 2] = [1, 1];
+
+    #[inline(always)]
+    fn lay<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
+        match apart {
+            1 => to.copy_from_slice(&x[..to.len()]),
+            2 => first_of_pairs(s, x, to),
+            _ => to.iter_mut().zip(x.iter().step_by(apart)).for_each(|(to, &x)| *to = x),
+        }
+    }
+}
+
+/// Copies the first of each pair; the last one may lack its second.
+#[inline(always)]
+fn first_of_pairs<S: Simd>(s: S, x: &[f32], to: &mut [f32]) {
+    let n = to.len();
+    // Less than a vector would be read before it is written.
+    if n < S::LANES {
+        return to.iter_mut().zip(x.iter().step_by(2)).for_each(|(to, &x)| *to = x);
+    }
+    let (vectors, pairs) = (to.chunks_exact_mut(S::LANES), x.chunks_exact(2 * S::LANES));
+    for (to, x) in vectors.zip(pairs) {
+        let [firsts, _] = s.evens_and_odds(s.load(x), s.load(&x[S::LANES..]));
+        s.store(firsts, to);
+    }
+    if !n.is_multiple_of(S::LANES) || x.len() < 2 * n {
+        // What is left is copied once more with what is before it.
+        let (x, to) = (&x[2 * (n - S::LANES)..], &mut to[n - S::LANES..]);
+        let [firsts, _] = s.evens_and_odds(s.load(x), s.load_head(&x[S::LANES..]));
+        s.store(firsts, to);
+    }
+}
+
+/// A block of channels.
+#[derive(Clone, Copy)]
+pub(super) struct Nchwc;
+
+impl Pixel for Nchwc {
+    const SIZES: [usize; 2] = [BLOCK, BLOCK];
+
+    #[inline(always)]
+    fn lay<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
+        for (to, x) in to.chunks_exact_mut(BLOCK).zip(x.chunks(apart)) {
+            for v in (0..BLOCK).step_by(S::LANES) {
+                s.store(s.load(&x[v..]), &mut to[v..]);
+            }
+        }
+    }
+}
+
+/// A block of channels, of which neighbors become pairs of `bfloat16` numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Rounded;
+
+impl Pixel for Rounded {
+    const SIZES: [usize; 2] = [BLOCK, PAIRS];
+
+    #[inline(always)]
+    fn lay<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
+        if S::LANES < BLOCK {
+            for (to, x) in to.chunks_exact_mut(PAIRS).zip(x.chunks(apart)) {
+                for v in (0..PAIRS).step_by(S::LANES) {
+                    let x = &x[v * PAIR..];
+                    s.store(s.pairs([s.load(x), s.load(&x[S::LANES..])]), &mut to[v..]);
+                }
+            }
+            return;
+        }
+        // A vector is two pixels.
+        let (two, last) = to.as_chunks_mut::<{ PAIR * PAIRS }>();
+        for (i, to) in two.iter_mut().enumerate() {
+            let x = &x[PAIR * i * apart..];
+            s.store(s.pairs([s.load(x), s.load(&x[apart..])]), to);
+        }
+        if !last.is_empty() {
+            let x = s.load(&x[PAIR * two.len() * apart..]);
+            let mut twice = [0.0; PAIR * PAIRS];
+            s.store(s.pairs([x, x]), &mut twice);
+            last.copy_from_slice(&twice[..PAIRS]);
+        }
+    }
+}
+
+/// Two columns of one channel, which become a pair of `bfloat16` numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Columns;
+
+impl Pixel for Columns {
+    const SIZES: [usize; 2] = [PAIR, 1];
+
+    #[inline(always)]
+    fn lay<S: Simd>(self, s: S, x: &[f32], _: usize, to: &mut [f32]) {
+        let mut x = x[..PAIR * to.len()].chunks_exact(PAIR * S::LANES);
+        let mut to = to.chunks_exact_mut(S::LANES);
+        for (to, x) in (&mut to).zip(&mut x) {
+            s.store(s.pairs([s.load(x), s.load(&x[S::LANES..])]), to);
+        }
+        let last = x.remainder().as_chunks().0;
+        to.into_remainder().iter_mut().zip(last).for_each(|(to, &x)| *to = simd::bf16_pair::of(x));
+    }
+}

@@ -1,0 +1,214 @@
+//! Depthwise convolutions: each channel with its own window.
+
+use super::super::axis::{Axis, Stretch};
+use super::product;
+use crate::Number;
+use crate::arena::Aligned;
+use crate::kernels::conv::Conv;
+use crate::loops::epilogue::Activation;
+use crate::microkernel::{BLOCK, Depthwise, Epilogue};
+use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
+use crate::threads::{self, By, Share};
+use core::ops::Range;
+
+/// Packs the weights of a depthwise convolution: `[block, tap, 16]`.
+pub fn pack_depthwise_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
+    let taps = product(geometry.kernel);
+    for (at, y) in y.iter_mut().enumerate() {
+        let (block, tap, lane) = (at / BLOCK / taps, at / BLOCK % taps, at % BLOCK);
+        *y = w.get((block * BLOCK + lane) * taps + tap).copied().unwrap_or(T::ZERO);
+    }
+}
+
+/// `y = f(w ∗ x + bias + add)` for as many groups as there are channels, all but the bias in
+/// blocks. The weights are packed by [`pack_depthwise_blocks`]; the bias has a number for each
+/// channel of the blocks.
+#[inline(always)]
+pub fn depthwise_nchwc(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    Epilogue::within_all(f, y, |y, f| depthwise([x, w], [bias, add], y, &geometry, f));
+}
+
+#[inline(never)]
+fn depthwise(
+    [x, w]: [&[f32]; 2],
+    [bias, add]: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Epilogue<f32>,
+) {
+    let axes = Axis::last_two(geometry);
+    let blocks = geometry.groups.div_ceil(BLOCK);
+    let row = axes[1].out * BLOCK;
+    let [from, to] = [product(geometry.size) * BLOCK, axes[0].out * row];
+    let taps = product(geometry.kernel);
+    if to == 0 {
+        return;
+    }
+    let padding = Padding::of(&axes);
+    let axes = padding.as_ref().map_or(axes, |padding| padding.axes);
+    let cost = y.len() + y.len() * taps * 2 / threads::PRODUCTS;
+    Share::of(y, to).hand_out(row, By::Rows, cost, |mut piece| {
+        let mut room = padding.as_ref().map(|_| Aligned([0.0; Padding::PIXELS * BLOCK]));
+        for (i, index) in piece.planes.enumerate() {
+            let block = index % blocks;
+            let add = add.map_or(&[][..], |add| &add[index * to..][..to]);
+            let mut x = &x[index * from..][..from];
+            if let (Some(padding), Some(room)) = (&padding, &mut room) {
+                padding.lay(x, &mut room.0);
+                x = &room.0;
+            }
+            let y = piece.y.plane(i);
+            Slide {
+                x,
+                w: &w[block * taps * BLOCK..][..taps * BLOCK],
+                bias: bias.map_or(&[], |bias| &bias[block * BLOCK..]),
+                add: add.get(piece.rows.start * row..).unwrap_or(&[]),
+                y: &mut *y,
+                y_steps: [row, BLOCK],
+                axes: &axes,
+                rows: piece.rows.clone(),
+                clamp: f.clamp(),
+            }
+            .compute();
+            let len = y.len();
+            f.finish(y, 1, len, len);
+        }
+    });
+}
+
+/// The zeros around a small image. Windows at its edges, which see other elements of the kernel than
+/// their neighbors, are most of it; with zeros around, all windows see all elements. To copy a large
+/// image takes longer than to part it.
+struct Padding {
+    /// The axes of the padded image.
+    axes: [Axis; 2],
+    /// Columns of the image.
+    cols: usize,
+    /// Where the image begins in the padded one.
+    first: usize,
+}
+
+impl Padding {
+    /// How many pixels a padded image has at most. All of them stand on the stack.
+    const PIXELS: usize = 256;
+
+    /// The padding of an image that wants some, and has little room for it.
+    fn of(axes: &[Axis; 2]) -> Option<Padding> {
+        let [h, w] = axes.map(|axis| axis.extent().max(axis.pad + axis.size));
+        let wanted = axes.iter().any(|axis| !axis.is_inside());
+        (HAS_VECTORS && wanted && h.saturating_mul(w) <= Padding::PIXELS).then(|| Padding {
+            axes: [Axis { size: h, pad: 0, ..axes[0] }, Axis { size: w, pad: 0, ..axes[1] }],
+            cols: axes[1].size,
+            first: axes[0].pad * w + axes[1].pad,
+        })
+    }
+
+    /// Lays an image among zeros.
+    fn lay(&self, x: &[f32], room: &mut [f32]) {
+        dispatch(Lay { x, to: &mut room[self.first * BLOCK..], padding: self });
+    }
+}
+
+/// The copy of an image to its place among zeros.
+struct Lay<'a> {
+    x: &'a [f32],
+    to: &'a mut [f32],
+    padding: &'a Padding,
+}
+
+impl WithSimd for Lay<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Lay { x, to, padding: Padding { axes, cols, .. } } = self;
+        // Rows are too short for a call of what copies memory.
+        let rows = x.chunks_exact((cols * BLOCK).max(1)).zip(to.chunks_mut(axes[1].size * BLOCK));
+        for (row, to) in rows {
+            let vectors = row.chunks_exact(S::LANES).zip(to.chunks_exact_mut(S::LANES));
+            vectors.for_each(|(x, to)| s.store(s.load(x), to));
+        }
+    }
+}
+
+/// Windows that slide over an image of one block of channels, each with its own kernel.
+pub(super) struct Slide<'a> {
+    /// The image.
+    pub x: &'a [f32],
+    /// The kernels: `[tap, BLOCK]`.
+    pub w: &'a [f32],
+    /// What is added to each channel; nothing where empty.
+    pub bias: &'a [f32],
+    /// What is added to each element of the output, laid out likewise; nothing where empty.
+    pub add: &'a [f32],
+    /// The output, from the first row on that is computed.
+    pub y: &'a mut [f32],
+    /// How far one row of the output starts from the next, and one column.
+    pub y_steps: [usize; 2],
+    /// Rows and columns.
+    pub axes: &'a [Axis; 2],
+    /// The rows of the output that are computed.
+    pub rows: Range<usize>,
+    /// The least and the largest result.
+    pub clamp: Option<(f32, f32)>,
+}
+
+impl Slide<'_> {
+    /// Computes them at the best level that the processor has.
+    #[inline(never)]
+    pub fn compute(self) {
+        dispatch(self);
+    }
+
+    /// Some rows and columns, from a row and a column on, whose windows see the same elements.
+    #[inline(always)]
+    fn part(&mut self, [row, col]: [usize; 2], [down, along]: [&Stretch; 2]) -> Depthwise<'_> {
+        let [h, w] = self.axes;
+        let [x_row, w_row] = [w.size, w.kernel].map(|size| size * BLOCK);
+        let at = (row - self.rows.start) * self.y_steps[0] + col * self.y_steps[1];
+        Depthwise {
+            x: self.x.get(down.from * x_row + along.from * BLOCK..).unwrap_or(&[]),
+            x_steps: [h.stride * x_row, w.stride * BLOCK],
+            kernel: [down.taps.len(), along.taps.len()],
+            tap_steps: [h.dilation * x_row, w.dilation * BLOCK],
+            w: self.w.get(down.taps.start * w_row + along.taps.start * BLOCK..).unwrap_or(&[]),
+            w_row,
+            bias: self.bias,
+            add: self.add.get(at..).unwrap_or(&[]),
+            y: &mut self.y[at..],
+            y_steps: self.y_steps,
+            rows: down.count,
+            cols: along.count,
+            clamp: self.clamp,
+        }
+    }
+}
+
+impl WithSimd for Slide<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        let [h, w] = self.axes;
+        let inside = [h.inside(), w.inside()];
+        let (mut row, end) = (self.rows.start, self.rows.end);
+        while row < end {
+            let down = h.stretch(&inside[0], row, end);
+            let mut col = 0;
+            while col < w.out {
+                let along = w.stretch(&inside[1], col, w.out);
+                self.part([row, col], [&down, &along]).run(s);
+                col += along.count;
+            }
+            row += down.count;
+        }
+    }
+}

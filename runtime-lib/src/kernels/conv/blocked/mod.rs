@@ -1,0 +1,299 @@
+//! Convolutions whose channels stand in blocks of [`BLOCK`]: `[batch, channels / 16, size…, 16]`.
+//! The last block may have channels that are padding, whose numbers are finite and mean nothing.
+//!
+//! A block is one vector of the widest kind, so that a pixel of the output is a few sums side by
+//! side, and each number of the input is multiplied with whole vectors of weights. What a window
+//! reads is copied to scratch memory first, padded, with one *phase* of the columns after the
+//! other, unless it can be read where it stands. A copy that only one kernel reads would take as
+//! long as its sums: where each channel has its own, windows at the edges are sums of fewer products
+//! instead.
+
+mod band;
+mod columns;
+mod copy;
+mod depthwise;
+mod groups;
+mod pairs;
+#[cfg(all(test, feature = "std"))]
+mod tests;
+mod transpose;
+mod weight_grad;
+mod winograd;
+
+use super::{Conv, product};
+use crate::Number;
+use crate::loops::epilogue::Activation;
+use crate::microkernel::{BLOCK, Epilogue, MAX_TAPS, Pixels};
+use crate::simd::bf16_pair::PAIR;
+use crate::threads::{self, By, Piece, Scratch, Share};
+use band::{Band, LARGE, Plane, Unit};
+pub(crate) use columns::{im2col_nchwc, im2col_nchwc_scratch};
+pub use depthwise::{depthwise_nchwc, pack_depthwise_blocks};
+use groups::Groups;
+pub use groups::{MAX_SHUFFLED, pack_group, pack_groups, packed_group_len, packed_groups_len};
+pub(crate) use pairs::{bf16_nchwc, bf16_nchwc_scratch};
+pub use transpose::{
+    conv_transpose_nchwc, conv_transpose_nchwc_scratch, has_nchwc_conv_transpose, pack_transposed,
+    packed_transposed_len, transpose_depthwise,
+};
+pub use weight_grad::{
+    conv_weight_grad_nchw_to_nchwc, conv_weight_grad_nchw_to_nchwc_scratch, conv_weight_grad_nchwc,
+    conv_weight_grad_nchwc_scratch, depthwise_conv_weight_grad, depthwise_conv_weight_grad_scratch,
+};
+pub use winograd::{
+    Reading, Tile, pack_winograd, pack_winograd_nchwc, packed_winograd_len,
+    packed_winograd_part_len, winograd_nchwc, winograd_nchwc_scratch, winograd_pays_in_pairs,
+    winograd_pays_packed_now, winograd_tile,
+};
+pub(crate) use winograd::{
+    pairs_of_tiles, pairs_of_tiles_scratch, sums_of_tiles, sums_of_tiles_scratch,
+};
+
+/// How many elements of scratch memory [`conv_nchwc`] wants to be fastest.
+pub const fn conv_nchwc_scratch(geometry: &Conv<'_>) -> usize {
+    Plane::of(geometry, geometry.groups * geometry.channels, Unit::of(BLOCK), LARGE).scratch()
+}
+
+/// How many elements of scratch memory [`conv_nchw_to_nchwc`] wants to be fastest.
+pub const fn conv_nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
+    Plane::of(geometry, geometry.channels, Unit::of(1), LARGE).scratch()
+}
+
+/// Whether there are kernels of this file for such a window: one of one or two axes with not too
+/// many elements.
+pub const fn has_blocks(kernel: &[usize]) -> bool {
+    let axes = kernel.len();
+    axes > 0 && axes <= 2 && product(kernel) <= MAX_TAPS
+}
+
+/// How many elements [`pack_blocks`] and [`pack_depthwise_blocks`] write.
+pub const fn packed_blocks_len(geometry: &Conv<'_>) -> usize {
+    (geometry.groups * geometry.filters).div_ceil(BLOCK) * geometry.depth() * BLOCK
+}
+
+/// Packs the weights of [`conv_nchwc`], where they are no constants.
+#[inline(never)]
+pub fn pack_nchwc(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
+    pack_blocks(w, y, &geometry, BLOCK);
+}
+
+/// Packs the weights of [`conv_nchw_to_nchwc`], where they are no constants.
+#[inline(never)]
+pub fn pack_nchw_to_nchwc(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
+    pack_blocks(w, y, &geometry, 1);
+}
+
+/// Packs the weights of [`depthwise_nchwc`], where they are no constants.
+#[inline(never)]
+pub fn pack_depthwise(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
+    pack_depthwise_blocks(w, y, &geometry);
+}
+
+/// Packs the weights of a convolution of `unit` channels at a time: [`BLOCK`], or 1 for an input
+/// whose channels stand in no blocks.
+pub fn pack_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, unit: usize) {
+    let (channels, taps) = (geometry.channels, product(geometry.kernel));
+    let mut y = y.chunks_exact_mut(BLOCK);
+    for filter in (0..geometry.filters).step_by(BLOCK) {
+        for first in (0..channels).step_by(unit) {
+            for tap in 0..taps {
+                for channel in first..channels.min(first + unit) {
+                    let Some(y) = y.next() else { return };
+                    for (lane, y) in y.iter_mut().enumerate() {
+                        let at = ((filter + lane) * channels + channel) * taps + tap;
+                        *y = w.get(at).copied().unwrap_or(T::ZERO);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `y = f(w ∗ x + bias + add)`, all but the weights and the bias in blocks. The weights are packed
+/// by [`pack_blocks`]; the bias has a number for each channel of the blocks.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn conv_nchwc(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    let compute = |y: &mut [_], f| accumulate_nchwc([x, w], [bias, add], y, scratch, &geometry, f);
+    Epilogue::within_all(f, y, compute);
+}
+
+/// The same in the hands of a kernel.
+#[inline(never)]
+pub(crate) fn accumulate_nchwc(
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Epilogue<f32>,
+) {
+    nchwc(of, addends, y, scratch, &Groups::of(geometry, 1), f);
+}
+
+/// `y = f(w ∗ x + bias + add)` likewise, for any number of groups, and an `x` whose channels stand
+/// as they did before they were dealt out from `shuffled` groups, at most [`MAX_SHUFFLED`]: first
+/// the first of each, then the second of each, and so on. The weights are packed by [`pack_group`].
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn grouped_conv_nchwc(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    shuffled: usize,
+    f: Activation,
+) {
+    let groups = Groups::of(&geometry, shuffled);
+    Epilogue::within_all(f, y, |y, f| nchwc([x, w], [bias, add], y, scratch, &groups, f));
+}
+
+#[inline(never)]
+fn nchwc(
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    groups: &Groups<'_>,
+    f: Epilogue<f32>,
+) {
+    convolve::<BLOCK, false>(of, addends, y, scratch, groups, f);
+}
+
+/// `y = f(w ∗ x + bias + add)` likewise, for an `x` whose channels stand in no blocks.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn conv_nchw_to_nchwc(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    let compute =
+        |y: &mut [_], f| accumulate_nchw_to_nchwc([x, w], [bias, add], y, scratch, &geometry, f);
+    Epilogue::within_all(f, y, compute);
+}
+
+/// The same in the hands of a kernel.
+#[inline(never)]
+pub(crate) fn accumulate_nchw_to_nchwc(
+    of: [&[f32]; 2],
+    addends: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    f: Epilogue<f32>,
+) {
+    convolve::<1, false>(of, addends, y, scratch, &Groups::of(geometry, 1), f);
+}
+
+fn convolve<const UNIT: usize, const PAIRED: bool>(
+    [x, w]: [&[f32]; 2],
+    [bias, add]: [Option<&[f32]>; 2],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    groups: &Groups<'_>,
+    f: Epilogue<f32>,
+) {
+    let geometry = &groups.geometry;
+    let [channels, filters] =
+        [geometry.channels, geometry.filters].map(|count| geometry.groups * count);
+    let unit = if PAIRED { Unit::pairs(PAIR * UNIT) } else { Unit::of(UNIT) };
+    let plane = Plane::of(geometry, channels, unit, LARGE);
+    let pixels = product(geometry.out);
+    let (from, to) = (plane.image(), filters.div_ceil(BLOCK) * pixels * BLOCK);
+    if to == 0 {
+        return;
+    }
+    let band = plane.band(scratch.len());
+    let mut taps = [0; MAX_TAPS];
+    let taps = band.taps(&plane, &mut taps);
+    let scratch = Scratch::new(scratch);
+    // By rows each thread reads all weights; by blocks, all of the image.
+    let by = if w.len() <= from { By::Rows } else { By::Planes };
+    for (image, y) in y.chunks_exact_mut(to).enumerate() {
+        let add = add.map_or(&[][..], |add| &add[image * to..][..to]);
+        let cost = to * geometry.depth() / threads::PRODUCTS;
+        Share::of(y, pixels * BLOCK).hand_out(plane.cut(), by, cost, |piece| {
+            let image = Image::<UNIT, PAIRED> {
+                x: &x[image * from..][..from],
+                w,
+                bias: bias.unwrap_or(&[]),
+                add,
+                groups,
+                taps,
+                f,
+            };
+            scratch.with(|scratch| image.convolve(&plane, &band, piece, scratch));
+        });
+    }
+}
+
+/// What the output is made of.
+struct Image<'a, const UNIT: usize, const PAIRED: bool> {
+    x: &'a [f32],
+    w: &'a [f32],
+    bias: &'a [f32],
+    add: &'a [f32],
+    groups: &'a Groups<'a>,
+    taps: &'a [usize],
+    f: Epilogue<f32>,
+}
+
+impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
+    /// Some rows of some blocks.
+    fn convolve(&self, plane: &Plane, band: &Band, piece: Piece<'_, f32>, scratch: &mut [f32]) {
+        let Piece { planes: blocks, rows: of, mut y } = piece;
+        let (width, start) = (plane.out()[1], of.start * plane.cut());
+        for [row, rows, col, cols] in plane.places(band, plane.window(of)) {
+            let at = (row * width + col) * BLOCK;
+            let pixels = at - start..at - start + ((rows - 1) * width + cols) * BLOCK;
+            let x = band.input(plane, self.x, [row, rows, col], scratch);
+            self.groups.parts(blocks.start, blocks.len(), |part| {
+                let block = blocks.start + part.block;
+                Pixels::<UNIT, PAIRED> {
+                    x,
+                    x_block: band.block,
+                    x_row: band.row,
+                    taps: self.taps,
+                    spans: part.spans,
+                    w: &self.w[part.weights..],
+                    bias: self.bias.get(block * BLOCK..).unwrap_or(&[]),
+                    add: self.add.get(block * y.apart() + at..).unwrap_or(&[]),
+                    y: y.part(part.block..part.block + part.blocks, pixels.clone()),
+                    y_row: width * BLOCK,
+                    y_col: BLOCK,
+                    blocks: part.blocks,
+                    rows,
+                    cols,
+                    kept: part.kept,
+                    clamp: self.f.clamp(),
+                    layers: 1,
+                    x_layer: 0,
+                }
+                .compute();
+            });
+            for block in 0..blocks.len() {
+                let y = &mut y.plane(block)[pixels.clone()];
+                let len = y.len();
+                self.f.finish(y, 1, len, len);
+            }
+        }
+    }
+}

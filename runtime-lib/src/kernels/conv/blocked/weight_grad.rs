@@ -1,0 +1,174 @@
+//! Derivatives by the weights of convolutions whose results have their channels in blocks.
+
+use super::band::{Band, LARGE, Plane, SMALL, Unit};
+use super::{BLOCK, Conv, MAX_TAPS, product};
+use crate::microkernel::{DepthwiseWeights, Weights};
+use crate::threads::{self, Scratch};
+
+/// How many elements of scratch memory [`conv_weight_grad_nchwc`] wants to be fastest.
+pub const fn conv_weight_grad_nchwc_scratch(geometry: &Conv<'_>) -> usize {
+    sums_len(geometry) + Plane::of(geometry, geometry.channels, Unit::of(BLOCK), LARGE).scratch()
+}
+
+/// How many elements of scratch memory [`conv_weight_grad_nchw_to_nchwc`] wants to be fastest.
+pub const fn conv_weight_grad_nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
+    sums_len(geometry) + Plane::of(geometry, geometry.channels, Unit::of(1), LARGE).scratch()
+}
+
+/// A sum for each weight, those of the channels that are missing to a whole block among them.
+const fn sums_len(geometry: &Conv<'_>) -> usize {
+    geometry.filters.div_ceil(BLOCK) * geometry.depth() * BLOCK
+}
+
+/// `dw = x ∗ dy`: the derivative by the weights, which stand as in ONNX, of a convolution in one group;
+/// `x` and `dy` have their channels in blocks.
+#[inline(never)]
+pub fn conv_weight_grad_nchwc(
+    x: &[f32],
+    dy: &[f32],
+    dw: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+) {
+    conv_weight_grad([x, dy], dw, scratch, &geometry, BLOCK);
+}
+
+/// `dw = x ∗ dy` likewise, for an `x` whose channels stand in no blocks.
+#[inline(never)]
+pub fn conv_weight_grad_nchw_to_nchwc(
+    x: &[f32],
+    dy: &[f32],
+    dw: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+) {
+    conv_weight_grad([x, dy], dw, scratch, &geometry, 1);
+}
+
+fn conv_weight_grad(
+    [x, dy]: [&[f32]; 2],
+    dw: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &Conv<'_>,
+    unit: usize,
+) {
+    let plane = Plane::of(geometry, geometry.channels, Unit::of(unit), LARGE);
+    let (sums, scratch) = scratch.split_at_mut(sums_len(geometry));
+    let band = plane.band(scratch.len());
+    let mut taps = [0; MAX_TAPS];
+    let taps = band.taps(&plane, &mut taps);
+    let blocks = geometry.filters.div_ceil(BLOCK);
+    let (from, to) = (plane.image(), blocks * product(geometry.out) * BLOCK);
+    sums.fill(0.0);
+    if from * to > 0 {
+        for (x, dy) in x.chunks_exact(from).zip(dy.chunks_exact(to)) {
+            add_image([x, dy], sums, scratch, (&plane, &band), (taps, geometry.channels, unit));
+        }
+    }
+    let depth = geometry.depth();
+    for (dw, sums) in dw.chunks_mut(BLOCK * depth).zip(sums.chunks_exact(BLOCK * depth)) {
+        take_apart(sums, dw, depth);
+    }
+}
+
+/// Writes the sums of the channels of a block, so many for each, channel by channel.
+fn take_apart(sums: &[f32], dw: &mut [f32], each: usize) {
+    for (lane, dw) in dw.chunks_exact_mut(each).enumerate() {
+        let sums = sums[lane..].iter().step_by(BLOCK);
+        dw.iter_mut().zip(sums).for_each(|(dw, &sum)| *dw = sum);
+    }
+}
+
+/// Adds the derivatives of an image.
+fn add_image(
+    [x, dy]: [&[f32]; 2],
+    sums: &mut [f32],
+    scratch: &mut [f32],
+    (plane, band): (&Plane, &Band),
+    (taps, channels, unit): (&[usize], usize, usize),
+) {
+    let [height, width] = plane.out();
+    let dy_block = height * width * BLOCK;
+    for [row, rows, col, cols] in plane.places(band, plane.all()) {
+        Weights {
+            x: band.input(plane, x, [row, rows, col], scratch),
+            x_block: band.block,
+            x_row: band.row,
+            unit,
+            taps,
+            channels,
+            dy: &dy[(row * width + col) * BLOCK..],
+            dy_block,
+            dy_row: width * BLOCK,
+            blocks: dy.len() / dy_block,
+            rows,
+            cols,
+            sums: &mut *sums,
+        }
+        .compute();
+    }
+}
+
+/// How many elements of scratch memory [`depthwise_conv_weight_grad`] wants to be fastest.
+pub const fn depthwise_conv_weight_grad_scratch(geometry: &Conv<'_>) -> usize {
+    product(geometry.kernel) * BLOCK + Plane::of(geometry, BLOCK, Unit::of(BLOCK), SMALL).scratch()
+}
+
+/// `dw = x ∗ dy` likewise, for as many groups as there are channels; `x` and `dy` have their channels
+/// in blocks.
+#[inline(never)]
+pub fn depthwise_conv_weight_grad(
+    x: &[f32],
+    dy: &[f32],
+    dw: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Conv<'_>,
+) {
+    let plane = Plane::of(&geometry, BLOCK, Unit::of(BLOCK), SMALL);
+    let count = product(geometry.kernel);
+    let band = plane.band(scratch.len() - count * BLOCK);
+    let mut taps = [0; MAX_TAPS];
+    let taps = band.taps(&plane, &mut taps);
+    let [blocks, pixels] = [geometry.groups.div_ceil(BLOCK), product(geometry.out)];
+    let scratch = Scratch::new(scratch);
+    let cost = dw.len() * geometry.batch * pixels / threads::PRODUCTS;
+    threads::share(dw, count * BLOCK, cost, |first, dw| {
+        scratch.with(|scratch| {
+            let (sums, scratch) = scratch.split_at_mut(count * BLOCK);
+            for (block, dw) in (first..).zip(dw.chunks_mut(count * BLOCK)) {
+                sums.fill(0.0);
+                for image in 0..geometry.batch {
+                    let at = image * blocks + block;
+                    let x = &x[at * plane.image()..][..plane.image()];
+                    let dy = &dy[at * pixels * BLOCK..][..pixels * BLOCK];
+                    add_block([x, dy], sums, scratch, (&plane, &band), taps);
+                }
+                take_apart(sums, dw, count);
+            }
+        });
+    });
+}
+
+/// Adds the derivatives of a block of an image.
+fn add_block(
+    [x, dy]: [&[f32]; 2],
+    sums: &mut [f32],
+    scratch: &mut [f32],
+    (plane, band): (&Plane, &Band),
+    taps: &[usize],
+) {
+    let [_, width] = plane.out();
+    for [row, rows, col, cols] in plane.places(band, plane.all()) {
+        DepthwiseWeights {
+            x: band.input(plane, x, [row, rows, col], scratch),
+            x_row: band.row,
+            taps,
+            dy: &dy[(row * width + col) * BLOCK..],
+            dy_row: width * BLOCK,
+            rows,
+            cols,
+            sums: &mut *sums,
+        }
+        .compute();
+    }
+}

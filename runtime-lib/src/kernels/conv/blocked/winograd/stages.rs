@@ -1,0 +1,250 @@
+//! The three stages of some rows of tiles: transformed, multiplied, and transformed back.
+
+use super::{Rows, Tiles};
+use crate::kernels::conv::product;
+use crate::microkernel::{
+    BLOCK, Epilogue, PAIRS, Pixels, Span, Tiling, Transforms, WinogradInput, WinogradOutput,
+    WinogradProducts,
+};
+use crate::threads::{self, By, PRODUCTS, Scratch, Share};
+
+/// Some rows of the tiles.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a, const TILE: usize, const SPAN: usize, const PAIRED: bool> {
+    tiles: &'a Tiles,
+    rows: Rows,
+    /// How many tiles they are.
+    count: usize,
+    /// Where their numbers are before the products, and after.
+    before: Places,
+    after: Places,
+}
+
+/// Where numbers of tiles are: how far apart those of neighbors start.
+#[derive(Clone, Copy)]
+struct Places {
+    /// In blocks of channels.
+    block: usize,
+    /// In a tile.
+    number: usize,
+    /// In tiles.
+    tile: usize,
+}
+
+/// From one number of so many tiles to the next: an odd number of vectors, so that all numbers of a tile
+/// find room in a cache.
+const fn apart(count: usize, unit: usize) -> usize {
+    ((count * unit).div_ceil(BLOCK) | 1) * BLOCK
+}
+
+impl<const TILE: usize, const SPAN: usize, const PAIRED: bool> Part<'_, TILE, SPAN, PAIRED>
+where
+    Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+{
+    pub fn of(tiles: &Tiles, rows: Rows) -> Part<'_, TILE, SPAN, PAIRED> {
+        let count = rows.count * tiles.across;
+        let [numbers, unit] = [tiles.tile.numbers(), tiles.unit];
+        if tiles.in_place() {
+            let places =
+                Places { block: count * numbers * BLOCK, number: BLOCK, tile: numbers * BLOCK };
+            return Part { tiles, rows, count, before: places, after: places };
+        }
+        let [from, to] = [unit, BLOCK].map(|unit| apart(count, unit));
+        let before = Places { block: numbers * from, number: from, tile: unit };
+        let after = Places { block: to, number: tiles.filters * to, tile: BLOCK };
+        Part { tiles, rows, count, before, after }
+    }
+
+    /// Computes all of the rows.
+    pub fn compute(
+        &self,
+        [x, w]: [&[f32]; 2],
+        addends: [&[f32]; 2],
+        y: &mut Share<'_, f32>,
+        [of_row, scratch]: [&mut [f32]; 2],
+        f: Epilogue<f32>,
+    ) {
+        let (numbers, sums) = scratch.split_at_mut(self.tiles.blocks * self.before.block);
+        self.transform(x, numbers, of_row);
+        if self.tiles.in_place() {
+            self.multiply_in_place(numbers, w);
+            return self.transform_back(numbers, addends, y, f);
+        }
+        let sums = &mut sums[..self.tiles.tile.parts() * self.after.number];
+        self.multiply(numbers, w, sums);
+        self.transform_back(sums, addends, y, f);
+    }
+
+    /// Transforms the input: `[block, number, tile, unit]`.
+    fn transform(&self, x: &[f32], numbers: &mut [f32], scratch: &mut [f32]) {
+        let Part { tiles, rows, before, .. } = *self;
+        let (unit, size) = (before.block, product(&tiles.size) * BLOCK);
+        let scratch = Scratch::new(scratch);
+        threads::share(numbers, unit, numbers.len(), |first, numbers| {
+            scratch.with(|scratch| {
+                for (block, numbers) in (first..).zip(numbers.chunks_exact_mut(unit)) {
+                    for (i, row) in (rows.first..).take(rows.count).enumerate() {
+                        let image = (row / tiles.down * tiles.blocks + block) * size;
+                        WinogradInput::<TILE, SPAN, PAIRED> {
+                            rows: tiles.reads(&x[image..][..size], row % tiles.down),
+                            before: tiles.pads[1],
+                            tiles: tiles.across,
+                            scratch: &mut *scratch,
+                            numbers: &mut numbers[i * tiles.across * before.tile..],
+                            apart: before.number,
+                            step: before.tile,
+                        }
+                        .compute();
+                    }
+                }
+            });
+        });
+    }
+
+    /// Multiplies: `[number, block of filters, tile, 16]`.
+    fn multiply(&self, numbers: &[f32], w: &[f32], sums: &mut [f32]) {
+        // Channels, or pairs of such.
+        let depth = self.tiles.channels * self.tiles.unit / BLOCK;
+        let unit = self.after.number;
+        let cost = sums.len() * depth / PRODUCTS;
+        threads::share(sums, unit, cost, |first, sums| {
+            if PAIRED {
+                self.sums::<PAIRS, true>((numbers, w), first, sums, depth);
+            } else {
+                self.sums::<BLOCK, false>((numbers, w), first, sums, depth);
+            }
+        });
+    }
+
+    /// Likewise, with `[tile, number, 16]` before and after.
+    fn multiply_in_place(&self, numbers: &mut [f32], w: &[f32]) {
+        let Part { tiles: &Tiles { channels, .. }, after, .. } = *self;
+        let cost = numbers.len() * channels / PRODUCTS;
+        threads::share(numbers, after.tile, cost, |_, numbers| {
+            WinogradProducts::<SPAN> { numbers, w, channels }.compute();
+        });
+    }
+
+    /// The sums from one on.
+    fn sums<const UNIT: usize, const IN_PAIRS: bool>(
+        &self,
+        (numbers, w): (&[f32], &[f32]),
+        first: usize,
+        sums: &mut [f32],
+        depth: usize,
+    ) {
+        let Part { tiles: &Tiles { tile, filters, .. }, before, after, .. } = *self;
+        let weights = depth * filters * BLOCK;
+        if tile.sums() == tile.span() {
+            // Each is made of one number.
+            let numbers = numbers.get(first * before.number..).unwrap_or(&[]);
+            let of = (numbers, &w[first * weights..]);
+            return self.products::<UNIT, IN_PAIRS>(of, &[0], sums, depth);
+        }
+        let mut w =
+            &w[(0..first).map(|sum| tile.numbers_of(sum).count()).sum::<usize>() * weights..];
+        for (sum, sums) in (first..).zip(sums.chunks_exact_mut(after.number)) {
+            let mut taps = [0; 4];
+            let mut count = 0;
+            for (tap, number) in taps.iter_mut().zip(tile.numbers_of(sum)) {
+                *tap = number * before.number;
+                count += 1;
+            }
+            self.products::<UNIT, IN_PAIRS>((numbers, w), &taps[..count], sums, depth);
+            w = &w[count * weights..];
+        }
+    }
+
+    /// The sums of products of the numbers that are there.
+    fn products<const UNIT: usize, const IN_PAIRS: bool>(
+        &self,
+        (x, w): (&[f32], &[f32]),
+        taps: &[usize],
+        sums: &mut [f32],
+        depth: usize,
+    ) {
+        let Part { tiles, count, before, after, .. } = *self;
+        let layer = after.number;
+        Pixels::<UNIT, IN_PAIRS> {
+            x,
+            x_block: before.block,
+            x_row: 0,
+            taps,
+            spans: &[Span { first: 0, count: depth }],
+            w,
+            bias: &[],
+            add: &[],
+            layers: sums.len() / layer,
+            x_layer: before.number,
+            y: Share::of(sums, after.block),
+            y_row: after.block,
+            y_col: BLOCK,
+            blocks: tiles.filters,
+            rows: 1,
+            cols: count,
+            kept: 0,
+            clamp: None,
+        }
+        .compute();
+    }
+
+    /// Transforms the sums back, and finishes them: in all blocks of the images that the rows are of.
+    fn transform_back(
+        &self,
+        sums: &[f32],
+        addends: [&[f32]; 2],
+        y: &mut Share<'_, f32>,
+        f: Epilogue<f32>,
+    ) {
+        let Part { tiles, rows, .. } = *self;
+        let images = rows.first / tiles.down..(rows.first + rows.count).div_ceil(tiles.down);
+        let planes = images.start * tiles.filters..images.end * tiles.filters;
+        let (first, len) = (planes.start, y.len());
+        let y = y.part(planes, 0..len);
+        y.hand_out(len, By::Planes, sums.len(), |mut piece| {
+            for (i, plane) in piece.planes.enumerate() {
+                self.rows_back(sums, addends, first + plane, piece.y.plane(i), f);
+            }
+        });
+    }
+
+    /// Those of a block of an image, of which `y` has all rows of the tiles.
+    fn rows_back(
+        &self,
+        sums: &[f32],
+        [bias, add]: [&[f32]; 2],
+        plane: usize,
+        y: &mut [f32],
+        f: Epilogue<f32>,
+    ) {
+        let Part { tiles, rows, after, .. } = *self;
+        let row = TILE * tiles.out[1] * BLOCK;
+        let block = plane % tiles.filters;
+        let before = plane / tiles.filters * tiles.down;
+        // Where the rows of this image are among all, and where it has them.
+        let from = before.max(rows.first);
+        let to = (before + tiles.down).min(rows.first + rows.count);
+        let [start, end] = [from, to].map(|at| ((at - before) * row).min(y.len()));
+        let y = &mut y[start..end];
+        let bias = bias.get(block * BLOCK..).and_then(<[f32]>::first_chunk);
+        let bias = bias.unwrap_or(&[0.0; BLOCK]);
+        let add_from = plane * product(&tiles.out) * BLOCK + tiles.above * row + start;
+        for (i, y) in y.chunks_mut(row).enumerate() {
+            WinogradOutput::<TILE, SPAN> {
+                sums: &sums
+                    [block * after.block + (from - rows.first + i) * tiles.across * after.tile..],
+                apart: after.number,
+                step: after.tile,
+                tiles: tiles.across,
+                bias,
+                add: add.get(add_from + i * row..).unwrap_or(&[]),
+                y,
+                cols: tiles.out[1],
+                clamp: f.clamp(),
+            }
+            .compute();
+        }
+        let len = y.len();
+        f.finish(y, 1, len, len);
+    }
+}

@@ -1,0 +1,140 @@
+//! `CausalConvWithState`: convolutions along time, channel by channel, that go on where the last
+//! ones stopped.
+
+use crate::loops::epilogue::Activation;
+use crate::{Float, Number};
+
+/// Signals of some channels.
+#[derive(Clone, Copy, Debug)]
+pub struct CausalConv {
+    /// How many signals there are.
+    pub batch: usize,
+    /// The channels of each.
+    pub channels: usize,
+    /// The length of a signal.
+    pub len: usize,
+    /// How many weights a channel has.
+    pub kernel: usize,
+}
+
+/// Elements that are summed at once.
+const COLUMNS: usize = 64;
+
+/// `y[t] = f(Σ w[i] · x[t + i - (kernel - 1)] + bias)`; what comes before `x` is the end of `past`,
+/// or zero. The last `kernel - 1` elements of both go to `present`.
+#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
+pub fn causal_conv_with_state<T: Float>(
+    x: &[T],
+    w: &[T],
+    bias: Option<&[T]>,
+    past: Option<&[T]>,
+    y: &mut [T],
+    present: Option<&mut [T]>,
+    geometry: CausalConv,
+    f: Activation,
+) {
+    let CausalConv { batch, channels, len, kernel } = geometry;
+    let state = kernel - 1;
+    let before = |row: usize| past.map_or(&[][..], |past| &past[row * state..][..state]);
+    for row in 0..batch * channels {
+        let channel = row % channels;
+        let signal = Signal { x: &x[row * len..][..len], past: before(row), state };
+        let w = &w[channel * kernel..][..kernel];
+        let bias = bias.map_or(T::Wide::ZERO, |bias| bias[channel].widen());
+        for (first, y) in (0..).step_by(COLUMNS).zip(y[row * len..][..len].chunks_mut(COLUMNS)) {
+            let mut sums = [bias; COLUMNS];
+            for (i, w) in w.iter().enumerate() {
+                signal.add(w.widen(), first + i, &mut sums[..y.len()]);
+            }
+            y.iter_mut().zip(sums).for_each(|(y, sum)| *y = f.of(T::narrow(sum)));
+        }
+    }
+    let Some(present) = present else { return };
+    for (row, present) in present.chunks_exact_mut(state.max(1)).enumerate() {
+        let signal = Signal { x: &x[row * len..][..len], past: before(row), state };
+        present.iter_mut().zip(len..).for_each(|(to, at)| *to = signal.at(at));
+    }
+}
+
+/// A signal with what comes before it.
+struct Signal<'a, T> {
+    x: &'a [T],
+    /// What came before; nothing stands for zeros.
+    past: &'a [T],
+    /// How much comes before.
+    state: usize,
+}
+
+impl<T: Float> Signal<'_, T> {
+    /// The element at `at`, counted from the first that comes before.
+    fn at(&self, at: usize) -> T {
+        match at.checked_sub(self.state) {
+            Some(at) => self.x[at],
+            None => self.past.get(at).copied().unwrap_or(T::ZERO),
+        }
+    }
+
+    /// Adds `w` times the elements from `first` on.
+    #[inline(always)]
+    fn add(&self, w: T::Wide, first: usize, sums: &mut [T::Wide]) {
+        let before = self.state.saturating_sub(first).min(sums.len());
+        let (early, late) = sums.split_at_mut(before);
+        let past = self.past.get(first..).unwrap_or_default();
+        let x = &self.x[(first + before).saturating_sub(self.state)..];
+        for (sums, from) in [(early, past), (late, x)] {
+            for (sum, x) in sums.iter_mut().zip(from) {
+                *sum = sum.add(w.mul(x.widen()));
+            }
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use std::{vec, vec::Vec};
+
+    #[test]
+    fn a_signal_in_parts_gives_what_the_whole_gives() {
+        let (len, channels) = (150, 2);
+        let x: Vec<f64> = (0..channels * len).map(|i| (i * i % 17) as f64).collect();
+        for kernel in [1, 2, 4] {
+            let w: Vec<f64> = (0..channels * kernel).map(|i| i as f64 - 2.0).collect();
+            let geometry = CausalConv { batch: 1, channels, len, kernel };
+            let mut whole = vec![0.0; x.len()];
+            let bias = [0.5, -1.0];
+            let f = Activation::Swish { alpha: 1.0 };
+            causal_conv_with_state(&x, &w, Some(&bias), None, &mut whole, None, geometry, f);
+            let truth = |channel: usize, t: usize| {
+                let terms = (0..kernel).filter(|i| t + i + 1 >= kernel);
+                let term =
+                    |i: usize| w[channel * kernel + i] * x[channel * len + t + i + 1 - kernel];
+                f.of(bias[channel] + terms.map(term).sum::<f64>())
+            };
+            assert!((0..len * 2).all(|i| (whole[i] - truth(i / len, i % len)).abs() < 1e-9));
+            let mut past: Option<Vec<f64>> = None;
+            let mut at = 0;
+            for part in [1, 2, 70, 77] {
+                let cut = |c: usize| x[c * len + at..][..part].to_vec();
+                let (x, mut y) = ([cut(0), cut(1)].concat(), vec![0.0; part * channels]);
+                let mut present = vec![9.0; channels * (kernel - 1)];
+                let geometry = CausalConv { batch: 1, channels, len: part, kernel };
+                let before = past.as_deref();
+                causal_conv_with_state(
+                    &x,
+                    &w,
+                    Some(&bias),
+                    before,
+                    &mut y,
+                    Some(&mut present),
+                    geometry,
+                    f,
+                );
+                for c in 0..channels {
+                    assert_eq!(y[c * part..][..part], whole[c * len + at..][..part], "{kernel}");
+                }
+                (past, at) = (Some(present), at + part);
+            }
+        }
+    }
+}

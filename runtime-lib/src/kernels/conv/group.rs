@@ -1,0 +1,169 @@
+//! Convolutions as products: one for each group, and for each band of the output.
+
+use super::plain::sums;
+use super::planes::{Band, Window};
+use super::{Conv, Weights, conv_least_scratch, pack_weights, packed_at_first, product};
+use crate::kernels::matmul::packed_a_len;
+use crate::microkernel::{Addend, Epilogue, Factor, Matrix, Product, Real, Target};
+use crate::threads::{self, Scratch};
+
+/// What a convolution reads.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<'a, T> {
+    pub x: &'a [T],
+    pub w: &'a [T],
+    pub bias: Option<&'a [T]>,
+    pub add: Option<&'a [T]>,
+}
+
+/// `y = f(w ∗ x + bias + add)`.
+pub(super) fn conv_real<T: Real>(
+    operands: &Operands<'_, T>,
+    y: &mut [T],
+    scratch: &mut [T],
+    geometry: Conv<'_>,
+    f: Epilogue<T>,
+) {
+    let pixels = product(geometry.out);
+    if geometry.filters * pixels == 0 {
+        return;
+    }
+    let Some(window) = Window::of(&geometry) else {
+        let Operands { x, w, bias, add } = *operands;
+        sums((x, w), [bias, add], y, geometry);
+        let len = y.len();
+        return f.apply(y, 1, len, len);
+    };
+    let packed = packed_at_first(&geometry);
+    if packed > 0 && scratch.len() >= conv_least_scratch(&geometry) + packed {
+        let (panels, scratch) = scratch.split_at_mut(packed);
+        pack_weights(operands.w, panels, &geometry);
+        let operands = Operands { w: panels, ..*operands };
+        let geometry = Conv { weights: Weights::Packed, ..geometry };
+        return conv_real(&operands, y, scratch, geometry, f);
+    }
+    let (each, scratch) = (geometry.filters * pixels, Scratch::new(scratch));
+    let cost = y.len() * geometry.depth() / threads::PRODUCTS;
+    threads::share(y, each, cost, |first, y| {
+        scratch.with(|scratch| {
+            let groups = (first..).map(|index| operands.group(index, &geometry));
+            let groups = groups.zip(y.chunks_exact_mut(each));
+            if geometry.is_pointwise() {
+                return groups.for_each(|(group, y)| group.pointwise(y, scratch, f));
+            }
+            let mut bands = Bands::new(window, scratch, geometry.scratch_of_product(0), f);
+            groups.for_each(|(group, y)| bands.run(&group, y));
+        });
+    });
+}
+
+impl<T: Real> Operands<'_, T> {
+    /// What the group reads that stands at a place of the output.
+    fn group(&self, index: usize, geometry: &Conv<'_>) -> Group<'_, T> {
+        let Conv { groups, channels, filters, .. } = *geometry;
+        let depth = geometry.depth();
+        let (from, pixels) = (channels * product(geometry.size), product(geometry.out));
+        let group = index % groups;
+        let w = match geometry.weights {
+            Weights::Plain => {
+                let data = &self.w[group * filters * depth..][..filters * depth];
+                Factor::Matrix(Matrix { data, row: depth, col: 1 })
+            }
+            Weights::Packed => {
+                let len = packed_a_len(&geometry.packing());
+                Factor::Panels(&self.w[group * len..][..len])
+            }
+        };
+        Group {
+            x: &self.x[index * from..][..from],
+            w,
+            bias: self.bias.map_or(&[], |bias| &bias[group * filters..]),
+            add: self.add.map_or(&[], |add| &add[index * filters * pixels..]),
+            filters,
+            depth,
+            pixels,
+        }
+    }
+}
+
+/// One group of one input.
+struct Group<'a, T> {
+    /// Its input channels.
+    x: &'a [T],
+    /// Its weights: one row for each of its output channels.
+    w: Factor<'a, T>,
+    /// What is added to all of an output channel; nothing where empty.
+    bias: &'a [T],
+    /// What is added to each element of the output; nothing where empty.
+    add: &'a [T],
+    filters: usize,
+    depth: usize,
+    /// Elements of an output channel.
+    pixels: usize,
+}
+
+impl<'a, T: Real> Group<'a, T> {
+    /// Computes the output where each of its elements reads the input at its own place only.
+    fn pointwise(&self, y: &mut [T], scratch: &mut [T], f: Epilogue<T>) {
+        let b = Factor::Matrix(Matrix { data: self.x, row: self.pixels, col: 1 });
+        self.product(b, self.pixels, 0, f).run(y, Target::whole(self.pixels), scratch);
+    }
+
+    /// The product that makes `n` columns of the output, from element `at` of each channel on.
+    fn product(&self, b: Factor<'a, T>, n: usize, at: usize, f: Epilogue<T>) -> Product<'a, T> {
+        let bias = Addend { data: self.bias, row: 1, col: 0, scale: T::ONE };
+        let add = self.add.get(at..).unwrap_or(&[]);
+        let add = Addend { data: add, row: self.pixels, col: 1, scale: T::ONE };
+        Product {
+            m: self.filters,
+            n,
+            k: self.depth,
+            a: self.w,
+            b,
+            alpha: T::ONE,
+            addends: [bias, add],
+            f,
+        }
+    }
+}
+
+/// Where the bands of a convolution are computed.
+struct Bands<'s, T> {
+    window: Window,
+    band: Band,
+    starts: &'s [T],
+    planes: &'s mut [T],
+    /// For the products.
+    scratch: &'s mut [T],
+    f: Epilogue<T>,
+}
+
+impl<'s, T: Real> Bands<'s, T> {
+    /// Divides the scratch memory, of which products want `rest` elements.
+    fn new(window: Window, scratch: &'s mut [T], rest: usize, f: Epilogue<T>) -> Bands<'s, T> {
+        let (starts, scratch) = scratch.split_at_mut(window.starts_len());
+        let band = window.band(scratch.len().saturating_sub(rest + Band::behind::<T>()));
+        window.starts(&band, starts);
+        let (planes, scratch) = scratch.split_at_mut(band.planes_len::<T>());
+        Bands { window, band, starts, planes, scratch, f }
+    }
+
+    /// Computes the output of a group.
+    fn run(&mut self, group: &Group<'_, T>, y: &mut [T]) {
+        let [d, h, w] = self.window.axes;
+        for depth in 0..d.out {
+            for row in (0..h.out).step_by(self.band.rows) {
+                for col in (0..w.out).step_by(self.band.cols) {
+                    self.window.fill(group.x, &self.band, [depth, row, col], self.planes);
+                    let rows = self.band.rows.min(h.out - row);
+                    let cols = self.band.cols.min(w.out - col);
+                    let at = (depth * h.out + row) * w.out + col;
+                    let to = Target { row: group.pixels, pitch: self.band.pitch, width: cols };
+                    let b = Factor::Rows { data: self.planes, starts: self.starts };
+                    let product = group.product(b, self.band.columns(rows, cols), at, self.f);
+                    product.run(&mut y[at..], to, self.scratch);
+                }
+            }
+        }
+    }
+}

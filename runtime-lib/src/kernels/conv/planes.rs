@@ -1,0 +1,239 @@
+//! The input of a convolution, laid out anew.
+//!
+//! Along an axis with stride `s`, the kernel's elements see the padded input at places
+//! `s · o + p` only, for `p` one of few *phases*. Each phase of each channel becomes a plane of
+//! its own, in which neighboring outputs read neighboring elements.
+
+use super::Conv;
+use super::axis::Axis;
+use crate::microkernel::{Real, panel_cols};
+
+/// The three last axes of a group, where there are no more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub channels: usize,
+    pub axes: [Axis; 3],
+}
+
+/// The part of the output that is computed at once: rows and columns of one depth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Band {
+    /// Rows of the output.
+    pub rows: usize,
+    /// Columns of the output.
+    pub cols: usize,
+    /// Columns of a plane.
+    pub pitch: usize,
+    /// Elements of a plane.
+    plane: usize,
+    /// How many planes there are.
+    planes: usize,
+}
+
+impl Window {
+    /// The window of a convolution with at most three axes.
+    pub const fn of(conv: &Conv<'_>) -> Option<Window> {
+        match Axis::all(conv) {
+            Some(axes) => Some(Window { channels: conv.channels, axes }),
+            None => None,
+        }
+    }
+
+    /// How many planes a band has.
+    const fn planes(&self) -> usize {
+        let [d, h, w] = &self.axes;
+        self.channels * d.kernel * h.phases() * w.phases()
+    }
+
+    /// The band with as many rows, or else columns, as fit in `limit` elements; one at least.
+    pub const fn band(&self, limit: usize) -> Band {
+        let [_, h, w] = &self.axes;
+        let each = limit / at_least(self.planes(), 1);
+        let rows = (each / (w.out + w.extra())).saturating_sub(h.extra());
+        if rows > 0 {
+            return self.band_of(part(h.out, rows), w.out);
+        }
+        let cols = (each / (1 + h.extra())).saturating_sub(w.extra());
+        self.band_of(1, part(w.out, at_least(cols, 1)))
+    }
+
+    /// The band of so many rows and columns.
+    const fn band_of(&self, rows: usize, cols: usize) -> Band {
+        let [_, h, w] = &self.axes;
+        let pitch = cols + w.extra();
+        Band { rows, cols, pitch, plane: (rows + h.extra()) * pitch, planes: self.planes() }
+    }
+
+    /// The band that fits in `limit` elements, or one of so many columns if that is larger.
+    pub const fn band_of_at_least(&self, cols: usize, limit: usize) -> Band {
+        let band = self.band(limit);
+        let cols = if self.axes[2].out < cols { self.axes[2].out } else { cols };
+        if band.cols < cols { self.band_of(1, cols) } else { band }
+    }
+
+    /// How many elements [`Window::starts`] writes.
+    pub const fn starts_len(&self) -> usize {
+        let [d, h, w] = &self.axes;
+        self.channels * d.kernel * h.kernel * w.kernel
+    }
+
+    /// Writes where in the planes each weight's row starts, as bits.
+    pub fn starts<T: Real>(&self, band: &Band, starts: &mut [T]) {
+        let [d, h, w] = self.axes;
+        let mut starts = starts.iter_mut();
+        for plane in 0..self.channels * d.kernel {
+            for i in 0..h.kernel {
+                let (row_phase, row) = h.tap(i);
+                for ((col_phase, col), to) in (0..w.kernel).map(|j| w.tap(j)).zip(&mut starts) {
+                    let plane = (plane * h.phases() + row_phase) * w.phases() + col_phase;
+                    *to = T::of_offset(plane * band.plane + row * band.pitch + col);
+                }
+            }
+        }
+    }
+
+    /// Fills the planes for the outputs at depth `at[0]` from row `at[1]` and column `at[2]` on.
+    /// `x` is the input of the group.
+    pub fn fill<T: Real>(&self, x: &[T], band: &Band, at: [usize; 3], planes: &mut [T]) {
+        let [d, h, w] = self.axes;
+        let mut planes = planes.chunks_exact_mut(band.plane);
+        for channel in x.chunks_exact(d.size * h.size * w.size) {
+            for depth in (0..d.kernel).map(|k| d.input(at[0], k * d.dilation)) {
+                let slice = depth.map(|depth| &channel[depth * h.size * w.size..]);
+                for row_phase in 0..h.phases() {
+                    for (col_phase, plane) in (0..w.phases()).zip(&mut planes) {
+                        let line = Line::of(&w, at[2], col_phase, band.pitch);
+                        // At once, for padding of single elements would take a call each.
+                        let is_padded = line.count < band.pitch;
+                        if is_padded {
+                            plane.fill(T::ZERO);
+                        }
+                        for (i, to) in plane.chunks_exact_mut(band.pitch).enumerate() {
+                            let row = slice.zip(h.input(at[1] + i, row_phase));
+                            let row = row.map(|(x, row)| &x[row * w.size..][..w.size]);
+                            match row {
+                                Some(row) => line.copy(row, w.stride, to),
+                                None if is_padded => {}
+                                None => to.fill(T::ZERO),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Band {
+    /// How many elements the planes have, with room for a panel behind them.
+    pub const fn planes_len<T>(&self) -> usize {
+        self.planes * self.plane + Band::behind::<T>()
+    }
+
+    /// How much room is behind the planes.
+    pub const fn behind<T>() -> usize {
+        panel_cols::<T>()
+    }
+
+    /// How many columns a product has that computes so many rows and columns of the output.
+    pub fn columns(&self, rows: usize, cols: usize) -> usize {
+        (rows - 1) * self.pitch + cols
+    }
+}
+
+/// What a row of a plane has of a row of the image.
+#[derive(Clone, Copy)]
+pub(super) struct Line {
+    /// Where in the plane it starts.
+    to: usize,
+    /// Where in the image it starts.
+    from: usize,
+    /// How many elements it has.
+    count: usize,
+}
+
+impl Line {
+    /// For the outputs from `first` on, so many elements of a phase.
+    pub(super) fn of(axis: &Axis, first: usize, phase: usize, pitch: usize) -> Line {
+        let start = first * axis.stride + phase;
+        // Divisions take longer than to copy a short row.
+        let steps = |len: usize| if axis.stride == 1 { len } else { len.div_ceil(axis.stride) };
+        let to = steps(axis.pad.saturating_sub(start)).min(pitch);
+        let from = (start + to * axis.stride).saturating_sub(axis.pad);
+        let there = steps(axis.size.saturating_sub(from));
+        Line { to, from: from.min(axis.size), count: there.min(pitch - to) }
+    }
+
+    /// Lays that part of a row, with zeros around it, where an element is `from` numbers of the image
+    /// and `to` of the band. `copy` is given the row from the first one on, and room for all of them.
+    #[inline(always)]
+    pub(super) fn lay(
+        self,
+        [from, to]: [usize; 2],
+        row: &[f32],
+        band: &mut [f32],
+        copy: impl FnOnce(&[f32], &mut [f32]),
+    ) {
+        let (before, band) = band.split_at_mut(self.to * to);
+        let (there, behind) = band.split_at_mut(self.count * to);
+        clear(before);
+        copy(&row[self.from * from..], there);
+        clear(behind);
+    }
+
+    /// Copies that part of the row.
+    #[inline(always)]
+    fn copy<T: Copy>(self, row: &[T], stride: usize, plane: &mut [T]) {
+        let (row, plane) = (&row[self.from..], &mut plane[self.to..][..self.count]);
+        match stride {
+            1 => copy(&row[..plane.len()], plane),
+            // The last pair may lack its second.
+            2 if row.len() >= 2 * plane.len() => {
+                plane.iter_mut().zip(row.as_chunks::<2>().0).for_each(|(to, &[x, _])| *to = x);
+            }
+            _ => plane.iter_mut().zip(row.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
+        }
+    }
+}
+
+/// Fills a part of a row with zeros. Most are empty, or so short that a call takes longer.
+#[inline(always)]
+fn clear(x: &mut [f32]) {
+    match x.len() {
+        0 => {}
+        1 => x[0] = 0.0,
+        2 => x.copy_from_slice(&[0.0; 2]),
+        _ => x.fill(0.0),
+    }
+}
+
+/// Copies a row. Most are so short that a call takes longer.
+#[inline(always)]
+fn copy<T: Copy>(x: &[T], y: &mut [T]) {
+    match x.len() {
+        4..8 => both_ends::<T, 4>(x, y),
+        8..16 => both_ends::<T, 8>(x, y),
+        16..=32 => both_ends::<T, 16>(x, y),
+        _ => y.copy_from_slice(x),
+    }
+}
+
+/// Copies the first and the last `N` elements, which are all.
+#[inline(always)]
+fn both_ends<T: Copy, const N: usize>(x: &[T], y: &mut [T]) {
+    if let (Some(from), Some(to)) = (x.first_chunk::<N>(), y.first_chunk_mut()) {
+        *to = *from;
+    }
+    if let (Some(from), Some(to)) = (x.last_chunk::<N>(), y.last_chunk_mut()) {
+        *to = *from;
+    }
+}
+
+const fn at_least(x: usize, least: usize) -> usize {
+    if x < least { least } else { x }
+}
+
+/// The length of the parts of `x`, when it is cut in equal ones that are at most `most` long.
+const fn part(x: usize, most: usize) -> usize {
+    if x <= most { x } else { x.div_ceil(x.div_ceil(most)) }
+}

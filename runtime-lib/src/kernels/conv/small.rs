@@ -1,0 +1,188 @@
+//! Convolutions in few instructions, for where space matters more than time: one loop gathers what a
+//! window sees, another one multiplies it with the weights of each filter.
+
+use super::{Conv, product};
+use crate::loops::epilogue::Activation;
+use crate::simd::dot::dot;
+
+/// Where windows are gathered.
+pub(crate) struct Room<'a, T> {
+    /// For the elements of a window of one channel.
+    pub starts: &'a mut [u32],
+    /// For those of all channels.
+    pub window: &'a mut [T],
+}
+
+/// `y = f(w ∗ x + bias + add)`. The weights are plain. `starts` and `window` are for the elements of a
+/// window of one channel, and of all channels.
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn small_conv(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    starts: &mut [u32],
+    window: &mut [f32],
+    geometry: Conv<'_>,
+    f: Activation,
+) {
+    convolve(x, w, bias, y, Room { starts, window }, &geometry);
+    if let Some(add) = add {
+        add_each(y, add);
+    }
+    f.apply_small(y);
+}
+
+#[inline(never)]
+fn convolve(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    y: &mut [f32],
+    room: Room<'_, f32>,
+    geometry: &Conv<'_>,
+) {
+    let bias = bias.unwrap_or_default();
+    let (places, depth) = (product(geometry.out), geometry.depth().max(1));
+    let Conv { groups, filters, .. } = *geometry;
+    each_window(
+        x,
+        room,
+        geometry,
+        0.0,
+        |x| x,
+        |window, mut at| {
+            let (mut weights, mut bias) = (w.chunks_exact(depth), bias.iter());
+            let mut windows = window.chunks_exact(depth);
+            for _ in 0..groups {
+                // No weights, no window: a sum of nothing.
+                let window = windows.next().unwrap_or_default();
+                for _ in 0..filters {
+                    let w = weights.next().unwrap_or_default();
+                    let bias = bias.next().copied().unwrap_or(0.0);
+                    if let Some(y) = y.get_mut(at) {
+                        *y = dot(window, w, bias);
+                    }
+                    at += places;
+                }
+            }
+        },
+    );
+}
+
+#[inline(never)]
+fn add_each(y: &mut [f32], add: &[f32]) {
+    y.iter_mut().zip(add).for_each(|(y, add)| *y += add);
+}
+
+/// Gathers what `map` makes of the elements that windows see of all channels; beyond the image these are
+/// `outside`. `then` is given it, and where the result of the first filter belongs.
+#[inline(always)]
+pub(crate) fn each_window<T: Copy>(
+    x: &[T],
+    Room { starts, window }: Room<'_, T>,
+    geometry: &Conv<'_>,
+    outside: T,
+    map: impl Fn(T) -> T,
+    mut then: impl FnMut(&[T], usize),
+) {
+    let Conv { batch, groups, filters, size, out, .. } = *geometry;
+    let (elements, places) = (product(size), product(out));
+    for place in 0..places {
+        geometry.starts(place, starts);
+        let (mut plane, mut at) = (0, place);
+        for _ in 0..batch {
+            for to in window.chunks_exact_mut(starts.len().max(1)) {
+                for (&start, to) in starts.iter().zip(to) {
+                    let seen = if start == OUTSIDE { None } else { x.get(plane + start as usize) };
+                    *to = map(seen.copied().unwrap_or(outside));
+                }
+                plane += elements;
+            }
+            then(window, at);
+            at += groups * filters * places;
+        }
+    }
+}
+
+/// Where the elements of a window are that lie outside of the image.
+const OUTSIDE: u32 = u32::MAX;
+
+impl Conv<'_> {
+    /// Which element of the image lies under each element of the window at a place; [`OUTSIDE`] where
+    /// none does.
+    #[inline(never)]
+    fn starts(&self, mut place: usize, starts: &mut [u32]) {
+        let (mut places, mut known) = (product(self.out), 1);
+        starts.iter_mut().take(1).for_each(|start| *start = 0);
+        for axis in 0..self.size.len() {
+            places = places.checked_div(along(self.out, axis)).unwrap_or(0);
+            let at_place = place.checked_div(places).unwrap_or(0);
+            place -= at_place * places;
+            let first = at_place * along(self.strides, axis);
+            let first = first.wrapping_sub(along(self.pads, axis));
+            let (size, kernel) = (along(self.size, axis), along(self.kernel, axis));
+            let dilation = along(self.dilations, axis);
+            // What is known of the axes before is spread over the elements along this one, from the
+            // last on, so that nothing is overwritten that is still to be read.
+            for before in (0..known).rev() {
+                let Some(&row) = starts.get(before) else { return };
+                let mut at = first;
+                for to in starts.iter_mut().skip(before * kernel).take(kernel) {
+                    let is_inside = row != OUTSIDE && at < size;
+                    *to = if is_inside { row * size as u32 + at as u32 } else { OUTSIDE };
+                    at = at.wrapping_add(dilation);
+                }
+            }
+            known *= kernel;
+        }
+    }
+}
+
+/// The size along an axis. There is one for each; so said, no panic is left.
+#[inline(never)]
+fn along(sizes: &[usize], axis: usize) -> usize {
+    sizes.get(axis).copied().unwrap_or(1)
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::kernels::conv::Weights;
+    use std::vec;
+
+    #[test]
+    fn starts_are_where_elements_lie() {
+        let cube = Conv {
+            batch: 1,
+            groups: 1,
+            channels: 1,
+            filters: 1,
+            size: &[3, 5, 4],
+            out: &[4, 2, 3],
+            kernel: &[2, 1, 3],
+            strides: &[1, 2, 2],
+            dilations: &[2, 1, 1],
+            pads: &[1, 0, 2],
+            weights: Weights::Plain,
+        };
+        let (size, out, kernel, pads): ([_; 1], [_; 1], [_; 1], [_; 1]) = ([9], [4], [3], [2]);
+        let line = Conv { size: &size, out: &out, kernel: &kernel, pads: &pads, ..cube };
+        let none: &[usize] = &[];
+        let point = Conv { size: none, out: none, kernel: none, pads: none, ..cube };
+        for conv in [cube, line, point] {
+            let taps = conv.window();
+            let mut starts = vec![7; taps.taps()];
+            for place in 0..taps.places() {
+                conv.starts(place, &mut starts);
+                for (tap, &start) in starts.iter().enumerate() {
+                    let wanted = taps.input(place, tap).map_or(OUTSIDE, |at| at as u32);
+                    assert_eq!(start, wanted, "{place} {tap}");
+                }
+            }
+        }
+    }
+}

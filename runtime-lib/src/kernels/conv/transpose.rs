@@ -1,0 +1,335 @@
+//! `ConvTranspose`: each input element adds the kernel, times itself, to the output.
+
+use super::group::Operands;
+use super::{Weights, product};
+use crate::kernels::matmul::{Packing, pack_a, packed_a_len};
+use crate::loops::epilogue::Activation;
+use crate::loops::window::Taps;
+use crate::microkernel::{
+    Addend, Epilogue, Factor, Matrix, PANEL_ROWS, Product, Real, Target, scratch,
+};
+use crate::{Float, Number};
+
+/// A transposed convolution of `[batch, groups · channels, size…]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ConvTranspose<'a> {
+    /// How many inputs there are.
+    pub batch: usize,
+    /// How many groups of channels are convolved apart.
+    pub groups: usize,
+    /// Input channels of a group.
+    pub channels: usize,
+    /// Output channels of a group.
+    pub filters: usize,
+    /// The sizes of the input.
+    pub size: &'a [usize],
+    /// The sizes of the output.
+    pub out: &'a [usize],
+    /// The sizes of the kernel.
+    pub kernel: &'a [usize],
+    /// How far the kernel moves in the output for each input element.
+    pub strides: &'a [usize],
+    /// The distances of the kernel's elements.
+    pub dilations: &'a [usize],
+    /// How much is cut off before the output. What is cut off behind it follows from the sizes.
+    pub pads: &'a [usize],
+    /// How the weights stand in memory: `[groups · channels, filters, kernel…]`, or packed.
+    pub weights: Weights,
+}
+
+/// Elements of scratch memory for products that leave room in a second-level cache.
+const PRODUCTS: usize = 64 * 1024;
+/// Columns that are worth the reading of all weights.
+const FEW_COLUMNS: usize = 64;
+
+impl<'a> ConvTranspose<'a> {
+    /// The window that slides over the output: its places are the elements of the input.
+    fn window(&self) -> Taps<'a> {
+        let ConvTranspose { size, out, kernel, strides, dilations, pads, .. } = *self;
+        Taps { size: out, out: size, kernel, strides, dilations, pads }
+    }
+
+    /// How many products each input element gives.
+    const fn height(&self) -> usize {
+        self.filters * product(self.kernel)
+    }
+
+    /// The weights of a group, as a left factor.
+    const fn packing(&self) -> Packing {
+        let rows = self.height();
+        Packing { rows, cols: self.channels, strides: [1, rows] }
+    }
+
+    /// How many elements of scratch memory a product of `n` columns wants.
+    const fn scratch_of_product(&self, n: usize) -> usize {
+        let plain = matches!(self.weights, Weights::Plain);
+        scratch(self.height(), n, self.channels, plain, true)
+    }
+
+    /// How many input elements of a channel are best multiplied at once.
+    const fn columns(&self) -> usize {
+        let pixels = product(self.size);
+        match PRODUCTS.checked_div(self.height()) {
+            Some(columns) if columns >= pixels => pixels,
+            Some(columns) if columns > FEW_COLUMNS => columns,
+            _ if pixels < FEW_COLUMNS => pixels,
+            _ => FEW_COLUMNS,
+        }
+    }
+
+    /// How many elements of scratch memory it takes to multiply so many at once.
+    const fn scratch(&self, columns: usize) -> usize {
+        columns * self.height() + self.scratch_of_product(columns)
+    }
+}
+
+/// How many elements of scratch memory the kernel of `f32` or `f64` wants, to be fastest.
+pub const fn conv_transpose_scratch(geometry: &ConvTranspose<'_>) -> usize {
+    geometry.scratch(geometry.columns()) + packed_at_first(geometry)
+}
+
+/// How many elements weights have that are packed once when the kernel runs, rather than for each
+/// product; none where that does not pay.
+const fn packed_at_first(geometry: &ConvTranspose<'_>) -> usize {
+    let plain = matches!(geometry.weights, Weights::Plain);
+    if plain && geometry.height() >= PANEL_ROWS {
+        packed_transpose_weights_len(geometry)
+    } else {
+        0
+    }
+}
+
+/// How many elements of scratch memory the kernel of `f32` or `f64` needs.
+pub const fn conv_transpose_least_scratch(geometry: &ConvTranspose<'_>) -> usize {
+    geometry.scratch(1)
+}
+
+/// How many elements [`pack_transpose_weights`] writes.
+pub const fn packed_transpose_weights_len(geometry: &ConvTranspose<'_>) -> usize {
+    geometry.groups * packed_a_len(&geometry.packing())
+}
+
+/// Packs the weights; what is packed is best placed at a multiple of 64 bytes.
+pub fn pack_transpose_weights<T: Number>(w: &[T], y: &mut [T], geometry: &ConvTranspose<'_>) {
+    let packing = geometry.packing();
+    let (from, to) = (packing.rows * packing.cols, packed_a_len(&packing));
+    if from > 0 {
+        let groups = w.chunks_exact(from).zip(y.chunks_exact_mut(to));
+        groups.for_each(|(w, y)| pack_a(w, y, packing));
+    }
+}
+
+/// `y = f(transposed convolution + bias + add)`.
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn conv_transpose_f32(
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    add: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: ConvTranspose<'_>,
+    f: Activation,
+) {
+    let operands = Operands { x, w, bias, add };
+    Epilogue::within_all(f, y, |y, f| transposed_f32(&operands, y, scratch, &geometry, f));
+}
+
+#[inline(never)]
+fn transposed_f32(
+    operands: &Operands<'_, f32>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: &ConvTranspose<'_>,
+    f: Epilogue<f32>,
+) {
+    transposed(operands, y, scratch, geometry, f);
+}
+
+/// `y = f(transposed convolution + bias + add)`.
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
+pub fn conv_transpose_f64(
+    x: &[f64],
+    w: &[f64],
+    bias: Option<&[f64]>,
+    add: Option<&[f64]>,
+    y: &mut [f64],
+    scratch: &mut [f64],
+    geometry: ConvTranspose<'_>,
+    f: Activation,
+) {
+    let operands = Operands { x, w, bias, add };
+    Epilogue::within_all(f, y, |y, f| transposed_f64(&operands, y, scratch, &geometry, f));
+}
+
+#[inline(never)]
+fn transposed_f64(
+    operands: &Operands<'_, f64>,
+    y: &mut [f64],
+    scratch: &mut [f64],
+    geometry: &ConvTranspose<'_>,
+    f: Epilogue<f64>,
+) {
+    transposed(operands, y, scratch, geometry, f);
+}
+
+/// `y = f(transposed convolution + bias + add)`, for any real numbers; sums are gathered in the
+/// wide type. The weights are plain.
+pub fn conv_transpose<T: Float>(
+    x: &[T],
+    w: &[T],
+    bias: Option<&[T]>,
+    add: Option<&[T]>,
+    y: &mut [T],
+    geometry: ConvTranspose<'_>,
+    f: Activation,
+) {
+    let ConvTranspose { groups, channels, filters, .. } = geometry;
+    let window = geometry.window();
+    let (pixels, size, taps) = (window.elements(), window.places(), window.taps());
+    for (index, y) in y.iter_mut().enumerate() {
+        let (filter, element) = (index / pixels, index % pixels);
+        let (image, filter) = (filter / (groups * filters), filter % (groups * filters));
+        let first = filter / filters * channels;
+        let mut sum = bias.map_or(T::Wide::ZERO, |bias| bias[filter].widen());
+        for tap in 0..taps {
+            let Some(place) = window.place(element, tap) else { continue };
+            for channel in first..first + channels {
+                let x = x[(image * groups * channels + channel) * size + place].widen();
+                let w = w[(channel * filters + filter % filters) * taps + tap].widen();
+                sum = sum.add(x.mul(w));
+            }
+        }
+        let sum = add.map_or(sum, |add| sum.add(add[index].widen()));
+        *y = T::narrow(f.of(sum));
+    }
+}
+
+/// `y = f(transposed convolution + bias + add)`.
+fn transposed<T: Real>(
+    operands: &Operands<'_, T>,
+    y: &mut [T],
+    scratch: &mut [T],
+    geometry: &ConvTranspose<'_>,
+    f: Epilogue<T>,
+) {
+    let ConvTranspose { groups, channels, filters, .. } = *geometry;
+    let window = geometry.window();
+    let (pixels, size) = (window.elements(), window.places());
+    if filters * pixels == 0 {
+        return;
+    }
+    let packed = packed_at_first(geometry);
+    if packed > 0 && scratch.len() >= conv_transpose_least_scratch(geometry) + packed {
+        let (panels, scratch) = scratch.split_at_mut(packed);
+        pack_transpose_weights(operands.w, panels, geometry);
+        let operands = Operands { w: panels, ..*operands };
+        let geometry = ConvTranspose { weights: Weights::Packed, ..*geometry };
+        return transposed(&operands, y, scratch, &geometry, f);
+    }
+    let mut columns = geometry.columns();
+    while columns > 1 && geometry.scratch(columns) > scratch.len() {
+        columns /= 2;
+    }
+    for (index, y) in y.chunks_exact_mut(filters * pixels).enumerate() {
+        let group = index % groups;
+        match operands.add {
+            Some(add) => y.copy_from_slice(&add[index * filters * pixels..][..filters * pixels]),
+            None => y.fill(T::ZERO),
+        }
+        if let Some(bias) = operands.bias {
+            for (y, &bias) in y.chunks_exact_mut(pixels).zip(&bias[group * filters..]) {
+                y.iter_mut().for_each(|y| *y = y.add(bias));
+            }
+        }
+        let x = &operands.x[index * channels * size..][..channels * size];
+        let w = geometry.factor(operands.w, group);
+        for first in (0..size).step_by(columns.max(1)) {
+            let n = columns.min(size - first);
+            let (products, scratch) = scratch.split_at_mut(geometry.height() * n);
+            geometry.multiply(w, x, (first, n), products, scratch);
+            add_products(&window, (first, n), products, y);
+        }
+        f.apply(y, filters, pixels, pixels);
+    }
+}
+
+impl ConvTranspose<'_> {
+    /// The weights of a group.
+    fn factor<'w, T>(&self, w: &'w [T], group: usize) -> Factor<'w, T> {
+        let packing = self.packing();
+        match self.weights {
+            Weights::Plain => {
+                let data = &w[group * packing.rows * packing.cols..];
+                Factor::Matrix(Matrix { data, row: 1, col: packing.rows })
+            }
+            Weights::Packed => Factor::Panels(&w[group * packed_a_len(&packing)..]),
+        }
+    }
+
+    /// The products of the weights with `n` elements of each channel, one row for each filter
+    /// and element of the kernel.
+    fn multiply<T: Real>(
+        &self,
+        w: Factor<'_, T>,
+        x: &[T],
+        (first, n): (usize, usize),
+        products: &mut [T],
+        scratch: &mut [T],
+    ) {
+        let (m, k) = (self.height(), self.channels);
+        let data = x.get(first..).unwrap_or(&[]);
+        let b = Factor::Matrix(Matrix { data, row: product(self.size), col: 1 });
+        let (addends, f) = ([Addend::NONE; 2], Epilogue::NONE);
+        let product = Product { m, n, k, a: w, b, alpha: T::ONE, addends, f };
+        product.run(products, Target::whole(n), scratch);
+    }
+}
+
+/// Adds the products of the places from `first` on to the output elements that they belong to.
+fn add_products<T: Real>(
+    window: &Taps<'_>,
+    (first, n): (usize, usize),
+    products: &[T],
+    y: &mut [T],
+) {
+    let [width, row_places, kernel, stride, dilation, pad] = window.last();
+    let (rows, pixels) = (window.without_last(), window.elements());
+    let mut at = first;
+    while at < first + n {
+        // The places of one row.
+        let (row, start) = (at / row_places, at % row_places);
+        let count = (row_places - start).min(first + n - at);
+        for tap in 0..rows.taps() {
+            let Some(to) = rows.input(row, tap) else { continue };
+            for (filter, y) in y.chunks_exact_mut(pixels).enumerate() {
+                let y = &mut y[to * width..][..width];
+                for last in 0..kernel {
+                    let product = (filter * rows.taps() + tap) * kernel + last;
+                    let from = &products[product * n + at - first..][..count];
+                    // The first place that does not lie before the row.
+                    let place = start * stride + last * dilation;
+                    let skip = pad.saturating_sub(place).div_ceil(stride);
+                    let to = (place + skip * stride).saturating_sub(pad);
+                    let from = from.get(skip..).unwrap_or(&[]);
+                    let to = y.get_mut(to..).unwrap_or(&mut []);
+                    add_every(stride, from, to);
+                }
+            }
+        }
+        at += count;
+    }
+}
+
+/// Adds numbers to every so many elements.
+fn add_every<T: Real>(stride: usize, from: &[T], to: &mut [T]) {
+    if stride == 1 {
+        to.iter_mut().zip(from).for_each(|(to, &from)| *to = to.add(from));
+    } else {
+        to.iter_mut().step_by(stride).zip(from).for_each(|(to, &from)| *to = to.add(from));
+    }
+}

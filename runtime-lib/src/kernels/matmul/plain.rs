@@ -1,0 +1,103 @@
+//! Products of elements that have no vectors of their own.
+
+use super::{Gemm, Layout};
+use crate::loops::epilogue::Activation;
+use crate::{Float, Number};
+
+/// Sums of as many columns are gathered at once.
+const COLUMNS: usize = 16;
+
+/// `y = alpha · a · b + beta · c`, for any numbers; whole ones wrap around. Neither factor is
+/// packed.
+pub fn gemm<T: Number>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry: Gemm) {
+    let scaled = |x: T, factor: f32| match factor {
+        1.0 => x,
+        _ => T::from_f64(f64::from(factor) * x.to_f64()),
+    };
+    plain(
+        a,
+        b,
+        y,
+        geometry,
+        |x| x,
+        |sum, at| match c {
+            Some(c) => scaled(sum, geometry.alpha).add(scaled(c[at], geometry.beta)),
+            None => scaled(sum, geometry.alpha),
+        },
+    );
+}
+
+/// `y = f(alpha · a · b + beta · c)`, for real numbers; sums are gathered in the wide type.
+/// Neither factor is packed.
+// Inlined, so that a program has no functions but those that its models name.
+#[inline(always)]
+pub fn gemm_float<T: Float>(
+    a: &[T],
+    b: &[T],
+    c: Option<&[T]>,
+    y: &mut [T],
+    geometry: Gemm,
+    f: Activation,
+) {
+    sums(a, b, c, y, geometry);
+    let Gemm { m, n, y_row, .. } = geometry;
+    for row in y.chunks_mut(y_row.max(1)).take(m) {
+        f.apply_each(row.iter_mut().take(n));
+    }
+}
+
+/// `y = alpha · a · b + beta · c`.
+#[inline(never)]
+fn sums<T: Float>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry: Gemm) {
+    let alpha = T::Wide::from_f64(f64::from(geometry.alpha));
+    let beta = T::Wide::from_f64(f64::from(geometry.beta));
+    plain(a, b, y, geometry, T::widen, |sum, at| {
+        let product = alpha.mul(sum);
+        let addend = c.and_then(|c| c.get(at));
+        let sum = addend.map_or(product, |c| product.add(beta.mul(c.widen())));
+        T::narrow(sum)
+    });
+}
+
+/// How far one row and one column start from the next.
+fn strides(layout: Layout) -> (usize, usize) {
+    match layout {
+        Layout::Strides(row, col) => (row, col),
+        Layout::Packed => {
+            debug_assert!(false, "only the kernels of f32 and f64 take packed factors");
+            (0, 0)
+        }
+    }
+}
+
+/// `y = end(Σ widen(a) · widen(b), index in c)`. No index is held against a length but by an
+/// iterator, which leaves no text of a panic in a program.
+#[inline(always)]
+fn plain<T: Copy, W: Number>(
+    a: &[T],
+    b: &[T],
+    y: &mut [T],
+    geometry: Gemm,
+    widen: impl Fn(T) -> W,
+    end: impl Fn(W, usize) -> T,
+) {
+    let Gemm { m, n, k, y_row, c: [c_row, c_col], .. } = geometry;
+    let ((a_row, a_col), (b_row, b_col)) = (strides(geometry.a), strides(geometry.b));
+    for (i, y) in y.chunks_mut(y_row.max(1)).take(m).enumerate() {
+        let width = n.min(y.len());
+        for (y, block) in y[..width].chunks_mut(COLUMNS).zip(0..) {
+            let first = block * COLUMNS;
+            let mut sums = [W::ZERO; COLUMNS];
+            for k in 0..k {
+                let Some(&x) = a.get(i * a_row + k * a_col) else { break };
+                let x = widen(x);
+                let row = b.get(k * b_row + first * b_col..).unwrap_or_default();
+                let row = row.iter().step_by(b_col.max(1)).take(y.len());
+                sums.iter_mut().zip(row).for_each(|(sum, &b)| *sum = sum.add(x.mul(widen(b))));
+            }
+            for ((y, &sum), j) in y.iter_mut().zip(&sums).zip(first..) {
+                *y = end(sum, i * c_row + j * c_col);
+            }
+        }
+    }
+}

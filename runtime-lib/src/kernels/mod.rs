@@ -1,0 +1,62 @@
+//! The kernels that generated modules call, one module for each family of operators of the compiler.
+//!
+//! They go with the version of onnxc that wrote the module, and change from one to the next.
+//!
+//! A kernel's arguments stand in this order: inputs, outputs, geometry. Tensors are row-major
+//! (the last axis is contiguous); geometry is checked by the compiler that wrote the call, so a
+//! kernel asserts it in debug builds only. What depends on the *values* of an input (an index, a
+//! size) is checked by the kernel, which then returns an [`Error`](crate::Error) and never panics.
+
+#[cfg(all(test, feature = "std"))]
+pub(crate) mod accuracy;
+pub mod activation;
+pub mod activation_grad;
+pub mod arg;
+pub mod attention;
+pub mod binary;
+pub mod blocked;
+pub mod cast;
+pub mod compare;
+pub mod concat;
+pub mod constant;
+pub mod conv;
+pub mod cumulative;
+pub mod einsum;
+pub mod expand;
+pub mod fourier;
+pub mod gate;
+pub mod gather;
+#[cfg(feature = "image")]
+pub mod image;
+pub mod linalg;
+pub mod loss;
+pub mod matmul;
+pub mod ml;
+pub mod nhwc;
+pub mod nms;
+pub mod norm;
+pub mod optimizer;
+pub mod pad;
+pub mod pool;
+pub mod quantize;
+pub mod quantized;
+pub mod random;
+pub mod reduce;
+pub mod reshape;
+pub mod resize;
+pub mod rnn;
+pub mod roi;
+pub mod sample;
+pub mod scatter;
+pub mod select;
+#[cfg(feature = "alloc")]
+pub mod sequence;
+pub mod slice;
+pub mod softmax;
+pub mod text;
+pub mod transpose;
+pub mod unary;
+pub mod variadic;
+pub mod weight_precision;
+
+pub use crate::loops::{epilogue, geometry};

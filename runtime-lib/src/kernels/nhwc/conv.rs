@@ -1,0 +1,321 @@
+//! Convolutions of all channels with all: for each panel of filters, a few pixels at a time.
+
+#[cfg(target_arch = "x86_64")]
+use super::tiles::ByTiles;
+use super::windows::{Places, Windows};
+use super::{BLOCK, QUAD, pixel_len};
+use crate::kernels::conv::Conv;
+use crate::kernels::quantized::{Blend, Channels, Limits, Requantize, add_to, join, split_aligned};
+use crate::microkernel::int8_conv::{Pixels, each_window};
+use crate::simd::Simd;
+use crate::simd::int8::{Byte, Bytes, MAX_BYTES, Quads, Vector, WithBytes, dispatch_bytes};
+use crate::threads::{self, Common, Scratch};
+
+/// Filters are filled up to a multiple of so many.
+const GROUP: usize = 16;
+
+/// How many quads a window has.
+const fn quads(geometry: &Conv<'_>) -> usize {
+    let windows = Windows::of(geometry, pixel_len(geometry.channels));
+    windows.runs() * windows.run().div_ceil(QUAD)
+}
+
+/// How many numbers the convolution wants that say where the quads of a window are.
+pub const fn conv_starts(geometry: &Conv<'_>) -> usize {
+    quads(geometry)
+}
+
+/// How many bytes of scratch memory the convolution wants.
+pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
+    let copy = Windows::of(geometry, pixel_len(geometry.channels)).copy_len();
+    copy + quads(geometry) * size_of::<Quads>() + 2 * MAX_BYTES
+}
+
+/// How many bytes [`pack_weights`] writes.
+pub const fn packed_weights_len(geometry: &Conv<'_>) -> usize {
+    geometry.filters.next_multiple_of(GROUP) * quads(geometry) * QUAD
+}
+
+/// Packs weights `[filters, channels, kernel…]`: panels of 64 filters, the last one of what is left;
+/// for each quad of a window, the four bytes of one filter after those of the other. What fills up the
+/// last quad of a run of neighboring bytes is zero.
+pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
+    let windows = Windows::of(geometry, pixel_len(geometry.channels));
+    let (quads, run) = (quads(geometry), windows.run().next_multiple_of(QUAD));
+    let taps: usize = windows.kernel().iter().product();
+    let (run_taps, pixel) = (windows.run_taps().max(1), pixel_len(geometry.channels));
+    let filters = geometry.filters.next_multiple_of(GROUP);
+    y.fill(T::default());
+    for (filter, w) in w.chunks_exact((geometry.channels * taps).max(1)).enumerate() {
+        let panel = filter / BLOCK * BLOCK;
+        let width = BLOCK.min(filters - panel);
+        for (at, &w) in w.iter().enumerate() {
+            let (tap, channel) = (at % taps, at / taps);
+            let at = tap / run_taps * run + tap % run_taps * pixel + channel;
+            let quad = (panel * quads + at / QUAD * width + filter - panel) * QUAD;
+            y[quad + at % QUAD] = w;
+        }
+    }
+}
+
+/// `y = w ∗ (x - x_zero)`, requantized. The weights, which have no zero point, are packed by
+/// [`pack_weights`]; the numbers of the channels are filled up to a multiple of 16, and from the
+/// addends `x_zero` times the sum of the weights is taken away already.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
+pub fn conv(
+    x: &[u8],
+    w: &[i8],
+    bias: &[i32],
+    factor: &[f32],
+    offset: Option<&[f32]>,
+    y: &mut [u8],
+    starts: &mut [u32],
+    scratch: &mut [u8],
+    geometry: Conv<'_>,
+    to: Requantize,
+) {
+    let operands = Operands { x, w, channels: Channels::new(bias, factor, offset), to };
+    convolve(operands, y, starts, scratch, geometry, usize::MAX, |_, _| {});
+}
+
+/// So many bytes of a result stay in a second-level cache with as many others.
+const NEAR: usize = 256 << 10;
+
+/// The same, with `addend`, which is as large as the result, added to it: bytes of some pixels at a time,
+/// which become those that [`add`](crate::kernels::quantized::add) makes of both.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
+pub fn conv_add(
+    x: &[u8],
+    w: &[i8],
+    bias: &[i32],
+    factor: &[f32],
+    offset: Option<&[f32]>,
+    addend: &[u8],
+    y: &mut [u8],
+    starts: &mut [u32],
+    scratch: &mut [u8],
+    geometry: Conv<'_>,
+    to: Requantize,
+    of: Blend,
+    sum: Requantize,
+) {
+    let operands = Operands { x, w, channels: Channels::new(bias, factor, offset), to };
+    convolve(operands, y, starts, scratch, geometry, NEAR, |at, y: &mut [u8]| {
+        add_to(y, &addend[at..], of, sum);
+    });
+}
+
+/// What a convolution multiplies, and what the sums become.
+struct Operands<'a> {
+    x: &'a [u8],
+    w: &'a [i8],
+    channels: Channels<'a>,
+    to: Requantize,
+}
+
+/// The convolution, of which `then` is given the bytes of some pixels at a time, not many more than `most`,
+/// and where they stand.
+#[inline(always)]
+fn convolve(
+    Operands { x, w, channels, to }: Operands<'_>,
+    y: &mut [u8],
+    starts: &mut [u32],
+    scratch: &mut [u8],
+    geometry: Conv<'_>,
+    most: usize,
+    then: impl Fn(usize, &mut [u8]) + Common,
+) {
+    let windows = Windows::of(&geometry, pixel_len(geometry.channels));
+    let (image, pixel) = (windows.image(), pixel_len(geometry.filters));
+    if y.is_empty() {
+        return;
+    }
+    fill_starts(&windows, starts);
+    let (copy, scratch) = split_aligned(scratch, windows.copy_len());
+    let scratch = Scratch::new(scratch);
+    let len = windows.places() * pixel;
+    let few = (most / pixel).max(1);
+    for (i, y) in y.chunks_exact_mut(len).enumerate() {
+        let all = Work {
+            x: windows.seen(&x[i * image..][..image], to.x_zero as u8, copy),
+            w: i8::bits(w),
+            starts,
+            channels,
+            windows,
+            filters: geometry.filters,
+            to,
+        };
+        let cost = y.len() * starts.len() / (threads::PRODUCTS / 2);
+        threads::share(y, pixel, cost, |first, y| {
+            scratch.with(|scratch| {
+                for (j, y) in y.chunks_mut(few.saturating_mul(pixel)).enumerate() {
+                    let first = first + j * few;
+                    dispatch_bytes(Part { of: &all, first, y, scratch });
+                    then(i * len + first * pixel, y);
+                }
+            });
+        });
+    }
+}
+
+/// Writes where the quads of a window are.
+fn fill_starts(windows: &Windows, starts: &mut [u32]) {
+    let (quads, taps) = (windows.run().div_ceil(QUAD), windows.run_taps().max(1));
+    let firsts = windows.taps().step_by(taps);
+    for (starts, tap) in starts.chunks_exact_mut(quads.max(1)).zip(firsts) {
+        let tap = windows.tap(tap);
+        starts.iter_mut().enumerate().for_each(|(q, start)| *start = (tap + q * QUAD) as u32);
+    }
+}
+
+/// What one image is made of.
+pub(super) struct Work<'a> {
+    /// What the windows see.
+    pub x: &'a [u8],
+    pub w: &'a [u8],
+    pub starts: &'a [u32],
+    pub channels: Channels<'a>,
+    pub windows: Windows,
+    pub filters: usize,
+    pub to: Requantize,
+}
+
+/// Some pixels of the output.
+struct Part<'a> {
+    of: &'a Work<'a>,
+    first: usize,
+    y: &'a mut [u8],
+    scratch: &'a mut [u8],
+}
+
+impl WithBytes for Part<'_> {
+    #[inline(always)]
+    fn run<S: Bytes>(self, s: S) {
+        let Part { of, first, y, scratch } = self;
+        if S::NARROW {
+            return of.narrow(first, y, scratch);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if S::TILES && of.has_tiles(y) {
+            return s.run(ByTiles { of, first, y });
+        }
+        let filters = of.filters.next_multiple_of(GROUP);
+        let quads = of.starts.len() * QUAD;
+        let limits = Limits::new(s, of.to, 0);
+        for panel in (0..filters).step_by(BLOCK) {
+            let width = BLOCK.min(filters - panel);
+            let w = &of.w[panel * quads..][..width * quads];
+            let pixels = Pixels::new(of.x, of.starts, w, width);
+            let mut column = 0;
+            while column < width {
+                let filter = panel + column;
+                let at = Columns { of, pixels: &pixels, column, filter, limits };
+                let places = of.windows.from(first);
+                column += match (width - column) / S::LANES {
+                    4.. => at.pixels::<4>(s, places, y),
+                    3 => at.pixels::<3>(s, places, y),
+                    2 => at.pixels::<2>(s, places, y),
+                    _ => at.pixels::<1>(s, places, y),
+                };
+            }
+        }
+    }
+}
+
+/// Some vectors of filters of a panel.
+struct Columns<'a, S: Bytes> {
+    of: &'a Work<'a>,
+    pixels: &'a Pixels<'a>,
+    /// The first of the filters in the panel.
+    column: usize,
+    /// The first of the filters.
+    filter: usize,
+    limits: Limits<S>,
+}
+
+impl<S: Bytes> Columns<'_, S> {
+    /// All pixels, a few at a time, for `V` vectors of filters; gives how many filters these are.
+    #[inline(always)]
+    fn pixels<const V: usize>(&self, s: S, mut places: Places, y: &mut [u8]) -> usize {
+        let pixel = pixel_len(self.of.filters);
+        let mut rest = y;
+        while !rest.is_empty() {
+            let rows = rows::<S>(V, rest.len() / pixel);
+            let (y, after) = rest.split_at_mut(rows * pixel);
+            let places = &mut places;
+            match rows {
+                12 if V == 1 && S::LANES == 16 => self.tile::<12, 1>(s, places, y),
+                6 if S::LANES == 16 => self.tile::<6, V>(s, places, y),
+                5 if S::LANES == 16 => self.tile::<5, V>(s, places, y),
+                4 if S::LANES == 16 => self.tile::<4, V>(s, places, y),
+                3 if S::LANES == 16 => self.tile::<3, V>(s, places, y),
+                2 if S::ROWS >= 2 => self.tile::<2, V>(s, places, y),
+                _ => self.tile::<1, V>(s, places, y),
+            }
+            rest = after;
+        }
+        V * S::LANES
+    }
+
+    /// `R` pixels.
+    #[inline(always)]
+    fn tile<const R: usize, const V: usize>(&self, s: S, places: &mut Places, y: &mut [u8]) {
+        let at = places.take();
+        let bias = &self.of.channels.bias[self.filter..];
+        let sums = self.pixels.tile::<S, R, V>(s, at, self.column, bias);
+        let pixel = pixel_len(self.of.filters);
+        let channels = &self.of.channels;
+        if let Some(rows) = channels.rows(s, self.limits, &sums, self.filter) {
+            return match V {
+                // Bytes of neighboring pixels without others between them are stored together.
+                1 if pixel == V * S::LANES => self.store::<R, V, 4>(s, &rows, y),
+                2 if pixel == V * S::LANES => self.store::<R, V, 2>(s, &rows, y),
+                _ => self.store::<R, V, 1>(s, &rows, y),
+            };
+        }
+        let n = (pixel - self.filter).min(V * S::LANES);
+        let mut store =
+            |r: usize, bytes| s.store_bytes(bytes, &mut y[r * pixel + self.filter..][..n]);
+        let at = |v| self.filter + v * S::LANES;
+        let mut r = 0;
+        each_window(s, &sums, |sums| {
+            let bytes = channels.bytes(s, self.limits, sums, at);
+            store(r, self.limits.capped(s, join(s, bytes)));
+            r += 1;
+        });
+    }
+
+    /// Stores the bytes of some pixels, those of `T` pixels together.
+    #[inline(always)]
+    fn store<const R: usize, const V: usize, const T: usize>(
+        &self,
+        s: S,
+        rows: &[[Vector<S>; V]; R],
+        y: &mut [u8],
+    ) {
+        let pixel = pixel_len(self.of.filters);
+        let n = (pixel - self.filter).min(V * S::LANES);
+        for (i, rows) in rows.chunks(T).enumerate() {
+            let mut bytes = [s.level().splat_i32(0); 4];
+            for (to, &byte) in bytes.iter_mut().zip(rows.as_flattened()) {
+                *to = byte;
+            }
+            let bytes = self.limits.capped(s, s.join(bytes));
+            s.store_bytes(bytes, &mut y[i * T * pixel + self.filter..][..rows.len() * n]);
+        }
+    }
+}
+
+/// How many of the pixels left a tile takes: as many as registers hold, or such a part of these
+/// that none is left for a small tile.
+#[inline(always)]
+fn rows<S: Bytes>(vectors: usize, left: usize) -> usize {
+    let most = match (S::LANES, vectors) {
+        (16, 1) if left >= 12 => return 12,
+        (16, _) => 6,
+        _ => S::ROWS,
+    };
+    left.div_ceil(left.div_ceil(most))
+}

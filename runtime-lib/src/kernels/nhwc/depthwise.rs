@@ -1,0 +1,391 @@
+//! Convolutions of each channel by itself: four elements of a column of the kernel are multiplied
+//! at once, for as many channels as four vectors of sums hold.
+
+use super::band::Band;
+use super::windows::Windows;
+use super::{BLOCK, MOST_AXES, QUAD, pixel_len};
+use crate::kernels::conv::Conv;
+use crate::kernels::quantized::{Channels, Limits, Requantize, Steady, split_aligned};
+use crate::microkernel::int8_depthwise::{Lanes, SHARED};
+use crate::simd::Simd;
+use crate::simd::int8::{
+    Byte, Bytes, MAX_BYTES, TAP_BYTES, Vector, WithBytes, dispatch_bytes, is_narrow,
+};
+use crate::threads::{self, Scratch};
+
+/// How many quads a window has: those of a column of the kernel are whole.
+const fn quads(geometry: &Conv<'_>) -> usize {
+    let (mut columns, rank) = (1, geometry.kernel.len());
+    let mut axis = 0;
+    while axis < rank {
+        let size = geometry.kernel[axis];
+        columns *= if axis + 2 == rank { size.div_ceil(QUAD) } else { size };
+        axis += 1;
+    }
+    columns
+}
+
+/// How many numbers the convolution wants that say where the elements of a window are.
+pub const fn depthwise_starts(geometry: &Conv<'_>) -> usize {
+    quads(geometry) * QUAD
+}
+
+/// How many bytes of scratch memory the convolution wants.
+pub const fn depthwise_scratch(geometry: &Conv<'_>) -> usize {
+    let pixel = pixel_len(geometry.groups);
+    let windows = Windows::of(geometry, pixel);
+    let narrow = windows.copy_len() + windows.runs() * windows.run_taps() * TAP_BYTES;
+    let most = if pixel < BLOCK { pixel } else { BLOCK };
+    let few = if pixel.is_multiple_of(BLOCK) { 0 } else { quads(geometry) * QUAD * BLOCK };
+    let wide = Band::of(&windows, most).len(most) + few;
+    if narrow < wide { wide + 2 * MAX_BYTES } else { narrow + 2 * MAX_BYTES }
+}
+
+/// How many bytes [`pack_depthwise_weights`] writes.
+pub const fn packed_depthwise_weights_len(geometry: &Conv<'_>) -> usize {
+    geometry.groups.next_multiple_of(BLOCK) * quads(geometry) * QUAD
+}
+
+/// Which channel of a block stands at a place of what is in the order of the sums.
+pub const fn depthwise_order(place: usize) -> usize {
+    place / 4 % 4 * 16 + place / 16 * 4 + place % 4
+}
+
+/// At which place a channel of a block stands.
+pub(super) const fn depthwise_place(channel: usize) -> usize {
+    channel % 16 / 4 * 16 + channel / 16 * 4 + channel % 4
+}
+
+/// Calls `f` with each element of the kernel and its place in the quads of a window: column by
+/// column, where the elements of one make whole quads.
+pub(super) fn each_tap(kernel: [usize; MOST_AXES], mut f: impl FnMut([usize; MOST_AXES], usize)) {
+    let [depth, rows, columns] = kernel;
+    let mut quad = 0;
+    for i in 0..depth {
+        for k in 0..columns {
+            (0..rows).for_each(|j| f([i, j, k], quad * QUAD + j));
+            quad += rows.div_ceil(QUAD);
+        }
+    }
+}
+
+/// Packs weights `[channels, 1, kernel…]`: for each block of channels and each quad, the four bytes
+/// of one channel after those of the other, in the order of [`depthwise_order`].
+pub fn pack_depthwise_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
+    let kernel = Windows::of(geometry, QUAD).kernel();
+    let [_, rows, columns] = kernel;
+    let (taps, block) = (kernel.iter().product::<usize>(), quads(geometry) * QUAD * BLOCK);
+    y.fill(T::default());
+    for (i, y) in y.chunks_exact_mut(block.max(1)).enumerate() {
+        for place in 0..BLOCK {
+            let channel = i * BLOCK + depthwise_order(place);
+            let Some(w) = w.get(channel * taps..).filter(|w| w.len() >= taps) else { continue };
+            each_tap(kernel, |[i, j, k], at| {
+                let quad = at / QUAD * BLOCK + place;
+                y[quad * QUAD + at % QUAD] = w[(i * rows + j) * columns + k];
+            });
+        }
+    }
+}
+
+/// `y = w ∗ (x - x_zero)` for each of more than three channels, requantized. The weights are packed by
+/// [`pack_depthwise_weights`]; the numbers of the channels are in the order of
+/// [`depthwise_order`], block by block, and from the addends `x_zero` times the sum of the weights
+/// is taken away already.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
+pub fn depthwise(
+    x: &[u8],
+    w: &[i8],
+    bias: &[i32],
+    factor: &[f32],
+    offset: Option<&[f32]>,
+    y: &mut [u8],
+    starts: &mut [u32],
+    scratch: &mut [u8],
+    geometry: Conv<'_>,
+    to: Requantize,
+) {
+    let pixel = pixel_len(geometry.groups);
+    let windows = Windows::of(&geometry, pixel);
+    let image = windows.image();
+    if y.is_empty() {
+        return;
+    }
+    let narrow = is_narrow();
+    let band = Band::of(&windows, pixel.min(BLOCK));
+    // What fills up a quad is multiplied with zeros.
+    starts.fill(0);
+    each_tap(windows.kernel(), |tap, at| {
+        starts[at] = if narrow { windows.tap(tap) } else { band.tap(tap) } as u32;
+    });
+    let (starts, _) = starts.as_chunks();
+    let (copy, scratch) = split_aligned(scratch, if narrow { windows.copy_len() } else { 0 });
+    let scratch = Scratch::new(scratch);
+    for (i, y) in y.chunks_exact_mut(windows.places() * pixel).enumerate() {
+        let image = &x[i * image..][..image];
+        let all = Work {
+            x: if narrow { windows.seen(image, to.x_zero as u8, copy) } else { image },
+            w: i8::bits(w),
+            starts,
+            channels: Channels::new(bias, factor, offset),
+            windows,
+            pixel,
+            to,
+        };
+        let cost = y.len() * starts.len() / (threads::PRODUCTS / 4);
+        let unit = if narrow { pixel } else { windows.columns() * pixel };
+        threads::share(y, unit, cost, |first, y| {
+            scratch.with(|scratch| dispatch_bytes(Part { of: &all, first, y, scratch }));
+        });
+    }
+}
+
+/// What one image is made of.
+pub(super) struct Work<'a> {
+    /// The image; where no vectors are, what the windows see.
+    pub x: &'a [u8],
+    pub w: &'a [u8],
+    /// Where the elements of a window are, in pixels of a band; where no vectors are, in bytes of `x`.
+    pub starts: &'a [[u32; QUAD]],
+    pub channels: Channels<'a>,
+    pub windows: Windows,
+    /// Bytes of a pixel.
+    pub pixel: usize,
+    pub to: Requantize,
+}
+
+/// Some rows of the output; where no vectors are, some pixels.
+struct Part<'a> {
+    of: &'a Work<'a>,
+    first: usize,
+    y: &'a mut [u8],
+    scratch: &'a mut [u8],
+}
+
+impl WithBytes for Part<'_> {
+    #[inline(always)]
+    fn run<S: Bytes>(self, s: S) {
+        let Part { of, first, y, scratch } = self;
+        if S::NARROW {
+            return of.narrow(first, y, scratch);
+        }
+        let most = of.pixel.min(BLOCK);
+        let band = &Band::of(&of.windows, most);
+        let (x, memory) = split_aligned(scratch, band.len(most));
+        for channel in (0..of.pixel).step_by(4 * S::LANES) {
+            let n = (of.pixel - channel).min(4 * S::LANES);
+            let (block, inside) = (channel / BLOCK, channel % BLOCK);
+            let channels = of.channels.from(block * BLOCK);
+            let at_once = of.windows_at_once(n, 4 * S::LANES);
+            let group = Group { of, band, channel, n, at_once, limits: Limits::new(s, of.to, 0) };
+            if at_once > 1 {
+                let mut numbers = Numbers::default();
+                let w = numbers.repeat(of, channels, (channel, n), memory);
+                let channels = channels.with(&numbers.bias, &numbers.factor, &numbers.offset);
+                group.rows(s, Block { w, channels, inside: 0 }, first, x, y);
+            } else {
+                group.rows(s, Block { w: of.weights_of(block), channels, inside }, first, x, y);
+            }
+        }
+    }
+}
+
+impl Work<'_> {
+    /// The weights of a block of channels.
+    fn weights_of(&self, block: usize) -> &[u8] {
+        let len = self.starts.len() * QUAD * BLOCK;
+        &self.w[block * len..][..len]
+    }
+
+    /// How many windows that lie side by side have so many channels, where there are lanes for so many.
+    fn windows_at_once(&self, n: usize, lanes: usize) -> usize {
+        let [.., w] = self.windows.axes();
+        if w.stride == 1 && lanes.is_multiple_of(n) { lanes / n } else { 1 }
+    }
+
+    /// Whether a window is three neighboring pixels in each of three rows.
+    fn is_shared(&self) -> bool {
+        let [d, h, w] = self.windows.axes();
+        [d.kernel, h.kernel, w.kernel] == [1, SHARED, SHARED] && w.dilation == 1
+    }
+}
+
+/// The numbers of a block of channels.
+struct Numbers {
+    bias: [i32; BLOCK],
+    factor: [f32; BLOCK],
+    offset: [f32; BLOCK],
+}
+
+impl Default for Numbers {
+    fn default() -> Numbers {
+        Numbers { bias: [0; BLOCK], factor: [0.0; BLOCK], offset: [0.0; BLOCK] }
+    }
+}
+
+impl Numbers {
+    /// Those of `n` channels from one on, again and again, and their weights likewise.
+    fn repeat<'a>(
+        &mut self,
+        of: &Work<'_>,
+        channels: Channels<'_>,
+        (channel, n): (usize, usize),
+        memory: &'a mut [u8],
+    ) -> &'a [u8] {
+        let from = of.weights_of(channel / BLOCK).as_chunks::<QUAD>().0.chunks_exact(BLOCK);
+        let memory = &mut memory[..of.starts.len() * BLOCK * QUAD];
+        for place in 0..BLOCK {
+            let at = depthwise_place(channel % BLOCK + depthwise_order(place) % n);
+            (self.bias[place], self.factor[place]) = (channels.bias[at], channels.factor[at]);
+            self.offset[place] = channels.offset.get(at).copied().unwrap_or_default();
+            let to = memory.as_chunks_mut::<QUAD>().0.chunks_exact_mut(BLOCK);
+            to.zip(from.clone()).for_each(|(to, from)| to[place] = from[at]);
+        }
+        memory
+    }
+}
+
+/// What a block of channels is multiplied with.
+#[derive(Clone, Copy)]
+struct Block<'a> {
+    w: &'a [u8],
+    channels: Channels<'a>,
+    /// The first channel that is meant.
+    inside: usize,
+}
+
+impl Block<'_> {
+    /// Where the numbers of vector `j` of the sums start.
+    #[inline(always)]
+    fn numbers(&self, j: usize) -> usize {
+        j * BLOCK / 4 + self.inside / 4
+    }
+
+    /// The sums before anything is added.
+    #[inline(always)]
+    fn start<S: Bytes>(&self, s: S) -> [Vector<S>; 4] {
+        let mut sums = [s.level().splat_i32(0); 4];
+        for (j, sum) in sums.iter_mut().enumerate() {
+            *sum = s.load_sums(&self.channels.bias[self.numbers(j)..]);
+        }
+        sums
+    }
+}
+
+/// The channels that four vectors of sums hold.
+struct Group<'a, S: Bytes> {
+    of: &'a Work<'a>,
+    band: &'a Band,
+    /// The first.
+    channel: usize,
+    /// How many there are.
+    n: usize,
+    /// Of how many windows side by side.
+    at_once: usize,
+    limits: Limits<S>,
+}
+
+impl<S: Bytes> Group<'_, S> {
+    /// Some rows, band by band; `x` is memory for one.
+    #[inline(always)]
+    fn rows(&self, s: S, block: Block<'_>, mut row: usize, x: &mut [u8], y: &mut [u8]) {
+        let Work { pixel, starts, windows, .. } = *self.of;
+        let band = self.band;
+        let (width, rows) = (windows.columns() * pixel, windows.axes()[1].out);
+        // Windows that are computed at once are so many pixels behind the last ones.
+        let step = self.at_once * windows.axes()[2].stride;
+        let shared = S::LANES == 16 && self.of.is_shared() && step <= 2;
+        let numbers = |j| block.numbers(j);
+        let steady = block.channels.steady(s, self.limits, numbers).filter(|_| shared);
+        let mut rest = y;
+        while !rest.is_empty() {
+            // A band is not of several planes.
+            let n = band.rows.min(rest.len() / width).min(rows - row % rows);
+            let (y, after) = rest.split_at_mut(n * width);
+            let channels = (self.channel, self.n);
+            band.fill(s, (self.of.x, pixel), channels, (row, n), self.of.to.x_zero as u8, x);
+            let weights = (&block.w[block.inside / 4 * QUAD..], BLOCK * QUAD);
+            let lanes = Lanes::new((x, self.n), starts, weights);
+            for (i, y) in y.chunks_exact_mut(width).enumerate() {
+                let at = i * band.step(self.n);
+                match &steady {
+                    Some(steady) if step == 1 => self.line::<1>(s, &lanes, block, steady, at, y),
+                    Some(steady) => self.line::<2>(s, &lanes, block, steady, at, y),
+                    None => self.each(s, &lanes, block, at, step, y),
+                }
+            }
+            (rest, row) = (after, row + n);
+        }
+    }
+
+    /// A row of windows that share what they see.
+    #[inline(always)]
+    fn line<const STEP: usize>(
+        &self,
+        s: S,
+        lanes: &Lanes<'_>,
+        block: Block<'_>,
+        steady: &Steady<S, 4>,
+        at: usize,
+        y: &mut [u8],
+    ) {
+        let row = self.of.windows.axes()[1].dilation * self.band.line(self.n);
+        let mut y = y.chunks_mut(self.at_once * self.of.pixel);
+        let start = (block.start(s), y.len());
+        lanes.line::<S, STEP>(
+            s,
+            (at, row),
+            start,
+            #[inline(always)]
+            |sums| {
+                let bytes = self.limits.capped(s, s.collect(steady.whole(s, &sums)));
+                if let Some(y) = y.next() {
+                    self.store(s, bytes, y);
+                }
+            },
+        );
+    }
+
+    /// A row of windows.
+    #[inline(always)]
+    fn each(
+        &self,
+        s: S,
+        lanes: &Lanes<'_>,
+        block: Block<'_>,
+        at: usize,
+        step: usize,
+        y: &mut [u8],
+    ) {
+        for (i, y) in y.chunks_mut(self.at_once * self.of.pixel).enumerate() {
+            let mut sums = block.start(s);
+            lanes.one(s, at + i * step * self.n, &mut sums);
+            self.store(s, self.bytes(s, block, sums), y);
+        }
+    }
+
+    /// Stores what the windows become that are computed at once.
+    #[inline(always)]
+    fn store(&self, s: S, bytes: Vector<S>, y: &mut [u8]) {
+        let (pixel, n) = (self.of.pixel, self.n);
+        if pixel == n {
+            return s.store_bytes(bytes, y);
+        }
+        if self.at_once == 1 {
+            return s.store_bytes(bytes, &mut y[self.channel..][..n]);
+        }
+        let mut all = [0; MAX_BYTES];
+        s.store_bytes(bytes, &mut all);
+        for (y, bytes) in y.chunks_exact_mut(pixel).zip(all.chunks_exact(n)) {
+            s.store_bytes(s.load_bytes(bytes), &mut y[self.channel..][..n]);
+        }
+    }
+
+    /// What the sums become.
+    #[inline(always)]
+    fn bytes(&self, s: S, block: Block<'_>, sums: [Vector<S>; 4]) -> Vector<S> {
+        let bytes = block.channels.bytes(s, self.limits, sums, |j| block.numbers(j));
+        self.limits.capped(s, s.collect(bytes))
+    }
+}

@@ -1,0 +1,329 @@
+//! Normalizations with the statistics of a channel.
+
+use super::{Deviation, moments};
+use crate::loops::elementwise::{map_float_in_place, map_in_place};
+use crate::loops::fold::{Fold, Sum};
+use crate::loops::geometry::Axis;
+use crate::loops::index::number;
+use crate::simd::{self, Pointwise, Simd};
+use crate::{Float, Number};
+
+/// `y = scale (x - mean) / √(variance + ε) + bias`; the axis is that of the channels.
+#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
+pub fn batch_normalization<T: Float, S: Float, M: Float>(
+    x: &[T],
+    scale: &[S],
+    bias: &[S],
+    mean: &[M],
+    variance: &[M],
+    y: &mut [T],
+    geometry: Axis,
+    epsilon: f32,
+) {
+    y.copy_from_slice(x);
+    batch_normalization_in_place(y, scale, bias, mean, variance, geometry, epsilon);
+}
+
+/// [`batch_normalization`] in place.
+pub fn batch_normalization_in_place<T: Float, S: Float, M: Float>(
+    y: &mut [T],
+    scale: &[S],
+    bias: &[S],
+    mean: &[M],
+    variance: &[M],
+    geometry: Axis,
+    epsilon: f32,
+) {
+    for channel in 0..geometry.len {
+        let moments = (to_wide(mean[channel]), to_wide(variance[channel]));
+        let linear = Linear::new(moments, to_wide(scale[channel]), to_wide(bias[channel]), epsilon);
+        for y in y.chunks_exact_mut(geometry.inner.max(1)).skip(channel).step_by(geometry.len) {
+            linear.apply(y);
+        }
+    }
+}
+
+/// [`batch_normalization`] with the statistics of `x` itself. The running statistics are those
+/// given times the momentum, plus those of `x` times the rest.
+#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
+pub fn batch_normalization_training<T: Float, S: Float, M: Float>(
+    x: &[T],
+    scale: &[S],
+    bias: &[S],
+    mean: &[M],
+    variance: &[M],
+    y: &mut [T],
+    running_mean: &mut [M],
+    running_variance: &mut [M],
+    geometry: Axis,
+    epsilon: f32,
+    momentum: f32,
+) {
+    let Axis { outer, len, inner } = geometry;
+    let count = number(outer * inner);
+    let momentum: T::Wide = to_wide(momentum);
+    let run = |before: M, now: T::Wide| -> M {
+        let before: T::Wide = to_wide(before);
+        M::from_f64(momentum.mul(before).add(T::Wide::ONE.sub(momentum).mul(now)).to_f64())
+    };
+    y.copy_from_slice(x);
+    for channel in 0..len {
+        let rows = || x.chunks_exact(inner.max(1)).skip(channel).step_by(len);
+        let sum = rows().fold(T::Wide::ZERO, |sum, x| sum.add(Sum.take_all(x)));
+        let average: T::Wide = sum.div(count);
+        let deviation = Deviation { mean: average };
+        let sum = rows().fold(T::Wide::ZERO, |sum, x| sum.add(deviation.take_all(x)));
+        let moments = (average, sum.div(count));
+        running_mean[channel] = run(mean[channel], moments.0);
+        running_variance[channel] = run(variance[channel], moments.1);
+        let linear = Linear::new(moments, to_wide(scale[channel]), to_wide(bias[channel]), epsilon);
+        for y in y.chunks_exact_mut(inner.max(1)).skip(channel).step_by(len) {
+            linear.apply(y);
+        }
+    }
+}
+
+/// [`batch_normalization`] with the statistics of each channel of each instance.
+pub fn instance_normalization<T: Float>(
+    x: &[T],
+    scale: &[T],
+    bias: &[T],
+    y: &mut [T],
+    geometry: Axis,
+    epsilon: f32,
+) {
+    y.copy_from_slice(x);
+    instance_normalization_in_place(y, scale, bias, geometry, epsilon);
+}
+
+/// [`instance_normalization`] in place.
+pub fn instance_normalization_in_place<T: Float>(
+    y: &mut [T],
+    scale: &[T],
+    bias: &[T],
+    geometry: Axis,
+    epsilon: f32,
+) {
+    let Axis { outer, len, inner } = geometry;
+    let groups = Groups { batch: outer, groups: len, channels: 1, inner };
+    group_normalization_in_place(y, scale, bias, groups, epsilon);
+}
+
+/// Channels in groups.
+#[derive(Clone, Copy, Debug)]
+pub struct Groups {
+    /// The number of instances.
+    pub batch: usize,
+    /// The number of groups.
+    pub groups: usize,
+    /// The number of channels in each group.
+    pub channels: usize,
+    /// The number of elements in each channel.
+    pub inner: usize,
+}
+
+/// [`batch_normalization`] with the statistics of each group of channels of each instance.
+pub fn group_normalization<T: Float>(
+    x: &[T],
+    scale: &[T],
+    bias: &[T],
+    y: &mut [T],
+    geometry: Groups,
+    epsilon: f32,
+) {
+    y.copy_from_slice(x);
+    group_normalization_in_place(y, scale, bias, geometry, epsilon);
+}
+
+/// [`group_normalization`] in place.
+pub fn group_normalization_in_place<T: Float>(
+    y: &mut [T],
+    scale: &[T],
+    bias: &[T],
+    geometry: Groups,
+    epsilon: f32,
+) {
+    let Groups { batch: _, groups, channels, inner } = geometry;
+    if y.is_empty() {
+        return;
+    }
+    for (i, y) in y.chunks_exact_mut(channels * inner).enumerate() {
+        let moments = moments(y);
+        let first = i % groups * channels;
+        for (channel, y) in (first..).zip(y.chunks_exact_mut(inner)) {
+            let (scale, bias) = (scale[channel].widen(), bias[channel].widen());
+            Linear::<T::Wide>::new(moments, scale, bias, epsilon).apply(y);
+        }
+    }
+}
+
+fn to_wide<A: Float, W: Float>(x: A) -> W {
+    W::from_f64(x.to_f64())
+}
+
+/// `y = (x - mean) factor + bias`.
+#[derive(Clone, Copy)]
+struct Linear<W> {
+    mean: W,
+    factor: W,
+    bias: W,
+}
+
+/// A row that is shorter is not worth a call.
+const SHORT: usize = 16;
+
+impl<W: Float<Wide = W>> Linear<W> {
+    fn new((mean, variance): (W, W), scale: W, bias: W, epsilon: f32) -> Self {
+        Linear { mean, factor: scale.div(variance.add(to_wide(epsilon)).sqrt()), bias }
+    }
+
+    fn apply<T: Float<Wide = W>>(self, y: &mut [T]) {
+        let Linear { mean, factor, bias } = self;
+        let f = |x: T| T::narrow(x.widen().sub(mean).mul(factor).add(bias));
+        if y.len() < SHORT {
+            return map_in_place(y, f);
+        }
+        let narrow = Linear { mean: to_wide(mean), factor: to_wide(factor), bias: to_wide(bias) };
+        map_float_in_place(y, |y| linear_f32(y, narrow), f);
+    }
+}
+
+#[inline(never)]
+fn linear_f32(y: &mut [f32], linear: Linear<f32>) {
+    simd::map_in_place(y, linear);
+}
+
+impl Pointwise for Linear<f32> {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32 {
+        s.mul_add(s.sub(x, s.splat(self.mean)), s.splat(self.factor), s.splat(self.bias))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::array::from_fn;
+
+    const EPSILON: f32 = 1e-3;
+
+    fn near(y: f32, expected: f64) -> bool {
+        (f64::from(y) - expected).abs() < 1e-5 * (1.0 + expected.abs())
+    }
+
+    fn element(i: usize) -> f32 {
+        ((i * 37) % 23) as f32 / 4.0 + 100.0 * (i % 3) as f32
+    }
+
+    /// The mean and the variance of those of `n` elements that belong together.
+    fn moments_of(n: usize, belongs: impl Fn(usize) -> bool) -> (f64, f64) {
+        let count = (0..n).filter(|&i| belongs(i)).count() as f64;
+        let sum = |f: &dyn Fn(f64) -> f64| -> f64 {
+            (0..n).filter(|&i| belongs(i)).map(|i| f(f64::from(element(i)))).sum::<f64>() / count
+        };
+        let mean = sum(&|x| x);
+        (mean, sum(&|x| (x - mean) * (x - mean)))
+    }
+
+    #[test]
+    fn a_channel_has_its_own_statistics() {
+        for (outer, len, inner) in
+            [(3, 2, 1), (2, 3, 5), (1, 2, 40), (2, 0, 3), (0, 2, 3), (2, 3, 0)]
+        {
+            let (x, mut y, n): ([f32; 80], _, _) =
+                (from_fn(element), [0.0; 80], outer * len * inner);
+            let (scale, bias) = ([2.0f32, 0.5, -1.0], [1.0f32, 0.0, 3.0]);
+            let (mean, variance) = ([0.5f64, 50.0, 100.0], [4.0f64, 0.25, 9.0]);
+            let geometry = Axis { outer, len, inner };
+            batch_normalization(
+                &x[..n],
+                &scale,
+                &bias,
+                &mean,
+                &variance,
+                &mut y[..n],
+                geometry,
+                EPSILON,
+            );
+            for i in 0..n {
+                let c = i / inner % len;
+                let scaled = (f64::from(x[i]) - mean[c]) / libm::sqrt(variance[c] + 1e-3);
+                assert!(near(y[i], scaled * f64::from(scale[c]) + f64::from(bias[c])));
+            }
+        }
+    }
+
+    #[test]
+    fn training_takes_the_statistics_from_the_batch() {
+        let (outer, len, inner) = (3, 2, 5);
+        let (x, mut y): ([f32; 30], _) = (from_fn(element), [0.0; 30]);
+        let (mut mean, mut variance) = ([0.0; 2], [0.0; 2]);
+        batch_normalization_training(
+            &x,
+            &[2.0f32, 0.5],
+            &[1.0, 0.0],
+            &[10.0f64, 20.0],
+            &[1.0, 2.0],
+            &mut y,
+            &mut mean,
+            &mut variance,
+            Axis { outer, len, inner },
+            EPSILON,
+            0.75,
+        );
+        for c in 0..2 {
+            let (m, v) = moments_of(30, |i| i / inner % len == c);
+            assert!((mean[c] - 0.75 * [10.0, 20.0][c] - 0.25 * m).abs() < 1e-4);
+            assert!((variance[c] - 0.75 * [1.0, 2.0][c] - 0.25 * v).abs() < 1e-4 * v);
+            for i in (0..30).filter(|i| i / inner % len == c) {
+                let scaled = (f64::from(x[i]) - m) / libm::sqrt(v + 1e-3);
+                assert!(near(y[i], scaled * [2.0, 0.5][c] + [1.0, 0.0][c]));
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_of_an_instance_has_its_own_statistics() {
+        for (batch, groups, channels, inner) in
+            [(2, 2, 2, 3), (1, 1, 1, 17), (3, 3, 1, 4), (2, 1, 4, 1)]
+        {
+            let n = batch * groups * channels * inner;
+            let (x, mut y): ([f32; 40], _) = (from_fn(element), [0.0; 40]);
+            let (scale, bias) = ([2.0f32, 0.5, -1.0, 3.0], [1.0f32, 0.0, 3.0, 4.0]);
+            let geometry = Groups { batch, groups, channels, inner };
+            group_normalization(&x[..n], &scale, &bias, &mut y[..n], geometry, EPSILON);
+            let size = channels * inner;
+            for i in 0..n {
+                let c = i / inner % (groups * channels);
+                let (mean, variance) = moments_of(n, |j| j / size == i / size);
+                let scaled = (f64::from(x[i]) - mean) / libm::sqrt(variance + 1e-3);
+                assert!(near(y[i], scaled * f64::from(scale[c]) + f64::from(bias[c])));
+            }
+            if channels == 1 {
+                let mut z = [0.0; 40];
+                let geometry = Axis { outer: batch, len: groups, inner };
+                instance_normalization(&x[..n], &scale, &bias, &mut z[..n], geometry, EPSILON);
+                assert_eq!(y, z);
+            }
+        }
+    }
+
+    #[cfg(feature = "half")]
+    #[test]
+    fn half_numbers_are_rounded_once() {
+        use half::f16;
+        let mut y: [f16; 20] = from_fn(|i| f16::from_f32(i as f32));
+        let one = [f16::ONE];
+        instance_normalization_in_place(
+            &mut y,
+            &one,
+            &one,
+            Axis { outer: 1, len: 1, inner: 20 },
+            0.0,
+        );
+        for (i, y) in y.iter().enumerate() {
+            let expected = (i as f32 - 9.5) / libm::sqrtf(33.25) + 1.0;
+            assert!((y.to_f32() - expected).abs() <= expected.abs() / 2048.0 + 1e-7);
+        }
+    }
+}

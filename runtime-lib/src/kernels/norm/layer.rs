@@ -1,0 +1,269 @@
+//! Normalizations of rows.
+
+use super::Deviation;
+use super::rows::LayerRows;
+use crate::loops::fold::{Sum, SumSquare, take_all_at};
+use crate::loops::geometry::Axis;
+use crate::loops::index::number;
+use crate::simd::{Simd, WithSimd, dispatch};
+use crate::threads;
+use crate::{Float, Number};
+
+/// `y = scale (x - mean) / √(variance + ε) + bias`, with the statistics of each row: the axis has
+/// an `inner` of 1, and `scale` and `bias` are as long as a row; there is no bias without a scale.
+/// The mean and `1 / √(variance + ε)` of each row are written where they are asked for.
+#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
+pub fn layer_normalization<T: Float>(
+    x: &[T],
+    scale: Option<&[T]>,
+    bias: Option<&[T]>,
+    y: &mut [T],
+    mean: Option<&mut [f32]>,
+    inv_std_dev: Option<&mut [f32]>,
+    geometry: Axis,
+    epsilon: f32,
+) {
+    y.copy_from_slice(x);
+    layer_normalization_in_place(y, mean, inv_std_dev, scale, bias, geometry, epsilon);
+}
+
+/// [`layer_normalization`] in place.
+pub fn layer_normalization_in_place<T: Float>(
+    y: &mut [T],
+    mean: Option<&mut [f32]>,
+    inv_std_dev: Option<&mut [f32]>,
+    scale: Option<&[T]>,
+    bias: Option<&[T]>,
+    geometry: Axis,
+    epsilon: f32,
+) {
+    debug_assert_eq!(geometry.inner, 1, "a layer is a row");
+    let (scale, bias) = (scale.unwrap_or_default(), bias.unwrap_or_default());
+    let statistics = Statistics { mean, inv_std_dev };
+    match (T::as_f32(scale), T::as_f32(bias), T::as_f32_mut(y)) {
+        (Some(scale), Some(bias), Some(y)) => {
+            layer_f32(Layer { y, scale, bias, geometry, epsilon, statistics });
+        }
+        _ => dispatch(Layer::<T, true> { y, scale, bias, geometry, epsilon, statistics }),
+    }
+}
+
+/// `y = scale x / √(Σ x² / n + ε)` in each row: the axis has an `inner` of 1, and `scale` is as
+/// long as a row.
+pub fn rms_normalization<T: Float>(
+    x: &[T],
+    scale: Option<&[T]>,
+    y: &mut [T],
+    geometry: Axis,
+    epsilon: f32,
+) {
+    y.copy_from_slice(x);
+    rms_normalization_in_place(y, scale, geometry, epsilon);
+}
+
+/// [`rms_normalization`] in place.
+pub fn rms_normalization_in_place<T: Float>(
+    y: &mut [T],
+    scale: Option<&[T]>,
+    geometry: Axis,
+    epsilon: f32,
+) {
+    debug_assert_eq!(geometry.inner, 1, "a layer is a row");
+    let scale = scale.unwrap_or_default();
+    let statistics = Statistics { mean: None, inv_std_dev: None };
+    match (T::as_f32(scale), T::as_f32_mut(y)) {
+        (Some(scale), Some(y)) => {
+            rms_f32(Layer { y, scale, bias: &[], geometry, epsilon, statistics });
+        }
+        _ => dispatch(Layer::<T, false> { y, scale, bias: &[], geometry, epsilon, statistics }),
+    }
+}
+
+#[inline(never)]
+fn layer_f32(layer: Layer<'_, f32, true>) {
+    share(layer);
+}
+
+#[inline(never)]
+fn rms_f32(layer: Layer<'_, f32, false>) {
+    share(layer);
+}
+
+/// Each row is read three times.
+const READS: usize = 3;
+
+#[inline(always)]
+fn share<const CENTERED: bool>(layer: Layer<'_, f32, CENTERED>) {
+    if layer.statistics.is_wanted() {
+        return dispatch(LayerRows(layer));
+    }
+    let Layer { y, scale, bias, geometry, epsilon, statistics: _ } = layer;
+    let (len, cost) = (geometry.len, READS * y.len());
+    threads::share(y, len, cost, |_, y| {
+        let geometry = Axis { outer: y.len().checked_div(len).unwrap_or(0), ..geometry };
+        let statistics = Statistics { mean: None, inv_std_dev: None };
+        dispatch(LayerRows::<CENTERED>(Layer { y, scale, bias, geometry, epsilon, statistics }));
+    });
+}
+
+/// Rows to be normalized; around their mean, where they are centered.
+pub(super) struct Layer<'a, T, const CENTERED: bool> {
+    pub(super) y: &'a mut [T],
+    /// As long as a row, or empty.
+    pub(super) scale: &'a [T],
+    /// As long as a row, or empty.
+    pub(super) bias: &'a [T],
+    pub(super) geometry: Axis,
+    pub(super) epsilon: f32,
+    pub(super) statistics: Statistics<'a>,
+}
+
+/// Where the statistics of the rows are written to.
+pub(super) struct Statistics<'a> {
+    mean: Option<&'a mut [f32]>,
+    inv_std_dev: Option<&'a mut [f32]>,
+}
+
+impl<T: Float, const CENTERED: bool> WithSimd for Layer<'_, T, CENTERED> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Layer { y, scale, bias, geometry, epsilon, mut statistics } = self;
+        let Axis { outer, len, inner: _ } = geometry;
+        let count: T::Wide = number(len);
+        let epsilon = T::Wide::from_f64(f64::from(epsilon));
+        for i in 0..outer {
+            let y = &mut y[i * len..][..len];
+            let (mean, squares) = if CENTERED {
+                let mean = take_all_at(s, Sum, y).div(count);
+                (mean, take_all_at(s, Deviation { mean }, y))
+            } else {
+                (T::Wide::ZERO, take_all_at(s, SumSquare, y))
+            };
+            let factor = T::Wide::ONE.div(squares.div(count).add(epsilon).sqrt());
+            statistics.write(i, mean, factor);
+            let normal = |y: T| y.widen().sub(mean).mul(factor);
+            let scaled = |y: T, scale: &T| normal(y).mul(scale.widen());
+            if scale.is_empty() {
+                y.iter_mut().for_each(|y| *y = T::narrow(normal(*y)));
+            } else if bias.is_empty() {
+                for (y, scale) in y.iter_mut().zip(scale) {
+                    *y = T::narrow(scaled(*y, scale));
+                }
+            } else {
+                for ((y, scale), bias) in y.iter_mut().zip(scale).zip(bias) {
+                    *y = T::narrow(scaled(*y, scale).add(bias.widen()));
+                }
+            }
+        }
+    }
+}
+
+impl Statistics<'_> {
+    fn is_wanted(&self) -> bool {
+        self.mean.is_some() || self.inv_std_dev.is_some()
+    }
+
+    #[inline(always)]
+    pub(super) fn write<W: Float>(&mut self, row: usize, mean: W, inv_std_dev: W) {
+        let narrow = |x: W| f32::from_f64(x.to_f64());
+        if let Some(means) = &mut self.mean {
+            means[row] = narrow(mean);
+        }
+        if let Some(inv_std_devs) = &mut self.inv_std_dev {
+            inv_std_devs[row] = narrow(inv_std_dev);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::array::from_fn;
+
+    const EPSILON: f32 = 1e-3;
+
+    /// Holds both kernels against their formulas, in `f64`.
+    fn check<T: Float>(error: f64) {
+        for (outer, len) in [(2, 3), (1, 70), (5, 1), (3, 33), (0, 4)] {
+            let n = outer * len;
+            let x: [T; 100] = from_fn(|i| T::from_f64(((i * 37) % 23) as f64 / 4.0 - 2.0));
+            let scale: [T; 70] = from_fn(|i| T::from_f64((i % 5) as f64 / 2.0 - 1.0));
+            let bias: [T; 70] = from_fn(|i| T::from_f64((i % 3) as f64));
+            let (mut y, mut z, mut r) = ([T::ZERO; 100], [T::ZERO; 100], [T::ZERO; 100]);
+            let (mut means, mut inverses) = ([9.0; 5], [9.0; 5]);
+            let (x, scale, bias) = (&x[..n], &scale[..len], &bias[..len]);
+            let (y, z, r) = (&mut y[..n], &mut z[..n], &mut r[..n]);
+            let geometry = Axis { outer, len, inner: 1 };
+            let statistics = (Some(&mut means[..]), Some(&mut inverses[..]));
+            let (mean, inv_std_dev) = statistics;
+            layer_normalization(
+                x,
+                Some(scale),
+                Some(bias),
+                y,
+                mean,
+                inv_std_dev,
+                geometry,
+                EPSILON,
+            );
+            layer_normalization(x, Some(scale), None, z, None, None, geometry, EPSILON);
+            rms_normalization(x, Some(scale), r, geometry, EPSILON);
+            for i in 0..n {
+                let row = x[i / len * len..][..len].iter().map(|x| x.to_f64());
+                let mean = row.clone().sum::<f64>() / len as f64;
+                let square = |shift: f64| {
+                    let sum: f64 = row.clone().map(|x| (x - shift) * (x - shift)).sum();
+                    1.0 / libm::sqrt(sum / len as f64 + 1e-3)
+                };
+                let (scale, bias) = (scale[i % len].to_f64(), bias[i % len].to_f64());
+                let expected = (x[i].to_f64() - mean) * square(mean) * scale;
+                let close = |y: f64, expected: f64| (y - expected).abs() < error * (1.0 + y.abs());
+                assert!(close(y[i].to_f64(), expected + bias));
+                assert!(close(z[i].to_f64(), expected));
+                assert!(close(r[i].to_f64(), x[i].to_f64() * square(0.0) * scale));
+                assert!(close(f64::from(means[i / len]), mean));
+                assert!(close(f64::from(inverses[i / len]), square(mean)));
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_is_the_formula() {
+        check::<f32>(1e-6);
+        check::<f64>(1e-7);
+        #[cfg(feature = "half")]
+        check::<half::f16>(1e-3);
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn every_level_is_the_formula() {
+        crate::simd::each_level(|_| check::<f32>(1e-6));
+    }
+
+    #[test]
+    fn a_large_mean_does_not_hide_a_small_variance() {
+        let mut y: [f32; 64] = from_fn(|i| 10_000.0 + (i % 2) as f32);
+        let geometry = Axis { outer: 1, len: 64, inner: 1 };
+        layer_normalization_in_place(&mut y, None, None, None, None, geometry, 0.0);
+        assert_eq!(y, from_fn(|i| if i % 2 == 0 { -1.0 } else { 1.0 }));
+    }
+
+    #[test]
+    fn an_empty_row_has_no_mean() {
+        let mut mean = [0.0; 2];
+        let geometry = Axis { outer: 2, len: 0, inner: 1 };
+        layer_normalization_in_place::<f32>(
+            &mut [],
+            Some(&mut mean),
+            None,
+            Some(&[]),
+            None,
+            geometry,
+            EPSILON,
+        );
+        assert!(mean.iter().all(|mean| mean.is_nan()));
+    }
+}

@@ -1,0 +1,73 @@
+//! Normalizations. Means, variances and norms of 16-bit numbers are calculated in `f32`.
+//!
+//! In `f32` the error is at most `1e-6 √K` for norms of `K` numbers: relative to each result, or
+//! to 1 where a mean is taken from numbers that are near it.
+
+mod batch;
+mod channel;
+mod layer;
+mod layer_grad;
+mod lp;
+mod lrn;
+mod rows;
+
+pub use batch::{
+    Groups, batch_normalization, batch_normalization_in_place, batch_normalization_training,
+    group_normalization, group_normalization_in_place, instance_normalization,
+    instance_normalization_in_place,
+};
+pub(crate) use channel::{Known, Passing};
+pub use channel::{
+    channel_grad, channel_moments, channel_slope_in_place, channel_sums, running_mean,
+    running_mean_in_place,
+};
+pub use layer::{
+    layer_normalization, layer_normalization_in_place, rms_normalization,
+    rms_normalization_in_place,
+};
+pub use layer_grad::{layer_normalization_grad, rms_normalization_grad};
+pub use lp::{
+    lp_normalization_l1, lp_normalization_l1_in_place, lp_normalization_l2,
+    lp_normalization_l2_in_place,
+};
+pub use lrn::{Lrn, lrn};
+
+use crate::Number;
+use crate::kernels::reduce::Reduce;
+use crate::loops::fold::{Fold, Sum};
+use crate::loops::index::number;
+
+/// `Σ (x - mean)²`.
+#[derive(Clone, Copy)]
+struct Deviation<S> {
+    mean: S,
+}
+
+impl<T: Reduce> Fold<T> for Deviation<T::Sum> {
+    type State = T::Sum;
+
+    #[inline(always)]
+    fn start(self) -> T::Sum {
+        T::Sum::ZERO
+    }
+    #[inline(always)]
+    fn take(self, state: T::Sum, x: T) -> T::Sum {
+        let distance = x.summand().sub(self.mean);
+        state.add(distance.mul(distance))
+    }
+    #[inline(always)]
+    fn join(self, a: T::Sum, b: T::Sum) -> T::Sum {
+        a.add(b)
+    }
+    #[inline(always)]
+    fn finish(self, state: T::Sum) -> T {
+        T::of_sum(state)
+    }
+}
+
+/// The mean of a slice, and its variance.
+fn moments<T: Reduce>(x: &[T]) -> (T::Sum, T::Sum) {
+    let count = number(x.len());
+    let mean = Sum.take_all(x).div(count);
+    (mean, Deviation { mean }.take_all(x).div(count))
+}

@@ -1,0 +1,161 @@
+//! Pooling: each window of an image becomes one number. Global pooling is the window that is as
+//! large as the image. In `f32` the relative error of means and norms of `K` numbers is at most
+//! `1e-6 √K`.
+
+mod blocked;
+mod fold;
+mod gradient;
+mod small;
+#[cfg(all(test, feature = "std"))]
+mod tests;
+mod unpool;
+mod vectors;
+
+pub use blocked::{
+    average_pool_nchwc, average_pool_padded_nchwc, max_pool_grad_nchwc, max_pool_nchwc,
+};
+pub use gradient::max_pool_grad;
+pub use small::{small_average_pool, small_average_pool_padded, small_max_pool, small_means};
+pub use unpool::{max_unpool, max_unpool_sizes};
+
+use crate::loops::window::Taps;
+use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
+use crate::threads;
+use crate::{Float, Number};
+use fold::{Counted, Largest, Mean, Norm, fold};
+use vectors::{FoldVectors, fold_vectors};
+
+/// Windows over `[planes, size…]`. What lies outside of the image does not count, unless a kernel
+/// says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool<'a> {
+    /// How many images there are: batch times channels.
+    pub planes: usize,
+    /// The sizes of an image.
+    pub size: &'a [usize],
+    /// How many places the window has along each axis.
+    pub out: &'a [usize],
+    /// The sizes of the window.
+    pub kernel: &'a [usize],
+    /// How far the places are apart.
+    pub strides: &'a [usize],
+    /// How far the elements of the window are apart.
+    pub dilations: &'a [usize],
+    /// How far before the image the first place begins.
+    pub pads: &'a [usize],
+    /// How far the padding reaches behind the image.
+    pub ends: &'a [usize],
+}
+
+impl<'a> Pool<'a> {
+    fn taps(&self) -> Taps<'a> {
+        let Pool { size, out, kernel, strides, dilations, pads, .. } = *self;
+        Taps { size, out, kernel, strides, dilations, pads }
+    }
+
+    /// How far the padding reaches behind the image along the axes before the last, and along that.
+    fn ends(&self) -> (&[usize], &[usize]) {
+        self.ends.split_at(self.ends.len().saturating_sub(1))
+    }
+
+    /// Hands out planes whose places have so many elements, to several threads where that pays:
+    /// their input and their output.
+    #[inline(always)]
+    fn share(
+        &self,
+        x: &[f32],
+        y: &mut [f32],
+        unit: usize,
+        part: impl Fn(&[f32], &mut [f32]) + Sync,
+    ) {
+        let taps = self.taps();
+        let (elements, places) = (taps.elements() * unit, taps.places() * unit);
+        let cost = x.len() + y.len();
+        threads::share(y, places, cost, |first, y| part(&x[first * elements..], y));
+    }
+}
+
+/// The largest element of each window; NaN where one is.
+pub fn max_pool<T: Number>(x: &[T], y: &mut [T], geometry: Pool<'_>) {
+    match (T::as_f32(x), T::as_f32_mut(y)) {
+        (Some(x), Some(y)) => max_pool_f32(x, y, geometry),
+        _ => fold(x, y, geometry, Largest),
+    }
+}
+
+/// The mean of the elements of each window that lie in the image.
+pub fn average_pool<T: Float>(x: &[T], y: &mut [T], geometry: Pool<'_>) {
+    match (T::as_f32(x), T::as_f32_mut(y)) {
+        (Some(x), Some(y)) => average_pool_f32(x, y, geometry, Counted::InImage),
+        _ => fold(x, y, geometry, Mean(Counted::InImage)),
+    }
+}
+
+/// The mean of the elements of each window that lie in the image or its padding, which is zero.
+pub fn average_pool_padded<T: Float>(x: &[T], y: &mut [T], geometry: Pool<'_>) {
+    match (T::as_f32(x), T::as_f32_mut(y)) {
+        (Some(x), Some(y)) => average_pool_f32(x, y, geometry, Counted::Padded),
+        _ => fold(x, y, geometry, Mean(Counted::Padded)),
+    }
+}
+
+/// `(Σ |x|^p)^(1/p)` of each window.
+pub fn lp_pool<T: Float>(x: &[T], y: &mut [T], geometry: Pool<'_>, p: u32) {
+    fold(x, y, geometry, Norm { p });
+}
+
+/// The largest element of each window, and where it is: an index into all of `x`, for which the
+/// axes of an image count with these strides.
+pub fn max_pool_indices<T: Number>(
+    x: &[T],
+    y: &mut [T],
+    indices: &mut [i64],
+    geometry: Pool<'_>,
+    index_strides: &[usize],
+) {
+    let taps = geometry.taps();
+    let (places, size) = (taps.places(), taps.elements());
+    for (at, (y, index)) in y.iter_mut().zip(indices).enumerate() {
+        let (plane, place) = (at / places, at % places);
+        let image = &x[plane * size..][..size];
+        let inputs = (0..taps.taps()).filter_map(|tap| taps.input(place, tap));
+        let largest = inputs.reduce(|best, input| {
+            let (x, largest) = (image[input], image[best]);
+            if x > largest || (x.is_nan() && !largest.is_nan()) { input } else { best }
+        });
+        *y = largest.map_or(T::LOWEST, |input| image[input]);
+        let index_in_plane = largest.map_or(0, |input| taps.along(input, index_strides));
+        *index = i64::try_from(plane * size + index_in_plane).unwrap_or(i64::MAX);
+    }
+}
+
+/// A fold at a SIMD level.
+struct AtLevel<'a, F> {
+    x: &'a [f32],
+    y: &'a mut [f32],
+    geometry: Pool<'a>,
+    fold: F,
+}
+
+impl<F: FoldVectors> WithSimd for AtLevel<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let AtLevel { x, y, geometry, fold: of } = self;
+        if !(HAS_VECTORS && fold_vectors(s, x, y, geometry, of)) {
+            fold(x, y, geometry, of);
+        }
+    }
+}
+
+#[inline(never)]
+fn max_pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
+    geometry.share(x, y, 1, |x, y| dispatch(AtLevel { x, y, geometry, fold: Largest }));
+}
+
+#[inline(never)]
+fn average_pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>, counted: Counted) {
+    let fold = Mean(counted);
+    geometry.share(x, y, 1, |x, y| dispatch(AtLevel { x, y, geometry, fold }));
+}

@@ -1,0 +1,71 @@
+//! `MaxUnpool`: the inverse of a pool that kept the largest numbers and where they were.
+
+use crate::error::{Error, Result};
+use crate::loops::index::{check_length, size};
+use crate::{Integer, Number};
+
+/// Zeros, with `x` where `indices` says. These count the elements of a tensor of `sizes`, which
+/// lies at the start of `y`, of sizes `out`.
+pub fn max_unpool<T: Number>(
+    x: &[T],
+    indices: &[i64],
+    y: &mut [T],
+    sizes: &[usize],
+    out: &[usize],
+) -> Result {
+    check_length(y.len(), out.iter().copied())?;
+    y.fill(T::ZERO);
+    let count = sizes.iter().product();
+    for (&x, &index) in x.iter().zip(indices) {
+        let outside = Error::Index { index, size: count };
+        let place = usize::try_from(index).ok().filter(|&place| place < count);
+        let at = place.and_then(|place| moved(place, sizes, out)).ok_or(outside)?;
+        y[at] = x;
+    }
+    Ok(())
+}
+
+/// The place in a tensor of sizes `out` of the element at `place` of one of `sizes`.
+fn moved(mut place: usize, sizes: &[usize], out: &[usize]) -> Option<usize> {
+    let (mut at, mut stride) = (0, 1);
+    for (&size, &out) in sizes.iter().zip(out).rev() {
+        let along = place % size;
+        at += (along < out).then_some(along)? * stride;
+        place /= size;
+        stride *= out;
+    }
+    Some(at)
+}
+
+/// The sizes that `output_shape` says.
+pub fn max_unpool_sizes<I: Integer>(sizes: &mut [usize], output_shape: &[I]) -> Result {
+    for (to, &from) in sizes.iter_mut().zip(output_shape) {
+        *to = size(from)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_back_to_where_they_were() {
+        let mut y = [9.0; 12];
+        let wide = max_unpool(&[5.0, 6.0], &[1, 5], &mut y, &[1, 2, 3], &[1, 3, 4]);
+        assert_eq!(wide, Ok(()));
+        assert_eq!(y, [0.0, 5.0, 0.0, 0.0, 0.0, 0.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_number_from_nowhere_is_refused() {
+        let mut y = [0.0; 6];
+        for index in [-1, 6, i64::MIN, i64::MAX] {
+            let found = max_unpool(&[5.0], &[index], &mut y, &[2, 3], &[2, 3]);
+            assert_eq!(found, Err(Error::Index { index, size: 6 }));
+        }
+        assert!(max_unpool(&[5.0], &[2], &mut y, &[2, 3], &[3, 2]).is_err());
+        assert!(max_unpool(&[5.0], &[2], &mut y, &[2, 3], &[3, 3]).is_err());
+        assert!(max_unpool_sizes(&mut [0; 2], &[2, -1i64]).is_err());
+    }
+}

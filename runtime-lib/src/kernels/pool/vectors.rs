@@ -1,0 +1,321 @@
+//! Windows of `f32`, by vectors. The rows of some windows are gathered first, column by column, then the
+//! columns, which a stride of two parts. Many rows of the output are computed at once, as what was just
+//! written is read slowly where it is cut otherwise.
+
+use super::Pool;
+use super::fold::{Counted, Fold, Largest, Mean};
+use crate::kernels::conv::{Axis, Stretch};
+use crate::loops::window::Taps;
+use crate::simd::Simd;
+use core::ops::Range;
+
+/// A fold whose states are as numbers are, in vectors. Every method must be `#[inline(always)]`.
+pub(super) trait FoldVectors: Fold<f32, State = f32> {
+    /// What [`Fold::take`] is.
+    fn take_vector<S: Simd>(self, s: S, state: S::F32, x: S::F32) -> S::F32;
+    /// What [`Fold::finish`] is.
+    fn finish_vector<S: Simd>(self, s: S, state: S::F32, counts: S::F32) -> S::F32;
+}
+
+impl FoldVectors for Largest {
+    #[inline(always)]
+    fn take_vector<S: Simd>(self, s: S, state: S::F32, x: S::F32) -> S::F32 {
+        // The larger is the state where either is NaN, and that is to be `x` where it is one.
+        s.select(s.eq(x, x), s.max(x, state), x)
+    }
+    #[inline(always)]
+    fn finish_vector<S: Simd>(self, _: S, state: S::F32, _: S::F32) -> S::F32 {
+        state
+    }
+}
+
+impl FoldVectors for Mean {
+    #[inline(always)]
+    fn take_vector<S: Simd>(self, s: S, state: S::F32, x: S::F32) -> S::F32 {
+        s.add(state, x)
+    }
+    #[inline(always)]
+    fn finish_vector<S: Simd>(self, s: S, state: S::F32, counts: S::F32) -> S::F32 {
+        s.div(state, counts)
+    }
+}
+
+/// Columns of the output that are computed at once.
+const PLACES: usize = 128;
+/// Columns of rows of windows that are gathered at once.
+const COLUMNS: usize = 512;
+
+/// Folds every window of two axes at most, if neighbors are one or two columns apart; says whether.
+#[inline(always)]
+pub(super) fn fold_vectors<S: Simd, F: FoldVectors>(
+    s: S,
+    x: &[f32],
+    y: &mut [f32],
+    geometry: Pool<'_>,
+    fold: F,
+) -> bool {
+    let taps = geometry.taps();
+    let (h, w) = (Axis::last_of(&taps.without_last()), Axis::last_of(&taps));
+    let at_once = COLUMNS.saturating_sub(w.reach()).checked_div(w.stride).unwrap_or(0);
+    if taps.is_whole() || taps.size.len() > 2 || at_once < S::LANES {
+        return false;
+    }
+    let windows = Windows { geometry, h, w, at_once: at_once.min(PLACES), fold };
+    match w.stride {
+        1 => windows.fold::<S, 1>(s, x, y),
+        2 => windows.fold::<S, 2>(s, x, y),
+        _ => return false,
+    }
+    true
+}
+
+/// Windows over rows and columns.
+struct Windows<'a, F> {
+    geometry: Pool<'a>,
+    h: Axis,
+    w: Axis,
+    /// Columns of the output that there is room for.
+    at_once: usize,
+    fold: F,
+}
+
+/// Neighboring columns of the output.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The first one, and how many they are.
+    first: usize,
+    count: usize,
+    /// How many columns of their windows lie before the image.
+    skip: usize,
+    /// The columns of the image that they see: the first one, and how many they are.
+    from: usize,
+    seen: usize,
+    /// How far apart rows of windows are gathered.
+    pitch: usize,
+}
+
+/// Where rows of windows are gathered.
+struct Room {
+    columns: [f32; COLUMNS],
+    /// How many elements of the last axis the windows have.
+    counts: [f32; PLACES],
+    /// The first column of the output that this is for.
+    first: Option<usize>,
+}
+
+impl<F: FoldVectors> Windows<'_, F> {
+    /// Folds all windows, whose columns are `STRIDE` apart.
+    #[inline(always)]
+    fn fold<S: Simd, const STRIDE: usize>(&self, s: S, x: &[f32], y: &mut [f32]) {
+        let Windows { h, w, .. } = *self;
+        let mut room = Room { columns: [0.0; COLUMNS], counts: [1.0; PLACES], first: None };
+        let inside = h.inside();
+        for (plane, y) in y.chunks_exact_mut((h.out * w.out).max(1)).enumerate() {
+            // What is behind the image may be read with its end.
+            let x = &x[plane * h.size * w.size..];
+            for first in (0..w.out).step_by(self.at_once) {
+                let part = self.part::<S>(first);
+                self.prepare(&part, &mut room);
+                if STRIDE == 2 && self.are_pairs(&part) && h.kernel == 2 && inside == (0..h.out) {
+                    self.join_quads(s, x, &part, y);
+                    continue;
+                }
+                if STRIDE == 2 && self.are_pairs(&part) {
+                    for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
+                        let (high, rows) = (self.high(i, &inside), h.stretch(&inside, i, i + 1));
+                        let y = &mut y[part.first..][..part.count];
+                        self.join_pairs(s, x, &rows, &part, (high, &room.counts), y);
+                    }
+                    continue;
+                }
+                let rows = COLUMNS / part.pitch;
+                for (band, y) in y.chunks_mut(rows * w.out).enumerate() {
+                    let row = |i: usize| band * rows + i;
+                    let lines = room.columns.chunks_exact_mut(part.pitch);
+                    for (i, line) in lines.enumerate().take(y.len() / w.out) {
+                        self.gather(s, x, &h.stretch(&inside, row(i), row(i) + 1), &part, line);
+                    }
+                    let lines = room.columns.chunks_exact(part.pitch);
+                    for (i, (line, y)) in lines.zip(y.chunks_exact_mut(w.out)).enumerate() {
+                        let high = self.high(row(i), &inside);
+                        let y = &mut y[part.first..][..part.count];
+                        self.join::<S, STRIDE>(s, line, (high, &room.counts), y);
+                    }
+                }
+            }
+        }
+    }
+
+    /// As many columns of the output as there is room for, or are left.
+    #[inline(always)]
+    fn part<S: Simd>(&self, first: usize) -> Part {
+        let w = &self.w;
+        let count = self.at_once.min(w.out - first);
+        let start = first * w.stride;
+        let span = (count - 1) * w.stride + w.reach() + 1;
+        let (skip, from) = (w.pad.saturating_sub(start).min(span), start.saturating_sub(w.pad));
+        let seen = w.size.saturating_sub(from).min(span - skip);
+        // Vectors are whole.
+        let pitch = count.max(S::LANES) * w.stride + w.reach();
+        Part { first, count, skip, from, seen, pitch }
+    }
+
+    /// Lays what is the same in all rows: states of no elements, and counts.
+    #[inline(always)]
+    fn prepare(&self, part: &Part, room: &mut Room) {
+        if room.first.replace(part.first) == Some(part.first) {
+            return;
+        }
+        room.columns.fill(self.fold.start());
+        if let Some(of) = self.fold.counted() {
+            let inside = self.w.inside();
+            for (place, count) in (part.first..).zip(&mut room.counts[..part.count]) {
+                *count = self.count(of, 1, place, &inside) as f32;
+            }
+        }
+    }
+
+    /// How many rows of a window are counted.
+    #[inline(always)]
+    fn high(&self, row: usize, inside: &Range<usize>) -> f32 {
+        self.fold.counted().map_or(1, |of| self.count(of, 0, row, inside)) as f32
+    }
+
+    /// How many elements of a window are counted along the first or the last axis; windows at the places
+    /// `inside` are whole.
+    #[inline(always)]
+    fn count(&self, of: Counted, axis: usize, place: usize, inside: &Range<usize>) -> usize {
+        let (all, (above, last)) = (self.geometry.taps(), self.geometry.ends());
+        let (kernel, taps, ends): (_, Taps<'_>, _) = match axis {
+            0 => (self.h.kernel, all.without_last(), above),
+            _ => (self.w.kernel, all.only_last(), last),
+        };
+        if inside.contains(&place) { kernel } else { of.of(&taps, place, ends) }
+    }
+
+    /// Whether windows two columns apart are two columns of the image, so that none is seen twice.
+    #[inline(always)]
+    fn are_pairs(&self, part: &Part) -> bool {
+        let Axis { kernel, dilation, .. } = self.w;
+        kernel == 2 && dilation == 1 && part.skip == 0 && part.seen == 2 * part.count
+    }
+
+    /// Makes results of such windows of two rows, all of which lie in the image: the results of a plane.
+    #[inline(always)]
+    fn join_quads<S: Simd>(&self, s: S, x: &[f32], part: &Part, y: &mut [f32]) {
+        let Windows { h, w, fold, .. } = *self;
+        let (below, counts) = (h.dilation * w.size, s.splat(4.0));
+        for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
+            let x = &x[(i * h.stride - h.pad) * w.size + part.from..];
+            let y = &mut y[part.first..][..part.count];
+            for i in (0..y.len()).step_by(S::LANES) {
+                let i = again::<S>(i, y.len());
+                let (first, second) = (2 * i, 2 * i + S::LANES);
+                let second = fold.take_vector(s, load(s, x, second), load(s, x, second + below));
+                let first = fold.take_vector(s, load(s, x, first), load(s, x, first + below));
+                let [evens, odds] = s.evens_and_odds(first, second);
+                let state = fold.take_vector(s, evens, odds);
+                store(s, fold.finish_vector(s, state, counts), &mut y[i..]);
+            }
+        }
+    }
+
+    /// Makes results of windows of two columns, which see so many rows of the image: what is gathered of these
+    /// stays in registers.
+    #[inline(always)]
+    fn join_pairs<S: Simd>(
+        &self,
+        s: S,
+        x: &[f32],
+        rows: &Stretch,
+        part: &Part,
+        (high, counts): (f32, &[f32; PLACES]),
+        y: &mut [f32],
+    ) {
+        let fold = self.fold;
+        for i in (0..y.len()).step_by(S::LANES) {
+            let i = again::<S>(i, y.len());
+            let first = self.column(s, x, rows, part.from + 2 * i);
+            let second = self.column(s, x, rows, part.from + 2 * i + S::LANES);
+            let [evens, odds] = s.evens_and_odds(first, second);
+            let state = fold.take_vector(s, evens, odds);
+            let counts = s.mul(s.splat(high), s.load(&counts[i..]));
+            store(s, fold.finish_vector(s, state, counts), &mut y[i..]);
+        }
+    }
+
+    /// What so many rows of the image are from a column on.
+    #[inline(always)]
+    fn column<S: Simd>(&self, s: S, x: &[f32], rows: &Stretch, from: usize) -> S::F32 {
+        let Windows { h, w, fold, .. } = *self;
+        let (first, step) = (rows.from * w.size + from, h.dilation * w.size);
+        let mut state = s.splat(fold.start());
+        for row in 0..rows.taps.len() {
+            state = fold.take_vector(s, state, load(s, x, first + row * step));
+        }
+        state
+    }
+
+    /// Gathers the columns of the windows of a row of places, which see so many rows of the image.
+    #[inline(always)]
+    fn gather<S: Simd>(&self, s: S, x: &[f32], rows: &Stretch, part: &Part, line: &mut [f32]) {
+        let line = &mut line[part.skip..][..part.seen];
+        for i in (0..part.seen).step_by(S::LANES) {
+            let i = again::<S>(i, part.seen);
+            store(s, self.column(s, x, rows, part.from + i), &mut line[i..]);
+        }
+    }
+
+    /// Makes results of the columns of the windows of a row of places.
+    #[inline(always)]
+    fn join<S: Simd, const STRIDE: usize>(
+        &self,
+        s: S,
+        line: &[f32],
+        (high, counts): (f32, &[f32; PLACES]),
+        y: &mut [f32],
+    ) {
+        let (fold, Axis { kernel, dilation, .. }) = (self.fold, self.w);
+        for i in (0..y.len()).step_by(S::LANES) {
+            let i = again::<S>(i, y.len());
+            let mut state = s.splat(fold.start());
+            let mut tap = 0;
+            while tap < kernel {
+                let columns = &line[i * STRIDE + tap * dilation..];
+                let first = s.load(columns);
+                tap += 1;
+                if STRIDE == 1 {
+                    state = fold.take_vector(s, state, first);
+                    continue;
+                }
+                let [evens, odds] = s.evens_and_odds(first, s.load(&columns[S::LANES..]));
+                state = fold.take_vector(s, state, evens);
+                if dilation == 1 && tap < kernel {
+                    state = fold.take_vector(s, state, odds);
+                    tap += 1;
+                }
+            }
+            let counts = s.mul(s.splat(high), s.load(&counts[i..]));
+            store(s, fold.finish_vector(s, state, counts), &mut y[i..]);
+        }
+    }
+}
+
+/// Where a vector starts that was to start at `i` of `n` elements: what is left at the end is computed
+/// once more with what is before it, where there is as much.
+#[inline(always)]
+fn again<S: Simd>(i: usize, n: usize) -> usize {
+    i.min(n.saturating_sub(S::LANES))
+}
+
+/// What is there from a place on.
+#[inline(always)]
+fn load<S: Simd>(s: S, x: &[f32], at: usize) -> S::F32 {
+    let x = x.get(at..).unwrap_or(&[]);
+    if x.len() >= S::LANES { s.load(x) } else { s.load_head(x) }
+}
+
+#[inline(always)]
+fn store<S: Simd>(s: S, x: S::F32, to: &mut [f32]) {
+    if to.len() >= S::LANES { s.store(x, to) } else { s.store_head(x, to) }
+}

@@ -1,0 +1,479 @@
+//! Numbers in few bits, by scales and zero points: `QuantizeLinear`, `DequantizeLinear` and
+//! `DynamicQuantizeLinear`.
+//!
+//! The elements are worked on in blocks: one loop makes `f32` of one type, another one makes
+//! another type of `f32`, so that there is a loop for each type and not for each pair of types.
+
+mod quantum;
+mod small;
+
+pub use quantum::{Quantum, WholeQuantum};
+pub use small::{small_dequantize, small_quantize};
+
+use crate::element::sticky_f32;
+use crate::loops::fold::{Fold, Max, Min};
+use crate::simd::{HAS_VECTORS, Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
+use crate::threads::{self, Common};
+use crate::{Exact, Float, Float8, Number, Real};
+use core::ops::Range;
+
+/// Which elements of a tensor of `outer · len · inner` elements share a scale: those of `block`
+/// places along the axis of `len`. Another stride is 0 where all along an axis share one.
+#[derive(Clone, Copy, Debug)]
+pub struct Scales {
+    /// The product of the sizes before the axis.
+    pub outer: usize,
+    /// The size of the axis.
+    pub len: usize,
+    /// The product of the sizes after the axis.
+    pub inner: usize,
+    /// How many places along the axis share a scale.
+    pub block: usize,
+    /// How far the scale of one place before the axis lies from the next.
+    pub outer_step: usize,
+    /// How far the scale of one block lies from the next.
+    pub block_step: usize,
+    /// How far the scale of one place after the axis lies from the next: 0 or 1.
+    pub inner_step: usize,
+}
+
+/// Neighboring elements, with one scale for all or with neighboring scales.
+#[derive(Clone, Copy)]
+struct Run {
+    first: usize,
+    len: usize,
+    scale: usize,
+}
+
+impl Scales {
+    /// Of so many elements with one scale.
+    const fn of_one(len: usize) -> Scales {
+        let (outer_step, block_step, inner_step) = (0, 0, 0);
+        Scales { outer: 1, len, inner: 1, block: len, outer_step, block_step, inner_step }
+    }
+
+    /// Whether all elements have one scale.
+    const fn is_one(&self) -> bool {
+        let of_outer = self.outer <= 1 || self.outer_step == 0;
+        let from_nchwc = self.len <= self.block || self.block_step == 0;
+        of_outer && from_nchwc && self.inner_step == 0
+    }
+
+    /// Hands out elements to threads if all have one scale: where the part begins, its elements, and
+    /// their scale.
+    fn share<Y: Send>(self, y: &mut [Y], part: impl Fn(usize, &mut [Y], Scales) + Common) {
+        if !self.is_one() {
+            return part(0, y, self);
+        }
+        // There are two passes over each block.
+        let cost = 2 * y.len();
+        threads::share(y, BLOCK, cost, |first, y| {
+            let scales = Scales::of_one(y.len());
+            part(first * BLOCK, y, scales);
+        });
+    }
+
+    /// Calls `visit` with every run of elements, in their order.
+    fn each(self, visit: &mut dyn FnMut(Run)) {
+        let Scales { outer, len, inner, block, outer_step, block_step, inner_step } = self;
+        let mut first = 0;
+        for o in 0..outer {
+            for (i, at) in (0..len).step_by(block.max(1)).enumerate() {
+                let (places, scale) = (block.min(len - at), o * outer_step + i * block_step);
+                let (runs, len) =
+                    if inner_step == 0 { (1, places * inner) } else { (places, inner) };
+                for _ in 0..runs {
+                    visit(Run { first, len, scale });
+                    first += len;
+                }
+            }
+        }
+    }
+}
+
+/// How many elements are worked on at a time, so that they stay in the cache; few on a processor
+/// without vectors, whose stack may be small.
+const BLOCK: usize = if HAS_VECTORS { 256 } else { 32 };
+
+/// `y = round(x / scale) + zero`, within the limits of the type. Halves go to the even number; what
+/// is not a number, to the smallest.
+pub fn quantize_linear<T: Float + Real, Y: WholeQuantum>(
+    x: &[T],
+    scale: &[T],
+    zero: Option<&[Y]>,
+    y: &mut [Y],
+    geometry: Scales,
+) {
+    quantized((x, scale), zero, y, geometry, |block, y| dispatch(ToWhole { block, y }));
+}
+
+/// `y = x / scale + zero`, or the nearest number of the type that is finite.
+pub fn quantize_linear_real<T: Float + Real, Y: Quantum>(
+    x: &[T],
+    scale: &[T],
+    zero: Option<&[Y]>,
+    y: &mut [Y],
+    geometry: Scales,
+) {
+    quantized((x, scale), zero, y, geometry, |block, y| to_real(block, y, Y::nearest));
+}
+
+/// [`quantize_linear_real`] that says of what is too large for the type that it is.
+pub fn quantize_linear_unsaturated<T: Float + Real, Y: Quantum + Float8>(
+    x: &[T],
+    scale: &[T],
+    zero: Option<&[Y]>,
+    y: &mut [Y],
+    geometry: Scales,
+) {
+    quantized((x, scale), zero, y, geometry, |block, y| to_real(block, y, Y::unsaturated));
+}
+
+/// Some quotients, and the zero point of each.
+struct Quotients<'a> {
+    x: &'a mut [f32],
+    zero: &'a [f32],
+}
+
+fn quantized<T: Float + Real, Y: Quantum>(
+    (x, scale): (&[T], &[T]),
+    zero: Option<&[Y]>,
+    y: &mut [Y],
+    geometry: Scales,
+    store: impl Fn(Quotients<'_>, &mut [Y]) + Common,
+) {
+    geometry.share(y, |first, y, geometry| {
+        let (x, mut block) = (&x[first..], [0.0; BLOCK]);
+        each_block(scale, zero, geometry, &mut |here, scale, zero| {
+            let quotients = &mut block[..here.len()];
+            divide(&x[here.clone()], scale, quotients);
+            store(Quotients { x: quotients, zero }, &mut y[here]);
+        });
+    });
+}
+
+/// Takes the places of some elements, and the scale and the zero point of each.
+type Visit<'a, S> = dyn FnMut(Range<usize>, &[S], &[f32]) + 'a;
+
+/// Calls `visit` with all elements, so many at a time, and with the scale and the zero point of
+/// each.
+fn each_block<S: Number, Z: Quantum>(
+    scale: &[S],
+    zero: Option<&[Z]>,
+    geometry: Scales,
+    visit: &mut Visit<'_, S>,
+) {
+    let (mut scales, mut zeros) = ([S::ONE; BLOCK], [0.0; BLOCK]);
+    let mut filled = None;
+    geometry.each(&mut |run| {
+        let step = geometry.inner_step;
+        for at in (0..run.len).step_by(BLOCK) {
+            let (n, place) = (BLOCK.min(run.len - at), run.scale + at * step);
+            if filled.replace((place, n)) != Some((place, n)) {
+                spread(&mut scales[..n], scale, place, step, |scale| scale);
+                if let Some(zero) = zero {
+                    spread(&mut zeros[..n], zero, place, step, Z::single);
+                }
+            }
+            let first = run.first + at;
+            visit(first..first + n, &scales[..n], &zeros[..n]);
+        }
+    });
+}
+
+/// Fills `to` with the same number of `from`, or with numbers that follow each other.
+#[inline(always)]
+fn spread<A: Copy, B: Copy>(
+    to: &mut [B],
+    from: &[A],
+    at: usize,
+    step: usize,
+    convert: impl Fn(A) -> B,
+) {
+    match step {
+        0 => to.fill(convert(from[at])),
+        _ => to.iter_mut().zip(&from[at..]).for_each(|(to, &from)| *to = convert(from)),
+    }
+}
+
+/// Writes the quotients, rounded to the type, or as numbers that round as they do to any type
+/// here.
+#[inline(never)]
+fn divide<T: Float + Real>(x: &[T], scale: &[T], q: &mut [f32]) {
+    dispatch(Divide { x, scale, q });
+}
+
+struct Divide<'a, T> {
+    x: &'a [T],
+    scale: &'a [T],
+    q: &'a mut [f32],
+}
+
+impl<T: Float + Real> WithSimd for Divide<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for ((q, x), &scale) in self.q.iter_mut().zip(self.x).zip(self.scale) {
+            *q = match x.div(scale).exact() {
+                Exact::Single(quotient) => quotient,
+                other => sticky_f32(other.to_f64()),
+            };
+        }
+    }
+}
+
+struct ToWhole<'a, Y> {
+    block: Quotients<'a>,
+    y: &'a mut [Y],
+}
+
+#[derive(Clone, Copy)]
+struct Round;
+
+impl Pointwise for Round {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32 {
+        s.round(x)
+    }
+}
+
+impl<Y: WholeQuantum> WithSimd for ToWhole<'_, Y> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        map_in_place_at(s, self.block.x, Round);
+        for ((y, &x), &zero) in self.y.iter_mut().zip(&*self.block.x).zip(self.block.zero) {
+            // Exact, or far beyond the limits.
+            let sum = x + zero;
+            let sum = if sum > Y::LOW { sum } else { Y::LOW };
+            *y = Y::whole(if sum < Y::HIGH { sum } else { Y::HIGH });
+        }
+    }
+}
+
+fn to_real<Y>(block: Quotients<'_>, y: &mut [Y], nearest: fn(Exact) -> Y) {
+    for ((y, &x), &zero) in y.iter_mut().zip(&*block.x).zip(block.zero) {
+        *y = nearest(match zero {
+            // The sign of a zero stays.
+            0.0 => Exact::Single(x),
+            _ => Exact::Double(f64::from(x) + f64::from(zero)),
+        });
+    }
+}
+
+/// `y = (x - zero) · scale`, calculated in `f32`.
+pub fn dequantize_linear<X: Quantum, Y: Float<Wide = f32>>(
+    x: &[X],
+    scale: &[f32],
+    zero: Option<&[X]>,
+    y: &mut [Y],
+    geometry: Scales,
+) {
+    geometry.share(y, |first, y, geometry| {
+        let (x, mut block) = (&x[first..], [0.0; BLOCK]);
+        each_block(scale, zero, geometry, &mut |here, scale, zero| {
+            let wide = &mut block[..here.len()];
+            widen(&x[here.clone()], wide);
+            multiply(wide, scale, zero, &mut y[here]);
+        });
+    });
+}
+
+#[inline(never)]
+fn widen<X: Quantum>(x: &[X], y: &mut [f32]) {
+    dispatch(Widen { x, y });
+}
+
+struct Widen<'a, X> {
+    x: &'a [X],
+    y: &'a mut [f32],
+}
+
+impl<X: Quantum> WithSimd for Widen<'_, X> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (y, x) in self.y.iter_mut().zip(self.x) {
+            *y = x.single();
+        }
+    }
+}
+
+#[inline(never)]
+fn multiply<Y: Float<Wide = f32>>(x: &[f32], scale: &[f32], zero: &[f32], y: &mut [Y]) {
+    dispatch(Multiply { x, scale, zero, y });
+}
+
+struct Multiply<'a, Y> {
+    x: &'a [f32],
+    scale: &'a [f32],
+    zero: &'a [f32],
+    y: &'a mut [Y],
+}
+
+impl<Y: Float<Wide = f32>> WithSimd for Multiply<'_, Y> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let scales = self.scale.iter().zip(self.zero);
+        for ((y, &x), (&scale, &zero)) in self.y.iter_mut().zip(self.x).zip(scales) {
+            *y = Y::narrow((x - zero) * scale);
+        }
+    }
+}
+
+/// Quantizes to bytes whose scale and zero point cover all of `x`, and zero.
+pub fn dynamic_quantize_linear(x: &[f32], y: &mut [u8], y_scale: &mut [f32], y_zero: &mut [u8]) {
+    let most = Number::maximum(Max.take_all(x), 0.0);
+    let least = Number::minimum(Min.take_all(x), 0.0);
+    let range = if most == least { 1.0 } else { most - least };
+    let scale = range / u8::HIGH;
+    let zero = Float::round((-least / scale).clamp(u8::LOW, u8::HIGH));
+    y_scale[0] = scale;
+    y_zero[0] = u8::whole(zero);
+    let geometry = Scales {
+        outer: 1,
+        len: x.len(),
+        inner: 1,
+        block: x.len(),
+        outer_step: 0,
+        block_step: 0,
+        inner_step: 0,
+    };
+    quantize_linear(x, y_scale, Some(y_zero), y, geometry);
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::{F8E4M3FN, I4, U2, U4};
+    use std::{vec, vec::Vec};
+
+    /// Scales of every kind over a tensor of the sizes given, and how many there are.
+    fn kinds(outer: usize, len: usize, inner: usize) -> Vec<(Scales, usize)> {
+        let one = Scales {
+            outer: 1,
+            len: outer * len * inner,
+            inner: 1,
+            block: outer * len * inner,
+            outer_step: 0,
+            block_step: 0,
+            inner_step: 0,
+        };
+        let axis = Scales { outer, len, inner, block: 1, block_step: 1, ..one };
+        let last = Scales { outer, len: 1, inner: len * inner, block: 1, inner_step: 1, ..one };
+        let mut kinds = vec![(one, 1), (axis, len), (last, len * inner)];
+        for block in 1..=len {
+            let blocks = len.div_ceil(block);
+            let outer_step = blocks * inner;
+            let inner_step = usize::from(inner > 1);
+            let blocked =
+                Scales { outer, len, inner, block, outer_step, block_step: inner, inner_step };
+            kinds.push((blocked, outer * outer_step));
+        }
+        kinds
+    }
+
+    /// Where the scale of element `at` is.
+    fn scale_of(s: Scales, at: usize) -> usize {
+        let [o, i, j] = [at / (s.len * s.inner), at / s.inner % s.len, at % s.inner];
+        o * s.outer_step + i / s.block.max(1) * s.block_step + j * s.inner_step
+    }
+
+    fn check<T: Float + Real, Y: WholeQuantum>(scale: impl Fn(usize) -> f64) {
+        for (outer, len, inner) in [(1, 1, 1), (2, 3, 4), (3, 5, 1), (1, 600, 1), (2, 3, 300)] {
+            let n = outer * len * inner;
+            let x: Vec<T> = (0..n).map(|i| T::from_f64((i * 37 % 513) as f64 - 256.0)).collect();
+            for (geometry, count) in kinds(outer, len, inner) {
+                let scale: Vec<T> = (0..count).map(|i| T::from_f64(scale(i))).collect();
+                let zero: Vec<Y> = (0..count).map(|i| Y::whole((i % 2) as f32)).collect();
+                let mut y = vec![Y::whole(0.0); n];
+                quantize_linear(&x, &scale, Some(&zero), &mut y, geometry);
+                for (at, y) in y.iter().enumerate() {
+                    let i = scale_of(geometry, at);
+                    let quotient = x[at].div(scale[i]).to_f64();
+                    let sum = libm::rint(quotient) + f64::from(zero[i].single());
+                    let expected = sum.clamp(Y::LOW.into(), Y::HIGH.into());
+                    assert_eq!(f64::from(y.single()), expected, "{geometry:?} {at}");
+                }
+                let mut z = vec![0.0f32; n];
+                let wide: Vec<f32> = scale.iter().map(|x| x.to_f64() as f32).collect();
+                dequantize_linear(&y, &wide, Some(&zero), &mut z, geometry);
+                for (at, z) in z.into_iter().enumerate() {
+                    let i = scale_of(geometry, at);
+                    assert_eq!(z, (y[at].single() - zero[i].single()) * wide[i]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_element_has_the_scale_of_its_place() {
+        crate::simd::each_level(|_| {
+            check::<f32, u8>(|i| 1.5 + i as f64 / 8.0);
+            check::<f32, i16>(|i| 2.0 - (i % 16) as f64 / 16.0);
+        });
+        check::<f64, I4>(|i| 40.0 + i as f64);
+        #[cfg(feature = "half")]
+        {
+            check::<half::f16, i8>(|i| 1.0 + (i % 8) as f64 / 8.0);
+            check::<half::bf16, U2>(|i| 64.0 + (i % 8) as f64);
+        }
+    }
+
+    fn one(len: usize) -> Scales {
+        kinds(1, len, 1)[0].0
+    }
+
+    #[test]
+    fn halves_go_to_even_and_the_rest_to_the_limits() {
+        let x = [-5.0f32, -3.0, -1.0, 1.0, 3.0, 5.0, 1e30, f32::NEG_INFINITY, f32::NAN];
+        let (mut y, mut z) = ([9i8; 9], [U4::MIN; 9]);
+        quantize_linear(&x, &[2.0], Some(&[1]), &mut y, one(9));
+        assert_eq!(y, [-1, -1, 1, 1, 3, 3, 127, -128, -128]);
+        quantize_linear(&x, &[2.0], Some(&[U4::new(7)]), &mut z, one(9));
+        assert_eq!(z.map(U4::get), [5, 5, 7, 7, 9, 9, 15, 0, 0]);
+    }
+
+    #[test]
+    fn small_floats_saturate_or_do_not() {
+        let (x, mut y) = ([500.0f32, -0.0, 1.0, 1e9], [F8E4M3FN::default(); 4]);
+        quantize_linear_real(&x, &[1.0], None, &mut y, one(4));
+        assert_eq!(y.map(F8E4M3FN::to_bits), [0x7e, 0x80, 0x38, 0x7e]);
+        quantize_linear_unsaturated(&x, &[1.0], None, &mut y, one(4));
+        assert_eq!(y.map(F8E4M3FN::to_bits), [0x7f, 0x80, 0x38, 0x7f]);
+        let zero = [F8E4M3FN::from_f32(1.0)];
+        quantize_linear_real(&x, &[2.0], Some(&zero), &mut y, one(4));
+        assert_eq!(y.map(F8E4M3FN::to_f32), [256.0, 1.0, 1.5, 448.0]);
+    }
+
+    #[test]
+    fn quotients_of_whole_numbers_are_not_rounded_twice() {
+        // Next to 2.5: nothing between the two is an f32.
+        let scale = f64::from(i32::MAX - 1);
+        let (x, mut y) = ([scale * 2.5 - 1.0, scale * 2.5, scale * 2.5 + 1.0], [0u8; 3]);
+        quantize_linear(&x, &[scale], None, &mut y, one(3));
+        assert_eq!(y, [2, 2, 3]);
+    }
+
+    #[test]
+    fn a_range_found_covers_zero() {
+        let check = |x: &[f32], y: &[u8], scale: f32, zero: u8| {
+            let (mut found, mut found_scale, mut found_zero) = (vec![9; x.len()], [0.0], [9]);
+            dynamic_quantize_linear(x, &mut found, &mut found_scale, &mut found_zero);
+            assert_eq!((&found[..], found_scale[0], found_zero[0]), (y, scale, zero));
+        };
+        check(&[0.0, 2.0, -3.0, -2.5, 1.34, 0.5], &[153, 255, 0, 26, 221, 179], 5.0 / 255.0, 153);
+        check(&[-1.0, -2.1, -1.3], &[134, 0, 97], 2.1 / 255.0, 255);
+        check(&[51.0, 255.0], &[51, 255], 1.0, 0);
+        check(&[], &[], 1.0 / 255.0, 0);
+        check(&[0.0, -0.0], &[0, 0], 1.0 / 255.0, 0);
+        let mut y = [9];
+        dynamic_quantize_linear(&[f32::NAN], &mut y, &mut [0.0], &mut [0]);
+        assert_eq!(y, [0]);
+    }
+}

@@ -1,0 +1,251 @@
+//! Sums and products of two tensors of bytes, element by element.
+
+use super::divisor::{Divisor, ORDINARY};
+use super::{Limits, Requantize};
+use crate::Float;
+use crate::simd::Simd;
+use crate::simd::int8::{Byte, Bytes, MAX_BYTES, Vector, WithBytes, dispatch_bytes};
+use crate::threads;
+
+/// What the bytes of two operands and of the result stand for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Blend {
+    /// The zero points of the operands.
+    pub zeros: [i32; 2],
+    /// The scales of the operands.
+    pub scales: [f32; 2],
+    /// The scale of the result.
+    pub scale: f32,
+    /// Whether the second operand is one byte for all.
+    pub one: bool,
+    /// Of a sum, by what its operands may be multiplied instead: see [`sum_factors`].
+    pub factors: Option<[f32; 2]>,
+}
+
+/// Two factors with which all sums of two bytes become what they do in the steps of [`add`], though the
+/// products are added, rounded once, and not divided; there may be none. That they do is seen by trying all
+/// pairs. Bytes, and all zero points, count as those without a sign: where a type has one, from 128 below.
+pub fn sum_factors(of: Blend, to: Requantize) -> Option<[f32; 2]> {
+    let [first, second] = of.scales.map(|scale| {
+        let factor = scale / of.scale;
+        [factor, factor.next_up(), factor.next_down()]
+    });
+    let by_scales = Combined::<false>::new(of, to);
+    let mut all = first.into_iter().flat_map(|a| second.map(|b| [a, b]));
+    all.find(|factors| {
+        let is_ordinary = factors.iter().all(|factor| ORDINARY.contains(factor));
+        is_ordinary && by_scales.factors_serve(*factors)
+    })
+}
+
+/// `y = a + b`, in the very steps that real numbers would take: each operand times its scale, the
+/// sum over that of the result.
+#[inline(never)]
+pub fn add<A: Byte, B: Byte, Y: Byte>(a: &[A], b: &[B], y: &mut [Y], of: Blend, to: Requantize) {
+    share(a, b, y, of, |a, b, y| dispatch_bytes(Binary::<false>::new(a, b, y, of, to)));
+}
+
+/// `y = a · b`, likewise.
+#[inline(never)]
+pub fn mul<A: Byte, B: Byte, Y: Byte>(a: &[A], b: &[B], y: &mut [Y], of: Blend, to: Requantize) {
+    share(a, b, y, of, |a, b, y| dispatch_bytes(Binary::<true>::new(a, b, y, of, to)));
+}
+
+/// Adds `a`, which may be longer, to `y`, likewise.
+#[inline(never)]
+pub(crate) fn add_to(y: &mut [u8], a: &[u8], of: Blend, to: Requantize) {
+    dispatch_bytes(Added { y, a, of: Combined::new(of, to) });
+}
+
+/// Hands out parts of the operands and of the result, to several threads where that pays.
+#[inline(always)]
+fn share<A: Byte, B: Byte, Y: Byte>(
+    a: &[A],
+    b: &[B],
+    y: &mut [Y],
+    of: Blend,
+    part: impl Fn(&[A], &[B], &mut [Y]) + Sync,
+) {
+    let cost = y.len();
+    threads::share(y, MAX_BYTES, cost, |first, y| {
+        let at = first * MAX_BYTES;
+        part(&a[at..], if of.one { b } else { &b[at..] }, y);
+    });
+}
+
+struct Binary<'a, const PRODUCT: bool> {
+    operands: [Operand<'a>; 2],
+    y: &'a mut [u8],
+    of: Combined<PRODUCT>,
+    flip: u8,
+}
+
+#[derive(Clone, Copy)]
+struct Operand<'a> {
+    bits: &'a [u8],
+    flip: u8,
+    one: bool,
+}
+
+impl<'a, const PRODUCT: bool> Binary<'a, PRODUCT> {
+    fn new<A: Byte, B: Byte, Y: Byte>(
+        a: &'a [A],
+        b: &'a [B],
+        y: &'a mut [Y],
+        of: Blend,
+        to: Requantize,
+    ) -> Binary<'a, PRODUCT> {
+        let moved = |zero: i32, flip: u8| zero + i32::from(flip);
+        let zeros = [moved(of.zeros[0], A::FLIP), moved(of.zeros[1], B::FLIP)];
+        let [y_zero, low, high] = [to.y_zero, to.low, to.high].map(|byte| moved(byte, Y::FLIP));
+        let to = Requantize { y_zero, low, high, ..to };
+        let a = Operand { bits: A::bits(a), flip: A::FLIP, one: false };
+        let b = Operand { bits: B::bits(b), flip: B::FLIP, one: of.one };
+        let of = Combined::new(Blend { zeros, ..of }, to);
+        Binary { operands: [a, b], y: Y::bits_mut(y), of, flip: Y::FLIP }
+    }
+}
+
+impl Operand<'_> {
+    /// A byte, without a sign.
+    #[inline(always)]
+    fn byte(&self, at: usize) -> u8 {
+        self.bits[if self.one { 0 } else { at }] ^ self.flip
+    }
+
+    /// The bytes of a vector, without a sign.
+    #[inline(always)]
+    fn bytes<S: Bytes>(&self, s: S, at: usize) -> Vector<S> {
+        let l = s.level();
+        let bytes = match self.one {
+            true => l.splat_i32(super::quad(self.bits[0])),
+            false => s.load_bytes(&self.bits[at..]),
+        };
+        s.xor(bytes, l.splat_i32(super::quad(self.flip)))
+    }
+}
+
+impl<const PRODUCT: bool> Binary<'_, PRODUCT> {
+    /// One byte after the other.
+    #[inline(never)]
+    fn narrow(self) {
+        let [a, b] = self.operands;
+        for (i, y) in self.y.iter_mut().enumerate() {
+            *y = self.of.byte(a.byte(i), b.byte(i)) ^ self.flip;
+        }
+    }
+}
+
+impl<const PRODUCT: bool> WithBytes for Binary<'_, PRODUCT> {
+    #[inline(always)]
+    fn run<S: Bytes>(self, s: S) {
+        if S::NARROW {
+            return self.narrow();
+        }
+        let flip = s.level().splat_i32(super::quad(self.flip));
+        let [a, b] = self.operands;
+        for (i, y) in self.y.chunks_mut(4 * S::LANES).enumerate() {
+            let at = i * 4 * S::LANES;
+            let bytes = self.of.bytes(s, a.bytes(s, at), b.bytes(s, at));
+            s.store_bytes(s.xor(bytes, flip), y);
+        }
+    }
+}
+
+/// A sum that takes the place of its first operand.
+struct Added<'a> {
+    y: &'a mut [u8],
+    a: &'a [u8],
+    of: Combined<false>,
+}
+
+impl WithBytes for Added<'_> {
+    #[inline(always)]
+    fn run<S: Bytes>(self, s: S) {
+        let Added { y, a, of } = self;
+        if S::NARROW {
+            return y.iter_mut().zip(a).for_each(|(y, &a)| *y = of.byte(*y, a));
+        }
+        let width = 4 * S::LANES;
+        for (y, a) in y.chunks_mut(width).zip(a.chunks(width)) {
+            let bytes = of.bytes(s, s.load_bytes(y), s.load_bytes(a));
+            s.store_bytes(bytes, y);
+        }
+    }
+}
+
+/// What the sum or the product of two bytes without a sign becomes, such a one, too.
+#[derive(Clone, Copy)]
+struct Combined<const PRODUCT: bool> {
+    zeros: [i32; 2],
+    scales: [f32; 2],
+    scale: Divisor,
+    /// What replaces both, where it does.
+    factors: Option<[f32; 2]>,
+    to: Requantize,
+}
+
+impl<const PRODUCT: bool> Combined<PRODUCT> {
+    /// What `of` says, capped and with the zero point that `to` says.
+    fn new(of: Blend, to: Requantize) -> Combined<PRODUCT> {
+        let Blend { zeros, scales, scale, factors, .. } = of;
+        Combined { zeros, scales, scale: Divisor::new(scale, scales), factors, to }
+    }
+
+    /// Whether these factors give the byte of each two.
+    fn factors_serve(&self, [a_factor, b_factor]: [f32; 2]) -> bool {
+        let number = |byte: u8, i: usize| (i32::from(byte) - self.zeros[i]) as f32;
+        let bounds = self.to.bounds();
+        let mut all = (0..=u8::MAX).flat_map(|a| (0..=u8::MAX).map(move |b| (a, b)));
+        all.all(|(a, b)| {
+            let sum = libm::fmaf(number(a, 0), a_factor, number(b, 1) * b_factor);
+            bounds.byte(Float::round(sum) as i32) == self.byte(a, b)
+        })
+    }
+
+    /// What two bytes become.
+    #[inline(always)]
+    fn byte(&self, a: u8, b: u8) -> u8 {
+        let number = |byte: u8, i: usize| (i32::from(byte) - self.zeros[i]) as f32 * self.scales[i];
+        let (a, b) = (number(a, 0), number(b, 1));
+        let x = if PRODUCT { a * b } else { a + b };
+        self.to.bounds().byte(Float::round(x / self.scale.number()) as i32)
+    }
+
+    /// What the bytes of two vectors become.
+    #[inline(always)]
+    fn bytes<S: Bytes>(&self, s: S, a: Vector<S>, b: Vector<S>) -> Vector<S> {
+        let (l, limits) = (s.level(), Limits::new(s, self.to, 0));
+        let (a, b) = (self.numbers(s, a, 0), self.numbers(s, b, 1));
+        let mut lanes: [Vector<S>; 4] = [l.splat_i32(0); 4];
+        for (lane, (a, b)) in lanes.iter_mut().zip(a.into_iter().zip(b)) {
+            let real = match self.factors {
+                Some(factors) if S::Level::FUSES && !PRODUCT => {
+                    let [a_factor, b_factor] = factors.map(|factor| l.splat(factor));
+                    l.mul_add(a, a_factor, l.mul(b, b_factor))
+                }
+                _ => {
+                    let [a_scale, b_scale] = self.scales.map(|scale| l.splat(scale));
+                    let (a, b) = (l.mul(a, a_scale), l.mul(b, b_scale));
+                    self.scale.quotient(l, if PRODUCT { l.mul(a, b) } else { l.add(a, b) })
+                }
+            };
+            *lane = limits.near(s, real);
+        }
+        limits.capped(s, s.collect(lanes))
+    }
+
+    /// The bytes of operand `i`, less the zero point, in the order that [`Bytes::collect`] undoes.
+    #[inline(always)]
+    fn numbers<S: Bytes>(&self, s: S, bytes: Vector<S>, i: usize) -> [<S::Level as Simd>::F32; 4] {
+        let l = s.level();
+        // The last bits of numbers from 2²³ on count whole ones, and these are bytes.
+        let (none, exponent) = (l.splat_i32(0), l.splat_i32(super::quad(0x4b)));
+        let lanes = s.interleave([bytes, none, none, exponent]);
+        let zero = l.splat(8_388_608.0 + self.zeros[i] as f32);
+        lanes.map(
+            #[inline(always)]
+            |lane| l.sub(l.with_bits(lane), zero),
+        )
+    }
+}

@@ -1,0 +1,428 @@
+//! Convolutions of bytes, as products of the weights with the input laid out anew, or of each
+//! channel by itself.
+
+mod narrow;
+
+use super::planes::Planes;
+use super::{ALIGN, Channels, Limits, Multiplier, Requantize, quad, scale_each, split_aligned};
+use crate::kernels::conv::Conv;
+use crate::microkernel::int8_tile::{Block, End, Left, PANEL_ROWS};
+use crate::simd::Simd;
+use crate::simd::int8::{
+    Byte, Bytes, MAX_BYTES, MAX_SUMS, Quads, Vector, WithBytes, dispatch_bytes,
+};
+use crate::threads::{self, Scratch};
+
+/// How many weights one output is the sum of, filled up to whole quads.
+const fn depth(geometry: &Conv<'_>) -> usize {
+    let mut depth = geometry.channels;
+    let mut axis = 0;
+    while axis < geometry.kernel.len() {
+        depth *= geometry.kernel[axis];
+        axis += 1;
+    }
+    depth.next_multiple_of(4)
+}
+
+/// How many numbers the convolution wants that say where its operands start.
+pub const fn conv_starts(geometry: &Conv<'_>) -> usize {
+    depth(geometry)
+}
+
+/// How many bytes of scratch memory the convolution wants.
+pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
+    let planes = Planes::of(geometry);
+    let input = if planes.is_input() { 0 } else { planes.len() + MAX_BYTES };
+    let panel = depth(geometry) * MAX_BYTES;
+    let rest = if geometry.channels == 1 {
+        let line = planes.columns().next_multiple_of(MAX_BYTES);
+        let sums = planes.line_sums() * size_of::<i32>();
+        let quads = depth(geometry) / 4 * size_of::<Quads>();
+        most(line, most(sums, quads))
+    } else {
+        panel
+    };
+    input + rest + 2 * ALIGN
+}
+
+const fn most(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
+}
+
+/// How many bytes [`pack_weights`] writes.
+pub const fn packed_weights_len(geometry: &Conv<'_>) -> usize {
+    geometry.groups * geometry.filters * depth(geometry)
+}
+
+/// Packs weights: for each group panels of rows, for each quad of a panel the bytes of one row
+/// after those of the other.
+pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
+    let (padded, rows) = (depth(geometry), geometry.groups * geometry.filters);
+    let k = w.len().checked_div(rows).unwrap_or(0);
+    for row in 0..rows {
+        let (group, i) = (row / geometry.filters, row % geometry.filters);
+        let panel = i / PANEL_ROWS * PANEL_ROWS;
+        let height = PANEL_ROWS.min(geometry.filters - panel);
+        let first = (group * geometry.filters + panel) * padded + (i - panel) * 4;
+        let mut at = 0;
+        while at < padded {
+            let x = if at < k { w[row * k + at] } else { T::default() };
+            y[first + at / 4 * 4 * height + at % 4] = x;
+            at += 1;
+        }
+    }
+}
+
+/// `y = w ∗ (x - x_zero)`, requantized. The weights, which have no zero point, are packed by
+/// [`pack_weights`]; from the addends `x_zero` times the sum of the weights is taken away already,
+/// as if `x` had no sign.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
+pub fn conv<X: Byte, Y: Byte>(
+    x: &[X],
+    w: &[i8],
+    bias: &[i32],
+    factor: &[f32],
+    offset: Option<&[f32]>,
+    y: &mut [Y],
+    starts: &mut [u32],
+    scratch: &mut [u8],
+    geometry: Conv<'_>,
+    to: Requantize,
+) {
+    let planes = Planes::of(&geometry);
+    let Conv { batch, groups, filters, .. } = geometry;
+    let (depths, pixels) = planes.depths();
+    if y.is_empty() || depths * pixels == 0 {
+        return;
+    }
+    planes.starts(starts);
+    let (starts, scratch, y) = (&*starts, Scratch::new(scratch), Y::bits_mut(y));
+    let each = Convolution {
+        x: X::bits(x),
+        w: i8::bits(w),
+        channels: Channels::new(bias, factor, offset),
+        starts,
+        geometry,
+        first: 0,
+        to,
+        flips: [X::FLIP, Y::FLIP],
+    };
+    let cost = y.len() * depth(&geometry) / PRODUCTS;
+    // Where all is one part, one loop serves both.
+    if batch * groups > 1 || !cfg!(feature = "threads") {
+        return threads::share(y, filters * depths * pixels, cost, |first, y| {
+            let part = Convolution { first, ..each };
+            scratch.with(|scratch| dispatch_bytes(Work { of: part, y, scratch }));
+        });
+    }
+    threads::share(y, PANEL_ROWS * depths * pixels, cost, |first, y| {
+        let part = each.filters(first * PANEL_ROWS, y.len() / (depths * pixels));
+        scratch.with(|scratch| dispatch_bytes(Work { of: part, y, scratch }));
+    });
+}
+
+/// How many products of bytes take as long as one element.
+const PRODUCTS: usize = 4 * threads::PRODUCTS;
+
+#[derive(Clone, Copy)]
+struct Convolution<'a> {
+    x: &'a [u8],
+    w: &'a [u8],
+    channels: Channels<'a>,
+    starts: &'a [u32],
+    geometry: Conv<'a>,
+    /// The first group of the output, counted through all inputs.
+    first: usize,
+    to: Requantize,
+    flips: [u8; 2],
+}
+
+impl Convolution<'_> {
+    /// So many filters of the only group.
+    fn filters(self, first: usize, filters: usize) -> Self {
+        Convolution {
+            w: &self.w[first * depth(&self.geometry)..],
+            channels: self.channels.from(first),
+            geometry: Conv { filters, ..self.geometry },
+            ..self
+        }
+    }
+}
+
+/// The output of whole groups.
+struct Work<'a> {
+    of: Convolution<'a>,
+    y: &'a mut [u8],
+    scratch: &'a mut [u8],
+}
+
+impl WithBytes for Work<'_> {
+    #[inline(always)]
+    fn run<S: Bytes>(self, s: S) {
+        let Work { of, y, scratch } = self;
+        let planes = Planes::of(&of.geometry);
+        let Conv { groups, channels, filters, .. } = of.geometry;
+        let (depths, pixels) = planes.depths();
+        let limits = Limits::new(s, of.to, of.flips[1]);
+        let len = if planes.is_input() { 0 } else { planes.len() + MAX_BYTES };
+        let (copy, rest) = split_aligned(scratch, len);
+        copy.fill(of.to.x_zero as u8);
+        let (_, rest) = split_aligned(rest, 0);
+        let size = channels * planes.channel();
+        let rows = filters * depth(&of.geometry);
+        for (index, y) in (of.first..).zip(y.chunks_exact_mut(filters * depths * pixels)) {
+            let group = index % groups;
+            let mut x = &of.x[index * size..][..size];
+            if !planes.is_input() {
+                planes.fill(x, copy);
+                x = copy;
+            }
+            let ends = of.channels.from(group * filters);
+            for depth in 0..depths {
+                let image = Image {
+                    x: &x[depth * planes.depth_step()..],
+                    w: &of.w[group * rows..][..rows],
+                    starts: of.starts,
+                    flip: quad(of.flips[0]),
+                    planes,
+                    filters,
+                    ends,
+                };
+                let to = Plane { y: &mut y[depth * pixels..], row: depths * pixels };
+                if S::NARROW {
+                    image.narrow(of.to, to, rest);
+                } else if channels == 1 {
+                    image.channel(s, limits, to, rest);
+                } else {
+                    image.product(s, limits, to, rest);
+                }
+            }
+        }
+    }
+}
+
+/// The output at one depth.
+struct Plane<'a> {
+    y: &'a mut [u8],
+    /// How far the channels start from each other.
+    row: usize,
+}
+
+/// What one group of the output at one depth is made of.
+struct Image<'a> {
+    x: &'a [u8],
+    w: &'a [u8],
+    starts: &'a [u32],
+    flip: i32,
+    planes: Planes,
+    filters: usize,
+    ends: Channels<'a>,
+}
+
+impl Image<'_> {
+    /// The bytes from `at` on, as far as they are there.
+    #[inline(always)]
+    fn bytes_at(&self, start: u32, at: usize) -> &[u8] {
+        self.x.get(start as usize + at..).unwrap_or(&[])
+    }
+
+    /// Four rows of so many bytes as four vectors, from column `j` on.
+    #[inline(always)]
+    fn quad<S: Bytes>(&self, s: S, starts: &[u32; 4], j: usize) -> [Vector<S>; 4] {
+        let flip = s.level().splat_i32(self.flip);
+        let mut rows = [flip; 4];
+        for (row, &start) in rows.iter_mut().zip(starts) {
+            *row = s.xor(s.load_bytes(self.bytes_at(start, j)), flip);
+        }
+        s.interleave(rows)
+    }
+
+    /// One filter after the other, each on the one channel.
+    #[inline(always)]
+    fn channel<S: Bytes>(&self, s: S, limits: Limits<S>, to: Plane<'_>, scratch: &mut [u8]) {
+        let columns = self.planes.columns();
+        let (pitch, width) = self.planes.lines();
+        let (starts, _) = self.starts.as_chunks::<4>();
+        for filter in 0..self.filters {
+            let (panel, i) = (filter / PANEL_ROWS * PANEL_ROWS, filter % PANEL_ROWS);
+            let height = PANEL_ROWS.min(self.filters - panel);
+            let weights = &self.w[panel * 4 * starts.len() + i * 4..];
+            let row = RowEnd { ends: self.ends, limits };
+            for j in (0..columns).step_by(4 * S::LANES) {
+                let mut sums = [row.start(s, filter); 4];
+                for (q, starts) in starts.iter().enumerate() {
+                    let w = weights[q * 4 * height..].first_chunk().expect("a quad of weights");
+                    let w = s.level().splat_i32(i32::from_ne_bytes(*w));
+                    let columns = self.quad(s, starts, j);
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = s.dot(*sum, column, w);
+                    }
+                }
+                let bytes = limits.bits(s, s.collect(row.rounded(s, filter, &sums)));
+                s.store_bytes(bytes, &mut scratch[j..]);
+            }
+            let y = &mut to.y[filter * to.row..];
+            let lines = y.chunks_exact_mut(width).zip(scratch.chunks(pitch));
+            for (y, line) in lines.take(columns.div_ceil(pitch)) {
+                y.copy_from_slice(&line[..width]);
+            }
+        }
+    }
+
+    /// All filters, on as many columns at once as a panel has.
+    #[inline(always)]
+    fn product<S: Bytes>(&self, s: S, limits: Limits<S>, to: Plane<'_>, scratch: &mut [u8]) {
+        let columns = self.planes.columns();
+        let (starts, _) = self.starts.as_chunks::<4>();
+        let (pitch, width) = self.planes.lines();
+        let row = RowEnd { ends: self.ends, limits };
+        let mut end = Lines { row, to, pitch, width, columns };
+        let mut j = 0;
+        while j < columns {
+            let few = columns - j <= 3 * S::LANES;
+            let width = if few { S::LANES } else { 4 * S::LANES };
+            let panel = &mut scratch[..starts.len() * 4 * width];
+            if few {
+                self.pack_few(s, starts, j, panel);
+            } else {
+                for (starts, to) in starts.iter().zip(panel.chunks_exact_mut(4 * width)) {
+                    let columns = self.quad(s, starts, j);
+                    for (column, to) in columns.iter().zip(to.chunks_exact_mut(width)) {
+                        s.store_bytes(*column, to);
+                    }
+                }
+            }
+            let block = Block {
+                m: self.filters,
+                quads: starts.len(),
+                left: Left::Panels(self.w),
+                right: panel,
+                width,
+                first: j,
+            };
+            block.run(s, &mut end);
+            j += width;
+        }
+    }
+
+    /// Packs as many columns as a vector has.
+    #[inline(always)]
+    fn pack_few<S: Bytes>(&self, s: S, starts: &[[u32; 4]], j: usize, panel: &mut [u8]) {
+        let flip = s.level().splat_i32(self.flip);
+        for (starts, to) in starts.iter().zip(panel.chunks_exact_mut(4 * S::LANES)) {
+            let mut rows = [[0; MAX_SUMS]; 4];
+            for (row, &start) in rows.iter_mut().zip(starts) {
+                let from = self.bytes_at(start, j);
+                match from.first_chunk() {
+                    Some(whole) => *row = *whole,
+                    None => row[..from.len()].copy_from_slice(from),
+                }
+            }
+            let [a, b, c, d] = &rows;
+            s.store_bytes(s.xor(s.interleave_few([a, b, c, d]), flip), to);
+        }
+    }
+}
+
+/// What becomes of the sums of rows, each a channel.
+struct RowEnd<'a, S: Bytes> {
+    ends: Channels<'a>,
+    limits: Limits<S>,
+}
+
+impl<S: Bytes> RowEnd<'_, S> {
+    #[inline(always)]
+    fn start(&self, s: S, i: usize) -> Vector<S> {
+        s.level().splat_i32(self.ends.bias[i])
+    }
+
+    /// The bytes that sums of row `i` become, still as wide as these.
+    #[inline(always)]
+    fn rounded<const V: usize>(&self, s: S, i: usize, sums: &[Vector<S>; V]) -> [Vector<S>; V] {
+        let factor = self.ends.factor[i];
+        let mut bytes = *sums;
+        if let Some(&offset) = self.ends.offset.get(i) {
+            let l = s.level();
+            let (factor, offset) = (l.splat(factor), l.splat(offset));
+            for byte in &mut bytes {
+                *byte = self.limits.round(s, l.add(l.mul(l.to_f32(*byte), factor), offset));
+            }
+        } else {
+            scale(s, &mut bytes, factor);
+            bytes.iter_mut().for_each(|byte| *byte = self.limits.cap(s, *byte));
+        }
+        bytes
+    }
+}
+
+/// Makes of sums what they are times a factor, rounded.
+#[inline(always)]
+fn scale<S: Bytes, const V: usize>(s: S, sums: &mut [Vector<S>; V], factor: f32) {
+    let l = s.level();
+    if let Some(Multiplier { mantissa, shift }) = Multiplier::of(factor) {
+        let half = l.splat_i32(1 << (shift - 1));
+        let (mantissa, shift) = (l.splat_i32(mantissa), l.splat_i32(shift as i32));
+        for sum in sums {
+            *sum = s.shr_each(l.add_i32(s.mul_high(*sum, mantissa), half), shift);
+        }
+        return;
+    }
+    for sum in sums {
+        *sum = scale_each(s, *sum, &[factor; MAX_SUMS]);
+    }
+}
+
+/// Stores rows of sums as lines of the output.
+struct Lines<'a, S: Bytes> {
+    row: RowEnd<'a, S>,
+    to: Plane<'a>,
+    pitch: usize,
+    width: usize,
+    columns: usize,
+}
+
+impl<S: Bytes> End<S> for Lines<'_, S> {
+    #[inline(always)]
+    fn start(&self, s: S, i: usize, _: usize) -> Vector<S> {
+        self.row.start(s, i)
+    }
+
+    #[inline(always)]
+    fn take<const V: usize>(&mut self, s: S, i: usize, j: usize, sums: &[Vector<S>; V]) {
+        let bytes = self.row.rounded(s, i, sums);
+        let n = (self.columns - j).min(V * S::LANES);
+        if let [a, b, c, d] = bytes.as_slice() {
+            let bits = self.row.limits.bits(s, s.collect([*a, *b, *c, *d]));
+            if self.pitch == self.width {
+                return s.store_bytes(bits, &mut self.to.y[i * self.to.row + j..][..n]);
+            }
+            let mut line = [0; MAX_BYTES];
+            s.store_bytes(bits, &mut line);
+            return self.lines(&line[..n], i, j);
+        }
+        for (v, &byte) in bytes.iter().enumerate() {
+            let line = s.low_bytes(self.row.limits.bits(s, byte));
+            let j = j + v * S::LANES;
+            let n = (self.columns - j).min(S::LANES);
+            self.lines(&line[..n], i, j);
+        }
+    }
+}
+
+impl<S: Bytes> Lines<'_, S> {
+    /// Stores what belongs to the output of the columns from `j` on.
+    #[inline(always)]
+    fn lines(&mut self, mut bytes: &[u8], i: usize, j: usize) {
+        let y = &mut self.to.y[i * self.to.row..];
+        let (mut line, mut at) = (j / self.pitch, j % self.pitch);
+        while !bytes.is_empty() {
+            let (here, rest) = bytes.split_at(bytes.len().min(self.pitch - at));
+            let n = here.len().min(self.width.saturating_sub(at));
+            if n > 0 {
+                y[line * self.width + at..][..n].copy_from_slice(&here[..n]);
+            }
+            (bytes, line, at) = (rest, line + 1, 0);
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Products of a matrix of bytes with constant weights.
+
+use super::{
+    ALIGN, Channels, Limits, Requantize, join, quad, scale, scale_each, scaled_byte, split_aligned,
+};
+use crate::microkernel::int8_tile::{Block, End, Left};
+use crate::simd::Simd;
+use crate::simd::int8 as quads;
+use crate::simd::int8::{
+    Byte, Bytes, MAX_SUMS, Vector, WithBytes, add_row_products, dispatch_bytes,
+};
+use crate::threads::{self, Scratch};
+
+/// The sizes of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// The length of the sums.
+    pub k: usize,
+}
+
+/// Columns in a panel of weights. The last one has only those that are there, filled up to
+/// [`COLUMNS`].
+const PANEL: usize = 64;
+/// The columns of a panel are a multiple of so many.
+const COLUMNS: usize = MAX_SUMS;
+/// How many rows are copied at once.
+const ROWS: usize = 96;
+/// [`matmul_scratch`] is no more for more rows than so many.
+pub const MOST_ROWS: i64 = ROWS as i64;
+
+const fn at_most(x: usize, most: usize) -> usize {
+    if x < most { x } else { most }
+}
+
+/// How many bytes of scratch memory the product wants.
+pub const fn matmul_scratch(geometry: &Product) -> usize {
+    at_most(geometry.m, ROWS) * packed_columns_depth(geometry.k) + ALIGN
+}
+
+/// How many bytes a column of so many has when it is packed.
+pub const fn packed_columns_depth(k: usize) -> usize {
+    k.next_multiple_of(4)
+}
+
+/// How many bytes [`pack_columns`] writes.
+pub const fn packed_columns_len(geometry: &Product) -> usize {
+    packed_columns_depth(geometry.k) * geometry.n.next_multiple_of(COLUMNS)
+}
+
+/// Packs weights, whose rows and columns start so far from each other, into panels of columns: for
+/// each four rows, the four bytes of one column after those of the other.
+pub fn pack_columns<T: Copy + Default>(
+    w: &[T],
+    y: &mut [T],
+    geometry: &Product,
+    [row, col]: [usize; 2],
+) {
+    y.fill(T::default());
+    let depth = packed_columns_depth(geometry.k);
+    for j in 0..geometry.n {
+        let first = j / PANEL * PANEL;
+        let width = (geometry.n - first).next_multiple_of(COLUMNS).min(PANEL);
+        let to = first * depth + (j - first) * 4;
+        // Plain indices, since models are compiled by unoptimized build scripts, too.
+        let (mut k, mut at) = (0, j * col);
+        while k < geometry.k {
+            y[to + k / 4 * 4 * width + k % 4] = w[at];
+            (k, at) = (k + 1, at + row);
+        }
+    }
+}
+
+/// `y = (x - x_zero) · w`, requantized. The weights, which have no zero point, are packed by
+/// [`pack_columns`]; from the addends `x_zero` times the sum of the weights is taken away already,
+/// as if `x` had no sign.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
+pub fn matmul<X: Byte, Y: Byte>(
+    x: &[X],
+    w: &[i8],
+    bias: &[i32],
+    factor: &[f32],
+    offset: Option<&[f32]>,
+    y: &mut [Y],
+    scratch: &mut [u8],
+    geometry: Product,
+    to: Requantize,
+) {
+    let channels = Channels::new(bias, factor, offset);
+    let product = Multiply { x: X::bits(x), flip: X::FLIP, w: i8::bits(w), geometry };
+    product.share(Y::bits_mut(y), scratch, |product, first, y, scratch| {
+        let results = ToBytes { y, channels: channels.from(first), to, flip: Y::FLIP };
+        dispatch_bytes(Work { product, results, scratch });
+    });
+}
+
+/// `y = (x - x_zero) · w · x_scale · w_scale + bias`, where what `x` is quantized by is known only
+/// when the model runs. The weights are packed by [`pack_columns`]; `sums` are those of their
+/// columns.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
+pub fn dynamic_matmul(
+    x: &[u8],
+    x_scale: &[f32],
+    x_zero: &[u8],
+    w: &[i8],
+    w_scale: &[f32],
+    sums: &[i32],
+    bias: Option<&[f32]>,
+    y: &mut [f32],
+    scratch: &mut [u8],
+    geometry: Product,
+) {
+    let product = Multiply { x, flip: 0, w: i8::bits(w), geometry };
+    product.share(y, scratch, |product, first, y, scratch| {
+        let results = ToFloats {
+            y,
+            x_scale: x_scale[0],
+            x_zero: i32::from(x_zero[0]),
+            w_scale: from(w_scale, first),
+            sums: from(sums, first),
+            bias: bias.map_or(&[], |bias| from(bias, first)),
+        };
+        dispatch_bytes(Work { product, results, scratch });
+    });
+}
+
+#[derive(Clone, Copy)]
+struct Multiply<'a> {
+    x: &'a [u8],
+    flip: u8,
+    w: &'a [u8],
+    geometry: Product,
+}
+
+impl<'a> Multiply<'a> {
+    /// Hands out parts of the product, to several threads where that pays: some of the rows, or of
+    /// the columns where there is one row only. A part is told its first column.
+    fn share<Y: Send>(
+        self,
+        y: &mut [Y],
+        scratch: &mut [u8],
+        part: impl Fn(Multiply<'a>, usize, &mut [Y], &mut [u8]) + Sync,
+    ) {
+        /// Rows of a part are a multiple of those in a tile.
+        const TILE: usize = 12;
+        let Product { m, n, k } = self.geometry;
+        let scratch = Scratch::new(scratch);
+        let products = m * n * k / (4 * threads::PRODUCTS);
+        if m > 1 {
+            return threads::share(y, TILE * n, products, |first, y| {
+                let x = &self.x[first * TILE * k..];
+                let geometry = Product { m: y.len().checked_div(n).unwrap_or(0), n, k };
+                let product = Multiply { x, geometry, ..self };
+                scratch.with(|scratch| part(product, 0, y, scratch));
+            });
+        }
+        // Each weight is read once, and nothing is written for it.
+        threads::share(y, PANEL, n * k / 8, |first, y| {
+            let w = &self.w[first * PANEL * packed_columns_depth(k)..];
+            let product = Multiply { w, geometry: Product { m, n: y.len(), k }, ..self };
+            scratch.with(|scratch| part(product, first * PANEL, y, scratch));
+        });
+    }
+}
+
+struct Work<'a, R> {
+    product: Multiply<'a>,
+    results: R,
+    scratch: &'a mut [u8],
+}
+
+/// Where the sums of a product go.
+trait Results {
+    /// What takes the sums of the rows from `first` on.
+    fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl End<S>;
+    /// What the sum of column `j` starts with.
+    fn start(&self, j: usize) -> i32;
+    /// Takes the sum of column `j`, for element `at` of the result.
+    fn take(&mut self, at: usize, j: usize, sum: i32);
+}
+
+impl<R: Results> Work<'_, R> {
+    /// Where no vectors are: four columns at a time.
+    #[inline(always)]
+    fn narrow(mut self) {
+        let Multiply { x, flip, w, geometry } = self.product;
+        let Product { m, n, k } = geometry;
+        let (weights, _) = w.as_chunks::<4>();
+        for i in 0..m {
+            for j in (0..n).step_by(quads::COLUMNS) {
+                let panel = j / PANEL * PANEL;
+                let width = (n - panel).next_multiple_of(COLUMNS).min(PANEL);
+                let weights = &weights[panel * packed_columns_depth(k) / 4 + (j - panel)..];
+                let columns = j..n.min(j + quads::COLUMNS);
+                let mut sums = [0; quads::COLUMNS];
+                for (sum, j) in sums.iter_mut().zip(columns.clone()) {
+                    *sum = self.results.start(j);
+                }
+                add_row_products(&x[i * k..][..k], flip, weights, width, &mut sums);
+                for (&sum, j) in sums.iter().zip(columns) {
+                    self.results.take(i * n + j, j, sum);
+                }
+            }
+        }
+    }
+}
+
+impl<R: Results> WithBytes for Work<'_, R> {
+    #[inline(always)]
+    fn run<S: Bytes>(mut self, s: S) {
+        if S::NARROW {
+            return self.narrow();
+        }
+        let Multiply { x, flip, w, geometry } = self.product;
+        let Product { m, n, k } = geometry;
+        let depth = packed_columns_depth(k);
+        #[cfg(target_arch = "x86_64")]
+        if S::TILES && tiles::pay(self.product) {
+            return s.run(tiles::ByTiles { of: self.product, results: self.results });
+        }
+        for i in (0..m).step_by(ROWS) {
+            let rows = ROWS.min(m - i);
+            let (copy, _) = split_aligned(self.scratch, rows * depth);
+            for (row, to) in (i..i + rows).zip(copy.chunks_exact_mut(depth.max(1))) {
+                fill(s, &x[row * k..][..k], flip, to);
+            }
+            let mut end = self.results.end(s, geometry, i);
+            for j in (0..n).step_by(PANEL) {
+                let width = (n - j).next_multiple_of(COLUMNS).min(PANEL);
+                let right = &w[j * depth..][..width * depth];
+                let left = Left::Rows(copy);
+                let block = Block { m: rows, quads: depth / 4, left, right, width, first: j };
+                block.run(s, &mut end);
+            }
+        }
+    }
+}
+
+/// Copies a row, its bytes made ones without a sign.
+#[inline(always)]
+fn fill<S: Bytes>(s: S, row: &[u8], flip: u8, to: &mut [u8]) {
+    let mask = s.level().splat_i32(quad(flip));
+    for (from, to) in row.chunks(4 * S::LANES).zip(to.chunks_mut(4 * S::LANES)) {
+        s.store_bytes(s.xor(s.load_bytes(from), mask), to);
+    }
+}
+
+struct ToBytes<'a> {
+    y: &'a mut [u8],
+    channels: Channels<'a>,
+    to: Requantize,
+    flip: u8,
+}
+
+impl Results for ToBytes<'_> {
+    #[inline(always)]
+    fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl End<S> {
+        let y = &mut self.y[first * geometry.n..];
+        let limits = Limits::new(s, self.to, self.flip);
+        BytesEnd { y, n: geometry.n, channels: self.channels, limits }
+    }
+
+    #[inline(always)]
+    fn start(&self, j: usize) -> i32 {
+        self.channels.bias[j]
+    }
+
+    #[inline(always)]
+    fn take(&mut self, at: usize, j: usize, sum: i32) {
+        let (bounds, factor) = (self.to.bounds(), self.channels.factor[j]);
+        self.y[at] = scaled_byte(sum, factor, self.channels.offset.get(j), bounds);
+    }
+}
+
+struct BytesEnd<'a, S: Bytes> {
+    y: &'a mut [u8],
+    n: usize,
+    channels: Channels<'a>,
+    limits: Limits<S>,
+}
+
+/// The numbers from `j` on, as far as they are there.
+#[inline(always)]
+fn from<T>(numbers: &[T], j: usize) -> &[T] {
+    numbers.get(j..).unwrap_or(&[])
+}
+
+impl<S: Bytes> End<S> for BytesEnd<'_, S> {
+    #[inline(always)]
+    fn start(&self, s: S, _: usize, j: usize) -> Vector<S> {
+        s.load_sums(from(self.channels.bias, j))
+    }
+
+    #[inline(always)]
+    fn take<const V: usize>(&mut self, s: S, i: usize, j: usize, sums: &[Vector<S>; V]) {
+        let l = s.level();
+        if S::ROUNDS && j + V * S::LANES <= self.n {
+            let bytes = self.channels.bytes(s, self.limits, *sums, |v| j + v * S::LANES);
+            let bits = self.limits.bits(s, join(s, bytes));
+            return s.store_bytes(bits, &mut self.y[i * self.n + j..][..V * S::LANES]);
+        }
+        for (v, &sum) in sums.iter().enumerate() {
+            let j = j + v * S::LANES;
+            let Some(n) = self.n.checked_sub(j).filter(|&n| n > 0) else { return };
+            let n = n.min(S::LANES);
+            let factors = &self.channels.factor[j..][..n];
+            let byte = if let Some(offsets) = self.channels.offset.get(j..j + n) {
+                let x = l.mul(l.to_f32(sum), l.load_head(factors));
+                self.limits.round(s, l.add(x, l.load_head(offsets)))
+            } else if self.channels.plain {
+                self.limits.cap(s, scale(s, sum, factors))
+            } else {
+                self.limits.cap(s, scale_each(s, sum, factors))
+            };
+            let bits = self.limits.bits(s, byte);
+            self.y[i * self.n + j..][..n].copy_from_slice(&s.low_bytes(bits)[..n]);
+        }
+    }
+}
+
+struct ToFloats<'a> {
+    y: &'a mut [f32],
+    x_scale: f32,
+    x_zero: i32,
+    w_scale: &'a [f32],
+    sums: &'a [i32],
+    bias: &'a [f32],
+}
+
+impl Results for ToFloats<'_> {
+    #[inline(always)]
+    fn end<S: Bytes>(&mut self, _: S, geometry: Product, first: usize) -> impl End<S> {
+        let Product { n, .. } = geometry;
+        FloatsEnd { y: &mut self.y[first * n..], n, of: ToFloats { y: &mut [], ..*self } }
+    }
+
+    #[inline(always)]
+    fn start(&self, j: usize) -> i32 {
+        self.x_zero.wrapping_mul(self.sums[j]).wrapping_neg()
+    }
+
+    #[inline(always)]
+    fn take(&mut self, at: usize, j: usize, sum: i32) {
+        let real = sum as f32 * (self.x_scale * self.w_scale[j]);
+        self.y[at] = self.bias.get(j).map_or(real, |bias| real + bias);
+    }
+}
+
+struct FloatsEnd<'a, 'b> {
+    y: &'a mut [f32],
+    n: usize,
+    of: ToFloats<'b>,
+}
+
+impl<S: Bytes> End<S> for FloatsEnd<'_, '_> {
+    #[inline(always)]
+    fn start(&self, s: S, _: usize, j: usize) -> Vector<S> {
+        let mut start = [0; MAX_SUMS];
+        for (start, &sum) in start.iter_mut().zip(from(self.of.sums, j)) {
+            *start = self.of.x_zero.wrapping_mul(sum).wrapping_neg();
+        }
+        s.load_sums(&start)
+    }
+
+    #[inline(always)]
+    fn take<const V: usize>(&mut self, s: S, i: usize, j: usize, sums: &[Vector<S>; V]) {
+        let l = s.level();
+        let x_scale = l.splat(self.of.x_scale);
+        for (v, &sum) in sums.iter().enumerate() {
+            let j = j + v * S::LANES;
+            let Some(n) = self.n.checked_sub(j).filter(|&n| n > 0) else { return };
+            let n = n.min(S::LANES);
+            let scale = l.mul(x_scale, l.load_head(&self.of.w_scale[j..][..n]));
+            let mut x = l.mul(l.to_f32(sum), scale);
+            if !self.of.bias.is_empty() {
+                x = l.add(x, l.load_head(&self.of.bias[j..][..n]));
+            }
+            l.store_head(x, &mut self.y[i * self.n + j..][..n]);
+        }
+    }
+}
+
+/// Products by the processor's tiles.
+#[cfg(target_arch = "x86_64")]
+mod tiles {
+    use super::{COLUMNS, Multiply, PANEL, Product, Results, packed_columns_depth};
+    use crate::kernels::quantized::quad;
+    use crate::microkernel;
+    use crate::microkernel::amx::{Ends, Quads, Right, Row, WIDE, vectors};
+    use crate::microkernel::int8_tile::End;
+    use crate::simd::int8::{Bytes, Vector, WithBytes};
+    use crate::simd::{Simd, tiles};
+
+    /// Whether the processor has tiles, and they pay.
+    #[inline(always)]
+    pub fn pay(of: Multiply<'_>) -> bool {
+        tiles().is_some() && right(of).pays(of.geometry.m)
+    }
+
+    fn right(of: Multiply<'_>) -> Right<'_> {
+        let Product { n, k, .. } = of.geometry;
+        let columns = n.next_multiple_of(COLUMNS);
+        Right::new(of.w, packed_columns_depth(k) / 4, columns, PANEL)
+    }
+
+    /// All rows, where tiles [`pay`]. It is a function of its own, for the rows that it fills take much of
+    /// the stack.
+    pub struct ByTiles<'a, R> {
+        pub of: Multiply<'a>,
+        pub results: R,
+    }
+
+    impl<R: Results> WithBytes for ByTiles<'_, R> {
+        #[inline(always)]
+        fn run<S: Bytes>(mut self, s: S) {
+            let (of, Some(amx)) = (self.of, tiles()) else { return };
+            let end = self.results.end(s, of.geometry, 0);
+            let mut ends = Rows { s, of, flip: s.level().splat_i32(quad(of.flip)), end };
+            microkernel::amx::multiply::<Quads>(amx, right(of), of.geometry.m, &mut ends);
+        }
+    }
+
+    struct Rows<'a, S: Bytes, E> {
+        s: S,
+        of: Multiply<'a>,
+        flip: Vector<S>,
+        end: E,
+    }
+
+    impl<S: Bytes, E: End<S>> Ends<i32> for Rows<'_, S, E> {
+        #[inline(always)]
+        fn rows(&self) -> Option<(&[u8], usize)> {
+            (self.of.flip == 0).then_some((self.of.x, self.of.geometry.k))
+        }
+
+        #[inline(always)]
+        fn fill(&mut self, row: usize, to: &mut Row<'_>) {
+            let k = self.of.geometry.k;
+            to.push(self.s, &self.of.x[row * k..][..k], self.flip);
+        }
+
+        #[inline(always)]
+        fn start(&self, column: usize, to: &mut [i32; WIDE]) {
+            for (j, to) in to.chunks_mut(S::LANES).enumerate() {
+                let j = column + j * S::LANES;
+                if j < self.of.geometry.n {
+                    self.s.store_sums(self.end.start(self.s, 0, j), to);
+                }
+            }
+        }
+
+        #[inline(always)]
+        fn take(&mut self, row: usize, column: usize, sums: &[[i32; WIDE]]) {
+            for (i, sums) in (row..).zip(sums) {
+                self.end.take(self.s, i, column, &vectors::<S, 4>(self.s, sums));
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The sizes and scales that a model asks for.
+
+use crate::error::{Error, Result};
+use crate::loops::index::{check_length, number, size};
+use crate::{Float, Number};
+
+/// Which sizes keep the proportions of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// The largest of which none is larger than asked for.
+    NotLarger,
+    /// The smallest of which none is smaller than asked for.
+    NotSmaller,
+}
+
+/// The largest size that a scale may lead to.
+const LARGEST: f32 = 4e9;
+
+/// `⌊from · scale⌋`, in single precision as ONNX's own inference has it.
+///
+/// The version of the operator that knows a region of interest says that its extent is a factor
+/// too, but no implementation has it so.
+pub fn scaled_size(from: usize, scale: f32) -> Result<usize> {
+    let size = Float::floor(number::<f32>(from) * scale);
+    if !(scale > 0.0 && size <= LARGEST) {
+        return Err(Error::Value("a scale is not positive, or too large"));
+    }
+    usize::try_from(u64::from_f64(size.into())).map_err(|_| Error::Value("a scale is too large"))
+}
+
+/// The sizes of the axes whose scales stand at those places.
+pub fn scaled_sizes(sizes: &mut [usize], scales: &[f32], from: &[usize], at: &[usize]) -> Result {
+    check_scales(scales)?;
+    for ((into, &from), &at) in sizes.iter_mut().zip(from).zip(at) {
+        *into = scaled_size(from, scales[at])?;
+    }
+    Ok(())
+}
+
+fn check_scales(scales: &[f32]) -> Result {
+    let positive = scales.iter().all(|&scale| scale > 0.0);
+    if positive { Ok(()) } else { Err(Error::Value("a scale is not positive")) }
+}
+
+/// The sizes that the model asks for.
+pub fn given_sizes(sizes: &mut [usize], wanted: &[i64]) -> Result {
+    check_length(wanted.len(), core::iter::once(sizes.len()))?;
+    for (into, &wanted) in sizes.iter_mut().zip(wanted) {
+        *into = size(wanted)?;
+    }
+    Ok(())
+}
+
+/// The one scale by which axes of sizes `from` come closest to the sizes wanted.
+pub fn fitted_scale(wanted: &[i64], from: &[usize], fit: Fit) -> f64 {
+    let scales =
+        wanted.iter().zip(from).map(|(&wanted, &from)| wanted.to_f64() / number::<f64>(from));
+    match fit {
+        Fit::NotLarger => scales.fold(f64::INFINITY, f64::min),
+        Fit::NotSmaller => scales.fold(0.0, f64::max),
+    }
+}
+
+/// The sizes that have the proportions of `from` and come closest to those wanted.
+pub fn fitted_sizes(sizes: &mut [usize], wanted: &[i64], from: &[usize], fit: Fit) -> Result {
+    check_length(wanted.len(), core::iter::once(from.len()))?;
+    for &wanted in wanted {
+        size(wanted)?;
+    }
+    let scale = fitted_scale(wanted, from, fit);
+    for (into, &from) in sizes.iter_mut().zip(from) {
+        let rounded = Float::floor(scale * number::<f64>(from) + 0.5);
+        if rounded > LARGEST.into() {
+            return Err(Error::Value("a size is too large"));
+        }
+        *into = usize::try_from(u64::from_f64(rounded)).unwrap_or(usize::MAX);
+    }
+    Ok(())
+}
+
+/// [`fitted_scale`], for every axis.
+pub fn fitted_scales(wanted: &[i64], scales: &mut [f64], from: &[usize], fit: Fit) {
+    scales.fill(fitted_scale(wanted, from, fit));
+}
+
+/// Numbers in double precision.
+pub fn widen<T: Float>(x: &[T], y: &mut [f64]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = x.to_f64();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_rounds_sizes_down_in_single_precision() {
+        assert_eq!(scaled_size(10, 0.7), Ok(7));
+        assert_eq!(scaled_size(3, 1.5), Ok(4));
+        assert_eq!(scaled_size(3, 0.25), Ok(0));
+        assert!(
+            [0.0, -1.0, f32::NAN, f32::INFINITY]
+                .map(|s| scaled_size(3, s))
+                .iter()
+                .all(Result::is_err)
+        );
+        let mut sizes = [0; 2];
+        assert_eq!(scaled_sizes(&mut sizes, &[2.0, 1.0, 0.5], &[5, 3], &[2, 0]), Ok(()));
+        assert_eq!(sizes, [2, 6]);
+        assert!(scaled_sizes(&mut sizes, &[2.0, -1.0], &[5], &[0]).is_err());
+    }
+
+    #[test]
+    fn proportions_are_kept() {
+        let mut sizes = [0; 2];
+        assert_eq!(fitted_sizes(&mut sizes, &[7, 8], &[2, 4], Fit::NotLarger), Ok(()));
+        assert_eq!(sizes, [4, 8]);
+        assert_eq!(fitted_sizes(&mut sizes, &[7, 8], &[2, 4], Fit::NotSmaller), Ok(()));
+        assert_eq!(sizes, [7, 14]);
+        assert!(fitted_sizes(&mut sizes, &[7, 8], &[2, 0], Fit::NotSmaller).is_err());
+        assert!(given_sizes(&mut sizes, &[1, -1]).is_err());
+    }
+}

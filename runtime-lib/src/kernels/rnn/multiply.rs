@@ -1,0 +1,92 @@
+//! Rows times weights, which stand as ONNX has them: one row for each result.
+
+use super::Weights;
+use crate::microkernel::{Addend, Epilogue, Factor, Matrix, Product, Stripes, Target};
+use crate::{Elem, Float, Number};
+
+/// The sizes of `y = a · wᵀ + addend`.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    /// Rows of `a`.
+    pub m: usize,
+    /// Rows of `w`.
+    pub n: usize,
+    /// Columns of both.
+    pub k: usize,
+    /// How far the rows of `y` are apart.
+    pub y_row: usize,
+    /// How far the rows of the addend are apart.
+    pub addend_row: usize,
+}
+
+/// `y = a · wᵀ + addend`, where nothing is added if the addend is empty. `f32` takes the fast way;
+/// only there the weights may be packed.
+pub(super) fn multiply<A: Float, T: Float<Wide = A::Wide>>(
+    a: &[A],
+    (w, weights): (&[T], Weights),
+    addend: &[A::Wide],
+    y: &mut [A::Wide],
+    scratch: &mut [A::Wide],
+    shape: Shape,
+) {
+    let operands = (A::as_f32(a), T::as_f32(w), A::Wide::as_f32(addend));
+    if let (Some(a), Some(w), Some(addend)) = operands
+        && let Some(scratch) = A::Wide::as_f32_mut(scratch)
+        && let Some(y) = A::Wide::as_f32_mut(y)
+    {
+        return multiply_f32(a, (w, weights), addend, y, scratch, shape);
+    }
+    let Shape { m, n, k, y_row, addend_row } = shape;
+    for i in 0..m {
+        let a = &a[i * k..][..k];
+        for (j, y) in y[i * y_row..][..n].iter_mut().enumerate() {
+            let terms = a.iter().zip(&w[j * k..][..k]).map(|(a, w)| a.widen().mul(w.widen()));
+            let start = addend.get(i * addend_row + j).copied().unwrap_or(Number::ZERO);
+            *y = terms.fold(start, Number::add);
+        }
+    }
+}
+
+fn multiply_f32(
+    a: &[f32],
+    (w, weights): (&[f32], Weights),
+    addend: &[f32],
+    y: &mut [f32],
+    scratch: &mut [f32],
+    shape: Shape,
+) {
+    let Shape { m, n, k, y_row, addend_row } = shape;
+    let addend = Addend { data: addend, row: addend_row, col: 1, scale: 1.0 };
+    let product = Product {
+        m,
+        n,
+        k,
+        a: Factor::Matrix(Matrix { data: a, row: k, col: 1 }),
+        b: match weights {
+            Weights::Plain => Factor::Matrix(Matrix { data: w, row: 1, col: k }),
+            Weights::Packed | Weights::Striped => Factor::Blocks(w),
+        },
+        alpha: 1.0,
+        addends: [addend, Addend::NONE],
+        f: Epilogue::NONE,
+    };
+    product.run(y, Target::whole(y_row), scratch);
+}
+
+/// The same for weights in stripes, in `f32`. They are read from one end or the other.
+pub(super) fn multiply_stripes<A: Float, T: Float<Wide = A::Wide>>(
+    a: &[A],
+    w: &[T],
+    addend: &[A::Wide],
+    y: &mut [A::Wide],
+    (shape, backwards): (Shape, bool),
+) {
+    let operands = (A::as_f32(a), T::as_f32(w), A::Wide::as_f32(addend));
+    let (Some(a), Some(b), Some(addend)) = operands else { return };
+    let Some(y) = A::Wide::as_f32_mut(y) else { return };
+    let Shape { m, n, k, y_row, addend_row } = shape;
+    for i in 0..m {
+        let (x, addend) = (&a[i * k..][..k], &addend[i * addend_row..][..n]);
+        Stripes { x, b, addend, y: &mut y[i * y_row..][..n], backwards }.multiply();
+    }
+}

@@ -1,0 +1,429 @@
+//! The steps of a recurrent network, one direction after the other.
+
+use super::multiply::{Shape, multiply, multiply_stripes};
+use super::{Gates, Order, Sequence, Weights, pack_gates};
+use crate::loops::epilogue::Activation;
+use crate::microkernel::scratch;
+use crate::{Elem, Error, Float, Number, Result};
+
+/// What happens in one step to one sequence.
+pub(super) trait Cell<T: Float> {
+    /// How many gates are multiplied at once. After each product follows a phase of the step.
+    fn groups(&self) -> &'static [usize];
+
+    /// Whether the products of states are added to those of inputs. Else they are added to the
+    /// recurrent biases, and the cell adds the rest.
+    fn adds_inputs(&self) -> bool {
+        true
+    }
+
+    /// Does a phase. The last one leaves the new state, others what is multiplied next.
+    fn phase(&self, phase: usize, row: Row<'_, T::Wide>);
+}
+
+/// One sequence in a step.
+pub(super) struct Row<'a, W> {
+    /// The products of the inputs, with biases, for each gate.
+    pub inputs: &'a [W],
+    /// The sums for each gate.
+    pub gates: &'a mut [W],
+    /// The state.
+    pub h: &'a mut [W],
+    /// The second state of an LSTM.
+    pub c: &'a mut [W],
+    /// What the second phase multiplies.
+    pub next: &'a mut [W],
+}
+
+/// What a recurrent network reads.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<'a, T> {
+    pub x: &'a [T],
+    pub w: &'a [T],
+    pub r: &'a [T],
+    pub b: Option<&'a [T]>,
+    pub lens: Option<&'a [i32]>,
+    pub h: Option<&'a [T]>,
+    pub c: Option<&'a [T]>,
+}
+
+/// What a recurrent network writes.
+pub(super) struct Outputs<'a, T> {
+    pub y: Option<&'a mut [T]>,
+    pub h: Option<&'a mut [T]>,
+    pub c: Option<&'a mut [T]>,
+}
+
+/// `y[i] = f(y[i])`, with what `f` is applied to kept within a bound.
+pub(super) fn activate<W: Float>(f: Activation, clip: f32, y: &mut [W]) {
+    let bound = Activation::Clip { min: -clip, max: clip };
+    let bound = if clip.is_finite() { bound } else { Activation::Identity };
+    match W::as_f32_mut(y) {
+        Some(y) => {
+            bound.apply(y);
+            f.apply(y);
+        }
+        None => y.iter_mut().for_each(|y| *y = f.of(bound.of(*y))),
+    }
+}
+
+/// How many rows of inputs are best multiplied at once.
+const ROWS: usize = 96;
+
+/// Sizes that follow from the sequence and the gates.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes<'g> {
+    pub sequence: Sequence,
+    pub groups: &'g [usize],
+}
+
+impl<'g> Sizes<'g> {
+    const fn gates(&self) -> usize {
+        let (mut gates, mut group) = (0, 0);
+        while group < self.groups.len() {
+            gates += self.groups[group];
+            group += 1;
+        }
+        gates
+    }
+
+    /// Results of all gates.
+    const fn width(&self) -> usize {
+        self.gates() * self.sequence.hidden
+    }
+
+    /// The weights of states, of one direction.
+    const fn recurrent(&self) -> Gates<'g> {
+        let Sequence { hidden, .. } = self.sequence;
+        Gates { directions: 1, groups: self.groups, hidden, depth: hidden }
+    }
+
+    /// Whether the weights of states are packed here: they are used in each step.
+    const fn packs(&self) -> bool {
+        matches!(self.sequence.weights, Weights::Plain) && self.sequence.batch > 1
+    }
+
+    const fn packed_len(&self) -> usize {
+        if self.packs() { self.recurrent().packed_direction::<f32>() } else { 0 }
+    }
+
+    /// What products want.
+    const fn products(&self) -> usize {
+        let Sequence { steps, batch, inputs, hidden, .. } = self.sequence;
+        let plain = matches!(self.sequence.weights, Weights::Plain);
+        let input = scratch(steps * batch, self.width(), inputs, true, plain);
+        let state = scratch(batch, self.width(), hidden, true, plain && !self.packs());
+        if input > state { input } else { state }
+    }
+
+    /// All but the products of the inputs.
+    const fn fixed(&self) -> usize {
+        let states = self.sequence.batch * self.sequence.hidden;
+        let gates = (self.sequence.batch + 2) * self.width();
+        3 * states + gates + self.packed_len() + self.products()
+    }
+
+    /// Scratch memory, with room for so many rows of inputs or those of one step.
+    const fn scratch(&self, rows: usize) -> usize {
+        let Sequence { steps, batch, .. } = self.sequence;
+        let all = steps * batch;
+        let rows = if rows < batch { batch } else { rows.next_multiple_of(at_least_one(batch)) };
+        self.fixed() + if rows < all { rows } else { all } * self.width()
+    }
+
+    /// Where the state of a sequence is in the tensor of all ways.
+    fn state(&self, way: usize, at: usize) -> usize {
+        let Sequence { batch, hidden, order, .. } = self.sequence;
+        hidden
+            * match order {
+                Order::StepsFirst => way * batch + at,
+                Order::BatchFirst => at * self.sequence.directions() + way,
+            }
+    }
+
+    /// The scratch memory that serves best.
+    pub const fn wanted(&self) -> usize {
+        self.scratch(ROWS)
+    }
+
+    /// The scratch memory that is needed.
+    pub const fn least(&self) -> usize {
+        self.scratch(0)
+    }
+}
+
+const fn at_least_one(x: usize) -> usize {
+    if x == 0 { 1 } else { x }
+}
+
+/// Runs a network in all its directions: `cells` are the cells of each.
+pub(super) fn run<T: Float, C: Cell<T>>(
+    operands: Operands<'_, T>,
+    mut outputs: Outputs<'_, T>,
+    scratch: &mut [T::Wide],
+    sequence: Sequence,
+    cells: impl Fn(usize) -> C,
+) -> Result {
+    let Sequence { steps, batch, .. } = sequence;
+    let fits = |&len: &i32| usize::try_from(len).is_ok_and(|len| len <= steps);
+    if !operands.lens.is_none_or(|lens| lens.iter().all(fits)) {
+        return Err(Error::Value("the length of a sequence is negative or more than its steps"));
+    }
+    if batch * sequence.hidden == 0 {
+        return Ok(());
+    }
+    for way in 0..sequence.directions() {
+        let cell = cells(way);
+        let sizes = Sizes { sequence, groups: cell.groups() };
+        Pass::new(operands, &mut *scratch, sizes, way, cell).run(&mut outputs);
+    }
+    Ok(())
+}
+
+/// One way through the steps.
+struct Pass<'a, T: Float, C> {
+    operands: Operands<'a, T>,
+    sizes: Sizes<'static>,
+    way: usize,
+    cell: C,
+    /// The weights of this way.
+    w: &'a [T],
+    r: Recurrent<'a, T>,
+    /// The products of the inputs of some steps.
+    inputs: &'a mut [T::Wide],
+    /// The biases of inputs and of states.
+    biases: &'a mut [T::Wide],
+    gates: &'a mut [T::Wide],
+    h: &'a mut [T::Wide],
+    c: &'a mut [T::Wide],
+    next: &'a mut [T::Wide],
+    /// For the products.
+    scratch: &'a mut [T::Wide],
+}
+
+/// The weights of states.
+#[derive(Clone, Copy)]
+enum Recurrent<'a, T: Float> {
+    /// As they were given.
+    Given(&'a [T]),
+    /// As they were packed.
+    Packed(&'a [T::Wide]),
+}
+
+/// Cuts `n` elements off.
+fn take<'s, T>(scratch: &mut &'s mut [T], n: usize) -> &'s mut [T] {
+    let (taken, rest) = core::mem::take(scratch).split_at_mut(n);
+    *scratch = rest;
+    taken
+}
+
+impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
+    /// Divides the scratch memory, and makes ready for the first step.
+    fn new(
+        operands: Operands<'a, T>,
+        mut scratch: &'a mut [T::Wide],
+        sizes: Sizes<'static>,
+        way: usize,
+        cell: C,
+    ) -> Pass<'a, T, C> {
+        let Sequence { batch, inputs, hidden, weights, .. } = sizes.sequence;
+        let width = sizes.width();
+        let of_inputs = Gates { depth: inputs, groups: &[sizes.gates()], ..sizes.recurrent() };
+        let [w, r] = [of_inputs, sizes.recurrent()].map(|gates| match weights {
+            Weights::Plain => width * gates.depth,
+            Weights::Packed | Weights::Striped => gates.packed_direction::<f32>(),
+        });
+        let (w, r) = (&operands.w[way * w..][..w], &operands.r[way * r..][..r]);
+        let r = recurrent(r, take(&mut scratch, sizes.packed_len()), sizes);
+        let [h, c, next] = [(); 3].map(|()| take(&mut scratch, batch * hidden));
+        let biases = take(&mut scratch, 2 * width);
+        let gates = take(&mut scratch, batch * width);
+        let rest = scratch.len() - sizes.products();
+        let inputs = take(&mut scratch, rest);
+        let mut pass =
+            Pass { operands, sizes, way, cell, w, r, inputs, biases, gates, h, c, next, scratch };
+        pass.start();
+        pass
+    }
+
+    /// Fills the biases and the states.
+    fn start(&mut self) {
+        let Sequence { batch, hidden, .. } = self.sizes.sequence;
+        let width = self.sizes.width();
+        self.biases.fill(Number::ZERO);
+        if let Some(b) = self.operands.b {
+            let b = &b[self.way * 2 * width..][..2 * width];
+            self.biases.iter_mut().zip(b).for_each(|(to, b)| *to = b.widen());
+        }
+        if self.cell.adds_inputs() {
+            let (inputs, states) = self.biases.split_at_mut(width);
+            inputs.iter_mut().zip(states).for_each(|(input, state)| *input = input.add(*state));
+        }
+        for (state, given) in [(&mut *self.h, self.operands.h), (&mut *self.c, self.operands.c)] {
+            state.fill(Number::ZERO);
+            let Some(given) = given else { continue };
+            for (at, state) in state.chunks_exact_mut(hidden).enumerate().take(batch) {
+                let given = &given[self.sizes.state(self.way, at)..];
+                state.iter_mut().zip(given).for_each(|(to, x)| *to = x.widen());
+            }
+        }
+    }
+
+    /// Goes through the steps, and writes what is wanted of the results.
+    fn run(mut self, outputs: &mut Outputs<'_, T>) {
+        let Sequence { steps, batch, hidden, .. } = self.sizes.sequence;
+        let at_once = (self.inputs.len() / (batch * self.sizes.width())).clamp(1, steps.max(1));
+        let reverse = self.sizes.sequence.is_reverse(self.way);
+        let parts = steps.div_ceil(at_once);
+        for part in 0..parts {
+            let part = if reverse { parts - 1 - part } else { part };
+            let (first, n) = (part * at_once, at_once.min(steps - part * at_once));
+            self.multiply_inputs(first, n);
+            for step in 0..n {
+                let step = if reverse { n - 1 - step } else { step };
+                self.step(step, first, n);
+                if let Some(y) = &mut outputs.y {
+                    self.write_step(first + step, y);
+                }
+            }
+        }
+        for (state, to) in [(&*self.h, &mut outputs.h), (&*self.c, &mut outputs.c)] {
+            let Some(to) = to else { continue };
+            for (at, state) in state.chunks_exact(hidden).enumerate() {
+                let to = &mut to[self.sizes.state(self.way, at)..];
+                to.iter_mut().zip(state).for_each(|(to, &x)| *to = T::narrow(x));
+            }
+        }
+    }
+
+    /// Multiplies the inputs of `n` steps from `first` on.
+    fn multiply_inputs(&mut self, first: usize, n: usize) {
+        let Sequence { steps, batch, inputs, order, weights, .. } = self.sizes.sequence;
+        let width = self.sizes.width();
+        // How many pieces the rows of these steps are, how long each is, and how far apart.
+        let (pieces, m, apart) = match order {
+            Order::StepsFirst => (1, n * batch, 0),
+            Order::BatchFirst if n == steps => (1, n * batch, 0),
+            Order::BatchFirst => (batch, n, steps),
+        };
+        let start = if order == Order::StepsFirst { first * batch } else { first };
+        for piece in 0..pieces {
+            let x = &self.operands.x[(start + piece * apart) * inputs..][..m * inputs];
+            let to = &mut self.inputs[piece * m * width..];
+            let shape = Shape { m, n: width, k: inputs, y_row: width, addend_row: 0 };
+            multiply(x, (self.w, weights), &self.biases[..width], to, self.scratch, shape);
+        }
+    }
+
+    /// Where the products of the inputs of a step and a sequence are, of `n` steps.
+    fn input(&self, step: usize, at: usize, n: usize) -> usize {
+        let Sequence { batch, order, .. } = self.sizes.sequence;
+        self.sizes.width()
+            * match order {
+                Order::StepsFirst => step * batch + at,
+                Order::BatchFirst => at * n + step,
+            }
+    }
+
+    /// Does a step: one of `n` whose inputs are multiplied, the first of which is `first`.
+    fn step(&mut self, step: usize, first: usize, n: usize) {
+        let Sequence { batch, .. } = self.sizes.sequence;
+        let groups = self.sizes.groups;
+        for phase in 0..groups.len() {
+            self.multiply_states(phase, step, n);
+            for at in 0..batch {
+                if phase + 1 < groups.len() || self.is_running(first + step, at) {
+                    self.phase(phase, at, self.input(step, at, n));
+                }
+            }
+        }
+    }
+
+    /// Multiplies the states, or what a phase left, with the weights of a group of gates.
+    fn multiply_states(&mut self, phase: usize, step: usize, n: usize) {
+        let Sequence { batch: m, hidden: k, weights, order, .. } = self.sizes.sequence;
+        let (groups, width) = (self.sizes.groups, self.sizes.width());
+        let first = groups[..phase].iter().sum::<usize>() * k;
+        let (addend, addend_row) = match (self.cell.adds_inputs(), order) {
+            (false, _) => (&self.biases[width..], 0),
+            (true, Order::StepsFirst) => (&self.inputs[self.input(step, 0, n)..], width),
+            (true, Order::BatchFirst) => (&self.inputs[self.input(step, 0, n)..], n * width),
+        };
+        let shape = Shape { m, n: groups[phase] * k, k, y_row: width, addend_row };
+        let states = if phase == 0 { &*self.h } else { &*self.next };
+        let (addend, gates) = (&addend[first..], &mut self.gates[first..]);
+        let before = Gates { groups: &groups[..phase], ..self.sizes.recurrent() };
+        let packed = before.packed_direction::<f32>();
+        match (self.r, weights) {
+            (Recurrent::Packed(r), _) => {
+                let r = (&r[packed..], Weights::Packed);
+                multiply(states, r, addend, gates, self.scratch, shape);
+            }
+            (Recurrent::Given(r), Weights::Packed) => {
+                let r = (&r[packed..], Weights::Packed);
+                multiply(states, r, addend, gates, self.scratch, shape);
+            }
+            (Recurrent::Given(r), Weights::Plain) => {
+                let r = (&r[first * k..], Weights::Plain);
+                multiply(states, r, addend, gates, self.scratch, shape);
+            }
+            (Recurrent::Given(r), Weights::Striped) => {
+                multiply_stripes(states, &r[packed..], addend, gates, (shape, step % 2 == 1));
+            }
+        }
+    }
+
+    /// Does a phase of a step of one sequence.
+    fn phase(&mut self, phase: usize, at: usize, input: usize) {
+        let (width, hidden) = (self.sizes.width(), self.sizes.sequence.hidden);
+        let state = at * hidden..(at + 1) * hidden;
+        let row = Row {
+            inputs: &self.inputs[input..][..width],
+            gates: &mut self.gates[at * width..][..width],
+            h: &mut self.h[state.clone()],
+            c: &mut self.c[state.clone()],
+            next: &mut self.next[state],
+        };
+        self.cell.phase(phase, row);
+    }
+
+    /// Whether a sequence goes on to a step.
+    fn is_running(&self, step: usize, at: usize) -> bool {
+        let len = self.operands.lens.map(|lens| usize::try_from(lens[at]).unwrap_or(0));
+        len.is_none_or(|len| step < len)
+    }
+
+    /// Writes the states after a step; zeros for sequences that are over.
+    fn write_step(&self, step: usize, y: &mut [T]) {
+        let Sequence { steps, batch, hidden, order, .. } = self.sizes.sequence;
+        let ways = self.sizes.sequence.directions();
+        for (at, h) in self.h.chunks_exact(hidden).enumerate() {
+            let to = match order {
+                Order::StepsFirst => (step * ways + self.way) * batch + at,
+                Order::BatchFirst => (at * steps + step) * ways + self.way,
+            };
+            let y = &mut y[to * hidden..][..hidden];
+            if self.is_running(step, at) {
+                y.iter_mut().zip(h).for_each(|(y, &h)| *y = T::narrow(h));
+            } else {
+                y.fill(T::ZERO);
+            }
+        }
+    }
+}
+
+/// The weights of states, packed into scratch memory if there is some for that.
+fn recurrent<'a, T: Float>(
+    r: &'a [T],
+    packed: &'a mut [T::Wide],
+    sizes: Sizes<'_>,
+) -> Recurrent<'a, T> {
+    if !packed.is_empty()
+        && let Some(given) = T::as_f32(r)
+        && let Some(to) = T::Wide::as_f32_mut(packed)
+    {
+        pack_gates(given, to, sizes.recurrent());
+        return Recurrent::Packed(packed);
+    }
+    Recurrent::Given(r)
+}

@@ -1,0 +1,87 @@
+//! `RNN`: the state is one activation of a sum.
+
+use super::Sequence;
+use super::pass::{Cell, Operands, Outputs, Row, Sizes, activate, run};
+use crate::loops::epilogue::Activation;
+use crate::{Float, Result};
+
+/// An RNN.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rnn {
+    /// What all recurrent networks are told.
+    pub sequence: Sequence,
+    /// `f`, for each direction.
+    pub activations: [Activation; 2],
+}
+
+const GROUPS: &[usize] = &[1];
+
+/// How many elements of scratch memory the RNN wants, to be fastest.
+pub const fn rnn_scratch(geometry: &Rnn) -> usize {
+    Sizes { sequence: geometry.sequence, groups: GROUPS }.wanted()
+}
+
+/// How many elements of scratch memory the RNN needs.
+pub const fn rnn_least_scratch(geometry: &Rnn) -> usize {
+    Sizes { sequence: geometry.sequence, groups: GROUPS }.least()
+}
+
+/// Outputs of all steps `y` and last states `y_h`, of inputs `x`, weights `w` of inputs and `r` of
+/// states, biases `b`, lengths of the sequences, and first states.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
+pub fn rnn_f32(
+    x: &[f32],
+    w: &[f32],
+    r: &[f32],
+    b: Option<&[f32]>,
+    sequence_lens: Option<&[i32]>,
+    initial_h: Option<&[f32]>,
+    y: Option<&mut [f32]>,
+    y_h: Option<&mut [f32]>,
+    scratch: &mut [f32],
+    geometry: Rnn,
+) -> Result {
+    rnn(x, w, r, b, sequence_lens, initial_h, y, y_h, scratch, geometry)
+}
+
+/// [`rnn_f32`] for any real numbers; the weights are plain.
+#[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
+pub fn rnn<T: Float>(
+    x: &[T],
+    w: &[T],
+    r: &[T],
+    b: Option<&[T]>,
+    sequence_lens: Option<&[i32]>,
+    initial_h: Option<&[T]>,
+    y: Option<&mut [T]>,
+    y_h: Option<&mut [T]>,
+    scratch: &mut [T::Wide],
+    geometry: Rnn,
+) -> Result {
+    let operands = Operands { x, w, r, b, lens: sequence_lens, h: initial_h, c: None };
+    let outputs = Outputs { y, h: y_h, c: None };
+    run(operands, outputs, scratch, geometry.sequence, |way| RnnCell::new(&geometry, way))
+}
+
+struct RnnCell {
+    activation: Activation,
+    clip: f32,
+}
+
+impl RnnCell {
+    fn new(geometry: &Rnn, way: usize) -> RnnCell {
+        RnnCell { activation: geometry.activations[way], clip: geometry.sequence.clip }
+    }
+}
+
+impl<T: Float> Cell<T> for RnnCell {
+    fn groups(&self) -> &'static [usize] {
+        GROUPS
+    }
+
+    fn phase(&self, _: usize, row: Row<'_, T::Wide>) {
+        activate(self.activation, self.clip, row.gates);
+        row.h.copy_from_slice(row.gates);
+    }
+}

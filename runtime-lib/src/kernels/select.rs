@@ -1,0 +1,322 @@
+//! Elements chosen by what they are: `Compress`, `NonZero`, `OneHot` and `Unique`.
+
+use crate::error::{Error, Result};
+use crate::loops::geometry::Axis;
+use crate::loops::index::{index, signed, size};
+use crate::{Elem, Number};
+use core::cmp::Ordering;
+
+/// `Compress`: the slices along the axis whose condition is true.
+pub fn compress<T: Elem>(x: &[T], condition: &[bool], y: &mut [T], geometry: Axis) {
+    let Axis { outer, len, inner } = geometry;
+    if y.is_empty() {
+        return;
+    }
+    let mut results = y.chunks_exact_mut(inner);
+    for o in 0..outer {
+        for (i, _) in chosen(condition, len) {
+            if let Some(y) = results.next() {
+                y.clone_from_slice(&x[(o * len + i) * inner..][..inner]);
+            }
+        }
+    }
+}
+
+/// The size that `Compress` makes of an axis of `len` elements.
+pub fn compress_sizes(sizes: &mut [usize], condition: &[bool], len: usize) {
+    sizes.fill(chosen(condition, len).count());
+}
+
+/// The places of the conditions that are true; there may be fewer or more than places.
+fn chosen(condition: &[bool], len: usize) -> impl Iterator<Item = (usize, &bool)> {
+    condition.iter().take(len).enumerate().filter(|&(_, &chosen)| chosen)
+}
+
+/// `NonZero`: the indices of all elements that are not zero, a row for each axis of `x`.
+pub fn non_zero<T: Elem>(x: &[T], y: &mut [i64], sizes: &[usize]) {
+    if y.is_empty() {
+        return;
+    }
+    let count = y.len() / sizes.len();
+    let elements = x.iter().enumerate().filter(|&(_, x)| *x != T::default());
+    for (i, (mut at, _)) in elements.take(count).enumerate() {
+        for (axis, &size) in sizes.iter().enumerate().rev() {
+            y[axis * count + i] = signed(at % size);
+            at /= size;
+        }
+    }
+}
+
+/// The number of elements that are not zero.
+pub fn non_zero_sizes<T: Elem>(sizes: &mut [usize], x: &[T]) {
+    sizes.fill(x.iter().filter(|&x| *x != T::default()).count());
+}
+
+/// `OneHot`: along the axis the second value at the index, and the first elsewhere. An index
+/// outside the axis gives the first everywhere.
+pub fn one_hot<T: Elem, I: Number>(
+    indices: &[I],
+    values: &[T],
+    y: &mut [T],
+    geometry: Axis,
+) -> Result {
+    let Axis { outer: _, len, inner } = geometry;
+    let [off, on] = values else { return Err(Error::Value("OneHot wants two values")) };
+    y.fill(off.clone());
+    for (i, at) in indices.iter().enumerate() {
+        if let Ok(place) = index(i64::from_f64(at.to_f64()), len) {
+            y[(i / inner * len + place) * inner + i % inner] = on.clone();
+        }
+    }
+    Ok(())
+}
+
+/// The size of the axis that `OneHot` adds.
+pub fn one_hot_sizes<D: Number>(sizes: &mut [usize], depth: &[D]) -> Result {
+    let &[depth] = depth else { return Err(Error::Value("OneHot wants one depth")) };
+    sizes.fill(size(i64::from_f64(depth.to_f64()))?);
+    Ok(())
+}
+
+/// `Unique`: the slices along the axis that differ, sorted; the place where each is first; for
+/// each slice of `x`, which of them it is; and how often each is there. All results are needed,
+/// also those that the model does not ask for.
+pub fn unique<T: Elem + PartialOrd>(
+    x: &[T],
+    y: &mut [T],
+    places: &mut [i64],
+    inverse: &mut [i64],
+    counts: &mut [i64],
+    geometry: Axis,
+) -> Result {
+    let slices = Slices { x, geometry };
+    slices.find(places, inverse)?;
+    for (i, which) in inverse.iter_mut().enumerate() {
+        let found = places.binary_search_by(|&place| slices.compare(to_place(place), i));
+        *which = signed(found.unwrap_or_else(|place| place));
+    }
+    slices.write(y, places, inverse, counts);
+    Ok(())
+}
+
+/// [`unique`], in the order in which they come first.
+pub fn unique_unsorted<T: Elem + PartialOrd>(
+    x: &[T],
+    y: &mut [T],
+    places: &mut [i64],
+    inverse: &mut [i64],
+    counts: &mut [i64],
+    geometry: Axis,
+) -> Result {
+    let slices = Slices { x, geometry };
+    slices.find(places, inverse)?;
+    for (i, which) in inverse.iter_mut().enumerate() {
+        let found = places.binary_search_by(|&place| slices.compare(to_place(place), i));
+        *which = places[found.unwrap_or_else(|place| place)];
+    }
+    places.sort_unstable();
+    for which in &mut *inverse {
+        *which = signed(places.binary_search(which).unwrap_or_else(|place| place));
+    }
+    slices.write(y, places, inverse, counts);
+    Ok(())
+}
+
+/// The number of slices along the axis that differ. `order` is scratch with a number for each; the
+/// result `inverse` of [`unique`] serves.
+pub fn unique_sizes<T: Elem + PartialOrd>(
+    sizes: &mut [usize],
+    x: &[T],
+    order: &mut [i64],
+    geometry: Axis,
+) {
+    sizes.fill(Slices { x, geometry }.count(order));
+}
+
+/// The slices of a tensor along an axis.
+struct Slices<'a, T> {
+    x: &'a [T],
+    geometry: Axis,
+}
+
+impl<T: Elem + PartialOrd> Slices<'_, T> {
+    /// Which of two slices comes first.
+    fn compare(&self, a: usize, b: usize) -> Ordering {
+        let Axis { outer, len, inner } = self.geometry;
+        let slice = |o: usize, i: usize| &self.x[(o * len + i) * inner..][..inner];
+        (0..outer)
+            .flat_map(|o| slice(o, a).iter().zip(slice(o, b)))
+            .map(|(a, b)| order(a, b))
+            .find(|order| order.is_ne())
+            .unwrap_or(Ordering::Equal)
+    }
+
+    /// Sorts the places of the slices, and counts those that differ.
+    fn count(&self, order: &mut [i64]) -> usize {
+        for (place, i) in order.iter_mut().zip(0..) {
+            *place = i;
+        }
+        order.sort_unstable_by(|&a, &b| self.compare(to_place(a), to_place(b)).then(a.cmp(&b)));
+        self.firsts(order).count()
+    }
+
+    /// The first of each run of equal slices in order.
+    fn firsts(&self, order: &[i64]) -> impl Iterator<Item = i64> {
+        order.iter().enumerate().filter_map(|(i, &place)| {
+            let before = i.checked_sub(1).map(|i| to_place(order[i]));
+            let differs = |before| self.compare(before, to_place(place)).is_ne();
+            before.is_none_or(differs).then_some(place)
+        })
+    }
+
+    /// Finds the places of the slices that differ.
+    fn find(&self, places: &mut [i64], order: &mut [i64]) -> Result {
+        let found = self.count(order);
+        if found != places.len() {
+            return Err(Error::Length { expected: found, found: places.len() });
+        }
+        for (place, first) in places.iter_mut().zip(self.firsts(order)) {
+            *place = first;
+        }
+        Ok(())
+    }
+
+    fn write(&self, y: &mut [T], places: &[i64], inverse: &[i64], counts: &mut [i64]) {
+        let Axis { outer, len, inner } = self.geometry;
+        for (i, &place) in places.iter().enumerate() {
+            for o in 0..outer {
+                let from = (o * len + to_place(place)) * inner;
+                y[(o * places.len() + i) * inner..][..inner]
+                    .clone_from_slice(&self.x[from..][..inner]);
+            }
+        }
+        counts.fill(0);
+        for &which in inverse {
+            counts[to_place(which)] += 1;
+        }
+    }
+}
+
+/// NaN comes last, and is equal to itself.
+fn order<T: PartialOrd>(a: &T, b: &T) -> Ordering {
+    let is_nan = |x: &T| x.partial_cmp(x).is_none();
+    a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
+}
+
+fn to_place(i: i64) -> usize {
+    usize::try_from(i).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_kept_where_the_condition_holds() {
+        let x = [1, 2, 3, 4, 5, 6];
+        let mut sizes = [0];
+        compress_sizes(&mut sizes, &[false, true, true, true, true], 3);
+        assert_eq!(sizes, [2]);
+        let mut y = [0; 4];
+        compress(&x, &[false, true, true], &mut y, Axis { outer: 2, len: 3, inner: 1 });
+        assert_eq!(y, [2, 3, 5, 6]);
+        let mut y = [0; 3];
+        compress(&x, &[false, true], &mut y, Axis { outer: 1, len: 2, inner: 3 });
+        assert_eq!(y, [4, 5, 6]);
+        compress::<u8>(&[], &[true], &mut [], Axis { outer: 1, len: 2, inner: 0 });
+    }
+
+    #[test]
+    fn what_is_not_zero_has_an_index_along_each_axis() {
+        let x = [0.0, f32::NAN, 1.0, -0.0, 2.0, 3.0];
+        let (mut sizes, mut y) = ([0], [9; 8]);
+        non_zero_sizes(&mut sizes, &x);
+        assert_eq!(sizes, [4]);
+        non_zero(&x, &mut y, &[2, 3]);
+        assert_eq!(y, [0, 0, 1, 1, 1, 2, 1, 2]);
+        non_zero(&[true], &mut [], &[]);
+    }
+
+    #[test]
+    fn one_is_hot_or_none() {
+        let mut y = [9; 12];
+        let geometry = Axis { outer: 4, len: 3, inner: 1 };
+        assert_eq!(one_hot(&[0i64, -1, 3, -4], &[0, 5], &mut y, geometry), Ok(()));
+        assert_eq!(y, [5, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0]);
+        let mut y = [9; 6];
+        let geometry = Axis { outer: 1, len: 3, inner: 2 };
+        assert_eq!(one_hot(&[1.0f32, 2.0], &[0, 5], &mut y, geometry), Ok(()));
+        assert_eq!(y, [0, 0, 5, 0, 0, 5]);
+        let mut sizes = [0];
+        assert_eq!(one_hot_sizes(&mut sizes, &[7u8]), Ok(()));
+        assert_eq!(sizes, [7]);
+        assert!(one_hot_sizes(&mut sizes, &[-1.0f32]).is_err());
+    }
+
+    struct Found<T> {
+        y: [T; 4],
+        places: [i64; 4],
+        inverse: [i64; 6],
+        counts: [i64; 4],
+    }
+
+    type Kernel<T> = fn(&[T], &mut [T], &mut [i64], &mut [i64], &mut [i64], Axis) -> Result;
+
+    fn find<T: Elem + Copy + PartialOrd>(kernel: Kernel<T>, x: [T; 6]) -> (usize, Found<T>) {
+        let (mut size, mut order) = ([0], [0; 6]);
+        let geometry = Axis { outer: 1, len: 6, inner: 1 };
+        unique_sizes(&mut size, &x, &mut order, geometry);
+        let [n] = size;
+        let y = [T::default(); 4];
+        let mut found = Found { y, places: [9; 4], inverse: [9; 6], counts: [9; 4] };
+        let Found { y, places, inverse, counts } = &mut found;
+        let (y, places, counts) = (&mut y[..n], &mut places[..n], &mut counts[..n]);
+        assert_eq!(kernel(&x, y, places, inverse, counts, geometry), Ok(()));
+        (n, found)
+    }
+
+    #[test]
+    fn each_element_is_there_once_in_either_order() {
+        let (n, Found { y, places, inverse, counts }) = find(unique, [3, 1, 3, 2, 1, 3]);
+        assert_eq!((n, &y[..3], &places[..3]), (3, &[1, 2, 3][..], &[1, 3, 0][..]));
+        assert_eq!((inverse, &counts[..3]), ([2, 0, 2, 1, 0, 2], &[2, 1, 3][..]));
+        let (n, Found { y, places, inverse, counts }) = find(unique_unsorted, [3, 1, 3, 2, 1, 3]);
+        assert_eq!((n, &y[..3], &places[..3]), (3, &[3, 1, 2][..], &[0, 1, 3][..]));
+        assert_eq!((inverse, &counts[..3]), ([0, 1, 0, 2, 1, 0], &[3, 2, 1][..]));
+    }
+
+    #[test]
+    fn complex_numbers_are_sorted_by_their_real_parts_first() {
+        let x = [(2.0, 0.0), (1.0, 5.0), (1.0, -5.0), (2.0, 0.0), (1.0, 5.0), (0.0, 9.0)];
+        let (n, found) = find(unique, x.map(|(re, im)| crate::Complex { re, im }));
+        let y = found.y.map(|y| (y.re, y.im));
+        assert_eq!((n, y), (4, [(0.0, 9.0), (1.0, -5.0), (1.0, 5.0), (2.0, 0.0)]));
+        assert_eq!((found.inverse, found.counts), ([3, 2, 1, 3, 2, 0], [1, 1, 2, 2]));
+    }
+
+    #[test]
+    fn nan_is_equal_to_itself_and_last() {
+        let nan = f64::NAN;
+        let (n, found) = find(unique, [nan, 1.0, nan, -1.0, nan, 1.0]);
+        assert_eq!((n, &found.y[..2]), (3, &[-1.0, 1.0][..]));
+        assert!(found.y[2].is_nan());
+        assert_eq!((found.inverse, &found.counts[..3]), ([2, 1, 2, 0, 2, 1], &[1, 2, 3][..]));
+    }
+
+    #[test]
+    fn slices_differ_if_any_element_does() {
+        // Columns (1, 3), (0, 2), (1, 2), (1, 3).
+        let x = [1, 0, 1, 1, 3, 2, 2, 3];
+        let (mut sizes, mut order) = ([0], [0; 4]);
+        let geometry = Axis { outer: 2, len: 4, inner: 1 };
+        unique_sizes(&mut sizes, &x, &mut order, geometry);
+        assert_eq!(sizes, [3]);
+        let (mut y, mut places, mut counts) = ([0; 6], [0; 3], [0; 3]);
+        let result = unique(&x, &mut y, &mut places, &mut order, &mut counts, geometry);
+        assert_eq!(result, Ok(()));
+        assert_eq!((y, places), ([0, 1, 1, 2, 2, 3], [1, 2, 0]));
+        assert_eq!((order, counts), ([2, 0, 1, 2], [1, 1, 2]));
+        let result = unique(&x, &mut y, &mut places[..2], &mut order, &mut counts, geometry);
+        assert_eq!(result, Err(Error::Length { expected: 3, found: 2 }));
+    }
+}

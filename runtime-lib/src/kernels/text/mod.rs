@@ -1,0 +1,52 @@
+//! Strings that are joined, split, matched and normalized. A constant string is its bytes among
+//! the weights.
+
+mod grams;
+#[cfg(feature = "alloc")]
+mod normalize;
+#[cfg(feature = "alloc")]
+mod pattern;
+#[cfg(feature = "alloc")]
+mod split;
+
+pub use grams::{Grams, count_grams, find_grams};
+#[cfg(feature = "alloc")]
+pub use normalize::{
+    lower, string_normalizer, string_normalizer_lower, string_normalizer_sizes,
+    string_normalizer_upper,
+};
+#[cfg(feature = "alloc")]
+pub use pattern::regex_full_match;
+#[cfg(feature = "alloc")]
+pub use split::{
+    string_split, string_split_sizes, string_split_whitespace, string_split_whitespace_sizes,
+};
+
+#[cfg(feature = "alloc")]
+use crate::loops::geometry::Broadcast;
+#[cfg(feature = "alloc")]
+use alloc::string::String;
+
+/// `b` behind `a`.
+#[cfg(feature = "alloc")]
+pub fn string_concat(a: &[String], b: &[String], y: &mut [String], geometry: Broadcast<'_>) {
+    crate::loops::broadcast::zip(a, b, y, geometry, |a, b| {
+        let mut joined = String::with_capacity(a.len() + b.len());
+        joined.push_str(a);
+        joined.push_str(b);
+        joined
+    });
+}
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_string_may_go_behind_many() {
+        let (a, b) = (["ä", "", "c"].map(String::from), ["-"].map(String::from));
+        let mut y = ["old"; 3].map(String::from);
+        string_concat(&a, &b, &mut y, Broadcast { sizes: &[3], a: &[1], b: &[0] });
+        assert_eq!(y, ["ä-", "-", "c-"]);
+    }
+}

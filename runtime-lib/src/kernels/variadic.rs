@@ -1,0 +1,67 @@
+//! Functions of any number of operands, two at a time: the first two, then the result so far and
+//! the next.
+
+use crate::loops::broadcast::{fast, zip_fast, zip_fast_in_place};
+use crate::loops::elementwise::map_in_place;
+use crate::loops::geometry::Broadcast;
+use crate::loops::index::number;
+use crate::{Float, Number};
+
+/// The larger of `a` and `b`; `NaN` where either is.
+pub fn max<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
+    zip_fast((a, b), y, geometry, fast::max, T::maximum);
+}
+
+/// [`max`] in place of the left operand.
+pub fn max_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
+    zip_fast_in_place(y, b, geometry, fast::max_in_place, T::maximum);
+}
+
+/// The smaller of `a` and `b`; `NaN` where either is.
+pub fn min<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
+    zip_fast((a, b), y, geometry, fast::min, T::minimum);
+}
+
+/// [`min`] in place of the left operand.
+pub fn min_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
+    zip_fast_in_place(y, b, geometry, fast::min_in_place, T::minimum);
+}
+
+/// `y = a + b`.
+pub fn sum<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
+    zip_fast((a, b), y, geometry, fast::add, T::add);
+}
+
+/// [`sum`] in place of the left operand.
+pub fn sum_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
+    zip_fast_in_place(y, b, geometry, fast::add_in_place, T::add);
+}
+
+/// The last step of `Mean`: the sum of the operands, divided by their number.
+pub fn mean_in_place<T: Float>(y: &mut [T], operands: usize) {
+    let operands = number(operands);
+    map_in_place(y, |y: T| y.div(operands));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_join_one_by_one() {
+        let (a, b, c) = ([1.0f32, 5.0, f32::NAN], [4.0, 2.0, 0.0], [3.0]);
+        let same = Broadcast { sizes: &[3], a: &[1], b: &[1] };
+        let one = Broadcast { sizes: &[3], a: &[1], b: &[0] };
+        let mut y = [0.0; 3];
+        max(&a, &b, &mut y, same);
+        max_in_place(&mut y, &c, one);
+        assert!(y[..2] == [4.0, 5.0] && y[2].is_nan());
+        min(&b, &a, &mut y, same);
+        min_in_place(&mut y, &c, one);
+        assert!(y[..2] == [1.0, 2.0] && y[2].is_nan());
+        sum(&a, &b, &mut y, same);
+        sum_in_place(&mut y, &c, one);
+        mean_in_place(&mut y, 3);
+        assert!(y[..2] == [8.0 / 3.0, 10.0 / 3.0] && y[2].is_nan());
+    }
+}

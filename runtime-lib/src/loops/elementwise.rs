@@ -1,0 +1,86 @@
+//! The loops of functions of one element.
+
+use crate::{Elem, Float, Number};
+
+/// How many elements are copied, widened or narrowed at a time, so that they stay in the cache.
+const BLOCK: usize = 256;
+
+/// Writes `f` of each element of `x`.
+#[inline(always)]
+pub(crate) fn map<A: Copy, Y>(x: &[A], y: &mut [Y], f: impl Fn(A) -> Y) {
+    debug_assert_eq!(x.len(), y.len(), "a map has as many results as elements");
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y = f(x);
+    }
+}
+
+/// Replaces each element by `f` of it.
+#[inline(always)]
+pub(crate) fn map_in_place<A: Copy>(y: &mut [A], f: impl Fn(A) -> A) {
+    for y in y {
+        *y = f(*y);
+    }
+}
+
+/// Writes `f` of each element of `x`, in the way that `vectors` does in place for `f32`.
+#[inline(always)]
+pub(crate) fn map_fast<T: Number>(
+    x: &[T],
+    y: &mut [T],
+    vectors: impl Fn(&mut [f32]),
+    f: impl Fn(T) -> T,
+) {
+    if T::as_f32(x).is_none() {
+        return map(x, y, f);
+    }
+    for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
+        y.copy_from_slice(x);
+        T::as_f32_mut(y).map(&vectors);
+    }
+}
+
+/// Replaces each element by `f` of it, in the way that `vectors` does for `f32`.
+#[inline(always)]
+pub(crate) fn map_fast_in_place<T: Number>(
+    y: &mut [T],
+    vectors: impl Fn(&mut [f32]),
+    f: impl Fn(T) -> T,
+) {
+    match T::as_f32_mut(y) {
+        Some(y) => vectors(y),
+        None => map_in_place(y, f),
+    }
+}
+
+/// [`map_fast`] for a function that the 16-bit types calculate in `f32`.
+#[inline(always)]
+pub(crate) fn map_float<T: Float>(
+    x: &[T],
+    y: &mut [T],
+    vectors: impl Fn(&mut [f32]),
+    f: impl Fn(T) -> T,
+) {
+    for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
+        y.copy_from_slice(x);
+        map_float_in_place(y, &vectors, &f);
+    }
+}
+
+/// [`map_fast_in_place`] for a function that the 16-bit types calculate in `f32`.
+#[inline(always)]
+pub(crate) fn map_float_in_place<T: Float>(
+    y: &mut [T],
+    vectors: impl Fn(&mut [f32]),
+    f: impl Fn(T) -> T,
+) {
+    let mut block = [T::Wide::ZERO; BLOCK];
+    if T::as_f32(y).is_some() || T::Wide::as_f32(&block).is_none() {
+        return map_fast_in_place(y, vectors, f);
+    }
+    for y in y.chunks_mut(BLOCK) {
+        let block = &mut block[..y.len()];
+        map(y, block, T::widen);
+        T::Wide::as_f32_mut(block).map(&vectors);
+        map(block, y, T::narrow);
+    }
+}

@@ -1,0 +1,157 @@
+//! What many elements can be gathered to.
+
+use super::Fold;
+use crate::kernels::reduce::Reduce;
+use crate::kernels::unary::exp_in_place;
+use crate::loops::index::number;
+use crate::{Float, Number};
+
+/// Writes a fold whose state is one number of the type that sums are gathered in.
+macro_rules! folds {
+    ($($Name:ident $start:ident $join:ident |$x:ident| $summand:expr, |$sum:ident| $y:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        pub(crate) struct $Name;
+
+        impl<T: Reduce> Fold<T> for $Name {
+            type State = T::Sum;
+
+            #[inline(always)]
+            fn start(self) -> T::Sum {
+                T::Sum::$start
+            }
+            #[inline(always)]
+            fn take(self, state: T::Sum, x: T) -> T::Sum {
+                let $x = x.summand();
+                state.$join($summand)
+            }
+            #[inline(always)]
+            fn join(self, a: T::Sum, b: T::Sum) -> T::Sum {
+                a.$join(b)
+            }
+            #[inline(always)]
+            fn finish(self, $sum: T::Sum) -> T {
+                $y
+            }
+        }
+    )*};
+}
+
+folds! {
+    L1 ZERO add |x| x.abs(), |sum| T::of_sum(sum);
+    L2 ZERO add |x| x.mul(x), |sum| T::of_real(sum.real().sqrt());
+    LogSum ZERO add |x| x, |sum| T::of_real(sum.real().ln());
+    Max LOWEST maximum |x| x, |largest| T::of_sum(largest);
+    Min HIGHEST minimum |x| x, |smallest| T::of_sum(smallest);
+    Prod ONE mul |x| x, |product| T::of_sum(product);
+    Sum ZERO add |x| x, |sum| T::of_sum(sum);
+    SumSquare ZERO add |x| x.mul(x), |sum| T::of_sum(sum);
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Mean {
+    pub count: usize,
+}
+
+impl<T: Reduce> Fold<T> for Mean {
+    type State = T::Sum;
+
+    #[inline(always)]
+    fn start(self) -> T::Sum {
+        Fold::<T>::start(Sum)
+    }
+    #[inline(always)]
+    fn take(self, state: T::Sum, x: T) -> T::Sum {
+        Sum.take(state, x)
+    }
+    #[inline(always)]
+    fn join(self, a: T::Sum, b: T::Sum) -> T::Sum {
+        Fold::<T>::join(Sum, a, b)
+    }
+    #[inline(always)]
+    fn finish(self, sum: T::Sum) -> T {
+        T::of_sum(sum.div(number(self.count)))
+    }
+}
+
+/// `Σ e^(x - max)`, and its logarithm.
+#[derive(Clone, Copy)]
+pub(crate) struct LogSumExp<W> {
+    pub max: W,
+}
+
+impl<W: Float> LogSumExp<W> {
+    /// What is taken from each `x`; nothing where the largest is infinite, and so the result.
+    #[inline(always)]
+    fn shift(self) -> W {
+        if self.max.abs() == W::HIGHEST { W::ZERO } else { self.max }
+    }
+}
+
+impl<T: Reduce> Fold<T> for LogSumExp<T::Real> {
+    type State = T::Real;
+
+    #[inline(always)]
+    fn start(self) -> T::Real {
+        T::Real::ZERO
+    }
+    #[inline(always)]
+    fn take(self, state: T::Real, x: T) -> T::Real {
+        state.add(x.real().sub(self.shift()).exp())
+    }
+    #[inline(always)]
+    fn join(self, a: T::Real, b: T::Real) -> T::Real {
+        a.add(b)
+    }
+    #[inline(always)]
+    fn finish(self, sum: T::Real) -> T {
+        T::of_real(sum.ln().add(self.shift()))
+    }
+
+    #[inline(always)]
+    fn take_all(self, x: &[T]) -> T::Real {
+        let mut sum = T::Real::ZERO;
+        let mut block = [T::Real::ZERO; 256];
+        for x in x.chunks(block.len()) {
+            let block = &mut block[..x.len()];
+            for (e, x) in block.iter_mut().zip(x) {
+                *e = x.real().sub(self.shift());
+            }
+            exp_in_place(block);
+            sum = sum.add(Sum.take_all(block));
+        }
+        sum
+    }
+}
+
+macro_rules! truths {
+    ($($Name:ident $none:literal $join:tt;)*) => {$(
+        #[derive(Clone, Copy)]
+        pub(crate) struct $Name;
+
+        impl Fold<bool> for $Name {
+            type State = bool;
+
+            #[inline(always)]
+            fn start(self) -> bool {
+                $none
+            }
+            #[inline(always)]
+            fn take(self, state: bool, x: bool) -> bool {
+                state $join x
+            }
+            #[inline(always)]
+            fn join(self, a: bool, b: bool) -> bool {
+                a $join b
+            }
+            #[inline(always)]
+            fn finish(self, state: bool) -> bool {
+                state
+            }
+        }
+    )*};
+}
+
+truths! {
+    Any false |;
+    All true &;
+}

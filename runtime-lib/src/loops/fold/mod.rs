@@ -1,0 +1,200 @@
+//! The loops of reductions: many elements become one, along any set of axes.
+
+mod kinds;
+mod vectors;
+
+pub(crate) use kinds::{All, Any, L1, L2, LogSum, LogSumExp, Max, Mean, Min, Prod, Sum, SumSquare};
+pub(crate) use vectors::sum_at;
+
+use crate::loops::geometry::Reduction;
+use crate::loops::walk::{Row, walk};
+use crate::simd::{Simd, WithSimd, dispatch};
+
+/// How elements are gathered into one. Every method must be `#[inline(always)]`.
+pub(crate) trait Fold<T>: Copy {
+    /// What is known of the elements so far.
+    type State: Copy;
+
+    /// The state of no elements, which is the same for all of one reduction.
+    fn start(self) -> Self::State;
+    /// The state with one element more.
+    fn take(self, state: Self::State, x: T) -> Self::State;
+    /// The state of all elements of two states.
+    fn join(self, a: Self::State, b: Self::State) -> Self::State;
+    /// The result.
+    fn finish(self, state: Self::State) -> T;
+
+    /// The state of a slice.
+    #[inline(always)]
+    fn take_all(self, x: &[T]) -> Self::State
+    where
+        T: Copy,
+    {
+        // Short slices are not worth a call.
+        if x.len() < LANES {
+            return x.iter().fold(self.start(), |state, &x| self.take(state, x));
+        }
+        dispatch(TakeAll { fold: self, x })
+    }
+}
+
+/// How many states a slice is gathered in side by side: a few vectors.
+const LANES: usize = 32;
+
+/// How many elements a state takes at most before it is joined with others, so that the error of
+/// a sum of many numbers grows slowly.
+const RUN: usize = 128;
+
+struct TakeAll<'a, T, F> {
+    fold: F,
+    x: &'a [T],
+}
+
+impl<T: Copy, F: Fold<T>> WithSimd for TakeAll<'_, T, F> {
+    type Output = F::State;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> F::State {
+        take_all_at(s, self.fold, self.x)
+    }
+}
+
+/// The state of a slice, at a level.
+#[inline(always)]
+pub(crate) fn take_all_at<T: Copy, F: Fold<T>, S: Simd>(_: S, fold: F, x: &[T]) -> F::State {
+    let mut state = fold.start();
+    for run in x.chunks(RUN * LANES) {
+        let mut lanes = [fold.start(); LANES];
+        let mut groups = run.chunks_exact(LANES);
+        for group in &mut groups {
+            for (lane, &x) in lanes.iter_mut().zip(group) {
+                *lane = fold.take(*lane, x);
+            }
+        }
+        for (lane, &x) in lanes.iter_mut().zip(groups.remainder()) {
+            *lane = fold.take(*lane, x);
+        }
+        let mut half = LANES;
+        while half > 1 {
+            half /= 2;
+            for i in 0..half {
+                lanes[i] = fold.join(lanes[i], lanes[half + i]);
+            }
+        }
+        state = fold.join(state, lanes[0]);
+    }
+    state
+}
+
+/// Reduces `x` to `y`. A result may depend on what is in its place before: `fold` is told.
+#[inline(always)]
+pub(crate) fn reduce<T: Copy, F: Fold<T>>(
+    x: &[T],
+    y: &mut [T],
+    geometry: Reduction<'_>,
+    fold: impl Fn(T) -> F,
+) {
+    let Reduction { kept, kept_strides, reduced, reduced_strides } = geometry;
+    debug_assert_eq!(y.len(), kept.iter().product(), "the result has the sizes that are kept");
+    if x.is_empty() {
+        for y in y {
+            let fold = fold(*y);
+            *y = fold.finish(fold.start());
+        }
+        return;
+    }
+    let row = Row::of(reduced, [reduced_strides]);
+    if row.steps[0] != 1 {
+        return reduce_columns(x, y, geometry, fold);
+    }
+    let mut results = y.iter_mut();
+    walk(kept, [kept_strides], [0], &mut |[at]| {
+        if let Some(y) = results.next() {
+            let fold = fold(*y);
+            let mut state = fold.start();
+            walk(&reduced[..row.rank], [reduced_strides], [at], &mut |[at]| {
+                state = fold.join(state, fold.take_all(&x[at..][..row.len]));
+            });
+            *y = fold.finish(state);
+        }
+    });
+}
+
+/// How many results are gathered side by side where neighbors in `x` belong to neighbors in `y`.
+const COLUMNS: usize = 64;
+
+/// Reduces along axes that are crossed with strides, to rows of neighbors.
+#[inline(always)]
+fn reduce_columns<T: Copy, F: Fold<T>>(
+    x: &[T],
+    y: &mut [T],
+    geometry: Reduction<'_>,
+    fold: impl Fn(T) -> F,
+) {
+    let Reduction { kept, kept_strides, reduced, reduced_strides } = geometry;
+    let mut across = Row::of(kept, [kept_strides]);
+    if across.steps[0] != 1 {
+        across = Row { rank: kept.len(), len: 1, steps: [1] };
+    }
+    let along = Row::of(reduced, [reduced_strides]);
+    let mut rows = y.chunks_exact_mut(across.len);
+    walk(&kept[..across.rank], [kept_strides], [0], &mut |[at]| {
+        for (i, y) in rows.next().unwrap_or_default().chunks_mut(COLUMNS).enumerate() {
+            let mut folds = [fold(y[0]); COLUMNS];
+            for (into, &y) in folds.iter_mut().zip(&*y) {
+                *into = fold(y);
+            }
+            let mut states = [folds[0].start(); COLUMNS];
+            let at = at + i * COLUMNS;
+            walk(&reduced[..along.rank], [reduced_strides], [at], &mut |[at]| {
+                let (x, step) = (&x[at..], along.steps[0].cast_unsigned());
+                let states = &mut states[..y.len()];
+                dispatch(TakeRows { folds: &folds, states, x, step, rows: along.len });
+            });
+            for (y, (fold, state)) in y.iter_mut().zip(folds.iter().zip(states)) {
+                *y = fold.finish(state);
+            }
+        }
+    });
+}
+
+struct TakeRows<'a, T, F: Fold<T>> {
+    folds: &'a [F; COLUMNS],
+    states: &'a mut [F::State],
+    x: &'a [T],
+    step: usize,
+    rows: usize,
+}
+
+impl<T: Copy, F: Fold<T>> WithSimd for TakeRows<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let columns = self.states.len();
+        let rows = |first: usize| (first..self.rows).take(RUN).map(|i| &self.x[i * self.step..]);
+        for first in (0..self.rows).step_by(RUN) {
+            let mut states = [self.folds[0].start(); COLUMNS];
+            if columns == COLUMNS {
+                // All states stay in registers.
+                for x in rows(first) {
+                    take_row(self.folds, &mut states, &x[..COLUMNS]);
+                }
+            } else {
+                for x in rows(first) {
+                    take_row(self.folds, &mut states[..columns], &x[..columns]);
+                }
+            }
+            for (into, (fold, state)) in self.states.iter_mut().zip(self.folds.iter().zip(states)) {
+                *into = fold.join(*into, state);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn take_row<T: Copy, F: Fold<T>>(folds: &[F; COLUMNS], states: &mut [F::State], x: &[T]) {
+    for (state, (fold, &x)) in states.iter_mut().zip(folds.iter().zip(x)) {
+        *state = fold.take(*state, x);
+    }
+}

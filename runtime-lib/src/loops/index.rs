@@ -1,0 +1,142 @@
+//! Indices and sizes that are values of a tensor, checked.
+
+use crate::error::{Error, Result};
+use crate::loops::geometry::{Elements, Points};
+use crate::loops::walk::{Row, walk};
+use crate::{Integer, Number};
+
+/// The place that an index points to, where a negative one counts from the end.
+#[inline(always)]
+pub(crate) fn index<I: Integer>(index: I, size: usize) -> Result<usize> {
+    let signed = index.to_i64();
+    let place = match usize::try_from(signed) {
+        Ok(place) => (place < size).then_some(place),
+        Err(_) => usize::try_from(signed.unsigned_abs()).ok().and_then(|n| size.checked_sub(n)),
+    };
+    place.ok_or(Error::Index { index: signed, size })
+}
+
+/// A size that is not negative.
+#[inline]
+pub(crate) fn size<I: Integer>(size: I) -> Result<usize> {
+    usize::try_from(size.to_i64()).map_err(|_| Error::Value("a size is negative"))
+}
+
+/// Where `axes`, which are all axes where it is absent, names `axis` of a tensor of `rank` axes.
+#[inline]
+pub(crate) fn position<I: Integer>(axes: Option<&[I]>, axis: usize, rank: usize) -> Option<usize> {
+    let Some(axes) = axes else { return Some(axis) };
+    axes.iter().position(|&named| index(named, rank) == Ok(axis))
+}
+
+/// Refuses axes that are not there or that are named twice.
+pub(crate) fn check_axes<I: Integer>(axes: &[I], rank: usize) -> Result {
+    for (i, &axis) in axes.iter().enumerate() {
+        let axis = index(axis, rank)?;
+        if position(Some(&axes[..i]), axis, rank).is_some() {
+            return Err(Error::Value("an axis is named twice"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a slice that does not have as many elements as the sizes say.
+pub(crate) fn check_length(found: usize, sizes: impl Iterator<Item = usize>) -> Result {
+    let expected = sizes.fold(1, usize::saturating_mul);
+    if found == expected { Ok(()) } else { Err(Error::Length { expected, found }) }
+}
+
+/// A place in a table that the compiler wrote.
+#[inline(always)]
+pub(crate) fn place(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+/// A size as a number of a tensor.
+#[inline]
+pub(crate) fn number<T: Number>(size: usize) -> T {
+    T::from_f64(u64::try_from(size).unwrap_or(u64::MAX).to_f64())
+}
+
+/// A size as an element of an index tensor.
+#[inline]
+pub(crate) fn signed(size: usize) -> i64 {
+    i64::try_from(size).unwrap_or(i64::MAX)
+}
+
+impl Elements<'_> {
+    /// Calls `visit` with where each index points to, and where it stands itself.
+    #[inline(always)]
+    pub(crate) fn each<I: Integer>(
+        self,
+        indices: &[I],
+        mut visit: impl FnMut(usize, usize),
+    ) -> Result {
+        let Elements { sizes, strides, len, step } = self;
+        debug_assert_eq!(indices.len(), sizes.iter().product(), "the indices have the sizes");
+        if indices.is_empty() {
+            return Ok(());
+        }
+        let row = Row::of(sizes, [strides]);
+        let (mut result, mut first) = (Ok(()), 0);
+        walk(&sizes[..row.rank], [strides], [0], &mut |[at]| {
+            for (j, &wanted) in indices[first..][..row.len].iter().enumerate() {
+                match index(wanted, len) {
+                    Ok(place) => {
+                        visit(at + j * row.steps[0].cast_unsigned() + place * step, first + j);
+                    }
+                    Err(error) => result = Err(error),
+                }
+            }
+            first += row.len;
+        });
+        result
+    }
+}
+
+impl Points<'_> {
+    /// Calls `visit` with the number of the slice that each point names, and the number of the
+    /// point.
+    #[inline(always)]
+    pub(crate) fn each<I: Integer>(
+        self,
+        indices: &[I],
+        mut visit: impl FnMut(usize, usize),
+    ) -> Result {
+        let Points { batch, count, sizes, inner: _ } = self;
+        let (axes, slices) = (sizes.len(), sizes.iter().product::<usize>());
+        debug_assert_eq!(indices.len(), batch * count * axes, "a point has an index for each axis");
+        for i in 0..batch * count {
+            let mut slice = 0;
+            for (&wanted, &size) in indices[i * axes..][..axes].iter().zip(sizes) {
+                slice = slice * size + index(wanted, size)?;
+            }
+            visit(i / count * slices + slice, i);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_may_count_from_the_end_and_no_farther() {
+        assert_eq!([-3, -1, 0, 2].map(|i| index(i, 3)), [Ok(0), Ok(2), Ok(0), Ok(2)]);
+        for wrong in [-4, 3, i64::MIN, i64::MAX] {
+            assert_eq!(index(wrong, 3), Err(Error::Index { index: wrong, size: 3 }));
+        }
+        assert!(index(0i32, 0).is_err() && index(-1i32, 0).is_err());
+    }
+
+    #[test]
+    fn an_axis_is_named_once() {
+        assert_eq!(check_axes(&[0i64, -1], 2), Ok(()));
+        assert!(check_axes(&[1, -1], 2).is_err());
+        assert!(check_axes(&[2], 2).is_err());
+        assert_eq!(position(Some(&[-1, 0]), 1, 2), Some(0));
+        assert_eq!(position::<i64>(None, 1, 2), Some(1));
+        assert_eq!(position(Some(&[0]), 1, 2), None);
+    }
+}

@@ -1,0 +1,12 @@
+//! Loops that kernels share: over broadcast operands, strided elements, reductions and windows.
+
+pub(crate) mod bounds;
+pub(crate) mod broadcast;
+pub(crate) mod elementwise;
+pub mod epilogue;
+pub(crate) mod fold;
+pub mod geometry;
+pub(crate) mod index;
+pub(crate) mod strided;
+pub(crate) mod walk;
+pub(crate) mod window;

@@ -1,0 +1,239 @@
+//! Copies between a contiguous tensor and one whose axes are crossed with strides, which is all
+//! that `Transpose`, `Slice`, `Expand`, `Concat`, `Split`, `DepthToSpace` and their like do.
+
+use crate::Elem;
+use crate::loops::geometry::Strided;
+use crate::loops::walk::{Row, walk};
+use core::array::from_fn;
+
+/// Fills `y` with the elements of `x` that the strides say.
+pub fn copy_from<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
+    let Strided { sizes, strides, start } = geometry;
+    debug_assert_eq!(y.len(), sizes.iter().product(), "the result has the sizes");
+    if y.is_empty() {
+        return;
+    }
+    let row = Row::of(sizes, [strides]);
+    if let Some(plane) = Plane::of(sizes, strides, &row) {
+        return plane.copy_each(x, y, geometry);
+    }
+    let mut rows = y.chunks_exact_mut(row.len);
+    walk(&sizes[..row.rank], [strides], [start], &mut |[at]| {
+        if let Some(y) = rows.next() {
+            copy_row(x, at, row.steps[0], y);
+        }
+    });
+}
+
+#[inline(always)]
+pub(crate) fn copy_row<T: Elem>(x: &[T], at: usize, step: isize, y: &mut [T]) {
+    match step {
+        1 => y.clone_from_slice(&x[at..][..y.len()]),
+        0 => y.fill(x[at].clone()),
+        step if step > 0 => {
+            for (y, x) in y.iter_mut().zip(x[at..].iter().step_by(step.unsigned_abs())) {
+                *y = x.clone();
+            }
+        }
+        step => {
+            for (y, x) in y.iter_mut().zip(x[..=at].iter().rev().step_by(step.unsigned_abs())) {
+                *y = x.clone();
+            }
+        }
+    }
+}
+
+/// Writes `x` over the elements of `y` that the strides say; the others stay.
+pub fn copy_to<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
+    let Strided { sizes, strides, start } = geometry;
+    debug_assert_eq!(x.len(), sizes.iter().product(), "the operand has the sizes");
+    if x.is_empty() {
+        return;
+    }
+    let row = Row::of(sizes, [strides]);
+    let mut rows = x.chunks_exact(row.len);
+    walk(&sizes[..row.rank], [strides], [start], &mut |[mut at]| {
+        let row_of_x = rows.next().unwrap_or_default();
+        if row.steps[0] == 1 {
+            return y[at..][..row.len].clone_from_slice(row_of_x);
+        }
+        for x in row_of_x {
+            y[at] = x.clone();
+            at = at.wrapping_add_signed(row.steps[0]);
+        }
+    });
+}
+
+/// The last axis and the one that is contiguous in `x`, which change places.
+struct Plane {
+    /// The axis that has stride one in `x`.
+    across: usize,
+    /// Its size: the number of rows of the result.
+    rows: usize,
+    /// Its stride in the result.
+    stride_y: usize,
+    /// The size of the last axis.
+    columns: usize,
+    /// Its stride in `x`.
+    stride_x: usize,
+}
+
+/// The side of the squares that a plane is cut into, so that each line of a cache that is read
+/// or written is used whole: 64 bytes of `f32`.
+const SIDE: usize = 16;
+
+/// The side of the squares that fit into registers.
+const CORE: usize = 4;
+
+impl Plane {
+    /// The plane, where it is worth cutting into squares.
+    fn of(sizes: &[usize], strides: &[isize], row: &Row<1>) -> Option<Self> {
+        let last = sizes.len().checked_sub(1)?;
+        let across = (0..row.rank).rev().find(|&axis| strides[axis] == 1 && sizes[axis] != 1)?;
+        let plane = Plane {
+            across,
+            rows: sizes[across],
+            stride_y: sizes[across + 1..].iter().product(),
+            columns: sizes[last],
+            stride_x: usize::try_from(strides[last]).ok()?,
+        };
+        (plane.rows >= SIDE).then_some(plane)
+    }
+
+    /// Copies the plane at every index over the other axes.
+    fn copy_each<T: Elem>(&self, x: &[T], y: &mut [T], geometry: Strided<'_>) {
+        let Strided { sizes, strides, start } = geometry;
+        let (before, after) = (&sizes[..self.across], &sizes[self.across + 1..sizes.len() - 1]);
+        let mut blocks = y.chunks_exact_mut(self.rows * self.stride_y);
+        walk(before, [strides], [start], &mut |[at]| {
+            let block = blocks.next().unwrap_or_default();
+            let mut at_y = 0;
+            walk(after, [&strides[self.across + 1..]], [at], &mut |[at_x]| {
+                self.copy(&x[at_x..], &mut block[at_y..]);
+                at_y += self.columns;
+            });
+        });
+    }
+
+    fn copy<T: Elem>(&self, x: &[T], y: &mut [T]) {
+        for i in (0..self.rows).step_by(SIDE) {
+            for j in (0..self.columns).step_by(SIDE) {
+                let (x, y) = (&x[j * self.stride_x + i..], &mut y[i * self.stride_y + j..]);
+                let (rows, columns) = (self.rows - i, self.columns - j);
+                if rows >= SIDE && columns >= SIDE {
+                    self.copy_square(x, y);
+                } else {
+                    self.copy_part(x, y, rows.min(SIDE), columns.min(SIDE));
+                }
+            }
+        }
+    }
+
+    fn copy_square<T: Elem>(&self, x: &[T], y: &mut [T]) {
+        for j in (0..SIDE).step_by(CORE) {
+            for i in (0..SIDE).step_by(CORE) {
+                self.copy_core(&x[j * self.stride_x + i..], &mut y[i * self.stride_y + j..]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn copy_core<T: Elem>(&self, x: &[T], y: &mut [T]) {
+        let lines: [[T; CORE]; CORE] = from_fn(|j| {
+            let line = &x[j * self.stride_x..];
+            line.first_chunk::<CORE>().expect("a square lies inside its plane").clone()
+        });
+        for i in 0..CORE {
+            let row: [T; CORE] = from_fn(|j| lines[j][i].clone());
+            let y = &mut y[i * self.stride_y..];
+            *y.first_chunk_mut().expect("a square lies inside its plane") = row;
+        }
+    }
+
+    fn copy_part<T: Elem>(&self, x: &[T], y: &mut [T], rows: usize, columns: usize) {
+        for j in 0..columns {
+            let column = y[j..].iter_mut().step_by(self.stride_y);
+            for (y, x) in column.zip(&x[j * self.stride_x..][..rows]) {
+                *y = x.clone();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::array::from_fn;
+
+    fn each(sizes: [usize; 3], mut visit: impl FnMut(usize, [usize; 3])) {
+        let [_, m, n] = sizes;
+        for at in 0..sizes.iter().product() {
+            visit(at, [at / (m * n), at / n % m, at % n]);
+        }
+    }
+
+    fn at(index: [usize; 3], strides: [isize; 3], start: usize) -> usize {
+        let offset: isize = index.iter().zip(strides).map(|(&i, s)| i.cast_signed() * s).sum();
+        start.wrapping_add_signed(offset)
+    }
+
+    #[test]
+    fn every_small_view_is_read_and_written() {
+        let x: [u16; 125] = from_fn(|i| i as u16);
+        let steps = [-25isize, -5, -2, -1, 0, 1, 2, 5, 25];
+        for code in 0..64 * 729 {
+            let sizes: [usize; 3] = from_fn(|axis| code >> (2 * axis) & 3);
+            let strides = from_fn(|axis| steps[code / 64 / 9usize.pow(axis as u32) % 9]);
+            // As far into `x` as the backward axes reach.
+            let start = (0..3)
+                .map(|axis| sizes[axis].saturating_sub(1) * (-strides[axis]).max(0).unsigned_abs())
+                .sum();
+            let geometry = Strided { sizes: &sizes, strides: &strides, start };
+            let count = sizes.iter().product();
+            let farthest = (0..3)
+                .map(|axis| sizes[axis].saturating_sub(1) * strides[axis].max(0).unsigned_abs())
+                .sum::<usize>();
+            if start + farthest >= x.len() {
+                continue;
+            }
+            let mut y = [999; 27];
+            copy_from(&x, &mut y[..count], geometry);
+            each(sizes, |i, index| assert_eq!(y[i], x[at(index, strides, start)]));
+            let (mut z, mut expected) = ([999; 125], [999; 125]);
+            copy_to(&x[..count], &mut z, geometry);
+            each(sizes, |i, index| expected[at(index, strides, start)] = x[i]);
+            assert_eq!(z, expected);
+        }
+    }
+
+    #[test]
+    fn planes_of_every_size_around_a_square_are_transposed() {
+        let x: [u16; 4 * 35 * 35] = from_fn(|i| i as u16);
+        for (rows, columns) in (7..36).flat_map(|rows| (7..36).map(move |columns| (rows, columns)))
+        {
+            let mut y = [0; 4 * 35 * 35];
+            let y = &mut y[..2 * rows * 2 * columns];
+            let plane = (rows * columns).cast_signed();
+            let strides = [2 * plane, 1, plane, rows.cast_signed()];
+            copy_from(
+                &x,
+                y,
+                Strided { sizes: &[2, rows, 2, columns], strides: &strides, start: 0 },
+            );
+            for (at_y, &y) in y.iter().enumerate() {
+                let (j, k) = (at_y % columns, at_y / columns % 2);
+                let (i, n) = (at_y / columns / 2 % rows, at_y / columns / 2 / rows);
+                assert_eq!(usize::from(y), ((n * 2 + k) * columns + j) * rows + i);
+            }
+        }
+    }
+
+    #[test]
+    fn a_tensor_without_axes_has_one_element() {
+        let mut y = [0];
+        copy_from(&[5, 6], &mut y, Strided { sizes: &[], strides: &[], start: 1 });
+        assert_eq!(y, [6]);
+        copy_to(&[7], &mut y, Strided { sizes: &[], strides: &[], start: 0 });
+        assert_eq!(y, [7]);
+    }
+}

@@ -1,0 +1,258 @@
+//! The inner loop of a depthwise convolution whose channels stand in blocks: a few pixels of one
+//! block are held in registers while the taps run.
+
+use super::conv_tile::{BLOCK, MAX_TAPS, bound, finish, next, start, widths};
+use crate::loops::bounds::reach;
+use crate::simd;
+use crate::simd::{Simd, WithSimd};
+
+/// Rows and columns of the output of a depthwise convolution, in one block of channels, whose windows
+/// see the same elements of the kernel.
+///
+/// The input is read where it stands: the output at row `i` and column `j` multiplies the element of the
+/// kernel at row `k` and column `l` with the channels from
+/// `x[i · x_steps[0] + j · x_steps[1] + k · tap_steps[0] + l · tap_steps[1]]` on.
+pub(crate) struct Depthwise<'a> {
+    /// The input, from what the first output reads on.
+    pub x: &'a [f32],
+    /// How far apart in the input is what rows of the output read, and what columns do.
+    pub x_steps: [usize; 2],
+    /// How many rows and columns of the kernel are seen.
+    pub kernel: [usize; 2],
+    /// How far apart in the input is what rows of the kernel read, and what columns do.
+    pub tap_steps: [usize; 2],
+    /// The weights, from the first on that is seen: `[kernel column, BLOCK]` for each row.
+    pub w: &'a [f32],
+    /// How far one row of them starts from the next.
+    pub w_row: usize,
+    /// What is added to each channel; nothing where empty.
+    pub bias: &'a [f32],
+    /// What is added to each element of the output, laid out likewise; nothing where empty.
+    pub add: &'a [f32],
+    /// The output.
+    pub y: &'a mut [f32],
+    /// How far one row of the output starts from the next, and one column.
+    pub y_steps: [usize; 2],
+    /// Rows of the output.
+    pub rows: usize,
+    /// Columns of the output.
+    pub cols: usize,
+    /// The least and the largest result.
+    pub clamp: Option<(f32, f32)>,
+}
+
+impl Depthwise<'_> {
+    /// That every element which the tiles touch is there.
+    fn check(&self) {
+        let [rows, cols] = [self.rows - 1, self.cols - 1];
+        let end = |[row, col]: [usize; 2]| reach([[rows, row], [cols, col], [BLOCK, 1]]);
+        assert!(end(self.y_steps) <= self.y.len());
+        assert!(self.add.is_empty() || end(self.y_steps) <= self.add.len());
+        assert!(self.bias.is_empty() || BLOCK <= self.bias.len());
+        let [height, width] = self.kernel;
+        if height > 0 && width > 0 {
+            let [tap_row, tap_col] = self.tap_steps;
+            let last = reach([[height - 1, tap_row], [width - 1, tap_col]]);
+            assert!(reach([[end(self.x_steps), 1], [last, 1]]) <= self.x.len());
+            assert!(reach([[height - 1, self.w_row], [width, BLOCK]]) <= self.w.len());
+        }
+    }
+}
+
+impl WithSimd for Depthwise<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        if self.rows * self.cols == 0 {
+            return;
+        }
+        self.check();
+        if S::NARROW {
+            // SAFETY: `check` has passed.
+            return unsafe { self.each(s) };
+        }
+        // SAFETY: `check` has passed.
+        unsafe {
+            match self.x_steps[1] / BLOCK {
+                1 => self.rows::<S, 1>(s),
+                2 => self.rows::<S, 2>(s),
+                _ => self.rows::<S, 0>(s),
+            }
+        }
+    }
+}
+
+impl Depthwise<'_> {
+    /// One pixel after the other.
+    ///
+    /// # Safety
+    /// `check` has passed.
+    #[inline(always)]
+    unsafe fn each<S: Simd>(&mut self, s: S) {
+        let [[x_row, x_col], [y_row, y_col]] = [self.x_steps, self.y_steps];
+        let ([height, width], [tap_row, tap_col]) = (self.kernel, self.tap_steps);
+        let mut taps = [0; MAX_TAPS];
+        let taps = &mut taps[..height * width];
+        for (i, tap) in taps.iter_mut().enumerate() {
+            *tap = i / width * tap_row + i % width * tap_col;
+        }
+        // Weights of whole rows have nothing between them.
+        let run = if width * BLOCK == self.w_row { taps.len() } else { width };
+        for row in 0..self.rows {
+            for col in 0..self.cols {
+                let at = row * y_row + col * y_col;
+                let mut sums = start(self.bias, self.add.get(at..).unwrap_or(&[]));
+                for (i, taps) in taps.chunks(run.max(1)).enumerate() {
+                    // SAFETY: `check` saw the channels of each tap, and their weights.
+                    unsafe {
+                        let x = self.x.as_ptr().add(row * x_row + col * x_col);
+                        let w = self.w.as_ptr().add(i * self.w_row);
+                        simd::scalar_tile::add_pairs(&mut sums, w, x, taps);
+                    }
+                }
+                finish(s, &sums, self.clamp, 0, &mut self.y[at..at + BLOCK]);
+            }
+        }
+    }
+
+    /// All tiles. What columns of the output read is `STEP` pixels apart in the input, or any number of them
+    /// where that is 0.
+    ///
+    /// # Safety
+    /// `check` has passed.
+    #[inline(always)]
+    unsafe fn rows<S: Simd, const STEP: usize>(&mut self, s: S) {
+        // A narrow image gives sums enough to keep the processor busy only in several rows.
+        let wide = S::LANES == BLOCK && STEP > 0;
+        let heights: &[usize] = match self.cols {
+            1 if wide => &[8, 4, 2, 1],
+            ..=4 if wide => &[4, 2, 1],
+            ..=14 if wide => &[2, 1],
+            _ => &[1],
+        };
+        let mut row = 0;
+        while row < self.rows {
+            let (height, again) = next(heights, self.rows - row, row);
+            // SAFETY: `check` has passed, and the rows are not more than those left and those that
+            // are done again.
+            unsafe {
+                match height {
+                    8 => self.tiles::<S, 8, STEP>(s, row - again),
+                    4 => self.tiles::<S, 4, STEP>(s, row - again),
+                    2 => self.tiles::<S, 2, STEP>(s, row - again),
+                    _ => self.tiles::<S, 1, STEP>(s, row - again),
+                }
+            }
+            row += height - again;
+        }
+    }
+
+    /// The tiles of `R` rows.
+    ///
+    /// # Safety
+    /// `check` has passed, and there are such rows.
+    #[inline(always)]
+    unsafe fn tiles<S: Simd, const R: usize, const STEP: usize>(&mut self, s: S, row: usize) {
+        let mut col = 0;
+        while col < self.cols {
+            let left = self.cols - col;
+            let (width, again) = match (STEP, R) {
+                (0, _) => (1, 0),
+                // Several rows of halves, or of what is not wider than one.
+                (_, 2..) => (if left > 7 { left.div_ceil(2) } else { left }, 0),
+                _ => widths::<S>(left, col),
+            };
+            let at = [row, col - again];
+            // SAFETY: the tile is not wider than what is left and what is done again.
+            unsafe {
+                match (S::LANES, width) {
+                    (16, 14) if R == 1 => self.tile::<S, 1, 14, 1, STEP>(s, at),
+                    (16, 8) if R == 1 => self.tile::<S, 1, 8, 1, STEP>(s, at),
+                    (16, 7) if R < 4 => self.tile::<S, R, 7, 1, STEP>(s, at),
+                    (16, 6) if R == 2 => self.tile::<S, 2, 6, 1, STEP>(s, at),
+                    (16, 5) if R == 2 => self.tile::<S, 2, 5, 1, STEP>(s, at),
+                    (16, 4) if R < 8 => self.tile::<S, R, 4, 1, STEP>(s, at),
+                    (16, 3) if R == 2 || R == 4 => self.tile::<S, R, 3, 1, STEP>(s, at),
+                    (16, 2) if R < 8 => self.tile::<S, R, 2, 1, STEP>(s, at),
+                    (16, _) => self.tile::<S, R, 1, 1, STEP>(s, at),
+                    (8, 6) => self.tile::<S, 1, 6, 2, STEP>(s, at),
+                    (8, 4) => self.tile::<S, 1, 4, 2, STEP>(s, at),
+                    (8, 2) => self.tile::<S, 1, 2, 2, STEP>(s, at),
+                    (8, _) => self.tile::<S, 1, 1, 2, STEP>(s, at),
+                    (_, 2) => self.tile::<S, 1, 2, 4, STEP>(s, at),
+                    _ => self.tile::<S, 1, 1, 4, STEP>(s, at),
+                }
+            }
+            col += width - again;
+        }
+    }
+
+    /// The tile of `R` rows and `C` columns, each of `V` vectors, at a row and column.
+    ///
+    /// # Safety
+    /// `check` has passed, the tile lies inside, and it has one column where `STEP` is 0.
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const R: usize, const C: usize, const V: usize, const STEP: usize>(
+        &mut self,
+        s: S,
+        [row, col]: [usize; 2],
+    ) {
+        let [[x_row, x_col], [y_row, y_col]] = [self.x_steps, self.y_steps];
+        let [tap_row, tap_col] = self.tap_steps;
+        let at = row * y_row + col * y_col;
+        // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
+        unsafe {
+            let mut sums = [[[s.splat(0.0); V]; C]; R];
+            if !self.bias.is_empty() {
+                for sums in sums.as_flattened_mut() {
+                    for (v, sum) in sums.iter_mut().enumerate() {
+                        *sum = s.load_at(self.bias.as_ptr().add(v * S::LANES));
+                    }
+                }
+            }
+            if !self.add.is_empty() {
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    for (c, sums) in sums.iter_mut().enumerate() {
+                        let add = self.add.as_ptr().add(at + r * y_row + c * y_col);
+                        for (v, sum) in sums.iter_mut().enumerate() {
+                            *sum = s.add(*sum, s.load_at(add.add(v * S::LANES)));
+                        }
+                    }
+                }
+            }
+            let mut x = self.x.as_ptr().wrapping_add(row * x_row + col * x_col);
+            let mut w = self.w.as_ptr();
+            for _ in 0..self.kernel[0] {
+                let mut tap = (x, w);
+                for _ in 0..self.kernel[1] {
+                    for v in 0..V {
+                        let weights = s.load_at(tap.1.add(v * S::LANES));
+                        for (r, sums) in sums.iter_mut().enumerate() {
+                            let x = tap.0.add(r * x_row + v * S::LANES);
+                            for (c, sums) in sums.iter_mut().enumerate() {
+                                let x = s.load_at(x.add(c * STEP * BLOCK));
+                                sums[v] = s.mul_add(x, weights, sums[v]);
+                            }
+                        }
+                    }
+                    // Not past what `check` saw: the last ones have nothing behind them.
+                    tap = (tap.0.wrapping_add(tap_col), tap.1.wrapping_add(BLOCK));
+                }
+                x = x.wrapping_add(tap_row);
+                w = w.wrapping_add(self.w_row);
+            }
+            if let Some((low, high)) = self.clamp {
+                bound(s, sums.as_flattened_mut().as_flattened_mut(), low, high);
+            }
+            for (r, sums) in sums.iter().enumerate() {
+                for (c, sums) in sums.iter().enumerate() {
+                    let y = self.y.as_mut_ptr().add(at + r * y_row + c * y_col);
+                    for (v, &sum) in sums.iter().enumerate() {
+                        s.store_at(sum, y.add(v * S::LANES));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! The outer loops of a product: blocks that fit in the caches.
+
+use super::bf16_pairs::PairRow;
+#[cfg(target_arch = "x86_64")]
+use super::bf16_pairs::PairRows;
+use super::end::{Addend, End, Target};
+use super::epilogue::Epilogue;
+use super::gemm_tile::{Block, Distance, PANEL_ROWS, Starts, panel_cols};
+use super::gemv::{Row, RowProduct, Stored};
+use super::pack::{Factor, Matrix, PACKED_ROWS, Part, Wide, pack_left, pack_right};
+use super::real::Real;
+use super::tiny::{self, Tiny};
+use crate::simd::MAX_LANES;
+use crate::simd::bf16_pair::PAIR;
+use crate::threads::{self, Scratch};
+
+/// The most rows of a block: with `MAX_K` columns, half of a second-level cache.
+const MAX_M: usize = 12 * PANEL_ROWS;
+/// The most columns of a block whose right factor is packed for it.
+const MAX_N: usize = 512;
+/// The most elements of a right factor that are packed for a block: most of a second-level cache.
+const MAX_PACKED: usize = MAX_N * MAX_K_OF_MATRIX;
+/// The most columns of a block of few rows, whose left factor is read from the cache again and again:
+/// packed columns are to stay in the cache as well.
+const MAX_N_OF_FEW_ROWS: usize = 128;
+/// The most rows of such a block.
+const MAX_M_OF_FEW_ROWS: usize = 4 * PANEL_ROWS;
+/// The most columns of a block whose right factor is read where it stands.
+const MAX_N_IN_PLACE: usize = 4096;
+/// The longest sums of a block. Longer blocks load and store the result more seldom.
+const MAX_K: usize = 1024;
+/// The longest sums of a block whose right factor was not packed before: it is to be packed in a
+/// second-level cache, and rows that are read where they stand are each in a page of their own.
+const MAX_K_OF_MATRIX: usize = 384;
+/// Up to so many rows, the right factor is read so seldom that packing it does not pay.
+const FEW_ROWS: usize = 24;
+/// Rows that are a multiple of so many bytes apart compete for the same lines of the caches.
+const ALIASING: usize = 2048;
+/// Scratch memory is used from an address on that is a multiple of this many elements.
+const ALIGN: usize = MAX_LANES;
+
+/// `y = f(alpha · a · b + addends)`.
+#[derive(Clone, Copy)]
+pub(crate) struct Product<'a, T> {
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// The length of the sums.
+    pub k: usize,
+    /// The left factor.
+    pub a: Factor<'a, T>,
+    /// The right factor.
+    pub b: Factor<'a, T>,
+    /// The factor of the product.
+    pub alpha: T,
+    /// What is added.
+    pub addends: [Addend<'a, T>; 2],
+    /// What is applied to the sum of all.
+    pub f: Epilogue<T>,
+}
+
+/// How many rows of a packed right factor a block multiplies, of so many: a number of whole pairs.
+pub(crate) fn block_depth(k: usize) -> usize {
+    part(k, MAX_K, PAIR)
+}
+
+/// How many elements of scratch memory a product needs at most: for a left factor that is not
+/// packed, and for such a right one.
+pub(crate) const fn scratch(m: usize, n: usize, k: usize, left: bool, right: bool) -> usize {
+    blocks_scratch(m, n, at_most(k, if right { MAX_K_OF_MATRIX } else { MAX_K }), left, right)
+}
+
+/// [`scratch`] for a left factor that is not packed and a right one of fewer bits.
+pub(crate) const fn wide_scratch(m: usize, n: usize, k: usize) -> usize {
+    blocks_scratch(m, n, at_most(k, MAX_K), true, true)
+}
+
+const fn blocks_scratch(m: usize, n: usize, depth: usize, left: bool, right: bool) -> usize {
+    let left = if left { at_most(m.next_multiple_of(PANEL_ROWS), MAX_M) * depth } else { 0 };
+    let right = if right {
+        at_most(n.next_multiple_of(MAX_LANES).saturating_mul(depth), MAX_PACKED)
+    } else {
+        0
+    };
+    left + right + if left + right > 0 { 2 * ALIGN } else { 0 }
+}
+
+const fn at_most(x: usize, most: usize) -> usize {
+    if x < most { x } else { most }
+}
+
+/// The length of the parts of `x`, when it is cut in equal ones that are at most `most` long.
+fn part(x: usize, most: usize, multiple: usize) -> usize {
+    x.div_ceil(x.div_ceil(most).max(1)).next_multiple_of(multiple)
+}
+
+/// The first `n` elements from an aligned address on, and what follows them.
+fn split_aligned<T>(scratch: &mut [T], n: usize) -> (&mut [T], &mut [T]) {
+    let skip = scratch.as_ptr().align_offset(ALIGN * size_of::<T>());
+    let skip = if n == 0 || skip > ALIGN { 0 } else { skip };
+    scratch[skip..].split_at_mut(n)
+}
+
+/// Panels of the right factor, as a [`Block`] wants them.
+#[derive(Clone, Copy)]
+struct Panels<'a, T> {
+    data: &'a [T],
+    panel: usize,
+    rows: Rows<'a, T>,
+}
+
+/// Where the rows of panels start.
+#[derive(Clone, Copy)]
+enum Rows<'a, T> {
+    Apart(usize),
+    At(&'a [T]),
+    Pairs(fn(Block<'_, T, ()>)),
+}
+
+/// Rows of the left factor, packed.
+struct Left<'s, T> {
+    panels: &'s mut [T],
+    /// The first row and column of the block that the panels hold.
+    of: Option<(usize, usize)>,
+}
+
+impl<T: Real> Product<'_, T> {
+    /// Multiplies. The result has no rows or columns to skip where it is a single column.
+    pub fn run(self, y: &mut [T], to: Target, scratch: &mut [T]) {
+        if let Some(row) = self.as_row(to) {
+            let n = self.m * self.n;
+            T::multiply_row(RowProduct { row, n, y: &mut *y, to });
+            return self.finish(y, to, (1, (0, n)));
+        }
+        if self.run_pair_row(y, to) {
+            return self.finish(y, to, (1, (0, self.n)));
+        }
+        if self.run_tiny(y, to) {
+            return self.finish(y, to, (self.m, (0, self.n)));
+        }
+        self.run_matrix(y, to, scratch);
+    }
+
+    /// Multiplies small matrices, if these are; says whether.
+    fn run_tiny(&self, y: &mut [T], to: Target) -> bool {
+        let (Factor::Matrix(a), Factor::Matrix(b)) = (self.a, self.b) else { return false };
+        let Product { m, n, k, .. } = *self;
+        let is_tiny = m * n > 0 && tiny::fits::<T>(n, k) && to.pitch == usize::MAX;
+        if is_tiny {
+            let end = self.end(0, (0, k));
+            T::multiply_tiny(&mut Tiny { m, n, k, a, b, y, y_row: to.row, end });
+        }
+        is_tiny
+    }
+
+    /// Multiplies, on several threads where that pays: each has some of the rows. One row is
+    /// multiplied as several are.
+    pub fn run_matrix(self, y: &mut [T], to: Target, scratch: &mut [T]) {
+        if to.row == 0 || to.row < to.place(self.n) {
+            return self.run_blocks(y, to, scratch);
+        }
+        let scratch = Scratch::new(scratch);
+        let end = (self.m * to.row).min(y.len());
+        let cost = self.m * self.n * self.k / threads::PRODUCTS;
+        let rows = self.unit();
+        threads::share(&mut y[..end], rows * to.row, cost, |first, y| {
+            let part = self.part(first * rows, y.len().div_ceil(to.row));
+            scratch.with(|scratch| part.run_blocks(y, to, scratch));
+        });
+    }
+
+    /// What the rows of a part of the product are a multiple of: a panel's, or those that are packed at
+    /// once where the parts pack panels of their own.
+    fn unit(&self) -> usize {
+        match self.a {
+            Factor::Matrix(_) => PACKED_ROWS,
+            _ => PANEL_ROWS,
+        }
+    }
+
+    /// So many rows of the product from `first` on, which is a multiple of [`Self::unit`].
+    fn part(self, first: usize, rows: usize) -> Self {
+        let a = match self.a {
+            Factor::Matrix(a) => {
+                let data = a.data.get(first * a.row..).unwrap_or(&[]);
+                Factor::Matrix(Matrix { data, ..a })
+            }
+            Factor::Panels(data) => Factor::Panels(&data[first * self.k..]),
+            other => other,
+        };
+        let addends = self.addends.map(|x| x.from(first, 0));
+        Product { m: rows, a, addends, ..self }
+    }
+
+    /// How long the sums of a block are.
+    fn depth(&self) -> usize {
+        let depth = match self.b {
+            Factor::Matrix(_) | Factor::Rows { .. } => part(self.k, MAX_K_OF_MATRIX, PAIR),
+            _ => block_depth(self.k),
+        };
+        depth.min(self.k)
+    }
+
+    /// Multiplies on this thread, block by block.
+    fn run_blocks(self, y: &mut [T], to: Target, scratch: &mut [T]) {
+        #[cfg(target_arch = "x86_64")]
+        if self.run_pair_rows(y, to) {
+            return self.finish(y, to, (self.m, (0, self.n)));
+        }
+        let cols = panel_cols::<T>();
+        let depth = self.depth();
+        let in_place = self.in_place().is_some();
+        let packs = matches!(self.b, Factor::Matrix(_) | Factor::Wide(_)) && !in_place;
+        let most = match (packs, self.m) {
+            (true, ..=MAX_M_OF_FEW_ROWS) => MAX_N_OF_FEW_ROWS,
+            (true, _) => MAX_N.min(MAX_PACKED / depth.max(1) / cols * cols),
+            (false, _) => MAX_N_IN_PLACE,
+        };
+        let width = part(self.n, most, cols);
+        let (panels, rest) = split_aligned(scratch, self.left_len(depth));
+        let mut left = Left { panels, of: None };
+        let mut n = 0;
+        while n < self.n {
+            // Whole panels are read where they stand; columns that do not fill one are packed.
+            let more = self.n - n;
+            let whole = if in_place && more > cols { more - more % cols } else { more };
+            let ns = (n, whole.min(width));
+            let mut k = 0;
+            loop {
+                let ks = (k, depth.min(self.k - k));
+                let right = self.right(ns, ks, rest);
+                self.rows(right, ns, ks, &mut left, (&mut *y, to));
+                k += depth;
+                if k >= self.k {
+                    break;
+                }
+            }
+            n += ns.1;
+        }
+    }
+
+    /// A product with a single row or column, as one with a row. Nothing, where what is needed
+    /// is not in one piece.
+    fn as_row(&self, to: Target) -> Option<Row<'_, T>> {
+        let Factor::Matrix(a) = self.a else { return None };
+        let end = self.end(0, (0, self.k));
+        if self.m == 1 && a.col == 1 {
+            let b = match self.b {
+                Factor::Matrix(b) => Stored::of(b)?,
+                Factor::Panels(data) => Stored::panels(data, self.k, self.n),
+                Factor::Blocks(data) => Stored::panels(data, block_depth(self.k), self.n),
+                Factor::Rows { data, starts } => Stored::Scattered(data, starts),
+                Factor::Wide(_) | Factor::Pairs(_) => return None,
+            };
+            return Some(Row { x: &a.data[..self.k], b, end });
+        }
+        // A column is the row of the transposed product.
+        let Factor::Matrix(x) = self.b else { return None };
+        if self.n != 1 || x.row != 1 || to.row != 1 {
+            return None;
+        }
+        let b = Stored::of(Matrix { row: a.col, col: a.row, ..a })?;
+        let addends = end.addends.map(|x| Addend { row: x.col, col: x.row, ..x });
+        let row = Row { x: &x.data[..self.k], b, end: End { addends, ..end } };
+        addends.iter().all(|x| x.col <= 1).then_some(row)
+    }
+
+    /// Multiplies a single row with pairs, if that is what this is.
+    fn run_pair_row(&self, y: &mut [T], to: Target) -> bool {
+        let (Factor::Matrix(a), Factor::Pairs(b)) = (self.a, self.b) else { return false };
+        let is_row = self.m == 1 && a.col == 1 && to.pitch == usize::MAX;
+        if is_row {
+            let (x, depth) = (&a.data[..self.k], block_depth(self.k));
+            let row = PairRow { x, b: b.data, depth, end: self.end(0, (0, self.k)) };
+            (b.multiply_row)(row, &mut y[..self.n]);
+        }
+        is_row
+    }
+
+    /// Multiplies rows with pairs by the processor's tiles, if this can be done so; says whether.
+    #[cfg(target_arch = "x86_64")]
+    fn run_pair_rows(&self, y: &mut [T], to: Target) -> bool {
+        let (Factor::Matrix(a), Factor::Pairs(b)) = (self.a, self.b) else { return false };
+        let across = self.n.next_multiple_of(panel_cols::<T>()) / PAIR;
+        let depth = self.depth();
+        self.k > 0
+            && (0..self.k).step_by(depth.max(1)).all(|first| {
+                let k = depth.min(self.k - first);
+                let part = PairRows {
+                    a: Matrix { data: a.data.get(first * a.col..).unwrap_or(&[]), ..a },
+                    m: self.m,
+                    n: self.n,
+                    k,
+                    b: &b.data[first * across..][..k * across],
+                    to,
+                    end: self.end(0, (first, k)),
+                };
+                (b.multiply_rows)(&part, y)
+            })
+    }
+
+    /// The right factor, where its rows are in one piece and better read where they stand.
+    fn in_place(&self) -> Option<Matrix<'_, T>> {
+        let Factor::Matrix(b) = self.b else { return None };
+        let apart = !(b.row * size_of::<T>()).is_multiple_of(ALIASING);
+        (b.col == 1 && (self.m <= FEW_ROWS || apart)).then_some(b)
+    }
+
+    /// Does what is left to do in these rows and columns.
+    fn finish(&self, y: &mut [T], to: Target, (rows, (n, cols)): (usize, Part)) {
+        if self.f.only_caps() {
+            return;
+        }
+        let (first, last) = (to.place(n), to.place(n + cols));
+        // A column that is computed as a row is longer than the rows are apart.
+        let row = to.row.max(last - first);
+        self.f.finish(&mut y[first..], rows, last - first, row);
+    }
+
+    /// Whether what is multiplied are pairs.
+    fn is_paired(&self) -> bool {
+        matches!(self.b, Factor::Pairs(_))
+    }
+
+    /// How many elements the packed rows of a block have.
+    fn left_len(&self, depth: usize) -> usize {
+        match self.a {
+            Factor::Matrix(_) => part(self.m, MAX_M, PANEL_ROWS) * depth,
+            _ => 0,
+        }
+    }
+
+    /// The panels of the right factor for these columns and rows.
+    fn right<'s>(&'s self, ns: Part, ks: Part, scratch: &'s mut [T]) -> Panels<'s, T> {
+        let ((n, width), (k, depth)) = (ns, ks);
+        let cols = panel_cols::<T>();
+        match self.b {
+            Factor::Panels(data) => Panels {
+                data: &data[n * self.k + k * cols..],
+                panel: self.k * cols,
+                rows: Rows::Apart(cols),
+            },
+            Factor::Blocks(data) => Panels {
+                data: &data[k * self.n.next_multiple_of(cols) + n * depth..],
+                panel: depth * cols,
+                rows: Rows::Apart(cols),
+            },
+            Factor::Wide(Wide(b)) => {
+                let panel = cols * depth;
+                let (data, _) = split_aligned(scratch, width.div_ceil(cols) * panel);
+                T::widen_part(b, k * self.n.next_multiple_of(cols) + n * depth, data);
+                Panels { data, panel, rows: Rows::Apart(cols) }
+            }
+            Factor::Pairs(b) => Panels {
+                data: &b.data[(k * self.n.next_multiple_of(cols) + n * depth) / PAIR..],
+                panel: cols * depth / PAIR,
+                rows: Rows::Pairs(b.multiply),
+            },
+            Factor::Rows { data, starts } => {
+                Panels { data: &data[n..], panel: cols, rows: Rows::At(&starts[k..k + depth]) }
+            }
+            Factor::Matrix(b) if self.in_place().is_some() && width.is_multiple_of(cols) => {
+                let data = b.data.get(k * b.row + n..).unwrap_or(&[]);
+                Panels { data, panel: cols, rows: Rows::Apart(b.row) }
+            }
+            Factor::Matrix(b) => {
+                let panel = cols * depth;
+                let (data, _) = split_aligned(scratch, width.div_ceil(cols) * panel);
+                pack_right(b, ks, ns, data, T::pack_columns);
+                Panels { data, panel, rows: Rows::Apart(cols) }
+            }
+        }
+    }
+
+    /// The blocks of all rows, for these columns and a part of the sums.
+    fn rows(
+        &self,
+        right: Panels<'_, T>,
+        ns: Part,
+        ks: Part,
+        left: &mut Left<'_, T>,
+        (y, to): (&mut [T], Target),
+    ) {
+        let height = part(self.m, MAX_M, PANEL_ROWS);
+        for m in (0..self.m).step_by(height.max(1)) {
+            let rows = height.min(self.m - m);
+            let y = &mut y[m * to.row..];
+            let (a, a_panel) = self.left((m, rows), ks, left);
+            let block = Block {
+                m: rows,
+                n: ns.1,
+                k: if self.is_paired() { ks.1 / PAIR } else { ks.1 },
+                a,
+                a_panel,
+                b: right.data,
+                b_panel: right.panel,
+                b_rows: (),
+                y: &mut *y,
+                to,
+                first: ns.0,
+                end: self.end(m, ks),
+            };
+            match right.rows {
+                Rows::Apart(distance) => T::multiply(block.with_rows(Distance(distance))),
+                Rows::At(starts) => T::multiply_rows(block.with_rows(Starts(starts))),
+                Rows::Pairs(multiply) => multiply(block),
+            }
+            if ks.0 + ks.1 == self.k {
+                self.finish(y, to, (rows, ns));
+            }
+        }
+    }
+
+    /// The panels of the left factor for these rows and columns, and how far they are apart.
+    fn left<'s>(&'s self, ms: Part, ks: Part, left: &'s mut Left<'_, T>) -> (&'s [T], usize) {
+        let ((m, rows), (k, depth)) = (ms, ks);
+        match self.a {
+            Factor::Matrix(a) => {
+                let width = if self.is_paired() { depth / PAIR } else { depth };
+                let panels = &mut left.panels[..rows.next_multiple_of(PANEL_ROWS) * width];
+                // Where all rows are one block, the next columns find them packed.
+                if left.of.replace((m, k)) != Some((m, k)) {
+                    match self.b {
+                        Factor::Pairs(b) => (b.pack)(a, ms, ks, panels),
+                        _ => pack_left(a, ms, ks, panels, T::pack_rows),
+                    }
+                }
+                (panels, PANEL_ROWS * width)
+            }
+            Factor::Panels(data) | Factor::Blocks(data) | Factor::Rows { data, .. } => {
+                (&data[m * self.k + k * PANEL_ROWS..], PANEL_ROWS * self.k)
+            }
+            Factor::Wide(_) | Factor::Pairs(_) => (&[], 0),
+        }
+    }
+
+    /// What becomes of the sums of a block that starts at a row.
+    fn end(&self, m: usize, (k, depth): Part) -> End<'_, T> {
+        let last = k + depth == self.k;
+        End {
+            alpha: self.alpha,
+            accumulate: k > 0,
+            addends: self.addends.map(|x| if k > 0 { Addend::NONE } else { x.from(m, 0) }),
+            clamp: self.f.clamp().filter(|_| last),
+        }
+    }
+}

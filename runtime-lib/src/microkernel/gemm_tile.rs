@@ -1,0 +1,339 @@
+//! The inner loops of a product: a tile of the result is held in registers while `k` runs.
+
+use super::end::{End, Target, store};
+use super::real::Real;
+use crate::loops::bounds::reach;
+use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
+use core::mem::MaybeUninit;
+use core::slice::from_raw_parts;
+
+/// Rows in a panel of the left factor. All levels' tiles divide it.
+pub(crate) const PANEL_ROWS: usize = 12;
+/// The most elements that a tile has.
+const MAX_TILE: usize = PANEL_ROWS * 2 * MAX_LANES;
+
+/// Columns in a panel of the right factor: as many as the widest vector has lanes, so that every
+/// level can take its tiles from the same panels.
+pub(crate) const fn panel_cols<T>() -> usize {
+    MAX_LANES * size_of::<f32>() / size_of::<T>()
+}
+
+/// A part of `y = end(a · b)`, for factors in panels.
+pub(crate) struct Block<'a, T, R> {
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// The length of the sums.
+    pub k: usize,
+    /// The left factor: panels of [`PANEL_ROWS`] rows, one column after the other.
+    pub a: &'a [T],
+    /// How far one panel of `a` starts from the next.
+    pub a_panel: usize,
+    /// The right factor: panels of [`panel_cols`] columns.
+    pub b: &'a [T],
+    /// How far one panel of `b` starts from the next.
+    pub b_panel: usize,
+    /// Where the rows of a panel of `b` start.
+    pub b_rows: R,
+    /// The result, from the block's first row on.
+    pub y: &'a mut [T],
+    /// Where the elements of `y` are.
+    pub to: Target,
+    /// The column of the result at which the block starts.
+    pub first: usize,
+    /// What becomes of the sums. The addends start at the block's first row and at column 0.
+    pub end: End<'a, T>,
+}
+
+/// Where the rows of a panel start, and what becomes of their elements.
+pub(crate) trait RowStarts<T: Real>: Copy {
+    /// How far row `k` starts from the panel.
+    fn start(self, k: usize) -> usize;
+    /// How far behind a row is one that is read soon after it, where that is the same for all.
+    fn ahead(self) -> Option<usize>;
+    /// How far the last of so many rows starts from the panel.
+    fn last(self, k: usize) -> usize;
+
+    /// Adds to sums the products of what stands in `a` and in a row.
+    #[inline(always)]
+    fn add_products<S: Simd>(
+        s: S,
+        a: T::Vector<S>,
+        row: T::Vector<S>,
+        sum: T::Vector<S>,
+    ) -> T::Vector<S> {
+        T::mul_add(s, a, row, sum)
+    }
+}
+
+/// Rows at equal distances.
+#[derive(Clone, Copy)]
+pub(crate) struct Distance(pub usize);
+
+impl<T: Real> RowStarts<T> for Distance {
+    #[inline(always)]
+    fn start(self, k: usize) -> usize {
+        k * self.0
+    }
+
+    #[inline(always)]
+    fn ahead(self) -> Option<usize> {
+        /// Rows are read so much ahead of their iteration: longer than a second-level cache takes.
+        const AHEAD: usize = 6;
+        Some(AHEAD * self.0)
+    }
+
+    fn last(self, k: usize) -> usize {
+        (k - 1).saturating_mul(self.0)
+    }
+}
+
+/// Rows of pairs, which are multiplied with pairs, at equal distances.
+#[derive(Clone, Copy)]
+pub(crate) struct PairDistance(pub usize);
+
+impl RowStarts<f32> for PairDistance {
+    #[inline(always)]
+    fn start(self, k: usize) -> usize {
+        RowStarts::<f32>::start(Distance(self.0), k)
+    }
+
+    #[inline(always)]
+    fn ahead(self) -> Option<usize> {
+        RowStarts::<f32>::ahead(Distance(self.0))
+    }
+
+    fn last(self, k: usize) -> usize {
+        RowStarts::<f32>::last(Distance(self.0), k)
+    }
+
+    #[inline(always)]
+    fn add_products<S: Simd>(s: S, a: S::F32, row: S::F32, sum: S::F32) -> S::F32 {
+        s.add_pairs(a, row, sum)
+    }
+}
+
+/// Rows at offsets that are the bits of these elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Starts<'a, T>(pub &'a [T]);
+
+impl<T: Real> RowStarts<T> for Starts<'_, T> {
+    #[inline(always)]
+    fn start(self, k: usize) -> usize {
+        self.0[k].offset()
+    }
+
+    #[inline(always)]
+    fn ahead(self) -> Option<usize> {
+        None
+    }
+
+    fn last(self, k: usize) -> usize {
+        self.0[..k].iter().map(|x| x.offset()).max().unwrap_or(0)
+    }
+}
+
+impl<'a, T: Real> Block<'a, T, ()> {
+    /// The block, told where the rows of its panels start.
+    pub fn with_rows<R: RowStarts<T>>(self, b_rows: R) -> Block<'a, T, R> {
+        let Block { m, n, k, a, a_panel, b, b_panel, y, to, first, end, .. } = self;
+        Block { m, n, k, a, a_panel, b, b_panel, b_rows, y, to, first, end }
+    }
+}
+
+impl<T: Real, R: RowStarts<T>> WithSimd for Block<'_, T, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        if self.m == 0 || self.n == 0 {
+            return;
+        }
+        self.check();
+        let lanes = S::LANES / T::WIDTH;
+        let mut j = 0;
+        while j < self.n {
+            // SAFETY: `check` saw that all panels are there, and `j < n`.
+            unsafe {
+                // Where there are no vectors, each element takes a register of its own.
+                if HAS_VECTORS && self.n - j > lanes {
+                    self.columns::<S, 2>(s, j);
+                    j += 2 * lanes;
+                } else {
+                    self.columns::<S, 1>(s, j);
+                    j += lanes;
+                }
+            }
+        }
+    }
+}
+
+impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
+    /// That every element of a panel which the tiles touch is there.
+    fn check(&self) {
+        let cols = panel_cols::<T>();
+        let (down, across) = (self.m.div_ceil(PANEL_ROWS), self.n.div_ceil(cols));
+        if self.k > 0 {
+            let last = self.b_rows.last(self.k);
+            assert!(reach([[down - 1, self.a_panel], [self.k, PANEL_ROWS]]) <= self.a.len());
+            assert!(reach([[across - 1, self.b_panel], [last, 1], [cols, 1]]) <= self.b.len());
+        }
+    }
+
+    /// All rows of the `V` vectors of columns from `j` on.
+    ///
+    /// # Safety
+    /// `check` has passed, and `j < n`.
+    #[inline(always)]
+    unsafe fn columns<S: Simd, const V: usize>(&mut self, s: S, j: usize) {
+        for panel in (0..self.m).step_by(PANEL_ROWS) {
+            let (mut i, end) = (panel, self.m.min(panel + PANEL_ROWS));
+            while i < end {
+                let height = match (S::LANES, end - i) {
+                    (16, 9..) => 12,
+                    (16, 7..) => 8,
+                    (16, 5..) => 6,
+                    (8, 5..=6 | 9..) => 6,
+                    _ => 4,
+                };
+                // SAFETY: every tile starts above row `m`, and none leaves the panel.
+                unsafe {
+                    match (S::LANES, height) {
+                        (16, 12) => self.tile::<S, 12, V>(s, i, j),
+                        (16, 8) => self.tile::<S, 8, V>(s, i, j),
+                        (16 | 8, 6) => self.tile::<S, 6, V>(s, i, j),
+                        _ => self.tile::<S, 4, V>(s, i, j),
+                    }
+                }
+                i += height;
+            }
+        }
+    }
+
+    /// What a tile of `H` rows and so many columns asks for, of the columns that come after these: an
+    /// address, and how far the next is. All tiles of these columns together ask for all of them,
+    /// also where they belong to the product that follows.
+    #[inline(always)]
+    fn later<const H: usize>(&self, i: usize, j: usize, cols: usize) -> (*const T, usize) {
+        let next = j + cols;
+        if !next.is_multiple_of(panel_cols::<T>()) || self.b_panel != self.k * panel_cols::<T>() {
+            return (self.b.as_ptr(), 0);
+        }
+        (
+            self.b.as_ptr().wrapping_add(next * self.k + i * cols * self.k / self.m),
+            H * cols / self.m,
+        )
+    }
+
+    /// Asks for what the sums of a tile of `H` rows and `V` vectors will be stored over.
+    #[inline(always)]
+    fn ask_for_results<S: Simd, const H: usize, const V: usize>(&self, s: S, i: usize, j: usize) {
+        let first = self.y.as_ptr().wrapping_add(i * self.to.row + j);
+        for row in 0..H {
+            for v in 0..V {
+                s.prefetch(first.wrapping_add(row * self.to.row + v * S::LANES / T::WIDTH), 0);
+            }
+        }
+    }
+
+    /// The tile of `H` rows and `V` vectors at row `i` and column `j`, less what lies outside.
+    ///
+    /// # Safety
+    /// `check` has passed, `i < m`, `j < n`, and the rows lie in one panel.
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const H: usize, const V: usize>(&mut self, s: S, i: usize, j: usize) {
+        let mut tile = [MaybeUninit::uninit(); MAX_TILE];
+        // SAFETY: the caller's promise is the same; all rows of the tile are written.
+        unsafe {
+            self.sums::<S, H, V>(s, i, j, &mut tile);
+            self.finish::<S, V>(s, [i, H.min(self.m - i)], j, &tile);
+        }
+    }
+
+    /// The sums of the tile of `H` rows and `V` vectors at row `i` and column `j`.
+    ///
+    /// # Safety
+    /// `check` has passed, `i < m`, `j < n`, and the rows lie in one panel.
+    #[inline(always)]
+    unsafe fn sums<S: Simd, const H: usize, const V: usize>(
+        &self,
+        s: S,
+        i: usize,
+        j: usize,
+        tile: &mut [MaybeUninit<T>; MAX_TILE],
+    ) {
+        let lanes = S::LANES / T::WIDTH;
+        let panel = panel_cols::<T>();
+        // From one vector of a row to the next: in the same panel, or in the next one.
+        let apart = if lanes == panel { self.b_panel } else { lanes };
+        self.ask_for_results::<S, H, V>(s, i, self.first + j);
+        let mut sums = [[T::splat(s, T::ZERO); V]; H];
+        // SAFETY: the panels hold `k` columns of `a` and rows of `b`.
+        unsafe {
+            // Where there are no sums, no element is there.
+            let at = i / PANEL_ROWS * self.a_panel + i % PANEL_ROWS;
+            let mut a = self.a.as_ptr().wrapping_add(at);
+            let b = self.b.as_ptr().wrapping_add(j / panel * self.b_panel + j % panel);
+            let (mut later, step) = self.later::<H>(i, j, V * lanes);
+            for k in 0..self.k {
+                let b = b.add(self.b_rows.start(k));
+                if let Some(ahead) = self.b_rows.ahead() {
+                    for j in (0..V).step_by(panel / lanes) {
+                        s.prefetch(b.wrapping_add(j * apart), ahead);
+                    }
+                    s.prefetch_for_later(later);
+                    later = later.wrapping_add(step);
+                }
+                let mut row = [T::splat(s, T::ZERO); V];
+                for (j, row) in row.iter_mut().enumerate() {
+                    *row = T::load_at(s, b.add(j * apart));
+                }
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let x = T::splat(s, *a.add(i));
+                    for (sum, &y) in sums.iter_mut().zip(&row) {
+                        *sum = R::add_products(s, x, y, *sum);
+                    }
+                }
+                // Not past the panel: the last column has nothing behind it.
+                a = a.wrapping_add(PANEL_ROWS);
+            }
+        }
+        for (i, sums) in sums.iter().enumerate() {
+            for (j, &sum) in sums.iter().enumerate() {
+                // SAFETY: a tile has room for `H · V` vectors.
+                unsafe {
+                    T::store_at(s, sum, tile.as_mut_ptr().cast::<T>().add((i * V + j) * lanes));
+                }
+            }
+        }
+    }
+
+    /// Finishes and stores a tile of so many rows from row `i` on and `V` vectors from column `j` on, less
+    /// what lies outside.
+    ///
+    /// # Safety
+    /// As many rows of the tile were written.
+    #[inline(always)]
+    unsafe fn finish<S: Simd, const V: usize>(
+        &mut self,
+        s: S,
+        [i, rows]: [usize; 2],
+        j: usize,
+        tile: &[MaybeUninit<T>; MAX_TILE],
+    ) {
+        let cols = V * S::LANES / T::WIDTH;
+        // SAFETY: the caller vouches for the rows.
+        let tile = unsafe { from_raw_parts(tile.as_ptr().cast::<T>(), rows * cols) };
+        let y = &mut self.y[i * self.to.row..];
+        match self.to.neighbors(self.first + j, cols) {
+            Some(at) if self.n - j >= cols => {
+                self.end.finish_rows::<S, V>(s, tile, i, (y, self.to.row, at));
+            }
+            _ => {
+                let (to, first) = (self.to, self.first + j);
+                store(s, tile, cols, ([i, rows], self.n - j), (y, to, first), &self.end);
+            }
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! Products with a single row or column. Each number of the matrix is used once, so that its way
+//! from memory is all that counts: it is read where it stands, in order.
+
+use super::end::{End, Target, finish};
+use super::gemm_tile::{RowStarts, Starts, panel_cols};
+use super::pack::Matrix;
+use super::real::Real;
+use crate::loops::bounds::reach;
+use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
+use crate::threads;
+
+/// A row times a matrix, `y = end(x · b)`: `y` has as many elements as `b` has columns.
+pub(crate) struct RowProduct<'a, T> {
+    /// The factors.
+    pub row: Row<'a, T>,
+    /// How many columns the result has.
+    pub n: usize,
+    /// The result.
+    pub y: &'a mut [T],
+    /// Where its elements are.
+    pub to: Target,
+}
+
+/// What a row product reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a, T> {
+    /// The row.
+    pub x: &'a [T],
+    /// The matrix, with as many rows as `x` has elements.
+    pub b: Stored<'a, T>,
+    /// What becomes of the sums.
+    pub end: End<'a, T>,
+}
+
+/// How the matrix stands in memory.
+#[derive(Clone, Copy)]
+pub(crate) enum Stored<'a, T> {
+    /// Each column in one piece; columns start `usize` apart.
+    Columns(&'a [T], usize),
+    /// Each row in one piece; rows start `usize` apart.
+    Rows(&'a [T], usize),
+    /// In panels.
+    Panels(Panels<'a, T>),
+    /// Rows that start anywhere: at the offsets that are the bits of the second slice's elements.
+    Scattered(&'a [T], &'a [T]),
+}
+
+/// Panels of at most `depth` rows of all columns, then those of the next rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Panels<'a, T> {
+    data: &'a [T],
+    depth: usize,
+    /// How many panels have the same rows.
+    across: usize,
+    /// The first panel that is multiplied.
+    first: usize,
+}
+
+impl<'a, T> Stored<'a, T> {
+    /// A matrix of so many columns in panels of at most `depth` rows.
+    pub fn panels(data: &'a [T], depth: usize, cols: usize) -> Stored<'a, T> {
+        let across = cols.div_ceil(panel_cols::<T>());
+        Stored::Panels(Panels { data, depth, across, first: 0 })
+    }
+
+    /// The matrix, where its rows or its columns are in one piece.
+    pub fn of(matrix: Matrix<'a, T>) -> Option<Stored<'a, T>> {
+        match matrix {
+            Matrix { data, row, col: 1 } => Some(Stored::Rows(data, row)),
+            Matrix { data, row: 1, col } => Some(Stored::Columns(data, col)),
+            Matrix { .. } => None,
+        }
+    }
+}
+
+impl<T: Real> Row<'_, T> {
+    /// The same for the columns from `j` on, where that is a multiple of a panel's.
+    fn from(self, j: usize) -> Self {
+        let b = match self.b {
+            Stored::Columns(b, col) => Stored::Columns(b.get(j * col..).unwrap_or(&[]), col),
+            Stored::Rows(b, row) => Stored::Rows(b.get(j..).unwrap_or(&[]), row),
+            Stored::Panels(b) => {
+                Stored::Panels(Panels { first: b.first + j / panel_cols::<T>(), ..b })
+            }
+            Stored::Scattered(b, starts) => Stored::Scattered(b.get(j..).unwrap_or(&[]), starts),
+        };
+        let addends = self.end.addends.map(|x| x.from(0, j));
+        Row { b, end: End { addends, ..self.end }, ..self }
+    }
+}
+
+impl<T: Real> RowProduct<'_, T> {
+    /// Multiplies, on several threads where that pays.
+    pub fn share(self) {
+        let RowProduct { row, n, y, to } = self;
+        // Lines with columns between them that are not stored stay together.
+        let is_whole = to.pitch == usize::MAX;
+        // Each element of the matrix is read once, and nothing is written for it.
+        let (len, cost) = if is_whole { (n, n * row.x.len() / 2) } else { (y.len(), 0) };
+        threads::share(&mut y[..len], panel_cols::<T>(), cost, |first, y| {
+            let row = row.from(first * panel_cols::<T>());
+            let n = if is_whole { y.len() } else { n };
+            dispatch(RowProduct { row, n, y, to });
+        });
+    }
+}
+
+impl<T: Real> WithSimd for RowProduct<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Row { x, b, end } = self.row;
+        let (n, to) = (self.n, self.to);
+        match b {
+            Stored::Scattered(b, starts) => {
+                scattered(s, x, (b, starts), n, self.y, to, &end);
+            }
+            Stored::Columns(b, col) => columns(s, x, b, col, &mut self.y[..n], &end),
+            Stored::Rows(b, row) => rows(s, x, b, row, &mut self.y[..n], &end),
+            Stored::Panels(b) => panels(s, x, b, &mut self.y[..n], &end),
+        }
+    }
+}
+
+/// Sums that are finished together.
+const GROUP: usize = 16;
+
+/// Finishes the sums for the elements of `y` from `j` on.
+#[inline(always)]
+fn finish_at<S: Simd, T: Real>(s: S, sums: &[T], y: &mut [T], j: usize, end: &End<'_, T>) {
+    finish(s, sums, &mut y[j..j + sums.len()], [0, j], end);
+}
+
+#[inline(always)]
+fn columns<S: Simd, T: Real>(s: S, x: &[T], b: &[T], col: usize, y: &mut [T], end: &End<'_, T>) {
+    let n = y.len();
+    for j in (0..n).step_by(GROUP) {
+        let mut sums = [T::ZERO; GROUP];
+        let count = GROUP.min(n - j);
+        for g in (0..count).step_by(4) {
+            let column = |i: usize| &b[(j + g + i).min(n - 1) * col..][..x.len()];
+            let four = dots(s, x, [column(0), column(1), column(2), column(3)]);
+            sums[g..g + 4].copy_from_slice(&four);
+        }
+        finish_at(s, &sums[..count], y, j, end);
+    }
+}
+
+/// The products of `x` with four columns that are as long.
+#[inline(always)]
+fn dots<S: Simd, T: Real>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
+    /// Columns of so few vectors are read one after another, as they lie in memory: processors then
+    /// see what comes, and the chains of additions are short enough to overlap.
+    const SHORT: usize = 16;
+    let lanes = S::LANES / T::WIDTH;
+    let whole = x.len() - x.len() % lanes;
+    let mut sums = [T::splat(s, T::ZERO); 4];
+    if whole <= SHORT * lanes {
+        for (sum, column) in sums.iter_mut().zip(&columns) {
+            for k in (0..whole).step_by(lanes) {
+                // SAFETY: both are as long as `x`, of which a whole vector is left.
+                let factors = unsafe {
+                    [T::load_at(s, x.as_ptr().add(k)), T::load_at(s, column.as_ptr().add(k))]
+                };
+                *sum = T::mul_add(s, factors[0], factors[1], *sum);
+            }
+        }
+    } else {
+        for k in (0..whole).step_by(lanes) {
+            // SAFETY: all five are as long as `x`, of which a whole vector is left.
+            unsafe {
+                let x = T::load_at(s, x.as_ptr().add(k));
+                for (sum, column) in sums.iter_mut().zip(&columns) {
+                    *sum = T::mul_add(s, x, T::load_at(s, column.as_ptr().add(k)), *sum);
+                }
+            }
+        }
+    }
+    let mut y = [T::ZERO; 4];
+    let rest = T::load_head(s, &x[whole..]);
+    for ((y, sum), column) in y.iter_mut().zip(sums).zip(&columns) {
+        let column = T::load_head(s, &column[whole..]);
+        *y = T::sum(s, T::mul_add(s, rest, column, sum));
+    }
+    y
+}
+
+/// Columns whose sums stay in the first-level cache while the rows are added to them.
+const STRIP: usize = if HAS_VECTORS { 1024 } else { 128 };
+/// Rows that are added to the sums at once.
+const SWEEP: usize = 8;
+
+#[inline(always)]
+fn rows<S: Simd, T: Real>(s: S, x: &[T], b: &[T], row: usize, y: &mut [T], end: &End<'_, T>) {
+    let n = y.len();
+    let lanes = S::LANES / T::WIDTH;
+    if !S::NARROW && n == 4 * lanes {
+        return short_rows::<S, T, 4>(s, x, b, row, y, end);
+    }
+    if !S::NARROW && n == 8 * lanes {
+        return short_rows::<S, T, 8>(s, x, b, row, y, end);
+    }
+    for j in (0..n).step_by(STRIP) {
+        let mut sums = [T::ZERO; STRIP];
+        let width = STRIP.min(n - j);
+        let sums = &mut sums[..width];
+        let row_of = |k: usize| &b[k * row + j..][..width];
+        let whole = x.len() - x.len() % SWEEP;
+        for k in (0..whole).step_by(SWEEP) {
+            let rows = core::array::from_fn(|i| row_of(k + i));
+            sweep::<S, T, SWEEP>(s, sums, &x[k..], rows);
+        }
+        for k in whole..x.len() {
+            sweep::<S, T, 1>(s, sums, &x[k..], [row_of(k)]);
+        }
+        finish_at(s, sums, y, j, end);
+    }
+}
+
+/// [`rows`] of `V` vectors, whose sums stay in registers.
+#[inline(always)]
+fn short_rows<S: Simd, T: Real, const V: usize>(
+    s: S,
+    x: &[T],
+    b: &[T],
+    row: usize,
+    y: &mut [T],
+    end: &End<'_, T>,
+) {
+    let lanes = S::LANES / T::WIDTH;
+    let mut sums = [T::splat(s, T::ZERO); V];
+    for (k, &x) in x.iter().enumerate() {
+        let (x, row) = (T::splat(s, x), &b[k * row..][..V * lanes]);
+        for (v, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the row has `V` vectors.
+            let row = unsafe { T::load_at(s, row.as_ptr().add(v * lanes)) };
+            *sum = T::mul_add(s, x, row, *sum);
+        }
+    }
+    let mut stored = [T::ZERO; STRIP];
+    for (sum, to) in sums.into_iter().zip(stored.chunks_exact_mut(lanes)) {
+        T::store_head(s, sum, to);
+    }
+    finish_at(s, &stored[..V * lanes], y, 0, end);
+}
+
+/// Adds to the sums as many rows, each times its element of `x`.
+#[inline(always)]
+fn sweep<S: Simd, T: Real, const R: usize>(s: S, sums: &mut [T], x: &[T], rows: [&[T]; R]) {
+    let lanes = S::LANES / T::WIDTH;
+    let mut factors = [T::splat(s, T::ZERO); R];
+    for (factor, &x) in factors.iter_mut().zip(x) {
+        *factor = T::splat(s, x);
+    }
+    let whole = sums.len() - sums.len() % lanes;
+    for j in (0..whole).step_by(lanes) {
+        // SAFETY: the rows are as long as the sums, of which a whole vector is left.
+        unsafe {
+            let to = sums.as_mut_ptr().add(j);
+            let mut sum = T::load_at(s, to);
+            for (&factor, row) in factors.iter().zip(&rows) {
+                sum = T::mul_add(s, factor, T::load_at(s, row.as_ptr().add(j)), sum);
+            }
+            T::store_at(s, sum, to);
+        }
+    }
+    let mut sum = T::load_head(s, &sums[whole..]);
+    for (&factor, row) in factors.iter().zip(&rows) {
+        sum = T::mul_add(s, factor, T::load_head(s, &row[whole..]), sum);
+    }
+    T::store_head(s, sum, &mut sums[whole..]);
+}
+
+#[inline(always)]
+fn panels<S: Simd, T: Real>(s: S, x: &[T], b: Panels<'_, T>, y: &mut [T], end: &End<'_, T>) {
+    match S::LANES {
+        16 => groups::<S, T, 1, 4>(s, x, b, y, end),
+        8 => groups::<S, T, 2, 2>(s, x, b, y, end),
+        _ => groups::<S, T, 4, 1>(s, x, b, y, end),
+    }
+}
+
+/// All panels, of which a row is `V` vectors, `P` at a time.
+#[inline(always)]
+fn groups<S: Simd, T: Real, const V: usize, const P: usize>(
+    s: S,
+    x: &[T],
+    b: Panels<'_, T>,
+    y: &mut [T],
+    end: &End<'_, T>,
+) {
+    let cols = panel_cols::<T>();
+    let mut j = 0;
+    while j < y.len() {
+        let first = b.first + j / cols;
+        let several = !S::NARROW && y.len() - j > (P - 1) * cols;
+        let width = if several { P * cols } else { cols };
+        let mut sums = [[T::ZERO; GROUP]; P];
+        let sums = &mut sums[..width / cols];
+        let mut data = b.data;
+        for x in x.chunks(b.depth.max(1)) {
+            let len = cols * x.len();
+            let group = &data[first * len..][..width / cols * len];
+            if S::NARROW {
+                let new = T::panel_sums(x, &group[..len]);
+                sums[0].iter_mut().zip(new).for_each(|(sum, x)| *sum = sum.add(x));
+            } else if width > cols {
+                panel_sums::<S, T, V, P>(s, x, group, sums);
+            } else {
+                panel_sums::<S, T, V, 1>(s, x, group, sums);
+            }
+            data = &data[b.across * len..];
+        }
+        for (j, sums) in (j..y.len()).step_by(cols).zip(sums) {
+            finish_at(s, &sums[..cols.min(y.len() - j)], y, j, end);
+        }
+        j += width;
+    }
+}
+
+/// Adds `x` times `P` panels, whose rows are `V` vectors, to their sums.
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "sums stay in registers where constants index them")]
+fn panel_sums<S: Simd, T: Real, const V: usize, const P: usize>(
+    s: S,
+    x: &[T],
+    panels: &[T],
+    y: &mut [[T; GROUP]],
+) {
+    let lanes = S::LANES / T::WIDTH;
+    let (row, panel) = (V * lanes, x.len() * V * lanes);
+    assert_eq!(panels.len(), P * panel);
+    // Sums of every other row, so that an addition need not wait for the last one.
+    let [mut even, mut odd] = [[[T::splat(s, T::ZERO); V]; P]; 2];
+    let mut at = panels.as_ptr();
+    let (pairs, rest) = x.as_chunks::<2>();
+    for x in pairs {
+        let x = [T::splat(s, x[0]), T::splat(s, x[1])];
+        for p in 0..P {
+            for v in 0..V {
+                // SAFETY: as many rows as `x` has elements, of `P` panels, are there.
+                let rows = unsafe {
+                    let at = at.add(p * panel + v * lanes);
+                    [T::load_at(s, at), T::load_at(s, at.add(row))]
+                };
+                even[p][v] = T::mul_add(s, x[0], rows[0], even[p][v]);
+                odd[p][v] = T::mul_add(s, x[1], rows[1], odd[p][v]);
+            }
+        }
+        at = at.wrapping_add(2 * row);
+    }
+    for &x in rest {
+        for p in 0..P {
+            for v in 0..V {
+                // SAFETY: as above, of the last row.
+                let row = unsafe { T::load_at(s, at.add(p * panel + v * lanes)) };
+                even[p][v] = T::mul_add(s, T::splat(s, x), row, even[p][v]);
+            }
+        }
+    }
+    let one = T::splat(s, T::ONE);
+    for p in 0..P {
+        for v in 0..V {
+            let sum = T::mul_add(s, even[p][v], one, odd[p][v]);
+            let y = &mut y[p][v * lanes..(v + 1) * lanes];
+            T::store_head(s, T::mul_add(s, T::load_head(s, y), one, sum), y);
+        }
+    }
+}
+
+#[inline(always)]
+fn scattered<S: Simd, T: Real>(
+    s: S,
+    x: &[T],
+    (b, starts): (&[T], &[T]),
+    n: usize,
+    y: &mut [T],
+    to: Target,
+    end: &End<'_, T>,
+) {
+    let lanes = S::LANES / T::WIDTH;
+    assert!(starts.len() == x.len() && n > 0);
+    let last = Starts(starts).last(x.len());
+    assert!(x.is_empty() || reach([[last, 1], [n, 1], [lanes - 1, 1]]) <= b.len());
+    let mut sums = [T::ZERO; STRIP];
+    // As many lines as there is room for, or one in parts.
+    let lines = (STRIP / to.pitch).max(1);
+    for (group, first) in (0..n).step_by(lines * to.pitch).enumerate() {
+        let len = (n - first).min(((lines - 1) * to.pitch).saturating_add(to.width));
+        for part in (0..len).step_by(STRIP) {
+            let sums = &mut sums[..STRIP.min(len - part)];
+            // SAFETY: each row has a vector from every column before `n` on, as was just seen.
+            unsafe { scattered_sums(s, x, (&b[first + part..], starts), sums) };
+            for (line, sums) in sums.chunks(to.pitch).enumerate() {
+                let at = (group * lines + line).saturating_mul(to.width) + part;
+                finish_at(s, &sums[..to.width.min(sums.len())], y, at, end);
+            }
+        }
+    }
+}
+
+/// The sums of as many columns.
+///
+/// # Safety
+/// From each start and each of these columns on, `b` has a vector.
+#[inline(always)]
+unsafe fn scattered_sums<S: Simd, T: Real>(
+    s: S,
+    x: &[T],
+    (b, starts): (&[T], &[T]),
+    sums: &mut [T],
+) {
+    const WIDE: usize = 4;
+    let lanes = S::LANES / T::WIDTH;
+    let (wide, rest) = sums.split_at_mut(sums.len() / (WIDE * lanes) * (WIDE * lanes));
+    for (j, sums) in wide.chunks_exact_mut(WIDE * lanes).enumerate() {
+        // SAFETY: as the caller vouches for.
+        unsafe { scattered_tile::<S, T, WIDE>(s, x, (&b[j * WIDE * lanes..], starts), sums) };
+    }
+    for (j, sums) in rest.chunks_mut(lanes).enumerate() {
+        // SAFETY: likewise.
+        unsafe { scattered_tile::<S, T, 1>(s, x, (&b[wide.len() + j * lanes..], starts), sums) };
+    }
+}
+
+/// The sums of `V` vectors of columns, of which the last may be a part.
+///
+/// # Safety
+/// From each start on, `b` has `V` vectors.
+#[inline(always)]
+unsafe fn scattered_tile<S: Simd, T: Real, const V: usize>(
+    s: S,
+    x: &[T],
+    (b, starts): (&[T], &[T]),
+    y: &mut [T],
+) {
+    let lanes = S::LANES / T::WIDTH;
+    let mut sums = [T::splat(s, T::ZERO); V];
+    for (&x, start) in x.iter().zip(starts) {
+        let x = T::splat(s, x);
+        for (j, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller vouches for the vector.
+            let b = unsafe { T::load_at(s, b.as_ptr().add(start.offset() + j * lanes)) };
+            *sum = T::mul_add(s, x, b, *sum);
+        }
+    }
+    for (sum, y) in sums.into_iter().zip(y.chunks_mut(lanes)) {
+        T::store_head(s, sum, y);
+    }
+}

@@ -1,0 +1,49 @@
+//! Micro-kernels: the inner loops of products and convolutions, and the loops around them that
+//! walk packed panels and tiles. All of the crate's arithmetic with `unsafe` is here and in
+//! [`simd`](crate::simd).
+//!
+//! The operands of a product are copied into *panels*, in the order in which the innermost loop
+//! reads them: 12 rows of the left one, 64 bytes of columns of the right one. All SIMD levels read
+//! the same panels, so a constant operand can be packed once, when a model is compiled, for every
+//! processor.
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
+mod bf16_pairs;
+mod conv_tile;
+mod conv_weight_grad;
+mod depthwise;
+mod depthwise_weight_grad;
+mod end;
+mod epilogue;
+mod gemm;
+mod gemm_tile;
+mod gemv;
+pub(crate) mod int8_conv;
+pub(crate) mod int8_depthwise;
+pub(crate) mod int8_tile;
+mod overlap;
+mod pace;
+mod pack;
+mod real;
+mod span;
+mod stripes;
+mod tiny;
+mod widths;
+mod winograd;
+
+pub(crate) use bf16_pairs::Pairs;
+pub use conv_tile::BLOCK;
+pub(crate) use conv_tile::{MAX_TAPS, PAIRS, Pixels, Span};
+pub(crate) use conv_weight_grad::Weights;
+pub(crate) use depthwise::Depthwise;
+pub(crate) use depthwise_weight_grad::DepthwiseWeights;
+pub(crate) use end::{Addend, Target};
+pub(crate) use epilogue::Epilogue;
+pub(crate) use gemm::{Product, block_depth, scratch, wide_scratch};
+pub(crate) use gemm_tile::{PANEL_ROWS, panel_cols};
+pub(crate) use pack::{Factor, Matrix, Wide, Widen, pack_blocks, pack_left, pack_right, pack_rows};
+pub(crate) use real::Real;
+pub use stripes::STRIPE;
+pub(crate) use stripes::{Stripes, pack_stripes};
+pub(crate) use winograd::{Tiling, Transforms, WinogradInput, WinogradOutput, WinogradProducts};

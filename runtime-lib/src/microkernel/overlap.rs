@@ -1,0 +1,142 @@
+//! Windows that overlap: what a tap reads for a pixel, the tap beside it reads for the pixel before. A
+//! tile of single vectors computes as much as it reads, so that it reads such numbers once.
+
+use super::conv_tile::{BLOCK, MAX_TILE};
+use crate::simd::Simd;
+
+/// How the taps of a row of the window follow each other in the input, where they share what they read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overlap {
+    /// Three, each an element behind the one before.
+    Three,
+    /// Five, likewise.
+    Five,
+    /// Three, the third an element behind the first: of windows that are two columns apart.
+    ThreeApart,
+}
+
+impl Overlap {
+    /// What is so of all rows of a window, if anything.
+    pub fn of(taps: &[usize]) -> Option<Overlap> {
+        let all = |row: usize, apart: usize| {
+            let rows = taps.chunks_exact(row);
+            let last = rows.remainder();
+            let mut neighbors = rows.flat_map(|row| row.iter().zip(&row[apart..]));
+            !taps.is_empty() && last.is_empty() && neighbors.all(|(tap, next)| tap + 1 == *next)
+        };
+        match () {
+            () if all(5, 1) => Some(Overlap::Five),
+            () if all(3, 1) => Some(Overlap::Three),
+            () if all(3, 2) => Some(Overlap::ThreeApart),
+            () => None,
+        }
+    }
+
+    /// Adds the products of one channel to the sums of a tile, one vector for each pixel, and goes on
+    /// to the next one's weights.
+    ///
+    /// # Safety
+    /// As for [`add_rows`]; the taps overlap so.
+    #[inline(always)]
+    pub unsafe fn add<S: Simd, const R: usize, const C: usize, const V: usize>(
+        self,
+        s: S,
+        sums: &mut [[[S::F32; V]; C]; R],
+        w: &mut *const f32,
+        x: (*const f32, usize),
+        taps: &[usize],
+    ) {
+        // SAFETY: the caller's promise is the same.
+        unsafe {
+            match self {
+                Overlap::Three => add_rows::<S, R, C, V, 3, 1>(s, sums, w, x, taps),
+                Overlap::Five => add_rows::<S, R, C, V, 5, 1>(s, sums, w, x, taps),
+                Overlap::ThreeApart => add_rows::<S, R, C, V, 3, 2>(s, sums, w, x, taps),
+            }
+        }
+    }
+}
+
+/// Whether a tile of so many pixels, each one vector, is to share what it reads: a large one, which most
+/// pixels belong to.
+pub(super) const fn pays<S: Simd>(pixels: usize) -> bool {
+    S::LANES == BLOCK && pixels >= BLOCK
+}
+
+/// Writes down what is done for each pixel of a tile, of which there are at most [`MAX_TILE`]. A loop of so
+/// many steps would not be unrolled before the sums are given registers.
+macro_rules! each_pixel {
+    (|$pixel:ident| $do:expr) => {
+        each_pixel!(@ $pixel $do; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19)
+    };
+    (@ $pixel:ident $do:expr; $($i:literal)*) => {$({
+        let $pixel = $i;
+        $do
+    })*};
+}
+
+/// Adds the products of one channel to the sums of a tile of `R` rows and `C` columns, one vector for each
+/// pixel. A row of the window is `K` taps, of which each is an element behind the one `APART` before it.
+/// `x` is what the tile reads, and how far apart its rows are in there.
+///
+/// # Safety
+/// What the taps read from `x` on is there, for all pixels, and so are their weights from `w` on.
+#[inline(always)]
+unsafe fn add_rows<
+    S: Simd,
+    const R: usize,
+    const C: usize,
+    const V: usize,
+    const K: usize,
+    const APART: usize,
+>(
+    s: S,
+    sums: &mut [[[S::F32; V]; C]; R],
+    w: &mut *const f32,
+    (x, x_row): (*const f32, usize),
+    taps: &[usize],
+) {
+    const { assert!(R * C <= MAX_TILE) };
+    for taps in taps.chunks_exact(K) {
+        // SAFETY: the caller vouches for what the taps read. Tap `k` is the one `APART` before it, for
+        // the pixel behind.
+        unsafe {
+            let mut weights = [s.splat(0.0); K];
+            for (k, weights) in weights.iter_mut().enumerate() {
+                *weights = s.load_at(w.add(k * BLOCK));
+            }
+            let mut read = [s.splat(0.0); K];
+            each_pixel!(|pixel| if pixel < R * C {
+                let (row, col) = (pixel / C, pixel % C);
+                for k in 0..K {
+                    read[k] = if col > 0 && k + APART < K {
+                        read[k + APART]
+                    } else {
+                        s.splat(*x.add(row * x_row + col + taps[k % APART] + k / APART))
+                    };
+                }
+                let sum = &mut sums[row][col][0];
+                for (&x, &w) in read.iter().zip(&weights) {
+                    *sum = s.mul_add(x, w, *sum);
+                }
+            });
+            *w = w.add(K * BLOCK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Overlap;
+
+    #[test]
+    fn neighbors_are_told_from_others() {
+        assert_eq!(Overlap::of(&[0, 1, 2, 34, 35, 36]), Some(Overlap::Three));
+        assert_eq!(Overlap::of(&[7, 8, 9, 10, 11]), Some(Overlap::Five));
+        // One phase of the columns stands behind the other.
+        assert_eq!(Overlap::of(&[0, 17, 1, 34, 51, 35]), Some(Overlap::ThreeApart));
+        for others in [&[][..], &[0], &[0, 1], &[0, 2, 4], &[0, 1, 2, 34, 35, 37], &[0, 16, 32]] {
+            assert_eq!(Overlap::of(others), None, "{others:?}");
+        }
+    }
+}

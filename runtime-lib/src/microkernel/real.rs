@@ -1,0 +1,302 @@
+//! The elements that have vectors at every level.
+
+use super::gemm_tile::{Block, Distance, Starts};
+use super::gemv::RowProduct;
+use super::pack::{PackColumns, PackRows, Part, Widen, pack_columns, pack_rows};
+use super::tiny::Tiny;
+use crate::loops::epilogue::{Activation, cap_rows};
+use crate::simd;
+use crate::simd::{MAX_LANES, Simd, dispatch};
+use crate::threads::Own;
+use crate::{Float, Number};
+
+/// `f32` or `f64`, with its vectors.
+pub(crate) trait Real: Float<Wide = Self> + Own {
+    /// A vector at the level `S`.
+    type Vector<S: Simd>: Copy;
+    /// How many lanes of `f32` one element takes.
+    const WIDTH: usize;
+
+    /// `x` in every lane.
+    fn splat<S: Simd>(s: S, x: Self) -> Self::Vector<S>;
+    /// `a · b + c`.
+    fn mul_add<S: Simd>(
+        s: S,
+        a: Self::Vector<S>,
+        b: Self::Vector<S>,
+        c: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+    /// `min(max(x, low), high)`; NaN where `x` is.
+    fn clamp<S: Simd>(s: S, x: Self::Vector<S>, low: Self, high: Self) -> Self::Vector<S>;
+    /// The sum of all lanes.
+    fn sum<S: Simd>(s: S, x: Self::Vector<S>) -> Self;
+    /// A vector from an address.
+    ///
+    /// # Safety
+    /// A vector's elements at the address can be read.
+    unsafe fn load_at<S: Simd>(s: S, from: *const Self) -> Self::Vector<S>;
+    /// Writes a vector at an address.
+    ///
+    /// # Safety
+    /// A vector's elements at the address can be written.
+    unsafe fn store_at<S: Simd>(s: S, x: Self::Vector<S>, to: *mut Self);
+    /// The elements of a slice that may be shorter than a vector; zeros follow.
+    fn load_head<S: Simd>(s: S, from: &[Self]) -> Self::Vector<S>;
+    /// Writes as many lanes as a slice has room for.
+    fn store_head<S: Simd>(s: S, x: Self::Vector<S>, to: &mut [Self]);
+
+    /// The sums of the products of `x` and one panel's columns, where no vectors are.
+    fn panel_sums(x: &[Self], panel: &[Self]) -> [Self; MAX_LANES];
+
+    /// The bits, as an offset.
+    fn offset(self) -> usize;
+    /// The element whose bits are an offset.
+    fn of_offset(offset: usize) -> Self;
+
+    /// Writes so many rows of a panel, which are so long and start so far apart, as columns.
+    fn pack_rows(rows: &[Self], apart: usize, of: Part, panel: &mut [Self]);
+    /// Writes as many columns as a panel has, which start so far apart, as rows.
+    fn pack_columns(columns: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
+    /// The elements of a packed factor from `first` on.
+    fn widen_part(from: &dyn Widen, first: usize, to: &mut [Self]);
+    /// Multiplies a block at the best level: compiled in this crate, once.
+    fn multiply(block: Block<'_, Self, Distance>);
+    /// The same, for rows of the right factor that start anywhere.
+    fn multiply_rows(block: Block<'_, Self, Starts<'_, Self>>);
+    /// Multiplies a row at the best level: compiled in this crate, once.
+    fn multiply_row(product: RowProduct<'_, Self>);
+    /// The same, for small matrices.
+    fn multiply_tiny(product: &mut Tiny<'_, Self>);
+    /// `y[i] = f(y[i])` for `rows` times `cols` elements, whose rows start `stride` apart.
+    fn activate(f: Activation, y: &mut [Self], rows: usize, cols: usize, stride: usize);
+    /// Keeps as many elements, which stand likewise, between two bounds.
+    fn cap(bounds: (Self, Self), y: &mut [Self], rows: usize, cols: usize, stride: usize);
+}
+
+impl Real for f32 {
+    type Vector<S: Simd> = S::F32;
+    const WIDTH: usize = 1;
+
+    #[inline(always)]
+    fn splat<S: Simd>(s: S, x: f32) -> S::F32 {
+        s.splat(x)
+    }
+
+    #[inline(always)]
+    fn mul_add<S: Simd>(s: S, a: S::F32, b: S::F32, c: S::F32) -> S::F32 {
+        s.mul_add(a, b, c)
+    }
+
+    #[inline(always)]
+    fn clamp<S: Simd>(s: S, x: S::F32, low: f32, high: f32) -> S::F32 {
+        s.min(s.splat(high), s.max(s.splat(low), x))
+    }
+
+    #[inline(always)]
+    fn sum<S: Simd>(s: S, x: S::F32) -> f32 {
+        s.sum(x)
+    }
+
+    #[inline(always)]
+    unsafe fn load_at<S: Simd>(s: S, from: *const f32) -> S::F32 {
+        // SAFETY: the caller vouches for the address.
+        unsafe { s.load_at(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_at<S: Simd>(s: S, x: S::F32, to: *mut f32) {
+        // SAFETY: the caller vouches for the address.
+        unsafe { s.store_at(x, to) }
+    }
+
+    #[inline(always)]
+    fn load_head<S: Simd>(s: S, from: &[f32]) -> S::F32 {
+        s.load_head(from)
+    }
+
+    #[inline(always)]
+    fn store_head<S: Simd>(s: S, x: S::F32, to: &mut [f32]) {
+        s.store_head(x, to);
+    }
+
+    #[inline(always)]
+    fn panel_sums(x: &[f32], panel: &[f32]) -> [f32; MAX_LANES] {
+        let mut sums = [0.0; MAX_LANES];
+        assert!(panel.len() >= x.len() * MAX_LANES);
+        // SAFETY: the panel has sixteen weights for each number.
+        unsafe {
+            simd::scalar_tile::add_products(&mut sums, panel.as_ptr(), x.as_ptr(), &[0], x.len())
+        };
+        sums
+    }
+
+    #[inline(always)]
+    fn offset(self) -> usize {
+        self.to_bits() as usize
+    }
+
+    #[inline(always)]
+    fn of_offset(offset: usize) -> f32 {
+        f32::from_bits(offset as u32)
+    }
+
+    #[inline(never)]
+    fn pack_rows(rows: &[f32], apart: usize, (count, depth): Part, panel: &mut [f32]) {
+        dispatch(PackRows { rows, apart, count, depth, panel });
+    }
+
+    #[inline(never)]
+    fn pack_columns(columns: &[f32], apart: usize, depth: usize, panel: &mut [f32]) {
+        dispatch(PackColumns { columns, apart, depth, panel });
+    }
+
+    #[inline(always)]
+    fn widen_part(from: &dyn Widen, first: usize, to: &mut [f32]) {
+        from.widen(first, to);
+    }
+
+    #[inline(never)]
+    fn multiply(block: Block<'_, f32, Distance>) {
+        dispatch(block);
+    }
+
+    #[inline(never)]
+    fn multiply_rows(block: Block<'_, f32, Starts<'_, f32>>) {
+        dispatch(block);
+    }
+
+    #[inline(never)]
+    fn multiply_row(product: RowProduct<'_, f32>) {
+        product.share();
+    }
+
+    #[inline(never)]
+    fn multiply_tiny(product: &mut Tiny<'_, f32>) {
+        dispatch(product);
+    }
+
+    fn activate(f: Activation, y: &mut [f32], rows: usize, cols: usize, stride: usize) {
+        f.apply_rows(y, rows, cols, stride);
+    }
+
+    fn cap((min, max): (f32, f32), y: &mut [f32], rows: usize, cols: usize, stride: usize) {
+        cap_rows((min, max), y, rows, cols, stride);
+    }
+}
+
+impl Real for f64 {
+    type Vector<S: Simd> = S::F64;
+    const WIDTH: usize = 2;
+
+    #[inline(always)]
+    fn splat<S: Simd>(s: S, x: f64) -> S::F64 {
+        s.splat_f64(x)
+    }
+
+    #[inline(always)]
+    fn mul_add<S: Simd>(s: S, a: S::F64, b: S::F64, c: S::F64) -> S::F64 {
+        s.mul_add_f64(a, b, c)
+    }
+
+    #[inline(always)]
+    fn clamp<S: Simd>(s: S, x: S::F64, low: f64, high: f64) -> S::F64 {
+        s.min_f64(s.splat_f64(high), s.max_f64(s.splat_f64(low), x))
+    }
+
+    #[inline(always)]
+    fn sum<S: Simd>(s: S, x: S::F64) -> f64 {
+        s.sum_f64(x)
+    }
+
+    #[inline(always)]
+    unsafe fn load_at<S: Simd>(s: S, from: *const f64) -> S::F64 {
+        // SAFETY: the caller vouches for the address.
+        unsafe { s.load_f64_at(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_at<S: Simd>(s: S, x: S::F64, to: *mut f64) {
+        // SAFETY: the caller vouches for the address.
+        unsafe { s.store_f64_at(x, to) }
+    }
+
+    #[inline(always)]
+    fn load_head<S: Simd>(s: S, from: &[f64]) -> S::F64 {
+        s.load_head_f64(from)
+    }
+
+    #[inline(always)]
+    fn store_head<S: Simd>(s: S, x: S::F64, to: &mut [f64]) {
+        s.store_head_f64(x, to);
+    }
+
+    #[inline(always)]
+    fn panel_sums(x: &[f64], panel: &[f64]) -> [f64; MAX_LANES] {
+        let mut sums = [0.0; MAX_LANES];
+        for (&x, row) in x.iter().zip(panel.chunks_exact(MAX_LANES / 2)) {
+            sums.iter_mut().zip(row).for_each(|(sum, w)| *sum += x * w);
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn offset(self) -> usize {
+        self.to_bits() as usize
+    }
+
+    #[inline(always)]
+    fn of_offset(offset: usize) -> f64 {
+        f64::from_bits(offset as u64)
+    }
+
+    fn pack_rows(rows: &[f64], apart: usize, of: Part, panel: &mut [f64]) {
+        pack_rows(rows, apart, of, panel);
+    }
+
+    fn pack_columns(columns: &[f64], apart: usize, depth: usize, panel: &mut [f64]) {
+        pack_columns(columns, apart, depth, panel);
+    }
+
+    fn widen_part(from: &dyn Widen, first: usize, to: &mut [f64]) {
+        for (i, to) in to.iter_mut().enumerate() {
+            let mut wide = [0.0];
+            from.widen(first + i, &mut wide);
+            *to = f64::from(wide[0]);
+        }
+    }
+
+    #[inline(never)]
+    fn multiply(block: Block<'_, f64, Distance>) {
+        dispatch(block);
+    }
+
+    #[inline(never)]
+    fn multiply_rows(block: Block<'_, f64, Starts<'_, f64>>) {
+        dispatch(block);
+    }
+
+    #[inline(never)]
+    fn multiply_row(product: RowProduct<'_, f64>) {
+        product.share();
+    }
+
+    #[inline(never)]
+    fn multiply_tiny(product: &mut Tiny<'_, f64>) {
+        dispatch(product);
+    }
+
+    fn activate(f: Activation, y: &mut [f64], rows: usize, cols: usize, stride: usize) {
+        if f != Activation::Identity && cols > 0 {
+            let rows = y.chunks_mut(stride).take(rows);
+            rows.for_each(|row| row[..cols].iter_mut().for_each(|y| *y = f.of(*y)));
+        }
+    }
+
+    fn cap((min, max): (f64, f64), y: &mut [f64], rows: usize, cols: usize, stride: usize) {
+        for row in y.chunks_mut(stride.max(1)).take(rows) {
+            for y in &mut row[..cols] {
+                *y = Number::minimum(Number::maximum(*y, min), max);
+            }
+        }
+    }
+}

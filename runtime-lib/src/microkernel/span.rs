@@ -1,0 +1,112 @@
+//! What neighboring channels of the input add to the sums of a tile of pixels.
+
+use super::conv_tile::{BLOCK, Pixels, Span, place};
+use super::overlap;
+use super::pace::Pace;
+use crate::simd::Simd;
+
+/// Weights are read so much ahead of their iteration: longer than a second-level cache takes.
+const AHEAD: usize = 6;
+
+/// Where a tile is in the weights.
+pub(super) struct Stream {
+    /// Those that are multiplied next.
+    pub w: *const f32,
+    /// Those of a later tile that are asked for meanwhile.
+    pub later: *const f32,
+    /// How far apart those are.
+    pub step: usize,
+}
+
+impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
+    /// Adds the products of some channels to the sums of a tile, which starts at `pixel` in the input.
+    ///
+    /// # Safety
+    /// As for a tile, and `weights` are at the channels'.
+    #[inline(always)]
+    pub(super) unsafe fn add_span<S: Simd, const R: usize, const C: usize, const V: usize>(
+        &self,
+        s: S,
+        sums: &mut [[[S::F32; V]; C]; R],
+        weights: &mut Stream,
+        (pace, pixel): (Pace, *const f32),
+        span: Span,
+    ) {
+        let mut x = pixel.wrapping_add(span.first / UNIT * self.x_block);
+        let (mut left, mut first) = (span.count, span.first % UNIT);
+        while left > 0 {
+            let lanes = left.min(UNIT - first);
+            if UNIT > 1 && left > lanes {
+                for r in 0..R {
+                    for c in 0..C {
+                        s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
+                    }
+                }
+            }
+            // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
+            unsafe {
+                // A constant, so that no other tile is compiled for it.
+                if const { UNIT == 1 && !PAIRED && V == 1 && overlap::pays::<S>(R * C) }
+                    && let Some(overlap) = pace.overlap
+                {
+                    let x = (x, self.x_row);
+                    overlap.add(s, sums, &mut weights.w, x, self.taps);
+                } else {
+                    self.add_lanes(s, sums, weights, (pace, x.add(first)), lanes);
+                }
+            }
+            // Not past what `check` saw: the last block has nothing behind it.
+            x = x.wrapping_add(self.x_block);
+            left -= lanes;
+            first = 0;
+        }
+    }
+
+    /// Adds the products of some channels of a block, the first of which is at `x`.
+    ///
+    /// # Safety
+    /// As for `add_span`.
+    #[inline(always)]
+    unsafe fn add_lanes<S: Simd, const R: usize, const C: usize, const V: usize>(
+        &self,
+        s: S,
+        sums: &mut [[[S::F32; V]; C]; R],
+        Stream { w, later, step }: &mut Stream,
+        (Pace { w_block, .. }, x): (Pace, *const f32),
+        lanes: usize,
+    ) {
+        for &tap in self.taps {
+            for lane in 0..lanes {
+                // A tile of single vectors reads as much as it can: it has no time to ask.
+                if V > 1 {
+                    for block in 0..V * S::LANES / BLOCK {
+                        s.prefetch(w.wrapping_add(block * w_block), AHEAD * BLOCK);
+                    }
+                    s.prefetch_for_later(*later);
+                    *later = later.wrapping_add(*step);
+                }
+                // SAFETY: the caller vouches for the tap of the channel, and for its weights.
+                unsafe {
+                    let mut weights = [s.splat(0.0); V];
+                    for (v, weights) in weights.iter_mut().enumerate() {
+                        *weights = s.load_at(w.add(place::<S>(v, w_block)));
+                    }
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let x = x.add(tap + r * self.x_row + lane);
+                        for (c, sums) in sums.iter_mut().enumerate() {
+                            let x = s.splat(*x.add(c * UNIT));
+                            for (sum, &w) in sums.iter_mut().zip(&weights) {
+                                *sum = if PAIRED {
+                                    s.add_pairs(x, w, *sum)
+                                } else {
+                                    s.mul_add(x, w, *sum)
+                                };
+                            }
+                        }
+                    }
+                    *w = w.add(BLOCK);
+                }
+            }
+        }
+    }
+}

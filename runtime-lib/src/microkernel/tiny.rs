@@ -1,0 +1,105 @@
+//! Products of small matrices, as attention over a few places has many: to pack their factors takes
+//! longer than to multiply them.
+
+use super::end::{End, finish_vector};
+use super::gemm_tile::panel_cols;
+use super::pack::Matrix;
+use super::real::Real;
+use crate::arena::Aligned;
+use crate::loops::bounds::reach;
+use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
+
+/// The longest sums.
+const MAX_K: usize = 16;
+/// Rows of the result whose sums are in registers at once: enough of them to keep the processor busy.
+const ROWS: usize = 8;
+
+/// `y = end(a · b)`, for a right factor that [`fits`].
+pub(crate) struct Tiny<'a, T> {
+    /// Rows of the result, of which there are some.
+    pub m: usize,
+    /// Columns of the result, likewise.
+    pub n: usize,
+    /// The length of the sums.
+    pub k: usize,
+    /// The left factor.
+    pub a: Matrix<'a, T>,
+    /// The right factor.
+    pub b: Matrix<'a, T>,
+    /// The result.
+    pub y: &'a mut [T],
+    /// How far one row of it starts from the next.
+    pub y_row: usize,
+    /// What becomes of the sums.
+    pub end: End<'a, T>,
+}
+
+/// Whether a right factor of `k` rows and `n` columns is so small.
+pub(crate) const fn fits<T>(n: usize, k: usize) -> bool {
+    HAS_VECTORS && n <= panel_cols::<T>() && k <= MAX_K
+}
+
+/// The rows of the right factor, each in as many elements as the widest vector of `f32` has.
+type Rows<T> = Aligned<[[T; MAX_LANES]; MAX_K]>;
+
+// By reference, as it takes long to hand over.
+impl<T: Real> WithSimd for &mut Tiny<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Tiny { m, n, k, a, b, .. } = *self;
+        assert!(m > 0 && n <= MAX_LANES && k <= MAX_K);
+        assert!(k == 0 || reach([[m - 1, a.row], [k - 1, a.col]]) < a.data.len());
+        let mut rows: Rows<T> = Aligned([[T::ZERO; MAX_LANES]; MAX_K]);
+        for (i, row) in rows.0.iter_mut().take(k).enumerate() {
+            let from = &b.data[i * b.row..];
+            if b.col == 1 {
+                let lanes = S::LANES / T::WIDTH;
+                for j in (0..n).step_by(lanes) {
+                    let vector = T::load_head(s, &from[j..n.min(j + lanes)]);
+                    T::store_head(s, vector, &mut row[j..j + lanes]);
+                }
+            } else {
+                row[..n].iter_mut().enumerate().for_each(|(j, to)| *to = from[j * b.col]);
+            }
+        }
+        for i in (0..m).step_by(ROWS) {
+            for j in (0..n).step_by(S::LANES / T::WIDTH) {
+                // SAFETY: the left factor has its last element, as was just seen, and `i < m`.
+                unsafe { self.tile(s, &rows, i, j) };
+            }
+        }
+    }
+}
+
+impl<T: Real> Tiny<'_, T> {
+    /// A vector of columns from column `j` on of [`ROWS`] rows from row `i` on, or of those that are left.
+    ///
+    /// # Safety
+    /// The left factor has an element for each of `m` rows and `k` columns, and `i < m`.
+    #[inline(always)]
+    unsafe fn tile<S: Simd>(&mut self, s: S, rows: &Rows<T>, i: usize, j: usize) {
+        let Tiny { m, n, k, a, y_row, end, .. } = *self;
+        let lanes = S::LANES / T::WIDTH;
+        // Rows that are missing are the last one again.
+        let starts: [usize; ROWS] = core::array::from_fn(|r| (i + r).min(m - 1) * a.row);
+        let mut sums = [T::splat(s, T::ZERO); ROWS];
+        for (k, row) in rows.0.iter().take(k).enumerate() {
+            let row = T::load_head(s, &row[j..j + lanes]);
+            for (sum, start) in sums.iter_mut().zip(starts) {
+                // SAFETY: the caller vouches for the element.
+                let a = unsafe { *a.data.as_ptr().add(start + k * a.col) };
+                *sum = T::mul_add(s, T::splat(s, a), row, *sum);
+            }
+        }
+        for (r, sum) in sums.into_iter().enumerate() {
+            let i = i + r;
+            if i < m {
+                let to = &mut self.y[i * y_row + j..][..lanes.min(n - j)];
+                let start = T::splat(s, end.for_row(i));
+                finish_vector(s, [sum, start], to, [i, j], &end);
+            }
+        }
+    }
+}
