@@ -240,3 +240,15 @@ fn kernels_have_a_module_for_each_family_of_operators() {
     expected.extend(NO_OPERATORS.iter().map(|(name, _)| (*name).to_owned()));
     assert_eq!(modules(&root().join("runtime-lib/src/kernels")), expected);
 }
+
+#[test]
+fn every_workspace_has_the_same_minimum_rust_version() {
+    let minimum = |folder: &str| {
+        let manifest = text(&root().join(folder).join("Cargo.toml"));
+        let line = manifest.lines().find(|line| line.starts_with("rust-version = "));
+        line.expect("the manifest states it").to_owned()
+    };
+    for folder in ["examples/firmware", "examples/wasm", "tests/peers", "tests/targets"] {
+        assert_eq!(minimum(folder), minimum(""), "in {folder}");
+    }
+}
