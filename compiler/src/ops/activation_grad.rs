@@ -37,10 +37,10 @@ pub struct GeluGrad {
 
 static EXACT: Kernel<NoParams> = kernel!(WIDE T, activation_grad::gelu_grad::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.output(0)),
-    in_place gelu_slope_in_place::<T> |f, a, _p| f(a.output(0), a.input(0)));
+    in_place gelu_grad_in_place::<T> |f, a, _p| f(a.output(0), a.input(0)));
 static APPROXIMATE: Kernel<NoParams> = kernel!(WIDE T, activation_grad::gelu_tanh_grad::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.output(0)),
-    in_place gelu_tanh_slope_in_place::<T> |f, a, _p| f(a.output(0), a.input(0)));
+    in_place gelu_tanh_grad_in_place::<T> |f, a, _p| f(a.output(0), a.input(0)));
 
 impl Op for GeluGrad {
     fn name(&self) -> &'static str {
@@ -70,7 +70,7 @@ pub struct SoftmaxGrad;
 
 static SOFTMAX: Kernel<(Dim,)> = kernel!(WIDE T, activation_grad::softmax_grad::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0),
-    in_place softmax_slope_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p.0));
+    in_place softmax_grad_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p.0));
 
 impl Op for SoftmaxGrad {
     fn name(&self) -> &'static str {

@@ -1,9 +1,9 @@
-//! Activation functions. The 16-bit types calculate in `f32` and round once, at the end. What is
-//! said of `f32` holds at every SIMD level and without vectors; functions without a bound are sums
-//! and products, each rounded.
+//! Activation functions. 16-bit types compute in `f32` and round once, at the end. Error bounds for
+//! `f32` hold at every SIMD level and without SIMD; a function without a stated bound consists of
+//! additions and multiplications, each rounded.
 //!
-//! [`gelu`], [`gelu_tanh`], [`hard_swish`], [`mish`] and [`swish`] are products of `x` and what is
-//! zero at -∞: there they are NaN, as what ONNX defines them by is when it is written out.
+//! [`gelu`], [`gelu_tanh`], [`hard_swish`], [`mish`] and [`swish`] multiply `x` by a factor that is
+//! zero at -∞, so they return NaN there, as ONNX's own definitions of these functions do.
 
 use crate::loops::broadcast::{fast, zip_fast, zip_fast_in_place};
 use crate::loops::elementwise::{
@@ -23,7 +23,7 @@ pub fn celu_in_place<T: Float>(y: &mut [T], alpha: f32) {
     activate_in_place(y, Activation::Celu { alpha });
 }
 
-/// `y = min(max(x, min), max)`; a bound that is absent does not bind, and each holds one element.
+/// `y = min(max(x, min), max)`. Each bound has one element; an absent bound does not limit.
 pub fn clip<T: Number>(x: &[T], min: Option<&[T]>, max: Option<&[T]>, y: &mut [T]) {
     let (min, max) = bounds(min, max);
     map_fast(x, y, clip_f32(min, max), |x| x.maximum(min).minimum(max));
@@ -197,7 +197,7 @@ pub fn swiglu<T: Float>(a: &[T], b: &[T], y: &mut [T], alpha: f32) {
 pub fn swiglu_in_place<T: Float>(y: &mut [T], b: &[T], alpha: f32) {
     let f = Activation::Swish { alpha };
     match (T::as_f32_mut(y), T::as_f32(b)) {
-        // In parts that stay in the nearest cache between the function and the product.
+        // Processes parts that stay in the L1 cache between the function and the product.
         (Some(y), Some(b)) => {
             for (y, b) in y.chunks_mut(PART).zip(b.chunks(PART)) {
                 f.apply(y);
@@ -213,7 +213,7 @@ pub fn swiglu_in_place<T: Float>(y: &mut [T], b: &[T], alpha: f32) {
     }
 }
 
-/// How many numbers are worked on at a time, in steps that pass over them one after another.
+/// Elements per part, between the passes of several steps.
 const PART: usize = 2048;
 
 /// `y = x` above `α`, else zero.
@@ -275,7 +275,7 @@ mod tests {
     type Kernel<T> = fn(&[T], &mut [T]);
     type InPlace<T> = fn(&mut [T]);
 
-    /// Holds a kernel against its formula in `f64`, in both types and in place.
+    /// Compares a kernel with its formula in `f64`, in both types and in place.
     fn check(kernels: (Kernel<f32>, InPlace<f32>, Kernel<f64>), formula: fn(f64) -> f64) {
         const X: [f64; 15] = [
             -90.0, -20.5, -3.75, -1.5, -0.75, -0.25, -1e-4, 0.0, 1e-4, 0.25, 0.75, 1.5, 3.75, 20.5,
@@ -381,7 +381,7 @@ mod tests {
         let kernels: [InPlace<f32>; 2] =
             [|y| shrink_in_place(y, 0.0, 0.5), |y| thresholded_relu_in_place(y, 1.0)];
         for kernel in kernels {
-            // In a vector, and beside it.
+            // Covers whole vectors and a tail.
             let mut y = [f32::NAN, 0.25, f32::INFINITY].repeat(11);
             kernel(&mut y);
             assert_eq!(y, [0.0, 0.0, f32::INFINITY].repeat(11));

@@ -1,49 +1,49 @@
-//! Grads: a derivative times that of an activation function, where that is more than a gate, and the
-//! derivative of a softmax.
+//! Gradients of activation functions that need more than a gate, and of softmax.
 
 use crate::Float;
 use crate::simd::{Pointwise, Simd, WithSimd, dispatch, math};
 use crate::threads;
 
-/// `dx = dy (Φ(x) + x φ(x))`, with the distribution function and the density of the normal
-/// distribution: the derivative of [`gelu`](crate::kernels::activation::gelu). NaN at ±∞, as `x φ(x)` is.
+/// `dx = dy (Φ(x) + x φ(x))`, with the distribution function `Φ` and the density `φ` of the normal
+/// distribution: the gradient of [`gelu`](crate::kernels::activation::gelu). NaN at ±∞, as `x φ(x)`
+/// is.
 #[inline(never)]
 pub fn gelu_grad<T: Float>(dy: &[T], x: &[T], dx: &mut [T]) {
     dx.copy_from_slice(dy);
-    gelu_slope_in_place(dx, x);
+    gelu_grad_in_place(dx, x);
 }
 
 /// [`gelu_grad`] in place.
 #[inline(never)]
-pub fn gelu_slope_in_place<T: Float>(dx: &mut [T], x: &[T]) {
+pub fn gelu_grad_in_place<T: Float>(dx: &mut [T], x: &[T]) {
     along(dx, x, Gelu, of_gelu);
 }
 
 /// `dx = dy/2 (1 + t + x (1 - t²) z')` with `t = tanh(z)` and `z = √(2/π) (x + 0.044715 x³)`: the
-/// derivative of [`gelu_tanh`](crate::kernels::activation::gelu_tanh). NaN at ±∞, as the product is.
+/// gradient of [`gelu_tanh`](crate::kernels::activation::gelu_tanh). NaN at ±∞, as the product is.
 #[inline(never)]
 pub fn gelu_tanh_grad<T: Float>(dy: &[T], x: &[T], dx: &mut [T]) {
     dx.copy_from_slice(dy);
-    gelu_tanh_slope_in_place(dx, x);
+    gelu_tanh_grad_in_place(dx, x);
 }
 
 /// [`gelu_tanh_grad`] in place.
 #[inline(never)]
-pub fn gelu_tanh_slope_in_place<T: Float>(dx: &mut [T], x: &[T]) {
+pub fn gelu_tanh_grad_in_place<T: Float>(dx: &mut [T], x: &[T]) {
     along(dx, x, GeluTanh, of_gelu_tanh);
 }
 
-/// `dx = y (dy - Σ y dy)` along rows of `len` elements: the derivative of
+/// `dx = y (dy - Σ y dy)` along rows of `len` elements: the gradient of
 /// [`softmax`](crate::kernels::softmax::softmax), whose result is `y`.
 #[inline(never)]
 pub fn softmax_grad<T: Float>(dy: &[T], y: &[T], dx: &mut [T], len: usize) {
     dx.copy_from_slice(dy);
-    softmax_slope_in_place(dx, y, len);
+    softmax_grad_in_place(dx, y, len);
 }
 
 /// [`softmax_grad`] in place.
 #[inline(never)]
-pub fn softmax_slope_in_place<T: Float>(dx: &mut [T], y: &[T], len: usize) {
+pub fn softmax_grad_in_place<T: Float>(dx: &mut [T], y: &[T], len: usize) {
     match (T::as_f32_mut(dx), T::as_f32(y)) {
         (Some(dx), Some(y)) => {
             let cost = 2 * dx.len();
@@ -90,7 +90,7 @@ impl WithSimd for SoftmaxRows<'_> {
     }
 }
 
-/// The sum of the products of the elements of two rows.
+/// Returns the dot product of two rows.
 #[inline(always)]
 fn product<S: Simd>(s: S, x: &[f32], y: &[f32]) -> f32 {
     let (xs, ys) = (x.chunks_exact(S::LANES), y.chunks_exact(S::LANES));
@@ -100,16 +100,16 @@ fn product<S: Simd>(s: S, x: &[f32], y: &[f32]) -> f32 {
         sums = s.mul_add(s.load(x), s.load(y), sums);
     }
     if !rest.is_empty() {
-        // What a vector lacks is zero in both.
+        // The missing lanes of the last vector are zero in both.
         sums = s.mul_add(s.load_head(rest), s.load_head(rest_of_y), sums);
     }
     s.sum(sums)
 }
 
-/// What a gradient costs, in elements that are read and written.
+/// The cost of one element, in elements read or written.
 const COST: usize = 8;
 
-/// Multiplies each element by the gradient at the one of `x`.
+/// Multiplies each element of `dx` by the derivative at the corresponding element of `x`.
 #[inline(always)]
 fn along<T: Float>(dx: &mut [T], x: &[T], vectors: impl Pointwise, gradient: fn(f64) -> f64) {
     match (T::as_f32_mut(dx), T::as_f32(x)) {
@@ -193,7 +193,7 @@ mod tests {
 
     type Kernel<T> = fn(&[T], &[T], &mut [T]);
 
-    /// Holds a kernel against the gradient of the function itself, between two points close by.
+    /// Compares a kernel with the difference quotient of the function.
     fn check(kernels: (Kernel<f32>, Kernel<f64>), f: fn(f64) -> f64) {
         let x: Vec<f64> = (-901..900).map(|i| f64::from(i) / 64.0).collect();
         let near = |x: f64| (f(x + 1e-4) - f(x - 1e-4)) / 2e-4;

@@ -1,4 +1,4 @@
-//! Where the largest and smallest elements lie: `ArgMax`, `ArgMin` and `TopK`.
+//! Indices of the largest and smallest elements: `ArgMax`, `ArgMin` and `TopK`.
 
 use crate::Number;
 use crate::error::{Error, Result};
@@ -7,38 +7,39 @@ use crate::loops::fold::{Fold, Max, Min};
 use crate::loops::geometry::Axis;
 use crate::loops::index::{signed, size};
 
-/// The place of the largest element along the axis; the first, where there are several.
+/// Returns the index of the largest element along the axis; the first of equal ones.
 pub fn arg_max<T: Reduce>(x: &[T], y: &mut [i64], geometry: Axis) {
     arg::<T, Largest, false>(x, y, geometry);
 }
 
-/// The place of the largest element along the axis; the last, where there are several.
+/// Returns the index of the largest element along the axis; the last of equal ones.
 pub fn arg_max_last<T: Reduce>(x: &[T], y: &mut [i64], geometry: Axis) {
     arg::<T, Largest, true>(x, y, geometry);
 }
 
-/// The place of the smallest element along the axis; the first, where there are several.
+/// Returns the index of the smallest element along the axis; the first of equal ones.
 pub fn arg_min<T: Reduce>(x: &[T], y: &mut [i64], geometry: Axis) {
     arg::<T, Smallest, false>(x, y, geometry);
 }
 
-/// The place of the smallest element along the axis; the last, where there are several.
+/// Returns the index of the smallest element along the axis; the last of equal ones.
 pub fn arg_min_last<T: Reduce>(x: &[T], y: &mut [i64], geometry: Axis) {
     arg::<T, Smallest, true>(x, y, geometry);
 }
 
-/// The largest elements along the axis in falling order, and their places. There are as many as
-/// the results have room for; of equal ones the first come first. NaN counts as the largest.
+/// Writes the largest elements along the axis in descending order, and their indices. The length of
+/// the results is `k`. Equal elements keep their order. NaN counts as the largest.
 pub fn top_k<T: Number>(x: &[T], values: &mut [T], places: &mut [i64], geometry: Axis) {
     top::<T, Largest>(x, values, places, geometry);
 }
 
-/// The smallest elements along the axis in rising order, and their places, as [`top_k`].
+/// Writes the smallest elements along the axis in ascending order, and their indices, like
+/// [`top_k`].
 pub fn top_k_smallest<T: Number>(x: &[T], values: &mut [T], places: &mut [i64], geometry: Axis) {
     top::<T, Smallest>(x, values, places, geometry);
 }
 
-/// The sizes that `TopK` makes of a tensor of sizes `from`.
+/// Computes the sizes of the results of `TopK` for a tensor of sizes `from`.
 pub fn top_k_sizes(sizes: &mut [usize], k: &[i64], from: &[usize], axis: usize) -> Result {
     let &[k] = k else { return Err(Error::Value("TopK wants one number")) };
     sizes.clone_from_slice(from);
@@ -49,11 +50,11 @@ pub fn top_k_sizes(sizes: &mut [usize], k: &[i64], from: &[usize], axis: usize) 
     Ok(())
 }
 
-/// Which of two elements one looks for.
+/// The order of a search: largest or smallest first.
 trait Order {
     /// Whether `a` comes before `b`.
     fn before<T: Number>(a: T, b: T) -> bool;
-    /// The element that comes first.
+    /// Returns the element that comes first.
     fn first<T: Reduce>(x: &[T]) -> T;
 }
 
@@ -83,7 +84,7 @@ impl Order for Smallest {
     }
 }
 
-/// How many results are looked for side by side.
+/// Columns that are searched together.
 const COLUMNS: usize = 64;
 
 fn arg<T: Reduce, O: Order, const LAST: bool>(x: &[T], y: &mut [i64], geometry: Axis) {
@@ -105,7 +106,7 @@ fn arg<T: Reduce, O: Order, const LAST: bool>(x: &[T], y: &mut [i64], geometry: 
     }
 }
 
-/// NaN is what a maximum or minimum with one gives, so it is what is looked for.
+/// A maximum or minimum with a NaN is NaN, so the search looks for NaN then.
 fn arg_row<T: Reduce, O: Order, const LAST: bool>(x: &[T]) -> i64 {
     let first = O::first(x);
     let found = |x: &T| *x == first || (first.is_nan() && x.is_nan());
@@ -120,7 +121,7 @@ fn arg_columns<T: Reduce, O: Order, const LAST: bool>(x: &[T], y: &mut [i64], in
     best.clone_from_slice(&x[..y.len()]);
     for (place, x) in (0..).zip(x.chunks(inner)) {
         for ((y, best), &x) in y.iter_mut().zip(&mut *best).zip(x) {
-            // As in a row, NaN comes before all.
+            // NaN comes before all other elements, as in a row.
             let better = match (x.is_nan(), best.is_nan()) {
                 (false, false) => O::before(x, *best) || (LAST && x == *best),
                 (nan, best_is_nan) => nan && (LAST || !best_is_nan),
@@ -148,7 +149,7 @@ fn top<T: Number, O: Order>(x: &[T], values: &mut [T], places: &mut [i64], geome
     }
 }
 
-/// The best elements so far, with the worst of them at the root, where the results will be.
+/// A heap of the best elements so far, with the worst of them at the root, stored in the results.
 struct Heap<'a, T> {
     values: &'a mut [T],
     places: &'a mut [i64],
@@ -165,7 +166,7 @@ impl<T: Number> Heap<'_, T> {
         self.places[i * self.inner] = place;
     }
 
-    /// Takes the first `k` elements, then those that are better than the worst.
+    /// Takes the first `k` elements, then every element that is better than the worst.
     fn fill<O: Order>(&mut self, x: &[T], k: usize) {
         let mut elements = x.iter().step_by(self.inner).copied().zip(0..);
         for (i, element) in elements.by_ref().take(k).enumerate() {
@@ -181,7 +182,7 @@ impl<T: Number> Heap<'_, T> {
         }
     }
 
-    /// Moves the worst to the end, then the worst of the others before it.
+    /// Sorts the heap: moves the root to the end, then the root of the rest before it, and so on.
     fn sort<O: Order>(&mut self, k: usize) {
         for n in (1..k).rev() {
             let last = self.get(n);
@@ -190,7 +191,7 @@ impl<T: Number> Heap<'_, T> {
         }
     }
 
-    /// Puts an element at `i`, or below, so that no element has a worse one under it.
+    /// Inserts an element at `i` or below, so that no element has a worse one under it.
     fn sink<O: Order>(&mut self, mut i: usize, element: (T, i64), len: usize) {
         let worse =
             |a: (T, i64), b: (T, i64)| O::before(b.0, a.0) || (!O::before(a.0, b.0) && a.1 > b.1);

@@ -1,4 +1,4 @@
-//! Arithmetic of two operands.
+//! Binary arithmetic.
 
 use crate::loops::broadcast::{fast, zip, zip_fast, zip_fast_in_place, zip_in_place};
 use crate::loops::geometry::Broadcast;
@@ -34,7 +34,7 @@ pub fn mul_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_fast_in_place(y, b, geometry, fast::mul_in_place, T::mul);
 }
 
-/// `y = a / b`; whole numbers round toward zero.
+/// `y = a / b`; integers round toward zero.
 pub fn div<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip_fast((a, b), y, geometry, fast::div, T::div);
 }
@@ -64,8 +64,8 @@ pub fn fmod_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a.rem(*b));
 }
 
-/// `y = a^b`. Whole numbers wrap around; a fraction that a negative exponent makes of one is
-/// rounded toward zero. In `f32` within 4 ulp.
+/// `y = a^b`. Integers wrap around; a negative exponent of an integer rounds the result toward
+/// zero. In `f32` within 4 ulp.
 pub fn pow<T: Power, E: Number>(a: &[T], b: &[E], y: &mut [T], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a.power(*b));
 }
@@ -75,7 +75,7 @@ pub fn pow_in_place<T: Power, E: Number>(y: &mut [T], b: &[E], geometry: Broadca
     zip_in_place(y, b, geometry, |a, b| a.power(*b));
 }
 
-/// `y = a · 2^b`, without the bits that leave.
+/// `y = a · 2^b`; bits that are shifted out are lost.
 pub fn bit_shift_left<T: Integer>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a.shl(bits(*b)));
 }
@@ -95,7 +95,7 @@ pub fn bit_shift_right_in_place<T: Integer>(y: &mut [T], b: &[T], geometry: Broa
     zip_in_place(y, b, geometry, |a, b| a.shr(bits(*b)));
 }
 
-/// Every bit that is set in both.
+/// Bitwise AND.
 pub fn bitwise_and<T: Integer>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a.and(*b));
 }
@@ -105,7 +105,7 @@ pub fn bitwise_and_in_place<T: Integer>(y: &mut [T], b: &[T], geometry: Broadcas
     zip_in_place(y, b, geometry, |a, b| a.and(*b));
 }
 
-/// Every bit that is set in either.
+/// Bitwise OR.
 pub fn bitwise_or<T: Integer>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a.or(*b));
 }
@@ -115,7 +115,7 @@ pub fn bitwise_or_in_place<T: Integer>(y: &mut [T], b: &[T], geometry: Broadcast
     zip_in_place(y, b, geometry, |a, b| a.or(*b));
 }
 
-/// Every bit that is set in one of the two.
+/// Bitwise XOR.
 pub fn bitwise_xor<T: Integer>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a.xor(*b));
 }
@@ -139,7 +139,7 @@ impl<T: Float> Power for T {
         if exponent.to_f64() == exact {
             T::narrow(self.widen().powf(exponent))
         } else {
-            // The exponent has more bits than the type that the base is calculated in.
+            // The exponent has more bits than the type in which the power is computed.
             T::from_f64(self.to_f64().powf(exact))
         }
     }
@@ -180,7 +180,7 @@ fn floored_rem<T: Number>(a: T, b: T) -> T {
     if signs_differ && rem != T::ZERO { rem.add(b) } else { rem }
 }
 
-/// A number of bits to shift by: more than there are, where it is negative.
+/// Returns a shift count; a negative one becomes larger than any width.
 #[inline(always)]
 fn bits<T: Integer>(n: T) -> u32 {
     u32::try_from(n.to_i64()).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! Elements of one type as elements of another.
+//! Conversion of element types.
 
 use crate::loops::elementwise::map;
 use crate::{
@@ -13,22 +13,22 @@ use crate::{
 #[cfg(feature = "alloc")]
 use alloc::{borrow::ToOwned, string::String, string::ToString};
 
-/// `y = x`, as [`Real::nearest`] says; to [`F8E8M0`] it rounds up.
+/// `y = x`, rounded as [`Real::nearest`] does; to [`F8E8M0`] it rounds up.
 pub fn cast<A: Real, B: Real>(x: &[A], y: &mut [B]) {
     map(x, y, |x| B::nearest(x.exact()));
 }
 
-/// [`cast`] that says of a number too large for the type that it is.
+/// [`cast`] that does not saturate: a number out of range becomes infinite, or NaN.
 pub fn cast_unsaturated<A: Real, B: Float8>(x: &[A], y: &mut [B]) {
     map(x, y, |x| B::unsaturated(x.exact()));
 }
 
-/// [`cast`] to the power of two below.
+/// [`cast`] that rounds down to a power of two.
 pub fn cast_down<A: Real>(x: &[A], y: &mut [F8E8M0]) {
     map(x, y, |x| F8E8M0::below(x.exact()));
 }
 
-/// [`cast_unsaturated`] to the power of two below.
+/// [`cast_unsaturated`] that rounds down to a power of two.
 pub fn cast_down_unsaturated<A: Real>(x: &[A], y: &mut [F8E8M0]) {
     map(x, y, |x| F8E8M0::below_unsaturated(x.exact()));
 }
@@ -43,8 +43,7 @@ pub fn cast_nearest_unsaturated<A: Real>(x: &[A], y: &mut [F8E8M0]) {
     map(x, y, |x| F8E8M0::rounded_unsaturated(x.exact()));
 }
 
-/// The numbers in decimal digits, never with an exponent; `NaN`, `INF` and `-INF` where they are
-/// none.
+/// Formats numbers in decimal, never with an exponent; `NaN`, `INF` and `-INF` otherwise.
 #[cfg(feature = "alloc")]
 pub fn cast_to_strings<A: Real>(x: &[A], y: &mut [String]) {
     map(x, y, |x| match x.exact() {
@@ -60,8 +59,12 @@ pub fn cast_to_strings<A: Real>(x: &[A], y: &mut [String]) {
     });
 }
 
-/// The numbers that the strings write, as [`Real::nearest`] says: with or without a fraction and
-/// an exponent, or `NaN`, `INF`, `+INF`, `-INF` in small or capital letters.
+/// Parses decimal numbers, rounded as [`Real::nearest`] does: with or without a fraction and an
+/// exponent, or `NaN`, `INF`, `+INF`, `-INF` in lower or upper case.
+///
+/// # Errors
+///
+/// A string that is not a number.
 #[cfg(feature = "alloc")]
 pub fn cast_from_strings<B: Real>(x: &[String], y: &mut [B]) -> Result {
     for (y, x) in y.iter_mut().zip(x) {
@@ -82,19 +85,19 @@ fn parse(text: &str) -> Option<Exact> {
     text.parse().ok().map(Exact::Double)
 }
 
-/// An element that is nothing but its bits.
+/// An element type that can be reinterpreted as bits.
 pub trait Bits: Copy {
-    /// As many bytes as the element takes.
+    /// An array of as many bytes as the element takes.
     type Bytes;
 
-    /// The bits, the lowest first.
+    /// Returns the bits, lowest byte first.
     fn bytes(self) -> Self::Bytes;
-    /// The element of these bits.
+    /// Returns the element with these bits.
     fn of_bytes(bytes: Self::Bytes) -> Self;
 }
 
-/// Elements with the same bits, of another type. Of a type of less than a byte, these are the low
-/// bits of the byte.
+/// Reinterprets the bits of elements as another type. Types of less than a byte use the low bits of
+/// a byte.
 pub fn bit_cast<A: Bits, B: Bits<Bytes = A::Bytes>>(x: &[A], y: &mut [B]) {
     map(x, y, |x| B::of_bytes(x.bytes()));
 }

@@ -1,4 +1,4 @@
-//! Comparisons, and what is done with their results.
+//! Comparisons and logic.
 
 use crate::loops::broadcast::{zip, zip_in_place, zip3};
 use crate::loops::geometry::{Broadcast, Broadcast3};
@@ -29,7 +29,7 @@ pub fn less_or_equal<T: Number>(a: &[T], b: &[T], y: &mut [bool], geometry: Broa
     zip(a, b, y, geometry, |a, b| a <= b);
 }
 
-/// Whether both are true.
+/// Logical AND.
 pub fn and(a: &[bool], b: &[bool], y: &mut [bool], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a & b);
 }
@@ -39,7 +39,7 @@ pub fn and_in_place(y: &mut [bool], b: &[bool], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a & b);
 }
 
-/// Whether either is true.
+/// Logical OR.
 pub fn or(a: &[bool], b: &[bool], y: &mut [bool], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a | b);
 }
@@ -49,7 +49,7 @@ pub fn or_in_place(y: &mut [bool], b: &[bool], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a | b);
 }
 
-/// Whether one of the two is true.
+/// Logical XOR.
 pub fn xor(a: &[bool], b: &[bool], y: &mut [bool], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a ^ b);
 }
@@ -59,7 +59,7 @@ pub fn xor_in_place(y: &mut [bool], b: &[bool], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a ^ b);
 }
 
-/// `y = a` where the condition is true, and `b` elsewhere; the operands of the geometry are the
+/// `y = a` where the condition is true, `b` elsewhere; the operands of the geometry are the
 /// condition, `a` and `b`.
 pub fn where_<T: Elem>(
     condition: &[bool],

@@ -1,4 +1,4 @@
-//! Joining tensors along an axis, and taking one apart.
+//! `Concat` and `Split`.
 
 use crate::Elem;
 use crate::error::{Error, Result};
@@ -6,17 +6,21 @@ use crate::loops::geometry::Strided;
 use crate::loops::index::size;
 use crate::loops::strided::{copy_from, copy_to};
 
-/// `Concat`, of one operand: writes it to its place in the result, which the strides cross.
+/// Copies one operand of a `Concat` to its place in the result, whose strides `geometry` has.
 pub fn concat<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
     copy_to(x, y, geometry);
 }
 
-/// `Split`, for one result: reads it from its place in the operand, which the strides cross.
+/// Copies one result of a `Split` from its place in the operand, whose strides `geometry` has.
 pub fn split<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
     copy_from(x, y, geometry);
 }
 
-/// The sizes of the parts that `Split` makes of an axis of `len` elements.
+/// Computes the sizes of the parts of a `Split` of an axis of `len` elements.
+///
+/// # Errors
+///
+/// Sizes that are negative, or whose sum is not `len`.
 pub fn split_sizes(sizes: &mut [usize], split: &[i64], len: usize) -> Result {
     let mut left = len;
     for (size_of, &part) in sizes.iter_mut().zip(split) {

@@ -1,15 +1,19 @@
-//! Tensors that are made of a few numbers.
+//! Tensors filled with constants or sequences of numbers.
 
 use crate::error::{Error, Result};
 use crate::loops::index::{number, size};
 use crate::{Elem, Exact, Number, Real};
 
-/// Every element is `value`.
+/// Sets every element to `value`.
 pub fn constant_of_shape<T: Elem>(y: &mut [T], value: T) {
     y.fill(value);
 }
 
-/// The sizes that the shape says.
+/// Computes the sizes of `ConstantOfShape`.
+///
+/// # Errors
+///
+/// A negative size.
 pub fn constant_of_shape_sizes(sizes: &mut [usize], shape: &[i64]) -> Result {
     for (into, &from) in sizes.iter_mut().zip(shape) {
         *into = size(from)?;
@@ -17,7 +21,7 @@ pub fn constant_of_shape_sizes(sizes: &mut [usize], shape: &[i64]) -> Result {
     Ok(())
 }
 
-/// 1 on the diagonal that starts in column `k` of the first row, or in row `-k` of the first
+/// Writes 1 on the diagonal that starts in column `k` of the first row, or in row `-k` of the first
 /// column, and 0 elsewhere.
 pub fn eye_like<T: Real>(y: &mut [T], columns: usize, k: i64) {
     y.fill(T::nearest(Exact::Unsigned(0)));
@@ -31,8 +35,8 @@ pub fn eye_like<T: Real>(y: &mut [T], columns: usize, k: i64) {
     }
 }
 
-/// `y[i] = start + i · delta`, each operand one element. Numbers with a fraction calculate in
-/// `f64` and round once.
+/// `y[i] = start + i · delta`; each operand has one element. Floating-point types compute in `f64`
+/// and round once.
 pub fn range<T: Real>(start: &[T], delta: &[T], y: &mut [T]) {
     let (Some(start), Some(delta)) = (start.first(), delta.first()) else { return };
     match (start.exact(), delta.exact()) {
@@ -52,9 +56,13 @@ pub fn range<T: Real>(start: &[T], delta: &[T], y: &mut [T]) {
     }
 }
 
-/// How many numbers there are from `start` to before `limit` in steps of `delta`.
+/// Computes the number of elements from `start` up to, but excluding, `limit` in steps of `delta`.
+///
+/// # Errors
+///
+/// A `delta` of zero; too many elements.
 pub fn range_sizes<T: Real>(sizes: &mut [usize], start: &[T], limit: &[T], delta: &[T]) -> Result {
-    /// No tensor has so many elements.
+    /// More elements than any tensor has.
     const TOO_MANY: u64 = 1 << 53;
     let bounds = (start.first(), limit.first(), delta.first());
     let (Some(start), Some(limit), Some(delta)) = bounds else {

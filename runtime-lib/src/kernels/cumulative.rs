@@ -1,5 +1,5 @@
-//! Sums and products of all elements up to each: `CumSum` and `CumProd`. In `f32` the relative
-//! error of `K` terms of one sign is at most `1e-6 √K`.
+//! Cumulative sums and products: `CumSum` and `CumProd`. In `f32` the relative error of `K` terms
+//! of one sign is at most `1e-6 √K`.
 
 use crate::error::{Error, Result};
 use crate::kernels::reduce::Reduce;
@@ -47,7 +47,7 @@ pub fn cum_prod_reverse_exclusive<T: Reduce>(x: &[T], y: &mut [T], geometry: Axi
     cumulate::<T, Mul, Backward, true>(x, y, geometry);
 }
 
-/// What is done with the elements.
+/// The operation that combines elements.
 trait Join {
     fn start<N: Number>() -> N;
     fn join<N: Number>(a: N, b: N) -> N;
@@ -79,7 +79,7 @@ impl Join for Mul {
     }
 }
 
-/// Which end of the axis comes first.
+/// The end of the axis at which the scan starts.
 trait Direction {
     fn place(step: usize, len: usize) -> usize;
 }
@@ -102,7 +102,7 @@ impl Direction for Backward {
     }
 }
 
-/// How many neighbors are gathered side by side.
+/// Columns that are scanned together.
 const COLUMNS: usize = 64;
 
 #[inline(always)]
@@ -130,8 +130,8 @@ fn cumulate<T: Reduce, J: Join, D: Direction, const EXCLUSIVE: bool>(
     }
 }
 
-/// A tensor of sizes `from` seen from an axis: the product of the sizes before it, its own, and
-/// the product of those after it.
+/// Splits the sizes `from` at an axis: the product of the sizes before it, its own size, and the
+/// product of the sizes after it.
 pub fn axis_sizes<I: Integer>(sizes: &mut [usize], axis: &[I], from: &[usize]) -> Result {
     let &[axis] = axis else { return Err(Error::Value("an axis must be one number")) };
     let axis = index(axis, from.len())?;

@@ -1,9 +1,9 @@
-//! Sums of products along axes that operands share.
+//! Contraction: sums of products along axes that operands share.
 
 use crate::Number;
 use crate::loops::walk::{Row, walk};
 
-/// Which elements of two operands are multiplied, and which products are summed.
+/// The geometry of a contraction of two operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Contraction<'a> {
     /// The sizes of the result, which is contiguous.
@@ -14,13 +14,13 @@ pub struct Contraction<'a> {
     pub b: &'a [usize],
     /// The sizes of the axes that are summed.
     pub summed: &'a [usize],
-    /// The strides of the left operand along these.
+    /// The strides of the left operand along the summed axes.
     pub a_summed: &'a [usize],
-    /// The strides of the right operand along these.
+    /// The strides of the right operand along the summed axes.
     pub b_summed: &'a [usize],
 }
 
-/// `y = Σ a · b`, along any axes.
+/// `y = Σ a · b`, summed along the axes of `geometry.summed`.
 pub fn contract<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Contraction<'_>) {
     debug_assert_eq!(y.len(), geometry.sizes.iter().product(), "the result has the sizes");
     let strides = [geometry.a_summed, geometry.b_summed];

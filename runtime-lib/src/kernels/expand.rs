@@ -1,4 +1,4 @@
-//! Repeating a tensor: `Expand` along axes of size one, `Tile` along any.
+//! `Expand`, which repeats along axes of size one, and `Tile`, which repeats along any axis.
 
 use crate::Elem;
 use crate::error::Result;
@@ -10,7 +10,7 @@ pub fn expand<T: Elem>(x: &[T], y: &mut [T], geometry: Shapes<'_>) {
     tile(x, y, geometry);
 }
 
-/// Repeats `x` along each axis, as often as it fits into the result.
+/// Repeats `x` along each axis as often as it fits into the result.
 pub fn tile<T: Elem>(x: &[T], y: &mut [T], geometry: Shapes<'_>) {
     let Shapes { from, to } = geometry;
     debug_assert_eq!(y.len(), to.iter().product(), "the result has the sizes");
@@ -38,7 +38,7 @@ fn tile_axes<T: Elem>(x: &[T], y: &mut [T], from: &[usize], to: &[usize]) {
     repeat(y, size * block_y);
 }
 
-/// Repeats the first elements of `y` to its end.
+/// Repeats the first `once` elements of `y` to its end.
 fn repeat<T: Elem>(y: &mut [T], once: usize) {
     let (first, others) = y.split_at_mut(once);
     if let [first] = first {
@@ -49,7 +49,11 @@ fn repeat<T: Elem>(y: &mut [T], once: usize) {
     }
 }
 
-/// The sizes that `Expand` makes of `from` and the shape that it is given.
+/// Computes the sizes of `Expand`: `from` broadcast with `shape`.
+///
+/// # Errors
+///
+/// Sizes that do not broadcast.
 pub fn expand_sizes(sizes: &mut [usize], shape: &[i64], from: &[usize]) -> Result {
     let missing = sizes.len() - shape.len();
     sizes[..missing].fill(1);
@@ -65,7 +69,11 @@ pub fn expand_sizes(sizes: &mut [usize], shape: &[i64], from: &[usize]) -> Resul
     Ok(())
 }
 
-/// The sizes that `Tile` makes of `from` and the repeats that it is given.
+/// Computes the sizes of `Tile`: `from` times `repeats`.
+///
+/// # Errors
+///
+/// A negative number of repeats.
 pub fn tile_sizes(sizes: &mut [usize], repeats: &[i64], from: &[usize]) -> Result {
     for (size_of, (&from, &repeats)) in sizes.iter_mut().zip(from.iter().zip(repeats)) {
         *size_of = from.saturating_mul(size(repeats)?);

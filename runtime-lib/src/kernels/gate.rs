@@ -1,11 +1,10 @@
-//! Gates: derivatives of functions that let pass what is positive, or what lies between two bounds,
-//! and nothing else.
+//! Gates: the gradients of `Relu` and of functions that are constant outside of two bounds.
 
 use crate::Number;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads;
 
-/// `x` where `gate` is positive, and 0 elsewhere, also where it is NaN.
+/// `y = x` where `gate > 0`, and 0 elsewhere, including where `gate` is NaN.
 #[inline(never)]
 pub fn gate<T: Number>(x: &[T], gate: &[T], y: &mut [T]) {
     threads::share(y, 1, x.len(), |first, y| {
@@ -14,7 +13,7 @@ pub fn gate<T: Number>(x: &[T], gate: &[T], y: &mut [T]) {
     });
 }
 
-/// The same of `y`.
+/// [`gate`] in place.
 #[inline(never)]
 pub fn gate_in_place<T: Number>(y: &mut [T], gate: &[T]) {
     let cost = y.len();
@@ -24,7 +23,8 @@ pub fn gate_in_place<T: Number>(y: &mut [T], gate: &[T]) {
     });
 }
 
-/// `x` where `gate` is neither less than `low` nor greater than `high`, numbers both, and 0 elsewhere.
+/// `y = x` where `gate` is neither less than `low` nor greater than `high`, one element each, and 0
+/// elsewhere.
 #[inline(never)]
 pub fn between<T: Number>(x: &[T], gate: &[T], low: &[T], high: &[T], y: &mut [T]) {
     threads::share(y, 1, x.len(), |first, y| {
@@ -33,7 +33,7 @@ pub fn between<T: Number>(x: &[T], gate: &[T], low: &[T], high: &[T], y: &mut [T
     });
 }
 
-/// The same of `y`.
+/// [`between`] in place.
 #[inline(never)]
 pub fn between_in_place<T: Number>(y: &mut [T], gate: &[T], low: &[T], high: &[T]) {
     let cost = y.len();
@@ -111,7 +111,7 @@ impl<T: Number> WithSimd for BetweenInPlace<'_, T> {
     }
 }
 
-/// Both are compared, so that the loops around have no branches.
+/// Compares with both bounds, so that the loop has no branch.
 #[inline(always)]
 fn outside<T: Number>(x: T, [low, high]: [T; 2]) -> bool {
     (x < low) | (x > high)

@@ -1,11 +1,15 @@
-//! Elements picked by indices: `Gather`, `GatherElements` and `GatherND`.
+//! Gathering by indices: `Gather`, `GatherElements` and `GatherND`.
 
 use crate::error::Result;
 use crate::loops::geometry::{Axis, Elements, Points};
 use crate::loops::index::index;
 use crate::{Elem, Integer};
 
-/// `Gather`: the slices at the indices along the axis of `x`.
+/// `Gather`: copies the slices of `x` at the indices along the axis.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn gather<T: Elem, I: Integer>(x: &[T], indices: &[I], y: &mut [T], geometry: Axis) -> Result {
     let Axis { outer, len, inner } = geometry;
     debug_assert_eq!(y.len(), outer * indices.len() * inner, "each index gives a slice");
@@ -35,8 +39,12 @@ fn gather_single<T: Elem, I: Integer>(x: &[T], indices: &[I], y: &mut [T], len: 
     Ok(())
 }
 
-/// `GatherElements`: the element at each index along the axis, in the index's own place along the
-/// others.
+/// `GatherElements`: copies the element at each index along the axis; its position along the other
+/// axes is that of the index.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn gather_elements<T: Elem, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -46,7 +54,11 @@ pub fn gather_elements<T: Elem, I: Integer>(
     geometry.each(indices, |at, i| y[i] = x[at].clone())
 }
 
-/// `GatherND`: the slices at the points.
+/// `GatherND`: copies the slices at the points.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn gather_nd<T: Elem, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -99,7 +111,7 @@ mod tests {
 
     #[test]
     fn elements_are_picked_in_their_own_places() {
-        // [3, 2], along the first axis, with fewer indices than columns.
+        // `x` is [3, 2]; the indices have fewer columns.
         let (x, mut y) = ([0, 1, 2, 3, 4, 5], [9; 4]);
         let geometry = Elements { sizes: &[4, 1], strides: &[0, 1], len: 3, step: 2 };
         assert_eq!(gather_elements(&x, &[2i64, -3, 1, 1], &mut y, geometry), Ok(()));

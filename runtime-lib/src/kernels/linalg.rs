@@ -2,8 +2,8 @@
 
 use crate::Float;
 
-/// The determinant of each of a pile of matrices with `n` rows and as many columns, calculated in
-/// double precision. `work` is as large as a matrix.
+/// Computes the determinant of each matrix of a batch in `f64`. Matrices are `n` × `n`; `work` has
+/// `n²` elements.
 pub fn det<T: Float>(x: &[T], y: &mut [T], work: &mut [f64], n: usize) {
     debug_assert_eq!(x.len(), y.len() * n * n, "each result has a matrix");
     for (i, y) in y.iter_mut().enumerate() {
@@ -15,8 +15,7 @@ pub fn det<T: Float>(x: &[T], y: &mut [T], work: &mut [f64], n: usize) {
     }
 }
 
-/// The product of the pivots of Gaussian elimination, which takes the largest number of a column
-/// as its pivot.
+/// Returns the product of the pivots of Gaussian elimination with partial pivoting.
 fn eliminate(matrix: &mut [f64], n: usize) -> f64 {
     let mut product = 1.0;
     for column in 0..n {
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
     use core::array::from_fn;
 
-    /// The determinant along the first row.
+    /// Expands the determinant along the first row.
     fn expand(x: &[f64], n: usize) -> f64 {
         if n == 0 {
             return 1.0;

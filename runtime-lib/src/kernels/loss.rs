@@ -1,10 +1,8 @@
-//! How far predictions lie from the classes that were wanted: `NegativeLogLikelihoodLoss` and
-//! `SoftmaxCrossEntropyLoss`.
+//! Classification losses: `NegativeLogLikelihoodLoss` and `SoftmaxCrossEntropyLoss`.
 //!
-//! Losses are summed in double precision. In `f32` the error is at most `1e-6 √K` for `K` classes.
+//! Losses are accumulated in `f64`. In `f32` the error is at most `1e-6 √K` for `K` classes.
 //!
-//! The classes lie along the axis of the geometry, and there is a sample for every index along the
-//! others.
+//! The classes lie along the axis of the geometry; every index along the other axes is a sample.
 
 use crate::error::{Error, Result};
 use crate::kernels::softmax::log_softmax_in_place;
@@ -12,13 +10,13 @@ use crate::loops::elementwise::map;
 use crate::loops::geometry::Axis;
 use crate::{Float, Integer, Number};
 
-/// The class wanted of each sample.
+/// The target class of each sample.
 #[derive(Clone, Copy)]
 struct Targets<'a, T, I> {
     classes: &'a [I],
-    /// What the loss of each class is multiplied by.
+    /// The weight of each class.
     weight: Option<&'a [T]>,
-    /// What stands for no class.
+    /// The target that marks samples without a class.
     ignored: Option<i64>,
 }
 
@@ -27,7 +25,11 @@ impl<'a, T: Float, I: Integer> Targets<'a, T, I> {
         Targets { classes, weight, ignored }
     }
 
-    /// The class of a sample and its weight; nothing where it is to be ignored.
+    /// Returns the class of a sample and its weight; `None` for a sample to ignore.
+    ///
+    /// # Errors
+    ///
+    /// A class out of range.
     #[inline(always)]
     fn get(self, sample: usize, count: usize) -> Result<Option<(usize, T::Wide)>> {
         let wanted = self.classes[sample].to_i64();
@@ -39,8 +41,8 @@ impl<'a, T: Float, I: Integer> Targets<'a, T, I> {
         Ok(Some((class, self.weight.map_or(T::Wide::ONE, |weight| weight[class].widen()))))
     }
 
-    /// Calls `visit` with the number of each sample, from `first` on, its loss and its weight. `x`
-    /// has the logarithms of the probabilities of these samples.
+    /// Calls `visit` with the index of each sample, counted from `first`, its loss and its weight.
+    /// `x` has the log-probabilities of these samples.
     fn each<X: Float<Wide = T::Wide>>(
         self,
         first: usize,
@@ -61,9 +63,8 @@ impl<'a, T: Float, I: Integer> Targets<'a, T, I> {
         Ok(())
     }
 
-    /// [`Targets::each`] for numbers that become the logarithms of probabilities by
-    /// [`log_softmax_in_place`], in `log`, which is as long as what one index of the outer axes
-    /// has.
+    /// [`Targets::each`] for scores: [`log_softmax_in_place`] computes log-probabilities in `log`,
+    /// which has the elements of one index of the outer axes.
     fn each_of_scores(
         self,
         x: &[T],
@@ -73,7 +74,7 @@ impl<'a, T: Float, I: Integer> Targets<'a, T, I> {
     ) -> Result {
         let one = Axis { outer: 1, ..geometry };
         if log.is_empty() {
-            // There are no samples, or samples without classes.
+            // There are no samples, or no classes.
             return self.each(0, x, geometry, visit);
         }
         for (i, x) in x.chunks_exact(log.len()).enumerate() {
@@ -85,7 +86,7 @@ impl<'a, T: Float, I: Integer> Targets<'a, T, I> {
     }
 }
 
-/// The sum of losses and that of their weights, in a type where small ones are not lost.
+/// The sum of the losses and the sum of the weights, in a type that does not lose small terms.
 #[derive(Default)]
 struct Total {
     loss: f64,
@@ -107,7 +108,11 @@ impl Total {
     }
 }
 
-/// `y = -x[target] · weight[target]` for each sample; 0 where the target is the one to be ignored.
+/// `y = -x[target] · weight[target]` for each sample; 0 for a sample to ignore.
+///
+/// # Errors
+///
+/// A class out of range.
 pub fn negative_log_likelihood_loss<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -120,7 +125,11 @@ pub fn negative_log_likelihood_loss<T: Float, I: Integer>(
     targets.each(0, x, geometry, &mut |at, loss, _| y[at] = T::narrow(loss))
 }
 
-/// The sum of what [`negative_log_likelihood_loss`] gives.
+/// The sum of [`negative_log_likelihood_loss`].
+///
+/// # Errors
+///
+/// A class out of range.
 pub fn negative_log_likelihood_loss_sum<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -135,7 +144,11 @@ pub fn negative_log_likelihood_loss_sum<T: Float, I: Integer>(
     Ok(())
 }
 
-/// The sum of what [`negative_log_likelihood_loss`] gives by that of the weights of all targets.
+/// The sum of [`negative_log_likelihood_loss`] divided by the sum of the weights of all targets.
+///
+/// # Errors
+///
+/// A class out of range.
 pub fn negative_log_likelihood_loss_mean<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -150,8 +163,12 @@ pub fn negative_log_likelihood_loss_mean<T: Float, I: Integer>(
     Ok(())
 }
 
-/// [`negative_log_likelihood_loss`] of the logarithms of `softmax(x)`, of which `scratch` holds a
-/// part: as many numbers as one index of the outer axes has.
+/// [`negative_log_likelihood_loss`] of `log(softmax(x))`. `scratch` has the elements of one index
+/// of the outer axes.
+///
+/// # Errors
+///
+/// A class out of range.
 pub fn softmax_cross_entropy_loss<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -165,7 +182,11 @@ pub fn softmax_cross_entropy_loss<T: Float, I: Integer>(
     targets.each_of_scores(x, scratch, geometry, &mut |at, loss, _| y[at] = T::narrow(loss))
 }
 
-/// The sum of what [`softmax_cross_entropy_loss`] gives.
+/// The sum of [`softmax_cross_entropy_loss`].
+///
+/// # Errors
+///
+/// A class out of range.
 pub fn softmax_cross_entropy_loss_sum<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -182,7 +203,11 @@ pub fn softmax_cross_entropy_loss_sum<T: Float, I: Integer>(
     Ok(())
 }
 
-/// The sum of what [`softmax_cross_entropy_loss`] gives by that of the weights of all targets.
+/// The sum of [`softmax_cross_entropy_loss`] divided by the sum of the weights of all targets.
+///
+/// # Errors
+///
+/// A class out of range.
 pub fn softmax_cross_entropy_loss_mean<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -212,7 +237,7 @@ mod tests {
         from_fn(|i| T::from_f64((i * 5 % 7) as f64 - 3.0))
     }
 
-    /// The losses by their definition, and their weights.
+    /// Computes losses by their definition, with their weights.
     fn expected<T: Float>(x: &[f64; 12], weight: Option<&[T]>) -> [(f64, f64); 4] {
         from_fn(|i| match usize::try_from(TARGETS[i]) {
             Ok(class) => {

@@ -1,8 +1,8 @@
-//! `NonMaxSuppression`: of boxes that overlap, the one with the highest score.
+//! `NonMaxSuppression`: keeps the box with the highest score among boxes that overlap.
 
 use core::cmp::Ordering;
 
-/// Boxes in several images, with scores for several classes.
+/// The numbers of images, classes and boxes.
 #[derive(Clone, Copy, Debug)]
 pub struct Boxes {
     /// The number of images.
@@ -13,20 +13,20 @@ pub struct Boxes {
     pub boxes: usize,
 }
 
-/// The values that decide which boxes are kept, each a tensor of one element.
+/// The optional inputs that limit the selection, each a tensor of one element.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits<'a> {
-    /// The most boxes that are kept of a class in an image; 0 where it is absent.
+    /// The maximum number of boxes per class and image; 0 if absent.
     pub count: Option<&'a [i64]>,
-    /// By how much of their common area two boxes may overlap; 0 where it is absent.
+    /// The maximum intersection over union of two boxes; 0 if absent.
     pub overlap: Option<&'a [f32]>,
-    /// The score that a box must have more than.
+    /// The score that a box must exceed.
     pub score: Option<&'a [f32]>,
 }
 
-/// Writes the image, class and number of each box that is kept, where the boxes are given by two
-/// corners, and into `sizes` how many there are. The scratch memory `order` has a place for each
-/// box of an image.
+/// Writes the image, the class and the index of each selected box, and the number of selected boxes
+/// into `sizes`. Boxes are given by two corners. The scratch memory `order` has an element per box
+/// of an image.
 #[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn select_corners(
     sizes: &mut [usize],
@@ -46,7 +46,7 @@ pub fn select_corners(
     });
 }
 
-/// [`select_corners`], where the boxes are given by their middles, widths and heights.
+/// [`select_corners`] for boxes given by center, width and height.
 #[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn select_centers(
     sizes: &mut [usize],
@@ -65,7 +65,7 @@ pub fn select_centers(
     });
 }
 
-/// Where a box begins and ends along each axis.
+/// The start and the end of a box along each axis.
 type Sides = [[f32; 2]; 2];
 
 fn select(
@@ -108,7 +108,7 @@ fn first<T: Copy>(tensor: Option<&[T]>) -> Option<T> {
     tensor?.first().copied()
 }
 
-/// The boxes with more than the score, those with the highest first; of equals the first.
+/// Returns the boxes that exceed the score, in descending order; equal scores keep their order.
 fn ordered<'a>(scores: &[f32], least: Option<f32>, order: &'a mut [i64]) -> &'a mut [i64] {
     let mut count = 0;
     for (i, &score) in scores.iter().enumerate() {
@@ -123,12 +123,12 @@ fn ordered<'a>(scores: &[f32], least: Option<f32>, order: &'a mut [i64]) -> &'a 
     order
 }
 
-/// What is not a number is lower than any.
+/// Orders NaN below all numbers.
 fn by_score(a: f32, b: f32) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
 
-/// Whether the common part of two boxes is more than that part of both together.
+/// Whether the intersection over union of two boxes exceeds `most`.
 fn overlaps(a: Sides, b: Sides, most: f32) -> bool {
     let (mut common, mut area_a, mut area_b) = (1.0, 1.0, 1.0);
     for ([a_start, a_end], [b_start, b_end]) in a.into_iter().zip(b) {
@@ -152,7 +152,7 @@ mod tests {
         [0.0, 0.0, 1.0, 1.0, 0.1, 0.0, 1.1, 1.0, 3.0, 3.0, 4.0, 4.0, 1.0, 1.0, 0.0, 0.0];
     const GEOMETRY: Boxes = Boxes { images: 1, classes: 2, boxes: 4 };
 
-    /// The classes and numbers of the boxes kept.
+    /// Returns the classes and indices of the selected boxes.
     fn kept(count: i64, overlap: f32, score: Option<f32>) -> ([usize; 1], [i64; 16]) {
         let scores = [0.9, 0.75, 0.6, 0.9, f32::NAN, 0.2, 0.3, 0.1];
         let (mut sizes, mut kept, mut order) = ([9], [9; 24], [0; 4]);

@@ -1,7 +1,7 @@
-//! Steps that optimizers take: `Adagrad`, `Adam` and `Momentum`.
+//! Optimizer steps: `Adagrad`, `Adam` and `Momentum`.
 //!
-//! Each kernel is for one tensor, of which it is given the gradient and what was gathered in steps
-//! before. The learning rate and the number of steps so far are tensors of one element.
+//! A kernel updates one tensor from its gradient and its accumulated statistics. The learning rate
+//! `rate` and the number of previous steps `step` are tensors of one element.
 
 use crate::simd::{Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
 use crate::{Float, Number};
@@ -9,41 +9,41 @@ use crate::{Float, Number};
 /// The attributes of `Adagrad`.
 #[derive(Clone, Copy, Debug)]
 pub struct Adagrad {
-    /// How fast the learning rate decays.
+    /// The decay of the learning rate.
     pub decay_factor: f32,
-    /// What keeps a divisor from zero.
+    /// The constant that keeps a divisor from zero.
     pub epsilon: f32,
-    /// How much each number is drawn to zero.
+    /// The coefficient of L2 regularization.
     pub norm_coefficient: f32,
 }
 
 /// The attributes of `Adam`.
 #[derive(Clone, Copy, Debug)]
 pub struct Adam {
-    /// How much of the mean gradient is kept.
+    /// The decay rate of the mean gradient, `β₁` in the paper.
     pub alpha: f32,
-    /// How much of the mean squared gradient is kept.
+    /// The decay rate of the mean squared gradient, `β₂` in the paper.
     pub beta: f32,
-    /// What keeps a divisor from zero.
+    /// The constant that keeps a divisor from zero.
     pub epsilon: f32,
-    /// How much each number is drawn to zero.
+    /// The coefficient of L2 regularization.
     pub norm_coefficient: f32,
-    /// How much each number is drawn to zero after the step.
+    /// The coefficient of L2 regularization applied after the step.
     pub norm_coefficient_post: f32,
 }
 
 /// The attributes of `Momentum`.
 #[derive(Clone, Copy, Debug)]
 pub struct Momentum {
-    /// How much of the momentum is kept.
+    /// The decay rate of the momentum.
     pub alpha: f32,
-    /// How much of the gradient joins it, but for the first time.
+    /// The coefficient of the gradient in the momentum, except in the first step.
     pub beta: f32,
-    /// How much each number is drawn to zero.
+    /// The coefficient of L2 regularization.
     pub norm_coefficient: f32,
 }
 
-/// How many elements are worked on at a time, so that they stay in the cache.
+/// Elements that are processed together, so that they stay in the cache.
 const BLOCK: usize = 256;
 
 fn number<T: Number>(x: f32) -> T {
@@ -60,7 +60,7 @@ impl Pointwise for Root {
     }
 }
 
-/// The square roots of as many numbers as a block has at most.
+/// Returns the square roots of at most a block of numbers.
 #[inline(always)]
 fn roots<'a, T: Float, S: Simd>(s: S, x: &[T], block: &'a mut [T; BLOCK]) -> &'a [T] {
     let roots = &mut block[..x.len()];
@@ -72,8 +72,7 @@ fn roots<'a, T: Float, S: Simd>(s: S, x: &[T], block: &'a mut [T; BLOCK]) -> &'a
     roots
 }
 
-/// A tensor `x`, the gathered squares `h` of its gradients, and its gradient; and what becomes of the
-/// first two.
+/// Updates a tensor `x` and its accumulated squared gradients `h`. (Duchi, Hazan and Singer, 2011.)
 #[allow(clippy::too_many_arguments)]
 pub fn adagrad<T: Float>(
     x: &[T],
@@ -90,7 +89,7 @@ pub fn adagrad<T: Float>(
     adagrad_in_place(new_x, new_h, gradient, rate, step, adagrad);
 }
 
-/// The same, where `x` and `h` lie.
+/// [`adagrad`] in place of `x` and `h`.
 #[inline(never)]
 pub fn adagrad_in_place<T: Float>(
     x: &mut [T],
@@ -136,8 +135,8 @@ impl<T: Float> WithSimd for AdagradStep<'_, T> {
     }
 }
 
-/// A tensor `x`, the means `v` of its gradients so far and `h` of their squares, and its gradient; and
-/// what becomes of the first three.
+/// Updates a tensor `x`, its mean gradient `v` and its mean squared gradient `h`. (Kingma and Ba,
+/// 2015.)
 #[allow(clippy::too_many_arguments)]
 pub fn adam<T: Float>(
     x: &[T],
@@ -157,7 +156,7 @@ pub fn adam<T: Float>(
     adam_in_place(new_x, new_v, new_h, gradient, rate, step, adam);
 }
 
-/// The same, where `x`, `v` and `h` lie.
+/// [`adam`] in place of `x`, `v` and `h`.
 #[inline(never)]
 pub fn adam_in_place<T: Float>(
     x: &mut [T],
@@ -170,7 +169,7 @@ pub fn adam_in_place<T: Float>(
 ) {
     let mut rate = rate[0];
     if step[0] > 0 {
-        // The means started from zero.
+        // Corrects the bias of the means, which start at zero.
         let kept = |share: f32| 1.0 - Float::powf(f64::from(share), step[0].to_f64());
         rate *= Float::sqrt(kept(adam.beta)) / kept(adam.alpha);
     }
@@ -184,7 +183,7 @@ pub fn adam_in_place<T: Float>(
     }
 }
 
-/// A step of `f32`: each vector is read and written once.
+/// An `f32` step that reads and writes each vector once.
 struct AdamVectors<'a>(AdamStep<'a, f32>);
 
 impl WithSimd for AdamVectors<'_> {
@@ -206,7 +205,7 @@ impl WithSimd for AdamVectors<'_> {
 }
 
 impl Adam {
-    /// What becomes of `x`, `v` and `h`, which come before the gradient.
+    /// Returns the new `x`, `v` and `h`.
     #[inline(always)]
     fn step<S: Simd>(self, s: S, rate: f32, [x, v, h, g]: [S::F32; 4]) -> [S::F32; 3] {
         let Adam { alpha, beta, epsilon, norm_coefficient, norm_coefficient_post } = self;
@@ -256,7 +255,7 @@ impl<T: Float> WithSimd for AdamStep<'_, T> {
     }
 }
 
-/// A tensor `x`, its momentum `v` and its gradient; and what becomes of the first two.
+/// Updates a tensor `x` and its momentum `v`.
 #[allow(clippy::too_many_arguments)]
 pub fn momentum<T: Float>(
     x: &[T],
@@ -273,7 +272,7 @@ pub fn momentum<T: Float>(
     momentum_in_place(new_x, new_v, gradient, rate, step, momentum);
 }
 
-/// The same, where `x` and `v` lie.
+/// [`momentum`] in place of `x` and `v`.
 #[inline(never)]
 pub fn momentum_in_place<T: Float>(
     x: &mut [T],
@@ -288,7 +287,7 @@ pub fn momentum_in_place<T: Float>(
     dispatch(MomentumStep { momentum, beta, step, x, v, gradient });
 }
 
-/// [`momentum`] of Nesterov, who looks ahead.
+/// [`momentum`] with Nesterov's lookahead.
 #[allow(clippy::too_many_arguments)]
 pub fn nesterov_momentum<T: Float>(
     x: &[T],
@@ -305,7 +304,7 @@ pub fn nesterov_momentum<T: Float>(
     nesterov_momentum_in_place(new_x, new_v, gradient, rate, step, momentum);
 }
 
-/// The same, where `x` and `v` lie.
+/// [`nesterov_momentum`] in place of `x` and `v`.
 #[inline(never)]
 pub fn nesterov_momentum_in_place<T: Float>(
     x: &mut [T],
@@ -322,7 +321,7 @@ pub fn nesterov_momentum_in_place<T: Float>(
 }
 
 impl Momentum {
-    /// How much of the gradient joins the momentum.
+    /// Returns the coefficient of the gradient in the momentum.
     fn share<T: Number>(self, step: i64) -> T {
         if step > 0 { number(self.beta) } else { T::ONE }
     }
@@ -331,7 +330,7 @@ impl Momentum {
 struct MomentumStep<'a, T, F> {
     momentum: Momentum,
     beta: T,
-    /// How far the step goes that a gradient and a momentum lead to.
+    /// Computes the step from a gradient and a momentum.
     step: F,
     x: &'a mut [T],
     v: &'a mut [T],
@@ -358,7 +357,7 @@ mod tests {
     use super::*;
     use core::array::from_fn;
 
-    /// More than a block, and not as many as some.
+    /// More than a block, with a partial vector at the end.
     const N: usize = 2 * BLOCK + 37;
 
     fn numbers<T: Number>(factor: usize) -> [T; N] {
@@ -369,7 +368,7 @@ mod tests {
         numbers::<T>(factor).map(|x| x.mul(x))
     }
 
-    /// Holds what a kernel writes against a formula of the elements' numbers.
+    /// Compares the output of a kernel with a formula per element.
     fn close<T: Number>(found: &[T; N], error: f64, expected: impl Fn(usize) -> f64) {
         for (i, y) in found.iter().enumerate() {
             let expected = expected(i);

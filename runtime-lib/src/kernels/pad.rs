@@ -1,31 +1,31 @@
-//! Putting elements around a tensor, or taking its border away: `Pad` and `CenterCropPad`.
+//! Padding and cropping: `Pad` and `CenterCropPad`.
 
 use crate::error::{Error, Result};
 use crate::loops::geometry::{Pads, Shapes};
 use crate::loops::index::{check_axes, check_length, index, size};
 use crate::{Elem, Integer};
 
-/// Puts the value around the tensor: one element, or zero where it is absent.
+/// Pads with a constant: one element, or zero if it is absent.
 pub fn pad_constant<T: Elem>(x: &[T], value: Option<&[T]>, y: &mut [T], geometry: Pads<'_>) {
     pad(x, y, geometry, constant, value);
 }
 
-/// Repeats the outermost elements.
+/// Pads with the outermost elements.
 pub fn pad_edge<T: Elem>(x: &[T], y: &mut [T], geometry: Pads<'_>) {
     pad(x, y, geometry, edge, None);
 }
 
-/// Mirrors the tensor at its outermost elements, as often as it takes.
+/// Pads by reflection at the outermost elements, repeatedly if needed.
 pub fn pad_reflect<T: Elem>(x: &[T], y: &mut [T], geometry: Pads<'_>) {
     pad(x, y, geometry, reflect, None);
 }
 
-/// Repeats the tensor.
+/// Pads by repeating the tensor.
 pub fn pad_wrap<T: Elem>(x: &[T], y: &mut [T], geometry: Pads<'_>) {
     pad(x, y, geometry, wrap, None);
 }
 
-/// [`pad_constant`] by values, of a tensor of `sizes`.
+/// [`pad_constant`] of a tensor of `sizes`, with pads that are an input.
 pub fn pad_constant_dynamic<T: Elem>(
     x: &[T],
     pads: &[i64],
@@ -36,22 +36,26 @@ pub fn pad_constant_dynamic<T: Elem>(
     pad_dynamic(x, pads, y, sizes, constant, value)
 }
 
-/// [`pad_edge`] by values, of a tensor of `sizes`.
+/// [`pad_edge`] of a tensor of `sizes`, with pads that are an input.
 pub fn pad_edge_dynamic<T: Elem>(x: &[T], pads: &[i64], y: &mut [T], sizes: &[usize]) -> Result {
     pad_dynamic(x, pads, y, sizes, edge, None)
 }
 
-/// [`pad_reflect`] by values, of a tensor of `sizes`.
+/// [`pad_reflect`] of a tensor of `sizes`, with pads that are an input.
 pub fn pad_reflect_dynamic<T: Elem>(x: &[T], pads: &[i64], y: &mut [T], sizes: &[usize]) -> Result {
     pad_dynamic(x, pads, y, sizes, reflect, None)
 }
 
-/// [`pad_wrap`] by values, of a tensor of `sizes`.
+/// [`pad_wrap`] of a tensor of `sizes`, with pads that are an input.
 pub fn pad_wrap_dynamic<T: Elem>(x: &[T], pads: &[i64], y: &mut [T], sizes: &[usize]) -> Result {
     pad_dynamic(x, pads, y, sizes, wrap, None)
 }
 
-/// The sizes that `Pad` makes of a tensor of sizes `from`.
+/// Computes the sizes of `Pad` for a tensor of sizes `from`.
+///
+/// # Errors
+///
+/// A negative size.
 pub fn pad_sizes(sizes: &mut [usize], pads: &[i64], from: &[usize]) -> Result {
     check_pads(pads, from)?;
     for (axis, size) in sizes.iter_mut().enumerate() {
@@ -60,7 +64,11 @@ pub fn pad_sizes(sizes: &mut [usize], pads: &[i64], from: &[usize]) -> Result {
     Ok(())
 }
 
-/// The pads of all axes, of which those named by `axes` have the pads given and the others none.
+/// Writes the pads of all axes: those of `axes` from `pads`, zero for the others.
+///
+/// # Errors
+///
+/// An axis out of range.
 pub fn pad_axes<I: Integer>(pads: &[i64], axes: &[I], all: &mut [i64]) -> Result {
     let rank = all.len() / 2;
     check_axes(axes, rank)?;
@@ -75,8 +83,8 @@ pub fn pad_axes<I: Integer>(pads: &[i64], axes: &[I], all: &mut [i64]) -> Result
     Ok(())
 }
 
-/// Crops each axis, or pads it with zeros, as much on both sides, to the result's sizes. Where
-/// the number is odd, one more goes from or to the end.
+/// Crops or zero-pads each axis to the result's size, equally on both sides; an odd element goes to
+/// the end.
 pub fn center_crop_pad<T: Elem>(x: &[T], y: &mut [T], geometry: Shapes<'_>) {
     let Shapes { from, to } = geometry;
     let amount = |axis: usize| {
@@ -89,7 +97,11 @@ pub fn center_crop_pad<T: Elem>(x: &[T], y: &mut [T], geometry: Shapes<'_>) {
     Padding { sizes: from, amount, border: constant, value: T::default() }.fill(x, y, 0);
 }
 
-/// The sizes that `CenterCropPad` makes of the axes that it changes.
+/// Computes the sizes of `CenterCropPad`.
+///
+/// # Errors
+///
+/// An axis or a size out of range.
 pub fn center_crop_pad_sizes<I: Integer>(sizes: &mut [usize], shape: &[I]) -> Result {
     for (size_of, &wanted) in sizes.iter_mut().zip(shape) {
         *size_of = size(wanted)?;
@@ -142,7 +154,7 @@ fn amounts(pads: &[i64], axis: usize) -> Amount {
     Amount { before: number(axis), after: number(axis + pads.len() / 2) }
 }
 
-/// How many elements one axis grows by, or loses.
+/// The elements that an axis gains, or loses if negative, at each end.
 struct Amount {
     before: isize,
     after: isize,
@@ -154,7 +166,7 @@ impl Amount {
     }
 }
 
-/// Which of `n` elements lies at a place outside `0..n`, if one does.
+/// Maps an index outside of `0..n` to an element; `None` for the constant.
 type Border = fn(isize, isize) -> Option<isize>;
 
 const fn constant(_: isize, _: isize) -> Option<isize> {
@@ -186,7 +198,7 @@ struct Padding<'a, T, A> {
 }
 
 impl<T: Elem, A: Fn(usize) -> Amount> Padding<'_, T, A> {
-    /// Fills the axes of `y` from `axis` on.
+    /// Fills `y` along the axes from `axis` on.
     fn fill(&self, x: &[T], y: &mut [T], axis: usize) {
         let Some(&size) = self.sizes.get(axis) else { return y.clone_from_slice(x) };
         let amount = (self.amount)(axis);
@@ -194,7 +206,7 @@ impl<T: Elem, A: Fn(usize) -> Amount> Padding<'_, T, A> {
         if y.is_empty() {
             return;
         }
-        // What a negative amount takes away does not show in the border either.
+        // Elements that a negative amount removes do not appear in the padding either.
         let first = amount.before.min(0).unsigned_abs();
         let n = size.saturating_sub(first + amount.after.min(0).unsigned_abs());
         if x.is_empty() || n == 0 {
@@ -234,7 +246,7 @@ impl<T: Elem, A: Fn(usize) -> Amount> Padding<'_, T, A> {
 mod tests {
     use super::*;
 
-    /// What lies at a place, found by walking to it one element at a time.
+    /// Finds the element at an index by walking to it.
     fn naive(border: usize, place: i64, n: i64) -> Option<i64> {
         let inside = (0..n).contains(&place);
         match border {

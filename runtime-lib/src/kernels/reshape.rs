@@ -1,4 +1,4 @@
-//! What changes a shape alone: copies, and the sizes that input values ask for.
+//! Copies, and the sizes of reshaped tensors.
 
 use crate::Elem;
 use crate::error::{Error, Result};
@@ -10,20 +10,23 @@ pub fn identity<T: Elem>(x: &[T], y: &mut [T]) {
     y.clone_from_slice(x);
 }
 
-/// `Shape`: the sizes, or those of some axes in a row.
+/// `Shape`: writes sizes.
 pub fn shape(y: &mut [i64], sizes: &[usize]) {
     for (y, &size) in y.iter_mut().zip(sizes) {
         *y = signed(size);
     }
 }
 
-/// `Size`: the number of elements.
+/// `Size`: writes the number of elements.
 pub fn size_of(y: &mut [i64], sizes: &[usize]) {
     y.fill(signed(sizes.iter().product()));
 }
 
-/// The sizes that `Reshape` makes: 0 keeps a size, and one -1 takes what is left. Where these are not
-/// those of as many elements, the error names the `node`.
+/// Computes the sizes of `Reshape`: 0 keeps a size, and one -1 is inferred.
+///
+/// # Errors
+///
+/// Sizes with another number of elements; the error names the `node`.
 pub fn reshape_sizes(
     sizes: &mut [usize],
     shape: &[i64],
@@ -40,7 +43,11 @@ pub fn reshape_sizes(
     infer_size(sizes, shape, from, node)
 }
 
-/// [`reshape_sizes`] with `allowzero`: 0 is a size like any other.
+/// [`reshape_sizes`] with `allowzero`: 0 is a size of zero.
+///
+/// # Errors
+///
+/// Sizes with another number of elements; the error names the `node`.
 pub fn reshape_sizes_allowing_zero(
     sizes: &mut [usize],
     shape: &[i64],
@@ -56,7 +63,7 @@ pub fn reshape_sizes_allowing_zero(
     infer_size(sizes, shape, from, node)
 }
 
-/// Gives the axis of size -1 the elements that the others leave.
+/// Infers the size of the axis of -1.
 fn infer_size(sizes: &mut [usize], shape: &[i64], from: &[usize], node: &'static str) -> Result {
     debug_assert_eq!(sizes.len(), shape.len(), "the result has as many axes as the shape says");
     let elements: usize = from.iter().product();
@@ -71,7 +78,11 @@ fn infer_size(sizes: &mut [usize], shape: &[i64], from: &[usize], node: &'static
     check_equal(node, elements, sizes.iter().copied().fold(1, usize::saturating_mul))
 }
 
-/// The sizes that `Squeeze` makes: without the axes, or without all of size one.
+/// Computes the sizes of `Squeeze`: without the axes, or without all axes of size one.
+///
+/// # Errors
+///
+/// An axis out of range, or of another size than one.
 pub fn squeeze_sizes(sizes: &mut [usize], axes: Option<&[i64]>, from: &[usize]) -> Result {
     check_axes(axes.unwrap_or_default(), from.len())?;
     let stays = |axis: usize| match axes {
@@ -92,7 +103,11 @@ pub fn squeeze_sizes(sizes: &mut [usize], axes: Option<&[i64]>, from: &[usize]) 
     Ok(())
 }
 
-/// The sizes that `Unsqueeze` makes: with an axis of size one at each of `axes` of the result.
+/// Computes the sizes of `Unsqueeze`: an axis of size one at each of `axes` of the result.
+///
+/// # Errors
+///
+/// An axis out of range, or given twice.
 pub fn unsqueeze_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> Result {
     let rank = sizes.len();
     check_axes(axes, rank)?;

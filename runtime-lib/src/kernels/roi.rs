@@ -1,39 +1,39 @@
-//! `RoiAlign` and `MaxRoiPool`: the same number of elements for each region of an image.
+//! Pooling of image regions to a fixed size: `RoiAlign` and `MaxRoiPool`.
 
 use crate::error::Result;
 use crate::loops::index::{index, number, signed};
 use crate::{Float, Number};
 use core::ops::Range;
 
-/// Images, and regions of them.
+/// The sizes of images and of the output of each region.
 #[derive(Clone, Copy, Debug)]
 pub struct Regions {
     /// The number of images.
     pub batch: usize,
-    /// The number of channels of each.
+    /// The number of channels.
     pub channels: usize,
     /// The height and width of an image.
     pub image: [usize; 2],
-    /// The height and width that each region comes to have.
+    /// The height and width of the output of each region.
     pub out: [usize; 2],
-    /// What coordinates are multiplied with.
+    /// The factor that maps coordinates of regions to the image.
     pub scale: f32,
 }
 
-/// How `RoiAlign` takes samples of a region.
+/// The sampling of `RoiAlign`.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// How many samples an element has along each axis; 0 for as many as its size asks for.
+    /// Samples per output element along each axis; 0 adapts to the size of the region.
     pub ratio: usize,
-    /// Whether coordinates count from the edges of elements; else from their middles.
+    /// Whether pixel centers are at half-integer coordinates, or else at integers.
     pub half_pixel: bool,
 }
 
-/// The mean of samples of each part of each region, interpolated linearly.
+/// Averages bilinearly interpolated samples of each output element.
 ///
 /// # Errors
 ///
-/// Where a region is of an image that there is not.
+/// A region of an image that does not exist.
 pub fn roi_align_average<T: Float>(
     x: &[T],
     rois: &[T],
@@ -49,11 +49,11 @@ pub fn roi_align_average<T: Float>(
     })
 }
 
-/// The largest of the weighted corners of all samples of each part of each region.
+/// Takes the maximum of the weighted corners of all samples of each output element.
 ///
 /// # Errors
 ///
-/// Where a region is of an image that there is not.
+/// A region of an image that does not exist.
 pub fn roi_align_max<T: Float>(
     x: &[T],
     rois: &[T],
@@ -71,12 +71,12 @@ pub fn roi_align_max<T: Float>(
     })
 }
 
-/// Where the numbers of [`roi_align_max`] lie among all of `x`, and what they were multiplied by there:
-/// the first of the largest. What lies outside of the image counts nothing.
+/// Writes, for each output of [`roi_align_max`], the index of the maximum in `x` and its weight;
+/// the first of equal ones. Samples outside of the image have weight zero.
 ///
 /// # Errors
 ///
-/// Where a region is of an image that there is not.
+/// A region of an image that does not exist.
 pub fn roi_align_places<T: Float>(
     x: &[T],
     rois: &[T],
@@ -99,7 +99,7 @@ pub fn roi_align_places<T: Float>(
     })
 }
 
-/// Shows each part of each region, with its number.
+/// Calls `visit` with each output element and its index.
 fn roi_align<T: Float>(
     x: &[T],
     rois: &[T],
@@ -130,24 +130,24 @@ fn roi_align<T: Float>(
     Ok(())
 }
 
-/// A part of a region of a plane, of which samples are taken.
+/// An output element: a part of a region of a plane, which is sampled.
 struct Sampled<'a, T: Float> {
     x: &'a [T],
-    /// Where the plane begins.
+    /// The offset of the plane.
     plane: usize,
     down: &'a Samples<T::Wide>,
     across: &'a Samples<T::Wide>,
-    /// The row and the column of the part.
+    /// The row and the column of the output element.
     at: [usize; 2],
 }
 
-/// An element beside a sample.
+/// One of the four pixels around a sample.
 #[derive(Clone, Copy)]
 struct Corner<W> {
-    /// Where it lies in its plane.
+    /// The offset of the pixel in its plane.
     place: usize,
     weight: W,
-    /// The element, times its weight.
+    /// The pixel times its weight.
     value: W,
 }
 
@@ -156,7 +156,7 @@ impl<T: Float> Sampled<'_, T> {
         self.down.count * self.across.count
     }
 
-    /// Shows the four weighted elements around every sample; zeros for one outside of the image.
+    /// Calls `visit` with the four weighted pixels around each sample; zeros outside of the image.
     #[inline(always)]
     fn corners(&self, mut visit: impl FnMut(Corner<T::Wide>)) {
         let nothing = Corner { place: 0, weight: T::Wide::ZERO, value: T::Wide::ZERO };
@@ -186,18 +186,18 @@ impl<T: Float> Sampled<'_, T> {
     }
 }
 
-/// Two neighbors along an axis and how much each counts.
+/// Two neighbors along an axis and their weights.
 type Pair<W> = Option<[(usize, W); 2]>;
 
 /// The samples of a region along one axis.
 struct Samples<W> {
     /// The size of the image.
     size: usize,
-    /// Where the region begins.
+    /// The start of the region.
     start: W,
-    /// The size of a part of it.
+    /// The size of an output element in the image.
     part: W,
-    /// How many samples a part has.
+    /// Samples per output element.
     count: usize,
 }
 
@@ -206,17 +206,17 @@ impl<W: Float<Wide = W>> Samples<W> {
         let offset = W::from_f64(if sampling.half_pixel { 0.5 } else { 0.0 });
         let [start, end] = ends.map(|end| end.mul(W::from_f64(scale.into())).sub(offset));
         let len = end.sub(start);
-        // The old way: a region has at least the size of one element.
+        // Without `half_pixel`, a region is at least one pixel long.
         let len = if sampling.half_pixel || len >= W::ONE { len } else { W::ONE };
         let part = len.div(number(out));
         let wanted = usize::try_from(u64::from_f64(Float::ceil(part).to_f64())).unwrap_or(0);
-        // No more than could make a difference, so that a region without an end has one.
+        // Limits the number of samples, so that an infinite region terminates.
         let most = 4 * (size + 1);
         let count = if sampling.ratio > 0 { sampling.ratio } else { wanted.min(most) };
         Samples { size, start, part, count }
     }
 
-    /// The elements around a sample of a part; none where it is outside of the image.
+    /// Returns the two pixels around a sample; `None` outside of the image.
     #[inline(always)]
     fn sample(&self, part: usize, sample: usize) -> Pair<W> {
         let half = W::from_f64(0.5);
@@ -236,8 +236,8 @@ impl<W: Float<Wide = W>> Samples<W> {
     }
 }
 
-/// How much each element along an axis of an image, 0 for its height and 1 for its width, counts in the
-/// mean of the samples of each part of each region: `[regions, parts, elements]`.
+/// Writes the weight of each pixel along an axis, 0 for rows and 1 for columns, in each output
+/// element of [`roi_align_average`]: `[regions, parts, pixels]`.
 pub fn roi_align_weights<T: Float>(
     rois: &[T],
     y: &mut [T],
@@ -264,16 +264,16 @@ pub fn roi_align_weights<T: Float>(
     }
 }
 
-/// The largest element of each part of each region, whose ends are rounded.
+/// Takes the maximum of each output element; the borders of regions are rounded.
 pub fn max_roi_pool<T: Float>(x: &[T], rois: &[T], y: &mut [T], regions: Regions) -> Result {
     each_part(rois, regions, &mut |at, part| {
         let elements = part.rows().flat_map(|row| &x[row]);
-        // An empty part is zero.
+        // An empty part becomes zero.
         y[at] = elements.copied().reduce(T::maximum).unwrap_or(T::ZERO);
     })
 }
 
-/// Where the elements of [`max_roi_pool`] lie among all of `x`; at its end for an empty part.
+/// Writes the index in `x` of each output of [`max_roi_pool`]; the length of `x` for an empty part.
 pub fn max_roi_places<T: Float>(x: &[T], rois: &[T], y: &mut [i64], regions: Regions) -> Result {
     let larger = |a: f64, b: f64| b > a || b.is_nan() && !a.is_nan();
     let first = |a: usize, b: usize| if larger(x[a].to_f64(), x[b].to_f64()) { b } else { a };
@@ -282,7 +282,7 @@ pub fn max_roi_places<T: Float>(x: &[T], rois: &[T], y: &mut [i64], regions: Reg
     })
 }
 
-/// Shows each part of each region, with its number.
+/// Calls `visit` with each part of each region and its index.
 fn each_part<T: Float>(rois: &[T], regions: Regions, visit: &mut dyn FnMut(usize, Part)) -> Result {
     let Regions { batch, channels, image: [height, width], out: [rows, columns], .. } = regions;
     for (i, roi) in rois.chunks_exact(5).enumerate() {
@@ -306,7 +306,7 @@ fn each_part<T: Float>(rois: &[T], regions: Regions, visit: &mut dyn FnMut(usize
 
 /// A part of a region of a plane.
 struct Part {
-    /// Where the plane begins.
+    /// The offset of the plane.
     plane: usize,
     width: usize,
     rows: [usize; 2],
@@ -314,7 +314,7 @@ struct Part {
 }
 
 impl Part {
-    /// Where its rows lie.
+    /// Returns the ranges of the rows.
     fn rows(self) -> impl Iterator<Item = Range<usize>> {
         let ([top, bottom], [left, right]) = (self.rows, self.columns);
         (top..bottom).map(move |row| {
@@ -333,7 +333,7 @@ struct Parts {
 
 impl Parts {
     fn of(ends: [f64; 2], size: usize, out: usize, scale: f32) -> Parts {
-        // Halves are rounded away from zero.
+        // Rounds half away from zero.
         let round = |x: f64| {
             let x = f32::from_f64(x) * scale;
             f64::from(Float::trunc(x + 0.5f32.copysign(x)))
@@ -343,7 +343,7 @@ impl Parts {
         Parts { size: number(size), start, part: f32::from_f64(len) / number::<f32>(out) }
     }
 
-    /// The first element of a part and that behind its last.
+    /// Returns the first pixel of a part and the one after its last.
     fn part(&self, i: usize) -> [usize; 2] {
         let first = Float::floor(number::<f32>(i) * self.part);
         let last = Float::ceil(number::<f32>(i + 1) * self.part);
@@ -381,7 +381,7 @@ mod tests {
         let sampling = Sampling { ratio: 1, half_pixel: true };
         let done = roi_align_max(&X, &[0.0, 0.0, 3.0, 3.0], &[0], &mut y, REGIONS, sampling);
         assert_eq!((done, y), (Ok(()), [3.0, 4.5]));
-        // One that lies elsewhere is nothing, and one without an end has one.
+        // A region outside of the image is empty; an infinite one terminates.
         let far = [7.0, 7.0, 9.0, 9.0, 0.0, 0.0, f32::INFINITY, f32::INFINITY];
         let mut y = [9.0; 4];
         let sampling = Sampling { ratio: 0, half_pixel: true };
@@ -396,7 +396,7 @@ mod tests {
         let sampling = Sampling { ratio: 1, half_pixel: true };
         let (p, w) = (&mut places, &mut weights);
         assert_eq!(roi_align_places(&X, &rois, &[0, 0], p, w, REGIONS, sampling), Ok(()));
-        // 3 is 4 times 0.75, and 4.5 is 6 times 0.75; the second region lies elsewhere.
+        // 3 is 4 · 0.75, and 4.5 is 6 · 0.75; the second region lies outside.
         assert_eq!((places, weights), ([3, 5, 0, 0], [0.75, 0.75, 0.0, 0.0]));
         // The first part lies midway between two equal columns, the second beyond the last one.
         let (mut places, wide) = ([9; 2], [0.0, 0.0, 4.0, 3.0]);

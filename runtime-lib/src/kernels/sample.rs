@@ -1,43 +1,44 @@
-//! `GridSample`: images read at places of a grid; and `AffineGrid`, which makes such grids.
+//! `GridSample`, which samples images at the points of a grid, and `AffineGrid`, which makes such
+//! grids.
 
 use crate::loops::index::number;
 use crate::{Elem, Float, Integer, Number};
 
-/// Images of any number of axes, and grids of places on them.
+/// The sizes of images and grids, and how points map to pixels.
 #[derive(Clone, Copy, Debug)]
 pub struct Images<'a> {
-    /// The number of images, each with a grid of its own.
+    /// The number of images; each has its own grid.
     pub batch: usize,
-    /// The number of channels of each.
+    /// The number of channels.
     pub channels: usize,
-    /// The sizes of an image.
+    /// The spatial sizes of an image.
     pub sizes: &'a [usize],
-    /// The number of places in a grid.
+    /// The number of points of a grid.
     pub points: usize,
-    /// Whether -1 and 1 are the middles of the outermost elements; else they are their edges.
+    /// Whether -1 and 1 are the centers of the outermost pixels, or else their outer edges.
     pub align_corners: bool,
-    /// What is outside.
+    /// The values outside of the image.
     pub padding: Padding,
 }
 
-/// What is outside of an image.
+/// The values outside of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
-    /// Nothing.
+    /// Zeros.
     Zeros,
-    /// The outermost elements.
+    /// The outermost pixels.
     Border,
-    /// The image again, mirrored.
+    /// The image, reflected.
     Reflection,
 }
 
-/// How many places are looked at in one go. Their weights serve for all channels.
+/// Points that are processed together; their weights serve all channels.
 pub const BLOCK: usize = 32;
 
-/// What stands for an element outside of an image.
+/// The index that marks a pixel outside of the image.
 const OUTSIDE: i64 = -1;
 
-/// Writes which element of an image is the nearest to each place of its grid.
+/// Writes the index of the pixel nearest to each point of the grid.
 pub fn grid_places<G: Float>(grid: &[G], places: &mut [i64], images: Images<'_>) {
     let sizes = images.sizes;
     for (point, place) in grid.chunks_exact(sizes.len()).zip(places) {
@@ -52,7 +53,8 @@ pub fn grid_places<G: Float>(grid: &[G], places: &mut [i64], images: Images<'_>)
     }
 }
 
-/// For each place and channel the element that [`grid_places`] found, or zero.
+/// Copies the pixel that [`grid_places`] found for each point and channel; zero outside of the
+/// image.
 pub fn grid_nearest<T: Elem>(x: &[T], places: &[i64], y: &mut [T], images: Images<'_>) {
     let (size, points) = (images.sizes.iter().product::<usize>(), images.points);
     if y.is_empty() {
@@ -70,8 +72,8 @@ pub fn grid_nearest<T: Elem>(x: &[T], places: &[i64], y: &mut [T], images: Image
     }
 }
 
-/// For each place the elements around it, interpolated linearly between the two nearest along each
-/// axis. The scratch memory is for [`BLOCK`] places with the elements of each.
+/// Interpolates multilinearly between the two nearest pixels along each axis. The scratch memory
+/// holds [`BLOCK`] points with their pixels and weights.
 pub fn grid_linear<T: Float, C: Float<Wide = C>>(
     x: &[T],
     grid: &[C],
@@ -87,7 +89,7 @@ pub fn grid_linear<T: Float, C: Float<Wide = C>>(
     });
 }
 
-/// [`grid_linear`] with cubic polynomials through the four nearest elements along each axis.
+/// [`grid_linear`] with cubic interpolation of the four nearest pixels along each axis.
 pub fn grid_cubic<T: Float, C: Float<Wide = C>>(
     x: &[T],
     grid: &[C],
@@ -103,7 +105,7 @@ pub fn grid_cubic<T: Float, C: Float<Wide = C>>(
     });
 }
 
-/// [`grid_linear`] for whole numbers: fractions are dropped.
+/// [`grid_linear`] for integers, which truncates fractions.
 pub fn grid_linear_whole<T: Integer>(
     x: &[T],
     grid: &[f64],
@@ -118,7 +120,7 @@ pub fn grid_linear_whole<T: Integer>(
     });
 }
 
-/// [`grid_cubic`] for whole numbers: fractions are dropped.
+/// [`grid_cubic`] for integers, which truncates fractions.
 pub fn grid_cubic_whole<T: Integer>(
     x: &[T],
     grid: &[f64],
@@ -133,11 +135,12 @@ pub fn grid_cubic_whole<T: Integer>(
     });
 }
 
-/// The weights of the elements along one axis, by how far behind an element a place is.
+/// The weights of the pixels along one axis, as functions of the distance from a pixel to the
+/// point.
 #[derive(Clone, Copy)]
 struct Taps<C> {
     of: fn(C) -> [C; 4],
-    /// How many there are; the first is as far before the place as the last is behind it.
+    /// The number of pixels, half of them on each side of the point.
     count: usize,
 }
 
@@ -156,7 +159,7 @@ fn cubic<C: Float>(part: C) -> [C; 4] {
 /// One axis of an image.
 struct Axis<C> {
     size: usize,
-    /// Where the image begins and ends.
+    /// The borders of the image.
     start: C,
     end: C,
     align_corners: bool,
@@ -173,7 +176,7 @@ impl Images<'_> {
 }
 
 impl<C: Float<Wide = C>> Axis<C> {
-    /// Where on the axis a number from -1 to 1 lies.
+    /// Maps a coordinate from -1 to 1 to pixels.
     fn place(&self, x: C) -> C {
         let (size, one, two) = (number::<C>(self.size), C::ONE, C::from_f64(2.0));
         match self.align_corners {
@@ -182,7 +185,7 @@ impl<C: Float<Wide = C>> Axis<C> {
         }
     }
 
-    /// The place of the image that stands for one outside of it.
+    /// Applies the padding to a coordinate.
     fn padded(&self, x: C) -> C {
         let inside = x >= self.start && x <= self.end;
         match self.padding {
@@ -210,7 +213,7 @@ impl<C: Float<Wide = C>> Axis<C> {
         if before == is_even { start.add(rest) } else { end.sub(rest) }
     }
 
-    /// The element that stands for one of that number, where any does.
+    /// Returns the pixel at an index after padding; `None` for a zero.
     fn inside(&self, i: i64) -> Option<usize> {
         let size = crate::loops::index::signed(self.size);
         let inside = match self.padding {
@@ -219,7 +222,7 @@ impl<C: Float<Wide = C>> Axis<C> {
             Padding::Zeros => return None,
             Padding::Border => i.clamp(0, size - 1),
             Padding::Reflection => {
-                // Where corners are aligned the outermost elements are not repeated.
+                // With aligned corners, reflection does not repeat the outermost pixels.
                 let repeated = i64::from(!self.align_corners);
                 let period = Ord::max(2 * (size - 1 + repeated), 1);
                 let i = i.rem_euclid(period);
@@ -230,13 +233,13 @@ impl<C: Float<Wide = C>> Axis<C> {
     }
 }
 
-/// A whole number, far from where whole numbers end.
+/// Converts to an integer, limited to a range far from overflow.
 fn whole<C: Float>(x: C) -> i64 {
     const FAR: f64 = 1e15;
     i64::from_f64(x.to_f64().clamp(-FAR, FAR))
 }
 
-/// Some places of the grid of one image.
+/// A block of points of one image's grid.
 #[derive(Clone, Copy)]
 struct Block {
     image: usize,
@@ -244,11 +247,10 @@ struct Block {
     points: usize,
 }
 
-/// What is shown some places, the elements around them and their weights.
+/// A visitor of a block of points, the pixels around them and their weights.
 type Visit<'a, C> = dyn FnMut(Block, &[i64], &[C]) + 'a;
 
-/// Calls `visit` with a few places at a time, and the elements that they are made of with their
-/// weights.
+/// Calls `visit` with one block of points after another, their pixels and the weights.
 fn each_block<C: Float<Wide = C>>(
     grid: &[C],
     elements: &mut [i64],
@@ -273,7 +275,7 @@ fn each_block<C: Float<Wide = C>>(
     }
 }
 
-/// Writes the elements around a place and their weights.
+/// Writes the pixels around a point and their weights.
 fn surround<C: Float<Wide = C>>(
     point: &[C],
     elements: &mut [i64],
@@ -289,7 +291,7 @@ fn surround<C: Float<Wide = C>>(
         let before = Float::floor(x);
         let factors = (taps.of)(x.sub(before));
         let first = whole(before) - crate::loops::index::signed(taps.count / 2) + 1;
-        // From the last on, so that each is read before others take its place.
+        // From last to first, so that each entry is read before it is overwritten.
         for i in (0..known).rev() {
             let (outer, weight) = (elements[i], weights[i]);
             for (k, tap) in (first..).take(taps.count).enumerate() {
@@ -308,7 +310,7 @@ fn surround<C: Float<Wide = C>>(
     }
 }
 
-/// Writes the sums for some places, for every channel.
+/// Writes the weighted sums of a block of points for every channel.
 #[inline(always)]
 fn sums<T: Elem + Copy, C: Float>(
     x: &[T],
@@ -336,7 +338,11 @@ fn sums<T: Elem + Copy, C: Float>(
     }
 }
 
-/// Writes the sizes of an image that a tensor of sizes names behind the batch and the channels.
+/// Extracts the spatial sizes from `size`, which also has the batch and the channels.
+///
+/// # Errors
+///
+/// Another batch or number of axes; a negative size.
 pub fn affine_grid_sizes(sizes: &mut [usize], size: &[i64], batch: usize) -> crate::Result {
     if size[0] != crate::loops::index::signed(batch) {
         return Err(crate::Error::Value("there must be one matrix for each image"));
@@ -347,12 +353,12 @@ pub fn affine_grid_sizes(sizes: &mut [usize], size: &[i64], batch: usize) -> cra
     Ok(())
 }
 
-/// The middles of the elements of an image of `sizes`, moved by each matrix.
+/// Applies each affine matrix to the pixel centers of an image of `sizes`.
 pub fn affine_grid<T: Float>(theta: &[T], grid: &mut [T], sizes: &[usize]) {
     each_middle(theta, grid, sizes, |j, size| (2.0 * j + 1.0) / size - 1.0);
 }
 
-/// [`affine_grid`] where -1 and 1 are the middles of the outermost elements.
+/// [`affine_grid`] with -1 and 1 at the centers of the outermost pixels.
 pub fn affine_grid_aligned<T: Float>(theta: &[T], grid: &mut [T], sizes: &[usize]) {
     each_middle(
         theta,
@@ -400,7 +406,7 @@ mod tests {
         Images { batch: 1, channels: 1, sizes, points, align_corners: false, padding }
     }
 
-    /// Places on an image of three elements, counted in elements.
+    /// Maps coordinates to pixels of an image of three pixels.
     fn line(at: [f64; 6], padding: Padding, align_corners: bool) -> [f64; 6] {
         let images = Images { align_corners, ..images(&[3], 6, padding) };
         let grid = at.map(|x| if align_corners { x - 1.0 } else { (2.0 * x + 1.0) / 3.0 - 1.0 });

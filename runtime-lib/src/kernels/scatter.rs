@@ -1,11 +1,16 @@
-//! Elements replaced by indices: `ScatterElements`, `ScatterND` and `TensorScatter`.
+//! Scattering by indices: `ScatterElements`, `ScatterND` and `TensorScatter`.
 
 use crate::error::{Error, Result};
 use crate::loops::geometry::{Elements, Points};
 use crate::loops::index::signed;
 use crate::{Elem, Integer, Number};
 
-/// `ScatterElements`: writes the updates at the indices along the axis, each in its own place along the others.
+/// `ScatterElements`: writes each update at its index along the axis; its position along the other
+/// axes is its own.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn scatter_elements<T: Elem, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -27,7 +32,11 @@ pub fn scatter_elements_in_place<T: Elem, I: Integer>(
     replace_elements(y, indices, updates, geometry, |_, update| update.clone())
 }
 
-/// `ScatterElements` with `add`: adds the updates, at the indices along the axis, each in its own place along the others.
+/// `ScatterElements` with reduction `add`.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn scatter_elements_add<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -49,7 +58,11 @@ pub fn scatter_elements_add_in_place<T: Number, I: Integer>(
     replace_elements(y, indices, updates, geometry, |y, update| y.add(*update))
 }
 
-/// `ScatterElements` with `mul`: multiplies by the updates, at the indices along the axis, each in its own place along the others.
+/// `ScatterElements` with reduction `mul`.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn scatter_elements_mul<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -71,7 +84,11 @@ pub fn scatter_elements_mul_in_place<T: Number, I: Integer>(
     replace_elements(y, indices, updates, geometry, |y, update| y.mul(*update))
 }
 
-/// `ScatterElements` with `max`: keeps the larger of the updates and what was there, at the indices along the axis, each in its own place along the others.
+/// `ScatterElements` with reduction `max`.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn scatter_elements_max<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -93,7 +110,11 @@ pub fn scatter_elements_max_in_place<T: Number, I: Integer>(
     replace_elements(y, indices, updates, geometry, |y, update| y.maximum(*update))
 }
 
-/// `ScatterElements` with `min`: keeps the smaller of the updates and what was there, at the indices along the axis, each in its own place along the others.
+/// `ScatterElements` with reduction `min`.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn scatter_elements_min<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -115,7 +136,11 @@ pub fn scatter_elements_min_in_place<T: Number, I: Integer>(
     replace_elements(y, indices, updates, geometry, |y, update| y.minimum(*update))
 }
 
-/// `ScatterND`: writes the updates over the slices at the points.
+/// `ScatterND`: overwrites the slices at the points with the updates.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn scatter_nd<T: Elem, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -137,7 +162,11 @@ pub fn scatter_nd_in_place<T: Elem, I: Integer>(
     replace_slices(y, indices, updates, geometry, |_, update| update.clone())
 }
 
-/// `ScatterND` with `add`: adds the updates to the slices at the points.
+/// `ScatterND` with reduction `add`.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn scatter_nd_add<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -159,7 +188,11 @@ pub fn scatter_nd_add_in_place<T: Number, I: Integer>(
     replace_slices(y, indices, updates, geometry, |y, update| y.add(*update))
 }
 
-/// `ScatterND` with `mul`: multiplies the slices at the points by the updates.
+/// `ScatterND` with reduction `mul`.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn scatter_nd_mul<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -181,7 +214,11 @@ pub fn scatter_nd_mul_in_place<T: Number, I: Integer>(
     replace_slices(y, indices, updates, geometry, |y, update| y.mul(*update))
 }
 
-/// `ScatterND` with `max`: keeps the larger of the updates and what was there, in the slices at the points.
+/// `ScatterND` with reduction `max`.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn scatter_nd_max<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -203,7 +240,11 @@ pub fn scatter_nd_max_in_place<T: Number, I: Integer>(
     replace_slices(y, indices, updates, geometry, |y, update| y.maximum(*update))
 }
 
-/// `ScatterND` with `min`: keeps the smaller of the updates and what was there, in the slices at the points.
+/// `ScatterND` with reduction `min`.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn scatter_nd_min<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -252,23 +293,27 @@ fn replace_slices<T: Elem, I: Integer>(
     })
 }
 
-/// Sequences that are written into caches, one cache for each instance.
+/// The geometry of sequences that are written into caches, one cache per batch entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Caches {
-    /// The number of instances.
+    /// The batch size.
     pub batch: usize,
-    /// The number of sequences in each.
+    /// The product of the axes between the batch and the sequence.
     pub outer: usize,
     /// The length of a cache.
     pub len: usize,
-    /// The length of a sequence.
+    /// The length of an update.
     pub update: usize,
-    /// The number of elements in a step of a sequence.
+    /// The number of elements per position.
     pub inner: usize,
 }
 
-/// `TensorScatter`: writes the sequences into the caches, each instance's from its own start on,
-/// or from the beginning.
+/// `TensorScatter`: writes each update into its cache, from the batch entry's write index on;
+/// without write indices, from the start.
+///
+/// # Errors
+///
+/// An update that exceeds its cache.
 pub fn tensor_scatter<T: Elem>(
     x: &[T],
     update: &[T],
@@ -298,7 +343,7 @@ pub fn tensor_scatter_in_place<T: Elem>(
     Ok(())
 }
 
-/// [`tensor_scatter`] with mode `circular`: behind the end of a cache follows its beginning.
+/// [`tensor_scatter`] with mode `circular`: the write position wraps around at the end of a cache.
 pub fn tensor_scatter_circular<T: Elem>(
     x: &[T],
     update: &[T],
@@ -361,7 +406,7 @@ mod tests {
 
     #[test]
     fn elements_stay_in_their_own_places() {
-        // [2, 3], along the first axis, for two of the columns.
+        // `y` is [2, 3]; the updates cover two of its columns.
         let mut y = [0; 6];
         let geometry = Elements { sizes: &[1, 2], strides: &[0, 1], len: 2, step: 3 };
         assert_eq!(scatter_elements_in_place(&mut y, &[1i32, 0], &[7, 8], geometry), Ok(()));

@@ -1,4 +1,4 @@
-//! Elements chosen by what they are: `Compress`, `NonZero`, `OneHot` and `Unique`.
+//! Selection by value: `Compress`, `NonZero`, `OneHot` and `Unique`.
 
 use crate::error::{Error, Result};
 use crate::loops::geometry::Axis;
@@ -6,7 +6,7 @@ use crate::loops::index::{index, signed, size};
 use crate::{Elem, Number};
 use core::cmp::Ordering;
 
-/// `Compress`: the slices along the axis whose condition is true.
+/// `Compress`: copies the slices along the axis whose condition is true.
 pub fn compress<T: Elem>(x: &[T], condition: &[bool], y: &mut [T], geometry: Axis) {
     let Axis { outer, len, inner } = geometry;
     if y.is_empty() {
@@ -22,17 +22,18 @@ pub fn compress<T: Elem>(x: &[T], condition: &[bool], y: &mut [T], geometry: Axi
     }
 }
 
-/// The size that `Compress` makes of an axis of `len` elements.
+/// Computes the size of the axis that `Compress` makes of one of `len` elements.
 pub fn compress_sizes(sizes: &mut [usize], condition: &[bool], len: usize) {
     sizes.fill(chosen(condition, len).count());
 }
 
-/// The places of the conditions that are true; there may be fewer or more than places.
+/// Returns the indices of the true conditions; the condition may be shorter or longer than the
+/// axis.
 fn chosen(condition: &[bool], len: usize) -> impl Iterator<Item = (usize, &bool)> {
     condition.iter().take(len).enumerate().filter(|&(_, &chosen)| chosen)
 }
 
-/// `NonZero`: the indices of all elements that are not zero, a row for each axis of `x`.
+/// `NonZero`: writes the indices of all nonzero elements, one row per axis of `x`.
 pub fn non_zero<T: Elem>(x: &[T], y: &mut [i64], sizes: &[usize]) {
     if y.is_empty() {
         return;
@@ -47,13 +48,13 @@ pub fn non_zero<T: Elem>(x: &[T], y: &mut [i64], sizes: &[usize]) {
     }
 }
 
-/// The number of elements that are not zero.
+/// Counts the nonzero elements.
 pub fn non_zero_sizes<T: Elem>(sizes: &mut [usize], x: &[T]) {
     sizes.fill(x.iter().filter(|&x| *x != T::default()).count());
 }
 
-/// `OneHot`: along the axis the second value at the index, and the first elsewhere. An index
-/// outside the axis gives the first everywhere.
+/// `OneHot`: writes the second value at the index along the axis, and the first value elsewhere. An
+/// index out of range gives the first value everywhere.
 pub fn one_hot<T: Elem, I: Number>(
     indices: &[I],
     values: &[T],
@@ -71,16 +72,20 @@ pub fn one_hot<T: Elem, I: Number>(
     Ok(())
 }
 
-/// The size of the axis that `OneHot` adds.
+/// Computes the size of the axis that `OneHot` adds.
+///
+/// # Errors
+///
+/// A negative depth.
 pub fn one_hot_sizes<D: Number>(sizes: &mut [usize], depth: &[D]) -> Result {
     let &[depth] = depth else { return Err(Error::Value("OneHot wants one depth")) };
     sizes.fill(size(i64::from_f64(depth.to_f64()))?);
     Ok(())
 }
 
-/// `Unique`: the slices along the axis that differ, sorted; the place where each is first; for
-/// each slice of `x`, which of them it is; and how often each is there. All results are needed,
-/// also those that the model does not ask for.
+/// `Unique`: writes the distinct slices along the axis, sorted; the index of the first occurrence
+/// of each; the index of the distinct slice for each slice of `x`; and the number of occurrences.
+/// All results are required, including those that the model does not use.
 pub fn unique<T: Elem + PartialOrd>(
     x: &[T],
     y: &mut [T],
@@ -99,7 +104,7 @@ pub fn unique<T: Elem + PartialOrd>(
     Ok(())
 }
 
-/// [`unique`], in the order in which they come first.
+/// [`unique`] in the order of first occurrence.
 pub fn unique_unsorted<T: Elem + PartialOrd>(
     x: &[T],
     y: &mut [T],
@@ -122,8 +127,8 @@ pub fn unique_unsorted<T: Elem + PartialOrd>(
     Ok(())
 }
 
-/// The number of slices along the axis that differ. `order` is scratch with a number for each; the
-/// result `inverse` of [`unique`] serves.
+/// Counts the distinct slices along the axis. `order` is scratch memory with an element per slice;
+/// the result `inverse` of [`unique`] can serve.
 pub fn unique_sizes<T: Elem + PartialOrd>(
     sizes: &mut [usize],
     x: &[T],
@@ -140,7 +145,7 @@ struct Slices<'a, T> {
 }
 
 impl<T: Elem + PartialOrd> Slices<'_, T> {
-    /// Which of two slices comes first.
+    /// Compares two slices.
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let Axis { outer, len, inner } = self.geometry;
         let slice = |o: usize, i: usize| &self.x[(o * len + i) * inner..][..inner];
@@ -151,7 +156,7 @@ impl<T: Elem + PartialOrd> Slices<'_, T> {
             .unwrap_or(Ordering::Equal)
     }
 
-    /// Sorts the places of the slices, and counts those that differ.
+    /// Sorts the indices of the slices and counts the distinct ones.
     fn count(&self, order: &mut [i64]) -> usize {
         for (place, i) in order.iter_mut().zip(0..) {
             *place = i;
@@ -160,7 +165,7 @@ impl<T: Elem + PartialOrd> Slices<'_, T> {
         self.firsts(order).count()
     }
 
-    /// The first of each run of equal slices in order.
+    /// Returns the first index of each run of equal slices.
     fn firsts(&self, order: &[i64]) -> impl Iterator<Item = i64> {
         order.iter().enumerate().filter_map(|(i, &place)| {
             let before = i.checked_sub(1).map(|i| to_place(order[i]));
@@ -169,7 +174,7 @@ impl<T: Elem + PartialOrd> Slices<'_, T> {
         })
     }
 
-    /// Finds the places of the slices that differ.
+    /// Writes the indices of the distinct slices.
     fn find(&self, places: &mut [i64], order: &mut [i64]) -> Result {
         let found = self.count(order);
         if found != places.len() {
@@ -197,7 +202,7 @@ impl<T: Elem + PartialOrd> Slices<'_, T> {
     }
 }
 
-/// NaN comes last, and is equal to itself.
+/// Orders NaN last and equal to itself.
 fn order<T: PartialOrd>(a: &T, b: &T) -> Ordering {
     let is_nan = |x: &T| x.partial_cmp(x).is_none();
     a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
@@ -305,7 +310,7 @@ mod tests {
 
     #[test]
     fn slices_differ_if_any_element_does() {
-        // Columns (1, 3), (0, 2), (1, 2), (1, 3).
+        // The columns are (1, 3), (0, 2), (1, 2), (1, 3).
         let x = [1, 0, 1, 1, 3, 2, 2, 3];
         let (mut sizes, mut order) = ([0], [0; 4]);
         let geometry = Axis { outer: 2, len: 4, inner: 1 };

@@ -11,7 +11,11 @@ const NOTHING: Error = Error::Value("a sequence without tensors cannot be joined
 const NOT_JOINED: Error = Error::Value("the tensors of a sequence do not fit together");
 const PARTS_DIFFER: Error = Error::Value("the parts of SplitToSequence do not add up to the axis");
 
-/// The place that a position means among `size` places; a negative one counts from the end.
+/// Returns the index of a position among `size` positions; a negative one counts from the end.
+///
+/// # Errors
+///
+/// A position out of range.
 fn place(position: &[i64], size: usize, len: usize) -> Result<usize> {
     let index = position.first().copied().unwrap_or(0);
     let from_end = i64::try_from(len).unwrap_or(i64::MAX);
@@ -20,23 +24,27 @@ fn place(position: &[i64], size: usize, len: usize) -> Result<usize> {
     place.filter(|&place| place < size).ok_or(Error::Index { index, size })
 }
 
-/// A copy of a sequence.
+/// Copies a sequence.
 pub fn identity<T: Elem>(x: &Sequence<T>, y: &mut Sequence<T>) {
     y.clone_from(x);
 }
 
-/// `SequenceEmpty`.
+/// `SequenceEmpty`: clears a sequence.
 pub fn sequence_empty<T: Elem>(y: &mut Sequence<T>) {
     y.clear();
 }
 
-/// `SequenceInsert` at the end, and each tensor of `SequenceConstruct`.
+/// `SequenceInsert` at the end; also one tensor of `SequenceConstruct`.
 pub fn sequence_push<T: Elem>(y: &mut Sequence<T>, x: &[T], shape: &[usize]) {
     y.data.extend_from_slice(x);
     y.close(shape);
 }
 
 /// `SequenceInsert` at a position.
+///
+/// # Errors
+///
+/// A position out of range.
 pub fn sequence_insert<T: Elem>(
     y: &mut Sequence<T>,
     x: &[T],
@@ -48,19 +56,27 @@ pub fn sequence_insert<T: Elem>(
     Ok(())
 }
 
-/// `SequenceErase`: of the last tensor, where no position is given.
+/// `SequenceErase`; erases the last tensor if there is no position.
+///
+/// # Errors
+///
+/// A position out of range.
 pub fn sequence_erase<T: Elem>(y: &mut Sequence<T>, position: Option<&[i64]>) -> Result {
     let at = place(position.unwrap_or(&[-1]), y.len(), y.len())?;
     y.remove(at);
     Ok(())
 }
 
-/// `SequenceLength`.
+/// `SequenceLength`: writes the number of tensors.
 pub fn sequence_length<T: Elem>(x: &Sequence<T>, y: &mut [i64]) {
     y[0] = i64::try_from(x.len()).unwrap_or(i64::MAX);
 }
 
-/// `SequenceAt`.
+/// `SequenceAt`: copies the tensor at a position.
+///
+/// # Errors
+///
+/// A position out of range.
 pub fn sequence_at<T: Elem>(x: &Sequence<T>, position: &[i64], y: &mut [T]) -> Result {
     let at = place(position, x.len(), x.len())?;
     let (_, data) = x.get(at).ok_or(OTHER_SIZES)?;
@@ -71,7 +87,11 @@ pub fn sequence_at<T: Elem>(x: &Sequence<T>, position: &[i64], y: &mut [T]) -> R
     Ok(())
 }
 
-/// The sizes of the tensor of `SequenceAt` that `shape` leaves open.
+/// Computes the sizes of the tensor of `SequenceAt` that `shape` does not know.
+///
+/// # Errors
+///
+/// A position out of range; sizes that contradict `shape`.
 pub fn sequence_at_sizes<T: Elem>(
     sizes: &mut [usize],
     x: &Sequence<T>,
@@ -83,7 +103,7 @@ pub fn sequence_at_sizes<T: Elem>(
     settle(sizes, found, shape)
 }
 
-/// Holds sizes against those that are known, and gives the others.
+/// Checks the known sizes and returns the others.
 fn settle(sizes: &mut [usize], found: &[usize], shape: &[Option<usize>]) -> Result {
     if found.len() != shape.len() {
         return Err(OTHER_AXES);
@@ -99,8 +119,8 @@ fn settle(sizes: &mut [usize], found: &[usize], shape: &[Option<usize>]) -> Resu
     Ok(())
 }
 
-/// `ConcatFromSequence`, along an axis that each tensor has or a new one; `outer` is the product of
-/// the sizes before it.
+/// `ConcatFromSequence` along an existing or a new axis; `outer` is the product of the sizes before
+/// it.
 pub fn concat_from_sequence<T: Elem>(x: &Sequence<T>, y: &mut [T], outer: usize) -> Result {
     if x.data.len() != y.len() || outer == 0 {
         return if x.data.len() == y.len() { Ok(()) } else { Err(OTHER_SIZES) };
@@ -120,7 +140,11 @@ pub fn concat_from_sequence<T: Elem>(x: &Sequence<T>, y: &mut [T], outer: usize)
     Ok(())
 }
 
-/// The sizes of the result of `ConcatFromSequence` that `shape` leaves open.
+/// Computes the sizes of the result of `ConcatFromSequence` that `shape` does not know.
+///
+/// # Errors
+///
+/// Tensors that do not fit together, or that contradict `shape`.
 pub fn concat_from_sequence_sizes<T: Elem>(
     sizes: &mut [usize],
     x: &Sequence<T>,
@@ -143,7 +167,12 @@ pub fn concat_from_sequence_sizes<T: Elem>(
     settle(sizes, &joined, shape)
 }
 
-/// The sizes of the result of `ConcatFromSequence` along a new axis that `shape` leaves open.
+/// Computes the sizes of the result of `ConcatFromSequence` along a new axis that `shape` does not
+/// know.
+///
+/// # Errors
+///
+/// Tensors that differ in shape, or that contradict `shape`.
 pub fn stack_sequence_sizes<T: Elem>(
     sizes: &mut [usize],
     x: &Sequence<T>,
@@ -161,7 +190,11 @@ pub fn stack_sequence_sizes<T: Elem>(
     settle(sizes, &stacked, shape)
 }
 
-/// `SplitToSequence` into parts of the sizes given.
+/// `SplitToSequence` into parts of given sizes.
+///
+/// # Errors
+///
+/// Sizes that are negative, or whose sum is not that of the axis.
 pub fn split_to_sequence<T: Elem>(
     x: &[T],
     parts: &[i64],
@@ -181,7 +214,11 @@ pub fn split_to_sequence<T: Elem>(
     if start == shape[axis] { Ok(()) } else { Err(PARTS_DIFFER) }
 }
 
-/// `SplitToSequence` into parts of one size, but for the last.
+/// `SplitToSequence` into parts of one size; the last may be smaller.
+///
+/// # Errors
+///
+/// A size that is not positive.
 pub fn split_to_sequence_evenly<T: Elem>(
     x: &[T],
     size: &[i64],
@@ -202,7 +239,7 @@ pub fn split_to_sequence_evenly<T: Elem>(
     Ok(())
 }
 
-/// `SplitToSequence` into parts that lack the axis.
+/// `SplitToSequence` into parts of size one, without the axis.
 pub fn unstack_to_sequence<T: Elem>(x: &[T], y: &mut Sequence<T>, shape: &[usize], axis: usize) {
     y.clear();
     for at in 0..shape[axis] {
@@ -211,7 +248,7 @@ pub fn unstack_to_sequence<T: Elem>(x: &[T], y: &mut Sequence<T>, shape: &[usize
     }
 }
 
-/// Adds the elements of one part of a tensor.
+/// Appends one part of a tensor.
 fn push_part<T: Elem>(
     x: &[T],
     y: &mut Sequence<T>,
@@ -227,7 +264,11 @@ fn push_part<T: Elem>(
     }
 }
 
-/// `OptionalGetElement`: refuses an optional without a value.
+/// `OptionalGetElement`: checks that an optional has a value.
+///
+/// # Errors
+///
+/// An empty optional.
 pub fn optional_get_element(given: &[bool]) -> Result {
     if given[0] { Ok(()) } else { Err(Error::Value("an optional value is absent")) }
 }

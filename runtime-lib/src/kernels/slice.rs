@@ -6,12 +6,12 @@ use crate::loops::index::{check_axes, check_length, position};
 use crate::loops::strided::{copy_from, copy_row};
 use crate::{Elem, Integer};
 
-/// `Slice` with starts and steps that are known, as a view.
+/// `Slice` with known starts and steps, whose strides `geometry` has.
 pub fn slice<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
     copy_from(x, y, geometry);
 }
 
-/// `Slice` by values, of a tensor of `sizes`.
+/// `Slice` of a tensor of `sizes`, with starts, ends, axes and steps that are inputs.
 pub fn slice_dynamic<T: Elem, I: Integer>(
     x: &[T],
     starts: &[I],
@@ -28,7 +28,11 @@ pub fn slice_dynamic<T: Elem, I: Integer>(
     Ok(())
 }
 
-/// The sizes that `Slice` makes of a tensor of sizes `from`.
+/// Computes the sizes of `Slice` for a tensor of sizes `from`.
+///
+/// # Errors
+///
+/// A step of zero; an axis out of range.
 pub fn slice_sizes<I: Integer>(
     sizes: &mut [usize],
     starts: &[I],
@@ -45,7 +49,7 @@ pub fn slice_sizes<I: Integer>(
     Ok(())
 }
 
-/// What `Slice` takes of each axis, as its inputs say it.
+/// The inputs of a `Slice`.
 struct Cuts<'a, I> {
     starts: &'a [I],
     ends: &'a [I],
@@ -53,7 +57,7 @@ struct Cuts<'a, I> {
     steps: Option<&'a [I]>,
 }
 
-/// What is taken of one axis: `len` elements from `start` on.
+/// The range of one axis: `len` elements from `start`.
 struct Cut {
     start: usize,
     step: isize,
@@ -104,11 +108,11 @@ impl<I: Integer> Cuts<'_, I> {
 
 impl Cut {
     fn new(start: i64, end: i64, step: i64, size: usize) -> Self {
-        // In 128 bits nothing overflows.
+        // 128 bits cannot overflow.
         let (size, step) = (i128::try_from(size).unwrap_or(i128::MAX), i128::from(step));
         let from_front = |at: i64| i128::from(at) + if at < 0 { size } else { 0 };
-        // A backward cut starts at an element, which is unlike Python's, and may end before the
-        // first.
+        // A negative step starts at an element, unlike in Python, and may end before the first
+        // element.
         let (lowest, highest) = if step > 0 { (0, size) } else { (-1, size - 1) };
         let start = from_front(start).max(0).min(highest);
         let end = from_front(end).max(lowest).min(highest);
@@ -122,14 +126,16 @@ impl Cut {
     }
 }
 
-/// Reverses the beginning of each sequence; `outer` counts sequences and `len` their steps.
+/// `ReverseSequence`: reverses the first `lengths` elements of each sequence; `outer` is the number
+/// of sequences, `len` their length.
 pub fn reverse_sequence<T: Elem>(x: &[T], lengths: &[i64], y: &mut [T], geometry: Axis) -> Result {
     let Axis { outer, len, inner } = geometry;
     debug_assert_eq!(lengths.len(), outer, "each sequence has a length");
     reverse_each(x, lengths, y, (len, inner), |sequence, step| sequence * len + step)
 }
 
-/// [`reverse_sequence`] where the steps come first: `outer` counts them, and `len` sequences.
+/// [`reverse_sequence`] with time as the first axis: `outer` is the length, `len` the number of
+/// sequences.
 pub fn reverse_sequence_time_major<T: Elem>(
     x: &[T],
     lengths: &[i64],
@@ -160,7 +166,7 @@ fn reverse_each<T: Elem>(
     Ok(())
 }
 
-/// `Trilu`: the triangle above diagonal `k` and the diagonal itself; the rest is zero.
+/// `Trilu`: keeps the elements on and above diagonal `k` and sets the others to zero.
 pub fn triu<T: Elem>(x: &[T], k: Option<&[i64]>, y: &mut [T], geometry: Planes) {
     y.clone_from_slice(x);
     triu_in_place(y, k, geometry);
@@ -173,7 +179,7 @@ pub fn triu_in_place<T: Elem>(y: &mut [T], k: Option<&[i64]>, geometry: Planes) 
     }
 }
 
-/// `Trilu`: the triangle below diagonal `k` and the diagonal itself; the rest is zero.
+/// `Trilu`: keeps the elements on and below diagonal `k` and sets the others to zero.
 pub fn tril<T: Elem>(x: &[T], k: Option<&[i64]>, y: &mut [T], geometry: Planes) {
     y.clone_from_slice(x);
     tril_in_place(y, k, geometry);
@@ -191,7 +197,7 @@ fn diagonal(k: Option<&[i64]>) -> i64 {
     k.and_then(|k| k.first().copied()).unwrap_or(0)
 }
 
-/// Each row, and how many of its elements lie before the diagonal.
+/// Returns each row with the number of its elements before the diagonal.
 fn rows<'a, T>(
     y: &'a mut [T],
     k: Option<&[i64]>,
@@ -206,7 +212,11 @@ fn rows<'a, T>(
     })
 }
 
-/// The number of iterations that `Scan` takes for one of a batch, of at most `most`.
+/// Computes the number of iterations that `Scan` runs for one batch entry, at most `most`.
+///
+/// # Errors
+///
+/// A length out of range.
 pub fn scan_iterations(sizes: &mut [usize], lens: Option<&[i64]>, most: usize) -> Result {
     sizes[0] = lens.map_or(Ok(most), |lens| crate::loops::index::size(lens[0]))?;
     if sizes[0] <= most {
@@ -220,7 +230,7 @@ pub fn scan_iterations(sizes: &mut [usize], lens: Option<&[i64]>, most: usize) -
 mod tests {
     use super::*;
 
-    /// The indices that ONNX's definition names.
+    /// Calls `visit` with the indices of ONNX's definition.
     fn define(start: i64, end: i64, step: i64, size: i64, mut visit: impl FnMut(i64)) {
         let from_front = |at: i64| if at < 0 { at + size } else { at };
         let (lowest, highest) = if step > 0 { (0, size) } else { (-1, size - 1) };

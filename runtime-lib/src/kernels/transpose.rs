@@ -1,4 +1,4 @@
-//! Exchanging axes, and `Col2Im`, which lays blocks over each other.
+//! `Transpose`, `DepthToSpace`, `SpaceToDepth` and `Col2Im`.
 
 use crate::error::{Error, Result};
 use crate::loops::geometry::{Blocks, Strided};
@@ -6,14 +6,14 @@ use crate::loops::index::size;
 use crate::loops::strided::copy_from;
 use crate::{Elem, Summand};
 
-/// Exchanges axes: the strides are those of `x`, in the order of the axes of `y`. `DepthToSpace`
-/// and `SpaceToDepth` are transposes of tensors with their axes taken apart.
+/// Permutes axes: the strides are those of `x` in the order of the axes of `y`. `DepthToSpace` and
+/// `SpaceToDepth` are transpositions of split axes.
 pub fn transpose<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
     copy_from(x, y, geometry);
 }
 
-/// Adds up blocks where they overlap in an image. `x` holds, for each image, each element of the
-/// block at each of its places.
+/// `Col2Im`: sums overlapping blocks of an image. `x` holds, for each image and each element of the
+/// block, the value at each position of the block.
 pub fn col2im<T: Summand>(x: &[T], y: &mut [T], geometry: Blocks<'_>) {
     y.fill(T::default());
     if x.is_empty() || y.is_empty() {
@@ -25,8 +25,7 @@ pub fn col2im<T: Summand>(x: &[T], y: &mut [T], geometry: Blocks<'_>) {
     }
 }
 
-/// Adds the elements whose index in the block, place and image along the axes before `axis` is
-/// known.
+/// Adds the elements of one index along the axes before `axis`.
 fn add_blocks<T: Summand>(
     x: &[T],
     y: &mut [T],
@@ -52,9 +51,13 @@ fn add_blocks<T: Summand>(
     }
 }
 
-/// The sizes that `Col2Im` works with: the channels of the image, the axes of the image, and those
-/// of a block. The operand holds `columns` numbers, each at `places` places; `pads` counts those on
-/// both sides of an axis.
+/// Computes the sizes that `Col2Im` uses: the number of channels, the sizes of the image, and those
+/// of a block. The operand has `columns` elements at each of `places` positions; `pads` sums both
+/// sides of an axis.
+///
+/// # Errors
+///
+/// Sizes that do not fit together.
 pub fn col2im_sizes(
     sizes: &mut [usize],
     image: &[i64],

@@ -1,4 +1,4 @@
-//! Functions of one element, mapped over a tensor.
+//! Unary functions.
 
 use crate::loops::elementwise::{
     map, map_fast, map_fast_in_place, map_float, map_float_in_place, map_in_place,
@@ -6,7 +6,7 @@ use crate::loops::elementwise::{
 use crate::simd::{self, Pointwise, Simd, math};
 use crate::{Float, Integer, Number};
 
-/// Names functions of vectors, to be mapped over slices.
+/// Declares vectorized functions that are mapped over slices.
 macro_rules! vectors {
     ($($Name:ident $in_place:ident |$s:ident, $x:ident| $y:expr;)*) => {$(
         #[derive(Clone, Copy)]
@@ -196,7 +196,7 @@ pub fn reciprocal_in_place<T: Float>(y: &mut [T]) {
     map_float_in_place(y, reciprocal_f32, inverse);
 }
 
-/// `y` is the whole number nearest to `x`; halves go to the even one.
+/// Rounds `x` to the nearest integer, halves to even.
 pub fn round<T: Float>(x: &[T], y: &mut [T]) {
     map_float(x, y, round_f32, T::round);
 }
@@ -206,7 +206,7 @@ pub fn round_in_place<T: Float>(y: &mut [T]) {
     map_float_in_place(y, round_f32, T::round);
 }
 
-/// `y` is -1, 0 or 1 as `x` is below, at or above zero, and `NaN` where `x` is.
+/// -1, 0 or 1 for `x` below, at or above zero; NaN for NaN.
 pub fn sign<T: Number>(x: &[T], y: &mut [T]) {
     map(x, y, signum);
 }
@@ -266,7 +266,7 @@ pub fn tanh_in_place<T: Float>(y: &mut [T]) {
     map_float_in_place(y, math::tanh_in_place_f32, T::tanh);
 }
 
-/// `y` is `x` with every bit flipped.
+/// Flips every bit of `x`.
 pub fn bitwise_not<T: Integer>(x: &[T], y: &mut [T]) {
     map(x, y, T::not);
 }
@@ -301,12 +301,12 @@ pub fn is_negative_inf<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, |x| x == T::LOWEST);
 }
 
-/// No, where neither infinity counts.
+/// False, for `IsInf` that detects neither infinity.
 pub fn is_neither_inf<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, |_| false);
 }
 
-/// Whether `x` is not a number.
+/// Whether `x` is NaN.
 pub fn is_nan<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, T::is_nan);
 }

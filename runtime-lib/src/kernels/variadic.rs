@@ -1,5 +1,5 @@
-//! Functions of any number of operands, two at a time: the first two, then the result so far and
-//! the next.
+//! Variadic functions, two operands at a time: the first two, then the previous result and the
+//! next.
 
 use crate::loops::broadcast::{fast, zip_fast, zip_fast_in_place};
 use crate::loops::elementwise::map_in_place;
@@ -7,7 +7,7 @@ use crate::loops::geometry::Broadcast;
 use crate::loops::index::number;
 use crate::{Float, Number};
 
-/// The larger of `a` and `b`; `NaN` where either is.
+/// The larger of `a` and `b`; NaN if either is NaN.
 pub fn max<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip_fast((a, b), y, geometry, fast::max, T::maximum);
 }
@@ -17,7 +17,7 @@ pub fn max_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_fast_in_place(y, b, geometry, fast::max_in_place, T::maximum);
 }
 
-/// The smaller of `a` and `b`; `NaN` where either is.
+/// The smaller of `a` and `b`; NaN if either is NaN.
 pub fn min<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip_fast((a, b), y, geometry, fast::min, T::minimum);
 }
@@ -37,7 +37,7 @@ pub fn sum_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_fast_in_place(y, b, geometry, fast::add_in_place, T::add);
 }
 
-/// The last step of `Mean`: the sum of the operands, divided by their number.
+/// The last step of `Mean`: divides the sum by the number of operands.
 pub fn mean_in_place<T: Float>(y: &mut [T], operands: usize) {
     let operands = number(operands);
     map_in_place(y, |y: T| y.div(operands));

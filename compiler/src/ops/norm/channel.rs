@@ -72,12 +72,12 @@ static BLOCKED_SUMS: Kernel<Channels> = kernel!(F32_ONLY T, blocked::blocked_cha
 static GRAD: Kernel<(Axis, f32)> = kernel!(WIDE T, norm::channel_grad::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6),
         a.output(0), a.output(1), p.0, p.1),
-    in_place channel_slope_in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.input(0),
+    in_place channel_grad_in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.input(0),
         a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), p.0, p.1));
 static BLOCKED_GRAD: Kernel<(Channels, f32)> = kernel!(F32_ONLY T, blocked::blocked_channel_grad,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6),
         a.output(0), a.output(1), p.0, p.1),
-    in_place blocked_channel_slope_in_place |f, a, p| f(a.output(0), a.output(1), a.input(0),
+    in_place blocked_channel_grad_in_place |f, a, p| f(a.output(0), a.output(1), a.input(0),
         a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), p.0, p.1));
 static RUNNING_MEAN: Kernel<(f32,)> = kernel!(WIDE T, norm::running_mean::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0),

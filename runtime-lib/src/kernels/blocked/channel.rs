@@ -94,7 +94,7 @@ pub fn blocked_channel_grad(
 
 /// The same, where `dx` is `dy` before.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
-pub fn blocked_channel_slope_in_place(
+pub fn blocked_channel_grad_in_place(
     dx: &mut [f32],
     d_scale: &mut [f32],
     x: &[f32],

@@ -9,7 +9,7 @@ use crate::microkernel::Epilogue;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads::{By, Share};
 pub use channel::{
-    blocked_channel_grad, blocked_channel_moments, blocked_channel_slope_in_place,
+    blocked_channel_grad, blocked_channel_grad_in_place, blocked_channel_moments,
     blocked_channel_sums, channel_factors,
 };
 

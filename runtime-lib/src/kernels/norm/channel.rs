@@ -196,7 +196,7 @@ pub fn channel_grad<T: Float<Wide = T>>(
 
 /// The same, where `dx` is `dy` before.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
-pub fn channel_slope_in_place<T: Float<Wide = T>>(
+pub fn channel_grad_in_place<T: Float<Wide = T>>(
     dx: &mut [T],
     d_scale: &mut [T],
     x: &[T],

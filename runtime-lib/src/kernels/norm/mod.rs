@@ -18,7 +18,7 @@ pub use batch::{
 };
 pub(crate) use channel::{Known, Passing};
 pub use channel::{
-    channel_grad, channel_moments, channel_slope_in_place, channel_sums, running_mean,
+    channel_grad, channel_grad_in_place, channel_moments, channel_sums, running_mean,
     running_mean_in_place,
 };
 pub use layer::{
