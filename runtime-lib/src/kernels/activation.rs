@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_beyond_a_threshold_is_zero_be_it_a_number_or_not() {
+    fn elements_below_the_threshold_and_nan_become_zero() {
         let kernels: [InPlace<f32>; 2] =
             [|y| shrink_in_place(y, 0.0, 0.5), |y| thresholded_relu_in_place(y, 1.0)];
         for kernel in kernels {

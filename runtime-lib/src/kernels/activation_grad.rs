@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn slopes_are_those_of_their_functions() {
+    fn gradients_match_difference_quotients() {
         let gelu = |x: f64| 0.5 * x * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2);
         check((gelu_grad, gelu_grad), gelu);
         let tanh = |x: f64| {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slope_of_a_softmax_is_along_rows() {
+    fn softmax_grad_is_computed_along_rows() {
         for len in [0, 1, 5, 16, 37] {
             let y: Vec<f64> = (0..3 * len).map(|i| (i % 11) as f64 / 8.0).collect();
             let dy: Vec<f64> = (0..3 * len).map(|i| (i % 7) as f64 - 3.0).collect();

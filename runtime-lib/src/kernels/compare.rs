@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_stretched_to_what_it_chooses_from() {
+    fn a_condition_broadcasts_to_its_operands() {
         let mut y = [0; 6];
         let geometry = Broadcast3 { sizes: &[2, 3], a: &[1, 0], b: &[3, 1], c: &[0, 0] };
         where_(&[true, false], &[1, 2, 3, 4, 5, 6], &[9], &mut y, geometry);

@@ -1,4 +1,5 @@
-//! The kernels that generated modules call, one module for each family of operators of the compiler.
+//! The kernels that generated modules call, one module for each family of operators of the
+//! compiler.
 //!
 //! They go with the version of onnxc that wrote the module, and change from one to the next.
 //!

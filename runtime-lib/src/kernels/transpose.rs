@@ -73,10 +73,10 @@ pub fn col2im_sizes(
         let (image, block) = (size(image)?, size(block)?);
         let whole = left.checked_div(block).filter(|whole| whole * block == left);
         left = whole.ok_or(Error::Value("the channels of Col2Im are not whole blocks"))?;
-        let room = image.checked_add(pads[axis]);
+        let slack = image.checked_add(pads[axis]);
         let extent = block.checked_sub(1).and_then(|last| last.checked_mul(dilations[axis]));
-        let room = room.zip(extent).and_then(|(room, extent)| room.checked_sub(extent));
-        let here = room.map_or(0, |room| room.div_ceil(strides[axis]));
+        let slack = slack.zip(extent).and_then(|(slack, extent)| slack.checked_sub(extent));
+        let here = slack.map_or(0, |slack| slack.div_ceil(strides[axis]));
         found = found.saturating_mul(here);
         (shapes[axis], shapes[pads.len() + axis]) = (image, block);
     }
