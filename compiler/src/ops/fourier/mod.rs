@@ -280,7 +280,7 @@ impl Way {
         let (table, work) = match geometry.n.known().map(usize::try_from) {
             Some(Ok(n)) if n <= LONGEST => {
                 geometry.lanes = match cx.optimize() {
-                    Optimize::Speed => lanes(n, &(&geometry.from.piles * &geometry.from.lines)),
+                    Optimize::Speed => lanes(n, &(&geometry.from.batch * &geometry.from.lines)),
                     Optimize::Size => 1,
                 };
                 let work = rt::work_len(n, self.halved) * geometry.lanes;

@@ -4,10 +4,10 @@ use crate::{dim::Dim, plan::formula::formulas};
 use onnxc_runtime::kernels::fourier;
 
 formulas! {
-    /// Lines of a tensor, in piles.
+    /// Lines of a tensor, in batch.
     "kernels::fourier::Lines" Lines: fourier::Lines {
-        piles: Dim,
-        pile: Dim,
+        batch: Dim,
+        batch_stride: Dim,
         lines: Dim,
         line: Dim,
         step: Dim,
@@ -37,8 +37,8 @@ impl Lines {
     /// numbers of some parts.
     pub fn along(outer: &Dim, len: &Dim, inner: &Dim, parts: &Dim) -> Lines {
         Lines {
-            piles: outer.clone(),
-            pile: len * inner * parts,
+            batch: outer.clone(),
+            batch_stride: len * inner * parts,
             lines: inner.clone(),
             line: parts.clone(),
             step: inner * parts,

@@ -1,10 +1,11 @@
-//! The transform of a real line, and that of the complex line whose parts are its numbers at even
-//! and at odd places.
+//! Transforms of real lines by complex transforms of half the length: the even-indexed elements are
+//! the real parts, the odd-indexed ones the imaginary parts.
 
 use super::{stages::Pair, table::Roots, times};
 use crate::Float;
 
-/// The first half of the transforms `y` of real lines, from those of their halves.
+/// Computes the first half of the transforms `y` of real lines from the transforms of their
+/// half-length lines.
 pub(super) fn join<W: Float>(
     x: &Pair<'_, W>,
     y: &mut Pair<'_, W>,
@@ -25,7 +26,7 @@ pub(super) fn join<W: Float>(
     }
 }
 
-/// The transforms of the halves, from the first half of those of real lines.
+/// Computes the transforms of the half-length lines from the first half of those of real lines.
 pub(super) fn part<W: Float>(
     x: &Pair<'_, W>,
     y: &mut Pair<'_, W>,
@@ -46,7 +47,7 @@ pub(super) fn part<W: Float>(
     }
 }
 
-/// All of the transforms of real lines of an odd length `n`, from their first half.
+/// Completes the transforms of real lines of an odd length `n` from their first half.
 pub(super) fn mirror<W: Float>(x: &Pair<'_, W>, y: &mut Pair<'_, W>, n: usize, lanes: usize) {
     for k in 0..n {
         let (from, (re, im)) = (row(x, k.min(n - k), lanes), row_mut(y, k, lanes));
@@ -58,7 +59,7 @@ pub(super) fn mirror<W: Float>(x: &Pair<'_, W>, y: &mut Pair<'_, W>, n: usize, l
     }
 }
 
-/// Number `k` of all lines.
+/// Returns element `k` of all lines.
 #[inline(always)]
 fn row<'a, W>(x: &'a Pair<'_, W>, k: usize, lanes: usize) -> (&'a [W], &'a [W]) {
     (&x.re[k * lanes..][..lanes], &x.im[k * lanes..][..lanes])

@@ -1,38 +1,38 @@
-//! Lines of a tensor, a few at a time.
+//! Reads and writes lines of a tensor in blocks.
 
 use super::{MOST_LANES, Transform};
 use crate::{Float, Number};
 use core::ops::Range;
 
-/// Lines of a tensor: piles of lines, whose numbers lie a step apart.
+/// The strides of lines in a tensor, in elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines {
-    /// How many piles there are.
-    pub piles: usize,
-    /// From one pile to the next.
-    pub pile: usize,
-    /// How many lines a pile has.
+    /// The batch size.
+    pub batch: usize,
+    /// The batch stride.
+    pub batch_stride: usize,
+    /// The number of lines per batch entry.
     pub lines: usize,
-    /// From one line to the next.
+    /// The stride from one line to the next.
     pub line: usize,
-    /// From one number to the next.
+    /// The stride from one element of a line to the next.
     pub step: usize,
 }
 
-/// Some lines that are transformed together.
+/// Lines that are transformed together.
 pub(super) struct Block<'a> {
-    /// How many lines there are room for, at least as many as there are.
+    /// The number of lanes, at least the number of lines.
     pub lanes: usize,
-    /// Where each line starts.
+    /// The start of each input line.
     pub from: &'a [usize],
-    /// Where each result starts.
+    /// The start of each output line.
     pub to: &'a [usize],
 }
 
-/// Calls `visit` with all lines, a few at a time.
+/// Calls `visit` with all lines, block by block.
 pub(super) fn each_block(geometry: &Transform, n: usize, visit: &mut dyn FnMut(Block<'_>)) {
     let &Transform { lanes, from, to, .. } = geometry;
-    let total = from.piles * from.lines;
+    let total = from.batch * from.lines;
     if n == 0 || lanes == 0 {
         return;
     }
@@ -40,19 +40,19 @@ pub(super) fn each_block(geometry: &Transform, n: usize, visit: &mut dyn FnMut(B
         let (mut starts, mut ends) = ([0; MOST_LANES], [0; MOST_LANES]);
         let count = lanes.min(total - first).min(MOST_LANES);
         for (lane, (start, end)) in starts.iter_mut().zip(&mut ends).take(count).enumerate() {
-            let (pile, line) = ((first + lane) / from.lines, (first + lane) % from.lines);
-            *start = pile * from.pile + line * from.line;
-            *end = pile * to.pile + line * to.line;
+            let (entry, line) = ((first + lane) / from.lines, (first + lane) % from.lines);
+            *start = entry * from.batch_stride + line * from.line;
+            *end = entry * to.batch_stride + line * to.line;
         }
         visit(Block { lanes, from: &starts[..count], to: &ends[..count] });
     }
 }
 
-/// How many numbers of a line are moved before those of the next one: those of a cache line, and
-/// few enough for all lines to stay in the cache, however they lie.
+/// Elements of a line that are moved before those of the next line: one cache line, and few enough
+/// for all lines to stay in the cache, whatever their stride.
 const RUN: usize = 16;
 
-/// Calls `visit` with each lane and each run of `len` numbers, a run of all lanes at a time.
+/// Calls `visit` with each lane and each run of `len` elements, one run of all lanes at a time.
 #[inline(always)]
 fn each_run(lanes: usize, len: usize, mut visit: impl FnMut(usize, Range<usize>)) {
     for first in (0..len).step_by(RUN) {
@@ -62,7 +62,8 @@ fn each_run(lanes: usize, len: usize, mut visit: impl FnMut(usize, Range<usize>)
     }
 }
 
-/// How lines are read: `count` numbers, `stride` numbers apart, each `step` elements from the next.
+/// Reads lines of `count` elements: the real and imaginary parts are `stride` apart, the elements
+/// `step`.
 pub(super) struct Read<'a, T> {
     pub x: &'a [T],
     pub window: Option<&'a [T]>,
@@ -72,20 +73,20 @@ pub(super) struct Read<'a, T> {
     pub count: usize,
 }
 
-/// Which numbers of a line go where.
+/// A destination of elements of a line.
 pub(super) struct Part<'a, W> {
-    /// Where they go, a row of all lines for each.
+    /// The destination, a row of all lanes per element.
     pub into: &'a mut [W],
-    /// The first, in elements behind the start of a line.
+    /// The offset of the first element from the start of a line.
     pub offset: usize,
-    /// The place of the first in the window.
+    /// The position of the first element in the window.
     pub place: usize,
-    /// How many there are; zeros follow.
+    /// The number of elements; zeros follow.
     pub given: usize,
 }
 
 impl<T: Float> Read<'_, T> {
-    /// The numbers of two parts.
+    /// Reads the elements of two parts.
     pub fn read_lanes(&self, mut parts: [Part<'_, T::Wide>; 2]) {
         let Block { lanes, from, .. } = *self.block;
         each_run(from.len(), self.count, |lane, run| {
@@ -101,7 +102,7 @@ impl<T: Float> Read<'_, T> {
         }
     }
 
-    /// Some numbers of one line.
+    /// Reads a run of one line.
     #[inline(always)]
     fn run(&self, part: &mut Part<'_, T::Wide>, lane: usize, run: Range<usize>) {
         let Block { lanes, from, .. } = *self.block;
@@ -119,7 +120,7 @@ impl<T: Float> Read<'_, T> {
         }
     }
 
-    /// Multiplies numbers by the window.
+    /// Multiplies elements by the window.
     fn multiply(&self, part: &mut Part<'_, T::Wide>) {
         let Some(window) = self.window else { return };
         let rows = part.into.chunks_exact_mut(self.block.lanes).take(part.given);
@@ -130,7 +131,7 @@ impl<T: Float> Read<'_, T> {
     }
 }
 
-/// How results are written.
+/// Writes results.
 pub(super) struct Write<'a, W> {
     pub block: &'a Block<'a>,
     pub step: usize,
@@ -138,8 +139,8 @@ pub(super) struct Write<'a, W> {
 }
 
 impl<W: Float> Write<'_, W> {
-    /// Writes the first numbers of some parts: each part with the place of its first, in elements
-    /// behind the start of a result, and how many are wanted.
+    /// Writes the first elements of parts. Each part comes with the offset of its first element
+    /// from the start of a result and the number of elements to write.
     pub fn write_lanes<T: Float<Wide = W>>(&self, parts: &[(&[W], usize, usize)], y: &mut [T]) {
         let Block { lanes, to, .. } = *self.block;
         let most = parts.iter().map(|part| part.2).max().unwrap_or(0);

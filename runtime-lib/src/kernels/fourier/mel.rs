@@ -1,11 +1,11 @@
-//! The weights that gather a spectrum into bands as wide as the ear hears them.
+//! `MelWeightMatrix`: weights that combine the bins of a spectrum into mel bands.
 
 use crate::error::{Error, Result};
 use crate::loops::index::{number, size};
 use crate::{Exact, Real};
 
-/// How loud each frequency of a transform of `length` numbers is in each band; the peaks are 1. A
-/// row is a frequency, and a column a band.
+/// Writes the weight of each frequency bin of a transform of `length` elements in each mel band,
+/// with peaks of 1. Rows are bins, columns are bands.
 pub fn mel_weight_matrix<T: Real>(
     sample_rate: &[f64],
     lower: &[f64],
@@ -21,7 +21,7 @@ pub fn mel_weight_matrix<T: Real>(
     }
     let (first, last) = (mel(lower), mel(upper));
     let width = (last - first) / number::<f64>(bands + 2);
-    // The frequency where the triangle of a band starts, which is the middle of that before.
+    // The lower edge of a band's triangle, which is the center of the previous band.
     let place = |band: usize| {
         let hertz = hertz(number::<f64>(band) * width + first);
         libm::floor((number::<f64>(length) + 1.0) * hertz / sample_rate)
@@ -35,7 +35,11 @@ pub fn mel_weight_matrix<T: Real>(
     Ok(())
 }
 
-/// The number of bands and the length of the transform that the inputs say.
+/// Computes the number of bands and the length of the transform.
+///
+/// # Errors
+///
+/// A negative number.
 pub fn mel_sizes(sizes: &mut [usize], bands: &[i64], length: &[i64]) -> Result {
     for (into, from) in sizes.iter_mut().zip([bands, length]) {
         *into = from.first().map_or(Ok(0), |&n| size(n))?;
@@ -43,7 +47,7 @@ pub fn mel_sizes(sizes: &mut [usize], bands: &[i64], length: &[i64]) -> Result {
     Ok(())
 }
 
-/// The height at `x` of a triangle with these corners.
+/// Returns the height at `x` of the triangle with these corners.
 fn triangle(x: f64, [left, middle, right]: [f64; 3]) -> f64 {
     if x == middle {
         1.0

@@ -1,7 +1,6 @@
-//! Discrete Fourier transforms of lines of a tensor, of any length in `O(n log n)`: the length is
-//! split into its small prime factors, and where it has large ones the transform is made of a
-//! convolution (Bluestein's way). Some lines are transformed at a time, side by side, so that
-//! vectors run across them.
+//! Discrete Fourier transforms of lines of a tensor, of any length in `O(n log n)`. A length is
+//! split into small prime factors; with large prime factors, the transform becomes a convolution
+//! (Bluestein's algorithm). SIMD vectors run across several lines.
 
 mod halves;
 mod lines;
@@ -22,30 +21,29 @@ use lines::{Part, Read, Write, each_block};
 use stages::{Done, Pair, fft};
 use table::{Table, read};
 
-/// The most lines that are transformed at a time.
+/// The most lines that are transformed together.
 pub const MOST_LANES: usize = 16;
 
-/// Lines that are transformed, and their length.
+/// The geometry of a transform.
 #[derive(Clone, Copy, Debug)]
 pub struct Transform {
     /// The length of the transform.
     pub n: usize,
-    /// How many numbers of a line there are; zeros follow, and what is beyond `n` is not read.
+    /// The number of input elements per line. Zeros follow; elements beyond `n` are not read.
     pub given: usize,
-    /// How many numbers of a result are wanted.
+    /// The number of output elements per line.
     pub taken: usize,
-    /// Whether a number given is complex (2) or real (1).
+    /// The parts of an input element: 2 if complex, 1 if real.
     pub parts: usize,
-    /// How many lines are transformed at a time.
+    /// The lines that are transformed together.
     pub lanes: usize,
-    /// Where the lines are.
+    /// The input lines.
     pub from: Lines,
-    /// Where the results go.
+    /// The output lines.
     pub to: Lines,
 }
 
-/// `y[k] = Σ x[t] e^(-2πi kt/n)` for each line, each `x` multiplied by the window before. The
-/// result is complex.
+/// `y[k] = Σ x[t] w[t] e^(-2πi kt/n)` for each line, with the window `w`. The result is complex.
 pub fn dft<T: Float>(
     x: &[T],
     window: Option<&[T]>,
@@ -80,7 +78,7 @@ pub fn inverse_dft<T: Float>(
         let [first, other] = split(work, &table, block.lanes);
         let step = geometry.from.step;
         let from = Read { x, window: None, block: &block, step, stride: 1, count: n };
-        // With the parts exchanged before and after, the transform turns the other way.
+        // Exchanging real and imaginary parts before and after gives the inverse transform.
         from.read_lanes(numbers(first.im, first.re, given.min(n), parts));
         let done = transform(&table, block.lanes, [first, other]).pair;
         let scale = T::Wide::ONE.div(number(n));
@@ -89,8 +87,7 @@ pub fn inverse_dft<T: Float>(
     });
 }
 
-/// [`dft`] of real lines, with the table for those. The numbers of even and of odd places are the
-/// parts of one complex line of half the length.
+/// [`dft`] of real lines, with a table from [`real_dft_table`].
 pub fn real_dft<T: Float>(
     x: &[T],
     window: Option<&[T]>,
@@ -126,9 +123,9 @@ pub fn real_dft<T: Float>(
     });
 }
 
-/// [`inverse_dft`] of the first half of a transform whose second half mirrors it, with the table
-/// for real lines. The result is real. What the first and the middle number have of an imaginary
-/// part does not count.
+/// [`inverse_dft`] from the first half of a conjugate-symmetric transform, with a table from
+/// [`real_dft_table`]. The result is real. Imaginary parts of the first and the middle element are
+/// ignored.
 pub fn inverse_real_dft<T: Float>(
     x: &[T],
     table: &[T::Wide],
@@ -165,7 +162,7 @@ pub fn inverse_real_dft<T: Float>(
     });
 }
 
-/// The two parts of the numbers given, of which the second may be zeros.
+/// Describes the real and imaginary parts of the input; the imaginary part may be zero.
 fn numbers<'a, W>(
     re: &'a mut [W],
     im: &'a mut [W],
@@ -179,15 +176,15 @@ fn numbers<'a, W>(
     ]
 }
 
-/// The product of two complex numbers.
+/// Multiplies complex numbers.
 #[inline(always)]
 fn times<W: Float>(a: (W, W), b: (W, W)) -> (W, W) {
     (a.0.mul(b.0).sub(a.1.mul(b.1)), a.0.mul(b.1).add(a.1.mul(b.0)))
 }
 
-/// Work memory as two pairs.
+/// Splits work memory into two pairs.
 fn split<'w, W>(work: &'w mut [W], table: &Table<'_, W>, lanes: usize) -> [Pair<'w, W>; 2] {
-    // One more than is transformed: half a real line's transform has the number in the middle.
+    // One element more than the transform: the middle element of a real line's transform.
     let len = (table.size() + 1) * lanes;
     let (a, rest) = work.split_at_mut(len);
     let (b, rest) = rest.split_at_mut(len);
@@ -195,7 +192,7 @@ fn split<'w, W>(work: &'w mut [W], table: &Table<'_, W>, lanes: usize) -> [Pair<
     [Pair { re: a, im: b }, Pair { re: c, im: &mut rest[..len] }]
 }
 
-/// Transforms the lines in the first pair.
+/// Transforms the lines of the first pair.
 fn transform<'w, W: Float<Wide = W>>(
     table: &Table<'_, W>,
     lanes: usize,
@@ -217,7 +214,7 @@ fn transform<'w, W: Float<Wide = W>>(
     done
 }
 
-/// Multiplies each line by the numbers of one.
+/// Multiplies each line element by element with one line.
 fn multiply<W: Float>(x: &mut Pair<'_, W>, by: table::Roots<'_, W>, lanes: usize) {
     let rows = x.re.chunks_exact_mut(lanes).zip(x.im.chunks_exact_mut(lanes));
     for ((re, im), by) in rows.zip(by.re.iter().zip(by.im)) {
@@ -227,8 +224,12 @@ fn multiply<W: Float>(x: &mut Pair<'_, W>, by: table::Roots<'_, W>, lanes: usize
     }
 }
 
-/// The sizes of a transform along an axis that is known only when the model runs: its length, what
-/// lies before, along and behind the axis, and every size of the result.
+/// Computes the sizes of a transform along an axis that is known only at run time: its length, the
+/// sizes before, along and after the axis, and the sizes of the result.
+///
+/// # Errors
+///
+/// An axis or a length out of range.
 pub fn dft_sizes(
     sizes: &mut [usize],
     axis: Option<&[i64]>,
@@ -238,7 +239,7 @@ pub fn dft_sizes(
 ) -> Result {
     let signal = shape.len() - 1;
     let axis = match axis.and_then(<[i64]>::first) {
-        // The last axis is that of the parts.
+        // The last axis holds the real and imaginary parts.
         Some(&axis) => index(axis, shape.len())?,
         None => ends.axis,
     };
@@ -264,19 +265,23 @@ pub fn dft_sizes(
     Ok(())
 }
 
-/// What a transform is given and gives of a line.
+/// The form of the input and output lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
-    /// The axis, where no input says it.
+    /// The axis, unless it is an input.
     pub axis: usize,
-    /// Whether the first half of each line is given.
+    /// Whether the input is the first half of each line.
     pub halved_input: bool,
-    /// Whether the first half of each line is wanted.
+    /// Whether the output is the first half of each line.
     pub halved_output: bool,
 }
 
-/// The step between the frames of a signal, their length, and how many fit in. Without a length
-/// they are as long as the window, or else the signal; with one, the window must be so long.
+/// Computes the step between the frames of a signal, their length, and their number. Without a
+/// length, frames are as long as the window, or else the signal.
+///
+/// # Errors
+///
+/// A length that differs from that of the window; a step or length out of range.
 pub fn frame_sizes(
     sizes: &mut [usize],
     step: &[i64],

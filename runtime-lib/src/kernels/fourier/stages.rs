@@ -1,28 +1,29 @@
-//! The stages of a transform of several lines at a time: a factor of the length each, without a
-//! last pass that brings the results into order (Stockham's way).
+//! The stages of a mixed-radix transform of several lines, in the self-sorting form of Stockham: no
+//! pass reorders the results.
 
 use super::table::Roots;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::{Float, Number};
 use core::mem::swap;
 
-/// Complex numbers of some lines: the first of each line, then the second of each, and so on.
+/// Complex elements of several lines: the first element of each line, then the second of each, and
+/// so on.
 pub(super) struct Pair<'a, W> {
     pub re: &'a mut [W],
     pub im: &'a mut [W],
 }
 
-/// Where a transform is when it is done.
+/// The location of a finished transform.
 pub(super) struct Done<'a, W> {
     /// The result.
     pub pair: Pair<'a, W>,
-    /// What else there was, to be used again.
+    /// The other pair, for reuse.
     pub other: Pair<'a, W>,
-    /// Whether the result is where the second pair was.
+    /// Whether the result is in the second pair.
     pub swapped: bool,
 }
 
-/// Transforms `lanes` lines, which lie in `x`; `y` is as large.
+/// Transforms `lanes` lines of `x`; `y` has the same length.
 pub(super) fn fft<'a, W: Float<Wide = W>>(
     roots: Roots<'_, W>,
     lanes: usize,
@@ -42,7 +43,7 @@ pub(super) fn fft<'a, W: Float<Wide = W>>(
     Done { pair: x, other: y, swapped }
 }
 
-/// The same numbers, where they are `f32`.
+/// Returns the pair as `f32`, if it is.
 fn floats<'a, W: Float>(pair: &'a mut Pair<'_, W>) -> Option<Pair<'a, f32>> {
     Some(Pair { re: W::as_f32_mut(pair.re)?, im: W::as_f32_mut(pair.im)? })
 }
@@ -63,7 +64,7 @@ impl WithSimd for Vectorized<'_> {
     }
 }
 
-/// How many numbers are calculated at a time.
+/// The number of elements that are computed together.
 trait Width: Copy {
     type Number: Float<Wide = Self::Number>;
     type Value: Copy;
@@ -77,7 +78,7 @@ trait Width: Copy {
     fn mul(self, a: Self::Value, b: Self::Value) -> Self::Value;
 }
 
-/// One number.
+/// One element.
 #[derive(Clone, Copy)]
 struct One<W>(core::marker::PhantomData<W>);
 
@@ -118,7 +119,7 @@ impl<W: Float<Wide = W>> Width for One<W> {
     }
 }
 
-/// A vector.
+/// A SIMD vector of elements.
 #[derive(Clone, Copy)]
 struct Many<S>(S);
 
@@ -153,7 +154,7 @@ impl<S: Simd> Width for Many<S> {
     }
 }
 
-/// A complex number, or a vector of them.
+/// A complex element, or a vector of complex elements.
 type Value<K> = (<K as Width>::Value, <K as Width>::Value);
 
 /// `a · b`.
@@ -180,13 +181,13 @@ fn scaled<K: Width>(k: K, a: Value<K>, f: f64) -> Value<K> {
     (k.mul(a.0, f), k.mul(a.1, f))
 }
 
-/// `a - ib` and `a + ib`.
+/// Returns `a - ib` and `a + ib`.
 #[inline(always)]
 fn turned<K: Width>(k: K, a: Value<K>, b: Value<K>) -> [Value<K>; 2] {
     [(k.add(a.0, b.1), k.sub(a.1, b.0)), (k.sub(a.0, b.1), k.add(a.1, b.0))]
 }
 
-/// The transform of as many numbers as a factor says.
+/// The transform of `R` elements.
 trait Radix<const R: usize> {
     fn apply<K: Width>(k: K, x: [Value<K>; R]) -> [Value<K>; R];
 }
@@ -206,7 +207,7 @@ impl Radix<2> for Two {
 impl Radix<3> for Three {
     #[inline(always)]
     fn apply<K: Width>(k: K, [a, b, c]: [Value<K>; 3]) -> [Value<K>; 3] {
-        /// The sine of a third of a turn.
+        /// `sin(2π/3)`.
         const S: f64 = 0.866_025_403_784_438_6;
         let sum = plus(k, b, c);
         let middle = minus(k, a, scaled(k, sum, 0.5));
@@ -227,7 +228,7 @@ impl Radix<4> for Four {
 impl Radix<5> for Five {
     #[inline(always)]
     fn apply<K: Width>(k: K, [a, b, c, d, e]: [Value<K>; 5]) -> [Value<K>; 5] {
-        // Cosines and sines of one and two fifths of a turn.
+        // Cosines and sines of `2π/5` and `4π/5`.
         const C1: f64 = 0.309_016_994_374_947_45;
         const C2: f64 = -0.809_016_994_374_947_5;
         const S1: f64 = 0.951_056_516_295_153_5;
@@ -242,19 +243,19 @@ impl Radix<5> for Five {
     }
 }
 
-/// One stage: `x` is read `gap` lines of numbers apart, in rows of `row` numbers.
+/// One stage: it reads rows of `row` elements, `gap` rows apart.
 #[derive(Clone, Copy)]
 struct Stage<'a, W> {
     roots: Roots<'a, W>,
-    /// The place among the roots that is one step of this stage.
+    /// The index step among the roots.
     step: usize,
-    /// How many transforms there are, of rows.
+    /// The number of transforms of rows.
     count: usize,
-    /// The numbers of a row.
+    /// The elements of a row.
     row: usize,
 }
 
-/// Does all stages; whether the result is in `y` then.
+/// Runs all stages; returns whether the result is in `y`.
 #[inline(always)]
 fn stages<'a, K: Width>(
     k: K,
@@ -279,14 +280,14 @@ fn stages<'a, K: Width>(
         swapped = !swapped;
         (left, done) = (left / factor, done * factor);
     }
-    // The caller sees where the numbers are, not where they are called to be.
+    // The caller refers to the original locations.
     if swapped {
         swap(x, y);
     }
     swapped
 }
 
-/// The next factor to be split off: 4 as long as there is one.
+/// Returns the next factor of the length: 4 as long as it divides.
 fn factor(n: usize) -> usize {
     if n.is_multiple_of(4) {
         return 4;
@@ -308,7 +309,7 @@ fn pass<K: Width, const R: usize, F: Radix<R>>(
     }
 }
 
-/// Some columns of the rows that make transform `p`.
+/// Computes some columns of the rows of transform `p`.
 #[inline(always)]
 fn columns<K: Width, const R: usize, F: Radix<R>>(
     k: K,
@@ -376,7 +377,7 @@ fn columns_of<K: Width>(
             for from in 0..factor {
                 let at = (p + from * count) * row + q;
                 let value = (k.load(&x.re[at..]), k.load(&x.im[at..]));
-                // A step of one number of this small transform is `n / factor` roots.
+                // A step of this small transform is `n / factor` roots.
                 let angle = from * to % factor * (roots.re.len() / factor);
                 sum = plus(k, sum, times(k, value, turn(angle)));
             }

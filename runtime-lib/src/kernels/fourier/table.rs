@@ -1,16 +1,16 @@
-//! The tables of a transform: roots of unity, and for lengths with large prime factors what turns
-//! the transform into a convolution. They depend on the length alone, so they stand among the
-//! weights where it is known before the model runs.
+//! The tables of a transform: roots of unity, and the chirp of Bluestein's algorithm for lengths
+//! with large prime factors. They depend on the length only, so they are weights if it is known at
+//! compile time.
 
 use super::stages::{Pair, fft};
 use crate::Float;
 use core::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_4};
 
-/// A length whose prime factors are all at most this one is split into them.
+/// Lengths without a prime factor above this one are factored; others use Bluestein's algorithm.
 const LARGEST_FACTOR: usize = 31;
 
-/// How many numbers the table of a transform of length `n` has; `halved` where the lines are real
-/// and the two halves of one are transformed together.
+/// Returns the length of the table of a transform of length `n`; `halved` for real lines that are
+/// transformed at half the length.
 pub fn table_len(n: usize, halved: bool) -> usize {
     let core = core_len(n, halved);
     let roots = match convolution_len(core) {
@@ -20,26 +20,25 @@ pub fn table_len(n: usize, halved: bool) -> usize {
     roots + if core < n { 2 * (core + 1) } else { 0 }
 }
 
-/// How many numbers of work memory a transform of length `n` needs for each of the lines that are
-/// transformed at a time.
+/// Returns the elements of work memory per lane of a transform of length `n`.
 pub fn work_len(n: usize, halved: bool) -> usize {
     let core = core_len(n, halved);
     4 * (convolution_len(core).unwrap_or(core) + 1)
 }
 
-/// The most that [`table_len`] is for a length known only when the model runs, as a multiple of it.
+/// The upper bound of [`table_len`], as a multiple of the length, if the length is known only at
+/// run time.
 pub const MOST_TABLE: usize = 18;
 
-/// The most that [`work_len`] is, as a multiple of the length.
+/// The upper bound of [`work_len`], as a multiple of the length.
 pub const MOST_WORK: usize = 16;
 
-/// The length that is transformed as complex numbers.
+/// Returns the length of the complex transform.
 pub(super) fn core_len(n: usize, halved: bool) -> usize {
     if halved && n.is_multiple_of(2) { n / 2 } else { n }
 }
 
-/// The length of the convolution that a transform of length `n` is made of, where `n` has large
-/// prime factors.
+/// Returns the length of the convolution of Bluestein's algorithm, if length `n` needs it.
 fn convolution_len(n: usize) -> Option<usize> {
     let mut rest = n.max(1);
     for factor in 2..=LARGEST_FACTOR {
@@ -55,8 +54,7 @@ fn convolution_len(n: usize) -> Option<usize> {
     Some(if power / 4 * 3 >= least { power / 4 * 3 } else { power })
 }
 
-/// `e^(-2πi k/n)` for `k` below `n`; exact at every eighth of a turn, and with all the symmetries
-/// of a circle.
+/// Returns `e^(-2πi k/n)` for `k < n`; exact at multiples of π/4, and symmetric.
 fn root(k: usize, n: usize) -> (f64, f64) {
     let (eighth, rest) = (8 * k / n, 8 * k % n);
     let rest = if eighth.is_multiple_of(2) { rest } else { n - rest };
@@ -82,39 +80,39 @@ fn number(n: usize) -> f64 {
     crate::loops::index::number(n)
 }
 
-/// The numbers of a table by their use.
+/// The parts of a table.
 pub(super) struct Table<'a, W> {
-    /// The length that is transformed.
+    /// The length of the transform.
     pub n: usize,
-    /// What turns the transform into a convolution, where it is made of one.
+    /// The chirp, if the transform uses Bluestein's algorithm.
     pub chirp: Option<Chirp<'a, W>>,
-    /// The roots for the stages, of which there are as many as their transform is long.
+    /// The roots of the stages, as many as the transform is long.
     pub roots: Roots<'a, W>,
-    /// The roots that join the transforms of two halves.
+    /// The roots that combine the transforms of two halves.
     pub joints: Roots<'a, W>,
 }
 
-/// Roots of unity, by their real and imaginary parts.
+/// Roots of unity, as real and imaginary parts.
 #[derive(Clone, Copy)]
 pub(super) struct Roots<'a, W> {
     pub re: &'a [W],
     pub im: &'a [W],
 }
 
-/// `e^(-πi k²/n)`, and the transform of its conjugate, divided by the length.
+/// `e^(-πi k²/n)`, and the transform of its conjugate divided by the length.
 pub(super) struct Chirp<'a, W> {
     pub chirp: Roots<'a, W>,
     pub filter: Roots<'a, W>,
 }
 
 impl<W> Table<'_, W> {
-    /// The length of the transforms that the stages do.
+    /// Returns the length of the transforms of the stages.
     pub fn size(&self) -> usize {
         self.roots.re.len()
     }
 }
 
-/// The table of a transform of length `n`.
+/// Splits the table of a transform of length `n` into its parts.
 pub(super) fn read<W>(table: &[W], n: usize, halved: bool) -> Table<'_, W> {
     let core = core_len(n, halved);
     let mut rest = table;
@@ -130,12 +128,12 @@ pub(super) fn read<W>(table: &[W], n: usize, halved: bool) -> Table<'_, W> {
     Table { n: core, chirp, roots, joints }
 }
 
-/// Writes the table of a transform of length `n`. `work` is as for a line.
+/// Writes the table of a transform of length `n`. `work` has the work memory of one lane.
 pub fn dft_table<W: Float<Wide = W>>(table: &mut [W], work: &mut [W], n: usize) {
     fill(table, work, n, false);
 }
 
-/// [`dft_table`] for real lines, of which the two halves are transformed together.
+/// [`dft_table`] for real lines that are transformed at half the length.
 pub fn real_dft_table<W: Float<Wide = W>>(table: &mut [W], work: &mut [W], n: usize) {
     fill(table, work, n, true);
 }
@@ -147,7 +145,7 @@ fn fill<W: Float<Wide = W>>(table: &mut [W], work: &mut [W], n: usize, halved: b
         let (chirp, after) = rest.split_at_mut(2 * core);
         let (filter, after) = after.split_at_mut(2 * size);
         rest = after;
-        // k² grows by 2k + 1, and counts in half turns of n.
+        // k² grows by 2k + 1; it counts in units of π/n.
         let mut square = 0;
         for k in 0..core {
             put(chirp, core, k, root(square, 2 * core));
@@ -166,7 +164,7 @@ fn fill<W: Float<Wide = W>>(table: &mut [W], work: &mut [W], n: usize, halved: b
     }
 }
 
-/// Writes the first `len` of the `n` roots.
+/// Writes the first `len` of the `n`-th roots of unity.
 fn roots<W: Float>(table: &mut [W], len: usize, n: usize) {
     for k in 0..len {
         put(table, len, k, root(k, n));
@@ -177,7 +175,7 @@ fn put<W: Float>(table: &mut [W], len: usize, k: usize, (re, im): (f64, f64)) {
     (table[k], table[len + k]) = (W::from_f64(re), W::from_f64(im));
 }
 
-/// The transform of the conjugate of the chirp, put around 0, divided by its length.
+/// Writes the transform of the conjugate of the chirp, centered at 0 and divided by its length.
 fn filter_of<W: Float<Wide = W>>(
     chirp: &[W],
     filter: &mut [W],

@@ -4,7 +4,7 @@ use core::array::from_fn;
 /// The longest line of the tests.
 const MOST: usize = 128;
 
-/// `(Σ x[t] e^(∓2πi kt/n))` by its definition.
+/// Computes `Σ x[t] e^(∓2πi kt/n)` by its definition.
 fn naive(x: &[(f64, f64)], n: usize, k: usize, sign: f64) -> (f64, f64) {
     let mut sum = (0.0, 0.0);
     for (t, &x) in x.iter().take(n).enumerate() {
@@ -21,7 +21,7 @@ fn noise(seed: usize) -> f64 {
     x as f64 / (1u64 << 23) as f64 - 1.0
 }
 
-/// A transform of `lines` lines of `given` numbers, one behind the other.
+/// Returns the geometry of a transform of `lines` contiguous lines of `given` elements.
 fn geometry(
     n: usize,
     given: usize,
@@ -31,8 +31,8 @@ fn geometry(
     to: usize,
 ) -> Transform {
     let side = |len: usize, parts: usize| Lines {
-        piles: 1,
-        pile: 0,
+        batch: 1,
+        batch_stride: 0,
         lines,
         line: len * parts,
         step: parts,
@@ -57,7 +57,7 @@ fn close(found: (f64, f64), expected: (f64, f64), tolerance: f64, what: &str) {
     assert!(far < tolerance, "{what}: {found:?} is not {expected:?}");
 }
 
-/// Both ways, of complex and of real lines, against the definition.
+/// Compares both directions, for complex and real lines, with the definition.
 fn check<T: Float<Wide = T>>(n: usize, given: usize, lines: usize, tolerance: f64) {
     let x: [T; 2 * MOST * 9] = from_fn(|i| T::from_f64(noise(i)));
     let at = |line: usize, t: usize| {
@@ -87,7 +87,7 @@ fn check<T: Float<Wide = T>>(n: usize, given: usize, lines: usize, tolerance: f6
     }
 }
 
-/// Real lines there and back.
+/// Transforms real lines forward and back.
 fn check_real<T: Float<Wide = T>>(n: usize, given: usize, lines: usize, tolerance: f64) {
     let x: [T; MOST * 9] = from_fn(|i| T::from_f64(noise(i)));
     let window: [T; MOST] = from_fn(|i| T::from_f64(1.0 + noise(i + 77)));
@@ -134,7 +134,7 @@ fn every_length_is_what_the_definition_says() {
 }
 
 #[test]
-fn lines_are_transformed_side_by_side() {
+fn lines_are_transformed_together() {
     for (n, given) in [(12, 12), (37, 37), (35, 40), (16, 9), (64, 1), (7, 7), (31, 33)] {
         for lines in [2, 9] {
             check::<f32>(n, given, lines, 2e-4);

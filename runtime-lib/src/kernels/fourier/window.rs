@@ -1,12 +1,12 @@
-//! Windows: what a frame of a signal is multiplied by, so that it fades in and out.
+//! Window functions, which fade the ends of a frame.
 
 use crate::error::Result;
 use crate::loops::index::{number, size};
 use crate::{Exact, Integer, Real};
 use core::f64::consts::TAU;
 
-/// `a₀ - a₁ cos(2πt/n) + a₂ cos(4πt/n)`, where `n` is the length of the window and, where it is
-/// symmetric, one less.
+/// `a₀ - a₁ cos(2πt/n) + a₂ cos(4πt/n)`, where `n` is the length of the window, less one if it is
+/// symmetric.
 pub fn window<T: Real>(y: &mut [T], cosines: [f64; 3], symmetric: bool) {
     let [constant, first, second] = cosines;
     let n: f64 = number(y.len());
@@ -18,7 +18,11 @@ pub fn window<T: Real>(y: &mut [T], cosines: [f64; 3], symmetric: bool) {
     }
 }
 
-/// The length that an input says.
+/// Reads the length of a window.
+///
+/// # Errors
+///
+/// A negative length.
 pub fn window_sizes<I: Integer>(sizes: &mut [usize], length: &[I]) -> Result {
     for into in sizes {
         *into = length.first().map_or(Ok(0), |&length| size(length))?;

@@ -1,29 +1,29 @@
-//! Resizing that interpolates, one axis after another.
+//! Separable interpolation, one axis after another.
 
 use super::OUTSIDE;
 use crate::loops::geometry::Axis;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::{Elem, Float, Integer, Number};
 
-/// Neighboring axes that are resized with tables of weights.
+/// The geometry of adjacent axes that are resized with tables of weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Resample<'a> {
     /// The product of the sizes before the axes.
     pub planes: usize,
     /// The sizes of the axes.
     pub from: &'a [usize],
-    /// Their sizes in the result.
+    /// The sizes of the axes in the result.
     pub to: &'a [usize],
-    /// Those that are resized, in the order in which that is done.
+    /// The axes to resize, in the order of the passes.
     pub axes: &'a [usize],
-    /// How many weights the table of each of these has for a place.
+    /// The number of weights per output element in the table of each of these axes.
     pub taps: &'a [usize],
-    /// The product of the sizes behind the axes.
+    /// The product of the sizes after the axes.
     pub inner: usize,
 }
 
-/// Along each axis the sums of elements with their weights, from the place on that its table
-/// names, and the value where it names none. The tables stand in the order of the axes.
+/// Writes the weighted sums along each axis, from the start index that the table has for each
+/// output; `value` where it has none. The tables are in the order of the axes.
 pub fn interpolate<T: Float>(
     x: &[T],
     places: &[i64],
@@ -48,7 +48,7 @@ pub fn interpolate<T: Float>(
     set_outside(places, value, y, geometry);
 }
 
-/// [`interpolate`] for whole numbers: the sums are rounded, halves to the even one.
+/// [`interpolate`] for integers: sums are rounded, halves to even.
 pub fn interpolate_whole<T: Integer>(
     x: &[T],
     places: &[i64],
@@ -73,7 +73,7 @@ struct Tables<'a, W> {
 }
 
 impl Resample<'_> {
-    /// The axis that is resized by the step of that number, as it is seen before it.
+    /// Returns the axis that a pass resizes, with the sizes before the pass.
     fn axis(&self, step: usize) -> Axis {
         let size = |axis: usize| match self.axes[..step].contains(&axis) {
             true => self.to[axis],
@@ -103,7 +103,7 @@ fn each_plane<T: Elem>(
     }
 }
 
-/// Resizes a plane whose elements are of another type than the weights.
+/// Resizes a plane whose element type differs from that of the weights.
 fn resample<T: Elem + Copy, W: Float>(
     x: &[T],
     y: &mut [T],
@@ -124,8 +124,8 @@ fn resample<T: Elem + Copy, W: Float>(
     }
 }
 
-/// Resizes a plane, one axis after another. What is between two lies in the scratch memory: for
-/// two axes in all of it, for more in its halves by iterations.
+/// Resizes a plane, one axis after another. Intermediate results are in scratch memory: one result
+/// in all of it for two axes, alternating halves for more.
 fn passes<W: Float>(
     x: &[W],
     y: &mut [W],
@@ -184,8 +184,8 @@ impl<W: Float> Tables<'_, W> {
         self.weights.len().checked_div(self.places.len()).unwrap_or(0)
     }
 
-    /// Whether the axis stays as it is. That is done without multiplying, so that what is not a
-    /// number stays where it is too.
+    /// Whether the axis keeps its size, so that the pass is a copy. A copy preserves NaN and
+    /// infinities, which a multiplication would spread.
     fn keep_all(&self, len: usize) -> bool {
         let taps = self.taps();
         let kept = |(j, (&place, row)): (usize, (&i64, &[W]))| {
@@ -200,8 +200,8 @@ impl<W: Float> Tables<'_, W> {
     }
 }
 
-/// Calls `sum` for each place along each line with the elements that are summed, how far apart
-/// they are, their weights, and where the sums go.
+/// Calls `sum` for each output of each line with its input elements, their stride, their weights,
+/// and the destination.
 #[inline(always)]
 fn lines<W: Float>(
     x: &[W],
@@ -269,7 +269,7 @@ impl WithSimd for Lines<'_> {
     }
 }
 
-/// Two neighbors with two weights, along an axis that is contiguous.
+/// Sums two neighbors with two weights along a contiguous axis.
 #[inline(always)]
 fn neighbors(x: &[f32], y: &mut [f32], tables: Tables<'_, f32>, axis: Axis) {
     let (weights, _) = tables.weights.as_chunks::<2>();
@@ -299,7 +299,7 @@ fn blend<S: Simd>(s: S, a: &[f32], b: &[f32], [v, w]: [f32; 2], y: &mut [f32]) {
     }
 }
 
-/// `y` is the sum of rows of `inner` elements, each with its weight.
+/// Sums rows of `inner` elements with a weight each.
 #[inline(always)]
 fn sum_rows<S: Simd>(s: S, x: &[f32], inner: usize, weights: &[f32], y: &mut [f32]) {
     let n = S::LANES;
@@ -320,7 +320,7 @@ fn sum_rows<S: Simd>(s: S, x: &[f32], inner: usize, weights: &[f32], y: &mut [f3
     }
 }
 
-/// Sets the elements of the result for whose place a table names no element.
+/// Sets the outputs whose index in the table is outside.
 fn set_outside<T: Elem>(places: &[i64], value: Option<&[T]>, y: &mut [T], geometry: Resample<'_>) {
     let Resample { to, axes, inner, .. } = geometry;
     let mut places = places;
@@ -346,7 +346,7 @@ mod tests {
     use super::*;
     use std::{vec, vec::Vec};
 
-    /// Tables of two axes, and the sums that they stand for, element by element.
+    /// Compares tables of two axes with sums computed element by element.
     fn check<T: Float>(
         planes: usize,
         from: [usize; 2],

@@ -1,7 +1,7 @@
-//! `Resize` and `Upsample`: axes made longer or shorter.
+//! `Resize` and `Upsample`.
 //!
-//! Axes are resized one after another. Where the places of each lie on the original axis stands in
-//! tables, which are written once and serve for all lines along it.
+//! Axes are resized one after another. A table maps the outputs of an axis to its inputs; it is
+//! computed once and serves all lines along the axis.
 
 mod interpolate;
 mod nearest;
@@ -15,5 +15,5 @@ pub use sizes::{
 };
 pub use table::{Coordinates, Curve, Filter, Line, Rounding, filter_table, nearest_table};
 
-/// What stands in a table for a place that lies outside of the original axis.
+/// The index in a table for an output outside of the original axis.
 const OUTSIDE: i64 = -1;

@@ -1,22 +1,22 @@
-//! Resizing that takes elements as they are.
+//! Nearest-neighbor resizing.
 
 use crate::Elem;
 
-/// Neighboring axes whose elements are picked by tables.
+/// The geometry of adjacent axes that are resized with tables of indices.
 #[derive(Clone, Copy, Debug)]
 pub struct Picked<'a> {
     /// The product of the sizes before the axes.
     pub planes: usize,
     /// The sizes of the axes.
     pub from: &'a [usize],
-    /// Their sizes in the result.
+    /// The sizes of the axes in the result.
     pub to: &'a [usize],
-    /// The product of the sizes behind the axes.
+    /// The product of the sizes after the axes.
     pub inner: usize,
 }
 
-/// For each place the element that the tables of the axes name, one table behind the other; the
-/// value where they name none.
+/// Copies, for each output, the element that the tables of the axes select; `value` where a table
+/// has none.
 pub fn nearest<T: Elem>(
     x: &[T],
     tables: &[i64],
@@ -35,7 +35,7 @@ pub fn nearest<T: Elem>(
     }
 }
 
-/// Picks from one plane.
+/// Resizes one plane.
 fn pick<T: Elem>(x: &[T], tables: &[i64], value: &T, y: &mut [T], from: &[usize], to: &[usize]) {
     let ([from, inner_from @ ..], [to, inner_to @ ..]) = (from, to) else {
         return y.clone_from_slice(x);
@@ -64,7 +64,7 @@ fn pick<T: Elem>(x: &[T], tables: &[i64], value: &T, y: &mut [T], from: &[usize]
     }
 }
 
-/// Every element of axes of these sizes as often as the factor of each axis says.
+/// Repeats every element along each axis by the axis's factor.
 pub fn repeat<T: Elem>(x: &[T], y: &mut [T], sizes: &[usize], factors: &[usize]) {
     let ([size, inner_sizes @ ..], [factor, inner_factors @ ..]) = (sizes, factors) else {
         return y.clone_from_slice(x);
@@ -88,7 +88,7 @@ pub fn repeat<T: Elem>(x: &[T], y: &mut [T], sizes: &[usize], factors: &[usize])
 fn repeat_each<T: Elem>(x: &[T], y: &mut [T], factor: usize) {
     match factor {
         1 => y.clone_from_slice(x),
-        // By far the most common factor, as a loop that becomes vector instructions.
+        // By far the most common factor; the compiler vectorizes this loop.
         2 => {
             for ([a, b], x) in y.as_chunks_mut().0.iter_mut().zip(x) {
                 (*a, *b) = (x.clone(), x.clone());

@@ -1,25 +1,29 @@
-//! The sizes and scales that a model asks for.
+//! The sizes and scales that the inputs of `Resize` determine.
 
 use crate::error::{Error, Result};
 use crate::loops::index::{check_length, number, size};
 use crate::{Float, Number};
 
-/// Which sizes keep the proportions of a tensor.
+/// The `keep_aspect_ratio_policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// The largest of which none is larger than asked for.
+    /// The largest sizes of which none exceeds the given one.
     NotLarger,
-    /// The smallest of which none is smaller than asked for.
+    /// The smallest sizes of which none is below the given one.
     NotSmaller,
 }
 
-/// The largest size that a scale may lead to.
+/// The largest size that a scale may produce.
 const LARGEST: f32 = 4e9;
 
-/// `⌊from · scale⌋`, in single precision as ONNX's own inference has it.
+/// Returns `⌊from · scale⌋`, in `f32` as in ONNX's shape inference.
 ///
-/// The version of the operator that knows a region of interest says that its extent is a factor
-/// too, but no implementation has it so.
+/// The specification multiplies by the extent of the region of interest, too; no implementation
+/// does.
+///
+/// # Errors
+///
+/// A scale or size out of range.
 pub fn scaled_size(from: usize, scale: f32) -> Result<usize> {
     let size = Float::floor(number::<f32>(from) * scale);
     if !(scale > 0.0 && size <= LARGEST) {
@@ -28,7 +32,11 @@ pub fn scaled_size(from: usize, scale: f32) -> Result<usize> {
     usize::try_from(u64::from_f64(size.into())).map_err(|_| Error::Value("a scale is too large"))
 }
 
-/// The sizes of the axes whose scales stand at those places.
+/// Computes the sizes of the axes whose scales have these indices.
+///
+/// # Errors
+///
+/// A scale or size out of range.
 pub fn scaled_sizes(sizes: &mut [usize], scales: &[f32], from: &[usize], at: &[usize]) -> Result {
     check_scales(scales)?;
     for ((into, &from), &at) in sizes.iter_mut().zip(from).zip(at) {
@@ -42,7 +50,11 @@ fn check_scales(scales: &[f32]) -> Result {
     if positive { Ok(()) } else { Err(Error::Value("a scale is not positive")) }
 }
 
-/// The sizes that the model asks for.
+/// Reads the sizes of the input `sizes`.
+///
+/// # Errors
+///
+/// A negative size.
 pub fn given_sizes(sizes: &mut [usize], wanted: &[i64]) -> Result {
     check_length(wanted.len(), core::iter::once(sizes.len()))?;
     for (into, &wanted) in sizes.iter_mut().zip(wanted) {
@@ -51,7 +63,7 @@ pub fn given_sizes(sizes: &mut [usize], wanted: &[i64]) -> Result {
     Ok(())
 }
 
-/// The one scale by which axes of sizes `from` come closest to the sizes wanted.
+/// Returns the scale that fits axes of sizes `from` to the given sizes.
 pub fn fitted_scale(wanted: &[i64], from: &[usize], fit: Fit) -> f64 {
     let scales =
         wanted.iter().zip(from).map(|(&wanted, &from)| wanted.to_f64() / number::<f64>(from));
@@ -61,7 +73,11 @@ pub fn fitted_scale(wanted: &[i64], from: &[usize], fit: Fit) -> f64 {
     }
 }
 
-/// The sizes that have the proportions of `from` and come closest to those wanted.
+/// Computes the sizes with the aspect ratio of `from` that fit the given sizes.
+///
+/// # Errors
+///
+/// A negative size.
 pub fn fitted_sizes(sizes: &mut [usize], wanted: &[i64], from: &[usize], fit: Fit) -> Result {
     check_length(wanted.len(), core::iter::once(from.len()))?;
     for &wanted in wanted {
@@ -78,12 +94,12 @@ pub fn fitted_sizes(sizes: &mut [usize], wanted: &[i64], from: &[usize], fit: Fi
     Ok(())
 }
 
-/// [`fitted_scale`], for every axis.
+/// Writes [`fitted_scale`] for every axis.
 pub fn fitted_scales(wanted: &[i64], scales: &mut [f64], from: &[usize], fit: Fit) {
     scales.fill(fitted_scale(wanted, from, fit));
 }
 
-/// Numbers in double precision.
+/// Converts to `f64`.
 pub fn widen<T: Float>(x: &[T], y: &mut [f64]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y = x.to_f64();

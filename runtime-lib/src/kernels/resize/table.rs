@@ -1,42 +1,43 @@
-//! Where the places of a resized axis lie on the original one, and what they are made of.
+//! Tables that map a resized axis to the original one.
 
 use super::OUTSIDE;
 use crate::Float;
 use crate::Number;
 use crate::loops::index::number;
 
-/// How a place on a resized axis is found on the original one.
+/// The `coordinate_transformation_mode`: maps an output index `j` to a coordinate of the original
+/// axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coordinates {
-    /// Elements are as wide as the distance between them: `(j + ½) / scale - ½`.
+    /// `(j + ½) / scale - ½`.
     HalfPixel,
-    /// Likewise, with the middles of both axes over each other.
+    /// [`HalfPixel`](Coordinates::HalfPixel), with the centers of both axes aligned.
     HalfPixelSymmetric,
-    /// Likewise, but a single place is the first.
+    /// [`HalfPixel`](Coordinates::HalfPixel), but 0 for an output of size 1.
     PytorchHalfPixel,
-    /// The first and the last places of both axes are the same.
+    /// The first and the last elements of both axes coincide.
     AlignCorners,
     /// `j / scale`.
     Asymmetric,
     /// `(j + ½) / scale`.
     TfHalfPixelForNn,
-    /// The first and the last place are those of the region of interest.
+    /// The first and the last elements are at the ends of the region of interest.
     TfCropAndResize,
 }
 
-/// Which element is the nearest to a place between two.
+/// The `nearest_mode`: rounds a coordinate to an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// The one before.
+    /// Rounds down.
     Floor,
-    /// The one behind.
+    /// Rounds up.
     Ceil,
-    /// The nearer one, and the one before where both are as near.
+    /// Rounds to nearest, halves down.
     PreferFloor,
-    /// The nearer one, and the one behind where both are as near.
+    /// Rounds to nearest, halves up.
     PreferCeil,
-    /// The one before where the axis grows, the one behind where it shrinks: so the first
-    /// versions of the operator.
+    /// Rounds down if the axis grows, and up if it shrinks, as the first versions of the operator
+    /// do.
     Simple,
 }
 
@@ -47,38 +48,38 @@ pub struct Line {
     pub from: usize,
     /// The size of the resized axis.
     pub to: usize,
-    /// Where the scale of the axis stands among those of all.
+    /// The index of the axis's scale among the scales.
     pub at: usize,
-    /// How many axes have a scale.
+    /// The number of axes that have a scale.
     pub axes: usize,
-    /// How places are found.
+    /// The coordinate transformation.
     pub coordinates: Coordinates,
 }
 
-/// What an interpolated element is made of.
+/// An interpolation filter.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter {
-    /// How the weight of an element falls with its distance.
+    /// The kernel function.
     pub curve: Curve,
-    /// The parameter of a cubic filter.
+    /// The parameter `a` of the cubic kernel.
     pub a: f32,
-    /// Whether it becomes wider where the axis shrinks.
+    /// Whether the filter widens when the axis shrinks.
     pub antialias: bool,
-    /// Whether there is nothing outside of the axis; else its ends go on there.
+    /// Whether elements outside of the axis have weight zero, or else repeat the ends.
     pub exclude_outside: bool,
 }
 
-/// How the weight of an element falls with its distance.
+/// The kernel function of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Curve {
-    /// In a straight line, down to nothing at 1.
+    /// Linear; zero from distance 1 on.
     Linear,
-    /// By polynomials of third degree, down to nothing at 2.
+    /// Cubic; zero from distance 2 on.
     Cubic,
 }
 
 impl Curve {
-    /// The distance from which on an element does not count.
+    /// Returns the distance from which on weights are zero.
     pub const fn support(self) -> u8 {
         match self {
             Curve::Linear => 1,
@@ -88,18 +89,18 @@ impl Curve {
 }
 
 impl Filter {
-    /// How many elements an interpolated one is made of at most.
+    /// Returns the greatest number of elements of an output.
     pub fn taps(self, scale: f64) -> usize {
         let reach = Float::ceil(f64::from(self.curve.support()) / self.shrinking(scale));
         usize::try_from(u64::from_f64(2.0 * reach)).unwrap_or(usize::MAX)
     }
 
-    /// The scale, where it makes the filter wider, and else 1.
+    /// Returns the scale if it widens the filter, and 1 otherwise.
     fn shrinking(self, scale: f64) -> f64 {
         if self.antialias { scale.min(1.0) } else { 1.0 }
     }
 
-    /// The weight of an element.
+    /// Returns the weight of an element at a distance.
     fn weight(self, distance: f64) -> f64 {
         let (x, a) = (distance.abs(), f64::from(self.a));
         match self.curve {
@@ -111,14 +112,14 @@ impl Filter {
     }
 }
 
-/// The mapping from one axis to the other, in numbers.
+/// The mapping between two axes, in `f64`.
 struct Mapping {
     coordinates: Coordinates,
     scale: f64,
-    /// The sizes.
+    /// The sizes of the axes.
     from: f64,
     to: f64,
-    /// The size that the resized axis would have if sizes could be fractions.
+    /// The size of the resized axis before rounding.
     width: f64,
     /// The region of interest.
     start: f64,
@@ -138,7 +139,7 @@ impl Line {
 }
 
 impl Mapping {
-    /// Where a place lies on the original axis.
+    /// Maps an output index to a coordinate of the original axis.
     fn place(&self, j: f64) -> f64 {
         let Mapping { scale, from, to, width, start, end, .. } = *self;
         let half_pixel = (j + 0.5) / scale - 0.5;
@@ -158,20 +159,20 @@ impl Mapping {
         }
     }
 
-    /// Whether there is nothing at a place of the original axis.
+    /// Whether a coordinate is outside of the original axis.
     fn is_outside(&self, x: f64) -> bool {
         let cropped = self.coordinates == Coordinates::TfCropAndResize;
         self.from < 1.0 || cropped && (x < 0.0 || x > self.from - 1.0)
     }
 }
 
-/// The whole number that is `x`, moved into an axis of `len` elements.
+/// Rounds a coordinate to an index of an axis of `len` elements.
 fn clamped(x: f64, len: usize) -> usize {
     let last = len.saturating_sub(1);
     usize::try_from(u64::from_f64(x)).map_or(last, |place| place.min(last))
 }
 
-/// Writes for each place the element that is nearest to it. Without `scales` they are those of the
+/// Writes the index of the element for each output. Without `scales`, the scale is the ratio of the
 /// sizes.
 pub fn nearest_table(
     scales: Option<&[f64]>,
@@ -199,8 +200,7 @@ pub fn nearest_table(
     }
 }
 
-/// Writes for each place the first element that it is made of, and the weights of as many from
-/// there on as there is room for.
+/// Writes, for each output, the index of its first element, and as many weights as the table holds.
 pub fn filter_table<W: Float>(
     scales: Option<&[f64]>,
     roi: Option<&[f64]>,
@@ -211,10 +211,10 @@ pub fn filter_table<W: Float>(
 ) {
     weights.fill(W::ZERO);
     let mapping = line.mapping(scales, roi);
-    let Some(room) = weights.len().checked_div(places.len()).filter(|&room| room > 0) else {
+    let Some(taps) = weights.len().checked_div(places.len()).filter(|&taps| taps > 0) else {
         return places.fill(OUTSIDE);
     };
-    for ((j, place), row) in places.iter_mut().enumerate().zip(weights.chunks_exact_mut(room)) {
+    for ((j, place), row) in places.iter_mut().enumerate().zip(weights.chunks_exact_mut(taps)) {
         let x = mapping.place(number(j));
         if mapping.is_outside(x) {
             *place = OUTSIDE;
@@ -223,7 +223,7 @@ pub fn filter_table<W: Float>(
         let shrinking = filter.shrinking(mapping.scale);
         let reach = Float::ceil(f64::from(filter.curve.support()) / shrinking);
         let first = Float::floor(x) - reach + 1.0;
-        let start = clamped(first, (line.from + 1).saturating_sub(room));
+        let start = clamped(first, (line.from + 1).saturating_sub(taps));
         *place = crate::loops::index::signed(start);
         let mut sum = 0.0;
         for tap in 0..filter.taps(mapping.scale) {
@@ -237,7 +237,7 @@ pub fn filter_table<W: Float>(
             sum += weight;
         }
         if filter.antialias || filter.exclude_outside {
-            // Where nothing counts the sum is zero, and so is every weight.
+            // If all weights are zero, so is the sum.
             let sum = W::from_f64(if sum == 0.0 { 1.0 } else { sum });
             row.iter_mut().for_each(|weight| *weight = weight.div(sum));
         }
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(places, [0, 0, 0, 1, 1, 2, 2, 2]);
         assert_eq!(weights[..6], [1.0, 0.0, 0.75, 0.25, 0.25, 0.75]);
         assert_eq!(weights[14..], [0.0, 1.0]);
-        // A cubic filter on an axis of two.
+        // A cubic filter on an axis of two elements.
         let line = Line { from: 2, to: 2, ..LINE };
         let cubic = Filter { curve: Curve::Cubic, a: -0.75, ..LINEAR };
         let (mut places, mut weights) = ([9; 2], [9.0f32; 4]);
@@ -297,7 +297,7 @@ mod tests {
         let (mut places, mut weights) = ([9; 2], [9.0f64; 16]);
         filter_table(None, None, &mut places, &mut weights, line, wide);
         assert_eq!(places, [0, 0]);
-        // Distances of ½, 1½, 2½, 3½ from the middle, and what is outside at the end.
+        // Distances of ½, 1½, 2½ and 3½ from the center; the last one is outside.
         let times =
             |weights: [f64; 16], factor| weights.map(|weight| Float::round(weight * factor));
         assert_eq!(times(weights, 32.0)[..8], [9.0, 7.0, 7.0, 5.0, 3.0, 1.0, 0.0, 0.0]);
