@@ -1,4 +1,4 @@
-//! Normalizations with the statistics of a channel.
+//! Normalization with per-channel statistics.
 
 use super::{Deviation, moments};
 use crate::loops::elementwise::{map_float_in_place, map_in_place};
@@ -8,7 +8,7 @@ use crate::loops::index::number;
 use crate::simd::{self, Pointwise, Simd};
 use crate::{Float, Number};
 
-/// `y = scale (x - mean) / √(variance + ε) + bias`; the axis is that of the channels.
+/// `y = scale (x - mean) / √(variance + ε) + bias`; the axis is the channels.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn batch_normalization<T: Float, S: Float, M: Float>(
     x: &[T],
@@ -43,8 +43,8 @@ pub fn batch_normalization_in_place<T: Float, S: Float, M: Float>(
     }
 }
 
-/// [`batch_normalization`] with the statistics of `x` itself. The running statistics are those
-/// given times the momentum, plus those of `x` times the rest.
+/// [`batch_normalization`] with the statistics of `x`. Running statistics become `momentum ·
+/// running + (1 - momentum) · current`.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn batch_normalization_training<T: Float, S: Float, M: Float>(
     x: &[T],
@@ -109,10 +109,10 @@ pub fn instance_normalization_in_place<T: Float>(
     group_normalization_in_place(y, scale, bias, groups, epsilon);
 }
 
-/// Channels in groups.
+/// The geometry of groups of channels.
 #[derive(Clone, Copy, Debug)]
 pub struct Groups {
-    /// The number of instances.
+    /// The batch size.
     pub batch: usize,
     /// The number of groups.
     pub groups: usize,
@@ -169,7 +169,7 @@ struct Linear<W> {
     bias: W,
 }
 
-/// A row that is shorter is not worth a call.
+/// Shorter rows are not worth a function call.
 const SHORT: usize = 16;
 
 impl<W: Float<Wide = W>> Linear<W> {
@@ -215,7 +215,7 @@ mod tests {
         ((i * 37) % 23) as f32 / 4.0 + 100.0 * (i % 3) as f32
     }
 
-    /// The mean and the variance of those of `n` elements that belong together.
+    /// Computes the mean and the variance of those of `n` elements that `belongs` selects.
     fn moments_of(n: usize, belongs: impl Fn(usize) -> bool) -> (f64, f64) {
         let count = (0..n).filter(|&i| belongs(i)).count() as f64;
         let sum = |f: &dyn Fn(f64) -> f64| -> f64 {

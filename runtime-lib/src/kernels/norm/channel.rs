@@ -1,4 +1,4 @@
-//! Sums over channels, which the statistics of normalizations and their derivatives are made of.
+//! Per-channel sums, from which statistics of normalizations and their gradients follow.
 
 use super::Deviation;
 use crate::Float;
@@ -7,7 +7,7 @@ use crate::loops::geometry::Axis;
 use crate::loops::index::number;
 use crate::simd::{Simd, WithSimd, dispatch};
 
-/// The mean and the variance of each channel, which is the axis.
+/// Computes the mean and the variance of each channel; the axis is the channels.
 #[inline(never)]
 pub fn channel_moments<T: Float<Wide = T>>(
     x: &[T],
@@ -44,7 +44,7 @@ impl<T: Float<Wide = T>> WithSimd for Moments<'_, T> {
     }
 }
 
-/// `Σ dy (x - mean)` and `Σ dy` of each channel, which is the axis.
+/// Computes `Σ dy (x - mean)` and `Σ dy` of each channel; the axis is the channels.
 #[inline(never)]
 pub fn channel_sums<T: Float<Wide = T>>(
     x: &[T],
@@ -66,9 +66,9 @@ struct Sums<'a, T> {
     geometry: Axis,
 }
 
-/// How many sums run side by side.
+/// The number of parallel accumulators.
 const LANES: usize = 16;
-/// After so many elements of each lane a partial sum is done, so that rounding does not add up.
+/// Elements per lane of a partial sum; partial sums limit the rounding error.
 const PART: usize = 64 * LANES;
 
 impl<T: Float<Wide = T>> WithSimd for Sums<'_, T> {
@@ -109,38 +109,39 @@ fn part<T: Float>(x: &[T], dy: &[T], mean: T) -> (T, T) {
     (products, sums)
 }
 
-/// What a normalization of a channel passes on of the derivatives by its results.
+/// The coefficients of the gradient of a channel: `dx = scale · factor · (dy - without - along · (x
+/// - mean))`.
 #[derive(Clone, Copy)]
 pub(crate) struct Passing {
     /// One over the standard deviation.
     pub factor: f64,
-    /// What derivatives are multiplied with.
+    /// The factor of the gradient.
     pub by: f64,
-    /// The mean derivative, which is taken away first.
+    /// The mean gradient, which is subtracted.
     pub without: f64,
-    /// What distances from the mean are multiplied with, and added.
+    /// The factor of the distance from the mean.
     pub along: f64,
 }
 
-/// What the derivatives by the elements of each channel follow from.
+/// The inputs that determine the gradient of each channel.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a, T> {
-    /// What the channel is multiplied with once it is normalized.
+    /// The scale of each channel.
     pub scale: &'a [T],
-    /// Its mean.
+    /// The mean of each channel.
     pub mean: &'a [T],
-    /// Its variance.
+    /// The variance of each channel.
     pub variance: &'a [T],
     /// `Σ dy (x - mean)`.
     pub products: &'a [T],
     /// `Σ dy`.
     pub sums: &'a [T],
-    /// What is added to the variance.
+    /// The constant added to the variance.
     pub epsilon: f32,
 }
 
 impl<T: Float> Known<'_, T> {
-    /// What a channel of so many elements passes on.
+    /// Returns the coefficients of a channel of `count` elements.
     pub fn passing(&self, channel: usize, count: f64) -> Passing {
         let [scale, variance, products, sums] =
             [self.scale, self.variance, self.products, self.sums].map(|of| of[channel].to_f64());
@@ -152,7 +153,7 @@ impl<T: Float> Known<'_, T> {
 }
 
 impl<T: Float<Wide = T>> Known<'_, T> {
-    /// Makes `dx` of `dy`, which it is before, and the derivatives by the scales.
+    /// Replaces `dy`, stored in `dx`, by `dx`, and computes the gradients of the scales.
     #[inline(never)]
     fn pass_on(self, dx: &mut [T], d_scale: &mut [T], x: &[T], geometry: Axis) {
         let Axis { outer, len, inner } = geometry;
@@ -173,8 +174,8 @@ impl<T: Float<Wide = T>> Known<'_, T> {
     }
 }
 
-/// The derivatives by `x`, and by the scale, of a normalization of each channel, which is the axis, with
-/// the statistics of `x` itself, from those by its result, `dy`, and what [`channel_sums`] finds.
+/// Computes the gradients of `x` and of the scale for a normalization of each channel with the
+/// statistics of `x`, from `dy` and the sums of [`channel_sums`]; the axis is the channels.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn channel_grad<T: Float<Wide = T>>(
     dy: &[T],
@@ -194,7 +195,7 @@ pub fn channel_grad<T: Float<Wide = T>>(
     known.pass_on(dx, d_scale, x, geometry);
 }
 
-/// The same, where `dx` is `dy` before.
+/// [`channel_grad`] in place of `dy`.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn channel_grad_in_place<T: Float<Wide = T>>(
     dx: &mut [T],
@@ -218,7 +219,7 @@ pub fn running_mean<T: Float>(kept: &[T], now: &[T], y: &mut [T], momentum: f32)
     running_mean_in_place(y, now, momentum);
 }
 
-/// The same, where `y` is what is kept before.
+/// [`running_mean`] in place of `kept`.
 #[inline(never)]
 pub fn running_mean_in_place<T: Float>(y: &mut [T], now: &[T], momentum: f32) {
     let [keep, take] = [momentum, 1.0 - momentum].map(|share| T::from_f64(f64::from(share)));
@@ -269,13 +270,13 @@ mod tests {
         }
     }
 
-    /// Holds the derivatives of one channel against quotients of small differences.
+    /// Compares the gradients of one channel with difference quotients.
     fn check_grad(x: &[f64], dy: &[f64], geometry: Axis, channel: usize, error: f64) {
         let Axis { outer, len, inner } = geometry;
         let count = (outer * inner) as f64;
         let own = |i: &usize| i / inner % len == channel;
         let (scale, epsilon) = (1.5, 1.0f32);
-        // What the derivative is of: Σ dy · y.
+        // The loss Σ dy · y.
         let loss = |x: &[f64], scale: f64| -> f64 {
             let all = || (0..x.len()).filter(own);
             let mean = all().map(|i| x[i]).sum::<f64>() / count;

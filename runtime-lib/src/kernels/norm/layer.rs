@@ -1,4 +1,4 @@
-//! Normalizations of rows.
+//! Normalization of rows.
 
 use super::Deviation;
 use super::rows::LayerRows;
@@ -9,9 +9,9 @@ use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads;
 use crate::{Float, Number};
 
-/// `y = scale (x - mean) / √(variance + ε) + bias`, with the statistics of each row: the axis has
-/// an `inner` of 1, and `scale` and `bias` are as long as a row; there is no bias without a scale.
-/// The mean and `1 / √(variance + ε)` of each row are written where they are asked for.
+/// `y = scale (x - mean) / √(variance + ε) + bias` with the statistics of each row. The axis has an
+/// `inner` of 1, `scale` and `bias` are as long as a row, and a bias requires a scale. Writes the
+/// mean and `1 / √(variance + ε)` of each row if requested.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn layer_normalization<T: Float>(
     x: &[T],
@@ -48,7 +48,7 @@ pub fn layer_normalization_in_place<T: Float>(
     }
 }
 
-/// `y = scale x / √(Σ x² / n + ε)` in each row: the axis has an `inner` of 1, and `scale` is as
+/// `y = scale x / √(Σ x² / n + ε)` in each row. The axis has an `inner` of 1, and `scale` is as
 /// long as a row.
 pub fn rms_normalization<T: Float>(
     x: &[T],
@@ -89,7 +89,7 @@ fn rms_f32(layer: Layer<'_, f32, false>) {
     share(layer);
 }
 
-/// Each row is read three times.
+/// The number of times that each row is read.
 const READS: usize = 3;
 
 #[inline(always)]
@@ -106,7 +106,7 @@ fn share<const CENTERED: bool>(layer: Layer<'_, f32, CENTERED>) {
     });
 }
 
-/// Rows to be normalized; around their mean, where they are centered.
+/// The operands of a normalization of rows; `CENTERED` subtracts the mean.
 pub(super) struct Layer<'a, T, const CENTERED: bool> {
     pub(super) y: &'a mut [T],
     /// As long as a row, or empty.
@@ -118,7 +118,7 @@ pub(super) struct Layer<'a, T, const CENTERED: bool> {
     pub(super) statistics: Statistics<'a>,
 }
 
-/// Where the statistics of the rows are written to.
+/// The destinations of the statistics of the rows.
 pub(super) struct Statistics<'a> {
     mean: Option<&'a mut [f32]>,
     inv_std_dev: Option<&'a mut [f32]>,
@@ -184,7 +184,7 @@ mod tests {
 
     const EPSILON: f32 = 1e-3;
 
-    /// Holds both kernels against their formulas, in `f64`.
+    /// Compares both kernels with their formulas in `f64`.
     fn check<T: Float>(error: f64) {
         for (outer, len) in [(2, 3), (1, 70), (5, 1), (3, 33), (0, 4)] {
             let n = outer * len;

@@ -1,4 +1,4 @@
-//! The derivatives of normalizations of rows.
+//! Gradients of normalizations of rows.
 
 use super::Deviation;
 use super::rows::GradRows;
@@ -8,9 +8,9 @@ use crate::loops::geometry::Axis;
 use crate::loops::index::number;
 use crate::simd::{Simd, WithSimd, dispatch};
 
-/// The derivatives by `x`, `scale` and the bias of
-/// [`layer_normalization`](super::layer_normalization) of `x`, each where it is asked for, from that
-/// by its result, `dy`: the axis has an `inner` of 1, and `scale` is as long as a row.
+/// Computes the requested gradients of `x`, `scale` and the bias of
+/// [`layer_normalization`](super::layer_normalization) from `dy`. The axis has an `inner` of 1, and
+/// `scale` is as long as a row.
 #[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 #[inline(never)]
 pub fn layer_normalization_grad<T: Float<Wide = T>>(
@@ -28,9 +28,9 @@ pub fn layer_normalization_grad<T: Float<Wide = T>>(
     gradient(Grad::<T, true> { x, scale, dy, found, geometry, epsilon });
 }
 
-/// The derivatives by `x` and `scale` of [`rms_normalization`](super::rms_normalization) of `x`, each
-/// where it is asked for, from that by its result, `dy`: the axis has an `inner` of 1, and `scale` is
-/// as long as a row.
+/// Computes the requested gradients of `x` and `scale` of
+/// [`rms_normalization`](super::rms_normalization) from `dy`. The axis has an `inner` of 1, and
+/// `scale` is as long as a row.
 #[inline(never)]
 pub fn rms_normalization_grad<T: Float<Wide = T>>(
     x: &[T],
@@ -46,7 +46,7 @@ pub fn rms_normalization_grad<T: Float<Wide = T>>(
     gradient(Grad::<T, false> { x, scale, dy, found, geometry, epsilon });
 }
 
-/// Vectors of `f32`, or single numbers.
+/// Dispatches to SIMD vectors of `f32`, or to scalars.
 #[inline(always)]
 fn gradient<T: Float<Wide = T>, const CENTERED: bool>(gradient: Grad<'_, T, CENTERED>) {
     let Grad { x, scale, dy, geometry, epsilon, .. } = gradient;
@@ -57,18 +57,18 @@ fn gradient<T: Float<Wide = T>, const CENTERED: bool>(gradient: Grad<'_, T, CENT
     dispatch(GradRows::<CENTERED>(Grad { x, scale, dy, found, geometry, epsilon }));
 }
 
-/// What is known of rows, and where their derivatives are written to.
+/// The operands of a gradient, and its destinations.
 pub(super) struct Grad<'a, T, const CENTERED: bool> {
     pub(super) x: &'a [T],
     pub(super) scale: &'a [T],
     pub(super) dy: &'a [T],
-    /// The derivatives by `x`, the scale and the bias.
+    /// The gradients of `x`, the scale and the bias.
     pub(super) found: [Option<&'a mut [T]>; 3],
     pub(super) geometry: Axis,
     pub(super) epsilon: f32,
 }
 
-/// How a row was normalized.
+/// The normalization of a row.
 #[derive(Clone, Copy)]
 struct Normal<T> {
     mean: T,
@@ -121,7 +121,7 @@ impl<T: Float<Wide = T>, const CENTERED: bool> WithSimd for Grad<'_, T, CENTERED
     }
 }
 
-/// How the normalization of a row went.
+/// Returns the normalization of a row.
 #[inline(always)]
 fn normal<T: Float<Wide = T>, S: Simd, const CENTERED: bool>(
     s: S,
@@ -138,10 +138,10 @@ fn normal<T: Float<Wide = T>, S: Simd, const CENTERED: bool>(
     Normal { mean, factor: T::ONE.div(squares.div(count).add(epsilon).sqrt()) }
 }
 
-/// How many sums run side by side.
+/// The number of parallel accumulators.
 const LANES: usize = 16;
 
-/// `Σ dy scale`, and the same times the normalized elements.
+/// `Σ dy scale`, and `Σ dy scale y` with the normalized elements `y`.
 #[inline(always)]
 fn sums<T: Float>(x: &[T], scale: &[T], dy: &[T], normal: Normal<T>) -> (T, T) {
     let mut lanes = [[T::ZERO; LANES]; 2];
@@ -177,7 +177,7 @@ mod tests {
         (0..n).map(|i| ((i * 37 + seed) % 23) as f64 / 8.0 - 1.0).collect()
     }
 
-    /// `Σ y dy`, with `y` the normalized rows.
+    /// `Σ y dy` with the normalized rows `y`.
     fn loss(centered: bool, given: &[Vec<f64>; 3], dy: &[f64], geometry: Axis) -> f64 {
         let [x, scale, bias] = given;
         let mut y = std::vec![0.0; x.len()];
@@ -190,7 +190,7 @@ mod tests {
         y.iter().zip(dy).map(|(y, dy)| y * dy).sum()
     }
 
-    /// Holds the derivatives in `T` against how the loss changes.
+    /// Compares the gradients in `T` with the change of the loss.
     fn check<T: Float<Wide = T>>(error: f64) {
         for (outer, len) in [(2, 3), (3, 16), (2, 37), (1, 1), (0, 4)] {
             let geometry = Axis { outer, len, inner: 1 };

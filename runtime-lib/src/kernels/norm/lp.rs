@@ -1,9 +1,9 @@
-//! Normalizations by a norm.
+//! Normalization by an Lᵖ norm.
 
 use crate::loops::geometry::Axis;
 use crate::{Float, Number};
 
-/// `y = x / Σ |x|` along the axis, and zero where the sum is.
+/// `y = x / Σ |x|` along the axis; zero where the sum is zero.
 pub fn lp_normalization_l1<T: Float>(x: &[T], y: &mut [T], geometry: Axis) {
     y.copy_from_slice(x);
     lp_normalization_l1_in_place(y, geometry);
@@ -14,7 +14,7 @@ pub fn lp_normalization_l1_in_place<T: Float>(y: &mut [T], geometry: Axis) {
     normalize(y, geometry, |lane| lane.fold(T::Wide::ZERO, |sum, y| sum.add(y.abs())));
 }
 
-/// `y = x / √(Σ x²)` along the axis, and zero where the sum is.
+/// `y = x / √(Σ x²)` along the axis; zero where the sum is zero.
 pub fn lp_normalization_l2<T: Float>(x: &[T], y: &mut [T], geometry: Axis) {
     y.copy_from_slice(x);
     lp_normalization_l2_in_place(y, geometry);

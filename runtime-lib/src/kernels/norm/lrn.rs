@@ -1,4 +1,4 @@
-//! Normalization by the channels around each.
+//! Local response normalization across channels.
 
 use crate::loops::geometry::Axis;
 use crate::simd::{Pointwise, Simd, WithSimd, dispatch, math};
@@ -9,23 +9,23 @@ use core::ops::Range;
 /// The attributes of `LRN`.
 #[derive(Clone, Copy, Debug)]
 pub struct Lrn {
-    /// How many channels are summed: as many before each as after, or one more after.
+    /// The number of channels in the sum, centered; an even number has one more after the center.
     pub size: usize,
-    /// The factor of the mean of squares.
+    /// The factor of the mean square.
     pub alpha: f32,
     /// The exponent.
     pub beta: f32,
-    /// What is added to the mean.
+    /// The constant added to the mean square.
     pub bias: f32,
 }
 
-/// Pixels that are worth a part of their own.
+/// The number of pixels that is worth a part of the work.
 const PIXELS: usize = 256;
-/// So many elements take as long as the power of one.
+/// The cost of a power, in elements.
 const ELEMENTS: usize = 4;
 
-/// `y = x / (bias + α/size Σ x²)^β`, where the sum goes over the channels around each; the axis
-/// is that of the channels.
+/// `y = x / (bias + α/size Σ x²)^β`, summed over the neighboring channels; the axis is the
+/// channels.
 pub fn lrn<T: Float>(x: &[T], y: &mut [T], geometry: Axis, lrn: Lrn) {
     let Axis { outer, len, inner } = geometry;
     let cost = y.len() * (lrn.size + ELEMENTS);
@@ -45,33 +45,33 @@ pub fn lrn<T: Float>(x: &[T], y: &mut [T], geometry: Axis, lrn: Lrn) {
 }
 
 impl Lrn {
-    /// The channels around channel `c`.
+    /// Returns the channels in the sum of channel `c`.
     fn around(&self, c: usize, channels: usize) -> Range<usize> {
         let (before, after) = (self.size.saturating_sub(1) / 2, self.size / 2);
         c.saturating_sub(before)..channels.min(c + after + 1)
     }
 
-    /// The factor of a sum of squares.
+    /// Returns the factor of the sum of squares.
     fn scale(&self) -> f64 {
         f64::from(self.alpha) / self.size as f64
     }
 }
 
-/// The same pixels of some channels.
+/// The same pixels of several channels.
 #[derive(Clone, Copy)]
 struct Pixels<'a, T> {
-    /// From those of the first channel on.
+    /// The elements, from those of the first channel.
     x: &'a [T],
-    /// How far the channels are apart.
+    /// The stride between channels, in elements.
     apart: usize,
-    /// How many they are.
+    /// The number of channels.
     planes: usize,
-    /// Which of them is normalized.
+    /// The index of the channel that is normalized.
     own: usize,
 }
 
 impl<T: Float> Pixels<'_, T> {
-    /// The same places of other elements.
+    /// Returns the same positions of another tensor.
     fn with<U>(self, x: &[U]) -> Pixels<'_, U> {
         let Pixels { apart, planes, own, .. } = self;
         Pixels { x, apart, planes, own }
@@ -103,7 +103,7 @@ impl Pixels<'_, f32> {
     }
 }
 
-/// `v^-¾ = 1 / (√v √√v)`: the exponent that networks have.
+/// `v^-¾ = 1 / (√v √√v)`, the exponent of most networks.
 #[derive(Clone, Copy)]
 struct Roots;
 

@@ -1,7 +1,7 @@
-//! Normalizations. Means, variances and norms of 16-bit numbers are calculated in `f32`.
+//! Normalization. Means, variances and norms of 16-bit types are computed in `f32`.
 //!
-//! In `f32` the error is at most `1e-6 √K` for norms of `K` numbers: relative to each result, or
-//! to 1 where a mean is taken from numbers that are near it.
+//! In `f32` the error for norms of `K` elements is at most `1e-6 √K`: relative to each result, or
+//! absolute where a mean close to the elements is subtracted.
 
 mod batch;
 mod channel;
@@ -65,7 +65,7 @@ impl<T: Reduce> Fold<T> for Deviation<T::Sum> {
     }
 }
 
-/// The mean of a slice, and its variance.
+/// Returns the mean and the variance of a slice.
 fn moments<T: Reduce>(x: &[T]) -> (T::Sum, T::Sum) {
     let count = number(x.len());
     let mean = Sum.take_all(x).div(count);

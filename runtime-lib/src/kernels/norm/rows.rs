@@ -1,5 +1,5 @@
-//! Rows of `f32`, normalized vector by vector: a row is often a few vectors, so that what a loop over
-//! lanes does before and behind it would take longer than the row.
+//! Rows of `f32`, normalized vector by vector. A row is often a few vectors long, so the prologue
+//! and epilogue of a loop over lanes would take longer than the row.
 
 use super::layer::Layer;
 use super::layer_grad::Grad;
@@ -8,7 +8,7 @@ use crate::loops::fold::sum_at;
 use crate::simd::{Pointwise, Simd, WithSimd};
 use core::ops::Range;
 
-/// How a row was normalized: `(x - mean) · factor`.
+/// The normalization `(x - mean) · factor` of a row.
 #[derive(Clone, Copy)]
 struct Normal {
     mean: f32,
@@ -47,7 +47,7 @@ impl Pointwise for Distance {
     }
 }
 
-/// How a row is normalized, at a level.
+/// Computes the normalization of a row.
 #[inline(always)]
 fn normal<S: Simd, const CENTERED: bool>(s: S, x: &[f32], epsilon: f32) -> Normal {
     let count = x.len() as f32;
@@ -56,7 +56,7 @@ fn normal<S: Simd, const CENTERED: bool>(s: S, x: &[f32], epsilon: f32) -> Norma
     Normal { mean, factor: 1.0 / Float::sqrt(variance + epsilon) }
 }
 
-/// The places of the vectors of so many elements. The last one may be shorter.
+/// Returns the ranges of the vectors of `len` elements; the last one may be shorter.
 #[inline(always)]
 fn vectors<S: Simd>(_: S, len: usize) -> impl Iterator<Item = Range<usize>> {
     (0..len).step_by(S::LANES).map(move |at| at..len.min(at + S::LANES))
@@ -120,7 +120,7 @@ impl<const CENTERED: bool> WithSimd for GradRows<'_, CENTERED> {
     }
 }
 
-/// Adds to sums what belongs to the bias.
+/// Adds the row's contribution to the gradient of the bias.
 #[inline(always)]
 fn add<S: Simd>(s: S, sums: &mut [f32], dy: &[f32]) {
     for at in vectors(s, dy.len()) {
@@ -129,7 +129,7 @@ fn add<S: Simd>(s: S, sums: &mut [f32], dy: &[f32]) {
     }
 }
 
-/// Adds to sums what belongs to the scale.
+/// Adds the row's contribution to the gradient of the scale.
 #[inline(always)]
 fn add_products<S: Simd>(s: S, sums: &mut [f32], dy: &[f32], x: &[f32], normal: Normal) {
     for at in vectors(s, dy.len()) {
@@ -140,7 +140,7 @@ fn add_products<S: Simd>(s: S, sums: &mut [f32], dy: &[f32], x: &[f32], normal: 
     }
 }
 
-/// What is known of a row.
+/// A row and its normalization.
 struct Row<'a> {
     x: &'a [f32],
     scale: &'a [f32],
@@ -149,18 +149,18 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// `dy scale`, and the normalized elements.
+    /// Returns `dy scale` and the normalized elements.
     #[inline(always)]
     fn at<S: Simd>(&self, s: S, at: Range<usize>) -> (S::F32, S::F32) {
         let dy = s.mul(s.load_head(&self.dy[at.clone()]), s.load_head(&self.scale[at.clone()]));
         (dy, self.normal.apply(s, s.load_head(&self.x[at])))
     }
 
-    /// Writes the derivatives by the elements.
+    /// Writes the gradients of the elements.
     #[inline(always)]
     fn gradient<S: Simd, const CENTERED: bool>(&self, s: S, dx: &mut [f32]) {
         let (mut sums, mut products) = (s.splat(0.0), s.splat(0.0));
-        // Where elements are missing to a vector, `dy` is 0.
+        // `dy` is 0 in the missing lanes of the last vector.
         for at in vectors(s, dx.len()) {
             let (dy, normal) = self.at(s, at);
             sums = s.add(sums, dy);

@@ -1,9 +1,9 @@
-//! Reductions along any set of axes. Sums of 16-bit numbers are gathered in `f32`; those of
-//! whole numbers wrap around.
+//! Reductions along any axes. Sums of 16-bit types accumulate in `f32`; those of integers wrap
+//! around.
 //!
-//! In `f32` the relative error of a sum of `K` terms of one sign is at most `1e-6 √K` (that of a
-//! product of `K` factors, too), as it is of all that sums in this crate: products of matrices,
-//! convolutions, pools, norms, softmax, attention. (`accuracy/sums.rs` holds each against that.)
+//! In `f32` the relative error of a sum of `K` terms of one sign, or of a product of `K` factors,
+//! is at most `1e-6 √K`. The same bound holds for all sums in this crate: matrix products,
+//! convolutions, pooling, norms, softmax, attention. (`accuracy/sums.rs` tests each.)
 
 mod sizes;
 
@@ -30,13 +30,13 @@ pub fn reduce_log_sum<T: Reduce>(x: &[T], y: &mut [T], geometry: Reduction<'_>) 
     reduce_fast(x, y, geometry, fast::log_sum, LogSum);
 }
 
-/// `y = ln(Σ e^x)`. Shifted by the largest `x`, so that no `e^x` overflows.
+/// `y = ln(Σ e^x)`, computed relative to the largest `x`, so that no `e^x` overflows.
 pub fn reduce_log_sum_exp<T: Reduce>(x: &[T], y: &mut [T], geometry: Reduction<'_>) {
     reduce_max(x, y, geometry);
     reduce(x, y, geometry, |max: T| LogSumExp { max: max.real() });
 }
 
-/// The largest `x`; the lowest number where there is none.
+/// The largest `x`; the lowest number of the type for an empty reduction.
 pub fn reduce_max<T: Reduce>(x: &[T], y: &mut [T], geometry: Reduction<'_>) {
     reduce_fast(x, y, geometry, fast::max, Max);
 }
@@ -50,7 +50,7 @@ pub fn reduce_mean<T: Reduce>(x: &[T], y: &mut [T], geometry: Reduction<'_>) {
     }
 }
 
-/// The smallest `x`; the highest number where there is none.
+/// The smallest `x`; the highest number of the type for an empty reduction.
 pub fn reduce_min<T: Reduce>(x: &[T], y: &mut [T], geometry: Reduction<'_>) {
     reduce_fast(x, y, geometry, fast::min, Min);
 }
@@ -70,30 +70,30 @@ pub fn reduce_sum_square<T: Reduce>(x: &[T], y: &mut [T], geometry: Reduction<'_
     reduce_fast(x, y, geometry, fast::sum_square, SumSquare);
 }
 
-/// `ReduceMax` of truth values: whether any is true.
+/// `ReduceMax` of `bool`: whether any element is true.
 pub fn reduce_any(x: &[bool], y: &mut [bool], geometry: Reduction<'_>) {
     reduce(x, y, geometry, |_| Any);
 }
 
-/// `ReduceMin` of truth values: whether all are true.
+/// `ReduceMin` of `bool`: whether all elements are true.
 pub fn reduce_all(x: &[bool], y: &mut [bool], geometry: Reduction<'_>) {
     reduce(x, y, geometry, |_| All);
 }
 
-/// A number of which many can be reduced to one.
+/// An element type that can be reduced.
 pub trait Reduce: Number {
-    /// What sums are gathered in.
+    /// The accumulator type.
     type Sum: Reduce<Sum = Self::Sum, Real = Self::Real>;
-    /// What functions of real numbers are evaluated in.
+    /// The type in which functions are evaluated.
     type Real: Float<Wide = Self::Real>;
 
-    /// The value, to be summed.
+    /// Converts to the accumulator type.
     fn summand(self) -> Self::Sum;
-    /// The nearest value to a sum.
+    /// Converts from the accumulator type, rounding to nearest.
     fn of_sum(sum: Self::Sum) -> Self;
-    /// The value as a real number.
+    /// Converts to a floating-point type.
     fn real(self) -> Self::Real;
-    /// The nearest value to a real number.
+    /// Converts from a floating-point type, rounding to nearest.
     fn of_real(x: Self::Real) -> Self;
 }
 
@@ -161,7 +161,7 @@ fn reduce_fast<T: Reduce>(
     }
 }
 
-/// The reductions of `f32`, compiled once, here.
+/// Reductions of `f32`, instantiated once, here.
 mod fast {
     use super::*;
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     impl Case {
-        /// Runs a kernel, and a function of the elements of each result.
+        /// Runs a kernel and compares it with a function of the elements of each result.
         fn check<T: Number + core::fmt::Debug>(
             &self,
             kernel: fn(&[T], &mut [T], Reduction<'_>),
@@ -259,7 +259,7 @@ mod tests {
         for code in 0..125 * 8 * 2 {
             let sizes: [usize; 3] = from_fn(|axis| code / 5usize.pow(axis as u32) % 5);
             let [_, m, n] = sizes;
-            // The axes as they lie, or with the first and the last exchanged.
+            // Axes in memory order, or with the first and the last exchanged.
             let strides = if code < 1000 { [m * n, n, 1] } else { [1, sizes[0], sizes[0] * m] };
             let reduced = from_fn(|axis| ((code / 125) >> axis) & 1 == 1);
             check(Case { sizes, strides, reduced }, sizes.iter().product());
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn sums_of_half_numbers_do_not_stall() {
         use half::bf16;
-        // In steps of bf16 the sum would stay at 256.
+        // A sum accumulated in bf16 would stay at 256.
         assert_eq!(one_axis(reduce_sum, [bf16::ONE; 1000]), bf16::from_f32(1000.0));
         assert_eq!(one_axis(reduce_mean, [bf16::ONE; 1000]), bf16::ONE);
         assert_eq!(one_axis(reduce_max, [bf16::ONE; 3]), bf16::ONE);

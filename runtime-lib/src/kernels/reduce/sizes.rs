@@ -1,10 +1,13 @@
-//! Sizes of reductions whose axes are known only when the model runs.
+//! Sizes of reductions along axes that are inputs.
 
 use crate::error::{Error, Result};
 use crate::loops::index::{check_axes, position};
 
-/// The sizes of a tensor of sizes `from` reduced along `axes`, where every axis stays: 1 for those
-/// that are reduced.
+/// Computes the sizes of a tensor of sizes `from` reduced along `axes` with `keepdims`.
+///
+/// # Errors
+///
+/// An axis out of range.
 pub fn kept_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> Result {
     let rank = from.len();
     check_axes(axes, rank)?;
@@ -14,7 +17,11 @@ pub fn kept_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> Result {
     Ok(())
 }
 
-/// [`kept_sizes`], where no axes are all.
+/// [`kept_sizes`], where no axes mean all axes.
+///
+/// # Errors
+///
+/// An axis out of range.
 pub fn kept_or_all_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> Result {
     if axes.is_empty() {
         sizes.fill(1);
@@ -23,7 +30,11 @@ pub fn kept_or_all_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> R
     kept_sizes(sizes, axes, from)
 }
 
-/// [`kept_sizes`], and after them the sizes of the axes that are not reduced.
+/// [`kept_sizes`], followed by the sizes without the reduced axes.
+///
+/// # Errors
+///
+/// An axis out of range.
 pub fn pruned_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> Result {
     let (kept, pruned) = sizes.split_at_mut(from.len());
     kept_sizes(kept, axes, from)?;

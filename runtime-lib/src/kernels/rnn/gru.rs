@@ -6,18 +6,18 @@ use crate::loops::epilogue::Activation;
 use crate::simd::{Simd, WithSimd, dispatch, math};
 use crate::{Elem, Float, Number, Result};
 
-/// A GRU. Its gates are, in order: update, reset, hidden.
+/// The geometry of a GRU. Its gates are, in order: update, reset, hidden.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gru {
-    /// What all recurrent networks are told.
+    /// The properties that all recurrent networks share.
     pub sequence: Sequence,
-    /// `f` of the gates and `g` of the hidden gate, for each direction.
+    /// `f` of the update and reset gates and `g` of the hidden gate, for each direction.
     pub activations: [[Activation; 2]; 2],
-    /// Whether the state is multiplied with its weights before the reset gate is applied.
+    /// Whether the state is multiplied by its weights before the reset gate is applied.
     pub linear_before_reset: bool,
 }
 
-/// How many gates of a GRU are multiplied with states at once.
+/// Returns the groups of gates that are multiplied by states together.
 pub const fn gru_groups(linear_before_reset: bool) -> &'static [usize] {
     if linear_before_reset { &[3] } else { &[2, 1] }
 }
@@ -28,18 +28,18 @@ impl Gru {
     }
 }
 
-/// How many elements of scratch memory the GRU wants, to be fastest.
+/// Returns the elements of scratch memory with which the GRU is fastest.
 pub const fn gru_scratch(geometry: &Gru) -> usize {
     geometry.sizes().wanted()
 }
 
-/// How many elements of scratch memory the GRU needs.
+/// Returns the least elements of scratch memory that the GRU needs.
 pub const fn gru_least_scratch(geometry: &Gru) -> usize {
     geometry.sizes().least()
 }
 
-/// Outputs of all steps `y` and last states `y_h`, of inputs `x`, weights `w` of inputs and `r` of
-/// states, biases `b`, lengths of the sequences, and first states.
+/// Computes all outputs `y` and the last states `y_h` from inputs `x`, weights `w` of inputs and
+/// `r` of states, biases `b`, sequence lengths, and initial states.
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
 pub fn gru_f32(
@@ -57,7 +57,7 @@ pub fn gru_f32(
     gru(x, w, r, b, sequence_lens, initial_h, y, y_h, scratch, geometry)
 }
 
-/// [`gru_f32`] for any real numbers; the weights are plain.
+/// [`gru_f32`] for other floating-point types, with weights in ONNX's layout.
 #[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
 pub fn gru<T: Float>(
     x: &[T],
@@ -80,7 +80,7 @@ struct GruCell {
     activations: [Activation; 2],
     clip: f32,
     linear_before_reset: bool,
-    /// Whether a step is what most networks do in one: [`Usual`].
+    /// Whether [`Usual`] implements the step.
     usual: bool,
 }
 
@@ -132,14 +132,13 @@ impl<T: Float> Cell<T> for GruCell {
         }
         activate(g, self.clip, hidden);
         for ((h, &hidden), &update) in h.iter_mut().zip(&*hidden).zip(update) {
-            // (1 - z) ĥ + z h, with one product less.
+            // (1 - z) ĥ + z h with one multiplication less.
             *h = hidden.add(update.mul(h.sub(hidden)));
         }
     }
 }
 
-/// A step of a sequence, where the gates are sigmoids, the rest is a hyperbolic tangent, and the
-/// reset gate is applied to products.
+/// A step with sigmoid gates, tanh otherwise, and the reset gate applied to products.
 struct Usual<'a> {
     inputs: &'a [f32],
     gates: &'a [f32],

@@ -6,31 +6,31 @@ use crate::loops::epilogue::Activation;
 use crate::simd::{Simd, WithSimd, dispatch, math};
 use crate::{Elem, Float, Number, Result};
 
-/// An LSTM. Its gates are, in order: input, output, forget, cell.
+/// The geometry of an LSTM. Its gates are, in order: input, output, forget, cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lstm {
-    /// What all recurrent networks are told.
+    /// The properties that all recurrent networks share.
     pub sequence: Sequence,
     /// `f` of the gates, `g` of the cell, and `h` of the output, for each direction.
     pub activations: [[Activation; 3]; 2],
-    /// Whether what is not taken in is kept: the forget gate is one less the input gate.
+    /// Whether input and forget gates are coupled: the forget gate is one minus the input gate.
     pub input_forget: bool,
 }
 
 const GROUPS: &[usize] = &[4];
 
-/// How many elements of scratch memory the LSTM wants, to be fastest.
+/// Returns the elements of scratch memory with which the LSTM is fastest.
 pub const fn lstm_scratch(geometry: &Lstm) -> usize {
     Sizes { sequence: geometry.sequence, groups: GROUPS }.wanted()
 }
 
-/// How many elements of scratch memory the LSTM needs.
+/// Returns the least elements of scratch memory that the LSTM needs.
 pub const fn lstm_least_scratch(geometry: &Lstm) -> usize {
     Sizes { sequence: geometry.sequence, groups: GROUPS }.least()
 }
 
-/// Outputs of all steps `y`, last states `y_h` and `y_c`, of inputs `x`, weights `w` of inputs and
-/// `r` of states, biases `b`, lengths of the sequences, first states, and peepholes `p`.
+/// Computes all outputs `y` and the last states `y_h` and `y_c` from inputs `x`, weights `w` of
+/// inputs and `r` of states, biases `b`, sequence lengths, initial states, and peepholes `p`.
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
 pub fn lstm_f32(
@@ -51,7 +51,7 @@ pub fn lstm_f32(
     lstm(x, w, r, b, sequence_lens, initial_h, initial_c, p, y, y_h, y_c, scratch, geometry)
 }
 
-/// [`lstm_f32`] for any real numbers; the weights are plain.
+/// [`lstm_f32`] for other floating-point types, with weights in ONNX's layout.
 #[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
 pub fn lstm<T: Float>(
     x: &[T],
@@ -76,10 +76,10 @@ pub fn lstm<T: Float>(
 struct LstmCell<'a, T> {
     activations: [Activation; 3],
     clip: f32,
-    /// What input, output and forget gate see of the cell.
+    /// The peephole weights of the input, output and forget gates.
     peepholes: Option<[&'a [T]; 3]>,
     input_forget: bool,
-    /// Whether a step is what most networks do in one: [`Usual`].
+    /// Whether [`Usual`] implements the step.
     usual: bool,
 }
 
@@ -152,7 +152,7 @@ fn add_products<T: Float>(y: &mut [T::Wide], p: &[T], c: &[T::Wide]) {
     }
 }
 
-/// A step of a sequence, where the gates are sigmoids and the rest is hyperbolic tangents.
+/// A step with sigmoid gates and tanh otherwise.
 struct Usual<'a> {
     gates: &'a [f32],
     h: &'a mut [f32],

@@ -1,8 +1,8 @@
 //! Recurrent networks: `RNN`, `GRU` and `LSTM`, in either direction or both.
 //!
-//! The inputs of many steps are multiplied with their weights at once, before the steps follow
-//! each other: of as many steps as the scratch memory has room for. The `_scratch` functions say
-//! what serves best, the `_least_scratch` functions what is needed.
+//! The inputs of many steps are multiplied by their weights in one GEMM before the steps run: as
+//! many steps as the scratch memory holds. The `_scratch` functions return the fastest amount, the
+//! `_least_scratch` functions the required one.
 
 mod gru;
 mod lstm;
@@ -21,39 +21,39 @@ use crate::Number;
 use crate::kernels::matmul::{Packing, pack_b, packed_b_len};
 use crate::microkernel::{Matrix, pack_stripes};
 
-/// What all recurrent networks are told.
+/// The properties that all recurrent networks share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sequence {
-    /// How many steps there are.
+    /// The number of steps.
     pub steps: usize,
-    /// How many sequences there are.
+    /// The number of sequences.
     pub batch: usize,
-    /// Inputs of a step.
+    /// The number of inputs per step.
     pub inputs: usize,
-    /// Elements of a state.
+    /// The number of elements of a state.
     pub hidden: usize,
-    /// In which order the steps follow each other.
+    /// The direction.
     pub direction: Direction,
-    /// In which order tensors stand in memory.
+    /// The layout of inputs, outputs and states.
     pub order: Order,
-    /// The largest magnitude of what a gate's activation is applied to; infinite for no bound.
+    /// The bound on the magnitude of the argument of a gate's activation; infinite for none.
     pub clip: f32,
-    /// How the weights stand in memory.
+    /// The layout of the weights.
     pub weights: Weights,
 }
 
-/// In which order steps follow each other.
+/// The direction in which the steps run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the first to the last.
     Forward,
     /// From the last to the first.
     Reverse,
-    /// Both ways, each with weights of its own.
+    /// Both directions, each with its own weights.
     Both,
 }
 
-/// In which order tensors stand in memory: ONNX's `layout`.
+/// The layout of inputs, outputs and states: ONNX's `layout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Layout 0: `[steps, batch, inputs]`, outputs `[steps, directions, batch, hidden]`, states
@@ -64,22 +64,21 @@ pub enum Order {
     BatchFirst,
 }
 
-/// How the weights of a recurrent network stand in memory.
+/// The layout of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
     /// `[directions, gates · hidden, inputs]` and `[directions, gates · hidden, hidden]`, as in
     /// ONNX.
     Plain,
-    /// Both as [`pack_gates`] leaves them; for kernels of `f32` only.
+    /// Both packed by [`pack_gates`]; for `f32` kernels only.
     Packed,
-    /// Those of inputs as [`pack_gates`] leaves them, those of states as [`pack_states`] does; for
-    /// kernels of `f32` only. Fastest for a single sequence whose weights have no room in a
-    /// first-level cache.
+    /// The weights of inputs packed by [`pack_gates`], those of states by [`pack_states`]; for
+    /// `f32` kernels only. Fastest for a single sequence whose weights exceed the L1 cache.
     Striped,
 }
 
 impl Sequence {
-    /// How many ways the steps are gone.
+    /// Returns the number of directions.
     pub(crate) const fn directions(&self) -> usize {
         match self.direction {
             Direction::Forward | Direction::Reverse => 1,
@@ -87,7 +86,7 @@ impl Sequence {
         }
     }
 
-    /// Whether the steps are gone from the last to the first, on a way.
+    /// Whether a direction runs from the last step to the first.
     fn is_reverse(&self, way: usize) -> bool {
         match self.direction {
             Direction::Forward => false,
@@ -97,12 +96,12 @@ impl Sequence {
     }
 }
 
-/// The weights of gates.
+/// The geometry of the weights of gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates<'a> {
-    /// How many directions there are.
+    /// The number of directions.
     pub directions: usize,
-    /// How many gates are multiplied at once: all for the weights `W` of inputs; for the weights
+    /// The gates that are multiplied together: all for the weights `W` of inputs; for the weights
     /// `R` of states `&[1]` of an RNN, `&[4]` of an LSTM, and [`gru_groups`] of a GRU.
     pub groups: &'a [usize],
     /// Rows of a gate.
@@ -117,7 +116,7 @@ impl Gates<'_> {
         Packing { rows: self.depth, cols, strides: [1, self.depth] }
     }
 
-    /// How many elements the packed weights of one direction have.
+    /// Returns the number of elements of the packed weights of one direction.
     const fn packed_direction<T>(&self) -> usize {
         let (mut len, mut group) = (0, 0);
         while group < self.groups.len() {
@@ -128,18 +127,18 @@ impl Gates<'_> {
     }
 }
 
-/// How many elements [`pack_gates`] writes.
+/// Returns the number of elements that [`pack_gates`] writes.
 pub const fn packed_gates_len<T>(geometry: &Gates<'_>) -> usize {
     geometry.directions * geometry.packed_direction::<T>()
 }
 
-/// Packs the weights of gates; what is packed is best placed at a multiple of 64 bytes.
+/// Packs the weights of gates. Align the result to 64 bytes.
 pub fn pack_gates<T: Number>(w: &[T], y: &mut [T], geometry: Gates<'_>) {
     pack_groups(w, y, geometry, pack_b);
 }
 
-/// Packs the weights of states for one sequence: in stripes, which are read in order. They have as
-/// many elements as what [`pack_gates`] writes.
+/// Packs the weights of states for a single sequence: in stripes that are read in order. The result
+/// is as long as that of [`pack_gates`].
 pub fn pack_states<T: Number>(r: &[T], y: &mut [T], geometry: Gates<'_>) {
     pack_groups(r, y, geometry, |data, y, Packing { rows, cols, strides: [row, col] }| {
         pack_stripes(Matrix { data, row, col }, (rows, cols), y);

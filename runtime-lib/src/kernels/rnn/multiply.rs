@@ -1,10 +1,10 @@
-//! Rows times weights, which stand as ONNX has them: one row for each result.
+//! Products with weights in ONNX's layout, one row per result.
 
 use super::Weights;
 use crate::microkernel::{Addend, Epilogue, Factor, Matrix, Product, Stripes, Target};
 use crate::{Elem, Float, Number};
 
-/// The sizes of `y = a · wᵀ + addend`.
+/// The sizes of `y = a · wᵀ + bias`.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     /// Rows of `a`.
@@ -13,14 +13,13 @@ pub(super) struct Shape {
     pub n: usize,
     /// Columns of both.
     pub k: usize,
-    /// How far the rows of `y` are apart.
+    /// The row stride of `y`, in elements.
     pub y_row: usize,
-    /// How far the rows of the addend are apart.
+    /// The row stride of the bias, in elements.
     pub addend_row: usize,
 }
 
-/// `y = a · wᵀ + addend`, where nothing is added if the addend is empty. `f32` takes the fast way;
-/// only there the weights may be packed.
+/// `y = a · wᵀ + bias`; an empty bias is zero. Only `f32` takes packed weights.
 pub(super) fn multiply<A: Float, T: Float<Wide = A::Wide>>(
     a: &[A],
     (w, weights): (&[T], Weights),
@@ -73,7 +72,7 @@ fn multiply_f32(
     product.run(y, Target::whole(y_row), scratch);
 }
 
-/// The same for weights in stripes, in `f32`. They are read from one end or the other.
+/// [`multiply`] for striped weights in `f32`. The stripes are read from either end.
 pub(super) fn multiply_stripes<A: Float, T: Float<Wide = A::Wide>>(
     a: &[A],
     w: &[T],

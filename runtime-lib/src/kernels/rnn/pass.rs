@@ -6,36 +6,37 @@ use crate::loops::epilogue::Activation;
 use crate::microkernel::scratch;
 use crate::{Elem, Error, Float, Number, Result};
 
-/// What happens in one step to one sequence.
+/// One step of one sequence.
 pub(super) trait Cell<T: Float> {
-    /// How many gates are multiplied at once. After each product follows a phase of the step.
+    /// Returns the groups of gates that are multiplied together. A phase of the step follows each
+    /// product.
     fn groups(&self) -> &'static [usize];
 
-    /// Whether the products of states are added to those of inputs. Else they are added to the
-    /// recurrent biases, and the cell adds the rest.
+    /// Whether the products of states are added to those of inputs. Otherwise they are added to the
+    /// recurrent biases, and the cell adds the products of inputs.
     fn adds_inputs(&self) -> bool {
         true
     }
 
-    /// Does a phase. The last one leaves the new state, others what is multiplied next.
+    /// Runs a phase. The last phase computes the new state, the others the next operand.
     fn phase(&self, phase: usize, row: Row<'_, T::Wide>);
 }
 
 /// One sequence in a step.
 pub(super) struct Row<'a, W> {
-    /// The products of the inputs, with biases, for each gate.
+    /// The products of the inputs plus biases, for each gate.
     pub inputs: &'a [W],
-    /// The sums for each gate.
+    /// The accumulators of each gate.
     pub gates: &'a mut [W],
     /// The state.
     pub h: &'a mut [W],
     /// The second state of an LSTM.
     pub c: &'a mut [W],
-    /// What the second phase multiplies.
+    /// The operand of the second phase's product.
     pub next: &'a mut [W],
 }
 
-/// What a recurrent network reads.
+/// The inputs of a recurrent network.
 #[derive(Clone, Copy)]
 pub(super) struct Operands<'a, T> {
     pub x: &'a [T],
@@ -47,14 +48,14 @@ pub(super) struct Operands<'a, T> {
     pub c: Option<&'a [T]>,
 }
 
-/// What a recurrent network writes.
+/// The outputs of a recurrent network.
 pub(super) struct Outputs<'a, T> {
     pub y: Option<&'a mut [T]>,
     pub h: Option<&'a mut [T]>,
     pub c: Option<&'a mut [T]>,
 }
 
-/// `y[i] = f(y[i])`, with what `f` is applied to kept within a bound.
+/// `y[i] = f(y[i])`, with the argument of `f` clipped.
 pub(super) fn activate<W: Float>(f: Activation, clip: f32, y: &mut [W]) {
     let bound = Activation::Clip { min: -clip, max: clip };
     let bound = if clip.is_finite() { bound } else { Activation::Identity };
@@ -67,10 +68,10 @@ pub(super) fn activate<W: Float>(f: Activation, clip: f32, y: &mut [W]) {
     }
 }
 
-/// How many rows of inputs are best multiplied at once.
+/// The number of input rows that a product is fastest with.
 const ROWS: usize = 96;
 
-/// Sizes that follow from the sequence and the gates.
+/// Sizes derived from the sequence and the gates.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes<'g> {
     pub sequence: Sequence,
@@ -87,18 +88,18 @@ impl<'g> Sizes<'g> {
         gates
     }
 
-    /// Results of all gates.
+    /// Returns the number of results of all gates.
     const fn width(&self) -> usize {
         self.gates() * self.sequence.hidden
     }
 
-    /// The weights of states, of one direction.
+    /// Returns the geometry of the weights of states of one direction.
     const fn recurrent(&self) -> Gates<'g> {
         let Sequence { hidden, .. } = self.sequence;
         Gates { directions: 1, groups: self.groups, hidden, depth: hidden }
     }
 
-    /// Whether the weights of states are packed here: they are used in each step.
+    /// Whether the weights of states are packed at run time; every step uses them.
     const fn packs(&self) -> bool {
         matches!(self.sequence.weights, Weights::Plain) && self.sequence.batch > 1
     }
@@ -107,7 +108,7 @@ impl<'g> Sizes<'g> {
         if self.packs() { self.recurrent().packed_direction::<f32>() } else { 0 }
     }
 
-    /// What products want.
+    /// Returns the scratch memory of the products.
     const fn products(&self) -> usize {
         let Sequence { steps, batch, inputs, hidden, .. } = self.sequence;
         let plain = matches!(self.sequence.weights, Weights::Plain);
@@ -116,14 +117,14 @@ impl<'g> Sizes<'g> {
         if input > state { input } else { state }
     }
 
-    /// All but the products of the inputs.
+    /// Returns the scratch memory except for the products of the inputs.
     const fn fixed(&self) -> usize {
         let states = self.sequence.batch * self.sequence.hidden;
         let gates = (self.sequence.batch + 2) * self.width();
         3 * states + gates + self.packed_len() + self.products()
     }
 
-    /// Scratch memory, with room for so many rows of inputs or those of one step.
+    /// Returns the scratch memory for the products of `rows` input rows, or of one step.
     const fn scratch(&self, rows: usize) -> usize {
         let Sequence { steps, batch, .. } = self.sequence;
         let all = steps * batch;
@@ -131,7 +132,7 @@ impl<'g> Sizes<'g> {
         self.fixed() + if rows < all { rows } else { all } * self.width()
     }
 
-    /// Where the state of a sequence is in the tensor of all ways.
+    /// Returns the offset of a sequence's state in the tensor of all directions.
     fn state(&self, way: usize, at: usize) -> usize {
         let Sequence { batch, hidden, order, .. } = self.sequence;
         hidden
@@ -141,12 +142,12 @@ impl<'g> Sizes<'g> {
             }
     }
 
-    /// The scratch memory that serves best.
+    /// Returns the fastest amount of scratch memory.
     pub const fn wanted(&self) -> usize {
         self.scratch(ROWS)
     }
 
-    /// The scratch memory that is needed.
+    /// Returns the required scratch memory.
     pub const fn least(&self) -> usize {
         self.scratch(0)
     }
@@ -156,7 +157,7 @@ const fn at_least_one(x: usize) -> usize {
     if x == 0 { 1 } else { x }
 }
 
-/// Runs a network in all its directions: `cells` are the cells of each.
+/// Runs a network in all directions; `cells` are the cells of each direction.
 pub(super) fn run<T: Float, C: Cell<T>>(
     operands: Operands<'_, T>,
     mut outputs: Outputs<'_, T>,
@@ -180,16 +181,16 @@ pub(super) fn run<T: Float, C: Cell<T>>(
     Ok(())
 }
 
-/// One way through the steps.
+/// One direction.
 struct Pass<'a, T: Float, C> {
     operands: Operands<'a, T>,
     sizes: Sizes<'static>,
     way: usize,
     cell: C,
-    /// The weights of this way.
+    /// The weights of this direction.
     w: &'a [T],
     r: Recurrent<'a, T>,
-    /// The products of the inputs of some steps.
+    /// The products of the inputs of several steps.
     inputs: &'a mut [T::Wide],
     /// The biases of inputs and of states.
     biases: &'a mut [T::Wide],
@@ -197,20 +198,20 @@ struct Pass<'a, T: Float, C> {
     h: &'a mut [T::Wide],
     c: &'a mut [T::Wide],
     next: &'a mut [T::Wide],
-    /// For the products.
+    /// Scratch memory of the products.
     scratch: &'a mut [T::Wide],
 }
 
 /// The weights of states.
 #[derive(Clone, Copy)]
 enum Recurrent<'a, T: Float> {
-    /// As they were given.
+    /// In ONNX's layout.
     Given(&'a [T]),
-    /// As they were packed.
+    /// Packed.
     Packed(&'a [T::Wide]),
 }
 
-/// Cuts `n` elements off.
+/// Splits off the first `n` elements.
 fn take<'s, T>(scratch: &mut &'s mut [T], n: usize) -> &'s mut [T] {
     let (taken, rest) = core::mem::take(scratch).split_at_mut(n);
     *scratch = rest;
@@ -218,7 +219,7 @@ fn take<'s, T>(scratch: &mut &'s mut [T], n: usize) -> &'s mut [T] {
 }
 
 impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
-    /// Divides the scratch memory, and makes ready for the first step.
+    /// Divides the scratch memory and initializes biases and states.
     fn new(
         operands: Operands<'a, T>,
         mut scratch: &'a mut [T::Wide],
@@ -246,7 +247,7 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         pass
     }
 
-    /// Fills the biases and the states.
+    /// Initializes biases and states.
     fn start(&mut self) {
         let Sequence { batch, hidden, .. } = self.sizes.sequence;
         let width = self.sizes.width();
@@ -269,7 +270,7 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         }
     }
 
-    /// Goes through the steps, and writes what is wanted of the results.
+    /// Runs all steps and writes the requested outputs.
     fn run(mut self, outputs: &mut Outputs<'_, T>) {
         let Sequence { steps, batch, hidden, .. } = self.sizes.sequence;
         let at_once = (self.inputs.len() / (batch * self.sizes.width())).clamp(1, steps.max(1));
@@ -296,11 +297,11 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         }
     }
 
-    /// Multiplies the inputs of `n` steps from `first` on.
+    /// Multiplies the inputs of `n` steps by their weights, starting at step `first`.
     fn multiply_inputs(&mut self, first: usize, n: usize) {
         let Sequence { steps, batch, inputs, order, weights, .. } = self.sizes.sequence;
         let width = self.sizes.width();
-        // How many pieces the rows of these steps are, how long each is, and how far apart.
+        // The number of contiguous pieces of rows, their length, and their stride.
         let (pieces, m, apart) = match order {
             Order::StepsFirst => (1, n * batch, 0),
             Order::BatchFirst if n == steps => (1, n * batch, 0),
@@ -315,7 +316,7 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         }
     }
 
-    /// Where the products of the inputs of a step and a sequence are, of `n` steps.
+    /// Returns the offset of the products of a step and a sequence, among those of `n` steps.
     fn input(&self, step: usize, at: usize, n: usize) -> usize {
         let Sequence { batch, order, .. } = self.sizes.sequence;
         self.sizes.width()
@@ -325,7 +326,7 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
             }
     }
 
-    /// Does a step: one of `n` whose inputs are multiplied, the first of which is `first`.
+    /// Runs a step whose inputs are multiplied together with those of `n` steps from `first`.
     fn step(&mut self, step: usize, first: usize, n: usize) {
         let Sequence { batch, .. } = self.sizes.sequence;
         let groups = self.sizes.groups;
@@ -339,7 +340,8 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         }
     }
 
-    /// Multiplies the states, or what a phase left, with the weights of a group of gates.
+    /// Multiplies the states, or the operand that a phase computed, by the weights of a group of
+    /// gates.
     fn multiply_states(&mut self, phase: usize, step: usize, n: usize) {
         let Sequence { batch: m, hidden: k, weights, order, .. } = self.sizes.sequence;
         let (groups, width) = (self.sizes.groups, self.sizes.width());
@@ -373,7 +375,7 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         }
     }
 
-    /// Does a phase of a step of one sequence.
+    /// Runs a phase of a step of one sequence.
     fn phase(&mut self, phase: usize, at: usize, input: usize) {
         let (width, hidden) = (self.sizes.width(), self.sizes.sequence.hidden);
         let state = at * hidden..(at + 1) * hidden;
@@ -387,13 +389,13 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         self.cell.phase(phase, row);
     }
 
-    /// Whether a sequence goes on to a step.
+    /// Whether a sequence includes a step.
     fn is_running(&self, step: usize, at: usize) -> bool {
         let len = self.operands.lens.map(|lens| usize::try_from(lens[at]).unwrap_or(0));
         len.is_none_or(|len| step < len)
     }
 
-    /// Writes the states after a step; zeros for sequences that are over.
+    /// Writes the states after a step; zeros for sequences that have ended.
     fn write_step(&self, step: usize, y: &mut [T]) {
         let Sequence { steps, batch, hidden, order, .. } = self.sizes.sequence;
         let ways = self.sizes.sequence.directions();
@@ -412,7 +414,7 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
     }
 }
 
-/// The weights of states, packed into scratch memory if there is some for that.
+/// Returns the weights of states, packed into scratch memory if there is enough.
 fn recurrent<'a, T: Float>(
     r: &'a [T],
     packed: &'a mut [T::Wide],

@@ -1,14 +1,14 @@
-//! `RNN`: the state is one activation of a sum.
+//! `RNN`: the state is an activation of a sum.
 
 use super::Sequence;
 use super::pass::{Cell, Operands, Outputs, Row, Sizes, activate, run};
 use crate::loops::epilogue::Activation;
 use crate::{Float, Result};
 
-/// An RNN.
+/// The geometry of an RNN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rnn {
-    /// What all recurrent networks are told.
+    /// The properties that all recurrent networks share.
     pub sequence: Sequence,
     /// `f`, for each direction.
     pub activations: [Activation; 2],
@@ -16,18 +16,18 @@ pub struct Rnn {
 
 const GROUPS: &[usize] = &[1];
 
-/// How many elements of scratch memory the RNN wants, to be fastest.
+/// Returns the elements of scratch memory with which the RNN is fastest.
 pub const fn rnn_scratch(geometry: &Rnn) -> usize {
     Sizes { sequence: geometry.sequence, groups: GROUPS }.wanted()
 }
 
-/// How many elements of scratch memory the RNN needs.
+/// Returns the least elements of scratch memory that the RNN needs.
 pub const fn rnn_least_scratch(geometry: &Rnn) -> usize {
     Sizes { sequence: geometry.sequence, groups: GROUPS }.least()
 }
 
-/// Outputs of all steps `y` and last states `y_h`, of inputs `x`, weights `w` of inputs and `r` of
-/// states, biases `b`, lengths of the sequences, and first states.
+/// Computes all outputs `y` and the last states `y_h` from inputs `x`, weights `w` of inputs and
+/// `r` of states, biases `b`, sequence lengths, and initial states.
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
 pub fn rnn_f32(
@@ -45,7 +45,7 @@ pub fn rnn_f32(
     rnn(x, w, r, b, sequence_lens, initial_h, y, y_h, scratch, geometry)
 }
 
-/// [`rnn_f32`] for any real numbers; the weights are plain.
+/// [`rnn_f32`] for other floating-point types, with weights in ONNX's layout.
 #[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
 pub fn rnn<T: Float>(
     x: &[T],

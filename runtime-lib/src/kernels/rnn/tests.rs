@@ -1,4 +1,4 @@
-//! Recurrent networks against their definition, a sequence at a time, in `f64`.
+//! Compares recurrent networks with their definition in `f64`, one sequence at a time.
 
 use super::*;
 use crate::Float;
@@ -44,7 +44,7 @@ struct Case {
     direction: Direction,
     order: Order,
     clip: f32,
-    /// Whether there are biases, lengths, first states, and peepholes.
+    /// Whether there are biases, lengths, initial states and peepholes.
     optional: bool,
     activations: [[Activation; 3]; 2],
 }
@@ -69,7 +69,7 @@ const CASE: Case = Case {
     activations: [TANH, OTHER],
 };
 
-/// All that a network reads.
+/// All inputs of a network.
 struct Inputs<T> {
     x: Vec<T>,
     w: Vec<T>,
@@ -91,7 +91,7 @@ impl Case {
         let ways = self.sequence().directions();
         let rows = ways * self.net.gates() * self.hidden;
         let some = |n: usize, seed| numbers(n, seed).into_iter().map(T::from_f64).collect();
-        // What a step leaves is to fade, or a last bit would grow from step to step.
+        // States decay, so that rounding errors do not grow from step to step.
         let fading = |x: f64| T::from_f64(x / (self.hidden as f64).sqrt());
         let states = ways * self.batch * self.hidden;
         Inputs {
@@ -106,7 +106,7 @@ impl Case {
         }
     }
 
-    /// The outputs of all steps, and the last states.
+    /// Returns all outputs and the last states.
     fn truth(&self, inputs: &Inputs<f64>) -> [Vec<f64>; 3] {
         let ways = self.sequence().directions();
         let mut y = vec![0.0; self.steps * ways * self.batch * self.hidden];
@@ -199,7 +199,7 @@ impl Case {
         }
     }
 
-    /// What the kernel makes of it, with so much more scratch memory than the least.
+    /// Runs a kernel with `memory` more elements of scratch memory than the least.
     fn run<T: Float>(&self, inputs: &Inputs<T>, weights: Weights, memory: f64) -> [Vec<T>; 3] {
         let Inputs { x, w, r, b, lens, h, c, p } = inputs;
         let sequence = Sequence { weights, ..self.sequence() };
@@ -210,7 +210,7 @@ impl Case {
         let some = |x| Some(x).filter(|_| self.optional);
         let (b, h, c, p) = (some(&b[..]), some(&h[..]), some(&c[..]), some(&p[..]));
         let lens = Some(&lens[..]).filter(|_| self.optional);
-        // From the least memory to the most.
+        // From the least to the fastest amount of scratch memory.
         let memory = |least: usize, most: usize| {
             let more = (most - least) as f64 * memory;
             vec![T::Wide::from_f64(f64::NAN); least + more as usize]
@@ -298,7 +298,7 @@ fn every_network_in_every_way() {
     }
 }
 
-/// More steps than inputs are multiplied at once, and whole stripes and panels.
+/// More steps than one product takes, and full stripes and panels.
 #[test]
 fn long_sequences_in_every_way() {
     for (steps, depth, hidden) in [(50, 16, 32), (67, 5, 64), (96, 40, 32), (130, 9, 96)] {

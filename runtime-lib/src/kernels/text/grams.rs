@@ -1,26 +1,26 @@
-//! Grams: several elements of a row, counted where they are known ones.
+//! N-grams: counts known sequences of elements in rows.
 
 use crate::loops::index::place;
 
-/// Rows of elements, and the grams that are looked for.
+/// The geometry of rows, and the n-grams to count.
 #[derive(Clone, Copy, Debug)]
 pub struct Grams {
     /// The elements of a row.
     pub row: usize,
-    /// The numbers of a result.
+    /// The length of a row of the result.
     pub width: usize,
-    /// The fewest elements of a gram.
+    /// The length of the shortest n-gram.
     pub shortest: usize,
-    /// The most elements of a gram.
+    /// The length of the longest n-gram.
     pub longest: usize,
-    /// How many elements may lie between two of a gram.
+    /// The most elements that may be skipped between two elements of an n-gram.
     pub skips: usize,
 }
 
-/// The weights of the known grams in each row, of each as often as it is there. The elements are numbers of words. The known grams are
-/// a tree: the edges of node `i` are those from `first[i]` to before `first[i + 1]`, in the order
-/// of the words that they are for; edge `i` leads to node `i + 1`, and says the column and the
-/// weight of the gram that ends there, where one does.
+/// Sums the weights of the known n-grams in each row, once per occurrence. The elements are indices
+/// of words. The known n-grams form a trie: the edges of node `i` are those from `first[i]` up to
+/// `first[i + 1]`, ordered by word; edge `i` leads to node `i + 1` and has the column and the
+/// weight of the n-gram that ends there, if one does.
 pub fn count_grams(
     x: &[i64],
     first: &[u32],
@@ -33,7 +33,7 @@ pub fn count_grams(
     each_gram(x, Tree { first, words, columns, weights }, y, geometry, |y, weight| *y += weight);
 }
 
-/// [`count_grams`], but once the weight of each gram that is there.
+/// [`count_grams`], but with the weight of each n-gram once.
 pub fn find_grams(
     x: &[i64],
     first: &[u32],
@@ -55,7 +55,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// The edge of `node` for `word`.
+    /// Returns the edge of `node` for `word`.
     fn edge(&self, node: usize, word: i64) -> Option<usize> {
         let (start, end) = (place(self.first[node]), place(self.first[node + 1]));
         Some(start + self.words[start..end].binary_search(&word).ok()?)
@@ -70,7 +70,7 @@ fn each_gram(x: &[i64], tree: Tree<'_>, y: &mut [f32], geometry: Grams, see: fn(
     }
     for (x, y) in x.chunks_exact(row).zip(y.chunks_exact_mut(width)) {
         for step in 1..=skips.saturating_add(1).min(row.max(1)) {
-            // A gram of one element has nothing that could be skipped, and counts once.
+            // A 1-gram has nothing to skip, so it is counted once.
             let shortest = if step > 1 { shortest.max(2) } else { shortest };
             for start in 0..row {
                 grams_from(&x[start..], tree, y, step, [shortest, geometry.longest], see);
@@ -79,7 +79,7 @@ fn each_gram(x: &[i64], tree: Tree<'_>, y: &mut [f32], geometry: Grams, see: fn(
     }
 }
 
-/// The grams that start with the first element.
+/// Calls `visit` with the n-grams that start at the first element.
 fn grams_from(
     x: &[i64],
     tree: Tree<'_>,
@@ -105,7 +105,7 @@ fn grams_from(
 mod tests {
     use super::*;
 
-    /// The grams [1], [2], [1 1], [1 2] and [2 1 1] in columns of their own.
+    /// A trie of the n-grams [1], [2], [1 1], [1 2] and [2 1 1], with a column each.
     const FIRST: [u32; 8] = [0, 2, 4, 5, 5, 5, 6, 6];
     const WORDS: [i64; 6] = [1, 2, 1, 2, 1, 1];
     const COLUMNS: [i64; 6] = [0, 1, 2, 3, -1, 4];

@@ -1,5 +1,5 @@
-//! Strings that are joined, split, matched and normalized. A constant string is its bytes among
-//! the weights.
+//! Strings: concatenation, splitting, matching and normalization. A constant string is stored as
+//! bytes among the weights.
 
 mod grams;
 #[cfg(feature = "alloc")]
@@ -27,7 +27,7 @@ use crate::loops::geometry::Broadcast;
 #[cfg(feature = "alloc")]
 use alloc::string::String;
 
-/// `b` behind `a`.
+/// Concatenates `a` and `b`.
 #[cfg(feature = "alloc")]
 pub fn string_concat(a: &[String], b: &[String], y: &mut [String], geometry: Broadcast<'_>) {
     crate::loops::broadcast::zip(a, b, y, geometry, |a, b| {
