@@ -109,17 +109,16 @@ fn part<T: Float>(x: &[T], dy: &[T], mean: T) -> (T, T) {
     (products, sums)
 }
 
-/// The coefficients of the gradient of a channel: `dx = scale · factor · (dy - without - along · (x
-/// - mean))`.
+/// The coefficients of a channel's gradient, `dx = by (dy - without) + along (x - mean)`.
 #[derive(Clone, Copy)]
 pub(crate) struct Passing {
     /// One over the standard deviation.
     pub factor: f64,
-    /// The factor of the gradient.
+    /// The scale over the standard deviation.
     pub by: f64,
     /// The mean gradient, which is subtracted.
     pub without: f64,
-    /// The factor of the distance from the mean.
+    /// The coefficient of the distance from the mean.
     pub along: f64,
 }
 

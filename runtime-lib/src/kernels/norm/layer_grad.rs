@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn slopes_are_how_the_result_changes() {
+    fn gradients_match_difference_quotients() {
         check::<f64>(1e-5);
         each_level(|_| check::<f32>(2e-4));
     }

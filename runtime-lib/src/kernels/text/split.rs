@@ -1,15 +1,15 @@
-//! Strings into parts.
+//! `StringSplit`.
 
 use alloc::string::String;
 
-/// The most parts that a string has where it is split at every `delimiter`, at most so many times.
+/// Computes the greatest number of parts of a string that is split at most `most` times.
 pub fn string_split_sizes(sizes: &mut [usize], x: &[String], delimiter: &[u8], most: usize) {
     let delimiter = text(delimiter);
     let count = |x: &String| x.splitn(most.saturating_add(1), delimiter).count();
     sizes.fill(x.iter().map(count).max().unwrap_or(0));
 }
 
-/// The parts of each string, with empty ones behind them, and how many there are.
+/// Splits each string; writes its parts, padded with empty strings, and their number.
 pub fn string_split(
     x: &[String],
     delimiter: &[u8],
@@ -50,7 +50,7 @@ fn text(bytes: &[u8]) -> &str {
     core::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The words of a text, of which at most so many are split off.
+/// Calls `each` with the words of a text: at most `most`, then the rest.
 fn words<'x>(x: &'x str, most: usize, each: &mut dyn FnMut(&'x str)) {
     let mut rest = x.trim();
     for _ in 0..most {
