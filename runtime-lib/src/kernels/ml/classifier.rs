@@ -1,10 +1,10 @@
-//! From the scores of classifiers to classes and probabilities.
+//! Conversion of classifier scores to classes and probabilities.
 
 use crate::Float;
 use crate::loops::elementwise::{map, map_in_place};
 use crate::loops::geometry::Axis;
 
-/// Class 1 where the score in `column` is above the threshold, else class 0.
+/// Class 1 if the score in `column` exceeds the threshold, else class 0.
 pub fn above<T: Float>(x: &[T], y: &mut [i64], columns: usize, column: usize, threshold: f32) {
     let threshold = T::from_f64(f64::from(threshold));
     for (x, y) in x.chunks_exact(columns).zip(y) {
@@ -12,21 +12,22 @@ pub fn above<T: Float>(x: &[T], y: &mut [i64], columns: usize, column: usize, th
     }
 }
 
-/// The scores of two classes where `x` is that of the second: `1 - x` and `x`.
+/// Writes the scores `1 - x` and `x` of two classes, where `x` is the score of the second.
 pub fn complement<T: Float>(x: &[T], y: &mut [T]) {
     for (&x, y) in x.iter().zip(y.as_chunks_mut().0) {
         *y = [T::ONE.sub(x), x];
     }
 }
 
-/// The scores of two classes where `x` is that of the second: `-x` and `x`.
+/// Writes the scores `-x` and `x` of two classes, where `x` is the score of the second.
 pub fn opposite<T: Float>(x: &[T], y: &mut [T]) {
     for (&x, y) in x.iter().zip(y.as_chunks_mut().0) {
         *y = [x.neg(), x];
     }
 }
 
-/// The softmax of the scores that are not zero; the others stay zero. Equal shares where all are.
+/// Softmax over the nonzero scores; zeros stay zero. If all scores are zero, all classes are
+/// equally likely.
 pub fn softmax_zero<T: Float>(x: &[T], y: &mut [T], geometry: Axis) {
     y.copy_from_slice(x);
     softmax_zero_in_place(y, geometry);
@@ -34,7 +35,7 @@ pub fn softmax_zero<T: Float>(x: &[T], y: &mut [T], geometry: Axis) {
 
 /// [`softmax_zero`] in place.
 pub fn softmax_zero_in_place<T: Float>(y: &mut [T], Axis { len, .. }: Axis) {
-    // Nearer to zero than this is zero.
+    // Scores closer to zero than this count as zero.
     let nearly_zero = T::from_f64(1e-7);
     for row in y.chunks_exact_mut(len.max(1)) {
         let largest = row.iter().copied().fold(T::LOWEST, T::maximum);
@@ -49,7 +50,7 @@ pub fn softmax_zero_in_place<T: Float>(y: &mut [T], Axis { len, .. }: Axis) {
     }
 }
 
-/// The number below which a standard normal variable stays with probability `x`.
+/// The quantile function of the standard normal distribution.
 pub fn probit<T: Float>(x: &[T], y: &mut [T], _: Axis) {
     map(x, y, quantile);
 }
@@ -59,8 +60,8 @@ pub fn probit_in_place<T: Float>(y: &mut [T], _: Axis) {
     map_in_place(y, quantile);
 }
 
-/// `√2 · erf⁻¹(2x - 1)` by Winitzki's formula, which ONNX's reference uses: the error function is
-/// inverted to two thousandths.
+/// `√2 · erf⁻¹(2x - 1)` by Winitzki's formula, which ONNX's reference evaluator uses; its relative
+/// error is about 2 · 10⁻³.
 fn quantile<T: Float>(x: T) -> T {
     const A: f64 = 0.147;
     let number = T::from_f64;

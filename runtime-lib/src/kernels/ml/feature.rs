@@ -1,17 +1,17 @@
-//! Preparation of features: each row of features by itself.
+//! Feature preprocessing, row by row.
 
 use crate::loops::elementwise::map;
 use crate::loops::geometry::Axis;
 use crate::{Float, Number, Real};
 
-/// 1 where an element is above the threshold, else 0.
+/// 1 if an element exceeds the threshold, else 0.
 pub fn binarizer<T: Number>(x: &[T], y: &mut [T], threshold: f32) {
     let threshold = f64::from(threshold);
     map(x, y, |x| if x.to_f64() > threshold { T::ONE } else { T::ZERO });
 }
 
-/// `x`, or its feature's value where it is `missing`. There is a value for each feature, or one for
-/// all.
+/// Replaces `missing` elements by the value of their feature. There is one value per feature, or
+/// one for all.
 pub fn imputer<T: Number>(x: &[T], values: &[T], missing: &[T], y: &mut [T]) {
     let missing = missing.first().copied().unwrap_or(T::ZERO);
     for ((&x, &value), y) in x.iter().zip(values.iter().cycle()).zip(y) {
@@ -20,22 +20,22 @@ pub fn imputer<T: Number>(x: &[T], values: &[T], missing: &[T], y: &mut [T]) {
     }
 }
 
-/// Each row divided by its largest element.
+/// Divides each row by its largest element.
 pub fn normalizer_max<T: Float>(x: &[T], y: &mut [T], geometry: Axis) {
     scale(x, y, geometry, |row| row.iter().copied().fold(T::LOWEST, T::maximum));
 }
 
-/// Each row divided by the sum of its absolute values.
+/// Divides each row by its L¹ norm.
 pub fn normalizer_l1<T: Float>(x: &[T], y: &mut [T], geometry: Axis) {
     scale(x, y, geometry, |row| row.iter().fold(T::ZERO, |sum, x| sum.add(x.abs())));
 }
 
-/// Each row divided by its length.
+/// Divides each row by its L² norm.
 pub fn normalizer_l2<T: Float>(x: &[T], y: &mut [T], geometry: Axis) {
     scale(x, y, geometry, |row| row.iter().fold(T::ZERO, |sum, &x| sum.add(x.mul(x))).sqrt());
 }
 
-/// Divides each row by what `of` says of it, unless that is 0.
+/// Divides each row by `of(row)`, unless that is 0.
 fn scale<T: Float>(x: &[T], y: &mut [T], Axis { len, .. }: Axis, of: impl Fn(&[T]) -> T) {
     for (x, y) in x.chunks_exact(len.max(1)).zip(y.chunks_exact_mut(len.max(1))) {
         let by = of(x);
@@ -44,19 +44,19 @@ fn scale<T: Float>(x: &[T], y: &mut [T], Axis { len, .. }: Axis, of: impl Fn(&[T
     }
 }
 
-/// Some columns of a table.
+/// A range of columns of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
-    /// The number of columns in the table.
+    /// The number of columns of the table.
     pub of: usize,
-    /// The first of the columns.
+    /// The first column.
     pub from: usize,
-    /// How many they are.
+    /// The number of columns.
     pub count: usize,
 }
 
-/// Writes rows of features into columns of `y`, cut off or with zeros behind them where they are
-/// more or fewer; the rest of `y` stays as it is.
+/// Writes rows of features into columns of `y`, truncated or padded with zeros to the number of
+/// columns. Other columns of `y` do not change.
 pub fn feature_vectorizer<T: Real>(x: &[T], y: &mut [f32], features: usize, columns: Columns) {
     let Columns { of, from, count } = columns;
     let rows = y.chunks_exact_mut(of.max(1));

@@ -1,6 +1,6 @@
-//! Tables: where an element stands in one, and what stands at a place.
+//! Lookup tables: the index of an element, and the element at an index.
 //!
-//! Strings of a table are one text, with the place behind each.
+//! The strings of a table are concatenated to one text, with the end offset of each.
 
 use crate::error::{Error, Result};
 #[cfg(feature = "alloc")]
@@ -8,8 +8,8 @@ use crate::loops::index::place;
 use crate::{Elem, Number};
 use core::cmp::Ordering;
 
-/// Where each element stands among the keys, which rise; their number where it is none of them.
-/// NaN is the last key, and equal to itself.
+/// Writes the index of each element among the keys, which are sorted; the number of keys if it is
+/// none of them. NaN sorts last and equals itself.
 pub fn index_of<T: Number>(x: &[T], keys: &[T], y: &mut [i64]) {
     for (&x, y) in x.iter().zip(y) {
         *y = found(keys.binary_search_by(|&key| compare(key, x)), keys.len());
@@ -24,7 +24,7 @@ fn found(result: core::result::Result<usize, usize>, missing: usize) -> i64 {
     i64::try_from(result.unwrap_or(missing)).unwrap_or(i64::MAX)
 }
 
-/// The element of the table at each place.
+/// Writes the element of the table at each index.
 pub fn element_at<T: Elem>(x: &[i64], table: &[T], y: &mut [T]) {
     for (&x, y) in x.iter().zip(y) {
         if let Some(element) = usize::try_from(x).ok().and_then(|x| table.get(x)) {
@@ -33,7 +33,8 @@ pub fn element_at<T: Elem>(x: &[i64], table: &[T], y: &mut [T]) {
     }
 }
 
-/// 1 in the column of each place, 0 in the others of `width`; a place that has no column has only 0.
+/// Writes 1 in the column of each index and 0 in the other `width` columns; all 0 for an index
+/// without a column.
 pub fn one_hot(x: &[i64], columns: &[i64], y: &mut [f32], width: usize) {
     y.fill(0.0);
     for (x, y) in x.iter().zip(y.chunks_exact_mut(width.max(1))) {
@@ -45,7 +46,11 @@ pub fn one_hot(x: &[i64], columns: &[i64], y: &mut [f32], width: usize) {
     }
 }
 
-/// [`one_hot`] that refuses a place that has no column.
+/// [`one_hot`] that returns an error for an index without a column.
+///
+/// # Errors
+///
+/// An index without a column.
 pub fn one_hot_checked(x: &[i64], columns: &[i64], y: &mut [f32], width: usize) -> Result {
     if x.iter().any(|&x| usize::try_from(x).map_or(true, |x| x >= columns.len())) {
         return Err(Error::Value("an element is none of the categories"));
@@ -57,27 +62,27 @@ pub fn one_hot_checked(x: &[i64], columns: &[i64], y: &mut [f32], width: usize) 
 /// The strings of a table.
 #[cfg(feature = "alloc")]
 pub(crate) struct Texts<'a> {
-    /// The strings one after another.
+    /// The concatenated strings.
     pub text: &'a [u8],
-    /// The place behind each.
+    /// The end offset of each string.
     pub ends: &'a [u32],
 }
 
 #[cfg(feature = "alloc")]
 impl<'a> Texts<'a> {
-    /// The bytes of string `i`.
+    /// Returns the bytes of string `i`.
     pub fn bytes(&self, i: usize) -> &'a [u8] {
         let start = i.checked_sub(1).map_or(0, |before| place(self.ends[before]));
         &self.text[start..place(self.ends[i])]
     }
 
-    /// String `i`.
+    /// Returns string `i`.
     pub fn get(&self, i: usize) -> &'a str {
         core::str::from_utf8(self.bytes(i)).unwrap_or_default()
     }
 
-    /// Where a string stands, where the strings rise by their bytes; their number where it does
-    /// not.
+    /// Returns the index of a string among strings that are sorted by bytes; their number if it is
+    /// none of them.
     pub fn position(&self, x: &str) -> usize {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
@@ -92,7 +97,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// [`index_of`] for strings, which rise by their bytes.
+/// [`index_of`] for strings, which are sorted by bytes.
 #[cfg(feature = "alloc")]
 pub fn index_of_text(x: &[alloc::string::String], text: &[u8], ends: &[u32], y: &mut [i64]) {
     let texts = Texts { text, ends };

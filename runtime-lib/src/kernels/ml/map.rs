@@ -3,17 +3,17 @@
 use crate::Elem;
 use alloc::{string::String, vec::Vec};
 
-/// Says that there is no such key.
+/// The index of a missing key.
 const NOWHERE: i64 = -1;
 
-/// Where each of the keys wanted stands among the keys of a map.
+/// Writes the index of each wanted key among the keys of a map.
 pub fn find_keys<K: Elem>(keys: &[K], wanted: &[K], places: &mut [i64]) {
     for (place, wanted) in places.iter_mut().zip(wanted) {
         *place = position(keys, |key| key == wanted);
     }
 }
 
-/// [`find_keys`] for keys that are one text, with the place behind each.
+/// [`find_keys`] for string keys that are concatenated to one text, with the end offset of each.
 pub fn find_text_keys(keys: &[String], text: &[u8], ends: &[u32], places: &mut [i64]) {
     let mut start = 0;
     for (place, &end) in places.iter_mut().zip(ends) {
@@ -24,11 +24,11 @@ pub fn find_text_keys(keys: &[String], text: &[u8], ends: &[u32], places: &mut [
 }
 
 fn position<K>(keys: &[K], is_wanted: impl Fn(&K) -> bool) -> i64 {
-    // The last of equal keys counts, as where a map is filled one by one.
+    // The last of equal keys counts, as if the map were filled in order.
     keys.iter().rposition(is_wanted).and_then(|at| i64::try_from(at).ok()).unwrap_or(NOWHERE)
 }
 
-/// Where the keys of a map stand, in ascending order.
+/// Writes the indices that sort the keys of a map.
 pub fn sort_keys(keys: &[i64], places: &mut [i64]) {
     let mut sorted: Vec<(i64, i64)> = keys.iter().copied().zip(0..).collect();
     sorted.sort_unstable();
@@ -37,7 +37,7 @@ pub fn sort_keys(keys: &[i64], places: &mut [i64]) {
     }
 }
 
-/// The value at each place; zero or empty where there is none.
+/// Writes the value at each index; zero or an empty string for a missing key.
 pub fn pick_values<V: Elem>(values: &[V], places: &[i64], y: &mut [V]) {
     for (y, &place) in y.iter_mut().zip(places) {
         let value = usize::try_from(place).ok().and_then(|place| values.get(place));

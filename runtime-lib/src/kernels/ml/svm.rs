@@ -1,9 +1,9 @@
-//! Support vector machines: what products of matrices do not say.
+//! Support vector machines, except for their matrix products.
 
 use crate::Float;
 use crate::loops::index::{number, signed};
 
-/// How alike each row of features is to each support vector: `e^(-gamma · |x - s|²)`.
+/// The RBF kernel `e^(-gamma · |x - s|²)` of each row of features and each support vector.
 pub fn svm_rbf<T: Float>(x: &[T], support: &[T], y: &mut [T], features: usize, gamma: f32) {
     let gamma = T::from_f64(f64::from(-gamma));
     let vectors = support.len().checked_div(features).unwrap_or(0);
@@ -22,8 +22,8 @@ pub fn svm_rbf<T: Float>(x: &[T], support: &[T], y: &mut [T], features: usize, g
     }
 }
 
-/// The class that wins most of its duels, the first of several. A row has a score for each pair of
-/// classes, which is positive where the first wins.
+/// Writes the class with the most votes, the first of equal ones. A row has a score per pair of
+/// classes, positive if the first class wins.
 pub fn svm_votes<T: Float>(x: &[T], y: &mut [i64], classes: usize) {
     let pairs = classes * classes.saturating_sub(1) / 2;
     for (x, y) in x.chunks_exact(pairs.max(1)).zip(y) {
@@ -42,14 +42,14 @@ pub fn svm_votes<T: Float>(x: &[T], y: &mut [i64], classes: usize) {
     }
 }
 
-/// Every pair of classes, in the order of its score.
+/// Returns every pair of classes, in the order of the scores.
 fn duels(classes: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..classes).flat_map(move |a| (a + 1..classes).map(move |b| (a, b)))
 }
 
-/// The probability of each class from the scores of its duels, by the second method of Wu, Lin and
-/// Weng (2004). `a` and `b` make a probability of each score; `scratch` has room for two squares of
-/// the classes and a row.
+/// Writes the probability of each class from pairwise scores, by the second method of Wu, Lin and
+/// Weng (2004). Platt scaling with `a` and `b` makes probabilities of the scores; `scratch` holds
+/// two squares of the number of classes and a row.
 pub fn svm_probabilities<T: Float>(
     x: &[T],
     a: &[T],
@@ -79,7 +79,7 @@ pub fn svm_probabilities<T: Float>(
     }
 }
 
-/// The `p` of sum 1 for which `pᵀ q p` is least, within half a hundredth.
+/// Minimizes `pᵀ q p` over `p` with sum 1, to a tolerance of 0.005.
 fn couple<T: Float>(q: &[T], qp: &mut [T], p: &mut [T]) {
     const ROUNDS: usize = 100;
     let classes = p.len();
@@ -109,7 +109,8 @@ fn couple<T: Float>(q: &[T], qp: &mut [T], p: &mut [T]) {
     }
 }
 
-/// Of two classes the second where a score is above the threshold, else that of the larger score.
+/// Writes the second of two classes if a score exceeds the threshold, else the class of the larger
+/// score.
 pub fn svm_choose<T: Float>(x: &[T], y: &mut [i64], threshold: f32) {
     let threshold = T::from_f64(f64::from(threshold));
     for (&[a, b], y) in x.as_chunks().0.iter().zip(y) {
@@ -117,7 +118,7 @@ pub fn svm_choose<T: Float>(x: &[T], y: &mut [i64], threshold: f32) {
     }
 }
 
-/// 1 where a score is positive, else -1.
+/// 1 if a score is positive, else -1.
 pub fn svm_one_class<T: Float>(x: &[T], y: &mut [T]) {
     y.copy_from_slice(x);
     svm_one_class_in_place(y);
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn the_class_of_most_wins_is_chosen() {
         let mut y = [9; 4];
-        // The duels are 0-1, 0-2 and 1-2.
+        // The pairs are 0-1, 0-2 and 1-2.
         let x = [1.0, 1.0, 1.0, -1.0, 1.0, 1.0, -1.0, -1.0, -1.0, 1.0, -1.0, 1.0f32];
         svm_votes(&x, &mut y, 3);
         assert_eq!(y, [0, 1, 2, 0]);
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn probabilities_of_duels_are_coupled() {
-        // From the probabilities 0.5, 0.3 and 0.2 follow the duels, and these give them back.
+        // The pairwise probabilities of 0.5, 0.3 and 0.2, from which these follow again.
         let duels = [0.5 / 0.8, 0.5 / 0.7, 0.3 / 0.5f64];
         let x = duels.map(|p| (p / (1.0 - p)).ln());
         let (mut y, mut scratch) = ([0.0; 3], [0.0; 21]);

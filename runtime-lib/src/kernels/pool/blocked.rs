@@ -1,4 +1,4 @@
-//! Pools of images whose channels stand in blocks of [`BLOCK`], each a plane of the geometry.
+//! Pooling of NCHWc images with blocks of [`BLOCK`] channels, each a plane of the geometry.
 
 use super::Pool;
 use super::fold::{Counted, Largest, Mean};
@@ -11,19 +11,19 @@ use crate::threads::{By, Piece, Share};
 use core::mem;
 use core::ops::Range;
 
-/// The largest element of each window of each channel; NaN where one is.
+/// The maximum of each window of each channel; NaN if an element is NaN.
 #[inline(never)]
 pub fn max_pool_nchwc(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
     nchwc(x, y, geometry, Largest);
 }
 
-/// The mean of the elements of each window that lie in the image.
+/// The mean of the elements of each window inside of the image.
 #[inline(never)]
 pub fn average_pool_nchwc(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
     nchwc(x, y, geometry, Mean(Counted::InImage));
 }
 
-/// The mean of the elements of each window that lie in the image or its padding, which is zero.
+/// The mean of the elements of each window, zero padding included.
 #[inline(never)]
 pub fn average_pool_padded_nchwc(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
     nchwc(x, y, geometry, Mean(Counted::Padded));
@@ -47,7 +47,7 @@ struct Nchwc<'a, F> {
     fold: F,
 }
 
-/// Rows of the image that are folded at once.
+/// Rows of the image that are folded together.
 const ROWS: usize = 16;
 
 impl<F: FoldVectors> WithSimd for Nchwc<'_, F> {
@@ -58,7 +58,7 @@ impl<F: FoldVectors> WithSimd for Nchwc<'_, F> {
         let Nchwc { x, piece: Piece { planes, rows: of, mut y }, geometry, fold } = self;
         let taps = geometry.taps();
         let elements = taps.elements() * BLOCK;
-        // A window that is the image is a single row of both.
+        // A window that covers the image is a single row.
         let all = [taps.elements()];
         let folded = if taps.is_whole() { Taps::whole(&all) } else { taps };
         let (rows, columns) = (folded.without_last(), Axis::last_of(&folded));
@@ -91,12 +91,13 @@ struct Columns<S, F> {
     s: S,
     fold: F,
     axis: Axis,
-    /// The places whose windows see nothing but the image.
+    /// The outputs whose windows lie inside of the image.
     inside: Range<usize>,
 }
 
 impl<S: Simd, F: FoldVectors> Columns<S, F> {
-    /// Takes lines of the image, which start there, into the states of a row of places, if any is there.
+    /// Folds lines of the image at these offsets into the states of a row of outputs; `are_there`
+    /// if there are states.
     #[inline(always)]
     fn take(&self, x: &[f32], lines: &[usize], are_there: bool, y: &mut [f32]) {
         let mut place = 0;
@@ -120,7 +121,7 @@ impl<S: Simd, F: FoldVectors> Columns<S, F> {
         }
     }
 
-    /// The same for a few places, whose windows see so many columns from the first of `x` on.
+    /// Folds a few outputs, whose windows cover columns from the first of `x`.
     #[inline(always)]
     fn places<const PLACES: usize>(
         &self,
@@ -151,7 +152,7 @@ impl<S: Simd, F: FoldVectors> Columns<S, F> {
         }
     }
 
-    /// Makes results of the states of a row of places. Of the windows' lines, so many are counted.
+    /// Computes the results from the states of a row of outputs; `lines` of each window count.
     #[inline(always)]
     fn finish(&self, y: &mut [f32], lines: usize, geometry: &Pool<'_>) {
         let Some(of) = self.fold.counted() else { return };
@@ -169,14 +170,14 @@ impl<S: Simd, F: FoldVectors> Columns<S, F> {
     }
 }
 
-/// The derivative of [`max_pool_nchwc`] by the image: that by each window's largest element goes to
-/// the first that is as large, or NaN.
+/// The gradient of [`max_pool_nchwc`]: the gradient of each window goes to its first maximum, or
+/// first NaN.
 #[inline(never)]
 pub fn max_pool_grad_nchwc(x: &[f32], dy: &[f32], dx: &mut [f32], geometry: Pool<'_>) {
     dispatch(Grads { x, dy, dx, geometry });
 }
 
-/// The derivatives of the largest elements of every channel.
+/// The gradients of every channel.
 struct Grads<'a> {
     x: &'a [f32],
     dy: &'a [f32],
@@ -211,29 +212,29 @@ impl WithSimd for Grads<'_> {
     }
 }
 
-/// The pixels that an element of the result is taken of.
+/// The pixels of a window.
 #[derive(Clone, Copy)]
 struct Window<'a> {
-    /// All axes but the last, and the place along them.
+    /// All axes but the last, and the position along them.
     rows: Taps<'a>,
     row: usize,
-    /// The first column, in the padded image, and how many there are, how far apart.
+    /// The first column in the padded image, the number of columns, and their distance.
     first: usize,
     kernel: usize,
     dilation: usize,
     pad: usize,
-    /// How many columns the image has.
+    /// The width of the image.
     width: usize,
 }
 
 impl Window<'_> {
-    /// Visits those that are in the image, each with its number among them.
+    /// Calls `visit` with the pixels inside of the image and their indices in the window.
     #[inline(always)]
     fn each_pixel(&self, mut visit: impl FnMut(usize, i32)) {
         let mut number = 0;
         for line in (0..self.rows.taps()).filter_map(|tap| self.rows.input(self.row, tap)) {
             for tap in 0..self.kernel {
-                // Before the image that is a number so large that there is no such column.
+                // A column before the image wraps around to a number beyond its width.
                 let column = (self.first + tap * self.dilation).wrapping_sub(self.pad);
                 if column < self.width {
                     visit(line * self.width + column, number);
@@ -243,7 +244,8 @@ impl Window<'_> {
         }
     }
 
-    /// The number of the pixel that each channel is largest at, or NaN: the first such one.
+    /// Returns the index of the pixel with the maximum or NaN of each channel; the first of equal
+    /// ones.
     #[inline(always)]
     fn largest<S: Simd>(&self, s: S, x: &[f32]) -> S::I32 {
         let (mut largest, mut at) = (s.splat(f32::NEG_INFINITY), s.splat_i32(0));
@@ -251,7 +253,7 @@ impl Window<'_> {
             #[inline(always)]
             |pixel, number| {
                 let x = s.load(&x[pixel * BLOCK..]);
-                // Neither is less or equal where one is NaN, and NaN stays.
+                // Comparisons with NaN are false, and a NaN stays.
                 let (less, stays) = (s.le(x, largest), s.eq(largest, largest));
                 let number = s.with_bits(s.splat_i32(number));
                 let is_at = s.with_bits(at);
@@ -262,8 +264,8 @@ impl Window<'_> {
         at
     }
 
-    /// Adds derivatives to those of the pixels that have these numbers. (All pixels are visited once
-    /// more, as vectors are added sooner than numbers are scattered.)
+    /// Adds gradients to the pixels with these indices. (All pixels are visited again, because
+    /// adding vectors is faster than scattering elements.)
     #[inline(always)]
     fn add<S: Simd>(&self, s: S, at: S::I32, dy: S::F32, dx: &mut [f32]) {
         self.each_pixel(

@@ -1,9 +1,9 @@
-//! Pools in few instructions, for where space matters more than time: one number after the other.
+//! Small pooling kernels for `--optimize size`: one element after the other.
 
 use super::Pool;
 use crate::Number;
 
-/// The mean of each plane; all are of one size.
+/// The mean of each plane; all have the same size.
 #[inline(never)]
 pub fn small_means(x: &[f32], y: &mut [f32]) {
     let len = x.len().checked_div(y.len()).unwrap_or(0);
@@ -13,20 +13,20 @@ pub fn small_means(x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// What [`super::max_pool`] is.
+/// The same as [`super::max_pool`].
 #[inline(never)]
 pub fn small_max_pool<T: Number>(x: &[T], y: &mut [T], geometry: Pool<'_>) {
     y.fill(T::LOWEST);
     each_seen(x, y, &geometry, |y, x| *y = y.maximum(x));
 }
 
-/// What [`super::average_pool`] is.
+/// The same as [`super::average_pool`].
 #[inline(never)]
 pub fn small_average_pool(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
     average(x, y, &geometry, None);
 }
 
-/// What [`super::average_pool_padded`] is.
+/// The same as [`super::average_pool_padded`].
 #[inline(never)]
 pub fn small_average_pool_padded(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
     average(x, y, &geometry, Some(geometry.ends));
@@ -44,7 +44,7 @@ fn average(x: &[f32], y: &mut [f32], geometry: &Pool<'_>, ends: Option<&[usize]>
     }
 }
 
-/// Tells of each element of an image that a window sees, and of the result it belongs to.
+/// Calls `then` with each element of an image that a window covers, and with its output.
 #[inline(always)]
 fn each_seen<T: Copy>(x: &[T], y: &mut [T], geometry: &Pool<'_>, then: impl Fn(&mut T, T)) {
     let taps = geometry.taps();

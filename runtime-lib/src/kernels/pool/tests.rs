@@ -1,4 +1,4 @@
-//! Pooling against its definition.
+//! Compares pooling with its definition.
 
 use super::*;
 use crate::kernels::blocked::{BLOCK, Channels, block, unblock};
@@ -6,7 +6,7 @@ use crate::kernels::matmul::tests::numbers;
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
 
-/// The elements of each window: their places in the image, `None` in the padding.
+/// Returns the elements of each window: their indices in the image, `None` in the padding.
 fn windows(geometry: &Pool<'_>) -> Vec<Vec<Option<usize>>> {
     let rank = geometry.size.len();
     let unravel = |mut at: usize, sizes: &[usize]| {
@@ -89,7 +89,7 @@ fn windows_of_every_kind() {
                         let reach = (kernel - 1) * dilation;
                         let padded = size + pad + end;
                         if reach < padded {
-                            // One place more than fit, as `ceil_mode` has it.
+                            // One output more than fits, as with `ceil_mode`.
                             let out = (padded - reach - 1).div_ceil(stride) + 1;
                             check(Pool {
                                 planes: 2,
@@ -248,7 +248,7 @@ fn indices_count_in_either_order() {
     assert_eq!(indices, [1, 6, 1, 11, 12, 22, 14, 22]);
 }
 
-/// Pools of channels in blocks give what those of channels give.
+/// Compares pooling in NCHWc with pooling in NCHW.
 fn check_blocked(channels: usize, geometry: Pool<'_>) {
     let [pixels, places] = [geometry.size, geometry.out].map(|sizes| sizes.iter().product());
     let of = |pixels| Channels { batch: geometry.planes, channels, pixels };
@@ -279,7 +279,7 @@ fn check_blocked(channels: usize, geometry: Pool<'_>) {
     check_blocked_gradient(&x, channels, geometry);
 }
 
-/// Likewise their derivatives.
+/// Compares gradients in NCHWc with those in NCHW.
 fn check_blocked_gradient(x: &[f32], channels: usize, geometry: Pool<'_>) {
     let [pixels, places] = [geometry.size, geometry.out].map(|sizes| sizes.iter().product());
     let of = |pixels| Channels { batch: geometry.planes, channels, pixels };
@@ -324,7 +324,7 @@ fn channels_in_blocks() {
     );
 }
 
-/// Holds the derivative against what the indices say.
+/// Compares the gradient with the indices of the maxima.
 fn check_gradient(geometry: Pool<'_>) {
     let size: usize = geometry.size.iter().product();
     let places: usize = geometry.planes * geometry.out.iter().product::<usize>();

@@ -1,11 +1,15 @@
-//! `MaxUnpool`: the inverse of a pool that kept the largest numbers and where they were.
+//! `MaxUnpool`: the inverse of a max pooling that kept the indices of the maxima.
 
 use crate::error::{Error, Result};
 use crate::loops::index::{check_length, size};
 use crate::{Integer, Number};
 
-/// Zeros, with `x` where `indices` says. These count the elements of a tensor of `sizes`, which
-/// lies at the start of `y`, of sizes `out`.
+/// Writes `x` at `indices`, and zeros elsewhere. Indices refer to a tensor of `sizes`, which is
+/// placed at the start of `y`, of sizes `out`.
+///
+/// # Errors
+///
+/// An index out of range.
 pub fn max_unpool<T: Number>(
     x: &[T],
     indices: &[i64],
@@ -25,7 +29,7 @@ pub fn max_unpool<T: Number>(
     Ok(())
 }
 
-/// The place in a tensor of sizes `out` of the element at `place` of one of `sizes`.
+/// Maps an index of a tensor of `sizes` to one of a tensor of sizes `out`.
 fn moved(mut place: usize, sizes: &[usize], out: &[usize]) -> Option<usize> {
     let (mut at, mut stride) = (0, 1);
     for (&size, &out) in sizes.iter().zip(out).rev() {
@@ -37,7 +41,11 @@ fn moved(mut place: usize, sizes: &[usize], out: &[usize]) -> Option<usize> {
     Some(at)
 }
 
-/// The sizes that `output_shape` says.
+/// Reads the sizes of `output_shape`.
+///
+/// # Errors
+///
+/// A negative size.
 pub fn max_unpool_sizes<I: Integer>(sizes: &mut [usize], output_shape: &[I]) -> Result {
     for (to, &from) in sizes.iter_mut().zip(output_shape) {
         *to = size(from)?;

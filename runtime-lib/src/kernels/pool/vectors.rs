@@ -1,6 +1,6 @@
-//! Windows of `f32`, by vectors. The rows of some windows are gathered first, column by column, then the
-//! columns, which a stride of two parts. Many rows of the output are computed at once, as what was just
-//! written is read slowly where it is cut otherwise.
+//! Pooling of `f32` with SIMD. The rows of windows are folded first, column by column, then the
+//! columns, which a stride of two separates. Several rows of the output are computed together,
+//! because reading with other alignment what was just written is slow.
 
 use super::Pool;
 use super::fold::{Counted, Fold, Largest, Mean};
@@ -9,18 +9,19 @@ use crate::loops::window::Taps;
 use crate::simd::Simd;
 use core::ops::Range;
 
-/// A fold whose states are as numbers are, in vectors. Every method must be `#[inline(always)]`.
+/// A fold whose state is one element, so that it can be a vector. Every method must be
+/// `#[inline(always)]`.
 pub(super) trait FoldVectors: Fold<f32, State = f32> {
-    /// What [`Fold::take`] is.
+    /// [`Fold::take`] for vectors.
     fn take_vector<S: Simd>(self, s: S, state: S::F32, x: S::F32) -> S::F32;
-    /// What [`Fold::finish`] is.
+    /// [`Fold::finish`] for vectors.
     fn finish_vector<S: Simd>(self, s: S, state: S::F32, counts: S::F32) -> S::F32;
 }
 
 impl FoldVectors for Largest {
     #[inline(always)]
     fn take_vector<S: Simd>(self, s: S, state: S::F32, x: S::F32) -> S::F32 {
-        // The larger is the state where either is NaN, and that is to be `x` where it is one.
+        // The maximum instruction returns `state` if either operand is NaN; a NaN in `x` must win.
         s.select(s.eq(x, x), s.max(x, state), x)
     }
     #[inline(always)]
@@ -40,12 +41,13 @@ impl FoldVectors for Mean {
     }
 }
 
-/// Columns of the output that are computed at once.
+/// Columns of the output that are computed together.
 const PLACES: usize = 128;
-/// Columns of rows of windows that are gathered at once.
+/// Columns of folded rows that are stored together.
 const COLUMNS: usize = 512;
 
-/// Folds every window of two axes at most, if neighbors are one or two columns apart; says whether.
+/// Folds every window of at most two axes if neighbors are one or two columns apart. Returns
+/// whether it did.
 #[inline(always)]
 pub(super) fn fold_vectors<S: Simd, F: FoldVectors>(
     s: S,
@@ -74,32 +76,32 @@ struct Windows<'a, F> {
     geometry: Pool<'a>,
     h: Axis,
     w: Axis,
-    /// Columns of the output that there is room for.
+    /// The columns of the output that fit in the scratch memory.
     at_once: usize,
     fold: F,
 }
 
-/// Neighboring columns of the output.
+/// Adjacent columns of the output.
 #[derive(Clone, Copy)]
 struct Part {
-    /// The first one, and how many they are.
+    /// The first column and the number of columns.
     first: usize,
     count: usize,
-    /// How many columns of their windows lie before the image.
+    /// The number of columns of their windows before the image.
     skip: usize,
-    /// The columns of the image that they see: the first one, and how many they are.
+    /// The columns of the image that they cover: the first one and their number.
     from: usize,
     seen: usize,
-    /// How far apart rows of windows are gathered.
+    /// The row stride of the folded rows, in elements.
     pitch: usize,
 }
 
-/// Where rows of windows are gathered.
+/// Scratch memory of folded rows.
 struct Room {
     columns: [f32; COLUMNS],
-    /// How many elements of the last axis the windows have.
+    /// The number of counted elements of the windows along the last axis.
     counts: [f32; PLACES],
-    /// The first column of the output that this is for.
+    /// The first output column that the counts are for.
     first: Option<usize>,
 }
 
@@ -111,7 +113,7 @@ impl<F: FoldVectors> Windows<'_, F> {
         let mut room = Room { columns: [0.0; COLUMNS], counts: [1.0; PLACES], first: None };
         let inside = h.inside();
         for (plane, y) in y.chunks_exact_mut((h.out * w.out).max(1)).enumerate() {
-            // What is behind the image may be read with its end.
+            // The last vectors may read beyond the plane, together with its end.
             let x = &x[plane * h.size * w.size..];
             for first in (0..w.out).step_by(self.at_once) {
                 let part = self.part::<S>(first);
@@ -146,7 +148,7 @@ impl<F: FoldVectors> Windows<'_, F> {
         }
     }
 
-    /// As many columns of the output as there is room for, or are left.
+    /// Returns as many columns of the output as fit, or as are left.
     #[inline(always)]
     fn part<S: Simd>(&self, first: usize) -> Part {
         let w = &self.w;
@@ -155,12 +157,12 @@ impl<F: FoldVectors> Windows<'_, F> {
         let span = (count - 1) * w.stride + w.reach() + 1;
         let (skip, from) = (w.pad.saturating_sub(start).min(span), start.saturating_sub(w.pad));
         let seen = w.size.saturating_sub(from).min(span - skip);
-        // Vectors are whole.
+        // Vectors are full.
         let pitch = count.max(S::LANES) * w.stride + w.reach();
         Part { first, count, skip, from, seen, pitch }
     }
 
-    /// Lays what is the same in all rows: states of no elements, and counts.
+    /// Initializes what all rows share: empty states, and counts.
     #[inline(always)]
     fn prepare(&self, part: &Part, room: &mut Room) {
         if room.first.replace(part.first) == Some(part.first) {
@@ -175,14 +177,14 @@ impl<F: FoldVectors> Windows<'_, F> {
         }
     }
 
-    /// How many rows of a window are counted.
+    /// Returns the number of counted rows of a window.
     #[inline(always)]
     fn high(&self, row: usize, inside: &Range<usize>) -> f32 {
         self.fold.counted().map_or(1, |of| self.count(of, 0, row, inside)) as f32
     }
 
-    /// How many elements of a window are counted along the first or the last axis; windows at the places
-    /// `inside` are whole.
+    /// Returns the number of counted elements of a window along the first or the last axis; windows
+    /// at `inside` are complete.
     #[inline(always)]
     fn count(&self, of: Counted, axis: usize, place: usize, inside: &Range<usize>) -> usize {
         let (all, (above, last)) = (self.geometry.taps(), self.geometry.ends());
@@ -193,14 +195,14 @@ impl<F: FoldVectors> Windows<'_, F> {
         if inside.contains(&place) { kernel } else { of.of(&taps, place, ends) }
     }
 
-    /// Whether windows two columns apart are two columns of the image, so that none is seen twice.
+    /// Whether the windows are pairs of adjacent columns that do not overlap.
     #[inline(always)]
     fn are_pairs(&self, part: &Part) -> bool {
         let Axis { kernel, dilation, .. } = self.w;
         kernel == 2 && dilation == 1 && part.skip == 0 && part.seen == 2 * part.count
     }
 
-    /// Makes results of such windows of two rows, all of which lie in the image: the results of a plane.
+    /// Computes the results of a plane for windows of two rows and two columns inside of the image.
     #[inline(always)]
     fn join_quads<S: Simd>(&self, s: S, x: &[f32], part: &Part, y: &mut [f32]) {
         let Windows { h, w, fold, .. } = *self;
@@ -220,8 +222,7 @@ impl<F: FoldVectors> Windows<'_, F> {
         }
     }
 
-    /// Makes results of windows of two columns, which see so many rows of the image: what is gathered of these
-    /// stays in registers.
+    /// Computes the results of windows of two columns; the folded rows stay in registers.
     #[inline(always)]
     fn join_pairs<S: Simd>(
         &self,
@@ -244,7 +245,7 @@ impl<F: FoldVectors> Windows<'_, F> {
         }
     }
 
-    /// What so many rows of the image are from a column on.
+    /// Folds rows of the image at one vector of columns.
     #[inline(always)]
     fn column<S: Simd>(&self, s: S, x: &[f32], rows: &Stretch, from: usize) -> S::F32 {
         let Windows { h, w, fold, .. } = *self;
@@ -256,7 +257,7 @@ impl<F: FoldVectors> Windows<'_, F> {
         state
     }
 
-    /// Gathers the columns of the windows of a row of places, which see so many rows of the image.
+    /// Folds the rows of the windows of a row of outputs.
     #[inline(always)]
     fn gather<S: Simd>(&self, s: S, x: &[f32], rows: &Stretch, part: &Part, line: &mut [f32]) {
         let line = &mut line[part.skip..][..part.seen];
@@ -266,7 +267,7 @@ impl<F: FoldVectors> Windows<'_, F> {
         }
     }
 
-    /// Makes results of the columns of the windows of a row of places.
+    /// Computes the results from the folded columns of a row of outputs.
     #[inline(always)]
     fn join<S: Simd, const STRIDE: usize>(
         &self,
@@ -301,14 +302,14 @@ impl<F: FoldVectors> Windows<'_, F> {
     }
 }
 
-/// Where a vector starts that was to start at `i` of `n` elements: what is left at the end is computed
-/// once more with what is before it, where there is as much.
+/// Returns the start of a vector at `i` of `n` elements: the last vector overlaps the one before
+/// it, if there are enough elements.
 #[inline(always)]
 fn again<S: Simd>(i: usize, n: usize) -> usize {
     i.min(n.saturating_sub(S::LANES))
 }
 
-/// What is there from a place on.
+/// Loads a vector.
 #[inline(always)]
 fn load<S: Simd>(s: S, x: &[f32], at: usize) -> S::F32 {
     let x = x.get(at..).unwrap_or(&[]);

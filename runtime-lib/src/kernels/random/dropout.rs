@@ -1,20 +1,20 @@
-//! `Dropout`, which draws from another source than everything else.
+//! `Dropout`, which uses its own generator.
 
 use crate::random::{STEP, Stream, spread};
 use crate::{Exact, Real};
 
-/// The Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998), with which the results that ONNX
-/// publishes for `Dropout` with a seed are made.
+/// The Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998), which produced the results that
+/// ONNX publishes for `Dropout` with a seed.
 struct MersenneTwister {
     state: [u32; MersenneTwister::WORDS],
     next: usize,
 }
 
 impl MersenneTwister {
-    /// How many words the state has.
+    /// The number of words of the state.
     const WORDS: usize = 624;
 
-    /// The source that the low 32 bits of `seed` stand for.
+    /// Seeds a generator with the low 32 bits of `seed`.
     fn new(seed: u64) -> MersenneTwister {
         let mut word = seed as u32;
         let mut state = [word; MersenneTwister::WORDS];
@@ -25,9 +25,9 @@ impl MersenneTwister {
         MersenneTwister { state, next: MersenneTwister::WORDS }
     }
 
-    /// Mixes all words.
-    fn iteration(&mut self) {
-        /// How far the words lie apart that are mixed, beside neighbors.
+    /// Generates the next state.
+    fn twist(&mut self) {
+        /// The distance between words that are combined.
         const FAR: usize = 397;
         for i in 0..MersenneTwister::WORDS {
             let [next, far] = [i + 1, i + FAR].map(|i| self.state[i % MersenneTwister::WORDS]);
@@ -38,10 +38,10 @@ impl MersenneTwister {
         self.next = 0;
     }
 
-    /// The next bits.
+    /// Returns the next 32 bits.
     fn bits(&mut self) -> u32 {
         if self.next == MersenneTwister::WORDS {
-            self.iteration();
+            self.twist();
         }
         let mut bits = self.state[self.next];
         self.next += 1;
@@ -51,21 +51,21 @@ impl MersenneTwister {
         bits ^ bits >> 18
     }
 
-    /// The next number from 0 to below 1: 27 bits, and 26 lower ones.
+    /// Returns the next number in `[0, 1)` with 53 random bits: 27 high and 26 low ones.
     fn unit(&mut self) -> f64 {
         let (high, low) = (self.bits() >> 5, self.bits() >> 6);
         (u64::from(high) << 26 | u64::from(low)) as f64 * STEP
     }
 }
 
-/// Whether each element stays: with probability `1 - ratio` in training, else always.
+/// Writes whether each element is kept: with probability `1 - ratio` in training, always otherwise.
 pub fn dropout_mask(ratio: &[f64], training: &[bool], mask: &mut [bool], stream: Stream) {
     let Some(ratio) = rate(ratio, training) else { return mask.fill(true) };
     let mut source = MersenneTwister::new(stream.seed ^ spread(stream.iteration));
     mask.fill_with(|| source.unit() >= ratio);
 }
 
-/// `y = x / (1 - ratio)` where the mask is true, else 0; outside training `y = x`.
+/// `y = x / (1 - ratio)` where the mask is true, else 0; outside of training `y = x`.
 pub fn dropout<T: Real>(x: &[T], mask: &[bool], ratio: &[f64], training: &[bool], y: &mut [T]) {
     let Some(ratio) = rate(ratio, training) else { return y.copy_from_slice(x) };
     let scale = 1.0 / (1.0 - ratio);
@@ -74,7 +74,7 @@ pub fn dropout<T: Real>(x: &[T], mask: &[bool], ratio: &[f64], training: &[bool]
     }
 }
 
-/// How much is dropped, in training.
+/// Returns the ratio, if in training.
 fn rate(ratio: &[f64], training: &[bool]) -> Option<f64> {
     let trains = training.first().is_some_and(|&training| training);
     if trains { ratio.first().copied() } else { None }
@@ -84,7 +84,7 @@ fn rate(ratio: &[f64], training: &[bool]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// The first and the ten thousandth bits of the generator's best known seed.
+    /// The first and the 10 000th output of the generator's reference seed.
     #[test]
     fn bits_are_those_of_the_twister() {
         let mut source = MersenneTwister::new(5489);

@@ -9,13 +9,13 @@ pub use dropout::{dropout, dropout_mask};
 use crate::random::{Philox, Stream};
 use crate::{Exact, Float, Integer, Real};
 
-/// Numbers from `low` to `high`, all as likely.
+/// Uniformly distributed numbers from `low` to `high`.
 pub fn random_uniform<T: Real>(y: &mut [T], low: f32, high: f32, stream: Stream) {
     let (low, high) = (f64::from(low), f64::from(high));
     Philox::new(stream).each(y, |y, u| *y = T::nearest(Exact::Double(low + (high - low) * u)));
 }
 
-/// Numbers of the normal distribution with that mean and standard deviation.
+/// Normally distributed numbers.
 pub fn random_normal<T: Real>(y: &mut [T], mean: f32, scale: f32, stream: Stream) {
     let (mean, scale) = (f64::from(mean), f64::from(scale));
     for (number, pair) in (0..).zip(y.chunks_mut(2)) {
@@ -25,15 +25,14 @@ pub fn random_normal<T: Real>(y: &mut [T], mean: f32, scale: f32, stream: Stream
     }
 }
 
-/// Two numbers of the standard normal distribution, of two from 0 to below 1: the radius and the
-/// angle of a point in the plane.
+/// Converts two numbers in `[0, 1)` to two standard normal numbers, by the Box–Muller transform.
 fn normal_pair([u, v]: [f64; 2]) -> [f64; 2] {
     let radius = libm::sqrt(-2.0 * libm::log1p(-u));
     let (sin, cos) = libm::sincos(core::f64::consts::TAU * v);
     [radius * cos, radius * sin]
 }
 
-/// 1 with the probability that the element of `x` says, else 0.
+/// 1 with the probability given by each element of `x`, else 0.
 pub fn bernoulli<A: Real, B: Real>(x: &[A], y: &mut [B], stream: Stream) {
     let mut x = x.iter();
     Philox::new(stream).each(y, |y, u| {
@@ -42,8 +41,8 @@ pub fn bernoulli<A: Real, B: Real>(x: &[A], y: &mut [B], stream: Stream) {
     });
 }
 
-/// In each row of `y`, which has `samples` columns, classes drawn with the probabilities whose
-/// logarithms, up to a common term, stand in a row of `x`, which has `classes` columns.
+/// Draws classes into each row of `y`, which has `samples` columns, from unnormalized
+/// log-probabilities in a row of `x`, which has `classes` columns.
 pub fn multinomial<T: Float, I: Integer>(
     x: &[T],
     y: &mut [I],
@@ -70,12 +69,12 @@ pub fn multinomial<T: Float, I: Integer>(
     });
 }
 
-/// How likely a class is, next to the likeliest.
+/// Returns the probability of a class relative to the most likely one.
 fn weight<T: Float>(x: T, largest: f64) -> f64 {
     libm::exp(x.to_f64() - largest)
 }
 
-/// The class in whose part of the sum of all weights `place` lies.
+/// Returns the class at `place` in the cumulative sum of all weights.
 fn drawn<T: Float>(row: &[T], largest: f64, place: f64) -> i64 {
     let (mut sum, mut last) = (0.0, 0);
     for (class, &x) in (0..).zip(row) {

@@ -1,18 +1,18 @@
-//! Numbers against their distributions.
+//! Compares random numbers with their distributions.
 
 use super::*;
 use crate::random::Draws;
 
-/// How many numbers are drawn where their distribution is looked at.
+/// The sample size.
 const MANY: usize = 40_000;
 
-/// The first draw of a seed.
+/// Returns the first stream of a seed.
 fn stream(seed: u64) -> Stream {
     Stream::given(seed, 0)
 }
 
-/// Holds the mean and the variance of numbers against those of their distribution, and the
-/// share of them below each of a few bounds: 5 standard errors are allowed.
+/// Compares the mean, the variance, and the share below a few bounds with those of the
+/// distribution, within 5 standard errors.
 fn check(y: &[f64], mean: f64, variance: f64, kurtosis: f64, below: &[(f64, f64)]) {
     let n = y.len() as f64;
     let found = y.iter().sum::<f64>() / n;
@@ -96,8 +96,8 @@ fn dropped_elements_are_made_up_for() {
     assert!(y.iter().all(|&y| y == 0.0));
 }
 
-/// The largest distance between the share of the numbers below each and what the distribution
-/// says, times √n: Kolmogorov's statistic, which is above 1.95 once in a thousand samples.
+/// Returns the Kolmogorov–Smirnov statistic times √n, which exceeds 1.95 once in a thousand
+/// samples.
 fn kolmogorov(y: &mut [f64], below: impl Fn(f64) -> f64) -> f64 {
     y.sort_unstable_by(f64::total_cmp);
     let n = y.len() as f64;
@@ -108,8 +108,8 @@ fn kolmogorov(y: &mut [f64], below: impl Fn(f64) -> f64) -> f64 {
     y.iter().enumerate().map(distance).fold(0.0, f64::max) * libm::sqrt(n)
 }
 
-/// Whether so many drawn of each kind fit what is expected: Pearson's statistic, within 3.3
-/// standard deviations of its mean, by Wilson and Hilferty's cube root.
+/// Whether counts fit the expectation: Pearson's χ² within 3.3 standard deviations, by the
+/// Wilson–Hilferty transformation.
 fn fits(found: &[usize], expected: &[f64]) -> bool {
     let part = |(&found, &expected): (&usize, &f64)| {
         (found as f64 - expected) * (found as f64 - expected) / expected
@@ -155,7 +155,7 @@ fn the_kinds_of_what_is_drawn_fit() {
             assert!(fits(&[ones, MANY - ones], &[0.2, 0.8].map(|p| p * MANY as f64)), "{ones}");
         }
 
-        // Bits next to each other: each of the 16 patterns of four bits, 16 of them in each block.
+        // Each of the 16 patterns of four adjacent bits, 16 of them per block.
         let mut found = [0; 16];
         for number in 0..2_000 {
             for word in Philox::new(stream).block(number) {

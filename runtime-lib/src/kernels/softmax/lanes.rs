@@ -1,16 +1,15 @@
-//! Work along an axis: on rows of neighbors, on columns a vector at a time, and on short rows as
-//! columns.
+//! Loops along an axis: over rows, over columns a vector at a time, and over short rows as columns.
 
 use crate::loops::geometry::Axis;
 use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd, dispatch};
 use crate::threads;
 
-/// What an exponential costs, in elements that are read and written.
+/// The cost of an exponential, in elements read or written.
 const EXP: usize = 4;
-/// So many short rows are faster as columns.
+/// From this number of short rows on, processing them as columns is faster.
 const SEVERAL_ROWS: usize = 4;
 
-/// Does it with all lanes along the axis, on several threads where that pays.
+/// Applies `way` to all lanes along the axis, on several threads if that pays.
 #[inline(always)]
 pub(super) fn share_lanes(y: &mut [f32], geometry: Axis, way: impl Way + Sync) {
     let (whole, cost) = (geometry.len * geometry.inner, EXP * y.len());
@@ -21,7 +20,7 @@ pub(super) fn share_lanes(y: &mut [f32], geometry: Axis, way: impl Way + Sync) {
     threads::share(y, whole, cost, |_, y| dispatch(Lanes { y, geometry, way }));
 }
 
-/// What is done along the axis: to a row of neighbors, or to a vector of columns.
+/// An operation along the axis: on a row, or on a vector of columns.
 pub(super) trait Way: Copy {
     fn row<S: Simd>(self, s: S, y: &mut [f32]);
     fn columns<S: Simd>(self, s: S, y: Columns<'_>);
@@ -56,7 +55,7 @@ impl<W: Way> WithSimd for Lanes<'_, W> {
     }
 }
 
-/// Rows of at most [`MAX_LANES`] elements, which are columns of a vector each for the time being.
+/// Rows of at most [`MAX_LANES`] elements, transposed to columns of one vector each.
 struct ShortRows<'a, W> {
     y: &'a mut [f32],
     len: usize,
@@ -84,7 +83,7 @@ impl<W: Way> WithSimd for ShortRows<'_, W> {
     }
 }
 
-/// Neighboring columns, at most as many as a vector holds.
+/// Adjacent columns, at most as many as a vector holds.
 pub(super) struct Columns<'a> {
     y: &'a mut [f32],
     pub len: usize,

@@ -1,7 +1,7 @@
 //! `Softmax`, `LogSoftmax` and `Hardmax`, along one axis.
 //!
-//! In `f32` the error is at most `1e-6 √K` along an axis of `K` elements: of `Softmax` relative to
-//! each result, of `LogSoftmax` to those that are not below 1, and absolute otherwise.
+//! In `f32` the error along an axis of `K` elements is at most `1e-6 √K`: relative for `Softmax`;
+//! for `LogSoftmax` relative to results of magnitude 1 or more, and absolute otherwise.
 
 mod lanes;
 
@@ -12,7 +12,8 @@ use crate::simd::{HAS_VECTORS, MAX_LANES, Pointwise, Simd, map_in_place_at, math
 use crate::{Float, Number};
 use lanes::{Columns, Way, share_lanes};
 
-/// `y = e^x / Σ e^x` along the axis. Shifted by the largest `x`, so that no `e^x` overflows.
+/// `y = e^x / Σ e^x` along the axis, computed relative to the largest `x`, so that no `e^x`
+/// overflows.
 pub fn softmax<T: Float>(x: &[T], y: &mut [T], geometry: Axis) {
     copy_and(x, y, geometry, softmax_in_place);
 }
@@ -39,7 +40,7 @@ pub fn log_softmax_in_place<T: Float>(y: &mut [T], geometry: Axis) {
     }
 }
 
-/// 1 at the first of the largest elements along the axis, and 0 elsewhere.
+/// 1 at the first maximum along the axis, and 0 elsewhere.
 pub fn hardmax<T: Number>(x: &[T], y: &mut [T], geometry: Axis) {
     y.fill(T::ZERO);
     let Axis { outer, len, inner } = geometry;
@@ -51,10 +52,10 @@ pub fn hardmax<T: Number>(x: &[T], y: &mut [T], geometry: Axis) {
     }
 }
 
-/// About how many elements are copied at a time, so that they stay in the cache.
+/// Elements that are copied together, so that they stay in the cache.
 const BLOCK: usize = 4096;
 
-/// Copies, and does the work in place, a few rows at a time.
+/// Copies a few rows at a time and applies an in-place function to them.
 fn copy_and<T: Float>(x: &[T], y: &mut [T], geometry: Axis, in_place: fn(&mut [T], Axis)) {
     let Axis { outer: _, len, inner } = geometry;
     if x.is_empty() {
@@ -72,7 +73,7 @@ fn softmax_f32(y: &mut [f32], geometry: Axis) {
     share_lanes(y, geometry, Softmax);
 }
 
-/// The softmax on targets without vectors.
+/// Softmax on targets without SIMD.
 #[inline(never)]
 fn softmax_by_number(y: &mut [f32], geometry: Axis) {
     let Axis { outer: _, len, inner } = geometry;
@@ -156,7 +157,7 @@ impl Way for LogSoftmax {
     }
 }
 
-/// Calls `visit` with each vector of a slice; the last is filled up with `fill`.
+/// Calls `visit` with each vector of a slice; the last one is padded with `fill`.
 #[inline(always)]
 fn each_vector<S: Simd>(s: S, x: &[f32], fill: f32, mut visit: impl FnMut(S::F32)) {
     let mut vectors = x.chunks_exact(S::LANES);
@@ -171,7 +172,7 @@ fn each_vector<S: Simd>(s: S, x: &[f32], fill: f32, mut visit: impl FnMut(S::F32
     }
 }
 
-/// The largest number. (Where one is NaN, so is its exponential, and all of the result.)
+/// Returns the maximum. (If an element is NaN, so are its exponential and the whole result.)
 #[inline(always)]
 pub(crate) fn max_of<S: Simd>(s: S, x: &[f32]) -> f32 {
     let mut max = s.splat(f32::NEG_INFINITY);
@@ -229,7 +230,7 @@ impl Pointwise for Minus {
     }
 }
 
-/// One lane of a tensor of another type than `f32`, worked on in blocks of the wide type.
+/// A lane of a tensor of another type than `f32`, processed in blocks of the wide type.
 struct Lane<'a, T> {
     y: &'a mut [T],
     len: usize,
@@ -246,8 +247,7 @@ fn each_lane<T: Float>(y: &mut [T], geometry: Axis, work: fn(Lane<'_, T>)) {
 }
 
 impl<T: Float> Lane<'_, T> {
-    /// Each step is rounded to the type of the elements, as in the function that defines the
-    /// operator.
+    /// Each step is rounded to the element type, as in the function that defines the operator.
     fn softmax(mut self) {
         let round = |x| T::narrow(x).widen();
         let max = self.max();
@@ -294,7 +294,7 @@ impl<T: Float> Lane<'_, T> {
         });
     }
 
-    /// Calls `visit` with the next elements, widened, and where they come from.
+    /// Calls `visit` with the next elements, widened, and with their source.
     fn each_block(&mut self, mut visit: impl FnMut(&mut [T::Wide], &mut [T])) {
         let mut block = [T::Wide::ZERO; 256];
         for first in (0..self.len).step_by(block.len()) {
@@ -308,7 +308,7 @@ impl<T: Float> Lane<'_, T> {
     }
 }
 
-/// The softmax of a row of `T`s that stand in a wide type; every step is rounded to `T`.
+/// Softmax of a row of `T`s stored in a wide type; every step is rounded to `T`.
 pub(crate) fn softmax_rounded<T: Float, W: Float>(row: &mut [W], round: fn(W) -> W) {
     let max = row.iter().fold(W::LOWEST, |max, &x| max.maximum(x));
     exp_minus_rounded(row, max, round);
@@ -323,8 +323,8 @@ fn exp_minus_rounded<W: Float>(x: &mut [W], max: W, round: impl Fn(W) -> W) {
     x.iter_mut().for_each(|x| *x = round(*x));
 }
 
-/// The sum of `T`s, with each step rounded where that is how they are summed: the halves of a
-/// long row apart, so that what each step loses does not add up.
+/// Sums `T`s with each step rounded, if the type requires it: the halves of a long row separately,
+/// so that rounding errors do not add up.
 fn sum_rounded<T: Float, W: Float>(x: &[W], round: impl Fn(W) -> W + Copy) -> W {
     const SHORT: usize = 8;
     if !T::ROUNDS_SUMS {
@@ -364,7 +364,7 @@ mod tests {
         (2, 0, 3),
     ];
 
-    /// Holds both kernels against their formulas, in `f64`.
+    /// Compares both kernels with their formulas in `f64`.
     fn check<T: Float>(softmax: Kernel<T>, log_softmax: Kernel<T>, error: f64) {
         let x: [T; 300] = from_fn(|i| T::from_f64(((i * 37) % 101) as f64 / 8.0 - 6.0));
         for (outer, len, inner) in GEOMETRIES {

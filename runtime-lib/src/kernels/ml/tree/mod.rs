@@ -1,10 +1,10 @@
 //! Ensembles of decision trees.
 //!
-//! A tree is written as splits of one kind, `x[feature] ≤ value`, to which every other comparison
-//! can be brought. Each node has a number in `values` and a pair in `nodes`: for a split
-//! `[feature · 4 + 2 if NaN counts as yes + 1, place of the node for yes]`, with the node for no
-//! right behind that for yes; for a leaf `[0, row of its weights]`. Each tree has a pair in `trees`:
-//! the place of its first node, and the first of the results that its leaves have weights for.
+//! Every comparison is reduced to one kind of split, `x[feature] ≤ value`. Each node has a number
+//! in `values` and a pair in `nodes`: for a split `[feature · 4 + 2 if NaN is true + 1, index of
+//! the true node]`, where the false node follows the true node; for a leaf `[0, row of its
+//! weights]`. Each tree has a pair in `trees`: the index of its root, and the first target of its
+//! leaf weights.
 
 mod rows;
 
@@ -14,16 +14,16 @@ use crate::simd::dispatch;
 use crate::threads;
 use rows::Rows;
 
-/// What the kernels are told of an ensemble.
+/// The sizes of an ensemble.
 #[derive(Clone, Copy, Debug)]
 pub struct Trees {
-    /// The number of features of a row.
+    /// The number of features per row.
     pub features: usize,
-    /// The number of results of a row.
+    /// The number of targets per row.
     pub targets: usize,
-    /// The number of results that a leaf has weights for.
+    /// The number of targets that a leaf has weights for.
     pub width: usize,
-    /// What sums are divided by.
+    /// The divisor of sums.
     pub divisor: usize,
 }
 
@@ -36,14 +36,13 @@ struct Ensemble<'a, T> {
     geometry: Trees,
 }
 
-/// How many paths are followed at once, so that one does not wait for the memory of another.
+/// Paths that are followed together, to hide memory latency.
 const LANES: usize = 8;
 
-/// A way through a tree takes as long as so many elements elsewhere.
+/// The cost of a path, in elements.
 const STEPS: usize = 24;
 
-/// Each result is the sum of the weights of the leaves that its trees lead to, divided, and added to
-/// its base.
+/// `y = base + Σ weights / divisor`, summed over the leaves that the trees reach.
 #[expect(clippy::too_many_arguments, reason = "an ensemble has as many tables")]
 pub fn tree_sum<T: Float>(
     x: &[T],
@@ -64,7 +63,7 @@ pub fn tree_sum<T: Float>(
     }
 }
 
-/// [`tree_sum`] for `f32`, many rows at once.
+/// [`tree_sum`] for `f32`, many rows at a time.
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "an ensemble has as many tables")]
 pub fn tree_sum_f32(
@@ -93,7 +92,7 @@ pub fn tree_sum_f32(
     }
 }
 
-/// [`tree_sum`] with the smallest weight in place of the sum.
+/// [`tree_sum`] with the minimum in place of the sum.
 #[expect(clippy::too_many_arguments, reason = "an ensemble has as many tables")]
 pub fn tree_min<T: Float>(
     x: &[T],
@@ -109,7 +108,7 @@ pub fn tree_min<T: Float>(
     ensemble.extreme(x, base, y, T::HIGHEST, T::minimum);
 }
 
-/// [`tree_sum`] with the largest weight in place of the sum.
+/// [`tree_sum`] with the maximum in place of the sum.
 #[expect(clippy::too_many_arguments, reason = "an ensemble has as many tables")]
 pub fn tree_max<T: Float>(
     x: &[T],
@@ -138,7 +137,7 @@ impl<'a, T: Float> Ensemble<'a, T> {
         Ensemble { values, nodes, trees, weights, geometry }
     }
 
-    /// The largest or smallest weights; a result that no leaf has a weight for is its base.
+    /// Computes the maximum or minimum weights; a target without a weight is its base.
     fn extreme(&self, x: &[T], base: &[T], y: &mut [T], start: T, choose: impl Fn(T, T) -> T) {
         y.fill(start);
         self.combine(x, y, choose);
@@ -147,7 +146,7 @@ impl<'a, T: Float> Ensemble<'a, T> {
         }
     }
 
-    /// Gathers the weights of every row's leaves, tree by tree.
+    /// Combines the weights of every row's leaves, tree by tree.
     fn combine(&self, x: &[T], y: &mut [T], with: impl Fn(T, T) -> T) {
         let Trees { features, targets, width, .. } = self.geometry;
         let gather = |y: &mut [T], target: u32, leaf: usize| {
@@ -185,7 +184,7 @@ impl<'a, T: Float> Ensemble<'a, T> {
         }
     }
 
-    /// The leaves that paths lead to, each from its node on and by its row.
+    /// Returns the leaves that paths reach, each from its node and for its row.
     #[inline(always)]
     fn leaves<const N: usize>(&self, mut at: [usize; N], rows: [&[T]; N]) -> [usize; N] {
         loop {
@@ -209,8 +208,8 @@ impl<'a, T: Float> Ensemble<'a, T> {
 mod tests {
     use super::*;
 
-    /// Two trees over two features: `x0 ≤ 0 ? (x1 ≤ 1 ? 10 : 20) : 30`, where NaN counts as yes in
-    /// the first split, and `x1 ≤ 2 ? 1 : 2`.
+    /// Two trees over two features: `x0 ≤ 0 ? (x1 ≤ 1 ? 10 : 20) : 30`, where NaN is true in the
+    /// first split, and `x1 ≤ 2 ? 1 : 2`.
     const VALUES: [f32; 8] = [0.0, 1.0, 30.0, 10.0, 20.0, 2.0, 1.0, 2.0];
     const NODES: [u32; 16] = [3, 1, 5, 3, 0, 2, 0, 3, 0, 4, 5, 6, 0, 6, 0, 7];
     const ONE: Trees = Trees { features: 2, targets: 1, width: 1, divisor: 1 };
@@ -220,7 +219,7 @@ mod tests {
         [first, if b <= 2.0 { 1.0 } else { 2.0 }]
     }
 
-    /// Rows of every kind, as many as blocks and what is left of them.
+    /// Rows of every kind, enough for full blocks and a remainder.
     fn rows() -> [[f32; 2]; 27] {
         let numbers = [-1.0, 0.0, 1.5, 2.0, 3.0, f32::NAN];
         core::array::from_fn(|i| [numbers[i % 6], numbers[(i / 6 + i) % 6]])
@@ -240,7 +239,7 @@ mod tests {
         }
     }
 
-    /// More rows than all vectors have, of several results, at each level.
+    /// More rows than all vectors have, with several targets, at each level.
     #[cfg(feature = "std")]
     #[test]
     fn many_rows_are_followed_at_once() {

@@ -1,17 +1,16 @@
-//! Many rows at once: a vector has a path of each of its rows, and several vectors are followed side
-//! by side, so that one does not wait for the memory of another. Only for processors that read
-//! numbers from places of their own for each lane.
+//! Many rows at a time: each lane of a vector follows the path of one row, and several vectors are
+//! followed together to hide memory latency. Only for processors with gather instructions.
 
 use super::{Ensemble, Trees};
 use crate::simd::{MAX_LANES, Simd, WithSimd};
 
-/// Vectors that are followed at once.
+/// Vectors that are followed together.
 const VECTORS: usize = 4;
-/// So many nodes, numbers and features can be counted by half of an `i32`.
+/// The most nodes, elements and features that an `i32` can index with a bit to spare.
 const MANY: usize = 1 << 30;
 
-/// The sums of the weights of the leaves that rows lead to; `y` is what they are added to. Returns
-/// how many rows are done: not those that do not fill all vectors.
+/// Adds the weights of the leaves that rows reach to `y`. Returns the number of processed rows,
+/// which excludes those that do not fill all vectors.
 pub(super) struct Rows<'a> {
     pub ensemble: &'a Ensemble<'a, f32>,
     pub nodes: &'a [u32],
@@ -43,7 +42,7 @@ impl WithSimd for Rows<'_> {
     }
 }
 
-/// A block of rows.
+/// Processes a block of rows.
 #[inline(always)]
 fn block<S: Simd>(s: S, of: &Ensemble<'_, f32>, nodes: &[u32], x: &[f32], y: &mut [f32]) {
     let Trees { features, targets, .. } = of.geometry;
@@ -69,7 +68,7 @@ fn block<S: Simd>(s: S, of: &Ensemble<'_, f32>, nodes: &[u32], x: &[f32], y: &mu
     }
 }
 
-/// The leaves of a tree that the paths of rows lead to, whose features start at these places of `x`.
+/// Returns the leaves of a tree that rows reach, whose features start at these offsets of `x`.
 #[inline(always)]
 fn leaves<S: Simd>(
     s: S,
@@ -94,7 +93,7 @@ fn leaves<S: Simd>(
             let nan_is_yes = s.and_i32(is_nan, s.shr_i32::<1>(what));
             let next = s.sub_i32(s.add_i32(next, is_no), nan_is_yes);
             let split = s.and_i32(what, one);
-            // All bits are set where there is a way to go.
+            // All bits are set in lanes that are not at a leaf yet.
             let way = s.and_i32(s.sub_i32(next, *at), s.sub_i32(zero, split));
             *at = s.add_i32(*at, way);
             open = s.or_i32(open, split);
