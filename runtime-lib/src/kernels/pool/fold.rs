@@ -1,45 +1,45 @@
-//! The loops of pooling. The rows of a window are gathered first, column by column, then the
-//! columns: both run along what lies side by side.
+//! The loops of pooling. They fold the rows of a window first, column by column, then the columns;
+//! both loops run over contiguous memory.
 
 use super::Pool;
 use crate::loops::window::Taps;
 use crate::{Float, Number};
 
-/// How the elements of a window become one. Every method must be `#[inline(always)]`.
+/// Combines the elements of a window. Every method must be `#[inline(always)]`.
 pub(super) trait Fold<T>: Copy + Sync {
-    /// What is known of the elements so far.
+    /// The accumulator.
     type State: Copy;
 
-    /// The state of no elements.
+    /// Returns the state of no elements.
     fn start(self) -> Self::State;
-    /// The state with one element more.
+    /// Adds an element.
     fn take(self, state: Self::State, x: T) -> Self::State;
-    /// The state of all elements of two states.
+    /// Combines two states.
     fn join(self, a: Self::State, b: Self::State) -> Self::State;
-    /// Which elements of a window the result asks the number of, if any.
+    /// Returns which elements of a window the result depends on the number of, if any.
     fn counted(self) -> Option<Counted>;
-    /// The result; so many elements of the window are counted.
+    /// Returns the result; `count` elements of the window are counted.
     fn finish(self, state: Self::State, count: usize) -> T;
 }
 
-/// Which elements of a window are counted.
+/// The elements of a window that count.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Counted {
-    /// Those in the image.
+    /// Those inside of the image.
     InImage,
-    /// Those in the image and its padding.
+    /// Those inside of the image and its padding.
     Padded,
 }
 
 impl Counted {
-    /// How many elements of the window at a place these are, where the padding reaches so far
-    /// behind the image.
+    /// Returns the number of elements of the window at `place`; the padding ends `ends` after the
+    /// image.
     pub fn of(self, taps: &Taps<'_>, place: usize, ends: &[usize]) -> usize {
         taps.count(place, (self == Counted::Padded).then_some(ends))
     }
 }
 
-/// The largest element.
+/// The maximum.
 #[derive(Clone, Copy)]
 pub(super) struct Largest;
 
@@ -138,9 +138,9 @@ impl<T: Float> Fold<T> for Norm {
     }
 }
 
-/// Columns of the output that are computed at once.
+/// Columns of the output that are computed together.
 const PLACES: usize = 64;
-/// Columns of the image that are gathered at once.
+/// Columns of the image that are folded together.
 const COLUMNS: usize = 256;
 
 /// Folds every window.
@@ -151,7 +151,7 @@ pub(super) fn fold<T: Copy, F: Fold<T>>(x: &[T], y: &mut [T], geometry: Pool<'_>
     if places == 0 {
         return;
     }
-    let mut room = Room {
+    let mut scratch = Scratch {
         columns: [fold.start(); COLUMNS],
         states: [fold.start(); PLACES],
         counts: [1; PLACES],
@@ -163,15 +163,15 @@ pub(super) fn fold<T: Copy, F: Fold<T>>(x: &[T], y: &mut [T], geometry: Pool<'_>
             y[0] = fold.finish(all(x, fold), size);
         } else {
             let ends = geometry.ends;
-            Plane { x, taps, ends, fold }.rows(y, &mut room);
+            Plane { x, taps, ends, fold }.rows(y, &mut scratch);
         }
     }
 }
 
-/// The state of all elements.
+/// Folds all elements.
 #[inline(always)]
 fn all<T: Copy, F: Fold<T>>(x: &[T], fold: F) -> F::State {
-    // Side by side, in as many lanes as a few vectors have.
+    // Uses as many lanes as a few vectors have.
     const LANES: usize = 32;
     let mut lanes = [fold.start(); LANES];
     let mut groups = x.chunks_exact(LANES);
@@ -186,13 +186,13 @@ fn all<T: Copy, F: Fold<T>>(x: &[T], fold: F) -> F::State {
     lanes.into_iter().fold(fold.start(), |a, b| fold.join(a, b))
 }
 
-/// Where states are gathered: those of the columns of an image, and those of its windows.
-struct Room<S> {
+/// Scratch memory of states: of the columns of an image, and of its windows.
+struct Scratch<S> {
     columns: [S; COLUMNS],
     states: [S; PLACES],
-    /// How many elements of the last axis the windows have.
+    /// The number of counted elements of the windows along the last axis.
     counts: [usize; PLACES],
-    /// The first of these windows.
+    /// The first window that the counts are for.
     counted: Option<usize>,
 }
 
@@ -215,12 +215,12 @@ struct Last {
 }
 
 impl Last {
-    /// How many columns of the image so many places see.
+    /// Returns the number of image columns that `places` outputs cover.
     fn span(&self, places: usize) -> usize {
         (places - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
     }
 
-    /// How many places see no more columns than are gathered at once.
+    /// Returns the number of outputs whose columns fit in the scratch memory.
     fn places(&self) -> usize {
         let left = COLUMNS.checked_sub(self.span(1));
         left.map_or(0, |left| (left / self.stride + 1).min(PLACES))
@@ -230,7 +230,7 @@ impl Last {
 impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
     /// Folds the windows of the image.
     #[inline(always)]
-    fn rows(&self, y: &mut [T], room: &mut Room<F::State>) {
+    fn rows(&self, y: &mut [T], scratch: &mut Scratch<F::State>) {
         let [size, out, kernel, stride, dilation, pad] = self.taps.last();
         let last = Last { size, kernel, stride, dilation, pad };
         let at_once = last.places();
@@ -248,47 +248,49 @@ impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
             }
             let high = self.fold.counted().map_or(1, |of| of.of(&rows, row, above));
             for (first, y) in (0..out).step_by(at_once).zip(y.chunks_mut(at_once)) {
-                self.places(last, row, (first, y.len()), room);
-                for ((y, &state), &wide) in y.iter_mut().zip(&room.states).zip(&room.counts) {
+                self.places(last, row, (first, y.len()), scratch);
+                for ((y, &state), &wide) in y.iter_mut().zip(&scratch.states).zip(&scratch.counts) {
                     *y = self.fold.finish(state, high * wide);
                 }
             }
         }
     }
 
-    /// Counts the elements that windows have along the last axis.
+    /// Counts the elements of windows along the last axis.
     #[inline(always)]
-    fn count(&self, (first, n): (usize, usize), room: &mut Room<F::State>) {
-        let Some(of) = self.fold.counted().filter(|_| room.counted != Some(first)) else { return };
+    fn count(&self, (first, n): (usize, usize), scratch: &mut Scratch<F::State>) {
+        let Some(of) = self.fold.counted().filter(|_| scratch.counted != Some(first)) else {
+            return;
+        };
         let (last, ends) = (self.taps.only_last(), &self.ends[self.ends.len().saturating_sub(1)..]);
-        for (i, count) in room.counts[..n].iter_mut().enumerate() {
+        for (i, count) in scratch.counts[..n].iter_mut().enumerate() {
             *count = of.of(&last, first + i, ends);
         }
-        room.counted = Some(first);
+        scratch.counted = Some(first);
     }
 
-    /// The state of one window, element by element.
+    /// Folds one window, element by element.
     fn window(&self, place: usize) -> F::State {
         let inputs = (0..self.taps.taps()).filter_map(|tap| self.taps.input(place, tap));
         inputs.fold(self.fold.start(), |state, input| self.fold.take(state, self.x[input]))
     }
 
-    /// The states of `n` windows of a row of places, and their counts.
+    /// Folds `n` windows of a row of outputs, and counts their elements.
     #[inline(always)]
     fn places(
         &self,
         last: Last,
         row: usize,
         (first, n): (usize, usize),
-        room: &mut Room<F::State>,
+        scratch: &mut Scratch<F::State>,
     ) {
-        self.count((first, n), room);
-        let columns = &mut room.columns[..last.span(n)];
-        let states = &mut room.states[..n];
+        self.count((first, n), scratch);
+        let columns = &mut scratch.columns[..last.span(n)];
+        let states = &mut scratch.states[..n];
         columns.fill(self.fold.start());
         states.fill(self.fold.start());
         let rows = self.taps.without_last();
-        // The first column that is seen, and where the image begins among them.
+        // The first covered column, and the offset of the image among the columns.
         let start = first * last.stride;
         let skip = last.pad.saturating_sub(start);
         let from = start.saturating_sub(last.pad).min(last.size);

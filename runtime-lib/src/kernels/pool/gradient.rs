@@ -7,7 +7,8 @@ use crate::{Float, Number};
 /// Places of a row that are looked at at once.
 const PLACES: usize = 64;
 
-/// `dx`: the derivative by each window's largest element goes to the first that is as large, or NaN.
+/// `dx`: the derivative by each window's largest element goes to the first that is as large, or
+/// NaN.
 #[inline(never)]
 pub fn max_pool_grad<T: Float>(x: &[T], dy: &[T], dx: &mut [T], geometry: Pool<'_>) {
     let taps = geometry.taps();
@@ -34,8 +35,8 @@ pub fn max_pool_grad<T: Float>(x: &[T], dy: &[T], dx: &mut [T], geometry: Pool<'
     }
 }
 
-/// Finds the largest elements of windows that stand in a row of places, from the first given on, and
-/// where in the image they are.
+/// Finds the largest elements of windows that stand in a row of places, from the first given on,
+/// and where in the image they are.
 fn find<T: Number>(
     x: &[T],
     taps: &Taps<'_>,

@@ -1,6 +1,5 @@
-//! Pooling: each window of an image becomes one number. Global pooling is the window that is as
-//! large as the image. In `f32` the relative error of means and norms of `K` numbers is at most
-//! `1e-6 √K`.
+//! Pooling. Global pooling is a window as large as the image. In `f32` the relative error of means
+//! and norms of `K` elements is at most `1e-6 √K`.
 
 mod blocked;
 mod fold;
@@ -25,25 +24,25 @@ use crate::{Float, Number};
 use fold::{Counted, Largest, Mean, Norm, fold};
 use vectors::{FoldVectors, fold_vectors};
 
-/// Windows over `[planes, size…]`. What lies outside of the image does not count, unless a kernel
-/// says so.
+/// The geometry of windows over `[planes, size…]`. Elements outside of the image do not count,
+/// unless a kernel says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool<'a> {
-    /// How many images there are: batch times channels.
+    /// The number of planes: batch times channels.
     pub planes: usize,
-    /// The sizes of an image.
+    /// The spatial sizes.
     pub size: &'a [usize],
-    /// How many places the window has along each axis.
+    /// The spatial sizes of the output.
     pub out: &'a [usize],
     /// The sizes of the window.
     pub kernel: &'a [usize],
-    /// How far the places are apart.
+    /// The strides of the window.
     pub strides: &'a [usize],
-    /// How far the elements of the window are apart.
+    /// The dilations of the window.
     pub dilations: &'a [usize],
-    /// How far before the image the first place begins.
+    /// The padding before the image.
     pub pads: &'a [usize],
-    /// How far the padding reaches behind the image.
+    /// The padding after the image.
     pub ends: &'a [usize],
 }
 
@@ -53,13 +52,13 @@ impl<'a> Pool<'a> {
         Taps { size, out, kernel, strides, dilations, pads }
     }
 
-    /// How far the padding reaches behind the image along the axes before the last, and along that.
+    /// Returns the padding after the image along the axes before the last, and along the last.
     fn ends(&self) -> (&[usize], &[usize]) {
         self.ends.split_at(self.ends.len().saturating_sub(1))
     }
 
-    /// Hands out planes whose places have so many elements, to several threads where that pays:
-    /// their input and their output.
+    /// Distributes planes with `cost` elements per output over threads, if that pays; each part is
+    /// an input and an output.
     #[inline(always)]
     fn share(
         &self,
@@ -75,7 +74,7 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// The largest element of each window; NaN where one is.
+/// The maximum of each window; NaN if an element is NaN.
 pub fn max_pool<T: Number>(x: &[T], y: &mut [T], geometry: Pool<'_>) {
     match (T::as_f32(x), T::as_f32_mut(y)) {
         (Some(x), Some(y)) => max_pool_f32(x, y, geometry),
@@ -83,7 +82,7 @@ pub fn max_pool<T: Number>(x: &[T], y: &mut [T], geometry: Pool<'_>) {
     }
 }
 
-/// The mean of the elements of each window that lie in the image.
+/// The mean of the elements of each window inside of the image.
 pub fn average_pool<T: Float>(x: &[T], y: &mut [T], geometry: Pool<'_>) {
     match (T::as_f32(x), T::as_f32_mut(y)) {
         (Some(x), Some(y)) => average_pool_f32(x, y, geometry, Counted::InImage),
@@ -91,7 +90,7 @@ pub fn average_pool<T: Float>(x: &[T], y: &mut [T], geometry: Pool<'_>) {
     }
 }
 
-/// The mean of the elements of each window that lie in the image or its padding, which is zero.
+/// The mean of the elements of each window, zero padding included.
 pub fn average_pool_padded<T: Float>(x: &[T], y: &mut [T], geometry: Pool<'_>) {
     match (T::as_f32(x), T::as_f32_mut(y)) {
         (Some(x), Some(y)) => average_pool_f32(x, y, geometry, Counted::Padded),
@@ -104,8 +103,8 @@ pub fn lp_pool<T: Float>(x: &[T], y: &mut [T], geometry: Pool<'_>, p: u32) {
     fold(x, y, geometry, Norm { p });
 }
 
-/// The largest element of each window, and where it is: an index into all of `x`, for which the
-/// axes of an image count with these strides.
+/// The maximum of each window, and its index in all of `x`, counted with these strides of the axes
+/// of an image.
 pub fn max_pool_indices<T: Number>(
     x: &[T],
     y: &mut [T],

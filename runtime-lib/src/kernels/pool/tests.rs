@@ -203,7 +203,7 @@ fn not_a_number_is_the_largest_of_either_row_and_at_either_end() {
 }
 
 #[test]
-fn rows_that_are_longer_than_there_is_room_for() {
+fn rows_longer_than_the_scratch_memory() {
     for (size, kernel, stride, dilation, pad) in [
         (300, 3, 2, 1, 1),
         (700, 5, 1, 1, 2),
@@ -305,7 +305,7 @@ fn check_blocked_gradient(x: &[f32], channels: usize, geometry: Pool<'_>) {
 }
 
 #[test]
-fn channels_in_blocks() {
+fn nchwc_matches_nchw() {
     let geometry = Pool {
         planes: 2,
         size: &[7, 9],

@@ -97,7 +97,7 @@ struct Part {
 }
 
 /// Scratch memory of folded rows.
-struct Room {
+struct Scratch {
     columns: [f32; COLUMNS],
     /// The number of counted elements of the windows along the last axis.
     counts: [f32; PLACES],
@@ -110,14 +110,14 @@ impl<F: FoldVectors> Windows<'_, F> {
     #[inline(always)]
     fn fold<S: Simd, const STRIDE: usize>(&self, s: S, x: &[f32], y: &mut [f32]) {
         let Windows { h, w, .. } = *self;
-        let mut room = Room { columns: [0.0; COLUMNS], counts: [1.0; PLACES], first: None };
+        let mut scratch = Scratch { columns: [0.0; COLUMNS], counts: [1.0; PLACES], first: None };
         let inside = h.inside();
         for (plane, y) in y.chunks_exact_mut((h.out * w.out).max(1)).enumerate() {
             // The last vectors may read beyond the plane, together with its end.
             let x = &x[plane * h.size * w.size..];
             for first in (0..w.out).step_by(self.at_once) {
                 let part = self.part::<S>(first);
-                self.prepare(&part, &mut room);
+                self.prepare(&part, &mut scratch);
                 if STRIDE == 2 && self.are_pairs(&part) && h.kernel == 2 && inside == (0..h.out) {
                     self.join_quads(s, x, &part, y);
                     continue;
@@ -126,22 +126,22 @@ impl<F: FoldVectors> Windows<'_, F> {
                     for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
                         let (high, rows) = (self.high(i, &inside), h.stretch(&inside, i, i + 1));
                         let y = &mut y[part.first..][..part.count];
-                        self.join_pairs(s, x, &rows, &part, (high, &room.counts), y);
+                        self.join_pairs(s, x, &rows, &part, (high, &scratch.counts), y);
                     }
                     continue;
                 }
                 let rows = COLUMNS / part.pitch;
                 for (band, y) in y.chunks_mut(rows * w.out).enumerate() {
                     let row = |i: usize| band * rows + i;
-                    let lines = room.columns.chunks_exact_mut(part.pitch);
+                    let lines = scratch.columns.chunks_exact_mut(part.pitch);
                     for (i, line) in lines.enumerate().take(y.len() / w.out) {
                         self.gather(s, x, &h.stretch(&inside, row(i), row(i) + 1), &part, line);
                     }
-                    let lines = room.columns.chunks_exact(part.pitch);
+                    let lines = scratch.columns.chunks_exact(part.pitch);
                     for (i, (line, y)) in lines.zip(y.chunks_exact_mut(w.out)).enumerate() {
                         let high = self.high(row(i), &inside);
                         let y = &mut y[part.first..][..part.count];
-                        self.join::<S, STRIDE>(s, line, (high, &room.counts), y);
+                        self.join::<S, STRIDE>(s, line, (high, &scratch.counts), y);
                     }
                 }
             }
@@ -164,14 +164,14 @@ impl<F: FoldVectors> Windows<'_, F> {
 
     /// Initializes what all rows share: empty states, and counts.
     #[inline(always)]
-    fn prepare(&self, part: &Part, room: &mut Room) {
-        if room.first.replace(part.first) == Some(part.first) {
+    fn prepare(&self, part: &Part, scratch: &mut Scratch) {
+        if scratch.first.replace(part.first) == Some(part.first) {
             return;
         }
-        room.columns.fill(self.fold.start());
+        scratch.columns.fill(self.fold.start());
         if let Some(of) = self.fold.counted() {
             let inside = self.w.inside();
-            for (place, count) in (part.first..).zip(&mut room.counts[..part.count]) {
+            for (place, count) in (part.first..).zip(&mut scratch.counts[..part.count]) {
                 *count = self.count(of, 1, place, &inside) as f32;
             }
         }

@@ -1,10 +1,10 @@
-//! Words without those that do not count, in one case.
+//! `StringNormalizer`: removes stop words and changes the case.
 
 use crate::kernels::ml::lookup::Texts;
 use alloc::string::String;
 
-/// How many words are left. Stop words rise by their bytes; where the case does not count, they are
-/// in lower case.
+/// Counts the remaining words. Stop words are sorted by bytes, and in lower case if the comparison
+/// ignores case.
 pub fn string_normalizer_sizes(
     sizes: &mut [usize],
     x: &[String],
@@ -15,11 +15,11 @@ pub fn string_normalizer_sizes(
 ) {
     let stops = Texts { text: stop_text, ends: stop_ends };
     let left = x.iter().filter(|word| counts(word, &stops, any_case, turkic)).count();
-    // Where no word is left there is an empty one.
+    // If no word remains, the result is one empty string.
     sizes.fill(left.max(1));
 }
 
-/// The words that are left.
+/// Writes the remaining words.
 pub fn string_normalizer(
     x: &[String],
     stop_text: &[u8],
@@ -71,7 +71,7 @@ fn each(
     }
 }
 
-/// Whether a word is no stop word.
+/// Whether a word is kept, i.e. not a stop word.
 fn counts(word: &str, stops: &Texts<'_>, any_case: bool, turkic: bool) -> bool {
     let none = stops.ends.len();
     match any_case && none > 0 {
@@ -80,7 +80,7 @@ fn counts(word: &str, stops: &Texts<'_>, any_case: bool, turkic: bool) -> bool {
     }
 }
 
-/// A word in lower case. In Turkic languages I and İ are the capitals of ı and i.
+/// Converts to lower case. In Turkic languages I and İ are the capitals of ı and i.
 pub fn lower(word: &str, turkic: bool) -> String {
     if turkic {
         word.replace('I', "ı").replace('İ', "i").to_lowercase()
@@ -89,7 +89,7 @@ pub fn lower(word: &str, turkic: bool) -> String {
     }
 }
 
-/// A word in upper case.
+/// Converts to upper case.
 fn upper(word: &str, turkic: bool) -> String {
     if turkic { word.replace('i', "İ").to_uppercase() } else { word.to_uppercase() }
 }

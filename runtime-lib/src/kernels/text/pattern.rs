@@ -1,11 +1,10 @@
-//! Patterns of letters: an automaton that reads a string byte by byte.
+//! `RegexFullMatch`: a DFA that reads a string byte by byte.
 
 use alloc::string::String;
 
-/// Whether the automaton takes each string. A byte is of one of some classes; the table has a row
-/// for each state, with the state that follows for each class and a last one for the end of the
-/// string. State 0 is that of strings that do not match whatever follows, and 1 the first. After
-/// the end all other states say that the string matches.
+/// Whether the DFA accepts each string. `classes` maps bytes to equivalence classes. The table has
+/// a row per state with the next state for each class, and a last column for the end of the string.
+/// State 0 rejects, state 1 is the start; any other state after the end accepts.
 pub fn regex_full_match(x: &[String], classes: &[u8], table: &[u16], y: &mut [bool], width: usize) {
     let next = |state: u16, column: usize| table[usize::from(state) * width + column];
     for (x, y) in x.iter().zip(y) {

@@ -24,7 +24,7 @@ pub fn string_split(
     });
 }
 
-/// [`string_split_sizes`] where any number of white spaces divides parts.
+/// [`string_split_sizes`] at runs of white space.
 pub fn string_split_whitespace_sizes(sizes: &mut [usize], x: &[String], most: usize) {
     let mut widest = 0;
     for x in x {
@@ -35,7 +35,7 @@ pub fn string_split_whitespace_sizes(sizes: &mut [usize], x: &[String], most: us
     sizes.fill(widest);
 }
 
-/// [`string_split`] where any number of white spaces divides parts.
+/// [`string_split`] at runs of white space.
 pub fn string_split_whitespace(
     x: &[String],
     y: &mut [String],
@@ -64,7 +64,7 @@ fn words<'x>(x: &'x str, most: usize, each: &mut dyn FnMut(&'x str)) {
     }
 }
 
-/// Shows the parts of a string.
+/// A visitor of the parts of a string.
 type Parts<'p> = dyn FnMut(&str, &mut dyn FnMut(&str)) + 'p;
 
 fn write(
