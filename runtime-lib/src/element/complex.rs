@@ -1,9 +1,8 @@
-//! Complex numbers, which ONNX has for moving data, and little else.
+//! Complex numbers, which ONNX's operators mostly move.
 
 use crate::{Elem, Summand};
 
-/// A complex number. One comes before another by its real part, and by its imaginary part where
-/// that is the same.
+/// A complex number. Numbers are ordered by real part, then by imaginary part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 #[repr(C)]
 pub struct Complex<T> {
@@ -24,7 +23,7 @@ macro_rules! complex {
         }
 
         impl Complex<$T> {
-            /// The bytes in memory: the real part, then the imaginary one.
+            /// Returns the bytes in memory: the real part, then the imaginary part.
             pub fn to_le_bytes(self) -> [u8; $all] {
                 let mut bytes = [0; $all];
                 let (re, im) = bytes.split_at_mut($part);
@@ -33,7 +32,7 @@ macro_rules! complex {
                 bytes
             }
 
-            /// The number of these bytes.
+            /// Creates a number from its bytes in memory.
             pub fn from_le_bytes(bytes: [u8; $all]) -> Complex<$T> {
                 let part = |start: usize| $T::from_le_bytes(core::array::from_fn(|i| bytes[start + i]));
                 Complex { re: part(0), im: part($part) }

@@ -1,24 +1,24 @@
-//! What a kernel may ask of the elements that it works on. Each kernel asks for the weakest of
-//! [`Elem`], [`Number`], [`Integer`] and [`Float`] that serves it.
+//! The traits of element types. A kernel requires the weakest of [`Elem`], [`Number`], [`Integer`]
+//! and [`Float`] that it needs.
 
-/// Any element of a tensor: what moving data needs.
+/// Any element type: enough to move data.
 pub trait Elem: Clone + Default + PartialEq + Send + Sync + 'static {
-    /// The same slice, if the elements are `f32`: for kernels that have a faster way for these.
+    /// Returns the slice as `f32` if the elements are `f32`, for kernels with a faster path.
     #[inline(always)]
     fn as_f32(_: &[Self]) -> Option<&[f32]> {
         None
     }
 
-    /// The same slice, if the elements are `f32`.
+    /// Returns the slice as `f32` if the elements are `f32`.
     #[inline(always)]
     fn as_f32_mut(_: &mut [Self]) -> Option<&mut [f32]> {
         None
     }
 }
 
-/// An element of which the default is 0, and that can be added up.
+/// An element type that can be summed, with default 0.
 pub trait Summand: Elem + Copy {
-    /// The sum.
+    /// `self + other`.
     fn plus(self, other: Self) -> Self;
 }
 
@@ -29,16 +29,16 @@ impl<T: Number> Summand for T {
     }
 }
 
-/// An element that one can calculate with. Whole numbers wrap around, and a division of one by
-/// zero is zero, so that no arithmetic panics.
+/// An element type with arithmetic. Integers wrap around, and an integer divided by zero is zero,
+/// so that no arithmetic panics.
 pub trait Number: Elem + Copy + PartialOrd {
     /// 0.
     const ZERO: Self;
     /// 1.
     const ONE: Self;
-    /// Below or equal to every other: where a maximum starts.
+    /// Less than or equal to every other value: the start of a maximum.
     const LOWEST: Self;
-    /// Above or equal to every other: where a minimum starts.
+    /// Greater than or equal to every other value: the start of a minimum.
     const HIGHEST: Self;
 
     /// `self + other`.
@@ -47,7 +47,7 @@ pub trait Number: Elem + Copy + PartialOrd {
     fn sub(self, other: Self) -> Self;
     /// `self · other`.
     fn mul(self, other: Self) -> Self;
-    /// `self / other`; whole numbers round toward zero.
+    /// `self / other`; integers round toward zero.
     fn div(self, other: Self) -> Self;
     /// The remainder of `div`, with the sign of `self`.
     fn rem(self, other: Self) -> Self;
@@ -55,61 +55,61 @@ pub trait Number: Elem + Copy + PartialOrd {
     fn neg(self) -> Self;
     /// `|self|`.
     fn abs(self) -> Self;
-    /// The nearest value; whole numbers round toward zero and saturate.
+    /// Converts from `f64`, rounding to nearest; integers round toward zero and saturate.
     fn from_f64(x: f64) -> Self;
-    /// The value as `f64`, rounded where it does not fit.
+    /// Converts to `f64`, rounding if needed.
     fn to_f64(self) -> f64;
 
-    /// The larger of the two; `NaN` where either is, as ONNX asks.
+    /// The larger of the two; NaN if either is NaN, as ONNX requires.
     #[inline(always)]
     fn maximum(self, other: Self) -> Self {
         if self > other || self.is_nan() { self } else { other }
     }
 
-    /// The smaller of the two; `NaN` where either is.
+    /// The smaller of the two; NaN if either is NaN.
     #[inline(always)]
     fn minimum(self, other: Self) -> Self {
         if self < other || self.is_nan() { self } else { other }
     }
 
-    /// Whether this is not a number.
+    /// Whether the value is NaN.
     #[inline(always)]
     fn is_nan(self) -> bool {
         self.partial_cmp(&self).is_none()
     }
 }
 
-/// A whole number.
+/// An integer type.
 pub trait Integer: Number + Eq + Ord {
-    /// The low bits of `x`.
+    /// Converts from `i64`, keeping the low bits.
     fn from_i64(x: i64) -> Self;
-    /// The value; `u64` above `i64::MAX` wraps around.
+    /// Converts to `i64`; `u64` above `i64::MAX` wraps around.
     fn to_i64(self) -> i64;
-    /// Every bit that is set in both.
+    /// Bitwise AND.
     fn and(self, other: Self) -> Self;
-    /// Every bit that is set in either.
+    /// Bitwise OR.
     fn or(self, other: Self) -> Self;
-    /// Every bit that is set in one of the two.
+    /// Bitwise XOR.
     fn xor(self, other: Self) -> Self;
-    /// Every bit flipped.
+    /// Bitwise NOT.
     fn not(self) -> Self;
-    /// `self · 2^n`; zero where all bits leave.
+    /// `self · 2^n`; zero if all bits are shifted out.
     fn shl(self, n: u32) -> Self;
     /// `self / 2^n`, rounded down.
     fn shr(self, n: u32) -> Self;
 }
 
-/// A real number. The 16-bit types calculate in `f32`.
+/// A floating-point type. 16-bit types compute in `f32`.
 pub trait Float: Number {
-    /// What a sum of many is gathered in, and what functions are evaluated in: `f32` or `f64`.
+    /// The accumulator type, in which functions are evaluated as well: `f32` or `f64`.
     type Wide: Float<Wide = Self::Wide>;
-    /// Whether operators that are defined by others round a sum at each step, as ONNX's reference
-    /// does for `bf16` alone.
+    /// Whether operators defined by other operators round a sum at each step, as ONNX's reference
+    /// evaluator does for `bf16` only.
     const ROUNDS_SUMS: bool = false;
 
-    /// Exactly the value, in the wide type.
+    /// Converts to the wide type, exactly.
     fn widen(self) -> Self::Wide;
-    /// The nearest value to `x`; ties go to even.
+    /// Converts from the wide type, rounding to nearest even.
     fn narrow(x: Self::Wide) -> Self;
 
     /// `e^self`.
@@ -124,17 +124,17 @@ pub trait Float: Number {
     fn sqrt(self) -> Self;
     /// `self^exponent`.
     fn powf(self, exponent: Self) -> Self;
-    /// The sine, of an angle in radians.
+    /// The sine of an angle in radians.
     fn sin(self) -> Self;
-    /// The cosine, of an angle in radians.
+    /// The cosine of an angle in radians.
     fn cos(self) -> Self;
-    /// The tangent, of an angle in radians.
+    /// The tangent of an angle in radians.
     fn tan(self) -> Self;
-    /// The angle whose sine this is.
+    /// The arcsine in radians.
     fn asin(self) -> Self;
-    /// The angle whose cosine this is.
+    /// The arccosine in radians.
     fn acos(self) -> Self;
-    /// The angle whose tangent this is.
+    /// The arctangent in radians.
     fn atan(self) -> Self;
     /// The hyperbolic sine.
     fn sinh(self) -> Self;
@@ -150,13 +150,13 @@ pub trait Float: Number {
     fn atanh(self) -> Self;
     /// The error function, `2/√π ∫₀ˣ e^(-t²) dt`.
     fn erf(self) -> Self;
-    /// The largest whole number that is not larger.
+    /// Rounds down.
     fn floor(self) -> Self;
-    /// The smallest whole number that is not smaller.
+    /// Rounds up.
     fn ceil(self) -> Self;
-    /// The nearest whole number; halves go to the even one.
+    /// Rounds to the nearest integer, halves to even.
     fn round(self) -> Self;
-    /// The whole number next to this toward zero.
+    /// Rounds toward zero.
     fn trunc(self) -> Self;
 }
 
@@ -331,8 +331,8 @@ macro_rules! real {
             )*
             #[inline(always)]
             fn sqrt(self) -> $T {
-                // That of libm is always an SSE instruction, which waits for hundreds of cycles where
-                // AVX's are around it.
+                // libm's square root is always an SSE instruction, whose transition from AVX costs
+                // hundreds of cycles.
                 #[cfg(feature = "std")]
                 return <$T>::sqrt(self);
                 #[cfg(not(feature = "std"))]
@@ -340,7 +340,7 @@ macro_rules! real {
             }
             #[inline(always)]
             fn acosh(self) -> $T {
-                // That of libm has results for numbers below -1, too.
+                // libm returns numbers for arguments below -1, too.
                 if self < 1.0 { <$T>::NAN } else { libm::Libm::<$T>::acosh(self) }
             }
             #[inline(always)]

@@ -1,36 +1,36 @@
-//! The numbers that elements of different types stand for, and how one becomes the other.
+//! The numbers that elements represent, and conversion between element types.
 
 use crate::Elem;
 
-/// An element that stands for a real number, however few of them its type has.
+/// An element type whose values represent real numbers.
 pub trait Real: Elem + Copy {
-    /// The number that this stands for.
+    /// Returns the number that the element represents.
     fn exact(self) -> Exact;
 
-    /// The element that stands for `x`, or for what is nearest to it.
+    /// Returns the element nearest to `x`.
     ///
-    /// Ties go to the even neighbor. What is too large for a type with infinities is infinite, and
-    /// the largest in a type without. Whole numbers round toward zero; those of a byte and more
-    /// take the nearest that they have to a number with a fraction, and the low bits of a whole
-    /// one. What is not zero is `true`.
+    /// Ties round to even. A number that is too large becomes infinite, or the largest number of a
+    /// type without infinities. Integers round toward zero; integer types of a byte or more
+    /// saturate for numbers with a fraction, and keep the low bits of an integer. A nonzero number
+    /// becomes `true`.
     fn nearest(x: Exact) -> Self;
 }
 
-/// A number, exactly.
+/// An exact number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Exact {
-    /// A whole number.
+    /// An integer.
     Signed(i64),
-    /// A whole number that is not negative.
+    /// A nonnegative integer.
     Unsigned(u64),
-    /// A number of at most single precision.
+    /// A number that `f32` represents.
     Single(f32),
-    /// A number of double precision.
+    /// A number that `f64` represents.
     Double(f64),
 }
 
 impl Exact {
-    /// The nearest number of double precision.
+    /// Returns the nearest `f64`.
     #[inline(always)]
     pub fn to_f64(self) -> f64 {
         match self {
@@ -41,8 +41,8 @@ impl Exact {
         }
     }
 
-    /// A number of double precision that rounds to any narrower type as this number does: where
-    /// bits are lost, the last of those kept is set.
+    /// Returns an `f64` that rounds to any narrower type as this number does: if bits are lost, the
+    /// last kept bit is set (sticky bit).
     #[inline(always)]
     pub(crate) fn sticky(self) -> f64 {
         match self {
@@ -57,15 +57,15 @@ impl Exact {
 
 #[inline(always)]
 fn sticky_f64(x: u64) -> f64 {
-    /// The bits that a number of 64 bits has more than a mantissa.
+    /// The bits that a 64-bit integer has beyond a mantissa.
     const LOST: u32 = u64::BITS - f64::MANTISSA_DIGITS;
     let lost = (x & ((1 << LOST) - 1) != 0) && x >> f64::MANTISSA_DIGITS != 0;
     let kept = if lost { x >> LOST << LOST | 1 << LOST } else { x };
     kept as f64
 }
 
-/// A number of single precision that rounds to any narrower type as `x` does: where bits are lost,
-/// the last of those kept is set.
+/// Returns an `f32` that rounds to any narrower type as `x` does: if bits are lost, the last kept
+/// bit is set (sticky bit).
 #[inline(always)]
 pub(crate) fn sticky_f32(x: f64) -> f32 {
     let nearest = x as f32;
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn numbers_are_rounded_once() {
         use half::{bf16, f16};
-        // A hair above the middle between two neighbors.
+        // Slightly above the midpoint of two neighbors.
         let x = 1.0 + f64::exp2(-11.0) + f64::exp2(-40.0);
         assert_eq!(f16::nearest(x.exact()).to_bits(), f16::ONE.to_bits() + 1);
         assert_eq!(f16::nearest((-x).exact()).to_bits(), f16::NEG_ONE.to_bits() + 1);

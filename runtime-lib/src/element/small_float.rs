@@ -1,30 +1,30 @@
-//! Floating-point numbers of 4, 6 and 8 bits. Each takes a byte in memory.
+//! Floating-point types of 4, 6 and 8 bits. Each value takes a byte in memory.
 
 use crate::{Elem, Exact, Real};
 use core::{cmp::Ordering, fmt};
 
-/// How the bits of a number are used: a sign, then the exponent, then the mantissa.
+/// The encoding of a type: sign, exponent, mantissa.
 struct Layout {
     exponent: u32,
     mantissa: u32,
-    /// What is added to an exponent to store it.
+    /// The exponent bias.
     bias: i32,
     /// The bits of the largest finite number.
     largest: u8,
-    /// The bits of infinity, where there is one.
+    /// The bits of infinity, if the type has one.
     infinity: Option<u8>,
-    /// What stands for no number; in a type without such, zero with the other sign.
+    /// The bits of NaN; negative zero in a type without NaN.
     nan: u8,
-    /// Whether zero has no sign, and what would be the negative one is no number.
+    /// Whether zero is unsigned, and the bits of negative zero are NaN.
     unsigned_zero: bool,
 }
 
-/// What becomes of a number that is too large for a type.
+/// The conversion of a number that is too large.
 #[derive(Clone, Copy, PartialEq)]
 enum Overflow {
-    /// It becomes the largest.
+    /// Saturates to the largest number.
     Saturates,
-    /// It becomes infinite, or no number where there is no infinity.
+    /// Becomes infinite, or NaN in a type without infinity.
     Escapes,
 }
 
@@ -62,7 +62,7 @@ const E2M1: Layout = Layout {
 const E2M3: Layout = Layout { mantissa: 3, largest: 0x1f, nan: 0x20, ..E2M1 };
 const E3M2: Layout = Layout { exponent: 3, mantissa: 2, bias: 3, largest: 0x1f, nan: 0x20, ..E2M1 };
 
-/// A size that no type here holds.
+/// A magnitude beyond the range of all types here.
 const TOO_LARGE: f64 = 131_072.0;
 
 impl Layout {
@@ -70,7 +70,7 @@ impl Layout {
         1 << (self.exponent + self.mantissa)
     }
 
-    /// The bits of what is nearest to `x`; ties go to even.
+    /// Returns the bits of the number nearest to `x`; ties round to even.
     fn encode(&self, x: f64, overflow: Overflow) -> u8 {
         let sign = if x.is_sign_negative() { self.sign() } else { 0 };
         let nan = if self.unsigned_zero { self.nan } else { self.nan ^ sign };
@@ -86,12 +86,12 @@ impl Layout {
         }
     }
 
-    /// The bits of what is nearest to `x`, which is not negative, as if the exponent had no end.
+    /// Returns the bits of the number nearest to `x ≥ 0`, as if the exponent were unbounded.
     fn magnitude(&self, x: f64) -> u32 {
         let least = 1 - self.bias;
         let exponent = exponent(x).max(least);
-        // The distance from zero in steps between neighbors: a whole number after rounding. The
-        // leading bit of a normal number carries into the exponent.
+        // The distance from zero in units of the spacing: an integer after rounding. The leading
+        // bit of a normal number carries into the exponent.
         let steps = libm::rint(x * power_of_two(self.mantissa.cast_signed() - exponent)) as u32;
         ((exponent - least).cast_unsigned() << self.mantissa) + steps
     }
@@ -114,7 +114,7 @@ impl Layout {
     }
 }
 
-/// Where the first bit of `x` is, where that is not too small for a normal number.
+/// Returns the exponent of `x`, if `x` is large enough for a normal number.
 fn exponent(x: f64) -> i32 {
     (x.to_bits() >> 52 & 0x7ff) as i32 - 1023
 }
@@ -123,42 +123,42 @@ fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(u64::from((exponent + 1023).cast_unsigned()) << 52)
 }
 
-/// A type of 8 bits that `Cast` can fill without saturation.
+/// An 8-bit type that `Cast` can convert to without saturation.
 pub trait Float8: Real {
-    /// As [`Real::nearest`], but what is too large is infinite, or no number in a type without
+    /// [`Real::nearest`], but a number that is too large becomes infinite, or NaN in a type without
     /// infinities.
     fn unsaturated(x: Exact) -> Self;
 }
 
-/// What all types here have.
+/// Implements the methods that all types here share.
 macro_rules! byte {
     ($T:ident: $bits:literal bits) => {
         impl $T {
-            /// The number of the low bits of `bits`.
+            /// Creates a number from the low bits of `bits`.
             #[inline(always)]
             pub const fn from_bits(bits: u8) -> $T {
                 $T(bits << (8 - $bits) >> (8 - $bits))
             }
 
-            /// The bits.
+            /// Returns the bits.
             #[inline(always)]
             pub const fn to_bits(self) -> u8 {
                 self.0
             }
 
-            /// The byte in memory.
+            /// Returns the byte in memory.
             #[inline(always)]
             pub const fn to_le_bytes(self) -> [u8; 1] {
                 [self.0]
             }
 
-            /// The number of the low bits of a byte.
+            /// Creates a number from the low bits of a byte.
             #[inline(always)]
             pub const fn from_le_bytes([bits]: [u8; 1]) -> $T {
                 $T::from_bits(bits)
             }
 
-            /// What is nearest to `x`, as [`Real::nearest`] says.
+            /// Returns the number nearest to `x`, as [`Real::nearest`] does.
             pub fn from_f32(x: f32) -> $T {
                 $T::nearest(Exact::Single(x))
             }
@@ -208,7 +208,7 @@ macro_rules! small_floats {
         byte!($T: $bits bits);
 
         impl $T {
-            /// Exactly the number.
+            /// Converts to `f32`, exactly.
             pub fn to_f32(self) -> f32 {
                 $layout.decode(self.0)
             }
@@ -220,7 +220,7 @@ macro_rules! small_floats {
                 Exact::Single(self.to_f32())
             }
 
-            /// What is too large, or infinite, is the largest.
+            /// A number that is too large, or infinite, becomes the largest.
             #[inline]
             fn nearest(x: Exact) -> $T {
                 $T($layout.encode(x.sticky(), Overflow::Saturates))
@@ -238,11 +238,11 @@ small_floats! {
     F8E5M2: 8 bits, E5M2;
     /// 5 bits of exponent and 2 of mantissa: up to 57344, no infinity, no negative zero.
     F8E5M2FNUZ: 8 bits, E5M2FNUZ;
-    /// 2 bits of exponent and 1 of mantissa: up to 6, and nothing but numbers.
+    /// 2 bits of exponent and 1 of mantissa: up to 6, neither infinity nor NaN.
     F4E2M1: 4 bits, E2M1;
-    /// 2 bits of exponent and 3 of mantissa: up to 7.5, and nothing but numbers.
+    /// 2 bits of exponent and 3 of mantissa: up to 7.5, neither infinity nor NaN.
     F6E2M3: 6 bits, E2M3;
-    /// 3 bits of exponent and 2 of mantissa: up to 28, and nothing but numbers.
+    /// 3 bits of exponent and 2 of mantissa: up to 28, neither infinity nor NaN.
     F6E3M2: 6 bits, E3M2;
 }
 
@@ -264,31 +264,31 @@ unsaturated! {
     F8E5M2FNUZ: E5M2FNUZ;
 }
 
-/// A power of two, from 2^-127 to 2^127, or no number: a scale. Its default is the smallest.
+/// A power of two from 2^-127 to 2^127, or NaN: a scale. The default is the smallest.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct F8E8M0(u8);
 
 byte!(F8E8M0: 8 bits);
 
-/// How a number becomes a power of two.
+/// The rounding to a power of two.
 #[derive(Clone, Copy)]
 enum Rounding {
     Up,
     Down,
-    /// Halfway between two is up.
+    /// To nearest, halves up.
     Nearest,
 }
 
 impl F8E8M0 {
-    /// What stands for no number.
+    /// NaN.
     pub const NAN: F8E8M0 = F8E8M0(0xff);
     /// The largest: 2^127.
     pub const MAX: F8E8M0 = F8E8M0(0xfe);
     /// The smallest: 2^-127.
     pub const MIN: F8E8M0 = F8E8M0(0);
 
-    /// Exactly the number.
+    /// Converts to `f32`, exactly.
     pub fn to_f32(self) -> f32 {
         match self.0 {
             0xff => f32::NAN,
@@ -296,22 +296,22 @@ impl F8E8M0 {
         }
     }
 
-    /// The power of two nearest to `x`, halfway up; beyond the ends it is the last.
+    /// Returns the power of two nearest to `x`, halves up; saturates.
     pub fn rounded(x: Exact) -> F8E8M0 {
         F8E8M0::encode(x, Rounding::Nearest, Overflow::Saturates)
     }
 
-    /// The power of two nearest to `x`, halfway up; beyond the ends it is no number.
+    /// Returns the power of two nearest to `x`, halves up; NaN out of range.
     pub fn rounded_unsaturated(x: Exact) -> F8E8M0 {
         F8E8M0::encode(x, Rounding::Nearest, Overflow::Escapes)
     }
 
-    /// The largest power of two that is not above `x`; beyond the ends it is the last.
+    /// Returns the largest power of two that is at most `x`; saturates.
     pub fn below(x: Exact) -> F8E8M0 {
         F8E8M0::encode(x, Rounding::Down, Overflow::Saturates)
     }
 
-    /// The largest power of two that is not above `x`; beyond the ends it is no number.
+    /// Returns the largest power of two that is at most `x`; NaN out of range.
     pub fn below_unsaturated(x: Exact) -> F8E8M0 {
         F8E8M0::encode(x, Rounding::Down, Overflow::Escapes)
     }
@@ -343,8 +343,8 @@ impl Real for F8E8M0 {
         Exact::Single(self.to_f32())
     }
 
-    /// The smallest power of two that is not below `x`; beyond the ends it is the last. There is
-    /// none for what is negative.
+    /// Returns the smallest power of two that is at least `x`; saturates. NaN for a negative
+    /// number.
     #[inline]
     fn nearest(x: Exact) -> F8E8M0 {
         F8E8M0::encode(x, Rounding::Up, Overflow::Saturates)
@@ -362,8 +362,8 @@ impl Float8 for F8E8M0 {
 mod tests {
     use super::*;
 
-    /// Holds a type with `bits` bits against the laws of rounding: every number is itself, and
-    /// between two neighbors the middle goes to the even one and the rest to the nearer one.
+    /// Checks the rounding of a type with `bits` bits: every value maps to itself, the midpoint of
+    /// two neighbors to the even one, and other numbers to the nearer one.
     fn check<T: Real>(bits: u32, largest: f32, from: fn(u8) -> T, to: fn(T) -> (u8, f32)) {
         let sign = 1u8 << (bits - 1);
         let mut previous = (0, 0.0);
@@ -432,7 +432,7 @@ mod tests {
             assert_eq!(bits!(x, nearest), saturated, "{x}");
             assert_eq!(bits!(x, unsaturated), unsaturated, "{x}");
         }
-        // The middle between the largest and what would come next.
+        // The midpoint between the largest number and the next one.
         assert_eq!(F8E4M3FN::unsaturated(464.0f32.exact()).to_bits(), 0x7e);
         assert_eq!(F8E4M3FN::unsaturated(464.1f32.exact()).to_bits(), 0x7f);
         assert_eq!(F8E5M2::unsaturated(61_440.0f32.exact()).to_bits(), 0x7c);

@@ -1,4 +1,4 @@
-//! Whole numbers of 2 and 4 bits. Each takes a byte in memory.
+//! Integers of 2 and 4 bits. Each value takes a byte in memory.
 
 use crate::{Elem, Exact, Real};
 use core::fmt;
@@ -16,25 +16,25 @@ macro_rules! small_ints {
             /// The largest.
             pub const MAX: $T = $T($Byte::MAX >> (8 - $bits));
 
-            /// The number of the low bits of `x`.
+            /// Creates a number from the low bits of `x`.
             #[inline(always)]
             pub const fn new(x: $Byte) -> $T {
                 $T(x << (8 - $bits) >> (8 - $bits))
             }
 
-            /// The number.
+            /// Returns the number.
             #[inline(always)]
             pub const fn get(self) -> $Byte {
                 self.0
             }
 
-            /// The byte in memory; a negative number is negative there, too.
+            /// Returns the byte in memory, sign-extended.
             #[inline(always)]
             pub const fn to_le_bytes(self) -> [u8; 1] {
                 self.0.to_le_bytes()
             }
 
-            /// The number of the low bits of a byte.
+            /// Creates a number from the low bits of a byte.
             #[inline(always)]
             pub const fn from_le_bytes(bytes: [u8; 1]) -> $T {
                 $T::new($Byte::from_le_bytes(bytes))
@@ -67,7 +67,7 @@ macro_rules! small_ints {
                 Exact::$Exact($Wide::from(self.0))
             }
 
-            /// The low bits also of what had a fraction.
+            /// Keeps the low bits, for numbers with a fraction, too.
             #[inline(always)]
             fn nearest(x: Exact) -> $T {
                 let whole = match x {
@@ -83,13 +83,13 @@ macro_rules! small_ints {
 }
 
 small_ints! {
-    /// A whole number from -2 to 1.
+    /// An integer from -2 to 1.
     I2(i8): 2 bits, Signed i64;
-    /// A whole number from -8 to 7.
+    /// An integer from -8 to 7.
     I4(i8): 4 bits, Signed i64;
-    /// A whole number from 0 to 3.
+    /// An integer from 0 to 3.
     U2(u8): 2 bits, Unsigned u64;
-    /// A whole number from 0 to 15.
+    /// An integer from 0 to 15.
     U4(u8): 4 bits, Unsigned u64;
 }
 

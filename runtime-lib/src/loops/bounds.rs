@@ -1,7 +1,7 @@
-//! How far into its slices a kernel reaches. The sizes and distances of a call are any numbers, so what
-//! they come to may be more than a number holds: it is then as far as no slice reaches, not near again.
+//! Bounds checks of unsafe kernels: the last element that a call touches. Sizes and strides are
+//! arbitrary numbers, so an overflow saturates to an index beyond any slice.
 
-/// A sum of products.
+/// Returns a saturating sum of products.
 #[inline(always)]
 pub(crate) fn reach<const TERMS: usize, const FACTORS: usize>(
     terms: [[usize; FACTORS]; TERMS],
@@ -12,7 +12,7 @@ pub(crate) fn reach<const TERMS: usize, const FACTORS: usize>(
     })
 }
 
-/// From how many places on a slice has so many elements.
+/// Returns the number of positions at which `count` elements fit in a slice.
 #[inline(always)]
 pub(crate) fn places<T>(x: &[T], count: usize) -> usize {
     (x.len() + 1).saturating_sub(count)

@@ -1,4 +1,4 @@
-//! The loops of operators with two or three operands of shapes that are stretched to one.
+//! Loops over two or three operands that broadcast to one shape.
 
 use crate::Number;
 use crate::loops::geometry::{Broadcast, Broadcast3};
@@ -18,7 +18,7 @@ pub(crate) fn zip<A, B, Y>(
     zip_rows(a, b, y, geometry, |a, b, y, steps| zip_row(a, b, y, steps, &f));
 }
 
-/// `row` of each row of the result and the operands from there on, with their steps.
+/// Calls `row` with each row of the result, and the offsets and strides of the operands.
 #[inline(always)]
 fn zip_rows<A, B, Y>(
     a: &[A],
@@ -81,7 +81,7 @@ pub(crate) fn zip_in_place<Y, B>(
     zip_rows_in_place(y, b, geometry, |y, b, step| zip_row_in_place(y, b, step, &f));
 }
 
-/// `row` of each row of the result and the operand from there on, with its step.
+/// Calls `row` with each row of the result, and the offset and stride of the operand.
 #[inline(always)]
 fn zip_rows_in_place<Y, B>(
     y: &mut [Y],
@@ -125,7 +125,7 @@ fn zip_row_in_place<Y, B>(y: &mut [Y], b: &[B], step: usize, f: impl Fn(&Y, &B) 
     }
 }
 
-/// [`zip`] of `f32`, compiled for each level.
+/// [`zip`] of `f32`, compiled for each SIMD level.
 #[inline(always)]
 fn zip_at_level(
     a: &[f32],
@@ -167,7 +167,7 @@ impl<F: Fn(f32, f32) -> f32> WithSimd for ZipRow<'_, F> {
     }
 }
 
-/// [`zip_in_place`] of `f32`, compiled for each level.
+/// [`zip_in_place`] of `f32`, compiled for each SIMD level.
 #[inline(always)]
 fn zip_in_place_at_level(
     y: &mut [f32],
@@ -206,7 +206,7 @@ impl<F: Fn(f32, f32) -> f32> WithSimd for ZipRowInPlace<'_, F> {
     }
 }
 
-/// The arithmetic of `f32`, compiled once, here, for each level.
+/// Arithmetic of `f32`, instantiated once, here, for each SIMD level.
 pub(crate) mod fast {
     use super::*;
 
@@ -235,7 +235,7 @@ pub(crate) mod fast {
     }
 }
 
-/// [`zip`], in the way that `fast` does it for `f32`.
+/// [`zip`] that calls `fast` for `f32`.
 #[inline(always)]
 pub(crate) fn zip_fast<T: Number>(
     (a, b): (&[T], &[T]),
@@ -250,7 +250,7 @@ pub(crate) fn zip_fast<T: Number>(
     }
 }
 
-/// [`zip_in_place`], in the way that `fast` does it for `f32`.
+/// [`zip_in_place`] that calls `fast` for `f32`.
 #[inline(always)]
 pub(crate) fn zip_fast_in_place<T: Number>(
     y: &mut [T],
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
     use crate::loops::geometry::broadcast_strides;
 
-    /// Every shape of three axes up to size 3, and every way to repeat an operand along them.
+    /// Checks every shape of three axes up to size 3, and every way to broadcast an operand to it.
     fn shapes(check: impl Fn([usize; 3], [[usize; 3]; 3])) {
         for code in 0..27 * 8 * 8 {
             let sizes = [code % 3 + 1, code / 3 % 3 + 1, code / 9 % 3];

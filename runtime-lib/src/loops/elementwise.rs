@@ -1,8 +1,8 @@
-//! The loops of functions of one element.
+//! Loops over the elements of one operand.
 
 use crate::{Elem, Float, Number};
 
-/// How many elements are copied, widened or narrowed at a time, so that they stay in the cache.
+/// Elements that are copied or converted together, so that they stay in the cache.
 const BLOCK: usize = 256;
 
 /// Writes `f` of each element of `x`.
@@ -22,7 +22,7 @@ pub(crate) fn map_in_place<A: Copy>(y: &mut [A], f: impl Fn(A) -> A) {
     }
 }
 
-/// Writes `f` of each element of `x`, in the way that `vectors` does in place for `f32`.
+/// Writes `f` of each element of `x`; `f32` uses `vectors` in place.
 #[inline(always)]
 pub(crate) fn map_fast<T: Number>(
     x: &[T],
@@ -39,7 +39,7 @@ pub(crate) fn map_fast<T: Number>(
     }
 }
 
-/// Replaces each element by `f` of it, in the way that `vectors` does for `f32`.
+/// Replaces each element by `f` of it; `f32` uses `vectors`.
 #[inline(always)]
 pub(crate) fn map_fast_in_place<T: Number>(
     y: &mut [T],
@@ -52,7 +52,7 @@ pub(crate) fn map_fast_in_place<T: Number>(
     }
 }
 
-/// [`map_fast`] for a function that the 16-bit types calculate in `f32`.
+/// [`map_fast`] for a function that 16-bit types compute in `f32`.
 #[inline(always)]
 pub(crate) fn map_float<T: Float>(
     x: &[T],
@@ -66,7 +66,7 @@ pub(crate) fn map_float<T: Float>(
     }
 }
 
-/// [`map_fast_in_place`] for a function that the 16-bit types calculate in `f32`.
+/// [`map_fast_in_place`] for a function that 16-bit types compute in `f32`.
 #[inline(always)]
 pub(crate) fn map_float_in_place<T: Float>(
     y: &mut [T],

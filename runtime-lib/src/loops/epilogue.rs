@@ -1,10 +1,10 @@
-//! The functions that follow a sum: the epilogues of products and convolutions, and the
-//! activations of recurrent networks.
+//! Activation functions in the epilogues of matrix products and convolutions, and in recurrent
+//! networks.
 
 use crate::simd::{Simd, WithSimd, dispatch, math};
 use crate::{Float, Number};
 
-/// A function of one number. The attributes are named as ONNX names them.
+/// An activation function. Parameters are named after ONNX's attributes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     /// `x`
@@ -13,10 +13,10 @@ pub enum Activation {
     Relu,
     /// `x`, or `alpha · x` below 0
     LeakyRelu {
-        /// The gradient below 0.
+        /// The derivative below 0.
         alpha: f32,
     },
-    /// `x`, or 0 where `x ≤ alpha`. (Recurrent operators say `x < alpha`: their `alpha` is the
+    /// `x`, or 0 where `x ≤ alpha`. (Recurrent operators specify `x < alpha`; their `alpha` is the
     /// next smaller number.)
     ThresholdedRelu {
         /// The threshold.
@@ -33,7 +33,7 @@ pub enum Activation {
     Sigmoid,
     /// `min(max(alpha · x + beta, 0), 1)`
     HardSigmoid {
-        /// The gradient.
+        /// The derivative.
         alpha: f32,
         /// The value at 0.
         beta: f32,
@@ -49,7 +49,7 @@ pub enum Activation {
     },
     /// `alpha · x + beta`
     Affine {
-        /// The gradient.
+        /// The derivative.
         alpha: f32,
         /// The value at 0.
         beta: f32,
@@ -63,7 +63,7 @@ pub enum Activation {
     Selu {
         /// The factor below 0.
         alpha: f32,
-        /// The factor of all.
+        /// The factor of the result.
         gamma: f32,
     },
     /// `x`, or `alpha · (e^(x/alpha) - 1)` below 0
@@ -94,7 +94,7 @@ pub enum Activation {
 const SQRT_HALF: f64 = core::f64::consts::FRAC_1_SQRT_2;
 /// √(2/π).
 const SQRT_2_PI: f64 = 0.797_884_560_802_865_4;
-/// The factor of x³ in the approximation of Gelu.
+/// The coefficient of x³ in the approximation of Gelu.
 const GELU_CUBE: f64 = 0.044_715;
 
 impl Activation {
@@ -105,7 +105,7 @@ impl Activation {
         self.apply_rows(y, 1, cols, cols);
     }
 
-    /// `y[i] = f(y[i])` for `rows` times `cols` numbers, whose rows start `stride` apart.
+    /// `y[i] = f(y[i])` for `rows` × `cols` elements with a row stride of `stride`.
     #[inline(never)]
     pub(crate) fn apply_rows(self, y: &mut [f32], rows: usize, cols: usize, stride: usize) {
         if self != Activation::Identity && cols > 0 {
@@ -113,20 +113,20 @@ impl Activation {
         }
     }
 
-    /// `f(x)`, for one number of any type.
-    // Inlined, so that of a function known when the program is compiled no other is left.
+    /// Inlined, so that a function that is a constant at compile time leaves no other code.
+    // Returns `f(x)` for one number of any type.
     #[inline(always)]
     pub fn of<T: Float>(self, x: T) -> T {
         T::narrow(self.of_wide(x.widen()))
     }
 
-    /// Whether it does no more than to keep numbers between two bounds.
+    /// Whether the function only clamps.
     #[inline(always)]
     pub(crate) fn only_caps(self) -> bool {
         matches!(self, Activation::Identity | Activation::Relu | Activation::Clip { .. })
     }
 
-    /// `y = f(y)` in few instructions: what only caps numbers has a loop in common.
+    /// `y = f(y)` in little code: functions that only clamp share a loop.
     #[inline(always)]
     pub(crate) fn apply_small(self, y: &mut [f32]) {
         match self {
@@ -136,7 +136,7 @@ impl Activation {
         }
     }
 
-    /// `y = f(y)`, number by number.
+    /// `y = f(y)`, element by element.
     #[inline(always)]
     pub(crate) fn apply_each<'y, T: Float>(self, y: impl Iterator<Item = &'y mut T>) {
         if self != Activation::Identity {
@@ -157,7 +157,7 @@ impl Activation {
             Activation::Identity => x,
             Activation::Relu => Number::maximum(x, zero),
             Activation::LeakyRelu { alpha } => below(c(alpha).mul(x)),
-            // Zero where nothing is larger, so for what is no number, too.
+            // NaN compares as not larger, so it becomes zero.
             Activation::ThresholdedRelu { alpha } if x > c(alpha) => x,
             Activation::ThresholdedRelu { .. } => zero,
             Activation::Clip { min, max } => clamp(x, c(min), c(max)),
@@ -188,7 +188,7 @@ impl Activation {
     }
 }
 
-/// Keeps each number between two bounds.
+/// Clamps each element.
 #[inline(never)]
 fn cap_each(y: &mut [f32], low: f32, high: f32) {
     for y in y {
@@ -202,15 +202,15 @@ fn softplus<T: Float>(x: T) -> T {
     Number::maximum(x, T::ZERO).add(x.abs().neg().exp().ln_1p())
 }
 
-/// Below this, `e^x` has few bits in single precision, and is less than the last one of 1.
+/// Below this, `e^x` has few bits in `f32`, and is less than one unit in the last place of 1.
 const SMALL: f64 = -80.0;
 
 /// `x / (1 + e^-z)`.
 fn gated<T: Float>(x: T, z: f64) -> T {
-    // At an end where nothing is left of e^z in any type.
+    // Below this, nothing is left of e^z in any type.
     let z = z.max(-1500.0);
     let near = T::from_f64(z);
-    // What z is more than the nearest number of the type.
+    // The difference of z and its nearest number of the type.
     let left = T::from_f64(z - near.to_f64());
     let exp = |x: T| {
         let e = x.exp();
@@ -245,13 +245,13 @@ fn mish<T: Float>(x: T) -> T {
 
 /// `x Φ(x)`, with the distribution function `Φ` of the normal distribution.
 fn gelu<T: Float>(x: T) -> T {
-    // In double precision: in single precision the argument's rounding would come out as many
-    // times larger as it is, and results have more bits than Φ where that is subnormal.
+    // In `f64`: in `f32` the rounding error of the argument would be amplified, and results have
+    // more bits than a subnormal Φ.
     let x = x.to_f64();
     T::from_f64(0.5 * x * libm::erfc(-SQRT_HALF * x))
 }
 
-/// Keeps `rows` times `cols` numbers, whose rows start `stride` apart, between two bounds.
+/// Clamps `rows` × `cols` elements with a row stride of `stride`.
 #[inline(never)]
 pub(crate) fn cap_rows(
     (min, max): (f32, f32),
@@ -288,7 +288,7 @@ impl Rows<'_> {
     }
 }
 
-/// `f` over the rows, inlined as [`crate::simd`] asks.
+/// Applies `f` to the rows, inlined as [`crate::simd`] requires.
 macro_rules! each {
     ($rows:ident, $s:ident, |$x:ident| $y:expr) => {
         $rows.each(
@@ -370,7 +370,7 @@ impl WithSimd for Apply<'_> {
     }
 }
 
-/// `min(max(x, min), max)`; the number comes second, so that NaN stays.
+/// `min(max(x, min), max)`; the element is the second operand, so that NaN is kept.
 #[inline(always)]
 fn clip<S: Simd>(s: S, x: S::F32, min: f32, max: f32) -> S::F32 {
     s.min(s.splat(max), s.max(s.splat(min), x))
@@ -431,7 +431,7 @@ mod tests {
                 f.apply(&mut y);
                 for (&x, &y) in x.iter().zip(&y) {
                     let truth = f.of(f64::from(x));
-                    // Where two terms cancel, the error is that of the larger one.
+                    // Where two terms cancel, the error is relative to the larger one.
                     let bound = 1e-6 * truth.abs().max(x.abs().into()).max(0.1);
                     let near = (f64::from(y) - truth).abs() <= bound;
                     assert!(near, "{level:?}: {f:?} of {x} is {y}, not {truth}");

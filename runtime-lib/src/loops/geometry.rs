@@ -1,10 +1,10 @@
-//! What a kernel is told of its tensors: sizes, strides, and no more.
+//! The geometry of tensors: sizes and strides.
 //!
 //! Strides count elements. The stride of an axis of size one is never used.
 
 use crate::error::{Error, Result};
 
-/// A tensor seen from one of its axes: `outer · len · inner` elements.
+/// A tensor as seen from one axis: `outer · len · inner` elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
     /// The product of the sizes before the axis.
@@ -15,7 +15,7 @@ pub struct Axis {
     pub inner: usize,
 }
 
-/// Two operands that are stretched to one shape: a stride is 0 where an operand is repeated.
+/// Two operands that broadcast to one shape: a stride is 0 along a broadcast axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Broadcast<'a> {
     /// The sizes of the result, which is contiguous.
@@ -26,7 +26,7 @@ pub struct Broadcast<'a> {
     pub b: &'a [usize],
 }
 
-/// Three operands that are stretched to one shape: a stride is 0 where an operand is repeated.
+/// Three operands that broadcast to one shape: a stride is 0 along a broadcast axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Broadcast3<'a> {
     /// The sizes of the result, which is contiguous.
@@ -39,50 +39,50 @@ pub struct Broadcast3<'a> {
     pub c: &'a [usize],
 }
 
-/// Some elements of a tensor: the axes of a view and how far apart their elements lie.
+/// A strided view of a tensor.
 #[derive(Clone, Copy, Debug)]
 pub struct Strided<'a> {
     /// The sizes of the view.
     pub sizes: &'a [usize],
-    /// The strides of its axes, negative where they are crossed backward.
+    /// The strides of its axes, negative for reversed axes.
     pub strides: &'a [isize],
-    /// Where its first element lies.
+    /// The offset of its first element.
     pub start: usize,
 }
 
-/// The sizes of an operand and of the result that it is spread over.
+/// The shapes of an operand and of the result that repeats it.
 #[derive(Clone, Copy, Debug)]
 pub struct Shapes<'a> {
-    /// The sizes of the operand; it may lack axes in front.
+    /// The sizes of the operand; leading axes may be missing.
     pub from: &'a [usize],
     /// The sizes of the result.
     pub to: &'a [usize],
 }
 
-/// How many elements are put before and after a tensor along each axis; a negative number takes
-/// elements away.
+/// The numbers of elements added before and after a tensor along each axis; negative numbers remove
+/// elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Pads<'a> {
     /// The sizes of the tensor.
     pub sizes: &'a [usize],
-    /// What is put before it.
+    /// The elements added before.
     pub before: &'a [isize],
-    /// What is put after it.
+    /// The elements added after.
     pub after: &'a [isize],
 }
 
-/// A pile of matrices.
+/// A batch of matrices.
 #[derive(Clone, Copy, Debug)]
 pub struct Planes {
     /// The number of matrices.
     pub count: usize,
-    /// The number of rows in each.
+    /// The number of rows of a matrix.
     pub rows: usize,
-    /// The number of columns in each.
+    /// The number of columns of a matrix.
     pub columns: usize,
 }
 
-/// Blocks that slide over an image of any number of axes.
+/// Sliding blocks of an image of any rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks<'a> {
     /// The number of images.
@@ -91,57 +91,57 @@ pub struct Blocks<'a> {
     pub image: &'a [usize],
     /// The sizes of a block.
     pub block: &'a [usize],
-    /// How many blocks there are along each axis.
+    /// The number of blocks along each axis.
     pub places: &'a [usize],
-    /// How far apart the blocks lie.
+    /// The strides of the blocks.
     pub strides: &'a [usize],
-    /// How far apart the elements of a block lie.
+    /// The dilations of the elements of a block.
     pub dilations: &'a [usize],
-    /// How far before the image the first block begins.
+    /// The padding before the image.
     pub pads: &'a [usize],
 }
 
-/// The axes that a reduction keeps and those that it does away with.
+/// The kept and the reduced axes of a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Reduction<'a> {
-    /// The sizes of the axes that are kept: those of the result, which is contiguous.
+    /// The sizes of the kept axes: those of the result, which is contiguous.
     pub kept: &'a [usize],
-    /// Their strides in the operand.
+    /// The strides of the kept axes in the operand.
     pub kept_strides: &'a [usize],
-    /// The sizes of the other axes, the one with the smallest stride last.
+    /// The sizes of the reduced axes, the one with the smallest stride last.
     pub reduced: &'a [usize],
-    /// Their strides in the operand.
+    /// The strides of the reduced axes in the operand.
     pub reduced_strides: &'a [usize],
 }
 
-/// Elements of a tensor that are picked one by one, each by an index along one axis.
+/// The geometry of gathering single elements by an index along one axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<'a> {
     /// The sizes of the indices.
     pub sizes: &'a [usize],
-    /// The strides of the tensor, 0 along the axis that the indices point into.
+    /// The strides of the tensor, 0 along the indexed axis.
     pub strides: &'a [usize],
-    /// The size of that axis.
+    /// The size of the indexed axis.
     pub len: usize,
-    /// Its stride.
+    /// The stride of the indexed axis.
     pub step: usize,
 }
 
-/// Slices of tensors that are picked by an index along each of their first axes.
+/// The geometry of gathering slices by an index along each of the first axes.
 #[derive(Clone, Copy, Debug)]
 pub struct Points<'a> {
     /// The number of tensors.
     pub batch: usize,
-    /// The number of points in each.
+    /// The number of points per tensor.
     pub count: usize,
-    /// The sizes of the axes that the indices point into.
+    /// The sizes of the indexed axes.
     pub sizes: &'a [usize],
-    /// The number of elements in a slice.
+    /// The number of elements of a slice.
     pub inner: usize,
 }
 
-/// Writes the row-major strides of a tensor of `sizes`: 0 for axes of size one and for those
-/// that `strides` has in front of them, so that the result serves in a [`Broadcast`].
+/// Writes the row-major strides of a tensor of `sizes`: 0 for axes of size one and for the
+/// additional leading axes of `strides`, so that the result serves in a [`Broadcast`].
 pub fn broadcast_strides(strides: &mut [usize], sizes: &[usize]) {
     debug_assert!(sizes.len() <= strides.len(), "an operand has at most the axes of the result");
     let missing = strides.len() - sizes.len();
@@ -153,7 +153,11 @@ pub fn broadcast_strides(strides: &mut [usize], sizes: &[usize]) {
     strides[..missing].fill(0);
 }
 
-/// Writes the sizes that tensors of sizes `a` and `b` are stretched to.
+/// Writes the sizes that tensors of sizes `a` and `b` broadcast to.
+///
+/// # Errors
+///
+/// Sizes that do not broadcast.
 pub fn broadcast_sizes(sizes: &mut [usize], a: &[usize], b: &[usize]) -> Result {
     let rank = sizes.len();
     debug_assert_eq!(rank, a.len().max(b.len()), "the result has the axes of the longer operand");

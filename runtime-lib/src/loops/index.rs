@@ -1,11 +1,15 @@
-//! Indices and sizes that are values of a tensor, checked.
+//! Checked conversion of tensor elements to indices and sizes.
 
 use crate::error::{Error, Result};
 use crate::loops::geometry::{Elements, Points};
 use crate::loops::walk::{Row, walk};
 use crate::{Integer, Number};
 
-/// The place that an index points to, where a negative one counts from the end.
+/// Converts an index; a negative one counts from the end.
+///
+/// # Errors
+///
+/// An index out of range.
 #[inline(always)]
 pub(crate) fn index<I: Integer>(index: I, size: usize) -> Result<usize> {
     let signed = index.to_i64();
@@ -16,20 +20,29 @@ pub(crate) fn index<I: Integer>(index: I, size: usize) -> Result<usize> {
     place.ok_or(Error::Index { index: signed, size })
 }
 
-/// A size that is not negative.
+/// Converts a size.
+///
+/// # Errors
+///
+/// A negative size.
 #[inline]
 pub(crate) fn size<I: Integer>(size: I) -> Result<usize> {
     usize::try_from(size.to_i64()).map_err(|_| Error::Value("a size is negative"))
 }
 
-/// Where `axes`, which are all axes where it is absent, names `axis` of a tensor of `rank` axes.
+/// Returns the position of `axis` in `axes`, which are all axes if absent, of a tensor of `rank`
+/// axes.
 #[inline]
 pub(crate) fn position<I: Integer>(axes: Option<&[I]>, axis: usize, rank: usize) -> Option<usize> {
     let Some(axes) = axes else { return Some(axis) };
     axes.iter().position(|&named| index(named, rank) == Ok(axis))
 }
 
-/// Refuses axes that are not there or that are named twice.
+/// Checks that axes exist and are distinct.
+///
+/// # Errors
+///
+/// An axis out of range, or given twice.
 pub(crate) fn check_axes<I: Integer>(axes: &[I], rank: usize) -> Result {
     for (i, &axis) in axes.iter().enumerate() {
         let axis = index(axis, rank)?;
@@ -40,32 +53,40 @@ pub(crate) fn check_axes<I: Integer>(axes: &[I], rank: usize) -> Result {
     Ok(())
 }
 
-/// Refuses a slice that does not have as many elements as the sizes say.
+/// Checks that a slice has as many elements as the sizes.
+///
+/// # Errors
+///
+/// Another number of elements.
 pub(crate) fn check_length(found: usize, sizes: impl Iterator<Item = usize>) -> Result {
     let expected = sizes.fold(1, usize::saturating_mul);
     if found == expected { Ok(()) } else { Err(Error::Length { expected, found }) }
 }
 
-/// A place in a table that the compiler wrote.
+/// Converts an index from a table that the compiler wrote.
 #[inline(always)]
 pub(crate) fn place(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// A size as a number of a tensor.
+/// Converts a size to an element.
 #[inline]
 pub(crate) fn number<T: Number>(size: usize) -> T {
     T::from_f64(u64::try_from(size).unwrap_or(u64::MAX).to_f64())
 }
 
-/// A size as an element of an index tensor.
+/// Converts a size to an element of an index tensor.
 #[inline]
 pub(crate) fn signed(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
 impl Elements<'_> {
-    /// Calls `visit` with where each index points to, and where it stands itself.
+    /// Calls `visit` with the offset that each index refers to, and the offset of the index.
+    ///
+    /// # Errors
+    ///
+    /// An index out of range.
     #[inline(always)]
     pub(crate) fn each<I: Integer>(
         self,
@@ -95,8 +116,11 @@ impl Elements<'_> {
 }
 
 impl Points<'_> {
-    /// Calls `visit` with the number of the slice that each point names, and the number of the
-    /// point.
+    /// Calls `visit` with the slice that each point refers to, and the point.
+    ///
+    /// # Errors
+    ///
+    /// An index out of range.
     #[inline(always)]
     pub(crate) fn each<I: Integer>(
         self,

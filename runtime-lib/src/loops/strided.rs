@@ -1,12 +1,12 @@
-//! Copies between a contiguous tensor and one whose axes are crossed with strides, which is all
-//! that `Transpose`, `Slice`, `Expand`, `Concat`, `Split`, `DepthToSpace` and their like do.
+//! Copies between a contiguous tensor and a strided view: the loops of `Transpose`, `Slice`,
+//! `Expand`, `Concat`, `Split`, `DepthToSpace` and similar operators.
 
 use crate::Elem;
 use crate::loops::geometry::Strided;
 use crate::loops::walk::{Row, walk};
 use core::array::from_fn;
 
-/// Fills `y` with the elements of `x` that the strides say.
+/// Copies the elements of a strided view of `x` to `y`.
 pub fn copy_from<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
     let Strided { sizes, strides, start } = geometry;
     debug_assert_eq!(y.len(), sizes.iter().product(), "the result has the sizes");
@@ -43,7 +43,7 @@ pub(crate) fn copy_row<T: Elem>(x: &[T], at: usize, step: isize, y: &mut [T]) {
     }
 }
 
-/// Writes `x` over the elements of `y` that the strides say; the others stay.
+/// Copies `x` to the elements of a strided view of `y`; others do not change.
 pub fn copy_to<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
     let Strided { sizes, strides, start } = geometry;
     debug_assert_eq!(x.len(), sizes.iter().product(), "the operand has the sizes");
@@ -64,29 +64,29 @@ pub fn copy_to<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
     });
 }
 
-/// The last axis and the one that is contiguous in `x`, which change places.
+/// The last axis, and the axis that is contiguous in `x`, which are exchanged.
 struct Plane {
     /// The axis that has stride one in `x`.
     across: usize,
-    /// Its size: the number of rows of the result.
+    /// The size of that axis: the number of rows of the result.
     rows: usize,
-    /// Its stride in the result.
+    /// The stride of that axis in the result.
     stride_y: usize,
     /// The size of the last axis.
     columns: usize,
-    /// Its stride in `x`.
+    /// The stride of the last axis in `x`.
     stride_x: usize,
 }
 
-/// The side of the squares that a plane is cut into, so that each line of a cache that is read
-/// or written is used whole: 64 bytes of `f32`.
+/// The side of the tiles of a plane, one cache line of `f32` (64 bytes), so that each cache line is
+/// used completely.
 const SIDE: usize = 16;
 
-/// The side of the squares that fit into registers.
+/// The side of the tiles that fit in registers.
 const CORE: usize = 4;
 
 impl Plane {
-    /// The plane, where it is worth cutting into squares.
+    /// Returns the plane, if it is worth tiling.
     fn of(sizes: &[usize], strides: &[isize], row: &Row<1>) -> Option<Self> {
         let last = sizes.len().checked_sub(1)?;
         let across = (0..row.rank).rev().find(|&axis| strides[axis] == 1 && sizes[axis] != 1)?;
@@ -100,7 +100,7 @@ impl Plane {
         (plane.rows >= SIDE).then_some(plane)
     }
 
-    /// Copies the plane at every index over the other axes.
+    /// Copies the plane at every index of the other axes.
     fn copy_each<T: Elem>(&self, x: &[T], y: &mut [T], geometry: Strided<'_>) {
         let Strided { sizes, strides, start } = geometry;
         let (before, after) = (&sizes[..self.across], &sizes[self.across + 1..sizes.len() - 1]);
@@ -184,7 +184,7 @@ mod tests {
         for code in 0..64 * 729 {
             let sizes: [usize; 3] = from_fn(|axis| code >> (2 * axis) & 3);
             let strides = from_fn(|axis| steps[code / 64 / 9usize.pow(axis as u32) % 9]);
-            // As far into `x` as the backward axes reach.
+            // The offset that the reversed axes reach.
             let start = (0..3)
                 .map(|axis| sizes[axis].saturating_sub(1) * (-strides[axis]).max(0).unsigned_abs())
                 .sum();

@@ -1,7 +1,7 @@
-//! Walking along the axes that several tensors share. No storage is needed for an index, of
-//! whatever rank: an axis is a level of recursion, and the innermost axes are one row.
+//! Iteration over the axes that several tensors share. It stores no index, whatever the rank: each
+//! axis is a level of recursion, and the innermost axes form one row.
 
-/// A stride is unsigned, or signed where an axis may be read backward.
+/// A stride: unsigned, or signed where an axis may be reversed.
 pub(crate) trait Stride: Copy {
     fn signed(self) -> isize;
 }
@@ -20,11 +20,11 @@ impl Stride for isize {
     }
 }
 
-/// Calls `visit` with each tensor's offset, starting from `at`, for every index over `sizes`,
-/// the last axis fastest.
+/// Calls `visit` with each tensor's offset, starting from `at`, for every index over `sizes`, the
+/// last axis fastest.
 ///
-/// A visit is of a whole row, so that its call through a pointer costs little, while the walk is
-/// compiled once and not for every kernel and element type.
+/// A visit processes a whole row, so that its indirect call costs little, and the loop is compiled
+/// once instead of for every kernel and element type.
 pub(crate) fn walk<S: Stride, const N: usize>(
     sizes: &[usize],
     strides: [&[S]; N],
@@ -44,13 +44,13 @@ pub(crate) fn walk<S: Stride, const N: usize>(
     }
 }
 
-/// The longest run of last axes that each tensor crosses with steps of one length.
+/// The longest run of last axes that each tensor traverses with one stride.
 pub(crate) struct Row<const N: usize> {
     /// The number of axes before the run.
     pub rank: usize,
     /// The number of elements in the run.
     pub len: usize,
-    /// The step of each tensor within the run.
+    /// The stride of each tensor within the run.
     pub steps: [isize; N],
 }
 

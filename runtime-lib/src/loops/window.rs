@@ -1,39 +1,39 @@
-//! Where the elements of a sliding window lie, over any number of axes.
+//! Offsets of the elements of a sliding window, for any rank.
 
-/// A window that slides over an image.
+/// The geometry of a sliding window.
 #[derive(Clone, Copy)]
 pub(crate) struct Taps<'a> {
     /// The sizes of the image.
     pub size: &'a [usize],
-    /// How many places the window has along each axis.
+    /// The sizes of the output.
     pub out: &'a [usize],
     /// The sizes of the window.
     pub kernel: &'a [usize],
-    /// How far the places are apart.
+    /// The strides of the window.
     pub strides: &'a [usize],
-    /// How far the elements of the window are apart.
+    /// The dilations of the window.
     pub dilations: &'a [usize],
-    /// How far before the image the first place begins.
+    /// The padding before the image.
     pub pads: &'a [usize],
 }
 
 impl<'a> Taps<'a> {
-    /// How many elements the image has.
+    /// Returns the number of elements of the image.
     pub fn elements(&self) -> usize {
         self.size.iter().product()
     }
 
-    /// How many places the window has.
+    /// Returns the number of outputs.
     pub fn places(&self) -> usize {
         self.out.iter().product()
     }
 
-    /// How many elements the window has.
+    /// Returns the number of taps.
     pub fn taps(&self) -> usize {
         self.kernel.iter().product()
     }
 
-    /// Whether the window is the image.
+    /// Whether the window covers the image.
     pub fn is_whole(&self) -> bool {
         self.kernel == self.size
             && self.places() == 1
@@ -41,19 +41,19 @@ impl<'a> Taps<'a> {
             && self.dilations.iter().all(|&dilation| dilation == 1)
     }
 
-    /// A window that is the image, whose only axis has that size.
+    /// Returns a window that covers an image with one axis.
     pub fn whole(size: &'a [usize; 1]) -> Taps<'a> {
         Taps { size, out: &[1], kernel: size, strides: &[1], dilations: &[1], pads: &[0] }
     }
 
-    /// The last axis: size, places, elements of the window, stride, dilation and padding.
+    /// Returns the last axis: size, outputs, taps, stride, dilation and padding.
     pub fn last(&self) -> [usize; 6] {
         let Taps { size, out, kernel, strides, dilations, pads } = *self;
         [(size, 1), (out, 1), (kernel, 1), (strides, 1), (dilations, 1), (pads, 0)]
             .map(|(of, missing)| of.last().copied().unwrap_or(missing))
     }
 
-    /// The window without its last axis.
+    /// Returns the window without its last axis.
     pub fn without_last(&self) -> Taps<'a> {
         let but_last = |of: &'a [usize]| &of[..of.len().saturating_sub(1)];
         Taps {
@@ -66,7 +66,7 @@ impl<'a> Taps<'a> {
         }
     }
 
-    /// The window's last axis.
+    /// Returns the last axis of the window.
     pub fn only_last(&self) -> Taps<'a> {
         let last = |of: &'a [usize]| &of[of.len().saturating_sub(1)..];
         Taps {
@@ -79,14 +79,15 @@ impl<'a> Taps<'a> {
         }
     }
 
-    /// Which element of the image lies under an element of the window at a place, if any does.
+    /// Returns the image element under a tap at an output; `None` outside of the image.
     pub fn input(&self, mut place: usize, mut tap: usize) -> Option<usize> {
         let (mut input, mut distance) = (0, 1);
         for axis in (0..self.size.len()).rev() {
-            // There is an element of each for every axis, and none is 0; so said, no panic is left.
+            // Every list has a nonzero element per axis; checked access leaves no panic in the
+            // code.
             let of = |sizes: &[usize]| sizes.get(axis).copied();
             let (out, kernel, size) = (of(self.out)?, of(self.kernel)?, of(self.size)?);
-            // Divisions take time, and the first axis needs none.
+            // Divisions are slow, and the first axis needs none.
             let (at_place, at_tap) = if axis > 0 {
                 (place.checked_rem(out)?, tap.checked_rem(kernel)?)
             } else {
@@ -103,8 +104,8 @@ impl<'a> Taps<'a> {
         Some(input)
     }
 
-    /// The place at which an element of the window lies over an element of the image, if any does:
-    /// the inverse of [`Taps::input`].
+    /// Returns the output at which a tap covers an image element, if there is one: the inverse of
+    /// [`Taps::input`].
     pub fn place(&self, mut element: usize, mut tap: usize) -> Option<usize> {
         let (mut place, mut distance) = (0, 1);
         for axis in (0..self.size.len()).rev() {
@@ -123,14 +124,14 @@ impl<'a> Taps<'a> {
         Some(place)
     }
 
-    /// How many elements of the window at a place lie in the image, and in its padding if it is
-    /// told how far that reaches behind the image.
+    /// Returns the number of taps at an output inside of the image, and inside of its padding if
+    /// `ends` gives the padding after the image.
     pub fn count(&self, mut place: usize, ends: Option<&[usize]>) -> usize {
         let mut count = 1;
         for axis in (0..self.size.len()).rev() {
             let first = place % self.out[axis] * self.strides[axis];
             let (kernel, dilation) = (self.kernel[axis], self.dilations[axis]);
-            // Elements of the window before a limit.
+            // Returns the number of taps before a limit.
             let before = |limit: usize| limit.saturating_sub(first).div_ceil(dilation).min(kernel);
             let end = self.pads[axis] + self.size[axis];
             count *= match ends {
@@ -142,7 +143,7 @@ impl<'a> Taps<'a> {
         count
     }
 
-    /// Where an element of the image is when its axes count with other strides.
+    /// Converts the index of an image element to an offset with other strides.
     pub fn along(&self, mut input: usize, strides: &[usize]) -> usize {
         let mut at = 0;
         for (&size, &stride) in self.size.iter().zip(strides).rev() {

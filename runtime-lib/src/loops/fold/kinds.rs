@@ -1,4 +1,4 @@
-//! What many elements can be gathered to.
+//! The folds of reductions.
 
 use super::Fold;
 use crate::kernels::reduce::Reduce;
@@ -6,7 +6,7 @@ use crate::kernels::unary::exp_in_place;
 use crate::loops::index::number;
 use crate::{Float, Number};
 
-/// Writes a fold whose state is one number of the type that sums are gathered in.
+/// Declares a fold whose state is one accumulator.
 macro_rules! folds {
     ($($Name:ident $start:ident $join:ident |$x:ident| $summand:expr, |$sum:ident| $y:expr;)*) => {$(
         #[derive(Clone, Copy)]
@@ -80,7 +80,8 @@ pub(crate) struct LogSumExp<W> {
 }
 
 impl<W: Float> LogSumExp<W> {
-    /// What is taken from each `x`; nothing where the largest is infinite, and so the result.
+    /// Returns the number subtracted from each `x`; zero if the maximum, and so the result, is
+    /// infinite.
     #[inline(always)]
     fn shift(self) -> W {
         if self.max.abs() == W::HIGHEST { W::ZERO } else { self.max }

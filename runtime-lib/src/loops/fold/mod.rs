@@ -1,4 +1,4 @@
-//! The loops of reductions: many elements become one, along any set of axes.
+//! The loops of reductions along any axes.
 
 mod kinds;
 mod vectors;
@@ -10,27 +10,27 @@ use crate::loops::geometry::Reduction;
 use crate::loops::walk::{Row, walk};
 use crate::simd::{Simd, WithSimd, dispatch};
 
-/// How elements are gathered into one. Every method must be `#[inline(always)]`.
+/// Combines elements. Every method must be `#[inline(always)]`.
 pub(crate) trait Fold<T>: Copy {
-    /// What is known of the elements so far.
+    /// The accumulator.
     type State: Copy;
 
-    /// The state of no elements, which is the same for all of one reduction.
+    /// Returns the state of no elements.
     fn start(self) -> Self::State;
-    /// The state with one element more.
+    /// Adds an element.
     fn take(self, state: Self::State, x: T) -> Self::State;
-    /// The state of all elements of two states.
+    /// Combines two states.
     fn join(self, a: Self::State, b: Self::State) -> Self::State;
-    /// The result.
+    /// Returns the result.
     fn finish(self, state: Self::State) -> T;
 
-    /// The state of a slice.
+    /// Folds a slice.
     #[inline(always)]
     fn take_all(self, x: &[T]) -> Self::State
     where
         T: Copy,
     {
-        // Short slices are not worth a call.
+        // Short slices are not worth a function call.
         if x.len() < LANES {
             return x.iter().fold(self.start(), |state, &x| self.take(state, x));
         }
@@ -38,11 +38,11 @@ pub(crate) trait Fold<T>: Copy {
     }
 }
 
-/// How many states a slice is gathered in side by side: a few vectors.
+/// The number of parallel states of a slice: a few vectors.
 const LANES: usize = 32;
 
-/// How many elements a state takes at most before it is joined with others, so that the error of
-/// a sum of many numbers grows slowly.
+/// The most elements that a state accumulates before it is combined with others, so that the
+/// rounding error of a long sum grows slowly.
 const RUN: usize = 128;
 
 struct TakeAll<'a, T, F> {
@@ -59,7 +59,7 @@ impl<T: Copy, F: Fold<T>> WithSimd for TakeAll<'_, T, F> {
     }
 }
 
-/// The state of a slice, at a level.
+/// Folds a slice at a SIMD level.
 #[inline(always)]
 pub(crate) fn take_all_at<T: Copy, F: Fold<T>, S: Simd>(_: S, fold: F, x: &[T]) -> F::State {
     let mut state = fold.start();
@@ -86,7 +86,7 @@ pub(crate) fn take_all_at<T: Copy, F: Fold<T>, S: Simd>(_: S, fold: F, x: &[T]) 
     state
 }
 
-/// Reduces `x` to `y`. A result may depend on what is in its place before: `fold` is told.
+/// Reduces `x` to `y`. A result may depend on the previous element of `y`: `fold` receives it.
 #[inline(always)]
 pub(crate) fn reduce<T: Copy, F: Fold<T>>(
     x: &[T],
@@ -120,10 +120,10 @@ pub(crate) fn reduce<T: Copy, F: Fold<T>>(
     });
 }
 
-/// How many results are gathered side by side where neighbors in `x` belong to neighbors in `y`.
+/// The number of results that are accumulated together where both `x` and `y` are contiguous.
 const COLUMNS: usize = 64;
 
-/// Reduces along axes that are crossed with strides, to rows of neighbors.
+/// Reduces along strided axes to contiguous rows.
 #[inline(always)]
 fn reduce_columns<T: Copy, F: Fold<T>>(
     x: &[T],

@@ -1,16 +1,16 @@
-//! Sums of `f32`, vector by vector.
+//! SIMD sums of `f32`.
 
 use super::RUN;
 use crate::simd::{MAX_LANES, Pointwise, Simd};
 
-/// How many vectors of sums run side by side.
+/// The number of parallel vector accumulators.
 const SUMS: usize = 4;
 
-/// `Σ f(x)`, at a level.
+/// Returns `Σ f(x)`, at a SIMD level.
 #[inline(always)]
 pub(crate) fn sum_at<S: Simd, F: Pointwise>(s: S, x: &[f32], f: F) -> f32 {
     let mut total = s.splat(0.0);
-    // A sum of many numbers is one of shorter ones, so that the error grows slowly.
+    // A long sum is a sum of shorter ones, so that the rounding error grows slowly.
     for run in x.chunks(RUN * SUMS * S::LANES) {
         let mut sums = [s.splat(0.0); SUMS];
         let mut groups = run.chunks_exact(SUMS * S::LANES);
@@ -28,7 +28,7 @@ pub(crate) fn sum_at<S: Simd, F: Pointwise>(s: S, x: &[f32], f: F) -> f32 {
     s.sum(total)
 }
 
-/// `f(x)` of as many elements as a vector has, or less; zeros follow.
+/// Returns `f(x)` of at most a vector of elements, padded with zeros.
 #[inline(always)]
 fn head<S: Simd, F: Pointwise>(s: S, x: &[f32], f: F) -> S::F32 {
     let y = f.apply(s, s.load_head(x));
