@@ -23,7 +23,7 @@
 //!
 //! To read, change or make models: [`Compiler::import`] reads one into an [`ir::Graph`], and
 //! [`Spec`] adds nodes to a graph; [`ir::replace`] and [`ir::Edit`] make changed copies;
-//! [`Compiler::optimize`] simplifies; [`export::model`] turns a graph into an ONNX model, and
+//! [`Compiler::optimize`] simplifies; [`export::model`] makes an ONNX model of a graph, and
 //! [`export::write`] writes it to a file. [`train::Prepare`] adds training to a model.
 //!
 //! # Layers
@@ -35,7 +35,7 @@
 //! |---|---|---|
 //! | [`Builder`] | compiles from a build script | |
 //! | [`Compiler`] | the pipeline: the order of the stages | what a stage does |
-//! | [`train`] | messages → messages of a model that can be trained | kernels, plans, generated code |
+//! | [`train`] | messages → messages with training information | kernels, plans, generated code |
 //! | [`import`] | bytes → messages → [`ir::Graph`] | kernels, plans |
 //! | [`mod@check`] | messages → diagnostics: the rules of the file format | all but the base |
 //! | [`export`] | [`ir::Graph`] → messages | kernels, plans, passes |
@@ -45,7 +45,10 @@
 //! | [`ops`] | every operator, one file per family | the file format, passes, tokens |
 //! | [`ir`] | graph, the trait [`ir::Op`], lowering to a plan | particular operators |
 //! | [`mod@plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
-//! | base | [`arena`], [`mod@array`], [`diag`], [`dim`], [`domain`], [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`], [`value`] | everything above |
+//! | the base | types that every module uses | everything above |
+//!
+//! The base is [`arena`], [`mod@array`], [`diag`], [`dim`], [`domain`], [`dtype`], [`mod@file`],
+//! [`ident`], [`tensor`], [`ty`] and [`value`].
 
 pub mod arena;
 pub mod array;

@@ -49,6 +49,12 @@ pub fn count(shape: &[usize]) -> usize {
     shape.iter().fold(1, |count, &size| usize::saturating_mul(count, size))
 }
 
+/// Returns the index of an axis of a tensor; negative axes count from the last one.
+pub(crate) fn axis_from_front(axis: i64, rank: usize) -> usize {
+    let rank = i64::try_from(rank.max(1)).unwrap_or(i64::MAX);
+    usize::try_from(axis.rem_euclid(rank)).unwrap_or(0)
+}
+
 impl TensorType {
     /// A tensor of `dtype` with the axes of `shape`.
     pub fn new<D: Into<Dim>>(dtype: DType, shape: impl IntoIterator<Item = D>) -> TensorType {

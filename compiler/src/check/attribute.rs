@@ -1,31 +1,16 @@
 //! Attributes: one value, of the type that is said, or a reference to an attribute of a function.
 
 use super::{
+    attribute_types::kind_text,
     context::{Context, Place},
-    graph::{self, Scope, Unit},
+    graph,
+    scope::Scope,
     sparse, tensor, types,
+    unit::Unit,
 };
 use crate::diag::{Code, quoted};
 use onnxc_proto::{AttributeProto, NodeProto, attribute_proto::AttributeType};
 use std::collections::HashSet;
-
-/// The types of attributes, and what they are called.
-const KINDS: &[(AttributeType, &str)] = &[
-    (AttributeType::Float, "float"),
-    (AttributeType::Floats, "floats"),
-    (AttributeType::Graph, "graph"),
-    (AttributeType::Graphs, "graphs"),
-    (AttributeType::Int, "int"),
-    (AttributeType::Ints, "ints"),
-    (AttributeType::SparseTensor, "sparse_tensor"),
-    (AttributeType::SparseTensors, "sparse_tensors"),
-    (AttributeType::String, "string"),
-    (AttributeType::Strings, "strings"),
-    (AttributeType::Tensor, "tensor"),
-    (AttributeType::Tensors, "tensors"),
-    (AttributeType::TypeProto, "type_proto"),
-    (AttributeType::TypeProtos, "type_protos"),
-];
 
 /// Checks the attributes of a node.
 pub(super) fn attributes<'p>(
@@ -190,14 +175,4 @@ pub(super) fn is_sound(proto: &AttributeProto) -> bool {
             None | Some(AttributeType::Undefined) => false,
             Some(said) => filled.iter().all(|(_, kind)| *kind == said),
         }
-}
-
-/// A type of attributes, for people.
-pub(super) fn kind_text(kind: AttributeType) -> &'static str {
-    KINDS.iter().find(|(found, _)| *found == kind).map_or("of no type", |(_, name)| *name)
-}
-
-/// The type of attributes that is called so.
-pub(super) fn kind_of(text: &str) -> Option<AttributeType> {
-    KINDS.iter().find(|(_, name)| *name == text).map(|(kind, _)| *kind)
 }

@@ -3,10 +3,13 @@
 use super::{
     attribute,
     context::{Context, Place},
-    graph::{self, Kind, Scope, Unit},
-    model::{Model, Opsets, imports, metadata},
+    graph,
+    metadata::metadata,
+    opsets::{Opsets, imports},
+    scope::{Kind, Scope},
     signature,
     training::gradient,
+    unit::{Functions, Model, Unit},
 };
 use crate::{
     diag::{Code, Diagnostic, quoted},
@@ -18,20 +21,6 @@ use std::collections::{HashMap, HashSet, hash_map::Entry};
 /// The most functions that a model may have, and how deep they may call each other: onnx's limits.
 const MOST: usize = 10_000;
 const DEEPEST: usize = 100;
-
-/// What tells functions apart: domain, name and overload.
-type Key<'p> = (&'p str, &'p str, &'p str);
-
-/// The functions of a model.
-#[derive(Default)]
-pub(super) struct Functions<'p>(HashMap<Key<'p>, &'p FunctionProto>);
-
-impl<'p> Functions<'p> {
-    /// The function that a node calls, where it calls one.
-    pub fn find(&self, node: &NodeProto) -> Option<&'p FunctionProto> {
-        self.0.get(&(canonical(node.domain()), node.op_type(), node.overload())).copied()
-    }
-}
 
 /// The functions of a model, which must differ and must not call each other without end.
 pub(super) fn functions<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto]) -> Functions<'p> {

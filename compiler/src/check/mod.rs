@@ -29,16 +29,21 @@
 //! Nothing here recurses deeper than the messages nest, which their decoder limits.
 
 mod attribute;
+mod attribute_types;
 mod context;
 mod function;
 mod graph;
+mod metadata;
 mod model;
 mod node;
+mod opsets;
+mod scope;
 pub mod signature;
 mod sparse;
 mod tensor;
 mod training;
 mod types;
+mod unit;
 mod value;
 
 pub use attribute::kind as attribute_kind;

@@ -2,10 +2,13 @@
 
 use super::{
     attribute,
+    attribute_types::kind_text,
     context::{Context, Place},
-    graph::{Scope, Unit},
-    model::{Import, metadata},
+    metadata::metadata,
+    opsets::Import,
+    scope::Scope,
     signature::{self, Form, Parameter, Times},
+    unit::Unit,
 };
 use crate::{
     diag::{Code, Diagnostic, quoted},
@@ -128,7 +131,7 @@ fn attributes(cx: &mut Context<'_>, node: &NodeProto, form: &Form, version: i64)
         };
         let found = attribute::kind(proto);
         if attribute::is_sound(proto) && found != known.kind {
-            let names = [known.kind, found].map(attribute::kind_text);
+            let names = [known.kind, found].map(kind_text);
             let message = format!("{} must be {}, but is {}", quoted(name), names[0], names[1]);
             cx.report(note(Diagnostic::new(Code::AttributeType, message)));
         }

@@ -1,6 +1,6 @@
 //! What ONNX says of each version of each operator: its inputs, outputs, attributes and types.
 
-use super::attribute::kind_of;
+use super::attribute_types::kind_of;
 use onnxc_proto::attribute_proto::AttributeType;
 use std::{collections::BTreeMap, sync::LazyLock};
 

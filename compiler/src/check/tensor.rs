@@ -1,6 +1,6 @@
 //! Tensors: the data against type and shape, in every field that can hold it.
 
-use super::context::Context;
+use super::{context::Context, metadata::metadata};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dtype::DType,
@@ -13,7 +13,7 @@ pub(super) fn tensor(cx: &mut Context<'_>, proto: &TensorProto) {
     if let Err(diagnostic) = fault(proto) {
         cx.report(diagnostic);
     }
-    super::model::metadata(cx, &proto.metadata_props);
+    metadata(cx, &proto.metadata_props);
 }
 
 fn fault(proto: &TensorProto) -> Result {

@@ -1,6 +1,6 @@
 //! Types that a model declares.
 
-use super::context::Context;
+use super::{context::Context, metadata::metadata};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::DType,
@@ -21,7 +21,7 @@ pub(super) fn input(cx: &mut Context<'_>, info: &ValueInfoProto) {
 /// Checks what is declared of a value, where something is: converters leave types that are there,
 /// but empty.
 pub(super) fn declared(cx: &mut Context<'_>, info: &ValueInfoProto) {
-    super::model::metadata(cx, &info.metadata_props);
+    metadata(cx, &info.metadata_props);
     if let Some(proto) = info.r#type.as_ref().filter(|ty| ty.value.is_some()) {
         ty(cx, proto);
     }

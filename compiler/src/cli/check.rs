@@ -1,6 +1,6 @@
 //! `onnxc check`: whether models are valid.
 
-use super::compile::Shared;
+use super::options::Shared;
 use onnxc::{
     CheckReport, Compiler,
     diag::{Diagnostic, Diagnostics},

@@ -1,6 +1,6 @@
 //! `onnxc optimize MODEL -o FILE`: a smaller model that means the same.
 
-use super::{compile::Shared, files};
+use super::{files, options::Shared};
 use onnxc::{
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics},
     export, file,

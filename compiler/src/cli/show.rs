@@ -1,9 +1,6 @@
 //! `onnxc show MODEL`: a model in ONNX's textual syntax.
 
-use super::{
-    compile::{self, Shared},
-    files,
-};
+use super::{compile, files, options::Shared};
 use onnxc::{
     diag::Diagnostics,
     import::{self, print},

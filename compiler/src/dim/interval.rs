@@ -11,17 +11,22 @@ impl Dim {
     pub fn upper(&self, bounds: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         Intervals::of(self, &|name| (Some(0), bounds(name))).1
     }
+
+    /// Whether this is surely not negative, knowing only that no symbol is.
+    pub fn is_size(&self) -> bool {
+        Intervals::of(self, &|_| (Some(0), None)).0.is_some_and(|least| least >= 0)
+    }
 }
 
 /// The intervals of what a size is made of, each found once: sizes share their parts.
-pub(super) struct Intervals<'a> {
+struct Intervals<'a> {
     symbols: &'a dyn Fn(&str) -> Interval,
     found: HashMap<*const Sum, Interval>,
 }
 
 impl Intervals<'_> {
     /// The interval of a size, given that of each symbol.
-    pub(super) fn of(dim: &Dim, symbols: &dyn Fn(&str) -> Interval) -> Interval {
+    fn of(dim: &Dim, symbols: &dyn Fn(&str) -> Interval) -> Interval {
         Intervals { symbols, found: HashMap::new() }.sum(dim)
     }
 

@@ -11,7 +11,6 @@ mod length;
 mod tests;
 mod text;
 
-use interval::Intervals;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::{Add, Mul, Sub},
@@ -252,11 +251,6 @@ impl Dim {
             None if (self - other).is_size() => 0.into(),
             None => Dim::atom(Atom::Less(self.clone(), other.clone())),
         }
-    }
-
-    /// Whether this is surely not negative, knowing only that no symbol is.
-    pub fn is_size(&self) -> bool {
-        Intervals::of(self, &|_| (Some(0), None)).0.is_some_and(|least| least >= 0)
     }
 
     /// This, where it is a number or surely not negative: of what operators choose among elements,

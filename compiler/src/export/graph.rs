@@ -1,7 +1,6 @@
 //! Regions as graphs, nodes as nodes.
 
 use super::{
-    entries,
     names::{Labels, Sizes},
     version::Needs,
 };
@@ -13,7 +12,7 @@ use crate::{
     ops::{control::loop_op::Loop, optional::OptionalGetElement},
     ty::Type,
 };
-use onnxc_proto::{GraphProto, NodeProto, TensorProto, ValueInfoProto};
+use onnxc_proto::{GraphProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto};
 use std::collections::{HashMap, HashSet};
 
 /// Writes the regions of a graph.
@@ -269,4 +268,13 @@ fn taken_for(graph: &Graph, node: &Node) -> Option<(ValueId, ValueId)> {
     let result = *graph[made.regions[0]].outputs.get(place + 1)?;
     let is_value = !matches!(graph[result].ty, Type::Optional(_));
     is_value.then_some((node.output(0)?, input))
+}
+
+/// Metadata as messages.
+pub fn entries(entries: &[(String, String)]) -> Vec<StringStringEntryProto> {
+    let entry = |(key, value): &(String, String)| StringStringEntryProto {
+        key: Some(key.clone()),
+        value: Some(value.clone()),
+    };
+    entries.iter().map(entry).collect()
 }

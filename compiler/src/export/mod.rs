@@ -18,8 +18,8 @@ use crate::{
     diag::{DiagnosticSink, Diagnostics},
     ir::Graph,
 };
-use graph::Writer;
-use onnxc_proto::{GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto};
+use graph::{Writer, entries};
+use onnxc_proto::{GraphProto, ModelProto, OperatorSetIdProto};
 
 /// The model that a graph is.
 ///
@@ -60,14 +60,6 @@ pub fn without_types(graph: &mut GraphProto) {
         let graphs = attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs);
         graphs.for_each(without_types);
     }
-}
-
-fn entries(entries: &[(String, String)]) -> Vec<StringStringEntryProto> {
-    let entry = |(key, value): &(String, String)| StringStringEntryProto {
-        key: Some(key.clone()),
-        value: Some(value.clone()),
-    };
-    entries.iter().map(entry).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Attributes: from the messages of the file format, and back.
 
 use super::{
-    Settings,
-    build::Builder,
-    function::Given,
+    context::{Given, GraphBuilder},
+    settings::Settings,
     tensor::{self, sparse, tensor},
     types::{self, Dimensions},
 };
@@ -18,7 +17,7 @@ use std::collections::BTreeMap;
 /// A subgraph, and the name of the attribute that it is.
 pub(super) type Subgraph<'n> = (&'n str, &'n GraphProto);
 
-impl Builder<'_> {
+impl GraphBuilder<'_> {
     /// The attributes of a node by name, and its subgraphs, each with the name of its attribute.
     pub(super) fn typed<'n>(
         &self,

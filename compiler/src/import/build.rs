@@ -1,47 +1,70 @@
 //! From the messages of the file format to a graph, types inferred as it is built.
 
 use super::{
-    Imported, Settings,
     attribute::Subgraph,
-    custom::{self, Bindings},
-    diagnostics::Found,
-    external,
-    function::{Call, Given},
+    context::{Given, GraphBuilder, Opsets, Scope, entries, entry, name, place},
+    custom_bindings::operator,
+    decode::not_a_model,
+    diagnostics,
+    settings::Settings,
     tensor::{sparse, tensor},
     topological_sort::{self, named_values},
-    training::Variable,
-    types::{self, Dimensions},
+    training_types,
 };
 use crate::{
     check::{Checked, node_place},
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     domain::{canonical, shown},
-    ir::{Domain, Fitting, Graph, Info, NewNode, Notes, Op, Reader, RegionId, ValueId},
-    ops::{self, Entry, How, Read, composite::Composite},
+    ir::{Domain, Graph, NewNode, Notes, Op, Reader, ValueId},
+    ops::{How, Read, composite::Composite},
     tensor::Tensor,
     ty::Type,
 };
-use onnxc_proto::{FunctionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto};
-use std::{
-    collections::{BTreeMap, HashMap},
-    mem,
-    rc::Rc,
-};
+use onnxc_proto::{GraphProto, ModelProto, NodeProto};
+use std::{mem, path::PathBuf, rc::Rc};
 
-/// How deep functions may call each other, and graphs may lie inside each other.
-const DEEPEST: usize = 100;
+/// A graph, and the files beside the model that were read for it.
+pub struct Imported {
+    /// The graph.
+    pub graph: Graph,
+    /// External data files, relative to the model's directory.
+    pub files: Vec<PathBuf>,
+}
 
-/// The nodes that a model may have once its functions are inlined: more than any real one has.
-const MOST_NODES: usize = 200_000;
+/// Builds the graph of a checked model. The nodes and tensors that the checker found at fault are
+/// passed over, so that a consequence of a fault is not reported as well.
+///
+/// # Errors
+///
+/// The diagnostics of the checker, followed by those of the import.
+pub fn graph(
+    proto: &ModelProto,
+    checked: &Checked,
+    settings: &Settings,
+) -> std::result::Result<Imported, Diagnostics> {
+    if proto.graph.is_none() {
+        return Err(not_a_model("it has no graph").into());
+    }
+    let built = model(proto, settings, checked);
+    let bound = training_types::find_faults(proto, settings, checked);
+    let mut found = checked.diagnostics.clone();
+    let (imported, more) = match built {
+        Ok(imported) => (Some(imported), bound),
+        // A fault of the model's graph is a fault of the training graphs, too.
+        Err(found) => (None, diagnostics::once_a_file(found.0)),
+    };
+    found.extend(more);
+    imported.filter(|_| found.is_empty()).ok_or(Diagnostics(found))
+}
 
 /// The graph of a model.
-pub fn model(
+fn model(
     proto: &ModelProto,
     settings: &Settings,
     checked: &Checked,
 ) -> std::result::Result<Imported, Diagnostics> {
     let graph_proto = proto.graph.as_ref().expect("the decoder saw a graph");
-    let mut builder = Builder::new(proto, graph_proto, settings, checked);
+    let mut builder = GraphBuilder::new(proto, graph_proto, settings, checked);
     let opsets = builder.opsets(proto);
     builder.body(graph_proto, &opsets);
     builder.unused_bindings();
@@ -50,114 +73,7 @@ pub fn model(
     Ok(Imported { graph: builder.graph, files: builder.files.into_read() })
 }
 
-pub(super) struct Builder<'p> {
-    pub(super) settings: &'p Settings,
-    /// What was found at fault in the messages, and is passed over.
-    pub(super) checked: &'p Checked,
-    pub(super) found: Found,
-    pub(super) files: external::Files,
-    pub(super) dims: Dimensions<'p>,
-    pub(super) graph: Graph,
-    pub(super) functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
-    /// The bodies of operators that were read so far, by their text.
-    pub(super) bodies: HashMap<&'static str, Rc<FunctionProto>>,
-    pub(super) bindings: Bindings<'p>,
-    /// The variables of a model that learns, until they are inputs of its graph.
-    pub(super) variables: Vec<Variable>,
-    pub(super) fitting: Fitting<*const GraphProto>,
-    depth: usize,
-    /// The nodes that may still be added; none, once it was said that there are too many.
-    pub(super) room: Option<usize>,
-    /// How many nodes each function comes to.
-    pub(super) extents: HashMap<*const FunctionProto, usize>,
-}
-
-/// What names mean in one graph, function or branch.
-#[derive(Clone)]
-pub(super) struct Scope<'s> {
-    pub region: RegionId,
-    pub values: HashMap<String, ValueId>,
-    pub opsets: &'s Opsets,
-    /// The function that is called, in its body.
-    pub call: Option<&'s Call<'s>>,
-}
-
-pub(super) type Opsets = BTreeMap<String, i64>;
-
-impl<'s> Scope<'s> {
-    /// One in which nothing is defined.
-    pub(super) fn empty(region: RegionId, opsets: &'s Opsets) -> Scope<'s> {
-        Scope { region, values: HashMap::new(), opsets, call: None }
-    }
-}
-
-fn info(model: &ModelProto, graph: &GraphProto) -> Info {
-    let doc = [model.doc_string(), graph.doc_string()];
-    let doc: Vec<&str> = doc.into_iter().filter(|text| !text.is_empty()).collect();
-    let values = graph.input.iter().chain(&graph.output);
-    let docs = values.filter(|value| !value.doc_string().is_empty());
-    Info {
-        name: graph.name().to_owned(),
-        ir_version: model.ir_version(),
-        opsets: model
-            .opset_import
-            .iter()
-            .map(|set| (set.domain().to_owned(), set.version()))
-            .collect(),
-        producer: format!("{} {}", model.producer_name(), model.producer_version())
-            .trim()
-            .to_owned(),
-        domain: model.domain().to_owned(),
-        version: model.model_version(),
-        outputs: graph.output.iter().map(|output| output.name().to_owned()).collect(),
-        output_sizes: graph.output.iter().map(types::declared_sizes).collect(),
-        declared: Vec::new(),
-        doc: doc.join("\n\n"),
-        metadata: entries(&model.metadata_props),
-        value_docs: docs.map(|v| (v.name().to_owned(), v.doc_string().to_owned())).collect(),
-    }
-}
-
-impl<'p> Builder<'p> {
-    /// One that has built nothing yet.
-    pub(super) fn new(
-        proto: &'p ModelProto,
-        graph: &GraphProto,
-        settings: &'p Settings,
-        checked: &'p Checked,
-    ) -> Builder<'p> {
-        let functions = proto
-            .functions
-            .iter()
-            .map(|function| ((function.domain(), function.name(), function.overload()), function));
-        let graph = Graph::new(Rc::new(info(proto, graph)));
-        Builder {
-            functions: functions.collect(),
-            bindings: Bindings::of(proto, &settings.customs),
-            ..Builder::on(graph, settings, checked)
-        }
-    }
-
-    /// One that goes on with a graph, and knows no functions.
-    pub(super) fn on(graph: Graph, settings: &'p Settings, checked: &'p Checked) -> Builder<'p> {
-        Builder {
-            settings,
-            checked,
-            found: Found::default(),
-            files: external::Files::within(settings.directory.clone()),
-            dims: Dimensions::new(settings),
-            graph,
-            functions: HashMap::new(),
-            bodies: HashMap::new(),
-            bindings: Bindings::default(),
-            variables: Vec::new(),
-            fitting: Fitting::default(),
-            depth: 0,
-            room: Some(MOST_NODES),
-            extents: HashMap::new(),
-        }
-    }
-
+impl GraphBuilder<'_> {
     /// The operator sets that the model imports, as far as they are known here.
     pub(super) fn opsets(&mut self, proto: &ModelProto) -> Opsets {
         let mut opsets = Opsets::new();
@@ -239,10 +155,6 @@ impl<'p> Builder<'p> {
         self.define(name, id, scope);
     }
 
-    pub(super) fn define(&self, name: &str, id: ValueId, scope: &mut Scope<'_>) {
-        scope.values.insert(name.to_owned(), id);
-    }
-
     /// Defines what is at fault, so that its uses are no diagnostics.
     fn unknown(&mut self, name: &str, scope: &mut Scope<'_>) {
         if !scope.values.contains_key(name) {
@@ -291,16 +203,6 @@ impl<'p> Builder<'p> {
         self.found.extend(found.within(|| node_place(node, i)));
     }
 
-    /// Whether so many nodes may be added. Where they may not, that is said once.
-    pub(super) fn has_room(&mut self, nodes: usize) -> bool {
-        let has_room = self.room.is_some_and(|room| nodes <= room);
-        if !has_room && self.room.take().is_some() {
-            let message = format!("the model has more than {MOST_NODES} nodes, functions inlined");
-            self.found.push(Diagnostic::new(Code::TooLarge, message));
-        }
-        has_room
-    }
-
     /// Gives the outputs of a node that nothing defined, for it was found wrong, so that what comes
     /// after can be looked at too.
     fn leave_unknown(&mut self, node: &NodeProto, scope: &mut Scope<'_>) {
@@ -315,7 +217,7 @@ impl<'p> Builder<'p> {
     fn node(&mut self, node: &NodeProto, scope: &mut Scope<'_>) -> Result {
         let inputs = self.inputs(node, scope);
         let attributes = scope.resolved(node);
-        if let Some(function) = self.settings.customs.get(&custom::operator(node)) {
+        if let Some(function) = self.settings.customs.get(&operator(node)) {
             return self.custom(function, node, inputs, &attributes, scope);
         }
         let is_in_operator = scope.call.is_some_and(|call| call.is_operator);
@@ -414,62 +316,10 @@ impl<'p> Builder<'p> {
         let found = scope.values.get(name).copied();
         Some(found.unwrap_or_else(|| self.graph.value(name, Type::Unknown)))
     }
-
-    pub(super) fn deeper<T>(&mut self, what: &str, then: impl FnOnce(&mut Self) -> T) -> Result<T> {
-        if self.depth == DEEPEST {
-            let message = format!("{what} more than {DEEPEST} deep");
-            return Err(Diagnostic::new(Code::TooLarge, message));
-        }
-        self.depth += 1;
-        let result = then(self);
-        self.depth -= 1;
-        Ok(result)
-    }
-}
-
-/// What the file says of a node's operator, and the version of its operator set.
-pub(super) fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
-    let name = canonical(node.domain());
-    // That nodes of domains without a version are at fault was found before.
-    let version = scope.opsets.get(name).copied().unwrap_or_default();
-    let entry = Domain::from_name(name).and_then(|d| ops::find(d, node.op_type(), version));
-    let entry = entry.ok_or_else(|| {
-        let message = format!(
-            "onnxc has no code for the operator {} of the operator set {}, version {version}",
-            quoted(node.op_type()),
-            quoted(shown(name))
-        );
-        Diagnostic::new(Code::UnsupportedOperator, message).help(binding(node))
-    })?;
-    Ok((entry, version))
-}
-
-/// How an operator that is not known can be one of the user's own.
-fn binding(node: &NodeProto) -> String {
-    let (domain, name) = custom::operator(node);
-    let operator = if domain.is_empty() { name } else { format!("{domain}::{name}") };
-    format!(
-        "have a function of yours called for it: `--custom {operator}=crate::path::of::function`"
-    )
-}
-
-/// Where a graph is, for people.
-pub(super) fn place(graph: &GraphProto) -> String {
-    format!("graph {}", quoted(graph.name()))
-}
-
-/// What a node is called: by its own name, or by that of its first output.
-pub(super) fn name(node: &NodeProto) -> &str {
-    let named = [node.name(), node.output.first().map_or("", String::as_str)];
-    named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
 }
 
 /// What the file says of a node that means nothing to a compiler.
 fn notes(node: &NodeProto) -> Rc<Notes> {
     let metadata = entries(&node.metadata_props);
     Rc::new(Notes { doc: node.doc_string().to_owned(), metadata })
-}
-
-fn entries(entries: &[StringStringEntryProto]) -> Vec<(String, String)> {
-    entries.iter().map(|entry| (entry.key().to_owned(), entry.value().to_owned())).collect()
 }

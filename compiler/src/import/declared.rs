@@ -1,7 +1,7 @@
 //! The types that a model declares, held against those that its nodes give.
 
 use super::{
-    build::{Builder, Scope},
+    context::{GraphBuilder, Scope},
     types::{self, Dimensions},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 use onnxc_proto::ValueInfoProto;
 
-impl Builder<'_> {
+impl GraphBuilder<'_> {
     /// The type that the model declares for a value, where it does and nothing is wrong with it.
     pub(super) fn declared(&mut self, value: &ValueInfoProto) -> Option<Type> {
         let at = format!("value {}", quoted(value.name()));

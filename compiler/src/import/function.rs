@@ -2,7 +2,7 @@
 //! function is written in place of the node that calls it.
 
 use super::{
-    build::{Builder, Opsets, Scope, name},
+    context::{Call, Given, GraphBuilder, Opsets, Scope, name},
     text,
 };
 use crate::{
@@ -11,63 +11,13 @@ use crate::{
     ir::{Domain, ValueId},
     ops::{Entry, reshape::Identity},
 };
-use onnxc_proto::{AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto};
+use onnxc_proto::{FunctionProto, NodeProto, OperatorSetIdProto};
 use std::{
     collections::{HashMap, HashSet},
     rc::Rc,
 };
 
-/// What a call of a function settles for its body.
-pub(super) struct Call<'c> {
-    /// What stands in front of every name in the body.
-    prefix: String,
-    /// The attributes, with the defaults of those that the caller leaves out.
-    attributes: HashMap<&'c str, &'c AttributeProto>,
-    /// The inputs that the caller leaves out.
-    pub absent: HashSet<String>,
-    /// Whether the body is that of an operator, which knows nothing of the model's functions.
-    pub is_operator: bool,
-}
-
-/// An attribute that a node is given: its name there, and the message that has its value.
-#[derive(Clone, Copy)]
-pub(super) struct Given<'a> {
-    pub name: &'a str,
-    pub value: &'a AttributeProto,
-}
-
-impl<'a> From<&'a AttributeProto> for Given<'a> {
-    fn from(value: &'a AttributeProto) -> Given<'a> {
-        Given { name: value.name(), value }
-    }
-}
-
-impl<'s> Scope<'s> {
-    /// What a value or node of the body is called in the graph.
-    pub fn label(&self, name: &str) -> String {
-        let prefix = self.call.map_or("", |call| call.prefix.as_str());
-        format!("{prefix}{name}")
-    }
-
-    /// The attributes of a node, with those of the function around it in place of references. One
-    /// that the caller leaves out is left out in the body, too.
-    pub fn resolved<'a>(&self, node: &'a NodeProto) -> Vec<Given<'a>>
-    where
-        's: 'a,
-    {
-        let call = self.call;
-        let each = node.attribute.iter().filter_map(|attribute| match attribute.ref_attr_name() {
-            "" => Some(attribute.into()),
-            reference => {
-                let value = *call?.attributes.get(reference)?;
-                Some(Given { name: attribute.name(), value })
-            }
-        });
-        each.collect()
-    }
-}
-
-impl<'p> Builder<'p> {
+impl<'p> GraphBuilder<'p> {
     /// The function of the model that a node calls, where it calls one.
     pub(super) fn called(&self, node: &NodeProto) -> Option<&'p FunctionProto> {
         self.functions.get(&(node.domain(), node.op_type(), node.overload())).copied()

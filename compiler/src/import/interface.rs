@@ -3,7 +3,7 @@
 
 use super::{
     Axis, Const, Defaults,
-    build::{Builder, Scope},
+    context::{GraphBuilder, Scope},
 };
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
@@ -16,7 +16,7 @@ use onnxc_proto::{GraphProto, ValueInfoProto};
 /// Before this version of the file format every initializer had to be listed among the inputs.
 const DEFAULTS_SINCE: i64 = 4;
 
-impl Builder<'_> {
+impl GraphBuilder<'_> {
     /// Adds the inputs of the model, of which `scope` knows the initializers.
     pub(super) fn model_inputs(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) -> Interface {
         let mut interface = self.variables(proto, scope);

@@ -2,7 +2,7 @@
 
 use super::{
     attribute::Subgraph,
-    build::{Builder, Scope, place},
+    context::{GraphBuilder, Scope, place},
     diagnostics::Found,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 use onnxc_proto::GraphProto;
 use std::mem;
 
-impl Builds for Builder<'_> {
+impl Builds for GraphBuilder<'_> {
     type Key = *const GraphProto;
 
     fn graph(&mut self) -> &mut Graph {
@@ -26,7 +26,7 @@ impl Builds for Builder<'_> {
     }
 }
 
-impl Builder<'_> {
+impl GraphBuilder<'_> {
     /// Adds the regions of a node. What is wrong in one branch of several only counts where
     /// something is in each of them, for one of them is taken.
     pub(super) fn regions(

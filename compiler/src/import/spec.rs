@@ -2,8 +2,7 @@
 
 use super::{
     Settings, attribute,
-    build::{Builder, Scope},
-    function::Given,
+    context::{Given, GraphBuilder, Scope},
 };
 use crate::{
     check::Checked,
@@ -249,7 +248,7 @@ impl Spec {
         let (settings, checked) = (Settings::default(), Checked::default());
         let opsets = BTreeMap::new();
         let taken = std::mem::replace(graph, Graph::named(""));
-        let mut builder = Builder::on(taken, &settings, &checked);
+        let mut builder = GraphBuilder::on(taken, &settings, &checked);
         let mut scope = Scope { region, values: HashMap::new(), opsets: &opsets, call: None };
         let function = builder.body_of(entry, body);
         let result = function.and_then(|function| {

@@ -1,10 +1,7 @@
 //! The order of nodes, where some name values by attributes: these may stand before what makes the
 //! values, though the specification wants nodes to be sorted by their inputs.
 
-use super::{
-    build::{Scope, entry},
-    function::Given,
-};
+use super::context::{Given, Scope, entry};
 use crate::ops::How;
 use onnxc_proto::NodeProto;
 use std::collections::HashMap;

@@ -2,15 +2,16 @@
 //! same order, whether it reads it or not.
 
 use super::{
-    Settings, bindings,
-    build::{Builder, Scope},
+    build,
+    context::{GraphBuilder, Scope, Variable},
+    settings::Settings,
     tensor::tensor,
+    training_types,
 };
 use crate::{
     check::Checked,
     diag::{Code, Diagnostic, Diagnostics, quoted},
     ir::{Graph, Held, Interface, ValueId},
-    tensor::Tensor,
 };
 use onnxc_proto::{
     GraphProto, ModelProto, StringStringEntryProto, TensorProto, TrainingInfoProto, ValueInfoProto,
@@ -36,13 +37,6 @@ pub struct Training {
     pub files: Vec<PathBuf>,
 }
 
-/// What training changes: an initializer that something is bound to.
-#[derive(Clone)]
-pub(super) struct Variable {
-    pub name: String,
-    pub tensor: Tensor,
-}
-
 /// Builds the graphs of a checked model that has training information; `None` for one without.
 ///
 /// # Errors
@@ -57,9 +51,11 @@ pub fn training(
         return Ok(None);
     };
     no_other_state(settings)?;
-    if !checked.diagnostics.is_empty() || !bindings::types(proto, settings, checked).is_empty() {
+    if !checked.diagnostics.is_empty()
+        || !training_types::find_faults(proto, settings, checked).is_empty()
+    {
         // The import of the main graph reports all diagnostics.
-        return super::graph(proto, checked, settings).map(|_| None);
+        return build::graph(proto, checked, settings).map(|_| None);
     }
     let mut model = Model { proto, main, settings, checked, files: Vec::new() };
     model.graphs().map(Some)
@@ -122,8 +118,8 @@ impl<'p> Model<'p> {
         Ok(variables)
     }
 
-    fn builder(&self, graph: &GraphProto) -> Builder<'p> {
-        Builder::new(self.proto, graph, self.settings, self.checked)
+    fn builder(&self, graph: &GraphProto) -> GraphBuilder<'p> {
+        GraphBuilder::new(self.proto, graph, self.settings, self.checked)
     }
 
     /// The graph of an algorithm: the model's and its own as one, as the specification joins them.
@@ -216,7 +212,7 @@ impl<'p> Model<'p> {
     }
 }
 
-impl Builder<'_> {
+impl GraphBuilder<'_> {
     /// Adds the variables as inputs, in place of the initializers of a graph that they are. They are
     /// states that stay as they are.
     pub(super) fn variables(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) -> Interface {

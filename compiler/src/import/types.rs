@@ -1,6 +1,6 @@
 //! From the types of the file format to ours.
 
-use super::{Axis, Settings, Size};
+use super::settings::{Axis, Settings, Size};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::{Dim, Known, Symbol},

@@ -15,7 +15,7 @@ use crate::{
     dim::{Dim, Symbol},
     plan::{
         Args, Block, BufferId, Call, Check, Common, Cond, Condition, If, Kind, Loop, Operand,
-        Place, Plan, Port, State, Step, TripCount, kept, memory,
+        Place, Plan, Port, State, Step, TripCount, kept, step::operands,
     },
     tensor::Tensor,
     ty::{Type, count},
@@ -386,7 +386,7 @@ impl Interpreter<'_> {
     /// Removes the buffers of an iteration whose sizes may differ in the next one.
     fn forget(&mut self, steps: &[Step], before: &HashSet<BufferId>) {
         let mut buffers = HashSet::new();
-        memory::operands(steps, &mut |operand| {
+        operands(steps, &mut |operand| {
             buffers.insert(operand.buffer);
         });
         buffers.retain(|id| !before.contains(id) && !self.has_fixed_size(*id));

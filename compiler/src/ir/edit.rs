@@ -1,6 +1,11 @@
 //! Changes to a graph that are said by the ids of what is there, and made all at once, by a copy.
 
-use super::{Graph, Node, NodeId, Outputs, RegionId, Site, ValueId, rewrite::changed, verify};
+use super::{
+    Graph, Node, NodeId, Outputs, RegionId, Site, ValueId,
+    changes::{Changes, Unchanged},
+    rewrite::copy_with,
+    verify,
+};
 use crate::diag::{Diagnostics, Result};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -34,10 +39,10 @@ pub struct Edit<'g> {
     graph: &'g Graph,
     uses: BTreeMap<ValueId, ValueId>,
     replaced: HashMap<NodeId, Replace<'g>>,
-    pub(super) wraps: HashMap<ValueId, Wrap<'g>>,
-    pub(super) order: HashMap<RegionId, Vec<NodeId>>,
-    pub(super) outputs: HashMap<RegionId, Vec<ValueId>>,
-    pub(super) names: HashMap<ValueId, String>,
+    wraps: HashMap<ValueId, Wrap<'g>>,
+    order: HashMap<RegionId, Vec<NodeId>>,
+    outputs: HashMap<RegionId, Vec<ValueId>>,
+    names: HashMap<ValueId, String>,
 }
 
 impl<'g> Edit<'g> {
@@ -118,12 +123,9 @@ impl<'g> Edit<'g> {
     ///
     /// What is wrong with the nodes of the new graph, or a value that is used before it is made.
     pub fn finish(self) -> std::result::Result<Graph, Diagnostics> {
-        let change = |site: &mut Site<'_>, id: NodeId, node: &Node| {
-            self.replaced.get(&id).and_then(|with| with(site, node))
-        };
-        let made = changed(self.graph, &change, Some(&self))?;
-        // What only nodes inside regions used that are gone now goes by the second copy.
-        let mut new = changed(&made, &|_, _, _| None, None)?;
+        let made = copy_with(self.graph, &self)?;
+        // The second copy drops what only dropped nodes inside regions used.
+        let mut new = copy_with(&made, &Unchanged)?;
         let body = self.graph.body;
         let said = |id: &ValueId| self.names.get(id).unwrap_or(&self.graph[*id].name).clone();
         let mut info = (*new.info).clone();
@@ -141,18 +143,38 @@ impl<'g> Edit<'g> {
         verify(&new)?;
         Ok(new)
     }
+}
 
-    /// What is used in place of a value, over all replacements.
-    pub(super) fn source(&self, mut value: ValueId) -> ValueId {
+impl Changes for Edit<'_> {
+    fn replace(&self, site: &mut Site<'_>, id: NodeId, node: &Node) -> Option<Outputs> {
+        self.replaced.get(&id).and_then(|with| with(site, node))
+    }
+
+    fn source(&self, mut value: ValueId) -> ValueId {
         while let Some(&by) = self.uses.get(&value) {
             value = by;
         }
         value
     }
 
-    /// What is used in place of others.
-    pub(super) fn targets(&self) -> impl Iterator<Item = ValueId> {
-        self.uses.values().map(|&id| self.source(id))
+    fn sources(&self) -> Vec<ValueId> {
+        self.uses.values().map(|&id| self.source(id)).collect()
+    }
+
+    fn wrap(&self, site: &mut Site<'_>, value: ValueId, new: ValueId) -> Option<Result<ValueId>> {
+        self.wraps.get(&value).map(|wrap| wrap(site, new))
+    }
+
+    fn nodes(&self, region: RegionId) -> Option<&[NodeId]> {
+        self.order.get(&region).map(Vec::as_slice)
+    }
+
+    fn outputs(&self, region: RegionId) -> Option<&[ValueId]> {
+        self.outputs.get(&region).map(Vec::as_slice)
+    }
+
+    fn name(&self, value: ValueId) -> Option<&str> {
+        self.names.get(&value).map(String::as_str)
     }
 }
 

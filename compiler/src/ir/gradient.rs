@@ -11,7 +11,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     tensor::Tensor,
-    ty::{TensorType, Type},
+    ty::{TensorType, Type, axis_from_front},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -390,7 +390,7 @@ impl<'t> Gradient<'t> {
 
     /// The axis counted from the front, which inferring the types saw to be one of `rank`.
     pub fn axis(&self, axis: i64, rank: usize) -> usize {
-        super::lower::from_front(axis, rank)
+        axis_from_front(axis, rank)
     }
 
     /// A diagnostic that says which derivative is missing.

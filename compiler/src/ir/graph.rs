@@ -3,11 +3,11 @@
 use super::{Infer, Interface, Op, Stop, expr_limit, infer::Finds};
 use crate::{
     arena::{Arena, Id, ids},
-    diag::{Diagnostic, Result, quoted},
+    diag::{Code, Diagnostic, Result, quoted},
     dim::{Dim, Known, Symbol},
     plan::{Check, Condition, Info},
     tensor::Tensor,
-    ty::{Type, any_size},
+    ty::{TensorType, Type, any_size},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -419,6 +419,36 @@ impl Graph {
             }
         }
         used.extend(&region.outputs);
+    }
+
+    /// The type of a value that must be a tensor with a fixed number of axes.
+    ///
+    /// # Errors
+    ///
+    /// The value has another type, or its number of axes is not known.
+    pub(super) fn tensor_type(&self, id: ValueId) -> Result<&TensorType> {
+        let value = &self[id];
+        value.ty.as_tensor().ok_or_else(|| {
+            let (name, ty) = (quoted(&value.name), &value.ty);
+            if let Type::Sparse(_) = ty {
+                let message = format!("{name} is {ty}, but only constants may be sparse");
+                return Diagnostic::new(Code::Unsupported, message);
+            }
+            if matches!(ty, Type::Unknown | Type::Unranked(_)) {
+                let message = format!("how many axes {name} has is known only when the model runs");
+                return Diagnostic::new(Code::UnknownShape, message).help(
+                    "where a size decides it, as which axes are squeezed, give that as a number: \
+                     `--dim NAME=N`; where a condition does, both branches must give as many",
+                );
+            }
+            let message = format!("the value {name} is {ty}, which needs a fixed number of axes");
+            Diagnostic::new(Code::UnknownShape, message)
+        })
+    }
+
+    /// The location of a region's nodes in a diagnostic.
+    pub(super) fn place(&self, region: RegionId) -> String {
+        format!("graph {}", quoted(&self[region].name))
     }
 }
 

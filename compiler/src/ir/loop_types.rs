@@ -7,7 +7,7 @@
 //! loops inside each other take time that grows with their number's square, where without a memory
 //! it would double with each of them.
 
-use super::{Graph, NewNode, RegionId, Rewrite};
+use super::{Graph, NewNode, RegionId};
 use crate::{
     diag::{Diagnostic, Result},
     dim::Dim,
@@ -25,18 +25,6 @@ pub(crate) trait Builds {
 
     /// What is remembered meanwhile.
     fn fitting(&mut self) -> &mut Fitting<Self::Key>;
-}
-
-impl Builds for Rewrite<'_> {
-    type Key = RegionId;
-
-    fn graph(&mut self) -> &mut Graph {
-        &mut self.new
-    }
-
-    fn fitting(&mut self) -> &mut Fitting<RegionId> {
-        &mut self.fitting
-    }
 }
 
 /// Adds the next region of `new`, as `build` makes it for what the region is given. Where its types

@@ -1,6 +1,6 @@
 //! What an operator may ask when it lowers itself, and how it says which kernels to call.
 
-use super::{Graph, Node, RegionId, ValueId, lowering::tensor_type};
+use super::{Graph, Node, RegionId, ValueId};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -10,7 +10,7 @@ use crate::{
         Weight,
     },
     tensor::Tensor,
-    ty::{TensorType, Type},
+    ty::{TensorType, Type, axis_from_front},
 };
 
 /// What an operator may ask when it lowers itself, and how it says which kernels to call.
@@ -56,13 +56,13 @@ impl<'a> Lower<'a> {
     /// The tensor type of input `i`.
     pub fn ty(&self, i: usize) -> Result<&'a TensorType> {
         let id = self.node.input(i).ok_or_else(|| missing("input", i))?;
-        tensor_type(self.graph, id)
+        self.graph.tensor_type(id)
     }
 
     /// The tensor type of output `i`.
     pub fn output_ty(&self, i: usize) -> Result<&'a TensorType> {
         let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
-        tensor_type(self.graph, id)
+        self.graph.tensor_type(id)
     }
 
     /// What the model calls output `i`.
@@ -98,7 +98,7 @@ impl<'a> Lower<'a> {
 
     /// The axis counted from the front, which inferring the types saw to be one of `rank`.
     pub fn axis(&self, axis: i64, rank: usize) -> usize {
-        from_front(axis, rank)
+        axis_from_front(axis, rank)
     }
 
     /// Where input `i` is.
@@ -434,11 +434,6 @@ impl<'a> Lower<'a> {
             call.overwrites > 1 || dtype(0, &self.node.inputs) == dtype(0, &self.node.outputs);
         (0..call.overwrites).all(pair) && alike
     }
-}
-
-pub(super) fn from_front(axis: i64, rank: usize) -> usize {
-    let rank = i64::try_from(rank.max(1)).unwrap_or(i64::MAX);
-    usize::try_from(axis.rem_euclid(rank)).unwrap_or(0)
 }
 
 fn missing(what: &str, i: usize) -> Diagnostic {

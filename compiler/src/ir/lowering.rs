@@ -15,7 +15,7 @@ use crate::{
         Port, Precision, Step, Weight, kernel, weight::Likeness,
     },
     tensor::Tensor,
-    ty::{TensorType, Type},
+    ty::Type,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -30,7 +30,7 @@ pub fn plan(
     precision: Precision,
 ) -> std::result::Result<Plan, Diagnostics> {
     let planned = planned(graph, optimize, precision);
-    planned.map_err(|diagnostics| diagnostics.within(&place(graph, graph.body)))
+    planned.map_err(|diagnostics| diagnostics.within(&graph.place(graph.body)))
 }
 
 fn planned(
@@ -300,7 +300,7 @@ impl Lowering for State<'_> {
                 let refusal = Some(format!("{}: {}", self.graph[id].name, fault.message));
                 return Ok(Block { steps, refusal, ..Block::default() });
             }
-            let within = |diagnostic: Diagnostic| diagnostic.within(place(self.graph, region));
+            let within = |diagnostic: Diagnostic| diagnostic.within(self.graph.place(region));
             self.node(id, &mut steps).map_err(within)?;
         }
         let outputs = &self.graph[region].outputs;
@@ -378,31 +378,6 @@ impl Lowering for State<'_> {
     }
 }
 
-/// Where the nodes of a region are, for people.
-pub(super) fn place(graph: &Graph, region: RegionId) -> String {
-    format!("graph {}", quoted(&graph[region].name))
-}
-
-pub(super) fn tensor_type(graph: &Graph, id: ValueId) -> Result<&TensorType> {
-    let value = &graph[id];
-    value.ty.as_tensor().ok_or_else(|| {
-        let (name, ty) = (quoted(&value.name), &value.ty);
-        if let Type::Sparse(_) = ty {
-            let message = format!("{name} is {ty}, but only constants may be sparse");
-            return Diagnostic::new(Code::Unsupported, message);
-        }
-        if matches!(ty, Type::Unknown | Type::Unranked(_)) {
-            let message = format!("how many axes {name} has is known only when the model runs");
-            return Diagnostic::new(Code::UnknownShape, message).help(
-                "where a size decides it, as which axes are squeezed, give that as a number: `--dim \
-                 NAME=N`; where a condition does, both branches must give as many",
-            );
-        }
-        let message = format!("the value {name} is {ty}, which needs a fixed number of axes");
-        Diagnostic::new(Code::UnknownShape, message)
-    })
-}
-
 /// What memory a value takes.
 pub(super) struct Kept {
     pub dtype: DType,
@@ -418,7 +393,7 @@ pub(super) fn kept(graph: &Graph, id: ValueId) -> Result<Kept> {
     let (dtype, len) = match (content, content.kept()) {
         (Type::Never(dtype), _) => (*dtype, 0.into()),
         (_, Some(ty)) => (ty.dtype, ty.len()),
-        (_, None) => tensor_type(graph, id).map(|ty| (ty.dtype, ty.len()))?,
+        (_, None) => graph.tensor_type(id).map(|ty| (ty.dtype, ty.len()))?,
     };
     Ok(Kept { dtype, len, kind: Kind::Elements })
 }

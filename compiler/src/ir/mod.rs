@@ -12,6 +12,7 @@
 //! anew as it is built, so no analysis can go stale.
 
 mod attribute;
+mod changes;
 mod copy;
 mod cse;
 mod declared_bounds;
@@ -48,8 +49,8 @@ pub use lower::Lower;
 pub use lowering::plan;
 pub use op::{Domain, Op, OperatorSet};
 pub use reader::Reader;
-pub use rewrite::{Hook, Next, Outputs, Rewrite, Rule, Todo, alone, extract, replace, rewrite};
-pub use rewrite_context::Site;
+pub use rewrite::{Hook, Next, Rewrite, Rule, Todo, alone, copy_node, extract, replace, rewrite};
+pub use rewrite_context::{Outputs, Site};
 pub use uses::Uses;
 pub use verify::verify;
 pub use views::{Views, home};

@@ -2,31 +2,27 @@
 //! edits: what is not written is gone, and nothing can go stale.
 
 use super::{
-    Fitting, Graph, NewNode, Node, NodeId, RegionId, Site, Uses, ValueId, cse, edit::Edit, fit,
-    lowering::place, rewrite_context, symbol_renaming::Renames,
+    Builds, Fitting, Graph, NewNode, Node, NodeId, Outputs, RegionId, Site, Uses, ValueId,
+    changes::{Changes, Unchanged},
+    cse, fit, rewrite_context,
+    symbol_renaming::Renames,
 };
 use crate::{
     arena::Map,
     diag::{DiagnosticSink, Diagnostics},
-    dim::{Dim, Symbol},
+    dim::Symbol,
     tensor::Tensor,
     ty::Type,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// What to use for the outputs of a node, in the graph that is written.
-pub type Outputs = Vec<Option<ValueId>>;
+/// A local rewrite: returns what replaces the outputs of a node, whose inputs are values of the new
+/// graph.
+pub type Rule<'r> = &'r dyn Fn(&mut Site<'_>, &Node) -> Option<Outputs>;
 
-/// Says what to use in place of the outputs of `node`, whose inputs are values of the new graph.
-pub type Rule = fn(&mut Site<'_>, node: &Node) -> Option<Outputs>;
-
-/// A rule that may know more than the node.
-pub(super) type Change<'c> = &'c dyn Fn(&mut Site<'_>, NodeId, &Node) -> Option<Outputs>;
-
-/// Looks at a node before it is copied into a region, and at what is still to be done after it;
-/// `outputs` are the outputs of the region, in the old graph.
-pub type Hook =
-    fn(&mut Rewrite<'_>, node: NodeId, rest: &[Todo], into: RegionId, outputs: &[ValueId]) -> Next;
+/// Looks at a node before it is copied. The arguments after the node are what is left to do after it,
+/// the region that it is copied to, and the outputs of the region in the old graph.
+pub type Hook<'h> = &'h dyn Fn(&mut Rewrite<'_>, NodeId, &[Todo], RegionId, &[ValueId]) -> Next;
 
 /// What is still to be done for a region.
 #[derive(Clone, Copy)]
@@ -57,45 +53,21 @@ pub struct Rewrite<'a> {
     pub to: Map<ValueId, ValueId>,
     renames: Renames,
     uses: Uses<'a>,
-    rules: &'a [Rule],
-    hook: Hook,
-    change: Option<Change<'a>>,
-    edit: Option<&'a Edit<'a>>,
-    /// What is known not to be 1 where the copy is now, of sizes that are 0 or 1.
-    pub denied: Vec<Dim>,
-    /// How many branches with all that comes after are around what is copied.
-    pub splits: usize,
-    /// How many there were in all.
-    pub all_splits: usize,
+    rules: &'a [Rule<'a>],
+    hook: Hook<'a>,
+    changes: &'a dyn Changes,
     /// What is wrong.
     pub diagnostics: DiagnosticSink,
     /// For each open region, what was computed already: the same again is the same value.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
-    /// How many bytes of constants may still be computed.
-    room: usize,
-    /// How much may still be done by running loops.
-    work: u64,
-    pub(super) fitting: Fitting<RegionId>,
+    fitting: Fitting<RegionId>,
 }
 
 /// Copies what the outputs need, asking the hook and then each rule in iteration for something better.
-pub fn rewrite(old: &Graph, hook: Hook, rules: &[Rule]) -> Result<Graph, Diagnostics> {
+pub fn rewrite(old: &Graph, hook: Hook<'_>, rules: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
     let mut cx = Rewrite::new(old, hook, rules);
     cx.body();
     cx.finish()
-}
-
-/// So many elements may be read and written by running loops of constants before the model runs.
-const MOST_WORK: u64 = 1 << 22;
-
-/// How many bytes of constants may be computed for a graph: some more than it has. Without a limit,
-/// a small model that doubles a constant again and again would take all memory there is.
-fn room(graph: &Graph) -> usize {
-    const LEAST: usize = 256 << 20;
-    const TIMES: usize = 8;
-    let bytes =
-        graph.values().filter_map(|(_, value)| Some(value.constant.as_ref()?.bytes().len()));
-    bytes.fold(LEAST, |room, bytes| room.saturating_add(bytes.saturating_mul(TIMES)))
 }
 
 /// Copies what makes `output` of `inputs` into a graph whose inputs these are, with the types
@@ -105,8 +77,8 @@ pub fn extract(
     old: &Graph,
     inputs: &[(ValueId, Type, Option<Tensor>)],
     output: ValueId,
-    hook: Hook,
-    rules: &[Rule],
+    hook: Hook<'_>,
+    rules: &[Rule<'_>],
 ) -> Result<(Graph, Vec<ValueId>), Diagnostics> {
     let cuts: HashSet<ValueId> = inputs.iter().map(|(id, ..)| *id).collect();
     let (nodes, captures) = old.makers(&cuts, output);
@@ -129,7 +101,7 @@ pub fn extract(
 /// A graph of nothing but `node`, which is given values of `old`, its regions among them: constants,
 /// and what single nodes make of constants. It may also be a node that is not added yet.
 pub fn alone(old: &Graph, node: &Node) -> Result<Graph, Diagnostics> {
-    let mut cx = Rewrite::with(old, Uses::none(old), |_, _, _, _, _| Next::Copy, &[]);
+    let mut cx = Rewrite::with(old, Uses::none(old), &copy_node, &[]);
     let into = cx.new.body;
     let made = node.inputs.iter().flatten().filter(|&&id| old[id].constant.is_none());
     for maker in made.filter_map(|&id| old[id].producer) {
@@ -172,19 +144,40 @@ pub fn replace(
     old: &Graph,
     rule: &dyn Fn(&mut Site<'_>, &Node) -> Option<Outputs>,
 ) -> Result<Graph, Diagnostics> {
-    changed(old, &|site, _, node| rule(site, node), None)
+    copy_with(old, &Replacement(rule))
 }
 
-/// A copy with these changes.
-pub(super) fn changed(
-    old: &Graph,
-    change: Change<'_>,
-    edit: Option<&Edit<'_>>,
-) -> Result<Graph, Diagnostics> {
-    let mut cx = Rewrite::new(old, |_, _, _, _, _| Next::Copy, &[]);
-    (cx.change, cx.edit) = (Some(change), edit);
+/// A rule as the only change of a copy.
+struct Replacement<'r>(&'r dyn Fn(&mut Site<'_>, &Node) -> Option<Outputs>);
+
+impl Changes for Replacement<'_> {
+    fn replace(&self, site: &mut Site<'_>, _: NodeId, node: &Node) -> Option<Outputs> {
+        self.0(site, node)
+    }
+}
+
+/// The hook that copies every node.
+pub fn copy_node(_: &mut Rewrite<'_>, _: NodeId, _: &[Todo], _: RegionId, _: &[ValueId]) -> Next {
+    Next::Copy
+}
+
+/// Copies a graph with these changes.
+pub(super) fn copy_with(old: &Graph, changes: &dyn Changes) -> Result<Graph, Diagnostics> {
+    let mut cx = Rewrite { changes, ..Rewrite::new(old, &copy_node, &[]) };
     cx.body();
     cx.finish()
+}
+
+impl Builds for Rewrite<'_> {
+    type Key = RegionId;
+
+    fn graph(&mut self) -> &mut Graph {
+        &mut self.new
+    }
+
+    fn fitting(&mut self) -> &mut Fitting<RegionId> {
+        &mut self.fitting
+    }
 }
 
 impl<'a> Rewrite<'a> {
@@ -212,11 +205,11 @@ impl<'a> Rewrite<'a> {
     }
 
     /// An empty copy of `old`.
-    fn new(old: &'a Graph, hook: Hook, rules: &'a [Rule]) -> Rewrite<'a> {
+    fn new(old: &'a Graph, hook: Hook<'a>, rules: &'a [Rule<'a>]) -> Rewrite<'a> {
         Rewrite::with(old, Uses::of(old), hook, rules)
     }
 
-    fn with(old: &'a Graph, uses: Uses<'a>, hook: Hook, rules: &'a [Rule]) -> Rewrite<'a> {
+    fn with(old: &'a Graph, uses: Uses<'a>, hook: Hook<'a>, rules: &'a [Rule<'a>]) -> Rewrite<'a> {
         let mut new = Graph::new(old.info.clone());
         new.interface = old.interface.clone();
         Rewrite {
@@ -227,21 +220,15 @@ impl<'a> Rewrite<'a> {
             uses,
             rules,
             hook,
-            change: None,
-            edit: None,
-            denied: Vec::new(),
-            splits: 0,
-            all_splits: 0,
+            changes: &Unchanged,
             diagnostics: DiagnosticSink::default(),
             seen: Vec::new(),
-            room: room(old),
-            work: MOST_WORK,
             fitting: Fitting::default(),
         }
     }
 
     fn finish(self) -> Result<Graph, Diagnostics> {
-        let place = place(self.old, self.old.body);
+        let place = self.old.place(self.old.body);
         self.diagnostics.finish().map_err(|diagnostics| diagnostics.within(&place))?;
         Ok(self.new)
     }
@@ -252,7 +239,7 @@ impl<'a> Rewrite<'a> {
             self.symbols_of(id);
             let new = self.new.input(self.new.body, &self.name(id), self.old[id].ty.clone());
             self.to.insert(id, new);
-            self.wrapped(id, self.new.body);
+            self.wrap(id, self.new.body);
         }
         self.region(self.old.body, self.new.body);
     }
@@ -270,36 +257,32 @@ impl<'a> Rewrite<'a> {
 
     /// What a region gives.
     fn outputs(&self, region: RegionId) -> &'a [ValueId] {
-        let said = self.edit.and_then(|edit| edit.outputs.get(&region));
-        said.map_or(&self.old[region].outputs, Vec::as_slice)
+        self.changes.outputs(region).unwrap_or(&self.old[region].outputs)
     }
 
     /// The nodes of a region, in the order in which they are copied.
     fn nodes(&self, region: RegionId) -> &'a [NodeId] {
-        let said = self.edit.and_then(|edit| edit.order.get(&region));
-        said.map_or(&self.old[region].nodes, Vec::as_slice)
+        self.changes.nodes(region).unwrap_or(&self.old[region].nodes)
     }
 
     /// The value of the old graph that is used where `id` was.
     fn source(&self, id: ValueId) -> ValueId {
-        self.edit.map_or(id, |edit| edit.source(id))
+        self.changes.source(id)
     }
 
     /// What a value is called in the new graph.
     fn name(&self, id: ValueId) -> String {
-        let said = self.edit.and_then(|edit| edit.names.get(&id));
-        said.unwrap_or(&self.old[id].name).clone()
+        self.changes.name(id).unwrap_or(&self.old[id].name).to_owned()
     }
 
-    /// Puts behind a value what an edit wants there.
-    fn wrapped(&mut self, id: ValueId, into: RegionId) {
-        let wrap = self.edit.and_then(|edit| edit.wraps.get(&id));
-        let (Some(wrap), Some(&value)) = (wrap, self.to.get(id)) else { return };
-        let (graph, room, work) = (&mut self.new, &mut self.room, &mut self.work);
-        let mut site = Site { graph, region: into, uses: &[], names: &[], room, work };
-        match wrap(&mut site, value) {
-            Ok(new) => drop(self.to.insert(id, new)),
-            Err(diagnostic) => self.diagnostics.push(diagnostic),
+    /// Adds the nodes that the changes have after a value.
+    fn wrap(&mut self, id: ValueId, into: RegionId) {
+        let Some(&value) = self.to.get(id) else { return };
+        let mut site = Site { graph: &mut self.new, region: into, uses: &[], names: &[] };
+        match self.changes.wrap(&mut site, id, value) {
+            None => {}
+            Some(Ok(new)) => drop(self.to.insert(id, new)),
+            Some(Err(diagnostic)) => self.diagnostics.push(diagnostic),
         }
     }
 
@@ -386,8 +369,8 @@ impl<'a> Rewrite<'a> {
             needed.insert(output);
             old[output].symbols(&mut sizes);
         }
-        // What an edit uses elsewhere is needed wherever it is made.
-        needed.extend(self.edit.iter().flat_map(|edit| edit.targets()));
+        // A value that other uses refer to is needed wherever it is made.
+        needed.extend(self.changes.sources());
         let mut nodes = Vec::new();
         for &id in self.nodes(region).iter().rev() {
             let node = &old[id];
@@ -436,7 +419,7 @@ impl<'a> Rewrite<'a> {
         let node = Node { inputs, regions, op, ..old.clone() };
         let outputs = self.better(id, &node, into).unwrap_or_else(|| self.copy(&node, into));
         self.stand_for(id, &outputs);
-        old.outputs.iter().flatten().for_each(|&from| self.wrapped(from, into));
+        old.outputs.iter().flatten().for_each(|&from| self.wrap(from, into));
     }
 
     fn better(&mut self, id: NodeId, node: &Node, into: RegionId) -> Option<Outputs> {
@@ -444,13 +427,13 @@ impl<'a> Rewrite<'a> {
         let uses = old.inputs.iter().map(|id| id.map_or(0, |id| self.uses.count(id)));
         let uses: Vec<usize> = uses.collect();
         let names = self.names(old);
-        let (graph, room, work) = (&mut self.new, &mut self.room, &mut self.work);
-        let mut site = Site { graph, region: into, uses: &uses, names: &names, room, work };
-        let changed = self.change.and_then(|change| change(&mut site, id, node));
+        let graph = &mut self.new;
+        let mut site = Site { graph, region: into, uses: &uses, names: &names };
+        let changed = self.changes.replace(&mut site, id, node);
         let types = old.outputs.iter().map(|id| id.map(|id| &self.old[id].ty));
         let types: Vec<Option<&Type>> = types.collect();
         changed.or_else(|| {
-            let tried = |rule: &Rule| {
+            let tried = |rule: &Rule<'_>| {
                 let outputs = rule(&mut site, node)?;
                 rewrite_context::have_shapes(site.graph, &outputs, &types).then_some(outputs)
             };

@@ -1,8 +1,11 @@
 //! What a rule of a pass is given.
 
-use super::{Graph, NewNode, Node, Op, Outputs, RegionId, ValueId};
+use super::{Graph, NewNode, Node, Op, RegionId, ValueId};
 use crate::{dim::Dim, ty::Type};
 use std::rc::Rc;
+
+/// What replaces the outputs of a node, in the graph that is written.
+pub type Outputs = Vec<Option<ValueId>>;
 
 /// Where a rule writes, and what it may ask.
 pub struct Site<'a> {
@@ -14,10 +17,6 @@ pub struct Site<'a> {
     pub(super) uses: &'a [usize],
     /// The names of the outputs.
     pub(super) names: &'a [Option<String>],
-    /// How many bytes of constants may still be computed.
-    pub(super) room: &'a mut usize,
-    /// How much may still be done by running loops.
-    pub work: &'a mut u64,
 }
 
 impl Site<'_> {
@@ -67,13 +66,6 @@ impl Site<'_> {
     /// The names of the outputs of the node that is to be replaced.
     pub fn names(&self) -> &[Option<String>] {
         self.names
-    }
-
-    /// Whether so many bytes of constants may be computed; if so, they are counted.
-    pub fn affords(&mut self, bytes: usize) -> bool {
-        let rest = self.room.checked_sub(bytes);
-        *self.room = rest.unwrap_or(*self.room);
-        rest.is_some()
     }
 
     /// Adds `op` on these inputs in place of `node`.

@@ -1,12 +1,12 @@
 //! Which values share memory: outputs that are views of inputs, and inputs that are made inside an
 //! output.
 
-use super::{Graph, Node, RegionId, ValueId, lower::from_front};
+use super::{Graph, Node, RegionId, ValueId};
 use crate::{
     arena::Map,
     dim::{Dim, Symbol},
     dtype::DType,
-    ty::TensorType,
+    ty::{TensorType, axis_from_front},
 };
 
 /// Which values lie inside others.
@@ -90,7 +90,7 @@ impl<'a> Views<'a> {
 
     /// The axis counted from the front, which inferring the types saw to be one of `rank`.
     pub fn axis(&self, axis: i64, rank: usize) -> usize {
-        from_front(axis, rank)
+        axis_from_front(axis, rank)
     }
 
     /// The number of inputs.

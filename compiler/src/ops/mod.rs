@@ -28,6 +28,7 @@ pub(crate) mod conv;
 pub(crate) mod cumulative;
 pub(crate) mod custom;
 pub(crate) mod einsum;
+mod entry;
 mod epilogue;
 pub(crate) mod expand;
 pub(crate) mod fourier;
@@ -72,101 +73,18 @@ pub(crate) mod variadic;
 mod weight_precision;
 pub(crate) mod window;
 
-use crate::{
-    diag::Result,
-    ir::{Domain, Op, Reader, ValueId},
+pub use entry::{
+    Entry, How, Nodes, Read, body, entry, internal, ml, ml_nodes, nodes, preview, training,
+    training_of_names,
 };
-use std::rc::Rc;
 
-/// How a node of an ONNX file becomes an [`Op`]: from one version of the operator set on, until
-/// the next entry of the same name.
-pub struct Entry {
-    /// The operator set.
-    pub domain: Domain,
-    /// The operator's name.
-    pub name: &'static str,
-    /// The first version that is read so.
-    pub since: i64,
-    /// How it is read.
-    pub how: How,
-}
-
-/// How a node is read.
-#[derive(Clone, Copy)]
-pub enum How {
-    /// By a function that makes an [`Op`] of it.
-    Read(Read),
-    /// Likewise, where the attributes of these names are names of values: those values are added
-    /// to the inputs, in that order, and the node may stand before what makes them.
-    Naming(&'static [&'static str], Read),
-    /// By a function that adds nodes for it, and gives the values of its outputs. The node stays as
-    /// it is (`composite::Composite`) until the first pass, so that it can be written again.
-    Nodes(Nodes),
-    /// As other nodes: a function in ONNX's textual syntax without its name, over the newest
-    /// operators, such as `<axis: int = 1> (X) => (Y) { ... }`.
-    Body(&'static str),
-}
-
-/// Reads one node.
-pub type Read = fn(&mut Reader<'_>) -> Result<Rc<dyn Op>>;
-
-/// Reads one node as several.
-pub type Nodes = fn(&mut Reader<'_>) -> Result<Vec<ValueId>>;
-
-/// An operator of ONNX's main operator set.
-pub const fn entry(name: &'static str, since: i64, read: Read) -> Entry {
-    Entry { domain: Domain::Onnx, name, since, how: How::Read(read) }
-}
-
-/// An operator of ONNX's main operator set that stands for others.
-pub const fn body(name: &'static str, since: i64, text: &'static str) -> Entry {
-    Entry { domain: Domain::Onnx, name, since, how: How::Body(text) }
-}
-
-/// An operator of ONNX's main operator set that stands for other nodes.
-pub const fn nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
-    Entry { domain: Domain::Onnx, name, since, how: How::Nodes(read) }
-}
-
-/// An operator of classical machine learning.
-pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
-    Entry { domain: Domain::Ml, name, since, how: How::Read(read) }
-}
-
-/// An operator of classical machine learning that stands for others.
-pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
-    Entry { domain: Domain::Ml, name, since, how: How::Nodes(read) }
-}
-
-/// An operator that ONNX is trying out.
-pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
-    Entry { domain: Domain::Preview, name, since, how: How::Read(read) }
-}
-
-/// An operator that trains a model.
-pub const fn training(name: &'static str, since: i64, read: Read) -> Entry {
-    Entry { domain: Domain::Training, name, since, how: How::Read(read) }
-}
-
-/// An operator that trains a model, some of whose attributes name values.
-pub const fn training_of_names(
-    name: &'static str,
-    since: i64,
-    names: &'static [&'static str],
-    read: Read,
-) -> Entry {
-    Entry { domain: Domain::Training, name, since, how: How::Naming(names, read) }
-}
-
-/// What passes make of several nodes.
-pub const fn internal(name: &'static str, read: Read) -> Entry {
-    Entry { domain: Domain::Internal, name, since: 1, how: How::Read(read) }
-}
+use crate::ir::Domain;
 
 /// Every family, sorted.
 #[rustfmt::skip]
 const FAMILIES: &[&[Entry]] = &[
     activation::OPS,
+    activation_grad::OPS,
     arg::OPS,
     attention::OPS,
     attention::flex::OPS,
@@ -175,22 +93,19 @@ const FAMILIES: &[&[Entry]] = &[
     binary::OPS,
     blocked::OPS,
     cast::OPS,
-    nhwc::OPS,
-    nhwc::conv::OPS,
-    nhwc::pool::OPS,
     compare::OPS,
     concat::OPS,
     constant::OPS,
     control::OPS,
     conv::OPS,
     conv::blocked::OPS,
-    conv::blocked_weight_grad::OPS,
     conv::blocked_transpose::OPS,
+    conv::blocked_weight_grad::OPS,
     conv::causal::OPS,
-    conv::weight_grad::OPS,
     conv::deform::OPS,
     conv::integer::OPS,
     conv::transpose::OPS,
+    conv::weight_grad::OPS,
     cumulative::OPS,
     einsum::OPS,
     expand::OPS,
@@ -212,6 +127,9 @@ const FAMILIES: &[&[Entry]] = &[
     ml::map::OPS,
     ml::svm::OPS,
     ml::tree::OPS,
+    nhwc::OPS,
+    nhwc::conv::OPS,
+    nhwc::pool::OPS,
     nms::OPS,
     norm::OPS,
     optimizer::OPS,
@@ -239,7 +157,6 @@ const FAMILIES: &[&[Entry]] = &[
     sequence::map::OPS,
     sequence::split::OPS,
     slice::OPS,
-    activation_grad::OPS,
     softmax::OPS,
     text::OPS,
     text::grams::OPS,

@@ -5,7 +5,7 @@
 //! types, and what the condition says of sizes. A `Squeeze` whose axes depend on sizes is such a
 //! branch too.
 
-use super::loops;
+use super::{known::KnownConditions, loops};
 use crate::{
     dim::{Atom, Dim},
     ir::{Graph, NewNode, Next, Node, NodeId, Outputs, RegionId, Rewrite, Todo, ValueId},
@@ -17,7 +17,7 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
-use std::rc::Rc;
+use std::{cell::Cell, rc::Rc};
 
 /// What comes after a node is copied into branches so often, one inside the other: each time
 /// doubles it.
@@ -27,55 +27,208 @@ const DEEPEST: usize = 8;
 /// inside each other, which are tried before, would take more.
 const MOST: usize = (1 << DEEPEST) - 1;
 
-/// Decides the node, where it is an `If` or stands for one, as far as that can be done; and writes
-/// what a loop of at most one iteration does.
-pub fn decide(
-    cx: &mut Rewrite<'_>,
-    id: NodeId,
-    rest: &[Todo],
-    into: RegionId,
-    outputs: &[ValueId],
-) -> Next {
-    if let Some(next) = loops::write_out(cx, id, into) {
-        return next;
-    }
-    let old = cx.old;
-    let node = &old[id];
-    if is_open_squeeze(node) {
-        return squeeze(cx, id, rest, into, outputs);
-    }
-    if !node.op.is::<If>() || node.fault.is_some() {
-        return Next::Copy;
-    }
-    let Some(cond) = node.input(0).map(|id| cx.value(id)) else { return Next::Copy };
-    let Some(taken) = decided(cx, cond) else { return both(cx, id, rest, into, outputs, cond) };
-    let region = node.regions[taken];
-    if old[region]
-        .nodes
-        .iter()
-        .any(|&inner| old[inner].op.is::<If>() || is_open_squeeze(&old[inner]))
-    {
-        // What comes after may have to be copied with what comes after a branch inside.
-        let todo = [cx.todo(region), vec![Todo::Results(id, region)], rest.to_vec()].concat();
-        return Next::Finished(cx.rest(&todo, into, outputs));
-    }
-    inline(cx, id, region, into)
+/// The branches of one rewrite.
+#[derive(Default)]
+pub struct Branches {
+    known: KnownConditions,
+    /// The branches, each with all that comes after, around what is copied.
+    depth: Cell<usize>,
+    /// The number of such branches so far.
+    total: Cell<usize>,
 }
 
-/// Decides the node, where it is an `If` whose condition is known, or a loop of at most one
-/// iteration, and nothing more: what is left is what ONNX has operators for.
-pub fn take(cx: &mut Rewrite<'_>, id: NodeId, _: &[Todo], into: RegionId, _: &[ValueId]) -> Next {
-    if let Some(next) = loops::write_out(cx, id, into) {
-        return next;
+impl Branches {
+    /// Decides the node, where it is an `If` or stands for one, as far as that can be done; and writes
+    /// what a loop of at most one iteration does.
+    pub fn decide(
+        &self,
+        cx: &mut Rewrite<'_>,
+        id: NodeId,
+        rest: &[Todo],
+        into: RegionId,
+        outputs: &[ValueId],
+    ) -> Next {
+        if let Some(next) = loops::write_out(cx, &self.known, id, into) {
+            return next;
+        }
+        let old = cx.old;
+        let node = &old[id];
+        if is_open_squeeze(node) {
+            return self.squeeze(cx, id, rest, into, outputs);
+        }
+        if !node.op.is::<If>() || node.fault.is_some() {
+            return Next::Copy;
+        }
+        let Some(cond) = node.input(0).map(|id| cx.value(id)) else { return Next::Copy };
+        let Some(taken) = self.known.decide(&cx.new, cond) else {
+            return self.both(cx, id, rest, into, outputs, cond);
+        };
+        let region = node.regions[taken];
+        if old[region]
+            .nodes
+            .iter()
+            .any(|&inner| old[inner].op.is::<If>() || is_open_squeeze(&old[inner]))
+        {
+            // What comes after may have to be copied with what comes after a branch inside.
+            let todo = [cx.todo(region), vec![Todo::Results(id, region)], rest.to_vec()].concat();
+            return Next::Finished(cx.rest(&todo, into, outputs));
+        }
+        inline(cx, id, region, into)
     }
-    let node = &cx.old[id];
-    if !node.op.is::<If>() || node.fault.is_some() {
-        return Next::Copy;
+
+    /// Decides the node, where it is an `If` whose condition is known, or a loop of at most one iteration, and
+    /// nothing more: what is left is what ONNX has operators for.
+    pub fn take(&self, cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Next {
+        if let Some(next) = loops::write_out(cx, &self.known, id, into) {
+            return next;
+        }
+        let node = &cx.old[id];
+        if !node.op.is::<If>() || node.fault.is_some() {
+            return Next::Copy;
+        }
+        let cond = node.input(0).map(|id| cx.value(id));
+        match cond.and_then(|cond| self.known.decide(&cx.new, cond)) {
+            Some(taken) => inline(cx, id, node.regions[taken], into),
+            None => Next::Copy,
+        }
     }
-    let cond = node.input(0).map(|id| cx.value(id));
-    match cond.and_then(|cond| decided(cx, cond)) {
-        Some(taken) => inline(cx, id, node.regions[taken], into),
-        None => Next::Copy,
+
+    /// Copies both branches; where they give different kinds of values, with all that comes after.
+    fn both(
+        &self,
+        cx: &mut Rewrite<'_>,
+        id: NodeId,
+        rest: &[Todo],
+        into: RegionId,
+        outputs: &[ValueId],
+        cond: ValueId,
+    ) -> Next {
+        let old = cx.old;
+        let node = &old[id];
+        let mut regions = Vec::new();
+        for (i, &from) in node.regions.iter().enumerate() {
+            let todo = cx.todo(from);
+            regions.push(self.branch(cx, cond, i == 0, &todo, &old[from].name, &old[from].outputs));
+        }
+        let faulty = regions.iter().any(|&region| cx.new.is_faulty(region));
+        let results = |i: usize| cx.new[regions[i]].outputs.iter().map(|&id| &cx.new[id].ty);
+        let differ = results(0).zip(results(1)).any(|(a, b)| matches!(join(a, b), Joined::Differ));
+        if differ && !faulty && self.may_split() {
+            let todo = |&from: &RegionId| {
+                [cx.todo(from), vec![Todo::Results(id, from)], rest.to_vec()].concat()
+            };
+            let todo: Vec<Vec<Todo>> = node.regions.iter().map(todo).collect();
+            return self.split(cx, &node.name, cond, &todo, into, outputs);
+        }
+        let names: Vec<Option<String>> =
+            node.outputs.iter().map(|id| id.map(|id| old[id].name.clone())).collect();
+        let made = add(cx, &node.name, cond, regions, &names, into);
+        cx.stand_for(id, &made);
+        Next::Done
+    }
+
+    fn may_split(&self) -> bool {
+        self.depth.get() < DEEPEST && self.total.get() < MOST
+    }
+
+    /// Two branches that each do all that is left for the region.
+    fn split(
+        &self,
+        cx: &mut Rewrite<'_>,
+        name: &str,
+        cond: ValueId,
+        todo: &[Vec<Todo>],
+        into: RegionId,
+        outputs: &[ValueId],
+    ) -> Next {
+        let mut regions = Vec::new();
+        self.depth.update(|depth| depth + 1);
+        self.total.update(|total| total + 1);
+        for (i, todo) in todo.iter().enumerate() {
+            regions.push(self.branch(cx, cond, i == 0, todo, name, outputs));
+        }
+        self.depth.update(|depth| depth - 1);
+        let names: Vec<Option<String>> =
+            outputs.iter().map(|&id| Some(cx.old[id].name.clone())).collect();
+        let made = add(cx, name, cond, regions, &names, into);
+        Next::Finished(made.into_iter().flatten().collect())
+    }
+
+    /// A region that does `todo` where the condition holds, or where it does not.
+    fn branch(
+        &self,
+        cx: &mut Rewrite<'_>,
+        cond: ValueId,
+        holds: bool,
+        todo: &[Todo],
+        name: &str,
+        outputs: &[ValueId],
+    ) -> RegionId {
+        let before = cx.to.clone();
+        let region = cx.new.region(name);
+        let condition = match cx.new[cond].known.as_deref() {
+            Some([known]) if !holds => Some(known.clone()),
+            _ => None,
+        };
+        let denied = self.known.enter(condition);
+        assume(cx, cond, holds, region, todo, outputs);
+        let results = cx.rest(todo, region, outputs);
+        cx.new.set_outputs(region, results);
+        cx.to = before;
+        self.known.leave(denied);
+        region
+    }
+
+    /// Decides which axes are squeezed: by a branch, where it depends on a size.
+    fn squeeze(
+        &self,
+        cx: &mut Rewrite<'_>,
+        id: NodeId,
+        rest: &[Todo],
+        into: RegionId,
+        outputs: &[ValueId],
+    ) -> Next {
+        /// The code after it is there once for each number of axes that may be left.
+        const LEFT: usize = 2;
+        let node = &cx.old[id];
+        let Some(x) = node.input(0).map(|id| cx.value(id)) else { return Next::Copy };
+        let Type::Tensor(ty) = &cx.new[x].ty else { return Next::Copy };
+        let denied = |dim: &Dim| self.known.is_denied(&dim.equal(&1.into()));
+        let mut open: Vec<Dim> =
+            ty.shape.iter().filter(|dim| Squeeze::is_open(dim)).cloned().collect();
+        if open.is_empty() {
+            return Next::Copy;
+        }
+        open.retain(|dim| !denied(dim));
+        open.sort();
+        open.dedup();
+        let Some(first) = open.first() else {
+            let ones = (0..ty.shape.len()).filter(|&axis| ty.shape[axis].known() == Some(1));
+            let axes: Vec<i64> = ones.map(|axis| i64::try_from(axis).unwrap_or(i64::MAX)).collect();
+            let axes = cx.new.constant("axes", Tensor::from_ints(&axes));
+            let names: Vec<Option<String>> =
+                node.outputs.iter().map(|id| id.map(|id| cx.old[id].name.clone())).collect();
+            let (op, inputs) = (node.op.clone(), vec![Some(x), Some(axes)]);
+            let new =
+                NewNode { name: &node.name, op, inputs, outputs: &names, regions: Vec::new() };
+            let (made, &[Some(output)]) = (cx.add(into, new), node.outputs.as_slice()) else {
+                return Next::Copy;
+            };
+            if let &[Some(made)] = cx.new[made].outputs.as_slice() {
+                cx.to.insert(output, made);
+            }
+            return Next::Done;
+        };
+        // A size that is never 1, or of which it cannot be said when, would be asked for again.
+        let is_decided = (first - 1).solve_zero().is_some();
+        if open.len() > LEFT || !is_decided || !self.may_split() {
+            return Next::Copy;
+        }
+        let holds = Holds { condition: first.equal(&1.into()) };
+        let name = format!("{} is 1", node.name);
+        let Ok(cond) = cx.new.add(into, &name, holds, &[]) else { return Next::Copy };
+        let todo = [&[Todo::Node(id)], rest].concat();
+        self.split(cx, &node.name, cond, &[todo.clone(), todo], into, outputs)
     }
 }
 
@@ -84,96 +237,6 @@ fn inline(cx: &mut Rewrite<'_>, id: NodeId, region: RegionId, into: RegionId) ->
     let results: Outputs = cx.inline(region, into).into_iter().map(Some).collect();
     cx.stand_for(id, &results);
     Next::Done
-}
-
-/// The branch that a known condition takes.
-pub fn decided(cx: &Rewrite<'_>, cond: ValueId) -> Option<usize> {
-    let value = &cx.new[cond];
-    let constant = value.constant.as_ref().and_then(|tensor| tensor.ints()?.first().copied());
-    let known = value.known.as_ref().and_then(|known| known.first());
-    let denied = known.filter(|known| cx.denied.contains(known)).map(|_| 0);
-    Some(usize::from(constant.or(known.and_then(Dim::known)).or(denied)? == 0))
-}
-
-/// Copies both branches; where they give different kinds of values, with all that comes after.
-fn both(
-    cx: &mut Rewrite<'_>,
-    id: NodeId,
-    rest: &[Todo],
-    into: RegionId,
-    outputs: &[ValueId],
-    cond: ValueId,
-) -> Next {
-    let old = cx.old;
-    let node = &old[id];
-    let mut regions = Vec::new();
-    for (i, &from) in node.regions.iter().enumerate() {
-        let todo = cx.todo(from);
-        regions.push(branch(cx, cond, i == 0, &todo, &old[from].name, &old[from].outputs));
-    }
-    let faulty = regions.iter().any(|&region| cx.new.is_faulty(region));
-    let results = |i: usize| cx.new[regions[i]].outputs.iter().map(|&id| &cx.new[id].ty);
-    let differ = results(0).zip(results(1)).any(|(a, b)| matches!(join(a, b), Joined::Differ));
-    if differ && !faulty && may_split(cx) {
-        let todo = |&from: &RegionId| {
-            [cx.todo(from), vec![Todo::Results(id, from)], rest.to_vec()].concat()
-        };
-        let todo: Vec<Vec<Todo>> = node.regions.iter().map(todo).collect();
-        return split(cx, &node.name, cond, &todo, into, outputs);
-    }
-    let names: Vec<Option<String>> =
-        node.outputs.iter().map(|id| id.map(|id| old[id].name.clone())).collect();
-    let made = add(cx, &node.name, cond, regions, &names, into);
-    cx.stand_for(id, &made);
-    Next::Done
-}
-
-fn may_split(cx: &Rewrite<'_>) -> bool {
-    cx.splits < DEEPEST && cx.all_splits < MOST
-}
-
-/// Two branches that each do all that is left for the region.
-fn split(
-    cx: &mut Rewrite<'_>,
-    name: &str,
-    cond: ValueId,
-    todo: &[Vec<Todo>],
-    into: RegionId,
-    outputs: &[ValueId],
-) -> Next {
-    let mut regions = Vec::new();
-    cx.splits += 1;
-    cx.all_splits += 1;
-    for (i, todo) in todo.iter().enumerate() {
-        regions.push(branch(cx, cond, i == 0, todo, name, outputs));
-    }
-    cx.splits -= 1;
-    let names: Vec<Option<String>> =
-        outputs.iter().map(|&id| Some(cx.old[id].name.clone())).collect();
-    let made = add(cx, name, cond, regions, &names, into);
-    Next::Finished(made.into_iter().flatten().collect())
-}
-
-/// A region that does `todo` where the condition holds, or where it does not.
-fn branch(
-    cx: &mut Rewrite<'_>,
-    cond: ValueId,
-    holds: bool,
-    todo: &[Todo],
-    name: &str,
-    outputs: &[ValueId],
-) -> RegionId {
-    let (before, denied) = (cx.to.clone(), cx.denied.len());
-    let region = cx.new.region(name);
-    if !holds && let Some([known]) = cx.new[cond].known.as_deref() {
-        cx.denied.push(known.clone());
-    }
-    assume(cx, cond, holds, region, todo, outputs);
-    let results = cx.rest(todo, region, outputs);
-    cx.new.set_outputs(region, results);
-    cx.to = before;
-    cx.denied.truncate(denied);
-    region
 }
 
 /// Adds the `If` with these branches, and gives its outputs.
@@ -194,55 +257,6 @@ fn add(
 /// Whether the node squeezes whichever axes are of size 1.
 fn is_open_squeeze(node: &Node) -> bool {
     node.op.is::<Squeeze>() && node.input(1).is_none()
-}
-
-/// Decides which axes are squeezed: by a branch, where it depends on a size.
-fn squeeze(
-    cx: &mut Rewrite<'_>,
-    id: NodeId,
-    rest: &[Todo],
-    into: RegionId,
-    outputs: &[ValueId],
-) -> Next {
-    /// The code after it is there once for each number of axes that may be left.
-    const LEFT: usize = 2;
-    let node = &cx.old[id];
-    let Some(x) = node.input(0).map(|id| cx.value(id)) else { return Next::Copy };
-    let Type::Tensor(ty) = &cx.new[x].ty else { return Next::Copy };
-    let denied = |dim: &Dim| cx.denied.contains(&dim.equal(&1.into()));
-    let mut open: Vec<Dim> = ty.shape.iter().filter(|dim| Squeeze::is_open(dim)).cloned().collect();
-    if open.is_empty() {
-        return Next::Copy;
-    }
-    open.retain(|dim| !denied(dim));
-    open.sort();
-    open.dedup();
-    let Some(first) = open.first() else {
-        let ones = (0..ty.shape.len()).filter(|&axis| ty.shape[axis].known() == Some(1));
-        let axes: Vec<i64> = ones.map(|axis| i64::try_from(axis).unwrap_or(i64::MAX)).collect();
-        let axes = cx.new.constant("axes", Tensor::from_ints(&axes));
-        let names: Vec<Option<String>> =
-            node.outputs.iter().map(|id| id.map(|id| cx.old[id].name.clone())).collect();
-        let (op, inputs) = (node.op.clone(), vec![Some(x), Some(axes)]);
-        let new = NewNode { name: &node.name, op, inputs, outputs: &names, regions: Vec::new() };
-        let (made, &[Some(output)]) = (cx.add(into, new), node.outputs.as_slice()) else {
-            return Next::Copy;
-        };
-        if let &[Some(made)] = cx.new[made].outputs.as_slice() {
-            cx.to.insert(output, made);
-        }
-        return Next::Done;
-    };
-    // A size that is never 1, or of which it cannot be said when, would be asked for again.
-    let is_decided = (first - 1).solve_zero().is_some();
-    if open.len() > LEFT || !is_decided || !may_split(cx) {
-        return Next::Copy;
-    }
-    let holds = Holds { condition: first.equal(&1.into()) };
-    let name = format!("{} is 1", node.name);
-    let Ok(cond) = cx.new.add(into, &name, holds, &[]) else { return Next::Copy };
-    let todo = [&[Todo::Node(id)], rest].concat();
-    split(cx, &node.name, cond, &[todo.clone(), todo], into, outputs)
 }
 
 /// Puts what the condition says of sizes into the types of all that a branch uses.
@@ -316,7 +330,11 @@ mod tests {
         let y = g.add(g.body, "y", Squeeze, &[x]).expect("its axes may be open");
         let z = g.add(g.body, "z", Shape { start: 0, end: None }, &[y]).expect("it has a shape");
         g.set_outputs(g.body, vec![z]);
-        let g = rewrite(&g, decide, &[]).expect("both ways are possible");
+        let branches = Branches::default();
+        let hook = |cx: &mut Rewrite<'_>, id, rest: &[Todo], into, outputs: &[ValueId]| {
+            branches.decide(cx, id, rest, into, outputs)
+        };
+        let g = rewrite(&g, &hook, &[]).expect("both ways are possible");
         assert_eq!(ops(&g, g.body), ["Holds", "If"]);
         let branches = &g[*g[g.body].nodes.last().expect("there are two")].regions;
         assert_eq!(ops(&g, branches[0]), ["Assume", "Squeeze", "Shape"]);

@@ -1,11 +1,12 @@
 //! Constant folding: the kernels compute nodes of constant inputs when the model is compiled.
 
+use super::budget::Budget;
 use crate::{
     arena::Id,
     dim::Dim,
     dtype::DType,
     interpreter,
-    ir::{self, Graph, NewNode, Node, RegionId, Site, ValueId},
+    ir::{self, Graph, NewNode, Node, Outputs, RegionId, Site, ValueId},
     ops::{
         cast::Cast, composite::Composite, quantize::DequantizeLinear, reshape::Identity,
         sizes::Sizes,
@@ -45,26 +46,31 @@ pub fn expand_composite(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<V
 
 /// Folds a node to constants if its inputs are constants, or if its elements are known otherwise.
 /// Elements that are known as symbolic sizes become a [`Sizes`] node, which needs no input.
-pub fn fold(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
-    fold_or(site, node, write_sizes)
+pub fn fold(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs> {
+    fold_or(site, node, budget, write_sizes)
 }
 
 /// Folds as [`fold`] does, except `DequantizeLinear`, whose integer input a kernel may read.
-pub fn fold_unquantized(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
-    if node.op.is::<DequantizeLinear>() { None } else { fold(site, node) }
+pub fn fold_unquantized(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs> {
+    if node.op.is::<DequantizeLinear>() { None } else { fold(site, node, budget) }
 }
 
 /// Folds as [`fold`] does, but keeps nodes whose elements are symbolic sizes: the graph that the
 /// nodes are moved to may have other symbols.
-pub fn fold_tensors(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
-    fold_or(site, node, |_, _, _, _, _| None)
+pub fn fold_tensors(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs> {
+    fold_or(site, node, budget, |_, _, _, _, _| None)
 }
 
 /// Replaces a node whose outputs are not known as numbers, or declines.
 type Otherwise =
     fn(&mut Graph, RegionId, &Node, &Graph, &[ValueId]) -> Option<Vec<Option<ValueId>>>;
 
-fn fold_or(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec<Option<ValueId>>> {
+fn fold_or(
+    site: &mut Site<'_>,
+    node: &Node,
+    budget: &Budget,
+    otherwise: Otherwise,
+) -> Option<Outputs> {
     let g = &*site.graph;
     if node.op.is_random() || !node.regions.is_empty() {
         return None;
@@ -105,7 +111,7 @@ fn fold_or(site: &mut Site<'_>, node: &Node, otherwise: Otherwise) -> Option<Vec
     let known: Option<Vec<Tensor>> = outputs.iter().map(known).collect();
     let tensors = match known {
         Some(tensors) => tensors,
-        None if all => evaluate_within_budget(site, alone, outputs, node)?,
+        None if all => evaluate_within_budget(site, alone, outputs, node, budget)?,
         None => return otherwise(site.graph, site.region, node, &alone, &outputs),
     };
     let mut tensors = tensors.into_iter();
@@ -141,6 +147,7 @@ fn evaluate_within_budget(
     alone: Graph,
     outputs: Vec<ValueId>,
     node: &Node,
+    budget: &Budget,
 ) -> Option<Vec<Tensor>> {
     let inputs: BTreeSet<ValueId> = node.inputs.iter().flatten().copied().collect();
     let bytes = |id: ValueId| site.graph[id].constant.as_ref().map(|tensor| tensor.bytes().len());
@@ -150,7 +157,7 @@ fn evaluate_within_budget(
         usize::try_from(ty.len().known()?).ok()?.checked_mul(ty.dtype.bytes())
     };
     let after: usize = outputs.iter().map(size).sum::<Option<usize>>()?;
-    let fits = after <= before.saturating_add(LARGEST_GROWTH) && site.affords(after);
+    let fits = after <= before.saturating_add(LARGEST_GROWTH) && budget.take(after);
     fits.then(|| evaluate(alone, outputs)).flatten()
 }
 

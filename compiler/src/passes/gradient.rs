@@ -8,50 +8,40 @@
 //! the forward pass has computed are not computed twice: CSE merges equal nodes when the graph is
 //! simplified.
 
-use super::{branch, sequence};
+use super::{
+    branch::Branches, budget::Budget, fold, recognize, sequence, simplify::expand_composites,
+};
 use crate::{
     arena::Map,
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     ir::{
         Expr, Gradient, Graph, Hook, Next, Node, NodeId, RegionId, Rewrite, Rule, Site, Tape, Todo,
-        ValueId, extract, is_differentiable, rewrite,
+        ValueId, copy_node, extract, is_differentiable, rewrite,
     },
     ops::{binary, expand::Expand, gradient::Gradient as Request, random::Dropout, reshape::Shape},
     tensor::Tensor,
 };
 use std::collections::{HashMap, HashSet};
 
-/// The rules that simplify a function before it is differentiated: they remove operators that have
-/// no gradient.
-const SIMPLIFY: &[Rule] = &[
-    super::fold::remove_identity,
-    super::fold::remove_cast,
-    sequence::unwrap_optional,
-    sequence::resolve_sequence,
-    super::fold::fold_tensors,
-];
-
 /// Expands every `Gradient`. Nodes that exporters write for an operator whose gradient has a kernel
 /// are first replaced by that operator.
 pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
-    expand_all(graph, |cx, id, _, into, _| {
-        expand(cx, id, into, &[SIMPLIFY, &[super::recognize::recognize_gelu]].concat())
-    })
+    expand_all(graph, &|cx, id, _, into, _| expand(cx, id, into, &[&recognize::recognize_gelu]))
 }
 
 /// Expands every `Gradient` to ONNX's own operators.
 pub fn run_standard(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
-    expand_all(graph, |cx, id, _, into, _| expand(cx, id, into, SIMPLIFY))
+    expand_all(graph, &|cx, id, _, into, _| expand(cx, id, into, &[]))
 }
 
-fn expand_all(graph: &Graph, expand: Hook) -> std::result::Result<Graph, Diagnostics> {
+fn expand_all(graph: &Graph, expand: Hook<'_>) -> std::result::Result<Graph, Diagnostics> {
     let has_request = graph.nodes().any(|(_, node)| node.op.is::<Request>());
     if !has_request {
         return Ok(graph.clone());
     }
-    match super::expand_composites(graph)? {
-        Some(graph) => rewrite(&graph, expand, &[separate_mask]),
-        None => rewrite(graph, expand, &[separate_mask]),
+    match expand_composites(graph)? {
+        Some(graph) => rewrite(&graph, expand, &[&separate_mask]),
+        None => rewrite(graph, expand, &[&separate_mask]),
     }
 }
 
@@ -62,7 +52,7 @@ fn expand_all(graph: &Graph, expand: Hook) -> std::result::Result<Graph, Diagnos
 ///
 /// Diagnostics of the rewrite.
 pub fn separate_dropout_masks(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
-    rewrite(graph, |_, _, _, _, _| Next::Copy, &[separate_mask])
+    rewrite(graph, &copy_node, &[&separate_mask])
 }
 
 /// Replaces `Dropout(x)` by `x · Dropout(1)`: the mask `Dropout(1)` is drawn once and does not
@@ -88,13 +78,13 @@ fn separate_mask(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>
     Some(outputs)
 }
 
-fn expand(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId, simplify: &[Rule]) -> Next {
+fn expand(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId, recognize: &[Rule<'_>]) -> Next {
     let old = cx.old;
     let node = &old[id];
     let Some(request) = node.op.downcast::<Request>().filter(|_| node.fault.is_none()) else {
         return Next::Copy;
     };
-    match expand_outputs(cx, node, request, into, simplify) {
+    match expand_outputs(cx, node, request, into, recognize) {
         Ok(values) => {
             for (&output, value) in node.outputs.iter().zip(values) {
                 if let (Some(output), Some(value)) = (output, value) {
@@ -120,14 +110,14 @@ fn expand_outputs(
     node: &Node,
     request: &Request,
     into: RegionId,
-    simplify: &[Rule],
+    recognize: &[Rule<'_>],
 ) -> std::result::Result<Vec<Option<ValueId>>, Diagnostics> {
     let inputs: Vec<ValueId> = node.inputs.iter().flatten().map(|&id| cx.value(id)).collect();
     let (points, named, y) = request.split(&inputs);
     let wanted: Vec<bool> =
         (0..request.xs.len()).map(|i| node.outputs.get(i).is_some_and(Option::is_some)).collect();
     let (derivative, zero_gradients, captures) =
-        differentiate(&cx.new, request, &inputs, &wanted, simplify)?;
+        differentiate(&cx.new, request, &inputs, &wanted, recognize)?;
     let path = |&ZeroGradient { variable, .. }: &ZeroGradient| {
         Some((variable, find_path(&cx.new, named[variable], y, named)?))
     };
@@ -176,13 +166,14 @@ fn depends_through_gradient(
 
 /// Differentiates the function that a `Gradient` names by the wanted variables. Returns the
 /// function that computes the gradients, the variables whose gradient is zero, and the values that
-/// the function captures besides the points.
+/// the function captures besides the points. The rules `recognize` are applied to the function
+/// after those that simplify it.
 fn differentiate(
     graph: &Graph,
     request: &Request,
     inputs: &[ValueId],
     wanted: &[bool],
-    simplify: &[Rule],
+    recognize: &[Rule<'_>],
 ) -> std::result::Result<(Graph, Vec<ZeroGradient>, Vec<ValueId>), Diagnostics> {
     let (points, named, y) = request.split(inputs);
     let typed = named.iter().zip(points).enumerate().map(|(i, (&id, &point))| {
@@ -190,21 +181,26 @@ fn differentiate(
         (id, point.ty.clone(), point.constant.clone().filter(|_| i >= request.xs.len()))
     });
     let typed: Vec<_> = typed.collect();
-    let (function, captures) = extract(graph, &typed, y, decide, simplify)?;
+    // Folding removes operators that have no gradient.
+    let (budget, branches) = (Budget::of(graph), Branches::default());
+    let fold = |site: &mut Site<'_>, node: &Node| fold::fold_tensors(site, node, &budget);
+    let resolve_sequence =
+        |site: &mut Site<'_>, node: &Node| sequence::resolve_sequence(site, node, &budget);
+    let mut rules: Vec<Rule<'_>> = vec![
+        &fold::remove_identity,
+        &fold::remove_cast,
+        &sequence::unwrap_optional,
+        &resolve_sequence,
+        &fold,
+    ];
+    rules.extend(recognize);
+    let decide = |cx: &mut Rewrite<'_>, id, rest: &[Todo], into, outputs: &[ValueId]| {
+        let unrolled = sequence::unroll_map(cx, id, into);
+        unrolled.unwrap_or_else(|| branches.decide(cx, id, rest, into, outputs))
+    };
+    let (function, captures) = extract(graph, &typed, y, &decide, &rules)?;
     let (derivative, zero_gradients) = differentiate_function(function, wanted)?;
     Ok((derivative, zero_gradients, captures))
-}
-
-/// Folds branches and loops where their conditions are known, and unrolls `SequenceMap`.
-fn decide(
-    cx: &mut Rewrite<'_>,
-    id: NodeId,
-    rest: &[Todo],
-    into: RegionId,
-    outputs: &[ValueId],
-) -> Next {
-    let unrolled = sequence::unroll_map(cx, id, into);
-    unrolled.unwrap_or_else(|| branch::decide(cx, id, rest, into, outputs))
 }
 
 /// Returns the indices of the variables of a graph's only `Gradient` whose gradient is zero. With
@@ -214,7 +210,7 @@ fn decide(
 ///
 /// An operator on a path that has no gradient.
 pub fn find_zero_gradients(graph: &Graph) -> std::result::Result<Vec<usize>, Diagnostics> {
-    let expanded = super::expand_composites(graph)?;
+    let expanded = expand_composites(graph)?;
     let graph = expanded.as_ref().unwrap_or(graph);
     let graph = &separate_dropout_masks(graph)?;
     let mut all =
@@ -222,7 +218,7 @@ pub fn find_zero_gradients(graph: &Graph) -> std::result::Result<Vec<usize>, Dia
     let (Some((node, request)), None) = (all.next(), all.next()) else { return Ok(Vec::new()) };
     let inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
     let wanted = vec![true; request.xs.len()];
-    let (_, zero_gradients, _) = differentiate(graph, request, &inputs, &wanted, SIMPLIFY)?;
+    let (_, zero_gradients, _) = differentiate(graph, request, &inputs, &wanted, &[])?;
     Ok(zero_gradients.into_iter().map(|zero| zero.variable).collect())
 }
 

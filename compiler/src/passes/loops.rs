@@ -2,11 +2,10 @@
 //! what it is given, one of a single iteration is what its body does, and one of constants alone is
 //! what running it gives. Any other stays a loop: written out, it would be longer than what runs.
 
-use super::{branch::decided, fold::LARGEST_GROWTH, sequence};
+use super::{budget::Budget, fold::LARGEST_GROWTH, known::KnownConditions, sequence};
 use crate::{
     array::Array,
     dtype::DType,
-    interpreter,
     ir::{self, Graph, Next, Node, NodeId, Outputs, RegionId, Rewrite, Site, Todo, ValueId},
     ops::{
         control::{
@@ -28,14 +27,19 @@ use crate::{
 const MOST_TRIED: usize = 16;
 
 /// Writes what a loop of at most one iteration does in its place.
-pub fn write_out(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Option<Next> {
+pub fn write_out(
+    cx: &mut Rewrite<'_>,
+    known: &KnownConditions,
+    id: NodeId,
+    into: RegionId,
+) -> Option<Next> {
     let node = &cx.old[id];
     let iterations = match node.op.downcast::<Scan>() {
         Some(scan) => Iterations::of_scan(node, scan)?,
         None => Iterations::of_loop(node)?,
     };
     let is_whole = node.fault.is_none() && !cx.old.is_faulty(iterations.body);
-    let outputs = match iterations.count(cx, node).filter(|_| is_whole)? {
+    let outputs = match iterations.count(cx, known, node).filter(|_| is_whole)? {
         0 => iterations.none(cx, node)?,
         _ => iterations.once(cx, node, into)?,
     };
@@ -75,7 +79,7 @@ impl Iterations {
     }
 
     /// The number of iterations, where it is known to be 0 or 1.
-    fn count(&self, cx: &mut Rewrite<'_>, node: &Node) -> Option<usize> {
+    fn count(&self, cx: &mut Rewrite<'_>, known: &KnownConditions, node: &Node) -> Option<usize> {
         if let Some(&(input, axis)) = self.parts.first() {
             let whole = cx.value(node.input(input)?);
             let shape = &cx.new[whole].ty.as_tensor()?.shape;
@@ -86,18 +90,19 @@ impl Iterations {
         let most = node.input(0).map(|id| cx.value(id));
         let most = most.map(|most| cx.new[most].ints().and_then(|most| most.first().copied()));
         let starts = node.input(1).map(|id| cx.value(id));
-        let starts = starts.map_or(Some(true), |starts| decided(cx, starts).map(|not| not == 0));
+        let starts = starts
+            .map_or(Some(true), |starts| known.decide(&cx.new, starts).map(|branch| branch == 0));
         match (most, starts) {
             (Some(Some(..=0)), _) | (_, Some(false)) => Some(0),
             (_, None) => None,
             (Some(Some(1)), Some(true)) => Some(1),
             (Some(None), Some(true)) => None,
-            (None | Some(Some(_)), Some(true)) => self.stops(cx, node)?.then_some(1),
+            (None | Some(Some(_)), Some(true)) => self.stops(cx, known, node)?.then_some(1),
         }
     }
 
     /// Whether the condition does not hold after the first iteration, where that is soon found out.
-    fn stops(&self, cx: &mut Rewrite<'_>, node: &Node) -> Option<bool> {
+    fn stops(&self, cx: &mut Rewrite<'_>, known: &KnownConditions, node: &Node) -> Option<bool> {
         let (old, result) = (cx.old, *cx.old[self.body].outputs.first()?);
         let todo = cx.todo_for(self.body, &[result]);
         let is_simple = |next: &Todo| match next {
@@ -110,7 +115,7 @@ impl Iterations {
         self.give(cx, node, &[])?;
         let aside = cx.new.region("the first iteration");
         let result = *cx.rest(&todo, aside, &[result]).first()?;
-        decided(cx, result).map(|not| not == 1)
+        known.decide(&cx.new, result).map(|branch| branch == 1)
     }
 
     /// Gives the body what its first iteration is given, `parts` among it.
@@ -198,7 +203,7 @@ impl Iterations {
 }
 
 /// A loop that is given constants alone is constants, unless running it takes long.
-pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
+pub fn constants(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs> {
     let graph = &*site.graph;
     let given = node.inputs.iter().flatten().map(|&id| bytes(graph, id)).sum::<Option<usize>>();
     let given = given.filter(|_| !node.regions.is_empty() && node.fault.is_none())?;
@@ -207,9 +212,9 @@ pub fn constants(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
     }
     let alone = ir::alone(graph, node).ok()?;
     let plan = ir::plan(&alone, Optimize::Size, Precision::Full).ok()?;
-    let found = interpreter::run_within(&plan, site.work).ok()?;
+    let found = budget.run(&plan)?;
     let made: usize = found.iter().map(bytes_of).sum::<Option<usize>>()?;
-    if made > given.saturating_add(LARGEST_GROWTH) || !site.affords(made) {
+    if made > given.saturating_add(LARGEST_GROWTH) || !budget.take(made) {
         return None;
     }
     let mut found = alone[alone.body].outputs.iter().zip(found);

@@ -1,26 +1,28 @@
 //! Passes: transformations from a graph to a graph.
 //!
 //! [`PIPELINE`] lists the passes in order; [`run`] runs those of the caller, then these. A pass is
-//! a function. Most passes are a list of [`Rule`]s, which [`rewrite`] applies to each node that it
-//! copies.
+//! a function. Most passes are a list of [`Rule`](crate::ir::Rule)s, which
+//! [`rewrite`](crate::ir::rewrite) applies to each node that it copies.
 
 mod algebra;
 mod branch;
+mod budget;
 mod fold;
 mod fuse;
 mod gradient;
+mod known;
 mod layout;
 mod loops;
 mod quantize;
 mod recognize;
 mod sequence;
+mod simplify;
 
 pub use gradient::{find_zero_gradients, separate_dropout_masks};
 
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Next, Rule, rewrite, verify},
-    ops::composite::Composite,
+    ir::{Graph, verify},
     plan::Optimize,
 };
 use std::{fmt, sync::Arc};
@@ -37,7 +39,7 @@ pub struct Pass {
 /// The passes of a compilation, in order.
 pub const PIPELINE: &[Pass] = &[
     Pass { name: "gradient", run: gradient::run, only: None },
-    Pass { name: "simplify", run: simplify, only: None },
+    Pass { name: "simplify", run: simplify::run, only: None },
     Pass { name: "quantize", run: quantize::run, only: None },
     Pass { name: "recognize", run: recognize::run, only: None },
     Pass { name: "fuse", run: fuse::run, only: None },
@@ -47,7 +49,7 @@ pub const PIPELINE: &[Pass] = &[
 /// The passes that keep a graph in ONNX's own operators, so that it can be exported.
 pub const STANDARD: &[Pass] = &[
     Pass { name: "gradient", run: gradient::run_standard, only: None },
-    Pass { name: "optimize", run: optimize, only: None },
+    Pass { name: "optimize", run: simplify::run_standard, only: None },
 ];
 
 /// A pass of the caller, which runs before all others.
@@ -75,42 +77,6 @@ impl fmt::Debug for OwnPass {
         f.debug_tuple("OwnPass").field(&self.name).finish()
     }
 }
-
-/// The rules of `simplify`. They keep quantized constants, which `quantize` looks for.
-const SIMPLIFY: &[Rule] = &[
-    fold::remove_identity,
-    fold::remove_cast,
-    sequence::unwrap_optional,
-    sequence::resolve_sequence,
-    loops::constants,
-    fold::fold_unquantized,
-    algebra::replace_sum,
-    algebra::remove_one,
-    algebra::remove_broadcast,
-];
-
-/// The rules of [`SIMPLIFY`], but with quantized constants folded.
-const SIMPLIFY_ALL: &[Rule] = &[
-    fold::remove_identity,
-    fold::remove_cast,
-    sequence::unwrap_optional,
-    sequence::resolve_sequence,
-    loops::constants,
-    fold::fold,
-    algebra::replace_sum,
-    algebra::remove_one,
-    algebra::remove_broadcast,
-];
-
-/// The rules of [`SIMPLIFY`] whose results are ONNX's own operators.
-const SIMPLIFY_STANDARD: &[Rule] = &[
-    fold::remove_identity,
-    fold::remove_cast,
-    sequence::unwrap_optional,
-    sequence::resolve_sequence,
-    loops::constants,
-    fold::fold_tensors,
-];
 
 /// Returns the passes that serve an optimization goal, in order.
 pub fn pipeline(optimize: Optimize) -> impl Iterator<Item = &'static Pass> {
@@ -144,23 +110,4 @@ pub fn run(
         seen(pass.name, &graph);
     }
     Ok(graph)
-}
-
-fn simplify(graph: &Graph) -> Result<Graph, Diagnostics> {
-    match expand_composites(graph)? {
-        Some(graph) => rewrite(&graph, branch::decide, SIMPLIFY),
-        None => rewrite(graph, branch::decide, SIMPLIFY),
-    }
-}
-
-/// Expands composite operators; returns `None` if the graph has none.
-fn expand_composites(graph: &Graph) -> Result<Option<Graph>, Diagnostics> {
-    let has_composite = graph.nodes().any(|(_, node)| node.op.is::<Composite>());
-    has_composite
-        .then(|| rewrite(graph, |_, _, _, _, _| Next::Copy, &[fold::expand_composite]))
-        .transpose()
-}
-
-fn optimize(graph: &Graph) -> Result<Graph, Diagnostics> {
-    rewrite(graph, branch::take, SIMPLIFY_STANDARD)
 }

@@ -1,6 +1,6 @@
 //! Removes sequences and optionals whose structure is known at compile time.
 
-use super::fold;
+use super::{budget::Budget, fold};
 use crate::{
     diag::Result,
     ir::{Graph, NewNode, Next, Node, NodeId, RegionId, Rewrite, Site, ValueId},
@@ -36,7 +36,7 @@ pub fn unwrap_optional(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
 }
 
 /// Evaluates an operation on a sequence whose tensors are known individually.
-pub fn resolve_sequence(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
+pub fn resolve_sequence(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs> {
     if let Some(split) = node.op.downcast::<SplitToSequence>() {
         return construct_parts(site, node, split);
     }
@@ -58,7 +58,7 @@ pub fn resolve_sequence(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
         tensors.remove(at);
     } else {
         let concat = node.op.downcast::<ConcatFromSequence>()?;
-        return concat_tensors(site, node, concat, tensors);
+        return concat_tensors(site, node, concat, tensors, budget);
     }
     let kept = !tensors.is_empty() && tensors.len() <= MAX_LENGTH;
     let inputs = tensors.into_iter().map(Some).collect();
@@ -115,6 +115,7 @@ fn concat_tensors(
     node: &Node,
     concat: &ConcatFromSequence,
     mut tensors: Vec<ValueId>,
+    budget: &Budget,
 ) -> Option<Outputs> {
     let rank = site.graph[*tensors.first()?].ty.as_tensor()?.rank();
     let same =
@@ -131,7 +132,7 @@ fn concat_tensors(
     }
     let inputs = tensors.into_iter().map(Some).collect();
     let concat = Node { op: Rc::new(Concat { axis: concat.axis }), inputs, ..node.clone() };
-    fold::fold_tensors(site, &concat)
+    fold::fold_tensors(site, &concat, budget)
         .or_else(|| site.replace(node, concat.op.clone(), concat.inputs.clone()))
 }
 

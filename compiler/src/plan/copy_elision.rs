@@ -2,7 +2,7 @@
 
 use super::{
     BufferId, Carried, Kind, Loop, Place, Plan, Step,
-    memory::{loop_operands, operands, rename},
+    step::{loop_operands, operands, rename},
 };
 use std::collections::{HashMap, HashSet};
 

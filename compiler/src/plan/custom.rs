@@ -1,8 +1,6 @@
 //! Calls of a function of the user's own, in place of a kernel.
 
-use super::{Args, Form, Params, Symbols};
-use crate::{dim::Dim, ty::TensorType};
-use onnxc_runtime::{Error, Result};
+use crate::ty::TensorType;
 
 /// A call of a function of the user's own. It is given the inputs, the outputs and the attributes,
 /// as `onnxc_runtime::custom` says.
@@ -39,28 +37,4 @@ pub enum Attribute {
     Ints(Vec<i64>),
     Floats(Vec<f32>),
     Strings(Vec<String>),
-}
-
-impl Params for Custom {
-    fn source(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn uses(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Dim)) {
-        let parameters = self.inputs.iter().chain(&self.outputs);
-        let types = parameters.filter_map(|parameter| parameter.ty.as_ref());
-        types.flat_map(|ty| &ty.shape).for_each(see);
-    }
-
-    fn run(&self, _: Form, _: &Symbols<'_>, _: &mut Args<'_>) -> Result {
-        Err(Error::Value("a function of the program can be called by the generated module alone"))
-    }
-
-    fn custom(&self) -> Option<&Custom> {
-        Some(self)
-    }
 }

@@ -37,7 +37,7 @@ fn is_needed(step: &mut Step, read: &mut HashSet<BufferId>) -> bool {
         }
         Step::Loop(step) => {
             // What a iteration reads may be what the iteration before wrote, so nothing inside is dropped.
-            super::memory::operands(&[Step::Loop(step.clone())], &mut |operand| {
+            super::step::operands(&[Step::Loop(step.clone())], &mut |operand| {
                 read.insert(operand.buffer);
             });
             true

@@ -1,9 +1,12 @@
 //! Lays out the memory of a plan: which calls overwrite an input that nobody needs any more,
 //! where each buffer lies in the arena, and where each weight lies in the blob.
 
+pub use super::step::operands;
+
 use super::{
-    Arg, Block, BufferId, Carried, Cond, Form, If, Loop, Operand, Optimize, Place, Plan, Port,
-    Stacked, State, Step, TripCount, Weight,
+    Arg, Block, BufferId, Form, Operand, Optimize, Place, Plan, Port, State, Step, Weight,
+    liveness::{Life, lives},
+    step::rename,
 };
 use crate::{
     arena::Map,
@@ -17,13 +20,6 @@ use std::collections::{HashMap, HashSet};
 /// the widest vector.
 pub const ALIGNMENT: usize = 64;
 
-/// From which step to which a buffer is needed; steps are counted through all blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
-    pub first: usize,
-    pub last: usize,
-}
-
 /// Lays out the memory that `plans` share.
 ///
 /// # Errors
@@ -33,7 +29,7 @@ pub fn lay_out(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
     for plan in &mut *plans {
         fits(plan)?;
         reuse(plan);
-        super::state::hand_on(plan);
+        super::state_memory::hand_on(plan);
         place_buffers(plan);
     }
     place_weights(plans);
@@ -85,7 +81,7 @@ pub(super) fn pressure(plan: &Plan) -> Result<Pressure, Diagnostic> {
     let mut plan = plan.clone();
     fits(&plan)?;
     reuse(&mut plan);
-    super::state::hand_on(&mut plan);
+    super::state_memory::hand_on(&mut plan);
     place_buffers(&mut plan);
     let boxes = boxes(&plan);
     let last = boxes.iter().map(|b| b.life.last).max().unwrap_or(0);
@@ -258,126 +254,6 @@ fn place_weights(plans: &mut [&mut Plan]) {
     plans.iter_mut().for_each(|plan| plan.weight_bytes = end);
 }
 
-pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
-    let variables = plan.states.iter().filter(|_| plan.learns).map(|state| &state.found.operand);
-    let mut lives = Lives { plan, of: Map::default(), now: 0, kept: variables.collect() };
-    lives.see_all(plan.defaults());
-    lives.steps(&plan.steps);
-    lives.see_all(plan.results());
-    lives.of
-}
-
-/// The lives of buffers, as far as the steps were walked.
-struct Lives<'p> {
-    plan: &'p Plan,
-    of: Map<BufferId, Life>,
-    /// The number of steps walked.
-    now: usize,
-    /// What must be as it was where a step is refused.
-    kept: Vec<&'p Operand>,
-}
-
-impl Lives<'_> {
-    fn see(&mut self, operand: &Operand, now: usize) {
-        match self.of.get_mut(operand.buffer) {
-            Some(life) => life.last = now,
-            None => {
-                self.of.insert(operand.buffer, Life { first: now, last: now });
-            }
-        }
-    }
-
-    fn see_all<'o>(&mut self, operands: impl IntoIterator<Item = &'o Operand>) {
-        let now = self.now;
-        operands.into_iter().for_each(|operand| self.see(operand, now));
-    }
-
-    fn steps(&mut self, steps: &[Step]) {
-        for step in steps {
-            self.now += 1;
-            match step {
-                Step::Call(call) => self.see_all(call.reads().chain(call.writes())),
-                Step::Check(_) => {}
-                Step::If(step) => self.branches(step),
-                Step::Loop(step) => self.iterations(step),
-            }
-            if !self.kept.is_empty() && (step.refuses() || self.plan.wants_heap(step)) {
-                let now = self.now;
-                self.kept.clone().into_iter().for_each(|operand| self.see(operand, now));
-            }
-        }
-    }
-
-    fn branches(&mut self, step: &If) {
-        if let Cond::Tensor(cond) = &step.cond {
-            self.see_all([cond]);
-        }
-        // What a branch writes into an output must not be overwritten by the other branch's
-        // temporaries, nor by what lives until the branches meet.
-        for Block { steps, results, .. } in &step.branches {
-            self.steps(steps);
-            self.now += 1;
-            self.see_all(results.iter().chain(&step.outputs));
-        }
-        self.now += 1;
-        self.see_all(&step.outputs);
-    }
-
-    fn iterations(&mut self, step: &Loop) {
-        self.see_all(loop_operands(step));
-        let start = self.now;
-        self.steps(&step.body.steps);
-        self.now += 1;
-        self.see_all(loop_operands(step).filter(|operand| Some(*operand) != step.cond.as_ref()));
-        // What was there before the first iteration and is used in one is needed in all.
-        let end = self.now;
-        let ids: Vec<BufferId> = self.of.ids().collect();
-        for id in ids {
-            if let Some(life) = self.of.get_mut(id)
-                && life.first <= start
-                && life.last > start
-            {
-                life.last = end;
-            }
-        }
-    }
-}
-
-/// What a loop itself reads and writes, beside the steps of its body.
-pub(super) fn loop_operands(step: &Loop) -> impl Iterator<Item = &Operand> {
-    let most = match &step.most {
-        Some(TripCount::Tensor(operand)) => Some(operand),
-        Some(TripCount::Size(_)) | None => None,
-    };
-    let carried = step.carried.iter().flat_map(|c| [&c.initial, &c.value, &c.next]);
-    let stacked = step.stacked.iter().flat_map(|s| [&s.item, &s.all]);
-    most.into_iter().chain(&step.cond).chain(&step.again).chain(carried).chain(stacked)
-}
-
-/// Shows every operand of `steps`.
-pub fn operands(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
-    for step in steps {
-        match step {
-            Step::Call(call) => call.reads().chain(call.writes()).for_each(&mut *see),
-            Step::Check(_) => {}
-            Step::If(step) => {
-                if let Cond::Tensor(cond) = &step.cond {
-                    see(cond);
-                }
-                step.outputs.iter().for_each(&mut *see);
-                for block in &step.branches {
-                    block.results.iter().for_each(&mut *see);
-                    operands(&block.steps, see);
-                }
-            }
-            Step::Loop(step) => {
-                loop_operands(step).for_each(&mut *see);
-                operands(&step.body.steps, see);
-            }
-        }
-    }
-}
-
 /// Lets calls overwrite their first inputs where nobody needs them any more.
 fn reuse(plan: &mut Plan) {
     let lives = lives(plan);
@@ -456,43 +332,6 @@ fn reuse_in(steps: &mut [Step], now: &mut usize, see: &mut dyn FnMut(&mut Step, 
             Step::Loop(step) => {
                 reuse_in(&mut step.body.steps, now, see);
                 *now += 1;
-            }
-        }
-    }
-}
-
-pub(super) fn rename(steps: &mut [Step], to: &dyn Fn(BufferId) -> BufferId) {
-    let rename_operand = |operand: &mut Operand| operand.buffer = to(operand.buffer);
-    for step in steps {
-        match step {
-            Step::Call(call) => {
-                let args = call.inputs.iter_mut().chain(&mut call.outputs);
-                args.filter_map(|arg| arg.operand_mut()).for_each(rename_operand);
-            }
-            Step::Check(_) => {}
-            Step::Loop(step) => {
-                if let Some(TripCount::Tensor(operand)) = &mut step.most {
-                    rename_operand(operand);
-                }
-                step.cond.iter_mut().chain(&mut step.again).for_each(rename_operand);
-                for carried in &mut step.carried {
-                    let Carried { initial, value, next, .. } = carried;
-                    [initial, value, next].into_iter().for_each(rename_operand);
-                }
-                for Stacked { item, all, .. } in &mut step.stacked {
-                    [item, all].into_iter().for_each(rename_operand);
-                }
-                rename(&mut step.body.steps, to);
-            }
-            Step::If(step) => {
-                if let Cond::Tensor(cond) = &mut step.cond {
-                    rename_operand(cond);
-                }
-                step.outputs.iter_mut().for_each(rename_operand);
-                for block in &mut step.branches {
-                    block.results.iter_mut().for_each(rename_operand);
-                    rename(&mut block.steps, to);
-                }
             }
         }
     }

@@ -14,8 +14,9 @@
 //! may refuse its inputs or settles sizes; and none inside branches and loops.
 
 use super::{
-    Arg, Buffer, BufferId, Call, Operand, Place, Plan, Step,
-    memory::{self, Pressure, rename},
+    Arg, Buffer, BufferId, Call, Operand, Place, Plan, Rematerialized, Step,
+    memory::{self, Pressure},
+    step::{loop_operands, operands, rename},
 };
 use crate::{
     arena::Map,
@@ -25,15 +26,6 @@ use std::{
     cmp::{Ordering, Reverse},
     collections::{BTreeSet, HashMap},
 };
-
-/// A call that is done again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rematerialized {
-    /// The ONNX nodes that it is for.
-    pub node: String,
-    /// What it costs: see [`Call::operations`].
-    pub operations: u64,
-}
 
 /// More calls than are ever worth doing again for one value.
 const MOST_CALLS: usize = 64;
@@ -120,7 +112,7 @@ impl Uses {
         let mut uses = Uses { steps: Map::default(), writes: Map::default() };
         for (i, step) in plan.steps.iter().enumerate() {
             let step = std::slice::from_ref(step);
-            memory::operands(step, &mut |operand| note(&mut uses.steps, operand, i));
+            operands(step, &mut |operand| note(&mut uses.steps, operand, i));
             written(step, &mut |operand| note(&mut uses.writes, operand, i));
         }
         for operand in plan.results() {
@@ -289,7 +281,7 @@ fn written(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
                 }
             }
             Step::Loop(step) => {
-                memory::loop_operands(step).for_each(&mut *see);
+                loop_operands(step).for_each(&mut *see);
                 written(&step.body.steps, see);
             }
         }

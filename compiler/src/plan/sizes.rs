@@ -1,6 +1,6 @@
 //! The sizes that a step works with.
 
-use super::{Arg, Block, Cond, Condition, Operand, Step, TripCount, memory};
+use super::{Arg, Block, Cond, Condition, Operand, Step, TripCount, step};
 use crate::dim::Dim;
 
 impl Step {
@@ -40,7 +40,7 @@ impl Step {
                     .flat_map(|size| [&size.at_first, &size.after])
                     .for_each(&mut *see);
                 step.common.iter().for_each(|common| see(&common.size));
-                memory::loop_operands(step).for_each(|operand| place(operand, see));
+                step::loop_operands(step).for_each(|operand| place(operand, see));
                 step.body.own_sizes(see);
             }
         }

@@ -2,8 +2,9 @@
 
 use super::{
     graph_builder::Draft,
-    mode::Statistic,
     optimizer::Update,
+    seeds::Seeds,
+    statistic::Statistic,
     survey::{Role, Variable},
 };
 use crate::{dtype::DType, ident::Names, ir::Attribute, tensor::Tensor, ty::count};
@@ -25,24 +26,6 @@ pub enum Initial {
 
 /// The graph, and which of its outputs is bound to which variable.
 pub type Bound = (GraphProto, Vec<StringStringEntryProto>);
-
-/// Seeds, one for each node that draws, where the file is to have them: implementations draw the same
-/// from equal ones.
-pub struct Seeds(Option<u32>);
-
-impl Seeds {
-    /// Those from a number on.
-    pub fn new(seed: Option<u32>) -> Seeds {
-        Seeds(seed)
-    }
-
-    /// The next one.
-    pub fn draw(&mut self) -> Option<u32> {
-        let seed = self.0?;
-        self.0 = Some(seed.wrapping_add(1));
-        Some(seed)
-    }
-}
 
 /// Writes the graph that gives variables, statistics, and the optimizer's own, their first values.
 /// `own` are the last as the algorithm has them.

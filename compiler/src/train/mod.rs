@@ -22,10 +22,13 @@ mod glob;
 mod graph_builder;
 mod initial;
 mod loss;
+mod loss_nodes;
 mod loss_target;
 mod mode;
 mod names;
 mod optimizer;
+mod seeds;
+mod statistic;
 mod survey;
 
 pub use detached::Kept;
@@ -42,11 +45,11 @@ use crate::{
     passes,
 };
 use graph_builder::Draft;
-use initial::Seeds;
 use loss_target::Subject;
 use onnxc_proto::{
     Bytes, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, TrainingInfoProto,
 };
+use seeds::Seeds;
 use std::{collections::HashSet, path::PathBuf};
 use survey::{Survey, Variable};
 
@@ -227,7 +230,7 @@ impl Prepare {
             let written = mode::write(&mut draft, graphs, &subject.name, opset, &mut seeds)?;
             (subject.name, statistics) = written;
         }
-        let loss = loss::write(&mut draft, self.loss, &subject, &declared, opset)?;
+        let loss = loss_nodes::write(&mut draft, self.loss, &subject, &declared, opset)?;
         let variables = self.variables(model, main, draft.so_far(), &loss)?;
         mode::hold_apart(&variables, &statistics)?;
         let gradients = gradient(&mut draft, main, &variables, &loss);
@@ -253,7 +256,7 @@ impl Prepare {
         model: &ModelProto,
         main: &GraphProto,
         loss: &GraphProto,
-        written: &loss::Written,
+        written: &loss_nodes::Written,
     ) -> Result<Vec<Variable>, Diagnostics> {
         let candidates = survey::candidates(main);
         let names: Vec<String> = candidates.iter().map(|tensor| tensor.name().to_owned()).collect();
@@ -292,7 +295,7 @@ fn gradient(
     draft: &mut Draft,
     main: &GraphProto,
     variables: &[Variable],
-    loss: &loss::Written,
+    loss: &loss_nodes::Written,
 ) -> Vec<String> {
     let names = |names: &[String]| {
         Attribute::Strings(names.iter().map(|name| name.clone().into_bytes()).collect())

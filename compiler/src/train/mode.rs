@@ -6,7 +6,7 @@
 //! before, both share. Running statistics become variables; where several nodes have the same ones,
 //! each goes on with what the one before made of them.
 
-use super::{graph_builder::Draft, initial::Seeds, names, optimizer::Update, survey::Variable};
+use super::{graph_builder::Draft, names, seeds::Seeds, statistic::Statistic, survey::Variable};
 use crate::{
     check::GradientNames,
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
@@ -17,28 +17,6 @@ use crate::{
 };
 use onnxc_proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto};
 use std::collections::{HashMap, HashSet};
-
-/// A running statistic.
-pub struct Statistic {
-    /// The initializer that it is.
-    pub variable: String,
-    /// The value that a step makes of it.
-    pub next: String,
-    /// Its type.
-    pub dtype: DType,
-    /// Its sizes.
-    pub shape: Vec<usize>,
-    /// What it is where nothing was seen yet: a mean of 0, a variance of 1.
-    pub first: f64,
-}
-
-impl Statistic {
-    /// What a step assigns to it.
-    pub fn update(&self, draft: &mut Draft) -> Update {
-        draft.give(&self.next, self.dtype, &self.shape);
-        Update { variable: self.variable.clone(), value: self.next.clone(), is_state: false }
-    }
-}
 
 /// Writes what a value is made of once more, in training mode; gives what the value is called there,
 /// and the statistics that change.

@@ -2,7 +2,7 @@
 
 use super::super::{
     context::{Context, Place, node_name},
-    graph::Scope,
+    scope::Scope,
 };
 use crate::{
     diag::{Code, Diagnostic, quoted},

@@ -6,7 +6,9 @@ pub(super) mod gradient;
 
 use super::{
     context::{Context, Place},
-    graph::{self, Kind, Scope, Unit},
+    graph,
+    scope::{Kind, Scope},
+    unit::Unit,
 };
 use crate::diag::{Code, Diagnostic, quoted};
 use onnxc_proto::{GraphProto, StringStringEntryProto, TensorProto, TrainingInfoProto};

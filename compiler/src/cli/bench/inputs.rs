@@ -2,7 +2,7 @@
 
 use super::labels::Labels;
 use crate::cli::{
-    run,
+    inputs,
     test::{folder, learning},
 };
 use onnxc::{
@@ -60,8 +60,8 @@ impl Whole {
 
 fn from_files(model: &Path, given: &[String], plan: &Plan) -> Result<Vec<Value>, Diagnostics> {
     let proto = import::decode(crate::cli::files::bytes(model)?)?;
-    let runs = run::runs(run::inputs(given, proto.graph.as_ref())?)?;
-    run::in_order(plan, &runs[0])
+    let runs = inputs::runs(inputs::read(given, proto.graph.as_ref())?)?;
+    inputs::in_order(plan, &runs[0])
 }
 
 fn made_up(plan: &Plan, whole: &dyn Fn(&str) -> Option<Whole>) -> Result<Vec<Value>, Diagnostics> {

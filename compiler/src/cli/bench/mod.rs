@@ -6,7 +6,7 @@ mod process;
 mod timed;
 
 use super::{
-    compile::Shared,
+    options::Shared,
     test::{exchange, project::Runtime},
 };
 use labels::Labels;
@@ -109,7 +109,7 @@ fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
         .compile(&options.model)?;
     let CompiledModel { plans, module, .. } = &mut output;
     let plan = plans.infer();
-    super::run::callable(plan)?;
+    super::inputs::callable(plan)?;
     let style = compile.style(plan, "model")?;
     let timed = match &options.step {
         None => Timed::inference(plan, &style),

@@ -8,7 +8,7 @@ pub mod learning;
 pub mod project;
 mod report;
 
-use super::{compile::Shared, run::callable};
+use super::{inputs::callable, options::Shared};
 use folder::{DataSet, Folder, Tolerance};
 use learning::Script;
 use onnxc::{

@@ -1,6 +1,6 @@
 //! Weights of convolutions in blocks in pairs of `bfloat16` numbers.
 
-use super::blocked::{Convolves, Filters, Kind, NCHWC_BF16, TO_BLOCKS_BF16, WINOGRAD_BF16};
+use super::blocked_kernels::{Convolves, Filters, Kind, NCHWC_BF16, TO_BLOCKS_BF16, WINOGRAD_BF16};
 use crate::{
     dim::Dim,
     ir::Lower,

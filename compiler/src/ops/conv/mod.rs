@@ -2,6 +2,7 @@
 
 pub(crate) mod blocked;
 mod blocked_bf16;
+mod blocked_kernels;
 pub(crate) mod blocked_transpose;
 pub(crate) mod blocked_weight_grad;
 pub(crate) mod causal;

@@ -1,7 +1,7 @@
 //! The calls that compute an equation: operands are contracted two by two, where it can be as
 //! products of matrices.
 
-use super::{Label, Sizes};
+use super::equation::{Label, Sizes};
 use crate::{
     diag::Result,
     dim::Dim,

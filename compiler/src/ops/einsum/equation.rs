@@ -1,5 +1,6 @@
 //! The equations of `Einsum`: which axes of the operands are multiplied and summed.
 
+use crate::dim::Dim;
 use std::collections::BTreeMap;
 
 /// An equation as it is written.
@@ -25,6 +26,9 @@ pub enum Label {
     /// A letter.
     Letter(char),
 }
+
+/// The sizes of the axes of each label.
+pub type Sizes = BTreeMap<Label, Dim>;
 
 /// The labels of every axis.
 #[derive(Debug, PartialEq)]

@@ -13,8 +13,8 @@ use crate::{
     ty::{TensorType, Type},
 };
 use contract::Contraction;
-use equation::{Equation, Label, Labels};
-use std::{collections::BTreeMap, rc::Rc, slice::from_ref};
+use equation::{Equation, Label, Labels, Sizes};
+use std::{rc::Rc, slice::from_ref};
 
 pub const OPS: &[Entry] = &[entry("Einsum", 12, |node| {
     let equation = node.maybe_string("equation")?.unwrap_or_default();
@@ -26,9 +26,6 @@ pub struct Einsum {
     /// The equation.
     pub equation: String,
 }
-
-/// The sizes of the axes of each label.
-type Sizes = BTreeMap<Label, Dim>;
 
 impl Einsum {
     /// The labels of operands of these shapes.

@@ -330,7 +330,7 @@ pub fn read_group(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(GroupNormalization {
         epsilon: node.float("epsilon", 1e-5)?,
         num_groups: node.required_int("num_groups")?,
-        stash_type: super::stash_type(node)?,
+        stash_type: super::stash_type::stash_type(node)?,
     }))
 }
 

@@ -3,10 +3,10 @@
 use super::{
     gradient::{Normalized, inverse_root},
     layer_grad::{self, Grad},
+    rows::{is_row, rows},
 };
 use crate::{
     diag::{Code, Result},
-    dim::Dim,
     dtype::{DType, FLOATS},
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId},
     ops::cast::{Cast, CastMode},
@@ -34,7 +34,7 @@ pub fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(LayerNormalization {
         axis: node.int("axis", -1)?,
         epsilon: node.float("epsilon", 1e-5)?,
-        stash_type: super::stash_type(node)?,
+        stash_type: super::stash_type::stash_type(node)?,
     }))
 }
 
@@ -45,22 +45,6 @@ static LAYER: Kernel<(Axis, f32)> = kernel!(FLOATS T, norm::layer_normalization:
     in_place layer_normalization_in_place::<T> |f, a, p| f(
         a.output(0), a.optional_output(1), a.optional_output(2),
         a.optional(0), a.optional(1), p.0, p.1));
-
-/// A tensor of `shape` with the axes from `axis` on as one row each.
-pub(super) fn rows(shape: &[Dim], axis: usize) -> Axis {
-    let (outer, len) = shape.split_at(axis);
-    Axis { outer: outer.iter().product(), len: len.iter().product(), inner: 1.into() }
-}
-
-/// Whether an operand of shape `scale` has one number for each element of a row of `shape`.
-pub(super) fn is_row(scale: &[Dim], shape: &[Dim], axis: usize) -> bool {
-    let missing = shape.len() - scale.len();
-    let fits = |i: usize| {
-        let size = i.checked_sub(missing).map_or_else(|| 1.into(), |i| scale[i].clone());
-        if i < axis { size.known() == Some(1) } else { size == shape[i] }
-    };
-    (0..shape.len()).all(fits)
-}
 
 /// Says that input `i`, stretched, must have the shape of input 0.
 fn stretches(cx: &mut Infer<'_>, i: usize) -> Inferred<()> {
@@ -196,7 +180,7 @@ pub fn read_rms(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let op = RmsNormalization {
         axis: node.int("axis", -1)?,
         epsilon: node.float("epsilon", 1e-5)?,
-        stash_type: super::stash_type(node)?,
+        stash_type: super::stash_type::stash_type(node)?,
     };
     let mut inputs = [node.input(0)?, node.input(1)?];
     let result = match (node.dtype(0), node.dtype(1)) {

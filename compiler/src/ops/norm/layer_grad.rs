@@ -2,7 +2,7 @@
 
 use super::{
     gradient::{Normalized, inverse_root},
-    layer::{is_row, rows},
+    rows::{is_row, rows},
 };
 use crate::{
     diag::{Code, Result},

@@ -6,13 +6,10 @@ mod gradient;
 pub(crate) mod layer;
 mod layer_grad;
 pub(crate) mod local;
+mod rows;
+mod stash_type;
 
 use super::{Entry, entry, internal, nodes};
-use crate::{
-    diag::{Code, Diagnostic, Result},
-    dtype::{DType, FLOATS},
-    ir::Reader,
-};
 
 pub const OPS: &[Entry] = &[
     entry("BatchNormalization", 1, batch::read_with_test_flag),
@@ -33,13 +30,3 @@ pub const OPS: &[Entry] = &[
     internal("RMSNormalizationGrad", |node| layer_grad::read(node, false)),
     internal("RunningMean", channel::read_running_mean),
 ];
-
-/// The type that the first stage of a normalization is said to be calculated in.
-fn stash_type(node: &mut Reader<'_>) -> Result<DType> {
-    let dtype = node.maybe_dtype("stash_type")?.unwrap_or(DType::F32);
-    if FLOATS.contains(&dtype) {
-        return Ok(dtype);
-    }
-    let message = format!("`stash_type` is {dtype}, which has no fractions");
-    Err(Diagnostic::new(Code::BadAttribute, message))
-}

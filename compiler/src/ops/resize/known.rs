@@ -1,6 +1,6 @@
 //! What is known of the resizing before the model runs.
 
-use super::{Mode, ROI, Resize, SCALES, SIZES, number, single};
+use super::attributes::{Mode, ROI, Resize, SCALES, SIZES, number, single};
 use crate::{diag::Result, dim::Dim, ir::Lower, plan::geometry, tensor::Tensor};
 use onnxc_runtime::kernels::resize::{self, Coordinates, Filter, Rounding, fitted_scale};
 

@@ -1,9 +1,8 @@
 //! The calls that resize: tables, which are constants where the sizes are, and what reads them.
 
 use super::{
-    Mode, ROI, Resize, SCALES, SIZES,
+    attributes::{Mode, ROI, Resize, SCALES, SIZES, number},
     known::{Known, Line, Scales},
-    number,
 };
 use crate::{
     array::{Array, Element},

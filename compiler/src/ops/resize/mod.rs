@@ -1,8 +1,11 @@
 //! `Resize` and `Upsample`: axes made longer or shorter.
 
+mod attributes;
 mod gradient;
 mod known;
 mod lower;
+
+pub use attributes::{Mode, Resize};
 
 use super::{Entry, entry};
 use crate::{
@@ -13,6 +16,7 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
+use attributes::{ROI, SCALES, SIZES, number, single};
 use onnxc_runtime::kernels::resize::{
     Coordinates, Curve, Filter, Fit, Rounding, fitted_sizes, scaled_size,
 };
@@ -47,11 +51,6 @@ pub const OPS: &[Entry] = &[
         first_form(node, Rounding::Floor)
     }),
 ];
-
-/// Where the inputs stand.
-const ROI: usize = 1;
-const SCALES: usize = 2;
-const SIZES: usize = 3;
 
 /// What the first versions of the operators say: each place is divided by the scale. `Upsample` makes
 /// no axis shorter.
@@ -110,29 +109,6 @@ const FITS: [(&str, Option<Fit>); 3] = [
 /// The name of a choice; none for what no newer version can say.
 fn name_of<T: PartialEq>(choices: &[(&'static str, T)], choice: &T) -> &'static str {
     choices.iter().find(|(_, other)| other == choice).map_or("", |(name, _)| name)
-}
-
-/// The input with axes made longer or shorter: region of interest, scales, sizes.
-pub struct Resize {
-    /// What an element is made of.
-    pub mode: Mode,
-    /// How places are found on the original axis.
-    pub coordinates: Coordinates,
-    /// What stands where there is nothing.
-    pub extrapolation: f32,
-    /// Which sizes keep the proportions, where they are kept.
-    pub fit: Option<Fit>,
-    /// The axes that the inputs name; by default all.
-    pub axes: Option<Vec<i64>>,
-}
-
-/// What an element is made of.
-#[derive(Clone, Copy)]
-pub enum Mode {
-    /// Of the nearest.
-    Nearest(Rounding),
-    /// Of several.
-    Filter(Filter),
 }
 
 impl Resize {
@@ -240,15 +216,6 @@ fn leave_out(node: &mut Reader<'_>, i: usize) {
     if let Some(input) = node.inputs.get_mut(i) {
         *input = None;
     }
-}
-
-/// The elements of a constant, of single precision.
-fn single(tensor: &Tensor) -> Option<Vec<f32>> {
-    Some(tensor.floats()?.into_iter().map(|x| x as f32).collect())
-}
-
-fn number(dim: &Dim) -> Option<usize> {
-    dim.known().and_then(|n| usize::try_from(n).ok())
 }
 
 /// The size of an axis that is scaled, where it is a formula.

@@ -1,5 +1,6 @@
 //! Recurrent networks.
 
+mod cell;
 mod gradient;
 mod weights;
 
@@ -17,6 +18,7 @@ use crate::{
     },
     ty::Type,
 };
+use cell::{Cell, Recurrent};
 use onnxc_runtime::{
     Float,
     kernels::{
@@ -31,32 +33,6 @@ pub const OPS: &[Entry] = &[
     entry("LSTM", 1, |node| Recurrent::read(node, Cell::Lstm)),
     entry("RNN", 1, |node| Recurrent::read(node, Cell::Rnn)),
 ];
-
-/// What happens in a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cell {
-    /// The state is one function of a sum.
-    Rnn,
-    /// Gated recurrent units.
-    Gru,
-    /// Long short-term memory.
-    Lstm,
-}
-
-/// A recurrent network, of any cell.
-#[derive(Clone)]
-pub struct Recurrent {
-    cell: Cell,
-    direction: Direction,
-    hidden_size: Option<i64>,
-    /// The functions of each direction, one direction after the other.
-    activations: Vec<Activation>,
-    clip: Option<f32>,
-    /// Whether the batch is the first axis.
-    layout: bool,
-    linear_before_reset: bool,
-    input_forget: bool,
-}
 
 /// A function that the attributes name: whether it takes `alpha` and `beta`, and their defaults.
 struct Function {
@@ -98,33 +74,6 @@ const FUNCTIONS: &[Function] = &[
         alpha: alpha.next_down(),
     }),
 ];
-
-impl Cell {
-    fn name(self) -> &'static str {
-        match self {
-            Cell::Rnn => "RNN",
-            Cell::Gru => "GRU",
-            Cell::Lstm => "LSTM",
-        }
-    }
-
-    fn gates(self) -> i64 {
-        match self {
-            Cell::Rnn => 1,
-            Cell::Gru => 3,
-            Cell::Lstm => 4,
-        }
-    }
-
-    /// The functions of one direction, where the attributes name none.
-    fn defaults(self) -> &'static [&'static str] {
-        match self {
-            Cell::Rnn => &["Tanh"],
-            Cell::Gru => &["Sigmoid", "Tanh"],
-            Cell::Lstm => &["Sigmoid", "Tanh", "Tanh"],
-        }
-    }
-}
 
 /// How the file spells directions. The first version of `GRU` misspelled one.
 const DIRECTIONS: &[(&str, Direction)] = &[

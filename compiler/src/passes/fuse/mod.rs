@@ -7,78 +7,34 @@
 pub mod affine;
 mod cache;
 pub mod function;
+mod product;
 mod transpose;
+
+pub use product::{Replaced, is, tensor};
 
 use crate::{
     diag::Diagnostics,
-    dtype::DType,
-    ir::{Graph, Next, Node, NodeId, Op, RegionId, Rewrite, Rule, Site, Todo, ValueId, rewrite},
+    ir::{Graph, Node, Rule, Site, copy_node, rewrite},
     ops::{
         activation,
-        binary::{ADD, Binary, MUL},
+        binary::{ADD, MUL},
         conv::{Conv, transpose::ConvTranspose},
-        matmul::{Gemm, MatMul},
+        matmul::Gemm,
     },
     ty::TensorType,
 };
 use onnxc_runtime::kernels::epilogue::Activation;
+use product::{fusible_product, rounds_alike, takes_bias, with_activation};
 use std::rc::Rc;
 
 /// The rules, in the order in which they are tried.
-const RULES: &[Rule] = &[affine::fold_affine, fuse_gate, fuse_activation, fuse_add];
+const RULES: &[Rule<'_>] = &[&affine::fold_affine, &fuse_gate, &fuse_activation, &fuse_add];
 
 /// Runs the pass.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let fused = rewrite(graph, cache::fuse_cache, RULES)?;
+    let fused = rewrite(graph, &cache::fuse_cache, RULES)?;
     // The second rewrite also drops the nodes that the first one fused.
-    rewrite(&fused, keep, &[transpose::fuse_transpose])
-}
-
-/// The hook that copies every node.
-pub fn keep(_: &mut Rewrite<'_>, _: NodeId, _: &[Todo], _: RegionId, _: &[ValueId]) -> Next {
-    Next::Copy
-}
-
-/// The outputs that replace those of a node.
-pub type Replaced = Option<Vec<Option<ValueId>>>;
-
-/// Returns a convolution or matrix product with an activation in its epilogue, if it has none yet.
-fn with_activation(op: &dyn Op, activation: Activation) -> Option<Rc<dyn Op>> {
-    if let Some(sum) = op.downcast::<Conv>() {
-        let free = sum.activation == Activation::Identity;
-        return free.then(|| Rc::new(Conv { activation, fused: true, ..sum.clone() }) as _);
-    }
-    if let Some(sum) = op.downcast::<ConvTranspose>() {
-        let free = sum.activation == Activation::Identity;
-        return free
-            .then(|| Rc::new(ConvTranspose { activation, fused: true, ..sum.clone() }) as _);
-    }
-    if let Some(sum) = op.downcast::<Gemm>() {
-        let free = sum.activation == Activation::Identity;
-        return free.then(|| Rc::new(Gemm { activation, ..sum.clone() }) as _);
-    }
-    let sum = op.downcast::<MatMul>()?;
-    let free = sum.activation == Activation::Identity;
-    free.then(|| Rc::new(MatMul { activation, fused: true }) as _)
-}
-
-/// Returns the producer of input `i`, if the input has `uses` uses, all of them by `node`, and an
-/// element type that [`rounds_alike`].
-fn fusible_product<'s>(site: &'s Site<'_>, node: &Node, i: usize, uses: usize) -> Option<&'s Node> {
-    let value = node.input(i)?;
-    let is_fusible = rounds_alike(site.graph, value) && site.uses(i) == uses;
-    is_fusible.then(|| site.producer(value)).flatten()
-}
-
-/// Whether a fused kernel rounds as two kernels do. 16-bit results are rounded between two kernels,
-/// but not within one.
-fn rounds_alike(graph: &Graph, value: ValueId) -> bool {
-    tensor(graph, value).is_some_and(|ty| matches!(ty.dtype, DType::F32 | DType::F64))
-}
-
-/// Returns the type of a value that is a tensor.
-pub fn tensor(graph: &Graph, value: ValueId) -> Option<&TensorType> {
-    graph[value].ty.as_tensor()
+    rewrite(&fused, &copy_node, &[&transpose::fuse_transpose])
 }
 
 /// Fuses an activation into the product before it.
@@ -141,21 +97,9 @@ fn fuse_add(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, op, inputs)
 }
 
-/// Whether the kernel of a product takes a bias; that of a matrix–vector product does not.
-fn takes_bias(graph: &Graph, product: &Node) -> bool {
-    let rank =
-        |i: usize| product.input(i).and_then(|id| tensor(graph, id)).map_or(0, TensorType::rank);
-    !product.op.is::<MatMul>() || rank(0) >= 2 && rank(1) >= 2
-}
-
 /// Whether `bias` broadcasts to the shape of `result`.
 fn broadcasts(bias: &TensorType, result: &TensorType) -> bool {
     let Some(missing) = result.rank().checked_sub(bias.rank()) else { return false };
     let sizes = bias.shape.iter().zip(&result.shape[missing..]);
     bias.dtype == result.dtype && sizes.into_iter().all(|(a, b)| a == b || a.known() == Some(1))
-}
-
-/// Whether a node is the binary operator `row`.
-pub fn is(node: &Node, row: &'static Binary) -> bool {
-    node.op.downcast::<&'static Binary>().is_some_and(|op| std::ptr::eq(*op, row))
 }

@@ -4,14 +4,13 @@
 //! takes what `Unblock` was given, where it can, and is followed by `Unblock` itself. So blocks
 //! spread through a network, and only where they end is one left.
 
-use super::{gradient, normalization, shuffle};
 use crate::{
     dim::Dim,
     dtype::DType,
-    ir::{Graph, Node, Op, Rule, Site, ValueId},
+    ir::{Graph, Node, Op, Site, ValueId},
     ops::{
         binary::{ADD, MUL, SUB},
-        blocked::{self, Affine, BLOCK, Block, Unblock},
+        blocked::{self, Affine, BLOCK, Block, Shuffle, Unblock},
         concat::Concat,
         conv::{Conv, blocked::BlockedConv},
         pool::blocked::BlockedPool,
@@ -23,33 +22,11 @@ use crate::{
     },
     tensor::Tensor,
 };
-use onnxc_runtime::kernels::{conv::has_blocks, epilogue::Activation};
+use onnxc_runtime::kernels::{
+    conv::{MAX_SHUFFLED, has_blocks},
+    epilogue::Activation,
+};
 use std::rc::Rc;
-
-/// What is tried, in order.
-pub const RULES: &[Rule] = &[
-    shuffle::recognized,
-    shuffle::behind_channels,
-    conv,
-    scale,
-    normalization::given,
-    normalization::training,
-    normalization::moments,
-    normalization::sums,
-    normalization::gradient,
-    unary,
-    binary,
-    pool,
-    concat,
-    gradient::conv_weight_grad,
-    gradient::transposed,
-    gradient::max_pool,
-    gradient::gate,
-    gradient::sum,
-];
-
-/// What is tried then.
-pub const ALONE: &[Rule] = &[alone];
 
 /// Fewer output channels than these leave too much of a block empty.
 const FEW: usize = 8;
@@ -90,7 +67,7 @@ pub fn replace(
 }
 
 /// A convolution.
-fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let conv = node.op.downcast::<Conv>()?;
     let (x, weights) = (node.input(0)?, node.input(1)?);
     let mut blocked = nchwc(site, x);
@@ -103,7 +80,7 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
         channels_of(site, x)?;
         blocked = Some(to_nchwc(site, node, x)?);
     }
-    if let Some((before, groups)) = blocked.and_then(|x| shuffle::absorbed(site, x)) {
+    if let Some((before, groups)) = blocked.and_then(|x| absorbed_shuffle(site, x)) {
         (blocked, shuffled) = (Some(before), groups);
     }
     let mut inputs = vec![Some(blocked.unwrap_or(x)), Some(weights), node.input(2)];
@@ -119,6 +96,15 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     site.replace(node, Rc::new(Unblock { channels: filters }), vec![Some(result)])
+}
+
+/// What the channels of `x` are dealt out from, and from how many groups, where a convolution can
+/// read them there.
+fn absorbed_shuffle(site: &Site<'_>, x: ValueId) -> Option<(ValueId, i64)> {
+    let dealt = site.producer(x)?;
+    let shuffle = dealt.op.downcast::<Shuffle>()?;
+    let few = shuffle.groups <= MAX_SHUFFLED as i64;
+    few.then(|| Some((dealt.input(0)?, shuffle.groups)))?
 }
 
 /// Whether there is a kernel for the convolution in blocks that may be faster.
@@ -151,7 +137,7 @@ pub fn is_constant(graph: &Graph, node: &Node, i: usize) -> bool {
 }
 
 /// Factors and addends of channels, joined with those before.
-fn scale(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn scale(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (x, i, given) = (0..node.inputs.len().min(2)).find_map(|i| {
         let x = nchwc(site, node.input(i)?)?;
         let ty = tensor(site.graph, node.input(i)?)?;
@@ -192,7 +178,7 @@ fn affine_before(site: &Site<'_>, value: ValueId) -> Option<(ValueId, [Vec<f64>;
 }
 
 /// A function of each number.
-fn unary(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn unary(site: &mut Site<'_>, node: &Node) -> Replaced {
     let f = function::activation_of(site.graph, node)?;
     let x = nchwc(site, node.input(0)?)?;
     let channels = channels_of(site, node.input(0)?)?;
@@ -206,7 +192,7 @@ fn unary(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// Sums, differences and products of two images, or of an image and a number for each channel.
-fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
     if ![&ADD, &SUB, &MUL].into_iter().any(|row| is(node, row)) {
         return None;
     }
@@ -237,7 +223,7 @@ fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// Pools.
-fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     let pool = BlockedPool::of(&*node.op)?;
     let x = nchwc(site, node.input(0)?)?;
     if node.output(1).is_some() {
@@ -248,7 +234,7 @@ fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// Channels one after another, all in whole blocks but for the last.
-fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     let axis = node.op.downcast::<Concat>()?.axis;
     let rank = tensor(site.graph, node.input(0)?)?.rank();
     if axis.checked_rem_euclid(i64::try_from(rank).ok()?)? != 1 {
@@ -269,7 +255,7 @@ fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// A small convolution between images that are not in blocks stays as it was.
-fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
     let x = node.input(0).filter(|_| node.op.is::<Unblock>())?;
     let sum = site.producer(x)?;
     let BlockedConv { conv, nchwc, .. } = sum.op.downcast()?;
@@ -290,7 +276,7 @@ mod tests {
             activation,
             window::{AutoPad, Window},
         },
-        passes::layout::spread,
+        passes::layout::{BLOCKED, BLOCKED_ALONE, spread},
         ty::Type,
     };
 
@@ -322,7 +308,7 @@ mod tests {
         let x = graph.input(graph.body, "x", Type::tensor(DType::F32, sizes));
         let y = build(&mut graph, x);
         graph.set_outputs(graph.body, vec![y]);
-        let graph = spread(&graph, RULES, ALONE).expect("nothing is wrong with it");
+        let graph = spread(&graph, BLOCKED, BLOCKED_ALONE).expect("nothing is wrong with it");
         let nodes = graph[graph.body].nodes.iter();
         nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
     }

@@ -31,10 +31,10 @@ use onnxc_runtime::kernels::quantized::{Blend, Requantize};
 use std::rc::Rc;
 
 /// What is tried, in order.
-pub const RULES: &[Rule] = &[conv, binary, table, pool, concat];
+pub const RULES: &[Rule<'_>] = &[&conv, &binary, &table, &pool, &concat];
 
 /// What is tried then.
-pub const ALONE: &[Rule] = &[alone];
+pub const ALONE: &[Rule<'_>] = &[&alone];
 
 /// The value whose channels, moved to where ONNX has them, are `value`.
 fn in_last(site: &Site<'_>, value: ValueId) -> Option<ValueId> {

@@ -127,7 +127,7 @@ mod tests {
             conv::Conv,
             window::{AutoPad, Window},
         },
-        passes::layout::{blocked::RULES, spread},
+        passes::layout::{BLOCKED, spread},
         ty::Type,
     };
 
@@ -152,7 +152,7 @@ mod tests {
         let op = Conv { window, group: 1, activation, fused: false };
         let y = graph.add(graph.body, "conv", op, &[x, weights]).expect("the sizes fit");
         build(&mut graph, y, numbers);
-        let graph = spread(&graph, RULES, &[]).expect("nothing is wrong with it");
+        let graph = spread(&graph, BLOCKED, &[]).expect("nothing is wrong with it");
         let names = graph[graph.body].nodes.iter().map(|&id| graph[id].op.name());
         names.collect::<Vec<_>>().join(" ")
     }

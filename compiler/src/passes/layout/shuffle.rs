@@ -14,7 +14,6 @@ use crate::{
     passes::fuse::{Replaced, tensor},
     tensor::Tensor,
 };
-use onnxc_runtime::kernels::conv::MAX_SHUFFLED;
 use std::rc::Rc;
 
 /// A `Reshape` of a `Transpose` of a `Reshape` that deals out channels.
@@ -95,15 +94,6 @@ fn gathered(site: &mut Site<'_>, id: ValueId, shuffle: &Shuffle) -> Option<Value
     Some(site.graph.constant(&name, gathered))
 }
 
-/// What the channels of `x` are dealt out from, and from how many groups, where a convolution can
-/// read them there.
-pub fn absorbed(site: &Site<'_>, x: ValueId) -> Option<(ValueId, i64)> {
-    let dealt = site.producer(x)?;
-    let shuffle = dealt.op.downcast::<Shuffle>()?;
-    let few = shuffle.groups <= MAX_SHUFFLED as i64;
-    few.then(|| Some((dealt.input(0)?, shuffle.groups)))?
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,7 +101,7 @@ mod tests {
         dtype::DType,
         ir::Graph,
         ops::window::{AutoPad, Window},
-        passes::layout::{blocked::RULES, spread},
+        passes::layout::{BLOCKED, spread},
         ty::Type,
     };
     use onnxc_runtime::kernels::epilogue::Activation;
@@ -151,7 +141,7 @@ mod tests {
         let y = reshape(&mut graph, y, &[2, -1, 9, 9]);
         let y = then(&mut graph, y);
         graph.set_outputs(graph.body, vec![y]);
-        spread(&graph, RULES, &[]).expect("nothing is wrong with it")
+        spread(&graph, BLOCKED, &[]).expect("nothing is wrong with it")
     }
 
     fn ops(graph: &Graph) -> String {

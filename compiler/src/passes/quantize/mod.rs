@@ -26,10 +26,10 @@ mod moves;
 mod operand;
 mod sums;
 
-use super::{SIMPLIFY_ALL, branch, fuse::keep};
+use super::{fuse::Replaced, simplify};
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Node, Rule, Site, ValueId, rewrite},
+    ir::{Graph, Node, Rule, Site, copy_node, rewrite},
     ops::{
         conv::integer::QLinearConv,
         matmul::integer::{MatMulInteger, QLinearMatMul},
@@ -39,10 +39,8 @@ use crate::{
 use operand::Target;
 
 /// The rules, in the order in which they are tried.
-const RULES: &[Rule] = &[quantize_node, sums::replace_qlinear, dynamic::replace_dynamic_product];
-
-/// The outputs that replace those of a node.
-type Replaced = Option<Vec<Option<ValueId>>>;
+const RULES: &[Rule<'_>] =
+    &[&quantize_node, &sums::replace_qlinear, &dynamic::replace_dynamic_product];
 
 /// Runs the pass. A `DequantizeLinear` of constants that remains is folded.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
@@ -56,10 +54,10 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     if !graph.nodes().any(|(_, node)| is_quantized(node)) {
         return Ok(graph.clone());
     }
-    let quantized = rewrite(graph, keep, RULES)?;
+    let quantized = rewrite(graph, &copy_node, RULES)?;
     // The second rewrite drops the nodes that the first one replaced.
-    let needed = rewrite(&quantized, keep, &[])?;
-    rewrite(&needed, branch::decide, SIMPLIFY_ALL)
+    let needed = rewrite(&quantized, &copy_node, &[])?;
+    simplify::run_all(&needed)
 }
 
 /// Replaces a `QuantizeLinear` and the float operator before it by an integer operator.

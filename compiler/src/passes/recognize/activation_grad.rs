@@ -1,6 +1,9 @@
 //! Recognizes the gradients of `Gelu` and `Softmax` in the nodes that the pass `gradient` writes.
 
-use super::{either, gelu::match_over_root, is_about, number, operands, operands_of, unrounded};
+use super::{
+    gelu::match_over_root,
+    matching::{either, is_about, number, operands, operands_of, unrounded},
+};
 use crate::{
     ir::{Node, Site, ValueId},
     ops::{
@@ -52,7 +55,7 @@ pub fn recognize_gelu_tanh_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// Replaces the node by `GeluGrad`, if `dy` and `x` have the same type and one that
-/// [`unrounded`](super::unrounded) accepts.
+/// [`unrounded`](super::matching::unrounded) accepts.
 fn replace_gelu(
     site: &mut Site<'_>,
     node: &Node,

@@ -1,7 +1,7 @@
 //! Recognizes `Attention` in `Softmax(scale · q · kᵀ + mask) · v`, as models of operator sets
 //! before 23 write it.
 
-use super::{either, number, operands, unrounded};
+use super::matching::{either, number, operands, unrounded};
 use crate::{
     ir::{NewNode, Node, Op, Site, ValueId},
     ops::{

@@ -19,7 +19,7 @@ pub fn recognize_gate(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (y, bound) = (condition.input(0)?, condition.input(1)?);
     let is_zero = |value: ValueId| {
         let is_scalar = site.graph[value].ty.as_tensor().is_some_and(|ty| ty.rank() == 0);
-        is_scalar && super::number(site.graph, value) == Some(0.0)
+        is_scalar && super::matching::number(site.graph, value) == Some(0.0)
     };
     let [of_x, of_y] = [x, y].map(|value| site.graph[value].ty.as_tensor());
     let same = of_x == of_y && of_x.is_some_and(|ty| FLOATS.contains(&ty.dtype));

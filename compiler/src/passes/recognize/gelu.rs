@@ -1,7 +1,7 @@
 //! Recognizes `Gelu` in the nodes that older exporters write: with `Erf`, or with `Tanh` as its
 //! approximation.
 
-use super::{either, is_about, number, operands, operands_of, unrounded};
+use super::matching::{either, is_about, number, operands, operands_of, unrounded};
 use crate::{
     ir::{Node, Site, ValueId},
     ops::{

@@ -1,8 +1,8 @@
 //! How files say ensembles: by lists of nodes and of weights.
 
 use super::{
-    Trees,
     table::{Aggregate, Ensemble, Mode, Split},
+    trees::Trees,
 };
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},

@@ -2,8 +2,8 @@
 //! one, so the two are built as one.
 
 use super::{
-    Settings,
-    build::{Builder, Scope},
+    context::{GraphBuilder, Scope},
+    settings::Settings,
 };
 use crate::{
     check::{Checked, GradientNames, node_place},
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 /// What is wrong with the types of training. What is wrong otherwise was found before, and then
 /// nothing is said here.
-pub fn types(proto: &ModelProto, settings: &Settings, checked: &Checked) -> Vec<Diagnostic> {
+pub fn find_faults(proto: &ModelProto, settings: &Settings, checked: &Checked) -> Vec<Diagnostic> {
     let Some(main) = proto.graph.as_ref().filter(|_| checked.diagnostics.is_empty()) else {
         return Vec::new();
     };
@@ -52,7 +52,7 @@ impl Training<'_> {
 
     /// The types in a graph that stands alone.
     fn alone(&self, graph: &GraphProto) -> (Types, Vec<Diagnostic>) {
-        let mut builder = Builder::new(self.proto, graph, self.settings, self.checked);
+        let mut builder = GraphBuilder::new(self.proto, graph, self.settings, self.checked);
         let opsets = builder.opsets(self.proto);
         let scope = builder.closed(graph, &opsets);
         let types = all(&builder, &scope);
@@ -61,7 +61,7 @@ impl Training<'_> {
 
     /// The types in the model's graph and an algorithm's.
     fn step(&self, algorithm: Option<&GraphProto>) -> (Types, Vec<Diagnostic>) {
-        let mut builder = Builder::new(self.proto, self.main, self.settings, self.checked);
+        let mut builder = GraphBuilder::new(self.proto, self.main, self.settings, self.checked);
         let opsets = builder.opsets(self.proto);
         let mut scope = builder.body(self.main, &opsets);
         // The model's own graph was built before, and what is wrong with it was said.
@@ -95,7 +95,7 @@ impl Training<'_> {
 
 /// Each derivative has the type of what is derived by.
 fn gradient(
-    builder: &mut Builder<'_>,
+    builder: &mut GraphBuilder<'_>,
     node: &NodeProto,
     names: &GradientNames<'_>,
     scope: &mut Scope<'_>,
@@ -168,13 +168,13 @@ fn differ(a: &Type, b: &Type) -> bool {
     }
 }
 
-fn all(builder: &Builder<'_>, scope: &Scope<'_>) -> Types {
+fn all(builder: &GraphBuilder<'_>, scope: &Scope<'_>) -> Types {
     let values = scope.values.iter();
     values.map(|(name, &id)| (name.clone(), builder.graph[id].ty.clone())).collect()
 }
 
 /// What was found while a graph was built.
-fn taken(builder: &mut Builder<'_>, graph: &str) -> Vec<Diagnostic> {
+fn taken(builder: &mut GraphBuilder<'_>, graph: &str) -> Vec<Diagnostic> {
     let found = builder.found.finish().err().map_or(Vec::new(), |found| found.0);
     found.into_iter().map(|diagnostic| diagnostic.within(format!("`{graph}`"))).collect()
 }

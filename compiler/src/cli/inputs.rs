@@ -1,0 +1,199 @@
+//! The inputs of runs, from files.
+
+use super::files;
+use onnxc::{
+    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, quoted},
+    dim::Symbol,
+    plan::{Custom, Plan, Port},
+    ty::Type,
+    value::Value,
+};
+use onnxc_proto::GraphProto;
+use std::{collections::BTreeMap, path::Path};
+
+/// The inputs of one run, by name.
+pub type Inputs = BTreeMap<String, Value>;
+
+/// What the files of each input give to each run: one file is for all.
+pub fn runs(inputs: BTreeMap<String, Vec<Value>>) -> Result<Vec<Inputs>, Diagnostic> {
+    let count = inputs.values().map(Vec::len).max().unwrap_or(1);
+    if let Some((name, values)) =
+        inputs.iter().find(|(_, v)| !matches!(v.len(), 1) && v.len() != count)
+    {
+        let message =
+            format!("{} has {} files, but another input has {count}", quoted(name), values.len());
+        return Err(Diagnostic::new(Code::BadOption, message));
+    }
+    let of = |run: usize, values: &[Value]| values.get(run).unwrap_or(&values[0]).clone();
+    let one = |run| inputs.iter().map(|(name, all)| (name.clone(), of(run, all))).collect();
+    Ok((0..count).map(one).collect())
+}
+
+/// A diagnostic where a plan calls a function of the user's own, of which this program has none.
+pub fn callable(plan: &Plan) -> Result<(), Diagnostic> {
+    let Some(&Custom { operator, function, .. }) = plan.customs().first() else { return Ok(()) };
+    let message = format!(
+        "{} is {}, a function that only your program has",
+        quoted(operator),
+        quoted(function)
+    );
+    Err(Diagnostic::new(Code::Unsupported, message)
+        .help("compile the model, and call the module from your program"))
+}
+
+/// The values of `NAME=FILE`, by name.
+pub fn read(
+    texts: &[String],
+    graph: Option<&GraphProto>,
+) -> Result<BTreeMap<String, Vec<Value>>, Diagnostics> {
+    let mut inputs: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let diagnostics = DiagnosticSink::default();
+    for text in texts {
+        // A file may have an equals sign in its name, and so may an input: the first file that
+        // there is counts.
+        let splits = text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
+        let split = splits.clone().find(|(_, file)| Path::new(file).is_file());
+        let Some((name, file)) = split.or_else(|| splits.clone().next()) else {
+            let message = format!("{} does not have the form `--input NAME=FILE`", quoted(text));
+            diagnostics.push(Diagnostic::new(Code::BadOption, message));
+            continue;
+        };
+        let mut infos = graph.iter().flat_map(|graph| &graph.input);
+        let ty = infos.find(|info| info.name() == name).and_then(|info| info.r#type.as_ref());
+        if let Some(value) = diagnostics.keep(files::read(Path::new(file), ty)) {
+            inputs.entry(name.to_owned()).or_default().push(value);
+        }
+    }
+    diagnostics.finish()?;
+    Ok(inputs)
+}
+
+/// A diagnostic for each input that the model does not have.
+pub fn unknown(names: &[&str], inputs: &Inputs) -> Vec<Diagnostic> {
+    let known: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    let diagnostic = |name: &String| {
+        let message = format!("the model has no input {}", quoted(name));
+        let note = match known.is_empty() {
+            true => "it has none".to_owned(),
+            false => format!("its inputs are {}", known.join(", ")),
+        };
+        Diagnostic::new(Code::BadOption, message).note(note)
+    };
+    inputs.keys().filter(|name| !names.contains(&name.as_str())).map(diagnostic).collect()
+}
+
+/// The inputs as the plan wants them.
+pub fn in_order(plan: &Plan, inputs: &Inputs) -> Result<Vec<Value>, Diagnostics> {
+    let names: Vec<&str> = plan.inputs.iter().map(|port| port.name.as_str()).collect();
+    let mut diagnostics = unknown(&names, inputs);
+    let (mut given, mut sizes) = (Vec::new(), BTreeMap::new());
+    for port in &plan.inputs {
+        match one(port, inputs) {
+            Ok(value) => {
+                diagnostics.extend(disagrees(port, &value, &mut sizes));
+                given.push(value);
+            }
+            Err(diagnostic) => diagnostics.push(diagnostic),
+        }
+    }
+    if diagnostics.is_empty() { Ok(given) } else { Err(Diagnostics(diagnostics)) }
+}
+
+fn one(port: &Port, inputs: &Inputs) -> Result<Value, Diagnostic> {
+    let name = quoted(&port.name);
+    match (inputs.get(&port.name), &port.ty) {
+        (Some(value), ty) if fits(value, ty) => Ok(value.clone()),
+        (Some(value), wanted) => {
+            let found = match value {
+                Value::Tensor(tensor) => tensor.ty().to_string(),
+                value => value.kind().to_owned(),
+            };
+            let message = format!("the input {name} is {found}, but the model wants {wanted}");
+            Err(Diagnostic::new(Code::Refused, message))
+        }
+        (None, Type::Optional(_)) => Ok(Value::Optional(None)),
+        (None, _) if port.default.is_some() => Ok(Value::Optional(None)),
+        (None, _) => {
+            let message = format!("the input {name} is not given");
+            Err(Diagnostic::new(Code::BadOption, message)
+                .help(format!("say `--input {}=FILE`", port.name)))
+        }
+    }
+}
+
+/// Whether a value is of a type, as far as the sizes are numbers.
+fn fits(value: &Value, ty: &Type) -> bool {
+    match (value, ty) {
+        (Value::Optional(None), _) => matches!(ty, Type::Optional(_)),
+        (Value::Optional(Some(value)), ty) => fits(value, ty),
+        (value, Type::Optional(ty)) => fits(value, ty),
+        (Value::Tensor(tensor), Type::Tensor(ty)) => {
+            let mut sizes = ty.shape.iter().zip(&tensor.shape);
+            tensor.dtype == ty.dtype
+                && tensor.shape.len() == ty.rank()
+                && sizes.all(|(dim, &size)| dim.known().is_none_or(|dim| dim == size as i64))
+        }
+        (Value::Sequence(values), ty) => values.iter().all(|value| {
+            let dtype = value.tensor().map(|tensor| tensor.dtype);
+            matches!(ty, Type::Sequence(_)) && dtype.is_none_or(|dtype| ty.dtype() == Some(dtype))
+        }),
+        (Value::Map(..), ty) => matches!(ty, Type::Map(..)),
+        (Value::Tensor(_), _) => false,
+    }
+}
+
+/// The diagnostics for sizes of an input that an input before it has otherwise; `sizes` are those of
+/// the inputs before.
+fn disagrees<'p>(
+    port: &'p Port,
+    value: &Value,
+    sizes: &mut BTreeMap<&'p Symbol, (&'p str, usize)>,
+) -> Vec<Diagnostic> {
+    let (Value::Tensor(tensor), Type::Tensor(ty)) = (value, port.ty.content()) else {
+        return Vec::new();
+    };
+    let mut diagnostics = Vec::new();
+    for (dim, &size) in ty.shape.iter().zip(&tensor.shape) {
+        let Some(symbol) = dim.as_symbol() else { continue };
+        let &mut (before, known) = sizes.entry(symbol).or_insert((&port.name, size));
+        if known != size {
+            let (name, before) = (quoted(&port.name), quoted(before));
+            let message =
+                format!("`{symbol}` is {size} in the input {name}, but {known} in {before}");
+            diagnostics.push(Diagnostic::new(Code::Refused, message));
+        }
+    }
+    diagnostics
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onnxc::tensor::Tensor;
+
+    #[test]
+    fn all_that_is_wrong_with_the_inputs_is_said_at_once() {
+        let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[n] a, float[n] b, int64 c, seq(float[2]) d, float e) => (float[n] y) {
+                y = Sum(a, b, e)
+            }";
+        let planned = onnxc::Compiler::new(&onnxc::Options::default()).plan(text.into());
+        let plan = planned.expect("the model is whole");
+        let floats = |values: &[f32]| Value::Tensor(Tensor::from_floats(values));
+        let given = [("a", floats(&[1.0, 2.0])), ("b", floats(&[1.0])), ("c", floats(&[1.0]))];
+        let more = [("d", floats(&[1.0, 2.0])), ("f", floats(&[]))];
+        let inputs = given.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value));
+        let found = in_order(&plan, &inputs.collect()).expect_err("nothing fits").0;
+        let found: Vec<&str> = found.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+        assert_eq!(
+            found,
+            [
+                "the model has no input `f`",
+                "`n` is 1 in the input `b`, but 2 in `a`",
+                "the input `c` is float[1], but the model wants int64",
+                "the input `d` is float[2], but the model wants seq(float[2])",
+                "the input `e` is not given",
+            ]
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! From the bytes of a file to messages.
+
+use super::text;
+use crate::{
+    diag::{Code, Diagnostic},
+    file,
+};
+use onnxc_proto::{Bytes, ModelProto, decode_model};
+
+/// The message in a model file, which may be in ONNX's textual syntax.
+pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
+    if bytes.is_empty() {
+        return Err(not_a_model("the file is empty"));
+    }
+    if is_text(&bytes) {
+        // A copy, for nobody may change what was found to be UTF-8.
+        let utf8 = String::from_utf8(bytes.to_vec());
+        let bad = |error: std::string::FromUtf8Error| {
+            not_a_model("it is text, but not UTF-8").note(error.to_string())
+        };
+        return text::model(&utf8.map_err(bad)?);
+    }
+    if file::is_pointer(&bytes) {
+        return Err(not_a_model("the file is a pointer of Git LFS").help(file::FETCH));
+    }
+    let printable = |&b: &u8| matches!(b, b'\t'..=b'\r' | b' '..=b'~');
+    let what = if bytes.iter().take(256).all(printable) {
+        "the file is text, but not in ONNX's textual syntax, which starts with `<`"
+    } else {
+        "the file is cut short, or of another format"
+    };
+    let proto = decode_model(bytes).map_err(|error| {
+        let error = error.to_string();
+        if error.contains("recursion limit") {
+            let message = "messages lie inside each other more than 100 deep";
+            return Diagnostic::new(Code::TooDeep, message).note(error);
+        }
+        not_a_model(what).note(error)
+    })?;
+    if proto.graph.is_none() {
+        return Err(not_a_model("the file has no graph"));
+    }
+    Ok(proto)
+}
+
+/// Whether a model is text: behind white space and comments stands `<`, which starts the list of
+/// operator sets. No message of the binary format starts with any of these characters.
+fn is_text(bytes: &[u8]) -> bool {
+    let mut rest = bytes.trim_ascii_start();
+    while rest.starts_with(b"#") {
+        let line = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+        rest = rest[line..].trim_ascii_start();
+    }
+    rest.starts_with(b"<")
+}
+
+/// The diagnostic for bytes or messages that are no model.
+pub(super) fn not_a_model(what: &str) -> Diagnostic {
+    Diagnostic::new(Code::NotAModel, format!("this is not an ONNX model: {what}"))
+}

@@ -1,0 +1,43 @@
+//! The sizes and shapes that a model leaves open, as given inputs have them.
+
+use super::{
+    settings::{Axis, Size},
+    types,
+};
+use crate::value::Value;
+use onnxc_proto::{GraphProto, type_proto};
+use std::collections::BTreeMap;
+
+/// The names and sizes of the dimensions that are free in the model, as its inputs have them.
+pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(String, Size)> {
+    let mut sizes = Vec::new();
+    for info in &graph.input {
+        let ty = info.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+        let Some(type_proto::Value::TensorType(ty)) = ty else { continue };
+        let tensor = inputs.get(info.name()).and_then(Value::tensor);
+        let (Some(shape), Some(tensor)) = (&ty.shape, tensor) else { continue };
+        for (axis, (dim, &size)) in shape.dim.iter().zip(&tensor.shape).enumerate() {
+            if types::number(dim).is_none() {
+                sizes.push((types::label(dim, info.name(), axis), Size::Fixed(size as i64)));
+            }
+        }
+    }
+    sizes
+}
+
+/// The names of the inputs whose number of axes the model does not say, and their shapes.
+pub fn free_shapes(
+    graph: &GraphProto,
+    inputs: &BTreeMap<String, Value>,
+) -> Vec<(String, Vec<Axis>)> {
+    let mut shapes = Vec::new();
+    for info in &graph.input {
+        let ty = info.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+        let Some(type_proto::Value::TensorType(ty)) = ty else { continue };
+        let tensor = inputs.get(info.name()).and_then(Value::tensor);
+        let (None, Some(tensor)) = (&ty.shape, tensor) else { continue };
+        let axes = tensor.shape.iter().map(|&size| Axis::Fixed(size as i64));
+        shapes.push((info.name().to_owned(), axes.collect()));
+    }
+    shapes
+}

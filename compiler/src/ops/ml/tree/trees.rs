@@ -1,0 +1,92 @@
+//! The operator that ensembles of decision trees become.
+
+use super::table::Aggregate;
+use crate::{
+    diag::Result,
+    dim::Dim,
+    dtype::{DType, WIDE},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
+    plan::{Kernel, Optimize, geometry, kernel},
+    ty::Type,
+};
+
+/// What an ensemble makes of each row of features. Its inputs are the rows, then the tables that
+/// the runtime library's `tree` describes.
+pub(super) struct Trees {
+    pub aggregate: Aggregate,
+    /// The number of trees.
+    pub trees: usize,
+    /// The number of features that are looked at.
+    pub features: usize,
+    /// The number of results.
+    pub targets: usize,
+    /// The number of results that a leaf has weights for.
+    pub width: usize,
+}
+
+macro_rules! trees {
+    ($kernel:ident) => {
+        kernel!(WIDE T, ml::$kernel::<T>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
+            a.input(3), a.input(4), a.input(5), a.output(0), p))
+    };
+}
+
+static TREE_SUM: Kernel<geometry::Trees> = trees!(tree_sum);
+static TREE_SUM_F32: Kernel<geometry::Trees> = kernel!(F32_ONLY T, ml::tree_sum_f32,
+    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5),
+        a.output(0), p));
+static TREE_MIN: Kernel<geometry::Trees> = trees!(tree_min);
+static TREE_MAX: Kernel<geometry::Trees> = trees!(tree_max);
+
+impl Op for Trees {
+    fn name(&self) -> &'static str {
+        "Trees"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        let (aggregate, _) = self.kernel();
+        a.string("aggregate", aggregate);
+        for (name, size) in [
+            ("trees", self.trees),
+            ("features", self.features),
+            ("targets", self.targets),
+            ("width", self.width),
+        ] {
+            a.int(name, i64::try_from(size).unwrap_or(i64::MAX));
+        }
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let dtype = cx.of(0, WIDE)?.dtype;
+        let [rows, features] = super::super::rows(cx)?;
+        cx.require_at_least(&features, &Dim::from(self.features), "the features of a row")?;
+        Ok(vec![Type::tensor(dtype, [rows, self.targets.into()])])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let features = cx.ty(0)?.shape.last().cloned().unwrap_or(1.into());
+        let divisor = if self.aggregate == Aggregate::Average { self.trees } else { 1 };
+        let (targets, width) = (self.targets, self.width);
+        let geometry = geometry::Trees { features, targets, width, divisor };
+        let sums = matches!(self.aggregate, Aggregate::Sum | Aggregate::Average);
+        if sums && cx.ty(0)?.dtype == DType::F32 && cx.optimize() == Optimize::Speed {
+            return cx.call(&TREE_SUM_F32, geometry);
+        }
+        cx.call(self.kernel().1, geometry)
+    }
+}
+
+impl Trees {
+    fn kernel(&self) -> (&'static str, &'static Kernel<geometry::Trees>) {
+        match self.aggregate {
+            Aggregate::Sum => ("SUM", &TREE_SUM),
+            Aggregate::Average => ("AVERAGE", &TREE_SUM),
+            Aggregate::Min => ("MIN", &TREE_MIN),
+            Aggregate::Max => ("MAX", &TREE_MAX),
+        }
+    }
+}

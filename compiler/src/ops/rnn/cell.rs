@@ -1,0 +1,56 @@
+//! Recurrent networks and their cells.
+
+use onnxc_runtime::kernels::{epilogue::Activation, rnn::Direction};
+
+/// What happens in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cell {
+    /// The state is one function of a sum.
+    Rnn,
+    /// Gated recurrent units.
+    Gru,
+    /// Long short-term memory.
+    Lstm,
+}
+
+/// A recurrent network, of any cell.
+#[derive(Clone)]
+pub(super) struct Recurrent {
+    pub cell: Cell,
+    pub direction: Direction,
+    pub hidden_size: Option<i64>,
+    /// The functions of each direction, one direction after the other.
+    pub activations: Vec<Activation>,
+    pub clip: Option<f32>,
+    /// Whether the batch is the first axis.
+    pub layout: bool,
+    pub linear_before_reset: bool,
+    pub input_forget: bool,
+}
+
+impl Cell {
+    pub fn name(self) -> &'static str {
+        match self {
+            Cell::Rnn => "RNN",
+            Cell::Gru => "GRU",
+            Cell::Lstm => "LSTM",
+        }
+    }
+
+    pub fn gates(self) -> i64 {
+        match self {
+            Cell::Rnn => 1,
+            Cell::Gru => 3,
+            Cell::Lstm => 4,
+        }
+    }
+
+    /// The functions of one direction, where the attributes name none.
+    pub fn defaults(self) -> &'static [&'static str] {
+        match self {
+            Cell::Rnn => &["Tanh"],
+            Cell::Gru => &["Sigmoid", "Tanh"],
+            Cell::Lstm => &["Sigmoid", "Tanh", "Tanh"],
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Simplification: folds constants, decides branches, and removes nodes without effect.
+
+use super::{algebra, branch::Branches, budget::Budget, fold, loops, sequence};
+use crate::{
+    diag::Diagnostics,
+    ir::{Graph, Node, Outputs, Site, copy_node, rewrite},
+    ops::composite::Composite,
+};
+
+/// A rule that folds constants.
+type Fold = fn(&mut Site<'_>, &Node, &Budget) -> Option<Outputs>;
+
+/// Expands composite operators, then simplifies. Quantized constants are kept, because `quantize`
+/// looks for them.
+pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
+    match expand_composites(graph)? {
+        Some(graph) => simplify(&graph, fold::fold_unquantized),
+        None => simplify(graph, fold::fold_unquantized),
+    }
+}
+
+/// Simplifies, and folds quantized constants too.
+pub fn run_all(graph: &Graph) -> Result<Graph, Diagnostics> {
+    simplify(graph, fold::fold)
+}
+
+/// Simplifies to ONNX's own operators.
+pub fn run_standard(graph: &Graph) -> Result<Graph, Diagnostics> {
+    let (budget, branches) = (Budget::of(graph), Branches::default());
+    rewrite(
+        graph,
+        &|cx, id, _, into, _| branches.take(cx, id, into),
+        &[
+            &fold::remove_identity,
+            &fold::remove_cast,
+            &sequence::unwrap_optional,
+            &|site, node| sequence::resolve_sequence(site, node, &budget),
+            &|site, node| loops::constants(site, node, &budget),
+            &|site, node| fold::fold_tensors(site, node, &budget),
+        ],
+    )
+}
+
+/// Expands composite operators; returns `None` if the graph has none.
+pub fn expand_composites(graph: &Graph) -> Result<Option<Graph>, Diagnostics> {
+    let has_composite = graph.nodes().any(|(_, node)| node.op.is::<Composite>());
+    has_composite.then(|| rewrite(graph, &copy_node, &[&fold::expand_composite])).transpose()
+}
+
+fn simplify(graph: &Graph, fold: Fold) -> Result<Graph, Diagnostics> {
+    let (budget, branches) = (Budget::of(graph), Branches::default());
+    rewrite(
+        graph,
+        &|cx, id, rest, into, outputs| branches.decide(cx, id, rest, into, outputs),
+        &[
+            &fold::remove_identity,
+            &fold::remove_cast,
+            &sequence::unwrap_optional,
+            &|site, node| sequence::resolve_sequence(site, node, &budget),
+            &|site, node| loops::constants(site, node, &budget),
+            &|site, node| fold(site, node, &budget),
+            &algebra::replace_sum,
+            &algebra::remove_one,
+            &algebra::remove_broadcast,
+        ],
+    )
+}

@@ -1,0 +1,96 @@
+//! The live ranges of buffers.
+
+use super::{Block, BufferId, Cond, If, Loop, Operand, Plan, Step, step::loop_operands};
+use crate::arena::Map;
+
+/// From which step to which a buffer is needed; steps are counted through all blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    pub first: usize,
+    pub last: usize,
+}
+
+pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
+    let variables = plan.states.iter().filter(|_| plan.learns).map(|state| &state.found.operand);
+    let mut lives = Lives { plan, of: Map::default(), now: 0, kept: variables.collect() };
+    lives.see_all(plan.defaults());
+    lives.steps(&plan.steps);
+    lives.see_all(plan.results());
+    lives.of
+}
+
+/// The lives of buffers, as far as the steps were walked.
+struct Lives<'p> {
+    plan: &'p Plan,
+    of: Map<BufferId, Life>,
+    /// The number of steps walked.
+    now: usize,
+    /// What must be as it was where a step is refused.
+    kept: Vec<&'p Operand>,
+}
+
+impl Lives<'_> {
+    fn see(&mut self, operand: &Operand, now: usize) {
+        match self.of.get_mut(operand.buffer) {
+            Some(life) => life.last = now,
+            None => {
+                self.of.insert(operand.buffer, Life { first: now, last: now });
+            }
+        }
+    }
+
+    fn see_all<'o>(&mut self, operands: impl IntoIterator<Item = &'o Operand>) {
+        let now = self.now;
+        operands.into_iter().for_each(|operand| self.see(operand, now));
+    }
+
+    fn steps(&mut self, steps: &[Step]) {
+        for step in steps {
+            self.now += 1;
+            match step {
+                Step::Call(call) => self.see_all(call.reads().chain(call.writes())),
+                Step::Check(_) => {}
+                Step::If(step) => self.branches(step),
+                Step::Loop(step) => self.iterations(step),
+            }
+            if !self.kept.is_empty() && (step.refuses() || self.plan.wants_heap(step)) {
+                let now = self.now;
+                self.kept.clone().into_iter().for_each(|operand| self.see(operand, now));
+            }
+        }
+    }
+
+    fn branches(&mut self, step: &If) {
+        if let Cond::Tensor(cond) = &step.cond {
+            self.see_all([cond]);
+        }
+        // What a branch writes into an output must not be overwritten by the other branch's
+        // temporaries, nor by what lives until the branches meet.
+        for Block { steps, results, .. } in &step.branches {
+            self.steps(steps);
+            self.now += 1;
+            self.see_all(results.iter().chain(&step.outputs));
+        }
+        self.now += 1;
+        self.see_all(&step.outputs);
+    }
+
+    fn iterations(&mut self, step: &Loop) {
+        self.see_all(loop_operands(step));
+        let start = self.now;
+        self.steps(&step.body.steps);
+        self.now += 1;
+        self.see_all(loop_operands(step).filter(|operand| Some(*operand) != step.cond.as_ref()));
+        // What was there before the first iteration and is used in one is needed in all.
+        let end = self.now;
+        let ids: Vec<BufferId> = self.of.ids().collect();
+        for id in ids {
+            if let Some(life) = self.of.get_mut(id)
+                && life.first <= start
+                && life.last > start
+            {
+                life.last = end;
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Running statistics of normalizations.
+
+use super::{graph_builder::Draft, optimizer::Update};
+use crate::dtype::DType;
+
+/// A running statistic.
+pub struct Statistic {
+    /// The initializer that it is.
+    pub variable: String,
+    /// The value that a step makes of it.
+    pub next: String,
+    /// Its type.
+    pub dtype: DType,
+    /// Its sizes.
+    pub shape: Vec<usize>,
+    /// What it is where nothing was seen yet: a mean of 0, a variance of 1.
+    pub first: f64,
+}
+
+impl Statistic {
+    /// What a step assigns to it.
+    pub fn update(&self, draft: &mut Draft) -> Update {
+        draft.give(&self.next, self.dtype, &self.shape);
+        Update { variable: self.variable.clone(), value: self.next.clone(), is_state: false }
+    }
+}
