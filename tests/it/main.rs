@@ -1,6 +1,7 @@
 //! Tests of all the crates together. One program, so that it is linked once.
 
 mod check;
+mod circles;
 mod command_line;
 mod elements;
 mod emitted;

@@ -1,4 +1,4 @@
-//! The rules of the house that no compiler checks.
+//! Rules of the code that no compiler checks.
 
 use crate::programs::root;
 use std::{
@@ -7,38 +7,69 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The rooms of the compiler from the top down, each with those below it that it may enter; all
-/// may enter the base, and themselves.
-const ROOMS: &[(&str, &[&str])] = &[
+/// The layers of the compiler from the top down, each with the modules that it may use. Every
+/// module may use the base and itself.
+const LAYERS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "builder", "check", "emit", "export", "host", "import", "ir", "ops", "options",
-            "passes", "plan", "train",
+            "builder",
+            "check",
+            "compiled_model",
+            "emit",
+            "export",
+            "import",
+            "interpreter",
+            "ir",
+            "ops",
+            "options",
+            "passes",
+            "pipeline",
+            "plan",
+            "train",
         ],
     ),
-    ("train", &["check", "import", "ir", "ops", "passes"]),
-    ("builder", &["emit", "import", "ir", "options", "passes", "plan"]),
+    (
+        "builder",
+        &["compiled_model", "emit", "import", "ir", "options", "passes", "pipeline", "plan"],
+    ),
+    (
+        "pipeline",
+        &[
+            "check",
+            "compiled_model",
+            "emit",
+            "export",
+            "import",
+            "ir",
+            "options",
+            "passes",
+            "plan",
+            "train",
+        ],
+    ),
+    ("compiled_model", &["emit", "plan"]),
     ("options", &["emit", "import", "passes", "plan"]),
+    ("train", &["check", "import", "ir", "ops", "passes"]),
     ("export", &["import", "ir", "ops"]),
     ("import", &["check", "ir", "ops", "plan"]),
     ("check", &[]),
-    ("passes", &["host", "ir", "ops", "plan"]),
+    ("passes", &["interpreter", "ir", "ops", "plan"]),
     ("emit", &["plan"]),
-    ("host", &["plan"]),
+    ("interpreter", &["plan"]),
     ("ops", &["ir", "plan"]),
     ("ir", &["plan"]),
     ("plan", &[]),
 ];
 
-/// What all may use, and what knows nothing of the rooms.
+/// The modules that every module may use. They use each other only.
 const BASE: &[&str] = &[
     "arena", "array", "diag", "dim", "domain", "dtype", "file", "ident", "mapping", "tensor", "ty",
     "value",
 ];
 
-/// Every file of Rust below a folder that git would list.
-fn sources(folder: &Path) -> Vec<PathBuf> {
+/// The Rust files in a folder, apart from build output.
+pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("the folder is checked in").flatten() {
         let path = entry.path();
@@ -52,32 +83,34 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn text(path: &Path) -> String {
+/// The text of a file.
+pub fn text(path: &Path) -> String {
     fs::read_to_string(path).expect("sources are UTF-8")
 }
 
 /// The part of a file before its tests.
-fn without_tests(text: &str) -> &str {
-    text.split_once("#[cfg(test)]\nmod tests").map_or(text, |(code, _)| code)
+pub fn without_tests(text: &str) -> &str {
+    let tests = text.find("mod tests {").and_then(|at| text[..at].rfind("#[cfg("));
+    tests.map_or(text, |at| &text[..at])
 }
 
-/// What stands in front of a room in a file of that path inside the library: the binary's files
-/// call it by its name.
-fn entrances(inside: &Path, room: &str) -> [String; 2] {
+/// The paths that lead from a file of the library, at `inside`, to the root of the library. The
+/// binary's files call the library by its name.
+fn roots(inside: &Path, layer: &str) -> [String; 2] {
     let module = inside.with_extension("");
     let depth = module.iter().filter(|name| *name != "mod").count();
-    let library = if room == "cli" { "onnxc::" } else { "crate::" };
+    let library = if layer == "cli" { "onnxc::" } else { "crate::" };
     [library.to_owned(), "super::".repeat(depth)]
 }
 
-/// The names that stand after `entrance` in code, those of a list in braces included.
-fn rooms_entered<'c>(code: &'c str, entrance: &str) -> Vec<&'c str> {
+/// The first names after `root` in code, those of a list in braces included.
+fn modules_used<'c>(code: &'c str, root: &str) -> Vec<&'c str> {
     let word = |text: &'_ str| text.find(|c: char| !c.is_alphanumeric() && c != '_');
-    let mut rooms = Vec::new();
-    for (at, _) in code.match_indices(entrance) {
-        let rest = &code[at + entrance.len()..];
+    let mut modules = Vec::new();
+    for (at, _) in code.match_indices(root) {
+        let rest = &code[at + root.len()..];
         let Some(list) = rest.strip_prefix('{') else {
-            rooms.push(&rest[..word(rest).unwrap_or(rest.len())]);
+            modules.push(&rest[..word(rest).unwrap_or(rest.len())]);
             continue;
         };
         let mut depth = 1;
@@ -89,7 +122,7 @@ fn rooms_entered<'c>(code: &'c str, entrance: &str) -> Vec<&'c str> {
                 ',' if depth == 1 => start = Some(i + 1),
                 c if depth == 1 && c.is_alphabetic() && start.is_some() => {
                     start = None;
-                    rooms.push(&list[i..i + word(&list[i..]).unwrap_or(0)]);
+                    modules.push(&list[i..i + word(&list[i..]).unwrap_or(0)]);
                 }
                 _ => {}
             }
@@ -98,30 +131,52 @@ fn rooms_entered<'c>(code: &'c str, entrance: &str) -> Vec<&'c str> {
             }
         }
     }
-    rooms
+    modules
+}
+
+/// The module that declares a name that `lib.rs` re-exports; other names are their own.
+fn declaring_module(name: &str) -> &str {
+    match name {
+        "ArenaIn" | "Module" => "emit",
+        "Builder" | "Report" => "builder",
+        "CheckReport" | "Compiler" | "ModuleItems" => "pipeline",
+        "CompiledModel" => "compiled_model",
+        "Defaults" | "Spec" => "import",
+        "Optimize" | "Precision" => "plan",
+        "Options" | "Weights" => "options",
+        "write_if_changed" => "file",
+        other => other,
+    }
 }
 
 #[test]
-fn imports_point_downward() {
+fn modules_use_those_below_them_only() {
     let folder = root().join("compiler/src");
     let mut wrong = Vec::new();
     for path in sources(&folder) {
         let inside = path.strip_prefix(&folder).expect("it lies in the folder");
-        let room = inside.iter().next().expect("it has a name").to_string_lossy();
-        let room = room.trim_end_matches(".rs");
-        let below = match ROOMS.iter().find(|(name, _)| *name == room) {
+        let layer = inside.iter().next().expect("it has a name").to_string_lossy();
+        let layer = layer.trim_end_matches(".rs");
+        let below = match LAYERS.iter().find(|(name, _)| *name == layer) {
             Some((_, below)) => *below,
-            None if BASE.contains(&room) => &[],
-            // `lib.rs` and `main.rs` put the rooms together.
-            None => continue,
+            None if BASE.contains(&layer) => &[],
+            None => {
+                // `lib.rs` and `main.rs` declare the modules.
+                assert!(["lib", "main"].contains(&layer), "{layer} is in no layer");
+                continue;
+            }
         };
+        if inside.ends_with("tests.rs") {
+            continue;
+        }
         let text = text(&path);
         let code = without_tests(&text);
-        let entrances = entrances(inside, room);
-        for entered in entrances.iter().flat_map(|entrance| rooms_entered(code, entrance)) {
-            let is_room = ROOMS.iter().any(|(name, _)| *name == entered);
-            if is_room && entered != room && !below.contains(&entered) {
-                wrong.push(format!("{} enters {entered}", inside.display()));
+        let roots = roots(inside, layer);
+        for used in roots.iter().flat_map(|root| modules_used(code, root)) {
+            let used = declaring_module(used);
+            let is_layer = LAYERS.iter().any(|(name, _)| *name == used);
+            if is_layer && used != layer && !below.contains(&used) {
+                wrong.push(format!("{} uses {used}", inside.display()));
             }
         }
     }
@@ -129,17 +184,17 @@ fn imports_point_downward() {
 }
 
 #[test]
-fn a_room_is_entered_by_several_ways() {
-    let entered = |inside: &str, room: &str, code: &'static str| {
-        let entrances = entrances(Path::new(inside), room);
-        entrances.iter().flat_map(|entrance| rooms_entered(code, entrance)).collect::<Vec<_>>()
+fn the_modules_that_a_file_uses_are_found() {
+    let used = |inside: &str, layer: &str, code: &'static str| {
+        let roots = roots(Path::new(inside), layer);
+        roots.iter().flat_map(|root| modules_used(code, root)).collect::<Vec<_>>()
     };
     let code = "use onnxc::{Options, plan::Plan};";
-    assert_eq!(entered("cli/run.rs", "cli", code), ["Options", "plan"]);
-    assert_eq!(entered("ir/mod.rs", "ir", "crate::dim::Dim; super::ops::find"), ["dim", "ops"]);
+    assert_eq!(used("cli/run.rs", "cli", code), ["Options", "plan"]);
+    assert_eq!(used("ir/mod.rs", "ir", "crate::dim::Dim; super::ops::find"), ["dim", "ops"]);
     let code = "super::super::passes::fold; super::super::super::emit::write";
-    assert_eq!(entered("ops/pool/mod.rs", "ops", code)[0], "passes");
-    assert_eq!(entered("ops/pool/wide.rs", "ops", code), ["emit"]);
+    assert_eq!(used("ops/pool/mod.rs", "ops", code)[0], "passes");
+    assert_eq!(used("ops/pool/wide.rs", "ops", code), ["emit"]);
 }
 
 #[test]
