@@ -1,9 +1,9 @@
-//! The functions that follow a sum, as a field of a formula and as text.
+//! Activation functions of epilogues, as a field of a formula and as text.
 
 use super::{Field, Symbols};
 use onnxc_runtime::kernels::epilogue::Activation;
 
-/// The name of the function and its parameters by name, in order.
+/// Returns the name of a function, and its parameters by name, in order.
 pub fn parts(f: Activation) -> (&'static str, Vec<(&'static str, f32)>) {
     match f {
         Activation::Identity => ("Identity", vec![]),
@@ -33,7 +33,7 @@ pub fn parts(f: Activation) -> (&'static str, Vec<(&'static str, f32)>) {
     }
 }
 
-/// The function of that name with those parameters, in the order of [`parts`].
+/// Returns the function of a name and parameters in the order of [`parts`].
 pub fn from_parts(name: &str, parameters: &[f32]) -> Option<Activation> {
     Some(match (name, parameters) {
         ("Identity", []) => Activation::Identity,

@@ -1,29 +1,29 @@
-//! Buffers, and the parts of them that calls read and write.
+//! Buffers, and the ranges of them that calls read and write.
 
 use super::Weight;
 use crate::{arena::ids, dim::Dim, dtype::DType};
 
 ids! {
-    /// Names a buffer of a plan.
+    /// The id of a buffer of a plan.
     BufferId
 }
 
-/// A piece of memory that holds one tensor, or several one after another, or a sequence.
+/// Memory of one tensor, several tensors one after another, or a sequence.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    /// What the model calls the value.
+    /// The name of the value in the model.
     pub name: String,
-    /// Of what kind it is.
+    /// The kind of contents.
     pub kind: Kind,
     /// The element type.
     pub dtype: DType,
     /// The number of elements.
     pub len: Dim,
-    /// Where it is.
+    /// The location.
     pub place: Place,
 }
 
-/// What a buffer holds.
+/// The contents of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Elements.
@@ -32,32 +32,32 @@ pub enum Kind {
     Sequence,
 }
 
-/// Where a buffer is.
+/// The location of a buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
-    /// The caller's memory: the input of that number.
+    /// The caller's memory: the input of this index.
     Input(usize),
-    /// Among the weights, from that byte on.
+    /// The weights.
     Weight {
-        /// The first byte.
+        /// The offset, in bytes.
         offset: usize,
         /// The elements.
         weight: Weight,
-        /// How many parameters of the model they are, before anything was packed.
+        /// The number of the model's parameters in it, before packing.
         parameters: usize,
     },
-    /// In the arena, from that byte on, as many elements as `capacity`.
+    /// The arena.
     Arena {
-        /// The first byte.
+        /// The offset, in bytes.
         offset: usize,
-        /// The greatest number of elements that it holds.
+        /// The maximum number of elements.
         capacity: usize,
     },
-    /// On the heap, from when it is first written.
+    /// The heap, from its first write on.
     Heap,
 }
 
-/// A part of a buffer: what a call reads or writes.
+/// A range of a buffer that a call reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
     /// The buffer.
@@ -68,24 +68,24 @@ pub struct Operand {
     pub len: Dim,
 }
 
-/// What a call is given for one of its inputs.
+/// An argument of a call.
 #[derive(Clone, Debug)]
 pub enum Arg {
-    /// A tensor that the kernel always wants.
+    /// A required tensor.
     Tensor(Operand),
-    /// A tensor that the kernel can do without.
+    /// An optional tensor.
     Optional(Option<Operand>),
 }
 
 impl Operand {
-    /// All of a buffer.
+    /// Returns the whole buffer as an operand.
     pub fn whole(buffer: BufferId, len: Dim) -> Operand {
         Operand { buffer, start: 0.into(), len }
     }
 }
 
 impl Arg {
-    /// The operand, where there is one.
+    /// Returns the operand, if there is one.
     pub fn operand(&self) -> Option<&Operand> {
         match self {
             Arg::Tensor(operand) => Some(operand),
@@ -93,7 +93,7 @@ impl Arg {
         }
     }
 
-    /// The operand to be changed, where there is one.
+    /// Returns the operand for modification, if there is one.
     pub fn operand_mut(&mut self) -> Option<&mut Operand> {
         match self {
             Arg::Tensor(operand) => Some(operand),

@@ -1,4 +1,4 @@
-//! Lets sequences be changed where they are: a copy of one that nobody reads any more is none.
+//! Copy elision for sequences: updates a sequence in place if its source is dead.
 
 use super::{
     BufferId, Carried, Kind, Loop, Place, Plan, Step,
@@ -6,7 +6,7 @@ use super::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// Drops such copies.
+/// Removes such copies.
 pub fn move_sequences(plan: &mut Plan) {
     if plan.buffers.iter().all(|(_, buffer)| buffer.kind != Kind::Sequence) {
         return;
@@ -22,22 +22,22 @@ pub fn move_sequences(plan: &mut Plan) {
     plan.steps = steps;
 }
 
-/// What steps are the body of.
+/// The construct that contains a list of steps.
 enum Around<'l> {
     /// The model.
     Model,
     /// One of two branches.
     Branch,
-    /// A loop, which hands these values on.
+    /// A loop.
     Loop(&'l Loop),
 }
 
 struct Moves {
     /// The sequences that steps of the model make.
     owned: HashSet<BufferId>,
-    /// How often each buffer is used by all steps.
+    /// The number of uses of each buffer.
     uses: HashMap<BufferId, usize>,
-    /// What the model gives.
+    /// The outputs of the model.
     outputs: HashSet<BufferId>,
 }
 
@@ -54,7 +54,7 @@ impl Moves {
         }
     }
 
-    /// Takes a copy out that need not be one, and says from where to where it goes.
+    /// Removes one copy; returns its source and destination.
     fn take(&self, steps: &mut Vec<Step>, around: &Around<'_>) -> Option<(BufferId, BufferId)> {
         for i in 0..steps.len() {
             if let Some((from, to)) = self.copy(&steps[i])
@@ -82,7 +82,7 @@ impl Moves {
         None
     }
 
-    /// What a step copies, where it copies a sequence that the model made.
+    /// Returns the source and destination of a step that copies a sequence.
     fn copy(&self, step: &Step) -> Option<(BufferId, BufferId)> {
         let Step::Call(call) = step else { return None };
         let (from, to) = (call.reads().next()?.buffer, call.writes().next()?.buffer);
@@ -102,7 +102,7 @@ impl Moves {
         let count = |of: &HashMap<BufferId, usize>, id| of.get(&id).copied().unwrap_or(0);
         let is_new = count(&before, to) == 0;
         let is_last = count(&after, from) == 0 && !self.outputs.contains(&from);
-        // The copy itself is one use of each.
+        // The copy itself uses each buffer once.
         let inside = |id| count(&before, id) + count(&after, id) + 1;
         let is_local = inside(from) == count(&self.uses, from);
         is_new
@@ -122,7 +122,7 @@ impl Moves {
     }
 }
 
-/// How often each buffer is used.
+/// Counts the uses of each buffer.
 fn uses(steps: &[Step]) -> HashMap<BufferId, usize> {
     let mut uses = HashMap::new();
     operands(steps, &mut |operand| *uses.entry(operand.buffer).or_default() += 1);

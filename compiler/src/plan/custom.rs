@@ -1,29 +1,29 @@
-//! Calls of a function of the user's own, in place of a kernel.
+//! Calls of user-defined operators.
 
 use crate::ty::TensorType;
 
-/// A call of a function of the user's own. It is given the inputs, the outputs and the attributes,
-/// as `onnxc_runtime::custom` says.
+/// A call of a user-defined function with inputs, outputs and attributes; see
+/// `onnxc_runtime::custom`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Custom {
     /// The operator, with its domain.
     pub operator: String,
-    /// The function's path.
+    /// The path of the function.
     pub function: String,
-    /// What the function takes of the inputs.
+    /// The input parameters.
     pub inputs: Vec<Parameter>,
-    /// What it takes of the outputs.
+    /// The output parameters.
     pub outputs: Vec<Parameter>,
     /// The attributes, sorted by name.
     pub attributes: Vec<(String, Attribute)>,
 }
 
-/// What a function takes of an input or output.
+/// A parameter of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// The type; `None` where this node leaves it out.
+    /// The type; `None` if this node omits it.
     pub ty: Option<TensorType>,
-    /// Whether some node of the operator leaves it out, so that it is an `Option`.
+    /// Whether some node of the operator omits it, so that the parameter is an `Option`.
     pub is_optional: bool,
 }
 

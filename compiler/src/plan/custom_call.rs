@@ -1,4 +1,4 @@
-//! The parameters of a call of a function of the user's own.
+//! The parameters of a call of a user-defined operator.
 
 use super::{Args, Custom, Form, Params, Symbols};
 use crate::dim::Dim;

@@ -1,9 +1,9 @@
-//! Drops calls whose results nobody reads: mostly shapes that became formulas.
+//! Dead-call elimination. Most dead calls compute shapes that became formulas.
 
 use super::{Block, BufferId, Cond, Plan, Step};
 use std::collections::HashSet;
 
-/// Drops them.
+/// Drops calls whose results are not read.
 pub fn drop_unread(plan: &mut Plan) {
     let mut read: HashSet<BufferId> = plan.results().map(|operand| operand.buffer).collect();
     let mut steps = std::mem::take(&mut plan.steps);
@@ -11,7 +11,7 @@ pub fn drop_unread(plan: &mut Plan) {
     plan.steps = steps;
 }
 
-/// Keeps the steps that write what is read later, from the last to the first.
+/// Keeps the steps whose results are read later, from the last step to the first.
 fn keep_read(steps: &mut Vec<Step>, read: &mut HashSet<BufferId>) {
     let mut kept = Vec::new();
     for mut step in std::mem::take(steps).into_iter().rev() {
@@ -27,7 +27,8 @@ fn is_needed(step: &mut Step, read: &mut HashSet<BufferId>) -> bool {
     match step {
         Step::Check(_) => true,
         Step::Call(call) => {
-            // What refuses its inputs, or settles sizes, does so whoever reads the results.
+            // A call that can return an error, or defines sizes, is kept whether or not its results
+            // are read.
             let settles = call.checked || !call.binds.is_empty();
             let needed = settles || call.writes().any(|operand| read.contains(&operand.buffer));
             if needed {
@@ -36,7 +37,7 @@ fn is_needed(step: &mut Step, read: &mut HashSet<BufferId>) -> bool {
             needed
         }
         Step::Loop(step) => {
-            // What a iteration reads may be what the iteration before wrote, so nothing inside is dropped.
+            // An iteration may read what the previous one wrote, so nothing in the body is dropped.
             super::step::operands(&[Step::Loop(step.clone())], &mut |operand| {
                 read.insert(operand.buffer);
             });

@@ -1,28 +1,29 @@
-//! What the calls draw from that give random numbers.
+//! Sources of random numbers.
 
 use super::{Field, Symbols};
 use onnxc_runtime::random::Stream;
 
-/// What one call draws from.
+/// The source of random numbers of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw {
-    /// Its number among the calls that draw.
+    /// The index of the call among those that draw.
     pub call: usize,
-    /// Where its numbers start.
+    /// The seed.
     pub seed: Seed,
 }
 
-/// Where random numbers start.
+/// The seed of a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Seed {
-    /// At a number that the model says.
+    /// A seed in the model.
     Given(u64),
-    /// At the seed of the whole model and what stands for the call's name.
+    /// The model's seed, combined with a hash of the call's name.
     Named(u64),
 }
 
 impl Draw {
-    /// The stream, where the call drew so often before, and the whole model has that seed.
+    /// Returns the stream for the draw with the index `iteration`, where `model` is the model's
+    /// seed.
     pub fn stream(self, model: u64, iteration: u64) -> Stream {
         match self.seed {
             Seed::Given(seed) => Stream::given(seed, iteration),

@@ -1,55 +1,55 @@
-//! The geometry of a call as formulas over sizes: source text for the one back end, numbers for
-//! the other.
+//! The geometry of a call as formulas over sizes: source text for emitted code, numbers for the
+//! interpreter.
 
 use crate::dim::Dim;
 use onnxc_runtime::{bf16, f16};
 
-/// Gives the number for the name of a size.
+/// Maps the name of a size to its value.
 pub type Symbols<'a> = dyn Fn(&str) -> i64 + 'a;
 
-/// What a kernel takes after its inputs and outputs, with every size a formula: a struct of
-/// geometry, or a few plain arguments as a tuple.
+/// The arguments of a kernel after its inputs and outputs, with formulas as sizes: a geometry
+/// struct, or a tuple of a few arguments.
 pub trait Formula: Clone + 'static {
-    /// What the kernel takes.
+    /// The kernel's parameter type.
     type Numbers<'a>;
 
-    /// The arguments as Rust source.
+    /// Returns the arguments as Rust source.
     fn source(&self) -> Vec<String>;
 
-    /// The paths in the runtime library that the source names.
+    /// Appends the runtime library's paths that the source names.
     fn uses(&self, paths: &mut Vec<&'static str>);
 
-    /// Shows every size.
+    /// Calls `see` with every size.
     fn visit(&self, see: &mut dyn FnMut(&Dim));
 
-    /// Hands the kernel's struct to `then`.
+    /// Calls `then` with the kernel's arguments.
     fn with(&self, symbols: &Symbols<'_>, then: &mut dyn FnMut(Self::Numbers<'_>));
 }
 
 /// One field of a [`Formula`].
 pub trait Field: Clone + 'static {
-    /// The value with every size a number.
+    /// The value with numbers as sizes.
     type Number;
-    /// What the kernel's struct holds.
+    /// The type of the field in the kernel's struct.
     type Given<'a>;
 
-    /// The value as Rust source.
+    /// Returns the value as Rust source.
     fn source(&self) -> String;
 
-    /// The paths in the runtime library that the source names.
+    /// Appends the runtime library's paths that the source names.
     fn uses(&self, _: &mut Vec<&'static str>) {}
 
-    /// Shows every size.
+    /// Calls `see` with every size.
     fn visit(&self, _: &mut dyn FnMut(&Dim)) {}
 
-    /// The value with every size a number.
+    /// Returns the value with numbers as sizes.
     fn number(&self, symbols: &Symbols<'_>) -> Self::Number;
 
-    /// The number as the kernel's struct holds it.
+    /// Converts the value to the type of the field in the kernel's struct.
     fn give(number: &Self::Number) -> Self::Given<'_>;
 }
 
-/// The formula of a kernel that takes no geometry.
+/// The formula of a kernel without geometry.
 #[derive(Clone, Copy, Debug)]
 pub struct NoParams;
 
@@ -69,9 +69,9 @@ impl Formula for NoParams {
     }
 }
 
-/// Defines structs of formulas, one for each geometry of the runtime library. rustc holds the
-/// fields against the kernel's own struct. A struct is all that a kernel takes, or one of its
-/// arguments, or a field of another struct.
+/// Defines a struct of formulas for each geometry of the runtime library; rustc checks the fields
+/// against the kernel's struct. A struct is all arguments of a kernel, one of its arguments, or a
+/// field of another struct.
 macro_rules! formulas {
     ($($(#[$doc:meta])* $path:literal $name:ident: $target:path { $($field:ident: $ty:ty,)* })*) => {$(
         $(#[$doc])*
@@ -139,7 +139,7 @@ macro_rules! formulas {
 }
 pub(crate) use formulas;
 
-/// Makes tuples of fields serve as the plain arguments of a kernel.
+/// Implements `Formula` for tuples, which become separate arguments of a kernel.
 macro_rules! tuples {
     ($(($($F:ident $x:ident),*))*) => {$(
         impl<$($F: Field),*> Formula for ($($F,)*) {
@@ -171,7 +171,7 @@ macro_rules! tuples {
 
 tuples! { (A a) (A a, B b) (A a, B b, C c) (A a, B b, C c, D d) }
 
-/// Fields that hold no size: the source is the value, and so is the number.
+/// Implements `Field` for types without sizes: the value is its own source and number.
 macro_rules! plain_fields {
     ($($T:ty: |$x:ident| $source:expr;)*) => {$(
         impl $crate::plan::Field for $T {
@@ -194,7 +194,7 @@ macro_rules! plain_fields {
     )*};
 }
 
-/// Enums that a kernel's struct has as they are.
+/// Implements `Field` for enums that a kernel's struct has unchanged.
 macro_rules! choices {
     ($($T:ty: $path:literal as $name:literal;)*) => {$(
         impl $crate::plan::Field for $T {
@@ -235,7 +235,7 @@ plain_fields! {
     bf16: |x| format!("bf16::from_bits({})", x.to_bits());
 }
 
-/// A number as Rust writes it, where it may be infinite or none.
+/// Returns a floating-point number as Rust source, infinity and NaN included.
 fn real(x: f64, ty: &str, finite: &str) -> String {
     match x {
         _ if x.is_nan() => format!("{ty}::NAN"),
@@ -258,7 +258,7 @@ impl Field for Dim {
     }
 
     fn number(&self, symbols: &Symbols<'_>) -> usize {
-        // A size below zero belongs to a call that a check before it keeps from running.
+        // A negative size belongs to a call that an earlier check keeps from running.
         usize::try_from(self.eval(symbols)).unwrap_or(0)
     }
 
@@ -267,7 +267,7 @@ impl Field for Dim {
     }
 }
 
-/// A number that may be negative: a step, or where a step starts.
+/// A number that may be negative, such as a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signed(pub Dim);
 
@@ -300,7 +300,7 @@ impl Field for Signed {
     }
 }
 
-/// A list of any length: a slice in the kernel's struct.
+/// A list of any length; a slice in the kernel's struct.
 impl<F> Field for Vec<F>
 where
     F: Field,
@@ -331,7 +331,7 @@ where
     }
 }
 
-/// A list of a fixed length: an array in the kernel's struct.
+/// A list of a fixed length; an array in the kernel's struct.
 impl<F, const N: usize> Field for [F; N]
 where
     F: Field,
@@ -362,7 +362,7 @@ where
     }
 }
 
-/// A value that may be absent.
+/// An optional value.
 impl<F: Field> Field for Option<F> {
     type Number = Option<F::Number>;
     type Given<'a> = Option<F::Given<'a>>;

@@ -1,4 +1,4 @@
-//! The geometries of the runtime library, as formulas.
+//! The geometry structs of the runtime library, as formulas.
 
 mod attention;
 mod dense;
@@ -22,21 +22,21 @@ use onnxc_runtime::kernels::{
 };
 
 formulas! {
-    /// A tensor seen from one of its axes.
+    /// A tensor as seen from one axis.
     "kernels::geometry::Axis" Axis: rt::Axis {
         outer: Dim,
         len: Dim,
         inner: Dim,
     }
 
-    /// Two operands that are stretched to one shape.
+    /// Two operands that broadcast to one shape.
     "kernels::geometry::Broadcast" Broadcast: rt::Broadcast<'a> {
         sizes: Vec<Dim>,
         a: Vec<Dim>,
         b: Vec<Dim>,
     }
 
-    /// Three operands that are stretched to one shape.
+    /// Three operands that broadcast to one shape.
     "kernels::geometry::Broadcast3" Broadcast3: rt::Broadcast3<'a> {
         sizes: Vec<Dim>,
         a: Vec<Dim>,
@@ -44,34 +44,34 @@ formulas! {
         c: Vec<Dim>,
     }
 
-    /// Some elements of a tensor.
+    /// A strided view of a tensor.
     "kernels::geometry::Strided" Strided: rt::Strided<'a> {
         sizes: Vec<Dim>,
         strides: Vec<Signed>,
         start: Dim,
     }
 
-    /// The sizes of an operand and of the result that it is spread over.
+    /// The shapes of an operand and of the result that repeats it.
     "kernels::geometry::Shapes" Shapes: rt::Shapes<'a> {
         from: Vec<Dim>,
         to: Vec<Dim>,
     }
 
-    /// How many elements are put before and after a tensor along each axis.
+    /// The numbers of elements added before and after a tensor along each axis.
     "kernels::geometry::Pads" Pads: rt::Pads<'a> {
         sizes: Vec<Dim>,
         before: Vec<Signed>,
         after: Vec<Signed>,
     }
 
-    /// A pile of matrices.
+    /// A batch of matrices.
     "kernels::geometry::Planes" Planes: rt::Planes {
         count: Dim,
         rows: Dim,
         columns: Dim,
     }
 
-    /// Blocks that slide over an image of any number of axes.
+    /// Sliding blocks of an image of any rank.
     "kernels::geometry::Blocks" Blocks: rt::Blocks<'a> {
         planes: Dim,
         image: Vec<Dim>,
@@ -82,7 +82,7 @@ formulas! {
         pads: Vec<Dim>,
     }
 
-    /// Elements of a tensor that are picked one by one, each by an index along one axis.
+    /// Gathering of single elements by an index along one axis.
     "kernels::geometry::Elements" Elements: rt::Elements<'a> {
         sizes: Vec<Dim>,
         strides: Vec<Dim>,
@@ -90,7 +90,7 @@ formulas! {
         step: Dim,
     }
 
-    /// Slices of tensors that are picked by an index along each of their first axes.
+    /// Gathering of slices by an index along each of the first axes.
     "kernels::geometry::Points" Points: rt::Points<'a> {
         batch: Dim,
         count: Dim,
@@ -107,7 +107,7 @@ formulas! {
         inner: Dim,
     }
 
-    /// Channels in groups.
+    /// Groups of channels.
     "kernels::norm::Groups" Groups: norm::Groups {
         batch: Dim,
         groups: Dim,
@@ -123,7 +123,7 @@ formulas! {
         bias: f32,
     }
 
-    /// The axes that a reduction keeps and those that it does away with.
+    /// The kept and the reduced axes of a reduction.
     "kernels::geometry::Reduction" Reduction: rt::Reduction<'a> {
         kept: Vec<Dim>,
         kept_strides: Vec<Dim>,
@@ -133,7 +133,7 @@ formulas! {
 }
 
 formulas! {
-    /// Sums of products along shared axes.
+    /// A contraction of two operands.
     "kernels::einsum::Contraction" Contraction: einsum::Contraction<'a> {
         sizes: Vec<Dim>,
         a: Vec<Dim>,
@@ -143,14 +143,14 @@ formulas! {
         b_summed: Vec<Dim>,
     }
 
-    /// Some columns of a table.
+    /// A range of columns of a table.
     "kernels::ml::Columns" Columns: ml::Columns {
         of: usize,
         from: usize,
         count: usize,
     }
 
-    /// Rows of elements, and the grams that are looked for.
+    /// Rows of elements, and the n-grams to count.
     "kernels::text::Grams" Grams: text::Grams {
         row: Dim,
         width: usize,
@@ -159,7 +159,7 @@ formulas! {
         skips: usize,
     }
 
-    /// An ensemble of trees.
+    /// An ensemble of decision trees.
     "kernels::ml::Trees" Trees: ml::Trees {
         features: Dim,
         targets: usize,
@@ -167,7 +167,7 @@ formulas! {
         divisor: usize,
     }
 
-    /// Which elements of a quantized tensor share a scale.
+    /// The elements of a quantized tensor that share a scale.
     "kernels::quantize::Scales" Scales: quantize::Scales {
         outer: Dim,
         len: Dim,
@@ -202,7 +202,7 @@ formulas! {
     }
 }
 
-/// The row-major strides of a shape.
+/// Returns the row-major strides of a shape.
 pub fn strides(shape: &[Dim]) -> Vec<Dim> {
     let mut strides = vec![Dim::from(1); shape.len()];
     for i in (1..shape.len()).rev() {
@@ -211,8 +211,7 @@ pub fn strides(shape: &[Dim]) -> Vec<Dim> {
     strides
 }
 
-/// The strides of a tensor of `shape` stretched to the shape `to`: 0 along the axes that it
-/// repeats.
+/// Returns the strides of a tensor of `shape` broadcast to the shape `to`: 0 along broadcast axes.
 pub fn stretched(shape: &[Dim], to: &[Dim]) -> Vec<Dim> {
     let missing = to.len() - shape.len();
     let mut all = vec![Dim::from(0); missing];
@@ -221,14 +220,14 @@ pub fn stretched(shape: &[Dim], to: &[Dim]) -> Vec<Dim> {
             _ if size == to => stride,
             Some(1) => 0.into(),
             Some(_) => stride,
-            // Whether it repeats is known only when the model runs.
+            // Whether the axis is broadcast is known only at run time.
             None => stride * (Dim::from(1) - size.equal(&1.into())),
         });
     }
     all
 }
 
-/// Joins neighboring axes that every operand walks as one, and drops axes of size 1.
+/// Joins adjacent axes that every operand traverses as one, and drops axes of size 1.
 pub fn merged(sizes: &[Dim], operands: &[Vec<Dim>]) -> (Vec<Dim>, Vec<Vec<Dim>>) {
     let mut merged: Vec<Dim> = Vec::new();
     let mut strides: Vec<Vec<Dim>> = vec![Vec::new(); operands.len()];
@@ -257,7 +256,7 @@ pub fn merged(sizes: &[Dim], operands: &[Vec<Dim>]) -> (Vec<Dim>, Vec<Vec<Dim>>)
 }
 
 impl Axis {
-    /// A tensor of `shape` seen from `axis`.
+    /// Returns the geometry of a tensor of `shape` as seen from `axis`.
     pub fn of(shape: &[Dim], axis: usize) -> Axis {
         Axis {
             outer: shape[..axis].iter().product(),
@@ -268,7 +267,7 @@ impl Axis {
 }
 
 impl Broadcast {
-    /// Two operands of shapes `a` and `b`, stretched to `shape`.
+    /// Returns the geometry of operands of shapes `a` and `b`, broadcast to `shape`.
     pub fn of(shape: &[Dim], a: &[Dim], b: &[Dim]) -> Broadcast {
         let (sizes, strides) = merged(shape, &[stretched(a, shape), stretched(b, shape)]);
         let [a, b] = <[_; 2]>::try_from(strides).expect("two operands");
@@ -277,7 +276,7 @@ impl Broadcast {
 }
 
 impl Broadcast3 {
-    /// Three operands of shapes `a`, `b` and `c`, stretched to `shape`.
+    /// Returns the geometry of operands of shapes `a`, `b` and `c`, broadcast to `shape`.
     pub fn of(shape: &[Dim], a: &[Dim], b: &[Dim], c: &[Dim]) -> Broadcast3 {
         let operands = [a, b, c].map(|operand| stretched(operand, shape));
         let (sizes, strides) = merged(shape, &operands);
@@ -287,21 +286,21 @@ impl Broadcast3 {
 }
 
 impl Strided {
-    /// Elements of axes of those sizes and strides, from `start` on.
+    /// Returns the view with these sizes and strides from the offset `start`.
     pub fn of(sizes: &[Dim], strides: Vec<Dim>, start: Dim) -> Strided {
         let (sizes, strides) = merged(sizes, &[strides]);
         let strides = strides.into_iter().flatten().map(Signed).collect();
         Strided { sizes, strides, start }
     }
 
-    /// A tensor of `shape` with its axes in the order `perm`.
+    /// Returns the view of a tensor of `shape` with its axes permuted.
     pub fn permuted(shape: &[Dim], perm: &[usize]) -> Strided {
         let all = strides(shape);
         let sizes: Vec<Dim> = perm.iter().map(|&axis| shape[axis].clone()).collect();
         Strided::of(&sizes, perm.iter().map(|&axis| all[axis].clone()).collect(), 0.into())
     }
 
-    /// Of a tensor of `shape`, `len` places along `axis` from `start` on.
+    /// Returns the view of `len` elements along `axis` of a tensor of `shape`, from index `start`.
     pub fn part(shape: &[Dim], axis: usize, start: &Dim, len: &Dim) -> Strided {
         let Axis { outer, len: all, inner } = Axis::of(shape, axis);
         let strides = vec![&all * &inner, 1.into()];
@@ -310,8 +309,8 @@ impl Strided {
 }
 
 impl Shapes {
-    /// A tensor of shape `from` spread over the shape `to`, with neighboring axes joined where
-    /// both keep theirs or both repeat one element.
+    /// Returns the geometry of a tensor of shape `from` repeated to the shape `to`, with adjacent
+    /// axes joined where both keep their size or both repeat one element.
     pub fn of(from: &[Dim], to: &[Dim]) -> Shapes {
         let missing = vec![Dim::from(1); to.len() - from.len()];
         let mut shapes = Shapes { from: Vec::new(), to: Vec::new() };
@@ -338,7 +337,8 @@ impl Shapes {
 }
 
 impl Elements {
-    /// Elements of a tensor of `shape` along `axis`, for indices of the shape given.
+    /// Returns the geometry of gathering along `axis` of a tensor of `shape`, with indices of the
+    /// given shape.
     pub fn of(shape: &[Dim], axis: usize, indices: &[Dim]) -> Elements {
         let mut all = strides(shape);
         let step = std::mem::replace(&mut all[axis], 0.into());
@@ -348,8 +348,8 @@ impl Elements {
 }
 
 impl Points {
-    /// Slices of tensors of `shape`, which has `batch` axes in front of those that the points of
-    /// the indices name.
+    /// Returns the geometry of gathering slices of a tensor of `shape`, whose `batch` leading axes
+    /// come before the indexed axes.
     pub fn of(shape: &[Dim], indices: &[Dim], batch: usize, axes: usize) -> Points {
         let points = &indices[..indices.len() - 1];
         Points {
@@ -362,12 +362,13 @@ impl Points {
 }
 
 impl Reduction {
-    /// A tensor of `shape` reduced to the shape `kept`, which has a 1 for every axis that goes.
+    /// Returns the geometry of reducing a tensor of `shape` to the shape `kept`, which has a 1 for
+    /// every reduced axis.
     pub fn to(shape: &[Dim], kept: &[Dim]) -> Reduction {
         let gathered = |(from, to): (&Dim, &Dim)| match to.known() {
             _ if from == to => 1.into(),
             Some(1) => from.clone(),
-            // An axis known to go only when the model runs; one of size 0 may stay.
+            // Whether the axis is reduced is known only at run time; an axis of size 0 may be kept.
             _ => from.floor_div(&to.at_least(&1.into())),
         };
         let reduced: Vec<Dim> = shape.iter().zip(kept).map(gathered).collect();
@@ -377,7 +378,7 @@ impl Reduction {
 }
 
 impl Reduction {
-    /// Axes that are kept and axes that are not, each by its sizes and strides.
+    /// Returns the geometry of kept and reduced axes, each with sizes and strides.
     pub fn of(kept: (&[Dim], &[Dim]), reduced: (&[Dim], &[Dim])) -> Reduction {
         let (kept, kept_strides) = walk(kept.0, kept.1);
         let (reduced, reduced_strides) = walk(reduced.0, reduced.1);
@@ -385,7 +386,7 @@ impl Reduction {
     }
 }
 
-/// The sizes and strides of one operand, with neighboring axes joined where they can be.
+/// Joins adjacent axes of one operand where possible.
 fn walk(sizes: &[Dim], strides: &[Dim]) -> (Vec<Dim>, Vec<Dim>) {
     let (sizes, strides) = merged(sizes, &[strides.to_vec()]);
     (sizes, strides.into_iter().flatten().collect())

@@ -1,9 +1,9 @@
-//! What a model says about itself.
+//! The metadata of a model.
 
 use crate::ty::Type;
 use std::collections::BTreeMap;
 
-/// What a model says about itself.
+/// The metadata of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Info {
     /// The name of the graph.
@@ -20,13 +20,13 @@ pub struct Info {
     pub version: i64,
     /// The documentation of the model and of its graph.
     pub doc: String,
-    /// Anything else, as key and value.
+    /// Other metadata, as key and value.
     pub metadata: Vec<(String, String)>,
-    /// The names of the outputs: the values behind them may come to have others.
+    /// The names of the outputs; the values that compute them may have other names.
     pub outputs: Vec<String>,
-    /// The types that the model declares for the outputs; unknown where it does not.
+    /// The declared types of the outputs; unknown if undeclared.
     pub declared: Vec<Type>,
-    /// The sizes of the outputs, as far as the model declares them as numbers.
+    /// The declared sizes of the outputs, where they are numbers.
     pub output_sizes: Vec<Vec<Option<i64>>>,
     /// The documentation of the inputs and outputs, by name.
     pub value_docs: BTreeMap<String, String>,

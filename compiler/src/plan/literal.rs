@@ -1,4 +1,4 @@
-//! One element of any type as an argument of a kernel.
+//! Scalar arguments of kernels, of any element type.
 
 use super::{Field, Symbols};
 use crate::{
@@ -6,16 +6,16 @@ use crate::{
     tensor::{Data, Tensor},
 };
 
-/// One element of any type.
+/// A scalar of any element type.
 #[derive(Clone, Debug)]
 pub struct Literal(Array);
 
-/// The element, for the host.
+/// The scalar, for the interpreter.
 #[derive(Clone, Copy)]
 pub struct Given<'a>(&'a Array);
 
 impl Given<'_> {
-    /// The element, which the call says to be of this type.
+    /// Returns the scalar, which has the element type of the call.
     pub fn get<T: Element>(self) -> T {
         let found = T::of(self.0).and_then(|elements| elements.first());
         found.expect("the call is for the type of the element").clone()
@@ -23,13 +23,13 @@ impl Given<'_> {
 }
 
 impl Literal {
-    /// The first element of a constant; zero, false or empty where it has none.
+    /// Returns the first element of a constant; zero, false or empty if it has none.
     pub fn first(tensor: &Tensor) -> Literal {
         let array = Array::from_tensor(tensor);
         Literal(if array.is_empty() { Array::zeroed(tensor.dtype, 1) } else { array.part(0, 1) })
     }
 
-    /// The name of the type, where it is one of the runtime library.
+    /// Returns the name of the type, if the runtime library defines it.
     fn path(&self) -> Option<&'static str> {
         self.0.dtype().rust().strip_prefix("::onnxc_runtime::")?.split('<').next()
     }

@@ -3,7 +3,8 @@
 use super::{Block, BufferId, Cond, If, Loop, Operand, Plan, Step, step::loop_operands};
 use crate::arena::Map;
 
-/// From which step to which a buffer is needed; steps are counted through all blocks.
+/// A live range: the first and the last step that use a buffer. Steps are counted through all
+/// blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life {
     pub first: usize,
@@ -19,13 +20,13 @@ pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
     lives.of
 }
 
-/// The lives of buffers, as far as the steps were walked.
+/// The live ranges of buffers up to the current step.
 struct Lives<'p> {
     plan: &'p Plan,
     of: Map<BufferId, Life>,
-    /// The number of steps walked.
+    /// The number of steps so far.
     now: usize,
-    /// What must be as it was where a step is refused.
+    /// The operands that must keep their values if a step returns an error.
     kept: Vec<&'p Operand>,
 }
 
@@ -64,8 +65,8 @@ impl Lives<'_> {
         if let Cond::Tensor(cond) = &step.cond {
             self.see_all([cond]);
         }
-        // What a branch writes into an output must not be overwritten by the other branch's
-        // temporaries, nor by what lives until the branches meet.
+        // An output that one branch writes must not be overwritten by temporaries of the other
+        // branch, nor by values that live until the branches meet.
         for Block { steps, results, .. } in &step.branches {
             self.steps(steps);
             self.now += 1;
@@ -81,7 +82,7 @@ impl Lives<'_> {
         self.steps(&step.body.steps);
         self.now += 1;
         self.see_all(loop_operands(step).filter(|operand| Some(*operand) != step.cond.as_ref()));
-        // What was there before the first iteration and is used in one is needed in all.
+        // A value from before the loop that an iteration uses is needed in all iterations.
         let end = self.now;
         let ids: Vec<BufferId> = self.of.ids().collect();
         for id in ids {

@@ -1,5 +1,5 @@
-//! Lays out the memory of a plan: which calls overwrite an input that nobody needs any more,
-//! where each buffer lies in the arena, and where each weight lies in the blob.
+//! Memory planning: which calls run in place, where each buffer is in the arena, and where each
+//! weight is in the blob.
 
 pub use super::step::operands;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// The alignment of every buffer, and of weights where time matters most, in bytes: a cache line, and
+/// The alignment of buffers, and of weights when optimizing for speed, in bytes: a cache line, and
 /// the widest vector.
 pub const ALIGNMENT: usize = 64;
 
@@ -38,7 +38,7 @@ pub fn lay_out(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Refuses what is larger than an address space, alone or together, so that no sum of sizes below
+/// Refuses buffers that exceed the address space, alone or in total, so that no sum of sizes below
 /// overflows.
 fn fits(plan: &Plan) -> Result<(), Diagnostic> {
     let mut all = 0_usize;
@@ -58,25 +58,25 @@ fn fits(plan: &Plan) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// How full the memory of a plan is.
+/// The memory pressure of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pressure {
-    /// The bytes of the arena.
+    /// The size of the arena, in bytes.
     pub arena_bytes: usize,
-    /// The first step at which most bytes are needed; steps are counted through all blocks.
+    /// The first step at which the most bytes are live; steps are counted through all blocks.
     pub fullest: usize,
-    /// How many bytes these are, and at how many steps.
+    /// The number of bytes live at the peak, and the number of steps at the peak.
     most: (usize, usize),
 }
 
 impl Pressure {
-    /// Whether less is needed where it is most.
+    /// Whether the peak is lower, or as high at fewer steps.
     pub fn is_less_than(&self, other: &Pressure) -> bool {
         self.most < other.most
     }
 }
 
-/// How full the memory of `plan` would be, laid out as it is.
+/// Returns the memory pressure of `plan` if it were laid out now.
 pub(super) fn pressure(plan: &Plan) -> Result<Pressure, Diagnostic> {
     let mut plan = plan.clone();
     fits(&plan)?;
@@ -85,7 +85,7 @@ pub(super) fn pressure(plan: &Plan) -> Result<Pressure, Diagnostic> {
     place_buffers(&mut plan);
     let boxes = boxes(&plan);
     let last = boxes.iter().map(|b| b.life.last).max().unwrap_or(0);
-    // What comes and goes at each step.
+    // The change of live bytes at each step.
     let mut change = vec![0_isize; last + 2];
     for b in &boxes {
         change[b.life.first] += b.bytes.cast_signed();
@@ -106,7 +106,7 @@ pub(super) fn pressure(plan: &Plan) -> Result<Pressure, Diagnostic> {
     Ok(Pressure { arena_bytes: plan.arena_bytes, fullest, most })
 }
 
-/// Which of `steps` the step of that number is in, where all are counted through all blocks.
+/// Returns the index in `steps` of the step with this number, counted through all blocks.
 pub(super) fn step_at(steps: &[Step], number: usize) -> usize {
     let mut seen = 0;
     let last = steps.iter().position(|step| {
@@ -116,7 +116,7 @@ pub(super) fn step_at(steps: &[Step], number: usize) -> usize {
     last.unwrap_or(steps.len())
 }
 
-/// How far a step is counted, as [`Lives`] does.
+/// Returns how far a step advances the count of [`Lives`].
 fn count(step: &Step) -> usize {
     let all = |block: &Block| block.steps.iter().map(count).sum::<usize>() + 1;
     match step {
@@ -126,8 +126,7 @@ fn count(step: &Step) -> usize {
     }
 }
 
-/// The least memory that any layout of the plan can have: the largest sum of the bytes of buffers
-/// needed at the same time.
+/// Returns a lower bound of any layout, in bytes: the most bytes that are live at one step.
 pub fn lower_bound(plan: &Plan) -> usize {
     let boxes = boxes(plan);
     let live_at = |step| {
@@ -137,7 +136,7 @@ pub fn lower_bound(plan: &Plan) -> usize {
     boxes.iter().map(|b| live_at(b.life.first)).max().unwrap_or(0)
 }
 
-/// A buffer to be placed.
+/// A buffer to place.
 struct Placed {
     buffer: BufferId,
     bytes: usize,
@@ -156,10 +155,10 @@ fn boxes(plan: &Plan) -> Vec<Placed> {
     each.collect()
 }
 
-/// What comes first, and what of those that are the same.
+/// The sort key of a buffer: descending, then ascending.
 type Key = (std::cmp::Reverse<usize>, usize);
 
-/// The order in which buffers are placed: each has its models, so all are tried.
+/// The orders in which buffers are placed. Each is the best for some models, so all are tried.
 const ORDERS: &[fn(&Placed) -> Key] = &[
     |b| (std::cmp::Reverse(b.bytes), b.life.first),
     |b| (std::cmp::Reverse(b.bytes.saturating_mul(b.life.last - b.life.first + 1)), b.life.first),
@@ -167,16 +166,16 @@ const ORDERS: &[fn(&Placed) -> Key] = &[
     |b| (std::cmp::Reverse(usize::MAX - b.life.first), b.bytes),
 ];
 
-/// More buffers than any real model has, so that trying one order is enough.
+/// More buffers than models usually have; above this, only one order is tried.
 const MANY_BOXES: usize = 1 << 13;
 
 fn place_buffers(plan: &mut Plan) {
     let boxes = boxes(plan);
-    // The time that one takes grows with the square of their number.
+    // The time of a layout grows with the square of the number of buffers.
     let tried = if boxes.len() > MANY_BOXES { 1 } else { ORDERS.len() };
     let layouts = ORDERS[..tried].iter().map(|order| {
         let mut sorted: Vec<&Placed> = boxes.iter().collect();
-        // Variables lie at the head of the arena, where other plans have them, too.
+        // Variables are at the head of the arena, in the same order in all plans of a model.
         let variable = |b: &Placed| plan.variable(b.buffer).unwrap_or(usize::MAX);
         sorted.sort_by_key(|b| (variable(b), order(b), b.buffer));
         best_fit(&sorted)
@@ -190,7 +189,7 @@ fn place_buffers(plan: &mut Plan) {
     }
 }
 
-/// Puts each box into the smallest gap that is free as long as the box lives.
+/// Places each buffer in the smallest gap that is free during its live range.
 fn best_fit(boxes: &[&Placed]) -> (usize, Vec<(BufferId, usize)>) {
     // In the order of the arena.
     let mut placed: Vec<(usize, &Placed)> = Vec::new();
@@ -216,7 +215,7 @@ fn best_fit(boxes: &[&Placed]) -> (usize, Vec<(BufferId, usize)>) {
     (end, placed.into_iter().map(|(at, b)| (b.buffer, at)).collect())
 }
 
-/// What a weight is aligned to: where space matters most, to its elements.
+/// Returns the alignment of a weight: that of its elements when optimizing for size.
 fn alignment(optimize: Optimize, dtype: DType) -> usize {
     match optimize {
         Optimize::Speed => ALIGNMENT,
@@ -224,7 +223,7 @@ fn alignment(optimize: Optimize, dtype: DType) -> usize {
     }
 }
 
-/// Puts the weights one behind the other; equal ones of several plans share a place.
+/// Places the weights one after another; equal weights of several plans share memory.
 fn place_weights(plans: &mut [&mut Plan]) {
     let mut placed: HashMap<Likeness, Vec<(Weight, usize)>> = HashMap::new();
     let mut end = 0_usize;
@@ -232,7 +231,7 @@ fn place_weights(plans: &mut [&mut Plan]) {
         let lives = lives(plan);
         for id in plan.buffers.ids() {
             if !lives.contains(id) && matches!(plan.buffers[id].place, Place::Weight { .. }) {
-                // Nobody reads it any more, so it is never made.
+                // No call reads the weight, so it is not written.
                 plan.buffers[id].place = Place::Heap;
             }
             let alignment = alignment(plan.optimize, plan.buffers[id].dtype);
@@ -254,7 +253,7 @@ fn place_weights(plans: &mut [&mut Plan]) {
     plans.iter_mut().for_each(|plan| plan.weight_bytes = end);
 }
 
-/// Lets calls overwrite their first inputs where nobody needs them any more.
+/// Runs calls in place where their inputs are dead.
 fn reuse(plan: &mut Plan) {
     let lives = lives(plan);
     let mut merged: Map<BufferId, BufferId> = Map::default();
@@ -284,14 +283,14 @@ fn reuse(plan: &mut Plan) {
             let dies = lives.get(x.buffer).is_some_and(|life| life.last == now);
             let starts = lives.get(y.buffer).is_some_and(|life| life.first == now);
             let free = planned(x.buffer) && planned(y.buffer) && !kept.contains(&x.buffer);
-            // What is needed at the end does not lie where a state is kept, unless it is the next one.
+            // An output is not placed in the memory of a state, unless it is the next state.
             let home = settled(&merged, x.buffer);
             let is_next = |state: &State| {
                 state.found.operand.buffer == home && state.next.operand.buffer == y.buffer
             };
             let stays = plan.holds_state(home) && kept.contains(&y.buffer);
             let free = free && (!stays || plan.states.iter().any(is_next));
-            // A call that is refused may have written before.
+            // A call that returns an error may have written before.
             let free = free && !(call.checked && plan.variable(home).is_some());
             if !(whole(x) && whole(y) && apart && dies && starts && free) {
                 return;
@@ -315,7 +314,7 @@ fn settled(merged: &Map<BufferId, BufferId>, id: BufferId) -> BufferId {
     merged.get(id).copied().unwrap_or(id)
 }
 
-/// Shows every step with its number, counted as [`Lives`] does.
+/// Calls `see` with every step and its number, counted like [`Lives`].
 fn reuse_in(steps: &mut [Step], now: &mut usize, see: &mut dyn FnMut(&mut Step, usize)) {
     for step in steps {
         *now += 1;

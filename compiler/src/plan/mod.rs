@@ -1,5 +1,5 @@
-//! A plan: the kernel calls of a model in order, and the buffers between them. It is all that the
-//! back ends see; nothing here knows of graphs or operators.
+//! Plans: the kernel calls of a model in order, and the buffers between them. A plan is all that
+//! the back ends see; nothing here knows graphs or operators.
 
 pub mod activation;
 mod buffer;

@@ -1,4 +1,4 @@
-//! Names of the model in what is said when a model runs and its inputs do not fit.
+//! Names of nodes and values in run-time errors.
 
 use super::{Field, Symbols};
 use crate::diag::quoted;
@@ -7,11 +7,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The name of a node, for what a kernel says of sizes that do not fit.
+/// The name of a node, for a kernel's error about sizes.
 #[derive(Clone, Debug)]
 pub struct Name(pub String);
 
-/// A name on one line, as errors hold it: for good, but each name once.
+/// Returns a name on one line with a static lifetime; interns each name once.
 pub fn kept(name: &str) -> &'static str {
     static KEPT: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let name = line(name);

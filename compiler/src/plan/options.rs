@@ -1,26 +1,26 @@
 //! The options of a plan.
 
-/// What matters most.
+/// The optimization goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Optimize {
-    /// Time: kernels take scratch memory, and constant factors are packed.
+    /// Speed: kernels use scratch memory, and constant operands are packed.
     #[default]
     Speed,
-    /// Space: simple loops over weights as they are.
+    /// Size: simple loops over unpacked weights.
     Size,
 }
 
-/// In how many bits the constant weights of products, convolutions, recurrent networks and tables
-/// stand. Sums are those of `float` in any case.
+/// The precision in which constant weights of matrix products, convolutions, recurrent networks and
+/// tables are stored. Accumulators are `f32` in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// As many as in the model.
+    /// That of the model.
     #[default]
     Full,
     /// `bfloat16`.
     Bf16,
     /// `float16`.
     F16,
-    /// Bytes, times a factor for each channel.
+    /// `int8` with a scale for each channel.
     Int8Weights,
 }

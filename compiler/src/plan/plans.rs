@@ -1,18 +1,18 @@
-//! All that a model does.
+//! The plans of a model.
 
 use super::{Plan, Training};
 
 /// The plans of a model.
 #[derive(Clone)]
 pub enum Plans {
-    /// Those of one that only infers.
+    /// The plan of a model without training information.
     Inference(Box<Plan>),
-    /// Those of one that learns.
+    /// The plans of a training model.
     Training(Box<Training>),
 }
 
 impl Plans {
-    /// The plan of inference.
+    /// Returns the inference plan.
     pub fn infer(&self) -> &Plan {
         match self {
             Plans::Inference(plan) => plan,
@@ -20,7 +20,7 @@ impl Plans {
         }
     }
 
-    /// All of a model that learns.
+    /// Returns the plans of a training model.
     pub fn training(&self) -> Option<&Training> {
         match self {
             Plans::Inference(_) => None,
@@ -28,7 +28,7 @@ impl Plans {
         }
     }
 
-    /// All plans: that of inference first.
+    /// Returns all plans, the inference plan first.
     pub fn all(&self) -> Vec<&Plan> {
         match self {
             Plans::Inference(plan) => vec![plan],

@@ -3,40 +3,40 @@
 use super::Operand;
 use crate::{dim::Dim, dtype::DType, ty::Type};
 
-/// An input or an output of the model.
+/// An input or output of the model.
 #[derive(Clone, Debug)]
 pub struct Port {
-    /// What the model calls it.
+    /// The name in the model.
     pub name: String,
-    /// What the model says of it.
+    /// The documentation in the model.
     pub doc: String,
     /// Its type.
     pub ty: Type,
-    /// Where its elements are: those of an optional's value, the values of a map.
+    /// The elements: those of an optional's value, or the values of a map.
     pub operand: Operand,
-    /// What stands beside them: whether an optional has its value, the keys of a map.
+    /// The companion buffer: the flag of an optional, or the keys of a map.
     pub beside: Option<Operand>,
-    /// What an input is where the caller leaves it out: a constant.
+    /// The default of an input: a constant.
     pub default: Option<Operand>,
 }
 
 impl Port {
-    /// The sizes of the tensor in which the value is kept.
+    /// Returns the shape of the tensor that stores the value.
     pub fn shape(&self) -> &[Dim] {
         self.ty.kept().map_or(&[], |ty| &ty.shape)
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.ty.dtype().expect("a port has a type that is known")
     }
 
-    /// Every part of a buffer that the value is made of.
+    /// Returns all operands of the value.
     pub fn operands(&self) -> impl Iterator<Item = &Operand> {
         std::iter::once(&self.operand).chain(&self.beside)
     }
 
-    /// The same, to be changed.
+    /// Returns all operands of the value for modification.
     pub fn operands_mut(&mut self) -> impl Iterator<Item = &mut Operand> {
         std::iter::once(&mut self.operand).chain(&mut self.beside)
     }

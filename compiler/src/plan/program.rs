@@ -11,56 +11,56 @@ use crate::{
 };
 use std::{collections::BTreeMap, rc::Rc};
 
-/// A model, as the calls that compute it.
+/// The plan of a model.
 #[derive(Clone, Default)]
 pub struct Plan {
-    /// What the model says about itself.
+    /// The metadata of the model.
     pub info: Rc<Info>,
-    /// The sizes known only when the model runs.
+    /// The sizes that are known only at run time.
     pub symbols: BTreeMap<Symbol, Known>,
-    /// All memory that the calls touch.
+    /// All buffers of the calls.
     pub buffers: Arena<BufferId, Buffer>,
-    /// What the model is given.
+    /// The inputs of the model.
     pub inputs: Vec<Port>,
-    /// What the model gives.
+    /// The outputs of the model.
     pub outputs: Vec<Port>,
-    /// What it hands from one run to the next.
+    /// The states, which one run passes to the next.
     pub states: Vec<State>,
-    /// Whether the states are the variables of a model that learns: other plans have the same, at
-    /// the head of the arena, and a run that is refused leaves them as they were.
+    /// Whether the states are the variables of a training model. Its plans share them at the head
+    /// of the arena, and a run that returns an error leaves them unchanged.
     pub learns: bool,
-    /// The calls, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// What matters most.
+    /// The optimization goal.
     pub optimize: Optimize,
-    /// The bytes of memory that hold the buffers placed in the arena.
+    /// The size of the arena, in bytes.
     pub arena_bytes: usize,
-    /// The bytes of all weights, with the gaps that align them.
+    /// The size of all weights, in bytes, with padding for alignment.
     pub weight_bytes: usize,
-    /// The multiply-adds of one run, where every size is known.
+    /// The multiply-adds of one run, where all sizes are known.
     pub macs: u64,
-    /// How many calls draw random numbers.
+    /// The number of calls that draw random numbers.
     pub draws: usize,
-    /// The calls that are done again, to need less memory.
+    /// The calls that are repeated to save memory.
     pub rematerialized: Vec<Rematerialized>,
 }
 
-/// A call that is done again.
+/// A call that is repeated to save memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rematerialized {
-    /// The ONNX nodes that it is for.
+    /// The ONNX nodes that the call computes.
     pub node: String,
-    /// What it costs: see [`Call::operations`].
+    /// The cost of the call: see [`Call::operations`].
     pub operations: u64,
 }
 
 impl Plan {
-    /// The constant that an input, or a state, is at first.
+    /// Returns the initial value of a state, or the default of an input.
     pub fn initial(&self, port: &Port) -> Option<&Tensor> {
         self.constant(port.default.as_ref()?.buffer)
     }
 
-    /// The constant that a buffer holds.
+    /// Returns the constant that a buffer holds.
     pub fn constant(&self, buffer: BufferId) -> Option<&Tensor> {
         match &self.buffers[buffer].place {
             Place::Weight { weight, .. } => Some(weight.constant()),
@@ -68,27 +68,26 @@ impl Plan {
         }
     }
 
-    /// The functions of the user's own that are called, in order.
+    /// Returns the user-defined functions that are called, in order.
     pub fn customs(&self) -> Vec<&Custom> {
         let mut found = Vec::new();
         calls(&self.steps, &mut |call| found.extend(call.params.custom()));
         found
     }
 
-    /// Every part of a buffer that is read when the steps are done.
+    /// Returns the operands that are read after the last step.
     pub fn results(&self) -> impl Iterator<Item = &Operand> {
         let states = self.states.iter().map(|state| &state.next);
         self.outputs.iter().chain(states).flat_map(Port::operands)
     }
 
-    /// The constants that inputs and states are at first.
+    /// Returns the defaults of inputs and the initial values of states.
     pub fn defaults(&self) -> impl Iterator<Item = &Operand> {
         let states = self.states.iter().map(|state| &state.found);
         self.inputs.iter().chain(states).filter_map(|port| port.default.as_ref())
     }
 
-    /// Whether a step writes memory on the heap whose size only running tells, and which may be
-    /// more than there is.
+    /// Whether a step allocates memory of a data-dependent size, which may fail.
     pub fn wants_heap(&self, step: &Step) -> bool {
         let is_open = |operand: &Operand| {
             let buffer = &self.buffers[operand.buffer];
@@ -101,7 +100,7 @@ impl Plan {
         found
     }
 
-    /// The greatest that `dim` can be.
+    /// Returns the upper bound of `dim`.
     pub fn upper(&self, dim: &Dim) -> Option<i64> {
         dim.upper(&|name| self.symbols.get(name)?.max)
     }
@@ -111,7 +110,7 @@ impl Plan {
         self.states.iter().any(|state| state.found.operand.buffer == buffer)
     }
 
-    /// Which of the variables of a model that learns a buffer holds.
+    /// Returns the index of the variable that a buffer holds.
     pub fn variable(&self, buffer: BufferId) -> Option<usize> {
         let variables = if self.learns { self.states.as_slice() } else { &[] };
         variables.iter().position(|state| state.found.operand.buffer == buffer)

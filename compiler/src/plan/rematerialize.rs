@@ -1,17 +1,17 @@
-//! Computes values again instead of keeping them, so that a plan fits into less memory.
+//! Rematerialization: recomputes values instead of keeping them, so that a plan needs less memory.
 //!
-//! What a backward pass reads of the forward pass lies in the arena all the time between. A value
-//! that many steps only carry along can be made again by its call, right before it is read: with the
-//! calls before that one, as far back as what they read is no longer there. That goes on, one value
-//! after the other, until the arena is as small as was asked for. Each time the choice is the value
-//! that frees most bytes, where memory is fullest, for each operation that is done again. (Chen, Xu,
-//! Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016, have segments of a
-//! chain computed again; Jain and others, "Checkmate", 2020, graphs of any form; Kirisame and others,
-//! "Dynamic Tensor Rematerialization", 2021, choose by operations and bytes.)
+//! Values of a forward pass that the backward pass reads are in the arena all the time between. A
+//! value that many steps merely carry along can be recomputed right before it is read, by repeating
+//! its call and the calls before it whose results are no longer there. This repeats, value by
+//! value, until the arena is small enough. Each time the pass chooses the value that frees the most
+//! bytes at the peak per repeated operation. (Chen, Xu, Zhang and Guestrin, "Training Deep Nets
+//! with Sublinear Memory Cost", 2016, recompute segments of a chain; Jain and others, "Checkmate",
+//! 2020, treat arbitrary graphs; Kirisame and others, "Dynamic Tensor Rematerialization", 2021,
+//! choose by operations and bytes.)
 //!
-//! Results stay the same bit by bit: the same kernels are called on the same numbers. A call is done
-//! again only where that is so, hence none that draws random numbers, is a function of the user's,
-//! may refuse its inputs or settles sizes; and none inside branches and loops.
+//! Results stay bit-identical: the same kernels run on the same numbers. Calls that draw random
+//! numbers, call user-defined functions, may return an error, or define sizes are not repeated, and
+//! neither are calls inside of branches and loops.
 
 use super::{
     Arg, Buffer, BufferId, Call, Operand, Place, Plan, Rematerialized, Step,
@@ -27,18 +27,18 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
-/// More calls than are ever worth doing again for one value.
+/// The most calls that are repeated for one value.
 const MOST_CALLS: usize = 64;
 
-/// How many values are tried, the best first, before memory counts as full for good.
+/// The number of candidates that are tried, the best first, before the pass gives up.
 const MOST_TRIED: usize = 24;
 
-/// Has calls done again until an arena of `most` bytes holds the buffers of any of `plans`, whose
+/// Rematerializes values until an arena of `most` bytes holds the buffers of each of `plans`, whose
 /// memory is not laid out yet.
 ///
 /// # Errors
 ///
-/// Where that is not enough; the diagnostic says how small the arena became.
+/// An arena that stays larger; the diagnostic states the smallest size.
 pub fn fit<'p>(
     plans: impl IntoIterator<Item = &'p mut Plan>,
     most: usize,
@@ -50,7 +50,7 @@ pub fn fit<'p>(
     if least > most { Err(too_small(most, least)) } else { Ok(()) }
 }
 
-/// Makes the arena of `plan` so small, or as small as it gets, and says how small that is.
+/// Shrinks the arena of `plan` to `most` bytes, or as far as possible, and returns its size.
 fn made_small(plan: &mut Plan, most: usize) -> Result<usize, Diagnostic> {
     let mut least = usize::MAX;
     loop {
@@ -71,7 +71,7 @@ fn too_small(most: usize, least: usize) -> Diagnostic {
         .help("smaller dimensions (`--dim batch=1`), an optimizer with fewer variables, or `--optimize size` need less")
 }
 
-/// The plan with one more value computed again, and less memory where it was fullest.
+/// Returns the plan with one more rematerialized value and a lower peak.
 fn relieved(plan: &Plan, pressure: &Pressure) -> Result<Option<Plan>, Diagnostic> {
     let uses = Uses::of(plan);
     let full = memory::step_at(&plan.steps, pressure.fullest);
@@ -87,22 +87,22 @@ fn relieved(plan: &Plan, pressure: &Pressure) -> Result<Option<Plan>, Diagnostic
     Ok(None)
 }
 
-/// Where the steps of a plan use its buffers.
+/// The steps that use each buffer.
 struct Uses {
     /// The steps that read or write a buffer, in order.
     steps: Map<BufferId, Vec<usize>>,
-    /// The steps that write one, in order.
+    /// The steps that write a buffer, in order.
     writes: Map<BufferId, Vec<usize>>,
 }
 
-/// A value that could be computed again.
+/// A value that could be rematerialized.
 struct Candidate {
     value: BufferId,
-    /// The step before which it is.
+    /// The step before which it is recomputed.
     before: usize,
-    /// The steps that are done again, in order.
+    /// The steps to repeat, in order.
     steps: BTreeSet<usize>,
-    /// What it takes while it is not needed.
+    /// The bytes that it frees.
     bytes: usize,
     operations: u64,
 }
@@ -122,7 +122,7 @@ impl Uses {
         uses
     }
 
-    /// How `value` could be computed again instead of being carried along through step `full`.
+    /// Returns how to recompute `value` instead of keeping it during step `full`.
     fn candidate(&self, plan: &Plan, value: BufferId, full: usize) -> Option<Candidate> {
         let Place::Arena { capacity, .. } = plan.buffers[value].place else { return None };
         let of_value = self.steps.get(value)?;
@@ -143,8 +143,8 @@ impl Uses {
         })
     }
 
-    /// Adds to `steps` what makes `value` anew some time after step `full`, where that can be and takes
-    /// no memory at that step.
+    /// Adds to `steps` the calls that recompute `value` after step `full`, if that is possible
+    /// without memory at that step.
     fn gather(
         &self,
         plan: &Plan,
@@ -181,7 +181,7 @@ impl Uses {
 }
 
 impl Candidate {
-    /// The best first: most bytes for each operation.
+    /// Orders candidates by bytes per operation, the best first.
     fn compare(&self, other: &Candidate) -> Ordering {
         let worth = |a: &Candidate, b: &Candidate| a.bytes as u128 * u128::from(b.operations);
         let order = worth(other, self).cmp(&worth(self, other));
@@ -190,7 +190,7 @@ impl Candidate {
         })
     }
 
-    /// The plan in which the value is computed again.
+    /// Returns the plan that rematerializes the value.
     fn apply(&self, plan: &Plan) -> Plan {
         let mut changed = plan.clone();
         let mut copies = HashMap::new();
@@ -220,7 +220,7 @@ impl Candidate {
 }
 
 impl Plan {
-    /// How many calls are done again, where any are, and how many operations these take.
+    /// Returns the number of repeated calls and their operations, if there are any.
     pub fn computed_again(&self) -> Option<(usize, u64)> {
         let operations = self.rematerialized.iter().map(|again| again.operations);
         (!self.rematerialized.is_empty())
@@ -229,7 +229,7 @@ impl Plan {
 }
 
 impl Call {
-    /// Whether it gives the same whenever it is called on the same elements, and changes nothing else.
+    /// Whether the call computes the same result from the same inputs, and has no other effect.
     fn gives_the_same_again(&self) -> bool {
         let draws = self.params.uses().contains(&"random::Draws");
         let updates = self.form == super::Form::Updates;
@@ -237,8 +237,7 @@ impl Call {
         !(draws || updates || own || self.checked || !self.binds.is_empty())
     }
 
-    /// About how many floating-point operations it does: two for each multiply-add, and one for each
-    /// element that it writes.
+    /// Estimates the floating-point operations: two per multiply-add, and one per element written.
     pub fn operations(&self, plan: &Plan) -> u64 {
         let elements = |o: &Operand| plan.upper(&o.len).and_then(|n| u64::try_from(n).ok());
         let written = self.writes().take(1).filter_map(elements).fold(0, u64::saturating_add);
@@ -267,7 +266,7 @@ fn note(uses: &mut Map<BufferId, Vec<usize>>, operand: &Operand, step: usize) {
     }
 }
 
-/// Shows every operand that steps may write: all that branches and loops touch of their own.
+/// Calls `see` with every operand that steps may write; of branches and loops, all operands.
 fn written(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
     for step in steps {
         match step {

@@ -1,10 +1,10 @@
-//! The sizes that a step works with.
+//! The size expressions of a step.
 
 use super::{Arg, Block, Cond, Condition, Operand, Step, TripCount, step};
 use crate::dim::Dim;
 
 impl Step {
-    /// Shows every size of the step itself; those of the steps inside it are their own.
+    /// Calls `see` with every size of the step itself, without those of the steps inside of it.
     pub fn sizes(&self, see: &mut dyn FnMut(&Dim)) {
         let place = |operand: &Operand, see: &mut dyn FnMut(&Dim)| {
             see(&operand.start);
@@ -48,7 +48,7 @@ impl Step {
 }
 
 impl Block {
-    /// Shows the sizes of the block, without those of its steps.
+    /// Calls `see` with the sizes of the block, without those of its steps.
     fn own_sizes(&self, see: &mut dyn FnMut(&Dim)) {
         self.sizes.iter().for_each(&mut *see);
         self.results.iter().flat_map(|operand| [&operand.start, &operand.len]).for_each(see);

@@ -1,14 +1,14 @@
-//! States: what a model passes from one run to the next.
+//! States, which one run passes to the next.
 
 use super::{Call, Port};
 
-/// What a model hands from one run to the next: neither input nor output for the caller.
+/// A value that one run passes to the next; neither an input nor an output for the caller.
 #[derive(Clone)]
 pub struct State {
-    /// Where a run finds it, and what the first one finds.
+    /// The state at the start of a run, with its initial value as default.
     pub found: Port,
-    /// What a run makes of it.
+    /// The state at the end of a run.
     pub next: Port,
-    /// The call that puts it where the next run finds it, unless it is made there.
+    /// The call that copies `next` to `found`, unless they share memory.
     pub copy: Option<Call>,
 }

@@ -1,9 +1,9 @@
-//! What a model hands from one run to the next. A state stays where it is in the arena; what a run
-//! makes of it is made right there where nobody reads the old one any more, and copied there else.
+//! The memory of states. A state keeps its place in the arena: a run computes the new state in
+//! place if the old one is dead by then, and copies it otherwise.
 
 use super::{BufferId, Place, Plan, Port, State, Step, liveness::lives, step::rename};
 
-/// Hands the states on: where it can be without a copy.
+/// Shares memory between the old and the new state, where possible.
 pub fn hand_on(plan: &mut Plan) {
     for i in 0..plan.states.len() {
         let (from, to) = {
@@ -16,15 +16,15 @@ pub fn hand_on(plan: &mut Plan) {
         let State { next, copy, .. } = &mut plan.states[i];
         let copy = copy.take().filter(|_| next.operand.buffer != to);
         if let Some(mut call) = copy {
-            // It may have come to lie elsewhere since the call was written.
+            // The operand may have moved since the call was created.
             call.inputs = vec![next.operand.clone().into()];
             plan.steps.push(Step::Call(call));
         }
     }
 }
 
-/// Whether state `i` can be made where the old one lies: it is a buffer of its own, first written
-/// after the old one was last read.
+/// Whether the new state `i` can be computed in place: it is a buffer of its own, first written
+/// after the last read of the old state.
 fn can_be_made_there(plan: &Plan, i: usize) -> bool {
     let State { found, next, .. } = &plan.states[i];
     let (from, to) = (next.operand.buffer, found.operand.buffer);
@@ -40,8 +40,8 @@ fn can_be_made_there(plan: &Plan, i: usize) -> bool {
     is_apart && is_whole && is_placed && !plan.holds_state(from)
 }
 
-/// Whether state `i` can be made there because it is the old one with more behind it: the step that
-/// copies the old one to the front of the new one is taken out.
+/// Whether the new state `i` is the old one with elements appended; then it grows in place, and the
+/// step that copies the old state to the front of the new one is removed.
 fn can_grow_there(plan: &mut Plan, i: usize) -> bool {
     let State { found, next, .. } = &plan.states[i];
     let is_front = |step: &Step| {
@@ -64,7 +64,7 @@ fn can_grow_there(plan: &mut Plan, i: usize) -> bool {
     can
 }
 
-/// Has everything that names one buffer name another.
+/// Replaces one buffer by another in all steps and ports.
 fn rename_buffer(plan: &mut Plan, from: BufferId, to: BufferId) {
     let settled = |id: BufferId| if id == from { to } else { id };
     rename(&mut plan.steps, &settled);

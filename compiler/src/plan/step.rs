@@ -3,80 +3,80 @@
 use super::{BufferId, Call, Operand};
 use crate::dim::{Dim, Symbol};
 
-/// One thing to do.
+/// One step of a plan.
 #[derive(Clone)]
 pub enum Step {
-    /// Call a kernel.
+    /// Calls a kernel.
     Call(Call),
-    /// Make sure of what the sizes must fulfil.
+    /// Checks a condition on sizes.
     Check(Check),
-    /// Do one of two things.
+    /// Runs one of two branches.
     If(If),
-    /// Do something again and again.
+    /// Runs a loop.
     Loop(Loop),
 }
 
-/// What sizes must fulfil, for the node named.
+/// A condition on sizes, checked at run time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
-    /// What the model calls the node.
+    /// The name of the node that requires it.
     pub node: String,
     /// The condition.
     pub condition: Condition,
 }
 
-/// What two sizes must fulfil.
+/// A condition on two sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// They are equal.
+    /// The sizes are equal.
     Equal(Dim, Dim),
-    /// They are equal, or one of them is 1.
+    /// The sizes are equal, or one of them is 1.
     Broadcast(Dim, Dim),
-    /// The first is not smaller.
+    /// The first size is at least the second.
     AtLeast(Dim, Dim),
 }
 
-/// Two ways to get the same outputs.
+/// A branch.
 #[derive(Clone)]
 pub struct If {
-    /// What the model calls the node.
+    /// The name of the node.
     pub node: String,
-    /// What decides.
+    /// The condition.
     pub cond: Cond,
-    /// The sizes that the branches settle.
+    /// The symbols that the branches define.
     pub binds: Vec<Symbol>,
-    /// Where the results go.
+    /// The destinations of the results.
     pub outputs: Vec<Operand>,
-    /// What to do where the condition holds, and where it does not.
+    /// The blocks for a true and a false condition.
     pub branches: [Block; 2],
 }
 
-/// Steps that are done again and again.
+/// A loop.
 #[derive(Clone)]
 pub struct Loop {
-    /// What the model calls the node.
+    /// The name of the node.
     pub node: String,
-    /// The number of the iteration, from 0 on; after the loop, the number of iterations.
+    /// The index of the iteration, from 0; after the loop, the number of iterations.
     pub iteration: Symbol,
-    /// The greatest number of iterations.
+    /// The maximum number of iterations.
     pub most: Option<TripCount>,
-    /// Whether there is a first iteration, a `bool`.
+    /// Whether the first iteration runs: a `bool`.
     pub cond: Option<Operand>,
-    /// Whether there is another iteration, a `bool` that each iteration makes.
+    /// Whether another iteration runs: a `bool` that each iteration computes.
     pub again: Option<Operand>,
-    /// What each iteration gives to the next.
+    /// The loop-carried values.
     pub carried: Vec<Carried>,
-    /// What the iterations give one behind the other.
+    /// The outputs that stack a value of each iteration.
     pub stacked: Vec<Stacked>,
     /// The sizes that change from iteration to iteration.
     pub sizes: Vec<Resized>,
-    /// The sizes of what iterations give that must not change.
+    /// The sizes of stacked values, which must be the same in all iterations.
     pub common: Vec<Common>,
-    /// What a iteration does; its results are named above.
+    /// The body; the fields above name its results.
     pub body: Block,
 }
 
-/// The greatest number of iterations of a [`Loop`].
+/// The maximum number of iterations of a [`Loop`].
 #[derive(Clone, Debug)]
 pub enum TripCount {
     /// A size.
@@ -85,62 +85,63 @@ pub enum TripCount {
     Tensor(Operand),
 }
 
-/// A value that each iteration of a [`Loop`] gives to the next.
+/// A loop-carried value of a [`Loop`].
 #[derive(Clone)]
 pub struct Carried {
-    /// What the first iteration is given.
+    /// The value before the first iteration.
     pub initial: Operand,
-    /// Where each iteration finds it; after the loop, what the last iteration gave.
+    /// The value at the start of each iteration; after the loop, the value after the last
+    /// iteration.
     pub value: Operand,
-    /// What a iteration gives.
+    /// The value at the end of an iteration.
     pub next: Operand,
 }
 
 /// A size that changes from iteration to iteration of a [`Loop`].
 #[derive(Clone)]
 pub struct Resized {
-    /// Its name.
+    /// The symbol of the size.
     pub symbol: Symbol,
-    /// What it is before the first iteration.
+    /// The size before the first iteration.
     pub at_first: Dim,
-    /// What it is after a iteration.
+    /// The size after an iteration.
     pub after: Dim,
 }
 
-/// A size that all parts of an output have, which iterations of a [`Loop`] give: the first iteration settles
-/// it, and those of the others are held against it.
+/// A size that all values of a stacked output share. The first iteration of a [`Loop`] defines it;
+/// later iterations are checked against it.
 #[derive(Clone)]
 pub struct Common {
-    /// What the model calls the node.
+    /// The name of the node.
     pub node: String,
-    /// What the model calls the output.
+    /// The name of the output.
     pub output: String,
-    /// The axis of a part.
+    /// The axis of the stacked value.
     pub axis: usize,
-    /// Its name behind the loop, where it is 0 if there was no iteration.
+    /// The symbol after the loop; 0 if there was no iteration.
     pub symbol: Symbol,
-    /// What it is in a iteration.
+    /// The size in an iteration.
     pub size: Dim,
 }
 
-/// Values that the iterations of a [`Loop`] give, one behind the other.
+/// A stacked output of a [`Loop`]: a value of each iteration, one after the other.
 #[derive(Clone)]
 pub struct Stacked {
-    /// What a iteration gives.
+    /// The value of an iteration.
     pub item: Operand,
-    /// Where all are put.
+    /// The stacked output.
     pub all: Operand,
-    /// Where this iteration's is put among them; `None` where their number is not known before, so
-    /// that each is put behind those before.
+    /// The offset of this iteration's value; `None` if the number of iterations is not known
+    /// before, so that values are appended.
     pub at: Option<Dim>,
 }
 
-/// What decides an [`If`].
+/// The condition of an [`If`].
 #[derive(Clone, Debug)]
 pub enum Cond {
     /// A tensor of one `bool`.
     Tensor(Operand),
-    /// Sizes: true where this is not 0.
+    /// A size expression: true if it is not 0.
     Size(Dim),
 }
 
@@ -149,21 +150,21 @@ pub enum Cond {
 pub struct Block {
     /// The steps, in order.
     pub steps: Vec<Step>,
-    /// The sizes that the block settles.
+    /// The sizes that the block defines.
     pub sizes: Vec<Dim>,
-    /// The results; those that lie where they must be already are not copied.
+    /// The results; those that are in their destination already are not copied.
     pub results: Vec<Operand>,
-    /// Why the model cannot go on after the steps, where it cannot; there are no results then.
+    /// The error with which the block ends; it has no results then.
     pub refusal: Option<String>,
 }
 
 impl Step {
-    /// Whether it can refuse the inputs, be it for their sizes or for their elements.
+    /// Whether the step can return an error, because of sizes or of elements.
     pub fn refuses(&self) -> bool {
         self.refuses_sizes() || self.refuses_elements()
     }
 
-    /// Whether it can refuse sizes.
+    /// Whether the step can return an error because of sizes.
     pub fn refuses_sizes(&self) -> bool {
         self.any(&|step| match step {
             Step::Check(_) => true,
@@ -173,12 +174,12 @@ impl Step {
         })
     }
 
-    /// Whether a kernel can refuse what it is given.
+    /// Whether a kernel of the step can return an error because of elements.
     pub fn refuses_elements(&self) -> bool {
         self.any(&|step| matches!(step, Step::Call(call) if call.checked))
     }
 
-    /// Whether it or a step inside it is such a one.
+    /// Whether `predicate` holds for the step or a step inside of it.
     fn any(&self, such: &dyn Fn(&Step) -> bool) -> bool {
         let inside = |block: &Block| block.steps.iter().any(|step| step.any(such));
         such(self)
@@ -191,7 +192,7 @@ impl Step {
 }
 
 impl Loop {
-    /// TripCount that nothing ends and that give nothing to each other.
+    /// Creates a loop without conditions, carried values or outputs.
     pub fn new(node: String, iteration: Symbol, body: Block) -> Loop {
         Loop {
             node,
@@ -208,7 +209,7 @@ impl Loop {
     }
 }
 
-/// Shows every call among `steps`, those of branches and loops too.
+/// Calls `see` with every call in `steps`, those of branches and loops included.
 pub(super) fn calls<'s>(steps: &'s [Step], see: &mut dyn FnMut(&'s Call)) {
     for step in steps {
         match step {
@@ -220,7 +221,7 @@ pub(super) fn calls<'s>(steps: &'s [Step], see: &mut dyn FnMut(&'s Call)) {
     }
 }
 
-/// What a loop itself reads and writes, beside the steps of its body.
+/// Returns the operands of a loop, without those of its body.
 pub(super) fn loop_operands(step: &Loop) -> impl Iterator<Item = &Operand> {
     let most = match &step.most {
         Some(TripCount::Tensor(operand)) => Some(operand),
@@ -231,7 +232,7 @@ pub(super) fn loop_operands(step: &Loop) -> impl Iterator<Item = &Operand> {
     most.into_iter().chain(&step.cond).chain(&step.again).chain(carried).chain(stacked)
 }
 
-/// Shows every operand of `steps`.
+/// Calls `see` with every operand of `steps`.
 pub fn operands(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
     for step in steps {
         match step {

@@ -1,4 +1,4 @@
-//! The plan as text: one call a line, with the place of every operand.
+//! The plan as text: one call per line, with the location of every operand.
 
 use super::{Arg, Block, BufferId, Common, Cond, Condition, Form, Operand, Place, Plan, Step};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The elements of a weight: a constant as it stands, or in the order in which kernels read it.
+//! Weights: constants, unchanged or packed to the order in which kernels read them.
 
 use crate::{dtype::DType, tensor::Tensor};
 use bytes::Bytes;
@@ -11,57 +11,57 @@ pub struct Weight {
     order: Option<Rc<dyn Order>>,
 }
 
-/// Another order of a constant's elements, with zeros among them. It is made piece by piece, and
-/// only when the weights are written: all of them may be more than memory holds.
+/// A packed order of a constant's elements, with padding. Pieces are computed one by one when the
+/// weights are written, because all weights together may exceed memory.
 pub trait Order {
-    /// The number of elements in that order.
+    /// Returns the number of elements of the packed constant.
     fn elements(&self) -> usize;
-    /// The type of its elements, which are of a constant of such a type.
+    /// Returns the element type of the packed constant.
     fn dtype(&self, constant: DType) -> DType {
         constant
     }
-    /// The number of pieces.
+    /// Returns the number of pieces.
     fn pieces(&self) -> usize;
-    /// Piece `i`, along one axis.
+    /// Returns piece `i`, with one axis.
     fn piece(&self, i: usize, constant: &Tensor) -> Tensor;
 }
 
-/// What equal weights have in common, to look them up by.
+/// A key that equal weights share.
 pub type Likeness = (DType, usize, Bytes);
 
 impl Weight {
-    /// A constant in that order.
+    /// Creates a weight that packs a constant.
     pub fn ordered(constant: Tensor, order: Rc<dyn Order>) -> Weight {
         Weight { constant, order: Some(order) }
     }
 
-    /// The constant that it is made of.
+    /// Returns the constant before packing.
     pub fn constant(&self) -> &Tensor {
         &self.constant
     }
 
-    /// Whether it stands in another order than the constant.
+    /// Whether the weight is packed.
     pub fn is_ordered(&self) -> bool {
         self.order.is_some()
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         let dtype = self.constant.dtype;
         self.order.as_ref().map_or(dtype, |order| order.dtype(dtype))
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.order.as_ref().map_or_else(|| self.constant.len(), |order| order.elements())
     }
 
-    /// Whether there is no element.
+    /// Whether the weight has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What equal weights have in common.
+    /// Returns the key that equal weights share.
     pub fn likeness(&self) -> Likeness {
         const FIRST: usize = 64;
         let bytes = self.constant.bytes();
@@ -69,7 +69,7 @@ impl Weight {
         (self.dtype(), self.len(), first)
     }
 
-    /// The number of bytes that it has among the weights; strings have none.
+    /// Returns the number of bytes among the weights; strings have none.
     pub fn bytes(&self) -> usize {
         match &self.order {
             Some(order) => order.elements() * self.dtype().bytes(),
@@ -77,7 +77,7 @@ impl Weight {
         }
     }
 
-    /// The bytes, piece by piece.
+    /// Returns the bytes, piece by piece.
     pub fn pieces(&self) -> impl Iterator<Item = Bytes> {
         let count = self.order.as_ref().map_or(1, |order| order.pieces());
         (0..count).map(|i| match &self.order {
@@ -86,7 +86,7 @@ impl Weight {
         })
     }
 
-    /// All of it as a tensor.
+    /// Returns all elements as a tensor.
     pub fn tensor(&self) -> Tensor {
         let Some(order) = &self.order else { return self.constant.clone() };
         let first = (order.pieces() == 1).then(|| order.piece(0, &self.constant));
@@ -97,8 +97,8 @@ impl Weight {
     }
 }
 
-/// Whether both have the same elements in the same order. Only where they are made of the same
-/// constant are they made to see.
+/// Whether both have the same elements in the same order. The elements are computed only if the
+/// constants are equal.
 impl PartialEq for Weight {
     fn eq(&self, other: &Weight) -> bool {
         let alike = self.dtype() == other.dtype() && self.len() == other.len();
@@ -125,7 +125,7 @@ impl fmt::Debug for Weight {
 mod tests {
     use super::*;
 
-    /// Each element as often as it says, in pieces of one element of the constant.
+    /// Repeats each element, in pieces of one element of the constant.
     struct Times(usize);
 
     impl Order for Times {

@@ -1,4 +1,4 @@
-//! The geometries of attention and its kin.
+//! The geometry of attention and related operators.
 
 use super::dense::largest;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use onnxc_runtime::kernels::attention;
 
 formulas! {
-    /// The sizes of an attention, and what it attends.
+    /// The sizes and the mask of an attention.
     "kernels::attention::Attention" Attention: attention::Attention {
         batch: Dim,
         heads: Dim,
@@ -33,7 +33,7 @@ formulas! {
         rows: usize,
     }
 
-    /// Rows that are put behind others.
+    /// Rows that are appended to a cache.
     "kernels::attention::Append" Append: attention::Append {
         batch: Dim,
         heads: Dim,
@@ -56,7 +56,7 @@ formulas! {
         scale: Option<f32>,
     }
 
-    /// Rows of heads, and where the angles of each are.
+    /// Rows of heads, and the positions of their angles.
     "kernels::attention::Rotary" Rotary: attention::Rotary {
         batch: Dim,
         heads: Dim,
@@ -75,8 +75,9 @@ choices! {
 }
 
 impl Attention {
-    /// How many elements of scratch memory the attention wants, in the wide type; `size` is that of
-    /// an element in bytes, or 0 where elements are not of the wide type.
+    /// Returns the elements of scratch memory with which the attention is fastest, in the wide
+    /// type; `size` is the size of an element in bytes, or 0 where elements are not of the wide
+    /// type.
     pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim, size: usize) -> Dim {
         let own = [&self.heads, &self.group, &self.queries, &self.keys, &self.depth, &self.width];
         let [heads, group, queries, keys, depth, width] = own.map(most);
@@ -84,7 +85,7 @@ impl Attention {
         if own.iter().all(|dim| dim.known().is_some()) {
             return largest(&bounded, |g| attention::attention_scratch(&g, size));
         }
-        // What `attention_scratch` says, with formulas for sizes.
+        // The formula of `attention_scratch`.
         let rows = Dim::from(self.rows);
         let Attention { keys, depth, width, .. } = self;
         let copied = keys * width;

@@ -1,4 +1,4 @@
-//! The geometries of products, convolutions, pools and recurrent networks.
+//! The geometry of matrix products, convolutions, pooling and recurrent networks.
 
 use crate::{
     dim::Dim,
@@ -12,7 +12,7 @@ use onnxc_runtime::kernels::{
 };
 
 formulas! {
-    /// A product of matrices.
+    /// A matrix product.
     "kernels::matmul::Gemm" Gemm: matmul::Gemm {
         m: Dim,
         n: Dim,
@@ -25,7 +25,7 @@ formulas! {
         beta: f32,
     }
 
-    /// A stack of products.
+    /// A batch of matrix products.
     "kernels::matmul::MatMul" MatMul: matmul::MatMul<'a> {
         sizes: Vec<Dim>,
         a: Vec<Dim>,
@@ -49,14 +49,14 @@ formulas! {
         weights: conv::Weights,
     }
 
-    /// Where the channels of packed weights are.
+    /// The position of the channels in packed weights.
     "kernels::weight_precision::Panels" Panels: weight_precision::Panels {
         lanes: usize,
         rows: Dim,
         depth: Dim,
     }
 
-    /// Channels in blocks.
+    /// NCHWc channels.
     "kernels::blocked::Channels" Channels: blocked::Channels {
         batch: Dim,
         channels: Dim,
@@ -78,7 +78,7 @@ formulas! {
         weights: conv::Weights,
     }
 
-    /// Signals of some channels.
+    /// A causal convolution.
     "kernels::conv::CausalConv" CausalConv: conv::CausalConv {
         batch: Dim,
         channels: Dim,
@@ -86,7 +86,7 @@ formulas! {
         kernel: Dim,
     }
 
-    /// Windows over images.
+    /// Pooling windows.
     "kernels::pool::Pool" Pool: pool::Pool<'a> {
         planes: Dim,
         size: Vec<Dim>,
@@ -98,7 +98,7 @@ formulas! {
         ends: Vec<Dim>,
     }
 
-    /// A stack of products of matrices of bytes.
+    /// A batch of integer matrix products.
     "kernels::matmul::IntegerMatMul" IntegerMatMul: matmul::IntegerMatMul<'a> {
         sizes: Vec<Dim>,
         a: Vec<Dim>,
@@ -112,7 +112,7 @@ formulas! {
         b_step: Dim,
     }
 
-    /// What all recurrent networks are told.
+    /// The properties that all recurrent networks share.
     "kernels::rnn::Sequence" Sequence: rnn::Sequence {
         steps: Dim,
         batch: Dim,
@@ -124,7 +124,7 @@ formulas! {
         weights: rnn::Weights,
     }
 
-    /// A network whose state is one function of a sum.
+    /// A simple recurrent network.
     "kernels::rnn::Rnn" Rnn: rnn::Rnn {
         sequence: Sequence,
         activations: [Activation; 2],
@@ -149,16 +149,16 @@ choices! {
     conv::Weights: "kernels::conv::Weights" as "Weights";
     rnn::Direction: "kernels::rnn::Direction" as "Direction";
     rnn::Order: "kernels::rnn::Order" as "Order";
-    // Named by its room, since convolutions have such an enum, too.
+    // Qualified, because convolutions have an enum of the same name.
     rnn::Weights: "kernels::rnn" as "rnn::Weights";
 }
 
-/// Where the elements of a factor are.
+/// The memory layout of an operand.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Layout {
-    /// One row starts as far from the next, and one column.
+    /// Row stride and column stride, in elements.
     Strides(Dim, Dim),
-    /// In panels.
+    /// Packed panels.
     Packed,
 }
 
@@ -200,7 +200,7 @@ impl Field for Layout {
     }
 }
 
-/// What a kernel says of a geometry that it is never given a larger one of.
+/// Evaluates a function of the kernel's geometry at the greatest sizes.
 pub(super) fn largest<F: Formula>(geometry: &F, of: impl Fn(F::Numbers<'_>) -> usize) -> Dim {
     let mut found = 0;
     geometry.with(&|_| 0, &mut |numbers| found = of(numbers));
@@ -208,13 +208,13 @@ pub(super) fn largest<F: Formula>(geometry: &F, of: impl Fn(F::Numbers<'_>) -> u
 }
 
 impl Gemm {
-    /// How many elements of scratch memory the product wants, where no size is larger than `most`
-    /// says.
+    /// Returns the elements of scratch memory with which the product is fastest; `most` bounds the
+    /// sizes.
     pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
         largest(&self.at_most(most), |geometry| matmul::gemm_scratch(&geometry))
     }
 
-    /// The same, where the right factor has fewer bits.
+    /// [`scratch`](Self::scratch) for a right operand of reduced precision.
     pub fn narrow_scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
         largest(&self.at_most(most), |geometry| weight_precision::gemm_scratch(&geometry))
     }
@@ -225,8 +225,8 @@ impl Gemm {
 }
 
 impl MatMul {
-    /// How many elements of scratch memory the products want, where no size is larger than `most`
-    /// says.
+    /// Returns the elements of scratch memory with which the products are fastest; `most` bounds
+    /// the sizes.
     pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
         let stack = MatMul {
             sizes: self.sizes.iter().map(most).collect(),
@@ -236,8 +236,8 @@ impl MatMul {
         largest(&stack, |geometry| matmul::matmul_scratch(&geometry))
     }
 
-    /// The one product that the stack is where it is no stack, or where all have the same right
-    /// factor, and the rows of the left ones and of the addends follow each other.
+    /// Returns the batch as one product, if it has one entry, or if all entries share the right
+    /// operand and the rows of the left operands and biases are contiguous.
     pub fn as_one(&self) -> Option<Gemm> {
         let Gemm { m, a: Layout::Strides(row, _), c: [addend_row, _], .. } = &self.matrix else {
             return None;
@@ -253,17 +253,17 @@ impl MatMul {
     }
 }
 
-/// The scratch memory of a convolution.
+/// Implements the scratch memory of convolutions.
 macro_rules! conv_scratch {
     ($Conv:ident $of:path) => {
         impl $Conv {
-            /// How many elements of scratch memory it wants, where no size is larger than `most`
-            /// says. It makes do with what it has for larger images, but not for larger kernels.
+            /// Returns the elements of scratch memory with which the kernel is fastest; `most`
+            /// bounds the sizes. The kernel adapts to larger images, but not to larger windows.
             pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
                 self.scratch_of(most, $of)
             }
 
-            /// The same, for a kernel that wants as many elements as `of` says.
+            /// Returns the scratch memory of a kernel that wants `of(geometry)` elements.
             pub fn scratch_of(
                 &self,
                 most: &dyn Fn(&Dim) -> Dim,
@@ -282,15 +282,15 @@ macro_rules! conv_scratch {
 conv_scratch!(Conv conv::conv_scratch);
 conv_scratch!(ConvTranspose conv::conv_transpose_scratch);
 
-/// How many rows of inputs a recurrent network multiplies at once, at most one batch more.
+/// Input rows that a recurrent network multiplies together, plus at most one batch.
 const ROWS: i64 = 96;
 
-/// The scratch memory of a recurrent network.
+/// Implements the scratch memory of recurrent networks.
 macro_rules! rnn_scratch {
     ($($Network:ident $gates:literal $of:path;)*) => {$(
         impl $Network {
-            /// How many elements of scratch memory it wants, where the size of the state is known
-            /// and no other size is larger than `most` says.
+            /// Returns the elements of scratch memory with which the network is fastest. The size
+            /// of the state is known; `most` bounds the other sizes.
             pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
                 let own = &self.sequence;
                 let (steps, batch) = (most(&own.steps), most(&own.batch));
@@ -300,8 +300,8 @@ macro_rules! rnn_scratch {
                 if own.batch.known().is_some() {
                     return largest;
                 }
-                // Each sequence has three states, and its gates' sums twice; what else there is
-                // does not grow with the batch without end.
+                // Each sequence has three states, and twice the accumulators of its gates; the rest
+                // is bounded as the batch grows.
                 let width = &own.hidden * $gates;
                 let each = &own.hidden * 3 + &width * 2;
                 largest - &each * batch + &each * &own.batch + width * ROWS

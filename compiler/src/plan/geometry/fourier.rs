@@ -1,10 +1,10 @@
-//! The geometries of Fourier transforms.
+//! The geometry of Fourier transforms.
 
 use crate::{dim::Dim, plan::formula::formulas};
 use onnxc_runtime::kernels::fourier;
 
 formulas! {
-    /// Lines of a tensor, in batch.
+    /// The strides of lines in a tensor.
     "kernels::fourier::Lines" Lines: fourier::Lines {
         batch: Dim,
         batch_stride: Dim,
@@ -13,7 +13,7 @@ formulas! {
         step: Dim,
     }
 
-    /// Lines that are transformed, and their length.
+    /// The geometry of a transform.
     "kernels::fourier::Transform" Transform: fourier::Transform {
         n: Dim,
         given: Dim,
@@ -24,7 +24,7 @@ formulas! {
         to: Lines,
     }
 
-    /// What a transform is given and gives of a line.
+    /// The form of the input and output lines.
     "kernels::fourier::Ends" Ends: fourier::Ends {
         axis: usize,
         halved_input: bool,
@@ -33,8 +33,8 @@ formulas! {
 }
 
 impl Lines {
-    /// The lines along an axis of size `len`, with `outer` in front of it and `inner` behind, of
-    /// numbers of some parts.
+    /// Returns the lines along an axis of size `len` between axes of sizes `outer` and `inner`; an
+    /// element has `parts` parts.
     pub fn along(outer: &Dim, len: &Dim, inner: &Dim, parts: &Dim) -> Lines {
         Lines {
             batch: outer.clone(),

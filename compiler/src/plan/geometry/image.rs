@@ -1,4 +1,4 @@
-//! The geometries of images that are resized and sampled, and of boxes on them.
+//! The geometry of resizing, sampling, and regions of images.
 
 use crate::{
     dim::Dim,
@@ -16,7 +16,7 @@ formulas! {
         coordinates: resize::Coordinates,
     }
 
-    /// What an interpolated element is made of.
+    /// An interpolation filter.
     "kernels::resize::Filter" Filter: resize::Filter {
         curve: resize::Curve,
         a: f32,
@@ -24,7 +24,7 @@ formulas! {
         exclude_outside: bool,
     }
 
-    /// Axes whose elements are picked by tables.
+    /// Axes that are resized with tables of indices.
     "kernels::resize::Picked" Picked: resize::Picked<'a> {
         planes: Dim,
         from: Vec<Dim>,
@@ -42,7 +42,7 @@ formulas! {
         inner: Dim,
     }
 
-    /// Images and grids of places on them.
+    /// Images and sampling grids.
     "kernels::sample::Images" Images: sample::Images<'a> {
         batch: Dim,
         channels: Dim,
@@ -52,7 +52,7 @@ formulas! {
         padding: sample::Padding,
     }
 
-    /// Images and regions of them.
+    /// Images and regions.
     "kernels::roi::Regions" Regions: roi::Regions {
         batch: Dim,
         channels: Dim,
@@ -61,13 +61,13 @@ formulas! {
         scale: f32,
     }
 
-    /// How samples of a region are taken.
+    /// The sampling of a region.
     "kernels::roi::Sampling" Sampling: roi::Sampling {
         ratio: usize,
         half_pixel: bool,
     }
 
-    /// Boxes in several images.
+    /// The numbers of images, classes and boxes.
     "kernels::nms::Boxes" Boxes: nms::Boxes {
         images: Dim,
         classes: Dim,

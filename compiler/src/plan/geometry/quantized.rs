@@ -1,10 +1,10 @@
-//! The geometries of operators on quantized tensors.
+//! The geometry of quantized operators.
 
 use crate::{dim::Dim, plan::formula::formulas};
 use onnxc_runtime::kernels::quantized;
 
 formulas! {
-    /// How sums become bytes.
+    /// Requantization parameters.
     "kernels::quantized::Requantize" Requantize: quantized::Requantize {
         x_zero: i32,
         y_zero: i32,
@@ -12,14 +12,14 @@ formulas! {
         high: i32,
     }
 
-    /// The sizes of a product of bytes.
+    /// The sizes of an integer matrix product.
     "kernels::quantized::Product" Product: quantized::Product {
         m: Dim,
         n: Dim,
         k: Dim,
     }
 
-    /// What the bytes of two operands stand for.
+    /// The scales and zero points of two operands.
     "kernels::quantized::Blend" Blend: quantized::Blend {
         zeros: [i32; 2],
         scales: [f32; 2],
