@@ -1,4 +1,4 @@
-//! The attributes of a node, typed.
+//! The typed attributes of a node.
 
 use crate::{
     tensor::Tensor,
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::{borrow::Cow, fmt};
 
-/// The value of one attribute. Numbers, strings, tensors and lists of them become one by `into`.
+/// The value of an attribute. Numbers, strings, tensors and lists of them convert by `into`.
 #[derive(Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum Attribute {
@@ -20,83 +20,83 @@ pub enum Attribute {
     Strings(Vec<Vec<u8>>),
     Tensors(Vec<Tensor>),
     Types(Vec<Type>),
-    /// A sparse tensor: the values, where they are, and the type of the whole.
+    /// A sparse tensor: the values, their indices, and the type of the whole tensor.
     Sparse(Tensor, Tensor, TensorType),
-    /// A subgraph, by its number among the subgraphs of the node.
+    /// A subgraph, by its index among the subgraphs of the node.
     Graph(usize),
-    /// Several subgraphs, likewise.
+    /// Several subgraphs, by their indices.
     Graphs(Vec<usize>),
 }
 
-/// What an operator says of its attributes.
+/// The attributes that an operator reports.
 #[derive(Default, PartialEq)]
 pub struct Attributes(pub Vec<(Cow<'static, str>, Attribute)>);
 
 impl Attributes {
-    /// An attribute of any kind.
+    /// Appends an attribute of any kind.
     pub fn push(&mut self, name: impl Into<Cow<'static, str>>, value: Attribute) {
         self.0.push((name.into(), value));
     }
 
-    /// The value of the attribute of that name, where the operator says it.
+    /// Returns the attribute called `name`.
     pub fn get(&self, name: &str) -> Option<&Attribute> {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value)
     }
 
-    /// A whole number.
+    /// Appends an integer.
     pub fn int(&mut self, name: &'static str, value: i64) {
         self.push(name, Attribute::Int(value));
     }
 
-    /// A flag, which ONNX writes as 0 or 1.
+    /// Appends a flag, which ONNX stores as 0 or 1.
     pub fn flag(&mut self, name: &'static str, value: bool) {
         self.int(name, i64::from(value));
     }
 
-    /// Whole numbers.
+    /// Appends integers.
     pub fn ints(&mut self, name: &'static str, values: &[i64]) {
         self.push(name, Attribute::Ints(values.to_vec()));
     }
 
-    /// A number.
+    /// Appends a float.
     pub fn float(&mut self, name: &'static str, value: f32) {
         self.push(name, Attribute::Float(value));
     }
 
-    /// Numbers.
+    /// Appends floats.
     pub fn floats(&mut self, name: &'static str, values: &[f32]) {
         self.push(name, Attribute::Floats(values.to_vec()));
     }
 
-    /// A string.
+    /// Appends a string.
     pub fn string(&mut self, name: &'static str, value: &str) {
         self.push(name, Attribute::String(value.as_bytes().to_vec()));
     }
 
-    /// Strings.
+    /// Appends strings.
     pub fn strings<S: AsRef<str>>(&mut self, name: &'static str, values: &[S]) {
         let values = values.iter().map(|value| value.as_ref().as_bytes().to_vec()).collect();
         self.push(name, Attribute::Strings(values));
     }
 
-    /// A type.
+    /// Appends a type.
     pub fn ty(&mut self, name: &'static str, value: &Type) {
         self.push(name, Attribute::Type(value.clone()));
     }
 
-    /// The region of that number.
+    /// Appends a region by its index.
     pub fn region(&mut self, name: &'static str, number: usize) {
         self.push(name, Attribute::Graph(number));
     }
 
-    /// A constant.
+    /// Appends a tensor.
     pub fn tensor(&mut self, name: &'static str, value: &Tensor) {
         self.push(name, Attribute::Tensor(value.clone()));
     }
 }
 
 impl Attribute {
-    /// What kind of attribute it is, for people.
+    /// Returns the kind of attribute, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Attribute::Float(_) => "float",
@@ -155,7 +155,7 @@ fn string(bytes: &[u8]) -> String {
     format!("{:?}", String::from_utf8_lossy(bytes))
 }
 
-/// As ONNX's text writes the value.
+/// Formats the value in ONNX's textual syntax.
 impl fmt::Display for Attribute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Copies of what a region does, in the same graph.
+//! Copies nodes of a region within a graph.
 
 use super::{
     Builds, Fitting, Graph, NewNode, NodeId, RegionId, ValueId, fit, symbol_renaming::Renames,
@@ -7,8 +7,8 @@ use crate::{diag::Result, dim::Symbol, ty::Type};
 use std::collections::{BTreeSet, HashMap};
 
 impl Graph {
-    /// Copies the nodes of `from` to the end of `into`, where `to` says what stands for values;
-    /// it is told what stands for those that the copies make.
+    /// Copies the nodes of `from` to the end of `into`. `to` maps values to their replacements; the
+    /// values that the copies compute are added.
     pub fn copy_nodes(
         &mut self,
         from: RegionId,
@@ -28,7 +28,7 @@ impl Graph {
 
 struct Copies<'a> {
     graph: &'a mut Graph,
-    /// What stands for each value.
+    /// Maps values to their replacements.
     to: &'a mut HashMap<ValueId, ValueId>,
     renames: Renames,
     fitting: Fitting<RegionId>,
@@ -75,7 +75,7 @@ impl Copies<'_> {
         Ok(())
     }
 
-    /// What stands for a value: itself, where it was not copied.
+    /// Returns the replacement of a value: itself, if it is not copied.
     fn there(&self, id: ValueId) -> ValueId {
         self.to.get(&id).copied().unwrap_or(id)
     }

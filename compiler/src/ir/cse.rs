@@ -1,9 +1,10 @@
-//! Which nodes compute the same, so that one of them does.
+//! Keys for common-subexpression elimination.
 
 use super::{Attributes, Graph, Node, ValueId};
 use crate::tensor::{Data, Tensor};
 
-/// What makes two nodes compute the same; `None` where they may differ all the same.
+/// Returns a key that nodes share if they compute the same; `None` if they may not, for example
+/// because they are random.
 pub(super) fn key(graph: &Graph, node: &Node) -> Option<String> {
     if !node.regions.is_empty() || node.op.is_random() {
         return None;
@@ -16,15 +17,15 @@ pub(super) fn key(graph: &Graph, node: &Node) -> Option<String> {
     Some(format!("{domain}.{name}{attributes}{}{wanted:?}", inputs.join(" ")))
 }
 
-/// What makes two inputs the same: equal constants are, such as shapes that were written twice.
+/// Returns the key of an input: equal constants have equal keys.
 fn of_input(graph: &Graph, input: Option<ValueId>) -> String {
     let constant = input.and_then(|id| graph[id].constant.as_ref());
     constant.and_then(of_constant).unwrap_or_else(|| format!("{input:?}"))
 }
 
-/// What makes two constants the same; `None` where that is not looked at.
+/// Returns the key of a constant; `None` if constants of its kind are not compared.
 pub(crate) fn of_constant(tensor: &Tensor) -> Option<String> {
-    /// Constants of more bytes are the same where they share their memory.
+    /// Constants of more bytes are equal only if they share their memory.
     const SMALL: usize = 256;
     let Tensor { dtype, shape, data: Data::Bytes(bytes) } = tensor else { return None };
     Some(match bytes.len() {

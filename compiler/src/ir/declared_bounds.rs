@@ -1,5 +1,5 @@
-//! Sizes that the model promises. What it declares of its outputs bounds sizes that are settled only
-//! when it runs, so that their memory is planned; running holds them against it.
+//! Declared output shapes as upper bounds of data-dependent sizes, so that their memory can be
+//! planned. The bounds are checked at run time.
 
 use super::Graph;
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bounds the symbols without a bound that are sizes of outputs declared to be numbers, and gives
-/// them with their bounds.
+/// Bounds the unbounded symbols that are sizes of outputs declared as numbers, and returns them
+/// with their bounds.
 pub(super) fn bound(graph: &Graph, plan: &mut Plan) -> BTreeMap<Symbol, i64> {
     let body = &graph[graph.body];
     let settled: BTreeSet<&Symbol> =
@@ -24,7 +24,7 @@ pub(super) fn bound(graph: &Graph, plan: &mut Plan) -> BTreeMap<Symbol, i64> {
             let (Some(symbol), Some(most)) = (dim.as_symbol(), declared) else { continue };
             let open = plan.symbols.get(symbol).is_some_and(|size| size.max.is_none());
             if open && settled.contains(symbol) {
-                // Two outputs may say different things of it: none may be larger than it says.
+                // Two outputs may declare different sizes; the smaller one is the bound.
                 let bound = promised.entry(symbol.clone()).or_insert(most);
                 *bound = most.min(*bound);
             }
@@ -38,7 +38,7 @@ pub(super) fn bound(graph: &Graph, plan: &mut Plan) -> BTreeMap<Symbol, i64> {
     promised
 }
 
-/// Has each promise checked where the size is settled, before there must be room for it.
+/// Adds a check of each bound where the size is defined, before its memory is needed.
 pub(super) fn check(steps: &mut Vec<Step>, promised: &BTreeMap<Symbol, i64>) {
     if promised.is_empty() {
         return;
@@ -60,13 +60,13 @@ pub(super) fn check(steps: &mut Vec<Step>, promised: &BTreeMap<Symbol, i64>) {
     }
 }
 
-/// Holds `size` against what was promised of the symbol, if anything was.
+/// Returns the check of `size` against the bound of the symbol, if it has one.
 fn held(promised: &BTreeMap<Symbol, i64>, symbol: &Symbol, size: &Dim) -> Option<Step> {
     let condition = Condition::AtLeast((*promised.get(symbol)?).into(), size.clone());
     Some(Step::Check(Check { node: symbol.to_string(), condition }))
 }
 
-/// Each branch is held to it before its results are put where the outputs are.
+/// Each branch is checked before its results are written to the outputs.
 fn in_branches(mut step: If, promised: &BTreeMap<Symbol, i64>) -> If {
     for block in &mut step.branches {
         let sizes = step.binds.iter().zip(&block.sizes);
@@ -75,7 +75,7 @@ fn in_branches(mut step: If, promised: &BTreeMap<Symbol, i64>) -> If {
     step
 }
 
-/// No iteration begins for which there is no room, nor is a part kept for which there is none.
+/// No iteration starts, and no value is stacked, beyond the bound.
 fn in_iterations(mut step: Loop, promised: &BTreeMap<Symbol, i64>) -> Loop {
     let iterations = Dim::symbol(&step.iteration) + 1;
     step.body.steps.splice(0..0, held(promised, &step.iteration, &iterations));
@@ -94,7 +94,7 @@ mod tests {
         value::Value,
     };
 
-    /// The plan of a model that has room for its output.
+    /// Returns the plan of a model whose output is in the arena.
     fn planned(graph: &str) -> Plan {
         let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
         let planned = crate::Compiler::new(&Options::default()).plan(text.into_bytes().into());

@@ -1,4 +1,4 @@
-//! Changes to a graph that are said by the ids of what is there, and made all at once, by a copy.
+//! Edits of a graph by the ids of its values and nodes, applied together in one copy.
 
 use super::{
     Graph, Node, NodeId, Outputs, RegionId, Site, ValueId,
@@ -46,7 +46,7 @@ pub struct Edit<'g> {
 }
 
 impl<'g> Edit<'g> {
-    /// No change yet.
+    /// Creates an edit without changes.
     pub fn of(graph: &'g Graph) -> Edit<'g> {
         Edit {
             graph,
@@ -59,8 +59,8 @@ impl<'g> Edit<'g> {
         }
     }
 
-    /// Uses `by`, which must be made before, wherever `value` is used. Replacements follow each
-    /// other; one that would close a circle changes nothing.
+    /// Uses `by`, which must be defined before, wherever `value` is used. Replacements chain; one
+    /// that would form a cycle has no effect.
     pub fn replace_uses(&mut self, value: ValueId, by: ValueId) {
         if self.source(by) != value {
             self.uses.insert(value, by);
@@ -75,8 +75,8 @@ impl<'g> Edit<'g> {
         }
     }
 
-    /// Puts what `with` writes in place of a node; it is given the node on the inputs of the new
-    /// graph, and gives what to use for its outputs, or nothing to leave the node.
+    /// Replaces a node by the nodes that `with` adds. `with` receives the node with the inputs of
+    /// the new graph, and returns the values that replace its outputs, or `None` to keep the node.
     pub fn replace(
         &mut self,
         node: NodeId,
@@ -85,8 +85,8 @@ impl<'g> Edit<'g> {
         self.replaced.insert(node, Box::new(with));
     }
 
-    /// Puts nodes behind an input of the model or the output of a node: everyone who used the value
-    /// uses what `with` gives.
+    /// Adds nodes after an input of the model or the output of a node: all uses of the value refer
+    /// to the result of `with`.
     pub fn wrap(
         &mut self,
         value: ValueId,
@@ -95,7 +95,7 @@ impl<'g> Edit<'g> {
         self.wraps.insert(value, Box::new(with));
     }
 
-    /// Puts a node right before another of the same region; else nothing changes.
+    /// Moves a node before another one of the same region; otherwise it has no effect.
     pub fn move_before(&mut self, node: NodeId, other: NodeId) {
         let region = self.graph.regions().find(|(_, region)| region.nodes.contains(&other));
         let Some((id, region)) = region.filter(|(_, region)| region.nodes.contains(&node)) else {
@@ -107,24 +107,24 @@ impl<'g> Edit<'g> {
         order.insert(place, node);
     }
 
-    /// Calls a value differently.
+    /// Renames a value.
     pub fn rename(&mut self, value: ValueId, name: &str) {
         self.names.insert(value, name.to_owned());
     }
 
-    /// Says what a region gives.
+    /// Sets the outputs of a region.
     pub fn set_outputs(&mut self, region: RegionId, outputs: Vec<ValueId>) {
         self.outputs.insert(region, outputs);
     }
 
-    /// The graph with all changes.
+    /// Returns the graph with all changes.
     ///
     /// # Errors
     ///
-    /// What is wrong with the nodes of the new graph, or a value that is used before it is made.
+    /// Nodes of the new graph that are invalid, and values that are used before they are defined.
     pub fn finish(self) -> std::result::Result<Graph, Diagnostics> {
         let made = copy_with(self.graph, &self)?;
-        // The second copy drops what only dropped nodes inside regions used.
+        // The second copy drops values that only dropped nodes inside of regions used.
         let mut new = copy_with(&made, &Unchanged)?;
         let body = self.graph.body;
         let said = |id: &ValueId| self.names.get(id).unwrap_or(&self.graph[*id].name).clone();

@@ -1,5 +1,5 @@
-//! What becomes of sizes that are longer than [`Dim::LONGEST`]. Elements that are known as sizes
-//! are then known only when the model runs; sizes of axes and memory are a diagnostic.
+//! Limits the length of size expressions to [`Dim::LONGEST`]. Elements with longer expressions are
+//! computed at run time; axes and memory of such sizes are errors.
 
 use super::{Inferred, infer::Finds};
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
     plan::{Buffer, BufferId, Condition, Step},
 };
 
-/// The types and what else was found, where no size of an axis or of a check is too long; elements
-/// that are too long are no longer known.
+/// Returns the inferred types, without known elements whose expressions are too long. A size of an
+/// axis or a check that is too long is an error.
 pub(super) fn cut(inferred: Inferred, finds: &mut Finds) -> Inferred {
     finds.known.retain(|(i, known)| {
         let is_short = !Dim::are_too_long(known);
@@ -38,7 +38,7 @@ pub(super) fn cut(inferred: Inferred, finds: &mut Finds) -> Inferred {
     Ok(types)
 }
 
-/// Refuses steps, and buffers behind the first `before`, of sizes that are too long.
+/// Refuses steps, and buffers after the first `before`, with sizes that are too long.
 pub(super) fn lowered(steps: &[Step], buffers: &Arena<BufferId, Buffer>, before: usize) -> Result {
     let mut is_long = false;
     let mut see = |size: &Dim| is_long |= size.is_too_long();

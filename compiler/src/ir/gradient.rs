@@ -1,9 +1,9 @@
-//! Derivatives: what an operator is asked for its own, and the algebra that it answers in.
+//! Gradients of operators, and the algebra in which they are written.
 //!
-//! An operator says how the derivatives of its inputs follow from those of its outputs, as a formula
-//! over other operators. Each family adds its own words to [`Expr`]: sums stand in `ops/binary.rs`,
-//! reductions in `ops/reduce.rs`, and so on, so that a formula reads as it does on paper:
-//! `y * (dy - (y * dy).sum(&[axis]))`.
+//! An operator derives the gradients of its inputs from those of its outputs, as a formula over
+//! other operators. Each family adds its functions to [`Expr`]: arithmetic is in `ops/binary.rs`,
+//! reductions in `ops/reduce.rs`, and so on, so that a formula reads as on paper: `y * (dy - (y *
+//! dy).sum(&[axis]))`.
 
 use super::{Graph, NewNode, Node, NodeId, Op, RegionId, ValueId};
 use crate::{
@@ -19,37 +19,41 @@ use std::{
     rc::Rc,
 };
 
-/// The graph at whose end formulas are written.
+/// The graph to whose end formulas are written.
 pub struct Tape {
     graph: RefCell<Graph>,
     region: Cell<RegionId>,
-    /// What the nodes that are written are for.
+    /// The name of the nodes that are written.
     label: RefCell<String>,
-    /// The first node that did not fit.
+    /// The first error.
     diagnostic: RefCell<Option<Diagnostic>>,
 }
 
-/// A value to calculate with.
+/// A value to compute with.
 #[derive(Clone, Copy)]
 pub struct Expr<'t> {
     /// The value.
     pub id: ValueId,
-    /// Where what is made of it is written.
+    /// The tape that records formulas over the value.
     pub tape: &'t Tape,
 }
 
-/// The formulas of an operator with one input: what `dx` is for `x`, `y` and `dy`.
+/// The gradient of an operator with one input: `dx` from `x`, `y` and `dy`.
 pub type Grad = for<'t> fn(x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t>;
 
 impl Tape {
-    /// A tape that writes to the end of the body of `graph`.
+    /// Creates a tape that writes to the end of the body of `graph`.
     pub fn new(graph: Graph) -> Tape {
         let region = Cell::new(graph.body);
         let (label, diagnostic) = (RefCell::default(), RefCell::default());
         Tape { graph: RefCell::new(graph), region, label, diagnostic }
     }
 
-    /// The graph with all that was written; a diagnostic where some of it did not fit.
+    /// Returns the graph.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a formula.
     pub fn finish(self) -> Result<Graph> {
         match self.diagnostic.into_inner() {
             Some(diagnostic) => Err(diagnostic),
@@ -57,22 +61,22 @@ impl Tape {
         }
     }
 
-    /// Looks at the graph.
+    /// Calls `at` with the graph.
     pub fn look<T>(&self, at: impl FnOnce(&Graph) -> T) -> T {
         at(&self.graph.borrow())
     }
 
-    /// Changes the graph, without writing a formula.
+    /// Calls `by` with the graph for changes other than formulas.
     pub fn change<T>(&self, by: impl FnOnce(&mut Graph) -> T) -> T {
         by(&mut self.graph.borrow_mut())
     }
 
-    /// Says what the nodes written from here on are for.
+    /// Sets the name of the nodes that are written next.
     pub fn set_label(&self, label: String) {
         *self.label.borrow_mut() = label;
     }
 
-    /// Writes to the end of `region` while `then` runs.
+    /// Writes to the end of `region` during `then`.
     pub fn within<T>(&self, region: RegionId, then: impl FnOnce() -> T) -> T {
         let outer = self.region.replace(region);
         let result = then();
@@ -80,7 +84,7 @@ impl Tape {
         result
     }
 
-    /// Writes a region: `then` is given its inputs, of those types, and says what it gives.
+    /// Writes a region: `then` receives its inputs, of the given types, and returns its outputs.
     pub fn region<'t>(
         &'t self,
         name: &str,
@@ -96,7 +100,7 @@ impl Tape {
         Ok(region)
     }
 
-    /// Writes what a region does, with `arguments` for its inputs, and gives what it gives.
+    /// Inlines a region with `arguments` as its inputs, and returns its outputs.
     pub fn inline<'t>(&'t self, region: RegionId, arguments: &[Expr<'t>]) -> Vec<Expr<'t>> {
         let (inputs, outputs) =
             self.look(|graph| (graph[region].inputs.clone(), graph[region].outputs.clone()));
@@ -110,22 +114,22 @@ impl Tape {
         outputs.into_iter().map(|id| self.expr(to.get(&id).copied().unwrap_or(id))).collect()
     }
 
-    /// A value of the graph.
+    /// Returns a value of the graph.
     pub fn expr(&self, id: ValueId) -> Expr<'_> {
         Expr { id, tape: self }
     }
 
-    /// A constant.
+    /// Writes a constant.
     pub fn constant(&self, tensor: Tensor) -> Expr<'_> {
         self.expr(self.change(|graph| graph.constant("constant", tensor)))
     }
 
-    /// Whole numbers along one axis.
+    /// Writes a constant of integers with one axis.
     pub fn ints(&self, values: &[i64]) -> Expr<'_> {
         self.constant(Tensor::from_ints(values))
     }
 
-    /// The first `outputs` outputs of a node.
+    /// Writes a node and returns its first `outputs` outputs.
     pub fn node<'t>(
         &'t self,
         op: Rc<dyn Op>,
@@ -135,7 +139,7 @@ impl Tape {
         self.node_around(op, inputs, outputs, Vec::new())
     }
 
-    /// The same of a node with regions.
+    /// Writes a node with regions and returns its first `outputs` outputs.
     pub fn node_around<'t>(
         &'t self,
         op: Rc<dyn Op>,
@@ -147,7 +151,7 @@ impl Tape {
         made.into_iter().flatten().collect()
     }
 
-    /// Those outputs of a node that are wanted.
+    /// Writes a node and returns its wanted outputs.
     pub fn wanted<'t>(
         &'t self,
         op: impl Op,
@@ -183,47 +187,47 @@ impl Tape {
 }
 
 impl<'t> Expr<'t> {
-    /// The output of `op` on this and others.
+    /// Writes `op` on this value and others, and returns its output.
     pub fn apply(self, op: impl Op, others: &[Expr<'t>]) -> Expr<'t> {
         let inputs: Vec<_> = [self].iter().chain(others).copied().map(Some).collect();
         self.tape.node(Rc::new(op), &inputs, 1)[0]
     }
 
-    /// The tensor type; where it is not known, for what was written does not fit, that of a number.
+    /// Returns the tensor type; that of a scalar after an error.
     pub fn ty(self) -> TensorType {
         let ty = self.tape.look(|graph| graph[self.id].ty.as_tensor().cloned());
         ty.unwrap_or_else(|| TensorType::new::<Dim>(DType::F32, []))
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(self) -> DType {
         self.ty().dtype
     }
 
-    /// The sizes.
+    /// Returns the sizes.
     pub fn dims(self) -> Vec<Dim> {
         self.ty().shape
     }
 
-    /// The number of axes.
+    /// Returns the rank.
     pub fn rank(self) -> usize {
         self.ty().rank()
     }
 
-    /// The elements, where they are known whole numbers.
+    /// Returns the elements, if they are known integers.
     pub fn known_ints(self) -> Option<Vec<i64>> {
         self.tape.look(|graph| graph[self.id].ints())
     }
 
-    /// A number of the same element type.
+    /// Writes a scalar of the same element type.
     pub fn number(self, value: f64) -> Expr<'t> {
-        // Of whole numbers only `int64` are calculated with.
+        // Among integer types, gradients compute with `int64` only.
         let number = Tensor::from_number(self.dtype(), value);
         self.tape.constant(number.unwrap_or_else(|_| Tensor::from_int(value as i64)))
     }
 }
 
-/// Finds the derivatives by some values of others, the seeds, whose own are given, through these nodes.
+/// Propagates the gradients of the seeds backwards through nodes to some values.
 pub type Backwards = for<'t> fn(
     tape: &'t Tape,
     nodes: &[NodeId],
@@ -231,25 +235,25 @@ pub type Backwards = for<'t> fn(
     xs: &[ValueId],
 ) -> Result<Vec<Option<Expr<'t>>>>;
 
-/// A node whose derivative is asked for.
+/// A node whose gradient is requested.
 pub struct Gradient<'t> {
     tape: &'t Tape,
     node: Node,
     backwards: Backwards,
-    /// How many nodes the region had before.
+    /// The number of nodes of the region before.
     start: usize,
-    /// Which of the values that it uses have a derivative that is wanted.
+    /// The inputs whose gradient is wanted.
     live: HashSet<ValueId>,
-    /// The derivatives of values that regions of the node take from around it.
+    /// The gradients of values that regions of the node capture.
     d_captures: Vec<(ValueId, Expr<'t>)>,
-    /// The derivatives of the outputs; none where they are zero.
+    /// The gradients of the outputs; `None` is zero.
     d_outputs: Vec<Option<Expr<'t>>>,
-    /// The derivatives of the inputs, as far as they were said.
+    /// The gradients of the inputs that are set.
     d_inputs: Vec<Option<Expr<'t>>>,
 }
 
 impl<'t> Gradient<'t> {
-    /// Asks for the derivatives of what is `live` of what `node` uses.
+    /// Creates a request for the gradients of the `live` values that `node` uses.
     pub fn new(
         tape: &'t Tape,
         node: NodeId,
@@ -267,7 +271,7 @@ impl<'t> Gradient<'t> {
         Gradient { tape, node, backwards, start, live, d_captures, d_outputs, d_inputs }
     }
 
-    /// What the operator said, for each value once.
+    /// Returns the gradients that the operator sets, one per value.
     pub fn ask(mut self) -> Result<Vec<(ValueId, Expr<'t>)>> {
         let node = self.node.clone();
         node.op.gradient(&mut self).map_err(|diagnostic| diagnostic.within(node.location()))?;
@@ -276,8 +280,8 @@ impl<'t> Gradient<'t> {
         Ok(inputs.chain(self.d_captures).collect())
     }
 
-    /// Says the derivatives of all that the node uses by formulas for the outputs: those nodes written
-    /// since the derivative was asked for are walked backwards.
+    /// Sets all gradients by differentiating formulas for the outputs: the nodes written since the
+    /// request are walked backwards.
     pub fn through(&mut self, outputs: &[Expr<'t>]) -> Result {
         let nodes =
             self.tape.look(|graph| graph[self.tape.region.get()].nodes[self.start..].to_vec());
@@ -296,7 +300,7 @@ impl<'t> Gradient<'t> {
         Ok(())
     }
 
-    /// The values that regions of the node take from around it and that have a wanted derivative.
+    /// Returns the captured values of the node's regions whose gradient is wanted.
     pub fn captures(&self) -> Vec<ValueId> {
         let mut captures: Vec<ValueId> = self.tape.look(|graph| {
             self.node.regions.iter().flat_map(|&region| graph.captures(region)).collect()
@@ -307,12 +311,12 @@ impl<'t> Gradient<'t> {
         captures
     }
 
-    /// Says the derivative of a value that a region takes from around it.
+    /// Sets the gradient of a captured value.
     pub fn set_capture(&mut self, value: ValueId, dx: Expr<'t>) {
         self.d_captures.push((value, dx));
     }
 
-    /// The derivatives by `xs` of values that the nodes of a region make, given their own.
+    /// Returns the gradients by `xs` of values that a region computes, from their own gradients.
     pub fn within_region(
         &self,
         region: RegionId,
@@ -323,37 +327,37 @@ impl<'t> Gradient<'t> {
         (self.backwards)(self.tape, &nodes, seeds, xs)
     }
 
-    /// Where formulas are written.
+    /// Returns the tape.
     pub fn tape(&self) -> &'t Tape {
         self.tape
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// The number of inputs.
+    /// Returns the number of inputs.
     pub fn inputs(&self) -> usize {
         self.node.inputs.len()
     }
 
-    /// Whether input `i` is given.
+    /// Whether input `i` is present.
     pub fn has(&self, i: usize) -> bool {
         self.node.input(i).is_some()
     }
 
-    /// Input `i`, where it is given.
+    /// Returns input `i`, if it is present.
     pub fn optional(&self, i: usize) -> Option<Expr<'t>> {
         self.node.input(i).map(|id| self.tape.expr(id))
     }
 
-    /// Input `i`, which the operator always has.
+    /// Returns input `i`, which the operator requires.
     pub fn x(&self, i: usize) -> Expr<'t> {
         self.optional(i).expect("inferring the types saw the input")
     }
 
-    /// Output `i`; the node is done again where nobody wanted it.
+    /// Returns output `i`; the node is recomputed if the output was unused.
     pub fn y(&self, i: usize) -> Expr<'t> {
         match self.node.output(i) {
             Some(id) => self.tape.expr(id),
@@ -361,50 +365,50 @@ impl<'t> Gradient<'t> {
         }
     }
 
-    /// The first `outputs` outputs of the node, done again.
+    /// Recomputes the node and returns its first `outputs` outputs.
     pub fn again(&self, outputs: usize) -> Vec<Expr<'t>> {
         let inputs: Vec<_> = (0..self.inputs()).map(|i| self.optional(i)).collect();
         self.tape.node(self.node.op.clone(), &inputs, outputs)
     }
 
-    /// The derivative of output `i`, where it is not zero.
+    /// Returns the gradient of output `i`, unless it is zero.
     pub fn dy(&self, i: usize) -> Option<Expr<'t>> {
         self.d_outputs.get(i).copied().flatten()
     }
 
-    /// Whether the derivative of input `i` is wanted.
+    /// Whether the gradient of input `i` is wanted.
     pub fn wants(&self, i: usize) -> bool {
         self.node.input(i).is_some_and(|id| self.live.contains(&id))
     }
 
-    /// Says the derivative of input `i`. What was stretched to the shape of others is summed again,
-    /// and what is of fewer elements than the input is stretched to it.
+    /// Sets the gradient of input `i`. A gradient of a broadcast shape is summed over the broadcast
+    /// axes, and one with fewer elements than the input is broadcast.
     pub fn set(&mut self, i: usize, dx: Expr<'t>) {
         self.d_inputs[i] = Some(dx);
     }
 
-    /// The elements of input `i`, where they are known whole numbers.
+    /// Returns the elements of input `i`, if they are known integers.
     pub fn ints(&self, i: usize) -> Option<Vec<i64>> {
         self.optional(i)?.known_ints()
     }
 
-    /// The axis counted from the front, which inferring the types saw to be one of `rank`.
+    /// Returns the axis counted from the front; inference has checked that it is one of `rank`.
     pub fn axis(&self, axis: i64, rank: usize) -> usize {
         axis_from_front(axis, rank)
     }
 
-    /// A diagnostic that says which derivative is missing.
+    /// Returns the error that the operator has no gradient, with the unsupported case.
     pub fn unsupported(&self, what: &str) -> Diagnostic {
         no_gradient(&*self.node.op, &format!(" {what} yet"))
     }
 }
 
-/// The diagnostic that an operator has no derivative.
+/// Returns the error that an operator has no gradient.
 pub(super) fn no_gradient(op: &dyn Op, what: &str) -> Diagnostic {
     Diagnostic::new(Code::NoGradient, format!("`{}` has no gradient{what}", op.name()))
 }
 
-/// Whether a value of that type can have a derivative.
+/// Whether a value of a type can have a gradient.
 pub fn is_differentiable(ty: &Type) -> bool {
     ty.dtype().is_some_and(DType::is_float)
 }

@@ -1,36 +1,36 @@
-//! How a model is called, beyond what the types of its inputs and outputs say.
+//! The interface of a model beyond the types of its inputs and outputs.
 
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
 
-/// How a model is called, beyond what the types of its inputs and outputs say.
+/// The interface of a model beyond the types of its inputs and outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Interface {
-    /// What inputs are where the caller leaves them out, by the input's number.
+    /// The defaults of inputs, by the index of the input.
     pub defaults: BTreeMap<usize, Tensor>,
-    /// What the model hands from one run to the next.
+    /// The states.
     pub states: Vec<Held>,
-    /// Whether the states are the variables of a model that learns, which its other graphs have,
-    /// too, and in the same order.
+    /// Whether the states are the variables of a training model, which its other graphs share in
+    /// the same order.
     pub learns: bool,
 }
 
-/// A value that the model hands from one run to the next: neither input nor output for the caller.
+/// A state: an input that a run takes from the previous run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The number of the input where a run finds it.
+    /// The index of the input.
     pub input: usize,
-    /// The number of the output that the next run finds; without one, it stays as it is.
+    /// The index of the output that the next run receives; `None` if the state does not change.
     pub output: Option<usize>,
 }
 
 impl Interface {
-    /// The state that is found at the input of that number.
+    /// Returns the state of an input.
     pub fn found_at(&self, input: usize) -> Option<Held> {
         self.states.iter().copied().find(|held| held.input == input)
     }
 
-    /// Whether the output of that number is for the next run alone.
+    /// Whether an output is only for the next run.
     pub fn keeps(&self, output: usize) -> bool {
         self.states.iter().any(|held| held.output == Some(output))
     }

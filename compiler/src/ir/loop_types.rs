@@ -15,20 +15,21 @@ use crate::{
 };
 use std::{collections::HashMap, hash::Hash};
 
-/// Who builds graphs with regions in them.
+/// Builds graphs with regions.
 pub(crate) trait Builds {
-    /// What tells the regions apart of which others are built.
+    /// Identifies the source of a region.
     type Key: Copy + Eq + Hash;
 
-    /// The graph that is built.
+    /// Returns the graph under construction.
     fn graph(&mut self) -> &mut Graph;
 
-    /// What is remembered meanwhile.
+    /// Returns the types remembered between attempts.
     fn fitting(&mut self) -> &mut Fitting<Self::Key>;
 }
 
-/// Adds the next region of `new`, as `build` makes it for what the region is given. Where its types
-/// cannot be said, they are unknown, and what is wrong is given back.
+/// Adds the next region of `new`, built by `build` from its inputs, and repeats until the types of
+/// the loop-carried values fit. Types that cannot be inferred are unknown, and their errors are
+/// returned.
 pub(crate) fn fit<B: Builds>(
     builder: &mut B,
     new: &mut NewNode<'_>,
@@ -65,28 +66,27 @@ fn given(graph: &mut Graph, new: &NewNode<'_>, i: usize) -> (Vec<Type>, Option<D
     }
 }
 
-/// The regions that are being built, each inside the one before, and what is remembered of others
-/// inside them.
+/// The regions under construction, outermost first, and the types of regions inside of them.
 pub(crate) struct Fitting<K> {
     open: Vec<Open<K>>,
 }
 
-/// A region by what it is built of, and how many were built of that before it, in the same iteration of
-/// the region around it.
+/// Identifies a region by its source and the number of regions built from the same source before
+/// it, in the same attempt of the enclosing region.
 type Place<K> = (K, usize);
 
 struct Open<K> {
     place: Place<K>,
-    /// How many regions inside it were built of each, this time.
+    /// The number of inner regions built from each source in this attempt.
     met: HashMap<K, usize>,
     inside: HashMap<Place<K>, Fit<K>>,
 }
 
-/// What a region came to.
+/// The types of a region.
 struct Fit<K> {
-    /// The types that it was first tried with.
+    /// The types of the first attempt.
     first: Vec<Type>,
-    /// Those that were wide enough.
+    /// The types that fit.
     wide: Vec<Type>,
     inside: HashMap<Place<K>, Fit<K>>,
 }
@@ -98,8 +98,8 @@ impl<K> Default for Fitting<K> {
 }
 
 impl<K: Copy + Eq + Hash> Fitting<K> {
-    /// Starts with a region, whose types are `first` as far as can be said from outside; gives the
-    /// types to try.
+    /// Enters a region with the input types `first`, as known from outside; returns the types to
+    /// try.
     fn enter(&mut self, key: K, first: &[Type]) -> Vec<Type> {
         let mut place = (key, 0);
         let mut before = None;
@@ -125,14 +125,14 @@ impl<K: Copy + Eq + Hash> Fitting<K> {
         types
     }
 
-    /// Has the innermost region built once more.
+    /// Starts another attempt of the innermost region.
     fn again(&mut self) {
         if let Some(open) = self.open.last_mut() {
             open.met.clear();
         }
     }
 
-    /// Is done with the innermost region.
+    /// Leaves the innermost region.
     fn leave(&mut self, first: Vec<Type>, wide: Vec<Type>) {
         let done = self.open.pop();
         if let (Some(Open { place, inside, .. }), Some(around)) = (done, self.open.last_mut()) {
@@ -141,8 +141,8 @@ impl<K: Copy + Eq + Hash> Fitting<K> {
     }
 }
 
-/// The type, opened where it was opened before. What was before is thrown away, so its symbols may
-/// stand for sizes again.
+/// Generalizes a type where an earlier attempt generalized it. The results of earlier attempts are
+/// discarded, so their symbols can be used again.
 fn widened(now: &Type, first: &Type, wide: &Type) -> Type {
     if now == first {
         return wide.clone();
@@ -179,7 +179,7 @@ fn widened_tensor(now: &TensorType, first: &TensorType, wide: &TensorType) -> Te
 mod tests {
     use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
-    /// Loops inside each other, `depth` of them around a node that makes a tensor twice as long.
+    /// Returns `depth` nested loops around a node that doubles the length of a tensor.
     fn nested(depth: usize) -> String {
         let mut inner = String::from("r0 = Concat<axis = 0>(v1, v1)");
         for i in 1..=depth {
@@ -206,8 +206,7 @@ mod tests {
 
     #[test]
     fn loops_inside_each_other_are_built_as_often_as_they_are_deep() {
-        // A body has two nodes. The outermost is built twice, the one inside it once more, and so
-        // on.
+        // A body has two nodes. The outermost is built twice, the next one once more, and so on.
         for depth in [1, 2, 8, 20] {
             let built: usize = (1..=depth).map(|level| 2 * (level + 1)).sum();
             assert_eq!(nodes(depth), built + 1);

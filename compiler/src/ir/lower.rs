@@ -1,4 +1,4 @@
-//! What an operator may ask when it lowers itself, and how it says which kernels to call.
+//! The context in which an operator selects its kernels.
 
 use super::{Graph, Node, RegionId, ValueId};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     ty::{TensorType, Type, axis_from_front},
 };
 
-/// What an operator may ask when it lowers itself, and how it says which kernels to call.
+/// The context in which an operator selects its kernels.
 pub struct Lower<'a> {
     state: &'a mut dyn Lowering,
     graph: &'a Graph,
@@ -21,7 +21,7 @@ pub struct Lower<'a> {
     steps: &'a mut Vec<Step>,
 }
 
-/// What [`Lower`] needs of the driver.
+/// The services that [`Lower`] needs from the lowering of the graph.
 pub(super) trait Lowering {
     fn operand(&mut self, value: ValueId) -> Result<Operand>;
     fn scratch(&mut self, name: &str, dtype: DType, len: Dim) -> Operand;
@@ -48,82 +48,82 @@ impl<'a> Lower<'a> {
         Lower { state, graph, node, steps }
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &'a Node {
         self.node
     }
 
-    /// The tensor type of input `i`.
+    /// Returns the tensor type of input `i`.
     pub fn ty(&self, i: usize) -> Result<&'a TensorType> {
         let id = self.node.input(i).ok_or_else(|| missing("input", i))?;
         self.graph.tensor_type(id)
     }
 
-    /// The tensor type of output `i`.
+    /// Returns the tensor type of output `i`.
     pub fn output_ty(&self, i: usize) -> Result<&'a TensorType> {
         let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
         self.graph.tensor_type(id)
     }
 
-    /// What the model calls output `i`.
+    /// Returns the name of output `i`.
     pub fn output_name(&self, i: usize) -> Result<&'a str> {
         let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
         Ok(&self.graph[id].name)
     }
 
-    /// Whether input `i` is given.
+    /// Whether input `i` is present.
     pub fn has(&self, i: usize) -> bool {
         self.node.input(i).is_some()
     }
 
-    /// The elements of input `i`, where it is a constant.
+    /// Returns input `i`, if it is a constant.
     pub fn constant(&self, i: usize) -> Option<&'a Tensor> {
         self.graph[self.node.input(i)?].constant.as_ref()
     }
 
-    /// The elements of input `i` as sizes, where they are known as such.
+    /// Returns the elements of input `i`, if they are known as size expressions.
     pub fn known(&self, i: usize) -> Option<&'a [Dim]> {
         self.graph[self.node.input(i)?].known.as_deref()
     }
 
-    /// The elements of output `i` as sizes, where they are known as such.
+    /// Returns the elements of output `i`, if they are known as size expressions.
     pub fn known_output(&self, i: usize) -> Option<&'a [Dim]> {
         self.graph[self.node.output(i)?].known.as_deref()
     }
 
-    /// The elements of input `i`, where they are known numbers.
+    /// Returns the elements of input `i`, if they are known integers.
     pub fn ints(&self, i: usize) -> Option<Vec<i64>> {
         self.graph[self.node.input(i)?].ints()
     }
 
-    /// The axis counted from the front, which inferring the types saw to be one of `rank`.
+    /// Returns the axis counted from the front; inference has checked that it is one of `rank`.
     pub fn axis(&self, axis: i64, rank: usize) -> usize {
         axis_from_front(axis, rank)
     }
 
-    /// Where input `i` is.
+    /// Returns the operand of input `i`.
     pub fn input(&mut self, i: usize) -> Result<Operand> {
         let id = self.node.input(i).ok_or_else(|| missing("input", i))?;
         self.state.operand(id)
     }
 
-    /// Where input `i` is, where it is given.
+    /// Returns the operand of input `i`, if it is present.
     pub fn optional(&mut self, i: usize) -> Result<Option<Operand>> {
         self.node.input(i).map(|id| self.state.operand(id)).transpose()
     }
 
-    /// Where output `i` goes.
+    /// Returns the operand of output `i`.
     pub fn output(&mut self, i: usize) -> Result<Operand> {
         let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
         self.state.operand(id)
     }
 
-    /// Where output `i` goes, where it is wanted.
+    /// Returns the operand of output `i`, if it is used.
     pub fn optional_output(&mut self, i: usize) -> Result<Option<Operand>> {
         self.node.output(i).map(|id| self.state.operand(id)).transpose()
     }
 
-    /// Memory that is needed only by the next call.
+    /// Allocates memory that only the next call uses.
     pub fn scratch(&mut self, dtype: DType, len: impl Into<Dim>) -> Operand {
         let made = self.node.outputs.iter().flatten().next();
         let made = made.map_or(&self.node.name, |&id| &self.graph[id].name);
@@ -131,15 +131,15 @@ impl<'a> Lower<'a> {
         self.state.scratch(&name, dtype, len.into())
     }
 
-    /// The greatest that `dim` can be; where nothing bounds it, a number of rows or columns beyond
-    /// which no kernel wants more scratch memory.
+    /// Returns the upper bound of `dim`; if it is unbounded, a number beyond which no kernel wants
+    /// more scratch memory.
     pub fn most(&self, dim: &Dim) -> Dim {
         const MANY: i64 = 1 << 12;
         self.state.upper(dim).unwrap_or(MANY).into()
     }
 
-    /// What the next call draws random numbers from: a stream with the seed given, or one of the
-    /// model's seed and the node's name.
+    /// Returns the random source of the next call: a stream with the given seed, or with the
+    /// model's seed and a hash of the node's name.
     pub fn draw(&mut self, seed: Option<u64>) -> Draw {
         // FNV-1a.
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
@@ -148,14 +148,15 @@ impl<'a> Lower<'a> {
         Draw { call: self.state.draws(), seed }
     }
 
-    /// Calls `kernel` on the inputs and outputs of the node, in their order, for the element type
-    /// of the first output.
+    /// Calls `kernel` with the inputs and outputs of the node, in order, for the element type of
+    /// the first output.
     pub fn call<F: Formula>(&mut self, kernel: &'static Kernel<F>, formula: F) -> Result {
         let dtype = self.output_ty(0)?.dtype;
         self.call_all(kernel, dtype, formula)
     }
 
-    /// Calls `kernel` likewise, for the element type of the first input.
+    /// Calls `kernel` with the inputs and outputs of the node, for the element type of the first
+    /// input.
     pub fn call_for_input<F: Formula>(&mut self, kernel: &'static Kernel<F>, formula: F) -> Result {
         let dtype = self.ty(0)?.dtype;
         self.call_all(kernel, dtype, formula)
@@ -181,7 +182,7 @@ impl<'a> Lower<'a> {
         self.call_on(kernel, dtype, inputs, outputs, formula)
     }
 
-    /// Calls `kernel` for elements of `dtype`.
+    /// Calls `kernel` with operands for elements of `dtype`.
     pub fn call_on<F: Formula>(
         &mut self,
         kernel: &'static Kernel<F>,
@@ -202,7 +203,7 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    /// Calls a kernel that settles the sizes known only when the node runs.
+    /// Calls a kernel that computes the data-dependent sizes of the node.
     pub fn bind<F: Formula>(
         &mut self,
         kernel: &'static Kernel<F>,
@@ -213,7 +214,7 @@ impl<'a> Lower<'a> {
         self.bind_with(kernel, dtype, inputs, Vec::new(), formula)
     }
 
-    /// Calls such a kernel that also writes something.
+    /// Calls a kernel that computes data-dependent sizes and writes operands.
     pub fn bind_with<F: Formula>(
         &mut self,
         kernel: &'static Kernel<F>,
@@ -235,7 +236,7 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    /// The one of `kernels` that is for inputs `i` of such elements.
+    /// Returns the first of `kernels` that supports the element type of input `i`.
     pub fn choose<F: Formula>(
         &self,
         kernels: &'static [(DType, Kernel<F>)],
@@ -247,60 +248,60 @@ impl<'a> Lower<'a> {
         found.map(|(_, kernel)| kernel).ok_or_else(missing)
     }
 
-    /// Copies `from` to `to`.
+    /// Adds a copy of `from` to `to`.
     pub fn copy(&mut self, from: Operand, to: Operand) {
         if from != to {
             self.steps.push(self.copy_step(from, to));
         }
     }
 
-    /// The step that copies `from` to `to`, for a block.
+    /// Returns a step that copies `from` to `to`, for a block.
     pub fn copy_step(&self, from: Operand, to: Operand) -> Step {
         Step::Call(self.state.copy(&self.comment(), from, to))
     }
 
-    /// What stands beside the elements of input `i`: whether an optional has its value, the keys
-    /// of a map.
+    /// Returns the companion of input `i`: the flag of an optional, or the keys of a map.
     pub fn beside(&mut self, i: usize) -> Option<Operand> {
         self.state.beside(self.node.input(i)?)
     }
 
-    /// What stands beside the elements of output `i`.
+    /// Returns the companion of output `i`.
     pub fn output_beside(&mut self, i: usize) -> Option<Operand> {
         self.state.beside(self.node.output(i)?)
     }
 
-    /// Says what stands beside the elements of output `i`.
+    /// Sets the companion of output `i`.
     pub fn set_output_beside(&mut self, i: usize, operand: Operand) {
         if let Some(id) = self.node.output(i) {
             self.state.set_beside(id, operand);
         }
     }
 
-    /// What stands beside the elements of input `j` of region `i`.
+    /// Returns the companion of input `j` of region `i`.
     pub fn region_input_beside(&mut self, i: usize, j: usize) -> Option<Operand> {
         self.state.beside(self.graph[self.node.regions[i]].inputs[j])
     }
 
-    /// Whether input `i` is there: what an optional says, true for anything else.
+    /// Returns whether input `i` has a value: the flag of an optional, true for other values.
     pub fn input_given(&mut self, i: usize) -> Operand {
         let beside = self.beside(i);
         beside.unwrap_or_else(|| self.weight(&Tensor::from_bool(true)))
     }
 
-    /// Whether result `j` of region `i` is there, likewise.
+    /// Returns whether result `j` of region `i` has a value: the flag of an optional, true for
+    /// other values.
     pub fn given(&mut self, i: usize, j: usize) -> Operand {
         let beside = self.state.beside(self.graph[self.node.regions[i]].outputs[j]);
         beside.unwrap_or_else(|| self.weight(&Tensor::from_bool(true)))
     }
 
-    /// Memory for another value of the kind and size of `operand`.
+    /// Allocates memory of the kind and size of `operand`.
     pub fn like(&mut self, operand: &Operand) -> Operand {
         let name = format!("{} scratch", self.node.name);
         self.state.like(&name, operand)
     }
 
-    /// Takes the steps made by `then` instead of doing them.
+    /// Returns the steps that `then` adds instead of adding them.
     pub fn steps_of(&mut self, then: impl FnOnce(&mut Self) -> Result) -> Result<Vec<Step>> {
         let before = std::mem::take(self.steps);
         let result = then(self);
@@ -308,18 +309,17 @@ impl<'a> Lower<'a> {
         result.map(|()| made)
     }
 
-    /// Does `step`.
+    /// Adds a step.
     pub fn step(&mut self, step: Step) {
         self.steps.push(step);
     }
 
-    /// What region `i` of the node does.
+    /// Lowers region `i` of the node.
     pub fn block(&mut self, i: usize) -> Result<Block> {
         self.state.region(self.node.regions[i])
     }
 
-    /// The same, of a region that runs whenever the node does: what is wrong in it is wrong with
-    /// the model.
+    /// Lowers region `i`, which runs whenever the node does: its errors are errors of the model.
     pub fn body(&mut self, i: usize) -> Result<Block> {
         let mut nodes = self.graph[self.node.regions[i]].nodes.iter();
         match nodes.find_map(|&id| self.graph[id].fault.clone()) {
@@ -328,13 +328,13 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Where input `j` of region `i` is.
+    /// Returns the operand of input `j` of region `i`.
     pub fn region_input(&mut self, i: usize, j: usize) -> Result<Operand> {
         let id = self.graph[self.node.regions[i]].inputs[j];
         self.state.operand(id)
     }
 
-    /// The type of input `j` of region `i`.
+    /// Returns the type of input `j` of region `i`.
     pub fn region_input_ty(&self, i: usize, j: usize) -> &'a Type {
         &self.graph[self.graph[self.node.regions[i]].inputs[j]].ty
     }
@@ -344,83 +344,83 @@ impl<'a> Lower<'a> {
         super::infer::stays_true(self.graph, self.node.regions[i], j, k)
     }
 
-    /// How many elements all constants of the model have.
+    /// Returns the number of elements of all constants of the model.
     pub fn constants_len(&self) -> usize {
         self.graph.values().filter_map(|(_, value)| value.constant.as_ref()).map(Tensor::len).sum()
     }
 
-    /// What matters most.
+    /// Returns the optimization goal.
     pub fn optimize(&self) -> Optimize {
         self.state.optimize()
     }
 
-    /// In how many bits constant weights stand.
+    /// Returns the precision of constant weights.
     pub fn precision(&self) -> Precision {
         self.state.precision()
     }
 
-    /// Where a constant is that stands for input `i`.
+    /// Returns the operand of a weight that replaces input `i`.
     pub fn weight_for(&mut self, i: usize, weight: Weight) -> Operand {
         let name = self.node.input(i).map_or(&self.node.name, |id| &self.graph[id].name);
         let parameters = self.constant(i).map_or(0, Tensor::len);
         self.state.weight(name, weight, parameters)
     }
 
-    /// Whether running region `i` is sure to be refused.
+    /// Whether region `i` always ends with an error.
     pub fn region_is_faulty(&self, i: usize) -> bool {
         self.graph.is_faulty(self.node.regions[i])
     }
 
-    /// Whether a node of region `i` settles a symbol of `dim`.
+    /// Whether a node of region `i` defines a symbol of `dim`.
     pub fn region_settles(&self, i: usize, dim: &Dim) -> bool {
         self.graph.settles(self.node.regions[i], dim)
     }
 
-    /// Where a constant of the operator itself is.
+    /// Returns the operand of a constant of the operator.
     pub fn weight(&mut self, tensor: &Tensor) -> Operand {
         self.state.weight(&self.node.name, tensor.clone().into(), 0)
     }
 
-    /// The type of result `j` of region `i`.
+    /// Returns the type of result `j` of region `i`.
     pub fn result_ty(&self, i: usize, j: usize) -> Option<&'a Type> {
         let &id = self.graph[self.node.regions[i]].outputs.get(j)?;
         Some(&self.graph[id].ty)
     }
 
-    /// The type of input `i`, whatever it is.
+    /// Returns the type of input `i`.
     pub fn any(&self, i: usize) -> Result<&'a Type> {
         let id = self.node.input(i).ok_or_else(|| missing("input", i))?;
         Ok(&self.graph[id].ty)
     }
 
-    /// The type of output `i`, whatever it is.
+    /// Returns the type of output `i`.
     pub fn output_any(&self, i: usize) -> Result<&'a Type> {
         let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
         Ok(&self.graph[id].ty)
     }
 
-    /// Counts multiply-adds.
+    /// Adds multiply-adds to the node's cost.
     pub fn macs(&mut self, macs: &Dim) {
         if let Some(macs) = macs.known().and_then(|n| u64::try_from(n).ok()) {
             self.state.count(macs);
         }
     }
 
-    /// A diagnostic that says which part of the operator is missing.
+    /// Returns the error that a part of the operator is not supported.
     pub fn unsupported(&self, what: &str) -> Diagnostic {
         let message = format!("`{}` does not support {what} yet", self.node.op.name());
         Diagnostic::new(Code::Unsupported, message)
     }
 
-    /// The node, as a comment in generated code names it.
+    /// Returns the node as a comment of generated code names it.
     pub fn comment(&self) -> String {
         let outputs = self.node.outputs.iter().flatten();
         let types: Vec<String> = outputs.map(|&id| self.graph[id].ty.to_string()).collect();
         format!("{}: {} -> {}", self.node.name, self.node.op.label(), types.join(", "))
     }
 
-    /// Whether the first input could be overwritten with the first output: both are all of a
-    /// tensor of the same type and size.
+    /// Whether the first output can overwrite the first input: both are whole tensors of the same
+    /// type and size.
     fn can_reuse(&self, call: &Call) -> bool {
         let pair = |i: usize| match (call.inputs.get(i), call.outputs.get(i)) {
             (Some(Arg::Tensor(x)), Some(Arg::Tensor(y))) => x.len == y.len,

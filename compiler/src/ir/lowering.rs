@@ -1,4 +1,4 @@
-//! From a graph to a plan: where every value lies, and which kernels are called.
+//! Lowers a graph to a plan: assigns buffers and selects kernels.
 
 use super::{
     Graph, NodeId, RegionId, ValueId, declared_bounds, expr_limit,
@@ -23,7 +23,11 @@ static COPY: Kernel = kernel!(ANY T, reshape::identity, |f, a, _p| f(a.input::<T
 static COPY_SEQUENCE: Kernel = kernel!(LISTED T, sequence::identity::<T>,
     |f, a, _p| f(a.sequence(0), a.output_sequence(0)));
 
-/// The plan of a graph, before its memory is laid out.
+/// Returns the plan of a graph, before its memory is laid out.
+///
+/// # Errors
+///
+/// Operators that cannot be lowered, each with its node.
 pub fn plan(
     graph: &Graph,
     optimize: Optimize,
@@ -64,7 +68,7 @@ fn planned(
             }
         }
     }
-    // What follows from an input without axes is no second diagnostic.
+    // Errors that follow from an input of unknown rank are not reported.
     diagnostics.finish()?;
     let mut steps = Vec::new();
     for &id in &graph[graph.body].nodes {
@@ -79,7 +83,7 @@ fn planned(
         if graph.interface.keeps(i) {
             continue;
         }
-        // The model's name for it: the value may have come to have another.
+        // The value may have another name than the output.
         let name = graph.info.outputs.get(i).unwrap_or(&graph[id].name).clone();
         if let Some(port) = diagnostics.keep(state.output(&name, id, &mut steps)) {
             state.plan.outputs.push(port);
@@ -97,11 +101,11 @@ pub(super) struct State<'g> {
     pub(super) plan: Plan,
     homes: Homes,
     pub(super) buffers: Map<ValueId, BufferId>,
-    /// What stands beside the elements of optionals and maps.
+    /// The companion buffers of optionals and maps.
     besides: Map<ValueId, Operand>,
-    /// The buffers of weights, by what those that are equal have in common.
+    /// The buffers of weights, by the key that equal weights share.
     weights: HashMap<Likeness, Vec<BufferId>>,
-    /// The buffers that hold state.
+    /// The buffers of states.
     pub(super) held: HashSet<BufferId>,
 }
 
@@ -143,7 +147,7 @@ impl State<'_> {
         Ok(port)
     }
 
-    /// The constant that input `i` is where the caller leaves it out.
+    /// Returns the default of input `i`.
     pub(super) fn default(&mut self, i: usize, name: &str) -> Option<Operand> {
         let interface = self.graph.interface.clone();
         let tensor = interface.defaults.get(&i)?;
@@ -153,7 +157,7 @@ impl State<'_> {
     fn output(&mut self, name: &str, id: ValueId, steps: &mut Vec<Step>) -> Result<Port> {
         self.says_keys(name, id)?;
         let found = self.operand(id)?;
-        // What the caller or the weights own, and a part of something else, is copied out.
+        // Memory of the caller or the weights, and views of it, is copied.
         let whole =
             found.start.known() == Some(0) && self.plan.buffers[found.buffer].len == found.len;
         let taken = self.plan.outputs.iter().any(|port| port.operand.buffer == found.buffer);
@@ -169,7 +173,7 @@ impl State<'_> {
         self.port(name, id, Some(found))
     }
 
-    /// Refuses a map whose keys are not constants: a module has those that it gives as text.
+    /// Refuses a map whose keys are not constants, because a module stores keys as text.
     fn says_keys(&mut self, name: &str, id: ValueId) -> Result {
         let ty = &self.graph[id].ty;
         let Some(keys) = ty.key().and_then(|_| self.beside(id)) else { return Ok(()) };
@@ -194,7 +198,7 @@ impl State<'_> {
         let doc = self.graph.info.value_docs.get(name).cloned().unwrap_or_default();
         let operand = operand.map_or_else(|| self.operand(id), Ok)?;
         let ty = match &self.graph[id].ty {
-            // An optional that surely has no value is one of no elements.
+            // An optional that never has a value has no elements.
             Type::Optional(ty) if ty.kept().is_none() && ty.element().is_none() => {
                 Type::Optional(Type::tensor(kept(self.graph, id)?.dtype, [0]).into())
             }
@@ -215,7 +219,7 @@ impl State<'_> {
         self.plan.buffers.push(Buffer { name: name.to_owned(), kind, dtype, len, place })
     }
 
-    /// Memory that a value needs.
+    /// Allocates the memory of a value.
     fn space(&mut self, name: &str, Kept { dtype, len, kind }: Kept) -> Operand {
         let most = self.plan.upper(&len).and_then(|most| usize::try_from(most).ok());
         let place = match (most, kind) {
@@ -250,7 +254,7 @@ impl State<'_> {
         lowered.map_err(|diagnostic| diagnostic.within(node.location()))
     }
 
-    /// The buffer of a weight. Equal weights share one.
+    /// Returns the buffer of a weight. Equal weights share a buffer.
     fn constant(&mut self, name: &str, weight: Weight, parameters: usize) -> BufferId {
         let alike = self.weights.entry(weight.likeness()).or_default();
         let same = |id: &&BufferId| match &self.plan.buffers[**id].place {
@@ -378,7 +382,7 @@ impl Lowering for State<'_> {
     }
 }
 
-/// What memory a value takes.
+/// The memory of a value.
 pub(super) struct Kept {
     pub dtype: DType,
     pub len: Dim,

@@ -1,4 +1,4 @@
-//! What an operator has to say for itself.
+//! The `Op` trait, which every operator implements.
 
 use super::{Attributes, Gradient, Infer, Inferred, Lower, Views, gradient::no_gradient};
 use crate::{
@@ -9,58 +9,59 @@ use crate::{
 };
 use std::{any::Any, fmt, rc::Rc, str::FromStr};
 
-/// One operator with its attributes, in the newest form that ONNX has for it.
+/// An operator with its attributes, in the newest form that ONNX has for it.
 pub trait Op: Any {
-    /// The operator's name, as ONNX spells it.
+    /// Returns the operator's name, as ONNX spells it.
     fn name(&self) -> &'static str;
 
-    /// The operator's name, for people.
+    /// Returns the operator's name for messages.
     fn label(&self) -> String {
         self.name().to_owned()
     }
 
-    /// The operator set that it belongs to.
+    /// Returns the operator set.
     fn domain(&self) -> Domain {
         Domain::Onnx
     }
 
-    /// Says every attribute as the newest version has it, and which region stands for which graph.
-    /// The dump prints them, `export` writes them, and equal text is an equal operator.
+    /// Reports every attribute in the form of the newest version, and the region of each subgraph.
+    /// Graph dumps print them, `export` writes them, and operators with equal text are equal.
     fn attributes(&self, _: &mut Attributes) {}
 
-    /// The types of what the region of that number is given; asked before the region is built.
+    /// Returns the types of a region's inputs; called before the region is built.
     fn region_inputs(&self, _region: usize, _: &mut Infer<'_>) -> Inferred {
         Ok(Vec::<Type>::new())
     }
 
-    /// The same with `change` done to each size that it names by symbols of the graph; nothing where
-    /// it names none.
+    /// Returns a copy with `change` applied to every symbolic size in its attributes; `None` if it
+    /// has none.
     fn with_sizes(&self, _change: &dyn Fn(&Dim) -> Dim) -> Option<Rc<dyn Op>> {
         None
     }
 
-    /// Whether it gives something else each time.
+    /// Whether the operator draws random numbers.
     fn is_random(&self) -> bool {
         false
     }
 
-    /// The types of the outputs.
+    /// Infers the types of the outputs.
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred;
 
-    /// Says which outputs are views of inputs, and which inputs can be made inside an output.
+    /// Reports which outputs are views of inputs, and which inputs can be computed inside of an
+    /// output.
     fn views(&self, _: &mut Views<'_>) {}
 
-    /// The kernel calls that compute it.
+    /// Selects the kernel calls that compute the operator.
     fn lower(&self, cx: &mut Lower<'_>) -> Result;
 
-    /// The derivatives of the inputs, by those of the outputs. An input whose derivative is not
-    /// said does not change the output; an operator of which that holds for all says nothing.
+    /// Sets the gradients of the inputs from those of the outputs. An input without a gradient does
+    /// not affect the outputs differentiably; an operator that sets none has zero gradients.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         Err(no_gradient(&*g.node().op, ""))
     }
 }
 
-/// An operator set.
+/// An operator set (ONNX's domain).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Domain {
     /// `ai.onnx`, also written as the empty string.
@@ -71,12 +72,12 @@ pub enum Domain {
     Training,
     /// `ai.onnx.preview`.
     Preview,
-    /// onnxc's own: what passes make of several nodes.
+    /// onnxc's own operators, which passes create.
     Internal,
 }
 
 impl Domain {
-    /// The operator set of that name.
+    /// Returns the operator set called `name`.
     pub fn from_name(name: &str) -> Option<Domain> {
         Some(match name {
             "" | "ai.onnx" => Domain::Onnx,
@@ -88,7 +89,7 @@ impl Domain {
         })
     }
 
-    /// The newest version that onnxc knows.
+    /// Returns the newest version that onnxc supports.
     pub fn newest(self) -> i64 {
         match self {
             Domain::Onnx => 28,
@@ -98,17 +99,17 @@ impl Domain {
     }
 }
 
-/// An operator set in one of its versions: `ai.onnx:21`.
+/// A version of an operator set: `ai.onnx:21`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperatorSet {
-    /// The name of the set; the empty string is `ai.onnx`.
+    /// The name of the operator set; the empty string is `ai.onnx`.
     pub domain: String,
     /// The version.
     pub version: i64,
 }
 
 impl OperatorSet {
-    /// The newest version of a set that onnxc knows.
+    /// Returns the newest supported version of an operator set.
     pub fn newest(domain: Domain) -> OperatorSet {
         OperatorSet { domain: domain.to_string(), version: domain.newest() }
     }
@@ -150,17 +151,17 @@ impl fmt::Display for Domain {
 }
 
 impl dyn Op {
-    /// The operator, where it is of that type.
+    /// Returns the operator as a `T`, if it is one.
     pub fn downcast<T: Op>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// Whether the operator is of that type.
+    /// Whether the operator is a `T`.
     pub fn is<T: Op>(&self) -> bool {
         (self as &dyn Any).is::<T>()
     }
 
-    /// Whether the two are the same operator with the same attributes.
+    /// Whether both are the same operator with the same attributes.
     pub fn same(&self, other: &dyn Op) -> bool {
         let attributes = |op: &dyn Op| {
             let mut attributes = Attributes::default();

@@ -1,4 +1,4 @@
-//! What the reader of an operator may ask of the file.
+//! Reading of a node in a file as an operator.
 
 use super::{Attribute, Graph, Op, RegionId, ValueId};
 use crate::{
@@ -9,14 +9,13 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What a file says of one node. An attribute is taken out when it is asked for, so that what is
-/// left at the end is what no one knows.
+/// A node of a file. Reading an attribute removes it, so that unknown attributes remain at the end.
 pub struct Reader<'a> {
     /// The version of the operator set.
     pub version: i64,
-    /// What the node is given. A reader of an old version may add to it what was an attribute.
+    /// The inputs. A reader of an old version may append what was an attribute.
     pub inputs: Vec<Option<ValueId>>,
-    /// The number of outputs, with those left out before the last one wanted.
+    /// The number of outputs, omitted ones before the last one included.
     pub outputs: usize,
     graph: &'a mut Graph,
     region: RegionId,
@@ -24,7 +23,7 @@ pub struct Reader<'a> {
     regions: Vec<usize>,
 }
 
-/// Defines the readers of attributes of one kind each.
+/// Defines readers of attributes of one kind each.
 macro_rules! kinds {
     ($($name:ident $Variant:ident $T:ty, $what:literal;)*) => {$(
         #[doc = concat!("The ", $what, " of that name, where the file has it.")]
@@ -42,7 +41,7 @@ macro_rules! kinds {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of a node with these attributes.
+    /// Creates a reader of a node with these attributes.
     pub fn new(
         graph: &'a mut Graph,
         region: RegionId,
@@ -66,44 +65,45 @@ impl<'a> Reader<'a> {
         maybe_byte_strings Strings Vec<Vec<u8>>, "strings";
     }
 
-    /// The whole number of that name.
+    /// Reads an integer.
     pub fn int(&mut self, name: &str, default: i64) -> Result<i64> {
         Ok(self.maybe_int(name)?.unwrap_or(default))
     }
 
-    /// The whole number of that name, which must be there.
+    /// Reads a required integer.
     pub fn required_int(&mut self, name: &str) -> Result<i64> {
         let value = self.maybe_int(name)?;
         value.ok_or_else(|| missing(name))
     }
 
-    /// The flag of that name: 0 or 1.
+    /// Reads a flag: 0 or 1.
     pub fn flag(&mut self, name: &str, default: bool) -> Result<bool> {
         Ok(self.maybe_int(name)?.map_or(default, |value| value != 0))
     }
 
-    /// The number of that name.
+    /// Reads a float.
     pub fn float(&mut self, name: &str, default: f32) -> Result<f32> {
         Ok(self.maybe_float(name)?.unwrap_or(default))
     }
 
-    /// The string of that name, where the file has it.
+    /// Reads an optional string.
     pub fn maybe_string(&mut self, name: &str) -> Result<Option<String>> {
         self.maybe_bytes(name)?.map(|bytes| utf8(name, bytes)).transpose()
     }
 
-    /// The string of that name.
+    /// Reads a string.
     pub fn string(&mut self, name: &str, default: &str) -> Result<String> {
         Ok(self.maybe_string(name)?.unwrap_or_else(|| default.to_owned()))
     }
 
-    /// The strings of that name, where the file has them.
+    /// Reads optional strings.
     pub fn maybe_strings(&mut self, name: &str) -> Result<Option<Vec<String>>> {
         let Some(strings) = self.maybe_byte_strings(name)? else { return Ok(None) };
         strings.into_iter().map(|bytes| utf8(name, bytes)).collect::<Result<_>>().map(Some)
     }
 
-    /// What the string of that name stands for; `choices` starts with the default.
+    /// Reads a string and returns the value that `choices` has for it; the first choice is the
+    /// default.
     pub fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Result<T> {
         let Some(found) = self.maybe_string(name)? else { return Ok(choices[0].1) };
         if let Some((_, choice)) = choices.iter().find(|(text, _)| *text == found) {
@@ -115,8 +115,7 @@ impl<'a> Reader<'a> {
             .note(format!("allowed: {}", all.join(", "))))
     }
 
-    /// The element type that the number of that name stands for, where the file has it; 0 stands
-    /// for none.
+    /// Reads an optional element type; 0 is none.
     pub fn maybe_dtype(&mut self, name: &str) -> Result<Option<DType>> {
         let Some(code) = self.maybe_int(name)?.filter(|&code| code != 0) else { return Ok(None) };
         let dtype = i32::try_from(code).ok().and_then(DType::from_code);
@@ -127,8 +126,8 @@ impl<'a> Reader<'a> {
         dtype.map(Some).ok_or_else(unknown)
     }
 
-    /// What an old version says by an attribute and the new one by input `position`: puts the
-    /// whole numbers of that name there, where the file has them.
+    /// Converts an attribute of an old version to the input at `position` that replaces it: the
+    /// integers called `name`, if the file has them.
     pub fn ints_as_input(&mut self, name: &str, position: usize) -> Result {
         if let Some(ints) = self.maybe_ints(name)? {
             self.add_input(name, position, Tensor::from_ints(&ints));
@@ -136,19 +135,19 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Puts a constant where the new version has an input.
+    /// Inserts a constant as an input that the new version has.
     pub fn add_input(&mut self, name: &str, position: usize, tensor: Tensor) {
         let value = self.graph.constant(name, tensor);
         self.inputs.resize(self.inputs.len().max(position + 1), None);
         self.inputs[position] = Some(value);
     }
 
-    /// Adds a constant, for nodes in front of the one read.
+    /// Adds a constant for nodes before the one that is read.
     pub fn constant(&mut self, name: &str, tensor: Tensor) -> ValueId {
         self.graph.constant(name, tensor)
     }
 
-    /// Input `i`, which must be given.
+    /// Returns input `i`, which must be present.
     pub fn input(&self, i: usize) -> Result<ValueId> {
         self.inputs.get(i).copied().flatten().ok_or_else(|| {
             let message = format!("input {i} is missing, which the operator always wants");
@@ -156,23 +155,23 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn type_of(&self, value: ValueId) -> &Type {
         &self.graph[value].ty
     }
 
-    /// The elements of input `i`, where it is a constant.
+    /// Returns input `i`, if it is a constant.
     pub fn constant_input(&self, i: usize) -> Option<&Tensor> {
         self.graph[self.inputs.get(i).copied().flatten()?].constant.as_ref()
     }
 
-    /// The type of input `i`, where it is given.
+    /// Returns the type of input `i`, if it is present.
     pub fn ty(&self, i: usize) -> Option<&Type> {
         let id = self.inputs.get(i).copied().flatten()?;
         Some(&self.graph[id].ty)
     }
 
-    /// The element type of input `i`, which an old version cannot be read without.
+    /// Returns the element type of input `i`, which an old version requires to be known.
     pub fn dtype(&self, i: usize) -> Result<DType> {
         match self.ty(i) {
             Some(Type::Tensor(ty)) => Ok(ty.dtype),
@@ -184,12 +183,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The elements of input `i`, where it is a constant.
+    /// Returns the elements of input `i`, if it is a constant.
     pub fn elements(&self, i: usize) -> Option<&Tensor> {
         self.graph[self.inputs.get(i).copied().flatten()?].constant.as_ref()
     }
 
-    /// The number of axes of input `i`, which an old version cannot be read without.
+    /// Returns the rank of input `i`, which an old version requires to be known.
     pub fn rank(&self, i: usize) -> Result<usize> {
         match self.ty(i).and_then(Type::as_tensor) {
             Some(ty) => Ok(ty.rank()),
@@ -200,14 +199,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Puts `op`, on input `i` and the constants given, in front of the node.
+    /// Inserts `op`, on input `i` and the given constants, before the node.
     pub fn wrap_input(&mut self, i: usize, op: impl Op, others: &[Tensor]) -> Result {
         let Some(input) = self.inputs.get(i).copied().flatten() else { return Ok(()) };
         self.inputs[i] = Some(self.add(op, &[input], others)?);
         Ok(())
     }
 
-    /// Adds a node in front of the one read, on the inputs and then the constants given.
+    /// Adds a node before the one that is read, on the inputs and then the given constants.
     pub fn add(&mut self, op: impl Op, inputs: &[ValueId], others: &[Tensor]) -> Result<ValueId> {
         let name = inputs.first().map_or("", |&id| &self.graph[id].name).to_owned();
         let name = format!("{name}/{}", op.name());
@@ -216,7 +215,7 @@ impl<'a> Reader<'a> {
         self.graph.add(self.region, &name, op, &inputs)
     }
 
-    /// Says that the subgraph of that name is the node's next region.
+    /// Makes the subgraph called `name` the node's next region.
     pub fn region(&mut self, name: &str) -> Result {
         match self.attributes.remove(name) {
             Some(Attribute::Graph(i)) => {
@@ -231,7 +230,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The same, where the file has it; whether it does.
+    /// Makes an optional subgraph the node's next region; returns whether the file has it.
     pub fn maybe_region(&mut self, name: &str) -> Result<bool> {
         let given = self.attributes.contains_key(name);
         if given {
@@ -240,18 +239,22 @@ impl<'a> Reader<'a> {
         Ok(given)
     }
 
-    /// Leaves an attribute unread that means nothing to a compiler.
+    /// Ignores an attribute that does not matter to a compiler.
     pub fn ignore(&mut self, name: &str) {
         self.attributes.remove(name);
     }
 
-    /// The subgraphs in the order of the regions; a diagnostic where an attribute is left.
+    /// Returns the inputs and the subgraphs in the order of the regions.
+    ///
+    /// # Errors
+    ///
+    /// Attributes that were not read.
     pub fn finish(mut self) -> Result<(Vec<Option<ValueId>>, Vec<usize>)> {
-        // What the first operator sets said about memory has meant nothing since version 6.
+        // The attributes of the first operator sets about memory have no meaning since version 6.
         if self.version < 6 {
             self.ignore("consumed_inputs");
         }
-        // ONNX reserves names with two underscores for tools.
+        // ONNX reserves names with two leading underscores for tools.
         let mut left = self.attributes.keys().filter(|name| !name.starts_with("__"));
         match left.next() {
             None => Ok((self.inputs, self.regions)),

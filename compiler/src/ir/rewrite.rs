@@ -1,5 +1,5 @@
-//! The one driver of all local passes. It reads a graph and writes the next, so no pass ever
-//! edits: what is not written is gone, and nothing can go stale.
+//! The driver of all local passes. It reads a graph and writes the next one, so no pass edits in
+//! place: dead nodes are not copied, and no analysis becomes stale.
 
 use super::{
     Builds, Fitting, Graph, NewNode, Node, NodeId, Outputs, RegionId, Site, Uses, ValueId,
@@ -20,59 +20,63 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// graph.
 pub type Rule<'r> = &'r dyn Fn(&mut Site<'_>, &Node) -> Option<Outputs>;
 
-/// Looks at a node before it is copied. The arguments after the node are what is left to do after it,
-/// the region that it is copied to, and the outputs of the region in the old graph.
+/// Inspects a node before it is copied. The arguments after the node are the remaining work, the
+/// region that the node is copied to, and the outputs of the region in the old graph.
 pub type Hook<'h> = &'h dyn Fn(&mut Rewrite<'_>, NodeId, &[Todo], RegionId, &[ValueId]) -> Next;
 
-/// What is still to be done for a region.
+/// Remaining work in a region.
 #[derive(Clone, Copy)]
 pub enum Todo {
-    /// A node is to be copied.
+    /// Copies a node.
     Node(NodeId),
-    /// The outputs of a node are what its region gives, whose nodes were copied in its place.
+    /// Replaces the outputs of a node by those of its region, whose nodes were copied in its place.
     Results(NodeId, RegionId),
 }
 
-/// What a [`Hook`] did.
+/// The decision of a [`Hook`].
 pub enum Next {
-    /// Nothing: the node is to be copied.
+    /// The node is copied.
     Copy,
-    /// It wrote what stands for the node.
+    /// The hook has written a replacement of the node.
     Done,
-    /// It wrote what stands for all the rest, with these outputs of the region.
+    /// The hook has written the rest of the region, with these outputs.
     Finished(Vec<ValueId>),
 }
 
-/// A copy of a graph in the making.
+/// The copy of a graph under construction.
 pub struct Rewrite<'a> {
     /// The graph that is read.
     pub old: &'a Graph,
     /// The graph that is written.
     pub new: Graph,
-    /// What each value of the old graph is in the new one.
+    /// Maps each value of the old graph to the new one.
     pub to: Map<ValueId, ValueId>,
     renames: Renames,
     uses: Uses<'a>,
     rules: &'a [Rule<'a>],
     hook: Hook<'a>,
     changes: &'a dyn Changes,
-    /// What is wrong.
+    /// The errors.
     pub diagnostics: DiagnosticSink,
-    /// For each open region, what was computed already: the same again is the same value.
+    /// The values computed so far in each open region, by CSE key.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
     fitting: Fitting<RegionId>,
 }
 
-/// Copies what the outputs need, asking the hook and then each rule in iteration for something better.
+/// Copies the nodes that the outputs need, applying the hook and then each rule in turn.
+///
+/// # Errors
+///
+/// Invalid nodes of the new graph.
 pub fn rewrite(old: &Graph, hook: Hook<'_>, rules: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
     let mut cx = Rewrite::new(old, hook, rules);
     cx.body();
     cx.finish()
 }
 
-/// Copies what makes `output` of `inputs` into a graph whose inputs these are, with the types
-/// given; one that is a constant is used as such. What else it is made of becomes further inputs,
-/// which are given beside it: what nothing in `old` makes, and what is drawn at random.
+/// Copies the nodes that compute `output` from `inputs` into a graph with these inputs, of the
+/// given types; an input with a constant is replaced by it. Other values that the nodes need become
+/// additional inputs, which are returned: values that no node of `old` computes, and random ones.
 pub fn extract(
     old: &Graph,
     inputs: &[(ValueId, Type, Option<Tensor>)],
@@ -98,8 +102,8 @@ pub fn extract(
     Ok((cx.finish()?, captures))
 }
 
-/// A graph of nothing but `node`, which is given values of `old`, its regions among them: constants,
-/// and what single nodes make of constants. It may also be a node that is not added yet.
+/// Returns a graph of `node` alone, with values of `old` as its inputs and captures: constants, and
+/// results of single nodes of constants. The node need not be part of the graph yet.
 pub fn alone(old: &Graph, node: &Node) -> Result<Graph, Diagnostics> {
     let mut cx = Rewrite::with(old, Uses::none(old), &copy_node, &[]);
     let into = cx.new.body;
@@ -161,7 +165,7 @@ pub fn copy_node(_: &mut Rewrite<'_>, _: NodeId, _: &[Todo], _: RegionId, _: &[V
     Next::Copy
 }
 
-/// Copies a graph with these changes.
+/// Copies a graph with changes.
 pub(super) fn copy_with(old: &Graph, changes: &dyn Changes) -> Result<Graph, Diagnostics> {
     let mut cx = Rewrite { changes, ..Rewrite::new(old, &copy_node, &[]) };
     cx.body();
@@ -181,8 +185,8 @@ impl Builds for Rewrite<'_> {
 }
 
 impl<'a> Rewrite<'a> {
-    /// Copies what the outputs of `function` need to the end of `into`, with `arguments` for its
-    /// inputs, and gives those outputs.
+    /// Copies the nodes that the outputs of `function` need to the end of `into`, with `arguments`
+    /// as its inputs, and returns those outputs.
     pub fn call(
         &mut self,
         function: &Graph,
@@ -204,7 +208,7 @@ impl<'a> Rewrite<'a> {
         outputs
     }
 
-    /// An empty copy of `old`.
+    /// Creates an empty copy of `old`.
     fn new(old: &'a Graph, hook: Hook<'a>, rules: &'a [Rule<'a>]) -> Rewrite<'a> {
         Rewrite::with(old, Uses::of(old), hook, rules)
     }
@@ -244,33 +248,34 @@ impl<'a> Rewrite<'a> {
         self.region(self.old.body, self.new.body);
     }
 
-    /// Copies what `from` needs into `into`; the inputs are known already.
+    /// Copies the nodes that `from` needs to `into`, whose inputs are mapped already.
     pub fn region(&mut self, from: RegionId, into: RegionId) {
         let outputs = self.inline(from, into);
         self.new.set_outputs(into, outputs);
     }
 
-    /// Copies what the outputs of `from` need to the end of `into`, and gives those outputs.
+    /// Copies the nodes that the outputs of `from` need to the end of `into`, and returns those
+    /// outputs.
     pub fn inline(&mut self, from: RegionId, into: RegionId) -> Vec<ValueId> {
         self.rest(&self.todo(from), into, self.outputs(from))
     }
 
-    /// What a region gives.
+    /// Returns the outputs of a region.
     fn outputs(&self, region: RegionId) -> &'a [ValueId] {
         self.changes.outputs(region).unwrap_or(&self.old[region].outputs)
     }
 
-    /// The nodes of a region, in the order in which they are copied.
+    /// Returns the nodes of a region, in the order of the copy.
     fn nodes(&self, region: RegionId) -> &'a [NodeId] {
         self.changes.nodes(region).unwrap_or(&self.old[region].nodes)
     }
 
-    /// The value of the old graph that is used where `id` was.
+    /// Returns the value of the old graph that replaces `id`.
     fn source(&self, id: ValueId) -> ValueId {
         self.changes.source(id)
     }
 
-    /// What a value is called in the new graph.
+    /// Returns the name of a value in the new graph.
     fn name(&self, id: ValueId) -> String {
         self.changes.name(id).unwrap_or(&self.old[id].name).to_owned()
     }
@@ -286,17 +291,17 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// What is to be done for the outputs of a region.
+    /// Returns the work for the outputs of a region.
     pub fn todo(&self, region: RegionId) -> Vec<Todo> {
         self.todo_for(region, self.outputs(region))
     }
 
-    /// What is to be done in a region for some values.
+    /// Returns the work in a region for some values.
     pub fn todo_for(&self, region: RegionId, wanted: &[ValueId]) -> Vec<Todo> {
         self.live(region, wanted).into_iter().map(Todo::Node).collect()
     }
 
-    /// Does `todo` at the end of `into`, and gives what `outputs` are in the new graph.
+    /// Does the work at the end of `into`, and returns `outputs` in the new graph.
     pub fn rest(&mut self, todo: &[Todo], into: RegionId, outputs: &[ValueId]) -> Vec<ValueId> {
         self.seen.push(HashMap::new());
         let mut finished = None;
@@ -321,14 +326,14 @@ impl<'a> Rewrite<'a> {
         finished.unwrap_or_else(|| outputs.iter().map(|&id| self.value(id)).collect())
     }
 
-    /// Says that the outputs of a node are what its region gives.
+    /// Maps the outputs of a node to those of its region.
     fn results(&mut self, node: NodeId, region: RegionId) {
         let results: Outputs =
             self.old[region].outputs.iter().map(|&id| Some(self.value(id))).collect();
         self.stand_for(node, &results);
     }
 
-    /// Says what stands for the inputs of a region in the new graph.
+    /// Maps the inputs of a region to values of the new graph.
     pub fn give(&mut self, region: RegionId, given: &[ValueId]) {
         let old = self.old;
         for (&input, &to) in old[region].inputs.iter().zip(given) {
@@ -339,7 +344,7 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Says what stands for the outputs of a node in the new graph.
+    /// Maps the outputs of a node to values of the new graph.
     pub fn stand_for(&mut self, node: NodeId, outputs: &[Option<ValueId>]) {
         let (old, settled) = (self.old, self.old.settled_by(node));
         for (&from, &to) in old[node].outputs.iter().zip(outputs) {
@@ -350,7 +355,7 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Adds a node, and takes in what is wrong with it where it is sure to run.
+    /// Adds a node, and collects its errors if it always runs.
     pub fn add(&mut self, into: RegionId, new: NewNode<'_>) -> NodeId {
         let (id, result) = self.new.node(into, new);
         if into == self.new.body {
@@ -359,8 +364,8 @@ impl<'a> Rewrite<'a> {
         id
     }
 
-    /// The nodes of a region that these values need: for their elements, or for the sizes that they
-    /// settle. What is a constant needs none.
+    /// Returns the nodes of a region that these values need, for elements or for sizes. A constant
+    /// needs none.
     fn live(&self, region: RegionId, wanted: &[ValueId]) -> Vec<NodeId> {
         let old = self.old;
         let mut needed: HashSet<ValueId> = HashSet::new();
@@ -369,7 +374,7 @@ impl<'a> Rewrite<'a> {
             needed.insert(output);
             old[output].symbols(&mut sizes);
         }
-        // A value that other uses refer to is needed wherever it is made.
+        // A value that other uses refer to is needed wherever it is defined.
         needed.extend(self.changes.sources());
         let mut nodes = Vec::new();
         for &id in self.nodes(region).iter().rev() {
@@ -391,7 +396,7 @@ impl<'a> Rewrite<'a> {
         nodes
     }
 
-    /// What a value of the old graph is in the new one.
+    /// Returns a value of the old graph in the new one.
     pub fn value(&mut self, id: ValueId) -> ValueId {
         let id = self.source(id);
         if let Some(&new) = self.to.get(id) {
@@ -400,14 +405,14 @@ impl<'a> Rewrite<'a> {
         let value = &self.old[id];
         let new = match &value.constant {
             Some(tensor) => self.new.constant(&self.name(id), tensor.clone()),
-            // A value that nothing defines was found wrong before.
+            // An undefined value has been reported before.
             None => self.new.value(&value.name, value.ty.clone()),
         };
         self.to.insert(id, new);
         new
     }
 
-    /// Copies one node, or what a rule has in its place, to the end of `into`.
+    /// Copies one node, or the replacement of a rule, to the end of `into`.
     pub fn node(&mut self, id: NodeId, into: RegionId) {
         let old = &self.old[id];
         let inputs: Vec<_> = old.inputs.iter().map(|id| id.map(|id| self.value(id))).collect();
@@ -441,7 +446,7 @@ impl<'a> Rewrite<'a> {
         })
     }
 
-    /// The names of a node's outputs.
+    /// Returns the names of a node's outputs.
     fn names(&self, old: &Node) -> Vec<Option<String>> {
         old.outputs.iter().map(|id| id.map(|id| self.name(id))).collect()
     }
@@ -487,7 +492,7 @@ impl<'a> Rewrite<'a> {
         };
         for &from in &old.regions {
             let build = |cx: &mut Self, types: &[Type]| Ok(cx.inner_region(from, types, settled));
-            // What is wrong is said when the node is added.
+            // The errors are reported when the node is added.
             drop(fit(self, &mut new, from, build));
         }
         new.regions
@@ -510,7 +515,7 @@ impl<'a> Rewrite<'a> {
         into
     }
 
-    /// Takes over the symbols of an input's type.
+    /// Adds the symbols of an input's type.
     fn symbols_of(&mut self, input: ValueId) {
         let mut symbols = BTreeSet::new();
         self.old[input].symbols(&mut symbols);

@@ -1,39 +1,39 @@
-//! What a rule of a pass is given.
+//! The context of a rewrite rule.
 
 use super::{Graph, NewNode, Node, Op, RegionId, ValueId};
 use crate::{dim::Dim, ty::Type};
 use std::rc::Rc;
 
-/// What replaces the outputs of a node, in the graph that is written.
+/// The values of the new graph that replace the outputs of a node.
 pub type Outputs = Vec<Option<ValueId>>;
 
-/// Where a rule writes, and what it may ask.
+/// The context of a rewrite rule: the new graph, and facts about the node.
 pub struct Site<'a> {
     /// The graph that is written.
     pub graph: &'a mut Graph,
-    /// The region at whose end nodes are added.
+    /// The region to whose end nodes are added.
     pub region: RegionId,
-    /// How often each input's value is used in the graph that is read.
+    /// The number of uses of each input's value in the old graph.
     pub(super) uses: &'a [usize],
     /// The names of the outputs.
     pub(super) names: &'a [Option<String>],
 }
 
 impl Site<'_> {
-    /// How often the value of input `i` is used, by this node and by others.
+    /// Returns the number of uses of the value of input `i`, by this node and by others.
     pub fn uses(&self, i: usize) -> usize {
         self.uses.get(i).copied().unwrap_or(0)
     }
 
-    /// The node that makes `value` in this very region.
+    /// Returns the node of this region that computes `value`.
     pub fn producer(&self, value: ValueId) -> Option<&Node> {
         let id = self.graph[value].producer?;
-        // A region's nodes are in the order in which they were added, so in that of their ids.
+        // The nodes of a region are sorted by id, because they are added in order.
         let here = self.graph[self.region].nodes.binary_search(&id);
         here.is_ok().then(|| &self.graph[id])
     }
 
-    /// Adds `op` on these inputs, for what is to stand in place of `node`; it has one output.
+    /// Adds `op` on these inputs for the replacement of `node`; returns its only output.
     pub fn before(
         &mut self,
         node: &Node,
@@ -47,7 +47,7 @@ impl Site<'_> {
         self.graph[id].outputs[0]
     }
 
-    /// Adds `op`, which has so many outputs, likewise.
+    /// Adds `op` with several outputs for the replacement of `node`.
     pub fn several_before<const N: usize>(
         &mut self,
         node: &Node,
@@ -63,12 +63,12 @@ impl Site<'_> {
         made.try_into().ok()
     }
 
-    /// The names of the outputs of the node that is to be replaced.
+    /// Returns the names of the outputs of the node to replace.
     pub fn names(&self) -> &[Option<String>] {
         self.names
     }
 
-    /// Adds `op` on these inputs in place of `node`.
+    /// Replaces `node` by `op` on these inputs.
     pub fn replace(
         &mut self,
         node: &Node,
@@ -83,8 +83,8 @@ impl Site<'_> {
     }
 }
 
-/// Whether outputs have the shapes of these types, as far as both are known. Arithmetic of which a
-/// rule knows the operators alone may stretch its result: `Mul(x, c)` has the axes of `c`, too.
+/// Whether outputs have the shapes of these types, as far as both are known. A rule that matches
+/// operators only may broadcast its result: `Mul(x, c)` has the axes of `c`, too.
 pub(super) fn have_shapes(
     graph: &Graph,
     outputs: &[Option<ValueId>],

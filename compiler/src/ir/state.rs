@@ -1,4 +1,4 @@
-//! The lowering of state: inputs and outputs between one run and the next.
+//! Lowers states, which one run passes to the next.
 
 use super::{
     Graph, Held, ValueId,
@@ -15,13 +15,13 @@ use crate::{
 use std::collections::BTreeSet;
 
 impl State<'_> {
-    /// Where a run finds a state, in memory that is the state's for good.
+    /// Returns the port of a state at the start of a run, in memory of its own.
     pub(super) fn found(&mut self, held: Held) -> Result<Port> {
         let (input, _) = ends(self.graph, held);
         let at = |diagnostic: Diagnostic| diagnostic.within(place(self.graph, input));
         let [found, next] = types(self.graph, held).map_err(at)?;
         let most = |ty: &TensorType| self.bound(ty).map_err(at);
-        // What a variable becomes is as large as it is, or refused.
+        // A variable keeps its size; another size is an error.
         let is_variable = self.graph.interface.learns;
         let capacity = most(found)?.max(if is_variable { 0 } else { most(next)? });
         let name = &self.graph[input].name;
@@ -35,7 +35,7 @@ impl State<'_> {
         Ok(port)
     }
 
-    /// The greatest number of elements of a state.
+    /// Returns the upper bound of a state's number of elements.
     fn bound(&self, ty: &TensorType) -> Result<usize> {
         let most = self.upper(&ty.len()).and_then(|most| usize::try_from(most).ok());
         most.ok_or_else(|| {
@@ -44,7 +44,7 @@ impl State<'_> {
         })
     }
 
-    /// What bounds a size.
+    /// Returns the options that would bound a size.
     fn bounding(&self, len: &Dim) -> String {
         let mut symbols = BTreeSet::new();
         len.symbols(&mut symbols);
@@ -63,7 +63,7 @@ impl State<'_> {
         }
     }
 
-    /// What a run makes of a state, and what makes sure that the next run finds it.
+    /// Returns the port of a state at the end of a run, and adds what passes it to the next run.
     pub(super) fn next(
         &mut self,
         held: Held,
@@ -85,7 +85,7 @@ impl State<'_> {
         let mut operand = self.operand(output)?;
         let home = operand.buffer == found.operand.buffer && operand.start.known() == Some(0);
         if !home && self.held.contains(&operand.buffer) {
-            // Another state may be handed on first.
+            // Another state may be written first.
             let to = self.like(&name, &operand);
             steps.push(Step::Call(self.copy(&name, operand, to.clone())));
             operand = to;
@@ -105,7 +105,7 @@ fn ends(graph: &Graph, held: Held) -> (ValueId, Option<ValueId>) {
     (body.inputs[held.input], held.output.map(|output| body.outputs[output]))
 }
 
-/// The model's name for what a state becomes: the value may have come to have another.
+/// Returns the model's name of the next state; the value may have another name.
 fn name(graph: &Graph, held: Held) -> &str {
     let (input, output) = ends(graph, held);
     let given = held.output.and_then(|number| graph.info.outputs.get(number));
@@ -116,7 +116,7 @@ fn place(graph: &Graph, input: ValueId) -> String {
     format!("state {}", quoted(&graph[input].name))
 }
 
-/// The types of both ends of a state, which must fit together.
+/// Returns the types of both ends of a state, which must be compatible.
 fn types(graph: &Graph, held: Held) -> Result<[&TensorType; 2]> {
     let (input, output) = ends(graph, held);
     let [found, next] = [&graph[input], &graph[output.unwrap_or(input)]];

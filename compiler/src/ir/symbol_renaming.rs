@@ -1,5 +1,5 @@
-//! What sizes are called in a copy of a graph: a symbol is named anew where the node that settles it
-//! is copied, and what operators say of sizes must follow.
+//! Renames symbols in a copy of a graph: a symbol gets a new name where the node that defines it is
+//! copied, and symbolic sizes in operators must follow.
 
 use super::Op;
 use crate::{
@@ -11,15 +11,15 @@ use std::{
     rc::Rc,
 };
 
-/// What stands for the symbols of the graph that is read. What is not named stands for itself.
+/// The renamed symbols. Other symbols keep their names.
 #[derive(Clone, Default)]
 pub(super) struct Renames {
     to: HashMap<Symbol, Dim>,
 }
 
 impl Renames {
-    /// Takes in that what is of type `old` is of type `new` in the copy; only symbols of `settled`
-    /// are named anew.
+    /// Records that type `old` became type `new` in the copy; only symbols in `settled` are
+    /// renamed.
     pub fn types(&mut self, settled: &BTreeSet<Symbol>, old: &Type, new: &Type) {
         if settled.is_empty() || old.sizes().len() != new.sizes().len() {
             return;
@@ -32,7 +32,7 @@ impl Renames {
         }
     }
 
-    /// Takes in that `old` are called `new` in the copy.
+    /// Records that the symbols `old` became `new` in the copy.
     pub fn symbols(&mut self, old: &[Symbol], new: &[Symbol]) {
         if old.len() == new.len() {
             let each = old.iter().cloned().zip(new.iter().map(|name| Dim::symbol(name)));
@@ -40,7 +40,7 @@ impl Renames {
         }
     }
 
-    /// The operator in the copy.
+    /// Returns the operator with renamed symbols.
     pub fn op(&self, op: &Rc<dyn Op>) -> Rc<dyn Op> {
         let named = op.with_sizes(&|dim| dim.rename(&|name| self.to.get(name).cloned()));
         named.unwrap_or_else(|| op.clone())
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn sizes_are_those_that_they_were_when_they_were_simplified() {
-        // Simplifying makes sizes of the shapes, so the loop inside is there for its size alone, and
-        // what it settles is called something else in each copy.
+        // Simplification replaces shapes by sizes, so the inner loop matters for its size only, and
+        // each copy defines another symbol.
         let model = "<ir_version: 10, opset_import: [\"\" : 21]>
             g (float[2] x, int64 n, bool c) => (float[m] last, float[k] other, int64[t, 3] all)
             {

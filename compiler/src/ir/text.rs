@@ -1,11 +1,11 @@
-//! The graph in ONNX's own text syntax (the specification's `Syntax.md`), with the inferred type
-//! of each node's outputs as a comment.
+//! The graph in ONNX's textual syntax (the specification's `Syntax.md`), with the inferred types of
+//! each node's outputs as a comment.
 
 use super::{Attribute, Attributes, Graph, Node, RegionId, ValueId};
 use crate::tensor::Tensor;
 use std::fmt;
 
-/// Constants of at most so many elements are printed in full.
+/// The most elements of a constant that is printed completely.
 const SMALL: usize = 16;
 
 impl fmt::Display for Graph {
@@ -76,7 +76,7 @@ impl Graph {
     }
 }
 
-/// A name as an identifier of the syntax, quoted where it is none.
+/// Formats a name as an identifier of the syntax, quoted if necessary.
 fn name(text: &str) -> String {
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let first = text.chars().next().is_some_and(|c| !c.is_ascii_digit());

@@ -1,10 +1,10 @@
-//! Walks over a graph, and the uses of its values.
+//! Traversal of a graph, and the uses of its values.
 
 use super::{Graph, Node, NodeId, RegionId, ValueId};
 use std::collections::HashMap;
 
 impl Graph {
-    /// The nodes of a region in order, each before those of its own regions.
+    /// Returns the nodes of a region in order, each before the nodes of its own regions.
     pub fn walk(&self, region: RegionId) -> impl Iterator<Item = (NodeId, &Node)> {
         let mut found = Vec::new();
         self.collect(region, &mut found);
@@ -18,12 +18,12 @@ impl Graph {
         }
     }
 
-    /// The node of that name, the first in order where several have it.
+    /// Returns the first node called `name`.
     pub fn node_named(&self, name: &str) -> Option<(NodeId, &Node)> {
         self.walk(self.body).find(|(_, node)| node.name == name)
     }
 
-    /// The value of that name, the first in order where several have it.
+    /// Returns the first value called `name`.
     pub fn value_named(&self, name: &str) -> Option<ValueId> {
         self.values().find(|(_, value)| value.name == name).map(|(id, _)| id)
     }
@@ -52,12 +52,12 @@ pub struct Uses<'a> {
 }
 
 impl<'a> Uses<'a> {
-    /// No uses, for a graph of which nobody asks.
+    /// Creates an empty table, for a graph whose uses do not matter.
     pub(super) fn none(graph: &'a Graph) -> Uses<'a> {
         Uses { nodes: HashMap::new(), regions: HashMap::new(), graph }
     }
 
-    /// The uses of every value in `graph`.
+    /// Collects the uses of every value of `graph`.
     pub fn of(graph: &'a Graph) -> Uses<'a> {
         let mut uses = Uses { nodes: HashMap::new(), regions: HashMap::new(), graph };
         uses.region(graph.body);
@@ -77,18 +77,18 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// How often a value is used, by nodes and as what a region gives.
+    /// Returns the number of uses of a value, by nodes and as outputs of regions.
     pub fn count(&self, value: ValueId) -> usize {
         self.nodes(value).count() + self.regions(value).count()
     }
 
-    /// The nodes that use a value; one that does so twice is named twice.
+    /// Returns the nodes that use a value, once per use.
     pub fn nodes(&self, value: ValueId) -> impl Iterator<Item = (NodeId, &'a Node)> {
         let (ids, graph) = (self.nodes.get(&value), self.graph);
         ids.into_iter().flatten().map(move |&id| (id, &graph[id]))
     }
 
-    /// The regions that give a value; one that does so twice is named twice.
+    /// Returns the regions that output a value, once per output.
     pub fn regions(&self, value: ValueId) -> impl Iterator<Item = RegionId> {
         self.regions.get(&value).into_iter().flatten().copied()
     }

@@ -1,4 +1,4 @@
-//! Which values share memory: outputs that are views of inputs, and inputs that are made inside an
+//! Shared memory: outputs that are views of inputs, and inputs that are computed inside of an
 //! output.
 
 use super::{Graph, Node, RegionId, ValueId};
@@ -9,19 +9,19 @@ use crate::{
     ty::{TensorType, axis_from_front},
 };
 
-/// Which values lie inside others.
+/// The values that are views of others.
 #[derive(Default)]
 pub(super) struct Homes {
-    /// The value that holds this one, and the first element there.
+    /// The value that contains each view, and the offset of the view.
     holder: Map<ValueId, (ValueId, Dim)>,
 }
 
-/// How an operator says which values share memory.
+/// The context in which an operator reports shared memory.
 pub struct Views<'a> {
     graph: &'a Graph,
     node: &'a Node,
     homes: &'a mut Homes,
-    /// The region in which each value is made.
+    /// The region in which each value is defined.
     made_in: &'a Map<ValueId, RegionId>,
     region: RegionId,
 }
@@ -47,7 +47,7 @@ impl Homes {
         }
     }
 
-    /// The value that holds `value` and lies in none itself, and the first element there.
+    /// Returns the value whose memory contains `value`, and the offset in it.
     pub(super) fn find(&self, mut value: ValueId) -> (ValueId, Dim) {
         let mut start = Dim::from(0);
         while let Some((holder, offset)) = self.holder.get(value) {
@@ -57,73 +57,73 @@ impl Homes {
     }
 }
 
-/// The value in whose memory `value` lies, and the first element there.
+/// Returns the value whose memory contains `value`, and the offset in it.
 pub fn home(graph: &Graph, value: ValueId) -> (ValueId, Dim) {
     Homes::of(graph).find(value)
 }
 
 impl<'a> Views<'a> {
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &'a Node {
         self.node
     }
 
-    /// The tensor type of input `i`, where it is known.
+    /// Returns the tensor type of input `i`, if it is known.
     pub fn ty(&self, i: usize) -> Option<&'a TensorType> {
         self.graph[self.node.input(i)?].ty.as_tensor()
     }
 
-    /// The tensor type of output `i`, where it is known.
+    /// Returns the tensor type of output `i`, if it is known.
     pub fn output_ty(&self, i: usize) -> Option<&'a TensorType> {
         self.graph[self.node.output(i)?].ty.as_tensor()
     }
 
-    /// The elements of output `i` as sizes, where they are known as such.
+    /// Returns the elements of output `i`, if they are known as size expressions.
     pub fn known_output(&self, i: usize) -> Option<&'a [Dim]> {
         self.graph[self.node.output(i)?].known.as_deref()
     }
 
-    /// The elements of input `i` as sizes, where they are known as such.
+    /// Returns the elements of input `i`, if they are known as size expressions.
     pub fn known(&self, i: usize) -> Option<&'a [Dim]> {
         self.graph[self.node.input(i)?].known.as_deref()
     }
 
-    /// The axis counted from the front, which inferring the types saw to be one of `rank`.
+    /// Returns the axis counted from the front; inference has checked that it is one of `rank`.
     pub fn axis(&self, axis: i64, rank: usize) -> usize {
         axis_from_front(axis, rank)
     }
 
-    /// The number of inputs.
+    /// Returns the number of inputs.
     pub fn inputs(&self) -> usize {
         self.node.inputs.len()
     }
 
-    /// The number of outputs.
+    /// Returns the number of outputs.
     pub fn outputs(&self) -> usize {
         self.node.outputs.len()
     }
 
-    /// The elements of input `i`, where they are known numbers.
+    /// Returns the elements of input `i`, if they are known integers.
     pub fn ints(&self, i: usize) -> Option<Vec<i64>> {
         self.graph[self.node.input(i)?].ints()
     }
 
-    /// Says that output `i` is the elements of input `j` from `start` on.
+    /// Makes output `i` a view of input `j`, from element `start` on.
     pub fn view(&mut self, i: usize, j: usize, start: Dim) {
         if let (Some(output), Some(input)) = (self.node.output(i), self.node.input(j)) {
             self.homes.holder.insert(output, (input, start));
         }
     }
 
-    /// Says that input `j` could be made inside output `i`, from `start` on. It will be, where
-    /// the node before it makes it in the same region and nothing else holds it.
+    /// Allows input `j` to be computed inside of output `i`, from element `start` on. It is, if a
+    /// node of the same region computes it and no other value contains it.
     pub fn within(&mut self, j: usize, i: usize, start: Dim) {
         if let (Some(input), Some(output)) = (self.node.input(j), self.node.output(i)) {
             self.place(input, output, start, self.region);
         }
     }
 
-    /// Says that input `j` of region `r` lies where output `i` does.
+    /// Places input `j` of region `r` in the memory of output `i`.
     pub fn region_input_is_output(&mut self, r: usize, j: usize, i: usize) {
         let input = self.graph[self.node.regions[r]].inputs.get(j).copied();
         if let (Some(input), Some(output)) = (input, self.node.output(i)) {
@@ -131,7 +131,7 @@ impl<'a> Views<'a> {
         }
     }
 
-    /// Says that input `j` of region `r` is the elements of input `i` from `start` on.
+    /// Makes input `j` of region `r` a view of input `i`, from element `start` on.
     pub fn region_input_is_part(&mut self, r: usize, j: usize, i: usize, start: Dim) {
         let input = self.graph[self.node.regions[r]].inputs.get(j).copied();
         if let (Some(input), Some(given)) = (input, self.node.input(i)) {
@@ -139,12 +139,12 @@ impl<'a> Views<'a> {
         }
     }
 
-    /// The sizes that are settled when the node runs.
+    /// Returns the symbols that the node defines.
     pub fn binds(&self) -> &'a [Symbol] {
         &self.node.binds
     }
 
-    /// Says that result `j` of region `r` could be made inside output `i`.
+    /// Allows result `j` of region `r` to be computed inside of output `i`.
     pub fn result_within(&mut self, r: usize, j: usize, i: usize) {
         let region = self.node.regions[r];
         let result = self.graph[region].outputs.get(j).copied();
@@ -160,15 +160,14 @@ impl<'a> Views<'a> {
         };
         let free = self.graph[value].constant.is_none() && !self.homes.holder.contains(value);
         let here = self.made_in.get(value) == Some(&region);
-        // A symbol may be settled only after the value is made.
+        // A symbol may be defined only after the value is computed.
         let settled = start.known().is_some();
         if free && here && settled && fixed(value) && fixed(holder) {
             self.homes.holder.insert(value, (holder, start));
         }
     }
 
-    /// Whether the value that the input `j` lies in may be looked at as output, by its number of
-    /// elements.
+    /// Whether the value that contains input `j` has the number of elements of the output.
     pub fn same_len(&self, i: usize, j: usize) -> bool {
         match (self.output_ty(i), self.ty(j)) {
             (Some(output), Some(input)) => output.len() == input.len(),
