@@ -15,8 +15,8 @@ use std::{
 type Wrap<'g> = Box<dyn Fn(&mut Site<'_>, ValueId) -> Result<ValueId> + 'g>;
 type Replace<'g> = Box<dyn Fn(&mut Site<'_>, &Node) -> Option<Outputs> + 'g>;
 
-/// Changes to a graph. All ids are those of the graph as it is; [`Edit::finish`] gives the graph
-/// as it is to be. A node whose outputs nobody uses any more is gone: that is how one is removed.
+/// Edits of a graph. All ids refer to the graph before the edits; [`Edit::finish`] returns the new
+/// graph. To remove a node, replace the uses of its outputs: dead nodes are dropped.
 ///
 /// ```
 /// use onnxc::{dtype::DType, Spec, ir::{Edit, Graph}, ty::Type};

@@ -16,108 +16,108 @@ use std::{
 };
 
 ids! {
-    /// Names a value of a graph.
+    /// The id of a value of a graph.
     ValueId
-    /// Names a node of a graph.
+    /// The id of a node of a graph.
     NodeId
-    /// Names a region of a graph.
+    /// The id of a region of a graph.
     RegionId
 }
 
-/// What a model computes.
+/// A model as a graph.
 #[derive(Clone)]
 pub struct Graph {
     values: Arena<ValueId, Value>,
     nodes: Arena<NodeId, Node>,
     regions: Arena<RegionId, Region>,
-    /// The region that is the model itself.
+    /// The body of the model.
     pub body: RegionId,
-    /// The sizes known only when the model runs.
+    /// The sizes that are known only at run time.
     pub symbols: BTreeMap<Symbol, Known>,
-    /// What the model says about itself.
+    /// The metadata of the model.
     pub info: Rc<Info>,
-    /// How it is called.
+    /// The interface of the model.
     pub interface: Rc<Interface>,
 }
 
-/// What is computed once.
+/// A value, which is computed once.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// What the model calls it.
+    /// The name in the model.
     pub name: String,
     /// Its type.
     pub ty: Type,
-    /// Its elements, where they are known. Nothing is then left to run for it.
+    /// The elements of a constant, which needs no run-time computation.
     pub constant: Option<Tensor>,
-    /// Its elements as sizes, for a tensor of whole numbers (or `bool`) of at most one axis.
+    /// The elements as size expressions, for a tensor of integers (or `bool`) of rank 0 or 1.
     pub known: Option<Vec<Dim>>,
-    /// Likewise, where only some of them are known.
+    /// The elements as size expressions, where only some of them are known.
     pub partly: Option<Vec<Option<Dim>>>,
-    /// The node that makes it.
+    /// The node that computes the value.
     pub producer: Option<NodeId>,
 }
 
-/// An operator at work.
+/// A node: one use of an operator.
 #[derive(Clone)]
 pub struct Node {
-    /// What the model calls it, or its first output's name.
+    /// The name in the model, or the name of the first output.
     pub name: String,
     /// The operator.
     pub op: Rc<dyn Op>,
-    /// What it is given; `None` for an optional input left out.
+    /// The inputs; `None` for an omitted optional input.
     pub inputs: Vec<Option<ValueId>>,
-    /// What it makes; `None` for an optional output left out.
+    /// The outputs; `None` for an omitted optional output.
     pub outputs: Vec<Option<ValueId>>,
     /// The subgraphs of control flow.
     pub regions: Vec<RegionId>,
-    /// The sizes that are settled when it runs.
+    /// The symbols that the node defines.
     pub binds: Vec<Symbol>,
-    /// What the sizes must fulfil.
+    /// The conditions on sizes that the node requires.
     pub checks: Vec<Check>,
-    /// What is wrong with it. In a branch that is never taken this does no harm.
+    /// The node's error, which does no harm in a branch that is never taken.
     pub fault: Option<Diagnostic>,
-    /// What the model says about it.
+    /// The documentation and metadata.
     pub notes: Rc<Notes>,
 }
 
-/// What a model says about a node that means nothing to a compiler.
+/// The documentation and metadata of a node, which do not affect compilation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// The documentation.
     pub doc: String,
-    /// Anything else, as key and value.
+    /// Metadata, as key and value.
     pub metadata: Vec<(String, String)>,
 }
 
 /// A list of nodes with inputs and outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Region {
-    /// What the model calls it.
+    /// The name in the model.
     pub name: String,
-    /// What it is given.
+    /// The inputs.
     pub inputs: Vec<ValueId>,
-    /// What it does, in order.
+    /// The nodes, in topological order.
     pub nodes: Vec<NodeId>,
-    /// What it gives.
+    /// The outputs.
     pub outputs: Vec<ValueId>,
 }
 
-/// A node about to be added.
+/// A node to add.
 pub struct NewNode<'a> {
-    /// What the model calls it.
+    /// The name.
     pub name: &'a str,
     /// The operator.
     pub op: Rc<dyn Op>,
-    /// What it is given.
+    /// The inputs; `None` for an omitted optional input.
     pub inputs: Vec<Option<ValueId>>,
-    /// The names of what it makes; `None` for an optional output left out.
+    /// The names of the outputs; `None` for an omitted optional output.
     pub outputs: &'a [Option<String>],
     /// The subgraphs of control flow.
     pub regions: Vec<RegionId>,
 }
 
 impl Graph {
-    /// A graph without nodes.
+    /// Creates a graph without nodes.
     pub fn new(info: Rc<Info>) -> Graph {
         let mut regions = Arena::default();
         let body = regions.push(Region { name: info.name.clone(), ..Region::default() });
@@ -132,20 +132,20 @@ impl Graph {
         }
     }
 
-    /// A graph without nodes for a model of that name, over the newest operators.
+    /// Creates a graph without nodes for a model called `name`, over the newest operator sets.
     pub fn named(name: &str) -> Graph {
         Graph::new(Rc::new(Info { name: name.to_owned(), ..Info::default() }))
     }
 
-    /// Adds a value that no node makes.
+    /// Adds a value that no node computes.
     pub fn value(&mut self, name: &str, ty: Type) -> ValueId {
         let name = name.to_owned();
         let (constant, known, partly, producer) = (None, None, None, None);
         self.values.push(Value { name, ty, constant, known, partly, producer })
     }
 
-    /// Adds a value that is given to `region`. Symbols that the model's inputs have in their types
-    /// are sizes known only when the model runs.
+    /// Adds an input of `region`. Symbols in the types of the model's inputs become sizes that are
+    /// known only at run time.
     pub fn input(&mut self, region: RegionId, name: &str, ty: Type) -> ValueId {
         if region == self.body {
             self.free(&ty);
@@ -155,8 +155,8 @@ impl Graph {
         id
     }
 
-    /// Takes the symbols of a type for sizes that are known only when the model runs, and called as
-    /// the symbols are, where nothing is known of them yet.
+    /// Declares the symbols of a type as sizes that are known only at run time, unless they are
+    /// declared already.
     fn free(&mut self, ty: &Type) {
         let mut symbols = BTreeSet::new();
         ty.symbols(&mut symbols);
@@ -180,24 +180,23 @@ impl Graph {
         self.regions.push(Region { name: name.to_owned(), ..Region::default() })
     }
 
-    /// Says what a region gives.
+    /// Sets the outputs of a region.
     pub fn set_outputs(&mut self, region: RegionId, outputs: Vec<ValueId>) {
         self.regions[region].outputs = outputs;
     }
 
-    /// Calls a value differently.
+    /// Renames a value.
     pub fn rename(&mut self, value: ValueId, name: &str) {
         self.values[value].name = name.to_owned();
     }
 
-    /// Says something about a node.
+    /// Sets the documentation and metadata of a node.
     pub fn note(&mut self, node: NodeId, notes: Rc<Notes>) {
         self.nodes[node].notes = notes;
     }
 
-    /// Adds a node at the end of `region`, with its outputs, whose types its operator infers.
-    /// Where it finds something wrong, the node is added all the same, with outputs of unknown
-    /// type, so that what comes after can be looked at too.
+    /// Adds a node at the end of `region` with its outputs, whose types the operator infers. A node
+    /// with an error is added with outputs of unknown type, so that later nodes are checked, too.
     pub fn node(&mut self, region: RegionId, new: NewNode<'_>) -> (NodeId, Result) {
         let mut cx = Infer::new(self, &new);
         let inferred = new.op.infer(&mut cx);
@@ -241,7 +240,7 @@ impl Graph {
         (id, result)
     }
 
-    /// The types of what region `i` of a node about to be added is given.
+    /// Returns the input types of region `i` of a node to add.
     pub fn region_inputs(&mut self, new: &NewNode<'_>, i: usize) -> Result<Vec<Type>> {
         let mut cx = Infer::new(self, new);
         let types = match new.op.region_inputs(i, &mut cx) {
@@ -253,7 +252,7 @@ impl Graph {
         types
     }
 
-    /// A graph without nodes, but with what is known of some values of this one: to try a node on.
+    /// Returns an empty graph with copies of some values, in which a node can be tried.
     pub fn alone(&self, inputs: &[Option<ValueId>]) -> (Graph, Vec<Option<ValueId>>) {
         let mut alone = Graph { symbols: self.symbols.clone(), ..Graph::new(self.info.clone()) };
         let copy = |id: &Option<ValueId>| {
@@ -264,7 +263,7 @@ impl Graph {
         (alone, inputs)
     }
 
-    /// Adds a node with one output, and gives that; for passes, which only write nodes that fit.
+    /// Adds a node with one output and returns the output; for passes, whose nodes are valid.
     pub fn add(
         &mut self,
         region: RegionId,
@@ -284,37 +283,37 @@ impl Graph {
         Ok(self[id].outputs[0].expect("the output was named"))
     }
 
-    /// The node that makes a value.
+    /// Returns the node that computes a value.
     pub fn producer(&self, value: ValueId) -> Option<&Node> {
         self[value].producer.map(|id| &self[id])
     }
 
-    /// All values, in order.
+    /// Returns all values, in order.
     pub fn values(&self) -> impl Iterator<Item = (ValueId, &Value)> {
         self.values.iter()
     }
 
-    /// All nodes of all regions, in order.
+    /// Returns all nodes of all regions, in order.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.nodes.iter()
     }
 
-    /// All regions, in order.
+    /// Returns all regions, in order.
     pub fn regions(&self) -> impl Iterator<Item = (RegionId, &Region)> {
         self.regions.iter()
     }
 
-    /// The region, where the id is one of this graph.
+    /// Returns a region, if the id belongs to this graph.
     pub fn get_region(&self, id: RegionId) -> Option<&Region> {
         self.regions.get(id)
     }
 
-    /// Whether a node of `region` itself is sure to be refused when it runs.
+    /// Whether a node of `region` itself always ends with an error.
     pub fn is_faulty(&self, region: RegionId) -> bool {
         self[region].nodes.iter().any(|&id| self[id].fault.is_some())
     }
 
-    /// Whether a node of `region` itself settles a symbol of `dim`.
+    /// Whether a node of `region` itself defines a symbol of `dim`.
     pub fn settles(&self, region: RegionId, dim: &Dim) -> bool {
         let mut symbols = BTreeSet::new();
         dim.symbols(&mut symbols);
@@ -322,18 +321,17 @@ impl Graph {
         self[region].nodes.iter().any(settles)
     }
 
-    /// What `region` uses of the regions around it: the nodes' inputs and the outputs that
-    /// nothing inside it makes, constants left out.
+    /// Returns the values of outer regions that `region` uses, without constants.
     pub fn captures(&self, region: RegionId) -> Vec<ValueId> {
         let (mut inside, mut used) = (HashSet::new(), Vec::new());
         self.mentions(region, &mut inside, &mut used);
-        // Each stands once, where it is used first.
+        // Each is listed once, at its first use.
         used.retain(|&id| self[id].constant.is_none() && inside.insert(id));
         used
     }
 
-    /// The nodes that make `output` of the values in `cuts`, in order, and what else they make it
-    /// of: what no node makes, and what is drawn at random.
+    /// Returns the nodes that compute `output` from the values in `cuts`, in order, and the other
+    /// values that they need: those that no node computes, and random ones.
     pub fn makers(
         &self,
         cuts: &HashSet<ValueId>,
@@ -358,14 +356,14 @@ impl Graph {
         (nodes, others)
     }
 
-    /// What a node uses: its inputs, and what its regions take from around them.
+    /// Returns the inputs of a node and the captures of its regions.
     pub fn used_by(&self, node: NodeId) -> Vec<ValueId> {
         let node = &self[node];
         let captures = node.regions.iter().flat_map(|&region| self.captures(region));
         node.inputs.iter().flatten().copied().chain(captures).collect()
     }
 
-    /// Adds the symbols of the sizes that a node works with to `found`.
+    /// Adds the symbols in the sizes that a node uses to `found`.
     pub fn symbols_of(&self, node: NodeId, found: &mut BTreeSet<Symbol>) {
         let node = &self[node];
         for &id in node.inputs.iter().chain(&node.outputs).flatten() {
@@ -383,7 +381,7 @@ impl Graph {
         }
     }
 
-    /// Adds the symbols that the nodes of a region settle to `found`.
+    /// Adds the symbols that the nodes of a region define to `found`.
     pub fn settled_in(&self, region: RegionId, found: &mut BTreeSet<Symbol>) {
         for &id in &self[region].nodes {
             found.extend(self.settled_by(id));
@@ -391,7 +389,7 @@ impl Graph {
         }
     }
 
-    /// The symbols that a node settles itself.
+    /// Returns the symbols that a node itself defines.
     pub fn settled_by(&self, node: NodeId) -> BTreeSet<Symbol> {
         let node = &self[node];
         let (mut inside, mut outside) = (BTreeSet::new(), BTreeSet::new());
@@ -401,7 +399,7 @@ impl Graph {
         if !inside.is_empty() {
             node.inputs.iter().flatten().for_each(|&id| self[id].symbols(&mut outside));
         }
-        // What a loop hands from iteration to iteration may change its size.
+        // The size of a loop-carried value may change.
         inside.retain(|symbol| !outside.contains(symbol));
         inside.extend(node.binds.iter().cloned());
         inside
@@ -452,12 +450,12 @@ impl Graph {
     }
 }
 
-/// Where a node is, for people.
+/// Returns the location of a node, for messages.
 pub(super) fn location(name: &str, op: &dyn Op) -> String {
     format!("node {} ({})", quoted(name), op.label())
 }
 
-/// The elements of a small tensor of whole numbers, as sizes.
+/// Returns the elements of a small integer tensor as size expressions.
 fn known_elements(tensor: &Tensor) -> Option<Vec<Dim>> {
     const MOST: usize = 1024;
     let fits = tensor.shape.len() <= 1 && tensor.len() <= MOST;
@@ -482,13 +480,13 @@ indexed!(NodeId nodes Node);
 indexed!(RegionId regions Region);
 
 impl Value {
-    /// Adds the symbols of the sizes that are known of it to `found`.
+    /// Adds the symbols of the value's sizes and elements to `found`.
     pub fn symbols(&self, found: &mut BTreeSet<Symbol>) {
         self.ty.symbols(found);
         self.known.iter().flatten().for_each(|dim| dim.symbols(found));
     }
 
-    /// The elements, where they are known numbers.
+    /// Returns the elements, if they are known integers.
     pub fn ints(&self) -> Option<Vec<i64>> {
         if let Some(ints) = self.constant.as_ref().and_then(Tensor::ints) {
             return Some(ints);
@@ -498,29 +496,29 @@ impl Value {
 }
 
 impl Node {
-    /// The inputs, where there are `N` and none is left out.
+    /// Returns the inputs, if there are `N` and all are present.
     pub fn inputs<const N: usize>(&self) -> Option<[ValueId; N]> {
         let inputs: Option<Vec<ValueId>> = self.inputs.iter().copied().collect();
         inputs?.try_into().ok()
     }
 
-    /// Input `i`, where it is given.
+    /// Returns input `i`, if it is present.
     pub fn input(&self, i: usize) -> Option<ValueId> {
         self.inputs.get(i).copied().flatten()
     }
 
-    /// Output `i`, where it is wanted.
+    /// Returns output `i`, if it is used.
     pub fn output(&self, i: usize) -> Option<ValueId> {
         self.outputs.get(i).copied().flatten()
     }
 
-    /// Where the node is, for people.
+    /// Returns the location of the node, for messages.
     pub fn location(&self) -> String {
         location(&self.name, &*self.op)
     }
 }
 
-/// For tests and messages: ids print as numbers.
+/// Formats the id as a number, for tests and messages.
 impl std::fmt::Display for ValueId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.index())

@@ -1,4 +1,4 @@
-//! What an operator may ask when it infers the types of its outputs.
+//! The context in which an operator infers the types of its outputs.
 
 use super::{Graph, NewNode, RegionId, ValueId};
 use crate::{
@@ -11,15 +11,15 @@ use crate::{
 };
 use std::{collections::BTreeSet, ops::Range};
 
-/// Types, or why there are none.
+/// Types, or the reason why there are none.
 pub type Inferred<T = Vec<Type>> = Result<T, Stop>;
 
-/// Why an operator infers no types.
+/// The reason why an operator infers no types.
 #[derive(Debug)]
 pub enum Stop {
-    /// An input's type is not known, so the outputs' types are not either.
+    /// The type of an input is unknown, and so are the types of the outputs.
     Unknown,
-    /// Something is wrong.
+    /// An error.
     Found(Diagnostic),
 }
 
@@ -29,7 +29,7 @@ impl From<Diagnostic> for Stop {
     }
 }
 
-/// The inputs of a node, and what its operator finds out beside the types of the outputs.
+/// The inputs of a node, and the facts that its operator infers besides the types of the outputs.
 pub struct Infer<'a> {
     graph: &'a Graph,
     inputs: &'a [Option<ValueId>],
@@ -38,20 +38,20 @@ pub struct Infer<'a> {
     finds: Finds,
 }
 
-/// What was found beside the types.
+/// The inferred facts besides the types.
 #[derive(Default)]
 pub(super) struct Finds {
-    /// The elements of outputs.
+    /// The elements of constant outputs.
     pub constants: Vec<(usize, Tensor)>,
-    /// The elements of outputs, as sizes.
+    /// The elements of outputs, as size expressions.
     pub known: Vec<(usize, Vec<Dim>)>,
-    /// Likewise, where only some are known.
+    /// The elements of outputs, where only some are known.
     pub partly: Vec<(usize, Vec<Option<Dim>>)>,
     /// New symbols.
     pub symbols: Vec<(Symbol, Known)>,
-    /// Those that running the node settles.
+    /// The symbols that the node defines.
     pub binds: Vec<Symbol>,
-    /// What sizes must fulfil.
+    /// The conditions on sizes.
     pub checks: Vec<Check>,
 }
 
@@ -65,27 +65,27 @@ impl<'a> Infer<'a> {
         self.finds
     }
 
-    /// The number of inputs, with those left out before the last one given.
+    /// Returns the number of inputs, omitted ones before the last included.
     pub fn inputs(&self) -> usize {
         self.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1)
     }
 
-    /// The number of inputs, with all that are left out.
+    /// Returns the number of inputs, all omitted ones included.
     pub fn given(&self) -> usize {
         self.inputs.len()
     }
 
-    /// The number of outputs, with those left out.
+    /// Returns the number of outputs, omitted ones included.
     pub fn outputs(&self) -> usize {
         self.outputs.len()
     }
 
-    /// Whether input `i` is given.
+    /// Whether input `i` is present.
     pub fn has(&self, i: usize) -> bool {
         self.value(i).is_some()
     }
 
-    /// The type of input `i`; a diagnostic where it is not given.
+    /// Returns the type of input `i`, which must be present.
     pub fn any(&self, i: usize) -> Inferred<&'a Type> {
         let Some(id) = self.value(i) else {
             let message = format!("input {i} is missing, which the operator always wants");
@@ -94,7 +94,7 @@ impl<'a> Infer<'a> {
         Ok(&self.graph[id].ty)
     }
 
-    /// The tensor type of input `i`; stops where it is not known yet, or is no tensor.
+    /// Returns the tensor type of input `i`; stops if it is unknown or not a tensor.
     pub fn ty(&self, i: usize) -> Inferred<&'a TensorType> {
         match self.any(i)? {
             Type::Tensor(ty) => Ok(ty),
@@ -106,7 +106,7 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// The type of the tensors of input `i`, which must be a sequence of such.
+    /// Returns the element type of input `i`, which must be a sequence of tensors.
     pub fn sequence(&self, i: usize) -> Inferred<&'a Type> {
         match self.any(i)? {
             Type::Unknown => Err(Stop::Unknown),
@@ -117,17 +117,17 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// The tensor type of input `i`, where it is given.
+    /// Returns the tensor type of input `i`, if it is present.
     pub fn optional(&self, i: usize) -> Inferred<Option<&'a TensorType>> {
         if self.has(i) { self.ty(i).map(Some) } else { Ok(None) }
     }
 
-    /// The sizes of input `i`.
+    /// Returns the shape of input `i`.
     pub fn shape(&self, i: usize) -> Inferred<&'a [Dim]> {
         Ok(&self.ty(i)?.shape)
     }
 
-    /// The tensor type of input `i`, whose element must be one of `allowed`.
+    /// Returns the tensor type of input `i`, whose element type must be one of `allowed`.
     pub fn of(&self, i: usize, allowed: &[DType]) -> Inferred<&'a TensorType> {
         let ty = self.ty(i)?;
         if allowed.contains(&ty.dtype) {
@@ -143,7 +143,7 @@ impl<'a> Infer<'a> {
         })
     }
 
-    /// The tensor type of input `i`, which must have `rank` axes.
+    /// Returns the tensor type of input `i`, which must have rank `rank`.
     pub fn ranked(&self, i: usize, rank: usize) -> Inferred<&'a TensorType> {
         let ty = self.ty(i)?;
         if ty.rank() == rank {
@@ -153,7 +153,7 @@ impl<'a> Infer<'a> {
         Err(self.diagnostic(Code::ShapeMismatch, message))
     }
 
-    /// Says that inputs `i` and `j` must have the same element type.
+    /// Requires inputs `i` and `j` to have the same element type.
     pub fn same_dtype(&self, i: usize, j: usize) -> Inferred<()> {
         let (a, b) = (self.ty(i)?.dtype, self.ty(j)?.dtype);
         if a == b {
@@ -163,28 +163,28 @@ impl<'a> Infer<'a> {
         Err(self.diagnostic(Code::TypeMismatch, message))
     }
 
-    /// The elements of input `i`, where it is a constant.
+    /// Returns input `i`, if it is a constant.
     pub fn constant(&self, i: usize) -> Option<&'a Tensor> {
         self.graph[self.value(i)?].constant.as_ref()
     }
 
-    /// The elements of input `i` as sizes, where they are known as such.
+    /// Returns the elements of input `i`, if they are known as size expressions.
     pub fn known(&self, i: usize) -> Option<&'a [Dim]> {
         self.graph[self.value(i)?].known.as_deref()
     }
 
-    /// The elements of input `i` as sizes, each where it is known as such.
+    /// Returns the elements of input `i` as size expressions, where they are known.
     pub fn partly(&self, i: usize) -> Option<Vec<Option<Dim>>> {
         let value = &self.graph[self.value(i)?];
         let all = || Some(value.known.as_ref()?.iter().cloned().map(Some).collect());
         all().or_else(|| value.partly.clone())
     }
 
-    /// The elements of these inputs as sizes, where all are known as such; those of an input of
-    /// one element are repeated, as broadcasting does.
+    /// Returns the elements of several inputs as size expressions, if all are known; the element of
+    /// an input with one element is repeated, as in broadcasting.
     pub fn all_known(&self, inputs: Range<usize>) -> Option<Vec<Vec<Dim>>> {
         let known: Vec<&[Dim]> = inputs.clone().map(|i| self.known(i)).collect::<Option<_>>()?;
-        // Rows and columns would be stretched to a matrix.
+        // A row and a column would broadcast to a matrix.
         let mut shapes = inputs.zip(&known).filter(|(_, known)| known.len() != 1);
         let first = shapes.next().map(|(i, _)| self.shape(i).ok());
         if shapes.any(|(i, _)| Some(self.shape(i).ok()) != first) {
@@ -198,12 +198,12 @@ impl<'a> Infer<'a> {
         known.iter().map(stretch).collect()
     }
 
-    /// The elements of input `i`, where they are known numbers.
+    /// Returns the elements of input `i`, if they are known integers.
     pub fn ints(&self, i: usize) -> Option<Vec<i64>> {
         self.graph[self.value(i)?].ints()
     }
 
-    /// The number of elements of input `i`, which must have one axis of a known size.
+    /// Returns the number of elements of input `i`, which must have one axis of a known size.
     pub fn count(&self, i: usize) -> Inferred<usize> {
         let shape = self.shape(i)?;
         let len: Dim = shape.iter().product();
@@ -217,19 +217,19 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// The types of what region `i` gives.
+    /// Returns the types of the outputs of region `i`.
     pub fn region_outputs(&self, i: usize) -> impl Iterator<Item = &'a Type> {
         let graph = self.graph;
         graph[self.regions[i]].outputs.iter().map(move |&id| &graph[id].ty)
     }
 
-    /// The types of what region `i` is given, where it was built already.
+    /// Returns the types of the inputs of region `i`, if it is built already.
     pub fn region_inputs(&self, i: usize) -> Option<Vec<Type>> {
         let region = &self.graph[*self.regions.get(i)?];
         Some(region.inputs.iter().map(|&id| self.graph[id].ty.clone()).collect())
     }
 
-    /// The types of what region `i` gives, where it was built already.
+    /// Returns the types of the outputs of region `i`, if it is built already.
     pub fn region_results(&self, i: usize) -> Vec<Type> {
         let Some(&region) = self.regions.get(i) else { return Vec::new() };
         self.graph[region].outputs.iter().map(|&id| self.graph[id].ty.clone()).collect()
@@ -240,35 +240,35 @@ impl<'a> Infer<'a> {
         stays_true(self.graph, self.regions[i], j, k)
     }
 
-    /// The symbols that running region `i` settles, which mean nothing outside.
+    /// Returns the symbols that region `i` defines, which have no meaning outside of it.
     pub fn settled_inside(&self, i: usize) -> BTreeSet<Symbol> {
         let mut settled = BTreeSet::new();
         self.graph.settled_in(self.regions[i], &mut settled);
         settled
     }
 
-    /// Whether running region `i` is sure to be refused.
+    /// Whether region `i` always ends with an error.
     pub fn region_is_faulty(&self, i: usize) -> bool {
         self.graph.is_faulty(self.regions[i])
     }
 
-    /// Whether a node of region `i` settles a symbol of `dim`.
+    /// Whether a node of region `i` defines a symbol of `dim`.
     pub fn region_settles(&self, i: usize, dim: &Dim) -> bool {
         self.graph.settles(self.regions[i], dim)
     }
 
-    /// Says that output `i` is this constant, so that nothing is left to run for it.
+    /// Makes output `i` a constant, which needs no run-time computation.
     pub fn set_constant(&mut self, i: usize, elements: Tensor) {
         self.finds.constants.push((i, elements));
     }
 
-    /// Says that output `i` has these sizes for elements.
+    /// Sets the elements of output `i` to size expressions.
     pub fn set_known(&mut self, i: usize, elements: Vec<Dim>) {
         self.finds.known.push((i, elements));
     }
 
-    /// Says likewise what arithmetic made of sizes, where it gave numbers and all of them are of the
-    /// element type: operators wrap around at the end of its range.
+    /// Sets the elements of output `i` to computed size expressions, if there are any and all are
+    /// in the range of the element type: operators wrap around beyond it.
     pub fn set_computed(&mut self, i: usize, dtype: DType, elements: Option<Vec<Dim>>) {
         let fits = |elements: &Vec<Dim>| elements.iter().all(|dim| self.fits(dim, dtype));
         if let Some(elements) = elements.filter(fits) {
@@ -276,8 +276,8 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// Whether a whole number is one of that element type, too. One that is not known counts as
-    /// such in `int32`, unless its bound is larger: who counts in it has no larger tensors.
+    /// Whether an integer is in the range of the element type. An unknown one is, for `int32`,
+    /// unless its bound is larger: a model that computes sizes in `int32` has no larger tensors.
     pub fn fits(&self, dim: &Dim, dtype: DType) -> bool {
         let Some((least, most)) = dtype.range() else { return false };
         match (dim.known(), dtype) {
@@ -287,12 +287,12 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// Says which elements output `i` has, where they are known as sizes.
+    /// Sets the known elements of output `i` to size expressions.
     pub fn set_partly(&mut self, i: usize, elements: Vec<Option<Dim>>) {
         self.finds.partly.push((i, elements));
     }
 
-    /// A size known only when the node runs, which is what settles it.
+    /// Creates a symbol of a data-dependent size, which the node defines.
     pub fn fresh(&mut self, hint: &str, max: Option<i64>) -> Dim {
         let name = self.unused(hint);
         let label = name.to_string();
@@ -301,7 +301,7 @@ impl<'a> Infer<'a> {
         Dim::symbol(&name)
     }
 
-    /// As many fresh sizes as `bounds`, each with its bound; named after the first output.
+    /// Creates a symbol for each of `bounds`, named after the first output.
     pub fn fresh_sizes(&mut self, bounds: impl IntoIterator<Item = Option<i64>>) -> Vec<Dim> {
         let name = self.outputs.iter().flatten().next().cloned().unwrap_or_default();
         let name = crate::ident::snake(&name);
@@ -309,8 +309,8 @@ impl<'a> Infer<'a> {
         sizes.map(|(i, max)| self.fresh(&format!("{name}_{i}"), max)).collect()
     }
 
-    /// The types of what `nodes` writes in place of the node, and all that is found out about it.
-    /// It is given a graph of its own, and what the node is given there.
+    /// Returns the types of the nodes that `nodes` writes in place of the node, with all inferred
+    /// facts. `nodes` receives a graph of its own with copies of the inputs.
     pub fn as_written(
         &mut self,
         nodes: impl FnOnce(&mut Graph, Vec<Option<ValueId>>) -> crate::diag::Result<Vec<ValueId>>,
@@ -330,7 +330,7 @@ impl<'a> Infer<'a> {
         Ok(outputs.iter().map(|&id| alone[id].ty.clone()).collect())
     }
 
-    /// The greatest that `dim` can be.
+    /// Returns the upper bound of `dim`.
     pub fn upper(&self, dim: &Dim) -> Option<i64> {
         let fresh = |name: &str| self.finds.symbols.iter().find(|(symbol, _)| &**symbol == name);
         dim.upper(&|name| match self.graph.symbols.get(name) {
@@ -339,8 +339,7 @@ impl<'a> Infer<'a> {
         })
     }
 
-    /// Says that two sizes must be equal; `what` they are stands in the diagnostic where they
-    /// cannot be.
+    /// Requires two sizes to be equal; `what` names them in the error.
     pub fn require_equal(&mut self, a: &Dim, b: &Dim, what: &str) -> Inferred<()> {
         if a == b && !a.is_too_long() {
             return Ok(());
@@ -353,7 +352,7 @@ impl<'a> Infer<'a> {
         Ok(())
     }
 
-    /// Says that `a` must not be smaller than `b`.
+    /// Requires `a` to be at least `b`.
     pub fn require_at_least(&mut self, a: &Dim, b: &Dim, what: &str) -> Inferred<()> {
         let difference = a - b;
         match difference.known() {
@@ -370,18 +369,18 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// Says that a number is the size of an axis, whose formula can be computed.
+    /// Requires a number to be a valid size, and its expression to be computable.
     pub fn require_size(&mut self, size: &Dim) -> Inferred<()> {
         let mut premises = Vec::new();
         size.premises(&mut premises);
-        // The innermost come first, for others are computed of them.
+        // Inner expressions first, because outer ones are computed from them.
         for (part, least) in premises.iter().rev().chain([&(size.clone(), 0)]) {
             self.require_at_least(part, &Dim::from(*least), "a size and its least")?;
         }
         Ok(())
     }
 
-    /// The common shape of several, by ONNX's multidirectional broadcasting.
+    /// Returns the broadcast shape of several shapes, by ONNX's multidirectional broadcasting.
     pub fn broadcast(&mut self, shapes: &[&[Dim]]) -> Inferred<Vec<Dim>> {
         let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
         let mut common = vec![Dim::from(1); rank];
@@ -399,7 +398,7 @@ impl<'a> Infer<'a> {
         Ok(common)
     }
 
-    /// The axis counted from the front, where `axis` is one of `rank` axes.
+    /// Returns the axis counted from the front; `axis` must be one of `rank` axes.
     pub fn axis(&self, name: &str, axis: i64, rank: usize) -> Inferred<usize> {
         let signed = rank as i64;
         if (-signed..signed).contains(&axis) {
@@ -409,7 +408,7 @@ impl<'a> Infer<'a> {
         Err(self.diagnostic(Code::BadAttribute, message))
     }
 
-    /// The axes counted from the front, each of `rank` axes and none twice.
+    /// Returns the axes counted from the front; they must be distinct axes of `rank`.
     pub fn axes(&self, name: &str, axes: &[i64], rank: usize) -> Inferred<Vec<usize>> {
         let mut found = Vec::new();
         for &axis in axes {
@@ -423,7 +422,7 @@ impl<'a> Infer<'a> {
         Ok(found)
     }
 
-    /// A diagnostic with the types of the inputs beside it.
+    /// Returns an error with the types of the inputs.
     pub fn diagnostic(&self, code: Code, message: impl Into<String>) -> Stop {
         let mut diagnostic = Diagnostic::new(code, message);
         for (i, id) in self.inputs.iter().enumerate() {
@@ -447,7 +446,7 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// A name like `hint` that no symbol has.
+    /// Returns an unused symbol with a name like `hint`.
     fn unused(&self, hint: &str) -> Symbol {
         let name = |n: usize| if n == 1 { hint.to_owned() } else { format!("{hint}_{n}") };
         let taken = |n: usize| {
@@ -455,7 +454,7 @@ impl<'a> Infer<'a> {
             self.graph.symbols.contains_key(&*name)
                 || self.finds.symbols.iter().any(|(symbol, _)| **symbol == *name)
         };
-        // Numbers are given one after the other, so the first one free is soon found.
+        // Numbers are assigned in order, so the first free one is found quickly.
         let (mut last, mut free) = (0, 1);
         while taken(free) {
             (last, free) = (free, 2 * free);

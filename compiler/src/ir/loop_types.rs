@@ -1,11 +1,10 @@
-//! Regions whose types are wide enough for what the iterations of a loop give each other: they are built
-//! again until they are.
+//! Fixed-point type inference of loop-carried values: a region is rebuilt with more general types
+//! until its results fit its inputs.
 //!
-//! A loop inside such a region is built again, too, whenever the region is. It then starts with the
-//! sizes open that were open the last time. So a loop is built once for each time that the region
-//! around it is, and once more for each size of its own that opens, of which there are only so many:
-//! loops inside each other take time that grows with their number's square, where without a memory
-//! it would double with each of them.
+//! A loop inside of such a region is rebuilt whenever the region is. It then starts with the sizes
+//! that were general in the last attempt. So a loop is built once per attempt of the region around
+//! it, plus once per size of its own that becomes general, and the work grows with the square of
+//! the nesting depth. Without that memory it would double with each level.
 
 use super::{Graph, NewNode, RegionId};
 use crate::{

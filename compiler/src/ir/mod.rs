@@ -1,15 +1,14 @@
-//! The graph: what a model computes, as ONNX says it, with the type of every value.
+//! The graph: what a model computes, in ONNX's terms, with the type of every value.
 //!
-//! A [`Graph`] owns values, nodes and regions, each named by its id. A *value* is made once, by a
-//! region's inputs, by a node, or as a constant (single assignment); its
-//! [`Type`](crate::ty::Type) is what its node's operator infers from the types of the node's
-//! inputs. A *node* is an operator ([`Op`]) with its inputs and outputs; the order of a region's
-//! nodes is a topological order. A *region* is the body of the model, or of a control-flow node;
-//! its nodes may use the values of the regions around it. Names are labels for people: after import
-//! nothing is looked up by name.
+//! A [`Graph`] owns values, nodes and regions, each identified by an id. A *value* is defined once:
+//! as an input of a region, as the output of a node, or as a constant (single assignment). The
+//! operator of its node infers its [`Type`](crate::ty::Type) from the types of the node's inputs. A
+//! *node* is an operator ([`Op`]) with its inputs and outputs; the nodes of a region are in
+//! topological order. A *region* is the body of the model or of a control-flow node; its nodes may
+//! use the values of outer regions. Names are labels: after import nothing is looked up by name.
 //!
 //! Nothing is edited in place. A pass reads one graph and writes the next, whose types are inferred
-//! anew as it is built, so no analysis can go stale.
+//! as it is built, so no analysis becomes stale.
 
 mod attribute;
 mod changes;

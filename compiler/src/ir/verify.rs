@@ -1,12 +1,12 @@
-//! The law of the graph. After every pass holds:
+//! The invariants of the graph, which hold after every pass:
 //!
-//! - every input of a node, and every output of a region, is a constant, or made before in the
-//!   same region or one around it;
-//! - a value is made once, and its producer makes it, unless it is a constant;
+//! - every input of a node, and every output of a region, is a constant, or defined before in the
+//!   same region or an outer one;
+//! - a value is defined once, and its producer defines it, unless it is a constant;
 //! - a constant has as many bytes as its type and shape say, and the type of its value;
 //! - elements known as sizes are as many as the value's type says;
-//! - a symbol that an operator names is one of the sizes of what is given or made before, in the same
-//!   region or one around it;
+//! - a symbol that an operator names is a size of a value defined before, in the same region or
+//!   an outer one;
 //! - a node has as many inputs of each region, and each region as many outputs, as its operator
 //!   infers types for (the types are inferred as the graph is built, so they hold by
 //!   construction).
@@ -22,7 +22,7 @@ use std::{
     collections::{BTreeSet, HashSet},
 };
 
-/// Finds every breach of the law, each with the node that it is in.
+/// Returns every violation of the invariants, each with its node.
 pub fn verify(graph: &Graph) -> Result<(), Diagnostics> {
     let mut verifier = Verifier {
         graph,
@@ -43,9 +43,9 @@ pub fn verify(graph: &Graph) -> Result<(), Diagnostics> {
 struct Verifier<'a> {
     graph: &'a Graph,
     diagnostics: DiagnosticSink,
-    /// The values that may be used here.
+    /// The values that are defined here.
     made: HashSet<ValueId>,
-    /// The sizes that operators may name here.
+    /// The symbols that operators may use here.
     settled: BTreeSet<Symbol>,
 }
 
@@ -84,12 +84,12 @@ impl Verifier<'_> {
         }
     }
 
-    /// Takes in the sizes of a value.
+    /// Adds the symbols of a value.
     fn settles(&mut self, id: ValueId) {
         self.graph[id].ty.symbols(&mut self.settled);
     }
 
-    /// Holds the sizes that an operator names against those that are settled.
+    /// Checks that the symbols of an operator are defined.
     fn named(&self, node: &Node) {
         let named = RefCell::new(BTreeSet::new());
         node.op.with_sizes(&|dim| {
