@@ -1,4 +1,4 @@
-//! Attributes: one value, of the type that is said, or a reference to an attribute of a function.
+//! Attributes: one value of the declared type, or a reference to an attribute of a function.
 
 use super::{
     attribute_types::kind_text,
@@ -33,7 +33,7 @@ pub(super) fn attributes<'p>(
     }
 }
 
-/// Checks an attribute apart from its name, and what lies in it.
+/// Checks an attribute except for its name, and its contents.
 pub(super) fn attribute<'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
@@ -52,7 +52,7 @@ pub(super) fn attribute<'p>(
     graphs.for_each(|graph| graph::nested(cx, unit, graph, scope));
 }
 
-/// Checks that there is one value, of the type that is said.
+/// Checks that there is one value, of the declared type.
 fn value(cx: &mut Context<'_>, ir_version: i64, proto: &AttributeProto) {
     let filled = filled(proto);
     if filled.len() > 1 {
@@ -84,7 +84,7 @@ fn value(cx: &mut Context<'_>, ir_version: i64, proto: &AttributeProto) {
             );
             cx.fault(Code::AttributeType, message);
         }
-        // Numbers, texts and lists that are missing are zero or empty.
+        // A missing number, text or list is zero or empty.
         None if is_message(kind) && !is_reference => {
             cx.fault(
                 Code::AttributeValue,
@@ -95,7 +95,7 @@ fn value(cx: &mut Context<'_>, ir_version: i64, proto: &AttributeProto) {
     }
 }
 
-/// Whether a value of that type is a message, which has no default.
+/// Whether a value of a type is a message, which has no default.
 fn is_message(kind: AttributeType) -> bool {
     use AttributeType::{Graph, SparseTensor, Tensor, TypeProto};
     matches!(kind, Graph | SparseTensor | Tensor | TypeProto)
@@ -134,7 +134,7 @@ fn reference(cx: &mut Context<'_>, proto: &AttributeProto) {
     }
 }
 
-/// The fields that hold a value, each with the type that it is for.
+/// Returns the fields that hold a value, each with its attribute type.
 fn filled(proto: &AttributeProto) -> Vec<(&'static str, AttributeType)> {
     let all = [
         (proto.f.is_some(), "f", AttributeType::Float),
@@ -156,7 +156,7 @@ fn filled(proto: &AttributeProto) -> Vec<(&'static str, AttributeType)> {
     filled.map(|(_, field, kind)| (field, kind)).collect()
 }
 
-/// The type of an attribute. Files of IR version 1 do not say it.
+/// Returns the type of an attribute. Files of IR version 1 do not declare it.
 pub fn kind(proto: &AttributeProto) -> AttributeType {
     match proto.r#type() {
         AttributeType::Undefined => {
@@ -166,7 +166,7 @@ pub fn kind(proto: &AttributeProto) -> AttributeType {
     }
 }
 
-/// Whether the attribute has one type, so that it can be held against what is wanted.
+/// Whether the attribute has one type, so that it can be compared with the expected one.
 pub(super) fn is_sound(proto: &AttributeProto) -> bool {
     let filled = filled(proto);
     let said = proto.r#type.and_then(|said| AttributeType::try_from(said).ok());

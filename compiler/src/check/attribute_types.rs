@@ -1,8 +1,8 @@
-//! The types of attributes and their names.
+//! Attribute types and their names.
 
 use onnxc_proto::attribute_proto::AttributeType;
 
-/// The types of attributes, and what they are called.
+/// Attribute types with their names.
 const KINDS: &[(AttributeType, &str)] = &[
     (AttributeType::Float, "float"),
     (AttributeType::Floats, "floats"),
@@ -20,12 +20,12 @@ const KINDS: &[(AttributeType, &str)] = &[
     (AttributeType::TypeProtos, "type_protos"),
 ];
 
-/// A type of attributes, for people.
+/// Returns the name of an attribute type, for messages.
 pub(super) fn kind_text(kind: AttributeType) -> &'static str {
     KINDS.iter().find(|(found, _)| *found == kind).map_or("of no type", |(_, name)| *name)
 }
 
-/// The type of attributes that is called so.
+/// Returns the attribute type of a name.
 pub(super) fn kind_of(text: &str) -> Option<AttributeType> {
     KINDS.iter().find(|(_, name)| *name == text).map(|(kind, _)| *kind)
 }

@@ -1,4 +1,4 @@
-//! Where the checker is, and what it has found.
+//! The location of the checker, and the diagnostics that it collects.
 
 use crate::diag::{Code, Diagnostic, quoted};
 use onnxc_proto::{
@@ -7,18 +7,18 @@ use onnxc_proto::{
 };
 use std::collections::HashSet;
 
-/// As many diagnostics are kept; nobody reads more, and a hostile model could cause millions.
+/// The most diagnostics that are kept; a hostile model could cause millions.
 const MOST: usize = 200;
 
 /// The outcome of checking a model.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// What was found, in the order of the file.
+    /// The diagnostics, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
     faulty: HashSet<usize>,
 }
 
-/// What is checked just now.
+/// The state of the checker.
 #[derive(Default)]
 pub(super) struct Context<'p> {
     places: Vec<Place<'p>>,
@@ -27,36 +27,36 @@ pub(super) struct Context<'p> {
     faulty: HashSet<usize>,
 }
 
-/// A part of a model that has others inside.
+/// A part of a model that contains others.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'p> {
     /// A graph.
     Graph(&'p GraphProto),
     /// A function.
     Function(&'p FunctionProto),
-    /// A node, and its number in its graph.
+    /// A node and its index in its graph.
     Node(&'p NodeProto, usize),
     /// An attribute of a node.
     Attribute(&'p AttributeProto),
-    /// A constant of a graph.
+    /// An initializer of a graph.
     Initializer(&'p TensorProto),
-    /// Likewise.
+    /// A sparse initializer of a graph.
     SparseInitializer(&'p SparseTensorProto),
-    /// What is declared of a value, and as what.
+    /// A declared value, and its role.
     Value(&'static str, &'p ValueInfoProto),
     /// A field.
     Field(&'static str),
-    /// One of a list, with its number.
+    /// An item of a list, with its index.
     Item(&'static str, usize),
 }
 
 impl Checked {
-    /// Whether something is wrong with this message of the model, so that it is to be passed over.
+    /// Whether a message of the model has an error, so that import skips it.
     pub fn is_faulty<M>(&self, message: &M) -> bool {
         self.faulty.contains(&address(message))
     }
 
-    /// The first diagnostic, where there is one.
+    /// Returns the first diagnostic as an error.
     pub fn into_first(self) -> Result<(), Diagnostic> {
         match self.diagnostics.into_iter().next() {
             None => Ok(()),
@@ -66,7 +66,7 @@ impl Checked {
 }
 
 impl<'p> Context<'p> {
-    /// Checks what lies inside `place`.
+    /// Runs a check inside of `place`.
     pub fn within<T>(&mut self, place: Place<'p>, check: impl FnOnce(&mut Self) -> T) -> T {
         self.places.push(place);
         let result = check(self);
@@ -74,7 +74,7 @@ impl<'p> Context<'p> {
         result
     }
 
-    /// Takes a diagnostic in; it is located where the checker is.
+    /// Adds a diagnostic, located at the current place.
     pub fn report(&mut self, diagnostic: Diagnostic) {
         self.mark();
         if self.diagnostics.len() == MOST {
@@ -86,34 +86,34 @@ impl<'p> Context<'p> {
             .push(located.fold(diagnostic, |diagnostic, place| diagnostic.within(place.text())));
     }
 
-    /// Says what is wrong.
+    /// Adds an error.
     pub fn fault(&mut self, code: Code, message: impl Into<String>) {
         self.report(Diagnostic::new(code, message));
     }
 
-    /// Says what is wrong, and what to do.
+    /// Adds an error with help.
     pub fn fault_with(&mut self, code: Code, message: impl Into<String>, help: &str) {
         self.report(Diagnostic::new(code, message).help(help));
     }
 
-    /// Marks the innermost part that the builder of the graph can pass over. It need not be said
-    /// that it is at fault: what it depends on was.
+    /// Marks the innermost part that import can skip, without an error of its own: the error that
+    /// it depends on is reported already.
     pub fn mark(&mut self) {
         let markable = self.places.iter().rev().find_map(|place| place.address());
         self.faulty.extend(markable);
     }
 
-    /// Whether diagnostics are still kept; who would search for long need not search otherwise.
+    /// Whether more diagnostics are kept; expensive searches for details are skipped otherwise.
     pub fn has_room(&self) -> bool {
         self.diagnostics.len() < MOST
     }
 
-    /// The number of diagnostics so far.
+    /// Returns the number of diagnostics so far.
     pub fn count(&self) -> usize {
         self.diagnostics.len() + self.left_out
     }
 
-    /// The function around the place, where there is one.
+    /// Returns the function around the place, if there is one.
     pub fn in_function(&self) -> Option<&'p FunctionProto> {
         self.places.iter().find_map(|place| match place {
             Place::Function(function) => Some(*function),
@@ -121,7 +121,7 @@ impl<'p> Context<'p> {
         })
     }
 
-    /// What was found.
+    /// Returns the result.
     pub fn finish(mut self) -> Checked {
         if let (Some(last), more @ 1..) = (self.diagnostics.last_mut(), self.left_out) {
             last.notes.push(format!("{more} more diagnostics are left out"));
@@ -151,7 +151,7 @@ impl Place<'_> {
         }
     }
 
-    /// The message, where the builder of the graph can do without it.
+    /// Returns the identity of the message, if import can skip it.
     fn address(self) -> Option<usize> {
         match self {
             Place::Node(node, _) => Some(address(node)),
@@ -164,20 +164,20 @@ impl Place<'_> {
     }
 }
 
-/// Where a node is, for people.
+/// Returns the location of a node, for messages.
 pub fn node_place(node: &NodeProto, i: usize) -> String {
     format!("{}, number {i}", node_name(node))
 }
 
-/// What a node is called, for people: by its own name, or by that of its first output.
+/// Returns the name of a node for messages: its own, or that of its first output.
 pub fn node_name(node: &NodeProto) -> String {
     let named = [node.name(), node.output.first().map_or("", String::as_str)];
     let name = named.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
     format!("node {} ({})", quoted(name), node.op_type())
 }
 
-/// Names a message of a model. The model is not changed while it is checked and built, so a
-/// message stays where it is.
+/// Returns the identity of a message. The model does not change while it is checked and imported,
+/// so its address is unique.
 fn address<M>(message: &M) -> usize {
     std::ptr::from_ref(message).addr()
 }

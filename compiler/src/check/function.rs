@@ -1,4 +1,4 @@
-//! Functions of a model: their signatures, what they import, and whom they call.
+//! Functions of a model: signatures, imported operator sets, and calls.
 
 use super::{
     attribute,
@@ -18,11 +18,11 @@ use crate::{
 use onnxc_proto::{AttributeProto, FunctionProto, NodeProto};
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 
-/// The most functions that a model may have, and how deep they may call each other: onnx's limits.
+/// The most functions of a model, and the greatest depth of calls: onnx's limits.
 const MOST: usize = 10_000;
 const DEEPEST: usize = 100;
 
-/// The functions of a model, which must differ and must not call each other without end.
+/// Checks the functions of a model, which must be distinct and must not be recursive.
 pub(super) fn functions<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto]) -> Functions<'p> {
     if list.len() > MOST {
         let message = format!("the model has {} functions, but {MOST} is the limit", list.len());
@@ -42,10 +42,10 @@ pub(super) fn functions<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto]) -> 
     functions
 }
 
-/// Walks from function to called function, without recursion, for chains may be long.
+/// Follows calls with an explicit stack, because chains may be long.
 fn calls<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto], functions: &Functions<'p>) {
     let address = |function: &FunctionProto| std::ptr::from_ref(function);
-    // How deep a function calls others; none while it is on the path.
+    // The call depth of each function; `None` while it is on the path.
     let mut depths: HashMap<*const FunctionProto, Option<usize>> = HashMap::new();
     let mut path: Vec<Caller<'p>> = Vec::new();
     let mut roots = list.iter();
@@ -84,7 +84,7 @@ fn calls<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto], functions: &Functi
     }
 }
 
-/// A function, whom of those that it calls are to be looked at, and how deep the others go.
+/// A function, the callees still to visit, and the depth of the others.
 struct Caller<'p> {
     function: &'p FunctionProto,
     open: Vec<&'p FunctionProto>,
@@ -99,14 +99,14 @@ impl<'p> Caller<'p> {
     }
 }
 
-/// How deep a function calls others, itself included.
+/// Returns the call depth of a function, itself included.
 fn depth<'p>(cx: &mut Context<'p>, caller: &Caller<'p>) -> usize {
     if caller.below < DEEPEST {
         return caller.below + 1;
     }
     let message = format!("functions call each other more than {DEEPEST} deep");
     cx.within(Place::Function(caller.function), |cx| cx.fault(Code::FunctionLimit, message));
-    // Those that call this one are not at fault for it.
+    // The error is not one of the callers.
     0
 }
 
@@ -120,7 +120,7 @@ fn cycle<'p>(cx: &mut Context<'p>, caller: &'p FunctionProto, callee: &'p Functi
     cx.within(Place::Function(caller), |cx| cx.fault_with(Code::RecursiveFunction, message, help));
 }
 
-/// Adds the functions that nodes call, those in graphs inside them, too.
+/// Adds the functions that nodes call, those in nested graphs included.
 fn callees_of<'p>(
     nodes: &'p [NodeProto],
     functions: &Functions<'p>,
@@ -147,7 +147,7 @@ pub(super) fn function<'p>(cx: &mut Context<'p>, model: &Model<'p>, function: &'
     });
 }
 
-/// Checks a function that belongs to no model.
+/// Checks a function without a model.
 pub(super) fn alone<'p>(cx: &mut Context<'p>, function: &'p FunctionProto) {
     let model = Model::none();
     cx.within(Place::Function(function), |cx| {
@@ -195,7 +195,7 @@ fn unique<'p>(cx: &mut Context<'_>, what: &str, names: impl Iterator<Item = &'p 
     }
 }
 
-/// Checks that no operator means something else in the function than in the model.
+/// Checks that no operator has different meanings in the function and the model.
 fn contradictions(
     cx: &mut Context<'_>,
     model: &Model<'_>,

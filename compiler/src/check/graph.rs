@@ -1,4 +1,4 @@
-//! Graphs: names, single assignment, order, and the scopes of graphs inside graphs.
+//! Graphs: names, single assignment, order, and nested scopes.
 
 use super::{
     context::{Context, Place},
@@ -14,7 +14,7 @@ use crate::diag::{Code, Diagnostic, quoted};
 use onnxc_proto::{GraphProto, NodeProto, TensorProto, TrainingInfoProto, ValueInfoProto};
 use std::collections::HashSet;
 
-/// Checks the graph of a model, and what it says of training.
+/// Checks the graph of a model and its training information.
 pub(super) fn main<'s, 'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
@@ -25,7 +25,7 @@ pub(super) fn main<'s, 'p>(
     scope
 }
 
-/// Checks a graph inside a node.
+/// Checks a graph in an attribute.
 pub(super) fn nested<'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
@@ -36,7 +36,7 @@ pub(super) fn nested<'p>(
     cx.within(Place::Graph(graph), |cx| content(cx, unit, graph, &mut scope));
 }
 
-/// Checks what lies in a graph.
+/// Checks the contents of a graph.
 pub(super) fn content<'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
@@ -76,7 +76,7 @@ fn input<'p>(cx: &mut Context<'p>, input: &'p ValueInfoProto, scope: &mut Scope<
     }
 }
 
-/// Whether a name of a training algorithm is one of the graph that it is to be one with.
+/// Whether a name of a training algorithm is also one of the graph that it is merged with.
 fn hides_inference(scope: &Scope<'_, '_>, name: &str) -> bool {
     let outer = scope.outer.filter(|_| scope.kind == Kind::Algorithm);
     outer.is_some_and(|outer| outer.taken(name).is_some())
@@ -119,7 +119,7 @@ fn initializers<'p>(
     }
 }
 
-/// Checks nodes in order, with what each may use.
+/// Checks nodes in order, with the names that each may use.
 pub(super) fn nodes<'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
@@ -144,7 +144,7 @@ pub(super) fn nodes<'p>(
 
 fn missing(cx: &mut Context<'_>, unit: Unit<'_, '_>, name: &str, scope: &Scope<'_, '_>) {
     let shown = quoted(name);
-    // The search takes time, which a hostile model could ask for again and again.
+    // The search takes time, and a hostile model could repeat it.
     let later = cx.has_room().then(|| scope.maker(name)).flatten();
     if let Some((number, is_here)) = later {
         let graph = if is_here { "" } else { " of the graph around this one" };

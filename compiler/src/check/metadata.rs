@@ -1,4 +1,4 @@
-//! Metadata: named text, each name once.
+//! Metadata: key–value pairs with distinct keys.
 
 use super::context::Context;
 use crate::diag::{Code, quoted};

@@ -56,21 +56,25 @@ use crate::diag::Diagnostic;
 use context::Context;
 use onnxc_proto::{FunctionProto, ModelProto, TensorProto};
 
-/// Holds a model against every rule.
+/// Checks a model against every rule.
 pub fn model(proto: &ModelProto) -> Checked {
     let mut cx = Context::default();
     model::model(&mut cx, proto);
     cx.finish()
 }
 
-/// Holds a function that belongs to no model against the rules.
+/// Checks a function without a model against the rules.
 pub fn function(proto: &FunctionProto) -> Checked {
     let mut cx = Context::default();
     function::alone(&mut cx, proto);
     cx.finish()
 }
 
-/// The first thing that is wrong with a tensor that belongs to no model.
+/// Checks a tensor without a model.
+///
+/// # Errors
+///
+/// The first violation.
 pub fn tensor(proto: &TensorProto) -> Result<(), Diagnostic> {
     let mut cx = Context::default();
     tensor::tensor(&mut cx, proto);

@@ -1,4 +1,4 @@
-//! The model as a whole: the version of its format, operator sets, metadata, devices.
+//! The model as a whole: format version, operator sets, metadata, devices.
 
 use super::{
     context::{Context, Place},
@@ -58,7 +58,7 @@ fn opsets(cx: &mut Context<'_>, proto: &ModelProto) -> Opsets {
             let help = "add the versions of the operator sets that the nodes are written for";
             cx.fault_with(Code::OpsetImport, "the model imports no operator set", help);
         } else if proto.ir_version() > 0 {
-            // Files of before operator sets had versions.
+            // Files from before operator sets had versions.
             return Opsets { versions: [(String::new(), 1)].into(), ..Opsets::default() };
         }
         return Opsets { unknown: true, ..Opsets::default() };

@@ -1,4 +1,4 @@
-//! Nodes: their operator, its domain and version, how many inputs and outputs it takes.
+//! Nodes: operator, domain, version, and the numbers of inputs and outputs.
 
 use super::{
     attribute,
@@ -17,7 +17,7 @@ use crate::{
 use onnxc_proto::{FunctionProto, NodeProto};
 use std::collections::HashSet;
 
-/// Checks a node apart from the names that it uses and defines.
+/// Checks a node except for the names that it uses and defines.
 pub(super) fn node<'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
@@ -38,7 +38,7 @@ pub(super) fn node<'p>(
             Some(function) => call(cx, node, function),
             None => operator(cx, node, version),
         },
-        // The node cannot be judged, and why is said elsewhere.
+        // The node cannot be checked, and the reason is reported already.
         Import::Unknown => cx.mark(),
         Import::Missing => {
             let importer = if cx.in_function().is_some() { "function" } else { "model" };
@@ -50,7 +50,7 @@ pub(super) fn node<'p>(
     }
 }
 
-/// Checks the call of a function of the model.
+/// Checks a call of a function of the model.
 fn call(cx: &mut Context<'_>, node: &NodeProto, function: &FunctionProto) {
     let sides = [
         ("inputs", node.input.len(), function.input.len()),
@@ -92,7 +92,7 @@ fn operator(cx: &mut Context<'_>, node: &NodeProto, version: i64) {
     self::attributes(cx, node, form, version);
 }
 
-/// What is wrong with the number of inputs, or that of outputs.
+/// Returns the error in the number of inputs or outputs.
 fn arity(what: &str, given: &[String], known: &[Parameter]) -> Option<String> {
     let (least, most) = signature::arity(known);
     let wanted = match most {
@@ -117,7 +117,7 @@ fn attributes(cx: &mut Context<'_>, node: &NodeProto, form: &Form, version: i64)
     let mut given = HashSet::new();
     for proto in node.attribute.iter().filter(|proto| given.insert(proto.name())) {
         let name = proto.name();
-        // ONNX reserves names with two underscores for tools.
+        // ONNX reserves names with two leading underscores for tools.
         if name.is_empty() || name.starts_with("__") {
             continue;
         }
@@ -186,7 +186,7 @@ fn removed(cx: &mut Context<'_>, domain: &str, name: &str, since: i64) {
     });
 }
 
-/// Checks how a node is spread over devices.
+/// Checks the distribution of a node over devices.
 fn devices(cx: &mut Context<'_>, unit: Unit<'_, '_>, node: &NodeProto) {
     for (i, configuration) in node.device_configurations.iter().enumerate() {
         cx.within(Place::Item("device configuration", i), |cx| {

@@ -8,27 +8,27 @@ use crate::{
 use onnxc_proto::OperatorSetIdProto;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The versions of the operator sets that nodes are bound to. `ai.onnx` is written as nothing.
+/// The versions of the imported operator sets. `ai.onnx` is the empty string.
 #[derive(Default)]
 pub(super) struct Opsets {
     pub versions: BTreeMap<String, i64>,
-    /// What was found at fault, so that nodes of these domains cannot be judged.
+    /// The domains whose import has an error, so that their nodes cannot be checked.
     pub faulty: BTreeSet<String>,
-    /// Whether so little is known that no node can be judged.
+    /// Whether no node can be checked.
     pub unknown: bool,
 }
 
-/// What the version of a domain is.
+/// The imported version of a domain.
 pub(super) enum Import {
-    /// The domain is imported in that version.
+    /// The domain is imported in this version.
     Version(i64),
-    /// It is not imported.
+    /// The domain is not imported.
     Missing,
-    /// It cannot be said; why is a diagnostic already.
+    /// The version is unknown because of an error that is reported already.
     Unknown,
 }
 
-/// The operator sets that a model or a function imports.
+/// Reads the operator sets that a model or a function imports.
 pub(super) fn imports(cx: &mut Context<'_>, list: &[OperatorSetIdProto]) -> Opsets {
     let mut opsets = Opsets::default();
     for import in list {
@@ -41,7 +41,7 @@ pub(super) fn imports(cx: &mut Context<'_>, list: &[OperatorSetIdProto]) -> Opse
             opsets.faulty.insert(domain.to_owned());
         }
         let before = opsets.versions.insert(domain.to_owned(), version);
-        // Exporters repeat themselves, but they must not contradict themselves.
+        // Exporters repeat imports, which is harmless unless they contradict each other.
         if let Some(before) = before.filter(|&before| before != version) {
             let message =
                 format!("the operator set {shown} is imported in versions {before} and {version}");
@@ -54,7 +54,7 @@ pub(super) fn imports(cx: &mut Context<'_>, list: &[OperatorSetIdProto]) -> Opse
 }
 
 impl Opsets {
-    /// The version of a domain.
+    /// Returns the version of a domain.
     pub fn version(&self, domain: &str) -> Import {
         let domain = canonical(domain);
         if self.unknown || self.faulty.contains(domain) {
@@ -63,7 +63,7 @@ impl Opsets {
         self.versions.get(domain).map_or(Import::Missing, |&version| Import::Version(version))
     }
 
-    /// The version of a domain, where it is imported and nothing is wrong with that.
+    /// Returns the version of a domain that is imported without errors.
     pub fn get(&self, domain: &str) -> Option<i64> {
         match self.version(domain) {
             Import::Version(version) => Some(version),

@@ -1,45 +1,45 @@
-//! The names that a graph sees.
+//! The names that are visible in a graph.
 
 use onnxc_proto::NodeProto;
 use std::collections::HashMap;
 
-/// The names that one graph defines, inside those around it.
+/// The names that a graph defines, within the scopes of outer graphs.
 pub(super) struct Scope<'s, 'p> {
     pub kind: Kind,
     pub names: HashMap<&'p str, Definition>,
-    /// The nodes of the graph, for those that are used too early.
+    /// The nodes of the graph, to find names that are used too early.
     nodes: &'p [NodeProto],
     pub outer: Option<&'s Scope<'s, 'p>>,
 }
 
-/// What a graph is of.
+/// The owner of a graph.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Of a model.
+    /// A model.
     Main,
-    /// Of a node's attribute.
+    /// An attribute of a node.
     Nested,
-    /// Of a function; no graph, but its nodes.
+    /// A function, which has nodes but no graph.
     Function,
-    /// Of a training algorithm, whose outer scope is that of the model's graph.
+    /// A training algorithm, whose outer scope is the model's graph.
     Algorithm,
-    /// The first values of training.
+    /// The initialization of training.
     Initialization,
 }
 
-/// How a name comes to mean something.
+/// The definition of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Definition {
-    /// As an input or an initializer.
+    /// An input or an initializer.
     Given,
-    /// As the output of the node of that number.
+    /// The output of the node with this index.
     Node(usize),
-    /// Not at all, which is a diagnostic already.
+    /// Missing, which is reported already.
     Missing,
 }
 
 impl<'s, 'p> Scope<'s, 'p> {
-    /// No name is defined.
+    /// Creates a scope without names.
     pub fn new(
         kind: Kind,
         nodes: &'p [NodeProto],
@@ -48,41 +48,40 @@ impl<'s, 'p> Scope<'s, 'p> {
         Scope { kind, names: HashMap::new(), nodes, outer }
     }
 
-    /// Takes a name that is given from outside.
+    /// Defines a name from outside of the graph.
     pub fn give(&mut self, name: &'p str) -> bool {
         self.names.insert(name, Definition::Given).is_none()
     }
 
-    /// Whether this graph or one around it defines a name.
+    /// Whether this graph or an outer one defines a name.
     pub fn sees(&self, name: &str) -> bool {
         self.defines(name) || self.outer.is_some_and(|outer| outer.sees(name))
     }
 
-    /// Whether this graph defines a name. One whose definition is missing counts, so that it is
-    /// missed but once.
+    /// Whether this graph defines a name. A missing definition counts, so that it is reported once.
     pub fn defines(&self, name: &str) -> bool {
         self.names.contains_key(name)
     }
 
-    /// Takes note that a name is missing, which is a diagnostic already.
+    /// Records that a name is missing, which is reported already.
     pub fn miss(&mut self, name: &'p str) {
         self.names.insert(name, Definition::Missing);
     }
 
-    /// The nodes of the graph, and of that which runs as one with it.
+    /// Returns the nodes of the graph, and of the graph that it is merged with.
     pub fn visible_nodes(&self) -> impl Iterator<Item = &'p NodeProto> + use<'p> {
         let outer = self.outer.filter(|_| self.kind == Kind::Algorithm);
         self.nodes.iter().chain(outer.map_or(&[][..], |outer| outer.nodes))
     }
 
-    /// The number of the node that makes a name, and whether it is a node of this very graph.
+    /// Returns the index of the node that defines a name, and whether it is a node of this graph.
     pub fn maker(&self, name: &str) -> Option<(usize, bool)> {
         let makes = |node: &NodeProto| node.output.iter().any(|output| output == name);
         let here = self.nodes.iter().position(makes).map(|i| (i, true));
         here.or_else(|| self.outer?.maker(name).map(|(i, _)| (i, false)))
     }
 
-    /// The definition of a name, and whether it is one of this very graph.
+    /// Returns the definition of a name, and whether it is in this graph.
     pub fn taken(&self, name: &str) -> Option<(Definition, bool)> {
         match self.names.get(name) {
             Some(Definition::Missing) => None,

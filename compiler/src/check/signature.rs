@@ -1,19 +1,19 @@
-//! What ONNX says of each version of each operator: its inputs, outputs, attributes and types.
+//! The signatures of all versions of ONNX's operators: inputs, outputs, attributes and types.
 
 use super::attribute_types::kind_of;
 use onnxc_proto::attribute_proto::AttributeType;
 use std::{collections::BTreeMap, sync::LazyLock};
 
-/// One version of an operator, or several that are alike.
+/// A signature of an operator, valid for one version or several.
 #[derive(Debug)]
 pub struct Signature {
     /// The versions of the operator set that changed the operator, in order.
     pub since: Vec<i64>,
-    /// What it takes, unless it was removed.
+    /// The parameters; `None` if the operator was removed.
     pub form: Option<Form>,
 }
 
-/// What an operator takes and gives.
+/// The parameters of an operator.
 #[derive(Debug, Default)]
 pub struct Form {
     /// The inputs.
@@ -22,51 +22,51 @@ pub struct Form {
     pub outputs: Vec<Parameter>,
     /// The attributes.
     pub attributes: Vec<Attribute>,
-    /// The types that stand for several.
+    /// The type constraints.
     pub constraints: Vec<Constraint>,
 }
 
-/// What a type of a form stands for.
+/// A type variable.
 #[derive(Clone, Debug)]
 pub struct Constraint {
-    /// What the specification calls it.
+    /// The name in the specification.
     pub name: &'static str,
-    /// The types allowed, as ONNX's text spells them.
+    /// The allowed types, in ONNX's textual syntax.
     pub types: Vec<&'static str>,
 }
 
-/// An input or output.
+/// An input or output parameter.
 #[derive(Debug)]
 pub struct Parameter {
-    /// What the specification calls it.
+    /// The name in the specification.
     pub name: &'static str,
-    /// Its type: the name of a constraint, or one as ONNX's text spells it.
+    /// The type: the name of a constraint, or a type in ONNX's textual syntax.
     pub ty: &'static str,
-    /// How often it may be given.
+    /// The number of arguments.
     pub times: Times,
-    /// Whether those that are given may differ in type.
+    /// Whether variadic arguments may differ in type.
     pub is_mixed: bool,
 }
 
-/// How often an input or output is given.
+/// The number of arguments of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// Always.
+    /// One.
     Once,
-    /// It may be left out.
+    /// One or none.
     Optional,
-    /// At least so often; only the last is of this kind.
+    /// At least this many; only of the last parameter.
     AtLeast(usize),
 }
 
 /// An attribute.
 #[derive(Debug)]
 pub struct Attribute {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its type.
+    /// The type.
     pub kind: AttributeType,
-    /// Whether it must be given.
+    /// Whether it is required.
     pub is_required: bool,
 }
 
@@ -75,8 +75,8 @@ type Operators = BTreeMap<&'static str, BTreeMap<&'static str, Vec<Signature>>>;
 
 static OPERATORS: LazyLock<Operators> = LazyLock::new(|| read(include_str!("operators.txt")));
 
-/// Every version of every operator, by domain (`ai.onnx` is written as nothing) and name; `None`
-/// where it was removed.
+/// Returns every version of every operator, by domain (`ai.onnx` is the empty string) and name;
+/// `None` where the operator was removed.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str, i64, Option<&'static Form>)> {
     let operators = OPERATORS.iter().flat_map(|(&domain, names)| {
         names.iter().map(move |(&name, signatures)| (domain, name, signatures))
@@ -93,12 +93,13 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str, i64, Option<&'
     })
 }
 
-/// Whether ONNX says which operators there are in a domain; `ai.onnx` is written as nothing.
+/// Whether ONNX specifies the operators of a domain; `ai.onnx` is the empty string.
 pub fn is_known(domain: &str) -> bool {
     matches!(domain, "" | "ai.onnx.ml" | "ai.onnx.preview" | "ai.onnx.preview.training")
 }
 
-/// Operators of the first operator sets that were never specified. Old files have them.
+/// Whether an operator is one of the first operator sets that was never specified. Old files use
+/// them.
 pub fn is_experiment(domain: &str, name: &str) -> bool {
     const NAMES: &[&str] = &[
         "ATen",
@@ -116,7 +117,8 @@ pub fn is_experiment(domain: &str, name: &str) -> bool {
     domain.is_empty() && NAMES.contains(&name)
 }
 
-/// What an operator is in a version of its operator set, and since which version it is that.
+/// Returns the signature of an operator in a version of its operator set, and the version that
+/// introduced it.
 pub fn find(domain: &str, name: &str, version: i64) -> Option<(i64, &'static Signature)> {
     let since = |signature: &'static Signature| {
         let since = signature.since.iter().copied().filter(|&since| since <= version).max()?;
@@ -125,17 +127,17 @@ pub fn find(domain: &str, name: &str, version: i64) -> Option<(i64, &'static Sig
     versions(domain, name).iter().filter_map(since).max_by_key(|(since, _)| *since)
 }
 
-/// The first version of the operator set that has an operator.
+/// Returns the first version of the operator set that has an operator.
 pub fn first_version(domain: &str, name: &str) -> Option<i64> {
     versions(domain, name).iter().flat_map(|signature| signature.since.iter().copied()).min()
 }
 
-/// The domain that has an operator of that name.
+/// Returns the domain that has an operator of this name.
 pub fn domain_of(name: &str) -> Option<&'static str> {
     OPERATORS.iter().find(|(_, names)| names.contains_key(name)).map(|(domain, _)| *domain)
 }
 
-/// The operator of a domain whose name is nearest to one that there is not.
+/// Returns the operator of a domain with the most similar name.
 pub fn nearest(domain: &str, name: &str) -> Option<&'static str> {
     const LONGEST: usize = 60;
     if name.len() > LONGEST {
@@ -151,7 +153,7 @@ fn versions(domain: &str, name: &str) -> &'static [Signature] {
     found.map_or(&[], Vec::as_slice)
 }
 
-/// How many letters must change, case aside, to make one name of the other.
+/// Returns the edit distance of two names, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {
@@ -187,10 +189,11 @@ fn read(text: &'static str) -> Operators {
     operators
 }
 
-/// The types that constraints allow, by number.
+/// The type sets of constraints, by index.
 type Sets = [Vec<&'static str>];
 
-/// One line of the table: `Name 1,7: x:T to:int64? -> y:T... | attribute:int required:ints! T=3`.
+/// Parses a line of the table: `Name 1,7: x:T to:int64? -> y:T... | attribute:int required:ints!
+/// T=3`.
 fn line(line: &'static str, sets: &Sets) -> Option<(&'static str, Signature)> {
     let (head, form) = line.split_once(": ")?;
     let (name, since) = head.split_once(' ')?;
@@ -234,7 +237,7 @@ fn attribute(text: &'static str) -> Option<Attribute> {
 }
 
 impl Signature {
-    /// What it takes, in a line for people.
+    /// Formats the signature in one line, for messages.
     pub fn text(&self, name: &str) -> String {
         let Some(form) = &self.form else { return format!("{name} was removed") };
         let list = |parameters: &[Parameter]| {
@@ -249,7 +252,7 @@ impl Signature {
     }
 }
 
-/// The fewest and the most that may be given; no limit where there is none.
+/// Returns the least and the greatest number of arguments; `None` for no limit.
 pub fn arity(parameters: &[Parameter]) -> (usize, Option<usize>) {
     let mut least = 0;
     for (i, parameter) in parameters.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Sparse tensors: values, where they are, and the shape of the whole.
+//! Sparse tensors: values, indices, and the shape of the whole.
 
 use super::{
     context::{Context, Place},
@@ -19,7 +19,7 @@ pub(super) fn sparse<'p>(cx: &mut Context<'p>, proto: &'p SparseTensorProto) {
             cx.within(Place::Field(field), |cx| tensor::tensor(cx, part));
         }
     }
-    // What is wrong with a part needs no second diagnostic for the whole.
+    // An error in a part is not reported again for the whole.
     if cx.count() == before
         && let Err(diagnostic) = whole(proto)
     {
@@ -64,7 +64,7 @@ fn whole(proto: &SparseTensorProto) -> Result {
     places(indices, &sizes)
 }
 
-/// Checks that the places lie inside the tensor, one behind the other.
+/// Checks that the indices are inside of the tensor and ascending.
 fn places(indices: &TensorProto, sizes: &[i64]) -> Result {
     let raw = indices.raw_data.as_deref().unwrap_or_default();
     let (raw, _) = raw.as_chunks();

@@ -1,4 +1,4 @@
-//! Tensors: the data against type and shape, in every field that can hold it.
+//! Tensors: data against type and shape, in every field that can hold data.
 
 use super::{context::Context, metadata::metadata};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use onnxc_proto::{TensorProto, tensor_proto::DataLocation};
 use std::collections::HashSet;
 
-/// Checks a tensor; the first fault is the one that is said, for the others follow.
+/// Checks a tensor; only the first violation is reported, because the others follow from it.
 pub(super) fn tensor(cx: &mut Context<'_>, proto: &TensorProto) {
     if let Err(diagnostic) = fault(proto) {
         cx.report(diagnostic);
@@ -39,7 +39,7 @@ fn fault(proto: &TensorProto) -> Result {
     }
 }
 
-/// The element type of that number.
+/// Returns the element type of a code.
 pub(super) fn dtype(code: i32) -> Result<DType> {
     DType::from_code(code).ok_or_else(|| match code {
         0 => found(Code::ElementType, "the tensor has no element type: `data_type` is missing"),
@@ -47,7 +47,7 @@ pub(super) fn dtype(code: i32) -> Result<DType> {
     })
 }
 
-/// The number of elements that sizes make.
+/// Returns the number of elements of a shape.
 pub(super) fn element_count(dims: &[i64]) -> Result<u64> {
     if let Some((axis, size)) = dims.iter().enumerate().find(|(_, size)| **size < 0) {
         return Err(found(
@@ -55,7 +55,7 @@ pub(super) fn element_count(dims: &[i64]) -> Result<u64> {
             format!("axis {axis} of the tensor has the size {size}"),
         ));
     }
-    // A size of 0 decides, whatever the others are.
+    // A size of 0 makes the product 0, whatever the others are.
     if dims.contains(&0) {
         return Ok(0);
     }
@@ -67,7 +67,7 @@ fn too_large(dims: &[i64]) -> Diagnostic {
     found(Code::TensorTooLarge, format!("a tensor of shape {dims:?} is larger than any memory"))
 }
 
-/// The bytes that the elements take in `raw_data`; strings are in none.
+/// Returns the length of the elements in `raw_data`, in bytes; strings are not stored there.
 fn byte_count(dtype: DType, len: u64) -> Result<u64> {
     let bits = u64::try_from(dtype.bits()).unwrap_or(u64::MAX);
     let bytes = len.checked_mul(bits).map(|bits| bits.div_ceil(8));
@@ -79,7 +79,7 @@ fn byte_count(dtype: DType, len: u64) -> Result<u64> {
     })
 }
 
-/// The fields that have data, and how many entries.
+/// Returns the fields that have data, with their numbers of entries.
 fn filled(proto: &TensorProto) -> Vec<(&'static str, usize)> {
     let all = [
         ("float_data", proto.float_data.len()),
@@ -148,7 +148,7 @@ fn stored(
     }
 }
 
-/// Refuses what is neither 0 nor 1 as a truth value.
+/// Refuses truth values other than 0 and 1.
 pub fn truths(elements: impl IntoIterator<Item = i32>) -> Result {
     match elements.into_iter().enumerate().find(|(_, element)| !matches!(element, 0 | 1)) {
         Some((i, element)) => {
@@ -159,7 +159,7 @@ pub fn truths(elements: impl IntoIterator<Item = i32>) -> Result {
     }
 }
 
-/// The typed field that a type is stored in, and the entries that so many elements take there.
+/// Returns the typed field of an element type, and the number of entries for `len` elements.
 fn field_of(dtype: DType, len: u64) -> (&'static str, u64) {
     match dtype {
         DType::F32 => ("float_data", len),
@@ -186,7 +186,7 @@ fn field_of(dtype: DType, len: u64) -> (&'static str, u64) {
     }
 }
 
-/// Checks the description of where external data lies; the file is looked at when it is read.
+/// Checks the location of external data; import checks the file.
 fn reference(proto: &TensorProto, dtype: DType, bytes: u64) -> Result {
     let bad = |message: String| found(Code::ExternalReference, message);
     if dtype == DType::String {

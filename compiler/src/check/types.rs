@@ -1,4 +1,4 @@
-//! Types that a model declares.
+//! Declared types.
 
 use super::{context::Context, metadata::metadata};
 use crate::{
@@ -9,8 +9,7 @@ use onnxc_proto::{
     TensorShapeProto, TypeProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto::Value,
 };
 
-/// Checks the type of an input of a model, which must have one. Where it has no shape, the user may
-/// say one.
+/// Checks the type of an input of a model, which is required. The user may specify a missing shape.
 pub(super) fn input(cx: &mut Context<'_>, info: &ValueInfoProto) {
     if info.r#type.as_ref().is_none_or(|ty| ty.value.is_none()) {
         return cx.fault_with(Code::MissingType, "the input has no type", "declare one");
@@ -18,8 +17,7 @@ pub(super) fn input(cx: &mut Context<'_>, info: &ValueInfoProto) {
     declared(cx, info);
 }
 
-/// Checks what is declared of a value, where something is: converters leave types that are there,
-/// but empty.
+/// Checks the declared type of a value, if there is one: converters write empty types.
 pub(super) fn declared(cx: &mut Context<'_>, info: &ValueInfoProto) {
     metadata(cx, &info.metadata_props);
     if let Some(proto) = info.r#type.as_ref().filter(|ty| ty.value.is_some()) {
@@ -34,7 +32,7 @@ pub(super) fn ty(cx: &mut Context<'_>, proto: &TypeProto) {
     }
 }
 
-/// Types nest no deeper than messages, which their decoder limits.
+/// Types nest no deeper than messages, whose depth the decoder limits.
 fn fault(proto: &TypeProto) -> Result {
     let inner = |proto: Option<&TypeProto>, field| match proto {
         Some(proto) => fault(proto),
@@ -63,7 +61,7 @@ fn fault(proto: &TypeProto) -> Result {
     }
 }
 
-/// Checks that a type is one of keys.
+/// Checks that an element type is allowed for keys.
 pub(super) fn key(dtype: DType) -> Result {
     use DType::{I8, I16, I32, I64, String, U8, U16, U32, U64};
     if matches!(dtype, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | String) {
@@ -82,7 +80,7 @@ fn dtype(code: i32, field: &str) -> Result<DType> {
 
 fn shape(proto: &TensorShapeProto) -> Result {
     for (axis, dim) in proto.dim.iter().enumerate() {
-        // Exporters write -1 for a size that they do not know, and all readers take it for that.
+        // Exporters write -1 for an unknown size, and all readers accept it.
         if let Some(dimension::Value::DimValue(size @ ..-1)) = dim.value {
             let message = format!("axis {axis} has the size {size}");
             let help = "a size that is not known has a name (`dim_param`), or nothing";

@@ -1,11 +1,11 @@
-//! What nodes are checked with: the version of the format, operator sets and functions.
+//! The context of nodes: format version, operator sets and functions.
 
 use super::opsets::Opsets;
 use crate::domain::canonical;
 use onnxc_proto::{FunctionProto, NodeProto, TrainingInfoProto, Version};
 use std::collections::{HashMap, HashSet};
 
-/// What nodes are bound to: the model, and its operator sets or those of a function.
+/// The context of nodes: the model, and the operator sets of the model or of a function.
 #[derive(Clone, Copy)]
 pub(super) struct Unit<'a, 'p> {
     /// The model.
@@ -14,22 +14,22 @@ pub(super) struct Unit<'a, 'p> {
     pub opsets: &'a Opsets,
 }
 
-/// What all of a model's nodes are checked with.
+/// The context of all nodes of a model.
 pub(super) struct Model<'p> {
     /// The version of the file format.
     pub ir_version: i64,
     /// The model's operator sets.
     pub opsets: Opsets,
-    /// The names of the devices' configurations.
+    /// The names of the device configurations.
     pub configurations: HashSet<&'p str>,
     /// The model's functions.
     pub functions: Functions<'p>,
-    /// How to train it.
+    /// The training information.
     pub training: &'p [TrainingInfoProto],
 }
 
 impl Model<'_> {
-    /// That of functions that belong to no model.
+    /// Returns the context of functions without a model.
     pub fn none() -> Self {
         Model {
             ir_version: i64::from(Version::IrVersion as i32),
@@ -41,7 +41,7 @@ impl Model<'_> {
     }
 }
 
-/// What tells functions apart: domain, name and overload.
+/// The identity of a function: domain, name and overload.
 pub(super) type Key<'p> = (&'p str, &'p str, &'p str);
 
 /// The functions of a model.
@@ -49,7 +49,7 @@ pub(super) type Key<'p> = (&'p str, &'p str, &'p str);
 pub(super) struct Functions<'p>(pub HashMap<Key<'p>, &'p FunctionProto>);
 
 impl<'p> Functions<'p> {
-    /// The function that a node calls, where it calls one.
+    /// Returns the function that a node calls, if it calls one.
     pub fn find(&self, node: &NodeProto) -> Option<&'p FunctionProto> {
         self.0.get(&(canonical(node.domain()), node.op_type(), node.overload())).copied()
     }

@@ -1,4 +1,4 @@
-//! Sequences, maps and optionals in files of their own, as test data has them.
+//! Sequences, maps and optionals in separate files, as in test data.
 
 use super::{
     context::{Checked, Context, Place},

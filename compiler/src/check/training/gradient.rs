@@ -1,4 +1,4 @@
-//! `Gradient`: it names tensors of the graph around it, which no other rule looks at.
+//! `Gradient`, which names tensors of the graph around it in attributes.
 
 use super::super::{
     context::{Context, Place, node_name},
@@ -11,10 +11,10 @@ use crate::{
 use onnxc_proto::{AttributeProto, NodeProto};
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// As many steps are taken in search of paths in one graph; a hostile model could ask for more.
+/// The most steps of the search for paths in one graph; a hostile model could need more.
 const MOST_STEPS: usize = 10_000_000;
 
-/// Operators without a derivative, or whose derivative is zero everywhere.
+/// Operators without a gradient, or whose gradient is zero everywhere.
 const DEAD: &[&str] = &[
     "And",
     "ArgMax",
@@ -60,23 +60,23 @@ const DEAD: &[&str] = &[
     "Xor",
 ];
 
-/// Whether the operator of that name has no derivative but zeros.
+/// Whether an operator has no gradient other than zero.
 pub fn is_flat(op: &str) -> bool {
     DEAD.contains(&op)
 }
 
 /// The names in the attributes of a `Gradient`.
 pub struct Names<'p> {
-    /// By what is derived.
+    /// The variables.
     pub xs: Vec<&'p str>,
-    /// What is held fixed.
+    /// The fixed values.
     pub zs: Vec<&'p str>,
-    /// What is derived.
+    /// The differentiated value.
     pub y: &'p str,
 }
 
 impl<'p> Names<'p> {
-    /// Those of a node, where it is a `Gradient` and they are text.
+    /// Returns the names of a node, if it is a `Gradient` and they are UTF-8.
     pub fn of(node: &'p NodeProto) -> Option<Names<'p>> {
         if node.op_type() != "Gradient" || node.domain() != "ai.onnx.preview.training" {
             return None;
@@ -89,7 +89,7 @@ impl<'p> Names<'p> {
 }
 
 impl Names<'_> {
-    /// Whether a name is one of those by which is derived, or that are held fixed.
+    /// Whether a name is a variable or a fixed value.
     fn are_by(&self, name: &str) -> bool {
         self.xs.iter().chain(&self.zs).any(|other| *other == name)
     }
@@ -99,7 +99,7 @@ fn strings(attribute: &AttributeProto) -> Option<Vec<&str>> {
     attribute.strings.iter().map(|text| std::str::from_utf8(text).ok()).collect()
 }
 
-/// Checks the `Gradient`s among the nodes of a graph, all of which are known to `scope`.
+/// Checks the `Gradient`s among the nodes of a graph, whose names are all in `scope`.
 pub(in super::super) fn gradients<'p>(
     cx: &mut Context<'p>,
     nodes: &'p [NodeProto],
@@ -160,7 +160,7 @@ fn names<'p>(cx: &mut Context<'p>, node: &NodeProto, names: &Names<'p>, scope: &
     }
 }
 
-/// Which node makes what, over the nodes of a graph and of that around an algorithm.
+/// The producers of names in a graph and in the graph around an algorithm.
 struct Paths<'p> {
     makers: HashMap<&'p str, &'p NodeProto>,
     steps: usize,
@@ -177,13 +177,13 @@ impl<'p> Paths<'p> {
         Paths { makers, steps: 0 }
     }
 
-    /// The `Gradient`s, by number, that need themselves. All other nodes are in order, so every
-    /// cycle goes through one; the search keeps its own stack.
+    /// Returns the indices of the `Gradient`s that depend on themselves. All other nodes are in
+    /// order, so every cycle contains one; the search keeps its own stack.
     fn cyclic(&self, nodes: &'p [NodeProto]) -> HashSet<usize> {
         let numbers: HashMap<_, usize> =
             nodes.iter().enumerate().map(|(i, node)| (std::ptr::from_ref(node), i)).collect();
         let mut cyclic = HashSet::new();
-        // Where a node is on the path, or none where it was left again.
+        // The position of a node on the path; `None` if the search has left it.
         let mut places: HashMap<*const NodeProto, Option<usize>> = HashMap::new();
         let mut path: Vec<(&NodeProto, Vec<&NodeProto>)> = Vec::new();
         let mut roots = nodes.iter();
@@ -216,7 +216,7 @@ impl<'p> Paths<'p> {
         }
     }
 
-    /// The nodes whose outputs a node needs.
+    /// Returns the nodes whose outputs a node needs.
     fn needs(&self, node: &'p NodeProto) -> Vec<&'p NodeProto> {
         let y = Names::of(node).map(|names| names.y);
         let mut used = Vec::new();
@@ -225,7 +225,7 @@ impl<'p> Paths<'p> {
         makers.copied().collect()
     }
 
-    /// Says which of the variables the result depends on, but along no path with a derivative.
+    /// Reports the variables that the result depends on, but along no differentiable path.
     fn dead(&mut self, cx: &mut Context<'p>, names: &Names<'p>) {
         let (all, live) = (self.reached(names, false), self.reached(names, true));
         for x in names.xs.iter().filter(|x| all.contains(**x) && !live.contains(**x)) {
@@ -240,9 +240,9 @@ impl<'p> Paths<'p> {
         }
     }
 
-    /// Says which nodes are on the shortest way from `x` to `y`, which depends on it.
+    /// Returns the nodes on a shortest path from `x` to `y`.
     fn path(&self, x: &str, y: &str) -> String {
-        // Each name on the way back, and the node and name that it was reached from.
+        // Each name on the way back, with the node and the name that it was reached from.
         let mut from = HashMap::new();
         let mut open = VecDeque::from([y]);
         while let Some(name) = open.pop_front().filter(|name| *name != x) {
@@ -265,8 +265,8 @@ impl<'p> Paths<'p> {
         text + " → " + &quoted(y)
     }
 
-    /// The names that the result depends on, along paths with a derivative or along all. What is behind
-    /// a variable is no part of the function.
+    /// Returns the names that the result depends on, along differentiable paths or along all. The
+    /// search stops at variables.
     fn reached(&mut self, names: &Names<'p>, live_only: bool) -> HashSet<&'p str> {
         let mut reached = HashSet::from([names.y]);
         let mut open = vec![names.y];
@@ -281,7 +281,7 @@ impl<'p> Paths<'p> {
             uses(node, &mut used);
             self.steps += 1 + used.len();
             if self.steps > MOST_STEPS {
-                // Nothing is said of what would take too long.
+                // A search that would take too long reports nothing.
                 return names.xs.iter().copied().collect();
             }
             open.extend(used.into_iter().filter(|name| reached.insert(name)));
@@ -290,7 +290,7 @@ impl<'p> Paths<'p> {
     }
 }
 
-/// Adds the names that a node uses, those in graphs inside it, too.
+/// Adds the names that a node uses, those in nested graphs included.
 fn uses<'p>(node: &'p NodeProto, used: &mut Vec<&'p str>) {
     used.extend(node.input.iter().map(String::as_str).filter(|name| !name.is_empty()));
     for attribute in &node.attribute {

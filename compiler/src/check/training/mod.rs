@@ -1,6 +1,6 @@
-//! Training: what is bound to what, and whether the graphs that run as one fit together.
+//! Training information: bindings, and the graphs that are merged.
 //!
-//! Types are compared when the graphs are built; this is about names.
+//! This checks names; import checks types.
 
 pub(super) mod gradient;
 
@@ -14,28 +14,28 @@ use crate::diag::{Code, Diagnostic, quoted};
 use onnxc_proto::{GraphProto, StringStringEntryProto, TensorProto, TrainingInfoProto};
 use std::collections::{HashMap, HashSet};
 
-/// The first version of the file format with training.
+/// The first version of the file format with training information.
 const FIRST_VERSION: i64 = 7;
 
-/// What is known of all training information while one is checked.
+/// Facts about all training information while one of them is checked.
 struct State<'p> {
     /// The initializers of the model's graph.
     initializers: HashSet<&'p str>,
-    /// Those of the algorithm of the training information that is checked.
+    /// The initializers of the algorithm that is checked.
     own: HashSet<&'p str>,
-    /// How many algorithms have an initializer of that name.
+    /// The number of algorithms with an initializer of each name.
     algorithms: HashMap<&'p str, usize>,
     /// The outputs of the model's graph.
     outputs: HashSet<&'p str>,
-    /// The variables that were assigned, and by which training information.
+    /// The variables that are assigned, and by which training information.
     updated: HashMap<&'p str, usize>,
-    /// The variables that were found to be two.
+    /// The variables that are ambiguous.
     ambiguous: HashSet<&'p str>,
 }
 
 impl<'p> State<'p> {
-    /// Whether a variable is an initializer of several algorithms, so that nobody can tell which
-    /// of them is meant; said once.
+    /// Whether a variable is an initializer of several algorithms, and therefore ambiguous;
+    /// reported once.
     fn is_ambiguous(&mut self, cx: &mut Context<'p>, key: &'p str) -> bool {
         let is_ambiguous = self.algorithms.get(key).is_some_and(|count| *count > 1);
         if is_ambiguous && self.ambiguous.insert(key) {
@@ -46,7 +46,8 @@ impl<'p> State<'p> {
     }
 }
 
-/// Checks how a model is trained. `main` is its graph, and `scope` what that defines.
+/// Checks the training information of a model. `main` is its graph, `scope` the names of that
+/// graph.
 pub(super) fn training<'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
@@ -205,7 +206,7 @@ fn variable(cx: &mut Context<'_>, code: Code, key: &str, state: &State<'_>) {
     });
 }
 
-/// Adds the names that there are, where they are few.
+/// Adds the existing names to the diagnostic, if there are few.
 fn known(diagnostic: Diagnostic, what: &str, names: &HashSet<&str>) -> Diagnostic {
     const MOST: usize = 20;
     if names.is_empty() || names.len() > MOST {
