@@ -1,32 +1,33 @@
-//! Whether a model is valid: what can be said of the messages alone, before a graph is made of them.
+//! The checker: whether a model is valid, decided from the messages of the file before a graph
+//! exists.
 //!
-//! The rules are those of the ONNX specification and of onnx's own checker, and those that both
-//! leave out and that who relies on a model must not leave out. One file a topic:
+//! The rules are those of the ONNX specification and of onnx's own checker, and some that both omit
+//! although a compiler must rely on them. One file per topic:
 //!
-//! | file | what it holds the model against |
+//! | file | checks |
 //! |---|---|
-//! | `model` | version of the format, operator sets, metadata, devices |
+//! | `model` | format version, operator sets, metadata, devices |
 //! | `graph` | names, single assignment, order, scopes of nested graphs |
-//! | `node` | the operator's domain, version, number of inputs and outputs |
-//! | `attribute` | one value of the type that is said; references to functions' attributes |
-//! | `tensor`, `sparse` | the data against type and shape, in every field that can hold it |
-//! | `types` | the types that are declared |
-//! | `function` | signatures, imports, no recursion, limits |
-//! | `training` | bindings, combined graphs, `Gradient` |
+//! | `node` | the operator's domain and version, the numbers of inputs and outputs |
+//! | `attribute` | one value of the declared type; references to functions' attributes |
+//! | `tensor`, `sparse` | data against type and shape, in every field that can hold data |
+//! | `types` | declared types |
+//! | `function` | signatures, imports, recursion, limits |
+//! | `training` | bindings, merged graphs, `Gradient` |
 //! | `value` | sequences, maps and optionals outside of models |
-//! | `signature` | what ONNX says of each version of each operator, from `operators.txt` |
+//! | `signature` | the signatures of operators, from `operators.txt` |
 //!
-//! What an operator says of the types and values that it is given is found later, when the graph is
-//! built, which relies on what was checked here: it passes over what was found at fault, so that
-//! what follows from a fault is no second diagnostic.
+//! The requirements of operators on types and values are checked later, when the graph is built.
+//! Import relies on the checker: it skips messages with an error, so that errors that follow from
+//! an error are not reported.
 //!
-//! Some of what the specification forbids is in many files and harms nobody, so it is let be: names
-//! that are no C identifiers, nodes and graphs that share a name, inputs and initializers of nested
-//! graphs that hide an outer name, an output that is listed twice, outputs of the model without a
-//! type (it is inferred), declared types of inner values whose sizes are outdated, annotations of
-//! quantization that name nothing.
+//! Some violations of the specification occur in many files and do no harm, so they are accepted:
+//! names that are no C identifiers, nodes and graphs that share a name, inputs and initializers of
+//! nested graphs that shadow an outer name, an output that is listed twice, outputs of the model
+//! without a type (it is inferred), declared types of inner values with outdated sizes,
+//! quantization annotations of unknown tensors.
 //!
-//! Nothing here recurses deeper than the messages nest, which their decoder limits.
+//! Nothing here recurses deeper than the messages nest; the decoder limits their depth.
 
 mod attribute;
 mod attribute_types;
