@@ -1,29 +1,30 @@
-//! Tensors in a file beside the model, where one file would be too large for the format.
+//! External data: tensors in a file beside the model, for models that exceed the limit of one
+//! message.
 
 use onnxc_proto::{
     AttributeProto, GraphProto, Message, ModelProto, StringStringEntryProto, TensorProto,
     tensor_proto::DataLocation,
 };
 
-/// The most bytes that a message of the file format can have.
+/// The largest message of the file format, in bytes.
 pub const LARGEST_FILE: usize = i32::MAX as usize;
 
 /// Smaller tensors stay in the model.
 const SMALLEST: usize = 1024;
 
-/// Where tensors start in their file, so that they can be mapped into memory.
+/// The alignment of tensors in their file, so that they can be memory-mapped.
 const PAGE: usize = 4096;
 
-/// The tensors that a model has in a file of their own, in the order in which they lie there.
+/// The tensors of a model's external data, in file order.
 #[derive(Default)]
 pub struct Weights(Vec<(usize, onnxc_proto::Bytes)>);
 
 impl Weights {
-    /// Writes them one after another.
+    /// Writes the tensors one after another.
     ///
     /// # Errors
     ///
-    /// Where the system refuses.
+    /// Errors of the file.
     pub fn write(&self, file: &mut dyn std::io::Write) -> std::io::Result<()> {
         let mut at = 0;
         for (start, bytes) in &self.0 {
@@ -35,7 +36,7 @@ impl Weights {
     }
 }
 
-/// Moves the large tensors of a model of more than `most` bytes into the file called `location`.
+/// Moves the large tensors of a model of more than `most` bytes to the file called `location`.
 pub fn move_out(model: &mut ModelProto, location: &str, most: usize) -> Option<Weights> {
     if model.encoded_len() <= most {
         return None;

@@ -1,4 +1,4 @@
-//! Models in files.
+//! Writing of model files.
 
 use super::{LARGEST_FILE, move_out};
 use crate::{
@@ -39,6 +39,6 @@ pub fn write(mut model: ModelProto, to: &Path) -> Result {
     });
     let weights = weights.transpose()?;
     let model = Replacement::of(to, |out| out.write_all(&model.encode_to_vec()))?;
-    // Both are whole by now, so only a crash between two renames can part them.
+    // Both files are complete by now, so only a crash between two renames can separate them.
     weights.into_iter().chain([model]).try_for_each(Replacement::put)
 }

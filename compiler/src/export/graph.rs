@@ -1,4 +1,4 @@
-//! Regions as graphs, nodes as nodes.
+//! Conversion of regions to graphs and of nodes to node messages.
 
 use super::{
     names::{Labels, Sizes},
@@ -23,11 +23,11 @@ pub struct Writer<'g> {
     sizes: Sizes,
     /// The versions of operator sets that the nodes need.
     pub needs: Needs,
-    /// The values that only onnxc takes for others: see [`Writer::taken_for`].
+    /// The values that ONNX represents by others: see [`Writer::taken_for`].
     same: HashMap<ValueId, ValueId>,
-    /// The constants that equal one before them, which is written for both.
+    /// The constants that equal an earlier one, which represents both.
     equal: HashMap<ValueId, ValueId>,
-    /// The constants that were used so far, in order.
+    /// The constants used so far, in order.
     constants: Vec<TensorProto>,
     written: HashSet<ValueId>,
     /// The names of the nodes so far.
@@ -35,7 +35,7 @@ pub struct Writer<'g> {
 }
 
 impl<'g> Writer<'g> {
-    /// Nothing is written yet.
+    /// Creates a writer.
     pub fn new(graph: &'g Graph, diagnostics: DiagnosticSink) -> Writer<'g> {
         let same = graph.walk(graph.body).filter_map(|(_, node)| taken_for(graph, node)).collect();
         let mut writer = Writer {
@@ -54,7 +54,7 @@ impl<'g> Writer<'g> {
         writer
     }
 
-    /// Each constant that equals one before it, and that one.
+    /// Maps each constant that equals an earlier one to it.
     fn equal_constants(&self) -> HashMap<ValueId, ValueId> {
         let mut first = HashMap::new();
         let constants = self.graph.values().filter(|(id, _)| self.is_constant(*id));
@@ -67,7 +67,7 @@ impl<'g> Writer<'g> {
         .collect()
     }
 
-    /// The model itself, with all constants.
+    /// Returns the model's graph, with all constants.
     pub fn body(&mut self) -> GraphProto {
         let graph = self.graph;
         let body = &graph[graph.body];
@@ -75,7 +75,7 @@ impl<'g> Writer<'g> {
         let mut own = HashMap::new();
         for (&id, name) in body.outputs.iter().zip(&names) {
             let id = self.source(id);
-            // A value that is two outputs is itself the first.
+            // A value that is two outputs is written as the first.
             if self.is_made(id, body) && !own.contains_key(&id) {
                 own.insert(id, name.clone());
                 self.labels.call(id, name.clone());
@@ -94,7 +94,7 @@ impl<'g> Writer<'g> {
         proto
     }
 
-    /// What the caller calls output `i`.
+    /// Returns the name of output `i`.
     fn output_name(&mut self, i: usize) -> String {
         let (graph, body) = (self.graph, &self.graph[self.graph.body]);
         let id = body.outputs[i];
@@ -103,26 +103,25 @@ impl<'g> Writer<'g> {
         if is_input { name.clone() } else { self.labels.unique(name) }
     }
 
-    /// Whether a node of the region makes the value when the model runs.
+    /// Whether a node of the region computes the value at run time.
     fn is_made(&self, id: ValueId, region: &Region) -> bool {
         let producer = self.graph[id].producer;
         !self.is_constant(id) && producer.is_some_and(|node| region.nodes.contains(&node))
     }
 
-    /// Whether the value is written as a constant: the node that makes it, if there is one, is not
-    /// written.
+    /// Whether the value is written as a constant, and the node that computes it is not written.
     fn is_constant(&self, id: ValueId) -> bool {
         let value = &self.graph[id];
         let node = value.producer.map(|node| &self.graph[node]);
         value.constant.is_some() && node.is_none_or(|node| self.is_known(node))
     }
 
-    /// Whether all that a node makes is constant.
+    /// Whether all outputs of a node are constants.
     fn is_known(&self, node: &Node) -> bool {
         node.outputs.iter().flatten().all(|&id| self.graph[id].constant.is_some())
     }
 
-    /// A region, whose outputs are called so, or as their values are.
+    /// Writes a region, with the given output names or those of the values.
     fn region(&mut self, id: RegionId, outputs: Option<&[String]>) -> GraphProto {
         let graph = self.graph;
         let region = &graph[id];
@@ -152,7 +151,7 @@ impl<'g> Writer<'g> {
         proto
     }
 
-    /// Gives a value of elsewhere as an output of this very graph: ONNX wants a node for that.
+    /// Adds a node that copies a value from elsewhere to an output, which ONNX requires.
     fn copied(&mut self, id: ValueId, said: Option<String>, proto: &mut GraphProto) -> String {
         let input = self.operand(id);
         let output = said.unwrap_or_else(|| self.labels.unique(&self.graph[id].name));
@@ -191,7 +190,7 @@ impl<'g> Writer<'g> {
             each.map(|(name, value)| attribute::proto(name, value, &mut graph)).collect();
         let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         NodeProto {
-            // Who reads the file calls a node without a name after its first output.
+            // Readers name a node without a name after its first output.
             name: said(&node.name)
                 .filter(|name| Some(name) != output.first())
                 .map(|name| self.nodes.unique(name)),
@@ -216,7 +215,7 @@ impl<'g> Writer<'g> {
         self.diagnostics.push(diagnostic.note(note));
     }
 
-    /// The name under which a node uses a value.
+    /// Returns the name by which a node refers to a value.
     fn operand(&mut self, id: ValueId) -> String {
         let (id, name) = (self.source(id), self.name(id));
         let constant = self.graph[id].constant.as_ref().filter(|_| self.is_constant(id));
@@ -243,7 +242,7 @@ impl<'g> Writer<'g> {
         ValueInfoProto { name, r#type, ..ValueInfoProto::default() }
     }
 
-    /// A value with its type, where that is known.
+    /// Returns a value with its type, if that is known.
     fn known_value(&mut self, id: ValueId) -> Option<ValueInfoProto> {
         if self.same.values().any(|&source| source == id) {
             return None;
@@ -252,25 +251,25 @@ impl<'g> Writer<'g> {
     }
 }
 
-/// A graph must have a name.
+/// Returns a graph name, which must not be empty.
 fn named(name: &str) -> String {
     if name.is_empty() { "graph".into() } else { name.to_owned() }
 }
 
-/// What a node takes a value for that needs no node in ONNX. A loop that is given an optional and
-/// gives its value has that value for output; here it has an optional, for it may end before its
-/// first iteration, and a node behind it takes the value.
+/// Returns the values that ONNX represents as one. In ONNX, a loop that receives an optional and
+/// returns its content outputs the content; here it outputs an optional, because it may end before
+/// its first iteration, and a node after it takes the content.
 fn taken_for(graph: &Graph, node: &Node) -> Option<(ValueId, ValueId)> {
     let input = node.input(0).filter(|_| node.op.is::<OptionalGetElement>())?;
     let made = graph.producer(input).filter(|made| made.op.is::<Loop>())?;
     let place = made.outputs.iter().position(|output| *output == Some(input))?;
-    // The first result says whether the loop goes on.
+    // The first result is the loop condition.
     let result = *graph[made.regions[0]].outputs.get(place + 1)?;
     let is_value = !matches!(graph[result].ty, Type::Optional(_));
     is_value.then_some((node.output(0)?, input))
 }
 
-/// Metadata as messages.
+/// Converts metadata to messages.
 pub fn entries(entries: &[(String, String)]) -> Vec<StringStringEntryProto> {
     let entry = |(key, value): &(String, String)| StringStringEntryProto {
         key: Some(key.clone()),

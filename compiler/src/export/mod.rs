@@ -21,11 +21,11 @@ use crate::{
 use graph::{Writer, entries};
 use onnxc_proto::{GraphProto, ModelProto, OperatorSetIdProto};
 
-/// The model that a graph is.
+/// Converts a graph to a model.
 ///
 /// # Errors
 ///
-/// The nodes that ONNX has no operator for.
+/// Nodes that ONNX has no operator for.
 pub fn model(graph: &Graph) -> Result<ModelProto, Diagnostics> {
     let diagnostics = DiagnosticSink::default();
     let mut writer = Writer::new(graph, diagnostics.clone());
@@ -53,7 +53,7 @@ pub fn model(graph: &Graph) -> Result<ModelProto, Diagnostics> {
     })
 }
 
-/// Leaves out what can be inferred: the types of values in between, inside subgraphs too.
+/// Removes the types of intermediate values, which can be inferred, in subgraphs as well.
 pub fn without_types(graph: &mut GraphProto) {
     graph.value_info.clear();
     for attribute in graph.node.iter_mut().flat_map(|node| &mut node.attribute) {

@@ -1,4 +1,4 @@
-//! The names of a graph's values and sizes in the file: those that they have, each once.
+//! The names of a graph's values and dimensions in the file: their own names, made unique.
 
 use crate::{
     dim::Dim,
@@ -8,14 +8,14 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Hands out the names of values. ONNX has one space of names for a graph and those inside it.
+/// Assigns names to values. In ONNX, a graph and its subgraphs share one namespace.
 pub struct Labels {
     taken: Names,
     of: HashMap<ValueId, String>,
 }
 
 impl Labels {
-    /// The names that callers know: those of the inputs and outputs.
+    /// Reserves the names of inputs and outputs.
     pub fn of(graph: &Graph) -> Labels {
         let mut labels = Labels { taken: Names::default(), of: HashMap::new() };
         let body = &graph[graph.body];
@@ -25,19 +25,19 @@ impl Labels {
         labels
     }
 
-    /// A name like `name` that no value has yet.
+    /// Returns an unused name like `name`.
     pub fn unique(&mut self, name: &str) -> String {
-        // An empty name says that a value is left out.
+        // An empty name means an omitted value.
         let name = if name.is_empty() { "value" } else { name };
         self.taken.unique(name.to_owned())
     }
 
-    /// Calls a value so, which must have no name yet.
+    /// Assigns a name to a value without one.
     pub fn call(&mut self, id: ValueId, name: String) {
         self.of.insert(id, name);
     }
 
-    /// The name of a value.
+    /// Returns the name of a value.
     pub fn value(&mut self, graph: &Graph, id: ValueId) -> String {
         if let Some(name) = self.of.get(&id) {
             return name.clone();
@@ -48,11 +48,11 @@ impl Labels {
     }
 }
 
-/// What sizes are called: as the model calls them, and formulas of these.
+/// The names of dimensions: those of the model, and expressions of them.
 pub struct Sizes(BTreeMap<String, String>);
 
 impl Sizes {
-    /// The names of all symbols.
+    /// Assigns the names of all symbols.
     pub fn of(graph: &Graph) -> Sizes {
         let (mut taken, mut names) = (Names::default(), BTreeMap::new());
         for (symbol, size) in &graph.symbols {
@@ -62,14 +62,14 @@ impl Sizes {
         Sizes(names)
     }
 
-    /// What is known of the type of an output called `name`: what was inferred, and what the model
-    /// declares where that says more.
+    /// Returns the known type of the output called `name`: the inferred type, refined by the
+    /// declared one.
     pub fn known(&self, name: &str, inferred: &Type, declared: Option<&Type>) -> Type {
         match (inferred, declared) {
             (Type::Tensor(ty), Some(Type::Tensor(said))) if ty.rank() == said.rank() => {
                 let sizes = ty.shape.iter().zip(&said.shape).enumerate();
                 let size = |(axis, (size, said)): (usize, (&Dim, &Dim))| {
-                    // A size that was declared without a name got this one.
+                    // A dimension that was declared without a name received this one.
                     let unnamed = self.name(said) == Some(format!("{name}_{axis}"));
                     if size.known().is_some() || unnamed { size.clone() } else { said.clone() }
                 };
@@ -80,7 +80,7 @@ impl Sizes {
         }
     }
 
-    /// The name of a size that is no number; none where it differs from tensor to tensor.
+    /// Returns the name of a symbolic dimension; `None` if it differs from tensor to tensor.
     pub fn name(&self, dim: &Dim) -> Option<String> {
         let mut symbols = BTreeSet::new();
         dim.symbols(&mut symbols);
@@ -89,7 +89,7 @@ impl Sizes {
             return (*dim != any_size()).then(|| label(symbol));
         }
         let mut named = dim.clone();
-        // In two steps, lest the name of one is the symbol of another.
+        // In two steps, because a new name may equal another symbol.
         let steps = symbols.iter().enumerate().map(|(i, symbol)| (symbol, format!("\0{i}")));
         let steps: Vec<_> = steps.collect();
         for (symbol, step) in &steps {

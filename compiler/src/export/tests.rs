@@ -1,10 +1,10 @@
-//! Graphs written and read again.
+//! Tests that write graphs and read them again.
 
 use super::*;
 use crate::{Compiler, Options, import};
 use onnxc_proto::{Bytes, Message};
 
-/// What `text` is after it was optimized, as text without a header.
+/// Returns the text of a model after optimization, without its header.
 fn optimized(text: &str) -> String {
     let graph =
         Compiler::new(&Options::default()).optimize(Bytes::copy_from_slice(text.as_bytes()));

@@ -1,4 +1,4 @@
-//! Which versions of the operator sets have what is written.
+//! Selection of the oldest operator sets that have everything that is written.
 
 use crate::{
     domain,
@@ -7,12 +7,12 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// The oldest version of the main set that is written: from it on no operator has attributes that
-/// were given up later.
+/// The oldest version of the main operator set that is written; from it on, operators have no
+/// attributes that were removed later.
 const OLDEST: i64 = 7;
 
-/// What operators came to have after the version from which on they are read as today: the
-/// attribute, the version, and the value that stands for its absence, where there is one.
+/// Attributes that operators gained after the version in whose form they are written: the
+/// attribute, its version, and the value that equals its absence, if there is one.
 #[rustfmt::skip]
 const LATER: &[(&str, &str, i64, Option<Value>)] = &[
     ("ArgMax", "select_last_index", 12, Some(Value::Int(0))),
@@ -57,7 +57,7 @@ const LATER: &[(&str, &str, i64, Option<Value>)] = &[
     ("TopK", "sorted", 11, Some(Value::Int(1))),
 ];
 
-/// Operators whose inputs came to be more, or optional, later: how many there may be before.
+/// Operators whose inputs became more, or optional, later, with the number of inputs before.
 const LATER_INPUTS: &[(&str, usize, i64)] = &[("Pad", 3, 18), ("Resize", 0, 13)];
 
 /// The value of an attribute.
@@ -81,7 +81,7 @@ impl Value {
 pub struct Needs(BTreeMap<Domain, i64>);
 
 impl Needs {
-    /// Takes a node in. Attributes that say what their absence says are left out.
+    /// Adds the needs of a node, and removes attributes whose value equals their absence.
     pub fn node(&mut self, node: &Node, inputs: &Outputs, attributes: &mut Attributes) {
         let (name, domain) = (node.op.name(), node.op.domain());
         let newest = ops::find(domain, name, domain.newest());
@@ -103,13 +103,14 @@ impl Needs {
         self.at_least(domain, version);
     }
 
-    /// Says that a version of a set is needed.
+    /// Requires a version of an operator set.
     pub fn at_least(&mut self, domain: Domain, version: i64) {
         let needed = self.0.entry(domain).or_insert(version);
         *needed = (*needed).max(version);
     }
 
-    /// The operator sets to import, by name. A graph that was not read from a file has the newest.
+    /// Returns the operator sets to import. A graph that was not read from a file imports the
+    /// newest.
     pub fn sets(&self, info: &Info) -> Vec<(String, i64)> {
         let mut sets: BTreeMap<Domain, i64> = self.0.clone();
         for (name, version) in &info.opsets {
@@ -120,7 +121,7 @@ impl Needs {
         if info.opsets.is_empty() {
             sets.iter_mut().for_each(|(domain, version)| *version = domain.newest());
         }
-        // Every model imports a set, even one without nodes.
+        // A model must import an operator set, even without nodes.
         if sets.is_empty() {
             let main = info.opsets.iter().find(|(name, _)| domain::canonical(name).is_empty());
             let version = main.map_or(Domain::Onnx.newest(), |(_, version)| *version);
@@ -134,10 +135,10 @@ impl Needs {
     }
 }
 
-/// The oldest version of the file format that knows these operator sets, and initializers that are
-/// no inputs.
+/// Returns the oldest version of the file format that supports these operator sets, and
+/// initializers that are not inputs.
 pub fn file_format(sets: &[(String, i64)]) -> i64 {
-    // From each version of the main set on, one of the format: as releases of ONNX had them.
+    // The format version of each version of the main operator set, as in ONNX's releases.
     const FORMATS: &[(i64, i64)] = &[
         (28, 14),
         (25, 13),

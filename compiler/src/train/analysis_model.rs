@@ -1,11 +1,11 @@
-//! Models that are made to be looked at: what they show of the graph that they become.
+//! Instrumented models that are used only for analysis.
 
 use super::{graph_builder::Draft, names};
 use crate::ir::Attribute;
 use onnxc_proto::{GraphProto, ModelProto, ValueInfoProto};
 
-/// The model with the nodes of a loss in its own graph. Further outputs are the loss, and the values
-/// of these names.
+/// Returns the model with the nodes of a loss in its graph. The loss and the values called `names`
+/// are additional outputs.
 pub fn of_values(
     model: &ModelProto,
     main: &GraphProto,
@@ -17,8 +17,8 @@ pub fn of_values(
     ModelProto { graph: Some(graph), ..model.clone() }
 }
 
-/// The model with the nodes of a loss in its own graph, and a `Gradient` of `y` by `xs`, which are further
-/// outputs.
+/// Returns the model with the nodes of a loss in its graph, and a `Gradient` of `y` by `xs` as
+/// additional outputs.
 pub fn of_gradient(
     model: &ModelProto,
     main: &GraphProto,

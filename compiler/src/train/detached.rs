@@ -1,4 +1,4 @@
-//! Training information while the graph of its model is changed.
+//! Detaches training information from a model while its graph is optimized.
 
 use super::names::{graphs, mentioned};
 use crate::{
@@ -15,13 +15,13 @@ use onnxc_proto::{
 };
 use std::collections::HashSet;
 
-/// Training information that was taken out of a model. What it reads of the model's graph is an
-/// input or output there as long as it is away: passes leave these alone, and their names.
+/// Training information detached from a model. Meanwhile, the values of the model's graph that it
+/// reads are inputs or outputs, which passes preserve with their names.
 pub struct Kept {
     infos: Vec<TrainingInfoProto>,
-    /// Initializers that it names.
+    /// The initializers that it refers to.
     tensors: Vec<TensorProto>,
-    /// The inputs that stand for them.
+    /// The inputs that replace the initializers.
     inputs: HashSet<String>,
     /// The outputs that only it reads.
     outputs: HashSet<String>,
@@ -30,12 +30,12 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Takes the training information out of a model.
+    /// Detaches the training information of a model.
     ///
     /// # Errors
     ///
-    /// A `Gradient` that cuts the model's graph at a value inside: another graph that computes the
-    /// same may not go through that value.
+    /// A `Gradient` by an intermediate value of the model's graph: an optimized graph may not
+    /// compute that value.
     pub fn taken(model: &mut ModelProto) -> Result<Kept, Diagnostics> {
         let infos = std::mem::take(&mut model.training_info);
         let graph = model.graph.get_or_insert_default();
@@ -64,12 +64,11 @@ impl Kept {
         Ok(Kept { infos, tensors, inputs, outputs, sets, functions })
     }
 
-    /// Puts it into the model again.
+    /// Attaches the training information again.
     ///
     /// # Errors
     ///
-    /// Where nodes of it would come to mean something else, because the model imports newer versions
-    /// of operator sets.
+    /// Nodes whose meaning would change, because the model imports newer versions of operator sets.
     pub fn put_back(self, model: &mut ModelProto) -> Result<(), Diagnostics> {
         let graph = model.graph.get_or_insert_default();
         graph.input.retain(|input| !self.inputs.contains(input.name()));
@@ -99,12 +98,12 @@ impl Kept {
     }
 }
 
-/// Whether two names are of one operator set.
+/// Whether two names denote the same operator set.
 fn is_main(a: &str, b: &str) -> bool {
     canonical(a) == canonical(b)
 }
 
-/// Holds the version of an operator that a node means against the one that it would come to mean.
+/// Refuses a node whose operator changed between two versions.
 fn same_operator(node: &NodeProto, before: i64, now: i64) -> Result<(), Diagnostic> {
     let Some(domain) = Domain::from_name(node.domain()) else { return Ok(()) };
     let since = |version| ops::find(domain, node.op_type(), version).map_or(0, |entry| entry.since);
@@ -123,7 +122,7 @@ fn same_operator(node: &NodeProto, before: i64, now: i64) -> Result<(), Diagnost
         .help(format!("convert the model to version {now}, or optimize it before `train-prep`")))
 }
 
-/// Refuses gradients by values that nodes of the model make.
+/// Refuses gradients by values that nodes of the model compute.
 fn cuts(infos: &[TrainingInfoProto], made: &HashSet<String>) -> Result<(), Diagnostics> {
     let diagnostics = DiagnosticSink::default();
     for names in infos.iter().flat_map(all_nodes).filter_map(GradientNames::of) {
@@ -138,7 +137,7 @@ fn cuts(infos: &[TrainingInfoProto], made: &HashSet<String>) -> Result<(), Diagn
     diagnostics.finish()
 }
 
-/// The names that training information reads or assigns to.
+/// Returns the names that training information reads or assigns to.
 fn named(infos: &[TrainingInfoProto]) -> HashSet<String> {
     let mut names = Vec::new();
     for info in infos {
@@ -154,7 +153,7 @@ fn named(infos: &[TrainingInfoProto]) -> HashSet<String> {
     names.into_iter().collect()
 }
 
-/// The nodes of both graphs, and of graphs inside.
+/// Returns the nodes of both graphs, and of their subgraphs.
 fn all_nodes(info: &TrainingInfoProto) -> Vec<&NodeProto> {
     let mut nodes = Vec::new();
     let mut open: Vec<&GraphProto> = info.algorithm.iter().chain(&info.initialization).collect();

@@ -1,16 +1,16 @@
-//! Patterns of names: `*` stands for any text, `?` for any character.
+//! Glob patterns: `*` matches any text, `?` any character.
 
-/// Whether a pattern stands for one name alone.
+/// Whether a pattern matches a single name.
 pub fn is_literal(pattern: &str) -> bool {
     !pattern.contains(['*', '?'])
 }
 
-/// Whether a name is one that the pattern stands for.
+/// Whether a pattern matches a name.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Where to go on when what follows the last star does not fit: it takes a character more.
+    // The place to continue after a mismatch: the last star takes one more character.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match (pattern.get(p), star) {

@@ -1,4 +1,4 @@
-//! A graph as it is written, message by message.
+//! A builder of `GraphProto`.
 
 use crate::{
     dtype::DType,
@@ -12,51 +12,51 @@ use onnxc_proto::{
     AttributeProto, Bytes, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto,
 };
 
-/// A graph as it is written.
+/// A `GraphProto` under construction.
 pub struct Draft {
     graph: GraphProto,
     names: Names,
-    /// Zeros, as many as the largest tensor of them had so far: all share them.
+    /// Zeros, as many as the largest zero tensor so far; all share them.
     zeros: Bytes,
 }
 
 impl Draft {
-    /// An empty graph, whose values are called otherwise than `names`.
+    /// Creates an empty graph whose names avoid `names`.
     pub fn new(name: &str, names: Names) -> Draft {
         let graph = GraphProto { name: Some(name.to_owned()), ..GraphProto::default() };
         Draft { graph, names, zeros: Bytes::new() }
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn finish(self) -> GraphProto {
         self.graph
     }
 
-    /// What was written so far.
+    /// Returns the graph so far.
     pub fn so_far(&self) -> &GraphProto {
         &self.graph
     }
 
-    /// A name like `name` that nothing has yet.
+    /// Returns an unused name like `name`.
     pub fn name(&mut self, name: &str) -> String {
         self.names.unique(name.to_owned())
     }
 
-    /// An input.
+    /// Adds an input.
     pub fn input(&mut self, name: &str, ty: Option<TypeProto>) -> String {
         let name = self.name(name);
         self.graph.input.push(info(&name, ty));
         name
     }
 
-    /// A constant, or a variable at first.
+    /// Adds an initializer.
     pub fn constant(&mut self, name: &str, tensor: Tensor) -> String {
         let name = self.name(name);
         self.graph.initializer.push(proto(&tensor, &name));
         name
     }
 
-    /// The same, of zeros.
+    /// Adds an initializer of zeros.
     pub fn zeros(&mut self, name: &str, dtype: DType, shape: &[usize]) -> String {
         let len = count(shape) * dtype.bytes();
         if self.zeros.len() < len {
@@ -73,12 +73,12 @@ impl Draft {
         name
     }
 
-    /// A node with one output.
+    /// Adds a node with one output.
     pub fn node(&mut self, op: &str, inputs: &[&str], output: &str) -> String {
         self.node_with(op, inputs, output, Vec::new())
     }
 
-    /// A node with one output, and attributes.
+    /// Adds a node with one output and attributes.
     pub fn node_with(
         &mut self,
         op: &str,
@@ -98,7 +98,7 @@ impl Draft {
         output
     }
 
-    /// A node of the operators of training.
+    /// Adds a node of the training operators.
     pub fn training(
         &mut self,
         op: &str,
@@ -118,17 +118,17 @@ impl Draft {
         });
     }
 
-    /// A node as it is.
+    /// Adds a node unchanged.
     pub fn push(&mut self, node: NodeProto) {
         self.graph.node.push(node);
     }
 
-    /// An attribute, which is no graph.
+    /// Converts an attribute other than a graph.
     pub fn attribute(name: &str, value: &Attribute) -> AttributeProto {
         attribute::proto(name, value, &mut |_| GraphProto::default())
     }
 
-    /// Says the type of a value.
+    /// Declares the type of a value.
     pub fn declare(&mut self, name: &str, dtype: DType, shape: &[usize]) {
         self.graph.value_info.push(info(name, ty(dtype, shape)));
     }

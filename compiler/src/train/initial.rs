@@ -1,4 +1,4 @@
-//! The graph that gives variables their first values.
+//! The initialization graph, which sets variables to their initial values.
 
 use super::{
     graph_builder::Draft,
@@ -11,24 +11,24 @@ use crate::{dtype::DType, ident::Names, ir::Attribute, tensor::Tensor, ty::count
 use onnxc_proto::{GraphProto, StringStringEntryProto, TensorProto};
 use std::collections::BTreeMap;
 
-/// What weights are at first. Biases and the optimizer's own variables are zero, factors of
-/// normalizations one; statistics have a mean of 0 and a variance of 1.
+/// The initialization of weights. Biases and the optimizer's variables are zero, scales of
+/// normalizations one; running statistics have mean 0 and variance 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Initial {
-    /// Uniform in ±√(6 / fan_in): what keeps the size of values through `Relu` (He and others).
+    /// Uniform in ±√(6 / fan_in), which preserves magnitudes through `Relu` (He and others, 2015).
     #[default]
     Kaiming,
-    /// Uniform in ±√(6 / (fan_in + fan_out)): for `Tanh` and `Sigmoid` (Glorot and Bengio).
+    /// Uniform in ±√(6 / (fan_in + fan_out)), for `Tanh` and `Sigmoid` (Glorot and Bengio, 2010).
     Xavier,
-    /// What the file has, as for weights that are trained already.
+    /// The values in the file, for pretrained weights.
     Keep,
 }
 
-/// The graph, and which of its outputs is bound to which variable.
+/// The graph, and the bindings of its outputs to variables.
 pub type Bound = (GraphProto, Vec<StringStringEntryProto>);
 
-/// Writes the graph that gives variables, statistics, and the optimizer's own, their first values.
-/// `own` are the last as the algorithm has them.
+/// Writes the initialization of variables, statistics, and the optimizer's variables. `own` has the
+/// last as the algorithm declares them.
 pub fn write(
     initial: Initial,
     (seeds, opset): (&mut Seeds, i64),
@@ -61,12 +61,12 @@ pub fn write(
     (first.draft.finish(), bindings)
 }
 
-/// A binding of a variable to the value that it gets.
+/// Returns a binding of a variable to the value that it receives.
 pub fn binding(variable: &str, value: &str) -> StringStringEntryProto {
     StringStringEntryProto { key: Some(variable.to_owned()), value: Some(value.to_owned()) }
 }
 
-/// First values as they are written.
+/// The initialization graph under construction.
 struct First {
     draft: Draft,
     initial: Initial,
@@ -74,7 +74,7 @@ struct First {
 }
 
 impl First {
-    /// The first value of a variable.
+    /// Writes the initial value of a variable and returns its name.
     fn value(&mut self, x: &Variable, seed: Option<u32>) -> String {
         /// The slope that PyTorch starts with.
         const SLOPE: f64 = 0.25;

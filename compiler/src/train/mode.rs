@@ -18,8 +18,8 @@ use crate::{
 use onnxc_proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto};
 use std::collections::{HashMap, HashSet};
 
-/// Writes what a value is made of once more, in training mode; gives what the value is called there,
-/// and the statistics that change.
+/// Writes the nodes that compute a value again, in training mode; returns the new name of the
+/// value, and the statistics that change.
 ///
 /// # Errors
 ///
@@ -50,11 +50,11 @@ pub fn write(
     Ok((value, second.statistics))
 }
 
-/// Refuses variables that are statistics, too.
+/// Refuses variables that are also statistics.
 ///
 /// # Errors
 ///
-/// The first such.
+/// The first such variable.
 pub fn hold_apart(variables: &[Variable], statistics: &[Statistic]) -> Result {
     let is_statistic = |x: &&Variable| statistics.iter().any(|known| known.variable == x.name);
     let Some(both) = variables.iter().find(is_statistic) else { return Ok(()) };
@@ -66,23 +66,23 @@ pub fn hold_apart(variables: &[Variable], statistics: &[Statistic]) -> Result {
     Err(Diagnostic::new(Code::Untrainable, message).help(help))
 }
 
-/// Nodes as they are written once more.
+/// The nodes that are written again.
 struct Second<'a> {
     draft: &'a mut Draft,
     main: &'a GraphProto,
     functions: &'a [FunctionProto],
     opset: i64,
     seeds: &'a mut Seeds,
-    /// What values of the model's graph are called in the step.
+    /// The names of the model's values in the step.
     renamed: HashMap<String, String>,
-    /// The constant that has `Dropout` drop.
+    /// The constant that enables `Dropout`.
     on: Option<String>,
     statistics: Vec<Statistic>,
     diagnostics: DiagnosticSink,
 }
 
 impl<'a> Second<'a> {
-    /// Writes a node once more where it does something else in training, or reads what does.
+    /// Writes a node again if it behaves differently in training, or reads a value that does.
     fn node(&mut self, node: &NodeProto) {
         let mut read = Vec::new();
         names::mentioned(node, &mut read);
@@ -100,13 +100,13 @@ impl<'a> Second<'a> {
         self.draft.push(copy);
     }
 
-    /// Whether a node, or one inside it, does something else in training.
+    /// Whether a node, or a node in its subgraphs, behaves differently in training.
     fn differs(&self, node: &NodeProto) -> bool {
         let inside = || names::graphs(node).flat_map(|graph| &graph.node);
         is_switched(node) || self.calls(node) || inside().any(|node| self.differs(node))
     }
 
-    /// Whether a node calls a function with a node inside that does something else in training.
+    /// Whether a node calls a function that behaves differently in training.
     fn calls(&self, node: &NodeProto) -> bool {
         let mut open = vec![node];
         let mut seen = HashSet::new();
@@ -127,7 +127,7 @@ impl<'a> Second<'a> {
         false
     }
 
-    /// Puts a node, and those inside it, into training mode. `was` is how it stands in the model.
+    /// Puts a node and its subgraphs into training mode. `was` is the node in the model.
     fn switch(&mut self, node: &mut NodeProto, was: &NodeProto, is_outer: bool) {
         let switched = match was.op_type() {
             _ if self.calls(was) => Err(untrainable("a function with such nodes inside").help(
@@ -147,9 +147,9 @@ impl<'a> Second<'a> {
         nodes.for_each(|(node, was)| self.switch(node, was, false));
     }
 
-    /// Has a `Dropout` drop.
+    /// Enables a `Dropout`.
     fn drop(&mut self, node: &mut NodeProto) -> Result {
-        /// From this version on one can say so.
+        /// The first version with an input for the mode.
         const SINCE: i64 = 12;
         if self.opset < SINCE {
             let message = format!("`Dropout` of version {} of ONNX's operators", self.opset);
@@ -168,10 +168,11 @@ impl<'a> Second<'a> {
         Ok(())
     }
 
-    /// Has a `BatchNormalization` take its statistics from what it is given, and give the running
-    /// ones that follow.
+    /// Makes a `BatchNormalization` use the statistics of its input, and output the running
+    /// statistics.
     fn normalize(&mut self, node: &mut NodeProto) -> Result {
-        /// From this version on there is a flag; before, the number of outputs said so.
+        /// The first version with an attribute for the mode; before, the number of outputs
+        /// determined it.
         const FLAG_SINCE: i64 = 14;
         let (has_flag, name) = (self.opset >= FLAG_SINCE, node.name().to_owned());
         node.output.resize(if has_flag { 3 } else { 5 }, String::new());
@@ -193,8 +194,8 @@ impl<'a> Second<'a> {
         Ok(())
     }
 
-    /// Has a statistic become a variable that gets a value. Where it is one already, a node goes on
-    /// with what it got before.
+    /// Makes a statistic a variable that receives a value. If it is one already, the node continues
+    /// from that value.
     fn follow(&mut self, statistic: &mut String, next: &str, first: f64) -> Result {
         let tensor = self.initializer(statistic).ok_or_else(|| {
             let message = format!("statistics that are no initializer, as {}", quoted(statistic));
@@ -215,7 +216,7 @@ impl<'a> Second<'a> {
         Ok(())
     }
 
-    /// The initializer that a value is, or is a copy of.
+    /// Returns the initializer that a value is, or is a copy of.
     fn initializer(&self, value: &str) -> Option<&'a TensorProto> {
         let mut name = value;
         loop {
@@ -231,7 +232,7 @@ impl<'a> Second<'a> {
     }
 }
 
-/// Whether a node does something else in training.
+/// Whether a node behaves differently in training.
 fn is_switched(node: &NodeProto) -> bool {
     canonical(node.domain()).is_empty()
         && matches!(node.op_type(), "BatchNormalization" | "Dropout")
@@ -246,7 +247,7 @@ fn untrainable(what: &str) -> Diagnostic {
     Diagnostic::new(Code::Untrainable, format!("training mode is not known for {what}"))
 }
 
-/// Gives the values that a node reads, and those that nodes inside it read, their new names.
+/// Renames the values that a node and its subgraphs read.
 fn rename(node: &mut NodeProto, names: &HashMap<String, String>) {
     let to = |name: &mut String| {
         if let Some(new) = names.get(name) {
@@ -263,7 +264,7 @@ fn rename(node: &mut NodeProto, names: &HashMap<String, String>) {
     }
 }
 
-/// The same of the names that an attribute has.
+/// Renames the values in an attribute.
 fn rename_texts(attribute: &mut AttributeProto, names: &HashMap<String, String>) {
     for text in attribute.strings.iter_mut().chain(&mut attribute.s) {
         let new = std::str::from_utf8(text).ok().and_then(|name| names.get(name));

@@ -7,7 +7,7 @@ use onnxc_proto::{
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// All names of values, in graphs inside the graph, too.
+/// Returns all names of values, in subgraphs as well.
 pub fn taken(graph: &GraphProto) -> Names {
     let mut names = Names::default();
     take(graph, &mut names);
@@ -25,20 +25,20 @@ fn take(graph: &GraphProto, names: &mut Names) {
     graph.node.iter().flat_map(graphs).for_each(|graph| take(graph, names));
 }
 
-/// The graphs inside a node.
+/// Returns the subgraphs of a node.
 pub fn graphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     let attributes = node.attribute.iter();
     attributes.flat_map(|attribute| attribute.g.as_deref().into_iter().chain(&attribute.graphs))
 }
 
-/// The same, to be changed.
+/// Returns the subgraphs of a node for modification.
 pub fn graphs_mut(node: &mut NodeProto) -> impl Iterator<Item = &mut GraphProto> {
     let attributes = node.attribute.iter_mut();
     attributes
         .flat_map(|attribute| attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs))
 }
 
-/// The names that the inputs of a model have for sizes.
+/// Returns the names of dimensions in the inputs of a model.
 pub fn sizes(graph: &GraphProto) -> BTreeSet<String> {
     let types = graph.input.iter().filter_map(|input| input.r#type.as_ref()?.value.as_ref());
     let shapes = types.filter_map(|ty| match ty {
@@ -53,7 +53,8 @@ pub fn sizes(graph: &GraphProto) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
-/// The names of what a value is made of that nodes of the graph and of `more` make, its own included.
+/// Returns the names that a value depends on, itself included, through nodes of the graph and of
+/// `more`.
 pub fn made_of(graph: &GraphProto, more: &GraphProto, value: &str) -> HashSet<String> {
     let makers = graph.node.iter().chain(&more.node);
     let makers: HashMap<&str, &NodeProto> = makers
@@ -70,8 +71,8 @@ pub fn made_of(graph: &GraphProto, more: &GraphProto, value: &str) -> HashSet<St
     seen
 }
 
-/// The inputs of the model, tensors that callers give, of which a value is made that nodes of the
-/// graph and of `more` make.
+/// Returns the inputs of the model, without initializers, that a value depends on through nodes of
+/// the graph and of `more`.
 pub fn inputs_of(graph: &GraphProto, more: &GraphProto, value: &str) -> Vec<String> {
     let seen = made_of(graph, more, value);
     let constants: HashSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
@@ -84,7 +85,7 @@ pub fn inputs_of(graph: &GraphProto, more: &GraphProto, value: &str) -> Vec<Stri
     inputs.map(str::to_owned).collect()
 }
 
-/// Adds the names that a node reads, those of the graphs inside it among them.
+/// Adds the names that a node reads, those of its subgraphs included.
 pub fn mentioned(node: &NodeProto, found: &mut Vec<String>) {
     found.extend(node.input.iter().cloned());
     if let Some(names) = GradientNames::of(node) {

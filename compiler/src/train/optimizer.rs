@@ -1,5 +1,4 @@
-//! How variables follow their gradients: the methods, what they can be told, and the nodes that they
-//! are.
+//! Optimizers: methods, settings, and the nodes of a step.
 
 use super::{graph_builder::Draft, survey::Variable};
 use crate::{
@@ -9,20 +8,20 @@ use crate::{
     tensor::Tensor,
 };
 
-/// How variables follow their gradients.
+/// The update rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// `x - lr g`.
     Sgd,
     /// `v = momentum v + g`, `x - lr v`: ONNX's `Momentum`.
     Momentum,
-    /// The same, looking ahead: `x - lr (g + momentum v)`.
+    /// Momentum with lookahead: `x - lr (g + momentum v)`.
     Nesterov,
-    /// ONNX's `Adam`, with the correction of the bias: its `T` is 1 in the first step. What keeps
-    /// divisors from zero is added before the correction, so it is 1 / √(1 - beta2ᵀ) of what PyTorch's
-    /// would be: 32 times as much in the first step, and the same in the end.
+    /// ONNX's `Adam` with bias correction: its `T` is 1 in the first step. ONNX adds epsilon before
+    /// the correction, so it acts as PyTorch's epsilon divided by √(1 - beta2ᵀ): 32 times as large
+    /// in the first step, equal in the limit.
     Adam,
-    /// `Adam` on variables that are first made smaller by the factor `1 - lr weight_decay`.
+    /// `Adam` with decoupled weight decay: variables are first multiplied by `1 - lr weight_decay`.
     AdamW,
     /// ONNX's `Adagrad`.
     Adagrad,
@@ -30,29 +29,29 @@ pub enum Method {
     RmsProp,
 }
 
-/// What a method can be told.
+/// A setting of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// How far a step goes.
+    /// The learning rate.
     LearningRate,
-    /// How much of the step before goes into one.
+    /// The momentum.
     Momentum,
-    /// How much of the mean of gradients is kept.
+    /// The decay rate of the mean gradient.
     Beta1,
-    /// How much of the mean of their squares is kept.
+    /// The decay rate of the mean squared gradient.
     Beta2,
-    /// What keeps divisors from zero.
+    /// The constant that keeps divisors from zero.
     Epsilon,
-    /// How much smaller variables get by themselves.
+    /// The weight decay.
     WeightDecay,
-    /// How much of the mean of squares is kept.
+    /// The decay rate of the mean square.
     Alpha,
-    /// By how much the rate falls with the number of steps: `lr / (1 + step · decay)`.
+    /// The decay of the learning rate: `lr / (1 + step · decay)`.
     RateDecay,
 }
 
 impl Setting {
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Setting::LearningRate => "lr",
@@ -66,18 +65,18 @@ impl Setting {
         }
     }
 
-    /// Whether it is a share of something.
+    /// Whether the setting is a decay rate.
     fn is_share(self) -> bool {
         use Setting::{Alpha, Beta1, Beta2, Momentum};
         matches!(self, Momentum | Beta1 | Beta2 | Alpha)
     }
 
-    /// Whether a number can be meant: shares are less than one, and nothing is negative.
+    /// Whether a value is allowed: decay rates are less than one, and nothing is negative.
     fn allows(self, value: f64) -> bool {
         value >= 0.0 && value.is_finite() && (!self.is_share() || value < 1.0)
     }
 
-    /// What numbers can be meant.
+    /// Describes the allowed values.
     fn allowed(self) -> &'static str {
         match self.is_share() {
             true => "it is at least 0 and less than 1",
@@ -87,7 +86,7 @@ impl Setting {
 }
 
 impl Method {
-    /// What the method can be told, with what holds where nothing is said: the usual numbers.
+    /// Returns the settings of the method with their usual defaults.
     fn defaults(self) -> &'static [(Setting, f64)] {
         use Setting::{
             Alpha, Beta1, Beta2, Epsilon, LearningRate, Momentum, RateDecay, WeightDecay,
@@ -124,13 +123,13 @@ impl Method {
         }
     }
 
-    /// Whether the method asks for the number of the step.
+    /// Whether the method needs the number of the step.
     fn counts(self) -> bool {
         !matches!(self, Method::Sgd | Method::RmsProp)
     }
 }
 
-/// A method, and what it is told.
+/// A method and its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimizer {
     method: Method,
@@ -144,11 +143,11 @@ impl From<Method> for Optimizer {
 }
 
 impl Optimizer {
-    /// Tells it something.
+    /// Changes a setting.
     ///
     /// # Errors
     ///
-    /// Where the method knows nothing of it, or the number cannot be meant.
+    /// A setting that the method does not have, or a value that is not allowed.
     pub fn with(mut self, setting: Setting, value: f64) -> Result<Optimizer> {
         let name = setting.name();
         let known: Vec<String> =
@@ -166,7 +165,7 @@ impl Optimizer {
         Ok(self)
     }
 
-    /// What holds of a setting; zero where the method does not know it.
+    /// Returns the value of a setting; zero if the method does not have it.
     fn get(&self, setting: Setting) -> f64 {
         let found = self.settings.iter().find(|(known, _)| *known == setting);
         found.map_or(0.0, |(_, value)| *value)
@@ -177,17 +176,17 @@ impl Optimizer {
     }
 }
 
-/// What a step assigns: the variable, and the value that it gets.
+/// An assignment of a step: the variable and its new value.
 pub struct Update {
     /// The name of the variable.
     pub variable: String,
     /// The name of the value.
     pub value: String,
-    /// Whether the variable is one of the optimizer's own, which are zero at first.
+    /// Whether the variable belongs to the optimizer, and starts at zero.
     pub is_state: bool,
 }
 
-/// Writes a step: the nodes that make new variables of `variables` and their `gradients`.
+/// Writes the nodes that compute the new `variables` from their `gradients`.
 pub fn write(
     draft: &mut Draft,
     optimizer: &Optimizer,
@@ -217,20 +216,20 @@ fn scalar(dtype: DType, value: f64) -> Tensor {
     Tensor::from_number(dtype, value).expect("variables are of floating-point types")
 }
 
-/// A step as it is written.
+/// A step under construction.
 struct Step<'a> {
     draft: &'a mut Draft,
     optimizer: &'a Optimizer,
     rate: String,
-    /// The number of steps before this one, and with it.
+    /// The number of steps before this one, and including it.
     ordinal: Option<(String, String)>,
     updates: Vec<Update>,
-    /// The numbers that are there: what they are, their type, and their name.
+    /// The scalars written so far: kind, type and name.
     scalars: Vec<(String, DType, String)>,
 }
 
 impl Step<'_> {
-    /// Counts the steps. The counter is 0 at first, and says how many there were.
+    /// Counts the steps. The counter starts at 0 and is the number of previous steps.
     fn count(&mut self) {
         let before = self.draft.constant("step", Tensor::from_int(0));
         let one = self.draft.constant("one", Tensor::from_int(1));
@@ -267,7 +266,7 @@ impl Step<'_> {
     fn momentum(&mut self, x: &Variable, g: &str, mode: &str) {
         let attributes = vec![
             self.optimizer.attribute("alpha", Setting::Momentum),
-            // All of a gradient counts, in the first step and later.
+            // The gradient counts fully in the first and in later steps.
             ("beta", Attribute::Float(1.0)),
             self.optimizer.attribute("norm_coefficient", Setting::WeightDecay),
             ("mode", Attribute::String(mode.into())),
@@ -299,7 +298,7 @@ impl Step<'_> {
         self.operator(x, &x.name, g, "Adagrad", &["sum_square"], attributes);
     }
 
-    /// An operator of ONNX's, which makes a new variable and new states.
+    /// Writes an operator of ONNX, which computes a new variable and new states.
     fn operator(
         &mut self,
         x: &Variable,
@@ -310,7 +309,7 @@ impl Step<'_> {
         attributes: Vec<(&'static str, Attribute)>,
     ) {
         let (before, now) = self.ordinal.clone().expect("these methods count");
-        // Adam corrects the bias from `T` = 1 on; `T` = 0 would mean that it does not.
+        // Adam corrects the bias from `T` = 1 on; `T` = 0 means no correction.
         let ordinal = if op == "Adam" { now } else { before };
         let states: Vec<String> = states.iter().map(|what| self.state(x, what)).collect();
         let (rate, next) = (self.rate(x.dtype), self.draft.name(&format!("{}.next", x.name)));
@@ -355,7 +354,7 @@ impl Step<'_> {
         self.finish(x, "Sub", &step);
     }
 
-    /// The gradient with that of half the variable's square, as often as is wanted.
+    /// Returns the gradient plus `weight_decay · x`, if there is weight decay.
     fn decayed(&mut self, x: &Variable, g: &str) -> String {
         let decay = self.optimizer.get(Setting::WeightDecay);
         if decay == 0.0 {
@@ -366,7 +365,7 @@ impl Step<'_> {
         self.made(x, "Add", &[g, &pull], "pulled")
     }
 
-    /// The factor `1 - lr · weight_decay`.
+    /// Returns the factor `1 - lr · weight_decay`.
     fn kept(&mut self, dtype: DType) -> String {
         self.once("kept", dtype, |step| {
             let decay =
@@ -377,7 +376,7 @@ impl Step<'_> {
         })
     }
 
-    /// The learning rate in a type.
+    /// Returns the learning rate in a type.
     fn rate(&mut self, dtype: DType) -> String {
         let rate = self.rate.clone();
         self.once(&rate.clone(), dtype, |step| {
@@ -386,12 +385,12 @@ impl Step<'_> {
         })
     }
 
-    /// A number of a type.
+    /// Returns a scalar of a type.
     fn number(&mut self, name: &str, dtype: DType, value: f64) -> String {
         self.once(name, dtype, |step| step.draft.constant(name, scalar(dtype, value)))
     }
 
-    /// What all variables of a type share.
+    /// Returns a value that all variables of a type share.
     fn once(&mut self, what: &str, dtype: DType, make: impl FnOnce(&mut Self) -> String) -> String {
         let found = self.scalars.iter().find(|(known, ty, _)| known == what && *ty == dtype);
         if let Some((.., name)) = found {
@@ -402,12 +401,12 @@ impl Step<'_> {
         name
     }
 
-    /// A node beside a variable, called after it.
+    /// Writes a node for a variable, named after it.
     fn made(&mut self, x: &Variable, op: &str, inputs: &[&str], what: &str) -> String {
         self.draft.node(op, inputs, &format!("{}.{what}", x.name))
     }
 
-    /// A variable of the optimizer's own, of zeros.
+    /// Adds a variable of the optimizer, initially zero.
     fn state(&mut self, x: &Variable, what: &str) -> String {
         self.draft.zeros(&format!("{}.{what}", x.name), x.dtype, &x.shape)
     }

@@ -1,16 +1,15 @@
 //! The seeds of random draws.
 
-/// Seeds, one for each node that draws, where the file is to have them: implementations draw the same
-/// from equal ones.
+/// Seeds, one per random node, if the file specifies them: equal seeds draw equal numbers.
 pub struct Seeds(Option<u32>);
 
 impl Seeds {
-    /// Those from a number on.
+    /// Creates seeds that count from a number.
     pub fn new(seed: Option<u32>) -> Seeds {
         Seeds(seed)
     }
 
-    /// The next one.
+    /// Returns the next seed.
     pub fn draw(&mut self) -> Option<u32> {
         let seed = self.0?;
         self.0 = Some(seed.wrapping_add(1));

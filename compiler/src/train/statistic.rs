@@ -5,20 +5,20 @@ use crate::dtype::DType;
 
 /// A running statistic.
 pub struct Statistic {
-    /// The initializer that it is.
+    /// The initializer.
     pub variable: String,
-    /// The value that a step makes of it.
+    /// The value after a step.
     pub next: String,
     /// Its type.
     pub dtype: DType,
     /// Its sizes.
     pub shape: Vec<usize>,
-    /// What it is where nothing was seen yet: a mean of 0, a variance of 1.
+    /// The initial value: a mean of 0, a variance of 1.
     pub first: f64,
 }
 
 impl Statistic {
-    /// What a step assigns to it.
+    /// Returns the assignment of a step.
     pub fn update(&self, draft: &mut Draft) -> Update {
         draft.give(&self.next, self.dtype, &self.shape);
         Update { variable: self.variable.clone(), value: self.next.clone(), is_state: false }

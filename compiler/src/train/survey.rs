@@ -1,4 +1,4 @@
-//! What of a model can be trained, and what each variable is for.
+//! Selection of trainable variables, and their roles.
 
 use super::glob;
 use crate::{
@@ -21,36 +21,35 @@ pub struct Variable {
     pub dtype: DType,
     /// Its sizes.
     pub shape: Vec<usize>,
-    /// What it is for.
+    /// The role, which determines the initialization.
     pub role: Role,
 }
 
-/// What a variable is for.
+/// The role of a variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Role {
-    /// The factors of sums: of so many terms, and so many sums a term.
+    /// The weights of a matrix product or convolution.
     Weight {
-        /// The terms of a sum.
+        /// The number of terms of each sum.
         fan_in: f64,
-        /// The sums that a term is in.
+        /// The number of sums that each term is part of.
         fan_out: f64,
     },
-    /// The factors of a recurrent operator with a state of so many elements.
+    /// The weights of a recurrent operator, with the size of its state.
     Gate(f64),
-    /// Rows that are chosen by number.
+    /// An embedding table.
     Table,
-    /// A factor for each element or channel.
+    /// A scale per element or channel.
     Scale,
-    /// The slope of what is negative.
+    /// The slope of a `PRelu`.
     Slope,
-    /// What is added.
+    /// A bias.
     Bias,
     /// Anything else.
     Other,
 }
 
-/// Constants that are no weights though they are numbers: the operator, and from which input on to
-/// which they are such.
+/// Operators with constant operands that are not weights, and the first such input.
 const FIXED: &[(&str, usize, usize)] = &[
     ("BatchNormalization", 3, 4),
     ("Clip", 1, 2),
@@ -69,20 +68,16 @@ const FIXED: &[(&str, usize, usize)] = &[
     ("Where", 0, 2),
 ];
 
-/// Constants with elements as large as this are masks.
+/// Constants with an element of this magnitude are masks.
 const MASK: f64 = 1e4;
 
-/// The dense initializers of a model of a type that optimizers take.
+/// Returns the dense initializers of types that optimizers support.
 pub fn candidates(graph: &GraphProto) -> Vec<&TensorProto> {
     let codes: Vec<i32> = WIDE.iter().map(|dtype| dtype.code()).collect();
     graph.initializer.iter().filter(|tensor| codes.contains(&tensor.data_type())).collect()
 }
 
-/// Holds patterns against the names of initializers.
-///
-/// # Errors
-///
-/// Patterns that stand for none that can be trained.
+/// Returns errors for patterns that match no trainable initializer.
 pub fn unknown(patterns: &[String], graph: &GraphProto) -> Vec<Diagnostic> {
     let candidates = candidates(graph);
     let is_known = |pattern: &&String| candidates.iter().any(|t| glob::matches(pattern, t.name()));
@@ -111,12 +106,12 @@ fn no_match(pattern: &str, graph: &GraphProto) -> Diagnostic {
     }
 }
 
-/// A graph with a loss, and the candidates of which it is made.
+/// A graph with a loss, and the candidates that it depends on.
 pub struct Survey<'g> {
     graph: &'g Graph,
-    /// Who uses each value, and as which input.
+    /// The uses of each value, with the input that it is.
     uses: HashMap<ValueId, Vec<(NodeId, usize)>>,
-    /// The values from which the loss is made.
+    /// The values that the loss depends on.
     needed: HashSet<ValueId>,
     y: ValueId,
     names: Vec<String>,
@@ -124,7 +119,8 @@ pub struct Survey<'g> {
 }
 
 impl<'g> Survey<'g> {
-    /// Looks at a graph whose last outputs are the loss and then the candidates of these names.
+    /// Creates a survey of a graph whose last outputs are the loss, then the candidates called
+    /// `names`.
     pub fn of(graph: &'g Graph, names: Vec<String>) -> Survey<'g> {
         let outputs = &graph[graph.body].outputs;
         let (outputs, values) = outputs.split_at(outputs.len() - names.len());
@@ -139,12 +135,12 @@ impl<'g> Survey<'g> {
         Survey { graph, uses: uses(graph), needed, y, names, values }
     }
 
-    /// The numbers of the candidates that are trained where the patterns are these; without any,
-    /// all that look like weights.
+    /// Returns the indices of the candidates that match the patterns; without patterns, all that
+    /// look like weights.
     ///
     /// # Errors
     ///
-    /// Patterns that stand for none that looks like a weight.
+    /// Patterns that match nothing that looks like a weight.
     pub fn chosen(&self, patterns: &[String]) -> std::result::Result<Vec<usize>, Diagnostics> {
         let all = || 0..self.names.len();
         if patterns.is_empty() {
@@ -162,9 +158,9 @@ impl<'g> Survey<'g> {
         Ok(all().filter(|&i| patterns.iter().any(|pattern| fits(pattern, i))).collect())
     }
 
-    /// Whether a candidate looks like a weight: it has axes, is no mask, and the loss depends on it
-    /// by more than what is fixed. One number all over, and not the factor of anything, is a mask
-    /// that masks nothing.
+    /// Whether a candidate looks like a weight: it has axes, is not a mask, and the loss depends on
+    /// it differentiably. A constant of equal elements that is not a factor is a mask that masks
+    /// nothing.
     fn is_weight(&self, i: usize) -> bool {
         let id = self.values[i];
         let value = &self.graph[id];
@@ -176,9 +172,9 @@ impl<'g> Survey<'g> {
         !value.constant.as_ref().is_some_and(|tensor| is_mask(tensor) || filled(tensor))
     }
 
-    /// Whether the loss depends on a constant by more than what is fixed.
+    /// Whether the loss depends on a constant other than through fixed operands.
     fn counts(&self, constant: ValueId) -> bool {
-        // The constant itself, and what is computed of it.
+        // The constant itself, and values computed from it.
         let (itself, made) = (true, false);
         let mut open = vec![(constant, itself)];
         let mut seen = HashSet::new();
@@ -206,7 +202,7 @@ impl<'g> Survey<'g> {
         false
     }
 
-    /// A candidate as a variable.
+    /// Returns a candidate as a variable.
     pub fn variable(&self, i: usize) -> Option<Variable> {
         let id = self.values[i];
         let ty = self.graph[id].ty.as_tensor()?;
@@ -214,9 +210,10 @@ impl<'g> Survey<'g> {
         Some(Variable { name, dtype: ty.dtype, shape, role: self.role(id, 0) })
     }
 
-    /// What a value is for: the first of its uses says so, but sums of products before others.
+    /// Returns the role of a value: that of its first use, with matrix products and convolutions
+    /// before others.
     fn role(&self, value: ValueId, depth: usize) -> Role {
-        // Nothing real is moved about more often before it is used.
+        // The most operators that move a weight before its use.
         const DEEPEST: usize = 16;
         let mut found = Role::Other;
         for &(id, input) in self.uses.get(&value).into_iter().flatten() {
@@ -236,7 +233,7 @@ impl<'g> Survey<'g> {
         found
     }
 
-    /// What a value is for that is this input of a node.
+    /// Returns the role of a value that is this input of a node.
     fn role_at(&self, node: &Node, input: usize, value: ValueId) -> Role {
         let shape = self.graph[value].ty.as_tensor().and_then(|ty| ty.known_shape());
         let Some(shape) = shape else { return Role::Other };
@@ -269,7 +266,7 @@ impl<'g> Survey<'g> {
     }
 }
 
-/// Operators that only move elements about.
+/// Operators that only move elements.
 const MOVING: &[&str] = &[
     "Cast",
     "Concat",
@@ -289,7 +286,7 @@ fn uses(graph: &Graph) -> HashMap<ValueId, Vec<(NodeId, usize)>> {
     let mut uses: HashMap<ValueId, Vec<(NodeId, usize)>> = HashMap::new();
     for (id, node) in graph.nodes() {
         let inputs = node.inputs.iter().enumerate();
-        // What a region gives, the node around it gives.
+        // The outputs of a region are outputs of its node.
         let given = node.regions.iter().flat_map(|&region| &graph[region].outputs);
         let used = inputs.filter_map(|(i, input)| Some((i, (*input)?)));
         for (i, value) in used.chain(given.map(|&output| (usize::MAX, output))) {
@@ -299,7 +296,7 @@ fn uses(graph: &Graph) -> HashMap<ValueId, Vec<(NodeId, usize)>> {
     uses
 }
 
-/// A matrix of which each row (or column) makes a sum.
+/// Returns the role of a matrix in which each row (or column) contributes to one sum.
 fn matrix(shape: &[usize], by_rows: bool) -> Role {
     let columns = shape.last().map_or(1.0, |&size| size as f64);
     let rows = shape.iter().rev().nth(1);
