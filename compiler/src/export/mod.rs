@@ -1,9 +1,9 @@
-//! From a graph back to a model of ONNX's own operators.
+//! Converts a graph back to a model of ONNX's own operators.
 //!
-//! Operators are written in their newest form, and the model imports the oldest operator set that
-//! has all of what is written, but none older than the one that was read. Names stay where they
-//! are unique; functions stand inlined, as they were read. What is in a graph beside ONNX's
-//! operators (what passes fuse, what they find out about sizes) has no form, and is a diagnostic.
+//! Operators are written in their newest form. The model imports the oldest operator set that has
+//! everything that is written, but none older than the one that was read. Names are kept where they
+//! are unique; functions stay inlined. Operators that only passes create have no form in ONNX and
+//! are errors.
 
 mod external;
 mod file;

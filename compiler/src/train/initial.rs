@@ -76,9 +76,9 @@ struct First {
 impl First {
     /// Writes the initial value of a variable and returns its name.
     fn value(&mut self, x: &Variable, seed: Option<u32>) -> String {
-        /// The slope that PyTorch starts with.
+        /// PyTorch's initial slope of `PReLU`.
         const SLOPE: f64 = 0.25;
-        /// The deviation with which transformers start.
+        /// The standard deviation with which transformers are initialized.
         const SMALL: f64 = 0.02;
         match x.role {
             Role::Weight { fan_in, fan_out } => {
@@ -107,7 +107,7 @@ impl First {
         self.drawn("RandomNormal", x, vec![("mean", mean), ("scale", scale)], seed)
     }
 
-    /// Random numbers.
+    /// Writes random numbers.
     fn drawn(
         &mut self,
         op: &str,
@@ -115,7 +115,7 @@ impl First {
         mut attributes: Vec<(&str, Attribute)>,
         seed: Option<u32>,
     ) -> String {
-        // ONNX's seeds are of type float, which tells no more whole numbers apart.
+        // ONNX's seeds are floats, which represent integers exactly up to this one.
         const SEEDS: u32 = 1 << 24;
         attributes.extend([
             ("dtype", Attribute::Int(i64::from(x.dtype.code()))),
@@ -127,7 +127,7 @@ impl First {
         value
     }
 
-    /// What a variable of the optimizer's own is at first.
+    /// Writes the initial value of an optimizer's variable.
     fn zeros(&mut self, tensor: &TensorProto) -> String {
         let shape: Vec<usize> = tensor.dims.iter().map(|&size| size as usize).collect();
         let dtype = DType::from_code(tensor.data_type()).unwrap_or(DType::F32);
@@ -135,9 +135,9 @@ impl First {
         self.filled(&sizes, dtype, &shape, 0.0)
     }
 
-    /// A tensor of one number.
+    /// Writes a tensor filled with a number.
     fn filled(&mut self, name: &str, dtype: DType, shape: &[usize], value: f64) -> String {
-        /// From this version on there is `ConstantOfShape`.
+        /// The first version with `ConstantOfShape`.
         const OF_SHAPE_SINCE: i64 = 9;
         let number = match dtype {
             DType::I64 => Tensor::from_ints(&[value as i64]),

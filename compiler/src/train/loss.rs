@@ -1,25 +1,25 @@
 //! The losses that a model can be trained with.
 
-/// How far outputs lie from what was wanted: the mean over all samples, or over all elements.
+/// The loss, averaged over all samples or over all elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The square of the difference.
+    /// The squared difference.
     Mse,
-    /// The size of the difference.
+    /// The absolute difference.
     Mae,
-    /// The half square of differences up to 1, and from there on a straight line.
+    /// Half the squared difference up to 1, linear beyond.
     Huber,
-    /// That of a class among others; outputs are logits (or the `Softmax` of such).
+    /// Cross entropy of classes; outputs are logits, or their `Softmax`.
     CrossEntropy,
-    /// That of each output for itself, wanted to be 0 or 1; outputs are logits (or the `Sigmoid` of
-    /// such).
+    /// Binary cross entropy of each output with a label of 0 or 1; outputs are logits, or their
+    /// `Sigmoid`.
     Bce,
-    /// The negated logarithm of a class's probability; outputs are logarithms of probabilities.
+    /// Negative log-likelihood of classes; outputs are log-probabilities.
     Nll,
 }
 
 impl Loss {
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Loss::Mse => "mse",
@@ -31,14 +31,14 @@ impl Loss {
         }
     }
 
-    /// Whether what is wanted is the number of a class.
+    /// Whether the label is the index of a class.
     pub fn is_of_classes(self) -> bool {
         matches!(self, Loss::CrossEntropy | Loss::Nll)
     }
 
-    /// The oldest version of the main operator set that has what the loss is made of.
+    /// Returns the oldest version of the main operator set that has the operators of the loss.
     pub fn since(self) -> i64 {
-        // Before, `Add` and its kin did not broadcast their operands.
+        // Before this version, `Add` and similar operators do not broadcast.
         const BROADCASTING: i64 = 7;
         const ONE_HOT: i64 = 9;
         if self.is_of_classes() { ONE_HOT } else { BROADCASTING }

@@ -12,11 +12,11 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// From this version of the main operator set on there are operators for losses of classes.
+/// The first version of the main operator set with classification losses.
 const LOSSES_SINCE: i64 = 12;
 
 impl Loss {
-    /// The names of what is wanted, as the loss takes it.
+    /// Returns the type of the label, with the dimension names in `declared`.
     fn label(
         self,
         subject: &Subject,
@@ -39,7 +39,7 @@ impl Loss {
 
 /// The values that a loss adds.
 pub struct Written {
-    /// What is wanted.
+    /// The label.
     pub label: String,
     /// The loss.
     pub loss: String,
@@ -72,7 +72,7 @@ pub fn write(
         }
         Loss::Huber => huber(draft, subject, t),
         Loss::Bce => {
-            // -t log σ(y) - (1 - t) log (1 - σ(y)), which is exact however large y is.
+            // -t log σ(y) - (1 - t) log (1 - σ(y)), which is accurate for large y, too.
             let soft = draft.node("Softplus", &[y], "softplus");
             let hit = draft.node("Mul", &[y, t], "hit");
             let each = draft.node("Sub", &[&soft, &hit], "each");
@@ -99,7 +99,7 @@ fn mean(draft: &mut Draft, each: &str) -> String {
     draft.node_with("ReduceMean", &[each], "loss", vec![("keepdims", Attribute::Int(0))])
 }
 
-/// With `a` the size of the difference and `m` the smaller of `a` and 1: `m (a - m / 2)`.
+/// With `a` the absolute difference and `m = min(a, 1)`: `m (a - m / 2)`.
 fn huber(draft: &mut Draft, subject: &Subject, label: &str) -> String {
     let dtype = subject.ty.dtype;
     let number = |value| Tensor::from_number(dtype, value).expect("it is a floating-point type");
@@ -115,7 +115,7 @@ fn huber(draft: &mut Draft, subject: &Subject, label: &str) -> String {
     mean(draft, &each)
 }
 
-/// The output with the classes along its second axis, where ONNX wants them.
+/// Returns the output with the classes along its second axis, as ONNX requires.
 fn classes_second(draft: &mut Draft, subject: &Subject) -> String {
     let mut order: Vec<i64> = (0..subject.ty.rank() as i64).collect();
     let axis = order.remove(subject.class_axis);
@@ -135,8 +135,8 @@ fn transposed(draft: &mut Draft, subject: &Subject, order: Vec<i64>) -> String {
     )
 }
 
-/// The same in operators of older sets: the mean of what a table of zeros and ones leaves, times
-/// minus the number of classes.
+/// The loss in operators of older sets: the mean of the output times a one-hot table, times minus
+/// the number of classes.
 fn of_classes_by_parts(
     draft: &mut Draft,
     loss: Loss,

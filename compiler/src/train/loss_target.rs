@@ -1,4 +1,4 @@
-//! The output that a loss is of.
+//! Selects the output that the loss applies to.
 
 use super::loss::Loss;
 use crate::{
@@ -11,23 +11,23 @@ use crate::{
 };
 use onnxc_proto::{GraphProto, NodeProto};
 
-/// What a loss is of.
+/// The target of a loss.
 #[derive(Debug)]
 pub struct Subject {
     /// The name of the value.
     pub name: String,
     /// Its type.
     pub ty: TensorType,
-    /// The axis along which the classes lie, where the loss is of classes.
+    /// The axis of the classes, for a loss of classes.
     pub class_axis: usize,
 }
 
-/// What a loss is of: the output of that name, or the only one there is. Where a `Softmax` or a
-/// `Sigmoid` makes it, and the loss has it in itself, it is what goes into that.
+/// Returns the target of the loss: the output called `name`, or the only one. If a `Softmax` or
+/// `Sigmoid` that the loss includes computes it, the target is the operator's input.
 ///
 /// # Errors
 ///
-/// Where there is no such output, or the loss does not fit its type.
+/// No such output, or an output whose type does not fit the loss.
 pub fn find(
     graph: &Graph,
     proto: &GraphProto,
@@ -59,7 +59,7 @@ pub fn find(
     Ok(subject)
 }
 
-/// The name and type of the output.
+/// Returns the name and type of the output.
 fn output(graph: &Graph, wanted: Option<&str>) -> Result<(String, Type)> {
     let ids = &graph[graph.body].outputs;
     let types = ids.iter().map(|&id| graph[id].ty.clone());
@@ -97,7 +97,7 @@ fn of_numbers(name: &str, ty: &Type) -> Result<TensorType> {
     }
 }
 
-/// The type with its sizes called as the model calls them.
+/// Returns the type with the model's names of dimensions.
 fn named(graph: &Graph, ty: TensorType) -> TensorType {
     let called = |dim: &Dim| {
         let size = dim.as_symbol().and_then(|symbol| graph.symbols.get(symbol));
@@ -106,10 +106,10 @@ fn named(graph: &Graph, ty: TensorType) -> TensorType {
     TensorType { shape: ty.shape.iter().map(called).collect(), ..ty }
 }
 
-/// Takes from the `Softmax` that makes an output along which axis the classes lie, and what goes
-/// into it.
+/// Replaces the target by the input of the `Softmax` that computes it, and takes the class axis
+/// from it.
 fn of_softmax(subject: &mut Subject, node: &NodeProto, loss: Loss, opset: i64) -> Result {
-    // Before, the axes from this one on were one axis.
+    // Before this version, the axes from `axis` on were treated as one.
     const ALONG_ONE_AXIS: i64 = 13;
     let rank = subject.ty.rank() as i64;
     let default = if opset < ALONG_ONE_AXIS { 1 } else { -1 };

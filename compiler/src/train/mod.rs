@@ -1,20 +1,21 @@
-//! A model that can be trained, of one that cannot.
+//! Adds training information to inference models.
 //!
-//! [`Prepare`] adds to a model what ONNX calls training information: an algorithm, which computes a
-//! loss of an output and a label, asks for its gradient by the weights, and makes new weights of the
-//! old; the variables that an optimizer has beside them; and a graph that gives all of them their
-//! first values. The model's own graph stays as it is, and so does its operator set: a loss that
-//! needs a newer one is written in operators that are there, or refused.
+//! [`Prepare`] writes what ONNX calls training information: an algorithm, which computes a loss
+//! from an output and a label, its gradient by the weights, and new weights; the variables of the
+//! optimizer; and a graph that initializes all variables. It changes neither the model's own graph
+//! nor its operator set: a loss that needs a newer operator set is written in older operators, or
+//! refused.
 //!
-//! The optimizer's counter, `step`, is 0 at first and says how many steps there were. `Adagrad` and
-//! `Momentum` are given it as `T`; `Adam` is given one more, so that the bias is corrected in the first
-//! step as PyTorch and Keras do it. ONNX's `Adam` adds `epsilon` before that correction, PyTorch behind
-//! it: there, the same `epsilon` counts `1 / √(1 - beta2ᵗ)` times as much, which shows where
+//! The optimizer's counter, `step`, is the number of previous steps. `Adagrad` and `Momentum`
+//! receive it as `T`; `Adam` receives one more, so that the bias is corrected in the first step, as
+//! in PyTorch and Keras. ONNX's `Adam` adds `epsilon` before that correction, PyTorch after it. So
+//! the same `epsilon` has `1 / √(1 - beta2ᵗ)` times the effect in ONNX, which matters where
 //! gradients are about as small.
 //!
-//! By default inference is what is trained: `BatchNormalization` goes on with the statistics in the
-//! file (its scale and bias are trained), and `Dropout` lets everything through. In training mode
-//! ([`Prepare::training_mode`]) the step has nodes of its own for these and what comes behind them.
+//! By default, training is of the inference graph: `BatchNormalization` uses the statistics in the
+//! file (its scale and bias are trained), and `Dropout` is the identity. In training mode
+//! ([`Prepare::training_mode`]), the step has its own copies of these nodes and the nodes after
+//! them.
 
 mod analysis_model;
 mod detached;
@@ -56,10 +57,10 @@ use survey::{Survey, Variable};
 /// The first version of the file format that has training information.
 const FORMAT: i64 = 7;
 
-/// Before this version of the file format every initializer had to be listed among the inputs.
+/// The first version of the file format in which initializers need not be inputs.
 const FREE_INITIALIZERS: i64 = 4;
 
-/// How a model is made one that can be trained.
+/// Adds training information to a model.
 ///
 /// ```
 /// use onnxc::train::{Loss, Method, Optimizer, Prepare, Setting};
@@ -85,7 +86,7 @@ pub struct Prepare {
 }
 
 impl Prepare {
-    /// Training with this loss and optimizer, of all that looks like a weight.
+    /// Trains everything that looks like a weight, with this loss and optimizer.
     pub fn new(loss: Loss, optimizer: impl Into<Optimizer>) -> Prepare {
         Prepare {
             loss,
@@ -99,61 +100,60 @@ impl Prepare {
         }
     }
 
-    /// Says of which output the loss is; by default of the only one.
+    /// Selects the output that the loss applies to; by default the only one.
     pub fn output(mut self, name: &str) -> Prepare {
         self.output = Some(name.to_owned());
         self
     }
 
-    /// Has those weights trained that the pattern stands for, in which `*` is any text and `?` any
-    /// character, beside those of other patterns. A name in full is that of any initializer of type
-    /// `float` or `double`, whether it looks like a weight or not.
+    /// Trains the weights that match a pattern, in addition to those of other patterns. `*` matches
+    /// any text, `?` any character. A full name matches any initializer of type `float` or
+    /// `double`, whether or not it looks like a weight.
     ///
-    /// A weight has axes, and the loss has a derivative by it. Statistics of normalizations, bounds of
-    /// `Clip`, exponents, divisors, what `Sub` takes away, and masks are none.
+    /// A weight has axes, and the loss has a gradient by it. Statistics of normalizations, bounds
+    /// of `Clip`, exponents, divisors, subtrahends and masks are not weights.
     pub fn trainable(mut self, pattern: &str) -> Prepare {
         self.trainable.push(pattern.to_owned());
         self
     }
 
-    /// Says what weights are at first.
+    /// Sets the initialization of weights.
     pub fn initial(mut self, initial: Initial) -> Prepare {
         self.initial = initial;
         self
     }
 
-    /// Has a step normalize each channel by the mean and variance of what it is given, and drop by
-    /// chance what `Dropout` is given. Inference goes on with the statistics that steps gather: those
-    /// of `BatchNormalization` are variables, too.
+    /// Uses training mode in steps: `BatchNormalization` normalizes by the statistics of its input
+    /// and updates its running statistics, which become variables that inference uses; `Dropout`
+    /// drops.
     pub fn training_mode(mut self, on: bool) -> Prepare {
         self.training_mode = on;
         self
     }
 
-    /// Fixes the seeds of what is dropped and of first values, which count from this number on.
-    /// Without, it is the program that trains which says what is drawn (`set_seed` of a generated
-    /// module).
+    /// Fixes the seeds of dropout and initialization, which count from this number. Without it, the
+    /// program that trains sets the seed (`set_seed` of a generated module).
     pub fn seed(mut self, seed: u32) -> Prepare {
         self.seed = Some(seed);
         self
     }
 
-    /// Says where the model's external data lies.
+    /// Sets the directory of the model's external data.
     pub fn directory(mut self, directory: PathBuf) -> Prepare {
         self.directory = Some(directory);
         self
     }
 
-    /// The training model of a model file. Its tensors all are in the messages.
+    /// Returns the training model of a model file, with all tensors in the messages.
     ///
     /// # Errors
     ///
-    /// What is wrong with the model, at once; what is wrong with what was said here, at once.
+    /// All errors of the model, or else of the settings.
     pub fn bytes(&self, model: Bytes) -> Result<ModelProto, Diagnostics> {
         self.model(import::decode(model)?)
     }
 
-    /// The same of messages.
+    /// Returns the training model of messages.
     ///
     /// # Errors
     ///
@@ -168,13 +168,12 @@ impl Prepare {
         let result = self.train(&mut model, &main, subject, opset);
         model.graph = Some(main);
         result?;
-        // What was written is held against all rules as any model is.
+        // The result is checked like any other model.
         import::graph(&model, &check::model(&model), &settings)?;
         Ok(model)
     }
 
-    /// What the loss is of, and the version of the main operator set; or all that speaks against
-    /// training.
+    /// Returns the target of the loss and the version of the main operator set.
     fn subject(
         &self,
         model: &ModelProto,
@@ -250,7 +249,7 @@ impl Prepare {
         Ok(())
     }
 
-    /// What is trained: found by asking for the gradient by all that could be.
+    /// Returns the trained variables, found by differentiating by all candidates.
     fn variables(
         &self,
         model: &ModelProto,
@@ -290,7 +289,7 @@ impl Prepare {
     }
 }
 
-/// Asks for the derivatives of the loss by all variables.
+/// Writes a `Gradient` of the loss by all variables.
 fn gradient(
     draft: &mut Draft,
     main: &GraphProto,
@@ -301,7 +300,7 @@ fn gradient(
         Attribute::Strings(names.iter().map(|name| name.clone().into_bytes()).collect())
     };
     let xs: Vec<String> = variables.iter().map(|variable| variable.name.clone()).collect();
-    // What else the loss is made of, weights that stay as they are aside.
+    // The other values that the loss depends on, without weights that stay fixed.
     let mut zs = names::inputs_of(main, draft.so_far(), &loss.loss);
     zs.push(loss.label.clone());
     let gradients: Vec<String> =
@@ -316,12 +315,12 @@ fn gradient(
     gradients
 }
 
-/// Imports the operators of training, in a version of the file format that has training.
+/// Imports the training operators, in a version of the file format with training information.
 fn raise(model: &mut ModelProto) {
     if model.ir_version() < FREE_INITIALIZERS
         && let Some(graph) = &mut model.graph
     {
-        // They had to be inputs, and would become such that callers may give.
+        // They had to be inputs; as such, callers could now set them.
         let constants: HashSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
         graph.input.retain(|input| !constants.contains(input.name()));
     }

@@ -1,10 +1,9 @@
-//! What a loss is of, in training mode: `BatchNormalization` with the statistics of what it is given,
-//! and `Dropout` that drops.
+//! Training mode: `BatchNormalization` with the statistics of its input, and `Dropout` that drops.
 //!
-//! The model's own graph says what inference does, so it stays as it is: the first such node on the
-//! way to the loss, and all that comes behind it, are written once more for the step. What comes
-//! before, both share. Running statistics become variables; where several nodes have the same ones,
-//! each goes on with what the one before made of them.
+//! The model's own graph defines inference and does not change. The first such node on a path to
+//! the loss and all nodes after it are copied to the step; the nodes before it are shared. Running
+//! statistics become variables. If several nodes share statistics, each continues from the result
+//! of the one before.
 
 use super::{graph_builder::Draft, names, seeds::Seeds, statistic::Statistic, survey::Variable};
 use crate::{
