@@ -3,6 +3,7 @@
 //! Constant folding, `onnxc run`, `onnxc test --interpret` and the tests of generated modules use
 //! it.
 
+mod initial_state;
 mod precision_error;
 mod training;
 
@@ -18,9 +19,10 @@ use crate::{
         Place, Plan, Port, State, Step, TripCount, kept, step::operands,
     },
     tensor::Tensor,
-    ty::{Type, count},
+    ty::Type,
     value::Value,
 };
+use initial_state::initial_state;
 use onnxc_runtime::{Error, Result, view::check_part};
 use std::{
     cell::RefCell,
@@ -538,15 +540,4 @@ impl Interpreter<'_> {
         };
         self.arrays.insert(operand.buffer, array);
     }
-}
-
-/// Returns the initial value of a state: its default, or zeros. A size that no input binds is 0.
-fn initial_state(plan: &Plan, found: &Port, bound: &HashMap<Symbol, i64>) -> Tensor {
-    if let Some(default) = plan.initial(found) {
-        return default.clone();
-    }
-    let size = |dim: &Dim| dim.eval(&|name| bound.get(name).copied().unwrap_or(0));
-    let sizes = found.shape().iter().map(|dim| usize::try_from(size(dim)).unwrap_or(0));
-    let shape: Vec<usize> = sizes.collect();
-    Array::zeroed(found.dtype(), count(&shape)).into_tensor(shape)
 }
