@@ -9,7 +9,7 @@ pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
 
 use crate::{
     Complex, Error, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2,
-    I4, Result, U2, U4, threads::Pace,
+    I4, Result, U2, U4, threads::Granularity,
 };
 use core::fmt;
 use core::marker::PhantomData;
@@ -142,19 +142,19 @@ const fn outside() -> ! {
 #[derive(Clone)]
 pub struct InlineArena<const BLOCKS: usize> {
     blocks: [Block; BLOCKS],
-    pace: Pace,
+    granularity: Granularity,
 }
 
 impl<const BLOCKS: usize> InlineArena<BLOCKS> {
     /// An arena of zeros.
     pub const fn new() -> InlineArena<BLOCKS> {
-        InlineArena { blocks: [Block::ZERO; BLOCKS], pace: Pace::new() }
+        InlineArena { blocks: [Block::ZERO; BLOCKS], granularity: Granularity::new() }
     }
 
     /// The memory, for a run.
     #[inline(always)]
     pub fn blocks(&mut self) -> &mut [Block] {
-        self.pace.start();
+        self.granularity.start();
         &mut self.blocks
     }
 
@@ -163,7 +163,7 @@ impl<const BLOCKS: usize> InlineArena<BLOCKS> {
     #[inline(always)]
     pub fn first<const N: usize>(&mut self) -> &mut [Block] {
         const { assert!(N <= BLOCKS, "the arena is smaller than the model's `PEAK_ARENA_BYTES`") };
-        self.pace.start();
+        self.granularity.start();
         &mut self.blocks[..N]
     }
 }
@@ -187,20 +187,20 @@ impl<const BLOCKS: usize> Default for InlineArena<BLOCKS> {
 #[derive(Clone, Default)]
 pub struct HeapArena<const BLOCKS: usize> {
     blocks: alloc::vec::Vec<Block>,
-    pace: Pace,
+    granularity: Granularity,
 }
 
 #[cfg(feature = "alloc")]
 impl<const BLOCKS: usize> HeapArena<BLOCKS> {
     /// An arena that takes no memory yet.
     pub const fn new() -> HeapArena<BLOCKS> {
-        HeapArena { blocks: alloc::vec::Vec::new(), pace: Pace::new() }
+        HeapArena { blocks: alloc::vec::Vec::new(), granularity: Granularity::new() }
     }
 
     /// The memory, for a run.
     #[inline]
     pub fn blocks(&mut self) -> &mut [Block] {
-        self.pace.start();
+        self.granularity.start();
         self.blocks.resize(BLOCKS, Block::ZERO);
         &mut self.blocks
     }

@@ -5,12 +5,10 @@
 //! row is not: what counts there is the way from memory, and pairs are taken apart as they come.
 
 #[cfg(target_arch = "x86_64")]
-use super::amx::multiply_rows;
-#[cfg(target_arch = "x86_64")]
-use super::end::Target;
+use super::amx::{PairRows, multiply_rows};
 use super::end::{End, finish};
-use super::gemm_tile::{Block, PANEL_ROWS, PairDistance, panel_cols};
-use super::pack::{Matrix, PACKED_ROWS, Part};
+use super::gemm_tile::{Block, PairDistance};
+use super::panels::{Matrix, PACKED_ROWS, PANEL_ROWS, Part, panel_cols};
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
 use crate::threads;
@@ -52,26 +50,6 @@ impl<'a> Pairs<'a, f32> {
 #[inline(never)]
 fn multiply(block: Block<'_, f32, ()>) {
     dispatch_pairs(block.with_rows(PairDistance(COLS)));
-}
-
-/// Some of the sums of a product.
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy)]
-pub(crate) struct PairRows<'a, T> {
-    /// The rows, which are as wide as the sums are long: an even number.
-    pub a: Matrix<'a, T>,
-    /// How many rows.
-    pub m: usize,
-    /// Columns of the right factor.
-    pub n: usize,
-    /// How long the sums are.
-    pub k: usize,
-    /// The panels of the right factor.
-    pub b: &'a [T],
-    /// Where the elements of the result are.
-    pub to: Target,
-    /// What becomes of the sums.
-    pub end: End<'a, T>,
 }
 
 /// Writes these rows and columns of a left factor as panels of rows of pairs; zeros fill the last one.

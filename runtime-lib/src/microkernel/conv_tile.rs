@@ -1,21 +1,14 @@
 //! The inner loops of a convolution whose channels stand in blocks: a tile of a few pixels and one
 //! or two blocks of output channels is held in registers while taps and input channels run.
 
+use super::conv_layout::{BLOCK, MAX_TILE, PAIRS, Span};
 use super::overlap::Overlap;
-use super::pace::Pace;
-use super::span::Stream;
+use super::prefetch_schedule::{PrefetchSchedule, WeightStream};
 pub(super) use super::widths::{next, widths};
 use crate::loops::bounds::reach;
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, Simd, WithSimd, dispatch, dispatch_pairs};
 use crate::threads::Share;
-
-/// Channels of a block: as many as the widest vector has lanes.
-pub const BLOCK: usize = 16;
-/// Pairs of channels in a block.
-pub(crate) const PAIRS: usize = BLOCK / PAIR;
-/// The most taps that a window has.
-pub(crate) const MAX_TAPS: usize = 128;
 
 /// Rows and columns of the output of a convolution, in all blocks of its channels.
 ///
@@ -61,15 +54,6 @@ pub(crate) struct Pixels<'a, const UNIT: usize, const PAIRED: bool = false> {
     pub layers: usize,
     /// How far one of their inputs starts from the next.
     pub x_layer: usize,
-}
-
-/// Neighboring channels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
-    /// The first one.
-    pub first: usize,
-    /// How many they are.
-    pub count: usize,
 }
 
 impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
@@ -146,12 +130,16 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// `check` has passed, and the slices start with the layer's.
     #[inline(always)]
     unsafe fn layer<S: Simd>(&mut self, s: S) {
-        if S::NARROW && !PAIRED {
+        if S::IS_SCALAR && !PAIRED {
             // SAFETY: the caller's promise is the same.
             return unsafe { self.each(s) };
         }
         // Told to all tiles, none of which is to have the loop that counts them.
-        let pace = Pace::of(self.depth() * BLOCK, self.rows * self.cols, Overlap::of(self.taps));
+        let schedule = PrefetchSchedule::of(
+            self.depth() * BLOCK,
+            self.rows * self.cols,
+            Overlap::of(self.taps),
+        );
         let mut block = 0;
         while block < self.blocks {
             let together = match self.blocks - block {
@@ -162,11 +150,11 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             // SAFETY: the caller vouches for the layer, and so many blocks are left.
             unsafe {
                 match (S::LANES, together) {
-                    (16, 4) => self.few(s, pace, block),
-                    (16, 2) => self.tiles::<S, 2>(s, pace, block),
-                    (16, _) => self.tiles::<S, 1>(s, pace, block),
-                    (8, _) => self.tiles::<S, 2>(s, pace, block),
-                    _ => self.tiles::<S, 4>(s, pace, block),
+                    (16, 4) => self.few(s, schedule, block),
+                    (16, 2) => self.tiles::<S, 2>(s, schedule, block),
+                    (16, _) => self.tiles::<S, 1>(s, schedule, block),
+                    (8, _) => self.tiles::<S, 2>(s, schedule, block),
+                    _ => self.tiles::<S, 4>(s, schedule, block),
                 }
             }
             block += together;
@@ -271,29 +259,31 @@ pub(super) fn place<S: Simd>(v: usize, apart: usize) -> usize {
 /// As many pixels leave room for the sums of four blocks.
 const FEW: usize = 4;
 
-/// The most pixels that a tile has.
-pub(super) const MAX_TILE: usize = 20;
-
 impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
-    /// All tiles of the `V` vectors that start at block `block`, which go at this pace.
+    /// All tiles of the `V` vectors that start at block `block`, which go at this schedule.
     ///
     /// # Safety
     /// `check` has passed, and as many blocks are left.
     #[inline(always)]
-    unsafe fn tiles<S: Simd, const V: usize>(&mut self, s: S, pace: Pace, block: usize) {
+    unsafe fn tiles<S: Simd, const V: usize>(
+        &mut self,
+        s: S,
+        schedule: PrefetchSchedule,
+        block: usize,
+    ) {
         let mut row = 0;
         while row < self.rows {
             let two = S::LANES == BLOCK && row + 1 < self.rows;
             // SAFETY: the caller vouches for the block; the tiles are cut from what is left.
             unsafe {
                 match self.cols {
-                    10 if two && V == 1 => self.tile::<S, 2, 10, V>(s, pace, [block, row, 0]),
-                    7 if two => self.tile::<S, 2, 7, V>(s, pace, [block, row, 0]),
-                    6 if two => self.tile::<S, 2, 6, V>(s, pace, [block, row, 0]),
-                    5 if two => self.tile::<S, 2, 5, V>(s, pace, [block, row, 0]),
-                    4 if two => self.tile::<S, 2, 4, V>(s, pace, [block, row, 0]),
+                    10 if two && V == 1 => self.tile::<S, 2, 10, V>(s, schedule, [block, row, 0]),
+                    7 if two => self.tile::<S, 2, 7, V>(s, schedule, [block, row, 0]),
+                    6 if two => self.tile::<S, 2, 6, V>(s, schedule, [block, row, 0]),
+                    5 if two => self.tile::<S, 2, 5, V>(s, schedule, [block, row, 0]),
+                    4 if two => self.tile::<S, 2, 4, V>(s, schedule, [block, row, 0]),
                     _ => {
-                        self.row::<S, V>(s, pace, [block, row]);
+                        self.row::<S, V>(s, schedule, [block, row]);
                         row += 1;
                         continue;
                     }
@@ -309,14 +299,14 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// # Safety
     /// `check` has passed, as many blocks are left, and there is one row, of at most [`FEW`] columns.
     #[inline(always)]
-    unsafe fn few<S: Simd>(&mut self, s: S, pace: Pace, block: usize) {
+    unsafe fn few<S: Simd>(&mut self, s: S, schedule: PrefetchSchedule, block: usize) {
         // SAFETY: the caller vouches for the block and the tile.
         unsafe {
             match self.cols {
-                4 => self.tile::<S, 1, 4, 4>(s, pace, [block, 0, 0]),
-                3 => self.tile::<S, 1, 3, 4>(s, pace, [block, 0, 0]),
-                2 => self.tile::<S, 1, 2, 4>(s, pace, [block, 0, 0]),
-                _ => self.tile::<S, 1, 1, 4>(s, pace, [block, 0, 0]),
+                4 => self.tile::<S, 1, 4, 4>(s, schedule, [block, 0, 0]),
+                3 => self.tile::<S, 1, 3, 4>(s, schedule, [block, 0, 0]),
+                2 => self.tile::<S, 1, 2, 4>(s, schedule, [block, 0, 0]),
+                _ => self.tile::<S, 1, 1, 4>(s, schedule, [block, 0, 0]),
             }
         }
     }
@@ -326,7 +316,12 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// # Safety
     /// As for `tiles`, and there is such a row.
     #[inline(always)]
-    unsafe fn row<S: Simd, const V: usize>(&mut self, s: S, pace: Pace, [block, row]: [usize; 2]) {
+    unsafe fn row<S: Simd, const V: usize>(
+        &mut self,
+        s: S,
+        schedule: PrefetchSchedule,
+        [block, row]: [usize; 2],
+    ) {
         let mut col = 0;
         while col < self.cols {
             let n = self.cols - col;
@@ -344,16 +339,16 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             // SAFETY: the tile is not wider than what is left and what is done again.
             unsafe {
                 match (S::LANES, width) {
-                    (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, pace, at),
-                    (16, 14) => self.tile::<S, 1, 14, V>(s, pace, at),
-                    (16, 10) => self.tile::<S, 1, 10, V>(s, pace, at),
-                    (16, 9) => self.tile::<S, 1, 9, V>(s, pace, at),
-                    (16, 8) => self.tile::<S, 1, 8, V>(s, pace, at),
-                    (16, 7) => self.tile::<S, 1, 7, V>(s, pace, at),
-                    (8, 6) => self.tile::<S, 1, 6, V>(s, pace, at),
-                    (8.., 4) => self.tile::<S, 1, 4, V>(s, pace, at),
-                    (_, 2) => self.tile::<S, 1, 2, V>(s, pace, at),
-                    _ => self.tile::<S, 1, 1, V>(s, pace, at),
+                    (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, schedule, at),
+                    (16, 14) => self.tile::<S, 1, 14, V>(s, schedule, at),
+                    (16, 10) => self.tile::<S, 1, 10, V>(s, schedule, at),
+                    (16, 9) => self.tile::<S, 1, 9, V>(s, schedule, at),
+                    (16, 8) => self.tile::<S, 1, 8, V>(s, schedule, at),
+                    (16, 7) => self.tile::<S, 1, 7, V>(s, schedule, at),
+                    (8, 6) => self.tile::<S, 1, 6, V>(s, schedule, at),
+                    (8.., 4) => self.tile::<S, 1, 4, V>(s, schedule, at),
+                    (_, 2) => self.tile::<S, 1, 2, V>(s, schedule, at),
+                    _ => self.tile::<S, 1, 1, V>(s, schedule, at),
                 }
             }
             col += width - again;
@@ -368,14 +363,14 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     unsafe fn tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         s: S,
-        pace: Pace,
+        schedule: PrefetchSchedule,
         [block, row, col]: [usize; 3],
     ) {
         // What is kept is put back: a tile that knew of it would not keep its sums in registers.
         let at = row * self.y_row + col * self.y_col;
         let before = (block == 0 && self.kept > 0).then(|| self.pixels(at, [R, C]));
         // SAFETY: the caller's promise is the same.
-        unsafe { self.whole_tile::<S, R, C, V>(s, pace, [block, row, col]) };
+        unsafe { self.whole_tile::<S, R, C, V>(s, schedule, [block, row, col]) };
         if let Some(before) = before {
             self.put_back(at, [R, C], &before);
         }
@@ -417,10 +412,10 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     unsafe fn whole_tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         s: S,
-        pace: Pace,
+        schedule: PrefetchSchedule,
         [block, row, col]: [usize; 3],
     ) {
-        let w_block = pace.w_block;
+        let w_block = schedule.w_block;
         let (y_block, y_row, y_col) = (self.y.apart(), self.y_row, self.y_col);
         let at = block * y_block + row * y_row + col * y_col;
         // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
@@ -446,13 +441,13 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             // All tiles of these blocks together ask for the weights of those that come after them,
             // also where they belong to the convolution that follows.
             let weights = V * S::LANES * (w_block / BLOCK);
-            let later = w.wrapping_add(weights + pace.share(row * self.cols + col, weights));
-            let step = pace.share(R * C, V * S::LANES);
+            let later = w.wrapping_add(weights + schedule.share(row * self.cols + col, weights));
+            let step = schedule.share(R * C, V * S::LANES);
             // Where there are no channels, no element is there.
             let pixel = self.x.as_ptr().wrapping_add(row * self.x_row + col * UNIT);
-            let mut weights = Stream { w, later, step };
+            let mut weights = WeightStream { w, later, step };
             for &span in self.spans {
-                self.add_span(s, &mut sums, &mut weights, (pace, pixel), span);
+                self.add_span(s, &mut sums, &mut weights, (schedule, pixel), span);
             }
             if let Some((low, high)) = self.clamp {
                 bound(s, sums.as_flattened_mut().as_flattened_mut(), low, high);

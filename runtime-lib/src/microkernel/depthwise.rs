@@ -1,7 +1,8 @@
 //! The inner loop of a depthwise convolution whose channels stand in blocks: a few pixels of one
 //! block are held in registers while the taps run.
 
-use super::conv_tile::{BLOCK, MAX_TAPS, bound, finish, next, start, widths};
+use super::conv_layout::{BLOCK, MAX_TAPS};
+use super::conv_tile::{bound, finish, next, start, widths};
 use crate::loops::bounds::reach;
 use crate::simd;
 use crate::simd::{Simd, WithSimd};
@@ -68,7 +69,7 @@ impl WithSimd for Depthwise<'_> {
             return;
         }
         self.check();
-        if S::NARROW {
+        if S::IS_SCALAR {
             // SAFETY: `check` has passed.
             return unsafe { self.each(s) };
         }

@@ -1,7 +1,7 @@
 //! What becomes of sums before they are stored.
 
-use super::gemm_tile::PANEL_ROWS;
-use super::real::Real;
+use super::panels::PANEL_ROWS;
+use super::simd_elem::SimdElem;
 use crate::simd::Simd;
 
 /// Where the elements of a result are. Its columns are lines of `pitch` columns, of which only
@@ -76,7 +76,7 @@ pub(crate) struct Addend<'a, T> {
     pub scale: T,
 }
 
-impl<'a, T: Real> Addend<'a, T> {
+impl<'a, T: SimdElem> Addend<'a, T> {
     /// Nothing to add.
     pub const NONE: Addend<'a, T> = Addend { data: &[], row: 0, col: 0, scale: T::ONE };
 
@@ -112,7 +112,7 @@ impl<'a, T: Real> Addend<'a, T> {
     }
 }
 
-impl<T: Real> End<'_, T> {
+impl<T: SimdElem> End<'_, T> {
     /// Whether what is added is the same for all of a row.
     #[inline(always)]
     fn is_same_for_rows(&self) -> bool {
@@ -182,7 +182,7 @@ impl<T: Real> End<'_, T> {
 /// # Safety
 /// It has as many.
 #[inline(always)]
-unsafe fn vectors<S: Simd, T: Real, const V: usize>(s: S, x: &[T]) -> [T::Vector<S>; V] {
+unsafe fn vectors<S: Simd, T: SimdElem, const V: usize>(s: S, x: &[T]) -> [T::Vector<S>; V] {
     let mut vectors = [T::splat(s, T::ZERO); V];
     for (j, vector) in vectors.iter_mut().enumerate() {
         // SAFETY: the caller vouches for it.
@@ -195,7 +195,7 @@ unsafe fn vectors<S: Simd, T: Real, const V: usize>(s: S, x: &[T]) -> [T::Vector
 /// `i` on, which are at most [`PANEL_ROWS`], and of the `n` columns that are left. The result is given
 /// from that row on, with where its elements are and the column at which the tile starts.
 #[inline(always)]
-pub(crate) fn store<S: Simd, T: Real>(
+pub(crate) fn store<S: Simd, T: SimdElem>(
     s: S,
     tile: &[T],
     cols: usize,
@@ -234,7 +234,7 @@ pub(crate) fn store<S: Simd, T: Real>(
 
 /// Stores sums of a row, of which the first one is element (i, j) of the result.
 #[inline(always)]
-pub(crate) fn finish<S: Simd, T: Real>(
+pub(crate) fn finish<S: Simd, T: SimdElem>(
     s: S,
     sums: &[T],
     y: &mut [T],
@@ -252,7 +252,7 @@ pub(crate) fn finish<S: Simd, T: Real>(
 
 /// What becomes of a vector of sums, to which no more is added than to all of the row.
 #[inline(always)]
-fn finish_sum<S: Simd, T: Real>(
+fn finish_sum<S: Simd, T: SimdElem>(
     s: S,
     sum: T::Vector<S>,
     start: T::Vector<S>,
@@ -266,7 +266,7 @@ fn finish_sum<S: Simd, T: Real>(
 /// of the result. The other vector is what is added to all of the row.
 // The same `end` for all, as one that was just written is read slowly.
 #[inline(always)]
-pub(crate) fn finish_vector<S: Simd, T: Real>(
+pub(crate) fn finish_vector<S: Simd, T: SimdElem>(
     s: S,
     [sum, start]: [T::Vector<S>; 2],
     to: &mut [T],

@@ -1,6 +1,6 @@
 //! What follows the sums of a product or of a convolution.
 
-use super::real::Real;
+use super::simd_elem::SimdElem;
 use crate::loops::epilogue::Activation;
 use crate::simd::HAS_VECTORS;
 
@@ -14,7 +14,7 @@ pub(crate) struct Epilogue<T> {
     rest: fn(Activation, &mut [T], usize, usize, usize),
 }
 
-impl<T: Real> Epilogue<T> {
+impl<T: SimdElem> Epilogue<T> {
     /// Sums are what they are.
     pub const NONE: Self = Epilogue { f: Activation::Identity, rest: |_, _, _, _, _| () };
 

@@ -1,14 +1,15 @@
 //! The outer loops of a product: blocks that fit in the caches.
 
-use super::bf16_pairs::PairRow;
 #[cfg(target_arch = "x86_64")]
-use super::bf16_pairs::PairRows;
+use super::amx::PairRows;
+use super::bf16_pairs::PairRow;
 use super::end::{Addend, End, Target};
 use super::epilogue::Epilogue;
-use super::gemm_tile::{Block, Distance, PANEL_ROWS, Starts, panel_cols};
+use super::gemm_elem::GemmElem;
+use super::gemm_tile::{Block, Distance, Starts};
 use super::gemv::{Row, RowProduct, Stored};
-use super::pack::{Factor, Matrix, PACKED_ROWS, Part, Wide, pack_left, pack_right};
-use super::real::Real;
+use super::pack::{Factor, Wide, pack_left, pack_right};
+use super::panels::{Matrix, PACKED_ROWS, PANEL_ROWS, Part, panel_cols};
 use super::tiny::{self, Tiny};
 use crate::simd::MAX_LANES;
 use crate::simd::bf16_pair::PAIR;
@@ -125,7 +126,7 @@ struct Left<'s, T> {
     of: Option<(usize, usize)>,
 }
 
-impl<T: Real> Product<'_, T> {
+impl<T: GemmElem> Product<'_, T> {
     /// Multiplies. The result has no rows or columns to skip where it is a single column.
     pub fn run(self, y: &mut [T], to: Target, scratch: &mut [T]) {
         if let Some(row) = self.as_row(to) {
@@ -162,7 +163,7 @@ impl<T: Real> Product<'_, T> {
         }
         let scratch = Scratch::new(scratch);
         let end = (self.m * to.row).min(y.len());
-        let cost = self.m * self.n * self.k / threads::PRODUCTS;
+        let cost = self.m * self.n * self.k / threads::MACS_PER_ELEMENT;
         let rows = self.unit();
         threads::share(&mut y[..end], rows * to.row, cost, |first, y| {
             let part = self.part(first * rows, y.len().div_ceil(to.row));

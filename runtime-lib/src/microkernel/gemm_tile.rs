@@ -1,22 +1,15 @@
 //! The inner loops of a product: a tile of the result is held in registers while `k` runs.
 
 use super::end::{End, Target, store};
-use super::real::Real;
+use super::panels::{PANEL_ROWS, panel_cols};
+use super::simd_elem::SimdElem;
 use crate::loops::bounds::reach;
 use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
 use core::mem::MaybeUninit;
 use core::slice::from_raw_parts;
 
-/// Rows in a panel of the left factor. All levels' tiles divide it.
-pub(crate) const PANEL_ROWS: usize = 12;
 /// The most elements that a tile has.
 const MAX_TILE: usize = PANEL_ROWS * 2 * MAX_LANES;
-
-/// Columns in a panel of the right factor: as many as the widest vector has lanes, so that every
-/// level can take its tiles from the same panels.
-pub(crate) const fn panel_cols<T>() -> usize {
-    MAX_LANES * size_of::<f32>() / size_of::<T>()
-}
 
 /// A part of `y = end(a · b)`, for factors in panels.
 pub(crate) struct Block<'a, T, R> {
@@ -47,7 +40,7 @@ pub(crate) struct Block<'a, T, R> {
 }
 
 /// Where the rows of a panel start, and what becomes of their elements.
-pub(crate) trait RowStarts<T: Real>: Copy {
+pub(crate) trait RowStarts<T: SimdElem>: Copy {
     /// How far row `k` starts from the panel.
     fn start(self, k: usize) -> usize;
     /// How far behind a row is one that is read soon after it, where that is the same for all.
@@ -71,7 +64,7 @@ pub(crate) trait RowStarts<T: Real>: Copy {
 #[derive(Clone, Copy)]
 pub(crate) struct Distance(pub usize);
 
-impl<T: Real> RowStarts<T> for Distance {
+impl<T: SimdElem> RowStarts<T> for Distance {
     #[inline(always)]
     fn start(self, k: usize) -> usize {
         k * self.0
@@ -118,7 +111,7 @@ impl RowStarts<f32> for PairDistance {
 #[derive(Clone, Copy)]
 pub(crate) struct Starts<'a, T>(pub &'a [T]);
 
-impl<T: Real> RowStarts<T> for Starts<'_, T> {
+impl<T: SimdElem> RowStarts<T> for Starts<'_, T> {
     #[inline(always)]
     fn start(self, k: usize) -> usize {
         self.0[k].offset()
@@ -134,7 +127,7 @@ impl<T: Real> RowStarts<T> for Starts<'_, T> {
     }
 }
 
-impl<'a, T: Real> Block<'a, T, ()> {
+impl<'a, T: SimdElem> Block<'a, T, ()> {
     /// The block, told where the rows of its panels start.
     pub fn with_rows<R: RowStarts<T>>(self, b_rows: R) -> Block<'a, T, R> {
         let Block { m, n, k, a, a_panel, b, b_panel, y, to, first, end, .. } = self;
@@ -142,7 +135,7 @@ impl<'a, T: Real> Block<'a, T, ()> {
     }
 }
 
-impl<T: Real, R: RowStarts<T>> WithSimd for Block<'_, T, R> {
+impl<T: SimdElem, R: RowStarts<T>> WithSimd for Block<'_, T, R> {
     type Output = ();
 
     #[inline(always)]
@@ -169,7 +162,7 @@ impl<T: Real, R: RowStarts<T>> WithSimd for Block<'_, T, R> {
     }
 }
 
-impl<T: Real, R: RowStarts<T>> Block<'_, T, R> {
+impl<T: SimdElem, R: RowStarts<T>> Block<'_, T, R> {
     /// That every element of a panel which the tiles touch is there.
     fn check(&self) {
         let cols = panel_cols::<T>();

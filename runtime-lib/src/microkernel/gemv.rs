@@ -2,9 +2,9 @@
 //! from memory is all that counts: it is read where it stands, in order.
 
 use super::end::{End, Target, finish};
-use super::gemm_tile::{RowStarts, Starts, panel_cols};
-use super::pack::Matrix;
-use super::real::Real;
+use super::gemm_tile::{RowStarts, Starts};
+use super::panels::{Matrix, panel_cols};
+use super::simd_elem::SimdElem;
 use crate::loops::bounds::reach;
 use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::threads;
@@ -73,7 +73,7 @@ impl<'a, T> Stored<'a, T> {
     }
 }
 
-impl<T: Real> Row<'_, T> {
+impl<T: SimdElem> Row<'_, T> {
     /// The same for the columns from `j` on, where that is a multiple of a panel's.
     fn from(self, j: usize) -> Self {
         let b = match self.b {
@@ -89,7 +89,7 @@ impl<T: Real> Row<'_, T> {
     }
 }
 
-impl<T: Real> RowProduct<'_, T> {
+impl<T: SimdElem> RowProduct<'_, T> {
     /// Multiplies, on several threads where that pays.
     pub fn share(self) {
         let RowProduct { row, n, y, to } = self;
@@ -105,7 +105,7 @@ impl<T: Real> RowProduct<'_, T> {
     }
 }
 
-impl<T: Real> WithSimd for RowProduct<'_, T> {
+impl<T: SimdElem> WithSimd for RowProduct<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -128,12 +128,19 @@ const GROUP: usize = 16;
 
 /// Finishes the sums for the elements of `y` from `j` on.
 #[inline(always)]
-fn finish_at<S: Simd, T: Real>(s: S, sums: &[T], y: &mut [T], j: usize, end: &End<'_, T>) {
+fn finish_at<S: Simd, T: SimdElem>(s: S, sums: &[T], y: &mut [T], j: usize, end: &End<'_, T>) {
     finish(s, sums, &mut y[j..j + sums.len()], [0, j], end);
 }
 
 #[inline(always)]
-fn columns<S: Simd, T: Real>(s: S, x: &[T], b: &[T], col: usize, y: &mut [T], end: &End<'_, T>) {
+fn columns<S: Simd, T: SimdElem>(
+    s: S,
+    x: &[T],
+    b: &[T],
+    col: usize,
+    y: &mut [T],
+    end: &End<'_, T>,
+) {
     let n = y.len();
     for j in (0..n).step_by(GROUP) {
         let mut sums = [T::ZERO; GROUP];
@@ -149,7 +156,7 @@ fn columns<S: Simd, T: Real>(s: S, x: &[T], b: &[T], col: usize, y: &mut [T], en
 
 /// The products of `x` with four columns that are as long.
 #[inline(always)]
-fn dots<S: Simd, T: Real>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
+fn dots<S: Simd, T: SimdElem>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
     /// Columns of so few vectors are read one after another, as they lie in memory: processors then
     /// see what comes, and the chains of additions are short enough to overlap.
     const SHORT: usize = 16;
@@ -192,13 +199,13 @@ const STRIP: usize = if HAS_VECTORS { 1024 } else { 128 };
 const SWEEP: usize = 8;
 
 #[inline(always)]
-fn rows<S: Simd, T: Real>(s: S, x: &[T], b: &[T], row: usize, y: &mut [T], end: &End<'_, T>) {
+fn rows<S: Simd, T: SimdElem>(s: S, x: &[T], b: &[T], row: usize, y: &mut [T], end: &End<'_, T>) {
     let n = y.len();
     let lanes = S::LANES / T::WIDTH;
-    if !S::NARROW && n == 4 * lanes {
+    if !S::IS_SCALAR && n == 4 * lanes {
         return short_rows::<S, T, 4>(s, x, b, row, y, end);
     }
-    if !S::NARROW && n == 8 * lanes {
+    if !S::IS_SCALAR && n == 8 * lanes {
         return short_rows::<S, T, 8>(s, x, b, row, y, end);
     }
     for j in (0..n).step_by(STRIP) {
@@ -220,7 +227,7 @@ fn rows<S: Simd, T: Real>(s: S, x: &[T], b: &[T], row: usize, y: &mut [T], end: 
 
 /// [`rows`] of `V` vectors, whose sums stay in registers.
 #[inline(always)]
-fn short_rows<S: Simd, T: Real, const V: usize>(
+fn short_rows<S: Simd, T: SimdElem, const V: usize>(
     s: S,
     x: &[T],
     b: &[T],
@@ -247,7 +254,7 @@ fn short_rows<S: Simd, T: Real, const V: usize>(
 
 /// Adds to the sums as many rows, each times its element of `x`.
 #[inline(always)]
-fn sweep<S: Simd, T: Real, const R: usize>(s: S, sums: &mut [T], x: &[T], rows: [&[T]; R]) {
+fn sweep<S: Simd, T: SimdElem, const R: usize>(s: S, sums: &mut [T], x: &[T], rows: [&[T]; R]) {
     let lanes = S::LANES / T::WIDTH;
     let mut factors = [T::splat(s, T::ZERO); R];
     for (factor, &x) in factors.iter_mut().zip(x) {
@@ -273,7 +280,7 @@ fn sweep<S: Simd, T: Real, const R: usize>(s: S, sums: &mut [T], x: &[T], rows: 
 }
 
 #[inline(always)]
-fn panels<S: Simd, T: Real>(s: S, x: &[T], b: Panels<'_, T>, y: &mut [T], end: &End<'_, T>) {
+fn panels<S: Simd, T: SimdElem>(s: S, x: &[T], b: Panels<'_, T>, y: &mut [T], end: &End<'_, T>) {
     match S::LANES {
         16 => groups::<S, T, 1, 4>(s, x, b, y, end),
         8 => groups::<S, T, 2, 2>(s, x, b, y, end),
@@ -283,7 +290,7 @@ fn panels<S: Simd, T: Real>(s: S, x: &[T], b: Panels<'_, T>, y: &mut [T], end: &
 
 /// All panels, of which a row is `V` vectors, `P` at a time.
 #[inline(always)]
-fn groups<S: Simd, T: Real, const V: usize, const P: usize>(
+fn groups<S: Simd, T: SimdElem, const V: usize, const P: usize>(
     s: S,
     x: &[T],
     b: Panels<'_, T>,
@@ -294,7 +301,7 @@ fn groups<S: Simd, T: Real, const V: usize, const P: usize>(
     let mut j = 0;
     while j < y.len() {
         let first = b.first + j / cols;
-        let several = !S::NARROW && y.len() - j > (P - 1) * cols;
+        let several = !S::IS_SCALAR && y.len() - j > (P - 1) * cols;
         let width = if several { P * cols } else { cols };
         let mut sums = [[T::ZERO; GROUP]; P];
         let sums = &mut sums[..width / cols];
@@ -302,7 +309,7 @@ fn groups<S: Simd, T: Real, const V: usize, const P: usize>(
         for x in x.chunks(b.depth.max(1)) {
             let len = cols * x.len();
             let group = &data[first * len..][..width / cols * len];
-            if S::NARROW {
+            if S::IS_SCALAR {
                 let new = T::panel_sums(x, &group[..len]);
                 sums[0].iter_mut().zip(new).for_each(|(sum, x)| *sum = sum.add(x));
             } else if width > cols {
@@ -322,7 +329,7 @@ fn groups<S: Simd, T: Real, const V: usize, const P: usize>(
 /// Adds `x` times `P` panels, whose rows are `V` vectors, to their sums.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "sums stay in registers where constants index them")]
-fn panel_sums<S: Simd, T: Real, const V: usize, const P: usize>(
+fn panel_sums<S: Simd, T: SimdElem, const V: usize, const P: usize>(
     s: S,
     x: &[T],
     panels: &[T],
@@ -370,7 +377,7 @@ fn panel_sums<S: Simd, T: Real, const V: usize, const P: usize>(
 }
 
 #[inline(always)]
-fn scattered<S: Simd, T: Real>(
+fn scattered<S: Simd, T: SimdElem>(
     s: S,
     x: &[T],
     (b, starts): (&[T], &[T]),
@@ -405,7 +412,7 @@ fn scattered<S: Simd, T: Real>(
 /// # Safety
 /// From each start and each of these columns on, `b` has a vector.
 #[inline(always)]
-unsafe fn scattered_sums<S: Simd, T: Real>(
+unsafe fn scattered_sums<S: Simd, T: SimdElem>(
     s: S,
     x: &[T],
     (b, starts): (&[T], &[T]),
@@ -429,7 +436,7 @@ unsafe fn scattered_sums<S: Simd, T: Real>(
 /// # Safety
 /// From each start on, `b` has `V` vectors.
 #[inline(always)]
-unsafe fn scattered_tile<S: Simd, T: Real, const V: usize>(
+unsafe fn scattered_tile<S: Simd, T: SimdElem, const V: usize>(
     s: S,
     x: &[T],
     (b, starts): (&[T], &[T]),

@@ -1,7 +1,7 @@
 //! Windows that overlap: what a tap reads for a pixel, the tap beside it reads for the pixel before. A
 //! tile of single vectors computes as much as it reads, so that it reads such numbers once.
 
-use super::conv_tile::{BLOCK, MAX_TILE};
+use super::conv_layout::{BLOCK, MAX_TILE};
 use crate::simd::Simd;
 
 /// How the taps of a row of the window follow each other in the input, where they share what they read.

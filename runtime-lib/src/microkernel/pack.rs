@@ -1,7 +1,7 @@
 //! Factors in the order in which the tiles read them.
 
 use super::bf16_pairs::Pairs;
-use super::gemm_tile::{PANEL_ROWS, panel_cols};
+use super::panels::{Matrix, PACKED_ROWS, PANEL_ROWS, Part, panel_cols};
 use crate::Number;
 use crate::simd::{Simd, WithSimd};
 
@@ -38,20 +38,6 @@ pub(crate) trait Widen: Sync {
 /// Such a factor, which is one of `f32`.
 #[derive(Clone, Copy)]
 pub(crate) struct Wide<'a>(pub &'a dyn Widen);
-
-/// A matrix: element (i, j) is `data[i · row + j · col]`.
-#[derive(Clone, Copy)]
-pub(crate) struct Matrix<'a, T> {
-    /// The matrix, from its first element on.
-    pub data: &'a [T],
-    /// How far one row starts from the next.
-    pub row: usize,
-    /// How far one column starts from the next.
-    pub col: usize,
-}
-
-/// A part of an axis: where it starts and how long it is.
-pub(crate) type Part = (usize, usize);
 
 /// Writes these rows and columns of a left factor as panels of rows; zeros fill the last one. Rows in
 /// one piece, [`PACKED_ROWS`] at a time, are written by [`pack_rows`] or what does the same.
@@ -130,8 +116,6 @@ fn copy_whole<const N: usize, T: Copy>(from: &[T], to: &mut [T]) {
     }
 }
 
-/// So many rows of a panel are written at once.
-pub(super) const PACKED_ROWS: usize = 4;
 /// A divisor of the columns of a panel, whatever its elements are.
 const COPIED: usize = 8;
 

@@ -1,22 +1,13 @@
 //! What neighboring channels of the input add to the sums of a tile of pixels.
 
-use super::conv_tile::{BLOCK, Pixels, Span, place};
+use super::conv_layout::{BLOCK, Span};
+use super::conv_tile::{Pixels, place};
 use super::overlap;
-use super::pace::Pace;
+use super::prefetch_schedule::{PrefetchSchedule, WeightStream};
 use crate::simd::Simd;
 
 /// Weights are read so much ahead of their iteration: longer than a second-level cache takes.
 const AHEAD: usize = 6;
-
-/// Where a tile is in the weights.
-pub(super) struct Stream {
-    /// Those that are multiplied next.
-    pub w: *const f32,
-    /// Those of a later tile that are asked for meanwhile.
-    pub later: *const f32,
-    /// How far apart those are.
-    pub step: usize,
-}
 
 impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     /// Adds the products of some channels to the sums of a tile, which starts at `pixel` in the input.
@@ -28,8 +19,8 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
         &self,
         s: S,
         sums: &mut [[[S::F32; V]; C]; R],
-        weights: &mut Stream,
-        (pace, pixel): (Pace, *const f32),
+        weights: &mut WeightStream,
+        (schedule, pixel): (PrefetchSchedule, *const f32),
         span: Span,
     ) {
         let mut x = pixel.wrapping_add(span.first / UNIT * self.x_block);
@@ -47,12 +38,12 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
             unsafe {
                 // A constant, so that no other tile is compiled for it.
                 if const { UNIT == 1 && !PAIRED && V == 1 && overlap::pays::<S>(R * C) }
-                    && let Some(overlap) = pace.overlap
+                    && let Some(overlap) = schedule.overlap
                 {
                     let x = (x, self.x_row);
                     overlap.add(s, sums, &mut weights.w, x, self.taps);
                 } else {
-                    self.add_lanes(s, sums, weights, (pace, x.add(first)), lanes);
+                    self.add_lanes(s, sums, weights, (schedule, x.add(first)), lanes);
                 }
             }
             // Not past what `check` saw: the last block has nothing behind it.
@@ -71,8 +62,8 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
         &self,
         s: S,
         sums: &mut [[[S::F32; V]; C]; R],
-        Stream { w, later, step }: &mut Stream,
-        (Pace { w_block, .. }, x): (Pace, *const f32),
+        WeightStream { w, later, step }: &mut WeightStream,
+        (PrefetchSchedule { w_block, .. }, x): (PrefetchSchedule, *const f32),
         lanes: usize,
     ) {
         for &tap in self.taps {

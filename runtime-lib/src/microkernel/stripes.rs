@@ -2,8 +2,7 @@
 //! first-level cache. Its columns stand in stripes, so that it is read in order, in one stream; and
 //! every other time it is read backwards, so that what the cache still has of it comes first.
 
-use super::gemm_tile::panel_cols;
-use super::pack::Matrix;
+use super::panels::{Matrix, panel_cols};
 use crate::Number;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads;
@@ -102,8 +101,8 @@ impl WithSimd for Stripes<'_> {
     fn run<S: Simd>(self, s: S) {
         match S::LANES {
             16 => self.each_way::<S, 4, 1>(s),
-            8 if !S::NARROW => self.each_way::<S, 8, 2>(s),
-            4 if !S::NARROW => self.each_way::<S, 8, 4>(s),
+            8 if !S::IS_SCALAR => self.each_way::<S, 8, 2>(s),
+            4 if !S::IS_SCALAR => self.each_way::<S, 8, 4>(s),
             _ => self.each_way::<S, 1, 1>(s),
         }
     }

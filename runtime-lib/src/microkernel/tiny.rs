@@ -2,9 +2,8 @@
 //! longer than to multiply them.
 
 use super::end::{End, finish_vector};
-use super::gemm_tile::panel_cols;
-use super::pack::Matrix;
-use super::real::Real;
+use super::panels::{Matrix, panel_cols};
+use super::simd_elem::SimdElem;
 use crate::arena::Aligned;
 use crate::loops::bounds::reach;
 use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
@@ -43,7 +42,7 @@ pub(crate) const fn fits<T>(n: usize, k: usize) -> bool {
 type Rows<T> = Aligned<[[T; MAX_LANES]; MAX_K]>;
 
 // By reference, as it takes long to hand over.
-impl<T: Real> WithSimd for &mut Tiny<'_, T> {
+impl<T: SimdElem> WithSimd for &mut Tiny<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -73,7 +72,7 @@ impl<T: Real> WithSimd for &mut Tiny<'_, T> {
     }
 }
 
-impl<T: Real> Tiny<'_, T> {
+impl<T: SimdElem> Tiny<'_, T> {
     /// A vector of columns from column `j` on of [`ROWS`] rows from row `i` on, or of those that are left.
     ///
     /// # Safety

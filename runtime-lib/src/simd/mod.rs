@@ -92,7 +92,7 @@ pub trait Simd: Sealed {
     const LANES: usize;
     /// Whether there are no vectors, so that each sum has a register of its own
     /// (`scalar_tile`).
-    const NARROW: bool = false;
+    const IS_SCALAR: bool = false;
     /// Whether [`gather`](Simd::gather) is an instruction.
     const GATHERS: bool = false;
     /// Whether [`mul_add`](Simd::mul_add) is one, and rounds once.

@@ -42,7 +42,7 @@ impl Simd for Portable {
     type F64 = F64;
     type Mask = [bool; N];
     const LANES: usize = N;
-    const NARROW: bool = true;
+    const IS_SCALAR: bool = true;
 
     #[inline(always)]
     fn run<O: WithSimd>(self, op: O) -> O::Output {

@@ -3,7 +3,7 @@
 //! it would be without others.
 
 #[cfg(feature = "threads")]
-mod pace;
+mod granularity;
 #[cfg(feature = "threads")]
 mod pool;
 #[cfg(all(test, feature = "threads"))]
@@ -19,7 +19,7 @@ pub(crate) use share::{By, Piece, Share, share_all};
 #[cfg(feature = "threads")]
 const GRAIN: usize = 1 << 12;
 /// So many multiplications and additions of a product of matrices take as long as one element.
-pub(crate) const PRODUCTS: usize = 16;
+pub(crate) const MACS_PER_ELEMENT: usize = 16;
 
 /// How many threads share work, the caller's own included: 1 without the feature `threads`.
 ///
@@ -47,7 +47,7 @@ pub(crate) fn share<T: Send>(
     y: &mut [T],
     unit: usize,
     cost: usize,
-    part: impl Fn(usize, &mut [T]) + Common,
+    part: impl Fn(usize, &mut [T]) + MaybeSync,
 ) {
     let len = y.len();
     let fill = |mut piece: Piece<'_, T>| part(piece.rows.start, piece.y.plane(0));
@@ -59,23 +59,23 @@ pub(crate) fn share<T: Send>(
 
 /// What several threads may use: anything, where there is one.
 #[cfg(not(feature = "threads"))]
-pub(crate) trait Common {}
+pub(crate) trait MaybeSync {}
 #[cfg(not(feature = "threads"))]
-impl<T> Common for T {}
+impl<T> MaybeSync for T {}
 
 #[cfg(feature = "threads")]
-pub(crate) use core::marker::Sync as Common;
+pub(crate) use core::marker::Sync as MaybeSync;
 
 /// How a model's work is best shared. There is nothing to find out without threads.
 #[cfg(not(feature = "threads"))]
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pace;
+pub(crate) struct Granularity;
 
 #[cfg(not(feature = "threads"))]
-impl Pace {
+impl Granularity {
     /// Nothing is known.
-    pub const fn new() -> Pace {
-        Pace
+    pub const fn new() -> Granularity {
+        Granularity
     }
 
     /// Takes note that a run starts.
@@ -84,7 +84,7 @@ impl Pace {
 }
 
 #[cfg(feature = "threads")]
-pub(crate) use pace::Pace;
+pub(crate) use granularity::Granularity;
 
 /// Takes note that work is done, in however many parts.
 #[cfg(not(feature = "threads"))]
@@ -107,7 +107,7 @@ fn run(parts: usize, work: &dyn Fn(usize)) {
 
 #[cfg(feature = "threads")]
 use {
-    pace::done,
+    granularity::done,
     shared::{is_shared, parts, run},
 };
 
@@ -141,7 +141,7 @@ pub(crate) use shared::{Own, Scratch};
 
 #[cfg(feature = "threads")]
 mod shared {
-    use super::pace;
+    use super::granularity;
     use super::pool::{AT_WORK, Pool};
     use core::cell::RefCell;
     use std::sync::{Mutex, OnceLock};
@@ -179,7 +179,7 @@ mod shared {
     pub fn run(parts: usize, work: &(dyn Fn(usize) + Sync)) {
         #[cfg(test)]
         let work = &at_callers_level(work);
-        pace::shares();
+        granularity::shares();
         pool(wanted).0.run(parts, work);
     }
 
@@ -197,7 +197,7 @@ mod shared {
 
     /// In how many parts work is shared, so many units that are worth so many elements.
     pub fn parts(units: usize, cost: usize) -> usize {
-        let most = units.min(cost / pace::grain());
+        let most = units.min(cost / granularity::grain());
         if most <= 1 || AT_WORK.get() {
             return 1;
         }

@@ -1,6 +1,6 @@
 //! What threads get of an output: rows of its planes, or whole planes.
 
-use super::Common;
+use super::MaybeSync;
 use core::marker::PhantomData;
 use core::ops::Range;
 use core::slice::from_raw_parts_mut;
@@ -107,7 +107,7 @@ impl<'a, T> Share<'a, T> {
     /// Lets threads fill it at the same time, rows of so many elements (the last may be shorter) or
     /// whole planes, if that is worth `cost` elements.
     #[inline(always)]
-    pub fn hand_out(self, row: usize, by: By, cost: usize, fill: impl Fn(Piece<'_, T>) + Common)
+    pub fn hand_out(self, row: usize, by: By, cost: usize, fill: impl Fn(Piece<'_, T>) + MaybeSync)
     where
         T: Send,
     {
@@ -137,7 +137,7 @@ pub(crate) fn share_all<T: Send, const N: usize>(
     ys: [&mut [T]; N],
     units: [usize; N],
     cost: usize,
-    part: impl Fn(usize, [&mut [T]; N]) + Common,
+    part: impl Fn(usize, [&mut [T]; N]) + MaybeSync,
 ) {
     let count = ys[0].len().checked_div(units[0]).unwrap_or(0);
     let parts = super::parts(count, cost);

@@ -4,7 +4,7 @@ use super::rows::{Finish, Place, Span};
 use super::scaled::{root, scale_or_default};
 use super::{Attention, FEW_ROWS, PANEL};
 use crate::microkernel::{
-    Addend, Epilogue, Factor, Matrix, Product, Real, Target, pack_right, panel_cols,
+    Addend, Epilogue, Factor, GemmElem, Matrix, Product, Target, pack_right, panel_cols,
 };
 use crate::{Float, Number};
 use core::ops::Range;
@@ -131,7 +131,7 @@ pub(super) fn run<T: Float>(
     scratch: &mut [T::Wide],
     (g, part): (&Attention, Part),
 ) where
-    T::Wide: Real,
+    T::Wide: GemmElem,
 {
     let wide = (kind.as_wide)(&[]).is_some();
     let packs = !wide || g.shared_rows() > FEW_ROWS;
@@ -276,7 +276,7 @@ impl Block {
     }
 }
 
-impl<W: Real> Head<'_, W> {
+impl<W: GemmElem> Head<'_, W> {
     fn block<T: Float<Wide = W>>(
         &self,
         g: &Attention,
@@ -384,7 +384,7 @@ impl<W: Real> Head<'_, W> {
 }
 
 /// The product of two factors.
-fn product<'a, W: Real>(
+fn product<'a, W: GemmElem>(
     [m, n, k]: [usize; 3],
     a: Matrix<'a, W>,
     b: Factor<'a, W>,

@@ -88,7 +88,7 @@ pub fn attention_cached_f32(
     let alone = Attention { k: [0, 0, depth], v: [0, 0, width], ..geometry };
     let inner = if axis == 0 { heads } else { 1 };
     let units = [apart, inner * of_keys.len(), inner * of_values.len()];
-    let cost = y.len() * keys * 2 / threads::PRODUCTS + present_k.len() + present_v.len();
+    let cost = y.len() * keys * 2 / threads::MACS_PER_ELEMENT + present_k.len() + present_v.len();
     let scratch = Scratch::new(scratch);
     threads::share_all([y, present_k, present_v], units, cost, |first, [y, keys, values]| {
         let part = all.of(axis, first, y.len() / apart);

@@ -31,7 +31,7 @@ pub use rotary::{
 pub use scaled::scaled;
 
 use crate::Float;
-use crate::microkernel::{Real, scratch};
+use crate::microkernel::{GemmElem, scratch};
 use crate::threads::{self, Scratch};
 use block::{Kind, Operands, Part, run};
 
@@ -172,7 +172,7 @@ fn share<T: Float>(
     scratch: &mut [T::Wide],
     g: &Attention,
 ) where
-    T::Wide: Real,
+    T::Wide: GemmElem,
 {
     let all = Part::all(g);
     let (axis, apart, count) = all.cut(g);
@@ -181,7 +181,7 @@ fn share<T: Float>(
         return run(kind, x, y, scores, scratch, (g, all));
     }
     let scratch = Scratch::new(scratch);
-    let cost = y.len() * g.keys * 2 / threads::PRODUCTS;
+    let cost = y.len() * g.keys * 2 / threads::MACS_PER_ELEMENT;
     threads::share(y, apart, cost, |first, y| {
         let part = all.of(axis, first, y.len().div_ceil(apart));
         scratch.with(|scratch| run(kind, x, y, None, scratch, (g, part)));

@@ -4,7 +4,7 @@ use super::plain::sums;
 use super::planes::{Band, Window};
 use super::{Conv, Weights, conv_least_scratch, pack_weights, packed_at_first, product};
 use crate::kernels::matmul::packed_a_len;
-use crate::microkernel::{Addend, Epilogue, Factor, Matrix, Product, Real, Target};
+use crate::microkernel::{Addend, Epilogue, Factor, GemmElem, Matrix, Product, Target};
 use crate::threads::{self, Scratch};
 
 /// What a convolution reads.
@@ -17,7 +17,7 @@ pub(super) struct Operands<'a, T> {
 }
 
 /// `y = f(w ∗ x + bias + add)`.
-pub(super) fn conv_real<T: Real>(
+pub(super) fn conv_real<T: GemmElem>(
     operands: &Operands<'_, T>,
     y: &mut [T],
     scratch: &mut [T],
@@ -43,7 +43,7 @@ pub(super) fn conv_real<T: Real>(
         return conv_real(&operands, y, scratch, geometry, f);
     }
     let (each, scratch) = (geometry.filters * pixels, Scratch::new(scratch));
-    let cost = y.len() * geometry.depth() / threads::PRODUCTS;
+    let cost = y.len() * geometry.depth() / threads::MACS_PER_ELEMENT;
     threads::share(y, each, cost, |first, y| {
         scratch.with(|scratch| {
             let groups = (first..).map(|index| operands.group(index, &geometry));
@@ -57,7 +57,7 @@ pub(super) fn conv_real<T: Real>(
     });
 }
 
-impl<T: Real> Operands<'_, T> {
+impl<T: GemmElem> Operands<'_, T> {
     /// What the group reads that stands at a place of the output.
     fn group(&self, index: usize, geometry: &Conv<'_>) -> Group<'_, T> {
         let Conv { groups, channels, filters, .. } = *geometry;
@@ -102,7 +102,7 @@ struct Group<'a, T> {
     pixels: usize,
 }
 
-impl<'a, T: Real> Group<'a, T> {
+impl<'a, T: GemmElem> Group<'a, T> {
     /// Computes the output where each of its elements reads the input at its own place only.
     fn pointwise(&self, y: &mut [T], scratch: &mut [T], f: Epilogue<T>) {
         let b = Factor::Matrix(Matrix { data: self.x, row: self.pixels, col: 1 });
@@ -138,7 +138,7 @@ struct Bands<'s, T> {
     f: Epilogue<T>,
 }
 
-impl<'s, T: Real> Bands<'s, T> {
+impl<'s, T: GemmElem> Bands<'s, T> {
     /// Divides the scratch memory, of which products want `rest` elements.
     fn new(window: Window, scratch: &'s mut [T], rest: usize, f: Epilogue<T>) -> Bands<'s, T> {
         let (starts, scratch) = scratch.split_at_mut(window.starts_len());

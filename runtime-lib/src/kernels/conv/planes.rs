@@ -6,7 +6,7 @@
 
 use super::Conv;
 use super::axis::Axis;
-use crate::microkernel::{Real, panel_cols};
+use crate::microkernel::{GemmElem, panel_cols};
 
 /// The three last axes of a group, where there are no more.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ impl Window {
     }
 
     /// Writes where in the planes each weight's row starts, as bits.
-    pub fn starts<T: Real>(&self, band: &Band, starts: &mut [T]) {
+    pub fn starts<T: GemmElem>(&self, band: &Band, starts: &mut [T]) {
         let [d, h, w] = self.axes;
         let mut starts = starts.iter_mut();
         for plane in 0..self.channels * d.kernel {
@@ -94,7 +94,7 @@ impl Window {
 
     /// Fills the planes for the outputs at depth `at[0]` from row `at[1]` and column `at[2]` on.
     /// `x` is the input of the group.
-    pub fn fill<T: Real>(&self, x: &[T], band: &Band, at: [usize; 3], planes: &mut [T]) {
+    pub fn fill<T: GemmElem>(&self, x: &[T], band: &Band, at: [usize; 3], planes: &mut [T]) {
         let [d, h, w] = self.axes;
         let mut planes = planes.chunks_exact_mut(band.plane);
         for channel in x.chunks_exact(d.size * h.size * w.size) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kernels::matmul::tests::numbers;
-use crate::microkernel::Real;
+use crate::microkernel::GemmElem;
 use crate::simd::{Level, each_level};
 use crate::{Float, Number};
 use std::{vec, vec::Vec};
@@ -185,7 +185,7 @@ impl Case {
 /// the derivatives.
 type ConvWeightGrad<T> = fn(&[T], &[T], &mut [T], &mut [T], Conv<'_>);
 
-fn correlates<T: Real>(geometry: Conv<'_>, fast: ConvWeightGrad<T>) {
+fn correlates<T: GemmElem>(geometry: Conv<'_>, fast: ConvWeightGrad<T>) {
     let Conv { batch, groups, channels, filters, .. } = geometry;
     let x = cast::<T>(batch * groups * channels * product(geometry.size), 3);
     let dy = cast::<T>(batch * groups * filters * product(geometry.out), 4);

@@ -6,7 +6,7 @@ use crate::kernels::matmul::{Packing, pack_a, packed_a_len};
 use crate::loops::epilogue::Activation;
 use crate::loops::window::Taps;
 use crate::microkernel::{
-    Addend, Epilogue, Factor, Matrix, PANEL_ROWS, Product, Real, Target, scratch,
+    Addend, Epilogue, Factor, GemmElem, Matrix, PANEL_ROWS, Product, Target, scratch,
 };
 use crate::{Float, Number};
 
@@ -210,7 +210,7 @@ pub fn conv_transpose<T: Float>(
 }
 
 /// `y = f(transposed convolution + bias + add)`.
-fn transposed<T: Real>(
+fn transposed<T: GemmElem>(
     operands: &Operands<'_, T>,
     y: &mut [T],
     scratch: &mut [T],
@@ -273,7 +273,7 @@ impl ConvTranspose<'_> {
 
     /// The products of the weights with `n` elements of each channel, one row for each filter
     /// and element of the kernel.
-    fn multiply<T: Real>(
+    fn multiply<T: GemmElem>(
         &self,
         w: Factor<'_, T>,
         x: &[T],
@@ -291,7 +291,7 @@ impl ConvTranspose<'_> {
 }
 
 /// Adds the products of the places from `first` on to the output elements that they belong to.
-fn add_products<T: Real>(
+fn add_products<T: GemmElem>(
     window: &Taps<'_>,
     (first, n): (usize, usize),
     products: &[T],
@@ -326,7 +326,7 @@ fn add_products<T: Real>(
 }
 
 /// Adds numbers to every so many elements.
-fn add_every<T: Real>(stride: usize, from: &[T], to: &mut [T]) {
+fn add_every<T: GemmElem>(stride: usize, from: &[T], to: &mut [T]) {
     if stride == 1 {
         to.iter_mut().zip(from).for_each(|(to, &from)| *to = to.add(from));
     } else {

@@ -7,7 +7,7 @@
 use super::{Conv, product};
 use crate::loops::window::Taps;
 use crate::microkernel::{
-    Addend, Epilogue, Factor, Matrix, Product, Real, Target, panel_cols, scratch,
+    Addend, Epilogue, Factor, GemmElem, Matrix, Product, Target, panel_cols, scratch,
 };
 use crate::{Float, Number};
 
@@ -81,7 +81,7 @@ pub fn conv_weight_grad_f64(
     correlate_real(x, dy, dw, scratch, &geometry);
 }
 
-fn correlate_real<T: Real>(
+fn correlate_real<T: GemmElem>(
     x: &[T],
     dy: &[T],
     dw: &mut [T],
@@ -156,7 +156,7 @@ impl Windows<'_> {
     }
 
     /// Writes the derivatives by the windows' sums: a row for each filter.
-    fn derivatives<T: Real>(&self, dy: &[T], to: &mut [T]) {
+    fn derivatives<T: GemmElem>(&self, dy: &[T], to: &mut [T]) {
         let Conv { groups, filters, out, .. } = *self.geometry;
         let pixels = product(out);
         for Run { row: image, start, len, at } in self.runs(pixels) {
@@ -168,7 +168,7 @@ impl Windows<'_> {
     }
 
     /// Writes what the weights are multiplied with, as panels of columns, one for each weight.
-    fn images<T: Real>(&self, x: &[T], panels: &mut [T]) {
+    fn images<T: GemmElem>(&self, x: &[T], panels: &mut [T]) {
         let Conv { groups, channels, .. } = *self.geometry;
         let window = self.geometry.window();
         let (rows, [width, out, kernel, ..]) = (window.without_last(), window.last());
@@ -197,7 +197,7 @@ impl Windows<'_> {
 
 /// Writes what an element of the window sees of a row of an image, at every place of a run, a panel's
 /// width apart.
-fn column_of<T: Real>(window: &Taps<'_>, row: &[T], last: usize, run: &Run, to: &mut [T]) {
+fn column_of<T: GemmElem>(window: &Taps<'_>, row: &[T], last: usize, run: &Run, to: &mut [T]) {
     let [_, _, _, stride, dilation, pad] = window.last();
     let cols = panel_cols::<T>();
     // The places before the image, and in it.

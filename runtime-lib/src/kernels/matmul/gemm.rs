@@ -3,8 +3,8 @@
 use crate::Number;
 use crate::loops::epilogue::Activation;
 use crate::microkernel::{
-    Addend, Epilogue, Factor, Matrix, PANEL_ROWS, Pairs, Product, Real, Target, Wide, block_depth,
-    pack_blocks, pack_left, pack_rows, panel_cols, scratch,
+    Addend, Epilogue, Factor, GemmElem, Matrix, PANEL_ROWS, Pairs, Product, Target, Wide,
+    block_depth, pack_blocks, pack_left, pack_rows, panel_cols, scratch,
 };
 
 /// `m` rows and `n` columns of sums of `k` products.
@@ -183,7 +183,7 @@ pub fn pack_b<T: Number>(b: &[T], y: &mut [T], geometry: Packing) {
     pack_blocks(Matrix { data: b, row, col }, (rows, cols), block_depth(rows), y);
 }
 
-pub(super) fn gemm_real<T: Real>(
+pub(super) fn gemm_real<T: GemmElem>(
     a: &[T],
     b: Factor<'_, T>,
     c: Option<&[T]>,

@@ -4,7 +4,7 @@ use super::gemm::{factor, gemm_real};
 use super::*;
 use crate::Number;
 use crate::loops::epilogue::Activation;
-use crate::microkernel::{Epilogue, Factor, Real};
+use crate::microkernel::{Epilogue, Factor, GemmElem};
 use crate::simd::each_level;
 use std::panic::catch_unwind;
 use std::{vec, vec::Vec};
@@ -82,7 +82,7 @@ fn at(order: Order, (i, j): (usize, usize), (rows, cols): (usize, usize)) -> usi
 type Pack<T> = (fn(&Packing) -> usize, fn(&[T], &mut [T], Packing));
 
 /// The factor, packed if the case says so.
-fn stored<T: Real>(
+fn stored<T: GemmElem>(
     x: &[T],
     order: Order,
     [rows, cols]: [usize; 2],
@@ -97,7 +97,7 @@ fn stored<T: Real>(
     packed
 }
 
-fn check<T: Real>(case: Case, tolerance: f64) {
+fn check<T: GemmElem>(case: Case, tolerance: f64) {
     let Case { m, n, k, c: addend, f, .. } = case;
     let geometry = case.geometry();
     let (a, b): (Vec<T>, Vec<T>) = (cast(&numbers(m * k, 1)), cast(&numbers(k * n, 2)));

@@ -9,7 +9,7 @@ use crate::kernels::quantized::{Blend, Channels, Limits, Requantize, add_to, joi
 use crate::microkernel::int8_conv::{Pixels, each_window};
 use crate::simd::Simd;
 use crate::simd::int8::{Byte, Bytes, MAX_BYTES, Quads, Vector, WithBytes, dispatch_bytes};
-use crate::threads::{self, Common, Scratch};
+use crate::threads::{self, MaybeSync, Scratch};
 
 /// Filters are filled up to a multiple of so many.
 const GROUP: usize = 16;
@@ -125,7 +125,7 @@ fn convolve(
     scratch: &mut [u8],
     geometry: Conv<'_>,
     most: usize,
-    then: impl Fn(usize, &mut [u8]) + Common,
+    then: impl Fn(usize, &mut [u8]) + MaybeSync,
 ) {
     let windows = Windows::of(&geometry, pixel_len(geometry.channels));
     let (image, pixel) = (windows.image(), pixel_len(geometry.filters));
@@ -147,7 +147,7 @@ fn convolve(
             filters: geometry.filters,
             to,
         };
-        let cost = y.len() * starts.len() / (threads::PRODUCTS / 2);
+        let cost = y.len() * starts.len() / (threads::MACS_PER_ELEMENT / 2);
         threads::share(y, pixel, cost, |first, y| {
             scratch.with(|scratch| {
                 for (j, y) in y.chunks_mut(few.saturating_mul(pixel)).enumerate() {
@@ -194,7 +194,7 @@ impl WithBytes for Part<'_> {
     #[inline(always)]
     fn run<S: Bytes>(self, s: S) {
         let Part { of, first, y, scratch } = self;
-        if S::NARROW {
+        if S::IS_SCALAR {
             return of.narrow(first, y, scratch);
         }
         #[cfg(target_arch = "x86_64")]

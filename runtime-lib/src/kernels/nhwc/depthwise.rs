@@ -133,7 +133,7 @@ pub fn depthwise(
             pixel,
             to,
         };
-        let cost = y.len() * starts.len() / (threads::PRODUCTS / 4);
+        let cost = y.len() * starts.len() / (threads::MACS_PER_ELEMENT / 4);
         let unit = if narrow { pixel } else { windows.columns() * pixel };
         threads::share(y, unit, cost, |first, y| {
             scratch.with(|scratch| dispatch_bytes(Part { of: &all, first, y, scratch }));
@@ -167,7 +167,7 @@ impl WithBytes for Part<'_> {
     #[inline(always)]
     fn run<S: Bytes>(self, s: S) {
         let Part { of, first, y, scratch } = self;
-        if S::NARROW {
+        if S::IS_SCALAR {
             return of.narrow(first, y, scratch);
         }
         let most = of.pixel.min(BLOCK);

@@ -13,7 +13,7 @@ pub use small::{small_dequantize, small_quantize};
 use crate::element::sticky_f32;
 use crate::loops::fold::{Fold, Max, Min};
 use crate::simd::{HAS_VECTORS, Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
-use crate::threads::{self, Common};
+use crate::threads::{self, MaybeSync};
 use crate::{Exact, Float, Float8, Number, Real};
 use core::ops::Range;
 
@@ -61,7 +61,7 @@ impl Scales {
 
     /// Hands out elements to threads if all have one scale: where the part begins, its elements, and
     /// their scale.
-    fn share<Y: Send>(self, y: &mut [Y], part: impl Fn(usize, &mut [Y], Scales) + Common) {
+    fn share<Y: Send>(self, y: &mut [Y], part: impl Fn(usize, &mut [Y], Scales) + MaybeSync) {
         if !self.is_one() {
             return part(0, y, self);
         }
@@ -140,7 +140,7 @@ fn quantized<T: Float + Real, Y: Quantum>(
     zero: Option<&[Y]>,
     y: &mut [Y],
     geometry: Scales,
-    store: impl Fn(Quotients<'_>, &mut [Y]) + Common,
+    store: impl Fn(Quotients<'_>, &mut [Y]) + MaybeSync,
 ) {
     geometry.share(y, |first, y, geometry| {
         let (x, mut block) = (&x[first..], [0.0; BLOCK]);

@@ -139,7 +139,7 @@ impl<const PRODUCT: bool> Binary<'_, PRODUCT> {
 impl<const PRODUCT: bool> WithBytes for Binary<'_, PRODUCT> {
     #[inline(always)]
     fn run<S: Bytes>(self, s: S) {
-        if S::NARROW {
+        if S::IS_SCALAR {
             return self.narrow();
         }
         let flip = s.level().splat_i32(super::quad(self.flip));
@@ -163,7 +163,7 @@ impl WithBytes for Added<'_> {
     #[inline(always)]
     fn run<S: Bytes>(self, s: S) {
         let Added { y, a, of } = self;
-        if S::NARROW {
+        if S::IS_SCALAR {
             return y.iter_mut().zip(a).for_each(|(y, &a)| *y = of.byte(*y, a));
         }
         let width = 4 * S::LANES;

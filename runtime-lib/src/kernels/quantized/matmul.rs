@@ -150,7 +150,7 @@ impl<'a> Multiply<'a> {
         const TILE: usize = 12;
         let Product { m, n, k } = self.geometry;
         let scratch = Scratch::new(scratch);
-        let products = m * n * k / (4 * threads::PRODUCTS);
+        let products = m * n * k / (4 * threads::MACS_PER_ELEMENT);
         if m > 1 {
             return threads::share(y, TILE * n, products, |first, y| {
                 let x = &self.x[first * TILE * k..];
@@ -213,7 +213,7 @@ impl<R: Results> Work<'_, R> {
 impl<R: Results> WithBytes for Work<'_, R> {
     #[inline(always)]
     fn run<S: Bytes>(mut self, s: S) {
-        if S::NARROW {
+        if S::IS_SCALAR {
             return self.narrow();
         }
         let Multiply { x, flip, w, geometry } = self.product;

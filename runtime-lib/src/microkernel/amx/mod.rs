@@ -10,7 +10,7 @@ use crate::simd::amx::{ASKED, Amx, BLOCK, Factors, Sums, TILE_BYTES, TILE_ROWS, 
 use crate::simd::int8::{Bytes, Vector};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
-pub(super) use pairs::multiply_rows;
+pub(super) use pairs::{PairRows, multiply_rows};
 
 /// Bytes of a row that have one sum.
 const UNIT: usize = 4;

@@ -1,12 +1,30 @@
 //! Products with a right factor of pairs of `bfloat16` numbers.
 
 use super::{Ends, Pairs, Right, Row, TILE_SUMS, WIDE, multiply};
-use crate::microkernel::bf16_pairs::PairRows;
-use crate::microkernel::end::store;
-use crate::microkernel::gemm_tile::PANEL_ROWS;
+use crate::microkernel::end::{End, Target, store};
+use crate::microkernel::panels::{Matrix, PANEL_ROWS};
 use crate::simd::amx::Amx;
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, Simd, WithSimd, dispatch_pairs, tiles};
+
+/// Some of the sums of a product.
+#[derive(Clone, Copy)]
+pub(crate) struct PairRows<'a, T> {
+    /// The rows, which are as wide as the sums are long: an even number.
+    pub a: Matrix<'a, T>,
+    /// How many rows.
+    pub m: usize,
+    /// Columns of the right factor.
+    pub n: usize,
+    /// How long the sums are.
+    pub k: usize,
+    /// The panels of the right factor.
+    pub b: &'a [T],
+    /// Where the elements of the result are.
+    pub to: Target,
+    /// What becomes of the sums.
+    pub end: End<'a, T>,
+}
 
 /// Multiplies, if the processor has tiles, and they pay; says whether.
 pub(in crate::microkernel) fn multiply_rows(of: &PairRows<'_, f32>, y: &mut [f32]) -> bool {

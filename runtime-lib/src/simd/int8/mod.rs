@@ -62,7 +62,7 @@ pub trait Bytes: Sealed {
     /// How many rows of four vectors of sums stay in registers.
     const ROWS: usize;
     /// Whether four bytes at a time are multiplied better than vectors of them.
-    const NARROW: bool = false;
+    const IS_SCALAR: bool = false;
     /// Whether [`Bytes::whole_products`] are there.
     const ROUNDS: bool = false;
     /// Whether some processors of the level have tiles.
@@ -264,14 +264,14 @@ pub fn dispatch_bytes<O: WithBytes>(op: O) {
     }
 }
 
-/// Whether [`dispatch_bytes`] goes to a level that is [`Bytes::NARROW`].
+/// Whether [`dispatch_bytes`] goes to a level that is [`Bytes::IS_SCALAR`].
 #[inline(always)]
 pub(crate) fn is_narrow() -> bool {
     struct Narrow<'a>(&'a mut bool);
     impl WithBytes for Narrow<'_> {
         #[inline(always)]
         fn run<S: Bytes>(self, _: S) {
-            *self.0 = S::NARROW;
+            *self.0 = S::IS_SCALAR;
         }
     }
     let mut narrow = false;

@@ -20,7 +20,7 @@ impl Bytes for Portable {
     const LANES: usize = N;
     const ROWS: usize = 1;
     // Where the target has vectors, rustc makes some of arrays.
-    const NARROW: bool = !HAS_VECTORS || cfg!(target_arch = "x86_64");
+    const IS_SCALAR: bool = !HAS_VECTORS || cfg!(target_arch = "x86_64");
 
     #[inline(always)]
     fn level(self) -> Portable {

@@ -54,7 +54,7 @@ fn depthwise(
     }
     let padding = Padding::of(&axes);
     let axes = padding.as_ref().map_or(axes, |padding| padding.axes);
-    let cost = y.len() + y.len() * taps * 2 / threads::PRODUCTS;
+    let cost = y.len() + y.len() * taps * 2 / threads::MACS_PER_ELEMENT;
     Share::of(y, to).hand_out(row, By::Rows, cost, |mut piece| {
         let mut room = padding.as_ref().map(|_| Aligned([0.0; Padding::PIXELS * BLOCK]));
         for (i, index) in piece.planes.enumerate() {

@@ -229,7 +229,7 @@ fn convolve<const UNIT: usize, const PAIRED: bool>(
     let by = if w.len() <= from { By::Rows } else { By::Planes };
     for (image, y) in y.chunks_exact_mut(to).enumerate() {
         let add = add.map_or(&[][..], |add| &add[image * to..][..to]);
-        let cost = to * geometry.depth() / threads::PRODUCTS;
+        let cost = to * geometry.depth() / threads::MACS_PER_ELEMENT;
         Share::of(y, pixels * BLOCK).hand_out(plane.cut(), by, cost, |piece| {
             let image = Image::<UNIT, PAIRED> {
                 x: &x[image * from..][..from],

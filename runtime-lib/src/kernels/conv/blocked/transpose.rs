@@ -86,7 +86,7 @@ pub fn conv_transpose_nchwc(
         return;
     }
     let scratch = Scratch::new(scratch);
-    let cost = from * geometry.filters * product(geometry.kernel) / threads::PRODUCTS;
+    let cost = from * geometry.filters * product(geometry.kernel) / threads::MACS_PER_ELEMENT;
     for (image, y) in y.chunks_exact_mut(to).enumerate() {
         let x = &x[image * from..][..from];
         threads::share(y, block, cost, |first, y| {
@@ -135,7 +135,7 @@ pub fn transpose_depthwise(x: &[f32], w: &[f32], y: &mut [f32], geometry: ConvTr
     if to == 0 {
         return;
     }
-    let cost = y.len() + x.len() * product(geometry.kernel) * 2 / threads::PRODUCTS;
+    let cost = y.len() + x.len() * product(geometry.kernel) * 2 / threads::MACS_PER_ELEMENT;
     threads::share(y, to, cost, |first, y| {
         for (index, y) in (first..).zip(y.chunks_exact_mut(to)) {
             let (x, mut w) = (&x[index * from..][..from], w);

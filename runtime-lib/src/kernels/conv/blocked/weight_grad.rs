@@ -131,7 +131,7 @@ pub fn depthwise_conv_weight_grad(
     let taps = band.taps(&plane, &mut taps);
     let [blocks, pixels] = [geometry.groups.div_ceil(BLOCK), product(geometry.out)];
     let scratch = Scratch::new(scratch);
-    let cost = dw.len() * geometry.batch * pixels / threads::PRODUCTS;
+    let cost = dw.len() * geometry.batch * pixels / threads::MACS_PER_ELEMENT;
     threads::share(dw, count * BLOCK, cost, |first, dw| {
         scratch.with(|scratch| {
             let (sums, scratch) = scratch.split_at_mut(count * BLOCK);

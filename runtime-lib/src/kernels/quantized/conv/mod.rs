@@ -108,7 +108,7 @@ pub fn conv<X: Byte, Y: Byte>(
         to,
         flips: [X::FLIP, Y::FLIP],
     };
-    let cost = y.len() * depth(&geometry) / PRODUCTS;
+    let cost = y.len() * depth(&geometry) / MACS_PER_ELEMENT;
     // Where all is one part, one loop serves both.
     if batch * groups > 1 || !cfg!(feature = "threads") {
         return threads::share(y, filters * depths * pixels, cost, |first, y| {
@@ -123,7 +123,7 @@ pub fn conv<X: Byte, Y: Byte>(
 }
 
 /// How many products of bytes take as long as one element.
-const PRODUCTS: usize = 4 * threads::PRODUCTS;
+const MACS_PER_ELEMENT: usize = 4 * threads::MACS_PER_ELEMENT;
 
 #[derive(Clone, Copy)]
 struct Convolution<'a> {
@@ -190,7 +190,7 @@ impl WithBytes for Work<'_> {
                     ends,
                 };
                 let to = Plane { y: &mut y[depth * pixels..], row: depths * pixels };
-                if S::NARROW {
+                if S::IS_SCALAR {
                     image.narrow(of.to, to, rest);
                 } else if channels == 1 {
                     image.channel(s, limits, to, rest);

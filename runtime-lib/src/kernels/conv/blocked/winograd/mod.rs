@@ -24,7 +24,7 @@ use super::product;
 use crate::kernels::conv::Conv;
 use crate::loops::epilogue::Activation;
 use crate::microkernel::{BLOCK, Epilogue, PAIRS, Tiling, Transforms};
-use crate::threads::{By, PRODUCTS, Scratch, Share};
+use crate::threads::{By, MACS_PER_ELEMENT, Scratch, Share};
 use cost::FAR;
 pub use cost::{Reading, winograd_pays_in_pairs, winograd_pays_packed_now, winograd_tile};
 use stages::Part;
@@ -261,7 +261,7 @@ impl Tiles {
         if !self.pays_in_rows([input, output], w.len()) {
             return convolve(self, y);
         }
-        let cost = self.expansion() * (input + output + output * self.channels / PRODUCTS);
+        let cost = self.expansion() * (input + output + output * self.channels / MACS_PER_ELEMENT);
         y.hand_out(row, By::OnlyRows, cost, |piece| {
             let tiles = Tiles { above: piece.rows.start, down: piece.rows.len(), ..*self };
             convolve(&tiles, piece.y);

@@ -6,7 +6,7 @@ use crate::microkernel::{
     BLOCK, Epilogue, PAIRS, Pixels, Span, Tiling, Transforms, WinogradInput, WinogradOutput,
     WinogradProducts,
 };
-use crate::threads::{self, By, PRODUCTS, Scratch, Share};
+use crate::threads::{self, By, MACS_PER_ELEMENT, Scratch, Share};
 
 /// Some rows of the tiles.
 #[derive(Clone, Copy)]
@@ -106,7 +106,7 @@ where
         // Channels, or pairs of such.
         let depth = self.tiles.channels * self.tiles.unit / BLOCK;
         let unit = self.after.number;
-        let cost = sums.len() * depth / PRODUCTS;
+        let cost = sums.len() * depth / MACS_PER_ELEMENT;
         threads::share(sums, unit, cost, |first, sums| {
             if PAIRED {
                 self.sums::<PAIRS, true>((numbers, w), first, sums, depth);
@@ -119,7 +119,7 @@ where
     /// Likewise, with `[tile, number, 16]` before and after.
     fn multiply_in_place(&self, numbers: &mut [f32], w: &[f32]) {
         let Part { tiles: &Tiles { channels, .. }, after, .. } = *self;
-        let cost = numbers.len() * channels / PRODUCTS;
+        let cost = numbers.len() * channels / MACS_PER_ELEMENT;
         threads::share(numbers, after.tile, cost, |_, numbers| {
             WinogradProducts::<SPAN> { numbers, w, channels }.compute();
         });

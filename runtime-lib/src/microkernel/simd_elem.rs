@@ -1,17 +1,12 @@
-//! The elements that have vectors at every level.
+//! Elements that have vectors at every SIMD level.
 
-use super::gemm_tile::{Block, Distance, Starts};
-use super::gemv::RowProduct;
-use super::pack::{PackColumns, PackRows, Part, Widen, pack_columns, pack_rows};
-use super::tiny::Tiny;
 use crate::loops::epilogue::{Activation, cap_rows};
-use crate::simd;
-use crate::simd::{MAX_LANES, Simd, dispatch};
+use crate::simd::{self, MAX_LANES, Simd};
 use crate::threads::Own;
 use crate::{Float, Number};
 
 /// `f32` or `f64`, with its vectors.
-pub(crate) trait Real: Float<Wide = Self> + Own {
+pub(crate) trait SimdElem: Float<Wide = Self> + Own {
     /// A vector at the level `S`.
     type Vector<S: Simd>: Copy;
     /// How many lanes of `f32` one element takes.
@@ -52,28 +47,13 @@ pub(crate) trait Real: Float<Wide = Self> + Own {
     fn offset(self) -> usize;
     /// The element whose bits are an offset.
     fn of_offset(offset: usize) -> Self;
-
-    /// Writes so many rows of a panel, which are so long and start so far apart, as columns.
-    fn pack_rows(rows: &[Self], apart: usize, of: Part, panel: &mut [Self]);
-    /// Writes as many columns as a panel has, which start so far apart, as rows.
-    fn pack_columns(columns: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
-    /// The elements of a packed factor from `first` on.
-    fn widen_part(from: &dyn Widen, first: usize, to: &mut [Self]);
-    /// Multiplies a block at the best level: compiled in this crate, once.
-    fn multiply(block: Block<'_, Self, Distance>);
-    /// The same, for rows of the right factor that start anywhere.
-    fn multiply_rows(block: Block<'_, Self, Starts<'_, Self>>);
-    /// Multiplies a row at the best level: compiled in this crate, once.
-    fn multiply_row(product: RowProduct<'_, Self>);
-    /// The same, for small matrices.
-    fn multiply_tiny(product: &mut Tiny<'_, Self>);
     /// `y[i] = f(y[i])` for `rows` times `cols` elements, whose rows start `stride` apart.
     fn activate(f: Activation, y: &mut [Self], rows: usize, cols: usize, stride: usize);
     /// Keeps as many elements, which stand likewise, between two bounds.
     fn cap(bounds: (Self, Self), y: &mut [Self], rows: usize, cols: usize, stride: usize);
 }
 
-impl Real for f32 {
+impl SimdElem for f32 {
     type Vector<S: Simd> = S::F32;
     const WIDTH: usize = 1;
 
@@ -140,41 +120,6 @@ impl Real for f32 {
         f32::from_bits(offset as u32)
     }
 
-    #[inline(never)]
-    fn pack_rows(rows: &[f32], apart: usize, (count, depth): Part, panel: &mut [f32]) {
-        dispatch(PackRows { rows, apart, count, depth, panel });
-    }
-
-    #[inline(never)]
-    fn pack_columns(columns: &[f32], apart: usize, depth: usize, panel: &mut [f32]) {
-        dispatch(PackColumns { columns, apart, depth, panel });
-    }
-
-    #[inline(always)]
-    fn widen_part(from: &dyn Widen, first: usize, to: &mut [f32]) {
-        from.widen(first, to);
-    }
-
-    #[inline(never)]
-    fn multiply(block: Block<'_, f32, Distance>) {
-        dispatch(block);
-    }
-
-    #[inline(never)]
-    fn multiply_rows(block: Block<'_, f32, Starts<'_, f32>>) {
-        dispatch(block);
-    }
-
-    #[inline(never)]
-    fn multiply_row(product: RowProduct<'_, f32>) {
-        product.share();
-    }
-
-    #[inline(never)]
-    fn multiply_tiny(product: &mut Tiny<'_, f32>) {
-        dispatch(product);
-    }
-
     fn activate(f: Activation, y: &mut [f32], rows: usize, cols: usize, stride: usize) {
         f.apply_rows(y, rows, cols, stride);
     }
@@ -184,7 +129,7 @@ impl Real for f32 {
     }
 }
 
-impl Real for f64 {
+impl SimdElem for f64 {
     type Vector<S: Simd> = S::F64;
     const WIDTH: usize = 2;
 
@@ -247,42 +192,6 @@ impl Real for f64 {
     #[inline(always)]
     fn of_offset(offset: usize) -> f64 {
         f64::from_bits(offset as u64)
-    }
-
-    fn pack_rows(rows: &[f64], apart: usize, of: Part, panel: &mut [f64]) {
-        pack_rows(rows, apart, of, panel);
-    }
-
-    fn pack_columns(columns: &[f64], apart: usize, depth: usize, panel: &mut [f64]) {
-        pack_columns(columns, apart, depth, panel);
-    }
-
-    fn widen_part(from: &dyn Widen, first: usize, to: &mut [f64]) {
-        for (i, to) in to.iter_mut().enumerate() {
-            let mut wide = [0.0];
-            from.widen(first + i, &mut wide);
-            *to = f64::from(wide[0]);
-        }
-    }
-
-    #[inline(never)]
-    fn multiply(block: Block<'_, f64, Distance>) {
-        dispatch(block);
-    }
-
-    #[inline(never)]
-    fn multiply_rows(block: Block<'_, f64, Starts<'_, f64>>) {
-        dispatch(block);
-    }
-
-    #[inline(never)]
-    fn multiply_row(product: RowProduct<'_, f64>) {
-        product.share();
-    }
-
-    #[inline(never)]
-    fn multiply_tiny(product: &mut Tiny<'_, f64>) {
-        dispatch(product);
     }
 
     fn activate(f: Activation, y: &mut [f64], rows: usize, cols: usize, stride: usize) {

@@ -28,7 +28,7 @@ const LESS: u32 = 2;
 
 /// What was found so far, for one model. All zeros at first, so that an arena is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct Granularity {
     /// The level of the runs between trials.
     level: usize,
     /// How many runs are left until the next trial.
@@ -83,10 +83,18 @@ pub fn done() {
     });
 }
 
-impl Pace {
+impl Granularity {
     /// Nothing was tried yet.
-    pub const fn new() -> Pace {
-        Pace { level: 0, rest: 0, tried: 0, runs: 0, spent: 0, least: [0; LEVELS], measured: 0 }
+    pub const fn new() -> Granularity {
+        Granularity {
+            level: 0,
+            rest: 0,
+            tried: 0,
+            runs: 0,
+            spent: 0,
+            least: [0; LEVELS],
+            measured: 0,
+        }
     }
 
     /// Takes note that a run starts, and that the one before is over.
@@ -171,44 +179,47 @@ mod tests {
     use super::*;
 
     /// What a model settles for whose runs take so many microseconds at each level.
-    fn settled(pace: &mut Pace, micros: [u64; LEVELS]) -> usize {
+    fn settled(granularity: &mut Granularity, micros: [u64; LEVELS]) -> usize {
         for _ in 0..1000 {
-            if pace.rest > 0 {
+            if granularity.rest > 0 {
                 break;
             }
-            pace.note(Duration::from_micros(micros[pace.tried]), pace.tried + 1 < LEVELS);
+            granularity.note(
+                Duration::from_micros(micros[granularity.tried]),
+                granularity.tried + 1 < LEVELS,
+            );
         }
-        assert_eq!(pace.rest, REST);
-        pace.rest = 0;
-        pace.level
+        assert_eq!(granularity.rest, REST);
+        granularity.rest = 0;
+        granularity.level
     }
 
     #[test]
     fn a_model_goes_on_at_the_level_that_was_fastest() {
-        let pace = &mut Pace::new();
-        assert_eq!(settled(pace, [100, 90, 120, 95]), 1);
-        assert_eq!(settled(pace, [100, 99, 120, 98]), 1, "no other is faster by much");
-        assert_eq!(settled(pace, [100, 100, 90, 80]), 3);
-        assert_eq!(settled(pace, [50, 100, 100, 100]), 0);
+        let granularity = &mut Granularity::new();
+        assert_eq!(settled(granularity, [100, 90, 120, 95]), 1);
+        assert_eq!(settled(granularity, [100, 99, 120, 98]), 1, "no other is faster by much");
+        assert_eq!(settled(granularity, [100, 100, 90, 80]), 3);
+        assert_eq!(settled(granularity, [50, 100, 100, 100]), 0);
     }
 
     #[test]
     fn a_long_run_is_not_held_on_one_thread() {
-        let pace = &mut Pace::new();
-        assert_eq!(settled(pace, [2000, 1500, 1700, 10]), 1);
-        assert_eq!(pace.least[3], 0);
+        let granularity = &mut Granularity::new();
+        assert_eq!(settled(granularity, [2000, 1500, 1700, 10]), 1);
+        assert_eq!(granularity.least[3], 0);
     }
 
     #[test]
     fn a_model_that_shares_nothing_rests() {
-        let pace = &mut Pace::new();
-        pace.note(Duration::from_micros(5), false);
-        assert_eq!((pace.rest, pace.level), (REST, 0));
+        let granularity = &mut Granularity::new();
+        granularity.note(Duration::from_micros(5), false);
+        assert_eq!((granularity.rest, granularity.level), (REST, 0));
     }
 
     #[test]
     fn runs_of_other_models_in_between_do_not_count() {
-        let (mut one, mut other) = (Pace::new(), Pace::new());
+        let (mut one, mut other) = (Granularity::new(), Granularity::new());
         super::super::start(4);
         one.start();
         assert_ne!(one.measured, 0);

@@ -1,0 +1,102 @@
+//! Elements whose products have micro-kernels, which this crate compiles once.
+
+use super::gemm_tile::{Block, Distance, Starts};
+use super::gemv::RowProduct;
+use super::pack::{PackColumns, PackRows, Widen, pack_columns, pack_rows};
+use super::panels::Part;
+use super::simd_elem::SimdElem;
+use super::tiny::Tiny;
+use crate::simd::dispatch;
+
+/// `f32` or `f64`, with what packs and multiplies its matrices at the best level.
+pub(crate) trait GemmElem: SimdElem {
+    /// Writes so many rows of a panel, which are so long and start so far apart, as columns.
+    fn pack_rows(rows: &[Self], apart: usize, of: Part, panel: &mut [Self]);
+    /// Writes as many columns as a panel has, which start so far apart, as rows.
+    fn pack_columns(columns: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
+    /// The elements of a packed factor from `first` on.
+    fn widen_part(from: &dyn Widen, first: usize, to: &mut [Self]);
+    /// Multiplies a block at the best level: compiled in this crate, once.
+    fn multiply(block: Block<'_, Self, Distance>);
+    /// The same, for rows of the right factor that start anywhere.
+    fn multiply_rows(block: Block<'_, Self, Starts<'_, Self>>);
+    /// Multiplies a row at the best level: compiled in this crate, once.
+    fn multiply_row(product: RowProduct<'_, Self>);
+    /// The same, for small matrices.
+    fn multiply_tiny(product: &mut Tiny<'_, Self>);
+}
+
+impl GemmElem for f32 {
+    #[inline(never)]
+    fn pack_rows(rows: &[f32], apart: usize, (count, depth): Part, panel: &mut [f32]) {
+        dispatch(PackRows { rows, apart, count, depth, panel });
+    }
+
+    #[inline(never)]
+    fn pack_columns(columns: &[f32], apart: usize, depth: usize, panel: &mut [f32]) {
+        dispatch(PackColumns { columns, apart, depth, panel });
+    }
+
+    #[inline(always)]
+    fn widen_part(from: &dyn Widen, first: usize, to: &mut [f32]) {
+        from.widen(first, to);
+    }
+
+    #[inline(never)]
+    fn multiply(block: Block<'_, f32, Distance>) {
+        dispatch(block);
+    }
+
+    #[inline(never)]
+    fn multiply_rows(block: Block<'_, f32, Starts<'_, f32>>) {
+        dispatch(block);
+    }
+
+    #[inline(never)]
+    fn multiply_row(product: RowProduct<'_, f32>) {
+        product.share();
+    }
+
+    #[inline(never)]
+    fn multiply_tiny(product: &mut Tiny<'_, f32>) {
+        dispatch(product);
+    }
+}
+
+impl GemmElem for f64 {
+    fn pack_rows(rows: &[f64], apart: usize, of: Part, panel: &mut [f64]) {
+        pack_rows(rows, apart, of, panel);
+    }
+
+    fn pack_columns(columns: &[f64], apart: usize, depth: usize, panel: &mut [f64]) {
+        pack_columns(columns, apart, depth, panel);
+    }
+
+    fn widen_part(from: &dyn Widen, first: usize, to: &mut [f64]) {
+        for (i, to) in to.iter_mut().enumerate() {
+            let mut wide = [0.0];
+            from.widen(first + i, &mut wide);
+            *to = f64::from(wide[0]);
+        }
+    }
+
+    #[inline(never)]
+    fn multiply(block: Block<'_, f64, Distance>) {
+        dispatch(block);
+    }
+
+    #[inline(never)]
+    fn multiply_rows(block: Block<'_, f64, Starts<'_, f64>>) {
+        dispatch(block);
+    }
+
+    #[inline(never)]
+    fn multiply_row(product: RowProduct<'_, f64>) {
+        product.share();
+    }
+
+    #[inline(never)]
+    fn multiply_tiny(product: &mut Tiny<'_, f64>) {
+        dispatch(product);
+    }
+}
