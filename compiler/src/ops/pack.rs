@@ -397,7 +397,7 @@ mod tests {
             strides: &[1, 1],
             dilations: &[1, 1],
             pads: &[0, 0],
-            weights: conv::Weights::Packed,
+            weights: conv::WeightLayout::Packed,
         };
         let from = counted(groups * filters * channels * 9);
         let mut whole = vec![0.0; conv::packed_weights_len(&conv)];
@@ -414,7 +414,7 @@ mod tests {
             strides: vec![1, 1],
             dilations: vec![1, 1],
             pads: sizes(conv.pads),
-            weights: conv::Weights::Packed,
+            weights: conv::WeightLayout::Packed,
         };
         assert!(how.pieces::<f32>() > 2);
         assert!(pieces(&how, &from) == whole);

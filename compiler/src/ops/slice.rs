@@ -8,7 +8,7 @@ use crate::{
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{
         Arg, Kernel,
-        geometry::{Axis, Planes, Strided, strides},
+        geometry::{Axis, BatchedMatrices, Strided, strides},
         kernel,
     },
     ty::Type,
@@ -323,10 +323,10 @@ pub struct Trilu {
     pub upper: bool,
 }
 
-static TRIU: Kernel<Planes> = kernel!(ANY T, slice::triu::<T>,
+static TRIU: Kernel<BatchedMatrices> = kernel!(ANY T, slice::triu::<T>,
     |f, a, p| f(a.input(0), a.optional(1), a.output(0), p),
     in_place triu_in_place::<T> |f, a, p| f(a.output(0), a.optional(0), p));
-static TRIL: Kernel<Planes> = kernel!(ANY T, slice::tril::<T>,
+static TRIL: Kernel<BatchedMatrices> = kernel!(ANY T, slice::tril::<T>,
     |f, a, p| f(a.input(0), a.optional(1), a.output(0), p),
     in_place tril_in_place::<T> |f, a, p| f(a.output(0), a.optional(0), p));
 
@@ -355,8 +355,11 @@ impl Op for Trilu {
         let [count @ .., rows, columns] = ty.shape.as_slice() else {
             unreachable!("inferring the types saw two axes")
         };
-        let planes =
-            Planes { count: count.iter().product(), rows: rows.clone(), columns: columns.clone() };
+        let planes = BatchedMatrices {
+            count: count.iter().product(),
+            rows: rows.clone(),
+            columns: columns.clone(),
+        };
         let kernel = if self.upper { &TRIU } else { &TRIL };
         let inputs = vec![cx.input(0)?.into(), cx.optional(1)?.into()];
         let output = cx.output(0)?.into();

@@ -65,7 +65,7 @@ formulas! {
     }
 
     /// A batch of matrices.
-    "kernels::geometry::Planes" Planes: rt::Planes {
+    "kernels::geometry::BatchedMatrices" BatchedMatrices: rt::BatchedMatrices {
         count: Dim,
         rows: Dim,
         columns: Dim,

@@ -1,7 +1,7 @@
 //! Parts of a tensor: `Slice`, `ReverseSequence` and `Trilu`.
 
 use crate::error::{Error, Result};
-use crate::loops::geometry::{Axis, Planes, Strided};
+use crate::loops::geometry::{Axis, BatchedMatrices, Strided};
 use crate::loops::index::{check_axes, check_length, position};
 use crate::loops::strided::{copy_from, copy_row};
 use crate::{Elem, Integer};
@@ -167,26 +167,26 @@ fn reverse_each<T: Elem>(
 }
 
 /// `Trilu`: keeps the elements on and above diagonal `k` and sets the others to zero.
-pub fn triu<T: Elem>(x: &[T], k: Option<&[i64]>, y: &mut [T], geometry: Planes) {
+pub fn triu<T: Elem>(x: &[T], k: Option<&[i64]>, y: &mut [T], geometry: BatchedMatrices) {
     y.clone_from_slice(x);
     triu_in_place(y, k, geometry);
 }
 
 /// [`triu`] in place.
-pub fn triu_in_place<T: Elem>(y: &mut [T], k: Option<&[i64]>, geometry: Planes) {
+pub fn triu_in_place<T: Elem>(y: &mut [T], k: Option<&[i64]>, geometry: BatchedMatrices) {
     for (y, diagonal) in rows(y, k, geometry) {
         y[..diagonal].fill(T::default());
     }
 }
 
 /// `Trilu`: keeps the elements on and below diagonal `k` and sets the others to zero.
-pub fn tril<T: Elem>(x: &[T], k: Option<&[i64]>, y: &mut [T], geometry: Planes) {
+pub fn tril<T: Elem>(x: &[T], k: Option<&[i64]>, y: &mut [T], geometry: BatchedMatrices) {
     y.clone_from_slice(x);
     tril_in_place(y, k, geometry);
 }
 
 /// [`tril`] in place.
-pub fn tril_in_place<T: Elem>(y: &mut [T], k: Option<&[i64]>, geometry: Planes) {
+pub fn tril_in_place<T: Elem>(y: &mut [T], k: Option<&[i64]>, geometry: BatchedMatrices) {
     let above = diagonal(k).saturating_add(1);
     for (y, diagonal) in rows(y, Some(&[above]), geometry) {
         y[diagonal..].fill(T::default());
@@ -201,9 +201,9 @@ fn diagonal(k: Option<&[i64]>) -> i64 {
 fn rows<'a, T>(
     y: &'a mut [T],
     k: Option<&[i64]>,
-    geometry: Planes,
+    geometry: BatchedMatrices,
 ) -> impl Iterator<Item = (&'a mut [T], usize)> {
-    let Planes { count: _, rows, columns } = geometry;
+    let BatchedMatrices { count: _, rows, columns } = geometry;
     let k = diagonal(k);
     y.chunks_exact_mut(columns.max(1)).enumerate().map(move |(i, row)| {
         let row_of_plane = i64::try_from(i % rows).unwrap_or(i64::MAX);
@@ -323,7 +323,7 @@ mod tests {
     fn triangles_share_their_diagonal() {
         let x = [1; 24];
         for k in (-5..6).chain([i64::MIN, i64::MAX]) {
-            let geometry = Planes { count: 2, rows: 3, columns: 4 };
+            let geometry = BatchedMatrices { count: 2, rows: 3, columns: 4 };
             let (mut upper, mut lower) = ([9; 24], [9; 24]);
             triu(&x, Some(&[k]), &mut upper, geometry);
             tril(&x, Some(&[k]), &mut lower, geometry);
@@ -334,9 +334,9 @@ mod tests {
             }
         }
         let mut y = [1.5; 4];
-        triu_in_place(&mut y, None, Planes { count: 1, rows: 2, columns: 2 });
-        tril_in_place(&mut y, None, Planes { count: 1, rows: 2, columns: 2 });
+        triu_in_place(&mut y, None, BatchedMatrices { count: 1, rows: 2, columns: 2 });
+        tril_in_place(&mut y, None, BatchedMatrices { count: 1, rows: 2, columns: 2 });
         assert_eq!(y, [1.5, 0.0, 0.0, 1.5]);
-        tril_in_place::<u8>(&mut [], None, Planes { count: 0, rows: 0, columns: 0 });
+        tril_in_place::<u8>(&mut [], None, BatchedMatrices { count: 0, rows: 0, columns: 0 });
     }
 }

@@ -73,7 +73,7 @@ pub struct Pads<'a> {
 
 /// A batch of matrices.
 #[derive(Clone, Copy, Debug)]
-pub struct Planes {
+pub struct BatchedMatrices {
     /// The number of matrices.
     pub count: usize,
     /// The number of rows of a matrix.

@@ -6,8 +6,8 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::amx::{PairRows, multiply_rows};
-use super::end::{End, finish};
-use super::gemm_tile::{Block, PairDistance};
+use super::epilogue::{Epilogue, finish};
+use super::gemm_tile::{GemmBlock, PairDistance};
 use super::panels::{Matrix, PACKED_ROWS, PANEL_ROWS, Part, panel_cols};
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
@@ -24,7 +24,7 @@ pub(crate) struct Pairs<'a, T> {
     /// Packs rows and columns of a left factor as panels of pairs.
     pub pack: fn(Matrix<'_, T>, Part, Part, &mut [T]),
     /// Multiplies a block of such panels.
-    pub multiply: fn(Block<'_, T, ()>),
+    pub multiply: fn(GemmBlock<'_, T, ()>),
     /// Multiplies rows as they stand, if the processor has tiles, and they pay; says whether.
     #[cfg(target_arch = "x86_64")]
     pub multiply_rows: fn(&PairRows<'_, T>, &mut [T]) -> bool,
@@ -48,7 +48,7 @@ impl<'a> Pairs<'a, f32> {
 }
 
 #[inline(never)]
-fn multiply(block: Block<'_, f32, ()>) {
+fn multiply(block: GemmBlock<'_, f32, ()>) {
     dispatch_pairs(block.with_rows(PairDistance(COLS)));
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct PairRow<'a, T> {
     /// The most rows of a panel.
     pub depth: usize,
     /// What becomes of the sums.
-    pub end: End<'a, T>,
+    pub epilogue: Epilogue<'a, T>,
 }
 
 /// Multiplies a row, on several threads where that pays.
@@ -179,7 +179,7 @@ impl PairSums<'_> {
                 let at = (first + p) * COLS;
                 let y = &mut y[p * COLS..];
                 let width = COLS.min(y.len());
-                finish(s, &sums[..width], &mut y[..width], [0, at], &row.end);
+                finish(s, &sums[..width], &mut y[..width], [0, at], &row.epilogue);
             }
             panel += count;
         }

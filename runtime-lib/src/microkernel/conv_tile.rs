@@ -17,7 +17,7 @@ use crate::threads::Share;
 /// is [`BLOCK`] where the channels of the input stand in blocks, too, and 1 where they do not. Where they are
 /// `PAIRED`, an element is a pair of `bfloat16` numbers, and so is one of the weights: of neighboring
 /// channels, of which a block has [`PAIRS`], or of neighboring columns.
-pub(crate) struct Pixels<'a, const UNIT: usize, const PAIRED: bool = false> {
+pub(crate) struct NchwcConv<'a, const UNIT: usize, const PAIRED: bool = false> {
     /// The input.
     pub x: &'a [f32],
     /// How far one block of input channels starts from the next.
@@ -56,7 +56,7 @@ pub(crate) struct Pixels<'a, const UNIT: usize, const PAIRED: bool = false> {
     pub x_layer: usize,
 }
 
-impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
+impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     /// Computes them at the best level that the processor has.
     #[inline(never)]
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "only there are tiles"))]
@@ -73,7 +73,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
 
     /// That every element which the tiles touch is there.
     fn check(&self) {
-        let Pixels { x_block, x_row, y_row, y_col, blocks, rows, cols, .. } = *self;
+        let NchwcConv { x_block, x_row, y_row, y_col, blocks, rows, cols, .. } = *self;
         let [row, col, layer] = [rows - 1, cols - 1, self.layers - 1];
         let pixels = reach([[row, y_row], [col, y_col], [BLOCK, 1]]);
         assert!(reach([[col, y_col], [BLOCK, 1]]) <= y_row || rows == 1);
@@ -98,7 +98,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     }
 }
 
-impl<const UNIT: usize, const PAIRED: bool> WithSimd for Pixels<'_, UNIT, PAIRED> {
+impl<const UNIT: usize, const PAIRED: bool> WithSimd for NchwcConv<'_, UNIT, PAIRED> {
     type Output = ();
 
     #[inline(always)]
@@ -115,7 +115,7 @@ impl<const UNIT: usize, const PAIRED: bool> WithSimd for Pixels<'_, UNIT, PAIRED
     }
 }
 
-impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
+impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     /// Goes on to the next layer.
     pub(super) fn pass(&mut self) {
         let w_layer = self.blocks * self.depth() * BLOCK;
@@ -162,7 +162,7 @@ impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
     }
 }
 
-impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
+impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     /// One pixel after the other, each of one block.
     ///
     /// # Safety
@@ -259,7 +259,7 @@ pub(super) fn place<S: Simd>(v: usize, apart: usize) -> usize {
 /// As many pixels leave room for the sums of four blocks.
 const FEW: usize = 4;
 
-impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
+impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     /// All tiles of the `V` vectors that start at block `block`, which go at this schedule.
     ///
     /// # Safety

@@ -10,8 +10,8 @@ use crate::simd::{Simd, WithSimd, dispatch};
 ///
 /// Weight `k` is that of channel `c = k / taps` and tap `t = k % taps`; for the window at row `i` and
 /// column `j` it is multiplied with `x[c / unit · x_block + c % unit + i · x_row + j · unit + taps[t]]`.
-pub(crate) struct Weights<'a> {
-    /// The input, as [`super::Pixels`] has it.
+pub(crate) struct NchwcWeightGrad<'a> {
+    /// The input, as [`super::NchwcConv`] has it.
     pub x: &'a [f32],
     /// How far one block of input channels starts from the next.
     pub x_block: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Weights<'a> {
     pub sums: &'a mut [f32],
 }
 
-impl Weights<'_> {
+impl NchwcWeightGrad<'_> {
     /// Adds the derivatives, at the best level that the processor has.
     #[inline(never)]
     pub fn compute(self) {
@@ -60,7 +60,8 @@ impl Weights<'_> {
 
     /// That every element which the tiles touch is there.
     fn check(&self) {
-        let Weights { x_block, x_row, unit, dy_block, dy_row, blocks, rows, cols, .. } = *self;
+        let NchwcWeightGrad { x_block, x_row, unit, dy_block, dy_row, blocks, rows, cols, .. } =
+            *self;
         let gradients = reach([[blocks - 1, dy_block], [rows - 1, dy_row], [cols, BLOCK]]);
         assert!(gradients <= self.dy.len());
         assert!(reach([[blocks, self.count(), BLOCK]]) <= self.sums.len());
@@ -71,7 +72,7 @@ impl Weights<'_> {
     }
 }
 
-impl WithSimd for Weights<'_> {
+impl WithSimd for NchwcWeightGrad<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -97,7 +98,7 @@ impl WithSimd for Weights<'_> {
     }
 }
 
-impl Weights<'_> {
+impl NchwcWeightGrad<'_> {
     /// All tiles of the `V` vectors that start at block `block`.
     ///
     /// # Safety

@@ -9,7 +9,7 @@ use crate::simd::{Simd, WithSimd, dispatch};
 ///
 /// For the window at row `i` and column `j`, tap `t` is multiplied with the channels from
 /// `x[i · x_row + j · BLOCK + taps[t]]` on.
-pub(crate) struct DepthwiseWeights<'a> {
+pub(crate) struct DepthwiseWeightGrad<'a> {
     /// The input.
     pub x: &'a [f32],
     /// How far apart in the input is what rows of windows read.
@@ -28,7 +28,7 @@ pub(crate) struct DepthwiseWeights<'a> {
     pub sums: &'a mut [f32],
 }
 
-impl DepthwiseWeights<'_> {
+impl DepthwiseWeightGrad<'_> {
     /// Adds the derivatives, at the best level that the processor has.
     #[inline(never)]
     pub fn compute(self) {
@@ -45,7 +45,7 @@ impl DepthwiseWeights<'_> {
     }
 }
 
-impl WithSimd for DepthwiseWeights<'_> {
+impl WithSimd for DepthwiseWeightGrad<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -70,7 +70,7 @@ impl WithSimd for DepthwiseWeights<'_> {
     }
 }
 
-impl DepthwiseWeights<'_> {
+impl DepthwiseWeightGrad<'_> {
     /// The tile of `K` taps, or as many as are left, and one vector of channels; `K`.
     ///
     /// # Safety

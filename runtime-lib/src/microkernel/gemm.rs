@@ -3,12 +3,12 @@
 #[cfg(target_arch = "x86_64")]
 use super::amx::PairRows;
 use super::bf16_pairs::PairRow;
-use super::end::{Addend, End, Target};
-use super::epilogue::Epilogue;
+use super::epilogue::{Addend, Epilogue, Target};
+use super::fused_activation::FusedActivation;
 use super::gemm_elem::GemmElem;
-use super::gemm_tile::{Block, Distance, Starts};
-use super::gemv::{Row, RowProduct, Stored};
-use super::pack::{Factor, Wide, pack_left, pack_right};
+use super::gemm_tile::{Distance, GemmBlock, Starts};
+use super::gemv::{Gemv, GemvOperands, Stored};
+use super::pack::{Operand, Wide, pack_left, pack_right};
 use super::panels::{Matrix, PACKED_ROWS, PANEL_ROWS, Part, panel_cols};
 use super::tiny::{self, Tiny};
 use crate::simd::MAX_LANES;
@@ -50,15 +50,15 @@ pub(crate) struct Product<'a, T> {
     /// The length of the sums.
     pub k: usize,
     /// The left factor.
-    pub a: Factor<'a, T>,
+    pub a: Operand<'a, T>,
     /// The right factor.
-    pub b: Factor<'a, T>,
+    pub b: Operand<'a, T>,
     /// The factor of the product.
     pub alpha: T,
     /// What is added.
     pub addends: [Addend<'a, T>; 2],
     /// What is applied to the sum of all.
-    pub f: Epilogue<T>,
+    pub f: FusedActivation<T>,
 }
 
 /// How many rows of a packed right factor a block multiplies, of so many: a number of whole pairs.
@@ -103,7 +103,7 @@ fn split_aligned<T>(scratch: &mut [T], n: usize) -> (&mut [T], &mut [T]) {
     scratch[skip..].split_at_mut(n)
 }
 
-/// Panels of the right factor, as a [`Block`] wants them.
+/// Panels of the right factor, as a [`GemmBlock`] wants them.
 #[derive(Clone, Copy)]
 struct Panels<'a, T> {
     data: &'a [T],
@@ -116,7 +116,7 @@ struct Panels<'a, T> {
 enum Rows<'a, T> {
     Apart(usize),
     At(&'a [T]),
-    Pairs(fn(Block<'_, T, ()>)),
+    Pairs(fn(GemmBlock<'_, T, ()>)),
 }
 
 /// Rows of the left factor, packed.
@@ -131,7 +131,7 @@ impl<T: GemmElem> Product<'_, T> {
     pub fn run(self, y: &mut [T], to: Target, scratch: &mut [T]) {
         if let Some(row) = self.as_row(to) {
             let n = self.m * self.n;
-            T::multiply_row(RowProduct { row, n, y: &mut *y, to });
+            T::multiply_row(Gemv { row, n, y: &mut *y, to });
             return self.finish(y, to, (1, (0, n)));
         }
         if self.run_pair_row(y, to) {
@@ -145,12 +145,12 @@ impl<T: GemmElem> Product<'_, T> {
 
     /// Multiplies small matrices, if these are; says whether.
     fn run_tiny(&self, y: &mut [T], to: Target) -> bool {
-        let (Factor::Matrix(a), Factor::Matrix(b)) = (self.a, self.b) else { return false };
+        let (Operand::Matrix(a), Operand::Matrix(b)) = (self.a, self.b) else { return false };
         let Product { m, n, k, .. } = *self;
         let is_tiny = m * n > 0 && tiny::fits::<T>(n, k) && to.pitch == usize::MAX;
         if is_tiny {
-            let end = self.end(0, (0, k));
-            T::multiply_tiny(&mut Tiny { m, n, k, a, b, y, y_row: to.row, end });
+            let epilogue = self.epilogue(0, (0, k));
+            T::multiply_tiny(&mut Tiny { m, n, k, a, b, y, y_row: to.row, epilogue });
         }
         is_tiny
     }
@@ -162,10 +162,10 @@ impl<T: GemmElem> Product<'_, T> {
             return self.run_blocks(y, to, scratch);
         }
         let scratch = Scratch::new(scratch);
-        let end = (self.m * to.row).min(y.len());
+        let len = (self.m * to.row).min(y.len());
         let cost = self.m * self.n * self.k / threads::MACS_PER_ELEMENT;
         let rows = self.unit();
-        threads::share(&mut y[..end], rows * to.row, cost, |first, y| {
+        threads::share(&mut y[..len], rows * to.row, cost, |first, y| {
             let part = self.part(first * rows, y.len().div_ceil(to.row));
             scratch.with(|scratch| part.run_blocks(y, to, scratch));
         });
@@ -175,7 +175,7 @@ impl<T: GemmElem> Product<'_, T> {
     /// once where the parts pack panels of their own.
     fn unit(&self) -> usize {
         match self.a {
-            Factor::Matrix(_) => PACKED_ROWS,
+            Operand::Matrix(_) => PACKED_ROWS,
             _ => PANEL_ROWS,
         }
     }
@@ -183,11 +183,11 @@ impl<T: GemmElem> Product<'_, T> {
     /// So many rows of the product from `first` on, which is a multiple of [`Self::unit`].
     fn part(self, first: usize, rows: usize) -> Self {
         let a = match self.a {
-            Factor::Matrix(a) => {
+            Operand::Matrix(a) => {
                 let data = a.data.get(first * a.row..).unwrap_or(&[]);
-                Factor::Matrix(Matrix { data, ..a })
+                Operand::Matrix(Matrix { data, ..a })
             }
-            Factor::Panels(data) => Factor::Panels(&data[first * self.k..]),
+            Operand::Panels(data) => Operand::Panels(&data[first * self.k..]),
             other => other,
         };
         let addends = self.addends.map(|x| x.from(first, 0));
@@ -197,7 +197,7 @@ impl<T: GemmElem> Product<'_, T> {
     /// How long the sums of a block are.
     fn depth(&self) -> usize {
         let depth = match self.b {
-            Factor::Matrix(_) | Factor::Rows { .. } => part(self.k, MAX_K_OF_MATRIX, PAIR),
+            Operand::Matrix(_) | Operand::Rows { .. } => part(self.k, MAX_K_OF_MATRIX, PAIR),
             _ => block_depth(self.k),
         };
         depth.min(self.k)
@@ -212,7 +212,7 @@ impl<T: GemmElem> Product<'_, T> {
         let cols = panel_cols::<T>();
         let depth = self.depth();
         let in_place = self.in_place().is_some();
-        let packs = matches!(self.b, Factor::Matrix(_) | Factor::Wide(_)) && !in_place;
+        let packs = matches!(self.b, Operand::Matrix(_) | Operand::Wide(_)) && !in_place;
         let most = match (packs, self.m) {
             (true, ..=MAX_M_OF_FEW_ROWS) => MAX_N_OF_FEW_ROWS,
             (true, _) => MAX_N.min(MAX_PACKED / depth.max(1) / cols * cols),
@@ -243,37 +243,38 @@ impl<T: GemmElem> Product<'_, T> {
 
     /// A product with a single row or column, as one with a row. Nothing, where what is needed
     /// is not in one piece.
-    fn as_row(&self, to: Target) -> Option<Row<'_, T>> {
-        let Factor::Matrix(a) = self.a else { return None };
-        let end = self.end(0, (0, self.k));
+    fn as_row(&self, to: Target) -> Option<GemvOperands<'_, T>> {
+        let Operand::Matrix(a) = self.a else { return None };
+        let epilogue = self.epilogue(0, (0, self.k));
         if self.m == 1 && a.col == 1 {
             let b = match self.b {
-                Factor::Matrix(b) => Stored::of(b)?,
-                Factor::Panels(data) => Stored::panels(data, self.k, self.n),
-                Factor::Blocks(data) => Stored::panels(data, block_depth(self.k), self.n),
-                Factor::Rows { data, starts } => Stored::Scattered(data, starts),
-                Factor::Wide(_) | Factor::Pairs(_) => return None,
+                Operand::Matrix(b) => Stored::of(b)?,
+                Operand::Panels(data) => Stored::panels(data, self.k, self.n),
+                Operand::Blocks(data) => Stored::panels(data, block_depth(self.k), self.n),
+                Operand::Rows { data, starts } => Stored::Scattered(data, starts),
+                Operand::Wide(_) | Operand::Pairs(_) => return None,
             };
-            return Some(Row { x: &a.data[..self.k], b, end });
+            return Some(GemvOperands { x: &a.data[..self.k], b, epilogue });
         }
         // A column is the row of the transposed product.
-        let Factor::Matrix(x) = self.b else { return None };
+        let Operand::Matrix(x) = self.b else { return None };
         if self.n != 1 || x.row != 1 || to.row != 1 {
             return None;
         }
         let b = Stored::of(Matrix { row: a.col, col: a.row, ..a })?;
-        let addends = end.addends.map(|x| Addend { row: x.col, col: x.row, ..x });
-        let row = Row { x: &x.data[..self.k], b, end: End { addends, ..end } };
+        let addends = epilogue.addends.map(|x| Addend { row: x.col, col: x.row, ..x });
+        let row =
+            GemvOperands { x: &x.data[..self.k], b, epilogue: Epilogue { addends, ..epilogue } };
         addends.iter().all(|x| x.col <= 1).then_some(row)
     }
 
     /// Multiplies a single row with pairs, if that is what this is.
     fn run_pair_row(&self, y: &mut [T], to: Target) -> bool {
-        let (Factor::Matrix(a), Factor::Pairs(b)) = (self.a, self.b) else { return false };
+        let (Operand::Matrix(a), Operand::Pairs(b)) = (self.a, self.b) else { return false };
         let is_row = self.m == 1 && a.col == 1 && to.pitch == usize::MAX;
         if is_row {
             let (x, depth) = (&a.data[..self.k], block_depth(self.k));
-            let row = PairRow { x, b: b.data, depth, end: self.end(0, (0, self.k)) };
+            let row = PairRow { x, b: b.data, depth, epilogue: self.epilogue(0, (0, self.k)) };
             (b.multiply_row)(row, &mut y[..self.n]);
         }
         is_row
@@ -282,7 +283,7 @@ impl<T: GemmElem> Product<'_, T> {
     /// Multiplies rows with pairs by the processor's tiles, if this can be done so; says whether.
     #[cfg(target_arch = "x86_64")]
     fn run_pair_rows(&self, y: &mut [T], to: Target) -> bool {
-        let (Factor::Matrix(a), Factor::Pairs(b)) = (self.a, self.b) else { return false };
+        let (Operand::Matrix(a), Operand::Pairs(b)) = (self.a, self.b) else { return false };
         let across = self.n.next_multiple_of(panel_cols::<T>()) / PAIR;
         let depth = self.depth();
         self.k > 0
@@ -295,7 +296,7 @@ impl<T: GemmElem> Product<'_, T> {
                     k,
                     b: &b.data[first * across..][..k * across],
                     to,
-                    end: self.end(0, (first, k)),
+                    epilogue: self.epilogue(0, (first, k)),
                 };
                 (b.multiply_rows)(&part, y)
             })
@@ -303,7 +304,7 @@ impl<T: GemmElem> Product<'_, T> {
 
     /// The right factor, where its rows are in one piece and better read where they stand.
     fn in_place(&self) -> Option<Matrix<'_, T>> {
-        let Factor::Matrix(b) = self.b else { return None };
+        let Operand::Matrix(b) = self.b else { return None };
         let apart = !(b.row * size_of::<T>()).is_multiple_of(ALIASING);
         (b.col == 1 && (self.m <= FEW_ROWS || apart)).then_some(b)
     }
@@ -321,13 +322,13 @@ impl<T: GemmElem> Product<'_, T> {
 
     /// Whether what is multiplied are pairs.
     fn is_paired(&self) -> bool {
-        matches!(self.b, Factor::Pairs(_))
+        matches!(self.b, Operand::Pairs(_))
     }
 
     /// How many elements the packed rows of a block have.
     fn left_len(&self, depth: usize) -> usize {
         match self.a {
-            Factor::Matrix(_) => part(self.m, MAX_M, PANEL_ROWS) * depth,
+            Operand::Matrix(_) => part(self.m, MAX_M, PANEL_ROWS) * depth,
             _ => 0,
         }
     }
@@ -337,35 +338,35 @@ impl<T: GemmElem> Product<'_, T> {
         let ((n, width), (k, depth)) = (ns, ks);
         let cols = panel_cols::<T>();
         match self.b {
-            Factor::Panels(data) => Panels {
+            Operand::Panels(data) => Panels {
                 data: &data[n * self.k + k * cols..],
                 panel: self.k * cols,
                 rows: Rows::Apart(cols),
             },
-            Factor::Blocks(data) => Panels {
+            Operand::Blocks(data) => Panels {
                 data: &data[k * self.n.next_multiple_of(cols) + n * depth..],
                 panel: depth * cols,
                 rows: Rows::Apart(cols),
             },
-            Factor::Wide(Wide(b)) => {
+            Operand::Wide(Wide(b)) => {
                 let panel = cols * depth;
                 let (data, _) = split_aligned(scratch, width.div_ceil(cols) * panel);
                 T::widen_part(b, k * self.n.next_multiple_of(cols) + n * depth, data);
                 Panels { data, panel, rows: Rows::Apart(cols) }
             }
-            Factor::Pairs(b) => Panels {
+            Operand::Pairs(b) => Panels {
                 data: &b.data[(k * self.n.next_multiple_of(cols) + n * depth) / PAIR..],
                 panel: cols * depth / PAIR,
                 rows: Rows::Pairs(b.multiply),
             },
-            Factor::Rows { data, starts } => {
+            Operand::Rows { data, starts } => {
                 Panels { data: &data[n..], panel: cols, rows: Rows::At(&starts[k..k + depth]) }
             }
-            Factor::Matrix(b) if self.in_place().is_some() && width.is_multiple_of(cols) => {
+            Operand::Matrix(b) if self.in_place().is_some() && width.is_multiple_of(cols) => {
                 let data = b.data.get(k * b.row + n..).unwrap_or(&[]);
                 Panels { data, panel: cols, rows: Rows::Apart(b.row) }
             }
-            Factor::Matrix(b) => {
+            Operand::Matrix(b) => {
                 let panel = cols * depth;
                 let (data, _) = split_aligned(scratch, width.div_ceil(cols) * panel);
                 pack_right(b, ks, ns, data, T::pack_columns);
@@ -388,7 +389,7 @@ impl<T: GemmElem> Product<'_, T> {
             let rows = height.min(self.m - m);
             let y = &mut y[m * to.row..];
             let (a, a_panel) = self.left((m, rows), ks, left);
-            let block = Block {
+            let block = GemmBlock {
                 m: rows,
                 n: ns.1,
                 k: if self.is_paired() { ks.1 / PAIR } else { ks.1 },
@@ -400,7 +401,7 @@ impl<T: GemmElem> Product<'_, T> {
                 y: &mut *y,
                 to,
                 first: ns.0,
-                end: self.end(m, ks),
+                epilogue: self.epilogue(m, ks),
             };
             match right.rows {
                 Rows::Apart(distance) => T::multiply(block.with_rows(Distance(distance))),
@@ -417,29 +418,29 @@ impl<T: GemmElem> Product<'_, T> {
     fn left<'s>(&'s self, ms: Part, ks: Part, left: &'s mut Left<'_, T>) -> (&'s [T], usize) {
         let ((m, rows), (k, depth)) = (ms, ks);
         match self.a {
-            Factor::Matrix(a) => {
+            Operand::Matrix(a) => {
                 let width = if self.is_paired() { depth / PAIR } else { depth };
                 let panels = &mut left.panels[..rows.next_multiple_of(PANEL_ROWS) * width];
                 // Where all rows are one block, the next columns find them packed.
                 if left.of.replace((m, k)) != Some((m, k)) {
                     match self.b {
-                        Factor::Pairs(b) => (b.pack)(a, ms, ks, panels),
+                        Operand::Pairs(b) => (b.pack)(a, ms, ks, panels),
                         _ => pack_left(a, ms, ks, panels, T::pack_rows),
                     }
                 }
                 (panels, PANEL_ROWS * width)
             }
-            Factor::Panels(data) | Factor::Blocks(data) | Factor::Rows { data, .. } => {
+            Operand::Panels(data) | Operand::Blocks(data) | Operand::Rows { data, .. } => {
                 (&data[m * self.k + k * PANEL_ROWS..], PANEL_ROWS * self.k)
             }
-            Factor::Wide(_) | Factor::Pairs(_) => (&[], 0),
+            Operand::Wide(_) | Operand::Pairs(_) => (&[], 0),
         }
     }
 
     /// What becomes of the sums of a block that starts at a row.
-    fn end(&self, m: usize, (k, depth): Part) -> End<'_, T> {
+    fn epilogue(&self, m: usize, (k, depth): Part) -> Epilogue<'_, T> {
         let last = k + depth == self.k;
-        End {
+        Epilogue {
             alpha: self.alpha,
             accumulate: k > 0,
             addends: self.addends.map(|x| if k > 0 { Addend::NONE } else { x.from(m, 0) }),

@@ -1,7 +1,7 @@
 //! Elements whose products have micro-kernels, which this crate compiles once.
 
-use super::gemm_tile::{Block, Distance, Starts};
-use super::gemv::RowProduct;
+use super::gemm_tile::{Distance, GemmBlock, Starts};
+use super::gemv::Gemv;
 use super::pack::{PackColumns, PackRows, Widen, pack_columns, pack_rows};
 use super::panels::Part;
 use super::simd_elem::SimdElem;
@@ -17,11 +17,11 @@ pub(crate) trait GemmElem: SimdElem {
     /// The elements of a packed factor from `first` on.
     fn widen_part(from: &dyn Widen, first: usize, to: &mut [Self]);
     /// Multiplies a block at the best level: compiled in this crate, once.
-    fn multiply(block: Block<'_, Self, Distance>);
+    fn multiply(block: GemmBlock<'_, Self, Distance>);
     /// The same, for rows of the right factor that start anywhere.
-    fn multiply_rows(block: Block<'_, Self, Starts<'_, Self>>);
+    fn multiply_rows(block: GemmBlock<'_, Self, Starts<'_, Self>>);
     /// Multiplies a row at the best level: compiled in this crate, once.
-    fn multiply_row(product: RowProduct<'_, Self>);
+    fn multiply_row(product: Gemv<'_, Self>);
     /// The same, for small matrices.
     fn multiply_tiny(product: &mut Tiny<'_, Self>);
 }
@@ -43,17 +43,17 @@ impl GemmElem for f32 {
     }
 
     #[inline(never)]
-    fn multiply(block: Block<'_, f32, Distance>) {
+    fn multiply(block: GemmBlock<'_, f32, Distance>) {
         dispatch(block);
     }
 
     #[inline(never)]
-    fn multiply_rows(block: Block<'_, f32, Starts<'_, f32>>) {
+    fn multiply_rows(block: GemmBlock<'_, f32, Starts<'_, f32>>) {
         dispatch(block);
     }
 
     #[inline(never)]
-    fn multiply_row(product: RowProduct<'_, f32>) {
+    fn multiply_row(product: Gemv<'_, f32>) {
         product.share();
     }
 
@@ -81,17 +81,17 @@ impl GemmElem for f64 {
     }
 
     #[inline(never)]
-    fn multiply(block: Block<'_, f64, Distance>) {
+    fn multiply(block: GemmBlock<'_, f64, Distance>) {
         dispatch(block);
     }
 
     #[inline(never)]
-    fn multiply_rows(block: Block<'_, f64, Starts<'_, f64>>) {
+    fn multiply_rows(block: GemmBlock<'_, f64, Starts<'_, f64>>) {
         dispatch(block);
     }
 
     #[inline(never)]
-    fn multiply_row(product: RowProduct<'_, f64>) {
+    fn multiply_row(product: Gemv<'_, f64>) {
         product.share();
     }
 

@@ -1,6 +1,6 @@
 //! The inner loops of a product: a tile of the result is held in registers while `k` runs.
 
-use super::end::{End, Target, store};
+use super::epilogue::{Epilogue, Target, store};
 use super::panels::{PANEL_ROWS, panel_cols};
 use super::simd_elem::SimdElem;
 use crate::loops::bounds::reach;
@@ -11,8 +11,8 @@ use core::slice::from_raw_parts;
 /// The most elements that a tile has.
 const MAX_TILE: usize = PANEL_ROWS * 2 * MAX_LANES;
 
-/// A part of `y = end(a · b)`, for factors in panels.
-pub(crate) struct Block<'a, T, R> {
+/// A part of `y = epilogue(a · b)`, for factors in panels.
+pub(crate) struct GemmBlock<'a, T, R> {
     /// Rows of the result.
     pub m: usize,
     /// Columns of the result.
@@ -36,7 +36,7 @@ pub(crate) struct Block<'a, T, R> {
     /// The column of the result at which the block starts.
     pub first: usize,
     /// What becomes of the sums. The addends start at the block's first row and at column 0.
-    pub end: End<'a, T>,
+    pub epilogue: Epilogue<'a, T>,
 }
 
 /// Where the rows of a panel start, and what becomes of their elements.
@@ -127,15 +127,15 @@ impl<T: SimdElem> RowStarts<T> for Starts<'_, T> {
     }
 }
 
-impl<'a, T: SimdElem> Block<'a, T, ()> {
+impl<'a, T: SimdElem> GemmBlock<'a, T, ()> {
     /// The block, told where the rows of its panels start.
-    pub fn with_rows<R: RowStarts<T>>(self, b_rows: R) -> Block<'a, T, R> {
-        let Block { m, n, k, a, a_panel, b, b_panel, y, to, first, end, .. } = self;
-        Block { m, n, k, a, a_panel, b, b_panel, b_rows, y, to, first, end }
+    pub fn with_rows<R: RowStarts<T>>(self, b_rows: R) -> GemmBlock<'a, T, R> {
+        let GemmBlock { m, n, k, a, a_panel, b, b_panel, y, to, first, epilogue, .. } = self;
+        GemmBlock { m, n, k, a, a_panel, b, b_panel, b_rows, y, to, first, epilogue }
     }
 }
 
-impl<T: SimdElem, R: RowStarts<T>> WithSimd for Block<'_, T, R> {
+impl<T: SimdElem, R: RowStarts<T>> WithSimd for GemmBlock<'_, T, R> {
     type Output = ();
 
     #[inline(always)]
@@ -162,7 +162,7 @@ impl<T: SimdElem, R: RowStarts<T>> WithSimd for Block<'_, T, R> {
     }
 }
 
-impl<T: SimdElem, R: RowStarts<T>> Block<'_, T, R> {
+impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
     /// That every element of a panel which the tiles touch is there.
     fn check(&self) {
         let cols = panel_cols::<T>();
@@ -321,11 +321,11 @@ impl<T: SimdElem, R: RowStarts<T>> Block<'_, T, R> {
         let y = &mut self.y[i * self.to.row..];
         match self.to.neighbors(self.first + j, cols) {
             Some(at) if self.n - j >= cols => {
-                self.end.finish_rows::<S, V>(s, tile, i, (y, self.to.row, at));
+                self.epilogue.finish_rows::<S, V>(s, tile, i, (y, self.to.row, at));
             }
             _ => {
                 let (to, first) = (self.to, self.first + j);
-                store(s, tile, cols, ([i, rows], self.n - j), (y, to, first), &self.end);
+                store(s, tile, cols, ([i, rows], self.n - j), (y, to, first), &self.epilogue);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Products with a single row or column. Each number of the matrix is used once, so that its way
 //! from memory is all that counts: it is read where it stands, in order.
 
-use super::end::{End, Target, finish};
+use super::epilogue::{Epilogue, Target, finish};
 use super::gemm_tile::{RowStarts, Starts};
 use super::panels::{Matrix, panel_cols};
 use super::simd_elem::SimdElem;
@@ -9,10 +9,10 @@ use crate::loops::bounds::reach;
 use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::threads;
 
-/// A row times a matrix, `y = end(x · b)`: `y` has as many elements as `b` has columns.
-pub(crate) struct RowProduct<'a, T> {
+/// A row times a matrix, `y = epilogue(x · b)`: `y` has as many elements as `b` has columns.
+pub(crate) struct Gemv<'a, T> {
     /// The factors.
-    pub row: Row<'a, T>,
+    pub row: GemvOperands<'a, T>,
     /// How many columns the result has.
     pub n: usize,
     /// The result.
@@ -23,13 +23,13 @@ pub(crate) struct RowProduct<'a, T> {
 
 /// What a row product reads.
 #[derive(Clone, Copy)]
-pub(crate) struct Row<'a, T> {
+pub(crate) struct GemvOperands<'a, T> {
     /// The row.
     pub x: &'a [T],
     /// The matrix, with as many rows as `x` has elements.
     pub b: Stored<'a, T>,
     /// What becomes of the sums.
-    pub end: End<'a, T>,
+    pub epilogue: Epilogue<'a, T>,
 }
 
 /// How the matrix stands in memory.
@@ -73,7 +73,7 @@ impl<'a, T> Stored<'a, T> {
     }
 }
 
-impl<T: SimdElem> Row<'_, T> {
+impl<T: SimdElem> GemvOperands<'_, T> {
     /// The same for the columns from `j` on, where that is a multiple of a panel's.
     fn from(self, j: usize) -> Self {
         let b = match self.b {
@@ -84,15 +84,15 @@ impl<T: SimdElem> Row<'_, T> {
             }
             Stored::Scattered(b, starts) => Stored::Scattered(b.get(j..).unwrap_or(&[]), starts),
         };
-        let addends = self.end.addends.map(|x| x.from(0, j));
-        Row { b, end: End { addends, ..self.end }, ..self }
+        let addends = self.epilogue.addends.map(|x| x.from(0, j));
+        GemvOperands { b, epilogue: Epilogue { addends, ..self.epilogue }, ..self }
     }
 }
 
-impl<T: SimdElem> RowProduct<'_, T> {
+impl<T: SimdElem> Gemv<'_, T> {
     /// Multiplies, on several threads where that pays.
     pub fn share(self) {
-        let RowProduct { row, n, y, to } = self;
+        let Gemv { row, n, y, to } = self;
         // Lines with columns between them that are not stored stay together.
         let is_whole = to.pitch == usize::MAX;
         // Each element of the matrix is read once, and nothing is written for it.
@@ -100,25 +100,25 @@ impl<T: SimdElem> RowProduct<'_, T> {
         threads::share(&mut y[..len], panel_cols::<T>(), cost, |first, y| {
             let row = row.from(first * panel_cols::<T>());
             let n = if is_whole { y.len() } else { n };
-            dispatch(RowProduct { row, n, y, to });
+            dispatch(Gemv { row, n, y, to });
         });
     }
 }
 
-impl<T: SimdElem> WithSimd for RowProduct<'_, T> {
+impl<T: SimdElem> WithSimd for Gemv<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Row { x, b, end } = self.row;
+        let GemvOperands { x, b, epilogue } = self.row;
         let (n, to) = (self.n, self.to);
         match b {
             Stored::Scattered(b, starts) => {
-                scattered(s, x, (b, starts), n, self.y, to, &end);
+                scattered(s, x, (b, starts), n, self.y, to, &epilogue);
             }
-            Stored::Columns(b, col) => columns(s, x, b, col, &mut self.y[..n], &end),
-            Stored::Rows(b, row) => rows(s, x, b, row, &mut self.y[..n], &end),
-            Stored::Panels(b) => panels(s, x, b, &mut self.y[..n], &end),
+            Stored::Columns(b, col) => columns(s, x, b, col, &mut self.y[..n], &epilogue),
+            Stored::Rows(b, row) => rows(s, x, b, row, &mut self.y[..n], &epilogue),
+            Stored::Panels(b) => panels(s, x, b, &mut self.y[..n], &epilogue),
         }
     }
 }
@@ -128,8 +128,14 @@ const GROUP: usize = 16;
 
 /// Finishes the sums for the elements of `y` from `j` on.
 #[inline(always)]
-fn finish_at<S: Simd, T: SimdElem>(s: S, sums: &[T], y: &mut [T], j: usize, end: &End<'_, T>) {
-    finish(s, sums, &mut y[j..j + sums.len()], [0, j], end);
+fn finish_at<S: Simd, T: SimdElem>(
+    s: S,
+    sums: &[T],
+    y: &mut [T],
+    j: usize,
+    epilogue: &Epilogue<'_, T>,
+) {
+    finish(s, sums, &mut y[j..j + sums.len()], [0, j], epilogue);
 }
 
 #[inline(always)]
@@ -139,7 +145,7 @@ fn columns<S: Simd, T: SimdElem>(
     b: &[T],
     col: usize,
     y: &mut [T],
-    end: &End<'_, T>,
+    epilogue: &Epilogue<'_, T>,
 ) {
     let n = y.len();
     for j in (0..n).step_by(GROUP) {
@@ -150,7 +156,7 @@ fn columns<S: Simd, T: SimdElem>(
             let four = dots(s, x, [column(0), column(1), column(2), column(3)]);
             sums[g..g + 4].copy_from_slice(&four);
         }
-        finish_at(s, &sums[..count], y, j, end);
+        finish_at(s, &sums[..count], y, j, epilogue);
     }
 }
 
@@ -199,14 +205,21 @@ const STRIP: usize = if HAS_VECTORS { 1024 } else { 128 };
 const SWEEP: usize = 8;
 
 #[inline(always)]
-fn rows<S: Simd, T: SimdElem>(s: S, x: &[T], b: &[T], row: usize, y: &mut [T], end: &End<'_, T>) {
+fn rows<S: Simd, T: SimdElem>(
+    s: S,
+    x: &[T],
+    b: &[T],
+    row: usize,
+    y: &mut [T],
+    epilogue: &Epilogue<'_, T>,
+) {
     let n = y.len();
     let lanes = S::LANES / T::WIDTH;
     if !S::IS_SCALAR && n == 4 * lanes {
-        return short_rows::<S, T, 4>(s, x, b, row, y, end);
+        return short_rows::<S, T, 4>(s, x, b, row, y, epilogue);
     }
     if !S::IS_SCALAR && n == 8 * lanes {
-        return short_rows::<S, T, 8>(s, x, b, row, y, end);
+        return short_rows::<S, T, 8>(s, x, b, row, y, epilogue);
     }
     for j in (0..n).step_by(STRIP) {
         let mut sums = [T::ZERO; STRIP];
@@ -221,7 +234,7 @@ fn rows<S: Simd, T: SimdElem>(s: S, x: &[T], b: &[T], row: usize, y: &mut [T], e
         for k in whole..x.len() {
             sweep::<S, T, 1>(s, sums, &x[k..], [row_of(k)]);
         }
-        finish_at(s, sums, y, j, end);
+        finish_at(s, sums, y, j, epilogue);
     }
 }
 
@@ -233,7 +246,7 @@ fn short_rows<S: Simd, T: SimdElem, const V: usize>(
     b: &[T],
     row: usize,
     y: &mut [T],
-    end: &End<'_, T>,
+    epilogue: &Epilogue<'_, T>,
 ) {
     let lanes = S::LANES / T::WIDTH;
     let mut sums = [T::splat(s, T::ZERO); V];
@@ -249,7 +262,7 @@ fn short_rows<S: Simd, T: SimdElem, const V: usize>(
     for (sum, to) in sums.into_iter().zip(stored.chunks_exact_mut(lanes)) {
         T::store_head(s, sum, to);
     }
-    finish_at(s, &stored[..V * lanes], y, 0, end);
+    finish_at(s, &stored[..V * lanes], y, 0, epilogue);
 }
 
 /// Adds to the sums as many rows, each times its element of `x`.
@@ -280,11 +293,17 @@ fn sweep<S: Simd, T: SimdElem, const R: usize>(s: S, sums: &mut [T], x: &[T], ro
 }
 
 #[inline(always)]
-fn panels<S: Simd, T: SimdElem>(s: S, x: &[T], b: Panels<'_, T>, y: &mut [T], end: &End<'_, T>) {
+fn panels<S: Simd, T: SimdElem>(
+    s: S,
+    x: &[T],
+    b: Panels<'_, T>,
+    y: &mut [T],
+    epilogue: &Epilogue<'_, T>,
+) {
     match S::LANES {
-        16 => groups::<S, T, 1, 4>(s, x, b, y, end),
-        8 => groups::<S, T, 2, 2>(s, x, b, y, end),
-        _ => groups::<S, T, 4, 1>(s, x, b, y, end),
+        16 => groups::<S, T, 1, 4>(s, x, b, y, epilogue),
+        8 => groups::<S, T, 2, 2>(s, x, b, y, epilogue),
+        _ => groups::<S, T, 4, 1>(s, x, b, y, epilogue),
     }
 }
 
@@ -295,7 +314,7 @@ fn groups<S: Simd, T: SimdElem, const V: usize, const P: usize>(
     x: &[T],
     b: Panels<'_, T>,
     y: &mut [T],
-    end: &End<'_, T>,
+    epilogue: &Epilogue<'_, T>,
 ) {
     let cols = panel_cols::<T>();
     let mut j = 0;
@@ -320,7 +339,7 @@ fn groups<S: Simd, T: SimdElem, const V: usize, const P: usize>(
             data = &data[b.across * len..];
         }
         for (j, sums) in (j..y.len()).step_by(cols).zip(sums) {
-            finish_at(s, &sums[..cols.min(y.len() - j)], y, j, end);
+            finish_at(s, &sums[..cols.min(y.len() - j)], y, j, epilogue);
         }
         j += width;
     }
@@ -384,7 +403,7 @@ fn scattered<S: Simd, T: SimdElem>(
     n: usize,
     y: &mut [T],
     to: Target,
-    end: &End<'_, T>,
+    epilogue: &Epilogue<'_, T>,
 ) {
     let lanes = S::LANES / T::WIDTH;
     assert!(starts.len() == x.len() && n > 0);
@@ -401,7 +420,7 @@ fn scattered<S: Simd, T: SimdElem>(
             unsafe { scattered_sums(s, x, (&b[first + part..], starts), sums) };
             for (line, sums) in sums.chunks(to.pitch).enumerate() {
                 let at = (group * lines + line).saturating_mul(to.width) + part;
-                finish_at(s, &sums[..to.width.min(sums.len())], y, at, end);
+                finish_at(s, &sums[..to.width.min(sums.len())], y, at, epilogue);
             }
         }
     }

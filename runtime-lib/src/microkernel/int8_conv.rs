@@ -14,7 +14,7 @@ const MOST_TILE: usize = 24;
 const MOST_ADDRESSES: usize = 6;
 
 /// What windows see, and a panel of filters.
-pub(crate) struct Pixels<'a> {
+pub(crate) struct Int8Windows<'a> {
     x: &'a [u8],
     starts: &'a [u32],
     w: &'a [u8],
@@ -23,14 +23,14 @@ pub(crate) struct Pixels<'a> {
     places: usize,
 }
 
-impl<'a> Pixels<'a> {
+impl<'a> Int8Windows<'a> {
     /// Of `x`, without a sign, a window sees the quads that start at `starts`, counted from its
     /// first; `w`, with a sign, has for each of these the four bytes of one of `width` filters after
     /// those of the other.
-    pub fn new(x: &'a [u8], starts: &'a [u32], w: &'a [u8], width: usize) -> Pixels<'a> {
+    pub fn new(x: &'a [u8], starts: &'a [u32], w: &'a [u8], width: usize) -> Int8Windows<'a> {
         assert!(w.len() >= reach([[starts.len(), width, QUAD]]));
         let reach = starts.iter().max().map_or(0, |&start| (start as usize).saturating_add(QUAD));
-        Pixels { x, starts, w, width, places: places(x, reach) }
+        Int8Windows { x, starts, w, width, places: places(x, reach) }
     }
 
     /// The sums of the windows that start at `at`, for `V` vectors of filters from `column` on,

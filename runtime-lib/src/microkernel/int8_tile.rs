@@ -21,7 +21,7 @@ const AHEAD: usize = 6;
 const MAX_TILE: usize = 24;
 
 /// What becomes of sums.
-pub(crate) trait End<S: Bytes> {
+pub(crate) trait Int8Epilogue<S: Bytes> {
     /// What the sums of row `i` and of the columns from `j` on start with.
     fn start(&self, s: S, i: usize, j: usize) -> Vector<S>;
     /// Takes the sums of row `i` from column `j` on.
@@ -30,7 +30,7 @@ pub(crate) trait End<S: Bytes> {
 
 /// The left factor.
 #[derive(Clone, Copy)]
-pub(crate) enum Left<'a> {
+pub(crate) enum LeftOperand<'a> {
     /// Bytes with a sign, in panels of [`PANEL_ROWS`] rows: for each quad, the four bytes of one
     /// row after those of the other. The right factor has no sign.
     Panels(&'a [u8]),
@@ -40,13 +40,13 @@ pub(crate) enum Left<'a> {
 
 /// All rows of a product and the columns of a panel, whose number is a multiple of what a vector
 /// has at the level.
-pub(crate) struct Block<'a> {
+pub(crate) struct Int8Block<'a> {
     /// How many rows.
     pub m: usize,
     /// How many quads.
     pub quads: usize,
     /// The left factor.
-    pub left: Left<'a>,
+    pub left: LeftOperand<'a>,
     /// The panel of the right factor.
     pub right: &'a [u8],
     /// How many columns the panel has.
@@ -55,30 +55,35 @@ pub(crate) struct Block<'a> {
     pub first: usize,
 }
 
-impl Block<'_> {
-    /// Hands all sums to `end`.
+impl Int8Block<'_> {
+    /// Hands all sums to `epilogue`.
     #[inline(always)]
-    pub fn run<S: Bytes, E: End<S>>(&self, s: S, end: &mut E) {
+    pub fn run<S: Bytes, E: Int8Epilogue<S>>(&self, s: S, epilogue: &mut E) {
         assert!(self.width.is_multiple_of(S::LANES));
         assert!(self.right.len() >= reach([[self.quads, 4, self.width]]));
         match self.left {
-            Left::Panels(left) => self.columns::<S, E, true>(s, left, end),
-            Left::Rows(left) => self.columns::<S, E, false>(s, left, end),
+            LeftOperand::Panels(left) => self.columns::<S, E, true>(s, left, epilogue),
+            LeftOperand::Rows(left) => self.columns::<S, E, false>(s, left, epilogue),
         }
     }
 
     #[inline(always)]
-    fn columns<S: Bytes, E: End<S>, const PANELS: bool>(&self, s: S, left: &[u8], end: &mut E) {
+    fn columns<S: Bytes, E: Int8Epilogue<S>, const PANELS: bool>(
+        &self,
+        s: S,
+        left: &[u8],
+        epilogue: &mut E,
+    ) {
         assert!(left.len() >= reach([[self.m, self.quads, 4]]));
         let mut j = 0;
         while j < self.width {
             // SAFETY: all rows of the left factor and the columns of the panel are there.
             unsafe {
                 if self.width - j >= 4 * S::LANES {
-                    self.rows::<S, E, PANELS, 4>(s, left, j, end);
+                    self.rows::<S, E, PANELS, 4>(s, left, j, epilogue);
                     j += 4 * S::LANES;
                 } else {
-                    self.rows::<S, E, PANELS, 1>(s, left, j, end);
+                    self.rows::<S, E, PANELS, 1>(s, left, j, epilogue);
                     j += S::LANES;
                 }
             }
@@ -90,12 +95,12 @@ impl Block<'_> {
     /// # Safety
     /// The factors have all their elements, and the columns are in the panel.
     #[inline(always)]
-    unsafe fn rows<S: Bytes, E: End<S>, const PANELS: bool, const V: usize>(
+    unsafe fn rows<S: Bytes, E: Int8Epilogue<S>, const PANELS: bool, const V: usize>(
         &self,
         s: S,
         left: &[u8],
         j: usize,
-        end: &mut E,
+        epilogue: &mut E,
     ) {
         for panel in (0..self.m).step_by(PANEL_ROWS) {
             let height = PANEL_ROWS.min(self.m - panel);
@@ -105,19 +110,36 @@ impl Block<'_> {
                 i += unsafe {
                     let at = left.as_ptr().add(panel * self.quads * 4);
                     match (V, S::LANES, height - i) {
-                        (1, 16, 12) => {
-                            self.tile::<S, E, PANELS, 12, 1>(s, (at, i, height), (panel, j), end)
-                        }
-                        (_, 16, 6..=7 | 9..) => {
-                            self.tile::<S, E, PANELS, 6, V>(s, (at, i, height), (panel, j), end)
-                        }
-                        (_, 16, 4..) | (1, _, 4..) => {
-                            self.tile::<S, E, PANELS, 4, V>(s, (at, i, height), (panel, j), end)
-                        }
-                        (_, 8.., 2..) => {
-                            self.tile::<S, E, PANELS, 2, V>(s, (at, i, height), (panel, j), end)
-                        }
-                        _ => self.tile::<S, E, PANELS, 1, V>(s, (at, i, height), (panel, j), end),
+                        (1, 16, 12) => self.tile::<S, E, PANELS, 12, 1>(
+                            s,
+                            (at, i, height),
+                            (panel, j),
+                            epilogue,
+                        ),
+                        (_, 16, 6..=7 | 9..) => self.tile::<S, E, PANELS, 6, V>(
+                            s,
+                            (at, i, height),
+                            (panel, j),
+                            epilogue,
+                        ),
+                        (_, 16, 4..) | (1, _, 4..) => self.tile::<S, E, PANELS, 4, V>(
+                            s,
+                            (at, i, height),
+                            (panel, j),
+                            epilogue,
+                        ),
+                        (_, 8.., 2..) => self.tile::<S, E, PANELS, 2, V>(
+                            s,
+                            (at, i, height),
+                            (panel, j),
+                            epilogue,
+                        ),
+                        _ => self.tile::<S, E, PANELS, 1, V>(
+                            s,
+                            (at, i, height),
+                            (panel, j),
+                            epilogue,
+                        ),
                     }
                 };
             }
@@ -128,21 +150,27 @@ impl Block<'_> {
     /// gives `R`.
     ///
     /// # Safety
-    /// As for [`Block::rows`]; the tile lies in the panels.
+    /// As for [`Int8Block::rows`]; the tile lies in the panels.
     #[inline(always)]
-    unsafe fn tile<S: Bytes, E: End<S>, const PANELS: bool, const R: usize, const V: usize>(
+    unsafe fn tile<
+        S: Bytes,
+        E: Int8Epilogue<S>,
+        const PANELS: bool,
+        const R: usize,
+        const V: usize,
+    >(
         &self,
         s: S,
         (panel, i, height): (*const u8, usize, usize),
         (first, j): (usize, usize),
-        end: &mut E,
+        epilogue: &mut E,
     ) -> usize {
         let (row, step) = if PANELS { (4, 4 * height) } else { (4 * self.quads, 4) };
         let (lanes, apart) = (S::LANES, 4 * S::LANES);
         let mut sums = [[s.level().splat_i32(0); V]; R];
         for (r, sums) in sums.iter_mut().enumerate() {
             for (v, sum) in sums.iter_mut().enumerate() {
-                *sum = end.start(s, first + i + r, self.first + j + v * lanes);
+                *sum = epilogue.start(s, first + i + r, self.first + j + v * lanes);
             }
         }
         // SAFETY: the caller vouches for `quads` steps through both panels.
@@ -185,7 +213,7 @@ impl Block<'_> {
                 // SAFETY: the vector was written above.
                 *sum = unsafe { s.load_bytes_at(tile.add((r * V + v) * apart)) };
             }
-            end.take(s, first + i + r, self.first + j, &row);
+            epilogue.take(s, first + i + r, self.first + j, &row);
         }
         R
     }

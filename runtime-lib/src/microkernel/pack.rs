@@ -7,7 +7,7 @@ use crate::simd::{Simd, WithSimd};
 
 /// A factor of a product.
 #[derive(Clone, Copy)]
-pub(crate) enum Factor<'a, T> {
+pub(crate) enum Operand<'a, T> {
     /// As it stands in memory.
     Matrix(Matrix<'a, T>),
     /// In panels: of [`PANEL_ROWS`] rows on the left, of [`panel_cols`] columns on the right.

@@ -1,7 +1,7 @@
 //! What neighboring channels of the input add to the sums of a tile of pixels.
 
 use super::conv_layout::{BLOCK, Span};
-use super::conv_tile::{Pixels, place};
+use super::conv_tile::{NchwcConv, place};
 use super::overlap;
 use super::prefetch_schedule::{PrefetchSchedule, WeightStream};
 use crate::simd::Simd;
@@ -9,7 +9,7 @@ use crate::simd::Simd;
 /// Weights are read so much ahead of their iteration: longer than a second-level cache takes.
 const AHEAD: usize = 6;
 
-impl<const UNIT: usize, const PAIRED: bool> Pixels<'_, UNIT, PAIRED> {
+impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     /// Adds the products of some channels to the sums of a tile, which starts at `pixel` in the input.
     ///
     /// # Safety

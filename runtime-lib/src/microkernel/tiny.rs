@@ -1,7 +1,7 @@
 //! Products of small matrices, as attention over a few places has many: to pack their factors takes
 //! longer than to multiply them.
 
-use super::end::{End, finish_vector};
+use super::epilogue::{Epilogue, finish_vector};
 use super::panels::{Matrix, panel_cols};
 use super::simd_elem::SimdElem;
 use crate::arena::Aligned;
@@ -13,7 +13,7 @@ const MAX_K: usize = 16;
 /// Rows of the result whose sums are in registers at once: enough of them to keep the processor busy.
 const ROWS: usize = 8;
 
-/// `y = end(a · b)`, for a right factor that [`fits`].
+/// `y = epilogue(a · b)`, for a right factor that [`fits`].
 pub(crate) struct Tiny<'a, T> {
     /// Rows of the result, of which there are some.
     pub m: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Tiny<'a, T> {
     /// How far one row of it starts from the next.
     pub y_row: usize,
     /// What becomes of the sums.
-    pub end: End<'a, T>,
+    pub epilogue: Epilogue<'a, T>,
 }
 
 /// Whether a right factor of `k` rows and `n` columns is so small.
@@ -79,7 +79,7 @@ impl<T: SimdElem> Tiny<'_, T> {
     /// The left factor has an element for each of `m` rows and `k` columns, and `i < m`.
     #[inline(always)]
     unsafe fn tile<S: Simd>(&mut self, s: S, rows: &Rows<T>, i: usize, j: usize) {
-        let Tiny { m, n, k, a, y_row, end, .. } = *self;
+        let Tiny { m, n, k, a, y_row, epilogue, .. } = *self;
         let lanes = S::LANES / T::WIDTH;
         // Rows that are missing are the last one again.
         let starts: [usize; ROWS] = core::array::from_fn(|r| (i + r).min(m - 1) * a.row);
@@ -96,8 +96,8 @@ impl<T: SimdElem> Tiny<'_, T> {
             let i = i + r;
             if i < m {
                 let to = &mut self.y[i * y_row + j..][..lanes.min(n - j)];
-                let start = T::splat(s, end.for_row(i));
-                finish_vector(s, [sum, start], to, [i, j], &end);
+                let start = T::splat(s, epilogue.for_row(i));
+                finish_vector(s, [sum, start], to, [i, j], &epilogue);
             }
         }
     }

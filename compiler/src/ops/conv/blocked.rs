@@ -22,7 +22,7 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
-use onnxc_runtime::kernels::conv::{self, Reading, Tile, Weights};
+use onnxc_runtime::kernels::conv::{self, Reading, Tile, WeightLayout};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("BlockedConv", |node| {
@@ -86,7 +86,7 @@ impl BlockedConv {
         let (x, w) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
         let (batch, slides) = self.slides(x, w).expect("inferring saw the axes");
         let geometry = geometry_of(&batch, w, &slides, self.conv.group);
-        Ok(geometry::Conv { weights: Weights::Packed, ..geometry })
+        Ok(geometry::Conv { weights: WeightLayout::Packed, ..geometry })
     }
 
     /// What a kernel reads and writes.

@@ -125,7 +125,7 @@ impl Pack for Columns {
 mod tests {
     use super::*;
     use crate::ops::blocked::BLOCK;
-    use onnxc_runtime::kernels::conv::Weights;
+    use onnxc_runtime::kernels::conv::WeightLayout;
 
     #[test]
     fn columns_of_zeros_make_the_padding_and_the_window_even() {
@@ -142,7 +142,7 @@ mod tests {
                 strides: vec![1, 2],
                 dilations: vec![1, 1],
                 pads: both(pad),
-                weights: Weights::Packed,
+                weights: WeightLayout::Packed,
             };
             assert!(Columns::of(&geometry).is_none(), "a row has 9 columns");
             geometry.size[1] = 10.into();

@@ -230,7 +230,7 @@ impl Pack for Filters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onnxc_runtime::kernels::conv::Weights;
+    use onnxc_runtime::kernels::conv::WeightLayout;
 
     fn filters(kind: Kind, [groups, filters, channels]: [usize; 3], kernel: usize) -> Filters {
         let both = |n: usize| vec![n.into(); 2];
@@ -245,7 +245,7 @@ mod tests {
             strides: vec![1, 1],
             dilations: vec![1, 1],
             pads: both(0),
-            weights: Weights::Packed,
+            weights: WeightLayout::Packed,
         };
         Filters { kind, geometry, piece: 1 << 12 }
     }

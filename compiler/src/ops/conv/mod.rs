@@ -25,7 +25,7 @@ use crate::{
     ty::Type,
 };
 pub(super) use gradient::SlidingWindow;
-use onnxc_runtime::kernels::{conv::Weights, epilogue::Activation};
+use onnxc_runtime::kernels::{conv::WeightLayout, epilogue::Activation};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -214,7 +214,7 @@ impl Op for Conv {
         let weights = match one_pixel || is_shallow(&geometry.filters) {
             true => weight_precision::plain(cx, 1),
             false => pack::packed(cx, 1, geometry.clone())
-                .inspect(|_| geometry.weights = Weights::Packed),
+                .inspect(|_| geometry.weights = WeightLayout::Packed),
         };
         let scratch = scratch(cx, fast, |most| geometry.scratch(most));
         call(cx, &KERNELS, (geometry, self.activation), weights, scratch)
@@ -265,7 +265,7 @@ pub(super) fn geometry_of(batch: &Dim, w: &[Dim], slides: &[Slide], group: i64) 
         strides: slides.iter().map(|slide| slide.stride).collect(),
         dilations: slides.iter().map(|slide| slide.dilation).collect(),
         pads: each(|slide| &slide.before),
-        weights: Weights::Plain,
+        weights: WeightLayout::Plain,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     plan::{geometry, kernel},
     ty::Type,
 };
-use onnxc_runtime::kernels::{conv::Weights, epilogue::Activation};
+use onnxc_runtime::kernels::{conv::WeightLayout, epilogue::Activation};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -119,7 +119,7 @@ impl ConvTranspose {
             filters: w[1].clone(),
             strides: axes.clone().map(|axis| self.window.stride(axis)).collect(),
             dilations: axes.map(|axis| self.window.dilation(axis)).collect(),
-            weights: Weights::Plain,
+            weights: WeightLayout::Plain,
             size,
             out,
             kernel,
@@ -210,7 +210,7 @@ impl Op for ConvTranspose {
         let weights = match is_shallow(&geometry.filters) {
             true => weight_precision::plain(cx, 1),
             false => pack::packed(cx, 1, geometry.clone())
-                .inspect(|_| geometry.weights = Weights::Packed),
+                .inspect(|_| geometry.weights = WeightLayout::Packed),
         };
         let fast = cx.ty(1)?.known_shape().is_some();
         let scratch = scratch(cx, fast, |most| geometry.scratch(most));

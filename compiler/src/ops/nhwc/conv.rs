@@ -27,7 +27,7 @@ use crate::{
 use onnxc_runtime::{
     Number,
     kernels::{
-        conv::{self, Weights},
+        conv::{self, WeightLayout},
         nhwc::{self, BLOCK, MOST_AXES},
         quantized,
     },
@@ -182,7 +182,7 @@ impl NhwcConv {
         let (x, w) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
         let (batch, slides) = self.slides(x, w).expect("inferring saw the axes");
         let geometry = geometry_of(&batch, w, &slides, self.group);
-        Ok(Conv { weights: Weights::Packed, ..geometry })
+        Ok(Conv { weights: WeightLayout::Packed, ..geometry })
     }
 
     /// Numbers of channels, filled up and in the order of the kernel.
@@ -304,7 +304,7 @@ mod tests {
                 strides: vec![1, 1],
                 dilations: vec![1, 1],
                 pads: both(0),
-                weights: Weights::Packed,
+                weights: WeightLayout::Packed,
             });
             let count = groups * filters * channels * 9;
             let from: Vec<i8> = (0..count).map(|i| (i % 251) as i8).collect();

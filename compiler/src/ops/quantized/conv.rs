@@ -19,7 +19,7 @@ use crate::{
     },
     ty::Type,
 };
-use onnxc_runtime::{kernels::conv::Weights, simd::int8::MAX_BYTES};
+use onnxc_runtime::{kernels::conv::WeightLayout, simd::int8::MAX_BYTES};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("QuantizedConv", |node| {
@@ -129,7 +129,7 @@ impl Op for QuantizedConv {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let mut geometry = geometry(cx, &self.window, self.group, [0, 1])?;
-        geometry.weights = Weights::Packed;
+        geometry.weights = WeightLayout::Packed;
         cx.macs(&macs(&geometry));
         if cx.optimize() == Optimize::Size {
             let weights = cx.input(1)?;

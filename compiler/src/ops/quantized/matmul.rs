@@ -18,7 +18,7 @@ use crate::{
     ty::Type,
 };
 use onnxc_runtime::{
-    kernels::{conv::Weights, matmul, quantized},
+    kernels::{conv::WeightLayout, matmul, quantized},
     simd::int8::MAX_BYTES,
 };
 use std::rc::Rc;
@@ -121,7 +121,7 @@ fn as_conv(product: Product) -> Conv {
         strides: Vec::new(),
         dilations: Vec::new(),
         pads: Vec::new(),
-        weights: Weights::Plain,
+        weights: WeightLayout::Plain,
     }
 }
 

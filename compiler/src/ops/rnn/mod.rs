@@ -23,7 +23,7 @@ use onnxc_runtime::{
     Float,
     kernels::{
         epilogue::Activation,
-        rnn::{Direction, Order, Weights},
+        rnn::{Direction, GateLayout, Order},
     },
 };
 use std::{rc::Rc, slice::from_ref};
@@ -272,9 +272,9 @@ impl Op for Recurrent {
             order: if self.layout { Order::BatchFirst } else { Order::StepsFirst },
             clip: self.clip.unwrap_or(f32::INFINITY),
             weights: match packed {
-                Some(_) if striped => Weights::Striped,
-                Some(_) => Weights::Packed,
-                None => Weights::Plain,
+                Some(_) if striped => GateLayout::Striped,
+                Some(_) => GateLayout::Packed,
+                None => GateLayout::Plain,
             },
         };
         let f = |way, i| self.activation(way, i);

@@ -46,7 +46,7 @@ formulas! {
         strides: Vec<usize>,
         dilations: Vec<usize>,
         pads: Vec<Dim>,
-        weights: conv::Weights,
+        weights: conv::WeightLayout,
     }
 
     /// The position of the channels in packed weights.
@@ -75,7 +75,7 @@ formulas! {
         strides: Vec<usize>,
         dilations: Vec<usize>,
         pads: Vec<Dim>,
-        weights: conv::Weights,
+        weights: conv::WeightLayout,
     }
 
     /// A causal convolution.
@@ -121,7 +121,7 @@ formulas! {
         direction: rnn::Direction,
         order: rnn::Order,
         clip: f32,
-        weights: rnn::Weights,
+        weights: rnn::GateLayout,
     }
 
     /// A simple recurrent network.
@@ -146,11 +146,10 @@ formulas! {
 }
 
 choices! {
-    conv::Weights: "kernels::conv::Weights" as "Weights";
+    conv::WeightLayout: "kernels::conv::WeightLayout" as "WeightLayout";
     rnn::Direction: "kernels::rnn::Direction" as "Direction";
     rnn::Order: "kernels::rnn::Order" as "Order";
-    // Qualified, because convolutions have an enum of the same name.
-    rnn::Weights: "kernels::rnn" as "rnn::Weights";
+    rnn::GateLayout: "kernels::rnn::GateLayout" as "GateLayout";
 }
 
 /// The memory layout of an operand.

@@ -4,7 +4,7 @@
 use crate::kernels::attention::{Attention, Precision, Stage, attention_f32, attention_scratch};
 use crate::kernels::blocked::{Channels, block, unblock};
 use crate::kernels::conv;
-use crate::kernels::conv::{Conv, ConvTranspose, Weights};
+use crate::kernels::conv::{Conv, ConvTranspose, WeightLayout};
 use crate::kernels::cumulative::{cum_prod, cum_sum};
 use crate::kernels::matmul;
 use crate::kernels::matmul::{Gemm, Layout, Packing, gemm_f32, gemm_scratch};
@@ -186,7 +186,7 @@ const WINDOWS: &[Row] = &[
     }),
     row("Conv, of packed weights", 512, |n| {
         convolved(n, |x, w, y, geometry| {
-            let geometry = Conv { weights: Weights::Packed, ..geometry };
+            let geometry = Conv { weights: WeightLayout::Packed, ..geometry };
             let mut packed = vec![0.0; conv::packed_weights_len(&geometry)];
             conv::pack_weights(w, &mut packed, &geometry);
             let mut scratch = vec![0.0; conv::conv_scratch(&geometry)];
@@ -195,7 +195,7 @@ const WINDOWS: &[Row] = &[
     }),
     row("Conv, in blocks of channels", 512, |n| {
         convolved(n.next_multiple_of(16), |x, w, y, geometry| {
-            let geometry = Conv { weights: Weights::Packed, ..geometry };
+            let geometry = Conv { weights: WeightLayout::Packed, ..geometry };
             let mut packed = vec![0.0; conv::packed_blocks_len(&geometry)];
             conv::pack_blocks(w, &mut packed, &geometry, 16);
             let mut scratch = vec![0.0; conv::conv_nchwc_scratch(&geometry)];
@@ -229,7 +229,7 @@ const WINDOWS: &[Row] = &[
             strides: &one,
             dilations: &one,
             pads: &[0, 0],
-            weights: Weights::Plain,
+            weights: WeightLayout::Plain,
         };
         let mut scratch = vec![0.0; conv::conv_transpose_scratch(&geometry)];
         let f = Activation::Identity;
@@ -414,7 +414,7 @@ fn convolved(channels: usize, kernel: impl Fn(&[f32], &[f32], &mut [f32], Conv<'
             strides: &[1],
             dilations: &[1],
             pads: &[taps / 2],
-            weights: Weights::Plain,
+            weights: WeightLayout::Plain,
         };
         let mut y = [0.0; FILTERS * PIXELS];
         kernel(&x, &w, &mut y, geometry);

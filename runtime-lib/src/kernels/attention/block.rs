@@ -1,10 +1,10 @@
 //! The loops over sequences, heads and blocks of rows, and their products.
 
-use super::rows::{Finish, Place, Span};
+use super::rows::{Finish, Place, Span, rounded};
 use super::scaled::{root, scale_or_default};
 use super::{Attention, FEW_ROWS, PANEL};
 use crate::microkernel::{
-    Addend, Epilogue, Factor, GemmElem, Matrix, Product, Target, pack_right, panel_cols,
+    Addend, FusedActivation, GemmElem, Matrix, Operand, Product, Target, pack_right, panel_cols,
 };
 use crate::{Float, Number};
 use core::ops::Range;
@@ -44,7 +44,7 @@ enum Keys<'a, W> {
 }
 
 /// The parts of the scratch memory of a block.
-struct Room<'a, W> {
+struct HeadScratch<'a, W> {
     queries: &'a mut [W],
     scores: &'a mut [W],
     /// What results of each row are yet to be multiplied by.
@@ -139,7 +139,7 @@ pub(super) fn run<T: Float>(
     let (packed, rest) = scratch.split_at_mut(packed);
     let copies = g.copies(if wide { size_of::<T>() } else { 0 });
     let (copied, rest) = rest.split_at_mut(if copies { g.keys * g.width } else { 0 });
-    let mut room = Room::of(rest, g);
+    let mut room = HeadScratch::of(rest, g);
     let mut finish = Finish::new(g, x.mask, x.allowed, scores, wide);
     let [q_scale, k_scale] = scales::<T>(g, wide);
     let start = part.start(g);
@@ -231,12 +231,6 @@ fn widen_rows<T: Float>(x: &[T], row: usize, width: usize, y: &mut [T::Wide]) {
     }
 }
 
-/// What is left of `x` as a `T`.
-#[inline(always)]
-pub(super) fn rounded<T: Float>(x: T::Wide) -> T::Wide {
-    T::narrow(x).widen()
-}
-
 /// Calls `visit` with each block of the rows that share keys.
 fn each_block(g: &Attention, all: Range<usize>, visit: &mut dyn FnMut(Block)) {
     let most = g.rows.max(1);
@@ -253,14 +247,14 @@ fn each_block(g: &Attention, all: Range<usize>, visit: &mut dyn FnMut(Block)) {
     }
 }
 
-impl<'a, W> Room<'a, W> {
-    fn of(scratch: &'a mut [W], g: &Attention) -> Room<'a, W> {
+impl<'a, W> HeadScratch<'a, W> {
+    fn of(scratch: &'a mut [W], g: &Attention) -> HeadScratch<'a, W> {
         let rows = g.block_rows();
         let (queries, rest) = scratch.split_at_mut(rows * g.depth);
         let (scores, rest) = rest.split_at_mut(rows * g.keys);
         let (factors, rest) = rest.split_at_mut(rows);
         let (results, product) = rest.split_at_mut(rows * g.width);
-        Room { queries, scores, factors, results, product }
+        HeadScratch { queries, scores, factors, results, product }
     }
 }
 
@@ -283,7 +277,7 @@ impl<W: GemmElem> Head<'_, W> {
         q: &[T],
         (y, start): (&mut [T], usize),
         block: Block,
-        room: &mut Room<'_, W>,
+        room: &mut HeadScratch<'_, W>,
         finish: &mut Finish<'_, T>,
     ) {
         let rows = block.rows();
@@ -341,7 +335,7 @@ impl<W: GemmElem> Head<'_, W> {
         match self.keys {
             Keys::Packed(panels) => {
                 let a = Matrix { data: q, row: depth, col: 1 };
-                let b = Factor::Panels(&panels[keys.start * depth..]);
+                let b = Operand::Panels(&panels[keys.start * depth..]);
                 product([rows, len, depth], a, b).run_matrix(scores, Target::whole(len), scratch);
             }
             Keys::Rows(k, row) => {
@@ -350,7 +344,7 @@ impl<W: GemmElem> Head<'_, W> {
                     let data = from(k, (keys.start + first) * row);
                     for i in 0..rows {
                         let a = Matrix { data: &q[i * depth..], row: depth, col: 1 };
-                        let b = Factor::Matrix(Matrix { data, row: 1, col: row });
+                        let b = Operand::Matrix(Matrix { data, row: 1, col: row });
                         let y = &mut scores[i * len + first..][..count];
                         product([1, count, depth], a, b).run(y, Target::whole(count), scratch);
                     }
@@ -372,7 +366,7 @@ impl<W: GemmElem> Head<'_, W> {
             return results.fill(W::ZERO);
         }
         let Matrix { data, row, col } = self.values;
-        let b = Factor::Matrix(Matrix { data: from(data, keys.start * row), row, col });
+        let b = Operand::Matrix(Matrix { data: from(data, keys.start * row), row, col });
         let rows = results.len() / width;
         let product = product([rows, width, keys.len()], weights, b);
         if self.is_row {
@@ -387,8 +381,8 @@ impl<W: GemmElem> Head<'_, W> {
 fn product<'a, W: GemmElem>(
     [m, n, k]: [usize; 3],
     a: Matrix<'a, W>,
-    b: Factor<'a, W>,
+    b: Operand<'a, W>,
 ) -> Product<'a, W> {
     let addends = [Addend::NONE; 2];
-    Product { m, n, k, a: Factor::Matrix(a), b, alpha: W::ONE, addends, f: Epilogue::NONE }
+    Product { m, n, k, a: Operand::Matrix(a), b, alpha: W::ONE, addends, f: FusedActivation::NONE }
 }

@@ -1,6 +1,5 @@
 //! From products to weights, row by row.
 
-use super::block::rounded;
 use super::{Attention, Precision, Stage};
 use crate::kernels::softmax::{Times, max_of, softmax_rounded};
 use crate::loops::epilogue::Activation;
@@ -186,7 +185,7 @@ impl<'a, T: Float> Finish<'a, T> {
             row.fill(0.0);
             return Some(T::Wide::ZERO);
         }
-        let factor = dispatch(Weights { row, mask: mask.and_then(T::as_f32) });
+        let factor = dispatch(SoftmaxRow { row, mask: mask.and_then(T::as_f32) });
         Some(T::Wide::from_f64(factor.into()))
     }
 
@@ -229,6 +228,12 @@ fn outside<W: Copy>(row: &mut [W], part: Range<usize>, x: W) {
     row[part.end..].fill(x);
 }
 
+/// What is left of `x` as a `T`.
+#[inline(always)]
+pub(super) fn rounded<T: Float>(x: T::Wide) -> T::Wide {
+    T::narrow(x).widen()
+}
+
 /// What is left of `x` as a `P`, which is not the type that `W` is the wide one of.
 fn rounded_from_afar<P: Float, W: Float>(x: W) -> W {
     W::from_f64(P::from_f64(x.to_f64()).to_f64())
@@ -257,19 +262,19 @@ fn softmax_double(row: &mut [f32]) {
 /// The softmax of a row; zeros where all of it is -∞.
 #[inline(never)]
 fn softmax_f32(row: &mut [f32]) {
-    let factor = dispatch(Weights { row: &mut *row, mask: None });
+    let factor = dispatch(SoftmaxRow { row: &mut *row, mask: None });
     map_in_place(row, Times(factor));
 }
 
 /// Makes the exponentials of a row's differences from its largest number, and returns what makes
 /// their sum 1; zeros where all of the row is -∞.
-struct Weights<'a> {
+struct SoftmaxRow<'a> {
     row: &'a mut [f32],
     /// What is added to the row before.
     mask: Option<&'a [f32]>,
 }
 
-impl WithSimd for Weights<'_> {
+impl WithSimd for SoftmaxRow<'_> {
     type Output = f32;
 
     #[inline(always)]

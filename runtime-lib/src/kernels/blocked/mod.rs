@@ -5,7 +5,7 @@ mod channel;
 
 use crate::loops::epilogue::Activation;
 pub use crate::microkernel::BLOCK;
-use crate::microkernel::Epilogue;
+use crate::microkernel::FusedActivation;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads::{By, Share};
 pub use channel::{
@@ -129,7 +129,7 @@ pub fn affine(
     geometry: Channels,
     f: Activation,
 ) {
-    Epilogue::within_all(f, y, |y, f| affine_apart(x, [scale, shift], y, geometry, f));
+    FusedActivation::within_all(f, y, |y, f| affine_apart(x, [scale, shift], y, geometry, f));
 }
 
 #[inline(never)]
@@ -138,7 +138,7 @@ fn affine_apart(
     [scale, shift]: [&[f32]; 2],
     y: &mut [f32],
     geometry: Channels,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     let (len, cost) = (geometry.pixels * BLOCK, y.len());
     Share::of(y, len).hand_out(BLOCK, By::Rows, cost, |mut piece| {
@@ -162,11 +162,16 @@ pub fn affine_in_place(
     geometry: Channels,
     f: Activation,
 ) {
-    Epilogue::within_all(f, y, |y, f| affine_there(y, [scale, shift], geometry, f));
+    FusedActivation::within_all(f, y, |y, f| affine_there(y, [scale, shift], geometry, f));
 }
 
 #[inline(never)]
-fn affine_there(y: &mut [f32], [scale, shift]: [&[f32]; 2], geometry: Channels, f: Epilogue<f32>) {
+fn affine_there(
+    y: &mut [f32],
+    [scale, shift]: [&[f32]; 2],
+    geometry: Channels,
+    f: FusedActivation<f32>,
+) {
     let (len, cost) = (geometry.pixels * BLOCK, y.len());
     Share::of(y, len).hand_out(BLOCK, By::Rows, cost, |mut piece| {
         for (i, index) in piece.planes.enumerate() {
@@ -185,7 +190,7 @@ impl Channels {
         index: usize,
         scale: &'a [f32],
         shift: &'a [f32],
-        f: Epilogue<f32>,
+        f: FusedActivation<f32>,
     ) -> Affine<'a> {
         let first = index % self.blocks() * BLOCK;
         let (scale, shift) = (&scale[first..][..BLOCK], &shift[first..][..BLOCK]);
@@ -203,7 +208,7 @@ struct Affine<'a> {
 
 impl Affine<'_> {
     /// Applies what is more than to cap numbers at zero.
-    fn finish(self, y: &mut [f32], f: Epilogue<f32>) {
+    fn finish(self, y: &mut [f32], f: FusedActivation<f32>) {
         if !self.relu {
             let len = y.len();
             f.apply(y, 1, len, len);

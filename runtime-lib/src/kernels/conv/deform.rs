@@ -115,7 +115,7 @@ impl<T: Float> Corners<T> {
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
-    use crate::kernels::conv::{Weights, conv};
+    use crate::kernels::conv::{WeightLayout, conv};
     use crate::loops::epilogue::Activation;
     use std::{vec, vec::Vec};
 
@@ -131,7 +131,7 @@ mod tests {
             strides: &[1, 2],
             dilations: &[2, 1],
             pads: &[1, 1],
-            weights: Weights::Plain,
+            weights: WeightLayout::Plain,
         }
     }
 
@@ -173,7 +173,7 @@ mod tests {
             strides: &[1, 1],
             dilations: &[1, 1],
             pads: &[0, 0],
-            weights: Weights::Plain,
+            weights: WeightLayout::Plain,
         };
         let x = [1.0, 2.0, 3.0, 4.0];
         let offset = [0.5, -0.5, f64::NAN, 1.0, 0.5, -1.0, 0.0, -3.25];

@@ -2,9 +2,9 @@
 
 use super::plain::sums;
 use super::planes::{Band, Window};
-use super::{Conv, Weights, conv_least_scratch, pack_weights, packed_at_first, product};
+use super::{Conv, WeightLayout, conv_least_scratch, pack_weights, packed_at_first, product};
 use crate::kernels::matmul::packed_a_len;
-use crate::microkernel::{Addend, Epilogue, Factor, GemmElem, Matrix, Product, Target};
+use crate::microkernel::{Addend, FusedActivation, GemmElem, Matrix, Operand, Product, Target};
 use crate::threads::{self, Scratch};
 
 /// What a convolution reads.
@@ -22,7 +22,7 @@ pub(super) fn conv_real<T: GemmElem>(
     y: &mut [T],
     scratch: &mut [T],
     geometry: Conv<'_>,
-    f: Epilogue<T>,
+    f: FusedActivation<T>,
 ) {
     let pixels = product(geometry.out);
     if geometry.filters * pixels == 0 {
@@ -39,7 +39,7 @@ pub(super) fn conv_real<T: GemmElem>(
         let (panels, scratch) = scratch.split_at_mut(packed);
         pack_weights(operands.w, panels, &geometry);
         let operands = Operands { w: panels, ..*operands };
-        let geometry = Conv { weights: Weights::Packed, ..geometry };
+        let geometry = Conv { weights: WeightLayout::Packed, ..geometry };
         return conv_real(&operands, y, scratch, geometry, f);
     }
     let (each, scratch) = (geometry.filters * pixels, Scratch::new(scratch));
@@ -65,13 +65,13 @@ impl<T: GemmElem> Operands<'_, T> {
         let (from, pixels) = (channels * product(geometry.size), product(geometry.out));
         let group = index % groups;
         let w = match geometry.weights {
-            Weights::Plain => {
+            WeightLayout::Plain => {
                 let data = &self.w[group * filters * depth..][..filters * depth];
-                Factor::Matrix(Matrix { data, row: depth, col: 1 })
+                Operand::Matrix(Matrix { data, row: depth, col: 1 })
             }
-            Weights::Packed => {
+            WeightLayout::Packed => {
                 let len = packed_a_len(&geometry.packing());
-                Factor::Panels(&self.w[group * len..][..len])
+                Operand::Panels(&self.w[group * len..][..len])
             }
         };
         Group {
@@ -91,7 +91,7 @@ struct Group<'a, T> {
     /// Its input channels.
     x: &'a [T],
     /// Its weights: one row for each of its output channels.
-    w: Factor<'a, T>,
+    w: Operand<'a, T>,
     /// What is added to all of an output channel; nothing where empty.
     bias: &'a [T],
     /// What is added to each element of the output; nothing where empty.
@@ -104,13 +104,19 @@ struct Group<'a, T> {
 
 impl<'a, T: GemmElem> Group<'a, T> {
     /// Computes the output where each of its elements reads the input at its own place only.
-    fn pointwise(&self, y: &mut [T], scratch: &mut [T], f: Epilogue<T>) {
-        let b = Factor::Matrix(Matrix { data: self.x, row: self.pixels, col: 1 });
+    fn pointwise(&self, y: &mut [T], scratch: &mut [T], f: FusedActivation<T>) {
+        let b = Operand::Matrix(Matrix { data: self.x, row: self.pixels, col: 1 });
         self.product(b, self.pixels, 0, f).run(y, Target::whole(self.pixels), scratch);
     }
 
     /// The product that makes `n` columns of the output, from element `at` of each channel on.
-    fn product(&self, b: Factor<'a, T>, n: usize, at: usize, f: Epilogue<T>) -> Product<'a, T> {
+    fn product(
+        &self,
+        b: Operand<'a, T>,
+        n: usize,
+        at: usize,
+        f: FusedActivation<T>,
+    ) -> Product<'a, T> {
         let bias = Addend { data: self.bias, row: 1, col: 0, scale: T::ONE };
         let add = self.add.get(at..).unwrap_or(&[]);
         let add = Addend { data: add, row: self.pixels, col: 1, scale: T::ONE };
@@ -135,12 +141,17 @@ struct Bands<'s, T> {
     planes: &'s mut [T],
     /// For the products.
     scratch: &'s mut [T],
-    f: Epilogue<T>,
+    f: FusedActivation<T>,
 }
 
 impl<'s, T: GemmElem> Bands<'s, T> {
     /// Divides the scratch memory, of which products want `rest` elements.
-    fn new(window: Window, scratch: &'s mut [T], rest: usize, f: Epilogue<T>) -> Bands<'s, T> {
+    fn new(
+        window: Window,
+        scratch: &'s mut [T],
+        rest: usize,
+        f: FusedActivation<T>,
+    ) -> Bands<'s, T> {
         let (starts, scratch) = scratch.split_at_mut(window.starts_len());
         let band = window.band(scratch.len().saturating_sub(rest + Band::behind::<T>()));
         window.starts(&band, starts);
@@ -159,7 +170,7 @@ impl<'s, T: GemmElem> Bands<'s, T> {
                     let cols = self.band.cols.min(w.out - col);
                     let at = (depth * h.out + row) * w.out + col;
                     let to = Target { row: group.pixels, pitch: self.band.pitch, width: cols };
-                    let b = Factor::Rows { data: self.planes, starts: self.starts };
+                    let b = Operand::Rows { data: self.planes, starts: self.starts };
                     let product = group.product(b, self.band.columns(rows, cols), at, self.f);
                     product.run(&mut y[at..], to, self.scratch);
                 }

@@ -243,7 +243,7 @@ impl<W: Integer> Row<'_, W> {
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
-    use crate::kernels::conv::Weights;
+    use crate::kernels::conv::WeightLayout;
     use std::{vec, vec::Vec};
 
     fn bytes(n: usize, factor: usize) -> Vec<u8> {
@@ -284,7 +284,7 @@ mod tests {
             strides: &[stride; 2],
             dilations: &[dilation; 2],
             pads: &[pad; 2],
-            weights: Weights::Plain,
+            weights: WeightLayout::Plain,
         };
         let x = bytes(2 * groups * channels * 490, 57);
         let w = bytes(groups * filters * channels * 9, 91);
@@ -343,7 +343,7 @@ mod tests {
             strides: &[1],
             dilations: &[1],
             pads: &[0],
-            weights: Weights::Plain,
+            weights: WeightLayout::Plain,
         };
         let mut y = [9; 6];
         conv_integer::<u8, i8>(&[], &[], None, None, &mut y, &mut [], conv);

@@ -46,7 +46,7 @@ pub use deform::{MAX_DEFORM_AXES, deform_conv, deform_conv_scratch};
 pub use integer::{conv_integer, conv_integer_scratch, qlinear_conv};
 pub use plain::conv;
 pub use small::small_conv;
-pub(crate) use small::{Room, each_window};
+pub(crate) use small::{WindowScratch, each_window};
 pub use transpose::{
     ConvTranspose, conv_transpose, conv_transpose_f32, conv_transpose_f64,
     conv_transpose_least_scratch, conv_transpose_scratch, pack_transpose_weights,
@@ -61,7 +61,7 @@ use crate::Number;
 use crate::kernels::matmul::{Packing, pack_a, packed_a_len};
 use crate::loops::epilogue::Activation;
 use crate::loops::window::Taps;
-use crate::microkernel::{Epilogue, scratch};
+use crate::microkernel::{FusedActivation, scratch};
 use group::{Operands, conv_real};
 use planes::Window;
 
@@ -89,12 +89,12 @@ pub struct Conv<'a> {
     /// The zeros before the input. Those behind it follow from the sizes.
     pub pads: &'a [usize],
     /// How the weights stand in memory.
-    pub weights: Weights,
+    pub weights: WeightLayout,
 }
 
 /// How the weights of a convolution stand in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weights {
+pub enum WeightLayout {
     /// `[groups · filters, channels, kernel…]`, as in ONNX: for depthwise convolutions, for
     /// outputs of one element, and for weights that are not constant.
     Plain,
@@ -145,7 +145,7 @@ impl<'a> Conv<'a> {
 
     /// The product that a group is.
     const fn scratch_of_product(&self, columns: usize) -> usize {
-        let plain = matches!(self.weights, Weights::Plain);
+        let plain = matches!(self.weights, WeightLayout::Plain);
         scratch(self.filters, columns, self.depth(), plain, self.is_pointwise())
     }
 }
@@ -168,7 +168,7 @@ pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
 /// How many elements weights have that are packed once when the convolution runs, rather than for each
 /// product; none where that does not pay.
 const fn packed_at_first(geometry: &Conv<'_>) -> usize {
-    let plain = matches!(geometry.weights, Weights::Plain);
+    let plain = matches!(geometry.weights, WeightLayout::Plain);
     if plain && geometry.filters >= FEW_FILTERS && product(geometry.out) > 1 {
         packed_weights_len(geometry)
     } else {
@@ -220,7 +220,7 @@ pub fn conv_f32(
     f: Activation,
 ) {
     let operands = Operands { x, w, bias, add };
-    Epilogue::within_all(f, y, |y, f| products_f32(&operands, y, scratch, geometry, f));
+    FusedActivation::within_all(f, y, |y, f| products_f32(&operands, y, scratch, geometry, f));
 }
 
 #[inline(never)]
@@ -229,7 +229,7 @@ fn products_f32(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Conv<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     conv_real(operands, y, scratch, geometry, f);
 }
@@ -249,7 +249,7 @@ pub fn conv_f64(
     f: Activation,
 ) {
     let operands = Operands { x, w, bias, add };
-    Epilogue::within_all(f, y, |y, f| products_f64(&operands, y, scratch, geometry, f));
+    FusedActivation::within_all(f, y, |y, f| products_f64(&operands, y, scratch, geometry, f));
 }
 
 #[inline(never)]
@@ -258,7 +258,7 @@ fn products_f64(
     y: &mut [f64],
     scratch: &mut [f64],
     geometry: Conv<'_>,
-    f: Epilogue<f64>,
+    f: FusedActivation<f64>,
 ) {
     conv_real(operands, y, scratch, geometry, f);
 }

@@ -6,7 +6,7 @@ use crate::loops::epilogue::Activation;
 use crate::simd::dot::dot;
 
 /// Where windows are gathered.
-pub(crate) struct Room<'a, T> {
+pub(crate) struct WindowScratch<'a, T> {
     /// For the elements of a window of one channel.
     pub starts: &'a mut [u32],
     /// For those of all channels.
@@ -29,7 +29,7 @@ pub fn small_conv(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    convolve(x, w, bias, y, Room { starts, window }, &geometry);
+    convolve(x, w, bias, y, WindowScratch { starts, window }, &geometry);
     if let Some(add) = add {
         add_each(y, add);
     }
@@ -42,7 +42,7 @@ fn convolve(
     w: &[f32],
     bias: Option<&[f32]>,
     y: &mut [f32],
-    room: Room<'_, f32>,
+    room: WindowScratch<'_, f32>,
     geometry: &Conv<'_>,
 ) {
     let bias = bias.unwrap_or_default();
@@ -83,7 +83,7 @@ fn add_each(y: &mut [f32], add: &[f32]) {
 #[inline(always)]
 pub(crate) fn each_window<T: Copy>(
     x: &[T],
-    Room { starts, window }: Room<'_, T>,
+    WindowScratch { starts, window }: WindowScratch<'_, T>,
     geometry: &Conv<'_>,
     outside: T,
     map: impl Fn(T) -> T,
@@ -151,7 +151,7 @@ fn along(sizes: &[usize], axis: usize) -> usize {
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
-    use crate::kernels::conv::Weights;
+    use crate::kernels::conv::WeightLayout;
     use std::vec;
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             strides: &[1, 2, 2],
             dilations: &[2, 1, 1],
             pads: &[1, 0, 2],
-            weights: Weights::Plain,
+            weights: WeightLayout::Plain,
         };
         let (size, out, kernel, pads): ([_; 1], [_; 1], [_; 1], [_; 1]) = ([9], [4], [3], [2]);
         let line = Conv { size: &size, out: &out, kernel: &kernel, pads: &pads, ..cube };

@@ -92,7 +92,7 @@ impl Case {
             strides: &self.strides,
             dilations: &self.dilations,
             pads: &pads,
-            weights: Weights::Plain,
+            weights: WeightLayout::Plain,
         };
         let inputs = self.batch * self.groups * self.channels * product(&self.size);
         let weights = self.groups * self.filters * geometry.depth();
@@ -169,7 +169,7 @@ impl Case {
         near(&y, "plain");
         let mut packed = vec![T::ONE; packed_weights_len(&geometry)];
         pack_weights(&w, &mut packed, &geometry);
-        for (weights, w) in [(Weights::Plain, &w), (Weights::Packed, &packed)] {
+        for (weights, w) in [(WeightLayout::Plain, &w), (WeightLayout::Packed, &packed)] {
             let geometry = Conv { weights, ..geometry };
             for len in [conv_scratch(&geometry), conv_least_scratch(&geometry)] {
                 let mut scratch = vec![T::from_f64(f64::NAN); len];
@@ -239,7 +239,7 @@ fn derivatives_by_weights() {
                 strides: &[stride; 3],
                 dilations: &[dilation; 3],
                 pads: &pads,
-                weights: Weights::Plain,
+                weights: WeightLayout::Plain,
             };
             correlates(geometry, conv_weight_grad_f32);
             correlates(geometry, conv_weight_grad_f64);
@@ -383,7 +383,7 @@ fn check_transposed_type<T: Float>(
     near(&y, "plain");
     let mut packed = vec![T::ONE; packed_transpose_weights_len(&geometry)];
     pack_transpose_weights(&w, &mut packed, &geometry);
-    for (weights, w) in [(Weights::Plain, &w), (Weights::Packed, &packed)] {
+    for (weights, w) in [(WeightLayout::Plain, &w), (WeightLayout::Packed, &packed)] {
         let geometry = ConvTranspose { weights, ..geometry };
         let lens = [conv_transpose_scratch(&geometry), conv_transpose_least_scratch(&geometry)];
         for len in lens {
@@ -419,7 +419,7 @@ fn transposed_windows_of_every_kind() {
                                     strides: &[1, stride, 1],
                                     dilations: &[1, dilation, 1],
                                     pads: &[0, pad, 0],
-                                    weights: Weights::Plain,
+                                    weights: WeightLayout::Plain,
                                 });
                             }
                         }
@@ -446,7 +446,7 @@ fn transposed_along_the_last_of_three_axes() {
             strides: &[2, 1, stride],
             dilations: &[1, 1, dilation],
             pads: &[0, 1, pad],
-            weights: Weights::Plain,
+            weights: WeightLayout::Plain,
         });
     }
 }

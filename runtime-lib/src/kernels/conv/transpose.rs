@@ -1,12 +1,12 @@
 //! `ConvTranspose`: each input element adds the kernel, times itself, to the output.
 
 use super::group::Operands;
-use super::{Weights, product};
+use super::{WeightLayout, product};
 use crate::kernels::matmul::{Packing, pack_a, packed_a_len};
 use crate::loops::epilogue::Activation;
 use crate::loops::window::Taps;
 use crate::microkernel::{
-    Addend, Epilogue, Factor, GemmElem, Matrix, PANEL_ROWS, Product, Target, scratch,
+    Addend, FusedActivation, GemmElem, Matrix, Operand, PANEL_ROWS, Product, Target, scratch,
 };
 use crate::{Float, Number};
 
@@ -34,7 +34,7 @@ pub struct ConvTranspose<'a> {
     /// How much is cut off before the output. What is cut off behind it follows from the sizes.
     pub pads: &'a [usize],
     /// How the weights stand in memory: `[groups · channels, filters, kernel…]`, or packed.
-    pub weights: Weights,
+    pub weights: WeightLayout,
 }
 
 /// Elements of scratch memory for products that leave room in a second-level cache.
@@ -62,7 +62,7 @@ impl<'a> ConvTranspose<'a> {
 
     /// How many elements of scratch memory a product of `n` columns wants.
     const fn scratch_of_product(&self, n: usize) -> usize {
-        let plain = matches!(self.weights, Weights::Plain);
+        let plain = matches!(self.weights, WeightLayout::Plain);
         scratch(self.height(), n, self.channels, plain, true)
     }
 
@@ -91,7 +91,7 @@ pub const fn conv_transpose_scratch(geometry: &ConvTranspose<'_>) -> usize {
 /// How many elements weights have that are packed once when the kernel runs, rather than for each
 /// product; none where that does not pay.
 const fn packed_at_first(geometry: &ConvTranspose<'_>) -> usize {
-    let plain = matches!(geometry.weights, Weights::Plain);
+    let plain = matches!(geometry.weights, WeightLayout::Plain);
     if plain && geometry.height() >= PANEL_ROWS {
         packed_transpose_weights_len(geometry)
     } else {
@@ -134,7 +134,7 @@ pub fn conv_transpose_f32(
     f: Activation,
 ) {
     let operands = Operands { x, w, bias, add };
-    Epilogue::within_all(f, y, |y, f| transposed_f32(&operands, y, scratch, &geometry, f));
+    FusedActivation::within_all(f, y, |y, f| transposed_f32(&operands, y, scratch, &geometry, f));
 }
 
 #[inline(never)]
@@ -143,7 +143,7 @@ fn transposed_f32(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &ConvTranspose<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     transposed(operands, y, scratch, geometry, f);
 }
@@ -163,7 +163,7 @@ pub fn conv_transpose_f64(
     f: Activation,
 ) {
     let operands = Operands { x, w, bias, add };
-    Epilogue::within_all(f, y, |y, f| transposed_f64(&operands, y, scratch, &geometry, f));
+    FusedActivation::within_all(f, y, |y, f| transposed_f64(&operands, y, scratch, &geometry, f));
 }
 
 #[inline(never)]
@@ -172,7 +172,7 @@ fn transposed_f64(
     y: &mut [f64],
     scratch: &mut [f64],
     geometry: &ConvTranspose<'_>,
-    f: Epilogue<f64>,
+    f: FusedActivation<f64>,
 ) {
     transposed(operands, y, scratch, geometry, f);
 }
@@ -215,7 +215,7 @@ fn transposed<T: GemmElem>(
     y: &mut [T],
     scratch: &mut [T],
     geometry: &ConvTranspose<'_>,
-    f: Epilogue<T>,
+    f: FusedActivation<T>,
 ) {
     let ConvTranspose { groups, channels, filters, .. } = *geometry;
     let window = geometry.window();
@@ -228,7 +228,7 @@ fn transposed<T: GemmElem>(
         let (panels, scratch) = scratch.split_at_mut(packed);
         pack_transpose_weights(operands.w, panels, geometry);
         let operands = Operands { w: panels, ..*operands };
-        let geometry = ConvTranspose { weights: Weights::Packed, ..*geometry };
+        let geometry = ConvTranspose { weights: WeightLayout::Packed, ..*geometry };
         return transposed(&operands, y, scratch, &geometry, f);
     }
     let mut columns = geometry.columns();
@@ -260,14 +260,14 @@ fn transposed<T: GemmElem>(
 
 impl ConvTranspose<'_> {
     /// The weights of a group.
-    fn factor<'w, T>(&self, w: &'w [T], group: usize) -> Factor<'w, T> {
+    fn factor<'w, T>(&self, w: &'w [T], group: usize) -> Operand<'w, T> {
         let packing = self.packing();
         match self.weights {
-            Weights::Plain => {
+            WeightLayout::Plain => {
                 let data = &w[group * packing.rows * packing.cols..];
-                Factor::Matrix(Matrix { data, row: 1, col: packing.rows })
+                Operand::Matrix(Matrix { data, row: 1, col: packing.rows })
             }
-            Weights::Packed => Factor::Panels(&w[group * packed_a_len(&packing)..]),
+            WeightLayout::Packed => Operand::Panels(&w[group * packed_a_len(&packing)..]),
         }
     }
 
@@ -275,7 +275,7 @@ impl ConvTranspose<'_> {
     /// and element of the kernel.
     fn multiply<T: GemmElem>(
         &self,
-        w: Factor<'_, T>,
+        w: Operand<'_, T>,
         x: &[T],
         (first, n): (usize, usize),
         products: &mut [T],
@@ -283,8 +283,8 @@ impl ConvTranspose<'_> {
     ) {
         let (m, k) = (self.height(), self.channels);
         let data = x.get(first..).unwrap_or(&[]);
-        let b = Factor::Matrix(Matrix { data, row: product(self.size), col: 1 });
-        let (addends, f) = ([Addend::NONE; 2], Epilogue::NONE);
+        let b = Operand::Matrix(Matrix { data, row: product(self.size), col: 1 });
+        let (addends, f) = ([Addend::NONE; 2], FusedActivation::NONE);
         let product = Product { m, n, k, a: w, b, alpha: T::ONE, addends, f };
         product.run(products, Target::whole(n), scratch);
     }

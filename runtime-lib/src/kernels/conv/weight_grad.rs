@@ -7,7 +7,7 @@
 use super::{Conv, product};
 use crate::loops::window::Taps;
 use crate::microkernel::{
-    Addend, Epilogue, Factor, GemmElem, Matrix, Product, Target, panel_cols, scratch,
+    Addend, FusedActivation, GemmElem, Matrix, Operand, Product, Target, panel_cols, scratch,
 };
 use crate::{Float, Number};
 
@@ -109,11 +109,11 @@ fn correlate_real<T: GemmElem>(
                 m: rows,
                 n: columns,
                 k,
-                a: Factor::Matrix(Matrix { data: left, row: k, col: 1 }),
-                b: Factor::Panels(panels),
+                a: Operand::Matrix(Matrix { data: left, row: k, col: 1 }),
+                b: Operand::Panels(panels),
                 alpha: T::ONE,
                 addends: [Addend::NONE; 2],
-                f: Epilogue::NONE,
+                f: FusedActivation::NONE,
             };
             if first == 0 {
                 product.run(dw, Target::whole(columns), scratch);

@@ -1,10 +1,16 @@
 //! The stages of a mixed-radix transform of several lines, in the self-sorting form of Stockham: no
 //! pass reorders the results.
 
-use super::table::Roots;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::{Float, Number};
 use core::mem::swap;
+
+/// Roots of unity, as real and imaginary parts.
+#[derive(Clone, Copy)]
+pub(super) struct Roots<'a, W> {
+    pub re: &'a [W],
+    pub im: &'a [W],
+}
 
 /// Complex elements of several lines: the first element of each line, then the second of each, and
 /// so on.

@@ -2,7 +2,7 @@
 //! with large prime factors. They depend on the length only, so they are weights if it is known at
 //! compile time.
 
-use super::stages::{Pair, fft};
+use super::stages::{Pair, Roots, fft};
 use crate::Float;
 use core::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_4};
 
@@ -90,13 +90,6 @@ pub(super) struct Table<'a, W> {
     pub roots: Roots<'a, W>,
     /// The roots that combine the transforms of two halves.
     pub joints: Roots<'a, W>,
-}
-
-/// Roots of unity, as real and imaginary parts.
-#[derive(Clone, Copy)]
-pub(super) struct Roots<'a, W> {
-    pub re: &'a [W],
-    pub im: &'a [W],
 }
 
 /// `e^(-πi k²/n)`, and the transform of its conjugate divided by the length.

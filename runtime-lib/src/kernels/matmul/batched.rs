@@ -2,7 +2,7 @@
 
 use super::{Gemm, Layout, gemm, gemm_float, gemm_scratch, product_f32, product_f64};
 use crate::loops::epilogue::Activation;
-use crate::microkernel::Epilogue;
+use crate::microkernel::FusedActivation;
 use crate::{Float, Number};
 
 /// A stack of products. An operand of one dimension is a matrix with one row or one column.
@@ -46,7 +46,7 @@ pub fn matmul_f32(
     f: Activation,
 ) {
     let compute = |y: &mut [_], f| products_f32([a, b], c, y, scratch, geometry, f);
-    Epilogue::within(f, y, geometry.rows(), compute);
+    FusedActivation::within(f, y, geometry.rows(), compute);
 }
 
 #[inline(never)]
@@ -56,7 +56,7 @@ fn products_f32(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: MatMul<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     geometry.each(|[from_a, from_b, from_c, to], matrix| {
         let c = c.map(|c| &c[from_c..]);
@@ -77,7 +77,7 @@ pub fn matmul_f64(
     f: Activation,
 ) {
     let compute = |y: &mut [_], f| products_f64([a, b], c, y, scratch, geometry, f);
-    Epilogue::within(f, y, geometry.rows(), compute);
+    FusedActivation::within(f, y, geometry.rows(), compute);
 }
 
 #[inline(never)]
@@ -87,7 +87,7 @@ fn products_f64(
     y: &mut [f64],
     scratch: &mut [f64],
     geometry: MatMul<'_>,
-    f: Epilogue<f64>,
+    f: FusedActivation<f64>,
 ) {
     geometry.each(|[from_a, from_b, from_c, to], matrix| {
         let c = c.map(|c| &c[from_c..]);

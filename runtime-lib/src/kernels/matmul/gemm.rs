@@ -3,7 +3,7 @@
 use crate::Number;
 use crate::loops::epilogue::Activation;
 use crate::microkernel::{
-    Addend, Epilogue, Factor, GemmElem, Matrix, PANEL_ROWS, Pairs, Product, Target, Wide,
+    Addend, FusedActivation, GemmElem, Matrix, Operand, PANEL_ROWS, Pairs, Product, Target, Wide,
     block_depth, pack_blocks, pack_left, pack_rows, panel_cols, scratch,
 };
 
@@ -70,7 +70,7 @@ pub fn gemm_f32(
     f: Activation,
 ) {
     let compute = |y: &mut [_], f| product_f32(a, b, c, y, scratch, geometry, f);
-    Epilogue::within(f, y, geometry.rows(), compute);
+    FusedActivation::within(f, y, geometry.rows(), compute);
 }
 
 #[inline(never)]
@@ -81,9 +81,9 @@ pub(crate) fn product_f32(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Gemm,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
-    gemm_real(a, factor(b, geometry.b, Factor::Blocks), c, y, scratch, geometry, f);
+    gemm_real(a, factor(b, geometry.b, Operand::Blocks), c, y, scratch, geometry, f);
 }
 
 /// The same for a right factor of fewer bits, which is widened a block at a time.
@@ -95,9 +95,9 @@ pub(crate) fn gemm_wide(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Gemm,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
-    gemm_real(a, Factor::Wide(b), c, y, scratch, geometry, f);
+    gemm_real(a, Operand::Wide(b), c, y, scratch, geometry, f);
 }
 
 /// The same for a right factor in pairs, of an even number of rows, where the level has an instruction
@@ -110,9 +110,9 @@ pub(crate) fn gemm_pairs(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Gemm,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
-    gemm_real(a, Factor::Pairs(Pairs::of(b)), c, y, scratch, geometry, f);
+    gemm_real(a, Operand::Pairs(Pairs::of(b)), c, y, scratch, geometry, f);
 }
 
 /// `y = f(alpha · a · b + beta · c)`.
@@ -128,7 +128,7 @@ pub fn gemm_f64(
     f: Activation,
 ) {
     let compute = |y: &mut [_], f| product_f64(a, b, c, y, scratch, geometry, f);
-    Epilogue::within(f, y, geometry.rows(), compute);
+    FusedActivation::within(f, y, geometry.rows(), compute);
 }
 
 #[inline(never)]
@@ -139,9 +139,9 @@ pub(crate) fn product_f64(
     y: &mut [f64],
     scratch: &mut [f64],
     geometry: Gemm,
-    f: Epilogue<f64>,
+    f: FusedActivation<f64>,
 ) {
-    gemm_real(a, factor(b, geometry.b, Factor::Blocks), c, y, scratch, geometry, f);
+    gemm_real(a, factor(b, geometry.b, Operand::Blocks), c, y, scratch, geometry, f);
 }
 
 /// A matrix to be packed.
@@ -185,12 +185,12 @@ pub fn pack_b<T: Number>(b: &[T], y: &mut [T], geometry: Packing) {
 
 pub(super) fn gemm_real<T: GemmElem>(
     a: &[T],
-    b: Factor<'_, T>,
+    b: Operand<'_, T>,
     c: Option<&[T]>,
     y: &mut [T],
     scratch: &mut [T],
     geometry: Gemm,
-    f: Epilogue<T>,
+    f: FusedActivation<T>,
 ) {
     let Gemm { m, n, k, c: [row, col], .. } = geometry;
     let scale = T::from_f64(f64::from(geometry.beta));
@@ -199,7 +199,7 @@ pub(super) fn gemm_real<T: GemmElem>(
         m,
         n,
         k,
-        a: factor(a, geometry.a, Factor::Panels),
+        a: factor(a, geometry.a, Operand::Panels),
         b,
         alpha: T::from_f64(f64::from(geometry.alpha)),
         addends: [addend, Addend::NONE],
@@ -211,10 +211,10 @@ pub(super) fn gemm_real<T: GemmElem>(
 pub(super) fn factor<'a, T>(
     data: &'a [T],
     layout: Layout,
-    packed: impl Fn(&'a [T]) -> Factor<'a, T>,
-) -> Factor<'a, T> {
+    packed: impl Fn(&'a [T]) -> Operand<'a, T>,
+) -> Operand<'a, T> {
     match layout {
-        Layout::Strides(row, col) => Factor::Matrix(Matrix { data, row, col }),
+        Layout::Strides(row, col) => Operand::Matrix(Matrix { data, row, col }),
         Layout::Packed => packed(data),
     }
 }

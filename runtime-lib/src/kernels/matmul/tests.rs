@@ -4,7 +4,7 @@ use super::gemm::{factor, gemm_real};
 use super::*;
 use crate::Number;
 use crate::loops::epilogue::Activation;
-use crate::microkernel::{Epilogue, Factor, GemmElem};
+use crate::microkernel::{FusedActivation, GemmElem, Operand};
 use crate::simd::each_level;
 use std::panic::catch_unwind;
 use std::{vec, vec::Vec};
@@ -108,8 +108,8 @@ fn check<T: GemmElem>(case: Case, tolerance: f64) {
     let stored_a = stored(&a, case.a, [m, k], (packed_a_len, pack_a));
     let stored_b = stored(&b, case.b, [k, n], (packed_b_len::<T>, pack_b));
     let used = addend.map(|_| &c[..]);
-    let right = factor(&stored_b, geometry.b, Factor::Blocks);
-    Epilogue::within(f, &mut y, geometry.rows(), |y, f| {
+    let right = factor(&stored_b, geometry.b, Operand::Blocks);
+    FusedActivation::within(f, &mut y, geometry.rows(), |y, f| {
         gemm_real(&stored_a, right, used, y, &mut scratch, geometry, f);
     });
     for (i, row) in y.chunks(geometry.y_row).enumerate() {

@@ -1,12 +1,13 @@
 //! Convolutions of all channels with all: for each panel of filters, a few pixels at a time.
 
+use super::operands::ConvOperands;
 #[cfg(target_arch = "x86_64")]
 use super::tiles::ByTiles;
 use super::windows::{Places, Windows};
 use super::{BLOCK, QUAD, pixel_len};
 use crate::kernels::conv::Conv;
 use crate::kernels::quantized::{Blend, Channels, Limits, Requantize, add_to, join, split_aligned};
-use crate::microkernel::int8_conv::{Pixels, each_window};
+use crate::microkernel::int8_conv::{Int8Windows, each_window};
 use crate::simd::Simd;
 use crate::simd::int8::{Byte, Bytes, MAX_BYTES, Quads, Vector, WithBytes, dispatch_bytes};
 use crate::threads::{self, MaybeSync, Scratch};
@@ -138,7 +139,7 @@ fn convolve(
     let len = windows.places() * pixel;
     let few = (most / pixel).max(1);
     for (i, y) in y.chunks_exact_mut(len).enumerate() {
-        let all = Work {
+        let all = ConvOperands {
             x: windows.seen(&x[i * image..][..image], to.x_zero as u8, copy),
             w: i8::bits(w),
             starts,
@@ -170,21 +171,9 @@ fn fill_starts(windows: &Windows, starts: &mut [u32]) {
     }
 }
 
-/// What one image is made of.
-pub(super) struct Work<'a> {
-    /// What the windows see.
-    pub x: &'a [u8],
-    pub w: &'a [u8],
-    pub starts: &'a [u32],
-    pub channels: Channels<'a>,
-    pub windows: Windows,
-    pub filters: usize,
-    pub to: Requantize,
-}
-
 /// Some pixels of the output.
 struct Part<'a> {
-    of: &'a Work<'a>,
+    of: &'a ConvOperands<'a>,
     first: usize,
     y: &'a mut [u8],
     scratch: &'a mut [u8],
@@ -207,7 +196,7 @@ impl WithBytes for Part<'_> {
         for panel in (0..filters).step_by(BLOCK) {
             let width = BLOCK.min(filters - panel);
             let w = &of.w[panel * quads..][..width * quads];
-            let pixels = Pixels::new(of.x, of.starts, w, width);
+            let pixels = Int8Windows::new(of.x, of.starts, w, width);
             let mut column = 0;
             while column < width {
                 let filter = panel + column;
@@ -226,8 +215,8 @@ impl WithBytes for Part<'_> {
 
 /// Some vectors of filters of a panel.
 struct Columns<'a, S: Bytes> {
-    of: &'a Work<'a>,
-    pixels: &'a Pixels<'a>,
+    of: &'a ConvOperands<'a>,
+    pixels: &'a Int8Windows<'a>,
     /// The first of the filters in the panel.
     column: usize,
     /// The first of the filters.

@@ -2,6 +2,7 @@
 //! at once, for as many channels as four vectors of sums hold.
 
 use super::band::Band;
+use super::operands::DepthwiseOperands;
 use super::windows::Windows;
 use super::{BLOCK, MOST_AXES, QUAD, pixel_len};
 use crate::kernels::conv::Conv;
@@ -124,7 +125,7 @@ pub fn depthwise(
     let scratch = Scratch::new(scratch);
     for (i, y) in y.chunks_exact_mut(windows.places() * pixel).enumerate() {
         let image = &x[i * image..][..image];
-        let all = Work {
+        let all = DepthwiseOperands {
             x: if narrow { windows.seen(image, to.x_zero as u8, copy) } else { image },
             w: i8::bits(w),
             starts,
@@ -141,23 +142,9 @@ pub fn depthwise(
     }
 }
 
-/// What one image is made of.
-pub(super) struct Work<'a> {
-    /// The image; where no vectors are, what the windows see.
-    pub x: &'a [u8],
-    pub w: &'a [u8],
-    /// Where the elements of a window are, in pixels of a band; where no vectors are, in bytes of `x`.
-    pub starts: &'a [[u32; QUAD]],
-    pub channels: Channels<'a>,
-    pub windows: Windows,
-    /// Bytes of a pixel.
-    pub pixel: usize,
-    pub to: Requantize,
-}
-
 /// Some rows of the output; where no vectors are, some pixels.
 struct Part<'a> {
-    of: &'a Work<'a>,
+    of: &'a DepthwiseOperands<'a>,
     first: usize,
     y: &'a mut [u8],
     scratch: &'a mut [u8],
@@ -191,7 +178,7 @@ impl WithBytes for Part<'_> {
     }
 }
 
-impl Work<'_> {
+impl DepthwiseOperands<'_> {
     /// The weights of a block of channels.
     fn weights_of(&self, block: usize) -> &[u8] {
         let len = self.starts.len() * QUAD * BLOCK;
@@ -228,7 +215,7 @@ impl Numbers {
     /// Those of `n` channels from one on, again and again, and their weights likewise.
     fn repeat<'a>(
         &mut self,
-        of: &Work<'_>,
+        of: &DepthwiseOperands<'_>,
         channels: Channels<'_>,
         (channel, n): (usize, usize),
         memory: &'a mut [u8],
@@ -275,7 +262,7 @@ impl Block<'_> {
 
 /// The channels that four vectors of sums hold.
 struct Group<'a, S: Bytes> {
-    of: &'a Work<'a>,
+    of: &'a DepthwiseOperands<'a>,
     band: &'a Band,
     /// The first.
     channel: usize,
@@ -290,7 +277,7 @@ impl<S: Bytes> Group<'_, S> {
     /// Some rows, band by band; `x` is memory for one.
     #[inline(always)]
     fn rows(&self, s: S, block: Block<'_>, mut row: usize, x: &mut [u8], y: &mut [u8]) {
-        let Work { pixel, starts, windows, .. } = *self.of;
+        let DepthwiseOperands { pixel, starts, windows, .. } = *self.of;
         let band = self.band;
         let (width, rows) = (windows.columns() * pixel, windows.axes()[1].out);
         // Windows that are computed at once are so many pixels behind the last ones.

@@ -12,6 +12,7 @@ mod conv;
 mod depthwise;
 mod moves;
 mod narrow;
+mod operands;
 mod pool;
 #[cfg(all(test, feature = "std"))]
 mod tests;

@@ -1,5 +1,6 @@
 //! The convolutions where no vectors are: each sum in a register of its own.
 
+use super::operands::{ConvOperands, DepthwiseOperands};
 use super::{BLOCK, QUAD, conv, depthwise, pixel_len};
 use crate::kernels::quantized::{Channels, Requantize};
 use crate::simd::int8::{
@@ -36,7 +37,7 @@ fn bytes<const N: usize>(
     y
 }
 
-impl conv::Work<'_> {
+impl ConvOperands<'_> {
     /// The pixels from one on, a few at a time.
     #[inline(never)]
     pub(super) fn narrow(&self, first: usize, y: &mut [u8], scratch: &mut [u8]) {
@@ -85,7 +86,7 @@ impl conv::Work<'_> {
     }
 }
 
-impl depthwise::Work<'_> {
+impl DepthwiseOperands<'_> {
     /// The pixels from one on, for a few channels after the other.
     #[inline(never)]
     pub(super) fn narrow(&self, first: usize, y: &mut [u8], scratch: &mut [u8]) {
@@ -122,7 +123,7 @@ impl depthwise::Work<'_> {
 
 /// A few neighboring channels.
 struct Group<'a> {
-    of: &'a depthwise::Work<'a>,
+    of: &'a DepthwiseOperands<'a>,
     channel: usize,
     /// How many there are.
     n: usize,
@@ -134,7 +135,7 @@ struct Group<'a> {
 
 impl<'a> Group<'a> {
     fn of(
-        of: &'a depthwise::Work<'a>,
+        of: &'a DepthwiseOperands<'a>,
         channel: usize,
         n: usize,
         memory: &'a mut [Tap],
@@ -151,7 +152,7 @@ impl<'a> Group<'a> {
 
     /// Their weights, element by element of the kernel.
     fn taps(
-        of: &depthwise::Work<'_>,
+        of: &DepthwiseOperands<'_>,
         channel: usize,
         n: usize,
         memory: &'a mut [Tap],

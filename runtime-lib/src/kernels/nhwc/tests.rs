@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::kernels::blocked::Channels;
-use crate::kernels::conv::{Conv, Weights};
+use crate::kernels::conv::{Conv, WeightLayout};
 use crate::kernels::pool::Pool;
 use crate::kernels::quantized::{Blend, Requantize, add};
 use crate::simd::{Level, each_level};
@@ -149,7 +149,7 @@ fn check_window(
             strides: &all(stride),
             dilations: &all(dilation),
             pads: &all(pad),
-            weights: Weights::Packed,
+            weights: WeightLayout::Packed,
         },
         seed,
     );
@@ -279,7 +279,7 @@ fn windows_before_an_image_are_refused() {
         strides: &[usize::MAX],
         dilations: &[1],
         pads: &[0],
-        weights: Weights::Plain,
+        weights: WeightLayout::Plain,
     };
     let convolve = || {
         let (mut y, mut at, mut scratch) = ([0; 32], [0; 1], [0; 1024]);

@@ -1,17 +1,17 @@
 //! Convolutions by the processor's tiles: what a window sees is copied to a row.
 
-use super::conv::Work;
+use super::operands::ConvOperands;
 use super::windows::Places;
 use super::{BLOCK, QUAD, pixel_len};
 use crate::kernels::quantized::{Limits, join};
-use crate::microkernel::amx::{Ends, Quads, Right, Row, WIDE, multiply, vectors};
+use crate::microkernel::amx::{Quads, Right, Row, TileEpilogue, WIDE, multiply, vectors};
 use crate::simd::int8::{Bytes, WithBytes};
 use crate::simd::{Simd, tiles};
 
 /// Windows whose bytes are made at once.
 const ROWS: usize = 4;
 
-impl Work<'_> {
+impl ConvOperands<'_> {
     /// The filters.
     fn right(&self) -> Right<'_> {
         let filters = self.w.len() / (QUAD * self.starts.len()).max(1);
@@ -25,10 +25,10 @@ impl Work<'_> {
     }
 }
 
-/// Some pixels of the output, where [`Work::has_tiles`]. It is a function of its own, for the rows that
+/// Some pixels of the output, where [`ConvOperands::has_tiles`]. It is a function of its own, for the rows that
 /// it fills take much of the stack.
 pub(super) struct ByTiles<'a> {
-    pub of: &'a Work<'a>,
+    pub of: &'a ConvOperands<'a>,
     pub first: usize,
     pub y: &'a mut [u8],
 }
@@ -49,7 +49,7 @@ impl WithBytes for ByTiles<'_> {
 /// Some pixels of the output.
 struct Pixels<'a, S: Bytes> {
     s: S,
-    of: &'a Work<'a>,
+    of: &'a ConvOperands<'a>,
     /// The first pixel.
     first: usize,
     /// The window that comes next, and which one it is.
@@ -63,7 +63,7 @@ struct Pixels<'a, S: Bytes> {
     limits: Limits<S>,
 }
 
-impl<S: Bytes> Ends<i32> for Pixels<'_, S> {
+impl<S: Bytes> TileEpilogue<i32> for Pixels<'_, S> {
     #[inline(always)]
     fn rows(&self) -> Option<(&[u8], usize)> {
         let apart = self.of.windows.pixels_apart()?;

@@ -1,6 +1,7 @@
 //! Normalization of rows.
 
 use super::Deviation;
+use super::operands::{Layer, Statistics};
 use super::rows::LayerRows;
 use crate::loops::fold::{Sum, SumSquare, take_all_at};
 use crate::loops::geometry::Axis;
@@ -106,24 +107,6 @@ fn share<const CENTERED: bool>(layer: Layer<'_, f32, CENTERED>) {
     });
 }
 
-/// The operands of a normalization of rows; `CENTERED` subtracts the mean.
-pub(super) struct Layer<'a, T, const CENTERED: bool> {
-    pub(super) y: &'a mut [T],
-    /// As long as a row, or empty.
-    pub(super) scale: &'a [T],
-    /// As long as a row, or empty.
-    pub(super) bias: &'a [T],
-    pub(super) geometry: Axis,
-    pub(super) epsilon: f32,
-    pub(super) statistics: Statistics<'a>,
-}
-
-/// The destinations of the statistics of the rows.
-pub(super) struct Statistics<'a> {
-    mean: Option<&'a mut [f32]>,
-    inv_std_dev: Option<&'a mut [f32]>,
-}
-
 impl<T: Float, const CENTERED: bool> WithSimd for Layer<'_, T, CENTERED> {
     type Output = ();
 
@@ -156,23 +139,6 @@ impl<T: Float, const CENTERED: bool> WithSimd for Layer<'_, T, CENTERED> {
                     *y = T::narrow(scaled(*y, scale).add(bias.widen()));
                 }
             }
-        }
-    }
-}
-
-impl Statistics<'_> {
-    fn is_wanted(&self) -> bool {
-        self.mean.is_some() || self.inv_std_dev.is_some()
-    }
-
-    #[inline(always)]
-    pub(super) fn write<W: Float>(&mut self, row: usize, mean: W, inv_std_dev: W) {
-        let narrow = |x: W| f32::from_f64(x.to_f64());
-        if let Some(means) = &mut self.mean {
-            means[row] = narrow(mean);
-        }
-        if let Some(inv_std_devs) = &mut self.inv_std_dev {
-            inv_std_devs[row] = narrow(inv_std_dev);
         }
     }
 }

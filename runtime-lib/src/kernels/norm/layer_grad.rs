@@ -1,6 +1,7 @@
 //! Gradients of normalizations of rows.
 
 use super::Deviation;
+use super::operands::Grad;
 use super::rows::GradRows;
 use crate::Float;
 use crate::loops::fold::{Sum, SumSquare, take_all_at};
@@ -55,17 +56,6 @@ fn gradient<T: Float<Wide = T>, const CENTERED: bool>(gradient: Grad<'_, T, CENT
     };
     let found = gradient.found.map(|to| to.and_then(T::as_f32_mut));
     dispatch(GradRows::<CENTERED>(Grad { x, scale, dy, found, geometry, epsilon }));
-}
-
-/// The operands of a gradient, and its destinations.
-pub(super) struct Grad<'a, T, const CENTERED: bool> {
-    pub(super) x: &'a [T],
-    pub(super) scale: &'a [T],
-    pub(super) dy: &'a [T],
-    /// The gradients of `x`, the scale and the bias.
-    pub(super) found: [Option<&'a mut [T]>; 3],
-    pub(super) geometry: Axis,
-    pub(super) epsilon: f32,
 }
 
 /// The normalization of a row.

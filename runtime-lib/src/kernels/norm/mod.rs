@@ -9,6 +9,7 @@ mod layer;
 mod layer_grad;
 mod lp;
 mod lrn;
+mod operands;
 mod rows;
 
 pub use batch::{

@@ -1,8 +1,7 @@
 //! Rows of `f32`, normalized vector by vector. A row is often a few vectors long, so the prologue
 //! and epilogue of a loop over lanes would take longer than the row.
 
-use super::layer::Layer;
-use super::layer_grad::Grad;
+use super::operands::{Grad, Layer};
 use crate::Float;
 use crate::loops::fold::sum_at;
 use crate::simd::{Pointwise, Simd, WithSimd};

@@ -3,7 +3,7 @@
 use super::{
     ALIGN, Channels, Limits, Requantize, join, quad, scale, scale_each, scaled_byte, split_aligned,
 };
-use crate::microkernel::int8_tile::{Block, End, Left};
+use crate::microkernel::int8_tile::{Int8Block, Int8Epilogue, LeftOperand};
 use crate::simd::Simd;
 use crate::simd::int8 as quads;
 use crate::simd::int8::{
@@ -177,7 +177,7 @@ struct Work<'a, R> {
 /// Where the sums of a product go.
 trait Results {
     /// What takes the sums of the rows from `first` on.
-    fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl End<S>;
+    fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl Int8Epilogue<S>;
     /// What the sum of column `j` starts with.
     fn start(&self, j: usize) -> i32;
     /// Takes the sum of column `j`, for element `at` of the result.
@@ -233,8 +233,8 @@ impl<R: Results> WithBytes for Work<'_, R> {
             for j in (0..n).step_by(PANEL) {
                 let width = (n - j).next_multiple_of(COLUMNS).min(PANEL);
                 let right = &w[j * depth..][..width * depth];
-                let left = Left::Rows(copy);
-                let block = Block { m: rows, quads: depth / 4, left, right, width, first: j };
+                let left = LeftOperand::Rows(copy);
+                let block = Int8Block { m: rows, quads: depth / 4, left, right, width, first: j };
                 block.run(s, &mut end);
             }
         }
@@ -259,10 +259,10 @@ struct ToBytes<'a> {
 
 impl Results for ToBytes<'_> {
     #[inline(always)]
-    fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl End<S> {
+    fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl Int8Epilogue<S> {
         let y = &mut self.y[first * geometry.n..];
         let limits = Limits::new(s, self.to, self.flip);
-        BytesEnd { y, n: geometry.n, channels: self.channels, limits }
+        BytesEpilogue { y, n: geometry.n, channels: self.channels, limits }
     }
 
     #[inline(always)]
@@ -277,7 +277,7 @@ impl Results for ToBytes<'_> {
     }
 }
 
-struct BytesEnd<'a, S: Bytes> {
+struct BytesEpilogue<'a, S: Bytes> {
     y: &'a mut [u8],
     n: usize,
     channels: Channels<'a>,
@@ -290,7 +290,7 @@ fn from<T>(numbers: &[T], j: usize) -> &[T] {
     numbers.get(j..).unwrap_or(&[])
 }
 
-impl<S: Bytes> End<S> for BytesEnd<'_, S> {
+impl<S: Bytes> Int8Epilogue<S> for BytesEpilogue<'_, S> {
     #[inline(always)]
     fn start(&self, s: S, _: usize, j: usize) -> Vector<S> {
         s.load_sums(from(self.channels.bias, j))
@@ -334,9 +334,9 @@ struct ToFloats<'a> {
 
 impl Results for ToFloats<'_> {
     #[inline(always)]
-    fn end<S: Bytes>(&mut self, _: S, geometry: Product, first: usize) -> impl End<S> {
+    fn end<S: Bytes>(&mut self, _: S, geometry: Product, first: usize) -> impl Int8Epilogue<S> {
         let Product { n, .. } = geometry;
-        FloatsEnd { y: &mut self.y[first * n..], n, of: ToFloats { y: &mut [], ..*self } }
+        FloatsEpilogue { y: &mut self.y[first * n..], n, of: ToFloats { y: &mut [], ..*self } }
     }
 
     #[inline(always)]
@@ -351,13 +351,13 @@ impl Results for ToFloats<'_> {
     }
 }
 
-struct FloatsEnd<'a, 'b> {
+struct FloatsEpilogue<'a, 'b> {
     y: &'a mut [f32],
     n: usize,
     of: ToFloats<'b>,
 }
 
-impl<S: Bytes> End<S> for FloatsEnd<'_, '_> {
+impl<S: Bytes> Int8Epilogue<S> for FloatsEpilogue<'_, '_> {
     #[inline(always)]
     fn start(&self, s: S, _: usize, j: usize) -> Vector<S> {
         let mut start = [0; MAX_SUMS];
@@ -391,8 +391,8 @@ mod tiles {
     use super::{COLUMNS, Multiply, PANEL, Product, Results, packed_columns_depth};
     use crate::kernels::quantized::quad;
     use crate::microkernel;
-    use crate::microkernel::amx::{Ends, Quads, Right, Row, WIDE, vectors};
-    use crate::microkernel::int8_tile::End;
+    use crate::microkernel::amx::{Quads, Right, Row, TileEpilogue, WIDE, vectors};
+    use crate::microkernel::int8_tile::Int8Epilogue;
     use crate::simd::int8::{Bytes, Vector, WithBytes};
     use crate::simd::{Simd, tiles};
 
@@ -432,7 +432,7 @@ mod tiles {
         end: E,
     }
 
-    impl<S: Bytes, E: End<S>> Ends<i32> for Rows<'_, S, E> {
+    impl<S: Bytes, E: Int8Epilogue<S>> TileEpilogue<i32> for Rows<'_, S, E> {
         #[inline(always)]
         fn rows(&self) -> Option<(&[u8], usize)> {
             (self.of.flip == 0).then_some((self.of.x, self.of.geometry.k))

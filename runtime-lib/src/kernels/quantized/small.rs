@@ -2,7 +2,7 @@
 //! gathers the bytes of a window, another one multiplies them with weights in ONNX's own order.
 
 use super::{Requantize, scaled_byte};
-use crate::kernels::conv::{Conv, Room, each_window};
+use crate::kernels::conv::{Conv, WindowScratch, each_window};
 use crate::simd::int8::{Byte, dot};
 
 /// `y = w ∗ (x - x_zero)`, requantized, for any number of axes; a product of matrices is one of none,
@@ -31,7 +31,7 @@ pub fn small_conv<X: Byte, Y: Byte>(
         &channels,
         offset,
         Y::bits_mut(y),
-        Room { starts, window },
+        WindowScratch { starts, window },
         &geometry,
         &to,
     );
@@ -52,7 +52,7 @@ fn convolve(
     of: &Channels<'_>,
     offset: Option<&[f32]>,
     y: &mut [u8],
-    room: Room<'_, u8>,
+    room: WindowScratch<'_, u8>,
     geometry: &Conv<'_>,
     to: &Requantize,
 ) {

@@ -1,7 +1,7 @@
 //! Kernels of bytes against sums that are written out, at every level.
 
 use super::*;
-use crate::kernels::conv::{Conv, Weights};
+use crate::kernels::conv::{Conv, WeightLayout};
 use crate::kernels::pool::Pool;
 use crate::simd::each_level;
 use crate::simd::int8::Byte;
@@ -116,7 +116,7 @@ fn check_window(
         strides: &strides,
         dilations: &dilations,
         pads: &pads,
-        weights: Weights::Packed,
+        weights: WeightLayout::Packed,
     };
     match seed % 4 {
         0 => check_conv::<i8, i8>(&conv, seed),
@@ -190,7 +190,7 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
                 strides: none,
                 dilations: none,
                 pads: none,
-                weights: Weights::Plain,
+                weights: WeightLayout::Plain,
             };
             let small = small::<X, Y>((&x, &w), (&start, &factor, offset), m * n, image, to);
             assert!(y == small, "{product:?}");

@@ -39,7 +39,7 @@ pub struct Sequence {
     /// The bound on the magnitude of the argument of a gate's activation; infinite for none.
     pub clip: f32,
     /// The layout of the weights.
-    pub weights: Weights,
+    pub weights: GateLayout,
 }
 
 /// The direction in which the steps run.
@@ -66,7 +66,7 @@ pub enum Order {
 
 /// The layout of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weights {
+pub enum GateLayout {
     /// `[directions, gates · hidden, inputs]` and `[directions, gates · hidden, hidden]`, as in
     /// ONNX.
     Plain,

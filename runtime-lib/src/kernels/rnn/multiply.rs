@@ -1,7 +1,7 @@
 //! Products with weights in ONNX's layout, one row per result.
 
-use super::Weights;
-use crate::microkernel::{Addend, Epilogue, Factor, Matrix, Product, Stripes, Target};
+use super::GateLayout;
+use crate::microkernel::{Addend, FusedActivation, Matrix, Operand, Product, Stripes, Target};
 use crate::{Elem, Float, Number};
 
 /// The sizes of `y = a · wᵀ + bias`.
@@ -22,7 +22,7 @@ pub(super) struct Shape {
 /// `y = a · wᵀ + bias`; an empty bias is zero. Only `f32` takes packed weights.
 pub(super) fn multiply<A: Float, T: Float<Wide = A::Wide>>(
     a: &[A],
-    (w, weights): (&[T], Weights),
+    (w, weights): (&[T], GateLayout),
     addend: &[A::Wide],
     y: &mut [A::Wide],
     scratch: &mut [A::Wide],
@@ -48,7 +48,7 @@ pub(super) fn multiply<A: Float, T: Float<Wide = A::Wide>>(
 
 fn multiply_f32(
     a: &[f32],
-    (w, weights): (&[f32], Weights),
+    (w, weights): (&[f32], GateLayout),
     addend: &[f32],
     y: &mut [f32],
     scratch: &mut [f32],
@@ -60,14 +60,14 @@ fn multiply_f32(
         m,
         n,
         k,
-        a: Factor::Matrix(Matrix { data: a, row: k, col: 1 }),
+        a: Operand::Matrix(Matrix { data: a, row: k, col: 1 }),
         b: match weights {
-            Weights::Plain => Factor::Matrix(Matrix { data: w, row: 1, col: k }),
-            Weights::Packed | Weights::Striped => Factor::Blocks(w),
+            GateLayout::Plain => Operand::Matrix(Matrix { data: w, row: 1, col: k }),
+            GateLayout::Packed | GateLayout::Striped => Operand::Blocks(w),
         },
         alpha: 1.0,
         addends: [addend, Addend::NONE],
-        f: Epilogue::NONE,
+        f: FusedActivation::NONE,
     };
     product.run(y, Target::whole(y_row), scratch);
 }

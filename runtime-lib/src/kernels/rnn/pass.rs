@@ -1,7 +1,7 @@
 //! The steps of a recurrent network, one direction after the other.
 
 use super::multiply::{Shape, multiply, multiply_stripes};
-use super::{Gates, Order, Sequence, Weights, pack_gates};
+use super::{GateLayout, Gates, Order, Sequence, pack_gates};
 use crate::loops::epilogue::Activation;
 use crate::microkernel::scratch;
 use crate::{Elem, Error, Float, Number, Result};
@@ -101,7 +101,7 @@ impl<'g> Sizes<'g> {
 
     /// Whether the weights of states are packed at run time; every step uses them.
     const fn packs(&self) -> bool {
-        matches!(self.sequence.weights, Weights::Plain) && self.sequence.batch > 1
+        matches!(self.sequence.weights, GateLayout::Plain) && self.sequence.batch > 1
     }
 
     const fn packed_len(&self) -> usize {
@@ -111,7 +111,7 @@ impl<'g> Sizes<'g> {
     /// Returns the scratch memory of the products.
     const fn products(&self) -> usize {
         let Sequence { steps, batch, inputs, hidden, .. } = self.sequence;
-        let plain = matches!(self.sequence.weights, Weights::Plain);
+        let plain = matches!(self.sequence.weights, GateLayout::Plain);
         let input = scratch(steps * batch, self.width(), inputs, true, plain);
         let state = scratch(batch, self.width(), hidden, true, plain && !self.packs());
         if input > state { input } else { state }
@@ -231,8 +231,8 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         let width = sizes.width();
         let of_inputs = Gates { depth: inputs, groups: &[sizes.gates()], ..sizes.recurrent() };
         let [w, r] = [of_inputs, sizes.recurrent()].map(|gates| match weights {
-            Weights::Plain => width * gates.depth,
-            Weights::Packed | Weights::Striped => gates.packed_direction::<f32>(),
+            GateLayout::Plain => width * gates.depth,
+            GateLayout::Packed | GateLayout::Striped => gates.packed_direction::<f32>(),
         });
         let (w, r) = (&operands.w[way * w..][..w], &operands.r[way * r..][..r]);
         let r = recurrent(r, take(&mut scratch, sizes.packed_len()), sizes);
@@ -358,18 +358,18 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         let packed = before.packed_direction::<f32>();
         match (self.r, weights) {
             (Recurrent::Packed(r), _) => {
-                let r = (&r[packed..], Weights::Packed);
+                let r = (&r[packed..], GateLayout::Packed);
                 multiply(states, r, addend, gates, self.scratch, shape);
             }
-            (Recurrent::Given(r), Weights::Packed) => {
-                let r = (&r[packed..], Weights::Packed);
+            (Recurrent::Given(r), GateLayout::Packed) => {
+                let r = (&r[packed..], GateLayout::Packed);
                 multiply(states, r, addend, gates, self.scratch, shape);
             }
-            (Recurrent::Given(r), Weights::Plain) => {
-                let r = (&r[first * k..], Weights::Plain);
+            (Recurrent::Given(r), GateLayout::Plain) => {
+                let r = (&r[first * k..], GateLayout::Plain);
                 multiply(states, r, addend, gates, self.scratch, shape);
             }
-            (Recurrent::Given(r), Weights::Striped) => {
+            (Recurrent::Given(r), GateLayout::Striped) => {
                 multiply_stripes(states, &r[packed..], addend, gates, (shape, step % 2 == 1));
             }
         }

@@ -84,7 +84,16 @@ struct Inputs<T> {
 impl Case {
     fn sequence(&self) -> Sequence {
         let Case { steps, depth: inputs, hidden, batch, direction, order, clip, .. } = *self;
-        Sequence { steps, batch, inputs, hidden, direction, order, clip, weights: Weights::Plain }
+        Sequence {
+            steps,
+            batch,
+            inputs,
+            hidden,
+            direction,
+            order,
+            clip,
+            weights: GateLayout::Plain,
+        }
     }
 
     fn inputs<T: Float>(&self) -> Inputs<T> {
@@ -200,7 +209,7 @@ impl Case {
     }
 
     /// Runs a kernel with `memory` more elements of scratch memory than the least.
-    fn run<T: Float>(&self, inputs: &Inputs<T>, weights: Weights, memory: f64) -> [Vec<T>; 3] {
+    fn run<T: Float>(&self, inputs: &Inputs<T>, weights: GateLayout, memory: f64) -> [Vec<T>; 3] {
         let Inputs { x, w, r, b, lens, h, c, p } = inputs;
         let sequence = Sequence { weights, ..self.sequence() };
         let [f, s] = self.activations;
@@ -249,7 +258,7 @@ impl Case {
 
     fn check(self) {
         let truth = self.truth(&self.inputs());
-        self.near(&self.run::<f64>(&self.inputs(), Weights::Plain, 1.0), &truth, 1e-12);
+        self.near(&self.run::<f64>(&self.inputs(), GateLayout::Plain, 1.0), &truth, 1e-12);
         let plain = self.inputs::<f32>();
         let mut packed = self.inputs::<f32>();
         let directions = self.sequence().directions();
@@ -265,9 +274,9 @@ impl Case {
         pack_states(&plain.r, &mut striped.r, gates);
         each_level(|_| {
             for memory in [0.0, 0.5, 1.0] {
-                self.near(&self.run(&plain, Weights::Plain, memory), &truth, 2e-5);
-                self.near(&self.run(&packed, Weights::Packed, memory), &truth, 2e-5);
-                self.near(&self.run(&striped, Weights::Striped, memory), &truth, 2e-5);
+                self.near(&self.run(&plain, GateLayout::Plain, memory), &truth, 2e-5);
+                self.near(&self.run(&packed, GateLayout::Packed, memory), &truth, 2e-5);
+                self.near(&self.run(&striped, GateLayout::Striped, memory), &truth, 2e-5);
             }
         });
     }
@@ -320,8 +329,8 @@ fn halves_are_near() {
         let case = Case { net, batch: 2, optional: true, direction: Direction::Both, ..CASE };
         let truth = case.truth(&case.inputs());
         #[cfg(feature = "half")]
-        case.near(&case.run::<crate::f16>(&case.inputs(), Weights::Plain, 0.5), &truth, 0.02);
-        case.near(&case.run::<f32>(&case.inputs(), Weights::Plain, 0.5), &truth, 2e-5);
+        case.near(&case.run::<crate::f16>(&case.inputs(), GateLayout::Plain, 0.5), &truth, 0.02);
+        case.near(&case.run::<f32>(&case.inputs(), GateLayout::Plain, 0.5), &truth, 2e-5);
     }
 }
 

@@ -5,12 +5,13 @@ use super::{Pairs, UNIT, all};
 use crate::kernels::conv;
 use crate::kernels::conv::{Conv, Tile};
 use crate::loops::epilogue::Activation;
-use crate::microkernel::Epilogue;
+use crate::microkernel::FusedActivation;
 use crate::simd;
 use crate::simd::has_pairs;
 
 /// A convolution of an image with weights, with its addends, result and scratch memory.
-type Sums = fn([&[f32]; 2], [Option<&[f32]>; 2], &mut [f32], &mut [f32], &Conv<'_>, Epilogue<f32>);
+type Sums =
+    fn([&[f32]; 2], [Option<&[f32]>; 2], &mut [f32], &mut [f32], &Conv<'_>, FusedActivation<f32>);
 
 /// The same convolution of pairs, and of the numbers that they are widened to.
 struct Ways {
@@ -29,7 +30,7 @@ impl Ways {
         y: &mut [f32],
         scratch: &mut [f32],
         geometry: &Conv<'_>,
-        f: Epilogue<f32>,
+        f: FusedActivation<f32>,
     ) {
         if has_pairs() {
             return (self.pairs)([x, simd::bf16_pair::words(w)], addends, y, scratch, geometry, f);
@@ -81,7 +82,7 @@ pub fn conv_bf16(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    Epilogue::within_all(f, y, |y, f| {
+    FusedActivation::within_all(f, y, |y, f| {
         NCHWC.convolve((x, w), [bias, add], y, scratch, &geometry, f);
     });
 }
@@ -112,7 +113,7 @@ pub fn conv_nchw_to_nchwc_bf16(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    Epilogue::within_all(f, y, |y, f| {
+    FusedActivation::within_all(f, y, |y, f| {
         TO_BLOCKS.convolve((x, w), [bias, add], y, scratch, &geometry, f);
     });
 }
@@ -142,7 +143,7 @@ pub fn winograd_bf16(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    Epilogue::within_all(f, y, |y, f| {
+    FusedActivation::within_all(f, y, |y, f| {
         TILES.convolve((x, w), [bias, add], y, scratch, &geometry, f);
     });
 }

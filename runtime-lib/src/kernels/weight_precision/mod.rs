@@ -13,7 +13,7 @@ use crate::kernels::matmul;
 use crate::kernels::matmul::{Gemm, Layout};
 use crate::loops::epilogue::Activation;
 use crate::microkernel;
-use crate::microkernel::{Epilogue, Wide, Widen};
+use crate::microkernel::{FusedActivation, Wide, Widen};
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, Simd, WithSimd, dispatch, has_pairs};
 use crate::threads;
@@ -281,7 +281,7 @@ pub fn gemm_bf16(
     f: Activation,
 ) {
     let compute = |y: &mut [_], f| product_bf16(a, b, c, y, scratch, geometry, f);
-    Epilogue::within(f, y, geometry.rows(), compute);
+    FusedActivation::within(f, y, geometry.rows(), compute);
 }
 
 #[inline(never)]
@@ -292,7 +292,7 @@ fn product_bf16(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Gemm,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     let is_row = geometry.m == 1 && matches!(geometry.a, Layout::Strides(_, 1));
     if is_row || has_pairs() {
@@ -314,7 +314,7 @@ pub fn gemm_f16(
     f: Activation,
 ) {
     let compute = |y: &mut [_], f| matmul::gemm_wide(a, Wide(&F16(b)), c, y, scratch, geometry, f);
-    Epilogue::within(f, y, geometry.rows(), compute);
+    FusedActivation::within(f, y, geometry.rows(), compute);
 }
 
 /// The same, where `b` has bytes, and each panel of columns the factors of its columns.
@@ -334,5 +334,5 @@ pub fn gemm_i8(
     let panels = Panels::right(geometry.k);
     let weights = Bytes { x: b, scales, panels };
     let compute = |y: &mut [_], f| matmul::gemm_wide(a, Wide(&weights), c, y, scratch, geometry, f);
-    Epilogue::within(f, y, geometry.rows(), compute);
+    FusedActivation::within(f, y, geometry.rows(), compute);
 }

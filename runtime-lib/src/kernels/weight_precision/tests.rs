@@ -132,7 +132,7 @@ fn products_are_those_of_the_widened_factor() {
             gemm_bf16(&a, &pairs, Some(&c), &mut y, &mut scratch, geometry, f);
             near(&y, &halves);
             y.fill(f32::NAN);
-            Epilogue::within(f, &mut y, geometry.rows(), |y, f| {
+            FusedActivation::within(f, &mut y, geometry.rows(), |y, f| {
                 gemm_pairs(&a, &pairs, Some(&c), y, &mut scratch, geometry, f);
             });
             near(&y, &halves);
@@ -160,7 +160,7 @@ fn conv<'a>(
         strides,
         dilations: &[1, 1],
         pads,
-        weights: conv::Weights::Packed,
+        weights: conv::WeightLayout::Packed,
     }
 }
 
@@ -198,7 +198,7 @@ fn convolutions_are_those_of_widened_weights() {
             near(&y);
             y.fill(f32::NAN);
             let w = bf16_pair::words(&pairs);
-            Epilogue::within_all(f, &mut y, |y, f| {
+            FusedActivation::within_all(f, &mut y, |y, f| {
                 conv::bf16_nchwc([&x, w], [bias, add], y, &mut scratch, &geometry, f);
             });
             near(&y);
@@ -240,7 +240,7 @@ fn columns_of_pairs_are_those_of_widened_weights() {
             near(&y);
             y.fill(f32::NAN);
             let w = bf16_pair::words(&pairs);
-            Epilogue::within_all(f, &mut y, |y, f| {
+            FusedActivation::within_all(f, &mut y, |y, f| {
                 conv::im2col_nchwc([&x, w], [bias, add], y, &mut scratch, &geometry, f);
             });
             near(&y);
@@ -275,7 +275,7 @@ fn tiles_of_pairs_are_those_of_widened_weights() {
         each_level(|level| {
             let mut scratch = vec![f32::NAN; winograd_scratch(&geometry)];
             let [mut truth, mut y] = [(); 2].map(|()| vec![f32::NAN; to]);
-            Epilogue::within_all(f, &mut truth, |y, f| {
+            FusedActivation::within_all(f, &mut truth, |y, f| {
                 conv::sums_of_tiles([&x, &wide], [bias, add], y, &mut scratch, &geometry, f);
             });
             let near = |y: &[f32]| {
@@ -287,7 +287,7 @@ fn tiles_of_pairs_are_those_of_widened_weights() {
             near(&y);
             y.fill(f32::NAN);
             let w = bf16_pair::words(&pairs);
-            Epilogue::within_all(f, &mut y, |y, f| {
+            FusedActivation::within_all(f, &mut y, |y, f| {
                 conv::pairs_of_tiles([&x, w], [bias, add], y, &mut scratch, &geometry, f);
             });
             near(&y);

@@ -1,9 +1,10 @@
 //! The folds of reductions.
 
 use super::Fold;
-use crate::kernels::reduce::Reduce;
-use crate::kernels::unary::exp_in_place;
+use super::element::Reduce;
+use crate::loops::elementwise::map_float_in_place;
 use crate::loops::index::number;
+use crate::simd::math;
 use crate::{Float, Number};
 
 /// Declares a fold whose state is one accumulator.
@@ -117,7 +118,7 @@ impl<T: Reduce> Fold<T> for LogSumExp<T::Real> {
             for (e, x) in block.iter_mut().zip(x) {
                 *e = x.real().sub(self.shift());
             }
-            exp_in_place(block);
+            map_float_in_place(block, math::exp_in_place_f32, T::Real::exp);
             sum = sum.add(Sum.take_all(block));
         }
         sum

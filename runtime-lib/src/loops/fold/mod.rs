@@ -1,8 +1,10 @@
 //! The loops of reductions along any axes.
 
+mod element;
 mod kinds;
 mod vectors;
 
+pub use element::Reduce;
 pub(crate) use kinds::{All, Any, L1, L2, LogSum, LogSumExp, Max, Mean, Min, Prod, Sum, SumSquare};
 pub(crate) use vectors::sum_at;
 

@@ -128,7 +128,7 @@ impl<'a> Right<'a> {
 }
 
 /// Whose rows are multiplied, and who takes the sums.
-pub(crate) trait Ends<T> {
+pub(crate) trait TileEpilogue<T> {
     /// All rows, each of as many units as a column and how many bytes behind the last, if they can be
     /// read where they stand: for what is behind a row, columns have zeros.
     fn rows(&self) -> Option<(&[u8], usize)> {
@@ -147,7 +147,7 @@ pub(crate) trait Ends<T> {
 struct Aligned<T>(T);
 
 /// Memory for rows, and for what a last vector writes too much.
-type Room = Aligned<MaybeUninit<[u8; ROOM + 2 * TILE_BYTES]>>;
+type RowBuffer = Aligned<MaybeUninit<[u8; ROOM + 2 * TILE_BYTES]>>;
 
 /// Multiplies so many rows with all columns, where that [`pays`](Right::pays).
 #[inline(always)]
@@ -155,11 +155,11 @@ pub(crate) fn multiply<N: Narrow>(
     amx: Amx,
     right: Right<'_>,
     rows: usize,
-    ends: &mut impl Ends<N::Sum>,
+    ends: &mut impl TileEpilogue<N::Sum>,
 ) {
     let row = right.row();
     assert!(right.fits());
-    let mut room: Room = Aligned(MaybeUninit::uninit());
+    let mut room: RowBuffer = Aligned(MaybeUninit::uninit());
     let room = (&raw mut room.0).cast::<u8>();
     let mut blocks = Blocks::<N> {
         tiles: amx.tiles(),
@@ -213,7 +213,7 @@ impl<N: Narrow> Blocks<'_, N> {
         &mut self,
         left: (*const u8, usize),
         (first, count): (usize, usize),
-        ends: &mut impl Ends<N::Sum>,
+        ends: &mut impl TileEpilogue<N::Sum>,
     ) {
         for column in (0..self.right.columns).step_by(WIDE) {
             let mut start = Aligned([N::Sum::default(); WIDE]);

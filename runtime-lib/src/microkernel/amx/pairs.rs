@@ -1,7 +1,7 @@
 //! Products with a right factor of pairs of `bfloat16` numbers.
 
-use super::{Ends, Pairs, Right, Row, TILE_SUMS, WIDE, multiply};
-use crate::microkernel::end::{End, Target, store};
+use super::{Pairs, Right, Row, TILE_SUMS, TileEpilogue, WIDE, multiply};
+use crate::microkernel::epilogue::{Epilogue, Target, store};
 use crate::microkernel::panels::{Matrix, PANEL_ROWS};
 use crate::simd::amx::Amx;
 use crate::simd::bf16_pair::PAIR;
@@ -23,7 +23,7 @@ pub(crate) struct PairRows<'a, T> {
     /// Where the elements of the result are.
     pub to: Target,
     /// What becomes of the sums.
-    pub end: End<'a, T>,
+    pub epilogue: Epilogue<'a, T>,
 }
 
 /// Multiplies, if the processor has tiles, and they pay; says whether.
@@ -62,7 +62,7 @@ struct Rows<'a, S> {
     y: &'a mut [f32],
 }
 
-impl<S: Simd> Ends<f32> for Rows<'_, S> {
+impl<S: Simd> TileEpilogue<f32> for Rows<'_, S> {
     #[inline(always)]
     fn fill(&mut self, row: usize, to: &mut Row<'_>) {
         let (s, PairRows { a, k, .. }) = (self.s, *self.of);
@@ -85,15 +85,15 @@ impl<S: Simd> Ends<f32> for Rows<'_, S> {
 
     #[inline(always)]
     fn take(&mut self, row: usize, column: usize, sums: &[[f32; WIDE]]) {
-        let (s, PairRows { n, to, end, .. }) = (self.s, *self.of);
+        let (s, PairRows { n, to, epilogue, .. }) = (self.s, *self.of);
         let y = &mut self.y[row * to.row..];
         let (tile, left) = (sums.as_flattened(), n - column);
         match to.neighbors(column, WIDE) {
-            Some(at) if left >= WIDE => end.finish_rows::<S, 4>(s, tile, row, (y, to.row, at)),
+            Some(at) if left >= WIDE => epilogue.finish_rows::<S, 4>(s, tile, row, (y, to.row, at)),
             _ => {
                 for (i, few) in (0..).step_by(PANEL_ROWS).zip(sums.chunks(PANEL_ROWS)) {
                     let (rows, y) = ([row + i, few.len()], &mut y[i * to.row..]);
-                    store(s, few.as_flattened(), WIDE, (rows, left), (y, to, column), &end);
+                    store(s, few.as_flattened(), WIDE, (rows, left), (y, to, column), &epilogue);
                 }
             }
         }

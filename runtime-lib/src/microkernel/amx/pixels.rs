@@ -1,12 +1,12 @@
 //! Convolutions of channels in blocks, whose input and weights are pairs of `bfloat16` numbers.
 
-use super::{Ends, Pairs, Right, Row, WIDE, multiply};
+use super::{Pairs, Right, Row, TileEpilogue, WIDE, multiply};
 use crate::loops::bounds::reach;
-use crate::microkernel::conv_tile::{BLOCK, Pixels, Span, bound};
+use crate::microkernel::conv_tile::{BLOCK, NchwcConv, Span, bound};
 use crate::simd::amx::Amx;
 use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
 
-impl<'a, const UNIT: usize, const PAIRED: bool> Pixels<'a, UNIT, PAIRED> {
+impl<'a, const UNIT: usize, const PAIRED: bool> NchwcConv<'a, UNIT, PAIRED> {
     /// Computes them from pairs, if the processor has tiles, and they pay; says whether.
     pub(in crate::microkernel) fn by_tiles(&mut self) -> bool {
         let pays = PAIRED
@@ -53,7 +53,7 @@ impl<'a, const UNIT: usize, const PAIRED: bool> Pixels<'a, UNIT, PAIRED> {
 /// The pixels, by tiles.
 struct ByTiles<'a, 'b, const UNIT: usize, const PAIRED: bool> {
     amx: Amx,
-    of: &'a mut Pixels<'b, UNIT, PAIRED>,
+    of: &'a mut NchwcConv<'b, UNIT, PAIRED>,
 }
 
 impl<const UNIT: usize, const PAIRED: bool> WithSimd for ByTiles<'_, '_, UNIT, PAIRED> {
@@ -91,12 +91,12 @@ struct Blocks<'a, 'b, S, const UNIT: usize, const PAIRED: bool> {
     s: S,
     /// What a window sees, in the order of the weights; all of it is in the input.
     units: &'a [Unit],
-    of: &'a mut Pixels<'b, UNIT, PAIRED>,
+    of: &'a mut NchwcConv<'b, UNIT, PAIRED>,
 }
 
 impl<'a, 'b, S: Simd, const UNIT: usize, const PAIRED: bool> Blocks<'a, 'b, S, UNIT, PAIRED> {
     #[inline(always)]
-    fn new(s: S, units: &'a [Unit], of: &'a mut Pixels<'b, UNIT, PAIRED>) -> Self {
+    fn new(s: S, units: &'a [Unit], of: &'a mut NchwcConv<'b, UNIT, PAIRED>) -> Self {
         let end =
             units.iter().map(|unit| unit.at as usize + unit.count as usize).max().unwrap_or(0);
         assert!(reach([[of.rows - 1, of.x_row], [of.cols - 1, UNIT], [end, 1]]) <= of.x.len());
@@ -104,10 +104,12 @@ impl<'a, 'b, S: Simd, const UNIT: usize, const PAIRED: bool> Blocks<'a, 'b, S, U
     }
 }
 
-impl<S: Simd, const UNIT: usize, const PAIRED: bool> Ends<f32> for Blocks<'_, '_, S, UNIT, PAIRED> {
+impl<S: Simd, const UNIT: usize, const PAIRED: bool> TileEpilogue<f32>
+    for Blocks<'_, '_, S, UNIT, PAIRED>
+{
     #[inline(always)]
     fn fill(&mut self, row: usize, to: &mut Row<'_>) {
-        let Pixels { x, x_row, rows, cols, .. } = *self.of;
+        let NchwcConv { x, x_row, rows, cols, .. } = *self.of;
         assert!(row < rows * cols);
         let x = x[row / cols * x_row + row % cols * UNIT..].as_ptr();
         for unit in self.units {

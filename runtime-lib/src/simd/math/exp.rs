@@ -1,8 +1,11 @@
 //! The exponential function and its relatives.
 
-use super::{gate::LEAST, polynomial};
+use super::polynomial;
 use crate::simd::Simd;
 use core::f32::consts::LOG2_E;
+
+/// Below this, `x e^z` rounds to zero (up to an `x` of 1e28).
+pub(super) const LEAST: f32 = -170.0;
 
 // ln 2 in two parts. The first has 9 bits, so that n · LN2_HIGH is exact.
 const LN2_HIGH: f32 = 0.693_359_4;

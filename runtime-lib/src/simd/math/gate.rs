@@ -3,11 +3,8 @@
 //! At -∞ each is NaN, as the product is that defines it: `x` is infinite, and its factor zero. The
 //! limit 0 would hide that something has overflowed before.
 
-use super::exp::{exp, reduced, reduced_sum};
+use super::exp::{LEAST, exp, reduced, reduced_sum};
 use crate::simd::Simd;
-
-/// Below this, `x e^z` rounds to zero (up to an `x` of 1e28).
-pub(super) const LEAST: f32 = -170.0;
 
 /// `x / (1 + e^-z)`, by `e^-|z| = 2^n (1 + e)`. Where it is `gone`, that is zero.
 #[inline(always)]

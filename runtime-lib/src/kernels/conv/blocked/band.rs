@@ -2,11 +2,7 @@
 
 use super::super::axis::Axis;
 use super::super::{Conv, product};
-use super::BLOCK;
-use super::copy::{Alone, Columns, Copy, Nchwc, Rounded};
-use crate::microkernel::PAIRS;
 use crate::simd::bf16_pair::PAIR;
-use crate::simd::{dispatch, dispatch_pairs};
 use core::ops::Range;
 
 /// Elements of the input that leave room for weights in a second-level cache.
@@ -42,7 +38,7 @@ pub(super) struct Plane {
     pub w: Axis,
     /// Channels.
     channels: usize,
-    unit: Unit,
+    pub unit: Unit,
     /// How many elements of the input are best read at once.
     limit: usize,
 }
@@ -63,7 +59,7 @@ pub(super) struct Band {
     /// From a row that is read to the one behind it.
     pub pitch: usize,
     /// Whether the input is copied to scratch memory.
-    copied: bool,
+    pub copied: bool,
 }
 
 impl Plane {
@@ -227,28 +223,6 @@ impl Band {
             };
         }
         &taps[..count]
-    }
-
-    /// What the outputs of some rows from one on, and from a column on, read: the input from there on,
-    /// or a copy.
-    pub fn input<'x>(
-        &self,
-        plane: &Plane,
-        x: &'x [f32],
-        [row, rows, col]: [usize; 3],
-        scratch: &'x mut [f32],
-    ) -> &'x [f32] {
-        if !self.copied {
-            return x.get(row * self.row + col * plane.unit.to..).unwrap_or(&[]);
-        }
-        let copy = Copy { band: self, plane, x, at: [row, rows, col], to: &mut *scratch };
-        match plane.unit {
-            Unit { to: BLOCK, .. } => dispatch(copy.of(Nchwc)),
-            Unit { to: PAIRS, .. } => dispatch_pairs(copy.of(Rounded)),
-            Unit { from: PAIR, .. } => dispatch_pairs(copy.of(Columns)),
-            _ => dispatch(copy.of(Alone)),
-        }
-        scratch
     }
 }
 

@@ -3,7 +3,7 @@
 //! to one of pairs, and a convolution of half as many columns follows.
 
 use super::{Conv, Groups, LARGE, Plane, Unit, convolve};
-use crate::microkernel::Epilogue;
+use crate::microkernel::FusedActivation;
 use crate::simd::bf16_pair::PAIR;
 
 /// How many elements of scratch memory [`im2col_nchwc`] needs.
@@ -54,7 +54,7 @@ pub(crate) fn im2col_nchwc(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     let halves = Halves::of(geometry);
     let groups = Groups::of(&halves.conv(geometry), 1);

@@ -3,10 +3,10 @@
 
 use super::super::planes::Line;
 use super::BLOCK;
-use super::band::{Band, Plane};
+use super::band::{Band, Plane, Unit};
 use crate::microkernel::PAIRS;
 use crate::simd::bf16_pair::PAIR;
-use crate::simd::{self, Simd, WithSimd};
+use crate::simd::{self, Simd, WithSimd, dispatch, dispatch_pairs};
 
 /// What the outputs of some rows from one on, and from a column on, read.
 pub(super) struct Copy<'a> {
@@ -18,6 +18,30 @@ pub(super) struct Copy<'a> {
     pub at: [usize; 3],
     /// The copy.
     pub to: &'a mut [f32],
+}
+
+impl Band {
+    /// What the outputs of some rows from one on, and from a column on, read: the input from there on,
+    /// or a copy.
+    pub fn input<'x>(
+        &self,
+        plane: &Plane,
+        x: &'x [f32],
+        [row, rows, col]: [usize; 3],
+        scratch: &'x mut [f32],
+    ) -> &'x [f32] {
+        if !self.copied {
+            return x.get(row * self.row + col * plane.unit.to..).unwrap_or(&[]);
+        }
+        let copy = Copy { band: self, plane, x, at: [row, rows, col], to: &mut *scratch };
+        match plane.unit {
+            Unit { to: BLOCK, .. } => dispatch(copy.of(Nchwc)),
+            Unit { to: PAIRS, .. } => dispatch_pairs(copy.of(Rounded)),
+            Unit { from: PAIR, .. } => dispatch_pairs(copy.of(Columns)),
+            _ => dispatch(copy.of(Alone)),
+        }
+        scratch
+    }
 }
 
 impl<'a> Copy<'a> {

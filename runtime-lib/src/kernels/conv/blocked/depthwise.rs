@@ -6,7 +6,7 @@ use crate::Number;
 use crate::arena::Aligned;
 use crate::kernels::conv::Conv;
 use crate::loops::epilogue::Activation;
-use crate::microkernel::{BLOCK, Depthwise, Epilogue};
+use crate::microkernel::{BLOCK, Depthwise, FusedActivation};
 use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::threads::{self, By, Share};
 use core::ops::Range;
@@ -33,7 +33,7 @@ pub fn depthwise_nchwc(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    Epilogue::within_all(f, y, |y, f| depthwise([x, w], [bias, add], y, &geometry, f));
+    FusedActivation::within_all(f, y, |y, f| depthwise([x, w], [bias, add], y, &geometry, f));
 }
 
 #[inline(never)]
@@ -42,7 +42,7 @@ fn depthwise(
     [bias, add]: [Option<&[f32]>; 2],
     y: &mut [f32],
     geometry: &Conv<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     let axes = Axis::last_two(geometry);
     let blocks = geometry.groups.div_ceil(BLOCK);

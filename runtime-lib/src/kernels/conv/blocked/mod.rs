@@ -23,7 +23,7 @@ mod winograd;
 use super::{Conv, product};
 use crate::Number;
 use crate::loops::epilogue::Activation;
-use crate::microkernel::{BLOCK, Epilogue, MAX_TAPS, Pixels};
+use crate::microkernel::{BLOCK, FusedActivation, MAX_TAPS, NchwcConv};
 use crate::simd::bf16_pair::PAIR;
 use crate::threads::{self, By, Piece, Scratch, Share};
 use band::{Band, LARGE, Plane, Unit};
@@ -124,7 +124,7 @@ pub fn conv_nchwc(
     f: Activation,
 ) {
     let compute = |y: &mut [_], f| accumulate_nchwc([x, w], [bias, add], y, scratch, &geometry, f);
-    Epilogue::within_all(f, y, compute);
+    FusedActivation::within_all(f, y, compute);
 }
 
 /// The same in the hands of a kernel.
@@ -135,7 +135,7 @@ pub(crate) fn accumulate_nchwc(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     nchwc(of, addends, y, scratch, &Groups::of(geometry, 1), f);
 }
@@ -157,7 +157,7 @@ pub fn grouped_conv_nchwc(
     f: Activation,
 ) {
     let groups = Groups::of(&geometry, shuffled);
-    Epilogue::within_all(f, y, |y, f| nchwc([x, w], [bias, add], y, scratch, &groups, f));
+    FusedActivation::within_all(f, y, |y, f| nchwc([x, w], [bias, add], y, scratch, &groups, f));
 }
 
 #[inline(never)]
@@ -167,7 +167,7 @@ fn nchwc(
     y: &mut [f32],
     scratch: &mut [f32],
     groups: &Groups<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     convolve::<BLOCK, false>(of, addends, y, scratch, groups, f);
 }
@@ -187,7 +187,7 @@ pub fn conv_nchw_to_nchwc(
 ) {
     let compute =
         |y: &mut [_], f| accumulate_nchw_to_nchwc([x, w], [bias, add], y, scratch, &geometry, f);
-    Epilogue::within_all(f, y, compute);
+    FusedActivation::within_all(f, y, compute);
 }
 
 /// The same in the hands of a kernel.
@@ -198,7 +198,7 @@ pub(crate) fn accumulate_nchw_to_nchwc(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     convolve::<1, false>(of, addends, y, scratch, &Groups::of(geometry, 1), f);
 }
@@ -209,7 +209,7 @@ fn convolve<const UNIT: usize, const PAIRED: bool>(
     y: &mut [f32],
     scratch: &mut [f32],
     groups: &Groups<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     let geometry = &groups.geometry;
     let [channels, filters] =
@@ -253,7 +253,7 @@ struct Image<'a, const UNIT: usize, const PAIRED: bool> {
     add: &'a [f32],
     groups: &'a Groups<'a>,
     taps: &'a [usize],
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 }
 
 impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
@@ -267,7 +267,7 @@ impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
             let x = band.input(plane, self.x, [row, rows, col], scratch);
             self.groups.parts(blocks.start, blocks.len(), |part| {
                 let block = blocks.start + part.block;
-                Pixels::<UNIT, PAIRED> {
+                NchwcConv::<UNIT, PAIRED> {
                     x,
                     x_block: band.block,
                     x_row: band.row,

@@ -2,7 +2,7 @@
 //! such: channels of the input are rounded to pairs, and a convolution of half as many pairs follows.
 
 use super::{BLOCK, Conv, Groups, LARGE, Plane, Unit, convolve};
-use crate::microkernel::{Epilogue, PAIRS};
+use crate::microkernel::{FusedActivation, PAIRS};
 use crate::simd::bf16_pair::PAIR;
 
 /// How many elements of scratch memory [`bf16_nchwc`] needs.
@@ -25,7 +25,7 @@ pub(crate) fn bf16_nchwc(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     let groups = Groups::of(&of_pairs(geometry), 1);
     convolve::<PAIRS, true>(of, addends, y, scratch, &groups, f);

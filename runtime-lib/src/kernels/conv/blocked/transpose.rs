@@ -9,7 +9,7 @@ use super::band::{Band, LARGE, Plane, Unit};
 use super::depthwise::Slide;
 use super::{BLOCK, MAX_TAPS, product};
 use crate::kernels::conv::ConvTranspose;
-use crate::microkernel::{Pixels, Span};
+use crate::microkernel::{NchwcConv, Span};
 use crate::threads::{self, Scratch, Share};
 
 /// Whether there are kernels of this file for a window along an axis: no element of the output lies
@@ -99,7 +99,7 @@ pub fn conv_transpose_nchwc(
                     let (own, rest) = w.split_at(to / block * depth);
                     w = rest;
                     phase.each(channels, scratch, x, |part| {
-                        Pixels::<BLOCK> {
+                        NchwcConv::<BLOCK> {
                             x: part.x,
                             x_block: part.band.block,
                             x_row: part.band.row,

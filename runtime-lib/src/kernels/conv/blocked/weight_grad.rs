@@ -2,7 +2,7 @@
 
 use super::band::{Band, LARGE, Plane, SMALL, Unit};
 use super::{BLOCK, Conv, MAX_TAPS, product};
-use crate::microkernel::{DepthwiseWeights, Weights};
+use crate::microkernel::{DepthwiseWeightGrad, NchwcWeightGrad};
 use crate::threads::{self, Scratch};
 
 /// How many elements of scratch memory [`conv_weight_grad_nchwc`] wants to be fastest.
@@ -90,7 +90,7 @@ fn add_image(
     let [height, width] = plane.out();
     let dy_block = height * width * BLOCK;
     for [row, rows, col, cols] in plane.places(band, plane.all()) {
-        Weights {
+        NchwcWeightGrad {
             x: band.input(plane, x, [row, rows, col], scratch),
             x_block: band.block,
             x_row: band.row,
@@ -159,7 +159,7 @@ fn add_block(
 ) {
     let [_, width] = plane.out();
     for [row, rows, col, cols] in plane.places(band, plane.all()) {
-        DepthwiseWeights {
+        DepthwiseWeightGrad {
             x: band.input(plane, x, [row, rows, col], scratch),
             x_row: band.row,
             taps,

@@ -6,7 +6,7 @@ mod narrow;
 use super::planes::Planes;
 use super::{ALIGN, Channels, Limits, Multiplier, Requantize, quad, scale_each, split_aligned};
 use crate::kernels::conv::Conv;
-use crate::microkernel::int8_tile::{Block, End, Left, PANEL_ROWS};
+use crate::microkernel::int8_tile::{Int8Block, Int8Epilogue, LeftOperand, PANEL_ROWS};
 use crate::simd::Simd;
 use crate::simd::int8::{
     Byte, Bytes, MAX_BYTES, MAX_SUMS, Quads, Vector, WithBytes, dispatch_bytes,
@@ -248,7 +248,7 @@ impl Image<'_> {
             let (panel, i) = (filter / PANEL_ROWS * PANEL_ROWS, filter % PANEL_ROWS);
             let height = PANEL_ROWS.min(self.filters - panel);
             let weights = &self.w[panel * 4 * starts.len() + i * 4..];
-            let row = RowEnd { ends: self.ends, limits };
+            let row = RowEpilogue { ends: self.ends, limits };
             for j in (0..columns).step_by(4 * S::LANES) {
                 let mut sums = [row.start(s, filter); 4];
                 for (q, starts) in starts.iter().enumerate() {
@@ -276,7 +276,7 @@ impl Image<'_> {
         let columns = self.planes.columns();
         let (starts, _) = self.starts.as_chunks::<4>();
         let (pitch, width) = self.planes.lines();
-        let row = RowEnd { ends: self.ends, limits };
+        let row = RowEpilogue { ends: self.ends, limits };
         let mut end = Lines { row, to, pitch, width, columns };
         let mut j = 0;
         while j < columns {
@@ -293,10 +293,10 @@ impl Image<'_> {
                     }
                 }
             }
-            let block = Block {
+            let block = Int8Block {
                 m: self.filters,
                 quads: starts.len(),
-                left: Left::Panels(self.w),
+                left: LeftOperand::Panels(self.w),
                 right: panel,
                 width,
                 first: j,
@@ -326,12 +326,12 @@ impl Image<'_> {
 }
 
 /// What becomes of the sums of rows, each a channel.
-struct RowEnd<'a, S: Bytes> {
+struct RowEpilogue<'a, S: Bytes> {
     ends: Channels<'a>,
     limits: Limits<S>,
 }
 
-impl<S: Bytes> RowEnd<'_, S> {
+impl<S: Bytes> RowEpilogue<'_, S> {
     #[inline(always)]
     fn start(&self, s: S, i: usize) -> Vector<S> {
         s.level().splat_i32(self.ends.bias[i])
@@ -375,14 +375,14 @@ fn scale<S: Bytes, const V: usize>(s: S, sums: &mut [Vector<S>; V], factor: f32)
 
 /// Stores rows of sums as lines of the output.
 struct Lines<'a, S: Bytes> {
-    row: RowEnd<'a, S>,
+    row: RowEpilogue<'a, S>,
     to: Plane<'a>,
     pitch: usize,
     width: usize,
     columns: usize,
 }
 
-impl<S: Bytes> End<S> for Lines<'_, S> {
+impl<S: Bytes> Int8Epilogue<S> for Lines<'_, S> {
     #[inline(always)]
     fn start(&self, s: S, i: usize, _: usize) -> Vector<S> {
         self.row.start(s, i)

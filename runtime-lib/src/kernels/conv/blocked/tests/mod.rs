@@ -4,7 +4,7 @@ mod tiles;
 
 use super::*;
 use crate::kernels::blocked::{Channels, block, unblock};
-use crate::kernels::conv::{Weights, conv};
+use crate::kernels::conv::{WeightLayout, conv};
 use crate::kernels::matmul::tests::numbers;
 use crate::simd::each_level;
 use std::panic::catch_unwind;
@@ -163,7 +163,7 @@ impl Over {
             strides: &self.strides,
             dilations: &self.dilations,
             pads: &self.pads,
-            weights: Weights::Packed,
+            weights: WeightLayout::Packed,
         };
         then(geometry);
     }
@@ -491,7 +491,7 @@ fn images_that_reach_out_of_memory_are_refused() {
         strides: &[1, 1],
         dilations: &[1, 1],
         pads: &[0, 0],
-        weights: Weights::Plain,
+        weights: WeightLayout::Plain,
     };
     each_level(|level| {
         // Three such steps are two, as numbers go round, and so much of all numbers is nothing.

@@ -18,7 +18,7 @@ const WINOGRAD_APART: Way = Way {
 const TILES_OF_TWO: Way = Way {
     unit: BLOCK,
     run: |x, w, bias, add, y, scratch, geometry, f| {
-        Epilogue::within_all(f, y, |y, f| {
+        FusedActivation::within_all(f, y, |y, f| {
             sums_of_tiles([x, w], [bias, add], y, scratch, &geometry, f);
         });
     },

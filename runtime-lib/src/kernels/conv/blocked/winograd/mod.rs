@@ -23,7 +23,7 @@ mod weights;
 use super::product;
 use crate::kernels::conv::Conv;
 use crate::loops::epilogue::Activation;
-use crate::microkernel::{BLOCK, Epilogue, PAIRS, Tiling, Transforms};
+use crate::microkernel::{BLOCK, FusedActivation, PAIRS, Tiling, Transforms};
 use crate::threads::{By, MACS_PER_ELEMENT, Scratch, Share};
 use cost::FAR;
 pub use cost::{Reading, winograd_pays_in_pairs, winograd_pays_packed_now, winograd_tile};
@@ -184,7 +184,9 @@ pub fn winograd_nchwc(
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    Epilogue::within_all(f, y, |y, f| winograd([x, w], [bias, add], y, scratch, &geometry, f));
+    FusedActivation::within_all(f, y, |y, f| {
+        winograd([x, w], [bias, add], y, scratch, &geometry, f)
+    });
 }
 
 #[inline(never)]
@@ -194,7 +196,7 @@ fn winograd(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     match Tile::of(geometry) {
         Some(tile @ Tile::TwoApart) => {
@@ -213,7 +215,7 @@ pub(crate) fn sums_of_tiles(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     let tiles = Tiles::of(geometry, Tile::Two, BLOCK);
     tiles.convolve::<2, 4, false>(of, addends, y, scratch, f);
@@ -228,7 +230,7 @@ pub(crate) fn pairs_of_tiles(
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
-    f: Epilogue<f32>,
+    f: FusedActivation<f32>,
 ) {
     let tiles = Tiles::of(geometry, Tile::Two, PAIRS);
     tiles.convolve::<2, 4, true>(of, addends, y, scratch, f);
@@ -242,7 +244,7 @@ impl Tiles {
         [bias, add]: [Option<&[f32]>; 2],
         y: &mut [f32],
         scratch: &mut [f32],
-        f: Epilogue<f32>,
+        f: FusedActivation<f32>,
     ) where
         Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
     {
@@ -290,7 +292,7 @@ impl Tiles {
         addends: [&[f32]; 2],
         mut y: Share<'_, f32>,
         scratch: &mut [f32],
-        f: Epilogue<f32>,
+        f: FusedActivation<f32>,
     ) where
         Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
     {

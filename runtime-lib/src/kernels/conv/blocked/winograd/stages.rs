@@ -3,8 +3,8 @@
 use super::{Rows, Tiles};
 use crate::kernels::conv::product;
 use crate::microkernel::{
-    BLOCK, Epilogue, PAIRS, Pixels, Span, Tiling, Transforms, WinogradInput, WinogradOutput,
-    WinogradProducts,
+    BLOCK, FusedActivation, NchwcConv, PAIRS, Span, Tiling, Transforms, WinogradInput,
+    WinogradOutput, WinogradProducts,
 };
 use crate::threads::{self, By, MACS_PER_ELEMENT, Scratch, Share};
 
@@ -62,7 +62,7 @@ where
         addends: [&[f32]; 2],
         y: &mut Share<'_, f32>,
         [of_row, scratch]: [&mut [f32]; 2],
-        f: Epilogue<f32>,
+        f: FusedActivation<f32>,
     ) {
         let (numbers, sums) = scratch.split_at_mut(self.tiles.blocks * self.before.block);
         self.transform(x, numbers, of_row);
@@ -165,7 +165,7 @@ where
     ) {
         let Part { tiles, count, before, after, .. } = *self;
         let layer = after.number;
-        Pixels::<UNIT, IN_PAIRS> {
+        NchwcConv::<UNIT, IN_PAIRS> {
             x,
             x_block: before.block,
             x_row: 0,
@@ -194,7 +194,7 @@ where
         sums: &[f32],
         addends: [&[f32]; 2],
         y: &mut Share<'_, f32>,
-        f: Epilogue<f32>,
+        f: FusedActivation<f32>,
     ) {
         let Part { tiles, rows, .. } = *self;
         let images = rows.first / tiles.down..(rows.first + rows.count).div_ceil(tiles.down);
@@ -215,7 +215,7 @@ where
         [bias, add]: [&[f32]; 2],
         plane: usize,
         y: &mut [f32],
-        f: Epilogue<f32>,
+        f: FusedActivation<f32>,
     ) {
         let Part { tiles, rows, after, .. } = *self;
         let row = TILE * tiles.out[1] * BLOCK;
