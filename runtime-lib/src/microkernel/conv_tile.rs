@@ -1,12 +1,11 @@
 //! The inner loops of a convolution whose channels stand in blocks: a tile of a few pixels and one
 //! or two blocks of output channels is held in registers while taps and input channels run.
 
-use super::conv_layout::{BLOCK, MAX_TILE, PAIRS, Span};
+use super::conv_layout::{BLOCK, MAX_TILE, Span};
 use super::overlap::Overlap;
 use super::prefetch_schedule::{PrefetchSchedule, WeightStream};
 pub(super) use super::widths::{next, widths};
 use crate::loops::bounds::reach;
-use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, Simd, WithSimd, dispatch, dispatch_pairs};
 use crate::threads::Share;
 

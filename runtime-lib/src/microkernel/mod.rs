@@ -42,7 +42,7 @@ pub(crate) use conv_tile::NchwcConv;
 pub(crate) use conv_weight_grad::NchwcWeightGrad;
 pub(crate) use depthwise::Depthwise;
 pub(crate) use depthwise_weight_grad::DepthwiseWeightGrad;
-pub(crate) use end::{Addend, Target};
+pub(crate) use epilogue::{Addend, Target};
 pub(crate) use fused_activation::FusedActivation;
 pub(crate) use gemm::{Product, block_depth, scratch, wide_scratch};
 pub(crate) use gemm_elem::GemmElem;

@@ -1,7 +1,10 @@
 //! Transforms of real lines by complex transforms of half the length: the even-indexed elements are
 //! the real parts, the odd-indexed ones the imaginary parts.
 
-use super::{stages::Pair, table::Roots, times};
+use super::{
+    stages::{Pair, Roots},
+    times,
+};
 use crate::Float;
 
 /// Computes the first half of the transforms `y` of real lines from the transforms of their

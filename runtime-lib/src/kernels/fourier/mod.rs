@@ -215,7 +215,7 @@ fn transform<'w, W: Float<Wide = W>>(
 }
 
 /// Multiplies each line element by element with one line.
-fn multiply<W: Float>(x: &mut Pair<'_, W>, by: table::Roots<'_, W>, lanes: usize) {
+fn multiply<W: Float>(x: &mut Pair<'_, W>, by: stages::Roots<'_, W>, lanes: usize) {
     let rows = x.re.chunks_exact_mut(lanes).zip(x.im.chunks_exact_mut(lanes));
     for ((re, im), by) in rows.zip(by.re.iter().zip(by.im)) {
         for (re, im) in re.iter_mut().zip(im) {

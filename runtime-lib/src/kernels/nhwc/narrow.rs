@@ -1,7 +1,7 @@
 //! The convolutions where no vectors are: each sum in a register of its own.
 
 use super::operands::{ConvOperands, DepthwiseOperands};
-use super::{BLOCK, QUAD, conv, depthwise, pixel_len};
+use super::{BLOCK, QUAD, depthwise, pixel_len};
 use crate::kernels::quantized::{Channels, Requantize};
 use crate::simd::int8::{
     CHANNELS, COLUMNS, Factors, Quad, Quads, Tap, Taps, add_products, scale, scale_pixels, set,

@@ -1,7 +1,7 @@
 //! The operands of the normalizations of rows and of their gradients.
 
-use crate::Float;
 use crate::loops::geometry::Axis;
+use crate::{Float, Number};
 
 /// The operands of a normalization of rows; `CENTERED` subtracts the mean.
 pub(super) struct Layer<'a, T, const CENTERED: bool> {

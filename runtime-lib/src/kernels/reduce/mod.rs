@@ -14,7 +14,6 @@ use crate::loops::fold::{
     All, Any, Fold, L1, L2, LogSum, LogSumExp, Max, Mean, Min, Prod, Sum, SumSquare, reduce,
 };
 use crate::loops::geometry::Reduction;
-use crate::{Float, Number};
 
 /// `y = Σ |x|`.
 pub fn reduce_l1<T: Reduce>(x: &[T], y: &mut [T], geometry: Reduction<'_>) {
@@ -129,6 +128,7 @@ mod fast {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Number;
     use core::array::from_fn;
 
     /// A tensor of three axes, some of them reduced.

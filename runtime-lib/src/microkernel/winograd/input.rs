@@ -3,7 +3,7 @@
 use super::transforms::load_row;
 use super::{Tiling, Transforms};
 use crate::loops::bounds::reach;
-use crate::microkernel::conv_tile::{BLOCK, PAIRS};
+use crate::microkernel::conv_layout::{BLOCK, PAIRS};
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
 

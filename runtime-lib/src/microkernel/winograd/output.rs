@@ -2,7 +2,8 @@
 
 use super::{Tiling, Transforms};
 use crate::loops::bounds::reach;
-use crate::microkernel::conv_tile::{BLOCK, bound};
+use crate::microkernel::conv_layout::BLOCK;
+use crate::microkernel::conv_tile::bound;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// The sums of a row of tiles of one block of channels, and the outputs that become of them.

@@ -1,6 +1,6 @@
 //! Products of tiles that stay where their numbers are.
 
-use crate::microkernel::conv_tile::BLOCK;
+use crate::microkernel::conv_layout::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// Numbers of a tile that are multiplied together.

@@ -2,6 +2,7 @@
 
 use super::super::axis::Axis;
 use super::super::{Conv, product};
+use super::BLOCK;
 use crate::simd::bf16_pair::PAIR;
 use core::ops::Range;
 
