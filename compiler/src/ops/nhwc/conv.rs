@@ -100,10 +100,10 @@ macro_rules! convolves {
     };
 }
 
-static CONV: Convolves = convolves!(conv);
-static DEPTHWISE: Convolves = convolves!(depthwise);
+static CONV: Convolves = convolves!(int8_conv_nhwc);
+static DEPTHWISE: Convolves = convolves!(int8_depthwise_nhwc);
 static CONV_ADD: Kernel<(Conv, Requantize, Blend, Requantize)> = kernel!(U8_ONLY T,
-    nhwc::conv_add, |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3),
+    nhwc::int8_conv_add_nhwc, |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3),
         a.optional(4), a.input(5), a.output(0), a.output(1), a.output(2), p.0, p.1, p.2, p.3));
 
 /// The weights of a convolution, in the order of its kernel. A piece is some blocks of filters.

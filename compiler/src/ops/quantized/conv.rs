@@ -50,11 +50,15 @@ macro_rules! quantized_conv {
 }
 
 /// Those of packed weights.
-static PACKED: &Kernels =
-    &[(DType::I8, quantized_conv!(conv, i8)), (DType::U8, quantized_conv!(conv, u8))];
+static PACKED: &Kernels = &[
+    (DType::I8, quantized_conv!(int8_conv_nchw, i8)),
+    (DType::U8, quantized_conv!(int8_conv_nchw, u8)),
+];
 /// Those that are small.
-static SMALL: &Kernels =
-    &[(DType::I8, quantized_conv!(small_conv, i8)), (DType::U8, quantized_conv!(small_conv, u8))];
+static SMALL: &Kernels = &[
+    (DType::I8, quantized_conv!(small_int8_conv_nchw, i8)),
+    (DType::U8, quantized_conv!(small_int8_conv_nchw, u8)),
+];
 
 /// The most axes of an image.
 pub const MOST_AXES: usize = 3;

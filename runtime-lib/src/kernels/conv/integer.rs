@@ -1,4 +1,6 @@
-//! Convolutions of bytes: `ConvInteger` and `QLinearConv`.
+//! Reference kernels of `ConvInteger` and `QLinearConv`, for every shape and element type. Where
+//! passes see that it fits, [`quantized`](crate::kernels::quantized) (NCHW) and
+//! [`nhwc`](crate::kernels::nhwc) have faster ones.
 
 use crate::kernels::conv::Conv;
 use crate::kernels::matmul::i16_dot::{Rows, each_sum, requantized, widened, zero_point};

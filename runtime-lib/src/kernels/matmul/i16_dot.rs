@@ -6,7 +6,7 @@
 //! for sums of 16-bit products apply. The sums wrap around in `i32`.
 
 use crate::Integer;
-use crate::kernels::quantized::scaled;
+use crate::simd::int8::scaled;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// Rows of numbers, one after the other.

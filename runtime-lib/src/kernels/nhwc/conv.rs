@@ -1,4 +1,4 @@
-//! Convolutions of all channels with all: for each panel of filters, a few pixels at a time.
+//! Int8 convolutions of NHWC images, of all channels with all: for each panel of filters, a few pixels at a time.
 
 use super::operands::ConvOperands;
 #[cfg(target_arch = "x86_64")]
@@ -64,7 +64,7 @@ pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>
 /// addends `x_zero` times the sum of the weights is taken away already.
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "each operand on its own")]
-pub fn conv(
+pub fn int8_conv_nhwc(
     x: &[u8],
     w: &[i8],
     bias: &[i32],
@@ -87,7 +87,7 @@ const NEAR: usize = 256 << 10;
 /// which become those that [`add`](crate::kernels::quantized::add) makes of both.
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "each operand on its own")]
-pub fn conv_add(
+pub fn int8_conv_add_nhwc(
     x: &[u8],
     w: &[i8],
     bias: &[i32],
@@ -184,7 +184,7 @@ impl WithBytes for Part<'_> {
     fn run<S: Bytes>(self, s: S) {
         let Part { of, first, y, scratch } = self;
         if S::IS_SCALAR {
-            return of.narrow(first, y, scratch);
+            return of.run_scalar(first, y, scratch);
         }
         #[cfg(target_arch = "x86_64")]
         if S::TILES && of.has_tiles(y) {

@@ -1,5 +1,5 @@
-//! Convolutions of each channel by itself: four elements of a column of the kernel are multiplied
-//! at once, for as many channels as four vectors of sums hold.
+//! Int8 depthwise convolutions of NHWC images: four elements of a column of the kernel are
+//! multiplied at once, for as many channels as four vectors of accumulators hold.
 
 use super::band::Band;
 use super::operands::DepthwiseOperands;
@@ -10,7 +10,7 @@ use crate::kernels::quantized::{Channels, Limits, Requantize, Steady, split_alig
 use crate::microkernel::int8_depthwise::{Lanes, SHARED};
 use crate::simd::Simd;
 use crate::simd::int8::{
-    Byte, Bytes, MAX_BYTES, TAP_BYTES, Vector, WithBytes, dispatch_bytes, is_narrow,
+    Byte, Bytes, MAX_BYTES, TAP_BYTES, Vector, WithBytes, dispatch_bytes, is_scalar,
 };
 use crate::threads::{self, Scratch};
 
@@ -35,11 +35,11 @@ pub const fn depthwise_starts(geometry: &Conv<'_>) -> usize {
 pub const fn depthwise_scratch(geometry: &Conv<'_>) -> usize {
     let pixel = pixel_len(geometry.groups);
     let windows = Windows::of(geometry, pixel);
-    let narrow = windows.copy_len() + windows.runs() * windows.run_taps() * TAP_BYTES;
+    let scalar = windows.copy_len() + windows.runs() * windows.run_taps() * TAP_BYTES;
     let most = if pixel < BLOCK { pixel } else { BLOCK };
     let few = if pixel.is_multiple_of(BLOCK) { 0 } else { quads(geometry) * QUAD * BLOCK };
     let wide = Band::of(&windows, most).len(most) + few;
-    if narrow < wide { wide + 2 * MAX_BYTES } else { narrow + 2 * MAX_BYTES }
+    if scalar < wide { wide + 2 * MAX_BYTES } else { scalar + 2 * MAX_BYTES }
 }
 
 /// How many bytes [`pack_depthwise_weights`] writes.
@@ -95,7 +95,7 @@ pub fn pack_depthwise_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry:
 /// is taken away already.
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "each operand on its own")]
-pub fn depthwise(
+pub fn int8_depthwise_nhwc(
     x: &[u8],
     w: &[i8],
     bias: &[i32],
@@ -113,20 +113,20 @@ pub fn depthwise(
     if y.is_empty() {
         return;
     }
-    let narrow = is_narrow();
+    let is_scalar = is_scalar();
     let band = Band::of(&windows, pixel.min(BLOCK));
     // What fills up a quad is multiplied with zeros.
     starts.fill(0);
     each_tap(windows.kernel(), |tap, at| {
-        starts[at] = if narrow { windows.tap(tap) } else { band.tap(tap) } as u32;
+        starts[at] = if is_scalar { windows.tap(tap) } else { band.tap(tap) } as u32;
     });
     let (starts, _) = starts.as_chunks();
-    let (copy, scratch) = split_aligned(scratch, if narrow { windows.copy_len() } else { 0 });
+    let (copy, scratch) = split_aligned(scratch, if is_scalar { windows.copy_len() } else { 0 });
     let scratch = Scratch::new(scratch);
     for (i, y) in y.chunks_exact_mut(windows.places() * pixel).enumerate() {
         let image = &x[i * image..][..image];
         let all = DepthwiseOperands {
-            x: if narrow { windows.seen(image, to.x_zero as u8, copy) } else { image },
+            x: if is_scalar { windows.seen(image, to.x_zero as u8, copy) } else { image },
             w: i8::bits(w),
             starts,
             channels: Channels::new(bias, factor, offset),
@@ -135,7 +135,7 @@ pub fn depthwise(
             to,
         };
         let cost = y.len() * starts.len() / (threads::MACS_PER_ELEMENT / 4);
-        let unit = if narrow { pixel } else { windows.columns() * pixel };
+        let unit = if is_scalar { pixel } else { windows.columns() * pixel };
         threads::share(y, unit, cost, |first, y| {
             scratch.with(|scratch| dispatch_bytes(Part { of: &all, first, y, scratch }));
         });
@@ -155,7 +155,7 @@ impl WithBytes for Part<'_> {
     fn run<S: Bytes>(self, s: S) {
         let Part { of, first, y, scratch } = self;
         if S::IS_SCALAR {
-            return of.narrow(first, y, scratch);
+            return of.run_scalar(first, y, scratch);
         }
         let most = of.pixel.min(BLOCK);
         let band = &Band::of(&of.windows, most);

@@ -11,19 +11,21 @@ mod band;
 mod conv;
 mod depthwise;
 mod moves;
-mod narrow;
 mod operands;
 mod pool;
+mod scalar;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod windows;
 
-pub use conv::{conv, conv_add, conv_scratch, conv_starts, pack_weights, packed_weights_len};
+pub use conv::{
+    conv_scratch, conv_starts, int8_conv_add_nhwc, int8_conv_nhwc, pack_weights, packed_weights_len,
+};
 pub use depthwise::{
-    depthwise, depthwise_order, depthwise_scratch, depthwise_starts, pack_depthwise_weights,
-    packed_depthwise_weights_len,
+    depthwise_order, depthwise_scratch, depthwise_starts, int8_depthwise_nhwc,
+    pack_depthwise_weights, packed_depthwise_weights_len,
 };
 pub use moves::{from_channels_first, to_channels_first};
 pub use pool::{average_pool, max_pool};

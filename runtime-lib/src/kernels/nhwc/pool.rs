@@ -7,7 +7,7 @@ use crate::kernels::quantized::{Requantize, requantized};
 use crate::loops::window::Taps;
 use crate::simd::HAS_VECTORS;
 use crate::simd::Simd;
-use crate::simd::int8::{Bytes, Vector, WithBytes, dispatch_bytes, is_narrow};
+use crate::simd::int8::{Bytes, Vector, WithBytes, dispatch_bytes, is_scalar};
 use crate::threads;
 use core::array::from_fn;
 use core::ops::Range;
@@ -31,7 +31,7 @@ pub fn average_pool(
 /// The largest byte of each window. There is a plane of `geometry` for each image.
 #[inline(never)]
 pub fn max_pool(x: &[u8], y: &mut [u8], geometry: Pool<'_>) {
-    if is_narrow() {
+    if is_scalar() {
         share(x, y, geometry, Largest);
     } else {
         share(x, y, geometry, LargestVector);

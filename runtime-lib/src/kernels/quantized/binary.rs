@@ -128,7 +128,7 @@ impl Operand<'_> {
 impl<const PRODUCT: bool> Binary<'_, PRODUCT> {
     /// One byte after the other.
     #[inline(never)]
-    fn narrow(self) {
+    fn run_scalar(self) {
         let [a, b] = self.operands;
         for (i, y) in self.y.iter_mut().enumerate() {
             *y = self.of.byte(a.byte(i), b.byte(i)) ^ self.flip;
@@ -140,7 +140,7 @@ impl<const PRODUCT: bool> WithBytes for Binary<'_, PRODUCT> {
     #[inline(always)]
     fn run<S: Bytes>(self, s: S) {
         if S::IS_SCALAR {
-            return self.narrow();
+            return self.run_scalar();
         }
         let flip = s.level().splat_i32(super::quad(self.flip));
         let [a, b] = self.operands;

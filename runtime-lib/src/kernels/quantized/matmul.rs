@@ -187,7 +187,7 @@ trait Results {
 impl<R: Results> Work<'_, R> {
     /// Where no vectors are: four columns at a time.
     #[inline(always)]
-    fn narrow(mut self) {
+    fn run_scalar(mut self) {
         let Multiply { x, flip, w, geometry } = self.product;
         let Product { m, n, k } = geometry;
         let (weights, _) = w.as_chunks::<4>();
@@ -214,7 +214,7 @@ impl<R: Results> WithBytes for Work<'_, R> {
     #[inline(always)]
     fn run<S: Bytes>(mut self, s: S) {
         if S::IS_SCALAR {
-            return self.narrow();
+            return self.run_scalar();
         }
         let Multiply { x, flip, w, geometry } = self.product;
         let Product { m, n, k } = geometry;

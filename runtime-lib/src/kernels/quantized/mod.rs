@@ -15,7 +15,6 @@ mod divisor;
 mod matmul;
 mod planes;
 mod pool;
-mod scaled;
 mod small;
 mod table;
 #[cfg(all(test, feature = "std"))]
@@ -23,19 +22,19 @@ mod tests;
 
 pub(crate) use binary::add_to;
 pub use binary::{Blend, add, mul, sum_factors};
-pub use conv::{conv, conv_scratch, conv_starts, pack_weights, packed_weights_len};
+pub use conv::{conv_scratch, conv_starts, int8_conv_nchw, pack_weights, packed_weights_len};
 pub use matmul::{
     MOST_ROWS, Product, dynamic_matmul, matmul, matmul_scratch, pack_columns, packed_columns_depth,
     packed_columns_len,
 };
 pub(crate) use pool::requantized;
 pub use pool::{average_pool, small_means};
-pub(crate) use scaled::{Multiplier, scaled};
-pub use small::small_conv;
+pub use small::small_int8_conv_nchw;
 pub use table::table;
 
 use crate::Float;
 use crate::simd::int8::{Bounds, Bytes, Ends, MAX_SUMS, Vector, are_steady, near_bytes};
+pub(crate) use crate::simd::int8::{Multiplier, scaled};
 use crate::simd::{HAS_VECTORS, Simd};
 
 /// How sums become bytes.

@@ -11,7 +11,7 @@ use crate::simd::int8::{Byte, dot};
 /// of a window of one channel, and of all channels.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "each operand on its own")]
-pub fn small_conv<X: Byte, Y: Byte>(
+pub fn small_int8_conv_nchw<X: Byte, Y: Byte>(
     x: &[X],
     w: &[i8],
     bias: &[i32],

@@ -50,7 +50,7 @@ fn small<X: Byte, Y: Byte>(
     let taps = geometry.window().taps();
     let (mut at, mut window) = (vec![7; taps], vec![9; geometry.groups * geometry.channels * taps]);
     let mut y = vec![Y::ZERO; len];
-    small_conv(x, w, start, factor, offset, &mut y, &mut at, &mut window, geometry, to);
+    small_int8_conv_nchw(x, w, start, factor, offset, &mut y, &mut at, &mut window, geometry, to);
     y
 }
 
@@ -73,7 +73,7 @@ fn check_conv<X: Byte, Y: Byte>(conv_: &Conv<'_>, seed: usize) {
     pack_weights(&w, &mut packed, conv_);
     let mut y: Vec<Y> = vec![Y::ZERO; batch * all * places];
     let (mut at, mut scratch) = (vec![7; conv_starts(conv_)], vec![9; conv_scratch(conv_)]);
-    conv(&x, &packed, &start, &factor, offset, &mut y, &mut at, &mut scratch, *conv_, to);
+    int8_conv_nchw(&x, &packed, &start, &factor, offset, &mut y, &mut at, &mut scratch, *conv_, to);
     let small = small::<X, Y>((&x, &w), (&start, &factor, offset), y.len(), *conv_, to);
     assert!(y == small, "{conv_:?} {seed}");
     for (at, y) in y.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! What sums become in a processor's ordinary registers: bytes. Cortex-M with instructions for signals
 //! multiplies, rounds and caps in one each.
 
+use super::multiplier::{Multiplier, scaled};
 use super::{CHANNELS, COLUMNS};
-use crate::kernels::quantized::{Multiplier, scaled};
 use crate::loops::bounds::reach;
 
 /// How sums become bytes.

@@ -6,6 +6,7 @@
 mod avx2;
 mod channels;
 mod limits;
+mod multiplier;
 mod portable;
 mod quad;
 mod row;
@@ -24,6 +25,7 @@ use super::{Portable, Sealed, Simd, level};
 use crate::Integer;
 pub(crate) use channels::{CHANNELS, TAP_BYTES, Tap, Taps};
 pub(crate) use limits::{Bounds, Factors, scale, scale_pixels, scale_rows};
+pub(crate) use multiplier::{Multiplier, scaled};
 pub(crate) use quad::{COLUMNS, Quad, Quads, add_products, dot, iteration, set, sums_memory};
 pub(crate) use row::add_row_products;
 #[cfg(target_arch = "x86_64")]
@@ -266,7 +268,7 @@ pub fn dispatch_bytes<O: WithBytes>(op: O) {
 
 /// Whether [`dispatch_bytes`] goes to a level that is [`Bytes::IS_SCALAR`].
 #[inline(always)]
-pub(crate) fn is_narrow() -> bool {
+pub(crate) fn is_scalar() -> bool {
     struct Narrow<'a>(&'a mut bool);
     impl WithBytes for Narrow<'_> {
         #[inline(always)]

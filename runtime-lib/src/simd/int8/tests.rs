@@ -1,8 +1,8 @@
 //! Every operation on bytes of every level, against the same on one number.
 
 use super::*;
-use crate::kernels::quantized::scaled;
 use crate::simd::each_level;
+use crate::simd::int8::scaled;
 use std::vec::Vec;
 
 #[derive(Clone, Copy)]

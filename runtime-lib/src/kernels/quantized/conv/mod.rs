@@ -1,7 +1,7 @@
-//! Convolutions of bytes, as products of the weights with the input laid out anew, or of each
-//! channel by itself.
+//! Int8 convolutions of NCHW images, as products of the weights with a reordered input, or as
+//! depthwise convolutions.
 
-mod narrow;
+mod scalar;
 
 use super::planes::Planes;
 use super::{ALIGN, Channels, Limits, Multiplier, Requantize, quad, scale_each, split_aligned};
@@ -78,7 +78,7 @@ pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>
 /// as if `x` had no sign.
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "each operand on its own")]
-pub fn conv<X: Byte, Y: Byte>(
+pub fn int8_conv_nchw<X: Byte, Y: Byte>(
     x: &[X],
     w: &[i8],
     bias: &[i32],
@@ -191,7 +191,7 @@ impl WithBytes for Work<'_> {
                 };
                 let to = Plane { y: &mut y[depth * pixels..], row: depths * pixels };
                 if S::IS_SCALAR {
-                    image.narrow(of.to, to, rest);
+                    image.run_scalar(of.to, to, rest);
                 } else if channels == 1 {
                     image.channel(s, limits, to, rest);
                 } else {

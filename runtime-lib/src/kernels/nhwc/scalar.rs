@@ -40,7 +40,7 @@ fn bytes<const N: usize>(
 impl ConvOperands<'_> {
     /// The pixels from one on, a few at a time.
     #[inline(never)]
-    pub(super) fn narrow(&self, first: usize, y: &mut [u8], scratch: &mut [u8]) {
+    pub(super) fn run_scalar(&self, first: usize, y: &mut [u8], scratch: &mut [u8]) {
         let panel = &mut Quad::memory(scratch)[..self.starts.len()];
         let (mut places, pixel) = (self.windows.from(first), pixel_len(self.filters));
         for y in y.chunks_mut(COLUMNS * pixel) {
@@ -89,7 +89,7 @@ impl ConvOperands<'_> {
 impl DepthwiseOperands<'_> {
     /// The pixels from one on, for a few channels after the other.
     #[inline(never)]
-    pub(super) fn narrow(&self, first: usize, y: &mut [u8], scratch: &mut [u8]) {
+    pub(super) fn run_scalar(&self, first: usize, y: &mut [u8], scratch: &mut [u8]) {
         let n = self.pixel.min(CHANNELS);
         for channel in (0..self.pixel).step_by(CHANNELS) {
             // The last few have some of those before them.

@@ -10,7 +10,7 @@ use crate::simd::int8::{
 impl Image<'_> {
     /// All filters.
     #[inline(never)]
-    pub(super) fn narrow(&self, to: Requantize, y: Plane<'_>, scratch: &mut [u8]) {
+    pub(super) fn run_scalar(&self, to: Requantize, y: Plane<'_>, scratch: &mut [u8]) {
         if let (1, 1, Some(taps)) = (self.filters, self.planes.channels(), self.planes.neighbors())
         {
             return self.lines(taps, to, y.y, sums_memory(scratch));
