@@ -3,6 +3,7 @@
 mod check;
 mod circles;
 mod command_line;
+mod documents;
 mod elements;
 mod emitted;
 mod errors;

@@ -11,6 +11,8 @@ use std::{
 /// What cargo built.
 struct Built {
     onnxc: PathBuf,
+    compiler: PathBuf,
+    proto: PathBuf,
     macros: PathBuf,
     runtime: PathBuf,
     libm: PathBuf,
@@ -95,6 +97,20 @@ pub fn run(file: &Path) {
     assert!(output.status.success(), "{}\n{}", file.display(), said(&output));
 }
 
+/// The arguments that give rustc all crates of the workspace.
+pub fn crates() -> Vec<String> {
+    let built = built();
+    let dependencies = built.runtime.parent().expect("an artifact lies in a directory");
+    let crates = [
+        ("onnxc", &built.compiler),
+        ("onnxc_macros", &built.macros),
+        ("onnxc_proto", &built.proto),
+        ("onnxc_runtime", &built.runtime),
+    ];
+    let arguments = crates.map(|(name, path)| format!("--extern={name}={}", path.display()));
+    arguments.into_iter().chain([format!("-Ldependency={}", dependencies.display())]).collect()
+}
+
 /// A tool of the compiler at work on a file that depends on the macro and the runtime library.
 fn tool(name: &str, file: &Path, edition: &str, crate_type: &str) -> Command {
     let built = built();
@@ -133,6 +149,8 @@ fn built() -> &'static Built {
         let messages: Vec<Value> = messages.collect();
         Built {
             onnxc: artifact(&messages, "onnxc", "bin"),
+            compiler: artifact(&messages, "onnxc", "lib"),
+            proto: artifact(&messages, "onnxc_proto", "lib"),
             macros: artifact(&messages, "onnxc_macros", "proc-macro"),
             runtime: artifact(&messages, "onnxc_runtime", "lib"),
             libm: artifact(&messages, "libm", "lib"),

@@ -22,6 +22,8 @@ mod ops;
 mod optimize;
 mod options;
 mod precision;
+#[cfg(test)]
+mod reference;
 mod run;
 mod show;
 mod test;

@@ -169,7 +169,7 @@ fn summary(operators: &[Operator<'_>]) -> String {
     let (all, whole) = (versions().count(), whole.count());
     let operators = operators.len();
     format!(
-        "\nOf {all} versions of {operators} operators, {removals} remove the operator, and {done} are \
+        "\nOf {all} versions of {operators} operators, {removals} remove the operator, and {done} are\n\
          accepted, {whole} of them for every type that ONNX allows.\n"
     )
 }
@@ -179,13 +179,19 @@ const COLUMNS: &str = "| operator | versions | how | types | refused |\n|---|---
 const HEAD: &str = "\
 # Operators
 
-What onnxc makes of each operator of ONNX 1.23.2. `onnxc ops --markdown` writes this file: for each
-version, constraint and type it compiles a sample node, and notes what is accepted. A type counts as
-accepted where there is a choice of the other types with which it is.
+Which operators of ONNX 1.23.2 onnxc compiles, in which versions and for which types. For each
+version, constraint and type, `onnxc ops` compiles a sample node. A type is accepted if the sample
+compiles with some choice of the other types. `UPDATE=1 cargo test -p onnxc` generates the page.
 
-*How*: a **kernel** is called; **no code** is left, for the output is a view of the input, or known
-when the model is compiled; the operator is read as **other nodes**, or as a **function** of such;
-**control flow** becomes Rust's own. In front of what is refused stand the versions that do it.
+| how | meaning |
+|---|---|
+| kernel | the module calls a kernel |
+| no code | the output is a view of the input, or known at compile time |
+| other nodes | the operator is expanded to other operators |
+| function | the operator is expanded to a function in ONNX's textual syntax |
+| control flow | the operator becomes Rust's control flow |
+
+The column *refused* names the versions and types that are not accepted.
 
 | types | are |
 |---|---|

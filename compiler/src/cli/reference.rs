@@ -1,0 +1,149 @@
+//! Compares the reference pages of the book with the code, which determines them.
+//! `UPDATE=1 cargo test -p onnxc` renews them.
+
+use super::Cli;
+use clap::{Arg, ArgAction, Command, CommandFactory};
+use onnxc::diag::Code;
+use std::{env, fs, path::Path};
+
+/// Compares a page of `docs/reference` with the text that the code determines.
+pub fn check_page(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference").join(name);
+    if env::var_os("UPDATE").is_some() {
+        fs::write(&path, text).expect("the sources can be written");
+    }
+    let page = fs::read_to_string(&path).unwrap_or_default();
+    let differs = page.lines().zip(text.lines()).find(|(page, text)| page != text);
+    let hint = format!("`UPDATE=1 cargo test -p onnxc` renews docs/reference/{name}");
+    assert!(page == text, "{hint}; the first difference: {differs:#?}");
+}
+
+#[test]
+fn options_are_those_of_the_program() {
+    check_page("options.md", &options(Cli::command()));
+}
+
+#[test]
+fn error_codes_are_those_of_diagnostics() {
+    check_page("error-codes.md", &error_codes());
+}
+
+const OPTIONS: &str = include_str!("reference/options.md");
+
+/// The page of options.
+fn options(mut program: Command) -> String {
+    program.build();
+    let mut text = OPTIONS.to_owned();
+    text.push_str(&command(&program, "onnxc"));
+    for subcommand in program.get_subcommands().filter(|command| command.get_name() != "help") {
+        text.push_str(&command(subcommand, &format!("onnxc {}", subcommand.get_name())));
+    }
+    text
+}
+
+/// The section of a command.
+fn command(command: &Command, name: &str) -> String {
+    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
+    let mut text = format!("\n## {name}\n\n");
+    for paragraph in about.unwrap_or_default().split("\n\n") {
+        text.push_str(&wrap(&sentence(paragraph)));
+        text.push('\n');
+    }
+    text.push_str("| option | meaning |\n|---|---|\n");
+    let documented =
+        |arg: &&Arg| !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version");
+    for arg in command.get_arguments().filter(documented) {
+        text.push_str(&format!("| {} | {} |\n", usage(arg), meaning(arg)));
+    }
+    text
+}
+
+/// An option or argument as it is typed.
+fn usage(arg: &Arg) -> String {
+    let takes_value = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
+    let possible: Vec<String> =
+        arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    let value = match (takes_value, possible.as_slice()) {
+        (false, _) => String::new(),
+        (true, []) => {
+            let names = arg.get_value_names().unwrap_or_default();
+            names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(" ")
+        }
+        (true, possible) => possible.join("|"),
+    };
+    let short = arg.get_short().map_or(String::new(), |short| format!("`-{short}`, "));
+    let text = match (arg.get_long(), arg.get_short(), value.as_str()) {
+        (Some(long), _, "") => format!("{short}`--{long}`"),
+        (Some(long), _, value) => format!("{short}`--{long} {value}`"),
+        (None, Some(short), value) => format!("`-{short} {value}`"),
+        (None, None, value) => format!("`{value}`"),
+    };
+    text.replace('|', "\\|")
+}
+
+/// The help of an option, with its possible values and its default.
+fn meaning(arg: &Arg) -> String {
+    let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let mut parts = vec![sentence(&help)];
+    for value in arg.get_possible_values() {
+        if let Some(help) = value.get_help() {
+            parts.push(format!("`{}`: {}", value.get_name(), sentence(&help.to_string())));
+        }
+    }
+    let defaults: Vec<String> =
+        arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
+    if !defaults.is_empty() && arg.get_action().takes_values() {
+        parts.push(format!("Default: `{}`.", defaults.join(" ")));
+    }
+    parts.join("<br>").replace('|', "\\|").replace('\n', " ")
+}
+
+/// A text with a full stop at its end.
+fn sentence(text: &str) -> String {
+    let text = text.trim();
+    if text.ends_with(['.', ']']) { text.to_owned() } else { format!("{text}.") }
+}
+
+const ERROR_CODES: &str = include_str!("reference/error-codes.md");
+
+/// The groups of codes: the first number, and the title.
+const GROUPS: &[(u16, &str)] = &[
+    (0, "Files and options"),
+    (100, "The file violates the ONNX specification"),
+    (200, "Types and sizes"),
+    (300, "Valid models that onnxc cannot compile"),
+    (400, "Training"),
+    (900, "Errors of onnxc"),
+];
+
+/// The page of error codes.
+fn error_codes() -> String {
+    let mut text = ERROR_CODES.to_owned();
+    for (first, title) in GROUPS {
+        text.push_str(&format!("\n## {title}\n"));
+        let in_group = |code: &&Code| (*first..first + 100).contains(&(**code as u16));
+        for code in Code::ALL.iter().filter(in_group) {
+            text.push_str(&format!("\n### {code}\n\n{}", wrap(code.explanation())));
+        }
+    }
+    for code in Code::ALL {
+        assert!(text.contains(&format!("### {code}\n")), "{code} is in no group");
+    }
+    text
+}
+
+/// A paragraph in lines of at most 100 columns.
+fn wrap(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is a first line");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > 100 {
+            lines.push(word.to_owned());
+        } else {
+            let space = if last.is_empty() { "" } else { " " };
+            last.push_str(space);
+            last.push_str(word);
+        }
+    }
+    lines.join("\n") + "\n"
+}
