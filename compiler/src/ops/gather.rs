@@ -23,14 +23,11 @@ pub const OPS: &[Entry] = &[
 
 /// A kernel for each type of indices.
 macro_rules! kernels {
-    ($($name:ident)::+) => {
-        &[
-            (DType::I32, kernels!(@ $($name)::+, i32)),
-            (DType::I64, kernels!(@ $($name)::+, i64)),
-        ]
+    ($name:ident) => {
+        &[(DType::I32, kernels!(@ $name, i32)), (DType::I64, kernels!(@ $name, i64))]
     };
-    (@ $room:ident::$name:ident, $I:ty) => {
-        kernel!(checked ANY T, $room::$name::<T, $I>,
+    (@ $name:ident, $I:ty) => {
+        kernel!(checked ANY T, gather::$name::<T, $I>,
             |f, a, p| f(a.input(0), a.input(1), a.output(0), p))
     };
 }
@@ -41,7 +38,7 @@ pub struct Gather {
     pub axis: i64,
 }
 
-static GATHERS: &[(DType, Kernel<Axis>)] = kernels!(gather::gather);
+static GATHERS: &[(DType, Kernel<Axis>)] = kernels!(gather);
 /// For indices that follow each other like the elements of a slice.
 static SLICE: Kernel<Strided> =
     kernel!(ANY T, slice::slice::<T>, |f, a, p| f(a.input(0), a.output(0), p));
@@ -176,7 +173,7 @@ pub struct GatherElements {
     pub axis: i64,
 }
 
-static ELEMENTS: &[(DType, Kernel<Elements>)] = kernels!(gather::gather_elements);
+static ELEMENTS: &[(DType, Kernel<Elements>)] = kernels!(gather_elements);
 
 impl Op for GatherElements {
     fn name(&self) -> &'static str {
@@ -249,7 +246,7 @@ pub struct GatherNd {
     pub batch_dims: i64,
 }
 
-static POINTS: &[(DType, Kernel<Points>)] = kernels!(gather::gather_nd);
+static POINTS: &[(DType, Kernel<Points>)] = kernels!(gather_nd);
 
 impl Op for GatherNd {
     fn name(&self) -> &'static str {
