@@ -18,7 +18,7 @@
 //!
 //! let module = compiler.compile_bytes(model.into(), "double")?.module;
 //! assert!(module.code.contains("pub struct Double"));
-//! # Ok::<(), onnxc::diag::Diagnostics>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! To read, change or make models: [`Compiler::import`] reads one into an [`ir::Graph`], and
