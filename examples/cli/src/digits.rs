@@ -77,7 +77,7 @@ mod digits {
     use ::onnxc_runtime::arena::{Aligned, Block, Slot, borrow};
     use ::onnxc_runtime::kernels::{blocked, conv, matmul, pool, reduce};
     use ::onnxc_runtime::kernels::blocked::Channels;
-    use ::onnxc_runtime::kernels::conv::{Conv, Weights};
+    use ::onnxc_runtime::kernels::conv::{Conv, WeightLayout};
     use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::kernels::geometry::Reduction;
     use ::onnxc_runtime::kernels::matmul::{Gemm, Layout};
@@ -190,7 +190,7 @@ mod digits {
         strides: &[1, 1],
         dilations: &[1, 1],
         pads: &[1, 1],
-        weights: Weights::Packed,
+        weights: WeightLayout::Packed,
     };
 
     const NODE_RELU_1_CONV: Conv = Conv {
@@ -204,7 +204,7 @@ mod digits {
         strides: &[1, 1],
         dilations: &[1, 1],
         pads: &[1, 1],
-        weights: Weights::Packed,
+        weights: WeightLayout::Packed,
     };
 
     const NODE_MAX_POOL2D_POOL: Pool = Pool {
@@ -229,7 +229,7 @@ mod digits {
         strides: &[1, 1],
         dilations: &[1, 1],
         pads: &[1, 1],
-        weights: Weights::Packed,
+        weights: WeightLayout::Packed,
     };
 
     const NODE_RELU_2_CHANNELS: Channels = Channels {
