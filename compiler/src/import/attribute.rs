@@ -92,9 +92,20 @@ pub fn proto(
     graph: &mut dyn FnMut(usize) -> GraphProto,
 ) -> AttributeProto {
     let mut proto = AttributeProto { name: Some(name.to_owned()), ..Default::default() };
+    let kind = set_value(&mut proto, value, graph);
+    proto.r#type = Some(kind.into());
+    proto
+}
+
+/// Sets the field that holds a value, and returns the type of the attribute.
+fn set_value(
+    proto: &mut AttributeProto,
+    value: &Attribute,
+    graph: &mut dyn FnMut(usize) -> GraphProto,
+) -> AttributeType {
     let bytes = |text: &[u8]| Bytes::copy_from_slice(text);
     let ty = |ty| types::proto(ty, &|_| None);
-    let kind = match value {
+    match value {
         Attribute::Float(x) => {
             proto.f = Some(*x);
             AttributeType::Float
@@ -147,7 +158,5 @@ pub fn proto(
             proto.graphs = x.iter().map(|&i| graph(i)).collect();
             AttributeType::Graphs
         }
-    };
-    proto.r#type = Some(kind.into());
-    proto
+    }
 }
