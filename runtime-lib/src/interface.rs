@@ -3,16 +3,16 @@
 /// The version of the interface that generated modules rely on: kernels and their geometry, the
 /// arena, views, and everything else that `onnxc` names in a module.
 ///
-/// A release raises it when a module that an earlier release generated would no longer compile, or
-/// would compute something else. A release that leaves it alone, such as a patch release, accepts the
-/// modules that are there.
+/// A release raises it if modules that earlier releases generated would no longer compile, or would
+/// compute something else. A release that keeps it, such as a patch release, accepts existing
+/// modules.
 pub const INTERFACE_VERSION: u32 = 1;
 
 /// Stops the compilation of a module that was generated for another interface version.
 ///
 /// # Panics
 ///
-/// `generated` is not [`INTERFACE_VERSION`]. A generated module calls it in a constant, so the panic
+/// `generated` is not [`INTERFACE_VERSION`]. A module calls it in a constant, so the panic
 /// is a compile error.
 #[doc(hidden)]
 pub const fn check_interface(generated: u32) {

@@ -1,53 +1,53 @@
-//! Borrowing slots of an arena: one, or several that do not get in each other's way.
+//! Borrows slots of an arena: one slot, or several that do not conflict.
 
 use super::{Block, Plain, Slot, outside};
 
-/// A slot to be read.
+/// Read access to a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Read<T>(pub(super) Slot<T>);
 
-/// A slot to be written.
+/// Write access to a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<T>(pub(super) Slot<T>);
 
-/// A slot to be read as an array.
+/// Read access to a slot as an array.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadArray<T, const N: usize>(pub(super) Slot<T>);
 
-/// Several slots to be read, as one: there are more outputs than a tuple of slots has places.
+/// Read access to several slots as one, for more outputs than the longest tuple of slots.
 #[derive(Clone, Copy, Debug)]
 pub struct Together<T>(pub T);
 
-/// One slot in the way that a kernel wants it.
+/// Access to a slot.
 ///
 /// # Safety
 ///
-/// `slice` touches no bytes but those of `range`, and writes only where `exclusive` says so.
+/// `slice` accesses only the bytes of `range`, and gives write access only if `exclusive` is true.
 pub unsafe trait Access<'a>: Copy {
-    /// What the slot is borrowed as.
+    /// The type that the slot is borrowed as.
     type Slice;
 
-    /// The first byte, and the one behind the last.
+    /// The offsets of the first byte and of the end.
     fn range(self) -> (usize, usize);
 
-    /// Whether it is written.
+    /// Whether the access writes.
     fn exclusive(self) -> bool;
 
     /// Makes the bytes of the slot valid elements.
     ///
     /// # Safety
     ///
-    /// `base` is the start of a borrow that holds the bytes of `range`, and no slice of them
+    /// `base` is the start of a borrow that includes the bytes of `range`, and no slice of them
     /// exists.
     unsafe fn mend(self, base: *mut u8);
 
-    /// The elements of the slot.
+    /// Returns the elements of the slot.
     ///
     /// # Safety
     ///
-    /// `base` is the start of a borrow for `'a` that holds the bytes of `range`, which begin at a
-    /// multiple of the element's size and are mended, and no other access to them that
-    /// `exclusive` forbids exists.
+    /// `base` is the start of a borrow for `'a` that includes the bytes of `range`. They start at a
+    /// multiple of the element's size, and `mend` has made them valid. No other access to them
+    /// exists if this one is exclusive, and no exclusive one otherwise.
     unsafe fn slice(self, base: *mut u8) -> Self::Slice;
 }
 
@@ -61,27 +61,27 @@ impl<T: Plain> Slot<T> {
     ///
     /// # Safety
     ///
-    /// As [`Access::mend`].
+    /// See [`Access::mend`].
     #[inline(always)]
     unsafe fn mend(self, base: *mut u8) {
         let (start, end) = self.range();
-        // SAFETY: the caller holds the bytes of the range, and no slice of them exists.
+        // SAFETY: the caller borrows the bytes of the range, and no slice of them exists.
         T::mend(unsafe { core::slice::from_raw_parts_mut(base.add(start), end - start) });
     }
 
-    /// The first element.
+    /// Returns a pointer to the first element.
     ///
     /// # Safety
     ///
-    /// As [`Access::slice`].
+    /// See [`Access::slice`].
     #[inline(always)]
     unsafe fn first(self, base: *mut u8) -> *mut T {
-        // SAFETY: the caller holds the bytes of the range.
+        // SAFETY: the caller borrows the bytes of the range.
         unsafe { base.add(self.offset).cast() }
     }
 }
 
-// SAFETY: `slice` makes a shared slice of the slot's own bytes.
+// SAFETY: `slice` returns a shared slice of exactly the bytes of `range`.
 unsafe impl<'a, T: Plain> Access<'a> for Read<T> {
     type Slice = &'a [T];
 
@@ -97,18 +97,18 @@ unsafe impl<'a, T: Plain> Access<'a> for Read<T> {
 
     #[inline(always)]
     unsafe fn mend(self, base: *mut u8) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.0.mend(base) }
     }
 
     #[inline(always)]
     unsafe fn slice(self, base: *mut u8) -> &'a [T] {
-        // SAFETY: the caller holds the bytes, which are aligned and mended.
+        // SAFETY: the caller borrows the bytes, which are aligned and mended.
         unsafe { core::slice::from_raw_parts(self.0.first(base), self.0.len) }
     }
 }
 
-// SAFETY: `slice` makes an exclusive slice of the slot's own bytes, as `exclusive` says.
+// SAFETY: `slice` returns an exclusive slice of exactly the bytes of `range`; `exclusive` is true.
 unsafe impl<'a, T: Plain> Access<'a> for Write<T> {
     type Slice = &'a mut [T];
 
@@ -124,18 +124,18 @@ unsafe impl<'a, T: Plain> Access<'a> for Write<T> {
 
     #[inline(always)]
     unsafe fn mend(self, base: *mut u8) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.0.mend(base) }
     }
 
     #[inline(always)]
     unsafe fn slice(self, base: *mut u8) -> &'a mut [T] {
-        // SAFETY: the caller holds the bytes alone; they are aligned and mended.
+        // SAFETY: the caller borrows the bytes exclusively; they are aligned and mended.
         unsafe { core::slice::from_raw_parts_mut(self.0.first(base), self.0.len) }
     }
 }
 
-// SAFETY: as for `Read`.
+// SAFETY: `slice` returns a shared reference to exactly the bytes of `range`.
 unsafe impl<'a, T: Plain, const N: usize> Access<'a> for ReadArray<T, N> {
     type Slice = &'a [T; N];
 
@@ -151,38 +151,38 @@ unsafe impl<'a, T: Plain, const N: usize> Access<'a> for ReadArray<T, N> {
 
     #[inline(always)]
     unsafe fn mend(self, base: *mut u8) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.0.mend(base) }
     }
 
     #[inline(always)]
     unsafe fn slice(self, base: *mut u8) -> &'a [T; N] {
-        // SAFETY: the range is that of `N` elements, which the caller holds.
+        // SAFETY: the range is that of `N` elements, which the caller borrows.
         unsafe { &*self.0.first(base).cast() }
     }
 }
 
-/// Slots that can be borrowed at once: one, or a tuple of them.
+/// Slots that can be borrowed at once: one slot, or a tuple of slots.
 pub trait Slots<'a> {
-    /// What they are borrowed as.
+    /// The type that the slots are borrowed as.
     type Slices;
 
-    /// Borrows them; [`borrow`] is the way to say it.
+    /// Borrows the slots; callers use [`borrow`].
     fn borrow_from(self, arena: &'a mut [Block]) -> Self::Slices;
 }
 
-/// Borrows slots of an arena: slices to read, and slices to write that overlap with no other.
+/// Borrows slots of an arena as slices. A slot that is written overlaps with no other.
 ///
 /// # Panics
 ///
-/// Where a slot lies outside the arena, or one that is written overlaps with another. Slots of a
-/// generated module do neither, which the optimizer sees, so that no check is left.
+/// A slot is outside the arena, or a slot that is written overlaps with another. The slots of a
+/// generated module are constants, so the optimizer removes the checks.
 #[inline(always)]
 pub fn borrow<'a, S: Slots<'a>>(arena: &'a mut [Block], slots: S) -> S::Slices {
     slots.borrow_from(arena)
 }
 
-/// Panics where an access is to bytes outside the arena, or to slots that cannot be borrowed together.
+/// Panics if an access is outside the arena, or to slots that cannot be borrowed together.
 #[inline(always)]
 fn check_alone<'a>(bytes: usize, access: impl Access<'a>) {
     let ((start, end), _) = (access.range(), access.exclusive());
@@ -191,7 +191,7 @@ fn check_alone<'a>(bytes: usize, access: impl Access<'a>) {
     }
 }
 
-/// Panics where two accesses get in each other's way.
+/// Panics if two accesses overlap and one of them writes.
 #[inline(always)]
 fn check_apart<'a>(a: impl Access<'a>, b: impl Access<'a>) {
     let ((start, end), (other_start, other_end)) = (a.range(), b.range());
@@ -201,7 +201,7 @@ fn check_apart<'a>(a: impl Access<'a>, b: impl Access<'a>) {
     }
 }
 
-/// Checks each access, and each pair of them. It is no loop, which would be left in a small program.
+/// Checks each access, and each pair. A loop would not be optimized out at `opt-level = "s"`.
 macro_rules! check {
     ($bytes:ident) => {};
     ($bytes:ident $a:ident $($other:ident)*) => {
@@ -211,7 +211,7 @@ macro_rules! check {
     };
 }
 
-/// The smallest range that holds all of `ranges`.
+/// Returns the smallest range that includes all of `ranges`.
 #[inline(always)]
 fn hull(ranges: &[(usize, usize)]) -> (usize, usize) {
     let start = ranges.iter().map(|range| range.0).min().unwrap_or(0);
@@ -235,10 +235,10 @@ macro_rules! tuples {
                 let bytes = size_of_val(arena);
                 check!(bytes $($a)+);
                 let base = arena.as_mut_ptr().cast::<u8>();
-                // SAFETY: `check!` saw that every range lies inside the arena, which is borrowed
-                // for `'a`, and that a range that is written overlaps with no other. A slot
-                // starts at a multiple of its element's size in an aligned arena. All bytes are
-                // mended before the first slice is made.
+                // SAFETY: `check!` panics unless every range is inside the arena, which is borrowed
+                // for `'a`, and a range that is written overlaps with no other. A slot starts at a
+                // multiple of its element's size, and the arena is aligned. All bytes are mended
+                // before the first slice exists.
                 unsafe {
                     $($a.mend(base);)+
                     ($($a.slice(base),)+)
@@ -246,8 +246,8 @@ macro_rules! tuples {
             }
         }
 
-        // SAFETY: each slot touches its own bytes alone, all of which lie in the range. None is
-        // written, so it does no harm where they overlap.
+        // SAFETY: `slice` accesses the bytes of each slot, which `range` includes. `exclusive`
+        // panics if one of them is written, so they may overlap.
         unsafe impl<'a, $($A: Access<'a>),+> Access<'a> for Together<($($A,)+)> {
             type Slice = ($($A::Slice,)+);
 
@@ -269,14 +269,16 @@ macro_rules! tuples {
             #[inline(always)]
             unsafe fn mend(self, base: *mut u8) {
                 let ($($a,)+) = self.0;
-                // SAFETY: the caller's promise is for all of the range.
+                // SAFETY: the caller upholds the contract for the whole range, which includes each
+                // slot.
                 unsafe { $($a.mend(base);)+ }
             }
 
             #[inline(always)]
             unsafe fn slice(self, base: *mut u8) -> Self::Slice {
                 let ($($a,)+) = self.0;
-                // SAFETY: likewise.
+                // SAFETY: the caller upholds the contract for the whole range, which includes each
+                // slot.
                 unsafe { ($($a.slice(base),)+) }
             }
         }

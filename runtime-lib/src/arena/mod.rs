@@ -1,7 +1,7 @@
-//! Memory that was planned before the program runs: slots of an arena, and weights.
+//! Memory that the compiler planned: slots of an arena, and weights.
 //!
-//! A generated module names every buffer by a [`Slot`], and [`borrow`]s from the arena just what
-//! one kernel reads and writes. This file is where bytes become elements.
+//! A generated module names every buffer by a [`Slot`], and [`borrow`]s from the arena the slots
+//! that one kernel reads and writes.
 
 mod access;
 
@@ -14,7 +14,7 @@ use crate::{
 use core::fmt;
 use core::marker::PhantomData;
 
-/// The unit of arenas and weights: bytes at an address that suits every element and vector.
+/// The unit of arenas and weights: bytes that are aligned for every element and vector.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Block([u8; Block::BYTES]);
@@ -26,17 +26,17 @@ impl Block {
     pub const ZERO: Block = Block([0; Block::BYTES]);
 }
 
-/// An element that may have been written to an arena as another one.
+/// An element type that an arena can hold, whatever was written to the same bytes before.
 ///
 /// # Safety
 ///
-/// The type has no padding and is aligned to [`Weights::ALIGNMENT`] at most, and after `mend` has seen its
-/// bytes they are a valid value of it, whatever they were before.
+/// The type has no padding, its alignment is at most [`Weights::ALIGNMENT`], and after `mend` any
+/// bytes are valid values of it.
 pub unsafe trait Plain: Copy + 'static {
-    /// Changes bytes that no value has.
+    /// Replaces bytes that are not valid values.
     fn mend(_bytes: &mut [u8]) {}
 
-    /// Whether the bytes are values.
+    /// Whether the bytes are valid values.
     fn is_valid(_bytes: &[u8]) -> bool {
         true
     }
@@ -44,7 +44,7 @@ pub unsafe trait Plain: Copy + 'static {
 
 macro_rules! plain {
     ($($T:ty)*) => {$(
-        // SAFETY: every pattern of bits is a number of the type.
+        // SAFETY: every bit pattern is a value of the type, which has no padding.
         unsafe impl Plain for $T {}
     )*};
 }
@@ -55,7 +55,7 @@ plain!(Complex<f32> Complex<f64>);
 #[cfg(feature = "half")]
 plain!(half::f16 half::bf16);
 
-// SAFETY: `mend` leaves no byte but 0 and 1.
+// SAFETY: after `mend`, every byte is 0 or 1, the two values of `bool`.
 unsafe impl Plain for bool {
     fn mend(bytes: &mut [u8]) {
         for byte in bytes {
@@ -68,7 +68,7 @@ unsafe impl Plain for bool {
     }
 }
 
-/// Where a buffer lies in an arena or among the weights.
+/// The location of a buffer in an arena or in the weights.
 #[derive(Debug)]
 pub struct Slot<T> {
     offset: usize,
@@ -85,15 +85,22 @@ impl<T> Clone for Slot<T> {
 impl<T> Copy for Slot<T> {}
 
 impl<T: Plain> Slot<T> {
-    /// `len` elements from byte `offset` on, which is a multiple of an element's size. Memory has an
-    /// address for each.
+    /// Creates the slot of `len` elements from byte `offset` on.
+    ///
+    /// # Panics
+    ///
+    /// `offset` is not a multiple of the element's size, or the slot ends beyond the address space.
     pub const fn new(offset: usize, len: usize) -> Slot<T> {
-        assert!(offset.is_multiple_of(size_of::<T>()), "a slot starts with an element");
-        assert!(len <= (usize::MAX - offset) / size_of::<T>(), "a slot ends where memory does");
+        assert!(offset.is_multiple_of(size_of::<T>()), "a slot starts at an element");
+        assert!(len <= (usize::MAX - offset) / size_of::<T>(), "a slot ends in memory");
         Slot { offset, len, element: PhantomData }
     }
 
-    /// `len` of the elements, from `start` on.
+    /// Returns the slot of `len` of the elements, from element `start` on.
+    ///
+    /// # Panics
+    ///
+    /// The elements are outside the slot.
     #[inline(always)]
     pub const fn part(self, start: usize, len: usize) -> Slot<T> {
         let inside = start <= self.len && len <= self.len - start;
@@ -103,19 +110,19 @@ impl<T: Plain> Slot<T> {
         Slot { offset: self.offset + start * size_of::<T>(), len, element: PhantomData }
     }
 
-    /// To be read by one kernel.
+    /// Read access.
     #[inline(always)]
     pub const fn read(self) -> Read<T> {
         Read(self)
     }
 
-    /// To be written by one kernel.
+    /// Write access.
     #[inline(always)]
     pub const fn write(self) -> Write<T> {
         Write(self)
     }
 
-    /// To be read as an array of all its elements.
+    /// Read access as an array of all elements.
     #[inline(always)]
     pub const fn array<const N: usize>(self) -> ReadArray<T, N> {
         ReadArray(self)
@@ -124,11 +131,10 @@ impl<T: Plain> Slot<T> {
 
 #[cold]
 const fn outside() -> ! {
-    panic!("a slot lies outside the memory")
+    panic!("a slot is outside the memory")
 }
 
-/// An arena that lies where the model lies, in a `static` or on the stack; or the one that several
-/// models share:
+/// An arena without a heap: a field of a model, or one that several models share:
 ///
 /// ```
 /// # use onnxc_runtime::arena::{Block, InlineArena};
@@ -146,20 +152,19 @@ pub struct InlineArena<const BLOCKS: usize> {
 }
 
 impl<const BLOCKS: usize> InlineArena<BLOCKS> {
-    /// An arena of zeros.
+    /// Creates an arena of zeros.
     pub const fn new() -> InlineArena<BLOCKS> {
         InlineArena { blocks: [Block::ZERO; BLOCKS], granularity: Granularity::new() }
     }
 
-    /// The memory, for a run.
+    /// Returns the memory for a run.
     #[inline(always)]
     pub fn blocks(&mut self) -> &mut [Block] {
         self.granularity.start();
         &mut self.blocks
     }
 
-    /// The first `N` blocks, for a run of a model that wants no more. A program whose arena has fewer does
-    /// not compile.
+    /// Returns the first `N` blocks for a run. It does not compile for an arena with fewer blocks.
     #[inline(always)]
     pub fn first<const N: usize>(&mut self) -> &mut [Block] {
         const { assert!(N <= BLOCKS, "the arena is smaller than the model's `PEAK_ARENA_BYTES`") };
@@ -168,7 +173,7 @@ impl<const BLOCKS: usize> InlineArena<BLOCKS> {
     }
 }
 
-/// Its size: what is in it says nothing to people.
+/// Shows the size of the arena.
 impl<const BLOCKS: usize> fmt::Debug for InlineArena<BLOCKS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "InlineArena({} bytes)", size_of_val(&self.blocks))
@@ -181,8 +186,8 @@ impl<const BLOCKS: usize> Default for InlineArena<BLOCKS> {
     }
 }
 
-/// An arena on the heap, taken when the model first runs. Where there is no memory for it, the
-/// program ends, as it does for a `Vec`.
+/// An arena on the heap, allocated by the first run. The program ends if there is no memory for it,
+/// as for a `Vec`.
 #[cfg(feature = "alloc")]
 #[derive(Clone, Default)]
 pub struct HeapArena<const BLOCKS: usize> {
@@ -192,12 +197,12 @@ pub struct HeapArena<const BLOCKS: usize> {
 
 #[cfg(feature = "alloc")]
 impl<const BLOCKS: usize> HeapArena<BLOCKS> {
-    /// An arena that takes no memory yet.
+    /// Creates an arena without allocating it.
     pub const fn new() -> HeapArena<BLOCKS> {
         HeapArena { blocks: alloc::vec::Vec::new(), granularity: Granularity::new() }
     }
 
-    /// The memory, for a run.
+    /// Returns the memory for a run.
     #[inline]
     pub fn blocks(&mut self) -> &mut [Block] {
         self.granularity.start();
@@ -206,7 +211,7 @@ impl<const BLOCKS: usize> HeapArena<BLOCKS> {
     }
 }
 
-/// How much memory it has taken.
+/// Shows the size of the memory that is allocated.
 #[cfg(feature = "alloc")]
 impl<const BLOCKS: usize> fmt::Debug for HeapArena<BLOCKS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -214,7 +219,7 @@ impl<const BLOCKS: usize> fmt::Debug for HeapArena<BLOCKS> {
     }
 }
 
-/// Bytes at an address that suits every element and vector.
+/// Bytes that are aligned for every element and vector.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Aligned<T: ?Sized>(pub T);
@@ -223,7 +228,7 @@ pub struct Aligned<T: ?Sized>(pub T);
 #[derive(Clone, Copy)]
 pub struct Weights(&'static [u8]);
 
-/// Their size.
+/// Shows the size of the weights.
 impl fmt::Debug for Weights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Weights({} bytes)", self.0.len())
@@ -231,19 +236,19 @@ impl fmt::Debug for Weights {
 }
 
 impl Weights {
-    /// The alignment that weights given by the caller must have.
+    /// The alignment that the caller's weights must have.
     pub const ALIGNMENT: usize = 16;
 
-    /// Weights that the program carries.
+    /// Wraps weights in the program.
     pub const fn new(bytes: &'static Aligned<[u8]>) -> Weights {
         Weights(&bytes.0)
     }
 
-    /// Weights that the caller has.
+    /// Wraps weights of the caller.
     ///
     /// # Errors
     ///
-    /// Where they are not `expected` bytes, or do not start at a multiple of [`Self::ALIGNMENT`].
+    /// `bytes` is not `expected` bytes long, or not aligned to [`Self::ALIGNMENT`].
     pub fn from_bytes(bytes: &'static [u8], expected: usize) -> Result<Weights> {
         if bytes.len() != expected {
             return Err(Error::Weights { expected, found: bytes.len() });
@@ -254,12 +259,12 @@ impl Weights {
         Ok(Weights(bytes))
     }
 
-    /// The elements of one weight.
+    /// Returns the elements of one weight.
     ///
     /// # Panics
     ///
-    /// Where the slot lies outside the weights, or the bytes are not elements of the type. A slot
-    /// of a generated module does not, nor do the model's own weights.
+    /// The slot is outside the weights, or the bytes are not valid elements. Neither happens to a
+    /// generated module with the model's own weights.
     #[inline(always)]
     pub fn get<T: Plain>(&self, slot: Slot<T>) -> &'static [T] {
         let (start, end) = slot.range();
@@ -267,8 +272,8 @@ impl Weights {
         if !T::is_valid(bytes) {
             invalid();
         }
-        // SAFETY: the bytes are those of `len` elements, and valid. They start at a multiple of
-        // the element's size from an address aligned for every element.
+        // SAFETY: the bytes are those of `len` valid elements. They start at a multiple of the
+        // element's size from an address that is aligned for every element.
         unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), slot.len) }
     }
 }
@@ -278,18 +283,17 @@ fn invalid() -> ! {
     panic!("the weights are not those of the model")
 }
 
-/// Elements on the heap, all zero, false or empty: a value whose size is known only when the
-/// model runs.
+/// Allocates `len` elements on the heap, all zero, false or empty.
 #[cfg(feature = "alloc")]
 pub fn heap<T: crate::Elem>(len: usize) -> alloc::vec::Vec<T> {
     alloc::vec![T::default(); len]
 }
 
-/// Likewise, as many as the product of `sizes`.
+/// Allocates as many elements as the product of `sizes` on the heap, all zero, false or empty.
 ///
 /// # Errors
 ///
-/// Where memory has no room for them.
+/// There is not enough memory.
 #[cfg(feature = "alloc")]
 pub fn heap_of<T: crate::Elem>(sizes: &[usize]) -> crate::Result<alloc::vec::Vec<T>> {
     let len = sizes.iter().try_fold(1usize, |len, &size| len.checked_mul(size));
@@ -297,7 +301,7 @@ pub fn heap_of<T: crate::Elem>(sizes: &[usize]) -> crate::Result<alloc::vec::Vec
     len.filter(fits).map(heap).ok_or(crate::Error::Value("a size is larger than memory"))
 }
 
-/// Says, when a generated module is compiled, that it uses the heap, where this crate has none.
+/// Stops the compilation of a generated module that needs the heap if this crate has none.
 #[cfg(feature = "alloc")]
 #[doc(hidden)]
 #[macro_export]
@@ -311,8 +315,9 @@ macro_rules! needs_alloc {
 macro_rules! needs_alloc {
     () => {
         ::core::compile_error!(
-            "this model uses the heap: turn on the feature `alloc` of `onnxc-runtime`, or have free \
-             sizes fixed or bounded (`--dim`) and the arena in the struct or the caller's (`--arena`)"
+            "this model uses the heap: enable the feature `alloc` of `onnxc-runtime`, or fix or \
+             bound the free sizes (`--dim`) and put the arena into the struct, or let the caller \
+             pass it (`--arena`)"
         );
     };
 }
