@@ -21,8 +21,11 @@ const TAKEN: &[&str] = &[
     "broadcast",
     "draws",
     "heap",
-    "held",
+    "heap_of",
+    "scratch",
     "sizes",
+    "state_initialized",
+    "state_shape",
     "strings",
     "weights",
     "usize",
@@ -114,6 +117,11 @@ pub fn is_path(text: &str) -> bool {
 pub struct Names(HashSet<String>);
 
 impl Names {
+    /// Whether `word` was handed out.
+    pub fn contains(&self, word: &str) -> bool {
+        self.0.contains(word)
+    }
+
     /// An identifier like `word` that was not handed out before.
     pub fn unique(&mut self, word: String) -> String {
         if self.0.insert(word.clone()) {

@@ -129,8 +129,8 @@ impl<'a> Compiler<'a> {
         }
         let module = emit::module(&plans, &style);
         let weights_file = match style.weights {
-            WeightsIn::File(name) => Some(name),
-            WeightsIn::Module => None,
+            WeightsIn::File(name) if emit::has_weights(&plans) => Some(name),
+            WeightsIn::File(_) | WeightsIn::Module => None,
         };
         Ok(CompiledModel { plans, module, weights_file, files, model: None })
     }

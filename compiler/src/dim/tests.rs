@@ -16,11 +16,22 @@ fn sizes_are_equal_however_they_were_made() {
 fn expressions_are_rust() {
     let n = Dim::symbol("n");
     let half = (&n + 1).floor_div(&2.into());
-    assert_eq!(format!("{half:?}"), "((n + 1) / 2)");
+    assert_eq!(format!("{half:?}"), "(n + 1) / 2");
     assert_eq!(format!("{:?}", (&n - 3).at_least(&0.into())), "n.saturating_sub(3)");
     assert_eq!(format!("{:?}", Dim::from(7) - &n), "7 - n");
     assert_eq!(format!("{:?}", n.at_most(&3.into())), "n.min(3)");
     assert_eq!(n.at_most(&3.into()), Dim::from(3).at_most(&n));
+}
+
+#[test]
+fn a_part_with_a_name_is_that_name() {
+    let n = Dim::symbol("n");
+    let half = (&n + 1).floor_div(&2.into());
+    let names = |dim: &Dim| (*dim == half).then(|| "half".to_owned());
+    assert_eq!((&half * 3 + 1).expression(&names), "3 * half + 1");
+    assert_eq!((&half + 1).expression(&names), "half + 1");
+    assert_eq!((&half + 1).floor_div(&2.into()).expression(&names), "(half + 1) / 2");
+    assert_eq!((&half + 1).expression(&|_| None), "(n + 1) / 2 + 1");
 }
 
 #[test]
@@ -90,7 +101,7 @@ fn a_quotient_is_in_lowest_terms() {
     let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
     let quotient = (&n * &m * 6 + &n * 4).floor_div(&(&n * 10));
     assert_eq!(quotient, (&m * 3 + 2).floor_div(&5.into()));
-    assert_eq!(format!("{quotient:?}"), "((3 * m + 2) / 5)");
+    assert_eq!(format!("{quotient:?}"), "(3 * m + 2) / 5");
     assert_eq!(quotient.eval(&|_| 0), 0);
 }
 

@@ -8,58 +8,32 @@ use std::fmt;
 /// long as its [`Dim::premises`] hold.
 impl fmt::Debug for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (plus, minus): (Vec<_>, Vec<_>) = self.terms().rev().partition(|(_, n)| *n > 0);
-        if plus.is_empty() {
-            write!(f, "0")?;
-        }
-        for (i, (product, n)) in plus.into_iter().enumerate() {
-            f.write_str(if i == 0 { "" } else { " + " })?;
-            write_term(f, product, n)?;
-        }
-        for (product, n) in minus {
-            f.write_str(" - ")?;
-            write_term(f, product, n)?;
-        }
-        Ok(())
+        f.write_str(&self.expression(&|_| None))
     }
-}
-
-/// Writes a term without its sign.
-fn write_term(f: &mut fmt::Formatter<'_>, product: &[Atom], n: i64) -> fmt::Result {
-    let mut separator = "";
-    let n = n.unsigned_abs();
-    if n != 1 || product.is_empty() {
-        write!(f, "{n}")?;
-        separator = " * ";
-    }
-    for atom in product {
-        write!(f, "{separator}{atom:?}")?;
-        separator = " * ";
-    }
-    Ok(())
 }
 
 impl fmt::Debug for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Atom::Symbol(name) => f.write_str(name),
-            Atom::FloorDiv(a, b) => match b.known() {
-                Some(n) => write!(f, "({} / {n})", Factor(a)),
-                None => write!(f, "({} / {})", Factor(a), Factor(b)),
-            },
-            Atom::Max(a, b) if b.known() == Some(0) => write!(f, "{}", Positive(a)),
-            Atom::Max(a, b) if b.is_size() => write!(f, "{}.max({b:?})", Positive(a)),
-            Atom::Max(a, b) => write!(f, "{}.max({})", Positive(a), Positive(b)),
-            Atom::Min(a, b) if b.is_size() => write!(f, "{}.min({b:?})", Positive(a)),
-            Atom::Min(a, b) => write!(f, "{}.min({})", Positive(a), Positive(b)),
-            Atom::Broadcast(a, b) => write!(f, "broadcast({a:?}, {b:?})"),
-            Atom::Equal(..) | Atom::Less(..) => write!(f, "usize::from({})", Truth(self)),
-            Atom::TooLong => f.write_str("…"),
-        }
+        f.write_str(&Text { names: &|_| None }.atom(self))
     }
 }
 
 impl Dim {
+    /// Returns the size as a Rust expression of type `usize`, in which a part for which `names` has
+    /// a name is that name.
+    pub fn expression(&self, names: Names<'_>) -> String {
+        Text { names }.dim(self)
+    }
+
+    /// Returns a Rust expression for whether the size is not zero, with `names` as in
+    /// [`Dim::expression`].
+    pub fn condition(&self, names: Names<'_>) -> String {
+        match self.as_atom() {
+            Some(atom @ (Atom::Equal(..) | Atom::Less(..))) => Text { names }.comparison(atom),
+            _ => format!("{} != 0", self.expression(names)),
+        }
+    }
+
     /// Adds to `found` what the Rust expression relies on and is not sure: sizes, and the least
     /// that each must be.
     pub fn premises(&self, found: &mut Vec<(Dim, i64)>) {
@@ -99,57 +73,100 @@ impl Dim {
             _ => vec![self],
         }
     }
-
-    /// Whether it is not zero, as a Rust expression.
-    pub fn condition(&self) -> String {
-        match self.as_atom() {
-            Some(atom @ (Atom::Equal(..) | Atom::Less(..))) => Truth(atom).to_string(),
-            _ => format!("{self:?} != 0"),
-        }
-    }
 }
 
-/// A size in parentheses, or 0 where it would be less.
-struct Positive<'a>(&'a Dim);
+/// Returns the name of a variable that holds a size.
+pub type Names<'a> = &'a dyn Fn(&Dim) -> Option<String>;
 
-impl fmt::Display for Positive<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_size() {
-            return write!(f, "{}", Factor(self.0));
+/// Writes sizes as Rust expressions.
+struct Text<'a> {
+    names: Names<'a>,
+}
+
+impl Text<'_> {
+    /// A sum: an operand of an operator needs [`Text::operand`].
+    fn dim(&self, dim: &Dim) -> String {
+        if let Some(name) = (self.names)(dim) {
+            return name;
         }
-        let (plus, minus) = self.0.parts();
+        let (plus, minus): (Vec<_>, Vec<_>) = dim.terms().rev().partition(|(_, n)| *n > 0);
+        let plus: Vec<String> = plus.iter().map(|(product, n)| self.term(product, *n)).collect();
+        let sum = if plus.is_empty() { "0".into() } else { plus.join(" + ") };
+        let minus = minus.iter().map(|(product, n)| self.term(product, *n));
+        minus.fold(sum, |sum, term| format!("{sum} - {term}"))
+    }
+
+    /// A term without its sign.
+    fn term(&self, product: &[Atom], n: i64) -> String {
+        let n = n.unsigned_abs();
+        if let ([Atom::FloorDiv(a, b)], 1) = (product, n) {
+            let name = (self.names)(&Dim::atom(product[0].clone()));
+            return name.unwrap_or_else(|| self.quotient(a, b));
+        }
+        let number = (n != 1 || product.is_empty()).then(|| n.to_string());
+        let factors = number.into_iter().chain(product.iter().map(|atom| self.atom(atom)));
+        factors.collect::<Vec<_>>().join(" * ")
+    }
+
+    fn quotient(&self, a: &Dim, b: &Dim) -> String {
+        let divisor = b.known().map_or_else(|| self.operand(b), |n| n.to_string());
+        format!("{} / {divisor}", self.operand(a))
+    }
+
+    /// An atom as a factor of a product.
+    fn atom(&self, atom: &Atom) -> String {
+        if let Some(name) = (self.names)(&Dim::atom(atom.clone())) {
+            return name;
+        }
+        match atom {
+            Atom::Symbol(name) => name.to_string(),
+            Atom::FloorDiv(a, b) => format!("({})", self.quotient(a, b)),
+            Atom::Max(a, b) if b.known() == Some(0) => self.positive(a),
+            Atom::Max(a, b) if b.is_size() => format!("{}.max({})", self.positive(a), self.dim(b)),
+            Atom::Max(a, b) => format!("{}.max({})", self.positive(a), self.positive(b)),
+            Atom::Min(a, b) if b.is_size() => format!("{}.min({})", self.positive(a), self.dim(b)),
+            Atom::Min(a, b) => format!("{}.min({})", self.positive(a), self.positive(b)),
+            Atom::Broadcast(a, b) => format!("broadcast({}, {})", self.dim(a), self.dim(b)),
+            Atom::Equal(..) | Atom::Less(..) => {
+                format!("usize::from({})", self.comparison(atom))
+            }
+            Atom::TooLong => "…".into(),
+        }
+    }
+
+    /// A size as the operand of an operator or method, or 0 where it would be less.
+    fn positive(&self, dim: &Dim) -> String {
+        if dim.is_size() {
+            return self.operand(dim);
+        }
+        let (plus, minus) = dim.parts();
         match minus.known() {
-            Some(0) => write!(f, "{}", Factor(&plus)),
-            _ => write!(f, "{}.saturating_sub({minus:?})", Factor(&plus)),
+            Some(0) => self.operand(&plus),
+            _ => format!("{}.saturating_sub({})", self.operand(&plus), self.dim(&minus)),
         }
     }
-}
 
-/// A comparison as a Rust expression.
-struct Truth<'a>(&'a Atom);
-
-impl fmt::Display for Truth<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (a, sign, b) = match self.0 {
+    /// Two sizes compared.
+    fn comparison(&self, atom: &Atom) -> String {
+        let (a, sign, b) = match atom {
             Atom::Equal(a, b) => (a, "==", b),
             Atom::Less(a, b) => (a, "<", b),
-            other => return write!(f, "{other:?} != 0"),
+            other => return format!("{} != 0", self.atom(other)),
         };
         let (a, b) = (a - b).parts();
-        write!(f, "{a:?} {sign} {b:?}")
+        format!("{} {sign} {}", self.dim(&a), self.dim(&b))
     }
-}
 
-/// A size in parentheses, where it is not a single word.
-struct Factor<'a>(&'a Dim);
-
-impl fmt::Display for Factor<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.known() {
+    /// A size as the operand of an operator or method: in parentheses, unless it is a single word.
+    fn operand(&self, dim: &Dim) -> String {
+        if let Some(name) = (self.names)(dim) {
+            return name;
+        }
+        match (dim.known(), dim.as_atom()) {
             // A method on a bare number would not say which type of number it is.
-            Some(n) => write!(f, "{n}usize"),
-            None if self.0.as_atom().is_some() => write!(f, "{:?}", self.0),
-            None => write!(f, "({:?})", self.0),
+            (Some(n), _) => format!("{n}usize"),
+            (None, Some(atom)) => self.atom(atom),
+            (None, None) => format!("({})", self.dim(dim)),
         }
     }
 }

@@ -1,62 +1,69 @@
-//! How a module gets its arena: the model's struct has it, or the caller gives it to each run.
+//! The arena of a method: a field of the model's struct, or an argument of each run.
 
-use super::{
-    ArenaIn,
-    method::{Face, number},
-};
-use proc_macro2::{Literal, TokenStream};
-use quote::{ToTokens, quote};
+use super::{ArenaIn, method::Method, tokens::number};
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{ToTokens, format_ident, quote};
 
-impl Face<'_> {
+impl Method<'_> {
     fn blocks(&self) -> Literal {
         number(self.plan.arena_bytes.div_ceil(64))
     }
 
+    /// The type of an arena that the struct has.
+    fn arena_type(&self) -> Option<TokenStream> {
+        match self.cx.arena {
+            ArenaIn::Struct => Some(self.cx.imports.item("arena::InlineArena")),
+            ArenaIn::Heap => Some(self.cx.imports.item("arena::HeapArena")),
+            ArenaIn::Caller => None,
+        }
+    }
+
     /// The field of the struct.
     pub fn arena_field(&self) -> Option<TokenStream> {
-        let blocks = self.blocks();
-        match self.arena {
-            ArenaIn::Struct => Some(quote!(arena: ::onnxc_runtime::arena::InlineArena<#blocks>,)),
-            ArenaIn::Heap => Some(quote!(arena: ::onnxc_runtime::arena::HeapArena<#blocks>,)),
-            ArenaIn::Caller => None,
-        }
+        let (ty, blocks) = (self.arena_type()?, self.blocks());
+        Some(quote!(arena: #ty<#blocks>,))
     }
 
-    /// The field of a new model.
+    /// The initializer of the field.
     pub fn new_arena(&self) -> Option<TokenStream> {
-        match self.arena {
-            ArenaIn::Struct => Some(quote!(, arena: ::onnxc_runtime::arena::InlineArena::new())),
-            ArenaIn::Heap => Some(quote!(, arena: ::onnxc_runtime::arena::HeapArena::new())),
-            ArenaIn::Caller => None,
-        }
+        let ty = self.arena_type()?;
+        Some(quote!(, arena: #ty::new()))
     }
 
-    /// How the method that runs the model comes by the arena.
+    /// How the method gets the arena.
     pub fn run(&self) -> Run {
-        if self.arena != ArenaIn::Caller {
-            let (method, blocks) = (self.method.to_token_stream(), quote!(self.arena.blocks()));
-            return Run { method, argument: None, blocks, life: quote!('_) };
+        if self.cx.arena != ArenaIn::Caller {
+            return Run {
+                name: self.name.clone(),
+                method: self.name.to_token_stream(),
+                argument: None,
+                blocks: quote!(self.arena.blocks()),
+                life: quote!('_),
+            };
         }
         let life = self.borrows().then(|| quote!('a));
-        let given = life.as_ref().map(|life| quote!(#life,));
-        let blocks = self.blocks();
+        let parameter = life.as_ref().map(|life| quote!(#life,));
+        let (arena, blocks) = (self.cx.imports.item("arena::InlineArena"), self.blocks());
         Run {
-            method: quote!(infer_in<#given const BLOCKS: usize>),
-            argument: Some(quote!(arena: &#life mut ::onnxc_runtime::arena::InlineArena<BLOCKS>,)),
+            name: format_ident!("infer_in"),
+            method: quote!(infer_in<#parameter const BLOCKS: usize>),
+            argument: Some(quote!(arena: &#life mut #arena<BLOCKS>,)),
             blocks: quote!(arena.first::<#blocks>()),
             life: quote!('a),
         }
     }
 }
 
-/// How a method that runs the model comes by the arena.
+/// How a method gets the arena.
 pub struct Run {
+    /// The method's name.
+    pub name: Ident,
     /// The method's name and generics.
     pub method: TokenStream,
-    /// Its argument behind `self`.
+    /// Its argument after `self`.
     pub argument: Option<TokenStream>,
-    /// The memory.
+    /// The blocks of the arena.
     pub blocks: TokenStream,
-    /// The lifetime of what it gives.
+    /// The lifetime of borrowed outputs.
     pub life: TokenStream,
 }

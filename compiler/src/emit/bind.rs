@@ -1,9 +1,10 @@
-//! The first lines of a module's function: what the inputs settle.
+//! The first lines of a function: they bind the sizes and elements of the inputs.
 
 use super::{
-    docs,
-    method::{Face, Given, number, size},
+    method::{Input, Method},
     port::Form,
+    text::line,
+    tokens::{number, size},
 };
 use crate::{
     dim::{Dim, Symbol},
@@ -13,7 +14,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::BTreeSet;
 
-/// What was bound so far.
+/// The statements so far: the symbols that are bound, and the checks behind them.
 #[derive(Default)]
 pub(super) struct Bound {
     pub symbols: BTreeSet<Symbol>,
@@ -21,16 +22,15 @@ pub(super) struct Bound {
     pub checks: TokenStream,
 }
 
-/// How a constant is read.
+/// Writes the access to an operand.
 pub(super) type Constant<'a> = &'a dyn Fn(&Operand) -> TokenStream;
 
-impl Face<'_> {
-    /// Settles the symbols of the inputs, holds their sizes against the model, and names their
-    /// elements. Whether what was kept from the run before is there is seen last.
+impl Method<'_> {
+    /// Binds the symbols of the inputs, checks their sizes and names their elements. States come last.
     pub fn bind_inputs(&self, constant: Constant<'_>, slot: Constant<'_>) -> TokenStream {
         let mut bound = Bound::default();
         let ports = || self.inputs.iter().zip(&self.plan.inputs);
-        let is_optional = |given: &Given| matches!(given.form, Form::Optional(_));
+        let is_optional = |input: &Input| matches!(input.form, Form::Optional(_));
         // An absent value settles nothing that another one can settle.
         for (given, port) in ports().filter(|(given, _)| !is_optional(given)) {
             self.bind(&given.form, given, port, &mut bound);
@@ -46,24 +46,25 @@ impl Face<'_> {
         quote!(#binds #checks #found)
     }
 
-    /// Puts its default in place of what the caller left out.
-    fn bind_default(&self, given: &Given, port: &Port, default: &TokenStream, bound: &mut Bound) {
-        let (name, form) = (&given.name, given.form.content());
+    /// Takes the default for an input that the caller leaves out.
+    fn bind_default(&self, input: &Input, port: &Port, default: &TokenStream, bound: &mut Bound) {
+        let (name, form) = (&input.name, input.form.content());
         let chosen = match form {
             Form::Scalar => quote!(#name.as_ref().map_or(#default, ::core::slice::from_ref)),
             Form::View(_) => {
                 let shape = self.plan.initial(port).map(|tensor| tensor.shape.as_slice());
                 let shape = shape.unwrap_or_default().iter().map(|&size| number(size));
-                quote!(#name.unwrap_or(View::new([#(#shape),*], #default)?))
+                let view = self.cx.imports.item("view::View");
+                quote!(#name.unwrap_or(#view::new([#(#shape),*], #default)?))
             }
             _ => quote!(#name.map_or(#default, |#name| &#name[..])),
         };
         bound.binds.extend(quote!(let #name = #chosen;));
-        self.bind(form, given, port, bound);
+        self.bind(form, input, port, bound);
     }
 
-    fn bind(&self, form: &Form, given: &Given, port: &Port, bound: &mut Bound) {
-        let name = &given.name;
+    fn bind(&self, form: &Form, input: &Input, port: &Port, bound: &mut Bound) {
+        let name = &input.name;
         match form {
             Form::View(_) => {
                 self.settle(port, bound, &|axis| quote!(#name.shape()[#axis]), &|check| check);
@@ -78,22 +79,28 @@ impl Face<'_> {
         }
     }
 
-    fn bind_optional(&self, given: &Given, port: &Port, bound: &mut Bound) {
-        let (name, element) = (&given.name, &given.element);
+    fn bind_optional(&self, input: &Input, port: &Port, bound: &mut Bound) {
+        let (name, element) = (&input.name, self.cx.imports.element(input.dtype));
         let (is_there, absent) = (self.beside(port), self.derived(&name.to_string(), "absent"));
         bound.binds.extend(quote!(let #is_there = &[#name.is_some()];));
-        // An absent value is as many zeros as the model would have of it.
-        let zeros = |len: TokenStream| quote!(let #absent = ::onnxc_runtime::arena::heap::<#element>(if #is_there[0] { 0 } else { #len }););
-        let bind = match given.form.content() {
+        // An absent value has zeros for elements.
+        let zeros = |len: TokenStream| {
+            let heap = self.cx.imports.item("arena::heap");
+            quote!(let #absent = #heap::<#element>(if #is_there[0] { 0 } else { #len });)
+        };
+        let bind = match input.form.content() {
             Form::Scalar => quote!(let #name = &[#name.unwrap_or_default()];),
             Form::Array(len) => {
                 let zeros = zeros(quote::ToTokens::into_token_stream(number(*len)));
                 quote!(#zeros let #name = #name.map_or(&#absent[..], |#name| &#name[..]);)
             }
-            Form::Sequence => quote! {
-                let #absent = ::onnxc_runtime::sequence::Sequence::new();
-                let #name = #name.unwrap_or(&#absent);
-            },
+            Form::Sequence => {
+                let sequence = self.cx.imports.item("sequence::Sequence");
+                quote! {
+                    let #absent = #sequence::new();
+                    let #name = #name.unwrap_or(&#absent);
+                }
+            }
             _ => {
                 let of = |axis| quote!(#name.map_or(0, |#name| #name.shape()[#axis]));
                 let when_there = |check| quote!(if #is_there[0] { #check });
@@ -126,17 +133,18 @@ impl Face<'_> {
         }
     }
 
-    /// Holds the size of an axis against the model.
+    /// Checks the size of an axis.
     pub(super) fn check_size(&self, port: &Port, axis: usize, found: &TokenStream) -> TokenStream {
         let dim = &port.shape()[axis];
-        let (label, wanted) = (docs::line(&port.name), format!("{dim:?}"));
+        let (label, wanted) = (line(&port.name), format!("{dim:?}"));
         let (axis, expected) = (number(axis), size(dim));
-        quote!(::onnxc_runtime::view::check_size(#label, #axis, #wanted, #expected, #found)?;)
+        let check_size = self.cx.imports.function("view::check_size");
+        quote!(#check_size(#label, #axis, #wanted, #expected, #found)?;)
     }
 
-    /// The name of what stands beside the elements of an input.
+    /// The name of an input's companion buffer.
     fn beside(&self, port: &Port) -> Ident {
-        let beside = port.beside.as_ref().expect("such a port has something beside its elements");
+        let beside = port.beside.as_ref().expect("optionals and maps have a companion buffer");
         format_ident!("{}", self.names[beside.buffer])
     }
 
@@ -145,8 +153,8 @@ impl Face<'_> {
         let Some(bound) = size.max.and_then(|max| usize::try_from(max).ok()) else {
             return TokenStream::new();
         };
-        let (label, ident, bound) =
-            (docs::line(&size.label), format_ident!("{symbol}"), number(bound));
-        quote!(::onnxc_runtime::view::check_bound(#label, #bound, #ident)?;)
+        let (label, ident, bound) = (line(&size.label), format_ident!("{symbol}"), number(bound));
+        let check_bound = self.cx.imports.function("view::check_bound");
+        quote!(#check_bound(#label, #bound, #ident)?;)
     }
 }

@@ -1,9 +1,9 @@
 //! Calls of functions of the user's own.
 
 use super::{
-    docs,
-    method::{element, number, sizes},
     steps::{Body, Local},
+    text::code,
+    tokens::{array, number, parsed},
 };
 use crate::plan::{
     Arg, Call, Custom, Plan,
@@ -16,53 +16,51 @@ use std::collections::BTreeMap;
 impl Body<'_> {
     /// The call of a function of the user's own.
     pub(super) fn custom(&mut self, call: &Call, custom: &Custom, locals: &[Local]) -> TokenStream {
-        let path: TokenStream = custom.function.parse().expect("a path is tokens");
+        let path = parsed(&custom.function);
         let inputs = call.inputs.iter().zip(&custom.inputs);
         let inputs =
-            inputs.map(|(arg, parameter)| self.view(arg, parameter, &quote!(View), false, locals));
-        let inputs: Vec<TokenStream> = inputs.collect();
+            inputs.map(|(arg, parameter)| self.view(arg, parameter, "view::View", false, locals));
         let outputs = call.outputs.iter().zip(&custom.outputs);
         let outputs = outputs
-            .map(|(arg, parameter)| self.view(arg, parameter, &quote!(ViewMut), true, locals));
-        let outputs: Vec<TokenStream> = outputs.collect();
-        let given = custom.inputs.iter().any(|parameter| parameter.ty.is_some());
-        self.paths.extend(given.then(|| "view::View".to_owned()));
-        let taken = custom.outputs.iter().any(|parameter| parameter.ty.is_some());
-        self.paths.extend(taken.then(|| "view::ViewMut".to_owned()));
-        let attributes = self.attributes(call, custom);
-        quote!(#path(#(#inputs,)* #(#outputs,)* #attributes)?;)
+            .map(|(arg, parameter)| self.view(arg, parameter, "view::ViewMut", true, locals));
+        let arguments: Vec<TokenStream> = inputs.chain(outputs).collect();
+        let attributes = self.attributes(custom);
+        quote!(#path(#(#arguments,)* #attributes)?;)
     }
 
-    /// What the function is given for an input or output.
+    /// The argument for an input or output.
     fn view(
         &self,
         arg: &Arg,
         parameter: &Parameter,
-        kind: &TokenStream,
+        path: &str,
         written: bool,
         locals: &[Local],
     ) -> TokenStream {
         let (Some(operand), Some(ty)) = (arg.operand(), &parameter.ty) else {
             return quote!(None);
         };
-        let (shape, slice) = (sizes(&ty.shape), self.slice(operand, written, locals));
-        let view = quote!(#kind::new(#shape, #slice)?);
+        let shape = array(ty.shape.iter().map(|dim| self.size(dim)));
+        let slice = self.slice(operand, written, locals);
+        let view = self.method.cx.imports.item(path);
+        let view = quote!(#view::new(#shape, #slice)?);
         if parameter.is_optional { quote!(Some(#view)) } else { view }
     }
 
-    /// The attributes: a constant, where there are any.
-    fn attributes(&mut self, call: &Call, custom: &Custom) -> TokenStream {
-        self.paths.insert("custom::Attributes".into());
+    /// The attributes, in a constant if there are any.
+    fn attributes(&mut self, custom: &Custom) -> TokenStream {
+        let imports = &self.method.cx.imports;
+        let attributes = imports.item("custom::Attributes");
         if custom.attributes.is_empty() {
-            return quote!(Attributes::new(&[]));
+            return quote!(#attributes::new(&[]));
         }
-        self.paths.insert("custom::Attribute".into());
-        let attributes = custom.attributes.iter().map(|(name, attribute)| {
+        let kind = imports.item("custom::Attribute");
+        let each = custom.attributes.iter().map(|(name, attribute)| {
             let attribute = value(attribute);
-            quote!((#name, Attribute::#attribute))
+            quote!((#name, #kind::#attribute))
         });
-        let value = quote!(Attributes::new(&[#(#attributes),*]));
-        self.constant(&call.node, "Attributes", value).to_token_stream()
+        let value = quote!(#attributes::new(&[#(#each),*]));
+        self.constant("Attributes", &attributes, value).to_token_stream()
     }
 }
 
@@ -117,8 +115,7 @@ pub fn signatures(plan: &Plan) -> Vec<String> {
 fn signature(custom: &Custom) -> String {
     let parameter = |kind: &str, parameter: &Parameter| {
         let view = parameter.ty.as_ref().map_or("_".into(), |ty| {
-            let element = element(ty.dtype).to_string().replace(' ', "");
-            let element = element.trim_start_matches("::onnxc_runtime::").to_owned();
+            let element = ty.dtype.rust().trim_start_matches("::onnxc_runtime::");
             format!("{kind}<{element}, {}>", number(ty.rank()))
         });
         if parameter.is_optional { format!("Option<{view}>") } else { view }
@@ -126,6 +123,6 @@ fn signature(custom: &Custom) -> String {
     let inputs = custom.inputs.iter().map(|x| parameter("View", x));
     let outputs = custom.outputs.iter().map(|y| parameter("ViewMut", y));
     let all: Vec<String> = inputs.chain(outputs).chain(["Attributes".into()]).collect();
-    let operator = docs::code(&custom.operator);
+    let operator = code(&custom.operator);
     format!("`{operator}` is `{}`: `fn({}) -> Result`", custom.function, all.join(", "))
 }

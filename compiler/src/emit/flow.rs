@@ -1,9 +1,9 @@
-//! Control flow as Rust's own.
+//! Branches and loops as Rust's own.
 
 use super::{
-    docs,
-    method::{element, number},
     steps::Body,
+    text::line,
+    tokens::{number, size},
 };
 use crate::{
     dim::{Dim, Symbol},
@@ -15,7 +15,10 @@ use crate::{
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
-/// How often the steps of a block give one buffer.
+/// The kernel that copies elements.
+const COPY: &str = "kernels::reshape::identity";
+
+/// How often the results of a block are one buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
     Once,
@@ -57,13 +60,9 @@ fn made_in(steps: &[Step], buffer: BufferId) -> bool {
 
 impl Body<'_> {
     pub(super) fn branch(&mut self, step: &If) -> TokenStream {
-        let comment = docs::line(&step.node);
+        let comment = line(&step.node);
         let cond = match &step.cond {
-            Cond::Size(dim) => {
-                // The paths that the size names are noted.
-                self.size(dim);
-                dim.condition().parse().expect("a condition is an expression")
-            }
+            Cond::Size(dim) => self.condition(dim),
             Cond::Tensor(operand) => self.element(operand),
         };
         let on_heap: Vec<usize> = (0..step.outputs.len())
@@ -101,10 +100,20 @@ impl Body<'_> {
     }
 
     fn block(&mut self, block: &Block, step: &If, on_heap: &[usize]) -> TokenStream {
+        let scope = self.sizes.open_block();
         let steps = self.steps(&block.steps);
+        self.sizes.open();
+        let result = self.block_result(block, step, on_heap);
+        let result = self.sizes.close(result);
+        self.sizes.close_block(scope);
+        quote!(#steps #result)
+    }
+
+    /// The statements at the end of a branch, and its value.
+    fn block_result(&mut self, block: &Block, step: &If, on_heap: &[usize]) -> TokenStream {
         if let Some(why) = &block.refusal {
-            let why = docs::line(why);
-            return quote!(#steps return Err(::onnxc_runtime::Error::Value(#why)););
+            let (error, why) = (self.method.cx.imports.item("Error"), line(why));
+            return quote!(return Err(#error::Value(#why)););
         }
         let mut copies = TokenStream::new();
         let mut given: Vec<TokenStream> = block.sizes.iter().map(|dim| self.size(dim)).collect();
@@ -112,7 +121,7 @@ impl Body<'_> {
             if on_heap.contains(&i) {
                 given.push(self.owned(from, &block.steps, Given::of(from, &block.results)));
             } else if (from.buffer, &from.start) != (to.buffer, &to.start) {
-                // How long the output is has a name only behind the branches.
+                // The symbol for the length of the output is bound after the branches.
                 copies.extend(self.copy(from, &Operand { len: from.len.clone(), ..to.clone() }));
             }
         }
@@ -121,11 +130,11 @@ impl Body<'_> {
             [one] => quote!(#one),
             _ => quote!((#(#given),*)),
         };
-        quote!(#steps #copies #result)
+        quote!(#copies #result)
     }
 
-    /// A result of a block as a vector or a sequence: the block's own where it has one that is not
-    /// given twice.
+    /// A result of a block as a vector or a sequence: the block's own, if it has one and returns it
+    /// once.
     fn owned(&mut self, operand: &Operand, steps: &[Step], given: Given) -> TokenStream {
         let buffer = &self.plan.buffers[operand.buffer];
         let whole = operand.start.known() == Some(0) && operand.len == buffer.len;
@@ -134,14 +143,13 @@ impl Body<'_> {
             return self.new_buffer(operand.buffer);
         }
         if buffer.place == Place::Heap && whole && own {
-            return format_ident!("{}", self.face.names[operand.buffer]).to_token_stream();
+            return format_ident!("{}", self.method.names[operand.buffer]).to_token_stream();
         }
         let mut locals = Vec::new();
         self.local(operand, false, &mut locals);
         if !locals.is_empty() {
-            self.borrows = true;
-            let slot = self.slot(operand);
-            return quote!(borrow(arena, #slot.read()).to_vec());
+            let borrowed = self.borrow_one(operand);
+            return quote!(#borrowed.to_vec());
         }
         let slice = self.slice(operand, false, &locals);
         match buffer.kind {
@@ -156,12 +164,12 @@ impl Body<'_> {
         self.local(from, false, &mut locals);
         let borrow = self.borrow(&locals);
         let (from, to) = (self.slice(from, false, &locals), self.slice(to, true, &locals));
-        self.paths.insert("kernels::reshape".into());
-        quote!(#borrow reshape::identity(#from, #to);)
+        let identity = self.method.cx.imports.function(COPY);
+        quote!(#borrow #identity(#from, #to);)
     }
 
     pub(super) fn iterations(&mut self, step: &Loop) -> TokenStream {
-        let comment = docs::line(&step.node);
+        let comment = line(&step.node);
         let iteration = format_ident!("{}", &*step.iteration);
         let carried: TokenStream =
             step.carried.iter().map(|carried| self.carry(carried, step)).collect();
@@ -171,7 +179,7 @@ impl Body<'_> {
         let stacks: TokenStream = step.stacked.iter().map(|stacked| self.stack(stacked)).collect();
         let (bind_most, below) = self.most(step, &iteration);
         let decides = step.cond.is_some() || step.again.is_some();
-        let again = decides.then(|| self.face.derived(&step.iteration, "again"));
+        let again = decides.then(|| self.method.derived(&step.iteration, "again"));
         let first = step.cond.as_ref().map_or(quote!(true), |cond| self.element(cond));
         let is_mut = step.again.as_ref().map(|_| quote!(mut));
         let bind_again = again.as_ref().map(|again| quote!(let #is_mut #again = #first;));
@@ -181,19 +189,7 @@ impl Body<'_> {
             (None, Some(below)) => below,
             (None, None) => quote!(true),
         };
-        let made = self.made.clone();
-        let steps = self.steps(&step.body.steps);
-        let parts = self.hold_together(&step.common, &iteration);
-        let pushed: TokenStream =
-            step.stacked.iter().map(|stacked| self.push(stacked, &step.iteration)).collect();
-        let decided = again.as_ref().zip(step.again.as_ref()).map(|(again, flag)| {
-            let flag = self.element(flag);
-            quote!(#again = #flag;)
-        });
-        let next: TokenStream =
-            step.carried.iter().map(|carried| self.hand_on(carried, step)).collect();
-        let resized = self.resize(&step.sizes);
-        self.made = made;
+        let body = self.loop_body(step, &iteration, again.as_ref());
         quote! {
             comment!(#comment);
             #carried
@@ -204,27 +200,44 @@ impl Body<'_> {
             #bind_again
             let mut #iteration = 0;
             while #goes_on {
-                #steps
-                #parts
-                #pushed
-                #decided
-                #next
-                #resized
+                #body
                 #iteration += 1;
             }
         }
     }
 
-    /// The greatest number of iterations: a variable for it, and what holds below it.
+    /// One iteration, up to the values that it carries to the next one.
+    fn loop_body(&mut self, step: &Loop, iteration: &Ident, again: Option<&Ident>) -> TokenStream {
+        let (made, scope) = (self.made.clone(), self.sizes.open_block());
+        let steps = self.steps(&step.body.steps);
+        self.sizes.open();
+        let parts = self.check_common(&step.common, iteration);
+        let pushed: TokenStream =
+            step.stacked.iter().map(|stacked| self.push(stacked, &step.iteration)).collect();
+        let decided = again.zip(step.again.as_ref()).map(|(again, flag)| {
+            let flag = self.element(flag);
+            quote!(#again = #flag;)
+        });
+        let next: TokenStream =
+            step.carried.iter().map(|carried| self.carry_on(carried, step)).collect();
+        let resized = self.resize(&step.sizes);
+        let end = self.sizes.close(quote!(#parts #pushed #decided #next #resized));
+        self.sizes.close_block(scope);
+        self.made = made;
+        quote!(#steps #end)
+    }
+
+    /// The greatest number of iterations: a variable for it, and the condition of the loop.
     fn most(&mut self, step: &Loop, iteration: &Ident) -> (TokenStream, Option<TokenStream>) {
         match &step.most {
             None => (TokenStream::new(), None),
             Some(TripCount::Size(dim)) => {
-                let dim = self.size(dim);
+                // It is not evaluated if the condition before it does not hold.
+                let dim = size(dim);
                 (TokenStream::new(), Some(quote!(#iteration < #dim)))
             }
             Some(TripCount::Tensor(operand)) => {
-                let most = self.face.derived(&step.iteration, "most");
+                let most = self.method.derived(&step.iteration, "most");
                 let number = self.element(operand);
                 (
                     quote!(let #most = usize::try_from(#number).unwrap_or(0);),
@@ -234,7 +247,7 @@ impl Body<'_> {
         }
     }
 
-    /// Puts the initial value where the first iteration finds it.
+    /// Copies the initial value of a loop-carried value.
     fn carry(&mut self, carried: &Carried, step: &Loop) -> TokenStream {
         let Carried { initial, value, next } = carried;
         if self.plan.buffers[value.buffer].place == Place::Heap {
@@ -251,8 +264,8 @@ impl Body<'_> {
         }
     }
 
-    /// Puts what a iteration gives where the next one finds it.
-    fn hand_on(&mut self, carried: &Carried, step: &Loop) -> TokenStream {
+    /// Carries a value of an iteration to the next one.
+    fn carry_on(&mut self, carried: &Carried, step: &Loop) -> TokenStream {
         let Carried { value, next, .. } = carried;
         if next == value {
             return TokenStream::new();
@@ -265,7 +278,7 @@ impl Body<'_> {
         self.copy(next, &Operand { len: next.len.clone(), ..value.clone() })
     }
 
-    /// Settles the sizes of the first iteration.
+    /// Binds the sizes of the first iteration.
     fn size_at_first(&mut self, sizes: &[Resized]) -> TokenStream {
         let each = sizes.iter().map(|Resized { symbol, at_first, .. }| {
             let (symbol, size) = (format_ident!("{symbol}"), self.size(at_first));
@@ -274,7 +287,7 @@ impl Body<'_> {
         each.collect()
     }
 
-    /// Settles the sizes of the next iteration, all at once.
+    /// Assigns the sizes of the next iteration, all at once.
     fn resize(&mut self, sizes: &[Resized]) -> TokenStream {
         let (symbols, sizes): (Vec<Ident>, Vec<TokenStream>) = sizes
             .iter()
@@ -287,36 +300,38 @@ impl Body<'_> {
         }
     }
 
-    /// Settles the sizes of parts in the first iteration, and holds those of every iteration against them.
-    fn hold_together(&mut self, common: &[Common], iteration: &Ident) -> TokenStream {
+    /// Takes the sizes of parts from the first iteration, and checks those of the others.
+    fn check_common(&mut self, common: &[Common], iteration: &Ident) -> TokenStream {
         if common.is_empty() {
             return TokenStream::new();
         }
+        let check_part = self.method.cx.imports.function("view::check_part");
         let (mut settled, mut checks) = (TokenStream::new(), TokenStream::new());
         for Common { node, output, axis, symbol, size } in common {
-            let (node, output, axis) = (docs::line(node), docs::line(output), number(*axis));
+            let (node, output, axis) = (line(node), line(output), number(*axis));
             let (symbol, size) = (format_ident!("{symbol}"), self.size(size));
             settled.extend(quote!(#symbol = #size;));
             checks.extend(quote! {
-                ::onnxc_runtime::view::check_part(#node, #output, #axis, #symbol, #size)?;
+                #check_part(#node, #output, #axis, #symbol, #size)?;
             });
         }
         quote!(if #iteration == 0 { #settled } #checks)
     }
 
-    /// Makes room for what the iterations give one behind the other.
+    /// Makes the buffer for the outputs of all iterations.
     fn stack(&mut self, stacked: &Stacked) -> TokenStream {
         if stacked.at.is_some() || self.plan.buffers[stacked.all.buffer].place != Place::Heap {
             return self.make(&stacked.all);
         }
         let name = self.name(&stacked.all);
-        let ty = element(self.plan.buffers[stacked.all.buffer].dtype);
+        let imports = &self.method.cx.imports;
+        let ty = imports.element(self.plan.buffers[stacked.all.buffer].dtype);
+        let heap = imports.item("arena::heap");
         self.made.insert(stacked.all.buffer);
-        self.paths.insert("arena::heap".into());
-        quote!(let mut #name = heap::<#ty>(0);)
+        quote!(let mut #name = #heap::<#ty>(0);)
     }
 
-    /// Puts what a iteration gives behind what the iterations before gave.
+    /// Appends the output of an iteration to those of the iterations before.
     fn push(&mut self, stacked: &Stacked, iteration: &Symbol) -> TokenStream {
         let Stacked { item, all, at } = stacked;
         if at.is_some() || self.plan.buffers[all.buffer].place != Place::Heap {
@@ -339,12 +354,11 @@ impl Body<'_> {
             let slice = self.slice(operand, false, &locals);
             return quote!((#slice)[0]);
         }
-        self.borrows = true;
-        let slot = self.slot(operand);
-        quote!(borrow(arena, #slot.read())[0])
+        let borrowed = self.borrow_one(operand);
+        quote!(#borrowed[0])
     }
 
     fn name(&self, operand: &Operand) -> Ident {
-        format_ident!("{}", self.face.names[operand.buffer])
+        format_ident!("{}", self.method.names[operand.buffer])
     }
 }

@@ -2,8 +2,12 @@
 
 use proc_macro2::{Group, Spacing, TokenStream, TokenTree};
 
-/// The source of a file of these tokens. A line `comment!("…");` becomes a comment, and a line
-/// `blank!();` becomes empty.
+/// The macros that stand for text without tokens.
+const MARKS: [&str; 3] = ["comment", "note", "blank"];
+
+/// Returns the source of a file of these tokens. A line `comment!("…");` becomes a comment, a line
+/// `note!("…");` becomes a comment at the end of the line before, and a line `blank!();` becomes
+/// empty.
 pub fn print(tokens: TokenStream) -> String {
     let file = syn::parse2(tokens).expect("the tokens of a file");
     let text = prettyplease::unparse(&file);
@@ -21,6 +25,9 @@ pub fn print(tokens: TokenStream) -> String {
                 None => given.by_ref().take_while(|line| line.trim() != ");").collect(),
             };
             comment(&literal, indent, &mut lines);
+        } else if let Some(literal) = text.strip_prefix("note!(") {
+            let literal = literal.strip_suffix(");").expect("a note is short");
+            note(literal, &mut lines);
         } else {
             lines.push(line.to_owned());
         }
@@ -28,14 +35,15 @@ pub fn print(tokens: TokenStream) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The tokens without what only text can carry, as a macro gives them.
+/// Returns the tokens without comments and blank lines, which a macro cannot return.
 pub fn plain(tokens: TokenStream) -> TokenStream {
     let mut plain = TokenStream::new();
     let mut trees = tokens.into_iter().peekable();
     while let Some(tree) = trees.next() {
-        let called = matches!(trees.peek(), Some(TokenTree::Punct(mark)) if mark.as_char() == '!' && mark.spacing() == Spacing::Alone);
+        let called = matches!(trees.peek(), Some(TokenTree::Punct(mark))
+            if mark.as_char() == '!' && mark.spacing() == Spacing::Alone);
         match tree {
-            TokenTree::Ident(word) if called && (word == "comment" || word == "blank") => {
+            TokenTree::Ident(word) if called && MARKS.contains(&word.to_string().as_str()) => {
                 // The mark, the arguments and the semicolon.
                 trees.by_ref().take(3).for_each(drop);
             }
@@ -64,6 +72,13 @@ fn comment(literal: &str, indent: &str, lines: &mut Vec<String>) {
     lines.extend(comment.value().lines().map(|line| format!("{indent}// {line}")));
 }
 
+/// A comment at the end of the line before.
+fn note(literal: &str, lines: &mut [String]) {
+    let note: syn::LitStr = syn::parse_str(literal).expect("a note is a string");
+    let line = lines.last_mut().expect("a note follows an item");
+    *line = format!("{line} // {}", note.value());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,9 +95,23 @@ mod tests {
                 b();
                 blank!();
                 c();
+                note!("[1, 2]");
             }
         });
-        let expected = "// head \"quoted\"\nfn f() {\n    // first\n    a();\n\n    // second\n    b();\n\n    c();\n}\n";
+        let expected = [
+            "// head \"quoted\"",
+            "fn f() {",
+            "    // first",
+            "    a();",
+            "",
+            "    // second",
+            "    b();",
+            "",
+            "    c(); // [1, 2]",
+            "}",
+            "",
+        ];
+        let expected = expected.join("\n");
         assert_eq!(text, expected);
     }
 
@@ -91,6 +120,7 @@ mod tests {
         let tokens = plain(quote! {
             comment!("head");
             fn f(comment: usize) -> bool {
+                note!("note");
                 blank!();
                 comment != 0
             }

@@ -1,22 +1,25 @@
-//! The public face of a plan: a method of the model's struct.
+//! A method of the model's struct, and the function with the kernel calls behind it.
 
-use super::{ArenaIn, Style, arena::Run, docs, port::Form, weights};
+use super::{
+    arena::Run,
+    context::Context,
+    docs,
+    port::{Form, Spelling},
+    tokens::number,
+    weights,
+};
 use crate::{
     arena::Map,
-    dim::Dim,
     dtype::DType,
     ident::{self, Names},
     plan::{BufferId, Kind, Place, Plan, Step},
 };
-use proc_macro2::{Ident, Literal, TokenStream};
-use quote::{ToTokens, format_ident, quote};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{HashMap, HashSet},
 };
-
-/// How many slots are borrowed at once: the longest tuple of slots.
-const PLACES: usize = 12;
 
 /// How a program calls a generated module.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,450 +32,295 @@ pub struct Signature {
     pub outputs: Vec<(String, Form)>,
     /// Whether `infer` returns a `Result`.
     pub refuses: bool,
-    /// Whether one run hands something to the next.
+    /// Whether one run passes state to the next.
     pub keeps_state: bool,
 }
 
-/// What the face and the steps must agree on.
-pub struct Face<'p> {
-    pub(super) plan: &'p Plan,
-    /// Where the arena is.
-    pub(super) arena: ArenaIn,
-    /// The model's struct.
-    pub model: Ident,
-    /// The method that runs the plan.
-    pub method: Ident,
-    /// The private module with its calls.
-    pub room: Ident,
+/// A method of the model's struct that runs a plan.
+pub struct Method<'p> {
+    pub plan: &'p Plan,
+    /// The context that all methods share.
+    pub cx: &'p Context,
+    /// Its name, which is also that of the function with the kernel calls.
+    pub name: Ident,
     /// The name of each buffer, in snake case.
     pub names: Map<BufferId, String>,
-    /// Every name, and those that were made of others.
+    /// Every name, and those that were derived from others.
     derived: RefCell<(Names, HashMap<String, Ident>)>,
-    pub(super) inputs: Vec<Given>,
-    outputs: Vec<Taken>,
-    /// How many constant tensors of strings there are.
-    strings: usize,
-    /// When the model refuses its inputs.
-    refusals: Vec<&'static str>,
+    pub inputs: Vec<Input>,
+    pub outputs: Vec<Output>,
+    /// The number of constant tensors of strings.
+    pub strings: usize,
+    /// Whether the function reads weights.
+    pub reads_weights: Cell<bool>,
+    errors: Vec<&'static str>,
 }
 
-/// How an input is given.
-pub struct Given {
-    /// Its name.
+/// An input of a method.
+pub struct Input {
     pub name: Ident,
-    /// How.
     pub form: Form,
-    /// The element type, as Rust.
-    pub element: TokenStream,
+    pub dtype: DType,
 }
 
-/// How an output is taken.
-pub struct Taken {
-    /// Its name.
-    pub name: Ident,
-    /// The variable for its elements.
+/// An output of a method.
+pub struct Output {
+    /// The field of the output struct.
+    pub field: Ident,
+    /// The variable for the elements.
     pub local: Ident,
-    /// How.
     pub form: Form,
-    /// The element type, as Rust.
-    pub element: TokenStream,
+    pub dtype: DType,
 }
 
-impl<'p> Face<'p> {
-    /// The face of inference.
-    pub fn new(plan: &'p Plan, style: &Style) -> Face<'p> {
-        Face::of(plan, style, "infer")
-    }
-
-    /// The face of a plan that `method` runs.
-    pub fn of(plan: &'p Plan, style: &Style, method: &str) -> Face<'p> {
+impl<'p> Method<'p> {
+    /// The method `name`, which runs `plan`.
+    pub fn new(plan: &'p Plan, cx: &'p Context, name: &str) -> Method<'p> {
         let mut names = Names::default();
         for symbol in plan.symbols.keys() {
             names.unique(symbol.to_string());
         }
-        let mut buffers = Map::default();
-        let ports = plan.inputs.iter().chain(&plan.outputs).map(|port| port.operand.buffer);
-        for id in ports.chain(plan.buffers.ids()) {
-            if !buffers.contains(id) {
-                buffers.insert(id, names.unique(ident::snake(&plan.buffers[id].name)));
-            }
-        }
-        let mut taken = HashSet::new();
-        let inputs: Vec<Given> = plan
-            .inputs
-            .iter()
-            .map(|port| Given {
-                name: format_ident!("{}", buffers[port.operand.buffer]),
-                form: match port.default {
-                    Some(_) => Form::Optional(Form::of_input(&port.ty).into()),
-                    None => Form::of_input(&port.ty),
-                },
-                element: element(port.dtype()),
-            })
-            .collect();
-        let mut fields = Names::default();
-        let outputs = plan.outputs.iter().map(|port| {
-            let field = fields.unique(ident::snake(&port.name));
-            // Two outputs may be one value.
-            let local = if taken.insert(port.operand.buffer) {
-                buffers[port.operand.buffer].clone()
-            } else {
-                names.unique(field.clone())
-            };
-            Taken {
-                name: format_ident!("{field}"),
-                local: format_ident!("{local}"),
-                form: Form::of_output(plan, port),
-                element: element(port.dtype()),
-            }
+        // An argument of this name would hide the function.
+        names.unique(name.to_owned());
+        let buffers = buffer_names(plan, &mut names);
+        let inputs = plan.inputs.iter().map(|port| Input {
+            name: format_ident!("{}", buffers[port.operand.buffer]),
+            form: match port.default {
+                Some(_) => Form::Optional(Form::of_input(&port.ty).into()),
+                None => Form::of_input(&port.ty),
+            },
+            dtype: port.dtype(),
         });
-        let outputs: Vec<Taken> = outputs.collect();
-        let refuses_sizes = inputs.iter().any(|given| given.form.refuses())
-            || outputs.iter().any(|taken| taken.form.refuses())
-            || plan.states.iter().any(|state| !state.found.ty.is_fixed())
-            || has_open_sizes(plan)
-            || plan.steps.iter().any(Step::refuses_sizes);
-        let refuses_elements = plan.steps.iter().any(Step::refuses_elements);
-        Face {
+        let inputs: Vec<Input> = inputs.collect();
+        let outputs = outputs(plan, &buffers, &mut names);
+        let errors = errors(plan, &inputs, &outputs);
+        Method {
             plan,
-            arena: style.arena,
-            room: format_ident!("{}", room(style, method)),
-            method: format_ident!("{method}"),
-            model: format_ident!("{}", ident::camel(&style.name)),
+            cx,
+            name: format_ident!("{name}"),
             names: buffers,
             derived: RefCell::new((names, HashMap::new())),
-            refusals: [
-                refuses_sizes
-                    .then_some("Where the inputs' sizes do not fit the model, or each other."),
-                refuses_elements.then_some(
-                    "Where a node refuses what it is given, such as an index outside an axis.",
-                ),
-            ]
-            .into_iter()
-            .flatten()
-            .collect(),
-            strings: weights::strings(plan).len(),
-            outputs,
             inputs,
+            outputs,
+            strings: weights::strings(plan).len(),
+            reads_weights: Cell::new(false),
+            errors,
         }
     }
 
-    /// How a program calls the module.
+    /// How a program calls the method.
     pub fn signature(&self) -> Signature {
+        let outputs = self.outputs.iter();
         Signature {
-            model: self.model.to_string(),
-            inputs: self.inputs.iter().map(|given| given.form.clone()).collect(),
-            outputs: self.outputs.iter().map(|t| (t.name.to_string(), t.form.clone())).collect(),
-            refuses: self.refuses(),
+            model: self.cx.public.to_string(),
+            inputs: self.inputs.iter().map(|input| input.form.clone()).collect(),
+            outputs: outputs.map(|y| (y.field.to_string(), y.form.clone())).collect(),
+            refuses: self.can_fail(),
             keeps_state: self.keeps_state(),
         }
     }
 
-    /// Whether the model can refuse its inputs.
-    pub fn refuses(&self) -> bool {
-        !self.refusals.is_empty()
+    /// Whether the method runs inference, not an algorithm that changes variables.
+    pub fn is_inference(&self) -> bool {
+        self.name == "infer"
     }
 
-    /// A name made of another one, which nothing else has.
-    pub fn derived(&self, name: &str, what: &str) -> Ident {
+    /// Whether the method returns a `Result`.
+    pub fn can_fail(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
+    /// When the method returns an error, a sentence each.
+    pub fn errors(&self) -> &[&'static str] {
+        &self.errors
+    }
+
+    /// Returns a name made of another one. The same arguments give the same name.
+    pub fn derived(&self, name: &str, suffix: &str) -> Ident {
         let (names, derived) = &mut *self.derived.borrow_mut();
-        let wanted = format!("{}_{what}", name.trim_end_matches('_'));
+        let wanted = format!("{}_{suffix}", name.trim_end_matches('_'));
         let ident = derived.entry(wanted.clone());
         ident.or_insert_with(|| format_ident!("{}", names.unique(wanted))).clone()
     }
 
-    /// The method.
-    pub fn method(&self) -> TokenStream {
-        let arguments = self.inputs.iter().map(|Given { name, form, element }| {
-            let ty = form.given(element);
+    /// Returns a new name made of another one.
+    pub fn fresh(&self, name: &str, suffix: &str) -> Ident {
+        let wanted = format!("{}_{suffix}", name.trim_end_matches('_'));
+        format_ident!("{}", self.derived.borrow_mut().0.unique(wanted))
+    }
+
+    /// Returns the method.
+    pub fn item(&self) -> TokenStream {
+        let spelling = Spelling { imports: &self.cx.imports };
+        let parameters = self.inputs.iter().map(|Input { name, form, dtype }| {
+            let ty = spelling.input(form, *dtype);
             quote!(#name: #ty)
         });
-        let given = self.inputs.iter().map(|Given { name, form, .. }| match form {
+        let arguments = self.inputs.iter().map(|Input { name, form, .. }| match form {
             Form::Scalar => quote!(&[#name]),
             _ => quote!(#name),
         });
         let Run { method, argument, life, .. } = self.run();
-        let (result, call) = (arrow(&self.result(&life)), self.call(&quote!(#(#given),*)));
-        let begin = self.plan.learns.then(|| quote!(self.begin();));
-        let mut text = docs::method(self);
-        if self.refuses() {
-            text.extend(["", "# Errors", ""].iter().chain(&self.refusals).map(|&line| line.into()));
-            if self.keeps_state() {
-                text.push("An error in the middle of a run resets the model.".into());
-            }
-            if self.plan.learns {
-                text.push("The variables are then as they were.".into());
-            }
-        }
-        let doc = docs::lines(&text);
+        let (result, call) = (self.result(&life), self.call(&quote!(#(#arguments),*)));
+        let initialize = self.plan.learns.then(|| quote!(self.initialize_variables();));
+        let doc = docs::method(self);
         quote! {
             #doc
-            pub fn #method(&mut self, #argument #(#arguments),*) #result {
-                #begin
+            pub fn #method(&mut self, #argument #(#parameters),*) #result {
+                #initialize
                 #call
             }
         }
     }
 
-    /// The call of the function that does the steps, on these arguments.
-    pub fn call(&self, given: &TokenStream) -> TokenStream {
-        let (method, room) = (&self.method, &self.room);
+    /// Calls the function with the kernel calls.
+    pub fn call(&self, arguments: &TokenStream) -> TokenStream {
+        let name = &self.name;
+        let weights = self.reads_weights.get().then(|| quote!(self.weights(),));
         let strings = (self.strings > 0).then(|| {
-            let strings = self.field("strings");
-            quote!(self.#strings.of(&#room::STRINGS),)
+            let (field, constants) = (self.field("strings"), self.strings_constant());
+            quote!(self.#field.of(&#constants),)
         });
         let draws = self.draws().map(|_| {
             let draws = self.field("draws");
             quote!(&mut self.#draws,)
         });
-        let state = self.keeps_state().then(|| quote!(&mut self.held,));
+        let state = self.state_field_name().map(|name| quote!(&mut self.#name,));
         let blocks = self.run().blocks;
-        quote!(#room::#method(&self.weights(), #blocks, #strings #draws #state #given))
+        quote!(#name(#weights #blocks, #strings #draws #state #arguments))
     }
 
-    /// Whether the weights of the model stand in the plan's private module.
-    pub fn has_weights(&self) -> bool {
-        self.method == "infer"
-    }
-
-    /// A field of the struct that the plan alone has.
-    pub fn field(&self, what: &str) -> Ident {
-        match self.method.to_string().as_str() {
-            "infer" => format_ident!("{what}"),
-            method => format_ident!("{}_{what}", method.trim_end_matches('_')),
+    /// Names a field of the struct that belongs to the method.
+    pub fn field(&self, name: &str) -> Ident {
+        match self.name.to_string().as_str() {
+            "infer" => format_ident!("{name}"),
+            method => format_ident!("{}_{name}", method.trim_end_matches('_')),
         }
     }
 
-    /// The field for the constant strings, and what it is at first.
+    /// Names the constant strings that the function reads.
+    pub fn strings_constant(&self) -> Ident {
+        format_ident!("{}", self.field("strings").to_string().to_uppercase())
+    }
+
+    /// Returns the field for the constant strings, and its initializer.
     pub fn strings_field(&self) -> Option<[TokenStream; 2]> {
         let (count, field) = (number(self.strings), self.field("strings"));
-        let path = quote!(::onnxc_runtime::strings::Strings);
-        (self.strings > 0).then(|| [quote!(#field: #path<#count>,), quote!(, #field: #path::new())])
+        let strings = || self.cx.imports.item("strings::Strings");
+        (self.strings > 0).then(|| {
+            let strings = strings();
+            [quote!(#field: #strings<#count>,), quote!(, #field: #strings::new())]
+        })
     }
 
-    /// The struct of several outputs; one output stands for itself.
-    pub fn output_struct(&self) -> TokenStream {
-        if self.outputs.len() <= 1 {
-            return TokenStream::new();
-        }
-        let (model, name) = (&self.model, self.output());
-        let doc = docs::lines(&[match self.method.to_string().as_str() {
-            "infer" => format!("What [`{model}`] gives."),
-            method => format!("What [`{model}::{method}`] gives."),
-        }]);
-        let fields = self.outputs.iter().zip(&self.plan.outputs).map(|(taken, port)| {
-            let (field, ty, doc) = (&taken.name, taken.ty(&quote!('a)), docs::port(port));
-            quote!(#doc pub #field: #ty,)
-        });
-        let generics = self.borrows().then(|| quote!(<'a>));
-        quote! {
-            blank!();
-            #doc
-            #[allow(dead_code)]
-            #[derive(Clone, Debug)]
-            pub struct #name #generics {
-                #(#fields)*
-            }
-        }
-    }
-
-    /// The struct of several outputs.
-    fn output(&self) -> Ident {
-        let model = self.model.to_string();
-        let method = match self.method.to_string().as_str() {
-            "infer" => String::new(),
-            method => ident::camel(method),
-        };
-        let [model, method] = [model.as_str(), &method].map(|word| word.trim_end_matches('_'));
-        format_ident!("{model}{method}Output")
-    }
-
-    /// Whether an output is borrowed from the arena.
-    pub(super) fn borrows(&self) -> bool {
-        self.outputs.iter().any(|taken| taken.form.borrows())
-    }
-
-    fn result(&self, lifetime: &TokenStream) -> TokenStream {
-        let plain = match self.outputs.as_slice() {
-            [] => quote!(()),
-            [one] => one.ty(lifetime),
-            _ => {
-                let name = self.output();
-                if self.borrows() { quote!(#name<#lifetime>) } else { quote!(#name) }
-            }
-        };
-        if self.refuses() { quote!(::onnxc_runtime::Result<#plain>) } else { plain }
-    }
-
-    /// The head of the function that does the steps.
-    pub fn steps_head(&self) -> TokenStream {
-        let arguments = self.inputs.iter().map(|Given { name, form, element }| {
+    /// Returns the head of the function with the kernel calls.
+    pub fn function_head(&self) -> TokenStream {
+        let imports = &self.cx.imports;
+        let spelling = Spelling { imports };
+        let parameters = self.inputs.iter().map(|Input { name, form, dtype }| {
             let ty = match form {
-                Form::Scalar | Form::Array(_) => quote!(&[#element]),
-                Form::View(rank) => {
-                    let rank = number(*rank);
-                    quote!(View<'_, #element, #rank>)
+                Form::Scalar | Form::Array(_) => {
+                    let element = imports.element(*dtype);
+                    quote!(&[#element])
                 }
-                form => form.given(element),
+                form => spelling.input(form, *dtype),
             };
             quote!(#name: #ty)
         });
-        let result = match self.outputs.len() {
-            0 | 1 => self.result(&quote!('a)),
-            _ => {
-                let name = self.output();
-                let plain =
-                    if self.borrows() { quote!(super::#name<'a>) } else { quote!(super::#name) };
-                if self.refuses() { quote!(::onnxc_runtime::Result<#plain>) } else { plain }
-            }
-        };
         let generics = self.borrows().then(|| quote!(<'a>));
         let life = self.borrows().then(|| quote!('a));
-        let strings = (self.strings > 0).then(|| {
-            let count = number(self.strings);
-            quote!(strings: &::onnxc_runtime::strings::Constants<#count>,)
+        let weights = self.reads_weights.get().then(|| {
+            let weights = imports.item("arena::Weights");
+            quote!(weights: #weights,)
         });
-        let draws = self.draws().map(|count| quote!(draws: &mut Draws<#count>,));
-        let (state, method) = (self.state_argument(), &self.method);
-        let result = arrow(&result);
+        let strings = (self.strings > 0).then(|| {
+            let (constants, count) = (imports.item("strings::Constants"), number(self.strings));
+            quote!(strings: &#constants<#count>,)
+        });
+        let draws = self.draws().map(|count| {
+            let draws = imports.item("random::Draws");
+            quote!(draws: &mut #draws<#count>,)
+        });
+        let (state, name) = (self.state_parameter(), &self.name);
+        let (block, result) = (imports.item("arena::Block"), self.result(&quote!('a)));
         quote! {
-            pub(super) fn #method #generics (
-                weights: &::onnxc_runtime::arena::Weights,
-                arena: &#life mut [Block],
+            fn #name #generics (
+                #weights
+                arena: &#life mut [#block],
                 #strings
                 #draws
                 #state
-                #(#arguments),*
+                #(#parameters),*
             ) #result
         }
     }
+}
 
-    /// The last lines of the function: borrows the outputs and gives them.
-    pub fn give_outputs(
-        &self,
-        slots: &dyn Fn(usize) -> TokenStream,
-        heap: &dyn Fn(usize) -> TokenStream,
-        given: &dyn Fn(usize) -> Option<TokenStream>,
-    ) -> TokenStream {
-        let borrowed: Vec<usize> =
-            (0..self.outputs.len()).filter(|&i| self.outputs[i].form.is_in_arena()).collect();
-        let local = |i: usize| self.outputs[i].local.clone();
-        let is_there = |i: usize| self.derived(&self.outputs[i].local.to_string(), "given");
-        let flags: TokenStream = (0..self.outputs.len())
-            .filter(|&i| matches!(self.outputs[i].form, Form::Optional(_)))
-            .filter_map(|i| Some((is_there(i), given(i)?)))
-            .map(|(name, flag)| quote!(let #name = #flag;))
-            .collect();
-        let names: Vec<Ident> = borrowed.iter().map(|&i| local(i)).collect();
-        let accesses: Vec<TokenStream> = borrowed.iter().map(|&i| slots(i)).collect();
-        let borrow = match names.as_slice() {
-            [] => TokenStream::new(),
-            [name] => quote!(let #name = borrow(arena, #(#accesses)*);),
-            _ => {
-                let tokens = names.iter().map(ToTokens::to_token_stream).collect();
-                let (names, accesses) = together(tokens, accesses.clone());
-                quote!(let (#(#names),*) = borrow(arena, (#(#accesses),*));)
-            }
+/// Names the buffers: those of inputs and outputs first, so that they keep their names.
+fn buffer_names(plan: &Plan, names: &mut Names) -> Map<BufferId, String> {
+    let mut layouts: HashMap<BufferId, &str> = HashMap::new();
+    plan.calls(&mut |call| {
+        let layout = match call.kernel.rsplit("::").next() {
+            Some("unblock") => "nchw",
+            Some("block") => "nchwc",
+            Some("to_channels_first") => "nchw",
+            Some("from_channels_first") => "nhwc",
+            _ => return,
         };
-        let value = |i: usize| {
-            let (port, form) = (&self.plan.outputs[i], &self.outputs[i].form);
-            let flag = is_there(i).into_token_stream();
-            let heap = if form.is_in_arena() { TokenStream::new() } else { heap(i) };
-            form.give(self.plan, port, &local(i), &heap, &flag)
-        };
-        let result = match self.outputs.len() {
-            0 if !self.refuses() => return TokenStream::new(),
-            0 => quote!(()),
-            1 => value(0),
-            n => {
-                let name = self.output();
-                let fields = (0..n).map(|i| {
-                    let (field, value) = (&self.outputs[i].name, value(i));
-                    if *field == value.to_string() {
-                        quote!(#field)
-                    } else {
-                        quote!(#field: #value)
-                    }
-                });
-                quote!(super::#name { #(#fields),* })
-            }
-        };
-        let result = if self.refuses() { quote!(Ok(#result)) } else { result };
-        // One borrowed output that is given as it is needs no name.
-        match (names.as_slice(), accesses.as_slice()) {
-            ([name], [access]) if *name == result.to_string() => {
-                quote!(blank!(); borrow(arena, #access))
-            }
-            _ => quote!(blank!(); #flags #borrow #result),
+        layouts.extend(call.writes().map(|operand| (operand.buffer, layout)));
+    });
+    let mut found = Map::default();
+    let ports = plan.inputs.iter().chain(&plan.outputs).map(|port| port.operand.buffer);
+    for id in ports.chain(plan.buffers.ids()) {
+        if !found.contains(id) {
+            let name = ident::snake(&plan.buffers[id].name);
+            // A value has a buffer for each of its layouts.
+            let name = match layouts.get(&id) {
+                Some(layout) if names.contains(&name) => format!("{name}_{layout}"),
+                _ => name,
+            };
+            found.insert(id, names.unique(name));
         }
     }
-
-    /// The form of input `i`.
-    pub fn input_form(&self, i: usize) -> &Form {
-        &self.inputs[i].form
-    }
-
-    /// The form of output `i`.
-    pub fn output_form(&self, i: usize) -> &Form {
-        &self.outputs[i].form
-    }
+    found
 }
 
-/// What a function says of its result.
-fn arrow(result: &TokenStream) -> TokenStream {
-    let is_none = result.to_string() == "()";
-    if is_none { TokenStream::new() } else { quote!(-> #result) }
+fn outputs(plan: &Plan, buffers: &Map<BufferId, String>, names: &mut Names) -> Vec<Output> {
+    let (mut taken, mut fields) = (HashSet::new(), Names::default());
+    let outputs = plan.outputs.iter().map(|port| {
+        let field = fields.unique(ident::snake(&port.name));
+        // Two outputs may be one value.
+        let local = if taken.insert(port.operand.buffer) {
+            buffers[port.operand.buffer].clone()
+        } else {
+            names.unique(field.clone())
+        };
+        Output {
+            field: format_ident!("{field}"),
+            local: format_ident!("{local}"),
+            form: Form::of_output(plan, port),
+            dtype: port.dtype(),
+        }
+    });
+    outputs.collect()
 }
 
-/// The name of the private module with the calls of a method.
-fn room(style: &Style, method: &str) -> String {
-    let name = ident::snake(&style.name);
-    if method == "infer" { name } else { format!("{}_{method}", name.trim_end_matches('_')) }
+/// When a method returns an error.
+fn errors(plan: &Plan, inputs: &[Input], outputs: &[Output]) -> Vec<&'static str> {
+    let checks_sizes = inputs.iter().any(|input| input.form.can_fail())
+        || outputs.iter().any(|output| output.form.can_fail())
+        || plan.states.iter().any(|state| !state.found.ty.is_fixed())
+        || has_unbounded_memory(plan)
+        || plan.steps.iter().any(Step::refuses_sizes);
+    let checks_elements = plan.steps.iter().any(Step::refuses_elements);
+    let sizes = "The sizes of the inputs do not fit the model, or each other.";
+    let elements = "A node cannot take the values that it is given, such as an index out of range.";
+    let errors = [checks_sizes.then_some(sizes), checks_elements.then_some(elements)];
+    errors.into_iter().flatten().collect()
 }
 
-/// Names and accesses in groups, where there are more than a tuple of slots has places.
-fn together(
-    names: Vec<TokenStream>,
-    accesses: Vec<TokenStream>,
-) -> (Vec<TokenStream>, Vec<TokenStream>) {
-    if names.len() <= PLACES {
-        return (names, accesses);
-    }
-    let group = names.chunks(PLACES).map(|names| quote!((#(#names,)*))).collect();
-    let path = quote!(::onnxc_runtime::arena::Together);
-    let groups = accesses.chunks(PLACES).map(|all| quote!(#path((#(#all,)*)))).collect();
-    together(group, groups)
-}
-
-impl Taken {
-    fn ty(&self, lifetime: &TokenStream) -> TokenStream {
-        self.form.taken(&self.element, lifetime)
-    }
-}
-
-/// An element type as the face spells it.
-pub fn element(dtype: DType) -> TokenStream {
-    dtype.rust().parse().expect("a type is tokens")
-}
-
-/// A number as it stands in code: without the name of its type.
-pub fn number(n: usize) -> Literal {
-    Literal::usize_unsuffixed(n)
-}
-
-/// Sizes as an array.
-pub fn sizes(shape: &[Dim]) -> TokenStream {
-    let sizes = shape.iter().map(size);
-    quote!([#(#sizes),*])
-}
-
-/// A size as an expression.
-pub fn size(dim: &Dim) -> TokenStream {
-    format!("{dim:?}").parse().expect("a size is an expression")
-}
-
-/// Whether memory for a value of unknown size may be refused.
-fn has_open_sizes(plan: &Plan) -> bool {
+/// Whether there may be no memory for a value, since nothing bounds its size.
+fn has_unbounded_memory(plan: &Plan) -> bool {
     plan.buffers.iter().any(|(_, buffer)| {
         buffer.place == Place::Heap && buffer.kind == Kind::Elements && buffer.len.known().is_none()
     })

@@ -1,42 +1,51 @@
-//! The back end that writes a plan as a Rust module. The only room that knows of tokens; it sees
-//! plans, and nothing that came before them.
+//! Writes a plan as a Rust module. Only this part of the compiler knows tokens; it sees plans, and
+//! nothing that came before them.
 
 mod arena;
 mod bind;
+mod constants;
+mod context;
 mod custom;
 mod docs;
 mod flow;
 mod format;
+mod imports;
 mod method;
 mod model;
+mod output;
 mod port;
 mod random;
+mod sizes;
 mod state;
 mod steps;
+mod text;
+mod tokens;
 mod training;
 mod weights;
 
-use crate::plan::{Kind, Plan, Plans, Training};
+use crate::plan::{self, Kind, Plan, Plans};
 pub use method::Signature;
 pub use port::{Form, Values};
 pub use weights::write as write_weights;
 
-use method::Face;
+use context::Context;
+use method::Method;
 use model::Model;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
-use training::Learning;
+use std::cell::RefCell;
+use training::Training;
 
 /// How a module is written.
 #[derive(Clone, Debug)]
 pub struct Style {
-    /// The name of the model, from which the struct has its own.
+    /// The name of the model, which gives the struct its name.
     pub name: String,
-    /// Where the weights stand.
+    /// Where the weights are.
     pub weights: WeightsIn,
     /// Where the arena is.
     pub arena: ArenaIn,
-    /// What the module is generated from.
+    /// The model file and the options, for the header.
     pub source: Source,
 }
 
@@ -53,7 +62,7 @@ pub struct Source {
     pub options: Vec<String>,
 }
 
-/// Where the weights stand.
+/// Where the weights are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WeightsIn {
     /// In the module, as a byte string.
@@ -69,7 +78,7 @@ pub enum ArenaIn {
     Struct,
     /// On the heap.
     Heap,
-    /// With the caller, who gives it to each run, so that several models share one.
+    /// In an argument of each run, so that several models share one.
     Caller,
 }
 
@@ -80,18 +89,19 @@ pub struct Module {
     pub code: String,
 }
 
-/// How a program calls the module of `plan`.
+/// Returns how a program calls the module of `plan`.
 pub fn signature(plan: &Plan, style: &Style) -> Signature {
-    Face::new(plan, style).signature()
+    Method::new(plan, &Context::new(&[plan], style), "infer").signature()
 }
 
-/// How a program calls the methods of a model that learns, and their names: `init`, inference, and
-/// each algorithm.
-pub fn signatures(training: &Training, style: &Style) -> Vec<(String, Signature)> {
-    let infer = Face::new(&training.infer, style);
-    let learning = Learning::new(training, style);
-    let faces = [learning.init(), &infer].into_iter().chain(learning.steps());
-    faces.map(|face| (face.method.to_string(), face.signature())).collect()
+/// Returns how a program calls the methods of a model with training, with their names: `init`,
+/// inference, and each algorithm.
+pub fn signatures(training: &plan::Training, style: &Style) -> Vec<(String, Signature)> {
+    let cx = Context::new(&training.plans().collect::<Vec<_>>(), style);
+    let infer = Method::new(&training.infer, &cx, "infer");
+    let training = Training::new(training, &cx);
+    let methods = [training.init(), &infer].into_iter().chain(training.steps());
+    methods.map(|method| (method.name.to_string(), method.signature())).collect()
 }
 
 /// Writes a model as a module.
@@ -99,48 +109,62 @@ pub fn module(plans: &Plans, style: &Style) -> Module {
     Module { code: format::print(tokens(plans, style, &[])) }
 }
 
-/// Writes a model as the items of a module with its weights in it, as a macro gives them.
+/// Writes a model as the items of a module with its weights in it, for a macro.
 pub fn items(plans: &Plans, style: &Style) -> TokenStream {
     let style = Style { weights: WeightsIn::Module, ..style.clone() };
     format::plain(tokens(plans, &style, &docs::notes(plans.infer(), &style)))
 }
 
-/// The module as tokens. A macro cannot carry the comment at the head of the file, so it gives the
-/// same lines as `notes` for the documentation of the struct.
-fn tokens(plans: &Plans, style: &Style, notes: &[String]) -> TokenStream {
-    let interface = Literal::u32_unsuffixed(onnxc_runtime::INTERFACE_VERSION);
-    let learning = plans.training().map(|training| Learning::new(training, style));
-    let model = Model { infer: Face::new(plans.infer(), style), learning };
-    let plans: Vec<&Plan> = model.faces().map(|face| face.plan).collect();
-    let (head, items) = (docs::head(plans[0], style), model.items(style, notes));
-    let weights = weights::item(&plans, style);
-    let first = quote! {
-        blank!();
-        #weights
-        blank!();
-        const _: () = ::onnxc_runtime::check_interface(#interface);
-    };
-    let rooms = model.faces().map(|face| room(face, face.has_weights().then_some(&first)));
-    quote! {
-        #head
-        #items
-        #(blank!(); #rooms)*
-    }
+/// Whether the module of these plans has weights.
+pub fn has_weights(plans: &Plans) -> bool {
+    weights::has_weights(&plans.all())
 }
 
-/// The private module with the calls of a plan, and the weights where these stand in it.
-fn room(face: &Face<'_>, weights: Option<&TokenStream>) -> TokenStream {
-    let (plan, room) = (face.plan, &face.room);
-    let (body, strings) = (steps::body(plan, face), weights::strings_item(plan));
-    let has_sequences = plan.buffers.iter().any(|(_, buffer)| buffer.kind == Kind::Sequence);
-    let unused_mut = has_sequences.then(|| quote!(, unused_mut));
+/// The module as tokens; `notes` are the last lines of the struct's documentation.
+fn tokens(plans: &Plans, style: &Style, notes: &[String]) -> TokenStream {
+    let all = plans.all();
+    let cx = Context::new(&all, style);
+    let training = plans.training().map(|training| Training::new(training, &cx));
+    let model = Model { cx: &cx, infer: Method::new(plans.infer(), &cx, "infer"), training };
+    let constants = RefCell::default();
+    let functions: Vec<TokenStream> =
+        model.methods().map(|method| steps::function(method, &constants)).collect();
+    let (arena_bytes, weight_bytes) = (plans.infer().arena_bytes, plans.infer().weight_bytes);
+    let constants = RefCell::into_inner(constants).items(arena_bytes, weight_bytes);
+    let strings = model
+        .methods()
+        .map(|method| weights::strings_item(method.plan, &method.strings_constant()));
+    let strings: TokenStream = strings.collect();
+    let (head, exports) = (docs::head(plans.infer(), style), model.exports());
+    let (items, weights) = (model.items(style, notes), weights::item(&all, &cx, style));
+    let needs_alloc = steps::needs_alloc(model.methods()).then(|| {
+        quote! {
+            blank!();
+            ::onnxc_runtime::needs_alloc!();
+        }
+    });
+    let has_sequences =
+        |plan: &&Plan| plan.buffers.iter().any(|(_, buffer)| buffer.kind == Kind::Sequence);
+    let unused_mut = all.iter().any(has_sequences).then(|| quote!(, unused_mut));
+    let (uses, module) = (cx.imports.items(), &cx.module);
+    let interface = Literal::u32_unsuffixed(onnxc_runtime::INTERFACE_VERSION);
     quote! {
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+        #head
+        #exports
+        blank!();
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
         #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables #unused_mut)]
-        mod #room {
-            #body
+        mod #module {
+            #uses
+            #needs_alloc
+            blank!();
+            #items
+            #(#functions)*
+            #constants
             #strings
             #weights
+            blank!();
+            const _: () = ::onnxc_runtime::check_interface(#interface);
         }
     }
 }

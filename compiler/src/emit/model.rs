@@ -1,86 +1,75 @@
-//! The struct of a module with its constants and methods, made of the faces of its plans.
+//! The struct of a module with its constants and methods.
 
-use super::{
-    Style, docs,
-    method::{Face, number},
-    training::Learning,
-};
-use proc_macro2::{Literal, TokenStream};
+use super::{Style, context::Context, docs, method::Method, tokens::number, training::Training};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 
-/// What a module is made of: the face of inference, and those of learning.
+/// The methods of a module.
 pub struct Model<'p> {
-    pub infer: Face<'p>,
-    pub learning: Option<Learning<'p>>,
+    pub cx: &'p Context,
+    pub infer: Method<'p>,
+    pub training: Option<Training<'p>>,
 }
 
 impl Model<'_> {
-    /// The faces, each with a room of its own.
-    pub fn faces(&self) -> impl Iterator<Item = &Face<'_>> {
-        let learning = self.learning.iter().flat_map(Learning::faces);
-        std::iter::once(&self.infer).chain(learning)
+    /// The methods that run plans.
+    pub fn methods(&self) -> impl Iterator<Item = &Method<'_>> {
+        let training = self.training.iter().flat_map(Training::methods);
+        std::iter::once(&self.infer).chain(training)
     }
 
-    /// The struct with its methods.
+    /// Returns the `pub use` of the structs.
+    pub fn exports(&self) -> TokenStream {
+        let Context { model, public, module, .. } = self.cx;
+        let outputs = self.methods().filter_map(Method::output_struct_names);
+        let structs = std::iter::once([model.clone(), public.clone()]).chain(outputs);
+        let exports: Vec<TokenStream> = structs
+            .map(|[name, exported]| match name == exported {
+                true => quote!(#name),
+                false => quote!(#name as #exported),
+            })
+            .collect();
+        let exports = match exports.as_slice() {
+            [one] => quote!(#one),
+            all => quote!({#(#all),*}),
+        };
+        quote! {
+            #[allow(unused_imports)]
+            pub use #module::#exports;
+        }
+    }
+
+    /// Returns the structs with their methods; `notes` are the last lines of the documentation.
     pub fn items(&self, style: &Style, notes: &[String]) -> TokenStream {
-        let plan = self.infer.plan;
-        let (model, doc) = (&self.infer.model, docs::model(plan, style, notes));
-        let room = &self.infer.room;
-        let (arena, new_arena) = (self.infer.arena_field(), self.infer.new_arena());
-        let (arena_bytes, weight_bytes) = (number(plan.arena_bytes), number(plan.weight_bytes));
-        let macs = Literal::u64_unsuffixed(plan.macs);
-        let (fields, initial) = self.fields();
-        let variables = self.learning.as_ref().map(Learning::variables);
+        let (model, doc) = (&self.cx.model, docs::model(self.infer.plan, style, notes));
+        let [fields, initial] = self.fields();
+        let (weights_field, new) = (self.weights_field(), self.new_methods(&initial));
+        let (constants, weights) = (self.constants(), self.weights_method());
         let (set_seed, reset) = (self.set_seed(), self.infer.reset());
-        let (infer, learning) = (self.infer.method(), self.learning.as_ref().map(|l| l.methods()));
-        let outputs = self.faces().map(Face::output_struct);
+        let (infer, training) = (self.infer.item(), self.training.as_ref().map(Training::items));
+        let outputs = self.methods().map(Method::output_struct);
+        let default = self.cx.imports.prelude("default", "Default");
         quote! {
             #doc
             #[derive(Clone, Debug)]
             pub struct #model {
-                /// The caller's, or none for the program's: so a new model is nothing but zeros.
-                weights: ::core::option::Option<::onnxc_runtime::arena::Weights>,
-                #arena
+                #weights_field
                 #fields
             }
             blank!();
-            #[allow(dead_code, clippy::pedantic, clippy::nursery)]
             impl #model {
-                /// The bytes of memory that one run needs, beside what the caller gives.
-                pub const PEAK_ARENA_BYTES: usize = #arena_bytes;
-                /// The bytes of all weights.
-                pub const WEIGHT_BYTES: usize = #weight_bytes;
-                /// The multiply-adds of one run, where every size is known.
-                pub const MACS: u64 = #macs;
-                #variables
+                #constants
                 blank!();
-                /// The model with the weights that the program carries.
-                pub const fn new() -> #model {
-                    #model { weights: ::core::option::Option::None #new_arena #initial }
-                }
-                blank!();
-                /// The model with weights that the caller has, in flash or mapped from a file.
-                ///
-                /// # Errors
-                ///
-                /// Where they are not as long as the model's, or start at no multiple of 16 bytes.
-                pub fn with_weights(weights: &'static [u8]) -> ::onnxc_runtime::Result<#model> {
-                    let weights = ::onnxc_runtime::arena::Weights::from_bytes(weights, #model::WEIGHT_BYTES)?;
-                    Ok(#model { weights: ::core::option::Option::Some(weights) #new_arena #initial })
-                }
+                #new
                 blank!();
                 #set_seed
                 #reset
                 #infer
-                #learning
-                blank!();
-                /// The weights.
-                fn weights(&self) -> ::onnxc_runtime::arena::Weights {
-                    self.weights.unwrap_or(::onnxc_runtime::arena::Weights::new(#room::WEIGHTS))
-                }
+                #training
+                #weights
             }
             blank!();
-            impl ::core::default::Default for #model {
+            impl #default for #model {
                 fn default() -> Self {
                     Self::new()
                 }
@@ -89,40 +78,116 @@ impl Model<'_> {
         }
     }
 
-    /// The fields beside weights and arena, and what they are at first.
-    fn fields(&self) -> (TokenStream, TokenStream) {
-        let (mut fields, mut initial) = (TokenStream::new(), TokenStream::new());
-        for face in self.faces() {
-            if let Some([field, at_first]) = face.strings_field() {
-                fields.extend(field);
-                initial.extend(at_first);
+    /// The constants that say what the model costs.
+    fn constants(&self) -> TokenStream {
+        let plan = self.infer.plan;
+        let (arena_bytes, macs) = (number(plan.arena_bytes), Literal::u64_unsuffixed(plan.macs));
+        let weight_bytes = self.cx.has_weights.then(|| {
+            let bytes = number(plan.weight_bytes);
+            quote! {
+                /// The size of the weights in bytes.
+                pub const WEIGHT_BYTES: usize = #bytes;
             }
-            fields.extend(face.draws_field());
-            initial.extend(face.no_draws());
+        });
+        let variables = self.training.as_ref().map(Training::variables);
+        quote! {
+            /// The size of the arena in bytes.
+            pub const PEAK_ARENA_BYTES: usize = #arena_bytes;
+            #weight_bytes
+            /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
+            pub const MACS: u64 = #macs;
+            #variables
         }
-        fields.extend(self.infer.state_field());
-        initial.extend(self.infer.no_state());
-        if self.learning.is_some() {
-            fields.extend(quote! {
-                /// Whether the arena holds the variables.
-                begun: bool,
-            });
-            initial.extend(quote!(, begun: false));
-        }
-        (fields, initial)
     }
 
-    /// The method that starts the random numbers anew.
-    fn set_seed(&self) -> Option<TokenStream> {
-        let fields: Vec<_> =
-            self.faces().filter(|face| face.draws().is_some()).map(|f| f.field("draws")).collect();
-        (!fields.is_empty()).then(|| {
+    /// `new`, and `with_weights` if there are weights.
+    fn new_methods(&self, initial: &TokenStream) -> TokenStream {
+        let (model, imports) = (&self.cx.model, &self.cx.imports);
+        if !self.cx.has_weights {
+            let initial: TokenStream = initial.clone().into_iter().skip(1).collect();
+            return quote! {
+                /// Creates the model.
+                pub const fn new() -> #model {
+                    #model { #initial }
+                }
+            };
+        }
+        let (weights, result) = (imports.item("arena::Weights"), imports.item("Result"));
+        quote! {
+            /// Creates the model with the weights in the program.
+            pub const fn new() -> #model {
+                #model { weights: None #initial }
+            }
+            blank!();
+            /// Creates the model with weights in flash or in a mapped file.
+            ///
+            /// # Errors
+            ///
+            /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
+            pub fn with_weights(weights: &'static [u8]) -> #result<#model> {
+                let weights = Some(#weights::from_bytes(weights, #model::WEIGHT_BYTES)?);
+                Ok(#model { weights #initial })
+            }
+        }
+    }
+
+    fn weights_field(&self) -> Option<TokenStream> {
+        let imports = &self.cx.imports;
+        self.cx.has_weights.then(|| {
+            let (option, weights) =
+                (imports.prelude("option", "Option"), imports.item("arena::Weights"));
             quote! {
-                /// Starts the random numbers anew, from this seed; a new model has the seed 0. The
-                /// same seed gives the same numbers in the same order of runs, on every machine.
-                /// A node with a seed of its own keeps it, and starts anew from that.
+                /// The caller's weights, or `None` for the program's: a new model is all zeros.
+                weights: #option<#weights>,
+            }
+        })
+    }
+
+    fn weights_method(&self) -> Option<TokenStream> {
+        self.cx.has_weights.then(|| {
+            let weights = self.cx.imports.item("arena::Weights");
+            quote! {
+                blank!();
+                fn weights(&self) -> #weights {
+                    self.weights.unwrap_or(#weights::new(WEIGHTS))
+                }
+            }
+        })
+    }
+
+    /// The fields after the weights, and their initializers.
+    fn fields(&self) -> [TokenStream; 2] {
+        let [mut fields, mut initial] =
+            [self.infer.arena_field(), self.infer.new_arena()].map(Option::unwrap_or_default);
+        let of_methods =
+            self.methods().flat_map(|method| [method.strings_field(), method.draws_field()]);
+        for [field, initializer] in of_methods.chain([self.infer.state_field()]).flatten() {
+            fields.extend(field);
+            initial.extend(initializer);
+        }
+        if self.training.is_some() {
+            fields.extend(quote! {
+                /// Whether the arena holds the variables.
+                variables_initialized: bool,
+            });
+            initial.extend(quote!(, variables_initialized: false));
+        }
+        [fields, initial]
+    }
+
+    /// The method that seeds the random numbers.
+    fn set_seed(&self) -> Option<TokenStream> {
+        let draws = self.methods().filter(|method| method.draws().is_some());
+        let fields: Vec<Ident> = draws.map(|method| method.field("draws")).collect();
+        (!fields.is_empty()).then(|| {
+            let draws = self.cx.imports.item("random::Draws");
+            quote! {
+                /// Restarts the random numbers from a seed; a new model has the seed 0.
+                ///
+                /// The same seed gives the same numbers in the same order of runs, on every
+                /// machine. A node with a seed attribute restarts from that seed.
                 pub fn set_seed(&mut self, seed: u64) {
-                    #(self.#fields = ::onnxc_runtime::random::Draws::new(seed);)*
+                    #(self.#fields = #draws::new(seed);)*
                 }
                 blank!();
             }

@@ -1,37 +1,36 @@
-//! The inputs and outputs of a module: in which form each is given and taken, as Rust has it.
+//! The Rust types of a module's inputs and outputs.
 
-use super::method::{number, sizes};
+use super::{imports::Imports, tokens::number};
 use crate::{
     dtype::DType,
     plan::{Place, Plan, Port},
-    tensor::Data,
     ty::{Type, count},
 };
-use proc_macro2::{Ident, Literal, TokenStream};
+use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The form of a value at the face.
+/// The form in which a method takes or returns a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Form {
     /// One number, by value.
     Scalar,
-    /// So many elements, by reference.
+    /// A reference to an array of this length.
     Array(usize),
-    /// A view with so many axes, whose sizes are known when the model runs.
+    /// A view of this rank, with sizes that are known at run time.
     View(usize),
-    /// A tensor on the heap with so many axes.
+    /// A tensor of this rank on the heap.
     Heap(usize),
     /// A sequence of tensors.
     Sequence,
-    /// A map with keys of that type.
+    /// A map with keys of this type.
     Map(DType),
-    /// Maps with keys in common, of that type.
+    /// Maps that share keys of this type.
     Maps(DType, Values),
     /// A value that may be absent.
     Optional(Box<Form>),
 }
 
-/// Where the values of maps are.
+/// The memory of the values of maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// In the arena.
@@ -85,117 +84,89 @@ impl Form {
         matches!(self.content(), Form::Array(_) | Form::View(_) | Form::Maps(_, Values::Arena))
     }
 
-    /// Whether an output lies in the arena, be it borrowed or copied from there.
+    /// Whether an output is read from the arena, borrowed or copied.
     pub fn is_in_arena(&self) -> bool {
         self.borrows() || *self.content() == Form::Scalar
     }
 
-    /// Whether giving a value of the form, or taking it, can be refused.
-    pub fn refuses(&self) -> bool {
+    /// Whether a value of the form is checked: its sizes may not fit.
+    pub fn can_fail(&self) -> bool {
         matches!(self.content(), Form::View(_) | Form::Heap(_) | Form::Map(_))
     }
+}
 
+/// Spells the forms as Rust types.
+pub struct Spelling<'i> {
+    pub imports: &'i Imports,
+}
+
+impl Spelling<'_> {
     /// The type of an input.
-    pub fn given(&self, element: &TokenStream) -> TokenStream {
-        match self {
-            Form::Scalar => element.clone(),
+    pub fn input(&self, form: &Form, dtype: DType) -> TokenStream {
+        let element = self.imports.element(dtype);
+        match form {
+            Form::Scalar => element,
             Form::Array(len) => {
                 let len = number(*len);
                 quote!(&[#element; #len])
             }
             Form::View(rank) | Form::Heap(rank) => {
-                let rank = number(*rank);
-                quote!(::onnxc_runtime::view::View<'_, #element, #rank>)
+                let (view, rank) = (self.imports.item("view::View"), number(*rank));
+                quote!(#view<'_, #element, #rank>)
             }
-            Form::Sequence => quote!(&::onnxc_runtime::sequence::Sequence<#element>),
+            Form::Sequence => {
+                let sequence = self.imports.item("sequence::Sequence");
+                quote!(&#sequence<#element>)
+            }
             Form::Map(key) | Form::Maps(key, _) => {
-                let key = super::method::element(*key);
-                quote!(::onnxc_runtime::map::Map<'_, #key, #element>)
+                let (map, key) = (self.imports.item("map::Map"), self.imports.element(*key));
+                quote!(#map<'_, #key, #element>)
             }
             Form::Optional(form) => {
-                let form = form.given(element);
-                quote!(::core::option::Option<#form>)
+                let (option, form) =
+                    (self.imports.prelude("option", "Option"), self.input(form, dtype));
+                quote!(#option<#form>)
             }
         }
     }
 
     /// The type of an output.
-    pub fn taken(&self, element: &TokenStream, lifetime: &TokenStream) -> TokenStream {
-        match self {
-            Form::Scalar => quote!(#element),
+    pub fn output(&self, form: &Form, dtype: DType, lifetime: &TokenStream) -> TokenStream {
+        let element = self.imports.element(dtype);
+        match form {
+            Form::Scalar => element,
             Form::Array(len) => {
                 let len = number(*len);
                 let life = (lifetime.to_string() != "'_").then(|| lifetime.clone());
                 quote!(&#life [#element; #len])
             }
             Form::View(rank) => {
-                let rank = number(*rank);
-                quote!(::onnxc_runtime::view::View<#lifetime, #element, #rank>)
+                let (view, rank) = (self.imports.item("view::View"), number(*rank));
+                quote!(#view<#lifetime, #element, #rank>)
             }
             Form::Heap(rank) => {
-                let rank = number(*rank);
-                quote!(::onnxc_runtime::view::Tensor<#element, #rank>)
+                let (tensor, rank) = (self.imports.item("view::Tensor"), number(*rank));
+                quote!(#tensor<#element, #rank>)
             }
-            Form::Sequence => quote!(::onnxc_runtime::sequence::Sequence<#element>),
-            Form::Map(key) | Form::Maps(key, Values::Arena) => {
-                let key = key_of(*key);
-                quote!(::onnxc_runtime::map::Maps<#lifetime, #key, #element>)
+            Form::Sequence => {
+                let sequence = self.imports.item("sequence::Sequence");
+                quote!(#sequence<#element>)
             }
-            Form::Maps(key, Values::Heap) => {
-                let key = key_of(*key);
-                quote!(::onnxc_runtime::map::Maps<'static, #key, #element>)
-            }
+            Form::Map(key) | Form::Maps(key, Values::Arena) => self.maps(*key, &element, lifetime),
+            Form::Maps(key, Values::Heap) => self.maps(*key, &element, &quote!('static)),
             Form::Optional(form) => {
-                let form = form.taken(element, lifetime);
-                quote!(::core::option::Option<#form>)
+                let option = self.imports.prelude("option", "Option");
+                let form = self.output(form, dtype, lifetime);
+                quote!(#option<#form>)
             }
         }
     }
 
-    /// The output: made of the local that its memory is borrowed as, of what was made on the heap,
-    /// and of whether it is there.
-    pub fn give(
-        &self,
-        plan: &Plan,
-        port: &Port,
-        local: &Ident,
-        heap: &TokenStream,
-        given: &TokenStream,
-    ) -> TokenStream {
-        let shape = sizes(port.shape());
-        match self {
-            Form::Scalar => quote!(#local[0]),
-            Form::Array(_) => quote!(#local),
-            Form::View(_) => quote!(View::new(#shape, #local)?),
-            Form::Heap(_) => quote!(::onnxc_runtime::view::Tensor::new(#shape, #heap)?),
-            Form::Sequence => heap.clone(),
-            Form::Map(_) | Form::Maps(_, Values::Arena) => maps(plan, port, &quote!(#local)),
-            Form::Maps(_, Values::Heap) => maps(plan, port, heap),
-            Form::Optional(form) => {
-                let value = form.give(plan, port, local, heap, given);
-                quote!(if #given { Some(#value) } else { None })
-            }
-        }
+    /// Maps whose keys are constants of the module.
+    fn maps(&self, key: DType, element: &TokenStream, lifetime: &TokenStream) -> TokenStream {
+        let maps = self.imports.item("map::Maps");
+        let key =
+            if key == DType::String { quote!(&'static str) } else { self.imports.element(key) };
+        quote!(#maps<#lifetime, #key, #element>)
     }
-}
-
-/// The type of the keys that a module has for constants.
-fn key_of(key: DType) -> TokenStream {
-    if key == DType::String { quote!(&'static str) } else { super::method::element(key) }
-}
-
-/// Maps of constant keys.
-fn maps(plan: &Plan, port: &Port, values: &TokenStream) -> TokenStream {
-    let keys = port.beside.as_ref().map(|keys| &plan.buffers[keys.buffer].place);
-    let Some(Place::Weight { weight, .. }) = keys else {
-        unreachable!("the keys of a sequence of maps are constants")
-    };
-    let keys: Vec<Literal> = match &weight.constant().data {
-        Data::Strings(keys) => keys.iter().map(|key| Literal::string(key)).collect(),
-        Data::Bytes(_) => {
-            let keys = weight.constant().ints().unwrap_or_default();
-            keys.into_iter().map(Literal::i64_unsuffixed).collect()
-        }
-    };
-    quote!(::onnxc_runtime::map::Maps::new(&[#(#keys),*], #values))
 }

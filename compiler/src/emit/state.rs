@@ -1,9 +1,9 @@
-//! State in a module: the sizes of what one run hands to the next stand in the model's struct, the
-//! elements in the arena.
+//! State in a module: the elements stay in the arena, and the struct knows the free sizes.
 
 use super::{
     bind::{Bound, Constant},
-    method::{Face, number, size},
+    method::Method,
+    tokens::{number, size},
 };
 use crate::{
     dim::Dim,
@@ -12,77 +12,88 @@ use crate::{
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
-/// The axes of a state whose sizes are known only when the model runs.
+/// The axes of a state with sizes that are known at run time only.
 fn free_axes(state: &State) -> impl Iterator<Item = (usize, &Dim)> {
     let axes = state.found.shape().iter().enumerate();
     axes.filter(|(_, dim)| dim.known().is_none())
 }
 
-impl Face<'_> {
-    /// Whether one run hands something to the next.
+impl Method<'_> {
+    /// Whether one run passes state to the next.
     pub fn keeps_state(&self) -> bool {
         !self.plan.states.is_empty() && !self.plan.learns
     }
 
-    /// The type of what the struct says of the state: its sizes, once there is one.
+    /// The number of free sizes of all states.
+    fn free_sizes(&self) -> usize {
+        self.plan.states.iter().flat_map(free_axes).count()
+    }
+
+    /// Names the field of the struct: the free sizes, or whether there is a state.
+    pub fn state_field_name(&self) -> Option<Ident> {
+        let name = if self.free_sizes() == 0 { "state_initialized" } else { "state_shape" };
+        self.keeps_state().then(|| format_ident!("{name}"))
+    }
+
     fn state_type(&self) -> TokenStream {
-        let count = number(self.plan.states.iter().flat_map(free_axes).count());
-        quote!(::core::option::Option<[usize; #count]>)
-    }
-
-    /// The field of the struct.
-    pub fn state_field(&self) -> Option<TokenStream> {
-        let ty = self.state_type();
-        self.keeps_state().then(|| {
-            quote! {
-                /// The sizes of the state, once there is one.
-                held: #ty,
+        match self.free_sizes() {
+            0 => quote!(bool),
+            count => {
+                let (option, count) = (self.cx.imports.prelude("option", "Option"), number(count));
+                quote!(#option<[usize; #count]>)
             }
-        })
+        }
     }
 
-    /// The field of a model before its first run.
-    pub fn no_state(&self) -> Option<TokenStream> {
-        self.keeps_state().then(|| quote!(, held: ::core::option::Option::None))
+    /// The value of the field while there is no state.
+    fn no_state(&self) -> TokenStream {
+        if self.free_sizes() == 0 { quote!(false) } else { quote!(None) }
     }
 
-    /// The argument of the function that does the steps.
-    pub fn state_argument(&self) -> Option<TokenStream> {
-        let ty = self.state_type();
-        self.keeps_state().then(|| quote!(held: &mut #ty,))
+    /// The field of the struct, and its initializer.
+    pub fn state_field(&self) -> Option<[TokenStream; 2]> {
+        let (name, ty, none) = (self.state_field_name()?, self.state_type(), self.no_state());
+        let doc = match self.free_sizes() {
+            0 => " Whether the arena holds the state.",
+            _ => " The free sizes of the state, or `None` before the first run.",
+        };
+        Some([quote!(#[doc = #doc] #name: #ty,), quote!(, #name: #none)])
     }
 
-    /// The method that forgets the state.
+    /// The parameter of the function with the kernel calls.
+    pub fn state_parameter(&self) -> Option<TokenStream> {
+        let (name, ty) = (self.state_field_name()?, self.state_type());
+        Some(quote!(#name: &mut #ty,))
+    }
+
+    /// The method that resets the state.
     pub fn reset(&self) -> Option<TokenStream> {
-        self.keeps_state().then(|| {
-            quote! {
-                /// Forgets what earlier runs left: the next one is again the first.
-                pub fn reset(&mut self) {
-                    self.held = ::core::option::Option::None;
-                }
-                blank!();
+        let (name, none) = (self.state_field_name()?, self.no_state());
+        Some(quote! {
+            /// Resets the state: the next run starts from the initial one.
+            pub fn reset(&mut self) {
+                self.#name = #none;
             }
+            blank!();
         })
     }
 
-    /// Names the sizes of the state, and puts there what the first run finds.
-    pub(super) fn find_states(
+    /// Binds the free sizes of the state, and initializes it before the first run.
+    pub fn find_states(
         &self,
         constant: Constant<'_>,
         slot: Constant<'_>,
         bound: &mut Bound,
     ) -> TokenStream {
-        if !self.keeps_state() {
-            return TokenStream::new();
-        }
+        let Some(field) = self.state_field_name() else { return TokenStream::new() };
         let settled = bound.symbols.clone();
-        let (mut names, mut first) = (Vec::new(), Vec::new());
+        let (mut names, mut initial) = (Vec::new(), Vec::new());
         for state in &self.plan.states {
             let default = self.plan.initial(&state.found);
             for (axis, dim) in free_axes(state) {
-                let symbol = dim.as_symbol().expect("the size of an input is a symbol");
+                let symbol = dim.as_symbol().expect("a free size of an input is a symbol");
                 let is_settled = settled.contains(symbol);
-                first.push(match default {
+                initial.push(match default {
                     Some(tensor) => number(tensor.shape[axis]).to_token_stream(),
                     None if is_settled => size(dim),
                     None => number(0).to_token_stream(),
@@ -95,22 +106,27 @@ impl Face<'_> {
             }
         }
         if !names.is_empty() {
-            let sizes = quote!(let [#(#names),*] = held.unwrap_or([#(#first),*]););
+            let sizes = quote!(let [#(#names),*] = #field.unwrap_or([#(#initial),*]););
             bound.checks.extend(sizes);
         }
         bound.checks.extend(self.check_states(&names));
-        let start = self.plan.states.iter().map(|state| start(state, constant, slot));
-        quote!(if held.take().is_none() { #(#start)* })
+        let start = self.plan.states.iter().map(|state| self.initialize(state, constant, slot));
+        // An error in the middle of the run leaves no state.
+        let is_first = match names.as_slice() {
+            [] => quote!(!::core::mem::take(#field)),
+            _ => quote!(#field.take().is_none()),
+        };
+        quote!(if #is_first { #(#start)* })
     }
 
-    /// Holds the sizes of the states, which have these names, against the model.
+    /// Checks the sizes of the states, which have these names.
     fn check_states(&self, names: &[Ident]) -> TokenStream {
         let mut names = names.iter();
         let mut checks = TokenStream::new();
         for State { found, .. } in &self.plan.states {
             for (axis, dim) in found.shape().iter().enumerate() {
                 let Some(symbol) = dim.as_symbol() else { continue };
-                let name = names.next().expect("every free size has a name");
+                let name = names.next().expect("`find_states` names every free size");
                 checks.extend(if *name == **symbol {
                     self.check_bound(symbol)
                 } else {
@@ -121,29 +137,33 @@ impl Face<'_> {
         checks
     }
 
-    /// Says how large the states are that the next run finds.
-    pub fn keep_states(&self) -> TokenStream {
-        if !self.keeps_state() {
-            return TokenStream::new();
+    /// Keeps the free sizes of the states for the next run.
+    pub fn keep_states(&self, size: &dyn Fn(&Dim) -> TokenStream) -> TokenStream {
+        let Some(field) = self.state_field_name() else { return TokenStream::new() };
+        if self.free_sizes() == 0 {
+            return quote!(*#field = true;);
         }
         let sizes =
             self.plan.states.iter().flat_map(|state| {
                 free_axes(state).map(|(axis, _)| size(&state.next.shape()[axis]))
             });
-        quote!(*held = Some([#(#sizes),*]);)
+        quote!(*#field = Some([#(#sizes),*]);)
     }
-}
 
-/// Puts a state there as the first run finds it.
-fn start(state: &State, constant: Constant<'_>, slot: Constant<'_>) -> TokenStream {
-    let found = &state.found;
-    let whole = Operand::whole(found.operand.buffer, found.operand.len.clone());
-    let slot = slot(&whole);
-    match &found.default {
-        Some(default) => {
-            let default = constant(default);
-            quote!(borrow(arena, #slot.write()).copy_from_slice(#default);)
+    /// Writes the initial value of a state.
+    fn initialize(&self, state: &State, constant: Constant<'_>, slot: Constant<'_>) -> TokenStream {
+        let found = &state.found;
+        let whole = Operand::whole(found.operand.buffer, found.operand.len.clone());
+        let (borrow, slot) = (self.cx.imports.item("arena::borrow"), slot(&whole));
+        match &found.default {
+            Some(default) => {
+                let default = constant(default);
+                quote!(#borrow(arena, #slot.write()).copy_from_slice(#default);)
+            }
+            None => {
+                let default = self.cx.imports.prelude("default", "Default");
+                quote!(#borrow(arena, #slot.write()).fill_with(#default::default);)
+            }
         }
-        None => quote!(borrow(arena, #slot.write()).fill_with(Default::default);),
     }
 }

@@ -1,18 +1,20 @@
-//! What the module of a model that learns has beside inference: variables, and what changes them.
+//! The methods of a model with training: variables, and the algorithms that change them.
 
 use super::{
-    Style, docs,
-    method::{Face, element, number},
+    context::Context,
+    method::Method,
+    text::doc,
+    tokens::{array, number},
 };
 use crate::{
     ident::{self, Names},
-    plan::{Place, Training},
+    plan::{self, Place},
 };
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote};
 
-/// The methods that all models that learn have.
-const METHODS: &[&str] = &[
+/// The names that no algorithm can have: methods, and functions that the module imports.
+const TAKEN: &[&str] = &[
     "new",
     "with_weights",
     "weights",
@@ -20,144 +22,199 @@ const METHODS: &[&str] = &[
     "infer",
     "reset",
     "init",
-    "begin",
+    "initialize_variables",
     "state",
     "load_state",
     "variables",
+    "borrow",
+    "broadcast",
+    "heap",
+    "heap_of",
 ];
 
-/// The faces of what changes variables.
-pub struct Learning<'p> {
-    training: &'p Training,
-    reset: Face<'p>,
-    init: Face<'p>,
-    steps: Vec<Face<'p>>,
+/// The methods that change variables.
+pub struct Training<'p> {
+    cx: &'p Context,
+    plans: &'p plan::Training,
+    reset: Method<'p>,
+    init: Method<'p>,
+    steps: Vec<Method<'p>>,
 }
 
-impl<'p> Learning<'p> {
-    pub fn new(training: &'p Training, style: &Style) -> Learning<'p> {
-        let of = |(step, method): (&'p crate::plan::Algorithm, String)| {
-            Face::of(&step.plan, style, &method)
-        };
-        Learning {
-            training,
-            reset: Face::of(&training.reset, style, "reset"),
-            init: Face::of(&training.init, style, "init"),
-            steps: training.steps.iter().zip(methods(training)).map(of).collect(),
+impl<'p> Training<'p> {
+    pub fn new(plans: &'p plan::Training, cx: &'p Context) -> Training<'p> {
+        let steps = plans.steps.iter().zip(method_names(plans));
+        Training {
+            cx,
+            plans,
+            reset: Method::new(&plans.reset, cx, "reset"),
+            init: Method::new(&plans.init, cx, "init"),
+            steps: steps.map(|(step, name)| Method::new(&step.plan, cx, &name)).collect(),
         }
     }
 
-    /// The faces, each with a room of its own.
-    pub fn faces(&self) -> impl Iterator<Item = &Face<'p>> {
+    /// The methods that run plans.
+    pub fn methods(&self) -> impl Iterator<Item = &Method<'p>> {
         [&self.reset, &self.init].into_iter().chain(&self.steps)
     }
 
-    /// The face of the initializations.
-    pub fn init(&self) -> &Face<'p> {
+    /// The method that runs the initializations.
+    pub fn init(&self) -> &Method<'p> {
         &self.init
     }
 
-    /// The face of each algorithm.
-    pub fn steps(&self) -> &[Face<'p>] {
+    /// The method of each algorithm.
+    pub fn steps(&self) -> &[Method<'p>] {
         &self.steps
     }
 
-    /// The constant that lists the variables.
+    /// Returns the constant that lists the variables.
     pub fn variables(&self) -> TokenStream {
-        let each = self.training.variables().map(|port| {
-            let Place::Arena { offset, .. } =
-                self.training.reset.buffers[port.operand.buffer].place
+        let variable = self.cx.imports.item("variable::Variable");
+        let each = self.plans.variables().map(|port| {
+            let Place::Arena { offset, .. } = self.plans.reset.buffers[port.operand.buffer].place
             else {
-                unreachable!("variables lie in the arena")
+                unreachable!("the plan places variables in the arena")
             };
             let (name, ty) = (&port.name, port.dtype().to_string());
             let shape = port.ty.kept().and_then(|ty| ty.known_shape()).unwrap_or_default();
-            let shape = shape.into_iter().map(number);
-            let (element, offset) = (element(port.dtype()), number(offset));
-            quote!(::onnxc_runtime::variable::Variable::new::<#element>(#name, #ty, &[#(#shape),*], #offset))
+            let shape = array(shape.into_iter().map(|size| number(size).into_token_stream()));
+            let (element, offset) = (self.cx.imports.element(port.dtype()), number(offset));
+            quote!(#variable::new::<#element>(#name, #ty, &#shape, #offset))
         });
         quote! {
-            /// What the model learns, in the model's order.
-            pub const VARIABLES: &'static [::onnxc_runtime::variable::Variable] = &[#(#each),*];
+            /// The variables, in the order of the model.
+            pub const VARIABLES: &'static [#variable] = &[#(#each),*];
         }
     }
 
-    /// The methods.
-    pub fn methods(&self) -> TokenStream {
-        let steps = self.steps.iter().map(Face::method);
-        let [reset, init] = [&self.reset, &self.init].map(|face| face.call(&TokenStream::new()));
-        let draws = self.faces().filter(|face| face.draws().is_some()).map(|f| f.field("draws"));
-        let draws: Vec<_> = draws.collect();
-        let restart = quote!(#(self.#draws.restart();)*);
-        let (result, refuse, done) = match self.init.refuses() {
-            true => (quote!(-> ::onnxc_runtime::Result), quote!(?), Some(quote!(Ok(())))),
-            false => Default::default(),
-        };
-        let errors = self.init.refuses().then(|| {
-            docs::lines(
-                &["", "# Errors", "", "Where an initialization refuses its constants."]
-                    .map(String::from),
-            )
-        });
+    /// Returns the methods.
+    pub fn items(&self) -> TokenStream {
+        let steps = self.steps.iter().map(Method::item);
+        let (init, reset) = (self.init_method(), self.reset_method());
+        let (state, load_state) = (self.state(), self.load_state());
+        let variables = self.variables_method();
         quote! {
             blank!();
             #(#steps blank!();)*
-            /// Sets the variables to what the initializations make of them, and starts the random
-            /// numbers anew, from the seed that was set last.
-            #errors
-            pub fn init(&mut self) #result {
-                #restart
-                #init #refuse;
-                self.begun = true;
-                #done
-            }
+            #init
             blank!();
-            /// Sets the variables to what they are in a new model, and starts the random numbers
-            /// anew, from the seed that was set last.
-            pub fn reset(&mut self) {
-                #restart
-                #reset;
-                self.begun = true;
-            }
+            #reset
             blank!();
-            /// The elements of the variable of that name, as bytes; nothing where there is none.
-            pub fn state(&mut self, name: &str) -> ::core::option::Option<&[u8]> {
-                self.begin();
-                ::onnxc_runtime::variable::bytes(Self::VARIABLES, name, self.arena.blocks())
-            }
+            #state
             blank!();
-            /// Sets the variable of that name to the elements that these bytes are.
-            ///
-            /// # Errors
-            ///
-            /// Where there is none, or the bytes are no elements of its type, or not as many.
-            pub fn load_state(&mut self, name: &str, bytes: &[u8]) -> ::onnxc_runtime::Result {
-                self.begin();
-                ::onnxc_runtime::variable::load(Self::VARIABLES, name, self.arena.blocks(), bytes)
-            }
+            #load_state
             blank!();
-            /// All variables, to be read and set by name, or as a file: feature `safetensors` of the
-            /// runtime library.
-            pub fn variables(&mut self) -> ::onnxc_runtime::variable::Variables<'_> {
-                self.begin();
-                ::onnxc_runtime::variable::Variables::new(Self::VARIABLES, self.arena.blocks())
-            }
+            #variables
             blank!();
-            /// Puts the variables into the arena, where they are not there yet.
-            fn begin(&mut self) {
-                if !self.begun {
+            /// Initializes the variables before the first run.
+            fn initialize_variables(&mut self) {
+                if !self.variables_initialized {
                     self.reset();
                 }
             }
         }
     }
+
+    /// Restarts the random numbers of all methods.
+    fn restart_draws(&self) -> TokenStream {
+        let draws = self.methods().filter(|method| method.draws().is_some());
+        let draws: Vec<Ident> = draws.map(|method| method.field("draws")).collect();
+        quote!(#(self.#draws.restart();)*)
+    }
+
+    fn init_method(&self) -> TokenStream {
+        let (restart, init) = (self.restart_draws(), self.init.call(&TokenStream::new()));
+        let text = "Initializes the variables by the initialization graphs of the model.";
+        let mut lines = vec![text.to_owned()];
+        lines.extend(restart_doc(&restart));
+        let (mut result, mut question, mut done) = Default::default();
+        if self.init.can_fail() {
+            let name = self.cx.imports.item("Result");
+            (result, question, done) = (quote!(-> #name), quote!(?), quote!(Ok(())));
+            lines.extend(["", "# Errors", ""].map(String::from));
+            lines.extend(self.init.errors().iter().map(|&line| line.into()));
+        }
+        let doc = doc(&lines);
+        quote! {
+            #doc
+            pub fn init(&mut self) #result {
+                #restart
+                #init #question;
+                self.variables_initialized = true;
+                #done
+            }
+        }
+    }
+
+    fn reset_method(&self) -> TokenStream {
+        let (restart, reset) = (self.restart_draws(), self.reset.call(&TokenStream::new()));
+        let mut lines = vec!["Sets the variables to the values in the model file.".to_owned()];
+        lines.extend(restart_doc(&restart));
+        let doc = doc(&lines);
+        quote! {
+            #doc
+            pub fn reset(&mut self) {
+                #restart
+                #reset;
+                self.variables_initialized = true;
+            }
+        }
+    }
+
+    fn state(&self) -> TokenStream {
+        let option = self.cx.imports.prelude("option", "Option");
+        let bytes = self.cx.imports.function("variable::bytes");
+        quote! {
+            /// Returns the elements of a variable as bytes, or `None` if there is no variable of
+            /// that name.
+            pub fn state(&mut self, name: &str) -> #option<&[u8]> {
+                self.initialize_variables();
+                #bytes(Self::VARIABLES, name, self.arena.blocks())
+            }
+        }
+    }
+
+    fn load_state(&self) -> TokenStream {
+        let (result, load) =
+            (self.cx.imports.item("Result"), self.cx.imports.function("variable::load"));
+        quote! {
+            /// Sets the elements of a variable from bytes.
+            ///
+            /// # Errors
+            ///
+            /// There is no variable of that name, or `bytes` has another length, or is not made of
+            /// elements of its type.
+            pub fn load_state(&mut self, name: &str, bytes: &[u8]) -> #result {
+                self.initialize_variables();
+                #load(Self::VARIABLES, name, self.arena.blocks(), bytes)
+            }
+        }
+    }
+
+    fn variables_method(&self) -> TokenStream {
+        let variables = self.cx.imports.item("variable::Variables");
+        quote! {
+            /// Returns all variables, to read and set them by name, or as a file with the feature
+            /// `safetensors` of the runtime library.
+            pub fn variables(&mut self) -> #variables<'_> {
+                self.initialize_variables();
+                #variables::new(Self::VARIABLES, self.arena.blocks())
+            }
+        }
+    }
 }
 
-/// The methods that run the algorithms: `step` where there is one, else each has the name of its
-/// graph.
-pub fn methods(training: &Training) -> Vec<String> {
+/// The note that `init` and `reset` restart the random numbers, if there are any.
+fn restart_doc(restart: &TokenStream) -> Vec<String> {
+    let text = "The random numbers restart from the seed that was set last.";
+    if restart.is_empty() { Vec::new() } else { vec![String::new(), text.to_owned()] }
+}
+
+/// Names the methods that run the algorithms: `step` for a single one, else the name of its graph.
+fn method_names(training: &plan::Training) -> Vec<String> {
     let mut names = Names::default();
-    for name in METHODS {
+    for name in TAKEN {
         names.unique((*name).to_owned());
     }
     let is_one = training.steps.len() == 1;

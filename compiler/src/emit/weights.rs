@@ -1,32 +1,31 @@
-//! The weights: one blob, and a name for each part of it; and beside it the constant strings, which
-//! are text in the module.
+//! The weights, which are one blob, and the constant strings, which are text in the module.
 
-use super::{Style, WeightsIn};
-use crate::plan::{
-    BufferId, Place, Plan, Weight,
-    memory::{ALIGNMENT, operands},
+use super::{Style, WeightsIn, context::Context};
+use crate::{
+    dtype::DType,
+    plan::{Buffer, BufferId, Place, Plan, Weight, memory::ALIGNMENT, step::operands},
+    tensor::Data,
 };
-use crate::tensor::Data;
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 use std::{
     collections::{BTreeMap, HashSet},
     io::{self, Write},
 };
 
-/// Writes all weights of plans that have them in common, each where the plan placed it: one behind
-/// the other, a piece at a time, so that no more than a piece needs memory.
+/// Writes the weights that these plans share, each at the offset that the plan gave it. They are
+/// made a piece at a time, so that only one piece is in memory.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// `out` returned an error.
 pub fn write(plans: &[&Plan], out: &mut dyn Write) -> io::Result<()> {
     let buffers = plans.iter().flat_map(|plan| plan.buffers.iter());
     let placed = buffers.filter_map(|(_, buffer)| match &buffer.place {
         Place::Weight { offset, weight, .. } if weight.bytes() > 0 => Some((*offset, weight)),
         Place::Weight { .. } | Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
     });
-    // Several plans may read one.
+    // Several plans may read the same weight.
     let placed: BTreeMap<usize, &Weight> = placed.collect();
     let mut written = 0;
     for (offset, weight) in placed {
@@ -37,36 +36,49 @@ pub fn write(plans: &[&Plan], out: &mut dyn Write) -> io::Result<()> {
     fill(out, plans.first().map_or(0, |plan| plan.weight_bytes) - written)
 }
 
-/// Writes the zeros of a gap, which aligns what comes next.
+/// Writes zeros up to the next weight, which is aligned.
 fn fill(out: &mut dyn Write, bytes: usize) -> io::Result<()> {
     out.write_all(&[0; ALIGNMENT][..bytes])
 }
 
-/// The constant tensors of strings, in the order in which the module has them.
+/// Returns the constant tensors of strings, in the order in which the module has them.
 pub fn strings(plan: &Plan) -> Vec<(BufferId, &[String])> {
-    fn of(data: &Data) -> Option<&[String]> {
-        match data {
-            Data::Strings(strings) => Some(strings),
+    // The keys of maps are written where the maps are returned.
+    let used = used(plan);
+    let each = plan.buffers.iter().filter(|(id, _)| used.contains(id));
+    each.filter_map(|(id, buffer)| match &buffer.place {
+        Place::Weight { weight, .. } => match &weight.constant().data {
+            Data::Strings(strings) => Some((id, &strings[..])),
             Data::Bytes(_) => None,
-        }
-    }
-    // The keys of maps stand where the maps are given.
-    let mut used = HashSet::new();
-    used.extend(plan.defaults().map(|operand| operand.buffer));
+        },
+        Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
+    })
+    .collect()
+}
+
+/// Whether a module of these plans has weights.
+pub fn has_weights(plans: &[&Plan]) -> bool {
+    plans.iter().any(|plan| {
+        let used = used(plan);
+        let is_read = |id: BufferId, buffer: &Buffer| {
+            let is_weight = matches!(buffer.place, Place::Weight { .. });
+            is_weight && buffer.dtype != DType::String && used.contains(&id)
+        };
+        plan.weight_bytes > 0 || plan.buffers.iter().any(|(id, buffer)| is_read(id, buffer))
+    })
+}
+
+/// The buffers that steps and defaults use.
+fn used(plan: &Plan) -> HashSet<BufferId> {
+    let mut used: HashSet<BufferId> = plan.defaults().map(|operand| operand.buffer).collect();
     operands(&plan.steps, &mut |operand| {
         used.insert(operand.buffer);
     });
-    let each = plan.buffers.iter().filter_map(|(id, buffer)| match &buffer.place {
-        Place::Weight { weight, .. } => {
-            Some((id, of(&weight.constant().data)?)).filter(|_| used.contains(&id))
-        }
-        Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
-    });
-    each.collect()
+    used
 }
 
-/// The static that holds the constant strings, where there are any.
-pub fn strings_item(plan: &Plan) -> TokenStream {
+/// Returns the static `name` with the constant strings, if there are any.
+pub fn strings_item(plan: &Plan, name: &Ident) -> TokenStream {
     let strings = strings(plan);
     if strings.is_empty() {
         return TokenStream::new();
@@ -75,24 +87,29 @@ pub fn strings_item(plan: &Plan) -> TokenStream {
     let each = strings.iter().map(|(_, strings)| quote!(&[#(#strings),*]));
     quote! {
         blank!();
-        pub(super) static STRINGS: [&[&str]; #count] = [#(#each),*];
+        static #name: [&[&str]; #count] = [#(#each),*];
     }
 }
 
-/// The static that holds the weights. A file of another length than the module was made for does
-/// not compile.
-pub fn item(plans: &[&Plan], style: &Style) -> TokenStream {
+/// Returns the static with the weights, if there are any. It does not compile with a file of
+/// another length.
+pub fn item(plans: &[&Plan], cx: &Context, style: &Style) -> TokenStream {
+    if !cx.has_weights {
+        return TokenStream::new();
+    }
     let bytes = match &style.weights {
         WeightsIn::File(name) => quote!(*include_bytes!(#name)),
         WeightsIn::Module => {
             let mut blob = Vec::new();
-            write(plans, &mut blob).expect("a vector takes all");
+            write(plans, &mut blob).expect("writing to a vector returns no error");
             let literal = Literal::byte_string(&blob);
             quote!(*#literal)
         }
     };
     let len = Literal::usize_unsuffixed(plans.first().map_or(0, |plan| plan.weight_bytes));
+    let aligned = cx.imports.item("arena::Aligned");
     quote! {
-        pub(super) static WEIGHTS: &Aligned<[u8; #len]> = &Aligned(#bytes);
+        blank!();
+        static WEIGHTS: &#aligned<[u8; #len]> = &#aligned(#bytes);
     }
 }

@@ -216,7 +216,14 @@ impl State<'_> {
         len: Dim,
         place: Place,
     ) -> BufferId {
-        self.plan.buffers.push(Buffer { name: name.to_owned(), kind, dtype, len, place })
+        self.plan.buffers.push(Buffer {
+            name: name.to_owned(),
+            kind,
+            dtype,
+            len,
+            shape: None,
+            place,
+        })
     }
 
     /// Allocates the memory of a value.
@@ -267,7 +274,7 @@ impl State<'_> {
         let (dtype, len) = (weight.dtype(), weight.len().into());
         let place = Place::Weight { offset: 0, weight, parameters };
         let name = name.to_owned();
-        let buffer = Buffer { name, kind: Kind::Elements, dtype, len, place };
+        let buffer = Buffer { name, kind: Kind::Elements, dtype, len, shape: None, place };
         let id = self.plan.buffers.push(buffer);
         alike.push(id);
         id
@@ -289,6 +296,8 @@ impl Lowering for State<'_> {
             return Ok(Operand { buffer, start, len });
         }
         let whole = self.space(&self.graph[home].name, kept(self.graph, home)?);
+        let shape = self.graph[home].ty.kept().map(|ty| ty.shape.clone());
+        self.plan.buffers[whole.buffer].shape = shape;
         self.buffers.insert(home, whole.buffer);
         Ok(Operand { buffer: whole.buffer, start, len })
     }

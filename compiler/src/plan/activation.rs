@@ -1,6 +1,6 @@
 //! Activation functions of epilogues, as a field of a formula and as text.
 
-use super::{Field, Symbols};
+use super::{Field, SizeText, Symbols};
 use onnxc_runtime::kernels::epilogue::Activation;
 
 /// Returns the name of a function, and its parameters by name, in order.
@@ -64,10 +64,12 @@ impl Field for Activation {
     type Number = Activation;
     type Given<'a> = Activation;
 
-    fn source(&self) -> String {
+    fn source(&self, sizes: &SizeText<'_>) -> String {
         let (name, parameters) = parts(*self);
-        let fields: Vec<String> =
-            parameters.iter().map(|(name, value)| format!("{name}: {}", value.source())).collect();
+        let fields: Vec<String> = parameters
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.source(sizes)))
+            .collect();
         if fields.is_empty() {
             format!("Activation::{name}")
         } else {
@@ -95,10 +97,19 @@ mod tests {
     #[test]
     fn a_function_is_rust_and_can_be_read_again() {
         let relu6 = Activation::Clip { min: 0.0, max: 6.0 };
-        assert_eq!(relu6.source(), "Activation::Clip { min: 0.0, max: 6.0 }");
+        assert_eq!(
+            relu6.source(&|size| format!("{size:?}")),
+            "Activation::Clip { min: 0.0, max: 6.0 }"
+        );
         let open = Activation::Clip { min: f32::NEG_INFINITY, max: 1.5 };
-        assert_eq!(open.source(), "Activation::Clip { min: f32::NEG_INFINITY, max: 1.5 }");
-        assert_eq!(Activation::HardSwish.source(), "Activation::HardSwish");
+        assert_eq!(
+            open.source(&|size| format!("{size:?}")),
+            "Activation::Clip { min: f32::NEG_INFINITY, max: 1.5 }"
+        );
+        assert_eq!(
+            Activation::HardSwish.source(&|size| format!("{size:?}")),
+            "Activation::HardSwish"
+        );
         for f in [relu6, open, Activation::HardSwish, Activation::Swish { alpha: 0.5 }] {
             let (name, parameters) = parts(f);
             let values: Vec<f32> = parameters.iter().map(|(_, value)| *value).collect();

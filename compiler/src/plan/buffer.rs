@@ -19,6 +19,8 @@ pub struct Buffer {
     pub dtype: DType,
     /// The number of elements.
     pub len: Dim,
+    /// The shape, if the buffer holds one value of the model.
+    pub shape: Option<Vec<Dim>>,
     /// The location.
     pub place: Place,
 }

@@ -1,11 +1,11 @@
 //! The parameters of a call of a user-defined operator.
 
-use super::{Args, Custom, Form, Params, Symbols};
+use super::{Args, Custom, Form, Params, SizeText, Symbols};
 use crate::dim::Dim;
 use onnxc_runtime::{Error, Result};
 
 impl Params for Custom {
-    fn source(&self) -> Vec<String> {
+    fn source(&self, _: &SizeText<'_>) -> Vec<String> {
         Vec::new()
     }
 

@@ -1,6 +1,6 @@
 //! Sources of random numbers.
 
-use super::{Field, Symbols};
+use super::{Field, SizeText, Symbols};
 use onnxc_runtime::random::Stream;
 
 /// The source of random numbers of one call.
@@ -36,7 +36,7 @@ impl Field for Draw {
     type Number = Draw;
     type Given<'a> = Draw;
 
-    fn source(&self) -> String {
+    fn source(&self, _: &SizeText<'_>) -> String {
         let call = self.call;
         match self.seed {
             Seed::Given(seed) => format!("draws.given({call}, {seed})"),

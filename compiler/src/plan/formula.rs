@@ -7,6 +7,9 @@ use onnxc_runtime::{bf16, f16};
 /// Maps the name of a size to its value.
 pub type Symbols<'a> = dyn Fn(&str) -> i64 + 'a;
 
+/// Writes a size as Rust source.
+pub type SizeText<'a> = dyn Fn(&Dim) -> String + 'a;
+
 /// The arguments of a kernel after its inputs and outputs, with formulas as sizes: a geometry
 /// struct, or a tuple of a few arguments.
 pub trait Formula: Clone + 'static {
@@ -14,7 +17,7 @@ pub trait Formula: Clone + 'static {
     type Numbers<'a>;
 
     /// Returns the arguments as Rust source.
-    fn source(&self) -> Vec<String>;
+    fn source(&self, sizes: &SizeText<'_>) -> Vec<String>;
 
     /// Appends the runtime library's paths that the source names.
     fn uses(&self, paths: &mut Vec<&'static str>);
@@ -34,7 +37,7 @@ pub trait Field: Clone + 'static {
     type Given<'a>;
 
     /// Returns the value as Rust source.
-    fn source(&self) -> String;
+    fn source(&self, sizes: &SizeText<'_>) -> String;
 
     /// Appends the runtime library's paths that the source names.
     fn uses(&self, _: &mut Vec<&'static str>) {}
@@ -56,7 +59,7 @@ pub struct NoParams;
 impl Formula for NoParams {
     type Numbers<'a> = ();
 
-    fn source(&self) -> Vec<String> {
+    fn source(&self, _: &SizeText<'_>) -> Vec<String> {
         Vec::new()
     }
 
@@ -85,10 +88,14 @@ macro_rules! formulas {
             type Number = ($(<$ty as $crate::plan::Field>::Number,)*);
             type Given<'a> = $target;
 
-            fn source(&self) -> String {
-                let values = [$($crate::plan::Field::source(&self.$field)),*];
+            fn source(&self, sizes: &$crate::plan::SizeText<'_>) -> String {
+                let values = [$($crate::plan::Field::source(&self.$field, sizes)),*];
                 let fields = [$(stringify!($field)),*].into_iter().zip(values);
-                let fields: Vec<String> = fields.map(|(name, x)| format!("{name}: {x}")).collect();
+                let fields = fields.map(|(name, value)| match name == value {
+                    true => value,
+                    false => format!("{name}: {value}"),
+                });
+                let fields: Vec<String> = fields.collect();
                 format!("{} {{ {} }}", stringify!($name), fields.join(", "))
             }
 
@@ -114,8 +121,8 @@ macro_rules! formulas {
         impl $crate::plan::Formula for $name {
             type Numbers<'a> = $target;
 
-            fn source(&self) -> Vec<String> {
-                vec![$crate::plan::Field::source(self)]
+            fn source(&self, sizes: &$crate::plan::SizeText<'_>) -> Vec<String> {
+                vec![$crate::plan::Field::source(self, sizes)]
             }
 
             fn uses(&self, paths: &mut Vec<&'static str>) {
@@ -145,9 +152,9 @@ macro_rules! tuples {
         impl<$($F: Field),*> Formula for ($($F,)*) {
             type Numbers<'a> = ($($F::Given<'a>,)*);
 
-            fn source(&self) -> Vec<String> {
+            fn source(&self, sizes: &SizeText<'_>) -> Vec<String> {
                 let ($($x,)*) = self;
-                vec![$($x.source()),*]
+                vec![$($x.source(sizes)),*]
             }
 
             fn uses(&self, paths: &mut Vec<&'static str>) {
@@ -178,7 +185,7 @@ macro_rules! plain_fields {
             type Number = $T;
             type Given<'a> = $T;
 
-            fn source(&self) -> String {
+            fn source(&self, _: &$crate::plan::SizeText<'_>) -> String {
                 let $x = self;
                 $source
             }
@@ -201,7 +208,7 @@ macro_rules! choices {
             type Number = $T;
             type Given<'a> = $T;
 
-            fn source(&self) -> String {
+            fn source(&self, _: &$crate::plan::SizeText<'_>) -> String {
                 format!(concat!($name, "::{:?}"), self)
             }
 
@@ -249,8 +256,8 @@ impl Field for Dim {
     type Number = usize;
     type Given<'a> = usize;
 
-    fn source(&self) -> String {
-        format!("{self:?}")
+    fn source(&self, sizes: &SizeText<'_>) -> String {
+        sizes(self)
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Dim)) {
@@ -275,15 +282,19 @@ impl Field for Signed {
     type Number = isize;
     type Given<'a> = isize;
 
-    fn source(&self) -> String {
+    fn source(&self, sizes: &SizeText<'_>) -> String {
         if let Some(n) = self.0.known() {
             return n.to_string();
         }
         let (plus, minus) = self.0.parts();
+        let signed = |size: &Dim| match (sizes(size), size.as_symbol()) {
+            (text, Some(_)) => format!("{text} as isize"),
+            (text, None) => format!("({text}) as isize"),
+        };
         match (plus.known(), minus.known()) {
-            (_, Some(0)) => format!("({plus:?}) as isize"),
-            (Some(0), _) => format!("-(({minus:?}) as isize)"),
-            _ => format!("({plus:?}) as isize - ({minus:?}) as isize"),
+            (_, Some(0)) => signed(&plus),
+            (Some(0), _) => format!("-({})", signed(&minus)),
+            _ => format!("{} - {}", signed(&plus), signed(&minus)),
         }
     }
 
@@ -309,8 +320,8 @@ where
     type Number = Vec<F::Number>;
     type Given<'a> = &'a [F::Number];
 
-    fn source(&self) -> String {
-        let items: Vec<String> = self.iter().map(F::source).collect();
+    fn source(&self, sizes: &SizeText<'_>) -> String {
+        let items: Vec<String> = self.iter().map(|item| item.source(sizes)).collect();
         format!("&[{}]", items.join(", "))
     }
 
@@ -340,8 +351,8 @@ where
     type Number = [F::Number; N];
     type Given<'a> = [F::Number; N];
 
-    fn source(&self) -> String {
-        let items: Vec<String> = self.iter().map(F::source).collect();
+    fn source(&self, sizes: &SizeText<'_>) -> String {
+        let items: Vec<String> = self.iter().map(|item| item.source(sizes)).collect();
         format!("[{}]", items.join(", "))
     }
 
@@ -367,9 +378,9 @@ impl<F: Field> Field for Option<F> {
     type Number = Option<F::Number>;
     type Given<'a> = Option<F::Given<'a>>;
 
-    fn source(&self) -> String {
+    fn source(&self, sizes: &SizeText<'_>) -> String {
         match self {
-            Some(field) => format!("Some({})", field.source()),
+            Some(field) => format!("Some({})", field.source(sizes)),
             None => "None".into(),
         }
     }

@@ -1,6 +1,6 @@
 //! Kernels of the runtime library, and calls of them.
 
-use super::{Arg, Custom, Draw, Formula, NoParams, Operand, Symbols};
+use super::{Arg, Custom, Draw, Formula, NoParams, Operand, SizeText, Symbols};
 use crate::{
     array::{Array, Element},
     dim::{Dim, Symbol},
@@ -81,7 +81,7 @@ pub enum Form {
 /// A kernel with its geometry, whatever the struct.
 pub trait Params {
     /// What the kernel takes after its inputs and outputs, as Rust source.
-    fn source(&self) -> Vec<String>;
+    fn source(&self, sizes: &SizeText<'_>) -> Vec<String>;
     /// The paths in the runtime library that the source names.
     fn uses(&self) -> Vec<&'static str>;
     /// Shows every size.
@@ -100,8 +100,8 @@ struct Bound<F: Formula> {
 }
 
 impl<F: Formula> Params for Bound<F> {
-    fn source(&self) -> Vec<String> {
-        self.formula.source()
+    fn source(&self, sizes: &SizeText<'_>) -> Vec<String> {
+        self.formula.source(sizes)
     }
 
     fn uses(&self) -> Vec<&'static str> {

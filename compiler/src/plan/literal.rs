@@ -1,6 +1,6 @@
 //! Scalar arguments of kernels, of any element type.
 
-use super::{Field, Symbols};
+use super::{Field, SizeText, Symbols};
 use crate::{
     array::{Array, Element},
     tensor::{Data, Tensor},
@@ -39,19 +39,27 @@ impl Field for Literal {
     type Number = Array;
     type Given<'a> = Given<'a>;
 
-    fn source(&self) -> String {
+    fn source(&self, sizes: &SizeText<'_>) -> String {
         let tensor = self.0.clone().into_tensor(Vec::new());
         let bits = || tensor.bytes().iter().rev().fold(0u32, |bits, &b| bits << 8 | u32::from(b));
         match (&self.0, &tensor.data, self.path()) {
             (Array::C64(x), ..) => {
-                format!("Complex {{ re: {}, im: {} }}", x[0].re.source(), x[0].im.source())
+                format!(
+                    "Complex {{ re: {}, im: {} }}",
+                    x[0].re.source(sizes),
+                    x[0].im.source(sizes)
+                )
             }
             (Array::C128(x), ..) => {
-                format!("Complex {{ re: {}, im: {} }}", x[0].re.source(), x[0].im.source())
+                format!(
+                    "Complex {{ re: {}, im: {} }}",
+                    x[0].re.source(sizes),
+                    x[0].im.source(sizes)
+                )
             }
-            (Array::F32(x), ..) => x[0].source(),
-            (Array::F64(x), ..) => x[0].source(),
-            (Array::Bool(x), ..) => x[0].source(),
+            (Array::F32(x), ..) => x[0].source(sizes),
+            (Array::F64(x), ..) => x[0].source(sizes),
+            (Array::Bool(x), ..) => x[0].source(sizes),
             (Array::U64(x), ..) => x[0].to_string(),
             (_, Data::Strings(x), _) => format!("String::from({:?})", x[0]),
             (_, _, Some(path)) if tensor.dtype.is_float() => {
@@ -87,7 +95,7 @@ mod tests {
         let check = |dtype, bytes: &[u8], expected: &str| {
             let data = Data::Bytes(bytes.to_vec().into());
             let literal = Literal::first(&Tensor { dtype, shape: vec![1], data });
-            assert_eq!(literal.source(), expected);
+            assert_eq!(literal.source(&|size| format!("{size:?}")), expected);
         };
         check(DType::F32, &1.5f32.to_le_bytes(), "1.5");
         check(DType::F64, &f64::NAN.to_le_bytes(), "f64::NAN");
@@ -100,7 +108,10 @@ mod tests {
         let complex = [1.0f32.to_le_bytes(), 2.0f32.to_le_bytes()].concat();
         check(DType::C64, &complex, "Complex { re: 1.0, im: 2.0 }");
         let strings = Tensor::from_strings(vec!["a \"b\"".into()]);
-        assert_eq!(Literal::first(&strings).source(), r#"String::from("a \"b\"")"#);
+        assert_eq!(
+            Literal::first(&strings).source(&|size| format!("{size:?}")),
+            r#"String::from("a \"b\"")"#
+        );
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use buffer::{Arg, Buffer, BufferId, Kind, Operand, Place};
 pub use custom::Custom;
 pub use draw::{Draw, Seed};
 pub use finish::finish;
-pub use formula::{Field, Formula, NoParams, Symbols};
+pub use formula::{Field, Formula, NoParams, SizeText, Symbols};
 pub use info::Info;
 pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};
 pub(crate) use kernel::{dispatch, kernel};

@@ -1,6 +1,6 @@
 //! Names of nodes and values in run-time errors.
 
-use super::{Field, Symbols};
+use super::{Field, SizeText, Symbols};
 use crate::diag::quoted;
 use std::{
     collections::BTreeSet,
@@ -32,7 +32,7 @@ impl Field for Name {
     type Number = &'static str;
     type Given<'a> = &'static str;
 
-    fn source(&self) -> String {
+    fn source(&self, _: &SizeText<'_>) -> String {
         format!("{:?}", line(&self.0))
     }
 
@@ -54,6 +54,6 @@ mod tests {
         let [first, second] = [(); 2].map(|()| kept("a node\n"));
         assert!(std::ptr::eq(first, second));
         assert_eq!(first, r"a node\u{a}");
-        assert_eq!(Name("a \"b\"".into()).source(), r#""a \"b\"""#);
+        assert_eq!(Name("a \"b\"".into()).source(&|size| format!("{size:?}")), r#""a \"b\"""#);
     }
 }

@@ -1,7 +1,7 @@
 //! The plan of a model.
 
 use super::{
-    Buffer, BufferId, Custom, Info, Kind, Operand, Optimize, Place, Port, State, Step,
+    Buffer, BufferId, Call, Custom, Info, Kind, Operand, Optimize, Place, Port, State, Step,
     step::{calls, operands},
 };
 use crate::{
@@ -66,6 +66,11 @@ impl Plan {
             Place::Weight { weight, .. } => Some(weight.constant()),
             Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
         }
+    }
+
+    /// Calls `see` with every call, those of branches and loops included.
+    pub fn calls<'s>(&'s self, see: &mut dyn FnMut(&'s Call)) {
+        calls(&self.steps, see);
     }
 
     /// Returns the user-defined functions that are called, in order.

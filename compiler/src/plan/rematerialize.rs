@@ -221,7 +221,7 @@ impl Candidate {
 
 impl Plan {
     /// Returns the number of repeated calls and their operations, if there are any.
-    pub fn computed_again(&self) -> Option<(usize, u64)> {
+    pub fn recomputed(&self) -> Option<(usize, u64)> {
         let operations = self.rematerialized.iter().map(|again| again.operations);
         (!self.rematerialized.is_empty())
             .then(|| (self.rematerialized.len(), operations.fold(0, u64::saturating_add)))

@@ -7,7 +7,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (arena, weights) = (self.arena_bytes, self.weight_bytes);
         writeln!(f, "arena {arena} bytes, weights {weights} bytes")?;
-        if let Some((calls, operations)) = self.computed_again() {
+        if let Some((calls, operations)) = self.recomputed() {
             writeln!(f, "{calls} calls are done again: {operations} operations")?;
         }
         self.steps(f, &self.steps, 0)?;

@@ -165,7 +165,7 @@ mod tests {
         check(stft(true), &[signal(1), ints(10)], 1, "float[b, 1, 65, 2]");
         let any = || tensor::<Dim, 0>(DType::I64, []);
         check(stft(true), &[signal(1), any(), window()], 1, "float[b, y0_2, 7, 2]");
-        let all = "float[b, y0_2, (y0_1 / 2) + 1, 2]";
+        let all = "float[b, y0_2, y0_1 / 2 + 1, 2]";
         check(stft(true), &[signal(1), ints(3), none(), any()], 1, all);
     }
 

@@ -342,12 +342,12 @@ mod tests {
             |parts| tensor(DType::F32, [2.into(), Dim::symbol("n"), 3.into(), Dim::from(parts)]);
         let axis = |axis| Given::Ints(vec![axis]);
         check(forward(), &[x(1)], 1, "float[2, n, 3, 2]");
-        check(half(), &[x(1), Given::Nothing, axis(1)], 1, "float[2, (n / 2) + 1, 3, 2]");
+        check(half(), &[x(1), Given::Nothing, axis(1)], 1, "float[2, n / 2 + 1, 3, 2]");
         check(half(), &[x(1), Given::Ints(vec![9])], 1, "float[2, n, 5, 2]");
         check(back(false), &[x(2), Given::Nothing, axis(-3)], 1, "float[2, n, 3, 2]");
         check(back(true), &[x(2)], 1, "float[2, n, 4, 1]");
         check(forward(), &[x(2), one(DType::I64)], 1, "float[2, n, y0_0, 2]");
-        check(half(), &[x(1), one(DType::I64), axis(0)], 1, "float[(y0_0 / 2) + 1, n, 3, 2]");
+        check(half(), &[x(1), one(DType::I64), axis(0)], 1, "float[y0_0 / 2 + 1, n, 3, 2]");
         let any = "float[y0_4, y0_5, y0_6, 2]";
         check(forward(), &[x(2), Given::Nothing, one(DType::I64)], 1, any);
     }

@@ -369,7 +369,7 @@ mod tests {
     fn fractions_of_sizes_are_formulas_where_they_are_exact() {
         let text = |scale| scaled(&n(), scale).map(|dim| dim.map(|dim| format!("{dim:?}")));
         assert_eq!(text(2.0), Ok(Some("2 * n".into())));
-        assert_eq!(text(1.5), Ok(Some("((3 * n) / 2)".into())));
+        assert_eq!(text(1.5), Ok(Some("(3 * n) / 2".into())));
         assert_eq!(text(0.7), Ok(None));
         assert!(text(-1.0).is_err());
         assert_eq!(scaled(&7.into(), 0.5), Ok(Some(3.into())));

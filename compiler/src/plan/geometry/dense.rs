@@ -3,7 +3,7 @@
 use crate::{
     dim::Dim,
     plan::{
-        Field, Formula, Symbols,
+        Field, Formula, SizeText, Symbols,
         formula::{choices, formulas},
     },
 };
@@ -165,10 +165,10 @@ impl Field for Layout {
     type Number = matmul::Layout;
     type Given<'a> = matmul::Layout;
 
-    fn source(&self) -> String {
+    fn source(&self, sizes: &SizeText<'_>) -> String {
         match self {
             Layout::Strides(row, col) => {
-                format!("Layout::Strides({}, {})", row.source(), col.source())
+                format!("Layout::Strides({}, {})", row.source(sizes), col.source(sizes))
             }
             Layout::Packed => "Layout::Packed".into(),
         }

@@ -1,0 +1,140 @@
+//! The names that a module takes from the runtime library.
+
+use super::tokens;
+use crate::dtype::DType;
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, format_ident, quote};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
+
+/// The `use` lines of a module. Of two items with the same name, the first is imported, and the
+/// other is named by its path.
+pub struct Imports {
+    /// The path of each name behind `onnxc_runtime`.
+    paths: RefCell<BTreeMap<String, String>>,
+    /// The model's struct, whose name nothing else can have.
+    model: String,
+}
+
+impl Imports {
+    /// Imports what the source of geometries names: it has no paths.
+    pub fn new(model: String, geometries: &BTreeSet<&str>) -> Imports {
+        let imports = Imports { paths: RefCell::default(), model };
+        geometries.iter().for_each(|path| {
+            imports.import(path);
+        });
+        imports
+    }
+
+    /// Names an item: a type, a function that no variable can hide, or a module.
+    pub fn item(&self, path: &str) -> TokenStream {
+        let (module, name) = split(path);
+        let name = format_ident!("{name}");
+        if self.import(path) {
+            return name.into_token_stream();
+        }
+        if module.is_empty() {
+            return quote!(::onnxc_runtime::#name);
+        }
+        let module = self.item(module);
+        quote!(#module::#name)
+    }
+
+    /// Names a function by its module: `view::check_size`.
+    pub fn function(&self, path: &str) -> TokenStream {
+        let (module, name) = split(path);
+        let (module, name) = (self.item(module), format_ident!("{name}"));
+        quote!(#module::#name)
+    }
+
+    /// Names an element type.
+    pub fn element(&self, dtype: DType) -> TokenStream {
+        let rust = dtype.rust();
+        let Some(path) = rust.strip_prefix("::onnxc_runtime::") else {
+            return tokens::parsed(rust);
+        };
+        let (path, parameters) = path.find('<').map_or((path, ""), |at| path.split_at(at));
+        let (name, parameters) = (self.item(path), tokens::parsed(parameters));
+        quote!(#name #parameters)
+    }
+
+    /// Names a type of the prelude, which is in `module` of the core library.
+    pub fn prelude(&self, module: &str, name: &str) -> TokenStream {
+        let (module, ident) = (format_ident!("{module}"), format_ident!("{name}"));
+        if self.model == name { quote!(::core::#module::#ident) } else { quote!(#ident) }
+    }
+
+    /// Whether an item is imported.
+    pub fn contains(&self, path: &str) -> bool {
+        self.paths.borrow().get(split(path).1).is_some_and(|found| found == path)
+    }
+
+    /// Returns a `use` item for each module of the runtime library.
+    pub fn items(&self) -> TokenStream {
+        let paths = self.paths.borrow();
+        let mut modules: BTreeMap<&str, Vec<Ident>> = BTreeMap::new();
+        for (name, path) in paths.iter() {
+            modules.entry(split(path).0).or_default().push(format_ident!("{name}"));
+        }
+        let uses = modules.into_iter().map(|(module, names)| {
+            let module = module.split("::").filter(|name| !name.is_empty());
+            let module = module.map(|name| format_ident!("{name}"));
+            match names.as_slice() {
+                [name] => quote!(use ::onnxc_runtime::#(#module::)*#name;),
+                _ => quote!(use ::onnxc_runtime::#(#module::)*{#(#names),*};),
+            }
+        });
+        quote!(#(#uses)*)
+    }
+
+    /// Imports an item, unless its name is taken.
+    fn import(&self, path: &str) -> bool {
+        let name = split(path).1;
+        if name == self.model {
+            return false;
+        }
+        let mut paths = self.paths.borrow_mut();
+        paths.entry(name.to_owned()).or_insert_with(|| path.to_owned()) == path
+    }
+}
+
+/// The module of a path, which may be empty, and its last name.
+pub fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once("::").unwrap_or(("", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn imports() -> Imports {
+        Imports::new("View".into(), &["kernels::conv::Conv", "rnn::Sequence"].into())
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_spelled_by_its_path() {
+        let imports = imports();
+        let spelled = |path| imports.item(path).to_string().replace(' ', "");
+        assert_eq!(spelled("arena::Slot"), "Slot");
+        assert_eq!(spelled("sequence::Sequence"), "sequence::Sequence");
+        assert_eq!(spelled("view::View"), "view::View");
+        assert_eq!(imports.prelude("option", "Option").to_string(), "Option");
+    }
+
+    #[test]
+    fn each_module_has_one_use_line() {
+        let imports = imports();
+        imports.item("arena::Slot");
+        imports.item("arena::borrow");
+        imports.function("view::check_size");
+        let expected = quote! {
+            use ::onnxc_runtime::view;
+            use ::onnxc_runtime::arena::{Slot, borrow};
+            use ::onnxc_runtime::kernels::conv::Conv;
+            use ::onnxc_runtime::rnn::Sequence;
+        };
+        assert_eq!(imports.items().to_string(), expected.to_string());
+    }
+}

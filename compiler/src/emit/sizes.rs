@@ -1,0 +1,205 @@
+//! Variables for the sizes that a function uses more than once.
+
+use super::tokens::parsed;
+use crate::{
+    dim::{Atom, Dim, Symbol},
+    plan::{Plan, Step},
+};
+use proc_macro2::{Ident, TokenStream};
+use quote::quote;
+use std::{
+    cell::RefCell,
+    collections::{BTreeSet, HashMap},
+};
+
+/// A size with fewer operators is written wherever it is used.
+const FEWEST_OPERATORS: usize = 2;
+
+/// The sizes of a function. A first pass over its steps counts them; a second one has a variable
+/// for each that was counted more than once, from where it is first used.
+pub struct Sizes {
+    /// How often the first pass found each size; `None` in the first pass.
+    counts: Option<HashMap<Dim, usize>>,
+    /// The symbols that a loop changes: no variable depends on them.
+    changing: BTreeSet<Symbol>,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    found: HashMap<Dim, usize>,
+    /// The variables in scope.
+    variables: Vec<(Dim, Ident)>,
+    /// The `let` statements that stand before each of the statements that are being written.
+    lets: Vec<TokenStream>,
+}
+
+impl Sizes {
+    /// The first pass.
+    pub fn counting(plan: &Plan) -> Sizes {
+        let mut changing = BTreeSet::new();
+        changing_symbols(&plan.steps, &mut changing);
+        Sizes { counts: None, changing, state: RefCell::default() }
+    }
+
+    /// The second pass.
+    pub fn counted(self) -> Sizes {
+        let counts = Some(self.state.into_inner().found);
+        Sizes { counts, changing: self.changing, state: RefCell::default() }
+    }
+
+    /// Writes a size as Rust source; `fresh` makes the name of a variable.
+    pub fn text(&self, dim: &Dim, fresh: &dyn Fn() -> Ident) -> String {
+        dim.expression(&|part| self.name(part, fresh))
+    }
+
+    /// Writes whether a size is not zero as Rust source.
+    pub fn condition(&self, dim: &Dim, fresh: &dyn Fn() -> Ident) -> String {
+        dim.condition(&|part| self.name(part, fresh))
+    }
+
+    /// Starts a statement: the variables that it needs stand before it.
+    pub fn open(&self) {
+        self.state.borrow_mut().lets.push(TokenStream::new());
+    }
+
+    /// Ends a statement, and returns it behind the variables that it needs.
+    pub fn close(&self, statement: TokenStream) -> TokenStream {
+        let lets = self.state.borrow_mut().lets.pop();
+        quote!(#lets #statement)
+    }
+
+    /// Returns the statements that `write` returns, behind the variables that they need.
+    pub fn with_lets(&self, write: impl FnOnce() -> TokenStream) -> TokenStream {
+        self.open();
+        let statements = write();
+        self.close(statements)
+    }
+
+    /// Starts a block.
+    pub fn open_block(&self) -> usize {
+        self.state.borrow().variables.len()
+    }
+
+    /// Ends the block that started with `count` variables in scope.
+    pub fn close_block(&self, count: usize) {
+        self.state.borrow_mut().variables.truncate(count);
+    }
+
+    fn name(&self, dim: &Dim, fresh: &dyn Fn() -> Ident) -> Option<String> {
+        if operators(dim) < FEWEST_OPERATORS || self.changes(dim) {
+            return None;
+        }
+        let Some(counts) = &self.counts else {
+            let mut state = self.state.borrow_mut();
+            let count = state.found.entry(dim.clone()).or_default();
+            *count += 1;
+            // Its parts are counted once: a variable would hold them.
+            return (*count > 1).then(|| "counted".into());
+        };
+        if let Some(name) = self.variable(dim) {
+            return Some(name);
+        }
+        let is_used_again = counts.get(dim).is_some_and(|&count| count > 1);
+        if !is_used_again || self.state.borrow().lets.is_empty() {
+            return None;
+        }
+        let text = dim.expression(&|part| (part != dim).then(|| self.name(part, fresh)).flatten());
+        let (name, value) = (fresh(), parsed(&text));
+        let mut state = self.state.borrow_mut();
+        state.variables.push((dim.clone(), name.clone()));
+        state.lets.last_mut()?.extend(quote!(let #name = #value;));
+        Some(name.to_string())
+    }
+
+    /// The variable in scope that holds a size.
+    fn variable(&self, dim: &Dim) -> Option<String> {
+        let state = self.state.borrow();
+        let found = state.variables.iter().find(|(size, _)| size == dim);
+        found.map(|(_, name)| name.to_string())
+    }
+
+    /// Whether a loop changes a symbol of a size.
+    fn changes(&self, dim: &Dim) -> bool {
+        let mut symbols = BTreeSet::new();
+        dim.symbols(&mut symbols);
+        !symbols.is_disjoint(&self.changing)
+    }
+}
+
+/// Collects the symbols that loops change.
+fn changing_symbols(steps: &[Step], found: &mut BTreeSet<Symbol>) {
+    for step in steps {
+        match step {
+            Step::Call(_) | Step::Check(_) => {}
+            Step::If(step) => {
+                step.branches.iter().for_each(|block| changing_symbols(&block.steps, found));
+            }
+            Step::Loop(step) => {
+                found.insert(step.iteration.clone());
+                found.extend(step.sizes.iter().map(|size| size.symbol.clone()));
+                found.extend(step.common.iter().map(|size| size.symbol.clone()));
+                changing_symbols(&step.body.steps, found);
+            }
+        }
+    }
+}
+
+/// The number of operators in the source of a size.
+fn operators(dim: &Dim) -> usize {
+    let mut count = dim.terms().count().saturating_sub(1);
+    for (product, n) in dim.terms() {
+        count += product.len().saturating_sub(usize::from(n.unsigned_abs() == 1));
+        count += product.iter().map(atom_operators).sum::<usize>();
+    }
+    count
+}
+
+fn atom_operators(atom: &Atom) -> usize {
+    match atom {
+        Atom::Symbol(_) | Atom::TooLong => 0,
+        Atom::FloorDiv(a, b)
+        | Atom::Max(a, b)
+        | Atom::Min(a, b)
+        | Atom::Broadcast(a, b)
+        | Atom::Equal(a, b)
+        | Atom::Less(a, b) => 1 + operators(a) + operators(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::format_ident;
+
+    #[test]
+    fn a_size_that_is_used_again_is_a_variable() {
+        let n = Dim::symbol("n");
+        let half = (&n + 1).floor_div(&2.into());
+        let fresh = || format_ident!("x_len");
+        let write = |sizes: &Sizes| {
+            let texts = sizes.with_lets(|| {
+                let texts = [&half, &(&half * 3), &(&n + 1)].map(|dim| sizes.text(dim, &fresh));
+                texts.iter().map(|text| parsed(&format!("f({text});"))).collect()
+            });
+            texts.to_string()
+        };
+        let first = Sizes::counting(&Plan::default());
+        write(&first);
+        let expected = quote! {
+            let x_len = (n + 1) / 2;
+            f(x_len);
+            f(3 * x_len);
+            f(n + 1);
+        };
+        assert_eq!(write(&first.counted()), expected.to_string());
+    }
+
+    #[test]
+    fn operators_are_counted() {
+        let n = Dim::symbol("n");
+        let half = (&n + 1).floor_div(&2.into());
+        let counted = [n.clone(), &n * 2, &n + 1, half, &n * 8 + 8];
+        assert_eq!(counted.map(|dim| operators(&dim)), [0, 1, 1, 2, 2]);
+    }
+}

@@ -1,0 +1,25 @@
+//! Tokens of numbers and sizes.
+
+use crate::dim::Dim;
+use proc_macro2::{Literal, TokenStream};
+use quote::quote;
+
+/// A number without the name of its type.
+pub fn number(n: usize) -> Literal {
+    Literal::usize_unsuffixed(n)
+}
+
+/// A size as an expression.
+pub fn size(dim: &Dim) -> TokenStream {
+    parsed(&format!("{dim:?}"))
+}
+
+/// The source of an expression as tokens.
+pub fn parsed(source: &str) -> TokenStream {
+    source.parse().expect("formulas and sizes are written as Rust expressions")
+}
+
+/// Items between brackets.
+pub fn array(items: impl Iterator<Item = TokenStream>) -> TokenStream {
+    quote!([#(#items),*])
+}
