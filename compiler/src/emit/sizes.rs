@@ -15,6 +15,9 @@ use std::{
 /// A size with fewer operators is written wherever it is used.
 const FEWEST_OPERATORS: usize = 2;
 
+/// Returns a new name for the variable that holds the value of an expression.
+type NameOf<'a> = &'a dyn Fn(&str) -> Ident;
+
 /// The sizes of a function. A first pass over its steps counts them; a second one has a variable
 /// for each that was counted more than once, from where it is first used.
 pub struct Sizes {
@@ -48,14 +51,14 @@ impl Sizes {
         Sizes { counts, changing: self.changing, state: RefCell::default() }
     }
 
-    /// Writes a size as Rust source; `fresh` makes the name of a variable.
-    pub fn text(&self, dim: &Dim, fresh: &dyn Fn() -> Ident) -> String {
-        dim.expression(&|part| self.name(part, fresh))
+    /// Writes a size as Rust source; `name_of` returns a new name for the variable of a value.
+    pub fn text(&self, dim: &Dim, name_of: NameOf<'_>) -> String {
+        dim.expression(&|part| self.name(part, name_of))
     }
 
     /// Writes whether a size is not zero as Rust source.
-    pub fn condition(&self, dim: &Dim, fresh: &dyn Fn() -> Ident) -> String {
-        dim.condition(&|part| self.name(part, fresh))
+    pub fn condition(&self, dim: &Dim, name_of: NameOf<'_>) -> String {
+        dim.condition(&|part| self.name(part, name_of))
     }
 
     /// Starts a statement: the variables that it needs stand before it.
@@ -86,7 +89,7 @@ impl Sizes {
         self.state.borrow_mut().variables.truncate(count);
     }
 
-    fn name(&self, dim: &Dim, fresh: &dyn Fn() -> Ident) -> Option<String> {
+    fn name(&self, dim: &Dim, name_of: NameOf<'_>) -> Option<String> {
         if operators(dim) < FEWEST_OPERATORS || self.changes(dim) {
             return None;
         }
@@ -104,8 +107,9 @@ impl Sizes {
         if !is_used_again || self.state.borrow().lets.is_empty() {
             return None;
         }
-        let text = dim.expression(&|part| (part != dim).then(|| self.name(part, fresh)).flatten());
-        let (name, value) = (fresh(), parsed(&text));
+        let text =
+            dim.expression(&|part| (part != dim).then(|| self.name(part, name_of)).flatten());
+        let (name, value) = (name_of(&text), parsed(&text));
         let mut state = self.state.borrow_mut();
         state.variables.push((dim.clone(), name.clone()));
         state.lets.last_mut()?.extend(quote!(let #name = #value;));
@@ -176,10 +180,10 @@ mod tests {
     fn a_size_that_is_used_again_is_a_variable() {
         let n = Dim::symbol("n");
         let half = (&n + 1).floor_div(&2.into());
-        let fresh = || format_ident!("x_len");
+        let name_of = |_: &str| format_ident!("x_len");
         let write = |sizes: &Sizes| {
             let texts = sizes.with_lets(|| {
-                let texts = [&half, &(&half * 3), &(&n + 1)].map(|dim| sizes.text(dim, &fresh));
+                let texts = [&half, &(&half * 3), &(&n + 1)].map(|dim| sizes.text(dim, &name_of));
                 texts.iter().map(|text| parsed(&format!("f({text});"))).collect()
             });
             texts.to_string()

@@ -461,21 +461,29 @@ impl<'p> Body<'p> {
     }
 
     fn size_text(&self, dim: &Dim, subject: &str) -> String {
-        self.noted(self.sizes.text(dim, &|| self.method.fresh(subject, "len")))
+        let text = self.sizes.text(dim, &|value| self.size_variable(value, subject));
+        self.import_of(&text);
+        text
     }
 
     /// Whether a size is not zero, as an expression.
     pub(super) fn condition(&self, dim: &Dim) -> TokenStream {
-        let fresh = || self.method.fresh(&self.subject, "len");
-        parsed(&self.noted(self.sizes.condition(dim, &fresh)))
+        let text = self.sizes.condition(dim, &|value| self.size_variable(value, &self.subject));
+        self.import_of(&text);
+        parsed(&text)
     }
 
-    /// Imports the function that sizes call.
-    fn noted(&self, text: String) -> String {
+    /// A variable for a size of `subject`.
+    fn size_variable(&self, value: &str, subject: &str) -> Ident {
+        self.import_of(value);
+        self.method.fresh(subject, "len")
+    }
+
+    /// Imports the function that the source of a size calls.
+    fn import_of(&self, text: &str) {
         if text.contains("broadcast(") {
             self.method.cx.imports.item("view::broadcast");
         }
-        text
     }
 }
 
