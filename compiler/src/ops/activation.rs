@@ -1,4 +1,4 @@
-//! Activation functions: a table of those with one input, and the few that have more.
+//! Activation functions: a table of the unary ones, and `Clip`, `PRelu` and `SwiGLU`.
 
 use super::{Entry, entry};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     },
     tensor::Tensor,
 };
-use onnxc_runtime::kernels::epilogue;
+use onnxc_runtime::epilogue;
 use std::{
     f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI},
     rc::Rc,
@@ -36,11 +36,11 @@ pub const OPS: &[Entry] = &[
     entry("LeakyRelu", 1, |node| read(node, &LEAKY_RELU)),
     entry("Mish", 18, |node| read(node, &MISH)),
     entry("PRelu", 1, |node| {
-        // The slope was one number, or one for each channel, which is axis 1.
+        // Before version 7 the slope had one element, or one for each channel (axis 1).
         let (x, slope) = (node.rank(0)? as i64, node.rank(1)?);
         if slope == 1 && x > 2 {
-            let behind: Vec<i64> = (1..x - 1).collect();
-            node.wrap_input(1, super::reshape::Unsqueeze, &[Tensor::from_ints(&behind)])?;
+            let axes: Vec<i64> = (1..x - 1).collect();
+            node.wrap_input(1, super::reshape::Unsqueeze, &[Tensor::from_ints(&axes)])?;
         }
         Ok(Rc::new(PRelu))
     }),
@@ -57,10 +57,10 @@ pub const OPS: &[Entry] = &[
     entry("ThresholdedRelu", 10, |node| read(node, &THRESHOLDED_RELU)),
 ];
 
-/// An activation function with up to two numbers as parameters.
+/// An activation function of one input, with up to two parameters.
 pub struct Activation {
     row: &'static Row,
-    /// The parameters, in the order of the row; those that it lacks are 0.
+    /// The parameters, in the order of the row; unused ones are 0.
     parameters: [f32; 2],
 }
 
@@ -74,19 +74,19 @@ impl Activation {
 /// A row of the table.
 struct Row {
     name: &'static str,
-    /// An attribute that tells the row from another of the same name.
+    /// The attribute, with its value, that selects this row among those of the same name.
     variant: Option<(&'static str, &'static str)>,
     types: &'static [DType],
-    /// The names of the parameters, each with its default.
+    /// The names and the defaults of the parameters.
     parameters: &'static [(&'static str, f32)],
     kernel: Function,
     gradient: Grad,
 }
 
-/// What `dx` is for the parameters, `x`, `y` and `dy`.
+/// Builds `dx` from the parameters, `x`, `y` and `dy`.
 type Grad = for<'t> fn(parameters: [f64; 2], x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t>;
 
-/// The kernel of a row, by the number of parameters that it takes.
+/// The kernel of a row, by its number of parameters.
 enum Function {
     Of(Kernel),
     Of1(Kernel<(f32,)>),
@@ -115,17 +115,18 @@ static ELU: Row = row!("Elu" FLOATS, elu, elu_in_place, Of1[0] [("alpha", 1.0)],
     |[alpha, _], x, _, dy| x.above(0.0).select(dy, dy * alpha * x.capped(0.0).exp()));
 static GELU: Row = row!("Gelu" FLOATS, gelu, gelu_in_place, Of[] [],
 |_, x, _, dy| {
-    let (area, height) = (((x * FRAC_1_SQRT_2).erf() + 1.0) * 0.5, (-x * x * 0.5).exp());
-    dy * (area + x * height * (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5))
+    // dy (Φ(x) + x φ(x)), with the distribution and the density of the standard normal.
+    let (cdf, exp) = (((x * FRAC_1_SQRT_2).erf() + 1.0) * 0.5, (-x * x * 0.5).exp());
+    dy * (cdf + x * exp * (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5))
 });
 static GELU_TANH: Row = Row {
     variant: Some(("approximate", "tanh")),
     ..row!("Gelu" FLOATS, gelu_tanh, gelu_tanh_in_place, Of[] [], |_, x, _, dy| {
         // y = x (1 + tanh(s)) / 2 with s = √(2/π) (x + 0.044715 x³).
         const SCALE: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
-        let gate = ((x * x * 0.044715 + 1.0) * x * SCALE).tanh();
-        let steep = (x * x * (3.0 * 0.044715) + 1.0) * SCALE;
-        dy * ((gate + 1.0) + x * (-gate * gate + 1.0) * steep) * 0.5
+        let tanh = ((x * x * 0.044715 + 1.0) * x * SCALE).tanh();
+        let ds = (x * x * (3.0 * 0.044715) + 1.0) * SCALE;
+        dy * ((tanh + 1.0) + x * (-tanh * tanh + 1.0) * ds) * 0.5
     })
 };
 static HARD_SIGMOID: Row = row!("HardSigmoid" FLOATS, hard_sigmoid, hard_sigmoid_in_place,
@@ -133,15 +134,16 @@ static HARD_SIGMOID: Row = row!("HardSigmoid" FLOATS, hard_sigmoid, hard_sigmoid
     |[alpha, _], _, y, dy| (dy * alpha).only_where(y.above(0.0).and(y.below(1.0))));
 static HARD_SWISH: Row = row!("HardSwish" FLOATS, hard_swish, hard_swish_in_place, Of[] [],
 |_, x, _, dy| {
-    let inner = (dy * (x / 3.0 + 0.5)).only_where(x.above(-3.0));
-    x.below(3.0).select(inner, dy)
+    let below = (dy * (x / 3.0 + 0.5)).only_where(x.above(-3.0));
+    x.below(3.0).select(below, dy)
 });
-static LEAKY_RELU: Row = row!("LeakyRelu" FLOATS, leaky_relu, leaky_relu_in_place, Of1[0] [("alpha", 0.01)],
+static LEAKY_RELU: Row = row!("LeakyRelu" FLOATS, leaky_relu, leaky_relu_in_place,
+    Of1[0] [("alpha", 0.01)],
     |[alpha, _], x, _, dy| x.above(0.0).select(dy, dy * alpha));
 static MISH: Row = row!("Mish" FLOATS, mish, mish_in_place, Of[] [],
 |_, x, _, dy| {
-    let gate = x.softplus().tanh();
-    dy * (gate + x * x.sigmoid() * (-gate * gate + 1.0))
+    let tanh = x.softplus().tanh();
+    dy * (tanh + x * x.sigmoid() * (-tanh * tanh + 1.0))
 });
 static RELU: Row = row!("Relu" NUMBERS, relu, relu_in_place, Of[] [],
     |_, _, y, dy| dy.only_where(y.above(0.0)));
@@ -151,10 +153,10 @@ Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)],
     x.above(0.0).select(dy * gamma, dy * (alpha * gamma) * x.capped(0.0).exp())
 });
 /// Before version 6 the defaults had fewer digits.
-/// Before version 6 the defaults had fewer digits.
 static OLD_SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
     Of2[0, 1] [("alpha", 1.6732), ("gamma", 1.0507)], SELU.gradient);
-static SHRINK: Row = row!("Shrink" NUMBERS, shrink, shrink_in_place, Of2[0, 1] [("bias", 0.0), ("lambd", 0.5)],
+static SHRINK: Row = row!("Shrink" NUMBERS, shrink, shrink_in_place,
+    Of2[0, 1] [("bias", 0.0), ("lambd", 0.5)],
     |[_, lambd], x, _, dy| dy.only_where(x.abs().above(lambd)));
 static SIGMOID: Row = row!("Sigmoid" FLOATS, sigmoid, sigmoid_in_place, Of[] [],
     |_, _, y, dy| dy * y * (-y + 1.0));
@@ -162,8 +164,8 @@ static SOFTPLUS: Row = row!("Softplus" FLOATS, softplus, softplus_in_place, Of[]
     |_, x, _, dy| dy * x.sigmoid());
 static SOFTSIGN: Row = row!("Softsign" FLOATS, softsign, softsign_in_place, Of[] [],
 |_, x, _, dy| {
-    let below = x.abs() + 1.0;
-    dy / (below * below)
+    let denominator = x.abs() + 1.0;
+    dy / (denominator * denominator)
 });
 static SWISH: Row = row!("Swish" FLOATS, swish, swish_in_place, Of1[0] [("alpha", 1.0)],
     |[alpha, _], x, _, dy| dy * x.swish_grad(alpha));
@@ -180,22 +182,23 @@ fn read(node: &mut Reader<'_>, row: &'static Row) -> Result<Rc<dyn Op>> {
 }
 
 impl Activation {
-    /// The function, as kernels that sum are told to apply it.
+    /// The function as the epilogue of a kernel applies it, if there is such an epilogue.
     pub fn function(&self) -> Option<epilogue::Activation> {
         let name = if std::ptr::eq(self.row, &GELU_TANH) { "GeluTanh" } else { self.row.name };
         from_parts(name, &self.parameters[..self.row.parameters.len()])
     }
 
-    /// The operator that applies the function.
+    /// Returns the operator that applies the epilogue function `f`, for the functions that no other
+    /// operator covers.
     pub fn of(f: epilogue::Activation) -> Option<Activation> {
         let rows = [&GELU, &GELU_TANH, &HARD_SWISH, &SWISH];
-        let mut found = rows.into_iter().map(|row| {
+        let mut activations = rows.into_iter().map(|row| {
             let mut parameters = [0.0; 2];
-            let given = parts(f).1;
-            parameters.iter_mut().zip(given).for_each(|(to, (_, value))| *to = value);
+            let named = parts(f).1;
+            parameters.iter_mut().zip(named).for_each(|(to, (_, value))| *to = value);
             Activation { row, parameters }
         });
-        found.find(|activation| activation.function() == Some(f))
+        activations.find(|activation| activation.function() == Some(f))
     }
 }
 
@@ -246,11 +249,11 @@ impl<'t> Expr<'t> {
         self.apply(Activation { row: &SOFTPLUS, parameters: [0.0; 2] }, &[])
     }
 
-    /// The function that a kernel is told to apply.
+    /// Applies an epilogue function to each element.
     pub fn activate(self, f: epilogue::Activation) -> Expr<'t> {
         use epilogue::Activation as Of;
         let rows = [&ELU, &HARD_SIGMOID, &LEAKY_RELU, &RELU, &SIGMOID, &SOFTPLUS, &SOFTSIGN];
-        let (name, given) = parts(f);
+        let (name, named) = parts(f);
         match f {
             Of::Affine { alpha, beta } => self * f64::from(alpha) + f64::from(beta),
             Of::ScaledTanh { alpha, beta } => (self * f64::from(beta)).tanh() * f64::from(alpha),
@@ -259,13 +262,13 @@ impl<'t> Expr<'t> {
                 let row = rows.into_iter().find(|row| row.name == name);
                 let row = row.unwrap_or(&THRESHOLDED_RELU);
                 let mut parameters = [0.0; 2];
-                parameters.iter_mut().zip(given).for_each(|(to, (_, value))| *to = value);
+                parameters.iter_mut().zip(named).for_each(|(to, (_, value))| *to = value);
                 self.apply(Activation { row, parameters }, &[])
             }
         }
     }
 
-    /// Each element, but no less than `low` and no more than `high`.
+    /// Clamps each element to `low..=high`.
     pub fn clamp(self, low: f64, high: f64) -> Expr<'t> {
         self.apply(Clip, &[self.number(low), self.number(high)])
     }
@@ -277,15 +280,14 @@ impl<'t> Expr<'t> {
     }
 }
 
-/// Numbers below the second input are that, and numbers above the third are that; both may be
-/// left out.
+/// `min(max(x, low), high)`, with the bounds as optional inputs 1 and 2.
 pub struct Clip;
 
 static CLIP: Kernel = kernel!(NUMBERS T, activation::clip::<T>,
     |f, a, _p| f(a.input(0), a.optional(1), a.optional(2), a.output(0)),
     in_place clip_in_place::<T> |f, a, _p| f(a.output(0), a.optional(0), a.optional(1)));
 
-/// Before version 11 the bounds were attributes.
+/// Reads `Clip` before version 11, where the bounds were attributes.
 fn clip(node: &mut Reader<'_>, defaults: [Option<f32>; 2]) -> Result<Rc<dyn Op>> {
     for (i, (name, default)) in ["min", "max"].into_iter().zip(defaults).enumerate() {
         if let Some(bound) = node.maybe_float(name)?.or(default) {
@@ -306,7 +308,11 @@ impl Op for Clip {
         for i in 1..3 {
             if let Some(bound) = cx.optional(i)? {
                 cx.same_dtype(0, i)?;
-                cx.require_equal(&bound.len(), &1.into(), "the elements of a bound and 1")?;
+                cx.require_equal(
+                    &bound.len(),
+                    &1.into(),
+                    "the number of elements of a bound and 1",
+                )?;
             }
         }
         let bound = |i| if cx.has(i) { Some(Some(cx.known(i)?.first()?)) } else { Some(None) };
@@ -327,7 +333,7 @@ impl Op for Clip {
         cx.call_on(&CLIP, cx.ty(0)?.dtype, vec![x, min, max], vec![y], NoParams)
     }
 
-    /// At a bound the input counts, not the bound.
+    /// Where the input equals a bound, the gradient goes to the input.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let (min, max) = (g.optional(1), g.optional(2));
@@ -346,7 +352,8 @@ impl Op for Clip {
     }
 }
 
-/// The input, and below zero its product with the second input, which is stretched to its shape.
+/// `x` where it is not negative, and `slope · x` elsewhere; the slope, input 1, is broadcast to the
+/// shape of `x`.
 pub struct PRelu;
 
 static PRELU: Kernel<Broadcast> = kernel!(NUMBERS T, activation::prelu::<T>,
@@ -363,11 +370,11 @@ impl Op for PRelu {
         cx.same_dtype(0, 1)?;
         let shape = cx.broadcast(&[&x.shape, &slope.shape])?;
         if shape.len() != x.rank() {
-            let message = "the slope has more axes than what it is for";
+            let message = "the slope has more axes than the input";
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
-        for (size, joined) in x.shape.iter().zip(&shape) {
-            cx.require_equal(size, joined, "an axis before and after the slope is stretched")?;
+        for (size, broadcast) in x.shape.iter().zip(&shape) {
+            cx.require_equal(size, broadcast, "an axis of the input and of the broadcast shape")?;
         }
         Ok(vec![x.clone().into()])
     }
@@ -385,9 +392,9 @@ impl Op for PRelu {
     }
 }
 
-/// The `Swish` of the first input, times the second.
+/// `Swish(gate) · x`, with `gate` and `x` as inputs 0 and 1 of the same shape.
 pub struct SwiGlu {
-    /// The factor of the exponent.
+    /// The coefficient of the gate in the sigmoid of `Swish`.
     pub alpha: f32,
 }
 

@@ -1,4 +1,4 @@
-//! Grads: derivatives of activation functions that are more than a gate, in one pass.
+//! Fused gradients of `Gelu` and `Softmax`, each computed in one pass.
 
 use super::{Entry, internal};
 use crate::{
@@ -18,20 +18,20 @@ pub const OPS: &[Entry] = &[
     internal("SoftmaxGrad", |_| Ok(Rc::new(SoftmaxGrad))),
 ];
 
-/// The type of a derivative, the first input, which is as large as what it is by, the second.
-fn alike(cx: &mut Infer<'_>) -> Inferred {
+/// Returns the type of the gradient `dy`, input 0, after checking that input 1 has that type.
+fn infer_gradient(cx: &mut Infer<'_>) -> Inferred {
     let ty = cx.of(0, WIDE)?.clone();
     cx.same_dtype(0, 1)?;
     let x = cx.ranked(1, ty.rank())?.shape.clone();
     for (a, b) in ty.shape.iter().zip(&x) {
-        cx.require_equal(a, b, "the sizes of a derivative and of what it is by")?;
+        cx.require_equal(a, b, "a size of the gradient and of its operand")?;
     }
     Ok(vec![ty.into()])
 }
 
-/// The first input times the gradient of `Gelu` at the second, which has the same shape.
+/// `dy · Gelu'(x)`, with `dy` and `x` as inputs 0 and 1 of the same shape.
 pub struct GeluGrad {
-    /// Whether it is the gradient of the `Gelu` that is made of a hyperbolic tangent.
+    /// Whether `Gelu` is approximated by `tanh`.
     pub approximate: bool,
 }
 
@@ -56,7 +56,7 @@ impl Op for GeluGrad {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        alike(cx)
+        infer_gradient(cx)
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -64,8 +64,7 @@ impl Op for GeluGrad {
     }
 }
 
-/// `y (dy - Σ y dy)` along the last axis, for `dy` and `y`: the derivative by what `y` is the softmax
-/// of.
+/// `dx = y (dy - Σ y dy)` along the last axis, with `dy` and `y = Softmax(x)` as inputs 0 and 1.
 pub struct SoftmaxGrad;
 
 static SOFTMAX: Kernel<(Dim,)> = kernel!(WIDE T, activation_grad::softmax_grad::<T>,
@@ -83,13 +82,13 @@ impl Op for SoftmaxGrad {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         if cx.of(0, WIDE)?.rank() == 0 {
-            return Err(cx.diagnostic(Code::ShapeMismatch, "a number has no axis to sum along"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "a scalar has no axis to sum along"));
         }
-        alike(cx)
+        infer_gradient(cx)
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let len = cx.ty(0)?.shape.last().cloned().expect("inferring the types saw an axis");
+        let len = cx.ty(0)?.shape.last().cloned().expect("`infer` requires an axis");
         cx.call(&SOFTMAX, (len,))
     }
 }
@@ -103,14 +102,13 @@ mod tests {
     };
 
     #[test]
-    fn a_slope_is_for_each_element() {
+    fn a_gradient_has_the_shape_of_its_operand() {
         let op = || GeluGrad { approximate: true };
         check(op(), &[tensor(F32, [2, 3]), tensor(F32, [2, 3])], 1, "float[2, 3]");
-        let message =
-            "the sizes of a derivative and of what it is by must be equal, but are 3 and 1";
+        let message = "a size of the gradient and of its operand must be equal, but are 3 and 1";
         check(op(), &[tensor(F32, [2, 3]), tensor(F32, [2, 1])], 1, message);
         check(SoftmaxGrad, &[tensor(F32, [2, 3]), tensor(F32, [2, 3])], 1, "float[2, 3]");
-        let message = "a number has no axis to sum along";
+        let message = "a scalar has no axis to sum along";
         check(SoftmaxGrad, &[tensor(F32, [0; 0]), tensor(F32, [0; 0])], 1, message);
     }
 }

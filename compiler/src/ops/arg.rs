@@ -1,4 +1,4 @@
-//! The largest and the smallest elements along an axis, and where they are.
+//! `ArgMax`, `ArgMin` and `TopK`.
 
 use super::{Entry, entry};
 use crate::{
@@ -23,15 +23,15 @@ pub const OPS: &[Entry] = &[
     entry("TopK", 10, top_k),
 ];
 
-/// The place of the largest or the smallest element along an axis.
+/// The index of the largest or the smallest element along an axis.
 pub struct Arg {
     /// `ArgMax` or `ArgMin`.
     pub name: &'static str,
     /// The axis.
     pub axis: i64,
-    /// Whether the axis stays, with size 1.
+    /// Whether to keep the axis, with size 1.
     pub keepdims: bool,
-    /// Whether the last of equal elements counts, rather than the first.
+    /// Whether ties select the last of equal elements, not the first.
     pub select_last_index: bool,
 }
 
@@ -69,7 +69,7 @@ impl Op for Arg {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let mut shape = cx.of(0, NUMBERS)?.shape.clone();
         let axis = cx.axis("axis", self.axis, shape.len())?;
-        cx.require_at_least(&shape[axis], &1.into(), "there must be something along the axis")?;
+        cx.require_at_least(&shape[axis], &1.into(), "the size of the axis must be at least 1")?;
         if self.keepdims {
             shape[axis] = 1.into();
         } else {
@@ -97,13 +97,13 @@ impl<'t> Expr<'t> {
     }
 }
 
-/// The largest or the smallest elements along an axis, in order, and their places.
+/// The `K` largest or smallest elements along an axis, sorted, and their indices.
 pub struct TopK {
     /// The axis.
     pub axis: i64,
-    /// Whether the largest are asked for, rather than the smallest.
+    /// Whether to select the largest elements, not the smallest.
     pub largest: bool,
-    /// Whether their order matters; they are in order all the same.
+    /// Whether the result must be sorted. The kernels sort it either way.
     pub sorted: bool,
 }
 
@@ -143,7 +143,7 @@ impl Op for TopK {
                 cx.require_at_least(k, &0.into(), "`K` must not be negative")?;
                 k.clone()
             }
-            Some(_) => return Err(cx.diagnostic(Code::ShapeMismatch, "`K` must be one number")),
+            Some(_) => return Err(cx.diagnostic(Code::ShapeMismatch, "`K` must have one element")),
             None => {
                 let most = cx.upper(&shape[axis]);
                 cx.fresh_sizes([most]).remove(0)
@@ -162,7 +162,7 @@ impl Op for TopK {
         let len = cx.output_ty(0).or_else(|_| cx.output_ty(1))?.len();
         let outputs = [(0, *dtype), (1, DType::I64)].map(|(i, dtype)| match cx.output(i) {
             Ok(y) => y.into(),
-            // The kernel writes both, wanted or not.
+            // The kernel writes both outputs, even unused ones.
             Err(_) => cx.scratch(dtype, len.clone()).into(),
         });
         cx.call_on(kernel, *dtype, vec![x], outputs.into(), geometry)
@@ -181,19 +181,19 @@ mod tests {
     use crate::ir::Graph;
 
     #[test]
-    fn as_many_as_asked_for_when_running_are_at_most_all() {
+    fn a_runtime_k_is_bounded_by_the_size_of_the_axis() {
         let mut g = Graph::new(Rc::default());
         let x = g.input(g.body, "x", Type::tensor(DType::F32, [5, 7]));
         let k = g.input(g.body, "k", Type::tensor(DType::I64, [1]));
         let op = TopK { axis: -1, largest: true, sorted: true };
-        let y = g.add(g.body, "y", op, &[x, k]).expect("the node fits");
+        let y = g.add(g.body, "y", op, &[x, k]).expect("the node is valid");
         let shape = &g[y].ty.as_tensor().expect("the rank is known").shape;
         assert_eq!(shape[0].known(), Some(5));
         assert_eq!(shape[1].upper(&|name| g.symbols.get(name)?.max), Some(7));
     }
 
     #[test]
-    fn more_than_there_are_is_refused() {
+    fn a_k_above_the_size_of_the_axis_is_an_error() {
         let mut g = Graph::new(Rc::default());
         let x = g.input(g.body, "x", Type::tensor(DType::F32, [5, 7]));
         let k = g.constant("k", Tensor::from_ints(&[6]));

@@ -1,5 +1,4 @@
-//! Arithmetic on two operands that are stretched to one shape: a table, and one [`Op`] for its
-//! rows.
+//! Element-wise arithmetic on two operands with broadcasting: a table, and one [`Op`] for its rows.
 
 use super::{Entry, entry, reshape::Unsqueeze};
 use crate::{
@@ -31,7 +30,7 @@ pub const OPS: &[Entry] = &[
     entry("Mul", 1, |node| axis_style(node, &MUL)),
     entry("Mul", 7, |_| Ok(Rc::new(&MUL))),
     entry("Pow", 1, |node| {
-        align(node)?;
+        align_second_operand(node)?;
         Ok(Rc::new(Pow))
     }),
     entry("Pow", 7, |_| Ok(Rc::new(Pow))),
@@ -44,14 +43,14 @@ pub struct Binary {
     name: &'static str,
     attribute: Option<(&'static str, &'static str)>,
     types: &'static [DType],
-    /// The same on sizes, where it is a size again.
+    /// Evaluates the operation on dimension expressions; `None` if the result is none.
     sizes: fn(&Dim, &Dim) -> Option<Dim>,
     kernel: Kernel<Broadcast>,
-    /// The derivatives by both operands, of the numbers that have any.
+    /// The gradients of both operands, for differentiable operators.
     gradients: Option<Grads>,
 }
 
-/// What the derivatives by `a` and `b` are for `y` and `dy`.
+/// Builds `[da, db]` from `a`, `b`, `y` and `dy`.
 type Grads = for<'t> fn(a: Expr<'t>, b: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> [Expr<'t>; 2];
 
 macro_rules! row {
@@ -84,7 +83,7 @@ pub static MUL: Binary = Binary {
 pub static DIV: Binary = Binary {
     gradients: Some(|_, b, y, dy| [dy / b, -(dy * y) / b]),
     ..row!("Div" NUMBERS, div::<T>, div_in_place, |a, b| {
-        // Sizes round down, whole numbers of a model toward zero: the same where none is negative.
+        // `Dim` rounds quotients down, `Div` toward zero; they agree if no operand is negative.
         (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.floor_div(b))
     })
 };
@@ -111,25 +110,28 @@ static BITWISE_OR: Binary =
 static BITWISE_XOR: Binary =
     row!("BitwiseXor" INTEGERS, bitwise_xor::<T>, bitwise_xor_in_place, |_, _| None);
 
+/// Reads an operator before version 7, which has the attributes `axis` and `broadcast`.
 fn axis_style(node: &mut Reader<'_>, row: &'static Binary) -> Result<Rc<dyn Op>> {
-    align(node)?;
+    align_second_operand(node)?;
     Ok(Rc::new(row))
 }
 
-/// Before version 7 the second operand was laid along the first from `axis` on, and stretched
-/// only where `broadcast` said so: the same as today's with axes of size 1 behind it.
-pub(super) fn align(node: &mut Reader<'_>) -> Result {
-    let (stretched, axis) = (node.flag("broadcast", false)?, node.maybe_int("axis")?);
-    if let (true, Some(axis)) = (stretched, axis) {
+/// Appends axes of size 1 to the second operand, as `axis` and `broadcast` require.
+///
+/// Before version 7, with `broadcast` set, the first axis of the second operand was aligned with
+/// axis `axis` of the first operand. Since version 7 the last axes are aligned.
+pub(super) fn align_second_operand(node: &mut Reader<'_>) -> Result {
+    let (broadcast, axis) = (node.flag("broadcast", false)?, node.maybe_int("axis")?);
+    if let (true, Some(axis)) = (broadcast, axis) {
         let (a, b) = (node.rank(0)? as i64, node.rank(1)? as i64);
         let axis = if axis < 0 { axis + a } else { axis };
         if axis < 0 || axis + b > a {
             let message = format!("`axis` is {axis}, but the operands have {a} and {b} axes");
             return Err(Diagnostic::new(Code::BadAttribute, message));
         }
-        let behind: Vec<i64> = (b..a - axis).collect();
-        if !behind.is_empty() {
-            node.wrap_input(1, Unsqueeze, &[Tensor::from_ints(&behind)])?;
+        let trailing: Vec<i64> = (b..a - axis).collect();
+        if !trailing.is_empty() {
+            node.wrap_input(1, Unsqueeze, &[Tensor::from_ints(&trailing)])?;
         }
     }
     Ok(())
@@ -175,8 +177,8 @@ impl Op for &'static Binary {
     }
 }
 
-/// Arithmetic of formulas, with values and with numbers.
-macro_rules! word {
+/// Implements an operator of Rust for gradient formulas, with a value or a number on the right.
+macro_rules! operator {
     ($Trait:ident $method:ident $ROW:ident) => {
         impl<'t> std::ops::$Trait for Expr<'t> {
             type Output = Expr<'t>;
@@ -196,22 +198,22 @@ macro_rules! word {
     };
 }
 
-word!(Add add ADD);
-word!(Div div DIV);
-word!(Mul mul MUL);
-word!(Sub sub SUB);
+operator!(Add add ADD);
+operator!(Div div DIV);
+operator!(Mul mul MUL);
+operator!(Sub sub SUB);
 
 impl<'t> Expr<'t> {
-    /// The power.
+    /// Raises each element to the power `exponent`.
     pub fn pow(self, exponent: Expr<'t>) -> Expr<'t> {
         self.apply(Pow, &[exponent])
     }
 }
 
-/// The first operand to the power of the second, which may be of another type.
+/// `a ^ b`, element-wise with broadcasting. The exponent may have another type.
 pub struct Pow;
 
-/// The kernel for an exponent of one type.
+/// The kernel for exponents of type `$E`.
 macro_rules! pow {
     ($E:ty) => {
         kernel!(POWERS T, binary::pow::<T, $E>,
@@ -249,14 +251,13 @@ impl Op for Pow {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let geometry = Broadcast::of(&cx.output_ty(0)?.shape, &cx.ty(0)?.shape, &cx.ty(1)?.shape);
         let exponent = cx.ty(1)?.dtype;
-        let found = POWS.iter().find(|(dtype, _)| *dtype == exponent);
-        let (_, kernel) =
-            found.ok_or_else(|| cx.unsupported(&format!("exponents of {exponent}")))?;
+        let row = POWS.iter().find(|(dtype, _)| *dtype == exponent);
+        let (_, kernel) = row.ok_or_else(|| cx.unsupported(&format!("exponents of {exponent}")))?;
         cx.call(kernel, geometry)
     }
 
-    /// `da = b · a^(b-1)`, which is zero for `b = 0` also at zero, and `db = y · ln a`, which is
-    /// taken for zero at `a = 0`.
+    /// `da = dy · b · a^(b-1)` and `db = dy · y · ln a`. `da` is 0 for `b = 0`, even at `a = 0`,
+    /// and `db` is 0 for `a = 0`.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (a, b, y, Some(dy)) = (g.x(0), g.x(1), g.y(0), g.dy(0)) else { return Ok(()) };
         if g.wants(0) {

@@ -1,5 +1,5 @@
-//! Channels in blocks: the layout `[batch, channels / 16, …, 16]`, and what changes to it and back.
-//! Channels that are missing to a whole block are numbers that mean nothing, but finite ones.
+//! The NCHWc layout `[batch, ⌈channels / 16⌉, …, 16]`, and the operators that convert to and from
+//! it. The channels that pad the last block hold arbitrary finite values.
 
 use super::{Entry, internal};
 use crate::{
@@ -24,7 +24,7 @@ pub const OPS: &[Entry] = &[
     internal("Unblock", |node| Ok(Rc::new(Unblock { channels: node.required_int("channels")? }))),
 ];
 
-/// The shape in blocks of what has the shape given: a batch, channels, and more.
+/// The NCHWc shape of a tensor of `shape`, `[batch, channels, …]`; `None` if it has no channels.
 pub fn blocked_shape(shape: &[Dim]) -> Option<Vec<Dim>> {
     let [batch, channels, pixels @ ..] = shape else { return None };
     let mut shape = vec![batch.clone(), channels.ceil_div(&BLOCK.into())];
@@ -33,18 +33,18 @@ pub fn blocked_shape(shape: &[Dim]) -> Option<Vec<Dim>> {
     Some(shape)
 }
 
-/// The batch, and the sizes of an image, of what stands in blocks.
+/// The batch size and the image sizes of an NCHWc `shape`.
 pub fn batch_and_image(shape: &[Dim]) -> Option<(&Dim, &[Dim])> {
     let [batch, _, image @ .., _] = shape else { return None };
     Some((batch, image))
 }
 
-/// Whether so many channels fill their blocks.
+/// Whether the number of channels is known to be a multiple of [`BLOCK`].
 pub fn fills_blocks(channels: &Dim) -> bool {
     channels.known().is_some_and(|n| usize::try_from(n).is_ok_and(|n| n.is_multiple_of(BLOCK)))
 }
 
-/// Whether tensors of these sizes have the same elements in the same order in blocks.
+/// Whether conversion to NCHWc leaves all elements in place: images of one pixel with whole blocks.
 fn is_layout_unchanged(channels: &Dim, pixels: &Dim) -> bool {
     pixels.known() == Some(1) && fills_blocks(channels)
 }
@@ -54,10 +54,10 @@ fn geometry(shape: &[Dim]) -> geometry::Channels {
     geometry::Channels { batch, channels, pixels: shape[2..].iter().product() }
 }
 
-/// Its input, with the channels in blocks.
+/// Converts its input from NCHW to NCHWc.
 pub struct Block;
 
-static BLOCK_UP: Kernel<geometry::Channels> =
+static TO_NCHWC: Kernel<geometry::Channels> =
     kernel!(F32_ONLY T, blocked::block, |f, a, p| f(a.input(0), a.output(0), p));
 
 impl Op for Block {
@@ -91,13 +91,13 @@ impl Op for Block {
         if is_layout_unchanged(&geometry.channels, &geometry.pixels) {
             return Ok(());
         }
-        cx.call(&BLOCK_UP, geometry)
+        cx.call(&TO_NCHWC, geometry)
     }
 }
 
-/// Its input, whose channels stand in blocks, without.
+/// Converts its input from NCHWc to NCHW.
 pub struct Unblock {
-    /// How many channels are meant.
+    /// The number of channels, without those that pad the last block.
     pub channels: i64,
 }
 
@@ -120,7 +120,7 @@ impl Op for Unblock {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, &[DType::F32])?;
         let Some((batch, image)) = batch_and_image(&ty.shape) else {
-            return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no blocks"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no blocks of channels"));
         };
         let mut shape = vec![batch.clone(), self.channels.into()];
         shape.extend(image.iter().cloned());
@@ -145,13 +145,13 @@ impl Op for Unblock {
     }
 }
 
-/// Its input with the channels, which stand in blocks, dealt out from groups: first the first of each
-/// group, then the second of each, and so on.
+/// Channel shuffle of an NCHWc tensor: the result interleaves the channels of all groups, first the
+/// first of each group, then the second of each, and so on.
 #[derive(Clone, Copy)]
 pub struct Shuffle {
-    /// How many channels are meant.
+    /// The number of channels, without those that pad the last block.
     pub channels: i64,
-    /// How many groups there are; the number of channels is a multiple.
+    /// The number of groups, which divides the number of channels.
     pub groups: i64,
 }
 
@@ -159,7 +159,7 @@ static SHUFFLE: Kernel<(geometry::Channels, usize)> =
     kernel!(F32_ONLY T, blocked::shuffle, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
 
 impl Shuffle {
-    /// Where a channel of the result comes from.
+    /// The channel of the input that becomes `channel` of the result.
     pub fn source(&self, channel: i64) -> i64 {
         channel % self.groups * (self.channels / self.groups) + channel / self.groups
     }
@@ -192,7 +192,8 @@ impl Op for Shuffle {
     }
 }
 
-/// `f(scale · x + shift)`, with numbers for each channel of the blocks that `x` stands in.
+/// `f(scale · x + shift)` of an NCHWc tensor `x`. `scale` and `shift`, inputs 1 and 2, have one
+/// element for each channel, including those that pad the last block.
 pub struct Affine {
     /// The function.
     pub activation: Activation,
@@ -218,11 +219,11 @@ impl Op for Affine {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, &[DType::F32])?.clone();
         let TensorType { shape, .. } = &ty;
-        let channels = shape.get(1).map_or(0.into(), |blocks| blocks * BLOCK);
+        let channels = shape.get(1).map_or_else(|| 0.into(), |count| count * BLOCK);
         for i in 1..3 {
             cx.same_dtype(0, i)?;
             let count = &cx.ranked(i, 1)?.shape[0];
-            cx.require_equal(count, &channels, "the numbers of factors and of channels")?;
+            cx.require_equal(count, &channels, "the number of scales or shifts and of channels")?;
         }
         Ok(vec![ty.into()])
     }
@@ -242,7 +243,7 @@ mod tests {
     use crate::ops::testing::{check, tensor};
 
     #[test]
-    fn channels_fill_blocks() {
+    fn channels_are_padded_to_whole_blocks() {
         let x = || [tensor(DType::F32, [Dim::symbol("n"), 20.into(), 3.into()])];
         check(Block, &x(), 1, "float[n, 2, 3, 16]");
         let x = [tensor(DType::F32, [Dim::symbol("n"), 2.into(), 3.into(), 16.into()])];

@@ -1,4 +1,4 @@
-//! Elements of one type as elements of another.
+//! Conversion of element types: `Cast`, `CastLike` and `BitCast`.
 
 use super::{Entry, entry};
 use crate::{
@@ -19,7 +19,7 @@ use std::rc::Rc;
 pub const OPS: &[Entry] = &[
     entry("BitCast", 26, |node| Ok(Rc::new(BitCast { to: target(node)? }))),
     entry("Cast", 1, |node| {
-        // Types were called by their names in the file format.
+        // Version 1 names the type by its name in `TensorProto.DataType`.
         let name = node.maybe_string("to")?.unwrap_or_default();
         let to = DType::from_name(&name.to_lowercase()).ok_or_else(|| {
             let message = format!("`to` is {name:?}, which is not an element type");
@@ -31,34 +31,34 @@ pub const OPS: &[Entry] = &[
     entry("CastLike", 15, |node| Ok(Rc::new(CastLike { mode: CastMode::read(node)? }))),
 ];
 
-/// The element type that a node makes.
+/// Reads the required attribute `to`.
 fn target(node: &mut Reader<'_>) -> Result<DType> {
     let missing = || Diagnostic::new(Code::BadAttribute, "the attribute `to` is missing");
     node.maybe_dtype("to")?.ok_or_else(missing)
 }
 
-/// What becomes of numbers that an 8-bit floating-point type does not have.
+/// How casts to 8-bit floating-point types treat numbers that the type cannot represent.
 #[derive(Clone, Copy, PartialEq)]
 pub struct CastMode {
-    /// Whether a number that is too large becomes the largest.
+    /// Whether numbers out of range become the largest finite one, not infinity or NaN.
     pub saturate: bool,
-    /// How a number becomes a power of two.
+    /// How casts to `float8e8m0` round to a power of two.
     pub rounding: Rounding,
 }
 
-/// How a number becomes a power of two.
+/// The attribute `round_mode`: how a number is rounded to a power of two.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Rounding {
-    /// To that above.
+    /// To the next greater one.
     Up,
-    /// To that below.
+    /// To the next smaller one.
     Down,
-    /// To the nearest.
+    /// To the nearest one.
     Nearest,
 }
 
 impl CastMode {
-    /// What operators do that say nothing else.
+    /// The defaults of `Cast`.
     pub const DEFAULT: CastMode = CastMode { saturate: true, rounding: Rounding::Up };
 
     fn read(node: &mut Reader<'_>) -> Result<CastMode> {
@@ -82,15 +82,15 @@ impl CastMode {
     }
 }
 
-/// The elements as those of another type.
+/// Converts each element to another type.
 pub struct Cast {
-    /// The type.
+    /// The element type of the result.
     pub to: DType,
-    /// What becomes of numbers that it does not have.
+    /// The treatment of numbers that `to` cannot represent.
     pub mode: CastMode,
 }
 
-/// Kernels by the type that they make, each for all types that it can be made of.
+/// Kernels by the element type of their result; each accepts several types of input.
 type Kernels = [(DType, Kernel)];
 
 macro_rules! kernels {
@@ -111,17 +111,17 @@ static CAST_UNSATURATED: &Kernels = kernels!(REALS T, cast_unsaturated:
     F8E8M0: F8E8M0,
 );
 
-macro_rules! kernel_of_one {
+macro_rules! one_kernel {
     ($kernel:ident) => {
         kernel!(REALS T, cast::$kernel::<T>, |f, a, _p| f(a.input(0), a.output(0)))
     };
 }
 
-static CAST_DOWN: Kernel = kernel_of_one!(cast_down);
-static CAST_DOWN_UNSATURATED: Kernel = kernel_of_one!(cast_down_unsaturated);
-static CAST_NEAREST: Kernel = kernel_of_one!(cast_nearest);
-static CAST_NEAREST_UNSATURATED: Kernel = kernel_of_one!(cast_nearest_unsaturated);
-static CAST_TO_STRINGS: Kernel = kernel_of_one!(cast_to_strings);
+static CAST_DOWN: Kernel = one_kernel!(cast_down);
+static CAST_DOWN_UNSATURATED: Kernel = one_kernel!(cast_down_unsaturated);
+static CAST_NEAREST: Kernel = one_kernel!(cast_nearest);
+static CAST_NEAREST_UNSATURATED: Kernel = one_kernel!(cast_nearest_unsaturated);
+static CAST_TO_STRINGS: Kernel = one_kernel!(cast_to_strings);
 static CAST_FROM_STRINGS: Kernel = kernel!(checked REALS T, cast::cast_from_strings::<T>,
     |f, a, _p| f(a.input(0), a.output(0)));
 
@@ -130,7 +130,7 @@ fn find(kernels: &'static Kernels, to: DType) -> Option<&'static Kernel> {
 }
 
 impl CastMode {
-    /// The kernel that makes elements of type `to`.
+    /// The kernel that casts to `to`.
     fn kernel(self, to: DType) -> Option<&'static Kernel> {
         match (to, self.rounding, self.saturate) {
             (DType::F8E8M0, Rounding::Down, true) => Some(&CAST_DOWN),
@@ -165,15 +165,16 @@ impl CastMode {
         }
         let (x, y) = (cx.input(0)?, cx.output(0)?);
         if from == DType::String {
-            let fits = self == CastMode::DEFAULT || !FLOAT8S.contains(&to);
-            let unsupported = || cx.unsupported("strings as 8-bit numbers, unless they saturate");
-            fits.then_some(()).ok_or_else(unsupported)?;
+            let is_supported = self == CastMode::DEFAULT || !FLOAT8S.contains(&to);
+            let unsupported =
+                || cx.unsupported("casting strings to 8-bit floats without `saturate`");
+            is_supported.then_some(()).ok_or_else(unsupported)?;
             return cx.call_on(&CAST_FROM_STRINGS, to, vec![x.into()], vec![y.into()], NoParams);
         }
         self.call(cx, from, x, to, y)
     }
 
-    /// Calls the kernel that makes `y`, of type `to`, of `x`, of type `from`.
+    /// Calls the kernel that casts `x`, of type `from`, to `y`, of type `to`.
     pub fn call(
         self,
         cx: &mut Lower<'_>,
@@ -187,7 +188,7 @@ impl CastMode {
     }
 }
 
-/// A whole number as an element of another type, as long as it is one of that type.
+/// A dimension expression after a cast to `to`, provided that `to` can represent its value.
 fn cast_size(dim: &Dim, to: DType) -> Dim {
     match to {
         DType::Bool => Dim::from(1) - dim.equal(&0.into()),
@@ -195,8 +196,8 @@ fn cast_size(dim: &Dim, to: DType) -> Dim {
     }
 }
 
-/// Says that the output is the input where both have one type.
-fn view_of_same_type(cx: &mut Views<'_>) {
+/// Makes the output a view of the input if their types are equal.
+fn view_same_type(cx: &mut Views<'_>) {
     if let (Some(from), Some(to)) = (cx.ty(0), cx.output_ty(0))
         && from.dtype == to.dtype
     {
@@ -219,7 +220,7 @@ impl Op for Cast {
     }
 
     fn views(&self, cx: &mut Views<'_>) {
-        view_of_same_type(cx);
+        view_same_type(cx);
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -235,7 +236,7 @@ impl Op for Cast {
 }
 
 impl<'t> Expr<'t> {
-    /// The elements as those of another type.
+    /// Converts each element to type `to`.
     pub fn cast(self, to: DType) -> Expr<'t> {
         if self.dtype() == to {
             self
@@ -244,15 +245,15 @@ impl<'t> Expr<'t> {
         }
     }
 
-    /// The elements as those of the type of another value.
+    /// Converts each element to the type of `other`.
     pub fn cast_like(self, other: Expr<'t>) -> Expr<'t> {
         self.cast(other.dtype())
     }
 }
 
-/// The elements of the first input as those of the type of the second.
+/// Converts each element of input 0 to the type of input 1.
 pub struct CastLike {
-    /// What becomes of numbers that the type does not have.
+    /// The treatment of numbers that the type cannot represent.
     pub mode: CastMode,
 }
 
@@ -274,7 +275,7 @@ impl Op for CastLike {
     }
 
     fn views(&self, cx: &mut Views<'_>) {
-        view_of_same_type(cx);
+        view_same_type(cx);
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -289,9 +290,9 @@ impl Op for CastLike {
     }
 }
 
-/// The bits of the elements as those of another type.
+/// Reinterprets the bits of each element as another type of the same width.
 pub struct BitCast {
-    /// The type.
+    /// The element type of the result.
     pub to: DType,
 }
 
@@ -320,14 +321,14 @@ impl Op for BitCast {
         let (from, to) = (ty.dtype.bits(), self.to.bits());
         if from != to || from == 0 {
             let message =
-                format!("elements of type {} do not have the bits of {}", ty.dtype, self.to);
+                format!("elements of type {} do not have the same width as {}", ty.dtype, self.to);
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         Ok(vec![Type::tensor(self.to, &ty.shape)])
     }
 
     fn views(&self, cx: &mut Views<'_>) {
-        view_of_same_type(cx);
+        view_same_type(cx);
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -345,7 +346,7 @@ impl Op for BitCast {
         cx.call_for_input(find(kernels, self.to).ok_or_else(missing)?, NoParams)
     }
 
-    /// Bits are no number that changes little by little.
+    /// Bit patterns are discrete, so there is no gradient.
     fn gradient(&self, _: &mut Gradient<'_>) -> Result {
         Ok(())
     }

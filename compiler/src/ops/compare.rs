@@ -1,7 +1,7 @@
-//! Comparisons and what is done with their results, on operands that are stretched to one shape: a
-//! table, one [`Op`] for its rows, and `Where`.
+//! Comparisons and logical operators with broadcasting: a table, one [`Op`] for its rows, and
+//! `Where`.
 
-use super::{Entry, binary::align, entry};
+use super::{Entry, binary::align_second_operand, entry};
 use crate::{
     diag::Result,
     dim::Dim,
@@ -38,13 +38,14 @@ pub const OPS: &[Entry] = &[
 pub struct Compare {
     name: &'static str,
     types: &'static [DType],
-    /// The same on sizes, where 1 is true.
+    /// Evaluates the comparison on dimension expressions: 1 for true, 0 for false.
     sizes: fn(&Dim, &Dim) -> Dim,
     kernel: Kernel<Broadcast>,
 }
 
 macro_rules! row {
-    ($name:literal $set:ident, $kernel:ident $(::<$G:ident>)?, $sizes:expr $(, $in_place:ident)?) => {
+    ($name:literal $set:ident, $kernel:ident $(::<$G:ident>)?, $sizes:expr
+        $(, $in_place:ident)?) => {
         Compare {
             name: $name,
             types: $set,
@@ -67,13 +68,14 @@ static LESS_OR_EQUAL: Compare =
 static OR: Compare = row!("Or" BOOL_ONLY, or, |a, b| a + b - a * b, or_in_place);
 static XOR: Compare = row!("Xor" BOOL_ONLY, xor, |a, b| a + b - a * b * 2, xor_in_place);
 
-/// 1 for 0, and 0 for 1.
+/// The negation of a condition that is 0 or 1.
 fn not(condition: &Dim) -> Dim {
     Dim::from(1) - condition
 }
 
+/// Reads an operator before version 7, which has the attributes `axis` and `broadcast`.
 fn axis_style(node: &mut Reader<'_>, row: &'static Compare) -> Result<Rc<dyn Op>> {
-    align(node)?;
+    align_second_operand(node)?;
     Ok(Rc::new(row))
 }
 
@@ -99,7 +101,7 @@ impl Op for &'static Compare {
     }
 }
 
-/// The second input where the first is true, and the third elsewhere.
+/// Input 1 where input 0 is true, and input 2 elsewhere.
 pub struct Where;
 
 static WHERE: Kernel<Broadcast3> = kernel!(ANY T, compare::where_::<T>,
@@ -115,13 +117,13 @@ impl Op for Where {
         cx.same_dtype(1, 2)?;
         let shape = cx.broadcast(&[&condition.shape, &a.shape, &b.shape])?;
         if let Some([condition, x, y]) = cx.all_known(0..3).as_deref() {
-            let pick = |(condition, (x, y)): (&Dim, (&Dim, &Dim))| match condition.known() {
+            let select = |(condition, (x, y)): (&Dim, (&Dim, &Dim))| match condition.known() {
                 Some(0) => Some(y.clone()),
                 Some(_) => Some(x.clone()),
                 None => condition.checked_mul(x)?.checked_add(&not(condition).checked_mul(y)?),
             };
-            let picked = condition.iter().zip(x.iter().zip(y)).map(pick).collect();
-            cx.set_computed(0, a.dtype, picked);
+            let selected = condition.iter().zip(x.iter().zip(y)).map(select).collect();
+            cx.set_computed(0, a.dtype, selected);
         }
         Ok(vec![TensorType { dtype: a.dtype, shape }.into()])
     }
@@ -141,29 +143,29 @@ impl Op for Where {
     }
 }
 
-/// The words of formulas.
-macro_rules! words {
-    ($($word:ident $ROW:ident $what:literal;)*) => {
+/// The methods that apply the rows of the table in gradient formulas.
+macro_rules! methods {
+    ($($method:ident $ROW:ident $what:literal;)*) => {
         impl<'t> Expr<'t> {$(
             #[doc = concat!("Whether each element is ", $what, " that of `other`.")]
-            pub fn $word(self, other: Expr<'t>) -> Expr<'t> {
+            pub fn $method(self, other: Expr<'t>) -> Expr<'t> {
                 self.apply(&$ROW, &[other])
             }
         )*}
     };
 }
 
-words! {
+methods! {
     equal EQUAL "equal to";
     greater GREATER "greater than";
     at_least GREATER_OR_EQUAL "greater than or equal to";
     less LESS "less than";
     at_most LESS_OR_EQUAL "less than or equal to";
-    and AND "true, and so is";
+    and AND "true and so is";
 }
 
 impl<'t> Expr<'t> {
-    /// Where this is true the first, elsewhere the second.
+    /// `yes` where `self` is true, and `no` elsewhere.
     pub fn select(self, yes: Expr<'t>, no: Expr<'t>) -> Expr<'t> {
         self.apply(Where, &[yes, no])
     }
@@ -178,12 +180,12 @@ impl<'t> Expr<'t> {
         self.less(self.number(number))
     }
 
-    /// The same, with `number` for every zero.
+    /// Replaces each zero by `number`.
     pub fn replace_zeros(self, number: f64) -> Expr<'t> {
         self.equal(self.number(0.0)).select(self.number(number), self)
     }
 
-    /// This where `condition` is true, and zero elsewhere.
+    /// `self` where `condition` is true, and zero elsewhere.
     pub fn only_where(self, condition: Expr<'t>) -> Expr<'t> {
         condition.select(self, self.number(0.0))
     }

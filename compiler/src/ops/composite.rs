@@ -1,4 +1,4 @@
-//! An operator that stands for other nodes, in its own words until a pass writes them.
+//! Composite operators, kept unexpanded until the first pass.
 
 use super::{Entry, Nodes};
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// A node as a file says it, of an operator that is read as several. It is as it was read, so it
-/// can be written again; to be run, it is written out.
+/// A node that is expanded to other nodes. It keeps the attributes of the file, so that it can be
+/// exported unchanged; the first pass replaces it by its expansion.
 pub struct Composite {
     /// The operator.
     pub entry: &'static Entry,
@@ -19,12 +19,12 @@ pub struct Composite {
     pub version: i64,
     /// The attributes, by name.
     pub attributes: BTreeMap<String, Attribute>,
-    /// How it is written out.
+    /// Builds the expansion.
     pub nodes: Nodes,
 }
 
 impl Composite {
-    /// Adds the nodes that it stands for at the end of a region, and gives what its outputs are.
+    /// Appends the expansion to a region and returns the values of its outputs.
     pub fn expand(
         &self,
         graph: &mut Graph,
@@ -61,7 +61,7 @@ impl Op for Composite {
     }
 
     fn lower(&self, _: &mut Lower<'_>) -> Result {
-        let message = "the nodes that this operator stands for were not written out";
+        let message = "a composite operator was not expanded";
         Err(Diagnostic::new(Code::Internal, message).help("run the pass `simplify`"))
     }
 }

@@ -1,4 +1,4 @@
-//! Joining tensors along an axis, and taking one apart.
+//! `Concat` and `Split`.
 
 use super::{Entry, entry};
 use crate::{
@@ -20,7 +20,7 @@ pub const OPS: &[Entry] = &[
     entry("Concat", 4, |node| Ok(Rc::new(Concat { axis: node.required_int("axis")? }))),
     entry("Split", 1, |node| {
         if node.ty(1).is_some() {
-            let message = "`Split` does not support parts given as an input in version 1";
+            let message = "`Split` of version 1 does not support sizes as an input";
             return Err(Diagnostic::new(Code::Unsupported, message));
         }
         node.ints_as_input("split", 1)?;
@@ -33,7 +33,7 @@ pub const OPS: &[Entry] = &[
     entry("Split", 13, split),
 ];
 
-/// Reads `Split`, which before version 18 makes as many equal parts as it has outputs.
+/// Reads `Split`. Before version 18 the number of equal parts is the number of outputs.
 fn split(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let axis = node.int("axis", 0)?;
     let parts = node.maybe_int("num_outputs")?;
@@ -42,14 +42,15 @@ fn split(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
         return Ok(Rc::new(Split { axis, num_outputs: Some(parts.unwrap_or(outputs)) }));
     }
     if parts.is_some() {
-        let message = "`num_outputs` stands beside an input that says the parts";
+        let message = "`num_outputs` and the input `split` exclude each other";
         return Err(Diagnostic::new(Code::BadAttribute, message));
     }
     Ok(Rc::new(Split { axis, num_outputs: None }))
 }
 
-/// Says which elements are known, where some are and their places are too.
-fn know_partly(cx: &mut Infer<'_>) {
+/// Records the known elements of the result, if the number of elements of each input is known.
+fn record_partly_known(cx: &mut Infer<'_>) {
+    /// The largest number of unknown elements of an input.
     const MOST: usize = 1024;
     let mut elements = Vec::new();
     for i in 0..cx.inputs() {
@@ -64,7 +65,7 @@ fn know_partly(cx: &mut Infer<'_>) {
     }
 }
 
-/// The inputs one after another along an axis.
+/// Concatenates its inputs along an axis.
 pub struct Concat {
     /// The axis.
     pub axis: i64,
@@ -85,11 +86,11 @@ impl Op for Concat {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let TensorType { dtype, mut shape } = cx.of(0, ANY)?.clone();
         let rank = shape.len();
-        let joined = cx.axis("axis", self.axis, rank)?;
+        let concatenated = cx.axis("axis", self.axis, rank)?;
         for i in 1..cx.inputs() {
             cx.same_dtype(0, i)?;
             for (axis, size) in cx.ranked(i, rank)?.shape.iter().enumerate() {
-                if axis == joined {
+                if axis == concatenated {
                     shape[axis] = &shape[axis] + size;
                 } else {
                     cx.require_equal(&shape[axis], size, &format!("the sizes of axis {axis}"))?;
@@ -102,7 +103,7 @@ impl Op for Concat {
         let elements: Option<Vec<&[Dim]>> = (0..cx.inputs()).map(|i| cx.known(i)).collect();
         match elements {
             Some(elements) => cx.set_known(0, elements.concat()),
-            None if rank == 1 && dtype == DType::I64 => know_partly(cx),
+            None if rank == 1 && dtype == DType::I64 => record_partly_known(cx),
             None => {}
         }
         Ok(vec![TensorType { dtype, shape }.into()])
@@ -142,7 +143,7 @@ impl Op for Concat {
         Ok(())
     }
 
-    /// The parts of the derivative.
+    /// Splits `dy` into the gradients of the inputs.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let Some(dy) = g.dy(0) else { return Ok(()) };
         let axis = g.axis(self.axis, dy.rank());
@@ -153,16 +154,16 @@ impl Op for Concat {
     }
 }
 
-/// The input in parts along an axis. The second input says how long they are; without it they
-/// are equal, but for the last.
+/// Splits its input into parts along an axis. Input 1 holds their sizes; without it all parts have
+/// the same size, and the last one may be smaller.
 pub struct Split {
     /// The axis.
     pub axis: i64,
-    /// The number of parts, where no input says them.
+    /// The number of parts, if there is no input with their sizes.
     pub num_outputs: Option<i64>,
 }
 
-/// The parts that a split may make beyond those that are used.
+/// The largest number of parts if not each of them has an output.
 const MOST_PARTS: i64 = 1 << 16;
 
 pub static SPLIT: Kernel<Strided> =
@@ -171,12 +172,12 @@ static SPLIT_SIZES: Kernel<(Dim,)> =
     kernel!(checked I64_ONLY T, concat::split_sizes, |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
 
 impl Split {
-    /// The sizes of the parts of an axis of `len` elements: those that the second input is known
-    /// to have for elements, else the symbols that the node settles.
-    fn parts(&self, len: &Dim, known: Option<&[Dim]>, settled: &[Symbol]) -> Vec<Dim> {
+    /// The sizes of the parts of an axis of `len` elements: the elements of input 1 if they are
+    /// `known`, else the symbols that the node defines.
+    fn part_sizes(&self, len: &Dim, known: Option<&[Dim]>, symbols: &[Symbol]) -> Vec<Dim> {
         let Some(count) = self.num_outputs else {
-            let settled = || settled.iter().map(|name| Dim::symbol(name)).collect();
-            return known.map_or_else(settled, <[Dim]>::to_vec);
+            let symbols = || symbols.iter().map(|name| Dim::symbol(name)).collect();
+            return known.map_or_else(symbols, <[Dim]>::to_vec);
         };
         let others = Dim::from(count - 1);
         let part = len.ceil_div(&count.into());
@@ -184,14 +185,16 @@ impl Split {
         (1..count).map(|_| part.clone()).chain([last]).collect()
     }
 
-    fn infer_parts(&self, cx: &mut Infer<'_>, len: &Dim) -> Inferred<Vec<Dim>> {
+    /// Infers and checks the sizes of the parts of an axis of `len` elements.
+    fn infer_part_sizes(&self, cx: &mut Infer<'_>, len: &Dim) -> Inferred<Vec<Dim>> {
         if let Some(count) = self.num_outputs
             && usize::try_from(count).map_or(true, |count| count < cx.outputs().max(1))
         {
-            let message = format!("`num_outputs` is {count}, but the node has {}", cx.outputs());
+            let message =
+                format!("`num_outputs` is {count}, but the node has {} outputs", cx.outputs());
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
-        // More parts than outputs are allowed, so their number says nothing of the size of the model.
+        // There may be more parts than outputs, so the model's size does not bound their number.
         if let Some(count) = self.num_outputs.filter(|&count| count > MOST_PARTS)
             && usize::try_from(count) != Ok(cx.outputs())
         {
@@ -203,7 +206,7 @@ impl Split {
             let (count, most) = (cx.count(1)?, cx.upper(len));
             return Ok(cx.fresh_sizes(vec![most; count]));
         }
-        let parts = self.parts(len, cx.known(1), &[]);
+        let parts = self.part_sizes(len, cx.known(1), &[]);
         for part in &parts {
             cx.require_at_least(part, &0.into(), "the size of a part and 0")?;
         }
@@ -228,7 +231,7 @@ impl Op for Split {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, ANY)?;
         let axis = cx.axis("axis", self.axis, ty.rank())?;
-        let parts = self.infer_parts(cx, &ty.shape[axis])?;
+        let parts = self.infer_part_sizes(cx, &ty.shape[axis])?;
         if parts.len() < cx.outputs() {
             let message = format!("there are {} parts for {} outputs", parts.len(), cx.outputs());
             return Err(cx.diagnostic(Code::BadArity, message));
@@ -257,7 +260,7 @@ impl Op for Split {
         }
         let Axis { len, inner, .. } = Axis::of(&ty.shape, axis);
         let mut start = Dim::from(0);
-        for (i, part) in self.parts(&len, cx.known(1), &cx.node().binds).iter().enumerate() {
+        for (i, part) in self.part_sizes(&len, cx.known(1), &cx.node().binds).iter().enumerate() {
             cx.view(i, 0, start.clone());
             start = start + part * &inner;
         }
@@ -276,10 +279,10 @@ impl Op for Split {
         }
         let x = cx.input(0)?;
         let mut start = Dim::from(0);
-        for (i, part) in self.parts(len, cx.known(1), &cx.node().binds).iter().enumerate() {
-            // Text is on the heap, where also what is empty has to be made.
-            let is_made = part.known() != Some(0) || ty.dtype == DType::String;
-            if cx.node().output(i).is_some() && is_made {
+        for (i, part) in self.part_sizes(len, cx.known(1), &cx.node().binds).iter().enumerate() {
+            // Even an empty buffer of strings has to be allocated on the heap.
+            let is_written = part.known() != Some(0) || ty.dtype == DType::String;
+            if cx.node().output(i).is_some() && is_written {
                 let (x, y) = (x.clone().into(), cx.output(i)?.into());
                 let geometry = Strided::part(&ty.shape, axis, &start, part);
                 cx.call_on(&SPLIT, ty.dtype, vec![x], vec![y], geometry)?;
@@ -300,18 +303,18 @@ impl Op for Split {
     }
 }
 
-/// Whether all axes before this one have size 1, so that a part along it is in one piece.
+/// Whether all axes before `axis` have size 1, so that a part along it is contiguous.
 fn is_outermost(ty: &TensorType, axis: usize) -> bool {
     ty.shape[..axis].iter().all(|size| size.known() == Some(1))
 }
 
 impl<'t> Expr<'t> {
-    /// This and then others, along an axis.
+    /// Concatenates `self` and `others` along an axis.
     pub fn concat(self, others: &[Expr<'t>], axis: i64) -> Expr<'t> {
         if others.is_empty() { self } else { self.apply(Concat { axis }, others) }
     }
 
-    /// The parts along an axis, of the sizes that a tensor says.
+    /// Splits `self` along an axis into `parts` parts, whose sizes are the elements of `sizes`.
     pub fn split(self, axis: i64, sizes: Expr<'t>, parts: usize) -> Vec<Expr<'t>> {
         let op = Rc::new(Split { axis, num_outputs: None });
         self.tape.node(op, &[Some(self), Some(sizes)], parts)
@@ -319,7 +322,7 @@ impl<'t> Expr<'t> {
 }
 
 impl Tape {
-    /// Tensors of one axis one after another; there is at least one.
+    /// Concatenates tensors of one axis; an empty `int64` tensor if there are none.
     pub fn concat<'t>(&'t self, parts: &[Expr<'t>]) -> Expr<'t> {
         match parts.split_first() {
             Some((first, others)) => first.concat(others, 0),
@@ -344,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_sizes_add_up_and_numbers_win() {
+    fn concatenated_sizes_are_added_and_fixed_sizes_replace_symbols() {
         let inputs = [tensor(F32, [n(), n()]), tensor(F32, [n(), 3.into()])];
         check(Concat { axis: -1 }, &inputs, 1, "float[n, n + 3]");
         check(Concat { axis: 0 }, &inputs, 1, "float[2 * n, 3]");
@@ -353,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_before_its_place_is_known_is_put_there_later() {
+    fn an_operand_whose_offset_is_data_dependent_is_copied() {
         let text = r#"<ir_version: 10, opset_import: ["" : 21]>
             g (float[1, 4] x, bool[6] chosen, float[6] row) => (y) <int64[1] first = {0}>
             {
@@ -369,27 +372,27 @@ mod tests {
         let x = Tensor { shape: vec![1, 4], ..Tensor::from_floats(&[1.0, 2.0, 3.0, 4.0]) };
         let row = Tensor::from_floats(&[5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
         let inputs = [x, chosen, row].map(Value::Tensor);
-        let made = interpreter::run(&plan, &inputs).expect("the inputs fit");
-        let y = made[0].tensor().and_then(Tensor::floats).expect("floats");
+        let outputs = interpreter::run(&plan, &inputs).expect("the inputs are valid");
+        let y = outputs[0].tensor().and_then(Tensor::floats).expect("the output is `float`");
         assert_eq!(y, [5.0, 7.0, 8.0, 10.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 10.0]);
     }
 
     #[test]
-    fn parts_may_be_sizes_of_the_model() {
+    fn sizes_of_parts_may_be_symbols() {
         let x = || tensor(F32, [n() + 3, 4.into()]);
         let split = |num_outputs, axis| Split { axis, num_outputs };
         let parts = Given::Sizes(vec![n(), 3.into()]);
         check(split(None, 0), &[x(), parts], 2, "float[n, 4]; float[3, 4]");
-        let found = "float[n + 3, 2]; float[n + 3, 2]";
-        check(split(Some(2), -1), &[x()], 2, found);
-        let found = "float[n + 3, 2]; float[n + 3, 2]; float[n + 3, 0]";
-        check(split(Some(3), 1), &[x()], 3, found);
-        let found = "the size of a part and 0: 0 - 1 is less than 0";
-        check(split(Some(4), 0), &[tensor(F32, [5])], 4, found);
+        let expected = "float[n + 3, 2]; float[n + 3, 2]";
+        check(split(Some(2), -1), &[x()], 2, expected);
+        let expected = "float[n + 3, 2]; float[n + 3, 2]; float[n + 3, 0]";
+        check(split(Some(3), 1), &[x()], 3, expected);
+        let expected = "the size of a part and 0: 0 - 1 is less than 0";
+        check(split(Some(4), 0), &[tensor(F32, [5])], 4, expected);
     }
 
     #[test]
-    fn parts_may_be_known_only_when_running() {
+    fn sizes_of_parts_may_be_data_dependent() {
         let inputs = [tensor(F32, [n(), 4.into()]), tensor(DType::I64, [2])];
         let split = Split { axis: 1, num_outputs: None };
         check(split, &inputs, 2, "float[n, y0_0]; float[n, y0_1]");
@@ -399,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_part_of_text_is_made() {
+    fn an_empty_part_of_strings_is_written() {
         let text = r#"<ir_version: 10, opset_import: ["" : 21]>
             g (string[2, 3] x) => (string[2, 3] a, string[2, 0] b)
             <int64[2] parts = {3, 0}>

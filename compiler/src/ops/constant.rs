@@ -1,4 +1,4 @@
-//! Tensors that are made of a few numbers.
+//! `Constant`, `ConstantOfShape`, `EyeLike` and `Range`.
 
 use super::{Entry, entry};
 use crate::{
@@ -35,31 +35,31 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// A tensor that stands in the model.
+/// A tensor that is stored in the model.
 pub struct Constant {
     /// The tensor.
     pub value: Tensor,
 }
 
-/// The tensor, which may be spelled in several ways.
+/// Reads the tensor from the one attribute that holds it.
 fn constant(node: &mut Reader<'_>) -> Result<Tensor> {
-    let alone = |tensor: Tensor| Tensor { shape: Vec::new(), ..tensor };
-    let spelled = [
+    let scalar = |tensor: Tensor| Tensor { shape: Vec::new(), ..tensor };
+    let values = [
         node.maybe_tensor("value")?,
         node.maybe_tensor("sparse_value")?,
-        node.maybe_float("value_float")?.map(|x| alone(Tensor::from_floats(&[x]))),
+        node.maybe_float("value_float")?.map(|x| scalar(Tensor::from_floats(&[x]))),
         node.maybe_floats("value_floats")?.map(|x| Tensor::from_floats(&x)),
         node.maybe_int("value_int")?.map(Tensor::from_int),
         node.maybe_ints("value_ints")?.map(|x| Tensor::from_ints(&x)),
-        node.maybe_string("value_string")?.map(|x| alone(Tensor::from_strings(vec![x]))),
+        node.maybe_string("value_string")?.map(|x| scalar(Tensor::from_strings(vec![x]))),
         node.maybe_strings("value_strings")?.map(Tensor::from_strings),
     ];
-    let mut spelled = spelled.into_iter().flatten();
-    match (spelled.next(), spelled.next()) {
+    let mut values = values.into_iter().flatten();
+    match (values.next(), values.next()) {
         (Some(value), None) => Ok(value),
-        (found, _) => {
-            let found = if found.is_some() { "several" } else { "none" };
-            let message = format!("one attribute must say the value, but {found} does");
+        (first, _) => {
+            let found = if first.is_some() { "several do" } else { "none does" };
+            let message = format!("one attribute must hold the value, but {found}");
             Err(Diagnostic::new(Code::BadAttribute, message))
         }
     }
@@ -84,7 +84,7 @@ impl Op for Constant {
     }
 }
 
-/// One value everywhere, in the shape that the input says.
+/// A tensor filled with one value; the input holds its shape.
 pub struct ConstantOfShape {
     /// The value: a tensor of one element.
     pub value: Tensor,
@@ -105,7 +105,7 @@ impl Op for ConstantOfShape {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        /// So many elements are worth knowing one by one.
+        /// The largest number of elements that are tracked one by one.
         const MOST: i64 = 1024;
         cx.of(0, I64_ONLY)?;
         let shape = match cx.known(0) {
@@ -133,11 +133,11 @@ impl Op for ConstantOfShape {
     }
 }
 
-/// 1 on a diagonal and 0 elsewhere, in the shape of the input.
+/// A matrix of the shape of the input, with ones on a diagonal and zeros elsewhere.
 pub struct EyeLike {
     /// The element type; by default that of the input.
     pub dtype: Option<DType>,
-    /// The column of the first row where the diagonal starts.
+    /// The offset of the diagonal: element `[i, i + k]` is 1.
     pub k: i64,
 }
 
@@ -160,7 +160,7 @@ impl Op for EyeLike {
         let ty = cx.ranked(0, 2)?;
         let dtype = self.dtype.unwrap_or(ty.dtype);
         if !TRUTHS.contains(&dtype) {
-            let message = format!("{dtype} cannot be 0 and 1");
+            let message = format!("{dtype} cannot represent 0 and 1");
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         Ok(vec![Type::tensor(dtype, &ty.shape)])
@@ -172,38 +172,39 @@ impl Op for EyeLike {
         cx.call_on(&EYE_LIKE, ty.dtype, Vec::new(), vec![y], formula)
     }
 
-    /// Only the shape of the input counts.
+    /// The result does not depend on the elements of the input.
     fn gradient(&self, _: &mut Gradient<'_>) -> Result {
         Ok(())
     }
 }
 
-/// Numbers from the first input to before the second, in steps of the third.
+/// `start, start + delta, …` up to but not including `limit`, with `start`, `limit` and `delta` as
+/// inputs 0, 1 and 2.
 pub struct Range {
-    /// The least precision to calculate in.
+    /// The attribute `stash_type`: the minimal precision of the computation.
     pub stash: DType,
 }
 
-// Numbers with a fraction calculate in `f64`, which is precision enough for both kinds of stash.
+// Floating-point types are computed in `f64`, which satisfies both values of `stash_type`.
 static RANGE: Kernel =
     kernel!(RANGES T, constant::range::<T>, |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
 static RANGE_SIZES: Kernel = kernel!(checked RANGES T, constant::range_sizes::<T>,
     |f, a, _p| f(a.sizes(), a.input(0), a.input(1), a.input(2)));
 
 impl Range {
-    /// The number of elements, where it is known before the model runs.
+    /// The number of elements, if it is known at compile time.
     fn len(&self, cx: &Infer<'_>) -> Option<Dim> {
         if let (Some([start]), Some([limit]), Some([delta])) =
             (cx.known(0), cx.known(1), cx.known(2))
         {
-            let step = delta.known().filter(|&step| step != 0)?;
-            let (from, to) = if step > 0 { (start, limit) } else { (limit, start) };
-            let way = to.checked_sub(from)?;
-            return Some(way.at_least(&0.into()).ceil_div(&step.saturating_abs().into()));
+            let delta = delta.known().filter(|&delta| delta != 0)?;
+            let (low, high) = if delta > 0 { (start, limit) } else { (limit, start) };
+            let distance = high.checked_sub(low)?;
+            return Some(distance.at_least(&0.into()).ceil_div(&delta.saturating_abs().into()));
         }
         let number = |i| cx.constant(i)?.floats()?.first().copied();
-        let steps = ((number(1)? - number(0)?) / number(2)?).ceil().max(0.0);
-        (steps < 1e15).then_some(Dim::from(steps as i64))
+        let len = ((number(1)? - number(0)?) / number(2)?).ceil().max(0.0);
+        (len < 1e15).then_some(Dim::from(len as i64))
     }
 }
 
@@ -219,13 +220,13 @@ impl Op for Range {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        /// So many elements are worth knowing one by one.
+        /// The largest number of elements that are tracked one by one.
         const MOST: i64 = 1024;
         let dtype = cx.of(0, RANGES)?.dtype;
         for i in 0..3 {
             cx.same_dtype(0, i)?;
             let len = cx.ty(i)?.len();
-            cx.require_equal(&len, &1.into(), "the elements of a bound and 1")?;
+            cx.require_equal(&len, &1.into(), "the number of elements of a bound and 1")?;
         }
         let len = match self.len(cx) {
             Some(len) => len,
@@ -259,15 +260,15 @@ impl Op for Range {
 }
 
 impl<'t> Expr<'t> {
-    /// The places along an axis, from 0 on.
+    /// `0, 1, …` up to the size of an axis, exclusive.
     pub fn indices(self, axis: usize) -> Expr<'t> {
         let [zero, one] = [0, 1].map(|n| self.tape.constant(Tensor::from_int(n)));
         zero.apply(Range { stash: DType::F32 }, &[self.size_of(axis).reshape_to(&[]), one])
     }
 
-    /// The unit matrix with a row for each place along an axis.
+    /// The identity matrix with as many rows as an axis has elements.
     pub fn identity_matrix(self, axis: usize) -> Expr<'t> {
-        let places = self.indices(axis);
-        places.with_axis(1).equal(places).cast_like(self)
+        let indices = self.indices(axis);
+        indices.with_axis(1).equal(indices).cast_like(self)
     }
 }

@@ -1,4 +1,4 @@
-//! Running sums and products along one axis.
+//! `CumSum` and `CumProd`.
 
 use super::{Entry, control::scan::Scan, entry};
 use crate::{
@@ -16,18 +16,19 @@ pub const OPS: &[Entry] = &[
     entry("CumSum", 11, |node| cumulative(node, &SUM)),
 ];
 
-/// What is done with the elements.
-pub struct Join {
+/// The operation that accumulates elements.
+pub struct Accumulation {
     name: &'static str,
-    /// For the elements up to this one, before it, from it on, and after it.
+    /// The kernels for plain, exclusive, reverse, and reverse exclusive accumulation.
     kernels: [Kernel<Axis>; 4],
 }
 
 macro_rules! row {
-    ($name:literal $upto:ident $before:ident $from:ident $after:ident) => {
-        Join {
+    ($name:literal $plain:ident $exclusive:ident $reverse:ident $reverse_exclusive:ident) => {
+        Accumulation {
             name: $name,
-            kernels: [row!(@ $upto), row!(@ $before), row!(@ $from), row!(@ $after)],
+            kernels: [row!(@ $plain), row!(@ $exclusive), row!(@ $reverse),
+                row!(@ $reverse_exclusive)],
         }
     };
     (@ $kernel:ident) => {
@@ -35,24 +36,24 @@ macro_rules! row {
     };
 }
 
-static SUM: Join =
+static SUM: Accumulation =
     row!("CumSum" cum_sum cum_sum_exclusive cum_sum_reverse cum_sum_reverse_exclusive);
-static PROD: Join =
+static PROD: Accumulation =
     row!("CumProd" cum_prod cum_prod_exclusive cum_prod_reverse cum_prod_reverse_exclusive);
 
-/// Each element joined with all before it, along the axis that the second input says.
+/// Accumulates each element with all before it, along the axis that input 1 holds.
 pub struct Cumulative {
-    /// How elements are joined.
-    pub join: &'static Join,
-    /// Whether the element itself is left out.
+    /// Sum or product.
+    pub accumulation: &'static Accumulation,
+    /// Whether to leave out the element itself.
     pub exclusive: bool,
-    /// Whether the elements after it are joined instead.
+    /// Whether to accumulate the elements after it, not before it.
     pub reverse: bool,
 }
 
-fn cumulative(node: &mut Reader<'_>, join: &'static Join) -> Result<Rc<dyn Op>> {
+fn cumulative(node: &mut Reader<'_>, accumulation: &'static Accumulation) -> Result<Rc<dyn Op>> {
     let (exclusive, reverse) = (node.flag("exclusive", false)?, node.flag("reverse", false)?);
-    Ok(Rc::new(Cumulative { join, exclusive, reverse }))
+    Ok(Rc::new(Cumulative { accumulation, exclusive, reverse }))
 }
 
 static AXIS_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked INDICES T, cumulative::axis_sizes::<T>,
@@ -60,7 +61,7 @@ static AXIS_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked INDICES T, cumulative::
 
 impl Op for Cumulative {
     fn name(&self) -> &'static str {
-        self.join.name
+        self.accumulation.name
     }
 
     fn attributes(&self, a: &mut Attributes) {
@@ -75,8 +76,10 @@ impl Op for Cumulative {
             Some(&[axis]) => {
                 cx.axis("axis", axis, ty.rank())?;
             }
-            Some(_) => return Err(cx.diagnostic(Code::ShapeMismatch, "`axis` must be one number")),
-            // What lies before the axis, along it, and after it.
+            Some(_) => {
+                return Err(cx.diagnostic(Code::ShapeMismatch, "`axis` must have one element"));
+            }
+            // The products of the sizes before the axis, along it, and after it.
             None => drop(cx.fresh_sizes([None; 3])),
         }
         Ok(vec![ty.clone().into()])
@@ -96,28 +99,28 @@ impl Op for Cumulative {
             }
         };
         let kernel =
-            &self.join.kernels[2 * usize::from(self.reverse) + usize::from(self.exclusive)];
+            &self.accumulation.kernels[2 * usize::from(self.reverse) + usize::from(self.exclusive)];
         let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
         cx.call_on(kernel, ty.dtype, vec![x], vec![y], geometry)
     }
 
-    /// The sum of the derivatives of all results that an element is in.
+    /// For `CumSum`, the cumulative sum of `dy` in the opposite direction. For `CumProd` along a
+    /// constant axis, the gradient of a `Scan`.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, axis, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
-        let back = || Cumulative { join: &SUM, reverse: !self.reverse, ..*self };
-        if self.join.name == "CumSum" {
-            g.set(0, dy.apply(back(), &[axis]));
+        let opposite = || Cumulative { accumulation: &SUM, reverse: !self.reverse, ..*self };
+        if self.accumulation.name == "CumSum" {
+            g.set(0, dy.apply(opposite(), &[axis]));
             return Ok(());
         }
         match g.ints(1).as_deref() {
             Some(&[axis]) => {
-                let y = self.iterated_product(x, g.axis(axis, x.rank()))?;
+                let y = self.scan_product(x, g.axis(axis, x.rank()))?;
                 g.through(&[y])
             }
-            // Along an axis that is known only when running, an element that is zero has no derivative
-            // that is a number.
+            // The axis is data-dependent: divide by the element. The gradient of a zero is NaN.
             _ => {
-                g.set(0, (dy * g.y(0)).apply(back(), &[axis]) / x);
+                g.set(0, (dy * g.y(0)).apply(opposite(), &[axis]) / x);
                 Ok(())
             }
         }
@@ -125,16 +128,16 @@ impl Op for Cumulative {
 }
 
 impl Cumulative {
-    /// The running product, as iterations: whose derivatives divide by no element.
-    fn iterated_product<'t>(&self, x: Expr<'t>, axis: usize) -> Result<Expr<'t>> {
+    /// The cumulative product as a `Scan`, whose gradient divides by no element.
+    fn scan_product<'t>(&self, x: Expr<'t>, axis: usize) -> Result<Expr<'t>> {
         let mut slice = x.ty();
         slice.shape.remove(axis);
         let sizes = x.tape.concat(&[x.sizes(0, axis as i64), x.sizes(axis as i64 + 1, i64::MAX)]);
         let ones = x.number(1.0).expand_to(sizes);
         let types: [Type; 2] = [slice.clone().into(), slice.into()];
-        let region = x.tape.region("step", &types, |_, given| {
-            let (before, upto) = (given[0], given[0] * given[1]);
-            Ok(vec![upto, if self.exclusive { before } else { upto }])
+        let region = x.tape.region("step", &types, |_, inputs| {
+            let (exclusive, inclusive) = (inputs[0], inputs[0] * inputs[1]);
+            Ok(vec![inclusive, if self.exclusive { exclusive } else { inclusive }])
         })?;
         let scan = Scan {
             scanned: 1,
@@ -148,9 +151,9 @@ impl Cumulative {
 }
 
 impl<'t> Expr<'t> {
-    /// The sum of the elements before each, along an axis.
+    /// The exclusive cumulative sum along an axis.
     pub fn exclusive_sum(self, axis: i64) -> Expr<'t> {
-        let op = Cumulative { join: &SUM, exclusive: true, reverse: false };
+        let op = Cumulative { accumulation: &SUM, exclusive: true, reverse: false };
         self.apply(op, &[self.tape.ints(&[axis]).reshape_to(&[])])
     }
 }

@@ -1,5 +1,5 @@
-//! Operators that ONNX does not have, bound to functions of the user's own. Nothing is known of what
-//! they compute: the model says the types of their outputs, and the function is called as it is.
+//! Custom operators, bound to user-defined functions. The compiler does not know what they compute:
+//! the model declares the types of their outputs, and the plan calls the function.
 
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
@@ -11,26 +11,27 @@ use crate::{
     ty::Type,
 };
 
-/// A node of such an operator.
+/// A node of a custom operator.
 pub struct Custom {
     /// The operator, with its domain.
     pub operator: String,
-    /// The path of the function.
+    /// The path of the user's function.
     pub function: String,
     /// The attributes, sorted by name.
     pub attributes: Vec<(String, custom::Attribute)>,
-    /// The types of the outputs; `None` for one that is left out.
+    /// The types of the outputs; `None` for an omitted one.
     pub outputs: Vec<Option<Type>>,
-    /// Which inputs some node of the operator leaves out.
+    /// For each input, whether some node of the operator omits it.
     pub optional_inputs: Vec<bool>,
-    /// Which outputs some node of the operator leaves out.
+    /// For each output, whether some node of the operator omits it.
     pub optional_outputs: Vec<bool>,
 }
 
-/// An attribute as a function is given it.
+/// Converts an attribute to the form in which the user's function receives it. Attributes that are
+/// neither numbers nor strings are errors.
 pub fn function_attribute(name: &str, value: Attribute) -> Result<custom::Attribute> {
     let utf8 = |bytes: Vec<u8>| {
-        let bad = |_| refused(name, "is not UTF-8");
+        let bad = |_| attribute_error(name, "is not UTF-8");
         String::from_utf8(bytes).map_err(bad)
     };
     Ok(match value {
@@ -49,15 +50,15 @@ pub fn function_attribute(name: &str, value: Attribute) -> Result<custom::Attrib
         | Attribute::Sparse(..)
         | Attribute::Graph(_)
         | Attribute::Graphs(_) => {
-            let what =
-                format!("is {}: a function is given numbers and strings alone", value.kind());
-            return Err(refused(name, &what));
+            let problem =
+                format!("is {}, but functions accept only numbers and strings", value.kind());
+            return Err(attribute_error(name, &problem));
         }
     })
 }
 
-fn refused(name: &str, what: &str) -> Diagnostic {
-    let message = format!("the attribute {} {what}", quoted(name));
+fn attribute_error(name: &str, problem: &str) -> Diagnostic {
+    let message = format!("the attribute {} {problem}", quoted(name));
     Diagnostic::new(Code::Unsupported, message)
 }
 
@@ -95,27 +96,27 @@ impl Op for Custom {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-        let (mut given, mut taken) = (Vec::new(), Vec::new());
+        let (mut parameters, mut results) = (Vec::new(), Vec::new());
         for (i, &is_optional) in self.optional_inputs.iter().enumerate() {
             let ty = if cx.has(i) { Some(cx.ty(i)?.clone()) } else { None };
-            given.push(Parameter { ty, is_optional });
+            parameters.push(Parameter { ty, is_optional });
             inputs.push(Arg::Optional(cx.optional(i)?));
         }
         for (i, &is_optional) in self.optional_outputs.iter().enumerate() {
             let operand = cx.optional_output(i)?;
             let ty = if operand.is_some() { Some(cx.output_ty(i)?.clone()) } else { None };
             if ty.is_none() && !is_optional {
-                let message = format!("output {i} of {} is not wanted", self.operator);
+                let message = format!("output {i} of {} is unused", self.operator);
                 return Err(Diagnostic::new(Code::Unsupported, message));
             }
-            taken.push(Parameter { ty, is_optional });
+            results.push(Parameter { ty, is_optional });
             outputs.push(Arg::Optional(operand));
         }
         let custom = custom::Custom {
             operator: self.operator.clone(),
             function: self.function.clone(),
-            inputs: given,
-            outputs: taken,
+            inputs: parameters,
+            outputs: results,
             attributes: self.attributes.clone(),
         };
         cx.step(Step::Call(Call::custom(cx.comment(), custom, inputs, outputs)));

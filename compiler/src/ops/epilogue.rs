@@ -1,4 +1,5 @@
-//! What follows a sum in the same kernel, as operators that passes have fused print and read it.
+//! The attributes of a fused epilogue: an activation function that a kernel applies to its
+//! accumulators.
 
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
@@ -8,7 +9,7 @@ use crate::{
 use onnxc_runtime::kernels::epilogue::Activation;
 
 impl Attributes {
-    /// The function that follows the sum, where there is one.
+    /// Writes the activation function of the epilogue, unless it is the identity.
     pub fn activation(&mut self, f: Activation) {
         if f == Activation::Identity {
             return;
@@ -23,7 +24,7 @@ impl Attributes {
 }
 
 impl Reader<'_> {
-    /// The function that follows the sum.
+    /// Reads the activation function of the epilogue; the identity by default.
     pub fn activation(&mut self) -> Result<Activation> {
         let name = self.string("activation", "Identity")?;
         let parameters = self.maybe_floats("activation_parameters")?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Repeating a tensor: `Expand` along axes of size one, `Tile` along any.
+//! `Expand` repeats a tensor along axes of size 1, `Tile` along any axis.
 
 use super::{Entry, entry};
 use crate::{
@@ -18,7 +18,7 @@ pub const OPS: &[Entry] = &[
     entry("Tile", 6, |_| Ok(Rc::new(Tile))),
 ];
 
-/// Before version 6 the second input said how often, and the third along which axis.
+/// Reads `Tile` before version 6: input 1 holds the number of repeats, input 2 the axis.
 fn tile_axis(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let rank = node.rank(0)?;
     let number = |i: usize| node.elements(i).and_then(Tensor::floats)?.first().copied();
@@ -37,7 +37,7 @@ fn tile_axis(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(Tile))
 }
 
-/// The input stretched to a shape that it fits.
+/// Broadcasts input 0 to the shape that results from its own shape and input 1.
 pub struct Expand;
 
 static EXPAND: Kernel<Shapes> =
@@ -60,14 +60,14 @@ impl Op for Expand {
                 }
                 cx.broadcast(&[&ty.shape, wanted])?
             }
-            None => partly_expanded(cx, &ty.shape)?,
+            None => infer_partly_known_shape(cx, &ty.shape)?,
         };
-        know_repeated(cx, &shape);
+        record_repeated(cx, &shape);
         Ok(vec![Type::tensor(ty.dtype, shape)])
     }
 
     fn views(&self, cx: &mut Views<'_>) {
-        view_of_all(cx);
+        view_if_same_len(cx);
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -82,15 +82,15 @@ impl Op for Expand {
     }
 }
 
-/// The shape that `from` is stretched to, where not all of what is wanted is known. Every size is
-/// settled when the node runs, but only those are used that are not known before.
-fn partly_expanded(cx: &mut Infer<'_>, from: &[Dim]) -> Inferred<Vec<Dim>> {
+/// The shape of a tensor of shape `from` after `Expand` to a shape that is not known entirely. The
+/// node defines a symbol for each axis; only the sizes that are unknown at compile time use theirs.
+fn infer_partly_known_shape(cx: &mut Infer<'_>, from: &[Dim]) -> Inferred<Vec<Dim>> {
     let count = cx.count(1)?;
     let rank = from.len().max(count);
     let wanted = cx.partly(1).unwrap_or_else(|| vec![None; count]);
     let mut shape = cx.fresh_sizes(vec![None; rank]);
     for (axis, size) in shape.iter_mut().enumerate() {
-        let given = (axis + from.len()).checked_sub(rank).map(|i| &from[i]);
+        let own = (axis + from.len()).checked_sub(rank).map(|i| &from[i]);
         let wanted = match (axis + count).checked_sub(rank) {
             Some(i) => wanted[i].as_ref(),
             None => Some(&Dim::from(1)),
@@ -98,20 +98,20 @@ fn partly_expanded(cx: &mut Infer<'_>, from: &[Dim]) -> Inferred<Vec<Dim>> {
         if let Some(wanted) = wanted {
             cx.require_at_least(wanted, &0.into(), "a size and 0")?;
         }
-        match (given, wanted) {
-            (Some(given), Some(wanted)) => {
-                *size = cx.broadcast(&[from_ref(given), from_ref(wanted)])?.remove(0);
+        match (own, wanted) {
+            (Some(own), Some(wanted)) => {
+                *size = cx.broadcast(&[from_ref(own), from_ref(wanted)])?.remove(0);
             }
             (None, Some(wanted)) => *size = wanted.clone(),
-            // Whatever is wanted, an axis of another size than 1 keeps it.
-            (Some(given), None) if given.known().is_some_and(|n| n != 1) => *size = given.clone(),
+            // An axis whose size is not 1 keeps it.
+            (Some(own), None) if own.known().is_some_and(|n| n != 1) => *size = own.clone(),
             (_, None) => {}
         }
     }
     Ok(shape)
 }
 
-/// The input again and again, along each axis as often as the second input says.
+/// Repeats input 0 along each axis; input 1 holds the numbers of repeats.
 pub struct Tile;
 
 static TILE: Kernel<Shapes> =
@@ -140,33 +140,36 @@ impl Op for Tile {
             }
             None => cx.fresh_sizes(vec![None; ty.rank()]),
         };
-        know_repeated(cx, &shape);
+        record_repeated(cx, &shape);
         Ok(vec![Type::tensor(ty.dtype, shape)])
     }
 
     fn views(&self, cx: &mut Views<'_>) {
-        view_of_all(cx);
+        view_if_same_len(cx);
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         lower(cx, &TILE, &TILE_SIZES)
     }
 
-    /// The sum over the repeats, each of which has an axis of its own in front of the one repeated.
+    /// Sums over the repeats: `dy` is reshaped to `[repeats, size]` for each axis.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, repeats, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         let sizes: Vec<_> =
             (0..x.rank()).flat_map(|axis| [repeats.element(axis), x.size_of(axis)]).collect();
-        let apart: Vec<usize> = (0..x.rank()).map(|axis| 2 * axis).collect();
-        let dx =
-            if sizes.is_empty() { dy } else { dy.reshape(g.tape().concat(&sizes)).sum(&apart) };
+        let repeated: Vec<usize> = (0..x.rank()).map(|axis| 2 * axis).collect();
+        let dx = match sizes.is_empty() {
+            true => dy,
+            false => dy.reshape(g.tape().concat(&sizes)).sum(&repeated),
+        };
         g.set(0, dx.reshape_like(x));
         Ok(())
     }
 }
 
-/// Says which sizes an output of that shape has for elements, where those of the input are known.
-fn know_repeated(cx: &mut Infer<'_>, shape: &[Dim]) {
+/// Records the elements of an output of `shape`, if those of the input are known.
+fn record_repeated(cx: &mut Infer<'_>, shape: &[Dim]) {
+    /// The largest number of elements that are tracked one by one.
     const MOST: usize = 1024;
     let len = match shape {
         [] => Some(1),
@@ -178,8 +181,8 @@ fn know_repeated(cx: &mut Infer<'_>, shape: &[Dim]) {
     }
 }
 
-/// What has no more elements than the input has each of them once.
-fn view_of_all(cx: &mut Views<'_>) {
+/// Makes the output a view of the input if it has as many elements, that is, repeats none.
+fn view_if_same_len(cx: &mut Views<'_>) {
     if cx.same_len(0, 0) {
         cx.view(0, 0, 0.into());
     }
@@ -203,7 +206,7 @@ fn lower(
 }
 
 impl<'t> Expr<'t> {
-    /// This, stretched to the shape that a tensor says.
+    /// Broadcasts `self` to the shape that the tensor `shape` holds.
     pub fn expand_to(self, shape: Expr<'t>) -> Expr<'t> {
         self.apply(Expand, &[shape])
     }
@@ -220,34 +223,34 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_may_be_of_sizes() {
+    fn the_shape_of_expand_may_have_symbols() {
         let x = || tensor(F32, [n(), 1.into(), 4.into()]);
         let to = Given::Sizes(vec![2.into(), 1.into(), n() * 3, 1.into()]);
         check(Expand, &[x(), to], 1, "float[2, n, 3 * n, 4]");
         check(Expand, &[x(), tensor(I64, [4])], 1, "float[y0_0, y0_1, y0_2, 4]");
         let kept = tensor(F32, [n(), 5.into(), 1.into()]);
         check(Expand, &[kept, tensor(I64, [4])], 1, "float[y0_0, y0_1, 5, y0_3]");
-        let found = "the inputs do not broadcast";
-        check(Expand, &[x(), Given::Ints(vec![3])], 1, found);
-        let found = "a size and 0: 0 - 1 is less than 0";
-        check(Expand, &[x(), Given::Ints(vec![-1])], 1, found);
+        let expected = "the inputs do not broadcast";
+        check(Expand, &[x(), Given::Ints(vec![3])], 1, expected);
+        let expected = "a size and 0: 0 - 1 is less than 0";
+        check(Expand, &[x(), Given::Ints(vec![-1])], 1, expected);
         let inputs = [Given::Sizes(vec![n()]), Given::Ints(vec![3])];
         check(Expand, &inputs, 1, "int64[3] = [n, n, n]");
     }
 
     #[test]
-    fn repeats_may_be_sizes() {
+    fn repeats_may_be_symbols() {
         let x = || tensor(F32, [n(), 4.into()]);
         check(Tile, &[x(), Given::Sizes(vec![2.into(), n()])], 1, "float[2 * n, 4 * n]");
         check(Tile, &[x(), tensor(I64, [2])], 1, "float[y0_0, y0_1]");
-        let found = "there are 3 repeats for 2 axes";
-        check(Tile, &[x(), tensor(I64, [3])], 1, found);
+        let expected = "there are 3 repeats for 2 axes";
+        check(Tile, &[x(), tensor(I64, [3])], 1, expected);
         let inputs = [Given::Sizes(vec![n(), 3.into()]), Given::Ints(vec![2])];
         check(Tile, &inputs, 1, "int64[4] = [n, 3, n, 3]");
     }
 
     #[test]
-    fn neighboring_axes_are_spread_as_one() {
+    fn neighboring_axes_are_merged() {
         let dims = |sizes: &[i64]| sizes.iter().map(|&size| size.into()).collect::<Vec<Dim>>();
         let shapes = Shapes::of(&dims(&[1, 2, 3, 1]), &dims(&[4, 5, 2, 3, 7]));
         assert_eq!((shapes.from, shapes.to), (dims(&[1, 6, 1]), dims(&[20, 6, 7])));

@@ -1,4 +1,4 @@
-//! Gates: what passes where another tensor is positive, or between two bounds.
+//! Gates: gradients that pass where another tensor is positive, or lies between two bounds.
 
 use super::{Entry, internal};
 use crate::{
@@ -13,12 +13,12 @@ use std::rc::Rc;
 pub const OPS: &[Entry] =
     &[internal("Gate", |_| Ok(Rc::new(Gate))), internal("Between", |_| Ok(Rc::new(Between)))];
 
-/// The first input where the second, of the same shape, is positive; elsewhere, also where that is
-/// NaN, zero.
+/// Input 0 where input 1, of the same shape, is positive, and zero elsewhere (also where input 1 is
+/// NaN).
 pub struct Gate;
 
-/// The first input where the second, of the same shape, is neither less than the third, a number, nor
-/// greater than the fourth, and so also where it is NaN; elsewhere zero.
+/// Input 0 where input 1, of the same shape, is neither less than the scalar input 2 nor greater
+/// than the scalar input 3 (so also where input 1 is NaN), and zero elsewhere.
 pub struct Between;
 
 static GATE: Kernel<NoParams> = kernel!(FLOATS T, gate::gate::<T>,
@@ -30,13 +30,13 @@ static BETWEEN: Kernel<NoParams> = kernel!(FLOATS T, gate::between::<T>,
     in_place between_in_place::<T> |f, a, _p|
         f(a.output(0), a.input(0), a.input(1), a.input(2)));
 
-/// The type of what passes, which is as large as the gate.
-fn passing(cx: &mut Infer<'_>) -> Inferred {
+/// Returns the type of input 0 after checking that the gate, input 1, has the same type.
+fn infer_gated(cx: &mut Infer<'_>) -> Inferred {
     let ty = cx.of(0, FLOATS)?.clone();
     cx.same_dtype(0, 1)?;
     let gate = cx.ranked(1, ty.rank())?.shape.clone();
     for (a, b) in ty.shape.iter().zip(&gate) {
-        cx.require_equal(a, b, "the sizes of what passes and of the gate")?;
+        cx.require_equal(a, b, "a size of the input and of the gate")?;
     }
     Ok(vec![Type::tensor(ty.dtype, ty.shape)])
 }
@@ -51,7 +51,7 @@ impl Op for Gate {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        passing(cx)
+        infer_gated(cx)
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -77,9 +77,13 @@ impl Op for Between {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         for i in [2, 3] {
             cx.same_dtype(0, i)?;
-            cx.require_equal(&cx.ty(i)?.len(), &1.into(), "the elements of a bound and 1")?;
+            cx.require_equal(
+                &cx.ty(i)?.len(),
+                &1.into(),
+                "the number of elements of a bound and 1",
+            )?;
         }
-        passing(cx)
+        infer_gated(cx)
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -94,7 +98,7 @@ impl Op for Between {
 }
 
 impl<'t> Expr<'t> {
-    /// It, where `gate` is neither less than `low` nor greater than `high`, and zero elsewhere.
+    /// `self` where `gate` is neither less than `low` nor greater than `high`, and zero elsewhere.
     pub fn where_between(self, gate: Expr<'t>, low: Expr<'t>, high: Expr<'t>) -> Expr<'t> {
         self.apply(Between, &[gate, low, high])
     }
@@ -109,15 +113,15 @@ mod tests {
     };
 
     #[test]
-    fn a_gate_is_as_large_as_what_passes() {
+    fn a_gate_has_the_shape_of_its_input() {
         check(Gate, &[tensor(F32, [2, 3]), tensor(F32, [2, 3])], 1, "float[2, 3]");
-        let message = "the sizes of what passes and of the gate must be equal, but are 3 and 1";
+        let message = "a size of the input and of the gate must be equal, but are 3 and 1";
         check(Gate, &[tensor(F32, [2, 3]), tensor(F32, [2, 1])], 1, message);
         let bounds = || [tensor::<usize, 0>(F32, []), tensor(F32, [1])];
         let [low, high] = bounds();
         check(Between, &[tensor(F32, [3]), tensor(F32, [3]), low, high], 1, "float[3]");
         let [low, high] = bounds();
-        let message = "the sizes of what passes and of the gate must be equal, but are 3 and 1";
+        let message = "a size of the input and of the gate must be equal, but are 3 and 1";
         check(Between, &[tensor(F32, [3]), tensor(F32, [1]), low, high], 1, message);
     }
 }

@@ -1,6 +1,6 @@
-//! Attention whose scores and weights regions change.
+//! `FlexAttention`: attention whose scores and probabilities are modified by regions.
 
-use super::{Attention, attend, softmax_precision};
+use super::{Attention, call_attention, softmax_precision};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -29,13 +29,13 @@ pub const OPS: &[Entry] = &[preview("FlexAttention", 1, |node| {
 /// `prob_mod(softmax(score_mod(scale · Q · Kᵀ))) · V`, for each head.
 #[derive(Clone)]
 pub struct FlexAttention {
-    /// The factor of the products.
+    /// The scale of the scores `Q · Kᵀ`; by default `1 / √depth`.
     pub scale: Option<f32>,
-    /// The type of scores and weights.
+    /// The type of scores and probabilities.
     pub softmax_precision: Option<DType>,
-    /// Whether the first region changes the scores.
+    /// Whether the first region modifies the scores.
     pub score_mod: bool,
-    /// Whether the last region changes the weights.
+    /// Whether the last region modifies the probabilities.
     pub prob_mod: bool,
 }
 
@@ -45,31 +45,31 @@ static SOFTMAX: Kernel<Axis> = kernel!(FLOATS T, softmax::softmax::<T>,
     |f, a, p| f(a.input(0), a.output(0), p));
 
 impl FlexAttention {
-    /// The type of scores and weights.
+    /// The type of scores and probabilities for elements of type `dtype`.
     fn precision(&self, dtype: DType) -> DType {
         let default = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
         self.softmax_precision.unwrap_or(default)
     }
 
-    /// The type of scores and weights as tensors, of queries and keys of these shapes.
-    fn scores(&self, dtype: DType, q: &[Dim], k: &[Dim]) -> Type {
+    /// The type of the scores of queries and keys of these shapes.
+    fn scores_type(&self, dtype: DType, q: &[Dim], k: &[Dim]) -> Type {
         Type::tensor(self.precision(dtype), [&q[0], &q[1], &q[2], &k[2]])
     }
 
-    /// The attention without regions.
-    fn plain(&self) -> Attention {
+    /// The same attention without regions.
+    fn without_regions(&self) -> Attention {
         Attention { scale: self.scale, ..Attention::default() }
     }
 
-    /// Changes a tensor by region `i`.
-    fn change(cx: &mut Lower<'_>, i: usize) -> Result<Operand> {
+    /// Runs region `i` and returns its result.
+    fn run_region(cx: &mut Lower<'_>, i: usize) -> Result<Operand> {
         let block = cx.body(i)?;
         block.steps.into_iter().for_each(|step| cx.step(step));
-        let missing = || Diagnostic::new(Code::BadArity, "the region gives nothing");
+        let missing = || Diagnostic::new(Code::BadArity, "the region has no result");
         block.results.into_iter().next().ok_or_else(missing)
     }
 
-    /// `x` as elements of another type, where they are not yet.
+    /// Casts `x` to type `to`; returns it unchanged if it has that type.
     fn cast(cx: &mut Lower<'_>, x: Operand, from: DType, to: DType) -> Result<Operand> {
         if from == to {
             return Ok(x);
@@ -79,84 +79,95 @@ impl FlexAttention {
         Ok(y)
     }
 
-    /// `scale · Q · Kᵀ`, in the type of the inputs.
-    fn products(&self, cx: &mut Lower<'_>, sizes: &Sizes) -> Result<Operand> {
+    /// Calls kernels that compute `scale · Q · Kᵀ`, in the type of the inputs.
+    fn lower_scores(&self, cx: &mut Lower<'_>, sizes: &Sizes) -> Result<Operand> {
         let dtype = cx.ty(0)?.dtype;
-        let mut factors = Vec::new();
+        let mut operands = Vec::new();
         for i in 0..2 {
             let (x, y) = (cx.input(i)?, cx.scratch(dtype, cx.ty(i)?.len()));
-            let factor = (self.scale, sizes.depth.clone());
-            cx.call_on(&SCALED, dtype, vec![x.into()], vec![y.clone().into()], factor)?;
-            factors.push(y);
+            let scale = (self.scale, sizes.depth.clone());
+            cx.call_on(&SCALED, dtype, vec![x.into()], vec![y.clone().into()], scale)?;
+            operands.push(y);
         }
-        let Ok([q, k]) = <[Operand; 2]>::try_from(factors) else { unreachable!("two factors") };
+        let Ok([q, k]) = <[Operand; 2]>::try_from(operands) else { unreachable!("two operands") };
         let Sizes { queries, keys, depth, .. } = sizes;
         let scores = cx.scratch(dtype, sizes.rows() * keys);
         let (row, column) =
             (Layout::Strides(depth.clone(), 1.into()), Layout::Strides(1.into(), depth.clone()));
-        let stack = sizes.stack([queries, keys, depth], [row, column]);
-        product(cx, dtype, [q, k], scores.clone(), stack)?;
+        let batch = sizes.batched_product([queries, keys, depth], [row, column]);
+        product(cx, dtype, [q, k], scores.clone(), batch)?;
         Ok(scores)
     }
 
-    /// Attention step by step, as regions or another type of weights want it.
-    fn in_steps(&self, cx: &mut Lower<'_>, sizes: &Sizes) -> Result {
+    /// Calls one kernel for each step of the attention, for regions or another type of scores.
+    fn lower_in_steps(&self, cx: &mut Lower<'_>, sizes: &Sizes) -> Result {
         let dtype = cx.ty(0)?.dtype;
-        let of_scores = self.precision(dtype);
-        let products = self.products(cx, sizes)?;
-        let mut scores = Self::cast(cx, products, dtype, of_scores)?;
+        let scores_dtype = self.precision(dtype);
+        let scores = self.lower_scores(cx, sizes)?;
+        let mut scores = Self::cast(cx, scores, dtype, scores_dtype)?;
         if self.score_mod {
-            let given = cx.region_input(0, 0)?;
-            cx.copy(scores, given);
-            scores = Self::change(cx, 0)?;
+            let input = cx.region_input(0, 0)?;
+            cx.copy(scores, input);
+            scores = Self::run_region(cx, 0)?;
         }
         let Sizes { queries, keys, width, .. } = sizes;
         let last = usize::from(self.score_mod);
-        let mut weights = match self.prob_mod {
+        let mut probabilities = match self.prob_mod {
             true => cx.region_input(last, 0)?,
-            false => cx.scratch(of_scores, sizes.rows() * keys),
+            false => cx.scratch(scores_dtype, sizes.rows() * keys),
         };
         let lanes = Axis { outer: sizes.rows(), len: keys.clone(), inner: 1.into() };
-        cx.call_on(&SOFTMAX, of_scores, vec![scores.into()], vec![weights.clone().into()], lanes)?;
+        cx.call_on(
+            &SOFTMAX,
+            scores_dtype,
+            vec![scores.into()],
+            vec![probabilities.clone().into()],
+            lanes,
+        )?;
         if self.prob_mod {
-            weights = Self::change(cx, last)?;
+            probabilities = Self::run_region(cx, last)?;
         }
         let v = cx.input(2)?;
-        let v = Self::cast(cx, v, dtype, of_scores)?;
+        let v = Self::cast(cx, v, dtype, scores_dtype)?;
         let y = cx.output(0)?;
-        let results = match of_scores == dtype {
+        let results = match scores_dtype == dtype {
             true => y.clone(),
-            false => cx.scratch(of_scores, y.len.clone()),
+            false => cx.scratch(scores_dtype, y.len.clone()),
         };
         let rows = |size: &Dim| Layout::Strides(size.clone(), 1.into());
-        let stack = sizes.stack([queries, width, keys], [rows(keys), rows(width)]);
-        product(cx, of_scores, [weights, v], results.clone(), stack)?;
-        if of_scores == dtype {
+        let batch = sizes.batched_product([queries, width, keys], [rows(keys), rows(width)]);
+        product(cx, scores_dtype, [probabilities, v], results.clone(), batch)?;
+        if scores_dtype == dtype {
             return Ok(());
         }
-        CastMode::DEFAULT.call(cx, of_scores, results, dtype, y)
+        CastMode::DEFAULT.call(cx, scores_dtype, results, dtype, y)
     }
 }
 
-/// The sizes of heads.
+/// The sizes of an attention without a cache.
 struct Sizes {
     batch: Dim,
-    /// Heads of keys, and of queries that share each.
+    /// The number of key heads, and of query heads that share each.
     heads: [Dim; 2],
+    /// The number of queries.
     queries: Dim,
+    /// The number of keys.
     keys: Dim,
+    /// The number of elements of a query and of a key.
     depth: Dim,
+    /// The number of elements of a value.
     width: Dim,
 }
 
 impl Sizes {
-    /// The rows of scores.
+    /// The number of rows of the scores.
     fn rows(&self) -> Dim {
         &self.batch * &self.heads[0] * &self.heads[1] * &self.queries
     }
 
-    /// Products of all heads, of which those that share keys or values share the right factor.
-    fn stack(&self, [m, n, k]: [&Dim; 3], [a, b]: [Layout; 2]) -> geometry::MatMul {
+    /// The matrix products `[m, k] · [k, n]` of all query heads. Those that share a key head share
+    /// the right operand.
+    fn batched_product(&self, [m, n, k]: [&Dim; 3], [a, b]: [Layout; 2]) -> geometry::MatMul {
         let [heads, group] = &self.heads;
         let (left, right) = (m * k, k * n);
         let sizes = [self.batch.clone(), heads.clone(), group.clone()];
@@ -193,14 +204,14 @@ impl Op for FlexAttention {
         if let Some(dtype) = self.softmax_precision {
             a.int("softmax_precision", dtype.code().into());
         }
-        let given = [("score_mod", self.score_mod), ("prob_mod", self.prob_mod)];
-        let regions = given.into_iter().filter(|(_, given)| *given);
+        let regions = [("score_mod", self.score_mod), ("prob_mod", self.prob_mod)];
+        let regions = regions.into_iter().filter(|(_, is_present)| *is_present);
         regions.enumerate().for_each(|(i, (name, _))| a.region(name, i));
     }
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
         let (q, k) = (cx.ranked(0, 4)?, cx.ranked(1, 4)?);
-        Ok(vec![self.scores(q.dtype, &q.shape, &k.shape)])
+        Ok(vec![self.scores_type(q.dtype, &q.shape, &k.shape)])
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
@@ -208,22 +219,26 @@ impl Op for FlexAttention {
         cx.same_dtype(0, 1)?;
         cx.same_dtype(0, 2)?;
         let [q, k, _] = [cx.ranked(0, 4)?, cx.ranked(1, 4)?, cx.ranked(2, 4)?];
-        let wanted = self.scores(dtype, &q.shape, &k.shape);
-        let wanted = wanted.as_tensor().ok_or(Stop::Unknown)?.clone();
-        self.plain().require(cx)?;
+        let expected = self.scores_type(dtype, &q.shape, &k.shape);
+        let expected = expected.as_tensor().ok_or(Stop::Unknown)?.clone();
+        self.without_regions().check_shapes(cx)?;
         for i in 0..usize::from(self.score_mod) + usize::from(self.prob_mod) {
             let results = cx.region_results(i);
             let [result] = &*results else {
-                let message = format!("region {i} must give one tensor, not {}", results.len());
+                let message = format!("region {i} must have one result, not {}", results.len());
                 return Err(cx.diagnostic(Code::BadArity, message));
             };
-            let Some(found) = result.as_tensor() else { continue };
-            if (found.dtype, found.rank()) != (wanted.dtype, wanted.rank()) {
-                let message = format!("region {i} must give {wanted}, not {found}");
+            let Some(actual) = result.as_tensor() else { continue };
+            if (actual.dtype, actual.rank()) != (expected.dtype, expected.rank()) {
+                let message = format!("the result of region {i} must be {expected}, not {actual}");
                 return Err(cx.diagnostic(Code::TypeMismatch, message));
             }
-            for (a, b) in found.shape.iter().zip(&wanted.shape) {
-                cx.require_equal(a, b, &format!("a size that region {i} gives and is given"))?;
+            for (a, b) in actual.shape.iter().zip(&expected.shape) {
+                cx.require_equal(
+                    a,
+                    b,
+                    &format!("a size of the result and the input of region {i}"),
+                )?;
             }
         }
         let width = cx.shape(2)?[3].clone();
@@ -233,29 +248,30 @@ impl Op for FlexAttention {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (q, k, v) = (cx.ty(0)?, cx.ty(1)?, cx.ty(2)?);
-        let plain = self.plain();
-        let sizes = plain.sizes([&q.shape, &k.shape, &v.shape], None);
-        let as_usual = self.precision(q.dtype) == self.with_default().precision(q.dtype);
-        if !self.score_mod && !self.prob_mod && as_usual {
+        let attention = self.without_regions();
+        let sizes = attention.sizes([&q.shape, &k.shape, &v.shape], None);
+        let is_default = self.precision(q.dtype) == self.with_default().precision(q.dtype);
+        if !self.score_mod && !self.prob_mod && is_default {
             let strides = [
                 super::strides(4, &sizes.heads[1], &sizes.new, &sizes.depth),
                 super::strides(4, &sizes.heads[1], &sizes.new, &sizes.width),
             ];
-            let mut geometry = plain.geometry(cx, &sizes, strides)?;
+            let mut geometry = attention.geometry(cx, &sizes, strides)?;
             geometry.precision = Precision::Through;
             let inputs = [cx.input(0)?, cx.input(1)?, cx.input(2)?];
             let y = cx.output(0)?;
-            return attend(cx, q.dtype, inputs, [None, None], (y, None), geometry);
+            return call_attention(cx, q.dtype, inputs, [None, None], (y, None), geometry);
         }
         let super::Sizes { batch, heads: [_, heads], group, queries, new, depth, width, .. } =
             sizes;
         let sizes = Sizes { batch, heads: [heads, group], queries, keys: new, depth, width };
         cx.macs(&(sizes.rows() * &sizes.keys * (&sizes.depth + &sizes.width)));
-        self.in_steps(cx, &sizes)
+        self.lower_in_steps(cx, &sizes)
     }
 }
 
 impl FlexAttention {
+    /// The same attention with the default type of scores and probabilities.
     fn with_default(&self) -> FlexAttention {
         FlexAttention { softmax_precision: None, ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! Attention by a state that each step adds to.
+//! `LinearAttention`: attention by a recurrent state that each step updates.
 
 use crate::{
     diag::{Code, Result},
@@ -13,25 +13,27 @@ use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[entry("LinearAttention", 27, LinearAttention::read)];
 
-/// A state for each head, to which each step adds, and from which its query reads.
+/// Updates a matrix state of each head by a key and a value at each step, and multiplies the step's
+/// query with it.
 #[derive(Clone)]
 pub struct LinearAttention {
-    /// Heads of queries.
+    /// The number of heads of the queries.
     pub q_num_heads: i64,
-    /// Heads of keys and values.
+    /// The number of heads of the keys and values.
     pub kv_num_heads: i64,
-    /// The factor of the results; 0 for one that depends on the size of a key.
+    /// The scale of the results; 0 for `1 / √depth`, with `depth` the size of a key.
     pub scale: f32,
-    /// How the state changes: a place in [`RULES`].
+    /// The update rule of the state: an index into [`RULES`].
     pub(super) rule: usize,
 }
 
-/// A way to change the state.
+/// An update rule of the state, a value of the attribute `update_rule`.
 struct Rule {
     name: &'static str,
-    /// Whether the state decays.
+    /// Whether the state decays at each step, by input 4.
     decay: bool,
-    /// Whether what the state knows of a key is replaced, at a rate.
+    /// Whether a step replaces the value that the state holds for its key, at the rate of input 5,
+    /// instead of adding to it.
     beta: bool,
 }
 
@@ -42,7 +44,7 @@ const RULES: [Rule; 4] = [
     Rule { name: "linear", decay: false, beta: false },
 ];
 
-/// The types of elements and of states.
+/// The types of the elements and of the state.
 const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16];
 
 static LINEAR_ATTENTION: Kernel<geometry::LinearAttention> = kernel!(F32_ONLY T,
@@ -52,7 +54,7 @@ static LINEAR_ATTENTION: Kernel<geometry::LinearAttention> = kernel!(F32_ONLY T,
 
 impl LinearAttention {
     fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
-        // How many steps other implementations do at once; the results are the same.
+        // A hint about the number of steps computed at once, without effect on the results.
         node.ignore("chunk_size");
         let rules: Vec<(&str, usize)> =
             RULES.iter().enumerate().map(|(i, rule)| (rule.name, i)).collect();
@@ -64,28 +66,28 @@ impl LinearAttention {
         }))
     }
 
-    /// Elements of a key and of a value.
+    /// The number of elements of a key and of a value.
     pub(super) fn sizes(&self, q: &[Dim], v: &[Dim]) -> [Dim; 2] {
         let heads = |n: i64| Dim::from(n.max(1));
         [q[2].floor_div(&heads(self.q_num_heads)), v[2].floor_div(&heads(self.kv_num_heads))]
     }
 
-    /// Whether an input is given, as the rule wants it.
-    fn require_given(&self, cx: &Infer<'_>, i: usize, wanted: bool) -> Inferred<bool> {
-        if cx.has(i) == wanted {
-            return Ok(wanted);
+    /// Checks that input `i` is present exactly if the rule reads it, and returns `is_read`.
+    fn check_presence(&self, cx: &Infer<'_>, i: usize, is_read: bool) -> Inferred<bool> {
+        if cx.has(i) == is_read {
+            return Ok(is_read);
         }
         let rule = RULES[self.rule].name;
-        let wants = if wanted { "needs" } else { "does not take" };
-        Err(cx.diagnostic(Code::BadArity, format!("the rule `{rule}` {wants} input {i}")))
+        let verb = if is_read { "needs" } else { "does not take" };
+        Err(cx.diagnostic(Code::BadArity, format!("the rule `{rule}` {verb} input {i}")))
     }
 
-    /// Refuses decays and rates that do not fit.
-    fn require_rule(&self, cx: &mut Infer<'_>, depth: &Dim) -> Inferred<()> {
+    /// Checks the types and shapes of the decays and rates.
+    fn check_rule(&self, cx: &mut Infer<'_>, depth: &Dim) -> Inferred<()> {
         let (steps, heads) = (cx.shape(0)?[..2].to_vec(), Dim::from(self.kv_num_heads));
         let rule = &RULES[self.rule];
-        for (i, wanted, other) in [(4, rule.decay, &heads * depth), (5, rule.beta, Dim::from(1))] {
-            if !self.require_given(cx, i, wanted)? {
+        for (i, is_read, other) in [(4, rule.decay, &heads * depth), (5, rule.beta, Dim::from(1))] {
+            if !self.check_presence(cx, i, is_read)? {
                 continue;
             }
             cx.same_dtype(0, i)?;
@@ -93,11 +95,12 @@ impl LinearAttention {
             for (a, b) in shape.iter().zip(&steps) {
                 cx.require_equal(a, b, &format!("a size of the queries and of input {i}"))?;
             }
-            let (size, what) = (&shape[2], format!("what input {i} has for a step"));
+            let (size, what) =
+                (&shape[2], format!("the last size of input {i} and the expected size"));
             match size.known() {
                 Some(_) if *size == heads => {}
                 Some(_) => cx.require_equal(size, &other, &what)?,
-                // One of the two: (size - heads) · (size - other) = 0.
+                // The size is `heads` or `other`: (size - heads) · (size - other) = 0.
                 None => {
                     let (a, b) = (size * size + &heads * &other, (&heads + &other) * size);
                     cx.require_equal(&a, &b, &what)?;
@@ -107,8 +110,8 @@ impl LinearAttention {
         Ok(())
     }
 
-    /// An input as `f32`, where it is given.
-    fn single(cx: &mut Lower<'_>, i: usize) -> Result<Option<Operand>> {
+    /// Casts input `i` to `f32`, if it is present.
+    fn cast_to_f32(cx: &mut Lower<'_>, i: usize) -> Result<Option<Operand>> {
         let Some(x) = cx.optional(i)? else { return Ok(None) };
         let dtype = cx.ty(i)?.dtype;
         if dtype == DType::F32 {
@@ -147,37 +150,37 @@ impl Op for LinearAttention {
         for (i, shape, size) in
             [(0, &q, &depth * q_heads), (1, &k, &depth * heads), (2, &v, &width * heads)]
         {
-            let wanted = [&q[0], &q[1], &size].map(Clone::clone);
-            for (a, b) in shape.iter().zip(&wanted) {
-                cx.require_equal(a, b, &format!("a size of input {i} and what attention wants"))?;
+            let expected = [&q[0], &q[1], &size].map(Clone::clone);
+            for (a, b) in shape.iter().zip(&expected) {
+                cx.require_equal(a, b, &format!("a size of input {i} and the expected size"))?;
             }
         }
-        self.require_rule(cx, &depth)?;
+        self.check_rule(cx, &depth)?;
         let state = [q[0].clone(), heads.into(), depth, width.clone()];
-        let mut of_state = dtype;
+        let mut state_dtype = dtype;
         if cx.has(3) {
-            of_state = cx.of(3, TYPES)?.dtype;
+            state_dtype = cx.of(3, TYPES)?.dtype;
             for (a, b) in cx.ranked(3, 4)?.shape.iter().zip(&state) {
-                cx.require_equal(a, b, "a size of the state and what attention wants")?;
+                cx.require_equal(a, b, "a size of the state and the expected size")?;
             }
         }
         let y = [q[0].clone(), q[1].clone(), width * q_heads];
-        Ok(vec![Type::tensor(dtype, y), Type::tensor(of_state, state)])
+        Ok(vec![Type::tensor(dtype, y), Type::tensor(state_dtype, state)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (q, v) = (&cx.ty(0)?.shape, &cx.ty(2)?.shape);
         let [depth, width] = self.sizes(q, v);
         let heads = Dim::from(self.kv_num_heads);
-        let each = |cx: &Lower<'_>, i| match cx.has(i) {
+        let last_size = |cx: &Lower<'_>, i| match cx.has(i) {
             true => cx.ty(i).map(|ty| ty.shape[2].clone()),
             false => Ok(heads.clone()),
         };
         let geometry = geometry::LinearAttention {
             batch: q[0].clone(),
             steps: q[1].clone(),
-            decays: each(cx, 4)?.floor_div(&heads),
-            rates: each(cx, 5)?,
+            decays: last_size(cx, 4)?.floor_div(&heads),
+            rates: last_size(cx, 5)?,
             heads,
             group: (self.q_num_heads / self.kv_num_heads).into(),
             depth,
@@ -188,36 +191,35 @@ impl Op for LinearAttention {
         cx.macs(&(&state * &geometry.steps * (&geometry.group + 2)));
         let mut inputs = Vec::new();
         for i in 0..6 {
-            inputs.push(match (i, Self::single(cx, i)?) {
+            inputs.push(match (i, Self::cast_to_f32(cx, i)?) {
                 (..3, Some(x)) => Arg::Tensor(x),
                 (_, x) => Arg::Optional(x),
             });
         }
-        let (dtype, of_state) = (cx.ty(0)?.dtype, cx.ty(if cx.has(3) { 3 } else { 0 })?.dtype);
+        let (dtype, state_dtype) = (cx.ty(0)?.dtype, cx.ty(if cx.has(3) { 3 } else { 0 })?.dtype);
         let rows = &geometry.batch * &geometry.steps * &geometry.heads * &geometry.group;
         let mut outputs = Vec::new();
         let mut casts = Vec::new();
-        for (i, dtype, len) in [(0, dtype, rows * &geometry.width), (1, of_state, state)] {
-            let wanted = cx.optional_output(i)?;
-            outputs.push(match wanted {
+        for (i, dtype, len) in [(0, dtype, rows * &geometry.width), (1, state_dtype, state)] {
+            outputs.push(match cx.optional_output(i)? {
                 Some(y) if dtype == DType::F32 => y.into(),
-                wanted => {
-                    let single = cx.scratch(DType::F32, len);
-                    casts.extend(wanted.map(|y| (single.clone(), dtype, y)));
-                    single.into()
+                output => {
+                    let x = cx.scratch(DType::F32, len);
+                    casts.extend(output.map(|y| (x.clone(), dtype, y)));
+                    x.into()
                 }
             });
         }
         let scratch = &geometry.steps * &geometry.decays;
         outputs.push(cx.scratch(DType::F32, scratch).into());
         cx.call_on(&LINEAR_ATTENTION, DType::F32, inputs, outputs, geometry)?;
-        for (single, dtype, y) in casts {
-            CastMode::DEFAULT.call(cx, DType::F32, single, dtype, y)?;
+        for (x, dtype, y) in casts {
+            CastMode::DEFAULT.call(cx, DType::F32, x, dtype, y)?;
         }
         Ok(())
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        self.gradient_of_steps(g)
+        self.set_gradients(g)
     }
 }

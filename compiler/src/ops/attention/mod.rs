@@ -1,4 +1,4 @@
-//! `Attention` and its kin.
+//! `Attention`, and the related operators in the submodules.
 
 pub(crate) mod flex;
 mod gradient;
@@ -34,7 +34,7 @@ pub const OPS: &[Entry] = &[
         let attention = Attention { left, right, ..Attention::read(node)? };
         let four_axes = node.ty(0).and_then(Type::as_tensor).is_some_and(|ty| ty.rank() == 4);
         if four_axes && attention.heads.iter().any(Option::is_some) {
-            let message = "`q_num_heads` and `kv_num_heads` are for inputs of three axes";
+            let message = "`q_num_heads` and `kv_num_heads` require inputs of three axes";
             return Err(Diagnostic::new(Code::BadAttribute, message));
         }
         Ok(Rc::new(attention))
@@ -44,25 +44,27 @@ pub const OPS: &[Entry] = &[
 /// `softmax(scale · Q · Kᵀ + mask) · V`, for each head.
 #[derive(Clone, Default)]
 pub struct Attention {
-    /// Whether no query attends what stands behind it.
+    /// Whether queries call_attention no later keys.
     pub is_causal: bool,
-    /// Heads of queries, and of keys and values, where inputs have three axes.
+    /// The attributes `q_num_heads` and `kv_num_heads`, for inputs of three axes.
     pub heads: [Option<i64>; 2],
-    /// How many keys before its own a query attends, where there is a bound.
+    /// The attribute `left_window_size`: the number of earlier keys that a query attends; `None`
+    /// is unlimited.
     pub left: Option<i64>,
-    /// How many keys behind its own a query attends, where there is a bound.
+    /// The attribute `right_window_size`: the number of later keys that a query attends; `None` is
+    /// unlimited.
     pub right: Option<i64>,
-    /// The factor of the products.
+    /// The scale of the scores `Q · Kᵀ`; by default `1 / √depth`.
     pub scale: Option<f32>,
-    /// What the scores stay below; 0 for no bound.
+    /// The bound that `softcap · tanh(scores / softcap)` imposes on the scores; 0 for none.
     pub softcap: f32,
-    /// What the last output is: a place in [`STAGES`].
+    /// The stage of the scores that the last output holds: an index into [`STAGES`].
     pub qk_matmul_output_mode: i64,
-    /// The type in which weights are calculated.
+    /// The type in which the softmax is computed.
     pub softmax_precision: Option<DType>,
 }
 
-/// The stages that the last output can have, in the order of their numbers.
+/// The stages of the scores, indexed by `qk_matmul_output_mode`.
 const STAGES: [Stage; 4] = [Stage::Products, Stage::Capped, Stage::Masked, Stage::Weights];
 
 static ATTENTION_F32: Kernel<geometry::Attention> = kernel!(F32_ONLY T, attention::attention_f32,
@@ -82,31 +84,31 @@ static ATTENTION_CACHED: Kernel<geometry::Attention> = kernel!(F32_ONLY T,
 static APPEND: Kernel<Append> = kernel!(FLOATS T, attention::append::<T>,
     |f, a, p| f(a.input(0), a.optional(1), a.output(0), p));
 
-/// The bound on one side of a window; -1 stands for none.
+/// Reads the attribute `name`, the size of a window on one side; -1 is unlimited.
 fn window(node: &mut Reader<'_>, name: &str) -> Result<Option<i64>> {
     match node.int(name, -1)? {
         -1 => Ok(None),
         size if size >= 0 => Ok(Some(size)),
         size => {
-            let message = format!("`{name}` is {size}, but must be -1 or a size");
+            let message = format!("`{name}` is {size}, but must be -1 or more");
             Err(Diagnostic::new(Code::BadAttribute, message))
         }
     }
 }
 
-/// The type in which weights are calculated, where the file says it.
+/// Reads the attribute `softmax_precision`.
 fn softmax_precision(node: &mut Reader<'_>) -> Result<Option<DType>> {
-    let found = node.maybe_dtype("softmax_precision")?;
-    if found.is_none_or(|dtype| FLOATS.contains(&dtype)) {
-        return Ok(found);
+    let dtype = node.maybe_dtype("softmax_precision")?;
+    if dtype.is_none_or(|dtype| FLOATS.contains(&dtype)) {
+        return Ok(dtype);
     }
-    let message = "`softmax_precision` is not a floating-point type that the operator knows";
+    let message = "`softmax_precision` must be float, double, float16 or bfloat16";
     Err(Diagnostic::new(Code::BadAttribute, message))
 }
 
-/// The precision of weights of type `of` that are made of elements of type `dtype`.
-fn precision(dtype: DType, of: DType) -> Precision {
-    match (dtype, of) {
+/// The precision of a softmax in type `softmax` on elements of type `dtype`.
+fn precision(dtype: DType, softmax: DType) -> Precision {
+    match (dtype, softmax) {
         (_, DType::F16) => Precision::F16,
         (_, DType::BF16) => Precision::BF16,
         (DType::F64, DType::F32) => Precision::Single,
@@ -115,29 +117,34 @@ fn precision(dtype: DType, of: DType) -> Precision {
     }
 }
 
-/// The sizes of an attention, by its inputs' shapes.
+/// The sizes of an attention.
 struct Sizes {
     batch: Dim,
-    /// Heads of queries, and of keys and values.
+    /// The number of heads of the queries, and of the keys and values.
     heads: [Dim; 2],
-    /// Heads of queries that share keys.
+    /// The number of query heads that share a key head.
     group: Dim,
+    /// The number of queries.
     queries: Dim,
-    /// Keys that stand in the cache.
+    /// The number of cached keys.
     past: Dim,
-    /// Keys that are given.
+    /// The number of new keys.
     new: Dim,
+    /// The number of elements of a query and of a key.
     depth: Dim,
+    /// The number of elements of a value.
     width: Dim,
 }
 
 impl Sizes {
+    /// The number of all keys, cached and new.
     fn keys(&self) -> Dim {
         &self.past + &self.new
     }
 }
 
-/// How far sequences, heads and rows start from each other, in a tensor of so many axes.
+/// The strides of sequences, heads and rows, in elements, of `[batch, heads, rows, size]` (rank 4)
+/// or `[batch, rows, heads · size]` (rank 3).
 fn strides(rank: usize, heads: &Dim, rows: &Dim, size: &Dim) -> [Dim; 3] {
     let all = heads * rows * size;
     if rank == 3 { [all, size.clone(), heads * size] } else { [all, rows * size, size.clone()] }
@@ -145,7 +152,7 @@ fn strides(rank: usize, heads: &Dim, rows: &Dim, size: &Dim) -> [Dim; 3] {
 
 impl Attention {
     fn read(node: &mut Reader<'_>) -> Result<Attention> {
-        // A mask of numbers of another type is added as if it were of the right one.
+        // A numeric mask of another type is cast to the type of the queries.
         if let (Ok(dtype), Ok(mask)) = (node.dtype(0), node.dtype(3))
             && ![DType::Bool, dtype].contains(&mask)
         {
@@ -168,7 +175,7 @@ impl Attention {
         })
     }
 
-    /// The sizes for inputs of these shapes, which have three or four axes.
+    /// The sizes for queries, keys and values of these shapes, all of three or of four axes.
     fn sizes(&self, [q, k, v]: [&[Dim]; 3], past: Option<&[Dim]>) -> Sizes {
         let past = past.map_or(Dim::from(0), |past| past[2].clone());
         let batch = q[0].clone();
@@ -188,8 +195,8 @@ impl Attention {
         Sizes { batch, heads, group, queries, past, new, depth, width }
     }
 
-    /// Refuses inputs whose sizes do not fit each other.
-    fn require(&self, cx: &mut Infer<'_>) -> Inferred<Sizes> {
+    /// Checks the shapes of queries, keys and values, and returns the sizes.
+    fn check_shapes(&self, cx: &mut Infer<'_>) -> Inferred<Sizes> {
         let [q, k, v] = [0, 1, 2].map(|i| cx.shape(i).map(<[Dim]>::to_vec));
         let (q, k, v) = (q?, k?, v?);
         if ![3, 4].contains(&q.len()) || k.len() != q.len() || v.len() != q.len() {
@@ -211,24 +218,25 @@ impl Attention {
             3 => vec![batch.clone(), rows.clone(), heads * size],
             _ => vec![batch.clone(), heads.clone(), rows.clone(), size.clone()],
         };
-        let wanted = [
+        let expected = [
             (&q, shape(heads, queries, depth)),
             (&k, shape(kv_heads, new, depth)),
             (&v, shape(kv_heads, new, width)),
         ];
-        for (i, (found, wanted)) in wanted.iter().enumerate() {
-            for (a, b) in found.iter().zip(wanted) {
-                cx.require_equal(a, b, &format!("a size of input {i} and what attention wants"))?;
+        for (i, (actual, expected)) in expected.iter().enumerate() {
+            for (a, b) in actual.iter().zip(expected) {
+                cx.require_equal(a, b, &format!("a size of input {i} and the expected size"))?;
             }
         }
-        cx.require_equal(heads, &(group * kv_heads), "heads of queries and a multiple of others")?;
+        let message = "the number of query heads and a multiple of the key heads";
+        cx.require_equal(heads, &(group * kv_heads), message)?;
         Ok(sizes)
     }
 
-    /// Refuses a cache that does not fit the keys and values.
-    fn require_past(&self, cx: &mut Infer<'_>, sizes: &Sizes) -> Inferred<()> {
+    /// Checks the types and shapes of the caches, inputs 4 and 5.
+    fn check_past(&self, cx: &mut Infer<'_>, sizes: &Sizes) -> Inferred<()> {
         if cx.has(4) != cx.has(5) {
-            let message = "`past_key` and `past_value` go together";
+            let message = "`past_key` and `past_value` must be given together";
             return Err(cx.diagnostic(Code::BadArity, message));
         }
         if !cx.has(4) {
@@ -236,16 +244,16 @@ impl Attention {
         }
         for (i, of, size) in [(4, 1, &sizes.depth), (5, 2, &sizes.width)] {
             cx.same_dtype(i, of)?;
-            let wanted = [&sizes.batch, &sizes.heads[1], &sizes.past, size].map(Clone::clone);
-            for (a, b) in cx.ranked(i, 4)?.shape.iter().zip(&wanted) {
-                cx.require_equal(a, b, &format!("a size of input {i} and what attention wants"))?;
+            let expected = [&sizes.batch, &sizes.heads[1], &sizes.past, size].map(Clone::clone);
+            for (a, b) in cx.ranked(i, 4)?.shape.iter().zip(&expected) {
+                cx.require_equal(a, b, &format!("a size of input {i} and the expected size"))?;
             }
         }
         Ok(())
     }
 
-    /// Refuses a mask that cannot be stretched to all scores, but for the last keys.
-    fn require_mask(&self, cx: &mut Infer<'_>, dtype: DType, sizes: &Sizes) -> Inferred<()> {
+    /// Checks that the mask broadcasts to the shape of the scores; its last axis may be shorter.
+    fn check_mask(&self, cx: &mut Infer<'_>, dtype: DType, sizes: &Sizes) -> Inferred<()> {
         let Some(mask) = cx.optional(3)? else { return Ok(()) };
         cx.of(3, &[DType::Bool, dtype])?;
         let Some((len, others)) = mask.shape.split_last().filter(|(_, all)| all.len() < 4) else {
@@ -253,16 +261,16 @@ impl Attention {
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         let scores = [&sizes.batch, &sizes.heads[0], &sizes.queries].map(Clone::clone);
-        let joined = cx.broadcast(&[&scores, others])?;
-        for (a, b) in scores.iter().zip(&joined) {
+        let broadcast = cx.broadcast(&[&scores, others])?;
+        for (a, b) in scores.iter().zip(&broadcast) {
             cx.require_equal(a, b, "an axis of the scores and of the mask")?;
         }
         cx.require_at_least(&sizes.keys(), len, "the mask has more keys than there are")
     }
 
-    /// The keys (`i` is 1) or values (`i` is 2), with those in the cache in front, and how far
-    /// their sequences, heads and rows start from each other.
-    fn cached(
+    /// Appends the keys (`i` is 1) or values (`i` is 2) to their cache, if there is one. Returns
+    /// the operand with all of them, and its strides of sequences, heads and rows.
+    fn append_to_cache(
         cx: &mut Lower<'_>,
         i: usize,
         sizes: &Sizes,
@@ -289,20 +297,21 @@ impl Attention {
         Ok((to, strides(4, heads, &keys, size)))
     }
 
-    /// Where the keys or values go with those in the cache in front of them.
+    /// The buffer of all keys (`i` is 1) or values (`i` is 2): the output `present_key` or
+    /// `present_value`, or scratch memory.
     fn present(cx: &mut Lower<'_>, i: usize, sizes: &Sizes, size: &Dim) -> Result<Operand> {
         let (dtype, present) = (cx.ty(i)?.dtype, cx.optional_output(i)?);
         let len = || &sizes.batch * &sizes.heads[1] * sizes.keys() * size;
         Ok(present.unwrap_or_else(|| cx.scratch(dtype, len())))
     }
 
-    /// Whether there are a cache and a kernel that attends each head as soon as it is in there.
-    fn attends_in_cache(cx: &mut Lower<'_>) -> Result<bool> {
+    /// Whether the kernel applies that appends each head to the cache right before it attends it.
+    fn can_attend_in_cache(cx: &mut Lower<'_>) -> Result<bool> {
         let single = cx.ty(0)?.dtype == DType::F32 && cx.ty(2)?.dtype == DType::F32;
         Ok(single && cx.has(4) && cx.optional_output(3)?.is_none())
     }
 
-    /// Puts each head into the cache, and attends it there.
+    /// Calls the kernel that appends each head to the cache right before it attends it.
     fn lower_cached(&self, cx: &mut Lower<'_>, sizes: &Sizes) -> Result {
         let new = |cx: &Lower<'_>, i, size| {
             cx.ty(i).map(|ty| strides(ty.rank(), &sizes.heads[1], &sizes.new, size))
@@ -322,16 +331,19 @@ impl Attention {
         cx.call_on(&ATTENTION_CACHED, DType::F32, inputs, outputs, geometry)
     }
 
-    /// How many rows are worked on at a time: as many as leave their scores in the caches.
+    /// The number of rows that are computed at a time, so that their scores stay in the CPU's
+    /// cache.
     fn rows(cx: &Lower<'_>, keys: &Dim) -> usize {
+        /// The number of scores that stay in the cache.
         const SCORES: i64 = 96 << 10;
+        /// The number of rows of a packed panel.
         const PANEL: i64 = 12;
         let keys = cx.most(keys).known().unwrap_or(SCORES).max(1);
         let rows = (SCORES / keys / PANEL * PANEL).clamp(PANEL, 8 * PANEL);
         usize::try_from(rows).unwrap_or(1)
     }
 
-    /// What the kernel is told.
+    /// The parameters of the kernels.
     fn geometry(
         &self,
         cx: &Lower<'_>,
@@ -379,24 +391,24 @@ impl Attention {
     }
 }
 
-/// How many elements of scratch memory a kernel for elements of so many bytes wants. Takes note of the
-/// multiplications, too.
+/// The number of elements of scratch memory that a kernel needs for elements of `size` bytes (0 for
+/// half-precision types). Also records the number of multiply-adds.
 fn scratch(cx: &mut Lower<'_>, geometry: &geometry::Attention, size: usize) -> Dim {
     let sizes = &geometry.batch * &geometry.heads * &geometry.group * &geometry.queries;
     cx.macs(&(sizes * &geometry.keys * (&geometry.depth + &geometry.width)));
     geometry.scratch(&|dim| cx.most(dim), size)
 }
 
-/// A mask, by whether it is added or says what is attended.
+/// The additive and the Boolean mask, at most one of which exists.
 fn masks(cx: &Lower<'_>, mask: Option<Operand>) -> Result<[Arg; 2]> {
-    let allows = mask.is_some() && cx.ty(3)?.dtype == DType::Bool;
-    let masks = if allows { [None, mask] } else { [mask, None] };
+    let is_bool = mask.is_some() && cx.ty(3)?.dtype == DType::Bool;
+    let masks = if is_bool { [None, mask] } else { [mask, None] };
     Ok(masks.map(Arg::from))
 }
 
-/// Calls the kernel for the element type, on queries, keys, values, mask and lengths, for results
-/// and scores.
-fn attend(
+/// Calls the kernel for the element type, which reads queries, keys, values, mask and lengths, and
+/// writes the result and the scores.
+fn call_attention(
     cx: &mut Lower<'_>,
     dtype: DType,
     [q, k, v]: [Operand; 3],
@@ -441,16 +453,16 @@ impl Op for Attention {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let dtype = cx.of(0, FLOATS)?.dtype;
         cx.same_dtype(0, 1)?;
-        let of_values = cx.of(2, FLOATS)?.dtype;
-        let sizes = self.require(cx)?;
-        self.require_past(cx, &sizes)?;
-        self.require_mask(cx, dtype, &sizes)?;
+        let value_dtype = cx.of(2, FLOATS)?.dtype;
+        let sizes = self.check_shapes(cx)?;
+        self.check_past(cx, &sizes)?;
+        self.check_mask(cx, dtype, &sizes)?;
         if cx.has(6) {
             cx.of(6, &[DType::I64])?;
             let len = &cx.ranked(6, 1)?.shape[0];
             cx.require_equal(len, &sizes.batch, "the number of lengths and of sequences")?;
             if cx.has(4) {
-                let message = "lengths are for caches that are kept outside of the operator";
+                let message = "`nonpad_kv_seqlen` excludes `past_key` and `past_value`";
                 return Err(cx.diagnostic(Code::BadArity, message));
             }
         }
@@ -463,7 +475,7 @@ impl Op for Attention {
         Ok(vec![
             Type::tensor(dtype, y),
             Type::tensor(dtype, [&batch, &kv_heads, &keys, &depth]),
-            Type::tensor(of_values, [&batch, &kv_heads, &keys, &width]),
+            Type::tensor(value_dtype, [&batch, &kv_heads, &keys, &width]),
             Type::tensor(dtype, [&batch, &heads, &queries, &keys]),
         ])
     }
@@ -472,25 +484,25 @@ impl Op for Attention {
         let shapes = [&*cx.ty(0)?.shape, &*cx.ty(1)?.shape, &*cx.ty(2)?.shape];
         let past = if cx.has(4) { Some(&*cx.ty(4)?.shape) } else { None };
         let sizes = self.sizes(shapes, past);
-        if Self::attends_in_cache(cx)? {
+        if Self::can_attend_in_cache(cx)? {
             return self.lower_cached(cx, &sizes);
         }
-        let (dtype, of_values) = (cx.ty(0)?.dtype, cx.ty(2)?.dtype);
-        let (k, k_strides) = Self::cached(cx, 1, &sizes, &sizes.depth)?;
-        let (mut v, v_strides) = Self::cached(cx, 2, &sizes, &sizes.width)?;
-        if of_values != dtype {
+        let (dtype, value_dtype) = (cx.ty(0)?.dtype, cx.ty(2)?.dtype);
+        let (k, k_strides) = Self::append_to_cache(cx, 1, &sizes, &sizes.depth)?;
+        let (mut v, v_strides) = Self::append_to_cache(cx, 2, &sizes, &sizes.width)?;
+        if value_dtype != dtype {
             let cast = cx.scratch(dtype, v.len.clone());
-            CastMode::DEFAULT.call(cx, of_values, v, dtype, cast.clone())?;
+            CastMode::DEFAULT.call(cx, value_dtype, v, dtype, cast.clone())?;
             v = cast;
         }
         let geometry = self.geometry(cx, &sizes, [k_strides, v_strides])?;
         let q = cx.input(0)?;
         let others = [cx.optional(3)?, cx.optional(6)?];
         let results = (cx.output(0)?, cx.optional_output(3)?);
-        attend(cx, dtype, [q, k, v], others, results, geometry)
+        call_attention(cx, dtype, [q, k, v], others, results, geometry)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        self.gradient_of_scores(g)
+        self.set_gradients(g)
     }
 }

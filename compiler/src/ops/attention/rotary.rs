@@ -1,4 +1,4 @@
-//! Pairs of elements, rotated by angles that say where a row stands.
+//! `RotaryEmbedding`: rotates pairs of elements by angles that encode the position of a row.
 
 use super::strides;
 use crate::{
@@ -23,14 +23,14 @@ pub const OPS: &[Entry] = &[entry("RotaryEmbedding", 23, |node| {
     }))
 })];
 
-/// Heads whose elements are rotated in pairs.
+/// Rotates pairs of elements of each head.
 #[derive(Clone)]
 pub struct RotaryEmbedding {
-    /// Whether the elements of a pair are neighbors.
+    /// Whether the elements of a pair are adjacent, not half a head apart.
     pub interleaved: bool,
-    /// The heads of a row, where the input has three axes.
+    /// The number of heads of a row, for inputs of three axes.
     pub num_heads: Option<i64>,
-    /// How many elements of a head are rotated; 0 for all.
+    /// The number of elements of a head that are rotated; 0 for all.
     pub rotary_embedding_dim: i64,
 }
 
@@ -44,21 +44,23 @@ macro_rules! rotary {
 }
 
 static HALVES: Kernel<Rotary> = rotary!(rotary_embedding rotary_embedding_in_place);
-static NEIGHBORS: Kernel<Rotary> =
+static INTERLEAVED: Kernel<Rotary> =
     rotary!(rotary_embedding_interleaved rotary_embedding_interleaved_in_place);
 
-/// The sizes of the heads.
+/// The sizes of the input.
 struct Sizes {
     batch: Dim,
     heads: Dim,
+    /// The length of a sequence.
     len: Dim,
+    /// The number of elements of a head.
     size: Dim,
-    /// Elements that are rotated.
+    /// The number of elements of a head that are rotated.
     rotated: Dim,
 }
 
 impl RotaryEmbedding {
-    /// The sizes, for an input of three or four axes.
+    /// The sizes of an input of shape `x`, which has three or four axes.
     fn sizes(&self, x: &[Dim]) -> Sizes {
         let (heads, len, size) = match x {
             [_, heads, len, size] => (heads.clone(), len.clone(), size.clone()),
@@ -75,8 +77,8 @@ impl RotaryEmbedding {
         Sizes { batch: x[0].clone(), heads, len, size, rotated }
     }
 
-    /// Refuses angles or places that cannot be stretched to all rows.
-    fn require_angles(cx: &mut Infer<'_>, sizes: &Sizes, pairs: &Dim) -> Inferred<()> {
+    /// Checks the shapes of cosines, sines and `position_ids`, which must broadcast to all rows.
+    fn check_angles(cx: &mut Infer<'_>, sizes: &Sizes, pairs: &Dim) -> Inferred<()> {
         let rows = [sizes.batch.clone(), sizes.len.clone()];
         let (i, own) = match cx.has(3) {
             true => {
@@ -86,16 +88,20 @@ impl RotaryEmbedding {
             }
             false => (1, cx.ranked(1, 3)?.shape[..2].to_vec()),
         };
-        let joined = cx.broadcast(&[&rows, &own])?;
-        for (a, b) in rows.iter().zip(&joined) {
-            cx.require_equal(a, b, &format!("the rows and an axis of input {i}"))?;
+        let broadcast = cx.broadcast(&[&rows, &own])?;
+        for (a, b) in rows.iter().zip(&broadcast) {
+            cx.require_equal(a, b, &format!("the number of rows and an axis of input {i}"))?;
         }
         let cos = cx.shape(1)?.to_vec();
         let sin = cx.ranked(2, cos.len())?.shape.clone();
         for (a, b) in cos.iter().zip(&sin) {
             cx.require_equal(a, b, "the sizes of cosines and of sines")?;
         }
-        cx.require_equal(&cos[cos.len() - 1], pairs, "the angles of a row and its pairs")
+        cx.require_equal(
+            &cos[cos.len() - 1],
+            pairs,
+            "the number of angles of a row and of its pairs",
+        )
     }
 }
 
@@ -124,13 +130,18 @@ impl Op for RotaryEmbedding {
         }
         let sizes = self.sizes(&ty.shape);
         let pairs = sizes.rotated.floor_div(&2.into());
-        cx.require_equal(&sizes.rotated, &(&pairs * 2), "what is rotated and pairs of it")?;
-        cx.require_at_least(&sizes.size, &sizes.rotated, "a head is smaller than what is rotated")?;
+        cx.require_equal(
+            &sizes.rotated,
+            &(&pairs * 2),
+            "the number of rotated elements and an even number",
+        )?;
+        let message = "a head has fewer elements than `rotary_embedding_dim`";
+        cx.require_at_least(&sizes.size, &sizes.rotated, message)?;
         if ty.rank() == 3 {
             let all = &sizes.size * &sizes.heads;
-            cx.require_equal(&ty.shape[2], &all, "a row and the sum of its heads")?;
+            cx.require_equal(&ty.shape[2], &all, "the size of a row and of all its heads")?;
         }
-        Self::require_angles(cx, &sizes, &pairs)?;
+        Self::check_angles(cx, &sizes, &pairs)?;
         Ok(vec![ty.clone().into()])
     }
 
@@ -156,7 +167,7 @@ impl Op for RotaryEmbedding {
             places: [places[0].clone(), places[1].clone()],
             angles,
         };
-        let kernel = if self.interleaved { &NEIGHBORS } else { &HALVES };
+        let kernel = if self.interleaved { &INTERLEAVED } else { &HALVES };
         let inputs = vec![
             cx.input(0)?.into(),
             cx.input(1)?.into(),
@@ -168,6 +179,6 @@ impl Op for RotaryEmbedding {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        self.gradient_of_pairs(g)
+        self.set_gradients(g)
     }
 }

@@ -6,7 +6,7 @@ fn heads(q: i64, kv: i64) -> Attention {
     Attention { heads: [Some(q), Some(kv)], ..Attention::default() }
 }
 
-/// Queries, keys and values with four axes, of a length that is not known.
+/// Queries, keys and values of four axes and unknown lengths.
 fn four_axes() -> Vec<Given> {
     let (b, s, t) = (Dim::symbol("b"), Dim::symbol("s"), Dim::symbol("t"));
     let size = |n: i64| Dim::from(n);
@@ -18,7 +18,7 @@ fn four_axes() -> Vec<Given> {
 }
 
 #[test]
-fn heads_of_queries_share_keys() {
+fn query_heads_share_key_heads() {
     check(Attention::default(), &four_axes(), 1, "float[b, 6, s, 5]");
     check(
         heads(4, 2),
@@ -29,7 +29,7 @@ fn heads_of_queries_share_keys() {
 }
 
 #[test]
-fn caches_grow_and_scores_are_given_out() {
+fn present_keys_and_scores_include_the_cache() {
     let mut inputs = four_axes();
     inputs.push(tensor(Bool, [Dim::symbol("s"), 3.into()]));
     inputs.push(tensor(F32, [Dim::symbol("b"), 2.into(), 3.into(), 8.into()]));
@@ -43,7 +43,7 @@ fn caches_grow_and_scores_are_given_out() {
 }
 
 #[test]
-fn values_may_have_a_type_of_their_own() {
+fn values_may_have_another_type_than_keys() {
     check(
         heads(2, 1),
         &[tensor(F16, [1, 3, 32]), tensor(F16, [1, 7, 16]), tensor(F64, [1, 7, 6])],
@@ -53,7 +53,7 @@ fn values_may_have_a_type_of_their_own() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn inputs_of_mismatched_shapes_are_errors() {
     let [q, k] = [|| tensor(F32, [1, 3, 32]), || tensor(F32, [1, 7, 16])];
     check(
         Attention::default(),
@@ -65,13 +65,13 @@ fn what_does_not_fit_is_refused() {
         heads(3, 2),
         &[tensor(F32, [1, 3, 24]), k(), k()],
         1,
-        "heads of queries and a multiple of others must be equal, but are 3 and 2",
+        "the number of query heads and a multiple of the key heads must be equal, but are 3 and 2",
     );
     check(
         heads(4, 2),
         &[q(), k(), k(), Given::Nothing, tensor(F32, [1, 2, 5, 8])],
         1,
-        "`past_key` and `past_value` go together",
+        "`past_key` and `past_value` must be given together",
     );
     check(
         heads(4, 2),
@@ -90,7 +90,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn weights_may_have_another_type() {
+fn probabilities_may_have_another_type() {
     for softmax_precision in [None, Some(F16), Some(F64)] {
         let op =
             FlexAttention { scale: None, softmax_precision, score_mod: false, prob_mod: false };
@@ -99,7 +99,7 @@ fn weights_may_have_another_type() {
 }
 
 #[test]
-fn a_rule_says_what_a_state_is_given() {
+fn the_update_rule_determines_the_inputs() {
     let op = |rule| LinearAttention { q_num_heads: 4, kv_num_heads: 2, scale: 0.0, rule };
     let t = || Dim::symbol("t");
     let of = |dtype, size: i64| tensor(dtype, [Dim::from(1), t(), size.into()]);
@@ -114,7 +114,7 @@ fn a_rule_says_what_a_state_is_given() {
 }
 
 #[test]
-fn angles_belong_to_pairs() {
+fn there_is_one_angle_for_each_pair() {
     let op = |num_heads, rotary_embedding_dim| RotaryEmbedding {
         interleaved: false,
         num_heads,
@@ -131,7 +131,7 @@ fn angles_belong_to_pairs() {
         op(Some(3), 0),
         &[x(), angles(3), angles(3), places()],
         1,
-        "the angles of a row and its pairs must be equal, but are 3 and 4",
+        "the number of angles of a row and of its pairs must be equal, but are 3 and 4",
     );
     check(op(None, 0), &[x(), each(), each()], 1, "an input of three axes needs `num_heads`");
 }
