@@ -14,7 +14,7 @@ use crate::{
     },
     tensor::Tensor,
 };
-use onnxc_runtime::epilogue;
+use onnxc_runtime::kernels::epilogue;
 use std::{
     f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI},
     rc::Rc,
