@@ -44,7 +44,7 @@ pub const OPS: &[Entry] = &[
 /// `softmax(scale · Q · Kᵀ + mask) · V`, for each head.
 #[derive(Clone, Default)]
 pub struct Attention {
-    /// Whether queries call_attention no later keys.
+    /// Whether queries attend no later keys.
     pub is_causal: bool,
     /// The attributes `q_num_heads` and `kv_num_heads`, for inputs of three axes.
     pub heads: [Option<i64>; 2],

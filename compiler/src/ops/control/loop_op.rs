@@ -1,6 +1,6 @@
-//! TripCount as long as a condition holds.
+//! The `Loop` operator.
 
-use super::loop_carried::{self, Places};
+use super::loop_carried::{self, CarriedValues};
 use crate::{
     array::Array,
     diag::{Code, Diagnostic, Result},
@@ -11,36 +11,37 @@ use crate::{
     ty::{TensorType, Type},
 };
 
-/// A region that is run again and again, as long as its condition holds and at most as often as
-/// the first input says.
+/// Runs a region repeatedly while its condition holds, at most as many times as input 0 specifies.
 pub struct Loop;
 
-/// The inputs of the body before the values that iterations give each other: the iteration's number and
-/// the condition.
+/// The number of inputs of the body before the loop-carried values: the iteration number and the
+/// condition.
 pub const HEAD: usize = 2;
 
+/// Writes the iteration number.
 pub static ITERATION_NUMBER: Kernel<(Vec<Dim>,)> =
     kernel!(I64_ONLY T, reshape::shape, |f, a, p| f(a.output(0), p.0));
 
 impl Loop {
-    /// The number of values that iterations give each other.
-    fn carried(inputs: usize) -> usize {
+    /// The number of loop-carried values of a node with that number of inputs.
+    fn carried_count(inputs: usize) -> usize {
         inputs.saturating_sub(HEAD)
     }
 
-    /// Where they stand.
-    fn places(inputs: usize) -> Places {
-        Places { input: HEAD, given: HEAD, result: 1, count: Loop::carried(inputs) }
+    /// The positions of the loop-carried values.
+    fn carried(inputs: usize) -> CarriedValues {
+        let count = Loop::carried_count(inputs);
+        CarriedValues { input: HEAD, body_input: HEAD, result: 1, count }
     }
 
-    /// The greatest number of iterations, and whether it is the number.
+    /// The maximal number of iterations if it is known, and whether that many always run.
     fn iterations(cx: &Infer<'_>) -> (Option<Dim>, bool) {
         let starts = !cx.has(1) || cx.ints(1) == Some(vec![1]);
-        (Loop::most(cx.known(0)), starts && cx.result_stays_true(0, 0, 1))
+        (Loop::max_iterations(cx.known(0)), starts && cx.result_stays_true(0, 0, 1))
     }
 
-    /// The greatest number of iterations where it is known: none are made of a number below 0.
-    fn most(known: Option<&[Dim]>) -> Option<Dim> {
+    /// The maximal number of iterations if it is known; 0 if it is negative.
+    fn max_iterations(known: Option<&[Dim]>) -> Option<Dim> {
         Some(known?.first()?.at_least(&0.into()))
     }
 }
@@ -57,31 +58,31 @@ impl Op for Loop {
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
         let scalar = |dtype| Type::tensor::<Dim>(dtype, []);
         let mut types = vec![scalar(DType::I64), scalar(DType::Bool)];
-        types.extend(loop_carried::types(cx, &Self::places(cx.given()))?);
+        types.extend(loop_carried::types(cx, &Self::carried(cx.given()))?);
         Ok(types)
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let count = Self::carried(cx.given());
-        super::one(cx, 0, DType::I64)?;
-        super::one(cx, 1, DType::Bool)?;
+        let count = Self::carried_count(cx.given());
+        super::require_one_element(cx, 0, DType::I64)?;
+        super::require_one_element(cx, 1, DType::Bool)?;
         let (most, exact) = Self::iterations(cx);
         let bound = most.as_ref().and_then(|most| cx.upper(most));
         let iteration = cx.fresh("iteration", bound);
-        let given = cx.region_inputs(0).unwrap_or_default();
-        let gave = cx.region_results(0);
-        if gave.len() < 1 + count || cx.outputs() > gave.len() - 1 {
+        let inputs = cx.region_inputs(0).unwrap_or_default();
+        let results = cx.region_results(0);
+        if results.len() < 1 + count || cx.outputs() > results.len() - 1 {
             let message = format!(
-                "the body gives {} values, but the node carries {count} and has {} outputs",
-                gave.len(),
+                "the body has {} results, but the node carries {count} values and has {} outputs",
+                results.len(),
                 cx.outputs()
             );
             return Err(Diagnostic::new(Code::BadArity, message).into());
         }
-        let mut types: Vec<Type> = given.into_iter().skip(HEAD).collect();
-        for item in &gave[1 + count..] {
+        let mut types: Vec<Type> = inputs.into_iter().skip(HEAD).collect();
+        for item in &results[1 + count..] {
             let TensorType { dtype, mut shape } =
-                loop_carried::stacked(cx, &Self::places(cx.given()), item)?;
+                loop_carried::item_type(cx, &Self::carried(cx.given()), item)?;
             let iterations = most.clone().filter(|_| exact).unwrap_or_else(|| iteration.clone());
             shape.insert(0, iterations);
             types.push(TensorType { dtype, shape }.into());
@@ -90,15 +91,15 @@ impl Op for Loop {
     }
 
     fn views(&self, cx: &mut Views<'_>) {
-        for j in 0..Self::carried(cx.inputs()) {
+        for j in 0..Self::carried_count(cx.inputs()) {
             cx.region_input_is_output(0, HEAD + j, j);
         }
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let count = Self::carried(cx.node().inputs.len());
+        let count = Self::carried_count(cx.node().inputs.len());
         let iteration = cx.node().binds[0].clone();
-        let most = match (cx.has(0), Loop::most(cx.known(0))) {
+        let most = match (cx.has(0), Loop::max_iterations(cx.known(0))) {
             (false, _) => None,
             (true, Some(most)) => Some(TripCount::Size(most)),
             (true, None) => Some(TripCount::Tensor(cx.input(0)?)),
@@ -106,24 +107,24 @@ impl Op for Loop {
         let starts = !cx.has(1) || cx.ints(1) == Some(vec![1]);
         let cond = if starts { None } else { Some(cx.input(1)?) };
         let mut body = cx.body(0)?;
-        let goes_on = cx.result_stays_true(0, 0, 1);
-        if most.is_none() && cond.is_none() && goes_on {
+        let stays_true = cx.result_stays_true(0, 0, 1);
+        if most.is_none() && cond.is_none() && stays_true {
             return Err(cx.unsupported("a loop that never ends"));
         }
         let results = std::mem::take(&mut body.results);
-        let again = (!goes_on).then(|| results[0].clone());
-        self.write_iteration(cx, &mut body, &iteration)?;
-        let places = Self::places(cx.node().inputs.len());
-        let (mut carried, sizes) = loop_carried::lower(cx, &places, &results[1..=count])?;
-        loop_carried::keep_apart(cx, &mut carried, &mut body);
+        let again = (!stays_true).then(|| results[0].clone());
+        self.set_iteration_inputs(cx, &mut body, &iteration)?;
+        let values = Self::carried(cx.node().inputs.len());
+        let (mut carried, sizes) = loop_carried::lower(cx, &values, &results[1..=count])?;
+        loop_carried::copy_overwritten(cx, &mut carried, &mut body);
         let (mut stacked, mut common) = (Vec::new(), Vec::new());
         for (i, item) in results.into_iter().enumerate().skip(1 + count) {
             let Some(all) = cx.optional_output(i - 1)? else { continue };
             let shape = &cx.output_ty(i - 1)?.shape;
-            let of_parts = loop_carried::sizes_of_parts(cx, i, i - 1, &shape[1..])?;
-            let counted = shape[0] != Dim::symbol(&iteration) && of_parts.is_empty();
-            common.extend(of_parts);
-            let at = counted.then(|| Dim::symbol(&iteration) * &item.len);
+            let item_sizes = loop_carried::item_sizes(cx, i, i - 1, &shape[1..])?;
+            let is_counted = shape[0] != Dim::symbol(&iteration) && item_sizes.is_empty();
+            common.extend(item_sizes);
+            let at = is_counted.then(|| Dim::symbol(&iteration) * &item.len);
             stacked.push(Stacked { item, all, at });
         }
         let iterations = plan::Loop::new(cx.comment(), iteration, body);
@@ -134,20 +135,25 @@ impl Op for Loop {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        super::gradient::of_loop(g)
+        super::gradient::differentiate_loop(g)
     }
 }
 
 impl Loop {
-    /// Gives the body the number of the iteration, and that the condition holds.
-    fn write_iteration(&self, cx: &mut Lower<'_>, body: &mut Block, iteration: &Symbol) -> Result {
-        let (number, holds) = (cx.region_input(0, 0)?, cx.region_input(0, 1)?);
+    /// Prepends the steps that set the body's iteration number, and its condition to true.
+    fn set_iteration_inputs(
+        &self,
+        cx: &mut Lower<'_>,
+        body: &mut Block,
+        iteration: &Symbol,
+    ) -> Result {
+        let (number, condition) = (cx.region_input(0, 0)?, cx.region_input(0, 1)?);
         let mut call =
             Call::new(cx.comment(), &ITERATION_NUMBER, DType::I64, (vec![Dim::symbol(iteration)],));
         call.outputs.push(number.into());
-        let yes = Array::Bool(vec![true]).into_tensor(Vec::new());
-        let yes = cx.weight(&yes);
-        let copy = cx.copy_step(yes, holds);
+        let true_tensor = Array::Bool(vec![true]).into_tensor(Vec::new());
+        let true_tensor = cx.weight(&true_tensor);
+        let copy = cx.copy_step(true_tensor, condition);
         body.steps.splice(0..0, [Step::Call(call), copy]);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Control flow.
+//! Control flow: `If`, `Loop` and `Scan`.
 
 mod gradient;
 mod loop_carried;
@@ -26,24 +26,24 @@ pub const OPS: &[Entry] = &[
         node.region("body")?;
         Ok(Rc::new(loop_op::Loop))
     }),
-    entry("Scan", 8, scan::read_batches),
+    entry("Scan", 8, scan::read_batched),
     entry("Scan", 9, scan::read),
 ];
 
-/// One of two regions, as the input says.
+/// Runs the first of two regions if input 0 is true, and the second one otherwise.
 pub struct If;
 
-/// What two branches agree on.
+/// The join of the types of two branches.
 pub enum Joined {
-    /// The type that both give.
+    /// Both results have this type.
     Same(Type),
-    /// Both give tensors of so many axes, of which some differ in size.
+    /// Both results are tensors of this element type and rank; the sizes of these axes differ.
     Sizes(TensorType, Vec<usize>),
-    /// They differ in more than sizes, or a type is not known.
+    /// They differ in more than sizes, or a type is unknown.
     Differ,
 }
 
-/// What the types of two branches have in common, whether a value may be absent left aside.
+/// Joins the types of a result of two branches. An optional counts as its content.
 pub fn join(a: &Type, b: &Type) -> Joined {
     match (a.content(), b.content()) {
         (Type::Tensor(a), Type::Tensor(b)) => join_tensors(a, b),
@@ -72,8 +72,8 @@ fn join_tensors(a: &TensorType, b: &TensorType) -> Joined {
     }
 }
 
-/// The type of the tensors of a sequence that comes from one of two regions: what only one of them
-/// knows is not known behind them.
+/// The type of the tensors of a sequence that comes from one of two regions: it
+/// keeps only the properties that both types share.
 pub fn common_element_type(a: &Type, b: &Type) -> Type {
     let open = |size: &Dim| if size.known().is_some() { size.clone() } else { any_size() };
     match (a, b) {
@@ -82,21 +82,23 @@ pub fn common_element_type(a: &Type, b: &Type) -> Type {
     }
 }
 
-/// The type of what the branches give, and the axes whose sizes the one that runs says. A branch
-/// that is sure to be refused gives nothing; what the other settles itself is not known outside.
-fn given(
+/// The type of an output, and the axes whose sizes depend on the branch that runs.
+///
+/// A branch that always returns an error (`fails`) has no effect on the type. The sizes that the
+/// other branch `defines` itself are data-dependent outside of it.
+fn output_type(
     types: [&Type; 2],
-    refused: [bool; 2],
-    settles: &dyn Fn(usize, &Dim) -> bool,
+    fails: [bool; 2],
+    defines: &dyn Fn(usize, &Dim) -> bool,
 ) -> (Type, Vec<usize>) {
-    let alone = |i: usize| {
+    let only = |i: usize| {
         let shape = types[i].content().as_tensor().map_or(&[][..], |ty| &ty.shape);
-        let axes = (0..shape.len()).filter(|&axis| settles(i, &shape[axis])).collect();
+        let axes = (0..shape.len()).filter(|&axis| defines(i, &shape[axis])).collect();
         (types[i].clone(), axes)
     };
-    let (ty, axes) = match (refused, join(types[0], types[1])) {
-        ([true, false], _) => return alone(1),
-        ([false, true], _) => return alone(0),
+    let (ty, axes) = match (fails, join(types[0], types[1])) {
+        ([true, false], _) => return only(1),
+        ([false, true], _) => return only(0),
         (_, Joined::Same(ty)) => (ty, Vec::new()),
         (_, Joined::Sizes(ty, axes)) => (ty.into(), axes),
         (_, Joined::Differ) => return (Type::Unknown, Vec::new()),
@@ -105,9 +107,9 @@ fn given(
     (if may_be_absent { Type::Optional(ty.into()) } else { ty }, axes)
 }
 
-/// Makes sure that input `i`, where it is given, is a tensor of one element of `dtype`, as far as
-/// that is known.
-fn one(cx: &Infer<'_>, i: usize, dtype: DType) -> Inferred<()> {
+/// Checks that input `i`, if it is present and its type is known, is a tensor of
+/// one element of `dtype`.
+fn require_one_element(cx: &Infer<'_>, i: usize, dtype: DType) -> Inferred<()> {
     if !cx.has(i) || matches!(cx.any(i), Err(Stop::Unknown) | Ok(Type::Unknown)) {
         return Ok(());
     }
@@ -123,7 +125,7 @@ fn one(cx: &Infer<'_>, i: usize, dtype: DType) -> Inferred<()> {
     }
 }
 
-/// The type with `size` for the size of an axis of the tensor that it is, or that is its value.
+/// Replaces the size of an axis of a tensor type, or of the tensor in an optional.
 fn with_size(ty: Type, axis: usize, size: Dim) -> Type {
     match ty {
         Type::Tensor(mut ty) => {
@@ -146,23 +148,23 @@ impl Op for If {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        one(cx, 0, DType::Bool)?;
+        require_one_element(cx, 0, DType::Bool)?;
         let outputs = cx.outputs();
         let (then, otherwise): (Vec<Type>, Vec<Type>) =
             (cx.region_outputs(0).cloned().collect(), cx.region_outputs(1).cloned().collect());
         if then.len() != outputs || otherwise.len() != outputs {
             let message = format!(
-                "the branches give {} and {} values, but the node has {outputs} outputs",
+                "the branches have {} and {} results, but the node has {outputs} outputs",
                 then.len(),
                 otherwise.len()
             );
             return Err(Diagnostic::new(Code::BadArity, message).into());
         }
-        let refused = [cx.region_is_faulty(0), cx.region_is_faulty(1)];
+        let fails = [cx.region_is_faulty(0), cx.region_is_faulty(1)];
         let mut types = Vec::new();
         for branches in then.iter().zip(&otherwise) {
             let branches = [branches.0, branches.1];
-            let (mut ty, axes) = given(branches, refused, &|i, dim| cx.region_settles(i, dim));
+            let (mut ty, axes) = output_type(branches, fails, &|i, dim| cx.region_settles(i, dim));
             for axis in axes {
                 let size = |ty: &Type| ty.content().as_tensor()?.shape.get(axis).cloned();
                 let sizes = branches.into_iter().filter_map(size).map(|dim| cx.upper(&dim));
@@ -190,11 +192,11 @@ impl Op for If {
         let count = cx.node().outputs.len();
         let mut outputs = (0..count).map(|i| cx.output(i)).collect::<Result<Vec<_>>>()?;
         let mut branches = [cx.block(0)?, cx.block(1)?];
-        let refused = [cx.region_is_faulty(0), cx.region_is_faulty(1)];
+        let fails = [cx.region_is_faulty(0), cx.region_is_faulty(1)];
         for i in 0..count {
             let ty = |branch| cx.result_ty(branch, i).unwrap_or(&Type::Unknown);
             let types = [ty(0), ty(1)];
-            let (_, axes) = given(types, refused, &|i, dim| cx.region_settles(i, dim));
+            let (_, axes) = output_type(types, fails, &|i, dim| cx.region_settles(i, dim));
             for axis in axes {
                 for (block, ty) in branches.iter_mut().zip(types) {
                     let ty = ty.content().as_tensor();
@@ -203,29 +205,29 @@ impl Op for If {
                 }
             }
         }
-        let besides: Vec<Option<Operand>> = (0..count).map(|i| cx.output_beside(i)).collect();
+        let companions: Vec<Option<Operand>> = (0..count).map(|i| cx.output_beside(i)).collect();
         for (branch, block) in branches.iter_mut().enumerate() {
-            give(cx, branch, block, &outputs, &besides);
+            complete_results(cx, branch, block, &outputs, &companions);
         }
-        outputs.extend(besides.into_iter().flatten());
+        outputs.extend(companions.into_iter().flatten());
         let (node, binds) = (cx.comment(), cx.node().binds.clone());
         cx.step(Step::If(plan::If { node, cond, binds, outputs, branches }));
         Ok(())
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        gradient::of_if(g)
+        gradient::differentiate_if(g)
     }
 }
 
-/// Completes the results of a branch: a value that is never there is some other memory of the size
-/// that the output has, and what stands beside the elements comes behind all of them.
-fn give(
+/// Completes the results of a branch: a value that never exists becomes other memory of the size of
+/// the output, and companion buffers are appended.
+fn complete_results(
     cx: &mut Lower<'_>,
     branch: usize,
     block: &mut Block,
     outputs: &[Operand],
-    besides: &[Option<Operand>],
+    companions: &[Option<Operand>],
 ) {
     for (i, (result, output)) in block.results.iter_mut().zip(outputs).enumerate() {
         let never = cx.result_ty(branch, i).map(Type::content);
@@ -236,8 +238,8 @@ fn give(
     if block.refusal.is_some() {
         return;
     }
-    for (i, output) in besides.iter().enumerate() {
-        if output.is_some() {
+    for (i, companion) in companions.iter().enumerate() {
+        if companion.is_some() {
             block.results.push(cx.given(branch, i));
         }
     }

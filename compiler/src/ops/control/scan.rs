@@ -1,6 +1,6 @@
-//! TripCount along an axis.
+//! The `Scan` operator.
 
-use super::loop_carried::{self, Places};
+use super::loop_carried::{self, CarriedValues};
 use crate::{
     array::Array,
     diag::{Code, Diagnostic, Result},
@@ -19,22 +19,22 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// A region that is run once for each part of its inputs along an axis.
+/// Runs a region once for each slice of the scan inputs along an axis.
 #[derive(Clone, Default)]
 pub struct Scan {
-    /// The number of inputs that are taken apart; those before are handed from iteration to iteration.
+    /// The number of scan inputs, which follow the initial values of the loop-carried values.
     pub scanned: usize,
-    /// The axis of each of them.
+    /// The axis of each scan input; 0 by default.
     pub axes: Vec<i64>,
-    /// Whether each of them is taken from the end on.
+    /// Whether each scan input is scanned backward; not by default.
     pub reversed: Vec<bool>,
-    /// The axis of each output made of parts.
+    /// The axis of each scan output; 0 by default.
     pub output_axes: Vec<i64>,
-    /// Whether each of these is put together from the end on.
+    /// Whether each scan output is filled backward; not by default.
     pub reversed_outputs: Vec<bool>,
 }
 
-/// Reads `Scan`.
+/// Reads `Scan` since version 9.
 pub fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let scan = Scan {
         scanned: scanned(node)?,
@@ -56,33 +56,33 @@ fn flags(node: &mut Reader<'_>, name: &str) -> Result<Vec<bool>> {
     Ok(flags.into_iter().map(|direction| direction != 0).collect())
 }
 
-fn numbers(flags: &[bool]) -> Vec<i64> {
+fn flags_as_ints(flags: &[bool]) -> Vec<i64> {
     flags.iter().map(|&flag| i64::from(flag)).collect()
 }
 
-/// The place of a iteration's part.
-fn part(reversed: &[bool], i: usize, iteration: &Symbol, iterations: &Dim) -> Dim {
+/// The index of an iteration's slice of scan input or output `i`.
+fn slice_index(reversed: &[bool], i: usize, iteration: &Symbol, iterations: &Dim) -> Dim {
     let iteration = Dim::symbol(iteration);
     if reversed.get(i) == Some(&true) { iterations - 1 - iteration } else { iteration }
 }
 
 impl Scan {
-    /// The number of values that iterations give each other.
-    fn carried(&self, inputs: usize) -> usize {
+    /// The number of loop-carried values of a node with that number of inputs.
+    fn carried_count(&self, inputs: usize) -> usize {
         inputs.saturating_sub(self.scanned)
     }
 
-    /// Where they stand.
-    fn places(&self, inputs: usize) -> Places {
-        Places { input: 0, given: 0, result: 0, count: self.carried(inputs) }
+    /// The positions of the loop-carried values.
+    fn carried(&self, inputs: usize) -> CarriedValues {
+        CarriedValues { input: 0, body_input: 0, result: 0, count: self.carried_count(inputs) }
     }
 
-    /// The axis of scanned input `i`, of so many axes.
+    /// The axis along which scan input `i`, of rank `rank`, is scanned.
     fn axis(&self, cx: &Infer<'_>, i: usize, rank: usize) -> Inferred<usize> {
         cx.axis("scan_input_axes", self.axes.get(i).copied().unwrap_or(0), rank)
     }
 
-    /// The axis of output `i`, of so many axes.
+    /// The axis along which scan output `i`, of rank `rank`, is filled.
     fn output_axis(&self, cx: &Infer<'_>, i: usize, rank: usize) -> Inferred<usize> {
         cx.axis("scan_output_axes", self.output_axes.get(i).copied().unwrap_or(0), rank)
     }
@@ -98,9 +98,9 @@ impl Op for Scan {
         a.int("num_scan_inputs", self.scanned as i64);
         for (name, list) in [
             ("scan_input_axes", &self.axes),
-            ("scan_input_directions", &numbers(&self.reversed)),
+            ("scan_input_directions", &flags_as_ints(&self.reversed)),
             ("scan_output_axes", &self.output_axes),
-            ("scan_output_directions", &numbers(&self.reversed_outputs)),
+            ("scan_output_directions", &flags_as_ints(&self.reversed_outputs)),
         ] {
             if !list.is_empty() {
                 a.ints(name, list);
@@ -109,8 +109,8 @@ impl Op for Scan {
     }
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
-        let count = self.carried(cx.given());
-        let mut types = loop_carried::types(cx, &self.places(cx.given()))?;
+        let count = self.carried_count(cx.given());
+        let mut types = loop_carried::types(cx, &self.carried(cx.given()))?;
         for i in 0..self.scanned {
             let mut ty = cx.ty(count + i)?.clone();
             ty.shape.remove(self.axis(cx, i, ty.rank())?);
@@ -120,13 +120,15 @@ impl Op for Scan {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let count = self.carried(cx.given());
+        let count = self.carried_count(cx.given());
         let mut iterations: Option<Dim> = None;
         for i in 0..self.scanned {
             let shape = cx.shape(count + i)?;
             let size = shape[self.axis(cx, i, shape.len())?].clone();
             match &iterations {
-                Some(iterations) => cx.require_equal(iterations, &size, "the numbers of parts")?,
+                Some(iterations) => {
+                    cx.require_equal(iterations, &size, "the numbers of slices of two inputs")?
+                }
                 None => iterations = Some(size),
             }
         }
@@ -137,7 +139,7 @@ impl Op for Scan {
         types.truncate(count);
         for (i, item) in cx.region_results(0).iter().skip(count).enumerate() {
             let TensorType { dtype, mut shape } =
-                loop_carried::stacked(cx, &self.places(cx.given()), item)?;
+                loop_carried::item_type(cx, &self.carried(cx.given()), item)?;
             shape.insert(self.output_axis(cx, i, shape.len() + 1)?, iterations.clone());
             types.push(TensorType { dtype, shape }.into());
         }
@@ -145,7 +147,7 @@ impl Op for Scan {
     }
 
     fn views(&self, cx: &mut Views<'_>) {
-        let count = self.carried(cx.inputs());
+        let count = self.carried_count(cx.inputs());
         for j in 0..count {
             cx.region_input_is_output(0, j, j);
         }
@@ -156,7 +158,7 @@ impl Op for Scan {
             let axis = cx.axis(self.axes.get(i).copied().unwrap_or(0), ty.rank());
             if axis == 0 {
                 let len: Dim = ty.shape[1..].iter().product();
-                let start = part(&self.reversed, i, iteration, &ty.shape[0]) * len;
+                let start = slice_index(&self.reversed, i, iteration, &ty.shape[0]) * len;
                 cx.region_input_is_part(0, count + i, count + i, start);
             }
         }
@@ -164,8 +166,8 @@ impl Op for Scan {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let inputs = cx.node().inputs.len();
-        let count = self.carried(inputs);
-        // Without it there is no iteration to be counted.
+        let count = self.carried_count(inputs);
+        // Inference fails without a scan input, which determines the number of iterations.
         let first = cx.ty(count)?;
         let iteration = cx.node().binds[0].clone();
         let iterations =
@@ -173,28 +175,28 @@ impl Op for Scan {
         let mut body = cx.body(0)?;
         let results = std::mem::take(&mut body.results);
         let (mut carried, sizes) =
-            loop_carried::lower(cx, &self.places(inputs), &results[..count])?;
-        loop_carried::keep_apart(cx, &mut carried, &mut body);
-        self.take_parts(cx, &mut body, &iteration)?;
-        let (mut stacked, mut common, mut aside) = (Vec::new(), Vec::new(), Vec::new());
+            loop_carried::lower(cx, &self.carried(inputs), &results[..count])?;
+        loop_carried::copy_overwritten(cx, &mut carried, &mut body);
+        self.copy_slices(cx, &mut body, &iteration)?;
+        let (mut stacked, mut common, mut moved) = (Vec::new(), Vec::new(), Vec::new());
         for (i, item) in results.into_iter().skip(count).enumerate() {
             let Some(all) = cx.optional_output(count + i)? else { continue };
             let shape = &cx.output_ty(count + i)?.shape;
             let axis = cx.axis(self.output_axes.get(i).copied().unwrap_or(0), shape.len());
-            let at = part(&self.reversed_outputs, i, &iteration, &iterations);
+            let at = slice_index(&self.reversed_outputs, i, &iteration, &iterations);
             let mut outside = shape.clone();
             outside.remove(axis);
-            let of_parts = loop_carried::sizes_of_parts(cx, count + i, count + i, &outside)?;
-            if !of_parts.is_empty() {
-                common.extend(of_parts);
-                let moves = axis != 0 || self.reversed_outputs.get(i) == Some(&true);
-                let behind = if moves { cx.like(&all) } else { all };
-                stacked.push(Stacked { item, all: behind.clone(), at: None });
-                if moves {
+            let item_sizes = loop_carried::item_sizes(cx, count + i, count + i, &outside)?;
+            if !item_sizes.is_empty() {
+                common.extend(item_sizes);
+                let is_moved = axis != 0 || self.reversed_outputs.get(i) == Some(&true);
+                let all = if is_moved { cx.like(&all) } else { all };
+                stacked.push(Stacked { item, all: all.clone(), at: None });
+                if is_moved {
                     let len = outside.iter().product();
-                    aside.push((
+                    moved.push((
                         count + i,
-                        element_of(&behind, &Dim::symbol(&iteration), &len),
+                        element_of(&all, &Dim::symbol(&iteration), &len),
                         axis,
                         at,
                     ));
@@ -206,7 +208,7 @@ impl Op for Scan {
                 stacked.push(Stacked { item, all, at });
                 continue;
             }
-            clear(cx, count + i)?;
+            fill_with_zeros(cx, count + i)?;
             let dtype = cx.output_ty(count + i)?.dtype;
             let geometry = Strided::part(shape, axis, &at, &1.into());
             let (item, all) = (vec![item.into()], vec![all.into()]);
@@ -218,14 +220,15 @@ impl Op for Scan {
         let iterations =
             plan::Loop { most: most.clone(), carried, stacked, sizes, common, ..iterations };
         cx.step(Step::Loop(iterations));
-        // Where the first iteration would put its part is known once the last one has settled the sizes.
-        for (i, item, axis, at) in aside {
-            clear(cx, i)?;
+        // The sizes of the items are known after the loop, so a second loop moves the items to
+        // their final positions.
+        for (i, item, axis, at) in moved {
+            fill_with_zeros(cx, i)?;
             let TensorType { dtype, shape } = cx.output_ty(i)?;
             let geometry = Strided::part(shape, axis, &at, &1.into());
             let (item, all) = (vec![item.into()], vec![cx.output(i)?.into()]);
-            let put = |cx: &mut Lower<'_>| cx.call_on(&CONCAT, *dtype, item, all, geometry);
-            let body = Block { steps: cx.steps_of(put)?, ..Block::default() };
+            let copy = |cx: &mut Lower<'_>| cx.call_on(&CONCAT, *dtype, item, all, geometry);
+            let body = Block { steps: cx.steps_of(copy)?, ..Block::default() };
             let iterations = plan::Loop::new(cx.comment(), iteration.clone(), body);
             cx.step(Step::Loop(plan::Loop { most: most.clone(), ..iterations }));
         }
@@ -233,66 +236,67 @@ impl Op for Scan {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        super::gradient::of_scan(g, self)
+        super::gradient::differentiate_scan(g, self)
     }
 }
 
 impl Scan {
-    /// Gives the body the parts of inputs that are not in one piece.
-    fn take_parts(&self, cx: &mut Lower<'_>, body: &mut Block, iteration: &Symbol) -> Result {
-        let count = self.carried(cx.node().inputs.len());
-        let mut taken = Vec::new();
+    /// Prepends the steps that copy the non-contiguous slices of scan inputs to the body's inputs.
+    fn copy_slices(&self, cx: &mut Lower<'_>, body: &mut Block, iteration: &Symbol) -> Result {
+        let count = self.carried_count(cx.node().inputs.len());
+        let mut copies = Vec::new();
         for i in 0..self.scanned {
             let TensorType { dtype, shape } = cx.ty(count + i)?;
             let axis = cx.axis(self.axes.get(i).copied().unwrap_or(0), shape.len());
             if axis == 0 {
                 continue;
             }
-            let at = part(&self.reversed, i, iteration, &shape[axis]);
+            let at = slice_index(&self.reversed, i, iteration, &shape[axis]);
             let geometry = Strided::part(shape, axis, &at, &1.into());
             let x = vec![cx.input(count + i)?.into()];
             let y = vec![cx.region_input(0, count + i)?.into()];
-            let take = |cx: &mut Lower<'_>| cx.call_on(&SPLIT, *dtype, x, y, geometry);
-            taken.extend(cx.steps_of(take)?);
+            let copy = |cx: &mut Lower<'_>| cx.call_on(&SPLIT, *dtype, x, y, geometry);
+            copies.extend(cx.steps_of(copy)?);
         }
-        body.steps.splice(0..0, taken);
+        body.steps.splice(0..0, copies);
         Ok(())
     }
 }
 
-/// Fills output `i` with zeros, so that iterations can write parts of it.
-fn clear(cx: &mut Lower<'_>, i: usize) -> Result {
+/// Fills output `i` with zeros, so that each iteration may write a slice of it.
+fn fill_with_zeros(cx: &mut Lower<'_>, i: usize) -> Result {
     let (dtype, y) = (cx.output_ty(i)?.dtype, cx.output(i)?.into());
     let zero = Literal::first(&Array::zeroed(dtype, 1).into_tensor(Vec::new()));
     cx.call_on(&CONSTANT_OF_SHAPE, dtype, Vec::new(), vec![y], (zero,))
 }
 
-/// `Scan` as it stood in version 8: for each of a batch, along the second axis, as far as the first
-/// input says.
-struct Batches {
-    /// The number of inputs that are taken apart; those before are handed from iteration to iteration.
+/// `Scan` of version 8: scans each sample of a batch along axis 1, as far as input 0,
+/// `sequence_lens`, specifies.
+struct BatchedScan {
+    /// The number of scan inputs, which follow the initial values of the loop-carried values.
     scanned: usize,
-    /// Whether each of them is taken from the end on.
+    /// Whether each scan input is scanned backward.
     reversed: Vec<bool>,
 }
 
 /// Reads `Scan` of version 8.
-pub fn read_batches(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
-    let batches = Batches { scanned: scanned(node)?, reversed: flags(node, "directions")? };
+pub fn read_batched(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    let scan = BatchedScan { scanned: scanned(node)?, reversed: flags(node, "directions")? };
     node.region("body")?;
-    Ok(Rc::new(batches))
+    Ok(Rc::new(scan))
 }
 
-static ITERATIONS: Kernel<(Dim,)> = kernel!(checked I64_ONLY T, slice::scan_iterations, |f, a, p| f(a.sizes(), a.optional::<T>(0), p.0));
+static ITERATIONS: Kernel<(Dim,)> = kernel!(checked I64_ONLY T, slice::scan_iterations,
+    |f, a, p| f(a.sizes(), a.optional::<T>(0), p.0));
 
-impl Batches {
-    /// The number of values that iterations give each other; the input before them says the lengths.
-    fn carried(&self, inputs: usize) -> usize {
+impl BatchedScan {
+    /// The number of loop-carried values, whose initial values follow input 0, the lengths.
+    fn carried_count(&self, inputs: usize) -> usize {
         inputs.saturating_sub(1 + self.scanned)
     }
 }
 
-impl Op for Batches {
+impl Op for BatchedScan {
     fn name(&self) -> &'static str {
         "Scan"
     }
@@ -300,16 +304,16 @@ impl Op for Batches {
     fn attributes(&self, a: &mut Attributes) {
         a.region("body", 0);
         a.int("num_scan_inputs", self.scanned as i64);
-        a.ints("directions", &numbers(&self.reversed));
+        a.ints("directions", &flags_as_ints(&self.reversed));
     }
 
-    // No later version has a form for it.
+    // No later version of `Scan` can express it.
     fn domain(&self) -> Domain {
         Domain::Internal
     }
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
-        let count = self.carried(cx.given());
+        let count = self.carried_count(cx.given());
         let axes = |i: usize| if i < count { 1 } else { 2 };
         let inner = |i: usize| {
             let ty = cx.ty(1 + i)?;
@@ -323,14 +327,14 @@ impl Op for Batches {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let count = self.carried(cx.given());
-        let given = self.region_inputs(0, cx)?;
+        let count = self.carried_count(cx.given());
+        let inputs = self.region_inputs(0, cx)?;
         let [batch, iterations, ..] = cx.shape(1 + count)? else { return Err(Stop::Unknown) };
         for i in 0..count + self.scanned {
             let shape = cx.shape(1 + i)?;
             cx.require_equal(batch, &shape[0], "the sizes of the batch")?;
             if i >= count {
-                cx.require_equal(iterations, &shape[1], "the numbers of parts")?;
+                cx.require_equal(iterations, &shape[1], "the numbers of slices of two inputs")?;
             }
         }
         let bounds = [cx.upper(batch), cx.upper(iterations)];
@@ -341,15 +345,18 @@ impl Op for Batches {
         for (i, item) in cx.region_results(0).iter().enumerate() {
             let Type::Tensor(item) = item else { return Err(Stop::Unknown) };
             if item.shape.iter().any(|size| cx.region_settles(0, size)) {
-                return Err(Stop::Found(of_open_size(item)));
+                return Err(Stop::Found(data_dependent_item(item)));
             }
             let outer = if i < count {
                 &cx.shape(1 + i)?[..1]
             } else {
                 &[batch.clone(), iterations.clone()]
             };
-            if i < count && Some(item) != given[i].as_tensor() {
-                let message = format!("a iteration gives {item}, but is given {}", given[i]);
+            if i < count && Some(item) != inputs[i].as_tensor() {
+                let message = format!(
+                    "the type of a loop-carried value changes from {} to {item}",
+                    inputs[i]
+                );
                 return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
             let shape = outer.iter().chain(&item.shape).cloned().collect();
@@ -359,22 +366,22 @@ impl Op for Batches {
     }
 
     fn views(&self, cx: &mut Views<'_>) {
-        let count = self.carried(cx.inputs());
+        let count = self.carried_count(cx.inputs());
         for i in count..count + self.scanned {
             let (Some(ty), [batch, iteration, iterations]) = (cx.ty(1 + i), cx.binds()) else {
                 continue;
             };
-            let place = part(&self.reversed, i - count, iteration, &Dim::symbol(iterations));
+            let index = slice_index(&self.reversed, i - count, iteration, &Dim::symbol(iterations));
             let len: Dim = ty.shape[2..].iter().product();
-            let start = (Dim::symbol(batch) * &ty.shape[1] + place) * len;
+            let start = (Dim::symbol(batch) * &ty.shape[1] + index) * len;
             cx.region_input_is_part(0, i, 1 + i, start);
         }
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let count = self.carried(cx.node().inputs.len());
+        let count = self.carried_count(cx.node().inputs.len());
         let [batch, iteration, iterations] = cx.node().binds.as_slice() else {
-            unreachable!("inferring the types made these symbols")
+            unreachable!("`infer` defines three symbols")
         };
         let at = Dim::symbol(batch);
         let shape = cx.ty(1 + count)?.shape.clone();
@@ -387,15 +394,15 @@ impl Op for Batches {
             let initial = element_of(&initial, &at, &value.len);
             carried.push(Carried { initial, value, next: next.clone() });
         }
-        loop_carried::keep_apart(cx, &mut carried, &mut body);
+        loop_carried::copy_overwritten(cx, &mut carried, &mut body);
         let mut stacked = Vec::new();
         for (i, item) in results.into_iter().enumerate().skip(count) {
             let Some(all) = cx.optional_output(i)? else { continue };
-            clear(cx, i)?;
+            fill_with_zeros(cx, i)?;
             let at = Some((&at * &shape[1] + Dim::symbol(iteration)) * &item.len);
             stacked.push(Stacked { item, all, at });
         }
-        let mut steps = vec![self.settle_iterations(cx, &at, iterations, &shape[1])?];
+        let mut steps = vec![self.count_iterations(cx, &at, iterations, &shape[1])?];
         let finals: Vec<Operand> = carried.iter().map(|carried| carried.value.clone()).collect();
         let most = Some(TripCount::Size(Dim::symbol(iterations)));
         let inner = plan::Loop::new(cx.comment(), iteration.clone(), body);
@@ -403,7 +410,7 @@ impl Op for Batches {
         steps.push(Step::Loop(inner));
         for (j, value) in finals.into_iter().enumerate() {
             let Some(all) = cx.optional_output(j)? else { continue };
-            clear(cx, j)?;
+            fill_with_zeros(cx, j)?;
             let to = element_of(&all, &at, &value.len);
             steps.push(cx.copy_step(value, to));
         }
@@ -414,27 +421,28 @@ impl Op for Batches {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        super::gradient::of_batches(g, self.scanned, &self.reversed)
+        super::gradient::differentiate_batched_scan(g, self.scanned, &self.reversed)
     }
 }
 
-/// A diagnostic that a iteration gives what only running tells the size of.
-fn of_open_size(item: &TensorType) -> Diagnostic {
+/// The diagnostic for an item with a data-dependent size.
+fn data_dependent_item(item: &TensorType) -> Diagnostic {
     let message = format!(
-        "a iteration gives {item}, of which it settles a size: `Scan` of version 8 does not support that yet"
+        "an iteration produces {item}, which has a data-dependent size: `Scan` of version 8 does \
+         not support that yet"
     );
     Diagnostic::new(Code::Unsupported, message)
         .help("convert the model to operator set 9 or a newer one: its `Scan` does")
 }
 
-/// The part of an operand at the place `at` along its first axis, of `len` elements.
+/// Element `at` of an operand along its first axis, which has `len` elements.
 fn element_of(all: &Operand, at: &Dim, len: &Dim) -> Operand {
     Operand { buffer: all.buffer, start: &all.start + at * len, len: len.clone() }
 }
 
-impl Batches {
-    /// Settles the number of iterations for one of the batch.
-    fn settle_iterations(
+impl BatchedScan {
+    /// The call that defines the number of iterations of sample `at` of the batch.
+    fn count_iterations(
         &self,
         cx: &mut Lower<'_>,
         at: &Dim,
