@@ -1,10 +1,10 @@
-//! Convolutions whose results have their channels in blocks.
+//! Convolutions whose results are in the NCHWc layout.
 
 use super::{
-    Conv, addend, bias,
-    blocked_bf16::{InPairs, in_pairs},
-    blocked_kernels::{Filters, Kind},
-    geometry_of, macs,
+    Conv,
+    blocked_bf16::{Bf16Weights, pack_bf16},
+    blocked_kernels::{Algorithm, Filters},
+    check_bias, check_residual, geometry_of, macs,
 };
 use crate::{
     diag::{Code, Result},
@@ -33,15 +33,15 @@ pub const OPS: &[Entry] = &[internal("BlockedConv", |node| {
     Ok(Rc::new(BlockedConv { conv, nchwc, shuffled }))
 })];
 
-/// A convolution whose result, and what is added to it, have their channels in blocks. The kernels
-/// and the addend of each channel are those of [`Conv`].
+/// A [`Conv`] whose result, and input 3, which is added to it, are in the NCHWc layout. Filters and
+/// bias are those of [`Conv`].
 pub struct BlockedConv {
-    /// What it computes.
+    /// The convolution.
     pub conv: Conv,
-    /// Whether the channels of the input stand in blocks, too.
+    /// Whether the images are in the NCHWc layout, not NCHW.
     pub nchwc: bool,
-    /// From how many groups the channels of the input are dealt out: they stand as they did before
-    /// they were shuffled.
+    /// The number of groups of a channel shuffle that precedes the convolution: the kernel reads
+    /// channels from their positions before the shuffle. 1 for no shuffle.
     pub shuffled: i64,
 }
 
@@ -49,29 +49,33 @@ static PAD_CHANNELS: Kernel<NoParams> =
     kernel!(F32_ONLY T, blocked::pad_channels, |f, a, _p| f(a.input(0), a.output(0)));
 
 impl BlockedConv {
-    fn kind(&self, cx: &Lower<'_>, geometry: &geometry::Conv) -> Kind {
+    /// Chooses the algorithm.
+    fn algorithm(&self, cx: &Lower<'_>, geometry: &geometry::Conv) -> Algorithm {
         let tile = |conv: &conv::Conv<'_>| match cx.constant(1) {
             Some(_) => conv::winograd_tile(conv, reading(cx)),
             None => conv::winograd_pays_packed_now(conv).then_some(Tile::Four),
         };
-        // Transformed weights are more than those in fewer bits are to be.
-        let may = (cx.optimize(), cx.precision()) == (Optimize::Speed, Precision::Full);
+        // Winograd transforms enlarge the weights, which reduced precision is meant to shrink.
+        let may_transform = (cx.optimize(), cx.precision()) == (Optimize::Speed, Precision::Full);
         let shuffled = usize::try_from(self.shuffled).unwrap_or(1);
         match self.conv.group {
-            1 if shuffled > 1 => Kind::Groups(shuffled),
-            1 if self.nchwc => match may.then(|| numbers(geometry, |g| tile(&g))).flatten() {
-                Some(tile) => Kind::Winograd(tile),
-                None => Kind::Blocks,
-            },
-            1 => Kind::Channels,
-            _ if geometry.channels.known() == Some(1) && geometry.filters.known() == Some(1) => {
-                Kind::Depthwise
+            1 if shuffled > 1 => Algorithm::Grouped(shuffled),
+            1 if self.nchwc => {
+                match may_transform.then(|| numbers(geometry, |g| tile(&g))).flatten() {
+                    Some(tile) => Algorithm::Winograd(tile),
+                    None => Algorithm::Nchwc,
+                }
             }
-            _ => Kind::Groups(shuffled),
+            1 => Algorithm::NchwToNchwc,
+            _ if geometry.channels.known() == Some(1) && geometry.filters.known() == Some(1) => {
+                Algorithm::Depthwise
+            }
+            _ => Algorithm::Grouped(shuffled),
         }
     }
 
-    /// The batch, and how the windows slide over an image.
+    /// The batch size, and the window's slide along each axis of an image; `None` if there are no
+    /// channels.
     fn slides(&self, x: &[Dim], w: &[Dim]) -> Option<(Dim, Vec<Slide>)> {
         let (batch, image) = match (self.nchwc, x) {
             (true, x) => blocked::batch_and_image(x)?,
@@ -82,14 +86,15 @@ impl BlockedConv {
         Some((batch.clone(), slides))
     }
 
+    /// The parameters of the kernels.
     fn geometry(&self, cx: &Lower<'_>) -> Result<geometry::Conv> {
         let (x, w) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
-        let (batch, slides) = self.slides(x, w).expect("inferring saw the axes");
+        let (batch, slides) = self.slides(x, w).expect("`infer` checks the axes");
         let geometry = geometry_of(&batch, w, &slides, self.conv.group);
         Ok(geometry::Conv { weights: WeightLayout::Packed, ..geometry })
     }
 
-    /// What a kernel reads and writes.
+    /// The inputs and outputs of a kernel.
     fn operands(
         &self,
         cx: &mut Lower<'_>,
@@ -103,30 +108,38 @@ impl BlockedConv {
         Ok((inputs, outputs))
     }
 
-    /// The addends of the channels, with zeros for those that are missing to a whole block.
+    /// The bias, padded with zeros to whole blocks.
     fn bias(&self, cx: &mut Lower<'_>) -> Result<Option<Operand>> {
-        let Some(bias) = cx.constant(2).and_then(Tensor::floats) else { return padded_now(cx) };
+        let Some(bias) = cx.constant(2).and_then(Tensor::floats) else {
+            return pad_bias_at_run_time(cx);
+        };
         let mut bias: Vec<f32> = bias.into_iter().map(|x| x as f32).collect();
         bias.resize(bias.len().next_multiple_of(BLOCK), 0.0);
         Ok(Some(cx.weight_for(2, Tensor::from_floats(&bias).into())))
     }
 }
 
-/// Weights that are no constants, packed when the convolution runs.
-fn packed_now(cx: &mut Lower<'_>, kind: Kind, geometry: &geometry::Conv) -> Result<Operand> {
-    let len = numbers(geometry, |conv| match kind {
-        Kind::Groups(_) => conv::packed_groups_len(&conv),
-        Kind::Winograd(tile) => conv::packed_winograd_len(&conv, tile),
-        Kind::Blocks | Kind::Channels | Kind::Depthwise => conv::packed_blocks_len(&conv),
+/// Calls the kernel that packs weights that are not constant.
+fn pack_at_run_time(
+    cx: &mut Lower<'_>,
+    algorithm: Algorithm,
+    geometry: &geometry::Conv,
+) -> Result<Operand> {
+    let len = numbers(geometry, |conv| match algorithm {
+        Algorithm::Grouped(_) => conv::packed_groups_len(&conv),
+        Algorithm::Winograd(tile) => conv::packed_winograd_len(&conv, tile),
+        Algorithm::Nchwc | Algorithm::NchwToNchwc | Algorithm::Depthwise => {
+            conv::packed_blocks_len(&conv)
+        }
     });
     let packed = cx.scratch(DType::F32, Dim::from(len));
     let inputs = vec![cx.input(1)?.into()];
-    kind.pack(cx, inputs, vec![packed.clone().into()], geometry.clone())?;
+    algorithm.pack(cx, inputs, vec![packed.clone().into()], geometry.clone())?;
     Ok(packed)
 }
 
-/// Addends of channels that are no constants, likewise.
-fn padded_now(cx: &mut Lower<'_>) -> Result<Option<Operand>> {
+/// Calls the kernel that pads a bias that is not constant, unless it fills its blocks.
+fn pad_bias_at_run_time(cx: &mut Lower<'_>) -> Result<Option<Operand>> {
     let Some(bias) = cx.optional(2)? else { return Ok(None) };
     let channels = &cx.ty(2)?.shape[0];
     if blocked::fills_blocks(channels) {
@@ -169,44 +182,45 @@ impl Op for BlockedConv {
         };
         if !self.nchwc {
             let depth = &w[1] * self.conv.group;
-            cx.require_equal(&x[1], &depth, "the channels of the images and of the kernels")?;
+            cx.require_equal(&x[1], &depth, "the channels of the images and of the filters")?;
         }
         for slide in &slides {
             slide.require(cx)?;
         }
-        bias(cx, 2, &w[0])?;
+        check_bias(cx, 2, &w[0])?;
         let mut shape = vec![batch, w[0].clone()];
         shape.extend(window::shape(&slides));
-        let shape = blocked::blocked_shape(&shape).expect("it has channels");
-        addend(cx, true, &shape)?;
+        let shape = blocked::blocked_shape(&shape).expect("the shape has two leading axes");
+        check_residual(cx, true, &shape)?;
         Ok(vec![Type::tensor(DType::F32, shape)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let geometry = self.geometry(cx)?;
-        let kind = self.kind(cx, &geometry);
+        let algorithm = self.algorithm(cx, &geometry);
         cx.macs(&macs(&geometry));
-        if let Some(InPairs { weights, kernel, scratch, geometry }) = in_pairs(cx, kind, &geometry)
-        {
+        if let Some(bf16) = pack_bf16(cx, algorithm, &geometry) {
+            let Bf16Weights { weights, kernel, scratch, geometry } = bf16;
             let scratch = geometry.scratch_of(&|dim| cx.most(dim), scratch);
             let (inputs, outputs) = self.operands(cx, weights, Some(scratch))?;
             let formula = (geometry, self.conv.activation);
             return cx.call_on(kernel, DType::F32, inputs, outputs, formula);
         }
-        let filters = Filters { kind, geometry: geometry.clone(), piece: PIECE };
+        let filters = Filters { algorithm, geometry: geometry.clone(), piece: PIECE };
         let weights = match packed(cx, 1, filters) {
             Some(weights) => weights,
-            None => packed_now(cx, kind, &geometry)?,
+            None => pack_at_run_time(cx, algorithm, &geometry)?,
         };
-        let scratch = kind.scratch().map(|wants| geometry.scratch_of(&|dim| cx.most(dim), wants));
+        let scratch = algorithm.scratch().map(|len| geometry.scratch_of(&|dim| cx.most(dim), len));
         let (inputs, outputs) = self.operands(cx, weights, scratch)?;
-        kind.convolve(cx, inputs, outputs, (geometry, self.conv.activation))
+        algorithm.convolve(cx, inputs, outputs, (geometry, self.conv.activation))
     }
 }
 
-/// From where constant weights are read when the model has run before.
+/// Whether constant weights stay in the second-level cache between runs of the model.
 fn reading(cx: &Lower<'_>) -> Reading {
-    /// So many stay in a second-level cache of a megabyte, where some are four times as many.
+    /// The largest number of constants that stay in a second-level cache of 1 MiB, given that a
+    /// Winograd transform may quadruple some.
     const FEW: usize = 128 * 1024;
     if cx.constants_len() <= FEW { Reading::Near } else { Reading::Far }
 }

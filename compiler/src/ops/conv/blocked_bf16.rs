@@ -1,6 +1,8 @@
-//! Weights of convolutions in blocks in pairs of `bfloat16` numbers.
+//! `bfloat16` weights of NCHWc convolutions, packed in pairs for dot-product instructions.
 
-use super::blocked_kernels::{Convolves, Filters, Kind, NCHWC_BF16, TO_BLOCKS_BF16, WINOGRAD_BF16};
+use super::blocked_kernels::{
+    Algorithm, ConvKernel, Filters, NCHW_TO_NCHWC_BF16, NCHWC_BF16, WINOGRAD_BF16,
+};
 use crate::{
     dim::Dim,
     ir::Lower,
@@ -16,108 +18,114 @@ use onnxc_runtime::{
 };
 
 /// Constant weights in pairs of `bfloat16` numbers, and the kernel that reads them.
-pub(super) struct InPairs {
+pub(super) struct Bf16Weights {
     pub weights: Operand,
-    pub kernel: &'static Convolves,
+    pub kernel: &'static ConvKernel,
+    /// Computes the number of elements of scratch memory.
     pub scratch: fn(&conv::Conv<'_>) -> usize,
-    /// What the kernel is told.
+    /// The parameters of the kernel.
     pub geometry: geometry::Conv,
 }
 
-/// Those of a convolution, where they are to stand so.
-pub(super) fn in_pairs(
+/// Packs the weights of a convolution in pairs of `bfloat16` numbers, if the options ask for it,
+/// the weights are constant and `algorithm` has such a kernel.
+pub(super) fn pack_bf16(
     cx: &mut Lower<'_>,
-    kind: Kind,
+    algorithm: Algorithm,
     geometry: &geometry::Conv,
-) -> Option<InPairs> {
+) -> Option<Bf16Weights> {
     let geometry = geometry.clone();
     let channels = usize::try_from(geometry.channels.known()?).ok()?;
-    let filters = |kind| Filters { kind, geometry: geometry.clone(), piece: PIECE };
-    match kind {
-        Kind::Blocks if numbers(&geometry, |conv| conv::winograd_pays_in_pairs(&conv)) => {
-            let weights = paired(cx, 1, filters(Kind::Winograd(Tile::Two)), channels)?;
-            Some(InPairs {
+    let filters = |algorithm| Filters { algorithm, geometry: geometry.clone(), piece: PIECE };
+    match algorithm {
+        Algorithm::Nchwc if numbers(&geometry, |conv| conv::winograd_pays_in_pairs(&conv)) => {
+            let weights = paired(cx, 1, filters(Algorithm::Winograd(Tile::Two)), channels)?;
+            Some(Bf16Weights {
                 weights,
                 kernel: &WINOGRAD_BF16,
                 scratch: weight_precision::winograd_scratch,
                 geometry,
             })
         }
-        Kind::Blocks => {
-            let weights = paired(cx, 1, filters(kind), channels)?;
-            Some(InPairs {
+        Algorithm::Nchwc => {
+            let weights = paired(cx, 1, filters(algorithm), channels)?;
+            Some(Bf16Weights {
                 weights,
                 kernel: &NCHWC_BF16,
                 scratch: weight_precision::conv_scratch,
                 geometry,
             })
         }
-        Kind::Channels => {
-            let columns = Columns::of(&geometry)?;
-            let geometry = columns.wider.geometry.clone();
+        Algorithm::NchwToNchwc => {
+            let columns = PaddedColumns::of(&geometry)?;
+            let geometry = columns.padded.geometry.clone();
             let rows = columns.count();
             let weights = paired(cx, 1, columns, rows)?;
-            Some(InPairs {
+            Some(Bf16Weights {
                 weights,
-                kernel: &TO_BLOCKS_BF16,
+                kernel: &NCHW_TO_NCHWC_BF16,
                 scratch: weight_precision::nchw_to_nchwc_scratch,
                 geometry,
             })
         }
-        Kind::Winograd(_) | Kind::Depthwise | Kind::Groups(_) => None,
+        Algorithm::Winograd(_) | Algorithm::Depthwise | Algorithm::Grouped(_) => None,
     }
 }
 
-/// The weights of a convolution whose windows are two columns apart: with columns of zeros, so that an
-/// even number of columns is before the image, and the window has an even number.
-struct Columns {
-    wider: Filters,
-    /// How many columns are given, and how many of zeros are before them.
-    given: usize,
+/// The weights of a convolution with a horizontal stride of 2, with columns of zeros added so that
+/// both the left padding and the width of the window are even: pairs of pixels are then aligned.
+struct PaddedColumns {
+    padded: Filters,
+    /// The number of columns of the window without padding.
+    columns: usize,
+    /// The number of columns of zeros before them.
     before: usize,
 }
 
-impl Columns {
-    fn of(geometry: &geometry::Conv) -> Option<Columns> {
+impl PaddedColumns {
+    /// Pads the window; `None` if the geometry does not allow pairs of columns.
+    fn of(geometry: &geometry::Conv) -> Option<PaddedColumns> {
         let known = |of: &[Dim]| usize::try_from(of.last()?.known()?).ok();
-        let [size, given, pad] =
+        let [size, columns, pad] =
             [known(&geometry.size)?, known(&geometry.kernel)?, known(&geometry.pads)?];
-        let apart = [geometry.strides.last()?, geometry.dilations.last()?];
-        if geometry.size.len() != 2 || apart != [&2, &1] || !size.is_multiple_of(2) {
+        let steps = [geometry.strides.last()?, geometry.dilations.last()?];
+        if geometry.size.len() != 2 || steps != [&2, &1] || !size.is_multiple_of(2) {
             return None;
         }
         let before = pad % 2;
-        let mut wider = geometry.clone();
-        wider.kernel[1] = Dim::from((before + given).next_multiple_of(2));
-        wider.pads[1] = Dim::from(pad + before);
-        if !numbers(&wider, |conv| conv::has_blocks(conv.kernel)) {
+        let mut padded = geometry.clone();
+        padded.kernel[1] = Dim::from((before + columns).next_multiple_of(2));
+        padded.pads[1] = Dim::from(pad + before);
+        if !numbers(&padded, |conv| conv::has_blocks(conv.kernel)) {
             return None;
         }
-        let wider = Filters { kind: Kind::Channels, geometry: wider, piece: PIECE };
-        Some(Columns { wider, given, before })
+        let algorithm = Algorithm::NchwToNchwc;
+        let padded = Filters { algorithm, geometry: padded, piece: PIECE };
+        Some(PaddedColumns { padded, columns, before })
     }
 
-    /// How many columns the window has then.
+    /// The number of columns of the padded window.
     fn count(&self) -> usize {
-        numbers(&self.wider.geometry, |conv| conv.kernel[1])
+        numbers(&self.padded.geometry, |conv| conv.kernel[1])
     }
 }
 
-impl Pack for Columns {
+impl Pack for PaddedColumns {
     fn len<T>(&self) -> usize {
-        self.wider.len::<T>()
+        self.padded.len::<T>()
     }
 
     fn pieces<T>(&self) -> usize {
-        self.wider.pieces::<T>()
+        self.padded.pieces::<T>()
     }
 
     fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
-        let mut wide = vec![T::ZERO; from.len() / self.given * self.count()];
-        for (to, from) in wide.chunks_exact_mut(self.count()).zip(from.chunks_exact(self.given)) {
-            to[self.before..][..self.given].copy_from_slice(from);
+        let mut padded = vec![T::ZERO; from.len() / self.columns * self.count()];
+        let rows = padded.chunks_exact_mut(self.count()).zip(from.chunks_exact(self.columns));
+        for (to, from) in rows {
+            to[self.before..][..self.columns].copy_from_slice(from);
         }
-        self.wider.pack(i, &wide)
+        self.padded.pack(i, &padded)
     }
 }
 
@@ -144,18 +152,20 @@ mod tests {
                 pads: both(pad),
                 weights: WeightLayout::Packed,
             };
-            assert!(Columns::of(&geometry).is_none(), "a row has 9 columns");
+            assert!(PaddedColumns::of(&geometry).is_none(), "a row has 9 columns");
             geometry.size[1] = 10.into();
-            let plain = Filters { kind: Kind::Channels, geometry: geometry.clone(), piece: PIECE };
-            let wide = Columns::of(&geometry).expect("all sizes are known");
+            let algorithm = Algorithm::NchwToNchwc;
+            let plain = Filters { algorithm, geometry: geometry.clone(), piece: PIECE };
+            let wide =
+                PaddedColumns::of(&geometry).expect("the stride is 2 and rows have 10 columns");
             assert_eq!((wide.before, wide.count()), (before, columns));
-            assert_eq!(wide.wider.geometry.pads[1], Dim::from(pad + before));
+            assert_eq!(wide.padded.geometry.pads[1], Dim::from(pad + before));
             let from: Vec<f32> = (0..20 * 18).map(|i| (i + 1) as f32).collect();
             let (plain, wide) = (plain.pack(0, &from), wide.pack(0, &from));
             for (taps, window) in plain.chunks(3 * BLOCK).zip(wide.chunks(columns * BLOCK)) {
                 let (zeros, window) = window.split_at(before * BLOCK);
-                let (there, behind) = window.split_at(3 * BLOCK);
-                assert!(there == taps && zeros.iter().chain(behind).all(|&x| x == 0.0));
+                let (columns, after) = window.split_at(3 * BLOCK);
+                assert!(columns == taps && zeros.iter().chain(after).all(|&x| x == 0.0));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Convolutions run backward whose images have their channels in blocks.
+//! Transposed convolutions of NCHWc images.
 
 use super::transpose::ConvTranspose;
 use crate::{
@@ -17,26 +17,26 @@ pub const OPS: &[Entry] = &[internal("BlockedConvTranspose", |node| {
     Ok(Rc::new(BlockedConvTranspose { transpose: ConvTranspose::read(node)? }))
 })];
 
-/// What [`ConvTranspose`] is in one group, or in a group for each channel, where images and the result
-/// have their channels in blocks. Nothing is added, and no function follows. The kernels are not
-/// stretched, and reach each element that lies behind their first.
+/// A [`ConvTranspose`] whose images and result are in the NCHWc layout: in one group, or depthwise.
+/// It has neither bias nor epilogue. Its dilations are 1, and its strides are at most the sizes of
+/// the window.
 pub struct BlockedConvTranspose {
-    /// What it computes.
+    /// The transposed convolution.
     pub transpose: ConvTranspose,
 }
 
-type Transposes = Kernel<geometry::ConvTranspose>;
+type TransposeKernel = Kernel<geometry::ConvTranspose>;
 
-static NCHWC: Transposes = kernel!(F32_ONLY T, conv::conv_transpose_nchwc,
+static NCHWC: TransposeKernel = kernel!(F32_ONLY T, conv::conv_transpose_nchwc,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
-static DEPTHWISE: Transposes = kernel!(F32_ONLY T, conv::transpose_depthwise,
+static DEPTHWISE: TransposeKernel = kernel!(F32_ONLY T, conv::transpose_depthwise,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
-static PACK: Transposes = kernel!(F32_ONLY T, conv::pack_transposed,
+static PACK: TransposeKernel = kernel!(F32_ONLY T, conv::pack_transposed,
     |f, a, p| f(a.input(0), a.output(0), p));
 
 impl BlockedConvTranspose {
-    /// The shape of the images, out of blocks.
-    fn images(x: &[Dim], w: &[Dim]) -> Option<Vec<Dim>> {
+    /// The NCHW shape of images of the NCHWc shape `x`.
+    fn image_shape(x: &[Dim], w: &[Dim]) -> Option<Vec<Dim>> {
         let (batch, image) = blocked::batch_and_image(x)?;
         Some([&[batch.clone(), w.first()?.clone()], image].concat())
     }
@@ -59,18 +59,18 @@ impl Op for BlockedConvTranspose {
         cx.of(0, &[DType::F32])?;
         cx.same_dtype(0, 1)?;
         let w = cx.shape(1)?;
-        let Some(x) = BlockedConvTranspose::images(cx.shape(0)?, w) else {
+        let Some(x) = BlockedConvTranspose::image_shape(cx.shape(0)?, w) else {
             return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
         };
         let shape = self.transpose.shape(&x, w);
-        let shape = blocked::blocked_shape(&shape).expect("it has channels");
+        let shape = blocked::blocked_shape(&shape).expect("the shape has two leading axes");
         Ok(vec![Type::tensor(DType::F32, shape)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let w = &cx.ty(1)?.shape;
-        let x = BlockedConvTranspose::images(&cx.ty(0)?.shape, w);
-        let x = x.expect("inferring saw the axes");
+        let x = BlockedConvTranspose::image_shape(&cx.ty(0)?.shape, w);
+        let x = x.expect("`infer` checks the axes");
         let geometry = self.transpose.geometry(&x, w);
         cx.macs(&(x.iter().chain(&w[1..]).product::<Dim>()));
         let len = numbers(&geometry, |geometry| conv::packed_transposed_len(&geometry));
@@ -82,8 +82,7 @@ impl Op for BlockedConvTranspose {
         if self.transpose.group > 1 {
             return cx.call_on(&DEPTHWISE, DType::F32, inputs, outputs, geometry);
         }
-        let wants = conv::conv_transpose_nchwc_scratch;
-        let scratch = geometry.scratch_of(&|dim| cx.most(dim), wants);
+        let scratch = geometry.scratch_of(&|dim| cx.most(dim), conv::conv_transpose_nchwc_scratch);
         outputs.push(cx.scratch(DType::F32, scratch).into());
         cx.call_on(&NCHWC, DType::F32, inputs, outputs, geometry)
     }
@@ -99,7 +98,7 @@ mod tests {
     use onnxc_runtime::kernels::epilogue::Activation;
 
     #[test]
-    fn a_result_is_that_of_channels_in_blocks() {
+    fn the_result_is_in_the_nchwc_layout() {
         let transpose = |group| ConvTranspose {
             window: Window {
                 auto_pad: AutoPad::NotSet,

@@ -1,4 +1,4 @@
-//! Derivatives by the weights of convolutions whose results have their channels in blocks.
+//! Weight gradients of convolutions whose results are in the NCHWc layout.
 
 use super::{geometry_of, macs};
 use crate::{
@@ -26,31 +26,32 @@ pub const OPS: &[Entry] = &[internal("BlockedConvWeightGrad", |node| {
     }))
 })];
 
-/// What [`ConvWeightGrad`](super::weight_grad::ConvWeightGrad) is in one group, or in a group for each channel,
-/// where the second input has its channels in blocks.
+/// A [`ConvWeightGrad`](super::weight_grad::ConvWeightGrad) whose input 1, `dy`, is in the NCHWc
+/// layout: in one group, or depthwise.
 pub struct BlockedConvWeightGrad {
-    /// The window, whose sizes are known.
+    /// The attributes of the window, whose sizes are known.
     pub window: Window,
-    /// How many channels of the first input are meant.
+    /// The number of channels of input 0, without those that pad the last block.
     pub channels: i64,
-    /// How many channels of the second input are meant.
+    /// The number of channels of `dy`, without those that pad the last block.
     pub filters: i64,
-    /// Whether the channels of the first input stand in blocks, too.
+    /// Whether input 0, the images, is in the NCHWc layout, not NCHW.
     pub nchwc: bool,
-    /// Whether each channel, which is then in blocks, was infer_shape alone.
+    /// Whether the convolution is depthwise; the images are NCHWc then.
     pub depthwise: bool,
 }
 
 static NCHWC: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::conv_weight_grad_nchwc,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
-static TO_BLOCKS: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::conv_weight_grad_nchw_to_nchwc,
+static NCHW_TO_NCHWC: Kernel<geometry::Conv> = kernel!(F32_ONLY T,
+    conv::conv_weight_grad_nchw_to_nchwc,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
 static DEPTHWISE: Kernel<geometry::Conv> = kernel!(F32_ONLY T, conv::depthwise_conv_weight_grad,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), p));
 
 impl BlockedConvWeightGrad {
-    /// The shape of the first input, out of blocks.
-    fn images(&self, x: &[Dim]) -> Option<Vec<Dim>> {
+    /// The NCHW shape of images of shape `x`.
+    fn image_shape(&self, x: &[Dim]) -> Option<Vec<Dim>> {
         if !self.nchwc {
             return (x.len() > 2).then(|| x.to_vec());
         }
@@ -88,31 +89,31 @@ impl Op for BlockedConvWeightGrad {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         cx.of(0, &[DType::F32])?;
         cx.same_dtype(0, 1)?;
-        let (x, dy) = (self.images(cx.shape(0)?), cx.shape(1)?.to_vec());
+        let (x, dy) = (self.image_shape(cx.shape(0)?), cx.shape(1)?.to_vec());
         let (Some(x), Some((batch, places))) = (x, blocked::batch_and_image(&dy)) else {
             return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
         };
         self.window.check(cx, x.len() - 2)?;
         self.window.kernel(cx, x.len() - 2)?;
-        cx.require_equal(&x[0], batch, "the numbers of images and of results")?;
+        cx.require_equal(&x[0], batch, "the batch sizes of the images and of their gradients")?;
         for (slide, out) in self.slides(&x).iter().zip(places) {
-            cx.require_equal(&slide.places, out, "the places of a window and of its results")?;
+            cx.require_equal(&slide.places, out, "the number of windows and of their gradients")?;
         }
         Ok(vec![Type::tensor(DType::F32, self.weights())])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let images = self.images(&cx.ty(0)?.shape).expect("inferring saw the axes");
+        let images = self.image_shape(&cx.ty(0)?.shape).expect("`infer` checks the axes");
         let groups = if self.depthwise { self.channels } else { 1 };
         let geometry = geometry_of(&images[0], &self.weights(), &self.slides(&images), groups);
         cx.macs(&macs(&geometry));
-        type Wants = fn(&conv::Conv<'_>) -> usize;
-        let (kernel, wants): (_, Wants) = match (self.depthwise, self.nchwc) {
+        type ScratchLen = fn(&conv::Conv<'_>) -> usize;
+        let (kernel, scratch): (_, ScratchLen) = match (self.depthwise, self.nchwc) {
             (true, _) => (&DEPTHWISE, conv::depthwise_conv_weight_grad_scratch),
             (false, true) => (&NCHWC, conv::conv_weight_grad_nchwc_scratch),
-            (false, false) => (&TO_BLOCKS, conv::conv_weight_grad_nchw_to_nchwc_scratch),
+            (false, false) => (&NCHW_TO_NCHWC, conv::conv_weight_grad_nchw_to_nchwc_scratch),
         };
-        let scratch = geometry.scratch_of(&|dim| cx.most(dim), wants);
+        let scratch = geometry.scratch_of(&|dim| cx.most(dim), scratch);
         let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into()];
         let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
         cx.call_on(kernel, DType::F32, inputs, outputs, geometry)
@@ -128,7 +129,7 @@ mod tests {
     };
 
     #[test]
-    fn a_result_is_as_large_as_the_weights() {
+    fn the_result_has_the_shape_of_the_weights() {
         let op = |nchwc| BlockedConvWeightGrad {
             window: Window {
                 auto_pad: AutoPad::NotSet,
@@ -145,8 +146,8 @@ mod tests {
         let dy = || tensor(DType::F32, [5, 1, 4, 8, 16]);
         check(op(true), &[tensor(DType::F32, [5, 2, 8, 9, 16]), dy()], 1, "float[6, 20, 3, 2]");
         check(op(false), &[tensor(DType::F32, [5, 20, 8, 9]), dy()], 1, "float[6, 20, 3, 2]");
-        let alone = BlockedConvWeightGrad { filters: 20, depthwise: true, ..op(true) };
+        let depthwise = BlockedConvWeightGrad { filters: 20, depthwise: true, ..op(true) };
         let dy = tensor(DType::F32, [5, 2, 4, 8, 16]);
-        check(alone, &[tensor(DType::F32, [5, 2, 8, 9, 16]), dy], 1, "float[20, 1, 3, 2]");
+        check(depthwise, &[tensor(DType::F32, [5, 2, 8, 9, 16]), dy], 1, "float[20, 1, 3, 2]");
     }
 }

@@ -1,6 +1,6 @@
-//! Convolutions along time that go on where the last ones stopped.
+//! `CausalConvWithState`: depthwise convolutions along time that keep their state between calls.
 
-use super::{Conv, bias};
+use super::{Conv, check_bias};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -18,16 +18,17 @@ pub const OPS: &[Entry] = &[entry("CausalConvWithState", 27, |node| {
     Ok(Rc::new(CausalConvWithState { silu: node.choice("activation", &choices)? }))
 })];
 
-/// The convolution of each channel with its own kernel, over the elements up to now; and the
-/// elements that the next call will need.
+/// A causal depthwise convolution of signals `[batch, channels, length]`. The state is the last
+/// `k - 1` elements of each channel, for filters of `k` elements.
 pub struct CausalConvWithState {
-    /// Whether `SiLU` follows.
+    /// Whether `SiLU` is applied to the result.
     pub silu: bool,
 }
 
-static CAUSAL_CONV: Kernel<(CausalConv, Activation)> = kernel!(FLOATS T, conv::causal_conv_with_state::<T>,
-        |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.optional(3), a.output(0),
-            a.optional_output(1), p.0, p.1));
+static CAUSAL_CONV: Kernel<(CausalConv, Activation)> = kernel!(FLOATS T,
+    conv::causal_conv_with_state::<T>,
+    |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.optional(3), a.output(0),
+        a.optional_output(1), p.0, p.1));
 
 impl Op for CausalConvWithState {
     fn name(&self) -> &'static str {
@@ -48,15 +49,15 @@ impl Op for CausalConvWithState {
         else {
             return Err(cx.diagnostic(Code::ShapeMismatch, "the signals have no channels"));
         };
-        cx.require_equal(channels, filters, "the channels of the signals and of the kernels")?;
-        cx.require_equal(one, &1.into(), "the depth of a kernel and 1")?;
-        cx.require_at_least(kernel, &1.into(), "the size of the kernels")?;
-        bias(cx, 2, channels)?;
+        cx.require_equal(channels, filters, "the number of channels and of filters")?;
+        cx.require_equal(one, &1.into(), "the number of channels of a filter and 1")?;
+        cx.require_at_least(kernel, &1.into(), "the size of the filters")?;
+        check_bias(cx, 2, channels)?;
         let state = vec![batch.clone(), channels.clone(), kernel - 1];
         if cx.has(3) {
             cx.same_dtype(0, 3)?;
             for (a, b) in cx.ranked(3, 3)?.shape.iter().zip(&state) {
-                cx.require_equal(a, b, "a size of the state and what the kernels want")?;
+                cx.require_equal(a, b, "a size of the state and the expected size")?;
             }
         }
         let signal: Vec<Dim> = vec![batch.clone(), channels.clone(), len.clone()];
@@ -84,20 +85,21 @@ impl Op for CausalConvWithState {
         cx.call_on(&CAUSAL_CONV, cx.ty(0)?.dtype, inputs, outputs, (geometry, f))
     }
 
-    /// By its formula: a convolution of the elements that the last call left and of those given.
+    /// Expresses the operator as a convolution of the state followed by the signal, and
+    /// differentiates that.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, w) = (g.x(0), g.x(1));
         let (Some(kernel), Some(group)) = (w.dims()[2].known(), x.dims()[1].known()) else {
-            return Err(g.unsupported("for kernels whose sizes are known only when running"));
+            return Err(g.unsupported("for filters of a size known only at run time"));
         };
         let all = match g.optional(3) {
             Some(past) => past.concat(&[x], 2),
             None => x.pad(g.tape().ints(&[0, 0, kernel - 1, 0, 0, 0])),
         };
         let inputs = [Some(all), Some(w), g.optional(2)];
-        let sum = g.tape().node(Rc::new(Conv::of_channels(group)), &inputs, 1)[0];
-        let y = if self.silu { sum * sum.sigmoid() } else { sum };
-        let rest = all.between(x.size_of(2), g.tape().ints(&[i64::MAX]), 2);
-        g.through(&[y, rest])
+        let conv = g.tape().node(Rc::new(Conv::depthwise(group)), &inputs, 1)[0];
+        let y = if self.silu { conv * conv.sigmoid() } else { conv };
+        let state = all.between(x.size_of(2), g.tape().ints(&[i64::MAX]), 2);
+        g.through(&[y, state])
     }
 }

@@ -1,6 +1,6 @@
-//! Convolutions whose windows' elements each have a place of their own.
+//! `DeformConv`: convolutions with an offset for each tap of each window.
 
-use super::{bias, geometry, infer_shape, macs};
+use super::{check_bias, geometry, infer_shape, macs};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -28,14 +28,14 @@ pub const OPS: &[Entry] = &[entry("DeformConv", 19, |node| {
     }))
 })];
 
-/// The convolution with each element of each window moved as the third input says, and multiplied
-/// with what the fifth says.
+/// A convolution whose input 2 holds an offset for each tap of each window and axis, and whose
+/// optional input 4 a factor for each tap of each window.
 pub struct DeformConv {
-    /// The window.
+    /// The attributes of the window.
     pub window: Window,
-    /// The number of groups that the channels are cut into.
+    /// The number of groups of channels.
     pub group: i64,
-    /// The number of groups of channels that are moved apart.
+    /// The number of groups of channels that share offsets.
     pub offset_group: i64,
 }
 
@@ -44,16 +44,16 @@ static DEFORM_CONV: Kernel<(Conv, usize)> = kernel!(FLOATS T, conv::deform_conv:
         a.output::<<T as Float>::Wide>(1), p.0, p.1));
 
 impl DeformConv {
-    /// Looks over input `i`, which has so many numbers for each element of the window and each
-    /// group at each place.
+    /// Checks input `i`, which has `each` numbers for each offset group, tap and window. `shape` is
+    /// the shape of the result.
     fn check(&self, cx: &mut Infer<'_>, i: usize, each: usize, shape: &[Dim]) -> Inferred<()> {
         cx.same_dtype(0, i)?;
-        let found = &cx.ranked(i, shape.len())?.shape;
+        let actual = &cx.ranked(i, shape.len())?.shape;
         let taps: Dim = cx.shape(1)?[2..].iter().product();
-        let mut wanted = shape.to_vec();
-        wanted[1] = taps * self.offset_group * each;
-        for (a, b) in found.iter().zip(&wanted) {
-            cx.require_equal(a, b, &format!("a size of input {i} and what the window wants"))?;
+        let mut expected = shape.to_vec();
+        expected[1] = taps * self.offset_group * each;
+        for (a, b) in actual.iter().zip(&expected) {
+            cx.require_equal(a, b, &format!("a size of input {i} and the expected size"))?;
         }
         Ok(())
     }
@@ -80,14 +80,18 @@ impl Op for DeformConv {
             return Err(cx.diagnostic(Code::Unsupported, message));
         }
         if self.offset_group < 1 || self.offset_group > i64::from(i32::MAX) {
-            let message = format!("`offset_group` is {}", self.offset_group);
+            let message = format!("`offset_group` is {}, but must be positive", self.offset_group);
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         let channels = &cx.shape(0)?[1];
-        let whole = channels.floor_div(&self.offset_group.into()) * self.offset_group;
-        cx.require_equal(channels, &whole, "the channels and a multiple of `offset_group`")?;
+        let multiple = channels.floor_div(&self.offset_group.into()) * self.offset_group;
+        cx.require_equal(
+            channels,
+            &multiple,
+            "the number of channels and a multiple of `offset_group`",
+        )?;
         self.check(cx, 2, axes, &shape)?;
-        bias(cx, 3, &shape[1])?;
+        check_bias(cx, 3, &shape[1])?;
         if cx.has(4) {
             self.check(cx, 4, 1, &shape)?;
         }
@@ -97,7 +101,8 @@ impl Op for DeformConv {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let geometry = geometry(cx, &self.window, self.group, [0, 1])?;
         cx.macs(&macs(&geometry));
-        let groups = usize::try_from(self.offset_group).expect("inferring saw that it is positive");
+        let groups = usize::try_from(self.offset_group)
+            .expect("`infer` checks that `offset_group` is positive");
         let taps = geometry.kernel.iter().product::<Dim>();
         let dtype = cx.ty(0)?.dtype;
         let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
@@ -113,55 +118,57 @@ impl Op for DeformConv {
         cx.call_on(&DEFORM_CONV, dtype, inputs, outputs, (geometry, groups))
     }
 
-    /// By the formula: the elements that each window reads, times the weights.
+    /// Expresses the operator as samples of the images, multiplied with the weights, and
+    /// differentiates that.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, w, y, tape) = (g.x(0), g.x(1), g.y(0), g.tape());
         let known = |value: Expr<'_>| value.dims()[2..].iter().map(Dim::known).collect();
         let (Some(kernel), Some(out)): (Option<Vec<i64>>, Option<Vec<i64>>) = (known(w), known(y))
         else {
-            return Err(g.unsupported("for images whose sizes are known only when running"));
+            return Err(g.unsupported("for images of sizes known only at run time"));
         };
         let slides = self.window.slides(&x.dims()[2..], &w.dims()[2..], Rounding::Down);
         let (axes, groups) = (kernel.len(), self.offset_group);
         let (taps, points): (i64, i64) = (kernel.iter().product(), out.iter().product());
         // [n · groups, taps, axes, points]
-        let moved = g.x(2).reshape_to(&[-1, taps, axes as i64, points]);
-        let mut places = Vec::new();
+        let offsets = g.x(2).reshape_to(&[-1, taps, axes as i64, points]);
+        let mut coordinates = Vec::new();
         for (axis, slide) in slides.iter().enumerate() {
             let Some(before) = slide.before.known() else {
                 return Err(
-                    g.unsupported("for padding that depends on sizes known only when running")
+                    g.unsupported("for padding that depends on sizes known only at run time")
                 );
             };
-            let digit = |at: i64, sizes: &[i64]| {
+            let index_along = |at: i64, sizes: &[i64]| {
                 at / sizes[axis + 1..].iter().product::<i64>() % sizes[axis]
             };
-            let place = |at: i64| {
-                let (tap, point) = (digit(at / points, &kernel), digit(at % points, &out));
+            let coordinate = |at: i64| {
+                let (tap, point) =
+                    (index_along(at / points, &kernel), index_along(at % points, &out));
                 point * slide.stride as i64 + tap * slide.dilation as i64 - before
             };
-            let from: Vec<i64> = (0..taps * points).map(place).collect();
-            let from = tape.ints(&from).reshape_to(&[taps, points]).cast_like(x);
-            let along = moved.gather(tape.ints(&[axis as i64]), 2).squeeze(&[2]);
-            places.push((along + from).reshape_to(&[0, -1]));
+            let base: Vec<i64> = (0..taps * points).map(coordinate).collect();
+            let base = tape.ints(&base).reshape_to(&[taps, points]).cast_like(x);
+            let offset = offsets.gather(tape.ints(&[axis as i64]), 2).squeeze(&[2]);
+            coordinates.push((offset + base).reshape_to(&[0, -1]));
         }
         let image = x.sizes(2, i64::MAX);
         let images = [tape.ints(&[-1]), x.size_of(1) / tape.ints(&[groups]), image];
         let reading = Reading { mode: Mode::Linear, padding: Padding::Zeros, align_corners: false };
-        let mut read = reading.read(x.reshape_by(tape.concat(&images)), &places);
+        let mut samples = reading.read(x.reshape_by(tape.concat(&images)), &coordinates);
         if let Some(mask) = g.optional(4) {
-            read = read * mask.reshape_to(&[-1, 1, taps * points]);
+            samples = samples * mask.reshape_to(&[-1, 1, taps * points]);
         }
         let batch = x.size_of(0);
         let columns = tape.concat(&[batch, tape.ints(&[self.group, -1, points])]);
         let rows =
             [tape.ints(&[self.group]), w.size_of(0) / tape.ints(&[self.group]), tape.ints(&[-1])];
-        let sums = w.reshape_by(tape.concat(&rows)).matmul(read.reshape_by(columns));
-        let sums = sums.reshape_like(y);
-        let sums = match g.optional(3) {
-            Some(bias) => sums + bias.for_channels(y.rank()),
-            None => sums,
+        let product = w.reshape_by(tape.concat(&rows)).matmul(samples.reshape_by(columns));
+        let product = product.reshape_like(y);
+        let result = match g.optional(3) {
+            Some(bias) => product + bias.for_channels(y.rank()),
+            None => product,
         };
-        g.through(&[sums])
+        g.through(&[result])
     }
 }

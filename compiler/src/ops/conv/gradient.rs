@@ -1,5 +1,5 @@
-//! The derivatives of convolutions, which are convolutions again: run backward for the images, and of
-//! the images with the derivatives for the weights.
+//! The gradients of convolutions: for the images, a transposed convolution of `dy` with the
+//! weights; for the weights, a convolution of the images with `dy`.
 
 use super::{Conv, transpose::ConvTranspose, weight_grad::ConvWeightGrad};
 use crate::{
@@ -14,14 +14,14 @@ use crate::{
 };
 use onnxc_runtime::kernels::epilogue::Activation;
 
-/// A window that slides over images of any size.
+/// A window that slides over images, with any number of axes.
 pub struct SlidingWindow {
     slides: Vec<Slide>,
     group: i64,
 }
 
 impl SlidingWindow {
-    /// The window over images and with weights of these sizes.
+    /// A window with its slide along each axis, in `group` groups of channels.
     pub fn new(slides: Vec<Slide>, group: i64) -> SlidingWindow {
         SlidingWindow { slides, group }
     }
@@ -30,11 +30,12 @@ impl SlidingWindow {
         self.slides.len()
     }
 
-    /// Weights of 1 for a window of one channel, of the type of `like`.
+    /// Weights `[1, 1, …]` of ones for one channel, of the type of `like`.
     pub fn ones<'t>(&self, g: &Gradient<'_>, like: Expr<'t>) -> Result<Expr<'t>> {
         let sizes: Option<Vec<i64>> =
             self.slides.iter().map(|slide| slide.kernel.known()).collect();
-        let shape: Vec<i64> = [1, 1].into_iter().chain(sizes.ok_or_else(|| open(g))?).collect();
+        let sizes = sizes.ok_or_else(|| unknown_sizes(g))?;
+        let shape: Vec<i64> = [1, 1].into_iter().chain(sizes).collect();
         Ok(like.number(1.0).apply(Expand, &[like.tape.ints(&shape)]))
     }
 
@@ -51,32 +52,32 @@ impl SlidingWindow {
         self.slides.iter().map(|slide| slide.dilation as i64).collect()
     }
 
-    /// How far the images are padded before each axis, where that is known.
+    /// The padding of the images at the start of each axis, if it is known.
     fn before(&self) -> Option<Vec<i64>> {
         self.slides.iter().map(|slide| slide.before.known()).collect()
     }
 
-    /// How far windows reach that lie at the first of `places`, at the last, and between.
-    fn reach(slide: &Slide, places: &Dim) -> Dim {
+    /// The number of elements along an axis that `places` windows cover.
+    fn extent(slide: &Slide, places: &Dim) -> Dim {
         (places - 1) * slide.stride + (&slide.kernel - 1) * slide.dilation + 1
     }
 
-    /// The sums over the windows, as a convolution of images that `images` are like.
+    /// The sum of the weighted elements of each window of `images`, as a convolution.
     pub fn sum_windows<'t>(
         &self,
         g: &Gradient<'_>,
         images: Expr<'t>,
         weights: Expr<'t>,
     ) -> Result<Expr<'t>> {
-        let behind = self.slides.iter().map(|slide| {
-            let reach = SlidingWindow::reach(slide, &slide.places) - &slide.image - &slide.before;
-            reach.known().or(slide.after.known()).map(|behind| behind.max(0))
+        let after = self.slides.iter().map(|slide| {
+            let excess = SlidingWindow::extent(slide, &slide.places) - &slide.image - &slide.before;
+            excess.known().or(slide.after.known()).map(|after| after.max(0))
         });
-        let (Some(before), Some(behind)) = (self.before(), behind.collect::<Option<Vec<i64>>>())
+        let (Some(before), Some(after)) = (self.before(), after.collect::<Option<Vec<i64>>>())
         else {
-            return Err(open(g));
+            return Err(unknown_sizes(g));
         };
-        let pads = before.into_iter().chain(behind).collect();
+        let pads = before.into_iter().chain(after).collect();
         let op = Conv {
             window: self.window(self.strides(), self.dilations(), pads),
             group: self.group,
@@ -86,8 +87,8 @@ impl SlidingWindow {
         Ok(images.apply(op, &[weights]))
     }
 
-    /// What each element of `images` is in, summed: the weights, times the derivatives of the
-    /// places of the windows that it is in.
+    /// The gradient of `images`: for each element, the sum over the windows that contain it of the
+    /// element's weight times the window's `dy`.
     pub fn input_grad<'t>(
         &self,
         g: &Gradient<'_>,
@@ -95,7 +96,7 @@ impl SlidingWindow {
         weights: Expr<'t>,
         images: Expr<'t>,
     ) -> Result<Expr<'t>> {
-        let Some(before) = self.before() else { return Err(open(g)) };
+        let Some(before) = self.before() else { return Err(unknown_sizes(g)) };
         if let Some(pads) = self.input_grad_pads(&before) {
             let op = Conv {
                 window: self.window(Vec::new(), self.dilations(), pads),
@@ -113,59 +114,61 @@ impl SlidingWindow {
             activation: Activation::Identity,
             fused: false,
         };
-        // What of the images lies behind the reach of the windows, or before it where that is negative.
+        // The number of elements after the last window; negative if the window extends past the
+        // end.
         let rest = self.slides.iter().zip(&before).map(|(slide, before)| {
-            (&slide.image + *before - SlidingWindow::reach(slide, &slide.places)).known()
+            (&slide.image + *before - SlidingWindow::extent(slide, &slide.places)).known()
         });
         if let Some(rest) = rest.collect::<Option<Vec<i64>>>() {
-            let behind = rest.iter().map(|&rest| (-rest).max(0));
-            let pads = before.iter().copied().chain(behind).collect();
-            let beyond = rest.iter().map(|&rest| rest.max(0)).collect();
-            return Ok(dy.apply(op(pads, beyond), &[weights]));
+            let after = rest.iter().map(|&rest| (-rest).max(0));
+            let pads = before.iter().copied().chain(after).collect();
+            let output_padding = rest.iter().map(|&rest| rest.max(0)).collect();
+            return Ok(dy.apply(op(pads, output_padding), &[weights]));
         }
         let all = dy.apply(op(Vec::new(), Vec::new()), &[weights]);
         let tape = images.tape;
-        let behind = images.sizes(2, i64::MAX) - all.sizes(2, i64::MAX) + tape.ints(&before);
-        let cut: Vec<i64> = before.iter().map(|&before| -before).collect();
+        let after = images.sizes(2, i64::MAX) - all.sizes(2, i64::MAX) + tape.ints(&before);
+        let cropped: Vec<i64> = before.iter().map(|&before| -before).collect();
         let none = tape.ints(&[0, 0]);
-        Ok(all.pad(tape.concat(&[none, tape.ints(&cut), none, behind])))
+        Ok(all.pad(tape.concat(&[none, tape.ints(&cropped), none, after])))
     }
 
-    /// How the derivatives are padded where a convolution of them, with the window backwards, gives as
-    /// many elements as the images have: where windows stand side by side.
+    /// The padding with which a convolution of `dy` with the flipped window gives the gradient of
+    /// the images; `None` unless all strides are 1 and the padding is known and not negative.
     fn input_grad_pads(&self, before: &[i64]) -> Option<Vec<i64>> {
         let each = self.slides.iter().zip(before).map(|(slide, before)| {
-            let reach = (slide.kernel.known()? - 1) * slide.dilation as i64;
-            let front = reach - before;
-            let behind = (&slide.image - &slide.places).known()? + reach - front;
-            (slide.stride == 1 && front >= 0 && behind >= 0).then_some((front, behind))
+            let extent = (slide.kernel.known()? - 1) * slide.dilation as i64;
+            let front = extent - before;
+            let after = (&slide.image - &slide.places).known()? + extent - front;
+            (slide.stride == 1 && front >= 0 && after >= 0).then_some((front, after))
         });
-        let (front, behind): (Vec<i64>, Vec<i64>) =
+        let (front, after): (Vec<i64>, Vec<i64>) =
             each.collect::<Option<Vec<_>>>()?.into_iter().unzip();
-        Some([front, behind].concat())
+        Some([front, after].concat())
     }
 
-    /// The weights with the window backwards, and with images and results in each other's places.
+    /// The weights with the window flipped along each axis, and input and output channels
+    /// exchanged.
     fn flip_weights<'t>(&self, weights: Expr<'t>) -> Expr<'t> {
         let (tape, axes) = (weights.tape, self.axes());
         let all = |value: i64| tape.ints(&vec![value; axes]);
         let spatial: Vec<i64> = (2..2 + axes as i64).collect();
-        let turned = weights.apply(Slice, &[all(-1), all(i64::MIN), tape.ints(&spatial), all(-1)]);
+        let flipped = weights.apply(Slice, &[all(-1), all(i64::MIN), tape.ints(&spatial), all(-1)]);
         if self.group == 1 {
-            return turned.moved_axis(0, 1);
+            return flipped.moved_axis(0, 1);
         }
         let (channels, sizes) = (weights.size_of(1), weights.sizes(2, i64::MAX));
-        let apart = tape.concat(&[tape.ints(&[self.group, -1]), channels, sizes]);
+        let grouped = tape.concat(&[tape.ints(&[self.group, -1]), channels, sizes]);
         let order: Vec<usize> = [0, 2, 1].into_iter().chain(3..3 + axes).collect();
-        let filters = turned.reshape_by(apart).transpose(&order);
-        let joined = tape.concat(&[tape.ints(&[-1]), filters.size_of(2), sizes]);
-        filters.reshape_by(joined)
+        let filters = flipped.reshape_by(grouped).transpose(&order);
+        let merged = tape.concat(&[tape.ints(&[-1]), filters.size_of(2), sizes]);
+        filters.reshape_by(merged)
     }
 
-    /// What each weight is multiplied with, summed: the elements of the images in its place in the
-    /// windows, times the derivatives of the windows. Where the window's sizes are not known, batch
-    /// and channels change places, so that the windows' derivatives are weights that slide over the
-    /// images.
+    /// The gradient of the weights: for each weight, the sum over all windows of the element that
+    /// it is multiplied with times the window's `dy`. If the sizes of the window are unknown, it is
+    /// a convolution of the images with `dy` as its filters, with batch and channels exchanged in
+    /// both.
     pub fn conv_weight_grad<'t>(
         &self,
         g: &Gradient<'_>,
@@ -173,11 +176,10 @@ impl SlidingWindow {
         dy: Expr<'t>,
         weights: Expr<'t>,
     ) -> Result<Expr<'t>> {
-        let Some(before) = self.before() else { return Err(open(g)) };
-        let behind: Option<Vec<i64>> =
-            self.slides.iter().map(|slide| slide.after.known()).collect();
-        let Some(behind) = behind else { return Err(open(g)) };
-        let pads = before.into_iter().chain(behind).collect();
+        let Some(before) = self.before() else { return Err(unknown_sizes(g)) };
+        let after: Option<Vec<i64>> = self.slides.iter().map(|slide| slide.after.known()).collect();
+        let Some(after) = after else { return Err(unknown_sizes(g)) };
+        let pads = before.into_iter().chain(after).collect();
         let sizes: Option<Vec<i64>> =
             self.slides.iter().map(|slide| slide.kernel.known()).collect();
         if let Some(kernel_shape) = sizes {
@@ -195,21 +197,20 @@ impl SlidingWindow {
         let images = if self.group == 1 {
             images.moved_axis(0, 1)
         } else {
-            // [n, g·c, …] as [c, g·n, …]: each group's channels are batches.
+            // [n, g·c, …] to [c, g·n, …]: each channel of a group becomes an image.
             let channels = weights.size_of(1);
             let image = images.sizes(2, i64::MAX);
-            let apart =
+            let grouped =
                 tape.concat(&[images.size_of(0), tape.ints(&[self.group]), channels, image]);
-            let joined = tape.concat(&[channels, tape.ints(&[-1]), image]);
+            let merged = tape.concat(&[channels, tape.ints(&[-1]), image]);
             let order: Vec<usize> = [2, 1, 0].into_iter().chain(3..3 + self.axes()).collect();
-            let apart = images.reshape(apart).transpose(&order);
-            apart.reshape_by(joined)
+            images.reshape(grouped).transpose(&order).reshape_by(merged)
         };
         let all = images.apply(op, &[dy.moved_axis(0, 1)]).moved_axis(0, 1);
         Ok(all.first_of(weights))
     }
 }
 
-fn open(g: &Gradient<'_>) -> crate::diag::Diagnostic {
-    g.unsupported("for padding that depends on sizes known only when running")
+fn unknown_sizes(g: &Gradient<'_>) -> crate::diag::Diagnostic {
+    g.unsupported("for padding that depends on sizes known only at run time")
 }

@@ -1,4 +1,4 @@
-//! Convolutions of bytes.
+//! Convolutions of 8-bit integers: `ConvInteger` and `QLinearConv`.
 
 use super::{geometry, infer_shape, macs};
 use crate::{
@@ -21,10 +21,10 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// How many rows of weights and of the input the kernels widen at once.
+/// The number of rows of weights and of the input that the kernels widen to 16 bits at a time.
 const BLOCK: [i64; 2] = [64, 32];
 
-/// How many elements of scratch memory a convolution wants.
+/// The number of elements of scratch memory of a convolution.
 fn scratch(conv: &Conv) -> Dim {
     if conv.channels.known() == Some(1) {
         return 0.into();
@@ -34,22 +34,22 @@ fn scratch(conv: &Conv) -> Dim {
     rows * &conv.channels * conv.kernel.iter().product::<Dim>()
 }
 
-/// Looks over a scale or a zero point: one for all, or one for each of `channels`.
+/// Checks a scale or a zero point: one for all channels, or one for each of `channels`.
 fn check_scale(cx: &mut Infer<'_>, i: usize, channels: Option<&Dim>) -> Inferred<()> {
     let len = cx.ty(i)?.len();
     match channels {
         Some(channels) if len.known() != Some(1) => {
-            cx.require_equal(&len, channels, "the numbers of scales and of channels")
+            cx.require_equal(&len, channels, "the number of scales or zero points and of channels")
         }
-        _ => cx.require_equal(&len, &1.into(), "the number of scales and 1"),
+        _ => cx.require_equal(&len, &1.into(), "the number of scales or zero points and 1"),
     }
 }
 
-/// The convolution of bytes, less their zero points.
+/// `Conv(x - x_zero_point, w - w_zero_point)`, in `int32`.
 pub struct ConvInteger {
-    /// The window.
+    /// The attributes of the window.
     pub window: Window,
-    /// The number of groups that the channels are cut into.
+    /// The number of groups of channels.
     pub group: i64,
 }
 
@@ -100,16 +100,19 @@ impl Op for ConvInteger {
         ];
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
         let (x, w) = (cx.ty(0)?.dtype, cx.ty(1)?.dtype);
-        let (_, kernel) = CONV_INTEGER.iter().find(|(dtype, _)| *dtype == w).expect("a byte");
+        let (_, kernel) = CONV_INTEGER
+            .iter()
+            .find(|(dtype, _)| *dtype == w)
+            .expect("`infer` checks that the weights are 8-bit integers");
         cx.call_on(kernel, x, inputs, outputs, geometry)
     }
 }
 
-/// The convolution of quantized images, quantized.
+/// A convolution of quantized images with quantized weights, whose result is requantized.
 pub struct QLinearConv {
-    /// The window.
+    /// The attributes of the window.
     pub window: Window,
-    /// The number of groups that the channels are cut into.
+    /// The number of groups of channels.
     pub group: i64,
 }
 
@@ -157,7 +160,7 @@ impl Op for QLinearConv {
         if cx.has(8) {
             cx.of(8, &[DType::I32])?;
             let len = cx.ty(8)?.len();
-            cx.require_equal(&len, &shape[1], "the numbers of addends and of channels")?;
+            cx.require_equal(&len, &shape[1], "the sizes of the bias and of the channels")?;
         }
         Ok(vec![Type::tensor(dtype, shape)])
     }
@@ -170,8 +173,8 @@ impl Op for QLinearConv {
         inputs.push(cx.optional(8)?.into());
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
         let types = [cx.ty(3)?.dtype, cx.ty(7)?.dtype];
-        let found = QLINEAR_CONV.iter().find(|(of, _)| *of == types);
-        let (_, kernel) = found.expect("the types were looked over");
+        let row = QLINEAR_CONV.iter().find(|(of, _)| *of == types);
+        let (_, kernel) = row.expect("`infer` checks the types");
         let dtype = cx.ty(0)?.dtype;
         cx.call_on(kernel, dtype, inputs, outputs, geometry)
     }

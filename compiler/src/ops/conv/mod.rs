@@ -1,4 +1,4 @@
-//! Convolutions.
+//! The `Conv` operator, and the related operators in the submodules.
 
 pub(crate) mod blocked;
 mod blocked_bf16;
@@ -37,19 +37,19 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// What windows that slide over the images of a group of channels have in common with the
-/// kernels of the group, summed up for each window and kernel.
+/// A convolution of images `[n, group · c, …]` with filters `[m, c, …]` and an optional bias `[m]`.
 ///
-/// As an operator of passes it may have a fourth input, of the result's shape, which is added.
+/// The internal operator that passes create (`fused`) has an epilogue: it adds an optional input 3
+/// of the shape of the result, and applies `activation`.
 #[derive(Clone)]
 pub struct Conv {
-    /// The window.
+    /// The attributes of the window.
     pub window: Window,
-    /// The number of groups that the channels are cut into.
+    /// The number of groups of channels.
     pub group: i64,
-    /// What follows the sum.
+    /// The activation function of the epilogue.
     pub activation: Activation,
-    /// Whether a pass made it.
+    /// Whether a pass created it.
     pub fused: bool,
 }
 
@@ -65,13 +65,13 @@ impl Conv {
 }
 
 impl Conv {
-    /// The convolution with that window, in one group.
+    /// A convolution in one group, without an epilogue.
     pub fn one(window: Window) -> Conv {
         Conv { window, group: 1, activation: Activation::Identity, fused: false }
     }
 
-    /// The convolution of each of so many channels with a kernel of its own.
-    fn of_channels(group: i64) -> Conv {
+    /// A depthwise convolution of `channels` channels, with strides of 1 and without padding.
+    fn depthwise(channels: i64) -> Conv {
         let window = Window {
             auto_pad: AutoPad::NotSet,
             kernel_shape: Vec::new(),
@@ -79,17 +79,17 @@ impl Conv {
             pads: Vec::new(),
             dilations: Vec::new(),
         };
-        Conv { window, group, activation: Activation::Identity, fused: false }
+        Conv { window, group: channels, activation: Activation::Identity, fused: false }
     }
 }
 
-/// The kernels of a convolution for each way to calculate.
+/// The kernels of a convolution.
 struct Kernels<F: Formula + Field> {
-    /// Any real numbers.
+    /// For any floating-point type, without scratch memory.
     float: Kernel<(F, Activation)>,
-    /// `float`.
+    /// The fast kernel for `f32`.
     f32: Kernel<(F, Activation)>,
-    /// `double`.
+    /// The fast kernel for `f64`.
     f64: Kernel<(F, Activation)>,
 }
 
@@ -109,12 +109,12 @@ use kernels;
 
 static KERNELS: Kernels<geometry::Conv> = kernels!(conv conv_f32 conv_f64);
 
-/// That of `float` where space matters more than time.
-static SMALL: Kernel<(geometry::Conv, Activation)> = kernel!(F32_ONLY T, conv::small_conv, |f, a, p|
-    f(a.input(0), a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1), a.output(2), p.0,
-        p.1));
+/// The `f32` kernel of the smallest code, for `Optimize::Size`.
+static SMALL: Kernel<(geometry::Conv, Activation)> = kernel!(F32_ONLY T, conv::small_conv,
+    |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1),
+        a.output(2), p.0, p.1));
 
-/// Calls [`SMALL`] for the node at hand.
+/// Calls [`SMALL`] for the node.
 fn call_small(cx: &mut Lower<'_>, geometry: geometry::Conv, f: Activation) -> Result {
     let inputs = vec![
         cx.input(0)?.into(),
@@ -129,8 +129,8 @@ fn call_small(cx: &mut Lower<'_>, geometry: geometry::Conv, f: Activation) -> Re
     cx.call_on(&SMALL, DType::F32, inputs, outputs, (geometry, f))
 }
 
-/// Calls the kernel for the element type, with the weights where they stand in another way. The fast ones
-/// want scratch memory, of which one can say how much only where the sizes of the weights are fixed.
+/// Calls the kernel for the element type. `weights` replaces input 1, for example by packed
+/// weights. Without `scratch`, calls the kernel that needs no scratch memory; see [`scratch`].
 fn call<F: Formula + Field>(
     cx: &mut Lower<'_>,
     kernels: &'static Kernels<F>,
@@ -155,7 +155,7 @@ fn call<F: Formula + Field>(
     cx.call_on(kernel, dtype, inputs, outputs, formula)
 }
 
-/// The shape of a convolution of input `x` with the kernels of input `w`.
+/// Infers the shape of a convolution of input `x` with the filters of input `w`.
 pub(super) fn infer_shape(
     cx: &mut Infer<'_>,
     window: &Window,
@@ -163,18 +163,18 @@ pub(super) fn infer_shape(
     [x, w]: [usize; 2],
 ) -> Inferred<Vec<Dim>> {
     let (x, w) = (cx.shape(x)?, cx.shape(w)?);
-    let ([batch, channels, image @ ..], [kernels, depth, sizes @ ..]) = (x, w) else {
+    let ([batch, channels, image @ ..], [filters, depth, sizes @ ..]) = (x, w) else {
         return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
     };
     window.check_conv(cx, image, sizes, group)?;
-    cx.require_equal(channels, &(depth * group), "the channels of the images and of the kernels")?;
-    let whole = kernels.floor_div(&group.into()) * group;
-    cx.require_equal(kernels, &whole, "the number of kernels and a multiple of `group`")?;
+    cx.require_equal(channels, &(depth * group), "the channels of the images and of the filters")?;
+    let multiple = filters.floor_div(&group.into()) * group;
+    cx.require_equal(filters, &multiple, "the number of filters and a multiple of `group`")?;
     let slides = window.slides(image, sizes, Rounding::Down);
     for slide in &slides {
         slide.require(cx)?;
     }
-    let mut shape = vec![batch.clone(), kernels.clone()];
+    let mut shape = vec![batch.clone(), filters.clone()];
     shape.extend(window::shape(&slides));
     Ok(shape)
 }
@@ -198,8 +198,8 @@ impl Op for Conv {
         let dtype = cx.of(0, FLOATS)?.dtype;
         cx.same_dtype(0, 1)?;
         let shape = infer_shape(cx, &self.window, self.group, [0, 1])?;
-        bias(cx, 2, &shape[1])?;
-        addend(cx, self.fused, &shape)?;
+        check_bias(cx, 2, &shape[1])?;
+        check_residual(cx, self.fused, &shape)?;
         Ok(vec![Type::tensor(dtype, shape)])
     }
 
@@ -239,7 +239,7 @@ impl Op for Conv {
     }
 }
 
-/// The convolution of input `x` with the kernels of input `w`, as its kernel is told.
+/// The parameters of the kernels of a convolution of input `x` with the filters of input `w`.
 pub(super) fn geometry(
     cx: &Lower<'_>,
     window: &Window,
@@ -251,12 +251,12 @@ pub(super) fn geometry(
     Ok(geometry_of(&x[0], w, &slides, group))
 }
 
-/// That of so many images with kernels of shape `w`, which slide over them.
+/// The parameters of a convolution of `batch` images with filters of shape `w`.
 pub(super) fn geometry_of(batch: &Dim, w: &[Dim], slides: &[Slide], group: i64) -> geometry::Conv {
     let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
     geometry::Conv {
         batch: batch.clone(),
-        groups: usize::try_from(group).expect("inferring saw that there are groups"),
+        groups: usize::try_from(group).expect("`infer` checks that `group` is positive"),
         channels: w[1].clone(),
         filters: w[0].floor_div(&group.into()),
         size: each(|slide| &slide.image),
@@ -269,15 +269,17 @@ pub(super) fn geometry_of(batch: &Dim, w: &[Dim], slides: &[Slide], group: i64) 
     }
 }
 
-/// Whether a group has so few filters that packing, which pads them to 12, does not pay.
+/// Whether a group has too few filters for packing, which pads them to 12, to pay off.
 fn is_shallow(filters: &Dim) -> bool {
     filters.known().is_none_or(|filters| filters < 4)
 }
 
-/// The scratch memory that the fast kernels want, where there are such and they are wanted.
-fn scratch(cx: &Lower<'_>, fast: bool, of: impl Fn(&dyn Fn(&Dim) -> Dim) -> Dim) -> Option<Dim> {
+/// The scratch memory of the fast kernels, in elements; `None` if they are not used: for
+/// `Optimize::Size`, and if the sizes of the weights are unknown (not `fast`), since they determine
+/// the scratch memory. `len` computes it from upper bounds of dimensions.
+fn scratch(cx: &Lower<'_>, fast: bool, len: impl Fn(&dyn Fn(&Dim) -> Dim) -> Dim) -> Option<Dim> {
     let fast = fast && cx.optimize() == Optimize::Speed;
-    fast.then(|| of(&|dim| cx.most(dim)))
+    fast.then(|| len(&|dim| cx.most(dim)))
 }
 
 /// The number of multiply-adds.
@@ -286,24 +288,24 @@ pub(super) fn macs(conv: &geometry::Conv) -> Dim {
     sizes * &conv.batch * conv.groups * &conv.filters * &conv.channels
 }
 
-/// Looks over the addend of each channel, where it is given: input `i`.
-fn bias(cx: &mut Infer<'_>, i: usize, channels: &Dim) -> Inferred<()> {
+/// Checks the bias, the optional input `i`.
+fn check_bias(cx: &mut Infer<'_>, i: usize, channels: &Dim) -> Inferred<()> {
     if !cx.has(i) {
         return Ok(());
     }
     cx.same_dtype(0, i)?;
     let size = &cx.ranked(i, 1)?.shape[0];
-    cx.require_equal(size, channels, "the numbers of addends and of channels")
+    cx.require_equal(size, channels, "the sizes of the bias and of the channels")
 }
 
-/// Looks over the addend of a result of that shape, which only operators of passes have.
-fn addend(cx: &mut Infer<'_>, fused: bool, shape: &[Dim]) -> Inferred<()> {
+/// Checks the optional input 3 of a fused convolution, which is added to a result of `shape`.
+fn check_residual(cx: &mut Infer<'_>, fused: bool, shape: &[Dim]) -> Inferred<()> {
     if !fused || !cx.has(3) {
         return Ok(());
     }
     cx.same_dtype(0, 3)?;
     for (a, b) in cx.ranked(3, shape.len())?.shape.iter().zip(shape) {
-        cx.require_equal(a, b, "the sizes of the addend and of the result")?;
+        cx.require_equal(a, b, "a size of the added tensor and of the result")?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Convolutions run backward.
+//! The `ConvTranspose` operator.
 
 use super::{
-    Conv, Kernels, SlidingWindow, addend, bias, call, is_shallow, kernels, pack, scratch,
-    weight_precision,
+    Conv, Kernels, SlidingWindow, call, check_bias, check_residual, is_shallow, kernels, pack,
+    scratch, weight_precision,
 };
 use crate::{
     diag::{Code, Result},
@@ -27,29 +27,32 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// The kernels of each group, times each element of an image, added up where they overlap.
+/// A transposed convolution of images `[n, group · c, …]` with filters `[group · c, m, …]` and an
+/// optional bias `[group · m]`: the sum of the filters, each placed at each element of an image and
+/// multiplied by it.
 ///
-/// As an operator of passes it may have a fourth input, of the result's shape, which is added.
+/// The internal operator that passes create (`fused`) has an epilogue: it adds an optional input 3
+/// of the shape of the result, and applies `activation`.
 #[derive(Clone)]
 pub struct ConvTranspose {
-    /// The window, whose padding is taken away from the result.
+    /// The attributes of the window; the padding is removed from the result.
     pub window: Window,
-    /// The number of groups that the channels are cut into.
+    /// The number of groups of channels.
     pub group: i64,
-    /// How much larger the result is at the end of each axis; 0 by default.
+    /// The number of elements added to the result at the end of each axis; 0 by default.
     pub output_padding: Vec<i64>,
-    /// The sizes of the resulting images, where they are said.
+    /// The sizes of the resulting images; empty if they follow from the padding.
     pub output_shape: Vec<i64>,
-    /// What follows the sum.
+    /// The activation function of the epilogue.
     pub activation: Activation,
-    /// Whether a pass made it.
+    /// Whether a pass created it.
     pub fused: bool,
 }
 
 static KERNELS: Kernels<geometry::ConvTranspose> =
     kernels!(conv_transpose conv_transpose_f32 conv_transpose_f64);
 
-/// The result along one axis: its size, and how much is taken away at its start.
+/// The result along one axis: its size, and the number of elements removed at its start.
 struct Along {
     out: Dim,
     before: Dim,
@@ -68,7 +71,7 @@ impl ConvTranspose {
         })
     }
 
-    /// The results along all axes.
+    /// The result along all axes.
     fn along(&self, image: &[Dim], kernel: &[Dim]) -> Vec<Along> {
         let axes = image.len();
         let each = |axis| self.along_axis(axis, axes, &image[axis], &kernel[axis]);
@@ -91,7 +94,7 @@ impl ConvTranspose {
                 return Along { out: full - &before - number(pads, axes + axis), before };
             }
         };
-        // What is odd is taken away at the start, unless the attribute says at the end.
+        // The odd element is removed at the start, or at the end for `SAME_UPPER`.
         let total = (full - &out).at_least(&0.into());
         let upper = *auto_pad == AutoPad::SameUpper;
         let [before, _] =
@@ -99,14 +102,14 @@ impl ConvTranspose {
         Along { out, before }
     }
 
-    /// The shape of the result, for images and weights of these.
+    /// The shape of the result for images and weights of these shapes.
     pub(super) fn shape(&self, x: &[Dim], w: &[Dim]) -> Vec<Dim> {
         let along = self.along(&x[2..], &w[2..]);
         let batch_and_channels = [x[0].clone(), &w[1] * self.group];
         batch_and_channels.into_iter().chain(along.into_iter().map(|along| along.out)).collect()
     }
 
-    /// What a kernel computes of images and weights of these shapes.
+    /// The parameters of the kernels for images and weights of these shapes.
     pub(super) fn geometry(&self, x: &[Dim], w: &[Dim]) -> geometry::ConvTranspose {
         let (size, kernel) = (x[2..].to_vec(), w[2..].to_vec());
         let (out, pads) =
@@ -114,7 +117,7 @@ impl ConvTranspose {
         let axes = 0..size.len();
         geometry::ConvTranspose {
             batch: x[0].clone(),
-            groups: usize::try_from(self.group).expect("inferring saw that there are groups"),
+            groups: usize::try_from(self.group).expect("`infer` checks that `group` is positive"),
             channels: w[0].floor_div(&self.group.into()),
             filters: w[1].clone(),
             strides: axes.clone().map(|axis| self.window.stride(axis)).collect(),
@@ -127,27 +130,28 @@ impl ConvTranspose {
         }
     }
 
-    /// The windows that slide over the result, a place for each element of an image.
+    /// The slides of the window of the corresponding convolution, which maps the result to the
+    /// images.
     fn slides(&self, image: &[Dim], kernel: &[Dim], out: &[Dim]) -> Vec<Slide> {
         let along = self.along(image, kernel).into_iter().enumerate();
         let slide = |(axis, Along { before, .. }): (usize, Along)| {
             let (stride, dilation) = (self.window.stride(axis), self.window.dilation(axis));
-            let reach = (&image[axis] - 1) * stride + span(&kernel[axis], dilation);
+            let extent = (&image[axis] - 1) * stride + span(&kernel[axis], dilation);
             Slide {
                 image: out[axis].clone(),
                 kernel: kernel[axis].clone(),
                 places: image[axis].clone(),
                 stride,
                 dilation,
-                after: (&reach - &out[axis] - &before).at_least(&0.into()),
+                after: (&extent - &out[axis] - &before).at_least(&0.into()),
                 before,
-                room: reach,
+                room: extent,
             }
         };
         along.map(slide).collect()
     }
 
-    /// Looks over the attributes that a window does not have.
+    /// Checks the attributes `output_padding` and `output_shape`.
     fn check(&self, cx: &Infer<'_>, axes: usize) -> Inferred<()> {
         let lists =
             [("output_padding", &self.output_padding), ("output_shape", &self.output_shape)];
@@ -189,17 +193,17 @@ impl Op for ConvTranspose {
         let ([_, channels, image @ ..], [depth, filters, kernel @ ..]) = (x, w) else {
             return Err(cx.diagnostic(Code::ShapeMismatch, "the images have no channels"));
         };
-        cx.require_equal(channels, depth, "the channels of the images and of the kernels")?;
+        cx.require_equal(channels, depth, "the channels of the images and of the filters")?;
         self.window.check_conv(cx, image, kernel, self.group)?;
         self.check(cx, image.len())?;
-        let whole = depth.floor_div(&self.group.into()) * self.group;
-        cx.require_equal(depth, &whole, "the number of channels and a multiple of `group`")?;
-        bias(cx, 2, &(filters * self.group))?;
+        let multiple = depth.floor_div(&self.group.into()) * self.group;
+        cx.require_equal(depth, &multiple, "the number of channels and a multiple of `group`")?;
+        check_bias(cx, 2, &(filters * self.group))?;
         let shape = self.shape(x, w);
         for out in &shape[2..] {
             cx.require_at_least(out, &0.into(), "a size of the result")?;
         }
-        addend(cx, self.fused, &shape)?;
+        check_residual(cx, self.fused, &shape)?;
         Ok(vec![Type::tensor(dtype, shape)])
     }
 
@@ -217,7 +221,8 @@ impl Op for ConvTranspose {
         call(cx, &KERNELS, (geometry, self.activation), weights, scratch)
     }
 
-    /// The images and the result change places with those of a convolution.
+    /// The gradient of the images is a convolution of `dy`. The weight gradient is that of this
+    /// convolution, with the images and `dy` exchanged.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, w, y, Some(dy)) = (g.x(0), g.x(1), g.y(0), g.dy(0)) else { return Ok(()) };
         let slides: Vec<Slide> = self.slides(&x.dims()[2..], &w.dims()[2..], &y.dims()[2..]);
@@ -225,13 +230,13 @@ impl Op for ConvTranspose {
         let pads: Option<Vec<i64>> =
             pads(|slide| &slide.before).chain(pads(|slide| &slide.after)).collect();
         let Some(pads) = pads else {
-            return Err(g.unsupported("for padding that depends on sizes known only when running"));
+            return Err(g.unsupported("for padding that depends on sizes known only at run time"));
         };
         if g.wants(0) {
             let window = Window { auto_pad: AutoPad::NotSet, pads, ..self.window.clone() };
             let (group, activation) = (self.group, Activation::Identity);
-            let back = dy.apply(Conv { window, group, activation, fused: false }, &[w]);
-            g.set(0, back.first_of(x));
+            let dx = dy.apply(Conv { window, group, activation, fused: false }, &[w]);
+            g.set(0, dx.first_of(x));
         }
         if g.wants(1) {
             let dw = SlidingWindow::new(slides, self.group).conv_weight_grad(g, dy, x, w)?;

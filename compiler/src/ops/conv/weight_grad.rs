@@ -1,4 +1,4 @@
-//! The derivatives of convolutions by their weights.
+//! Weight gradients of convolutions.
 
 use super::{SlidingWindow, geometry_of, macs, scratch};
 use crate::{
@@ -20,13 +20,14 @@ pub const OPS: &[Entry] = &[internal("ConvWeightGrad", |node| {
     Ok(Rc::new(ConvWeightGrad { window: Window::read(node)?, group: node.int("group", 1)? }))
 })];
 
-/// What each weight is multiplied with in the windows of the first input, times the elements of the
-/// second, which is like the result of the convolution: the derivative by the weights.
+/// The gradient of the weights of a convolution, with the images `x` and `dy` as inputs 0 and 1:
+/// for each weight, the sum over all windows of the element that it is multiplied with times the
+/// window's `dy`.
 #[derive(Clone)]
 pub struct ConvWeightGrad {
-    /// The window, whose sizes are known.
+    /// The attributes of the window, whose sizes are known.
     pub window: Window,
-    /// The number of groups that the channels are cut into.
+    /// The number of groups of channels.
     pub group: i64,
 }
 
@@ -66,9 +67,9 @@ impl Op for ConvWeightGrad {
         }
         self.window.check(cx, x.len() - 2)?;
         self.window.kernel(cx, x.len() - 2)?;
-        cx.require_equal(&x[0], &dy[0], "the numbers of images and of results")?;
+        cx.require_equal(&x[0], &dy[0], "the batch sizes of the images and of their gradients")?;
         for (slide, out) in self.slides(&x).iter().zip(&dy[2..]) {
-            cx.require_equal(&slide.places, out, "the places of a window and of its results")?;
+            cx.require_equal(&slide.places, out, "the number of windows and of their gradients")?;
         }
         let channels = x[1].floor_div(&self.group.into());
         let shape = [vec![dy[1].clone(), channels], self.window.sizes()].concat();
@@ -94,8 +95,8 @@ impl Op for ConvWeightGrad {
         cx.call_on(kernel, dtype, inputs, outputs, geometry)
     }
 
-    /// It is linear in the images, and in what it is multiplied with: the windows of the derivatives
-    /// run backward over the images, and forward.
+    /// The operator is linear in `x` and in `dy`: the gradient of `x` is a transposed convolution
+    /// of `dy` with `dw`, and the gradient of `dy` a convolution of `x` with `dw`.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, dy, Some(dw)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         let sliding = SlidingWindow::new(self.slides(&x.dims()), self.group);
@@ -120,7 +121,7 @@ mod tests {
     };
 
     #[test]
-    fn a_result_is_as_large_as_the_weights() {
+    fn the_result_has_the_shape_of_the_weights() {
         let window = Window {
             auto_pad: AutoPad::NotSet,
             kernel_shape: vec![3, 2],
@@ -135,7 +136,7 @@ mod tests {
             op,
             &[x(), tensor(DType::F32, [5, 6, 4, 9])],
             1,
-            "the places of a window and of its results must be equal, but are 8 and 9",
+            "the number of windows and of their gradients must be equal, but are 8 and 9",
         );
     }
 }
