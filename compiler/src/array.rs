@@ -6,11 +6,7 @@ use crate::{
 };
 use bytemuck::Pod;
 use bytes::Bytes;
-use half::{bf16, f16};
-use onnxc_runtime::{
-    Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
-    U4, sequence::Sequence,
-};
+use onnxc_runtime::sequence::Sequence;
 use std::{any::Any, fmt};
 
 /// An element type that kernels work on.
@@ -27,6 +23,14 @@ pub trait Element: onnxc_runtime::Elem {
 
 macro_rules! arrays {
     ($($variant:ident: $T:ty,)*) => {
+        /// The Rust type of each [`DType`], under the name of its variant.
+        pub mod element {
+            $(
+                #[doc = concat!("An element of `DType::", stringify!($variant), "`.")]
+                pub type $variant = $T;
+            )*
+        }
+
         /// What a buffer holds: elements of one type, or a sequence of tensors.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs)]
@@ -113,18 +117,21 @@ macro_rules! arrays {
 }
 
 arrays! {
-    F32: f32, F64: f64, F16: f16, BF16: bf16,
-    F8E4M3FN: F8E4M3FN, F8E4M3FNUZ: F8E4M3FNUZ, F8E5M2: F8E5M2, F8E5M2FNUZ: F8E5M2FNUZ,
-    F8E8M0: F8E8M0, F6E2M3: F6E2M3, F6E3M2: F6E3M2, F4E2M1: F4E2M1,
-    I2: I2, I4: I4, I8: i8, I16: i16, I32: i32, I64: i64,
-    U2: U2, U4: U4, U8: u8, U16: u16, U32: u32, U64: u64,
-    Bool: bool, String: String, C64: Complex<f32>, C128: Complex<f64>,
+    F32: f32, F64: f64, F16: half::f16, BF16: half::bf16,
+    F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
+    F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
+    F8E8M0: onnxc_runtime::F8E8M0, F6E2M3: onnxc_runtime::F6E2M3, F6E3M2: onnxc_runtime::F6E3M2,
+    F4E2M1: onnxc_runtime::F4E2M1,
+    I2: onnxc_runtime::I2, I4: onnxc_runtime::I4, I8: i8, I16: i16, I32: i32, I64: i64,
+    U2: onnxc_runtime::U2, U4: onnxc_runtime::U4, U8: u8, U16: u16, U32: u32, U64: u64,
+    Bool: bool, String: std::string::String,
+    C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>,
 }
 
 macro_rules! little_endian {
-    ($self:expr, words: $($word:ident: $W:ty),*; others: $($variant:ident)*) => {
+    ($self:expr, words: $($word:ident)*; others: $($variant:ident)*) => {
         match $self {
-            $(Array::$word(x) => to_bytes(x, <$W>::to_le_bytes),)*
+            $(Array::$word(x) => to_bytes(x, element::$word::to_le_bytes),)*
             $(Array::$variant(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),)*
             Array::Bool(x) => x.iter().map(|&x| u8::from(x)).collect(),
             Array::String(_) | Array::Sequence(_) => Bytes::new(),
@@ -133,12 +140,12 @@ macro_rules! little_endian {
 }
 
 macro_rules! from_little_endian {
-    ($dtype:expr, $bytes:expr, words: $($word:ident: $W:ty),*; others: $($variant:ident: $T:ty),*) => {
+    ($dtype:expr, $bytes:expr, words: $($word:ident)*; others: $($variant:ident)*) => {
         match $dtype {
-            $(DType::$word => Array::$word(from_bytes($bytes, <$W>::from_le_bytes)),)*
+            $(DType::$word => Array::$word(from_bytes($bytes, element::$word::from_le_bytes)),)*
             $(DType::$variant => {
-                let chunks = $bytes.as_chunks().0.iter();
-                Array::$variant(chunks.map(|&chunk| <$T>::from_le_bytes(chunk)).collect())
+                let chunks = $bytes.as_chunks().0.iter().copied();
+                Array::$variant(chunks.map(element::$variant::from_le_bytes).collect())
             })*
             DType::Bool => Array::Bool($bytes.iter().map(|&b| b != 0).collect()),
             DType::String => Array::String(Vec::new()),
@@ -185,12 +192,9 @@ impl Array {
         }
         from_little_endian! {
             tensor.dtype, tensor.bytes(),
-            words: F32: f32, F64: f64, I8: i8, I16: i16, I32: i32, I64: i64,
-            U8: u8, U16: u16, U32: u32, U64: u64;
-            others: F16: f16, BF16: bf16,
-            F8E4M3FN: F8E4M3FN, F8E4M3FNUZ: F8E4M3FNUZ, F8E5M2: F8E5M2, F8E5M2FNUZ: F8E5M2FNUZ,
-            F8E8M0: F8E8M0, F6E2M3: F6E2M3, F6E3M2: F6E3M2, F4E2M1: F4E2M1,
-            I2: I2, I4: I4, U2: U2, U4: U4, C64: Complex<f32>, C128: Complex<f64>
+            words: F32 F64 I8 I16 I32 I64 U8 U16 U32 U64;
+            others: F16 BF16 F8E4M3FN F8E4M3FNUZ F8E5M2 F8E5M2FNUZ F8E8M0 F6E2M3 F6E3M2 F4E2M1
+                I2 I4 U2 U4 C64 C128
         }
     }
 
@@ -202,8 +206,7 @@ impl Array {
         }
         let bytes: Bytes = little_endian! {
             self,
-            words: F32: f32, F64: f64, I8: i8, I16: i16, I32: i32, I64: i64,
-            U8: u8, U16: u16, U32: u32, U64: u64;
+            words: F32 F64 I8 I16 I32 I64 U8 U16 U32 U64;
             others: F16 BF16 F8E4M3FN F8E4M3FNUZ F8E5M2 F8E5M2FNUZ F8E8M0 F6E2M3 F6E3M2 F4E2M1
                 I2 I4 U2 U4 C64 C128
         };

@@ -1,5 +1,8 @@
 //! The element types of ONNX.
 
+mod sets;
+
+pub use sets::*;
 use std::fmt;
 
 /// An element type. Those of less than a byte take a byte an element in memory.
@@ -95,107 +98,6 @@ const TABLE: &[Row] = &[
     row(C64, 14, "complex64", "::onnxc_runtime::Complex<f32>", 8, 64),
     row(C128, 15, "complex128", "::onnxc_runtime::Complex<f64>", 16, 128),
 ];
-
-/// The floating-point types that every numeric operator knows.
-pub const FLOATS: &[DType] = &[F32, F64, F16, BF16];
-/// The whole numbers of a byte and more.
-pub const INTEGERS: &[DType] = &[I8, I16, I32, I64, U8, U16, U32, U64];
-/// `float` alone.
-pub const F32_ONLY: &[DType] = &[F32];
-/// `uint8` alone.
-pub const U8_ONLY: &[DType] = &[U8];
-/// `int64` alone.
-pub const I64_ONLY: &[DType] = &[I64];
-/// `bool` alone.
-pub const BOOL_ONLY: &[DType] = &[Bool];
-/// What one can calculate with.
-pub const NUMBERS: &[DType] = &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64];
-/// What can be summed along axes.
-pub const SUMMABLE: &[DType] = &[F32, F64, F16, BF16, I32, I64, U32, U64];
-/// What has a largest and a smallest along axes, truth values aside.
-pub const ORDERED: &[DType] = &[F32, F64, F16, BF16, I8, I32, I64, U8, U32, U64];
-/// What has a largest and a smallest along axes.
-pub const EXTREMES: &[DType] = &[F32, F64, F16, BF16, I8, I32, I64, U8, U32, U64, Bool];
-/// What can be sorted.
-pub const SORTABLE: &[DType] =
-    &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String];
-/// What can be told apart: all that can be sorted, and complex numbers.
-pub const DISTINCT: &[DType] =
-    &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String, C64, C128];
-/// What can be added up.
-pub const SUMMANDS: &[DType] =
-    &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, C64, C128];
-/// What can be raised to a power.
-pub const POWERS: &[DType] = &[F32, F64, F16, BF16, I32, I64];
-/// What products of matrices are made of.
-pub const PRODUCTS: &[DType] = &[F32, F64, F16, BF16, I32, I64, U32, U64];
-/// What quantized tensors are made of.
-pub const BYTES: &[DType] = &[I8, U8];
-/// What a tensor can be quantized to.
-pub const QUANTA: &[DType] = &[
-    I8, U8, I16, U16, I4, U4, I2, U2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1, F6E2M3,
-    F6E3M2,
-];
-/// What a tensor is dequantized from.
-pub const DEQUANTIZED: &[DType] = &[
-    I8, U8, I16, U16, I32, I4, U4, I2, U2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1,
-    F6E2M3, F6E3M2,
-];
-/// What the operators of classical machine learning take.
-pub const FEATURES: &[DType] = &[F32, F64, I32, I64];
-/// What is looked up in a table, beside strings.
-pub const KEYS: &[DType] = &[F32, F64, I16, I32, I64];
-/// The floating-point types of 32 bits and more.
-pub const WIDE: &[DType] = &[F32, F64];
-/// The floating-point types of 16 bits.
-pub const HALVES: &[DType] = &[F16, BF16];
-/// `string` alone.
-pub const STRING_ONLY: &[DType] = &[String];
-/// What has a largest element.
-pub const POOLED: &[DType] = &[F32, F64, F16, BF16, I8, U8];
-/// `double` alone.
-pub const F64_ONLY: &[DType] = &[F64];
-/// The types of indices.
-pub const INDICES: &[DType] = &[I32, I64];
-/// Every type.
-pub const ANY: &[DType] = &[
-    F32, F64, F16, BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F6E2M3, F6E3M2, F4E2M1,
-    I2, I4, I8, I16, I32, I64, U2, U4, U8, U16, U32, U64, Bool, String, C64, C128,
-];
-/// What the tensors of a sequence are made of.
-pub const LISTED: &[DType] =
-    &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String, C64, C128];
-/// Every type whose elements stand for real numbers.
-pub const REALS: &[DType] = &[
-    F32, F64, F16, BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F6E2M3, F6E3M2, F4E2M1,
-    I2, I4, I8, I16, I32, I64, U2, U4, U8, U16, U32, U64, Bool,
-];
-/// What can be 0 or 1 as the result of a question.
-pub const TRUTHS: &[DType] = &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool];
-/// What `Dropout` works on.
-pub const DROPPED: &[DType] = &[F32, F64, F16, BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ];
-/// What a range counts in.
-pub const RANGES: &[DType] = &[F32, F64, F16, BF16, I16, I32, I64];
-/// What images and the like are made of.
-pub const PIXELS: &[DType] =
-    &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String, C64, C128];
-/// The floating-point types of 8 bits.
-pub const FLOAT8S: &[DType] = &[F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0];
-/// `float8e8m0` alone.
-pub const SCALE_ONLY: &[DType] = &[F8E8M0];
-/// The types of 1 byte in memory and any number of bits.
-pub const BYTES_1: &[DType] = &[
-    F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F6E2M3, F6E3M2, F4E2M1, I2, I4, I8, U2, U4,
-    U8, Bool,
-];
-/// The types of 2 bytes.
-pub const BYTES_2: &[DType] = &[F16, BF16, I16, U16];
-/// The types of 4 bytes.
-pub const BYTES_4: &[DType] = &[F32, I32, U32];
-/// The types of 8 bytes.
-pub const BYTES_8: &[DType] = &[F64, I64, U64, C64];
-/// The types of 16 bytes.
-pub const BYTES_16: &[DType] = &[C128];
 
 impl DType {
     /// The type of that number in the file format; `None` for `UNDEFINED` and unknown ones.

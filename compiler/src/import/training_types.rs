@@ -8,7 +8,7 @@ use super::{
 use crate::{
     check::{Checked, GradientNames, node_place},
     diag::{Code, Diagnostic, quoted},
-    dtype::WIDE,
+    dtype::F32_AND_F64,
     ty::Type,
 };
 use onnxc_proto::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TrainingInfoProto};
@@ -111,7 +111,7 @@ fn gradient(
 fn points(node: &NodeProto, names: &GradientNames<'_>, types: &Types) -> Option<Diagnostic> {
     for name in names.xs.iter().chain([&names.y]) {
         if let Some(Type::Tensor(ty)) = types.get(*name)
-            && !WIDE.contains(&ty.dtype)
+            && !F32_AND_F64.contains(&ty.dtype)
             && ty.dtype != crate::dtype::DType::F16
         {
             let message = format!("{} is {}, which has no derivative", quoted(name), ty.dtype);

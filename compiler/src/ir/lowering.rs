@@ -20,7 +20,7 @@ use crate::{
 use std::collections::{HashMap, HashSet};
 
 static COPY: Kernel = kernel!(ANY T, reshape::identity, |f, a, _p| f(a.input::<T>(0), a.output(0)));
-static COPY_SEQUENCE: Kernel = kernel!(LISTED T, sequence::identity::<T>,
+static COPY_SEQUENCE: Kernel = kernel!(ANY_IR4 T, sequence::identity::<T>,
     |f, a, _p| f(a.sequence(0), a.output_sequence(0)));
 
 /// Returns the plan of a graph, before its memory is laid out.

@@ -4,7 +4,7 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{DType, FLOATS, NUMBERS},
+    dtype::{DType, FLOATS, NUMERIC},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Kernel, NoParams,
@@ -145,7 +145,7 @@ static MISH: Row = row!("Mish" FLOATS, mish, mish_in_place, Of[] [],
     let tanh = x.softplus().tanh();
     dy * (tanh + x * x.sigmoid() * (-tanh * tanh + 1.0))
 });
-static RELU: Row = row!("Relu" NUMBERS, relu, relu_in_place, Of[] [],
+static RELU: Row = row!("Relu" NUMERIC, relu, relu_in_place, Of[] [],
     |_, _, y, dy| dy.only_where(y.above(0.0)));
 static SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
 Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)],
@@ -155,7 +155,7 @@ Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)],
 /// Before version 6 the defaults had fewer digits.
 static OLD_SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
     Of2[0, 1] [("alpha", 1.6732), ("gamma", 1.0507)], SELU.gradient);
-static SHRINK: Row = row!("Shrink" NUMBERS, shrink, shrink_in_place,
+static SHRINK: Row = row!("Shrink" NUMERIC, shrink, shrink_in_place,
     Of2[0, 1] [("bias", 0.0), ("lambd", 0.5)],
     |[_, lambd], x, _, dy| dy.only_where(x.abs().above(lambd)));
 static SIGMOID: Row = row!("Sigmoid" FLOATS, sigmoid, sigmoid_in_place, Of[] [],
@@ -283,7 +283,7 @@ impl<'t> Expr<'t> {
 /// `min(max(x, low), high)`, with the bounds as optional inputs 1 and 2.
 pub struct Clip;
 
-static CLIP: Kernel = kernel!(NUMBERS T, activation::clip::<T>,
+static CLIP: Kernel = kernel!(NUMERIC T, activation::clip::<T>,
     |f, a, _p| f(a.input(0), a.optional(1), a.optional(2), a.output(0)),
     in_place clip_in_place::<T> |f, a, _p| f(a.output(0), a.optional(0), a.optional(1)));
 
@@ -304,7 +304,7 @@ impl Op for Clip {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let ty = cx.of(0, NUMBERS)?.clone();
+        let ty = cx.of(0, NUMERIC)?.clone();
         for i in 1..3 {
             if let Some(bound) = cx.optional(i)? {
                 cx.same_dtype(0, i)?;
@@ -356,7 +356,7 @@ impl Op for Clip {
 /// shape of `x`.
 pub struct PRelu;
 
-static PRELU: Kernel<Broadcast> = kernel!(NUMBERS T, activation::prelu::<T>,
+static PRELU: Kernel<Broadcast> = kernel!(NUMERIC T, activation::prelu::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p),
     in_place prelu_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p));
 
@@ -366,7 +366,7 @@ impl Op for PRelu {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let (x, slope) = (cx.of(0, NUMBERS)?, cx.ty(1)?);
+        let (x, slope) = (cx.of(0, NUMERIC)?, cx.ty(1)?);
         cx.same_dtype(0, 1)?;
         let shape = cx.broadcast(&[&x.shape, &slope.shape])?;
         if shape.len() != x.rank() {

@@ -4,7 +4,7 @@ use super::{Entry, internal};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::WIDE,
+    dtype::F32_AND_F64,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     plan::{Kernel, NoParams, kernel},
 };
@@ -20,7 +20,7 @@ pub const OPS: &[Entry] = &[
 
 /// Returns the type of the gradient `dy`, input 0, after checking that input 1 has that type.
 fn infer_gradient(cx: &mut Infer<'_>) -> Inferred {
-    let ty = cx.of(0, WIDE)?.clone();
+    let ty = cx.of(0, F32_AND_F64)?.clone();
     cx.same_dtype(0, 1)?;
     let x = cx.ranked(1, ty.rank())?.shape.clone();
     for (a, b) in ty.shape.iter().zip(&x) {
@@ -35,10 +35,10 @@ pub struct GeluGrad {
     pub approximate: bool,
 }
 
-static EXACT: Kernel<NoParams> = kernel!(WIDE T, activation_grad::gelu_grad::<T>,
+static EXACT: Kernel<NoParams> = kernel!(F32_AND_F64 T, activation_grad::gelu_grad::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.output(0)),
     in_place gelu_grad_in_place::<T> |f, a, _p| f(a.output(0), a.input(0)));
-static APPROXIMATE: Kernel<NoParams> = kernel!(WIDE T, activation_grad::gelu_tanh_grad::<T>,
+static APPROXIMATE: Kernel<NoParams> = kernel!(F32_AND_F64 T, activation_grad::gelu_tanh_grad::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.output(0)),
     in_place gelu_tanh_grad_in_place::<T> |f, a, _p| f(a.output(0), a.input(0)));
 
@@ -67,7 +67,7 @@ impl Op for GeluGrad {
 /// `dx = y (dy - Σ y dy)` along the last axis, with `dy` and `y = Softmax(x)` as inputs 0 and 1.
 pub struct SoftmaxGrad;
 
-static SOFTMAX: Kernel<(Dim,)> = kernel!(WIDE T, activation_grad::softmax_grad::<T>,
+static SOFTMAX: Kernel<(Dim,)> = kernel!(F32_AND_F64 T, activation_grad::softmax_grad::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0),
     in_place softmax_grad_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p.0));
 
@@ -81,7 +81,7 @@ impl Op for SoftmaxGrad {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        if cx.of(0, WIDE)?.rank() == 0 {
+        if cx.of(0, F32_AND_F64)?.rank() == 0 {
             return Err(cx.diagnostic(Code::ShapeMismatch, "a scalar has no axis to sum along"));
         }
         infer_gradient(cx)

@@ -4,7 +4,7 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{DType, I64_ONLY, NUMBERS},
+    dtype::{DType, I64_ONLY, NUMERIC},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, geometry::Axis, kernel},
     tensor::Tensor,
@@ -46,7 +46,7 @@ fn arg(node: &mut Reader<'_>, name: &'static str) -> Result<Rc<dyn Op>> {
 
 macro_rules! arg {
     ($kernel:ident) => {
-        kernel!(NUMBERS T, arg::$kernel::<T>, |f, a, p| f(a.input(0), a.output(0), p))
+        kernel!(NUMERIC T, arg::$kernel::<T>, |f, a, p| f(a.input(0), a.output(0), p))
     };
 }
 
@@ -67,7 +67,7 @@ impl Op for Arg {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let mut shape = cx.of(0, NUMBERS)?.shape.clone();
+        let mut shape = cx.of(0, NUMERIC)?.shape.clone();
         let axis = cx.axis("axis", self.axis, shape.len())?;
         cx.require_at_least(&shape[axis], &1.into(), "the size of the axis must be at least 1")?;
         if self.keepdims {
@@ -115,9 +115,9 @@ fn top_k(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     }))
 }
 
-static TOP_K: Kernel<Axis> = kernel!(NUMBERS T, arg::top_k::<T>,
+static TOP_K: Kernel<Axis> = kernel!(NUMERIC T, arg::top_k::<T>,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), p));
-static TOP_K_SMALLEST: Kernel<Axis> = kernel!(NUMBERS T, arg::top_k_smallest::<T>,
+static TOP_K_SMALLEST: Kernel<Axis> = kernel!(NUMERIC T, arg::top_k_smallest::<T>,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), p));
 static TOP_K_SIZES: Kernel<(Vec<Dim>, usize)> = kernel!(checked I64_ONLY T, arg::top_k_sizes,
     |f, a, p| f(a.sizes(), a.input(0), p.0, p.1));
@@ -134,7 +134,7 @@ impl Op for TopK {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let TensorType { dtype, mut shape } = cx.of(0, NUMBERS)?.clone();
+        let TensorType { dtype, mut shape } = cx.of(0, NUMERIC)?.clone();
         let axis = cx.axis("axis", self.axis, shape.len())?;
         cx.of(1, I64_ONLY)?;
         shape[axis] = match cx.known(1) {

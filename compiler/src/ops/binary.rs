@@ -4,7 +4,7 @@ use super::{Entry, entry, reshape::Unsqueeze};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    dtype::{DType, INTEGERS, NUMBERS, POWERS},
+    dtype::{DType, INTEGERS, NUMERIC, POW_TYPES},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, geometry::Broadcast, kernel},
     tensor::Tensor,
@@ -70,30 +70,30 @@ macro_rules! row {
 
 pub static ADD: Binary = Binary {
     gradients: Some(|_, _, _, dy| [dy, dy]),
-    ..row!("Add" NUMBERS, add::<T>, add_in_place, |a, b| a.checked_add(b))
+    ..row!("Add" NUMERIC, add::<T>, add_in_place, |a, b| a.checked_add(b))
 };
 pub static SUB: Binary = Binary {
     gradients: Some(|_, _, _, dy| [dy, -dy]),
-    ..row!("Sub" NUMBERS, sub::<T>, sub_in_place, |a, b| a.checked_sub(b))
+    ..row!("Sub" NUMERIC, sub::<T>, sub_in_place, |a, b| a.checked_sub(b))
 };
 pub static MUL: Binary = Binary {
     gradients: Some(|a, b, _, dy| [dy * b, dy * a]),
-    ..row!("Mul" NUMBERS, mul::<T>, mul_in_place, |a, b| a.checked_mul(b))
+    ..row!("Mul" NUMERIC, mul::<T>, mul_in_place, |a, b| a.checked_mul(b))
 };
 pub static DIV: Binary = Binary {
     gradients: Some(|_, b, y, dy| [dy / b, -(dy * y) / b]),
-    ..row!("Div" NUMBERS, div::<T>, div_in_place, |a, b| {
+    ..row!("Div" NUMERIC, div::<T>, div_in_place, |a, b| {
         // `Dim` rounds quotients down, `Div` toward zero; they agree if no operand is negative.
         (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.floor_div(b))
     })
 };
-static MODULO: Binary = row!("Mod" NUMBERS, modulo::<T>, modulo_in_place, |a, b| {
+static MODULO: Binary = row!("Mod" NUMERIC, modulo::<T>, modulo_in_place, |a, b| {
     (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.modulo(b))
 });
 static FMOD: Binary = Binary {
     attribute: Some(("fmod", "1")),
     gradients: Some(|a, b, _, dy| [dy, -dy * (a / b).trunc()]),
-    ..row!("Mod" NUMBERS, fmod::<T>, fmod_in_place, |_, _| None)
+    ..row!("Mod" NUMERIC, fmod::<T>, fmod_in_place, |_, _| None)
 };
 static SHIFT_LEFT: Binary = Binary {
     attribute: Some(("direction", "LEFT")),
@@ -216,7 +216,7 @@ pub struct Pow;
 /// The kernel for exponents of type `$E`.
 macro_rules! pow {
     ($E:ty) => {
-        kernel!(POWERS T, binary::pow::<T, $E>,
+        kernel!(POW_TYPES T, binary::pow::<T, $E>,
             |f, a, p| f(a.input(0), a.input(1), a.output(0), p),
             in_place pow_in_place::<T, $E> |f, a, p| f(a.output(0), a.input(0), p))
     };
@@ -243,7 +243,7 @@ impl Op for Pow {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let (a, b) = (cx.of(0, POWERS)?, cx.of(1, NUMBERS)?);
+        let (a, b) = (cx.of(0, POW_TYPES)?, cx.of(1, NUMERIC)?);
         let shape = cx.broadcast(&[&a.shape, &b.shape])?;
         Ok(vec![TensorType { dtype: a.dtype, shape }.into()])
     }

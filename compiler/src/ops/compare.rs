@@ -5,7 +5,7 @@ use super::{Entry, binary::align_second_operand, entry};
 use crate::{
     diag::Result,
     dim::Dim,
-    dtype::{ANY, BOOL_ONLY, DType, NUMBERS},
+    dtype::{ANY, BOOL_ONLY, DType, NUMERIC},
     ir::{Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Kernel,
@@ -59,12 +59,12 @@ macro_rules! row {
 
 static AND: Compare = row!("And" BOOL_ONLY, and, |a, b| a * b, and_in_place);
 pub static EQUAL: Compare = row!("Equal" ANY, equal::<T>, |a, b| a.equal(b));
-pub static GREATER: Compare = row!("Greater" NUMBERS, greater::<T>, |a, b| b.less(a));
+pub static GREATER: Compare = row!("Greater" NUMERIC, greater::<T>, |a, b| b.less(a));
 static GREATER_OR_EQUAL: Compare =
-    row!("GreaterOrEqual" NUMBERS, greater_or_equal::<T>, |a, b| not(&a.less(b)));
-static LESS: Compare = row!("Less" NUMBERS, less::<T>, |a, b| a.less(b));
+    row!("GreaterOrEqual" NUMERIC, greater_or_equal::<T>, |a, b| not(&a.less(b)));
+static LESS: Compare = row!("Less" NUMERIC, less::<T>, |a, b| a.less(b));
 static LESS_OR_EQUAL: Compare =
-    row!("LessOrEqual" NUMBERS, less_or_equal::<T>, |a, b| not(&b.less(a)));
+    row!("LessOrEqual" NUMERIC, less_or_equal::<T>, |a, b| not(&b.less(a)));
 static OR: Compare = row!("Or" BOOL_ONLY, or, |a, b| a + b - a * b, or_in_place);
 static XOR: Compare = row!("Xor" BOOL_ONLY, xor, |a, b| a + b - a * b * 2, xor_in_place);
 

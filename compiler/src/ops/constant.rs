@@ -4,7 +4,7 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    dtype::{DType, I64_ONLY, RANGES, TRUTHS},
+    dtype::{DType, I64_ONLY, NUMERIC_AND_BOOL, RANGE_TYPES},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, Literal, NoParams, kernel},
     tensor::Tensor,
@@ -142,7 +142,7 @@ pub struct EyeLike {
 }
 
 static EYE_LIKE: Kernel<(Dim, i64)> =
-    kernel!(TRUTHS T, constant::eye_like::<T>, |f, a, p| f(a.output(0), p.0, p.1));
+    kernel!(NUMERIC_AND_BOOL T, constant::eye_like::<T>, |f, a, p| f(a.output(0), p.0, p.1));
 
 impl Op for EyeLike {
     fn name(&self) -> &'static str {
@@ -159,7 +159,7 @@ impl Op for EyeLike {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.ranked(0, 2)?;
         let dtype = self.dtype.unwrap_or(ty.dtype);
-        if !TRUTHS.contains(&dtype) {
+        if !NUMERIC_AND_BOOL.contains(&dtype) {
             let message = format!("{dtype} cannot represent 0 and 1");
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
@@ -187,8 +187,8 @@ pub struct Range {
 
 // Floating-point types are computed in `f64`, which satisfies both values of `stash_type`.
 static RANGE: Kernel =
-    kernel!(RANGES T, constant::range::<T>, |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
-static RANGE_SIZES: Kernel = kernel!(checked RANGES T, constant::range_sizes::<T>,
+    kernel!(RANGE_TYPES T, constant::range::<T>, |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
+static RANGE_SIZES: Kernel = kernel!(checked RANGE_TYPES T, constant::range_sizes::<T>,
     |f, a, _p| f(a.sizes(), a.input(0), a.input(1), a.input(2)));
 
 impl Range {
@@ -222,7 +222,7 @@ impl Op for Range {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         /// The largest number of elements that are tracked one by one.
         const MOST: i64 = 1024;
-        let dtype = cx.of(0, RANGES)?.dtype;
+        let dtype = cx.of(0, RANGE_TYPES)?.dtype;
         for i in 0..3 {
             cx.same_dtype(0, i)?;
             let len = cx.ty(i)?.len();

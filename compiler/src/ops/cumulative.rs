@@ -4,7 +4,7 @@ use super::{Entry, control::scan::Scan, entry};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{INDICES, SUMMABLE},
+    dtype::{ARITHMETIC, INDICES},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, geometry::Axis, kernel},
     ty::Type,
@@ -32,7 +32,7 @@ macro_rules! row {
         }
     };
     (@ $kernel:ident) => {
-        kernel!(SUMMABLE T, cumulative::$kernel::<T>, |f, a, p| f(a.input(0), a.output(0), p))
+        kernel!(ARITHMETIC T, cumulative::$kernel::<T>, |f, a, p| f(a.input(0), a.output(0), p))
     };
 }
 
@@ -70,7 +70,7 @@ impl Op for Cumulative {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let ty = cx.of(0, SUMMABLE)?;
+        let ty = cx.of(0, ARITHMETIC)?;
         cx.of(1, INDICES)?;
         match cx.ints(1).as_deref() {
             Some(&[axis]) => {

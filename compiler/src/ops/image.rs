@@ -41,7 +41,7 @@ mod decoder {
             Format {
                 name: $name,
                 channels: $channels,
-                kernel: kernel!(BYTES T, image::$kernel, |f, a, _p| f(a.input(0), a.output(0))),
+                kernel: kernel!(INT8S T, image::$kernel, |f, a, _p| f(a.input(0), a.output(0))),
             }
         };
     }
@@ -50,7 +50,7 @@ mod decoder {
     static BGR: Format = format!("BGR" 3 decode_bgr);
     static GRAYSCALE: Format = format!("Grayscale" 1 decode_grayscale);
     static SIZES: Kernel =
-        kernel!(BYTES T, image::decode_sizes, |f, a, _p| f(a.sizes(), a.input(0)));
+        kernel!(INT8S T, image::decode_sizes, |f, a, _p| f(a.sizes(), a.input(0)));
 
     pub fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
         let formats = [&RGB, &BGR, &GRAYSCALE].map(|format| (format.name, format));

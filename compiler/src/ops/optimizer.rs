@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, Result},
-    dtype::{DType, I64_ONLY, WIDE},
+    dtype::{DType, F32_AND_F64, I64_ONLY},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
     plan::{Arg, Formula, Kernel, geometry, kernel},
 };
@@ -63,7 +63,7 @@ fn required(node: &mut Reader<'_>, name: &str) -> Result<f32> {
 /// `given` inputs for each, all tensors' first inputs in front; and as many outputs, but that of the
 /// gradient, the second input.
 fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
-    cx.of(0, WIDE)?;
+    cx.of(0, F32_AND_F64)?;
     cx.of(1, I64_ONLY)?;
     for i in 0..2 {
         cx.require_equal(&cx.ty(i)?.len(), &1.into(), "the elements of an input and 1")?;
@@ -75,7 +75,7 @@ fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
     }
     let tensors = inputs / given;
     for i in 2..2 + inputs {
-        let first = cx.of(2 + (i - 2) % tensors, WIDE)?;
+        let first = cx.of(2 + (i - 2) % tensors, F32_AND_F64)?;
         cx.same_dtype(2 + (i - 2) % tensors, i)?;
         let ty = cx.ranked(i, first.rank())?;
         for (size, wanted) in ty.shape.iter().zip(&first.shape) {
@@ -88,7 +88,7 @@ fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
 /// A kernel of a tensor, its gradient, and one more tensor that is gathered.
 macro_rules! steps {
     ($name:ident $in_place:ident) => {
-        kernel!(overwrites 2 WIDE T, optimizer::$name::<T>,
+        kernel!(overwrites 2 F32_AND_F64 T, optimizer::$name::<T>,
             |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.output(0),
                 a.output(1), p),
             in_place $in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.input(0), a.input(1),
@@ -157,7 +157,7 @@ impl Op for Adagrad {
 /// A step of Adam.
 pub struct Adam(pub geometry::Adam);
 
-static ADAM: Kernel<geometry::Adam> = kernel!(overwrites 3 WIDE T, optimizer::adam::<T>,
+static ADAM: Kernel<geometry::Adam> = kernel!(overwrites 3 F32_AND_F64 T, optimizer::adam::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.output(0),
         a.output(1), a.output(2), p),
     in_place adam_in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.output(2), a.input(0),

@@ -4,7 +4,7 @@ use super::{Entry, cast::CastMode, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    dtype::{BYTES, DEQUANTIZED, DType, FLOAT8S, FLOATS, QUANTA},
+    dtype::{DEQUANTIZE_TYPES, DType, FLOAT8S, FLOATS, INT8S, QUANTIZE_TYPES},
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
     plan::{Kernel, NoParams, Operand, Optimize, geometry::Scales, kernel},
     ty::Type,
@@ -266,13 +266,13 @@ impl Op for QuantizeLinear {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let x = cx.of(0, QUANTIZED)?;
         cx.of(1, SCALES)?;
-        let zero = if cx.has(2) { Some(cx.of(2, QUANTA)?.dtype) } else { None };
+        let zero = if cx.has(2) { Some(cx.of(2, QUANTIZE_TYPES)?.dtype) } else { None };
         let dtype = self.dtype.or(zero).unwrap_or(DType::U8);
         if zero.is_some_and(|zero| zero != dtype) {
             let message = format!("`output_dtype` is {dtype}, but the zero points are not");
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
-        if !QUANTA.contains(&dtype) {
+        if !QUANTIZE_TYPES.contains(&dtype) {
             let message = format!("numbers are not quantized to {dtype}");
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
@@ -318,13 +318,13 @@ pub struct DequantizeLinear {
 
 macro_rules! dequantize {
     ($($Variant:ident: $Type:ty,)*) => {
-        &[$((DType::$Variant, kernel!(DEQUANTIZED T, quantize::dequantize_linear::<T, $Type>,
+        &[$((DType::$Variant, kernel!(DEQUANTIZE_TYPES T, quantize::dequantize_linear::<T, $Type>,
             |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p))),)*]
     };
 }
 
 /// The small kernel, where one scale is for all.
-static SMALL_BACK: Kernel<NoParams> = kernel!(BYTES T, quantize::small_dequantize::<T>,
+static SMALL_BACK: Kernel<NoParams> = kernel!(INT8S T, quantize::small_dequantize::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.optional(2), a.output(0)));
 
 /// Kernels by the type that they make.
@@ -343,7 +343,7 @@ impl Op for DequantizeLinear {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let x = cx.of(0, DEQUANTIZED)?;
+        let x = cx.of(0, DEQUANTIZE_TYPES)?;
         let dtype = self.dtype.unwrap_or(cx.of(1, FACTORS)?.dtype);
         if !DEQUANTIZE.iter().any(|(made, _)| *made == dtype) {
             let message =
@@ -359,7 +359,7 @@ impl Op for DequantizeLinear {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (x, to) = (cx.ty(0)?, cx.output_ty(0)?.dtype);
-        if BYTES.contains(&x.dtype) && is_small(cx, to)? {
+        if INT8S.contains(&x.dtype) && is_small(cx, to)? {
             return call_small(cx, &SMALL_BACK);
         }
         let geometry = self.parts.geometry(cx, &x.shape, &cx.ty(1)?.shape);

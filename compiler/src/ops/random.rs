@@ -8,7 +8,7 @@ use super::{Entry, body, cast::CastMode, constant::CONSTANT_OF_SHAPE, entry, res
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    dtype::{BOOL_ONLY, DROPPED, DType, FLOATS, INDICES, TRUTHS},
+    dtype::{BOOL_ONLY, DROPOUT_TYPES, DType, FLOATS, INDICES, NUMERIC_AND_BOOL},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{Draw, Kernel, Literal, NoParams, Operand, kernel},
     tensor::Tensor,
@@ -221,7 +221,8 @@ macro_rules! kernels {
     };
 }
 
-static BERNOULLI: &Kernels<(Draw,)> = kernels!(F32 f32 F64 f64 F16 f16 BF16 bf16: TRUTHS T,
+static BERNOULLI: &Kernels<(Draw,)> = kernels!(F32 f32 F64 f64 F16 f16 BF16 bf16:
+    NUMERIC_AND_BOOL T,
     bernoulli, |f, a, p| f(a.input(0), a.output(0), a.stream(p.0)));
 
 fn find<F: crate::plan::Formula>(
@@ -250,7 +251,7 @@ impl Op for Bernoulli {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, FLOATS)?;
         let dtype = self.dtype.unwrap_or(ty.dtype);
-        one_of(cx, dtype, TRUTHS)?;
+        one_of(cx, dtype, NUMERIC_AND_BOOL)?;
         Ok(vec![Type::tensor(dtype, &ty.shape)])
     }
 
@@ -398,14 +399,14 @@ impl Op for Dropout {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let ty = cx.of(0, DROPPED)?.clone();
+        let ty = cx.of(0, DROPOUT_TYPES)?.clone();
         for i in 1..3 {
             if let Some(one) = cx.optional(i)? {
                 cx.require_equal(&one.len(), &1.into(), "the elements of an input and 1")?;
             }
         }
         if cx.has(2) {
-            cx.of(1, DROPPED)?;
+            cx.of(1, DROPOUT_TYPES)?;
             cx.of(2, BOOL_ONLY)?;
         }
         let mask = if self.mask == Mask::Truth { DType::Bool } else { ty.dtype };

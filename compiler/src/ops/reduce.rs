@@ -4,7 +4,7 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{DType, EXTREMES, I64_ONLY, ORDERED, SUMMABLE},
+    dtype::{ARITHMETIC, DType, I64_ONLY, MIN_MAX_NUMERIC, MIN_MAX_TYPES},
     ir::{Attributes, Expr, Grad, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{Kernel, geometry::Reduction, kernel},
     ty::TensorType,
@@ -63,39 +63,39 @@ macro_rules! row {
     };
 }
 
-static L1: Reducer = row!("ReduceL1" SUMMABLE, reduce_l1, false, |_| None,
+static L1: Reducer = row!("ReduceL1" ARITHMETIC, reduce_l1, false, |_| None,
     |x, _, dy| dy * x.sign());
-static L2: Reducer = row!("ReduceL2" SUMMABLE, reduce_l2, false, |_| None,
+static L2: Reducer = row!("ReduceL2" ARITHMETIC, reduce_l2, false, |_| None,
     |x, y, dy| dy * x / y.replace_zeros(1.0));
-static LOG_SUM: Reducer = row!("ReduceLogSum" SUMMABLE, reduce_log_sum, false, |_| None,
+static LOG_SUM: Reducer = row!("ReduceLogSum" ARITHMETIC, reduce_log_sum, false, |_| None,
     |_, y, dy| dy / y.exp());
-static LOG_SUM_EXP: Reducer = row!("ReduceLogSumExp" SUMMABLE, reduce_log_sum_exp, true, |_| None,
+static LOG_SUM_EXP: Reducer = row!("ReduceLogSumExp" ARITHMETIC, reduce_log_sum_exp, true, |_| None,
     |x, y, dy| dy * (x - y).exp());
 static MAX: Reducer = Reducer {
-    types: EXTREMES,
+    types: MIN_MAX_TYPES,
     truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_any, |f, a, p| f(a.input(0), a.output(0), p))),
-    ..row!("ReduceMax" ORDERED, reduce_max, true, |all| {
+    ..row!("ReduceMax" MIN_MAX_NUMERIC, reduce_max, true, |all| {
         all.iter().cloned().reduce(|a, b| a.at_least(&b))?.if_sure()
     }, chosen)
 };
-static MEAN: Reducer = row!("ReduceMean" SUMMABLE, reduce_mean, true, |_| None,
+static MEAN: Reducer = row!("ReduceMean" ARITHMETIC, reduce_mean, true, |_| None,
     |x, y, dy| dy * y.share_of(x));
 static MIN: Reducer = Reducer {
-    types: EXTREMES,
+    types: MIN_MAX_TYPES,
     truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_all, |f, a, p| f(a.input(0), a.output(0), p))),
-    ..row!("ReduceMin" ORDERED, reduce_min, true, |all| {
+    ..row!("ReduceMin" MIN_MAX_NUMERIC, reduce_min, true, |all| {
         all.iter().cloned().reduce(|a, b| a.at_most(&b))?.if_sure()
     }, chosen)
 };
-static PROD: Reducer = row!("ReduceProd" SUMMABLE, reduce_prod, true, |all| {
+static PROD: Reducer = row!("ReduceProd" ARITHMETIC, reduce_prod, true, |all| {
     all.iter().try_fold(Dim::from(1), |product, dim| product.checked_mul(dim))
 },
     |x, y, dy| dy * others(x, y));
-pub static SUM: Reducer = row!("ReduceSum" SUMMABLE, reduce_sum, true, |all| {
+pub static SUM: Reducer = row!("ReduceSum" ARITHMETIC, reduce_sum, true, |all| {
     all.iter().try_fold(Dim::from(0), |sum, dim| sum.checked_add(dim))
 },
     |_, _, dy| dy);
-static SUM_SQUARE: Reducer = row!("ReduceSumSquare" SUMMABLE, reduce_sum_square, false, |all| {
+static SUM_SQUARE: Reducer = row!("ReduceSumSquare" ARITHMETIC, reduce_sum_square, false, |all| {
     all.iter().try_fold(Dim::from(0), |sum, dim| sum.checked_add(&dim.checked_mul(dim)?))
 },
     |x, _, dy| dy * x * 2.0);

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{ANY, DType, NUMBERS},
+    dtype::{ANY, DType, NUMERIC},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Kernel,
@@ -75,13 +75,13 @@ macro_rules! row {
 
 static NONE: Reduction = row!("none" ANY, scatter_elements scatter_elements_in_place,
     scatter_nd scatter_nd_in_place);
-static ADD: Reduction = row!("add" NUMBERS, scatter_elements_add scatter_elements_add_in_place,
+static ADD: Reduction = row!("add" NUMERIC, scatter_elements_add scatter_elements_add_in_place,
     scatter_nd_add scatter_nd_add_in_place);
-static MUL: Reduction = row!("mul" NUMBERS, scatter_elements_mul scatter_elements_mul_in_place,
+static MUL: Reduction = row!("mul" NUMERIC, scatter_elements_mul scatter_elements_mul_in_place,
     scatter_nd_mul scatter_nd_mul_in_place);
-static MAX: Reduction = row!("max" NUMBERS, scatter_elements_max scatter_elements_max_in_place,
+static MAX: Reduction = row!("max" NUMERIC, scatter_elements_max scatter_elements_max_in_place,
     scatter_nd_max scatter_nd_max_in_place);
-static MIN: Reduction = row!("min" NUMBERS, scatter_elements_min scatter_elements_min_in_place,
+static MIN: Reduction = row!("min" NUMERIC, scatter_elements_min scatter_elements_min_in_place,
     scatter_nd_min scatter_nd_min_in_place);
 
 /// The input with the updates at the indices along an axis, each in its own place along the

@@ -4,7 +4,7 @@ use super::{Entry, entry};
 use crate::{
     diag::Result,
     dim::Dim,
-    dtype::{ANY, BOOL_ONLY, DISTINCT, DType, NUMBERS},
+    dtype::{ANY, ANY_IR4, BOOL_ONLY, DType, NUMERIC},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op},
     plan::{Arg, Kernel, NoParams, geometry::Axis, kernel},
     tensor::Tensor,
@@ -158,7 +158,7 @@ static ONE_HOTS: &[(DType, Kernel<Axis>)] = &[
     (DType::U32, one_hot!(u32)),
     (DType::U64, one_hot!(u64)),
 ];
-static ONE_HOT_SIZES: Kernel = kernel!(checked NUMBERS D, select::one_hot_sizes::<D>,
+static ONE_HOT_SIZES: Kernel = kernel!(checked NUMERIC D, select::one_hot_sizes::<D>,
     |f, a, _p| f(a.sizes(), a.input(0)));
 
 impl OneHot {
@@ -186,8 +186,8 @@ impl Op for OneHot {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let indices = cx.of(0, NUMBERS)?;
-        cx.of(1, NUMBERS)?;
+        let indices = cx.of(0, NUMERIC)?;
+        cx.of(1, NUMERIC)?;
         let dtype = cx.of(2, ANY)?.dtype;
         for (i, count, what) in
             [(1, 1, "the number of depths and 1"), (2, 2, "that of values and 2")]
@@ -242,11 +242,11 @@ pub struct Unique {
     pub sorted: bool,
 }
 
-static UNIQUE: Kernel<Axis> = kernel!(checked DISTINCT T, select::unique::<T>,
+static UNIQUE: Kernel<Axis> = kernel!(checked ANY_IR4 T, select::unique::<T>,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), a.output(2), a.output(3), p));
-static UNSORTED: Kernel<Axis> = kernel!(checked DISTINCT T, select::unique_unsorted::<T>,
+static UNSORTED: Kernel<Axis> = kernel!(checked ANY_IR4 T, select::unique_unsorted::<T>,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), a.output(2), a.output(3), p));
-static UNIQUE_SIZES: Kernel<Axis> = kernel!(DISTINCT T, select::unique_sizes::<T>,
+static UNIQUE_SIZES: Kernel<Axis> = kernel!(ANY_IR4 T, select::unique_sizes::<T>,
     |f, a, p| f(a.sizes(), a.input(0), a.output(0), p));
 
 impl Op for Unique {
@@ -262,7 +262,7 @@ impl Op for Unique {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let dtype = cx.of(0, DISTINCT)?.dtype;
+        let dtype = cx.of(0, ANY_IR4)?.dtype;
         let len = size(cx, self.axis)?;
         let count = cx.fresh_sizes([cx.upper(&len)]).remove(0);
         let list = |len: &Dim| Type::tensor(DType::I64, [len]);

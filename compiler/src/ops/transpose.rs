@@ -9,7 +9,7 @@ use super::{
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    dtype::{ANY, DType, SUMMANDS},
+    dtype::{ANY, DType, NUMERIC_AND_COMPLEX},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{
         Kernel,
@@ -285,7 +285,7 @@ pub struct Col2Im {
 }
 
 static COL2IM: Kernel<Blocks> =
-    kernel!(SUMMANDS T, transpose::col2im::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(NUMERIC_AND_COMPLEX T, transpose::col2im::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static COL2IM_SIZES: Kernel<Columns> = kernel!(checked I64_ONLY T, transpose::col2im_sizes,
     |f, a, p| f(a.sizes(), a.input::<T>(0), a.input::<T>(1), p.0, p.1, p.2, p.3));
 
@@ -345,7 +345,7 @@ impl Op for Col2Im {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let ty = cx.of(0, SUMMANDS)?;
+        let ty = cx.of(0, NUMERIC_AND_COMPLEX)?;
         let [n, columns, blocks] = cx.ranked(0, 3)?.shape.as_slice() else {
             unreachable!("there are three axes")
         };

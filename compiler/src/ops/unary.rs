@@ -8,7 +8,7 @@ use super::{
 use crate::{
     diag::Result,
     dim::Dim,
-    dtype::{BOOL_ONLY, DType, FLOAT8S, FLOATS, INTEGERS, NUMBERS},
+    dtype::{BOOL_ONLY, DType, FLOAT8S, FLOATS, INTEGERS, NUMERIC},
     ir::{Attributes, Expr, Grad, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId},
     plan::{Kernel, NoParams, kernel},
     ty::{TensorType, Type},
@@ -106,7 +106,7 @@ macro_rules! row {
     };
 }
 
-static ABS: Unary = row!("Abs" NUMBERS, abs::<T>, abs_in_place,
+static ABS: Unary = row!("Abs" NUMERIC, abs::<T>, abs_in_place,
     |x, _, dy| dy * x.sign());
 static ACOS: Unary = row!("Acos" FLOATS, acos::<T>, acos_in_place,
     |x, _, dy| -dy / ((-x + 1.0) * (x + 1.0)).sqrt());
@@ -133,7 +133,7 @@ pub static EXP: Unary = row!("Exp" FLOATS, exp::<T>, exp_in_place,
 static FLOOR: Unary = row!("Floor" FLOATS, floor::<T>, floor_in_place);
 static LOG: Unary = row!("Log" FLOATS, log::<T>, log_in_place,
     |x, _, dy| dy / x);
-pub static NEG: Unary = row!("Neg" NUMBERS, neg::<T>, neg_in_place,
+pub static NEG: Unary = row!("Neg" NUMERIC, neg::<T>, neg_in_place,
     |_, _, dy| -dy);
 static NOT: Unary = Unary {
     // A condition over sizes stays one.
@@ -146,7 +146,7 @@ static NOT: Unary = Unary {
 static RECIPROCAL: Unary = row!("Reciprocal" FLOATS, reciprocal::<T>, reciprocal_in_place,
     |_, y, dy| -dy * y * y);
 static ROUND: Unary = row!("Round" FLOATS, round::<T>, round_in_place);
-static SIGN: Unary = row!("Sign" NUMBERS, sign::<T>, sign_in_place);
+static SIGN: Unary = row!("Sign" NUMERIC, sign::<T>, sign_in_place);
 static SIN: Unary = row!("Sin" FLOATS, sin::<T>, sin_in_place,
     |x, _, dy| dy * x.cos());
 static SINH: Unary = row!("Sinh" FLOATS, sinh::<T>, sinh_in_place,

@@ -5,7 +5,7 @@ use super::{Entry, entry};
 use crate::{
     diag::Result,
     dim::Dim,
-    dtype::{DType, FLOATS, NUMBERS},
+    dtype::{DType, FLOATS, NUMERIC},
     ir::{Expr, Gradient, Infer, Inferred, Lower, Op, Views},
     plan::{Kernel, geometry::Broadcast, kernel},
     ty::TensorType,
@@ -62,9 +62,9 @@ macro_rules! row {
 }
 
 static MAX: Variadic =
-    row!("Max" NUMBERS, max, max_in_place, Chosen, |a, b| a.at_least(b).if_sure());
+    row!("Max" NUMERIC, max, max_in_place, Chosen, |a, b| a.at_least(b).if_sure());
 static MIN: Variadic =
-    row!("Min" NUMBERS, min, min_in_place, Chosen, |a, b| a.at_most(b).if_sure());
+    row!("Min" NUMERIC, min, min_in_place, Chosen, |a, b| a.at_most(b).if_sure());
 /// The sum.
 pub static SUM: Variadic = row!("Sum" FLOATS, sum, sum_in_place, All, |_, _| None);
 static MEAN: Variadic =

@@ -282,193 +282,6 @@ impl Outcome for Result {
     }
 }
 
-/// Runs `$body` with `$T` bound to the Rust type of an element type in the set named.
-macro_rules! dispatch {
-    (FLOATS $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16, BF16: half::bf16)
-    };
-    (F32_ONLY $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32)
-    };
-    (U8_ONLY $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, U8: u8)
-    };
-    (I64_ONLY $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, I64: i64)
-    };
-    (F64_ONLY $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F64: f64)
-    };
-    (FEATURES $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, I32: i32, I64: i64)
-    };
-    (KEYS $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F32: f32, F64: f64, I16: i16, I32: i32, I64: i64)
-    };
-    (STRING_ONLY $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, String: String)
-    };
-    (WIDE $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64)
-    };
-    (HALVES $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F16: half::f16, BF16: half::bf16)
-    };
-    (BYTES $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, I8: i8, U8: u8)
-    };
-    (POOLED $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16,
-            BF16: half::bf16, I8: i8, U8: u8)
-    };
-    (PRODUCTS $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16,
-            BF16: half::bf16, I32: i32, I64: i64, U32: u32, U64: u64)
-    };
-    (INDICES $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, I32: i32, I64: i64)
-    };
-    (BOOL_ONLY $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, Bool: bool)
-    };
-    (SORTABLE $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16,
-            BF16: half::bf16, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32,
-            U64: u64, Bool: bool, String: String)
-    };
-    (DISTINCT $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16,
-            BF16: half::bf16, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32,
-            U64: u64, Bool: bool, String: String, C64: onnxc_runtime::Complex<f32>,
-            C128: onnxc_runtime::Complex<f64>)
-    };
-    (SUMMANDS $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16,
-            BF16: half::bf16, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32,
-            U64: u64, C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>)
-    };
-    (POWERS $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I32: i32, I64: i64)
-    };
-    (SUMMABLE $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16, BF16: half::bf16,
-            I32: i32, I64: i64, U32: u32, U64: u64)
-    };
-    (ORDERED $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16, BF16: half::bf16,
-            I8: i8, I32: i32, I64: i64, U8: u8, U32: u32, U64: u64)
-    };
-    (INTEGERS $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, I8: i8, I16: i16, I32: i32, I64: i64,
-            U8: u8, U16: u16, U32: u32, U64: u64)
-    };
-    (NUMBERS $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body, F32: f32, F64: f64, F16: half::f16, BF16: half::bf16,
-            I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32, U64: u64)
-    };
-    (ANY $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, I16: i16, I32: i32,
-            I64: i64, U8: u8, U16: u16, U32: u32, U64: u64, Bool: bool, String: String,
-            F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
-            F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
-            F8E8M0: onnxc_runtime::F8E8M0, F6E2M3: onnxc_runtime::F6E2M3,
-            F6E3M2: onnxc_runtime::F6E3M2, F4E2M1: onnxc_runtime::F4E2M1, I2: onnxc_runtime::I2,
-            I4: onnxc_runtime::I4, U2: onnxc_runtime::U2, U4: onnxc_runtime::U4,
-            C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>)
-    };
-    (LISTED $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, I16: i16, I32: i32,
-            I64: i64, U8: u8, U16: u16, U32: u32, U64: u64, Bool: bool, String: String,
-            C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>)
-    };
-    (REALS $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, I16: i16, I32: i32,
-            I64: i64, U8: u8, U16: u16, U32: u32, U64: u64, Bool: bool,
-            F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
-            F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
-            F8E8M0: onnxc_runtime::F8E8M0, F6E2M3: onnxc_runtime::F6E2M3,
-            F6E3M2: onnxc_runtime::F6E3M2, F4E2M1: onnxc_runtime::F4E2M1, I2: onnxc_runtime::I2,
-            I4: onnxc_runtime::I4, U2: onnxc_runtime::U2, U4: onnxc_runtime::U4)
-    };
-    (TRUTHS $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, I16: i16, I32: i32,
-            I64: i64, U8: u8, U16: u16, U32: u32, U64: u64, Bool: bool)
-    };
-    (RANGES $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I16: i16, I32: i32, I64: i64)
-    };
-    (DEQUANTIZED $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, I4: onnxc_runtime::I4,
-            U4: onnxc_runtime::U4, I2: onnxc_runtime::I2, U2: onnxc_runtime::U2,
-            F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
-            F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
-            F4E2M1: onnxc_runtime::F4E2M1, F6E2M3: onnxc_runtime::F6E2M3,
-            F6E3M2: onnxc_runtime::F6E3M2)
-    };
-    (PIXELS $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, I16: i16, I32: i32,
-            I64: i64, U8: u8, U16: u16, U32: u32, U64: u64, Bool: bool, String: String,
-            C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>)
-    };
-    (FLOAT8S $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
-            F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
-            F8E8M0: onnxc_runtime::F8E8M0)
-    };
-    (SCALE_ONLY $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F8E8M0: onnxc_runtime::F8E8M0)
-    };
-    (BYTES_1 $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
-            F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
-            F8E8M0: onnxc_runtime::F8E8M0, F6E2M3: onnxc_runtime::F6E2M3,
-            F6E3M2: onnxc_runtime::F6E3M2, F4E2M1: onnxc_runtime::F4E2M1, I2: onnxc_runtime::I2,
-            I4: onnxc_runtime::I4, U2: onnxc_runtime::U2, U4: onnxc_runtime::U4, I8: i8, U8: u8,
-            Bool: bool)
-    };
-    (BYTES_2 $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F16: half::f16, BF16: half::bf16, I16: i16, U16: u16)
-    };
-    (BYTES_4 $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F32: f32, I32: i32, U32: u32)
-    };
-    (BYTES_8 $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            F64: f64, I64: i64, U64: u64, C64: onnxc_runtime::Complex<f32>)
-    };
-    (BYTES_16 $dtype:expr, $T:ident => $body:expr) => {
-        $crate::plan::dispatch!(@ $dtype, $T => $body,
-            C128: onnxc_runtime::Complex<f64>)
-    };
-    (@ $dtype:expr, $T:ident => $body:expr, $($variant:ident: $Type:ty),*) => {
-        match $dtype {
-            $($crate::dtype::DType::$variant => {
-                #[allow(dead_code)]
-                type $T = $Type;
-                $body
-            })*
-            // No other is left where the set is of all types.
-            #[allow(unreachable_patterns)]
-            other => unreachable!("a call for {other} was lowered"),
-        }
-    };
-}
-pub(crate) use dispatch;
-
 /// A [`Kernel`] of the path given, for a set of element types: `kernel!(FLOATS T,
 /// softmax::softmax::<T>, |f, a, p| f(a.input(0), a.output(0), p))`. `checked` in front says that
 /// it can refuse its inputs, `updates` that it changes what its outputs hold; `in_place … |f, a, p|
@@ -489,7 +302,7 @@ macro_rules! kernel {
         $crate::plan::Kernel {
             path: concat!(stringify!($room), "::", stringify!($name)),
             types: $crate::dtype::$set,
-            run: |$a, $p| $crate::plan::dispatch!($set $a.dtype(), $T => {
+            run: |$a, $p| $crate::dtype::dispatch!($set $a.dtype(), $T => {
                 let $f = onnxc_runtime::kernels::$room::$name $(::<$($G),+>)?;
                 $crate::plan::Outcome::into_result($body)
             }),
@@ -502,7 +315,7 @@ macro_rules! kernel {
     (@ $set:ident $T:ident $room:ident) => { None };
     (@ $set:ident $T:ident $room:ident $name:ident $(:: <$($G:ty),+>)?,
         $f:ident, $a:ident, $p:ident, $body:expr) => {
-        Some(|$a, $p| $crate::plan::dispatch!($set $a.dtype(), $T => {
+        Some(|$a, $p| $crate::dtype::dispatch!($set $a.dtype(), $T => {
             let $f = onnxc_runtime::kernels::$room::$name $(::<$($G),+>)?;
             $crate::plan::Outcome::into_result($body)
         }))

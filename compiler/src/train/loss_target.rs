@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::Dim,
     domain::canonical,
-    dtype::WIDE,
+    dtype::F32_AND_F64,
     ir::Graph,
     ty::{TensorType, Type},
 };
@@ -84,7 +84,7 @@ fn output(graph: &Graph, wanted: Option<&str>) -> Result<(String, Type)> {
 
 fn of_numbers(name: &str, ty: &Type) -> Result<TensorType> {
     match ty {
-        Type::Tensor(tensor) if WIDE.contains(&tensor.dtype) => Ok(tensor.clone()),
+        Type::Tensor(tensor) if F32_AND_F64.contains(&tensor.dtype) => Ok(tensor.clone()),
         Type::Unranked(_) | Type::Unknown => {
             let message = format!("the number of axes of {} is not known", quoted(name));
             Err(Diagnostic::new(Code::UnknownShape, message))

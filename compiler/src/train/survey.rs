@@ -4,7 +4,7 @@ use super::glob;
 use crate::{
     check,
     diag::{Code, Diagnostic, Diagnostics, quoted},
-    dtype::{DType, WIDE},
+    dtype::{DType, F32_AND_F64},
     ir::{Attribute, Attributes, Graph, Node, NodeId, ValueId, is_differentiable},
     tensor::Tensor,
     ty::count,
@@ -73,7 +73,7 @@ const MASK: f64 = 1e4;
 
 /// Returns the dense initializers of types that optimizers support.
 pub fn candidates(graph: &GraphProto) -> Vec<&TensorProto> {
-    let codes: Vec<i32> = WIDE.iter().map(|dtype| dtype.code()).collect();
+    let codes: Vec<i32> = F32_AND_F64.iter().map(|dtype| dtype.code()).collect();
     graph.initializer.iter().filter(|tensor| codes.contains(&tensor.data_type())).collect()
 }
 

@@ -73,7 +73,7 @@ static ATTENTION_F32: Kernel<geometry::Attention> = kernel!(F32_ONLY T, attentio
 static ATTENTION_F64: Kernel<geometry::Attention> = kernel!(F64_ONLY T, attention::attention_f64,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
         a.output(0), a.optional_output(1), a.output(2), p));
-static ATTENTION_HALF: Kernel<geometry::Attention> = kernel!(HALVES T,
+static ATTENTION_HALF: Kernel<geometry::Attention> = kernel!(FLOAT16S T,
     attention::attention_half::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
         a.output(0), a.optional_output(1), a.output(2), p));

@@ -4,7 +4,7 @@ use super::{geometry, infer_shape, macs};
 use crate::{
     diag::Result,
     dim::Dim,
-    dtype::{BYTES, DType},
+    dtype::{DType, INT8S},
     ir::{Attributes, Infer, Inferred, Lower, Op},
     ops::{Entry, entry, window::Window},
     plan::{Kernel, geometry::Conv, kernel},
@@ -55,7 +55,7 @@ pub struct ConvInteger {
 
 macro_rules! conv_integer {
     ($W:ty) => {
-        kernel!(BYTES T, conv::conv_integer::<T, $W>, |f, a, p| f(a.input(0),
+        kernel!(INT8S T, conv::conv_integer::<T, $W>, |f, a, p| f(a.input(0),
             a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1), p))
     };
 }
@@ -74,8 +74,8 @@ impl Op for ConvInteger {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        cx.of(0, BYTES)?;
-        cx.of(1, BYTES)?;
+        cx.of(0, INT8S)?;
+        cx.of(1, INT8S)?;
         let shape = infer_shape(cx, &self.window, self.group, [0, 1])?;
         if cx.has(2) {
             cx.same_dtype(0, 2)?;
@@ -118,7 +118,7 @@ pub struct QLinearConv {
 
 macro_rules! qlinear_conv {
     ($W:ty, $Y:ty) => {
-        kernel!(BYTES T, conv::qlinear_conv::<T, $W, $Y>, |f, a, p| f(a.input(0),
+        kernel!(INT8S T, conv::qlinear_conv::<T, $W, $Y>, |f, a, p| f(a.input(0),
             a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6), a.input(7),
             a.optional(8), a.output(0), a.output(1), p))
     };
@@ -144,12 +144,12 @@ impl Op for QLinearConv {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         for (operand, scale, zero) in [(0, 1, 2), (3, 4, 5)] {
-            cx.of(operand, BYTES)?;
+            cx.of(operand, INT8S)?;
             cx.of(scale, &[DType::F32])?;
             cx.same_dtype(operand, zero)?;
         }
         cx.of(6, &[DType::F32])?;
-        let dtype = cx.of(7, BYTES)?.dtype;
+        let dtype = cx.of(7, INT8S)?.dtype;
         let shape = infer_shape(cx, &self.window, self.group, [0, 3])?;
         for i in [1, 2, 6, 7] {
             check_scale(cx, i, None)?;

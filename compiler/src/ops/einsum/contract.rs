@@ -5,7 +5,7 @@ use super::equation::{Label, Sizes};
 use crate::{
     diag::Result,
     dim::Dim,
-    dtype::{DType, PRODUCTS},
+    dtype::{ARITHMETIC, DType},
     ir::Lower,
     ops::matmul,
     plan::{
@@ -15,11 +15,11 @@ use crate::{
     },
 };
 
-static COPY: Kernel<Strided> = kernel!(NUMBERS T, transpose::transpose::<T>,
+static COPY: Kernel<Strided> = kernel!(NUMERIC T, transpose::transpose::<T>,
     |f, a, p| f(a.input(0), a.output(0), p));
-static SUM: Kernel<Reduction> = kernel!(NUMBERS T, reduce::reduce_sum::<T>,
+static SUM: Kernel<Reduction> = kernel!(NUMERIC T, reduce::reduce_sum::<T>,
     |f, a, p| f(a.input(0), a.output(0), p));
-static MULTIPLY: Kernel<Broadcast> = kernel!(NUMBERS T, binary::mul::<T>,
+static MULTIPLY: Kernel<Broadcast> = kernel!(NUMERIC T, binary::mul::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 static CONTRACT: Kernel<geometry::Contraction> = kernel!(INTEGERS T, einsum::contract::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
@@ -150,7 +150,7 @@ impl Contraction<'_, '_> {
         let made = self.term(into.clone(), &order);
         if roles.summed.is_empty() {
             self.multiply(&a, &b, &order, into)?;
-        } else if !PRODUCTS.contains(&self.dtype) {
+        } else if !ARITHMETIC.contains(&self.dtype) {
             self.sum_products(&a, &b, &roles.summed, &order, into)?;
         } else if order == roles.order() {
             self.product(&a, &b, &roles, into)?;

@@ -8,7 +8,7 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::NUMBERS,
+    dtype::NUMERIC,
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
     ty::{TensorType, Type},
 };
@@ -62,7 +62,7 @@ impl Op for Einsum {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let dtype = cx.of(0, NUMBERS)?.dtype;
+        let dtype = cx.of(0, NUMERIC)?.dtype;
         let mut shapes = Vec::new();
         for i in 0..cx.inputs() {
             cx.same_dtype(0, i)?;

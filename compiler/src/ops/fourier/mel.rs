@@ -26,7 +26,7 @@ pub struct MelWeightMatrix {
     pub dtype: DType,
 }
 
-static MEL_WEIGHT_MATRIX: Kernel<(Dim, Dim)> = kernel!(checked NUMBERS T,
+static MEL_WEIGHT_MATRIX: Kernel<(Dim, Dim)> = kernel!(checked NUMERIC T,
     fourier::mel_weight_matrix::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), p.0, p.1));
 static MEL_SIZES: Kernel = kernel!(checked I64_ONLY T, fourier::mel_sizes,

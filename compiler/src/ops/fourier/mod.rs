@@ -63,7 +63,7 @@ macro_rules! way {
         Way {
             kernel: kernel!(FLOATS T, fourier::$kernel::<T>, |f, a, p| f(a.input(0),
                 $(a.optional($window),)? a.input($rest), a.output(0), a.output(1), p)),
-            table: kernel!(WIDE T, fourier::$table::<T>,
+            table: kernel!(F32_AND_F64 T, fourier::$table::<T>,
                 |f, a, p| f(a.output(0), a.output(1), p.0)),
             halved: $halved,
             windowed: $rest == 2,

@@ -3,7 +3,7 @@
 use super::known_size;
 use crate::{
     diag::{Code, Diagnostic, Result},
-    dtype::{DType, NUMBERS},
+    dtype::{DType, NUMERIC},
     ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
     ops::{Entry, entry},
     plan::{Kernel, NoParams, kernel},
@@ -37,7 +37,7 @@ pub struct Window {
 }
 
 static WINDOW: Kernel<([f64; 3], bool)> =
-    kernel!(NUMBERS T, fourier::window::<T>, |f, a, p| f(a.output(0), p.0, p.1));
+    kernel!(NUMERIC T, fourier::window::<T>, |f, a, p| f(a.output(0), p.0, p.1));
 static WINDOW_SIZES: Kernel = kernel!(checked INDICES T, fourier::window_sizes::<T>,
     |f, a, _p| f(a.sizes(), a.input(0)));
 
@@ -49,7 +49,7 @@ fn read(node: &mut Reader<'_>, shape: &'static Shape) -> Result<Rc<dyn Op>> {
 /// The element type that an attribute says, where it is one of numbers.
 pub(super) fn output_type(node: &mut Reader<'_>) -> Result<DType> {
     let dtype = node.maybe_dtype("output_datatype")?.unwrap_or(DType::F32);
-    if NUMBERS.contains(&dtype) {
+    if NUMERIC.contains(&dtype) {
         return Ok(dtype);
     }
     let message = format!("`output_datatype` is {dtype}, which the operator does not make");

@@ -4,7 +4,7 @@ use super::{MatMul, matrices, product_shape};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{BYTES, DType, FLOAT8S},
+    dtype::{DType, FLOAT8S, INT8S},
     ir::{Infer, Inferred, Lower, Op, Reader, ValueId},
     ops::{
         Entry,
@@ -158,7 +158,7 @@ pub struct MatMulInteger;
 
 macro_rules! matmul_integer {
     ($B:ty) => {
-        kernel!(BYTES T, matmul::matmul_integer::<T, $B>, |f, a, p| f(a.input(0),
+        kernel!(INT8S T, matmul::matmul_integer::<T, $B>, |f, a, p| f(a.input(0),
             a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1), p))
     };
 }
@@ -172,8 +172,8 @@ impl Op for MatMulInteger {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        cx.of(0, BYTES)?;
-        cx.of(1, BYTES)?;
+        cx.of(0, INT8S)?;
+        cx.of(1, INT8S)?;
         let shape = product_shape(cx, 0, 1)?;
         for i in 0..2 {
             if cx.has(2 + i) {
@@ -207,7 +207,7 @@ pub struct QLinearMatMul;
 macro_rules! qlinear_matmul {
     ($(($B:ident $BT:ty, $Y:ident $YT:ty, $S:ident $ST:ty))*) => {
         &[$(
-            ([DType::$B, DType::$Y, DType::$S], kernel!(BYTES T,
+            ([DType::$B, DType::$Y, DType::$S], kernel!(INT8S T,
                 matmul::qlinear_matmul::<T, $BT, $YT, $ST>, |f, a, p| f(
                     a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5),
                     a.input(6), a.input(7), a.output(0), a.output(1), p))),
@@ -230,7 +230,7 @@ impl Op for QLinearMatMul {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         for (factor, scale, zero) in [(0, 1, 2), (3, 4, 5)] {
-            cx.of(factor, BYTES)?;
+            cx.of(factor, INT8S)?;
             cx.of(scale, SCALES)?;
             cx.same_dtype(1, scale)?;
             cx.same_dtype(factor, zero)?;
@@ -239,7 +239,7 @@ impl Op for QLinearMatMul {
         }
         cx.of(6, SCALES)?;
         cx.same_dtype(1, 6)?;
-        let dtype = cx.of(7, BYTES)?.dtype;
+        let dtype = cx.of(7, INT8S)?.dtype;
         same_sizes(cx, 6, 7)?;
         for i in [6, 7] {
             let len = cx.ty(i)?.len();

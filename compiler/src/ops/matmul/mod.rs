@@ -6,7 +6,7 @@ use super::{Entry, entry, internal, pack, weight_precision::Factor};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{DType, FLOATS, PRODUCTS},
+    dtype::{ARITHMETIC, DType, FLOATS},
     ir::{Attributes, Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Arg, Field, Formula, Kernel, Operand, Optimize,
@@ -49,7 +49,7 @@ struct Kernels<F: Formula + Field> {
 macro_rules! kernels {
     ($room:ident: $plain:ident $float:ident $f32:ident $f64:ident) => {
         Kernels {
-            plain: kernel!(PRODUCTS T, $room::$plain::<T>,
+            plain: kernel!(ARITHMETIC T, $room::$plain::<T>,
                 |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p)),
             float: kernel!(FLOATS T, $room::$float::<T>,
                 |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p.0, p.1)),
@@ -219,7 +219,7 @@ impl Op for Gemm {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let types = if self.domain() == Domain::Onnx { PRODUCTS } else { FLOATS };
+        let types = if self.domain() == Domain::Onnx { ARITHMETIC } else { FLOATS };
         let dtype = cx.of(0, types)?.dtype;
         cx.same_dtype(0, 1)?;
         let (a, b) = (&cx.ranked(0, 2)?.shape, &cx.ranked(1, 2)?.shape);
@@ -356,7 +356,7 @@ impl Op for MatMul {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let dtype = cx.of(0, if self.fused { FLOATS } else { PRODUCTS })?.dtype;
+        let dtype = cx.of(0, if self.fused { FLOATS } else { ARITHMETIC })?.dtype;
         cx.same_dtype(0, 1)?;
         let shape = product_shape(cx, 0, 1)?;
         if cx.has(2) {

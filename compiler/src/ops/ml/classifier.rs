@@ -209,7 +209,7 @@ struct Above {
 }
 
 static ABOVE: Kernel<(Dim, usize, f32)> =
-    kernel!(WIDE T, ml::above::<T>, |f, a, p| f(a.input(0), a.output(0), p.0, p.1, p.2));
+    kernel!(F32_AND_F64 T, ml::above::<T>, |f, a, p| f(a.input(0), a.output(0), p.0, p.1, p.2));
 
 impl Op for Above {
     fn name(&self) -> &'static str {
@@ -245,9 +245,9 @@ pub enum Spread {
     Opposite,
 }
 
-static COMPLEMENT: Kernel = kernel!(WIDE T, ml::complement::<T>,
+static COMPLEMENT: Kernel = kernel!(F32_AND_F64 T, ml::complement::<T>,
     |f, a, _p| f(a.input(0), a.output(0)));
-static OPPOSITE: Kernel = kernel!(WIDE T, ml::opposite::<T>,
+static OPPOSITE: Kernel = kernel!(F32_AND_F64 T, ml::opposite::<T>,
     |f, a, _p| f(a.input(0), a.output(0)));
 
 impl Op for Spread {
@@ -284,12 +284,12 @@ struct Transform {
 
 static SOFTMAX_ZERO: Transform = Transform {
     name: "SoftmaxZero",
-    kernel: kernel!(WIDE T, ml::softmax_zero::<T>, |f, a, p| f(a.input(0), a.output(0), p),
+    kernel: kernel!(F32_AND_F64 T, ml::softmax_zero::<T>, |f, a, p| f(a.input(0), a.output(0), p),
         in_place softmax_zero_in_place::<T> |f, a, p| f(a.output(0), p)),
 };
 static PROBIT: Transform = Transform {
     name: "Probit",
-    kernel: kernel!(WIDE T, ml::probit::<T>, |f, a, p| f(a.input(0), a.output(0), p),
+    kernel: kernel!(F32_AND_F64 T, ml::probit::<T>, |f, a, p| f(a.input(0), a.output(0), p),
         in_place probit_in_place::<T> |f, a, p| f(a.output(0), p)),
 };
 

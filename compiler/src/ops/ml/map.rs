@@ -140,7 +140,7 @@ static FIND_TEXT: Kernel = kernel!(I64_ONLY T, ml::find_text_keys,
     |f, a, _p| f(a.input(0), a.input(1), a.input(2), a.output::<T>(0)));
 static ORDER: Kernel =
     kernel!(I64_ONLY T, ml::sort_keys, |f, a, _p| f(a.input::<T>(0), a.output(0)));
-static PICK: Kernel = kernel!(LISTED T, ml::pick_values::<T>,
+static PICK: Kernel = kernel!(ANY_IR4 T, ml::pick_values::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
 
 impl Op for MapValues {

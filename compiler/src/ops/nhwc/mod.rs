@@ -9,7 +9,7 @@ use super::{Entry, internal, quantized::requantize::Requantized};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{BYTES, DType},
+    dtype::{DType, INT8S},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     plan::{Kernel, geometry::Channels, kernel},
     ty::Type,
@@ -79,7 +79,7 @@ fn channels(shape: &[Dim]) -> Channels {
 /// Its input, with the channels last.
 pub struct ToNhwc;
 
-static FROM_FIRST: Kernel<Channels> = kernel!(BYTES T,
+static FROM_FIRST: Kernel<Channels> = kernel!(INT8S T,
     nhwc::from_channels_first::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 
 impl Op for ToNhwc {
@@ -92,7 +92,7 @@ impl Op for ToNhwc {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let Some(shape) = shape(&cx.of(0, BYTES)?.shape) else {
+        let Some(shape) = shape(&cx.of(0, INT8S)?.shape) else {
             return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no channels"));
         };
         Ok(vec![Type::tensor(DType::U8, shape)])
@@ -112,7 +112,7 @@ pub struct ToNchw {
     pub dtype: DType,
 }
 
-static TO_FIRST: Kernel<Channels> = kernel!(BYTES T,
+static TO_FIRST: Kernel<Channels> = kernel!(INT8S T,
     nhwc::to_channels_first::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 
 impl Op for ToNchw {

@@ -4,7 +4,7 @@ use super::gradient::inverse_root;
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{DType, WIDE},
+    dtype::{DType, F32_AND_F64},
     ir::{Attributes, Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     ops::blocked,
     plan::{
@@ -61,15 +61,15 @@ pub fn read_running_mean(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(RunningMean { momentum: node.float("momentum", 0.9)? }))
 }
 
-static MOMENTS: Kernel<Axis> = kernel!(WIDE T, norm::channel_moments::<T>,
+static MOMENTS: Kernel<Axis> = kernel!(F32_AND_F64 T, norm::channel_moments::<T>,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), p));
 static BLOCKED_MOMENTS: Kernel<Channels> = kernel!(F32_ONLY T, blocked::blocked_channel_moments,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), p));
-static SUMS: Kernel<Axis> = kernel!(WIDE T, norm::channel_sums::<T>,
+static SUMS: Kernel<Axis> = kernel!(F32_AND_F64 T, norm::channel_sums::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p));
 static BLOCKED_SUMS: Kernel<Channels> = kernel!(F32_ONLY T, blocked::blocked_channel_sums,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p));
-static GRAD: Kernel<(Axis, f32)> = kernel!(WIDE T, norm::channel_grad::<T>,
+static GRAD: Kernel<(Axis, f32)> = kernel!(F32_AND_F64 T, norm::channel_grad::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6),
         a.output(0), a.output(1), p.0, p.1),
     in_place channel_grad_in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.input(0),
@@ -79,14 +79,14 @@ static BLOCKED_GRAD: Kernel<(Channels, f32)> = kernel!(F32_ONLY T, blocked::bloc
         a.output(0), a.output(1), p.0, p.1),
     in_place blocked_channel_grad_in_place |f, a, p| f(a.output(0), a.output(1), a.input(0),
         a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), p.0, p.1));
-static RUNNING_MEAN: Kernel<(f32,)> = kernel!(WIDE T, norm::running_mean::<T>,
+static RUNNING_MEAN: Kernel<(f32,)> = kernel!(F32_AND_F64 T, norm::running_mean::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0),
     in_place running_mean_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p.0));
 
 impl ChannelMoments {
     /// The mean and the variance of each channel of `x`.
     pub fn of(x: Expr<'_>) -> [Expr<'_>; 2] {
-        if !WIDE.contains(&x.dtype()) {
+        if !F32_AND_F64.contains(&x.dtype()) {
             return ChannelMoments::written_out(x);
         }
         let found = x.tape.node(Rc::new(ChannelMoments { blocked: None }), &[Some(x)], 2);
@@ -104,7 +104,7 @@ impl ChannelMoments {
 impl ChannelSums {
     /// Both sums, for a `mean` of the type of `x`.
     pub fn of<'t>(x: Expr<'t>, dy: Expr<'t>, mean: Expr<'t>) -> [Expr<'t>; 2] {
-        if !WIDE.contains(&x.dtype()) {
+        if !F32_AND_F64.contains(&x.dtype()) {
             return ChannelSums::written_out(x, dy, mean);
         }
         let given = [x, dy, mean].map(Some);
@@ -126,7 +126,7 @@ impl ChannelGrad {
         statistics: [Expr<'t>; 4],
         epsilon: f32,
     ) -> [Expr<'t>; 2] {
-        if !WIDE.contains(&x.dtype()) {
+        if !F32_AND_F64.contains(&x.dtype()) {
             return ChannelGrad::written_out([dy, x, scale], statistics, epsilon);
         }
         let given: Vec<_> = [dy, x, scale].into_iter().chain(statistics).map(Some).collect();
@@ -163,9 +163,9 @@ fn flat(x: Expr<'_>) -> Expr<'_> {
 fn count(cx: &mut Infer<'_>, blocked: Option<i64>) -> Inferred<Dim> {
     let (count, least) = match blocked {
         Some(channels) => (Some(channels.into()), 3),
-        None => (cx.of(0, WIDE)?.shape.get(1).cloned(), 2),
+        None => (cx.of(0, F32_AND_F64)?.shape.get(1).cloned(), 2),
     };
-    let known = count.filter(|_| cx.of(0, WIDE).is_ok_and(|ty| ty.rank() >= least));
+    let known = count.filter(|_| cx.of(0, F32_AND_F64).is_ok_and(|ty| ty.rank() >= least));
     known.ok_or_else(|| cx.diagnostic(Code::ShapeMismatch, "the input has no channels"))
 }
 
@@ -195,7 +195,7 @@ impl Op for ChannelMoments {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let found = Type::tensor(cx.of(0, WIDE)?.dtype, [count(cx, self.blocked)?]);
+        let found = Type::tensor(cx.of(0, F32_AND_F64)?.dtype, [count(cx, self.blocked)?]);
         Ok(vec![found.clone(), found])
     }
 
@@ -227,7 +227,7 @@ impl Op for ChannelSums {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let (ty, channels) = (cx.of(0, WIDE)?.clone(), count(cx, self.blocked)?);
+        let (ty, channels) = (cx.of(0, F32_AND_F64)?.clone(), count(cx, self.blocked)?);
         cx.same_dtype(0, 1)?;
         cx.same_dtype(0, 2)?;
         let dy = cx.ranked(1, ty.rank())?.shape.clone();
@@ -269,7 +269,7 @@ impl Op for ChannelGrad {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let (ty, channels) = (cx.of(0, WIDE)?.clone(), count(cx, self.blocked)?);
+        let (ty, channels) = (cx.of(0, F32_AND_F64)?.clone(), count(cx, self.blocked)?);
         let x = cx.ranked(1, ty.rank())?.shape.clone();
         for (a, b) in ty.shape.iter().zip(&x) {
             cx.require_equal(a, b, "the sizes of what is normalized and of the derivative")?;
@@ -314,7 +314,7 @@ impl Op for RunningMean {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let ty = cx.of(0, WIDE)?.clone();
+        let ty = cx.of(0, F32_AND_F64)?.clone();
         cx.same_dtype(0, 1)?;
         cx.require_equal(&ty.len(), &cx.ty(1)?.len(), "the numbers that are kept and added")?;
         Ok(vec![ty.into()])

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     diag::{Code, Result},
-    dtype::WIDE,
+    dtype::F32_AND_F64,
     ir::{Attributes, Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Arg, Kernel, geometry::Axis, kernel},
     ty::Type,
@@ -34,7 +34,7 @@ pub fn read(node: &mut Reader<'_>, centered: bool) -> Result<Rc<dyn Op>> {
 pub fn by_rows(g: &Gradient<'_>, axis: i64) -> bool {
     let (x, scale) = (g.x(0), g.x(1));
     let axis = g.axis(axis, x.rank());
-    WIDE.contains(&x.dtype()) && is_row(&scale.dims(), &x.dims(), axis)
+    F32_AND_F64.contains(&x.dtype()) && is_row(&scale.dims(), &x.dims(), axis)
 }
 
 /// Says the derivatives of a normalization's inputs.
@@ -72,11 +72,11 @@ impl Grad {
     }
 }
 
-static LAYER: Kernel<(Axis, f32)> = kernel!(WIDE T, norm::layer_normalization_grad::<T>,
+static LAYER: Kernel<(Axis, f32)> = kernel!(F32_AND_F64 T, norm::layer_normalization_grad::<T>,
     |f, a, p| f(
         a.input(0), a.input(1), a.input(2),
         a.optional_output(0), a.optional_output(1), a.optional_output(2), p.0, p.1));
-static RMS: Kernel<(Axis, f32)> = kernel!(WIDE T, norm::rms_normalization_grad::<T>,
+static RMS: Kernel<(Axis, f32)> = kernel!(F32_AND_F64 T, norm::rms_normalization_grad::<T>,
     |f, a, p| f(
         a.input(0), a.input(1), a.input(2),
         a.optional_output(0), a.optional_output(1), p.0, p.1));
@@ -96,7 +96,7 @@ impl Op for Grad {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let (ty, scale) = (cx.of(0, WIDE)?.clone(), cx.of(1, WIDE)?.clone());
+        let (ty, scale) = (cx.of(0, F32_AND_F64)?.clone(), cx.of(1, F32_AND_F64)?.clone());
         cx.same_dtype(0, 1)?;
         cx.same_dtype(0, 2)?;
         let axis = cx.axis("axis", self.axis, ty.rank())?;

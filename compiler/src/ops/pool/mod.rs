@@ -12,7 +12,7 @@ use super::{
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    dtype::{DType, FLOATS, POOLED},
+    dtype::{DType, FLOATS, MAX_POOL_TYPES},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, NoParams, Optimize, geometry, kernel},
     ty::Type,
@@ -141,8 +141,9 @@ pub(super) fn geometry_of(planes: Dim, slides: &[Slide]) -> geometry::Pool {
 }
 
 static MAX_POOL: Kernel<geometry::Pool> =
-    kernel!(POOLED T, pool::max_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
-static MAX_POOL_INDICES: Kernel<(geometry::Pool, Vec<Dim>)> = kernel!(POOLED T, pool::max_pool_indices::<T>,
+    kernel!(MAX_POOL_TYPES T, pool::max_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+static MAX_POOL_INDICES: Kernel<(geometry::Pool, Vec<Dim>)> = kernel!(MAX_POOL_TYPES T,
+    pool::max_pool_indices::<T>,
         |f, a, p| f(a.input(0), a.output(0), a.output(1), p.0, p.1));
 static AVERAGE_POOL: Kernel<geometry::Pool> =
     kernel!(FLOATS T, pool::average_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
@@ -153,7 +154,7 @@ static LP_POOL: Kernel<(geometry::Pool, u32)> =
 
 /// Those where space matters more than time; of `float` alone the last ones.
 static SMALL_MAX_POOL: Kernel<geometry::Pool> =
-    kernel!(POOLED T, pool::small_max_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(MAX_POOL_TYPES T, pool::small_max_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static SMALL_AVERAGE_POOL: Kernel<geometry::Pool> =
     kernel!(F32_ONLY T, pool::small_average_pool, |f, a, p| f(a.input(0), a.output(0), p));
 static SMALL_AVERAGE_POOL_PADDED: Kernel<geometry::Pool> =
@@ -220,7 +221,7 @@ impl Op for MaxPool {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let (dtype, shape) = self.pool.infer(cx, POOLED)?;
+        let (dtype, shape) = self.pool.infer(cx, MAX_POOL_TYPES)?;
         Ok(vec![Type::tensor(dtype, shape.clone()), Type::tensor(DType::I64, shape)])
     }
 

@@ -3,7 +3,7 @@
 use super::requantize::Requantized;
 use crate::{
     diag::Result,
-    dtype::{BYTES, DType},
+    dtype::{DType, INT8S},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
     ops::{Entry, internal},
     plan::{
@@ -87,7 +87,7 @@ pub fn blend_attributes(of: &Blend, a: &mut Attributes) {
 
 macro_rules! binary {
     ($name:ident $B:ty, $Y:ty) => {
-        kernel!(BYTES T, quantized::$name::<T, $B, $Y>,
+        kernel!(INT8S T, quantized::$name::<T, $B, $Y>,
             |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0, p.1))
     };
 }
@@ -126,8 +126,8 @@ impl Op for QuantizedBinary {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let shape = cx.of(0, BYTES)?.shape.clone();
-        let other = cx.of(1, BYTES)?;
+        let shape = cx.of(0, INT8S)?.shape.clone();
+        let other = cx.of(1, INT8S)?;
         if other.len().known() != Some(1) {
             for (a, b) in cx.ranked(1, shape.len())?.shape.clone().iter().zip(&shape) {
                 cx.require_equal(a, b, "the sizes of the operands")?;

@@ -4,7 +4,7 @@ use super::requantize::{Requantized, check_channels, operands};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{BYTES, DType},
+    dtype::{DType, INT8S},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{
         Entry,
@@ -44,7 +44,7 @@ type Kernels = [(DType, Kernel<(Conv, Requantize)>)];
 
 macro_rules! quantized_conv {
     ($kernel:ident, $Y:ty) => {
-        kernel!(BYTES T, quantized::$kernel::<T, $Y>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
+        kernel!(INT8S T, quantized::$kernel::<T, $Y>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
             a.input(3), a.optional(4), a.output(0), a.output(1), a.output(2), p.0, p.1))
     };
 }
@@ -120,7 +120,7 @@ impl Op for QuantizedConv {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        cx.of(0, BYTES)?;
+        cx.of(0, INT8S)?;
         cx.of(1, &[DType::I8])?;
         let shape = infer_shape(cx, &self.window, self.group, [0, 1])?;
         if cx.constant(1).is_none() || shape.len() > 2 + MOST_AXES {

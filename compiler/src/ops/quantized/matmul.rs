@@ -7,7 +7,7 @@ use super::{
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{BYTES, DType},
+    dtype::{DType, INT8S},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{Entry, internal, pack},
     plan::{
@@ -43,7 +43,7 @@ pub struct QuantizedMatMul {
 
 macro_rules! quantized_matmul {
     ($Y:ty) => {
-        kernel!(BYTES T, quantized::matmul::<T, $Y>, |f, a, p| f(a.input(0), a.input(1),
+        kernel!(INT8S T, quantized::matmul::<T, $Y>, |f, a, p| f(a.input(0), a.input(1),
             a.input(2), a.input(3), a.optional(4), a.output(0), a.output(1), p.0, p.1))
     };
 }
@@ -147,7 +147,7 @@ impl Op for QuantizedMatMul {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        cx.of(0, BYTES)?;
+        cx.of(0, INT8S)?;
         let shape = shape(cx, 1, self.trans_b)?;
         check_channels(cx, 2, &shape[shape.len() - 1])?;
         Ok(vec![Type::tensor(self.to.dtype, shape)])

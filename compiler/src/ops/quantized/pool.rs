@@ -3,7 +3,7 @@
 use super::requantize::Requantized;
 use crate::{
     diag::Result,
-    dtype::{BYTES, DType},
+    dtype::{DType, INT8S},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{
         Entry, internal,
@@ -40,7 +40,7 @@ pub struct QuantizedAveragePool {
 
 macro_rules! average_pool {
     ($Y:ty) => {
-        kernel!(BYTES T, quantized::average_pool::<T, $Y>,
+        kernel!(INT8S T, quantized::average_pool::<T, $Y>,
             |f, a, p| f(a.input(0), a.output(0), p.0, p.1, p.2, p.3))
     };
 }
@@ -55,7 +55,7 @@ static AVERAGE_POOL: &[(DType, Kernel<Means>)] =
 
 macro_rules! small_means {
     ($Y:ty) => {
-        kernel!(BYTES T, quantized::small_means::<T, $Y>,
+        kernel!(INT8S T, quantized::small_means::<T, $Y>,
             |f, a, p| f(a.input(0), a.output(0), p.0, p.1))
     };
 }
@@ -86,9 +86,9 @@ impl Op for QuantizedAveragePool {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let shape = match &self.pool {
-            Some(pool) => pool.infer(cx, BYTES)?.1,
+            Some(pool) => pool.infer(cx, INT8S)?.1,
             None => {
-                let ty = cx.of(0, BYTES)?;
+                let ty = cx.of(0, INT8S)?;
                 let axes = pool::image_axes(cx, 0)?;
                 ty.shape[..2].iter().cloned().chain(vec![1.into(); axes]).collect()
             }

@@ -2,7 +2,7 @@
 
 use crate::{
     diag::Result,
-    dtype::{BYTES, DType},
+    dtype::{DType, INT8S},
     ir::{Domain, Infer, Inferred, Lower, Op},
     ops::{Entry, internal},
     plan::{Kernel, NoParams, kernel},
@@ -17,7 +17,7 @@ pub struct QuantizedTable;
 
 macro_rules! table {
     ($Y:ty) => {
-        kernel!(BYTES T, quantized::table::<T, $Y>,
+        kernel!(INT8S T, quantized::table::<T, $Y>,
             |f, a, _p| f(a.input(0), a.input(1), a.output(0)))
     };
 }
@@ -35,8 +35,8 @@ impl Op for QuantizedTable {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let shape = cx.of(0, BYTES)?.shape.clone();
-        let table = cx.of(1, BYTES)?;
+        let shape = cx.of(0, INT8S)?.shape.clone();
+        let table = cx.of(1, INT8S)?;
         cx.require_equal(&table.len(), &256.into(), "the entries of the table and 256")?;
         Ok(vec![Type::tensor(table.dtype, shape)])
     }

@@ -8,10 +8,10 @@ use crate::{
     array::{Array, Element},
     diag::Result,
     dim::Dim,
-    dtype::{DType, FLOATS, NUMBERS},
+    dtype::{DType, FLOATS, NUMERIC, dispatch},
     ir::Lower,
     plan::{
-        Arg, Kernel, Operand, dispatch,
+        Arg, Kernel, Operand,
         geometry::{self, Picked, Resample},
         kernel,
     },
@@ -22,9 +22,9 @@ use onnxc_runtime::{
     kernels::resize::{Coordinates, Filter, Fit, Rounding, filter_table, nearest_table},
 };
 
-static REPEAT: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(PIXELS T, resize::repeat::<T>,
+static REPEAT: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(ANY_IR4 T, resize::repeat::<T>,
     |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
-static NEAREST: Kernel<Picked> = kernel!(PIXELS T, resize::nearest::<T>,
+static NEAREST: Kernel<Picked> = kernel!(ANY_IR4 T, resize::nearest::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p));
 static INTERPOLATE: Kernel<Resample> = kernel!(FLOATS T, resize::interpolate::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input::<<T as Float>::Wide>(2), a.optional(3),
@@ -34,7 +34,7 @@ static INTERPOLATE_WHOLE: Kernel<Resample> = kernel!(INTEGERS T, resize::interpo
 
 static NEAREST_TABLE: Kernel<(geometry::Line, Rounding)> = kernel!(I64_ONLY T, resize::nearest_table, |f, a, p| f(a.optional(0), a.optional(1),
         a.output::<T>(0), p.0, p.1));
-static FILTER_TABLE: Kernel<(geometry::Line, geometry::Filter)> = kernel!(WIDE W, resize::filter_table::<W>,
+static FILTER_TABLE: Kernel<(geometry::Line, geometry::Filter)> = kernel!(F32_AND_F64 W, resize::filter_table::<W>,
         |f, a, p| f(a.optional(0), a.optional(1), a.output(0), a.output(1), p.0, p.1));
 static WIDEN: Kernel = kernel!(FLOATS T, resize::widen::<T>,
     |f, a, _p| f(a.input(0), a.output(0)));
@@ -309,13 +309,13 @@ fn outside(op: &Resize, cx: &mut Lower<'_>) -> Result<Arg> {
         return Ok(Arg::Optional(None));
     }
     let dtype = cx.ty(0)?.dtype;
-    if !NUMBERS.contains(&dtype) {
+    if !NUMERIC.contains(&dtype) {
         return Err(cx.unsupported(&format!("`extrapolation_value` for elements of type {dtype}")));
     }
     let value = f64::from(op.extrapolation);
     let value = if FLOATS.contains(&dtype) { value } else { value.round_ties_even() };
     let mut array = Array::zeroed(dtype, 1);
-    dispatch!(NUMBERS dtype, T => {
+    dispatch!(NUMERIC dtype, T => {
         let element = T::of_mut(&mut array).expect("it is of the type");
         element[0] = T::from_f64(value);
     });

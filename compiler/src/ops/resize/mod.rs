@@ -11,7 +11,7 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    dtype::{DType, NUMBERS, PIXELS},
+    dtype::{ANY_IR4, DType, NUMERIC},
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
     tensor::Tensor,
     ty::Type,
@@ -153,8 +153,8 @@ impl Resize {
 
     /// Looks over the inputs.
     fn check(&self, cx: &Infer<'_>, axes: usize) -> Inferred<()> {
-        let dtype = cx.of(0, PIXELS)?.dtype;
-        if matches!(self.mode, Mode::Filter(_)) && !NUMBERS.contains(&dtype) {
+        let dtype = cx.of(0, ANY_IR4)?.dtype;
+        if matches!(self.mode, Mode::Filter(_)) && !NUMERIC.contains(&dtype) {
             let message = format!("elements of type {dtype} cannot be interpolated");
             return Err(cx.diagnostic(Code::Unsupported, message));
         }
@@ -274,7 +274,7 @@ impl Op for Resize {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let ty = cx.of(0, PIXELS)?;
+        let ty = cx.of(0, ANY_IR4)?;
         let axes = self.axes(cx, ty.rank())?;
         self.check(cx, axes.len())?;
         let from: Vec<&Dim> = axes.iter().map(|&axis| &ty.shape[axis]).collect();

@@ -6,7 +6,7 @@ use super::{Entry, entry};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
-    dtype::{DType, FLOATS, NUMBERS, PIXELS},
+    dtype::{ANY_IR4, DType, FLOATS, NUMERIC},
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, NoParams, Operand, geometry::Images, kernel},
     ty::Type,
@@ -56,7 +56,7 @@ pub enum Mode {
 
 static PLACES: Kernel<Images> =
     kernel!(FLOATS G, sample::grid_places::<G>, |f, a, p| f(a.input(0), a.output(0), p));
-static NEAREST: Kernel<Images> = kernel!(PIXELS T, sample::grid_nearest::<T>,
+static NEAREST: Kernel<Images> = kernel!(ANY_IR4 T, sample::grid_nearest::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
 /// The kernel for numbers with a fraction, with weights of one type.
@@ -109,8 +109,8 @@ impl Op for GridSample {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let x = cx.of(0, PIXELS)?;
-        if self.mode != Mode::Nearest && !NUMBERS.contains(&x.dtype) {
+        let x = cx.of(0, ANY_IR4)?;
+        if self.mode != Mode::Nearest && !NUMERIC.contains(&x.dtype) {
             let message = format!("elements of type {} cannot be interpolated", x.dtype);
             return Err(cx.diagnostic(Code::Unsupported, message));
         }

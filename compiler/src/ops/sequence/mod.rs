@@ -11,7 +11,7 @@ use super::{
 use crate::{
     diag::{Code, Result},
     dim::{Dim, Symbol},
-    dtype::{DType, LISTED},
+    dtype::{ANY_IR4, DType},
     ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Stop},
     plan::{Arg, Kernel, NoParams, kernel},
     ty::{TensorType, Type, any_size},
@@ -98,8 +98,8 @@ pub fn granted(shape: &[Dim], binds: &[Symbol]) -> Vec<Option<Dim>> {
 pub struct SequenceConstruct;
 
 pub static EMPTY: Kernel =
-    kernel!(LISTED T, sequence::sequence_empty::<T>, |f, a, _p| f(a.output_sequence(0)));
-pub static PUSH: Kernel<(Vec<Dim>,)> = kernel!(updates LISTED T, sequence::sequence_push::<T>,
+    kernel!(ANY_IR4 T, sequence::sequence_empty::<T>, |f, a, _p| f(a.output_sequence(0)));
+pub static PUSH: Kernel<(Vec<Dim>,)> = kernel!(updates ANY_IR4 T, sequence::sequence_push::<T>,
     |f, a, p| f(a.output_sequence(0), a.input(0), p.0));
 
 impl Op for SequenceConstruct {
@@ -108,7 +108,7 @@ impl Op for SequenceConstruct {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let mut element = Type::Never(cx.of(0, LISTED)?.dtype);
+        let mut element = Type::Never(cx.of(0, ANY_IR4)?.dtype);
         for i in 0..cx.inputs() {
             cx.same_dtype(0, i)?;
             element = element.either(&cx.ty(i)?.clone().into());
@@ -157,7 +157,7 @@ impl Op for SequenceEmpty {
 /// A sequence with one tensor more: before the position given, or at the end.
 pub struct SequenceInsert;
 
-static INSERT: Kernel<(Vec<Dim>,)> = kernel!(updates checked LISTED T,
+static INSERT: Kernel<(Vec<Dim>,)> = kernel!(updates checked ANY_IR4 T,
     sequence::sequence_insert::<T>,
     |f, a, p| f(a.output_sequence(0), a.input(0), a.input(1), p.0));
 
@@ -167,7 +167,7 @@ impl Op for SequenceInsert {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let (element, added) = (cx.sequence(0)?, cx.of(1, LISTED)?);
+        let (element, added) = (cx.sequence(0)?, cx.of(1, ANY_IR4)?);
         if element.dtype() != Some(added.dtype) {
             let message = "a tensor must have the element type of its sequence";
             return Err(cx.diagnostic(Code::TypeMismatch, message));
@@ -203,7 +203,7 @@ impl Op for SequenceInsert {
 /// A sequence without the tensor at the position given, or without the last.
 pub struct SequenceErase;
 
-static ERASE: Kernel = kernel!(updates checked LISTED T, sequence::sequence_erase::<T>,
+static ERASE: Kernel = kernel!(updates checked ANY_IR4 T, sequence::sequence_erase::<T>,
     |f, a, _p| f(a.output_sequence(0), a.optional(0)));
 
 impl Op for SequenceErase {
@@ -238,9 +238,9 @@ pub fn dtype(cx: &Lower<'_>, i: usize) -> Result<DType> {
 /// The tensor at a position of a sequence.
 pub struct SequenceAt;
 
-pub static AT: Kernel = kernel!(checked LISTED T, sequence::sequence_at::<T>,
+pub static AT: Kernel = kernel!(checked ANY_IR4 T, sequence::sequence_at::<T>,
     |f, a, _p| f(a.sequence(0), a.input(1), a.output(0)));
-pub static AT_SIZES: Kernel<(Vec<Option<Dim>>,)> = kernel!(checked LISTED T,
+pub static AT_SIZES: Kernel<(Vec<Option<Dim>>,)> = kernel!(checked ANY_IR4 T,
     sequence::sequence_at_sizes::<T>, |f, a, p| f(a.sizes(), a.sequence(0), a.input(1), p.0));
 
 impl Op for SequenceAt {
@@ -266,7 +266,7 @@ impl Op for SequenceAt {
 /// The number of tensors in a sequence.
 pub struct SequenceLength;
 
-pub static LENGTH: Kernel = kernel!(LISTED T, sequence::sequence_length::<T>,
+pub static LENGTH: Kernel = kernel!(ANY_IR4 T, sequence::sequence_length::<T>,
     |f, a, _p| f(a.sequence(0), a.output(0)));
 
 impl Op for SequenceLength {

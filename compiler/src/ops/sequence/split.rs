@@ -4,7 +4,7 @@ use super::{granted, with_position};
 use crate::{
     diag::Result,
     dim::Dim,
-    dtype::LISTED,
+    dtype::ANY_IR4,
     ir::{Attributes, Infer, Inferred, Lower, Op, Stop},
     ops::{Entry, entry},
     plan::{Arg, Kernel, kernel},
@@ -34,11 +34,11 @@ pub struct ConcatFromSequence {
     pub new_axis: bool,
 }
 
-static CONCAT: Kernel<(Dim,)> = kernel!(checked LISTED T, sequence::concat_from_sequence::<T>,
+static CONCAT: Kernel<(Dim,)> = kernel!(checked ANY_IR4 T, sequence::concat_from_sequence::<T>,
     |f, a, p| f(a.sequence(0), a.output(0), p.0));
-static CONCAT_SIZES: Kernel<(usize, Vec<Option<Dim>>)> = kernel!(checked LISTED T,
+static CONCAT_SIZES: Kernel<(usize, Vec<Option<Dim>>)> = kernel!(checked ANY_IR4 T,
     sequence::concat_from_sequence_sizes::<T>, |f, a, p| f(a.sizes(), a.sequence(0), p.0, p.1));
-static STACK_SIZES: Kernel<(usize, Vec<Option<Dim>>)> = kernel!(checked LISTED T,
+static STACK_SIZES: Kernel<(usize, Vec<Option<Dim>>)> = kernel!(checked ANY_IR4 T,
     sequence::stack_sequence_sizes::<T>, |f, a, p| f(a.sizes(), a.sequence(0), p.0, p.1));
 
 impl Op for ConcatFromSequence {
@@ -94,13 +94,13 @@ pub struct SplitToSequence {
     pub keepdims: bool,
 }
 
-static SPLIT: Kernel<(Vec<Dim>, usize)> = kernel!(checked LISTED T,
+static SPLIT: Kernel<(Vec<Dim>, usize)> = kernel!(checked ANY_IR4 T,
     sequence::split_to_sequence::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output_sequence(0), p.0, p.1));
-static SPLIT_EVENLY: Kernel<(Vec<Dim>, usize)> = kernel!(checked LISTED T,
+static SPLIT_EVENLY: Kernel<(Vec<Dim>, usize)> = kernel!(checked ANY_IR4 T,
     sequence::split_to_sequence_evenly::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output_sequence(0), p.0, p.1));
-static UNSTACK: Kernel<(Vec<Dim>, usize)> = kernel!(LISTED T, sequence::unstack_to_sequence::<T>,
+static UNSTACK: Kernel<(Vec<Dim>, usize)> = kernel!(ANY_IR4 T, sequence::unstack_to_sequence::<T>,
     |f, a, p| f(a.input(0), a.output_sequence(0), p.0, p.1));
 
 impl SplitToSequence {
@@ -141,7 +141,7 @@ impl Op for SplitToSequence {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let TensorType { dtype, mut shape } = cx.of(0, LISTED)?.clone();
+        let TensorType { dtype, mut shape } = cx.of(0, ANY_IR4)?.clone();
         let axis = cx.axis("axis", self.axis, shape.len())?;
         let len = shape[axis].clone();
         let (parts, count) = self.parts(cx, &len)?;

@@ -5,7 +5,7 @@
 //! by `ToNchw` itself.
 
 use crate::{
-    dtype::{BYTES, DType},
+    dtype::{DType, INT8S},
     ir::{Node, Op, Rule, Site, ValueId},
     ops::{
         concat::Concat,
@@ -52,7 +52,7 @@ fn into_last(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId
 
 /// The type of the bytes of a value, and the number of its channels.
 fn bytes(site: &Site<'_>, value: ValueId) -> Option<(DType, i64)> {
-    let ty = tensor(site.graph, value).filter(|ty| BYTES.contains(&ty.dtype))?;
+    let ty = tensor(site.graph, value).filter(|ty| INT8S.contains(&ty.dtype))?;
     Some((ty.dtype, ty.shape.get(1)?.known()?))
 }
 

@@ -4,7 +4,7 @@ use super::table::Aggregate;
 use crate::{
     diag::Result,
     dim::Dim,
-    dtype::{DType, WIDE},
+    dtype::{DType, F32_AND_F64},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     plan::{Kernel, Optimize, geometry, kernel},
     ty::Type,
@@ -26,7 +26,7 @@ pub(super) struct Trees {
 
 macro_rules! trees {
     ($kernel:ident) => {
-        kernel!(WIDE T, ml::$kernel::<T>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
+        kernel!(F32_AND_F64 T, ml::$kernel::<T>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
             a.input(3), a.input(4), a.input(5), a.output(0), p))
     };
 }
@@ -61,7 +61,7 @@ impl Op for Trees {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let dtype = cx.of(0, WIDE)?.dtype;
+        let dtype = cx.of(0, F32_AND_F64)?.dtype;
         let [rows, features] = super::super::rows(cx)?;
         cx.require_at_least(&features, &Dim::from(self.features), "the features of a row")?;
         Ok(vec![Type::tensor(dtype, [rows, self.targets.into()])])
