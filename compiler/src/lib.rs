@@ -47,13 +47,14 @@
 //! | [`mod@plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
 //! | the base | types that every module uses | everything above |
 //!
-//! The base is [`arena`], [`mod@array`], [`diag`], [`dim`], [`domain`], [`dtype`], [`mod@file`],
+//! The base is [`arena`], [`mod@array`], [`choice`], [`diag`], [`dim`], [`domain`], [`dtype`], [`mod@file`],
 //! [`ident`], [`tensor`], [`ty`] and [`value`].
 
 pub mod arena;
 pub mod array;
 mod builder;
 pub mod check;
+pub mod choice;
 mod compiled_model;
 pub mod diag;
 pub mod dim;

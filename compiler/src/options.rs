@@ -2,6 +2,7 @@
 //! build script and the macro.
 
 use crate::{
+    choice::{Choice, choices},
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
     domain::{self, canonical},
     emit::{ArenaIn, Source, Style, WeightsIn},
@@ -10,7 +11,7 @@ use crate::{
     passes::OwnPass,
     plan::{Optimize, Plan, Precision},
 };
-use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 /// Arenas of at most so many bytes stand in the model's struct, where the options say nothing.
 const LARGEST_IN_STRUCT: usize = 64 * 1024;
@@ -51,7 +52,26 @@ pub enum Weights {
     Inline,
 }
 
+choices! { Weights:
+    File "file" "In a file beside the module";
+    Inline "inline" "In the module, as a byte string";
+}
+
 impl Options {
+    /// Sets the option called `name` on the command line to `value`; one that may be given several
+    /// times gets `value` too.
+    ///
+    /// # Errors
+    ///
+    /// No option has this name, or `value` is not of its form.
+    pub fn set(&mut self, name: &str, value: &str) -> Result {
+        let Some(argument) = ARGUMENTS.iter().find(|argument| argument.name == name) else {
+            let message = format!("there is no option {}", quoted(name));
+            return Err(Diagnostic::new(Code::BadOption, message));
+        };
+        (argument.set)(self, value)
+    }
+
     /// Takes in `NAME=N` or `NAME=1..=N`: the size of a dimension, or its bound.
     pub fn dim(&mut self, text: &str) -> Result {
         let (name, size) = split(text, "--dim NAME=N")?;
@@ -159,53 +179,164 @@ impl Options {
     /// Returns the options that differ from their defaults, as the command line spells them. Passes
     /// of the caller and the names of files have no such spelling.
     pub fn to_arguments(&self) -> Vec<String> {
-        let Settings { dims, shapes, consts, defaults, states, customs, types, directory: _ } =
-            &self.settings;
-        let mut arguments = Vec::new();
-        let mut push = |option: &str, value: &str| {
-            arguments.push(format!("--{option} {}", shell_quoted(value)));
-        };
-        self.name.iter().for_each(|name| push("name", name));
-        dims.iter().for_each(|(name, size)| push("dim", &format!("{name}={size}")));
-        for (name, axes) in shapes {
-            let axes: Vec<String> = axes.iter().map(Axis::to_string).collect();
-            push("shape", &format!("{name}={}", axes.join(",")));
-        }
-        for (name, value) in consts {
-            match value {
-                Const::Default => push("const", name),
-                Const::Value(value) => push("const", &format!("{name}={}", shortened(value))),
-            }
-        }
-        if *defaults == Defaults::Constant {
-            push("defaults", "constant");
-        }
-        states.iter().for_each(|(past, present)| push("state", &format!("{past}={present}")));
-        for ((domain, name), function) in customs {
-            push("custom", &format!("{}::{name}={function}", domain::shown(domain)));
-        }
-        types.iter().for_each(|(name, ty)| push("type", &format!("{name}={ty}")));
-        if self.optimize == Optimize::Size {
-            push("optimize", "size");
-        }
-        match self.precision {
-            Precision::Full => {}
-            Precision::Bf16 => push("precision", "bf16"),
-            Precision::F16 => push("precision", "f16"),
-            Precision::Int8Weights => push("precision", "int8-weights"),
-        }
-        if self.weights == Weights::Inline {
-            push("weights", "inline");
-        }
-        match self.arena {
-            None => {}
-            Some(ArenaIn::Struct) => push("arena", "struct"),
-            Some(ArenaIn::Heap) => push("arena", "heap"),
-            Some(ArenaIn::Caller) => push("arena", "caller"),
-        }
-        self.max_arena.iter().for_each(|bytes| push("max-arena", &bytes.to_string()));
-        arguments
+        let given = ARGUMENTS.iter().flat_map(|argument| {
+            let values = (argument.get)(self).into_iter();
+            values.map(|value| format!("--{} {}", argument.name, shell_quoted(&value)))
+        });
+        given.collect()
     }
+}
+
+/// An option as a person writes it: `--name value` on the command line, and `name = value` in the
+/// macro.
+pub struct Argument {
+    /// The name on the command line, without `--`.
+    pub name: &'static str,
+    /// The line of `--help`.
+    pub help: &'static str,
+    /// The form of the value.
+    pub form: Form,
+    /// Whether only commands that write a module take it.
+    pub is_of_module: bool,
+    set: fn(&mut Options, &str) -> Result,
+    /// The values that differ from the default, as `set` takes them.
+    get: fn(&Options) -> Vec<String>,
+}
+
+/// The form of an option's value.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// Any text, called so in `--help`.
+    Text(&'static str),
+    /// A whole number, called so in `--help`.
+    Number(&'static str),
+    /// One of these words, each with its line of `--help`; by default the one named.
+    Word(&'static [(&'static str, &'static str)], Option<&'static str>),
+    /// A text of the form named; the option may be given several times.
+    List(&'static str),
+}
+
+const fn list(
+    name: &'static str,
+    form: &'static str,
+    set: fn(&mut Options, &str) -> Result,
+    get: fn(&Options) -> Vec<String>,
+    help: &'static str,
+) -> Argument {
+    Argument { name, help, form: Form::List(form), is_of_module: false, set, get }
+}
+
+/// Every option, in the order of `--help`. The command line and the macro follow from it.
+#[rustfmt::skip]
+pub const ARGUMENTS: &[Argument] = &[
+    Argument {
+        name: "name",
+        help: "Call the model, and its struct, something else than its file",
+        form: Form::Text("NAME"),
+        is_of_module: false,
+        set: |to, text| assign(&mut to.name, Ok(Some(text.to_owned()))),
+        get: |of| of.name.iter().cloned().collect(),
+    },
+    list("dim", "NAME=N", Options::dim, |of| pairs(&of.settings.dims),
+        "Fix a dimension (`batch=1`), or bound it (`batch=1..=32`)"),
+    list("shape", "NAME=SIZES", Options::shape,
+        |of| of.settings.shapes.iter().map(|(name, axes)| shape_argument(name, axes)).collect(),
+        "Say the sizes of an input whose number of axes the model leaves open \
+         (`x=1,3,height,width`)"),
+    list("const", "NAME[=VALUE]", Options::constant,
+        |of| of.settings.consts.iter().map(|(name, value)| constant_argument(name, value)).collect(),
+        "Make an input a constant: a number, or several in brackets; without a value, its default"),
+    Argument {
+        name: "defaults",
+        help: "What becomes of inputs that have a default",
+        form: Form::Word(Defaults::WORDS, Some("argument")),
+        is_of_module: false,
+        set: |to, word| assign(&mut to.settings.defaults, word.parse()),
+        get: |of| unless_default(of.settings.defaults),
+    },
+    list("state", "PAST=PRESENT", Options::state, |of| pairs(&of.settings.states),
+        "Hand an output to the next run as an input: the model keeps it as its own state"),
+    list("custom", "OPERATOR=PATH", Options::custom,
+        |of| of.settings.customs.iter().map(|(name, path)| custom_argument(name, path)).collect(),
+        "Have a function of your program called for an operator (`com.acme::Clip=crate::clip`)"),
+    list("type", "NAME=TYPE", Options::ty, |of| pairs(&of.settings.types),
+        "Say the type of a value that such a function gives (`y=float[n,10]`)"),
+    Argument {
+        name: "optimize",
+        help: "The optimization goal",
+        form: Form::Word(Optimize::WORDS, Some("speed")),
+        is_of_module: false,
+        set: |to, word| assign(&mut to.optimize, word.parse()),
+        get: |of| unless_default(of.optimize),
+    },
+    Argument {
+        name: "precision",
+        help: "The precision in which constant weights are stored; accumulators are `f32`",
+        form: Form::Word(Precision::WORDS, Some("full")),
+        is_of_module: false,
+        set: |to, word| assign(&mut to.precision, word.parse()),
+        get: |of| unless_default(of.precision),
+    },
+    Argument {
+        name: "weights",
+        help: "Where the weights are",
+        form: Form::Word(Weights::WORDS, Some("file")),
+        is_of_module: true,
+        set: |to, word| assign(&mut to.weights, word.parse()),
+        get: |of| unless_default(of.weights),
+    },
+    Argument {
+        name: "arena",
+        help: "Where the arena is; by default in the struct where it is small",
+        form: Form::Word(ArenaIn::WORDS, None),
+        is_of_module: true,
+        set: |to, word| assign(&mut to.arena, word.parse().map(Some)),
+        get: |of| of.arena.iter().map(ArenaIn::to_string).collect(),
+    },
+    Argument {
+        name: "max-arena",
+        help: "Limit the bytes of the arena: recompute values where it would be larger",
+        form: Form::Number("BYTES"),
+        is_of_module: true,
+        set: |to, text| assign(&mut to.max_arena, number("max-arena", text).map(Some)),
+        get: |of| of.max_arena.iter().map(usize::to_string).collect(),
+    },
+];
+
+fn assign<T>(place: &mut T, value: Result<T>) -> Result {
+    *place = value?;
+    Ok(())
+}
+
+fn number(option: &str, text: &str) -> Result<usize> {
+    text.parse().map_err(|_| {
+        let message = format!("`--{option}` expects a whole number, found {}", quoted(text));
+        Diagnostic::new(Code::BadOption, message)
+    })
+}
+
+fn unless_default<T: Choice + Default>(choice: T) -> Vec<String> {
+    if choice == T::default() { Vec::new() } else { vec![choice.word().to_owned()] }
+}
+
+fn pairs<T: fmt::Display>(entries: &BTreeMap<String, T>) -> Vec<String> {
+    entries.iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+fn shape_argument(name: &str, axes: &[Axis]) -> String {
+    let axes: Vec<String> = axes.iter().map(Axis::to_string).collect();
+    format!("{name}={}", axes.join(","))
+}
+
+fn constant_argument(name: &str, value: &Const) -> String {
+    match value {
+        Const::Default => name.to_owned(),
+        Const::Value(value) => format!("{name}={}", shortened(value)),
+    }
+}
+
+fn custom_argument((domain, name): &Operator, path: &str) -> String {
+    format!("{}::{name}={path}", domain::shown(domain))
 }
 
 /// The diagnostic for states in an arena that the caller may share between models.
@@ -214,34 +345,6 @@ fn shared_state() -> Diagnostic {
     Diagnostic::new(Code::BadOption, message)
         .help("let the model have an arena of its own: `--arena struct`, or `--arena heap`")
 }
-
-/// Binds sizes and axes to a type of whole numbers. What no `i64` holds is the largest one, as no
-/// tensor has so many elements either way.
-macro_rules! sizes_of {
-    ($($number:ty),*) => {$(
-        impl From<$number> for Size {
-            fn from(size: $number) -> Size {
-                Size::Fixed(i64::try_from(size).unwrap_or(i64::MAX))
-            }
-        }
-
-        impl From<RangeInclusive<$number>> for Size {
-            fn from(bounds: RangeInclusive<$number>) -> Size {
-                let [least, most] = [*bounds.start(), *bounds.end()];
-                let [least, most] = [least, most].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
-                Size::Between(least, most)
-            }
-        }
-
-        impl From<$number> for Axis {
-            fn from(size: $number) -> Axis {
-                Axis::Fixed(i64::try_from(size).unwrap_or(i64::MAX))
-            }
-        }
-    )*};
-}
-
-sizes_of!(i32, u32, usize);
 
 /// The operator that `DOMAIN::OPERATOR` names; one of ONNX's own needs no domain.
 pub fn operator(text: &str) -> Operator {
@@ -348,6 +451,18 @@ mod tests {
     }
 
     #[test]
+    fn the_default_of_a_word_is_the_default_of_its_option() {
+        for Argument { name, form, .. } in ARGUMENTS {
+            let Form::Word(words, default) = form else { continue };
+            for (word, _) in *words {
+                let mut options = Options::default();
+                assert!(options.set(name, word).is_ok(), "--{name} {word}");
+                assert_eq!(options.to_arguments().is_empty(), *default == Some(*word), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_said_twice_is_refused() {
         type Take = fn(&mut Options, &str) -> Result;
         let cases: [(Take, [&str; 2], &str); 6] = [
@@ -364,16 +479,5 @@ mod tests {
             let said = take(&mut options, second).expect_err("it is said twice").message;
             assert_eq!(said, format!("{what} is given twice"));
         }
-    }
-
-    #[test]
-    fn sizes_are_made_of_whole_numbers() {
-        let fixed = [Size::from(3), Size::from(3_i64), Size::from(3_u32), Size::from(3_usize)];
-        assert_eq!(fixed, [Size::Fixed(3); 4]);
-        assert_eq!(Size::from(1..=3), Size::Between(1, 3));
-        assert_eq!(Size::from(1..=3_usize), Size::Between(1, 3));
-        #[cfg(target_pointer_width = "64")]
-        assert_eq!(Size::from(usize::MAX), Size::Fixed(i64::MAX));
-        assert_eq!([2.into(), Axis::from(2_usize)], [Axis::Fixed(2), Axis::Fixed(2)]);
     }
 }

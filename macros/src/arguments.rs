@@ -1,9 +1,9 @@
 //! What `include_onnx!` is told.
 
 use onnxc::{
-    ArenaIn, Defaults, Optimize, Options, Precision, Weights,
+    Options, Weights,
     import::{Axis, Const, Size},
-    options::operator,
+    options::{ARGUMENTS, Form, operator},
 };
 use std::collections::{BTreeMap, HashSet};
 use syn::{
@@ -42,82 +42,58 @@ impl Parse for Arguments {
     }
 }
 
+/// Arguments that hold a list, each with the option of the command line that sets one entry.
+const LISTS: &[(&str, &str)] =
+    &[("dims", "dim"), ("shapes", "shape"), ("consts", "const"), ("types", "type")];
+
 /// Takes in the option called `name`, of which `input` holds the rest.
 fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result<()> {
+    let settings = &mut options.settings;
     match name.to_string().as_str() {
-        "name" => {
-            input.parse::<Token![=]>()?;
-            options.name = Some(input.parse::<LitStr>()?.value());
-        }
-        "dims" => {
-            options.settings.dims = entries(input, str::to_owned, assigned(size))?;
-        }
-        "shapes" => {
-            options.settings.shapes = entries(input, str::to_owned, assigned(axes))?;
-        }
-        "consts" => {
-            options.settings.consts = entries(input, str::to_owned, constant)?;
-        }
-        "defaults" => {
-            let words = [("argument", Defaults::Argument), ("constant", Defaults::Constant)];
-            options.settings.defaults = word(input, &words)?;
-        }
-        "state" => {
-            options.settings.states = entries(input, str::to_owned, assigned(name_of_value))?;
-        }
-        "custom" => {
-            options.settings.customs = entries(input, operator, assigned(function))?;
-        }
-        "types" => {
-            options.settings.types = entries(input, str::to_owned, assigned(name_of_value))?;
-        }
-        "optimize" => {
-            let words = [("speed", Optimize::Speed), ("size", Optimize::Size)];
-            options.optimize = word(input, &words)?;
-        }
-        "precision" => {
-            let words = [
-                ("bf16", Precision::Bf16),
-                ("f16", Precision::F16),
-                ("int8_weights", Precision::Int8Weights),
-            ];
-            options.precision = word(input, &words)?;
-        }
-        "arena" => {
-            let places =
-                [("struct", ArenaIn::Struct), ("heap", ArenaIn::Heap), ("caller", ArenaIn::Caller)];
-            options.arena = Some(word(input, &places)?);
-        }
-        "max_arena" => {
-            input.parse::<Token![=]>()?;
-            options.max_arena = Some(input.parse::<LitInt>()?.base10_parse()?);
-        }
-        "weights" => {
-            options.weights = word(input, &[("inline", Weights::Inline), ("file", Weights::File)])?;
-            if options.weights == Weights::File {
-                let text = "a macro writes no file: the weights are `inline`, or a build script compiles the model";
-                return Err(syn::Error::new(name.span(), text));
-            }
-        }
-        _ => {
-            let text = format!(
-                "there is no option `{name}`: the options are `name`, `dims`, `shapes`, `consts`, `defaults`, `state`, `custom`, `types`, `optimize`, `precision`, `arena`, `max_arena` and `weights`"
-            );
-            return Err(syn::Error::new(name.span(), text));
-        }
+        "dims" => settings.dims = entries(input, str::to_owned, assigned(size))?,
+        "shapes" => settings.shapes = entries(input, str::to_owned, assigned(axes))?,
+        "consts" => settings.consts = entries(input, str::to_owned, constant)?,
+        "state" => settings.states = entries(input, str::to_owned, assigned(name_of_value))?,
+        "custom" => settings.customs = entries(input, operator, assigned(function))?,
+        "types" => settings.types = entries(input, str::to_owned, assigned(name_of_value))?,
+        _ => return value_of(name, input, options),
     }
     Ok(())
 }
 
-/// `= WORD`, one of those given.
-fn word<T: Copy>(input: ParseStream<'_>, words: &[(&str, T)]) -> Result<T> {
+/// Takes in `= VALUE`, of the form that the option called `name` has on the command line.
+fn value_of(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result<()> {
+    let option = name.to_string().replace('_', "-");
+    let argument = ARGUMENTS.iter().find(|argument| argument.name == option);
+    let form = argument.map(|argument| argument.form);
+    let Some(form) = form.filter(|form| !matches!(form, Form::List(_))) else {
+        return Err(unknown(name));
+    };
     input.parse::<Token![=]>()?;
-    let found = input.call(Ident::parse_any)?;
-    let row = words.iter().find(|(word, _)| found == word);
-    row.map(|&(_, meaning)| meaning).ok_or_else(|| {
-        let words: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
-        syn::Error::new(found.span(), format!("expected {}", words.join(" or ")))
-    })
+    let span = input.span();
+    let text = match form {
+        Form::Text(_) | Form::List(_) => input.parse::<LitStr>()?.value(),
+        Form::Number(_) => input.parse::<LitInt>()?.base10_digits().to_owned(),
+        Form::Word(..) => input.call(Ident::parse_any)?.to_string().replace('_', "-"),
+    };
+    options.set(&option, &text).map_err(|error| syn::Error::new(span, error.message))?;
+    if options.weights == Weights::File {
+        let text = "a macro writes no file: the weights are `inline`, or a build script compiles \
+                    the model";
+        return Err(syn::Error::new(name.span(), text));
+    }
+    Ok(())
+}
+
+/// Returns the error for an option that is not there.
+fn unknown(name: &Ident) -> syn::Error {
+    let names = ARGUMENTS.iter().map(|argument| {
+        let list = LISTS.iter().find(|(_, option)| *option == argument.name);
+        format!("`{}`", list.map_or(argument.name.replace('-', "_"), |(list, _)| (*list).into()))
+    });
+    let names: Vec<String> = names.collect();
+    let text = format!("there is no option `{name}`; the options are {}", names.join(", "));
+    syn::Error::new(name.span(), text)
 }
 
 /// `(NAME …, NAME …)`, in which `key` is what a name stands for, each once, and `entry` takes what

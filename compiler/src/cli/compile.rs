@@ -1,8 +1,8 @@
 //! `onnxc MODEL -o FILE`: compiles a model.
 
-use super::options::Shared;
+use super::options::{OfModule, Shared};
 use onnxc::{
-    ArenaIn, Optimize, Options, Precision, Weights,
+    Optimize, Options, Precision, Weights,
     diag::{Code, Diagnostic, Diagnostics, quoted},
     file, passes,
     plan::{self, Rematerialized},
@@ -23,38 +23,13 @@ pub struct Compile {
     output: Option<PathBuf>,
     #[command(flatten)]
     shared: Shared,
-    /// Where the weights stand
-    #[arg(long, value_enum, default_value = "file")]
-    weights: WeightsArg,
-    /// Where the arena is; by default in the struct where it is small
-    #[arg(long, value_enum)]
-    arena: Option<ArenaArg>,
-    /// Let the arena have no more bytes: compute values again where it would be larger
-    #[arg(long, value_name = "BYTES")]
-    max_arena: Option<usize>,
+    #[command(flatten)]
+    of_module: OfModule,
     #[arg(long, value_name = "PASS", help = printed())]
     print_after: Vec<String>,
     /// Say what was done
     #[arg(short, long)]
     verbose: bool,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum WeightsArg {
-    /// In a file beside the module
-    File,
-    /// In the module, as a byte string
-    Inline,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum ArenaArg {
-    /// In the model's struct
-    Struct,
-    /// On the heap
-    Heap,
-    /// With the caller: several models may share one
-    Caller,
 }
 
 /// Runs the command.
@@ -120,16 +95,10 @@ impl Compile {
     /// The options that these are, for a module in `file`.
     fn options(&self, file: Option<&Path>) -> Result<Options, Diagnostic> {
         let mut options = self.shared.options()?;
-        options.weights = match self.weights {
-            WeightsArg::File if file.is_some() => Weights::File,
-            WeightsArg::Inline | WeightsArg::File => Weights::Inline,
-        };
-        options.arena = self.arena.map(|arena| match arena {
-            ArenaArg::Struct => ArenaIn::Struct,
-            ArenaArg::Heap => ArenaIn::Heap,
-            ArenaArg::Caller => ArenaIn::Caller,
-        });
-        options.max_arena = self.max_arena;
+        self.of_module.set(&mut options)?;
+        if file.is_none() {
+            options.weights = Weights::Inline;
+        }
         let stem = file.and_then(Path::file_stem);
         options.stem = stem.map(|stem| stem.to_string_lossy().into_owned());
         let stages: Vec<&str> = stages(options.optimize).chain([PLAN]).collect();

@@ -117,7 +117,7 @@ fn one(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
     let model = onnxc::Compiler::new(&settings).optimize_model(bytes);
     let mut model = model.map_err(|diagnostics| diagnostics.within(&from.display().to_string()))?;
     if let Some(graph) = &mut model.graph {
-        graph.name = options.shared.name.clone().or(graph.name.take());
+        graph.name = settings.name.clone().or(graph.name.take());
         if !options.types {
             export::without_types(graph);
         }

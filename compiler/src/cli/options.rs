@@ -1,94 +1,92 @@
-//! The options that several commands take.
+//! The options of a compilation, on the command line.
 
-use onnxc::{Defaults, Optimize, Options, Precision, diag::Diagnostic};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
+use onnxc::{
+    Options,
+    choice::Choice,
+    diag::Diagnostic,
+    options::{ARGUMENTS, Argument, Form},
+};
+use std::{fmt::Debug, str::FromStr};
 
-/// The options of a compilation.
-#[derive(clap::Args, Clone, Debug)]
-pub struct Shared {
-    /// Call the model, and its struct, something else than its file
-    #[arg(long)]
-    pub name: Option<String>,
-    /// Fix a dimension (`batch=1`), or bound it (`batch=1..=32`)
-    #[arg(long, value_name = "NAME=N")]
-    pub dim: Vec<String>,
-    /// Say the sizes of an input whose number of axes the model leaves open (`x=1,3,height,width`)
-    #[arg(long, value_name = "NAME=SIZES")]
-    pub shape: Vec<String>,
-    /// Make an input a constant: a number, or several in brackets; without a value, its default
-    #[arg(long = "const", value_name = "NAME[=VALUE]")]
-    pub constant: Vec<String>,
-    /// What becomes of inputs that have a default
-    #[arg(long, value_enum, default_value = "argument")]
-    defaults: DefaultsArg,
-    /// Hand an output to the next run as an input: the model keeps it as its own state
-    #[arg(long, value_name = "PAST=PRESENT")]
-    pub state: Vec<String>,
-    /// Have a function of your program called for an operator (`com.acme::Clip=crate::clip`)
-    #[arg(long, value_name = "OPERATOR=PATH")]
-    pub custom: Vec<String>,
-    /// Say the type of a value that such a function gives (`y=float[n,10]`)
-    #[arg(long = "type", value_name = "NAME=TYPE")]
-    pub ty: Vec<String>,
-    /// What matters most
-    #[arg(long, value_enum, default_value = "speed")]
-    optimize: OptimizeArg,
-    /// In how many bits constant weights stand; without it, in as many as in the model. Sums stay
-    /// those of `float`
-    #[arg(long, value_enum)]
-    precision: Option<PrecisionArg>,
-}
+/// The options of a compilation that every command takes: [`ARGUMENTS`], without those of a module.
+pub type Shared = Given<false>;
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum PrecisionArg {
-    /// `bfloat16`
-    Bf16,
-    /// `float16`
-    F16,
-    /// Bytes, times a factor for each channel
-    Int8Weights,
-}
+/// The options that only commands that write a module take.
+pub type OfModule = Given<true>;
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum OptimizeArg {
-    /// Time: kernels take scratch memory, and constant factors are packed
-    Speed,
-    /// Space: simple loops over weights as they are
-    Size,
-}
+/// Options as they are given: the name and the value of each.
+#[derive(Clone, Debug)]
+pub struct Given<const OF_MODULE: bool>(Vec<(&'static str, String)>);
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum DefaultsArg {
-    /// The caller may leave them out
-    Argument,
-    /// They are constants
-    Constant,
+impl<const OF_MODULE: bool> Given<OF_MODULE> {
+    /// Sets each of them.
+    pub fn set(&self, options: &mut Options) -> Result<(), Diagnostic> {
+        self.0.iter().try_for_each(|(name, value)| options.set(name, value))
+    }
+
+    fn arguments() -> impl Iterator<Item = &'static Argument> {
+        ARGUMENTS.iter().filter(|argument| argument.is_of_module == OF_MODULE)
+    }
 }
 
 impl Shared {
-    /// The options that these are.
+    /// Returns the options.
     pub fn options(&self) -> Result<Options, Diagnostic> {
         let mut options = Options::default();
-        options.name.clone_from(&self.name);
-        options.optimize = match self.optimize {
-            OptimizeArg::Speed => Optimize::Speed,
-            OptimizeArg::Size => Optimize::Size,
-        };
-        options.precision = match self.precision {
-            None => Precision::Full,
-            Some(PrecisionArg::Bf16) => Precision::Bf16,
-            Some(PrecisionArg::F16) => Precision::F16,
-            Some(PrecisionArg::Int8Weights) => Precision::Int8Weights,
-        };
-        self.dim.iter().try_for_each(|text| options.dim(text))?;
-        self.shape.iter().try_for_each(|text| options.shape(text))?;
-        self.constant.iter().try_for_each(|text| options.constant(text))?;
-        self.state.iter().try_for_each(|text| options.state(text))?;
-        self.custom.iter().try_for_each(|text| options.custom(text))?;
-        self.ty.iter().try_for_each(|text| options.ty(text))?;
-        options.settings.defaults = match self.defaults {
-            DefaultsArg::Argument => Defaults::Argument,
-            DefaultsArg::Constant => Defaults::Constant,
-        };
+        self.set(&mut options)?;
         Ok(options)
     }
+}
+
+impl<const OF_MODULE: bool> Args for Given<OF_MODULE> {
+    fn augment_args(command: Command) -> Command {
+        command.args(Self::arguments().map(arg))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const OF_MODULE: bool> FromArgMatches for Given<OF_MODULE> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = Self::arguments().flat_map(|&Argument { name, .. }| {
+            let values = matches.get_many::<String>(name).into_iter().flatten();
+            values.map(move |value| (name, value.clone()))
+        });
+        Ok(Given(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn arg(argument: &'static Argument) -> Arg {
+    let arg = Arg::new(argument.name).long(argument.name).help(argument.help);
+    match argument.form {
+        Form::Text(name) | Form::Number(name) => arg.value_name(name),
+        Form::List(name) => arg.value_name(name).action(ArgAction::Append),
+        Form::Word(words, default) => {
+            arg.value_parser(possible_values(words)).default_value(default)
+        }
+    }
+}
+
+fn possible_values(words: &'static [(&str, &str)]) -> PossibleValuesParser {
+    let values = words.iter().map(|(word, help)| PossibleValue::new(word).help(help));
+    PossibleValuesParser::new(values)
+}
+
+/// Returns the parser of an option whose value is a word; `--help` lists the words.
+pub fn one_of<T>() -> impl TypedValueParser<Value = T>
+where
+    T: Choice + FromStr<Err = Diagnostic> + Send + Sync,
+{
+    possible_values(T::WORDS).try_map(|word| word.parse::<T>())
 }

@@ -23,7 +23,10 @@ mod tokens;
 mod training;
 mod weights;
 
-use crate::plan::{self, Kind, Plan, Plans};
+use crate::{
+    choice::choices,
+    plan::{self, Kind, Plan, Plans},
+};
 pub use method::Signature;
 pub use port::{Form, Values};
 pub use weights::write as write_weights;
@@ -80,6 +83,12 @@ pub enum ArenaIn {
     Heap,
     /// In an argument of each run, so that several models share one.
     Caller,
+}
+
+choices! { ArenaIn:
+    Struct "struct" "In the model's struct";
+    Heap "heap" "On the heap";
+    Caller "caller" "With the caller: several models may share one";
 }
 
 /// A module.

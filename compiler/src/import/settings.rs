@@ -1,5 +1,6 @@
 //! The settings of an import: sizes, constants, states and operators of the user's own.
 
+use crate::choice::choices;
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, path::PathBuf};
 
 /// An operator: its domain and its name.
@@ -106,4 +107,53 @@ pub enum Defaults {
     Argument,
     /// They are constants.
     Constant,
+}
+
+choices! { Defaults:
+    Argument "argument" "The caller may leave them out";
+    Constant "constant" "They are constants";
+}
+
+/// Binds sizes and axes to a type of whole numbers. What no `i64` holds is the largest one, as no
+/// tensor has so many elements either way.
+macro_rules! sizes_of {
+    ($($number:ty),*) => {$(
+        impl From<$number> for Size {
+            fn from(size: $number) -> Size {
+                Size::Fixed(i64::try_from(size).unwrap_or(i64::MAX))
+            }
+        }
+
+        impl From<RangeInclusive<$number>> for Size {
+            fn from(bounds: RangeInclusive<$number>) -> Size {
+                let [least, most] = [*bounds.start(), *bounds.end()];
+                let [least, most] = [least, most].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+                Size::Between(least, most)
+            }
+        }
+
+        impl From<$number> for Axis {
+            fn from(size: $number) -> Axis {
+                Axis::Fixed(i64::try_from(size).unwrap_or(i64::MAX))
+            }
+        }
+    )*};
+}
+
+sizes_of!(i32, u32, usize);
+
+#[cfg(test)]
+mod tests {
+    use super::{Axis, Size};
+
+    #[test]
+    fn sizes_are_made_of_whole_numbers() {
+        let fixed = [Size::from(3), Size::from(3_i64), Size::from(3_u32), Size::from(3_usize)];
+        assert_eq!(fixed, [Size::Fixed(3); 4]);
+        assert_eq!(Size::from(1..=3), Size::Between(1, 3));
+        assert_eq!(Size::from(1..=3_usize), Size::Between(1, 3));
+        #[cfg(target_pointer_width = "64")]
+        assert_eq!(Size::from(usize::MAX), Size::Fixed(i64::MAX));
+        assert_eq!([2.into(), Axis::from(2_usize)], [Axis::Fixed(2), Axis::Fixed(2)]);
+    }
 }

@@ -1,5 +1,7 @@
 //! The options of a plan.
 
+use crate::choice::choices;
+
 /// The optimization goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Optimize {
@@ -8,6 +10,11 @@ pub enum Optimize {
     Speed,
     /// Size: simple loops over unpacked weights.
     Size,
+}
+
+choices! { Optimize:
+    Speed "speed" "Speed: kernels use scratch memory, and constant operands are packed";
+    Size "size" "Size: simple loops over unpacked weights";
 }
 
 /// The precision in which constant weights of matrix products, convolutions, recurrent networks and
@@ -23,4 +30,11 @@ pub enum Precision {
     F16,
     /// `int8` with a scale for each channel.
     Int8Weights,
+}
+
+choices! { Precision:
+    Full "full" "That of the model";
+    Bf16 "bf16" "`bfloat16`";
+    F16 "f16" "`float16`";
+    Int8Weights "int8-weights" "`int8` with a scale for each channel";
 }

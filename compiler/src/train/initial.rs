@@ -7,7 +7,9 @@ use super::{
     statistic::Statistic,
     survey::{Role, Variable},
 };
-use crate::{dtype::DType, ident::Names, ir::Attribute, tensor::Tensor, ty::count};
+use crate::{
+    choice::choices, dtype::DType, ident::Names, ir::Attribute, tensor::Tensor, ty::count,
+};
 use onnxc_proto::{GraphProto, StringStringEntryProto, TensorProto};
 use std::collections::BTreeMap;
 
@@ -22,6 +24,13 @@ pub enum Initial {
     Xavier,
     /// The values in the file, for pretrained weights.
     Keep,
+}
+
+choices! { Initial:
+    Kaiming "kaiming" "Uniform by fan-in (He et al.), biases zero: for `Relu`";
+    Xavier "xavier" "Uniform by fan-in and fan-out (Glorot and Bengio), biases zero: for `Tanh` \
+        and `Sigmoid`";
+    Keep "keep" "As in the file";
 }
 
 /// The graph, and the bindings of its outputs to variables.

@@ -1,5 +1,7 @@
 //! The losses that a model can be trained with.
 
+use crate::choice::choices;
+
 /// The loss, averaged over all samples or over all elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
@@ -18,19 +20,18 @@ pub enum Loss {
     Nll,
 }
 
-impl Loss {
-    /// Returns the name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Loss::Mse => "mse",
-            Loss::Mae => "mae",
-            Loss::Huber => "huber",
-            Loss::CrossEntropy => "cross-entropy",
-            Loss::Bce => "bce",
-            Loss::Nll => "nll",
-        }
-    }
+choices! { Loss:
+    Mse "mse" "The mean squared difference";
+    Mae "mae" "The mean absolute difference";
+    Huber "huber" "Half the squared difference up to 1, linear beyond";
+    CrossEntropy "cross-entropy" "Cross entropy of classes; the output is logits, or their \
+        `Softmax`";
+    Bce "bce" "Binary cross entropy of each output with a label of 0 or 1; the output is logits, \
+        or their `Sigmoid`";
+    Nll "nll" "Negative log-likelihood of classes; the output is log-probabilities";
+}
 
+impl Loss {
     /// Whether the label is the index of a class.
     pub fn is_of_classes(self) -> bool {
         matches!(self, Loss::CrossEntropy | Loss::Nll)

@@ -2,6 +2,7 @@
 
 use super::{graph_builder::Draft, loss::Loss, loss_target::Subject};
 use crate::{
+    choice::Choice,
     diag::{Code, Diagnostic, Result, quoted},
     dim::Dim,
     dtype::DType,
@@ -149,7 +150,7 @@ fn of_classes_by_parts(
             "the number of classes of {} is not known, and version {opset} of ONNX's operators \
              has no `{}`",
             quoted(&subject.name),
-            loss.name()
+            loss.word()
         );
         Diagnostic::new(Code::Untrainable, message)
             .help(format!("convert the model to version {LOSSES_SINCE} or newer"))

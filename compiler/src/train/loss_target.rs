@@ -2,6 +2,7 @@
 
 use super::loss::Loss;
 use crate::{
+    choice::Choice,
     diag::{Code, Diagnostic, Result, quoted},
     dim::Dim,
     domain::canonical,
@@ -124,7 +125,7 @@ fn of_softmax(subject: &mut Subject, node: &NodeProto, loss: Loss, opset: i64) -
     let mut wide = (axis..last).filter(|&i| subject.ty.shape[i].known() != Some(1));
     let class_axis = wide.next().unwrap_or(axis);
     if wide.next().is_some() {
-        let (op, name) = (node.op_type(), loss.name());
+        let (op, name) = (node.op_type(), loss.word());
         let message =
             format!("the `{op}` is over several axes, but `{name}` wants classes along one");
         let help = format!(
@@ -144,7 +145,7 @@ fn of_classes(subject: &Subject, loss: Loss) -> Result {
         return Ok(());
     }
     let wants = |what: String, help: &str| {
-        let message = format!("`{}` wants samples and classes, but {what}", loss.name());
+        let message = format!("`{}` wants samples and classes, but {what}", loss.word());
         Err(Diagnostic::new(Code::BadOption, message).help(help))
     };
     let ty = &subject.ty;

@@ -39,6 +39,7 @@ pub use optimizer::{Method, Optimizer, Setting};
 
 use crate::{
     check,
+    choice::Choice,
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, quoted},
     domain::canonical,
     import::{self, Imported, Settings},
@@ -191,7 +192,7 @@ impl Prepare {
         let opset = main.map(|set| set.version()).next().unwrap_or_default();
         let since = self.loss.since();
         if opset < since {
-            let name = self.loss.name();
+            let name = self.loss.word();
             let message = format!("`{name}` needs version {since} of ONNX's operators or newer");
             let found = format!("the model imports version {opset}");
             let help = "convert the model to a newer version";

@@ -2,6 +2,7 @@
 
 use super::{graph_builder::Draft, survey::Variable};
 use crate::{
+    choice::{Choice, choices},
     diag::{Code, Diagnostic, Result},
     dtype::DType,
     ir::Attribute,
@@ -29,6 +30,16 @@ pub enum Method {
     RmsProp,
 }
 
+choices! { Method:
+    Sgd "sgd" "Gradient descent";
+    Momentum "momentum" "Gradient descent with momentum";
+    Nesterov "nesterov" "Gradient descent with Nesterov momentum";
+    Adam "adam" "Adam, with bias correction";
+    AdamW "adamw" "Adam with decoupled weight decay";
+    Adagrad "adagrad" "Adagrad: divides by the root of the sum of squared gradients";
+    RmsProp "rmsprop" "RMSProp: divides by the root of the mean squared gradient";
+}
+
 /// A setting of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -50,21 +61,20 @@ pub enum Setting {
     RateDecay,
 }
 
-impl Setting {
-    /// Returns the name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Setting::LearningRate => "lr",
-            Setting::Momentum => "momentum",
-            Setting::Beta1 => "beta1",
-            Setting::Beta2 => "beta2",
-            Setting::Epsilon => "eps",
-            Setting::WeightDecay => "weight-decay",
-            Setting::Alpha => "alpha",
-            Setting::RateDecay => "lr-decay",
-        }
-    }
+choices! { Setting:
+    LearningRate "lr" "Learning rate [default: 0.01; adam, adamw: 0.001]";
+    Momentum "momentum" "Momentum [default: 0.9; rmsprop: 0]";
+    Beta1 "beta1" "Decay rate of the mean gradient of adam and adamw [default: 0.9]";
+    Beta2 "beta2" "Decay rate of the mean squared gradient of adam and adamw [default: 0.999]";
+    Epsilon "eps" "Constant that keeps adam, adamw, adagrad and rmsprop from dividing by zero \
+        [default: 1e-8; adagrad: 1e-10]";
+    WeightDecay "weight-decay" "Weight decay [default: 0; adamw: 0.01]";
+    Alpha "alpha" "Decay rate of the mean square of rmsprop [default: 0.99]";
+    RateDecay "lr-decay" "Decay of the learning rate of adagrad: lr / (1 + step * decay) \
+        [default: 0]";
+}
 
+impl Setting {
     /// Whether the setting is a decay rate.
     fn is_share(self) -> bool {
         use Setting::{Alpha, Beta1, Beta2, Momentum};
@@ -149,9 +159,9 @@ impl Optimizer {
     ///
     /// A setting that the method does not have, or a value that is not allowed.
     pub fn with(mut self, setting: Setting, value: f64) -> Result<Optimizer> {
-        let name = setting.name();
+        let name = setting.word();
         let known: Vec<String> =
-            self.settings.iter().map(|(known, _)| format!("`{}`", known.name())).collect();
+            self.settings.iter().map(|(known, _)| format!("`{}`", known.word())).collect();
         let Some(found) = self.settings.iter_mut().find(|(known, _)| *known == setting) else {
             let message = format!("the optimizer makes no use of `{name}`");
             let known = format!("it knows {}", known.join(", "));

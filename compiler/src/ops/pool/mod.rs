@@ -144,7 +144,7 @@ static MAX_POOL: Kernel<geometry::Pool> =
     kernel!(MAX_POOL_TYPES T, pool::max_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static MAX_POOL_INDICES: Kernel<(geometry::Pool, Vec<Dim>)> = kernel!(MAX_POOL_TYPES T,
     pool::max_pool_indices::<T>,
-        |f, a, p| f(a.input(0), a.output(0), a.output(1), p.0, p.1));
+    |f, a, p| f(a.input(0), a.output(0), a.output(1), p.0, p.1));
 static AVERAGE_POOL: Kernel<geometry::Pool> =
     kernel!(FLOATS T, pool::average_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static AVERAGE_POOL_PADDED: Kernel<geometry::Pool> =
